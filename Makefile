@@ -1,0 +1,92 @@
+# The targets people remember. The build itself is in CMakeLists.txt and CMakePresets.json; this
+# file only puts names on it. `make help` lists what there is.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := release
+.DELETE_ON_ERROR:
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+SEEDS ?=
+FUZZ_SECONDS ?= 60
+
+# Ninja where it is installed; a directory that is already configured keeps its generator.
+ifneq ($(shell command -v ninja),)
+export CMAKE_GENERATOR ?= Ninja
+else
+export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
+endif
+
+CODE_DIRS := $(wildcard src include examples bench tests)
+CODE = $(sort $(shell find $(CODE_DIRS) -name '*.[ch]'))
+
+.PHONY: release
+release: ## the release build: programs and libraries directly under build/
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release
+
+.PHONY: dev tsan clang
+dev tsan clang: ## builds with other tools: sanitizers (dev, tsan), the other compiler (clang)
+	@cmake --preset $@ >/dev/null
+	@cmake --build --preset $@
+
+.PHONY: deps
+deps: ## installs the Debian packages the build needs, if any is missing
+	@tools/deps.sh build
+
+.PHONY: test
+test: ## everything that must pass before a commit; ends with `N passed, N failed`
+	@tools/test.sh
+
+.PHONY: run
+run: deps ## builds and runs Tenure
+	@$(MAKE) --no-print-directory release
+	@if [ -x build/tenured ]; then exec build/tenured; \
+	elif [ -x build/story ]; then exec build/story; \
+	else echo "nothing to run: neither src/main/tenured.c nor examples/story.c is here" >&2; exit 1; fi
+
+.PHONY: bench
+bench: ## measures the release build: a table, and the same in build/bench.tsv
+	@tools/deps.sh bench
+	@$(MAKE) --no-print-directory release
+	@tools/bench.sh
+
+.PHONY: lint
+lint: ## formatting, clang-tidy, cppcheck and the rules between the rooms
+	@tools/deps.sh lint
+	@tools/lint.sh
+
+.PHONY: format
+format: ## formats all C in place
+	@clang-format -i $(CODE)
+
+.PHONY: sim
+sim: ## long random runs of tests/sim, optimised: make sim SEEDS=1..1000
+	@if ls tests/sim/*_test.c >/dev/null 2>&1; then \
+		tools/deps.sh test; \
+		cmake --preset sim >/dev/null; \
+		cmake --build --preset sim; \
+		TENURE_SEEDS="$(SEEDS)" ctest --preset sim --verbose --timeout 86400; \
+	else echo "nothing to simulate yet: tests/sim has no tests"; fi
+
+.PHONY: fuzz
+fuzz: ## libFuzzer on every target for FUZZ_SECONDS (60) each
+	@tools/fuzz.sh "$(FUZZ_SECONDS)"
+
+.PHONY: coverage
+coverage: ## line coverage of src/ by the tests, file by file
+	@tools/deps.sh test
+	@tools/coverage.sh
+
+.PHONY: install
+install: release ## installs under PREFIX (/usr/local), below DESTDIR if given
+	@DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
+
+.PHONY: clean
+clean: ## removes build/
+	rm -rf build
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z ]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
