@@ -1,0 +1,37 @@
+/* How many events fell into the last `window` seconds: one counter a second, and their sum.
+ *
+ * The window is the seconds now - window .. now, both included. The counters are stored by the
+ * owner as plain bytes (they are part of its durable state), `slots` >= window + 1 of them, so that
+ * the window can be changed without losing what is still inside it. */
+#ifndef TN_BASE_RATE_H
+#define TN_BASE_RATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tn_rate {
+    uint64_t second; /* the latest second seen */
+    uint64_t sum;    /* over the window that ends there */
+    uint32_t window;
+    uint32_t slots;
+    uint32_t counters[];
+};
+
+static inline size_t tn_rate_bytes(uint32_t window_max) {
+    return (sizeof(struct tn_rate) + ((size_t)window_max + 1) * sizeof(uint32_t) + 7) & ~(size_t)7;
+}
+
+void tn_rate_init(struct tn_rate *rate, uint32_t window_max, uint32_t window, uint64_t second);
+
+/* Moves on to `second` (not before the latest). True if the sum was below `floor` at any second
+ * on the way, the last one included. At most `slots` steps of work. */
+bool tn_rate_advance(struct tn_rate *rate, uint64_t second, uint64_t floor);
+
+/* Counts n events in the latest second; a counter that is full stays full, and sum with it. */
+void tn_rate_add(struct tn_rate *rate, uint32_t n);
+
+/* Another window, at most slots - 1; the sum is counted anew. */
+void tn_rate_window_set(struct tn_rate *rate, uint32_t window);
+
+#endif

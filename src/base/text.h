@@ -1,0 +1,30 @@
+/* Byte strings of any length up to 65535 in a table of 32-byte chunks.
+ *
+ * No fragmentation: a string of n bytes takes ceil((n + 2) / 28) chunks (its length, two bytes,
+ * comes first; an empty string takes one), so room can be counted exactly before anything changes.
+ * A chunk is { uint32 next (index + 1, 0 = last); uint8 payload[28] }. */
+#ifndef TN_BASE_TEXT_H
+#define TN_BASE_TEXT_H
+
+#include "base/bytes.h"
+#include "base/table.h"
+
+#define TN_TEXT_CHUNK_BYTES 32u
+#define TN_TEXT_MAX 65535u
+
+static inline uint32_t tn_text_chunks(size_t len) {
+    return (uint32_t)((len + 2 + 27) / 28);
+}
+
+/* The caller has checked tn_table_room(chunks) >= tn_text_chunks(len). */
+uint32_t tn_text_put(struct tn_table *chunks, struct tn_bytes text);
+void tn_text_drop(struct tn_table *chunks, uint32_t ref);
+
+uint32_t tn_text_len(const struct tn_table *chunks, uint32_t ref);
+
+/* Copies at most `capacity` bytes; returns the full length. */
+uint32_t tn_text_get(const struct tn_table *chunks, uint32_t ref, void *out, size_t capacity);
+
+bool tn_text_equal(const struct tn_table *chunks, uint32_t ref, struct tn_bytes text);
+
+#endif

@@ -1,0 +1,153 @@
+/* Commands: what may be logged, how it is encoded, and which fields each verb takes.
+ *
+ * An encoded command is what the log stores and what the operation table compares:
+ *
+ *   uint8  verb          uint8 rights         uint32 fields (a bit each, in the order below)
+ *   uint16 + bytes user  uint16 + bytes operation id
+ *   then the fields that are present, in order of their bits.
+ *
+ * The table of verbs says which fields a verb must and may have; anything else is malformed. Claims
+ * and values are checked for structure at decoding, so that the kernel can walk them blindly. */
+#ifndef TN_KERNEL_COMMAND_H
+#define TN_KERNEL_COMMAND_H
+
+#include "kernel/types.h"
+
+/* Rights decided at the edge and carried by the command, so that no configuration changes a replay. */
+enum kernel_rights {
+    KERNEL_RIGHT_OPERATOR = 1,
+    KERNEL_RIGHT_SUPERVISOR = 2, /* may use internal pools */
+};
+
+enum kernel_field {
+    KERNEL_F_LEASE = 1 << 0,     /* u64 shard, u64 lsn */
+    KERNEL_F_EPOCH = 1 << 1,     /* u64 */
+    KERNEL_F_HOLDER = 1 << 2,    /* bytes16 */
+    KERNEL_F_TTL = 1 << 3,       /* u32 seconds */
+    KERNEL_F_AFTER = 1 << 4,     /* u32 seconds */
+    KERNEL_F_META = 1 << 5,      /* bytes16 */
+    KERNEL_F_IMMEDIATE = 1 << 6, /* no bytes: the bit is the flag */
+    KERNEL_F_POOL = 1 << 7,      /* bytes16 */
+    KERNEL_F_CLAIMS = 1 << 8,    /* u16 n, n claims */
+    KERNEL_F_VALUES = 1 << 9,    /* u32 n, n values */
+    KERNEL_F_POLICY = 1 << 10,   /* policy patch */
+    KERNEL_F_LIMITS = 1 << 11,   /* u16 n, n * u64 */
+    KERNEL_F_NAME = 1 << 12,     /* bytes16: rule id or sensor ref */
+    KERNEL_F_TRIGGER = 1 << 13,  /* bytes16 */
+    KERNEL_F_ENABLED = 1 << 14,  /* u8 */
+    KERNEL_F_SPEC = 1 << 15,     /* bytes16 */
+    KERNEL_F_DEADLINE = 1 << 16, /* u64 milliseconds: an import's own end (operator) */
+};
+
+/* Verb, text, fields it must have, fields it may have, needs operator rights. Position is the
+ * format: rows are only ever appended. */
+/* clang-format off */
+#define KERNEL_VERB_TABLE(X) \
+    X(TICK,          "tick",          0, 0, 0) \
+    X(LIMITS,        "limits",        KERNEL_F_LIMITS, 0, 1) \
+    X(RESTORED,      "restored",      0, 0, 1) \
+    X(POOL_CREATE,   "pool create",   KERNEL_F_POOL | KERNEL_F_POLICY, 0, 1) \
+    X(POOL_ALTER,    "pool alter",    KERNEL_F_POOL | KERNEL_F_POLICY, 0, 1) \
+    X(POOL_DROP,     "pool drop",     KERNEL_F_POOL, 0, 1) \
+    X(POOL_ADD,      "pool add",      KERNEL_F_POOL | KERNEL_F_VALUES, 0, 1) \
+    X(POOL_REMOVE,   "pool remove",   KERNEL_F_POOL | KERNEL_F_VALUES, 0, 1) \
+    X(ALLOC,         "alloc",         KERNEL_F_HOLDER | KERNEL_F_CLAIMS, KERNEL_F_TTL | KERNEL_F_META | KERNEL_F_DEADLINE, 0) \
+    X(RESERVE,       "reserve",       KERNEL_F_HOLDER | KERNEL_F_CLAIMS | KERNEL_F_TTL, KERNEL_F_META, 0) \
+    X(ACTIVATE,      "activate",      KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_HOLDER, 0, 0) \
+    X(TOUCH,         "touch",         KERNEL_F_LEASE | KERNEL_F_EPOCH, KERNEL_F_TTL | KERNEL_F_META, 0) \
+    X(RELEASE,       "release",       KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_HOLDER, KERNEL_F_IMMEDIATE, 0) \
+    X(REVOKE,        "revoke",        KERNEL_F_LEASE, KERNEL_F_AFTER, 1) \
+    X(ACK,           "ack",           KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_HOLDER, 0, 0) \
+    X(RECLAIM,       "reclaim",       KERNEL_F_LEASE, 0, 1) \
+    X(REKEY,         "rekey",         KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_HOLDER, 0, 1) \
+    X(DISOWN,        "disown",        KERNEL_F_HOLDER, KERNEL_F_POOL, 1) \
+    X(SWEEP,         "sweep",         0, KERNEL_F_POOL, 1) \
+    X(RULE_SET,      "rule set",      KERNEL_F_NAME | KERNEL_F_TRIGGER | KERNEL_F_ENABLED, 0, 1) \
+    X(RULE_ENABLE,   "rule enable",   KERNEL_F_NAME | KERNEL_F_ENABLED, 0, 1) \
+    X(RULE_DELETE,   "rule delete",   KERNEL_F_NAME, 0, 1) \
+    X(SENSOR_SET,    "sensor set",    KERNEL_F_NAME | KERNEL_F_TRIGGER | KERNEL_F_ENABLED | KERNEL_F_SPEC, 0, 1) \
+    X(SENSOR_ENABLE, "sensor enable", KERNEL_F_NAME | KERNEL_F_ENABLED, 0, 1) \
+    X(SENSOR_DELETE, "sensor delete", KERNEL_F_NAME, 0, 1)
+/* clang-format on */
+
+enum kernel_verb {
+#define KERNEL_VERB_ENUM(id, name, required, optional, operator_only) KERNEL_VERB_##id,
+    KERNEL_VERB_TABLE(KERNEL_VERB_ENUM)
+#undef KERNEL_VERB_ENUM
+        KERNEL_VERB_COUNT
+};
+
+struct kernel_verb_row {
+    const char *name;
+    uint32_t required, optional;
+    bool operator_only;
+};
+
+extern const struct kernel_verb_row kernel_verb_rows[KERNEL_VERB_COUNT];
+
+/* A command with its fields; byte runs are borrowed from the encoded bytes or from the caller. */
+struct kernel_command {
+    enum kernel_verb verb;
+    uint8_t rights;
+    uint32_t fields;
+    struct tn_bytes user; /* empty: the anonymous user */
+    struct tn_bytes opid; /* empty: none */
+    struct kernel_lease_id lease;
+    uint64_t epoch;
+    struct tn_bytes holder;
+    uint32_t ttl_s;
+    uint32_t after_s;
+    uint64_t deadline_ms;
+    struct tn_bytes meta;
+    struct tn_bytes pool;
+    struct tn_bytes claims; /* encoded, without the count */
+    uint32_t claim_count;
+    struct tn_bytes values; /* encoded, without the count */
+    uint32_t value_count;
+    struct tn_bytes name;
+    struct tn_bytes trigger;
+    bool enabled;
+    struct tn_bytes spec;
+    const struct kernel_policy_patch *policy; /* for encoding */
+    struct tn_bytes policy_bytes;             /* from decoding: kernel_policy_read */
+    struct kernel_limits limits;
+};
+
+/* One part of a bundle: any `count` values of a pool, or the `count` listed ones. */
+struct kernel_claim {
+    struct tn_bytes pool;
+    uint32_t count;
+    bool any;
+    struct tn_bytes values; /* encoded; empty if any */
+};
+
+/* A wanted value: a number, or text in the pool's own format or a resource's name. */
+struct kernel_wish {
+    bool is_text;
+    uint64_t number;
+    struct tn_bytes text;
+};
+
+/* Encoding. Claims and values are written first, into buffers of the caller's:
+ *   claim: bytes16 pool, u8 any, u32 count, values     value: u8 0, u64 | u8 1, bytes16 */
+void kernel_claim_write(struct tn_writer *w, struct tn_bytes pool, bool any, uint32_t count);
+void kernel_wish_write_number(struct tn_writer *w, uint64_t number);
+void kernel_wish_write_text(struct tn_writer *w, struct tn_bytes text);
+
+/* Returns the encoded length, 0 if it does not fit or a field is too long. `command->fields` says
+ * which fields are written. */
+uint32_t kernel_command_encode(const struct kernel_command *command, void *out, size_t capacity);
+
+/* False if malformed: unknown verb, wrong fields, lengths that do not add up, bytes left over.
+ * Judges form only; names and numbers are the kernel's to refuse. */
+bool kernel_command_decode(struct tn_bytes bytes, struct kernel_command *ret_command);
+
+/* Walks what decode has checked. */
+struct kernel_claim kernel_claim_read(struct tn_reader *r);
+struct kernel_wish kernel_wish_read(struct tn_reader *r);
+struct kernel_policy_patch kernel_policy_read(struct tn_bytes bytes);
+
+/* How many values the claims ask for in all; saturates. */
+uint64_t kernel_claims_total(const struct kernel_command *command);
+
+#endif

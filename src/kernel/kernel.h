@@ -1,0 +1,289 @@
+/* The kernel: a deterministic state machine over one ordered log.
+ *
+ * It reads no clock, no randomness, no environment; it allocates nothing after kernel_create (but at
+ * a change of limits, which happens only at start); it does no I/O. Same snapshot + same log = same
+ * state, same results, same bytes. One thread at a time: the owner (the engine) serialises apply,
+ * reads and image steps.
+ *
+ * What may be relied on (checked by kernel_check, which recounts everything):
+ *   1  a value has at most one live lease; lease, members and value index agree both ways
+ *   2  a bundle is there whole or not at all
+ *   3  terminal leases never change again; ids are never used twice
+ *   4  the timer index holds exactly the timed leases and the cooling members; an entry's time is
+ *      never later than the true one
+ *   5  between revoke and its end nobody else gets the value
+ *   6  every counter equals a recount; every table is within its limit */
+#ifndef TN_KERNEL_KERNEL_H
+#define TN_KERNEL_KERNEL_H
+
+#include "base/status.h"
+#include "base/table.h"
+#include "kernel/command.h"
+#include "kernel/result.h"
+#include "kernel/types.h"
+
+struct kernel;
+
+/* Events: name of the kind. */
+#define KERNEL_EVENT_TABLE(X)          \
+    X(LEASE_RESERVED, "lease.reserved")   \
+    X(LEASE_ACTIVE, "lease.active")       \
+    X(LEASE_RETURNED, "lease.returned")   \
+    X(LEASE_OFFLINE, "lease.offline")     \
+    X(LEASE_REKEYED, "lease.rekeyed")     \
+    X(LEASE_REVOKING, "lease.revoking")   \
+    X(LEASE_RELEASED, "lease.released")   \
+    X(LEASE_EXPIRED, "lease.expired")     \
+    X(LEASE_REVOKED, "lease.revoked")     \
+    X(VALUE_COOLED, "value.cooled")       \
+    X(POOL_CREATED, "pool.created")       \
+    X(POOL_ALTERED, "pool.altered")       \
+    X(POOL_DROPPED, "pool.dropped")       \
+    X(POOL_ADDED, "pool.added")           \
+    X(POOL_REMOVED, "pool.removed")       \
+    X(HOLDER_DISOWNED, "holder.disowned") \
+    X(RULE_SET, "rule.set")               \
+    X(RULE_DELETED, "rule.deleted")       \
+    X(SENSOR_SET, "sensor.set")           \
+    X(SENSOR_DELETED, "sensor.deleted")   \
+    X(DEMAND_CHANGED, "demand.changed") /* a trigger's enabled rules became or left zero */
+
+enum kernel_event_kind {
+#define KERNEL_EVENT_ENUM(id, name) KERNEL_EVENT_##id,
+    KERNEL_EVENT_TABLE(KERNEL_EVENT_ENUM)
+#undef KERNEL_EVENT_ENUM
+        KERNEL_EVENT_COUNT
+};
+
+const char *kernel_event_name(enum kernel_event_kind kind);
+
+/* Valid during the sink's call only. */
+struct kernel_event {
+    uint64_t lsn;
+    uint32_t index; /* within the command: the event's id is lsn.index */
+    uint64_t now_ms;
+    enum kernel_event_kind kind;
+    enum kernel_reason reason;
+    struct kernel_lease_id lease; /* lsn 0: not about a lease */
+    uint64_t epoch;
+    uint64_t deadline_ms; /* 0: none */
+    struct tn_bytes holder;
+    struct tn_bytes user;
+    struct tn_bytes name; /* pool, rule, sensor or trigger, if it is about one; else empty */
+    const struct kernel_value *values;
+    uint32_t value_count;
+    uint64_t number; /* demand: enabled rules now; disowned: leases released */
+};
+
+typedef void kernel_sink(void *ctx, const struct kernel *kernel, const struct kernel_event *event);
+
+/* What the kernel is given. Memory is zero-filled address space, as os.h's mem_reserve. */
+struct kernel_env {
+    void *ctx;
+    enum tn_status (*mem_reserve)(void *ctx, size_t bytes, bool big, void **ret_memory);
+    void (*mem_release)(void *ctx, void *memory, size_t bytes);
+    uint64_t hash_seed; /* any; against crafted names. Never shows in a result or in the state */
+    kernel_sink *sink;  /* may be NULL */
+    void *sink_ctx;
+};
+
+enum tn_status kernel_create(const struct kernel_env *env, const struct kernel_limits *limits,
+                             uint64_t shard, struct kernel **ret_kernel);
+void kernel_destroy(struct kernel *kernel);
+
+/* Address space that these limits reserve. */
+uint64_t kernel_bytes_reserved(const struct kernel_limits *limits);
+
+/* One logged command. */
+struct kernel_entry {
+    uint64_t lsn;    /* the last one + 1 */
+    uint64_t now_ms; /* not before the last one */
+    struct tn_bytes command;
+};
+
+/* The answer to a command. `values` is the caller's buffer; value_count may not exceed
+ * value_capacity, which must be at least the bundle limit. */
+struct kernel_result {
+    enum tn_result code;
+    bool replayed;   /* answered from the operation table */
+    bool has_lease;  /* lease, epoch, state, deadline_ms mean something */
+    uint64_t lsn;    /* where this answer was decided */
+    uint64_t now_ms; /* at that point */
+    struct kernel_lease_id lease;
+    uint64_t epoch;
+    enum kernel_state state;
+    uint64_t deadline_ms; /* 0: none */
+    uint64_t retry_at_ms; /* EXHAUSTED: when a value comes free by itself; now_ms: at once; 0: unknown */
+    uint64_t number; /* sweep: freed; disown: released so far; BAD_TTL, QUOTA, TOO_LARGE: the cap;
+                        pool add/remove: how many; BAD_VALUE, BUSY: index of the wish, from 0 */
+    uint32_t value_count;
+    uint32_t value_capacity;
+    struct kernel_value *values;
+};
+
+/* Applies one command. Never fails: every outcome is a result. LIMITS must have been prepared by
+ * kernel_limits_prepare in the same position. */
+void kernel_apply(struct kernel *kernel, const struct kernel_entry *entry,
+                  struct kernel_result *ret_result);
+
+/* Gets the memory for new limits, keeping the state; TN_INVALID if the state does not fit them (then
+ * and on TN_NOMEM nothing changes). */
+enum tn_status kernel_limits_prepare(struct kernel *kernel, const struct kernel_limits *limits);
+
+/* Hints the caches about a command that will be applied soon. */
+void kernel_prefetch(const struct kernel *kernel, struct tn_bytes command);
+
+/* Whether the operation table could take this command now, with `pending` others carrying
+ * `pending_chunks` ahead of it: TN_R_OK, or TN_R_OPS_FULL. A command whose id is remembered is
+ * always admitted. *ret_chunks is what to add to pending_chunks. */
+enum tn_result kernel_op_admit(const struct kernel *kernel, const struct kernel_command *command,
+                               uint64_t pending, uint64_t pending_chunks, uint64_t *ret_chunks);
+
+uint64_t kernel_lsn(const struct kernel *kernel);
+uint64_t kernel_now(const struct kernel *kernel);
+uint64_t kernel_shard(const struct kernel *kernel);
+const struct kernel_limits *kernel_limits_of(const struct kernel *kernel);
+
+/* The earliest time at which a tick would have something to do; UINT64_MAX: never, as things are. */
+uint64_t kernel_next_due(const struct kernel *kernel);
+
+/* ---- Reads. All are pure. ---- */
+
+struct kernel_lease_view {
+    struct kernel_lease_id id;
+    uint64_t epoch;
+    enum kernel_state state;
+    enum kernel_reason reason; /* of the last transition */
+    uint64_t deadline_ms;      /* 0: none */
+    uint64_t created_ms, last_seen_ms, offline_since_ms, ended_ms;
+    uint32_t ttl_s; /* asked for; 0: the pool's */
+    uint32_t value_count;
+    uint32_t holder_len, user_len, meta_len;
+    char holder[KERNEL_HOLDER_MAX + 1];
+    char user[KERNEL_USER_MAX + 1];
+    uint32_t slot; /* for the calls below, within the same locked read */
+};
+
+/* OK, NOTFOUND or RETIRED. */
+enum tn_result kernel_lease_read(const struct kernel *kernel, struct kernel_lease_id id,
+                                 struct kernel_lease_view *ret_view);
+/* The live lease on pool/value; NOTFOUND if it is free or cooling, POOL_NOTFOUND, BAD_VALUE. */
+enum tn_result kernel_lease_by_value(const struct kernel *kernel, struct tn_bytes pool,
+                                     const struct kernel_wish *wish,
+                                     struct kernel_lease_view *ret_view);
+/* Values from `first` on, in the order of the request; returns how many were written. */
+uint32_t kernel_lease_values(const struct kernel *kernel, const struct kernel_lease_view *view,
+                             uint32_t first, struct kernel_value *out, uint32_t capacity);
+/* Copies at most capacity bytes; returns the length. */
+uint32_t kernel_lease_meta(const struct kernel *kernel, const struct kernel_lease_view *view,
+                           void *out, uint32_t capacity);
+/* Whether (lease, epoch) is the live authority: OK, or NOTFOUND RETIRED STALE STATE. */
+enum tn_result kernel_verify(const struct kernel *kernel, struct kernel_lease_id id, uint64_t epoch,
+                             struct kernel_lease_view *ret_view);
+
+struct kernel_lease_filter {
+    struct tn_bytes pool;   /* empty: any */
+    struct tn_bytes holder; /* empty: any */
+    enum kernel_state state; /* KERNEL_NO_STATE: any live one */
+};
+
+/* Leases that match, in table order. `cursor` starts at 0; the new one is returned, 0 at the end.
+ * Looks at no more than `effort` records, so it may find fewer than `capacity` before the end.
+ * A lease that lives all the while is found exactly once. */
+uint64_t kernel_leases_scan(const struct kernel *kernel, const struct kernel_lease_filter *filter,
+                            uint64_t cursor, uint32_t effort, struct kernel_lease_view *out,
+                            uint32_t capacity, uint32_t *ret_count);
+
+struct kernel_pool_counters {
+    uint64_t allocated;  /* new leases' values */
+    uint64_t returned;   /* sticky returns */
+    uint64_t released, expired, revoked;
+    uint64_t reclaimed;  /* by expiry or force, as seed metrics count */
+    uint64_t last_reclaim_count, last_reclaim_ms;
+};
+
+struct kernel_pool_view {
+    uint32_t name_len;
+    char name[KERNEL_POOL_MAX + 1];
+    struct kernel_policy policy; /* its template's, for a scope */
+    bool is_scope;
+    uint32_t scopes;  /* of a template */
+    uint64_t size;    /* values; UINT64_MAX stands for 2^64 */
+    uint64_t reserved, active, offline, revoking, cooling; /* values, by state */
+    uint64_t ever_used_free; /* values once given and free now, as far as remembered */
+    struct kernel_pool_counters counters;
+    uint64_t rate_micro;       /* new leases per hour, millionths */
+    uint64_t effective_lease_s;
+    bool ultra_active, force_zero;
+    uint64_t next_free_ms; /* when a value comes free by itself; 0: unknown */
+};
+
+enum tn_result kernel_pool_read(const struct kernel *kernel, struct tn_bytes name,
+                                uint64_t clock_ms, struct kernel_pool_view *ret_view);
+/* In order of creation slots; cursor as above. */
+uint64_t kernel_pools_scan(const struct kernel *kernel, uint64_t cursor, uint64_t clock_ms,
+                           struct kernel_pool_view *ret_view, bool *ret_found);
+/* NUL-terminated; returns the length. */
+uint32_t kernel_pool_name(const struct kernel *kernel, uint32_t pool,
+                          char out[KERNEL_POOL_MAX + 1]);
+
+struct kernel_sensor_view {
+    uint32_t ref_len, trigger_len, spec_len;
+    char ref[KERNEL_RESOURCE_MAX + 1];
+    char trigger[KERNEL_RULE_MAX + 1];
+    bool enabled, wanted;
+    uint64_t active_rules;
+    uint32_t slot;
+};
+
+struct kernel_rule_view {
+    uint32_t id_len, trigger_len;
+    char id[KERNEL_RULE_MAX + 1];
+    char trigger[KERNEL_RULE_MAX + 1];
+    bool enabled;
+};
+
+enum tn_result kernel_sensor_read(const struct kernel *kernel, struct tn_bytes ref,
+                                  struct kernel_sensor_view *ret_view);
+uint32_t kernel_sensor_spec(const struct kernel *kernel, const struct kernel_sensor_view *view,
+                            void *out, uint32_t capacity);
+enum tn_result kernel_rule_read(const struct kernel *kernel, struct tn_bytes id,
+                                struct kernel_rule_view *ret_view);
+uint64_t kernel_sensors_scan(const struct kernel *kernel, uint64_t cursor,
+                             struct kernel_sensor_view *ret_view, bool *ret_found);
+uint64_t kernel_rules_scan(const struct kernel *kernel, uint64_t cursor,
+                           struct kernel_rule_view *ret_view, bool *ret_found);
+uint64_t kernel_trigger_rules(const struct kernel *kernel, struct tn_bytes trigger);
+
+/* How full the tables are. */
+struct kernel_usage {
+    uint64_t leases, members, cooling, history, history_members, pools, resources, names,
+        text_chunks, text_chunks_max, ops, disowns, rates, cold, rules, sensors;
+};
+void kernel_usage_read(const struct kernel *kernel, struct kernel_usage *ret_usage);
+
+/* ---- Images: snapshots without stopping. ---- */
+
+#define KERNEL_TABLES_MAX 16u
+
+/* The tables' headers at the image's moment are in ret_headers (ret_count of them). */
+void kernel_image_begin(struct kernel *kernel, tn_table_save *save, void *ctx,
+                        struct tn_table_header ret_headers[KERNEL_TABLES_MAX], uint32_t *ret_count);
+/* Saves about max_bytes more; false when the image is complete. */
+bool kernel_image_step(struct kernel *kernel, size_t max_bytes);
+void kernel_image_abandon(struct kernel *kernel);
+
+/* Loading into a kernel fresh from kernel_create: headers, then chunks in any order, then end, which
+ * rebuilds the indices and checks what it cannot do without. False: the image is not one of ours or
+ * does not fit the limits. */
+bool kernel_load_header(struct kernel *kernel, const struct tn_table_header *header);
+bool kernel_load_chunk(struct kernel *kernel, const struct tn_table_chunk *chunk, size_t len);
+bool kernel_load_end(struct kernel *kernel);
+
+/* A hash of the whole durable state. */
+uint64_t kernel_hash(const struct kernel *kernel);
+
+/* Recounts everything and compares. True if all invariants hold; else `why` says which broke. */
+bool kernel_check(const struct kernel *kernel, char *why, size_t capacity);
+
+#endif

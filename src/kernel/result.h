@@ -1,0 +1,64 @@
+/* Every named outcome of a request, in one table: name, class, HTTP status, CLI exit code, text.
+ *
+ * Classes say what a client may conclude about a write:
+ *   COMMITTED  it has its place in the log, once; a refusal is an answer too, and stays the answer;
+ *   REJECTED   it surely did not happen: nothing was logged;
+ *   UNKNOWN    it may have happened: repeat it with the same operation id to find out. */
+#ifndef TN_KERNEL_RESULT_H
+#define TN_KERNEL_RESULT_H
+
+enum tn_outcome { TN_COMMITTED, TN_REJECTED, TN_UNKNOWN };
+
+/* clang-format off */
+#define TN_RESULT_TABLE(X) \
+    X(OK,             COMMITTED, 200,  0, "done") \
+    X(NOOP,           COMMITTED, 200,  0, "nothing to do: it already is so") \
+    X(EXISTS,         COMMITTED, 409, 10, "it exists already") \
+    X(NOTFOUND,       COMMITTED, 404, 11, "no such lease, resource, rule or sensor") \
+    X(RETIRED,        COMMITTED, 410, 12, "the lease ended and its history is no longer kept") \
+    X(BUSY,           COMMITTED, 409, 13, "held, cooling, or its holder is being disowned") \
+    X(EXHAUSTED,      COMMITTED, 409, 14, "no free value in the pool") \
+    X(QUOTA,          COMMITTED, 409, 15, "the holder's quota in this pool is used up") \
+    X(STATE,          COMMITTED, 409, 16, "not allowed in the lease's state") \
+    X(HOLDER,         COMMITTED, 403, 17, "another holder has this lease") \
+    X(STALE,          COMMITTED, 409, 18, "the epoch is not the lease's current one") \
+    X(TOO_LARGE,      COMMITTED, 413, 19, "more than a limit allows") \
+    X(BAD_TTL,        COMMITTED, 422, 20, "the ttl is zero or above the pool's cap") \
+    X(BAD_VALUE,      COMMITTED, 422, 21, "not a value of this pool, or named twice") \
+    X(BAD_NAME,       COMMITTED, 422, 22, "a name is empty, too long or has forbidden characters") \
+    X(BAD_POLICY,     COMMITTED, 422, 23, "the pool's options make no sense together") \
+    X(BAD_REQUEST,    COMMITTED, 422, 24, "the request breaks a rule that no state could satisfy") \
+    X(CONFLICT,       COMMITTED, 409, 25, "it contradicts what the holder has or what the operation id did") \
+    X(DENIED,         COMMITTED, 403, 26, "needs the lease's own user or operator rights") \
+    X(NOT_YET,        REJECTED,  503, 30, "the log has not reached the position asked for") \
+    X(POOL_NOTFOUND,  COMMITTED, 404, 31, "no such pool") \
+    X(POOL_IN_USE,    COMMITTED, 409, 32, "the pool has live or cooling values") \
+    X(LEASES_FULL,    COMMITTED, 507, 33, "the table of live leases is full") \
+    X(MEMBERS_FULL,   COMMITTED, 507, 34, "the table of held values is full") \
+    X(OPS_FULL,       REJECTED,  507, 35, "the table of remembered operations is full") \
+    X(NAMES_FULL,     COMMITTED, 507, 36, "the memory for names and metadata is full") \
+    X(POOLS_FULL,     COMMITTED, 507, 37, "the table of pools is full") \
+    X(RESOURCES_FULL, COMMITTED, 507, 38, "the table of named resources is full") \
+    X(DEMAND_FULL,    COMMITTED, 507, 39, "the table of rules or sensors is full") \
+    X(MALFORMED,      REJECTED,  400, 40, "the request cannot be understood") \
+    X(OVERLOADED,     REJECTED,  503, 41, "too much is in flight; try again") \
+    X(NOSPACE,        REJECTED,  507, 42, "the disk is full; nothing was written") \
+    X(CLOSED,         REJECTED,  503, 43, "closing or closed") \
+    X(HALTED,         UNKNOWN,   503, 50, "storage failed; the outcome is unknown until recovery") \
+    X(LOST,           UNKNOWN,   503, 51, "the log moved to another owner; the outcome is unknown")
+/* clang-format on */
+
+enum tn_result {
+#define TN_RESULT_ENUM(name, outcome, http, exit_code, text) TN_R_##name,
+    TN_RESULT_TABLE(TN_RESULT_ENUM)
+#undef TN_RESULT_ENUM
+        TN_R_COUNT
+};
+
+const char *tn_result_name(enum tn_result result);
+const char *tn_result_text(enum tn_result result);
+enum tn_outcome tn_result_outcome(enum tn_result result);
+int tn_result_http(enum tn_result result);
+int tn_result_exit(enum tn_result result);
+
+#endif

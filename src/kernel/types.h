@@ -1,0 +1,240 @@
+/* The kernel's vocabulary: sizes, states, limits, pool options. Tables here are the only place
+ * where a limit or an option is named; parsing, checking, storing and printing all follow them. */
+#ifndef TN_KERNEL_TYPES_H
+#define TN_KERNEL_TYPES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+
+#define KERNEL_HOLDER_MAX 128u
+#define KERNEL_USER_MAX 64u
+#define KERNEL_OPID_MAX 64u
+#define KERNEL_POOL_BASE_MAX 64u
+#define KERNEL_POOL_MAX (KERNEL_POOL_BASE_MAX + 1u + 64u) /* name@scope */
+#define KERNEL_RESOURCE_MAX 64u
+#define KERNEL_RULE_MAX 128u
+#define KERNEL_SENSOR_SPEC_MAX 16384u
+#define KERNEL_META_MAX 4096u
+#define KERNEL_BUNDLE_MAX 4096u
+#define KERNEL_EXCLUDES_MAX 16u
+#define KERNEL_COMMAND_MAX (512u * 1024u) /* encoded bytes */
+#define KERNEL_TIME_MAX ((uint64_t)1 << 53)
+
+/* 128 bits, written shard-lsn; ordered by shard, then lsn. */
+struct kernel_lease_id {
+    uint64_t shard;
+    uint64_t lsn;
+};
+
+static inline int kernel_lease_id_compare(struct kernel_lease_id a, struct kernel_lease_id b) {
+    if (a.shard != b.shard) {
+        return a.shard < b.shard ? -1 : 1;
+    }
+    return a.lsn < b.lsn ? -1 : a.lsn > b.lsn;
+}
+
+/* Lease states; the order is stored on disk. Terminal ones come last. */
+#define KERNEL_STATE_TABLE(X) \
+    X(RESERVED, "reserved")   \
+    X(ACTIVE, "active")       \
+    X(OFFLINE, "offline")     \
+    X(REVOKING, "revoking")   \
+    X(RELEASED, "released")   \
+    X(EXPIRED, "expired")     \
+    X(REVOKED, "revoked")
+
+enum kernel_state {
+    KERNEL_NO_STATE, /* of a free record */
+#define KERNEL_STATE_ENUM(name, text) KERNEL_##name,
+    KERNEL_STATE_TABLE(KERNEL_STATE_ENUM)
+#undef KERNEL_STATE_ENUM
+        KERNEL_STATE_COUNT
+};
+
+const char *kernel_state_name(enum kernel_state state);
+
+static inline bool kernel_state_terminal(enum kernel_state state) {
+    return state >= KERNEL_RELEASED;
+}
+
+/* Why a transition happened. */
+#define KERNEL_REASON_TABLE(X)       \
+    X(NONE, "")                      \
+    X(REQUESTED, "requested")        \
+    X(RELEASED, "released")          \
+    X(EXPIRED, "expired")            \
+    X(REVOKED, "revoked")            \
+    X(ACKNOWLEDGED, "acknowledged")  \
+    X(RECLAIMED, "reclaimed")        \
+    X(FORCED, "forced")              \
+    X(DISOWNED, "disowned")          \
+    X(RETURNED, "returned")          \
+    X(REKEYED, "rekeyed")
+
+enum kernel_reason {
+#define KERNEL_REASON_ENUM(name, text) KERNEL_REASON_##name,
+    KERNEL_REASON_TABLE(KERNEL_REASON_ENUM)
+#undef KERNEL_REASON_ENUM
+        KERNEL_REASON_COUNT
+};
+
+const char *kernel_reason_name(enum kernel_reason reason);
+
+/* Limits: name, default, smallest, largest. The first record of a log carries them; they change
+ * only by a logged command at start. Rows are never reordered or removed: position is the format. */
+/* clang-format off */
+#define KERNEL_LIMIT_TABLE(X) \
+    X(LEASES,          "leases_max",          1048576, 1, 268435456) /* live */ \
+    X(MEMBERS,         "members_max",         1310720, 1, 536870912) /* held or cooling values */ \
+    X(HISTORY,         "history_max",         131072,  1, 67108864)  /* ended leases, and their values */ \
+    X(HISTORY_SECONDS, "history_seconds",     3600,    0, 31536000) \
+    X(POOLS,           "pools_max",           16384,   1, 1048576) \
+    X(RESOURCES,       "resources_max",       65536,   1, 16777216)  /* named, in sets */ \
+    X(NAMES,           "names_max",           1310720, 1, 536870912) /* distinct holders and users */ \
+    X(TEXT_BYTES,      "text_bytes_max",      536870912, 65536, 68719476736) /* names and metadata */ \
+    X(OPS,             "ops_max",             1048576, 1, 134217728) \
+    X(OP_SECONDS,      "op_window_seconds",   600,     1, 604800) \
+    X(BUNDLE,          "bundle_max",          256,     1, 4096) \
+    X(SWEEP_STEP,      "sweep_step",          64,      1, 65536)     /* per allocation */ \
+    X(TICK_STEP,       "tick_step",           1024,    1, 65536)     /* per tick or sweep */ \
+    X(DISOWNS,         "disowns_max",         1024,    1, 65536)     /* under way at once */ \
+    X(RATES,           "sticky_pools_max",    256,     1, 65536) \
+    X(RATE_WINDOW,     "rate_window_max",     7200,    1, 86400) \
+    X(COLD,            "cold_max",            65536,   1, 16777216)  /* freed values remembered */ \
+    X(COLD_PER_POOL,   "cold_per_pool_max",   4096,    1, 65536) \
+    X(RULES,           "rules_max",           65536,   1, 16777216) \
+    X(SENSORS,         "sensors_max",         4096,    1, 1048576)
+/* clang-format on */
+
+enum kernel_limit {
+#define KERNEL_LIMIT_ENUM(id, name, standard, low, high) KERNEL_LIMIT_##id,
+    KERNEL_LIMIT_TABLE(KERNEL_LIMIT_ENUM)
+#undef KERNEL_LIMIT_ENUM
+        KERNEL_LIMIT_COUNT
+};
+
+struct kernel_limits {
+    uint64_t of[KERNEL_LIMIT_COUNT];
+};
+
+struct kernel_limit_row {
+    const char *name;
+    uint64_t standard, low, high;
+};
+
+extern const struct kernel_limit_row kernel_limit_rows[KERNEL_LIMIT_COUNT];
+
+struct kernel_limits kernel_limits_default(void);
+/* The first limit that is out of its range, or KERNEL_LIMIT_COUNT. */
+enum kernel_limit kernel_limits_bad(const struct kernel_limits *limits);
+
+enum kernel_kind { KERNEL_RANGE, KERNEL_SET };
+enum kernel_strategy { KERNEL_LOWEST, KERNEL_RANDOM, KERNEL_NEXT, KERNEL_COLDEST };
+enum kernel_format { KERNEL_DEC, KERNEL_HEX, KERNEL_MAC };
+enum kernel_fallback { KERNEL_FALLBACK_NONE, KERNEL_FALLBACK_JSON };
+
+/* How an option's number is written. */
+enum kernel_option_type {
+    KERNEL_TYPE_NUMBER,
+    KERNEL_TYPE_SECONDS,
+    KERNEL_TYPE_FLAG,
+    KERNEL_TYPE_MICRO, /* a fraction in millionths */
+    KERNEL_TYPE_KIND,
+    KERNEL_TYPE_STRATEGY,
+    KERNEL_TYPE_FORMAT,
+    KERNEL_TYPE_FALLBACK,
+};
+
+/* Pool options: name, type, default, largest. Position is the format. */
+/* clang-format off */
+#define KERNEL_OPTION_TABLE(X) \
+    X(KIND,            "kind",                          KIND,     KERNEL_RANGE,  KERNEL_SET) \
+    X(LO,              "lo",                            NUMBER,   1,             UINT64_MAX) \
+    X(HI,              "hi",                            NUMBER,   4294967294,    UINT64_MAX) \
+    X(STRATEGY,        "strategy",                      STRATEGY, KERNEL_LOWEST, KERNEL_COLDEST) \
+    X(LEASE,           "lease",                         SECONDS,  0,             UINT32_MAX) \
+    X(MAX_LEASE,       "max_lease",                     SECONDS,  0,             UINT32_MAX) \
+    X(MAX_HOLD,        "max_hold",                      SECONDS,  0,             UINT32_MAX) \
+    X(RESERVE_TTL_MAX, "reserve_ttl_max",               SECONDS,  3600,          UINT32_MAX) \
+    X(GRACE,           "grace",                         SECONDS,  0,             UINT32_MAX) \
+    X(COOLDOWN,        "cooldown",                      SECONDS,  0,             UINT32_MAX) \
+    X(STICKY,          "sticky",                        FLAG,     0,             1) \
+    X(MAX_PER_HOLDER,  "max_per_holder",                NUMBER,   0,             UINT32_MAX) \
+    X(FORMAT,          "format",                        FORMAT,   KERNEL_DEC,    KERNEL_MAC) \
+    X(SCOPED,          "scoped",                        FLAG,     0,             1) \
+    X(FALLBACK,        "identity_fallback",             FALLBACK, KERNEL_FALLBACK_NONE, KERNEL_FALLBACK_JSON) \
+    X(ADAPTIVE,        "adaptive_enabled",              FLAG,     1,             1) \
+    X(MIN_LEASE,       "min_lease_seconds",             SECONDS,  0,             UINT32_MAX) \
+    X(RATE_WINDOW,     "rate_window_seconds",           SECONDS,  3600,          86400) \
+    X(HIGH_RATE,       "high_rate_threshold_per_hour",  MICRO,    60000000,      1000000000000000) \
+    X(ULTRA_RATE,      "ultra_rate_threshold_per_hour", MICRO,    180000000,     1000000000000000) \
+    X(ULTRA_SUSTAIN,   "ultra_rate_sustain_seconds",    SECONDS,  600,           UINT32_MAX) \
+    X(MIN_FACTOR,      "high_rate_min_factor",          MICRO,    200000,        1000000) \
+    X(FORCE_RELEASE,   "ultra_force_release",           FLAG,     1,             1) \
+    X(METRICS_SECONDS, "metrics_emit_interval_seconds", SECONDS,  5,             UINT32_MAX) \
+    X(INTERNAL,        "internal",                      FLAG,     0,             1)
+/* clang-format on */
+
+enum kernel_option {
+#define KERNEL_OPTION_ENUM(id, name, type, standard, high) KERNEL_OPTION_##id,
+    KERNEL_OPTION_TABLE(KERNEL_OPTION_ENUM)
+#undef KERNEL_OPTION_ENUM
+        KERNEL_OPTION_COUNT
+};
+
+/* The default base lease of a sticky pool that names none. */
+#define KERNEL_STICKY_LEASE_S 2592000u
+
+struct kernel_option_row {
+    const char *name;
+    enum kernel_option_type type;
+    uint64_t standard, high;
+};
+
+extern const struct kernel_option_row kernel_option_rows[KERNEL_OPTION_COUNT];
+
+struct kernel_span {
+    uint64_t lo, hi; /* both included */
+};
+
+struct kernel_policy {
+    uint64_t of[KERNEL_OPTION_COUNT];
+    struct kernel_span exclude[KERNEL_EXCLUDES_MAX]; /* sorted, disjoint */
+    uint64_t exclude_count;
+};
+
+/* Some options of a policy: bit n of `mask` says that of[n] is set; exclude has its own flag. */
+struct kernel_policy_patch {
+    uint32_t mask;
+    bool has_exclude;
+    struct kernel_policy values;
+};
+
+struct kernel_policy kernel_policy_default(void);
+
+/* One value of one pool, as results, views and events show it. */
+struct kernel_value {
+    uint32_t pool;  /* the kernel's number of the pool; for kernel_pool_name within the same call */
+    uint16_t claim; /* which part of the request it answers, from 0 */
+    uint8_t format; /* enum kernel_format */
+    uint8_t name_len; /* > 0: a named resource; then number means nothing */
+    uint64_t number;
+    char name[KERNEL_RESOURCE_MAX];
+};
+
+/* Names and texts. All are total: any bytes may be asked about. */
+bool kernel_name_pool_valid(struct tn_bytes name, bool scope_allowed);
+bool kernel_name_resource_valid(struct tn_bytes name);
+/* The part before '@', and whether there was one. */
+struct tn_bytes kernel_name_pool_base(struct tn_bytes name, bool *ret_scoped);
+
+/* Reads a number as the format writes it; false if it is not one. */
+bool kernel_value_parse(enum kernel_format format, struct tn_bytes text, uint64_t *ret_number);
+/* Writes it, NUL-terminated; returns the length. The largest is 20 digits. */
+#define KERNEL_VALUE_TEXT_MAX 24u
+uint32_t kernel_value_format(enum kernel_format format, uint64_t number,
+                             char out[KERNEL_VALUE_TEXT_MAX]);
+
+#endif

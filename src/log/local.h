@@ -1,0 +1,32 @@
+/* The local log: segments and snapshots in one directory, locked by one process.
+ *
+ * The bytes, the validity rule and the recovery algorithm are at the top of local.c and segment.c,
+ * and in docs/log-format.md. */
+#ifndef TN_LOG_LOCAL_H
+#define TN_LOG_LOCAL_H
+
+#include "log/log.h"
+#include "os/os.h"
+
+struct log_local_options {
+    const struct os *os;
+    const char *dir;        /* created if it is not there (unless read_only) */
+    uint64_t segment_bytes; /* 0 = 16 MiB; rounded up to 4096, at least 64 KiB */
+    uint64_t shard_number;  /* for a new directory */
+    uint64_t space_reserve_bytes; /* refuse (TN_NOSPACE) a new segment that would leave less free */
+    bool use_older_snapshot; /* recover from the one before the newest */
+    bool read_only;          /* for check and dump: change nothing, need no lock */
+    bool no_background;      /* prepare segments inline, no thread: for deterministic tests */
+};
+
+/* Called for things worth a line in the log of the program: torn tail cut, recovery rewritten, ... */
+typedef void log_notice(void *ctx, const char *line);
+
+/* On failure *error says why; *ret_log is freed by close. */
+enum tn_status log_local_open(const struct log_local_options *options, log_notice *notice,
+                              void *notice_ctx, struct log **ret_log, struct log_error *error);
+
+/* The largest batch payload that fits a segment of this size. */
+uint64_t log_local_batch_max(uint64_t segment_bytes);
+
+#endif

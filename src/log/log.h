@@ -1,0 +1,103 @@
+/* The ordered log, as the engine sees it: an interface with one owner.
+ *
+ * A log stores batches of opaque commands in order, and snapshots of opaque sections; it never looks
+ * inside. Commit is asynchronous and can fail or end in doubt: nothing above may assume otherwise.
+ * log_local (log/local.h) keeps both in a directory; a replicated one would implement the same five
+ * verbs over a distributed store.
+ *
+ * Contract
+ * - load is called once, before anything else: it hands over the snapshot, then every batch after it.
+ * - append is called with one batch at a time: the next one only after `done` of the last one. `done`
+ *   runs once, on the calling thread before append returns or later on another thread.
+ *     TN_OK       the batch is durable;
+ *     TN_NOSPACE  it surely was not written and the log is unharmed: the caller may append again;
+ *     TN_LOST     no longer ours to write; it may or may not become part of the log;
+ *     other       it may or may not be durable, and the log takes no more appends.
+ * - the snapshot calls may run on another thread while appends go on; one snapshot at a time.
+ * - close makes the durable mark and ends everything. */
+#ifndef TN_LOG_LOG_H
+#define TN_LOG_LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/status.h"
+
+/* Why an operation failed, for people: names file, offset and remedy. One line, no newline. */
+struct log_error {
+    char text[512];
+};
+
+/* payload: `count` commands, each { uint32 length; bytes }. LSNs are first_lsn, first_lsn + 1, ... */
+struct log_batch {
+    uint64_t first_lsn;
+    uint64_t now_ms;
+    const uint8_t *payload;
+    uint32_t len;
+    uint32_t count;
+};
+
+/* Where a log stands. */
+struct log_position {
+    uint64_t lsn;    /* of the last command, 0 if there is none */
+    uint64_t now_ms; /* of the last batch */
+    uint64_t shard;  /* generation << 32 | shard number */
+};
+
+struct log_section {
+    uint32_t kind;
+    struct tn_bytes bytes; /* at most LOG_SECTION_MAX */
+};
+
+#define LOG_SECTION_MAX (1u << 20)
+
+typedef void log_committed(void *ctx, enum tn_status status);
+
+struct log_loader {
+    void *ctx;
+    /* A snapshot begins; its sections follow, then snapshot_end. Not called if there is none. */
+    enum tn_status (*snapshot_begin)(void *ctx, const struct log_position *at);
+    enum tn_status (*snapshot_section)(void *ctx, const struct log_section *section);
+    enum tn_status (*snapshot_end)(void *ctx);
+    enum tn_status (*batch)(void *ctx, const struct log_batch *batch);
+};
+
+struct log_stats {
+    uint64_t segments;
+    uint64_t log_bytes;
+    uint64_t snapshots;
+    uint64_t snapshot_bytes; /* of the newest */
+    uint64_t snapshot_lsn;   /* of the newest, 0 if none */
+    uint64_t bytes_since_snapshot;
+    uint64_t appends;
+    uint64_t sync_ns_last;
+    uint64_t torn_tail_bytes; /* cut at load */
+};
+
+struct log;
+
+struct log_verbs {
+    enum tn_status (*load)(struct log *log, const struct log_loader *loader,
+                           struct log_position *ret_position, struct log_error *error);
+    void (*append)(struct log *log, const struct log_batch *batch, log_committed *done, void *ctx);
+    /* Nothing to append for a while: a moment to write the durable mark. Never fails aloud. */
+    void (*idle)(struct log *log);
+    enum tn_status (*snapshot_begin)(struct log *log, const struct log_position *at,
+                                     struct log_error *error);
+    enum tn_status (*snapshot_section)(struct log *log, const struct log_section *section);
+    /* Durable on return; older snapshots and segments that are no longer needed are let go. */
+    enum tn_status (*snapshot_end)(struct log *log, struct log_error *error);
+    void (*snapshot_abandon)(struct log *log);
+    void (*stats)(struct log *log, struct log_stats *ret_stats);
+    /* False if a mark could not be written; the log is closed all the same. */
+    bool (*close)(struct log *log);
+};
+
+/* The first member of every implementation. */
+struct log {
+    const struct log_verbs *verbs;
+};
+
+#endif
