@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# The tree keeps the rules of tools/check-rooms.sh, and the checker finds each rule broken where we
+# break it: a copy of the tree gets one file per violation and one that only looks like them.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/../.." && pwd)
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+
+if ! "$root/tools/check-rooms.sh" "$root"; then
+    echo "FAILED: the tree breaks the rules above"
+    exit 1
+fi
+
+cp -r "$root/src" "$copy/"
+if ! "$root/tools/check-rooms.sh" "$copy"; then
+    echo "FAILED: a clean copy of src/ is refused"
+    exit 1
+fi
+
+expected=$copy/expected
+: >"$expected"
+planted=0
+
+# repeat N LINE
+repeat() {
+    awk -v n="$1" -v line="$2" 'BEGIN { while (n-- > 0) print line }'
+}
+
+# plant ROOM LINE RULE: src/ROOM gets a file with this line, line 1, which breaks this rule.
+plant() {
+    planted=$((planted + 1))
+    local file=src/$1/planted_$planted.c
+    mkdir -p "$copy/src/$1"
+    printf '%s\n' "$2" >"$copy/$file"
+    echo "$file:1: $3: " >>"$expected"
+}
+
+# Each room and what it must not reach; the first that come to mind when one is in a hurry.
+plant base '#include "os/os.h"' include
+plant os '#include "log/log.h"' include
+plant kernel '#include "os/os.h"' include
+plant kernel '#include "log/log.h"' include
+plant log '#include "kernel/kernel.h"' include
+plant log '#include "tenure.h"' include
+plant engine '#include "server/server.h"' include
+plant lib '#include "protocol/resp.h"' include
+plant protocol '#include "kernel/kernel.h"' include
+plant protocol '#include "engine/engine.h"' include
+plant server '#include "kernel/kernel.h"' include
+plant supervisor '#include "kernel/lease.h"' include
+plant cli '#include "log/log.h"' include
+plant kernel '#include "../os/os.h"' include
+plant kernel '#include "lease.h"' include
+plant elsewhere '#include "base/status.h"' include
+
+for room in base kernel; do
+    for call in malloc calloc realloc free printf time clock_gettime rand; do
+        plant "$room" "void f(void) { g($call(1)); }" pure
+    done
+    plant "$room" 'static float f;' pure
+    plant "$room" 'struct s { unsigned a; double b; };' pure
+done
+
+for call in write pwrite fsync fdatasync clock_gettime open; do
+    plant log "void f(void) { x = $call (1); }" os
+    plant engine "void f(void) { if ($call(1)) g(); }" os
+done
+
+body=$(repeat 69 '    g();')
+plant engine $'int f(int a) {\n'"$body"$'\n}' function
+plant server "$(repeat 701 'int g(int a);')" file
+sed -i '$ s/:1: /:701: /' "$expected"
+
+# None of this breaks a rule.
+lawful=src/kernel/lawful.c
+cat >"$copy/$lawful" <<'C'
+/* malloc(1), printf("x"): in a comment, which may also
+ * #include "os/os.h" and call write(1) or say double. */
+#include <stdint.h>
+
+#include "base/status.h"
+#include "kernel/lawful.h"
+
+#define LAWFUL_BEGIN(x) \
+    do {                \
+        x
+
+static const char *text = "free(1) /* not a comment";
+static const char quote = '"', brace = '{'; // rand()
+struct lawful {
+    uint64_t time, double_count;
+    int (*open)(int a);
+};
+
+int lawful_free(struct lawful *s) {
+    return s->open(s->time) + (*s).open(1) + lawful_printf(text, quote, brace);
+}
+C
+printf '%s\n' "int f(int a)" "{" "$(repeat 67 '    g();')" "}" >"$copy/src/kernel/lawful_long.c"
+mkdir -p "$copy/src/cli" "$copy/src/protocol" "$copy/src/main" "$copy/src/lib"
+printf '#include "%s"\n' log/log.h os/os.h kernel/kernel.h >"$copy/src/cli/check_lawful.c"
+printf '#include "%s"\n' base/text.h kernel/command.h >"$copy/src/protocol/lawful.c"
+printf '#include "%s"\n' server/server.h kernel/kernel.h >"$copy/src/main/lawful.c"
+printf '#include "%s"\n' tenure.h engine/engine.h os/os.h >"$copy/src/lib/lawful.c"
+
+if found=$("$root/tools/check-rooms.sh" "$copy"); then
+    echo "FAILED: $planted planted violations pass"
+    exit 1
+fi
+failures=0
+while read -r line; do
+    if ! grep -qF -- "$line" <<<"$found"; then
+        echo "FAILED: not found: $line"
+        failures=$((failures + 1))
+    fi
+done <"$expected"
+if grep lawful <<<"$found"; then
+    echo "FAILED: complaints about what is allowed"
+    failures=$((failures + 1))
+fi
+echo "$planted violations planted, $failures problems"
+[ "$failures" -eq 0 ]

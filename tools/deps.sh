@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Installs the Debian packages a task needs, those that are missing and no others, without asking.
+#
+#   tools/deps.sh build|test|lint|bench|fuzz
+#
+# Does nothing (and needs no network) when all of them are there. On other systems it says what is
+# needed and leaves it to you.
+set -euo pipefail
+
+build=(
+    "gcc:the compiler"
+    "libc6-dev:the C library's headers"
+    "cmake:describes the build"
+    "ninja-build:runs the build"
+    "make:puts names on the build's targets"
+    "pkg-config:finds libraries and checks our own tenure.pc"
+)
+# gcc brings the runtimes of its sanitizers along.
+test=("${build[@]}" "libcmocka-dev:the unit test framework")
+lint=(
+    "${test[@]}"
+    "clang-format:checks the formatting"
+    "clang-tidy:static analysis"
+    "cppcheck:static analysis, a second opinion"
+    "shellcheck:checks the shell scripts"
+)
+bench=("${build[@]}")
+fuzz=("${build[@]}" "clang:the compiler with libFuzzer" "libclang-rt-dev:libFuzzer and sanitizers")
+
+case "${1:-}" in
+build) wanted=("${build[@]}") ;;
+test) wanted=("${test[@]}") ;;
+lint) wanted=("${lint[@]}") ;;
+bench) wanted=("${bench[@]}") ;;
+fuzz) wanted=("${fuzz[@]}") ;;
+*)
+    echo "usage: tools/deps.sh build|test|lint|bench|fuzz" >&2
+    exit 2
+    ;;
+esac
+
+if ! command -v dpkg-query >/dev/null; then
+    echo "deps: not a Debian system; make sure you have: ${wanted[*]%%:*}" >&2
+    exit 0
+fi
+
+missing=()
+for entry in "${wanted[@]}"; do
+    package=${entry%%:*}
+    status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
+    if [ "$status" != installed ]; then
+        echo "deps: installing $package (${entry#*:})"
+        missing+=("$package")
+    fi
+done
+if [ ${#missing[@]} -eq 0 ]; then
+    exit 0
+fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null; then
+        echo "deps: neither root nor sudo; as root: apt-get install ${missing[*]}" >&2
+        exit 1
+    fi
+    as_root=(sudo -n)
+fi
+apt() {
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q "$@" </dev/null
+}
+apt update
+apt install -y --no-install-recommends "${missing[@]}"

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Formatting, static analysis, shell scripts and the rules between the rooms. Goes on after a
+# failure, so that one run shows all of them.
+# shellcheck disable=SC2317 # functions are called through step()
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+status=0
+step() {
+    echo "== $1"
+    shift
+    if ! "$@"; then
+        status=1
+    fi
+}
+
+dirs=()
+for dir in src include examples bench tests; do
+    if [ -d "$dir" ]; then
+        dirs+=("$dir")
+    fi
+done
+mapfile -t code < <(find "${dirs[@]}" -name '*.[ch]' | sort)
+# Fuzz targets are built by clang alone and are not in the compilation database.
+mapfile -t units < <(find "${dirs[@]}" -name '*.c' -not -path 'tests/fuzz/*' | sort)
+
+tidy() {
+    cmake --preset dev >/dev/null
+    printf '%s\n' "${units[@]}" | xargs -P "$(nproc)" -n 4 clang-tidy --quiet -p build/dev \
+        --extra-arg=-Wno-unknown-warning-option 2> >(grep -v 'warnings generated' >&2 || true)
+}
+
+check_cpp() {
+    cppcheck --quiet --std=c17 --language=c --enable=warning,performance,portability \
+        --inline-suppr --suppressions-list=.cppcheck-suppressions --error-exitcode=1 \
+        -j "$(nproc)" -D_GNU_SOURCE -D__BYTE_ORDER__=1234 -D__ORDER_LITTLE_ENDIAN__=1234 \
+        -I src -I include -I tests "${units[@]}"
+}
+
+step "clang-format" clang-format --dry-run -Werror "${code[@]}"
+step "clang-tidy" tidy
+step "cppcheck" check_cpp
+step "shellcheck" shellcheck .ci/run tools/*.sh tests/lint/*.sh
+step "rooms" tools/check-rooms.sh
+exit "$status"
