@@ -14,9 +14,8 @@ FUZZ_SECONDS ?= 60
 # Ninja where it is installed; a directory that is already configured keeps its generator.
 ifneq ($(shell command -v ninja),)
 export CMAKE_GENERATOR ?= Ninja
-else
-export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 endif
+export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 
 CODE_DIRS := $(wildcard src include examples bench tests)
 CODE = $(sort $(shell find $(CODE_DIRS) -name '*.[ch]'))

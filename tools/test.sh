@@ -51,6 +51,9 @@ run() {
 
 mkdir -p build
 tools/deps.sh test
+if command -v ninja >/dev/null; then
+    export CMAKE_GENERATOR=${CMAKE_GENERATOR:-Ninja} # it may have been installed just now
+fi
 for preset in release dev tsan; do
     run "$preset"
 done
