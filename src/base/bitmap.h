@@ -6,7 +6,8 @@
  *
  *   TN_BITMAP_FULL  a parent's bit says that the child word is full (all ones). Finds clear bits:
  *                   for ranges, where bits mark what is taken and most of 2^64 is free.
- *                   Words needed: at most values/1 + values/64 + ... (a parent bit needs 64 values).
+ *                   Words needed: at most values + values/64 + ... (a parent bit needs 64
+ *                   values).
  *   TN_BITMAP_ANY   a parent's bit says that the child word is not empty. Finds set bits: for sets,
  *                   where bits mark what is available and most ordinals do not exist.
  *                   Words needed: at most 11 a value.

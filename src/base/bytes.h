@@ -124,10 +124,14 @@ static inline size_t tn_reader_left(const struct tn_reader *r) {
 static inline bool tn_read_raw(struct tn_reader *r, void *out, size_t len) {
     if (r->bad || len > r->len - r->pos) {
         r->bad = true;
-        memset(out, 0, len);
+        if (len > 0) {
+            memset(out, 0, len);
+        }
         return false;
     }
-    memcpy(out, r->at + r->pos, len);
+    if (len > 0) {
+        memcpy(out, r->at + r->pos, len);
+    }
     r->pos += len;
     return true;
 }

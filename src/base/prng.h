@@ -1,4 +1,4 @@
-/* A deterministic generator (xoshiro256**) whose whole state is four words that the owner stores. */
+/* A deterministic generator (xoshiro256**) whose whole state is four words, stored by the owner. */
 #ifndef TN_BASE_PRNG_H
 #define TN_BASE_PRNG_H
 

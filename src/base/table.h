@@ -118,7 +118,8 @@ void tn_image_abandon(struct tn_table_image *image);
 bool tn_table_load_header(struct tn_table *table, const struct tn_table_header *header);
 bool tn_table_load_chunk(struct tn_table *table, const struct tn_table_chunk *chunk, size_t len);
 
-/* True if the free chain is well formed: in range, acyclic, used - live long. */
+/* True if the free chain is well formed: in range, acyclic, used - live long, its records zero but
+ * for their links. */
 bool tn_table_check(const struct tn_table *table);
 
 /* Hash over header and records 0..used-1, chained from `seed`. */

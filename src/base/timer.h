@@ -4,8 +4,9 @@
  * entries, not of history: a rebuilt index behaves the same. Every operation is O(log n) in the
  * worst case, with no cascade that could hold up one command. References are the owner's.
  *
- * Renewals are the owner's trick: a renewed object keeps its entry, whose time is then a lower bound;
- * when the entry comes due, the owner re-inserts it at the true time. So a touch costs nothing here.
+ * Renewals are the owner's trick: a renewed object keeps its entry, whose time is then a lower
+ * bound; when the entry comes due, the owner re-inserts it at the true time. So a touch costs
+ * nothing here.
  *
  * Nodes are 512 bytes; all but roots are at least one third full, which bounds their number. */
 #ifndef TN_BASE_TIMER_H
@@ -53,5 +54,8 @@ bool tn_timer_first(const struct tn_timer_index *index, const struct tn_timer_ro
 /* The first entry that sorts after (when, ref), if there is one. */
 bool tn_timer_after(const struct tn_timer_index *index, const struct tn_timer_root *root,
                     uint64_t when, uint32_t ref, uint64_t *ret_when, uint32_t *ret_ref);
+
+/* True if the tree is well formed: order, fill, depth and count. Walks all of it; for tests. */
+bool tn_timer_check(const struct tn_timer_index *index, const struct tn_timer_root *root);
 
 #endif
