@@ -32,6 +32,7 @@ struct log_error {
 
 /* payload: `count` commands, each { uint32 length; bytes }. LSNs are first_lsn, first_lsn + 1, ... */
 struct log_batch {
+    uint64_t shard; /* as in log_position; given by load, ignored by append */
     uint64_t first_lsn;
     uint64_t now_ms;
     const uint8_t *payload;
