@@ -1,7 +1,7 @@
 /* The local log: segments and snapshots in one directory, locked by one process.
  *
- * The bytes, the validity rule and the recovery algorithm are at the top of local.c and segment.c,
- * and in docs/log-format.md. */
+ * The bytes are at the top of frame.h, segment.h and snapshot.h, the recovery algorithm at the top
+ * of recover.c; docs/log-format.md has both for a stranger. */
 #ifndef TN_LOG_LOCAL_H
 #define TN_LOG_LOCAL_H
 
@@ -17,12 +17,14 @@ struct log_local_options {
     bool use_older_snapshot; /* recover from the one before the newest */
     bool read_only;          /* for check and dump: change nothing, need no lock */
     bool no_background;      /* prepare segments inline, no thread: for deterministic tests */
+    bool restored;           /* this directory is a restored backup: the generation goes up by one */
 };
 
 /* Called for things worth a line in the log of the program: torn tail cut, recovery rewritten, ... */
 typedef void log_notice(void *ctx, const char *line);
 
-/* On failure *error says why; *ret_log is freed by close. */
+/* On failure *error says why; *ret_log is freed by close. A directory that holds a snapshot and no
+ * segments is only accepted as `restored`: without that word it is one that lost its log. */
 enum tn_status log_local_open(const struct log_local_options *options, log_notice *notice,
                               void *notice_ctx, struct log **ret_log, struct log_error *error);
 

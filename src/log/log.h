@@ -7,13 +7,15 @@
  *
  * Contract
  * - load is called once, before anything else: it hands over the snapshot, then every batch after it.
+ *   If it fails, what it handed over is void, and close is the only call left.
  * - append is called with one batch at a time: the next one only after `done` of the last one. `done`
  *   runs once, on the calling thread before append returns or later on another thread.
  *     TN_OK       the batch is durable;
  *     TN_NOSPACE  it surely was not written and the log is unharmed: the caller may append again;
  *     TN_LOST     no longer ours to write; it may or may not become part of the log;
  *     other       it may or may not be durable, and the log takes no more appends.
- * - the snapshot calls may run on another thread while appends go on; one snapshot at a time.
+ * - the snapshot calls may run on another thread while appends go on; one snapshot at a time. Its
+ *   position is the end of a committed batch, and not before the newest snapshot.
  * - close makes the durable mark and ends everything. */
 #ifndef TN_LOG_LOG_H
 #define TN_LOG_LOG_H

@@ -52,6 +52,7 @@ struct os {
     enum tn_status (*lock)(void *ctx, const char *path, int *ret_file);
 
     uint64_t (*clock_boot_ms)(void *ctx); /* monotonic, counts suspended time */
+    uint64_t (*clock_boot_ns)(void *ctx); /* the same clock, for measuring how long a call took */
     uint64_t (*clock_wall_ms)(void *ctx); /* since 1970 */
     enum tn_status (*random)(void *ctx, void *out, size_t len);
 

@@ -1,0 +1,78 @@
+/* The log's directory: what the files in it are called, and how to tell people what is wrong.
+ *
+ *   %016x.log            a segment, by sequence number
+ *   snapshot-%016x.snap  a snapshot, by LSN
+ *   spare-%u.log         a file ready to become a segment: full size, every block written
+ *   spare-%u.tmp         a spare being filled        \  leftovers of a crash are removed
+ *   snapshot.tmp         a snapshot being written    /
+ *   set-aside-...        a snapshot that the operator passed over; never read again
+ *   lock                 locked by the process that writes here
+ *
+ * Other names are none of the log's business and are left alone. */
+#ifndef TN_LOG_DIR_H
+#define TN_LOG_DIR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "log/log.h"
+#include "os/os.h"
+
+#define LOG_NAME_MAX 64
+#define LOG_DIR_PATH_MAX 3900
+#define LOG_PATH_MAX 4096
+
+#define LOG_SNAPSHOT_TMP "snapshot.tmp"
+
+struct log_dir {
+    const struct os *os;
+    char path[LOG_DIR_PATH_MAX];
+};
+
+/* A growing, sorted list of numbers taken from file names. */
+struct log_numbers {
+    uint64_t *at;
+    size_t count;
+    size_t capacity;
+};
+
+/* What a directory holds; freed by log_listing_free. */
+struct log_listing {
+    struct log_numbers segments;
+    struct log_numbers snapshots;
+    struct log_numbers spares;
+    struct log_numbers spare_tmps;
+    bool snapshot_tmp;
+    bool out_of_memory;
+};
+
+/* False if there is no memory. */
+bool log_numbers_add(struct log_numbers *numbers, uint64_t number);
+
+void log_segment_name(uint64_t seq, char out[LOG_NAME_MAX]);
+void log_snapshot_name(uint64_t lsn, char out[LOG_NAME_MAX]);
+void log_spare_name(uint64_t number, char out[LOG_NAME_MAX]);
+void log_spare_tmp_name(uint64_t number, char out[LOG_NAME_MAX]);
+
+/* The same calls as the table's, with a name inside the directory for a path. */
+enum tn_status log_dir_open(const struct log_dir *dir, const char *name, unsigned flags,
+                            int *ret_file);
+enum tn_status log_dir_rename(const struct log_dir *dir, const char *from, const char *to);
+enum tn_status log_dir_remove(const struct log_dir *dir, const char *name);
+enum tn_status log_dir_sync(const struct log_dir *dir);
+enum tn_status log_dir_lock(const struct log_dir *dir, int *ret_file);
+
+/* Creates the directory if it is not there, and makes its own entry durable. */
+enum tn_status log_dir_make(const struct log_dir *dir);
+
+/* The listing is freed by the caller also after a failure. */
+enum tn_status log_dir_list(const struct log_dir *dir, struct log_listing *ret_listing);
+void log_listing_free(struct log_listing *listing);
+
+/* Writes the text and returns the status, so that a failure is one statement. */
+__attribute__((format(printf, 3, 4))) enum tn_status log_fail(struct log_error *error,
+                                                              enum tn_status status,
+                                                              const char *format, ...);
+
+#endif

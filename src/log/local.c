@@ -1,0 +1,229 @@
+/* The local log: open, close and the table of verbs. What it keeps is in state.h. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "log/state.h"
+
+#define NOTICE_MAX 1024
+
+void log_local_lock(struct log_local *log) {
+    int rc = pthread_mutex_lock(&log->mutex);
+    TN_ASSERT(rc == 0);
+}
+
+void log_local_unlock(struct log_local *log) {
+    int rc = pthread_mutex_unlock(&log->mutex);
+    TN_ASSERT(rc == 0);
+}
+
+void log_local_notice(struct log_local *log, const char *format, ...) {
+    if (log->notice == NULL) {
+        return;
+    }
+    char line[NOTICE_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    log->notice(log->notice_ctx, line);
+}
+
+bool log_local_segment_add(struct log_local *log, const struct log_segment *segment) {
+    if (log->segment_count == log->segment_capacity) {
+        size_t capacity = log->segment_capacity == 0 ? 16 : log->segment_capacity * 2;
+        struct log_segment *segments = realloc(log->segments, capacity * sizeof *segments);
+        if (segments == NULL) {
+            return false;
+        }
+        log->segments = segments;
+        log->segment_capacity = capacity;
+    }
+    log->segments[log->segment_count] = *segment;
+    log->segment_count += 1;
+    return true;
+}
+
+uint64_t log_local_batch_max(uint64_t segment_bytes) {
+    /* Every segment keeps room for a mark behind its last batch. */
+    return log_segment_bytes(segment_bytes) - LOG_SEGMENT_HEADER - LOG_FRAME_ALIGN -
+           LOG_FRAME_HEADER;
+}
+
+/* -- snapshots ---------------------------------------------------------------------------------- */
+
+static enum tn_status local_snapshot_begin(struct log *base, const struct log_position *at,
+                                           struct log_error *error) {
+    struct log_local *log = log_local_of(base);
+    TN_ASSERT(log->writable);
+    log_local_lock(log);
+    TN_ASSERT(at->lsn <= log->position.lsn);
+    TN_ASSERT(log->snapshots.count == 0 || at->lsn >= log->snapshots.at[log->snapshots.count - 1]);
+    log->bytes_at_begin = log->bytes_appended;
+    log_local_unlock(log);
+    enum tn_status status = log_snapshot_writer_begin(&log->snapshot, &log->dir, at);
+    if (status != TN_OK) {
+        return log_fail(error, status, "%.300s/%s: cannot begin a snapshot: %s", log->dir.path,
+                        LOG_SNAPSHOT_TMP, tn_status_text(status));
+    }
+    return TN_OK;
+}
+
+static enum tn_status local_snapshot_section(struct log *base, const struct log_section *section) {
+    return log_snapshot_writer_section(&log_local_of(base)->snapshot, section);
+}
+
+/* Enters the new snapshot into the list; the same LSN again replaces the file and the entry. */
+static bool snapshots_add(struct log_local *log, uint64_t lsn, uint64_t bytes) {
+    struct log_numbers *snapshots = &log->snapshots;
+    log_local_lock(log);
+    bool known = snapshots->count > 0 && snapshots->at[snapshots->count - 1] == lsn;
+    bool added = known || log_numbers_add(snapshots, lsn);
+    log->snapshot_bytes = bytes;
+    log->bytes_at_snapshot = log->bytes_at_begin;
+    log_local_unlock(log);
+    return added;
+}
+
+static enum tn_status local_snapshot_end(struct log *base, struct log_error *error) {
+    struct log_local *log = log_local_of(base);
+    uint64_t lsn = log->snapshot.at.lsn;
+    uint64_t bytes = 0;
+    enum tn_status status = log_snapshot_writer_end(&log->snapshot, &bytes);
+    if (status == TN_OK && !snapshots_add(log, lsn, bytes)) {
+        status = TN_NOMEM;
+    }
+    if (status != TN_OK) {
+        return log_fail(error, status, "%.300s: cannot write the snapshot of LSN %" PRIu64 ": %s",
+                        log->dir.path, lsn, tn_status_text(status));
+    }
+    log_local_retain(log);
+    return TN_OK;
+}
+
+static void local_snapshot_abandon(struct log *base) {
+    log_snapshot_writer_abandon(&log_local_of(base)->snapshot);
+}
+
+/* -- stats, open, close ------------------------------------------------------------------------- */
+
+static void local_stats(struct log *base, struct log_stats *ret_stats) {
+    struct log_local *log = log_local_of(base);
+    log_local_lock(log);
+    struct log_stats stats = {
+        .segments = log->segment_count,
+        .snapshots = log->snapshots.count,
+        .snapshot_bytes = log->snapshot_bytes,
+        .bytes_since_snapshot = log->bytes_appended - log->bytes_at_snapshot,
+        .appends = log->appends,
+        .sync_ns_last = log->sync_ns_last,
+        .torn_tail_bytes = log->torn_tail_bytes,
+    };
+    if (log->snapshots.count > 0) {
+        stats.snapshot_lsn = log->snapshots.at[log->snapshots.count - 1];
+    }
+    for (size_t i = 0; i < log->segment_count; i++) {
+        stats.log_bytes += log->segments[i].file_bytes;
+    }
+    log_local_unlock(log);
+    *ret_stats = stats;
+}
+
+static void local_free(struct log_local *log) {
+    const struct os *os = log->dir.os;
+    log_spares_destroy(&log->spares);
+    if (log->writer.file >= 0) {
+        (void)os->close(os->ctx, log->writer.file);
+    }
+    if (log->writer.buffer != NULL) {
+        os->mem_release(os->ctx, log->writer.buffer, log->writer.buffer_bytes);
+    }
+    /* Last: whoever gets the lock next must find nobody writing here. */
+    if (log->lock_file >= 0) {
+        (void)os->close(os->ctx, log->lock_file);
+    }
+    free(log->segments);
+    free(log->snapshots.at);
+    pthread_mutex_destroy(&log->mutex);
+    free(log);
+}
+
+static bool local_close(struct log *base) {
+    struct log_local *log = log_local_of(base);
+    log_snapshot_writer_abandon(&log->snapshot);
+    bool marked = !log->writable || log_writer_finish(log);
+    local_free(log);
+    return marked;
+}
+
+static const struct log_verbs local_verbs = {
+    .load = log_local_load,
+    .append = log_writer_append,
+    .idle = log_writer_idle,
+    .snapshot_begin = local_snapshot_begin,
+    .snapshot_section = local_snapshot_section,
+    .snapshot_end = local_snapshot_end,
+    .snapshot_abandon = local_snapshot_abandon,
+    .stats = local_stats,
+    .close = local_close,
+};
+
+static enum tn_status open_directory(struct log_local *log, struct log_error *error) {
+    if (log->options.read_only) {
+        return TN_OK;
+    }
+    enum tn_status status = log_dir_make(&log->dir);
+    if (status != TN_OK) {
+        return log_fail(error, status, "%.300s: the data directory cannot be used: %s",
+                        log->dir.path, tn_status_text(status));
+    }
+    status = log_dir_lock(&log->dir, &log->lock_file);
+    if (status == TN_LOCKED) {
+        return log_fail(error, status,
+                        "%.300s/lock: the data directory is in use; stop the other process, or "
+                        "choose another directory",
+                        log->dir.path);
+    }
+    if (status != TN_OK) {
+        return log_fail(error, status, "%.300s/lock: cannot be locked: %s", log->dir.path,
+                        tn_status_text(status));
+    }
+    return TN_OK;
+}
+
+enum tn_status log_local_open(const struct log_local_options *options, log_notice *notice,
+                              void *notice_ctx, struct log **ret_log, struct log_error *error) {
+    size_t len = strlen(options->dir);
+    if (len == 0 || len >= LOG_DIR_PATH_MAX) {
+        return log_fail(error, TN_INVALID, "the path of the data directory is empty or too long");
+    }
+    struct log_local *log = calloc(1, sizeof *log);
+    if (log == NULL) {
+        return log_fail(error, TN_NOMEM, "no memory for the log");
+    }
+    log->log.verbs = &local_verbs;
+    log->dir.os = options->os;
+    memcpy(log->dir.path, options->dir, len + 1);
+    log->options = *options;
+    log->options.dir = log->dir.path;
+    log->options.segment_bytes = log_segment_bytes(options->segment_bytes);
+    log->notice = notice;
+    log->notice_ctx = notice_ctx;
+    log->lock_file = -1;
+    log->writer.file = -1;
+    log->writer.mark = LOG_MARK_DONE;
+    int rc = pthread_mutex_init(&log->mutex, NULL);
+    TN_ASSERT(rc == 0);
+    log_spares_init(&log->spares, &log->dir, log->options.segment_bytes,
+                    options->space_reserve_bytes);
+    enum tn_status status = open_directory(log, error);
+    if (status != TN_OK) {
+        local_free(log);
+        return status;
+    }
+    *ret_log = &log->log;
+    return TN_OK;
+}

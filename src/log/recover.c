@@ -1,0 +1,583 @@
+/* Load: reads a directory from its snapshot to its last batch, and believes nothing unchecked.
+ *
+ * Algorithm
+ * 1. List the directory. Take the newest snapshot (or the one before it, if told so).
+ * 2. Take the longest run of segments without a gap in their sequence numbers that ends at the
+ *    newest. Every header in it must verify, and the run must reach down to the snapshot.
+ * 3. Hand over the snapshot. Begin at the last segment that starts no later than the first LSN after
+ *    it (at the first of all, if read only: then everything is checked).
+ * 4. In each segment follow the frames. Each must verify, have the LSN that is next, a time not
+ *    before the last, and the chain value of the last. A segment that has a successor ends where
+ *    the successor's first LSN is reached; frames there and after are superseded. The newest ends
+ *    at a mark, or where nothing verifies.
+ * 5. Where a frame should be and none verifies:
+ *      - in a segment with a successor: damage; the successor proves that the frame was synced;
+ *      - as the first frame of a started segment: damage; it was synced before the file had a name;
+ *      - with a frame that verifies anywhere after it: damage; that frame proves the same;
+ *      - otherwise it is the end of the log. What is there may be a batch that was being written
+ *        when the power went: a torn tail, never acknowledged. It is cut, and said so.
+ * 6. The last batch is known to be on disk if a mark, or another segment, follows it, or if it opens
+ *    a started segment. If not, it may exist in this machine's cache only: see resume.c.
+ *
+ * The one ambiguity: damage to the last batch, when nothing follows it that proves it was synced,
+ * looks like a torn tail. Marks keep that window small. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "log/state.h"
+
+#define REMEDY_BACKUP "restore from a backup (`tenure check DIR` lists what is readable)"
+#define REMEDY_OLDER "start with --use-older-snapshot, which loses nothing"
+
+struct recovery {
+    struct log_local *log;
+    const struct log_loader *loader;
+    struct log_error *error;
+    struct log_listing listing;
+
+    bool have_snapshot;
+    struct log_position snapshot; /* zeros if there is none */
+    size_t chosen;                /* its index in listing.snapshots */
+    size_t start;                 /* index of the first segment to replay */
+
+    uint64_t next_lsn; /* what has been followed so far */
+    uint64_t now_ms;
+    uint64_t chain;
+
+    uint8_t *bytes; /* the segment being read; the newest one's stay for the tail */
+    size_t bytes_len;
+    struct log_tail tail;
+};
+
+/* One segment while its frames are followed. */
+struct segment_scan {
+    size_t index;
+    const struct log_segment *segment;
+    uint64_t limit_lsn; /* the successor's first LSN; UINT64_MAX for the newest */
+    uint64_t offset;
+};
+
+static enum tn_status failed(struct recovery *r, enum tn_status status, const char *name,
+                             const char *what) {
+    return log_fail(r->error, status, "%.300s/%s: %s: %s", r->log->dir.path, name, what,
+                    tn_status_text(status));
+}
+
+static bool is_newest(const struct recovery *r, const struct segment_scan *scan) {
+    return scan->index + 1 == r->log->segment_count;
+}
+
+/* What to do about damage in this segment. */
+static const char *remedy_for(const struct recovery *r, const struct segment_scan *scan) {
+    if (scan->index < r->start) {
+        return "the newest snapshot does not need this file: move it and all segments before it "
+               "out of the directory";
+    }
+    return REMEDY_BACKUP;
+}
+
+static enum tn_status damaged(struct recovery *r, const struct segment_scan *scan,
+                              const char *what) {
+    char name[LOG_NAME_MAX];
+    log_segment_name(scan->segment->header.seq, name);
+    return log_fail(r->error, TN_CORRUPT,
+                    "%.250s/%s: %s at offset %" PRIu64 ", LSN %" PRIu64 "; %s", r->log->dir.path,
+                    name, what, scan->offset, r->next_lsn, remedy_for(r, scan));
+}
+
+/* -- the list of segments ----------------------------------------------------------------------- */
+
+static enum tn_status header_check(struct recovery *r, const struct log_segment *segment,
+                                   uint64_t seq, bool newest) {
+    char name[LOG_NAME_MAX];
+    log_segment_name(seq, name);
+    const struct log_segment_header *header = &segment->header;
+    const char *what = NULL;
+    if (header->seq != seq) {
+        what = "the header at offset 0 belongs to another segment";
+    } else if (newest ? segment->file_bytes != header->bytes
+                      : segment->file_bytes > header->bytes) {
+        what = "the size of the file is not the one in its header";
+    } else if (r->log->segment_count > 0) {
+        const struct log_segment_header *last = &r->log->segments[r->log->segment_count - 1].header;
+        if (header->first_lsn < last->first_lsn || header->now_ms < last->now_ms) {
+            what = "the header at offset 0 goes back in LSN or time";
+        } else if ((uint32_t)header->shard != (uint32_t)last->shard ||
+                   header->shard < last->shard) {
+            what = "the header at offset 0 belongs to another shard";
+        }
+    }
+    if (what == NULL) {
+        return TN_OK;
+    }
+    return log_fail(r->error, TN_CORRUPT, "%.300s/%s: %s; " REMEDY_BACKUP, r->log->dir.path, name,
+                    what);
+}
+
+static enum tn_status header_read(struct recovery *r, const char *name,
+                                  struct log_segment *ret_segment) {
+    const struct os *os = r->log->dir.os;
+    uint8_t bytes[LOG_SEGMENT_HEADER] = {0};
+    size_t got = 0;
+    int file;
+    enum tn_status status = log_dir_open(&r->log->dir, name, OS_READ, &file);
+    if (status != TN_OK) {
+        return failed(r, status, name, "cannot be opened");
+    }
+    status = os->size(os->ctx, file, &ret_segment->file_bytes);
+    if (status == TN_OK) {
+        status = os->read_at(os->ctx, file, bytes, sizeof bytes, 0, &got);
+    }
+    (void)os->close(os->ctx, file);
+    if (status != TN_OK) {
+        return failed(r, status, name, "the header cannot be read");
+    }
+    status =
+        got < sizeof bytes ? TN_CORRUPT : log_segment_header_decode(bytes, &ret_segment->header);
+    if (status == TN_VERSION) {
+        return log_fail(r->error, status,
+                        "%.300s/%s: log format newer than %u, the newest this program knows; start "
+                        "the version of tenured that wrote it, or a newer one",
+                        r->log->dir.path, name, LOG_SEGMENT_VERSION);
+    }
+    if (status != TN_OK) {
+        return log_fail(r->error, status,
+                        "%.300s/%s: the segment header at offset 0 is damaged; " REMEDY_BACKUP,
+                        r->log->dir.path, name);
+    }
+    return TN_OK;
+}
+
+/* Index of the first segment of the run without gaps that ends at the newest. */
+static size_t run_begin(const struct log_numbers *segments) {
+    size_t begin = segments->count == 0 ? 0 : segments->count - 1;
+    while (begin > 0 && segments->at[begin - 1] + 1 == segments->at[begin]) {
+        begin -= 1;
+    }
+    return begin;
+}
+
+static enum tn_status segments_collect(struct recovery *r) {
+    const struct log_numbers *found = &r->listing.segments;
+    for (size_t i = run_begin(found); i < found->count; i++) {
+        struct log_segment segment;
+        char name[LOG_NAME_MAX];
+        log_segment_name(found->at[i], name);
+        enum tn_status status = header_read(r, name, &segment);
+        if (status == TN_OK) {
+            status = header_check(r, &segment, found->at[i], i + 1 == found->count);
+        }
+        if (status != TN_OK) {
+            return status;
+        }
+        if (!log_local_segment_add(r->log, &segment)) {
+            return failed(r, TN_NOMEM, name, "cannot be listed");
+        }
+    }
+    return TN_OK;
+}
+
+/* Segments below a gap are leftovers of letting old ones go, but only if even the older snapshot can
+ * do without the missing one. */
+static enum tn_status segments_check_gap(struct recovery *r) {
+    const struct log_numbers *found = &r->listing.segments;
+    const struct log_numbers *snapshots = &r->listing.snapshots;
+    size_t begin = run_begin(found);
+    if (begin == 0) {
+        return TN_OK;
+    }
+    uint64_t first_lsn = r->log->segments[0].header.first_lsn;
+    if (snapshots->count >= 2 && first_lsn <= snapshots->at[snapshots->count - 2] + 1) {
+        return TN_OK;
+    }
+    char name[LOG_NAME_MAX];
+    log_segment_name(found->at[begin] - 1, name);
+    return log_fail(r->error, TN_CORRUPT,
+                    "%.300s/%s: this segment is missing, and there are older ones; " REMEDY_BACKUP,
+                    r->log->dir.path, name);
+}
+
+static enum tn_status segments_check_reach(struct recovery *r) {
+    struct log_local *log = r->log;
+    uint64_t needed = r->snapshot.lsn + 1;
+    if (log->segment_count == 0) {
+        if (!r->have_snapshot || log->options.restored) {
+            return TN_OK;
+        }
+        return log_fail(r->error, TN_CORRUPT,
+                        "%.300s: there is a snapshot but no log segment; if this is a restored "
+                        "backup, start with --restored, else restore the missing files",
+                        log->dir.path);
+    }
+    const struct log_segment_header *first = &log->segments[0].header;
+    if (first->first_lsn > needed) {
+        char name[LOG_NAME_MAX];
+        log_segment_name(first->seq, name);
+        return log_fail(r->error, TN_CORRUPT,
+                        "%.300s/%s: the log starts at LSN %" PRIu64 ", but LSN %" PRIu64
+                        " is needed; %s",
+                        log->dir.path, name, first->first_lsn, needed,
+                        log->options.use_older_snapshot
+                            ? "start without --use-older-snapshot, or " REMEDY_BACKUP
+                            : REMEDY_BACKUP);
+    }
+    if (r->have_snapshot && (uint32_t)first->shard != (uint32_t)r->snapshot.shard) {
+        return log_fail(r->error, TN_CORRUPT,
+                        "%.300s: snapshot and log belong to different shards; " REMEDY_BACKUP,
+                        log->dir.path);
+    }
+    while (r->start + 1 < log->segment_count &&
+           log->segments[r->start + 1].header.first_lsn <= needed) {
+        r->start += 1;
+    }
+    return TN_OK;
+}
+
+/* -- following frames --------------------------------------------------------------------------- */
+
+static enum tn_status segment_load(struct recovery *r, const struct segment_scan *scan) {
+    const struct os *os = r->log->dir.os;
+    char name[LOG_NAME_MAX];
+    log_segment_name(scan->segment->header.seq, name);
+    free(r->bytes);
+    r->bytes_len = (size_t)scan->segment->file_bytes;
+    r->bytes = malloc(r->bytes_len);
+    if (r->bytes == NULL) {
+        return failed(r, TN_NOMEM, name, "cannot be read");
+    }
+    int file;
+    enum tn_status status = log_dir_open(&r->log->dir, name, OS_READ, &file);
+    if (status != TN_OK) {
+        return failed(r, status, name, "cannot be opened");
+    }
+    size_t got = 0;
+    status = os->read_at(os->ctx, file, r->bytes, r->bytes_len, 0, &got);
+    (void)os->close(os->ctx, file);
+    if (status != TN_OK) {
+        return failed(r, status, name, "cannot be read");
+    }
+    return got == r->bytes_len ? TN_OK : damaged(r, scan, "the file became shorter");
+}
+
+static bool frame_at(const struct recovery *r, const struct segment_scan *scan, uint64_t offset,
+                     struct log_frame *ret_frame) {
+    const struct log_segment_header *header = &scan->segment->header;
+    return offset < r->bytes_len &&
+           log_frame_decode(r->bytes + offset, r->bytes_len - (size_t)offset, header->seq,
+                            header->salt, ret_frame);
+}
+
+/* A frame that verifies can still stand in the wrong place. */
+static const char *frame_misfit(const struct recovery *r, const struct segment_scan *scan,
+                                const struct log_frame *frame) {
+    if (frame->first_lsn != r->next_lsn) {
+        return "a frame with another LSN than the next (a gap or a repetition)";
+    }
+    if (frame->now_ms < r->now_ms) {
+        return "a frame whose time goes back";
+    }
+    if (frame->chain != r->chain) {
+        return "a frame that does not follow the one before it (broken chain)";
+    }
+    if (frame->first_lsn + frame->count > scan->limit_lsn) {
+        return "a frame that reaches beyond the beginning of the next segment";
+    }
+    if (frame->first_lsn <= r->snapshot.lsn &&
+        frame->first_lsn + frame->count - 1 > r->snapshot.lsn) {
+        return "a frame that the snapshot ends in the middle of";
+    }
+    return NULL;
+}
+
+static enum tn_status frame_deliver(struct recovery *r, const struct segment_scan *scan,
+                                    const struct log_batch *batch) {
+    if (batch->first_lsn <= r->snapshot.lsn) {
+        return TN_OK;
+    }
+    r->log->bytes_appended += log_frame_size(batch->len);
+    enum tn_status status = r->loader->batch(r->loader->ctx, batch);
+    if (status == TN_OK) {
+        return TN_OK;
+    }
+    char name[LOG_NAME_MAX];
+    log_segment_name(scan->segment->header.seq, name);
+    return log_fail(r->error, status,
+                    "%.250s/%s: the batch at offset %" PRIu64 ", LSN %" PRIu64
+                    " was not accepted: %s; " REMEDY_BACKUP,
+                    r->log->dir.path, name, scan->offset, batch->first_lsn, tn_status_text(status));
+}
+
+/* Delivers a batch and moves behind it, remembering where the log stood before it. */
+static enum tn_status frame_follow(struct recovery *r, struct segment_scan *scan,
+                                   const struct log_frame *frame) {
+    const struct log_segment_header *header = &scan->segment->header;
+    struct log_batch batch = {
+        .shard = header->shard,
+        .first_lsn = frame->first_lsn,
+        .now_ms = frame->now_ms,
+        .payload = frame->payload,
+        .len = frame->len,
+        .count = frame->count,
+    };
+    enum tn_status status = frame_deliver(r, scan, &batch);
+    if (status != TN_OK) {
+        return status;
+    }
+    bool opens = scan->offset == LOG_SEGMENT_HEADER && (header->flags & LOG_SEGMENT_STARTED) != 0;
+    r->tail = (struct log_tail){
+        .before = {.lsn = r->next_lsn - 1, .now_ms = r->now_ms, .shard = header->shard},
+        .chain = r->chain,
+        .offset = scan->offset,
+        .unmarked = !opens,
+        .batch = batch,
+    };
+    r->chain = log_frame_chain(r->bytes + scan->offset);
+    r->next_lsn += frame->count;
+    r->now_ms = frame->now_ms;
+    scan->offset += log_frame_size(frame->len);
+    return TN_OK;
+}
+
+/* The offset of a frame that verifies at or after `from`, or 0. */
+static uint64_t frame_search(const struct recovery *r, const struct segment_scan *scan,
+                             uint64_t from) {
+    struct log_frame frame;
+    for (uint64_t offset = from; offset < r->bytes_len; offset += LOG_FRAME_ALIGN) {
+        if (frame_at(r, scan, offset, &frame)) {
+            return offset;
+        }
+    }
+    return 0;
+}
+
+/* How many bytes behind the end look like a batch that was never finished. In a recycled file most
+ * of what follows is from its earlier life, so only what resembles a frame of ours counts there. */
+static uint64_t torn_bytes(const struct recovery *r, const struct segment_scan *scan) {
+    const struct log_segment_header *header = &scan->segment->header;
+    if (scan->offset >= r->bytes_len) {
+        return 0;
+    }
+    const uint8_t *at = r->bytes + scan->offset;
+    size_t room = r->bytes_len - (size_t)scan->offset;
+    if ((header->flags & LOG_SEGMENT_RECYCLED) != 0) {
+        bool ours = log_frame_resembles(at, header->seq, header->salt, r->next_lsn);
+        return ours ? LOG_FRAME_ALIGN : 0;
+    }
+    while (room > 0 && at[room - 1] == 0) {
+        room -= 1;
+    }
+    return room;
+}
+
+/* Nothing verifies where the next frame of the newest segment would be: the end, or damage. */
+static enum tn_status tail_end(struct recovery *r, struct segment_scan *scan) {
+    const struct log_segment_header *header = &scan->segment->header;
+    if (scan->offset == LOG_SEGMENT_HEADER && (header->flags & LOG_SEGMENT_STARTED) != 0) {
+        return damaged(r, scan, "the first frame, which was synced, is damaged");
+    }
+    uint64_t later = frame_search(r, scan, scan->offset + LOG_FRAME_ALIGN);
+    if (later != 0) {
+        char what[96];
+        snprintf(what, sizeof what, "a damaged frame, with a good one after it at offset %" PRIu64,
+                 later);
+        return damaged(r, scan, what);
+    }
+    uint64_t torn = torn_bytes(r, scan);
+    if (torn > 0) {
+        char name[LOG_NAME_MAX];
+        log_segment_name(header->seq, name);
+        log_local_notice(r->log,
+                         "event=log_torn_tail file=%s offset=%" PRIu64 " bytes=%" PRIu64
+                         " lsn=%" PRIu64
+                         " text=\"a batch that was never acknowledged is cut off the end\"",
+                         name, scan->offset, torn, r->next_lsn);
+        r->log->torn_tail_bytes = torn;
+    }
+    return TN_OK;
+}
+
+/* A mark: the end of the newest segment, and the proof that everything before it was synced. */
+static enum tn_status tail_mark(struct recovery *r, struct segment_scan *scan) {
+    if (!is_newest(r, scan)) {
+        return damaged(r, scan, "a mark where the next segment expects more batches");
+    }
+    if (frame_search(r, scan, scan->offset + LOG_FRAME_ALIGN) != 0) {
+        return damaged(r, scan, "a mark that is older than the frames after it");
+    }
+    r->tail.unmarked = false;
+    return TN_OK;
+}
+
+static enum tn_status segment_follow(struct recovery *r, struct segment_scan *scan) {
+    struct log_frame frame;
+    while (r->next_lsn < scan->limit_lsn) {
+        if (!frame_at(r, scan, scan->offset, &frame)) {
+            return is_newest(r, scan)
+                       ? tail_end(r, scan)
+                       : damaged(r, scan, "a damaged or missing frame, which was synced,");
+        }
+        const char *misfit = frame_misfit(r, scan, &frame);
+        if (misfit != NULL) {
+            return damaged(r, scan, misfit);
+        }
+        if (frame.count == 0) {
+            return tail_mark(r, scan);
+        }
+        enum tn_status status = frame_follow(r, scan, &frame);
+        if (status != TN_OK) {
+            return status;
+        }
+    }
+    return TN_OK;
+}
+
+static enum tn_status segments_follow(struct recovery *r) {
+    struct log_local *log = r->log;
+    size_t first = log->options.read_only ? 0 : r->start;
+    for (size_t i = first; i < log->segment_count; i++) {
+        const struct log_segment_header *header = &log->segments[i].header;
+        bool newest = i + 1 == log->segment_count;
+        struct segment_scan scan = {
+            .index = i,
+            .segment = &log->segments[i],
+            .limit_lsn = newest ? UINT64_MAX : log->segments[i + 1].header.first_lsn,
+            .offset = LOG_SEGMENT_HEADER,
+        };
+        if (i == first) {
+            r->next_lsn = header->first_lsn;
+            r->now_ms = header->now_ms;
+            r->chain = header->chain;
+        } else if (header->chain != r->chain || header->now_ms != r->now_ms) {
+            return damaged(r, &scan, "a header that does not follow the segment before it,");
+        }
+        /* A batch in an older segment is followed by this one's header, which proves it synced. */
+        r->tail = (struct log_tail){0};
+        enum tn_status status = segment_load(r, &scan);
+        if (status == TN_OK) {
+            status = segment_follow(r, &scan);
+        }
+        if (status != TN_OK) {
+            return status;
+        }
+        if (!r->tail.unmarked) {
+            r->tail.offset = scan.offset;
+        }
+    }
+    return TN_OK;
+}
+
+/* -- the whole ---------------------------------------------------------------------------------- */
+
+static enum tn_status snapshot_choose(struct recovery *r) {
+    const struct log_numbers *snapshots = &r->listing.snapshots;
+    size_t skip = r->log->options.use_older_snapshot ? 2 : 1;
+    if (snapshots->count < skip) {
+        return TN_OK;
+    }
+    r->chosen = snapshots->count - skip;
+    r->have_snapshot = true;
+    r->snapshot.lsn = snapshots->at[r->chosen];
+    const char *remedy = skip == 1 ? REMEDY_OLDER : REMEDY_BACKUP;
+    /* The list of segments is checked against the snapshot before either is handed over, so the
+     * header is read first and the rest later. */
+    return log_snapshot_peek(&r->log->dir, r->snapshot.lsn, remedy, &r->snapshot, r->error);
+}
+
+static enum tn_status snapshot_deliver(struct recovery *r) {
+    if (!r->have_snapshot) {
+        return TN_OK;
+    }
+    const char *remedy = r->log->options.use_older_snapshot ? REMEDY_BACKUP : REMEDY_OLDER;
+    return log_snapshot_read(&r->log->dir, r->snapshot.lsn, r->loader, remedy, &r->snapshot,
+                             &r->log->snapshot_bytes, r->error);
+}
+
+/* A check reads the other snapshots too, after everything that matters has been handed over. */
+static enum tn_status snapshots_check_others(struct recovery *r) {
+    const struct log_numbers *snapshots = &r->listing.snapshots;
+    for (size_t i = 0; i < snapshots->count; i++) {
+        if (r->have_snapshot && i == r->chosen) {
+            continue;
+        }
+        struct log_position at;
+        uint64_t bytes;
+        enum tn_status status =
+            log_snapshot_read(&r->log->dir, snapshots->at[i], NULL,
+                              "the log can be used without this file: move it out of the directory",
+                              &at, &bytes, r->error);
+        if (status != TN_OK) {
+            return status;
+        }
+    }
+    return TN_OK;
+}
+
+/* Where the log stands after all that was read. */
+static enum tn_status position_settle(struct recovery *r) {
+    struct log_local *log = r->log;
+    if (log->segment_count == 0) {
+        log->position = r->snapshot;
+        if (!r->have_snapshot) {
+            log->position.shard = log->options.shard_number;
+        }
+        r->tail.before = log->position;
+        return TN_OK;
+    }
+    const struct log_segment_header *newest = &log->segments[log->segment_count - 1].header;
+    log->position =
+        (struct log_position){.lsn = r->next_lsn - 1, .now_ms = r->now_ms, .shard = newest->shard};
+    if (log->position.lsn < r->snapshot.lsn) {
+        char name[LOG_NAME_MAX];
+        log_segment_name(newest->seq, name);
+        return log_fail(r->error, TN_CORRUPT,
+                        "%.250s/%s: the log ends at LSN %" PRIu64 ", offset %" PRIu64
+                        ", before the snapshot of LSN %" PRIu64 "; " REMEDY_BACKUP,
+                        log->dir.path, name, log->position.lsn, r->tail.offset, r->snapshot.lsn);
+    }
+    if (!r->tail.unmarked) {
+        r->tail.before = log->position;
+        r->tail.chain = r->chain;
+    }
+    return TN_OK;
+}
+
+static enum tn_status recover(struct recovery *r) {
+    struct log_local *log = r->log;
+    enum tn_status status = log_dir_list(&log->dir, &r->listing);
+    if (status != TN_OK) {
+        return log_fail(r->error, status, "%.300s: the data directory cannot be listed: %s",
+                        log->dir.path, tn_status_text(status));
+    }
+    enum tn_status (*const steps[])(struct recovery *) = {
+        snapshot_choose,  segments_collect, segments_check_gap, segments_check_reach,
+        snapshot_deliver, segments_follow,  position_settle,
+    };
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        status = steps[i](r);
+        if (status != TN_OK) {
+            return status;
+        }
+    }
+    if (log->options.read_only) {
+        return snapshots_check_others(r);
+    }
+    return log_local_resume(log, &r->tail, &r->listing, r->error);
+}
+
+enum tn_status log_local_load(struct log *base, const struct log_loader *loader,
+                              struct log_position *ret_position, struct log_error *error) {
+    struct log_local *log = log_local_of(base);
+    TN_ASSERT(!log->load_called);
+    log->load_called = true;
+    struct recovery r = {.log = log, .loader = loader, .error = error};
+    enum tn_status status = recover(&r);
+    if (status == TN_OK) {
+        *ret_position = log->position;
+    }
+    free(r.bytes);
+    log_listing_free(&r.listing);
+    return status;
+}

@@ -1,0 +1,225 @@
+/* Load, second half: from what was read to a log that can be written.
+ *
+ * 1. Sync the directory: the entries that were read may exist in this machine's cache only.
+ * 2. If the last batch is not known to be on disk, write it again, with the same LSNs, time and
+ *    payload, as the first batch of a fresh segment. Reading it back proves nothing: after a failed
+ *    sync the cache can hold, as clean, pages that the disk never got. A crash before the fresh
+ *    segment has its name leaves things as they were; after that, the old copy is superseded.
+ * 3. Otherwise go on in the newest segment, over its mark.
+ * 4. Only then change anything else: set the passed-over snapshot aside, cut the unused end off the
+ *    segment that was left (so that crashes in a row cost what they wrote, not a segment each),
+ *    remove leftovers, adopt spares.
+ *
+ * Opening again and again without appending changes nothing after the first time: the batch that
+ * was written again opens its segment, which is as good as a mark. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "log/state.h"
+
+#define GENERATION_ONE ((uint64_t)1 << 32)
+
+static enum tn_status resume_failed(struct log_local *log, enum tn_status status, const char *what,
+                                    struct log_error *error) {
+    return log_fail(error, status, "%.300s: %s: %s; %s", log->dir.path, what,
+                    tn_status_text(status),
+                    status == TN_NOSPACE ? "make room and start again" : "check the disk");
+}
+
+static enum tn_status buffer_reserve(struct log_local *log, const struct log_tail *tail) {
+    const struct os *os = log->dir.os;
+    uint64_t bytes = log->options.segment_bytes;
+    if (log->writer.header.bytes > bytes) {
+        bytes = log->writer.header.bytes;
+    }
+    TN_ASSERT(!tail->unmarked || LOG_SEGMENT_HEADER + log_frame_size(tail->batch.len) <= bytes);
+    void *memory = NULL;
+    enum tn_status status = os->mem_reserve(os->ctx, (size_t)bytes, false, &memory);
+    if (status == TN_OK) {
+        log->writer.buffer = memory;
+        log->writer.buffer_bytes = (size_t)bytes;
+    }
+    return status;
+}
+
+/* Puts the writer where the tail is, before the batch that has to be written again. */
+static enum tn_status writer_place(struct log_local *log, const struct log_tail *tail) {
+    log->writer.chain = tail->chain;
+    log->writer.offset = tail->offset;
+    log->position = tail->before;
+    if (log->segment_count > 0) {
+        log->writer.header = log->segments[log->segment_count - 1].header;
+    }
+    return buffer_reserve(log, tail);
+}
+
+/* Cuts what is behind the last batch that still counts in the segment that was just left. */
+static void old_tail_cut(struct log_local *log, struct log_segment *segment, uint64_t offset) {
+    const struct os *os = log->dir.os;
+    char name[LOG_NAME_MAX];
+    log_segment_name(segment->header.seq, name);
+    int file;
+    if (offset >= segment->file_bytes || log_dir_open(&log->dir, name, OS_WRITE, &file) != TN_OK) {
+        return;
+    }
+    if (os->truncate(os->ctx, file, offset) == TN_OK) {
+        segment->file_bytes = offset;
+    }
+    (void)os->close(os->ctx, file);
+}
+
+static enum tn_status tail_rewrite(struct log_local *log, const struct log_tail *tail) {
+    bool named = false;
+    enum tn_status status = log_writer_rotate(log, &tail->batch, log->position.shard, true, &named);
+    if (status != TN_OK) {
+        return status;
+    }
+    /* It was counted when it was read. */
+    log->bytes_appended -= log_frame_size(tail->batch.len);
+    TN_ASSERT(log->segment_count >= 2);
+    log_local_notice(
+        log,
+        "event=log_tail_rewritten lsn=%" PRIu64 " commands=%" PRIu32
+        " text=\"the last batch was not marked as synced; it is now in a new segment\"",
+        tail->batch.first_lsn, tail->batch.count);
+    old_tail_cut(log, &log->segments[log->segment_count - 2], tail->offset);
+    return TN_OK;
+}
+
+static enum tn_status writer_open(struct log_local *log) {
+    char name[LOG_NAME_MAX];
+    log_segment_name(log->writer.header.seq, name);
+    return log_dir_open(&log->dir, name, OS_WRITE, &log->writer.file);
+}
+
+static enum tn_status writer_resume(struct log_local *log, const struct log_tail *tail) {
+    enum tn_status status = TN_OK;
+    if (tail->unmarked) {
+        status = tail_rewrite(log, tail);
+    } else if (log->segment_count > 0) {
+        status = writer_open(log);
+    }
+    if (status != TN_OK) {
+        return status;
+    }
+    bool named = false;
+    if (log->options.restored && log->position.lsn > 0) {
+        /* Its own segment: no batch of the old generation may appear under the new one. */
+        status = log_writer_rotate(log, NULL, log->position.shard + GENERATION_ONE, true, &named);
+    } else if (log->segment_count == 0) {
+        status = log_writer_rotate(log, NULL, log->position.shard, true, &named);
+    }
+    return status;
+}
+
+/* -- the rest of the directory ------------------------------------------------------------------ */
+
+/* After a start from an older snapshot the newer one must not be taken for the newest again. */
+static enum tn_status snapshots_adopt(struct log_local *log, const struct log_numbers *found) {
+    size_t count = found->count;
+    if (log->options.use_older_snapshot && count > 0) {
+        count -= 1;
+        char from[LOG_NAME_MAX];
+        char to[LOG_NAME_MAX + 16];
+        log_snapshot_name(found->at[count], from);
+        snprintf(to, sizeof to, "set-aside-%s", from);
+        enum tn_status status = log_dir_rename(&log->dir, from, to);
+        if (status == TN_OK) {
+            status = log_dir_sync(&log->dir);
+        }
+        if (status != TN_OK) {
+            return status;
+        }
+        log_local_notice(log, "event=log_snapshot_set_aside file=%s renamed=%s", from, to);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!log_numbers_add(&log->snapshots, found->at[i])) {
+            return TN_NOMEM;
+        }
+    }
+    return TN_OK;
+}
+
+static bool spare_usable(struct log_local *log, const char *name) {
+    const struct os *os = log->dir.os;
+    int file;
+    if (log_dir_open(&log->dir, name, OS_READ, &file) != TN_OK) {
+        return false;
+    }
+    uint64_t bytes = 0;
+    enum tn_status status = os->size(os->ctx, file, &bytes);
+    (void)os->close(os->ctx, file);
+    return status == TN_OK && bytes == log->options.segment_bytes;
+}
+
+/* The numbers of all spares are known before the first one is made, so that no name is used twice. */
+static void spares_reserve(struct log_local *log, const struct log_listing *listing) {
+    for (size_t i = 0; i < listing->spares.count; i++) {
+        log_spares_reserve_number(&log->spares, listing->spares.at[i]);
+    }
+    for (size_t i = 0; i < listing->spare_tmps.count; i++) {
+        log_spares_reserve_number(&log->spares, listing->spare_tmps.at[i]);
+    }
+}
+
+static void spares_adopt(struct log_local *log, const struct log_listing *listing) {
+    char name[LOG_NAME_MAX];
+    for (size_t i = 0; i < listing->spare_tmps.count; i++) {
+        log_spare_tmp_name(listing->spare_tmps.at[i], name);
+        (void)log_dir_remove(&log->dir, name);
+    }
+    for (size_t i = 0; i < listing->spares.count; i++) {
+        log_spare_name(listing->spares.at[i], name);
+        if (spare_usable(log, name)) {
+            log_spares_give(&log->spares, listing->spares.at[i]);
+        } else {
+            (void)log_dir_remove(&log->dir, name);
+        }
+    }
+}
+
+/* Segments below the run that load accepted: nothing needs them. */
+static void leftovers_remove(struct log_local *log, const struct log_listing *listing) {
+    char name[LOG_NAME_MAX];
+    for (size_t i = 0; i < listing->segments.count; i++) {
+        if (log->segment_count > 0 && listing->segments.at[i] < log->segments[0].header.seq) {
+            log_segment_name(listing->segments.at[i], name);
+            (void)log_dir_remove(&log->dir, name);
+            log_local_notice(log, "event=log_leftover_removed file=%s", name);
+        }
+    }
+    if (listing->snapshot_tmp) {
+        (void)log_dir_remove(&log->dir, LOG_SNAPSHOT_TMP);
+    }
+}
+
+enum tn_status log_local_resume(struct log_local *log, const struct log_tail *tail,
+                                const struct log_listing *listing, struct log_error *error) {
+    spares_reserve(log, listing);
+    enum tn_status status = log_dir_sync(&log->dir);
+    if (status != TN_OK) {
+        return resume_failed(log, status, "the directory cannot be synced", error);
+    }
+    /* The spares come before the writer, which may need one on a disk that is full. */
+    spares_adopt(log, listing);
+    status = writer_place(log, tail);
+    if (status == TN_OK) {
+        status = writer_resume(log, tail);
+    }
+    if (status != TN_OK) {
+        return resume_failed(log, status, "the end of the log cannot be opened for writing", error);
+    }
+    status = snapshots_adopt(log, &listing->snapshots);
+    if (status != TN_OK) {
+        return resume_failed(log, status, "a snapshot cannot be set aside", error);
+    }
+    leftovers_remove(log, listing);
+    log->writable = true;
+    log_local_retain(log);
+    if (!log->options.no_background) {
+        log_spares_background(&log->spares);
+    }
+    return TN_OK;
+}

@@ -1,0 +1,118 @@
+/* The local log's own state, shared by its files and by nobody else.
+ *
+ *   local.c     open, close, the table of verbs
+ *   recover.c   load: from a directory to a position, checking everything on the way
+ *   resume.c    load: from a position to a log that can be written
+ *   writer.c    append, marks, rotation
+ *   retain.c    what is let go after a snapshot
+ *
+ * Threads: the appender owns `writer`; the one who takes a snapshot owns `snapshot`; what both
+ * touch is guarded by `mutex`, which is never held during I/O. */
+#ifndef TN_LOG_STATE_H
+#define TN_LOG_STATE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "log/dir.h"
+#include "log/frame.h"
+#include "log/local.h"
+#include "log/segment.h"
+#include "log/snapshot.h"
+#include "log/spare.h"
+
+/* Whether the last batch is known to be synced by something that a reader can see. */
+enum log_mark {
+    LOG_MARK_DUE,     /* no: a mark should follow it */
+    LOG_MARK_WRITTEN, /* a mark does, but it may not have reached the disk itself */
+    LOG_MARK_DONE,    /* a synced mark does, or none is needed: the batch opens its segment */
+};
+
+/* The end of the log, as the appender sees it. */
+struct log_writer {
+    int file;                         /* -1: there is no segment yet */
+    struct log_segment_header header; /* of the newest segment; zeros if there is none */
+    uint64_t offset;                  /* where the next frame goes */
+    uint64_t chain;                   /* of the last batch */
+    enum log_mark mark;
+    bool dead;       /* a write or sync of log data failed: nothing is ever written again */
+    uint8_t *buffer; /* a segment header, then room for the largest frame */
+    size_t buffer_bytes;
+};
+
+struct log_local {
+    struct log log; /* first: what the engine holds */
+    struct log_dir dir;
+    struct log_local_options options; /* segment_bytes as it is used; dir and os are in `dir` */
+    log_notice *notice;
+    void *notice_ctx;
+    int lock_file; /* -1: read only */
+    bool load_called;
+    bool writable; /* load has succeeded, and not read only */
+
+    struct log_spares spares;
+    struct log_writer writer;
+    struct log_snapshot_writer snapshot;
+
+    pthread_mutex_t mutex; /* guards all below */
+    struct log_position position;
+    struct log_segment *segments; /* oldest first, without gaps; the last one is being written */
+    size_t segment_count;
+    size_t segment_capacity;
+    struct log_numbers snapshots; /* LSNs, oldest first */
+    uint64_t snapshot_bytes;      /* of the newest */
+    uint64_t bytes_appended;      /* frames, since the snapshot that was loaded */
+    uint64_t bytes_at_snapshot;   /* bytes_appended when the newest snapshot began */
+    uint64_t bytes_at_begin;      /* the same for the one being written */
+    uint64_t appends;
+    uint64_t sync_ns_last;
+    uint64_t torn_tail_bytes;
+};
+
+static inline struct log_local *log_local_of(struct log *log) {
+    return (struct log_local *)log;
+}
+
+void log_local_lock(struct log_local *log);
+void log_local_unlock(struct log_local *log);
+
+__attribute__((format(printf, 2, 3))) void log_local_notice(struct log_local *log,
+                                                            const char *format, ...);
+
+/* Adds to the end; false if there is no memory. The caller holds the mutex or is alone. */
+bool log_local_segment_add(struct log_local *log, const struct log_segment *segment);
+
+/* recover.c */
+enum tn_status log_local_load(struct log *base, const struct log_loader *loader,
+                              struct log_position *ret_position, struct log_error *error);
+
+/* What recover.c found and resume.c needs. */
+struct log_tail {
+    struct log_position before; /* of the batch before the tail batch, or of the last one */
+    uint64_t chain;             /* chain value there */
+    uint64_t offset;            /* in the newest segment: where the next frame goes */
+    bool unmarked;              /* there is a last batch that may never have reached the disk */
+    struct log_batch batch;     /* that one */
+};
+
+/* resume.c: makes durable what was read, opens the end for writing, clears leftovers away. */
+enum tn_status log_local_resume(struct log_local *log, const struct log_tail *tail,
+                                const struct log_listing *listing, struct log_error *error);
+
+/* writer.c */
+void log_writer_append(struct log *base, const struct log_batch *batch, log_committed *done,
+                       void *ctx);
+void log_writer_idle(struct log *base);
+/* Makes the last batch's mark durable; false if that is not possible. */
+bool log_writer_finish(struct log_local *log);
+/* Starts the next segment with this batch, or empty if it is NULL, under `shard`. On TN_OK segment
+ * and batch are durable. If it fails with *ret_named false, nothing of it is part of the log.
+ * `urgent` may use the reserved space. */
+enum tn_status log_writer_rotate(struct log_local *log, const struct log_batch *batch,
+                                 uint64_t shard, bool urgent, bool *ret_named);
+
+/* retain.c: lets go of snapshots and segments that the two newest snapshots do not need. */
+void log_local_retain(struct log_local *log);
+
+#endif
