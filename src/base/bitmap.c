@@ -22,7 +22,6 @@
 
 #define LEVEL_TOP 10u
 #define LEVEL_SHIFT 58u
-#define TOP_BITS UINT64_C(0xffff)
 #define ALL_ONES (~UINT64_C(0))
 
 __extension__ typedef unsigned __int128 uint128;
@@ -173,10 +172,7 @@ void tn_bitmap_clear(struct tn_bitmap *bitmap, uint32_t space, uint64_t value) {
 static inline uint64_t candidates(const struct tn_bitmap *bitmap, uint32_t space1, uint32_t level,
                                   uint64_t prefix) {
     uint64_t word = word_at(bitmap, space1, key_of(level, prefix));
-    if (bitmap->kind == TN_BITMAP_FULL) {
-        word = ~word;
-    }
-    return level == LEVEL_TOP ? word & TOP_BITS : word;
+    return bitmap->kind == TN_BITMAP_FULL ? ~word : word;
 }
 
 /* From child number `index` of the given level (counted over the whole space), which has a
@@ -205,12 +201,18 @@ bool tn_bitmap_next(const struct tn_bitmap *bitmap, uint32_t space, uint64_t fro
                 return false;
             }
             uint64_t value = descend(bitmap, space1, level, index);
+            if (value > to) {
+                return false;
+            }
             *ret_value = value;
-            return value <= to;
+            return true;
         }
         index >>= 6;
         if (level < LEVEL_TOP && index >= to >> (6 * (level + 1))) {
-            return false; /* `to` lies in the word just seen to be without candidates */
+            /* `to` lies in the word just seen to be without candidates. At level 10 this leaves
+             * index < 15, so the 48 bits that stand for no value are never the lowest candidate:
+             * FULL has index + 1 (no 2^60 values are set), ANY never sets them. */
+            return false;
         }
         /* From here on only siblings to the right, whole, so never partly before `from`. */
         mask = ~UINT64_C(1) << (index & 63);

@@ -26,7 +26,7 @@ enum tn_bitmap_kind { TN_BITMAP_FULL, TN_BITMAP_ANY };
 
 /* 20 bytes, so that a scattered value costs no more than it must; halves are 32 bits. */
 struct tn_bitmap_node {
-    uint32_t space1; /* space + 1; 0 = empty entry */
+    uint32_t space1;            /* space + 1; 0 = empty entry */
     uint32_t key_low, key_high; /* level << 58 | value >> 6 * (level + 1) */
     uint32_t word_low, word_high;
 };

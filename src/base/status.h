@@ -5,22 +5,22 @@
 #ifndef TN_BASE_STATUS_H
 #define TN_BASE_STATUS_H
 
-#define TN_STATUS_TABLE(X)                                                       \
-    X(OK, "ok")                                                                  \
-    X(NOMEM, "out of memory or address space")                                   \
-    X(IO, "input/output error")                                                  \
-    X(NOSPACE, "no space left on the device")                                    \
-    X(CORRUPT, "stored data is damaged")                                         \
-    X(VERSION, "stored data was written by a newer version")                     \
-    X(LOCKED, "the data directory is in use by another process")                 \
-    X(NOTFOUND, "no such file or directory")                                     \
-    X(INVALID, "invalid argument or configuration")                              \
-    X(TIME_JUMP, "the clock is further ahead of the log than max_downtime")      \
-    X(HALTED, "the engine has halted after a storage failure")                   \
-    X(CLOSED, "the engine is closed")                                            \
-    X(LOST, "the log is no longer ours to write (lost leader)")                  \
-    X(OVERLOAD, "too much is in flight; try again")                              \
-    X(DENIED, "permission denied")                                               \
+#define TN_STATUS_TABLE(X)                                                  \
+    X(OK, "ok")                                                             \
+    X(NOMEM, "out of memory or address space")                              \
+    X(IO, "input/output error")                                             \
+    X(NOSPACE, "no space left on the device")                               \
+    X(CORRUPT, "stored data is damaged")                                    \
+    X(VERSION, "stored data was written by a newer version")                \
+    X(LOCKED, "the data directory is in use by another process")            \
+    X(NOTFOUND, "no such file or directory")                                \
+    X(INVALID, "invalid argument or configuration")                         \
+    X(TIME_JUMP, "the clock is further ahead of the log than max_downtime") \
+    X(HALTED, "the engine has halted after a storage failure")              \
+    X(CLOSED, "the engine is closed")                                       \
+    X(LOST, "the log is no longer ours to write (lost leader)")             \
+    X(OVERLOAD, "too much is in flight; try again")                         \
+    X(DENIED, "permission denied")                                          \
     X(INTERRUPTED, "stopped before it was done")
 
 enum tn_status {

@@ -33,7 +33,7 @@ struct tn_table {
     uint32_t capacity;
     uint32_t used;
     uint32_t live;
-    uint32_t free_head; /* index + 1; 0 = none */
+    uint32_t free_head;   /* index + 1; 0 = none */
     uint32_t chunk_shift; /* log2 of records per chunk */
     uint32_t id;
     struct tn_table_image *image; /* NULL unless an image is being taken */
