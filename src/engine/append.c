@@ -1,0 +1,64 @@
+/* From a batch to the log: the stamp, the append, and what its outcome means.
+ *
+ * The log may answer before append returns or later, from another thread. Whatever is neither
+ * success, nor a full disk with nothing written, ends the engine's service: the log is not touched
+ * again, because a sync that failed once cannot be trusted to have failed completely. */
+#include "engine/internal.h"
+
+/* ctx is the engine. The word is moved last: the leader may go on at once. */
+static void append_done(void *ctx, enum tn_status status) {
+    struct engine *engine = ctx;
+    engine->append_status = status;
+    atomic_store_explicit(&engine->appended, 1, memory_order_release);
+    engine_park_wake(&engine->appended);
+}
+
+static enum tn_status append_wait(struct engine *engine, const struct log_batch *batch) {
+    uint64_t started_ns = engine->os->clock_boot_ns(engine->os->ctx);
+    atomic_store_explicit(&engine->appended, 0, memory_order_relaxed);
+    engine->log->verbs->append(engine->log, batch, append_done, engine);
+    while (atomic_load_explicit(&engine->appended, memory_order_acquire) == 0) {
+        engine_park_wait(&engine->appended, 0);
+    }
+    uint64_t ended_ns = engine->os->clock_boot_ns(engine->os->ctx);
+    atomic_store_explicit(&engine->append_ns_last, ended_ns - started_ns, memory_order_relaxed);
+    return engine->append_status;
+}
+
+/* No more service: everyone who waits for something finds out. */
+static void append_stop(struct engine *engine, enum tn_status status, enum tn_result verdict) {
+    atomic_store(&engine->stopped_by, (uint32_t)status);
+    atomic_store(&engine->stopped, (uint32_t)verdict);
+    pthread_mutex_lock(&engine->submit_lock);
+    pthread_cond_broadcast(&engine->room);
+    pthread_mutex_unlock(&engine->submit_lock);
+    engine_park_bump(&engine->applied);
+    engine_notice(engine, "event=halted lsn=%llu reason=\"%s\"",
+                  (unsigned long long)atomic_load(&engine->lsn), tn_status_text(status));
+}
+
+enum tn_result engine_append_batch(struct engine *engine, const struct engine_batch *batch,
+                                   struct log_batch *ret_logged) {
+    TN_ASSERT(batch->count > 0);
+    *ret_logged = (struct log_batch){
+        .first_lsn = atomic_load_explicit(&engine->lsn, memory_order_relaxed) + 1,
+        .now_ms = engine_clock_stamp(engine),
+        .payload = batch->payload,
+        .len = batch->len,
+        .count = batch->count,
+    };
+    enum tn_status status = append_wait(engine, ret_logged);
+    atomic_fetch_add_explicit(&engine->appends, 1, memory_order_relaxed);
+    switch (status) {
+    case TN_OK:
+        return TN_R_OK;
+    case TN_NOSPACE:
+        return TN_R_NOSPACE;
+    case TN_LOST:
+        append_stop(engine, status, TN_R_LOST);
+        return TN_R_LOST;
+    default:
+        append_stop(engine, status, TN_R_HALTED);
+        return TN_R_HALTED;
+    }
+}

@@ -1,0 +1,204 @@
+/* From a durable batch to its effects: the only caller of kernel_apply, live and in replay.
+ *
+ * A batch is applied in runs of at most ENGINE_RUN_MAX commands under the state lock. Between runs
+ * the lock is free for readers, events go out and answers are handed over. A run also ends when the
+ * buffer of values or of events is full, so neither can grow with the batch. What has been applied
+ * is durable, so it does no harm that readers see half of a batch; only a snapshot waits for its
+ * end, because the log can only be cut between batches. */
+#include "engine/internal.h"
+
+#define APPLY_AHEAD 6u /* commands between the hint to the caches and the use */
+
+/* The engine whose callback this thread is running. */
+static _Thread_local const struct engine *delivering;
+
+bool engine_delivering(const struct engine *engine) {
+    return delivering == engine;
+}
+
+void engine_deliver_begin(const struct engine *engine) {
+    delivering = engine;
+}
+
+void engine_deliver_end(void) {
+    delivering = NULL;
+}
+
+/* Walks the commands of a payload. */
+struct walk {
+    const uint8_t *at;
+    const uint8_t *end;
+};
+
+static struct tn_bytes walk_next(struct walk *walk) {
+    TN_ASSERT((size_t)(walk->end - walk->at) >= sizeof(uint32_t));
+    struct tn_bytes command = {.at = walk->at + sizeof(uint32_t), .len = tn_load32(walk->at)};
+    TN_ASSERT((size_t)(walk->end - command.at) >= command.len);
+    walk->at = command.at + command.len;
+    return command;
+}
+
+/* One batch on its way through the kernel. */
+struct apply {
+    struct engine *engine;
+    uint64_t lsn; /* of the next command */
+    uint64_t now_ms;
+    uint32_t left;     /* commands not applied */
+    uint32_t unhinted; /* commands the caches have not been told about */
+    struct walk commands, hints;
+    struct engine_request *next; /* whose the next command is; NULL in replay */
+};
+
+/* Limits need memory, which only the engine can get. They were right when they were logged. */
+static enum tn_status apply_limits(struct engine *engine, struct tn_bytes bytes) {
+    struct kernel_command command;
+    if (bytes.at[0] != KERNEL_VERB_LIMITS || engine->limits_prepared) {
+        return TN_OK;
+    }
+    if (!kernel_command_decode(bytes, &command)) {
+        return TN_CORRUPT;
+    }
+    return kernel_limits_prepare(engine->kernel, &command.limits);
+}
+
+static void apply_hint(struct apply *apply) {
+    if (apply->unhinted > 0) {
+        apply->unhinted--;
+        kernel_prefetch(apply->engine->kernel, walk_next(&apply->hints));
+    }
+}
+
+/* Applies some commands under the state lock; *ret_count says how many. */
+static enum tn_status apply_run(struct apply *apply, uint32_t *ret_count) {
+    struct engine *engine = apply->engine;
+    const uint32_t capacity = ENGINE_RUN_MAX + KERNEL_BUNDLE_MAX;
+    uint32_t used = 0;
+    uint32_t count = 0;
+    enum tn_status status = TN_OK;
+    struct kernel_result unread;
+    while (apply->left > 0 && count < ENGINE_RUN_MAX && capacity - used >= KERNEL_BUNDLE_MAX &&
+           !engine_events_full(&engine->events)) {
+        struct kernel_entry entry = {
+            .lsn = apply->lsn, .now_ms = apply->now_ms, .command = walk_next(&apply->commands)};
+        struct kernel_result *result = apply->next != NULL ? &apply->next->result : &unread;
+        status = apply_limits(engine, entry.command);
+        if (status != TN_OK) {
+            break;
+        }
+        apply_hint(apply);
+        result->values = engine->values + used;
+        result->value_capacity = capacity - used;
+        kernel_apply(engine->kernel, &entry, result);
+        TN_ASSERT(result->value_count <= result->value_capacity);
+        if (apply->next != NULL) {
+            used += result->value_count;
+            apply->next = apply->next->next;
+        }
+        apply->lsn++;
+        apply->left--;
+        count++;
+    }
+    *ret_count = count;
+    return status;
+}
+
+/* Shows the others how far it is. With the state lock held. */
+static void apply_publish(struct engine *engine, bool more) {
+    engine->mid_batch = more;
+    if (!more) {
+        pthread_cond_broadcast(&engine->boundary);
+    }
+    atomic_store(&engine->lsn, kernel_lsn(engine->kernel));
+    atomic_store(&engine->next_due, kernel_next_due(engine->kernel));
+}
+
+/* A blocking caller gets its values copied, since it may look at them after the next run; others
+ * are called. */
+static void complete_one(struct engine_request *request, struct tn_bytes command,
+                         struct engine_list *sleepers) {
+    struct kernel_result *result = &request->result;
+    struct engine_waiter *waiter = request->waiter;
+    if (waiter == NULL) {
+        request->done(request, command);
+        return;
+    }
+    uint32_t count = result->value_count;
+    if (count > waiter->value_capacity) {
+        count = waiter->value_capacity;
+    }
+    if (count > 0) {
+        memcpy(waiter->values, result->values, count * sizeof *waiter->values);
+    }
+    result->values = waiter->values;
+    result->value_capacity = waiter->value_capacity;
+    engine_list_push(sleepers, request);
+}
+
+void engine_refuse(struct engine *engine, struct engine_request *requests, enum tn_result code,
+                   struct engine_list *sleepers) {
+    engine_deliver_begin(engine);
+    while (requests != NULL) {
+        struct engine_request *next = requests->next;
+        requests->result = (struct kernel_result){.code = code};
+        complete_one(requests, tn_bytes_of(NULL, 0), sleepers);
+        requests = next;
+    }
+    engine_deliver_end();
+}
+
+static struct engine_request *complete_run(struct engine *engine, struct engine_request *requests,
+                                           struct walk *commands, uint32_t count,
+                                           struct engine_list *sleepers) {
+    engine_deliver_begin(engine);
+    for (uint32_t i = 0; i < count; i++) {
+        struct engine_request *next = requests->next;
+        complete_one(requests, walk_next(commands), sleepers);
+        requests = next;
+    }
+    engine_deliver_end();
+    return requests;
+}
+
+static void apply_count(struct engine *engine, uint32_t count) {
+    atomic_fetch_add_explicit(&engine->batches_done, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&engine->commands_done, count, memory_order_relaxed);
+    if (count > atomic_load_explicit(&engine->batch_largest, memory_order_relaxed)) {
+        atomic_store_explicit(&engine->batch_largest, count, memory_order_relaxed);
+    }
+}
+
+enum tn_status engine_apply_batch(struct engine *engine, const struct log_batch *batch,
+                                  struct engine_request *requests, struct engine_list *sleepers) {
+    struct walk walk = {.at = batch->payload, .end = batch->payload + batch->len};
+    struct apply apply = {
+        .engine = engine,
+        .lsn = batch->first_lsn,
+        .now_ms = batch->now_ms,
+        .left = batch->count,
+        .unhinted = batch->count,
+        .commands = walk,
+        .hints = walk,
+        .next = requests,
+    };
+    enum tn_status status = TN_OK;
+    while (apply.left > 0 && status == TN_OK) {
+        uint32_t count = 0;
+        pthread_mutex_lock(&engine->state_lock);
+        for (uint32_t i = apply.left - apply.unhinted; i < APPLY_AHEAD; i++) {
+            apply_hint(&apply);
+        }
+        status = apply_run(&apply, &count);
+        apply_publish(engine, apply.left > 0);
+        pthread_mutex_unlock(&engine->state_lock);
+        if (atomic_load(&engine->fence_waiters) > 0) {
+            engine_park_bump(&engine->applied);
+        }
+        engine_events_deliver(engine);
+        if (requests != NULL) {
+            requests = complete_run(engine, requests, &walk, count, sleepers);
+        }
+    }
+    engine->limits_prepared = false;
+    apply_count(engine, batch->count);
+    return status;
+}

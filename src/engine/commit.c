@@ -1,0 +1,340 @@
+/* Group commit: who commits what, when.
+ *
+ * Requests gather in the filling batch. At most one thread at a time is the leader: it takes the
+ * batch (the other buffer fills from then on), logs it, applies it and hands out the answers. Then,
+ * if the next batch has something in it, it passes the lead on:
+ *
+ *   - to the first blocking caller in that batch, if only blocking callers wait there: that one has
+ *     to sit through the sync anyway, and the old leader can go home with its answer;
+ *   - else to the commit thread, which stays the leader while asynchronous requests keep coming.
+ *
+ * So a lone caller does everything on its own thread and nobody is woken; and with many callers each
+ * batch is as large as what arrived during the sync before it, without any setting.
+ *
+ * The next leader is woken before the sleepers of this batch are: it waits for the disk while they
+ * are being woken. Each sleeper has a word of its own (park.h).
+ *
+ * Invariants
+ *   - `leading` is true from the moment somebody is bound to commit until nothing is left to do;
+ *   - a blocking leader has its own request in the batch it takes, so it leads once;
+ *   - an LSN is given out at the append, so what is refused before (a full operation table) or at
+ *     it (a full disk) leaves no gap. */
+#include <string.h>
+
+#include "engine/internal.h"
+
+enum tn_result engine_commit_stopped(const struct engine *engine) {
+    return (enum tn_result)atomic_load_explicit(&engine->stopped, memory_order_acquire);
+}
+
+/* ---- Entering ---- */
+
+/* What can be said about a command without the state. Commands that change limits or shard belong to
+ * the start of the engine: they need preparation, at their own place in the log. */
+static enum tn_result commit_examine(const struct engine *engine, struct tn_bytes bytes,
+                                     bool *ret_has_op) {
+    if (bytes.len > KERNEL_COMMAND_MAX || bytes.len + sizeof(uint32_t) > engine->batch_bytes_max) {
+        return TN_R_TOO_LARGE;
+    }
+    struct kernel_command command;
+    if (!kernel_command_decode(bytes, &command) || command.verb == KERNEL_VERB_LIMITS ||
+        command.verb == KERNEL_VERB_RESTORED) {
+        return TN_R_MALFORMED;
+    }
+    *ret_has_op = command.opid.len > 0;
+    return TN_R_OK;
+}
+
+static bool commit_has_room(const struct engine *engine, uint32_t len) {
+    const struct engine_batch *batch = engine->filling;
+    return batch->count < engine->batch_commands_max &&
+           engine->batch_bytes_max - batch->len >= len + sizeof(uint32_t);
+}
+
+bool engine_commit_enqueue(struct engine *engine, struct engine_request *request,
+                           struct tn_bytes command, bool has_op) {
+    struct engine_batch *batch = engine->filling;
+    if (!commit_has_room(engine, command.len)) {
+        return false;
+    }
+    tn_store32(batch->payload + batch->len, command.len);
+    memcpy(batch->payload + batch->len + sizeof(uint32_t), command.at, command.len);
+    batch->len += (uint32_t)sizeof(uint32_t) + command.len;
+    batch->count++;
+    batch->async_count += request->waiter == NULL;
+    batch->op_count += has_op;
+    request->next = NULL;
+    if (batch->last != NULL) {
+        batch->last->next = request;
+    } else {
+        batch->first = request;
+    }
+    batch->last = request;
+    return true;
+}
+
+/* Makes sure that somebody will commit an asynchronous request. True: the caller itself must. */
+static bool commit_call_leader(struct engine *engine, bool *ret_wake) {
+    if (engine->leading) {
+        return false;
+    }
+    engine->leading = true;
+    if (engine->options.no_threads) {
+        return true;
+    }
+    engine->thread_leads = true;
+    *ret_wake = true;
+    return false;
+}
+
+enum tn_result engine_submit(struct engine *engine, struct engine_request *request,
+                             struct tn_bytes command) {
+    bool has_op = false;
+    bool lead = false;
+    bool wake = false;
+    enum tn_result verdict = commit_examine(engine, command, &has_op);
+    if (verdict != TN_R_OK) {
+        return verdict;
+    }
+    request->waiter = NULL;
+    pthread_mutex_lock(&engine->submit_lock);
+    verdict = engine->closing ? TN_R_CLOSED : engine_commit_stopped(engine);
+    if (verdict == TN_R_OK && !engine_commit_enqueue(engine, request, command, has_op)) {
+        engine->overloads++;
+        verdict = TN_R_OVERLOADED;
+    }
+    if (verdict == TN_R_OK) {
+        lead = commit_call_leader(engine, &wake);
+    }
+    pthread_mutex_unlock(&engine->submit_lock);
+    if (wake) {
+        engine_park_bump(&engine->thread_word);
+    }
+    if (lead) {
+        engine_commit_lead(engine, NULL);
+    }
+    return verdict;
+}
+
+/* Waits for room in the filling batch and enters it. True in *ret_lead: nobody leads yet, so the
+ * caller does. */
+static enum tn_result commit_enter(struct engine *engine, struct engine_request *request,
+                                   struct tn_bytes command, bool has_op, bool *ret_lead) {
+    enum tn_result verdict = TN_R_OK;
+    pthread_mutex_lock(&engine->submit_lock);
+    for (;;) {
+        verdict = engine->closing ? TN_R_CLOSED : engine_commit_stopped(engine);
+        if (verdict != TN_R_OK || engine_commit_enqueue(engine, request, command, has_op)) {
+            break;
+        }
+        TN_ASSERT(engine->leading);
+        pthread_cond_wait(&engine->room, &engine->submit_lock);
+    }
+    if (verdict == TN_R_OK && !engine->leading) {
+        engine->leading = true;
+        *ret_lead = true;
+    }
+    pthread_mutex_unlock(&engine->submit_lock);
+    return verdict;
+}
+
+static void commit_wait(struct engine *engine, struct engine_waiter *waiter) {
+    uint32_t state;
+    while ((state = atomic_load_explicit(&waiter->word, memory_order_acquire)) == WAITER_WAITING) {
+        engine_park_wait(&waiter->word, WAITER_WAITING);
+    }
+    if (state == WAITER_LEADS) {
+        engine_commit_lead(engine, waiter);
+    }
+    TN_ASSERT(atomic_load_explicit(&waiter->word, memory_order_acquire) == WAITER_DONE);
+}
+
+void engine_execute(struct engine *engine, struct tn_bytes command,
+                    struct kernel_result *ret_result) {
+    struct engine_waiter waiter = {.values = ret_result->values,
+                                   .value_capacity = ret_result->value_capacity};
+    struct engine_request request = {.waiter = &waiter};
+    bool has_op = false;
+    bool lead = false;
+    enum tn_result verdict = commit_examine(engine, command, &has_op);
+    if (verdict == TN_R_OK && engine_delivering(engine)) {
+        verdict = TN_R_OVERLOADED;
+    }
+    if (verdict == TN_R_OK) {
+        verdict = commit_enter(engine, &request, command, has_op, &lead);
+    }
+    if (verdict != TN_R_OK) {
+        *ret_result = (struct kernel_result){
+            .code = verdict, .values = waiter.values, .value_capacity = waiter.value_capacity};
+        return;
+    }
+    if (lead) {
+        engine_commit_lead(engine, &waiter);
+    } else {
+        commit_wait(engine, &waiter);
+    }
+    *ret_result = request.result;
+}
+
+enum tn_outcome engine_outcome(const struct kernel_result *result) {
+    enum tn_outcome outcome = tn_result_outcome(result->code);
+    return outcome == TN_COMMITTED && result->lsn == 0 ? TN_REJECTED : outcome;
+}
+
+/* ---- Leading ---- */
+
+static struct engine_batch *commit_take(struct engine *engine) {
+    pthread_mutex_lock(&engine->submit_lock);
+    TN_ASSERT(engine->leading);
+    TN_ASSERT(engine->committing == 0);
+    struct engine_batch *batch = engine->filling;
+    engine->filling = batch == &engine->batches[0] ? &engine->batches[1] : &engine->batches[0];
+    TN_ASSERT(engine->filling->count == 0);
+    engine->committing = batch->count;
+    pthread_cond_broadcast(&engine->room);
+    pthread_mutex_unlock(&engine->submit_lock);
+    return batch;
+}
+
+/* Takes the commands that the operation table has no room for out of the batch. Nothing is pending
+ * but what stands before each in the same batch: the one before it has been applied. */
+static void commit_admit(struct engine *engine, struct engine_batch *batch,
+                         struct engine_list *refused) {
+    struct engine_request *request = batch->first;
+    struct engine_list kept = {0};
+    uint64_t pending = 0;
+    uint64_t pending_chunks = 0;
+    uint32_t from = 0;
+    uint32_t to = 0;
+    pthread_mutex_lock(&engine->state_lock);
+    while (request != NULL) {
+        struct engine_request *next = request->next;
+        uint32_t len = tn_load32(batch->payload + from);
+        uint32_t size = len + (uint32_t)sizeof(uint32_t);
+        struct kernel_command command;
+        uint64_t chunks = 0;
+        bool whole = kernel_command_decode(
+            tn_bytes_of(batch->payload + from + sizeof(uint32_t), len), &command);
+        TN_ASSERT(whole);
+        if (command.opid.len > 0 && kernel_op_admit(engine->kernel, &command, pending,
+                                                    pending_chunks, &chunks) != TN_R_OK) {
+            engine_list_push(refused, request);
+            batch->count--;
+        } else {
+            pending += command.opid.len > 0;
+            pending_chunks += chunks;
+            memmove(batch->payload + to, batch->payload + from, size);
+            to += size;
+            engine_list_push(&kept, request);
+        }
+        from += size;
+        request = next;
+    }
+    pthread_mutex_unlock(&engine->state_lock);
+    TN_ASSERT(from == batch->len);
+    batch->len = to;
+    batch->first = kept.first;
+    batch->last = kept.last;
+}
+
+/* One batch from its taking to its answers; only the sleepers remain to be woken. */
+static void commit_batch(struct engine *engine, struct engine_batch *batch,
+                         struct engine_list *sleepers) {
+    enum tn_result verdict = engine_commit_stopped(engine);
+    if (verdict == TN_R_OK && batch->op_count > 0) {
+        struct engine_list refused = {0};
+        commit_admit(engine, batch, &refused);
+        engine_refuse(engine, refused.first, TN_R_OPS_FULL, sleepers);
+    }
+    if (batch->count == 0) {
+        return;
+    }
+    struct log_batch logged;
+    if (verdict == TN_R_OK) {
+        verdict = engine_append_batch(engine, batch, &logged);
+    }
+    if (verdict != TN_R_OK) {
+        engine_refuse(engine, batch->first, verdict, sleepers);
+        return;
+    }
+    enum tn_status status = engine_apply_batch(engine, &logged, batch->first, sleepers);
+    TN_ASSERT(status == TN_OK); /* fails only over limits that were not prepared */
+    engine_snapshot_appended(engine, batch->len);
+}
+
+/* Who commits next: this thread if it returns true, or *ret_successor, or the commit thread, or
+ * nobody. With submit_lock held and no batch taken. */
+static bool commit_settle(struct engine *engine, bool is_thread,
+                          struct engine_waiter **ret_successor) {
+    const struct engine_batch *next = engine->filling;
+    TN_ASSERT(engine->leading);
+    if (next->count == 0) {
+        engine->leading = false;
+        engine->thread_leads = false;
+        pthread_cond_broadcast(&engine->drained);
+        return false;
+    }
+    if (next->async_count == 0) {
+        engine->thread_leads = false;
+        *ret_successor = next->first->waiter;
+        return false;
+    }
+    if (is_thread || engine->options.no_threads) {
+        return true;
+    }
+    engine->thread_leads = true;
+    engine_park_bump(&engine->thread_word);
+    return false;
+}
+
+static void commit_call(struct engine_waiter *successor) {
+    if (successor != NULL) {
+        atomic_store_explicit(&successor->word, WAITER_LEADS, memory_order_release);
+        engine_park_wake(&successor->word);
+    }
+}
+
+void engine_commit_yield(struct engine *engine) {
+    struct engine_waiter *successor = NULL;
+    (void)commit_settle(engine, true, &successor);
+    commit_call(successor);
+}
+
+/* Gives the buffer back. */
+static bool commit_pass(struct engine *engine, struct engine_batch *batch, bool is_thread,
+                        struct engine_waiter **ret_successor) {
+    pthread_mutex_lock(&engine->submit_lock);
+    *batch = (struct engine_batch){.payload = batch->payload};
+    engine->committing = 0;
+    bool mine = commit_settle(engine, is_thread, ret_successor);
+    pthread_mutex_unlock(&engine->submit_lock);
+    return mine;
+}
+
+/* A sleeper's memory is its own again as soon as its word says so. */
+static void commit_wake(struct engine_request *sleepers, const struct engine_waiter *self) {
+    while (sleepers != NULL) {
+        struct engine_request *next = sleepers->next;
+        struct engine_waiter *waiter = sleepers->waiter;
+        atomic_store_explicit(&waiter->word, WAITER_DONE, memory_order_release);
+        if (waiter != self) {
+            engine_park_wake(&waiter->word);
+        }
+        sleepers = next;
+    }
+}
+
+void engine_commit_lead(struct engine *engine, struct engine_waiter *self) {
+    bool is_thread = self == NULL;
+    bool mine = true;
+    while (mine) {
+        struct engine_batch *batch = commit_take(engine);
+        struct engine_list sleepers = {0};
+        struct engine_waiter *successor = NULL;
+        commit_batch(engine, batch, &sleepers);
+        engine_ticker_nudge(engine);
+        mine = commit_pass(engine, batch, is_thread, &successor);
+        commit_call(successor);
+        commit_wake(sleepers.first, self);
+    }
+}

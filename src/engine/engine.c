@@ -1,0 +1,331 @@
+/* The engine as a whole: opening, closing, figures.
+ *
+ * Threads
+ *   callers        submit, read; a blocking caller may be the leader of a batch (commit.c)
+ *   commit thread  leads for asynchronous requests, ticks, tells the log to be idle (ticker.c)
+ *   snapshot       takes snapshots when enough has been written or on request (snapshot.c)
+ *   the log's own  may call back when an append is done (append.c)
+ *
+ * Locks, in the order in which they may be taken
+ *   submit_lock     the filling batch and who leads; held for the copy of a command
+ *   state_lock      the kernel: apply, reads, steps of a snapshot
+ *   snapshots.lock  what is asked of the snapshot thread, and its figures
+ *   queue.lock      the ring between the state and the log during a snapshot
+ * submit_lock is never held together with state_lock. No lock is held during an append, during a
+ * call to the log's snapshot verbs, or during any callback to the embedding program.
+ *
+ * Leadership is a lock of its own kind: at most one thread has it (`leading`), and it owns the
+ * taken batch, the append, the stamp, the application to the kernel and the delivery of events,
+ * one batch after the other. Batch n + 1 is not appended before batch n has been applied. */
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "engine/internal.h"
+
+#define ENGINE_BATCH_BYTES ((uint32_t)1 << 20)
+#define ENGINE_BATCH_COMMANDS 8192u
+
+void engine_notice(struct engine *engine, const char *format, ...) {
+    char line[640];
+    va_list arguments;
+    if (engine->options.notice == NULL) {
+        return;
+    }
+    va_start(arguments, format);
+    (void)vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    engine->options.notice(engine->options.notice_ctx, line);
+}
+
+/* Signals are for the threads of the host. */
+enum tn_status engine_thread_start(pthread_t *thread, void *(*run)(void *), struct engine *engine) {
+    sigset_t all;
+    sigset_t before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failure = pthread_create(thread, NULL, run, engine);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failure == 0 ? TN_OK : TN_NOMEM;
+}
+
+/* ---- Opening ---- */
+
+static size_t engine_values_bytes(void) {
+    return (ENGINE_RUN_MAX + KERNEL_BUNDLE_MAX) * sizeof(struct kernel_value);
+}
+
+/* A batch must fit one segment of the log. */
+static void engine_batch_sizes(struct engine *engine) {
+    const struct engine_options *options = &engine->options;
+    uint64_t bytes = options->batch_bytes_max != 0 ? options->batch_bytes_max : ENGINE_BATCH_BYTES;
+    uint64_t fits =
+        options->log == NULL ? log_local_batch_max(options->local.segment_bytes) : bytes;
+    engine->batch_bytes_max = (uint32_t)(bytes < fits ? bytes : fits);
+    engine->batch_commands_max =
+        options->batch_commands_max != 0 ? options->batch_commands_max : ENGINE_BATCH_COMMANDS;
+}
+
+static enum tn_status engine_memory(struct engine *engine, struct log_error *error) {
+    const struct os *os = engine->os;
+    void *payloads = NULL;
+    void *values = NULL;
+    enum tn_status status =
+        os->mem_reserve(os->ctx, (size_t)engine->batch_bytes_max * 2, false, &payloads);
+    if (status == TN_OK) {
+        engine->payload_memory = payloads;
+        engine->batches[0].payload = engine->payload_memory;
+        engine->batches[1].payload = engine->payload_memory + engine->batch_bytes_max;
+        status = os->mem_reserve(os->ctx, engine_values_bytes(), false, &values);
+    }
+    if (status == TN_OK) {
+        engine->values = values;
+        status = engine_events_init(engine);
+    }
+    if (status != TN_OK) {
+        (void)snprintf(error->text, sizeof error->text, "no memory for the engine's buffers");
+    }
+    return status;
+}
+
+static void engine_init(struct engine *engine, const struct engine_options *options) {
+    engine->options = *options;
+    engine->os = options->os != NULL ? options->os : os_posix();
+    engine->log = options->log;
+    engine->options.manual_ticks = options->manual_ticks || options->no_threads;
+    engine->filling = &engine->batches[0];
+    atomic_store(&engine->next_due, UINT64_MAX);
+    engine_batch_sizes(engine);
+    pthread_mutex_init(&engine->submit_lock, NULL);
+    pthread_mutex_init(&engine->state_lock, NULL);
+    pthread_cond_init(&engine->room, NULL);
+    pthread_cond_init(&engine->drained, NULL);
+    pthread_cond_init(&engine->boundary, NULL);
+    engine_snapshot_init(engine);
+}
+
+/* Everything but the threads; the log is closed first, so that nothing can call back. */
+static bool engine_free(struct engine *engine) {
+    const struct os *os = engine->os;
+    bool closed = engine->log == NULL || engine->log->verbs->close(engine->log);
+    if (engine->kernel != NULL) {
+        kernel_destroy(engine->kernel);
+    }
+    engine_events_free(engine);
+    engine_metrics_free(engine);
+    engine_snapshot_free(engine);
+    if (engine->values != NULL) {
+        os->mem_release(os->ctx, engine->values, engine_values_bytes());
+    }
+    if (engine->payload_memory != NULL) {
+        os->mem_release(os->ctx, engine->payload_memory, (size_t)engine->batch_bytes_max * 2);
+    }
+    pthread_cond_destroy(&engine->boundary);
+    pthread_cond_destroy(&engine->drained);
+    pthread_cond_destroy(&engine->room);
+    pthread_mutex_destroy(&engine->state_lock);
+    pthread_mutex_destroy(&engine->submit_lock);
+    free(engine);
+    return closed;
+}
+
+/* Commits the limits as a batch of their own, before anything is served. */
+static enum tn_status engine_limits_log(struct engine *engine, const struct kernel_limits *limits,
+                                        struct log_error *error) {
+    struct kernel_command command = {.verb = KERNEL_VERB_LIMITS,
+                                     .rights = KERNEL_RIGHT_OPERATOR,
+                                     .fields = KERNEL_F_LIMITS,
+                                     .limits = *limits};
+    struct engine_batch *batch = &engine->batches[0];
+    uint32_t room = engine->batch_bytes_max - (uint32_t)sizeof(uint32_t);
+    uint32_t len = kernel_command_encode(&command, batch->payload + sizeof(uint32_t), room);
+    TN_ASSERT(len > 0);
+    tn_store32(batch->payload, len);
+    batch->len = len + (uint32_t)sizeof(uint32_t);
+    batch->count = 1;
+    struct log_batch logged;
+    enum tn_result verdict = engine_append_batch(engine, batch, &logged);
+    if (verdict != TN_R_OK) {
+        enum tn_status status = (enum tn_status)atomic_load(&engine->stopped_by);
+        status = verdict == TN_R_NOSPACE ? TN_NOSPACE : status;
+        (void)snprintf(error->text, sizeof error->text, "the limits could not be logged: %s",
+                       tn_status_text(status));
+        return status;
+    }
+    engine->limits_prepared = true;
+    enum tn_status status = engine_apply_batch(engine, &logged, NULL, NULL);
+    TN_ASSERT(status == TN_OK);
+    engine_snapshot_appended(engine, batch->len);
+    *batch = (struct engine_batch){.payload = batch->payload};
+    return TN_OK;
+}
+
+/* The limits asked for, if they are not the ones in force. The first record of a log is its limits. */
+static enum tn_status engine_limits(struct engine *engine, const struct log_position *at,
+                                    struct log_error *error) {
+    const struct kernel_limits *wanted = engine->options.limits;
+    struct kernel_limits standard = kernel_limits_default();
+    enum tn_status status = TN_OK;
+    if (wanted == NULL) {
+        wanted = engine->kernel == NULL ? &standard : kernel_limits_of(engine->kernel);
+    }
+    enum kernel_limit bad = kernel_limits_bad(wanted);
+    if (bad != KERNEL_LIMIT_COUNT) {
+        const struct kernel_limit_row *row = &kernel_limit_rows[bad];
+        (void)snprintf(error->text, sizeof error->text, "%s must be %llu..%llu", row->name,
+                       (unsigned long long)row->low, (unsigned long long)row->high);
+        return TN_INVALID;
+    }
+    if (engine->kernel == NULL) {
+        status = engine_kernel_create(engine, wanted, at->shard);
+    } else if (memcmp(wanted, kernel_limits_of(engine->kernel), sizeof *wanted) == 0) {
+        return TN_OK;
+    }
+    if (status == TN_OK) {
+        status = kernel_limits_prepare(engine->kernel, wanted);
+    }
+    if (status != TN_OK) {
+        (void)snprintf(error->text, sizeof error->text,
+                       status == TN_INVALID ? "the limits are smaller than what is in use now"
+                                            : "no memory for these limits");
+        return status;
+    }
+    return engine_limits_log(engine, wanted, error);
+}
+
+static enum tn_status engine_log_open(struct engine *engine, struct log_error *error) {
+    struct log_local_options local = engine->options.local;
+    if (engine->log != NULL) {
+        return TN_OK;
+    }
+    local.os = engine->os;
+    local.no_background = local.no_background || engine->options.no_threads;
+    return log_local_open(&local, engine->options.notice, engine->options.notice_ctx, &engine->log,
+                          error);
+}
+
+static enum tn_status engine_start_from_log(struct engine *engine, struct log_error *error) {
+    struct log_position at = {0};
+    struct log_stats log;
+    enum tn_status status = engine_recover(engine, &at, error);
+    if (status == TN_OK) {
+        status = engine_clock_start(engine, &at, error);
+    }
+    if (status != TN_OK) {
+        return status;
+    }
+    TN_ASSERT(engine->kernel == NULL ? at.lsn == 0 : at.lsn == kernel_lsn(engine->kernel));
+    engine->log->verbs->stats(engine->log, &log);
+    atomic_store(&engine->snapshots.bytes_since, log.bytes_since_snapshot);
+    engine_notice(engine, "event=recovered lsn=%llu commands=%llu ms=%llu",
+                  (unsigned long long)at.lsn, (unsigned long long)engine->recovery_commands,
+                  (unsigned long long)(engine->recovery_ns / 1000000u));
+    return engine_limits(engine, &at, error);
+}
+
+static enum tn_status engine_threads(struct engine *engine, struct log_error *error) {
+    enum tn_status status = engine_metrics_init(engine);
+    if (status == TN_OK && !engine->options.no_threads) {
+        status = engine_ticker_start(engine);
+        if (status == TN_OK) {
+            status = engine_snapshot_thread_start(engine);
+            if (status != TN_OK) {
+                engine_ticker_stop(engine);
+            }
+        }
+    }
+    if (status != TN_OK) {
+        (void)snprintf(error->text, sizeof error->text, "cannot start the engine's threads");
+    }
+    return status;
+}
+
+enum tn_status engine_open(const struct engine_options *options, struct engine **ret_engine,
+                           struct log_error *error) {
+    struct engine *engine = aligned_alloc(ENGINE_LINE, sizeof *engine);
+    error->text[0] = '\0';
+    if (engine == NULL) {
+        if (options->log != NULL) {
+            (void)options->log->verbs->close(options->log);
+        }
+        (void)snprintf(error->text, sizeof error->text, "no memory for the engine");
+        return TN_NOMEM;
+    }
+    memset(engine, 0, sizeof *engine);
+    engine_init(engine, options);
+    enum tn_status status = engine_memory(engine, error);
+    if (status == TN_OK) {
+        status = engine_log_open(engine, error);
+    }
+    if (status == TN_OK) {
+        status = engine_start_from_log(engine, error);
+    }
+    if (status == TN_OK) {
+        status = engine_threads(engine, error);
+    }
+    if (status != TN_OK) {
+        (void)engine_free(engine);
+        return status;
+    }
+    *ret_engine = engine;
+    return TN_OK;
+}
+
+bool engine_close(struct engine *engine) {
+    TN_ASSERT(!engine_delivering(engine));
+    pthread_mutex_lock(&engine->submit_lock);
+    engine->closing = true;
+    while (engine->leading || engine->filling->count > 0) {
+        pthread_cond_wait(&engine->drained, &engine->submit_lock);
+    }
+    pthread_mutex_unlock(&engine->submit_lock);
+    if (!engine->options.no_threads) {
+        engine_ticker_stop(engine);
+        engine_snapshot_thread_stop(engine);
+    }
+    bool saved = engine_snapshot_at_close(engine);
+    return engine_free(engine) && saved;
+}
+
+/* ---- Figures ---- */
+
+static uint64_t engine_counter(const _Atomic uint64_t *counter) {
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+void engine_stats_read(struct engine *engine, struct engine_stats *ret_stats) {
+    struct engine_snapshots *snapshots = &engine->snapshots;
+    struct engine_stats stats = {
+        .lsn = engine_counter(&engine->lsn),
+        .now_ms = engine_now(engine),
+        .batches = engine_counter(&engine->batches_done),
+        .commands = engine_counter(&engine->commands_done),
+        .batch_commands_max = engine_counter(&engine->batch_largest),
+        .syncs = engine_counter(&engine->appends),
+        .append_ns_last = engine_counter(&engine->append_ns_last),
+        .stopped = engine_commit_stopped(engine),
+        .stopped_by = (enum tn_status)atomic_load(&engine->stopped_by),
+        .recovery_commands = engine->recovery_commands,
+        .recovery_ns = engine->recovery_ns,
+        .events_lost = engine_counter(&engine->events.lost),
+    };
+    pthread_mutex_lock(&engine->submit_lock);
+    stats.queue_commands = engine->filling->count + engine->committing;
+    stats.overloads = engine->overloads;
+    if (stats.stopped == TN_R_OK && engine->closing) {
+        stats.stopped = TN_R_CLOSED;
+    }
+    pthread_mutex_unlock(&engine->submit_lock);
+    pthread_mutex_lock(&snapshots->lock);
+    stats.snapshots = snapshots->taken;
+    stats.snapshots_failed = snapshots->failed;
+    stats.snapshot_ns_last = snapshots->ns_last;
+    stats.snapshot_hold_ns_max = snapshots->hold_ns_max;
+    pthread_mutex_unlock(&snapshots->lock);
+    pthread_mutex_lock(&snapshots->queue.lock);
+    stats.snapshot_waits = snapshots->queue.waits;
+    pthread_mutex_unlock(&snapshots->queue.lock);
+    engine->log->verbs->stats(engine->log, &stats.log);
+    *ret_stats = stats;
+}

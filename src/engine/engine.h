@@ -1,0 +1,183 @@
+/* The engine: sequence, log, apply, answer. It owns the log and the kernel, and is the only one that
+ * applies commands, live and in replay.
+ *
+ * A command is encoded bytes (kernel/command.h). It waits in a batch; the batch is stamped with the
+ * time, appended to the log, and when the log says that it is durable, applied and answered, in
+ * order. While one batch is on its way to the disk the next one fills. A blocking caller that finds
+ * nobody committing does it all on its own thread; for asynchronous requests the engine has a thread.
+ *
+ * What a caller may conclude from an answer
+ *   committed  result.lsn > 0: it has its place in the log; a refusal is an answer too
+ *   rejected   result.lsn = 0: nothing was logged
+ *   unknown    HALTED or LOST: it may or may not have happened
+ *
+ * All calls are safe from any thread. Callbacks (done, event, metrics, notice) run with no lock held,
+ * on the engine's own threads or on a thread inside a blocking call. A callback may submit and read;
+ * a blocking write from inside a callback is refused with OVERLOADED, since it would wait for itself.
+ *
+ * After a failed append the engine is halted: everything is answered HALTED, reads too, and nothing
+ * is ever appended again. Only a new engine_open, which recovers from the log, ends that. */
+#ifndef TN_ENGINE_ENGINE_H
+#define TN_ENGINE_ENGINE_H
+
+#include "kernel/kernel.h"
+#include "log/local.h"
+#include "os/os.h"
+
+struct engine;
+
+/* ---- Events and metrics ---- */
+
+struct engine_event_value {
+    struct tn_bytes pool;
+    struct tn_bytes name; /* of a named resource; else empty and number counts */
+    uint64_t number;
+    enum kernel_format format;
+};
+
+/* Valid during the call only. `values` of `fact` is NULL: the engine's own are in `values`. */
+struct engine_event {
+    struct kernel_event fact;
+    const struct engine_event_value *values; /* fact.value_count of them */
+    bool replayed; /* from recovery: it happened in an earlier life of the process */
+};
+
+typedef void engine_event_sink(void *ctx, const struct engine_event *event);
+
+/* The metrics of a sticky pool, under the names that its users know. Times are in seconds. */
+struct engine_metrics {
+    char pool[KERNEL_POOL_MAX + 1];
+    uint64_t base_lease_seconds;
+    uint64_t effective_lease_seconds;
+    uint64_t new_device_rate_per_hour_micro; /* millionths */
+    bool ultra_rate_active;
+    bool force_zero_lease_active;
+    uint64_t last_reclaim_count;
+    uint64_t last_reclaim_at;
+    uint64_t total_reclaimed;
+    uint64_t allocated_count;
+    uint64_t released_count;
+    uint64_t updated_at;
+};
+
+typedef void engine_metrics_sink(void *ctx, const struct engine_metrics *metrics);
+
+/* ---- Opening and closing ---- */
+
+/* Zero everywhere is a good start: every 0 or NULL stands for the default in the comment. */
+struct engine_options {
+    const struct os *os; /* os_posix() */
+    struct log *log;     /* a local log in `dir`; else this one: the engine's own from now
+                                     on, closed by engine_close or by an engine_open that fails */
+    struct log_local_options local; /* of the local log; os is filled in */
+
+    const struct kernel_limits *limits; /* as logged; the defaults for a new log */
+    uint64_t max_downtime_ms;           /* 30 days */
+    bool confirm_time_jump;             /* accept a clock that is further ahead than that */
+
+    uint32_t batch_bytes_max;    /* 1 MiB, or less if a segment is too small for it */
+    uint32_t batch_commands_max; /* 8192 */
+    uint32_t tick_interval_ms;   /* 50: ticks by the clock are at least this far apart */
+    bool manual_ticks;           /* ticks only by engine_tick and by reads that need one */
+    bool no_threads; /* no thread of its own: the submitter commits; manual_ticks is implied */
+
+    uint64_t snapshot_bytes; /* 64 MiB of log since the last one; UINT64_MAX: only on request */
+    uint64_t snapshot_queue_bytes; /* 64 MiB; rounded up to what the largest record needs */
+    bool no_snapshot_at_close;
+
+    engine_event_sink *event;
+    void *event_ctx;
+    bool replay_events; /* deliver those of recovery too */
+    engine_metrics_sink *metrics;
+    void *metrics_ctx;
+    log_notice *notice;
+    void *notice_ctx;
+};
+
+/* Recovers and is ready to serve on return; on failure *error says why, in words. */
+enum tn_status engine_open(const struct engine_options *options, struct engine **ret_engine,
+                           struct log_error *error);
+
+/* Answers what is in flight, takes a last snapshot if there was a write since the last one, closes
+ * the log. False if the last snapshot or the mark could not be written (nothing that was answered
+ * is lost by that). Not from a callback, and nobody else may use the engine any more. */
+bool engine_close(struct engine *engine);
+
+/* ---- Writes ---- */
+
+struct engine_request;
+
+/* Runs once for each accepted request. The result and its values are valid during the call only; the
+ * request is the caller's again, and may be submitted anew. `command` is what was submitted. */
+typedef void engine_done(struct engine_request *request, struct tn_bytes command);
+
+/* The caller's memory, from engine_submit to done. */
+struct engine_request {
+    engine_done *done;
+    void *ctx;
+    struct kernel_result result;
+    /* The engine's. */
+    struct engine_request *next;
+    struct engine_waiter *waiter; /* of a blocking call */
+};
+
+/* OK: accepted, done will run (perhaps before this returns). Else a rejection, which done does not
+ * hear of. The bytes are copied. */
+enum tn_result engine_submit(struct engine *engine, struct engine_request *request,
+                             struct tn_bytes command);
+
+/* Submits and waits. ret_result->values and value_capacity are the caller's: as many values as fit
+ * are copied there, value_count says how many there are. */
+void engine_execute(struct engine *engine, struct tn_bytes command,
+                    struct kernel_result *ret_result);
+
+/* Commits a tick and, if metrics are wanted, looks whether some are due. */
+enum tn_result engine_tick(struct engine *engine);
+
+enum tn_outcome engine_outcome(const struct kernel_result *result);
+
+/* ---- Reads: see also read.h. ---- */
+
+/* Looks at the state; `clock_ms` is what the time would be if something were committed now. True:
+ * the answer hangs on a deadline that the clock has passed and the log has not; a tick is committed
+ * and the reader called again. It runs under the engine's lock: short, and no calls back. */
+typedef bool engine_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms);
+
+/* OK, or why the reader was not called or could not be given what it asked for: NOT_YET (the log did
+ * not reach `fence_lsn` within a second), HALTED, LOST, CLOSED, or what refused the tick. */
+enum tn_result engine_read(struct engine *engine, uint64_t fence_lsn, engine_reader *reader,
+                           void *ctx);
+
+uint64_t engine_now(const struct engine *engine);
+
+/* ---- Snapshots and figures ---- */
+
+/* Takes a snapshot and waits for it. Failure leaves everything as it was. */
+enum tn_status engine_snapshot(struct engine *engine, struct log_error *error);
+
+struct engine_stats {
+    uint64_t lsn;
+    uint64_t now_ms;
+    uint64_t batches;
+    uint64_t commands;
+    uint64_t batch_commands_max; /* the largest batch so far */
+    uint64_t syncs;              /* appends that reached the log */
+    uint64_t append_ns_last;     /* of the last append, as the engine saw it */
+    uint64_t queue_commands;     /* waiting or being committed */
+    uint64_t overloads;          /* requests refused for that */
+    enum tn_result stopped;      /* OK, or HALTED, LOST, CLOSED */
+    enum tn_status stopped_by;   /* what the log said */
+    uint64_t recovery_commands;
+    uint64_t recovery_ns;
+    uint64_t snapshots;
+    uint64_t snapshots_failed;
+    uint64_t snapshot_ns_last;
+    uint64_t snapshot_hold_ns_max; /* the longest that a step of one kept the state locked */
+    uint64_t snapshot_waits;       /* times that applying waited for room in the queue */
+    uint64_t events_lost;          /* for want of memory */
+    struct log_stats log;
+};
+
+void engine_stats_read(struct engine *engine, struct engine_stats *ret_stats);
+
+#endif

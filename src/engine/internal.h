@@ -1,0 +1,261 @@
+/* Internal: the engine's own structure. Threads, locks and their order are explained in engine.c. */
+#ifndef TN_ENGINE_INTERNAL_H
+#define TN_ENGINE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/assert.h"
+#include "engine/engine.h"
+#include "engine/park.h"
+
+#define ENGINE_LINE 64 /* bytes of a cache line: what different threads write stands apart */
+
+/* Commands applied under one hold of the state lock; then others may look, and results are handed
+ * over while they are still in the cache. */
+#define ENGINE_RUN_MAX 1024u
+
+/* ---- commit.c ---- */
+
+/* Where a blocking caller stands. */
+enum waiter_state { WAITER_WAITING, WAITER_LEADS, WAITER_DONE };
+
+/* A blocking caller, on its own stack. */
+struct engine_waiter {
+    engine_park_word word; /* enum waiter_state */
+    struct kernel_value *values;
+    uint32_t value_capacity;
+};
+
+/* Commands that will be one log batch. */
+struct engine_batch {
+    uint8_t *payload; /* each command: uint32 length, bytes */
+    uint32_t len;
+    uint32_t count;
+    uint32_t async_count; /* of them, those nobody sleeps for */
+    uint32_t op_count;    /* of them, those with an operation id */
+    struct engine_request *first, *last;
+};
+
+/* A queue of requests, by `next`. */
+struct engine_list {
+    struct engine_request *first, *last;
+};
+
+static inline void engine_list_push(struct engine_list *list, struct engine_request *request) {
+    request->next = NULL;
+    if (list->last != NULL) {
+        list->last->next = request;
+    } else {
+        list->first = request;
+    }
+    list->last = request;
+}
+
+/* ---- events.c ---- */
+
+struct engine_events {
+    engine_event_sink *sink; /* NULL: nobody listens */
+    void *ctx;
+    bool replaying;
+    bool replay_wanted;
+    uint8_t *at;
+    size_t used;
+    size_t capacity;
+    _Atomic uint64_t lost;
+};
+
+/* ---- snapshot.c ---- */
+
+/* Sections on their way from the state to the log, in a ring of bytes. */
+struct engine_queue {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint8_t *ring; /* NULL: no snapshot under way */
+    size_t capacity;
+    size_t head, tail;                        /* where the oldest starts, where the next goes */
+    size_t used;                              /* bytes from head to tail, skipped ends included */
+    bool discard;                             /* the snapshot has failed: what comes is dropped */
+    uint64_t waits;                           /* times that a producer found no room */
+    uint32_t record_bytes[KERNEL_TABLES_MAX]; /* by table id */
+};
+
+struct engine_snapshots {
+    pthread_mutex_t lock; /* everything below, but for the queue */
+    pthread_cond_t changed;
+    pthread_t thread;
+    bool stop;
+    uint64_t wanted, finished; /* requests are numbered; one snapshot serves all before its start */
+    enum tn_status status;     /* of the last one */
+    struct log_error error;
+    uint64_t hold_ns_max, ns_last, taken, failed;
+    struct engine_queue queue;
+    _Atomic uint64_t bytes_since; /* payload appended since the last snapshot's moment */
+    _Atomic uint64_t trigger;     /* the next one starts when bytes_since gets here */
+};
+
+/* ---- metrics.c ---- */
+
+/* What was last told about one pool. */
+struct engine_meter {
+    uint64_t name_hash; /* 0: a free place */
+    uint64_t digest;
+    uint64_t next_ms;
+};
+
+struct engine_meters {
+    _Atomic bool busy; /* one look at a time */
+    struct engine_meter *of;
+    uint32_t count, capacity; /* a power of two */
+    uint64_t lsn_seen;        /* at the last look */
+    uint32_t sticky_seen;
+};
+
+struct engine {
+    /* Constant after engine_open. */
+    const struct os *os;
+    struct log *log;
+    struct engine_options options;
+    uint32_t batch_bytes_max;
+    uint32_t batch_commands_max;
+    uint8_t *payload_memory;
+    struct kernel_value *values; /* results of one run: ENGINE_RUN_MAX + KERNEL_BUNDLE_MAX */
+
+    /* clock.c */
+    uint64_t clock_base_ms; /* the time that clock_boot_ms stands for */
+    uint64_t clock_boot_ms;
+    _Atomic uint64_t last_ms; /* of the last batch */
+
+    /* Waiting to be committed: under submit_lock. */
+    _Alignas(ENGINE_LINE) pthread_mutex_t submit_lock;
+    pthread_cond_t room;    /* the filling batch was taken, or there is no more use in waiting */
+    pthread_cond_t drained; /* nobody leads and nothing waits */
+    struct engine_batch batches[2];
+    struct engine_batch *filling;
+    uint32_t committing; /* commands in the batch that the leader has */
+    bool leading;        /* somebody commits, or has been told to */
+    bool thread_leads;   /* the commit thread is that somebody */
+    bool closing;
+    bool tick_pending;
+    uint64_t overloads;
+
+    /* The leader's own. */
+    _Alignas(ENGINE_LINE) engine_park_word appended; /* 1: append_status is there */
+    enum tn_status append_status;
+    bool limits_prepared; /* for the LIMITS command that comes next */
+    struct engine_events events;
+
+    /* The state: under state_lock. */
+    _Alignas(ENGINE_LINE) pthread_mutex_t state_lock;
+    pthread_cond_t boundary; /* mid_batch has become false */
+    struct kernel *kernel;
+    bool mid_batch; /* a batch is applied in part: no moment for a snapshot */
+
+    /* For everyone to see. */
+    _Alignas(ENGINE_LINE) _Atomic uint64_t lsn;
+    _Atomic uint64_t next_due;
+    _Atomic uint32_t stopped;    /* enum tn_result: OK, HALTED, LOST */
+    _Atomic uint32_t stopped_by; /* enum tn_status */
+    _Atomic uint32_t fence_waiters;
+    engine_park_word applied; /* a counter, moved when there are fence_waiters */
+    _Atomic uint64_t batches_done, commands_done, batch_largest, appends, append_ns_last;
+
+    /* The commit thread (ticker.c). */
+    _Alignas(ENGINE_LINE) pthread_t thread;
+    engine_park_word thread_word; /* a counter, moved to make it look around */
+    _Atomic bool thread_stop;
+    _Atomic uint64_t armed_ms; /* when it will look by itself */
+    _Atomic uint64_t tick_not_before_ms;
+    struct engine_request tick;
+    uint64_t idle_appends;  /* appends when the log was last told to be idle */
+    uint64_t awake_appends; /* appends when the thread last looked */
+    uint64_t metrics_next_ms;
+
+    uint64_t recovery_commands, recovery_ns;
+    struct engine_snapshots snapshots;
+    struct engine_meters meters;
+};
+
+/* clock.c */
+enum tn_status engine_clock_start(struct engine *engine, const struct log_position *at,
+                                  struct log_error *error);
+uint64_t engine_clock_stamp(struct engine *engine);
+
+/* commit.c */
+void engine_commit_lead(struct engine *engine, struct engine_waiter *self);
+enum tn_result engine_commit_stopped(const struct engine *engine);
+/* The commit thread has led without a batch and goes on to whoever is next. With submit_lock held. */
+void engine_commit_yield(struct engine *engine);
+/* With submit_lock held; false if there is no room. */
+bool engine_commit_enqueue(struct engine *engine, struct engine_request *request,
+                           struct tn_bytes command, bool has_op);
+
+/* append.c */
+enum tn_result engine_append_batch(struct engine *engine, const struct engine_batch *batch,
+                                   struct log_batch *ret_logged);
+
+/* apply.c */
+enum tn_status engine_apply_batch(struct engine *engine, const struct log_batch *batch,
+                                  struct engine_request *requests, struct engine_list *sleepers);
+void engine_refuse(struct engine *engine, struct engine_request *requests, enum tn_result code,
+                   struct engine_list *sleepers);
+bool engine_delivering(const struct engine *engine); /* is this thread in one of its callbacks? */
+void engine_deliver_begin(const struct engine *engine);
+void engine_deliver_end(void);
+
+/* events.c */
+kernel_sink engine_events_sink;
+enum tn_status engine_events_init(struct engine *engine);
+void engine_events_free(struct engine *engine);
+bool engine_events_full(const struct engine_events *events);
+void engine_events_deliver(struct engine *engine);
+
+/* recover.c */
+enum tn_status engine_recover(struct engine *engine, struct log_position *ret_position,
+                              struct log_error *error);
+enum tn_status engine_kernel_create(struct engine *engine, const struct kernel_limits *limits,
+                                    uint64_t shard);
+
+/* snapshot.c */
+#define SECTION_META 1u
+#define SECTION_CHUNK 2u
+#define SECTION_META_VERSION 1u
+#define SECTION_CHUNK_HEADER 12u
+void engine_snapshot_init(struct engine *engine);
+void engine_snapshot_free(struct engine *engine);
+enum tn_status engine_snapshot_thread_start(struct engine *engine);
+void engine_snapshot_thread_stop(struct engine *engine);
+void engine_snapshot_appended(struct engine *engine, uint64_t bytes);
+bool engine_snapshot_at_close(struct engine *engine);
+
+/* queue.c */
+void engine_queue_init(struct engine_queue *queue);
+void engine_queue_free(struct engine_queue *queue);
+enum tn_status engine_queue_open(struct engine_queue *queue, const struct os *os, size_t bytes);
+void engine_queue_close(struct engine_queue *queue, const struct os *os);
+tn_table_save engine_queue_save; /* ctx is the queue */
+bool engine_queue_has_room(struct engine_queue *queue);
+void engine_queue_discard(struct engine_queue *queue);
+/* The oldest section; false if there is none. It stays until engine_queue_pop. */
+bool engine_queue_peek(struct engine_queue *queue, struct tn_bytes *ret_section);
+void engine_queue_pop(struct engine_queue *queue, struct tn_bytes section);
+
+/* ticker.c */
+enum tn_status engine_ticker_start(struct engine *engine);
+void engine_ticker_stop(struct engine *engine);
+void engine_ticker_nudge(struct engine *engine);
+struct tn_bytes engine_ticker_command(void);
+
+/* metrics.c */
+enum tn_status engine_metrics_init(struct engine *engine);
+void engine_metrics_free(struct engine *engine);
+void engine_metrics_run(struct engine *engine);
+void engine_metrics_of_view(const struct kernel_pool_view *view, uint64_t clock_ms,
+                            struct engine_metrics *out);
+
+/* engine.c */
+enum tn_status engine_thread_start(pthread_t *thread, void *(*run)(void *), struct engine *engine);
+__attribute__((format(printf, 2, 3))) void engine_notice(struct engine *engine, const char *format,
+                                                         ...);
+
+#endif

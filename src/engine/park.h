@@ -1,0 +1,31 @@
+/* Parking: a thread sleeps on a word until another one changes it.
+ *
+ * One word per sleeper, or one counter for a few of them: whoever changes the word wakes exactly
+ * those that sleep on it, without a mutex that they would all fight for. The word is an ordinary
+ * atomic; all ordering comes from the loads and stores of the callers. Waits may end early for no
+ * reason: callers look at the word again. */
+#ifndef TN_ENGINE_PARK_H
+#define TN_ENGINE_PARK_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+typedef _Atomic uint32_t engine_park_word;
+
+/* Sleeps unless the word has already changed from `seen`. */
+void engine_park_wait(engine_park_word *word, uint32_t seen);
+
+/* The same, for at most `ms` milliseconds (of time during which the machine is not suspended). */
+void engine_park_wait_ms(engine_park_word *word, uint32_t seen, uint64_t ms);
+
+/* Wakes everyone who sleeps on the word. The word may be gone by the time of this call: a wake-up
+ * of whatever is at that address then is harmless. */
+void engine_park_wake(engine_park_word *word);
+
+/* Changes a counter word and wakes its sleepers. */
+static inline void engine_park_bump(engine_park_word *word) {
+    atomic_fetch_add_explicit(word, 1, memory_order_seq_cst);
+    engine_park_wake(word);
+}
+
+#endif

@@ -1,0 +1,148 @@
+/* The way of a snapshot's sections from the state to the log: a ring of bytes of fixed size.
+ *
+ * Producers are whoever holds the state lock: the snapshot's own steps, and the leader when it is
+ * about to overwrite a chunk of records that the snapshot has not seen. One consumer, the
+ * snapshot's thread, writes the sections out without that lock. When the ring is full a producer
+ * waits: applying slows down to the speed of the disk, memory does not grow.
+ *
+ * The consumer must not wait for itself: before a step of its own it asks engine_queue_has_room under the
+ * state lock, when nobody else can produce.
+ *
+ * An entry: uint64 size of the section (0: skip to the start of the ring), then the section, padded
+ * to 8. Entries are contiguous. */
+#include <string.h>
+
+#include "engine/internal.h"
+
+#define QUEUE_BYTES_MIN ((size_t)4 << 20)
+#define QUEUE_STEP_ROOM ((size_t)3 << 20) /* a step, one more chunk and what a wrap wastes */
+
+_Static_assert(QUEUE_STEP_ROOM >= 2 * (LOG_SECTION_MAX + (256u << 10)), "a step never waits");
+
+static size_t entry_size(size_t section) {
+    return sizeof(uint64_t) + ((section + 7) & ~(size_t)7);
+}
+
+void engine_queue_init(struct engine_queue *queue) {
+    pthread_mutex_init(&queue->lock, NULL);
+    pthread_cond_init(&queue->changed, NULL);
+}
+
+void engine_queue_free(struct engine_queue *queue) {
+    TN_ASSERT(queue->ring == NULL);
+    pthread_cond_destroy(&queue->changed);
+    pthread_mutex_destroy(&queue->lock);
+}
+
+enum tn_status engine_queue_open(struct engine_queue *queue, const struct os *os, size_t bytes) {
+    void *memory;
+    if (bytes < QUEUE_BYTES_MIN) {
+        bytes = QUEUE_BYTES_MIN;
+    }
+    TN_ASSERT(queue->ring == NULL);
+    enum tn_status status = os->mem_reserve(os->ctx, bytes, false, &memory);
+    if (status != TN_OK) {
+        return status;
+    }
+    queue->ring = memory;
+    queue->capacity = bytes & ~(size_t)7;
+    queue->head = queue->tail = queue->used = 0;
+    queue->discard = false;
+    return TN_OK;
+}
+
+void engine_queue_close(struct engine_queue *queue, const struct os *os) {
+    os->mem_release(os->ctx, queue->ring, queue->capacity);
+    queue->ring = NULL;
+}
+
+bool engine_queue_has_room(struct engine_queue *queue) {
+    pthread_mutex_lock(&queue->lock);
+    bool room = queue->capacity - queue->used >= QUEUE_STEP_ROOM;
+    pthread_mutex_unlock(&queue->lock);
+    return room;
+}
+
+/* Makes `tail` the start of `size` free bytes; false if there are none. */
+static bool queue_fit(struct engine_queue *queue, size_t size) {
+    if (queue->used == 0) {
+        queue->head = queue->tail = 0;
+    }
+    if (queue->used > 0 && queue->tail <= queue->head) {
+        return queue->head - queue->tail >= size;
+    }
+    if (queue->capacity - queue->tail >= size) {
+        return true;
+    }
+    if (queue->head < size) {
+        return false;
+    }
+    if (queue->tail < queue->capacity) {
+        tn_store64(queue->ring + queue->tail, 0);
+        queue->used += queue->capacity - queue->tail;
+    }
+    queue->tail = 0;
+    return true;
+}
+
+/* The bytes at `tail` are the producer's until it moves `used`, so they are copied unlocked. */
+void engine_queue_save(void *ctx, const struct tn_table_chunk *chunk) {
+    struct engine_queue *queue = ctx;
+    TN_ASSERT(chunk->table_id < KERNEL_TABLES_MAX);
+    size_t len = (size_t)chunk->count * queue->record_bytes[chunk->table_id];
+    size_t section = SECTION_CHUNK_HEADER + len;
+    TN_ASSERT(section <= LOG_SECTION_MAX);
+    pthread_mutex_lock(&queue->lock);
+    bool fits = queue_fit(queue, entry_size(section));
+    queue->waits += !fits && !queue->discard;
+    while (!fits && !queue->discard) {
+        pthread_cond_wait(&queue->changed, &queue->lock);
+        fits = queue_fit(queue, entry_size(section));
+    }
+    uint8_t *at = queue->discard ? NULL : queue->ring + queue->tail;
+    pthread_mutex_unlock(&queue->lock);
+    if (at == NULL) {
+        return;
+    }
+    tn_store64(at, section);
+    tn_store32(at + 8, chunk->table_id);
+    tn_store32(at + 12, chunk->first);
+    tn_store32(at + 16, chunk->count);
+    memcpy(at + 20, chunk->bytes, len);
+    pthread_mutex_lock(&queue->lock);
+    queue->tail += entry_size(section);
+    queue->used += entry_size(section);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+void engine_queue_discard(struct engine_queue *queue) {
+    pthread_mutex_lock(&queue->lock);
+    queue->discard = true;
+    pthread_cond_broadcast(&queue->changed);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+bool engine_queue_peek(struct engine_queue *queue, struct tn_bytes *ret_section) {
+    bool found = false;
+    pthread_mutex_lock(&queue->lock);
+    if (queue->used > 0 &&
+        (queue->head == queue->capacity || tn_load64(queue->ring + queue->head) == 0)) {
+        queue->used -= queue->capacity - queue->head;
+        queue->head = 0;
+    }
+    if (queue->used > 0) {
+        const uint8_t *at = queue->ring + queue->head;
+        *ret_section = tn_bytes_of(at + sizeof(uint64_t), tn_load64(at));
+        found = true;
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return found;
+}
+
+void engine_queue_pop(struct engine_queue *queue, struct tn_bytes section) {
+    pthread_mutex_lock(&queue->lock);
+    queue->head += entry_size(section.len);
+    queue->used -= entry_size(section.len);
+    pthread_cond_broadcast(&queue->changed);
+    pthread_mutex_unlock(&queue->lock);
+}

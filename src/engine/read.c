@@ -1,0 +1,57 @@
+/* Reads: committed state, under the state lock, with time brought up to date where it matters. */
+#include "engine/internal.h"
+
+#define READ_FENCE_MS 1000u
+
+/* Waits until the log has got to `fence_lsn`. A callback runs on the very thread that would get it
+ * there, so it does not wait. */
+static enum tn_result read_fence(struct engine *engine, uint64_t fence_lsn) {
+    if (atomic_load(&engine->lsn) >= fence_lsn) {
+        return TN_R_OK;
+    }
+    if (engine_delivering(engine)) {
+        return TN_R_NOT_YET;
+    }
+    uint64_t started_ns = engine->os->clock_boot_ns(engine->os->ctx);
+    enum tn_result verdict = TN_R_NOT_YET;
+    atomic_fetch_add(&engine->fence_waiters, 1);
+    for (;;) {
+        uint32_t seen = atomic_load(&engine->applied);
+        uint64_t waited_ms = (engine->os->clock_boot_ns(engine->os->ctx) - started_ns) / 1000000u;
+        if (atomic_load(&engine->lsn) >= fence_lsn) {
+            verdict = TN_R_OK;
+            break;
+        }
+        if (waited_ms >= READ_FENCE_MS || engine_commit_stopped(engine) != TN_R_OK) {
+            break;
+        }
+        engine_park_wait_ms(&engine->applied, seen, READ_FENCE_MS - waited_ms);
+    }
+    atomic_fetch_sub(&engine->fence_waiters, 1);
+    return verdict;
+}
+
+enum tn_result engine_read(struct engine *engine, uint64_t fence_lsn, engine_reader *reader,
+                           void *ctx) {
+    enum tn_result verdict = read_fence(engine, fence_lsn);
+    uint64_t clock_ms = engine_now(engine);
+    while (verdict == TN_R_OK) {
+        verdict = engine_commit_stopped(engine);
+        if (verdict != TN_R_OK) {
+            break;
+        }
+        pthread_mutex_lock(&engine->state_lock);
+        uint64_t state_ms = kernel_now(engine->kernel);
+        bool again = reader(ctx, engine->kernel, clock_ms > state_ms ? clock_ms : state_ms);
+        bool due = kernel_next_due(engine->kernel) <= clock_ms;
+        pthread_mutex_unlock(&engine->state_lock);
+        if (!again || !due) {
+            break;
+        }
+        struct kernel_result tick = {0};
+        engine_execute(engine, engine_ticker_command(), &tick);
+        verdict = engine_outcome(&tick) == TN_COMMITTED ? TN_R_OK : tick.code;
+    }
+    enum tn_result stopped = engine_commit_stopped(engine);
+    return stopped != TN_R_OK ? stopped : verdict;
+}

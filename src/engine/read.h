@@ -1,0 +1,77 @@
+/* Typed reads: what the library and the servers ask the engine instead of the kernel.
+ *
+ * All see committed state only, and the caller's own completed writes. A read whose answer hangs on
+ * a deadline that has passed commits a tick first. `fence_lsn` makes a read wait, at most a second,
+ * until the log has got there: else NOT_YET. Each answer carries the position that it was read at. */
+#ifndef TN_ENGINE_READ_H
+#define TN_ENGINE_READ_H
+
+#include "engine/engine.h"
+
+#define ENGINE_LEASE_VALUES 4u
+
+struct engine_value {
+    struct kernel_value value;
+    char pool[KERNEL_POOL_MAX + 1];
+};
+
+struct engine_lease {
+    struct kernel_lease_view view;
+    uint64_t lsn;         /* where it was read */
+    uint32_t value_count; /* in values: the first ones of view.value_count */
+    struct engine_value values[ENGINE_LEASE_VALUES];
+};
+
+enum tn_result engine_lease_read(struct engine *engine, uint64_t fence_lsn,
+                                 struct kernel_lease_id id, struct engine_lease *ret_lease);
+enum tn_result engine_lease_by_value(struct engine *engine, uint64_t fence_lsn,
+                                     struct tn_bytes pool, const struct kernel_wish *wish,
+                                     struct engine_lease *ret_lease);
+/* OK if (id, epoch) is the live authority; *ret_lease is filled if there is such a lease. */
+enum tn_result engine_verify(struct engine *engine, uint64_t fence_lsn, struct kernel_lease_id id,
+                             uint64_t epoch, struct engine_lease *ret_lease);
+/* Values from `first` on, at most `capacity`; *ret_count of them. */
+enum tn_result engine_lease_values(struct engine *engine, struct kernel_lease_id id, uint32_t first,
+                                   struct engine_value *out, uint32_t capacity,
+                                   uint32_t *ret_count);
+/* At most capacity bytes; *ret_len is the whole length. */
+enum tn_result engine_lease_meta(struct engine *engine, struct kernel_lease_id id, void *out,
+                                 uint32_t capacity, uint32_t *ret_len);
+
+/* A page of leases that match. *cursor starts at 0 and is 0 again when there are no more; a page may
+ * be empty before that. */
+enum tn_result engine_leases_list(struct engine *engine, uint64_t fence_lsn,
+                                  const struct kernel_lease_filter *filter, uint64_t *cursor,
+                                  struct engine_lease *out, uint32_t capacity, uint32_t *ret_count,
+                                  uint64_t *ret_lsn);
+
+enum tn_result engine_pool_read(struct engine *engine, uint64_t fence_lsn, struct tn_bytes name,
+                                struct kernel_pool_view *ret_view, uint64_t *ret_lsn);
+enum tn_result engine_pools_list(struct engine *engine, uint64_t fence_lsn, uint64_t *cursor,
+                                 struct kernel_pool_view *out, uint32_t capacity,
+                                 uint32_t *ret_count, uint64_t *ret_lsn);
+/* BAD_REQUEST if the pool is not sticky. */
+enum tn_result engine_pool_metrics(struct engine *engine, uint64_t fence_lsn, struct tn_bytes name,
+                                   struct engine_metrics *ret_metrics);
+
+enum tn_result engine_rule_read(struct engine *engine, uint64_t fence_lsn, struct tn_bytes id,
+                                struct kernel_rule_view *ret_view);
+enum tn_result engine_rules_list(struct engine *engine, uint64_t fence_lsn, uint64_t *cursor,
+                                 struct kernel_rule_view *out, uint32_t capacity,
+                                 uint32_t *ret_count);
+/* Up to capacity bytes of the sensor's specification; *ret_view has its whole length. */
+enum tn_result engine_sensor_read(struct engine *engine, uint64_t fence_lsn, struct tn_bytes ref,
+                                  struct kernel_sensor_view *ret_view, void *spec,
+                                  uint32_t capacity);
+enum tn_result engine_sensors_list(struct engine *engine, uint64_t fence_lsn, uint64_t *cursor,
+                                   struct kernel_sensor_view *out, uint32_t capacity,
+                                   uint32_t *ret_count);
+
+enum tn_result engine_usage(struct engine *engine, struct kernel_usage *ret_usage,
+                            struct kernel_limits *ret_limits);
+/* The hash of the whole state and where it was taken. Takes as long as reading all of it. */
+enum tn_result engine_hash(struct engine *engine, uint64_t *ret_hash, uint64_t *ret_lsn);
+/* Recounts everything; the answer is in *ret_sound, with `why` if not. For tests. */
+enum tn_result engine_check(struct engine *engine, bool *ret_sound, char *why, size_t capacity);
+
+#endif

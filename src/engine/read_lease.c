@@ -1,0 +1,186 @@
+/* Reads of leases. */
+#include <string.h>
+
+#include "engine/internal.h"
+#include "engine/read.h"
+
+#define READ_EFFORT 4096u /* records looked at in one hold of the lock */
+#define READ_PAGE 32u
+
+/* Offline leases can come due by the pool's rate, whatever their deadline says. */
+static bool lease_is_stale(const struct kernel *kernel, const struct kernel_lease_view *view,
+                           uint64_t clock_ms) {
+    if (kernel_state_terminal(view->state)) {
+        uint64_t kept_ms = kernel_limits_of(kernel)->of[KERNEL_LIMIT_HISTORY_SECONDS] * 1000;
+        return view->ended_ms + kept_ms <= clock_ms;
+    }
+    return view->state == KERNEL_OFFLINE ||
+           (view->deadline_ms != 0 && view->deadline_ms <= clock_ms);
+}
+
+static uint32_t lease_values(const struct kernel *kernel, const struct kernel_lease_view *view,
+                             uint32_t first, struct engine_value *out, uint32_t capacity) {
+    uint32_t total = 0;
+    while (total < capacity) {
+        struct kernel_value values[ENGINE_LEASE_VALUES];
+        uint32_t want = capacity - total;
+        uint32_t got = kernel_lease_values(kernel, view, first + total, values,
+                                           want < ENGINE_LEASE_VALUES ? want : ENGINE_LEASE_VALUES);
+        for (uint32_t i = 0; i < got; i++) {
+            out[total].value = values[i];
+            (void)kernel_pool_name(kernel, values[i].pool, out[total].pool);
+            total++;
+        }
+        if (got < ENGINE_LEASE_VALUES) {
+            break;
+        }
+    }
+    return total;
+}
+
+static void lease_fill(const struct kernel *kernel, struct engine_lease *lease) {
+    lease->lsn = kernel_lsn(kernel);
+    lease->value_count = lease_values(kernel, &lease->view, 0, lease->values, ENGINE_LEASE_VALUES);
+}
+
+struct lease_query {
+    enum { BY_ID, BY_VALUE, BY_TOKEN } by;
+    struct kernel_lease_id id;
+    uint64_t epoch;
+    struct tn_bytes pool;
+    const struct kernel_wish *wish;
+    struct engine_lease *lease;
+    enum tn_result answer;
+};
+
+static bool lease_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
+    struct lease_query *query = ctx;
+    struct kernel_lease_view *view = &query->lease->view;
+    memset(query->lease, 0, sizeof *query->lease);
+    if (query->by == BY_ID) {
+        query->answer = kernel_lease_read(kernel, query->id, view);
+    } else if (query->by == BY_VALUE) {
+        query->answer = kernel_lease_by_value(kernel, query->pool, query->wish, view);
+    } else {
+        query->answer = kernel_verify(kernel, query->id, query->epoch, view);
+    }
+    query->lease->lsn = kernel_lsn(kernel);
+    if (view->state == KERNEL_NO_STATE) {
+        return false;
+    }
+    lease_fill(kernel, query->lease);
+    return lease_is_stale(kernel, view, clock_ms);
+}
+
+static enum tn_result lease_query(struct engine *engine, uint64_t fence_lsn,
+                                  struct lease_query *query) {
+    enum tn_result verdict = engine_read(engine, fence_lsn, lease_reader, query);
+    return verdict == TN_R_OK ? query->answer : verdict;
+}
+
+enum tn_result engine_lease_read(struct engine *engine, uint64_t fence_lsn,
+                                 struct kernel_lease_id id, struct engine_lease *ret_lease) {
+    struct lease_query query = {.by = BY_ID, .id = id, .lease = ret_lease};
+    return lease_query(engine, fence_lsn, &query);
+}
+
+enum tn_result engine_lease_by_value(struct engine *engine, uint64_t fence_lsn,
+                                     struct tn_bytes pool, const struct kernel_wish *wish,
+                                     struct engine_lease *ret_lease) {
+    struct lease_query query = {.by = BY_VALUE, .pool = pool, .wish = wish, .lease = ret_lease};
+    return lease_query(engine, fence_lsn, &query);
+}
+
+enum tn_result engine_verify(struct engine *engine, uint64_t fence_lsn, struct kernel_lease_id id,
+                             uint64_t epoch, struct engine_lease *ret_lease) {
+    struct lease_query query = {.by = BY_TOKEN, .id = id, .epoch = epoch, .lease = ret_lease};
+    return lease_query(engine, fence_lsn, &query);
+}
+
+/* Parts of a lease that do not fit the answer. */
+struct part_query {
+    struct kernel_lease_id id;
+    uint32_t first;
+    void *out;
+    uint32_t capacity;
+    uint32_t got;
+    enum tn_result answer;
+};
+
+static bool values_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
+    struct part_query *query = ctx;
+    struct kernel_lease_view view;
+    (void)clock_ms;
+    query->answer = kernel_lease_read(kernel, query->id, &view);
+    if (query->answer == TN_R_OK) {
+        query->got = lease_values(kernel, &view, query->first, query->out, query->capacity);
+    }
+    return false;
+}
+
+static bool meta_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
+    struct part_query *query = ctx;
+    struct kernel_lease_view view;
+    (void)clock_ms;
+    query->answer = kernel_lease_read(kernel, query->id, &view);
+    if (query->answer == TN_R_OK) {
+        query->got = kernel_lease_meta(kernel, &view, query->out, query->capacity);
+    }
+    return false;
+}
+
+enum tn_result engine_lease_values(struct engine *engine, struct kernel_lease_id id, uint32_t first,
+                                   struct engine_value *out, uint32_t capacity,
+                                   uint32_t *ret_count) {
+    struct part_query query = {.id = id, .first = first, .out = out, .capacity = capacity};
+    enum tn_result verdict = engine_read(engine, 0, values_reader, &query);
+    *ret_count = query.got;
+    return verdict == TN_R_OK ? query.answer : verdict;
+}
+
+enum tn_result engine_lease_meta(struct engine *engine, struct kernel_lease_id id, void *out,
+                                 uint32_t capacity, uint32_t *ret_len) {
+    struct part_query query = {.id = id, .out = out, .capacity = capacity};
+    enum tn_result verdict = engine_read(engine, 0, meta_reader, &query);
+    *ret_len = query.got;
+    return verdict == TN_R_OK ? query.answer : verdict;
+}
+
+struct leases_query {
+    const struct kernel_lease_filter *filter;
+    uint64_t from, cursor;
+    struct engine_lease *out;
+    uint32_t capacity, count;
+    uint64_t lsn;
+};
+
+static bool leases_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
+    struct leases_query *query = ctx;
+    struct kernel_lease_view views[READ_PAGE];
+    bool stale = false;
+    query->lsn = kernel_lsn(kernel);
+    query->cursor = kernel_leases_scan(kernel, query->filter, query->from, READ_EFFORT, views,
+                                       query->capacity < READ_PAGE ? query->capacity : READ_PAGE,
+                                       &query->count);
+    for (uint32_t i = 0; i < query->count; i++) {
+        query->out[i].view = views[i];
+        lease_fill(kernel, &query->out[i]);
+        stale = stale || lease_is_stale(kernel, &views[i], clock_ms);
+    }
+    return stale;
+}
+
+enum tn_result engine_leases_list(struct engine *engine, uint64_t fence_lsn,
+                                  const struct kernel_lease_filter *filter, uint64_t *cursor,
+                                  struct engine_lease *out, uint32_t capacity, uint32_t *ret_count,
+                                  uint64_t *ret_lsn) {
+    struct leases_query query = {
+        .filter = filter, .from = *cursor, .out = out, .capacity = capacity};
+    enum tn_result verdict = engine_read(engine, fence_lsn, leases_reader, &query);
+    *ret_count = verdict == TN_R_OK ? query.count : 0;
+    *ret_lsn = query.lsn;
+    if (verdict == TN_R_OK) {
+        *cursor = query.cursor;
+    }
+    return verdict;
+}

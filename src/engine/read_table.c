@@ -1,0 +1,227 @@
+/* Reads of pools, rules, sensors and of the state as a whole. */
+#include "engine/internal.h"
+#include "engine/read.h"
+
+/* A pool's counts hang on every deadline of its leases: always brought up to date. */
+struct pool_query {
+    struct tn_bytes name;
+    struct kernel_pool_view *view;
+    struct engine_metrics *metrics;
+    uint64_t lsn;
+    enum tn_result answer;
+};
+
+static bool pool_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
+    struct pool_query *query = ctx;
+    query->lsn = kernel_lsn(kernel);
+    query->answer = kernel_pool_read(kernel, query->name, clock_ms, query->view);
+    if (query->answer == TN_R_OK && query->metrics != NULL) {
+        engine_metrics_of_view(query->view, clock_ms, query->metrics);
+    }
+    return query->answer == TN_R_OK;
+}
+
+enum tn_result engine_pool_read(struct engine *engine, uint64_t fence_lsn, struct tn_bytes name,
+                                struct kernel_pool_view *ret_view, uint64_t *ret_lsn) {
+    struct pool_query query = {.name = name, .view = ret_view};
+    enum tn_result verdict = engine_read(engine, fence_lsn, pool_reader, &query);
+    *ret_lsn = query.lsn;
+    return verdict == TN_R_OK ? query.answer : verdict;
+}
+
+enum tn_result engine_pool_metrics(struct engine *engine, uint64_t fence_lsn, struct tn_bytes name,
+                                   struct engine_metrics *ret_metrics) {
+    struct kernel_pool_view view;
+    struct pool_query query = {.name = name, .view = &view, .metrics = ret_metrics};
+    enum tn_result verdict = engine_read(engine, fence_lsn, pool_reader, &query);
+    if (verdict != TN_R_OK || query.answer != TN_R_OK) {
+        return verdict != TN_R_OK ? verdict : query.answer;
+    }
+    return view.policy.of[KERNEL_OPTION_STICKY] != 0 ? TN_R_OK : TN_R_BAD_REQUEST;
+}
+
+/* One page of a table; `out` is an array of the table's views. */
+struct page_query {
+    uint64_t from, cursor;
+    void *out;
+    uint32_t capacity, count;
+    uint64_t lsn;
+};
+
+static bool pools_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
+    struct page_query *query = ctx;
+    struct kernel_pool_view *out = query->out;
+    query->count = 0;
+    query->cursor = query->from;
+    query->lsn = kernel_lsn(kernel);
+    while (query->count < query->capacity) {
+        bool found = false;
+        query->cursor =
+            kernel_pools_scan(kernel, query->cursor, clock_ms, &out[query->count], &found);
+        query->count += found;
+        if (query->cursor == 0) {
+            break;
+        }
+    }
+    return query->count > 0;
+}
+
+static bool rules_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
+    struct page_query *query = ctx;
+    struct kernel_rule_view *out = query->out;
+    (void)clock_ms;
+    query->cursor = query->from;
+    while (query->count < query->capacity) {
+        bool found = false;
+        query->cursor = kernel_rules_scan(kernel, query->cursor, &out[query->count], &found);
+        query->count += found;
+        if (query->cursor == 0) {
+            break;
+        }
+    }
+    return false;
+}
+
+static bool sensors_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
+    struct page_query *query = ctx;
+    struct kernel_sensor_view *out = query->out;
+    (void)clock_ms;
+    query->cursor = query->from;
+    while (query->count < query->capacity) {
+        bool found = false;
+        query->cursor = kernel_sensors_scan(kernel, query->cursor, &out[query->count], &found);
+        query->count += found;
+        if (query->cursor == 0) {
+            break;
+        }
+    }
+    return false;
+}
+
+static enum tn_result page_read(struct engine *engine, uint64_t fence_lsn, engine_reader *reader,
+                                struct page_query *query, uint64_t *cursor, uint32_t *ret_count) {
+    enum tn_result verdict = engine_read(engine, fence_lsn, reader, query);
+    *ret_count = verdict == TN_R_OK ? query->count : 0;
+    if (verdict == TN_R_OK) {
+        *cursor = query->cursor;
+    }
+    return verdict;
+}
+
+enum tn_result engine_pools_list(struct engine *engine, uint64_t fence_lsn, uint64_t *cursor,
+                                 struct kernel_pool_view *out, uint32_t capacity,
+                                 uint32_t *ret_count, uint64_t *ret_lsn) {
+    struct page_query query = {.from = *cursor, .out = out, .capacity = capacity};
+    enum tn_result verdict = page_read(engine, fence_lsn, pools_reader, &query, cursor, ret_count);
+    *ret_lsn = query.lsn;
+    return verdict;
+}
+
+enum tn_result engine_rules_list(struct engine *engine, uint64_t fence_lsn, uint64_t *cursor,
+                                 struct kernel_rule_view *out, uint32_t capacity,
+                                 uint32_t *ret_count) {
+    struct page_query query = {.from = *cursor, .out = out, .capacity = capacity};
+    return page_read(engine, fence_lsn, rules_reader, &query, cursor, ret_count);
+}
+
+enum tn_result engine_sensors_list(struct engine *engine, uint64_t fence_lsn, uint64_t *cursor,
+                                   struct kernel_sensor_view *out, uint32_t capacity,
+                                   uint32_t *ret_count) {
+    struct page_query query = {.from = *cursor, .out = out, .capacity = capacity};
+    return page_read(engine, fence_lsn, sensors_reader, &query, cursor, ret_count);
+}
+
+/* A rule or a sensor. */
+struct demand_query {
+    struct tn_bytes name;
+    struct kernel_rule_view *rule;
+    struct kernel_sensor_view *sensor;
+    void *spec;
+    uint32_t capacity;
+    enum tn_result answer;
+};
+
+static bool demand_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
+    struct demand_query *query = ctx;
+    (void)clock_ms;
+    if (query->rule != NULL) {
+        query->answer = kernel_rule_read(kernel, query->name, query->rule);
+        return false;
+    }
+    query->answer = kernel_sensor_read(kernel, query->name, query->sensor);
+    if (query->answer == TN_R_OK && query->capacity > 0) {
+        (void)kernel_sensor_spec(kernel, query->sensor, query->spec, query->capacity);
+    }
+    return false;
+}
+
+enum tn_result engine_rule_read(struct engine *engine, uint64_t fence_lsn, struct tn_bytes id,
+                                struct kernel_rule_view *ret_view) {
+    struct demand_query query = {.name = id, .rule = ret_view};
+    enum tn_result verdict = engine_read(engine, fence_lsn, demand_reader, &query);
+    return verdict == TN_R_OK ? query.answer : verdict;
+}
+
+enum tn_result engine_sensor_read(struct engine *engine, uint64_t fence_lsn, struct tn_bytes ref,
+                                  struct kernel_sensor_view *ret_view, void *spec,
+                                  uint32_t capacity) {
+    struct demand_query query = {
+        .name = ref, .sensor = ret_view, .spec = spec, .capacity = capacity};
+    enum tn_result verdict = engine_read(engine, fence_lsn, demand_reader, &query);
+    return verdict == TN_R_OK ? query.answer : verdict;
+}
+
+/* ---- The state as a whole ---- */
+
+struct whole_query {
+    struct kernel_usage *usage;
+    struct kernel_limits *limits;
+    uint64_t hash, lsn;
+    bool sound;
+    char *why;
+    size_t capacity;
+};
+
+static bool usage_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
+    struct whole_query *query = ctx;
+    (void)clock_ms;
+    kernel_usage_read(kernel, query->usage);
+    *query->limits = *kernel_limits_of(kernel);
+    return false;
+}
+
+static bool hash_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
+    struct whole_query *query = ctx;
+    (void)clock_ms;
+    query->hash = kernel_hash(kernel);
+    query->lsn = kernel_lsn(kernel);
+    return false;
+}
+
+static bool check_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
+    struct whole_query *query = ctx;
+    (void)clock_ms;
+    query->sound = kernel_check(kernel, query->why, query->capacity);
+    return false;
+}
+
+enum tn_result engine_usage(struct engine *engine, struct kernel_usage *ret_usage,
+                            struct kernel_limits *ret_limits) {
+    struct whole_query query = {.usage = ret_usage, .limits = ret_limits};
+    return engine_read(engine, 0, usage_reader, &query);
+}
+
+enum tn_result engine_hash(struct engine *engine, uint64_t *ret_hash, uint64_t *ret_lsn) {
+    struct whole_query query = {0};
+    enum tn_result verdict = engine_read(engine, 0, hash_reader, &query);
+    *ret_hash = query.hash;
+    *ret_lsn = query.lsn;
+    return verdict;
+}
+
+enum tn_result engine_check(struct engine *engine, bool *ret_sound, char *why, size_t capacity) {
+    struct whole_query query = {.why = why, .capacity = capacity};
+    enum tn_result verdict = engine_read(engine, 0, check_reader, &query);
+    *ret_sound = query.sound;
+    return verdict;
+}

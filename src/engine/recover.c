@@ -1,0 +1,258 @@
+/* Recovery: the newest snapshot and every batch after it, through the same apply path as live
+ * traffic. Results are dropped; events go out marked as replayed, to whoever wants them.
+ *
+ * The first record of a log carries the limits, and so does a snapshot's first section: the kernel
+ * is created from one or the other. Nothing here trusts what it is given to be in order, although
+ * the log checks it as well: a log that cannot be replayed exactly is refused, with the place. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "engine/internal.h"
+
+struct recovery {
+    struct engine *engine;
+    struct log_position snapshot;
+    bool in_snapshot;
+    bool has_meta;
+    struct log_error error; /* empty unless something here went wrong */
+};
+
+__attribute__((format(printf, 3, 4))) static enum tn_status recover_fail(struct recovery *recovery,
+                                                                         enum tn_status status,
+                                                                         const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(recovery->error.text, sizeof recovery->error.text, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+static enum tn_status env_reserve(void *ctx, size_t bytes, bool big, void **ret_memory) {
+    const struct os *os = ctx;
+    return os->mem_reserve(os->ctx, bytes, big, ret_memory);
+}
+
+static void env_release(void *ctx, void *memory, size_t bytes) {
+    const struct os *os = ctx;
+    os->mem_release(os->ctx, memory, bytes);
+}
+
+enum tn_status engine_kernel_create(struct engine *engine, const struct kernel_limits *limits,
+                                    uint64_t shard) {
+    struct kernel_env env = {
+        .ctx = (void *)(uintptr_t)engine->os,
+        .mem_reserve = env_reserve,
+        .mem_release = env_release,
+        .sink = engine->events.sink != NULL ? engine_events_sink : NULL,
+        .sink_ctx = engine,
+    };
+    TN_ASSERT(engine->kernel == NULL);
+    enum tn_status status =
+        engine->os->random(engine->os->ctx, &env.hash_seed, sizeof env.hash_seed);
+    if (status != TN_OK) {
+        return status;
+    }
+    return kernel_create(&env, limits, shard, &engine->kernel);
+}
+
+/* ---- The snapshot ---- */
+
+static enum tn_status load_snapshot_begin(void *ctx, const struct log_position *at) {
+    struct recovery *recovery = ctx;
+    TN_ASSERT(recovery->engine->kernel == NULL);
+    recovery->snapshot = *at;
+    recovery->in_snapshot = true;
+    return TN_OK;
+}
+
+static enum tn_status load_meta_limits(struct recovery *recovery, struct tn_reader *r) {
+    struct kernel_limits limits = kernel_limits_default();
+    uint32_t count = tn_read32(r);
+    if (r->bad || count > KERNEL_LIMIT_COUNT) {
+        return recover_fail(recovery, TN_VERSION, "the snapshot carries limits unknown here");
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        limits.of[i] = tn_read64(r);
+    }
+    if (r->bad || kernel_limits_bad(&limits) != KERNEL_LIMIT_COUNT) {
+        return recover_fail(recovery, TN_CORRUPT, "the snapshot's limits are damaged");
+    }
+    enum tn_status status =
+        engine_kernel_create(recovery->engine, &limits, recovery->snapshot.shard);
+    if (status != TN_OK) {
+        return recover_fail(recovery, status, "cannot get memory for the snapshot's limits: %s",
+                            tn_status_text(status));
+    }
+    return TN_OK;
+}
+
+static enum tn_status load_meta(struct recovery *recovery, struct tn_bytes bytes) {
+    struct tn_reader r = tn_reader_of(bytes.at, bytes.len);
+    uint32_t version = tn_read32(&r);
+    if (r.bad || version > SECTION_META_VERSION) {
+        return recover_fail(recovery, TN_VERSION, "the snapshot was written by a newer version");
+    }
+    enum tn_status status = load_meta_limits(recovery, &r);
+    if (status != TN_OK) {
+        return status;
+    }
+    recovery->has_meta = true;
+    uint32_t count = tn_read32(&r);
+    for (uint32_t i = 0; i < count && !r.bad; i++) {
+        struct tn_table_header header = {.id = tn_read32(&r)};
+        header.record_bytes = tn_read32(&r);
+        header.used = tn_read32(&r);
+        header.live = tn_read32(&r);
+        header.free_head = tn_read32(&r);
+        if (!r.bad && !kernel_load_header(recovery->engine->kernel, &header)) {
+            return recover_fail(recovery, TN_CORRUPT,
+                                "the snapshot's table %" PRIu32 " is not ours", header.id);
+        }
+    }
+    if (r.bad || tn_reader_left(&r) != 0) {
+        return recover_fail(recovery, TN_CORRUPT, "the snapshot's first section is damaged");
+    }
+    return TN_OK;
+}
+
+static enum tn_status load_chunk(struct recovery *recovery, struct tn_bytes bytes) {
+    struct tn_reader r = tn_reader_of(bytes.at, bytes.len);
+    struct tn_table_chunk chunk = {.table_id = tn_read32(&r)};
+    chunk.first = tn_read32(&r);
+    chunk.count = tn_read32(&r);
+    chunk.bytes = bytes.at + SECTION_CHUNK_HEADER;
+    if (r.bad || !recovery->has_meta ||
+        !kernel_load_chunk(recovery->engine->kernel, &chunk, tn_reader_left(&r))) {
+        return recover_fail(recovery, TN_CORRUPT,
+                            "the snapshot's records %" PRIu32 "+%" PRIu32 " of table %" PRIu32
+                            " do not fit",
+                            chunk.first, chunk.count, chunk.table_id);
+    }
+    return TN_OK;
+}
+
+static enum tn_status load_snapshot_section(void *ctx, const struct log_section *section) {
+    struct recovery *recovery = ctx;
+    if (section->kind == SECTION_META && !recovery->has_meta) {
+        return load_meta(recovery, section->bytes);
+    }
+    if (section->kind == SECTION_CHUNK) {
+        return load_chunk(recovery, section->bytes);
+    }
+    return recover_fail(recovery, TN_CORRUPT, "the snapshot has a section of unknown kind %" PRIu32,
+                        section->kind);
+}
+
+static enum tn_status load_snapshot_end(void *ctx) {
+    struct recovery *recovery = ctx;
+    struct engine *engine = recovery->engine;
+    const struct log_position *at = &recovery->snapshot;
+    if (!recovery->has_meta || !kernel_load_end(engine->kernel)) {
+        return recover_fail(recovery, TN_CORRUPT, "the snapshot's records do not agree");
+    }
+    if (kernel_lsn(engine->kernel) != at->lsn || kernel_now(engine->kernel) != at->now_ms ||
+        kernel_shard(engine->kernel) != at->shard) {
+        return recover_fail(recovery, TN_CORRUPT,
+                            "the snapshot says lsn %" PRIu64 ", its records lsn %" PRIu64, at->lsn,
+                            kernel_lsn(engine->kernel));
+    }
+    recovery->in_snapshot = false;
+    atomic_store(&engine->lsn, at->lsn);
+    atomic_store(&engine->next_due, kernel_next_due(engine->kernel));
+    return TN_OK;
+}
+
+/* ---- Batches ---- */
+
+/* Lengths add up and every command is one: what engine_apply_batch relies on. */
+static bool load_batch_whole(const struct log_batch *batch) {
+    uint32_t pos = 0;
+    for (uint32_t i = 0; i < batch->count; i++) {
+        if (batch->len - pos < sizeof(uint32_t)) {
+            return false;
+        }
+        uint32_t len = tn_load32(batch->payload + pos);
+        pos += (uint32_t)sizeof(uint32_t);
+        if (len == 0 || len > batch->len - pos) {
+            return false;
+        }
+        pos += len;
+    }
+    return pos == batch->len && batch->count > 0;
+}
+
+/* A log without a snapshot begins with its limits. */
+static enum tn_status load_first(struct recovery *recovery, const struct log_batch *batch) {
+    struct kernel_command command;
+    struct tn_bytes first =
+        tn_bytes_of(batch->payload + sizeof(uint32_t), tn_load32(batch->payload));
+    if (batch->first_lsn != 1 || !kernel_command_decode(first, &command) ||
+        command.verb != KERNEL_VERB_LIMITS) {
+        return recover_fail(recovery, TN_CORRUPT,
+                            "the log begins with lsn %" PRIu64
+                            " and no snapshot covers what came before",
+                            batch->first_lsn);
+    }
+    if (kernel_limits_bad(&command.limits) != KERNEL_LIMIT_COUNT) {
+        return recover_fail(recovery, TN_CORRUPT,
+                            "the limits in the log's first record are damaged");
+    }
+    enum tn_status status = engine_kernel_create(recovery->engine, &command.limits, batch->shard);
+    if (status != TN_OK) {
+        return recover_fail(recovery, status, "cannot get memory for the logged limits: %s",
+                            tn_status_text(status));
+    }
+    return TN_OK;
+}
+
+static enum tn_status load_batch(void *ctx, const struct log_batch *batch) {
+    struct recovery *recovery = ctx;
+    struct engine *engine = recovery->engine;
+    TN_ASSERT(!recovery->in_snapshot);
+    if (!load_batch_whole(batch)) {
+        return recover_fail(recovery, TN_CORRUPT,
+                            "the batch at lsn %" PRIu64 " is not made of commands",
+                            batch->first_lsn);
+    }
+    enum tn_status status = engine->kernel == NULL ? load_first(recovery, batch) : TN_OK;
+    if (status != TN_OK) {
+        return status;
+    }
+    if (batch->first_lsn != kernel_lsn(engine->kernel) + 1 ||
+        batch->now_ms < kernel_now(engine->kernel) || batch->now_ms > KERNEL_TIME_MAX) {
+        return recover_fail(recovery, TN_CORRUPT,
+                            "the batch at lsn %" PRIu64 " does not follow lsn %" PRIu64,
+                            batch->first_lsn, kernel_lsn(engine->kernel));
+    }
+    status = engine_apply_batch(engine, batch, NULL, NULL);
+    if (status != TN_OK) {
+        return recover_fail(recovery, status,
+                            "the limits logged at lsn %" PRIu64
+                            " or later in its batch cannot be had: %s",
+                            batch->first_lsn, tn_status_text(status));
+    }
+    engine->recovery_commands += batch->count;
+    return TN_OK;
+}
+
+enum tn_status engine_recover(struct engine *engine, struct log_position *ret_position,
+                              struct log_error *error) {
+    struct recovery recovery = {.engine = engine};
+    struct log_loader loader = {
+        .ctx = &recovery,
+        .snapshot_begin = load_snapshot_begin,
+        .snapshot_section = load_snapshot_section,
+        .snapshot_end = load_snapshot_end,
+        .batch = load_batch,
+    };
+    uint64_t started_ns = engine->os->clock_boot_ns(engine->os->ctx);
+    engine->events.replaying = true;
+    enum tn_status status = engine->log->verbs->load(engine->log, &loader, ret_position, error);
+    engine->events.replaying = false;
+    engine->recovery_ns = engine->os->clock_boot_ns(engine->os->ctx) - started_ns;
+    if (status != TN_OK && recovery.error.text[0] != '\0') {
+        *error = recovery.error;
+    }
+    return status;
+}

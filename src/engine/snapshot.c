@@ -1,0 +1,303 @@
+/* Snapshots without stopping: the state as it was at one batch boundary, taken while the engine
+ * goes on changing it, without a fork and without a second copy of it.
+ *
+ * At the boundary the kernel begins an image. From then on the first write to a chunk of records
+ * saves that chunk as it was; the snapshot's thread saves the others in steps, each a short hold of
+ * the state lock. Both go through the queue (queue.c) to the log. So the extra memory is the queue,
+ * and the longest that anyone waits for a snapshot is one step, or the queue's room.
+ *
+ * Sections of a snapshot
+ *   SECTION_META, first: u32 version, u32 n, n u64 limits, u32 m, m table headers of five u32
+ *   SECTION_CHUNK, in any order: u32 table, u32 first record, u32 count, the records
+ *
+ * A snapshot that fails harms nothing: it is abandoned, said so, and tried again when as much log
+ * has been written once more. */
+#include <stdio.h>
+
+#include "engine/internal.h"
+
+#define SNAPSHOT_STEP_BYTES ((size_t)256 << 10)
+#define SNAPSHOT_BYTES_DEFAULT ((uint64_t)64 << 20)
+#define SNAPSHOT_QUEUE_DEFAULT ((uint64_t)64 << 20)
+#define SNAPSHOT_META_MAX 2048u
+
+_Static_assert(4 + 4 + 8 * KERNEL_LIMIT_COUNT + 4 + 20 * KERNEL_TABLES_MAX <= SNAPSHOT_META_MAX,
+               "the meta section fits its buffer");
+
+/* One snapshot being taken. */
+struct taking {
+    struct engine *engine;
+    struct log_position at;
+    uint64_t bytes_since; /* that it will cover */
+    uint8_t meta[SNAPSHOT_META_MAX];
+    uint32_t meta_len;
+    bool imaging; /* the kernel's image has begun and not ended */
+};
+
+static uint64_t snapshot_threshold(const struct engine *engine) {
+    uint64_t bytes = engine->options.snapshot_bytes;
+    return bytes != 0 ? bytes : SNAPSHOT_BYTES_DEFAULT;
+}
+
+static uint64_t snapshot_clock_ns(const struct engine *engine) {
+    return engine->os->clock_boot_ns(engine->os->ctx);
+}
+
+static void snapshot_held(struct engine *engine, uint64_t since_ns) {
+    struct engine_snapshots *snapshots = &engine->snapshots;
+    uint64_t held_ns = snapshot_clock_ns(engine) - since_ns;
+    pthread_mutex_lock(&snapshots->lock);
+    if (held_ns > snapshots->hold_ns_max) {
+        snapshots->hold_ns_max = held_ns;
+    }
+    pthread_mutex_unlock(&snapshots->lock);
+}
+
+static void snapshot_meta(struct taking *taking, const struct tn_table_header *headers,
+                          uint32_t count) {
+    struct tn_writer w = tn_writer_of(taking->meta, sizeof taking->meta);
+    const struct kernel_limits *limits = kernel_limits_of(taking->engine->kernel);
+    tn_write32(&w, SECTION_META_VERSION);
+    tn_write32(&w, KERNEL_LIMIT_COUNT);
+    for (uint32_t i = 0; i < KERNEL_LIMIT_COUNT; i++) {
+        tn_write64(&w, limits->of[i]);
+    }
+    tn_write32(&w, count);
+    for (uint32_t i = 0; i < count; i++) {
+        TN_ASSERT(headers[i].id < KERNEL_TABLES_MAX);
+        taking->engine->snapshots.queue.record_bytes[headers[i].id] = headers[i].record_bytes;
+        tn_write32(&w, headers[i].id);
+        tn_write32(&w, headers[i].record_bytes);
+        tn_write32(&w, headers[i].used);
+        tn_write32(&w, headers[i].live);
+        tn_write32(&w, headers[i].free_head);
+    }
+    TN_ASSERT(!w.overflow);
+    taking->meta_len = (uint32_t)w.len;
+}
+
+static void taking_begin(struct taking *taking) {
+    struct engine *engine = taking->engine;
+    struct tn_table_header headers[KERNEL_TABLES_MAX];
+    uint32_t count = 0;
+    pthread_mutex_lock(&engine->state_lock);
+    while (engine->mid_batch) {
+        pthread_cond_wait(&engine->boundary, &engine->state_lock);
+    }
+    uint64_t since_ns = snapshot_clock_ns(engine);
+    taking->at = (struct log_position){.lsn = kernel_lsn(engine->kernel),
+                                       .now_ms = kernel_now(engine->kernel),
+                                       .shard = kernel_shard(engine->kernel)};
+    taking->bytes_since = atomic_load(&engine->snapshots.bytes_since);
+    kernel_image_begin(engine->kernel, engine_queue_save, &engine->snapshots.queue, headers,
+                       &count);
+    taking->imaging = true;
+    snapshot_meta(taking, headers, count);
+    pthread_mutex_unlock(&engine->state_lock);
+    snapshot_held(engine, since_ns);
+}
+
+/* Writes out what is in the queue. */
+static enum tn_status taking_drain(struct taking *taking) {
+    struct engine *engine = taking->engine;
+    struct log_section section = {.kind = SECTION_CHUNK};
+    enum tn_status status = TN_OK;
+    while (status == TN_OK && engine_queue_peek(&engine->snapshots.queue, &section.bytes)) {
+        status = engine->log->verbs->snapshot_section(engine->log, &section);
+        engine_queue_pop(&engine->snapshots.queue, section.bytes);
+    }
+    return status;
+}
+
+static void taking_step(struct taking *taking) {
+    struct engine *engine = taking->engine;
+    pthread_mutex_lock(&engine->state_lock);
+    uint64_t since_ns = snapshot_clock_ns(engine);
+    if (engine_queue_has_room(&engine->snapshots.queue)) {
+        taking->imaging = kernel_image_step(engine->kernel, SNAPSHOT_STEP_BYTES);
+    }
+    pthread_mutex_unlock(&engine->state_lock);
+    snapshot_held(engine, since_ns);
+}
+
+static enum tn_status taking_write(struct taking *taking, struct log_error *error) {
+    struct engine *engine = taking->engine;
+    struct log_section meta = {.kind = SECTION_META,
+                               .bytes = tn_bytes_of(taking->meta, taking->meta_len)};
+    enum tn_status status = engine->log->verbs->snapshot_section(engine->log, &meta);
+    while (status == TN_OK && taking->imaging) {
+        taking_step(taking);
+        status = taking_drain(taking);
+        if (status == TN_OK && engine_commit_stopped(engine) != TN_R_OK) {
+            status = TN_HALTED;
+        }
+    }
+    if (status != TN_OK) {
+        (void)snprintf(error->text, sizeof error->text, "%s", tn_status_text(status));
+        return status;
+    }
+    return engine->log->verbs->snapshot_end(engine->log, error);
+}
+
+static void taking_give_up(struct taking *taking) {
+    struct engine *engine = taking->engine;
+    engine_queue_discard(&engine->snapshots.queue);
+    pthread_mutex_lock(&engine->state_lock);
+    if (taking->imaging) {
+        kernel_image_abandon(engine->kernel);
+    }
+    pthread_mutex_unlock(&engine->state_lock);
+}
+
+static enum tn_status snapshot_take(struct engine *engine, struct log_error *error) {
+    struct taking taking = {.engine = engine};
+    struct engine_queue *queue = &engine->snapshots.queue;
+    uint64_t bytes = engine->options.snapshot_queue_bytes;
+    enum tn_status status =
+        engine_queue_open(queue, engine->os, (size_t)(bytes != 0 ? bytes : SNAPSHOT_QUEUE_DEFAULT));
+    if (status != TN_OK) {
+        (void)snprintf(error->text, sizeof error->text, "no memory for the snapshot's queue");
+        return status;
+    }
+    taking_begin(&taking);
+    status = engine->log->verbs->snapshot_begin(engine->log, &taking.at, error);
+    if (status == TN_OK) {
+        status = taking_write(&taking, error);
+        if (status != TN_OK) {
+            engine->log->verbs->snapshot_abandon(engine->log);
+        }
+    }
+    if (status != TN_OK) {
+        taking_give_up(&taking);
+    } else {
+        atomic_fetch_sub(&engine->snapshots.bytes_since, taking.bytes_since);
+        engine_notice(engine, "event=snapshot lsn=%llu", (unsigned long long)taking.at.lsn);
+    }
+    engine_queue_close(queue, engine->os);
+    return status;
+}
+
+/* Takes one and keeps the record. With snapshots.lock held, which is let go meanwhile. */
+static void snapshot_run(struct engine *engine) {
+    struct engine_snapshots *snapshots = &engine->snapshots;
+    struct log_error error = {.text = ""};
+    uint64_t serving = snapshots->wanted;
+    pthread_mutex_unlock(&snapshots->lock);
+    uint64_t started_ns = snapshot_clock_ns(engine);
+    enum tn_status status =
+        engine_commit_stopped(engine) == TN_R_OK ? snapshot_take(engine, &error) : TN_HALTED;
+    uint64_t ns = snapshot_clock_ns(engine) - started_ns;
+    if (status != TN_OK && status != TN_HALTED) {
+        engine_notice(engine, "event=snapshot_failed reason=\"%s\"", error.text);
+    }
+    pthread_mutex_lock(&snapshots->lock);
+    uint64_t since = status == TN_OK ? 0 : atomic_load(&snapshots->bytes_since);
+    uint64_t threshold = snapshot_threshold(engine);
+    atomic_store(&snapshots->trigger,
+                 threshold > UINT64_MAX - since ? UINT64_MAX : since + threshold);
+    snapshots->taken += status == TN_OK;
+    snapshots->failed += status != TN_OK;
+    snapshots->ns_last = ns;
+    snapshots->finished = serving;
+    snapshots->status = status;
+    snapshots->error = error;
+    pthread_cond_broadcast(&snapshots->changed);
+}
+
+static void *snapshot_main(void *arg) {
+    struct engine *engine = arg;
+    struct engine_snapshots *snapshots = &engine->snapshots;
+    pthread_mutex_lock(&snapshots->lock);
+    while (!snapshots->stop) {
+        if (snapshots->finished < snapshots->wanted) {
+            snapshot_run(engine);
+        } else {
+            pthread_cond_wait(&snapshots->changed, &snapshots->lock);
+        }
+    }
+    pthread_mutex_unlock(&snapshots->lock);
+    return NULL;
+}
+
+void engine_snapshot_appended(struct engine *engine, uint64_t bytes) {
+    struct engine_snapshots *snapshots = &engine->snapshots;
+    uint64_t since = atomic_fetch_add(&snapshots->bytes_since, bytes) + bytes;
+    uint64_t trigger = atomic_load(&snapshots->trigger);
+    if (TN_LIKELY(since < trigger) ||
+        !atomic_compare_exchange_strong(&snapshots->trigger, &trigger, UINT64_MAX)) {
+        return;
+    }
+    pthread_mutex_lock(&snapshots->lock);
+    snapshots->wanted++;
+    if (engine->options.no_threads) {
+        snapshot_run(engine);
+    } else {
+        pthread_cond_broadcast(&snapshots->changed);
+    }
+    pthread_mutex_unlock(&snapshots->lock);
+}
+
+enum tn_status engine_snapshot(struct engine *engine, struct log_error *error) {
+    struct engine_snapshots *snapshots = &engine->snapshots;
+    if (engine_delivering(engine)) {
+        (void)snprintf(error->text, sizeof error->text, "not from a callback");
+        return TN_OVERLOAD;
+    }
+    pthread_mutex_lock(&snapshots->lock);
+    uint64_t mine = ++snapshots->wanted;
+    if (engine->options.no_threads) {
+        snapshot_run(engine);
+    } else {
+        pthread_cond_broadcast(&snapshots->changed);
+    }
+    while (snapshots->finished < mine) {
+        pthread_cond_wait(&snapshots->changed, &snapshots->lock);
+    }
+    enum tn_status status = snapshots->status;
+    *error = snapshots->error;
+    pthread_mutex_unlock(&snapshots->lock);
+    return status;
+}
+
+/* With the engine's threads gone. */
+bool engine_snapshot_at_close(struct engine *engine) {
+    struct engine_snapshots *snapshots = &engine->snapshots;
+    if (engine->options.no_snapshot_at_close || engine_commit_stopped(engine) != TN_R_OK ||
+        atomic_load(&snapshots->bytes_since) == 0) {
+        return true;
+    }
+    pthread_mutex_lock(&snapshots->lock);
+    snapshots->wanted++;
+    snapshot_run(engine);
+    enum tn_status status = snapshots->status;
+    pthread_mutex_unlock(&snapshots->lock);
+    return status == TN_OK;
+}
+
+void engine_snapshot_init(struct engine *engine) {
+    struct engine_snapshots *snapshots = &engine->snapshots;
+    pthread_mutex_init(&snapshots->lock, NULL);
+    pthread_cond_init(&snapshots->changed, NULL);
+    engine_queue_init(&snapshots->queue);
+    atomic_store(&snapshots->trigger, snapshot_threshold(engine));
+}
+
+void engine_snapshot_free(struct engine *engine) {
+    struct engine_snapshots *snapshots = &engine->snapshots;
+    engine_queue_free(&snapshots->queue);
+    pthread_cond_destroy(&snapshots->changed);
+    pthread_mutex_destroy(&snapshots->lock);
+}
+
+enum tn_status engine_snapshot_thread_start(struct engine *engine) {
+    return engine_thread_start(&engine->snapshots.thread, snapshot_main, engine);
+}
+
+void engine_snapshot_thread_stop(struct engine *engine) {
+    struct engine_snapshots *snapshots = &engine->snapshots;
+    pthread_mutex_lock(&snapshots->lock);
+    snapshots->stop = true;
+    pthread_cond_broadcast(&snapshots->changed);
+    pthread_mutex_unlock(&snapshots->lock);
+    pthread_join(snapshots->thread, NULL);
+}

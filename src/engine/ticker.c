@@ -1,0 +1,191 @@
+/* The commit thread: leads for asynchronous requests and, between, keeps time.
+ *
+ * - When the kernel has something due, it commits a tick, at least tick_interval_ms after the one
+ *   before, unless that one had to leave work behind (ticks are bounded steps).
+ * - When nothing was appended for a while it lets the log know, once: a moment for its mark.
+ * - Once a second it looks whether a pool's metrics are due.
+ *
+ * It sleeps on thread_word until one of these times and says in armed_ms when that is; whoever makes
+ * something due earlier nudges it. Time here is the engine's: with an injected clock that stands
+ * still it looks around now and then and does nothing. */
+#include "engine/internal.h"
+
+#define TICKER_INTERVAL_MS 50u
+#define TICKER_IDLE_MS 50u
+#define TICKER_LOOK_MS \
+    1000u /* the sleep's clock stops while the machine is suspended; ours does not */
+#define TICKER_RETRY_MS 1000u /* after a tick that was refused */
+
+/* verb, rights, fields, empty user, empty operation id */
+static const uint8_t ticker_bytes[] = {KERNEL_VERB_TICK, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+
+struct tn_bytes engine_ticker_command(void) {
+    return tn_bytes_of(ticker_bytes, sizeof ticker_bytes);
+}
+
+enum tn_result engine_tick(struct engine *engine) {
+    struct kernel_result result = {0};
+    engine_execute(engine, engine_ticker_command(), &result);
+    if (result.code == TN_R_OK && engine->options.metrics != NULL) {
+        engine_metrics_run(engine);
+    }
+    return result.code;
+}
+
+/* The next tick may be at once if this one left work, else after the interval. */
+static void tick_done(struct engine_request *request, struct tn_bytes command) {
+    struct engine *engine = request->ctx;
+    (void)command;
+    uint64_t now_ms = engine_now(engine);
+    uint64_t wait_ms = engine->options.tick_interval_ms;
+    if (wait_ms == 0) {
+        wait_ms = TICKER_INTERVAL_MS;
+    }
+    if (tn_result_outcome(request->result.code) != TN_COMMITTED) {
+        wait_ms = TICKER_RETRY_MS;
+    } else if (atomic_load(&engine->next_due) <= request->result.now_ms) {
+        wait_ms = 0;
+    }
+    atomic_store(&engine->tick_not_before_ms, now_ms + wait_ms);
+    pthread_mutex_lock(&engine->submit_lock);
+    engine->tick_pending = false;
+    pthread_mutex_unlock(&engine->submit_lock);
+    engine_park_bump(&engine->thread_word);
+}
+
+static uint64_t tick_due_ms(const struct engine *engine) {
+    if (engine->options.manual_ticks || engine_commit_stopped(engine) != TN_R_OK) {
+        return UINT64_MAX;
+    }
+    uint64_t due_ms = atomic_load(&engine->next_due);
+    uint64_t not_before_ms = atomic_load(&engine->tick_not_before_ms);
+    return due_ms == UINT64_MAX || due_ms > not_before_ms ? due_ms : not_before_ms;
+}
+
+/* With submit_lock held. */
+static void ticker_tick(struct engine *engine, uint64_t now_ms) {
+    if (engine->tick_pending || engine->closing || tick_due_ms(engine) > now_ms) {
+        return;
+    }
+    engine->tick = (struct engine_request){.done = tick_done, .ctx = engine};
+    if (!engine_commit_enqueue(engine, &engine->tick, engine_ticker_command(), false)) {
+        return; /* a full batch is about to be taken; its leader nudges */
+    }
+    engine->tick_pending = true;
+    if (!engine->leading) {
+        engine->leading = true;
+        engine->thread_leads = true;
+    }
+}
+
+/* With submit_lock held, which is let go while the log does something. Being the leader for that
+ * moment keeps appends away. */
+static void ticker_idle(struct engine *engine) {
+    uint64_t appends = atomic_load_explicit(&engine->appends, memory_order_relaxed);
+    bool quiet = appends == engine->awake_appends;
+    engine->awake_appends = appends;
+    if (!quiet || appends == engine->idle_appends || engine->leading ||
+        engine_commit_stopped(engine) != TN_R_OK) {
+        return;
+    }
+    engine->idle_appends = appends;
+    engine->leading = true;
+    engine->thread_leads = true;
+    pthread_mutex_unlock(&engine->submit_lock);
+    engine->log->verbs->idle(engine->log);
+    pthread_mutex_lock(&engine->submit_lock);
+    engine_commit_yield(engine);
+}
+
+static uint64_t ticker_metrics(struct engine *engine, uint64_t now_ms) {
+    if (engine->options.metrics == NULL || engine->options.manual_ticks) {
+        return UINT64_MAX;
+    }
+    if (now_ms >= engine->metrics_next_ms) {
+        engine->metrics_next_ms = now_ms + TICKER_LOOK_MS;
+        pthread_mutex_unlock(&engine->submit_lock);
+        engine_metrics_run(engine);
+        pthread_mutex_lock(&engine->submit_lock);
+    }
+    return engine->metrics_next_ms;
+}
+
+/* How long to sleep, also said in armed_ms. Whoever moves next_due first and looks at armed_ms then
+ * meets this: armed first, next_due then. One of the two sees the other. */
+static uint64_t ticker_arm(struct engine *engine, uint64_t now_ms, uint64_t metrics_ms) {
+    uint64_t wake_ms = metrics_ms;
+    uint64_t appends = atomic_load_explicit(&engine->appends, memory_order_relaxed);
+    if (appends != engine->idle_appends && now_ms + TICKER_IDLE_MS < wake_ms) {
+        wake_ms = now_ms + TICKER_IDLE_MS;
+    }
+    uint64_t due_ms;
+    do {
+        due_ms = tick_due_ms(engine);
+        if (due_ms < wake_ms && !engine->tick_pending) {
+            wake_ms = due_ms;
+        }
+        atomic_store(&engine->armed_ms, wake_ms);
+    } while (tick_due_ms(engine) < due_ms);
+    if (wake_ms == UINT64_MAX) {
+        return UINT64_MAX;
+    }
+    uint64_t sleep_ms = wake_ms > now_ms ? wake_ms - now_ms : 1;
+    return sleep_ms < TICKER_LOOK_MS ? sleep_ms : TICKER_LOOK_MS;
+}
+
+static void ticker_sleep(struct engine *engine, uint32_t seen, uint64_t sleep_ms) {
+    if (sleep_ms == UINT64_MAX) {
+        engine_park_wait(&engine->thread_word, seen);
+    } else {
+        engine_park_wait_ms(&engine->thread_word, seen, sleep_ms);
+    }
+    /* Until it has looked again, it needs no nudge. */
+    atomic_store(&engine->armed_ms, 0);
+}
+
+static void *ticker_main(void *arg) {
+    struct engine *engine = arg;
+    pthread_mutex_lock(&engine->submit_lock);
+    while (!atomic_load(&engine->thread_stop)) {
+        uint32_t seen = atomic_load(&engine->thread_word);
+        uint64_t now_ms = engine_now(engine);
+        uint64_t metrics_ms = ticker_metrics(engine, now_ms);
+        ticker_tick(engine, now_ms);
+        if (!engine->thread_leads) {
+            ticker_idle(engine);
+        }
+        bool lead = engine->thread_leads;
+        uint64_t sleep_ms = lead ? 0 : ticker_arm(engine, now_ms, metrics_ms);
+        pthread_mutex_unlock(&engine->submit_lock);
+        if (lead) {
+            engine_commit_lead(engine, NULL);
+        } else if (!atomic_load(&engine->thread_stop)) {
+            ticker_sleep(engine, seen, sleep_ms);
+        }
+        pthread_mutex_lock(&engine->submit_lock);
+    }
+    pthread_mutex_unlock(&engine->submit_lock);
+    return NULL;
+}
+
+/* After a batch: makes the thread look if it would sleep past what is due now. */
+void engine_ticker_nudge(struct engine *engine) {
+    uint64_t armed_ms = atomic_load(&engine->armed_ms);
+    if (armed_ms == 0 || engine->options.no_threads) {
+        return;
+    }
+    uint64_t last_ms = atomic_load_explicit(&engine->last_ms, memory_order_relaxed);
+    if (tick_due_ms(engine) < armed_ms || armed_ms > last_ms + 2 * TICKER_IDLE_MS) {
+        engine_park_bump(&engine->thread_word);
+    }
+}
+
+enum tn_status engine_ticker_start(struct engine *engine) {
+    return engine_thread_start(&engine->thread, ticker_main, engine);
+}
+
+void engine_ticker_stop(struct engine *engine) {
+    atomic_store(&engine->thread_stop, true);
+    engine_park_bump(&engine->thread_word);
+    pthread_join(engine->thread, NULL);
+}
