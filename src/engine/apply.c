@@ -7,7 +7,10 @@
  * end, because the log can only be cut between batches. */
 #include "engine/internal.h"
 
-#define APPLY_AHEAD 6u /* commands between the hint to the caches and the use */
+/* Commands between the first hint to the caches, the second and the use: enough of them to cover the
+ * time that memory takes, few enough not to be pushed out again. */
+#define APPLY_AHEAD_FIRST 12u
+#define APPLY_AHEAD_SECOND 6u
 
 /* The engine whose callback this thread is running. */
 static _Thread_local const struct engine *delivering;
@@ -43,28 +46,35 @@ struct apply {
     struct engine *engine;
     uint64_t lsn; /* of the next command */
     uint64_t now_ms;
-    uint32_t left;     /* commands not applied */
-    uint32_t unhinted; /* commands the caches have not been told about */
-    struct walk commands, hints;
+    uint32_t left; /* commands not applied */
+    struct walk commands;
+    struct walk first, second; /* hints */
+    uint32_t first_left, second_left;
     struct engine_request *next; /* whose the next command is; NULL in replay */
 };
 
-/* Limits need memory, which only the engine can get. They were right when they were logged. */
+/* Limits need memory, which the kernel gets beforehand. They were right when they were logged. */
 static enum tn_status apply_limits(struct engine *engine, struct tn_bytes bytes) {
     struct kernel_command command;
-    if (bytes.at[0] != KERNEL_VERB_LIMITS || engine->limits_prepared) {
+    if (TN_LIKELY(bytes.at[0] != KERNEL_VERB_LIMITS) || engine->limits_prepared) {
         return TN_OK;
     }
     if (!kernel_command_decode(bytes, &command)) {
         return TN_CORRUPT;
     }
-    return kernel_limits_prepare(engine->kernel, &command.limits);
+    return engine_limits_prepare(engine, &command.limits);
 }
 
+/* Keeps both hints their distances ahead. */
 static void apply_hint(struct apply *apply) {
-    if (apply->unhinted > 0) {
-        apply->unhinted--;
-        kernel_prefetch(apply->engine->kernel, walk_next(&apply->hints));
+    const struct kernel *kernel = apply->engine->kernel;
+    while (apply->first_left > 0 && apply->left - apply->first_left < APPLY_AHEAD_FIRST) {
+        apply->first_left--;
+        kernel_prefetch(kernel, walk_next(&apply->first));
+    }
+    while (apply->second_left > 0 && apply->left - apply->second_left < APPLY_AHEAD_SECOND) {
+        apply->second_left--;
+        kernel_prefetch_record(kernel, walk_next(&apply->second));
     }
 }
 
@@ -175,18 +185,17 @@ enum tn_status engine_apply_batch(struct engine *engine, const struct log_batch 
         .lsn = batch->first_lsn,
         .now_ms = batch->now_ms,
         .left = batch->count,
-        .unhinted = batch->count,
         .commands = walk,
-        .hints = walk,
+        .first = walk,
+        .second = walk,
+        .first_left = batch->count,
+        .second_left = batch->count,
         .next = requests,
     };
     enum tn_status status = TN_OK;
     while (apply.left > 0 && status == TN_OK) {
         uint32_t count = 0;
         pthread_mutex_lock(&engine->state_lock);
-        for (uint32_t i = apply.left - apply.unhinted; i < APPLY_AHEAD; i++) {
-            apply_hint(&apply);
-        }
         status = apply_run(&apply, &count);
         apply_publish(engine, apply.left > 0);
         pthread_mutex_unlock(&engine->state_lock);

@@ -21,6 +21,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/internal.h"
 
@@ -130,16 +131,12 @@ static bool engine_free(struct engine *engine) {
     return closed;
 }
 
-/* Commits the limits as a batch of their own, before anything is served. */
-static enum tn_status engine_limits_log(struct engine *engine, const struct kernel_limits *limits,
-                                        struct log_error *error) {
-    struct kernel_command command = {.verb = KERNEL_VERB_LIMITS,
-                                     .rights = KERNEL_RIGHT_OPERATOR,
-                                     .fields = KERNEL_F_LIMITS,
-                                     .limits = *limits};
+/* Commits one command as a batch of its own, before anything is served. */
+static enum tn_status engine_log_one(struct engine *engine, const struct kernel_command *command,
+                                     struct log_error *error) {
     struct engine_batch *batch = &engine->batches[0];
     uint32_t room = engine->batch_bytes_max - (uint32_t)sizeof(uint32_t);
-    uint32_t len = kernel_command_encode(&command, batch->payload + sizeof(uint32_t), room);
+    uint32_t len = kernel_command_encode(command, batch->payload + sizeof(uint32_t), room);
     TN_ASSERT(len > 0);
     tn_store32(batch->payload, len);
     batch->len = len + (uint32_t)sizeof(uint32_t);
@@ -149,8 +146,8 @@ static enum tn_status engine_limits_log(struct engine *engine, const struct kern
     if (verdict != TN_R_OK) {
         enum tn_status status = (enum tn_status)atomic_load(&engine->stopped_by);
         status = verdict == TN_R_NOSPACE ? TN_NOSPACE : status;
-        (void)snprintf(error->text, sizeof error->text, "the limits could not be logged: %s",
-                       tn_status_text(status));
+        (void)snprintf(error->text, sizeof error->text, "the first write (%s) failed: %s",
+                       kernel_verb_rows[command->verb].name, tn_status_text(status));
         return status;
     }
     engine->limits_prepared = true;
@@ -161,37 +158,85 @@ static enum tn_status engine_limits_log(struct engine *engine, const struct kern
     return TN_OK;
 }
 
-/* The limits asked for, if they are not the ones in force. The first record of a log is its limits. */
-static enum tn_status engine_limits(struct engine *engine, const struct log_position *at,
-                                    struct log_error *error) {
-    const struct kernel_limits *wanted = engine->options.limits;
-    struct kernel_limits standard = kernel_limits_default();
-    enum tn_status status = TN_OK;
-    if (wanted == NULL) {
-        wanted = engine->kernel == NULL ? &standard : kernel_limits_of(engine->kernel);
-    }
-    enum kernel_limit bad = kernel_limits_bad(wanted);
-    if (bad != KERNEL_LIMIT_COUNT) {
-        const struct kernel_limit_row *row = &kernel_limit_rows[bad];
-        (void)snprintf(error->text, sizeof error->text, "%s must be %llu..%llu", row->name,
-                       (unsigned long long)row->low, (unsigned long long)row->high);
-        return TN_INVALID;
-    }
-    if (engine->kernel == NULL) {
-        status = engine_kernel_create(engine, wanted, at->shard);
-    } else if (memcmp(wanted, kernel_limits_of(engine->kernel), sizeof *wanted) == 0) {
+static enum tn_status engine_limits_check(const struct kernel_limits *limits,
+                                          struct log_error *error) {
+    enum kernel_limit bad = kernel_limits_bad(limits);
+    if (bad == KERNEL_LIMIT_COUNT) {
         return TN_OK;
     }
-    if (status == TN_OK) {
-        status = kernel_limits_prepare(engine->kernel, wanted);
+    const struct kernel_limit_row *row = &kernel_limit_rows[bad];
+    (void)snprintf(error->text, sizeof error->text, "%s must be %llu..%llu", row->name,
+                   (unsigned long long)row->low, (unsigned long long)row->high);
+    return TN_INVALID;
+}
+
+/* A new log: its first record carries the limits and seeds the kernel's generator. */
+static enum tn_status engine_log_new(struct engine *engine, const struct log_position *at,
+                                     struct log_error *error) {
+    struct kernel_command command = {.verb = KERNEL_VERB_LIMITS,
+                                     .rights = KERNEL_RIGHT_OPERATOR,
+                                     .fields = KERNEL_F_LIMITS | KERNEL_F_EPOCH,
+                                     .limits = kernel_limits_default()};
+    if (engine->options.limits != NULL) {
+        command.limits = *engine->options.limits;
     }
+    enum tn_status status = engine_limits_check(&command.limits, error);
     if (status != TN_OK) {
-        (void)snprintf(error->text, sizeof error->text,
-                       status == TN_INVALID ? "the limits are smaller than what is in use now"
-                                            : "no memory for these limits");
         return status;
     }
-    return engine_limits_log(engine, wanted, error);
+    status = engine_kernel_create(engine, &command.limits, (uint32_t)at->shard);
+    if (status == TN_OK) {
+        status = engine->os->random(engine->os->ctx, &command.epoch, sizeof command.epoch);
+    }
+    if (status != TN_OK) {
+        (void)snprintf(error->text, sizeof error->text, "a new state cannot be made: %s",
+                       tn_status_text(status));
+        return status;
+    }
+    return engine_log_one(engine, &command, error);
+}
+
+/* The limits asked for, if they are not the ones in force. */
+static enum tn_status engine_limits_change(struct engine *engine, struct log_error *error) {
+    const struct kernel_limits *wanted = engine->options.limits;
+    if (wanted == NULL || memcmp(wanted, kernel_limits_of(engine->kernel), sizeof *wanted) == 0) {
+        return TN_OK;
+    }
+    enum tn_status status = engine_limits_check(wanted, error);
+    if (status != TN_OK) {
+        return status;
+    }
+    status = engine_limits_prepare(engine, wanted);
+    if (status != TN_OK) {
+        (void)snprintf(error->text, sizeof error->text, "%s",
+                       status == TN_INVALID
+                           ? "the limits asked for are too small for what is stored"
+                           : "no memory for the limits asked for");
+        return status;
+    }
+    struct kernel_command command = {.verb = KERNEL_VERB_LIMITS,
+                                     .rights = KERNEL_RIGHT_OPERATOR,
+                                     .fields = KERNEL_F_LIMITS,
+                                     .limits = *wanted};
+    return engine_log_one(engine, &command, error);
+}
+
+/* The log's generation goes up when a backup is restored; the state follows by a command. */
+static enum tn_status engine_restored(struct engine *engine, const struct log_position *at,
+                                      struct log_error *error) {
+    const struct kernel_command command = {.verb = KERNEL_VERB_RESTORED,
+                                           .rights = KERNEL_RIGHT_OPERATOR};
+    enum tn_status status = TN_OK;
+    while (status == TN_OK && kernel_shard(engine->kernel) < at->shard) {
+        status = engine_log_one(engine, &command, error);
+    }
+    if (status == TN_OK && kernel_shard(engine->kernel) != at->shard) {
+        (void)snprintf(
+            error->text, sizeof error->text, "the state belongs to shard %llu, the log to %llu",
+            (unsigned long long)kernel_shard(engine->kernel), (unsigned long long)at->shard);
+        return TN_CORRUPT;
+    }
+    return status;
 }
 
 static enum tn_status engine_log_open(struct engine *engine, struct log_error *error) {
@@ -221,7 +266,13 @@ static enum tn_status engine_start_from_log(struct engine *engine, struct log_er
     engine_notice(engine, "event=recovered lsn=%llu commands=%llu ms=%llu",
                   (unsigned long long)at.lsn, (unsigned long long)engine->recovery_commands,
                   (unsigned long long)(engine->recovery_ns / 1000000u));
-    return engine_limits(engine, &at, error);
+    if (engine->kernel == NULL) {
+        status = engine_log_new(engine, &at, error);
+    }
+    if (status == TN_OK) {
+        status = engine_restored(engine, &at, error);
+    }
+    return status == TN_OK ? engine_limits_change(engine, error) : status;
 }
 
 static enum tn_status engine_threads(struct engine *engine, struct log_error *error) {

@@ -215,6 +215,8 @@ enum tn_status engine_recover(struct engine *engine, struct log_position *ret_po
                               struct log_error *error);
 enum tn_status engine_kernel_create(struct engine *engine, const struct kernel_limits *limits,
                                     uint64_t shard);
+/* Gets the memory for other limits than those in force. */
+enum tn_status engine_limits_prepare(struct engine *engine, const struct kernel_limits *limits);
 
 /* snapshot.c */
 #define SECTION_META 1u

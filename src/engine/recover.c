@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "engine/internal.h"
 
@@ -54,6 +55,13 @@ enum tn_status engine_kernel_create(struct engine *engine, const struct kernel_l
         return status;
     }
     return kernel_create(&env, limits, shard, &engine->kernel);
+}
+
+enum tn_status engine_limits_prepare(struct engine *engine, const struct kernel_limits *limits) {
+    if (memcmp(limits, kernel_limits_of(engine->kernel), sizeof *limits) == 0) {
+        return TN_OK;
+    }
+    return kernel_limits_prepare(engine->kernel, limits);
 }
 
 /* ---- The snapshot ---- */
@@ -198,7 +206,9 @@ static enum tn_status load_first(struct recovery *recovery, const struct log_bat
         return recover_fail(recovery, TN_CORRUPT,
                             "the limits in the log's first record are damaged");
     }
-    enum tn_status status = engine_kernel_create(recovery->engine, &command.limits, batch->shard);
+    /* Generations above 0 come from commands further on; the segment may have been written anew. */
+    enum tn_status status =
+        engine_kernel_create(recovery->engine, &command.limits, (uint32_t)batch->shard);
     if (status != TN_OK) {
         return recover_fail(recovery, status, "cannot get memory for the logged limits: %s",
                             tn_status_text(status));
@@ -252,7 +262,9 @@ enum tn_status engine_recover(struct engine *engine, struct log_position *ret_po
     engine->events.replaying = false;
     engine->recovery_ns = engine->os->clock_boot_ns(engine->os->ctx) - started_ns;
     if (status != TN_OK && recovery.error.text[0] != '\0') {
-        *error = recovery.error;
+        struct log_error where = *error;
+        (void)snprintf(error->text, sizeof error->text, "%.300s%s%.200s", where.text,
+                       where.text[0] != '\0' ? ": " : "", recovery.error.text);
     }
     return status;
 }
