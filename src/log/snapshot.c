@@ -178,6 +178,7 @@ struct snapshot_reader {
     uint64_t size;
     uint64_t offset; /* of `at` in the file */
     uint8_t *buffer;
+    size_t capacity;
     size_t at;
     size_t have;
     uint64_t sections;
@@ -185,6 +186,7 @@ struct snapshot_reader {
     struct log_position position;
 };
 
+/* Room for the largest section and much of the next; small files need less. */
 #define READER_BUFFER_BYTES ((size_t)2 * LOG_SECTION_MAX)
 
 static enum tn_status reader_damaged(struct snapshot_reader *r, const char *what) {
@@ -200,7 +202,7 @@ static enum tn_status reader_failed(struct snapshot_reader *r, enum tn_status st
 /* Makes `need` bytes available at buffer + at; the caller has checked that the file has them. */
 static enum tn_status reader_need(struct snapshot_reader *r, size_t need) {
     const struct os *os = r->dir->os;
-    TN_ASSERT(need <= READER_BUFFER_BYTES);
+    TN_ASSERT(need <= r->capacity);
     if (r->have >= need) {
         return TN_OK;
     }
@@ -208,7 +210,7 @@ static enum tn_status reader_need(struct snapshot_reader *r, size_t need) {
     r->at = 0;
     size_t got = 0;
     enum tn_status status = os->read_at(os->ctx, r->file, r->buffer + r->have,
-                                        READER_BUFFER_BYTES - r->have, r->offset + r->have, &got);
+                                        r->capacity - r->have, r->offset + r->have, &got);
     if (status != TN_OK) {
         return reader_failed(r, status);
     }
@@ -224,9 +226,6 @@ static void reader_skip(struct snapshot_reader *r, size_t len) {
 }
 
 static enum tn_status reader_header(struct snapshot_reader *r, uint64_t lsn) {
-    if (r->size < HEADER_BYTES + FOOTER_BYTES) {
-        return reader_damaged(r, "the file is too short for a snapshot");
-    }
     enum tn_status status = reader_need(r, HEADER_BYTES);
     if (status != TN_OK) {
         return status;
@@ -340,8 +339,15 @@ static enum tn_status reader_open(struct snapshot_reader *r, uint64_t lsn) {
         r->file = -1;
         return reader_failed(r, status);
     }
-    r->buffer = malloc(READER_BUFFER_BYTES);
-    status = r->buffer == NULL ? TN_NOMEM : os->size(os->ctx, r->file, &r->size);
+    status = os->size(os->ctx, r->file, &r->size);
+    if (status == TN_OK && r->size < HEADER_BYTES + FOOTER_BYTES) {
+        return reader_damaged(r, "the file is too short for a snapshot");
+    }
+    if (status == TN_OK) {
+        r->capacity = r->size < READER_BUFFER_BYTES ? (size_t)r->size : READER_BUFFER_BYTES;
+        r->buffer = malloc(r->capacity);
+        status = r->buffer == NULL ? TN_NOMEM : TN_OK;
+    }
     return status == TN_OK ? reader_header(r, lsn) : reader_failed(r, status);
 }
 

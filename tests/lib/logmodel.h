@@ -1,0 +1,55 @@
+/* What a log should hold: every batch that was tried, in order, and how many are surely in it.
+ *
+ * Batches are random bytes; a snapshot says how many batches it stands for and their checksum. A load
+ * is right if it gives back a first part of what was tried that has at least every acknowledged
+ * batch, byte for byte. What it gave back counts as acknowledged from then on: the engine has served
+ * it. All checks are cmocka assertions. */
+#ifndef TESTS_LIB_LOGMODEL_H
+#define TESTS_LIB_LOGMODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/prng.h"
+#include "log/local.h"
+
+struct logmodel_batch {
+    struct log_batch batch;
+    uint8_t *payload;
+    uint32_t hash; /* of this and all before it */
+};
+
+struct logmodel {
+    struct tn_prng prng;
+    struct logmodel_batch *batches;
+    size_t count; /* tried */
+    size_t acked; /* surely there: count or count - 1 */
+    size_t capacity;
+    uint64_t notices;
+    char notice_last[1024];
+    enum tn_status done_status; /* of the last append */
+    unsigned done_calls;
+};
+
+void logmodel_init(struct logmodel *model, uint64_t seed);
+void logmodel_free(struct logmodel *model);
+
+/* The next batch to try; len is the payload's. Its LSNs follow those of the last. */
+const struct log_batch *logmodel_try(struct logmodel *model, uint32_t len);
+
+/* Tries a batch on the log and enters the outcome; returns what `done` got. */
+enum tn_status logmodel_append(struct logmodel *model, struct log *log, uint32_t len);
+enum tn_status logmodel_append_many(struct logmodel *model, struct log *log, unsigned n,
+                                    uint32_t len_max);
+
+/* Writes a snapshot of what is acknowledged. */
+enum tn_status logmodel_snapshot(struct logmodel *model, struct log *log);
+
+/* Opens and loads. If it succeeds, checks what came back; on failure *ret_log is not set. */
+enum tn_status logmodel_open(struct logmodel *model, const struct log_local_options *options,
+                             struct log **ret_log, struct log_error *error);
+
+/* The same and must succeed. */
+struct log *logmodel_must_open(struct logmodel *model, const struct log_local_options *options);
+
+#endif
