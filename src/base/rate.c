@@ -50,6 +50,20 @@ bool tn_rate_advance(struct tn_rate *rate, uint64_t second, uint64_t floor) {
     return rate->sum < floor;
 }
 
+uint64_t tn_rate_sum_at(const struct tn_rate *rate, uint64_t second) {
+    TN_ASSERT(second >= rate->second);
+    if (second - rate->second > rate->window) {
+        return 0;
+    }
+    uint64_t sum = rate->sum;
+    uint32_t now = slot_of(rate, rate->second);
+    uint32_t gone = (uint32_t)(second - rate->second);
+    for (uint32_t i = 0; i < gone; i++) {
+        sum -= rate->counters[slot_before(rate, now, rate->window - i)];
+    }
+    return sum;
+}
+
 void tn_rate_add(struct tn_rate *rate, uint32_t n) {
     uint32_t *counter = &rate->counters[slot_of(rate, rate->second)];
     uint32_t room = UINT32_MAX - *counter;

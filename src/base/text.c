@@ -1,12 +1,12 @@
 /* Byte strings as chains of 32-byte chunks.
  *
- * Invariants: the two length bytes are the first of the first chunk's payload, so that chunk holds
- * up to 26 bytes of text and every other one 28; a chain has exactly tn_text_chunks(len) chunks,
+ * Invariants: the four length bytes are the first of the first chunk's payload, so that chunk holds
+ * up to 24 bytes of text and every other one 28; a chain has exactly tn_text_chunks(len) chunks,
  * and the bytes after the text are zero (equal texts have equal chunks, but for the links). */
 #include "base/text.h"
 
 #define PAYLOAD 28u
-#define LENGTH_BYTES 2u
+#define LENGTH_BYTES 4u
 
 struct chunk {
     uint32_t next; /* index + 1; 0 = last */
@@ -33,7 +33,7 @@ static void walk_part(struct walk *walk, uint32_t skip) {
 static struct walk walk_begin(const struct tn_table *chunks, uint32_t ref) {
     TN_ASSERT(chunks->record_bytes == sizeof(struct chunk));
     const struct chunk *chunk = tn_table_at(chunks, ref);
-    struct walk walk = {.chunks = chunks, .chunk = chunk, .len = tn_load16(chunk->payload)};
+    struct walk walk = {.chunks = chunks, .chunk = chunk, .len = tn_load32(chunk->payload)};
     walk_part(&walk, LENGTH_BYTES);
     return walk;
 }
@@ -55,7 +55,7 @@ uint32_t tn_text_put(struct tn_table *chunks, struct tn_bytes text) {
     TN_ASSERT(tn_table_room(chunks) >= tn_text_chunks(text.len));
     uint32_t ref = tn_table_take(chunks);
     struct chunk *chunk = tn_table_mut(chunks, ref);
-    tn_store16(chunk->payload, (uint16_t)text.len);
+    tn_store32(chunk->payload, text.len);
     uint32_t skip = LENGTH_BYTES;
     uint32_t done = 0;
     for (;;) {

@@ -1,6 +1,6 @@
-/* Byte strings of any length up to 65535 in a table of 32-byte chunks.
+/* Byte strings of any length up to 1 MiB in a table of 32-byte chunks.
  *
- * No fragmentation: a string of n bytes takes ceil((n + 2) / 28) chunks (its length, two bytes,
+ * No fragmentation: a string of n bytes takes ceil((n + 4) / 28) chunks (its length, four bytes,
  * comes first; an empty string takes one), so room can be counted exactly before anything changes.
  * A chunk is { uint32 next (index + 1, 0 = last); uint8 payload[28] }. */
 #ifndef TN_BASE_TEXT_H
@@ -10,10 +10,10 @@
 #include "base/table.h"
 
 #define TN_TEXT_CHUNK_BYTES 32u
-#define TN_TEXT_MAX 65535u
+#define TN_TEXT_MAX (1u << 20)
 
 static inline uint32_t tn_text_chunks(size_t len) {
-    return (uint32_t)((len + 2 + 27) / 28);
+    return (uint32_t)((len + 4 + 27) / 28);
 }
 
 /* The caller has checked tn_table_room(chunks) >= tn_text_chunks(len). */

@@ -44,7 +44,7 @@ enum kernel_field {
 /* clang-format off */
 #define KERNEL_VERB_TABLE(X) \
     X(TICK,          "tick",          0, 0, 0) \
-    X(LIMITS,        "limits",        KERNEL_F_LIMITS, 0, 1) \
+    X(LIMITS,        "limits",        KERNEL_F_LIMITS, KERNEL_F_EPOCH /* seeds the generator */, 1) \
     X(RESTORED,      "restored",      0, 0, 1) \
     X(POOL_CREATE,   "pool create",   KERNEL_F_POOL | KERNEL_F_POLICY, 0, 1) \
     X(POOL_ALTER,    "pool alter",    KERNEL_F_POOL | KERNEL_F_POLICY, 0, 1) \
@@ -113,7 +113,8 @@ struct kernel_command {
     struct kernel_limits limits;
 };
 
-/* One part of a bundle: any `count` values of a pool, or the `count` listed ones. */
+/* One part of a bundle: any `count` values of a pool, or the `count` listed ones. A lone claim of any
+ * 0 means "one, or whatever a returning sticky holder has". */
 struct kernel_claim {
     struct tn_bytes pool;
     uint32_t count;

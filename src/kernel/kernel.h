@@ -25,7 +25,7 @@
 struct kernel;
 
 /* Events: name of the kind. */
-#define KERNEL_EVENT_TABLE(X)          \
+#define KERNEL_EVENT_TABLE(X)             \
     X(LEASE_RESERVED, "lease.reserved")   \
     X(LEASE_ACTIVE, "lease.active")       \
     X(LEASE_RETURNED, "lease.returned")   \
@@ -113,7 +113,8 @@ struct kernel_result {
     uint64_t epoch;
     enum kernel_state state;
     uint64_t deadline_ms; /* 0: none */
-    uint64_t retry_at_ms; /* EXHAUSTED: when a value comes free by itself; now_ms: at once; 0: unknown */
+    uint64_t
+        retry_at_ms; /* EXHAUSTED: when a value comes free by itself; now_ms: at once; 0: unknown */
     uint64_t number; /* sweep: freed; disown: released so far; BAD_TTL, QUOTA, TOO_LARGE: the cap;
                         pool add/remove: how many; BAD_VALUE, BUSY: index of the wish, from 0 */
     uint32_t value_count;
@@ -130,8 +131,10 @@ void kernel_apply(struct kernel *kernel, const struct kernel_entry *entry,
  * and on TN_NOMEM nothing changes). */
 enum tn_status kernel_limits_prepare(struct kernel *kernel, const struct kernel_limits *limits);
 
-/* Hints the caches about a command that will be applied soon. */
+/* Hints to the caches about a command that will be applied soon: first `kernel_prefetch`, a few
+ * commands later `kernel_prefetch_record`, a few commands later kernel_apply. Optional. */
 void kernel_prefetch(const struct kernel *kernel, struct tn_bytes command);
+void kernel_prefetch_record(const struct kernel *kernel, struct tn_bytes command);
 
 /* Whether the operation table could take this command now, with `pending` others carrying
  * `pending_chunks` ahead of it: TN_R_OK, or TN_R_OPS_FULL. A command whose id is remembered is
@@ -182,8 +185,8 @@ enum tn_result kernel_verify(const struct kernel *kernel, struct kernel_lease_id
                              struct kernel_lease_view *ret_view);
 
 struct kernel_lease_filter {
-    struct tn_bytes pool;   /* empty: any */
-    struct tn_bytes holder; /* empty: any */
+    struct tn_bytes pool;    /* empty: any */
+    struct tn_bytes holder;  /* empty: any */
     enum kernel_state state; /* KERNEL_NO_STATE: any live one */
 };
 
@@ -195,10 +198,10 @@ uint64_t kernel_leases_scan(const struct kernel *kernel, const struct kernel_lea
                             uint32_t capacity, uint32_t *ret_count);
 
 struct kernel_pool_counters {
-    uint64_t allocated;  /* new leases' values */
-    uint64_t returned;   /* sticky returns */
+    uint64_t allocated; /* new leases' values */
+    uint64_t returned;  /* sticky returns */
     uint64_t released, expired, revoked;
-    uint64_t reclaimed;  /* by expiry or force, as seed metrics count */
+    uint64_t reclaimed; /* by expiry or force, as seed metrics count */
     uint64_t last_reclaim_count, last_reclaim_ms;
 };
 
@@ -207,12 +210,12 @@ struct kernel_pool_view {
     char name[KERNEL_POOL_MAX + 1];
     struct kernel_policy policy; /* its template's, for a scope */
     bool is_scope;
-    uint32_t scopes;  /* of a template */
-    uint64_t size;    /* values; UINT64_MAX stands for 2^64 */
+    uint32_t scopes;                                       /* of a template */
+    uint64_t size;                                         /* values; UINT64_MAX stands for 2^64 */
     uint64_t reserved, active, offline, revoking, cooling; /* values, by state */
-    uint64_t ever_used_free; /* values once given and free now, as far as remembered */
+    uint64_t ever_used_free; /* values once given and free now: exact for `lowest`, else at least */
     struct kernel_pool_counters counters;
-    uint64_t rate_micro;       /* new leases per hour, millionths */
+    uint64_t rate_micro; /* new leases per hour, millionths */
     uint64_t effective_lease_s;
     bool ultra_active, force_zero;
     uint64_t next_free_ms; /* when a value comes free by itself; 0: unknown */

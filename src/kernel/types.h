@@ -60,17 +60,17 @@ static inline bool kernel_state_terminal(enum kernel_state state) {
 }
 
 /* Why a transition happened. */
-#define KERNEL_REASON_TABLE(X)       \
-    X(NONE, "")                      \
-    X(REQUESTED, "requested")        \
-    X(RELEASED, "released")          \
-    X(EXPIRED, "expired")            \
-    X(REVOKED, "revoked")            \
-    X(ACKNOWLEDGED, "acknowledged")  \
-    X(RECLAIMED, "reclaimed")        \
-    X(FORCED, "forced")              \
-    X(DISOWNED, "disowned")          \
-    X(RETURNED, "returned")          \
+#define KERNEL_REASON_TABLE(X)      \
+    X(NONE, "")                     \
+    X(REQUESTED, "requested")       \
+    X(RELEASED, "released")         \
+    X(EXPIRED, "expired")           \
+    X(REVOKED, "revoked")           \
+    X(ACKNOWLEDGED, "acknowledged") \
+    X(RECLAIMED, "reclaimed")       \
+    X(FORCED, "forced")             \
+    X(DISOWNED, "disowned")         \
+    X(RETURNED, "returned")         \
     X(REKEYED, "rekeyed")
 
 enum kernel_reason {

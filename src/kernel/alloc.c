@@ -1,0 +1,542 @@
+/* alloc and reserve: new leases, whole or not at all, and the return of a sticky holder.
+ *
+ * Order of judgement: form of the request, pools, rights, ttl, a disown under way, the holder's own
+ * sticky lease, room in the tables, quotas, then the values: those asked for by name first, so that
+ * "any" never takes one of them. Values are claimed one by one and claims are undone on a refusal,
+ * the generator's state included: a refusal leaves no trace but the effects of time. */
+#include "kernel/state.h"
+
+struct request {
+    const struct kernel_command *c;
+    struct kernel_result *result;
+    bool reserve;
+    uint32_t claim_count;
+    uint32_t total;
+    uint32_t lease;
+    uint32_t holder; /* known name or TN_NONE */
+    struct kernel_terms terms;
+};
+
+/* ---- form and pools ---- */
+
+static enum tn_result refuse(struct kernel_result *result, enum tn_result code, uint64_t number) {
+    result->number = number;
+    return code;
+}
+
+static enum tn_result pool_resolve(struct kernel *k, const struct request *q, struct tn_bytes name,
+                                   uint32_t *ret_pool) {
+    if (!kernel_name_pool_valid(name, true)) {
+        return TN_R_BAD_NAME;
+    }
+    uint32_t pool = kernel_pool_find(k, name);
+    if (pool == TN_NONE) {
+        bool scoped;
+        struct tn_bytes base = kernel_name_pool_base(name, &scoped);
+        uint32_t template = scoped ? kernel_pool_find(k, base) : TN_NONE;
+        if (template == TN_NONE || !pool_at(k, template)->policy.of[KERNEL_OPTION_SCOPED]) {
+            return TN_R_POOL_NOTFOUND;
+        }
+        enum tn_result code = kernel_pool_scope(k, template, name, &pool);
+        if (code != TN_R_OK) {
+            return code;
+        }
+    } else if (pool_at(k, pool)->template == TN_NONE &&
+               kernel_pool_option(k, pool, KERNEL_OPTION_SCOPED)) {
+        return TN_R_BAD_REQUEST; /* a template holds nothing itself */
+    }
+    const struct kernel_policy *policy = kernel_pool_policy(k, pool);
+    if (policy->of[KERNEL_OPTION_INTERNAL] && !(q->c->rights & KERNEL_RIGHT_SUPERVISOR)) {
+        return TN_R_DENIED;
+    }
+    /* A sticky pool stands alone, and gives only active leases. */
+    if (policy->of[KERNEL_OPTION_STICKY] && (q->claim_count > 1 || q->reserve)) {
+        return TN_R_BAD_REQUEST;
+    }
+    *ret_pool = pool;
+    return TN_R_OK;
+}
+
+static enum tn_result claims_resolve(struct kernel *k, struct request *q) {
+    struct tn_reader r = tn_reader_of(q->c->claims.at, q->c->claims.len);
+    for (uint32_t i = 0; i < q->claim_count; i++) {
+        struct kernel_claim claim = kernel_claim_read(&r);
+        struct claim_plan *plan = &k->plan_claims[i];
+        enum tn_result code = pool_resolve(k, q, claim.pool, &plan->pool);
+        if (code != TN_R_OK) {
+            return refuse(q->result, code, i);
+        }
+        plan->any = claim.any;
+        plan->values = claim.values;
+        plan->count = claim.any && claim.count == 0 ? 1 : claim.count;
+        plan->offset = q->total;
+        q->total += plan->count;
+        kernel_terms_add(&q->terms, kernel_pool_policy(k, plan->pool));
+    }
+    return TN_R_OK;
+}
+
+/* Counts before pools: no scope is made for a request that cannot be. */
+static enum tn_result form_check(const struct kernel *k, struct request *q) {
+    const struct kernel_command *c = q->c;
+    uint64_t most = kernel_limit(k, KERNEL_LIMIT_BUNDLE);
+    if (c->holder.len == 0 || c->holder.len > KERNEL_HOLDER_MAX) {
+        return TN_R_BAD_NAME;
+    }
+    if (c->meta.len > KERNEL_META_MAX) {
+        return refuse(q->result, TN_R_TOO_LARGE, KERNEL_META_MAX);
+    }
+    if (c->claim_count == 0) {
+        return TN_R_BAD_REQUEST;
+    }
+    uint64_t total = 0;
+    struct tn_reader r = tn_reader_of(c->claims.at, c->claims.len);
+    for (uint32_t i = 0; i < c->claim_count; i++) {
+        struct kernel_claim claim = kernel_claim_read(&r);
+        if (claim.count == 0 && !(claim.any && c->claim_count == 1)) {
+            return TN_R_BAD_REQUEST;
+        }
+        total += claim.count;
+    }
+    if (total > most || c->claim_count > most) {
+        return refuse(q->result, TN_R_TOO_LARGE, most);
+    }
+    q->claim_count = c->claim_count;
+    return TN_R_OK;
+}
+
+static enum tn_result ttl_check(const struct kernel *k, const struct request *q) {
+    const struct kernel_command *c = q->c;
+    uint64_t cap = q->reserve ? q->terms.reserve_ttl_max_s : q->terms.max_lease_s;
+    if ((c->fields & KERNEL_F_TTL) && (c->ttl_s == 0 || (cap != 0 && c->ttl_s > cap))) {
+        return refuse(q->result, TN_R_BAD_TTL, cap);
+    }
+    if (c->fields & KERNEL_F_DEADLINE) {
+        if (!(c->rights & KERNEL_RIGHT_OPERATOR)) {
+            return TN_R_DENIED;
+        }
+        if (c->deadline_ms <= root_at(k)->now_ms || c->deadline_ms > KERNEL_TIME_MAX ||
+            (c->fields & KERNEL_F_TTL)) {
+            return refuse(q->result, TN_R_BAD_TTL, cap);
+        }
+    }
+    return TN_R_OK;
+}
+
+static enum tn_result disown_check(const struct kernel *k, const struct request *q) {
+    for (uint32_t i = 0; i < q->claim_count && q->holder != TN_NONE; i++) {
+        if (kernel_job_blocks(k, q->holder, k->plan_claims[i].pool)) {
+            return TN_R_BUSY;
+        }
+    }
+    return TN_R_OK;
+}
+
+static enum tn_result room_check(const struct kernel *k, const struct request *q) {
+    const struct kernel_command *c = q->c;
+    const struct root *root = root_at(k);
+    uint32_t names = 0;
+    uint64_t chunks = kernel_name_cost(k, c->holder, &names);
+    if (c->user.len > 0) {
+        chunks += kernel_name_cost(k, c->user, &names);
+    }
+    if (c->fields & KERNEL_F_META) {
+        chunks += tn_text_chunks(c->meta.len);
+    }
+    if (root->leases_live >= kernel_limit(k, KERNEL_LIMIT_LEASES)) {
+        return TN_R_LEASES_FULL;
+    }
+    if (root->members_live + q->total > kernel_limit(k, KERNEL_LIMIT_MEMBERS)) {
+        return TN_R_MEMBERS_FULL;
+    }
+    if (tn_table_room(&k->tables[TABLE_NAME]) < names ||
+        tn_table_room(&k->tables[TABLE_TEXT]) < chunks) {
+        return TN_R_NAMES_FULL;
+    }
+    return TN_R_OK;
+}
+
+/* Values asked of pool i in claims 0..i, if i is the pool's last claim; else 0. */
+static uint64_t pool_demand(const struct kernel *k, const struct request *q, uint32_t i) {
+    uint64_t demand = 0;
+    for (uint32_t j = 0; j < q->claim_count; j++) {
+        if (k->plan_claims[j].pool == k->plan_claims[i].pool) {
+            if (j > i) {
+                return 0;
+            }
+            demand += k->plan_claims[j].count;
+        }
+    }
+    return demand;
+}
+
+static enum tn_result quota_check(const struct kernel *k, const struct request *q) {
+    for (uint32_t i = 0; i < q->claim_count; i++) {
+        uint32_t pool = k->plan_claims[i].pool;
+        uint64_t most = kernel_pool_option(k, pool, KERNEL_OPTION_MAX_PER_HOLDER);
+        if (most == 0) {
+            continue;
+        }
+        uint32_t grant = q->holder == TN_NONE ? TN_NONE : kernel_index_grant(k, pool, q->holder);
+        uint64_t has = grant == TN_NONE ? 0 : grant_at(k, grant)->values;
+        if (has + pool_demand(k, q, i) > most) {
+            return refuse(q->result, TN_R_QUOTA, most);
+        }
+    }
+    return TN_R_OK;
+}
+
+/* ---- the effects of time on what the request touches ---- */
+
+static void settle_values(struct kernel *k, const struct claim_plan *plan) {
+    struct tn_reader r = tn_reader_of(plan->values.at, plan->values.len);
+    for (uint32_t i = 0; !plan->any && i < plan->count; i++) {
+        struct kernel_wish wish = kernel_wish_read(&r);
+        uint64_t value;
+        if (kernel_value_resolve(k, plan->pool, &wish, &value) != TN_R_OK) {
+            continue;
+        }
+        uint32_t owner = kernel_value_owner(k, plan->pool, value);
+        if (owner != TN_NONE && member_at(k, owner)->state == MEMBER_HELD) {
+            kernel_due_lease(k, member_at(k, owner)->lease);
+            owner = kernel_value_owner(k, plan->pool, value);
+        }
+        if (owner != TN_NONE && member_at(k, owner)->state == MEMBER_COOLING &&
+            member_at(k, owner)->cool_ms <= root_at(k)->now_ms) {
+            kernel_member_cooled(k, owner);
+        }
+    }
+}
+
+static void settle_time(struct kernel *k, const struct request *q) {
+    uint32_t budget = (uint32_t)kernel_limit(k, KERNEL_LIMIT_SWEEP_STEP);
+    uint64_t freed = 0;
+    bool mixed = false;
+    for (uint32_t i = 0; i < q->claim_count; i++) {
+        const struct claim_plan *plan = &k->plan_claims[i];
+        settle_values(k, plan);
+        kernel_due_clock(k, plan->pool, &budget, &freed);
+        mixed = mixed || pool_at(k, plan->pool)->mixed > 0;
+    }
+    if (mixed) {
+        kernel_due_clock(k, kernel_clock_mixed(k), &budget, &freed);
+    }
+}
+
+/* ---- claiming values ---- */
+
+static void claim_value(struct kernel *k, struct request *q, uint32_t at, uint32_t pool,
+                        uint64_t value) {
+    uint32_t member = kernel_member_new(k, pool, value);
+    struct member *m = member_mut(k, member);
+    m->state = MEMBER_HELD;
+    m->lease = q->lease;
+    kernel_value_claim(k, member);
+    k->plan_members[at] = member;
+}
+
+static enum tn_result claim_listed(struct kernel *k, struct request *q, uint32_t index) {
+    const struct claim_plan *plan = &k->plan_claims[index];
+    const struct kernel_policy *policy = kernel_pool_policy(k, plan->pool);
+    struct tn_reader r = tn_reader_of(plan->values.at, plan->values.len);
+    for (uint32_t i = 0; i < plan->count; i++) {
+        struct kernel_wish wish = kernel_wish_read(&r);
+        uint64_t value;
+        if (kernel_value_resolve(k, plan->pool, &wish, &value) != TN_R_OK) {
+            return refuse(q->result, TN_R_BAD_VALUE, plan->offset + i);
+        }
+        if (policy->of[KERNEL_OPTION_KIND] == KERNEL_RANGE &&
+            kernel_value_excluded(policy, value) && !(q->c->rights & KERNEL_RIGHT_OPERATOR)) {
+            return refuse(q->result, TN_R_DENIED, plan->offset + i);
+        }
+        uint32_t owner = kernel_value_owner(k, plan->pool, value);
+        if (owner != TN_NONE && member_at(k, owner)->lease == q->lease) {
+            return refuse(q->result, TN_R_BAD_VALUE, plan->offset + i); /* named twice */
+        }
+        if (owner != TN_NONE && member_at(k, owner)->state != MEMBER_COLD) {
+            return refuse(q->result, TN_R_BUSY, plan->offset + i);
+        }
+        claim_value(k, q, plan->offset + i, plan->pool, value);
+    }
+    return TN_R_OK;
+}
+
+static enum tn_result claim_any(struct kernel *k, struct request *q, uint32_t index) {
+    const struct claim_plan *plan = &k->plan_claims[index];
+    for (uint32_t i = 0; i < plan->count; i++) {
+        uint64_t value;
+        if (!kernel_value_pick(k, plan->pool, &value)) {
+            q->result->retry_at_ms = kernel_due_remains(k, plan->pool)
+                                         ? root_at(k)->now_ms
+                                         : kernel_due_next_free(k, plan->pool);
+            return refuse(q->result, TN_R_EXHAUSTED, index);
+        }
+        claim_value(k, q, plan->offset + i, plan->pool, value);
+    }
+    return TN_R_OK;
+}
+
+static void unclaim_all(struct kernel *k, const struct request *q) {
+    for (uint32_t i = q->total; i-- > 0;) {
+        if (k->plan_members[i] != TN_NONE) {
+            kernel_value_unclaim(k, k->plan_members[i]);
+            kernel_member_delete(k, k->plan_members[i]);
+        }
+    }
+}
+
+static enum tn_result claim_all(struct kernel *k, struct request *q) {
+    struct tn_prng prng = root_at(k)->prng;
+    memset(k->plan_members, 0xff, q->total * sizeof *k->plan_members);
+    enum tn_result code = TN_R_OK;
+    for (uint32_t i = 0; i < q->claim_count && code == TN_R_OK; i++) {
+        code = k->plan_claims[i].any ? TN_R_OK : claim_listed(k, q, i);
+    }
+    for (uint32_t i = 0; i < q->claim_count && code == TN_R_OK; i++) {
+        code = k->plan_claims[i].any ? claim_any(k, q, i) : TN_R_OK;
+    }
+    if (code != TN_R_OK) {
+        unclaim_all(k, q);
+        root_mut(k)->prng = prng;
+    }
+    return code;
+}
+
+/* ---- the new lease ---- */
+
+static uint64_t first_deadline(const struct kernel *k, const struct request *q) {
+    uint64_t now = root_at(k)->now_ms;
+    if (q->c->fields & KERNEL_F_DEADLINE) {
+        return q->c->deadline_ms;
+    }
+    return kernel_terms_deadline(k, &q->terms, q->c->ttl_s, now);
+}
+
+static void lease_fill(struct kernel *k, const struct request *q) {
+    const struct kernel_command *c = q->c;
+    struct lease *l = lease_mut(k, q->lease);
+    const struct root *root = root_at(k);
+    bool has_meta = (c->fields & KERNEL_F_META) != 0 && c->meta.len > 0;
+    l->lsn = root->lsn;
+    l->epoch = 1;
+    l->created_ms = root->now_ms;
+    l->last_seen_ms = root->now_ms;
+    l->generation = (uint32_t)(root->shard >> 32);
+    l->holder = kernel_name_hold(k, c->holder);
+    l->user = c->user.len > 0 ? kernel_name_hold(k, c->user) : TN_NONE;
+    l->meta = has_meta ? tn_text_put(&k->tables[TABLE_TEXT], c->meta) : TN_NONE;
+    l->ttl_s = q->reserve ? 0 : c->ttl_s;
+    l->member_count = (uint16_t)q->total;
+    l->state = q->reserve ? KERNEL_RESERVED : KERNEL_ACTIVE;
+    l->bits = KERNEL_REASON_REQUESTED;
+    l->deadline_ms = first_deadline(k, q);
+}
+
+/* `next` goes on above the last value that was picked for "any". */
+static void rotors_turn(struct kernel *k, const struct request *q) {
+    for (uint32_t i = 0; i < q->claim_count; i++) {
+        const struct claim_plan *plan = &k->plan_claims[i];
+        const struct kernel_policy *policy = kernel_pool_policy(k, plan->pool);
+        if (!plan->any || policy->of[KERNEL_OPTION_STRATEGY] != KERNEL_NEXT) {
+            continue;
+        }
+        uint64_t last = member_at(k, k->plan_members[plan->offset + plan->count - 1])->value;
+        struct pool *p = pool_mut(k, plan->pool);
+        p->rotor_set = 1;
+        p->rotor = policy->of[KERNEL_OPTION_KIND] == KERNEL_SET
+                       ? resource_at(k, (uint32_t)last)->ordinal
+                       : last;
+    }
+}
+
+/* Members in the order of the request; their values are theirs for good. */
+static void members_settle(struct kernel *k, const struct request *q) {
+    uint32_t pool = k->plan_claims[0].pool;
+    for (uint32_t i = 1; i < q->claim_count; i++) {
+        pool = k->plan_claims[i].pool == pool ? pool : TN_NONE;
+    }
+    lease_mut(k, q->lease)->pool = pool;
+    lease_mut(k, q->lease)->first_member = k->plan_members[0];
+    for (uint32_t i = 0; i < q->total; i++) {
+        uint32_t member = k->plan_members[i];
+        member_mut(k, member)->next = i + 1 < q->total ? k->plan_members[i + 1] : TN_NONE;
+        kernel_value_settle(k, member);
+        struct pool *p = pool_mut(k, member_at(k, member)->pool);
+        p->used++;
+        p->peak = p->used > p->peak ? p->used : p->peak;
+        p->mixed += pool == TN_NONE;
+        p->counters.allocated++;
+        if (p->template != TN_NONE) {
+            pool_mut(k, p->template)->used++;
+        }
+    }
+    struct root *root = root_mut(k);
+    root->members_live += q->total;
+    root->leases_live++;
+}
+
+static void lease_begin(struct kernel *k, const struct request *q) {
+    lease_fill(k, q);
+    members_settle(k, q);
+    rotors_turn(k, q);
+    kernel_index_lease_add(k, q->lease);
+    kernel_lease_link(k, q->lease);
+    kernel_lease_count(k, q->lease, +1);
+    kernel_lease_grants_add(k, q->lease);
+    kernel_clock_lease(k, q->lease);
+    if (kernel_pool_option(k, k->plan_claims[0].pool, KERNEL_OPTION_STICKY)) {
+        kernel_meter_count(k, k->plan_claims[0].pool);
+    }
+    kernel_event_lease(k, q->reserve ? KERNEL_EVENT_LEASE_RESERVED : KERNEL_EVENT_LEASE_ACTIVE,
+                       q->lease);
+}
+
+/* ---- the return of a sticky holder ---- */
+
+/* It asks for what it has: as many values, and none but its own. */
+static bool return_matches(const struct kernel *k, const struct request *q, uint32_t lease) {
+    const struct claim_plan *plan = &k->plan_claims[0];
+    const struct lease *l = lease_at(k, lease);
+    if (plan->any) {
+        struct tn_reader r = tn_reader_of(q->c->claims.at, q->c->claims.len);
+        uint32_t asked = kernel_claim_read(&r).count;
+        return asked == 0 || asked == l->member_count; /* 0: whatever it has */
+    }
+    struct tn_reader r = tn_reader_of(plan->values.at, plan->values.len);
+    for (uint32_t i = 0; i < plan->count; i++) {
+        struct kernel_wish wish = kernel_wish_read(&r);
+        uint64_t value;
+        if (kernel_value_resolve(k, plan->pool, &wish, &value) != TN_R_OK) {
+            return false;
+        }
+        uint32_t owner = kernel_value_owner(k, plan->pool, value);
+        if (owner == TN_NONE || member_at(k, owner)->lease != lease ||
+            member_at(k, owner)->state != MEMBER_HELD) {
+            return false;
+        }
+    }
+    return plan->count == l->member_count;
+}
+
+bool kernel_lease_meta_fits(const struct kernel *k, const struct kernel_command *c,
+                            uint32_t lease) {
+    uint32_t old = lease_at(k, lease)->meta;
+    uint32_t back = old == TN_NONE ? 0 : tn_text_chunks(tn_text_len(&k->tables[TABLE_TEXT], old));
+    return !(c->fields & KERNEL_F_META) || c->meta.len == 0 ||
+           tn_table_room(&k->tables[TABLE_TEXT]) + back >= tn_text_chunks(c->meta.len);
+}
+
+void kernel_lease_meta_set(struct kernel *k, uint32_t lease, struct tn_bytes meta) {
+    struct lease *l = lease_mut(k, lease);
+    if (l->meta != TN_NONE) {
+        tn_text_drop(&k->tables[TABLE_TEXT], l->meta);
+        l->meta = TN_NONE;
+    }
+    if (meta.len > 0) {
+        l->meta = tn_text_put(&k->tables[TABLE_TEXT], meta);
+    }
+}
+
+static enum tn_result lease_return(struct kernel *k, struct request *q, uint32_t lease) {
+    const struct kernel_command *c = q->c;
+    struct lease *l = lease_mut(k, lease);
+    if (l->state == KERNEL_REVOKING) {
+        return TN_R_BUSY;
+    }
+    if (!return_matches(k, q, lease)) {
+        return TN_R_CONFLICT;
+    }
+    if (!kernel_lease_meta_fits(k, c, lease)) {
+        return TN_R_NAMES_FULL;
+    }
+    if (c->fields & KERNEL_F_META) {
+        kernel_lease_meta_set(k, lease, c->meta);
+    }
+    l->ttl_s = c->ttl_s;
+    l->last_seen_ms = root_at(k)->now_ms;
+    uint64_t deadline = c->fields & KERNEL_F_DEADLINE
+                            ? c->deadline_ms
+                            : kernel_terms_deadline(k, &q->terms, c->ttl_s, l->created_ms);
+    kernel_lease_move(k, lease, CAUSE_RETURN, deadline);
+    pool_mut(k, l->pool)->counters.returned++;
+    kernel_result_lease(k, lease, q->result);
+    kernel_result_values(k, lease, 1, q->result);
+    return TN_R_OK;
+}
+
+/* The holder's live lease in the sticky pool, brought up to now, or TN_NONE. */
+static uint32_t sticky_lease(struct kernel *k, const struct request *q) {
+    uint32_t pool = k->plan_claims[0].pool;
+    if (!kernel_pool_option(k, pool, KERNEL_OPTION_STICKY)) {
+        return TN_NONE;
+    }
+    kernel_meter_advance(k, pool);
+    uint32_t grant = q->holder == TN_NONE ? TN_NONE : kernel_index_grant(k, pool, q->holder);
+    if (grant == TN_NONE) {
+        return TN_NONE;
+    }
+    kernel_due_lease(k, grant_at(k, grant)->lease);
+    grant = kernel_index_grant(k, pool, q->holder);
+    return grant == TN_NONE ? TN_NONE : grant_at(k, grant)->lease;
+}
+
+/* ---- the verbs ---- */
+
+static enum tn_result grant_new(struct kernel *k, struct request *q) {
+    settle_time(k, q);
+    /* What ended just now may have taken the holder's name with it. */
+    q->holder = kernel_index_text(k, TEXT_NAME, q->c->holder);
+    enum tn_result code = room_check(k, q);
+    if (code == TN_R_OK) {
+        code = quota_check(k, q);
+    }
+    if (code != TN_R_OK) {
+        return code;
+    }
+    q->lease = tn_table_take(&k->tables[TABLE_LEASE]);
+    TN_ASSERT(q->lease != TN_NONE);
+    code = claim_all(k, q);
+    if (code != TN_R_OK) {
+        tn_table_give(&k->tables[TABLE_LEASE], q->lease);
+        return code;
+    }
+    lease_begin(k, q);
+    kernel_result_lease(k, q->lease, q->result);
+    kernel_result_values(k, q->lease, q->claim_count, q->result);
+    return TN_R_OK;
+}
+
+static enum tn_result request_run(struct kernel *k, struct request *q) {
+    enum tn_result code = form_check(k, q);
+    if (code == TN_R_OK) {
+        code = claims_resolve(k, q);
+    }
+    if (code == TN_R_OK) {
+        code = ttl_check(k, q);
+    }
+    if (code != TN_R_OK) {
+        return code;
+    }
+    q->holder = kernel_index_text(k, TEXT_NAME, q->c->holder);
+    code = disown_check(k, q);
+    if (code != TN_R_OK) {
+        return code;
+    }
+    uint32_t own = sticky_lease(k, q);
+    if (own != TN_NONE) {
+        return lease_return(k, q, own);
+    }
+    return grant_new(k, q);
+}
+
+void kernel_run_alloc(struct kernel *k, const struct kernel_command *c,
+                      struct kernel_result *result) {
+    struct request q = {.c = c, .result = result};
+    result->code = request_run(k, &q);
+}
+
+void kernel_run_reserve(struct kernel *k, const struct kernel_command *c,
+                        struct kernel_result *result) {
+    struct request q = {.c = c, .result = result, .reserve = true};
+    result->code = request_run(k, &q);
+}

@@ -1,0 +1,332 @@
+/* Commands to bytes and back. The layout is in command.h.
+ *
+ * Decoding is total: any bytes either become a command whose every part lies inside them, or are
+ * malformed. Nothing is allocated and no count is trusted before the bytes behind it are there, so
+ * a short request that claims four thousand million members costs its own length and no more. */
+#include "kernel/command.h"
+
+#include "base/assert.h"
+
+const struct kernel_verb_row kernel_verb_rows[KERNEL_VERB_COUNT] = {
+#define VERB_ROW(id, text, must, may, operator_rights) \
+    [KERNEL_VERB_##                                    \
+        id] = {.name = text, .required = must, .optional = may, .operator_only = operator_rights},
+    KERNEL_VERB_TABLE(VERB_ROW)
+#undef VERB_ROW
+};
+
+_Static_assert(KERNEL_OPTION_COUNT <= 32, "a policy patch has one bit an option");
+_Static_assert(KERNEL_VERB_COUNT <= 256, "a verb is one byte");
+
+#define WISH_BYTES_MIN 3u
+
+void kernel_claim_write(struct tn_writer *w, struct tn_bytes pool, bool any, uint32_t count) {
+    tn_write_bytes16(w, pool);
+    tn_write8(w, any);
+    tn_write32(w, count);
+}
+
+void kernel_wish_write_number(struct tn_writer *w, uint64_t number) {
+    tn_write8(w, 0);
+    tn_write64(w, number);
+}
+
+void kernel_wish_write_text(struct tn_writer *w, struct tn_bytes text) {
+    tn_write8(w, 1);
+    tn_write_bytes16(w, text);
+}
+
+struct kernel_wish kernel_wish_read(struct tn_reader *r) {
+    struct kernel_wish wish = {0};
+    uint8_t kind = tn_read8(r);
+    if (kind > 1) {
+        r->bad = true;
+        return wish;
+    }
+    wish.is_text = kind == 1;
+    if (wish.is_text) {
+        wish.text = tn_read_bytes16(r);
+    } else {
+        wish.number = tn_read64(r);
+    }
+    return wish;
+}
+
+/* Skips `count` values and returns the bytes they take. */
+static struct tn_bytes wishes_skip(struct tn_reader *r, uint32_t count) {
+    if (count > tn_reader_left(r) / WISH_BYTES_MIN) {
+        r->bad = true;
+        return (struct tn_bytes){0};
+    }
+    size_t start = r->pos;
+    for (uint32_t i = 0; i < count && !r->bad; i++) {
+        kernel_wish_read(r);
+    }
+    return r->bad ? (struct tn_bytes){0} : tn_bytes_of(r->at + start, r->pos - start);
+}
+
+struct kernel_claim kernel_claim_read(struct tn_reader *r) {
+    struct kernel_claim claim = {0};
+    claim.pool = tn_read_bytes16(r);
+    uint8_t any = tn_read8(r);
+    claim.any = any == 1;
+    claim.count = tn_read32(r);
+    if (any > 1) {
+        r->bad = true;
+    } else if (!claim.any) {
+        claim.values = wishes_skip(r, claim.count);
+    }
+    return claim;
+}
+
+uint64_t kernel_claims_total(const struct kernel_command *command) {
+    struct tn_reader r = tn_reader_of(command->claims.at, command->claims.len);
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < command->claim_count; i++) {
+        total += kernel_claim_read(&r).count;
+    }
+    return total;
+}
+
+static void policy_write(struct tn_writer *w, const struct kernel_policy_patch *patch) {
+    tn_write32(w, patch->mask);
+    for (unsigned i = 0; i < KERNEL_OPTION_COUNT; i++) {
+        if (patch->mask >> i & 1) {
+            tn_write64(w, patch->values.of[i]);
+        }
+    }
+    tn_write8(w, patch->has_exclude);
+    if (patch->has_exclude) {
+        tn_write8(w, (uint8_t)patch->values.exclude_count);
+        for (uint64_t i = 0; i < patch->values.exclude_count; i++) {
+            tn_write64(w, patch->values.exclude[i].lo);
+            tn_write64(w, patch->values.exclude[i].hi);
+        }
+    }
+}
+
+static struct kernel_policy_patch policy_parse(struct tn_reader *r) {
+    struct kernel_policy_patch patch = {0};
+    patch.mask = tn_read32(r);
+    if (KERNEL_OPTION_COUNT < 32 && patch.mask >> KERNEL_OPTION_COUNT != 0) {
+        r->bad = true;
+    }
+    for (unsigned i = 0; i < KERNEL_OPTION_COUNT && !r->bad; i++) {
+        if (patch.mask >> i & 1) {
+            patch.values.of[i] = tn_read64(r);
+        }
+    }
+    uint8_t has_exclude = tn_read8(r);
+    patch.has_exclude = has_exclude == 1;
+    if (has_exclude > 1) {
+        r->bad = true;
+    }
+    if (patch.has_exclude) {
+        uint8_t count = tn_read8(r);
+        if (count > KERNEL_EXCLUDES_MAX) {
+            r->bad = true;
+            return patch;
+        }
+        patch.values.exclude_count = count;
+        for (unsigned i = 0; i < count; i++) {
+            patch.values.exclude[i].lo = tn_read64(r);
+            patch.values.exclude[i].hi = tn_read64(r);
+        }
+    }
+    return patch;
+}
+
+struct kernel_policy_patch kernel_policy_read(struct tn_bytes bytes) {
+    struct tn_reader r = tn_reader_of(bytes.at, bytes.len);
+    struct kernel_policy_patch patch = policy_parse(&r);
+    TN_ASSERT(!r.bad);
+    return patch;
+}
+
+/* The fields in the order of their bits; the decoder below mirrors it line by line. */
+static void fields_write(struct tn_writer *w, const struct kernel_command *c) {
+    uint32_t f = c->fields;
+    if (f & KERNEL_F_LEASE) {
+        tn_write64(w, c->lease.shard);
+        tn_write64(w, c->lease.lsn);
+    }
+    if (f & KERNEL_F_EPOCH) {
+        tn_write64(w, c->epoch);
+    }
+    if (f & KERNEL_F_HOLDER) {
+        tn_write_bytes16(w, c->holder);
+    }
+    if (f & KERNEL_F_TTL) {
+        tn_write32(w, c->ttl_s);
+    }
+    if (f & KERNEL_F_AFTER) {
+        tn_write32(w, c->after_s);
+    }
+    if (f & KERNEL_F_META) {
+        tn_write_bytes16(w, c->meta);
+    }
+    if (f & KERNEL_F_POOL) {
+        tn_write_bytes16(w, c->pool);
+    }
+    if (f & KERNEL_F_CLAIMS) {
+        tn_write16(w, (uint16_t)c->claim_count);
+        tn_write_raw(w, c->claims.at, c->claims.len);
+    }
+    if (f & KERNEL_F_VALUES) {
+        tn_write32(w, c->value_count);
+        tn_write_raw(w, c->values.at, c->values.len);
+    }
+    if (f & KERNEL_F_POLICY) {
+        policy_write(w, c->policy);
+    }
+    if (f & KERNEL_F_LIMITS) {
+        tn_write16(w, KERNEL_LIMIT_COUNT);
+        tn_write_raw(w, c->limits.of, sizeof c->limits.of);
+    }
+    if (f & KERNEL_F_NAME) {
+        tn_write_bytes16(w, c->name);
+    }
+    if (f & KERNEL_F_TRIGGER) {
+        tn_write_bytes16(w, c->trigger);
+    }
+    if (f & KERNEL_F_ENABLED) {
+        tn_write8(w, c->enabled);
+    }
+    if (f & KERNEL_F_SPEC) {
+        tn_write_bytes16(w, c->spec);
+    }
+    if (f & KERNEL_F_DEADLINE) {
+        tn_write64(w, c->deadline_ms);
+    }
+}
+
+uint32_t kernel_command_encode(const struct kernel_command *command, void *out, size_t capacity) {
+    if (command->claim_count > UINT16_MAX) {
+        return 0;
+    }
+    struct tn_writer w = tn_writer_of(out, capacity);
+    tn_write8(&w, (uint8_t)command->verb);
+    tn_write8(&w, command->rights);
+    tn_write32(&w, command->fields);
+    tn_write_bytes16(&w, command->user);
+    tn_write_bytes16(&w, command->opid);
+    fields_write(&w, command);
+    return w.overflow || w.len > KERNEL_COMMAND_MAX ? 0 : (uint32_t)w.len;
+}
+
+static void claims_parse(struct tn_reader *r, struct kernel_command *c) {
+    c->claim_count = tn_read16(r);
+    size_t start = r->pos;
+    for (uint32_t i = 0; i < c->claim_count && !r->bad; i++) {
+        kernel_claim_read(r);
+    }
+    if (!r->bad) {
+        c->claims = tn_bytes_of(r->at + start, r->pos - start);
+    }
+}
+
+static void limits_parse(struct tn_reader *r, struct kernel_command *c) {
+    /* A log written before a limit existed means that limit's default. */
+    uint16_t count = tn_read16(r);
+    c->limits = kernel_limits_default();
+    if (count > KERNEL_LIMIT_COUNT) {
+        r->bad = true;
+        return;
+    }
+    for (uint16_t i = 0; i < count; i++) {
+        c->limits.of[i] = tn_read64(r);
+    }
+}
+
+static void policy_skip(struct tn_reader *r, struct kernel_command *c) {
+    size_t start = r->pos;
+    policy_parse(r);
+    if (!r->bad) {
+        c->policy_bytes = tn_bytes_of(r->at + start, r->pos - start);
+    }
+}
+
+static bool bool_parse(struct tn_reader *r) {
+    uint8_t byte = tn_read8(r);
+    if (byte > 1) {
+        r->bad = true;
+    }
+    return byte == 1;
+}
+
+static void fields_parse(struct tn_reader *r, struct kernel_command *c) {
+    uint32_t f = c->fields;
+    if (f & KERNEL_F_LEASE) {
+        c->lease.shard = tn_read64(r);
+        c->lease.lsn = tn_read64(r);
+    }
+    if (f & KERNEL_F_EPOCH) {
+        c->epoch = tn_read64(r);
+    }
+    if (f & KERNEL_F_HOLDER) {
+        c->holder = tn_read_bytes16(r);
+    }
+    if (f & KERNEL_F_TTL) {
+        c->ttl_s = tn_read32(r);
+    }
+    if (f & KERNEL_F_AFTER) {
+        c->after_s = tn_read32(r);
+    }
+    if (f & KERNEL_F_META) {
+        c->meta = tn_read_bytes16(r);
+    }
+    if (f & KERNEL_F_POOL) {
+        c->pool = tn_read_bytes16(r);
+    }
+    if (f & KERNEL_F_CLAIMS) {
+        claims_parse(r, c);
+    }
+    if (f & KERNEL_F_VALUES) {
+        c->value_count = tn_read32(r);
+        c->values = wishes_skip(r, c->value_count);
+    }
+    if (f & KERNEL_F_POLICY) {
+        policy_skip(r, c);
+    }
+    if (f & KERNEL_F_LIMITS) {
+        limits_parse(r, c);
+    }
+    if (f & KERNEL_F_NAME) {
+        c->name = tn_read_bytes16(r);
+    }
+    if (f & KERNEL_F_TRIGGER) {
+        c->trigger = tn_read_bytes16(r);
+    }
+    if (f & KERNEL_F_ENABLED) {
+        c->enabled = bool_parse(r);
+    }
+    if (f & KERNEL_F_SPEC) {
+        c->spec = tn_read_bytes16(r);
+    }
+    if (f & KERNEL_F_DEADLINE) {
+        c->deadline_ms = tn_read64(r);
+    }
+}
+
+bool kernel_command_decode(struct tn_bytes bytes, struct kernel_command *ret_command) {
+    struct tn_reader r = tn_reader_of(bytes.at, bytes.len);
+    uint8_t verb = tn_read8(&r);
+    if (r.bad || verb >= KERNEL_VERB_COUNT || bytes.len > KERNEL_COMMAND_MAX) {
+        return false;
+    }
+    struct kernel_command *c = ret_command;
+    /* Only what the verb's fields fill in is meaningful; the rest must not hold old bytes. */
+    memset(c, 0, offsetof(struct kernel_command, limits));
+    c->verb = (enum kernel_verb)verb;
+    c->rights = tn_read8(&r);
+    c->fields = tn_read32(&r);
+    const struct kernel_verb_row *row = &kernel_verb_rows[verb];
+    if ((c->fields & row->required) != row->required ||
+        (c->fields & ~(row->required | row->optional)) != 0) {
+        return false;
+    }
+    c->user = tn_read_bytes16(&r);
+    c->opid = tn_read_bytes16(&r);
+    fields_parse(&r, c);
+    return !r.bad && r.pos == r.len;
+}

@@ -1,0 +1,236 @@
+/* Rules and sensors: demand and supply of processes.
+ *
+ * Each trigger counts its enabled rules; a sensor is wanted if it is enabled and its trigger's count
+ * is not zero. The count changes with the rule, in the same command: nothing ever looks through rules
+ * to find out. When a count becomes or leaves zero the supervisor is told by an event. */
+#include "kernel/state.h"
+
+static uint32_t trigger_hold(struct kernel *k, struct tn_bytes text) {
+    uint32_t slot = kernel_index_text(k, TEXT_TRIGGER, text);
+    if (slot == TN_NONE) {
+        slot = tn_table_take(&k->tables[TABLE_TRIGGER]);
+        TN_ASSERT(slot != TN_NONE); /* one a rule or sensor at most */
+        struct trigger *fresh = trigger_mut(k, slot);
+        fresh->text = tn_text_put(&k->tables[TABLE_TEXT], text);
+        fresh->first_sensor = TN_NONE;
+        kernel_index_text_add(k, TEXT_TRIGGER, slot);
+    }
+    trigger_mut(k, slot)->refs++;
+    return slot;
+}
+
+static void trigger_drop(struct kernel *k, uint32_t slot) {
+    struct trigger *t = trigger_mut(k, slot);
+    if (--t->refs == 0) {
+        TN_ASSERT(t->enabled_rules == 0 && t->first_sensor == TN_NONE);
+        kernel_index_text_remove(k, TEXT_TRIGGER, slot);
+        tn_text_drop(&k->tables[TABLE_TEXT], t->text);
+        tn_table_give(&k->tables[TABLE_TRIGGER], slot);
+    }
+}
+
+static void trigger_count(struct kernel *k, uint32_t slot, int sign) {
+    struct trigger *t = trigger_mut(k, slot);
+    TN_ASSERT(sign > 0 || t->enabled_rules > 0);
+    uint32_t before = t->enabled_rules;
+    t->enabled_rules = sign > 0 ? before + 1 : before - 1;
+    if (before == 0 || t->enabled_rules == 0) {
+        uint8_t text[KERNEL_RULE_MAX];
+        uint32_t len = tn_text_get(&k->tables[TABLE_TEXT], t->text, text, sizeof text);
+        kernel_event_named(k, KERNEL_EVENT_DEMAND_CHANGED, tn_bytes_of(text, len),
+                           t->enabled_rules);
+    }
+}
+
+static bool word_valid(struct tn_bytes word) {
+    return word.len > 0 && word.len <= KERNEL_RULE_MAX;
+}
+
+/* Room for a record of `table` (if it is new), its name, its trigger and `spec` more bytes. */
+static enum tn_result room_check(const struct kernel *k, enum kernel_table_id table, bool fresh,
+                                 const struct kernel_command *c) {
+    uint64_t chunks = 0;
+    if (fresh) {
+        if (tn_table_room(&k->tables[table]) == 0) {
+            return TN_R_DEMAND_FULL;
+        }
+        chunks += tn_text_chunks(c->name.len);
+    }
+    if (kernel_index_text(k, TEXT_TRIGGER, c->trigger) == TN_NONE) {
+        /* A changed trigger holds the new one before it lets go the old one. */
+        if (tn_table_room(&k->tables[TABLE_TRIGGER]) == 0) {
+            return TN_R_DEMAND_FULL;
+        }
+        chunks += tn_text_chunks(c->trigger.len);
+    }
+    if (c->fields & KERNEL_F_SPEC) {
+        chunks += tn_text_chunks(c->spec.len);
+    }
+    return tn_table_room(&k->tables[TABLE_TEXT]) < chunks ? TN_R_NAMES_FULL : TN_R_OK;
+}
+
+/* ---- rules ---- */
+
+static void rule_enable(struct kernel *k, uint32_t slot, bool enabled) {
+    struct rule *r = rule_mut(k, slot);
+    if (r->enabled != enabled) {
+        r->enabled = enabled;
+        trigger_count(k, r->trigger, enabled ? +1 : -1);
+    }
+}
+
+void kernel_run_rule_set(struct kernel *k, const struct kernel_command *c,
+                         struct kernel_result *result) {
+    if (!word_valid(c->name) || !word_valid(c->trigger)) {
+        result->code = TN_R_BAD_NAME;
+        return;
+    }
+    uint32_t slot = kernel_index_text(k, TEXT_RULE, c->name);
+    result->code = room_check(k, TABLE_RULE, slot == TN_NONE, c);
+    if (result->code != TN_R_OK) {
+        return;
+    }
+    uint32_t trigger = trigger_hold(k, c->trigger);
+    if (slot == TN_NONE) {
+        slot = tn_table_take(&k->tables[TABLE_RULE]);
+        struct rule *r = rule_mut(k, slot);
+        r->id = tn_text_put(&k->tables[TABLE_TEXT], c->name);
+        r->trigger = trigger;
+        r->in_use = 1;
+        kernel_index_text_add(k, TEXT_RULE, slot);
+        rule_enable(k, slot, c->enabled);
+    } else if (rule_at(k, slot)->trigger == trigger && rule_at(k, slot)->enabled == c->enabled) {
+        trigger_drop(k, trigger);
+        result->code = TN_R_NOOP;
+        return;
+    } else {
+        uint32_t old = rule_at(k, slot)->trigger;
+        bool moves = old != trigger;
+        if (moves) {
+            rule_enable(k, slot, false);
+        }
+        rule_mut(k, slot)->trigger = trigger;
+        rule_enable(k, slot, c->enabled);
+        trigger_drop(k, old);
+    }
+    kernel_event_named(k, KERNEL_EVENT_RULE_SET, c->name, c->enabled);
+}
+
+void kernel_run_rule_enable(struct kernel *k, const struct kernel_command *c,
+                            struct kernel_result *result) {
+    uint32_t slot = kernel_index_text(k, TEXT_RULE, c->name);
+    if (slot == TN_NONE) {
+        result->code = TN_R_NOTFOUND;
+    } else if (rule_at(k, slot)->enabled == c->enabled) {
+        result->code = TN_R_NOOP;
+    } else {
+        rule_enable(k, slot, c->enabled);
+        kernel_event_named(k, KERNEL_EVENT_RULE_SET, c->name, c->enabled);
+    }
+}
+
+void kernel_run_rule_delete(struct kernel *k, const struct kernel_command *c,
+                            struct kernel_result *result) {
+    uint32_t slot = kernel_index_text(k, TEXT_RULE, c->name);
+    if (slot == TN_NONE) {
+        result->code = TN_R_NOTFOUND;
+        return;
+    }
+    rule_enable(k, slot, false);
+    kernel_event_named(k, KERNEL_EVENT_RULE_DELETED, c->name, 0);
+    kernel_index_text_remove(k, TEXT_RULE, slot);
+    tn_text_drop(&k->tables[TABLE_TEXT], rule_at(k, slot)->id);
+    uint32_t trigger = rule_at(k, slot)->trigger;
+    tn_table_give(&k->tables[TABLE_RULE], slot);
+    trigger_drop(k, trigger);
+}
+
+/* ---- sensors ---- */
+
+static void sensor_link(struct kernel *k, uint32_t slot, uint32_t trigger) {
+    struct trigger *t = trigger_mut(k, trigger);
+    struct sensor *s = sensor_mut(k, slot);
+    s->trigger = trigger;
+    s->prev = TN_NONE;
+    s->next = t->first_sensor;
+    if (t->first_sensor != TN_NONE) {
+        sensor_mut(k, t->first_sensor)->prev = slot;
+    }
+    t->first_sensor = slot;
+}
+
+static void sensor_unlink(struct kernel *k, uint32_t slot) {
+    struct sensor s = *sensor_at(k, slot);
+    if (s.prev == TN_NONE) {
+        trigger_mut(k, s.trigger)->first_sensor = s.next;
+    } else {
+        sensor_mut(k, s.prev)->next = s.next;
+    }
+    if (s.next != TN_NONE) {
+        sensor_mut(k, s.next)->prev = s.prev;
+    }
+    trigger_drop(k, s.trigger);
+}
+
+void kernel_run_sensor_set(struct kernel *k, const struct kernel_command *c,
+                           struct kernel_result *result) {
+    if (!kernel_name_resource_valid(c->name) || !word_valid(c->trigger)) {
+        result->code = TN_R_BAD_NAME;
+        return;
+    }
+    if (c->spec.len > KERNEL_SENSOR_SPEC_MAX) {
+        result->code = TN_R_TOO_LARGE;
+        result->number = KERNEL_SENSOR_SPEC_MAX;
+        return;
+    }
+    uint32_t slot = kernel_index_text(k, TEXT_SENSOR, c->name);
+    bool fresh = slot == TN_NONE;
+    result->code = room_check(k, TABLE_SENSOR, fresh, c);
+    if (result->code != TN_R_OK) {
+        return;
+    }
+    uint32_t trigger = trigger_hold(k, c->trigger);
+    if (fresh) {
+        slot = tn_table_take(&k->tables[TABLE_SENSOR]);
+        struct sensor *s = sensor_mut(k, slot);
+        s->ref = tn_text_put(&k->tables[TABLE_TEXT], c->name);
+        s->in_use = 1;
+        kernel_index_text_add(k, TEXT_SENSOR, slot);
+    } else {
+        sensor_unlink(k, slot);
+        tn_text_drop(&k->tables[TABLE_TEXT], sensor_at(k, slot)->spec);
+    }
+    sensor_link(k, slot, trigger);
+    struct sensor *s = sensor_mut(k, slot);
+    s->spec = tn_text_put(&k->tables[TABLE_TEXT], c->spec);
+    s->enabled = c->enabled;
+    kernel_event_named(k, KERNEL_EVENT_SENSOR_SET, c->name, c->enabled);
+}
+
+void kernel_run_sensor_enable(struct kernel *k, const struct kernel_command *c,
+                              struct kernel_result *result) {
+    uint32_t slot = kernel_index_text(k, TEXT_SENSOR, c->name);
+    if (slot == TN_NONE) {
+        result->code = TN_R_NOTFOUND;
+    } else if (sensor_at(k, slot)->enabled == c->enabled) {
+        result->code = TN_R_NOOP;
+    } else {
+        sensor_mut(k, slot)->enabled = c->enabled;
+        kernel_event_named(k, KERNEL_EVENT_SENSOR_SET, c->name, c->enabled);
+    }
+}
+
+void kernel_run_sensor_delete(struct kernel *k, const struct kernel_command *c,
+                              struct kernel_result *result) {
+    uint32_t slot = kernel_index_text(k, TEXT_SENSOR, c->name);
+    if (slot == TN_NONE) {
+        result->code = TN_R_NOTFOUND;
+        return;
+    }
+    kernel_event_named(k, KERNEL_EVENT_SENSOR_DELETED, c->name, 0);
+    sensor_unlink(k, slot);
+    kernel_index_text_remove(k, TEXT_SENSOR, slot);
+    tn_text_drop(&k->tables[TABLE_TEXT], sensor_at(k, slot)->ref);
+    tn_text_drop(&k->tables[TABLE_TEXT], sensor_at(k, slot)->spec);
+    tn_table_give(&k->tables[TABLE_SENSOR], slot);
+}

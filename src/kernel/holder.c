@@ -1,0 +1,288 @@
+/* What a holder does with its lease: activate, touch, release, acknowledge.
+ *
+ * Order of checks, always: exists, user, holder, epoch, state. What is due on the lease happens
+ * before it is judged. A refusal changes nothing. */
+#include "kernel/state.h"
+
+/* Finds the lease and brings it up to now. */
+static enum tn_result lease_enter(struct kernel *k, const struct kernel_command *c,
+                                  uint32_t *ret_lease) {
+    enum tn_result code = kernel_lease_find(k, c->lease, ret_lease);
+    if (code == TN_R_OK) {
+        kernel_due_lease(k, *ret_lease);
+        code = kernel_lease_find(k, c->lease, ret_lease); /* history may be none at all */
+    }
+    return code;
+}
+
+static bool user_may(const struct kernel *k, const struct kernel_command *c,
+                     const struct lease *l) {
+    if (c->rights & KERNEL_RIGHT_OPERATOR) {
+        return true;
+    }
+    return c->user.len == 0
+               ? l->user == TN_NONE
+               : l->user != TN_NONE &&
+                     tn_text_equal(&k->tables[TABLE_TEXT], name_at(k, l->user)->text, c->user);
+}
+
+static bool holder_is(const struct kernel *k, const struct kernel_command *c,
+                      const struct lease *l) {
+    return !(c->fields & KERNEL_F_HOLDER) ||
+           tn_text_equal(&k->tables[TABLE_TEXT], name_at(k, l->holder)->text, c->holder);
+}
+
+/* `behind`: how far the holder's epoch is behind the lease's (an ack carries the one before). */
+static enum tn_result holder_enter(struct kernel *k, const struct kernel_command *c,
+                                   uint64_t behind, unsigned states, uint32_t *ret_lease) {
+    enum tn_result code = lease_enter(k, c, ret_lease);
+    if (code != TN_R_OK) {
+        return code;
+    }
+    const struct lease *l = lease_at(k, *ret_lease);
+    if (!user_may(k, c, l)) {
+        return TN_R_DENIED;
+    }
+    if (!holder_is(k, c, l)) {
+        return TN_R_HOLDER;
+    }
+    if (c->epoch + behind != l->epoch) {
+        return TN_R_STALE;
+    }
+    return states >> l->state & 1 ? TN_R_OK : TN_R_STATE;
+}
+
+#define IN(state) (1u << KERNEL_##state)
+
+void kernel_run_activate(struct kernel *k, const struct kernel_command *c,
+                         struct kernel_result *result) {
+    uint32_t lease;
+    result->code = holder_enter(k, c, 0, IN(RESERVED), &lease);
+    if (result->code != TN_R_OK) {
+        return;
+    }
+    struct kernel_terms terms = kernel_lease_terms(k, lease);
+    uint64_t deadline = kernel_terms_deadline(k, &terms, 0, lease_at(k, lease)->created_ms);
+    lease_mut(k, lease)->last_seen_ms = root_at(k)->now_ms;
+    kernel_lease_move(k, lease, CAUSE_ACTIVATE, deadline);
+    kernel_result_lease(k, lease, result);
+}
+
+static enum tn_result touch_allowed(const struct kernel *k, const struct kernel_command *c,
+                                    const struct kernel_terms *terms, uint32_t lease,
+                                    struct kernel_result *result) {
+    uint64_t cap = terms->max_lease_s;
+    if ((c->fields & KERNEL_F_TTL) && (c->ttl_s == 0 || (cap != 0 && c->ttl_s > cap))) {
+        result->number = cap;
+        return TN_R_BAD_TTL;
+    }
+    if (c->meta.len > KERNEL_META_MAX) {
+        result->number = KERNEL_META_MAX;
+        return TN_R_TOO_LARGE;
+    }
+    return kernel_lease_meta_fits(k, c, lease) ? TN_R_OK : TN_R_NAMES_FULL;
+}
+
+void kernel_run_touch(struct kernel *k, const struct kernel_command *c,
+                      struct kernel_result *result) {
+    uint32_t lease;
+    result->code = holder_enter(k, c, 0, IN(ACTIVE) | IN(OFFLINE), &lease);
+    if (result->code != TN_R_OK) {
+        return;
+    }
+    struct kernel_terms terms = kernel_lease_terms(k, lease);
+    result->code = touch_allowed(k, c, &terms, lease, result);
+    if (result->code != TN_R_OK) {
+        return;
+    }
+    if (c->fields & KERNEL_F_META) {
+        kernel_lease_meta_set(k, lease, c->meta);
+    }
+    struct lease *l = lease_mut(k, lease);
+    l->ttl_s = c->fields & KERNEL_F_TTL ? c->ttl_s : l->ttl_s;
+    l->last_seen_ms = root_at(k)->now_ms;
+    uint64_t deadline = kernel_terms_deadline(k, &terms, l->ttl_s, l->created_ms);
+    if (l->state == KERNEL_ACTIVE) {
+        l->deadline_ms = deadline; /* no transition: the common case is this and no more */
+        kernel_clock_lease(k, lease);
+    } else {
+        kernel_lease_move(k, lease, CAUSE_TOUCH, deadline);
+    }
+    kernel_result_lease(k, lease, result);
+}
+
+/* How long a sticky pool keeps the lease for its holder; 0: not at all. */
+static uint64_t hold_deadline(struct kernel *k, uint32_t lease) {
+    const struct lease *l = lease_at(k, lease);
+    if (l->pool == TN_NONE || !kernel_pool_option(k, l->pool, KERNEL_OPTION_STICKY)) {
+        return 0;
+    }
+    kernel_meter_advance(k, l->pool);
+    uint64_t hold_s = kernel_meter_read(k, l->pool, root_at(k)->now_ms).effective_s;
+    if (hold_s == 0) {
+        return 0;
+    }
+    struct kernel_terms terms = kernel_lease_terms(k, lease);
+    terms.lease_s = hold_s;
+    return kernel_terms_deadline(k, &terms, 0, l->created_ms);
+}
+
+void kernel_run_release(struct kernel *k, const struct kernel_command *c,
+                        struct kernel_result *result) {
+    uint32_t lease;
+    result->code = holder_enter(k, c, 0, IN(RESERVED) | IN(ACTIVE) | IN(OFFLINE), &lease);
+    if (result->code != TN_R_OK) {
+        return;
+    }
+    lease_mut(k, lease)->last_seen_ms = root_at(k)->now_ms;
+    uint64_t hold = c->fields & KERNEL_F_IMMEDIATE ? 0 : hold_deadline(k, lease);
+    kernel_lease_move(k, lease, hold == 0 ? CAUSE_RELEASE : CAUSE_HOLD, hold);
+    kernel_result_lease(k, lease, result);
+}
+
+void kernel_run_ack(struct kernel *k, const struct kernel_command *c,
+                    struct kernel_result *result) {
+    uint32_t lease;
+    result->code = holder_enter(k, c, 1, IN(REVOKING), &lease);
+    if (result->code != TN_R_OK) {
+        return;
+    }
+    kernel_lease_move(k, lease, CAUSE_ACK, 0);
+    kernel_result_lease(k, lease, result);
+}
+
+/* ---- the operator's commands on one lease ---- */
+
+void kernel_run_revoke(struct kernel *k, const struct kernel_command *c,
+                       struct kernel_result *result) {
+    uint32_t lease;
+    result->code = lease_enter(k, c, &lease);
+    if (result->code != TN_R_OK) {
+        return;
+    }
+    const struct lease *l = lease_at(k, lease);
+    bool has_after = (c->fields & KERNEL_F_AFTER) != 0;
+    uint64_t deadline = has_after ? root_at(k)->now_ms + kernel_seconds_ms(c->after_s) : 0;
+    if (l->state == KERNEL_RESERVED) {
+        kernel_lease_move(k, lease, CAUSE_REVOKE_RESERVED, 0);
+    } else if (l->state == KERNEL_ACTIVE || l->state == KERNEL_OFFLINE) {
+        kernel_lease_move(k, lease, CAUSE_REVOKE, deadline);
+    } else if (l->state == KERNEL_REVOKING && (l->bits & LEASE_GRACE) != 0) {
+        bool keep = has_after && l->deadline_ms > deadline;
+        kernel_lease_move(k, lease, CAUSE_CONVERT, keep ? l->deadline_ms : deadline);
+    } else {
+        result->code = l->state == KERNEL_REVOKING ? TN_R_NOOP : TN_R_STATE;
+    }
+    if (result->code != TN_R_STATE) {
+        kernel_result_lease(k, lease, result);
+    }
+}
+
+void kernel_run_reclaim(struct kernel *k, const struct kernel_command *c,
+                        struct kernel_result *result) {
+    uint32_t lease;
+    result->code = lease_enter(k, c, &lease);
+    if (result->code == TN_R_OK && lease_at(k, lease)->state != KERNEL_REVOKING) {
+        result->code = TN_R_STATE;
+    }
+    if (result->code == TN_R_OK) {
+        kernel_lease_move(k, lease, CAUSE_RECLAIM, 0);
+        kernel_result_lease(k, lease, result);
+    }
+}
+
+/* Whether the lease may go to this holder: a disown under way, its own lease in a sticky pool. */
+static enum tn_result rekey_allowed(struct kernel *k, uint32_t lease, uint32_t holder) {
+    const struct lease *l = lease_at(k, lease);
+    for (uint32_t m = l->first_member; m != TN_NONE; m = member_at(k, m)->next) {
+        uint32_t pool = member_at(k, m)->pool;
+        if (kernel_job_blocks(k, holder, pool)) {
+            return TN_R_BUSY;
+        }
+        if (kernel_pool_option(k, pool, KERNEL_OPTION_STICKY) &&
+            kernel_index_grant(k, pool, holder) != TN_NONE) {
+            return TN_R_CONFLICT;
+        }
+    }
+    return TN_R_OK;
+}
+
+/* The new holder's own sticky lease is brought up to now before it can be in the way. */
+static void rekey_settle(struct kernel *k, uint32_t lease, struct tn_bytes holder) {
+    uint32_t name = kernel_index_text(k, TEXT_NAME, holder);
+    uint32_t pool = lease_at(k, lease)->pool;
+    if (name == TN_NONE || pool == TN_NONE || !kernel_pool_option(k, pool, KERNEL_OPTION_STICKY)) {
+        return;
+    }
+    uint32_t grant = kernel_index_grant(k, pool, name);
+    if (grant != TN_NONE) {
+        kernel_due_lease(k, grant_at(k, grant)->lease);
+    }
+}
+
+static void grants_move(struct kernel *k, uint32_t lease, uint32_t holder) {
+    kernel_lease_grants_remove(k, lease);
+    lease_mut(k, lease)->holder = holder;
+    kernel_lease_grants_add(k, lease);
+}
+
+static bool quota_exceeded(const struct kernel *k, uint32_t lease) {
+    const struct lease *l = lease_at(k, lease);
+    for (uint32_t m = l->first_member; m != TN_NONE; m = member_at(k, m)->next) {
+        uint32_t pool = member_at(k, m)->pool;
+        uint64_t most = kernel_pool_option(k, pool, KERNEL_OPTION_MAX_PER_HOLDER);
+        if (most != 0 && grant_at(k, kernel_index_grant(k, pool, l->holder))->values > most) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum tn_result rekey_apply(struct kernel *k, uint32_t lease, struct tn_bytes holder) {
+    uint32_t fresh = kernel_name_hold(k, holder);
+    uint32_t old = lease_at(k, lease)->holder;
+    grants_move(k, lease, fresh);
+    if (quota_exceeded(k, lease)) {
+        grants_move(k, lease, old);
+        kernel_name_drop(k, fresh);
+        return TN_R_QUOTA;
+    }
+    lease_mut(k, lease)->holder = old;
+    kernel_lease_unlink(k, lease);
+    lease_mut(k, lease)->holder = fresh;
+    kernel_lease_link(k, lease);
+    kernel_name_drop(k, old);
+    kernel_lease_move(k, lease, CAUSE_REKEY, lease_at(k, lease)->deadline_ms);
+    return TN_R_OK;
+}
+
+void kernel_run_rekey(struct kernel *k, const struct kernel_command *c,
+                      struct kernel_result *result) {
+    uint32_t lease;
+    struct kernel_command token = *c; /* the holder named here is the new one */
+    token.fields &= ~(uint32_t)KERNEL_F_HOLDER;
+    result->code = holder_enter(k, &token, 0, IN(ACTIVE) | IN(OFFLINE), &lease);
+    if (result->code != TN_R_OK) {
+        return;
+    }
+    if (c->holder.len == 0 || c->holder.len > KERNEL_HOLDER_MAX) {
+        result->code = TN_R_BAD_NAME;
+        return;
+    }
+    rekey_settle(k, lease, c->holder);
+    uint32_t names = 0;
+    uint32_t chunks = kernel_name_cost(k, c->holder, &names);
+    uint32_t holder = kernel_index_text(k, TEXT_NAME, c->holder);
+    if (holder != TN_NONE && holder != lease_at(k, lease)->holder) {
+        result->code = rekey_allowed(k, lease, holder);
+    } else if (tn_table_room(&k->tables[TABLE_NAME]) < names ||
+               tn_table_room(&k->tables[TABLE_TEXT]) < chunks) {
+        result->code = TN_R_NAMES_FULL;
+    }
+    if (result->code == TN_R_OK) {
+        result->code = rekey_apply(k, lease, c->holder);
+    }
+    if (result->code == TN_R_OK) {
+        kernel_result_lease(k, lease, result);
+    }
+}

@@ -1,0 +1,385 @@
+/* The life of a lease.
+ *
+ *     reserved --activate--> active <--touch/alloc-- offline
+ *        |                    |  \----release---------^ |  (sticky pools)
+ *        +--release/expire    +--release/expire         +--release now/expire
+ *        v                    v                         v
+ *     released|expired     released|expired          released|expired
+ *     active|offline --revoke--> revoking --reclaim|ack|deadline--> revoked
+ *     active --lapse with grace--> revoking --> expired
+ *
+ * The table below is the lifecycle; kernel_lease_move is the only function that changes a state. */
+#include "kernel/state.h"
+
+#define IN(state) (1u << KERNEL_##state)
+
+struct lifecycle_row {
+    uint8_t from; /* states, a bit each */
+    uint8_t to;   /* KERNEL_REVOKED means KERNEL_EXPIRED for a lease that is in its grace */
+    uint8_t epoch_up;
+    uint8_t reason;
+    uint8_t event;
+};
+
+/* clang-format off */
+static const struct lifecycle_row lifecycle[CAUSE_COUNT] = {
+    /* cause                     from                                       to               epoch  reason                        event */
+    [CAUSE_ACTIVATE]         = { IN(RESERVED),                              KERNEL_ACTIVE,   0, KERNEL_REASON_REQUESTED,    KERNEL_EVENT_LEASE_ACTIVE },
+    [CAUSE_TOUCH]            = { IN(ACTIVE) | IN(OFFLINE),                  KERNEL_ACTIVE,   0, KERNEL_REASON_RETURNED,     KERNEL_EVENT_LEASE_RETURNED },
+    [CAUSE_RETURN]           = { IN(ACTIVE) | IN(OFFLINE),                  KERNEL_ACTIVE,   1, KERNEL_REASON_RETURNED,     KERNEL_EVENT_LEASE_RETURNED },
+    [CAUSE_REKEY]            = { IN(ACTIVE) | IN(OFFLINE),                  KERNEL_NO_STATE, 1, KERNEL_REASON_REKEYED,      KERNEL_EVENT_LEASE_REKEYED },
+    [CAUSE_HOLD]             = { IN(ACTIVE) | IN(OFFLINE),                  KERNEL_OFFLINE,  1, KERNEL_REASON_RELEASED,     KERNEL_EVENT_LEASE_OFFLINE },
+    [CAUSE_RELEASE]          = { IN(RESERVED) | IN(ACTIVE) | IN(OFFLINE),   KERNEL_RELEASED, 1, KERNEL_REASON_RELEASED,     KERNEL_EVENT_LEASE_RELEASED },
+    [CAUSE_DISOWN]           = { IN(RESERVED) | IN(ACTIVE) | IN(OFFLINE),   KERNEL_RELEASED, 1, KERNEL_REASON_DISOWNED,     KERNEL_EVENT_LEASE_RELEASED },
+    [CAUSE_REVOKE]           = { IN(ACTIVE) | IN(OFFLINE),                  KERNEL_REVOKING, 1, KERNEL_REASON_REVOKED,      KERNEL_EVENT_LEASE_REVOKING },
+    [CAUSE_REVOKE_RESERVED]  = { IN(RESERVED),                              KERNEL_REVOKED,  1, KERNEL_REASON_REVOKED,      KERNEL_EVENT_LEASE_REVOKED },
+    [CAUSE_CONVERT]          = { IN(REVOKING),                              KERNEL_REVOKING, 0, KERNEL_REASON_REVOKED,      KERNEL_EVENT_LEASE_REVOKING },
+    [CAUSE_ACK]              = { IN(REVOKING),                              KERNEL_REVOKED,  0, KERNEL_REASON_ACKNOWLEDGED, KERNEL_EVENT_LEASE_REVOKED },
+    [CAUSE_RECLAIM]          = { IN(REVOKING),                              KERNEL_REVOKED,  0, KERNEL_REASON_RECLAIMED,    KERNEL_EVENT_LEASE_REVOKED },
+    [CAUSE_EXPIRE]           = { IN(RESERVED) | IN(ACTIVE) | IN(OFFLINE),   KERNEL_EXPIRED,  1, KERNEL_REASON_EXPIRED,      KERNEL_EVENT_LEASE_EXPIRED },
+    [CAUSE_FORCE]            = { IN(OFFLINE),                               KERNEL_EXPIRED,  1, KERNEL_REASON_FORCED,       KERNEL_EVENT_LEASE_EXPIRED },
+    [CAUSE_LAPSE]            = { IN(ACTIVE),                                KERNEL_REVOKING, 1, KERNEL_REASON_EXPIRED,      KERNEL_EVENT_LEASE_REVOKING },
+    [CAUSE_GRACE_OVER]       = { IN(REVOKING),                              KERNEL_EXPIRED,  0, KERNEL_REASON_EXPIRED,      KERNEL_EVENT_LEASE_EXPIRED },
+    [CAUSE_AFTER_OVER]       = { IN(REVOKING),                              KERNEL_REVOKED,  0, KERNEL_REASON_REVOKED,      KERNEL_EVENT_LEASE_REVOKED },
+};
+/* clang-format on */
+
+struct kernel_lease_id kernel_lease_id_of(const struct kernel *k, const struct lease *l) {
+    return (struct kernel_lease_id){
+        .shard = (uint64_t)l->generation << 32 | (root_at(k)->shard & UINT32_MAX), .lsn = l->lsn};
+}
+
+/* An ended lease whose time in history is over counts as gone, whether or not it was swept. */
+static bool history_over(const struct kernel *k, const struct lease *l) {
+    uint64_t keep_ms = kernel_seconds_ms(kernel_limit(k, KERNEL_LIMIT_HISTORY_SECONDS));
+    return root_at(k)->now_ms - l->since_ms >= keep_ms;
+}
+
+enum tn_result kernel_lease_find(const struct kernel *k, struct kernel_lease_id id,
+                                 uint32_t *ret_lease) {
+    uint32_t slot = kernel_index_lease(k, id.lsn);
+    if (slot == TN_NONE) {
+        bool retired = id.lsn <= root_at(k)->retired_lsn && id.shard <= root_at(k)->shard;
+        return retired ? TN_R_RETIRED : TN_R_NOTFOUND;
+    }
+    const struct lease *l = lease_at(k, slot);
+    if (kernel_lease_id_of(k, l).shard != id.shard) {
+        return TN_R_NOTFOUND;
+    }
+    if (kernel_state_terminal((enum kernel_state)l->state) && history_over(k, l)) {
+        return TN_R_RETIRED;
+    }
+    *ret_lease = slot;
+    return TN_R_OK;
+}
+
+/* ---- the holder's list ---- */
+
+void kernel_lease_link(struct kernel *k, uint32_t lease) {
+    struct lease *l = lease_mut(k, lease);
+    struct name *n = name_mut(k, l->holder);
+    l->holder_prev = TN_NONE;
+    l->holder_next = n->first_lease;
+    if (n->first_lease != TN_NONE) {
+        lease_mut(k, n->first_lease)->holder_prev = lease;
+    }
+    n->first_lease = lease;
+}
+
+void kernel_lease_unlink(struct kernel *k, uint32_t lease) {
+    kernel_job_skip(k, lease);
+    struct lease *l = lease_mut(k, lease);
+    if (l->holder_prev == TN_NONE) {
+        name_mut(k, l->holder)->first_lease = l->holder_next;
+    } else {
+        lease_mut(k, l->holder_prev)->holder_next = l->holder_next;
+    }
+    if (l->holder_next != TN_NONE) {
+        lease_mut(k, l->holder_next)->holder_prev = l->holder_prev;
+    }
+    l->holder_prev = TN_NONE;
+    l->holder_next = TN_NONE;
+}
+
+/* ---- counters ---- */
+
+static void held_add(struct kernel *k, uint32_t pool, unsigned state, uint32_t n, int sign) {
+    struct pool *p = pool_mut(k, pool);
+    p->held[state] += sign > 0 ? n : (uint64_t)0 - n;
+}
+
+void kernel_lease_count(struct kernel *k, uint32_t lease, int sign) {
+    const struct lease *l = lease_at(k, lease);
+    if (l->pool != TN_NONE) {
+        held_add(k, l->pool, l->state, l->member_count, sign);
+        return;
+    }
+    for (uint32_t m = l->first_member; m != TN_NONE; m = member_at(k, m)->next) {
+        held_add(k, member_at(k, m)->pool, l->state, 1, sign);
+    }
+}
+
+static void grant_add(struct kernel *k, uint32_t pool, uint32_t holder, uint32_t lease) {
+    if (!pool_at(k, pool)->tracked) {
+        return;
+    }
+    uint32_t slot = kernel_index_grant(k, pool, holder);
+    if (slot == TN_NONE) {
+        slot = tn_table_take(&k->tables[TABLE_GRANT]);
+        TN_ASSERT(slot != TN_NONE); /* one a held value at most */
+        struct grant *fresh = grant_mut(k, slot);
+        fresh->pool = pool;
+        fresh->holder = holder;
+        kernel_index_grant_add(k, slot);
+    }
+    struct grant *g = grant_mut(k, slot);
+    g->values++;
+    g->lease = lease;
+}
+
+static void grant_remove(struct kernel *k, uint32_t pool, uint32_t holder) {
+    if (!pool_at(k, pool)->tracked) {
+        return;
+    }
+    uint32_t slot = kernel_index_grant(k, pool, holder);
+    struct grant *g = grant_mut(k, slot);
+    TN_ASSERT(g->values > 0);
+    if (--g->values == 0) {
+        kernel_index_grant_remove(k, slot);
+        tn_table_give(&k->tables[TABLE_GRANT], slot);
+    }
+}
+
+void kernel_lease_grants_add(struct kernel *k, uint32_t lease) {
+    const struct lease *l = lease_at(k, lease);
+    for (uint32_t m = l->first_member; m != TN_NONE; m = member_at(k, m)->next) {
+        grant_add(k, member_at(k, m)->pool, l->holder, lease);
+    }
+}
+
+void kernel_lease_grants_remove(struct kernel *k, uint32_t lease) {
+    const struct lease *l = lease_at(k, lease);
+    for (uint32_t m = l->first_member; m != TN_NONE; m = member_at(k, m)->next) {
+        grant_remove(k, member_at(k, m)->pool, l->holder);
+    }
+}
+
+/* ---- history ---- */
+
+static void history_retire_oldest(struct kernel *k) {
+    struct root *root = root_mut(k);
+    uint32_t slot = root->history_head;
+    struct lease l = *lease_at(k, slot);
+    root->history_head = l.holder_next;
+    if (root->history_head == TN_NONE) {
+        root->history_tail = TN_NONE;
+    }
+    root->history_count--;
+    root->history_members -= l.member_count;
+    if (l.lsn > root->retired_lsn) {
+        root->retired_lsn = l.lsn;
+    }
+    for (uint32_t m = l.first_member; m != TN_NONE;) {
+        uint32_t next = member_at(k, m)->next;
+        if (member_at(k, m)->state == MEMBER_COOLING) {
+            struct member *w = member_mut(k, m); /* lives on until it has cooled */
+            w->lease = TN_NONE;
+            w->next = TN_NONE;
+        } else {
+            kernel_member_delete(k, m);
+        }
+        m = next;
+    }
+    if (l.meta != TN_NONE) {
+        tn_text_drop(&k->tables[TABLE_TEXT], l.meta);
+    }
+    kernel_index_lease_remove(k, slot);
+    tn_table_give(&k->tables[TABLE_LEASE], slot);
+    kernel_name_drop(k, l.holder);
+    if (l.user != TN_NONE) {
+        kernel_name_drop(k, l.user);
+    }
+}
+
+bool kernel_history_yield(struct kernel *k) {
+    if (root_at(k)->history_head == TN_NONE) {
+        return false;
+    }
+    history_retire_oldest(k);
+    return true;
+}
+
+void kernel_history_retire(struct kernel *k, uint32_t budget) {
+    for (uint32_t i = 0; i < budget; i++) {
+        uint32_t oldest = root_at(k)->history_head;
+        if (oldest == TN_NONE || !history_over(k, lease_at(k, oldest))) {
+            return;
+        }
+        history_retire_oldest(k);
+    }
+}
+
+/* Room for `members` more members of one more ended lease: at most that many old ones go, since each
+ * ended lease has at least one member and both counts were within bounds before. */
+static void history_make_room(struct kernel *k, uint32_t members) {
+    uint64_t most = kernel_limit(k, KERNEL_LIMIT_HISTORY);
+    while (root_at(k)->history_head != TN_NONE && root_at(k)->history_members + members > most) {
+        history_retire_oldest(k);
+    }
+}
+
+static void history_push(struct kernel *k, uint32_t lease) {
+    struct root *root = root_mut(k);
+    struct lease *l = lease_mut(k, lease);
+    l->holder_next = TN_NONE;
+    if (root->history_tail == TN_NONE) {
+        root->history_head = lease;
+    } else {
+        lease_mut(k, root->history_tail)->holder_next = lease;
+    }
+    root->history_tail = lease;
+    root->history_count++;
+    root->history_members += l->member_count;
+}
+
+/* ---- the end of a lease ---- */
+
+static void counters_end(struct kernel *k, uint32_t pool, const struct lease *l) {
+    struct kernel_pool_counters *c = &pool_mut(k, pool)->counters;
+    enum kernel_reason reason = (enum kernel_reason)(l->bits & LEASE_REASON_MASK);
+    c->released += l->state == KERNEL_RELEASED;
+    c->expired += l->state == KERNEL_EXPIRED;
+    c->revoked += l->state == KERNEL_REVOKED;
+    if (l->state == KERNEL_EXPIRED || reason == KERNEL_REASON_FORCED) {
+        uint64_t now = root_at(k)->now_ms;
+        c->last_reclaim_count = c->last_reclaim_ms == now ? c->last_reclaim_count + 1 : 1;
+        c->last_reclaim_ms = now;
+        c->reclaimed++;
+    }
+}
+
+/* The member's lease has ended: its value rests or is free at once. */
+static void member_end(struct kernel *k, uint32_t member) {
+    uint32_t pool = member_at(k, member)->pool;
+    uint64_t cooldown_s = kernel_pool_option(k, pool, KERNEL_OPTION_COOLDOWN);
+    if (cooldown_s == 0) {
+        kernel_value_free(k, member);
+        member_mut(k, member)->state = MEMBER_ENDED;
+        return;
+    }
+    struct member *m = member_mut(k, member);
+    m->state = MEMBER_COOLING;
+    m->cool_ms = root_at(k)->now_ms + kernel_seconds_ms(cooldown_s);
+    pool_mut(k, pool)->held[HELD_COOLING]++;
+    root_mut(k)->members_cooling++;
+    kernel_clock_cooling_add(k, member);
+}
+
+void kernel_member_cooled(struct kernel *k, uint32_t member) {
+    kernel_clock_cooling_remove(k, member);
+    pool_mut(k, member_at(k, member)->pool)->held[HELD_COOLING]--;
+    root_mut(k)->members_cooling--;
+    kernel_event_value(k, KERNEL_EVENT_VALUE_COOLED, member);
+    kernel_value_free(k, member);
+    struct member *m = member_mut(k, member);
+    m->state = MEMBER_ENDED;
+    m->cool_ms = 0;
+    if (m->lease == TN_NONE) {
+        kernel_member_delete(k, member);
+    }
+}
+
+static void lease_end(struct kernel *k, uint32_t lease) {
+    const struct lease *l = lease_at(k, lease);
+    kernel_lease_grants_remove(k, lease);
+    kernel_lease_unlink(k, lease);
+    for (uint32_t m = l->first_member; m != TN_NONE; m = member_at(k, m)->next) {
+        uint32_t pool = member_at(k, m)->pool;
+        counters_end(k, pool, l);
+        if (l->pool == TN_NONE) {
+            pool_mut(k, pool)->mixed--;
+        }
+        member_end(k, m);
+    }
+    root_mut(k)->leases_live--;
+    history_make_room(k, l->member_count);
+    history_push(k, lease);
+}
+
+void kernel_lease_move(struct kernel *k, uint32_t lease, enum kernel_cause cause,
+                       uint64_t deadline_ms) {
+    const struct lifecycle_row *row = &lifecycle[cause];
+    struct lease *l = lease_mut(k, lease);
+    TN_ASSERT(row->from >> l->state & 1);
+    uint8_t from = l->state;
+    uint8_t to = row->to == KERNEL_NO_STATE ? from : row->to;
+    if (to == KERNEL_REVOKED && (l->bits & LEASE_GRACE) != 0) {
+        to = KERNEL_EXPIRED;
+    }
+    bool ends = kernel_state_terminal((enum kernel_state)to);
+    uint64_t now = root_at(k)->now_ms;
+
+    kernel_lease_count(k, lease, -1);
+    l->state = to;
+    l->epoch += row->epoch_up;
+    l->bits = (uint8_t)((l->bits & ~LEASE_REASON_MASK) | row->reason);
+    if (cause == CAUSE_LAPSE) {
+        l->bits |= LEASE_GRACE;
+    } else if (cause == CAUSE_CONVERT) {
+        l->bits &= (uint8_t)~LEASE_GRACE;
+    }
+    l->deadline_ms = ends ? 0 : deadline_ms;
+    l->since_ms = ends || cause == CAUSE_HOLD ? now : to == KERNEL_OFFLINE ? l->since_ms : 0;
+    kernel_clock_lease(k, lease);
+    if (ends) {
+        l->bits &= (uint8_t)~LEASE_GRACE;
+        lease_end(k, lease);
+    } else {
+        kernel_lease_count(k, lease, +1);
+    }
+    if (cause != CAUSE_TOUCH || from != to) {
+        kernel_event_lease(k,
+                           to == KERNEL_EXPIRED ? KERNEL_EVENT_LEASE_EXPIRED
+                                                : (enum kernel_event_kind)row->event,
+                           lease);
+    }
+}
+
+/* ---- terms ---- */
+
+static uint64_t smaller_nonzero(uint64_t a, uint64_t b) {
+    return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+void kernel_terms_add(struct kernel_terms *terms, const struct kernel_policy *policy) {
+    const uint64_t *of = policy->of;
+    terms->lease_s = smaller_nonzero(terms->lease_s, of[KERNEL_OPTION_LEASE]);
+    terms->max_lease_s = smaller_nonzero(terms->max_lease_s, of[KERNEL_OPTION_MAX_LEASE]);
+    terms->max_hold_s = smaller_nonzero(terms->max_hold_s, of[KERNEL_OPTION_MAX_HOLD]);
+    terms->reserve_ttl_max_s =
+        smaller_nonzero(terms->reserve_ttl_max_s, of[KERNEL_OPTION_RESERVE_TTL_MAX]);
+    if (of[KERNEL_OPTION_GRACE] > terms->grace_s) {
+        terms->grace_s = of[KERNEL_OPTION_GRACE];
+    }
+}
+
+struct kernel_terms kernel_lease_terms(const struct kernel *k, uint32_t lease) {
+    const struct lease *l = lease_at(k, lease);
+    struct kernel_terms terms = {0};
+    if (l->pool != TN_NONE) {
+        kernel_terms_add(&terms, kernel_pool_policy(k, l->pool));
+        return terms;
+    }
+    for (uint32_t m = l->first_member; m != TN_NONE; m = member_at(k, m)->next) {
+        kernel_terms_add(&terms, kernel_pool_policy(k, member_at(k, m)->pool));
+    }
+    return terms;
+}
+
+uint64_t kernel_terms_deadline(const struct kernel *k, const struct kernel_terms *terms,
+                               uint32_t ttl_s, uint64_t created_ms) {
+    uint64_t period_s = ttl_s != 0 ? ttl_s : terms->lease_s;
+    uint64_t deadline = period_s == 0 ? 0 : root_at(k)->now_ms + kernel_seconds_ms(period_s);
+    uint64_t last = terms->max_hold_s == 0 ? 0 : created_ms + kernel_seconds_ms(terms->max_hold_s);
+    return smaller_nonzero(deadline, last);
+}

@@ -1,0 +1,209 @@
+/* Memory: all of it is taken here, at creation or at a change of limits, and never moves after.
+ *
+ * Each table has its own stretch of address space; maps, bitmaps, timers and scratch share one more.
+ * Sizes follow from the limits so that no insertion behind a checked limit can fail:
+ *
+ *   leases   live + ended            members  held and cooling + ended + cold
+ *   values   members that own: held, cooling, cold (all may be scattered in the bitmap)
+ *   timers   one a live lease, one a cooling member, one a clock */
+#include "kernel/state.h"
+
+#define ALIGN 64u
+
+struct table_shape {
+    uint64_t record_bytes;
+    uint64_t capacity;
+};
+
+static uint64_t text_chunks_of(const struct kernel_limits *limits) {
+    return limits->of[KERNEL_LIMIT_TEXT_BYTES] / TN_TEXT_CHUNK_BYTES;
+}
+
+/* A remembered operation takes its id and its result: four chunks cover an id of 20 bytes and a
+ * lease of two numbers; larger ones use more, and room is counted in chunks. */
+static uint64_t op_chunks_of(const struct kernel_limits *limits) {
+    return limits->of[KERNEL_LIMIT_OPS] * 6 + 65536;
+}
+
+static struct table_shape shape_of(const struct kernel_limits *limits, unsigned table) {
+    const uint64_t *of = limits->of;
+    /* A lease that ends may for a moment have its members in history twice its bundle over. */
+    uint64_t members = of[KERNEL_LIMIT_MEMBERS] + of[KERNEL_LIMIT_HISTORY] + of[KERNEL_LIMIT_COLD] +
+                       2 * of[KERNEL_LIMIT_BUNDLE];
+    switch ((enum kernel_table_id)table) {
+    case TABLE_ROOT:
+        return (struct table_shape){sizeof(struct root), 1};
+    case TABLE_LEASE:
+        return (struct table_shape){sizeof(struct lease),
+                                    of[KERNEL_LIMIT_LEASES] + of[KERNEL_LIMIT_HISTORY]};
+    case TABLE_MEMBER:
+        return (struct table_shape){sizeof(struct member), members};
+    case TABLE_POOL:
+        return (struct table_shape){sizeof(struct pool), of[KERNEL_LIMIT_POOLS]};
+    case TABLE_RESOURCE:
+        return (struct table_shape){sizeof(struct resource), of[KERNEL_LIMIT_RESOURCES]};
+    case TABLE_NAME:
+        return (struct table_shape){sizeof(struct name), of[KERNEL_LIMIT_NAMES]};
+    case TABLE_TEXT:
+        return (struct table_shape){TN_TEXT_CHUNK_BYTES, text_chunks_of(limits)};
+    case TABLE_GRANT:
+        return (struct table_shape){sizeof(struct grant), of[KERNEL_LIMIT_MEMBERS]};
+    case TABLE_OP:
+        return (struct table_shape){sizeof(struct op), of[KERNEL_LIMIT_OPS]};
+    case TABLE_OP_TEXT:
+        return (struct table_shape){TN_TEXT_CHUNK_BYTES, op_chunks_of(limits)};
+    case TABLE_JOB:
+        return (struct table_shape){sizeof(struct job), of[KERNEL_LIMIT_DISOWNS]};
+    case TABLE_METER:
+        return (struct table_shape){offsetof(struct meter, rate) +
+                                        tn_rate_bytes((uint32_t)of[KERNEL_LIMIT_RATE_WINDOW]),
+                                    of[KERNEL_LIMIT_RATES]};
+    case TABLE_RULE:
+        return (struct table_shape){sizeof(struct rule), of[KERNEL_LIMIT_RULES]};
+    case TABLE_SENSOR:
+        return (struct table_shape){sizeof(struct sensor), of[KERNEL_LIMIT_SENSORS]};
+    case TABLE_TRIGGER:
+        return (struct table_shape){sizeof(struct trigger),
+                                    of[KERNEL_LIMIT_RULES] + of[KERNEL_LIMIT_SENSORS]};
+    case TABLE_COUNT:
+        break;
+    }
+    TN_ASSERT(false);
+    return (struct table_shape){0, 0};
+}
+
+/* Hands out aligned pieces of one stretch; with no memory yet it only adds up. */
+struct carve {
+    uint8_t *memory;
+    size_t at;
+};
+
+static void *carve_take(struct carve *c, size_t bytes) {
+    void *piece = c->memory == NULL ? NULL : c->memory + c->at;
+    c->at += (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    return piece;
+}
+
+static void carve_map(struct carve *c, struct tn_map *map, uint64_t limit) {
+    void *piece = carve_take(c, tn_map_bytes((uint32_t)limit));
+    if (piece != NULL) {
+        tn_map_init(map, piece, (uint32_t)limit);
+    }
+}
+
+static void carve_maps(struct carve *c, struct kernel *k, const struct kernel_limits *limits) {
+    const uint64_t *of = limits->of;
+    carve_map(c, &k->leases, of[KERNEL_LIMIT_LEASES] + of[KERNEL_LIMIT_HISTORY]);
+    carve_map(c, &k->values, of[KERNEL_LIMIT_MEMBERS] + of[KERNEL_LIMIT_COLD]);
+    carve_map(c, &k->names, of[KERNEL_LIMIT_NAMES]);
+    carve_map(c, &k->pools, of[KERNEL_LIMIT_POOLS]);
+    carve_map(c, &k->resources, of[KERNEL_LIMIT_RESOURCES]);
+    carve_map(c, &k->ordinals, of[KERNEL_LIMIT_RESOURCES]);
+    carve_map(c, &k->grants, of[KERNEL_LIMIT_MEMBERS]);
+    carve_map(c, &k->ops, of[KERNEL_LIMIT_OPS]);
+    carve_map(c, &k->rules, of[KERNEL_LIMIT_RULES]);
+    carve_map(c, &k->sensors, of[KERNEL_LIMIT_SENSORS]);
+    carve_map(c, &k->triggers, of[KERNEL_LIMIT_RULES] + of[KERNEL_LIMIT_SENSORS]);
+}
+
+static void carve_indices(struct carve *c, struct kernel *k, const struct kernel_limits *limits) {
+    const uint64_t *of = limits->of;
+    uint64_t taken = of[KERNEL_LIMIT_MEMBERS] + of[KERNEL_LIMIT_COLD];
+    uint64_t resources = of[KERNEL_LIMIT_RESOURCES];
+    uint64_t pools = of[KERNEL_LIMIT_POOLS];
+    uint32_t entries = (uint32_t)(of[KERNEL_LIMIT_LEASES] + of[KERNEL_LIMIT_MEMBERS] + pools + 1);
+    uint32_t roots = (uint32_t)(2 * pools + 2);
+    void *taken_memory = carve_take(c, tn_bitmap_bytes(TN_BITMAP_FULL, taken));
+    void *available_memory = carve_take(c, tn_bitmap_bytes(TN_BITMAP_ANY, resources));
+    void *timer_memory = carve_take(c, tn_timer_bytes(entries, roots));
+    k->clocks = carve_take(c, roots * sizeof *k->clocks);
+    k->clock_min = carve_take(c, (pools + 1) * sizeof *k->clock_min);
+    if (c->memory == NULL) {
+        return;
+    }
+    tn_bitmap_init(&k->taken, TN_BITMAP_FULL, taken_memory, taken);
+    tn_bitmap_init(&k->available, TN_BITMAP_ANY, available_memory, resources);
+    tn_timer_init(&k->timers, timer_memory, entries, roots);
+    k->due = (struct tn_timer_root){0};
+    memset(k->clock_min, 0xff, (pools + 1) * sizeof *k->clock_min);
+}
+
+/* An operation's result in full: fixed part and one value a member. */
+static size_t op_buffer_bytes(const struct kernel_limits *limits) {
+    return 128 + limits->of[KERNEL_LIMIT_BUNDLE] * (KERNEL_RESOURCE_MAX + 16);
+}
+
+static void carve_all(struct carve *c, struct kernel *k, const struct kernel_limits *limits) {
+    uint64_t bundle = limits->of[KERNEL_LIMIT_BUNDLE];
+    carve_maps(c, k, limits);
+    carve_indices(c, k, limits);
+    k->empty_scopes = carve_take(c, limits->of[KERNEL_LIMIT_POOLS] * sizeof *k->empty_scopes);
+    k->plan_members = carve_take(c, bundle * sizeof *k->plan_members);
+    k->plan_claims = carve_take(c, bundle * sizeof *k->plan_claims);
+    k->event_values = carve_take(c, bundle * sizeof *k->event_values);
+    k->op_buffer_bytes = op_buffer_bytes(limits);
+    k->op_buffer = carve_take(c, k->op_buffer_bytes);
+}
+
+uint64_t kernel_bytes_reserved(const struct kernel_limits *limits) {
+    struct kernel scratch;
+    struct carve c = {0};
+    carve_all(&c, &scratch, limits);
+    uint64_t bytes = c.at;
+    for (unsigned i = 0; i < TABLE_COUNT; i++) {
+        struct table_shape shape = shape_of(limits, i);
+        bytes += tn_table_bytes((uint32_t)shape.record_bytes, (uint32_t)shape.capacity);
+    }
+    return bytes;
+}
+
+static enum tn_status table_take(struct kernel *k, unsigned i, const struct kernel_limits *limits) {
+    struct table_shape shape = shape_of(limits, i);
+    TN_ASSERT(shape.capacity < CLOCK_MEMBER || i == TABLE_TEXT || i == TABLE_OP_TEXT);
+    if (shape.capacity >= TN_NONE) {
+        return TN_INVALID;
+    }
+    size_t bytes = tn_table_bytes((uint32_t)shape.record_bytes, (uint32_t)shape.capacity);
+    enum tn_status status =
+        k->env.mem_reserve(k->env.ctx, bytes, bytes >= (4u << 20), &k->table_memory[i]);
+    if (status != TN_OK) {
+        return status;
+    }
+    k->table_bytes[i] = bytes;
+    tn_table_init(&k->tables[i], i, k->table_memory[i], (uint32_t)shape.record_bytes,
+                  (uint32_t)shape.capacity);
+    return TN_OK;
+}
+
+enum tn_status kernel_memory_take(struct kernel *k, const struct kernel_limits *limits) {
+    struct carve measure = {0};
+    carve_all(&measure, k, limits);
+    k->memory_bytes = measure.at;
+    enum tn_status status = k->env.mem_reserve(k->env.ctx, measure.at, true, &k->memory);
+    if (status != TN_OK) {
+        k->memory = NULL;
+        return status;
+    }
+    struct carve c = {.memory = k->memory};
+    carve_all(&c, k, limits);
+    for (unsigned i = 0; i < TABLE_COUNT && status == TN_OK; i++) {
+        status = table_take(k, i, limits);
+    }
+    if (status != TN_OK) {
+        kernel_memory_drop(k);
+    }
+    return status;
+}
+
+void kernel_memory_drop(struct kernel *k) {
+    for (unsigned i = 0; i < TABLE_COUNT; i++) {
+        if (k->table_memory[i] != NULL) {
+            k->env.mem_release(k->env.ctx, k->table_memory[i], k->table_bytes[i]);
+            k->table_memory[i] = NULL;
+        }
+    }
+    if (k->memory != NULL) {
+        k->env.mem_release(k->env.ctx, k->memory, k->memory_bytes);
+        k->memory = NULL;
+    }
+}

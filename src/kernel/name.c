@@ -1,0 +1,39 @@
+/* Interned names of holders and users: one record a name, counted references. */
+#include "kernel/state.h"
+
+uint32_t kernel_name_cost(const struct kernel *k, struct tn_bytes text, uint32_t *names) {
+    if (kernel_index_text(k, TEXT_NAME, text) != TN_NONE) {
+        return 0;
+    }
+    *names += 1;
+    return tn_text_chunks(text.len);
+}
+
+uint32_t kernel_name_hold(struct kernel *k, struct tn_bytes text) {
+    uint32_t slot = kernel_index_text(k, TEXT_NAME, text);
+    if (slot != TN_NONE) {
+        name_mut(k, slot)->refs++;
+        return slot;
+    }
+    slot = tn_table_take(&k->tables[TABLE_NAME]);
+    TN_ASSERT(slot != TN_NONE);
+    struct name *n = name_mut(k, slot);
+    n->text = tn_text_put(&k->tables[TABLE_TEXT], text);
+    n->refs = 1;
+    n->first_lease = TN_NONE;
+    n->job = TN_NONE;
+    kernel_index_text_add(k, TEXT_NAME, slot);
+    return slot;
+}
+
+void kernel_name_drop(struct kernel *k, uint32_t slot) {
+    struct name *n = name_mut(k, slot);
+    TN_ASSERT(n->refs > 0);
+    if (--n->refs > 0) {
+        return;
+    }
+    TN_ASSERT(n->first_lease == TN_NONE && n->job == TN_NONE);
+    kernel_index_text_remove(k, TEXT_NAME, slot);
+    tn_text_drop(&k->tables[TABLE_TEXT], n->text);
+    tn_table_give(&k->tables[TABLE_NAME], slot);
+}

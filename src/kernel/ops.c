@@ -1,0 +1,212 @@
+/* Operations remembered: the same id and the same command get the first answer again.
+ *
+ * An entry holds the user, the id, a 128-bit digest of the encoded command and the encoded result,
+ * and lives for op_window_seconds; entries are never dropped early. They are kept in order of time,
+ * so those that are over are at the head of the queue.
+ *
+ * An encoded result:
+ *   u16 code, u8 has_lease, u64 now, u64 shard, u64 lsn, u64 epoch, u8 state, u64 deadline,
+ *   u64 retry_at, u64 number, u32 count, count values: u16 claim, u8 format, u8 name length,
+ *   then the name or a u64 number. */
+#include "kernel/state.h"
+
+#define RESULT_FIXED_BYTES 70u
+#define RESULT_VALUE_BYTES (4u + KERNEL_RESOURCE_MAX)
+#define DIGEST_SEED_A 0x74656e757265u
+#define DIGEST_SEED_B 0x6c6561736573u
+
+static void digest_of(struct tn_bytes encoded, uint64_t out[2]) {
+    out[0] = tn_hash64(encoded.at, encoded.len, DIGEST_SEED_A);
+    out[1] = tn_hash64(encoded.at, encoded.len, DIGEST_SEED_B);
+}
+
+static void value_write(struct tn_writer *w, const struct kernel_value *v) {
+    tn_write16(w, v->claim);
+    tn_write8(w, v->format);
+    tn_write8(w, v->name_len);
+    if (v->name_len > 0) {
+        tn_write_raw(w, v->name, v->name_len);
+    } else {
+        tn_write64(w, v->number);
+    }
+}
+
+static uint32_t result_write(const struct kernel_result *r, uint8_t *out, size_t capacity) {
+    struct tn_writer w = tn_writer_of(out, capacity);
+    tn_write16(&w, (uint16_t)r->code);
+    tn_write8(&w, r->has_lease);
+    tn_write64(&w, r->now_ms);
+    tn_write64(&w, r->lease.shard);
+    tn_write64(&w, r->lease.lsn);
+    tn_write64(&w, r->epoch);
+    tn_write8(&w, (uint8_t)r->state);
+    tn_write64(&w, r->deadline_ms);
+    tn_write64(&w, r->retry_at_ms);
+    tn_write64(&w, r->number);
+    tn_write32(&w, r->value_count);
+    for (uint32_t i = 0; i < r->value_count; i++) {
+        value_write(&w, &r->values[i]);
+    }
+    TN_ASSERT(!w.overflow);
+    return (uint32_t)w.len;
+}
+
+static void result_read(struct tn_bytes bytes, struct kernel_result *r) {
+    struct tn_reader in = tn_reader_of(bytes.at, bytes.len);
+    r->code = (enum tn_result)tn_read16(&in);
+    r->has_lease = tn_read8(&in) != 0;
+    r->now_ms = tn_read64(&in);
+    r->lease.shard = tn_read64(&in);
+    r->lease.lsn = tn_read64(&in);
+    r->epoch = tn_read64(&in);
+    r->state = (enum kernel_state)tn_read8(&in);
+    r->deadline_ms = tn_read64(&in);
+    r->retry_at_ms = tn_read64(&in);
+    r->number = tn_read64(&in);
+    r->value_count = tn_read32(&in);
+    TN_ASSERT(r->value_count <= r->value_capacity);
+    for (uint32_t i = 0; i < r->value_count; i++) {
+        struct kernel_value *v = &r->values[i];
+        v->pool = TN_NONE;
+        v->claim = tn_read16(&in);
+        v->format = tn_read8(&in);
+        v->name_len = tn_read8(&in);
+        v->number = 0;
+        if (v->name_len > 0) {
+            tn_read_raw(&in, v->name, v->name_len);
+        } else {
+            v->number = tn_read64(&in);
+        }
+    }
+    TN_ASSERT(!in.bad && in.pos == in.len);
+}
+
+static uint32_t user_of(const struct kernel *k, const struct kernel_command *c, bool *ret_known) {
+    uint32_t user = c->user.len == 0 ? TN_NONE : kernel_index_text(k, TEXT_NAME, c->user);
+    *ret_known = c->user.len == 0 || user != TN_NONE;
+    return user;
+}
+
+/* The live entry for this user and id, or TN_NONE. */
+static uint32_t op_find(const struct kernel *k, const struct kernel_command *c) {
+    bool known;
+    uint32_t user = user_of(k, c, &known);
+    uint32_t slot = known ? kernel_index_op(k, user, c->opid) : TN_NONE;
+    return slot != TN_NONE && op_at(k, slot)->expires_ms > root_at(k)->now_ms ? slot : TN_NONE;
+}
+
+bool kernel_op_replay(struct kernel *k, const struct kernel_command *c, struct tn_bytes encoded,
+                      struct kernel_result *result) {
+    uint32_t slot = op_find(k, c);
+    if (slot == TN_NONE) {
+        return false;
+    }
+    const struct op *o = op_at(k, slot);
+    uint64_t digest[2];
+    digest_of(encoded, digest);
+    if (digest[0] != o->digest[0] || digest[1] != o->digest[1]) {
+        result->code = TN_R_CONFLICT;
+        return true;
+    }
+    uint32_t len =
+        tn_text_get(&k->tables[TABLE_OP_TEXT], o->result, k->op_buffer, k->op_buffer_bytes);
+    TN_ASSERT(len <= k->op_buffer_bytes);
+    result_read(tn_bytes_of(k->op_buffer, len), result);
+    result->lsn = o->lsn;
+    result->replayed = true;
+    return true;
+}
+
+/* Chunks that remembering this command can take at most. */
+static uint64_t chunks_most(const struct kernel *k, const struct kernel_command *c) {
+    uint64_t values = 0;
+    if (c->fields & KERNEL_F_CLAIMS) {
+        uint64_t most = kernel_limit(k, KERNEL_LIMIT_BUNDLE);
+        values = kernel_claims_total(c);
+        /* "Whatever it has" may be a whole bundle; more than a bundle is refused. */
+        values = values == 0 || values > most ? most : values;
+    }
+    return tn_text_chunks(c->opid.len) +
+           tn_text_chunks(RESULT_FIXED_BYTES + values * RESULT_VALUE_BYTES);
+}
+
+enum tn_result kernel_op_admit(const struct kernel *k, const struct kernel_command *c,
+                               uint64_t pending, uint64_t pending_chunks, uint64_t *ret_chunks) {
+    *ret_chunks = 0;
+    if (c->opid.len == 0 || op_find(k, c) != TN_NONE) {
+        return TN_R_OK;
+    }
+    uint64_t chunks = chunks_most(k, c);
+    if (tn_table_room(&k->tables[TABLE_OP]) <= pending ||
+        tn_table_room(&k->tables[TABLE_OP_TEXT]) < pending_chunks + chunks) {
+        return TN_R_OPS_FULL;
+    }
+    *ret_chunks = chunks;
+    return TN_R_OK;
+}
+
+enum tn_result kernel_op_begin(struct kernel *k, const struct kernel_command *c,
+                               uint32_t *ret_user) {
+    uint32_t names = 0;
+    uint32_t chunks = c->user.len == 0 ? 0 : kernel_name_cost(k, c->user, &names);
+    if (tn_table_room(&k->tables[TABLE_OP]) == 0 ||
+        tn_table_room(&k->tables[TABLE_OP_TEXT]) < chunks_most(k, c)) {
+        return TN_R_OPS_FULL;
+    }
+    if (tn_table_room(&k->tables[TABLE_NAME]) < names ||
+        tn_table_room(&k->tables[TABLE_TEXT]) < chunks) {
+        return TN_R_NAMES_FULL;
+    }
+    *ret_user = c->user.len == 0 ? TN_NONE : kernel_name_hold(k, c->user);
+    return TN_R_OK;
+}
+
+void kernel_op_end(struct kernel *k, const struct kernel_command *c, struct tn_bytes encoded,
+                   uint32_t user, const struct kernel_result *result) {
+    uint32_t expired = kernel_index_op(k, user, c->opid);
+    if (expired != TN_NONE) { /* over, but still in the queue */
+        kernel_index_op_remove(k, expired);
+        op_mut(k, expired)->unmapped = 1;
+    }
+    uint32_t len = result_write(result, k->op_buffer, k->op_buffer_bytes);
+    struct tn_table *chunks = &k->tables[TABLE_OP_TEXT];
+    uint32_t slot = tn_table_take(&k->tables[TABLE_OP]);
+    struct root *root = root_mut(k);
+    struct op *o = op_mut(k, slot);
+    o->user = user;
+    o->opid = tn_text_put(chunks, c->opid);
+    o->result = tn_text_put(chunks, tn_bytes_of(k->op_buffer, len));
+    o->next = TN_NONE;
+    o->lsn = root->lsn;
+    o->expires_ms = root->now_ms + kernel_seconds_ms(kernel_limit(k, KERNEL_LIMIT_OP_SECONDS));
+    digest_of(encoded, o->digest);
+    if (root->op_tail == TN_NONE) {
+        root->op_head = slot;
+    } else {
+        op_mut(k, root->op_tail)->next = slot;
+    }
+    root->op_tail = slot;
+    kernel_index_op_add(k, slot);
+}
+
+void kernel_op_purge(struct kernel *k, uint32_t budget) {
+    for (uint32_t i = 0; i < budget && root_at(k)->op_head != TN_NONE; i++) {
+        uint32_t slot = root_at(k)->op_head;
+        struct op o = *op_at(k, slot);
+        if (o.expires_ms > root_at(k)->now_ms) {
+            return;
+        }
+        if (!o.unmapped) {
+            kernel_index_op_remove(k, slot);
+        }
+        struct root *root = root_mut(k);
+        root->op_head = o.next;
+        root->op_tail = o.next == TN_NONE ? TN_NONE : root->op_tail;
+        tn_text_drop(&k->tables[TABLE_OP_TEXT], o.opid);
+        tn_text_drop(&k->tables[TABLE_OP_TEXT], o.result);
+        tn_table_give(&k->tables[TABLE_OP], slot);
+        if (o.user != TN_NONE) {
+            kernel_name_drop(k, o.user);
+        }
+    }
+}

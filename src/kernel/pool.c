@@ -1,0 +1,411 @@
+/* Pools: their policies, their scopes, their resources.
+ *
+ * A scope (`ports@node7`) is a pool without a policy of its own: it follows its template, so an alter
+ * of the template reaches all scopes at once. A scope is made by the first request that names it and
+ * goes when it is empty and cooled. Its record stays behind, out of sight, while history still names
+ * it, and is used again if the scope comes back.
+ *
+ * A dropped set lets its resources go in bounded steps. Records are freed when nothing refers to
+ * them: members of any state, and scopes, count. */
+#include "kernel/state.h"
+
+#define SHRINK_WORDS_MAX 65536u /* 64 values each: what one alter may have to look at */
+#define SCOPE_YIELDS_MAX 64u
+
+uint32_t kernel_pool_find(const struct kernel *k, struct tn_bytes name) {
+    uint32_t pool = kernel_index_text(k, TEXT_POOL, name);
+    return pool != TN_NONE && pool_at(k, pool)->state == POOL_LIVE ? pool : TN_NONE;
+}
+
+uint64_t kernel_pool_size(const struct kernel *k, uint32_t pool) {
+    const struct kernel_policy *policy = kernel_pool_policy(k, pool);
+    if (policy->of[KERNEL_OPTION_KIND] == KERNEL_SET) {
+        return pool_at(k, pool)->resources;
+    }
+    uint64_t last = policy->of[KERNEL_OPTION_HI] - policy->of[KERNEL_OPTION_LO];
+    return last == UINT64_MAX ? UINT64_MAX : last + 1;
+}
+
+/* ---- policies ---- */
+
+static bool excludes_sort(struct kernel_policy *policy) {
+    struct kernel_span *e = policy->exclude;
+    for (uint64_t i = 1; i < policy->exclude_count; i++) {
+        for (uint64_t j = i; j > 0 && e[j - 1].lo > e[j].lo; j--) {
+            struct kernel_span span = e[j];
+            e[j] = e[j - 1];
+            e[j - 1] = span;
+        }
+    }
+    for (uint64_t i = 0; i < policy->exclude_count; i++) {
+        if (e[i].lo > e[i].hi || (i > 0 && e[i].lo <= e[i - 1].hi)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Fractions and thresholds of the adaptive lease that would contradict each other. */
+static bool sticky_sound(const struct kernel *k, const uint64_t *of) {
+    return of[KERNEL_OPTION_LEASE] > 0 && of[KERNEL_OPTION_LEASE] >= of[KERNEL_OPTION_MIN_LEASE] &&
+           of[KERNEL_OPTION_RATE_WINDOW] > 0 &&
+           of[KERNEL_OPTION_RATE_WINDOW] <= kernel_limit(k, KERNEL_LIMIT_RATE_WINDOW) &&
+           of[KERNEL_OPTION_ULTRA_RATE] >= of[KERNEL_OPTION_HIGH_RATE];
+}
+
+static bool policy_sound(const struct kernel *k, struct kernel_policy *policy) {
+    const uint64_t *of = policy->of;
+    for (unsigned i = 0; i < KERNEL_OPTION_COUNT; i++) {
+        if (of[i] > kernel_option_rows[i].high) {
+            return false;
+        }
+    }
+    if (!excludes_sort(policy) || of[KERNEL_OPTION_LO] > of[KERNEL_OPTION_HI]) {
+        return false;
+    }
+    bool set = of[KERNEL_OPTION_KIND] == KERNEL_SET;
+    if (set && (policy->exclude_count > 0 || of[KERNEL_OPTION_SCOPED])) {
+        return false;
+    }
+    if (of[KERNEL_OPTION_FORMAT] == KERNEL_MAC && of[KERNEL_OPTION_HI] >> 48 != 0) {
+        return false;
+    }
+    if (of[KERNEL_OPTION_MAX_LEASE] != 0 && of[KERNEL_OPTION_LEASE] > of[KERNEL_OPTION_MAX_LEASE]) {
+        return false;
+    }
+    return !of[KERNEL_OPTION_STICKY] || sticky_sound(k, of);
+}
+
+static void policy_patch(struct kernel_policy *policy, const struct kernel_policy_patch *patch) {
+    for (unsigned i = 0; i < KERNEL_OPTION_COUNT; i++) {
+        if (patch->mask >> i & 1) {
+            policy->of[i] = patch->values.of[i];
+        }
+    }
+    if (patch->has_exclude) {
+        memcpy(policy->exclude, patch->values.exclude, sizeof policy->exclude);
+        policy->exclude_count = patch->values.exclude_count;
+    }
+}
+
+static bool policy_tracks(const struct kernel_policy *policy) {
+    return policy->of[KERNEL_OPTION_STICKY] || policy->of[KERNEL_OPTION_MAX_PER_HOLDER] != 0;
+}
+
+/* ---- making and dropping ---- */
+
+/* Everything but name, template, policy, refs and mapped. */
+static void pool_reset(struct pool *p) {
+    uint32_t name = p->name, template = p->template, refs = p->refs;
+    uint8_t mapped = p->mapped;
+    struct kernel_policy policy = p->policy;
+    memset(p, 0, sizeof *p);
+    p->name = name;
+    p->template = template;
+    p->refs = refs;
+    p->mapped = mapped;
+    p->policy = policy;
+    p->state = POOL_LIVE;
+    p->meter = TN_NONE;
+    p->cold_head = p->cold_tail = TN_NONE;
+    p->first_resource = TN_NONE;
+    p->drain_next = TN_NONE;
+}
+
+static uint32_t pool_new(struct kernel *k, struct tn_bytes name, uint32_t template,
+                         const struct kernel_policy *policy) {
+    uint32_t slot = tn_table_take(&k->tables[TABLE_POOL]);
+    struct pool *p = pool_mut(k, slot);
+    p->name = tn_text_put(&k->tables[TABLE_TEXT], name);
+    p->template = template;
+    if (policy != NULL) {
+        p->policy = *policy;
+    } else {
+        pool_mut(k, template)->refs++;
+    }
+    pool_reset(p);
+    p->mapped = 1;
+    kernel_index_text_add(k, TEXT_POOL, slot);
+    return slot;
+}
+
+/* The record goes when nothing can ask for it any more. */
+static void pool_free_if_unused(struct kernel *k, uint32_t pool) {
+    const struct pool *p = pool_at(k, pool);
+    if (p->state != POOL_DROPPED || p->refs > 0 || p->resources > 0) {
+        return;
+    }
+    uint32_t template = p->template;
+    if (p->mapped) {
+        kernel_index_text_remove(k, TEXT_POOL, pool);
+    }
+    tn_text_drop(&k->tables[TABLE_TEXT], p->name);
+    tn_table_give(&k->tables[TABLE_POOL], pool);
+    if (template != TN_NONE) {
+        kernel_pool_unref(k, template);
+    }
+}
+
+void kernel_pool_unref(struct kernel *k, uint32_t pool) {
+    struct pool *p = pool_mut(k, pool);
+    TN_ASSERT(p->refs > 0);
+    p->refs--;
+    pool_free_if_unused(k, pool);
+}
+
+static void pool_unmap(struct kernel *k, uint32_t pool) {
+    kernel_index_text_remove(k, TEXT_POOL, pool);
+    pool_mut(k, pool)->mapped = 0;
+}
+
+static void pool_drop(struct kernel *k, uint32_t pool) {
+    /* Scopes come and go with their leases, whose events name them. */
+    if (pool_at(k, pool)->template == TN_NONE) {
+        kernel_event_pool(k, KERNEL_EVENT_POOL_DROPPED, pool, 0);
+    }
+    kernel_value_cold_forget(k, pool);
+    kernel_meter_drop(k, pool);
+    struct pool *p = pool_mut(k, pool);
+    p->state = POOL_DROPPED;
+    if (p->template != TN_NONE) {
+        pool_mut(k, p->template)->scopes--;
+    } else {
+        pool_unmap(k, pool);
+    }
+    if (p->resources > 0) {
+        p->drain_next = root_at(k)->drain_head;
+        root_mut(k)->drain_head = pool;
+        return;
+    }
+    pool_free_if_unused(k, pool);
+}
+
+void kernel_pool_maybe_empty(struct kernel *k, uint32_t pool) {
+    struct pool *p = pool_mut(k, pool);
+    if (p->used == 0 && p->state == POOL_LIVE && !p->empty_listed) {
+        p->empty_listed = 1;
+        k->empty_scopes[k->empty_count++] = pool;
+    }
+}
+
+void kernel_pool_drop_empty(struct kernel *k) {
+    for (uint32_t i = 0; i < k->empty_count; i++) {
+        struct pool *p = pool_mut(k, k->empty_scopes[i]);
+        p->empty_listed = 0;
+        if (p->used == 0 && p->state == POOL_LIVE) {
+            pool_drop(k, k->empty_scopes[i]);
+        }
+    }
+    k->empty_count = 0;
+}
+
+/* A record for the scope: its own old one if it is still there, else a new one. History yields its
+ * oldest entries if they are what keeps the table full. */
+static enum tn_result scope_record(struct kernel *k, uint32_t template, struct tn_bytes name,
+                                   uint32_t *ret_pool) {
+    uint32_t old = kernel_index_text(k, TEXT_POOL, name);
+    if (old != TN_NONE && pool_at(k, old)->template == template) {
+        pool_reset(pool_mut(k, old));
+        *ret_pool = old;
+        return TN_R_OK;
+    }
+    if (old != TN_NONE) {
+        pool_unmap(k, old); /* of an earlier template of that name */
+    }
+    for (unsigned i = 0; i < SCOPE_YIELDS_MAX && tn_table_room(&k->tables[TABLE_POOL]) == 0; i++) {
+        if (!kernel_history_yield(k)) {
+            break;
+        }
+    }
+    if (tn_table_room(&k->tables[TABLE_POOL]) == 0) {
+        return TN_R_POOLS_FULL;
+    }
+    if (tn_table_room(&k->tables[TABLE_TEXT]) < tn_text_chunks(name.len)) {
+        return TN_R_NAMES_FULL;
+    }
+    *ret_pool = pool_new(k, name, template, NULL);
+    return TN_R_OK;
+}
+
+enum tn_result kernel_pool_scope(struct kernel *k, uint32_t template, struct tn_bytes name,
+                                 uint32_t *ret_pool) {
+    const struct kernel_policy *policy = &pool_at(k, template)->policy;
+    bool sticky = policy->of[KERNEL_OPTION_STICKY] != 0;
+    if (sticky && tn_table_room(&k->tables[TABLE_METER]) == 0) {
+        return TN_R_POOLS_FULL;
+    }
+    uint32_t pool;
+    enum tn_result code = scope_record(k, template, name, &pool);
+    if (code != TN_R_OK) {
+        return code;
+    }
+    if (sticky) {
+        kernel_meter_take(k, pool);
+    }
+    pool_mut(k, pool)->tracked = policy_tracks(policy);
+    pool_mut(k, template)->scopes++;
+    kernel_pool_maybe_empty(k, pool); /* goes again at the end of the command if it stays empty */
+    *ret_pool = pool;
+    return TN_R_OK;
+}
+
+/* ---- the verbs ---- */
+
+void kernel_run_pool_create(struct kernel *k, const struct kernel_command *c,
+                            struct kernel_result *result) {
+    struct kernel_policy_patch patch = kernel_policy_read(c->policy_bytes);
+    struct kernel_policy policy = kernel_policy_default();
+    policy_patch(&policy, &patch);
+    if (policy.of[KERNEL_OPTION_STICKY] && !(patch.mask >> KERNEL_OPTION_LEASE & 1)) {
+        policy.of[KERNEL_OPTION_LEASE] = KERNEL_STICKY_LEASE_S;
+    }
+    bool metered = policy.of[KERNEL_OPTION_STICKY] && !policy.of[KERNEL_OPTION_SCOPED];
+    if (!kernel_name_pool_valid(c->pool, false)) {
+        result->code = TN_R_BAD_NAME;
+    } else if (policy.of[KERNEL_OPTION_INTERNAL] && !(c->rights & KERNEL_RIGHT_SUPERVISOR)) {
+        result->code = TN_R_DENIED;
+    } else if (kernel_pool_find(k, c->pool) != TN_NONE) {
+        result->code = TN_R_EXISTS;
+    } else if (!policy_sound(k, &policy)) {
+        result->code = TN_R_BAD_POLICY;
+    } else if (tn_table_room(&k->tables[TABLE_POOL]) == 0 ||
+               (metered && tn_table_room(&k->tables[TABLE_METER]) == 0)) {
+        result->code = TN_R_POOLS_FULL;
+    } else if (tn_table_room(&k->tables[TABLE_TEXT]) < tn_text_chunks(c->pool.len)) {
+        result->code = TN_R_NAMES_FULL;
+    } else {
+        uint32_t pool = pool_new(k, c->pool, TN_NONE, &policy);
+        pool_mut(k, pool)->tracked = policy_tracks(&policy);
+        if (metered) {
+            kernel_meter_take(k, pool);
+        }
+        kernel_event_pool(k, KERNEL_EVENT_POOL_CREATED, pool, 0);
+    }
+}
+
+/* OK if no value in from..to is held or cooling; a cold one does not count. */
+static enum tn_result span_unused(const struct kernel *k, uint32_t pool, uint64_t from,
+                                  uint64_t to) {
+    if ((to >> 6) - (from >> 6) >= SHRINK_WORDS_MAX) {
+        return TN_R_TOO_LARGE;
+    }
+    for (uint64_t word = from >> 6; word <= to >> 6; word++) {
+        uint64_t bits = tn_bitmap_word(&k->taken, pool, word << 6);
+        for (; bits != 0; bits &= bits - 1) {
+            uint64_t value = word << 6 | (uint64_t)__builtin_ctzll(bits);
+            uint32_t owner = kernel_index_value(k, pool, value);
+            if (value >= from && value <= to && member_at(k, owner)->state != MEMBER_COLD) {
+                return TN_R_POOL_IN_USE;
+            }
+        }
+    }
+    return TN_R_OK;
+}
+
+/* Whether the values that the new range leaves out may go. */
+static enum tn_result range_may_change(const struct kernel *k, uint32_t pool,
+                                       const struct kernel_policy *next) {
+    const struct pool *p = pool_at(k, pool);
+    uint64_t lo = p->policy.of[KERNEL_OPTION_LO], hi = p->policy.of[KERNEL_OPTION_HI];
+    uint64_t new_lo = next->of[KERNEL_OPTION_LO], new_hi = next->of[KERNEL_OPTION_HI];
+    if (p->used == 0 || (new_lo <= lo && new_hi >= hi)) {
+        return TN_R_OK;
+    }
+    if (p->policy.of[KERNEL_OPTION_SCOPED] || new_lo > hi || new_hi < lo) {
+        return TN_R_POOL_IN_USE;
+    }
+    enum tn_result code = TN_R_OK;
+    if (new_lo > lo) {
+        code = span_unused(k, pool, lo, new_lo - 1);
+    }
+    if (code == TN_R_OK && new_hi < hi) {
+        code = span_unused(k, pool, new_hi + 1, hi);
+    }
+    return code;
+}
+
+static enum tn_result alter_allowed(const struct kernel *k, uint32_t pool,
+                                    const struct kernel_policy *next, uint8_t rights) {
+    const struct pool *p = pool_at(k, pool);
+    const uint64_t *old = p->policy.of, *of = next->of;
+    if (p->template != TN_NONE || old[KERNEL_OPTION_KIND] != of[KERNEL_OPTION_KIND] ||
+        old[KERNEL_OPTION_SCOPED] != of[KERNEL_OPTION_SCOPED]) {
+        return TN_R_BAD_REQUEST;
+    }
+    if (old[KERNEL_OPTION_INTERNAL] != of[KERNEL_OPTION_INTERNAL] &&
+        !(rights & KERNEL_RIGHT_SUPERVISOR)) {
+        return TN_R_DENIED;
+    }
+    bool sticky_changes = old[KERNEL_OPTION_STICKY] != of[KERNEL_OPTION_STICKY];
+    bool must_count = policy_tracks(next) && !policy_tracks(&p->policy) && !p->tracked;
+    if (p->used > 0 && (sticky_changes || must_count)) {
+        return TN_R_POOL_IN_USE;
+    }
+    bool metered = sticky_changes && of[KERNEL_OPTION_STICKY] && !of[KERNEL_OPTION_SCOPED];
+    if (metered && tn_table_room(&k->tables[TABLE_METER]) == 0) {
+        return TN_R_POOLS_FULL;
+    }
+    return range_may_change(k, pool, next);
+}
+
+static void alter_apply(struct kernel *k, uint32_t pool, const struct kernel_policy *next) {
+    struct pool *p = pool_mut(k, pool);
+    bool was_sticky = p->policy.of[KERNEL_OPTION_STICKY] != 0;
+    bool range_changes = p->policy.of[KERNEL_OPTION_LO] != next->of[KERNEL_OPTION_LO] ||
+                         p->policy.of[KERNEL_OPTION_HI] != next->of[KERNEL_OPTION_HI];
+    if (range_changes || next->of[KERNEL_OPTION_STRATEGY] != KERNEL_COLDEST) {
+        kernel_value_cold_forget(k, pool);
+    }
+    p->policy = *next;
+    if (p->used == 0) {
+        p->tracked = policy_tracks(next);
+    }
+    bool sticky = next->of[KERNEL_OPTION_STICKY] && !next->of[KERNEL_OPTION_SCOPED];
+    if (was_sticky && !sticky) {
+        kernel_meter_drop(k, pool);
+    } else if (!was_sticky && sticky) {
+        kernel_meter_take(k, pool);
+    }
+    kernel_meter_advance(k, pool);
+}
+
+void kernel_run_pool_alter(struct kernel *k, const struct kernel_command *c,
+                           struct kernel_result *result) {
+    uint32_t pool = kernel_pool_find(k, c->pool);
+    if (pool == TN_NONE) {
+        result->code = TN_R_POOL_NOTFOUND;
+        return;
+    }
+    struct kernel_policy_patch patch = kernel_policy_read(c->policy_bytes);
+    struct kernel_policy next = pool_at(k, pool)->policy;
+    policy_patch(&next, &patch);
+    result->code =
+        policy_sound(k, &next) ? alter_allowed(k, pool, &next, c->rights) : TN_R_BAD_POLICY;
+    if (result->code == TN_R_TOO_LARGE) {
+        result->number = (uint64_t)SHRINK_WORDS_MAX * 64;
+    }
+    if (result->code != TN_R_OK) {
+        return;
+    }
+    if (memcmp(&next, &pool_at(k, pool)->policy, sizeof next) == 0) {
+        result->code = TN_R_NOOP;
+        return;
+    }
+    alter_apply(k, pool, &next);
+    kernel_event_pool(k, KERNEL_EVENT_POOL_ALTERED, pool, 0);
+}
+
+void kernel_run_pool_drop(struct kernel *k, const struct kernel_command *c,
+                          struct kernel_result *result) {
+    uint32_t pool = kernel_pool_find(k, c->pool);
+    if (pool == TN_NONE) {
+        result->code = TN_R_POOL_NOTFOUND;
+    } else if (pool_at(k, pool)->policy.of[KERNEL_OPTION_INTERNAL] &&
+               !(c->rights & KERNEL_RIGHT_SUPERVISOR)) {
+        result->code = TN_R_DENIED;
+    } else if (pool_at(k, pool)->used > 0) {
+        result->code = TN_R_POOL_IN_USE;
+    } else {
+        pool_drop(k, pool);
+    }
+}

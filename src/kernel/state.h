@@ -1,0 +1,582 @@
+/* Internal: the kernel's records, its tables and what is derived from them.
+ *
+ * Everything durable is a record of a table (base/table.h): a snapshot is the tables' bytes and the
+ * state hash is their hash. So records hold no pointers, no hash values and no padding that could
+ * differ, and anything in `struct kernel` outside the tables can be rebuilt from them: the maps, the
+ * bitmaps and the timer index (rebuild.c).
+ *
+ * Records are read through NAME_at (const) and written through NAME_mut, which saves the old bytes
+ * first while an image is being taken. A pointer from either is good until the end of the command.
+ *
+ * A free record is zero but for its first four bytes; each record type has a field behind those
+ * that is never zero in use. */
+#ifndef TN_KERNEL_STATE_H
+#define TN_KERNEL_STATE_H
+
+#include "base/bitmap.h"
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/prng.h"
+#include "base/rate.h"
+#include "base/table.h"
+#include "base/text.h"
+#include "base/timer.h"
+#include "kernel/kernel.h"
+
+enum kernel_table_id {
+    TABLE_ROOT,
+    TABLE_LEASE,
+    TABLE_MEMBER,
+    TABLE_POOL,
+    TABLE_RESOURCE,
+    TABLE_NAME,
+    TABLE_TEXT,
+    TABLE_GRANT,
+    TABLE_OP,
+    TABLE_OP_TEXT,
+    TABLE_JOB,
+    TABLE_METER,
+    TABLE_RULE,
+    TABLE_SENSOR,
+    TABLE_TRIGGER,
+    TABLE_COUNT
+};
+
+_Static_assert(TABLE_COUNT <= KERNEL_TABLES_MAX, "the image interface has room for every table");
+
+#define KERNEL_STATE_VERSION 1u
+
+/* The one record of TABLE_ROOT. */
+struct root {
+    uint64_t version;
+    uint64_t lsn;
+    uint64_t now_ms;
+    uint64_t shard;
+    uint64_t retired_lsn; /* the largest lease lsn that history has let go */
+    struct tn_prng prng;
+    uint64_t leases_live;
+    uint64_t members_live; /* held or cooling */
+    uint64_t members_cooling;
+    uint64_t history_count;   /* ended leases still readable */
+    uint64_t history_members; /* their members */
+    uint64_t cold_count;
+    uint32_t history_head, history_tail; /* leases, oldest end first, by holder_next */
+    uint32_t op_head, op_tail;           /* operations, oldest first */
+    uint32_t job_head, job_tail;         /* disowns under way */
+    uint32_t drain_head;                 /* dropped sets whose resources are still being let go */
+    uint32_t reserved;
+    struct kernel_limits limits;
+};
+
+/* Bits of lease.bits: the reason of the last transition below, flags above. */
+#define LEASE_REASON_MASK 0x0fu
+#define LEASE_GRACE 0x10u         /* revoking because its time ran out, not by a revoke */
+#define LEASE_TIMER_OFFLINE 0x20u /* its timer entry is in the offline tree */
+
+_Static_assert(KERNEL_REASON_COUNT <= 16, "a reason fits its bits");
+
+struct lease {
+    uint64_t lsn;
+    uint64_t epoch;
+    uint64_t deadline_ms; /* 0: none */
+    uint64_t timer_ms; /* where the timer index has it; 0: nowhere; never later than deadline_ms */
+    uint64_t created_ms;
+    uint64_t last_seen_ms;
+    uint64_t since_ms; /* offline: since when; ended: when */
+    uint32_t generation;
+    uint32_t holder; /* name */
+    uint32_t holder_prev,
+        holder_next; /* live: the holder's leases; ended: holder_next is history */
+    uint32_t pool;   /* of all its members, or TN_NONE if they differ */
+    uint32_t first_member;
+    uint32_t meta;  /* text or TN_NONE */
+    uint32_t user;  /* name or TN_NONE */
+    uint32_t ttl_s; /* asked for by the client; 0: the pools' */
+    uint16_t member_count;
+    uint8_t state; /* enum kernel_state; 0: free record */
+    uint8_t bits;
+};
+
+_Static_assert(sizeof(struct lease) == 96, "a lease is 96 bytes");
+
+enum member_state {
+    MEMBER_FREE,
+    MEMBER_HELD,    /* of a live lease */
+    MEMBER_COOLING, /* its lease ended, the value rests */
+    MEMBER_ENDED,   /* of an ended lease, for reading; the value is nobody's or someone else's */
+    MEMBER_COLD,    /* not of a lease: a freed value that a `coldest` pool remembers */
+};
+
+struct member {
+    uint64_t value; /* a number; in a set, the resource's index */
+    union {
+        uint64_t cool_ms; /* cooling: until when */
+        struct {
+            uint32_t prev, next;
+        } cold; /* cold: the pool's queue */
+    };
+    uint32_t pool;
+    uint32_t lease; /* TN_NONE: cold, or cooling after its lease was retired */
+    uint32_t next;  /* in its lease, in the order of the request */
+    uint8_t state;  /* enum member_state */
+    uint8_t reserved[3];
+};
+
+_Static_assert(sizeof(struct member) == 32, "a member is 32 bytes");
+
+enum pool_state {
+    POOL_FREE,
+    POOL_LIVE,
+    POOL_DROPPED /* kept while history or draining needs it */
+};
+
+struct pool {
+    uint32_t name;     /* text */
+    uint32_t template; /* pool whose policy a scope follows, or TN_NONE */
+    uint32_t refs;     /* members of any state */
+    uint32_t scopes;   /* live scopes of a template */
+    uint32_t meter;    /* of a sticky pool, or TN_NONE */
+    uint32_t cold_head, cold_tail, cold_count;
+    uint32_t first_resource; /* of a set, latest first */
+    uint32_t drain_next;
+    uint8_t state;
+    uint8_t tracked;      /* counts values per holder (sticky or max_per_holder) */
+    uint8_t empty_listed; /* within one command: is in kernel.empty_scopes */
+    uint8_t rotor_set;
+    uint8_t mapped; /* its name finds it: live, or a dropped scope that may come back */
+    uint8_t reserved[3];
+    uint64_t held[KERNEL_REVOKING + 1]; /* values by lease state; index 0 counts cooling ones */
+    uint64_t used;                      /* held or cooling; of a template: in all its scopes */
+    uint64_t mixed;                     /* values held by leases that span pools */
+    uint64_t resources;                 /* of a set */
+    uint64_t next_ordinal;              /* of a set */
+    uint64_t rotor;                     /* the last value given, for `next` */
+    uint64_t peak;                      /* the most values that were ever used at once */
+    struct kernel_pool_counters counters;
+    struct kernel_policy policy;
+};
+
+#define HELD_COOLING 0u
+
+struct resource {
+    uint32_t name;
+    uint32_t pool;
+    uint32_t member; /* that owns it (held, cooling or cold), or TN_NONE */
+    uint32_t prev, next;
+    uint32_t refs; /* members of any state */
+    uint64_t ordinal;
+    uint32_t in_use;  /* 1 */
+    uint32_t removed; /* no longer part of the pool; kept for history */
+};
+
+/* An interned name: a holder, a user or both. */
+struct name {
+    uint32_t text;
+    uint32_t refs; /* leases (live and ended) as holder or user, operations, jobs */
+    uint32_t first_lease;
+    uint32_t job; /* a disown under way, or TN_NONE */
+};
+
+/* What one holder has in one tracked pool. */
+struct grant {
+    uint32_t pool;
+    uint32_t holder;
+    uint32_t values; /* never 0 in use */
+    uint32_t lease;  /* in a sticky pool */
+};
+
+struct op {
+    uint32_t user;   /* name or TN_NONE */
+    uint32_t opid;   /* op text */
+    uint32_t result; /* op text */
+    uint32_t next;
+    uint64_t lsn; /* never 0 in use */
+    uint64_t expires_ms;
+    uint64_t digest[2]; /* of the encoded command */
+    uint32_t unmapped;  /* expired and replaced before it was purged */
+    uint32_t reserved;
+};
+
+struct job {
+    uint32_t holder;
+    uint32_t pool;   /* or TN_NONE */
+    uint32_t cursor; /* next lease to look at, or TN_NONE */
+    uint32_t next;
+    uint64_t lsn; /* of the disown; never 0 in use */
+    uint64_t released;
+};
+
+/* A sticky pool's rate of new leases. */
+struct meter {
+    uint32_t reserved;
+    uint32_t pool1;          /* pool + 1 */
+    uint64_t ultra_since_ms; /* rate at or above ultra without a break since then; 0: it is not */
+    struct tn_rate rate;
+};
+
+struct rule {
+    uint32_t id;
+    uint32_t trigger;
+    uint32_t in_use;
+    uint32_t enabled;
+};
+
+struct sensor {
+    uint32_t ref;
+    uint32_t trigger;
+    uint32_t spec;
+    uint32_t prev, next; /* of the same trigger */
+    uint32_t in_use;
+    uint32_t enabled;
+    uint32_t reserved;
+};
+
+struct trigger {
+    uint32_t text;
+    uint32_t refs; /* rules and sensors */
+    uint32_t enabled_rules;
+    uint32_t first_sensor;
+};
+
+/* One part of a request, resolved. */
+struct claim_plan {
+    uint32_t pool;
+    uint32_t count;
+    uint32_t offset; /* of its first member in plan_members */
+    bool any;
+    struct tn_bytes values;
+};
+
+struct kernel {
+    struct kernel_env env;
+    struct tn_table tables[TABLE_COUNT];
+    struct tn_table_image image;
+    struct tn_table_header image_headers[TABLE_COUNT];
+    bool image_active;
+
+    struct tn_map leases;    /* lsn -> lease */
+    struct tn_map values;    /* (pool, number) -> member that owns it */
+    struct tn_map names;     /* text -> name */
+    struct tn_map pools;     /* text -> pool */
+    struct tn_map resources; /* (pool, text) -> resource */
+    struct tn_map ordinals;  /* (pool, ordinal) -> resource */
+    struct tn_map grants;    /* (pool, holder) -> grant */
+    struct tn_map ops;       /* (user, opid) -> op */
+    struct tn_map rules;
+    struct tn_map sensors;
+    struct tn_map triggers;
+
+    struct tn_bitmap taken;     /* ranges: held, cooling or cold */
+    struct tn_bitmap available; /* sets: free and not cold, by ordinal */
+
+    struct tn_timer_index timers;
+    struct tn_timer_root
+        *clocks;              /* two a pool (offline leases in the second), then the mixed one */
+    uint64_t *clock_min;      /* a pool's earliest entry; UINT64_MAX: none; last: mixed */
+    struct tn_timer_root due; /* (clock_min, pool) of all clocks that have entries */
+
+    uint32_t event_index;
+    uint32_t *empty_scopes; /* scopes that may have become empty in this command */
+    uint32_t empty_count;
+    uint32_t *plan_members;
+    struct claim_plan *plan_claims;
+    struct kernel_value *event_values;
+    uint8_t *op_buffer; /* for an encoded result */
+    size_t op_buffer_bytes;
+    uint32_t loaded[TABLE_COUNT]; /* records that a load has brought */
+
+    void *memory; /* of all that is above and not in a table */
+    size_t memory_bytes;
+    void *table_memory[TABLE_COUNT];
+    size_t table_bytes[TABLE_COUNT];
+};
+
+#define KERNEL_RECORD(type, id)                                                          \
+    static inline const struct type *type##_at(const struct kernel *k, uint32_t index) { \
+        return tn_table_at(&k->tables[id], index);                                       \
+    }                                                                                    \
+    static inline struct type *type##_mut(struct kernel *k, uint32_t index) {            \
+        return tn_table_mut(&k->tables[id], index);                                      \
+    }
+
+KERNEL_RECORD(lease, TABLE_LEASE)
+KERNEL_RECORD(member, TABLE_MEMBER)
+KERNEL_RECORD(pool, TABLE_POOL)
+KERNEL_RECORD(resource, TABLE_RESOURCE)
+KERNEL_RECORD(name, TABLE_NAME)
+KERNEL_RECORD(grant, TABLE_GRANT)
+KERNEL_RECORD(op, TABLE_OP)
+KERNEL_RECORD(job, TABLE_JOB)
+KERNEL_RECORD(meter, TABLE_METER)
+KERNEL_RECORD(rule, TABLE_RULE)
+KERNEL_RECORD(sensor, TABLE_SENSOR)
+KERNEL_RECORD(trigger, TABLE_TRIGGER)
+
+static inline const struct root *root_at(const struct kernel *k) {
+    return tn_table_at(&k->tables[TABLE_ROOT], 0);
+}
+
+static inline struct root *root_mut(struct kernel *k) {
+    return tn_table_mut(&k->tables[TABLE_ROOT], 0);
+}
+
+static inline uint64_t kernel_limit(const struct kernel *k, enum kernel_limit limit) {
+    return root_at(k)->limits.of[limit];
+}
+
+static inline uint64_t kernel_seconds_ms(uint64_t seconds) {
+    return seconds * 1000;
+}
+
+/* A scope follows its template's policy. */
+static inline const struct kernel_policy *kernel_pool_policy(const struct kernel *k,
+                                                             uint32_t pool) {
+    const struct pool *p = pool_at(k, pool);
+    return p->template == TN_NONE ? &p->policy : &pool_at(k, p->template)->policy;
+}
+
+static inline uint64_t kernel_pool_option(const struct kernel *k, uint32_t pool,
+                                          enum kernel_option option) {
+    return kernel_pool_policy(k, pool)->of[option];
+}
+
+/* ---- memory.c: tables, maps and scratch; sizes follow the limits ---- */
+enum tn_status kernel_memory_take(struct kernel *k, const struct kernel_limits *limits);
+void kernel_memory_drop(struct kernel *k);
+
+/* ---- rebuild.c ---- */
+/* Builds every map, bitmap and timer from the tables, which are those of a loaded image: false if
+ * they contradict each other. */
+bool kernel_rebuild(struct kernel *k);
+
+/* ---- index.c: finding records by their keys ---- */
+uint32_t kernel_index_lease(const struct kernel *k, uint64_t lsn);
+void kernel_index_lease_add(struct kernel *k, uint32_t lease);
+void kernel_index_lease_remove(struct kernel *k, uint32_t lease);
+uint32_t kernel_index_value(const struct kernel *k, uint32_t pool, uint64_t number);
+void kernel_index_value_add(struct kernel *k, uint32_t member);
+void kernel_index_value_remove(struct kernel *k, uint32_t member);
+uint32_t kernel_index_resource(const struct kernel *k, uint32_t pool, struct tn_bytes name);
+uint32_t kernel_index_ordinal(const struct kernel *k, uint32_t pool, uint64_t ordinal);
+void kernel_index_resource_add(struct kernel *k, uint32_t resource);
+void kernel_index_resource_remove(struct kernel *k, uint32_t resource);
+uint32_t kernel_index_grant(const struct kernel *k, uint32_t pool, uint32_t holder);
+void kernel_index_grant_add(struct kernel *k, uint32_t grant);
+void kernel_index_grant_remove(struct kernel *k, uint32_t grant);
+uint32_t kernel_index_op(const struct kernel *k, uint32_t user, struct tn_bytes opid);
+void kernel_index_op_add(struct kernel *k, uint32_t op);
+void kernel_index_op_remove(struct kernel *k, uint32_t op);
+
+/* Records found by one text of TABLE_TEXT; which map and where the text is follows from the kind. */
+enum kernel_text_kind { TEXT_NAME, TEXT_POOL, TEXT_RULE, TEXT_SENSOR, TEXT_TRIGGER };
+uint32_t kernel_index_text(const struct kernel *k, enum kernel_text_kind kind,
+                           struct tn_bytes text);
+void kernel_index_text_add(struct kernel *k, enum kernel_text_kind kind, uint32_t ref);
+void kernel_index_text_remove(struct kernel *k, enum kernel_text_kind kind, uint32_t ref);
+
+/* ---- name.c: interned holders and users ---- */
+/* Chunks that interning this name would take; 0 if it is known. Adds 1 to *names if it is new. */
+uint32_t kernel_name_cost(const struct kernel *k, struct tn_bytes text, uint32_t *names);
+/* The name with one more reference. The caller has checked the cost. */
+uint32_t kernel_name_hold(struct kernel *k, struct tn_bytes text);
+void kernel_name_drop(struct kernel *k, uint32_t name);
+
+/* ---- event.c ---- */
+void kernel_event_lease(struct kernel *k, enum kernel_event_kind kind, uint32_t lease);
+void kernel_event_value(struct kernel *k, enum kernel_event_kind kind, uint32_t member);
+void kernel_event_named(struct kernel *k, enum kernel_event_kind kind, struct tn_bytes name,
+                        uint64_t number);
+void kernel_event_pool(struct kernel *k, enum kernel_event_kind kind, uint32_t pool,
+                       uint64_t number);
+void kernel_event_holder(struct kernel *k, enum kernel_event_kind kind, uint32_t holder,
+                         uint64_t number);
+
+/* ---- clock.c: the timer index ---- */
+/* Makes the index agree with the lease's deadline and state. Cheap when the deadline only grew. */
+void kernel_clock_lease(struct kernel *k, uint32_t lease);
+/* Takes the lease out of the index. */
+void kernel_clock_lease_remove(struct kernel *k, uint32_t lease);
+void kernel_clock_cooling_add(struct kernel *k, uint32_t member);
+void kernel_clock_cooling_remove(struct kernel *k, uint32_t member);
+/* Puts back the entry that lease.timer_ms says it has, in a new index. */
+void kernel_clock_lease_restore(struct kernel *k, uint32_t lease);
+/* The clock of pools_max is that of leases that span pools. */
+static inline uint32_t kernel_clock_mixed(const struct kernel *k) {
+    return k->tables[TABLE_POOL].capacity;
+}
+/* First entry of a clock, offline tree included. */
+bool kernel_clock_first(const struct kernel *k, uint32_t clock, uint64_t *ret_when,
+                        uint32_t *ret_ref);
+bool kernel_clock_first_offline(const struct kernel *k, uint32_t pool, uint32_t *ret_lease);
+#define CLOCK_MEMBER 0x80000000u /* a reference with this bit is a cooling member */
+
+/* ---- due.c: what time does ---- */
+/* Brings one lease up to now. */
+void kernel_due_lease(struct kernel *k, uint32_t lease);
+/* Handles entries of one clock that are due, at most *budget of them (stale ones count). */
+void kernel_due_clock(struct kernel *k, uint32_t clock, uint32_t *budget, uint64_t *freed);
+/* All clocks, earliest first; then disowns and drains. */
+void kernel_due_all(struct kernel *k, uint32_t budget, uint64_t *freed);
+/* True if something of this pool is still due. */
+bool kernel_due_remains(const struct kernel *k, uint32_t pool);
+/* When a value of the pool comes free by itself; 0: unknown. */
+uint64_t kernel_due_next_free(const struct kernel *k, uint32_t pool);
+
+/* ---- value.c: a pool's values ---- */
+/* The value a client means: a number or a resource index. OK or BAD_VALUE. */
+enum tn_result kernel_value_resolve(const struct kernel *k, uint32_t pool,
+                                    const struct kernel_wish *wish, uint64_t *ret_value);
+/* The member that owns it (held, cooling or cold), or TN_NONE. */
+uint32_t kernel_value_owner(const struct kernel *k, uint32_t pool, uint64_t value);
+bool kernel_value_excluded(const struct kernel_policy *policy, uint64_t value);
+/* A free value by the pool's strategy; false if there is none. Changes nothing but the generator
+ * and the memory of cold values of a pool that is no longer `coldest`. */
+bool kernel_value_pick(struct kernel *k, uint32_t pool, uint64_t *ret_value);
+/* A request is built in two steps, so that a refusal leaves no trace: claim makes the value the
+ * member's (no one else can pick it), then either settle, which makes it final, or unclaim. */
+void kernel_value_claim(struct kernel *k, uint32_t member);
+void kernel_value_settle(struct kernel *k, uint32_t member);
+void kernel_value_unclaim(struct kernel *k, uint32_t member);
+/* Member records; they keep their pool and resource from going. */
+uint32_t kernel_member_new(struct kernel *k, uint32_t pool, uint64_t value);
+void kernel_member_delete(struct kernel *k, uint32_t member);
+/* The owner lets go: the value is available (a `coldest` pool remembers it). */
+void kernel_value_free(struct kernel *k, uint32_t member);
+/* Forgets a cold value: it counts as never used. */
+void kernel_value_cold_release(struct kernel *k, uint32_t member);
+/* Forgets all cold values of the pool (at most cold_per_pool_max). */
+void kernel_value_cold_forget(struct kernel *k, uint32_t pool);
+void kernel_value_show(const struct kernel *k, const struct member *m, struct kernel_value *out);
+
+/* ---- lease.c: the life of a lease ---- */
+enum kernel_cause {
+    CAUSE_ACTIVATE,
+    CAUSE_TOUCH,
+    CAUSE_RETURN,
+    CAUSE_REKEY,
+    CAUSE_HOLD,
+    CAUSE_RELEASE,
+    CAUSE_DISOWN,
+    CAUSE_REVOKE,
+    CAUSE_REVOKE_RESERVED,
+    CAUSE_CONVERT,
+    CAUSE_ACK,
+    CAUSE_RECLAIM,
+    CAUSE_EXPIRE,
+    CAUSE_FORCE,
+    CAUSE_LAPSE,
+    CAUSE_GRACE_OVER,
+    CAUSE_AFTER_OVER,
+    CAUSE_COUNT
+};
+
+/* Moves the lease as the lifecycle table says; asserts that it may. `deadline_ms` is the new one. */
+void kernel_lease_move(struct kernel *k, uint32_t lease, enum kernel_cause cause,
+                       uint64_t deadline_ms);
+/* OK and the lease, or NOTFOUND or RETIRED. */
+enum tn_result kernel_lease_find(const struct kernel *k, struct kernel_lease_id id,
+                                 uint32_t *ret_lease);
+struct kernel_lease_id kernel_lease_id_of(const struct kernel *k, const struct lease *l);
+void kernel_lease_link(struct kernel *k, uint32_t lease);
+void kernel_lease_unlink(struct kernel *k, uint32_t lease);
+/* Counts the lease's values as held in its state (sign +1) or no longer (-1). */
+void kernel_lease_count(struct kernel *k, uint32_t lease, int sign);
+/* Adds (or takes) the lease's values to its holder's grants, where the pools are tracked. */
+void kernel_lease_grants_add(struct kernel *k, uint32_t lease);
+void kernel_lease_grants_remove(struct kernel *k, uint32_t lease);
+/* Replaces the metadata; the caller has checked that it fits (counting what the old one gives back). */
+void kernel_lease_meta_set(struct kernel *k, uint32_t lease, struct tn_bytes meta);
+bool kernel_lease_meta_fits(const struct kernel *k, const struct kernel_command *command,
+                            uint32_t lease);
+/* Lets go ended leases whose time in history is over, at most `budget`. */
+void kernel_history_retire(struct kernel *k, uint32_t budget);
+/* Lets go the oldest ended lease before its time, to make room; false if there is none. */
+bool kernel_history_yield(struct kernel *k);
+/* A cooling member is done. */
+void kernel_member_cooled(struct kernel *k, uint32_t member);
+
+/* What the pools of a lease allow, combined. Zero: no such bound. */
+struct kernel_terms {
+    uint64_t lease_s, max_lease_s, max_hold_s, reserve_ttl_max_s, grace_s;
+};
+void kernel_terms_add(struct kernel_terms *terms, const struct kernel_policy *policy);
+struct kernel_terms kernel_lease_terms(const struct kernel *k, uint32_t lease);
+/* now + (ttl or the pools' lease), never past created + max_hold; 0: none. */
+uint64_t kernel_terms_deadline(const struct kernel *k, const struct kernel_terms *terms,
+                               uint32_t ttl_s, uint64_t created_ms);
+
+/* ---- adaptive.c ---- */
+/* A meter for a new sticky pool; false if the table is full. */
+bool kernel_meter_take(struct kernel *k, uint32_t pool);
+void kernel_meter_drop(struct kernel *k, uint32_t pool);
+/* Brings the pool's rate up to now. No-op for pools that are not sticky. */
+void kernel_meter_advance(struct kernel *k, uint32_t pool);
+void kernel_meter_count(struct kernel *k, uint32_t pool);
+/* As it stands at `clock_ms` if nothing more is counted. */
+struct kernel_meter_view {
+    uint64_t rate_micro;
+    uint64_t effective_s;
+    bool ultra_active, force_zero;
+};
+struct kernel_meter_view kernel_meter_read(const struct kernel *k, uint32_t pool,
+                                           uint64_t clock_ms);
+/* Offline leases of the pool are due at once. */
+bool kernel_meter_forces(const struct kernel *k, uint32_t pool);
+/* When offline leases will be forced if nothing changes; UINT64_MAX: not foreseen. */
+uint64_t kernel_meter_forces_at(const struct kernel *k, uint32_t pool);
+
+/* ---- pool.c ---- */
+uint32_t kernel_pool_find(const struct kernel *k, struct tn_bytes name);
+/* A scope of a template, made now. OK, POOLS_FULL or NAMES_FULL. */
+enum tn_result kernel_pool_scope(struct kernel *k, uint32_t template, struct tn_bytes name,
+                                 uint32_t *ret_pool);
+/* Notes that a scope may be empty; settled at the end of the command. */
+void kernel_pool_maybe_empty(struct kernel *k, uint32_t pool);
+void kernel_pool_drop_empty(struct kernel *k);
+/* One member fewer refers to the pool; the record goes with the last one if it was dropped. */
+void kernel_pool_unref(struct kernel *k, uint32_t pool);
+/* Lets go resources of dropped sets. */
+void kernel_pool_drain(struct kernel *k, uint32_t *budget);
+void kernel_resource_unref(struct kernel *k, uint32_t resource);
+uint64_t kernel_pool_size(const struct kernel *k, uint32_t pool);
+
+/* ---- operator.c ---- */
+/* Steps of disowns under way. */
+void kernel_job_run(struct kernel *k, uint32_t *budget);
+/* A lease leaves its holder's list: no job may look at it next. */
+void kernel_job_skip(struct kernel *k, uint32_t lease);
+/* True if allocations by this holder in this pool must wait for a disown. */
+bool kernel_job_blocks(const struct kernel *k, uint32_t holder, uint32_t pool);
+bool kernel_lease_in_pool(const struct kernel *k, uint32_t lease, uint32_t pool);
+
+/* ---- ops.c: operations remembered ---- */
+/* Answers from the table if the id is known: true and the result. */
+bool kernel_op_replay(struct kernel *k, const struct kernel_command *command,
+                      struct tn_bytes encoded, struct kernel_result *ret_result);
+/* Before the command runs: OK and everything kernel_op_end will need is set aside, or OPS_FULL or
+ * NAMES_FULL. */
+enum tn_result kernel_op_begin(struct kernel *k, const struct kernel_command *command,
+                               uint32_t *ret_user);
+/* After it: remembers the result. */
+void kernel_op_end(struct kernel *k, const struct kernel_command *command, struct tn_bytes encoded,
+                   uint32_t user, const struct kernel_result *result);
+/* Lets go operations whose time is over, at most `budget`. */
+void kernel_op_purge(struct kernel *k, uint32_t budget);
+
+/* ---- the verbs: each decides and acts; result->code says how it went ---- */
+typedef void kernel_verb_run(struct kernel *k, const struct kernel_command *command,
+                             struct kernel_result *result);
+kernel_verb_run kernel_run_tick, kernel_run_limits, kernel_run_restored, kernel_run_pool_create,
+    kernel_run_pool_alter, kernel_run_pool_drop, kernel_run_pool_add, kernel_run_pool_remove,
+    kernel_run_alloc, kernel_run_reserve, kernel_run_activate, kernel_run_touch, kernel_run_release,
+    kernel_run_revoke, kernel_run_ack, kernel_run_reclaim, kernel_run_rekey, kernel_run_disown,
+    kernel_run_sweep, kernel_run_rule_set, kernel_run_rule_enable, kernel_run_rule_delete,
+    kernel_run_sensor_set, kernel_run_sensor_enable, kernel_run_sensor_delete;
+
+/* Fills in the lease's id, epoch, state and deadline. */
+void kernel_result_lease(struct kernel *k, uint32_t lease, struct kernel_result *result);
+/* And its values, which answer `claim_count` claims as plan_claims has them. */
+void kernel_result_values(struct kernel *k, uint32_t lease, uint32_t claim_count,
+                          struct kernel_result *result);
+
+#endif

@@ -1,0 +1,296 @@
+/* Reads: pure looks at the tables, copied out. */
+#include "kernel/state.h"
+
+static uint32_t text_out(const struct kernel *k, uint32_t text, char *out, size_t capacity) {
+    uint32_t len = tn_text_get(&k->tables[TABLE_TEXT], text, out, capacity - 1);
+    TN_ASSERT(len < capacity);
+    out[len] = '\0';
+    return len;
+}
+
+uint32_t kernel_pool_name(const struct kernel *k, uint32_t pool, char out[KERNEL_POOL_MAX + 1]) {
+    return text_out(k, pool_at(k, pool)->name, out, KERNEL_POOL_MAX + 1);
+}
+
+/* ---- leases ---- */
+
+static void lease_show(const struct kernel *k, uint32_t slot, struct kernel_lease_view *v) {
+    const struct lease *l = lease_at(k, slot);
+    bool ended = kernel_state_terminal((enum kernel_state)l->state);
+    v->id = kernel_lease_id_of(k, l);
+    v->epoch = l->epoch;
+    v->state = (enum kernel_state)l->state;
+    v->reason = (enum kernel_reason)(l->bits & LEASE_REASON_MASK);
+    v->deadline_ms = l->deadline_ms;
+    v->created_ms = l->created_ms;
+    v->last_seen_ms = l->last_seen_ms;
+    v->offline_since_ms = l->state == KERNEL_OFFLINE ? l->since_ms : 0;
+    v->ended_ms = ended ? l->since_ms : 0;
+    v->ttl_s = l->ttl_s;
+    v->value_count = l->member_count;
+    v->holder_len = text_out(k, name_at(k, l->holder)->text, v->holder, sizeof v->holder);
+    v->user[0] = '\0';
+    v->user_len =
+        l->user == TN_NONE ? 0 : text_out(k, name_at(k, l->user)->text, v->user, sizeof v->user);
+    v->meta_len = l->meta == TN_NONE ? 0 : tn_text_len(&k->tables[TABLE_TEXT], l->meta);
+    v->slot = slot;
+}
+
+enum tn_result kernel_lease_read(const struct kernel *k, struct kernel_lease_id id,
+                                 struct kernel_lease_view *ret_view) {
+    uint32_t slot;
+    enum tn_result code = kernel_lease_find(k, id, &slot);
+    if (code == TN_R_OK) {
+        lease_show(k, slot, ret_view);
+    }
+    return code;
+}
+
+enum tn_result kernel_lease_by_value(const struct kernel *k, struct tn_bytes pool,
+                                     const struct kernel_wish *wish,
+                                     struct kernel_lease_view *ret_view) {
+    uint32_t slot = kernel_pool_find(k, pool);
+    uint64_t value;
+    if (slot == TN_NONE) {
+        return TN_R_POOL_NOTFOUND;
+    }
+    if (kernel_value_resolve(k, slot, wish, &value) != TN_R_OK) {
+        return TN_R_BAD_VALUE;
+    }
+    uint32_t owner = kernel_value_owner(k, slot, value);
+    if (owner == TN_NONE || member_at(k, owner)->state != MEMBER_HELD) {
+        return TN_R_NOTFOUND;
+    }
+    lease_show(k, member_at(k, owner)->lease, ret_view);
+    return TN_R_OK;
+}
+
+uint32_t kernel_lease_values(const struct kernel *k, const struct kernel_lease_view *view,
+                             uint32_t first, struct kernel_value *out, uint32_t capacity) {
+    uint32_t at = 0, written = 0;
+    for (uint32_t m = lease_at(k, view->slot)->first_member; m != TN_NONE && written < capacity;
+         m = member_at(k, m)->next) {
+        if (at++ >= first) {
+            kernel_value_show(k, member_at(k, m), &out[written++]);
+        }
+    }
+    return written;
+}
+
+uint32_t kernel_lease_meta(const struct kernel *k, const struct kernel_lease_view *view, void *out,
+                           uint32_t capacity) {
+    uint32_t meta = lease_at(k, view->slot)->meta;
+    return meta == TN_NONE ? 0 : tn_text_get(&k->tables[TABLE_TEXT], meta, out, capacity);
+}
+
+enum tn_result kernel_verify(const struct kernel *k, struct kernel_lease_id id, uint64_t epoch,
+                             struct kernel_lease_view *ret_view) {
+    enum tn_result code = kernel_lease_read(k, id, ret_view);
+    if (code != TN_R_OK) {
+        return code;
+    }
+    if (ret_view->epoch != epoch) {
+        return TN_R_STALE;
+    }
+    return ret_view->state == KERNEL_ACTIVE ? TN_R_OK : TN_R_STATE;
+}
+
+/* A filter with its names looked up; `none`: it names what does not exist. */
+struct filter {
+    enum kernel_state state;
+    uint32_t pool, holder;
+    bool none;
+};
+
+static struct filter filter_of(const struct kernel *k, const struct kernel_lease_filter *f) {
+    struct filter out = {.state = f->state, .pool = TN_NONE, .holder = TN_NONE};
+    if (f->pool.len > 0) {
+        out.pool = kernel_pool_find(k, f->pool);
+        out.none = out.pool == TN_NONE;
+    }
+    if (f->holder.len > 0) {
+        out.holder = kernel_index_text(k, TEXT_NAME, f->holder);
+        out.none = out.none || out.holder == TN_NONE;
+    }
+    return out;
+}
+
+static bool filter_matches(const struct kernel *k, const struct filter *f, uint32_t slot) {
+    const struct lease *l = lease_at(k, slot);
+    if (l->state == KERNEL_NO_STATE) {
+        return false;
+    }
+    bool state_ok = f->state == KERNEL_NO_STATE
+                        ? !kernel_state_terminal((enum kernel_state)l->state)
+                        : l->state == f->state;
+    return state_ok && (f->holder == TN_NONE || l->holder == f->holder) &&
+           (f->pool == TN_NONE || kernel_lease_in_pool(k, slot, f->pool));
+}
+
+uint64_t kernel_leases_scan(const struct kernel *k, const struct kernel_lease_filter *filter,
+                            uint64_t cursor, uint32_t effort, struct kernel_lease_view *out,
+                            uint32_t capacity, uint32_t *ret_count) {
+    struct filter f = filter_of(k, filter);
+    uint64_t end = k->tables[TABLE_LEASE].used;
+    uint32_t found = 0;
+    *ret_count = 0;
+    if (f.none) {
+        return 0;
+    }
+    for (; cursor < end && effort > 0 && found < capacity; cursor++, effort--) {
+        if (filter_matches(k, &f, (uint32_t)cursor)) {
+            lease_show(k, (uint32_t)cursor, &out[found++]);
+        }
+    }
+    *ret_count = found;
+    return cursor < end ? cursor : 0;
+}
+
+/* ---- pools ---- */
+
+static void pool_show(const struct kernel *k, uint32_t pool, uint64_t clock_ms,
+                      struct kernel_pool_view *v) {
+    const struct pool *p = pool_at(k, pool);
+    *v = (struct kernel_pool_view){
+        .policy = *kernel_pool_policy(k, pool),
+        .is_scope = p->template != TN_NONE,
+        .scopes = p->scopes,
+        .size = kernel_pool_size(k, pool),
+        .reserved = p->held[KERNEL_RESERVED],
+        .active = p->held[KERNEL_ACTIVE],
+        .offline = p->held[KERNEL_OFFLINE],
+        .revoking = p->held[KERNEL_REVOKING],
+        .cooling = p->held[HELD_COOLING],
+        .ever_used_free = p->peak > p->used ? p->peak - p->used : 0,
+        .counters = p->counters,
+        .next_free_ms = kernel_due_next_free(k, pool),
+    };
+    v->name_len = kernel_pool_name(k, pool, v->name);
+    struct kernel_meter_view meter = kernel_meter_read(k, pool, clock_ms);
+    v->rate_micro = meter.rate_micro;
+    v->effective_lease_s = meter.effective_s;
+    v->ultra_active = meter.ultra_active;
+    v->force_zero = meter.force_zero;
+}
+
+enum tn_result kernel_pool_read(const struct kernel *k, struct tn_bytes name, uint64_t clock_ms,
+                                struct kernel_pool_view *ret_view) {
+    uint32_t pool = kernel_pool_find(k, name);
+    if (pool == TN_NONE) {
+        return TN_R_POOL_NOTFOUND;
+    }
+    pool_show(k, pool, clock_ms, ret_view);
+    return TN_R_OK;
+}
+
+uint64_t kernel_pools_scan(const struct kernel *k, uint64_t cursor, uint64_t clock_ms,
+                           struct kernel_pool_view *ret_view, bool *ret_found) {
+    uint64_t end = k->tables[TABLE_POOL].used;
+    *ret_found = false;
+    for (; cursor < end && !*ret_found; cursor++) {
+        if (pool_at(k, (uint32_t)cursor)->state == POOL_LIVE) {
+            pool_show(k, (uint32_t)cursor, clock_ms, ret_view);
+            *ret_found = true;
+        }
+    }
+    return cursor < end ? cursor : 0;
+}
+
+/* ---- demand ---- */
+
+static void sensor_show(const struct kernel *k, uint32_t slot, struct kernel_sensor_view *v) {
+    const struct sensor *s = sensor_at(k, slot);
+    const struct trigger *t = trigger_at(k, s->trigger);
+    v->ref_len = text_out(k, s->ref, v->ref, sizeof v->ref);
+    v->trigger_len = text_out(k, t->text, v->trigger, sizeof v->trigger);
+    v->spec_len = tn_text_len(&k->tables[TABLE_TEXT], s->spec);
+    v->enabled = s->enabled != 0;
+    v->active_rules = t->enabled_rules;
+    v->wanted = v->enabled && v->active_rules > 0;
+    v->slot = slot;
+}
+
+static void rule_show(const struct kernel *k, uint32_t slot, struct kernel_rule_view *v) {
+    const struct rule *r = rule_at(k, slot);
+    v->id_len = text_out(k, r->id, v->id, sizeof v->id);
+    v->trigger_len = text_out(k, trigger_at(k, r->trigger)->text, v->trigger, sizeof v->trigger);
+    v->enabled = r->enabled != 0;
+}
+
+enum tn_result kernel_sensor_read(const struct kernel *k, struct tn_bytes ref,
+                                  struct kernel_sensor_view *ret_view) {
+    uint32_t slot = kernel_index_text(k, TEXT_SENSOR, ref);
+    if (slot == TN_NONE) {
+        return TN_R_NOTFOUND;
+    }
+    sensor_show(k, slot, ret_view);
+    return TN_R_OK;
+}
+
+uint32_t kernel_sensor_spec(const struct kernel *k, const struct kernel_sensor_view *view,
+                            void *out, uint32_t capacity) {
+    return tn_text_get(&k->tables[TABLE_TEXT], sensor_at(k, view->slot)->spec, out, capacity);
+}
+
+enum tn_result kernel_rule_read(const struct kernel *k, struct tn_bytes id,
+                                struct kernel_rule_view *ret_view) {
+    uint32_t slot = kernel_index_text(k, TEXT_RULE, id);
+    if (slot == TN_NONE) {
+        return TN_R_NOTFOUND;
+    }
+    rule_show(k, slot, ret_view);
+    return TN_R_OK;
+}
+
+uint64_t kernel_sensors_scan(const struct kernel *k, uint64_t cursor,
+                             struct kernel_sensor_view *ret_view, bool *ret_found) {
+    uint64_t end = k->tables[TABLE_SENSOR].used;
+    *ret_found = false;
+    for (; cursor < end && !*ret_found; cursor++) {
+        if (sensor_at(k, (uint32_t)cursor)->in_use) {
+            sensor_show(k, (uint32_t)cursor, ret_view);
+            *ret_found = true;
+        }
+    }
+    return cursor < end ? cursor : 0;
+}
+
+uint64_t kernel_rules_scan(const struct kernel *k, uint64_t cursor,
+                           struct kernel_rule_view *ret_view, bool *ret_found) {
+    uint64_t end = k->tables[TABLE_RULE].used;
+    *ret_found = false;
+    for (; cursor < end && !*ret_found; cursor++) {
+        if (rule_at(k, (uint32_t)cursor)->in_use) {
+            rule_show(k, (uint32_t)cursor, ret_view);
+            *ret_found = true;
+        }
+    }
+    return cursor < end ? cursor : 0;
+}
+
+uint64_t kernel_trigger_rules(const struct kernel *k, struct tn_bytes trigger) {
+    uint32_t slot = kernel_index_text(k, TEXT_TRIGGER, trigger);
+    return slot == TN_NONE ? 0 : trigger_at(k, slot)->enabled_rules;
+}
+
+void kernel_usage_read(const struct kernel *k, struct kernel_usage *u) {
+    const struct root *root = root_at(k);
+    *u = (struct kernel_usage){
+        .leases = root->leases_live,
+        .members = root->members_live,
+        .cooling = root->members_cooling,
+        .history = root->history_count,
+        .history_members = root->history_members,
+        .pools = k->pools.count,
+        .resources = k->tables[TABLE_RESOURCE].live,
+        .names = k->tables[TABLE_NAME].live,
+        .text_chunks = k->tables[TABLE_TEXT].live,
+        .text_chunks_max = k->tables[TABLE_TEXT].capacity,
+        .ops = k->tables[TABLE_OP].live,
+        .disowns = k->tables[TABLE_JOB].live,
+        .rates = k->tables[TABLE_METER].live,
+        .cold = root->cold_count,
+        .rules = k->tables[TABLE_RULE].live,
+        .sensors = k->tables[TABLE_SENSOR].live,
+    };
+}
