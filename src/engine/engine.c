@@ -158,6 +158,17 @@ static enum tn_status engine_log_one(struct engine *engine, const struct kernel_
     return TN_OK;
 }
 
+static struct kernel_limits engine_limits_wanted(const struct engine *engine) {
+    struct kernel_limits limits =
+        engine->kernel != NULL ? *kernel_limits_of(engine->kernel) : kernel_limits_default();
+    for (unsigned i = 0; i < KERNEL_LIMIT_COUNT; i++) {
+        if ((engine->options.limits_mask >> i & 1) != 0) {
+            limits.of[i] = engine->options.limits.of[i];
+        }
+    }
+    return limits;
+}
+
 static enum tn_status engine_limits_check(const struct kernel_limits *limits,
                                           struct log_error *error) {
     enum kernel_limit bad = kernel_limits_bad(limits);
@@ -176,10 +187,7 @@ static enum tn_status engine_log_new(struct engine *engine, const struct log_pos
     struct kernel_command command = {.verb = KERNEL_VERB_LIMITS,
                                      .rights = KERNEL_RIGHT_OPERATOR,
                                      .fields = KERNEL_F_LIMITS | KERNEL_F_EPOCH,
-                                     .limits = kernel_limits_default()};
-    if (engine->options.limits != NULL) {
-        command.limits = *engine->options.limits;
-    }
+                                     .limits = engine_limits_wanted(engine)};
     enum tn_status status = engine_limits_check(&command.limits, error);
     if (status != TN_OK) {
         return status;
@@ -198,15 +206,15 @@ static enum tn_status engine_log_new(struct engine *engine, const struct log_pos
 
 /* The limits asked for, if they are not the ones in force. */
 static enum tn_status engine_limits_change(struct engine *engine, struct log_error *error) {
-    const struct kernel_limits *wanted = engine->options.limits;
-    if (wanted == NULL || memcmp(wanted, kernel_limits_of(engine->kernel), sizeof *wanted) == 0) {
+    struct kernel_limits wanted = engine_limits_wanted(engine);
+    if (memcmp(&wanted, kernel_limits_of(engine->kernel), sizeof wanted) == 0) {
         return TN_OK;
     }
-    enum tn_status status = engine_limits_check(wanted, error);
+    enum tn_status status = engine_limits_check(&wanted, error);
     if (status != TN_OK) {
         return status;
     }
-    status = engine_limits_prepare(engine, wanted);
+    status = engine_limits_prepare(engine, &wanted);
     if (status != TN_OK) {
         (void)snprintf(error->text, sizeof error->text, "%s",
                        status == TN_INVALID
@@ -217,7 +225,7 @@ static enum tn_status engine_limits_change(struct engine *engine, struct log_err
     struct kernel_command command = {.verb = KERNEL_VERB_LIMITS,
                                      .rights = KERNEL_RIGHT_OPERATOR,
                                      .fields = KERNEL_F_LIMITS,
-                                     .limits = *wanted};
+                                     .limits = wanted};
     return engine_log_one(engine, &command, error);
 }
 

@@ -35,7 +35,8 @@ struct engine_event_value {
     enum kernel_format format;
 };
 
-/* Valid during the call only. `values` of `fact` is NULL: the engine's own are in `values`. */
+/* Valid during the call only. All byte runs are followed by a NUL. `values` of `fact` is NULL: the
+ * engine's own are in `values`. */
 struct engine_event {
     struct kernel_event fact;
     const struct engine_event_value *values; /* fact.value_count of them */
@@ -67,13 +68,16 @@ typedef void engine_metrics_sink(void *ctx, const struct engine_metrics *metrics
 /* Zero everywhere is a good start: every 0 or NULL stands for the default in the comment. */
 struct engine_options {
     const struct os *os; /* os_posix() */
-    struct log *log;     /* a local log in `dir`; else this one: the engine's own from now
-                                     on, closed by engine_close or by an engine_open that fails */
+    struct log *log;     /* a local log; else this one: the engine's own from now on, closed by
+                        engine_close or by an engine_open that fails */
     struct log_local_options local; /* of the local log; os is filled in */
 
-    const struct kernel_limits *limits; /* as logged; the defaults for a new log */
-    uint64_t max_downtime_ms;           /* 30 days */
-    bool confirm_time_jump;             /* accept a clock that is further ahead than that */
+    /* Those whose bit is set in the mask; for the others what is logged counts, or the default. */
+    struct kernel_limits limits;
+    uint32_t limits_mask;
+
+    uint64_t max_downtime_ms; /* 30 days */
+    bool confirm_time_jump;   /* accept a clock that is further ahead than that */
 
     uint32_t batch_bytes_max;    /* 1 MiB, or less if a segment is too small for it */
     uint32_t batch_commands_max; /* 8192 */

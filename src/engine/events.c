@@ -69,9 +69,10 @@ static bool events_resize(struct engine *engine, size_t capacity) {
 
 /* An upper bound: every value might be of another pool. */
 static size_t record_size_max(const struct kernel_event *fact) {
-    size_t size = sizeof(struct record) + fact->holder.len + fact->user.len + fact->name.len + 8;
+    size_t size =
+        sizeof(struct record) + fact->holder.len + fact->user.len + fact->name.len + 3 + 8;
     for (uint32_t i = 0; i < fact->value_count; i++) {
-        size += sizeof(struct engine_event_value) + fact->values[i].name_len;
+        size += sizeof(struct engine_event_value) + fact->values[i].name_len + 1;
         if (i == 0 || fact->values[i].pool != fact->values[i - 1].pool) {
             size += KERNEL_POOL_MAX + 1;
         }
@@ -79,13 +80,14 @@ static size_t record_size_max(const struct kernel_event *fact) {
     return size;
 }
 
-/* Copies bytes behind the record and refers to them by offset. */
+/* Copies bytes, and a NUL for the sake of C strings, behind the record; refers to them by offset. */
 static struct tn_bytes record_put(uint8_t *record, size_t *used, const void *bytes, uint32_t len) {
     struct tn_bytes ref = {.at = (const uint8_t *)(uintptr_t)*used, .len = len};
     if (len > 0) {
         memcpy(record + *used, bytes, len);
     }
-    *used += len;
+    record[*used + len] = '\0';
+    *used += len + 1;
     return ref;
 }
 

@@ -1,0 +1,693 @@
+/* tenure.h: durable leases on finite things, embedded in your program.
+ *
+ * Open a directory, issue commands, get leases: who holds which value of which pool, under which
+ * fencing token, until when. Everything that a call has answered is on disk and survives kill -9.
+ *
+ *     struct tenure_options options;
+ *     tenure_options_init(&options, "./data");
+ *     if (tenure_open(&options, &t, &error) != TENURE_STATUS_OK) { puts(error.text); ... }
+ *
+ * Rules for all calls
+ *
+ * - Thread-safe: any thread may call anything at any time between tenure_open and tenure_close.
+ * - The library never exits, forks or prints, and installs no signal handler. It starts two threads
+ *   of its own (with all signals blocked).
+ * - Strings are NUL-terminated and are copied before a call returns. Where a NULL is allowed, it is
+ *   said so. Structures given to a call start with all bytes zero; then set what you need. Members
+ *   called `reserved` stay zero.
+ * - Times are milliseconds since 1970 as the log counts them (`_ms`), durations are seconds (`_s`).
+ *
+ * Outcomes of a write (tenure_reply.outcome)
+ *
+ *   COMMITTED  it has its place in the log, `lsn`; a refusal such as TENURE_BUSY is an answer too
+ *   REJECTED   it surely did not happen
+ *   UNKNOWN    it may or may not have happened: storage failed. Open the directory again and repeat
+ *              the call with the same operation id: it answers what the first one did, or does it.
+ *
+ * Callbacks run with no lock held, one at a time for each kind, on a thread of the library or on a
+ * thread of yours that is inside a blocking call. A callback may read and tenure_submit; a blocking
+ * write inside a callback is refused with TENURE_OVERLOADED, since it would wait for itself. It must
+ * not call tenure_close. */
+#ifndef TENURE_H
+#define TENURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TENURE_VERSION_MAJOR 0
+#define TENURE_VERSION_MINOR 1
+#define TENURE_VERSION_PATCH 0
+#define TENURE_VERSION "0.1.0"
+
+#if defined(__GNUC__)
+#define TENURE_API __attribute__((visibility("default")))
+#else
+#define TENURE_API
+#endif
+
+/* Sizes, without a terminating NUL. */
+#define TENURE_HOLDER_MAX 128
+#define TENURE_USER_MAX 64
+#define TENURE_OPID_MAX 64
+#define TENURE_POOL_MAX 129 /* name@scope */
+#define TENURE_VALUE_MAX 64
+#define TENURE_RULE_MAX 128
+#define TENURE_SENSOR_MAX 64
+#define TENURE_META_MAX 4096
+#define TENURE_SPEC_MAX 16384
+
+/* The version of the library that is linked, which may differ from the header's. */
+TENURE_API const char *tenure_version(void);
+
+struct tenure; /* an open directory */
+
+/* ---- Results ------------------------------------------------------------------------------- */
+
+/* The numbers never change. */
+enum tenure_result {
+    TENURE_OK = 0,
+    TENURE_NOOP,
+    TENURE_EXISTS,
+    TENURE_NOTFOUND,
+    TENURE_RETIRED,
+    TENURE_BUSY,
+    TENURE_EXHAUSTED,
+    TENURE_QUOTA,
+    TENURE_STATE,
+    TENURE_HOLDER,
+    TENURE_STALE,
+    TENURE_TOO_LARGE,
+    TENURE_BAD_TTL,
+    TENURE_BAD_VALUE,
+    TENURE_BAD_NAME,
+    TENURE_BAD_POLICY,
+    TENURE_BAD_REQUEST,
+    TENURE_CONFLICT,
+    TENURE_DENIED,
+    TENURE_NOT_YET,
+    TENURE_POOL_NOTFOUND,
+    TENURE_POOL_IN_USE,
+    TENURE_LEASES_FULL,
+    TENURE_MEMBERS_FULL,
+    TENURE_OPS_FULL,
+    TENURE_NAMES_FULL,
+    TENURE_POOLS_FULL,
+    TENURE_RESOURCES_FULL,
+    TENURE_DEMAND_FULL,
+    TENURE_MALFORMED,
+    TENURE_OVERLOADED,
+    TENURE_NOSPACE,
+    TENURE_CLOSED,
+    TENURE_HALTED,
+    TENURE_LOST
+};
+
+enum tenure_outcome { TENURE_COMMITTED, TENURE_REJECTED, TENURE_UNKNOWN };
+
+TENURE_API const char *tenure_result_name(enum tenure_result result); /* "EXHAUSTED" */
+TENURE_API const char *tenure_result_text(enum tenure_result result); /* a sentence */
+
+/* Why opening, closing or a snapshot failed. */
+enum tenure_status {
+    TENURE_STATUS_OK = 0,
+    TENURE_STATUS_NOMEM,
+    TENURE_STATUS_IO,
+    TENURE_STATUS_NOSPACE,
+    TENURE_STATUS_CORRUPT,
+    TENURE_STATUS_VERSION,
+    TENURE_STATUS_LOCKED,
+    TENURE_STATUS_NOTFOUND,
+    TENURE_STATUS_INVALID,
+    TENURE_STATUS_TIME_JUMP,
+    TENURE_STATUS_HALTED,
+    TENURE_STATUS_CLOSED,
+    TENURE_STATUS_LOST,
+    TENURE_STATUS_OVERLOAD,
+    TENURE_STATUS_DENIED,
+    TENURE_STATUS_INTERRUPTED
+};
+
+TENURE_API const char *tenure_status_name(enum tenure_status status);
+
+struct tenure_error {
+    enum tenure_status status;
+    char text[512]; /* one line for people: file, offset, remedy */
+};
+
+/* ---- Leases and values --------------------------------------------------------------------- */
+
+/* Written shard-lsn. Ordered by shard, then lsn. */
+struct tenure_lease_id {
+    uint64_t shard;
+    uint64_t lsn;
+};
+
+#define TENURE_LEASE_ID_TEXT 42
+TENURE_API void tenure_lease_id_format(struct tenure_lease_id id, char out[TENURE_LEASE_ID_TEXT]);
+TENURE_API bool tenure_lease_id_parse(const char *text, struct tenure_lease_id *ret_id);
+
+enum tenure_state {
+    TENURE_LEASE_NONE = 0,
+    TENURE_LEASE_RESERVED,
+    TENURE_LEASE_ACTIVE,
+    TENURE_LEASE_OFFLINE,
+    TENURE_LEASE_REVOKING,
+    TENURE_LEASE_RELEASED,
+    TENURE_LEASE_EXPIRED,
+    TENURE_LEASE_REVOKED
+};
+
+TENURE_API const char *tenure_state_name(enum tenure_state state);
+
+/* One value of one pool. */
+struct tenure_value {
+    char pool[TENURE_POOL_MAX + 1];
+    char text[TENURE_VALUE_MAX + 1]; /* as the pool writes it; for a set, the resource's name */
+    bool named;                      /* of a set: number means nothing */
+    uint32_t claim;                  /* which part of the request it answers, from 0 */
+    uint64_t number;
+};
+
+/* ---- Opening and closing ------------------------------------------------------------------- */
+
+/* A bound on what can be stored, by name: leases_max, members_max, ... (docs/embedding.md). */
+struct tenure_limit {
+    const char *name;
+    uint64_t value;
+};
+
+/* Time, for tests. boot_ms never goes back; wall_ms is looked at when opening. */
+struct tenure_clock {
+    void *ctx;
+    uint64_t (*boot_ms)(void *ctx);
+    uint64_t (*wall_ms)(void *ctx);
+};
+
+struct tenure_event;
+struct tenure_metrics;
+typedef void tenure_event_fn(void *ctx, const struct tenure_event *event);
+typedef void tenure_metrics_fn(void *ctx, const struct tenure_metrics *metrics);
+typedef void tenure_notice_fn(void *ctx, const char *line);
+
+struct tenure_options {
+    size_t size;     /* set by tenure_options_init, for later versions */
+    const char *dir; /* created if it is not there; one process at a time */
+
+    /* NULL, 0: those in force, or the defaults for a new directory. Given: those named are changed,
+     * if what is stored fits them. */
+    const struct tenure_limit *limits;
+    size_t limit_count;
+
+    uint64_t max_downtime_s;   /* 30 days. A clock further ahead of the log than this is refused */
+    bool confirm_time_jump;    /* unless it is confirmed: leases will expire */
+    bool use_older_snapshot;   /* recover from the snapshot before the newest */
+    bool manual_ticks;         /* time-driven transitions only by tenure_tick and by reads */
+    bool no_snapshot_on_close; /* closes faster, opens slower */
+    uint64_t segment_bytes;    /* size of a log file, 16 MiB */
+    uint64_t snapshot_bytes;   /* a snapshot after that much log, 64 MiB; UINT64_MAX: never */
+    uint64_t space_reserve_bytes; /* writes are refused when the disk has less left */
+    struct tenure_clock clock;    /* all zero: the system's */
+
+    tenure_event_fn *on_event; /* NULL: none. In order; those of a call before it returns */
+    void *event_ctx;
+    bool replay_events;            /* also those of commands read again at opening */
+    tenure_metrics_fn *on_metrics; /* NULL: none. Sticky pools, each at its interval, if changed */
+    void *metrics_ctx;
+    tenure_notice_fn *on_notice; /* NULL: none. `event=... key=value` lines for a log */
+    void *notice_ctx;
+};
+
+TENURE_API void tenure_options_init(struct tenure_options *options, const char *dir);
+
+/* Recovers what is in the directory and is ready to serve on return. On failure *error has the
+ * reason and *ret_tenure is untouched. `error` may be NULL. */
+TENURE_API enum tenure_status tenure_open(const struct tenure_options *options,
+                                          struct tenure **ret_tenure, struct tenure_error *error);
+
+/* Waits for what was submitted, writes a snapshot, frees everything. No other thread may be inside a
+ * call. TENURE_STATUS_IO: the snapshot or the closing mark could not be written; nothing that was
+ * answered is lost by that. NULL is allowed. */
+TENURE_API enum tenure_status tenure_close(struct tenure *tenure);
+
+/* ---- Commands ------------------------------------------------------------------------------ */
+
+/* Who asks. NULL instead of a caller: the embedding program itself, which is the anonymous user with
+ * operator rights and no operation id. */
+struct tenure_caller {
+    const char *user; /* NULL: anonymous. A lease belongs to the user that created it */
+    const char *opid; /* NULL: none. The idempotency key, scoped to the user */
+    unsigned rights;  /* enum tenure_right */
+    uint64_t reserved[2];
+};
+
+enum tenure_right {
+    TENURE_RIGHT_OPERATOR = 1,  /* pools, revoke, reclaim, rekey, disown, sweep, rules, sensors */
+    TENURE_RIGHT_SUPERVISOR = 2 /* use of internal pools */
+};
+
+#define TENURE_REPLY_VALUES 4
+
+/* The answer to a write. It refers to itself: do not copy it by assignment. */
+struct tenure_reply {
+    enum tenure_result code;
+    enum tenure_outcome outcome;
+    bool replayed;                /* what the same operation id was answered before */
+    bool has_lease;               /* lease, epoch, state, deadline_ms mean something */
+    uint64_t lsn;                 /* where it was decided; 0 unless committed */
+    uint64_t now_ms;              /* at that point */
+    struct tenure_lease_id lease; /* with epoch: the fencing token */
+    uint64_t epoch;
+    enum tenure_state state;
+    uint64_t deadline_ms; /* 0: none */
+    uint64_t retry_at_ms; /* EXHAUSTED: when a value comes free; now_ms: at once; 0: unknown */
+    uint64_t number;      /* sweep: freed; disown: released so far; pool add, remove: how many;
+                             BAD_TTL, QUOTA, TOO_LARGE: the cap; BAD_VALUE, BUSY: which value */
+    uint32_t value_count;
+    struct tenure_value *values; /* value_count of them, in the order of the request */
+    struct tenure_value first[TENURE_REPLY_VALUES]; /* where `values` points if they fit */
+    char detail[128];                               /* a rejection by the library, in words */
+    uint64_t reserved[4];
+};
+
+/* Frees the values of a reply that did not fit `first`. Harmless for any reply that a call has
+ * filled in, and for one of all zeros. */
+TENURE_API void tenure_reply_free(struct tenure_reply *reply);
+
+/* Every typed call below is one of these; position is the number in the log. */
+enum tenure_verb {
+    TENURE_VERB_TICK = 0,
+    TENURE_VERB_POOL_CREATE = 3,
+    TENURE_VERB_POOL_ALTER,
+    TENURE_VERB_POOL_DROP,
+    TENURE_VERB_POOL_ADD,
+    TENURE_VERB_POOL_REMOVE,
+    TENURE_VERB_ALLOC,
+    TENURE_VERB_RESERVE,
+    TENURE_VERB_ACTIVATE,
+    TENURE_VERB_TOUCH,
+    TENURE_VERB_RELEASE,
+    TENURE_VERB_REVOKE,
+    TENURE_VERB_ACK,
+    TENURE_VERB_RECLAIM,
+    TENURE_VERB_REKEY,
+    TENURE_VERB_DISOWN,
+    TENURE_VERB_SWEEP,
+    TENURE_VERB_RULE_SET,
+    TENURE_VERB_RULE_ENABLE,
+    TENURE_VERB_RULE_DELETE,
+    TENURE_VERB_SENSOR_SET,
+    TENURE_VERB_SENSOR_ENABLE,
+    TENURE_VERB_SENSOR_DELETE
+};
+
+/* A wanted value: text in the pool's own format or a resource's name, or a number if text is NULL. */
+struct tenure_wish {
+    const char *text;
+    uint64_t number;
+};
+
+/* One part of a bundle: the `count` values listed, or any `count` values if `values` is NULL. Any 0,
+ * as the only part: one value, or whatever a returning holder of a sticky pool has. */
+struct tenure_claim {
+    const char *pool;
+    uint32_t count;
+    const struct tenure_wish *values;
+};
+
+/* An option of a pool by name, as text: {"lo", "30000"}, {"strategy", "random"}, {"sticky", "yes"},
+ * {"high_rate_min_factor", "0.2"}, {"exclude", "31000-31099,32000"}. docs/embedding.md has them. */
+struct tenure_option {
+    const char *name;
+    const char *value;
+};
+
+struct tenure_command {
+    enum tenure_verb verb;
+    struct tenure_caller caller;
+    struct tenure_lease_id lease; /* activate touch release revoke ack reclaim rekey */
+    uint64_t epoch;               /* activate touch release ack rekey */
+    const char *holder; /* alloc reserve activate release ack rekey (the new one) disown */
+    const char *pool;   /* pool_*; disown, sweep: optional */
+    const struct tenure_claim *claims; /* alloc reserve */
+    uint32_t claim_count;
+    const struct tenure_wish *values; /* pool_add pool_remove */
+    uint32_t value_count;
+    const struct tenure_option *options; /* pool_create pool_alter */
+    uint32_t option_count;
+    bool has_ttl; /* ttl_s counts: reserve must, alloc and touch may */
+    uint32_t ttl_s;
+    bool has_after; /* after_s counts: revoke may */
+    uint32_t after_s;
+    bool immediate;   /* release: free at once, also in a sticky pool */
+    const void *meta; /* alloc reserve touch: optional, meta_len bytes; NULL: none */
+    size_t meta_len;
+    uint64_t deadline_ms; /* alloc by an operator: the lease's own end (imports); 0: the pool's */
+    const char *name;     /* rule id or sensor ref */
+    const char *trigger;  /* rule_set sensor_set */
+    bool enabled;         /* rule_* sensor_* but delete */
+    const void *spec;     /* sensor_set: its description, spec_len bytes */
+    size_t spec_len;
+    uint64_t reserved[4];
+};
+
+/* Durable on return. `reply` may be NULL. */
+TENURE_API enum tenure_result tenure_execute(struct tenure *tenure,
+                                             const struct tenure_command *command,
+                                             struct tenure_reply *reply);
+
+/* The reply is valid during the call only, and needs no tenure_reply_free. */
+typedef void tenure_done_fn(void *ctx, const struct tenure_reply *reply);
+
+/* Returns at once. TENURE_OK: accepted, `done` will be called once, perhaps before this returns. Any
+ * other result is a rejection and `done` will not be called: OVERLOADED when thousands are in
+ * flight (wait for some to be done), or what is wrong with the command. */
+TENURE_API enum tenure_result tenure_submit(struct tenure *tenure,
+                                            const struct tenure_command *command,
+                                            tenure_done_fn *done, void *ctx);
+
+/* ---- Pools --------------------------------------------------------------------------------- */
+
+TENURE_API enum tenure_result tenure_pool_create(struct tenure *tenure, const char *pool,
+                                                 const struct tenure_option *options,
+                                                 uint32_t option_count,
+                                                 const struct tenure_caller *caller,
+                                                 struct tenure_reply *reply);
+/* Changes the options named; what has been granted keeps its terms. */
+TENURE_API enum tenure_result tenure_pool_alter(struct tenure *tenure, const char *pool,
+                                                const struct tenure_option *options,
+                                                uint32_t option_count,
+                                                const struct tenure_caller *caller,
+                                                struct tenure_reply *reply);
+TENURE_API enum tenure_result tenure_pool_drop(struct tenure *tenure, const char *pool,
+                                               const struct tenure_caller *caller,
+                                               struct tenure_reply *reply);
+/* Named resources of a set. All or none. */
+TENURE_API enum tenure_result tenure_pool_add(struct tenure *tenure, const char *pool,
+                                              const char *const *names, uint32_t count,
+                                              const struct tenure_caller *caller,
+                                              struct tenure_reply *reply);
+TENURE_API enum tenure_result tenure_pool_remove(struct tenure *tenure, const char *pool,
+                                                 const char *const *names, uint32_t count,
+                                                 const struct tenure_caller *caller,
+                                                 struct tenure_reply *reply);
+
+struct tenure_pool {
+    char name[TENURE_POOL_MAX + 1];
+    bool is_set;   /* of named resources; else a range, lo..hi */
+    bool is_scope; /* made from a template */
+    bool is_template;
+    bool sticky;
+    uint64_t lo, hi;
+    uint64_t lease_s; /* 0: permanent */
+    uint32_t scopes;  /* of a template */
+    uint64_t size;    /* values; UINT64_MAX stands for 2^64 */
+    uint64_t reserved_count, active_count, offline_count, revoking_count, cooling_count;
+    uint64_t free_count;
+    uint64_t allocated_total, returned_total, released_total, expired_total, revoked_total,
+        reclaimed_total;
+    uint64_t rate_micro; /* new leases per hour, millionths; of a sticky pool */
+    uint64_t effective_lease_s;
+    bool ultra_rate, force_zero;
+    uint64_t next_free_ms; /* when a value comes free by itself; 0: unknown */
+    uint64_t lsn;          /* where this was read */
+    uint64_t reserved[4];
+};
+
+TENURE_API enum tenure_result tenure_pool_info(struct tenure *tenure, const char *pool,
+                                               uint64_t fence_lsn, struct tenure_pool *ret_pool);
+/* An option of a pool as text, as tenure_option takes it. BAD_REQUEST: no such option. */
+TENURE_API enum tenure_result tenure_pool_option(struct tenure *tenure, const char *pool,
+                                                 const char *name, char *out, size_t capacity);
+/* *cursor starts at 0 and is 0 again after the last page. */
+TENURE_API enum tenure_result tenure_pool_list(struct tenure *tenure, uint64_t *cursor,
+                                               struct tenure_pool *out, uint32_t capacity,
+                                               uint32_t *ret_count);
+
+/* The metrics of a sticky pool, under the names that its users know. Times are in seconds. */
+struct tenure_metrics {
+    char pool[TENURE_POOL_MAX + 1];
+    uint64_t base_lease_seconds;
+    uint64_t effective_lease_seconds;
+    uint64_t new_device_rate_per_hour_micro; /* millionths */
+    bool ultra_rate_active;
+    bool force_zero_lease_active;
+    uint64_t last_reclaim_count;
+    uint64_t last_reclaim_at;
+    uint64_t total_reclaimed;
+    uint64_t allocated_count;
+    uint64_t released_count;
+    uint64_t updated_at;
+    uint64_t reserved[4];
+};
+
+/* BAD_REQUEST: the pool is not sticky. */
+TENURE_API enum tenure_result tenure_pool_metrics(struct tenure *tenure, const char *pool,
+                                                  uint64_t fence_lsn,
+                                                  struct tenure_metrics *ret_metrics);
+
+/* ---- Leases: writes ------------------------------------------------------------------------ */
+
+/* What is wanted by an alloc or a reserve: all of the claims, or nothing. */
+struct tenure_ask {
+    const char *holder;
+    const struct tenure_claim *claims;
+    uint32_t claim_count;
+    bool has_ttl; /* else the pools' own */
+    uint32_t ttl_s;
+    const void *meta; /* NULL: none */
+    size_t meta_len;
+    uint64_t deadline_ms; /* alloc by an operator; 0: none */
+    uint64_t reserved[2];
+};
+
+/* One lease, active. */
+TENURE_API enum tenure_result tenure_alloc(struct tenure *tenure, const struct tenure_ask *ask,
+                                           const struct tenure_caller *caller,
+                                           struct tenure_reply *reply);
+/* The simple case: any `count` values of one pool, on the pool's terms. */
+TENURE_API enum tenure_result tenure_alloc_any(struct tenure *tenure, const char *pool,
+                                               const char *holder, uint32_t count,
+                                               const struct tenure_caller *caller,
+                                               struct tenure_reply *reply);
+/* One lease, reserved for ask->ttl_s: activate it in time. */
+TENURE_API enum tenure_result tenure_reserve(struct tenure *tenure, const struct tenure_ask *ask,
+                                             const struct tenure_caller *caller,
+                                             struct tenure_reply *reply);
+TENURE_API enum tenure_result tenure_activate(struct tenure *tenure, struct tenure_lease_id lease,
+                                              const char *holder, uint64_t epoch,
+                                              const struct tenure_caller *caller,
+                                              struct tenure_reply *reply);
+
+struct tenure_renewal {
+    bool has_ttl; /* else what it was granted with */
+    uint32_t ttl_s;
+    const void *meta; /* replaces the metadata; NULL: keep it */
+    size_t meta_len;
+    uint64_t reserved[2];
+};
+
+/* Renews the deadline. `renewal` may be NULL. */
+TENURE_API enum tenure_result tenure_touch(struct tenure *tenure, struct tenure_lease_id lease,
+                                           uint64_t epoch, const struct tenure_renewal *renewal,
+                                           const struct tenure_caller *caller,
+                                           struct tenure_reply *reply);
+/* In a sticky pool the lease goes offline and waits for its holder, unless `immediate`. */
+TENURE_API enum tenure_result tenure_release(struct tenure *tenure, struct tenure_lease_id lease,
+                                             const char *holder, uint64_t epoch, bool immediate,
+                                             const struct tenure_caller *caller,
+                                             struct tenure_reply *reply);
+/* Ends the holder's authority; the values are not given to others before reclaim or ack, or
+ * *after_s seconds (NULL: never by itself). */
+TENURE_API enum tenure_result tenure_revoke(struct tenure *tenure, struct tenure_lease_id lease,
+                                            const uint32_t *after_s,
+                                            const struct tenure_caller *caller,
+                                            struct tenure_reply *reply);
+/* The holder has stopped. `epoch` is the one it held. */
+TENURE_API enum tenure_result tenure_ack(struct tenure *tenure, struct tenure_lease_id lease,
+                                         const char *holder, uint64_t epoch,
+                                         const struct tenure_caller *caller,
+                                         struct tenure_reply *reply);
+/* The caller knows that the holder is gone. */
+TENURE_API enum tenure_result tenure_reclaim(struct tenure *tenure, struct tenure_lease_id lease,
+                                             const struct tenure_caller *caller,
+                                             struct tenure_reply *reply);
+TENURE_API enum tenure_result tenure_rekey(struct tenure *tenure, struct tenure_lease_id lease,
+                                           uint64_t epoch, const char *new_holder,
+                                           const struct tenure_caller *caller,
+                                           struct tenure_reply *reply);
+/* Releases everything a holder has (in `pool`, or everywhere if NULL), in bounded steps. */
+TENURE_API enum tenure_result tenure_disown(struct tenure *tenure, const char *holder,
+                                            const char *pool, const struct tenure_caller *caller,
+                                            struct tenure_reply *reply);
+/* One step of expiry now (in `pool`, or everywhere if NULL); reply->number says how many it freed. */
+TENURE_API enum tenure_result tenure_sweep(struct tenure *tenure, const char *pool,
+                                           const struct tenure_caller *caller,
+                                           struct tenure_reply *reply);
+/* Commits the time, and with it what is due. */
+TENURE_API enum tenure_result tenure_tick(struct tenure *tenure);
+
+/* ---- Leases: reads ------------------------------------------------------------------------- */
+
+/* A read waits up to a second for the log to reach fence_lsn (0: no matter), else NOT_YET. */
+
+struct tenure_lease {
+    struct tenure_lease_id id;
+    uint64_t epoch;
+    enum tenure_state state;
+    char reason[16];      /* of the last transition: requested released expired ... */
+    uint64_t deadline_ms; /* 0: none */
+    uint64_t created_ms, last_seen_ms, offline_since_ms, ended_ms; /* 0: not */
+    uint32_t ttl_s;                                                /* asked for; 0: the pool's */
+    uint32_t holder_len, meta_len;
+    char holder[TENURE_HOLDER_MAX + 1];
+    char user[TENURE_USER_MAX + 1]; /* empty: anonymous */
+    uint32_t value_count; /* in all; the first ones are here, tenure_lease_values has all */
+    struct tenure_value values[TENURE_REPLY_VALUES];
+    uint64_t lsn; /* where this was read */
+    uint64_t reserved[4];
+};
+
+/* OK, NOTFOUND, or RETIRED when it ended so long ago that it is forgotten. */
+TENURE_API enum tenure_result tenure_lease_read(struct tenure *tenure, struct tenure_lease_id id,
+                                                uint64_t fence_lsn, struct tenure_lease *ret_lease);
+/* Who has pool/value. */
+TENURE_API enum tenure_result tenure_lease_by_value(struct tenure *tenure, const char *pool,
+                                                    const struct tenure_wish *value,
+                                                    uint64_t fence_lsn,
+                                                    struct tenure_lease *ret_lease);
+/* Is (id, epoch) the live authority? OK, or STALE STATE NOTFOUND RETIRED; ret_lease may be NULL. */
+TENURE_API enum tenure_result tenure_verify(struct tenure *tenure, struct tenure_lease_id id,
+                                            uint64_t epoch, uint64_t fence_lsn,
+                                            struct tenure_lease *ret_lease);
+TENURE_API enum tenure_result tenure_lease_values(struct tenure *tenure, struct tenure_lease_id id,
+                                                  uint32_t first, struct tenure_value *out,
+                                                  uint32_t capacity, uint32_t *ret_count);
+/* At most capacity bytes, not terminated; *ret_len is the whole length. */
+TENURE_API enum tenure_result tenure_lease_meta(struct tenure *tenure, struct tenure_lease_id id,
+                                                void *out, size_t capacity, size_t *ret_len);
+
+struct tenure_filter {
+    const char *pool;        /* NULL: any */
+    const char *holder;      /* NULL: any */
+    enum tenure_state state; /* 0: any live one */
+    uint64_t reserved[2];
+};
+
+/* A page of leases. *cursor starts at 0 and is 0 again after the last page; a page may be empty
+ * before that. A lease that lives all the while is found once. `filter` may be NULL. */
+TENURE_API enum tenure_result tenure_leases(struct tenure *tenure,
+                                            const struct tenure_filter *filter, uint64_t *cursor,
+                                            struct tenure_lease *out, uint32_t capacity,
+                                            uint32_t *ret_count);
+
+/* ---- Rules and sensors: demand and supply -------------------------------------------------- */
+
+TENURE_API enum tenure_result tenure_rule_set(struct tenure *tenure, const char *id,
+                                              const char *trigger, bool enabled,
+                                              const struct tenure_caller *caller,
+                                              struct tenure_reply *reply);
+TENURE_API enum tenure_result tenure_rule_enable(struct tenure *tenure, const char *id,
+                                                 bool enabled, const struct tenure_caller *caller,
+                                                 struct tenure_reply *reply);
+TENURE_API enum tenure_result tenure_rule_delete(struct tenure *tenure, const char *id,
+                                                 const struct tenure_caller *caller,
+                                                 struct tenure_reply *reply);
+TENURE_API enum tenure_result tenure_sensor_set(struct tenure *tenure, const char *ref,
+                                                const char *trigger, bool enabled, const void *spec,
+                                                size_t spec_len, const struct tenure_caller *caller,
+                                                struct tenure_reply *reply);
+TENURE_API enum tenure_result tenure_sensor_enable(struct tenure *tenure, const char *ref,
+                                                   bool enabled, const struct tenure_caller *caller,
+                                                   struct tenure_reply *reply);
+TENURE_API enum tenure_result tenure_sensor_delete(struct tenure *tenure, const char *ref,
+                                                   const struct tenure_caller *caller,
+                                                   struct tenure_reply *reply);
+
+struct tenure_rule {
+    char id[TENURE_RULE_MAX + 1];
+    char trigger[TENURE_RULE_MAX + 1];
+    bool enabled;
+    uint64_t reserved[2];
+};
+
+struct tenure_sensor {
+    char ref[TENURE_SENSOR_MAX + 1];
+    char trigger[TENURE_RULE_MAX + 1];
+    bool enabled;
+    bool wanted; /* enabled, and some enabled rule has its trigger */
+    uint64_t active_rules;
+    uint32_t spec_len;
+    uint64_t reserved[2];
+};
+
+TENURE_API enum tenure_result tenure_rule_read(struct tenure *tenure, const char *id,
+                                               struct tenure_rule *ret_rule);
+TENURE_API enum tenure_result tenure_rule_list(struct tenure *tenure, uint64_t *cursor,
+                                               struct tenure_rule *out, uint32_t capacity,
+                                               uint32_t *ret_count);
+/* Up to spec_capacity bytes of the specification go to `spec` (may be NULL if that is 0). */
+TENURE_API enum tenure_result tenure_sensor_read(struct tenure *tenure, const char *ref,
+                                                 struct tenure_sensor *ret_sensor, void *spec,
+                                                 size_t spec_capacity);
+TENURE_API enum tenure_result tenure_sensor_list(struct tenure *tenure, uint64_t *cursor,
+                                                 struct tenure_sensor *out, uint32_t capacity,
+                                                 uint32_t *ret_count);
+
+/* ---- Events -------------------------------------------------------------------------------- */
+
+/* Valid during the callback only. */
+struct tenure_event {
+    uint64_t lsn;
+    uint32_t index;     /* its id is lsn.index */
+    bool replayed;      /* read again at opening: it happened before */
+    const char *kind;   /* "lease.active", "lease.expired", "pool.created", ... */
+    const char *reason; /* "requested", "released", "expired", "revoked", "forced", ... or "" */
+    uint64_t now_ms;
+    struct tenure_lease_id lease; /* lsn 0: not about a lease */
+    uint64_t epoch;
+    uint64_t deadline_ms;
+    const char *holder; /* "" if it has none */
+    const char *user;
+    const char *name; /* of the pool, rule, sensor or trigger it is about, or "" */
+    uint32_t value_count;
+    const struct tenure_value *values;
+    uint64_t number; /* demand: enabled rules now; disowned: leases released */
+    uint64_t reserved[2];
+};
+
+/* ---- Snapshots and figures ----------------------------------------------------------------- */
+
+/* Writes a snapshot now and waits for it. The service goes on meanwhile. `error` may be NULL. */
+TENURE_API enum tenure_status tenure_snapshot(struct tenure *tenure, struct tenure_error *error);
+
+struct tenure_stats {
+    uint64_t lsn;
+    uint64_t now_ms;
+    uint64_t batches, commands, batch_commands_max;
+    uint64_t queue_commands;   /* in flight */
+    enum tenure_result halted; /* TENURE_OK, or HALTED, LOST */
+    uint64_t recovery_commands, recovery_ns;
+    uint64_t snapshots, snapshots_failed;
+    uint64_t snapshot_hold_ns_max; /* the longest that a snapshot kept anyone waiting */
+    uint64_t log_bytes, log_segments, snapshot_bytes, snapshot_lsn;
+    uint64_t leases, members, pools, names, ops; /* in use */
+    uint64_t reserved[8];
+};
+
+TENURE_API enum tenure_result tenure_stats_read(struct tenure *tenure,
+                                                struct tenure_stats *ret_stats);
+
+/* A hash of the whole state: the same history gives the same hash, on every machine. Reads all of
+ * it, so it takes its time. */
+TENURE_API enum tenure_result tenure_state_hash(struct tenure *tenure, uint64_t *ret_hash);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,202 @@
+/* From a tenure_command to the bytes that the engine takes, following the kernel's table of verbs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/internal.h"
+
+#define POLICY_BYTES 1024u /* room for every option and every excluded span */
+
+static const char *const field_names[] = {
+    "lease",     "epoch",   "holder",  "ttl_s",  "after_s",     "meta",
+    "immediate", "pool",    "claims",  "values", "options",     "limits",
+    "name",      "trigger", "enabled", "spec",   "deadline_ms",
+};
+
+_Static_assert((1u << (sizeof field_names / sizeof field_names[0])) == (unsigned)KERNEL_F_DEADLINE
+                                                                           << 1,
+               "every field has a name");
+
+/* The fields that the command has. What has no way to be absent counts if the verb takes it. */
+static uint32_t fields_given(const struct tenure_command *command, uint32_t allowed) {
+    uint32_t given = allowed & (KERNEL_F_EPOCH | KERNEL_F_ENABLED);
+    given |= command->lease.lsn != 0 ? KERNEL_F_LEASE : 0u;
+    given |= command->holder != NULL ? KERNEL_F_HOLDER : 0u;
+    given |= command->has_ttl ? KERNEL_F_TTL : 0u;
+    given |= command->has_after ? KERNEL_F_AFTER : 0u;
+    given |= command->meta != NULL ? KERNEL_F_META : 0u;
+    given |= command->immediate ? KERNEL_F_IMMEDIATE : 0u;
+    given |= command->pool != NULL ? KERNEL_F_POOL : 0u;
+    given |= command->claims != NULL ? KERNEL_F_CLAIMS : 0u;
+    given |= command->values != NULL ? KERNEL_F_VALUES : 0u;
+    given |= command->options != NULL ? KERNEL_F_POLICY : allowed & KERNEL_F_POLICY;
+    given |= command->name != NULL ? KERNEL_F_NAME : 0u;
+    given |= command->trigger != NULL ? KERNEL_F_TRIGGER : 0u;
+    given |= command->spec != NULL ? KERNEL_F_SPEC : 0u;
+    given |= command->deadline_ms != 0 ? KERNEL_F_DEADLINE : 0u;
+    return given;
+}
+
+/* A lease of LSN 0 never existed; the kernel says so, if it is asked. */
+static bool fields_check(const struct tenure_command *command, uint32_t *ret_fields, char *detail) {
+    if ((unsigned)command->verb >= KERNEL_VERB_COUNT) {
+        (void)snprintf(detail, LIB_DETAIL, "there is no such verb");
+        return false;
+    }
+    const struct kernel_verb_row *row = &kernel_verb_rows[command->verb];
+    uint32_t allowed = row->required | row->optional;
+    uint32_t given = fields_given(command, allowed) | (row->required & KERNEL_F_LEASE);
+    uint32_t wrong = (given & ~allowed) | (row->required & ~given);
+    if (wrong != 0) {
+        unsigned which = (unsigned)__builtin_ctz(wrong);
+        (void)snprintf(detail, LIB_DETAIL, "%s: %s %s", row->name, field_names[which],
+                       (given >> which & 1) != 0 ? "does not belong there" : "is missing");
+        return false;
+    }
+    *ret_fields = given;
+    return true;
+}
+
+static size_t wish_size(const struct tenure_wish *wish) {
+    return wish->text != NULL ? 3 + strlen(wish->text) : 9;
+}
+
+static size_t wishes_size(const struct tenure_wish *wishes, uint32_t count) {
+    size_t size = 0;
+    for (uint32_t i = 0; wishes != NULL && i < count; i++) {
+        size += wish_size(&wishes[i]);
+    }
+    return size;
+}
+
+/* Bytes of the claims and values, which are written first, and of all. */
+static size_t nested_size(const struct tenure_command *command) {
+    size_t size = wishes_size(command->values, command->value_count);
+    for (uint32_t i = 0; command->claims != NULL && i < command->claim_count; i++) {
+        const struct tenure_claim *claim = &command->claims[i];
+        size += 7 + (claim->pool != NULL ? strlen(claim->pool) : 0);
+        size += wishes_size(claim->values, claim->count);
+    }
+    return size;
+}
+
+static size_t text_size(const char *text) {
+    return text != NULL ? 2 + strlen(text) : 2;
+}
+
+static size_t whole_size(const struct tenure_command *command, size_t nested) {
+    return 128 + nested + text_size(command->caller.user) + text_size(command->caller.opid) +
+           text_size(command->holder) + text_size(command->pool) + text_size(command->name) +
+           text_size(command->trigger) + command->meta_len + command->spec_len +
+           (command->options != NULL ? POLICY_BYTES : 16);
+}
+
+static void wishes_write(struct tn_writer *w, const struct tenure_wish *wishes, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (wishes[i].text != NULL) {
+            kernel_wish_write_text(w, lib_text(wishes[i].text));
+        } else {
+            kernel_wish_write_number(w, wishes[i].number);
+        }
+    }
+}
+
+static struct tn_bytes claims_write(struct tn_writer *w, const struct tenure_command *command,
+                                    uint64_t *ret_values) {
+    size_t from = w->len;
+    for (uint32_t i = 0; i < command->claim_count; i++) {
+        const struct tenure_claim *claim = &command->claims[i];
+        bool any = claim->values == NULL;
+        kernel_claim_write(w, lib_text(claim->pool), any, claim->count);
+        if (!any) {
+            wishes_write(w, claim->values, claim->count);
+        }
+        *ret_values += claim->count;
+    }
+    return tn_bytes_of(w->at + from, w->len - from);
+}
+
+static struct kernel_command command_of(const struct tenure_command *command, uint32_t fields) {
+    return (struct kernel_command){
+        .verb = (enum kernel_verb)command->verb,
+        .rights = (uint8_t)command->caller.rights,
+        .fields = fields,
+        .user = lib_text(command->caller.user),
+        .opid = lib_text(command->caller.opid),
+        .lease = {.shard = command->lease.shard, .lsn = command->lease.lsn},
+        .epoch = command->epoch,
+        .holder = lib_text(command->holder),
+        .ttl_s = command->ttl_s,
+        .after_s = command->after_s,
+        .deadline_ms = command->deadline_ms,
+        .meta = tn_bytes_of(command->meta, command->meta_len),
+        .pool = lib_text(command->pool),
+        .name = lib_text(command->name),
+        .trigger = lib_text(command->trigger),
+        .enabled = command->enabled,
+        .spec = tn_bytes_of(command->spec, command->spec_len),
+    };
+}
+
+/* Nested parts first, the command behind them, in one buffer. */
+static uint32_t encode_into(const struct tenure_command *command, uint32_t fields,
+                            const struct kernel_policy_patch *patch, struct lib_encoded *encoded,
+                            uint8_t *buffer, size_t nested, size_t whole) {
+    struct kernel_command out = command_of(command, fields);
+    struct tn_writer w = tn_writer_of(buffer, nested);
+    uint64_t values = 0;
+    if ((fields & KERNEL_F_CLAIMS) != 0) {
+        out.claims = claims_write(&w, command, &values);
+        out.claim_count = command->claim_count;
+        encoded->values = values > 0 && values < UINT32_MAX ? (uint32_t)values : UINT32_MAX;
+    }
+    if ((fields & KERNEL_F_VALUES) != 0) {
+        size_t from = w.len;
+        wishes_write(&w, command->values, command->value_count);
+        out.values = tn_bytes_of(w.at + from, w.len - from);
+        out.value_count = command->value_count;
+    }
+    out.policy = patch;
+    if (w.overflow || command->meta_len > UINT16_MAX || command->spec_len > UINT16_MAX) {
+        return 0;
+    }
+    return kernel_command_encode(&out, buffer + nested, whole);
+}
+
+enum tenure_result lib_encode(const struct tenure_command *command, struct lib_encoded *encoded,
+                              char *detail) {
+    uint32_t fields;
+    struct kernel_policy_patch patch;
+    encoded->heap = NULL;
+    encoded->values = 0;
+    if (!fields_check(command, &fields, detail)) {
+        return TENURE_MALFORMED;
+    }
+    if ((fields & KERNEL_F_POLICY) != 0 &&
+        !lib_options_parse(command->options, command->option_count, &patch, detail)) {
+        return TENURE_BAD_POLICY;
+    }
+    size_t nested = nested_size(command);
+    size_t whole = whole_size(command, nested);
+    uint8_t *buffer = encoded->stack;
+    if (nested > KERNEL_COMMAND_MAX || whole > 2 * (size_t)KERNEL_COMMAND_MAX) {
+        (void)snprintf(detail, LIB_DETAIL, "the command is larger than %u bytes",
+                       KERNEL_COMMAND_MAX);
+        return TENURE_TOO_LARGE;
+    }
+    if (nested + whole > sizeof encoded->stack) {
+        buffer = encoded->heap = malloc(nested + whole);
+        if (buffer == NULL) {
+            (void)snprintf(detail, LIB_DETAIL, "no memory for the command");
+            return TENURE_OVERLOADED;
+        }
+    }
+    uint32_t len = encode_into(command, fields, &patch, encoded, buffer, nested, whole);
+    if (len == 0) {
+        free(encoded->heap);
+        (void)snprintf(detail, LIB_DETAIL, "a field is longer than 65535 bytes");
+        return TENURE_TOO_LARGE;
+    }
+    encoded->bytes = tn_bytes_of(buffer + nested, len);
+    return TENURE_OK;
+}

@@ -1,0 +1,79 @@
+/* Internal: what the files of the library share. The library translates between tenure.h and the
+ * engine; it has no rules of its own about leases. */
+#ifndef TN_LIB_INTERNAL_H
+#define TN_LIB_INTERNAL_H
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "engine/engine.h"
+#include "engine/read.h"
+#include "tenure.h"
+
+#define LIB_INFLIGHT_MAX 16384u /* as many as two batches of the engine hold */
+#define LIB_NO_SLOT UINT32_MAX
+
+/* An asynchronous command on its way. Slots are taken and given back without a lock. */
+struct lib_slot {
+    struct engine_request request;
+    struct tenure *tenure;
+    tenure_done_fn *done;
+    void *ctx;
+    _Atomic uint32_t next_free;
+};
+
+struct tenure {
+    struct engine *engine;
+    struct os os; /* the system's, with the caller's clock if there is one */
+    struct tenure_options options;
+    struct lib_slot *slots;
+    _Alignas(64) _Atomic uint64_t free_slots; /* (a counter against ABA) << 32 | first free slot */
+    struct tenure_value *values; /* KERNEL_BUNDLE_MAX, of whoever delivers a callback */
+};
+
+/* A command as bytes. */
+struct lib_encoded {
+    struct tn_bytes bytes;
+    uint32_t values; /* the most values that its answer can have; UINT32_MAX: a whole bundle */
+    uint8_t *heap;   /* what to free; NULL: nothing */
+    uint8_t stack[4096];
+};
+
+/* encode.c. On failure `detail` says why (128 bytes) and there is nothing to free. */
+enum tenure_result lib_encode(const struct tenure_command *command, struct lib_encoded *encoded,
+                              char *detail);
+static inline struct tn_bytes lib_text(const char *text) {
+    return text != NULL ? tn_bytes_of(text, strlen(text)) : tn_bytes_of(NULL, 0);
+}
+
+/* option.c */
+bool lib_options_parse(const struct tenure_option *options, uint32_t count,
+                       struct kernel_policy_patch *ret_patch, char *detail);
+/* False if there is no option of this name. */
+bool lib_option_format(const struct kernel_policy *policy, const char *name, char *out,
+                       size_t capacity);
+
+/* reply.c */
+#define LIB_DETAIL 128
+void lib_value_fill(struct tenure_value *out, const struct kernel_value *value);
+void lib_reply_fill(struct tenure_reply *reply, const struct kernel_result *result,
+                    struct tn_bytes command, struct tenure_value *values);
+void lib_reply_reject(struct tenure_reply *reply, enum tenure_result code);
+
+/* read.c */
+void lib_metrics_of(const struct engine_metrics *metrics, struct tenure_metrics *out);
+
+/* write.c */
+enum tn_status lib_slots_make(struct tenure *tenure);
+void lib_slots_free(struct tenure *tenure);
+
+static inline void lib_copy(char *out, size_t capacity, const char *text, size_t len) {
+    if (len >= capacity) {
+        len = capacity - 1;
+    }
+    memcpy(out, text, len);
+    out[len] = '\0';
+}
+
+#endif

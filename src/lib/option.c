@@ -1,0 +1,224 @@
+/* Options of pools as text, following the kernel's table of options. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/internal.h"
+
+#define MICRO 1000000u
+
+static const char *const kind_names[] = {"range", "set"};
+static const char *const strategy_names[] = {"lowest", "random", "next", "coldest"};
+static const char *const format_names[] = {"dec", "hex", "mac"};
+static const char *const fallback_names[] = {"none", "json"};
+static const char *const flag_names[] = {"no", "yes", "false", "true", "off", "on", "0", "1"};
+
+struct option_words {
+    const char *const *of;
+    unsigned count;
+};
+
+/* The words that a type's numbers are written as; none for numbers. */
+static struct option_words option_words(enum kernel_option_type type) {
+    switch (type) {
+    case KERNEL_TYPE_KIND:
+        return (struct option_words){kind_names, 2};
+    case KERNEL_TYPE_STRATEGY:
+        return (struct option_words){strategy_names, 4};
+    case KERNEL_TYPE_FORMAT:
+        return (struct option_words){format_names, 3};
+    case KERNEL_TYPE_FALLBACK:
+        return (struct option_words){fallback_names, 2};
+    case KERNEL_TYPE_FLAG:
+        return (struct option_words){flag_names, 8};
+    default:
+        return (struct option_words){NULL, 0};
+    }
+}
+
+/* Decimal, 0x and hexadecimal digits, or a MAC address. */
+static bool number_parse(const char *text, size_t len, uint64_t *ret_number) {
+    struct tn_bytes bytes = tn_bytes_of(text, len);
+    if (memchr(text, ':', len) != NULL) {
+        return kernel_value_parse(KERNEL_MAC, bytes, ret_number);
+    }
+    if (len > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X')) {
+        return kernel_value_parse(KERNEL_HEX, bytes, ret_number);
+    }
+    return kernel_value_parse(KERNEL_DEC, bytes, ret_number);
+}
+
+/* Up to six decimals, exactly. */
+static bool micro_parse(const char *text, uint64_t *ret_micro) {
+    size_t len = strcspn(text, ".");
+    uint64_t whole;
+    uint64_t part = 0;
+    if (!number_parse(text, len, &whole) || whole > UINT64_MAX / MICRO - 1) {
+        return false;
+    }
+    if (text[len] == '.') {
+        const char *digits = text + len + 1;
+        size_t count = strlen(digits);
+        if (count == 0 || count > 6 || strspn(digits, "0123456789") != count) {
+            return false;
+        }
+        for (size_t i = 0; i < 6; i++) {
+            part = part * 10 + (i < count ? (unsigned)(digits[i] - '0') : 0);
+        }
+    }
+    *ret_micro = whole * MICRO + part;
+    return true;
+}
+
+static bool option_parse(enum kernel_option_type type, const char *text, uint64_t *ret_number) {
+    struct option_words words = option_words(type);
+    for (unsigned i = 0; i < words.count; i++) {
+        if (strcmp(text, words.of[i]) == 0) {
+            *ret_number = type == KERNEL_TYPE_FLAG ? i % 2 : i;
+            return true;
+        }
+    }
+    if (words.count > 0) {
+        return false;
+    }
+    return type == KERNEL_TYPE_MICRO ? micro_parse(text, ret_number)
+                                     : number_parse(text, strlen(text), ret_number);
+}
+
+/* "10-20,30": spans, in any order; empty for none. */
+static bool exclude_parse(const char *text, struct kernel_policy *policy) {
+    policy->exclude_count = 0;
+    while (*text != '\0') {
+        size_t len = strcspn(text, ",");
+        size_t dash = strcspn(text, "-");
+        struct kernel_span span;
+        if (policy->exclude_count == KERNEL_EXCLUDES_MAX) {
+            return false;
+        }
+        if (dash < len) {
+            if (!number_parse(text, dash, &span.lo) ||
+                !number_parse(text + dash + 1, len - dash - 1, &span.hi)) {
+                return false;
+            }
+        } else if (!number_parse(text, len, &span.lo)) {
+            return false;
+        } else {
+            span.hi = span.lo;
+        }
+        uint64_t at = policy->exclude_count++;
+        for (; at > 0 && policy->exclude[at - 1].lo > span.lo; at--) {
+            policy->exclude[at] = policy->exclude[at - 1];
+        }
+        policy->exclude[at] = span;
+        text += len + (text[len] == ',');
+    }
+    return true;
+}
+
+static unsigned option_find(const char *name) {
+    if (strcmp(name, "base_lease_seconds") == 0 || strcmp(name, "offline_hold_days") == 0) {
+        return KERNEL_OPTION_LEASE; /* other words for it on sticky pools */
+    }
+    unsigned i = 0;
+    while (i < KERNEL_OPTION_COUNT && strcmp(name, kernel_option_rows[i].name) != 0) {
+        i++;
+    }
+    return i;
+}
+
+static bool option_set(const struct tenure_option *option, struct kernel_policy_patch *patch,
+                       char *detail) {
+    uint64_t number = 0;
+    if (strcmp(option->name, "exclude") == 0) {
+        patch->has_exclude = exclude_parse(option->value, &patch->values);
+        if (!patch->has_exclude) {
+            (void)snprintf(detail, LIB_DETAIL, "exclude: spans such as 10-20,30, at most %u",
+                           KERNEL_EXCLUDES_MAX);
+        }
+        return patch->has_exclude;
+    }
+    unsigned i = option_find(option->name);
+    if (i == KERNEL_OPTION_COUNT) {
+        (void)snprintf(detail, LIB_DETAIL, "there is no option '%.60s'", option->name);
+        return false;
+    }
+    const struct kernel_option_row *row = &kernel_option_rows[i];
+    if (!option_parse(row->type, option->value, &number)) {
+        (void)snprintf(detail, LIB_DETAIL, "%s: '%.60s' is not a value for it", option->name,
+                       option->value);
+        return false;
+    }
+    uint64_t unit = strcmp(option->name, "offline_hold_days") == 0 ? 86400 : 1;
+    if (number > row->high / unit) {
+        (void)snprintf(detail, LIB_DETAIL, "%s: at most %" PRIu64, option->name, row->high / unit);
+        return false;
+    }
+    patch->values.of[i] = number * unit;
+    patch->mask |= (uint32_t)1 << i;
+    return true;
+}
+
+bool lib_options_parse(const struct tenure_option *options, uint32_t count,
+                       struct kernel_policy_patch *ret_patch, char *detail) {
+    *ret_patch = (struct kernel_policy_patch){.mask = 0};
+    for (uint32_t i = 0; i < count; i++) {
+        if (options[i].name == NULL || options[i].value == NULL) {
+            (void)snprintf(detail, LIB_DETAIL, "option %" PRIu32 " has no name or value", i);
+            return false;
+        }
+        if (!option_set(&options[i], ret_patch, detail)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- Writing ---- */
+
+/* So that number_parse reads the same number. */
+static void number_format(const struct kernel_policy *policy, uint64_t number, char *out,
+                          size_t capacity) {
+    enum kernel_format format = (enum kernel_format)policy->of[KERNEL_OPTION_FORMAT];
+    char text[KERNEL_VALUE_TEXT_MAX];
+    (void)kernel_value_format(format, number, text);
+    (void)snprintf(out, capacity, "%s%s", format == KERNEL_HEX ? "0x" : "", text);
+}
+
+static void exclude_format(const struct kernel_policy *policy, char *out, size_t capacity) {
+    size_t used = 0;
+    out[0] = '\0';
+    for (uint64_t i = 0; i < policy->exclude_count && used + 1 < capacity; i++) {
+        char lo[KERNEL_VALUE_TEXT_MAX + 2];
+        char hi[KERNEL_VALUE_TEXT_MAX + 2];
+        number_format(policy, policy->exclude[i].lo, lo, sizeof lo);
+        number_format(policy, policy->exclude[i].hi, hi, sizeof hi);
+        int len = snprintf(out + used, capacity - used, "%s%s-%s", i > 0 ? "," : "", lo, hi);
+        used += (size_t)len;
+    }
+}
+
+bool lib_option_format(const struct kernel_policy *policy, const char *name, char *out,
+                       size_t capacity) {
+    if (strcmp(name, "exclude") == 0) {
+        exclude_format(policy, out, capacity);
+        return true;
+    }
+    unsigned i = option_find(name);
+    if (i == KERNEL_OPTION_COUNT) {
+        return false;
+    }
+    uint64_t number = policy->of[i];
+    struct option_words words = option_words(kernel_option_rows[i].type);
+    if (strcmp(name, "offline_hold_days") == 0) {
+        (void)snprintf(out, capacity, "%" PRIu64, number / 86400);
+    } else if (number < words.count) {
+        (void)snprintf(out, capacity, "%s", words.of[number]);
+    } else if (i == KERNEL_OPTION_LO || i == KERNEL_OPTION_HI) {
+        number_format(policy, number, out, capacity);
+    } else if (kernel_option_rows[i].type == KERNEL_TYPE_MICRO) {
+        (void)snprintf(out, capacity, "%" PRIu64 ".%06" PRIu64, number / MICRO, number % MICRO);
+    } else {
+        (void)snprintf(out, capacity, "%" PRIu64, number);
+    }
+    return true;
+}
