@@ -60,7 +60,7 @@ static enum tn_status local_snapshot_begin(struct log *base, const struct log_po
     struct log_local *log = log_local_of(base);
     TN_ASSERT(log->writable);
     log_local_lock(log);
-    TN_ASSERT(at->lsn <= log->position.lsn);
+    TN_ASSERT(at->lsn <= log->position.lsn && at->shard == log->position.shard);
     TN_ASSERT(log->snapshots.count == 0 || at->lsn >= log->snapshots.at[log->snapshots.count - 1]);
     log->bytes_at_begin = log->bytes_appended;
     log_local_unlock(log);

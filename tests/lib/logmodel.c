@@ -27,6 +27,21 @@ void logmodel_init(struct logmodel *model, uint64_t seed) {
     tn_prng_seed(&model->prng, seed);
 }
 
+void logmodel_copy(struct logmodel *to, const struct logmodel *from) {
+    *to = *from;
+    to->capacity = from->count + 1;
+    to->batches = calloc(to->capacity, sizeof *to->batches);
+    assert_non_null(to->batches);
+    for (size_t i = 0; i < from->count; i++) {
+        const struct logmodel_batch *batch = &from->batches[i];
+        to->batches[i] = *batch;
+        to->batches[i].payload = malloc((size_t)batch->batch.len + 1);
+        assert_non_null(to->batches[i].payload);
+        memcpy(to->batches[i].payload, batch->payload, batch->batch.len);
+        to->batches[i].batch.payload = to->batches[i].payload;
+    }
+}
+
 void logmodel_free(struct logmodel *model) {
     for (size_t i = 0; i < model->count; i++) {
         free(model->batches[i].payload);
@@ -72,6 +87,11 @@ const struct log_batch *logmodel_try(struct logmodel *model, uint32_t len) {
     made->hash = batch_hash(&made->batch, hash);
     model->count += 1;
     return &made->batch;
+}
+
+void logmodel_rehash(struct logmodel *model) {
+    struct logmodel_batch *last = &model->batches[model->count - 1];
+    last->hash = batch_hash(&last->batch, model->count == 1 ? 0 : last[-1].hash);
 }
 
 static void model_drop(struct logmodel *model, size_t count) {
@@ -129,7 +149,7 @@ static enum tn_status snapshot_sections(struct logmodel *model, struct log *log)
 
 enum tn_status logmodel_snapshot(struct logmodel *model, struct log *log) {
     struct log_error error = {{0}};
-    struct log_position at = {.lsn = model_lsn(model, model->acked)};
+    struct log_position at = {.lsn = model_lsn(model, model->acked), .shard = model->shard};
     at.now_ms = model->acked == 0 ? 0 : model->batches[model->acked - 1].batch.now_ms;
     enum tn_status status = log->verbs->snapshot_begin(log, &at, &error);
     if (status != TN_OK) {
@@ -195,8 +215,9 @@ static void notice_keep(void *ctx, const char *line) {
     snprintf(model->notice_last, sizeof model->notice_last, "%s", line);
 }
 
-enum tn_status logmodel_open(struct logmodel *model, const struct log_local_options *options,
-                             struct log **ret_log, struct log_error *error) {
+static enum tn_status model_load(struct logmodel *model, const struct log_local_options *options,
+                                 struct log **ret_log, size_t *ret_loaded,
+                                 struct log_error *error) {
     struct log *log = NULL;
     error->text[0] = '\0';
     enum tn_status status = log_local_open(options, notice_keep, model, &log, error);
@@ -219,14 +240,35 @@ enum tn_status logmodel_open(struct logmodel *model, const struct log_local_opti
         log->verbs->close(log);
         return status;
     }
-    assert_true(loading.count >= model->acked);
     assert_true(position.lsn == model_lsn(model, loading.count));
     assert_true(loading.count == 0 ||
                 position.now_ms == model->batches[loading.count - 1].batch.now_ms);
-    model_drop(model, loading.count);
-    model->acked = loading.count;
+    model->shard = position.shard;
     *ret_log = log;
+    *ret_loaded = loading.count;
     return TN_OK;
+}
+
+enum tn_status logmodel_open(struct logmodel *model, const struct log_local_options *options,
+                             struct log **ret_log, struct log_error *error) {
+    size_t loaded = 0;
+    enum tn_status status = model_load(model, options, ret_log, &loaded, error);
+    if (status == TN_OK) {
+        assert_true(loaded >= model->acked);
+        model_drop(model, loaded);
+        model->acked = loaded;
+    }
+    return status;
+}
+
+enum tn_status logmodel_check(struct logmodel *model, const struct log_local_options *options,
+                              size_t *ret_loaded, struct log_error *error) {
+    struct log *log = NULL;
+    enum tn_status status = model_load(model, options, &log, ret_loaded, error);
+    if (status == TN_OK) {
+        log->verbs->close(log);
+    }
+    return status;
 }
 
 struct log *logmodel_must_open(struct logmodel *model, const struct log_local_options *options) {

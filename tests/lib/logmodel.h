@@ -25,6 +25,7 @@ struct logmodel {
     size_t count; /* tried */
     size_t acked; /* surely there: count or count - 1 */
     size_t capacity;
+    uint64_t shard; /* what the last load said */
     uint64_t notices;
     char notice_last[1024];
     enum tn_status done_status; /* of the last append */
@@ -32,10 +33,14 @@ struct logmodel {
 };
 
 void logmodel_init(struct logmodel *model, uint64_t seed);
+void logmodel_copy(struct logmodel *to, const struct logmodel *from);
 void logmodel_free(struct logmodel *model);
 
 /* The next batch to try; len is the payload's. Its LSNs follow those of the last. */
 const struct log_batch *logmodel_try(struct logmodel *model, uint32_t len);
+
+/* The test has put bytes of its own into the last batch's payload. */
+void logmodel_rehash(struct logmodel *model);
 
 /* Tries a batch on the log and enters the outcome; returns what `done` got. */
 enum tn_status logmodel_append(struct logmodel *model, struct log *log, uint32_t len);
@@ -49,7 +54,12 @@ enum tn_status logmodel_snapshot(struct logmodel *model, struct log *log);
 enum tn_status logmodel_open(struct logmodel *model, const struct log_local_options *options,
                              struct log **ret_log, struct log_error *error);
 
-/* The same and must succeed. */
+/* Opens, loads and closes, and leaves the model as it is. Fewer batches than are acknowledged are no
+ * failure here: *ret_loaded tells. */
+enum tn_status logmodel_check(struct logmodel *model, const struct log_local_options *options,
+                              size_t *ret_loaded, struct log_error *error);
+
+/* logmodel_open, and must succeed. */
 struct log *logmodel_must_open(struct logmodel *model, const struct log_local_options *options);
 
 #endif

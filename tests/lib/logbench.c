@@ -1,0 +1,83 @@
+/* A log on a fake disk; see logbench.h. */
+#include "lib/logbench.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+int logbench_setup(void **state) {
+    struct logbench *bench = calloc(1, sizeof *bench);
+    assert_non_null(bench);
+    bench->fake = fakeos_new(7);
+    logmodel_init(&bench->model, 7);
+    bench->options = (struct log_local_options){.os = fakeos_table(bench->fake),
+                                                .dir = "/data",
+                                                .segment_bytes = LOGBENCH_SEGMENT_BYTES,
+                                                .shard_number = LOGBENCH_SHARD,
+                                                .no_background = true};
+    *state = bench;
+    return 0;
+}
+
+int logbench_teardown(void **state) {
+    struct logbench *bench = *state;
+    logbench_scrap(bench);
+    free(bench);
+    return 0;
+}
+
+void logbench_start(struct logbench *bench) {
+    assert_null(bench->log);
+    bench->log = logmodel_must_open(&bench->model, &bench->options);
+}
+
+void logbench_stop(struct logbench *bench) {
+    assert_true(bench->log->verbs->close(bench->log));
+    bench->log = NULL;
+}
+
+void logbench_die(struct logbench *bench) {
+    fakeos_cut_call(bench->fake, fakeos_calls(bench->fake) + 1);
+    bench->log->verbs->close(bench->log);
+    bench->log = NULL;
+    fakeos_restart(bench->fake);
+}
+
+void logbench_append(struct logbench *bench, unsigned n, uint32_t len) {
+    for (unsigned i = 0; i < n; i++) {
+        assert_int_equal(logmodel_append(&bench->model, bench->log, len), TN_OK);
+    }
+}
+
+void logbench_snapshot(struct logbench *bench) {
+    assert_int_equal(logmodel_snapshot(&bench->model, bench->log), TN_OK);
+}
+
+struct logbench logbench_copy(struct logbench *bench, uint64_t seed) {
+    struct logbench copy = {.fake = fakeos_copy(bench->fake, seed), .options = bench->options};
+    copy.options.os = fakeos_table(copy.fake);
+    logmodel_copy(&copy.model, &bench->model);
+    return copy;
+}
+
+void logbench_scrap(struct logbench *copy) {
+    if (copy->log != NULL) {
+        copy->log->verbs->close(copy->log);
+    }
+    logmodel_free(&copy->model);
+    fakeos_free(copy->fake);
+}
+
+void logbench_assert_refused(struct logbench *bench, enum tn_status status, const char *file,
+                             const char *word) {
+    size_t loaded;
+    struct log_error error = {{0}};
+    enum tn_status found = logmodel_check(&bench->model, &bench->options, &loaded, &error);
+    if (found != status || strstr(error.text, file) == NULL || strstr(error.text, word) == NULL) {
+        fail_msg("wanted %s with \"%s\" and \"%s\", got %s: %s", tn_status_name(status), file, word,
+                 tn_status_name(found), error.text);
+    }
+}
