@@ -7,10 +7,9 @@
  * end, because the log can only be cut between batches. */
 #include "engine/internal.h"
 
-/* Commands between the first hint to the caches, the second and the use: enough of them to cover the
- * time that memory takes, few enough not to be pushed out again. */
-#define APPLY_AHEAD_FIRST 12u
-#define APPLY_AHEAD_SECOND 6u
+/* Commands between one hint to the caches and the next, and between the last and the use: enough of
+ * them to cover the time that memory takes, few enough not to be pushed out again. */
+#define APPLY_HINT_APART 4u
 
 /* The engine whose callback this thread is running. */
 static _Thread_local const struct engine *delivering;
@@ -48,9 +47,9 @@ struct apply {
     uint64_t now_ms;
     uint32_t left; /* commands not applied */
     struct walk commands;
-    struct walk first, second; /* hints */
-    uint32_t first_left, second_left;
-    struct engine_request *next; /* whose the next command is; NULL in replay */
+    struct walk hints[KERNEL_PREFETCH_STAGES];
+    uint32_t unhinted[KERNEL_PREFETCH_STAGES]; /* commands that a stage has not seen */
+    struct engine_request *next;               /* whose the next command is; NULL in replay */
 };
 
 /* Limits need memory, which the kernel gets beforehand. They were right when they were logged. */
@@ -65,16 +64,17 @@ static enum tn_status apply_limits(struct engine *engine, struct tn_bytes bytes)
     return engine_limits_prepare(engine, &command.limits);
 }
 
-/* Keeps both hints their distances ahead. */
+/* Keeps every stage its distance ahead. */
 static void apply_hint(struct apply *apply) {
-    const struct kernel *kernel = apply->engine->kernel;
-    while (apply->first_left > 0 && apply->left - apply->first_left < APPLY_AHEAD_FIRST) {
-        apply->first_left--;
-        kernel_prefetch(kernel, walk_next(&apply->first));
-    }
-    while (apply->second_left > 0 && apply->left - apply->second_left < APPLY_AHEAD_SECOND) {
-        apply->second_left--;
-        kernel_prefetch_record(kernel, walk_next(&apply->second));
+    for (unsigned stage = 0; stage < KERNEL_PREFETCH_STAGES; stage++) {
+        uint32_t ahead = (KERNEL_PREFETCH_STAGES - stage) * APPLY_HINT_APART;
+        uint32_t seen = apply->left - apply->unhinted[stage];
+        while (apply->unhinted[stage] > 0 && seen < ahead) {
+            kernel_prefetch(apply->engine->kernel, walk_next(&apply->hints[stage]),
+                            apply->lsn + seen, stage);
+            apply->unhinted[stage]--;
+            seen++;
+        }
     }
 }
 
@@ -186,12 +186,12 @@ enum tn_status engine_apply_batch(struct engine *engine, const struct log_batch 
         .now_ms = batch->now_ms,
         .left = batch->count,
         .commands = walk,
-        .first = walk,
-        .second = walk,
-        .first_left = batch->count,
-        .second_left = batch->count,
         .next = requests,
     };
+    for (unsigned stage = 0; stage < KERNEL_PREFETCH_STAGES; stage++) {
+        apply.hints[stage] = walk;
+        apply.unhinted[stage] = batch->count;
+    }
     enum tn_status status = TN_OK;
     while (apply.left > 0 && status == TN_OK) {
         uint32_t count = 0;

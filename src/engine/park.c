@@ -1,6 +1,7 @@
 /* Parking on Linux: a private futex. */
 #include "engine/park.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <stddef.h>
@@ -8,20 +9,21 @@
 #include <time.h>
 #include <unistd.h>
 
-static void futex_wait(engine_park_word *word, uint32_t seen, const struct timespec *limit) {
-    (void)syscall(SYS_futex, (uint32_t *)word, FUTEX_WAIT_PRIVATE, seen, limit, NULL, 0);
+static bool futex_wait(engine_park_word *word, uint32_t seen, const struct timespec *limit) {
+    return syscall(SYS_futex, (uint32_t *)word, FUTEX_WAIT_PRIVATE, seen, limit, NULL, 0) == 0 ||
+           errno != ETIMEDOUT;
 }
 
 void engine_park_wait(engine_park_word *word, uint32_t seen) {
-    futex_wait(word, seen, NULL);
+    (void)futex_wait(word, seen, NULL);
 }
 
-void engine_park_wait_ms(engine_park_word *word, uint32_t seen, uint64_t ms) {
+bool engine_park_wait_ms(engine_park_word *word, uint32_t seen, uint64_t ms) {
     struct timespec limit = {
         .tv_sec = (time_t)(ms / 1000),
         .tv_nsec = (long)(ms % 1000) * 1000000L,
     };
-    futex_wait(word, seen, &limit);
+    return futex_wait(word, seen, &limit);
 }
 
 void engine_park_wake(engine_park_word *word) {

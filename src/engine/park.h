@@ -8,6 +8,7 @@
 #define TN_ENGINE_PARK_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef _Atomic uint32_t engine_park_word;
@@ -15,8 +16,9 @@ typedef _Atomic uint32_t engine_park_word;
 /* Sleeps unless the word has already changed from `seen`. */
 void engine_park_wait(engine_park_word *word, uint32_t seen);
 
-/* The same, for at most `ms` milliseconds (of time during which the machine is not suspended). */
-void engine_park_wait_ms(engine_park_word *word, uint32_t seen, uint64_t ms);
+/* The same, for at most `ms` milliseconds (of time during which the machine is not suspended). False
+ * if that is over. */
+bool engine_park_wait_ms(engine_park_word *word, uint32_t seen, uint64_t ms);
 
 /* Wakes everyone who sleeps on the word. The word may be gone by the time of this call: a wake-up
  * of whatever is at that address then is harmless. */

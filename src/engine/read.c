@@ -13,22 +13,19 @@ static enum tn_result read_fence(struct engine *engine, uint64_t fence_lsn) {
         return TN_R_NOT_YET;
     }
     uint64_t started_ns = engine->os->clock_boot_ns(engine->os->ctx);
-    enum tn_result verdict = TN_R_NOT_YET;
+    uint64_t left_ms = READ_FENCE_MS;
     atomic_fetch_add(&engine->fence_waiters, 1);
-    for (;;) {
+    while (left_ms > 0 && engine_commit_stopped(engine) == TN_R_OK) {
         uint32_t seen = atomic_load(&engine->applied);
+        if (atomic_load(&engine->lsn) >= fence_lsn ||
+            !engine_park_wait_ms(&engine->applied, seen, left_ms)) {
+            break;
+        }
         uint64_t waited_ms = (engine->os->clock_boot_ns(engine->os->ctx) - started_ns) / 1000000u;
-        if (atomic_load(&engine->lsn) >= fence_lsn) {
-            verdict = TN_R_OK;
-            break;
-        }
-        if (waited_ms >= READ_FENCE_MS || engine_commit_stopped(engine) != TN_R_OK) {
-            break;
-        }
-        engine_park_wait_ms(&engine->applied, seen, READ_FENCE_MS - waited_ms);
+        left_ms = waited_ms < READ_FENCE_MS ? READ_FENCE_MS - waited_ms : 0;
     }
     atomic_fetch_sub(&engine->fence_waiters, 1);
-    return verdict;
+    return atomic_load(&engine->lsn) >= fence_lsn ? TN_R_OK : TN_R_NOT_YET;
 }
 
 enum tn_result engine_read(struct engine *engine, uint64_t fence_lsn, engine_reader *reader,

@@ -137,7 +137,7 @@ static void ticker_sleep(struct engine *engine, uint32_t seen, uint64_t sleep_ms
     if (sleep_ms == UINT64_MAX) {
         engine_park_wait(&engine->thread_word, seen);
     } else {
-        engine_park_wait_ms(&engine->thread_word, seen, sleep_ms);
+        (void)engine_park_wait_ms(&engine->thread_word, seen, sleep_ms);
     }
     /* Until it has looked again, it needs no nudge. */
     atomic_store(&engine->armed_ms, 0);

@@ -1,0 +1,178 @@
+#include "lib/enginekit.h"
+
+#include <dirent.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+void kit_limits_small(struct engine_options *options) {
+    static const struct {
+        enum kernel_limit limit;
+        uint64_t value;
+    } small[] = {
+        {KERNEL_LIMIT_LEASES, 8192},
+        {KERNEL_LIMIT_MEMBERS, 16384},
+        {KERNEL_LIMIT_HISTORY, 4096},
+        {KERNEL_LIMIT_POOLS, 64},
+        {KERNEL_LIMIT_RESOURCES, 256},
+        {KERNEL_LIMIT_NAMES, 16384},
+        {KERNEL_LIMIT_TEXT_BYTES, 4194304},
+        {KERNEL_LIMIT_OPS, 8192},
+        {KERNEL_LIMIT_RATES, 4},
+        {KERNEL_LIMIT_RATE_WINDOW, 3600},
+        {KERNEL_LIMIT_COLD, 1024},
+        {KERNEL_LIMIT_RULES, 64},
+        {KERNEL_LIMIT_SENSORS, 64},
+    };
+    for (size_t i = 0; i < sizeof small / sizeof small[0]; i++) {
+        options->limits.of[small[i].limit] = small[i].value;
+        options->limits_mask |= (uint32_t)1 << small[i].limit;
+    }
+}
+
+static struct tn_bytes text(const char *s) {
+    return s != NULL ? tn_bytes_of(s, strlen(s)) : tn_bytes_of(NULL, 0);
+}
+
+static const struct kit_command *encode(struct kit_command *out, struct kernel_command command) {
+    command.rights = KERNEL_RIGHT_OPERATOR;
+    uint32_t len = kernel_command_encode(&command, out->at, sizeof out->at);
+    assert_true(len > 0);
+    out->bytes = tn_bytes_of(out->at, len);
+    return out;
+}
+
+static const struct kit_command *pool(struct kit_command *out, const char *name, uint64_t lo,
+                                      uint64_t hi, uint64_t lease_s, bool sticky) {
+    struct kernel_policy_patch patch = {.mask = 0};
+    patch.values.of[KERNEL_OPTION_LO] = lo;
+    patch.values.of[KERNEL_OPTION_HI] = hi;
+    patch.values.of[KERNEL_OPTION_LEASE] = lease_s;
+    patch.values.of[KERNEL_OPTION_STICKY] = sticky;
+    patch.mask = 1u << KERNEL_OPTION_LO | 1u << KERNEL_OPTION_HI | 1u << KERNEL_OPTION_LEASE |
+                 1u << KERNEL_OPTION_STICKY;
+    return encode(out, (struct kernel_command){.verb = KERNEL_VERB_POOL_CREATE,
+                                               .fields = KERNEL_F_POOL | KERNEL_F_POLICY,
+                                               .pool = text(name),
+                                               .policy = &patch});
+}
+
+const struct kit_command *kit_pool(struct kit_command *out, const char *name, uint64_t lo,
+                                   uint64_t hi, uint64_t lease_s) {
+    return pool(out, name, lo, hi, lease_s, false);
+}
+
+const struct kit_command *kit_pool_sticky(struct kit_command *out, const char *name, uint64_t lo,
+                                          uint64_t hi, uint64_t lease_s) {
+    return pool(out, name, lo, hi, lease_s, true);
+}
+
+const struct kit_command *kit_alloc(struct kit_command *out, const char *name, const char *holder,
+                                    uint32_t count, const char *opid) {
+    uint8_t claims[256];
+    struct tn_writer w = tn_writer_of(claims, sizeof claims);
+    kernel_claim_write(&w, text(name), true, count);
+    return encode(out, (struct kernel_command){.verb = KERNEL_VERB_ALLOC,
+                                               .fields = KERNEL_F_HOLDER | KERNEL_F_CLAIMS,
+                                               .opid = text(opid),
+                                               .holder = text(holder),
+                                               .claims = tn_bytes_of(claims, w.len),
+                                               .claim_count = 1});
+}
+
+const struct kit_command *kit_release(struct kit_command *out, const struct kernel_result *lease,
+                                      const char *holder) {
+    return encode(out, (struct kernel_command){.verb = KERNEL_VERB_RELEASE,
+                                               .fields = KERNEL_F_LEASE | KERNEL_F_EPOCH |
+                                                         KERNEL_F_HOLDER | KERNEL_F_IMMEDIATE,
+                                               .lease = lease->lease,
+                                               .epoch = lease->epoch,
+                                               .holder = text(holder)});
+}
+
+const struct kit_command *kit_touch(struct kit_command *out, const struct kernel_result *lease,
+                                    const char *meta) {
+    uint32_t fields = KERNEL_F_LEASE | KERNEL_F_EPOCH;
+    return encode(out, (struct kernel_command){.verb = KERNEL_VERB_TOUCH,
+                                               .fields = meta ? fields | KERNEL_F_META : fields,
+                                               .lease = lease->lease,
+                                               .epoch = lease->epoch,
+                                               .meta = text(meta)});
+}
+
+enum tn_result kit_run(struct engine *engine, const struct kit_command *command,
+                       struct kit_answer *answer) {
+    answer->result = (struct kernel_result){.values = answer->values, .value_capacity = KIT_VALUES};
+    engine_execute(engine, command->bytes, &answer->result);
+    return answer->result.code;
+}
+
+void kit_run_ok(struct engine *engine, const struct kit_command *command,
+                struct kit_answer *answer) {
+    enum tn_result code = kit_run(engine, command, answer);
+    if (code != TN_R_OK) {
+        fail_msg("expected OK, got %s", tn_result_name(code));
+    }
+}
+
+uint64_t kit_hash(struct engine *engine) {
+    uint64_t hash = 0;
+    uint64_t lsn = 0;
+    assert_int_equal(engine_hash(engine, &hash, &lsn), TN_R_OK);
+    return hash;
+}
+
+void kit_check(struct engine *engine) {
+    char why[256] = "";
+    bool sound = false;
+    assert_int_equal(engine_check(engine, &sound, why, sizeof why), TN_R_OK);
+    if (!sound) {
+        fail_msg("an invariant is broken: %s", why);
+    }
+}
+
+void kit_dir_make(char out[128]) {
+    const char *base = getenv("TMPDIR");
+    int len = snprintf(out, 128, "%s/tenure-test-XXXXXX", base != NULL ? base : "/tmp");
+    assert_true(len > 0 && len < 128);
+    assert_non_null(mkdtemp(out));
+}
+
+void kit_dir_remove(const char *dir) {
+    DIR *entries = opendir(dir);
+    assert_non_null(entries);
+    struct dirent *entry;
+    while ((entry = readdir(entries)) != NULL) {
+        char path[512];
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+            (void)snprintf(path, sizeof path, "%s/%s", dir, entry->d_name);
+            assert_int_equal(unlink(path), 0);
+        }
+    }
+    closedir(entries);
+    assert_int_equal(rmdir(dir), 0);
+}
+
+struct engine *kit_open(const struct engine_options *options) {
+    struct engine *engine = NULL;
+    struct log_error error;
+    enum tn_status status = engine_open(options, &engine, &error);
+    if (status != TN_OK) {
+        fail_msg("%s: %s", tn_status_name(status), error.text);
+    }
+    return engine;
+}
+
+void kit_wait(bool (*met)(void *ctx), void *ctx) {
+    while (!met(ctx)) {
+        sched_yield();
+    }
+}

@@ -1,0 +1,388 @@
+#include "lib/fakelog.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define BATCHES_MAX 65536u
+#define SECTIONS_MAX 65536u
+
+struct stored {
+    struct log_batch batch;
+    pthread_t thread;
+};
+
+struct snapshot {
+    struct log_position at;
+    struct log_section *sections;
+    unsigned count;
+};
+
+struct fakelog {
+    struct log log;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+
+    bool threaded;
+    bool shut;
+    bool busy; /* an append has not been answered */
+    bool dead; /* no appends any more */
+    bool open; /* between load and close */
+
+    enum tn_status failure;
+    unsigned failures;
+    bool failure_stored;
+    unsigned snapshot_failure;
+
+    struct stored *batches;
+    unsigned batch_count;
+    struct snapshot snapshot; /* the newest */
+    struct snapshot writing;
+    unsigned appends, idles, snapshots;
+    unsigned answering; /* threads that are not done with this log */
+
+    /* The append that waits for its answer. */
+    struct log_batch pending;
+    pthread_t pending_thread;
+    log_committed *done;
+    void *done_ctx;
+};
+
+static struct fakelog *of(struct log *log) {
+    return (struct fakelog *)log;
+}
+
+static uint64_t last_lsn(const struct fakelog *log) {
+    uint64_t lsn = log->snapshot.at.lsn;
+    if (log->batch_count > 0) {
+        const struct log_batch *last = &log->batches[log->batch_count - 1].batch;
+        lsn = last->first_lsn + last->count - 1;
+    }
+    return lsn;
+}
+
+static uint64_t last_now(const struct fakelog *log) {
+    return log->batch_count > 0 ? log->batches[log->batch_count - 1].batch.now_ms
+                                : log->snapshot.at.now_ms;
+}
+
+/* ---- Append ---- */
+
+static void store(struct fakelog *log) {
+    struct stored *stored = &log->batches[log->batch_count];
+    assert_true(log->batch_count < BATCHES_MAX);
+    uint8_t *payload = malloc(log->pending.len);
+    assert_non_null(payload);
+    memcpy(payload, log->pending.payload, log->pending.len);
+    stored->batch = log->pending;
+    stored->batch.payload = payload;
+    stored->thread = log->pending_thread;
+    log->batch_count++;
+}
+
+/* Decides the pending append and answers it. With the lock held, which is let go for the answer. */
+static void answer(struct fakelog *log) {
+    enum tn_status status = TN_OK;
+    while (log->shut) {
+        pthread_cond_wait(&log->changed, &log->lock);
+    }
+    if (log->failures > 0) {
+        log->failures--;
+        status = log->failure;
+    }
+    if (status == TN_OK || (status != TN_NOSPACE && log->failure_stored)) {
+        store(log);
+    }
+    log->dead = status != TN_OK && status != TN_NOSPACE;
+    log->busy = false;
+    log_committed *done = log->done;
+    void *ctx = log->done_ctx;
+    pthread_cond_broadcast(&log->changed);
+    pthread_mutex_unlock(&log->lock);
+    done(ctx, status);
+    pthread_mutex_lock(&log->lock);
+}
+
+static void *answer_thread(void *arg) {
+    struct fakelog *log = arg;
+    pthread_mutex_lock(&log->lock);
+    answer(log);
+    log->answering--;
+    pthread_cond_broadcast(&log->changed);
+    pthread_mutex_unlock(&log->lock);
+    return NULL;
+}
+
+static void fake_append(struct log *base, const struct log_batch *batch, log_committed *done,
+                        void *ctx) {
+    struct fakelog *log = of(base);
+    pthread_mutex_lock(&log->lock);
+    assert_true(log->open);
+    assert_false(log->busy);
+    assert_false(log->dead);
+    assert_int_equal(batch->first_lsn, last_lsn(log) + 1);
+    assert_true(batch->now_ms >= last_now(log));
+    assert_true(batch->count > 0);
+    log->pending = *batch;
+    log->pending_thread = pthread_self();
+    log->done = done;
+    log->done_ctx = ctx;
+    log->busy = true;
+    log->appends++;
+    pthread_cond_broadcast(&log->changed);
+    if (log->threaded) {
+        pthread_t thread;
+        log->answering++;
+        assert_int_equal(pthread_create(&thread, NULL, answer_thread, log), 0);
+        assert_int_equal(pthread_detach(thread), 0);
+    } else {
+        answer(log);
+    }
+    pthread_mutex_unlock(&log->lock);
+}
+
+static void fake_idle(struct log *base) {
+    struct fakelog *log = of(base);
+    pthread_mutex_lock(&log->lock);
+    assert_false(log->busy);
+    log->idles++;
+    pthread_cond_broadcast(&log->changed);
+    pthread_mutex_unlock(&log->lock);
+}
+
+/* ---- Load ---- */
+
+static enum tn_status load_snapshot(struct fakelog *log, const struct log_loader *loader) {
+    enum tn_status status = loader->snapshot_begin(loader->ctx, &log->snapshot.at);
+    for (unsigned i = 0; i < log->snapshot.count && status == TN_OK; i++) {
+        status = loader->snapshot_section(loader->ctx, &log->snapshot.sections[i]);
+    }
+    return status == TN_OK ? loader->snapshot_end(loader->ctx) : status;
+}
+
+static enum tn_status fake_load(struct log *base, const struct log_loader *loader,
+                                struct log_position *ret_position, struct log_error *error) {
+    struct fakelog *log = of(base);
+    enum tn_status status = TN_OK;
+    (void)error;
+    assert_false(log->open);
+    log->open = true;
+    log->dead = false;
+    if (log->snapshot.count > 0) {
+        status = load_snapshot(log, loader);
+    }
+    for (unsigned i = 0; i < log->batch_count && status == TN_OK; i++) {
+        if (log->batches[i].batch.first_lsn > log->snapshot.at.lsn) {
+            status = loader->batch(loader->ctx, &log->batches[i].batch);
+        }
+    }
+    *ret_position = (struct log_position){.lsn = last_lsn(log), .now_ms = last_now(log)};
+    return status;
+}
+
+/* ---- Snapshots ---- */
+
+static void snapshot_drop(struct snapshot *snapshot) {
+    for (unsigned i = 0; i < snapshot->count; i++) {
+        free((void *)(uintptr_t)snapshot->sections[i].bytes.at);
+    }
+    free(snapshot->sections);
+    *snapshot = (struct snapshot){.count = 0};
+}
+
+static enum tn_status fake_snapshot_begin(struct log *base, const struct log_position *at,
+                                          struct log_error *error) {
+    struct fakelog *log = of(base);
+    (void)error;
+    assert_null(log->writing.sections);
+    log->writing.at = *at;
+    log->writing.sections = calloc(SECTIONS_MAX, sizeof *log->writing.sections);
+    assert_non_null(log->writing.sections);
+    return TN_OK;
+}
+
+static enum tn_status fake_snapshot_section(struct log *base, const struct log_section *section) {
+    struct fakelog *log = of(base);
+    struct snapshot *writing = &log->writing;
+    assert_non_null(writing->sections);
+    assert_true(writing->count < SECTIONS_MAX);
+    assert_true(section->bytes.len <= LOG_SECTION_MAX);
+    if (log->snapshot_failure == writing->count + 1) {
+        return TN_NOSPACE;
+    }
+    uint8_t *bytes = malloc(section->bytes.len);
+    assert_non_null(bytes);
+    memcpy(bytes, section->bytes.at, section->bytes.len);
+    writing->sections[writing->count] = *section;
+    writing->sections[writing->count].bytes.at = bytes;
+    writing->count++;
+    return TN_OK;
+}
+
+static enum tn_status fake_snapshot_end(struct log *base, struct log_error *error) {
+    struct fakelog *log = of(base);
+    if (log->snapshot_failure > 0) {
+        (void)strcpy(error->text, "the test says so");
+        return TN_IO;
+    }
+    pthread_mutex_lock(&log->lock);
+    snapshot_drop(&log->snapshot);
+    log->snapshot = log->writing;
+    log->writing = (struct snapshot){.count = 0};
+    log->snapshots++;
+    pthread_cond_broadcast(&log->changed);
+    pthread_mutex_unlock(&log->lock);
+    return TN_OK;
+}
+
+static void fake_snapshot_abandon(struct log *base) {
+    snapshot_drop(&of(base)->writing);
+}
+
+static void fake_stats(struct log *base, struct log_stats *ret_stats) {
+    struct fakelog *log = of(base);
+    pthread_mutex_lock(&log->lock);
+    *ret_stats = (struct log_stats){.appends = log->appends,
+                                    .snapshots = log->snapshot.count > 0,
+                                    .snapshot_lsn = log->snapshot.at.lsn};
+    pthread_mutex_unlock(&log->lock);
+}
+
+static bool fake_close(struct log *base) {
+    struct fakelog *log = of(base);
+    pthread_mutex_lock(&log->lock);
+    assert_false(log->busy);
+    while (log->answering > 0) {
+        pthread_cond_wait(&log->changed, &log->lock);
+    }
+    log->open = false;
+    pthread_mutex_unlock(&log->lock);
+    return true;
+}
+
+static const struct log_verbs fake_verbs = {
+    .load = fake_load,
+    .append = fake_append,
+    .idle = fake_idle,
+    .snapshot_begin = fake_snapshot_begin,
+    .snapshot_section = fake_snapshot_section,
+    .snapshot_end = fake_snapshot_end,
+    .snapshot_abandon = fake_snapshot_abandon,
+    .stats = fake_stats,
+    .close = fake_close,
+};
+
+/* ---- The test's side ---- */
+
+struct fakelog *fakelog_new(void) {
+    struct fakelog *log = calloc(1, sizeof *log);
+    assert_non_null(log);
+    log->log.verbs = &fake_verbs;
+    log->batches = calloc(BATCHES_MAX, sizeof *log->batches);
+    assert_non_null(log->batches);
+    pthread_mutex_init(&log->lock, NULL);
+    pthread_cond_init(&log->changed, NULL);
+    return log;
+}
+
+void fakelog_free(struct fakelog *log) {
+    assert_false(log->open);
+    for (unsigned i = 0; i < log->batch_count; i++) {
+        free((void *)(uintptr_t)log->batches[i].batch.payload);
+    }
+    free(log->batches);
+    snapshot_drop(&log->snapshot);
+    snapshot_drop(&log->writing);
+    pthread_cond_destroy(&log->changed);
+    pthread_mutex_destroy(&log->lock);
+    free(log);
+}
+
+struct log *fakelog_base(struct fakelog *log) {
+    return &log->log;
+}
+
+void fakelog_set_threaded(struct fakelog *log, bool threaded) {
+    log->threaded = threaded;
+}
+
+void fakelog_gate_shut(struct fakelog *log) {
+    pthread_mutex_lock(&log->lock);
+    log->shut = true;
+    pthread_mutex_unlock(&log->lock);
+}
+
+void fakelog_gate_open(struct fakelog *log) {
+    pthread_mutex_lock(&log->lock);
+    log->shut = false;
+    pthread_cond_broadcast(&log->changed);
+    pthread_mutex_unlock(&log->lock);
+}
+
+void fakelog_gate_wait(struct fakelog *log) {
+    pthread_mutex_lock(&log->lock);
+    while (!log->busy) {
+        pthread_cond_wait(&log->changed, &log->lock);
+    }
+    pthread_mutex_unlock(&log->lock);
+}
+
+void fakelog_fail(struct fakelog *log, enum tn_status status, unsigned count, bool stored) {
+    pthread_mutex_lock(&log->lock);
+    log->failure = status;
+    log->failures = count;
+    log->failure_stored = stored;
+    pthread_mutex_unlock(&log->lock);
+}
+
+void fakelog_fail_snapshot(struct fakelog *log, unsigned section) {
+    log->snapshot_failure = section;
+}
+
+static unsigned look(struct fakelog *log, const unsigned *what) {
+    pthread_mutex_lock(&log->lock);
+    unsigned seen = *what;
+    pthread_mutex_unlock(&log->lock);
+    return seen;
+}
+
+unsigned fakelog_appends(struct fakelog *log) {
+    return look(log, &log->appends);
+}
+
+unsigned fakelog_batches(struct fakelog *log) {
+    return look(log, &log->batch_count);
+}
+
+unsigned fakelog_idles(struct fakelog *log) {
+    return look(log, &log->idles);
+}
+
+unsigned fakelog_snapshots(struct fakelog *log) {
+    return look(log, &log->snapshots);
+}
+
+static struct stored stored_at(struct fakelog *log, unsigned n) {
+    pthread_mutex_lock(&log->lock);
+    assert_true(n < log->batch_count);
+    struct stored stored = log->batches[n];
+    pthread_mutex_unlock(&log->lock);
+    return stored;
+}
+
+uint32_t fakelog_batch_count(struct fakelog *log, unsigned n) {
+    return stored_at(log, n).batch.count;
+}
+
+uint64_t fakelog_batch_now(struct fakelog *log, unsigned n) {
+    return stored_at(log, n).batch.now_ms;
+}
+
+pthread_t fakelog_batch_thread(struct fakelog *log, unsigned n) {
+    return stored_at(log, n).thread;
+}

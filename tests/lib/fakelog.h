@@ -1,0 +1,46 @@
+/* A log in memory that commits when and how the test says.
+ *
+ * It is the engine's log and the test's instrument: it checks the contract (one append at a time,
+ * LSNs without gaps, time that never goes back, no append after a failure), it can answer inline, on
+ * a thread of its own or only when a gate is opened, and it can fail. What was committed survives
+ * the engine: the same fakelog can be opened again. */
+#ifndef TESTS_LIB_FAKELOG_H
+#define TESTS_LIB_FAKELOG_H
+
+#include <pthread.h>
+
+#include "log/log.h"
+
+struct fakelog;
+
+struct fakelog *fakelog_new(void);
+void fakelog_free(struct fakelog *log);
+
+/* For engine_options.log; after the engine has closed it, it may be given to another. */
+struct log *fakelog_base(struct fakelog *log);
+
+/* Answers from a thread of its own instead of inside append. */
+void fakelog_set_threaded(struct fakelog *log, bool threaded);
+
+/* While the gate is shut, appends are taken but not answered. */
+void fakelog_gate_shut(struct fakelog *log);
+void fakelog_gate_open(struct fakelog *log);
+/* Waits until an append stands at the gate. */
+void fakelog_gate_wait(struct fakelog *log);
+
+/* The next append, and the `count` - 1 after it, end like this. TN_LOST and others than TN_NOSPACE
+ * are final by contract. Whether a batch that ends in doubt was stored is up to `stored`. */
+void fakelog_fail(struct fakelog *log, enum tn_status status, unsigned count, bool stored);
+/* Snapshots fail at section n (from 1), or at the end if n is larger; 0: they do not. */
+void fakelog_fail_snapshot(struct fakelog *log, unsigned section);
+
+/* What happened. */
+unsigned fakelog_appends(struct fakelog *log);                 /* all, failed ones included */
+unsigned fakelog_batches(struct fakelog *log);                 /* stored */
+uint32_t fakelog_batch_count(struct fakelog *log, unsigned n); /* commands in the n-th stored */
+uint64_t fakelog_batch_now(struct fakelog *log, unsigned n);
+pthread_t fakelog_batch_thread(struct fakelog *log, unsigned n); /* who called append */
+unsigned fakelog_idles(struct fakelog *log);
+unsigned fakelog_snapshots(struct fakelog *log);
+
+#endif
