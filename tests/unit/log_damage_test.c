@@ -318,6 +318,44 @@ static void a_good_frame_in_the_wrong_place_is_refused(void **state) {
     }
 }
 
+/* A write that the disk claimed and never did: the mark is still there, and what came after too. */
+static void a_mark_older_than_what_follows_it_is_refused(void **state) {
+    struct logbench *b = *state;
+    uint8_t mark[LOG_FRAME_ALIGN];
+    logbench_start(b);
+    logbench_append(b, 2, 100);
+    b->log->verbs->idle(b->log);
+    uint64_t at = end_of(b);
+    fakeos_file_read(b->fake, LOGBENCH_FIRST, at, mark, sizeof mark);
+    logbench_append(b, 2, 100);
+    logbench_die(b);
+    fakeos_file_write(b->fake, LOGBENCH_FIRST, at, mark, sizeof mark);
+    logbench_assert_refused(b, TN_CORRUPT, LOGBENCH_FIRST, "a mark that is older");
+}
+
+static void a_header_of_another_history_is_refused(void **state) {
+    struct logbench *b = *state;
+    uint8_t bytes[HEADER];
+    logbench_start(b);
+    logbench_append(b, 3, 30000);
+    logbench_stop(b);
+    const struct log_segment_header header = header_of(b, LOGBENCH_SECOND);
+    struct log_segment_header other[5] = {header, header, header, header, header};
+    other[0].chain ^= 1;
+    other[1].now_ms += 1;
+    other[2].first_lsn -= 1; /* in the middle of a batch, or one that it does not have */
+    other[3].shard += 1;
+    other[4].seq += 1;
+    for (size_t i = 0; i < 5; i++) {
+        log_segment_header_encode(&other[i], bytes);
+        fakeos_file_write(b->fake, LOGBENCH_SECOND, 0, bytes, sizeof bytes);
+        logbench_assert_refused(b, TN_CORRUPT, "/data/000000000000000", "offset");
+    }
+    log_segment_header_encode(&header, bytes);
+    fakeos_file_write(b->fake, LOGBENCH_SECOND, 0, bytes, sizeof bytes);
+    logbench_start(b);
+}
+
 static void version_set(struct logbench *b, const char *path, size_t crc_at, uint32_t version) {
     uint8_t bytes[HEADER];
     fakeos_file_read(b->fake, path, 0, bytes, crc_at + 4);
@@ -473,6 +511,8 @@ int main(void) {
         BENCH_TEST(every_bit_of_a_snapshot_is_watched),
         BENCH_TEST(a_refused_start_leaves_the_damage_as_it_was),
         BENCH_TEST(a_good_frame_in_the_wrong_place_is_refused),
+        BENCH_TEST(a_mark_older_than_what_follows_it_is_refused),
+        BENCH_TEST(a_header_of_another_history_is_refused),
         BENCH_TEST(files_of_a_newer_version_are_refused_as_such),
         BENCH_TEST(a_missing_segment_is_refused),
         BENCH_TEST(a_log_that_ends_before_its_snapshot_is_refused),

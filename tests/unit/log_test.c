@@ -74,9 +74,49 @@ static void a_clean_close_needs_nothing_written_again(void **state) {
     logbench_start(b);
     logbench_append(b, 5, 1000);
     logbench_stop(b);
+    for (uint64_t seed = 0; seed < 16; seed++) {
+        struct logbench copy = logbench_copy(b, seed);
+        fakeos_reboot(copy.fake);
+        logbench_start(&copy);
+        assert_true(copy.model.notices == 0);
+        assert_int_equal(fakeos_file_count(copy.fake, "/data", ".log"), 1);
+        logbench_scrap(&copy);
+    }
+}
+
+/* The writer's buffer is used again and again: nothing of an earlier batch gets behind a later. */
+static void nothing_is_written_behind_the_last_batch(void **state) {
+    struct logbench *b = *state;
+    logbench_start(b);
+    logbench_append(b, 1, 9000);
+    logbench_append(b, 5, 100);
+    logbench_die(b);
+    b->options.read_only = true;
     logbench_start(b);
     assert_true(b->model.notices == 0);
-    assert_int_equal(fakeos_file_count(b->fake, "/data", ".log"), 1);
+    assert_int_equal(stats_of(b).torn_tail_bytes, 0);
+}
+
+static void spares_of_an_earlier_life_keep_their_names(void **state) {
+    struct logbench *b = *state;
+    const struct os *os = b->options.os;
+    static const uint8_t zeros[LOGBENCH_SEGMENT_BYTES];
+    int file;
+    logbench_start(b);
+    logbench_append(b, 2, 40000);
+    logbench_snapshot(b);
+    logbench_stop(b);
+    assert_int_equal(os->open(os->ctx, "/data/spare-1.log", OS_WRITE | OS_CREATE, &file), TN_OK);
+    assert_int_equal(os->write_at(os->ctx, file, zeros, sizeof zeros, 0), TN_OK);
+    assert_int_equal(os->close(os->ctx, file), TN_OK);
+    logbench_start(b);
+    logbench_snapshot(b);
+    logbench_append(b, 1, 100);
+    logbench_snapshot(b); /* the first segment joins the spare that is there */
+    assert_int_equal(fakeos_file_count(b->fake, "/data", "spare-"), 2);
+    logbench_append(b, 4, 40000);
+    logbench_stop(b);
+    logbench_start(b);
 }
 
 static void segments_rotate_and_old_ones_are_recycled(void **state) {
@@ -266,6 +306,7 @@ static void the_older_snapshot_loses_nothing(void **state) {
     logbench_stop(b);
     /* From now on without the option, as if the bad one had never been. */
     b->options.use_older_snapshot = false;
+    fakeos_reboot(b->fake);
     assert_int_equal(fakeos_file_count(b->fake, "/data", "set-aside-snapshot-"), 1);
     logbench_start(b);
     logbench_snapshot(b);
@@ -439,6 +480,8 @@ int main(void) {
         BENCH_TEST(batches_come_back_in_order),
         BENCH_TEST(a_process_that_died_left_everything_it_promised),
         BENCH_TEST(a_clean_close_needs_nothing_written_again),
+        BENCH_TEST(nothing_is_written_behind_the_last_batch),
+        BENCH_TEST(spares_of_an_earlier_life_keep_their_names),
         BENCH_TEST(segments_rotate_and_old_ones_are_recycled),
         BENCH_TEST(opening_again_and_again_changes_nothing),
         BENCH_TEST(another_segment_size_is_used_from_the_next_segment_on),
