@@ -219,3 +219,10 @@ bool tn_bitmap_next(const struct tn_bitmap *bitmap, uint32_t space, uint64_t fro
     }
     return false;
 }
+
+void tn_bitmap_prefetch(const struct tn_bitmap *bitmap, uint32_t space, uint64_t value) {
+    const struct tn_bitmap_node *node =
+        &bitmap->nodes[home_of(bitmap, space + 1, key_of(0, value >> 6))];
+    __builtin_prefetch(node);
+    __asm__ volatile("" : : "r"(node)); /* else gcc finds no effect here and drops the call */
+}

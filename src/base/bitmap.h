@@ -54,6 +54,9 @@ void tn_bitmap_clear(struct tn_bitmap *bitmap, uint32_t space, uint64_t value);
 bool tn_bitmap_next(const struct tn_bitmap *bitmap, uint32_t space, uint64_t from, uint64_t to,
                     uint64_t *ret_value);
 
+/* Hints the caches that the value's word will be looked at. */
+void tn_bitmap_prefetch(const struct tn_bitmap *bitmap, uint32_t space, uint64_t value);
+
 /* The 64 bits of values (value & ~63) .. (value | 63), zero where nothing is set. */
 uint64_t tn_bitmap_word(const struct tn_bitmap *bitmap, uint32_t space, uint64_t value);
 

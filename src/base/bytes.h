@@ -118,53 +118,68 @@ static inline struct tn_reader tn_reader_of(const void *at, size_t len) {
 }
 
 static inline size_t tn_reader_left(const struct tn_reader *r) {
-    return r->bad ? 0 : r->len - r->pos;
+    return r->len - r->pos;
+}
+
+/* A bad reader stands at its end, so that every later read is bad by itself. */
+static inline void tn_reader_spoil(struct tn_reader *r) {
+    r->bad = true;
+    r->pos = r->len;
 }
 
 static inline bool tn_read_raw(struct tn_reader *r, void *out, size_t len) {
-    if (r->bad || len > r->len - r->pos) {
-        r->bad = true;
-        if (len > 0) {
-            memset(out, 0, len);
-        }
+    if (len > r->len - r->pos) {
+        tn_reader_spoil(r);
+        memset(out, 0, len);
         return false;
     }
-    if (len > 0) {
+    if (len > 0) { /* an empty reader may have no buffer */
         memcpy(out, r->at + r->pos, len);
+        r->pos += len;
     }
-    r->pos += len;
     return true;
 }
 
 static inline uint8_t tn_read8(struct tn_reader *r) {
-    uint8_t v;
-    tn_read_raw(r, &v, sizeof v);
-    return v;
+    if (r->pos == r->len) {
+        tn_reader_spoil(r);
+        return 0;
+    }
+    return r->at[r->pos++];
 }
 
 static inline uint16_t tn_read16(struct tn_reader *r) {
-    uint16_t v;
-    tn_read_raw(r, &v, sizeof v);
-    return v;
+    if (r->len - r->pos < sizeof(uint16_t)) {
+        tn_reader_spoil(r);
+        return 0;
+    }
+    r->pos += sizeof(uint16_t);
+    return tn_load16(r->at + r->pos - sizeof(uint16_t));
 }
 
 static inline uint32_t tn_read32(struct tn_reader *r) {
-    uint32_t v;
-    tn_read_raw(r, &v, sizeof v);
-    return v;
+    if (r->len - r->pos < sizeof(uint32_t)) {
+        tn_reader_spoil(r);
+        return 0;
+    }
+    r->pos += sizeof(uint32_t);
+    return tn_load32(r->at + r->pos - sizeof(uint32_t));
 }
 
 static inline uint64_t tn_read64(struct tn_reader *r) {
-    uint64_t v;
-    tn_read_raw(r, &v, sizeof v);
-    return v;
+    if (r->len - r->pos < sizeof(uint64_t)) {
+        tn_reader_spoil(r);
+        return 0;
+    }
+    r->pos += sizeof(uint64_t);
+    return tn_load64(r->at + r->pos - sizeof(uint64_t));
 }
 
 /* Borrows from the reader's buffer; empty when bad. */
 static inline struct tn_bytes tn_read_bytes16(struct tn_reader *r) {
     uint16_t len = tn_read16(r);
-    if (r->bad || len > r->len - r->pos) {
-        r->bad = true;
+    if (len > r->len - r->pos) {
+        tn_reader_spoil(r);
         return (struct tn_bytes){.at = NULL, .len = 0};
     }
     struct tn_bytes b = {.at = r->at + r->pos, .len = len};

@@ -112,10 +112,14 @@ uint32_t tn_text_get(const struct tn_table *chunks, uint32_t ref, void *out, siz
 }
 
 bool tn_text_equal(const struct tn_table *chunks, uint32_t ref, struct tn_bytes text) {
-    struct walk walk = walk_begin(chunks, ref);
-    if (walk.len != text.len) {
+    const struct chunk *first = tn_table_at(chunks, ref);
+    if (tn_load32(first->payload) != text.len) {
         return false;
     }
+    if (text.len <= PAYLOAD - LENGTH_BYTES) { /* most names: one chunk, one comparison */
+        return text.len == 0 || memcmp(first->payload + LENGTH_BYTES, text.at, text.len) == 0;
+    }
+    struct walk walk = walk_begin(chunks, ref);
     do {
         if (walk.part.len > 0 && memcmp(text.at + walk.done, walk.part.at, walk.part.len) != 0) {
             return false;

@@ -13,7 +13,8 @@ struct request {
     uint32_t claim_count;
     uint32_t total;
     uint32_t lease;
-    uint32_t holder; /* known name or TN_NONE */
+    uint32_t holder;      /* known name or TN_NONE */
+    uint64_t names_freed; /* by the kernel when the holder was looked up */
     struct kernel_terms terms;
 };
 
@@ -135,8 +136,8 @@ static enum tn_result disown_check(const struct kernel *k, const struct request 
 static enum tn_result room_check(const struct kernel *k, const struct request *q) {
     const struct kernel_command *c = q->c;
     const struct root *root = root_at(k);
-    uint32_t names = 0;
-    uint64_t chunks = kernel_name_cost(k, c->holder, &names);
+    uint32_t names = q->holder == TN_NONE ? 1 : 0;
+    uint64_t chunks = q->holder == TN_NONE ? tn_text_chunks(c->holder.len) : 0;
     if (c->user.len > 0) {
         chunks += kernel_name_cost(k, c->user, &names);
     }
@@ -271,6 +272,7 @@ static enum tn_result claim_any(struct kernel *k, struct request *q, uint32_t in
                                          : kernel_due_next_free(k, plan->pool);
             return refuse(q->result, TN_R_EXHAUSTED, index);
         }
+        tn_map_prefetch(&k->values, kernel_index_value_hash(k, plan->pool, value));
         claim_value(k, q, plan->offset + i, plan->pool, value);
     }
     return TN_R_OK;
@@ -322,7 +324,12 @@ static void lease_fill(struct kernel *k, const struct request *q) {
     l->created_ms = root->now_ms;
     l->last_seen_ms = root->now_ms;
     l->generation = (uint32_t)(root->shard >> 32);
-    l->holder = kernel_name_hold(k, c->holder);
+    l->holder = q->holder;
+    if (q->holder == TN_NONE) {
+        l->holder = kernel_name_hold(k, c->holder);
+    } else {
+        name_mut(k, q->holder)->refs++;
+    }
     l->user = c->user.len > 0 ? kernel_name_hold(k, c->user) : TN_NONE;
     l->meta = has_meta ? tn_text_put(&k->tables[TABLE_TEXT], c->meta) : TN_NONE;
     l->ttl_s = q->reserve ? 0 : c->ttl_s;
@@ -484,8 +491,9 @@ static uint32_t sticky_lease(struct kernel *k, const struct request *q) {
 
 static enum tn_result grant_new(struct kernel *k, struct request *q) {
     settle_time(k, q);
-    /* What ended just now may have taken the holder's name with it. */
-    q->holder = kernel_index_text(k, TEXT_NAME, q->c->holder);
+    if (k->names_freed != q->names_freed) { /* what ended may have taken the name with it */
+        q->holder = kernel_index_text(k, TEXT_NAME, q->c->holder);
+    }
     enum tn_result code = room_check(k, q);
     if (code == TN_R_OK) {
         code = quota_check(k, q);
@@ -517,6 +525,7 @@ static enum tn_result request_run(struct kernel *k, struct request *q) {
     if (code != TN_R_OK) {
         return code;
     }
+    q->names_freed = k->names_freed;
     q->holder = kernel_index_text(k, TEXT_NAME, q->c->holder);
     code = disown_check(k, q);
     if (code != TN_R_OK) {

@@ -40,7 +40,7 @@ struct kernel_wish kernel_wish_read(struct tn_reader *r) {
     struct kernel_wish wish = {0};
     uint8_t kind = tn_read8(r);
     if (kind > 1) {
-        r->bad = true;
+        tn_reader_spoil(r);
         return wish;
     }
     wish.is_text = kind == 1;
@@ -55,7 +55,7 @@ struct kernel_wish kernel_wish_read(struct tn_reader *r) {
 /* Skips `count` values and returns the bytes they take. */
 static struct tn_bytes wishes_skip(struct tn_reader *r, uint32_t count) {
     if (count > tn_reader_left(r) / WISH_BYTES_MIN) {
-        r->bad = true;
+        tn_reader_spoil(r);
         return (struct tn_bytes){0};
     }
     size_t start = r->pos;
@@ -72,7 +72,7 @@ struct kernel_claim kernel_claim_read(struct tn_reader *r) {
     claim.any = any == 1;
     claim.count = tn_read32(r);
     if (any > 1) {
-        r->bad = true;
+        tn_reader_spoil(r);
     } else if (!claim.any) {
         claim.values = wishes_skip(r, claim.count);
     }
@@ -109,7 +109,7 @@ static struct kernel_policy_patch policy_parse(struct tn_reader *r) {
     struct kernel_policy_patch patch = {0};
     patch.mask = tn_read32(r);
     if (KERNEL_OPTION_COUNT < 32 && patch.mask >> KERNEL_OPTION_COUNT != 0) {
-        r->bad = true;
+        tn_reader_spoil(r);
     }
     for (unsigned i = 0; i < KERNEL_OPTION_COUNT && !r->bad; i++) {
         if (patch.mask >> i & 1) {
@@ -119,12 +119,12 @@ static struct kernel_policy_patch policy_parse(struct tn_reader *r) {
     uint8_t has_exclude = tn_read8(r);
     patch.has_exclude = has_exclude == 1;
     if (has_exclude > 1) {
-        r->bad = true;
+        tn_reader_spoil(r);
     }
     if (patch.has_exclude) {
         uint8_t count = tn_read8(r);
         if (count > KERNEL_EXCLUDES_MAX) {
-            r->bad = true;
+            tn_reader_spoil(r);
             return patch;
         }
         patch.values.exclude_count = count;
@@ -143,7 +143,7 @@ struct kernel_policy_patch kernel_policy_read(struct tn_bytes bytes) {
     return patch;
 }
 
-/* The fields in the order of their bits; the decoder below mirrors it line by line. */
+/* The fields in the order of their bits, as the decoder below takes them. */
 static void fields_write(struct tn_writer *w, const struct kernel_command *c) {
     uint32_t f = c->fields;
     if (f & KERNEL_F_LEASE) {
@@ -230,7 +230,7 @@ static void limits_parse(struct tn_reader *r, struct kernel_command *c) {
     uint16_t count = tn_read16(r);
     c->limits = kernel_limits_default();
     if (count > KERNEL_LIMIT_COUNT) {
-        r->bad = true;
+        tn_reader_spoil(r);
         return;
     }
     for (uint16_t i = 0; i < count; i++) {
@@ -249,62 +249,65 @@ static void policy_skip(struct tn_reader *r, struct kernel_command *c) {
 static bool bool_parse(struct tn_reader *r) {
     uint8_t byte = tn_read8(r);
     if (byte > 1) {
-        r->bad = true;
+        tn_reader_spoil(r);
     }
     return byte == 1;
 }
 
-static void fields_parse(struct tn_reader *r, struct kernel_command *c) {
-    uint32_t f = c->fields;
-    if (f & KERNEL_F_LEASE) {
+static void field_parse(struct tn_reader *r, struct kernel_command *c, uint32_t field) {
+    switch (field) {
+    case KERNEL_F_LEASE:
         c->lease.shard = tn_read64(r);
         c->lease.lsn = tn_read64(r);
-    }
-    if (f & KERNEL_F_EPOCH) {
+        break;
+    case KERNEL_F_EPOCH:
         c->epoch = tn_read64(r);
-    }
-    if (f & KERNEL_F_HOLDER) {
+        break;
+    case KERNEL_F_HOLDER:
         c->holder = tn_read_bytes16(r);
-    }
-    if (f & KERNEL_F_TTL) {
+        break;
+    case KERNEL_F_TTL:
         c->ttl_s = tn_read32(r);
-    }
-    if (f & KERNEL_F_AFTER) {
+        break;
+    case KERNEL_F_AFTER:
         c->after_s = tn_read32(r);
-    }
-    if (f & KERNEL_F_META) {
+        break;
+    case KERNEL_F_META:
         c->meta = tn_read_bytes16(r);
-    }
-    if (f & KERNEL_F_POOL) {
+        break;
+    case KERNEL_F_POOL:
         c->pool = tn_read_bytes16(r);
-    }
-    if (f & KERNEL_F_CLAIMS) {
+        break;
+    case KERNEL_F_CLAIMS:
         claims_parse(r, c);
-    }
-    if (f & KERNEL_F_VALUES) {
+        break;
+    case KERNEL_F_VALUES:
         c->value_count = tn_read32(r);
         c->values = wishes_skip(r, c->value_count);
-    }
-    if (f & KERNEL_F_POLICY) {
+        break;
+    case KERNEL_F_POLICY:
         policy_skip(r, c);
-    }
-    if (f & KERNEL_F_LIMITS) {
+        break;
+    case KERNEL_F_LIMITS:
         limits_parse(r, c);
-    }
-    if (f & KERNEL_F_NAME) {
+        break;
+    case KERNEL_F_NAME:
         c->name = tn_read_bytes16(r);
-    }
-    if (f & KERNEL_F_TRIGGER) {
+        break;
+    case KERNEL_F_TRIGGER:
         c->trigger = tn_read_bytes16(r);
-    }
-    if (f & KERNEL_F_ENABLED) {
+        break;
+    case KERNEL_F_ENABLED:
         c->enabled = bool_parse(r);
-    }
-    if (f & KERNEL_F_SPEC) {
+        break;
+    case KERNEL_F_SPEC:
         c->spec = tn_read_bytes16(r);
-    }
-    if (f & KERNEL_F_DEADLINE) {
+        break;
+    case KERNEL_F_DEADLINE:
         c->deadline_ms = tn_read64(r);
+        break;
+    default: /* KERNEL_F_IMMEDIATE has no bytes */
+        break;
     }
 }
 
@@ -327,6 +330,8 @@ bool kernel_command_decode(struct tn_bytes bytes, struct kernel_command *ret_com
     }
     c->user = tn_read_bytes16(&r);
     c->opid = tn_read_bytes16(&r);
-    fields_parse(&r, c);
+    for (uint32_t left = c->fields; left != 0; left &= left - 1) {
+        field_parse(&r, c, left & (0u - left));
+    }
     return !r.bad && r.pos == r.len;
 }

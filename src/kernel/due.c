@@ -20,17 +20,20 @@ static void lapse(struct kernel *k, uint32_t lease) {
 }
 
 static bool lease_due(const struct kernel *k, const struct lease *l) {
-    return l->deadline_ms != 0 && l->deadline_ms <= root_at(k)->now_ms;
+    return l->deadline_ms != 0 && l->deadline_ms <= root_at(k)->now_ms &&
+           !kernel_state_terminal((enum kernel_state)l->state);
 }
 
-void kernel_due_lease(struct kernel *k, uint32_t lease) {
+bool kernel_due_lease(struct kernel *k, uint32_t lease) {
     const struct lease *l = lease_at(k, lease);
+    bool changed = false;
     if (l->state == KERNEL_OFFLINE && l->pool != TN_NONE && kernel_meter_forces(k, l->pool)) {
         kernel_lease_move(k, lease, lease_due(k, l) ? CAUSE_EXPIRE : CAUSE_FORCE, 0);
-        return;
+        return true;
     }
     /* At most two rounds: a lapse into a grace that is over, too. */
     while (lease_due(k, l)) {
+        changed = true;
         switch ((enum kernel_state)l->state) {
         case KERNEL_ACTIVE:
             lapse(k, lease);
@@ -43,6 +46,7 @@ void kernel_due_lease(struct kernel *k, uint32_t lease) {
             kernel_lease_move(k, lease, CAUSE_EXPIRE, 0);
         }
     }
+    return changed;
 }
 
 /* One entry that has come due: the event itself, or a renewal to be followed. */
@@ -66,7 +70,7 @@ static void entry_due(struct kernel *k, uint32_t ref, uint64_t *freed) {
 
 static void force_offline(struct kernel *k, uint32_t pool, uint32_t *budget, uint64_t *freed) {
     uint32_t lease;
-    if (!kernel_meter_forces(k, pool)) {
+    if (pool_at(k, pool)->meter == TN_NONE || !kernel_meter_forces(k, pool)) {
         return;
     }
     while (*budget > 0 && kernel_clock_first_offline(k, pool, &lease)) {

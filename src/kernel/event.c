@@ -38,7 +38,7 @@ void kernel_event_lease(struct kernel *k, enum kernel_event_kind kind, uint32_t 
         .reason = (enum kernel_reason)(l->bits & LEASE_REASON_MASK),
         .lease = kernel_lease_id_of(k, l),
         .epoch = l->epoch,
-        .deadline_ms = l->deadline_ms,
+        .deadline_ms = kernel_lease_deadline(l),
         .holder = name_text(k, l->holder, holder, sizeof holder),
         .user = name_text(k, l->user, user, sizeof user),
         .values = k->event_values,

@@ -8,11 +8,10 @@
 static enum tn_result lease_enter(struct kernel *k, const struct kernel_command *c,
                                   uint32_t *ret_lease) {
     enum tn_result code = kernel_lease_find(k, c->lease, ret_lease);
-    if (code == TN_R_OK) {
-        kernel_due_lease(k, *ret_lease);
-        code = kernel_lease_find(k, c->lease, ret_lease); /* history may be none at all */
+    if (code != TN_R_OK || !kernel_due_lease(k, *ret_lease)) {
+        return code;
     }
-    return code;
+    return kernel_lease_find(k, c->lease, ret_lease); /* history may keep nothing at all */
 }
 
 static bool user_may(const struct kernel *k, const struct kernel_command *c,

@@ -30,7 +30,7 @@ static struct tn_bytes text_load(const struct tn_table *chunks, uint32_t ref,
 
 /* ---- leases by lsn ---- */
 
-static uint64_t hash_lsn(const struct kernel *k, uint64_t lsn) {
+uint64_t kernel_index_lease_hash(const struct kernel *k, uint64_t lsn) {
     return tn_mix64(lsn ^ k->env.hash_seed);
 }
 
@@ -39,18 +39,22 @@ static bool lease_equal(const void *ctx, uint32_t ref, const void *key) {
 }
 
 uint32_t kernel_index_lease(const struct kernel *k, uint64_t lsn) {
-    return tn_map_find(&k->leases, hash_lsn(k, lsn), lease_equal, k, &lsn);
+    return tn_map_find(&k->leases, kernel_index_lease_hash(k, lsn), lease_equal, k, &lsn);
 }
 
 void kernel_index_lease_add(struct kernel *k, uint32_t lease) {
-    tn_map_insert(&k->leases, hash_lsn(k, lease_at(k, lease)->lsn), lease);
+    tn_map_insert(&k->leases, kernel_index_lease_hash(k, lease_at(k, lease)->lsn), lease);
 }
 
 void kernel_index_lease_remove(struct kernel *k, uint32_t lease) {
-    tn_map_remove(&k->leases, hash_lsn(k, lease_at(k, lease)->lsn), lease);
+    tn_map_remove(&k->leases, kernel_index_lease_hash(k, lease_at(k, lease)->lsn), lease);
 }
 
 /* ---- numbers of ranges ---- */
+
+uint64_t kernel_index_value_hash(const struct kernel *k, uint32_t pool, uint64_t number) {
+    return hash_pair(k, pool, number);
+}
 
 struct value_key {
     uint64_t number;
@@ -65,17 +69,17 @@ static bool value_equal(const void *ctx, uint32_t ref, const void *key) {
 
 uint32_t kernel_index_value(const struct kernel *k, uint32_t pool, uint64_t number) {
     struct value_key key = {.number = number, .pool = pool};
-    return tn_map_find(&k->values, hash_pair(k, pool, number), value_equal, k, &key);
+    return tn_map_find(&k->values, kernel_index_value_hash(k, pool, number), value_equal, k, &key);
 }
 
 void kernel_index_value_add(struct kernel *k, uint32_t member) {
     const struct member *m = member_at(k, member);
-    tn_map_insert(&k->values, hash_pair(k, m->pool, m->value), member);
+    tn_map_insert(&k->values, kernel_index_value_hash(k, m->pool, m->value), member);
 }
 
 void kernel_index_value_remove(struct kernel *k, uint32_t member) {
     const struct member *m = member_at(k, member);
-    tn_map_remove(&k->values, hash_pair(k, m->pool, m->value), member);
+    tn_map_remove(&k->values, kernel_index_value_hash(k, m->pool, m->value), member);
 }
 
 /* ---- resources of sets, by name and by ordinal ---- */
@@ -216,6 +220,10 @@ static uint32_t text_of(const struct kernel *k, enum kernel_text_kind kind, uint
     return trigger_at(k, ref)->text;
 }
 
+uint64_t kernel_index_text_hash(const struct kernel *k, struct tn_bytes text) {
+    return hash_text(k, text, 0);
+}
+
 struct text_key {
     struct tn_bytes text;
     enum kernel_text_kind kind;
@@ -245,45 +253,4 @@ void kernel_index_text_add(struct kernel *k, enum kernel_text_kind kind, uint32_
 
 void kernel_index_text_remove(struct kernel *k, enum kernel_text_kind kind, uint32_t ref) {
     tn_map_remove(text_map(k, kind), text_hash(k, kind, ref), ref);
-}
-
-/* ---- caches ---- */
-
-/* The lease that an encoded command names, if it does. */
-static bool command_lease(struct tn_bytes command, uint64_t *ret_lsn) {
-    struct tn_reader r = tn_reader_of(command.at, command.len);
-    tn_read16(&r); /* verb and rights */
-    uint32_t fields = tn_read32(&r);
-    tn_read_bytes16(&r);
-    tn_read_bytes16(&r);
-    tn_read64(&r);
-    uint64_t lsn = tn_read64(&r);
-    if ((fields & KERNEL_F_LEASE) == 0 || r.bad) {
-        return false;
-    }
-    *ret_lsn = lsn;
-    return true;
-}
-
-void kernel_prefetch(const struct kernel *k, struct tn_bytes command) {
-    uint64_t lsn;
-    if (command_lease(command, &lsn)) {
-        tn_map_prefetch(&k->leases, hash_lsn(k, lsn));
-    }
-}
-
-void kernel_prefetch_record(const struct kernel *k, struct tn_bytes command) {
-    uint64_t lsn;
-    if (!command_lease(command, &lsn)) {
-        return;
-    }
-    uint32_t tag = (uint32_t)(hash_lsn(k, lsn) >> 32);
-    const struct tn_map_entry *entry = &k->leases.entries[tn_map_home(&k->leases, tag)];
-    /* The home entry is the right one most of the time, and a wrong guess costs nothing. */
-    if (entry->tag == tag && entry->ref1 != 0) {
-        const uint8_t *record =
-            k->tables[TABLE_LEASE].base + (size_t)(entry->ref1 - 1) * sizeof(struct lease);
-        __builtin_prefetch(record);
-        __builtin_prefetch(record + 64);
-    }
 }

@@ -186,7 +186,7 @@ void kernel_result_lease(struct kernel *k, uint32_t lease, struct kernel_result 
     result->lease = kernel_lease_id_of(k, l);
     result->epoch = l->epoch;
     result->state = (enum kernel_state)l->state;
-    result->deadline_ms = l->deadline_ms;
+    result->deadline_ms = kernel_lease_deadline(l);
 }
 
 void kernel_result_values(struct kernel *k, uint32_t lease, uint32_t claim_count,
@@ -263,14 +263,20 @@ void kernel_apply(struct kernel *k, const struct kernel_entry *entry,
         result->code = TN_R_MALFORMED;
         return;
     }
-    kernel_op_purge(k, HOUSEKEEPING);
-    kernel_history_retire(k, HOUSEKEEPING);
+    if (root->op_head != TN_NONE) {
+        kernel_op_purge(k, HOUSEKEEPING);
+    }
+    if (root->history_head != TN_NONE) {
+        kernel_history_retire(k, HOUSEKEEPING);
+    }
     if (c.opid.len > 0) {
         operation_run(k, &c, entry->command, result);
     } else {
         verb_run(k, &c, result);
     }
-    kernel_pool_drop_empty(k);
+    if (k->empty_count > 0) {
+        kernel_pool_drop_empty(k);
+    }
 }
 
 uint64_t kernel_lsn(const struct kernel *k) {

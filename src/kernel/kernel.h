@@ -131,10 +131,12 @@ void kernel_apply(struct kernel *kernel, const struct kernel_entry *entry,
  * and on TN_NOMEM nothing changes). */
 enum tn_status kernel_limits_prepare(struct kernel *kernel, const struct kernel_limits *limits);
 
-/* Hints to the caches about a command that will be applied soon: first `kernel_prefetch`, a few
- * commands later `kernel_prefetch_record`, a few commands later kernel_apply. Optional. */
-void kernel_prefetch(const struct kernel *kernel, struct tn_bytes command);
-void kernel_prefetch_record(const struct kernel *kernel, struct tn_bytes command);
+/* Hints to the caches about a command that will be applied soon as `lsn`. Optional, and never wrong
+ * in what it does; each stage follows the pointers that the one before has fetched, so give them in
+ * order, some commands apart: stage 0 first, stage KERNEL_PREFETCH_STAGES - 1 last. */
+#define KERNEL_PREFETCH_STAGES 4u
+void kernel_prefetch(const struct kernel *kernel, struct tn_bytes command, uint64_t lsn,
+                     unsigned stage);
 
 /* Whether the operation table could take this command now, with `pending` others carrying
  * `pending_chunks` ahead of it: TN_R_OK, or TN_R_OPS_FULL. A command whose id is remembered is

@@ -52,7 +52,7 @@ struct kernel_lease_id kernel_lease_id_of(const struct kernel *k, const struct l
 /* An ended lease whose time in history is over counts as gone, whether or not it was swept. */
 static bool history_over(const struct kernel *k, const struct lease *l) {
     uint64_t keep_ms = kernel_seconds_ms(kernel_limit(k, KERNEL_LIMIT_HISTORY_SECONDS));
-    return root_at(k)->now_ms - l->since_ms >= keep_ms;
+    return root_at(k)->now_ms - l->ended_ms >= keep_ms;
 }
 
 enum tn_result kernel_lease_find(const struct kernel *k, struct kernel_lease_id id,
@@ -150,8 +150,16 @@ static void grant_remove(struct kernel *k, uint32_t pool, uint32_t holder) {
     }
 }
 
+/* True if none of its values is counted per holder, as far as one look can tell. */
+static bool untracked(const struct kernel *k, const struct lease *l) {
+    return l->pool != TN_NONE && !pool_at(k, l->pool)->tracked;
+}
+
 void kernel_lease_grants_add(struct kernel *k, uint32_t lease) {
     const struct lease *l = lease_at(k, lease);
+    if (untracked(k, l)) {
+        return;
+    }
     for (uint32_t m = l->first_member; m != TN_NONE; m = member_at(k, m)->next) {
         grant_add(k, member_at(k, m)->pool, l->holder, lease);
     }
@@ -159,6 +167,9 @@ void kernel_lease_grants_add(struct kernel *k, uint32_t lease) {
 
 void kernel_lease_grants_remove(struct kernel *k, uint32_t lease) {
     const struct lease *l = lease_at(k, lease);
+    if (untracked(k, l)) {
+        return;
+    }
     for (uint32_t m = l->first_member; m != TN_NONE; m = member_at(k, m)->next) {
         grant_remove(k, member_at(k, m)->pool, l->holder);
     }
@@ -209,10 +220,24 @@ bool kernel_history_yield(struct kernel *k) {
     return true;
 }
 
+/* What the next retirement will touch is old and far: it is fetched while there is time. */
+static void history_fetch_next(const struct kernel *k, uint32_t oldest) {
+    const struct lease *l = lease_at(k, oldest);
+    tn_map_prefetch(&k->leases, kernel_index_lease_hash(k, l->lsn));
+    __builtin_prefetch(member_at(k, l->first_member), 1);
+    if (l->holder_next != TN_NONE) {
+        __builtin_prefetch(lease_at(k, l->holder_next), 1);
+    }
+}
+
 void kernel_history_retire(struct kernel *k, uint32_t budget) {
     for (uint32_t i = 0; i < budget; i++) {
         uint32_t oldest = root_at(k)->history_head;
-        if (oldest == TN_NONE || !history_over(k, lease_at(k, oldest))) {
+        if (oldest == TN_NONE) {
+            return;
+        }
+        if (!history_over(k, lease_at(k, oldest))) {
+            history_fetch_next(k, oldest);
             return;
         }
         history_retire_oldest(k);
@@ -329,10 +354,10 @@ void kernel_lease_move(struct kernel *k, uint32_t lease, enum kernel_cause cause
         l->bits &= (uint8_t)~LEASE_GRACE;
     }
     l->deadline_ms = ends ? 0 : deadline_ms;
-    l->since_ms = ends || cause == CAUSE_HOLD ? now : to == KERNEL_OFFLINE ? l->since_ms : 0;
     kernel_clock_lease(k, lease);
     if (ends) {
         l->bits &= (uint8_t)~LEASE_GRACE;
+        l->ended_ms = now;
         lease_end(k, lease);
     } else {
         kernel_lease_count(k, lease, +1);

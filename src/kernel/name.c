@@ -36,4 +36,5 @@ void kernel_name_drop(struct kernel *k, uint32_t slot) {
     kernel_index_text_remove(k, TEXT_NAME, slot);
     tn_text_drop(&k->tables[TABLE_TEXT], n->text);
     tn_table_give(&k->tables[TABLE_NAME], slot);
+    k->names_freed++;
 }

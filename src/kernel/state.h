@@ -78,11 +78,13 @@ _Static_assert(KERNEL_REASON_COUNT <= 16, "a reason fits its bits");
 struct lease {
     uint64_t lsn;
     uint64_t epoch;
-    uint64_t deadline_ms; /* 0: none */
-    uint64_t timer_ms; /* where the timer index has it; 0: nowhere; never later than deadline_ms */
+    union {
+        uint64_t deadline_ms; /* live; 0: none */
+        uint64_t ended_ms;    /* ended */
+    };
+    uint64_t timer_ms; /* where the timer index has it; 0: nowhere; never after deadline_ms */
     uint64_t created_ms;
-    uint64_t last_seen_ms;
-    uint64_t since_ms; /* offline: since when; ended: when */
+    uint64_t last_seen_ms; /* offline: also since when, for that is what a release sets */
     uint32_t generation;
     uint32_t holder; /* name */
     uint32_t holder_prev,
@@ -97,7 +99,7 @@ struct lease {
     uint8_t bits;
 };
 
-_Static_assert(sizeof(struct lease) == 96, "a lease is 96 bytes");
+_Static_assert(sizeof(struct lease) == 88, "a lease is 88 bytes");
 
 enum member_state {
     MEMBER_FREE,
@@ -276,6 +278,7 @@ struct kernel {
     struct tn_timer_root due; /* (clock_min, pool) of all clocks that have entries */
 
     uint32_t event_index;
+    uint64_t names_freed;   /* so far: a name looked up before it grew may be gone */
     uint32_t *empty_scopes; /* scopes that may have become empty in this command */
     uint32_t empty_count;
     uint32_t *plan_members;
@@ -328,6 +331,11 @@ static inline uint64_t kernel_seconds_ms(uint64_t seconds) {
     return seconds * 1000;
 }
 
+/* An ended lease has none; its field tells when it ended. */
+static inline uint64_t kernel_lease_deadline(const struct lease *l) {
+    return kernel_state_terminal((enum kernel_state)l->state) ? 0 : l->deadline_ms;
+}
+
 /* A scope follows its template's policy. */
 static inline const struct kernel_policy *kernel_pool_policy(const struct kernel *k,
                                                              uint32_t pool) {
@@ -366,6 +374,11 @@ void kernel_index_grant_remove(struct kernel *k, uint32_t grant);
 uint32_t kernel_index_op(const struct kernel *k, uint32_t user, struct tn_bytes opid);
 void kernel_index_op_add(struct kernel *k, uint32_t op);
 void kernel_index_op_remove(struct kernel *k, uint32_t op);
+
+/* For prefetching. */
+uint64_t kernel_index_lease_hash(const struct kernel *k, uint64_t lsn);
+uint64_t kernel_index_value_hash(const struct kernel *k, uint32_t pool, uint64_t number);
+uint64_t kernel_index_text_hash(const struct kernel *k, struct tn_bytes text);
 
 /* Records found by one text of TABLE_TEXT; which map and where the text is follows from the kind. */
 enum kernel_text_kind { TEXT_NAME, TEXT_POOL, TEXT_RULE, TEXT_SENSOR, TEXT_TRIGGER };
@@ -411,8 +424,8 @@ bool kernel_clock_first_offline(const struct kernel *k, uint32_t pool, uint32_t 
 #define CLOCK_MEMBER 0x80000000u /* a reference with this bit is a cooling member */
 
 /* ---- due.c: what time does ---- */
-/* Brings one lease up to now. */
-void kernel_due_lease(struct kernel *k, uint32_t lease);
+/* Brings one lease up to now; true if that changed it. */
+bool kernel_due_lease(struct kernel *k, uint32_t lease);
 /* Handles entries of one clock that are due, at most *budget of them (stale ones count). */
 void kernel_due_clock(struct kernel *k, uint32_t clock, uint32_t *budget, uint64_t *freed);
 /* All clocks, earliest first; then disowns and drains. */

@@ -266,9 +266,15 @@ static void cold_add(struct kernel *k, uint32_t pool, uint64_t value) {
     owner_set(k, slot);
 }
 
+/* Only a cold value can have an owner at this point; most pools have none. */
+static uint32_t cold_owner(const struct kernel *k, const struct member *m) {
+    return pool_at(k, m->pool)->cold_count == 0 ? TN_NONE
+                                                : kernel_value_owner(k, m->pool, m->value);
+}
+
 void kernel_value_claim(struct kernel *k, uint32_t member) {
     const struct member *m = member_at(k, member);
-    uint32_t owner = kernel_value_owner(k, m->pool, m->value);
+    uint32_t owner = cold_owner(k, m);
     if (owner != TN_NONE) {
         TN_ASSERT(member_at(k, owner)->state == MEMBER_COLD);
         member_mut(k, owner)->lease = m->lease; /* the mark of a claim */
@@ -291,8 +297,8 @@ void kernel_value_unclaim(struct kernel *k, uint32_t member) {
 
 void kernel_value_settle(struct kernel *k, uint32_t member) {
     const struct member *m = member_at(k, member);
-    uint32_t owner = kernel_value_owner(k, m->pool, m->value);
-    if (owner != member) {
+    uint32_t owner = cold_owner(k, m);
+    if (owner != TN_NONE && owner != member) {
         cold_remove(k, owner);
         owner_set(k, member);
     }
@@ -302,7 +308,6 @@ void kernel_value_free(struct kernel *k, uint32_t member) {
     const struct member *m = member_at(k, member);
     uint32_t pool = m->pool;
     uint64_t value = m->value;
-    TN_ASSERT(kernel_value_owner(k, pool, value) == member);
     owner_clear(k, member);
     if (kernel_pool_option(k, pool, KERNEL_OPTION_STRATEGY) == KERNEL_COLDEST) {
         cold_add(k, pool, value);

@@ -21,11 +21,11 @@ static void lease_show(const struct kernel *k, uint32_t slot, struct kernel_leas
     v->epoch = l->epoch;
     v->state = (enum kernel_state)l->state;
     v->reason = (enum kernel_reason)(l->bits & LEASE_REASON_MASK);
-    v->deadline_ms = l->deadline_ms;
+    v->deadline_ms = kernel_lease_deadline(l);
     v->created_ms = l->created_ms;
     v->last_seen_ms = l->last_seen_ms;
-    v->offline_since_ms = l->state == KERNEL_OFFLINE ? l->since_ms : 0;
-    v->ended_ms = ended ? l->since_ms : 0;
+    v->offline_since_ms = l->state == KERNEL_OFFLINE ? l->last_seen_ms : 0;
+    v->ended_ms = ended ? l->ended_ms : 0;
     v->ttl_s = l->ttl_s;
     v->value_count = l->member_count;
     v->holder_len = text_out(k, name_at(k, l->holder)->text, v->holder, sizeof v->holder);
