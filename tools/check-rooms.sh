@@ -43,7 +43,7 @@ function may_include(header,    to) {
     if (to == room || room == "main") {
         return 1
     }
-    if (room == "cli" && FILENAME ~ /^src\/cli\/(check|dump)[^\/]*$/ && to ~ /^(log|os|kernel)$/) {
+    if (room == "cli" && FILENAME ~ /^src\/cli\/(check|dump)[^\/]*$/ && to ~ /^(log|os|kernel|engine|lib)$/) {
         return 1
     }
     if (header in kernel_types && index(" protocol server supervisor cli ", " " room " ") > 0) {

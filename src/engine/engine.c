@@ -300,8 +300,8 @@ static enum tn_status engine_threads(struct engine *engine, struct log_error *er
     return status;
 }
 
-enum tn_status engine_open(const struct engine_options *options, struct engine **ret_engine,
-                           struct log_error *error) {
+/* NULL, and the given log closed, if there is no memory. */
+static struct engine *engine_new(const struct engine_options *options, struct log_error *error) {
     struct engine *engine = aligned_alloc(ENGINE_LINE, sizeof *engine);
     error->text[0] = '\0';
     if (engine == NULL) {
@@ -309,10 +309,19 @@ enum tn_status engine_open(const struct engine_options *options, struct engine *
             (void)options->log->verbs->close(options->log);
         }
         (void)snprintf(error->text, sizeof error->text, "no memory for the engine");
-        return TN_NOMEM;
+        return NULL;
     }
     memset(engine, 0, sizeof *engine);
     engine_init(engine, options);
+    return engine;
+}
+
+enum tn_status engine_open(const struct engine_options *options, struct engine **ret_engine,
+                           struct log_error *error) {
+    struct engine *engine = engine_new(options, error);
+    if (engine == NULL) {
+        return TN_NOMEM;
+    }
     enum tn_status status = engine_memory(engine, error);
     if (status == TN_OK) {
         status = engine_log_open(engine, error);
@@ -329,6 +338,36 @@ enum tn_status engine_open(const struct engine_options *options, struct engine *
     }
     *ret_engine = engine;
     return TN_OK;
+}
+
+enum tn_status engine_replay(const struct os *os, struct log *log, struct engine_report *ret_report,
+                             struct log_error *error) {
+    struct engine *engine =
+        engine_new(&(struct engine_options){.os = os, .log = log, .no_threads = true}, error);
+    if (engine == NULL) {
+        return TN_NOMEM;
+    }
+    struct engine_report report = {.empty = true};
+    enum tn_status status = engine_memory(engine, error);
+    if (status == TN_OK) {
+        status = engine_recover(engine, &report.position, error);
+    }
+    if (status == TN_OK && engine->kernel != NULL) {
+        report.empty = false;
+        report.snapshot_lsn = engine->recovery_snapshot_lsn;
+        report.commands = engine->recovery_commands;
+        report.ns = engine->recovery_ns;
+        report.sound = kernel_check(engine->kernel, report.why, sizeof report.why);
+        report.hash = kernel_hash(engine->kernel);
+        report.limits = *kernel_limits_of(engine->kernel);
+        kernel_usage_read(engine->kernel, &report.usage);
+    }
+    if (status == TN_OK) {
+        log->verbs->stats(log, &report.log);
+        *ret_report = report;
+    }
+    (void)engine_free(engine);
+    return status;
 }
 
 bool engine_close(struct engine *engine) {

@@ -154,6 +154,27 @@ enum tn_result engine_read(struct engine *engine, uint64_t fence_lsn, engine_rea
 
 uint64_t engine_now(const struct engine *engine);
 
+/* ---- Looking at a log without serving it ---- */
+
+/* What a log holds. */
+struct engine_report {
+    struct log_position position;
+    uint64_t snapshot_lsn; /* of the snapshot it began with; 0: none */
+    uint64_t commands;     /* replayed after it */
+    uint64_t ns;
+    bool empty; /* there is nothing in it; the rest means nothing then */
+    bool sound; /* every invariant of the state holds; else `why` says which does not */
+    char why[256];
+    uint64_t hash;
+    struct kernel_usage usage;
+    struct kernel_limits limits;
+    struct log_stats log;
+};
+
+/* Replays a log that was opened read-only, checks the state, and closes the log, also on failure. */
+enum tn_status engine_replay(const struct os *os, struct log *log, struct engine_report *ret_report,
+                             struct log_error *error);
+
 /* ---- Snapshots and figures ---- */
 
 /* Takes a snapshot and waits for it. Failure leaves everything as it was. */

@@ -172,6 +172,7 @@ struct engine {
     uint64_t metrics_next_ms;
 
     uint64_t recovery_commands, recovery_ns;
+    uint64_t recovery_snapshot_lsn; /* 0: there was none */
     struct engine_snapshots snapshots;
     struct engine_meters meters;
 };

@@ -166,6 +166,7 @@ static enum tn_status load_snapshot_end(void *ctx) {
                             kernel_lsn(engine->kernel));
     }
     recovery->in_snapshot = false;
+    engine->recovery_snapshot_lsn = at->lsn;
     atomic_store(&engine->lsn, at->lsn);
     atomic_store(&engine->next_due, kernel_next_due(engine->kernel));
     return TN_OK;

@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "engine/engine.h"
 #include "engine/read.h"
+#include "lib/option.h"
 #include "tenure.h"
 
 #define LIB_INFLIGHT_MAX 16384u /* as many as two batches of the engine hold */
@@ -47,15 +48,7 @@ static inline struct tn_bytes lib_text(const char *text) {
     return text != NULL ? tn_bytes_of(text, strlen(text)) : tn_bytes_of(NULL, 0);
 }
 
-/* option.c */
-bool lib_options_parse(const struct tenure_option *options, uint32_t count,
-                       struct kernel_policy_patch *ret_patch, char *detail);
-/* False if there is no option of this name. */
-bool lib_option_format(const struct kernel_policy *policy, const char *name, char *out,
-                       size_t capacity);
-
 /* reply.c */
-#define LIB_DETAIL 128
 void lib_value_fill(struct tenure_value *out, const struct kernel_value *value);
 void lib_reply_fill(struct tenure_reply *reply, const struct kernel_result *result,
                     struct tn_bytes command, struct tenure_value *values);

@@ -1,9 +1,9 @@
-/* Options of pools as text, following the kernel's table of options. */
+/* Options of pools as text: numbers, words and spans. */
+#include "lib/option.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "lib/internal.h"
 
 #define MICRO 1000000u
 
