@@ -499,6 +499,9 @@ static enum tn_status snapshot_deliver(struct recovery *r) {
 static enum tn_status snapshots_check_others(struct recovery *r) {
     const struct log_numbers *snapshots = &r->listing.snapshots;
     for (size_t i = 0; i < snapshots->count; i++) {
+        if (!log_numbers_add(&r->log->snapshots, snapshots->at[i])) {
+            return log_fail(r->error, TN_NOMEM, "no memory for the list of snapshots");
+        }
         if (r->have_snapshot && i == r->chosen) {
             continue;
         }

@@ -63,33 +63,29 @@ static enum tn_status spare_fill(const struct log_dir *dir, int file, uint64_t b
     return TN_OK;
 }
 
-static enum tn_status spare_space(const struct log_spares *spares, uint64_t bytes) {
-    if (spares->reserve_bytes == 0) {
-        return TN_OK;
-    }
+/* Asked before anything is written: on a full disk every refused append comes here, and it should
+ * not fill the last bytes with zeros each time. A system that cannot tell will refuse the writes. */
+static bool spare_space(const struct log_spares *spares, uint64_t bytes) {
     const struct os *os = spares->dir->os;
     uint64_t space = 0;
-    enum tn_status status = os->space_free(os->ctx, spares->dir->path, &space);
-    if (status != TN_OK) {
-        return status;
+    if (os->space_free(os->ctx, spares->dir->path, &space) != TN_OK) {
+        return true;
     }
-    bool enough = space >= bytes && space - bytes >= spares->reserve_bytes;
-    return enough ? TN_OK : TN_NOSPACE;
+    return space >= bytes && space - bytes >= spares->reserve_bytes;
 }
 
 static enum tn_status spare_make(const struct log_spares *spares, uint64_t number, uint64_t bytes,
                                  bool urgent) {
     const struct log_dir *dir = spares->dir;
-    enum tn_status status = urgent ? TN_OK : spare_space(spares, bytes);
-    if (status != TN_OK) {
-        return status;
+    if (!urgent && !spare_space(spares, bytes)) {
+        return TN_NOSPACE;
     }
     char tmp[LOG_NAME_MAX];
     char name[LOG_NAME_MAX];
     log_spare_tmp_name(number, tmp);
     log_spare_name(number, name);
     int file;
-    status = log_dir_open(dir, tmp, OS_WRITE | OS_CREATE | OS_TRUNCATE, &file);
+    enum tn_status status = log_dir_open(dir, tmp, OS_WRITE | OS_CREATE | OS_TRUNCATE, &file);
     if (status != TN_OK) {
         return status;
     }
