@@ -30,6 +30,7 @@ struct tenure {
     struct tenure_options options;
     struct lib_slot *slots;
     _Alignas(64) _Atomic uint64_t free_slots; /* (a counter against ABA) << 32 | first free slot */
+    uint32_t bundle_max;                      /* values in one answer, by the limits in force */
     struct tenure_value *values; /* KERNEL_BUNDLE_MAX, of whoever delivers a callback */
 };
 

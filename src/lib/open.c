@@ -175,6 +175,10 @@ enum tenure_status tenure_open(const struct tenure_options *options, struct tenu
         open_free(tenure);
         return open_failed(error, status, "%s", why.text);
     }
+    struct kernel_usage usage;
+    struct kernel_limits limits = kernel_limits_default();
+    (void)engine_usage(tenure->engine, &usage, &limits);
+    tenure->bundle_max = (uint32_t)limits.of[KERNEL_LIMIT_BUNDLE];
     *ret_tenure = tenure;
     return TENURE_STATUS_OK;
 }

@@ -19,10 +19,10 @@ struct write_room {
     uint32_t capacity;
 };
 
-static bool room_make(struct write_room *room, struct tenure_reply *reply, uint32_t wanted) {
+static bool room_make(struct write_room *room, struct tenure_reply *reply, uint32_t capacity) {
     room->raw = room->stack;
     room->values = reply->first;
-    room->capacity = wanted < KERNEL_BUNDLE_MAX ? wanted : KERNEL_BUNDLE_MAX;
+    room->capacity = capacity;
     if (room->capacity > WRITE_VALUES) {
         room->raw = malloc(room->capacity * sizeof *room->raw);
     }
@@ -37,29 +37,30 @@ static bool room_make(struct write_room *room, struct tenure_reply *reply, uint3
     return true;
 }
 
-/* Keeps the reply's part if it is needed. */
+/* Keeps the reply's part if it is used. */
 static void room_end(struct write_room *room, struct tenure_reply *reply) {
     if (room->raw != room->stack) {
         free(room->raw);
     }
-    if (room->values != reply->first && reply->value_count == 0) {
+    if (room->values != reply->first && room->values != reply->values) {
         free(room->values);
-        reply->values = reply->first;
     }
 }
 
 static void write_encoded(struct tenure *tenure, const struct lib_encoded *encoded,
                           struct tenure_reply *reply) {
     struct write_room room;
-    if (!room_make(&room, reply, encoded->values)) {
-        (void)lib_copy(reply->detail, sizeof reply->detail, "no memory for the answer", 24);
+    uint32_t most = tenure->bundle_max;
+    if (!room_make(&room, reply, encoded->values < most ? encoded->values : most)) {
+        lib_copy(reply->detail, sizeof reply->detail, "no memory for the answer", 24);
         lib_reply_reject(reply, TENURE_OVERLOADED);
         return;
     }
     struct kernel_result result = {.values = room.raw, .value_capacity = room.capacity};
     engine_execute(tenure->engine, encoded->bytes, &result);
     TN_ASSERT(result.value_count <= room.capacity);
-    lib_reply_fill(reply, &result, encoded->bytes, room.values);
+    lib_reply_fill(reply, &result, encoded->bytes,
+                   result.value_count > TENURE_REPLY_VALUES ? room.values : reply->first);
     room_end(&room, reply);
 }
 
