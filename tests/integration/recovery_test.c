@@ -1,0 +1,445 @@
+/* What a restart finds: everything that was answered, and nothing that was not asked for.
+ * Real files, real processes, kill -9. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+
+#include "lib/enginekit.h"
+#include "os/os.h"
+
+struct world {
+    char dir[128];
+    struct engine_options options;
+    struct engine *engine;
+    struct kit_command command;
+    struct kit_answer answer;
+};
+
+static int world_make(void **state) {
+    struct world *world = calloc(1, sizeof *world);
+    assert_non_null(world);
+    kit_dir_make(world->dir);
+    world->options =
+        (struct engine_options){.local = {.dir = world->dir, .segment_bytes = 1 << 18}};
+    kit_limits_small(&world->options);
+    *state = world;
+    return 0;
+}
+
+static void world_open(struct world *world) {
+    world->engine = kit_open(&world->options);
+}
+
+static void world_close(struct world *world) {
+    assert_true(engine_close(world->engine));
+    world->engine = NULL;
+}
+
+static int world_free(void **state) {
+    struct world *world = *state;
+    if (world->engine != NULL) {
+        world_close(world);
+    }
+    kit_dir_remove(world->dir);
+    free(world);
+    return 0;
+}
+
+static void make_pool(struct world *world) {
+    kit_run_ok(world->engine, kit_pool(&world->command, "p", 1, 100000, 3600), &world->answer);
+}
+
+/* Some history: allocations, touches with metadata, releases. */
+static void do_things(struct world *world, unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+        char holder[32];
+        (void)snprintf(holder, sizeof holder, "holder/%u", i % 17);
+        kit_run_ok(world->engine, kit_alloc(&world->command, "p", holder, 1 + i % 3, NULL),
+                   &world->answer);
+        struct kernel_result lease = world->answer.result;
+        if (i % 2 == 0) {
+            kit_run_ok(world->engine, kit_touch(&world->command, &lease, "{\"some\":\"words\"}"),
+                       &world->answer);
+        }
+        if (i % 3 == 0) {
+            kit_run_ok(world->engine, kit_release(&world->command, &lease, holder), &world->answer);
+        }
+    }
+}
+
+static struct engine_stats stats_of(struct world *world) {
+    struct engine_stats stats;
+    engine_stats_read(world->engine, &stats);
+    return stats;
+}
+
+/* ---- Ways to the same state ---- */
+
+static void replay_snapshot_and_both_give_the_same_state(void **state) {
+    struct world *world = *state;
+    struct log_error error;
+    world->options.no_snapshot_at_close = true;
+    world_open(world);
+    make_pool(world);
+    do_things(world, 300);
+    uint64_t hash = kit_hash(world->engine);
+    world_close(world);
+
+    world_open(world); /* from the log alone */
+    assert_true(kit_hash(world->engine) == hash);
+    assert_int_equal(stats_of(world).recovery_commands, stats_of(world).lsn);
+    assert_int_equal(engine_snapshot(world->engine, &error), TN_OK);
+    world_close(world);
+
+    world_open(world); /* from the snapshot alone */
+    assert_true(kit_hash(world->engine) == hash);
+    assert_int_equal(stats_of(world).recovery_commands, 0);
+    kit_check(world->engine);
+    do_things(world, 100);
+    assert_int_equal(engine_snapshot(world->engine, &error), TN_OK);
+    do_things(world, 50);
+    hash = kit_hash(world->engine);
+    uint64_t lsn = stats_of(world).lsn;
+    world_close(world);
+
+    world_open(world); /* from the newest snapshot and what follows */
+    assert_true(kit_hash(world->engine) == hash);
+    uint64_t newest = stats_of(world).recovery_commands;
+    world_close(world);
+    world->options.local.use_older_snapshot = true;
+    world_open(world); /* from the one before */
+    assert_true(kit_hash(world->engine) == hash);
+    assert_int_equal(stats_of(world).lsn, lsn);
+    assert_true(stats_of(world).recovery_commands > newest);
+    kit_check(world->engine);
+}
+
+struct load {
+    struct world *world;
+    pthread_t thread;
+    unsigned seed;
+};
+
+static void *load_main(void *arg) {
+    struct load *load = arg;
+    struct kit_command command;
+    struct kit_answer *answer = malloc(sizeof *answer);
+    char holder[32];
+    (void)snprintf(holder, sizeof holder, "load/%u", load->seed);
+    for (unsigned i = 0; i < 150; i++) {
+        (void)kit_run(load->world->engine, kit_alloc(&command, "p", holder, 1, NULL), answer);
+        struct kernel_result lease = answer->result;
+        (void)kit_run(load->world->engine, kit_touch(&command, &lease, "{}"), answer);
+    }
+    free(answer);
+    return NULL;
+}
+
+/* An image is of one moment, although the state moves on while it is taken. */
+static void a_snapshot_under_load_and_what_follows_give_the_same_state(void **state) {
+    struct world *world = *state;
+    struct load loads[4];
+    struct log_error error;
+    world->options.no_snapshot_at_close = true;
+    world_open(world);
+    make_pool(world);
+    do_things(world, 300);
+    for (unsigned i = 0; i < 4; i++) {
+        loads[i] = (struct load){.world = world, .seed = i};
+        assert_int_equal(pthread_create(&loads[i].thread, NULL, load_main, &loads[i]), 0);
+    }
+    for (unsigned i = 0; i < 5; i++) {
+        assert_int_equal(engine_snapshot(world->engine, &error), TN_OK);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(pthread_join(loads[i].thread, NULL), 0);
+    }
+    uint64_t hash = kit_hash(world->engine);
+    world_close(world);
+    world_open(world);
+    assert_true(kit_hash(world->engine) == hash);
+    world_close(world);
+    world->options.local.use_older_snapshot = true;
+    world_open(world);
+    assert_true(kit_hash(world->engine) == hash);
+    kit_check(world->engine);
+}
+
+/* ---- kill -9 ---- */
+
+/* What the child tells about each answer it got, after it got it. */
+struct acknowledged {
+    uint64_t number; /* of the operation: its id is made from it */
+    uint64_t lsn;
+    uint64_t value;
+};
+
+#define KILL_THREADS 4u
+
+struct child_thread {
+    struct engine *engine;
+    int pipe;
+    uint64_t first;
+};
+
+static const struct kit_command *operation(struct kit_command *command, uint64_t number) {
+    char opid[32];
+    char holder[32];
+    (void)snprintf(opid, sizeof opid, "operation-%llu", (unsigned long long)number);
+    (void)snprintf(holder, sizeof holder, "holder/%llu", (unsigned long long)number % 50);
+    return kit_alloc(command, "p", holder, 1, opid);
+}
+
+static void *child_thread(void *arg) {
+    struct child_thread *self = arg;
+    struct kit_command command;
+    struct kit_answer answer;
+    for (uint64_t number = self->first;; number += KILL_THREADS) {
+        if (kit_run(self->engine, operation(&command, number), &answer) != TN_R_OK) {
+            _exit(3);
+        }
+        struct acknowledged told = {
+            .number = number, .lsn = answer.result.lsn, .value = answer.values[0].number};
+        if (write(self->pipe, &told, sizeof told) != (ssize_t)sizeof told) {
+            _exit(4);
+        }
+    }
+}
+
+static void child_main(const struct engine_options *options, int pipe_end, uint64_t first) {
+    struct engine *engine;
+    struct log_error error;
+    pthread_t threads[KILL_THREADS];
+    struct child_thread work[KILL_THREADS];
+    if (engine_open(options, &engine, &error) != TN_OK) {
+        _exit(2);
+    }
+    for (unsigned i = 0; i < KILL_THREADS; i++) {
+        work[i] = (struct child_thread){.engine = engine, .pipe = pipe_end, .first = first + i};
+        if (pthread_create(&threads[i], NULL, child_thread, &work[i]) != 0) {
+            _exit(5);
+        }
+    }
+    pause();
+}
+
+/* Reads what the child tells until there are `wanted`, kills it, reads the rest. */
+static unsigned gather(pid_t child, int from, unsigned wanted, struct acknowledged *out,
+                       unsigned capacity) {
+    unsigned count = 0;
+    while (count < capacity) {
+        ssize_t got = read(from, &out[count], sizeof out[count]);
+        if (got == 0) {
+            break;
+        }
+        assert_int_equal(got, (ssize_t)sizeof out[count]);
+        count++;
+        if (count == wanted) {
+            assert_int_equal(kill(child, SIGKILL), 0);
+        }
+    }
+    return count;
+}
+
+#define KILL_CAPACITY 4000u
+
+static void a_killed_process_loses_nothing_it_answered(void **state) {
+    struct world *world = *state;
+    struct acknowledged *told = calloc(KILL_CAPACITY, sizeof *told);
+    assert_non_null(told);
+    world->options.snapshot_bytes = 1 << 14; /* so that kills hit snapshots, too */
+    world_open(world);
+    make_pool(world);
+    world_close(world);
+    uint64_t next = 0;
+    for (unsigned round = 0; round < 6; round++) {
+        int ends[2];
+        assert_int_equal(pipe(ends), 0);
+        (void)fflush(NULL);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            (void)close(ends[0]);
+            child_main(&world->options, ends[1], next);
+        }
+        (void)close(ends[1]);
+        unsigned count = gather(child, ends[0], 40 + 37 * round, told, KILL_CAPACITY);
+        (void)close(ends[0]);
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status));
+
+        /* Every answer that was heard of is still the answer. */
+        world_open(world);
+        kit_check(world->engine);
+        for (unsigned i = 0; i < count; i++) {
+            kit_run_ok(world->engine, operation(&world->command, told[i].number), &world->answer);
+            assert_true(world->answer.result.replayed);
+            assert_int_equal(world->answer.result.lsn, told[i].lsn);
+            assert_int_equal(world->answer.values[0].number, told[i].value);
+            next = told[i].number >= next ? told[i].number + 1 : next;
+        }
+        world_close(world);
+        next += 100; /* past what was under way */
+    }
+    free(told);
+}
+
+/* ---- One directory, one process ---- */
+
+static void two_processes_cannot_have_one_directory(void **state) {
+    struct world *world = *state;
+    world_open(world);
+    (void)fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct engine *engine;
+        struct log_error error;
+        struct engine_options options = world->options;
+        _exit(engine_open(&options, &engine, &error) == TN_LOCKED ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    make_pool(world);
+}
+
+/* ---- Operations, time, limits ---- */
+
+static void operations_are_remembered_across_a_crash(void **state) {
+    struct world *world = *state;
+    world->options.no_snapshot_at_close = true; /* as good as a crash: only the log is there */
+    world_open(world);
+    make_pool(world);
+    kit_run_ok(world->engine, kit_alloc(&world->command, "p", "h", 2, "op"), &world->answer);
+    struct kernel_result first = world->answer.result;
+    uint64_t value = world->answer.values[1].number;
+    world_close(world);
+    world_open(world);
+    kit_run_ok(world->engine, kit_alloc(&world->command, "p", "h", 2, "op"), &world->answer);
+    assert_true(world->answer.result.replayed);
+    assert_int_equal(world->answer.result.lsn, first.lsn);
+    assert_int_equal(world->answer.result.lease.lsn, first.lease.lsn);
+    assert_int_equal(world->answer.values[1].number, value);
+    assert_int_equal(
+        kit_run(world->engine, kit_alloc(&world->command, "p", "h", 3, "op"), &world->answer),
+        TN_R_CONFLICT);
+}
+
+/* A wall clock of the test's own. */
+static uint64_t wall_ms;
+
+static uint64_t wall_read(void *ctx) {
+    (void)ctx;
+    return wall_ms;
+}
+
+static void a_clock_set_back_does_not_set_leases_back(void **state) {
+    struct world *world = *state;
+    struct os os = *os_posix();
+    struct log_error error;
+    os.clock_wall_ms = wall_read;
+    wall_ms = 1700000000000;
+    world->options.os = &os;
+    world->options.manual_ticks = true;
+    world_open(world);
+    make_pool(world);
+    kit_run_ok(world->engine, kit_alloc(&world->command, "p", "h", 1, NULL), &world->answer);
+    uint64_t deadline = world->answer.result.deadline_ms;
+    world_close(world);
+
+    wall_ms -= 86400000;
+    world_open(world);
+    assert_true(engine_now(world->engine) >= 1700000000000);
+    kit_run_ok(world->engine, kit_alloc(&world->command, "p", "h", 1, NULL), &world->answer);
+    assert_true(world->answer.result.deadline_ms >= deadline);
+    world_close(world);
+
+    wall_ms = 1700000000000 + 31ull * 86400 * 1000;
+    assert_int_equal(engine_open(&world->options, &world->engine, &error), TN_TIME_JUMP);
+    world->engine = NULL;
+    world->options.confirm_time_jump = true;
+    world_open(world);
+    struct kernel_pool_view pool;
+    uint64_t lsn;
+    assert_int_equal(engine_pool_read(world->engine, 0, tn_bytes_of("p", 1), &pool, &lsn), TN_R_OK);
+    assert_int_equal(pool.active, 0);
+    world_close(world); /* while the clock is there */
+}
+
+static void changed_limits_are_part_of_the_log(void **state) {
+    struct world *world = *state;
+    struct log_error error;
+    world->options.no_snapshot_at_close = true;
+    world_open(world);
+    make_pool(world);
+    do_things(world, 40);
+    world_close(world);
+    world->options.limits.of[KERNEL_LIMIT_LEASES] = 9000;
+    world->options.limits.of[KERNEL_LIMIT_HISTORY] = 5000;
+    world_open(world);
+    do_things(world, 40);
+    uint64_t hash = kit_hash(world->engine);
+    world_close(world);
+    world_open(world); /* replays the change in its place */
+    assert_true(kit_hash(world->engine) == hash);
+    kit_check(world->engine);
+    assert_int_equal(engine_snapshot(world->engine, &error), TN_OK);
+    world_close(world);
+    world_open(world);
+    assert_true(kit_hash(world->engine) == hash);
+}
+
+/* A restored backup must never give out an id that the lost future has used. */
+static void a_restored_backup_is_another_generation(void **state) {
+    struct world *world = *state;
+    world->options.no_snapshot_at_close = true;
+    world_open(world);
+    make_pool(world);
+    kit_run_ok(world->engine, kit_alloc(&world->command, "p", "h", 1, NULL), &world->answer);
+    struct kernel_lease_id before = world->answer.result.lease;
+    world_close(world);
+    world->options.local.restored = true;
+    world_open(world);
+    world->options.local.restored = false;
+    for (unsigned i = 0; i < 2; i++) {
+        kit_run_ok(world->engine, kit_alloc(&world->command, "p", "h", 1, NULL), &world->answer);
+        assert_true(world->answer.result.lease.shard >> 32 == 1);
+        assert_true(kernel_lease_id_compare(before, world->answer.result.lease) < 0);
+        uint64_t hash = kit_hash(world->engine);
+        world_close(world);
+        world_open(world);
+        assert_true(kit_hash(world->engine) == hash);
+    }
+    struct engine_lease lease;
+    assert_int_equal(engine_lease_read(world->engine, 0, before, &lease), TN_R_OK);
+    kit_check(world->engine);
+}
+
+#define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, world_make, world_free)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WORLD_TEST(replay_snapshot_and_both_give_the_same_state),
+        WORLD_TEST(a_snapshot_under_load_and_what_follows_give_the_same_state),
+        WORLD_TEST(a_killed_process_loses_nothing_it_answered),
+        WORLD_TEST(two_processes_cannot_have_one_directory),
+        WORLD_TEST(operations_are_remembered_across_a_crash),
+        WORLD_TEST(a_clock_set_back_does_not_set_leases_back),
+        WORLD_TEST(changed_limits_are_part_of_the_log),
+        WORLD_TEST(a_restored_backup_is_another_generation),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
