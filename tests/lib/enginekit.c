@@ -75,17 +75,28 @@ const struct kit_command *kit_pool_sticky(struct kit_command *out, const char *n
     return pool(out, name, lo, hi, lease_s, true);
 }
 
-const struct kit_command *kit_alloc(struct kit_command *out, const char *name, const char *holder,
-                                    uint32_t count, const char *opid) {
+const struct kit_command *kit_alloc_large(struct kit_command *out, const char *name,
+                                          const char *holder, uint32_t count, const char *opid,
+                                          uint32_t meta_len) {
     uint8_t claims[256];
+    uint8_t meta[KERNEL_META_MAX];
     struct tn_writer w = tn_writer_of(claims, sizeof claims);
     kernel_claim_write(&w, text(name), true, count);
+    assert_true(meta_len <= sizeof meta);
+    memset(meta, 'm', sizeof meta);
     return encode(out, (struct kernel_command){.verb = KERNEL_VERB_ALLOC,
-                                               .fields = KERNEL_F_HOLDER | KERNEL_F_CLAIMS,
+                                               .fields = KERNEL_F_HOLDER | KERNEL_F_CLAIMS |
+                                                         (meta_len > 0 ? KERNEL_F_META : 0u),
                                                .opid = text(opid),
                                                .holder = text(holder),
+                                               .meta = tn_bytes_of(meta, meta_len),
                                                .claims = tn_bytes_of(claims, w.len),
                                                .claim_count = 1});
+}
+
+const struct kit_command *kit_alloc(struct kit_command *out, const char *name, const char *holder,
+                                    uint32_t count, const char *opid) {
+    return kit_alloc_large(out, name, holder, count, opid, 0);
 }
 
 const struct kit_command *kit_release(struct kit_command *out, const struct kernel_result *lease,

@@ -27,6 +27,10 @@ const struct kit_command *kit_pool_sticky(struct kit_command *out, const char *p
                                           uint64_t hi, uint64_t lease_s);
 const struct kit_command *kit_alloc(struct kit_command *out, const char *pool, const char *holder,
                                     uint32_t count, const char *opid);
+/* With `meta_len` bytes of metadata. */
+const struct kit_command *kit_alloc_large(struct kit_command *out, const char *pool,
+                                          const char *holder, uint32_t count, const char *opid,
+                                          uint32_t meta_len);
 const struct kit_command *kit_release(struct kit_command *out, const struct kernel_result *lease,
                                       const char *holder);
 const struct kit_command *kit_touch(struct kit_command *out, const struct kernel_result *lease,

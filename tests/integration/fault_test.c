@@ -1,0 +1,258 @@
+/* Every call to the operating system fails once, and the power goes during every one of them.
+ *
+ * A life: open, work, snapshot, work, close, with no threads, so that call n is the same in every
+ * run. For each n the life is lived with a fault at call n. Whatever the fault: nothing crashes, an
+ * OK is an OK for ever, a write that was surely rejected never shows, a halted engine stays halted,
+ * and the next life finds a sound state that continues. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "lib/enginekit.h"
+#include "lib/fakeos.h"
+
+#define WRITES 24u
+
+/* What one write was answered. */
+struct heard {
+    bool asked;
+    enum tn_result code;
+    enum tn_outcome outcome;
+    uint64_t lsn;
+    uint64_t value;
+};
+
+struct life {
+    struct fakeos *machine;
+    struct heard pool;
+    struct heard writes[WRITES];
+    bool opened;
+    bool closed_well;
+    uint64_t segments; /* when it closed */
+    struct kit_command command;
+    struct kit_answer answer;
+};
+
+static void life_options(const struct life *life, struct engine_options *options) {
+    *options = (struct engine_options){
+        .os = fakeos_table(life->machine),
+        .local = {.dir = "data", .segment_bytes = 64 << 10, .no_background = true},
+        .no_threads = true,
+        .snapshot_bytes = UINT64_MAX,
+    };
+    kit_limits_small(options);
+}
+
+static void life_note(struct life *life, struct heard *heard) {
+    const struct kernel_result *result = &life->answer.result;
+    *heard = (struct heard){.asked = true,
+                            .code = result->code,
+                            .outcome = engine_outcome(result),
+                            .lsn = result->lsn,
+                            .value = result->value_count > 0 ? life->answer.values[0].number : 0};
+}
+
+/* Each write is an allocation with an operation id, and long, so that segments fill up. */
+static const struct kit_command *life_write(struct life *life, unsigned n) {
+    char holder[32];
+    char opid[32];
+    (void)snprintf(holder, sizeof holder, "holder/%u", n);
+    (void)snprintf(opid, sizeof opid, "write-%u", n);
+    return kit_alloc_large(&life->command, "p", holder, 10, opid, 4000);
+}
+
+static void life_write_some(struct life *life, struct engine *engine, unsigned from, unsigned to) {
+    for (unsigned n = from; n < to; n++) {
+        (void)kit_run(engine, life_write(life, n), &life->answer);
+        life_note(life, &life->writes[n]);
+    }
+}
+
+/* One life with whatever fault has been planned; returns whether it opened. */
+static void life_live(struct life *life) {
+    struct engine_options options;
+    struct engine *engine;
+    struct log_error error;
+    life_options(life, &options);
+    enum tn_status status = engine_open(&options, &engine, &error);
+    life->opened = status == TN_OK;
+    if (!life->opened) {
+        assert_true(strlen(error.text) > 0);
+        return;
+    }
+    (void)kit_run(engine, kit_pool(&life->command, "p", 1, 1000, 3600), &life->answer);
+    life_note(life, &life->pool);
+    life_write_some(life, engine, 0, WRITES / 2);
+    (void)engine_snapshot(engine, &error);
+    life_write_some(life, engine, WRITES / 2, WRITES);
+    struct engine_stats stats;
+    engine_stats_read(engine, &stats);
+    life->segments = stats.log.segments;
+    life->closed_well = engine_close(engine);
+}
+
+/* Once halted, halted. */
+static void life_check_halting(const struct life *life) {
+    bool halted = false;
+    for (unsigned n = 0; n < WRITES; n++) {
+        const struct heard *heard = &life->writes[n];
+        if (!heard->asked) {
+            continue;
+        }
+        assert_true(!halted || heard->code == TN_R_HALTED);
+        halted = halted || heard->code == TN_R_HALTED;
+        if (heard->code != TN_R_HALTED && life->pool.code == TN_R_OK) {
+            assert_true(heard->code == TN_R_OK || heard->code == TN_R_NOSPACE);
+        }
+    }
+}
+
+/* The next life: everything that was answered OK is there; what was rejected is not; what is
+ * unknown is one or the other, and repeating it settles it. */
+static void life_check_next(struct life *life) {
+    struct engine_options options;
+    life_options(life, &options);
+    struct engine *engine = kit_open(&options);
+    kit_check(engine);
+    if (life->pool.asked && life->pool.code == TN_R_OK) {
+        assert_int_equal(
+            kit_run(engine, kit_pool(&life->command, "p", 1, 1000, 3600), &life->answer),
+            TN_R_EXISTS);
+    } else {
+        (void)kit_run(engine, kit_pool(&life->command, "p", 1, 1000, 3600), &life->answer);
+    }
+    for (unsigned n = 0; n < WRITES; n++) {
+        const struct heard *heard = &life->writes[n];
+        kit_run_ok(engine, life_write(life, n), &life->answer);
+        const struct kernel_result *now = &life->answer.result;
+        if (heard->asked && heard->code == TN_R_OK) {
+            assert_true(now->replayed);
+            assert_int_equal(now->lsn, heard->lsn);
+            assert_int_equal(life->answer.values[0].number, heard->value);
+        } else if (!heard->asked || heard->outcome == TN_REJECTED) {
+            assert_false(now->replayed);
+        }
+    }
+    kit_check(engine);
+    uint64_t hash = kit_hash(engine);
+    assert_true(engine_close(engine));
+    engine = kit_open(&options);
+    assert_true(kit_hash(engine) == hash);
+    assert_true(engine_close(engine));
+}
+
+static struct life *life_new(uint64_t seed) {
+    struct life *life = calloc(1, sizeof *life);
+    assert_non_null(life);
+    life->machine = fakeos_new(seed);
+    return life;
+}
+
+static void life_free(struct life *life) {
+    fakeos_free(life->machine);
+    free(life);
+}
+
+/* How many calls a life without faults makes. */
+static uint64_t life_calls(void) {
+    struct life *life = life_new(1);
+    life_live(life);
+    assert_true(life->opened && life->closed_well);
+    for (unsigned n = 0; n < WRITES; n++) {
+        assert_int_equal(life->writes[n].code, TN_R_OK);
+    }
+    uint64_t calls = fakeos_calls(life->machine);
+    assert_true(life->segments >= 2); /* faults hit the change of segments, too */
+    fakeos_restart(life->machine);
+    life_check_next(life);
+    life_free(life);
+    return calls;
+}
+
+static void fail_every_call(enum tn_status fault) {
+    uint64_t calls = life_calls();
+    for (uint64_t call = 1; call <= calls; call++) {
+        struct life *life = life_new(call);
+        fakeos_fail_call(life->machine, call, fault);
+        life_live(life);
+        life_check_halting(life);
+        fakeos_fail_call(life->machine, 0, TN_OK);
+        /* Half of the time the machine dies with the process. */
+        if (call % 2 == 0) {
+            fakeos_reboot(life->machine);
+        } else {
+            fakeos_restart(life->machine);
+        }
+        life_check_next(life);
+        life_free(life);
+    }
+}
+
+static void an_error_of_any_call_loses_no_answer(void **state) {
+    (void)state;
+    fail_every_call(TN_IO);
+}
+
+static void a_full_disk_at_any_call_loses_no_answer(void **state) {
+    (void)state;
+    fail_every_call(TN_NOSPACE);
+}
+
+static void a_power_cut_at_any_call_loses_no_answer(void **state) {
+    (void)state;
+    uint64_t calls = life_calls();
+    for (uint64_t call = 1; call <= calls; call++) {
+        struct life *life = life_new(1000 + call);
+        fakeos_cut_call(life->machine, call);
+        life_live(life);
+        life_check_halting(life);
+        fakeos_reboot(life->machine);
+        life_check_next(life);
+        life_free(life);
+    }
+}
+
+/* A disk that fills up refuses writes, keeps answering reads, and goes on when there is room. */
+static void a_disk_that_fills_up_recovers_by_itself(void **state) {
+    struct life *life = life_new(7);
+    struct engine_options options;
+    struct engine_lease lease;
+    (void)state;
+    life_options(life, &options);
+    struct engine *engine = kit_open(&options);
+    kit_run_ok(engine, kit_pool(&life->command, "p", 1, 100000, 3600), &life->answer);
+    kit_run_ok(engine, life_write(life, 0), &life->answer);
+    struct kernel_lease_id id = life->answer.result.lease;
+    fakeos_space_set(life->machine, fakeos_space_used(life->machine));
+    enum tn_result code = TN_R_OK;
+    for (unsigned n = 1; code == TN_R_OK; n++) {
+        code = kit_run(engine, life_write(life, n), &life->answer);
+        assert_true(n < 10000);
+    }
+    assert_int_equal(code, TN_R_NOSPACE);
+    assert_int_equal(engine_lease_read(engine, 0, id, &lease), TN_R_OK);
+    fakeos_space_set(life->machine, UINT64_MAX);
+    kit_run_ok(engine, life_write(life, 20000), &life->answer);
+    uint64_t hash = kit_hash(engine);
+    assert_true(engine_close(engine));
+    engine = kit_open(&options);
+    assert_true(kit_hash(engine) == hash);
+    assert_true(engine_close(engine));
+    life_free(life);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_error_of_any_call_loses_no_answer),
+        cmocka_unit_test(a_full_disk_at_any_call_loses_no_answer),
+        cmocka_unit_test(a_power_cut_at_any_call_loses_no_answer),
+        cmocka_unit_test(a_disk_that_fills_up_recovers_by_itself),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
