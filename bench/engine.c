@@ -1,0 +1,327 @@
+/* The engine, durable, in one process, against the disk's own rate in the same run.
+ *
+ * The reference is a plain loop of 4 KiB overwrite + fdatasync of a file that was written before.
+ * It is measured before and after each engine figure and the better of the two counts, since the
+ * machine's disk is shared. Commands alternate alloc and release, so nothing is cheaper than it
+ * would be for a client. */
+#include "bench.h"
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/engine.h"
+
+static char dir[64];
+
+static void die(const char *what) {
+    fprintf(stderr, "bench: %s\n", what);
+    exit(1);
+}
+
+/* ---- the disk ---- */
+
+#define DISK_BLOCKS 2048u
+
+static double disk_rate(void) {
+    char path[96];
+    static char block[4096];
+    snprintf(path, sizeof path, "%s/disk", dir);
+    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    for (unsigned i = 0; i < DISK_BLOCKS; i++) {
+        if (pwrite(file, block, sizeof block, (off_t)(i * sizeof block)) != (ssize_t)sizeof block) {
+            die("cannot write");
+        }
+    }
+    fsync(file);
+    uint64_t start = bench_now_ns(), count = 0;
+    while (bench_now_ns() - start < 700000000u) {
+        block[0]++;
+        if (pwrite(file, block, sizeof block, (off_t)(count % DISK_BLOCKS * sizeof block)) < 0 ||
+            fdatasync(file) != 0) {
+            die("cannot sync");
+        }
+        count++;
+    }
+    double rate = (double)count * 1e9 / (double)(bench_now_ns() - start);
+    close(file);
+    unlink(path);
+    return rate;
+}
+
+static double better(double a, double b) {
+    return a > b ? a : b;
+}
+
+/* ---- an engine ---- */
+
+static struct engine *engine_make(const char *sub, uint64_t snapshot_bytes) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", dir, sub);
+    struct engine_options options = {.local = {.dir = path, .segment_bytes = 64u << 20},
+                                     .limits = kernel_limits_default(),
+                                     .limits_mask =
+                                         1u << KERNEL_LIMIT_LEASES | 1u << KERNEL_LIMIT_MEMBERS,
+                                     .snapshot_bytes = snapshot_bytes,
+                                     .no_snapshot_at_close = true};
+    options.limits.of[KERNEL_LIMIT_LEASES] = 1u << 21;
+    options.limits.of[KERNEL_LIMIT_MEMBERS] = 1u << 21;
+    struct engine *engine;
+    struct log_error error;
+    if (engine_open(&options, &engine, &error) != TN_OK) {
+        die(error.text);
+    }
+    return engine;
+}
+
+static uint32_t encode_pool(uint8_t *out, size_t capacity) {
+    struct kernel_policy_patch patch = {.mask = 1u << KERNEL_OPTION_HI};
+    patch.values.of[KERNEL_OPTION_HI] = 10000000;
+    struct kernel_command c = {.verb = KERNEL_VERB_POOL_CREATE,
+                               .rights = KERNEL_RIGHT_OPERATOR,
+                               .fields = KERNEL_F_POOL | KERNEL_F_POLICY,
+                               .pool = tn_bytes_of("pool", 4),
+                               .policy = &patch};
+    return kernel_command_encode(&c, out, capacity);
+}
+
+static uint32_t encode_alloc(uint8_t *out, size_t capacity) {
+    uint8_t claim[32];
+    struct tn_writer w = tn_writer_of(claim, sizeof claim);
+    kernel_claim_write(&w, tn_bytes_of("pool", 4), true, 1);
+    struct kernel_command c = {.verb = KERNEL_VERB_ALLOC,
+                               .fields = KERNEL_F_HOLDER | KERNEL_F_CLAIMS,
+                               .holder = tn_bytes_of("instance/00000001", 17),
+                               .claims = tn_bytes_of(claim, w.len),
+                               .claim_count = 1};
+    return kernel_command_encode(&c, out, capacity);
+}
+
+static uint32_t encode_release(uint64_t lsn, uint8_t *out, size_t capacity) {
+    struct kernel_command c = {.verb = KERNEL_VERB_RELEASE,
+                               .fields = KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_HOLDER,
+                               .lease = {.lsn = lsn},
+                               .epoch = 1,
+                               .holder = tn_bytes_of("instance/00000001", 17)};
+    return kernel_command_encode(&c, out, capacity);
+}
+
+static uint64_t run_one(struct engine *engine, uint64_t lease) {
+    uint8_t bytes[256];
+    struct kernel_value value;
+    struct kernel_result result = {.values = &value, .value_capacity = 1};
+    uint32_t len =
+        lease == 0 ? encode_alloc(bytes, sizeof bytes) : encode_release(lease, bytes, sizeof bytes);
+    engine_execute(engine, tn_bytes_of(bytes, len), &result);
+    if (result.code != TN_R_OK) {
+        die(tn_result_name(result.code));
+    }
+    return lease == 0 ? result.lease.lsn : 0;
+}
+
+static void pool_make(struct engine *engine) {
+    uint8_t bytes[256];
+    struct kernel_result result = {0};
+    engine_execute(engine, tn_bytes_of(bytes, encode_pool(bytes, sizeof bytes)), &result);
+    if (result.code != TN_R_OK && result.code != TN_R_EXISTS) {
+        die(tn_result_name(result.code));
+    }
+}
+
+/* ---- blocking callers ---- */
+
+struct crew {
+    struct engine *engine;
+    atomic_bool stop;
+    atomic_ullong done;
+};
+
+static void *crew_member(void *arg) {
+    struct crew *crew = arg;
+    uint64_t lease = 0, count = 0;
+    while (!atomic_load_explicit(&crew->stop, memory_order_relaxed) || lease != 0) {
+        lease = run_one(crew->engine, lease);
+        count++;
+    }
+    atomic_fetch_add(&crew->done, count);
+    return NULL;
+}
+
+static double blocking_rate(unsigned threads) {
+    struct crew crew = {.engine = engine_make("blocking", UINT64_MAX)};
+    pthread_t ids[64];
+    pool_make(crew.engine);
+    uint64_t start = bench_now_ns();
+    for (unsigned i = 0; i < threads; i++) {
+        if (pthread_create(&ids[i], NULL, crew_member, &crew) != 0) {
+            die("no thread");
+        }
+    }
+    struct timespec pause = {.tv_sec = 2};
+    nanosleep(&pause, NULL);
+    atomic_store(&crew.stop, true);
+    for (unsigned i = 0; i < threads; i++) {
+        pthread_join(ids[i], NULL);
+    }
+    double rate = (double)crew.done * 1e9 / (double)(bench_now_ns() - start);
+    engine_close(crew.engine);
+    return rate;
+}
+
+/* ---- asynchronous: thousands in flight, each answer submits the next command ---- */
+
+#define FLIGHT 8192u
+
+struct flyer {
+    struct engine_request request;
+    struct flight *flight;
+    uint64_t lease;
+};
+
+struct flight {
+    struct engine *engine;
+    uint64_t end_ns;
+    uint64_t count;
+    bool keep; /* only allocate: fill the tables */
+    uint64_t goal;
+    atomic_uint aloft;
+    struct flyer flyers[FLIGHT];
+};
+
+static void flyer_submit(struct flyer *flyer) {
+    uint8_t bytes[256];
+    uint32_t len = flyer->lease == 0 ? encode_alloc(bytes, sizeof bytes)
+                                     : encode_release(flyer->lease, bytes, sizeof bytes);
+    enum tn_result code =
+        engine_submit(flyer->flight->engine, &flyer->request, tn_bytes_of(bytes, len));
+    if (code != TN_R_OK) {
+        die(tn_result_name(code));
+    }
+}
+
+static void flyer_done(struct engine_request *request, struct tn_bytes command) {
+    struct flyer *flyer = request->ctx;
+    struct flight *flight = flyer->flight;
+    (void)command;
+    if (request->result.code != TN_R_OK) {
+        die(tn_result_name(request->result.code));
+    }
+    flight->count++;
+    flyer->lease = flyer->lease == 0 && !flight->keep ? request->result.lease.lsn : 0;
+    bool more = flight->goal != 0 ? flight->count + FLIGHT <= flight->goal
+                                  : bench_now_ns() < flight->end_ns;
+    if (more || flyer->lease != 0) {
+        flyer_submit(flyer);
+    } else {
+        atomic_fetch_sub(&flight->aloft, 1);
+    }
+}
+
+/* Returns commands a second. */
+static double flight_run(struct flight *flight) {
+    uint64_t start = bench_now_ns();
+    flight->end_ns = start + 2000000000u;
+    flight->count = 0;
+    atomic_store(&flight->aloft, FLIGHT);
+    for (unsigned i = 0; i < FLIGHT; i++) {
+        flight->flyers[i] = (struct flyer){
+            .request = {.done = flyer_done, .ctx = &flight->flyers[i]}, .flight = flight};
+        flyer_submit(&flight->flyers[i]);
+    }
+    struct timespec pause = {.tv_nsec = 1000000};
+    while (atomic_load(&flight->aloft) > 0) {
+        nanosleep(&pause, NULL);
+    }
+    return (double)flight->count * 1e9 / (double)(bench_now_ns() - start);
+}
+
+static double async_rate(void) {
+    static struct flight flight;
+    flight.engine = engine_make("async", UINT64_MAX);
+    pool_make(flight.engine);
+    double rate = flight_run(&flight);
+    engine_close(flight.engine);
+    return rate;
+}
+
+/* ---- measurements ---- */
+
+static void measure_rate(const char *name, double (*run)(void), double goal) {
+    double before = disk_rate();
+    double rate = run();
+    double disk = better(before, disk_rate());
+    char reference[64];
+    snprintf(reference, sizeof reference, "times the disk's %.0f syncs/s (goal %g)", disk, goal);
+    bench_report_ratio(name, rate, "commands/s", rate / disk, reference);
+}
+
+static double one_thread(void) {
+    return blocking_rate(1);
+}
+
+static double many_threads(void) {
+    return blocking_rate(64);
+}
+
+/* A million leases by log alone; then how fast it is read again, and what a snapshot holds up. */
+static void measure_recovery_and_snapshot(void) {
+    static struct flight flight;
+    flight.engine = engine_make("recover", UINT64_MAX);
+    flight.keep = true;
+    flight.goal = 1000000 + FLIGHT;
+    pool_make(flight.engine);
+    flight_run(&flight);
+    engine_close(flight.engine);
+
+    flight.engine = engine_make("recover", UINT64_MAX);
+    struct engine_stats stats;
+    engine_stats_read(flight.engine, &stats);
+    double rate = (double)stats.recovery_commands * 1e9 / (double)stats.recovery_ns;
+    bench_report_ratio("recovery from the log", rate / 1e6, "M commands/s", rate / 2e6,
+                       "goal 2 M/s");
+
+    /* Writers go on while the snapshot is taken. */
+    struct crew crew = {.engine = flight.engine};
+    pthread_t writer;
+    if (pthread_create(&writer, NULL, crew_member, &crew) != 0) {
+        die("no thread");
+    }
+    struct log_error error;
+    if (engine_snapshot(flight.engine, &error) != TN_OK) {
+        die(error.text);
+    }
+    atomic_store(&crew.stop, true);
+    pthread_join(writer, NULL);
+    engine_stats_read(flight.engine, &stats);
+    bench_report("snapshot of 1M leases, duration", (double)stats.snapshot_ns_last / 1e6, "ms");
+    bench_report("snapshot of 1M leases, size", (double)stats.log.snapshot_bytes / 1e6, "MB");
+    double hold = (double)stats.snapshot_hold_ns_max / 1e6;
+    bench_report_ratio("snapshot of 1M leases, longest hold", hold, "ms", hold / 20, "of 20 ms");
+    engine_close(flight.engine);
+    uint64_t start = bench_now_ns();
+    flight.engine = engine_make("recover", UINT64_MAX);
+    bench_report("start from that snapshot", (double)(bench_now_ns() - start) / 1e6, "ms");
+    engine_close(flight.engine);
+}
+
+static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *at) {
+    (void)info;
+    (void)type;
+    (void)at;
+    return remove(path);
+}
+
+int main(void) {
+    snprintf(dir, sizeof dir, "build/bench-data-XXXXXX");
+    if (mkdtemp(dir) == NULL) {
+        die("run it from the project's directory, which has build/");
+    }
+    measure_rate("engine durable, 1 thread", one_thread, 0.8);
+    measure_rate("engine durable, 64 blocking threads", many_threads, 12);
+    measure_rate("engine durable, 8192 in flight", async_rate, 60);
+    measure_recovery_and_snapshot();
+    return nftw(dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS) == 0 ? 0 : 1;
+}
