@@ -138,6 +138,12 @@ static enum tn_result commit_enter(struct engine *engine, struct engine_request 
     return verdict;
 }
 
+static void commit_wake(const struct engine_waiter *waiter) {
+    for (unsigned i = 0; i < 2 && waiter->wakes[i] != NULL; i++) {
+        engine_park_wake(&waiter->wakes[i]->word);
+    }
+}
+
 static void commit_wait(struct engine *engine, struct engine_waiter *waiter) {
     uint32_t state;
     while ((state = atomic_load_explicit(&waiter->word, memory_order_acquire)) == WAITER_WAITING) {
@@ -145,6 +151,8 @@ static void commit_wait(struct engine *engine, struct engine_waiter *waiter) {
     }
     if (state == WAITER_LEADS) {
         engine_commit_lead(engine, waiter);
+    } else {
+        commit_wake(waiter);
     }
     TN_ASSERT(atomic_load_explicit(&waiter->word, memory_order_acquire) == WAITER_DONE);
 }
@@ -311,17 +319,30 @@ static bool commit_pass(struct engine *engine, struct engine_batch *batch, bool 
     return mine;
 }
 
-/* A sleeper's memory is its own again as soon as its word says so. */
-static void commit_wake(struct engine_request *sleepers, const struct engine_waiter *self) {
+/* A tree: the leader wakes two, each of them two more, and so on, so that the leader can go on at
+ * once. First everyone's part is written down, then all words are set; from there on a waiter's
+ * memory is its own again, and only the address of its word may be used. */
+static void commit_finish(struct engine_request *sleepers, struct engine_waiter *self) {
+    struct engine_waiter leader = {.wakes = {NULL, NULL}};
+    struct engine_waiter *parent = &leader;
+    struct engine_request *next_parent = sleepers;
+    for (struct engine_request *at = sleepers; at != NULL; at = at->next) {
+        if (at->waiter == self) {
+            continue;
+        }
+        if (parent->wakes[1] != NULL) {
+            next_parent = next_parent->waiter == self ? next_parent->next : next_parent;
+            parent = next_parent->waiter;
+            next_parent = next_parent->next;
+        }
+        parent->wakes[parent->wakes[0] != NULL] = at->waiter;
+    }
     while (sleepers != NULL) {
         struct engine_request *next = sleepers->next;
-        struct engine_waiter *waiter = sleepers->waiter;
-        atomic_store_explicit(&waiter->word, WAITER_DONE, memory_order_release);
-        if (waiter != self) {
-            engine_park_wake(&waiter->word);
-        }
+        atomic_store_explicit(&sleepers->waiter->word, WAITER_DONE, memory_order_release);
         sleepers = next;
     }
+    commit_wake(&leader);
 }
 
 void engine_commit_lead(struct engine *engine, struct engine_waiter *self) {
@@ -335,6 +356,6 @@ void engine_commit_lead(struct engine *engine, struct engine_waiter *self) {
         engine_ticker_nudge(engine);
         mine = commit_pass(engine, batch, is_thread, &successor);
         commit_call(successor);
-        commit_wake(sleepers.first, self);
+        commit_finish(sleepers.first, self);
     }
 }

@@ -25,6 +25,7 @@ struct engine_waiter {
     engine_park_word word; /* enum waiter_state */
     struct kernel_value *values;
     uint32_t value_capacity;
+    struct engine_waiter *wakes[2]; /* whom it wakes when it is done itself */
 };
 
 /* Commands that will be one log batch. */
