@@ -334,6 +334,7 @@ static void commit_finish(struct engine_request *sleepers, struct engine_waiter 
             next_parent = next_parent->waiter == self ? next_parent->next : next_parent;
             parent = next_parent->waiter;
             next_parent = next_parent->next;
+            TN_ASSERT(parent != NULL);
         }
         parent->wakes[parent->wakes[0] != NULL] = at->waiter;
     }

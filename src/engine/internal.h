@@ -91,7 +91,7 @@ struct engine_snapshots {
     struct log_error error;
     uint64_t hold_ns_max, ns_last, taken, failed;
     struct engine_queue queue;
-    _Atomic uint64_t bytes_since; /* payload appended since the last snapshot's moment */
+    _Atomic uint64_t bytes_since; /* log written since the last snapshot's moment */
     _Atomic uint64_t trigger;     /* the next one starts when bytes_since gets here */
 };
 
@@ -229,7 +229,7 @@ void engine_snapshot_init(struct engine *engine);
 void engine_snapshot_free(struct engine *engine);
 enum tn_status engine_snapshot_thread_start(struct engine *engine);
 void engine_snapshot_thread_stop(struct engine *engine);
-void engine_snapshot_appended(struct engine *engine, uint64_t bytes);
+void engine_snapshot_appended(struct engine *engine, uint64_t payload);
 bool engine_snapshot_at_close(struct engine *engine);
 
 /* queue.c */

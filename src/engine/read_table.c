@@ -1,4 +1,6 @@
 /* Reads of pools, rules, sensors and of the state as a whole. */
+#include <stdio.h>
+
 #include "engine/internal.h"
 #include "engine/read.h"
 
@@ -178,8 +180,7 @@ struct whole_query {
     struct kernel_limits *limits;
     uint64_t hash, lsn;
     bool sound;
-    char *why;
-    size_t capacity;
+    char why[256];
 };
 
 static bool usage_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
@@ -201,7 +202,7 @@ static bool hash_reader(void *ctx, const struct kernel *kernel, uint64_t clock_m
 static bool check_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
     struct whole_query *query = ctx;
     (void)clock_ms;
-    query->sound = kernel_check(kernel, query->why, query->capacity);
+    query->sound = kernel_check(kernel, query->why, sizeof query->why);
     return false;
 }
 
@@ -220,8 +221,9 @@ enum tn_result engine_hash(struct engine *engine, uint64_t *ret_hash, uint64_t *
 }
 
 enum tn_result engine_check(struct engine *engine, bool *ret_sound, char *why, size_t capacity) {
-    struct whole_query query = {.why = why, .capacity = capacity};
+    struct whole_query query = {.sound = false};
     enum tn_result verdict = engine_read(engine, 0, check_reader, &query);
     *ret_sound = query.sound;
+    (void)snprintf(why, capacity, "%s", query.why);
     return verdict;
 }

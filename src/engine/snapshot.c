@@ -20,6 +20,7 @@
 #define SNAPSHOT_BYTES_DEFAULT ((uint64_t)64 << 20)
 #define SNAPSHOT_QUEUE_DEFAULT ((uint64_t)64 << 20)
 #define SNAPSHOT_META_MAX 2048u
+#define SNAPSHOT_BATCH_BYTES 256u /* what a batch takes in the log beside its payload, about */
 
 _Static_assert(4 + 4 + 8 * KERNEL_LIMIT_COUNT + 4 + 20 * KERNEL_TABLES_MAX <= SNAPSHOT_META_MAX,
                "the meta section fits its buffer");
@@ -219,8 +220,9 @@ static void *snapshot_main(void *arg) {
     return NULL;
 }
 
-void engine_snapshot_appended(struct engine *engine, uint64_t bytes) {
+void engine_snapshot_appended(struct engine *engine, uint64_t payload) {
     struct engine_snapshots *snapshots = &engine->snapshots;
+    uint64_t bytes = payload + SNAPSHOT_BATCH_BYTES;
     uint64_t since = atomic_fetch_add(&snapshots->bytes_since, bytes) + bytes;
     uint64_t trigger = atomic_load(&snapshots->trigger);
     if (TN_LIKELY(since < trigger) ||

@@ -21,14 +21,14 @@ struct kit_answer {
 void kit_limits_small(struct engine_options *options);
 
 /* Commands. `opid` may be NULL. All have operator rights. */
-const struct kit_command *kit_pool(struct kit_command *out, const char *pool, uint64_t lo,
+const struct kit_command *kit_pool(struct kit_command *out, const char *name, uint64_t lo,
                                    uint64_t hi, uint64_t lease_s);
-const struct kit_command *kit_pool_sticky(struct kit_command *out, const char *pool, uint64_t lo,
+const struct kit_command *kit_pool_sticky(struct kit_command *out, const char *name, uint64_t lo,
                                           uint64_t hi, uint64_t lease_s);
-const struct kit_command *kit_alloc(struct kit_command *out, const char *pool, const char *holder,
+const struct kit_command *kit_alloc(struct kit_command *out, const char *name, const char *holder,
                                     uint32_t count, const char *opid);
 /* With `meta_len` bytes of metadata. */
-const struct kit_command *kit_alloc_large(struct kit_command *out, const char *pool,
+const struct kit_command *kit_alloc_large(struct kit_command *out, const char *name,
                                           const char *holder, uint32_t count, const char *opid,
                                           uint32_t meta_len);
 const struct kit_command *kit_release(struct kit_command *out, const struct kernel_result *lease,
