@@ -1,0 +1,188 @@
+/* The command line tool on real directories: `tenure check` and `tenure dump`, healthy and damaged. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "lib/enginekit.h"
+
+/* A directory with two snapshots and something after them. */
+struct world {
+    char dir[128];
+    char output[65536];
+    int code;
+};
+
+static int world_make(void **state) {
+    struct world *world = calloc(1, sizeof *world);
+    struct kit_command command;
+    struct kit_answer answer;
+    struct log_error error;
+    assert_non_null(world);
+    kit_dir_make(world->dir);
+    struct engine_options options = {.local = {.dir = world->dir, .segment_bytes = 1 << 16},
+                                     .no_snapshot_at_close = true};
+    kit_limits_small(&options);
+    struct engine *engine = kit_open(&options);
+    kit_run_ok(engine, kit_pool(&command, "ports", 30000, 30099, 3600), &answer);
+    for (unsigned i = 0; i < 2; i++) {
+        kit_run_ok(engine, kit_alloc(&command, "ports", "a \"quoted\" holder", 2, "op/1\x01"),
+                   &answer);
+        assert_int_equal(engine_snapshot(engine, &error), TN_OK);
+        kit_run_ok(engine, kit_alloc(&command, "ports", "job/1", 1, NULL), &answer);
+    }
+    assert_true(engine_close(engine));
+    *state = world;
+    return 0;
+}
+
+static int world_free(void **state) {
+    struct world *world = *state;
+    kit_dir_remove(world->dir);
+    free(world);
+    return 0;
+}
+
+/* Runs the tool; output and errors together. */
+static void tenure(struct world *world, const char *arguments) {
+    const char *build = getenv("TENURE_BUILD_DIR");
+    char line[512];
+    if (build == NULL) {
+        skip();
+    }
+    (void)snprintf(line, sizeof line, "'%s/tenure' %s 2>&1", build, arguments);
+    FILE *pipe = popen(line, "r");
+    assert_non_null(pipe);
+    size_t len = fread(world->output, 1, sizeof world->output - 1, pipe);
+    world->output[len] = '\0';
+    int status = pclose(pipe);
+    assert_true(WIFEXITED(status));
+    world->code = WEXITSTATUS(status);
+}
+
+static void tenure_on_dir(struct world *world, const char *subcommand, const char *more) {
+    char arguments[256];
+    (void)snprintf(arguments, sizeof arguments, "%s '%s' %s", subcommand, world->dir, more);
+    tenure(world, arguments);
+}
+
+static void expect(const struct world *world, const char *words) {
+    if (strstr(world->output, words) == NULL) {
+        fail_msg("'%s' is not in: %s", words, world->output);
+    }
+}
+
+static void flip(const struct world *world, const char *name, long offset) {
+    char path[256];
+    (void)snprintf(path, sizeof path, "%s/%s", world->dir, name);
+    FILE *file = fopen(path, "r+");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, offset, SEEK_SET), 0);
+    int byte = fgetc(file);
+    assert_true(byte >= 0);
+    assert_int_equal(fseek(file, offset, SEEK_SET), 0);
+    assert_true(fputc(byte ^ 1, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void a_healthy_directory_checks_out(void **state) {
+    struct world *world = *state;
+    tenure_on_dir(world, "check", "");
+    assert_int_equal(world->code, 0);
+    expect(world, "last lsn 6");
+    expect(world, "newest path snapshot of lsn 5, 1 commands");
+    expect(world, "older path  snapshot of lsn 3, 3 commands");
+    expect(world, "3 leases, 1 pools");
+    expect(world, "\nok\n");
+}
+
+static void damage_is_named(void **state) {
+    struct world *world = *state;
+    flip(world, "0000000000000001.log", 4096 + 512 + 70);
+    tenure_on_dir(world, "check", "");
+    assert_int_equal(world->code, 1);
+    expect(world, "0000000000000001.log");
+    expect(world, "offset 4608");
+    tenure_on_dir(world, "dump", "");
+    assert_int_equal(world->code, 1);
+    expect(world, "0000000000000001.log");
+}
+
+static void a_damaged_snapshot_is_named_with_its_remedy(void **state) {
+    struct world *world = *state;
+    flip(world, "snapshot-0000000000000005.snap", 300);
+    tenure_on_dir(world, "check", "");
+    assert_int_equal(world->code, 1);
+    expect(world, "snapshot-0000000000000005.snap");
+    expect(world, "--use-older-snapshot");
+}
+
+static void a_dump_has_a_line_for_each_command(void **state) {
+    struct world *world = *state;
+    tenure_on_dir(world, "dump", "");
+    assert_int_equal(world->code, 0);
+    expect(world, "lsn=3 ");
+    expect(world, "snapshot=yes\n");
+    expect(world, "verb=alloc rights=operator holder=job/1 claims=ports:1\n");
+    expect(world, "opid=\"op/1\\u0001\" holder=\"a \\\"quoted\\\" holder\" claims=ports:2\n");
+    tenure_on_dir(world, "dump", "--json");
+    assert_int_equal(world->code, 0);
+    expect(world, "{\"lsn\":\"6\",\"time\":\"");
+    expect(world, "\"verb\":\"alloc\",\"rights\":\"operator\",\"holder\":\"job/1\","
+                  "\"claims\":[{\"pool\":\"ports\",\"count\":1}]}\n");
+}
+
+static void checking_changes_nothing(void **state) {
+    struct world *world = *state;
+    char before[8192];
+    char arguments[256];
+    (void)snprintf(arguments, sizeof arguments, "help; cd '%s' && cksum *", world->dir);
+    tenure(world, arguments);
+    (void)snprintf(before, sizeof before, "%.8000s", world->output);
+    tenure_on_dir(world, "check", "");
+    tenure_on_dir(world, "dump", "");
+    tenure(world, arguments);
+    assert_string_equal(world->output, before);
+}
+
+static void a_wrong_command_line_is_told_how_it_goes(void **state) {
+    struct world *world = *state;
+    tenure(world, "");
+    assert_int_equal(world->code, 2);
+    expect(world, "usage: tenure");
+    tenure(world, "levitate");
+    assert_int_equal(world->code, 2);
+    expect(world, "levitate");
+    tenure(world, "check");
+    assert_int_equal(world->code, 2);
+    expect(world, "usage: tenure check DIR");
+    tenure(world, "dump --json");
+    assert_int_equal(world->code, 2);
+    tenure(world, "help");
+    assert_int_equal(world->code, 0);
+    expect(world, "dump");
+    tenure(world, "--version");
+    assert_int_equal(world->code, 0);
+    tenure(world, "check /nowhere/at/all");
+    assert_int_equal(world->code, 1);
+}
+
+#define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, world_make, world_free)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WORLD_TEST(a_healthy_directory_checks_out),
+        WORLD_TEST(damage_is_named),
+        WORLD_TEST(a_damaged_snapshot_is_named_with_its_remedy),
+        WORLD_TEST(a_dump_has_a_line_for_each_command),
+        WORLD_TEST(checking_changes_nothing),
+        WORLD_TEST(a_wrong_command_line_is_told_how_it_goes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
