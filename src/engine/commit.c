@@ -1,22 +1,20 @@
 /* Group commit: who commits what, when.
  *
  * Requests gather in the filling batch. At most one thread at a time is the leader: it takes the
- * batch (the other buffer fills from then on), logs it, applies it and hands out the answers. Then,
- * if the next batch has something in it, it passes the lead on:
+ * batch (the other buffer fills from then on), logs it, applies it and hands out the answers.
  *
- *   - to the first blocking caller in that batch, if only blocking callers wait there: that one has
- *     to sit through the sync anyway, and the old leader can go home with its answer;
- *   - else to the commit thread, which stays the leader while asynchronous requests keep coming.
+ *   - A blocking caller that finds nobody leading leads once: a lone caller writes, syncs and
+ *     applies on its own thread, and nobody is woken.
+ *   - If others have come meanwhile, or the request is asynchronous, the commit thread leads, for
+ *     as long as there is something to commit: it need not be woken between batches, and each
+ *     batch is as large as what arrived during the sync before it, without any setting.
  *
- * So a lone caller does everything on its own thread and nobody is woken; and with many callers each
- * batch is as large as what arrived during the sync before it, without any setting.
- *
- * The next leader is woken before the sleepers of this batch are: it waits for the disk while they
- * are being woken. Each sleeper has a word of its own (park.h).
+ * Blocking callers sleep each on a word of its own (park.h) and wake each other in a tree, so that
+ * the leader goes on to the next batch at once and waits for the disk while they wake up.
  *
  * Invariants
  *   - `leading` is true from the moment somebody is bound to commit until nothing is left to do;
- *   - a blocking leader has its own request in the batch it takes, so it leads once;
+ *   - a blocking leader has its own request in the batch it takes, so leading once is enough;
  *   - an LSN is given out at the append, so what is refused before (a full operation table) or at
  *     it (a full disk) leaves no gap. */
 #include <string.h>
@@ -61,7 +59,6 @@ bool engine_commit_enqueue(struct engine *engine, struct engine_request *request
     memcpy(batch->payload + batch->len + sizeof(uint32_t), command.at, command.len);
     batch->len += (uint32_t)sizeof(uint32_t) + command.len;
     batch->count++;
-    batch->async_count += request->waiter == NULL;
     batch->op_count += has_op;
     request->next = NULL;
     if (batch->last != NULL) {
@@ -73,25 +70,23 @@ bool engine_commit_enqueue(struct engine *engine, struct engine_request *request
     return true;
 }
 
-/* Makes sure that somebody will commit an asynchronous request. True: the caller itself must. */
-static bool commit_call_leader(struct engine *engine, bool *ret_wake) {
+/* Somebody must commit what was enqueued. True: the caller itself must. With submit_lock held. */
+static bool commit_call_leader(struct engine *engine, bool blocking) {
     if (engine->leading) {
         return false;
     }
     engine->leading = true;
-    if (engine->options.no_threads) {
-        return true;
+    engine->thread_leads = !blocking && !engine->options.no_threads;
+    if (engine->thread_leads) {
+        engine_park_bump(&engine->thread_word);
     }
-    engine->thread_leads = true;
-    *ret_wake = true;
-    return false;
+    return !engine->thread_leads;
 }
 
 enum tn_result engine_submit(struct engine *engine, struct engine_request *request,
                              struct tn_bytes command) {
     bool has_op = false;
     bool lead = false;
-    bool wake = false;
     enum tn_result verdict = commit_examine(engine, command, &has_op);
     if (verdict != TN_R_OK) {
         return verdict;
@@ -104,12 +99,9 @@ enum tn_result engine_submit(struct engine *engine, struct engine_request *reque
         verdict = TN_R_OVERLOADED;
     }
     if (verdict == TN_R_OK) {
-        lead = commit_call_leader(engine, &wake);
+        lead = commit_call_leader(engine, false);
     }
     pthread_mutex_unlock(&engine->submit_lock);
-    if (wake) {
-        engine_park_bump(&engine->thread_word);
-    }
     if (lead) {
         engine_commit_lead(engine, NULL);
     }
@@ -130,10 +122,7 @@ static enum tn_result commit_enter(struct engine *engine, struct engine_request 
         TN_ASSERT(engine->leading);
         pthread_cond_wait(&engine->room, &engine->submit_lock);
     }
-    if (verdict == TN_R_OK && !engine->leading) {
-        engine->leading = true;
-        *ret_lead = true;
-    }
+    *ret_lead = verdict == TN_R_OK && commit_call_leader(engine, true);
     pthread_mutex_unlock(&engine->submit_lock);
     return verdict;
 }
@@ -144,17 +133,11 @@ static void commit_wake(const struct engine_waiter *waiter) {
     }
 }
 
-static void commit_wait(struct engine *engine, struct engine_waiter *waiter) {
-    uint32_t state;
-    while ((state = atomic_load_explicit(&waiter->word, memory_order_acquire)) == WAITER_WAITING) {
+static void commit_wait(struct engine_waiter *waiter) {
+    while (atomic_load_explicit(&waiter->word, memory_order_acquire) == WAITER_WAITING) {
         engine_park_wait(&waiter->word, WAITER_WAITING);
     }
-    if (state == WAITER_LEADS) {
-        engine_commit_lead(engine, waiter);
-    } else {
-        commit_wake(waiter);
-    }
-    TN_ASSERT(atomic_load_explicit(&waiter->word, memory_order_acquire) == WAITER_DONE);
+    commit_wake(waiter);
 }
 
 void engine_execute(struct engine *engine, struct tn_bytes command,
@@ -179,7 +162,7 @@ void engine_execute(struct engine *engine, struct tn_bytes command,
     if (lead) {
         engine_commit_lead(engine, &waiter);
     } else {
-        commit_wait(engine, &waiter);
+        commit_wait(&waiter);
     }
     *ret_result = request.result;
 }
@@ -270,53 +253,29 @@ static void commit_batch(struct engine *engine, struct engine_batch *batch,
     engine_snapshot_appended(engine, batch->len);
 }
 
-/* Who commits next: this thread if it returns true, or *ret_successor, or the commit thread, or
- * nobody. With submit_lock held and no batch taken. */
-static bool commit_settle(struct engine *engine, bool is_thread,
-                          struct engine_waiter **ret_successor) {
-    const struct engine_batch *next = engine->filling;
+/* The lead is free: for the commit thread if something waits, for whoever comes otherwise. With
+ * submit_lock held and no batch taken. */
+void engine_commit_pass(struct engine *engine, bool is_thread) {
     TN_ASSERT(engine->leading);
-    if (next->count == 0) {
+    if (engine->filling->count == 0) {
         engine->leading = false;
         engine->thread_leads = false;
         pthread_cond_broadcast(&engine->drained);
-        return false;
-    }
-    if (next->async_count == 0) {
-        engine->thread_leads = false;
-        *ret_successor = next->first->waiter;
-        return false;
-    }
-    if (is_thread || engine->options.no_threads) {
-        return true;
-    }
-    engine->thread_leads = true;
-    engine_park_bump(&engine->thread_word);
-    return false;
-}
-
-static void commit_call(struct engine_waiter *successor) {
-    if (successor != NULL) {
-        atomic_store_explicit(&successor->word, WAITER_LEADS, memory_order_release);
-        engine_park_wake(&successor->word);
+    } else if (!engine->options.no_threads && !is_thread) {
+        engine->thread_leads = true;
+        engine_park_bump(&engine->thread_word);
     }
 }
 
-void engine_commit_yield(struct engine *engine) {
-    struct engine_waiter *successor = NULL;
-    (void)commit_settle(engine, true, &successor);
-    commit_call(successor);
-}
-
-/* Gives the buffer back. */
-static bool commit_pass(struct engine *engine, struct engine_batch *batch, bool is_thread,
-                        struct engine_waiter **ret_successor) {
+/* Gives the buffer back. True: without a commit thread, this one must go on. */
+static bool commit_give(struct engine *engine, struct engine_batch *batch, bool is_thread) {
     pthread_mutex_lock(&engine->submit_lock);
     *batch = (struct engine_batch){.payload = batch->payload};
     engine->committing = 0;
-    bool mine = commit_settle(engine, is_thread, ret_successor);
+    engine_commit_pass(engine, is_thread);
+    bool more = engine->leading && engine->options.no_threads;
     pthread_mutex_unlock(&engine->submit_lock);
-    return mine;
+    return more;
 }
 
 /* A tree: the leader wakes two, each of them two more, and so on, so that the leader can go on at
@@ -347,16 +306,13 @@ static void commit_finish(struct engine_request *sleepers, struct engine_waiter 
 }
 
 void engine_commit_lead(struct engine *engine, struct engine_waiter *self) {
-    bool is_thread = self == NULL;
-    bool mine = true;
-    while (mine) {
+    bool more = true;
+    while (more) {
         struct engine_batch *batch = commit_take(engine);
         struct engine_list sleepers = {0};
-        struct engine_waiter *successor = NULL;
         commit_batch(engine, batch, &sleepers);
         engine_ticker_nudge(engine);
-        mine = commit_pass(engine, batch, is_thread, &successor);
-        commit_call(successor);
+        more = commit_give(engine, batch, self == NULL);
         commit_finish(sleepers.first, self);
     }
 }

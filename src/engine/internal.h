@@ -18,7 +18,7 @@
 /* ---- commit.c ---- */
 
 /* Where a blocking caller stands. */
-enum waiter_state { WAITER_WAITING, WAITER_LEADS, WAITER_DONE };
+enum waiter_state { WAITER_WAITING, WAITER_DONE };
 
 /* A blocking caller, on its own stack. */
 struct engine_waiter {
@@ -33,8 +33,7 @@ struct engine_batch {
     uint8_t *payload; /* each command: uint32 length, bytes */
     uint32_t len;
     uint32_t count;
-    uint32_t async_count; /* of them, those nobody sleeps for */
-    uint32_t op_count;    /* of them, those with an operation id */
+    uint32_t op_count; /* of them, those with an operation id */
     struct engine_request *first, *last;
 };
 
@@ -184,10 +183,12 @@ enum tn_status engine_clock_start(struct engine *engine, const struct log_positi
 uint64_t engine_clock_stamp(struct engine *engine);
 
 /* commit.c */
+/* Commits one batch. `self` is the blocking caller that does it, NULL the commit thread. */
 void engine_commit_lead(struct engine *engine, struct engine_waiter *self);
+/* With submit_lock held, by the leader: it is one no more, unless it is the commit thread and there
+ * is more to do. */
+void engine_commit_pass(struct engine *engine, bool is_thread);
 enum tn_result engine_commit_stopped(const struct engine *engine);
-/* The commit thread has led without a batch and goes on to whoever is next. With submit_lock held. */
-void engine_commit_yield(struct engine *engine);
 /* With submit_lock held; false if there is no room. */
 bool engine_commit_enqueue(struct engine *engine, struct engine_request *request,
                            struct tn_bytes command, bool has_op);

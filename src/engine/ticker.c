@@ -94,7 +94,7 @@ static void ticker_idle(struct engine *engine) {
     pthread_mutex_unlock(&engine->submit_lock);
     engine->log->verbs->idle(engine->log);
     pthread_mutex_lock(&engine->submit_lock);
-    engine_commit_yield(engine);
+    engine_commit_pass(engine, true);
 }
 
 static uint64_t ticker_metrics(struct engine *engine, uint64_t now_ms) {

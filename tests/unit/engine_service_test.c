@@ -86,6 +86,55 @@ static void ticks_go_on_until_nothing_is_due(void **state) {
     asyncs_free(asyncs);
 }
 
+/* Keeps the commit thread busy with commands that move nothing, until it is told to stop. */
+struct noise {
+    struct engine *engine;
+    struct engine_request request;
+    struct kit_command command;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool stop, stopped;
+};
+
+static void noise_done(struct engine_request *request, struct tn_bytes command) {
+    struct noise *noise = request->ctx;
+    (void)command;
+    pthread_mutex_lock(&noise->lock);
+    noise->stopped = noise->stop;
+    bool go_on = !noise->stop;
+    pthread_cond_broadcast(&noise->changed);
+    pthread_mutex_unlock(&noise->lock);
+    if (go_on) {
+        (void)engine_submit(noise->engine, request, noise->command.bytes);
+    }
+}
+
+static void what_is_due_happens_under_constant_load(void **state) {
+    struct world *world = *state;
+    struct noise noise = {.stop = false};
+    world->options.manual_ticks = false;
+    world->engine = kit_open(&world->options);
+    kit_run_ok(world->engine, kit_pool(&world->command, "p", 1, 10, 1), &world->answer);
+    assert_int_equal(world_alloc(world, "a"), TN_R_OK);
+    noise.engine = world->engine;
+    noise.request = (struct engine_request){.done = noise_done, .ctx = &noise};
+    kit_pool(&noise.command, "p", 1, 10, 1); /* it exists */
+    pthread_mutex_init(&noise.lock, NULL);
+    pthread_cond_init(&noise.changed, NULL);
+    assert_int_equal(engine_submit(world->engine, &noise.request, noise.command.bytes), TN_R_OK);
+    fakeos_clock_advance(world->machine, 1000);
+    kit_wait(has_expired, world);
+    pthread_mutex_lock(&noise.lock);
+    noise.stop = true;
+    while (!noise.stopped) {
+        pthread_cond_wait(&noise.changed, &noise.lock);
+    }
+    pthread_mutex_unlock(&noise.lock);
+    world_close(world);
+    pthread_cond_destroy(&noise.changed);
+    pthread_mutex_destroy(&noise.lock);
+}
+
 static bool idle_once(void *ctx) {
     struct world *world = ctx;
     return fakelog_idles(world->log) > 0;
@@ -469,6 +518,7 @@ int main(void) {
         WORLD_TEST(a_jump_of_the_clock_must_be_confirmed),
         WORLD_TEST(what_is_due_happens_without_being_asked),
         WORLD_TEST(ticks_go_on_until_nothing_is_due),
+        WORLD_TEST(what_is_due_happens_under_constant_load),
         WORLD_TEST(the_log_is_told_when_nothing_happens),
         WORLD_TEST(a_read_that_hangs_on_a_passed_deadline_ticks_first),
         WORLD_TEST(a_read_waits_for_the_position_asked_for),
