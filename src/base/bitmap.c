@@ -46,11 +46,12 @@ size_t tn_bitmap_bytes(enum tn_bitmap_kind kind, uint64_t limit) {
 }
 
 void tn_bitmap_init(struct tn_bitmap *bitmap, enum tn_bitmap_kind kind, void *memory,
-                    uint64_t limit) {
+                    uint64_t limit, uint64_t seed) {
     *bitmap = (struct tn_bitmap){
         .nodes = memory,
         .capacity = capacity_for(kind, limit),
         .limit = limit,
+        .seed = seed,
         .kind = kind,
     };
 }
@@ -73,7 +74,7 @@ static inline uint64_t key_of(uint32_t level, uint64_t prefix) {
 }
 
 static inline uint64_t home_of(const struct tn_bitmap *bitmap, uint32_t space1, uint64_t key) {
-    uint64_t mixed = tn_mix64(key ^ space1 * UINT64_C(0x9e3779b97f4a7c15));
+    uint64_t mixed = tn_mix64(key ^ tn_mix64(bitmap->seed ^ space1));
     return (uint64_t)((uint128)mixed * bitmap->capacity >> 64);
 }
 

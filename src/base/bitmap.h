@@ -36,13 +36,14 @@ struct tn_bitmap {
     uint64_t capacity; /* entries */
     uint64_t count;
     uint64_t limit; /* set bits that the memory was sized for */
+    uint64_t seed;  /* against crafted values that would share a place; never shows */
     enum tn_bitmap_kind kind;
 };
 
 /* Memory for at most `limit` set bits over all spaces together. */
 size_t tn_bitmap_bytes(enum tn_bitmap_kind kind, uint64_t limit);
 void tn_bitmap_init(struct tn_bitmap *bitmap, enum tn_bitmap_kind kind, void *memory,
-                    uint64_t limit);
+                    uint64_t limit, uint64_t seed);
 
 bool tn_bitmap_test(const struct tn_bitmap *bitmap, uint32_t space, uint64_t value);
 

@@ -128,9 +128,11 @@ static inline void tn_reader_spoil(struct tn_reader *r) {
 }
 
 static inline bool tn_read_raw(struct tn_reader *r, void *out, size_t len) {
-    if (len > r->len - r->pos) {
+    if (r->bad || len > r->len - r->pos) {
         tn_reader_spoil(r);
-        memset(out, 0, len);
+        if (len > 0) {
+            memset(out, 0, len);
+        }
         return false;
     }
     if (len > 0) { /* an empty reader may have no buffer */

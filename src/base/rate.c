@@ -50,16 +50,16 @@ bool tn_rate_advance(struct tn_rate *rate, uint64_t second, uint64_t floor) {
     return rate->sum < floor;
 }
 
-uint64_t tn_rate_sum_at(const struct tn_rate *rate, uint64_t second) {
-    TN_ASSERT(second >= rate->second);
-    if (second - rate->second > rate->window) {
-        return 0;
+uint64_t tn_rate_sum_at(const struct tn_rate *rate, uint32_t window, uint64_t second) {
+    TN_ASSERT(second >= rate->second && window < rate->slots);
+    if (second == rate->second && window == rate->window) {
+        return rate->sum;
     }
-    uint64_t sum = rate->sum;
+    uint64_t gone = second - rate->second;
     uint32_t now = slot_of(rate, rate->second);
-    uint32_t gone = (uint32_t)(second - rate->second);
-    for (uint32_t i = 0; i < gone; i++) {
-        sum -= rate->counters[slot_before(rate, now, rate->window - i)];
+    uint64_t sum = 0;
+    for (uint32_t back = 0; gone <= window && back <= window - (uint32_t)gone; back++) {
+        sum += rate->counters[slot_before(rate, now, back)];
     }
     return sum;
 }

@@ -28,8 +28,9 @@ void tn_rate_init(struct tn_rate *rate, uint32_t window_max, uint32_t window, ui
  * on the way, the last one included. At most `slots` steps of work. */
 bool tn_rate_advance(struct tn_rate *rate, uint64_t second, uint64_t floor);
 
-/* What the sum would be at `second` (not before the latest) if nothing more is counted. */
-uint64_t tn_rate_sum_at(const struct tn_rate *rate, uint64_t second);
+/* What the sum over `window` (perhaps another than the rate's own) would be at `second` (not before
+ * the latest) if nothing more is counted. */
+uint64_t tn_rate_sum_at(const struct tn_rate *rate, uint32_t window, uint64_t second);
 
 /* Counts n events in the latest second; a counter that is full stays full, and sum with it. */
 void tn_rate_add(struct tn_rate *rate, uint32_t n);

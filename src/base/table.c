@@ -69,8 +69,10 @@ uint32_t tn_table_take(struct tn_table *table) {
         table->free_head = tn_load32(record);
         TN_ASSERT(table->free_head <= table->used);
         tn_store32(record, 0);
-        /* The next one to be taken may have been freed long ago: have it at hand by then. */
-        __builtin_prefetch(table->base + (size_t)(table->free_head - 1) * table->record_bytes, 1);
+        if (table->free_head != 0) { /* it may have been freed long ago: have it at hand */
+            __builtin_prefetch(table->base + (size_t)(table->free_head - 1) * table->record_bytes,
+                               1);
+        }
     } else if (table->used < table->capacity) {
         /* No barrier: the record is not part of any image that has begun. */
         index = table->used++;

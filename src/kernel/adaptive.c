@@ -35,6 +35,7 @@ bool kernel_meter_take(struct kernel *k, uint32_t pool) {
     tn_rate_init(&meter->rate, (uint32_t)kernel_limit(k, KERNEL_LIMIT_RATE_WINDOW),
                  (uint32_t)kernel_pool_option(k, pool, KERNEL_OPTION_RATE_WINDOW),
                  root_at(k)->now_ms / 1000);
+    meter->floor = ultra_floor(kernel_pool_policy(k, pool));
     pool_mut(k, pool)->meter = slot;
     return true;
 }
@@ -54,17 +55,18 @@ void kernel_meter_advance(struct kernel *k, uint32_t pool) {
     }
     const struct kernel_policy *policy = kernel_pool_policy(k, pool);
     struct meter *meter = meter_mut(k, p->meter);
-    uint64_t floor = ultra_floor(policy);
-    bool fell = tn_rate_advance(&meter->rate, root_at(k)->now_ms / 1000, floor);
-    if (meter->rate.window != policy->of[KERNEL_OPTION_RATE_WINDOW]) {
-        tn_rate_window_set(&meter->rate, (uint32_t)policy->of[KERNEL_OPTION_RATE_WINDOW]);
-        fell = fell || meter->rate.sum < floor;
+    uint64_t window = policy->of[KERNEL_OPTION_RATE_WINDOW];
+    /* First by the terms it was judged by so far, then by those of now: a change of policy is no
+     * break by itself. */
+    bool fell = tn_rate_advance(&meter->rate, root_at(k)->now_ms / 1000, meter->floor);
+    if (meter->rate.window != window) {
+        tn_rate_window_set(&meter->rate, (uint32_t)window);
     }
-    if (fell) {
+    meter->floor = ultra_floor(policy);
+    if (meter->rate.sum < meter->floor) {
         meter->ultra_since_ms = 0;
-    }
-    if (meter->rate.sum >= floor && meter->ultra_since_ms == 0) {
-        meter->ultra_since_ms = root_at(k)->now_ms; /* a policy change can make it so */
+    } else if (fell || meter->ultra_since_ms == 0) {
+        meter->ultra_since_ms = root_at(k)->now_ms;
     }
 }
 
@@ -100,8 +102,9 @@ struct kernel_meter_view kernel_meter_read(const struct kernel *k, uint32_t pool
     }
     const struct meter *meter = meter_at(k, p->meter);
     uint64_t second = clock_ms / 1000 < meter->rate.second ? meter->rate.second : clock_ms / 1000;
-    uint64_t sum = tn_rate_sum_at(&meter->rate, second);
-    view.rate_micro = rate_micro_of(sum, meter->rate.window);
+    uint32_t window = (uint32_t)policy->of[KERNEL_OPTION_RATE_WINDOW];
+    uint64_t sum = tn_rate_sum_at(&meter->rate, window, second);
+    view.rate_micro = rate_micro_of(sum, window);
     view.ultra_active = meter->ultra_since_ms != 0 && sum >= ultra_floor(policy);
     view.force_zero = policy->of[KERNEL_OPTION_ADAPTIVE] && view.ultra_active &&
                       clock_ms >= meter->ultra_since_ms &&

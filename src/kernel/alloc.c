@@ -99,7 +99,7 @@ static enum tn_result form_check(const struct kernel *k, struct request *q) {
         }
         total += claim.count;
     }
-    if (total > most || c->claim_count > most) {
+    if (total > most || c->claim_count > most || c->claim_count > KERNEL_CLAIMS_MAX) {
         return refuse(q->result, TN_R_TOO_LARGE, most);
     }
     q->claim_count = c->claim_count;
@@ -194,17 +194,8 @@ static void settle_values(struct kernel *k, const struct claim_plan *plan) {
     for (uint32_t i = 0; !plan->any && i < plan->count; i++) {
         struct kernel_wish wish = kernel_wish_read(&r);
         uint64_t value;
-        if (kernel_value_resolve(k, plan->pool, &wish, &value) != TN_R_OK) {
-            continue;
-        }
-        uint32_t owner = kernel_value_owner(k, plan->pool, value);
-        if (owner != TN_NONE && member_at(k, owner)->state == MEMBER_HELD) {
-            kernel_due_lease(k, member_at(k, owner)->lease);
-            owner = kernel_value_owner(k, plan->pool, value);
-        }
-        if (owner != TN_NONE && member_at(k, owner)->state == MEMBER_COOLING &&
-            member_at(k, owner)->cool_ms <= root_at(k)->now_ms) {
-            kernel_member_cooled(k, owner);
+        if (kernel_value_resolve(k, plan->pool, &wish, &value) == TN_R_OK) {
+            kernel_due_value(k, plan->pool, value);
         }
     }
 }
@@ -264,9 +255,10 @@ static enum tn_result claim_listed(struct kernel *k, struct request *q, uint32_t
 
 static enum tn_result claim_any(struct kernel *k, struct request *q, uint32_t index) {
     const struct claim_plan *plan = &k->plan_claims[index];
+    uint32_t cursor = TN_NONE;
     for (uint32_t i = 0; i < plan->count; i++) {
         uint64_t value;
-        if (!kernel_value_pick(k, plan->pool, &value)) {
+        if (!kernel_value_pick(k, plan->pool, &cursor, &value)) {
             q->result->retry_at_ms = kernel_due_remains(k, plan->pool)
                                          ? root_at(k)->now_ms
                                          : kernel_due_next_free(k, plan->pool);
@@ -291,6 +283,9 @@ static enum tn_result claim_all(struct kernel *k, struct request *q) {
     struct tn_prng prng = root_at(k)->prng;
     memset(k->plan_members, 0xff, q->total * sizeof *k->plan_members);
     enum tn_result code = TN_R_OK;
+    for (uint32_t i = 0; i < q->claim_count; i++) {
+        kernel_value_prepare(k, k->plan_claims[i].pool);
+    }
     for (uint32_t i = 0; i < q->claim_count && code == TN_R_OK; i++) {
         code = k->plan_claims[i].any ? TN_R_OK : claim_listed(k, q, i);
     }
@@ -306,12 +301,22 @@ static enum tn_result claim_all(struct kernel *k, struct request *q) {
 
 /* ---- the new lease ---- */
 
-static uint64_t first_deadline(const struct kernel *k, const struct request *q) {
-    uint64_t now = root_at(k)->now_ms;
-    if (q->c->fields & KERNEL_F_DEADLINE) {
-        return q->c->deadline_ms;
+/* What the client asked for, to be renewed with: an import's own end counts as the ttl to it. */
+static uint32_t ttl_given(const struct kernel *k, const struct kernel_command *c) {
+    if (!(c->fields & KERNEL_F_DEADLINE)) {
+        return c->ttl_s;
     }
-    return kernel_terms_deadline(k, &q->terms, q->c->ttl_s, now);
+    uint64_t ttl_s = (c->deadline_ms - root_at(k)->now_ms + 999) / 1000;
+    return ttl_s > UINT32_MAX ? UINT32_MAX : (uint32_t)ttl_s;
+}
+
+/* The deadline of a grant or a return; an import's own end, if it gives one, within max_hold. */
+static uint64_t deadline_given(const struct kernel *k, const struct request *q, uint64_t created_ms,
+                               uint64_t given_ms) {
+    uint64_t deadline =
+        kernel_terms_deadline(k, &q->terms, ttl_given(k, q->c), created_ms, given_ms);
+    return (q->c->fields & KERNEL_F_DEADLINE) && q->c->deadline_ms < deadline ? q->c->deadline_ms
+                                                                              : deadline;
 }
 
 static void lease_fill(struct kernel *k, const struct request *q) {
@@ -323,7 +328,7 @@ static void lease_fill(struct kernel *k, const struct request *q) {
     l->epoch = 1;
     l->created_ms = root->now_ms;
     l->last_seen_ms = root->now_ms;
-    l->generation = (uint32_t)(root->shard >> 32);
+    l->grace_s = (uint32_t)q->terms.grace_s;
     l->holder = q->holder;
     if (q->holder == TN_NONE) {
         l->holder = kernel_name_hold(k, c->holder);
@@ -332,11 +337,11 @@ static void lease_fill(struct kernel *k, const struct request *q) {
     }
     l->user = c->user.len > 0 ? kernel_name_hold(k, c->user) : TN_NONE;
     l->meta = has_meta ? tn_text_put(&k->tables[TABLE_TEXT], c->meta) : TN_NONE;
-    l->ttl_s = q->reserve ? 0 : c->ttl_s;
+    l->ttl_s = q->reserve ? 0 : ttl_given(k, c);
     l->member_count = (uint16_t)q->total;
     l->state = q->reserve ? KERNEL_RESERVED : KERNEL_ACTIVE;
     l->bits = KERNEL_REASON_REQUESTED;
-    l->deadline_ms = first_deadline(k, q);
+    l->deadline_ms = deadline_given(k, q, root->now_ms, 0);
 }
 
 /* `next` goes on above the last value that was picked for "any". */
@@ -400,15 +405,9 @@ static void lease_begin(struct kernel *k, const struct request *q) {
 
 /* ---- the return of a sticky holder ---- */
 
-/* It asks for what it has: as many values, and none but its own. */
-static bool return_matches(const struct kernel *k, const struct request *q, uint32_t lease) {
-    const struct claim_plan *plan = &k->plan_claims[0];
-    const struct lease *l = lease_at(k, lease);
-    if (plan->any) {
-        struct tn_reader r = tn_reader_of(q->c->claims.at, q->c->claims.len);
-        uint32_t asked = kernel_claim_read(&r).count;
-        return asked == 0 || asked == l->member_count; /* 0: whatever it has */
-    }
+/* Marks the lease's members that the listed values name; false if a value is another's or is named
+ * twice. */
+static bool mark_named(struct kernel *k, const struct claim_plan *plan, uint32_t lease) {
     struct tn_reader r = tn_reader_of(plan->values.at, plan->values.len);
     for (uint32_t i = 0; i < plan->count; i++) {
         struct kernel_wish wish = kernel_wish_read(&r);
@@ -418,11 +417,28 @@ static bool return_matches(const struct kernel *k, const struct request *q, uint
         }
         uint32_t owner = kernel_value_owner(k, plan->pool, value);
         if (owner == TN_NONE || member_at(k, owner)->lease != lease ||
-            member_at(k, owner)->state != MEMBER_HELD) {
+            member_at(k, owner)->state != MEMBER_HELD || member_at(k, owner)->marked) {
             return false;
         }
+        member_mut(k, owner)->marked = 1;
     }
-    return plan->count == l->member_count;
+    return true;
+}
+
+/* It asks for what it has: as many values, and none but its own. */
+static bool return_matches(struct kernel *k, const struct request *q, uint32_t lease) {
+    const struct claim_plan *plan = &k->plan_claims[0];
+    const struct lease *l = lease_at(k, lease);
+    if (plan->any) {
+        struct tn_reader r = tn_reader_of(q->c->claims.at, q->c->claims.len);
+        uint32_t asked = kernel_claim_read(&r).count;
+        return asked == 0 || asked == l->member_count; /* 0: whatever it has */
+    }
+    bool matches = plan->count == l->member_count && mark_named(k, plan, lease);
+    for (uint32_t m = l->first_member; m != TN_NONE; m = member_at(k, m)->next) {
+        member_mut(k, m)->marked = 0;
+    }
+    return matches;
 }
 
 bool kernel_lease_meta_fits(const struct kernel *k, const struct kernel_command *c,
@@ -447,6 +463,9 @@ void kernel_lease_meta_set(struct kernel *k, uint32_t lease, struct tn_bytes met
 static enum tn_result lease_return(struct kernel *k, struct request *q, uint32_t lease) {
     const struct kernel_command *c = q->c;
     struct lease *l = lease_mut(k, lease);
+    if (!kernel_lease_user_may(k, c, l)) {
+        return TN_R_DENIED; /* the token would be another user's */
+    }
     if (l->state == KERNEL_REVOKING) {
         return TN_R_BUSY;
     }
@@ -459,11 +478,10 @@ static enum tn_result lease_return(struct kernel *k, struct request *q, uint32_t
     if (c->fields & KERNEL_F_META) {
         kernel_lease_meta_set(k, lease, c->meta);
     }
-    l->ttl_s = c->ttl_s;
+    l->ttl_s = ttl_given(k, c);
+    l->grace_s = (uint32_t)q->terms.grace_s;
     l->last_seen_ms = root_at(k)->now_ms;
-    uint64_t deadline = c->fields & KERNEL_F_DEADLINE
-                            ? c->deadline_ms
-                            : kernel_terms_deadline(k, &q->terms, c->ttl_s, l->created_ms);
+    uint64_t deadline = deadline_given(k, q, l->created_ms, l->deadline_ms);
     kernel_lease_move(k, lease, CAUSE_RETURN, deadline);
     pool_mut(k, l->pool)->counters.returned++;
     kernel_result_lease(k, lease, q->result);

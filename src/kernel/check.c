@@ -20,7 +20,7 @@ struct check {
     uint32_t *grants; /* values, by grant */
     uint64_t chunks, op_chunks;
     uint64_t timers; /* entries that there must be */
-    uint64_t leases, members, cooling, history, history_members, cold;
+    uint64_t leases, members, cooling, history, history_members, cold, pools_live;
 };
 
 /* Notes the first failure: what, and at which record. */
@@ -213,6 +213,7 @@ static void check_pool(struct check *c, uint32_t slot) {
         t->used += n->used;
         expect(c, p->state != POOL_LIVE || p->used > 0, "an empty scope is still there", slot);
     }
+    c->pools_live += p->state == POOL_LIVE;
     for (unsigned s = 0; s <= KERNEL_REVOKING; s++) {
         expect(c, p->held[s] == n->held[s], "a pool's values by state are miscounted", slot);
     }
@@ -233,6 +234,7 @@ static void check_pools(struct check *c) {
             check_pool(c, i);
         }
     }
+    expect(c, c->pools_live == root_at(k)->pools_live, "live pools are miscounted", 0);
     for (uint32_t i = 0; i < k->tables[TABLE_JOB].used; i++) {
         const struct job *j = job_at(k, i);
         if (j->lsn > 0) {

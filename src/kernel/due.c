@@ -6,16 +6,15 @@
  * unbounded work. */
 #include "kernel/state.h"
 
-#define NEXT_FREE_LOOK 8u /* entries looked at to tell when a value comes free */
+#define NEXT_FREE_LOOK 16u /* entries of a tree looked at to tell when a value comes free */
 
 /* A grace counts from the deadline, not from when it was noticed: authority ended at the deadline. */
 static void lapse(struct kernel *k, uint32_t lease) {
     const struct lease *l = lease_at(k, lease);
-    uint64_t grace_s = kernel_lease_terms(k, lease).grace_s;
-    if (grace_s == 0) {
+    if (l->grace_s == 0) {
         kernel_lease_move(k, lease, CAUSE_EXPIRE, 0);
     } else {
-        kernel_lease_move(k, lease, CAUSE_LAPSE, l->deadline_ms + kernel_seconds_ms(grace_s));
+        kernel_lease_move(k, lease, CAUSE_LAPSE, l->deadline_ms + kernel_seconds_ms(l->grace_s));
     }
 }
 
@@ -27,6 +26,9 @@ static bool lease_due(const struct kernel *k, const struct lease *l) {
 bool kernel_due_lease(struct kernel *k, uint32_t lease) {
     const struct lease *l = lease_at(k, lease);
     bool changed = false;
+    if (l->state == KERNEL_OFFLINE && l->pool != TN_NONE) {
+        kernel_meter_advance(k, l->pool);
+    }
     if (l->state == KERNEL_OFFLINE && l->pool != TN_NONE && kernel_meter_forces(k, l->pool)) {
         kernel_lease_move(k, lease, lease_due(k, l) ? CAUSE_EXPIRE : CAUSE_FORCE, 0);
         return true;
@@ -47,6 +49,18 @@ bool kernel_due_lease(struct kernel *k, uint32_t lease) {
         }
     }
     return changed;
+}
+
+void kernel_due_value(struct kernel *k, uint32_t pool, uint64_t value) {
+    uint32_t owner = kernel_value_owner(k, pool, value);
+    if (owner != TN_NONE && member_at(k, owner)->state == MEMBER_HELD) {
+        kernel_due_lease(k, member_at(k, owner)->lease);
+        owner = kernel_value_owner(k, pool, value);
+    }
+    if (owner != TN_NONE && member_at(k, owner)->state == MEMBER_COOLING &&
+        member_at(k, owner)->cool_ms <= root_at(k)->now_ms) {
+        kernel_member_cooled(k, owner);
+    }
 }
 
 /* One entry that has come due: the event itself, or a renewal to be followed. */
@@ -124,25 +138,43 @@ static uint64_t entry_frees_at(const struct kernel *k, uint32_t ref, uint64_t co
         return member_at(k, ref & ~CLOCK_MEMBER)->cool_ms;
     }
     const struct lease *l = lease_at(k, ref);
-    uint64_t grace_s = l->state == KERNEL_ACTIVE ? kernel_lease_terms(k, ref).grace_s : 0;
+    uint64_t grace_s = l->state == KERNEL_ACTIVE ? l->grace_s : 0;
     return l->deadline_ms + kernel_seconds_ms(grace_s) + cooldown_ms;
 }
 
-uint64_t kernel_due_next_free(const struct kernel *k, uint32_t pool) {
-    uint64_t best = 0;
-    uint64_t cooldown_ms = kernel_seconds_ms(kernel_pool_option(k, pool, KERNEL_OPTION_COOLDOWN));
-    for (unsigned tree = 0; tree < 2; tree++) {
-        const struct tn_timer_root *root = &k->clocks[2 * (size_t)pool + tree];
-        uint64_t when;
-        uint32_t ref;
-        bool some = tn_timer_first(&k->timers, root, &when, &ref);
-        for (unsigned i = 0; some && i < NEXT_FREE_LOOK; i++) {
-            uint64_t at = entry_frees_at(k, ref, cooldown_ms);
-            best = best == 0 || at < best ? at : best;
-            some = tn_timer_after(&k->timers, root, when, ref, &when, &ref);
+/* Looks through a tree in order of time. An entry's time is a lower bound of when it frees, so the
+ * search may end at one that is not before the best; if it gives up earlier, the bound is the answer:
+ * early, perhaps, but never late. */
+static uint64_t tree_next_free(const struct kernel *k, const struct tn_timer_root *root,
+                               uint64_t cooldown_ms, uint64_t best) {
+    uint64_t when;
+    uint32_t ref;
+    bool some = tn_timer_first(&k->timers, root, &when, &ref);
+    for (unsigned i = 0; some && (best == 0 || when < best); i++) {
+        if (i == NEXT_FREE_LOOK) {
+            return when;
         }
+        uint64_t at = entry_frees_at(k, ref, cooldown_ms);
+        best = best == 0 || at < best ? at : best;
+        some = tn_timer_after(&k->timers, root, when, ref, &when, &ref);
     }
     return best;
+}
+
+uint64_t kernel_due_next_free(const struct kernel *k, uint32_t pool) {
+    uint64_t cooldown_ms = kernel_seconds_ms(kernel_pool_option(k, pool, KERNEL_OPTION_COOLDOWN));
+    uint64_t best = 0;
+    for (unsigned tree = 0; tree < 2; tree++) {
+        best = tree_next_free(k, &k->clocks[2 * (size_t)pool + tree], cooldown_ms, best);
+    }
+    if (pool_at(k, pool)->mixed > 0) { /* some of those are this pool's */
+        best = tree_next_free(k, &k->clocks[2 * (size_t)kernel_clock_mixed(k)], cooldown_ms, best);
+    }
+    return best;
+}
+
+static bool filling(const struct tn_table *table) {
+    return table->live > table->capacity / 2;
 }
 
 uint64_t kernel_next_due(const struct kernel *k) {
@@ -161,7 +193,8 @@ uint64_t kernel_next_due(const struct kernel *k) {
         }
     }
     /* Remembered operations go with the traffic; only a filling table asks for ticks. */
-    if (root->op_head != TN_NONE && k->tables[TABLE_OP].live > k->tables[TABLE_OP].capacity / 2) {
+    if (root->op_head != TN_NONE &&
+        (filling(&k->tables[TABLE_OP]) || filling(&k->tables[TABLE_OP_TEXT]))) {
         uint64_t at = op_at(k, root->op_head)->expires_ms;
         due = at < due ? at : due;
     }

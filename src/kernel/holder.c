@@ -14,8 +14,8 @@ static enum tn_result lease_enter(struct kernel *k, const struct kernel_command 
     return kernel_lease_find(k, c->lease, ret_lease); /* history may keep nothing at all */
 }
 
-static bool user_may(const struct kernel *k, const struct kernel_command *c,
-                     const struct lease *l) {
+bool kernel_lease_user_may(const struct kernel *k, const struct kernel_command *c,
+                           const struct lease *l) {
     if (c->rights & KERNEL_RIGHT_OPERATOR) {
         return true;
     }
@@ -39,7 +39,7 @@ static enum tn_result holder_enter(struct kernel *k, const struct kernel_command
         return code;
     }
     const struct lease *l = lease_at(k, *ret_lease);
-    if (!user_may(k, c, l)) {
+    if (!kernel_lease_user_may(k, c, l)) {
         return TN_R_DENIED;
     }
     if (!holder_is(k, c, l)) {
@@ -61,7 +61,8 @@ void kernel_run_activate(struct kernel *k, const struct kernel_command *c,
         return;
     }
     struct kernel_terms terms = kernel_lease_terms(k, lease);
-    uint64_t deadline = kernel_terms_deadline(k, &terms, 0, lease_at(k, lease)->created_ms);
+    uint64_t deadline = kernel_terms_deadline(k, &terms, 0, lease_at(k, lease)->created_ms, 0);
+    lease_mut(k, lease)->grace_s = (uint32_t)terms.grace_s;
     lease_mut(k, lease)->last_seen_ms = root_at(k)->now_ms;
     kernel_lease_move(k, lease, CAUSE_ACTIVATE, deadline);
     kernel_result_lease(k, lease, result);
@@ -100,7 +101,8 @@ void kernel_run_touch(struct kernel *k, const struct kernel_command *c,
     struct lease *l = lease_mut(k, lease);
     l->ttl_s = c->fields & KERNEL_F_TTL ? c->ttl_s : l->ttl_s;
     l->last_seen_ms = root_at(k)->now_ms;
-    uint64_t deadline = kernel_terms_deadline(k, &terms, l->ttl_s, l->created_ms);
+    l->grace_s = (uint32_t)terms.grace_s;
+    uint64_t deadline = kernel_terms_deadline(k, &terms, l->ttl_s, l->created_ms, l->deadline_ms);
     if (l->state == KERNEL_ACTIVE) {
         l->deadline_ms = deadline; /* no transition: the common case is this and no more */
         kernel_clock_lease(k, lease);
@@ -123,7 +125,7 @@ static uint64_t hold_deadline(struct kernel *k, uint32_t lease) {
     }
     struct kernel_terms terms = kernel_lease_terms(k, lease);
     terms.lease_s = hold_s;
-    return kernel_terms_deadline(k, &terms, 0, l->created_ms);
+    return kernel_terms_deadline(k, &terms, 0, l->created_ms, 0);
 }
 
 void kernel_run_release(struct kernel *k, const struct kernel_command *c,
@@ -190,7 +192,9 @@ void kernel_run_reclaim(struct kernel *k, const struct kernel_command *c,
     }
 }
 
-/* Whether the lease may go to this holder: a disown under way, its own lease in a sticky pool. */
+/* Whether the lease may go to this holder: a disown under way, its own lease in a sticky pool. The
+ * holder itself may get a new token, but not while it is disowned: the lease would move in front of
+ * the job's walk and stay behind. */
 static enum tn_result rekey_allowed(struct kernel *k, uint32_t lease, uint32_t holder) {
     const struct lease *l = lease_at(k, lease);
     for (uint32_t m = l->first_member; m != TN_NONE; m = member_at(k, m)->next) {
@@ -198,7 +202,7 @@ static enum tn_result rekey_allowed(struct kernel *k, uint32_t lease, uint32_t h
         if (kernel_job_blocks(k, holder, pool)) {
             return TN_R_BUSY;
         }
-        if (kernel_pool_option(k, pool, KERNEL_OPTION_STICKY) &&
+        if (holder != l->holder && kernel_pool_option(k, pool, KERNEL_OPTION_STICKY) &&
             kernel_index_grant(k, pool, holder) != TN_NONE) {
             return TN_R_CONFLICT;
         }
@@ -272,7 +276,7 @@ void kernel_run_rekey(struct kernel *k, const struct kernel_command *c,
     uint32_t names = 0;
     uint32_t chunks = kernel_name_cost(k, c->holder, &names);
     uint32_t holder = kernel_index_text(k, TEXT_NAME, c->holder);
-    if (holder != TN_NONE && holder != lease_at(k, lease)->holder) {
+    if (holder != TN_NONE) {
         result->code = rekey_allowed(k, lease, holder);
     } else if (tn_table_room(&k->tables[TABLE_NAME]) < names ||
                tn_table_room(&k->tables[TABLE_TEXT]) < chunks) {

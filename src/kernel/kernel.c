@@ -83,7 +83,14 @@ static bool limits_fit(const struct kernel *k, const struct kernel *fresh,
     const struct root *root = root_at(k);
     const uint64_t *of = limits->of, *old = root->limits.of;
     bool window = of[KERNEL_LIMIT_RATE_WINDOW] == old[KERNEL_LIMIT_RATE_WINDOW] ||
-                  k->tables[TABLE_METER].used == 0;
+                  k->tables[TABLE_METER].live == 0;
+    for (uint32_t i = 0; i < k->tables[TABLE_POOL].used; i++) {
+        const struct pool *p = pool_at(k, i);
+        if (p->state == POOL_LIVE && p->policy.of[KERNEL_OPTION_STICKY] &&
+            p->policy.of[KERNEL_OPTION_RATE_WINDOW] > of[KERNEL_LIMIT_RATE_WINDOW]) {
+            return false;
+        }
+    }
     for (unsigned i = 0; i < TABLE_COUNT; i++) {
         if (k->tables[i].used > fresh->tables[i].capacity) {
             return false;
@@ -91,7 +98,7 @@ static bool limits_fit(const struct kernel *k, const struct kernel *fresh,
     }
     return window && root->leases_live <= of[KERNEL_LIMIT_LEASES] &&
            root->members_live <= of[KERNEL_LIMIT_MEMBERS] &&
-           root->history_members <= of[KERNEL_LIMIT_HISTORY] &&
+           root->pools_live <= of[KERNEL_LIMIT_POOLS] &&
            root->cold_count <= of[KERNEL_LIMIT_COLD] &&
            of[KERNEL_LIMIT_BUNDLE] >= old[KERNEL_LIMIT_BUNDLE];
 }
@@ -100,6 +107,9 @@ static void tables_copy(const struct kernel *from, struct kernel *to) {
     for (unsigned i = 0; i < TABLE_COUNT; i++) {
         const struct tn_table *old = &from->tables[i];
         struct tn_table *t = &to->tables[i];
+        if (old->live == 0) {
+            continue; /* also where the size of a record changes */
+        }
         memcpy(t->base, old->base, (size_t)old->used * old->record_bytes);
         t->used = old->used;
         t->live = old->live;
@@ -135,6 +145,7 @@ void kernel_run_limits(struct kernel *k, const struct kernel_command *c,
     TN_ASSERT(k->tables[TABLE_LEASE].capacity ==
               c->limits.of[KERNEL_LIMIT_LEASES] + c->limits.of[KERNEL_LIMIT_HISTORY]);
     root_mut(k)->limits = c->limits;
+    kernel_history_trim(k);
     if (c->fields & KERNEL_F_EPOCH) {
         tn_prng_seed(&root_mut(k)->prng, c->epoch);
     }
@@ -143,8 +154,15 @@ void kernel_run_limits(struct kernel *k, const struct kernel_command *c,
 void kernel_run_restored(struct kernel *k, const struct kernel_command *c,
                          struct kernel_result *result) {
     (void)c;
-    root_mut(k)->shard += (uint64_t)1 << 32;
-    result->number = root_at(k)->shard >> 32;
+    struct root *root = root_mut(k);
+    if (root->restored_count == KERNEL_RESTORES_MAX) {
+        result->code = TN_R_TOO_LARGE;
+        result->number = KERNEL_RESTORES_MAX;
+        return;
+    }
+    root->restored_lsn[root->restored_count++] = root->lsn;
+    root->shard += (uint64_t)1 << 32;
+    result->number = root->shard >> 32;
 }
 
 /* ---- time ---- */
@@ -176,6 +194,9 @@ void kernel_run_sweep(struct kernel *k, const struct kernel_command *c,
     }
     kernel_meter_advance(k, pool);
     kernel_due_clock(k, pool, &step, &result->number);
+    if (pool_at(k, pool)->mixed > 0) {
+        kernel_due_clock(k, kernel_clock_mixed(k), &step, &result->number);
+    }
 }
 
 /* ---- results ---- */
@@ -253,6 +274,7 @@ void kernel_apply(struct kernel *k, const struct kernel_entry *entry,
     struct root *root = root_mut(k);
     TN_ASSERT(entry->lsn == root->lsn + 1);
     TN_ASSERT(entry->now_ms >= root->now_ms && entry->now_ms <= KERNEL_TIME_MAX);
+    TN_ASSERT(entry->now_ms > 0); /* 0 stands for "never" in records */
     root->lsn = entry->lsn;
     root->now_ms = entry->now_ms;
     k->event_index = 0;

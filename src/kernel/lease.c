@@ -44,13 +44,21 @@ static const struct lifecycle_row lifecycle[CAUSE_COUNT] = {
 };
 /* clang-format on */
 
+/* The shard in whose generation a log position was written. */
+static uint64_t shard_at(const struct root *root, uint64_t lsn) {
+    uint64_t shard = root->shard;
+    for (uint32_t i = root->restored_count; i-- > 0 && lsn < root->restored_lsn[i];) {
+        shard -= (uint64_t)1 << 32;
+    }
+    return shard;
+}
+
 struct kernel_lease_id kernel_lease_id_of(const struct kernel *k, const struct lease *l) {
-    return (struct kernel_lease_id){
-        .shard = (uint64_t)l->generation << 32 | (root_at(k)->shard & UINT32_MAX), .lsn = l->lsn};
+    return (struct kernel_lease_id){.shard = shard_at(root_at(k), l->lsn), .lsn = l->lsn};
 }
 
 /* An ended lease whose time in history is over counts as gone, whether or not it was swept. */
-static bool history_over(const struct kernel *k, const struct lease *l) {
+bool kernel_history_over(const struct kernel *k, const struct lease *l) {
     uint64_t keep_ms = kernel_seconds_ms(kernel_limit(k, KERNEL_LIMIT_HISTORY_SECONDS));
     return root_at(k)->now_ms - l->ended_ms >= keep_ms;
 }
@@ -66,7 +74,7 @@ enum tn_result kernel_lease_find(const struct kernel *k, struct kernel_lease_id 
     if (kernel_lease_id_of(k, l).shard != id.shard) {
         return TN_R_NOTFOUND;
     }
-    if (kernel_state_terminal((enum kernel_state)l->state) && history_over(k, l)) {
+    if (kernel_state_terminal((enum kernel_state)l->state) && kernel_history_over(k, l)) {
         return TN_R_RETIRED;
     }
     *ret_lease = slot;
@@ -212,12 +220,10 @@ static void history_retire_oldest(struct kernel *k) {
     }
 }
 
-bool kernel_history_yield(struct kernel *k) {
-    if (root_at(k)->history_head == TN_NONE) {
-        return false;
+void kernel_history_trim(struct kernel *k) {
+    while (root_at(k)->history_members > kernel_limit(k, KERNEL_LIMIT_HISTORY)) {
+        history_retire_oldest(k);
     }
-    history_retire_oldest(k);
-    return true;
 }
 
 /* What the next retirement will touch is old and far: it is fetched while there is time. */
@@ -236,7 +242,7 @@ void kernel_history_retire(struct kernel *k, uint32_t budget) {
         if (oldest == TN_NONE) {
             return;
         }
-        if (!history_over(k, lease_at(k, oldest))) {
+        if (!kernel_history_over(k, lease_at(k, oldest))) {
             history_fetch_next(k, oldest);
             return;
         }
@@ -402,9 +408,12 @@ struct kernel_terms kernel_lease_terms(const struct kernel *k, uint32_t lease) {
 }
 
 uint64_t kernel_terms_deadline(const struct kernel *k, const struct kernel_terms *terms,
-                               uint32_t ttl_s, uint64_t created_ms) {
-    uint64_t period_s = ttl_s != 0 ? ttl_s : terms->lease_s;
+                               uint32_t ttl_s, uint64_t created_ms, uint64_t given_ms) {
+    uint64_t period_s = ttl_s != 0 ? smaller_nonzero(ttl_s, terms->max_lease_s) : terms->lease_s;
     uint64_t deadline = period_s == 0 ? 0 : root_at(k)->now_ms + kernel_seconds_ms(period_s);
-    uint64_t last = terms->max_hold_s == 0 ? 0 : created_ms + kernel_seconds_ms(terms->max_hold_s);
-    return smaller_nonzero(deadline, last);
+    if (terms->max_hold_s == 0) {
+        return deadline;
+    }
+    uint64_t last = created_ms + kernel_seconds_ms(terms->max_hold_s);
+    return smaller_nonzero(deadline, last < given_ms ? given_ms : last);
 }

@@ -25,6 +25,11 @@ static uint64_t op_chunks_of(const struct kernel_limits *limits) {
     return limits->of[KERNEL_LIMIT_OPS] * 6 + 65536;
 }
 
+/* Live pools, and dropped ones that history still names. */
+static uint64_t pool_records_of(const struct kernel_limits *limits) {
+    return limits->of[KERNEL_LIMIT_POOLS] + limits->of[KERNEL_LIMIT_HISTORY];
+}
+
 static struct table_shape shape_of(const struct kernel_limits *limits, unsigned table) {
     const uint64_t *of = limits->of;
     /* A lease that ends may for a moment have its members in history twice its bundle over. */
@@ -39,7 +44,7 @@ static struct table_shape shape_of(const struct kernel_limits *limits, unsigned 
     case TABLE_MEMBER:
         return (struct table_shape){sizeof(struct member), members};
     case TABLE_POOL:
-        return (struct table_shape){sizeof(struct pool), of[KERNEL_LIMIT_POOLS]};
+        return (struct table_shape){sizeof(struct pool), pool_records_of(limits)};
     case TABLE_RESOURCE:
         return (struct table_shape){sizeof(struct resource), of[KERNEL_LIMIT_RESOURCES]};
     case TABLE_NAME:
@@ -63,8 +68,9 @@ static struct table_shape shape_of(const struct kernel_limits *limits, unsigned 
     case TABLE_SENSOR:
         return (struct table_shape){sizeof(struct sensor), of[KERNEL_LIMIT_SENSORS]};
     case TABLE_TRIGGER:
+        /* One more: a change of trigger holds the new one before it lets go the old one. */
         return (struct table_shape){sizeof(struct trigger),
-                                    of[KERNEL_LIMIT_RULES] + of[KERNEL_LIMIT_SENSORS]};
+                                    of[KERNEL_LIMIT_RULES] + of[KERNEL_LIMIT_SENSORS] + 1};
     case TABLE_COUNT:
         break;
     }
@@ -96,21 +102,21 @@ static void carve_maps(struct carve *c, struct kernel *k, const struct kernel_li
     carve_map(c, &k->leases, of[KERNEL_LIMIT_LEASES] + of[KERNEL_LIMIT_HISTORY]);
     carve_map(c, &k->values, of[KERNEL_LIMIT_MEMBERS] + of[KERNEL_LIMIT_COLD]);
     carve_map(c, &k->names, of[KERNEL_LIMIT_NAMES]);
-    carve_map(c, &k->pools, of[KERNEL_LIMIT_POOLS]);
+    carve_map(c, &k->pools, pool_records_of(limits));
     carve_map(c, &k->resources, of[KERNEL_LIMIT_RESOURCES]);
     carve_map(c, &k->ordinals, of[KERNEL_LIMIT_RESOURCES]);
     carve_map(c, &k->grants, of[KERNEL_LIMIT_MEMBERS]);
     carve_map(c, &k->ops, of[KERNEL_LIMIT_OPS]);
     carve_map(c, &k->rules, of[KERNEL_LIMIT_RULES]);
     carve_map(c, &k->sensors, of[KERNEL_LIMIT_SENSORS]);
-    carve_map(c, &k->triggers, of[KERNEL_LIMIT_RULES] + of[KERNEL_LIMIT_SENSORS]);
+    carve_map(c, &k->triggers, of[KERNEL_LIMIT_RULES] + of[KERNEL_LIMIT_SENSORS] + 1);
 }
 
 static void carve_indices(struct carve *c, struct kernel *k, const struct kernel_limits *limits) {
     const uint64_t *of = limits->of;
     uint64_t taken = of[KERNEL_LIMIT_MEMBERS] + of[KERNEL_LIMIT_COLD];
     uint64_t resources = of[KERNEL_LIMIT_RESOURCES];
-    uint64_t pools = of[KERNEL_LIMIT_POOLS];
+    uint64_t pools = pool_records_of(limits);
     uint32_t entries = (uint32_t)(of[KERNEL_LIMIT_LEASES] + of[KERNEL_LIMIT_MEMBERS] + pools + 1);
     uint32_t roots = (uint32_t)(2 * pools + 2);
     void *taken_memory = carve_take(c, tn_bitmap_bytes(TN_BITMAP_FULL, taken));
@@ -121,8 +127,8 @@ static void carve_indices(struct carve *c, struct kernel *k, const struct kernel
     if (c->memory == NULL) {
         return;
     }
-    tn_bitmap_init(&k->taken, TN_BITMAP_FULL, taken_memory, taken);
-    tn_bitmap_init(&k->available, TN_BITMAP_ANY, available_memory, resources);
+    tn_bitmap_init(&k->taken, TN_BITMAP_FULL, taken_memory, taken, k->env.hash_seed);
+    tn_bitmap_init(&k->available, TN_BITMAP_ANY, available_memory, resources, k->env.hash_seed);
     tn_timer_init(&k->timers, timer_memory, entries, roots);
     k->due = (struct tn_timer_root){0};
     memset(k->clock_min, 0xff, (pools + 1) * sizeof *k->clock_min);
@@ -137,7 +143,7 @@ static void carve_all(struct carve *c, struct kernel *k, const struct kernel_lim
     uint64_t bundle = limits->of[KERNEL_LIMIT_BUNDLE];
     carve_maps(c, k, limits);
     carve_indices(c, k, limits);
-    k->empty_scopes = carve_take(c, limits->of[KERNEL_LIMIT_POOLS] * sizeof *k->empty_scopes);
+    k->empty_scopes = carve_take(c, pool_records_of(limits) * sizeof *k->empty_scopes);
     k->plan_members = carve_take(c, bundle * sizeof *k->plan_members);
     k->plan_claims = carve_take(c, bundle * sizeof *k->plan_claims);
     k->event_values = carve_take(c, bundle * sizeof *k->event_values);

@@ -10,7 +10,6 @@
 #include "kernel/state.h"
 
 #define SHRINK_WORDS_MAX 65536u /* 64 values each: what one alter may have to look at */
-#define SCOPE_YIELDS_MAX 64u
 
 uint32_t kernel_pool_find(const struct kernel *k, struct tn_bytes name) {
     uint32_t pool = kernel_index_text(k, TEXT_POOL, name);
@@ -167,6 +166,7 @@ static void pool_drop(struct kernel *k, uint32_t pool) {
     kernel_meter_drop(k, pool);
     struct pool *p = pool_mut(k, pool);
     p->state = POOL_DROPPED;
+    root_mut(k)->pools_live--;
     if (p->template != TN_NONE) {
         pool_mut(k, p->template)->scopes--;
     } else {
@@ -199,29 +199,29 @@ void kernel_pool_drop_empty(struct kernel *k) {
     k->empty_count = 0;
 }
 
-/* A record for the scope: its own old one if it is still there, else a new one. History yields its
- * oldest entries if they are what keeps the table full. */
+/* Live pools are bounded by pools_max; the table has room for dropped ones besides. */
+static bool pools_full(const struct kernel *k) {
+    return root_at(k)->pools_live >= kernel_limit(k, KERNEL_LIMIT_POOLS) ||
+           tn_table_room(&k->tables[TABLE_POOL]) == 0;
+}
+
+/* A record for the scope: its own old one if it is still there, else a new one. */
 static enum tn_result scope_record(struct kernel *k, uint32_t template, struct tn_bytes name,
                                    uint32_t *ret_pool) {
     uint32_t old = kernel_index_text(k, TEXT_POOL, name);
+    if (pools_full(k)) {
+        return TN_R_POOLS_FULL;
+    }
     if (old != TN_NONE && pool_at(k, old)->template == template) {
         pool_reset(pool_mut(k, old));
         *ret_pool = old;
         return TN_R_OK;
     }
-    if (old != TN_NONE) {
-        pool_unmap(k, old); /* of an earlier template of that name */
-    }
-    for (unsigned i = 0; i < SCOPE_YIELDS_MAX && tn_table_room(&k->tables[TABLE_POOL]) == 0; i++) {
-        if (!kernel_history_yield(k)) {
-            break;
-        }
-    }
-    if (tn_table_room(&k->tables[TABLE_POOL]) == 0) {
-        return TN_R_POOLS_FULL;
-    }
     if (tn_table_room(&k->tables[TABLE_TEXT]) < tn_text_chunks(name.len)) {
         return TN_R_NAMES_FULL;
+    }
+    if (old != TN_NONE) {
+        pool_unmap(k, old); /* of an earlier template of that name */
     }
     *ret_pool = pool_new(k, name, template, NULL);
     return TN_R_OK;
@@ -242,7 +242,9 @@ enum tn_result kernel_pool_scope(struct kernel *k, uint32_t template, struct tn_
     if (sticky) {
         kernel_meter_take(k, pool);
     }
-    pool_mut(k, pool)->tracked = policy_tracks(policy);
+    /* As the template: a quota that is off may come back while the scope is in use. */
+    pool_mut(k, pool)->tracked = policy_tracks(policy) || pool_at(k, template)->tracked;
+    root_mut(k)->pools_live++;
     pool_mut(k, template)->scopes++;
     kernel_pool_maybe_empty(k, pool); /* goes again at the end of the command if it stays empty */
     *ret_pool = pool;
@@ -268,13 +270,13 @@ void kernel_run_pool_create(struct kernel *k, const struct kernel_command *c,
         result->code = TN_R_EXISTS;
     } else if (!policy_sound(k, &policy)) {
         result->code = TN_R_BAD_POLICY;
-    } else if (tn_table_room(&k->tables[TABLE_POOL]) == 0 ||
-               (metered && tn_table_room(&k->tables[TABLE_METER]) == 0)) {
+    } else if (pools_full(k) || (metered && tn_table_room(&k->tables[TABLE_METER]) == 0)) {
         result->code = TN_R_POOLS_FULL;
     } else if (tn_table_room(&k->tables[TABLE_TEXT]) < tn_text_chunks(c->pool.len)) {
         result->code = TN_R_NAMES_FULL;
     } else {
         uint32_t pool = pool_new(k, c->pool, TN_NONE, &policy);
+        root_mut(k)->pools_live++;
         pool_mut(k, pool)->tracked = policy_tracks(&policy);
         if (metered) {
             kernel_meter_take(k, pool);
@@ -308,7 +310,8 @@ static enum tn_result range_may_change(const struct kernel *k, uint32_t pool,
     const struct pool *p = pool_at(k, pool);
     uint64_t lo = p->policy.of[KERNEL_OPTION_LO], hi = p->policy.of[KERNEL_OPTION_HI];
     uint64_t new_lo = next->of[KERNEL_OPTION_LO], new_hi = next->of[KERNEL_OPTION_HI];
-    if (p->used == 0 || (new_lo <= lo && new_hi >= hi)) {
+    bool set = p->policy.of[KERNEL_OPTION_KIND] == KERNEL_SET; /* bounds mean nothing there */
+    if (set || p->used == 0 || (new_lo <= lo && new_hi >= hi)) {
         return TN_R_OK;
     }
     if (p->policy.of[KERNEL_OPTION_SCOPED] || new_lo > hi || new_hi < lo) {
@@ -332,7 +335,7 @@ static enum tn_result alter_allowed(const struct kernel *k, uint32_t pool,
         old[KERNEL_OPTION_SCOPED] != of[KERNEL_OPTION_SCOPED]) {
         return TN_R_BAD_REQUEST;
     }
-    if (old[KERNEL_OPTION_INTERNAL] != of[KERNEL_OPTION_INTERNAL] &&
+    if ((old[KERNEL_OPTION_INTERNAL] || of[KERNEL_OPTION_INTERNAL]) &&
         !(rights & KERNEL_RIGHT_SUPERVISOR)) {
         return TN_R_DENIED;
     }
@@ -348,14 +351,27 @@ static enum tn_result alter_allowed(const struct kernel *k, uint32_t pool,
     return range_may_change(k, pool, next);
 }
 
+/* The meters of a pool, or of all its scopes, follow a new policy at once. */
+static void meters_follow(struct kernel *k, uint32_t pool) {
+    for (uint32_t i = 0; i < k->tables[TABLE_METER].used; i++) {
+        uint32_t pool1 = meter_at(k, i)->pool1;
+        if (pool1 != 0 && (pool1 - 1 == pool || pool_at(k, pool1 - 1)->template == pool)) {
+            kernel_meter_advance(k, pool1 - 1);
+        }
+    }
+}
+
 static void alter_apply(struct kernel *k, uint32_t pool, const struct kernel_policy *next) {
     struct pool *p = pool_mut(k, pool);
     bool was_sticky = p->policy.of[KERNEL_OPTION_STICKY] != 0;
     bool range_changes = p->policy.of[KERNEL_OPTION_LO] != next->of[KERNEL_OPTION_LO] ||
                          p->policy.of[KERNEL_OPTION_HI] != next->of[KERNEL_OPTION_HI];
-    if (range_changes || next->of[KERNEL_OPTION_STRATEGY] != KERNEL_COLDEST) {
+    bool exclude_changes = p->policy.exclude_count != next->exclude_count ||
+                           memcmp(p->policy.exclude, next->exclude, sizeof next->exclude) != 0;
+    if (range_changes || exclude_changes || next->of[KERNEL_OPTION_STRATEGY] != KERNEL_COLDEST) {
         kernel_value_cold_forget(k, pool);
     }
+    meters_follow(k, pool); /* by the old terms, up to now */
     p->policy = *next;
     if (p->used == 0) {
         p->tracked = policy_tracks(next);
@@ -366,7 +382,17 @@ static void alter_apply(struct kernel *k, uint32_t pool, const struct kernel_pol
     } else if (!was_sticky && sticky) {
         kernel_meter_take(k, pool);
     }
-    kernel_meter_advance(k, pool);
+    meters_follow(k, pool);
+}
+
+/* What is due in the pool happens first, in a bounded step. */
+static void pool_settle(struct kernel *k, uint32_t pool) {
+    uint32_t budget = (uint32_t)kernel_limit(k, KERNEL_LIMIT_TICK_STEP);
+    uint64_t freed = 0;
+    kernel_due_clock(k, pool, &budget, &freed);
+    if (pool_at(k, pool)->mixed > 0) {
+        kernel_due_clock(k, kernel_clock_mixed(k), &budget, &freed);
+    }
 }
 
 void kernel_run_pool_alter(struct kernel *k, const struct kernel_command *c,
@@ -376,6 +402,7 @@ void kernel_run_pool_alter(struct kernel *k, const struct kernel_command *c,
         result->code = TN_R_POOL_NOTFOUND;
         return;
     }
+    pool_settle(k, pool);
     struct kernel_policy_patch patch = kernel_policy_read(c->policy_bytes);
     struct kernel_policy next = pool_at(k, pool)->policy;
     policy_patch(&next, &patch);
@@ -403,9 +430,11 @@ void kernel_run_pool_drop(struct kernel *k, const struct kernel_command *c,
     } else if (pool_at(k, pool)->policy.of[KERNEL_OPTION_INTERNAL] &&
                !(c->rights & KERNEL_RIGHT_SUPERVISOR)) {
         result->code = TN_R_DENIED;
-    } else if (pool_at(k, pool)->used > 0) {
-        result->code = TN_R_POOL_IN_USE;
     } else {
-        pool_drop(k, pool);
+        pool_settle(k, pool);
+        result->code = pool_at(k, pool)->used > 0 ? TN_R_POOL_IN_USE : TN_R_OK;
+        if (result->code == TN_R_OK) {
+            pool_drop(k, pool);
+        }
     }
 }

@@ -96,20 +96,24 @@ static enum tn_result set_find(const struct kernel *k, const struct kernel_comma
     return c->value_count > KERNEL_BUNDLE_MAX ? TN_R_TOO_LARGE : TN_R_OK;
 }
 
-/* All names are good and there is room for all of them. */
-static enum tn_result add_allowed(const struct kernel *k, const struct kernel_command *c,
-                                  struct kernel_result *result) {
+/* All names are good and there is room for those that are not there yet. */
+static enum tn_result add_allowed(const struct kernel *k, uint32_t pool,
+                                  const struct kernel_command *c, struct kernel_result *result) {
     struct tn_reader r = tn_reader_of(c->values.at, c->values.len);
     uint64_t chunks = 0;
+    uint32_t fresh = 0;
     for (uint32_t i = 0; i < c->value_count; i++) {
         struct kernel_wish wish = kernel_wish_read(&r);
         if (!wish.is_text || !kernel_name_resource_valid(wish.text)) {
             result->number = i;
             return TN_R_BAD_NAME;
         }
-        chunks += tn_text_chunks(wish.text.len);
+        if (kernel_index_resource(k, pool, wish.text) == TN_NONE) {
+            chunks += tn_text_chunks(wish.text.len);
+            fresh++;
+        }
     }
-    if (tn_table_room(&k->tables[TABLE_RESOURCE]) < c->value_count) {
+    if (tn_table_room(&k->tables[TABLE_RESOURCE]) < fresh) {
         return TN_R_RESOURCES_FULL;
     }
     return tn_table_room(&k->tables[TABLE_TEXT]) < chunks ? TN_R_NAMES_FULL : TN_R_OK;
@@ -120,7 +124,7 @@ void kernel_run_pool_add(struct kernel *k, const struct kernel_command *c,
     uint32_t pool;
     result->code = set_find(k, c, &pool);
     if (result->code == TN_R_OK) {
-        result->code = add_allowed(k, c, result);
+        result->code = add_allowed(k, pool, c, result);
     }
     if (result->code != TN_R_OK) {
         return;
@@ -140,13 +144,16 @@ void kernel_run_pool_add(struct kernel *k, const struct kernel_command *c,
     kernel_event_pool(k, KERNEL_EVENT_POOL_ADDED, pool, result->number);
 }
 
-/* None of the named resources is held or cooling. */
-static bool remove_allowed(const struct kernel *k, uint32_t pool, const struct kernel_command *c,
+/* None of the named resources is held or cooling, once they are brought up to now. */
+static bool remove_allowed(struct kernel *k, uint32_t pool, const struct kernel_command *c,
                            struct kernel_result *result) {
     struct tn_reader r = tn_reader_of(c->values.at, c->values.len);
     for (uint32_t i = 0; i < c->value_count; i++) {
         struct kernel_wish wish = kernel_wish_read(&r);
         uint32_t resource = wish.is_text ? kernel_index_resource(k, pool, wish.text) : TN_NONE;
+        if (resource != TN_NONE) {
+            kernel_due_value(k, pool, resource);
+        }
         uint32_t owner = resource == TN_NONE ? TN_NONE : resource_at(k, resource)->member;
         if (owner != TN_NONE && member_at(k, owner)->state != MEMBER_COLD) {
             result->number = i;

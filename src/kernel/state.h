@@ -45,6 +45,7 @@ enum kernel_table_id {
 _Static_assert(TABLE_COUNT <= KERNEL_TABLES_MAX, "the image interface has room for every table");
 
 #define KERNEL_STATE_VERSION 1u
+#define KERNEL_RESTORES_MAX 32u
 
 /* The one record of TABLE_ROOT. */
 struct root {
@@ -64,7 +65,9 @@ struct root {
     uint32_t op_head, op_tail;           /* operations, oldest first */
     uint32_t job_head, job_tail;         /* disowns under way */
     uint32_t drain_head;                 /* dropped sets whose resources are still being let go */
-    uint32_t reserved;
+    uint32_t restored_count;
+    uint64_t restored_lsn[KERNEL_RESTORES_MAX]; /* where each generation but the first began */
+    uint64_t pools_live;
     struct kernel_limits limits;
 };
 
@@ -85,8 +88,8 @@ struct lease {
     uint64_t timer_ms; /* where the timer index has it; 0: nowhere; never after deadline_ms */
     uint64_t created_ms;
     uint64_t last_seen_ms; /* offline: also since when, for that is what a release sets */
-    uint32_t generation;
-    uint32_t holder; /* name */
+    uint32_t grace_s;      /* as granted: between its deadline and reuse */
+    uint32_t holder;       /* name */
     uint32_t holder_prev,
         holder_next; /* live: the holder's leases; ended: holder_next is history */
     uint32_t pool;   /* of all its members, or TN_NONE if they differ */
@@ -121,7 +124,8 @@ struct member {
     uint32_t lease; /* TN_NONE: cold, or cooling after its lease was retired */
     uint32_t next;  /* in its lease, in the order of the request */
     uint8_t state;  /* enum member_state */
-    uint8_t reserved[3];
+    uint8_t marked; /* within one command */
+    uint8_t reserved[2];
 };
 
 _Static_assert(sizeof(struct member) == 32, "a member is 32 bytes");
@@ -213,6 +217,7 @@ struct meter {
     uint32_t reserved;
     uint32_t pool1;          /* pool + 1 */
     uint64_t ultra_since_ms; /* rate at or above ultra without a break since then; 0: it is not */
+    uint64_t floor; /* events in the window that make the rate ultra, by the policy of then */
     struct tn_rate rate;
 };
 
@@ -426,6 +431,8 @@ bool kernel_clock_first_offline(const struct kernel *k, uint32_t pool, uint32_t 
 /* ---- due.c: what time does ---- */
 /* Brings one lease up to now; true if that changed it. */
 bool kernel_due_lease(struct kernel *k, uint32_t lease);
+/* Brings one value up to now: the lease on it, or its cooldown. */
+void kernel_due_value(struct kernel *k, uint32_t pool, uint64_t value);
 /* Handles entries of one clock that are due, at most *budget of them (stale ones count). */
 void kernel_due_clock(struct kernel *k, uint32_t clock, uint32_t *budget, uint64_t *freed);
 /* All clocks, earliest first; then disowns and drains. */
@@ -442,9 +449,12 @@ enum tn_result kernel_value_resolve(const struct kernel *k, uint32_t pool,
 /* The member that owns it (held, cooling or cold), or TN_NONE. */
 uint32_t kernel_value_owner(const struct kernel *k, uint32_t pool, uint64_t value);
 bool kernel_value_excluded(const struct kernel_policy *policy, uint64_t value);
-/* A free value by the pool's strategy; false if there is none. Changes nothing but the generator
- * and the memory of cold values of a pool that is no longer `coldest`. */
-bool kernel_value_pick(struct kernel *k, uint32_t pool, uint64_t *ret_value);
+/* Before anything of the pool is claimed: a pool that is no longer `coldest` forgets its cold values
+ * (a template's alter reaches its scopes this way). */
+void kernel_value_prepare(struct kernel *k, uint32_t pool);
+/* A free value by the pool's strategy; false if there is none. Changes nothing but the generator.
+ * `cursor` is TN_NONE for the first pick of a claim and is carried through the others. */
+bool kernel_value_pick(struct kernel *k, uint32_t pool, uint32_t *cursor, uint64_t *ret_value);
 /* A request is built in two steps, so that a refusal leaves no trace: claim makes the value the
  * member's (no one else can pick it), then either settle, which makes it final, or unclaim. */
 void kernel_value_claim(struct kernel *k, uint32_t member);
@@ -501,10 +511,15 @@ void kernel_lease_grants_remove(struct kernel *k, uint32_t lease);
 void kernel_lease_meta_set(struct kernel *k, uint32_t lease, struct tn_bytes meta);
 bool kernel_lease_meta_fits(const struct kernel *k, const struct kernel_command *command,
                             uint32_t lease);
+/* Whether the command comes from the lease's own user or an operator. */
+bool kernel_lease_user_may(const struct kernel *k, const struct kernel_command *command,
+                           const struct lease *lease);
 /* Lets go ended leases whose time in history is over, at most `budget`. */
 void kernel_history_retire(struct kernel *k, uint32_t budget);
-/* Lets go the oldest ended lease before its time, to make room; false if there is none. */
-bool kernel_history_yield(struct kernel *k);
+/* Lets go ended leases that a lowered limit has no room for. */
+void kernel_history_trim(struct kernel *k);
+/* Whether the time in history of an ended lease is over. */
+bool kernel_history_over(const struct kernel *k, const struct lease *l);
 /* A cooling member is done. */
 void kernel_member_cooled(struct kernel *k, uint32_t member);
 
@@ -514,9 +529,10 @@ struct kernel_terms {
 };
 void kernel_terms_add(struct kernel_terms *terms, const struct kernel_policy *policy);
 struct kernel_terms kernel_lease_terms(const struct kernel *k, uint32_t lease);
-/* now + (ttl or the pools' lease), never past created + max_hold; 0: none. */
+/* now + (ttl or the pools' lease), never past created + max_hold; 0: none. A deadline that was given
+ * before (`given_ms`, 0: none) stays allowed, also if the policy has become stricter since. */
 uint64_t kernel_terms_deadline(const struct kernel *k, const struct kernel_terms *terms,
-                               uint32_t ttl_s, uint64_t created_ms);
+                               uint32_t ttl_s, uint64_t created_ms, uint64_t given_ms);
 
 /* ---- adaptive.c ---- */
 /* A meter for a new sticky pool; false if the table is full. */

@@ -18,6 +18,7 @@
 #define KERNEL_SENSOR_SPEC_MAX 16384u
 #define KERNEL_META_MAX 4096u
 #define KERNEL_BUNDLE_MAX 4096u
+#define KERNEL_CLAIMS_MAX 256u /* parts of one request */
 #define KERNEL_EXCLUDES_MAX 16u
 #define KERNEL_COMMAND_MAX (512u * 1024u) /* encoded bytes */
 #define KERNEL_TIME_MAX ((uint64_t)1 << 53)

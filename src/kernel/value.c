@@ -115,26 +115,34 @@ static uint64_t random_start(struct kernel *k, uint32_t pool) {
     return lo + tn_prng_below(prng, policy->of[KERNEL_OPTION_HI] - lo + 1);
 }
 
-/* The value freed longest ago that this request has not claimed yet. */
-static bool pick_cold(const struct kernel *k, uint32_t pool, uint64_t *ret_value) {
-    const struct kernel_policy *policy = kernel_pool_policy(k, pool);
-    for (uint32_t m = pool_at(k, pool)->cold_head; m != TN_NONE; m = member_at(k, m)->cold.next) {
-        const struct member *cold = member_at(k, m);
-        if (cold->lease == TN_NONE && !kernel_value_excluded(policy, cold->value)) {
-            *ret_value = cold->value;
-            return true;
-        }
+/* The value freed longest ago that this request has not claimed yet. `cursor` is where the last
+ * search of the same claim ended: nothing before it is left. */
+static bool pick_cold(const struct kernel *k, uint32_t pool, uint32_t *cursor,
+                      uint64_t *ret_value) {
+    uint32_t m =
+        *cursor == TN_NONE ? pool_at(k, pool)->cold_head : member_at(k, *cursor)->cold.next;
+    while (m != TN_NONE && member_at(k, m)->lease != TN_NONE) {
+        m = member_at(k, m)->cold.next;
     }
-    return false;
+    if (m == TN_NONE) {
+        return false;
+    }
+    *cursor = m;
+    *ret_value = member_at(k, m)->value;
+    return true;
 }
 
-bool kernel_value_pick(struct kernel *k, uint32_t pool, uint64_t *ret_value) {
+void kernel_value_prepare(struct kernel *k, uint32_t pool) {
+    if (pool_at(k, pool)->cold_count > 0 &&
+        kernel_pool_option(k, pool, KERNEL_OPTION_STRATEGY) != KERNEL_COLDEST) {
+        kernel_value_cold_forget(k, pool);
+    }
+}
+
+bool kernel_value_pick(struct kernel *k, uint32_t pool, uint32_t *cursor, uint64_t *ret_value) {
     const struct pool *p = pool_at(k, pool);
     enum kernel_strategy strategy =
         (enum kernel_strategy)kernel_pool_option(k, pool, KERNEL_OPTION_STRATEGY);
-    if (strategy != KERNEL_COLDEST && p->cold_count > 0) {
-        kernel_value_cold_forget(k, pool);
-    }
     uint64_t start = 0;
     if (strategy == KERNEL_RANDOM) {
         start = random_start(k, pool);
@@ -143,7 +151,7 @@ bool kernel_value_pick(struct kernel *k, uint32_t pool, uint64_t *ret_value) {
     }
     bool found = is_set(k, pool) ? search_set(k, pool, start, ret_value)
                                  : search_around(k, pool, start, ret_value);
-    return found || (strategy == KERNEL_COLDEST && pick_cold(k, pool, ret_value));
+    return found || (strategy == KERNEL_COLDEST && pick_cold(k, pool, cursor, ret_value));
 }
 
 uint32_t kernel_member_new(struct kernel *k, uint32_t pool, uint64_t value) {
@@ -198,9 +206,10 @@ static void owner_set(struct kernel *k, uint32_t member) {
 static void owner_clear(struct kernel *k, uint32_t member) {
     const struct member *m = member_at(k, member);
     if (is_set(k, m->pool)) {
+        TN_ASSERT(resource_at(k, (uint32_t)m->value)->member == member);
         resource_mut(k, (uint32_t)m->value)->member = TN_NONE;
     } else {
-        kernel_index_value_remove(k, member);
+        kernel_index_value_remove(k, member); /* asserts that the member owned it */
     }
 }
 
@@ -240,6 +249,11 @@ void kernel_value_cold_forget(struct kernel *k, uint32_t pool) {
 
 /* Remembers a value that has just lost its owner. */
 static void cold_add(struct kernel *k, uint32_t pool, uint64_t value) {
+    const struct kernel_policy *policy = kernel_pool_policy(k, pool);
+    if (policy->of[KERNEL_OPTION_KIND] == KERNEL_RANGE && kernel_value_excluded(policy, value)) {
+        mark_free(k, pool, value, true); /* never picked, so not worth remembering */
+        return;
+    }
     uint64_t per_pool = kernel_limit(k, KERNEL_LIMIT_COLD_PER_POOL);
     bool full = root_at(k)->cold_count >= kernel_limit(k, KERNEL_LIMIT_COLD);
     if (pool_at(k, pool)->cold_count >= per_pool || full) {
@@ -299,6 +313,7 @@ void kernel_value_settle(struct kernel *k, uint32_t member) {
     const struct member *m = member_at(k, member);
     uint32_t owner = cold_owner(k, m);
     if (owner != TN_NONE && owner != member) {
+        TN_ASSERT(member_at(k, owner)->state == MEMBER_COLD);
         cold_remove(k, owner);
         owner_set(k, member);
     }

@@ -117,12 +117,11 @@ static struct filter filter_of(const struct kernel *k, const struct kernel_lease
 
 static bool filter_matches(const struct kernel *k, const struct filter *f, uint32_t slot) {
     const struct lease *l = lease_at(k, slot);
-    if (l->state == KERNEL_NO_STATE) {
+    bool ended = kernel_state_terminal((enum kernel_state)l->state);
+    if (l->state == KERNEL_NO_STATE || (ended && kernel_history_over(k, l))) {
         return false;
     }
-    bool state_ok = f->state == KERNEL_NO_STATE
-                        ? !kernel_state_terminal((enum kernel_state)l->state)
-                        : l->state == f->state;
+    bool state_ok = f->state == KERNEL_NO_STATE ? !ended : l->state == f->state;
     return state_ok && (f->holder == TN_NONE || l->holder == f->holder) &&
            (f->pool == TN_NONE || kernel_lease_in_pool(k, slot, f->pool));
 }
@@ -151,17 +150,19 @@ uint64_t kernel_leases_scan(const struct kernel *k, const struct kernel_lease_fi
 static void pool_show(const struct kernel *k, uint32_t pool, uint64_t clock_ms,
                       struct kernel_pool_view *v) {
     const struct pool *p = pool_at(k, pool);
+    uint64_t size = kernel_pool_size(k, pool);
+    uint64_t given = p->peak < size ? p->peak : size; /* it may have shrunk since */
     *v = (struct kernel_pool_view){
         .policy = *kernel_pool_policy(k, pool),
         .is_scope = p->template != TN_NONE,
         .scopes = p->scopes,
-        .size = kernel_pool_size(k, pool),
+        .size = size,
         .reserved = p->held[KERNEL_RESERVED],
         .active = p->held[KERNEL_ACTIVE],
         .offline = p->held[KERNEL_OFFLINE],
         .revoking = p->held[KERNEL_REVOKING],
         .cooling = p->held[HELD_COOLING],
-        .ever_used_free = p->peak > p->used ? p->peak - p->used : 0,
+        .ever_used_free = given > p->used ? given - p->used : 0,
         .counters = p->counters,
         .next_free_ms = kernel_due_next_free(k, pool),
     };
@@ -281,7 +282,7 @@ void kernel_usage_read(const struct kernel *k, struct kernel_usage *u) {
         .cooling = root->members_cooling,
         .history = root->history_count,
         .history_members = root->history_members,
-        .pools = k->pools.count,
+        .pools = root->pools_live,
         .resources = k->tables[TABLE_RESOURCE].live,
         .names = k->tables[TABLE_NAME].live,
         .text_chunks = k->tables[TABLE_TEXT].live,

@@ -55,7 +55,7 @@ static bool twin_next_set(const struct twin *twin, uint32_t space, uint64_t from
 }
 
 static void bitmap_make(struct tn_bitmap *bitmap, enum tn_bitmap_kind kind, uint64_t limit) {
-    tn_bitmap_init(bitmap, kind, unit_memory(tn_bitmap_bytes(kind, limit)), limit);
+    tn_bitmap_init(bitmap, kind, unit_memory(tn_bitmap_bytes(kind, limit)), limit, 77);
 }
 
 static void assert_nothing_left(const struct tn_bitmap *bitmap) {
