@@ -21,21 +21,21 @@ struct world {
 
 static int world_make(void **state) {
     struct world *world = calloc(1, sizeof *world);
-    struct kit_command command;
-    struct kit_answer answer;
+    struct ekit_command command;
+    struct ekit_answer answer;
     struct log_error error;
     assert_non_null(world);
-    kit_dir_make(world->dir);
+    ekit_dir_make(world->dir);
     struct engine_options options = {.local = {.dir = world->dir, .segment_bytes = 1 << 16},
                                      .no_snapshot_at_close = true};
-    kit_limits_small(&options);
-    struct engine *engine = kit_open(&options);
-    kit_run_ok(engine, kit_pool(&command, "ports", 30000, 30099, 3600), &answer);
+    ekit_limits_small(&options);
+    struct engine *engine = ekit_open(&options);
+    ekit_run_ok(engine, ekit_pool(&command, "ports", 30000, 30099, 3600), &answer);
     for (unsigned i = 0; i < 2; i++) {
-        kit_run_ok(engine, kit_alloc(&command, "ports", "a \"quoted\" holder", 2, "op/1\x01"),
-                   &answer);
+        ekit_run_ok(engine, ekit_alloc(&command, "ports", "a \"quoted\" holder", 2, "op/1\x01"),
+                    &answer);
         assert_int_equal(engine_snapshot(engine, &error), TN_OK);
-        kit_run_ok(engine, kit_alloc(&command, "ports", "job/1", 1, NULL), &answer);
+        ekit_run_ok(engine, ekit_alloc(&command, "ports", "job/1", 1, NULL), &answer);
     }
     assert_true(engine_close(engine));
     *state = world;
@@ -44,7 +44,7 @@ static int world_make(void **state) {
 
 static int world_free(void **state) {
     struct world *world = *state;
-    kit_dir_remove(world->dir);
+    ekit_dir_remove(world->dir);
     free(world);
     return 0;
 }

@@ -26,15 +26,15 @@ struct world {
 
 static int world_make(void **state) {
     struct world *world = calloc(1, sizeof *world);
-    struct kit_command command;
-    struct kit_answer answer;
+    struct ekit_command command;
+    struct ekit_answer answer;
     assert_non_null(world);
-    kit_dir_make(world->dir);
+    ekit_dir_make(world->dir);
     world->options =
         (struct engine_options){.local = {.dir = world->dir, .segment_bytes = 1 << 18}};
-    kit_limits_small(&world->options);
-    world->engine = kit_open(&world->options);
-    kit_run_ok(world->engine, kit_pool(&command, "p", 1, VALUES, 3600), &answer);
+    ekit_limits_small(&world->options);
+    world->engine = ekit_open(&world->options);
+    ekit_run_ok(world->engine, ekit_pool(&command, "p", 1, VALUES, 3600), &answer);
     *state = world;
     return 0;
 }
@@ -42,18 +42,18 @@ static int world_make(void **state) {
 static int world_free(void **state) {
     struct world *world = *state;
     assert_true(engine_close(world->engine));
-    kit_dir_remove(world->dir);
+    ekit_dir_remove(world->dir);
     free(world);
     return 0;
 }
 
 /* The same state after closing and opening. */
 static void world_check(struct world *world) {
-    kit_check(world->engine);
-    uint64_t hash = kit_hash(world->engine);
+    ekit_check(world->engine);
+    uint64_t hash = ekit_hash(world->engine);
     assert_true(engine_close(world->engine));
-    world->engine = kit_open(&world->options);
-    assert_true(kit_hash(world->engine) == hash);
+    world->engine = ekit_open(&world->options);
+    assert_true(ekit_hash(world->engine) == hash);
 }
 
 /* ---- Values are given once ---- */
@@ -69,12 +69,12 @@ struct taker {
 
 static void *taker_main(void *arg) {
     struct taker *taker = arg;
-    struct kit_command command;
-    struct kit_answer *answer = malloc(sizeof *answer);
+    struct ekit_command command;
+    struct ekit_answer *answer = malloc(sizeof *answer);
     char holder[32];
     (void)snprintf(holder, sizeof holder, "taker/%u", taker->number);
     for (;;) {
-        taker->last = kit_run(taker->engine, kit_alloc(&command, "p", holder, 1, NULL), answer);
+        taker->last = ekit_run(taker->engine, ekit_alloc(&command, "p", holder, 1, NULL), answer);
         if (taker->last != TN_R_OK) {
             break;
         }
@@ -130,7 +130,7 @@ struct jobs {
     unsigned left;
     atomic_uint failed;
     uint64_t lsn; /* of the last answer; answers come in order */
-    struct kit_command command;
+    struct ekit_command command;
     struct job of[JOBS];
 };
 
@@ -159,11 +159,11 @@ static void job_done(struct engine_request *request, struct tn_bytes command) {
 /* Only ever called by one thread at a time: the test before the first answer, then whoever answers. */
 static void job_step(struct job *job) {
     struct jobs *jobs = job->jobs;
-    struct kit_command command;
+    struct ekit_command command;
     if (job->steps % 2 == 0) {
-        kit_alloc(&command, "p", job->holder, 1, NULL);
+        ekit_alloc(&command, "p", job->holder, 1, NULL);
     } else {
-        kit_release(&command, &job->lease, job->holder);
+        ekit_release(&command, &job->lease, job->holder);
     }
     jobs->failed += engine_submit(jobs->engine, &job->request, command.bytes) != TN_R_OK;
 }
@@ -220,22 +220,22 @@ struct member {
 static void *crowd_write(void *arg) {
     struct member *self = arg;
     struct crowd *crowd = self->crowd;
-    struct kit_command command;
-    struct kit_answer *answer = malloc(sizeof *answer);
+    struct ekit_command command;
+    struct ekit_answer *answer = malloc(sizeof *answer);
     struct engine_lease lease;
     char holder[32];
     (void)snprintf(holder, sizeof holder, "writer/%u", self->number);
     for (unsigned i = 0; i < WRITES; i++) {
         crowd->failed +=
-            kit_run(crowd->engine, kit_alloc(&command, "p", holder, 2, NULL), answer) != TN_R_OK;
+            ekit_run(crowd->engine, ekit_alloc(&command, "p", holder, 2, NULL), answer) != TN_R_OK;
         struct kernel_result granted = answer->result;
         crowd->failed +=
             engine_lease_read(crowd->engine, granted.lsn, granted.lease, &lease) != TN_R_OK;
         crowd->failed += lease.view.epoch != granted.epoch || lease.value_count != 2;
         crowd->failed +=
-            kit_run(crowd->engine, kit_touch(&command, &granted, "{}"), answer) != TN_R_OK;
+            ekit_run(crowd->engine, ekit_touch(&command, &granted, "{}"), answer) != TN_R_OK;
         crowd->failed +=
-            kit_run(crowd->engine, kit_release(&command, &granted, holder), answer) != TN_R_OK;
+            ekit_run(crowd->engine, ekit_release(&command, &granted, holder), answer) != TN_R_OK;
         crowd->failed +=
             engine_verify(crowd->engine, 0, granted.lease, granted.epoch, &lease) == TN_R_OK;
     }

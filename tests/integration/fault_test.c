@@ -35,8 +35,8 @@ struct life {
     bool opened;
     bool closed_well;
     uint64_t segments; /* when it closed */
-    struct kit_command command;
-    struct kit_answer answer;
+    struct ekit_command command;
+    struct ekit_answer answer;
 };
 
 static void life_options(const struct life *life, struct engine_options *options) {
@@ -46,7 +46,7 @@ static void life_options(const struct life *life, struct engine_options *options
         .no_threads = true,
         .snapshot_bytes = UINT64_MAX,
     };
-    kit_limits_small(options);
+    ekit_limits_small(options);
 }
 
 static void life_note(struct life *life, struct heard *heard) {
@@ -59,17 +59,17 @@ static void life_note(struct life *life, struct heard *heard) {
 }
 
 /* Each write is an allocation with an operation id, and long, so that segments fill up. */
-static const struct kit_command *life_write(struct life *life, unsigned n) {
+static const struct ekit_command *life_write(struct life *life, unsigned n) {
     char holder[32];
     char opid[32];
     (void)snprintf(holder, sizeof holder, "holder/%u", n);
     (void)snprintf(opid, sizeof opid, "write-%u", n);
-    return kit_alloc_large(&life->command, "p", holder, 10, opid, 4000);
+    return ekit_alloc_large(&life->command, "p", holder, 10, opid, 4000);
 }
 
 static void life_write_some(struct life *life, struct engine *engine, unsigned from, unsigned to) {
     for (unsigned n = from; n < to; n++) {
-        (void)kit_run(engine, life_write(life, n), &life->answer);
+        (void)ekit_run(engine, life_write(life, n), &life->answer);
         life_note(life, &life->writes[n]);
     }
 }
@@ -86,7 +86,7 @@ static void life_live(struct life *life) {
         assert_true(strlen(error.text) > 0);
         return;
     }
-    (void)kit_run(engine, kit_pool(&life->command, "p", 1, 1000, 3600), &life->answer);
+    (void)ekit_run(engine, ekit_pool(&life->command, "p", 1, 1000, 3600), &life->answer);
     life_note(life, &life->pool);
     life_write_some(life, engine, 0, WRITES / 2);
     (void)engine_snapshot(engine, &error);
@@ -118,18 +118,18 @@ static void life_check_halting(const struct life *life) {
 static void life_check_next(struct life *life) {
     struct engine_options options;
     life_options(life, &options);
-    struct engine *engine = kit_open(&options);
-    kit_check(engine);
+    struct engine *engine = ekit_open(&options);
+    ekit_check(engine);
     if (life->pool.asked && life->pool.code == TN_R_OK) {
         assert_int_equal(
-            kit_run(engine, kit_pool(&life->command, "p", 1, 1000, 3600), &life->answer),
+            ekit_run(engine, ekit_pool(&life->command, "p", 1, 1000, 3600), &life->answer),
             TN_R_EXISTS);
     } else {
-        (void)kit_run(engine, kit_pool(&life->command, "p", 1, 1000, 3600), &life->answer);
+        (void)ekit_run(engine, ekit_pool(&life->command, "p", 1, 1000, 3600), &life->answer);
     }
     for (unsigned n = 0; n < WRITES; n++) {
         const struct heard *heard = &life->writes[n];
-        kit_run_ok(engine, life_write(life, n), &life->answer);
+        ekit_run_ok(engine, life_write(life, n), &life->answer);
         const struct kernel_result *now = &life->answer.result;
         if (heard->asked && heard->code == TN_R_OK) {
             assert_true(now->replayed);
@@ -139,11 +139,11 @@ static void life_check_next(struct life *life) {
             assert_false(now->replayed);
         }
     }
-    kit_check(engine);
-    uint64_t hash = kit_hash(engine);
+    ekit_check(engine);
+    uint64_t hash = ekit_hash(engine);
     assert_true(engine_close(engine));
-    engine = kit_open(&options);
-    assert_true(kit_hash(engine) == hash);
+    engine = ekit_open(&options);
+    assert_true(ekit_hash(engine) == hash);
     assert_true(engine_close(engine));
 }
 
@@ -225,24 +225,24 @@ static void a_disk_that_fills_up_recovers_by_itself(void **state) {
     struct engine_lease lease;
     (void)state;
     life_options(life, &options);
-    struct engine *engine = kit_open(&options);
-    kit_run_ok(engine, kit_pool(&life->command, "p", 1, 100000, 3600), &life->answer);
-    kit_run_ok(engine, life_write(life, 0), &life->answer);
+    struct engine *engine = ekit_open(&options);
+    ekit_run_ok(engine, ekit_pool(&life->command, "p", 1, 100000, 3600), &life->answer);
+    ekit_run_ok(engine, life_write(life, 0), &life->answer);
     struct kernel_lease_id id = life->answer.result.lease;
     fakeos_space_set(life->machine, fakeos_space_used(life->machine));
     enum tn_result code = TN_R_OK;
     for (unsigned n = 1; code == TN_R_OK; n++) {
-        code = kit_run(engine, life_write(life, n), &life->answer);
+        code = ekit_run(engine, life_write(life, n), &life->answer);
         assert_true(n < 10000);
     }
     assert_int_equal(code, TN_R_NOSPACE);
     assert_int_equal(engine_lease_read(engine, 0, id, &lease), TN_R_OK);
     fakeos_space_set(life->machine, UINT64_MAX);
-    kit_run_ok(engine, life_write(life, 20000), &life->answer);
-    uint64_t hash = kit_hash(engine);
+    ekit_run_ok(engine, life_write(life, 20000), &life->answer);
+    uint64_t hash = ekit_hash(engine);
     assert_true(engine_close(engine));
-    engine = kit_open(&options);
-    assert_true(kit_hash(engine) == hash);
+    engine = ekit_open(&options);
+    assert_true(ekit_hash(engine) == hash);
     assert_true(engine_close(engine));
     life_free(life);
 }

@@ -87,7 +87,7 @@ static void world_open(struct world *world) {
 static int world_make(void **state) {
     struct world *world = calloc(1, sizeof *world);
     assert_non_null(world);
-    kit_dir_make(world->dir);
+    ekit_dir_make(world->dir);
     pthread_mutex_init(&world->lock, NULL);
     world->wall_ms = 1700000000000;
     tenure_options_init(&world->options, world->dir);
@@ -110,7 +110,7 @@ static int world_make(void **state) {
 static int world_free(void **state) {
     struct world *world = *state;
     assert_int_equal(tenure_close(world->t), TENURE_STATUS_OK);
-    kit_dir_remove(world->dir);
+    ekit_dir_remove(world->dir);
     pthread_mutex_destroy(&world->lock);
     free(world);
     return 0;

@@ -21,23 +21,23 @@ struct world {
     char dir[128];
     struct engine_options options;
     struct engine *engine;
-    struct kit_command command;
-    struct kit_answer answer;
+    struct ekit_command command;
+    struct ekit_answer answer;
 };
 
 static int world_make(void **state) {
     struct world *world = calloc(1, sizeof *world);
     assert_non_null(world);
-    kit_dir_make(world->dir);
+    ekit_dir_make(world->dir);
     world->options =
         (struct engine_options){.local = {.dir = world->dir, .segment_bytes = 1 << 18}};
-    kit_limits_small(&world->options);
+    ekit_limits_small(&world->options);
     *state = world;
     return 0;
 }
 
 static void world_open(struct world *world) {
-    world->engine = kit_open(&world->options);
+    world->engine = ekit_open(&world->options);
 }
 
 static void world_close(struct world *world) {
@@ -50,13 +50,13 @@ static int world_free(void **state) {
     if (world->engine != NULL) {
         world_close(world);
     }
-    kit_dir_remove(world->dir);
+    ekit_dir_remove(world->dir);
     free(world);
     return 0;
 }
 
 static void make_pool(struct world *world) {
-    kit_run_ok(world->engine, kit_pool(&world->command, "p", 1, 100000, 3600), &world->answer);
+    ekit_run_ok(world->engine, ekit_pool(&world->command, "p", 1, 100000, 3600), &world->answer);
 }
 
 /* Some history: allocations, touches with metadata, releases. */
@@ -64,15 +64,16 @@ static void do_things(struct world *world, unsigned count) {
     for (unsigned i = 0; i < count; i++) {
         char holder[32];
         (void)snprintf(holder, sizeof holder, "holder/%u", i % 17);
-        kit_run_ok(world->engine, kit_alloc(&world->command, "p", holder, 1 + i % 3, NULL),
-                   &world->answer);
+        ekit_run_ok(world->engine, ekit_alloc(&world->command, "p", holder, 1 + i % 3, NULL),
+                    &world->answer);
         struct kernel_result lease = world->answer.result;
         if (i % 2 == 0) {
-            kit_run_ok(world->engine, kit_touch(&world->command, &lease, "{\"some\":\"words\"}"),
-                       &world->answer);
+            ekit_run_ok(world->engine, ekit_touch(&world->command, &lease, "{\"some\":\"words\"}"),
+                        &world->answer);
         }
         if (i % 3 == 0) {
-            kit_run_ok(world->engine, kit_release(&world->command, &lease, holder), &world->answer);
+            ekit_run_ok(world->engine, ekit_release(&world->command, &lease, holder),
+                        &world->answer);
         }
     }
 }
@@ -92,36 +93,36 @@ static void replay_snapshot_and_both_give_the_same_state(void **state) {
     world_open(world);
     make_pool(world);
     do_things(world, 300);
-    uint64_t hash = kit_hash(world->engine);
+    uint64_t hash = ekit_hash(world->engine);
     world_close(world);
 
     world_open(world); /* from the log alone */
-    assert_true(kit_hash(world->engine) == hash);
+    assert_true(ekit_hash(world->engine) == hash);
     assert_int_equal(stats_of(world).recovery_commands, stats_of(world).lsn);
     assert_int_equal(engine_snapshot(world->engine, &error), TN_OK);
     world_close(world);
 
     world_open(world); /* from the snapshot alone */
-    assert_true(kit_hash(world->engine) == hash);
+    assert_true(ekit_hash(world->engine) == hash);
     assert_int_equal(stats_of(world).recovery_commands, 0);
-    kit_check(world->engine);
+    ekit_check(world->engine);
     do_things(world, 100);
     assert_int_equal(engine_snapshot(world->engine, &error), TN_OK);
     do_things(world, 50);
-    hash = kit_hash(world->engine);
+    hash = ekit_hash(world->engine);
     uint64_t lsn = stats_of(world).lsn;
     world_close(world);
 
     world_open(world); /* from the newest snapshot and what follows */
-    assert_true(kit_hash(world->engine) == hash);
+    assert_true(ekit_hash(world->engine) == hash);
     uint64_t newest = stats_of(world).recovery_commands;
     world_close(world);
     world->options.local.use_older_snapshot = true;
     world_open(world); /* from the one before */
-    assert_true(kit_hash(world->engine) == hash);
+    assert_true(ekit_hash(world->engine) == hash);
     assert_int_equal(stats_of(world).lsn, lsn);
     assert_true(stats_of(world).recovery_commands > newest);
-    kit_check(world->engine);
+    ekit_check(world->engine);
 }
 
 struct load {
@@ -132,14 +133,14 @@ struct load {
 
 static void *load_main(void *arg) {
     struct load *load = arg;
-    struct kit_command command;
-    struct kit_answer *answer = malloc(sizeof *answer);
+    struct ekit_command command;
+    struct ekit_answer *answer = malloc(sizeof *answer);
     char holder[32];
     (void)snprintf(holder, sizeof holder, "load/%u", load->seed);
     for (unsigned i = 0; i < 150; i++) {
-        (void)kit_run(load->world->engine, kit_alloc(&command, "p", holder, 1, NULL), answer);
+        (void)ekit_run(load->world->engine, ekit_alloc(&command, "p", holder, 1, NULL), answer);
         struct kernel_result lease = answer->result;
-        (void)kit_run(load->world->engine, kit_touch(&command, &lease, "{}"), answer);
+        (void)ekit_run(load->world->engine, ekit_touch(&command, &lease, "{}"), answer);
     }
     free(answer);
     return NULL;
@@ -164,15 +165,15 @@ static void a_snapshot_under_load_and_what_follows_give_the_same_state(void **st
     for (unsigned i = 0; i < 4; i++) {
         assert_int_equal(pthread_join(loads[i].thread, NULL), 0);
     }
-    uint64_t hash = kit_hash(world->engine);
+    uint64_t hash = ekit_hash(world->engine);
     world_close(world);
     world_open(world);
-    assert_true(kit_hash(world->engine) == hash);
+    assert_true(ekit_hash(world->engine) == hash);
     world_close(world);
     world->options.local.use_older_snapshot = true;
     world_open(world);
-    assert_true(kit_hash(world->engine) == hash);
-    kit_check(world->engine);
+    assert_true(ekit_hash(world->engine) == hash);
+    ekit_check(world->engine);
 }
 
 /* ---- kill -9 ---- */
@@ -192,20 +193,20 @@ struct child_thread {
     uint64_t first;
 };
 
-static const struct kit_command *operation(struct kit_command *command, uint64_t number) {
+static const struct ekit_command *operation(struct ekit_command *command, uint64_t number) {
     char opid[32];
     char holder[32];
     (void)snprintf(opid, sizeof opid, "operation-%llu", (unsigned long long)number);
     (void)snprintf(holder, sizeof holder, "holder/%llu", (unsigned long long)number % 50);
-    return kit_alloc(command, "p", holder, 1, opid);
+    return ekit_alloc(command, "p", holder, 1, opid);
 }
 
 static void *child_thread(void *arg) {
     struct child_thread *self = arg;
-    struct kit_command command;
-    struct kit_answer answer;
+    struct ekit_command command;
+    struct ekit_answer answer;
     for (uint64_t number = self->first;; number += KILL_THREADS) {
-        if (kit_run(self->engine, operation(&command, number), &answer) != TN_R_OK) {
+        if (ekit_run(self->engine, operation(&command, number), &answer) != TN_R_OK) {
             _exit(3);
         }
         struct acknowledged told = {
@@ -281,9 +282,9 @@ static void a_killed_process_loses_nothing_it_answered(void **state) {
 
         /* Every answer that was heard of is still the answer. */
         world_open(world);
-        kit_check(world->engine);
+        ekit_check(world->engine);
         for (unsigned i = 0; i < count; i++) {
-            kit_run_ok(world->engine, operation(&world->command, told[i].number), &world->answer);
+            ekit_run_ok(world->engine, operation(&world->command, told[i].number), &world->answer);
             assert_true(world->answer.result.replayed);
             assert_int_equal(world->answer.result.lsn, told[i].lsn);
             assert_int_equal(world->answer.values[0].number, told[i].value);
@@ -323,18 +324,18 @@ static void operations_are_remembered_across_a_crash(void **state) {
     world->options.no_snapshot_at_close = true; /* as good as a crash: only the log is there */
     world_open(world);
     make_pool(world);
-    kit_run_ok(world->engine, kit_alloc(&world->command, "p", "h", 2, "op"), &world->answer);
+    ekit_run_ok(world->engine, ekit_alloc(&world->command, "p", "h", 2, "op"), &world->answer);
     struct kernel_result first = world->answer.result;
     uint64_t value = world->answer.values[1].number;
     world_close(world);
     world_open(world);
-    kit_run_ok(world->engine, kit_alloc(&world->command, "p", "h", 2, "op"), &world->answer);
+    ekit_run_ok(world->engine, ekit_alloc(&world->command, "p", "h", 2, "op"), &world->answer);
     assert_true(world->answer.result.replayed);
     assert_int_equal(world->answer.result.lsn, first.lsn);
     assert_int_equal(world->answer.result.lease.lsn, first.lease.lsn);
     assert_int_equal(world->answer.values[1].number, value);
     assert_int_equal(
-        kit_run(world->engine, kit_alloc(&world->command, "p", "h", 3, "op"), &world->answer),
+        ekit_run(world->engine, ekit_alloc(&world->command, "p", "h", 3, "op"), &world->answer),
         TN_R_CONFLICT);
 }
 
@@ -356,14 +357,14 @@ static void a_clock_set_back_does_not_set_leases_back(void **state) {
     world->options.manual_ticks = true;
     world_open(world);
     make_pool(world);
-    kit_run_ok(world->engine, kit_alloc(&world->command, "p", "h", 1, NULL), &world->answer);
+    ekit_run_ok(world->engine, ekit_alloc(&world->command, "p", "h", 1, NULL), &world->answer);
     uint64_t deadline = world->answer.result.deadline_ms;
     world_close(world);
 
     wall_ms -= 86400000;
     world_open(world);
     assert_true(engine_now(world->engine) >= 1700000000000);
-    kit_run_ok(world->engine, kit_alloc(&world->command, "p", "h", 1, NULL), &world->answer);
+    ekit_run_ok(world->engine, ekit_alloc(&world->command, "p", "h", 1, NULL), &world->answer);
     assert_true(world->answer.result.deadline_ms >= deadline);
     world_close(world);
 
@@ -391,15 +392,15 @@ static void changed_limits_are_part_of_the_log(void **state) {
     world->options.limits.of[KERNEL_LIMIT_HISTORY] = 5000;
     world_open(world);
     do_things(world, 40);
-    uint64_t hash = kit_hash(world->engine);
+    uint64_t hash = ekit_hash(world->engine);
     world_close(world);
     world_open(world); /* replays the change in its place */
-    assert_true(kit_hash(world->engine) == hash);
-    kit_check(world->engine);
+    assert_true(ekit_hash(world->engine) == hash);
+    ekit_check(world->engine);
     assert_int_equal(engine_snapshot(world->engine, &error), TN_OK);
     world_close(world);
     world_open(world);
-    assert_true(kit_hash(world->engine) == hash);
+    assert_true(ekit_hash(world->engine) == hash);
 }
 
 /* A restored backup must never give out an id that the lost future has used. */
@@ -408,24 +409,24 @@ static void a_restored_backup_is_another_generation(void **state) {
     world->options.no_snapshot_at_close = true;
     world_open(world);
     make_pool(world);
-    kit_run_ok(world->engine, kit_alloc(&world->command, "p", "h", 1, NULL), &world->answer);
+    ekit_run_ok(world->engine, ekit_alloc(&world->command, "p", "h", 1, NULL), &world->answer);
     struct kernel_lease_id before = world->answer.result.lease;
     world_close(world);
     world->options.local.restored = true;
     world_open(world);
     world->options.local.restored = false;
     for (unsigned i = 0; i < 2; i++) {
-        kit_run_ok(world->engine, kit_alloc(&world->command, "p", "h", 1, NULL), &world->answer);
+        ekit_run_ok(world->engine, ekit_alloc(&world->command, "p", "h", 1, NULL), &world->answer);
         assert_true(world->answer.result.lease.shard >> 32 == 1);
         assert_true(kernel_lease_id_compare(before, world->answer.result.lease) < 0);
-        uint64_t hash = kit_hash(world->engine);
+        uint64_t hash = ekit_hash(world->engine);
         world_close(world);
         world_open(world);
-        assert_true(kit_hash(world->engine) == hash);
+        assert_true(ekit_hash(world->engine) == hash);
     }
     struct engine_lease lease;
     assert_int_equal(engine_lease_read(world->engine, 0, before, &lease), TN_R_OK);
-    kit_check(world->engine);
+    ekit_check(world->engine);
 }
 
 #define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, world_make, world_free)

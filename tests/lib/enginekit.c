@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-void kit_limits_small(struct engine_options *options) {
+void ekit_limits_small(struct engine_options *options) {
     static const struct {
         enum kernel_limit limit;
         uint64_t value;
@@ -42,7 +42,7 @@ static struct tn_bytes text(const char *s) {
     return s != NULL ? tn_bytes_of(s, strlen(s)) : tn_bytes_of(NULL, 0);
 }
 
-static const struct kit_command *encode(struct kit_command *out, struct kernel_command command) {
+static const struct ekit_command *encode(struct ekit_command *out, struct kernel_command command) {
     command.rights = KERNEL_RIGHT_OPERATOR;
     uint32_t len = kernel_command_encode(&command, out->at, sizeof out->at);
     assert_true(len > 0);
@@ -50,8 +50,8 @@ static const struct kit_command *encode(struct kit_command *out, struct kernel_c
     return out;
 }
 
-static const struct kit_command *pool(struct kit_command *out, const char *name, uint64_t lo,
-                                      uint64_t hi, uint64_t lease_s, bool sticky) {
+static const struct ekit_command *pool(struct ekit_command *out, const char *name, uint64_t lo,
+                                       uint64_t hi, uint64_t lease_s, bool sticky) {
     struct kernel_policy_patch patch = {.mask = 0};
     patch.values.of[KERNEL_OPTION_LO] = lo;
     patch.values.of[KERNEL_OPTION_HI] = hi;
@@ -65,19 +65,19 @@ static const struct kit_command *pool(struct kit_command *out, const char *name,
                                                .policy = &patch});
 }
 
-const struct kit_command *kit_pool(struct kit_command *out, const char *name, uint64_t lo,
-                                   uint64_t hi, uint64_t lease_s) {
+const struct ekit_command *ekit_pool(struct ekit_command *out, const char *name, uint64_t lo,
+                                     uint64_t hi, uint64_t lease_s) {
     return pool(out, name, lo, hi, lease_s, false);
 }
 
-const struct kit_command *kit_pool_sticky(struct kit_command *out, const char *name, uint64_t lo,
-                                          uint64_t hi, uint64_t lease_s) {
+const struct ekit_command *ekit_pool_sticky(struct ekit_command *out, const char *name, uint64_t lo,
+                                            uint64_t hi, uint64_t lease_s) {
     return pool(out, name, lo, hi, lease_s, true);
 }
 
-const struct kit_command *kit_alloc_large(struct kit_command *out, const char *name,
-                                          const char *holder, uint32_t count, const char *opid,
-                                          uint32_t meta_len) {
+const struct ekit_command *ekit_alloc_large(struct ekit_command *out, const char *name,
+                                            const char *holder, uint32_t count, const char *opid,
+                                            uint32_t meta_len) {
     uint8_t claims[256];
     uint8_t meta[KERNEL_META_MAX];
     struct tn_writer w = tn_writer_of(claims, sizeof claims);
@@ -94,13 +94,13 @@ const struct kit_command *kit_alloc_large(struct kit_command *out, const char *n
                                                .claim_count = 1});
 }
 
-const struct kit_command *kit_alloc(struct kit_command *out, const char *name, const char *holder,
-                                    uint32_t count, const char *opid) {
-    return kit_alloc_large(out, name, holder, count, opid, 0);
+const struct ekit_command *ekit_alloc(struct ekit_command *out, const char *name,
+                                      const char *holder, uint32_t count, const char *opid) {
+    return ekit_alloc_large(out, name, holder, count, opid, 0);
 }
 
-const struct kit_command *kit_release(struct kit_command *out, const struct kernel_result *lease,
-                                      const char *holder) {
+const struct ekit_command *ekit_release(struct ekit_command *out, const struct kernel_result *lease,
+                                        const char *holder) {
     return encode(out, (struct kernel_command){.verb = KERNEL_VERB_RELEASE,
                                                .fields = KERNEL_F_LEASE | KERNEL_F_EPOCH |
                                                          KERNEL_F_HOLDER | KERNEL_F_IMMEDIATE,
@@ -109,8 +109,8 @@ const struct kit_command *kit_release(struct kit_command *out, const struct kern
                                                .holder = text(holder)});
 }
 
-const struct kit_command *kit_touch(struct kit_command *out, const struct kernel_result *lease,
-                                    const char *meta) {
+const struct ekit_command *ekit_touch(struct ekit_command *out, const struct kernel_result *lease,
+                                      const char *meta) {
     uint32_t fields = KERNEL_F_LEASE | KERNEL_F_EPOCH;
     return encode(out, (struct kernel_command){.verb = KERNEL_VERB_TOUCH,
                                                .fields = meta ? fields | KERNEL_F_META : fields,
@@ -119,29 +119,30 @@ const struct kit_command *kit_touch(struct kit_command *out, const struct kernel
                                                .meta = text(meta)});
 }
 
-enum tn_result kit_run(struct engine *engine, const struct kit_command *command,
-                       struct kit_answer *answer) {
-    answer->result = (struct kernel_result){.values = answer->values, .value_capacity = KIT_VALUES};
+enum tn_result ekit_run(struct engine *engine, const struct ekit_command *command,
+                        struct ekit_answer *answer) {
+    answer->result =
+        (struct kernel_result){.values = answer->values, .value_capacity = EKIT_VALUES};
     engine_execute(engine, command->bytes, &answer->result);
     return answer->result.code;
 }
 
-void kit_run_ok(struct engine *engine, const struct kit_command *command,
-                struct kit_answer *answer) {
-    enum tn_result code = kit_run(engine, command, answer);
+void ekit_run_ok(struct engine *engine, const struct ekit_command *command,
+                 struct ekit_answer *answer) {
+    enum tn_result code = ekit_run(engine, command, answer);
     if (code != TN_R_OK) {
         fail_msg("expected OK, got %s", tn_result_name(code));
     }
 }
 
-uint64_t kit_hash(struct engine *engine) {
+uint64_t ekit_hash(struct engine *engine) {
     uint64_t hash = 0;
     uint64_t lsn = 0;
     assert_int_equal(engine_hash(engine, &hash, &lsn), TN_R_OK);
     return hash;
 }
 
-void kit_check(struct engine *engine) {
+void ekit_check(struct engine *engine) {
     char why[256] = "";
     bool sound = false;
     assert_int_equal(engine_check(engine, &sound, why, sizeof why), TN_R_OK);
@@ -150,14 +151,14 @@ void kit_check(struct engine *engine) {
     }
 }
 
-void kit_dir_make(char out[128]) {
+void ekit_dir_make(char out[128]) {
     const char *base = getenv("TMPDIR");
     int len = snprintf(out, 128, "%s/tenure-test-XXXXXX", base != NULL ? base : "/tmp");
     assert_true(len > 0 && len < 128);
     assert_non_null(mkdtemp(out));
 }
 
-void kit_dir_remove(const char *dir) {
+void ekit_dir_remove(const char *dir) {
     DIR *entries = opendir(dir);
     assert_non_null(entries);
     struct dirent *entry;
@@ -172,7 +173,7 @@ void kit_dir_remove(const char *dir) {
     assert_int_equal(rmdir(dir), 0);
 }
 
-struct engine *kit_open(const struct engine_options *options) {
+struct engine *ekit_open(const struct engine_options *options) {
     struct engine *engine = NULL;
     struct log_error error;
     enum tn_status status = engine_open(options, &engine, &error);
@@ -182,7 +183,7 @@ struct engine *kit_open(const struct engine_options *options) {
     return engine;
 }
 
-void kit_wait(bool (*met)(void *ctx), void *ctx) {
+void ekit_wait(bool (*met)(void *ctx), void *ctx) {
     while (!met(ctx)) {
         sched_yield();
     }

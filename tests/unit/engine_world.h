@@ -17,8 +17,8 @@ struct world {
     struct fakeos *machine;
     struct engine_options options;
     struct engine *engine;
-    struct kit_command command;
-    struct kit_answer answer;
+    struct ekit_command command;
+    struct ekit_answer answer;
 };
 
 static inline int world_make(void **state) {
@@ -28,7 +28,7 @@ static inline int world_make(void **state) {
     world->machine = fakeos_new(1);
     world->options = (struct engine_options){
         .os = fakeos_table(world->machine), .log = fakelog_base(world->log), .manual_ticks = true};
-    kit_limits_small(&world->options);
+    ekit_limits_small(&world->options);
     *state = world;
     return 0;
 }
@@ -52,17 +52,18 @@ static inline int world_free(void **state) {
 
 /* Opens with a pool of 1000 values, whose leases last a minute. */
 static inline void world_open(struct world *world) {
-    world->engine = kit_open(&world->options);
-    kit_run_ok(world->engine, kit_pool(&world->command, "p", 1, 1000, 60), &world->answer);
+    world->engine = ekit_open(&world->options);
+    ekit_run_ok(world->engine, ekit_pool(&world->command, "p", 1, 1000, 60), &world->answer);
 }
 
 static inline void world_reopen(struct world *world) {
     world_close(world);
-    world->engine = kit_open(&world->options);
+    world->engine = ekit_open(&world->options);
 }
 
 static inline enum tn_result world_alloc(struct world *world, const char *holder) {
-    return kit_run(world->engine, kit_alloc(&world->command, "p", holder, 1, NULL), &world->answer);
+    return ekit_run(world->engine, ekit_alloc(&world->command, "p", holder, 1, NULL),
+                    &world->answer);
 }
 
 static inline uint64_t world_lsn(struct world *world) {
@@ -77,14 +78,14 @@ struct caller {
     pthread_t thread;
     struct engine *engine;
     char holder[32];
-    struct kit_answer answer;
+    struct ekit_answer answer;
 };
 
 static inline void *caller_main(void *arg) {
     struct caller *caller = arg;
-    struct kit_command command;
-    (void)kit_run(caller->engine, kit_alloc(&command, "p", caller->holder, 1, NULL),
-                  &caller->answer);
+    struct ekit_command command;
+    (void)ekit_run(caller->engine, ekit_alloc(&command, "p", caller->holder, 1, NULL),
+                   &caller->answer);
     return NULL;
 }
 
@@ -116,7 +117,7 @@ static inline bool queue_has(void *ctx) {
 
 static inline void wait_for_queue(struct world *world, uint64_t commands) {
     struct queue_wait wait = {.engine = world->engine, .commands = commands};
-    kit_wait(queue_has, &wait);
+    ekit_wait(queue_has, &wait);
 }
 
 /* ---- Asynchronous requests ---- */
@@ -167,7 +168,7 @@ static inline struct asyncs *asyncs_new(void) {
 static inline enum tn_result async_alloc(struct world *world, struct asyncs *asyncs, unsigned i) {
     char holder[32];
     (void)snprintf(holder, sizeof holder, "async/%u", i);
-    kit_alloc(&world->command, "p", holder, 1, NULL);
+    ekit_alloc(&world->command, "p", holder, 1, NULL);
     return engine_submit(world->engine, &asyncs->of[i].request, world->command.bytes);
 }
 
