@@ -62,11 +62,11 @@ static bool has_expired(void *ctx) {
 static void what_is_due_happens_without_being_asked(void **state) {
     struct world *world = *state;
     world->options.manual_ticks = false;
-    world->engine = kit_open(&world->options);
-    kit_run_ok(world->engine, kit_pool(&world->command, "p", 1, 10, 1), &world->answer);
+    world->engine = ekit_open(&world->options);
+    ekit_run_ok(world->engine, ekit_pool(&world->command, "p", 1, 10, 1), &world->answer);
     assert_int_equal(world_alloc(world, "a"), TN_R_OK);
     fakeos_clock_advance(world->machine, 1000);
-    kit_wait(has_expired, world);
+    ekit_wait(has_expired, world);
 }
 
 static void ticks_go_on_until_nothing_is_due(void **state) {
@@ -75,14 +75,14 @@ static void ticks_go_on_until_nothing_is_due(void **state) {
     world->options.manual_ticks = false;
     world->options.limits.of[KERNEL_LIMIT_TICK_STEP] = 8;
     world->options.limits_mask |= 1u << KERNEL_LIMIT_TICK_STEP;
-    world->engine = kit_open(&world->options);
-    kit_run_ok(world->engine, kit_pool(&world->command, "p", 1, 1000, 1), &world->answer);
+    world->engine = ekit_open(&world->options);
+    ekit_run_ok(world->engine, ekit_pool(&world->command, "p", 1, 1000, 1), &world->answer);
     for (unsigned i = 0; i < 300; i++) {
         assert_int_equal(async_alloc(world, asyncs, i), TN_R_OK);
     }
     asyncs_wait(asyncs, 300);
     fakeos_clock_advance(world->machine, 5000);
-    kit_wait(has_expired, world);
+    ekit_wait(has_expired, world);
     asyncs_free(asyncs);
 }
 
@@ -90,7 +90,7 @@ static void ticks_go_on_until_nothing_is_due(void **state) {
 struct noise {
     struct engine *engine;
     struct engine_request request;
-    struct kit_command command;
+    struct ekit_command command;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool stop, stopped;
@@ -113,17 +113,17 @@ static void what_is_due_happens_under_constant_load(void **state) {
     struct world *world = *state;
     struct noise noise = {.stop = false};
     world->options.manual_ticks = false;
-    world->engine = kit_open(&world->options);
-    kit_run_ok(world->engine, kit_pool(&world->command, "p", 1, 10, 1), &world->answer);
+    world->engine = ekit_open(&world->options);
+    ekit_run_ok(world->engine, ekit_pool(&world->command, "p", 1, 10, 1), &world->answer);
     assert_int_equal(world_alloc(world, "a"), TN_R_OK);
     noise.engine = world->engine;
     noise.request = (struct engine_request){.done = noise_done, .ctx = &noise};
-    kit_pool(&noise.command, "p", 1, 10, 1); /* it exists */
+    ekit_pool(&noise.command, "p", 1, 10, 1); /* it exists */
     pthread_mutex_init(&noise.lock, NULL);
     pthread_cond_init(&noise.changed, NULL);
     assert_int_equal(engine_submit(world->engine, &noise.request, noise.command.bytes), TN_R_OK);
     fakeos_clock_advance(world->machine, 1000);
-    kit_wait(has_expired, world);
+    ekit_wait(has_expired, world);
     pthread_mutex_lock(&noise.lock);
     noise.stop = true;
     while (!noise.stopped) {
@@ -143,7 +143,7 @@ static bool idle_once(void *ctx) {
 static void the_log_is_told_when_nothing_happens(void **state) {
     struct world *world = *state;
     world_open(world);
-    kit_wait(idle_once, world);
+    ekit_wait(idle_once, world);
     assert_int_equal(world_alloc(world, "a"), TN_R_OK);
 }
 
@@ -196,7 +196,7 @@ static void a_read_waits_for_the_position_asked_for(void **state) {
 
 struct heard {
     struct world *world;
-    struct kit_command command; /* that it tries to execute, if `tries` */
+    struct ekit_command command; /* that it tries to execute, if `tries` */
     bool tries;
     unsigned count;
     uint64_t lsn;
@@ -239,7 +239,7 @@ static void events_are_heard_in_order_before_the_call_returns(void **state) {
     world->options.event_ctx = &heard;
     world_open(world);
     unsigned before = heard.count;
-    kit_alloc(&heard.command, "p", "inside", 1, NULL);
+    ekit_alloc(&heard.command, "p", "inside", 1, NULL);
     heard.tries = true;
     assert_int_equal(world_alloc(world, "a"), TN_R_OK);
     assert_int_equal(heard.count, before + 1);
@@ -300,10 +300,10 @@ static void a_flood_of_events_loses_none(void **state) {
     world->options.limits_mask |= 1u << KERNEL_LIMIT_TICK_STEP;
     world->options.event = hear;
     world->options.event_ctx = &heard;
-    world->engine = kit_open(&world->options);
-    kit_run_ok(world->engine, kit_pool(&world->command, "p", 1, 100000, 1), &world->answer);
+    world->engine = ekit_open(&world->options);
+    ekit_run_ok(world->engine, ekit_pool(&world->command, "p", 1, 100000, 1), &world->answer);
     for (unsigned i = 0; i < 500; i++) {
-        kit_alloc(&world->command, "p", "h", 32, NULL);
+        ekit_alloc(&world->command, "p", "h", 32, NULL);
         assert_int_equal(engine_submit(world->engine, &asyncs->of[i].request, world->command.bytes),
                          TN_R_OK);
     }
@@ -323,7 +323,7 @@ static void a_flood_of_events_loses_none(void **state) {
 struct chain {
     struct engine *engine;
     struct engine_request request;
-    struct kit_command command;
+    struct ekit_command command;
     unsigned left;
     pthread_mutex_t lock;
     pthread_cond_t over;
@@ -349,7 +349,7 @@ static void a_callback_may_submit(void **state) {
     chain.request = (struct engine_request){.done = chain_done, .ctx = &chain};
     pthread_mutex_init(&chain.lock, NULL);
     pthread_cond_init(&chain.over, NULL);
-    kit_alloc(&chain.command, "p", "h", 1, NULL);
+    ekit_alloc(&chain.command, "p", "h", 1, NULL);
     assert_int_equal(engine_submit(world->engine, &chain.request, chain.command.bytes), TN_R_OK);
     pthread_mutex_lock(&chain.lock);
     while (chain.left > 0) {
@@ -376,13 +376,13 @@ static void a_snapshot_and_what_follows_give_the_same_state(void **state) {
     for (unsigned i = 0; i < 50; i++) {
         assert_int_equal(world_alloc(world, "after"), TN_R_OK);
     }
-    uint64_t hash = kit_hash(world->engine);
+    uint64_t hash = ekit_hash(world->engine);
     world_reopen(world);
     struct engine_stats stats;
     engine_stats_read(world->engine, &stats);
     assert_int_equal(stats.recovery_commands, 50);
-    assert_int_equal(kit_hash(world->engine), hash);
-    kit_check(world->engine);
+    assert_int_equal(ekit_hash(world->engine), hash);
+    ekit_check(world->engine);
 }
 
 static void a_snapshot_that_fails_harms_nothing(void **state) {
@@ -398,9 +398,9 @@ static void a_snapshot_that_fails_harms_nothing(void **state) {
     }
     fakelog_fail_snapshot(world->log, 0);
     assert_int_equal(engine_snapshot(world->engine, &error), TN_OK);
-    uint64_t hash = kit_hash(world->engine);
+    uint64_t hash = ekit_hash(world->engine);
     world_reopen(world);
-    assert_int_equal(kit_hash(world->engine), hash);
+    assert_int_equal(ekit_hash(world->engine), hash);
 }
 
 static bool snapshot_taken(void *ctx) {
@@ -415,7 +415,7 @@ static void enough_log_makes_a_snapshot_by_itself(void **state) {
     for (unsigned i = 0; i < 30; i++) {
         assert_int_equal(world_alloc(world, "a"), TN_R_OK);
     }
-    kit_wait(snapshot_taken, world);
+    ekit_wait(snapshot_taken, world);
 }
 
 static void closing_takes_a_snapshot_only_after_a_write(void **state) {
@@ -446,13 +446,13 @@ static void limits_can_be_changed_at_a_start(void **state) {
     assert_int_equal(engine_usage(world->engine, &usage, &limits), TN_R_OK);
     assert_int_equal(limits.of[KERNEL_LIMIT_LEASES], 20000);
     assert_int_equal(usage.leases, 20);
-    kit_check(world->engine);
-    uint64_t hash = kit_hash(world->engine);
+    ekit_check(world->engine);
+    uint64_t hash = ekit_hash(world->engine);
 
     /* Whoever does not ask gets those in force. */
     world->options.limits_mask = 0;
     world_reopen(world);
-    assert_int_equal(kit_hash(world->engine), hash);
+    assert_int_equal(ekit_hash(world->engine), hash);
     world_close(world);
 
     world->options.limits_mask = 1u << KERNEL_LIMIT_LEASES;
@@ -465,7 +465,7 @@ static void limits_can_be_changed_at_a_start(void **state) {
     world->engine = NULL;
     world->options.limits_mask = 0;
     world_reopen(world);
-    assert_int_equal(kit_hash(world->engine), hash);
+    assert_int_equal(ekit_hash(world->engine), hash);
 }
 
 /* ---- Metrics ---- */
@@ -486,11 +486,11 @@ static void metrics_are_told_when_they_change_at_their_interval(void **state) {
     struct told told = {0};
     world->options.metrics = tell;
     world->options.metrics_ctx = &told;
-    world->engine = kit_open(&world->options);
-    kit_run_ok(world->engine, kit_pool_sticky(&world->command, "ids", 1, 100, 3600),
-               &world->answer);
-    kit_run_ok(world->engine, kit_alloc(&world->command, "ids", "device/1", 1, NULL),
-               &world->answer);
+    world->engine = ekit_open(&world->options);
+    ekit_run_ok(world->engine, ekit_pool_sticky(&world->command, "ids", 1, 100, 3600),
+                &world->answer);
+    ekit_run_ok(world->engine, ekit_alloc(&world->command, "ids", "device/1", 1, NULL),
+                &world->answer);
     assert_int_equal(engine_tick(world->engine), TN_R_OK);
     assert_int_equal(told.count, 1);
     assert_string_equal(told.last.pool, "ids");
@@ -498,8 +498,8 @@ static void metrics_are_told_when_they_change_at_their_interval(void **state) {
     assert_int_equal(told.last.base_lease_seconds, 3600);
     assert_int_equal(told.last.new_device_rate_per_hour_micro, 1000000);
 
-    kit_run_ok(world->engine, kit_alloc(&world->command, "ids", "device/2", 1, NULL),
-               &world->answer);
+    ekit_run_ok(world->engine, ekit_alloc(&world->command, "ids", "device/2", 1, NULL),
+                &world->answer);
     assert_int_equal(engine_tick(world->engine), TN_R_OK);
     assert_int_equal(told.count, 1); /* too soon */
     fakeos_clock_advance(world->machine, 5000);

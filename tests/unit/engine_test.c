@@ -16,7 +16,7 @@ static void a_lone_caller_commits_on_its_own_thread(void **state) {
 
 static void the_first_record_of_a_log_is_its_limits(void **state) {
     struct world *world = *state;
-    world->engine = kit_open(&world->options);
+    world->engine = ekit_open(&world->options);
     assert_int_equal(fakelog_batches(world->log), 1);
     assert_int_equal(world_lsn(world), 1);
     struct kernel_usage usage;
@@ -172,26 +172,26 @@ static void limits_change_only_when_opening(void **state) {
 
 static void a_full_operation_table_refuses_before_logging(void **state) {
     struct world *world = *state;
-    struct kit_answer *answer = &world->answer;
+    struct ekit_answer *answer = &world->answer;
     world->options.limits.of[KERNEL_LIMIT_OPS] = 2;
     world_open(world);
-    kit_run_ok(world->engine, kit_alloc(&world->command, "p", "h", 1, "op-1"), answer);
+    ekit_run_ok(world->engine, ekit_alloc(&world->command, "p", "h", 1, "op-1"), answer);
     uint64_t first = answer->result.lsn;
-    kit_run_ok(world->engine, kit_alloc(&world->command, "p", "h", 1, "op-2"), answer);
+    ekit_run_ok(world->engine, ekit_alloc(&world->command, "p", "h", 1, "op-2"), answer);
     unsigned appends = fakelog_appends(world->log);
     uint64_t lsn = world_lsn(world);
     assert_int_equal(
-        kit_run(world->engine, kit_alloc(&world->command, "p", "h", 1, "op-3"), answer),
+        ekit_run(world->engine, ekit_alloc(&world->command, "p", "h", 1, "op-3"), answer),
         TN_R_OPS_FULL);
     assert_int_equal(engine_outcome(&answer->result), TN_REJECTED);
     assert_int_equal(fakelog_appends(world->log), appends);
     assert_int_equal(world_lsn(world), lsn);
 
     /* What is remembered is answered all the same, and commands without an id go on. */
-    kit_run_ok(world->engine, kit_alloc(&world->command, "p", "h", 1, "op-1"), answer);
+    ekit_run_ok(world->engine, ekit_alloc(&world->command, "p", "h", 1, "op-1"), answer);
     assert_true(answer->result.replayed);
     assert_int_equal(answer->result.lsn, first);
-    kit_run_ok(world->engine, kit_alloc(&world->command, "p", "h", 1, NULL), answer);
+    ekit_run_ok(world->engine, ekit_alloc(&world->command, "p", "h", 1, NULL), answer);
 }
 
 /* A batch of operations that do not all fit is logged without those that do not. */
@@ -206,7 +206,7 @@ static void a_batch_keeps_the_operations_that_fit(void **state) {
     for (unsigned i = 1; i <= 8; i++) {
         char opid[16];
         (void)snprintf(opid, sizeof opid, "op-%u", i);
-        kit_alloc(&world->command, "p", "h", 1, i % 4 == 0 ? NULL : opid);
+        ekit_alloc(&world->command, "p", "h", 1, i % 4 == 0 ? NULL : opid);
         assert_int_equal(engine_submit(world->engine, &asyncs->of[i].request, world->command.bytes),
                          TN_R_OK);
     }
@@ -217,7 +217,7 @@ static void a_batch_keeps_the_operations_that_fit(void **state) {
         assert_int_equal(asyncs->of[i].code, fits ? TN_R_OK : TN_R_OPS_FULL);
     }
     assert_int_equal(fakelog_batch_count(world->log, fakelog_batches(world->log) - 1), 5);
-    kit_check(world->engine);
+    ekit_check(world->engine);
     asyncs_free(asyncs);
 }
 
@@ -307,10 +307,10 @@ static void an_unknown_outcome_is_resolved_by_its_operation_id(void **state) {
         assert_int_equal(world_make((void **)&world), 0);
         world_open(world);
         fakelog_fail(world->log, TN_IO, 1, stored == 1);
-        kit_alloc(&world->command, "p", "h", 1, "op");
-        assert_int_equal(kit_run(world->engine, &world->command, &world->answer), TN_R_HALTED);
+        ekit_alloc(&world->command, "p", "h", 1, "op");
+        assert_int_equal(ekit_run(world->engine, &world->command, &world->answer), TN_R_HALTED);
         world_reopen(world);
-        kit_run_ok(world->engine, &world->command, &world->answer);
+        ekit_run_ok(world->engine, &world->command, &world->answer);
         assert_int_equal(world->answer.result.replayed, stored == 1);
         assert_int_equal(world->answer.values[0].number, 1);
         struct kernel_usage usage;
@@ -337,9 +337,9 @@ static void without_threads_the_submitter_commits(void **state) {
     }
     assert_true(fakelog_snapshots(world->log) > 0);
     assert_int_equal(engine_snapshot(world->engine, &error), TN_OK);
-    uint64_t hash = kit_hash(world->engine);
+    uint64_t hash = ekit_hash(world->engine);
     world_reopen(world);
-    assert_int_equal(kit_hash(world->engine), hash);
+    assert_int_equal(ekit_hash(world->engine), hash);
     asyncs_free(asyncs);
 }
 
