@@ -34,6 +34,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -222,7 +223,12 @@ struct tenure_options {
     void *notice_ctx;
 };
 
-TENURE_API void tenure_options_init(struct tenure_options *options, const char *dir);
+/* Inline, so that `size` is that of the header you compile with. */
+static inline void tenure_options_init(struct tenure_options *options, const char *dir) {
+    memset(options, 0, sizeof *options);
+    options->size = sizeof *options;
+    options->dir = dir;
+}
 
 /* Recovers what is in the directory and is ready to serve on return. On failure *error has the
  * reason and *ret_tenure is untouched. `error` may be NULL. */
@@ -365,7 +371,7 @@ typedef void tenure_done_fn(void *ctx, const struct tenure_reply *reply);
 
 /* Returns at once. TENURE_OK: accepted, `done` will be called once, perhaps before this returns. Any
  * other result is a rejection and `done` will not be called: OVERLOADED when thousands are in
- * flight (wait for some to be done), or what is wrong with the command. */
+ * flight (wait for some to be done), or what is wrong with the command. `done` may be NULL. */
 TENURE_API enum tenure_result tenure_submit(struct tenure *tenure,
                                             const struct tenure_command *command,
                                             tenure_done_fn *done, void *ctx);

@@ -87,6 +87,7 @@ enum tn_result engine_submit(struct engine *engine, struct engine_request *reque
                              struct tn_bytes command) {
     bool has_op = false;
     bool lead = false;
+    TN_ASSERT(request->done != NULL);
     enum tn_result verdict = commit_examine(engine, command, &has_op);
     if (verdict != TN_R_OK) {
         return verdict;

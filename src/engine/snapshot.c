@@ -185,8 +185,12 @@ static void snapshot_run(struct engine *engine) {
     uint64_t serving = snapshots->wanted;
     pthread_mutex_unlock(&snapshots->lock);
     uint64_t started_ns = snapshot_clock_ns(engine);
-    enum tn_status status =
-        engine_commit_stopped(engine) == TN_R_OK ? snapshot_take(engine, &error) : TN_HALTED;
+    enum tn_status status = TN_HALTED;
+    if (engine_commit_stopped(engine) == TN_R_OK) {
+        status = snapshot_take(engine, &error);
+    } else {
+        (void)snprintf(error.text, sizeof error.text, "%s", tn_status_text(TN_HALTED));
+    }
     uint64_t ns = snapshot_clock_ns(engine) - started_ns;
     if (status != TN_OK && status != TN_HALTED) {
         engine_notice(engine, "event=snapshot_failed reason=\"%s\"", error.text);

@@ -6,10 +6,6 @@
 
 #include "lib/internal.h"
 
-void tenure_options_init(struct tenure_options *options, const char *dir) {
-    *options = (struct tenure_options){.size = sizeof *options, .dir = dir};
-}
-
 /* ---- Callbacks ---- */
 
 static void open_event(void *ctx, const struct engine_event *event) {
@@ -118,7 +114,9 @@ static struct engine_options open_engine_options(struct tenure *tenure) {
                   .segment_bytes = options->segment_bytes,
                   .space_reserve_bytes = options->space_reserve_bytes,
                   .use_older_snapshot = options->use_older_snapshot},
-        .max_downtime_ms = options->max_downtime_s * 1000,
+        .max_downtime_ms = options->max_downtime_s < UINT64_MAX / 1000
+                               ? options->max_downtime_s * 1000
+                               : UINT64_MAX,
         .confirm_time_jump = options->confirm_time_jump,
         .manual_ticks = options->manual_ticks,
         .snapshot_bytes = options->snapshot_bytes,

@@ -125,7 +125,9 @@ static void write_done(struct engine_request *request, struct tn_bytes command) 
                    request->result.value_count > TENURE_REPLY_VALUES ? tenure->values
                                                                      : reply.first);
     slot_give(tenure, (uint32_t)(slot - tenure->slots));
-    done(ctx, &reply);
+    if (done != NULL) {
+        done(ctx, &reply);
+    }
 }
 
 enum tenure_result tenure_submit(struct tenure *tenure, const struct tenure_command *command,
