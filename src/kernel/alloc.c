@@ -313,8 +313,9 @@ static uint32_t ttl_given(const struct kernel *k, const struct kernel_command *c
 /* The deadline of a grant or a return; an import's own end, if it gives one, within max_hold. */
 static uint64_t deadline_given(const struct kernel *k, const struct request *q, uint64_t created_ms,
                                uint64_t given_ms) {
-    uint64_t deadline =
-        kernel_terms_deadline(k, &q->terms, ttl_given(k, q->c), created_ms, given_ms);
+    struct kernel_terms terms = q->terms;
+    terms.max_lease_s = q->reserve ? 0 : terms.max_lease_s; /* a reservation has its own cap */
+    uint64_t deadline = kernel_terms_deadline(k, &terms, ttl_given(k, q->c), created_ms, given_ms);
     return (q->c->fields & KERNEL_F_DEADLINE) && q->c->deadline_ms < deadline ? q->c->deadline_ms
                                                                               : deadline;
 }

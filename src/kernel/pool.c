@@ -427,7 +427,7 @@ void kernel_run_pool_drop(struct kernel *k, const struct kernel_command *c,
     uint32_t pool = kernel_pool_find(k, c->pool);
     if (pool == TN_NONE) {
         result->code = TN_R_POOL_NOTFOUND;
-    } else if (pool_at(k, pool)->policy.of[KERNEL_OPTION_INTERNAL] &&
+    } else if (kernel_pool_option(k, pool, KERNEL_OPTION_INTERNAL) &&
                !(c->rights & KERNEL_RIGHT_SUPERVISOR)) {
         result->code = TN_R_DENIED;
     } else {

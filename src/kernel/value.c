@@ -119,9 +119,12 @@ static uint64_t random_start(struct kernel *k, uint32_t pool) {
  * search of the same claim ended: nothing before it is left. */
 static bool pick_cold(const struct kernel *k, uint32_t pool, uint32_t *cursor,
                       uint64_t *ret_value) {
+    const struct kernel_policy *policy = kernel_pool_policy(k, pool);
     uint32_t m =
         *cursor == TN_NONE ? pool_at(k, pool)->cold_head : member_at(k, *cursor)->cold.next;
-    while (m != TN_NONE && member_at(k, m)->lease != TN_NONE) {
+    /* A scope's may have been excluded since: an alter of its template does not reach them. */
+    while (m != TN_NONE && (member_at(k, m)->lease != TN_NONE ||
+                            kernel_value_excluded(policy, member_at(k, m)->value))) {
         m = member_at(k, m)->cold.next;
     }
     if (m == TN_NONE) {
