@@ -1,0 +1,264 @@
+/* See model.h. The frame around a command: operation ids, rights, results. */
+#include "sim/model.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/text.h"
+
+#define HOUSEKEEPING 4u /* ended leases and operations that leave with each command */
+
+void model_open(struct model *m, const struct kernel_limits *limits, uint64_t shard) {
+    memset(m, 0, sizeof *m);
+    m->limits = *limits;
+    m->shard = shard;
+}
+
+void model_fail(struct model *m, const char *format, ...) {
+    if (m->failed) {
+        return;
+    }
+    m->failed = true;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(m->why, sizeof m->why, format, args);
+    va_end(args);
+}
+
+void model_text(char *out, size_t capacity, struct tn_bytes text) {
+    size_t len = text.len < capacity ? text.len : capacity - 1;
+    if (len > 0) {
+        memcpy(out, text.at, len);
+    }
+    out[len] = '\0';
+}
+
+/* ---- operations ---- */
+
+/* Old ones leave in steps; until then they only count as room. */
+void model_ops_purge(struct model *m, uint32_t most) {
+    for (uint32_t i = 0; i < most && m->op_count > 0 && m->ops[0].until_ms <= m->now_ms; i++) {
+        m->op_count--;
+        memmove(&m->ops[0], &m->ops[1], m->op_count * sizeof m->ops[0]);
+    }
+}
+
+static const struct model_op *op_find(const struct model *m, struct tn_bytes user,
+                                      struct tn_bytes id) {
+    for (uint32_t i = 0; i < m->op_count; i++) {
+        const struct model_op *op = &m->ops[i];
+        if (op->until_ms > m->now_ms &&
+            tn_bytes_equal(tn_bytes_of(op->user, strlen(op->user)), user) &&
+            tn_bytes_equal(tn_bytes_of(op->id, strlen(op->id)), id)) {
+            return op;
+        }
+    }
+    return NULL;
+}
+
+bool model_admits(const struct model *m, const struct kernel_command *c) {
+    return c->opid.len == 0 || op_find(m, c->user, c->opid) != NULL ||
+           m->op_count < m->limits.of[KERNEL_LIMIT_OPS];
+}
+
+/* True if the command is answered from memory. */
+static bool op_answers(struct model *m, struct tn_bytes bytes) {
+    const struct model_op *op = m->c.opid.len == 0 ? NULL : op_find(m, m->c.user, m->c.opid);
+    if (op == NULL) {
+        return false;
+    }
+    if (op->len == bytes.len && op->hash == tn_hash64(bytes.at, bytes.len, 0)) {
+        m->want = op->result;
+        m->want.head.replayed = true;
+        m->retry_low = m->retry_high = op->result.head.retry_at_ms;
+    } else {
+        m->want.head.code = TN_R_CONFLICT;
+    }
+    return true;
+}
+
+static void op_keep(struct model *m, struct tn_bytes bytes) {
+    if (m->c.opid.len == 0) {
+        return;
+    }
+    if (m->op_count == MODEL_OPS) {
+        model_fail(m, "the model has too little room for operations");
+        return;
+    }
+    struct model_op *op = &m->ops[m->op_count++];
+    op->until_ms = m->now_ms + m->limits.of[KERNEL_LIMIT_OP_SECONDS] * 1000;
+    op->len = bytes.len;
+    op->hash = tn_hash64(bytes.at, bytes.len, 0);
+    model_text(op->user, sizeof op->user, m->c.user);
+    model_text(op->id, sizeof op->id, m->c.opid);
+    op->result = *m->got; /* has been compared with what was wanted */
+}
+
+/* ---- results ---- */
+
+static void result_text(const struct model_result *r, char *out, size_t capacity) {
+    const struct kernel_result *h = &r->head;
+    int n = snprintf(out, capacity,
+                     "%s%s lsn %" PRIu64 " lease %" PRIu64 "%s epoch %" PRIu64
+                     " %s deadline %" PRIu64 " number %" PRIu64 " retry %" PRIu64 " values",
+                     tn_result_name(h->code), h->replayed ? " (replay)" : "", h->lsn, h->lease.lsn,
+                     h->has_lease ? "" : "(none)", h->epoch, kernel_state_name(h->state),
+                     h->deadline_ms, h->number, h->retry_at_ms);
+    for (uint32_t i = 0; i < h->value_count && n > 0 && (size_t)n < capacity; i++) {
+        n += snprintf(out + n, capacity - (size_t)n, " %s/%" PRIu64 "%s", r->values[i].pool,
+                      r->values[i].number, r->values[i].name);
+    }
+}
+
+static bool values_equal(const struct model_result *a, const struct model_result *b) {
+    bool same = a->head.value_count == b->head.value_count;
+    for (uint32_t i = 0; same && i < a->head.value_count; i++) {
+        const struct model_shown *x = &a->values[i];
+        const struct model_shown *y = &b->values[i];
+        same = (x->name[0] != '\0' || x->number == y->number) && strcmp(x->name, y->name) == 0 &&
+               (strcmp(x->pool, y->pool) == 0 || y->pool[0] == '\0') && x->claim == y->claim &&
+               x->format == y->format;
+    }
+    return same;
+}
+
+static bool good(enum tn_result code) {
+    return code == TN_R_OK || code == TN_R_NOOP;
+}
+
+static void compare_result(struct model *m) {
+    const struct kernel_result *w = &m->want.head;
+    const struct kernel_result *g = &m->got->head;
+    bool lease = w->has_lease == g->has_lease || !good(w->code);
+    if (w->has_lease && g->has_lease) {
+        lease = kernel_lease_id_compare(w->lease, g->lease) == 0 && w->epoch == g->epoch &&
+                w->state == g->state && w->deadline_ms == g->deadline_ms;
+    }
+    bool same = w->code == g->code && w->replayed == g->replayed && w->lsn == g->lsn &&
+                w->now_ms == g->now_ms && lease && w->number == g->number &&
+                (g->value_count == 0 || values_equal(&m->want, m->got)) &&
+                g->retry_at_ms >= m->retry_low && g->retry_at_ms <= m->retry_high;
+    if (!same) {
+        char want[400];
+        char got[400];
+        result_text(&m->want, want, sizeof want);
+        result_text(m->got, got, sizeof got);
+        model_fail(m, "expected %s (retry %" PRIu64 "..%" PRIu64 ")\n  but the kernel said %s",
+                   want, m->retry_low, m->retry_high, got);
+    }
+}
+
+/* False if there is no room to remember the operation's user. */
+static bool op_begins(struct model *m) {
+    if (m->c.opid.len == 0) {
+        return true;
+    }
+    uint32_t missing = model_names_missing(m, "", m->want_user);
+    uint64_t chunks = missing > 0 ? tn_text_chunks(m->c.user.len) : 0;
+    m->op_user =
+        model_names(m) + missing <= m->limits.of[KERNEL_LIMIT_NAMES] && model_text_fits(m, chunks);
+    return m->op_user;
+}
+
+static void judge(struct model *m, struct tn_bytes bytes) {
+    model_text(m->want_user, sizeof m->want_user, m->c.user);
+    if (op_answers(m, bytes)) {
+        model_follow(m);
+        compare_result(m);
+        return;
+    }
+    bool begins = op_begins(m);
+    if (!begins) {
+        m->want.head.code = TN_R_NAMES_FULL;
+    } else if (kernel_verb_rows[m->c.verb].operator_only &&
+               !(m->c.rights & KERNEL_RIGHT_OPERATOR)) {
+        m->want.head.code = TN_R_DENIED;
+    } else {
+        model_verb(m);
+    }
+    model_follow(m);
+    compare_result(m);
+    if (begins) {
+        op_keep(m, bytes);
+    }
+}
+
+/* No command has unbounded work: each entry of a step is one lease or value, and a lease whose
+ * grace is over, too, moves twice. What the command names is settled besides. */
+static void check_bounds(struct model *m) {
+    uint64_t most = 4;
+    switch (m->c.verb) {
+    case KERNEL_VERB_ALLOC:
+    case KERNEL_VERB_RESERVE:
+        most = 2 * (m->limits.of[KERNEL_LIMIT_SWEEP_STEP] + m->limits.of[KERNEL_LIMIT_BUNDLE]) + 2;
+        break;
+    case KERNEL_VERB_TICK:
+    case KERNEL_VERB_SWEEP:
+    case KERNEL_VERB_DISOWN:
+    case KERNEL_VERB_POOL_ALTER:
+    case KERNEL_VERB_POOL_DROP:
+        most = 2 * m->limits.of[KERNEL_LIMIT_TICK_STEP];
+        break;
+    case KERNEL_VERB_POOL_REMOVE:
+        most = 3 * (uint64_t)m->c.value_count;
+        break;
+    default:
+        break;
+    }
+    if (m->steps > most) {
+        model_fail(m, "%u transitions that were due in one command, %" PRIu64 " may be", m->steps,
+                   most);
+    }
+}
+
+bool model_run(struct model *m, uint64_t now_ms, struct tn_bytes bytes,
+               const struct model_event *events, uint32_t event_count,
+               const struct model_result *got) {
+    m->lsn++;
+    m->now_ms = now_ms;
+    m->events = events;
+    m->event_count = event_count;
+    m->event_next = 0;
+    m->got = got;
+    m->steps = m->freed = 0;
+    m->retry_low = m->retry_high = 0;
+    m->op_user = false;
+    memset(&m->want, 0, sizeof m->want);
+    m->want.head.lsn = m->lsn;
+    m->want.head.now_ms = now_ms;
+    model_ops_purge(m, HOUSEKEEPING);
+    model_history_retire(m, HOUSEKEEPING);
+    if (!kernel_command_decode(bytes, &m->c)) {
+        model_fail(m, "the command does not decode");
+        return false;
+    }
+    judge(m, bytes);
+    if (!m->failed && m->event_next != m->event_count) {
+        const struct model_event *e = &m->events[m->event_next];
+        model_fail(m, "unexpected event %s/%s of lease %" PRIu64 " '%s'",
+                   kernel_event_name(e->kind), kernel_reason_name(e->reason), e->lease.lsn,
+                   e->name);
+    }
+    check_bounds(m);
+    model_scopes_drop(m);
+    model_pools_free(m);
+    m->op_user = false;
+    return !m->failed;
+}
+
+bool model_quiet(const struct model *m) {
+    for (uint32_t i = 0; i < m->lease_count; i++) {
+        if (model_lease_due(m, &m->leases[i])) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < m->cooling_count; i++) {
+        if (m->cooling[i].until_ms <= m->now_ms) {
+            return false;
+        }
+    }
+    return m->disown_count == 0;
+}

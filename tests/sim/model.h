@@ -1,0 +1,339 @@
+/* A second kernel, written to be obviously right: arrays, linear scans, no index of any kind.
+ *
+ * It is given each command after the real kernel has applied it, with the events and the result that
+ * came out, and works out for itself what had to happen. Everything is predicted, but for what the
+ * contract leaves open, and there the model checks that the kernel's choice was one of the allowed
+ * ones and takes it over:
+ *
+ *   - when a due lease or cooling value is settled. Nothing may be settled before it is due, and what
+ *     a command names must be settled before it is judged; anything else may be settled in bounded
+ *     steps in any order. The model follows the kernel's events here;
+ *   - which free value the random strategy picks;
+ *   - how soon the resources of a dropped set are let go;
+ *   - which lease of a disowned holder is released first.
+ *
+ * Limits on table sizes below are only the model's own arrays; a test keeps its limits smaller. */
+#ifndef TESTS_SIM_MODEL_H
+#define TESTS_SIM_MODEL_H
+
+#include "kernel/kernel.h"
+
+#define MODEL_BUNDLE 16u
+#define MODEL_TEXT (KERNEL_POOL_MAX + 1u)
+#define MODEL_EVENTS 1024u
+#define MODEL_POOLS 64u
+#define MODEL_LEASES 128u
+#define MODEL_HISTORY 128u
+#define MODEL_COOLING 256u
+#define MODEL_RESOURCES 64u
+#define MODEL_OPS 64u
+#define MODEL_DISOWNS 16u
+#define MODEL_RULES 32u
+#define MODEL_SPEC 64u
+#define MODEL_USED 256u
+#define MODEL_COLD 64u
+#define MODEL_WINDOW 128u /* seconds of rates: the largest rate window + 1 must fit */
+
+/* A value of a pool. Of a set the number is the resource's place, and the name is shown. */
+struct model_value {
+    uint32_t pool; /* index in model.pools */
+    uint16_t claim;
+    uint64_t number;
+    char name[KERNEL_RESOURCE_MAX + 1];
+};
+
+/* What the kernel said, with pools by their names. */
+struct model_shown {
+    uint64_t number;
+    uint16_t claim;
+    uint8_t format;
+    char name[KERNEL_RESOURCE_MAX + 1];
+    char pool[KERNEL_POOL_MAX + 1];
+};
+
+struct model_event {
+    enum kernel_event_kind kind;
+    enum kernel_reason reason;
+    struct kernel_lease_id lease;
+    uint64_t lsn, now_ms, epoch, deadline_ms, number;
+    char holder[KERNEL_HOLDER_MAX + 1];
+    char user[KERNEL_USER_MAX + 1];
+    char name[MODEL_TEXT];
+    uint32_t value_count;
+    struct model_shown values[MODEL_BUNDLE];
+};
+
+struct model_result {
+    struct kernel_result head; /* its values pointer is not used */
+    struct model_shown values[MODEL_BUNDLE];
+};
+
+struct model_lease {
+    struct kernel_lease_id id;
+    enum kernel_state state;
+    enum kernel_reason reason;
+    bool in_grace; /* revoking because it lapsed, not because of a revoke */
+    uint64_t epoch, deadline_ms;
+    uint64_t created_ms, last_seen_ms, offline_since_ms, ended_ms;
+    uint32_t ttl_s;
+    uint64_t grace_s; /* as granted */
+    char holder[KERNEL_HOLDER_MAX + 1];
+    char user[KERNEL_USER_MAX + 1];
+    uint32_t meta_len;
+    uint64_t meta_hash;
+    uint32_t value_count;
+    struct model_value values[MODEL_BUNDLE];
+};
+
+struct model_resting {
+    struct model_value value;
+    uint64_t until_ms;
+};
+
+struct model_resource {
+    uint64_t place;
+    char name[KERNEL_RESOURCE_MAX + 1];
+};
+
+enum model_pool_state {
+    MODEL_POOL_FREE,
+    MODEL_POOL_LIVE,
+    MODEL_POOL_DROPPED, /* gone, but its record is kept while history names it */
+};
+
+struct model_pool {
+    enum model_pool_state state;
+    bool is_scope;
+    bool tracked;    /* values are counted per holder */
+    uint32_t parent; /* of a scope */
+    char name[KERNEL_POOL_MAX + 1];
+    struct kernel_policy own; /* a scope's is its template's: model_policy */
+    bool rotor_set;
+    uint64_t rotor;    /* the last value that `next` gave for "any" */
+    bool by_value;     /* values were given that somebody named, or the range has changed */
+    uint32_t draining; /* resources that a dropped set had: they go in bounded steps */
+    struct kernel_pool_counters counters;
+    /* Named resources in the order they were added; places are never used again. */
+    struct model_resource resources[MODEL_RESOURCES];
+    uint32_t resource_count;
+    uint64_t next_place;
+    /* Values ever given. */
+    uint64_t used[MODEL_USED];
+    uint32_t used_count;
+    /* Freed values in the order of freeing, the oldest first. */
+    uint64_t cold[MODEL_COLD];
+    uint32_t cold_count;
+    /* New leases by second; rates[0] is the second `rate_second`, rates[1] the one before. */
+    uint32_t rates[MODEL_WINDOW];
+    uint64_t rate_second;
+    uint64_t rate_window;
+    uint64_t rate_floor;     /* leases in the window that make the rate ultra, as last judged */
+    uint64_t ultra_since_ms; /* 0: the rate is below */
+};
+
+struct model_op {
+    uint64_t until_ms;
+    uint32_t len; /* of the encoded command, and its hash */
+    uint64_t hash;
+    char user[KERNEL_USER_MAX + 1];
+    char id[KERNEL_OPID_MAX + 1];
+    struct model_result result;
+};
+
+struct model_disown {
+    char holder[KERNEL_HOLDER_MAX + 1];
+    uint32_t pool; /* MODEL_NONE: all */
+    uint64_t released;
+};
+
+struct model_demand {
+    bool exists, enabled;
+    char name[KERNEL_RULE_MAX + 1];
+    char trigger[KERNEL_RULE_MAX + 1];
+    uint32_t spec_len;
+    uint8_t spec[MODEL_SPEC];
+};
+
+struct model {
+    struct kernel_limits limits;
+    uint64_t shard, lsn, now_ms;
+    uint32_t restores;
+    struct model_pool pools[MODEL_POOLS];
+    struct model_lease leases[MODEL_LEASES];
+    uint32_t lease_count;
+    struct model_lease history[MODEL_HISTORY]; /* the oldest end first */
+    uint32_t history_count;
+    uint64_t retired_lsn; /* the largest that was retired */
+    struct model_resting cooling[MODEL_COOLING];
+    uint32_t cooling_count;
+    struct model_op ops[MODEL_OPS]; /* the oldest first; some may be over */
+    uint32_t op_count;
+    struct model_disown disowns[MODEL_DISOWNS];
+    uint32_t disown_count;
+    struct model_demand rules[MODEL_RULES], sensors[MODEL_RULES];
+
+    /* The command under way. */
+    struct kernel_command c;
+    const struct model_event *events;
+    uint32_t event_count, event_next;
+    const struct model_result *got;
+    struct model_result want;
+    uint64_t retry_low, retry_high; /* what EXHAUSTED may say */
+    uint32_t steps;                 /* transitions that nobody asked for by name */
+    uint32_t freed;
+    bool op_user; /* the command's user is held by its operation */
+    char want_user[KERNEL_USER_MAX + 1];
+    bool failed;
+    char why[1200];
+};
+
+void model_open(struct model *m, const struct kernel_limits *limits, uint64_t shard);
+
+/* Judges one command that the kernel has applied at lsn + 1; false and `why` if they disagree. */
+bool model_run(struct model *m, uint64_t now_ms, struct tn_bytes bytes,
+               const struct model_event *events, uint32_t event_count,
+               const struct model_result *got);
+
+/* Whether the operation table takes this command at the model's own time. */
+bool model_admits(const struct model *m, const struct kernel_command *c);
+
+/* Sees how far the kernel has come with what it does in steps; to be called after each command. */
+bool model_watch(struct model *m, const struct kernel *kernel);
+
+/* Compares everything that can be read; false and `why` if something differs. */
+bool model_compare(struct model *m, const struct kernel *kernel);
+
+/* Nothing is due any more, nobody is being disowned. */
+bool model_quiet(const struct model *m);
+
+/* ---- between the model's own files ---- */
+
+#define MODEL_NONE UINT32_MAX
+
+void model_fail(struct model *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void model_ops_purge(struct model *m, uint32_t most);
+void model_text(char *out, size_t capacity, struct tn_bytes text);
+
+/* model_event.c */
+void model_show(const struct model *m, const struct model_value *v, struct model_shown *ret);
+void model_expect(struct model *m, enum kernel_event_kind kind, enum kernel_reason reason,
+                  const struct model_lease *l);
+void model_expect_name(struct model *m, enum kernel_event_kind kind, const char *name,
+                       uint64_t number);
+void model_expect_values(struct model *m, enum kernel_event_kind kind, const char *pool,
+                         const struct model_value *values, uint32_t count);
+void model_expect_disowned(struct model *m, const struct model_disown *d);
+/* Takes over what the kernel settled next, as long as it was due. */
+void model_follow(struct model *m);
+
+/* model_lease.c */
+struct model_lease *model_lease_find(struct model *m, struct kernel_lease_id id);
+struct model_lease *model_lease_history(struct model *m, struct kernel_lease_id id);
+enum tn_result model_ended(struct model *m, struct kernel_lease_id id, struct model_lease **ret);
+bool model_lease_due(const struct model *m, const struct model_lease *l);
+bool model_lease_forced(const struct model *m, const struct model_lease *l);
+/* Brings one lease up to now; NULL if it has ended by that. */
+struct model_lease *model_lease_settle(struct model *m, struct model_lease *l);
+/* One transition that is due. */
+void model_lease_step(struct model *m, struct model_lease *l);
+void model_lease_end(struct model *m, struct model_lease *l, enum kernel_state state,
+                     enum kernel_reason reason);
+void model_lease_result(struct model *m, const struct model_lease *l, bool values);
+void model_value_cool(struct model *m, uint32_t index);
+bool model_history_over(const struct model *m, const struct model_lease *l);
+void model_history_retire(struct model *m, uint32_t most);
+void model_lease_meta(struct model *m, struct model_lease *l);
+
+/* The policy that counts for a lease or a request of several pools. */
+struct model_terms {
+    bool sticky;
+    uint64_t lease_s, max_lease_s, max_hold_s, reserve_ttl_max_s, grace_s;
+};
+struct model_terms model_terms(const struct model *m, const struct model_value *values,
+                               uint32_t count);
+struct model_next {
+    uint64_t first_ms; /* 0: not foreseen */
+    uint32_t entries;
+    bool mixed; /* some lease spans pools */
+    bool due;   /* something is due already */
+};
+struct model_next model_next_free(const struct model *m, uint32_t pool);
+void model_exhausted(struct model *m, uint32_t pool);
+uint64_t model_deadline(const struct model *m, const struct model_lease *l, uint64_t seconds,
+                        uint64_t given_ms);
+uint64_t model_period(const struct model_terms *terms, uint64_t ttl_s);
+bool model_next_agrees(const struct model_next *next, uint64_t got);
+
+/* model_pool.c */
+uint32_t model_pool_find(const struct model *m, const char *name);
+const struct kernel_policy *model_policy(const struct model *m, uint32_t pool);
+uint64_t model_pool_size(const struct model *m, uint32_t pool);
+uint32_t model_pool_new(struct model *m, const char *name, bool is_scope, uint32_t parent);
+void model_scopes_drop(struct model *m);
+bool model_excluded(const struct kernel_policy *policy, uint64_t number);
+bool model_pool_has(const struct model *m, uint32_t pool, uint64_t number);
+bool model_resolve(const struct model *m, uint32_t pool, const struct kernel_wish *wish,
+                   uint64_t *ret_number);
+struct model_lease *model_value_lease(struct model *m, uint32_t pool, uint64_t number);
+uint32_t model_value_cooling(const struct model *m, uint32_t pool, uint64_t number);
+void model_value_settle(struct model *m, uint32_t pool, uint64_t number);
+bool model_scope_remembered(const struct model *m, const char *name, uint32_t parent);
+bool model_value_free(struct model *m, uint32_t pool, uint64_t number);
+void model_value_given(struct model *m, uint32_t pool, uint64_t number);
+void model_value_freed(struct model *m, uint32_t pool, uint64_t number);
+uint64_t model_pool_held(const struct model *m, uint32_t pool, enum kernel_state state,
+                         const char *holder);
+uint32_t model_cold(const struct model *m);
+uint32_t model_members(const struct model *m);
+uint64_t model_resources(const struct model *m);
+bool model_pool_in_use(const struct model *m, uint32_t pool);
+void model_value_name(const struct model *m, struct model_value *v);
+void model_value_cooled(struct model *m, uint32_t pool, uint64_t number);
+void model_pool_add(struct model *m);
+void model_pool_remove(struct model *m);
+
+/* model_policy.c */
+uint32_t model_pool_records(const struct model *m);
+uint32_t model_pools_live(const struct model *m);
+uint32_t model_meters(const struct model *m);
+bool model_pools_full(const struct model *m);
+void model_pools_free(struct model *m);
+bool model_counts_holders(const struct kernel_policy *policy);
+void model_pool_create(struct model *m);
+void model_pool_alter(struct model *m);
+void model_pool_drop(struct model *m);
+
+/* model_rate.c */
+void model_rate_begin(struct model *m, uint32_t pool);
+/* What the kernel does at each alloc, release, tick and sweep. */
+void model_rate_evaluate(struct model *m, uint32_t pool);
+void model_rate_count(struct model *m, uint32_t pool);
+bool model_metered(const struct model *m, uint32_t pool);
+struct model_rate {
+    uint64_t sum, rate_micro, effective_s;
+    bool ultra, force_zero;
+};
+struct model_rate model_rate(const struct model *m, uint32_t pool, uint64_t now_ms);
+
+/* model_alloc.c */
+void model_alloc(struct model *m);
+
+/* model_verbs.c */
+void model_verb(struct model *m);
+struct model_disown *model_disowned(struct model *m, const char *holder, uint32_t pool);
+void model_disown_done(struct model *m);
+
+/* model_demand.c */
+void model_demand(struct model *m);
+void model_triggers(const struct model *m, uint32_t *ret_count, uint64_t *ret_chunks);
+uint64_t model_trigger_rules(const struct model *m, const char *trigger);
+
+/* model_room.c */
+uint32_t model_names(const struct model *m);
+uint32_t model_names_missing(const struct model *m, const char *holder, const char *user);
+uint64_t model_chunks(const struct model *m);
+uint32_t model_draining(const struct model *m);
+/* Whether text and names fit; while a dropped set drains the kernel's answer is taken. */
+bool model_text_fits(const struct model *m, uint64_t chunks);
+
+#endif

@@ -1,0 +1,193 @@
+/* Rules and sensors: what is wanted, counted anew each time somebody asks. */
+#include "sim/model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+
+uint64_t model_trigger_rules(const struct model *m, const char *trigger) {
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < MODEL_RULES; i++) {
+        const struct model_demand *r = &m->rules[i];
+        count += r->exists && r->enabled && strcmp(r->trigger, trigger) == 0;
+    }
+    return count;
+}
+
+static struct model_demand *find(struct model_demand *table, const char *name) {
+    for (uint32_t i = 0; i < MODEL_RULES; i++) {
+        if (table[i].exists && strcmp(table[i].name, name) == 0) {
+            return &table[i];
+        }
+    }
+    return NULL;
+}
+
+/* Triggers that a rule or sensor names, each once. */
+void model_triggers(const struct model *m, uint32_t *ret_count, uint64_t *ret_chunks) {
+    const char *seen[2 * MODEL_RULES];
+    uint32_t count = 0;
+    *ret_chunks = 0;
+    for (uint32_t i = 0; i < 2 * MODEL_RULES; i++) {
+        const struct model_demand *d =
+            i < MODEL_RULES ? &m->rules[i] : &m->sensors[i - MODEL_RULES];
+        bool fresh = d->exists;
+        for (uint32_t j = 0; fresh && j < count; j++) {
+            fresh = strcmp(seen[j], d->trigger) != 0;
+        }
+        if (fresh) {
+            seen[count++] = d->trigger;
+            *ret_chunks += tn_text_chunks(strlen(d->trigger));
+        }
+    }
+    *ret_count = count;
+}
+
+static bool trigger_known(const struct model *m, const char *trigger) {
+    for (uint32_t i = 0; i < MODEL_RULES; i++) {
+        if ((m->rules[i].exists && strcmp(m->rules[i].trigger, trigger) == 0) ||
+            (m->sensors[i].exists && strcmp(m->sensors[i].trigger, trigger) == 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The record that has this name, or a new one; NULL and the refusal if there is no room. */
+static struct model_demand *claim(struct model *m, struct model_demand *table, uint64_t limit,
+                                  const char *name, const char *trigger) {
+    struct model_demand *d = find(table, name);
+    uint64_t chunks = d == NULL ? tn_text_chunks(strlen(name)) : 0;
+    chunks += trigger_known(m, trigger) ? 0 : tn_text_chunks(strlen(trigger));
+    chunks += (m->c.fields & KERNEL_F_SPEC) != 0 ? tn_text_chunks(m->c.spec.len) : 0;
+    uint64_t count = 0;
+    struct model_demand *hole = NULL;
+    for (uint32_t i = 0; i < MODEL_RULES; i++) {
+        count += table[i].exists;
+        hole = table[i].exists ? hole : &table[i];
+    }
+    if (d == NULL && (count >= limit || hole == NULL)) {
+        m->want.head.code = TN_R_DEMAND_FULL;
+        return NULL;
+    }
+    if (!model_text_fits(m, chunks)) {
+        m->want.head.code = TN_R_NAMES_FULL;
+        return NULL;
+    }
+    return d != NULL ? d : hole;
+}
+
+/* How many enabled rules a trigger has changed by one rule; news only if it was or becomes zero. */
+static void tell(struct model *m, const char *trigger, uint64_t before) {
+    uint64_t now = model_trigger_rules(m, trigger);
+    if ((now == 0) != (before == 0)) {
+        model_expect_name(m, KERNEL_EVENT_DEMAND_CHANGED, trigger, now);
+    }
+}
+
+static void rule_set(struct model *m, const char *name, const char *trigger) {
+    struct model_demand *r = claim(m, m->rules, m->limits.of[KERNEL_LIMIT_RULES], name, trigger);
+    if (r == NULL) {
+        return;
+    }
+    if (r->exists && r->enabled == m->c.enabled && strcmp(r->trigger, trigger) == 0) {
+        m->want.head.code = TN_R_NOOP;
+        return;
+    }
+    char old[KERNEL_RULE_MAX + 1];
+    snprintf(old, sizeof old, "%s", r->exists ? r->trigger : trigger);
+    if (strcmp(old, trigger) != 0) {
+        uint64_t before = model_trigger_rules(m, old);
+        r->enabled = false;
+        tell(m, old, before);
+    }
+    uint64_t before = model_trigger_rules(m, trigger);
+    r->exists = true;
+    snprintf(r->name, sizeof r->name, "%s", name);
+    snprintf(r->trigger, sizeof r->trigger, "%s", trigger);
+    r->enabled = m->c.enabled;
+    tell(m, trigger, before);
+    model_expect_name(m, KERNEL_EVENT_RULE_SET, name, r->enabled);
+}
+
+static void rule_change(struct model *m, const char *name) {
+    struct model_demand *r = find(m->rules, name);
+    if (r == NULL) {
+        m->want.head.code = TN_R_NOTFOUND;
+        return;
+    }
+    bool delete = m->c.verb == KERNEL_VERB_RULE_DELETE;
+    if (!delete &&r->enabled == m->c.enabled) {
+        m->want.head.code = TN_R_NOOP;
+        return;
+    }
+    uint64_t before = model_trigger_rules(m, r->trigger);
+    r->enabled = delete ? false : m->c.enabled;
+    r->exists = !delete;
+    tell(m, r->trigger, before);
+    model_expect_name(m, delete ? KERNEL_EVENT_RULE_DELETED : KERNEL_EVENT_RULE_SET, name,
+                      r->enabled);
+}
+
+static void sensor_set(struct model *m, const char *name, const char *trigger) {
+    struct model_demand *s =
+        claim(m, m->sensors, m->limits.of[KERNEL_LIMIT_SENSORS], name, trigger);
+    if (s == NULL) {
+        return;
+    }
+    s->exists = true;
+    snprintf(s->name, sizeof s->name, "%s", name);
+    snprintf(s->trigger, sizeof s->trigger, "%s", trigger);
+    s->enabled = m->c.enabled;
+    s->spec_len = m->c.spec.len;
+    memcpy(s->spec, m->c.spec.at, s->spec_len);
+    model_expect_name(m, KERNEL_EVENT_SENSOR_SET, name, s->enabled);
+}
+
+static void sensor_change(struct model *m, const char *name) {
+    struct model_demand *s = find(m->sensors, name);
+    if (s == NULL) {
+        m->want.head.code = TN_R_NOTFOUND;
+    } else if (m->c.verb == KERNEL_VERB_SENSOR_DELETE) {
+        s->exists = false;
+        model_expect_name(m, KERNEL_EVENT_SENSOR_DELETED, name, 0);
+    } else if (s->enabled == m->c.enabled) {
+        m->want.head.code = TN_R_NOOP;
+    } else {
+        s->enabled = m->c.enabled;
+        model_expect_name(m, KERNEL_EVENT_SENSOR_SET, name, s->enabled);
+    }
+}
+
+void model_demand(struct model *m) {
+    const struct kernel_command *c = &m->c;
+    bool rule = c->verb <= KERNEL_VERB_RULE_DELETE;
+    bool sets = (c->fields & KERNEL_F_TRIGGER) != 0;
+    bool name_good = rule ? c->name.len > 0 && c->name.len <= KERNEL_RULE_MAX
+                          : kernel_name_resource_valid(c->name);
+    bool trigger_good = !sets || (c->trigger.len > 0 && c->trigger.len <= KERNEL_RULE_MAX);
+    if (sets && (!name_good || !trigger_good)) {
+        m->want.head.code = TN_R_BAD_NAME;
+        return;
+    }
+    char name[KERNEL_RULE_MAX + 1];
+    char trigger[KERNEL_RULE_MAX + 1];
+    model_text(name, sizeof name, c->name);
+    model_text(trigger, sizeof trigger, c->trigger);
+    switch (c->verb) {
+    case KERNEL_VERB_RULE_SET:
+        rule_set(m, name, trigger);
+        break;
+    case KERNEL_VERB_RULE_ENABLE:
+    case KERNEL_VERB_RULE_DELETE:
+        rule_change(m, name);
+        break;
+    case KERNEL_VERB_SENSOR_SET:
+        sensor_set(m, name, trigger);
+        break;
+    default:
+        sensor_change(m, name);
+        break;
+    }
+}

@@ -1,0 +1,322 @@
+/* Creating, altering and dropping pools. */
+#include "sim/model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+
+static bool excludes_sound(struct kernel_policy *p) {
+    /* Sorted by a plain exchange; there are few. */
+    for (uint64_t i = 0; i < p->exclude_count; i++) {
+        for (uint64_t j = i + 1; j < p->exclude_count; j++) {
+            if (p->exclude[j].lo < p->exclude[i].lo) {
+                struct kernel_span span = p->exclude[i];
+                p->exclude[i] = p->exclude[j];
+                p->exclude[j] = span;
+            }
+        }
+    }
+    for (uint64_t i = 0; i < p->exclude_count; i++) {
+        if (p->exclude[i].lo > p->exclude[i].hi) {
+            return false;
+        }
+        for (uint64_t j = 0; j < i; j++) {
+            if (p->exclude[j].hi >= p->exclude[i].lo) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool policy_sound(const struct model *m, struct kernel_policy *p) {
+    const uint64_t *of = p->of;
+    bool sound = excludes_sound(p) && of[KERNEL_OPTION_LO] <= of[KERNEL_OPTION_HI];
+    for (uint32_t i = 0; i < KERNEL_OPTION_COUNT; i++) {
+        sound = sound && of[i] <= kernel_option_rows[i].high;
+    }
+    if (of[KERNEL_OPTION_KIND] == KERNEL_SET) {
+        sound = sound && p->exclude_count == 0 && of[KERNEL_OPTION_SCOPED] == 0;
+    }
+    if (of[KERNEL_OPTION_FORMAT] == KERNEL_MAC) {
+        sound = sound && of[KERNEL_OPTION_HI] <= 0xffffffffffff;
+    }
+    if (of[KERNEL_OPTION_MAX_LEASE] != 0) {
+        sound = sound && of[KERNEL_OPTION_LEASE] <= of[KERNEL_OPTION_MAX_LEASE];
+    }
+    if (of[KERNEL_OPTION_STICKY] != 0) {
+        sound = sound && of[KERNEL_OPTION_LEASE] > 0 &&
+                of[KERNEL_OPTION_LEASE] >= of[KERNEL_OPTION_MIN_LEASE] &&
+                of[KERNEL_OPTION_RATE_WINDOW] > 0 &&
+                of[KERNEL_OPTION_RATE_WINDOW] <= m->limits.of[KERNEL_LIMIT_RATE_WINDOW] &&
+                of[KERNEL_OPTION_ULTRA_RATE] >= of[KERNEL_OPTION_HIGH_RATE];
+    }
+    return sound;
+}
+
+static void patched(struct kernel_policy *p, const struct kernel_policy_patch *patch) {
+    for (uint32_t i = 0; i < KERNEL_OPTION_COUNT; i++) {
+        if ((patch->mask & 1u << i) != 0) {
+            p->of[i] = patch->values.of[i];
+        }
+    }
+    if (patch->has_exclude) {
+        memcpy(p->exclude, patch->values.exclude, sizeof p->exclude);
+        p->exclude_count = patch->values.exclude_count;
+    }
+}
+
+bool model_counts_holders(const struct kernel_policy *p) {
+    return p->of[KERNEL_OPTION_STICKY] != 0 || p->of[KERNEL_OPTION_MAX_PER_HOLDER] != 0;
+}
+
+static bool metered(const struct kernel_policy *p) {
+    return p->of[KERNEL_OPTION_STICKY] != 0 && p->of[KERNEL_OPTION_SCOPED] == 0;
+}
+
+uint32_t model_pool_records(const struct model *m) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < MODEL_POOLS; i++) {
+        count += m->pools[i].state != MODEL_POOL_FREE;
+    }
+    return count;
+}
+
+uint32_t model_meters(const struct model *m) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < MODEL_POOLS; i++) {
+        count += m->pools[i].state == MODEL_POOL_LIVE && model_metered(m, i);
+    }
+    return count;
+}
+
+uint32_t model_pools_live(const struct model *m) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < MODEL_POOLS; i++) {
+        count += m->pools[i].state == MODEL_POOL_LIVE;
+    }
+    return count;
+}
+
+/* Live pools are bounded, and so are the records of dropped ones that history still names. */
+bool model_pools_full(const struct model *m) {
+    uint64_t most = m->limits.of[KERNEL_LIMIT_POOLS];
+    return model_pools_live(m) >= most ||
+           model_pool_records(m) >= most + m->limits.of[KERNEL_LIMIT_HISTORY];
+}
+
+void model_pool_create(struct model *m) {
+    struct kernel_result *r = &m->want.head;
+    char name[MODEL_TEXT];
+    model_text(name, sizeof name, m->c.pool);
+    struct kernel_policy_patch patch = kernel_policy_read(m->c.policy_bytes);
+    struct kernel_policy policy = kernel_policy_default();
+    patched(&policy, &patch);
+    bool names_lease = (patch.mask & 1u << KERNEL_OPTION_LEASE) != 0;
+    if (policy.of[KERNEL_OPTION_STICKY] != 0 && !names_lease) {
+        policy.of[KERNEL_OPTION_LEASE] = KERNEL_STICKY_LEASE_S;
+    }
+    if (!kernel_name_pool_valid(m->c.pool, false)) {
+        r->code = TN_R_BAD_NAME;
+    } else if (policy.of[KERNEL_OPTION_INTERNAL] && !(m->c.rights & KERNEL_RIGHT_SUPERVISOR)) {
+        r->code = TN_R_DENIED;
+    } else if (model_pool_find(m, name) != MODEL_NONE) {
+        r->code = TN_R_EXISTS;
+    } else if (!policy_sound(m, &policy)) {
+        r->code = TN_R_BAD_POLICY;
+    } else if (model_pools_full(m) ||
+               (metered(&policy) && model_meters(m) >= m->limits.of[KERNEL_LIMIT_RATES])) {
+        r->code = TN_R_POOLS_FULL;
+    } else if (!model_text_fits(m, tn_text_chunks(m->c.pool.len))) {
+        r->code = TN_R_NAMES_FULL;
+    } else {
+        uint32_t pool = model_pool_new(m, name, false, MODEL_NONE);
+        m->pools[pool].own = policy;
+        model_rate_begin(m, pool);
+        m->pools[pool].tracked = model_counts_holders(&policy);
+        model_expect_name(m, KERNEL_EVENT_POOL_CREATED, name, 0);
+    }
+}
+
+#define SHRINK_MAX 4194304u /* values that one alter may cut off a pool in use */
+
+/* Whether a value from..to is held or cooling; the kernel looks at a bounded span only. */
+static enum tn_result cut_off(const struct model *m, uint32_t pool, uint64_t from, uint64_t to) {
+    if ((to >> 6) - (from >> 6) >= SHRINK_MAX / 64) {
+        return TN_R_TOO_LARGE;
+    }
+    for (uint32_t i = 0; i < m->lease_count; i++) {
+        for (uint32_t v = 0; v < m->leases[i].value_count; v++) {
+            const struct model_value *value = &m->leases[i].values[v];
+            if (value->pool == pool && value->number >= from && value->number <= to) {
+                return TN_R_POOL_IN_USE;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < m->cooling_count; i++) {
+        const struct model_value *value = &m->cooling[i].value;
+        if (value->pool == pool && value->number >= from && value->number <= to) {
+            return TN_R_POOL_IN_USE;
+        }
+    }
+    return TN_R_OK;
+}
+
+static enum tn_result range_judged(const struct model *m, uint32_t pool,
+                                   const struct kernel_policy *next) {
+    const uint64_t *old = m->pools[pool].own.of;
+    uint64_t lo = old[KERNEL_OPTION_LO];
+    uint64_t hi = old[KERNEL_OPTION_HI];
+    uint64_t new_lo = next->of[KERNEL_OPTION_LO];
+    uint64_t new_hi = next->of[KERNEL_OPTION_HI];
+    bool shrinks = new_lo > lo || new_hi < hi;
+    if (!shrinks || old[KERNEL_OPTION_KIND] == KERNEL_SET || !model_pool_in_use(m, pool)) {
+        return TN_R_OK;
+    }
+    if (old[KERNEL_OPTION_SCOPED] != 0 || new_lo > hi || new_hi < lo) {
+        return TN_R_POOL_IN_USE;
+    }
+    enum tn_result code = new_lo > lo ? cut_off(m, pool, lo, new_lo - 1) : TN_R_OK;
+    return code == TN_R_OK && new_hi < hi ? cut_off(m, pool, new_hi + 1, hi) : code;
+}
+
+static enum tn_result alter_judged(struct model *m, uint32_t pool,
+                                   const struct kernel_policy *next) {
+    const struct model_pool *p = &m->pools[pool];
+    const uint64_t *old = p->own.of;
+    const uint64_t *of = next->of;
+    if (p->is_scope || old[KERNEL_OPTION_KIND] != of[KERNEL_OPTION_KIND] ||
+        old[KERNEL_OPTION_SCOPED] != of[KERNEL_OPTION_SCOPED]) {
+        return TN_R_BAD_REQUEST;
+    }
+    if ((old[KERNEL_OPTION_INTERNAL] || of[KERNEL_OPTION_INTERNAL]) &&
+        !(m->c.rights & KERNEL_RIGHT_SUPERVISOR)) {
+        return TN_R_DENIED;
+    }
+    bool used = model_pool_in_use(m, pool);
+    bool sticky_changes = old[KERNEL_OPTION_STICKY] != of[KERNEL_OPTION_STICKY];
+    bool must_count = model_counts_holders(next) && !model_counts_holders(&p->own) && !p->tracked;
+    if (used && (sticky_changes || must_count)) {
+        return TN_R_POOL_IN_USE;
+    }
+    if (sticky_changes && metered(next) && model_meters(m) >= m->limits.of[KERNEL_LIMIT_RATES]) {
+        return TN_R_POOLS_FULL;
+    }
+    return range_judged(m, pool, next);
+}
+
+/* The pool, or all its scopes. */
+static void evaluate_scopes(struct model *m, uint32_t pool) {
+    for (uint32_t i = 0; i < MODEL_POOLS; i++) {
+        const struct model_pool *q = &m->pools[i];
+        if (q->state == MODEL_POOL_LIVE && (i == pool || (q->is_scope && q->parent == pool))) {
+            model_rate_evaluate(m, i);
+        }
+    }
+}
+
+static void alter_applied(struct model *m, uint32_t pool, const struct kernel_policy *next) {
+    struct model_pool *p = &m->pools[pool];
+    bool moved = p->own.of[KERNEL_OPTION_LO] != next->of[KERNEL_OPTION_LO] ||
+                 p->own.of[KERNEL_OPTION_HI] != next->of[KERNEL_OPTION_HI];
+    bool starts = metered(next) && !metered(&p->own);
+    bool excludes = p->own.exclude_count != next->exclude_count ||
+                    memcmp(p->own.exclude, next->exclude, sizeof next->exclude) != 0;
+    if (moved || excludes || next->of[KERNEL_OPTION_STRATEGY] != KERNEL_COLDEST) {
+        p->cold_count = 0;
+    }
+    evaluate_scopes(m, pool); /* by the old terms, up to now */
+    p->own = *next;
+    if (!model_pool_in_use(m, pool)) {
+        p->tracked = model_counts_holders(next);
+    }
+    p->by_value = p->by_value || moved;
+    if (starts) {
+        model_rate_begin(m, pool);
+    }
+    evaluate_scopes(m, pool);
+}
+
+void model_pool_alter(struct model *m) {
+    struct kernel_result *r = &m->want.head;
+    char name[MODEL_TEXT];
+    model_text(name, sizeof name, m->c.pool);
+    uint32_t pool = model_pool_find(m, name);
+    if (pool == MODEL_NONE) {
+        r->code = TN_R_POOL_NOTFOUND;
+        return;
+    }
+    model_follow(m);
+    struct kernel_policy_patch patch = kernel_policy_read(m->c.policy_bytes);
+    struct kernel_policy next = m->pools[pool].own;
+    patched(&next, &patch);
+    r->code = policy_sound(m, &next) ? alter_judged(m, pool, &next) : TN_R_BAD_POLICY;
+    r->number = r->code == TN_R_TOO_LARGE ? SHRINK_MAX : 0;
+    if (r->code != TN_R_OK) {
+        return;
+    }
+    if (memcmp(&next, &m->pools[pool].own, sizeof next) == 0) {
+        r->code = TN_R_NOOP;
+        return;
+    }
+    alter_applied(m, pool, &next);
+    model_expect_name(m, KERNEL_EVENT_POOL_ALTERED, name, 0);
+}
+
+static void drop_if_empty(struct model *m, uint32_t pool) {
+    struct model_pool *p = &m->pools[pool];
+    if (model_pool_in_use(m, pool)) {
+        m->want.head.code = TN_R_POOL_IN_USE;
+        return;
+    }
+    p->state = MODEL_POOL_DROPPED;
+    p->draining = p->resource_count;
+    p->resource_count = 0;
+    if (!p->is_scope) { /* scopes come and go with their leases, whose events name them */
+        model_expect_name(m, KERNEL_EVENT_POOL_DROPPED, p->name, 0);
+    }
+}
+
+void model_pool_drop(struct model *m) {
+    struct kernel_result *r = &m->want.head;
+    char name[MODEL_TEXT];
+    model_text(name, sizeof name, m->c.pool);
+    uint32_t pool = model_pool_find(m, name);
+    if (pool == MODEL_NONE) {
+        r->code = TN_R_POOL_NOTFOUND;
+    } else if (model_policy(m, pool)->of[KERNEL_OPTION_INTERNAL] &&
+               !(m->c.rights & KERNEL_RIGHT_SUPERVISOR)) {
+        r->code = TN_R_DENIED;
+    } else {
+        model_follow(m);
+        drop_if_empty(m, pool);
+    }
+}
+
+/* A dropped pool's record is kept while history or a scope names it. */
+void model_pools_free(struct model *m) {
+    for (uint32_t i = 0; i < MODEL_POOLS; i++) {
+        struct model_pool *p = &m->pools[i];
+        bool named = p->state != MODEL_POOL_DROPPED || p->draining > 0;
+        for (uint32_t j = 0; !named && j < m->history_count; j++) {
+            for (uint32_t v = 0; v < m->history[j].value_count; v++) {
+                named = named || m->history[j].values[v].pool == i;
+            }
+        }
+        for (uint32_t j = 0; !named && j < m->disown_count; j++) {
+            named = m->disowns[j].pool == i;
+        }
+        for (uint32_t j = 0; !named && j < MODEL_POOLS; j++) {
+            named = m->pools[j].state != MODEL_POOL_FREE && m->pools[j].is_scope &&
+                    m->pools[j].parent == i;
+        }
+        if (!named) {
+            p->state = MODEL_POOL_FREE;
+            /* A scope may have been the last to need its template. */
+            if (p->is_scope && p->parent < i) {
+                model_pools_free(m);
+            }
+        }
+    }
+}

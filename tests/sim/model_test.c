@@ -1,0 +1,320 @@
+/* The kernel against a naive one: a million random commands, every answer and every event predicted.
+ *
+ * TENURE_SEED plays one seed (the first of the run otherwise), TENURE_COMMANDS says how many commands
+ * there are in all. A failure prints the seed, the number of the command and what led to it. */
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "lib/kit.h"
+#include "sim/generate.h"
+#include "sim/model.h"
+
+#define RUN_COMMANDS 4000u
+#define TRACE 20u
+#define COMPARE_EVERY 16u
+#define CHECK_EVERY 64u
+
+struct run {
+    uint64_t seed;
+    struct kit kit;
+    struct model model;
+    struct generate generate;
+    struct model_event events[MODEL_EVENTS];
+    uint32_t event_count;
+    struct model_result result;
+    /* For the failure's trace. */
+    struct {
+        uint64_t lsn, now_ms;
+        char command[300];
+        char result[100];
+    } trace[TRACE];
+    uint32_t trace_count;
+};
+
+static struct {
+    uint64_t commands, events, compares, clones;
+    uint64_t codes[TN_R_COUNT], kinds[KERNEL_EVENT_COUNT], reasons[KERNEL_REASON_COUNT];
+} total;
+
+/* ---- the kernel's side ---- */
+
+static enum tn_status memory_reserve(void *ctx, size_t bytes, bool big, void **ret_memory) {
+    (void)ctx;
+    (void)big;
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+        return TN_NOMEM;
+    }
+    *ret_memory = memory;
+    return TN_OK;
+}
+
+static void memory_release(void *ctx, void *memory, size_t bytes) {
+    (void)ctx;
+    munmap(memory, bytes);
+}
+
+static void show(const struct kernel *kernel, const struct kernel_value *v,
+                 struct model_shown *ret) {
+    memset(ret, 0, sizeof *ret);
+    ret->claim = v->claim;
+    ret->format = v->format;
+    ret->number = v->name_len == 0 ? v->number : 0;
+    memcpy(ret->name, v->name, v->name_len);
+    if (v->pool != UINT32_MAX) { /* an answer from memory does not know */
+        kernel_pool_name(kernel, v->pool, ret->pool);
+    }
+}
+
+static void sink(void *ctx, const struct kernel *kernel, const struct kernel_event *e) {
+    struct run *run = ctx;
+    assert_int_equal(e->index, run->event_count);
+    assert_true(run->event_count < MODEL_EVENTS && e->value_count <= MODEL_BUNDLE);
+    struct model_event *copy = &run->events[run->event_count++];
+    memset(copy, 0, sizeof *copy);
+    copy->kind = e->kind;
+    copy->reason = e->reason;
+    copy->lease = e->lease;
+    copy->lsn = e->lsn;
+    copy->now_ms = e->now_ms;
+    copy->epoch = e->epoch;
+    copy->deadline_ms = e->deadline_ms;
+    copy->number = e->number;
+    model_text(copy->holder, sizeof copy->holder, e->holder);
+    model_text(copy->user, sizeof copy->user, e->user);
+    model_text(copy->name, sizeof copy->name, e->name);
+    copy->value_count = e->value_count;
+    for (uint32_t i = 0; i < e->value_count; i++) {
+        show(kernel, &e->values[i], &copy->values[i]);
+    }
+}
+
+/* The kit's kernel with another sink and another hash seed, which must not show anywhere. */
+static void run_open(struct run *run, uint64_t seed) {
+    run->seed = seed;
+    run->trace_count = 0;
+    generate_open(&run->generate, seed);
+    kit_open(&run->kit, &run->generate.limits);
+    kernel_destroy(run->kit.kernel);
+    struct kernel_env env = {.mem_reserve = memory_reserve,
+                             .mem_release = memory_release,
+                             .hash_seed = seed * 0x9e3779b97f4a7c15,
+                             .sink = sink,
+                             .sink_ctx = run};
+    assert_int_equal(kernel_create(&env, &run->generate.limits, 0, &run->kit.kernel), TN_OK);
+    run->kit.check_every = 0;
+    model_open(&run->model, &run->generate.limits, 0);
+}
+
+static void run_fail(struct run *run, const char *why) {
+    fprintf(stderr, "\nseed %" PRIu64 " command %" PRIu64 ": %s\n", run->seed, run->model.lsn, why);
+    uint32_t first = run->trace_count > TRACE ? run->trace_count - TRACE : 0;
+    for (uint32_t i = first; i < run->trace_count; i++) {
+        fprintf(stderr, "  %5" PRIu64 " @%" PRIu64 " %s -> %s\n", run->trace[i % TRACE].lsn,
+                run->trace[i % TRACE].now_ms, run->trace[i % TRACE].command,
+                run->trace[i % TRACE].result);
+    }
+    fail_msg("TENURE_SEED=%" PRIu64 " repeats it", run->seed);
+}
+
+static void trace(struct run *run, struct tn_bytes bytes) {
+    uint32_t at = run->trace_count++ % TRACE;
+    const struct kernel_result *r = &run->kit.result;
+    run->trace[at].lsn = kernel_lsn(run->kit.kernel);
+    run->trace[at].now_ms = run->kit.now_ms;
+    generate_describe(bytes, run->trace[at].command, sizeof run->trace[at].command);
+    int n = snprintf(run->trace[at].result, sizeof run->trace[at].result, "%s%s",
+                     tn_result_name(r->code), r->replayed ? " (replay)" : "");
+    if (r->has_lease) {
+        snprintf(run->trace[at].result + n, sizeof run->trace[at].result - (size_t)n,
+                 " %" PRIu64 " epoch %" PRIu64 " %s until %" PRIu64, r->lease.lsn, r->epoch,
+                 kernel_state_name(r->state), r->deadline_ms);
+    }
+}
+
+/* ---- one command ---- */
+
+static bool admitted(struct run *run, const struct kernel_command *c) {
+    uint64_t chunks = 0;
+    enum tn_result code = kernel_op_admit(run->kit.kernel, c, 0, 0, &chunks);
+    bool want = model_admits(&run->model, c);
+    if (want != (code == TN_R_OK)) {
+        run_fail(run, want ? "the operation was not admitted" : "the operation was admitted");
+    }
+    return code == TN_R_OK;
+}
+
+static void run_command(struct run *run, struct tn_bytes bytes) {
+    run->event_count = 0;
+    run->kit.now_ms = run->generate.now_ms;
+    kit_run_bytes(&run->kit, bytes);
+    run->result.head = run->kit.result;
+    run->result.head.values = NULL;
+    assert_true(run->kit.result.value_count <= MODEL_BUNDLE);
+    for (uint32_t i = 0; i < run->kit.result.value_count; i++) {
+        show(run->kit.kernel, &run->kit.result.values[i], &run->result.values[i]);
+    }
+    trace(run, bytes);
+    total.commands++;
+    total.events += run->event_count;
+    for (uint32_t i = 0; i < run->event_count; i++) {
+        total.kinds[run->events[i].kind]++;
+        total.reasons[run->events[i].reason]++;
+    }
+    total.codes[run->kit.result.code]++;
+    if (!model_run(&run->model, run->kit.now_ms, bytes, run->events, run->event_count,
+                   &run->result) ||
+        !model_watch(&run->model, run->kit.kernel)) {
+        run_fail(run, run->model.why);
+    }
+    generate_learn(&run->generate, bytes, &run->result);
+}
+
+static bool quiet(const struct run *run) {
+    return model_quiet(&run->model) && model_draining(&run->model) == 0;
+}
+
+/* Ticks until all that was due is done; each must make headway. */
+static void run_settle(struct run *run) {
+    struct kernel_command tick = kit_command(KERNEL_VERB_TICK);
+    uint8_t bytes[64];
+    uint32_t len = kernel_command_encode(&tick, bytes, sizeof bytes);
+    for (uint32_t i = 0; i < 1000 && !quiet(run); i++) {
+        if (kernel_next_due(run->kit.kernel) > run->kit.now_ms) {
+            run_fail(run, "something is due, but the kernel would sleep");
+        }
+        run_command(run, tn_bytes_of(bytes, len));
+    }
+    if (!quiet(run)) {
+        run_fail(run, "a thousand ticks did not settle what is due");
+    }
+}
+
+static void run_one(struct run *run) {
+    struct tn_bytes bytes = generate_next(&run->generate, &run->model);
+    struct kernel_command c;
+    assert_true(kernel_command_decode(bytes, &c));
+    if (admitted(run, &c)) {
+        run_command(run, bytes);
+    }
+    uint64_t lsn = kernel_lsn(run->kit.kernel);
+    bool drains = model_draining(&run->model) > 0 && !run->generate.slow_drain;
+    if (lsn % 200 == 0 || drains) {
+        run_settle(run);
+    }
+    if (lsn % COMPARE_EVERY == 0) {
+        total.compares++;
+        if (!model_compare(&run->model, run->kit.kernel)) {
+            run_fail(run, run->model.why);
+        }
+    }
+    if (lsn % CHECK_EVERY == 0) {
+        char why[256] = "";
+        if (!kernel_check(run->kit.kernel, why, sizeof why)) {
+            run_fail(run, why);
+        }
+    }
+}
+
+/* ---- the same again ---- */
+
+static void same_state(struct run *run, const struct kit *other, const char *what) {
+    if (kernel_hash(run->kit.kernel) != kernel_hash(other->kernel)) {
+        run_fail(run, what);
+    }
+}
+
+/* The whole log once more; on the way a copy is made by image, which must go on in the same way. */
+static void run_replay(struct run *run, uint32_t cut) {
+    struct kit again;
+    struct kit copy;
+    kit_open(&again, &run->generate.limits);
+    again.check_every = 0;
+    kit_replay(&run->kit, &again, 0, cut);
+    kit_clone(&again, &copy);
+    copy.check_every = 0;
+    kit_check(&copy);
+    kit_replay(&run->kit, &again, cut, run->kit.entry_count);
+    kit_replay(&run->kit, &copy, cut, run->kit.entry_count);
+    same_state(run, &again, "the replay ends in another state");
+    same_state(run, &copy, "image and rest of the log end in another state");
+    if (again.event_hash != copy.event_hash) {
+        run_fail(run, "image and rest of the log tell other events");
+    }
+    kit_check(&copy);
+    kit_close(&again);
+    kit_close(&copy);
+    total.clones++;
+}
+
+static void run_seed(struct run *run, uint64_t seed, uint64_t commands) {
+    run_open(run, seed);
+    while (kernel_lsn(run->kit.kernel) < commands) {
+        run_one(run);
+    }
+    struct tn_prng random;
+    tn_prng_seed(&random, ~seed);
+    run_replay(run, (uint32_t)tn_prng_below(&random, run->kit.entry_count));
+    kit_close(&run->kit);
+}
+
+static uint64_t number_from(const char *name, uint64_t standard) {
+    const char *text = getenv(name);
+    return text != NULL ? strtoull(text, NULL, 0) : standard;
+}
+
+/* What happened how often: a generator that has gone lame shows here. */
+static void tell_totals(void) {
+    for (uint32_t i = 0; i < TN_R_COUNT; i++) {
+        if (total.codes[i] > 0) {
+            fprintf(stderr, "  %s %" PRIu64, tn_result_name((enum tn_result)i), total.codes[i]);
+        }
+    }
+    fprintf(stderr, "\n");
+    for (uint32_t i = 0; i < KERNEL_EVENT_COUNT; i++) {
+        fprintf(stderr, "  %s %" PRIu64, kernel_event_name((enum kernel_event_kind)i),
+                total.kinds[i]);
+    }
+    fprintf(stderr, "\n");
+    for (uint32_t i = 1; i < KERNEL_REASON_COUNT; i++) {
+        fprintf(stderr, "  %s %" PRIu64, kernel_reason_name((enum kernel_reason)i),
+                total.reasons[i]);
+    }
+    fprintf(stderr, "\n");
+}
+
+static void kernel_agrees_with_the_model(void **state) {
+    (void)state;
+    struct run *run = malloc(sizeof *run);
+    assert_non_null(run);
+    uint64_t first = number_from("TENURE_SEED", 20250101);
+    uint64_t commands = number_from("TENURE_COMMANDS", 1000000);
+    fprintf(stderr, "TENURE_SEED=%" PRIu64 " TENURE_COMMANDS=%" PRIu64 "\n", first, commands);
+    clock_t start = clock();
+    uint64_t seed = first;
+    while (total.commands < commands) {
+        uint64_t left = commands - total.commands;
+        run_seed(run, seed++, left < RUN_COMMANDS ? left : RUN_COMMANDS);
+    }
+    free(run);
+    fprintf(stderr,
+            "seeds %" PRIu64 "..%" PRIu64 ": %" PRIu64 " commands, %" PRIu64 " events, %" PRIu64
+            " comparisons, %" PRIu64 " replays, %.1f s\n",
+            first, seed - 1, total.commands, total.events, total.compares, total.clones,
+            (double)(clock() - start) / CLOCKS_PER_SEC);
+    tell_totals();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(kernel_agrees_with_the_model)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
