@@ -37,8 +37,9 @@ static uint64_t words_max(enum tn_bitmap_kind kind, uint64_t limit) {
 }
 
 static uint64_t capacity_for(enum tn_bitmap_kind kind, uint64_t limit) {
+    /* Full only if every value is scattered to a word of its own; dense use leaves most of it empty. */
     uint64_t words = words_max(kind, limit);
-    return words + words / 3 + 8;
+    return words + words / 5 + 8;
 }
 
 size_t tn_bitmap_bytes(enum tn_bitmap_kind kind, uint64_t limit) {

@@ -1,6 +1,6 @@
 /* A bounded hash index: hash -> 32-bit reference to a record that lives elsewhere.
  *
- * Open addressing, linear probing, deletion by shifting back (no tombstones), at most 3/4 full at
+ * Open addressing, linear probing, deletion by shifting back (no tombstones), at most 2/3 full at
  * its limit. An entry is the upper 32 bits of the hash and the reference + 1; the home position
  * follows from those 32 bits alone. Keys are compared by the owner, in its own records. The order
  * of entries depends on the seed and must never show. Memory is given zero-filled and never moves.
@@ -32,7 +32,7 @@ struct tn_map {
 typedef bool tn_map_equal(const void *ctx, uint32_t ref, const void *key);
 
 static inline uint32_t tn_map_capacity(uint32_t limit) {
-    uint64_t capacity = (uint64_t)limit + limit / 3 + 8;
+    uint64_t capacity = (uint64_t)limit + limit / 2 + 8;
     return capacity > UINT32_MAX ? UINT32_MAX : (uint32_t)capacity;
 }
 

@@ -160,13 +160,25 @@ static inline uint32_t rank_in(const uint64_t *when, const uint32_t *ref, uint32
     return low;
 }
 
+/* Ends first: deadlines mostly come last and go first. */
+static inline uint32_t rank_ends(const uint64_t *when_of, const uint32_t *ref_of, uint32_t count,
+                                 uint64_t when, uint32_t ref) {
+    if (count == 0 || when < when_of[0] || (when == when_of[0] && ref < ref_of[0])) {
+        return 0;
+    }
+    if (when > when_of[count - 1] || (when == when_of[count - 1] && ref >= ref_of[count - 1])) {
+        return count;
+    }
+    return rank_in(when_of, ref_of, count, when, ref);
+}
+
 static inline uint32_t leaf_rank(const struct tn_timer_node *node, uint64_t when, uint32_t ref) {
-    return rank_in(node->leaf.when, node->leaf.ref, node->count, when, ref);
+    return rank_ends(node->leaf.when, node->leaf.ref, node->count, when, ref);
 }
 
 /* The child that has the key if any has. Never none: the first key is a lower bound of them all. */
 static inline uint32_t inner_slot(const struct tn_timer_node *node, uint64_t when, uint32_t ref) {
-    uint32_t rank = rank_in(node->inner.when, node->inner.ref, node->count, when, ref);
+    uint32_t rank = rank_ends(node->inner.when, node->inner.ref, node->count, when, ref);
     TN_ASSERT(rank > 0);
     return rank - 1;
 }

@@ -27,11 +27,11 @@ static enum tn_result refuse(struct kernel_result *result, enum tn_result code, 
 
 static enum tn_result pool_resolve(struct kernel *k, const struct request *q, struct tn_bytes name,
                                    uint32_t *ret_pool) {
-    if (!kernel_name_pool_valid(name, true)) {
-        return TN_R_BAD_NAME;
-    }
     uint32_t pool = kernel_pool_find(k, name);
     if (pool == TN_NONE) {
+        if (!kernel_name_pool_valid(name, true)) {
+            return TN_R_BAD_NAME;
+        }
         bool scoped;
         struct tn_bytes base = kernel_name_pool_base(name, &scoped);
         uint32_t template = scoped ? kernel_pool_find(k, base) : TN_NONE;
@@ -59,36 +59,28 @@ static enum tn_result pool_resolve(struct kernel *k, const struct request *q, st
 }
 
 static enum tn_result claims_resolve(struct kernel *k, struct request *q) {
-    struct tn_reader r = tn_reader_of(q->c->claims.at, q->c->claims.len);
     for (uint32_t i = 0; i < q->claim_count; i++) {
-        struct kernel_claim claim = kernel_claim_read(&r);
         struct claim_plan *plan = &k->plan_claims[i];
-        enum tn_result code = pool_resolve(k, q, claim.pool, &plan->pool);
+        enum tn_result code = pool_resolve(k, q, plan->name, &plan->pool);
         if (code != TN_R_OK) {
             return refuse(q->result, code, i);
         }
-        plan->any = claim.any;
-        plan->values = claim.values;
-        plan->count = claim.any && claim.count == 0 ? 1 : claim.count;
-        plan->offset = q->total;
-        q->total += plan->count;
         kernel_terms_add(&q->terms, kernel_pool_policy(k, plan->pool));
     }
     return TN_R_OK;
 }
 
-/* Counts before pools: no scope is made for a request that cannot be. */
-static enum tn_result form_check(const struct kernel *k, struct request *q) {
+/* Reads the claims into the plan. Counts before pools: no scope is made for a request that cannot
+ * be. */
+static enum tn_result claims_read(struct kernel *k, struct request *q) {
     const struct kernel_command *c = q->c;
     uint64_t most = kernel_limit(k, KERNEL_LIMIT_BUNDLE);
-    if (c->holder.len == 0 || c->holder.len > KERNEL_HOLDER_MAX) {
-        return TN_R_BAD_NAME;
-    }
-    if (c->meta.len > KERNEL_META_MAX) {
-        return refuse(q->result, TN_R_TOO_LARGE, KERNEL_META_MAX);
-    }
     if (c->claim_count == 0) {
         return TN_R_BAD_REQUEST;
+    }
+    if (c->claim_count > most || c->claim_count > KERNEL_CLAIMS_MAX) {
+        return refuse(q->result, TN_R_TOO_LARGE,
+                      most < KERNEL_CLAIMS_MAX ? most : KERNEL_CLAIMS_MAX);
     }
     uint64_t total = 0;
     struct tn_reader r = tn_reader_of(c->claims.at, c->claims.len);
@@ -97,13 +89,31 @@ static enum tn_result form_check(const struct kernel *k, struct request *q) {
         if (claim.count == 0 && !(claim.any && c->claim_count == 1)) {
             return TN_R_BAD_REQUEST;
         }
-        total += claim.count;
-    }
-    if (total > most || c->claim_count > most || c->claim_count > KERNEL_CLAIMS_MAX) {
-        return refuse(q->result, TN_R_TOO_LARGE, most);
+        k->plan_claims[i] = (struct claim_plan){.name = claim.pool,
+                                                .asked = claim.count,
+                                                .count = claim.count == 0 ? 1 : claim.count,
+                                                .offset = (uint32_t)total,
+                                                .any = claim.any,
+                                                .values = claim.values};
+        total += k->plan_claims[i].count;
+        if (total > most) {
+            return refuse(q->result, TN_R_TOO_LARGE, most);
+        }
     }
     q->claim_count = c->claim_count;
+    q->total = (uint32_t)total;
     return TN_R_OK;
+}
+
+static enum tn_result form_check(struct kernel *k, struct request *q) {
+    const struct kernel_command *c = q->c;
+    if (c->holder.len == 0 || c->holder.len > KERNEL_HOLDER_MAX) {
+        return TN_R_BAD_NAME;
+    }
+    if (c->meta.len > KERNEL_META_MAX) {
+        return refuse(q->result, TN_R_TOO_LARGE, KERNEL_META_MAX);
+    }
+    return claims_read(k, q);
 }
 
 static enum tn_result ttl_check(const struct kernel *k, const struct request *q) {
@@ -427,13 +437,11 @@ static bool mark_named(struct kernel *k, const struct claim_plan *plan, uint32_t
 }
 
 /* It asks for what it has: as many values, and none but its own. */
-static bool return_matches(struct kernel *k, const struct request *q, uint32_t lease) {
+static bool return_matches(struct kernel *k, uint32_t lease) {
     const struct claim_plan *plan = &k->plan_claims[0];
     const struct lease *l = lease_at(k, lease);
     if (plan->any) {
-        struct tn_reader r = tn_reader_of(q->c->claims.at, q->c->claims.len);
-        uint32_t asked = kernel_claim_read(&r).count;
-        return asked == 0 || asked == l->member_count; /* 0: whatever it has */
+        return plan->asked == 0 || plan->asked == l->member_count; /* 0: whatever it has */
     }
     bool matches = plan->count == l->member_count && mark_named(k, plan, lease);
     for (uint32_t m = l->first_member; m != TN_NONE; m = member_at(k, m)->next) {
@@ -470,7 +478,7 @@ static enum tn_result lease_return(struct kernel *k, struct request *q, uint32_t
     if (l->state == KERNEL_REVOKING) {
         return TN_R_BUSY;
     }
-    if (!return_matches(k, q, lease)) {
+    if (!return_matches(k, lease)) {
         return TN_R_CONFLICT;
     }
     if (!kernel_lease_meta_fits(k, c, lease)) {

@@ -254,7 +254,35 @@ static bool bool_parse(struct tn_reader *r) {
     return byte == 1;
 }
 
-static void field_parse(struct tn_reader *r, struct kernel_command *c, uint32_t field) {
+/* Fields with parts of their own. */
+static struct tn_reader parts_parse(struct tn_reader r, struct kernel_command *c, uint32_t field) {
+    switch (field) {
+    case KERNEL_F_CLAIMS:
+        claims_parse(&r, c);
+        break;
+    case KERNEL_F_VALUES:
+        c->value_count = tn_read32(&r);
+        c->values = wishes_skip(&r, c->value_count);
+        break;
+    case KERNEL_F_POLICY:
+        policy_skip(&r, c);
+        break;
+    case KERNEL_F_LIMITS:
+        limits_parse(&r, c);
+        break;
+    case KERNEL_F_ENABLED:
+        c->enabled = bool_parse(&r);
+        break;
+    default: /* KERNEL_F_IMMEDIATE has no bytes */
+        break;
+    }
+    return r;
+}
+
+/* Inlined into the loop, and the reader never by address: it stays in registers. */
+__attribute__((always_inline)) static inline void field_parse(struct tn_reader *r,
+                                                              struct kernel_command *c,
+                                                              uint32_t field) {
     switch (field) {
     case KERNEL_F_LEASE:
         c->lease.shard = tn_read64(r);
@@ -278,27 +306,11 @@ static void field_parse(struct tn_reader *r, struct kernel_command *c, uint32_t 
     case KERNEL_F_POOL:
         c->pool = tn_read_bytes16(r);
         break;
-    case KERNEL_F_CLAIMS:
-        claims_parse(r, c);
-        break;
-    case KERNEL_F_VALUES:
-        c->value_count = tn_read32(r);
-        c->values = wishes_skip(r, c->value_count);
-        break;
-    case KERNEL_F_POLICY:
-        policy_skip(r, c);
-        break;
-    case KERNEL_F_LIMITS:
-        limits_parse(r, c);
-        break;
     case KERNEL_F_NAME:
         c->name = tn_read_bytes16(r);
         break;
     case KERNEL_F_TRIGGER:
         c->trigger = tn_read_bytes16(r);
-        break;
-    case KERNEL_F_ENABLED:
-        c->enabled = bool_parse(r);
         break;
     case KERNEL_F_SPEC:
         c->spec = tn_read_bytes16(r);
@@ -306,7 +318,8 @@ static void field_parse(struct tn_reader *r, struct kernel_command *c, uint32_t 
     case KERNEL_F_DEADLINE:
         c->deadline_ms = tn_read64(r);
         break;
-    default: /* KERNEL_F_IMMEDIATE has no bytes */
+    default:
+        *r = parts_parse(*r, c, field);
         break;
     }
 }

@@ -134,7 +134,7 @@ enum tn_status kernel_limits_prepare(struct kernel *kernel, const struct kernel_
 /* Hints to the caches about a command that will be applied soon as `lsn`. Optional, and never wrong
  * in what it does; each stage follows the pointers that the one before has fetched, so give them in
  * order, some commands apart: stage 0 first, stage KERNEL_PREFETCH_STAGES - 1 last. */
-#define KERNEL_PREFETCH_STAGES 4u
+#define KERNEL_PREFETCH_STAGES 3u
 void kernel_prefetch(const struct kernel *kernel, struct tn_bytes command, uint64_t lsn,
                      unsigned stage);
 

@@ -320,6 +320,13 @@ void kernel_member_cooled(struct kernel *k, uint32_t member) {
     }
 }
 
+/* The first value's places, which are needed some hundred instructions later. */
+static void values_fetch(const struct kernel *k, const struct lease *l) {
+    const struct member *m = member_at(k, l->first_member);
+    tn_map_prefetch(&k->values, kernel_index_value_hash(k, m->pool, m->value));
+    tn_bitmap_prefetch(&k->taken, m->pool, m->value);
+}
+
 static void lease_end(struct kernel *k, uint32_t lease) {
     const struct lease *l = lease_at(k, lease);
     kernel_lease_grants_remove(k, lease);
@@ -348,6 +355,9 @@ void kernel_lease_move(struct kernel *k, uint32_t lease, enum kernel_cause cause
         to = KERNEL_EXPIRED;
     }
     bool ends = kernel_state_terminal((enum kernel_state)to);
+    if (ends) {
+        values_fetch(k, l);
+    }
     uint64_t now = root_at(k)->now_ms;
 
     kernel_lease_count(k, lease, -1);

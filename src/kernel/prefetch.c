@@ -1,7 +1,7 @@
 /* Hints to the caches. Nothing here changes anything; a wrong guess costs a few instructions.
  *
  * A command on a lease walks: id -> map entry -> lease -> member and neighbours in the holder's list
- * -> value map entry and bitmap word. Each arrow is a cache miss when there are millions of leases,
+ * (and then to the value's place in map and bitmap, which lease.c fetches itself). Each arrow is a cache miss when there are millions of leases,
  * and the walks of different commands are independent: with the next commands known, their misses
  * overlap. Every read below is of memory that an earlier stage has fetched, or is bounded by the
  * table it looks into. */
@@ -71,17 +71,6 @@ static void fetch_neighbours(const struct kernel *k, uint32_t lease) {
     }
 }
 
-static void fetch_value(const struct kernel *k, uint32_t lease) {
-    const struct lease *l = record_of(&k->tables[TABLE_LEASE], lease);
-    const struct member *m =
-        l == NULL ? NULL : record_of(&k->tables[TABLE_MEMBER], l->first_member);
-    if (m != NULL) {
-        tn_map_prefetch(&k->values, kernel_index_value_hash(k, m->pool, m->value));
-        tn_bitmap_prefetch(&k->taken, m->pool, m->value);
-        __asm__ volatile("" : : "r"(m)); /* as above */
-    }
-}
-
 /* What a verb will touch. */
 enum touches { TOUCHES_NOTHING, TOUCHES_HOLDER, TOUCHES_LEASE, TOUCHES_VALUES };
 
@@ -114,9 +103,7 @@ void kernel_prefetch(const struct kernel *k, struct tn_bytes command, uint64_t l
     uint32_t lease = guess_lease(k, named);
     if (stage == 1) {
         fetch_record(&k->tables[TABLE_LEASE], lease);
-    } else if (stage == 2) {
-        fetch_neighbours(k, lease);
     } else {
-        fetch_value(k, lease);
+        fetch_neighbours(k, lease);
     }
 }

@@ -247,7 +247,9 @@ struct trigger {
 
 /* One part of a request, resolved. */
 struct claim_plan {
+    struct tn_bytes name; /* of the pool */
     uint32_t pool;
+    uint32_t asked; /* as written; 0: whatever a returner has */
     uint32_t count;
     uint32_t offset; /* of its first member in plan_members */
     bool any;
@@ -301,10 +303,15 @@ struct kernel {
 
 #define KERNEL_RECORD(type, id)                                                          \
     static inline const struct type *type##_at(const struct kernel *k, uint32_t index) { \
-        return tn_table_at(&k->tables[id], index);                                       \
+        TN_ASSERT(index < k->tables[id].used);                                           \
+        return (const struct type *)k->tables[id].base + index;                          \
     }                                                                                    \
     static inline struct type *type##_mut(struct kernel *k, uint32_t index) {            \
-        return tn_table_mut(&k->tables[id], index);                                      \
+        TN_ASSERT(index < k->tables[id].used);                                           \
+        if (TN_UNLIKELY(k->tables[id].image != NULL)) {                                  \
+            tn_table_before_write(&k->tables[id], index);                                \
+        }                                                                                \
+        return (struct type *)k->tables[id].base + index;                                \
     }
 
 KERNEL_RECORD(lease, TABLE_LEASE)
@@ -315,17 +322,28 @@ KERNEL_RECORD(name, TABLE_NAME)
 KERNEL_RECORD(grant, TABLE_GRANT)
 KERNEL_RECORD(op, TABLE_OP)
 KERNEL_RECORD(job, TABLE_JOB)
-KERNEL_RECORD(meter, TABLE_METER)
 KERNEL_RECORD(rule, TABLE_RULE)
 KERNEL_RECORD(sensor, TABLE_SENSOR)
 KERNEL_RECORD(trigger, TABLE_TRIGGER)
 
+/* A meter is as long as the largest window needs. */
+static inline const struct meter *meter_at(const struct kernel *k, uint32_t index) {
+    return tn_table_at(&k->tables[TABLE_METER], index);
+}
+
+static inline struct meter *meter_mut(struct kernel *k, uint32_t index) {
+    return tn_table_mut(&k->tables[TABLE_METER], index);
+}
+
 static inline const struct root *root_at(const struct kernel *k) {
-    return tn_table_at(&k->tables[TABLE_ROOT], 0);
+    return (const struct root *)k->tables[TABLE_ROOT].base;
 }
 
 static inline struct root *root_mut(struct kernel *k) {
-    return tn_table_mut(&k->tables[TABLE_ROOT], 0);
+    if (TN_UNLIKELY(k->tables[TABLE_ROOT].image != NULL)) {
+        tn_table_before_write(&k->tables[TABLE_ROOT], 0);
+    }
+    return (struct root *)k->tables[TABLE_ROOT].base;
 }
 
 static inline uint64_t kernel_limit(const struct kernel *k, enum kernel_limit limit) {
