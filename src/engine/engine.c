@@ -10,9 +10,12 @@
  *   submit_lock     the filling batch and who leads; held for the copy of a command
  *   state_lock      the kernel: apply, reads, steps of a snapshot
  *   snapshots.lock  what is asked of the snapshot thread, and its figures
+ *   drain_lock      the log's snapshot verbs, between the snapshot thread and a leader that finds
+ *                   the ring full
  *   queue.lock      the ring between the state and the log during a snapshot
- * submit_lock is never held together with state_lock. No lock is held during an append, during a
- * call to the log's snapshot verbs, or during any callback to the embedding program.
+ * submit_lock is never held together with state_lock. No lock is held during an append or during
+ * any callback to the embedding program. The log's snapshot verbs are called without state_lock,
+ * but by a leader that finds the ring full: that is the back-pressure.
  *
  * Leadership is a lock of its own kind: at most one thread has it (`leading`), and it owns the
  * taken batch, the append, the stamp, the application to the kernel and the delivery of events,
@@ -422,7 +425,7 @@ void engine_stats_read(struct engine *engine, struct engine_stats *ret_stats) {
     stats.snapshot_hold_ns_max = snapshots->hold_ns_max;
     pthread_mutex_unlock(&snapshots->lock);
     pthread_mutex_lock(&snapshots->queue.lock);
-    stats.snapshot_waits = snapshots->queue.waits;
+    stats.snapshot_overflows = snapshots->queue.overflows;
     pthread_mutex_unlock(&snapshots->queue.lock);
     engine->log->verbs->stats(engine->log, &stats.log);
     *ret_stats = stats;

@@ -198,7 +198,7 @@ struct engine_stats {
     uint64_t snapshots_failed;
     uint64_t snapshot_ns_last;
     uint64_t snapshot_hold_ns_max; /* the longest that a step of one kept the state locked */
-    uint64_t snapshot_waits;       /* times that applying waited for room in the queue */
+    uint64_t snapshot_overflows;   /* times that applying had to write for it, for want of room */
     uint64_t events_lost;          /* for want of memory */
     struct log_stats log;
 };

@@ -70,13 +70,11 @@ struct engine_events {
 /* Sections on their way from the state to the log, in a ring of bytes. */
 struct engine_queue {
     pthread_mutex_t lock;
-    pthread_cond_t changed;
     uint8_t *ring; /* NULL: no snapshot under way */
     size_t capacity;
     size_t head, tail;                        /* where the oldest starts, where the next goes */
     size_t used;                              /* bytes from head to tail, skipped ends included */
-    bool discard;                             /* the snapshot has failed: what comes is dropped */
-    uint64_t waits;                           /* times that a producer found no room */
+    uint64_t overflows;                       /* times that a producer found no room */
     uint32_t record_bytes[KERNEL_TABLES_MAX]; /* by table id */
 };
 
@@ -90,6 +88,8 @@ struct engine_snapshots {
     struct log_error error;
     uint64_t hold_ns_max, ns_last, taken, failed;
     struct engine_queue queue;
+    pthread_mutex_t drain_lock;   /* whoever writes sections to the log has it */
+    enum tn_status write_status;  /* under drain_lock: the first failure; what follows is dropped */
     _Atomic uint64_t bytes_since; /* log written since the last snapshot's moment */
     _Atomic uint64_t trigger;     /* the next one starts when bytes_since gets here */
 };
@@ -238,9 +238,10 @@ void engine_queue_init(struct engine_queue *queue);
 void engine_queue_free(struct engine_queue *queue);
 enum tn_status engine_queue_open(struct engine_queue *queue, const struct os *os, size_t bytes);
 void engine_queue_close(struct engine_queue *queue, const struct os *os);
-tn_table_save engine_queue_save; /* ctx is the queue */
+/* Room for a step of a snapshot? */
 bool engine_queue_has_room(struct engine_queue *queue);
-void engine_queue_discard(struct engine_queue *queue);
+/* False if there is no room. */
+bool engine_queue_push(struct engine_queue *queue, const struct tn_table_chunk *chunk);
 /* The oldest section; false if there is none. It stays until engine_queue_pop. */
 bool engine_queue_peek(struct engine_queue *queue, struct tn_bytes *ret_section);
 void engine_queue_pop(struct engine_queue *queue, struct tn_bytes section);

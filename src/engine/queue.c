@@ -1,12 +1,9 @@
 /* The way of a snapshot's sections from the state to the log: a ring of bytes of fixed size.
  *
- * Producers are whoever holds the state lock: the snapshot's own steps, and the leader when it is
- * about to overwrite a chunk of records that the snapshot has not seen. One consumer, the
- * snapshot's thread, writes the sections out without that lock. When the ring is full a producer
- * waits: applying slows down to the speed of the disk, memory does not grow.
- *
- * The consumer must not wait for itself: before a step of its own it asks engine_queue_has_room under the
- * state lock, when nobody else can produce.
+ * Producers hold the state lock: the snapshot's own steps, and the leader when it is about to
+ * overwrite records that the snapshot has not seen. So there is one at a time. Consumers hold the
+ * drain lock (snapshot.c): the snapshot's thread, and a producer that finds no room. The ring's own
+ * lock is held for moments only, never while bytes are copied or written.
  *
  * An entry: uint64 size of the section (0: skip to the start of the ring), then the section, padded
  * to 8. Entries are contiguous. */
@@ -17,7 +14,7 @@
 #define QUEUE_BYTES_MIN ((size_t)4 << 20)
 #define QUEUE_STEP_ROOM ((size_t)3 << 20) /* a step, one more chunk and what a wrap wastes */
 
-_Static_assert(QUEUE_STEP_ROOM >= 2 * (LOG_SECTION_MAX + (256u << 10)), "a step never waits");
+_Static_assert(QUEUE_BYTES_MIN >= 2 * (LOG_SECTION_MAX + 64), "one section always fits");
 
 static size_t entry_size(size_t section) {
     return sizeof(uint64_t) + ((section + 7) & ~(size_t)7);
@@ -25,29 +22,24 @@ static size_t entry_size(size_t section) {
 
 void engine_queue_init(struct engine_queue *queue) {
     pthread_mutex_init(&queue->lock, NULL);
-    pthread_cond_init(&queue->changed, NULL);
 }
 
 void engine_queue_free(struct engine_queue *queue) {
     TN_ASSERT(queue->ring == NULL);
-    pthread_cond_destroy(&queue->changed);
     pthread_mutex_destroy(&queue->lock);
 }
 
 enum tn_status engine_queue_open(struct engine_queue *queue, const struct os *os, size_t bytes) {
     void *memory;
-    if (bytes < QUEUE_BYTES_MIN) {
-        bytes = QUEUE_BYTES_MIN;
-    }
+    bytes = bytes < QUEUE_BYTES_MIN ? QUEUE_BYTES_MIN : (bytes + 7) & ~(size_t)7;
     TN_ASSERT(queue->ring == NULL);
     enum tn_status status = os->mem_reserve(os->ctx, bytes, false, &memory);
     if (status != TN_OK) {
         return status;
     }
     queue->ring = memory;
-    queue->capacity = bytes & ~(size_t)7;
+    queue->capacity = bytes;
     queue->head = queue->tail = queue->used = 0;
-    queue->discard = false;
     return TN_OK;
 }
 
@@ -86,23 +78,18 @@ static bool queue_fit(struct engine_queue *queue, size_t size) {
 }
 
 /* The bytes at `tail` are the producer's until it moves `used`, so they are copied unlocked. */
-void engine_queue_save(void *ctx, const struct tn_table_chunk *chunk) {
-    struct engine_queue *queue = ctx;
+bool engine_queue_push(struct engine_queue *queue, const struct tn_table_chunk *chunk) {
     TN_ASSERT(chunk->table_id < KERNEL_TABLES_MAX);
     size_t len = (size_t)chunk->count * queue->record_bytes[chunk->table_id];
     size_t section = SECTION_CHUNK_HEADER + len;
     TN_ASSERT(section <= LOG_SECTION_MAX);
     pthread_mutex_lock(&queue->lock);
     bool fits = queue_fit(queue, entry_size(section));
-    queue->waits += !fits && !queue->discard;
-    while (!fits && !queue->discard) {
-        pthread_cond_wait(&queue->changed, &queue->lock);
-        fits = queue_fit(queue, entry_size(section));
-    }
-    uint8_t *at = queue->discard ? NULL : queue->ring + queue->tail;
+    uint8_t *at = queue->ring + queue->tail;
+    queue->overflows += !fits;
     pthread_mutex_unlock(&queue->lock);
-    if (at == NULL) {
-        return;
+    if (!fits) {
+        return false;
     }
     tn_store64(at, section);
     tn_store32(at + 8, chunk->table_id);
@@ -113,13 +100,7 @@ void engine_queue_save(void *ctx, const struct tn_table_chunk *chunk) {
     queue->tail += entry_size(section);
     queue->used += entry_size(section);
     pthread_mutex_unlock(&queue->lock);
-}
-
-void engine_queue_discard(struct engine_queue *queue) {
-    pthread_mutex_lock(&queue->lock);
-    queue->discard = true;
-    pthread_cond_broadcast(&queue->changed);
-    pthread_mutex_unlock(&queue->lock);
+    return true;
 }
 
 bool engine_queue_peek(struct engine_queue *queue, struct tn_bytes *ret_section) {
@@ -143,6 +124,5 @@ void engine_queue_pop(struct engine_queue *queue, struct tn_bytes section) {
     pthread_mutex_lock(&queue->lock);
     queue->head += entry_size(section.len);
     queue->used -= entry_size(section.len);
-    pthread_cond_broadcast(&queue->changed);
     pthread_mutex_unlock(&queue->lock);
 }

@@ -3,8 +3,9 @@
  *
  * At the boundary the kernel begins an image. From then on the first write to a chunk of records
  * saves that chunk as it was; the snapshot's thread saves the others in steps, each a short hold of
- * the state lock. Both go through the queue (queue.c) to the log. So the extra memory is the queue,
- * and the longest that anyone waits for a snapshot is one step, or the queue's room.
+ * the state lock. Both go through the queue (queue.c) to the log. So the extra memory is the queue.
+ * Whoever finds it full writes some of it out instead of waiting for somebody who might be waiting
+ * for the state lock: applying slows down to the speed of the disk, memory does not grow.
  *
  * Sections of a snapshot
  *   SECTION_META, first: u32 version, u32 n, n u64 limits, u32 m, m table headers of five u32
@@ -33,6 +34,7 @@ struct taking {
     uint8_t meta[SNAPSHOT_META_MAX];
     uint32_t meta_len;
     bool imaging; /* the kernel's image has begun and not ended */
+    bool opened;  /* the log's snapshot has begun */
 };
 
 static uint64_t snapshot_threshold(const struct engine *engine) {
@@ -77,6 +79,31 @@ static void snapshot_meta(struct taking *taking, const struct tn_table_header *h
     taking->meta_len = (uint32_t)w.len;
 }
 
+/* Writes the oldest section out; false if there was none. After a failure the rest is dropped. */
+static bool snapshot_drain_one(struct engine *engine) {
+    struct engine_snapshots *snapshots = &engine->snapshots;
+    struct log_section section = {.kind = SECTION_CHUNK};
+    pthread_mutex_lock(&snapshots->drain_lock);
+    bool found = engine_queue_peek(&snapshots->queue, &section.bytes);
+    if (found) {
+        if (snapshots->write_status == TN_OK) {
+            snapshots->write_status = engine->log->verbs->snapshot_section(engine->log, &section);
+        }
+        engine_queue_pop(&snapshots->queue, section.bytes);
+    }
+    pthread_mutex_unlock(&snapshots->drain_lock);
+    return found;
+}
+
+/* The kernel's image is about to lose this chunk. With the state lock held. */
+static void snapshot_save(void *ctx, const struct tn_table_chunk *chunk) {
+    struct engine *engine = ctx;
+    while (!engine_queue_push(&engine->snapshots.queue, chunk)) {
+        (void)snapshot_drain_one(engine); /* if there is none left, another has made room */
+    }
+}
+
+/* Keeps the drain lock: nothing may be written before the first section is. */
 static void taking_begin(struct taking *taking) {
     struct engine *engine = taking->engine;
     struct tn_table_header headers[KERNEL_TABLES_MAX];
@@ -85,31 +112,35 @@ static void taking_begin(struct taking *taking) {
     while (engine->mid_batch) {
         pthread_cond_wait(&engine->boundary, &engine->state_lock);
     }
+    pthread_mutex_lock(&engine->snapshots.drain_lock);
     uint64_t since_ns = snapshot_clock_ns(engine);
     taking->at = (struct log_position){.lsn = kernel_lsn(engine->kernel),
                                        .now_ms = kernel_now(engine->kernel),
                                        .shard = kernel_shard(engine->kernel)};
     taking->bytes_since = atomic_load(&engine->snapshots.bytes_since);
-    kernel_image_begin(engine->kernel, engine_queue_save, &engine->snapshots.queue, headers,
-                       &count);
+    kernel_image_begin(engine->kernel, snapshot_save, engine, headers, &count);
     taking->imaging = true;
     snapshot_meta(taking, headers, count);
     pthread_mutex_unlock(&engine->state_lock);
     snapshot_held(engine, since_ns);
 }
 
-/* Writes out what is in the queue. */
-static enum tn_status taking_drain(struct taking *taking) {
+/* With the drain lock from taking_begin, which it lets go. */
+static enum tn_status taking_open(struct taking *taking, struct log_error *error) {
     struct engine *engine = taking->engine;
-    struct log_section section = {.kind = SECTION_CHUNK};
-    enum tn_status status = TN_OK;
-    while (status == TN_OK && engine_queue_peek(&engine->snapshots.queue, &section.bytes)) {
-        status = engine->log->verbs->snapshot_section(engine->log, &section);
-        engine_queue_pop(&engine->snapshots.queue, section.bytes);
+    struct log_section meta = {.kind = SECTION_META,
+                               .bytes = tn_bytes_of(taking->meta, taking->meta_len)};
+    enum tn_status status = engine->log->verbs->snapshot_begin(engine->log, &taking->at, error);
+    taking->opened = status == TN_OK;
+    if (status == TN_OK) {
+        status = engine->log->verbs->snapshot_section(engine->log, &meta);
     }
+    engine->snapshots.write_status = status;
+    pthread_mutex_unlock(&engine->snapshots.drain_lock);
     return status;
 }
 
+/* A step is skipped while others have filled the queue: its hold must not include their writing. */
 static void taking_step(struct taking *taking) {
     struct engine *engine = taking->engine;
     pthread_mutex_lock(&engine->state_lock);
@@ -121,33 +152,45 @@ static void taking_step(struct taking *taking) {
     snapshot_held(engine, since_ns);
 }
 
+static enum tn_status taking_drain(struct taking *taking) {
+    struct engine *engine = taking->engine;
+    while (snapshot_drain_one(engine)) {
+    }
+    pthread_mutex_lock(&engine->snapshots.drain_lock);
+    enum tn_status status = engine->snapshots.write_status;
+    pthread_mutex_unlock(&engine->snapshots.drain_lock);
+    if (status == TN_OK && engine_commit_stopped(engine) != TN_R_OK) {
+        status = TN_HALTED;
+    }
+    return status;
+}
+
 static enum tn_status taking_write(struct taking *taking, struct log_error *error) {
     struct engine *engine = taking->engine;
-    struct log_section meta = {.kind = SECTION_META,
-                               .bytes = tn_bytes_of(taking->meta, taking->meta_len)};
-    enum tn_status status = engine->log->verbs->snapshot_section(engine->log, &meta);
+    enum tn_status status = taking_open(taking, error);
     while (status == TN_OK && taking->imaging) {
         taking_step(taking);
         status = taking_drain(taking);
-        if (status == TN_OK && engine_commit_stopped(engine) != TN_R_OK) {
-            status = TN_HALTED;
-        }
     }
-    if (status != TN_OK) {
+    if (status == TN_OK) {
+        return engine->log->verbs->snapshot_end(engine->log, error);
+    }
+    if (taking->opened) {
         (void)snprintf(error->text, sizeof error->text, "%s", tn_status_text(status));
-        return status;
     }
-    return engine->log->verbs->snapshot_end(engine->log, error);
+    return status;
 }
 
 static void taking_give_up(struct taking *taking) {
     struct engine *engine = taking->engine;
-    engine_queue_discard(&engine->snapshots.queue);
     pthread_mutex_lock(&engine->state_lock);
     if (taking->imaging) {
         kernel_image_abandon(engine->kernel);
     }
     pthread_mutex_unlock(&engine->state_lock);
+    if (taking->opened) {
+        engine->log->verbs->snapshot_abandon(engine->log);
+    }
 }
 
 static enum tn_status snapshot_take(struct engine *engine, struct log_error *error) {
@@ -161,13 +204,7 @@ static enum tn_status snapshot_take(struct engine *engine, struct log_error *err
         return status;
     }
     taking_begin(&taking);
-    status = engine->log->verbs->snapshot_begin(engine->log, &taking.at, error);
-    if (status == TN_OK) {
-        status = taking_write(&taking, error);
-        if (status != TN_OK) {
-            engine->log->verbs->snapshot_abandon(engine->log);
-        }
-    }
+    status = taking_write(&taking, error);
     if (status != TN_OK) {
         taking_give_up(&taking);
     } else {
@@ -283,6 +320,7 @@ bool engine_snapshot_at_close(struct engine *engine) {
 void engine_snapshot_init(struct engine *engine) {
     struct engine_snapshots *snapshots = &engine->snapshots;
     pthread_mutex_init(&snapshots->lock, NULL);
+    pthread_mutex_init(&snapshots->drain_lock, NULL);
     pthread_cond_init(&snapshots->changed, NULL);
     engine_queue_init(&snapshots->queue);
     atomic_store(&snapshots->trigger, snapshot_threshold(engine));
@@ -292,6 +330,7 @@ void engine_snapshot_free(struct engine *engine) {
     struct engine_snapshots *snapshots = &engine->snapshots;
     engine_queue_free(&snapshots->queue);
     pthread_cond_destroy(&snapshots->changed);
+    pthread_mutex_destroy(&snapshots->drain_lock);
     pthread_mutex_destroy(&snapshots->lock);
 }
 

@@ -30,9 +30,11 @@ struct fakelog {
 
     bool threaded;
     bool shut;
-    bool busy; /* an append has not been answered */
-    bool dead; /* no appends any more */
-    bool open; /* between load and close */
+    bool snapshot_shut;
+    bool snapshot_waits; /* a section stands at the gate */
+    bool busy;           /* an append has not been answered */
+    bool dead;           /* no appends any more */
+    bool open;           /* between load and close */
 
     enum tn_status failure;
     unsigned failures;
@@ -212,6 +214,14 @@ static enum tn_status fake_snapshot_section(struct log *base, const struct log_s
     assert_non_null(writing->sections);
     assert_true(writing->count < SECTIONS_MAX);
     assert_true(section->bytes.len <= LOG_SECTION_MAX);
+    pthread_mutex_lock(&log->lock);
+    while (log->snapshot_shut) {
+        log->snapshot_waits = true;
+        pthread_cond_broadcast(&log->changed);
+        pthread_cond_wait(&log->changed, &log->lock);
+    }
+    log->snapshot_waits = false;
+    pthread_mutex_unlock(&log->lock);
     if (log->snapshot_failure == writing->count + 1) {
         return TN_NOSPACE;
     }
@@ -327,6 +337,27 @@ void fakelog_gate_open(struct fakelog *log) {
 void fakelog_gate_wait(struct fakelog *log) {
     pthread_mutex_lock(&log->lock);
     while (!log->busy) {
+        pthread_cond_wait(&log->changed, &log->lock);
+    }
+    pthread_mutex_unlock(&log->lock);
+}
+
+void fakelog_snapshot_gate_shut(struct fakelog *log) {
+    pthread_mutex_lock(&log->lock);
+    log->snapshot_shut = true;
+    pthread_mutex_unlock(&log->lock);
+}
+
+void fakelog_snapshot_gate_open(struct fakelog *log) {
+    pthread_mutex_lock(&log->lock);
+    log->snapshot_shut = false;
+    pthread_cond_broadcast(&log->changed);
+    pthread_mutex_unlock(&log->lock);
+}
+
+void fakelog_snapshot_gate_wait(struct fakelog *log) {
+    pthread_mutex_lock(&log->lock);
+    while (!log->snapshot_waits) {
         pthread_cond_wait(&log->changed, &log->lock);
     }
     pthread_mutex_unlock(&log->lock);

@@ -34,6 +34,12 @@ void fakelog_fail(struct fakelog *log, enum tn_status status, unsigned count, bo
 /* Snapshots fail at section n (from 1), or at the end if n is larger; 0: they do not. */
 void fakelog_fail_snapshot(struct fakelog *log, unsigned section);
 
+/* While this gate is shut, sections of snapshots are not taken. */
+void fakelog_snapshot_gate_shut(struct fakelog *log);
+void fakelog_snapshot_gate_open(struct fakelog *log);
+/* Waits until a section stands at it. */
+void fakelog_snapshot_gate_wait(struct fakelog *log);
+
 /* What happened. */
 unsigned fakelog_appends(struct fakelog *log);                 /* all, failed ones included */
 unsigned fakelog_batches(struct fakelog *log);                 /* stored */

@@ -403,6 +403,65 @@ static void a_snapshot_that_fails_harms_nothing(void **state) {
     assert_int_equal(ekit_hash(world->engine), hash);
 }
 
+static void *snapshot_main(void *arg) {
+    struct world *world = arg;
+    struct log_error error;
+    enum tn_status status = engine_snapshot(world->engine, &error);
+    return status == TN_OK ? world : NULL;
+}
+
+static bool queue_overflows(void *ctx) {
+    struct world *world = ctx;
+    struct engine_stats stats;
+    engine_stats_read(world->engine, &stats);
+    return stats.snapshot_overflows > 0;
+}
+
+/* One batch changes more than the queue holds while the snapshot's own thread is stuck: whoever
+ * applies writes for it, and nobody waits for the other. */
+static void a_snapshot_slower_than_the_writers_slows_them_down(void **state) {
+    struct world *world = *state;
+    struct asyncs *asyncs = asyncs_new();
+    const unsigned leases = 2000, touched = 250;
+    struct kernel_result *granted = calloc(leases, sizeof *granted);
+    char meta[4001];
+    pthread_t thread;
+    void *taken = NULL;
+    assert_non_null(granted);
+    memset(meta, 'x', sizeof meta - 1);
+    meta[sizeof meta - 1] = '\0';
+    world->options.limits.of[KERNEL_LIMIT_TEXT_BYTES] = 64 << 20;
+    world->options.snapshot_queue_bytes = 1; /* as small as can be */
+    world->options.no_snapshot_at_close = true;
+    world->engine = ekit_open(&world->options);
+    ekit_run_ok(world->engine, ekit_pool(&world->command, "p", 1, 5000, 3600), &world->answer);
+    for (unsigned i = 0; i < leases; i++) {
+        ekit_run_ok(world->engine, ekit_alloc_large(&world->command, "p", "h", 1, NULL, 4000),
+                    &world->answer);
+        granted[i] = world->answer.result;
+    }
+    fakelog_snapshot_gate_shut(world->log);
+    assert_int_equal(pthread_create(&thread, NULL, snapshot_main, world), 0);
+    fakelog_snapshot_gate_wait(world->log);
+    for (unsigned i = 0; i < touched; i++) {
+        ekit_touch(&world->command, &granted[i * (leases / touched)], meta);
+        assert_int_equal(engine_submit(world->engine, &asyncs->of[i].request, world->command.bytes),
+                         TN_R_OK);
+    }
+    ekit_wait(queue_overflows, world);
+    fakelog_snapshot_gate_open(world->log);
+    asyncs_wait(asyncs, touched);
+    assert_int_equal(pthread_join(thread, &taken), 0);
+    assert_non_null(taken);
+    assert_int_equal(fakelog_snapshots(world->log), 1);
+    uint64_t hash = ekit_hash(world->engine);
+    world_reopen(world);
+    assert_true(ekit_hash(world->engine) == hash);
+    ekit_check(world->engine);
+    free(granted);
+    asyncs_free(asyncs);
+}
+
 static bool snapshot_taken(void *ctx) {
     struct world *world = ctx;
     return fakelog_snapshots(world->log) > 0;
@@ -529,6 +588,7 @@ int main(void) {
         WORLD_TEST(a_callback_may_submit),
         WORLD_TEST(a_snapshot_and_what_follows_give_the_same_state),
         WORLD_TEST(a_snapshot_that_fails_harms_nothing),
+        WORLD_TEST(a_snapshot_slower_than_the_writers_slows_them_down),
         WORLD_TEST(enough_log_makes_a_snapshot_by_itself),
         WORLD_TEST(closing_takes_a_snapshot_only_after_a_write),
         WORLD_TEST(limits_can_be_changed_at_a_start),
