@@ -40,6 +40,7 @@ void generate_open(struct generate *g, uint64_t seed) {
     g->pools = 2 + generate_below(g, 6);
     g->calm = generate_chance(g, 50);
     g->sticky_percent = generate_chance(g, 40) ? 90 : 25;
+    g->many_ops = generate_chance(g, 10);
     g->crowded = generate_chance(g, 50);
     g->storm = g->sticky_percent > 50 && generate_chance(g, 60);
     if (g->storm) {
@@ -56,7 +57,7 @@ static uint64_t near_deadline(struct generate *g, const struct model *m) {
     uint64_t at = 0;
     if (m->cooling_count > 0 && generate_chance(g, 25)) {
         at = m->cooling[generate_below(g, m->cooling_count)].until_ms;
-    } else if (m->op_count > 0 && generate_chance(g, 10)) {
+    } else if (m->op_count > 0 && generate_chance(g, g->many_ops ? 40 : 10)) {
         at = m->ops[0].until_ms;
     } else if (m->history_count > 0 && generate_chance(g, 10)) {
         at = m->history[0].ended_ms + m->limits.of[KERNEL_LIMIT_HISTORY_SECONDS] * 1000;
@@ -429,7 +430,7 @@ struct tn_bytes generate_next(struct generate *g, const struct model *m) {
     static uint8_t bytes[GENERATE_BYTES];
     move_time(g, m);
     uint32_t repeat = generate_below(g, GENERATE_REPEATS);
-    if (generate_chance(g, 3) && g->repeat_len[repeat] > 0) {
+    if (generate_chance(g, g->many_ops ? 25 : 3) && g->repeat_len[repeat] > 0) {
         return tn_bytes_of(g->repeats[repeat], g->repeat_len[repeat]);
     }
     struct generate_draft d;
@@ -446,7 +447,7 @@ struct tn_bytes generate_next(struct generate *g, const struct model *m) {
         snprintf(d.user, sizeof d.user, "u%u", generate_below(g, 3));
         d.c.user = generate_text(d.user);
     }
-    if (generate_chance(g, 12)) {
+    if (generate_chance(g, g->many_ops ? 60 : 12)) {
         snprintf(d.opid, sizeof d.opid, "o%u", generate_below(g, 20));
         d.c.opid = generate_text(d.opid);
     }

@@ -27,6 +27,7 @@ struct generate {
     bool calm;               /* time passes slowly, so that leases live */
     uint32_t sticky_percent; /* of new pools */
     bool crowded;            /* few leases are given back: tables and pools fill up */
+    bool many_ops;           /* most commands carry operation ids */
     bool storm;              /* sticky pools meet rates that force leases to end */
     bool slow_drain;         /* dropped sets let their resources go while other things happen */
     bool big_meta;           /* so that the memory for texts fills up */

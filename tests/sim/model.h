@@ -72,6 +72,7 @@ struct model_lease {
     struct kernel_lease_id id;
     enum kernel_state state;
     enum kernel_reason reason;
+    bool renewed;  /* its timer may still be where it was */
     bool in_grace; /* revoking because it lapsed, not because of a revoke */
     uint64_t epoch, deadline_ms;
     uint64_t created_ms, last_seen_ms, offline_since_ms, ended_ms;
@@ -110,6 +111,7 @@ struct model_pool {
     struct kernel_policy own; /* a scope's is its template's: model_policy */
     bool rotor_set;
     uint64_t rotor;    /* the last value that `next` gave for "any" */
+    bool not_lowest;   /* `lowest` has not chosen all values, or not of the same ones */
     bool by_value;     /* values were given that somebody named, or the range has changed */
     uint32_t draining; /* resources that a dropped set had: they go in bounded steps */
     struct kernel_pool_counters counters;

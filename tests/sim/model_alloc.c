@@ -438,6 +438,7 @@ static void come_back(struct model *m, const struct request *q, struct model_lea
         return;
     }
     l->epoch++;
+    l->renewed = true;
     l->state = KERNEL_ACTIVE;
     l->reason = KERNEL_REASON_RETURNED;
     l->deadline_ms = deadline_given(m, q, l, l->deadline_ms);
@@ -524,6 +525,8 @@ static void count_given(struct model *m, const struct request *q) {
         bool any = q->parts[q->values[i].claim].any;
         p->counters.allocated++;
         p->by_value = p->by_value || !any;
+        p->not_lowest = p->not_lowest || !any ||
+                        model_policy(m, pool)->of[KERNEL_OPTION_STRATEGY] != KERNEL_LOWEST;
         model_value_given(m, pool, q->values[i].number);
         if (any && model_policy(m, pool)->of[KERNEL_OPTION_STRATEGY] == KERNEL_NEXT) {
             p->rotor_set = true;

@@ -81,7 +81,8 @@ static bool follow_lease(struct model *m, const struct model_event *e) {
         for (uint32_t i = 0; d == NULL && i < l->value_count; i++) {
             d = model_disowned(m, l->holder, l->values[i].pool);
         }
-        if (d == NULL || l->state == KERNEL_REVOKING) {
+        /* What is due comes first: a grace, for one, is not cut short. */
+        if (d == NULL || l->state == KERNEL_REVOKING || model_lease_due(m, l)) {
             return false;
         }
         d->released++;

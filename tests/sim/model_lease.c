@@ -110,6 +110,7 @@ void model_lease_step(struct model *m, struct model_lease *l) {
         l->state = KERNEL_REVOKING;
         l->reason = KERNEL_REASON_EXPIRED;
         l->in_grace = true;
+        l->renewed = true;
         l->deadline_ms += l->grace_s * 1000; /* authority ended at the deadline */
         model_expect(m, KERNEL_EVENT_LEASE_REVOKING, KERNEL_REASON_EXPIRED, l);
         return;
@@ -275,10 +276,23 @@ bool model_next_agrees(const struct model_next *next, uint64_t got) {
     return got == next->first_ms;
 }
 
+/* A step ends when its budget is used up or nothing is due. A renewed lease's old timer costs a step
+ * and tells nothing, so with one of those around nobody can know. */
+static void check_swept(struct model *m, const struct model_next *next) {
+    bool stale = false;
+    for (uint32_t i = 0; i < m->lease_count; i++) {
+        stale = stale || m->leases[i].renewed;
+    }
+    if (next->due && !stale && m->steps < m->limits.of[KERNEL_LIMIT_SWEEP_STEP]) {
+        model_fail(m, "something is due in the pool, but was not swept");
+    }
+}
+
 /* EXHAUSTED tells it: at once if something is due that the bounded step did not reach. */
 void model_exhausted(struct model *m, uint32_t pool) {
     struct model_next next = model_next_free(m, pool);
     uint64_t got = m->got->head.retry_at_ms;
+    check_swept(m, &next);
     m->retry_low = m->retry_high = next.first_ms;
     if (next.due || got == m->now_ms) {
         m->retry_low = m->retry_high = m->now_ms;

@@ -226,6 +226,11 @@ static void alter_applied(struct model *m, uint32_t pool, const struct kernel_po
     if (moved || excludes || next->of[KERNEL_OPTION_STRATEGY] != KERNEL_COLDEST) {
         p->cold_count = 0;
     }
+    for (uint32_t i = 0; i < MODEL_POOLS; i++) {
+        bool scope = m->pools[i].is_scope && m->pools[i].parent == pool;
+        bool reached = (i == pool || scope) && (moved || excludes);
+        m->pools[i].not_lowest = m->pools[i].not_lowest || reached;
+    }
     evaluate_scopes(m, pool); /* by the old terms, up to now */
     p->own = *next;
     if (!model_pool_in_use(m, pool)) {

@@ -183,19 +183,27 @@ static bool quiet(const struct run *run) {
     return model_quiet(&run->model) && model_draining(&run->model) == 0;
 }
 
+static bool asks_for_tick(const struct run *run) {
+    return kernel_next_due(run->kit.kernel) <= run->kit.now_ms;
+}
+
 /* Ticks until all that was due is done; each must make headway. */
 static void run_settle(struct run *run) {
     struct kernel_command tick = kit_command(KERNEL_VERB_TICK);
+    run->kit.now_ms = run->generate.now_ms;
     uint8_t bytes[64];
     uint32_t len = kernel_command_encode(&tick, bytes, sizeof bytes);
-    for (uint32_t i = 0; i < 1000 && !quiet(run); i++) {
-        if (kernel_next_due(run->kit.kernel) > run->kit.now_ms) {
+    for (uint32_t i = 0; i < 1000 && (!quiet(run) || asks_for_tick(run)); i++) {
+        if (!asks_for_tick(run)) {
             run_fail(run, "something is due, but the kernel would sleep");
         }
         run_command(run, tn_bytes_of(bytes, len));
     }
     if (!quiet(run)) {
         run_fail(run, "a thousand ticks did not settle what is due");
+    }
+    if (asks_for_tick(run)) {
+        run_fail(run, "nothing is due, but the kernel asks for ticks");
     }
 }
 
@@ -256,6 +264,46 @@ static void run_replay(struct run *run, uint32_t cut) {
     total.clones++;
 }
 
+/* An image that is saved bit by bit while commands go on: it must show its own moment. */
+struct photo {
+    struct kit kit;
+    struct tn_table_header headers[KERNEL_TABLES_MAX];
+    bool good;
+};
+
+static void photo_chunk(void *ctx, const struct tn_table_chunk *chunk) {
+    struct photo *photo = ctx;
+    size_t len = (size_t)chunk->count * photo->headers[chunk->table_id].record_bytes;
+    photo->good = photo->good && kernel_load_chunk(photo->kit.kernel, chunk, len);
+}
+
+static void run_photo(struct run *run, uint32_t cut, size_t bytes_each) {
+    struct kit again;
+    struct photo photo = {.good = true};
+    kit_open(&again, &run->generate.limits);
+    kit_open(&photo.kit, &run->generate.limits);
+    again.check_every = photo.kit.check_every = 0;
+    kit_replay(&run->kit, &again, 0, cut);
+    uint32_t count;
+    kernel_image_begin(again.kernel, photo_chunk, &photo, photo.headers, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_true(kernel_load_header(photo.kit.kernel, &photo.headers[i]));
+    }
+    uint32_t at = cut;
+    while (kernel_image_step(again.kernel, bytes_each)) {
+        if (at < run->kit.entry_count) {
+            kit_replay(&run->kit, &again, at, at + 1);
+            at++;
+        }
+    }
+    assert_true(photo.good && kernel_load_end(photo.kit.kernel));
+    kit_check(&photo.kit);
+    kit_replay(&run->kit, &photo.kit, cut, run->kit.entry_count);
+    same_state(run, &photo.kit, "an image taken on the way ends in another state");
+    kit_close(&again);
+    kit_close(&photo.kit);
+}
+
 static void run_seed(struct run *run, uint64_t seed, uint64_t commands) {
     run_open(run, seed);
     while (kernel_lsn(run->kit.kernel) < commands) {
@@ -264,6 +312,8 @@ static void run_seed(struct run *run, uint64_t seed, uint64_t commands) {
     struct tn_prng random;
     tn_prng_seed(&random, ~seed);
     run_replay(run, (uint32_t)tn_prng_below(&random, run->kit.entry_count));
+    run_photo(run, (uint32_t)tn_prng_below(&random, run->kit.entry_count),
+              1 + tn_prng_below(&random, 600));
     kit_close(&run->kit);
 }
 

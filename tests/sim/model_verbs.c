@@ -56,6 +56,7 @@ static void activate(struct model *m, struct model_lease *l) {
     if (!state_is(m, l, IN(RESERVED))) {
         return;
     }
+    l->renewed = true;
     l->state = KERNEL_ACTIVE;
     l->reason = KERNEL_REASON_REQUESTED;
     l->last_seen_ms = m->now_ms;
@@ -89,6 +90,7 @@ static void touch(struct model *m, struct model_lease *l) {
         return;
     }
     bool was_offline = l->state == KERNEL_OFFLINE;
+    l->renewed = true;
     l->ttl_s = asked ? m->c.ttl_s : l->ttl_s;
     l->grace_s = terms.grace_s;
     l->deadline_ms = model_deadline(m, l, model_period(&terms, l->ttl_s), l->deadline_ms);
@@ -130,6 +132,7 @@ static void release(struct model *m, struct model_lease *l) {
         end_named(m, l, KERNEL_RELEASED, KERNEL_REASON_RELEASED);
         return;
     }
+    l->renewed = true;
     l->state = KERNEL_OFFLINE;
     l->reason = KERNEL_REASON_RELEASED;
     l->deadline_ms = model_deadline(m, l, effective_s, 0);
@@ -159,6 +162,7 @@ static void revoke(struct model *m, struct model_lease *l) {
         return;
     }
     l->offline_since_ms = 0;
+    l->renewed = true;
     if (l->state == KERNEL_REVOKING) {
         l->deadline_ms = later(l->deadline_ms, deadline);
     } else {

@@ -209,11 +209,13 @@ static void check_used_free(struct model *m, uint32_t pool, const struct kernel_
     if (v->ever_used_free > model_pool_size(m, pool) - held) {
         model_fail(m, "%s: more values were used and are free than there are", p->name);
     }
-    if (p->by_value || model_policy(m, pool)->of[KERNEL_OPTION_KIND] == KERNEL_SET) {
-        return;
-    }
-    if (v->ever_used_free > used_and_free(m, pool)) {
+    bool set = model_policy(m, pool)->of[KERNEL_OPTION_KIND] == KERNEL_SET;
+    uint64_t want = used_and_free(m, pool);
+    if (!p->by_value && !set && v->ever_used_free > want) {
         model_fail(m, "%s: %" PRIu64 " values were used and are free", p->name, v->ever_used_free);
+    }
+    if (!p->by_value && !set && !p->not_lowest) {
+        CHECK(p->name, "used and free", want, v->ever_used_free);
     }
 }
 
