@@ -310,6 +310,25 @@ static void root_grow(struct tn_timer_index *index, struct tn_timer_root *root, 
     root->depth++;
 }
 
+void tn_timer_prefetch(const struct tn_timer_index *index, const struct tn_timer_root *root,
+                       uint64_t when, uint32_t ref) {
+    if (root->node1 == 0) {
+        return;
+    }
+    uint32_t number = root->node1 - 1;
+    for (uint32_t level = root->depth; level > 0; level--) {
+        const struct tn_timer_node *node = node_at(index, number);
+        uint32_t rank = rank_ends(node->inner.when, node->inner.ref, node->count, when, ref);
+        number = node->inner.child[rank == 0 ? 0 : rank - 1];
+    }
+    /* All of it: the entry may be anywhere in the leaf, and what follows it is moved. */
+    const uint8_t *leaf = (const uint8_t *)node_at(index, number);
+    for (unsigned line = 0; line < sizeof(struct tn_timer_node); line += 64) {
+        __builtin_prefetch(leaf + line, 1);
+    }
+    __asm__ volatile("" : : "r"(leaf)); /* else gcc finds no effect here and drops the call */
+}
+
 void tn_timer_insert(struct tn_timer_index *index, struct tn_timer_root *root, uint64_t when,
                      uint32_t ref) {
     if (root->node1 == 0) {

@@ -44,6 +44,10 @@ void tn_timer_insert(struct tn_timer_index *index, struct tn_timer_root *root, u
 void tn_timer_remove(struct tn_timer_index *index, struct tn_timer_root *root, uint64_t when,
                      uint32_t ref);
 
+/* Hints the caches that this entry will be looked for. Follows the inner nodes, which are few. */
+void tn_timer_prefetch(const struct tn_timer_index *index, const struct tn_timer_root *root,
+                       uint64_t when, uint32_t ref);
+
 bool tn_timer_has(const struct tn_timer_index *index, const struct tn_timer_root *root,
                   uint64_t when, uint32_t ref);
 

@@ -398,7 +398,8 @@ static void scratch_lay(struct check *c, struct scratch *s) {
 }
 
 bool kernel_check(const struct kernel *k, char *why, size_t capacity) {
-    struct check c = {.k = k, .why = why, .capacity = capacity, .good = true};
+    struct check c = {.k = k, .capacity = capacity, .good = true};
+    c.why = why;
     struct scratch measure = {0};
     scratch_lay(&c, &measure);
     void *memory;

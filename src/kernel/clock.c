@@ -74,6 +74,15 @@ static uint32_t clock_of(const struct kernel *k, const struct lease *l) {
     return l->pool == TN_NONE ? kernel_clock_mixed(k) : l->pool;
 }
 
+void kernel_clock_lease_prefetch(const struct kernel *k, uint32_t lease) {
+    const struct lease *l = lease_at(k, lease);
+    uint32_t clock = clock_of(k, l);
+    if (l->timer_ms != 0 && clock <= kernel_clock_mixed(k)) {
+        bool offline = (l->bits & LEASE_TIMER_OFFLINE) != 0;
+        tn_timer_prefetch(&k->timers, tree_of(k, clock, offline), l->timer_ms, lease);
+    }
+}
+
 void kernel_clock_lease_remove(struct kernel *k, uint32_t lease) {
     const struct lease *l = lease_at(k, lease);
     if (l->timer_ms == 0) {

@@ -62,7 +62,10 @@ static struct tn_bytes wishes_skip(struct tn_reader *r, uint32_t count) {
     for (uint32_t i = 0; i < count && !r->bad; i++) {
         kernel_wish_read(r);
     }
-    return r->bad ? (struct tn_bytes){0} : tn_bytes_of(r->at + start, r->pos - start);
+    if (r->bad) {
+        return (struct tn_bytes){0};
+    }
+    return tn_bytes_of(r->at + start, r->pos - start);
 }
 
 struct kernel_claim kernel_claim_read(struct tn_reader *r) {

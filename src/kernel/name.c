@@ -26,15 +26,15 @@ uint32_t kernel_name_hold(struct kernel *k, struct tn_bytes text) {
     return slot;
 }
 
-void kernel_name_drop(struct kernel *k, uint32_t slot) {
-    struct name *n = name_mut(k, slot);
+void kernel_name_drop(struct kernel *k, uint32_t name) {
+    struct name *n = name_mut(k, name);
     TN_ASSERT(n->refs > 0);
     if (--n->refs > 0) {
         return;
     }
     TN_ASSERT(n->first_lease == TN_NONE && n->job == TN_NONE);
-    kernel_index_text_remove(k, TEXT_NAME, slot);
+    kernel_index_text_remove(k, TEXT_NAME, name);
     tn_text_drop(&k->tables[TABLE_TEXT], n->text);
-    tn_table_give(&k->tables[TABLE_NAME], slot);
+    tn_table_give(&k->tables[TABLE_NAME], name);
     k->names_freed++;
 }

@@ -128,27 +128,35 @@ static uint32_t pool_new(struct kernel *k, struct tn_bytes name, uint32_t templa
     return slot;
 }
 
-/* The record goes when nothing can ask for it any more. */
+static void ref_drop(struct kernel *k, uint32_t pool) {
+    struct pool *p = pool_mut(k, pool);
+    TN_ASSERT(p->refs > 0);
+    p->refs--;
+}
+
+/* The record goes when nothing can ask for it any more; a scope's lets go of its template's, which
+ * may then go too. */
 static void pool_free_if_unused(struct kernel *k, uint32_t pool) {
-    const struct pool *p = pool_at(k, pool);
-    if (p->state != POOL_DROPPED || p->refs > 0 || p->resources > 0) {
-        return;
-    }
-    uint32_t template = p->template;
-    if (p->mapped) {
-        kernel_index_text_remove(k, TEXT_POOL, pool);
-    }
-    tn_text_drop(&k->tables[TABLE_TEXT], p->name);
-    tn_table_give(&k->tables[TABLE_POOL], pool);
-    if (template != TN_NONE) {
-        kernel_pool_unref(k, template);
+    while (pool != TN_NONE) {
+        const struct pool *p = pool_at(k, pool);
+        if (p->state != POOL_DROPPED || p->refs > 0 || p->resources > 0) {
+            return;
+        }
+        uint32_t template = p->template;
+        if (p->mapped) {
+            kernel_index_text_remove(k, TEXT_POOL, pool);
+        }
+        tn_text_drop(&k->tables[TABLE_TEXT], p->name);
+        tn_table_give(&k->tables[TABLE_POOL], pool);
+        if (template != TN_NONE) {
+            ref_drop(k, template);
+        }
+        pool = template;
     }
 }
 
 void kernel_pool_unref(struct kernel *k, uint32_t pool) {
-    struct pool *p = pool_mut(k, pool);
-    TN_ASSERT(p->refs > 0);
-    p->refs--;
+    ref_drop(k, pool);
     pool_free_if_unused(k, pool);
 }
 

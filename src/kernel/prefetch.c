@@ -32,8 +32,10 @@ static uint64_t lease_named(struct tn_bytes command) {
 static struct tn_bytes holder_named(struct tn_bytes command) {
     uint32_t at = fields_at(command, 2);
     uint32_t len = at == 0 ? 0 : tn_load16(command.at + at);
-    return command.len < at + 2 + len ? (struct tn_bytes){0}
-                                      : tn_bytes_of(command.at + at + 2, len);
+    if (command.len < at + 2 + len) {
+        return (struct tn_bytes){0};
+    }
+    return tn_bytes_of(command.at + at + 2, len);
 }
 
 static const void *record_of(const struct tn_table *table, uint32_t index) {
@@ -68,6 +70,7 @@ static void fetch_neighbours(const struct kernel *k, uint32_t lease) {
         fetch_record(&k->tables[TABLE_MEMBER], l->first_member);
         fetch_record(&k->tables[TABLE_LEASE], l->holder_prev);
         fetch_record(&k->tables[TABLE_LEASE], l->holder_next);
+        kernel_clock_lease_prefetch(k, lease);
     }
 }
 

@@ -434,6 +434,7 @@ void kernel_clock_lease(struct kernel *k, uint32_t lease);
 void kernel_clock_lease_remove(struct kernel *k, uint32_t lease);
 void kernel_clock_cooling_add(struct kernel *k, uint32_t member);
 void kernel_clock_cooling_remove(struct kernel *k, uint32_t member);
+void kernel_clock_lease_prefetch(const struct kernel *k, uint32_t lease);
 /* Puts back the entry that lease.timer_ms says it has, in a new index. */
 void kernel_clock_lease_restore(struct kernel *k, uint32_t lease);
 /* The clock of pools_max is that of leases that span pools. */

@@ -274,9 +274,9 @@ uint64_t kernel_trigger_rules(const struct kernel *k, struct tn_bytes trigger) {
     return slot == TN_NONE ? 0 : trigger_at(k, slot)->enabled_rules;
 }
 
-void kernel_usage_read(const struct kernel *k, struct kernel_usage *u) {
+void kernel_usage_read(const struct kernel *k, struct kernel_usage *ret_usage) {
     const struct root *root = root_at(k);
-    *u = (struct kernel_usage){
+    *ret_usage = (struct kernel_usage){
         .leases = root->leases_live,
         .members = root->members_live,
         .cooling = root->members_cooling,
