@@ -46,6 +46,9 @@ function may_include(header,    to) {
     if (room == "cli" && FILENAME ~ /^src\/cli\/(check|dump)[^\/]*$/ && to ~ /^(log|os|kernel|engine|lib)$/) {
         return 1
     }
+    if (room == "lib" && header == "protocol/option.h") {
+        return 1
+    }
     if (header in kernel_types && index(" protocol server supervisor cli ", " " room " ") > 0) {
         return 1
     }

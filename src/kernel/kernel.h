@@ -101,27 +101,6 @@ struct kernel_entry {
     struct tn_bytes command;
 };
 
-/* The answer to a command. `values` is the caller's buffer; value_count may not exceed
- * value_capacity, which must be at least the bundle limit. */
-struct kernel_result {
-    enum tn_result code;
-    bool replayed;   /* answered from the operation table */
-    bool has_lease;  /* lease, epoch, state, deadline_ms mean something */
-    uint64_t lsn;    /* where this answer was decided */
-    uint64_t now_ms; /* at that point */
-    struct kernel_lease_id lease;
-    uint64_t epoch;
-    enum kernel_state state;
-    uint64_t deadline_ms; /* 0: none */
-    uint64_t
-        retry_at_ms; /* EXHAUSTED: when a value comes free by itself; now_ms: at once; 0: unknown */
-    uint64_t number; /* sweep: freed; disown: released so far; BAD_TTL, QUOTA, TOO_LARGE: the cap;
-                        pool add/remove: how many; BAD_VALUE, BUSY: index of the wish, from 0 */
-    uint32_t value_count;
-    uint32_t value_capacity;
-    struct kernel_value *values;
-};
-
 /* Applies one command. Never fails: every outcome is a result. LIMITS must have been prepared by
  * kernel_limits_prepare in the same position. */
 void kernel_apply(struct kernel *kernel, const struct kernel_entry *entry,
@@ -154,21 +133,6 @@ uint64_t kernel_next_due(const struct kernel *kernel);
 
 /* ---- Reads. All are pure. ---- */
 
-struct kernel_lease_view {
-    struct kernel_lease_id id;
-    uint64_t epoch;
-    enum kernel_state state;
-    enum kernel_reason reason; /* of the last transition */
-    uint64_t deadline_ms;      /* 0: none */
-    uint64_t created_ms, last_seen_ms, offline_since_ms, ended_ms;
-    uint32_t ttl_s; /* asked for; 0: the pool's */
-    uint32_t value_count;
-    uint32_t holder_len, user_len, meta_len;
-    char holder[KERNEL_HOLDER_MAX + 1];
-    char user[KERNEL_USER_MAX + 1];
-    uint32_t slot; /* for the calls below, within the same locked read */
-};
-
 /* OK, NOTFOUND or RETIRED. */
 enum tn_result kernel_lease_read(const struct kernel *kernel, struct kernel_lease_id id,
                                  struct kernel_lease_view *ret_view);
@@ -199,30 +163,6 @@ uint64_t kernel_leases_scan(const struct kernel *kernel, const struct kernel_lea
                             uint64_t cursor, uint32_t effort, struct kernel_lease_view *out,
                             uint32_t capacity, uint32_t *ret_count);
 
-struct kernel_pool_counters {
-    uint64_t allocated; /* new leases' values */
-    uint64_t returned;  /* sticky returns */
-    uint64_t released, expired, revoked;
-    uint64_t reclaimed; /* by expiry or force, as seed metrics count */
-    uint64_t last_reclaim_count, last_reclaim_ms;
-};
-
-struct kernel_pool_view {
-    uint32_t name_len;
-    char name[KERNEL_POOL_MAX + 1];
-    struct kernel_policy policy; /* its template's, for a scope */
-    bool is_scope;
-    uint32_t scopes;                                       /* of a template */
-    uint64_t size;                                         /* values; UINT64_MAX stands for 2^64 */
-    uint64_t reserved, active, offline, revoking, cooling; /* values, by state */
-    uint64_t ever_used_free; /* values once given and free now: exact for `lowest`, else at least */
-    struct kernel_pool_counters counters;
-    uint64_t rate_micro; /* new leases per hour, millionths */
-    uint64_t effective_lease_s;
-    bool ultra_active, force_zero;
-    uint64_t next_free_ms; /* when a value comes free by itself; 0: unknown */
-};
-
 enum tn_result kernel_pool_read(const struct kernel *kernel, struct tn_bytes name,
                                 uint64_t clock_ms, struct kernel_pool_view *ret_view);
 /* In order of creation slots; cursor as above. */
@@ -231,22 +171,6 @@ uint64_t kernel_pools_scan(const struct kernel *kernel, uint64_t cursor, uint64_
 /* NUL-terminated; returns the length. */
 uint32_t kernel_pool_name(const struct kernel *kernel, uint32_t pool,
                           char out[KERNEL_POOL_MAX + 1]);
-
-struct kernel_sensor_view {
-    uint32_t ref_len, trigger_len, spec_len;
-    char ref[KERNEL_RESOURCE_MAX + 1];
-    char trigger[KERNEL_RULE_MAX + 1];
-    bool enabled, wanted;
-    uint64_t active_rules;
-    uint32_t slot;
-};
-
-struct kernel_rule_view {
-    uint32_t id_len, trigger_len;
-    char id[KERNEL_RULE_MAX + 1];
-    char trigger[KERNEL_RULE_MAX + 1];
-    bool enabled;
-};
 
 enum tn_result kernel_sensor_read(const struct kernel *kernel, struct tn_bytes ref,
                                   struct kernel_sensor_view *ret_view);

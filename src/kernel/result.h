@@ -1,4 +1,5 @@
-/* Every named outcome of a request, in one table: name, class, HTTP status, CLI exit code, text.
+/* What comes back: every named outcome of a request, in one table (name, class, HTTP status, CLI exit
+ * code, text), the answer to a command, and the views that reads fill.
  *
  * Classes say what a client may conclude about a write:
  *   COMMITTED  it has its place in the log, once; a refusal is an answer too, and stays the answer;
@@ -6,6 +7,8 @@
  *   UNKNOWN    it may have happened: repeat it with the same operation id to find out. */
 #ifndef TN_KERNEL_RESULT_H
 #define TN_KERNEL_RESULT_H
+
+#include "kernel/types.h"
 
 enum tn_outcome { TN_COMMITTED, TN_REJECTED, TN_UNKNOWN };
 
@@ -60,5 +63,83 @@ const char *tn_result_text(enum tn_result result);
 enum tn_outcome tn_result_outcome(enum tn_result result);
 int tn_result_http(enum tn_result result);
 int tn_result_exit(enum tn_result result);
+
+/* The answer to a command. `values` is the caller's buffer; value_count may not exceed
+ * value_capacity, which must be at least the bundle limit. */
+struct kernel_result {
+    enum tn_result code;
+    bool replayed;   /* answered from the operation table */
+    bool has_lease;  /* lease, epoch, state, deadline_ms mean something */
+    uint64_t lsn;    /* where this answer was decided */
+    uint64_t now_ms; /* at that point */
+    struct kernel_lease_id lease;
+    uint64_t epoch;
+    enum kernel_state state;
+    uint64_t deadline_ms; /* 0: none */
+    uint64_t
+        retry_at_ms; /* EXHAUSTED: when a value comes free by itself; now_ms: at once; 0: unknown */
+    uint64_t number; /* sweep: freed; disown: released so far; BAD_TTL, QUOTA, TOO_LARGE: the cap;
+                        pool add/remove: how many; BAD_VALUE, BUSY: index of the wish, from 0 */
+    uint32_t value_count;
+    uint32_t value_capacity;
+    struct kernel_value *values;
+};
+
+/* ---- Views ---- */
+
+struct kernel_lease_view {
+    struct kernel_lease_id id;
+    uint64_t epoch;
+    enum kernel_state state;
+    enum kernel_reason reason; /* of the last transition */
+    uint64_t deadline_ms;      /* 0: none */
+    uint64_t created_ms, last_seen_ms, offline_since_ms, ended_ms;
+    uint32_t ttl_s; /* asked for; 0: the pool's */
+    uint32_t value_count;
+    uint32_t holder_len, user_len, meta_len;
+    char holder[KERNEL_HOLDER_MAX + 1];
+    char user[KERNEL_USER_MAX + 1];
+    uint32_t slot; /* for the calls below, within the same locked read */
+};
+
+struct kernel_pool_counters {
+    uint64_t allocated; /* new leases' values */
+    uint64_t returned;  /* sticky returns */
+    uint64_t released, expired, revoked;
+    uint64_t reclaimed; /* by expiry or force, as seed metrics count */
+    uint64_t last_reclaim_count, last_reclaim_ms;
+};
+
+struct kernel_pool_view {
+    uint32_t name_len;
+    char name[KERNEL_POOL_MAX + 1];
+    struct kernel_policy policy; /* its template's, for a scope */
+    bool is_scope;
+    uint32_t scopes;                                       /* of a template */
+    uint64_t size;                                         /* values; UINT64_MAX stands for 2^64 */
+    uint64_t reserved, active, offline, revoking, cooling; /* values, by state */
+    uint64_t ever_used_free; /* values once given and free now: exact for `lowest`, else at least */
+    struct kernel_pool_counters counters;
+    uint64_t rate_micro; /* new leases per hour, millionths */
+    uint64_t effective_lease_s;
+    bool ultra_active, force_zero;
+    uint64_t next_free_ms; /* when a value comes free by itself; 0: unknown */
+};
+
+struct kernel_sensor_view {
+    uint32_t ref_len, trigger_len, spec_len;
+    char ref[KERNEL_RESOURCE_MAX + 1];
+    char trigger[KERNEL_RULE_MAX + 1];
+    bool enabled, wanted;
+    uint64_t active_rules;
+    uint32_t slot;
+};
+
+struct kernel_rule_view {
+    uint32_t id_len, trigger_len;
+    char id[KERNEL_RULE_MAX + 1];
+    char trigger[KERNEL_RULE_MAX + 1];
+    bool enabled;
+};
 
 #endif

@@ -1,4 +1,5 @@
 /* From a tenure_command to the bytes that the engine takes, following the kernel's table of verbs. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,6 +164,22 @@ static uint32_t encode_into(const struct tenure_command *command, uint32_t field
     return kernel_command_encode(&out, buffer + nested, whole);
 }
 
+static bool options_parse(const struct tenure_command *command,
+                          struct kernel_policy_patch *ret_patch, char *detail) {
+    *ret_patch = (struct kernel_policy_patch){.mask = 0};
+    for (uint32_t i = 0; i < command->option_count; i++) {
+        const struct tenure_option *option = &command->options[i];
+        if (option->name == NULL || option->value == NULL) {
+            (void)snprintf(detail, LIB_DETAIL, "option %" PRIu32 " has no name or value", i);
+            return false;
+        }
+        if (!protocol_option_set(option->name, option->value, ret_patch, detail)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 enum tenure_result lib_encode(const struct tenure_command *command, struct lib_encoded *encoded,
                               char *detail) {
     uint32_t fields;
@@ -172,8 +189,7 @@ enum tenure_result lib_encode(const struct tenure_command *command, struct lib_e
     if (!fields_check(command, &fields, detail)) {
         return TENURE_MALFORMED;
     }
-    if ((fields & KERNEL_F_POLICY) != 0 &&
-        !lib_options_parse(command->options, command->option_count, &patch, detail)) {
+    if ((fields & KERNEL_F_POLICY) != 0 && !options_parse(command, &patch, detail)) {
         return TENURE_BAD_POLICY;
     }
     size_t nested = nested_size(command);

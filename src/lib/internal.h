@@ -9,11 +9,12 @@
 #include "base/assert.h"
 #include "engine/engine.h"
 #include "engine/read.h"
-#include "lib/option.h"
+#include "protocol/option.h"
 #include "tenure.h"
 
 #define LIB_INFLIGHT_MAX 16384u /* as many as two batches of the engine hold */
 #define LIB_NO_SLOT UINT32_MAX
+#define LIB_DETAIL PROTOCOL_DETAIL
 
 /* An asynchronous command on its way. Slots are taken and given back without a lock. */
 struct lib_slot {

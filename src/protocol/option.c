@@ -1,5 +1,5 @@
 /* Options of pools as text: numbers, words and spans. */
-#include "lib/option.h"
+#include "protocol/option.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -126,50 +126,34 @@ static unsigned option_find(const char *name) {
     return i;
 }
 
-static bool option_set(const struct tenure_option *option, struct kernel_policy_patch *patch,
-                       char *detail) {
+bool protocol_option_set(const char *name, const char *text, struct kernel_policy_patch *patch,
+                         char *detail) {
     uint64_t number = 0;
-    if (strcmp(option->name, "exclude") == 0) {
-        patch->has_exclude = exclude_parse(option->value, &patch->values);
+    if (strcmp(name, "exclude") == 0) {
+        patch->has_exclude = exclude_parse(text, &patch->values);
         if (!patch->has_exclude) {
-            (void)snprintf(detail, LIB_DETAIL, "exclude: spans such as 10-20,30, at most %u",
+            (void)snprintf(detail, PROTOCOL_DETAIL, "exclude: spans such as 10-20,30, at most %u",
                            KERNEL_EXCLUDES_MAX);
         }
         return patch->has_exclude;
     }
-    unsigned i = option_find(option->name);
+    unsigned i = option_find(name);
     if (i == KERNEL_OPTION_COUNT) {
-        (void)snprintf(detail, LIB_DETAIL, "there is no option '%.60s'", option->name);
+        (void)snprintf(detail, PROTOCOL_DETAIL, "there is no option '%.60s'", name);
         return false;
     }
     const struct kernel_option_row *row = &kernel_option_rows[i];
-    if (!option_parse(row->type, option->value, &number)) {
-        (void)snprintf(detail, LIB_DETAIL, "%s: '%.60s' is not a value for it", option->name,
-                       option->value);
+    if (!option_parse(row->type, text, &number)) {
+        (void)snprintf(detail, PROTOCOL_DETAIL, "%s: '%.60s' is not a value for it", name, text);
         return false;
     }
-    uint64_t unit = strcmp(option->name, "offline_hold_days") == 0 ? 86400 : 1;
+    uint64_t unit = strcmp(name, "offline_hold_days") == 0 ? 86400 : 1;
     if (number > row->high / unit) {
-        (void)snprintf(detail, LIB_DETAIL, "%s: at most %" PRIu64, option->name, row->high / unit);
+        (void)snprintf(detail, PROTOCOL_DETAIL, "%s: at most %" PRIu64, name, row->high / unit);
         return false;
     }
     patch->values.of[i] = number * unit;
     patch->mask |= (uint32_t)1 << i;
-    return true;
-}
-
-bool lib_options_parse(const struct tenure_option *options, uint32_t count,
-                       struct kernel_policy_patch *ret_patch, char *detail) {
-    *ret_patch = (struct kernel_policy_patch){.mask = 0};
-    for (uint32_t i = 0; i < count; i++) {
-        if (options[i].name == NULL || options[i].value == NULL) {
-            (void)snprintf(detail, LIB_DETAIL, "option %" PRIu32 " has no name or value", i);
-            return false;
-        }
-        if (!option_set(&options[i], ret_patch, detail)) {
-            return false;
-        }
-    }
     return true;
 }
 
@@ -197,8 +181,8 @@ static void exclude_format(const struct kernel_policy *policy, char *out, size_t
     }
 }
 
-bool lib_option_format(const struct kernel_policy *policy, const char *name, char *out,
-                       size_t capacity) {
+bool protocol_option_format(const struct kernel_policy *policy, const char *name, char *out,
+                            size_t capacity) {
     if (strcmp(name, "exclude") == 0) {
         exclude_format(policy, out, capacity);
         return true;

@@ -1,0 +1,19 @@
+/* Options of pools as text, following the kernel's table of options. The embedded library uses this
+ * file too: the same words everywhere. */
+#ifndef TN_PROTOCOL_OPTION_H
+#define TN_PROTOCOL_OPTION_H
+
+#include "kernel/types.h"
+
+#define PROTOCOL_DETAIL 128       /* bytes for the words that explain a rejection */
+#define PROTOCOL_OPTION_TEXT 1024 /* bytes that any option's text fits in */
+
+/* Adds one option to the patch. False: `detail` (PROTOCOL_DETAIL bytes) says why. */
+bool protocol_option_set(const char *name, const char *text, struct kernel_policy_patch *patch,
+                         char *detail);
+
+/* The text that protocol_option_set would read as the same value. False if there is no such option. */
+bool protocol_option_format(const struct kernel_policy *policy, const char *name, char *out,
+                            size_t capacity);
+
+#endif
