@@ -37,15 +37,15 @@ static inline void bench_report_ratio(const char *name, double value, const char
 
 /* Resident bytes of this process. */
 static inline uint64_t bench_resident_bytes(void) {
-    unsigned long long total = 0, resident = 0;
+    char line[128] = "";
     FILE *f = fopen("/proc/self/statm", "re");
-    if (f == NULL || fscanf(f, "%llu %llu", &total, &resident) != 2) {
-        resident = 0;
+    if (f == NULL) {
+        return 0;
     }
-    if (f != NULL) {
-        fclose(f);
-    }
-    return resident * 4096u;
+    const char *got = fgets(line, sizeof line, f);
+    fclose(f);
+    const char *second = got == NULL ? NULL : strchr(got, ' '); /* the first is the address space */
+    return second == NULL ? 0 : strtoull(second, NULL, 10) * 4096u;
 }
 
 #endif

@@ -163,7 +163,7 @@ static size_t run_begin(const struct log_numbers *segments) {
 static enum tn_status segments_collect(struct recovery *r) {
     const struct log_numbers *found = &r->listing.segments;
     for (size_t i = run_begin(found); i < found->count; i++) {
-        struct log_segment segment;
+        struct log_segment segment = {0};
         char name[LOG_NAME_MAX];
         log_segment_name(found->at[i], name);
         enum tn_status status = header_read(r, name, &segment);

@@ -16,11 +16,11 @@
 #include "base/status.h"
 
 enum os_open_flags {
-    OS_READ = 1,       /* open an existing file for reading */
-    OS_WRITE = 2,      /* for reading and writing */
-    OS_CREATE = 4,     /* create it if it is not there (with OS_WRITE), mode 0600 */
-    OS_EXCLUSIVE = 8,  /* with OS_CREATE: fail with TN_INVALID if it is there */
-    OS_TRUNCATE = 16,  /* empty it */
+    OS_READ = 1,      /* open an existing file for reading */
+    OS_WRITE = 2,     /* for reading and writing */
+    OS_CREATE = 4,    /* create it if it is not there (with OS_WRITE), mode 0600 */
+    OS_EXCLUSIVE = 8, /* with OS_CREATE: fail with TN_INVALID if it is there */
+    OS_TRUNCATE = 16, /* empty it */
 };
 
 typedef void os_list_entry(void *ctx, const char *name);

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "base/assert.h"
 #include "lib/fakeos.h"
 #include "lib/logmodel.h"
 
@@ -62,6 +63,7 @@ static void machine_must_start(struct machine *m) {
     if (status != TN_OK) {
         fail_msg("cannot recover: %s: %s", tn_status_name(status), error.text);
     }
+    TN_ASSERT(m->log != NULL);
 }
 
 static void machine_stop(struct machine *m) {

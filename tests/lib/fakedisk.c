@@ -252,7 +252,8 @@ static void inode_copy(struct fake_inode *to, const struct fake_inode *from) {
         return;
     }
     inode_reserve(to, from->capacity);
-    if (from->capacity > 0) {
+    TN_ASSERT(to->capacity == from->capacity);
+    if (to->capacity > 0) {
         memcpy(to->cached, from->cached, (size_t)from->capacity);
         memcpy(to->durable, from->durable, (size_t)from->capacity);
         memcpy(to->dirty, from->dirty, (size_t)from->capacity / FAKEOS_SECTOR);
