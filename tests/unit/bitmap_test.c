@@ -260,7 +260,7 @@ static void the_worst_scatter_fits_the_memory(void **state) {
             tn_bitmap_set(&bitmap, i, i * UINT64_C(0x0123456789abcdef));
         }
         assert_int_equal(bitmap.count, kind == TN_BITMAP_FULL ? MANY : MANY * 11);
-        assert_true(bitmap.count * 4 <= bitmap.capacity * 3);
+        assert_true(bitmap.count * 6 <= bitmap.capacity * 5);
         for (uint32_t i = 0; i < MANY; i++) {
             tn_bitmap_clear(&bitmap, i, i * UINT64_C(0x0123456789abcdef));
         }
