@@ -5,9 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-void generate_open(struct generate *g, uint64_t seed) {
-    memset(g, 0, sizeof *g);
-    tn_prng_seed(&g->random, seed);
+static struct kernel_limits some_limits(struct generate *g) {
     struct kernel_limits limits = kernel_limits_default();
     limits.of[KERNEL_LIMIT_LEASES] = 3 + generate_below(g, generate_chance(g, 40) ? 100 : 30);
     limits.of[KERNEL_LIMIT_MEMBERS] = 4 + generate_below(g, generate_chance(g, 50) ? 200 : 60);
@@ -29,12 +27,29 @@ void generate_open(struct generate *g, uint64_t seed) {
     limits.of[KERNEL_LIMIT_COLD_PER_POOL] = 1 + generate_below(g, 8);
     limits.of[KERNEL_LIMIT_RULES] = 1 + generate_below(g, 8);
     limits.of[KERNEL_LIMIT_SENSORS] = 1 + generate_below(g, 6);
-    g->slow_drain = generate_chance(g, 30);
     if (g->slow_drain) {
         /* Nobody outside can tell when a dropped set's record goes: no request may depend on it. */
         limits.of[KERNEL_LIMIT_HISTORY] = 40;
     }
-    g->limits = limits;
+    return limits;
+}
+
+struct kernel_limits generate_other_limits(struct generate *g, const struct kernel_limits *old) {
+    struct kernel_limits limits = some_limits(g);
+    for (uint32_t i = 0; i < KERNEL_LIMIT_COUNT; i++) {
+        bool smaller = limits.of[i] < old->of[i];
+        if (generate_chance(g, 60) || (smaller && generate_chance(g, 90))) {
+            limits.of[i] = old->of[i];
+        }
+    }
+    return limits;
+}
+
+void generate_open(struct generate *g, uint64_t seed) {
+    memset(g, 0, sizeof *g);
+    tn_prng_seed(&g->random, seed);
+    g->slow_drain = generate_chance(g, 30);
+    g->limits = some_limits(g);
     g->now_ms = 1000000 + generate_below(g, 2000);
     g->holders = 2 + generate_below(g, 8);
     g->pools = 2 + generate_below(g, 6);
@@ -306,8 +321,10 @@ static void demand(struct generate *g, struct generate_draft *d) {
         memset(d->name, 'n', KERNEL_RULE_MAX + 1);
         d->name[generate_chance(g, 50) ? 0 : KERNEL_RULE_MAX + 1] = '\0';
     }
-    snprintf(d->trigger, sizeof d->trigger, generate_below(g, 60) == 0 ? "" : "t%u",
-             generate_below(g, 3));
+    snprintf(d->trigger, sizeof d->trigger, "t%u", generate_below(g, 3));
+    if (generate_below(g, 60) == 0) {
+        d->trigger[0] = '\0';
+    }
     d->c.name = generate_text(d->name);
     d->c.trigger = generate_text(d->trigger);
     d->c.enabled = generate_chance(g, 60);
@@ -426,6 +443,19 @@ static void fill(struct generate *g, struct generate_draft *d, const struct mode
     }
 }
 
+/* The same with one bit wrong or a piece missing, if that cannot be read any more. */
+static struct tn_bytes spoiled(struct generate *g, uint8_t *bytes, uint32_t len) {
+    struct kernel_command unused;
+    uint32_t at = generate_below(g, len);
+    uint8_t bit = (uint8_t)(1u << generate_below(g, 8));
+    bytes[at] ^= bit;
+    if (!kernel_command_decode(tn_bytes_of(bytes, len), &unused)) {
+        return tn_bytes_of(bytes, len);
+    }
+    bytes[at] ^= bit;
+    return tn_bytes_of(bytes, kernel_command_decode(tn_bytes_of(bytes, at), &unused) ? len : at);
+}
+
 struct tn_bytes generate_next(struct generate *g, const struct model *m) {
     static uint8_t bytes[GENERATE_BYTES];
     move_time(g, m);
@@ -453,6 +483,9 @@ struct tn_bytes generate_next(struct generate *g, const struct model *m) {
     }
     fill(g, &d, m);
     uint32_t len = kernel_command_encode(&d.c, bytes, sizeof bytes);
+    if (generate_below(g, 1000) == 0) {
+        return spoiled(g, bytes, len);
+    }
     if (d.c.opid.len > 0 && len > 0) {
         memcpy(g->repeats[g->repeat_next], bytes, len);
         g->repeat_len[g->repeat_next] = len;

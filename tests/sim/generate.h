@@ -41,6 +41,8 @@ struct generate {
 };
 
 void generate_open(struct generate *g, uint64_t seed);
+/* Some others than these, mostly larger: tables do not shrink below what they have held. */
+struct kernel_limits generate_other_limits(struct generate *g, const struct kernel_limits *old);
 
 /* The next command, encoded; it also moves g->now_ms. */
 struct tn_bytes generate_next(struct generate *g, const struct model *m);

@@ -243,6 +243,8 @@ void model_lease_end(struct model *m, struct model_lease *l, enum kernel_state s
 void model_lease_result(struct model *m, const struct model_lease *l, bool values);
 void model_value_cool(struct model *m, uint32_t index);
 bool model_history_over(const struct model *m, const struct model_lease *l);
+/* What a lowered limit has no room for. */
+void model_history_shrink(struct model *m);
 void model_history_retire(struct model *m, uint32_t most);
 void model_lease_meta(struct model *m, struct model_lease *l);
 

@@ -155,13 +155,24 @@ void model_history_retire(struct model *m, uint32_t most) {
     }
 }
 
-static void history_add(struct model *m, const struct model_lease *l) {
-    uint64_t values = l->value_count;
+static uint64_t history_values(const struct model *m) {
+    uint64_t values = 0;
     for (uint32_t i = 0; i < m->history_count; i++) {
         values += m->history[i].value_count;
     }
-    while (m->history_count > 0 && values > m->limits.of[KERNEL_LIMIT_HISTORY]) {
-        values -= m->history[0].value_count;
+    return values;
+}
+
+void model_history_shrink(struct model *m) {
+    while (history_values(m) > m->limits.of[KERNEL_LIMIT_HISTORY]) {
+        retire_oldest(m);
+    }
+}
+
+static void history_add(struct model *m, const struct model_lease *l) {
+    /* The last one is kept in any case, be it larger than all history may be. */
+    while (m->history_count > 0 &&
+           history_values(m) + l->value_count > m->limits.of[KERNEL_LIMIT_HISTORY]) {
         retire_oldest(m);
     }
     if (m->history_count == MODEL_HISTORY) {

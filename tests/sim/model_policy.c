@@ -299,29 +299,40 @@ void model_pool_drop(struct model *m) {
     }
 }
 
-/* A dropped pool's record is kept while history or a scope names it. */
+static bool record_needed(const struct model *m, uint32_t pool) {
+    if (m->pools[pool].draining > 0) {
+        return true;
+    }
+    for (uint32_t j = 0; j < m->history_count; j++) {
+        for (uint32_t v = 0; v < m->history[j].value_count; v++) {
+            if (m->history[j].values[v].pool == pool) {
+                return true;
+            }
+        }
+    }
+    for (uint32_t j = 0; j < m->disown_count; j++) {
+        if (m->disowns[j].pool == pool) {
+            return true;
+        }
+    }
+    for (uint32_t j = 0; j < MODEL_POOLS; j++) {
+        const struct model_pool *p = &m->pools[j];
+        if (p->state != MODEL_POOL_FREE && p->is_scope && p->parent == pool) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A dropped pool's record is kept while history, a disown or a scope names it. Scopes first: one may
+ * be the last to need its template. */
 void model_pools_free(struct model *m) {
-    for (uint32_t i = 0; i < MODEL_POOLS; i++) {
-        struct model_pool *p = &m->pools[i];
-        bool named = p->state != MODEL_POOL_DROPPED || p->draining > 0;
-        for (uint32_t j = 0; !named && j < m->history_count; j++) {
-            for (uint32_t v = 0; v < m->history[j].value_count; v++) {
-                named = named || m->history[j].values[v].pool == i;
-            }
-        }
-        for (uint32_t j = 0; !named && j < m->disown_count; j++) {
-            named = m->disowns[j].pool == i;
-        }
-        for (uint32_t j = 0; !named && j < MODEL_POOLS; j++) {
-            named = m->pools[j].state != MODEL_POOL_FREE && m->pools[j].is_scope &&
-                    m->pools[j].parent == i;
-        }
-        if (!named) {
+    for (uint32_t i = 0; i < 2 * MODEL_POOLS; i++) {
+        uint32_t pool = i % MODEL_POOLS;
+        struct model_pool *p = &m->pools[pool];
+        bool turn = p->is_scope == (i < MODEL_POOLS);
+        if (turn && p->state == MODEL_POOL_DROPPED && !record_needed(m, pool)) {
             p->state = MODEL_POOL_FREE;
-            /* A scope may have been the last to need its template. */
-            if (p->is_scope && p->parent < i) {
-                model_pools_free(m);
-            }
         }
     }
 }

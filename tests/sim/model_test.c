@@ -19,6 +19,7 @@
 
 #define RUN_COMMANDS 4000u
 #define TRACE 20u
+#define LIMIT_CHANGES 4u
 #define COMPARE_EVERY 16u
 #define CHECK_EVERY 64u
 
@@ -40,7 +41,7 @@ struct run {
 };
 
 static struct {
-    uint64_t commands, events, compares, clones;
+    uint64_t commands, events, compares, clones, limits;
     uint64_t codes[TN_R_COUNT], kinds[KERNEL_EVENT_COUNT], reasons[KERNEL_REASON_COUNT];
 } total;
 
@@ -210,8 +211,10 @@ static void run_settle(struct run *run) {
 static void run_one(struct run *run) {
     struct tn_bytes bytes = generate_next(&run->generate, &run->model);
     struct kernel_command c;
-    assert_true(kernel_command_decode(bytes, &c));
-    if (admitted(run, &c)) {
+    if (!kernel_command_decode(bytes, &c) || admitted(run, &c)) {
+        for (unsigned stage = 0; stage < KERNEL_PREFETCH_STAGES; stage++) {
+            kernel_prefetch(run->kit.kernel, bytes, kernel_lsn(run->kit.kernel) + 1, stage);
+        }
         run_command(run, bytes);
     }
     uint64_t lsn = kernel_lsn(run->kit.kernel);
@@ -235,10 +238,14 @@ static void run_one(struct run *run) {
 
 /* ---- the same again ---- */
 
-static void same_state(struct run *run, const struct kit *other, const char *what) {
-    if (kernel_hash(run->kit.kernel) != kernel_hash(other->kernel)) {
+static void same_hash(struct run *run, uint64_t hash, const char *what) {
+    if (kernel_hash(run->kit.kernel) != hash) {
         run_fail(run, what);
     }
+}
+
+static void same_state(struct run *run, const struct kit *other, const char *what) {
+    same_hash(run, kernel_hash(other->kernel), what);
 }
 
 /* The whole log once more; on the way a copy is made by image, which must go on in the same way. */
@@ -304,6 +311,34 @@ static void run_photo(struct run *run, uint32_t cut, size_t bytes_each) {
     kit_close(&photo.kit);
 }
 
+/* Other limits, if the state fits them; else nothing may have happened. A copy must come through it
+ * in the same way. */
+static void run_limits(struct run *run) {
+    struct kernel_limits limits = generate_other_limits(&run->generate, &run->model.limits);
+    uint64_t hash = kernel_hash(run->kit.kernel);
+    struct kit copy;
+    run->kit.limits = *kernel_limits_of(run->kit.kernel);
+    kit_clone(&run->kit, &copy);
+    copy.check_every = 0;
+    enum tn_status status = kernel_limits_prepare(run->kit.kernel, &limits);
+    assert_int_equal(kernel_limits_prepare(copy.kernel, &limits), status);
+    if (status == TN_OK) {
+        uint8_t bytes[512];
+        struct kernel_command c = kit_command(KERNEL_VERB_LIMITS);
+        c.limits = limits;
+        uint32_t len = kernel_command_encode(&c, bytes, sizeof bytes);
+        run_command(run, tn_bytes_of(bytes, len));
+        copy.now_ms = run->kit.now_ms;
+        kit_run_bytes(&copy, tn_bytes_of(bytes, len));
+        same_state(run, &copy, "a copy came through a change of limits in another way");
+        total.limits++;
+    } else {
+        assert_int_equal(status, TN_INVALID);
+        same_hash(run, hash, "limits that do not fit changed the state");
+    }
+    kit_close(&copy);
+}
+
 static void run_seed(struct run *run, uint64_t seed, uint64_t commands) {
     run_open(run, seed);
     while (kernel_lsn(run->kit.kernel) < commands) {
@@ -314,6 +349,12 @@ static void run_seed(struct run *run, uint64_t seed, uint64_t commands) {
     run_replay(run, (uint32_t)tn_prng_below(&random, run->kit.entry_count));
     run_photo(run, (uint32_t)tn_prng_below(&random, run->kit.entry_count),
               1 + tn_prng_below(&random, 600));
+    for (uint32_t i = 0; i < LIMIT_CHANGES; i++) {
+        run_limits(run);
+        for (uint32_t n = 0; n < commands / 20; n++) {
+            run_one(run);
+        }
+    }
     kit_close(&run->kit);
 }
 
@@ -358,9 +399,9 @@ static void kernel_agrees_with_the_model(void **state) {
     free(run);
     fprintf(stderr,
             "seeds %" PRIu64 "..%" PRIu64 ": %" PRIu64 " commands, %" PRIu64 " events, %" PRIu64
-            " comparisons, %" PRIu64 " replays, %.1f s\n",
+            " comparisons, %" PRIu64 " replays, %" PRIu64 " changes of limits, %.1f s\n",
             first, seed - 1, total.commands, total.events, total.compares, total.clones,
-            (double)(clock() - start) / CLOCKS_PER_SEC);
+            total.limits, (double)(clock() - start) / CLOCKS_PER_SEC);
     tell_totals();
 }
 

@@ -442,6 +442,10 @@ void model_verb(struct model *m) {
     case KERNEL_VERB_TICK:
         tick(m);
         break;
+    case KERNEL_VERB_LIMITS:
+        m->limits = m->c.limits;
+        model_history_shrink(m);
+        break;
     case KERNEL_VERB_RESTORED:
         restored(m);
         break;
