@@ -161,6 +161,15 @@ enum tn_result kernel_op_begin(struct kernel *k, const struct kernel_command *c,
     return TN_R_OK;
 }
 
+/* Not before the entry in front of it, which may be of a time with a longer window: the queue stays
+ * in order, and an id that was admitted because it is remembered finds room if it is not any more. */
+static uint64_t expires_at(const struct kernel *k) {
+    const struct root *root = root_at(k);
+    uint64_t at = root->now_ms + kernel_seconds_ms(kernel_limit(k, KERNEL_LIMIT_OP_SECONDS));
+    uint64_t last = root->op_tail == TN_NONE ? 0 : op_at(k, root->op_tail)->expires_ms;
+    return at < last ? last : at;
+}
+
 void kernel_op_end(struct kernel *k, const struct kernel_command *c, struct tn_bytes encoded,
                    uint32_t user, const struct kernel_result *result) {
     uint32_t expired = kernel_index_op(k, user, c->opid);
@@ -178,7 +187,7 @@ void kernel_op_end(struct kernel *k, const struct kernel_command *c, struct tn_b
     o->result = tn_text_put(chunks, tn_bytes_of(k->op_buffer, len));
     o->next = TN_NONE;
     o->lsn = root->lsn;
-    o->expires_ms = root->now_ms + kernel_seconds_ms(kernel_limit(k, KERNEL_LIMIT_OP_SECONDS));
+    o->expires_ms = expires_at(k);
     digest_of(encoded, o->digest);
     if (root->op_tail == TN_NONE) {
         root->op_head = slot;

@@ -165,6 +165,34 @@ static void a_list_of_ended_leases_ends_where_reading_them_ends(void **state) {
     kit_close(&kit);
 }
 
+static enum tn_result tick_as(struct kit *kit, const char *opid) {
+    struct kernel_command c = kit_command(KERNEL_VERB_TICK);
+    c.opid = kit_text(opid);
+    uint64_t chunks;
+    assert_int_equal(kernel_op_admit(kit->kernel, &c, 0, 0, &chunks), TN_R_OK);
+    return kit_run(kit, &c);
+}
+
+static void an_admitted_operation_finds_room_also_after_the_window_became_shorter(void **state) {
+    (void)state;
+    struct kernel_limits limits = kit_limits();
+    limits.of[KERNEL_LIMIT_OPS] = 2;
+    limits.of[KERNEL_LIMIT_OP_SECONDS] = 100;
+    struct kit kit;
+    kit_open(&kit, &limits);
+    assert_int_equal(tick_as(&kit, "first"), TN_R_OK);
+    struct kernel_command c = kit_command(KERNEL_VERB_LIMITS);
+    limits.of[KERNEL_LIMIT_OP_SECONDS] = 1;
+    c.limits = limits;
+    assert_int_equal(kernel_limits_prepare(kit.kernel, &limits), TN_OK);
+    assert_int_equal(kit_run(&kit, &c), TN_R_OK);
+    assert_int_equal(tick_as(&kit, "second"), TN_R_OK);
+    kit.now_ms += 2000;
+    assert_int_equal(tick_as(&kit, "second"), TN_R_OK);
+    assert_true(kit.result.replayed);
+    kit_close(&kit);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_reservation_lasts_as_asked_whatever_the_largest_ttl_of_leases),
@@ -176,6 +204,7 @@ int main(void) {
         cmocka_unit_test(a_set_in_use_takes_any_bounds_for_they_mean_nothing),
         cmocka_unit_test(a_pool_that_shrank_has_no_more_used_values_than_it_has_values),
         cmocka_unit_test(a_rule_changes_its_trigger_also_when_every_table_is_full),
+        cmocka_unit_test(an_admitted_operation_finds_room_also_after_the_window_became_shorter),
         cmocka_unit_test(a_list_of_ended_leases_ends_where_reading_them_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
