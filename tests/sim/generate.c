@@ -51,6 +51,9 @@ void generate_open(struct generate *g, uint64_t seed) {
     g->slow_drain = generate_chance(g, 30);
     g->limits = some_limits(g);
     g->now_ms = 1000000 + generate_below(g, 2000);
+    if (generate_chance(g, 5)) {
+        g->now_ms = generate_chance(g, 50) ? 1 : KERNEL_TIME_MAX - (uint64_t)1000 * UINT32_MAX;
+    }
     g->holders = 2 + generate_below(g, 8);
     g->pools = 2 + generate_below(g, 6);
     g->calm = generate_chance(g, 50);
@@ -84,7 +87,9 @@ static uint64_t near_deadline(struct generate *g, const struct model *m) {
     }
     at = at + generate_below(g, 3) - 1;
     /* Far deadlines are met too, but seldom. */
-    bool far = at > g->now_ms + 30000 && !generate_chance(g, 10);
+    uint64_t ahead = at > g->now_ms ? at - g->now_ms : 0;
+    bool far =
+        (ahead > 30000 && !generate_chance(g, 10)) || (ahead > 86400000 && !generate_chance(g, 3));
     return at < g->now_ms || far ? g->now_ms : at;
 }
 
@@ -169,6 +174,9 @@ static void some_meta(struct generate *g, struct generate_draft *d) {
 static void some_ttl(struct generate *g, struct generate_draft *d) {
     d->c.fields |= KERNEL_F_TTL;
     d->c.ttl_s = generate_chance(g, 2) ? 0 : 1 + generate_below(g, generate_chance(g, 10) ? 99 : 9);
+    if (generate_below(g, 200) == 0) {
+        d->c.ttl_s = UINT32_MAX;
+    }
 }
 
 static void wish(struct generate *g, struct generate_draft *d, const struct model *m,
@@ -383,6 +391,9 @@ static void grant_fields(struct generate *g, struct generate_draft *d, const str
         d->c.fields |= KERNEL_F_DEADLINE;
         d->c.deadline_ms = g->now_ms + generate_below(g, 10000);
         d->c.deadline_ms -= generate_chance(g, 20) ? generate_below(g, 10000) : 0;
+        if (generate_below(g, 20) == 0) {
+            d->c.deadline_ms = KERNEL_TIME_MAX + generate_below(g, 2);
+        }
     }
 }
 
@@ -459,6 +470,7 @@ static struct tn_bytes spoiled(struct generate *g, uint8_t *bytes, uint32_t len)
 struct tn_bytes generate_next(struct generate *g, const struct model *m) {
     static uint8_t bytes[GENERATE_BYTES];
     move_time(g, m);
+    g->now_ms = g->now_ms > KERNEL_TIME_MAX ? KERNEL_TIME_MAX : g->now_ms;
     uint32_t repeat = generate_below(g, GENERATE_REPEATS);
     if (generate_chance(g, g->many_ops ? 25 : 3) && g->repeat_len[repeat] > 0) {
         return tn_bytes_of(g->repeats[repeat], g->repeat_len[repeat]);

@@ -67,6 +67,9 @@ static void some_rates(struct generate *g, struct generate_draft *d) {
 }
 
 static uint64_t zero_or(struct generate *g, uint32_t percent_zero, uint32_t n) {
+    if (generate_below(g, 250) == 0) {
+        return UINT32_MAX;
+    }
     return generate_chance(g, percent_zero) ? 0 : 1 + generate_below(g, n);
 }
 

@@ -90,6 +90,10 @@ static void op_keep(struct model *m, struct tn_bytes bytes) {
     }
     struct model_op *op = &m->ops[m->op_count++];
     op->until_ms = m->now_ms + m->limits.of[KERNEL_LIMIT_OP_SECONDS] * 1000;
+    /* After a longer window the order of expiry is kept: nothing is dropped early. */
+    if (m->op_count > 1 && op[-1].until_ms > op->until_ms) {
+        op->until_ms = op[-1].until_ms;
+    }
     op->len = bytes.len;
     op->hash = tn_hash64(bytes.at, bytes.len, 0);
     model_text(op->user, sizeof op->user, m->c.user);

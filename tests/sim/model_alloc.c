@@ -154,7 +154,8 @@ static enum tn_result check_ttl(struct model *m, const struct request *q) {
     if (!(c->rights & KERNEL_RIGHT_OPERATOR)) {
         return refuse(m, TN_R_DENIED, 0);
     }
-    return asked || c->deadline_ms <= m->now_ms ? refuse(m, TN_R_BAD_TTL, cap) : TN_R_OK;
+    bool bad = asked || c->deadline_ms <= m->now_ms || c->deadline_ms > KERNEL_TIME_MAX;
+    return bad ? refuse(m, TN_R_BAD_TTL, cap) : TN_R_OK;
 }
 
 /* ---- values ---- */
@@ -382,7 +383,8 @@ static bool has_value(const struct model_lease *l, uint64_t number) {
 /* What is asked for, to be renewed with: an import's own end counts as the ttl to it. */
 static uint32_t ttl_given(const struct model *m) {
     if ((m->c.fields & KERNEL_F_DEADLINE) != 0) {
-        return (uint32_t)((m->c.deadline_ms - m->now_ms + 999) / 1000);
+        uint64_t ttl_s = (m->c.deadline_ms - m->now_ms + 999) / 1000;
+        return ttl_s > UINT32_MAX ? UINT32_MAX : (uint32_t)ttl_s;
     }
     return (m->c.fields & KERNEL_F_TTL) != 0 ? m->c.ttl_s : 0;
 }

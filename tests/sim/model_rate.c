@@ -47,13 +47,13 @@ void model_rate_evaluate(struct model *m, uint32_t pool) {
     uint64_t second = m->now_ms / 1000;
     bool fell = sum_at(p, p->rate_second) < p->rate_floor;
     while (p->rate_second < second) {
-        uint64_t step = second - p->rate_second > MODEL_WINDOW ? MODEL_WINDOW : 1;
-        p->rate_second += step;
-        if (step == 1) {
+        if (second - p->rate_second > MODEL_WINDOW) {
+            memset(p->rates, 0, sizeof p->rates); /* all of them have left the window */
+            p->rate_second = second;
+        } else {
             memmove(&p->rates[1], &p->rates[0], sizeof p->rates - sizeof p->rates[0]);
             p->rates[0] = 0;
-        } else {
-            memset(p->rates, 0, sizeof p->rates); /* nothing is that old */
+            p->rate_second++;
         }
         fell = fell || sum_at(p, p->rate_second) < p->rate_floor;
     }
