@@ -350,7 +350,7 @@ static enum kernel_verb some_verb(struct generate *g, const struct model *m) {
     } mix[] = {
         {KERNEL_VERB_TICK, 60},         {KERNEL_VERB_RESTORED, 1},
         {KERNEL_VERB_POOL_CREATE, 20},  {KERNEL_VERB_POOL_ALTER, 25},
-        {KERNEL_VERB_POOL_DROP, 8},     {KERNEL_VERB_POOL_ADD, 30},
+        {KERNEL_VERB_POOL_DROP, 14},    {KERNEL_VERB_POOL_ADD, 30},
         {KERNEL_VERB_POOL_REMOVE, 15},  {KERNEL_VERB_ALLOC, 260},
         {KERNEL_VERB_RESERVE, 80},      {KERNEL_VERB_ACTIVATE, 50},
         {KERNEL_VERB_TOUCH, 90},        {KERNEL_VERB_RELEASE, 110},
@@ -441,6 +441,14 @@ static void fill(struct generate *g, struct generate_draft *d, const struct mode
     case KERNEL_VERB_SWEEP:
     case KERNEL_VERB_POOL_DROP:
         generate_pool(g, m, d->pool, sizeof d->pool);
+        for (uint32_t tries = 0; tries < 6 && d->c.verb == KERNEL_VERB_POOL_DROP; tries++) {
+            uint32_t pool = model_pool_find(m, d->pool);
+            if (pool != MODEL_NONE && !model_pool_in_use(m, pool)) {
+                break;
+            }
+            generate_pool(g, m, d->pool, sizeof d->pool);
+            d->pool[strcspn(d->pool, "@")] = '\0';
+        }
         d->c.pool = generate_text(d->pool);
         d->c.fields |= generate_chance(g, 40) ? KERNEL_F_POOL : 0;
         break;

@@ -144,6 +144,9 @@ void generate_pool_create(struct generate *g, struct generate_draft *d, const st
         option(d, KERNEL_OPTION_MAX_LEASE, zero_or(g, 70, 20));
         some_rates(g, d);
     }
+    if (generate_chance(g, 5)) {
+        d->patch.mask &= ~(1u << KERNEL_OPTION_LEASE); /* the default */
+    }
     if (generate_chance(g, 4)) {
         option(d, KERNEL_OPTION_INTERNAL, 1);
     }
