@@ -14,9 +14,17 @@ build=(
     "ninja-build:runs the build"
     "make:puts names on the build's targets"
     "pkg-config:finds libraries and checks our own tenure.pc"
+    "libuv1-dev:the server's event loop"
+    "libjansson-dev:JSON, in the server"
+    "libsodium-dev:hashes, in the server"
 )
 # gcc brings the runtimes of its sanitizers along.
-test=("${build[@]}" "libcmocka-dev:the unit test framework")
+test=(
+    "${build[@]}"
+    "libcmocka-dev:the unit test framework"
+    "redis-tools:redis-cli and redis-benchmark, which the server is tested with"
+    "python3-redis:a client library that the server is tested with"
+)
 lint=(
     "${test[@]}"
     "clang-format:checks the formatting"

@@ -1,0 +1,30 @@
+/* The holder that a device's metadata stands for, when a client names none.
+ *
+ * In this order, the first that is there:
+ *   device_key                              as it is, without blanks around it
+ *   device_id, serial, mac, uuid            each at the top level, then inside device_meta;
+ *                                           written name:value
+ *   with identity_fallback = json:          meta: and the canonical JSON of device_meta; if that is
+ *                                           missing or empty, request: and that of the whole object
+ * A value counts if it is a string that is not empty or an integer that is not 0.
+ *
+ * Canonical JSON is what Python's json.dumps(x, sort_keys=True, ensure_ascii=True) writes: keys in the
+ * order of their code points, ", " and ": " between things, everything outside printable ASCII as
+ * \uXXXX, numbers with a fraction in their shortest form.
+ *
+ * A key over 128 bytes becomes its prefix and the BLAKE2b-256, in hex, of what came after the prefix
+ * (a device_key has no prefix, and gets device_key: in front of its hash). */
+#ifndef TN_PROTOCOL_IDENTITY_H
+#define TN_PROTOCOL_IDENTITY_H
+
+#include "kernel/result.h"
+#include "kernel/types.h"
+#include "protocol/option.h"
+
+/* `meta` is a JSON object that protocol_json_fault has passed. OK; or a refusal, with words in
+ * `detail` (PROTOCOL_DETAIL bytes). */
+enum tn_result protocol_identity_derive(struct tn_bytes meta, bool fallback_json,
+                                        char out[KERNEL_HOLDER_MAX], uint32_t *ret_len,
+                                        char *detail);
+
+#endif

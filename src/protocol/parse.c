@@ -1,0 +1,511 @@
+/* The parser of arguments: those without a token in order, then those with one in any order, each at
+ * most once (but for FROM). One function per kind of argument puts it where it belongs. */
+#include "protocol/parse.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "protocol/text.h"
+
+struct cursor {
+    const struct tn_bytes *argv;
+    uint32_t argc;
+    uint32_t at;
+    struct tn_writer scratch;
+    struct protocol_call *call;
+    enum tn_result code; /* what a refusal is called */
+};
+
+/* ---- Refusals ---- */
+
+__attribute__((format(printf, 3, 4))) static bool refuse(struct cursor *c, enum tn_result code,
+                                                         const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(c->call->detail, sizeof c->call->detail, format, arguments);
+    va_end(arguments);
+    c->code = code;
+    return false;
+}
+
+/* Quoting what came in: its start, for people. */
+#define SHOWN(bytes) (int)((bytes).len < 40 ? (bytes).len : 40), (const char *)(bytes).at
+
+static bool usage(struct cursor *c, const char *what) {
+    return refuse(c, TN_R_MALFORMED, "%s; see COMMAND DOCS %s", what, c->call->row->word);
+}
+
+static bool next(struct cursor *c, const char *what, struct tn_bytes *ret_word) {
+    if (c->at >= c->argc) {
+        return refuse(c, TN_R_MALFORMED, "%s is missing; see COMMAND DOCS %s", what,
+                      c->call->row->word);
+    }
+    *ret_word = c->argv[c->at++];
+    return true;
+}
+
+static bool next_number(struct cursor *c, const char *what, uint64_t max, uint64_t *ret_number) {
+    struct tn_bytes word;
+    if (!next(c, what, &word)) {
+        return false;
+    }
+    if (!kernel_value_parse(KERNEL_DEC, word, ret_number) || *ret_number > max) {
+        return refuse(c, TN_R_MALFORMED, "%s: '%.*s' is not a whole number from 0 to %llu", what,
+                      SHOWN(word), (unsigned long long)max);
+    }
+    return true;
+}
+
+static bool next_name(struct cursor *c, const char *what, uint32_t max, struct tn_bytes *ret_name) {
+    if (!next(c, what, ret_name)) {
+        return false;
+    }
+    const char *why = protocol_name_fault(*ret_name, max);
+    if (why != NULL) {
+        return refuse(c, TN_R_BAD_NAME, "%s: %s", what, why);
+    }
+    return true;
+}
+
+/* ---- Amounts and claims ---- */
+
+static bool wishes(struct cursor *c, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        struct tn_bytes word;
+        if (!next(c, "a value", &word)) {
+            return false;
+        }
+        kernel_wish_write_text(&c->scratch, word);
+    }
+    return true;
+}
+
+/* COUNT n | VALUES n value...: true and *ret_given false if neither stands here. */
+static bool claim_amount(struct cursor *c, struct tn_bytes pool, bool *ret_given) {
+    uint64_t count;
+    *ret_given = true;
+    if (c->at < c->argc && protocol_word_is(c->argv[c->at], "COUNT", 5)) {
+        c->at++;
+        if (!next_number(c, "COUNT", UINT32_MAX, &count)) {
+            return false;
+        }
+        if (count == 0) {
+            return refuse(c, TN_R_MALFORMED, "COUNT: at least 1");
+        }
+        kernel_claim_write(&c->scratch, pool, true, (uint32_t)count);
+    } else if (c->at < c->argc && protocol_word_is(c->argv[c->at], "VALUES", 6)) {
+        c->at++;
+        if (!next_number(c, "VALUES", KERNEL_BUNDLE_MAX, &count)) {
+            return false;
+        }
+        if (count == 0) {
+            return refuse(c, TN_R_MALFORMED, "VALUES: at least 1");
+        }
+        kernel_claim_write(&c->scratch, pool, false, (uint32_t)count);
+        if (!wishes(c, (uint32_t)count)) {
+            return false;
+        }
+    } else {
+        *ret_given = false;
+    }
+    return true;
+}
+
+static bool claim_add(struct cursor *c) {
+    struct kernel_command *command = &c->call->command;
+    struct tn_bytes pool;
+    bool given;
+    if (!next_name(c, "the pool", KERNEL_POOL_MAX, &pool) || !claim_amount(c, pool, &given)) {
+        return false;
+    }
+    if (!given) {
+        return usage(c, "FROM a pool needs COUNT n or VALUES n value...");
+    }
+    if (command->claim_count == KERNEL_CLAIMS_MAX) {
+        return refuse(c, TN_R_TOO_LARGE, "at most %u times FROM", KERNEL_CLAIMS_MAX);
+    }
+    c->call->from = pool;
+    command->claim_count++;
+    command->fields |= KERNEL_F_CLAIMS;
+    return true;
+}
+
+/* The amount of `ALLOC pool holder`: without one, "one, or whatever a returning holder has". */
+static bool claim_alone(struct cursor *c) {
+    bool given;
+    if (!claim_amount(c, c->call->from, &given)) {
+        return false;
+    }
+    if (!given) {
+        kernel_claim_write(&c->scratch, c->call->from, true, 0);
+    }
+    c->call->command.claim_count = 1;
+    c->call->command.fields |= KERNEL_F_CLAIMS;
+    return true;
+}
+
+/* ---- Options of pools ---- */
+
+static bool lower_copy(struct tn_bytes word, char *out, size_t capacity) {
+    if (word.len >= capacity || (word.len > 0 && memchr(word.at, '\0', word.len) != NULL)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < word.len; i++) {
+        uint8_t b = word.at[i];
+        out[i] = (char)(b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b);
+    }
+    out[word.len] = '\0';
+    return true;
+}
+
+static bool option_put(struct cursor *c, const char *name, struct tn_bytes word) {
+    char text[PROTOCOL_OPTION_TEXT];
+    if (!lower_copy(word, text, sizeof text)) {
+        return refuse(c, TN_R_BAD_POLICY, "%s: '%.*s' is not a value for it", name, SHOWN(word));
+    }
+    if (!protocol_option_set(name, text, &c->call->policy, c->call->detail)) {
+        c->code = TN_R_BAD_POLICY;
+        return false;
+    }
+    return true;
+}
+
+static bool option_next(struct cursor *c) {
+    struct tn_bytes word = c->argv[c->at++];
+    struct tn_bytes value;
+    char name[64];
+    if (protocol_word_is(word, "SET", 3)) {
+        return option_put(c, "kind", tn_bytes_of("set", 3));
+    }
+    if (protocol_word_is(word, "RANGE", 5)) {
+        struct tn_bytes hi;
+        return next(c, "the range's first value", &value) &&
+               next(c, "the range's last value", &hi) &&
+               option_put(c, "kind", tn_bytes_of("range", 5)) && option_put(c, "lo", value) &&
+               option_put(c, "hi", hi);
+    }
+    if (!lower_copy(word, name, sizeof name)) {
+        return refuse(c, TN_R_BAD_POLICY, "there is no option '%.*s'", SHOWN(word));
+    }
+    return next(c, name, &value) && option_put(c, name, value);
+}
+
+/* All that is left, but for an operation id. */
+static bool options_all(struct cursor *c) {
+    while (c->at < c->argc && !protocol_word_is(c->argv[c->at], "OPID", 4)) {
+        if (!option_next(c)) {
+            return false;
+        }
+    }
+    c->call->command.policy = &c->call->policy;
+    c->call->command.fields |= KERNEL_F_POLICY;
+    return true;
+}
+
+static bool values_all(struct cursor *c) {
+    uint32_t count = 0;
+    while (c->at + count < c->argc && !protocol_word_is(c->argv[c->at + count], "OPID", 4)) {
+        count++;
+    }
+    if (count == 0) {
+        return usage(c, "a name is missing");
+    }
+    c->call->command.value_count = count;
+    c->call->command.fields |= KERNEL_F_VALUES;
+    return wishes(c, count);
+}
+
+/* ---- Single arguments ---- */
+
+static bool bind_lease(struct cursor *c) {
+    struct tn_bytes word;
+    if (!next(c, "the lease", &word)) {
+        return false;
+    }
+    if (!protocol_lease_parse(word, &c->call->command.lease)) {
+        return refuse(c, TN_R_MALFORMED, "'%.*s' is not a lease such as 0-1042", SHOWN(word));
+    }
+    c->call->command.fields |= KERNEL_F_LEASE;
+    return true;
+}
+
+static bool bind_holder(struct cursor *c) {
+    struct protocol_call *call = c->call;
+    if (!next_name(c, "the holder", KERNEL_HOLDER_MAX, &call->command.holder)) {
+        return false;
+    }
+    call->command.fields |= KERNEL_F_HOLDER;
+    call->derive = call->row->id == PROTOCOL_ALLOC && call->command.holder.len == 1 &&
+                   call->command.holder.at[0] == '*';
+    return true;
+}
+
+static bool bind_seconds(struct cursor *c, const char *what, uint32_t field,
+                         uint32_t *ret_seconds) {
+    uint64_t number;
+    if (!next_number(c, what, UINT32_MAX, &number)) {
+        return false;
+    }
+    *ret_seconds = (uint32_t)number;
+    c->call->command.fields |= field;
+    return true;
+}
+
+static bool bind_meta(struct cursor *c) {
+    struct tn_bytes word;
+    if (!next(c, "META", &word)) {
+        return false;
+    }
+    if (word.len > KERNEL_META_MAX) {
+        return refuse(c, TN_R_TOO_LARGE, "META: at most %u bytes", KERNEL_META_MAX);
+    }
+    const char *why = protocol_json_fault(word);
+    if (why != NULL) {
+        return refuse(c, TN_R_MALFORMED, "META: %s", why);
+    }
+    c->call->command.meta = word;
+    c->call->command.fields |= KERNEL_F_META;
+    return true;
+}
+
+static bool bind_spec(struct cursor *c) {
+    struct tn_bytes word;
+    if (!next(c, "the description", &word)) {
+        return false;
+    }
+    if (word.len > KERNEL_SENSOR_SPEC_MAX) {
+        return refuse(c, TN_R_TOO_LARGE, "the description: at most %u bytes",
+                      KERNEL_SENSOR_SPEC_MAX);
+    }
+    const char *why = protocol_json_fault(word);
+    if (why != NULL) {
+        return refuse(c, TN_R_MALFORMED, "the description: %s", why);
+    }
+    c->call->command.spec = word;
+    c->call->command.fields |= KERNEL_F_SPEC;
+    return true;
+}
+
+/* pool/value, or a lease. Pool names have no slash, values may. */
+static bool bind_target(struct cursor *c) {
+    struct tn_bytes word = c->at < c->argc ? c->argv[c->at] : tn_bytes_of(NULL, 0);
+    const uint8_t *slash = word.len > 0 ? memchr(word.at, '/', word.len) : NULL;
+    if (slash == NULL) {
+        return bind_lease(c);
+    }
+    size_t pool = (size_t)(slash - word.at);
+    c->at++;
+    c->call->command.pool = tn_bytes_of(word.at, pool);
+    c->call->value = tn_bytes_of(slash + 1, word.len - pool - 1);
+    if (c->call->value.len == 0) {
+        return refuse(c, TN_R_MALFORMED, "there is no value after the pool and '/'");
+    }
+    return true;
+}
+
+static bool bind_state(struct cursor *c) {
+    struct tn_bytes word;
+    char name[16];
+    if (!next(c, "STATE", &word)) {
+        return false;
+    }
+    if (lower_copy(word, name, sizeof name)) {
+        for (unsigned i = KERNEL_RESERVED; i < KERNEL_STATE_COUNT; i++) {
+            if (strcmp(name, kernel_state_name((enum kernel_state)i)) == 0) {
+                c->call->state = (enum kernel_state)i;
+                return true;
+            }
+        }
+    }
+    return refuse(c, TN_R_MALFORMED, "there is no state '%.*s'", SHOWN(word));
+}
+
+static bool bind_count(struct cursor *c) {
+    uint64_t count;
+    if (!next_number(c, "COUNT", PROTOCOL_PAGE_MAX, &count)) {
+        return false;
+    }
+    if (count == 0) {
+        return refuse(c, TN_R_MALFORMED, "COUNT: at least 1");
+    }
+    c->call->count = (uint32_t)count;
+    return true;
+}
+
+static bool bind_name(struct cursor *c, const char *what, uint32_t max, uint32_t field,
+                      struct tn_bytes *ret_name) {
+    c->call->command.fields |= field;
+    return next_name(c, what, max, ret_name);
+}
+
+static bool bind(struct cursor *c, enum protocol_bind to) {
+    struct kernel_command *command = &c->call->command;
+    switch (to) {
+    case PROTOCOL_B_LEASE:
+        return bind_lease(c);
+    case PROTOCOL_B_EPOCH:
+        command->fields |= KERNEL_F_EPOCH;
+        return next_number(c, "the epoch", UINT64_MAX, &command->epoch);
+    case PROTOCOL_B_HOLDER:
+        return bind_holder(c);
+    case PROTOCOL_B_TTL:
+        return bind_seconds(c, "TTL", KERNEL_F_TTL, &command->ttl_s);
+    case PROTOCOL_B_AFTER:
+        return bind_seconds(c, "AFTER", KERNEL_F_AFTER, &command->after_s);
+    case PROTOCOL_B_META:
+        return bind_meta(c);
+    case PROTOCOL_B_NOW:
+        command->fields |= KERNEL_F_IMMEDIATE;
+        return true;
+    case PROTOCOL_B_POOL:
+        return bind_name(c, "the pool", KERNEL_POOL_MAX, KERNEL_F_POOL, &command->pool);
+    case PROTOCOL_B_FROM:
+        return next_name(c, "the pool", KERNEL_POOL_MAX, &c->call->from);
+    case PROTOCOL_B_AMOUNT:
+        return claim_alone(c);
+    case PROTOCOL_B_CLAIM:
+        return claim_add(c);
+    case PROTOCOL_B_VALUES:
+        return values_all(c);
+    case PROTOCOL_B_OPTIONS:
+        return options_all(c);
+    case PROTOCOL_B_NAME:
+        return bind_name(c, "the name", KERNEL_RULE_MAX, KERNEL_F_NAME, &command->name);
+    case PROTOCOL_B_TRIGGER:
+        return bind_name(c, "the trigger", KERNEL_RULE_MAX, KERNEL_F_TRIGGER, &command->trigger);
+    case PROTOCOL_B_DISABLED:
+        command->enabled = false;
+        return true;
+    case PROTOCOL_B_SPEC:
+        return bind_spec(c);
+    case PROTOCOL_B_TARGET:
+        return bind_target(c);
+    case PROTOCOL_B_STATE:
+        return bind_state(c);
+    case PROTOCOL_B_CURSOR:
+        return next_number(c, "CURSOR", UINT64_MAX, &c->call->cursor);
+    case PROTOCOL_B_COUNT:
+        return bind_count(c);
+    case PROTOCOL_B_OPID:
+        return next_name(c, "OPID", KERNEL_OPID_MAX, &command->opid);
+    case PROTOCOL_B_FENCE:
+        return next_number(c, "FENCE", UINT64_MAX, &c->call->fence_lsn);
+    case PROTOCOL_B_NONE:
+        break;
+    }
+    TN_ASSERT(false);
+    return false;
+}
+
+/* ---- Forms ---- */
+
+/* The argument whose token stands here; form->count: none. */
+static uint32_t token_find(const struct cursor *c, const struct protocol_form *form) {
+    uint32_t i = 0;
+    while (i < form->count && (form->arguments[i].token == NULL ||
+                               !protocol_word_is(c->argv[c->at], form->arguments[i].token,
+                                                 strlen(form->arguments[i].token)))) {
+        i++;
+    }
+    return i;
+}
+
+static bool tokens_parse(struct cursor *c, const struct protocol_form *form) {
+    uint32_t seen = 0;
+    while (c->at < c->argc) {
+        uint32_t i = token_find(c, form);
+        if (i == form->count) {
+            return refuse(c, TN_R_MALFORMED, "'%.*s' does not belong there; see COMMAND DOCS %s",
+                          SHOWN(c->argv[c->at]), c->call->row->word);
+        }
+        if ((seen >> i & 1) != 0 && !form->arguments[i].multiple) {
+            return refuse(c, TN_R_MALFORMED, "%s is there twice", form->arguments[i].token);
+        }
+        seen |= 1u << i;
+        c->at++;
+        if (!bind(c, (enum protocol_bind)form->arguments[i].bind)) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < form->count; i++) {
+        if (form->arguments[i].token != NULL && !form->arguments[i].optional &&
+            (seen >> i & 1) == 0) {
+            return refuse(c, TN_R_MALFORMED, "%s is missing; see COMMAND DOCS %s",
+                          form->arguments[i].token, c->call->row->word);
+        }
+    }
+    return true;
+}
+
+static bool form_parse(struct cursor *c, const struct protocol_form *form) {
+    for (uint32_t i = 0; i < form->count; i++) {
+        if (form->arguments[i].token == NULL &&
+            !bind(c, (enum protocol_bind)form->arguments[i].bind)) {
+            return false;
+        }
+    }
+    return tokens_parse(c, form);
+}
+
+/* What the fields of the table do not say: whether a rule or a sensor is on. */
+static void enabled_set(struct protocol_call *call) {
+    const struct kernel_verb_row *verb = &kernel_verb_rows[call->row->verb];
+    if ((verb->required & KERNEL_F_ENABLED) != 0) {
+        call->command.fields |= KERNEL_F_ENABLED;
+        call->command.enabled =
+            call->row->id != PROTOCOL_RULE_DISABLE && call->row->id != PROTOCOL_SENSOR_DISABLE;
+    }
+}
+
+enum tn_result protocol_call_parse(const struct protocol_command *row, const struct tn_bytes *argv,
+                                   uint32_t argc, void *scratch, size_t capacity,
+                                   struct protocol_call *ret_call) {
+    struct cursor c = {.argv = argv,
+                       .argc = argc,
+                       .at = row->sub_len > 0 ? 2 : 1,
+                       .scratch = tn_writer_of(scratch, capacity),
+                       .call = ret_call};
+    ret_call->row = row;
+    ret_call->command = (struct kernel_command){.verb = (enum kernel_verb)row->verb};
+    ret_call->policy.mask = 0;
+    ret_call->policy.has_exclude = false;
+    ret_call->derive = false;
+    ret_call->from = ret_call->value = tn_bytes_of(NULL, 0);
+    ret_call->fence_lsn = ret_call->cursor = 0;
+    ret_call->count = PROTOCOL_PAGE;
+    ret_call->state = KERNEL_NO_STATE;
+    ret_call->detail[0] = '\0';
+    if (row->kind == PROTOCOL_WRITE) {
+        enabled_set(ret_call);
+    }
+    /* `ALLOC holder FROM ...` and `ALLOC pool holder` differ in their second word. */
+    bool other =
+        row->other.count > 0 && argc > c.at + 1 && protocol_word_is(argv[c.at + 1], "FROM", 4);
+    if (!form_parse(&c, other ? &row->other : &row->form)) {
+        return c.code;
+    }
+    if (c.scratch.overflow) {
+        (void)refuse(&c, TN_R_TOO_LARGE, "a value is longer than 65535 bytes");
+        return c.code;
+    }
+    struct tn_bytes nested = tn_bytes_of(scratch, c.scratch.len);
+    if ((ret_call->command.fields & KERNEL_F_CLAIMS) != 0) {
+        ret_call->command.claims = nested;
+    } else {
+        ret_call->command.values = nested;
+    }
+    return TN_R_OK;
+}
+
+bool protocol_lease_parse(struct tn_bytes text, struct kernel_lease_id *ret_lease) {
+    const uint8_t *dash = text.len > 0 ? memchr(text.at, '-', text.len) : NULL;
+    if (dash == NULL) {
+        return false;
+    }
+    size_t shard = (size_t)(dash - text.at);
+    return kernel_value_parse(KERNEL_DEC, tn_bytes_of(text.at, shard), &ret_lease->shard) &&
+           kernel_value_parse(KERNEL_DEC, tn_bytes_of(dash + 1, text.len - shard - 1),
+                              &ret_lease->lsn);
+}

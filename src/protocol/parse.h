@@ -1,0 +1,42 @@
+/* From the words of a request to a command, following the table. */
+#ifndef TN_PROTOCOL_PARSE_H
+#define TN_PROTOCOL_PARSE_H
+
+#include "kernel/command.h"
+#include "kernel/result.h"
+#include "protocol/option.h"
+#include "protocol/table.h"
+
+#define PROTOCOL_PAGE_MAX 1000u /* that COUNT of a list may ask for */
+#define PROTOCOL_PAGE 100u      /* that a list shows without it */
+
+/* What a request says. Byte runs are borrowed from the arguments and the scratch buffer; the policy
+ * lies in the call itself, so a call is not to be copied. */
+struct protocol_call {
+    const struct protocol_command *row;
+    /* A write is ready to be encoded. Reads find their lease, epoch, holder, pool and name here too. */
+    struct kernel_command command;
+    struct kernel_policy_patch policy;
+    bool derive;                  /* the holder is *: see identity.h */
+    struct tn_bytes from;         /* with that: the pool */
+    uint64_t fence_lsn;           /* reads */
+    uint64_t cursor;              /* lists */
+    uint32_t count;               /* lists: at most so many */
+    enum kernel_state state;      /* lists; KERNEL_NO_STATE: any live one */
+    struct tn_bytes value;        /* of pool/value; empty: it was a lease's id */
+    char detail[PROTOCOL_DETAIL]; /* why it is refused */
+};
+
+/* argv holds the whole request, the command's words included, and its count is within the command's
+ * arity. `scratch` takes lists of values; as many bytes as the request had, plus four for each
+ * argument, are enough. OK, or why not, with words in ret_call->detail: nothing that is refused here
+ * has been logged. Names are checked for form that no kernel is needed for: valid UTF-8, no control
+ * characters, the length. */
+enum tn_result protocol_call_parse(const struct protocol_command *row, const struct tn_bytes *argv,
+                                   uint32_t argc, void *scratch, size_t capacity,
+                                   struct protocol_call *ret_call);
+
+/* "0-1042". */
+bool protocol_lease_parse(struct tn_bytes text, struct kernel_lease_id *ret_lease);
+
+#endif

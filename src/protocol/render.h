@@ -1,0 +1,44 @@
+/* Answers as replies. Field names are part of the protocol (docs/protocol.md): they may be added to,
+ * never changed.
+ *
+ * A write that was done is a map; everything else is an error whose first word is the result's name,
+ * then words for people, then key=value pairs. What a client may conclude:
+ *   a map, or an error with lsn=   committed: it has its place in the log
+ *   -HALTED, -LOST                 unknown: it may have happened
+ *   any other error                rejected: it surely did not happen */
+#ifndef TN_PROTOCOL_RENDER_H
+#define TN_PROTOCOL_RENDER_H
+
+#include "kernel/result.h"
+#include "protocol/resp.h"
+#include "protocol/table.h"
+
+#define PROTOCOL_LEASE_TEXT 44u
+
+/* "0-1042", NUL-terminated; returns the length. */
+uint32_t protocol_lease_format(struct kernel_lease_id lease, char out[PROTOCOL_LEASE_TEXT]);
+
+void protocol_render_result(struct protocol_writer *w, const struct protocol_command *row,
+                            const struct kernel_result *result);
+/* A refusal that never reached the log, or of a read. `detail` NULL: the result's own text. */
+void protocol_render_refusal(struct protocol_writer *w, enum tn_result code, const char *detail);
+
+/* Maps, or their parts. */
+void protocol_render_value(struct protocol_writer *w, const struct kernel_value *value);
+/* Without values and metadata: the caller adds `more` pairs. */
+void protocol_render_lease(struct protocol_writer *w, const struct kernel_lease_view *view,
+                           uint32_t more);
+void protocol_render_pool(struct protocol_writer *w, const struct kernel_pool_view *view,
+                          uint32_t more);
+void protocol_render_rule(struct protocol_writer *w, const struct kernel_rule_view *view);
+void protocol_render_sensor(struct protocol_writer *w, const struct kernel_sensor_view *view,
+                            uint32_t more);
+
+/* One pair each. */
+void protocol_pair_text(struct protocol_writer *w, const char *name, const char *text);
+void protocol_pair_number(struct protocol_writer *w, const char *name, uint64_t number);
+/* Milliseconds since 1970; 0 is null: never, or not known. */
+void protocol_pair_time(struct protocol_writer *w, const char *name, uint64_t ms);
+void protocol_pair_flag(struct protocol_writer *w, const char *name, bool flag);
+
+#endif

@@ -1,0 +1,253 @@
+/* The request parser. Two passes over a request: the first one, which may stop and go on, only
+ * counts and checks; the second, when all is there, stores where the arguments are. So nothing has to
+ * be kept between reads but four numbers. */
+#include "protocol/resp.h"
+
+#include "base/assert.h"
+
+static enum protocol_parse refuse(struct protocol_parser *parser, struct protocol_request *request,
+                                  const char *error, uint8_t got) {
+    *parser = (struct protocol_parser){0};
+    *request = (struct protocol_request){.error = error, .got = (char)got};
+    return PROTOCOL_BAD;
+}
+
+/* ---- Arrays of bulk strings ---- */
+
+/* The number of a line such as "*3\r\n" or "$5\r\n" at `at`. The first byte that cannot belong to it
+ * decides: nothing is waited for that could not help. */
+enum line { LINE_MORE, LINE_OK, LINE_BAD };
+
+static enum line line_number(const uint8_t *data, size_t len, size_t at, int64_t *ret_number,
+                             size_t *ret_next) {
+    size_t i = at + 1;
+    bool negative = i < len && data[i] == '-';
+    i += negative;
+    size_t first = i;
+    int64_t number = 0;
+    /* Eighteen digits cannot overflow, and nothing that long is a length that we accept. */
+    while (i < len && i - first < 18 && data[i] >= '0' && data[i] <= '9') {
+        number = number * 10 + (data[i++] - '0');
+    }
+    if (i >= len) {
+        return LINE_MORE;
+    }
+    if (data[i] != '\r' || i == first) {
+        return LINE_BAD;
+    }
+    if (i + 1 >= len) {
+        return LINE_MORE;
+    }
+    *ret_number = negative ? -number : number;
+    *ret_next = i + 2;
+    return data[i + 1] == '\n' ? LINE_OK : LINE_BAD;
+}
+
+static enum protocol_parse array_begin(struct protocol_parser *parser, const uint8_t *data,
+                                       size_t len, struct protocol_request *request) {
+    int64_t count;
+    size_t next;
+    enum line line = line_number(data, len, 0, &count, &next);
+    if (line == LINE_MORE) {
+        return PROTOCOL_MORE;
+    }
+    if (line == LINE_BAD || count > PROTOCOL_ELEMENTS_MAX) {
+        return refuse(parser, request, "invalid multibulk length", 0);
+    }
+    parser->begun = true;
+    parser->elements = count > 0 ? (uint32_t)count : 0;
+    parser->pos = (uint32_t)next;
+    return PROTOCOL_READY;
+}
+
+/* One bulk string: its length is checked before its bytes are waited for. */
+static enum protocol_parse array_element(struct protocol_parser *parser, const uint8_t *data,
+                                         size_t len, struct protocol_request *request) {
+    int64_t bytes;
+    size_t next;
+    if (parser->pos >= len) {
+        return PROTOCOL_MORE;
+    }
+    if (data[parser->pos] != '$') {
+        return refuse(parser, request, "expected '$', got ", data[parser->pos]);
+    }
+    enum line line = line_number(data, len, parser->pos, &bytes, &next);
+    if (line == LINE_MORE) {
+        return PROTOCOL_MORE;
+    }
+    if (line == LINE_BAD || bytes < 0 || bytes > PROTOCOL_BULK_MAX) {
+        return refuse(parser, request, "invalid bulk length", 0);
+    }
+    size_t end = next + (size_t)bytes + 2;
+    if (end > PROTOCOL_REQUEST_MAX) {
+        return refuse(parser, request, "too big request", 0);
+    }
+    if (end > len) {
+        return PROTOCOL_MORE;
+    }
+    parser->pos = (uint32_t)end;
+    parser->elements--;
+    parser->argc++;
+    return PROTOCOL_READY;
+}
+
+static uint64_t digits_at(const uint8_t *data, size_t *at) {
+    uint64_t number = 0;
+    for (; data[*at] >= '0' && data[*at] <= '9'; (*at)++) {
+        number = number * 10 + (unsigned)(data[*at] - '0');
+    }
+    *at += 2;
+    return number;
+}
+
+/* The second pass, over what the first one has found sound. */
+static void array_store(const uint8_t *data, uint32_t argc, struct tn_bytes *argv,
+                        uint32_t capacity) {
+    size_t at = 1;
+    if (argc == 0) {
+        return;
+    }
+    (void)digits_at(data, &at);
+    for (uint32_t i = 0; i < argc && i < capacity; i++) {
+        at++;
+        size_t bytes = (size_t)digits_at(data, &at);
+        argv[i] = tn_bytes_of(data + at, bytes);
+        at += bytes + 2;
+    }
+}
+
+static enum protocol_parse array_parse(struct protocol_parser *parser, const uint8_t *data,
+                                       size_t len, struct tn_bytes *argv, uint32_t capacity,
+                                       struct protocol_request *request) {
+    enum protocol_parse step = PROTOCOL_READY;
+    if (!parser->begun) {
+        step = array_begin(parser, data, len, request);
+    }
+    while (step == PROTOCOL_READY && parser->elements > 0) {
+        step = array_element(parser, data, len, request);
+    }
+    if (step != PROTOCOL_READY) {
+        return step;
+    }
+    *request = (struct protocol_request){.used = parser->pos, .argc = parser->argc};
+    array_store(data, parser->argc, argv, capacity);
+    *parser = (struct protocol_parser){0};
+    return PROTOCOL_READY;
+}
+
+/* ---- Lines of words ---- */
+
+static int hex_of(uint8_t c) {
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* What stands for the byte after a backslash; consumes it. */
+static uint8_t unescape(const uint8_t *data, size_t end, size_t *at) {
+    static const char from[] = "nrtba";
+    static const char to[] = "\n\r\t\b\a";
+    uint8_t c = data[(*at)++];
+    if (c == 'x' && *at + 1 < end && hex_of(data[*at]) >= 0 && hex_of(data[*at + 1]) >= 0) {
+        uint8_t byte = (uint8_t)(hex_of(data[*at]) << 4 | hex_of(data[*at + 1]));
+        *at += 2;
+        return byte;
+    }
+    const char *known = c != 0 ? strchr(from, c) : NULL;
+    return known != NULL ? (uint8_t)to[known - from] : c;
+}
+
+/* A quoted part from its opening quote on. False: it does not end, or something sticks to its end. */
+static bool word_quoted(uint8_t *data, size_t end, size_t *at, size_t *out) {
+    uint8_t quote = data[(*at)++];
+    for (;;) {
+        if (*at >= end) {
+            return false;
+        }
+        uint8_t c = data[*at];
+        if (c == quote) {
+            (*at)++;
+            return *at >= end || data[*at] == ' ' || data[*at] == '\t';
+        }
+        bool escaped = c == '\\' && *at + 1 < end;
+        if (escaped && quote == '"') {
+            (*at)++;
+            c = unescape(data, end, at);
+        } else if (escaped && data[*at + 1] == '\'') {
+            *at += 2;
+            c = '\'';
+        } else {
+            (*at)++;
+        }
+        data[(*out)++] = c;
+    }
+}
+
+/* Words shrink in place when their quotes go: the write position never passes the read position. */
+static bool line_split(uint8_t *data, size_t end, struct tn_bytes *argv, uint32_t capacity,
+                       uint32_t *ret_argc) {
+    size_t at = 0;
+    *ret_argc = 0;
+    for (;;) {
+        while (at < end && (data[at] == ' ' || data[at] == '\t' || data[at] == '\0')) {
+            at++;
+        }
+        if (at == end) {
+            return true;
+        }
+        size_t first = at;
+        size_t out = at;
+        while (at < end && data[at] != ' ' && data[at] != '\t' && data[at] != '\0') {
+            if (data[at] == '"' || data[at] == '\'') {
+                if (!word_quoted(data, end, &at, &out)) {
+                    return false;
+                }
+            } else {
+                data[out++] = data[at++];
+            }
+        }
+        if (*ret_argc < capacity) {
+            argv[*ret_argc] = tn_bytes_of(data + first, out - first);
+        }
+        (*ret_argc)++;
+    }
+}
+
+static enum protocol_parse line_parse(struct protocol_parser *parser, uint8_t *data, size_t len,
+                                      struct tn_bytes *argv, uint32_t capacity,
+                                      struct protocol_request *request) {
+    size_t rest = len < PROTOCOL_LINE_MAX ? len : PROTOCOL_LINE_MAX;
+    const uint8_t *newline = memchr(data + parser->pos, '\n', rest - parser->pos);
+    if (newline == NULL) {
+        parser->pos = (uint32_t)rest;
+        if (rest == PROTOCOL_LINE_MAX) {
+            return refuse(parser, request, "too big inline request", 0);
+        }
+        return PROTOCOL_MORE;
+    }
+    size_t end = (size_t)(newline - data);
+    *request = (struct protocol_request){.used = (uint32_t)end + 1};
+    if (end > 0 && data[end - 1] == '\r') {
+        end--;
+    }
+    if (!line_split(data, end, argv, capacity, &request->argc)) {
+        return refuse(parser, request, "unbalanced quotes in request", 0);
+    }
+    *parser = (struct protocol_parser){0};
+    return PROTOCOL_READY;
+}
+
+enum protocol_parse protocol_request_parse(struct protocol_parser *parser, uint8_t *data,
+                                           size_t len, struct tn_bytes *argv, uint32_t capacity,
+                                           struct protocol_request *ret_request) {
+    TN_ASSERT(parser->pos <= len || len == 0);
+    if (len == 0) {
+        return PROTOCOL_MORE;
+    }
+    if (data[0] == '*') {
+        return array_parse(parser, data, len, argv, capacity, ret_request);
+    }
+    return line_parse(parser, data, len, argv, capacity, ret_request);
+}

@@ -1,0 +1,81 @@
+/* RESP2 and RESP3 bytes: a request parser and a reply writer. Neither keeps or allocates anything:
+ * the bytes, the argument array and the parser's few words are the caller's.
+ *
+ * Requests come as an array of bulk strings,
+ *
+ *     *2\r\n $4\r\nPING\r\n $2\r\nhi\r\n
+ *
+ * or as a line of words (with quotes as in a shell) from people with a terminal. The parser may be
+ * shown the same request again and again as bytes arrive; it remembers how far it got, so that every
+ * byte is looked at a bounded number of times, and it refuses what claims too much when it sees the
+ * claim, not when the bytes are there. */
+#ifndef TN_PROTOCOL_RESP_H
+#define TN_PROTOCOL_RESP_H
+
+#include "base/bytes.h"
+
+#define PROTOCOL_ELEMENTS_MAX (1024 * 1024)  /* that a request may claim to have */
+#define PROTOCOL_BULK_MAX (512u * 1024u)     /* bytes of one argument */
+#define PROTOCOL_REQUEST_MAX (1024u * 1024u) /* bytes of a whole request */
+#define PROTOCOL_LINE_MAX (64u * 1024u)      /* bytes of an inline request */
+
+/* ---- Requests ---- */
+
+/* Zero before each request. */
+struct protocol_parser {
+    uint32_t pos;      /* what has been looked at; from the request's first byte */
+    uint32_t elements; /* still to come */
+    uint32_t argc;     /* seen so far */
+    bool begun;        /* the array's length has been read */
+};
+
+enum protocol_parse {
+    PROTOCOL_MORE,  /* it is not all there yet */
+    PROTOCOL_READY, /* ret_request says what it is */
+    PROTOCOL_BAD,   /* ret_request->error says why; the connection cannot go on */
+};
+
+struct protocol_request {
+    uint32_t used;     /* bytes it took */
+    uint32_t argc;     /* 0: an empty line, to be ignored. May be more than the capacity */
+    const char *error; /* after "Protocol error: " */
+    char got;          /* with that: what was there instead, or 0 */
+};
+
+/* Looks for one request at the start of data[0..len). Arguments point into data; those of an inline
+ * request are unquoted in place. At most `capacity` of them are stored. On READY and BAD the parser
+ * is zero again. */
+enum protocol_parse protocol_request_parse(struct protocol_parser *parser, uint8_t *data,
+                                           size_t len, struct tn_bytes *argv, uint32_t capacity,
+                                           struct protocol_request *ret_request);
+
+/* ---- Replies ---- */
+
+/* A bounded buffer, total as tn_writer is: check out.overflow once, at the end. In RESP2 a map is an
+ * array of twice the length, a boolean 1 or 0, a double or verbatim text a bulk string, a push an
+ * array. */
+struct protocol_writer {
+    struct tn_writer out;
+    bool resp3;
+};
+
+void protocol_write_map(struct protocol_writer *w, uint32_t pairs);
+void protocol_write_array(struct protocol_writer *w, uint32_t count);
+void protocol_write_set(struct protocol_writer *w, uint32_t count);
+void protocol_write_push(struct protocol_writer *w, uint32_t count);
+void protocol_write_bulk(struct protocol_writer *w, const void *bytes, size_t len);
+void protocol_write_text(struct protocol_writer *w, const char *text);
+void protocol_write_verbatim(struct protocol_writer *w, const char *text, size_t len);
+/* A line: text must have no CR or LF. */
+void protocol_write_simple(struct protocol_writer *w, const char *text);
+/* Any bytes: what is not printable becomes a question mark, so that nothing can end the line. */
+void protocol_write_error(struct protocol_writer *w, const char *text);
+void protocol_write_integer(struct protocol_writer *w, int64_t number);
+/* Beyond what an integer can be, it is a bulk string of digits. */
+void protocol_write_u64(struct protocol_writer *w, uint64_t number);
+/* A fraction in millionths. */
+void protocol_write_micro(struct protocol_writer *w, uint64_t micro);
+void protocol_write_boolean(struct protocol_writer *w, bool value);
+void protocol_write_null(struct protocol_writer *w);
+
+#endif

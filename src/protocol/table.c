@@ -1,0 +1,419 @@
+/* The one table of commands, and how it is searched and shown. Rows are in the order of enum
+ * protocol_id; the arrays above them are the arguments, and those that several commands share have
+ * one array. */
+#include "protocol/table.h"
+
+#include "base/assert.h"
+
+/* ---- Arguments ---- */
+
+#define STRING(text, to) \
+    { .name = (text), .type = PROTOCOL_T_STRING, .bind = (to) }
+#define INTEGER(text, to) \
+    { .name = (text), .type = PROTOCOL_T_INTEGER, .bind = (to) }
+#define OPTION(word, text, kind, to) \
+    { .name = (text), .token = (word), .type = (kind), .bind = (to), .optional = true }
+#define FLAG(word, text, to) OPTION(word, text, PROTOCOL_T_TOKEN, to)
+#define NEEDED(word, text, kind, to) \
+    { .name = (text), .token = (word), .type = (kind), .bind = (to) }
+#define PARTS(array) .parts = (array), .part_count = sizeof(array) / sizeof((array)[0])
+#define FORM(array) \
+    { .arguments = (array), .count = sizeof(array) / sizeof((array)[0]) }
+
+#define OPID OPTION("OPID", "id", PROTOCOL_T_STRING, PROTOCOL_B_OPID)
+#define FENCE OPTION("FENCE", "lsn", PROTOCOL_T_INTEGER, PROTOCOL_B_FENCE)
+#define TTL OPTION("TTL", "seconds", PROTOCOL_T_INTEGER, PROTOCOL_B_TTL)
+#define META OPTION("META", "json", PROTOCOL_T_STRING, PROTOCOL_B_META)
+#define IN_POOL OPTION("POOL", "pool", PROTOCOL_T_STRING, PROTOCOL_B_POOL)
+#define CURSOR OPTION("CURSOR", "cursor", PROTOCOL_T_INTEGER, PROTOCOL_B_CURSOR)
+#define COUNT OPTION("COUNT", "n", PROTOCOL_T_INTEGER, PROTOCOL_B_COUNT)
+#define LEASE STRING("lease", PROTOCOL_B_LEASE)
+#define EPOCH INTEGER("epoch", PROTOCOL_B_EPOCH)
+#define HOLDER STRING("holder", PROTOCOL_B_HOLDER)
+#define POOL STRING("pool", PROTOCOL_B_POOL)
+
+static const struct protocol_argument listed[] = {
+    NEEDED("VALUES", "n", PROTOCOL_T_INTEGER, PROTOCOL_B_NONE),
+    {.name = "value", .type = PROTOCOL_T_STRING, .multiple = true}};
+static const struct protocol_argument amount[] = {
+    NEEDED("COUNT", "n", PROTOCOL_T_INTEGER, PROTOCOL_B_NONE),
+    {.name = "values", .type = PROTOCOL_T_BLOCK, PARTS(listed)}};
+static const struct protocol_argument from[] = {
+    STRING("pool", PROTOCOL_B_NONE), {.name = "amount", .type = PROTOCOL_T_ONEOF, PARTS(amount)}};
+#define AMOUNT                                                                                \
+    {                                                                                         \
+        .name = "amount", .type = PROTOCOL_T_ONEOF, PARTS(amount), .bind = PROTOCOL_B_AMOUNT, \
+        .optional = true                                                                      \
+    }
+#define CLAIMS                                                                   \
+    {                                                                            \
+        .name = "claim", .token = "FROM", .type = PROTOCOL_T_BLOCK, PARTS(from), \
+        .bind = PROTOCOL_B_CLAIM, .multiple = true                               \
+    }
+
+static const struct protocol_argument range[] = {
+    NEEDED("RANGE", "lo", PROTOCOL_T_STRING, PROTOCOL_B_NONE), STRING("hi", PROTOCOL_B_NONE)};
+static const struct protocol_argument shape[] = {
+    {.name = "range", .type = PROTOCOL_T_BLOCK, PARTS(range)},
+    NEEDED("SET", "set", PROTOCOL_T_TOKEN, PROTOCOL_B_NONE)};
+static const struct protocol_argument setting[] = {STRING("option", PROTOCOL_B_NONE),
+                                                   STRING("value", PROTOCOL_B_NONE)};
+static const struct protocol_argument option_parts[] = {
+    {.name = "kind", .type = PROTOCOL_T_ONEOF, PARTS(shape), .optional = true},
+    {.name = "setting",
+     .type = PROTOCOL_T_BLOCK,
+     PARTS(setting),
+     .optional = true,
+     .multiple = true}};
+#define OPTIONS                                                           \
+    {                                                                     \
+        .name = "options", .type = PROTOCOL_T_BLOCK, PARTS(option_parts), \
+        .bind = PROTOCOL_B_OPTIONS, .optional = true                      \
+    }
+#define VALUES \
+    { .name = "name", .type = PROTOCOL_T_STRING, .bind = PROTOCOL_B_VALUES, .multiple = true }
+
+static const struct protocol_argument token_args[] = {LEASE, HOLDER, EPOCH, OPID};
+static const struct protocol_argument alloc_one[] = {
+    STRING("pool", PROTOCOL_B_FROM), HOLDER, AMOUNT, TTL, META, OPID};
+static const struct protocol_argument alloc_bundle[] = {HOLDER, CLAIMS, TTL, META, OPID};
+static const struct protocol_argument reserve_args[] = {
+    HOLDER, NEEDED("TTL", "seconds", PROTOCOL_T_INTEGER, PROTOCOL_B_TTL), CLAIMS, META, OPID};
+static const struct protocol_argument touch_args[] = {LEASE, EPOCH, TTL, META, OPID};
+static const struct protocol_argument release_args[] = {LEASE, HOLDER, EPOCH,
+                                                        FLAG("NOW", "now", PROTOCOL_B_NOW), OPID};
+static const struct protocol_argument revoke_args[] = {
+    LEASE, OPTION("AFTER", "seconds", PROTOCOL_T_INTEGER, PROTOCOL_B_AFTER), OPID};
+static const struct protocol_argument lease_write[] = {LEASE, OPID};
+static const struct protocol_argument rekey_args[] = {LEASE, EPOCH, HOLDER, OPID};
+static const struct protocol_argument disown_args[] = {HOLDER, IN_POOL, OPID};
+static const struct protocol_argument sweep_args[] = {IN_POOL, OPID};
+static const struct protocol_argument opid_only[] = {OPID};
+static const struct protocol_argument pool_options[] = {POOL, OPTIONS, OPID};
+static const struct protocol_argument pool_write[] = {POOL, OPID};
+static const struct protocol_argument pool_values[] = {POOL, VALUES, OPID};
+static const struct protocol_argument pool_read[] = {POOL, FENCE};
+static const struct protocol_argument page_args[] = {CURSOR, COUNT, FENCE};
+static const struct protocol_argument verify_args[] = {LEASE, EPOCH, FENCE};
+static const struct protocol_argument lease_read[] = {STRING("lease|pool/value", PROTOCOL_B_TARGET),
+                                                      FENCE};
+static const struct protocol_argument leases_args[] = {
+    IN_POOL,
+    OPTION("HOLDER", "holder", PROTOCOL_T_STRING, PROTOCOL_B_HOLDER),
+    OPTION("STATE", "state", PROTOCOL_T_STRING, PROTOCOL_B_STATE),
+    CURSOR,
+    COUNT,
+    FENCE};
+static const struct protocol_argument rule_set[] = {
+    STRING("id", PROTOCOL_B_NAME), STRING("trigger", PROTOCOL_B_TRIGGER),
+    FLAG("DISABLED", "disabled", PROTOCOL_B_DISABLED), OPID};
+static const struct protocol_argument rule_write[] = {STRING("id", PROTOCOL_B_NAME), OPID};
+static const struct protocol_argument sensor_set[] = {
+    STRING("ref", PROTOCOL_B_NAME), STRING("trigger", PROTOCOL_B_TRIGGER),
+    STRING("spec", PROTOCOL_B_SPEC), FLAG("DISABLED", "disabled", PROTOCOL_B_DISABLED), OPID};
+static const struct protocol_argument sensor_write[] = {STRING("ref", PROTOCOL_B_NAME), OPID};
+static const struct protocol_argument sensor_read[] = {STRING("ref", PROTOCOL_B_NAME), FENCE};
+static const struct protocol_argument auth_args[] = {
+    {.name = "username", .type = PROTOCOL_T_STRING, .optional = true},
+    STRING("password", PROTOCOL_B_NONE)};
+static const struct protocol_argument text_arg[] = {STRING("message", PROTOCOL_B_NONE)};
+static const struct protocol_argument ping_args[] = {
+    {.name = "message", .type = PROTOCOL_T_STRING, .optional = true}};
+static const struct protocol_argument name_arg[] = {STRING("name", PROTOCOL_B_NONE)};
+static const struct protocol_argument index_arg[] = {INTEGER("index", PROTOCOL_B_NONE)};
+static const struct protocol_argument setinfo_args[] = {STRING("attribute", PROTOCOL_B_NONE),
+                                                        STRING("value", PROTOCOL_B_NONE)};
+static const struct protocol_argument kill_args[] = {
+    STRING("address|ID", PROTOCOL_B_NONE),
+    {.name = "id", .type = PROTOCOL_T_INTEGER, .optional = true}};
+static const struct protocol_argument names_args[] = {
+    {.name = "command", .type = PROTOCOL_T_STRING, .optional = true, .multiple = true}};
+static const struct protocol_argument patterns_args[] = {
+    {.name = "pattern", .type = PROTOCOL_T_STRING, .multiple = true}};
+static const struct protocol_argument section_args[] = {
+    {.name = "section", .type = PROTOCOL_T_STRING, .optional = true, .multiple = true}};
+static const struct protocol_argument hello_args[] = {
+    {.name = "protover", .type = PROTOCOL_T_INTEGER, .optional = true},
+    {.name = "setting", .type = PROTOCOL_T_STRING, .optional = true, .multiple = true}};
+
+/* ---- Commands ---- */
+
+#define NAME(first, second)                                          \
+    .word = (first), .sub = (second), .word_len = sizeof(first) - 1, \
+    .sub_len = sizeof(second) - 1, .since = "0.2.0"
+
+const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
+    [PROTOCOL_ACK] =
+        {NAME("ACK", ""), .id = PROTOCOL_ACK, .kind = PROTOCOL_WRITE, .role = PROTOCOL_HOLDER,
+         .verb = KERNEL_VERB_ACK, .form = FORM(token_args),
+         .summary =
+             "The holder of a revoked lease states that it has stopped; the epoch is the one it had",
+         .method = "POST", .path = "/v1/leases/{lease}/ack", .example = "ACK 0-1042 job/42 1"},
+    [PROTOCOL_ACTIVATE] = {NAME("ACTIVATE", ""), .id = PROTOCOL_ACTIVATE, .kind = PROTOCOL_WRITE,
+                           .role = PROTOCOL_HOLDER, .verb = KERNEL_VERB_ACTIVATE,
+                           .form = FORM(token_args), .summary = "Makes a reserved lease active",
+                           .method = "POST", .path = "/v1/leases/{lease}/activate",
+                           .example = "ACTIVATE 0-1042 job/42 1"},
+    [PROTOCOL_ALLOC] =
+        {NAME("ALLOC", ""), .id = PROTOCOL_ALLOC, .kind = PROTOCOL_WRITE, .role = PROTOCOL_HOLDER,
+         .verb = KERNEL_VERB_ALLOC, .form = FORM(alloc_one), .other = FORM(alloc_bundle),
+         .summary =
+             "Leases values of one pool, or of several at once, to a holder; * derives the holder from the metadata",
+         .method = "POST", .path = "/v1/pools/{pool}/leases",
+         .example = "ALLOC ports job/42 COUNT 2 TTL 60"},
+    [PROTOCOL_AUTH] = {NAME("AUTH", ""), .id = PROTOCOL_AUTH, .kind = PROTOCOL_CONNECTION,
+                       .role = PROTOCOL_NOBODY, .form = FORM(auth_args),
+                       .summary = "Authenticates the connection; no password is set",
+                       .example = "AUTH secret"},
+    [PROTOCOL_CLIENT_GETNAME] = {NAME("CLIENT", "GETNAME"), .id = PROTOCOL_CLIENT_GETNAME,
+                                 .kind = PROTOCOL_CONNECTION, .role = PROTOCOL_NOBODY,
+                                 .summary = "The name of the connection",
+                                 .example = "CLIENT GETNAME"},
+    [PROTOCOL_CLIENT_ID] = {NAME("CLIENT", "ID"), .id = PROTOCOL_CLIENT_ID,
+                            .kind = PROTOCOL_CONNECTION, .role = PROTOCOL_NOBODY,
+                            .summary = "The number of the connection", .example = "CLIENT ID"},
+    [PROTOCOL_CLIENT_KILL] = {NAME("CLIENT", "KILL"), .id = PROTOCOL_CLIENT_KILL,
+                              .kind = PROTOCOL_CONNECTION, .role = PROTOCOL_NOBODY,
+                              .form = FORM(kill_args),
+                              .summary = "Closes a connection, by its address or its number",
+                              .example = "CLIENT KILL ID 7"},
+    [PROTOCOL_CLIENT_LIST] = {NAME("CLIENT", "LIST"), .id = PROTOCOL_CLIENT_LIST,
+                              .kind = PROTOCOL_CONNECTION, .role = PROTOCOL_NOBODY,
+                              .summary = "All connections, a line each", .example = "CLIENT LIST"},
+    [PROTOCOL_CLIENT_SETINFO] = {NAME("CLIENT", "SETINFO"), .id = PROTOCOL_CLIENT_SETINFO,
+                                 .kind = PROTOCOL_CONNECTION, .role = PROTOCOL_NOBODY,
+                                 .form = FORM(setinfo_args),
+                                 .summary = "Says what library the client is (LIB-NAME, LIB-VER)",
+                                 .example = "CLIENT SETINFO LIB-NAME mine"},
+    [PROTOCOL_CLIENT_SETNAME] = {NAME("CLIENT", "SETNAME"), .id = PROTOCOL_CLIENT_SETNAME,
+                                 .kind = PROTOCOL_CONNECTION, .role = PROTOCOL_NOBODY,
+                                 .form = FORM(name_arg), .summary = "Names the connection",
+                                 .example = "CLIENT SETNAME worker-1"},
+    [PROTOCOL_COMMAND] = {NAME("COMMAND", ""), .id = PROTOCOL_COMMAND, .kind = PROTOCOL_CONNECTION,
+                          .role = PROTOCOL_NOBODY, .summary = "Describes all commands",
+                          .example = "COMMAND"},
+    [PROTOCOL_COMMAND_COUNT] = {NAME("COMMAND", "COUNT"), .id = PROTOCOL_COMMAND_COUNT,
+                                .kind = PROTOCOL_CONNECTION, .role = PROTOCOL_NOBODY,
+                                .summary = "How many commands there are",
+                                .example = "COMMAND COUNT"},
+    [PROTOCOL_COMMAND_DOCS] = {NAME("COMMAND", "DOCS"), .id = PROTOCOL_COMMAND_DOCS,
+                               .kind = PROTOCOL_CONNECTION, .role = PROTOCOL_NOBODY,
+                               .form = FORM(names_args),
+                               .summary = "Documentation of some or all commands",
+                               .example = "COMMAND DOCS ALLOC"},
+    [PROTOCOL_COMMAND_INFO] = {NAME("COMMAND", "INFO"), .id = PROTOCOL_COMMAND_INFO,
+                               .kind = PROTOCOL_CONNECTION, .role = PROTOCOL_NOBODY,
+                               .form = FORM(names_args),
+                               .summary = "Arity and flags of some or all commands",
+                               .example = "COMMAND INFO ALLOC"},
+    [PROTOCOL_COMMAND_LIST] = {NAME("COMMAND", "LIST"), .id = PROTOCOL_COMMAND_LIST,
+                               .kind = PROTOCOL_CONNECTION, .role = PROTOCOL_NOBODY,
+                               .summary = "The names of all commands", .example = "COMMAND LIST"},
+    [PROTOCOL_CONFIG_GET] = {NAME("CONFIG", "GET"), .id = PROTOCOL_CONFIG_GET,
+                             .kind = PROTOCOL_CONNECTION, .role = PROTOCOL_NOBODY,
+                             .form = FORM(patterns_args),
+                             .summary = "Settings that clients of Redis ask for",
+                             .example = "CONFIG GET save"},
+    [PROTOCOL_DISOWN] = {NAME("DISOWN", ""), .id = PROTOCOL_DISOWN, .kind = PROTOCOL_WRITE,
+                         .role = PROTOCOL_OPERATOR, .verb = KERNEL_VERB_DISOWN,
+                         .form = FORM(disown_args),
+                         .summary = "Releases everything a holder has, in bounded steps",
+                         .method = "POST", .path = "/v1/holders/{holder}/disown",
+                         .example = "DISOWN job/42 POOL ports"},
+    [PROTOCOL_ECHO] = {NAME("ECHO", ""), .id = PROTOCOL_ECHO, .kind = PROTOCOL_CONNECTION,
+                       .role = PROTOCOL_NOBODY, .form = FORM(text_arg), .summary = "Says it back",
+                       .example = "ECHO hello"},
+    [PROTOCOL_HELLO] = {NAME("HELLO", ""), .id = PROTOCOL_HELLO, .kind = PROTOCOL_CONNECTION,
+                        .role = PROTOCOL_NOBODY, .form = FORM(hello_args),
+                        .summary = "Chooses the protocol, 2 or 3, and tells who is speaking",
+                        .example = "HELLO 3"},
+    [PROTOCOL_INFO] = {NAME("INFO", ""), .id = PROTOCOL_INFO, .kind = PROTOCOL_CONNECTION,
+                       .role = PROTOCOL_NOBODY, .form = FORM(section_args),
+                       .summary = "The server in figures", .example = "INFO server"},
+    [PROTOCOL_LEASE] = {NAME("LEASE", ""), .id = PROTOCOL_LEASE, .kind = PROTOCOL_READ,
+                        .role = PROTOCOL_READER, .form = FORM(lease_read),
+                        .summary = "A lease, by its id or by a value that it holds",
+                        .method = "GET", .path = "/v1/leases/{lease}",
+                        .example = "LEASE ports/30000"},
+    [PROTOCOL_LEASES] = {NAME("LEASES", ""), .id = PROTOCOL_LEASES, .kind = PROTOCOL_READ,
+                         .role = PROTOCOL_READER, .form = FORM(leases_args),
+                         .summary = "Leases, a page at a time", .method = "GET",
+                         .path = "/v1/leases",
+                         .example = "LEASES POOL ports STATE active COUNT 10"},
+    [PROTOCOL_PING] = {NAME("PING", ""), .id = PROTOCOL_PING, .kind = PROTOCOL_CONNECTION,
+                       .role = PROTOCOL_NOBODY, .form = FORM(ping_args), .summary = "PONG",
+                       .example = "PING"},
+    [PROTOCOL_POOL_ADD] = {NAME("POOL", "ADD"), .id = PROTOCOL_POOL_ADD, .kind = PROTOCOL_WRITE,
+                           .role = PROTOCOL_OPERATOR, .verb = KERNEL_VERB_POOL_ADD,
+                           .form = FORM(pool_values), .summary = "Adds named resources to a set",
+                           .method = "POST", .path = "/v1/pools/{pool}/resources",
+                           .example = "POOL ADD gpus gpu-1 gpu-2"},
+    [PROTOCOL_POOL_ALTER] = {NAME("POOL", "ALTER"), .id = PROTOCOL_POOL_ALTER,
+                             .kind = PROTOCOL_WRITE, .role = PROTOCOL_OPERATOR,
+                             .verb = KERNEL_VERB_POOL_ALTER, .form = FORM(pool_options),
+                             .summary =
+                                 "Changes options of a pool, for what is granted from then on",
+                             .method = "PATCH", .path = "/v1/pools/{pool}",
+                             .example = "POOL ALTER ports LEASE 120"},
+    [PROTOCOL_POOL_CREATE] =
+        {NAME("POOL", "CREATE"), .id = PROTOCOL_POOL_CREATE, .kind = PROTOCOL_WRITE,
+         .role = PROTOCOL_OPERATOR, .verb = KERNEL_VERB_POOL_CREATE, .form = FORM(pool_options),
+         .summary = "Makes a pool: a range of numbers or a set of names, with a policy",
+         .method = "PUT", .path = "/v1/pools/{pool}",
+         .example = "POOL CREATE ports RANGE 30000 30009 LEASE 60"},
+    [PROTOCOL_POOL_DROP] = {NAME("POOL", "DROP"), .id = PROTOCOL_POOL_DROP, .kind = PROTOCOL_WRITE,
+                            .role = PROTOCOL_OPERATOR, .verb = KERNEL_VERB_POOL_DROP,
+                            .form = FORM(pool_write),
+                            .summary = "Removes a pool that nothing is held in", .method = "DELETE",
+                            .path = "/v1/pools/{pool}", .example = "POOL DROP ports"},
+    [PROTOCOL_POOL_INFO] = {NAME("POOL", "INFO"), .id = PROTOCOL_POOL_INFO, .kind = PROTOCOL_READ,
+                            .role = PROTOCOL_READER, .form = FORM(pool_read),
+                            .summary = "A pool: options, figures, what is free", .method = "GET",
+                            .path = "/v1/pools/{pool}", .example = "POOL INFO ports"},
+    [PROTOCOL_POOL_LIST] = {NAME("POOL", "LIST"), .id = PROTOCOL_POOL_LIST, .kind = PROTOCOL_READ,
+                            .role = PROTOCOL_READER, .form = FORM(page_args),
+                            .summary = "Pools, a page at a time", .method = "GET",
+                            .path = "/v1/pools", .example = "POOL LIST COUNT 100"},
+    [PROTOCOL_POOL_METRICS] = {NAME("POOL", "METRICS"), .id = PROTOCOL_POOL_METRICS,
+                               .kind = PROTOCOL_READ, .role = PROTOCOL_READER,
+                               .form = FORM(pool_read),
+                               .summary = "Rate and lease of a sticky pool", .method = "GET",
+                               .path = "/v1/pools/{pool}/metrics",
+                               .example = "POOL METRICS devices"},
+    [PROTOCOL_POOL_REMOVE] = {NAME("POOL", "REMOVE"), .id = PROTOCOL_POOL_REMOVE,
+                              .kind = PROTOCOL_WRITE, .role = PROTOCOL_OPERATOR,
+                              .verb = KERNEL_VERB_POOL_REMOVE, .form = FORM(pool_values),
+                              .summary = "Removes named resources that are not held from a set",
+                              .method = "DELETE", .path = "/v1/pools/{pool}/resources",
+                              .example = "POOL REMOVE gpus gpu-2"},
+    [PROTOCOL_QUIT] = {NAME("QUIT", ""), .id = PROTOCOL_QUIT, .kind = PROTOCOL_CONNECTION,
+                       .role = PROTOCOL_NOBODY, .summary = "Closes the connection",
+                       .example = "QUIT"},
+    [PROTOCOL_READONLY] = {NAME("READONLY", ""), .id = PROTOCOL_READONLY,
+                           .kind = PROTOCOL_CONNECTION, .role = PROTOCOL_NOBODY,
+                           .summary = "Accepted and without effect: every connection may read",
+                           .example = "READONLY"},
+    [PROTOCOL_RECLAIM] = {NAME("RECLAIM", ""), .id = PROTOCOL_RECLAIM, .kind = PROTOCOL_WRITE,
+                          .role = PROTOCOL_OPERATOR, .verb = KERNEL_VERB_RECLAIM,
+                          .form = FORM(lease_write),
+                          .summary =
+                              "Ends a revoked lease; the caller knows that the holder is gone",
+                          .method = "POST", .path = "/v1/leases/{lease}/reclaim",
+                          .example = "RECLAIM 0-1042"},
+    [PROTOCOL_REKEY] = {NAME("REKEY", ""), .id = PROTOCOL_REKEY, .kind = PROTOCOL_WRITE,
+                        .role = PROTOCOL_OPERATOR, .verb = KERNEL_VERB_REKEY,
+                        .form = FORM(rekey_args), .summary = "Gives a lease to another holder",
+                        .method = "POST", .path = "/v1/leases/{lease}/rekey",
+                        .example = "REKEY 0-1042 1 job/43"},
+    [PROTOCOL_RELEASE] =
+        {NAME("RELEASE", ""), .id = PROTOCOL_RELEASE, .kind = PROTOCOL_WRITE,
+         .role = PROTOCOL_HOLDER, .verb = KERNEL_VERB_RELEASE, .form = FORM(release_args),
+         .summary = "Gives a lease back; in a sticky pool it is kept for the holder unless NOW",
+         .method = "POST", .path = "/v1/leases/{lease}/release",
+         .example = "RELEASE 0-1042 job/42 1"},
+    [PROTOCOL_RESERVE] = {NAME("RESERVE", ""), .id = PROTOCOL_RESERVE, .kind = PROTOCOL_WRITE,
+                          .role = PROTOCOL_HOLDER, .verb = KERNEL_VERB_RESERVE,
+                          .form = FORM(reserve_args),
+                          .summary =
+                              "Holds values for a short time without authority, until ACTIVATE",
+                          .method = "POST", .path = "/v1/reservations",
+                          .example =
+                              "RESERVE job/42 TTL 30 FROM ports COUNT 2 FROM gpus VALUES 1 gpu-1"},
+    [PROTOCOL_RESET] = {NAME("RESET", ""), .id = PROTOCOL_RESET, .kind = PROTOCOL_CONNECTION,
+                        .role = PROTOCOL_NOBODY, .summary = "The connection is as new",
+                        .example = "RESET"},
+    [PROTOCOL_REVOKE] =
+        {NAME("REVOKE", ""), .id = PROTOCOL_REVOKE, .kind = PROTOCOL_WRITE,
+         .role = PROTOCOL_OPERATOR, .verb = KERNEL_VERB_REVOKE, .form = FORM(revoke_args),
+         .summary =
+             "Ends the authority of a lease at once, and frees its values after seconds, or by ACK or RECLAIM",
+         .method = "POST", .path = "/v1/leases/{lease}/revoke",
+         .example = "REVOKE 0-1042 AFTER 30"},
+    [PROTOCOL_RULE_DELETE] = {NAME("RULE", "DELETE"), .id = PROTOCOL_RULE_DELETE,
+                              .kind = PROTOCOL_WRITE, .role = PROTOCOL_OPERATOR,
+                              .verb = KERNEL_VERB_RULE_DELETE, .form = FORM(rule_write),
+                              .summary = "Removes a rule", .method = "DELETE",
+                              .path = "/v1/rules/{id}", .example = "RULE DELETE r1"},
+    [PROTOCOL_RULE_DISABLE] = {NAME("RULE", "DISABLE"), .id = PROTOCOL_RULE_DISABLE,
+                               .kind = PROTOCOL_WRITE, .role = PROTOCOL_OPERATOR,
+                               .verb = KERNEL_VERB_RULE_ENABLE, .form = FORM(rule_write),
+                               .summary = "A rule no longer counts as demand", .method = "POST",
+                               .path = "/v1/rules/{id}/disable", .example = "RULE DISABLE r1"},
+    [PROTOCOL_RULE_ENABLE] = {NAME("RULE", "ENABLE"), .id = PROTOCOL_RULE_ENABLE,
+                              .kind = PROTOCOL_WRITE, .role = PROTOCOL_OPERATOR,
+                              .verb = KERNEL_VERB_RULE_ENABLE, .form = FORM(rule_write),
+                              .summary = "A rule counts as demand", .method = "POST",
+                              .path = "/v1/rules/{id}/enable", .example = "RULE ENABLE r1"},
+    [PROTOCOL_RULE_LIST] = {NAME("RULE", "LIST"), .id = PROTOCOL_RULE_LIST, .kind = PROTOCOL_READ,
+                            .role = PROTOCOL_READER, .form = FORM(page_args),
+                            .summary = "Rules, a page at a time", .method = "GET",
+                            .path = "/v1/rules", .example = "RULE LIST"},
+    [PROTOCOL_RULE_SET] = {NAME("RULE", "SET"), .id = PROTOCOL_RULE_SET, .kind = PROTOCOL_WRITE,
+                           .role = PROTOCOL_OPERATOR, .verb = KERNEL_VERB_RULE_SET,
+                           .form = FORM(rule_set),
+                           .summary = "Makes or changes a rule: demand for a trigger",
+                           .method = "PUT", .path = "/v1/rules/{id}",
+                           .example = "RULE SET r1 core.timer"},
+    [PROTOCOL_SELECT] = {NAME("SELECT", ""), .id = PROTOCOL_SELECT, .kind = PROTOCOL_CONNECTION,
+                         .role = PROTOCOL_NOBODY, .form = FORM(index_arg),
+                         .summary = "Accepts database 0, the only one", .example = "SELECT 0"},
+    [PROTOCOL_SENSOR_DELETE] = {NAME("SENSOR", "DELETE"), .id = PROTOCOL_SENSOR_DELETE,
+                                .kind = PROTOCOL_WRITE, .role = PROTOCOL_OPERATOR,
+                                .verb = KERNEL_VERB_SENSOR_DELETE, .form = FORM(sensor_write),
+                                .summary = "Removes a sensor", .method = "DELETE",
+                                .path = "/v1/sensors/{ref}", .example = "SENSOR DELETE s1"},
+    [PROTOCOL_SENSOR_DISABLE] = {NAME("SENSOR", "DISABLE"), .id = PROTOCOL_SENSOR_DISABLE,
+                                 .kind = PROTOCOL_WRITE, .role = PROTOCOL_OPERATOR,
+                                 .verb = KERNEL_VERB_SENSOR_ENABLE, .form = FORM(sensor_write),
+                                 .summary = "A sensor is not wanted, whatever the rules say",
+                                 .method = "POST", .path = "/v1/sensors/{ref}/disable",
+                                 .example = "SENSOR DISABLE s1"},
+    [PROTOCOL_SENSOR_ENABLE] = {NAME("SENSOR", "ENABLE"), .id = PROTOCOL_SENSOR_ENABLE,
+                                .kind = PROTOCOL_WRITE, .role = PROTOCOL_OPERATOR,
+                                .verb = KERNEL_VERB_SENSOR_ENABLE, .form = FORM(sensor_write),
+                                .summary = "A sensor is wanted while a rule needs it",
+                                .method = "POST", .path = "/v1/sensors/{ref}/enable",
+                                .example = "SENSOR ENABLE s1"},
+    [PROTOCOL_SENSOR_INFO] = {NAME("SENSOR", "INFO"), .id = PROTOCOL_SENSOR_INFO,
+                              .kind = PROTOCOL_READ, .role = PROTOCOL_READER,
+                              .form = FORM(sensor_read),
+                              .summary = "A sensor, with its description", .method = "GET",
+                              .path = "/v1/sensors/{ref}", .example = "SENSOR INFO s1"},
+    [PROTOCOL_SENSOR_LIST] = {NAME("SENSOR", "LIST"), .id = PROTOCOL_SENSOR_LIST,
+                              .kind = PROTOCOL_READ, .role = PROTOCOL_READER,
+                              .form = FORM(page_args), .summary = "Sensors, a page at a time",
+                              .method = "GET", .path = "/v1/sensors", .example = "SENSOR LIST"},
+    [PROTOCOL_SENSOR_SET] =
+        {NAME("SENSOR", "SET"), .id = PROTOCOL_SENSOR_SET, .kind = PROTOCOL_WRITE,
+         .role = PROTOCOL_OPERATOR, .verb = KERNEL_VERB_SENSOR_SET, .form = FORM(sensor_set),
+         .summary =
+             "Makes or changes a sensor: what serves a trigger; the description is a JSON object",
+         .method = "PUT", .path = "/v1/sensors/{ref}",
+         .example = "SENSOR SET s1 core.timer {\"command\":[\"/usr/bin/timer\"]}"},
+    [PROTOCOL_SNAPSHOT] = {NAME("SNAPSHOT", ""), .id = PROTOCOL_SNAPSHOT,
+                           .kind = PROTOCOL_CONNECTION, .role = PROTOCOL_ADMIN,
+                           .summary = "Takes a snapshot and waits for it", .method = "POST",
+                           .path = "/v1/snapshot", .example = "SNAPSHOT"},
+    [PROTOCOL_SWEEP] =
+        {NAME("SWEEP", ""), .id = PROTOCOL_SWEEP, .kind = PROTOCOL_WRITE, .role = PROTOCOL_OPERATOR,
+         .verb = KERNEL_VERB_SWEEP, .form = FORM(sweep_args),
+         .summary = "Runs a bounded step of what is due now and tells how many values it freed",
+         .method = "POST", .path = "/v1/sweep", .example = "SWEEP POOL ports"},
+    [PROTOCOL_TICK] = {NAME("TICK", ""), .id = PROTOCOL_TICK, .kind = PROTOCOL_WRITE,
+                       .role = PROTOCOL_ADMIN, .verb = KERNEL_VERB_TICK, .form = FORM(opid_only),
+                       .summary = "Moves the time of the log to now; the server does so by itself",
+                       .method = "POST", .path = "/v1/tick", .example = "TICK"},
+    [PROTOCOL_TIME] = {NAME("TIME", ""), .id = PROTOCOL_TIME, .kind = PROTOCOL_CONNECTION,
+                       .role = PROTOCOL_NOBODY, .summary = "Seconds and microseconds since 1970",
+                       .example = "TIME"},
+    [PROTOCOL_TOUCH] = {NAME("TOUCH", ""), .id = PROTOCOL_TOUCH, .kind = PROTOCOL_WRITE,
+                        .role = PROTOCOL_HOLDER, .verb = KERNEL_VERB_TOUCH,
+                        .form = FORM(touch_args),
+                        .summary = "Renews a lease, and makes an offline one active",
+                        .method = "POST", .path = "/v1/leases/{lease}/touch",
+                        .example = "TOUCH 0-1042 1 TTL 60"},
+    [PROTOCOL_VERIFY] = {NAME("VERIFY", ""), .id = PROTOCOL_VERIFY, .kind = PROTOCOL_READ,
+                         .role = PROTOCOL_READER, .form = FORM(verify_args),
+                         .summary = "Whether a token is the live authority", .method = "GET",
+                         .path = "/v1/leases/{lease}/verify", .example = "VERIFY 0-1042 1"},
+};

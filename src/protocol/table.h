@@ -1,0 +1,181 @@
+/* The one table of commands. Dispatch, arity errors, usage texts, COMMAND DOCS, the reference in
+ * docs/commands.md and, later, HTTP routes and the command line all follow it: a command is added in
+ * table.c and nowhere else. */
+#ifndef TN_PROTOCOL_TABLE_H
+#define TN_PROTOCOL_TABLE_H
+
+#include "kernel/command.h"
+
+/* Who may use a command; each has the rights of those before it. */
+enum protocol_role {
+    PROTOCOL_NOBODY, /* in particular: connection commands need no rights */
+    PROTOCOL_READER,
+    PROTOCOL_HOLDER,
+    PROTOCOL_OPERATOR,
+    PROTOCOL_ADMIN,
+};
+
+enum protocol_kind { PROTOCOL_CONNECTION, PROTOCOL_READ, PROTOCOL_WRITE };
+
+/* How an argument is written. */
+enum protocol_type {
+    PROTOCOL_T_STRING,
+    PROTOCOL_T_INTEGER,
+    PROTOCOL_T_TOKEN, /* the word itself is all there is */
+    PROTOCOL_T_ONEOF, /* one of `parts` */
+    PROTOCOL_T_BLOCK, /* all of `parts` */
+};
+
+/* Where the parser puts an argument; see struct protocol_call. */
+enum protocol_bind {
+    PROTOCOL_B_NONE, /* a connection command looks at its arguments itself */
+    PROTOCOL_B_LEASE,
+    PROTOCOL_B_EPOCH,
+    PROTOCOL_B_HOLDER,
+    PROTOCOL_B_TTL,
+    PROTOCOL_B_AFTER,
+    PROTOCOL_B_META,
+    PROTOCOL_B_NOW,
+    PROTOCOL_B_POOL,
+    PROTOCOL_B_FROM,   /* the pool of a claim: one for the whole request */
+    PROTOCOL_B_AMOUNT, /* how much of it: COUNT n | VALUES n value... */
+    PROTOCOL_B_CLAIM,  /* FROM pool (COUNT n | VALUES n value...), again and again */
+    PROTOCOL_B_VALUES, /* value value ... */
+    PROTOCOL_B_OPTIONS,
+    PROTOCOL_B_NAME,
+    PROTOCOL_B_TRIGGER,
+    PROTOCOL_B_DISABLED,
+    PROTOCOL_B_SPEC,
+    PROTOCOL_B_TARGET, /* a lease's id, or pool/value */
+    PROTOCOL_B_STATE,
+    PROTOCOL_B_CURSOR,
+    PROTOCOL_B_COUNT,
+    PROTOCOL_B_OPID,
+    PROTOCOL_B_FENCE,
+};
+
+struct protocol_argument {
+    const char *name;
+    const char *token; /* the word before it; NULL: none */
+    const struct protocol_argument *parts;
+    uint8_t part_count;
+    uint8_t type; /* enum protocol_type */
+    uint8_t bind; /* enum protocol_bind */
+    bool optional;
+    bool multiple;
+};
+
+#define PROTOCOL_ARGUMENTS_MAX 8u /* of one form, and parts of one argument */
+
+struct protocol_form {
+    const struct protocol_argument *arguments; /* those without a token first */
+    uint32_t count;
+};
+
+/* Rows: id, first word, second word ("" if none). In order of first words, so that those with a
+ * common one stand together; dispatch goes by the first letter. */
+enum protocol_id {
+    PROTOCOL_ACK,
+    PROTOCOL_ACTIVATE,
+    PROTOCOL_ALLOC,
+    PROTOCOL_AUTH,
+    PROTOCOL_CLIENT_GETNAME,
+    PROTOCOL_CLIENT_ID,
+    PROTOCOL_CLIENT_KILL,
+    PROTOCOL_CLIENT_LIST,
+    PROTOCOL_CLIENT_SETINFO,
+    PROTOCOL_CLIENT_SETNAME,
+    PROTOCOL_COMMAND,
+    PROTOCOL_COMMAND_COUNT,
+    PROTOCOL_COMMAND_DOCS,
+    PROTOCOL_COMMAND_INFO,
+    PROTOCOL_COMMAND_LIST,
+    PROTOCOL_CONFIG_GET,
+    PROTOCOL_DISOWN,
+    PROTOCOL_ECHO,
+    PROTOCOL_HELLO,
+    PROTOCOL_INFO,
+    PROTOCOL_LEASE,
+    PROTOCOL_LEASES,
+    PROTOCOL_PING,
+    PROTOCOL_POOL_ADD,
+    PROTOCOL_POOL_ALTER,
+    PROTOCOL_POOL_CREATE,
+    PROTOCOL_POOL_DROP,
+    PROTOCOL_POOL_INFO,
+    PROTOCOL_POOL_LIST,
+    PROTOCOL_POOL_METRICS,
+    PROTOCOL_POOL_REMOVE,
+    PROTOCOL_QUIT,
+    PROTOCOL_READONLY,
+    PROTOCOL_RECLAIM,
+    PROTOCOL_REKEY,
+    PROTOCOL_RELEASE,
+    PROTOCOL_RESERVE,
+    PROTOCOL_RESET,
+    PROTOCOL_REVOKE,
+    PROTOCOL_RULE_DELETE,
+    PROTOCOL_RULE_DISABLE,
+    PROTOCOL_RULE_ENABLE,
+    PROTOCOL_RULE_LIST,
+    PROTOCOL_RULE_SET,
+    PROTOCOL_SELECT,
+    PROTOCOL_SENSOR_DELETE,
+    PROTOCOL_SENSOR_DISABLE,
+    PROTOCOL_SENSOR_ENABLE,
+    PROTOCOL_SENSOR_INFO,
+    PROTOCOL_SENSOR_LIST,
+    PROTOCOL_SENSOR_SET,
+    PROTOCOL_SNAPSHOT,
+    PROTOCOL_SWEEP,
+    PROTOCOL_TICK,
+    PROTOCOL_TIME,
+    PROTOCOL_TOUCH,
+    PROTOCOL_VERIFY,
+    PROTOCOL_COMMANDS, /* how many there are */
+};
+
+struct protocol_command {
+    const char *word; /* upper case */
+    const char *sub;  /* "" if one word is the whole name */
+    uint8_t word_len, sub_len;
+    uint8_t kind; /* enum protocol_kind */
+    uint8_t role; /* enum protocol_role */
+    uint8_t verb; /* enum kernel_verb: what a write is logged as */
+    uint8_t id;   /* its own index */
+    struct protocol_form form;
+    struct protocol_form other; /* another way to write it; count 0: none */
+    const char *summary;
+    const char *since;
+    const char *method; /* of HTTP; NULL: there is no such route */
+    const char *path;
+    const char *example;
+};
+
+extern const struct protocol_command protocol_table[PROTOCOL_COMMANDS];
+
+/* The command that argv names. NULL: there is none; then *ret_container says whether the first word is
+ * that of some command, that is, whether the second one is to blame. A first word that needs no
+ * second one is found by itself. */
+const struct protocol_command *protocol_command_find(const struct tn_bytes *argv, uint32_t argc,
+                                                     bool *ret_container);
+
+/* As Redis counts: words and arguments; negative: at least so many. */
+int32_t protocol_command_arity(const struct protocol_command *command);
+
+/* "POOL CREATE" or "pool|create", NUL-terminated; PROTOCOL_NAME_MAX bytes are enough. */
+#define PROTOCOL_NAME_MAX 32u
+void protocol_command_name(const struct protocol_command *command, char out[PROTOCOL_NAME_MAX]);
+void protocol_command_full_name(const struct protocol_command *command,
+                                char out[PROTOCOL_NAME_MAX]);
+
+/* The way to write it, as in "ALLOC pool holder [TTL seconds]". Returns false if it does not fit. */
+bool protocol_usage_write(const struct protocol_command *command, const struct protocol_form *form,
+                          char *out, size_t capacity);
+
+const char *protocol_role_name(enum protocol_role role);
+const char *protocol_type_name(enum protocol_type type);
+
+bool protocol_word_is(struct tn_bytes argument, const char *upper, size_t len);
+
+#endif

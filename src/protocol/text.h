@@ -1,0 +1,17 @@
+/* Judging texts from outside: names and JSON. A fault is a reason in words, NULL: there is none. */
+#ifndef TN_PROTOCOL_TEXT_H
+#define TN_PROTOCOL_TEXT_H
+
+#include "base/bytes.h"
+
+#define PROTOCOL_JSON_DEPTH 16u /* of objects and arrays inside each other */
+
+bool protocol_utf8_valid(struct tn_bytes text);
+
+/* A name has 1..max bytes of valid UTF-8 and no control characters. */
+const char *protocol_name_fault(struct tn_bytes name, uint32_t max);
+
+/* Metadata and descriptions are one JSON object each, not deeper than PROTOCOL_JSON_DEPTH. */
+const char *protocol_json_fault(struct tn_bytes text);
+
+#endif
