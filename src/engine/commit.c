@@ -208,8 +208,8 @@ static void commit_admit(struct engine *engine, struct engine_batch *batch,
         bool whole = kernel_command_decode(
             tn_bytes_of(batch->payload + from + sizeof(uint32_t), len), &command);
         TN_ASSERT(whole);
-        if (command.opid.len > 0 && kernel_op_admit(engine->kernel, &command, pending,
-                                                    pending_chunks, &chunks) != TN_R_OK) {
+        if (command.opid.len > 0 && kernel_op_admit(engine->kernel, &command, engine_now(engine),
+                                                    pending, pending_chunks, &chunks) != TN_R_OK) {
             engine_list_push(refused, request);
             batch->count--;
         } else {

@@ -117,11 +117,12 @@ enum tn_status kernel_limits_prepare(struct kernel *kernel, const struct kernel_
 void kernel_prefetch(const struct kernel *kernel, struct tn_bytes command, uint64_t lsn,
                      unsigned stage);
 
-/* Whether the operation table could take this command now, with `pending` others carrying
+/* Whether the operation table could take this command at `now_ms`, with `pending` others carrying
  * `pending_chunks` ahead of it: TN_R_OK, or TN_R_OPS_FULL. A command whose id is remembered is
  * always admitted. *ret_chunks is what to add to pending_chunks. */
 enum tn_result kernel_op_admit(const struct kernel *kernel, const struct kernel_command *command,
-                               uint64_t pending, uint64_t pending_chunks, uint64_t *ret_chunks);
+                               uint64_t now_ms, uint64_t pending, uint64_t pending_chunks,
+                               uint64_t *ret_chunks);
 
 uint64_t kernel_lsn(const struct kernel *kernel);
 uint64_t kernel_now(const struct kernel *kernel);

@@ -87,17 +87,17 @@ static uint32_t user_of(const struct kernel *k, const struct kernel_command *c, 
     return user;
 }
 
-/* The live entry for this user and id, or TN_NONE. */
-static uint32_t op_find(const struct kernel *k, const struct kernel_command *c) {
+/* The entry for this user and id that is live at `now_ms`, or TN_NONE. */
+static uint32_t op_find(const struct kernel *k, const struct kernel_command *c, uint64_t now_ms) {
     bool known;
     uint32_t user = user_of(k, c, &known);
     uint32_t slot = known ? kernel_index_op(k, user, c->opid) : TN_NONE;
-    return slot != TN_NONE && op_at(k, slot)->expires_ms > root_at(k)->now_ms ? slot : TN_NONE;
+    return slot != TN_NONE && op_at(k, slot)->expires_ms > now_ms ? slot : TN_NONE;
 }
 
 bool kernel_op_replay(struct kernel *k, const struct kernel_command *c, struct tn_bytes encoded,
                       struct kernel_result *result) {
-    uint32_t slot = op_find(k, c);
+    uint32_t slot = op_find(k, c, root_at(k)->now_ms);
     if (slot == TN_NONE) {
         return false;
     }
@@ -130,16 +130,45 @@ static uint64_t chunks_most(const struct kernel *k, const struct kernel_command 
            tn_text_chunks(RESULT_FIXED_BYTES + values * RESULT_VALUE_BYTES);
 }
 
+/* Room in the tables once the oldest entries that are over at `now_ms` are let go, as each command
+ * does with a few of them. Looks at a bounded number: the rest goes with later commands. */
+#define ADMIT_LOOK 64u
+
+struct op_room {
+    uint64_t entries, chunks;
+};
+
+static struct op_room room_at(const struct kernel *k, uint64_t now_ms) {
+    const struct tn_table *text = &k->tables[TABLE_OP_TEXT];
+    struct op_room room = {.entries = tn_table_room(&k->tables[TABLE_OP]),
+                           .chunks = tn_table_room(text)};
+    uint32_t slot = root_at(k)->op_head;
+    for (unsigned i = 0; i < ADMIT_LOOK && slot != TN_NONE && op_at(k, slot)->expires_ms <= now_ms;
+         i++) {
+        room.entries++;
+        room.chunks += tn_text_chunks(tn_text_len(text, op_at(k, slot)->opid)) +
+                       tn_text_chunks(tn_text_len(text, op_at(k, slot)->result));
+        slot = op_at(k, slot)->next;
+    }
+    return room;
+}
+
 enum tn_result kernel_op_admit(const struct kernel *k, const struct kernel_command *c,
-                               uint64_t pending, uint64_t pending_chunks, uint64_t *ret_chunks) {
+                               uint64_t now_ms, uint64_t pending, uint64_t pending_chunks,
+                               uint64_t *ret_chunks) {
+    uint64_t now = now_ms > root_at(k)->now_ms ? now_ms : root_at(k)->now_ms;
     *ret_chunks = 0;
-    if (c->opid.len == 0 || op_find(k, c) != TN_NONE) {
+    if (c->opid.len == 0 || op_find(k, c, now) != TN_NONE) {
         return TN_R_OK;
     }
     uint64_t chunks = chunks_most(k, c);
-    if (tn_table_room(&k->tables[TABLE_OP]) <= pending ||
-        tn_table_room(&k->tables[TABLE_OP_TEXT]) < pending_chunks + chunks) {
-        return TN_R_OPS_FULL;
+    bool plenty = tn_table_room(&k->tables[TABLE_OP]) > pending &&
+                  tn_table_room(&k->tables[TABLE_OP_TEXT]) >= pending_chunks + chunks;
+    if (!plenty) {
+        struct op_room room = room_at(k, now);
+        if (room.entries <= pending || room.chunks < pending_chunks + chunks) {
+            return TN_R_OPS_FULL;
+        }
     }
     *ret_chunks = chunks;
     return TN_R_OK;

@@ -23,11 +23,11 @@ static const struct result_row *result_row(enum tn_result result) {
 }
 
 const char *tn_result_name(enum tn_result result) {
-    return result_row(result)->name;
+    return (unsigned)result < TN_R_COUNT ? rows[result].name : "?";
 }
 
 const char *tn_result_text(enum tn_result result) {
-    return result_row(result)->text;
+    return (unsigned)result < TN_R_COUNT ? rows[result].text : "?";
 }
 
 enum tn_outcome tn_result_outcome(enum tn_result result) {

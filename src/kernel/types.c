@@ -1,8 +1,6 @@
 /* The kernel's tables of names, limits and options, and the texts of values. All pure. */
 #include "kernel/types.h"
 
-#include "base/assert.h"
-
 static const char *const state_names[KERNEL_STATE_COUNT] = {[KERNEL_NO_STATE] = "",
 #define STATE_NAME(id, text) [KERNEL_##id] = text,
                                                             KERNEL_STATE_TABLE(STATE_NAME)
@@ -31,13 +29,11 @@ const struct kernel_option_row kernel_option_rows[KERNEL_OPTION_COUNT] = {
 };
 
 const char *kernel_state_name(enum kernel_state state) {
-    TN_ASSERT((unsigned)state < KERNEL_STATE_COUNT);
-    return state_names[state];
+    return (unsigned)state < KERNEL_STATE_COUNT ? state_names[state] : "?";
 }
 
 const char *kernel_reason_name(enum kernel_reason reason) {
-    TN_ASSERT((unsigned)reason < KERNEL_REASON_COUNT);
-    return reason_names[reason];
+    return (unsigned)reason < KERNEL_REASON_COUNT ? reason_names[reason] : "?";
 }
 
 struct kernel_limits kernel_limits_default(void) {

@@ -59,8 +59,10 @@ static const struct model_op *op_find(const struct model *m, struct tn_bytes use
     return NULL;
 }
 
+/* Entries that are over make room: they go before the command is applied. */
 bool model_admits(const struct model *m, const struct kernel_command *c) {
-    return c->opid.len == 0 || op_find(m, c->user, c->opid) != NULL ||
+    bool over = m->op_count > 0 && m->ops[0].until_ms <= m->now_ms;
+    return c->opid.len == 0 || op_find(m, c->user, c->opid) != NULL || over ||
            m->op_count < m->limits.of[KERNEL_LIMIT_OPS];
 }
 

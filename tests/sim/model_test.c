@@ -146,7 +146,7 @@ static void trace(struct run *run, struct tn_bytes bytes) {
 
 static bool admitted(struct run *run, const struct kernel_command *c) {
     uint64_t chunks = 0;
-    enum tn_result code = kernel_op_admit(run->kit.kernel, c, 0, 0, &chunks);
+    enum tn_result code = kernel_op_admit(run->kit.kernel, c, 0, 0, 0, &chunks);
     bool want = model_admits(&run->model, c);
     if (want != (code == TN_R_OK)) {
         run_fail(run, want ? "the operation was not admitted" : "the operation was admitted");

@@ -230,15 +230,18 @@ static void a_full_table_refuses_new_ids_and_answers_old_ones(void **state) {
     struct kernel_command probe = kit_command(KERNEL_VERB_TICK);
     uint64_t chunks;
     probe.opid = kit_text("fresh");
-    assert_int_equal(kernel_op_admit(kit.kernel, &probe, 0, 0, &chunks), TN_R_OPS_FULL);
+    assert_int_equal(kernel_op_admit(kit.kernel, &probe, 0, 0, 0, &chunks), TN_R_OPS_FULL);
     probe.opid = kit_text("op-3");
-    assert_int_equal(kernel_op_admit(kit.kernel, &probe, 0, 0, &chunks), TN_R_OK);
+    assert_int_equal(kernel_op_admit(kit.kernel, &probe, 0, 0, 0, &chunks), TN_R_OK);
     assert_int_equal(alloc_with_id(&kit, "", "fresh", "h"), TN_R_OPS_FULL);
     assert_int_equal(alloc_with_id(&kit, "", "op-3", "h"), TN_R_OK);
     assert_true(kit.result.replayed);
     assert_true(kernel_next_due(kit.kernel) <= kit.now_ms + 600000);
     kit.now_ms += 600000;
-    kit_tick(&kit);
+    probe.opid = kit_text("fresh"); /* by the clock there is room, though no command said so yet */
+    assert_int_equal(kernel_op_admit(kit.kernel, &probe, kit.now_ms, 0, 0, &chunks), TN_R_OK);
+    assert_int_equal(kernel_op_admit(kit.kernel, &probe, kit.now_ms, 7, 0, &chunks), TN_R_OK);
+    assert_int_equal(kernel_op_admit(kit.kernel, &probe, kit.now_ms, 8, 0, &chunks), TN_R_OPS_FULL);
     assert_int_equal(alloc_with_id(&kit, "", "fresh", "h"), TN_R_OK);
     kit_close(&kit);
 }

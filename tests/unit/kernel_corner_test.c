@@ -160,7 +160,7 @@ static void a_table_full_of_large_results_asks_for_ticks(void **state) {
     for (int i = 0;; i++) {
         snprintf(opid, sizeof opid, "op%d", i);
         c.opid = kit_text(opid);
-        if (kernel_op_admit(kit.kernel, &c, 0, 0, &chunks) == TN_R_OPS_FULL) {
+        if (kernel_op_admit(kit.kernel, &c, 0, 0, 0, &chunks) == TN_R_OPS_FULL) {
             break;
         }
         assert_int_equal(kit_run(&kit, &c), TN_R_OK);
@@ -169,7 +169,7 @@ static void a_table_full_of_large_results_asks_for_ticks(void **state) {
     assert_true(kernel_next_due(kit.kernel) <= kit.now_ms + 600000);
     kit.now_ms += 600000;
     kit_tick(&kit);
-    assert_int_equal(kernel_op_admit(kit.kernel, &c, 0, 0, &chunks), TN_R_OK);
+    assert_int_equal(kernel_op_admit(kit.kernel, &c, 0, 0, 0, &chunks), TN_R_OK);
     kit_close(&kit);
 }
 

@@ -169,7 +169,7 @@ static enum tn_result tick_as(struct kit *kit, const char *opid) {
     struct kernel_command c = kit_command(KERNEL_VERB_TICK);
     c.opid = kit_text(opid);
     uint64_t chunks;
-    assert_int_equal(kernel_op_admit(kit->kernel, &c, 0, 0, &chunks), TN_R_OK);
+    assert_int_equal(kernel_op_admit(kit->kernel, &c, 0, 0, 0, &chunks), TN_R_OK);
     return kit_run(kit, &c);
 }
 
