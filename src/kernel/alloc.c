@@ -85,17 +85,19 @@ static enum tn_result claims_read(struct kernel *k, struct request *q) {
     uint64_t total = 0;
     struct tn_reader r = tn_reader_of(c->claims.at, c->claims.len);
     for (uint32_t i = 0; i < c->claim_count; i++) {
-        struct kernel_claim claim = kernel_claim_read(&r);
+        struct kernel_claim claim;
+        kernel_claim_next(&r, &claim);
         if (claim.count == 0 && !(claim.any && c->claim_count == 1)) {
             return TN_R_BAD_REQUEST;
         }
-        k->plan_claims[i] = (struct claim_plan){.name = claim.pool,
-                                                .asked = claim.count,
-                                                .count = claim.count == 0 ? 1 : claim.count,
-                                                .offset = (uint32_t)total,
-                                                .any = claim.any,
-                                                .values = claim.values};
-        total += k->plan_claims[i].count;
+        struct claim_plan *plan = &k->plan_claims[i];
+        plan->name = claim.pool;
+        plan->asked = claim.count;
+        plan->count = claim.count == 0 ? 1 : claim.count;
+        plan->offset = (uint32_t)total;
+        plan->any = claim.any;
+        plan->values = claim.values;
+        total += plan->count;
         if (total > most) {
             return refuse(q->result, TN_R_TOO_LARGE, most);
         }

@@ -68,17 +68,22 @@ static struct tn_bytes wishes_skip(struct tn_reader *r, uint32_t count) {
     return tn_bytes_of(r->at + start, r->pos - start);
 }
 
-struct kernel_claim kernel_claim_read(struct tn_reader *r) {
-    struct kernel_claim claim = {0};
-    claim.pool = tn_read_bytes16(r);
+void kernel_claim_next(struct tn_reader *r, struct kernel_claim *ret_claim) {
+    ret_claim->pool = tn_read_bytes16(r);
     uint8_t any = tn_read8(r);
-    claim.any = any == 1;
-    claim.count = tn_read32(r);
+    ret_claim->any = any == 1;
+    ret_claim->count = tn_read32(r);
+    ret_claim->values = (struct tn_bytes){0};
     if (any > 1) {
         tn_reader_spoil(r);
-    } else if (!claim.any) {
-        claim.values = wishes_skip(r, claim.count);
+    } else if (any == 0) {
+        ret_claim->values = wishes_skip(r, ret_claim->count);
     }
+}
+
+struct kernel_claim kernel_claim_read(struct tn_reader *r) {
+    struct kernel_claim claim;
+    kernel_claim_next(r, &claim);
     return claim;
 }
 
@@ -220,8 +225,9 @@ uint32_t kernel_command_encode(const struct kernel_command *command, void *out, 
 static void claims_parse(struct tn_reader *r, struct kernel_command *c) {
     c->claim_count = tn_read16(r);
     size_t start = r->pos;
+    struct kernel_claim unused;
     for (uint32_t i = 0; i < c->claim_count && !r->bad; i++) {
-        kernel_claim_read(r);
+        kernel_claim_next(r, &unused);
     }
     if (!r->bad) {
         c->claims = tn_bytes_of(r->at + start, r->pos - start);
@@ -257,8 +263,13 @@ static bool bool_parse(struct tn_reader *r) {
     return byte == 1;
 }
 
-/* Fields with parts of their own. */
-static struct tn_reader parts_parse(struct tn_reader r, struct kernel_command *c, uint32_t field) {
+#define PARTS_BAD SIZE_MAX
+
+/* Fields with parts of their own. Where the reader stands goes in and out as plain numbers: a struct
+ * that is written in halves and copied whole stalls the processor. */
+static size_t parts_parse(const uint8_t *at, size_t len, size_t pos, struct kernel_command *c,
+                          uint32_t field) {
+    struct tn_reader r = {.at = at, .len = len, .pos = pos};
     switch (field) {
     case KERNEL_F_CLAIMS:
         claims_parse(&r, c);
@@ -279,7 +290,7 @@ static struct tn_reader parts_parse(struct tn_reader r, struct kernel_command *c
     default: /* KERNEL_F_IMMEDIATE has no bytes */
         break;
     }
-    return r;
+    return r.bad ? PARTS_BAD : r.pos;
 }
 
 /* Inlined into the loop, and the reader never by address: it stays in registers. */
@@ -321,10 +332,40 @@ __attribute__((always_inline)) static inline void field_parse(struct tn_reader *
     case KERNEL_F_DEADLINE:
         c->deadline_ms = tn_read64(r);
         break;
-    default:
-        *r = parts_parse(*r, c, field);
-        break;
+    default: {
+        size_t pos = parts_parse(r->at, r->len, r->pos, c, field);
+        if (pos == PARTS_BAD) {
+            tn_reader_spoil(r);
+        } else {
+            r->pos = pos;
+        }
     }
+    }
+}
+
+/* What a verb's fields do not fill in must not hold old bytes. Field by field: compilers turn a large
+ * memset into an instruction that takes longer to start than all of this. Limits have a field bit
+ * of their own that says whether they mean anything. */
+static void command_clear(struct kernel_command *c) {
+    const struct tn_bytes none = {0};
+    c->lease = (struct kernel_lease_id){0};
+    c->epoch = 0;
+    c->holder = none;
+    c->ttl_s = 0;
+    c->after_s = 0;
+    c->deadline_ms = 0;
+    c->meta = none;
+    c->pool = none;
+    c->claims = none;
+    c->claim_count = 0;
+    c->values = none;
+    c->value_count = 0;
+    c->name = none;
+    c->trigger = none;
+    c->enabled = false;
+    c->spec = none;
+    c->policy = NULL;
+    c->policy_bytes = none;
 }
 
 bool kernel_command_decode(struct tn_bytes bytes, struct kernel_command *ret_command) {
@@ -334,8 +375,7 @@ bool kernel_command_decode(struct tn_bytes bytes, struct kernel_command *ret_com
         return false;
     }
     struct kernel_command *c = ret_command;
-    /* Only what the verb's fields fill in is meaningful; the rest must not hold old bytes. */
-    memset(c, 0, offsetof(struct kernel_command, limits));
+    command_clear(c);
     c->verb = (enum kernel_verb)verb;
     c->rights = tn_read8(&r);
     c->fields = tn_read32(&r);

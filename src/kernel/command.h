@@ -145,6 +145,8 @@ bool kernel_command_decode(struct tn_bytes bytes, struct kernel_command *ret_com
 
 /* Walks what decode has checked. */
 struct kernel_claim kernel_claim_read(struct tn_reader *r);
+void kernel_claim_next(struct tn_reader *r,
+                       struct kernel_claim *ret_claim); /* the same, in place */
 struct kernel_wish kernel_wish_read(struct tn_reader *r);
 struct kernel_policy_patch kernel_policy_read(struct tn_bytes bytes);
 

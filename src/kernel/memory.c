@@ -124,6 +124,7 @@ static void carve_indices(struct carve *c, struct kernel *k, const struct kernel
     void *timer_memory = carve_take(c, tn_timer_bytes(entries, roots));
     k->clocks = carve_take(c, roots * sizeof *k->clocks);
     k->clock_min = carve_take(c, (pools + 1) * sizeof *k->clock_min);
+    k->lows = carve_take(c, pools * sizeof *k->lows);
     if (c->memory == NULL) {
         return;
     }

@@ -256,6 +256,12 @@ struct claim_plan {
     struct tn_bytes values;
 };
 
+/* Where `lowest` need not look: every value from `from` to `next` - 1 is taken. A fact about the
+ * bitmap, whatever the policy says; zeroed = none is known to be. */
+struct low_mark {
+    uint64_t from, next;
+};
+
 struct kernel {
     struct kernel_env env;
     struct tn_table tables[TABLE_COUNT];
@@ -277,6 +283,8 @@ struct kernel {
 
     struct tn_bitmap taken;     /* ranges: held, cooling or cold */
     struct tn_bitmap available; /* sets: free and not cold, by ordinal */
+
+    struct low_mark *lows; /* one a pool */
 
     struct tn_timer_index timers;
     struct tn_timer_root

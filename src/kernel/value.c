@@ -84,6 +84,23 @@ static bool search_around(const struct kernel *k, uint32_t pool, uint64_t start,
            (start > lo && search(k, pool, policy, lo, start - 1, ret_value));
 }
 
+/* The lowest of all, from where it can be. A search without excluded spans moves that place up. */
+static bool search_lowest(struct kernel *k, uint32_t pool, uint64_t *ret_value) {
+    const struct kernel_policy *policy = kernel_pool_policy(k, pool);
+    uint64_t lo = policy->of[KERNEL_OPTION_LO];
+    struct low_mark *low = &k->lows[pool];
+    if (lo < low->from || lo > low->next) {
+        *low = (struct low_mark){.from = lo, .next = lo};
+    }
+    if (!search(k, pool, policy, low->next, policy->of[KERNEL_OPTION_HI], ret_value)) {
+        return false;
+    }
+    if (policy->exclude_count == 0) {
+        low->next = *ret_value;
+    }
+    return true;
+}
+
 static bool search_set(const struct kernel *k, uint32_t pool, uint64_t start, uint64_t *ret_value) {
     uint64_t end = pool_at(k, pool)->next_ordinal;
     uint64_t ordinal;
@@ -152,8 +169,14 @@ bool kernel_value_pick(struct kernel *k, uint32_t pool, uint32_t *cursor, uint64
     } else if (strategy == KERNEL_NEXT && p->rotor_set) {
         start = p->rotor + 1; /* past the end, or 2^64: search starts over */
     }
-    bool found = is_set(k, pool) ? search_set(k, pool, start, ret_value)
-                                 : search_around(k, pool, start, ret_value);
+    bool found;
+    if (is_set(k, pool)) {
+        found = search_set(k, pool, start, ret_value);
+    } else if (strategy == KERNEL_LOWEST || strategy == KERNEL_COLDEST) {
+        found = search_lowest(k, pool, ret_value);
+    } else {
+        found = search_around(k, pool, start, ret_value);
+    }
     return found || (strategy == KERNEL_COLDEST && pick_cold(k, pool, cursor, ret_value));
 }
 
@@ -191,6 +214,10 @@ static void mark_free(struct kernel *k, uint32_t pool, uint64_t value, bool is_f
             tn_bitmap_clear(&k->available, pool, ordinal);
         }
     } else if (is_free) {
+        struct low_mark *low = &k->lows[pool];
+        if (value >= low->from && value < low->next) {
+            low->next = value;
+        }
         tn_bitmap_clear(&k->taken, pool, value);
     } else {
         tn_bitmap_set(&k->taken, pool, value);
