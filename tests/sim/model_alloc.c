@@ -1,28 +1,10 @@
 /* Reserving and allocating: one lease for any mix of pools, whole or not at all. */
-#include "sim/model.h"
+#include "sim/model_request.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
-
-struct part {
-    bool any;
-    uint32_t count;
-    struct tn_bytes values;
-    uint32_t pool;
-};
-
-struct request {
-    bool reserve;
-    char holder[KERNEL_HOLDER_MAX + 1];
-    uint32_t part_count;
-    struct part parts[MODEL_BUNDLE];
-    uint32_t value_count;
-    struct model_value values[MODEL_BUNDLE];
-    bool chosen[MODEL_BUNDLE];
-    struct model_terms terms;
-};
 
 static enum tn_result refuse(struct model *m, enum tn_result code, uint64_t number) {
     m->want.head.code = code;
@@ -32,7 +14,7 @@ static enum tn_result refuse(struct model *m, enum tn_result code, uint64_t numb
 
 /* ---- form ---- */
 
-static enum tn_result check_form(struct model *m, struct request *q) {
+static enum tn_result check_form(struct model *m, struct model_request *q) {
     const struct kernel_command *c = &m->c;
     uint64_t most = m->limits.of[KERNEL_LIMIT_BUNDLE];
     if (c->holder.len == 0 || c->holder.len > KERNEL_HOLDER_MAX) {
@@ -92,8 +74,8 @@ static enum tn_result scope_made(struct model *m, const char *name, uint32_t *re
     return TN_R_OK;
 }
 
-static enum tn_result find_pool(struct model *m, const struct request *q, struct tn_bytes text,
-                                uint32_t *ret_pool) {
+static enum tn_result find_pool(struct model *m, const struct model_request *q,
+                                struct tn_bytes text, uint32_t *ret_pool) {
     char name[MODEL_TEXT];
     model_text(name, sizeof name, text);
     if (!kernel_name_pool_valid(text, true)) {
@@ -119,11 +101,11 @@ static enum tn_result find_pool(struct model *m, const struct request *q, struct
     return TN_R_OK;
 }
 
-static enum tn_result find_pools(struct model *m, struct request *q) {
+static enum tn_result find_pools(struct model *m, struct model_request *q) {
     struct tn_reader r = tn_reader_of(m->c.claims.at, m->c.claims.len);
     for (uint32_t i = 0; i < m->c.claim_count; i++) {
         struct kernel_claim claim = kernel_claim_read(&r);
-        struct part *p = &q->parts[q->part_count++];
+        struct model_part *p = &q->parts[q->part_count++];
         enum tn_result code = find_pool(m, q, claim.pool, &p->pool);
         if (code != TN_R_OK) {
             return refuse(m, code, i);
@@ -141,7 +123,7 @@ static enum tn_result find_pools(struct model *m, struct request *q) {
     return TN_R_OK;
 }
 
-static enum tn_result check_ttl(struct model *m, const struct request *q) {
+static enum tn_result check_ttl(struct model *m, const struct model_request *q) {
     const struct kernel_command *c = &m->c;
     uint64_t cap = q->reserve ? q->terms.reserve_ttl_max_s : q->terms.max_lease_s;
     bool asked = (c->fields & KERNEL_F_TTL) != 0;
@@ -160,20 +142,11 @@ static enum tn_result check_ttl(struct model *m, const struct request *q) {
 
 /* ---- values ---- */
 
-static bool taken_here(const struct request *q, uint32_t pool, uint64_t number) {
-    for (uint32_t j = 0; j < q->value_count; j++) {
-        if (q->chosen[j] && q->values[j].pool == pool && q->values[j].number == number) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The listed values must be values, allowed, named once and free. */
-static enum tn_result choose_listed(struct model *m, struct request *q) {
+static enum tn_result choose_listed(struct model *m, struct model_request *q) {
     uint32_t at = 0;
     for (uint32_t i = 0; i < q->part_count; i++) {
-        const struct part *p = &q->parts[i];
+        const struct model_part *p = &q->parts[i];
         struct tn_reader r = tn_reader_of(p->values.at, p->values.len);
         if (p->any) {
             at += p->count;
@@ -189,7 +162,7 @@ static enum tn_result choose_listed(struct model *m, struct request *q) {
                 !(m->c.rights & KERNEL_RIGHT_OPERATOR)) {
                 return refuse(m, TN_R_DENIED, at);
             }
-            if (taken_here(q, p->pool, number)) {
+            if (model_taken_here(q, p->pool, number)) {
                 return refuse(m, TN_R_BAD_VALUE, at);
             }
             if (!model_value_free(m, p->pool, number)) {
@@ -202,152 +175,11 @@ static enum tn_result choose_listed(struct model *m, struct request *q) {
     return TN_R_OK;
 }
 
-/* Whether "any" may give it. */
-static bool givable(struct model *m, const struct request *q, uint32_t at, uint64_t number) {
-    uint32_t pool = q->values[at].pool;
-    return model_pool_has(m, pool, number) && !model_excluded(model_policy(m, pool), number) &&
-           !taken_here(q, pool, number) && model_value_free(m, pool, number);
-}
-
-/* The next number that is a value of the pool, from `number` on, past what is excluded. */
-static bool next_value(const struct model *m, uint32_t pool, uint64_t number, uint64_t *ret) {
-    const struct kernel_policy *policy = model_policy(m, pool);
-    const struct model_pool *p = &m->pools[pool];
-    if (policy->of[KERNEL_OPTION_KIND] == KERNEL_SET) {
-        bool found = false;
-        for (uint32_t i = 0; i < p->resource_count; i++) {
-            uint64_t place = p->resources[i].place;
-            if (place >= number && (!found || place < *ret)) {
-                *ret = place;
-                found = true;
-            }
-        }
-        return found;
-    }
-    for (uint64_t i = 0; i < policy->exclude_count; i++) {
-        if (number >= policy->exclude[i].lo && number <= policy->exclude[i].hi) {
-            if (policy->exclude[i].hi == UINT64_MAX) {
-                return false;
-            }
-            number = policy->exclude[i].hi + 1;
-        }
-    }
-    *ret = number;
-    return true;
-}
-
-static bool lowest_from(struct model *m, const struct request *q, uint32_t at, uint64_t from,
-                        uint64_t to, uint64_t *ret) {
-    uint64_t number = from;
-    while (next_value(m, q->values[at].pool, number, &number) && number <= to) {
-        if (givable(m, q, at, number)) {
-            *ret = number;
-            return true;
-        }
-        if (number == UINT64_MAX) {
-            return false;
-        }
-        number++;
-    }
-    return false;
-}
-
-static void bounds(const struct model *m, uint32_t pool, uint64_t *ret_lo, uint64_t *ret_hi) {
-    const uint64_t *of = model_policy(m, pool)->of;
-    bool set = of[KERNEL_OPTION_KIND] == KERNEL_SET;
-    *ret_lo = set ? 0 : of[KERNEL_OPTION_LO];
-    *ret_hi = set ? UINT64_MAX : of[KERNEL_OPTION_HI];
-}
-
-static bool pick_lowest(struct model *m, const struct request *q, uint32_t at, uint64_t *ret) {
-    uint64_t lo;
-    uint64_t hi;
-    bounds(m, q->values[at].pool, &lo, &hi);
-    return lowest_from(m, q, at, lo, hi, ret);
-}
-
-/* Above the last one given, then from the bottom. */
-static bool pick_next(struct model *m, const struct request *q, uint32_t at, uint64_t *ret) {
-    uint32_t pool = q->values[at].pool;
-    const struct model_pool *p = &m->pools[pool];
-    uint64_t lo;
-    uint64_t hi;
-    bounds(m, pool, &lo, &hi);
-    bool above = p->rotor_set && p->rotor < hi;
-    uint64_t from = above && p->rotor + 1 > lo ? p->rotor + 1 : lo;
-    return (above && lowest_from(m, q, at, from, hi, ret)) || pick_lowest(m, q, at, ret);
-}
-
-static bool is_cold(const struct model_pool *p, uint64_t number) {
-    for (uint32_t i = 0; i < p->cold_count; i++) {
-        if (p->cold[i] == number) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Never used (or forgotten) ones first, the lowest of them; then the one freed longest ago. */
-static bool pick_coldest(struct model *m, const struct request *q, uint32_t at, uint64_t *ret) {
-    uint32_t pool = q->values[at].pool;
-    const struct model_pool *p = &m->pools[pool];
-    uint64_t from;
-    uint64_t hi;
-    bounds(m, pool, &from, &hi);
-    while (lowest_from(m, q, at, from, hi, ret)) {
-        if (!is_cold(p, *ret)) {
-            return true;
-        }
-        if (*ret == hi) {
-            break;
-        }
-        from = *ret + 1;
-    }
-    for (uint32_t i = 0; i < p->cold_count; i++) {
-        if (givable(m, q, at, p->cold[i])) {
-            *ret = p->cold[i];
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The kernel's choice, if it is one that was allowed. */
-static bool adopt(struct model *m, const struct request *q, uint32_t at, uint64_t *ret) {
-    if (m->got->head.code != TN_R_OK || at >= m->got->head.value_count) {
-        return pick_lowest(m, q, at, ret);
-    }
-    const struct model_shown *shown = &m->got->values[at];
-    struct kernel_wish wish = {.number = shown->number};
-    if (shown->name[0] != '\0') {
-        wish.is_text = true;
-        wish.text = tn_bytes_of(shown->name, strlen(shown->name));
-    }
-    if (!model_resolve(m, q->values[at].pool, &wish, ret) || !givable(m, q, at, *ret)) {
-        model_fail(m, "the random choice %u was not free", at);
-        return false;
-    }
-    return true;
-}
-
-static bool pick(struct model *m, struct request *q, uint32_t at) {
-    uint32_t pool = q->values[at].pool;
-    uint64_t strategy = model_policy(m, pool)->of[KERNEL_OPTION_STRATEGY];
-    uint64_t *ret = &q->values[at].number;
-    if (strategy == KERNEL_COLDEST) {
-        return pick_coldest(m, q, at, ret);
-    }
-    if (strategy == KERNEL_RANDOM) {
-        return adopt(m, q, at, ret);
-    }
-    return strategy == KERNEL_NEXT ? pick_next(m, q, at, ret) : pick_lowest(m, q, at, ret);
-}
-
 /* ---- what must be up to date ---- */
 
-static void settle_values(struct model *m, const struct request *q) {
+static void settle_values(struct model *m, const struct model_request *q) {
     for (uint32_t i = 0; i < q->part_count; i++) {
-        const struct part *p = &q->parts[i];
+        const struct model_part *p = &q->parts[i];
         struct tn_reader r = tn_reader_of(p->values.at, p->values.len);
         for (uint32_t n = 0; !p->any && n < p->count; n++) {
             struct kernel_wish w = kernel_wish_read(&r);
@@ -361,7 +193,7 @@ static void settle_values(struct model *m, const struct request *q) {
 
 /* ---- a holder that comes back ---- */
 
-static struct model_lease *sticky_lease(struct model *m, const struct request *q) {
+static struct model_lease *sticky_lease(struct model *m, const struct model_request *q) {
     for (uint32_t i = 0; i < m->lease_count; i++) {
         struct model_lease *l = &m->leases[i];
         if (strcmp(l->holder, q->holder) == 0 && l->values[0].pool == q->parts[0].pool) {
@@ -389,7 +221,7 @@ static uint32_t ttl_given(const struct model *m) {
     return (m->c.fields & KERNEL_F_TTL) != 0 ? m->c.ttl_s : 0;
 }
 
-static uint64_t deadline_given(const struct model *m, const struct request *q,
+static uint64_t deadline_given(const struct model *m, const struct model_request *q,
                                const struct model_lease *l, uint64_t given_ms) {
     uint32_t ttl_s = ttl_given(m);
     uint64_t seconds = q->reserve ? ttl_s : model_period(&q->terms, ttl_s);
@@ -398,9 +230,9 @@ static uint64_t deadline_given(const struct model *m, const struct request *q,
     return own_end && m->c.deadline_ms < deadline ? m->c.deadline_ms : deadline;
 }
 
-static bool asks_for_same(const struct model *m, const struct request *q,
+static bool asks_for_same(const struct model *m, const struct model_request *q,
                           const struct model_lease *l) {
-    const struct part *p = &q->parts[0];
+    const struct model_part *p = &q->parts[0];
     struct tn_reader claims = tn_reader_of(m->c.claims.at, m->c.claims.len);
     if (p->any) {
         uint32_t asked = kernel_claim_read(&claims).count;
@@ -424,7 +256,7 @@ static bool asks_for_same(const struct model *m, const struct request *q,
     return p->count == l->value_count;
 }
 
-static void come_back(struct model *m, const struct request *q, struct model_lease *l) {
+static void come_back(struct model *m, const struct model_request *q, struct model_lease *l) {
     uint64_t old = l->meta_len > 0 ? tn_text_chunks(l->meta_len) : 0;
     uint64_t new = m->c.meta.len > 0 ? tn_text_chunks(m->c.meta.len) : 0;
     if (strcmp(l->user, m->want_user) != 0 && !(m->c.rights & KERNEL_RIGHT_OPERATOR)) {
@@ -459,26 +291,26 @@ static void come_back(struct model *m, const struct request *q, struct model_lea
 
 /* ---- judging ---- */
 
-static enum tn_result check_quota(struct model *m, const struct request *q) {
+static enum tn_result check_quota(struct model *m, const struct model_request *q) {
     for (uint32_t i = 0; i < q->part_count; i++) {
         uint32_t pool = q->parts[i].pool;
         uint64_t quota = model_policy(m, pool)->of[KERNEL_OPTION_MAX_PER_HOLDER];
         uint64_t values = model_pool_held(m, pool, KERNEL_NO_STATE, q->holder);
-        for (uint32_t v = 0; v < q->value_count; v++) {
-            values += q->values[v].pool == pool;
-        }
-        bool last = true; /* a pool that is named twice is judged at the end */
+        bool last = true; /* what a pool is asked for in several parts is judged at the last */
         for (uint32_t j = i + 1; j < q->part_count; j++) {
             last = last && q->parts[j].pool != pool;
         }
-        if (last && quota != 0 && values > quota) {
+        for (uint32_t v = 0; last && v < q->value_count; v++) {
+            values += q->values[v].pool == pool;
+        }
+        if (quota != 0 && values > quota) {
             return refuse(m, TN_R_QUOTA, quota);
         }
     }
     return TN_R_OK;
 }
 
-static enum tn_result check_room(struct model *m, const struct request *q) {
+static enum tn_result check_room(struct model *m, const struct model_request *q) {
     if (m->lease_count >= m->limits.of[KERNEL_LIMIT_LEASES]) {
         return refuse(m, TN_R_LEASES_FULL, 0);
     }
@@ -497,7 +329,7 @@ static enum tn_result check_room(struct model *m, const struct request *q) {
     return TN_R_OK;
 }
 
-static enum tn_result choose(struct model *m, struct request *q) {
+static enum tn_result choose(struct model *m, struct model_request *q) {
     for (uint32_t i = 0; i < q->part_count; i++) {
         uint32_t pool = q->parts[i].pool;
         if (model_policy(m, pool)->of[KERNEL_OPTION_STRATEGY] != KERNEL_COLDEST) {
@@ -511,7 +343,7 @@ static enum tn_result choose(struct model *m, struct request *q) {
         if (q->chosen[i]) {
             continue;
         }
-        q->chosen[i] = pick(m, q, i);
+        q->chosen[i] = model_pick(m, q, i);
         if (!q->chosen[i]) {
             model_exhausted(m, q->values[i].pool);
             return refuse(m, TN_R_EXHAUSTED, q->values[i].claim);
@@ -520,7 +352,7 @@ static enum tn_result choose(struct model *m, struct request *q) {
     return TN_R_OK;
 }
 
-static void count_given(struct model *m, const struct request *q) {
+static void count_given(struct model *m, const struct model_request *q) {
     for (uint32_t i = 0; i < q->value_count; i++) {
         uint32_t pool = q->values[i].pool;
         struct model_pool *p = &m->pools[pool];
@@ -537,7 +369,7 @@ static void count_given(struct model *m, const struct request *q) {
     }
 }
 
-static void grant(struct model *m, const struct request *q) {
+static void grant(struct model *m, const struct model_request *q) {
     if (m->lease_count == MODEL_LEASES) {
         model_fail(m, "the model has too few leases");
         return;
@@ -570,8 +402,8 @@ static void grant(struct model *m, const struct request *q) {
 }
 
 void model_alloc(struct model *m) {
-    struct request request = {.reserve = m->c.verb == KERNEL_VERB_RESERVE};
-    struct request *q = &request;
+    struct model_request request = {.reserve = m->c.verb == KERNEL_VERB_RESERVE};
+    struct model_request *q = &request;
     if (check_form(m, q) != TN_R_OK || find_pools(m, q) != TN_R_OK || check_ttl(m, q) != TN_R_OK) {
         return;
     }

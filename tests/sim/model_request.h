@@ -1,0 +1,31 @@
+/* A request under way, shared by those who judge it and those who pick its values. */
+#ifndef TESTS_SIM_MODEL_REQUEST_H
+#define TESTS_SIM_MODEL_REQUEST_H
+
+#include "sim/model.h"
+
+struct model_part {
+    bool any;
+    uint32_t count;
+    struct tn_bytes values;
+    uint32_t pool;
+};
+
+struct model_request {
+    bool reserve;
+    char holder[KERNEL_HOLDER_MAX + 1];
+    uint32_t part_count;
+    struct model_part parts[MODEL_BUNDLE];
+    uint32_t value_count;
+    struct model_value values[MODEL_BUNDLE];
+    bool chosen[MODEL_BUNDLE];
+    struct model_terms terms;
+};
+
+/* Whether the request itself has the value already. */
+bool model_taken_here(const struct model_request *q, uint32_t pool, uint64_t number);
+
+/* Fills in value `at` by its pool's strategy; false if there is none. */
+bool model_pick(struct model *m, struct model_request *q, uint32_t at);
+
+#endif
