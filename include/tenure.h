@@ -10,8 +10,9 @@
  * Rules for all calls
  *
  * - Thread-safe: any thread may call anything at any time between tenure_open and tenure_close.
- * - The library never exits, forks or prints, and installs no signal handler. It starts two threads
+ * - The library never exits, forks or prints, and installs no signal handler. It starts three threads
  *   of its own (with all signals blocked).
+ * - pthread_cancel has no effect on a thread inside a call that may block; it takes effect after it.
  * - Strings are NUL-terminated and are copied before a call returns. Where a NULL is allowed, it is
  *   said so. Structures given to a call start with all bytes zero; then set what you need. Members
  *   called `reserved` stay zero.
@@ -26,8 +27,9 @@
  *
  * Callbacks run with no lock held, one at a time for each kind, on a thread of the library or on a
  * thread of yours that is inside a blocking call. A callback may read and tenure_submit; a blocking
- * write inside a callback is refused with TENURE_OVERLOADED, since it would wait for itself. It must
- * not call tenure_close. */
+ * write or a snapshot inside a callback is refused with TENURE_OVERLOADED, since it would wait for
+ * itself, and a read shows the state at its LSN, without looking whether a deadline has passed since.
+ * It must not call tenure_close. */
 #ifndef TENURE_H
 #define TENURE_H
 
@@ -110,6 +112,7 @@ enum tenure_result {
 
 enum tenure_outcome { TENURE_COMMITTED, TENURE_REJECTED, TENURE_UNKNOWN };
 
+/* Names are "?" for numbers that are none. */
 TENURE_API const char *tenure_result_name(enum tenure_result result); /* "EXHAUSTED" */
 TENURE_API const char *tenure_result_text(enum tenure_result result); /* a sentence */
 
@@ -207,7 +210,7 @@ struct tenure_options {
     uint64_t max_downtime_s;   /* 30 days. A clock further ahead of the log than this is refused */
     bool confirm_time_jump;    /* unless it is confirmed: leases will expire */
     bool use_older_snapshot;   /* recover from the snapshot before the newest */
-    bool manual_ticks;         /* time-driven transitions only by tenure_tick and by reads */
+    bool manual_ticks;         /* time-driven transitions only by tenure_tick, reads and closing */
     bool no_snapshot_on_close; /* closes faster, opens slower */
     uint64_t segment_bytes;    /* size of a log file, 16 MiB */
     uint64_t snapshot_bytes;   /* a snapshot after that much log, 64 MiB; UINT64_MAX: never */
@@ -221,6 +224,10 @@ struct tenure_options {
     void *metrics_ctx;
     tenure_notice_fn *on_notice; /* NULL: none. `event=... key=value` lines for a log */
     void *notice_ctx;
+
+    bool restored; /* the directory was restored from a backup: its generation goes up, so that no
+                      lease id of the time after the backup is ever given out again. Once, not at
+                      every opening: at most 32 times in the life of a directory */
 };
 
 /* Inline, so that `size` is that of the header you compile with. */
@@ -235,8 +242,8 @@ static inline void tenure_options_init(struct tenure_options *options, const cha
 TENURE_API enum tenure_status tenure_open(const struct tenure_options *options,
                                           struct tenure **ret_tenure, struct tenure_error *error);
 
-/* Waits for what was submitted, writes a snapshot, frees everything. No other thread may be inside a
- * call. TENURE_STATUS_IO: the snapshot or the closing mark could not be written; nothing that was
+/* Waits for what was submitted, logs the time if nothing was logged for a minute, writes a snapshot,
+ * frees everything. No other thread may be inside a call. TENURE_STATUS_IO: the snapshot or the closing mark could not be written; nothing that was
  * answered is lost by that. NULL is allowed. */
 TENURE_API enum tenure_status tenure_close(struct tenure *tenure);
 
@@ -539,7 +546,9 @@ TENURE_API enum tenure_result tenure_tick(struct tenure *tenure);
 
 /* ---- Leases: reads ------------------------------------------------------------------------- */
 
-/* A read waits up to a second for the log to reach fence_lsn (0: no matter), else NOT_YET. */
+/* A read waits up to a second for the log to reach fence_lsn (0: no matter), else NOT_YET. If its
+ * answer hangs on a deadline that has passed, it commits a tick first; inside a callback and on a full
+ * disk it does not, and shows the state at its LSN. */
 
 struct tenure_lease {
     struct tenure_lease_id id;

@@ -11,21 +11,6 @@
  * them to cover the time that memory takes, few enough not to be pushed out again. */
 #define APPLY_HINT_APART 4u
 
-/* The engine whose callback this thread is running. */
-static _Thread_local const struct engine *delivering;
-
-bool engine_delivering(const struct engine *engine) {
-    return delivering == engine;
-}
-
-void engine_deliver_begin(const struct engine *engine) {
-    delivering = engine;
-}
-
-void engine_deliver_end(void) {
-    delivering = NULL;
-}
-
 /* Walks the commands of a payload. */
 struct walk {
     const uint8_t *at;
@@ -120,6 +105,7 @@ static void apply_publish(struct engine *engine, bool more) {
     }
     atomic_store(&engine->lsn, kernel_lsn(engine->kernel));
     atomic_store(&engine->next_due, kernel_next_due(engine->kernel));
+    atomic_store(&engine->logged_ms, kernel_now(engine->kernel));
 }
 
 /* A blocking caller gets its values copied, since it may look at them after the next run; others
@@ -146,26 +132,28 @@ static void complete_one(struct engine_request *request, struct tn_bytes command
 
 void engine_refuse(struct engine *engine, struct engine_request *requests, enum tn_result code,
                    struct engine_list *sleepers) {
-    engine_deliver_begin(engine);
+    struct engine_delivery delivery;
+    engine_deliver_begin(engine, &delivery);
     while (requests != NULL) {
         struct engine_request *next = requests->next;
         requests->result = (struct kernel_result){.code = code};
         complete_one(requests, tn_bytes_of(NULL, 0), sleepers);
         requests = next;
     }
-    engine_deliver_end();
+    engine_deliver_end(&delivery);
 }
 
 static struct engine_request *complete_run(struct engine *engine, struct engine_request *requests,
                                            struct walk *commands, uint32_t count,
                                            struct engine_list *sleepers) {
-    engine_deliver_begin(engine);
+    struct engine_delivery delivery;
+    engine_deliver_begin(engine, &delivery);
     for (uint32_t i = 0; i < count; i++) {
         struct engine_request *next = requests->next;
         complete_one(requests, walk_next(commands), sleepers);
         requests = next;
     }
-    engine_deliver_end();
+    engine_deliver_end(&delivery);
     return requests;
 }
 

@@ -2,7 +2,7 @@
  *
  * At start it continues from the later of the last logged time and the wall clock; from then on it
  * advances by the boot clock, so that nothing done to the wall clock shows. A stamp is never smaller
- * than the one before it, within this process and across its restarts. */
+ * than the one before it, within this process and across its restarts, and never 0. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -42,6 +42,9 @@ enum tn_status engine_clock_start(struct engine *engine, const struct log_positi
         return TN_TIME_JUMP;
     }
     engine->clock_base_ms = wall_ms > at->now_ms ? wall_ms : at->now_ms;
+    if (engine->clock_base_ms == 0) {
+        engine->clock_base_ms = 1; /* 0 stands for "never" wherever a time is kept */
+    }
     engine->clock_boot_ms = engine->os->clock_boot_ms(engine->os->ctx);
     atomic_store(&engine->last_ms, at->now_ms);
     return TN_OK;

@@ -21,6 +21,8 @@
 
 #include "engine/internal.h"
 
+#define COMMIT_TICK_BYTES 14u /* of a tick in a batch: its length and its bytes */
+
 enum tn_result engine_commit_stopped(const struct engine *engine) {
     return (enum tn_result)atomic_load_explicit(&engine->stopped, memory_order_acquire);
 }
@@ -31,7 +33,8 @@ enum tn_result engine_commit_stopped(const struct engine *engine) {
  * the start of the engine: they need preparation, at their own place in the log. */
 static enum tn_result commit_examine(const struct engine *engine, struct tn_bytes bytes,
                                      bool *ret_has_op) {
-    if (bytes.len > KERNEL_COMMAND_MAX || bytes.len + sizeof(uint32_t) > engine->batch_bytes_max) {
+    if (bytes.len > KERNEL_COMMAND_MAX ||
+        bytes.len + sizeof(uint32_t) + COMMIT_TICK_BYTES > engine->batch_bytes_max) {
         return TN_R_TOO_LARGE;
     }
     struct kernel_command command;
@@ -43,18 +46,18 @@ static enum tn_result commit_examine(const struct engine *engine, struct tn_byte
     return TN_R_OK;
 }
 
+/* Every batch has room for the commit thread's tick beyond what others may fill: time goes on under
+ * any load. */
 static bool commit_has_room(const struct engine *engine, uint32_t len) {
     const struct engine_batch *batch = engine->filling;
     return batch->count < engine->batch_commands_max &&
-           engine->batch_bytes_max - batch->len >= len + sizeof(uint32_t);
+           engine->batch_bytes_max - batch->len >= len + sizeof(uint32_t) + COMMIT_TICK_BYTES;
 }
 
-bool engine_commit_enqueue(struct engine *engine, struct engine_request *request,
-                           struct tn_bytes command, bool has_op) {
+static void commit_put(struct engine *engine, struct engine_request *request,
+                       struct tn_bytes command, bool has_op) {
     struct engine_batch *batch = engine->filling;
-    if (!commit_has_room(engine, command.len)) {
-        return false;
-    }
+    TN_ASSERT(engine->batch_bytes_max - batch->len >= command.len + sizeof(uint32_t));
     tn_store32(batch->payload + batch->len, command.len);
     memcpy(batch->payload + batch->len + sizeof(uint32_t), command.at, command.len);
     batch->len += (uint32_t)sizeof(uint32_t) + command.len;
@@ -67,7 +70,21 @@ bool engine_commit_enqueue(struct engine *engine, struct engine_request *request
         batch->first = request;
     }
     batch->last = request;
+}
+
+static bool commit_enqueue(struct engine *engine, struct engine_request *request,
+                           struct tn_bytes command, bool has_op) {
+    if (!commit_has_room(engine, command.len)) {
+        return false;
+    }
+    commit_put(engine, request, command, has_op);
     return true;
+}
+
+void engine_commit_tick(struct engine *engine, struct engine_request *request) {
+    struct tn_bytes command = engine_ticker_command();
+    TN_ASSERT(command.len + sizeof(uint32_t) == COMMIT_TICK_BYTES);
+    commit_put(engine, request, command, false);
 }
 
 /* Somebody must commit what was enqueued. True: the caller itself must. With submit_lock held. */
@@ -95,7 +112,7 @@ enum tn_result engine_submit(struct engine *engine, struct engine_request *reque
     request->waiter = NULL;
     pthread_mutex_lock(&engine->submit_lock);
     verdict = engine->closing ? TN_R_CLOSED : engine_commit_stopped(engine);
-    if (verdict == TN_R_OK && !engine_commit_enqueue(engine, request, command, has_op)) {
+    if (verdict == TN_R_OK && !commit_enqueue(engine, request, command, has_op)) {
         engine->overloads++;
         verdict = TN_R_OVERLOADED;
     }
@@ -104,7 +121,9 @@ enum tn_result engine_submit(struct engine *engine, struct engine_request *reque
     }
     pthread_mutex_unlock(&engine->submit_lock);
     if (lead) {
+        int cancel = engine_cancel_hold();
         engine_commit_lead(engine, NULL);
+        engine_cancel_allow(cancel);
     }
     return verdict;
 }
@@ -117,7 +136,7 @@ static enum tn_result commit_enter(struct engine *engine, struct engine_request 
     pthread_mutex_lock(&engine->submit_lock);
     for (;;) {
         verdict = engine->closing ? TN_R_CLOSED : engine_commit_stopped(engine);
-        if (verdict != TN_R_OK || engine_commit_enqueue(engine, request, command, has_op)) {
+        if (verdict != TN_R_OK || commit_enqueue(engine, request, command, has_op)) {
             break;
         }
         TN_ASSERT(engine->leading);
@@ -152,19 +171,19 @@ void engine_execute(struct engine *engine, struct tn_bytes command,
     if (verdict == TN_R_OK && engine_delivering(engine)) {
         verdict = TN_R_OVERLOADED;
     }
+    int cancel = engine_cancel_hold();
     if (verdict == TN_R_OK) {
         verdict = commit_enter(engine, &request, command, has_op, &lead);
     }
     if (verdict != TN_R_OK) {
-        *ret_result = (struct kernel_result){
+        request.result = (struct kernel_result){
             .code = verdict, .values = waiter.values, .value_capacity = waiter.value_capacity};
-        return;
-    }
-    if (lead) {
+    } else if (lead) {
         engine_commit_lead(engine, &waiter);
     } else {
         commit_wait(&waiter);
     }
+    engine_cancel_allow(cancel);
     *ret_result = request.result;
 }
 
@@ -189,7 +208,9 @@ static struct engine_batch *commit_take(struct engine *engine) {
 }
 
 /* Takes the commands that the operation table has no room for out of the batch. Nothing is pending
- * but what stands before each in the same batch: the one before it has been applied. */
+ * but what stands before each in the same batch: the one before it has been applied. A repeat that
+ * shares a batch with its first occurrence is counted like a new operation: it may be refused
+ * although it would have been a replay, and is one when it is tried again. */
 static void commit_admit(struct engine *engine, struct engine_batch *batch,
                          struct engine_list *refused) {
     struct engine_request *request = batch->first;

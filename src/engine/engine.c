@@ -13,15 +13,15 @@
  *   drain_lock      the log's snapshot verbs, between the snapshot thread and a leader that finds
  *                   the ring full
  *   queue.lock      the ring between the state and the log during a snapshot
- * submit_lock is never held together with state_lock. No lock is held during an append or during
- * any callback to the embedding program. The log's snapshot verbs are called without state_lock,
+ *   notice_lock     between those who tell a notice, during that callback and no longer
+ * submit_lock is never held together with state_lock. No lock is held during an append, and none
+ * but notice_lock during a callback to the embedding program. The log's snapshot verbs are called without state_lock,
  * but by a leader that finds the ring full: that is the back-pressure.
  *
  * Leadership is a lock of its own kind: at most one thread has it (`leading`), and it owns the
  * taken batch, the append, the stamp, the application to the kernel and the delivery of events,
  * one batch after the other. Batch n + 1 is not appended before batch n has been applied. */
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,18 +30,7 @@
 
 #define ENGINE_BATCH_BYTES ((uint32_t)1 << 20)
 #define ENGINE_BATCH_COMMANDS 8192u
-
-void engine_notice(struct engine *engine, const char *format, ...) {
-    char line[640];
-    va_list arguments;
-    if (engine->options.notice == NULL) {
-        return;
-    }
-    va_start(arguments, format);
-    (void)vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    engine->options.notice(engine->options.notice_ctx, line);
-}
+#define ENGINE_CLOSE_TICK_MS 60000u /* closing logs the time if the log is that far behind */
 
 /* Signals are for the threads of the host. */
 enum tn_status engine_thread_start(pthread_t *thread, void *(*run)(void *), struct engine *engine) {
@@ -106,6 +95,7 @@ static void engine_init(struct engine *engine, const struct engine_options *opti
     pthread_cond_init(&engine->room, NULL);
     pthread_cond_init(&engine->drained, NULL);
     pthread_cond_init(&engine->boundary, NULL);
+    engine_notice_init(engine);
     engine_snapshot_init(engine);
 }
 
@@ -125,6 +115,7 @@ static bool engine_free(struct engine *engine) {
     if (engine->payload_memory != NULL) {
         os->mem_release(os->ctx, engine->payload_memory, (size_t)engine->batch_bytes_max * 2);
     }
+    pthread_mutex_destroy(&engine->notice_lock);
     pthread_cond_destroy(&engine->boundary);
     pthread_cond_destroy(&engine->drained);
     pthread_cond_destroy(&engine->room);
@@ -239,7 +230,15 @@ static enum tn_status engine_restored(struct engine *engine, const struct log_po
                                            .rights = KERNEL_RIGHT_OPERATOR};
     enum tn_status status = TN_OK;
     while (status == TN_OK && kernel_shard(engine->kernel) < at->shard) {
+        uint64_t before = kernel_shard(engine->kernel);
         status = engine_log_one(engine, &command, error);
+        if (status == TN_OK && kernel_shard(engine->kernel) == before) {
+            (void)snprintf(error->text, sizeof error->text,
+                           "the state was restored from a backup %llu times, and no more than that "
+                           "is possible: its leases must be moved to a new directory",
+                           (unsigned long long)(before >> 32));
+            return TN_INVALID;
+        }
     }
     if (status == TN_OK && kernel_shard(engine->kernel) != at->shard) {
         (void)snprintf(
@@ -257,8 +256,7 @@ static enum tn_status engine_log_open(struct engine *engine, struct log_error *e
     }
     local.os = engine->os;
     local.no_background = local.no_background || engine->options.no_threads;
-    return log_local_open(&local, engine->options.notice, engine->options.notice_ctx, &engine->log,
-                          error);
+    return log_local_open(&local, engine_notice_line, engine, &engine->log, error);
 }
 
 static enum tn_status engine_start_from_log(struct engine *engine, struct log_error *error) {
@@ -319,8 +317,8 @@ static struct engine *engine_new(const struct engine_options *options, struct lo
     return engine;
 }
 
-enum tn_status engine_open(const struct engine_options *options, struct engine **ret_engine,
-                           struct log_error *error) {
+static enum tn_status engine_start(const struct engine_options *options, struct engine **ret_engine,
+                                   struct log_error *error) {
     struct engine *engine = engine_new(options, error);
     if (engine == NULL) {
         return TN_NOMEM;
@@ -341,6 +339,14 @@ enum tn_status engine_open(const struct engine_options *options, struct engine *
     }
     *ret_engine = engine;
     return TN_OK;
+}
+
+enum tn_status engine_open(const struct engine_options *options, struct engine **ret_engine,
+                           struct log_error *error) {
+    int cancel = engine_cancel_hold();
+    enum tn_status status = engine_start(options, ret_engine, error);
+    engine_cancel_allow(cancel);
+    return status;
 }
 
 enum tn_status engine_replay(const struct os *os, struct log *log, struct engine_report *ret_report,
@@ -373,8 +379,19 @@ enum tn_status engine_replay(const struct os *os, struct log *log, struct engine
     return status;
 }
 
+/* The next start compares its clock with the time that is logged: the time during which nothing was
+ * written must not look like downtime to it. If it cannot be logged, nothing is lost. */
+static void engine_close_time(struct engine *engine) {
+    struct kernel_result unread = {0};
+    if (engine_now(engine) - atomic_load(&engine->logged_ms) >= ENGINE_CLOSE_TICK_MS) {
+        engine_execute(engine, engine_ticker_command(), &unread);
+    }
+}
+
 bool engine_close(struct engine *engine) {
     TN_ASSERT(!engine_delivering(engine));
+    int cancel = engine_cancel_hold();
+    engine_close_time(engine);
     pthread_mutex_lock(&engine->submit_lock);
     engine->closing = true;
     while (engine->leading || engine->filling->count > 0) {
@@ -386,7 +403,9 @@ bool engine_close(struct engine *engine) {
         engine_snapshot_thread_stop(engine);
     }
     bool saved = engine_snapshot_at_close(engine);
-    return engine_free(engine) && saved;
+    bool closed = engine_free(engine);
+    engine_cancel_allow(cancel);
+    return closed && saved;
 }
 
 /* ---- Figures ---- */

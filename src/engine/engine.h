@@ -11,9 +11,11 @@
  *   rejected   result.lsn = 0: nothing was logged
  *   unknown    HALTED or LOST: it may or may not have happened
  *
- * All calls are safe from any thread. Callbacks (done, event, metrics, notice) run with no lock held,
- * on the engine's own threads or on a thread inside a blocking call. A callback may submit and read;
- * a blocking write from inside a callback is refused with OVERLOADED, since it would wait for itself.
+ * All calls are safe from any thread, and a thread cannot be cancelled inside one. Callbacks (done,
+ * event, metrics, notice) run with no lock held, one at a time for each kind, on the engine's own
+ * threads or on a thread inside a blocking call. A callback may submit and read; a blocking write or
+ * a snapshot from inside a callback is refused with OVERLOADED, since it would wait for itself. A
+ * read from inside one commits no tick: it shows the state at its LSN.
  *
  * After a failed append the engine is halted: everything is answered HALTED, reads too, and nothing
  * is ever appended again. Only a new engine_open, which recovers from the log, ends that. */
@@ -82,7 +84,7 @@ struct engine_options {
     uint32_t batch_bytes_max;    /* 1 MiB, or less if a segment is too small for it */
     uint32_t batch_commands_max; /* 8192 */
     uint32_t tick_interval_ms;   /* 50: ticks by the clock are at least this far apart */
-    bool manual_ticks;           /* ticks only by engine_tick and by reads that need one */
+    bool manual_ticks;           /* ticks only by engine_tick, reads that need one, and closing */
     bool no_threads; /* no thread of its own: the submitter commits; manual_ticks is implied */
 
     uint64_t snapshot_bytes; /* 64 MiB of log since the last one; UINT64_MAX: only on request */
@@ -104,7 +106,8 @@ enum tn_status engine_open(const struct engine_options *options, struct engine *
 
 /* Answers what is in flight, takes a last snapshot if there was a write since the last one, closes
  * the log. False if the last snapshot or the mark could not be written (nothing that was answered
- * is lost by that). Not from a callback, and nobody else may use the engine any more. */
+ * is lost by that). If nothing was logged for a minute, a tick is, so that the next start knows how
+ * long this one lasted. Not from a callback, and nobody else may use the engine any more. */
 bool engine_close(struct engine *engine);
 
 /* ---- Writes ---- */
@@ -144,7 +147,9 @@ enum tn_outcome engine_outcome(const struct kernel_result *result);
 
 /* Looks at the state; `clock_ms` is what the time would be if something were committed now. True:
  * the answer hangs on a deadline that the clock has passed and the log has not; a tick is committed
- * and the reader called again. It runs under the engine's lock: short, and no calls back. */
+ * and the reader called again, more than once only as long as something is due. Inside a callback
+ * and on a full disk there is no tick, and the first answer stands. It runs under the engine's lock:
+ * short, and no calls back. */
 typedef bool engine_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms);
 
 /* OK, or why the reader was not called or could not be given what it asked for: NOT_YET (the log did

@@ -159,13 +159,14 @@ void engine_events_deliver(struct engine *engine) {
     if (events->used == 0) {
         return;
     }
-    engine_deliver_begin(engine);
+    struct engine_delivery delivery;
+    engine_deliver_begin(engine, &delivery);
     for (size_t done = 0; done < events->used;) {
         uint8_t *at = events->at + done;
         done += ((struct record *)(void *)at)->size;
         record_deliver(events, at);
     }
-    engine_deliver_end();
+    engine_deliver_end(&delivery);
     events->used = 0;
     if (events->capacity > EVENTS_BYTES_KEPT) {
         (void)events_resize(engine, 2 * EVENTS_BYTES);

@@ -52,6 +52,14 @@ static inline void engine_list_push(struct engine_list *list, struct engine_requ
     list->last = request;
 }
 
+/* ---- deliver.c ---- */
+
+/* A callback being run, on the stack of whoever runs it. */
+struct engine_delivery {
+    const struct engine *engine;
+    struct engine_delivery *outer;
+};
+
 /* ---- events.c ---- */
 
 struct engine_events {
@@ -83,6 +91,7 @@ struct engine_snapshots {
     pthread_cond_t changed;
     pthread_t thread;
     bool stop;
+    bool running;              /* somebody takes one */
     uint64_t wanted, finished; /* requests are numbered; one snapshot serves all before its start */
     enum tn_status status;     /* of the last one */
     struct log_error error;
@@ -154,6 +163,7 @@ struct engine {
     /* For everyone to see. */
     _Alignas(ENGINE_LINE) _Atomic uint64_t lsn;
     _Atomic uint64_t next_due;
+    _Atomic uint64_t logged_ms;  /* the state's time: of the last batch that was applied */
     _Atomic uint32_t stopped;    /* enum tn_result: OK, HALTED, LOST */
     _Atomic uint32_t stopped_by; /* enum tn_status */
     _Atomic uint32_t fence_waiters;
@@ -171,6 +181,7 @@ struct engine {
     uint64_t awake_appends; /* appends when the thread last looked */
     uint64_t metrics_next_ms;
 
+    pthread_mutex_t notice_lock; /* held by the thread that tells a notice; recursive */
     uint64_t recovery_commands, recovery_ns;
     uint64_t recovery_snapshot_lsn; /* 0: there was none */
     struct engine_snapshots snapshots;
@@ -189,9 +200,8 @@ void engine_commit_lead(struct engine *engine, struct engine_waiter *self);
  * is more to do. */
 void engine_commit_pass(struct engine *engine, bool is_thread);
 enum tn_result engine_commit_stopped(const struct engine *engine);
-/* With submit_lock held; false if there is no room. */
-bool engine_commit_enqueue(struct engine *engine, struct engine_request *request,
-                           struct tn_bytes command, bool has_op);
+/* The commit thread's own tick, for which every batch has room once. With submit_lock held. */
+void engine_commit_tick(struct engine *engine, struct engine_request *request);
 
 /* append.c */
 enum tn_result engine_append_batch(struct engine *engine, const struct engine_batch *batch,
@@ -202,9 +212,18 @@ enum tn_status engine_apply_batch(struct engine *engine, const struct log_batch 
                                   struct engine_request *requests, struct engine_list *sleepers);
 void engine_refuse(struct engine *engine, struct engine_request *requests, enum tn_result code,
                    struct engine_list *sleepers);
+
+/* deliver.c */
 bool engine_delivering(const struct engine *engine); /* is this thread in one of its callbacks? */
-void engine_deliver_begin(const struct engine *engine);
-void engine_deliver_end(void);
+void engine_deliver_begin(const struct engine *engine, struct engine_delivery *delivery);
+void engine_deliver_end(const struct engine_delivery *delivery);
+void engine_notice_init(struct engine *engine);
+log_notice engine_notice_line; /* ctx is the engine */
+__attribute__((format(printf, 2, 3))) void engine_notice(struct engine *engine, const char *format,
+                                                         ...);
+/* Around every call that may block: no cancellation point in between is one. */
+int engine_cancel_hold(void);
+void engine_cancel_allow(int before);
 
 /* events.c */
 kernel_sink engine_events_sink;
@@ -261,7 +280,5 @@ void engine_metrics_of_view(const struct kernel_pool_view *view, uint64_t clock_
 
 /* engine.c */
 enum tn_status engine_thread_start(pthread_t *thread, void *(*run)(void *), struct engine *engine);
-__attribute__((format(printf, 2, 3))) void engine_notice(struct engine *engine, const char *format,
-                                                         ...);
 
 #endif

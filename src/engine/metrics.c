@@ -88,9 +88,10 @@ static void metrics_tell(struct engine *engine, struct engine_metrics *metrics,
     }
     meter->digest = digest;
     meter->next_ms = now_ms + interval_ms;
-    engine_deliver_begin(engine);
+    struct engine_delivery delivery;
+    engine_deliver_begin(engine, &delivery);
     engine->options.metrics(engine->options.metrics_ctx, metrics);
-    engine_deliver_end();
+    engine_deliver_end(&delivery);
 }
 
 /* A pool that nobody touches can still change: its rate sinks with time. */

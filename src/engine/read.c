@@ -28,27 +28,44 @@ static enum tn_result read_fence(struct engine *engine, uint64_t fence_lsn) {
     return atomic_load(&engine->lsn) >= fence_lsn ? TN_R_OK : TN_R_NOT_YET;
 }
 
-enum tn_result engine_read(struct engine *engine, uint64_t fence_lsn, engine_reader *reader,
-                           void *ctx) {
-    enum tn_result verdict = read_fence(engine, fence_lsn);
+/* Calls the reader once. True: it wants another look after a tick, and there is a use in one. The
+ * first tick brings the time; further ones only help if the one before left work behind. */
+static bool read_look(struct engine *engine, engine_reader *reader, void *ctx, uint64_t clock_ms,
+                      bool ticked) {
+    pthread_mutex_lock(&engine->state_lock);
+    uint64_t state_ms = kernel_now(engine->kernel);
+    bool again = reader(ctx, engine->kernel, clock_ms > state_ms ? clock_ms : state_ms);
+    bool due = kernel_next_due(engine->kernel) <= clock_ms;
+    pthread_mutex_unlock(&engine->state_lock);
+    return again && (due || !ticked) && !engine_delivering(engine);
+}
+
+/* Without a tick, because of a callback or a full disk, the answer is the state at its LSN. */
+static enum tn_result read_current(struct engine *engine, engine_reader *reader, void *ctx) {
     uint64_t clock_ms = engine_now(engine);
-    while (verdict == TN_R_OK) {
-        verdict = engine_commit_stopped(engine);
-        if (verdict != TN_R_OK) {
-            break;
-        }
-        pthread_mutex_lock(&engine->state_lock);
-        uint64_t state_ms = kernel_now(engine->kernel);
-        bool again = reader(ctx, engine->kernel, clock_ms > state_ms ? clock_ms : state_ms);
-        bool due = kernel_next_due(engine->kernel) <= clock_ms;
-        pthread_mutex_unlock(&engine->state_lock);
-        if (!again || !due) {
-            break;
+    bool ticked = false;
+    for (;;) {
+        enum tn_result verdict = engine_commit_stopped(engine);
+        if (verdict != TN_R_OK || !read_look(engine, reader, ctx, clock_ms, ticked)) {
+            return verdict;
         }
         struct kernel_result tick = {0};
         engine_execute(engine, engine_ticker_command(), &tick);
-        verdict = engine_outcome(&tick) == TN_COMMITTED ? TN_R_OK : tick.code;
+        if (engine_outcome(&tick) != TN_COMMITTED) {
+            return tick.code == TN_R_NOSPACE ? TN_R_OK : tick.code;
+        }
+        ticked = true;
     }
+}
+
+enum tn_result engine_read(struct engine *engine, uint64_t fence_lsn, engine_reader *reader,
+                           void *ctx) {
+    int cancel = engine_cancel_hold();
+    enum tn_result verdict = read_fence(engine, fence_lsn);
+    if (verdict == TN_R_OK) {
+        verdict = read_current(engine, reader, ctx);
+    }
+    engine_cancel_allow(cancel);
     enum tn_result stopped = engine_commit_stopped(engine);
     return stopped != TN_R_OK ? stopped : verdict;
 }

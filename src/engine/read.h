@@ -1,7 +1,8 @@
 /* Typed reads: what the library and the servers ask the engine instead of the kernel.
  *
  * All see committed state only, and the caller's own completed writes. A read whose answer hangs on
- * a deadline that has passed commits a tick first. `fence_lsn` makes a read wait, at most a second,
+ * a deadline that has passed commits a tick first, but not inside a callback and not on a full disk:
+ * there it shows the state at its LSN. `fence_lsn` makes a read wait, at most a second,
  * until the log has got there: else NOT_YET. Each answer carries the position that it was read at. */
 #ifndef TN_ENGINE_READ_H
 #define TN_ENGINE_READ_H

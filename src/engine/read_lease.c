@@ -7,15 +7,21 @@
 #define READ_EFFORT 4096u /* records looked at in one hold of the lock */
 #define READ_PAGE 32u
 
-/* Offline leases can come due by the pool's rate, whatever their deadline says. */
+static bool something_is_due(const struct kernel *kernel, uint64_t clock_ms) {
+    return kernel_next_due(kernel) <= clock_ms;
+}
+
+/* Would a tick change what is said about this lease? Offline leases can come due by the pool's rate,
+ * whatever their deadline says; ended ones are forgotten without anything being due. */
 static bool lease_is_stale(const struct kernel *kernel, const struct kernel_lease_view *view,
                            uint64_t clock_ms) {
     if (kernel_state_terminal(view->state)) {
         uint64_t kept_ms = kernel_limits_of(kernel)->of[KERNEL_LIMIT_HISTORY_SECONDS] * 1000;
         return view->ended_ms + kept_ms <= clock_ms;
     }
-    return view->state == KERNEL_OFFLINE ||
-           (view->deadline_ms != 0 && view->deadline_ms <= clock_ms);
+    return something_is_due(kernel, clock_ms) &&
+           (view->state == KERNEL_OFFLINE ||
+            (view->deadline_ms != 0 && view->deadline_ms <= clock_ms));
 }
 
 static uint32_t lease_values(const struct kernel *kernel, const struct kernel_lease_view *view,
@@ -110,23 +116,25 @@ struct part_query {
 static bool values_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
     struct part_query *query = ctx;
     struct kernel_lease_view view;
-    (void)clock_ms;
+    query->got = 0;
     query->answer = kernel_lease_read(kernel, query->id, &view);
-    if (query->answer == TN_R_OK) {
-        query->got = lease_values(kernel, &view, query->first, query->out, query->capacity);
+    if (query->answer != TN_R_OK) {
+        return false;
     }
-    return false;
+    query->got = lease_values(kernel, &view, query->first, query->out, query->capacity);
+    return lease_is_stale(kernel, &view, clock_ms);
 }
 
 static bool meta_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
     struct part_query *query = ctx;
     struct kernel_lease_view view;
-    (void)clock_ms;
+    query->got = 0;
     query->answer = kernel_lease_read(kernel, query->id, &view);
-    if (query->answer == TN_R_OK) {
-        query->got = kernel_lease_meta(kernel, &view, query->out, query->capacity);
+    if (query->answer != TN_R_OK) {
+        return false;
     }
-    return false;
+    query->got = kernel_lease_meta(kernel, &view, query->out, query->capacity);
+    return lease_is_stale(kernel, &view, clock_ms);
 }
 
 enum tn_result engine_lease_values(struct engine *engine, struct kernel_lease_id id, uint32_t first,
@@ -157,7 +165,7 @@ struct leases_query {
 static bool leases_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
     struct leases_query *query = ctx;
     struct kernel_lease_view views[READ_PAGE];
-    bool stale = false;
+    bool stale = something_is_due(kernel, clock_ms); /* it may belong on this page afterwards */
     query->lsn = kernel_lsn(kernel);
     query->cursor = kernel_leases_scan(kernel, query->filter, query->from, READ_EFFORT, views,
                                        query->capacity < READ_PAGE ? query->capacity : READ_PAGE,

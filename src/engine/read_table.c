@@ -20,7 +20,7 @@ static bool pool_reader(void *ctx, const struct kernel *kernel, uint64_t clock_m
     if (query->answer == TN_R_OK && query->metrics != NULL) {
         engine_metrics_of_view(query->view, clock_ms, query->metrics);
     }
-    return query->answer == TN_R_OK;
+    return query->answer == TN_R_OK && kernel_next_due(kernel) <= clock_ms;
 }
 
 enum tn_result engine_pool_read(struct engine *engine, uint64_t fence_lsn, struct tn_bytes name,
@@ -65,7 +65,7 @@ static bool pools_reader(void *ctx, const struct kernel *kernel, uint64_t clock_
             break;
         }
     }
-    return query->count > 0;
+    return query->count > 0 && kernel_next_due(kernel) <= clock_ms;
 }
 
 static bool rules_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {

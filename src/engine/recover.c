@@ -64,11 +64,21 @@ enum tn_status engine_limits_prepare(struct engine *engine, const struct kernel_
     return kernel_limits_prepare(engine->kernel, limits);
 }
 
+static bool load_time_possible(uint64_t now_ms) {
+    return now_ms > 0 && now_ms <= KERNEL_TIME_MAX;
+}
+
 /* ---- The snapshot ---- */
 
 static enum tn_status load_snapshot_begin(void *ctx, const struct log_position *at) {
     struct recovery *recovery = ctx;
     TN_ASSERT(recovery->engine->kernel == NULL);
+    if (!load_time_possible(at->now_ms)) {
+        return recover_fail(recovery, TN_CORRUPT,
+                            "the snapshot carries the time %" PRIu64
+                            " ms since 1970, which no snapshot can have",
+                            at->now_ms);
+    }
     recovery->snapshot = *at;
     recovery->in_snapshot = true;
     return TN_OK;
@@ -169,6 +179,7 @@ static enum tn_status load_snapshot_end(void *ctx) {
     engine->recovery_snapshot_lsn = at->lsn;
     atomic_store(&engine->lsn, at->lsn);
     atomic_store(&engine->next_due, kernel_next_due(engine->kernel));
+    atomic_store(&engine->logged_ms, at->now_ms);
     return TN_OK;
 }
 
@@ -226,12 +237,18 @@ static enum tn_status load_batch(void *ctx, const struct log_batch *batch) {
                             "the batch at lsn %" PRIu64 " is not made of commands",
                             batch->first_lsn);
     }
+    if (!load_time_possible(batch->now_ms)) {
+        return recover_fail(recovery, TN_CORRUPT,
+                            "the batch at lsn %" PRIu64 " carries the time %" PRIu64
+                            " ms since 1970, which no batch can have",
+                            batch->first_lsn, batch->now_ms);
+    }
     enum tn_status status = engine->kernel == NULL ? load_first(recovery, batch) : TN_OK;
     if (status != TN_OK) {
         return status;
     }
     if (batch->first_lsn != kernel_lsn(engine->kernel) + 1 ||
-        batch->now_ms < kernel_now(engine->kernel) || batch->now_ms > KERNEL_TIME_MAX) {
+        batch->now_ms < kernel_now(engine->kernel)) {
         return recover_fail(recovery, TN_CORRUPT,
                             "the batch at lsn %" PRIu64 " does not follow lsn %" PRIu64,
                             batch->first_lsn, kernel_lsn(engine->kernel));

@@ -220,6 +220,8 @@ static void snapshot_run(struct engine *engine) {
     struct engine_snapshots *snapshots = &engine->snapshots;
     struct log_error error = {.text = ""};
     uint64_t serving = snapshots->wanted;
+    TN_ASSERT(!snapshots->running);
+    snapshots->running = true;
     pthread_mutex_unlock(&snapshots->lock);
     uint64_t started_ns = snapshot_clock_ns(engine);
     enum tn_status status = TN_HALTED;
@@ -241,6 +243,7 @@ static void snapshot_run(struct engine *engine) {
     snapshots->failed += status != TN_OK;
     snapshots->ns_last = ns;
     snapshots->finished = serving;
+    snapshots->running = false;
     snapshots->status = status;
     snapshots->error = error;
     pthread_cond_broadcast(&snapshots->changed);
@@ -271,11 +274,12 @@ void engine_snapshot_appended(struct engine *engine, uint64_t payload) {
         return;
     }
     pthread_mutex_lock(&snapshots->lock);
-    snapshots->wanted++;
-    if (engine->options.no_threads) {
-        snapshot_run(engine);
-    } else {
+    if (!engine->options.no_threads) {
+        snapshots->wanted++;
         pthread_cond_broadcast(&snapshots->changed);
+    } else if (!snapshots->running) { /* whoever takes one sets the trigger anew after it */
+        snapshots->wanted++;
+        snapshot_run(engine);
     }
     pthread_mutex_unlock(&snapshots->lock);
 }
@@ -286,19 +290,21 @@ enum tn_status engine_snapshot(struct engine *engine, struct log_error *error) {
         (void)snprintf(error->text, sizeof error->text, "not from a callback");
         return TN_OVERLOAD;
     }
+    int cancel = engine_cancel_hold();
     pthread_mutex_lock(&snapshots->lock);
     uint64_t mine = ++snapshots->wanted;
-    if (engine->options.no_threads) {
-        snapshot_run(engine);
-    } else {
-        pthread_cond_broadcast(&snapshots->changed);
-    }
+    pthread_cond_broadcast(&snapshots->changed);
     while (snapshots->finished < mine) {
-        pthread_cond_wait(&snapshots->changed, &snapshots->lock);
+        if (engine->options.no_threads && !snapshots->running) {
+            snapshot_run(engine);
+        } else {
+            pthread_cond_wait(&snapshots->changed, &snapshots->lock);
+        }
     }
     enum tn_status status = snapshots->status;
     *error = snapshots->error;
     pthread_mutex_unlock(&snapshots->lock);
+    engine_cancel_allow(cancel);
     return status;
 }
 

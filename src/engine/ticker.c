@@ -2,6 +2,8 @@
  *
  * - When the kernel has something due, it commits a tick, at least tick_interval_ms after the one
  *   before, unless that one had to leave work behind (ticks are bounded steps).
+ * - When nothing was logged for a day, it commits a tick all the same: a start after a crash takes
+ *   the time since the last logged one for downtime.
  * - When nothing was appended for a while it lets the log know, once: a moment for its mark.
  * - Once a second it looks whether a pool's metrics are due.
  *
@@ -15,6 +17,7 @@
 #define TICKER_LOOK_MS \
     1000u /* the sleep's clock stops while the machine is suspended; ours does not */
 #define TICKER_RETRY_MS 1000u /* after a tick that was refused */
+#define TICKER_QUIET_MS (24u * 3600u * 1000u)
 
 /* verb, rights, fields, empty user, empty operation id */
 static const uint8_t ticker_bytes[] = {KERNEL_VERB_TICK, 0, 0, 0, 0, 0, 0, 0, 0, 0};
@@ -58,8 +61,10 @@ static uint64_t tick_due_ms(const struct engine *engine) {
         return UINT64_MAX;
     }
     uint64_t due_ms = atomic_load(&engine->next_due);
+    uint64_t quiet_ms = atomic_load(&engine->logged_ms) + TICKER_QUIET_MS;
+    due_ms = due_ms < quiet_ms ? due_ms : quiet_ms;
     uint64_t not_before_ms = atomic_load(&engine->tick_not_before_ms);
-    return due_ms == UINT64_MAX || due_ms > not_before_ms ? due_ms : not_before_ms;
+    return due_ms > not_before_ms ? due_ms : not_before_ms;
 }
 
 /* With submit_lock held. */
@@ -68,9 +73,7 @@ static void ticker_tick(struct engine *engine, uint64_t now_ms) {
         return;
     }
     engine->tick = (struct engine_request){.done = tick_done, .ctx = engine};
-    if (!engine_commit_enqueue(engine, &engine->tick, engine_ticker_command(), false)) {
-        return; /* a full batch is about to be taken; its leader nudges */
-    }
+    engine_commit_tick(engine, &engine->tick);
     engine->tick_pending = true;
     if (!engine->leading) {
         engine->leading = true;
@@ -92,7 +95,7 @@ static void ticker_idle(struct engine *engine) {
     engine->leading = true;
     engine->thread_leads = true;
     pthread_mutex_unlock(&engine->submit_lock);
-    engine->log->verbs->idle(engine->log);
+    (void)engine->log->verbs->idle(engine->log); /* a failure shows at the next append */
     pthread_mutex_lock(&engine->submit_lock);
     engine_commit_pass(engine, true);
 }

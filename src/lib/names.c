@@ -77,7 +77,7 @@ const char *tenure_result_text(enum tenure_result result) {
 }
 
 const char *tenure_status_name(enum tenure_status status) {
-    return tn_status_name((enum tn_status)status);
+    return (unsigned)status < TN_STATUS_COUNT ? tn_status_name((enum tn_status)status) : "?";
 }
 
 const char *tenure_state_name(enum tenure_state state) {

@@ -113,7 +113,8 @@ static struct engine_options open_engine_options(struct tenure *tenure) {
         .local = {.dir = options->dir,
                   .segment_bytes = options->segment_bytes,
                   .space_reserve_bytes = options->space_reserve_bytes,
-                  .use_older_snapshot = options->use_older_snapshot},
+                  .use_older_snapshot = options->use_older_snapshot,
+                  .restored = options->restored},
         .max_downtime_ms = options->max_downtime_s < UINT64_MAX / 1000
                                ? options->max_downtime_s * 1000
                                : UINT64_MAX,

@@ -102,6 +102,34 @@ static void a_healthy_directory_checks_out(void **state) {
     expect(world, "\nok\n");
 }
 
+/* After a start from the older snapshot that one is the only one, and the log begins after it. */
+static void one_way_to_the_state_is_enough(void **state) {
+    struct world *world = *state;
+    struct ekit_command command;
+    struct ekit_answer answer;
+    struct log_error error;
+    struct engine_options options = {.local = {.dir = world->dir, .segment_bytes = 1 << 16},
+                                     .no_snapshot_at_close = true};
+    struct engine *engine = ekit_open(&options);
+    for (unsigned round = 0; round < 3; round++) {
+        for (unsigned i = 0; i < 30; i++) {
+            ekit_alloc_large(&command, "ports", "job/2", 1, NULL, KERNEL_META_MAX);
+            (void)ekit_run(engine, &command, &answer);
+        }
+        assert_int_equal(engine_snapshot(engine, &error), TN_OK);
+    }
+    assert_true(engine_close(engine));
+    tenure_on_dir(world, "check", "");
+    assert_int_equal(world->code, 0);
+    expect(world, "older path  snapshot of lsn");
+    options.local.use_older_snapshot = true;
+    assert_true(engine_close(ekit_open(&options)));
+    tenure_on_dir(world, "check", "");
+    assert_int_equal(world->code, 0);
+    expect(world, "older path  there is none");
+    expect(world, "ok");
+}
+
 static void damage_is_named(void **state) {
     struct world *world = *state;
     flip(world, "0000000000000001.log", 4096 + 512 + 70);
@@ -178,6 +206,7 @@ static void a_wrong_command_line_is_told_how_it_goes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         WORLD_TEST(a_healthy_directory_checks_out),
+        WORLD_TEST(one_way_to_the_state_is_enough),
         WORLD_TEST(damage_is_named),
         WORLD_TEST(a_damaged_snapshot_is_named_with_its_remedy),
         WORLD_TEST(a_dump_has_a_line_for_each_command),

@@ -575,6 +575,19 @@ static void figures_add_up(void **state) {
     assert_int_equal(stats.halted, TENURE_OK);
 }
 
+static void a_restored_directory_gives_out_other_ids(void **state) {
+    struct world *world = *state;
+    struct tenure_reply before;
+    struct tenure_reply after;
+    make_ports(world);
+    assert_int_equal(tenure_alloc_any(world->t, "ports", "a", 1, NULL, &before), TENURE_OK);
+    world->options.restored = true;
+    world_reopen(world);
+    world->options.restored = false;
+    assert_int_equal(tenure_alloc_any(world->t, "ports", "a", 1, NULL, &after), TENURE_OK);
+    assert_int_equal(after.lease.shard, before.lease.shard + ((uint64_t)1 << 32));
+}
+
 static void ids_and_names_have_texts(void **state) {
     struct tenure_lease_id id = {.shard = (uint64_t)7 << 32 | 3, .lsn = UINT64_MAX};
     struct tenure_lease_id read;
@@ -591,6 +604,12 @@ static void ids_and_names_have_texts(void **state) {
     assert_string_equal(tenure_result_name(TENURE_EXHAUSTED), "EXHAUSTED");
     assert_string_equal(tenure_state_name(TENURE_LEASE_OFFLINE), "offline");
     assert_string_equal(tenure_version(), TENURE_VERSION);
+    for (int number = 100; number < 1000000; number *= 10) {
+        assert_string_equal(tenure_result_name((enum tenure_result)number), "?");
+        assert_string_equal(tenure_result_text((enum tenure_result)number), "?");
+        assert_string_equal(tenure_status_name((enum tenure_status)number), "?");
+        assert_string_equal(tenure_state_name((enum tenure_state)number), "?");
+    }
 }
 
 #define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, world_make, world_free)
@@ -612,6 +631,7 @@ int main(void) {
         WORLD_TEST(sticky_pools_report_their_metrics),
         WORLD_TEST(opening_says_what_is_wrong),
         WORLD_TEST(figures_add_up),
+        WORLD_TEST(a_restored_directory_gives_out_other_ids),
         cmocka_unit_test(ids_and_names_have_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,12 +40,14 @@ struct fakelog {
     unsigned failures;
     bool failure_stored;
     unsigned snapshot_failure;
+    uint64_t shard;
 
     struct stored *batches;
     unsigned batch_count;
     struct snapshot snapshot; /* the newest */
     struct snapshot writing;
     unsigned appends, idles, snapshots;
+    enum tn_status idle_status;
     unsigned answering; /* threads that are not done with this log */
 
     /* The append that waits for its answer. */
@@ -148,13 +150,15 @@ static void fake_append(struct log *base, const struct log_batch *batch, log_com
     pthread_mutex_unlock(&log->lock);
 }
 
-static void fake_idle(struct log *base) {
+static enum tn_status fake_idle(struct log *base) {
     struct fakelog *log = of(base);
     pthread_mutex_lock(&log->lock);
     assert_false(log->busy);
     log->idles++;
+    enum tn_status status = log->idle_status;
     pthread_cond_broadcast(&log->changed);
     pthread_mutex_unlock(&log->lock);
+    return status;
 }
 
 /* ---- Load ---- */
@@ -183,7 +187,8 @@ static enum tn_status fake_load(struct log *base, const struct log_loader *loade
             status = loader->batch(loader->ctx, &log->batches[i].batch);
         }
     }
-    *ret_position = (struct log_position){.lsn = last_lsn(log), .now_ms = last_now(log)};
+    *ret_position =
+        (struct log_position){.lsn = last_lsn(log), .now_ms = last_now(log), .shard = log->shard};
     return status;
 }
 
@@ -371,6 +376,15 @@ void fakelog_fail(struct fakelog *log, enum tn_status status, unsigned count, bo
     pthread_mutex_unlock(&log->lock);
 }
 
+void fakelog_batch_set_now(struct fakelog *log, unsigned n, uint64_t now_ms) {
+    assert_true(n < log->batch_count);
+    log->batches[n].batch.now_ms = now_ms;
+}
+
+void fakelog_set_shard(struct fakelog *log, uint64_t shard) {
+    log->shard = shard;
+}
+
 void fakelog_fail_snapshot(struct fakelog *log, unsigned section) {
     log->snapshot_failure = section;
 }
@@ -388,6 +402,12 @@ unsigned fakelog_appends(struct fakelog *log) {
 
 unsigned fakelog_batches(struct fakelog *log) {
     return look(log, &log->batch_count);
+}
+
+void fakelog_idle_status(struct fakelog *log, enum tn_status status) {
+    pthread_mutex_lock(&log->lock);
+    log->idle_status = status;
+    pthread_mutex_unlock(&log->lock);
 }
 
 unsigned fakelog_idles(struct fakelog *log) {

@@ -40,6 +40,10 @@ void fakelog_snapshot_gate_open(struct fakelog *log);
 /* Waits until a section stands at it. */
 void fakelog_snapshot_gate_wait(struct fakelog *log);
 
+/* Between two engines: another time on the n-th stored batch; the shard that load tells of. */
+void fakelog_batch_set_now(struct fakelog *log, unsigned n, uint64_t now_ms);
+void fakelog_set_shard(struct fakelog *log, uint64_t shard);
+
 /* What happened. */
 unsigned fakelog_appends(struct fakelog *log);                 /* all, failed ones included */
 unsigned fakelog_batches(struct fakelog *log);                 /* stored */
@@ -47,6 +51,8 @@ uint32_t fakelog_batch_count(struct fakelog *log, unsigned n); /* commands in th
 uint64_t fakelog_batch_now(struct fakelog *log, unsigned n);
 pthread_t fakelog_batch_thread(struct fakelog *log, unsigned n); /* who called append */
 unsigned fakelog_idles(struct fakelog *log);
+/* What idle answers from now on; TN_OK at first. */
+void fakelog_idle_status(struct fakelog *log, enum tn_status status);
 unsigned fakelog_snapshots(struct fakelog *log);
 
 #endif

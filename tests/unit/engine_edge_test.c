@@ -1,0 +1,469 @@
+/* The engine where its callers or its log do what is rarely done: callbacks that call back, clocks at
+ * their ends, quiet logs, full batches, cancelled threads. */
+/* tsan */
+#include "unit/engine_world.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "engine/internal.h"
+
+#define DAY_MS ((uint64_t)86400 * 1000)
+
+static enum tn_result execute(struct engine *engine, const struct ekit_command *command) {
+    struct kernel_result result = {0};
+    engine_execute(engine, command->bytes, &result);
+    return result.code;
+}
+
+/* ---- Time ---- */
+
+static void a_clock_at_zero_starts_at_one(void **state) {
+    struct world *world = *state;
+    fakeos_clock_wall_set(world->machine, 0);
+    world_open(world);
+    assert_true(fakelog_batch_now(world->log, 0) >= 1);
+    world_reopen(world);
+    assert_int_equal(world_alloc(world, "a"), TN_R_OK);
+}
+
+static void a_logged_time_that_cannot_be_is_damage(void **state) {
+    static const uint64_t bad[] = {0, KERNEL_TIME_MAX + 1, UINT64_MAX};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct world *world;
+        struct log_error error;
+        assert_int_equal(world_make((void **)&world), 0);
+        world->options.no_snapshot_at_close = true;
+        world_open(world);
+        world_close(world);
+        fakelog_batch_set_now(world->log, 0, bad[i]);
+        assert_int_equal(engine_open(&world->options, &world->engine, &error), TN_CORRUPT);
+        assert_non_null(strstr(error.text, "time"));
+        world->engine = NULL;
+        assert_int_equal(world_free((void **)&world), 0);
+    }
+    (void)state;
+}
+
+static void an_idle_month_is_no_downtime(void **state) {
+    struct world *world = *state;
+    world_open(world);
+    fakeos_clock_advance(world->machine, 31 * DAY_MS);
+    uint64_t now = engine_now(world->engine);
+    world_reopen(world);
+    assert_int_equal(fakelog_batch_now(world->log, fakelog_batches(world->log) - 1), now);
+
+    /* Closing again at once has nothing to say. */
+    unsigned batches = fakelog_batches(world->log);
+    world_reopen(world);
+    assert_int_equal(fakelog_batches(world->log), batches);
+}
+
+struct batches_wait {
+    struct fakelog *log;
+    unsigned count;
+};
+
+static bool batches_are(void *ctx) {
+    struct batches_wait *wait = ctx;
+    return fakelog_batches(wait->log) >= wait->count;
+}
+
+static void a_quiet_day_is_logged(void **state) {
+    struct world *world = *state;
+    world->options.manual_ticks = false;
+    world_open(world);
+    struct batches_wait wait = {.log = world->log, .count = fakelog_batches(world->log) + 1};
+    fakeos_clock_advance(world->machine, DAY_MS);
+    ekit_wait(batches_are, &wait);
+    assert_int_equal(fakelog_batch_now(world->log, wait.count - 1), engine_now(world->engine));
+}
+
+static void more_restores_than_can_be_followed_are_refused(void **state) {
+    struct world *world = *state;
+    struct log_error error;
+    world_open(world);
+    world_close(world);
+    fakelog_set_shard(world->log, (uint64_t)1000 << 32);
+    assert_int_equal(engine_open(&world->options, &world->engine, &error), TN_INVALID);
+    assert_non_null(strstr(error.text, "restored"));
+    world->engine = NULL;
+}
+
+/* ---- Callbacks ---- */
+
+/* Two engines whose listeners write to both. */
+struct pair {
+    struct world *a, *b;
+    struct ekit_command command;
+    bool armed;
+    enum tn_result in_a[3]; /* to a, to b, to a again: in a's callback */
+    enum tn_result in_b[2]; /* to a, to b: in b's, which a's has caused */
+};
+
+static void hear_b(void *ctx, const struct engine_event *event) {
+    struct pair *pair = ctx;
+    (void)event;
+    if (pair->armed) {
+        pair->in_b[0] = execute(pair->a->engine, &pair->command);
+        pair->in_b[1] = execute(pair->b->engine, &pair->command);
+    }
+}
+
+static void hear_a(void *ctx, const struct engine_event *event) {
+    struct pair *pair = ctx;
+    (void)event;
+    if (pair->armed) {
+        pair->in_a[0] = execute(pair->a->engine, &pair->command);
+        pair->in_a[1] = execute(pair->b->engine, &pair->command);
+        pair->in_a[2] = execute(pair->a->engine, &pair->command);
+    }
+}
+
+static void callbacks_nest_across_engines(void **state) {
+    struct pair pair = {.a = *state};
+    assert_int_equal(world_make((void **)&pair.b), 0);
+    pair.a->options.event = hear_a;
+    pair.a->options.event_ctx = &pair;
+    pair.b->options.event = hear_b;
+    pair.b->options.event_ctx = &pair;
+    world_open(pair.a);
+    world_open(pair.b);
+    ekit_alloc(&pair.command, "p", "h", 1, NULL);
+    pair.armed = true;
+    assert_int_equal(world_alloc(pair.a, "first"), TN_R_OK);
+    pair.armed = false;
+    assert_int_equal(pair.in_a[0], TN_R_OVERLOADED);
+    assert_int_equal(pair.in_a[1], TN_R_OK);
+    assert_int_equal(pair.in_a[2], TN_R_OVERLOADED);
+    assert_int_equal(pair.in_b[0], TN_R_OVERLOADED);
+    assert_int_equal(pair.in_b[1], TN_R_OVERLOADED);
+    assert_int_equal(world_alloc(pair.a, "second"), TN_R_OK);
+    assert_int_equal(world_free((void **)&pair.b), 0);
+}
+
+/* A listener to notices that tries what it must not. */
+struct listener {
+    struct world *world;
+    struct ekit_command command;
+    _Atomic unsigned inside, overlaps, count;
+    enum tn_result write_code;
+    enum tn_status snapshot_status;
+    bool submits;
+    struct async *async;
+};
+
+static void listen(void *ctx, const char *line) {
+    struct listener *listener = ctx;
+    struct log_error error;
+    if (atomic_fetch_add(&listener->inside, 1) > 0 && !listener->submits) {
+        atomic_fetch_add(&listener->overlaps, 1);
+    }
+    atomic_fetch_add(&listener->count, 1);
+    if (listener->world->engine != NULL && strstr(line, "event=snapshot ") != NULL) {
+        listener->write_code = execute(listener->world->engine, &listener->command);
+        listener->snapshot_status = engine_snapshot(listener->world->engine, &error);
+        if (listener->submits) {
+            listener->submits = false;
+            assert_int_equal(engine_submit(listener->world->engine, &listener->async->request,
+                                           listener->command.bytes),
+                             TN_R_OK);
+        }
+    }
+    sched_yield();
+    atomic_fetch_sub(&listener->inside, 1);
+}
+
+static void a_notice_is_a_callback_like_others(void **state) {
+    struct world *world = *state;
+    struct log_error error;
+    struct listener listener = {.world = world};
+    world->options.notice = listen;
+    world->options.notice_ctx = &listener;
+    world_open(world);
+    ekit_alloc(&listener.command, "p", "h", 1, NULL);
+    assert_int_equal(engine_snapshot(world->engine, &error), TN_OK);
+    assert_int_equal(listener.write_code, TN_R_OVERLOADED);
+    assert_int_equal(listener.snapshot_status, TN_OVERLOAD);
+    world_close(world);
+}
+
+static void *notices_main(void *arg) {
+    struct listener *listener = arg;
+    for (unsigned i = 0; i < 200; i++) {
+        engine_notice(listener->world->engine, "event=test n=%u", i);
+    }
+    return NULL;
+}
+
+static void notices_come_one_at_a_time(void **state) {
+    struct world *world = *state;
+    pthread_t threads[4];
+    struct listener listener = {.world = world};
+    world->options.notice = listen;
+    world->options.notice_ctx = &listener;
+    world_open(world);
+    atomic_store(&listener.count, 0);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, notices_main, &listener), 0);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    assert_int_equal(atomic_load(&listener.count), 4 * 200);
+    assert_int_equal(atomic_load(&listener.overlaps), 0);
+    world_close(world);
+}
+
+/* Without threads, what the listener submits is committed inside the notice, and may be worth a
+ * snapshot itself. */
+static void a_notice_may_submit_without_threads(void **state) {
+    struct world *world = *state;
+    struct asyncs *asyncs = asyncs_new();
+    struct log_error error;
+    struct listener listener = {.world = world, .submits = true, .async = &asyncs->of[0]};
+    world->options.no_threads = true;
+    world->options.snapshot_bytes = 1;
+    world->options.notice = listen;
+    world->options.notice_ctx = &listener;
+    ekit_alloc(&listener.command, "p", "h", 1, NULL);
+    world_open(world);
+    assert_int_equal(engine_snapshot(world->engine, &error), TN_OK);
+    assert_int_equal(asyncs->done_count, 1);
+    world_close(world);
+    asyncs_free(asyncs);
+}
+
+/* ---- Snapshots ---- */
+
+static void *snapshots_main(void *arg) {
+    struct world *world = arg;
+    struct log_error error;
+    for (unsigned i = 0; i < 50; i++) {
+        assert_int_equal(engine_snapshot(world->engine, &error), TN_OK);
+    }
+    return NULL;
+}
+
+static void snapshots_at_once_take_turns_without_threads(void **state) {
+    struct world *world = *state;
+    pthread_t threads[3];
+    world->options.no_threads = true;
+    world_open(world);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, snapshots_main, world), 0);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    uint64_t hash = ekit_hash(world->engine);
+    world_reopen(world);
+    assert_int_equal(ekit_hash(world->engine), hash);
+}
+
+/* ---- Cancelled callers ---- */
+
+/* It is cancelled inside the call and comes out of it all the same; then it declines to die, since
+ * the address sanitizer does not survive that. */
+static void *cancelled_main(void *arg) {
+    struct world *world = arg;
+    struct ekit_command command;
+    int before = PTHREAD_CANCEL_DISABLE;
+    ekit_alloc(&command, "p", "cancelled", 1, NULL);
+    enum tn_result code = execute(world->engine, &command);
+    assert_int_equal(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before), 0);
+    assert_int_equal(before, PTHREAD_CANCEL_ENABLE);
+    assert_int_equal(code, TN_R_OK);
+    return NULL;
+}
+
+static void a_cancelled_caller_leaves_nothing_behind(void **state) {
+    struct world *world = *state;
+    pthread_t threads[3];
+    world_open(world);
+    uint64_t lsn = world_lsn(world);
+    fakelog_gate_shut(world->log);
+    for (unsigned i = 0; i < 3; i++) { /* one that leads, two that wait */
+        assert_int_equal(pthread_create(&threads[i], NULL, cancelled_main, world), 0);
+        wait_for_queue(world, i + 1);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(pthread_cancel(threads[i]), 0);
+    }
+    fakelog_gate_open(world->log);
+    for (unsigned i = 0; i < 3; i++) {
+        void *result;
+        assert_int_equal(pthread_join(threads[i], &result), 0);
+        assert_null(result);
+    }
+    assert_int_equal(world_alloc(world, "next"), TN_R_OK);
+    assert_int_equal(world_lsn(world), lsn + 4);
+}
+
+/* ---- Reads ---- */
+
+static void an_ended_lease_is_forgotten_in_time(void **state) {
+    struct world *world = *state;
+    struct engine_lease lease;
+    struct ekit_answer released;
+    world_open(world);
+    assert_int_equal(world_alloc(world, "h"), TN_R_OK);
+    struct kernel_lease_id id = world->answer.result.lease;
+    ekit_run_ok(world->engine, ekit_release(&world->command, &world->answer.result, "h"),
+                &released);
+    uint64_t lsn = world_lsn(world);
+    assert_int_equal(engine_lease_read(world->engine, 0, id, &lease), TN_R_OK);
+    assert_int_equal(world_lsn(world), lsn);
+    uint64_t kept_s = kernel_limits_default().of[KERNEL_LIMIT_HISTORY_SECONDS];
+    fakeos_clock_advance(world->machine, kept_s * 1000);
+    assert_int_equal(engine_lease_read(world->engine, 0, id, &lease), TN_R_RETIRED);
+    assert_int_equal(world_lsn(world), lsn + 1);
+    assert_int_equal(engine_lease_read(world->engine, 0, id, &lease), TN_R_RETIRED);
+    assert_int_equal(world_lsn(world), lsn + 1);
+}
+
+static void a_list_by_state_sees_what_has_just_ended(void **state) {
+    struct world *world = *state;
+    struct kernel_lease_filter filter = {.state = KERNEL_EXPIRED};
+    struct engine_lease leases[4];
+    uint64_t cursor = 0;
+    uint32_t count = 0;
+    uint64_t lsn = 0;
+    world_open(world);
+    assert_int_equal(world_alloc(world, "h"), TN_R_OK);
+    fakeos_clock_advance(world->machine, 60000);
+    assert_int_equal(
+        engine_leases_list(world->engine, 0, &filter, &cursor, leases, 4, &count, &lsn), TN_R_OK);
+    assert_int_equal(count, 1);
+}
+
+static void parts_of_a_lease_are_as_fresh_as_the_lease(void **state) {
+    struct world *world = *state;
+    struct engine_value value;
+    char meta[8];
+    uint32_t len = 0;
+    uint32_t count = 0;
+    world_open(world);
+    assert_int_equal(world_alloc(world, "h"), TN_R_OK);
+    struct kernel_lease_id id = world->answer.result.lease;
+    uint64_t kept_ms = kernel_limits_default().of[KERNEL_LIMIT_HISTORY_SECONDS] * 1000;
+    fakeos_clock_advance(world->machine, 60000);
+    uint64_t lsn = world_lsn(world);
+    assert_int_equal(engine_lease_meta(world->engine, id, meta, sizeof meta, &len), TN_R_OK);
+    assert_int_equal(world_lsn(world), lsn + 1);
+    fakeos_clock_advance(world->machine, kept_ms);
+    assert_int_equal(engine_lease_values(world->engine, id, 0, &value, 1, &count), TN_R_RETIRED);
+    assert_int_equal(count, 0);
+}
+
+/* Reads in a callback, of what is due and of something else. */
+struct look {
+    struct world *world;
+    struct kernel_lease_id id;
+    bool armed;
+    enum tn_result lease_code, pool_code;
+    struct engine_lease lease;
+};
+
+static void hear_and_look(void *ctx, const struct engine_event *event) {
+    struct look *look = ctx;
+    struct kernel_pool_view pool;
+    uint64_t lsn;
+    (void)event;
+    if (look->armed) {
+        look->armed = false;
+        look->lease_code = engine_lease_read(look->world->engine, 0, look->id, &look->lease);
+        look->pool_code =
+            engine_pool_read(look->world->engine, 0, tn_bytes_of("p", 1), &pool, &lsn);
+    }
+}
+
+static void a_read_in_a_callback_shows_the_state_as_it_is(void **state) {
+    struct world *world = *state;
+    struct look look = {.world = world};
+    world->options.limits.of[KERNEL_LIMIT_TICK_STEP] = 1;
+    world->options.limits_mask |= 1u << KERNEL_LIMIT_TICK_STEP;
+    world->options.event = hear_and_look;
+    world->options.event_ctx = &look;
+    world_open(world);
+    for (unsigned i = 0; i < 40; i++) {
+        assert_int_equal(world_alloc(world, "h"), TN_R_OK);
+        look.id = world->answer.result.lease;
+    }
+    fakeos_clock_advance(world->machine, 60000);
+    look.armed = true;
+    assert_int_equal(engine_tick(world->engine), TN_R_OK); /* a step: most are still due */
+    assert_int_equal(look.lease_code, TN_R_OK);
+    assert_int_equal(look.pool_code, TN_R_OK);
+    assert_int_equal(look.lease.view.state, KERNEL_ACTIVE);
+    world_close(world);
+}
+
+static void a_read_on_a_full_disk_shows_the_state_as_it_is(void **state) {
+    struct world *world = *state;
+    struct engine_lease lease;
+    struct kernel_pool_view pool;
+    uint64_t lsn = 0;
+    world_open(world);
+    assert_int_equal(world_alloc(world, "h"), TN_R_OK);
+    struct kernel_lease_id id = world->answer.result.lease;
+    fakeos_clock_advance(world->machine, 60000);
+    fakelog_fail(world->log, TN_NOSPACE, 2, false);
+    assert_int_equal(engine_lease_read(world->engine, 0, id, &lease), TN_R_OK);
+    assert_int_equal(lease.view.state, KERNEL_ACTIVE);
+    assert_int_equal(engine_pool_read(world->engine, 0, tn_bytes_of("p", 1), &pool, &lsn), TN_R_OK);
+    assert_int_equal(pool.active, 1);
+    assert_int_equal(engine_lease_read(world->engine, 0, id, &lease), TN_R_OK);
+    assert_int_equal(lease.view.state, KERNEL_EXPIRED);
+}
+
+/* ---- Full batches ---- */
+
+static void a_full_batch_has_room_for_a_tick(void **state) {
+    struct world *world = *state;
+    struct asyncs *asyncs = asyncs_new();
+    world->options.manual_ticks = false;
+    world->options.batch_commands_max = 4;
+    world_open(world);
+    assert_int_equal(world_alloc(world, "timed"), TN_R_OK);
+    unsigned before = fakelog_batches(world->log);
+    fakelog_gate_shut(world->log);
+    struct caller caller = {0};
+    callers_start(&caller, 1, world->engine); /* leads, so that the commit thread is free */
+    fakelog_gate_wait(world->log);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(async_alloc(world, asyncs, i), TN_R_OK);
+    }
+    assert_int_equal(async_alloc(world, asyncs, 4), TN_R_OVERLOADED);
+    fakeos_clock_advance(world->machine, 60000);
+    wait_for_queue(world, 1 + 4 + 1);
+    fakelog_gate_open(world->log);
+    asyncs_wait(asyncs, 4);
+    callers_join(&caller, 1);
+    assert_int_equal(fakelog_batch_count(world->log, before + 1), 5);
+    world_close(world);
+    asyncs_free(asyncs);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WORLD_TEST(a_clock_at_zero_starts_at_one),
+        cmocka_unit_test(a_logged_time_that_cannot_be_is_damage),
+        WORLD_TEST(an_idle_month_is_no_downtime),
+        WORLD_TEST(a_quiet_day_is_logged),
+        WORLD_TEST(more_restores_than_can_be_followed_are_refused),
+        WORLD_TEST(callbacks_nest_across_engines),
+        WORLD_TEST(a_notice_is_a_callback_like_others),
+        WORLD_TEST(notices_come_one_at_a_time),
+        WORLD_TEST(a_notice_may_submit_without_threads),
+        WORLD_TEST(snapshots_at_once_take_turns_without_threads),
+        WORLD_TEST(a_cancelled_caller_leaves_nothing_behind),
+        WORLD_TEST(an_ended_lease_is_forgotten_in_time),
+        WORLD_TEST(a_list_by_state_sees_what_has_just_ended),
+        WORLD_TEST(parts_of_a_lease_are_as_fresh_as_the_lease),
+        WORLD_TEST(a_read_in_a_callback_shows_the_state_as_it_is),
+        WORLD_TEST(a_read_on_a_full_disk_shows_the_state_as_it_is),
+        WORLD_TEST(a_full_batch_has_room_for_a_tick),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
