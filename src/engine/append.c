@@ -25,8 +25,9 @@ static enum tn_status append_wait(struct engine *engine, const struct log_batch 
     return engine->append_status;
 }
 
-/* No more service: everyone who waits for something finds out. */
-static void append_stop(struct engine *engine, enum tn_status status, enum tn_result verdict) {
+/* Everyone who waits for something finds out. */
+enum tn_result engine_append_stop(struct engine *engine, enum tn_status status) {
+    enum tn_result verdict = status == TN_LOST ? TN_R_LOST : TN_R_HALTED;
     atomic_store(&engine->stopped_by, (uint32_t)status);
     atomic_store(&engine->stopped, (uint32_t)verdict);
     pthread_mutex_lock(&engine->submit_lock);
@@ -35,6 +36,7 @@ static void append_stop(struct engine *engine, enum tn_status status, enum tn_re
     engine_park_bump(&engine->applied);
     engine_notice(engine, "event=halted lsn=%llu reason=\"%s\"",
                   (unsigned long long)atomic_load(&engine->lsn), tn_status_text(status));
+    return verdict;
 }
 
 enum tn_result engine_append_batch(struct engine *engine, const struct engine_batch *batch,
@@ -54,11 +56,7 @@ enum tn_result engine_append_batch(struct engine *engine, const struct engine_ba
         return TN_R_OK;
     case TN_NOSPACE:
         return TN_R_NOSPACE;
-    case TN_LOST:
-        append_stop(engine, status, TN_R_LOST);
-        return TN_R_LOST;
     default:
-        append_stop(engine, status, TN_R_HALTED);
-        return TN_R_HALTED;
+        return engine_append_stop(engine, status);
     }
 }

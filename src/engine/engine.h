@@ -17,7 +17,7 @@
  * a snapshot from inside a callback is refused with OVERLOADED, since it would wait for itself. A
  * read from inside one commits no tick: it shows the state at its LSN.
  *
- * After a failed append the engine is halted: everything is answered HALTED, reads too, and nothing
+ * After a failed append, or a mark that the log could not write, the engine is halted: everything is answered HALTED, reads too, and nothing
  * is ever appended again. Only a new engine_open, which recovers from the log, ends that. */
 #ifndef TN_ENGINE_ENGINE_H
 #define TN_ENGINE_ENGINE_H

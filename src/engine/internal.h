@@ -206,6 +206,8 @@ void engine_commit_tick(struct engine *engine, struct engine_request *request);
 /* append.c */
 enum tn_result engine_append_batch(struct engine *engine, const struct engine_batch *batch,
                                    struct log_batch *ret_logged);
+/* No more service, because of what the log said. By the leader; returns what is answered from now. */
+enum tn_result engine_append_stop(struct engine *engine, enum tn_status status);
 
 /* apply.c */
 enum tn_status engine_apply_batch(struct engine *engine, const struct log_batch *batch,

@@ -95,7 +95,10 @@ static void ticker_idle(struct engine *engine) {
     engine->leading = true;
     engine->thread_leads = true;
     pthread_mutex_unlock(&engine->submit_lock);
-    (void)engine->log->verbs->idle(engine->log); /* a failure shows at the next append */
+    enum tn_status status = engine->log->verbs->idle(engine->log);
+    if (status != TN_OK) {
+        (void)engine_append_stop(engine, status);
+    }
     pthread_mutex_lock(&engine->submit_lock);
     engine_commit_pass(engine, true);
 }

@@ -417,6 +417,45 @@ static void a_read_on_a_full_disk_shows_the_state_as_it_is(void **state) {
     assert_int_equal(lease.view.state, KERNEL_EXPIRED);
 }
 
+/* ---- Idle moments ---- */
+
+static bool has_stopped(void *ctx) {
+    struct world *world = ctx;
+    struct engine_stats stats;
+    engine_stats_read(world->engine, &stats);
+    return stats.stopped != TN_R_OK;
+}
+
+static void a_mark_that_fails_halts_like_an_append(void **state) {
+    static const struct {
+        enum tn_status status;
+        enum tn_result verdict;
+    } cases[] = {{TN_IO, TN_R_HALTED}, {TN_NOSPACE, TN_R_HALTED}, {TN_LOST, TN_R_LOST}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct world *world;
+        uint64_t hash = 0;
+        uint64_t lsn = 0;
+        struct engine_stats stats;
+        assert_int_equal(world_make((void **)&world), 0);
+        world_open(world);
+        fakelog_idle_status(world->log, cases[i].status);
+        (void)world_alloc(world, "h"); /* something to mark */
+        ekit_wait(has_stopped, world);
+        unsigned appends = fakelog_appends(world->log);
+        assert_int_equal(world_alloc(world, "h"), cases[i].verdict);
+        assert_int_equal(engine_hash(world->engine, &hash, &lsn), cases[i].verdict);
+        assert_int_equal(fakelog_appends(world->log), appends);
+        engine_stats_read(world->engine, &stats);
+        assert_int_equal(stats.stopped, cases[i].verdict);
+        assert_int_equal(stats.stopped_by, cases[i].status);
+        fakelog_idle_status(world->log, TN_OK);
+        world_reopen(world);
+        assert_int_equal(world_alloc(world, "h"), TN_R_OK);
+        assert_int_equal(world_free((void **)&world), 0);
+    }
+    (void)state;
+}
+
 /* ---- Full batches ---- */
 
 static void a_full_batch_has_room_for_a_tick(void **state) {
@@ -463,6 +502,7 @@ int main(void) {
         WORLD_TEST(parts_of_a_lease_are_as_fresh_as_the_lease),
         WORLD_TEST(a_read_in_a_callback_shows_the_state_as_it_is),
         WORLD_TEST(a_read_on_a_full_disk_shows_the_state_as_it_is),
+        cmocka_unit_test(a_mark_that_fails_halts_like_an_append),
         WORLD_TEST(a_full_batch_has_room_for_a_tick),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
