@@ -52,12 +52,12 @@ enum tn_status log_dir_remove(const struct log_dir *dir, const char *name) {
 }
 
 enum tn_status log_dir_sync(const struct log_dir *dir) {
-    return dir->os->sync_dir(dir->os->ctx, dir->path);
+    return dir->os->sync(dir->os->ctx, dir->file);
 }
 
 enum tn_status log_dir_lock(const struct log_dir *dir, int *ret_file) {
     char path[LOG_PATH_MAX];
-    dir_join(dir, "lock", path);
+    dir_join(dir, LOG_LOCK, path);
     return dir->os->lock(dir->os->ctx, path, ret_file);
 }
 
@@ -66,15 +66,13 @@ static void ignore_entry(void *ctx, const char *name) {
     (void)name;
 }
 
-enum tn_status log_dir_make(const struct log_dir *dir) {
+enum tn_status log_dir_make(const struct log_dir *dir, bool *ret_made) {
     enum tn_status status = dir->os->list(dir->os->ctx, dir->path, ignore_entry, NULL);
-    if (status != TN_NOTFOUND) {
-        return status;
-    }
-    status = dir->os->make_dir(dir->os->ctx, dir->path);
-    if (status != TN_OK) {
-        return status;
-    }
+    *ret_made = status == TN_NOTFOUND;
+    return *ret_made ? dir->os->make_dir(dir->os->ctx, dir->path) : status;
+}
+
+enum tn_status log_dir_sync_parent(const struct log_dir *dir) {
     char parent[LOG_DIR_PATH_MAX];
     memcpy(parent, dir->path, sizeof parent);
     size_t len = strlen(parent);

@@ -6,7 +6,7 @@
  *   spare-%u.tmp         a spare being filled        \  leftovers of a crash are removed
  *   snapshot.tmp         a snapshot being written    /
  *   set-aside-...        a snapshot that the operator passed over; never read again
- *   lock                 locked by the process that writes here
+ *   lock                 locked by the process that writes here; not empty once there is a segment
  *
  * Other names are none of the log's business and are left alone. */
 #ifndef TN_LOG_DIR_H
@@ -24,9 +24,11 @@
 #define LOG_PATH_MAX 4096
 
 #define LOG_SNAPSHOT_TMP "snapshot.tmp"
+#define LOG_LOCK "lock"
 
 struct log_dir {
     const struct os *os;
+    int file; /* the directory itself, open for life so that a sync needs no descriptor; or -1 */
     char path[LOG_DIR_PATH_MAX];
 };
 
@@ -63,8 +65,10 @@ enum tn_status log_dir_remove(const struct log_dir *dir, const char *name);
 enum tn_status log_dir_sync(const struct log_dir *dir);
 enum tn_status log_dir_lock(const struct log_dir *dir, int *ret_file);
 
-/* Creates the directory if it is not there, and makes its own entry durable. */
-enum tn_status log_dir_make(const struct log_dir *dir);
+/* Creates the directory if it is not there. */
+enum tn_status log_dir_make(const struct log_dir *dir, bool *ret_made);
+/* Makes the directory's own entry durable. */
+enum tn_status log_dir_sync_parent(const struct log_dir *dir);
 
 /* The listing is freed by the caller also after a failure. */
 enum tn_status log_dir_list(const struct log_dir *dir, struct log_listing *ret_listing);

@@ -24,6 +24,13 @@ enum {
 _Static_assert(AT_PAYLOAD == LOG_FRAME_HEADER, "the header ends where the payload begins");
 _Static_assert(LOG_FRAME_HEADER < LOG_FRAME_ALIGN, "a header never spans two sectors");
 
+static uint32_t frame_kind(const struct log_frame *frame) {
+    if (frame->count > 0) {
+        return LOG_FRAME_BATCH;
+    }
+    return frame->continued ? LOG_FRAME_CONTINUED : LOG_FRAME_MARK;
+}
+
 uint64_t log_frame_size(uint64_t payload_len) {
     uint64_t bytes = LOG_FRAME_HEADER + payload_len;
     return (bytes + LOG_FRAME_ALIGN - 1) / LOG_FRAME_ALIGN * LOG_FRAME_ALIGN;
@@ -37,6 +44,7 @@ size_t log_frame_encode(const struct log_frame *frame, uint8_t *out) {
     size_t size = (size_t)log_frame_size(frame->len);
     TN_ASSERT(frame->first_lsn > 0);
     TN_ASSERT(frame->count > 0 || frame->len == 0);
+    TN_ASSERT(frame->count == 0 || !frame->continued);
 
     tn_store32(out + AT_LEN, frame->len);
     tn_store64(out + AT_SEQ, frame->seq);
@@ -46,7 +54,7 @@ size_t log_frame_encode(const struct log_frame *frame, uint8_t *out) {
     tn_store64(out + AT_DURABLE_LSN, frame->first_lsn - 1);
     tn_store64(out + AT_CHAIN, frame->chain);
     tn_store32(out + AT_COUNT, frame->count);
-    tn_store32(out + AT_KIND, frame->count > 0 ? LOG_FRAME_BATCH : LOG_FRAME_MARK);
+    tn_store32(out + AT_KIND, frame_kind(frame));
     if (frame->len > 0) {
         memcpy(out + AT_PAYLOAD, frame->payload, frame->len);
     }
@@ -65,10 +73,10 @@ static bool frame_sound(const uint8_t *at) {
     if (tn_load64(at + AT_DURABLE_LSN) != first_lsn - 1) {
         return false;
     }
-    if (tn_load32(at + AT_KIND) == LOG_FRAME_MARK) {
-        return count == 0 && tn_load32(at + AT_LEN) == 0;
+    if (tn_load32(at + AT_KIND) == LOG_FRAME_BATCH) {
+        return count > 0;
     }
-    return count > 0;
+    return count == 0 && tn_load32(at + AT_LEN) == 0;
 }
 
 bool log_frame_decode(const uint8_t *at, size_t room, uint64_t seq, uint64_t salt,
@@ -79,7 +87,7 @@ bool log_frame_decode(const uint8_t *at, size_t room, uint64_t seq, uint64_t sal
     /* The cheap comparisons come first: a search for frames tries every sector of a segment. */
     uint32_t kind = tn_load32(at + AT_KIND);
     if (tn_load64(at + AT_SEQ) != seq || tn_load64(at + AT_SALT) != salt ||
-        (kind != LOG_FRAME_BATCH && kind != LOG_FRAME_MARK)) {
+        (kind != LOG_FRAME_BATCH && kind != LOG_FRAME_MARK && kind != LOG_FRAME_CONTINUED)) {
         return false;
     }
     uint32_t len = tn_load32(at + AT_LEN);
@@ -95,6 +103,7 @@ bool log_frame_decode(const uint8_t *at, size_t room, uint64_t seq, uint64_t sal
         .chain = tn_load64(at + AT_CHAIN),
         .count = tn_load32(at + AT_COUNT),
         .len = len,
+        .continued = kind == LOG_FRAME_CONTINUED,
         .payload = at + AT_PAYLOAD,
     };
     return true;

@@ -11,12 +11,13 @@
  *     40  u64  durable_lsn every command up to here was synced when this was written
  *     48  u64  chain       chain value of the batch before it, see log_frame_chain
  *     56  u32  count       commands; 0 for a mark
- *     60  u32  kind        LOG_FRAME_BATCH or LOG_FRAME_MARK
+ *     60  u32  kind        LOG_FRAME_BATCH, LOG_FRAME_MARK or LOG_FRAME_CONTINUED
  *     64       payload, then zeros up to the next multiple of 512
  *
  * Invariants: durable_lsn is first_lsn - 1, because a batch is not written before the sync of the
  * one before it has returned. A mark has no payload. Marks are leaves of the chain: nothing chains
- * to a mark, so that the next batch may overwrite it. */
+ * to a mark, so that the next batch may overwrite it. A continued mark is one that stands in the last
+ * sector of a segment, never anywhere else, and says that the next segment exists. */
 #ifndef TN_LOG_FRAME_H
 #define TN_LOG_FRAME_H
 
@@ -28,8 +29,9 @@
 #define LOG_FRAME_ALIGN 512u
 
 enum log_frame_kind {
-    LOG_FRAME_BATCH = 0x48435442, /* "BTCH" */
-    LOG_FRAME_MARK = 0x4b52414d,  /* "MARK" */
+    LOG_FRAME_BATCH = 0x48435442,     /* "BTCH" */
+    LOG_FRAME_MARK = 0x4b52414d,      /* "MARK" */
+    LOG_FRAME_CONTINUED = 0x544e4f43, /* "CONT" */
 };
 
 struct log_frame {
@@ -40,6 +42,7 @@ struct log_frame {
     uint64_t chain;
     uint32_t count;
     uint32_t len;
+    bool continued;         /* count is 0: another segment follows this one */
     const uint8_t *payload; /* borrowed; after decode, from the buffer */
 };
 
@@ -47,7 +50,7 @@ struct log_frame {
 uint64_t log_frame_size(uint64_t payload_len);
 
 /* Writes the frame to `out`, which has room for log_frame_size(frame->len); returns that size.
- * count 0 makes a mark. The payload must not overlap `out`. */
+ * count 0 makes a mark, a continued one if so said. The payload must not overlap `out`. */
 size_t log_frame_encode(const struct log_frame *frame, uint8_t *out);
 
 /* True if `room` bytes at `at` start with a whole frame of this segment: kind, sequence, salt,

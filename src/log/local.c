@@ -32,7 +32,7 @@ void log_local_notice(struct log_local *log, const char *format, ...) {
     log->notice(log->notice_ctx, line);
 }
 
-bool log_local_segment_add(struct log_local *log, const struct log_segment *segment) {
+bool log_local_segment_reserve(struct log_local *log) {
     if (log->segment_count == log->segment_capacity) {
         size_t capacity = log->segment_capacity == 0 ? 16 : log->segment_capacity * 2;
         struct log_segment *segments = realloc(log->segments, capacity * sizeof *segments);
@@ -41,6 +41,13 @@ bool log_local_segment_add(struct log_local *log, const struct log_segment *segm
         }
         log->segments = segments;
         log->segment_capacity = capacity;
+    }
+    return true;
+}
+
+bool log_local_segment_add(struct log_local *log, const struct log_segment *segment) {
+    if (!log_local_segment_reserve(log)) {
+        return false;
     }
     log->segments[log->segment_count] = *segment;
     log->segment_count += 1;
@@ -141,6 +148,9 @@ static void local_free(struct log_local *log) {
     if (log->writer.buffer != NULL) {
         os->mem_release(os->ctx, log->writer.buffer, log->writer.buffer_bytes);
     }
+    if (log->dir.file >= 0) {
+        (void)os->close(os->ctx, log->dir.file);
+    }
     /* Last: whoever gets the lock next must find nobody writing here. */
     if (log->lock_file >= 0) {
         (void)os->close(os->ctx, log->lock_file);
@@ -171,11 +181,35 @@ static const struct log_verbs local_verbs = {
     .close = local_close,
 };
 
+/* Until the first segment is there, the directory itself may be new, or an earlier start may have
+ * failed to sync it into its parent. If somebody else has made it, in a place that we may not read,
+ * it is theirs to see to. */
+static enum tn_status open_settle(struct log_local *log, bool made, struct log_error *error) {
+    bool begun = false;
+    enum tn_status status = log_proof_begun(log, &begun);
+    if (status == TN_OK && !begun) {
+        status = log_dir_sync_parent(&log->dir);
+        if (status == TN_DENIED && !made) {
+            status = TN_OK;
+        }
+    }
+    if (status != TN_OK) {
+        return log_fail(error, status, "%.300s: cannot be made durable: %s", log->dir.path,
+                        tn_status_text(status));
+    }
+    return TN_OK;
+}
+
 static enum tn_status open_directory(struct log_local *log, struct log_error *error) {
     if (log->options.read_only) {
         return TN_OK;
     }
-    enum tn_status status = log_dir_make(&log->dir);
+    bool made = false;
+    enum tn_status status = log_dir_make(&log->dir, &made);
+    if (status == TN_OK) {
+        const struct os *os = log->dir.os;
+        status = os->open(os->ctx, log->dir.path, OS_READ | OS_DIRECTORY, &log->dir.file);
+    }
     if (status != TN_OK) {
         return log_fail(error, status, "%.300s: the data directory cannot be used: %s",
                         log->dir.path, tn_status_text(status));
@@ -191,7 +225,7 @@ static enum tn_status open_directory(struct log_local *log, struct log_error *er
         return log_fail(error, status, "%.300s/lock: cannot be locked: %s", log->dir.path,
                         tn_status_text(status));
     }
-    return TN_OK;
+    return open_settle(log, made, error);
 }
 
 enum tn_status log_local_open(const struct log_local_options *options, log_notice *notice,
@@ -206,6 +240,7 @@ enum tn_status log_local_open(const struct log_local_options *options, log_notic
     }
     log->log.verbs = &local_verbs;
     log->dir.os = options->os;
+    log->dir.file = -1;
     memcpy(log->dir.path, options->dir, len + 1);
     log->options = *options;
     log->options.dir = log->dir.path;

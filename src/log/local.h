@@ -8,6 +8,9 @@
 #include "log/log.h"
 #include "os/os.h"
 
+/* How often a directory can be `restored`: the kernel remembers where each generation began. */
+#define LOG_GENERATIONS_MAX 32
+
 struct log_local_options {
     const struct os *os;
     const char *dir;              /* created if it is not there (unless read_only) */

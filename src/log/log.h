@@ -85,8 +85,9 @@ struct log_verbs {
     enum tn_status (*load)(struct log *log, const struct log_loader *loader,
                            struct log_position *ret_position, struct log_error *error);
     void (*append)(struct log *log, const struct log_batch *batch, log_committed *done, void *ctx);
-    /* Nothing to append for a while: a moment to write the durable mark. Never fails aloud. */
-    void (*idle)(struct log *log);
+    /* Nothing to append for a while: a moment to write the durable mark. Called like append, not
+     * while one is under way. TN_OK, or why it failed: then the log takes no more appends. */
+    enum tn_status (*idle)(struct log *log);
     enum tn_status (*snapshot_begin)(struct log *log, const struct log_position *at,
                                      struct log_error *error);
     enum tn_status (*snapshot_section)(struct log *log, const struct log_section *section);

@@ -27,30 +27,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "log/state.h"
-
-#define REMEDY_BACKUP "restore from a backup (`tenure check DIR` lists what is readable)"
-#define REMEDY_OLDER "start with --use-older-snapshot, which loses nothing"
-
-struct recovery {
-    struct log_local *log;
-    const struct log_loader *loader;
-    struct log_error *error;
-    struct log_listing listing;
-
-    bool have_snapshot;
-    struct log_position snapshot; /* zeros if there is none */
-    size_t chosen;                /* its index in listing.snapshots */
-    size_t start;                 /* index of the first segment to replay */
-
-    uint64_t next_lsn; /* what has been followed so far */
-    uint64_t now_ms;
-    uint64_t chain;
-
-    uint8_t *bytes; /* the segment being read; the newest one's stay for the tail */
-    size_t bytes_len;
-    struct log_tail tail;
-};
+#include "log/recover.h"
 
 /* One segment while its frames are followed. */
 struct segment_scan {
@@ -59,12 +36,6 @@ struct segment_scan {
     uint64_t limit_lsn; /* the successor's first LSN; UINT64_MAX for the newest */
     uint64_t offset;
 };
-
-static enum tn_status failed(struct recovery *r, enum tn_status status, const char *name,
-                             const char *what) {
-    return log_fail(r->error, status, "%.300s/%s: %s: %s", r->log->dir.path, name, what,
-                    tn_status_text(status));
-}
 
 static bool is_newest(const struct recovery *r, const struct segment_scan *scan) {
     return scan->index + 1 == r->log->segment_count;
@@ -88,154 +59,6 @@ static enum tn_status damaged(struct recovery *r, const struct segment_scan *sca
                     name, what, scan->offset, r->next_lsn, remedy_for(r, scan));
 }
 
-/* -- the list of segments ----------------------------------------------------------------------- */
-
-static enum tn_status header_check(struct recovery *r, const struct log_segment *segment,
-                                   uint64_t seq, bool newest) {
-    char name[LOG_NAME_MAX];
-    log_segment_name(seq, name);
-    const struct log_segment_header *header = &segment->header;
-    const char *what = NULL;
-    if (header->seq != seq) {
-        what = "the header at offset 0 belongs to another segment";
-    } else if (newest ? segment->file_bytes != header->bytes
-                      : segment->file_bytes > header->bytes) {
-        what = "the size of the file is not the one in its header";
-    } else if (r->log->segment_count > 0) {
-        const struct log_segment_header *last = &r->log->segments[r->log->segment_count - 1].header;
-        if (header->first_lsn < last->first_lsn || header->now_ms < last->now_ms) {
-            what = "the header at offset 0 goes back in LSN or time";
-        } else if ((uint32_t)header->shard != (uint32_t)last->shard ||
-                   header->shard < last->shard) {
-            what = "the header at offset 0 belongs to another shard";
-        }
-    }
-    if (what == NULL) {
-        return TN_OK;
-    }
-    return log_fail(r->error, TN_CORRUPT, "%.300s/%s: %s; " REMEDY_BACKUP, r->log->dir.path, name,
-                    what);
-}
-
-static enum tn_status header_read(struct recovery *r, const char *name,
-                                  struct log_segment *ret_segment) {
-    const struct os *os = r->log->dir.os;
-    uint8_t bytes[LOG_SEGMENT_HEADER] = {0};
-    size_t got = 0;
-    int file;
-    enum tn_status status = log_dir_open(&r->log->dir, name, OS_READ, &file);
-    if (status != TN_OK) {
-        return failed(r, status, name, "cannot be opened");
-    }
-    status = os->size(os->ctx, file, &ret_segment->file_bytes);
-    if (status == TN_OK) {
-        status = os->read_at(os->ctx, file, bytes, sizeof bytes, 0, &got);
-    }
-    (void)os->close(os->ctx, file);
-    if (status != TN_OK) {
-        return failed(r, status, name, "the header cannot be read");
-    }
-    status =
-        got < sizeof bytes ? TN_CORRUPT : log_segment_header_decode(bytes, &ret_segment->header);
-    if (status == TN_VERSION) {
-        return log_fail(r->error, status,
-                        "%.300s/%s: log format newer than %u, the newest this program knows; start "
-                        "the version of tenured that wrote it, or a newer one",
-                        r->log->dir.path, name, LOG_SEGMENT_VERSION);
-    }
-    if (status != TN_OK) {
-        return log_fail(r->error, status,
-                        "%.300s/%s: the segment header at offset 0 is damaged; " REMEDY_BACKUP,
-                        r->log->dir.path, name);
-    }
-    return TN_OK;
-}
-
-/* Index of the first segment of the run without gaps that ends at the newest. */
-static size_t run_begin(const struct log_numbers *segments) {
-    size_t begin = segments->count == 0 ? 0 : segments->count - 1;
-    while (begin > 0 && segments->at[begin - 1] + 1 == segments->at[begin]) {
-        begin -= 1;
-    }
-    return begin;
-}
-
-static enum tn_status segments_collect(struct recovery *r) {
-    const struct log_numbers *found = &r->listing.segments;
-    for (size_t i = run_begin(found); i < found->count; i++) {
-        struct log_segment segment = {0};
-        char name[LOG_NAME_MAX];
-        log_segment_name(found->at[i], name);
-        enum tn_status status = header_read(r, name, &segment);
-        if (status == TN_OK) {
-            status = header_check(r, &segment, found->at[i], i + 1 == found->count);
-        }
-        if (status != TN_OK) {
-            return status;
-        }
-        if (!log_local_segment_add(r->log, &segment)) {
-            return failed(r, TN_NOMEM, name, "cannot be listed");
-        }
-    }
-    return TN_OK;
-}
-
-/* Segments below a gap are leftovers of letting old ones go, but only if even the older snapshot can
- * do without the missing one. */
-static enum tn_status segments_check_gap(struct recovery *r) {
-    const struct log_numbers *found = &r->listing.segments;
-    const struct log_numbers *snapshots = &r->listing.snapshots;
-    size_t begin = run_begin(found);
-    if (begin == 0) {
-        return TN_OK;
-    }
-    uint64_t first_lsn = r->log->segments[0].header.first_lsn;
-    if (snapshots->count >= 2 && first_lsn <= snapshots->at[snapshots->count - 2] + 1) {
-        return TN_OK;
-    }
-    char name[LOG_NAME_MAX];
-    log_segment_name(found->at[begin] - 1, name);
-    return log_fail(r->error, TN_CORRUPT,
-                    "%.300s/%s: this segment is missing, and there are older ones; " REMEDY_BACKUP,
-                    r->log->dir.path, name);
-}
-
-static enum tn_status segments_check_reach(struct recovery *r) {
-    struct log_local *log = r->log;
-    uint64_t needed = r->snapshot.lsn + 1;
-    if (log->segment_count == 0) {
-        if (!r->have_snapshot || log->options.restored) {
-            return TN_OK;
-        }
-        return log_fail(r->error, TN_CORRUPT,
-                        "%.300s: there is a snapshot but no log segment; if this is a restored "
-                        "backup, start with --restored, else restore the missing files",
-                        log->dir.path);
-    }
-    const struct log_segment_header *first = &log->segments[0].header;
-    if (first->first_lsn > needed) {
-        char name[LOG_NAME_MAX];
-        log_segment_name(first->seq, name);
-        return log_fail(r->error, TN_CORRUPT,
-                        "%.300s/%s: the log starts at LSN %" PRIu64 ", but LSN %" PRIu64
-                        " is needed; %s",
-                        log->dir.path, name, first->first_lsn, needed,
-                        log->options.use_older_snapshot
-                            ? "start without --use-older-snapshot, or " REMEDY_BACKUP
-                            : REMEDY_BACKUP);
-    }
-    if (r->have_snapshot && (uint32_t)first->shard != (uint32_t)r->snapshot.shard) {
-        return log_fail(r->error, TN_CORRUPT,
-                        "%.300s: snapshot and log belong to different shards; " REMEDY_BACKUP,
-                        log->dir.path);
-    }
-    while (r->start + 1 < log->segment_count &&
-           log->segments[r->start + 1].header.first_lsn <= needed) {
-        r->start += 1;
-    }
-    return TN_OK;
-}
-
 /* -- following frames --------------------------------------------------------------------------- */
 
 static enum tn_status segment_load(struct recovery *r, const struct segment_scan *scan) {
@@ -246,18 +69,18 @@ static enum tn_status segment_load(struct recovery *r, const struct segment_scan
     r->bytes_len = (size_t)scan->segment->file_bytes;
     r->bytes = malloc(r->bytes_len);
     if (r->bytes == NULL) {
-        return failed(r, TN_NOMEM, name, "cannot be read");
+        return log_recover_failed(r, TN_NOMEM, name, "cannot be read");
     }
     int file;
     enum tn_status status = log_dir_open(&r->log->dir, name, OS_READ, &file);
     if (status != TN_OK) {
-        return failed(r, status, name, "cannot be opened");
+        return log_recover_failed(r, status, name, "cannot be opened");
     }
     size_t got = 0;
     status = os->read_at(os->ctx, file, r->bytes, r->bytes_len, 0, &got);
     (void)os->close(os->ctx, file);
     if (status != TN_OK) {
-        return failed(r, status, name, "cannot be read");
+        return log_recover_failed(r, status, name, "cannot be read");
     }
     return got == r->bytes_len ? TN_OK : damaged(r, scan, "the file became shorter");
 }
@@ -331,6 +154,7 @@ static enum tn_status frame_follow(struct recovery *r, struct segment_scan *scan
         .before = {.lsn = r->next_lsn - 1, .now_ms = r->now_ms, .shard = header->shard},
         .chain = r->chain,
         .offset = scan->offset,
+        .sole = opens,
         .unmarked = !opens,
         .batch = batch,
     };
@@ -408,6 +232,7 @@ static enum tn_status tail_mark(struct recovery *r, struct segment_scan *scan) {
         return damaged(r, scan, "a mark that is older than the frames after it");
     }
     r->tail.unmarked = false;
+    r->tail.sole = false;
     return TN_OK;
 }
 
@@ -434,6 +259,29 @@ static enum tn_status segment_follow(struct recovery *r, struct segment_scan *sc
     return TN_OK;
 }
 
+/* The newest one must not know of a newer one. */
+static enum tn_status check_not_continued(struct recovery *r, const struct segment_scan *scan) {
+    const struct log_segment_header *header = &scan->segment->header;
+    if (!log_proof_continued_in(header, r->bytes, r->bytes_len)) {
+        return TN_OK;
+    }
+    char name[LOG_NAME_MAX];
+    log_segment_name(header->seq + 1, name);
+    return log_fail(
+        r->error, TN_CORRUPT,
+        "%.300s/%s: this segment is missing, the one before it says that it follows; " REMEDY_BACKUP,
+        r->log->dir.path, name);
+}
+
+static enum tn_status tail_prove(struct recovery *r) {
+    enum tn_status status = log_proof_tail(r->log, &r->tail);
+    if (status != TN_OK) {
+        return log_fail(r->error, status, "%.300s: cannot be read: %s", r->log->dir.path,
+                        tn_status_text(status));
+    }
+    return TN_OK;
+}
+
 static enum tn_status segments_follow(struct recovery *r) {
     struct log_local *log = r->log;
     size_t first = log->options.read_only ? 0 : r->start;
@@ -454,8 +302,11 @@ static enum tn_status segments_follow(struct recovery *r) {
             return damaged(r, &scan, "a header that does not follow the segment before it,");
         }
         /* A batch in an older segment is followed by this one's header, which proves it synced. */
-        r->tail = (struct log_tail){0};
+        r->tail = (struct log_tail){.sole = true};
         enum tn_status status = segment_load(r, &scan);
+        if (status == TN_OK && newest) {
+            status = check_not_continued(r, &scan);
+        }
         if (status == TN_OK) {
             status = segment_follow(r, &scan);
         }
@@ -555,8 +406,14 @@ static enum tn_status recover(struct recovery *r) {
                         log->dir.path, tn_status_text(status));
     }
     enum tn_status (*const steps[])(struct recovery *) = {
-        snapshot_choose,  segments_collect, segments_check_gap, segments_check_reach,
-        snapshot_deliver, segments_follow,  position_settle,
+        snapshot_choose,
+        log_recover_collect,
+        log_recover_check_gap,
+        log_recover_check_reach,
+        snapshot_deliver,
+        segments_follow,
+        tail_prove,
+        position_settle,
     };
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         status = steps[i](r);

@@ -5,7 +5,10 @@
  *    payload, as the first batch of a fresh segment. Reading it back proves nothing: after a failed
  *    sync the cache can hold, as clean, pages that the disk never got. A crash before the fresh
  *    segment has its name leaves things as they were; after that, the old copy is superseded.
- * 3. Otherwise go on in the newest segment, over its mark.
+ * 3. If nothing shows that the newest segment's own name ever reached the disk (proof.c), make that
+ *    segment anew and rename it over the old one: a directory sync that has failed once may have
+ *    dropped the entry, and another one would not bring it back. It has one batch at most.
+ *    Otherwise go on in the newest segment, over its mark.
  * 4. Only then change anything else: set the passed-over snapshot aside, cut the unused end off the
  *    segment that was left (so that crashes in a row cost what they wrote, not a segment each),
  *    remove leftovers, adopt spares.
@@ -71,8 +74,9 @@ static void old_tail_cut(struct log_local *log, struct log_segment *segment, uin
 }
 
 static enum tn_status tail_rewrite(struct log_local *log, const struct log_tail *tail) {
-    bool named = false;
-    enum tn_status status = log_writer_rotate(log, &tail->batch, log->position.shard, true, &named);
+    struct log_rotation rotation = {
+        .batch = &tail->batch, .shard = log->position.shard, .urgent = true};
+    enum tn_status status = log_writer_rotate(log, &rotation);
     if (status != TN_OK) {
         return status;
     }
@@ -88,30 +92,53 @@ static enum tn_status tail_rewrite(struct log_local *log, const struct log_tail 
     return TN_OK;
 }
 
+/* The newest segment once more, over its own name: one rename that either happens or does not. */
+static enum tn_status segment_remake(struct log_local *log, const struct log_tail *tail) {
+    struct log_rotation rotation = {.batch = tail->unmarked ? &tail->batch : NULL,
+                                    .shard = log->position.shard,
+                                    .urgent = true,
+                                    .again = true};
+    enum tn_status status = log_writer_rotate(log, &rotation);
+    if (status == TN_OK && tail->unmarked) {
+        log->bytes_appended -= log_frame_size(tail->batch.len);
+    }
+    return status;
+}
+
 static enum tn_status writer_open(struct log_local *log) {
     char name[LOG_NAME_MAX];
     log_segment_name(log->writer.header.seq, name);
     return log_dir_open(&log->dir, name, OS_WRITE, &log->writer.file);
 }
 
-static enum tn_status writer_resume(struct log_local *log, const struct log_tail *tail) {
-    enum tn_status status = TN_OK;
-    if (tail->unmarked) {
-        status = tail_rewrite(log, tail);
-    } else if (log->segment_count > 0) {
-        status = writer_open(log);
+static enum tn_status tail_settle(struct log_local *log, const struct log_tail *tail) {
+    if (log->segment_count == 0) {
+        return log_proof_clear(log);
     }
+    enum tn_status status = writer_open(log);
     if (status != TN_OK) {
         return status;
     }
-    bool named = false;
+    if (tail->unnamed) {
+        return segment_remake(log, tail);
+    }
+    return tail->unmarked ? tail_rewrite(log, tail) : TN_OK;
+}
+
+static enum tn_status writer_resume(struct log_local *log, const struct log_tail *tail) {
+    enum tn_status status = tail_settle(log, tail);
+    if (status != TN_OK) {
+        return status;
+    }
+    struct log_rotation rotation = {.shard = log->position.shard, .urgent = true};
     if (log->options.restored && log->position.lsn > 0) {
         /* Its own segment: no batch of the old generation may appear under the new one. */
-        status = log_writer_rotate(log, NULL, log->position.shard + GENERATION_ONE, true, &named);
+        rotation.shard += GENERATION_ONE;
+        status = log_writer_rotate(log, &rotation);
     } else if (log->segment_count == 0) {
-        status = log_writer_rotate(log, NULL, log->position.shard, true, &named);
+        status = log_writer_rotate(log, &rotation);
     }
-    return status;
+    return status == TN_OK ? log_proof_settle(log) : status;
 }
 
 /* -- the rest of the directory ------------------------------------------------------------------ */
@@ -142,6 +169,8 @@ static enum tn_status snapshots_adopt(struct log_local *log, const struct log_nu
     return TN_OK;
 }
 
+/* Only one that never was a segment: the renaming of one that was may have failed to reach the disk,
+ * and then writing to it would change a segment that a crash brings back. */
 static bool spare_usable(struct log_local *log, const char *name) {
     const struct os *os = log->dir.os;
     int file;
@@ -149,9 +178,16 @@ static bool spare_usable(struct log_local *log, const char *name) {
         return false;
     }
     uint64_t bytes = 0;
+    uint8_t head[8];
+    size_t got = 0;
     enum tn_status status = os->size(os->ctx, file, &bytes);
+    if (status == TN_OK) {
+        status = os->read_at(os->ctx, file, head, sizeof head, 0, &got);
+    }
     (void)os->close(os->ctx, file);
-    return status == TN_OK && bytes == log->options.segment_bytes;
+    static const uint8_t zeros[sizeof head];
+    return status == TN_OK && bytes == log->options.segment_bytes && got == sizeof head &&
+           memcmp(head, zeros, sizeof head) == 0;
 }
 
 /* The numbers of all spares are known before the first one is made, so that no name is used twice. */
@@ -197,6 +233,15 @@ static void leftovers_remove(struct log_local *log, const struct log_listing *li
 
 enum tn_status log_local_resume(struct log_local *log, const struct log_tail *tail,
                                 const struct log_listing *listing, struct log_error *error) {
+    if (log->options.restored && log->position.lsn > 0 &&
+        log->position.shard >> 32 >= LOG_GENERATIONS_MAX) {
+        return log_fail(
+            error, TN_INVALID,
+            "%.300s: this log has been restored %u times, and cannot be once more; start "
+            "without --restored if no other copy of it has been written to, or move to "
+            "a new directory",
+            log->dir.path, LOG_GENERATIONS_MAX);
+    }
     spares_reserve(log, listing);
     enum tn_status status = log_dir_sync(&log->dir);
     if (status != TN_OK) {

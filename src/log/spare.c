@@ -1,6 +1,7 @@
 /* Making, keeping and handing out spares; the states are in spare.h. */
 #include "log/spare.h"
 
+#include <signal.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -43,6 +44,11 @@ void log_spares_destroy(struct log_spares *spares) {
         int rc = pthread_join(spares->thread, NULL);
         TN_ASSERT(rc == 0);
     }
+    for (unsigned i = 0; i < spares->count; i++) {
+        if (spares->ready[i].file >= 0) {
+            (void)spares->dir->os->close(spares->dir->os->ctx, spares->ready[i].file);
+        }
+    }
     pthread_cond_destroy(&spares->changed);
     pthread_mutex_destroy(&spares->mutex);
 }
@@ -74,8 +80,9 @@ static bool spare_space(const struct log_spares *spares, uint64_t bytes) {
     return space >= bytes && space - bytes >= spares->reserve_bytes;
 }
 
+/* It stays open: when its time comes, no descriptor needs to be free. */
 static enum tn_status spare_make(const struct log_spares *spares, uint64_t number, uint64_t bytes,
-                                 bool urgent) {
+                                 bool urgent, struct log_spare *ret_spare) {
     const struct log_dir *dir = spares->dir;
     if (!urgent && !spare_space(spares, bytes)) {
         return TN_NOSPACE;
@@ -90,17 +97,26 @@ static enum tn_status spare_make(const struct log_spares *spares, uint64_t numbe
         return status;
     }
     status = spare_fill(dir, file, bytes);
-    enum tn_status closed = dir->os->close(dir->os->ctx, file);
-    if (status == TN_OK) {
-        status = closed;
-    }
     if (status == TN_OK) {
         status = log_dir_rename(dir, tmp, name);
     }
     if (status != TN_OK) {
+        (void)dir->os->close(dir->os->ctx, file);
         (void)log_dir_remove(dir, tmp);
+        return status;
     }
-    return status;
+    *ret_spare = (struct log_spare){.number = number, .file = file};
+    return TN_OK;
+}
+
+void log_spares_discard(struct log_spares *spares, const struct log_spare *spare) {
+    const struct os *os = spares->dir->os;
+    char name[LOG_NAME_MAX];
+    log_spare_name(spare->number, name);
+    if (spare->file >= 0) {
+        (void)os->close(os->ctx, spare->file);
+    }
+    (void)log_dir_remove(spares->dir, name);
 }
 
 /* Puts a spare on the shelf, or removes its file if the shelf is full. */
@@ -114,9 +130,7 @@ static void spares_keep(struct log_spares *spares, struct log_spare spare) {
     pthread_cond_broadcast(&spares->changed);
     spares_unlock(spares);
     if (!room) {
-        char name[LOG_NAME_MAX];
-        log_spare_name(spare.number, name);
-        (void)log_dir_remove(spares->dir, name);
+        log_spares_discard(spares, &spare);
     }
 }
 
@@ -135,9 +149,9 @@ static void *spares_main(void *ctx) {
         uint64_t number = spares->number_next;
         spares->number_next += 1;
         spares_unlock(spares);
-        enum tn_status status = spare_make(spares, number, spares->segment_bytes, false);
-        if (status == TN_OK) {
-            spares_keep(spares, (struct log_spare){.number = number});
+        struct log_spare spare;
+        if (spare_make(spares, number, spares->segment_bytes, false, &spare) == TN_OK) {
+            spares_keep(spares, spare);
         }
         spares_lock(spares);
         spares->filling = false;
@@ -150,7 +164,13 @@ static void *spares_main(void *ctx) {
 void log_spares_background(struct log_spares *spares) {
     TN_ASSERT(!spares->thread_running);
     spares->wanted = true;
+    /* Signals are for the threads of the host. */
+    sigset_t all;
+    sigset_t before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     spares->thread_running = pthread_create(&spares->thread, NULL, spares_main, spares) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 void log_spares_reserve_number(struct log_spares *spares, uint64_t number) {
@@ -173,7 +193,13 @@ bool log_spares_offer(struct log_spares *spares, unsigned promised, uint64_t *re
 }
 
 void log_spares_give(struct log_spares *spares, uint64_t number) {
-    spares_keep(spares, (struct log_spare){.number = number, .recycled = true});
+    struct log_spare spare = {.number = number, .recycled = true, .file = -1};
+    char name[LOG_NAME_MAX];
+    log_spare_name(number, name);
+    if (log_dir_open(spares->dir, name, OS_WRITE, &spare.file) != TN_OK) {
+        spare.file = -1;
+    }
+    spares_keep(spares, spare);
 }
 
 enum tn_status log_spares_take(struct log_spares *spares, uint64_t bytes, bool urgent,
@@ -195,7 +221,8 @@ enum tn_status log_spares_take(struct log_spares *spares, uint64_t bytes, bool u
     spares->filling = true;
     spares_unlock(spares);
 
-    enum tn_status status = spare_make(spares, number, bytes, urgent);
+    struct log_spare spare;
+    enum tn_status status = spare_make(spares, number, bytes, urgent, &spare);
 
     spares_lock(spares);
     spares->filling = false;
@@ -203,7 +230,7 @@ enum tn_status log_spares_take(struct log_spares *spares, uint64_t bytes, bool u
     pthread_cond_broadcast(&spares->changed);
     spares_unlock(spares);
     if (status == TN_OK) {
-        *ret_spare = (struct log_spare){.number = number};
+        *ret_spare = spare;
     }
     return status;
 }

@@ -28,6 +28,7 @@
 struct log_spare {
     uint64_t number;
     bool recycled; /* holds bytes of an earlier life, not zeros */
+    int file;      /* open for writing since it was made; -1 if that was not possible */
 };
 
 struct log_spares {
@@ -49,7 +50,7 @@ struct log_spares {
 
 void log_spares_init(struct log_spares *spares, const struct log_dir *dir, uint64_t segment_bytes,
                      uint64_t reserve_bytes);
-/* Ends the thread, if there is one; the files stay for the next start. */
+/* Ends the thread, if there is one, and closes the spares; the files stay for the next start. */
 void log_spares_destroy(struct log_spares *spares);
 
 /* From now on a thread keeps one spare ready. Failing to start it costs speed, nothing else. */
@@ -69,6 +70,9 @@ void log_spares_give(struct log_spares *spares, uint64_t number);
  * reserved space. TN_NOSPACE leaves nothing behind. */
 enum tn_status log_spares_take(struct log_spares *spares, uint64_t bytes, bool urgent,
                                struct log_spare *ret_spare);
+
+/* One that was taken and did not become a segment: better gone than used half written. */
+void log_spares_discard(struct log_spares *spares, const struct log_spare *spare);
 
 unsigned log_spares_count(struct log_spares *spares);
 

@@ -2,8 +2,10 @@
  *
  *   local.c     open, close, the table of verbs
  *   recover.c   load: from a directory to a position, checking everything on the way
+ *   list.c      load: which segments there are, and whether one is missing
  *   resume.c    load: from a position to a log that can be written
  *   writer.c    append, marks, rotation
+ *   proof.c     what shows later that a segment was there: continued marks, the lock file
  *   retain.c    what is let go after a snapshot
  *
  * Threads: the appender owns `writer`; the one who takes a snapshot owns `snapshot`; what both
@@ -36,6 +38,7 @@ struct log_writer {
     uint64_t offset;                  /* where the next frame goes */
     uint64_t chain;                   /* of the last batch */
     enum log_mark mark;
+    bool refused;    /* the last append was, and it has been said why */
     bool dead;       /* a write or sync of log data failed: nothing is ever written again */
     uint8_t *buffer; /* a segment header, then room for the largest frame */
     size_t buffer_bytes;
@@ -80,6 +83,8 @@ void log_local_unlock(struct log_local *log);
 __attribute__((format(printf, 2, 3))) void log_local_notice(struct log_local *log,
                                                             const char *format, ...);
 
+/* Makes room for one more; false if there is no memory. The caller holds the mutex or is alone. */
+bool log_local_segment_reserve(struct log_local *log);
 /* Adds to the end; false if there is no memory. The caller holds the mutex or is alone. */
 bool log_local_segment_add(struct log_local *log, const struct log_segment *segment);
 
@@ -92,6 +97,8 @@ struct log_tail {
     struct log_position before; /* of the batch before the tail batch, or of the last one */
     uint64_t chain;             /* chain value there */
     uint64_t offset;            /* in the newest segment: where the next frame goes */
+    bool sole;                  /* the newest segment holds nothing but what it got its name with */
+    bool unnamed;               /* and nothing shows that this name ever reached the disk */
     bool unmarked;              /* there is a last batch that may never have reached the disk */
     struct log_batch batch;     /* that one */
 };
@@ -103,14 +110,41 @@ enum tn_status log_local_resume(struct log_local *log, const struct log_tail *ta
 /* writer.c */
 void log_writer_append(struct log *base, const struct log_batch *batch, log_committed *done,
                        void *ctx);
-void log_writer_idle(struct log *base);
+enum tn_status log_writer_idle(struct log *base);
 /* Makes the last batch's mark durable; false if that is not possible. */
 bool log_writer_finish(struct log_local *log);
-/* Starts the next segment with this batch, or empty if it is NULL, under `shard`. On TN_OK segment
- * and batch are durable. If it fails with *ret_named false, nothing of it is part of the log.
- * `urgent` may use the reserved space. */
-enum tn_status log_writer_rotate(struct log_local *log, const struct log_batch *batch,
-                                 uint64_t shard, bool urgent, bool *ret_named);
+/* What a new segment begins with, and how far the making of it got. */
+struct log_rotation {
+    const struct log_batch *batch; /* NULL: it begins empty */
+    uint64_t shard;
+    bool urgent;  /* may use the reserved space */
+    bool again;   /* makes the newest segment anew, under its own name, instead of the next one */
+    bool written; /* out: the batch may be on disk, if only in a file that is no segment */
+    bool named;   /* out: that file has its name and is part of the log */
+};
+/* On TN_OK segment and batch are durable, and the segment before it says so. If it fails before
+ * `named`, nothing of it is part of the log. */
+enum tn_status log_writer_rotate(struct log_local *log, struct log_rotation *rotation);
+
+/* proof.c */
+/* Whether the segment says that another one follows. */
+enum tn_status log_proof_continued(const struct log_local *log, const struct log_segment *segment,
+                                   bool *ret_continued);
+/* The same for a segment that is in memory. */
+bool log_proof_continued_in(const struct log_segment_header *header, const uint8_t *bytes,
+                            size_t len);
+/* Makes the segment in `file` say that `next` follows, durably. */
+enum tn_status log_proof_continue(const struct log_local *log, int file,
+                                  const struct log_segment_header *header,
+                                  const struct log_segment_header *next);
+/* Whether the directory ever had a segment. */
+enum tn_status log_proof_begun(const struct log_local *log, bool *ret_begun);
+/* Before the first segment of all is made: it had none. */
+enum tn_status log_proof_clear(const struct log_local *log);
+/* Whether anything shows that the newest segment's name is on disk; sets `unnamed` if not. */
+enum tn_status log_proof_tail(const struct log_local *log, struct log_tail *tail);
+/* After resuming: writes what is missing for the newest segment. */
+enum tn_status log_proof_settle(const struct log_local *log);
 
 /* retain.c: lets go of snapshots and segments that the two newest snapshots do not need. */
 void log_local_retain(struct log_local *log);

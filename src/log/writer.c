@@ -8,7 +8,9 @@
  * 3. Every segment keeps room for one mark behind its last batch.
  * 4. A new segment gets its name after its header and first batch have been synced. Until then
  *    nothing of it is part of the log, so a failure for lack of space harms nothing.
- * 5. After a failed write or sync of a segment that has its name nothing is written any more: what
+ * 5. Once that name is durable, and before the batch is acknowledged, the segment before it gets a
+ *    continued mark (proof.c). A batch is refused for sure only before it is written anywhere.
+ * 6. After a failed write or sync of a segment that has its name nothing is written any more: what
  *    the disk holds is not known, and a second sync would not find it out.
  *
  * A write runs to the end of its 4096-byte page, in zeros: the system then never has to read a page
@@ -88,8 +90,8 @@ static uint64_t rotate_bytes(const struct log_local *log, const struct log_batch
     return need > usual ? page_end(need) : usual;
 }
 
-static enum tn_status rotate_header(struct log_local *log, const struct log_batch *batch,
-                                    uint64_t shard, const struct log_spare *spare,
+static enum tn_status rotate_header(struct log_local *log, const struct log_rotation *rotation,
+                                    const struct log_spare *spare,
                                     struct log_segment_header *ret_header) {
     const struct os *os = log->dir.os;
     uint64_t salt = 0;
@@ -98,26 +100,70 @@ static enum tn_status rotate_header(struct log_local *log, const struct log_batc
         return status;
     }
     *ret_header = (struct log_segment_header){
-        .seq = log->writer.header.seq + 1,
-        .bytes = rotate_bytes(log, batch),
-        .shard = shard,
+        .seq = log->writer.header.seq + (rotation->again ? 0 : 1),
+        .bytes = rotate_bytes(log, rotation->batch),
+        .shard = rotation->shard,
         .first_lsn = log->position.lsn + 1,
         .now_ms = log->position.now_ms,
         .chain = log->writer.chain,
         .salt = salt,
-        .flags = (batch != NULL ? LOG_SEGMENT_STARTED : 0u) |
+        .flags = (rotation->batch != NULL ? LOG_SEGMENT_STARTED : 0u) |
                  (spare->recycled ? LOG_SEGMENT_RECYCLED : 0u),
     };
     return TN_OK;
 }
 
+/* Everything that needs a descriptor, memory or space. Nothing of the batch is written yet. */
+static enum tn_status rotate_prepare(struct log_local *log, const struct log_rotation *rotation,
+                                     struct log_spare *ret_spare,
+                                     struct log_segment_header *ret_header) {
+    log_local_lock(log);
+    bool room = log_local_segment_reserve(log);
+    log_local_unlock(log);
+    if (!room) {
+        return TN_NOMEM;
+    }
+    struct log_spare spare;
+    enum tn_status status =
+        log_spares_take(&log->spares, rotate_bytes(log, rotation->batch), rotation->urgent, &spare);
+    if (status != TN_OK) {
+        return status;
+    }
+    status = rotate_header(log, rotation, &spare, ret_header);
+    if (status == TN_OK && spare.file < 0) {
+        char name[LOG_NAME_MAX];
+        log_spare_name(spare.number, name);
+        status = log_dir_open(&log->dir, name, OS_WRITE, &spare.file);
+    }
+    if (status != TN_OK) {
+        log_spares_discard(&log->spares, &spare);
+        return status;
+    }
+    *ret_spare = spare;
+    return TN_OK;
+}
+
+/* Encodes header and batch; returns the size of the batch's frame, 0 if there is none. */
+static size_t rotate_encode(struct log_local *log, const struct log_batch *batch,
+                            const struct log_segment_header *header) {
+    struct log_writer *writer = &log->writer;
+    log_segment_header_encode(header, writer->buffer);
+    if (batch == NULL) {
+        return 0;
+    }
+    struct log_frame frame = frame_of(writer, batch);
+    frame.seq = header->seq;
+    frame.salt = header->salt;
+    return buffer_frame(writer, &frame, LOG_SEGMENT_HEADER);
+}
+
 /* Writes header and first batch into the spare, syncs it and gives it its name. */
-static enum tn_status rotate_write(struct log_local *log, const struct log_spare *spare, int file,
+static enum tn_status rotate_write(struct log_local *log, const struct log_spare *spare,
                                    const struct log_segment_header *header, size_t len) {
     const struct os *os = log->dir.os;
-    enum tn_status status = os->write_at(os->ctx, file, log->writer.buffer, len, 0);
+    enum tn_status status = os->write_at(os->ctx, spare->file, log->writer.buffer, len, 0);
     if (status == TN_OK) {
-        status = sync_timed(log, file);
+        status = sync_timed(log, spare->file);
     }
     if (status != TN_OK) {
         return status;
@@ -130,76 +176,62 @@ static enum tn_status rotate_write(struct log_local *log, const struct log_spare
 }
 
 /* The segment has its name: it is the one being written from now on. */
-static bool rotate_adopt(struct log_local *log, int file, const struct log_segment_header *header) {
-    const struct os *os = log->dir.os;
+static void rotate_adopt(struct log_local *log, bool again, int file,
+                         const struct log_segment_header *header) {
     struct log_segment segment = {.header = *header, .file_bytes = header->bytes};
     log_local_lock(log);
-    bool added = log_local_segment_add(log, &segment);
+    if (again) {
+        log->segments[log->segment_count - 1] = segment;
+    } else {
+        bool added = log_local_segment_add(log, &segment);
+        TN_ASSERT(added); /* there was room */
+    }
     log->position.shard = header->shard;
     log_local_unlock(log);
-    if (log->writer.file >= 0) {
-        (void)os->close(os->ctx, log->writer.file);
-    }
     log->writer.file = file;
     log->writer.header = *header;
     log->writer.offset = LOG_SEGMENT_HEADER;
     log->writer.mark = LOG_MARK_DONE;
-    return added;
 }
 
-/* A spare that did not become a segment: better gone than used half written. */
-static void rotate_discard(struct log_local *log, const struct log_spare *spare, int file) {
+/* Makes the name durable, then lets the segment before it say so: never the other way round. */
+static enum tn_status rotate_settle(struct log_local *log, bool again, int old_file,
+                                    const struct log_segment_header *old) {
     const struct os *os = log->dir.os;
-    char name[LOG_NAME_MAX];
-    log_spare_name(spare->number, name);
-    if (file >= 0) {
-        (void)os->close(os->ctx, file);
+    enum tn_status status = log_dir_sync(&log->dir);
+    if (old_file < 0) {
+        return status;
     }
-    (void)log_dir_remove(&log->dir, name);
+    if (status == TN_OK && !again) {
+        status = log_proof_continue(log, old_file, old, &log->writer.header);
+    }
+    (void)os->close(os->ctx, old_file);
+    return status;
 }
 
-enum tn_status log_writer_rotate(struct log_local *log, const struct log_batch *batch,
-                                 uint64_t shard, bool urgent, bool *ret_named) {
+enum tn_status log_writer_rotate(struct log_local *log, struct log_rotation *rotation) {
     struct log_writer *writer = &log->writer;
-    *ret_named = false;
     struct log_spare spare;
-    enum tn_status status = log_spares_take(&log->spares, rotate_bytes(log, batch), urgent, &spare);
-    if (status != TN_OK) {
-        return status;
-    }
-    char name[LOG_NAME_MAX];
-    log_spare_name(spare.number, name);
-    int file = -1;
     struct log_segment_header header;
-    status = rotate_header(log, batch, shard, &spare, &header);
-    if (status == TN_OK) {
-        status = log_dir_open(&log->dir, name, OS_WRITE, &file);
-    }
+    enum tn_status status = rotate_prepare(log, rotation, &spare, &header);
     if (status != TN_OK) {
-        rotate_discard(log, &spare, file);
         return status;
     }
-    log_segment_header_encode(&header, writer->buffer);
-    size_t size = 0;
-    if (batch != NULL) {
-        struct log_frame frame = frame_of(writer, batch);
-        frame.seq = header.seq;
-        frame.salt = header.salt;
-        size = buffer_frame(writer, &frame, LOG_SEGMENT_HEADER);
-    }
+    size_t size = rotate_encode(log, rotation->batch, &header);
     size_t len = LOG_SEGMENT_HEADER + (size > 0 ? buffer_padded(LOG_SEGMENT_HEADER, size) : 0);
-    status = rotate_write(log, &spare, file, &header, len);
+    rotation->written = true;
+    status = rotate_write(log, &spare, &header, len);
     if (status != TN_OK) {
-        rotate_discard(log, &spare, file);
+        log_spares_discard(&log->spares, &spare);
         return status;
     }
-    *ret_named = true;
-    if (!rotate_adopt(log, file, &header)) {
-        return TN_NOMEM;
-    }
-    status = log_dir_sync(&log->dir);
-    if (status == TN_OK && batch != NULL) {
-        writer_advance(log, batch, size);
+    rotation->named = true;
+    int old_file = writer->file;
+    struct log_segment_header old = writer->header;
+    rotate_adopt(log, rotation->again, spare.file, &header);
+    status = rotate_settle(log, rotation->again, old_file, &old);
+    if (status == TN_OK && rotation->batch != NULL) {
+        writer_advance(log, rotation->batch, size);
     }
     return status;
 }
@@ -225,11 +257,29 @@ static enum tn_status append_in_place(struct log_local *log, const struct log_ba
     return TN_OK;
 }
 
+/* Nothing of it was written, and nothing but space, memory or descriptors may be wanting: the caller
+ * may try again. Said once, not for each attempt; a full disk is for the caller to tell. */
+static enum tn_status append_refused(struct log_local *log, enum tn_status status) {
+    if (status != TN_NOSPACE && !log->writer.refused) {
+        log->writer.refused = true;
+        log_local_notice(log,
+                         "event=log_append_refused status=%s text=\"a new segment cannot be made "
+                         "(%s; the limit of open files counts too); nothing was written, writes "
+                         "are refused until it can\"",
+                         tn_status_name(status), tn_status_text(status));
+    }
+    return TN_NOSPACE;
+}
+
 static enum tn_status append_rotating(struct log_local *log, const struct log_batch *batch) {
-    bool named = false;
-    enum tn_status status = log_writer_rotate(log, batch, log->position.shard, false, &named);
-    if (status == TN_OK || (status == TN_NOSPACE && !named)) {
-        return status;
+    struct log_rotation rotation = {.batch = batch, .shard = log->position.shard};
+    enum tn_status status = log_writer_rotate(log, &rotation);
+    if (status == TN_OK) {
+        log->writer.refused = false;
+        return TN_OK;
+    }
+    if (!rotation.written || (status == TN_NOSPACE && !rotation.named)) {
+        return append_refused(log, status);
     }
     log->writer.dead = true;
     return TN_IO;
@@ -261,7 +311,7 @@ void log_writer_append(struct log *base, const struct log_batch *batch, log_comm
 }
 
 /* Writes the mark where the next batch will go. It is no part of the chain and moves nothing. */
-static void mark_write(struct log_local *log) {
+static enum tn_status mark_write(struct log_local *log) {
     struct log_writer *writer = &log->writer;
     const struct os *os = log->dir.os;
     TN_ASSERT(writer->offset + LOG_FRAME_ALIGN <= writer->header.bytes);
@@ -277,22 +327,24 @@ static void mark_write(struct log_local *log) {
                                          buffer_padded(writer->offset, size), writer->offset);
     if (status != TN_OK) {
         writer->dead = true;
-        return;
+        return status;
     }
     writer->mark = LOG_MARK_WRITTEN;
+    return TN_OK;
 }
 
-void log_writer_idle(struct log *base) {
+enum tn_status log_writer_idle(struct log *base) {
     struct log_local *log = log_local_of(base);
-    if (log->writable && !log->writer.dead && log->writer.mark == LOG_MARK_DUE) {
-        mark_write(log);
+    if (log->writer.dead) {
+        return TN_IO;
     }
+    return log->writable && log->writer.mark == LOG_MARK_DUE ? mark_write(log) : TN_OK;
 }
 
 bool log_writer_finish(struct log_local *log) {
     struct log_writer *writer = &log->writer;
     const struct os *os = log->dir.os;
-    log_writer_idle(&log->log);
+    (void)log_writer_idle(&log->log);
     if (!writer->dead && writer->mark == LOG_MARK_WRITTEN) {
         if (os->sync(os->ctx, writer->file) == TN_OK) {
             writer->mark = LOG_MARK_DONE;

@@ -16,11 +16,12 @@
 #include "base/status.h"
 
 enum os_open_flags {
-    OS_READ = 1,      /* open an existing file for reading */
-    OS_WRITE = 2,     /* for reading and writing */
-    OS_CREATE = 4,    /* create it if it is not there (with OS_WRITE), mode 0600 */
-    OS_EXCLUSIVE = 8, /* with OS_CREATE: fail with TN_INVALID if it is there */
-    OS_TRUNCATE = 16, /* empty it */
+    OS_READ = 1,       /* open an existing file for reading */
+    OS_WRITE = 2,      /* for reading and writing */
+    OS_CREATE = 4,     /* create it if it is not there (with OS_WRITE), mode 0600 */
+    OS_EXCLUSIVE = 8,  /* with OS_CREATE: fail with TN_INVALID if it is there */
+    OS_TRUNCATE = 16,  /* empty it */
+    OS_DIRECTORY = 32, /* with OS_READ: a directory, only for sync, which then is sync_dir */
 };
 
 typedef void os_list_entry(void *ctx, const char *name);
@@ -28,7 +29,9 @@ typedef void os_list_entry(void *ctx, const char *name);
 struct os {
     void *ctx; /* first argument of every call */
 
+    /* TN_INVALID if it is no regular file (or no directory); a pipe of that name does not block. */
     enum tn_status (*open)(void *ctx, const char *path, unsigned flags, int *ret_file);
+    /* A lock ends here, even if a child process has inherited the handle. */
     enum tn_status (*close)(void *ctx, int file);
     /* Reads up to len bytes; fewer only at the end of the file. Interrupts are retried inside. */
     enum tn_status (*read_at)(void *ctx, int file, void *out, size_t len, uint64_t offset,
@@ -48,7 +51,7 @@ struct os {
     enum tn_status (*list)(void *ctx, const char *path, os_list_entry *entry, void *entry_ctx);
     enum tn_status (*space_free)(void *ctx, const char *path, uint64_t *ret_bytes);
     /* An exclusive lock that ends with the handle or the process; TN_LOCKED if another has it
-     * (another handle of this process too). Creates the file. */
+     * (another handle of this process too). Creates the file, which can be read and written. */
     enum tn_status (*lock)(void *ctx, const char *path, int *ret_file);
 
     uint64_t (*clock_boot_ms)(void *ctx); /* monotonic, counts suspended time */

@@ -36,8 +36,11 @@ static enum tn_status status_of(int error) {
     case EROFS:
         return TN_DENIED;
     case EEXIST:
+    case ENOTDIR:
         return TN_INVALID;
     case ENOMEM:
+    case EMFILE:
+    case ENFILE:
         return TN_NOMEM;
     default:
         return TN_IO;
@@ -51,9 +54,29 @@ static enum tn_status last_status(void) {
 static int open_retry(const char *path, int flags) {
     int fd;
     do {
-        fd = open(path, flags | O_CLOEXEC, 0600);
+        fd = open(path, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
     } while (fd < 0 && errno == EINTR);
     return fd;
+}
+
+/* Not blocking above and looking here: a pipe or a device of that name is refused, not waited for. */
+static enum tn_status open_checked(const char *path, int flags, int *ret_fd) {
+    int fd = open_retry(path, flags);
+    if (fd < 0) {
+        return last_status();
+    }
+    struct stat st;
+    enum tn_status status = fstat(fd, &st) == 0 ? TN_OK : last_status();
+    bool directory = (flags & O_DIRECTORY) != 0;
+    if (status == TN_OK && !(directory ? S_ISDIR(st.st_mode) : S_ISREG(st.st_mode))) {
+        status = TN_INVALID;
+    }
+    if (status != TN_OK) {
+        close(fd);
+        return status;
+    }
+    *ret_fd = fd;
+    return TN_OK;
 }
 
 static enum tn_status posix_open(void *ctx, const char *path, unsigned flags, int *ret_file) {
@@ -61,6 +84,7 @@ static enum tn_status posix_open(void *ctx, const char *path, unsigned flags, in
     int mode = (flags & OS_WRITE) != 0 ? O_RDWR : O_RDONLY;
     TN_ASSERT((flags & (OS_READ | OS_WRITE)) != 0);
     TN_ASSERT((flags & OS_WRITE) != 0 || (flags & (OS_CREATE | OS_TRUNCATE)) == 0);
+    TN_ASSERT((flags & OS_DIRECTORY) == 0 || flags == (OS_READ | OS_DIRECTORY));
     if ((flags & OS_CREATE) != 0) {
         mode |= O_CREAT;
     }
@@ -70,16 +94,16 @@ static enum tn_status posix_open(void *ctx, const char *path, unsigned flags, in
     if ((flags & OS_TRUNCATE) != 0) {
         mode |= O_TRUNC;
     }
-    int fd = open_retry(path, mode);
-    if (fd < 0) {
-        return last_status();
+    if ((flags & OS_DIRECTORY) != 0) {
+        mode |= O_DIRECTORY;
     }
-    *ret_file = fd;
-    return TN_OK;
+    return open_checked(path, mode, ret_file);
 }
 
 static enum tn_status posix_close(void *ctx, int file) {
     (void)ctx;
+    /* A child that was forked meanwhile shares the lock of the open file, and would keep it. */
+    (void)flock(file, LOCK_UN);
     /* On Linux the descriptor is gone even when close says EINTR: never again. */
     if (close(file) != 0 && errno != EINTR) {
         return last_status();
@@ -130,7 +154,13 @@ static enum tn_status posix_write_at(void *ctx, int file, const void *bytes, siz
 
 static enum tn_status posix_sync(void *ctx, int file) {
     (void)ctx;
-    return fdatasync(file) == 0 ? TN_OK : last_status();
+    /* For a directory fdatasync is not enough: a rename changes neither its size nor its blocks. */
+    struct stat st;
+    if (fstat(file, &st) != 0) {
+        return last_status();
+    }
+    int rc = S_ISDIR(st.st_mode) ? fsync(file) : fdatasync(file);
+    return rc == 0 ? TN_OK : last_status();
 }
 
 static enum tn_status posix_size(void *ctx, int file, uint64_t *ret_bytes) {
@@ -233,9 +263,10 @@ static enum tn_status posix_space_free(void *ctx, const char *path, uint64_t *re
  * refused too, and it ends with the process however that dies. */
 static enum tn_status posix_lock(void *ctx, const char *path, int *ret_file) {
     (void)ctx;
-    int fd = open_retry(path, O_RDWR | O_CREAT);
-    if (fd < 0) {
-        return last_status();
+    int fd;
+    enum tn_status opened = open_checked(path, O_RDWR | O_CREAT, &fd);
+    if (opened != TN_OK) {
+        return opened;
     }
     int rc;
     do {

@@ -117,6 +117,7 @@ static void check_alive(struct machine *m) {
     machine_must_start(m);
     assert_true(work_append(m, 2, 3000));
     machine_stop(m);
+    fakeos_reboot(m->fake);
     machine_must_start(m);
     machine_stop(m);
 }

@@ -399,6 +399,31 @@ void fakedisk_sync_dir(struct fakedisk *disk, const char *path) {
     inodes_collect(disk);
 }
 
+void fakedisk_sync_dir_failed(struct fakedisk *disk, const char *path) {
+    size_t kept = 0;
+    for (size_t i = 0; i < disk->change_count; i++) {
+        const struct fake_change *change = &disk->changes[i];
+        bool stays = !change_is_in(change, path) || disk->inodes[change->inode].is_dir;
+        if (stays) {
+            disk->changes[kept] = *change;
+            kept += 1;
+        } else if (fakedisk_coin(disk)) {
+            change_apply(&disk->durable, change);
+        }
+    }
+    disk->change_count = kept;
+    inodes_collect(disk);
+}
+
+const char *fakedisk_path_of(const struct fakedisk *disk, int inode) {
+    for (size_t i = 0; i < disk->cached.count; i++) {
+        if (disk->cached.at[i].inode == inode) {
+            return disk->cached.at[i].path;
+        }
+    }
+    return NULL;
+}
+
 void fakedisk_forget(struct fakedisk *disk, const char *path) {
     names_unset(&disk->cached, path);
     names_unset(&disk->durable, path);

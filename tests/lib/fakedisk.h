@@ -72,6 +72,9 @@ int fakedisk_create(struct fakedisk *disk, const char *path, bool is_dir);
 void fakedisk_rename(struct fakedisk *disk, const char *from, const char *to);
 void fakedisk_remove(struct fakedisk *disk, const char *path);
 void fakedisk_sync_dir(struct fakedisk *disk, const char *path);
+void fakedisk_sync_dir_failed(struct fakedisk *disk, const char *path);
+/* A name that the inode has, or NULL. */
+const char *fakedisk_path_of(const struct fakedisk *disk, int inode);
 /* Takes a name away at once, cached and durable. */
 void fakedisk_forget(struct fakedisk *disk, const char *path);
 

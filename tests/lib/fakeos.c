@@ -123,8 +123,8 @@ static enum tn_status open_locked(struct fakeos *fake, const char *path, unsigne
     char parent[FAKEDISK_PATH_BYTES];
     fakedisk_parent(path, parent);
     int inode = fakedisk_find(&fake->disk, path);
-    if (inode >= 0 && inode_at(fake, inode)->is_dir) {
-        return TN_IO;
+    if (inode >= 0 && inode_at(fake, inode)->is_dir != ((flags & OS_DIRECTORY) != 0)) {
+        return TN_INVALID;
     }
     if (inode >= 0 && (flags & OS_EXCLUSIVE) != 0) {
         return TN_INVALID;
@@ -211,19 +211,40 @@ static enum tn_status fake_write_at(void *ctx, int file, const void *bytes, size
     return status;
 }
 
-static enum tn_status fake_sync(void *ctx, int file) {
-    struct fakeos *fake = ctx;
+static enum tn_status sync_dir_locked(struct fakeos *fake, const char *path) {
     enum tn_status status;
-    fake_lock(fake);
+    if (call_fate(fake, "sync_dir", &status) == FATE_DO) {
+        status = fakedisk_dir_exists(&fake->disk, path) ? TN_OK : TN_NOTFOUND;
+        fakedisk_sync_dir(&fake->disk, path);
+    } else if (fake->calls == fake->fail_call) {
+        fakedisk_sync_dir_failed(&fake->disk, path);
+    }
+    return status;
+}
+
+static enum tn_status sync_locked(struct fakeos *fake, const struct fake_handle *handle) {
+    enum tn_status status;
     enum fate fate = call_fate(fake, "sync", &status);
-    const struct fake_handle *handle = handle_of(fake, file);
-    TN_ASSERT(handle->used);
     struct fake_inode *inode = inode_at(fake, handle->inode);
     if (fate == FATE_DO) {
         fakedisk_sync(inode);
         status = TN_OK;
     } else if (fake->calls == fake->fail_call) {
         fakedisk_sync_failed(&fake->disk, inode);
+    }
+    return status;
+}
+
+static enum tn_status fake_sync(void *ctx, int file) {
+    struct fakeos *fake = ctx;
+    fake_lock(fake);
+    const struct fake_handle *handle = handle_of(fake, file);
+    TN_ASSERT(handle->used);
+    enum tn_status status;
+    if (inode_at(fake, handle->inode)->is_dir) {
+        status = sync_dir_locked(fake, fakedisk_path_of(&fake->disk, handle->inode));
+    } else {
+        status = sync_locked(fake, handle);
     }
     fake_unlock(fake);
     return status;
@@ -317,12 +338,8 @@ static enum tn_status fake_make_dir(void *ctx, const char *path) {
 
 static enum tn_status fake_sync_dir(void *ctx, const char *path) {
     struct fakeos *fake = ctx;
-    enum tn_status status;
     fake_lock(fake);
-    if (call_fate(fake, "sync_dir", &status) == FATE_DO) {
-        status = fakedisk_dir_exists(&fake->disk, path) ? TN_OK : TN_NOTFOUND;
-        fakedisk_sync_dir(&fake->disk, path);
-    }
+    enum tn_status status = sync_dir_locked(fake, path);
     fake_unlock(fake);
     return status;
 }

@@ -13,6 +13,9 @@
  *   cut what was not synced is kept or lost, either a first part of it in order (as a journal
  *   would) or any selection. A rename itself is atomic. A directory that was not synced into its
  *   parent may be lost with everything in it.
+ * - A sync_dir that fails makes some of that durable and forgets the rest, as sync does: the names
+ *   are still seen, no later sync_dir will write them. (Only for files; nobody can make a directory
+ *   anew that is there.)
  * - A call that fails may still have done part of its work.
  *
  * Life of a machine

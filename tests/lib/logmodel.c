@@ -74,8 +74,10 @@ const struct log_batch *logmodel_try(struct logmodel *model, uint32_t len) {
     struct logmodel_batch *made = &model->batches[model->count];
     made->payload = malloc((size_t)len + 1);
     assert_non_null(made->payload);
-    for (uint32_t i = 0; i < len; i++) {
-        made->payload[i] = (uint8_t)tn_prng_next(&model->prng);
+    for (uint32_t i = 0; i < len; i += 8) {
+        uint8_t bytes[8];
+        tn_store64(bytes, tn_prng_next(&model->prng));
+        memcpy(made->payload + i, bytes, len - i < 8 ? len - i : 8);
     }
     made->batch = (struct log_batch){
         .first_lsn = model_lsn(model, model->count) + 1,

@@ -387,7 +387,7 @@ static void a_missing_segment_is_refused(void **state) {
     logbench_start(b);
     logbench_append(b, 6, 40000); /* one segment each */
     logbench_stop(b);
-    for (unsigned seq = 1; seq < 6; seq++) {
+    for (unsigned seq = 1; seq <= 6; seq++) {
         struct logbench copy = logbench_copy(b, seq);
         char path[64];
         snprintf(path, sizeof path, "/data/%016x.log", seq);
@@ -403,11 +403,14 @@ static void a_missing_segment_is_refused(void **state) {
 
 static void a_log_that_ends_before_its_snapshot_is_refused(void **state) {
     struct logbench *b = *state;
+    static uint8_t bytes[LOGBENCH_SEGMENT_BYTES];
     logbench_start(b);
-    logbench_append(b, 2, 40000);
+    logbench_append(b, 1, 100);
+    fakeos_file_read(b->fake, LOGBENCH_FIRST, 0, bytes, sizeof bytes);
+    logbench_append(b, 1, 100);
     logbench_snapshot(b);
     logbench_stop(b);
-    fakeos_file_remove(b->fake, LOGBENCH_SECOND);
+    fakeos_file_write(b->fake, LOGBENCH_FIRST, 0, bytes, sizeof bytes);
     logbench_assert_refused(b, TN_CORRUPT, LOGBENCH_FIRST, "before the snapshot");
 }
 

@@ -2,7 +2,9 @@
  *
  * Each test of the first part runs against both. The second part is about the real one only, the
  * third about what the fake adds: forgetting. */
+#include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,6 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -171,6 +176,56 @@ static void a_lock_is_had_once_and_ends_with_its_handle(void **state) {
     assert_int_equal(os->close(os->ctx, second), TN_OK);
 }
 
+/* A handle of the directory saves the one who syncs it from needing a descriptor at that moment. */
+static void a_directory_is_synced_by_its_handle_too(void **state) {
+    struct place *p = *state;
+    const struct os *os = p->os;
+    int dir = -1;
+    assert_int_equal(os->open(os->ctx, p->dir, OS_READ | OS_DIRECTORY, &dir), TN_OK);
+    int file = must_open(p, "a", OS_WRITE | OS_CREATE);
+    assert_int_equal(os->close(os->ctx, file), TN_OK);
+    assert_int_equal(os->sync(os->ctx, dir), TN_OK);
+    assert_int_equal(os->close(os->ctx, dir), TN_OK);
+    assert_int_equal(os->open(os->ctx, p->dir, OS_READ, &dir), TN_INVALID);
+    assert_int_equal(os->open(os->ctx, at(p, "a"), OS_READ | OS_DIRECTORY, &dir), TN_INVALID);
+    if (p->fake != NULL) {
+        fakeos_reboot(p->fake);
+        assert_true(fakeos_file_exists(p->fake, at(p, "a")));
+    }
+}
+
+static void a_pipe_is_refused_and_not_waited_for(void **state) {
+    struct place *p = *state;
+    const struct os *os = p->os;
+    int file = 77;
+    assert_int_equal(mkfifo(at(p, "pipe"), 0600), 0);
+    assert_int_equal(os->open(os->ctx, p->path, OS_READ, &file), TN_INVALID);
+    assert_int_equal(os->open(os->ctx, p->path, OS_WRITE, &file), TN_INVALID);
+    assert_int_equal(os->lock(os->ctx, p->path, &file), TN_INVALID);
+    assert_int_equal(file, 77);
+}
+
+/* The child has inherited the handle; the lock is the parent's all the same. */
+static void a_forked_child_does_not_keep_the_lock(void **state) {
+    struct place *p = *state;
+    const struct os *os = p->os;
+    int first = -1;
+    int second = -1;
+    assert_int_equal(os->lock(os->ctx, at(p, "lock"), &first), TN_OK);
+    pid_t child = fork();
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    assert_true(child > 0);
+    assert_int_equal(os->close(os->ctx, first), TN_OK);
+    enum tn_status status = os->lock(os->ctx, p->path, &second);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(status, TN_OK);
+    assert_int_equal(os->close(os->ctx, second), TN_OK);
+}
+
 static void memory_is_zero_and_aligned(void **state) {
     struct place *p = *state;
     const struct os *os = p->os;
@@ -207,8 +262,8 @@ static void clocks_and_randomness_are_there(void **state) {
 static void a_full_device_is_told_apart(void **state) {
     (void)state;
     const struct os *os = os_posix();
-    int file = -1;
-    if (os->open(os->ctx, "/dev/full", OS_WRITE, &file) != TN_OK) {
+    int file = open("/dev/full", O_RDWR | O_CLOEXEC); /* no regular file: the table would refuse */
+    if (file < 0) {
         skip();
     }
     assert_int_equal(os->write_at(os->ctx, file, "x", 1, 0), TN_NOSPACE);
@@ -291,6 +346,27 @@ static void a_failed_sync_loses_what_reads_still_show(void **state) {
     assert_true(lost);
 }
 
+static void a_failed_sync_dir_loses_what_listings_still_show(void **state) {
+    (void)state;
+    bool lost = false;
+    for (uint64_t seed = 0; seed < 16; seed++) {
+        struct place p = {.fake = fakeos_new(seed), .dir = "/place"};
+        p.os = fakeos_table(p.fake);
+        assert_int_equal(p.os->make_dir(p.os->ctx, p.dir), TN_OK);
+        assert_int_equal(p.os->sync_dir(p.os->ctx, "/"), TN_OK);
+        int file = must_open(&p, "a", OS_WRITE | OS_CREATE);
+        fakeos_fail_call(p.fake, fakeos_calls(p.fake) + 1, TN_IO);
+        assert_int_equal(p.os->sync_dir(p.os->ctx, p.dir), TN_IO);
+        assert_int_equal(p.os->sync_dir(p.os->ctx, p.dir), TN_OK);
+        assert_int_equal(p.os->close(p.os->ctx, file), TN_OK);
+        assert_true(fakeos_file_exists(p.fake, at(&p, "a")));
+        fakeos_reboot(p.fake);
+        lost = lost || !fakeos_file_exists(p.fake, at(&p, "a"));
+        fakeos_free(p.fake);
+    }
+    assert_true(lost);
+}
+
 static void after_a_power_cut_every_call_fails_until_the_reboot(void **state) {
     struct place *p = *state;
     const struct os *os = p->os;
@@ -349,6 +425,10 @@ int main(void) {
         FAKE(directories_list_rename_and_remove),
         REAL(a_lock_is_had_once_and_ends_with_its_handle),
         FAKE(a_lock_is_had_once_and_ends_with_its_handle),
+        REAL(a_directory_is_synced_by_its_handle_too),
+        FAKE(a_directory_is_synced_by_its_handle_too),
+        REAL(a_pipe_is_refused_and_not_waited_for),
+        REAL(a_forked_child_does_not_keep_the_lock),
         REAL(memory_is_zero_and_aligned),
         FAKE(memory_is_zero_and_aligned),
         REAL(clocks_and_randomness_are_there),
@@ -358,6 +438,7 @@ int main(void) {
         REAL(a_closed_handle_is_an_input_output_error),
         cmocka_unit_test(what_was_synced_survives_and_the_rest_may_not),
         cmocka_unit_test(a_failed_sync_loses_what_reads_still_show),
+        cmocka_unit_test(a_failed_sync_dir_loses_what_listings_still_show),
         FAKE(after_a_power_cut_every_call_fails_until_the_reboot),
         FAKE(a_fake_disk_can_be_full),
         FAKE(fake_clocks_move_when_told),
