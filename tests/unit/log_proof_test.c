@@ -140,6 +140,39 @@ static void a_segment_of_a_new_generation_is_missed(void **state) {
     assert_int_equal(remove_each(b), 2);
 }
 
+/* A table that hides the second segment from listings, as if it had come after them. */
+static const struct os *hiding_from;
+static os_list_entry *hiding_entry;
+
+static void hiding_each(void *ctx, const char *name) {
+    if (strcmp(name, "0000000000000002.log") != 0) {
+        hiding_entry(ctx, name);
+    }
+}
+
+static enum tn_status hiding_list(void *ctx, const char *path, os_list_entry *entry,
+                                  void *entry_ctx) {
+    hiding_entry = entry;
+    return hiding_from->list(ctx, path, hiding_each, entry_ctx);
+}
+
+static void a_reader_may_be_overtaken_by_the_writer(void **state) {
+    struct logbench *b = *state;
+    logbench_start(b);
+    logbench_append(b, 1, 40000);
+    logbench_append(b, 1, 40000);
+    hiding_from = b->options.os;
+    struct os hiding = *hiding_from;
+    hiding.list = hiding_list;
+    struct logbench reader = {.options = b->options, .model = b->model};
+    reader.options.os = &hiding;
+    reader.options.read_only = true;
+    size_t loaded = 0;
+    struct log_error error;
+    assert_int_equal(logmodel_check(&reader.model, &reader.options, &loaded, &error), TN_OK);
+    assert_int_equal(loaded, 1);
+}
+
 /* A segment that nothing vouches for is made anew, once. */
 static void a_name_that_may_not_be_on_disk_is_made_anew(void **state) {
     struct logbench *b = *state;
@@ -329,6 +362,7 @@ int main(void) {
         BENCH_TEST(every_file_besides_snapshots_is_missed_or_not_needed),
         BENCH_TEST(a_segment_that_recovery_began_is_missed),
         BENCH_TEST(a_segment_of_a_new_generation_is_missed),
+        BENCH_TEST(a_reader_may_be_overtaken_by_the_writer),
         BENCH_TEST(a_name_that_may_not_be_on_disk_is_made_anew),
         BENCH_TEST(a_log_cannot_be_restored_for_ever),
         BENCH_TEST(a_failure_before_anything_is_written_is_a_refusal),
