@@ -38,6 +38,7 @@ static bool usage(struct cursor *c, const char *what) {
 }
 
 static bool next(struct cursor *c, const char *what, struct tn_bytes *ret_word) {
+    *ret_word = tn_bytes_of(NULL, 0);
     if (c->at >= c->argc) {
         return refuse(c, TN_R_MALFORMED, "%s is missing; see COMMAND DOCS %s", what,
                       c->call->row->word);

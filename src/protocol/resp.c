@@ -160,7 +160,7 @@ static uint8_t unescape(const uint8_t *data, size_t end, size_t *at) {
 }
 
 /* A quoted part from its opening quote on. False: it does not end, or something sticks to its end. */
-static bool word_quoted(uint8_t *data, size_t end, size_t *at, size_t *out) {
+static bool word_quoted(const uint8_t *data, size_t end, size_t *at, uint8_t *line, size_t *out) {
     uint8_t quote = data[(*at)++];
     for (;;) {
         if (*at >= end) {
@@ -181,43 +181,47 @@ static bool word_quoted(uint8_t *data, size_t end, size_t *at, size_t *out) {
         } else {
             (*at)++;
         }
-        data[(*out)++] = c;
+        line[(*out)++] = c;
     }
 }
 
-/* Words shrink in place when their quotes go: the write position never passes the read position. */
-static bool line_split(uint8_t *data, size_t end, struct tn_bytes *argv, uint32_t capacity,
-                       uint32_t *ret_argc) {
+static bool is_blank(uint8_t c) {
+    return c == ' ' || c == '\t' || c == '\0';
+}
+
+/* The words without their quotes go into `line`, where they are never longer than they were. */
+static bool line_split(const uint8_t *data, size_t end, uint8_t *line, struct tn_bytes *argv,
+                       uint32_t capacity, uint32_t *ret_argc) {
     size_t at = 0;
+    size_t out = 0;
     *ret_argc = 0;
     for (;;) {
-        while (at < end && (data[at] == ' ' || data[at] == '\t' || data[at] == '\0')) {
+        while (at < end && is_blank(data[at])) {
             at++;
         }
         if (at == end) {
             return true;
         }
-        size_t first = at;
-        size_t out = at;
-        while (at < end && data[at] != ' ' && data[at] != '\t' && data[at] != '\0') {
+        size_t first = out;
+        while (at < end && !is_blank(data[at])) {
             if (data[at] == '"' || data[at] == '\'') {
-                if (!word_quoted(data, end, &at, &out)) {
+                if (!word_quoted(data, end, &at, line, &out)) {
                     return false;
                 }
             } else {
-                data[out++] = data[at++];
+                line[out++] = data[at++];
             }
         }
         if (*ret_argc < capacity) {
-            argv[*ret_argc] = tn_bytes_of(data + first, out - first);
+            argv[*ret_argc] = tn_bytes_of(line + first, out - first);
         }
         (*ret_argc)++;
     }
 }
 
-static enum protocol_parse line_parse(struct protocol_parser *parser, uint8_t *data, size_t len,
-                                      struct tn_bytes *argv, uint32_t capacity,
-                                      struct protocol_request *request) {
+static enum protocol_parse line_parse(struct protocol_parser *parser, const uint8_t *data,
+                                      size_t len, uint8_t *line, struct tn_bytes *argv,
+                                      uint32_t capacity, struct protocol_request *request) {
     size_t rest = len < PROTOCOL_LINE_MAX ? len : PROTOCOL_LINE_MAX;
     const uint8_t *newline = memchr(data + parser->pos, '\n', rest - parser->pos);
     if (newline == NULL) {
@@ -232,22 +236,23 @@ static enum protocol_parse line_parse(struct protocol_parser *parser, uint8_t *d
     if (end > 0 && data[end - 1] == '\r') {
         end--;
     }
-    if (!line_split(data, end, argv, capacity, &request->argc)) {
+    if (!line_split(data, end, line, argv, capacity, &request->argc)) {
         return refuse(parser, request, "unbalanced quotes in request", 0);
     }
     *parser = (struct protocol_parser){0};
     return PROTOCOL_READY;
 }
 
-enum protocol_parse protocol_request_parse(struct protocol_parser *parser, uint8_t *data,
-                                           size_t len, struct tn_bytes *argv, uint32_t capacity,
+enum protocol_parse protocol_request_parse(struct protocol_parser *parser, const uint8_t *data,
+                                           size_t len, uint8_t line[PROTOCOL_LINE_MAX],
+                                           struct tn_bytes *argv, uint32_t capacity,
                                            struct protocol_request *ret_request) {
-    TN_ASSERT(parser->pos <= len || len == 0);
+    TN_ASSERT(parser->pos <= len);
     if (len == 0) {
         return PROTOCOL_MORE;
     }
     if (data[0] == '*') {
         return array_parse(parser, data, len, argv, capacity, ret_request);
     }
-    return line_parse(parser, data, len, argv, capacity, ret_request);
+    return line_parse(parser, data, len, line, argv, capacity, ret_request);
 }

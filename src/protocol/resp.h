@@ -42,11 +42,12 @@ struct protocol_request {
     char got;          /* with that: what was there instead, or 0 */
 };
 
-/* Looks for one request at the start of data[0..len). Arguments point into data; those of an inline
- * request are unquoted in place. At most `capacity` of them are stored. On READY and BAD the parser
- * is zero again. */
-enum protocol_parse protocol_request_parse(struct protocol_parser *parser, uint8_t *data,
-                                           size_t len, struct tn_bytes *argv, uint32_t capacity,
+/* Looks for one request at the start of data[0..len). Arguments point into data, those of an inline
+ * request into `line`. At most `capacity` of them are stored. On READY and BAD the parser is zero
+ * again; a request that cannot be served yet may be shown anew. */
+enum protocol_parse protocol_request_parse(struct protocol_parser *parser, const uint8_t *data,
+                                           size_t len, uint8_t line[PROTOCOL_LINE_MAX],
+                                           struct tn_bytes *argv, uint32_t capacity,
                                            struct protocol_request *ret_request);
 
 /* ---- Replies ---- */

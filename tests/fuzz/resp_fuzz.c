@@ -44,6 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     static struct tn_bytes argv[ARGS];
+    static uint8_t line[PROTOCOL_LINE_MAX];
     struct protocol_parser parser = {0};
     struct protocol_request request;
     if (size == 0) {
@@ -56,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     size_t shown = size / 2;
     while (from < size) {
         enum protocol_parse step =
-            protocol_request_parse(&parser, data + from, shown - from, argv, ARGS, &request);
+            protocol_request_parse(&parser, data + from, shown - from, line, argv, ARGS, &request);
         if (step == PROTOCOL_BAD || (step == PROTOCOL_MORE && shown == size)) {
             break;
         }

@@ -6,6 +6,8 @@
 
 #define ARGS 8u
 
+static uint8_t inline_words[PROTOCOL_LINE_MAX];
+
 struct seen {
     char text[256]; /* arguments with bars between them, or the error */
     uint32_t argc;
@@ -19,7 +21,8 @@ static enum protocol_parse show(struct protocol_parser *parser, const char *inpu
     uint8_t *data = malloc(shown + 1);
     assert_non_null(data);
     memcpy(data, input, shown);
-    enum protocol_parse step = protocol_request_parse(parser, data, shown, argv, ARGS, &request);
+    enum protocol_parse step =
+        protocol_request_parse(parser, data, shown, inline_words, argv, ARGS, &request);
     seen->text[0] = '\0';
     if (step == PROTOCOL_BAD) {
         (void)snprintf(seen->text, sizeof seen->text, "%s%.1s", request.error, &request.got);
@@ -115,16 +118,19 @@ static void a_line_without_an_end_and_a_request_without_measure_are_refused(void
     (void)state;
     assert_non_null(data);
     memset(data, 'a', len);
-    assert_int_equal(protocol_request_parse(&parser, data, 1000, argv, ARGS, &request),
-                     PROTOCOL_MORE);
-    assert_int_equal(protocol_request_parse(&parser, data, PROTOCOL_LINE_MAX, argv, ARGS, &request),
+    assert_int_equal(
+        protocol_request_parse(&parser, data, 1000, inline_words, argv, ARGS, &request),
+        PROTOCOL_MORE);
+    assert_int_equal(protocol_request_parse(&parser, data, PROTOCOL_LINE_MAX, inline_words, argv,
+                                            ARGS, &request),
                      PROTOCOL_BAD);
     assert_string_equal(request.error, "too big inline request");
     /* Three bulks of 512 KiB: the third is refused at its length. */
     size_t at = (size_t)sprintf((char *)data, "*3\r\n$524288\r\n");
     at += 524288;
     at += (size_t)sprintf((char *)data + at, "\r\n$524288\r\n");
-    assert_int_equal(protocol_request_parse(&parser, data, at, argv, ARGS, &request), PROTOCOL_BAD);
+    assert_int_equal(protocol_request_parse(&parser, data, at, inline_words, argv, ARGS, &request),
+                     PROTOCOL_BAD);
     assert_string_equal(request.error, "too big request");
     free(data);
 }
@@ -146,10 +152,12 @@ static void garbage_never_leads_outside(void **state) {
         struct protocol_parser parser = {0};
         struct protocol_request request;
         struct tn_bytes argv[ARGS];
-        if (protocol_request_parse(&parser, data, len, argv, ARGS, &request) == PROTOCOL_READY) {
+        if (protocol_request_parse(&parser, data, len, inline_words, argv, ARGS, &request) ==
+            PROTOCOL_READY) {
             assert_true(request.used <= len);
             for (uint32_t i = 0; i < request.argc && i < ARGS; i++) {
-                assert_true(argv[i].at >= data && argv[i].at + argv[i].len <= data + len);
+                const uint8_t *from = data[0] == '*' ? data : inline_words;
+                assert_true(argv[i].at >= from && argv[i].at + argv[i].len <= from + len);
             }
         }
         free(data);

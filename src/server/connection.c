@@ -1,0 +1,345 @@
+/* Connections: accepting, reading, serving what has been read, and closing. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "server/internal.h"
+
+/* ---- Reading ---- */
+
+static void read_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buffer) {
+    struct server_connection *connection = handle->data;
+    (void)suggested;
+    *ret_buffer = uv_buf_init((char *)connection->server->read_buffer, SERVER_READ_BYTES);
+}
+
+static bool in_append(struct server_connection *connection, const uint8_t *bytes, size_t len) {
+    size_t need = connection->in_len + len;
+    if (need > connection->in_capacity) {
+        size_t twice = 2 * (size_t)connection->in_capacity;
+        size_t capacity = need < twice ? twice : need;
+        uint8_t *bigger = realloc(connection->in, capacity);
+        if (bigger == NULL) {
+            return false;
+        }
+        connection->in = bigger;
+        connection->in_capacity = (uint32_t)capacity;
+    }
+    memcpy(connection->in + connection->in_len, bytes, len);
+    connection->in_len += (uint32_t)len;
+    return true;
+}
+
+static void in_free(struct server_connection *connection) {
+    free(connection->in);
+    connection->in = NULL;
+    connection->in_len = connection->in_capacity = 0;
+}
+
+/* ---- Serving ---- */
+
+static bool may_take(const struct server_connection *connection) {
+    return !connection->closing && !connection->leaving && !connection->waiting &&
+           connection->inflight < SERVER_INFLIGHT_MAX &&
+           server_output_waiting(connection) < SERVER_OUT_SOFT;
+}
+
+/* A request that breaks the protocol ends the connection, after what came before it. */
+static enum server_step protocol_error(struct server_connection *connection,
+                                       const struct protocol_request *request) {
+    if (connection->inflight > 0) {
+        return SERVER_WAIT;
+    }
+    if (request->got != '\0') {
+        server_reply_error(connection, "ERR Protocol error: %s'%c'", request->error, request->got);
+    } else {
+        server_reply_error(connection, "ERR Protocol error: %s", request->error);
+    }
+    connection->leaving = true;
+    return SERVER_DONE;
+}
+
+/* Serves requests from the start of the bytes; returns how many bytes are done with, and whether
+ * what is left is a request that has to wait (and not one that is not whole). */
+static size_t serve(struct server_connection *connection, const uint8_t *data, size_t len,
+                    bool *ret_blocked) {
+    struct server *server = connection->server;
+    size_t at = 0;
+    *ret_blocked = true;
+    while (may_take(connection)) {
+        struct protocol_request request;
+        enum protocol_parse parse =
+            protocol_request_parse(&connection->parser, data + at, len - at, server->line,
+                                   server->argv, SERVER_ARGS_MAX, &request);
+        enum server_step step = SERVER_DONE;
+        if (parse == PROTOCOL_MORE) {
+            *ret_blocked = false;
+            return at;
+        }
+        if (parse == PROTOCOL_BAD) {
+            step = protocol_error(connection, &request);
+            if (step == SERVER_DONE) {
+                return len;
+            }
+        } else if (request.argc > 0) {
+            step = server_dispatch(connection, server->argv, request.argc);
+        }
+        if (step == SERVER_WAIT) {
+            return at;
+        }
+        at += request.used;
+    }
+    return at;
+}
+
+static void read_some(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer);
+
+static void set_reading(struct server_connection *connection, bool on) {
+    if (on == connection->reading || connection->closing) {
+        return;
+    }
+    connection->reading = on;
+    if (on) {
+        (void)uv_read_start((uv_stream_t *)&connection->tcp, read_alloc, read_some);
+    } else {
+        (void)uv_read_stop((uv_stream_t *)&connection->tcp);
+    }
+}
+
+/* After serving: sends, and decides whether to read on, to wait or to close. */
+static void settle(struct server_connection *connection, bool blocked) {
+    server_output_flush(connection);
+    if (connection->closing) {
+        return;
+    }
+    if (connection->ended && !blocked) {
+        connection->leaving = true;
+    }
+    if (connection->leaving && connection->inflight == 0 &&
+        server_output_waiting(connection) == 0) {
+        server_connection_close(connection);
+        return;
+    }
+    set_reading(connection, !blocked && !connection->leaving && !connection->ended);
+}
+
+void server_connection_run(struct server_connection *connection) {
+    bool blocked = false;
+    if (connection->closing) {
+        return;
+    }
+    TN_ASSERT(connection->server->out_len == 0);
+    server_slots_collect(connection);
+    if (connection->in_len > 0) {
+        size_t used = serve(connection, connection->in, connection->in_len, &blocked);
+        connection->in_len -= (uint32_t)used;
+        if (connection->in_len == 0) {
+            in_free(connection);
+        } else {
+            memmove(connection->in, connection->in + used, connection->in_len);
+        }
+    } else {
+        blocked = !may_take(connection);
+    }
+    settle(connection, blocked);
+}
+
+static void read_some(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer) {
+    struct server_connection *connection = stream->data;
+    const uint8_t *data = (const uint8_t *)buffer->base;
+    bool blocked;
+    if (count == UV_EOF) {
+        /* The client may have closed only its side: what it asked for before is still answered. */
+        connection->ended = true;
+        server_connection_run(connection);
+        return;
+    }
+    if (count <= 0) {
+        if (count < 0) {
+            server_connection_close(connection);
+        }
+        return;
+    }
+    connection->active_ms = uv_now(&connection->server->loop);
+    if (connection->in_len > 0) {
+        if (!in_append(connection, data, (size_t)count)) {
+            server_connection_close(connection);
+            return;
+        }
+        server_connection_run(connection);
+        return;
+    }
+    TN_ASSERT(connection->server->out_len == 0);
+    size_t used = serve(connection, data, (size_t)count, &blocked);
+    if (used < (size_t)count && !connection->closing &&
+        !in_append(connection, data + used, (size_t)count - used)) {
+        server_connection_close(connection);
+    }
+    settle(connection, blocked);
+}
+
+/* ---- Waiting for something that is not the connection's own ---- */
+
+static void waiting_retry(uv_timer_t *timer) {
+    server_waiting_run(timer->data);
+}
+
+void server_connection_wait(struct server_connection *connection) {
+    struct server *server = connection->server;
+    if (connection->waiting) {
+        return;
+    }
+    connection->waiting = true;
+    connection->next_waiting = server->waiting;
+    server->waiting = connection;
+    if (uv_is_active((const uv_handle_t *)&server->retry) == 0) {
+        server->retry.data = server;
+        (void)uv_timer_start(&server->retry, waiting_retry, SERVER_RETRY_MS, SERVER_RETRY_MS);
+    }
+}
+
+void server_waiting_run(struct server *server) {
+    struct server_connection *list = server->waiting;
+    server->waiting = NULL;
+    while (list != NULL) {
+        struct server_connection *connection = list;
+        list = connection->next_waiting;
+        connection->waiting = false;
+        server_connection_run(connection);
+    }
+    if (server->waiting == NULL) {
+        (void)uv_timer_stop(&server->retry);
+    }
+}
+
+static void waiting_remove(struct server_connection *connection) {
+    struct server_connection **at = &connection->server->waiting;
+    while (connection->waiting && *at != NULL) {
+        if (*at == connection) {
+            *at = connection->next_waiting;
+            connection->waiting = false;
+            return;
+        }
+        at = &(*at)->next_waiting;
+    }
+    connection->waiting = false;
+}
+
+/* ---- Opening and closing ---- */
+
+static void closed(uv_handle_t *handle) {
+    struct server_connection *connection = handle->data;
+    struct server *server = connection->server;
+    free(connection->sending);
+    free(connection->out);
+    in_free(connection);
+    if (connection->previous != NULL) {
+        connection->previous->next = connection->next;
+    } else {
+        server->live = connection->next;
+    }
+    if (connection->next != NULL) {
+        connection->next->previous = connection->previous;
+    }
+    memset(connection, 0, sizeof *connection);
+    connection->next = server->free_connections;
+    server->free_connections = connection;
+    server->connection_count--;
+    server_stop_check(server);
+}
+
+void server_connection_close(struct server_connection *connection) {
+    if (uv_is_closing((const uv_handle_t *)&connection->tcp)) {
+        return;
+    }
+    connection->closing = true;
+    waiting_remove(connection);
+    server_slots_abandon(connection);
+    uv_close((uv_handle_t *)&connection->tcp, closed);
+}
+
+static struct server_connection *connection_new(struct server *server) {
+    struct server_connection *connection = server->free_connections;
+    if (connection == NULL) {
+        return NULL;
+    }
+    server->free_connections = connection->next;
+    memset(connection, 0, sizeof *connection);
+    connection->server = server;
+    connection->id = ++server->next_id;
+    connection->created_ms = connection->active_ms = uv_now(&server->loop);
+    connection->next = server->live;
+    if (server->live != NULL) {
+        server->live->previous = connection;
+    }
+    server->live = connection;
+    server->connection_count++;
+    (void)uv_tcp_init(&server->loop, &connection->tcp);
+    connection->tcp.data = connection;
+    return connection;
+}
+
+static void refused(uv_handle_t *handle) {
+    free(handle);
+}
+
+/* Over the limit: say so and hang up. */
+static void refuse(struct server *server) {
+    static char text[] = "-ERR max number of clients reached\r\n";
+    uv_tcp_t *tcp = malloc(sizeof *tcp);
+    if (tcp == NULL) {
+        return;
+    }
+    (void)uv_tcp_init(&server->loop, tcp);
+    if (uv_accept((uv_stream_t *)&server->listener, (uv_stream_t *)tcp) == 0) {
+        uv_buf_t buffer = uv_buf_init(text, sizeof text - 1);
+        (void)uv_try_write((uv_stream_t *)tcp, &buffer, 1);
+    }
+    server->counters.connections_refused++;
+    uv_close((uv_handle_t *)tcp, refused);
+}
+
+void server_connection_accept(struct server *server) {
+    struct server_connection *connection = connection_new(server);
+    if (connection == NULL) {
+        refuse(server);
+        return;
+    }
+    server->counters.connections++;
+    if (uv_accept((uv_stream_t *)&server->listener, (uv_stream_t *)&connection->tcp) != 0) {
+        server_connection_close(connection);
+        return;
+    }
+    (void)uv_tcp_nodelay(&connection->tcp, 1);
+    (void)uv_tcp_keepalive(&connection->tcp, 1, 300);
+    set_reading(connection, true);
+}
+
+/* ---- Policy ---- */
+
+bool server_connection_quiet(const struct server_connection *connection) {
+    return connection->inflight == 0 && server_output_waiting(connection) == 0;
+}
+
+/* Every second: who takes none of its replies, or asks for nothing, goes. */
+void server_connections_check(struct server *server) {
+    uint64_t now = uv_now(&server->loop);
+    uint64_t slow = (uint64_t)server->options.slow_seconds * 1000;
+    uint64_t idle = (uint64_t)server->options.idle_seconds * 1000;
+    for (struct server_connection *c = server->live; c != NULL; c = c->next) {
+        size_t unsent = uv_stream_get_write_queue_size((const uv_stream_t *)&c->tcp);
+        if (unsent == 0 || unsent != c->unsent) {
+            c->progress_ms = now;
+        }
+        c->unsent = unsent;
+        if (unsent > 0 && now - c->progress_ms >= slow) {
+            server->counters.slow_dropped++;
+            server_log("client_dropped", "id=%llu reason=slow unsent=%zu",
+                       (unsigned long long)c->id, server_output_waiting(c));
+            server_connection_close(c);
+        } else if (idle > 0 && server_connection_quiet(c) && now - c->active_ms >= idle) {
+            server->counters.idle_dropped++;
+            server_connection_close(c);
+        }
+    }
+}

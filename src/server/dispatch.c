@@ -1,0 +1,90 @@
+/* Which command it is, whether it has as many words as it must, and who serves it. */
+#include <string.h>
+
+#include "server/internal.h"
+
+/* As Redis says it: clients look at this text to find out what a server can do. */
+static void reply_unknown(struct server_connection *connection, const struct tn_bytes *argv,
+                          uint32_t argc) {
+    char text[400];
+    struct tn_writer w = tn_writer_of(text, sizeof text - 1);
+    uint32_t name = argv[0].len < 128 ? argv[0].len : 128;
+    tn_write_raw(&w, "ERR unknown command '", 21);
+    tn_write_raw(&w, argv[0].at, name);
+    tn_write_raw(&w, "', with args beginning with: ", 29);
+    size_t limit = w.len + 128;
+    for (uint32_t i = 1; i < argc && w.len < limit; i++) {
+        uint32_t len = argv[i].len < limit - w.len ? argv[i].len : (uint32_t)(limit - w.len);
+        tn_write8(&w, '\'');
+        tn_write_raw(&w, argv[i].at, len);
+        tn_write_raw(&w, "' ", 2);
+    }
+    text[w.len] = '\0';
+    /* What has no place in a line, NUL too, is replaced by the writer or here. */
+    for (size_t i = 0; i < w.len; i++) {
+        text[i] = text[i] == '\0' ? '?' : text[i];
+    }
+    server_reply_error(connection, "%s", text);
+}
+
+static void reply_unknown_second(struct server_connection *connection, const struct tn_bytes *argv,
+                                 uint32_t argc) {
+    if (argc == 1) {
+        server_reply_error(connection, "ERR wrong number of arguments for '%.*s' command",
+                           (int)argv[0].len, (const char *)argv[0].at);
+        return;
+    }
+    server_reply_error(connection, "ERR unknown subcommand '%.*s'. Try COMMAND DOCS %.*s.",
+                       (int)(argv[1].len < 128 ? argv[1].len : 128), (const char *)argv[1].at,
+                       (int)argv[0].len, (const char *)argv[0].at);
+}
+
+/* What is wrong with it is answered at once, so it waits for the writes before it. */
+static enum server_step dispatch_bad(struct server_connection *connection,
+                                     const struct protocol_command *row, bool container,
+                                     const struct tn_bytes *argv, uint32_t argc) {
+    if (connection->inflight > 0) {
+        return SERVER_WAIT;
+    }
+    if (argc > SERVER_ARGS_MAX) {
+        server_reply_error(connection, "ERR more than %u arguments", SERVER_ARGS_MAX);
+    } else if (row != NULL) {
+        char name[PROTOCOL_NAME_MAX];
+        protocol_command_full_name(row, name);
+        server_reply_error(connection, "ERR wrong number of arguments for '%s' command", name);
+    } else if (container) {
+        reply_unknown_second(connection, argv, argc);
+    } else {
+        reply_unknown(connection, argv, argc);
+    }
+    return SERVER_DONE;
+}
+
+enum server_step server_dispatch(struct server_connection *connection, const struct tn_bytes *argv,
+                                 uint32_t argc) {
+    bool container;
+    uint32_t stored = argc < SERVER_ARGS_MAX ? argc : SERVER_ARGS_MAX;
+    const struct protocol_command *row = protocol_command_find(argv, stored, &container);
+    int32_t arity = row != NULL ? protocol_command_arity(row) : 0;
+    enum server_step step;
+    if (row == NULL || argc > SERVER_ARGS_MAX ||
+        (arity > 0 ? argc != (uint32_t)arity : argc < (uint32_t)-arity)) {
+        step = dispatch_bad(connection, row, container, argv, argc);
+    } else if (row->kind == PROTOCOL_WRITE) {
+        step = server_write(connection, row, argv, argc);
+    } else if (connection->inflight > 0) {
+        step = SERVER_WAIT;
+    } else if (row->kind == PROTOCOL_READ) {
+        step = server_read(connection, row, argv, argc);
+    } else if (row->id == PROTOCOL_SNAPSHOT) {
+        step = server_snapshot(connection, row);
+    } else {
+        server_session(connection, row, argv, argc);
+        step = SERVER_DONE;
+    }
+    if (step == SERVER_DONE) {
+        connection->last_command = row;
+        connection->server->counters.commands++;
+    }
+    return step;
+}

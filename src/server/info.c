@@ -1,0 +1,209 @@
+/* The server and its connections in figures, in the form that tools for Redis read. */
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "server/internal.h"
+
+#define REDIS_VERSION "7.4.0" /* for those who decide by it what they may send */
+
+__attribute__((format(printf, 2, 3))) static void line(struct tn_writer *w, const char *format,
+                                                       ...) {
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    int len = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    tn_write_raw(w, text, len < (int)sizeof text ? (size_t)len : sizeof text - 1);
+}
+
+static void reply_text(struct server_connection *connection, const struct tn_writer *text) {
+    struct protocol_writer w = server_reply_begin(connection);
+    protocol_write_verbatim(&w, (const char *)text->at, text->len);
+    server_reply_end(connection, &w);
+}
+
+/* ---- INFO ---- */
+
+static void info_server(struct server *server, struct tn_writer *w) {
+    line(w, "# Server\r\nredis_version:" REDIS_VERSION "\r\nredis_mode:standalone\r\n");
+    line(w, "tenure_version:%s\r\nprocess_id:%ld\r\ntcp_port:%u\r\n", server->options.version,
+         (long)getpid(), server->port);
+    line(w, "\r\n# Clients\r\nconnected_clients:%u\r\nmaxclients:%u\r\n", server->connection_count,
+         server->options.connections_max);
+    line(w, "\r\n# Persistence\r\nloading:0\r\n");
+    line(w, "\r\n# Stats\r\ntotal_connections_received:%" PRIu64 "\r\n",
+         server->counters.connections);
+    line(w, "total_commands_processed:%" PRIu64 "\r\nrejected_connections:%" PRIu64 "\r\n",
+         server->counters.commands, server->counters.connections_refused);
+    line(w, "total_error_replies:%" PRIu64 "\r\n", server->counters.refused);
+    line(w, "slow_clients_dropped:%" PRIu64 "\r\nidle_clients_dropped:%" PRIu64 "\r\n",
+         server->counters.slow_dropped, server->counters.idle_dropped);
+    line(w, "\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n");
+    line(w, "\r\n# Cluster\r\ncluster_enabled:0\r\n");
+}
+
+static void info_engine(struct server *server, struct tn_writer *w) {
+    struct engine_stats stats;
+    struct kernel_usage usage;
+    struct kernel_limits limits;
+    engine_stats_read(server->engine, &stats);
+    line(w, "\r\n# Tenure\r\nlsn:%" PRIu64 "\r\nnow:%" PRIu64 "\r\n", stats.lsn, stats.now_ms);
+    line(w, "batches:%" PRIu64 "\r\ncommands:%" PRIu64 "\r\nbatch_commands_max:%" PRIu64 "\r\n",
+         stats.batches, stats.commands, stats.batch_commands_max);
+    line(w, "queue_commands:%" PRIu64 "\r\noverloads:%" PRIu64 "\r\n", stats.queue_commands,
+         stats.overloads);
+    line(w, "log_bytes:%" PRIu64 "\r\nsnapshots:%" PRIu64 "\r\nsnapshots_failed:%" PRIu64 "\r\n",
+         stats.log.log_bytes, stats.snapshots, stats.snapshots_failed);
+    line(w, "writes_in_flight:%u\r\n", server->slots_used);
+    if (engine_usage(server->engine, &usage, &limits) == TN_R_OK) {
+        line(w, "leases:%" PRIu64 "\r\nmembers:%" PRIu64 "\r\npools:%" PRIu64 "\r\n",
+             (uint64_t)usage.leases, (uint64_t)usage.members, (uint64_t)usage.pools);
+    }
+}
+
+/* Sections may be asked for; the whole is small, and a superset never hurt a client. */
+void server_info(struct server_connection *connection) {
+    char text[4096];
+    struct tn_writer w = tn_writer_of(text, sizeof text);
+    info_server(connection->server, &w);
+    info_engine(connection->server, &w);
+    reply_text(connection, &w);
+}
+
+/* ---- CONFIG GET ---- */
+
+void server_config_get(struct server_connection *connection, const struct tn_bytes *patterns,
+                       uint32_t count) {
+    char clients[16];
+    char timeout[16];
+    const char *const settings[][2] = {
+        {"appendfsync", "always"},    {"appendonly", "yes"}, {"databases", "1"},
+        {"maxclients", clients},      {"maxmemory", "0"},    {"proto-max-bulk-len", "524288"},
+        {"replica-read-only", "yes"}, {"save", ""},          {"slave-read-only", "yes"},
+        {"timeout", timeout},
+    };
+    enum { SETTINGS = sizeof settings / sizeof settings[0] };
+    bool wanted[SETTINGS] = {false};
+    uint32_t found = 0;
+    (void)snprintf(clients, sizeof clients, "%u", connection->server->options.connections_max);
+    (void)snprintf(timeout, sizeof timeout, "%u", connection->server->options.idle_seconds);
+    for (uint32_t i = 0; i < count; i++) {
+        char pattern[64];
+        if (patterns[i].len >= sizeof pattern) {
+            continue;
+        }
+        memcpy(pattern, patterns[i].at, patterns[i].len);
+        pattern[patterns[i].len] = '\0';
+        for (unsigned s = 0; s < SETTINGS; s++) {
+            if (!wanted[s] && fnmatch(pattern, settings[s][0], FNM_CASEFOLD) == 0) {
+                wanted[s] = true;
+                found++;
+            }
+        }
+    }
+    struct protocol_writer w = server_reply_begin(connection);
+    protocol_write_map(&w, found);
+    for (unsigned s = 0; s < SETTINGS; s++) {
+        if (wanted[s]) {
+            protocol_pair_text(&w, settings[s][0], settings[s][1]);
+        }
+    }
+    server_reply_end(connection, &w);
+}
+
+/* ---- CLIENT LIST, CLIENT KILL ---- */
+
+static void address_of(const struct server_connection *connection, char out[64]) {
+    struct sockaddr_storage peer;
+    int len = sizeof peer;
+    char host[48] = "?";
+    unsigned port = 0;
+    if (uv_tcp_getpeername(&connection->tcp, (struct sockaddr *)&peer, &len) == 0) {
+        if (peer.ss_family == AF_INET6) {
+            const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&peer;
+            (void)uv_ip6_name(six, host, sizeof host);
+            port = ntohs(six->sin6_port);
+        } else {
+            const struct sockaddr_in *four = (const struct sockaddr_in *)&peer;
+            (void)uv_ip4_name(four, host, sizeof host);
+            port = ntohs(four->sin_port);
+        }
+    }
+    bool six = strchr(host, ':') != NULL;
+    (void)snprintf(out, 64, "%s%s%s:%u", six ? "[" : "", host, six ? "]" : "", port);
+}
+
+static void client_line(const struct server_connection *c, struct tn_writer *w) {
+    char address[64];
+    char command[PROTOCOL_NAME_MAX] = "NULL";
+    uint64_t now = uv_now(&c->server->loop);
+    address_of(c, address);
+    if (c->last_command != NULL) {
+        protocol_command_full_name(c->last_command, command);
+    }
+    line(w, "id=%" PRIu64 " addr=%s name=%s age=%" PRIu64 " idle=%" PRIu64 " flags=N db=0 ", c->id,
+         address, c->name, (now - c->created_ms) / 1000, (now - c->active_ms) / 1000);
+    line(w, "qbuf=%u omem=%zu inflight=%u cmd=%s user=default resp=%u lib-name=%s lib-ver=%s\n",
+         c->in_len, server_output_waiting(c), c->inflight, command, c->resp3 ? 3 : 2, c->library,
+         c->library_version);
+}
+
+/* As many lines as a reply may have, the newest connections first. */
+void server_client_list(struct server_connection *connection) {
+    uint8_t *text = malloc(SERVER_REPLY_MAX - 64);
+    struct tn_writer w = tn_writer_of(text, text != NULL ? SERVER_REPLY_MAX - 64 : 0);
+    for (const struct server_connection *c = connection->server->live; c != NULL; c = c->next) {
+        size_t before = w.len;
+        client_line(c, &w);
+        if (w.overflow) {
+            w.len = before;
+            break;
+        }
+    }
+    reply_text(connection, &w);
+    free(text);
+}
+
+/* CLIENT KILL address, CLIENT KILL ID id, CLIENT KILL ADDR address. */
+void server_client_kill(struct server_connection *connection, const struct tn_bytes *argv,
+                        uint32_t argc) {
+    bool by_id = argc == 4 && protocol_word_is(argv[2], "ID", 2);
+    bool by_address = argc == 3 || (argc == 4 && protocol_word_is(argv[2], "ADDR", 4));
+    struct tn_bytes what = argv[argc - 1];
+    uint64_t id = 0;
+    uint64_t killed = 0;
+    if ((!by_id && !by_address) || (by_id && !kernel_value_parse(KERNEL_DEC, what, &id))) {
+        server_reply_error(connection, "ERR syntax error");
+        return;
+    }
+    for (struct server_connection *c = connection->server->live; c != NULL; c = c->next) {
+        char address[64];
+        address_of(c, address);
+        if (c->closing ||
+            (by_id ? c->id != id : !tn_bytes_equal(what, tn_bytes_of(address, strlen(address))))) {
+            continue;
+        }
+        killed++;
+        if (c == connection) {
+            c->leaving = true; /* after this reply */
+        } else {
+            server_connection_close(c);
+        }
+    }
+    if (argc == 3 && killed == 0) {
+        server_reply_error(connection, "ERR No such client");
+        return;
+    }
+    struct protocol_writer w = server_reply_begin(connection);
+    if (argc == 3) {
+        protocol_write_simple(&w, "OK");
+    } else {
+        protocol_write_u64(&w, killed);
+    }
+    server_reply_end(connection, &w);
+}

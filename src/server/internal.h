@@ -1,0 +1,205 @@
+/* Internal: what the files of the server share.
+ *
+ * One thread, the loop's, owns everything here. The engine's threads touch a slot between its
+ * submission and its completion, and the stack of completed slots; nothing else.
+ *
+ * Order. A connection's replies leave in the order of its requests. Writes go to the engine at once,
+ * many may be under way, and each has a slot in the connection's queue; a slot's reply is sent when
+ * all before it have been. Anything else (reads, PING, a protocol error) is answered at once, so it
+ * waits until no write of the connection is under way. That is also what makes a read see the
+ * connection's own writes.
+ *
+ * Memory. An idle connection has its struct and nothing else. Requests are parsed where they were
+ * read, in the loop's one buffer, and replies written into the loop's one output buffer; only what
+ * cannot be parsed or sent yet is copied into memory of the connection's own. Both are bounded: a
+ * request by PROTOCOL_REQUEST_MAX, replies by not reading on while SERVER_OUT_SOFT bytes wait. */
+#ifndef TN_SERVER_INTERNAL_H
+#define TN_SERVER_INTERNAL_H
+
+#include <stdatomic.h>
+#include <uv.h>
+
+#include "engine/read.h"
+#include "protocol/parse.h"
+#include "protocol/render.h"
+#include "protocol/resp.h"
+#include "server/server.h"
+
+#define SERVER_READ_BYTES (64u * 1024u)
+#define SERVER_ARGS_MAX 16384u          /* of one request; a bundle has 4096 values at most */
+#define SERVER_SLOTS 16384u             /* writes under way in all */
+#define SERVER_INFLIGHT_MAX 1024u       /* and of one connection */
+#define SERVER_REPLY_MAX (2u << 20)     /* bytes of one reply */
+#define SERVER_OUT_FLUSH (128u * 1024u) /* replies are sent when so much is together */
+#define SERVER_OUT_SOFT (256u * 1024u)  /* waiting to be sent: no more requests are taken */
+#define SERVER_OUT_BYTES (SERVER_OUT_FLUSH + 2 * SERVER_REPLY_MAX)
+#define SERVER_SLOT_BYTES 448u /* most replies to a write fit in a slot */
+#define SERVER_NAME_MAX 64u
+#define SERVER_DRAIN_MS 5000u
+#define SERVER_FENCE_MS 1000u
+#define SERVER_RETRY_MS 5u
+
+struct server;
+struct server_connection;
+
+/* A write on its way. */
+struct server_slot {
+    struct engine_request request;
+    struct server *server;
+    const struct protocol_command *row;
+    struct server_connection *connection; /* NULL: it is gone, nobody wants the answer */
+    struct server_slot *next;             /* in the connection's queue, or free */
+    struct server_slot *next_done;        /* in the stack of completed ones */
+    enum tn_result code;
+    bool resp3;
+    bool done;
+    uint32_t len;
+    uint8_t *heap; /* a reply that did not fit */
+    uint8_t reply[SERVER_SLOT_BYTES];
+};
+
+struct server_connection {
+    uv_tcp_t tcp;
+    uv_write_t write;
+    struct server *server;
+    struct server_connection *previous, *next; /* live ones; `next` of free ones */
+    struct server_connection *next_ready;
+    struct server_connection *next_waiting;
+    uint64_t id;
+    uint64_t created_ms, active_ms, progress_ms;
+    uint64_t fence_until_ms; /* a read waits for a log position; 0: it does not */
+    size_t unsent;           /* at the last look at progress */
+
+    struct protocol_parser parser;
+    uint8_t *in; /* read, and not parsed or not served yet */
+    uint32_t in_len, in_capacity;
+
+    uint8_t *sending; /* libuv's until written */
+    uint32_t sending_len;
+    uint8_t *out; /* to be sent after that */
+    uint32_t out_len, out_capacity;
+
+    struct server_slot *first, *last; /* writes under way, in order */
+    uint32_t inflight;
+
+    bool reading, resp3, ready, waiting;
+    bool leaving; /* takes no more requests; closes when its replies are sent */
+    bool ended;   /* the client sends no more */
+    bool closing;
+    const struct protocol_command *last_command;
+    char name[SERVER_NAME_MAX + 1];
+    char library[SERVER_NAME_MAX + 1];
+    char library_version[SERVER_NAME_MAX + 1];
+};
+
+_Static_assert(sizeof(struct server_connection) <= 2048, "an idle connection is cheap");
+
+struct server_counters {
+    uint64_t connections, connections_refused, slow_dropped, idle_dropped, commands, refused;
+};
+
+struct server {
+    struct server_options options;
+    struct engine *engine;
+    uv_loop_t loop;
+    uv_tcp_t listener;
+    uv_async_t completed;
+    uv_signal_t sigterm, sigint;
+    uv_timer_t every_second;
+    uv_timer_t retry; /* runs while somebody waits for a log position or a slot */
+    uv_timer_t drain;
+    uint16_t port;
+    int exit_code;
+    bool draining;
+    uint64_t next_id;
+    uint32_t connection_count;
+    struct server_counters counters;
+
+    struct server_connection *connections; /* the pool */
+    struct server_connection *free_connections;
+    struct server_connection *live;
+    struct server_connection *waiting;
+
+    struct server_slot *slots;
+    struct server_slot *free_slots;
+    uint32_t slots_used;
+    _Atomic(struct server_slot *) done; /* pushed by the engine's threads */
+
+    uv_work_t snapshot; /* one at a time */
+    struct server_slot *snapshot_slot;
+    struct log_error snapshot_error;
+    enum tn_status snapshot_status;
+
+    /* The loop's own buffers, for one connection at a time. */
+    uint8_t *read_buffer;
+    uint8_t *line;
+    struct tn_bytes *argv;
+    uint8_t *scratch; /* lists of values */
+    uint8_t *encoded; /* a command */
+    void *page;       /* views of a list */
+    uint8_t *out;
+    size_t out_len;
+    struct protocol_call call;
+};
+
+enum server_step {
+    SERVER_DONE, /* answered, or under way */
+    SERVER_WAIT, /* not now: show it again */
+};
+
+/* connection.c */
+void server_connection_accept(struct server *server);
+/* Serves what has been read, then sends what has been answered. */
+void server_connection_run(struct server_connection *connection);
+void server_connection_close(struct server_connection *connection);
+/* Tries again when something has changed or a little later. */
+void server_connection_wait(struct server_connection *connection);
+void server_waiting_run(struct server *server);
+void server_connections_check(struct server *server);
+bool server_connection_quiet(const struct server_connection *connection);
+
+/* output.c */
+struct protocol_writer server_reply_begin(struct server_connection *connection);
+void server_reply_end(struct server_connection *connection, const struct protocol_writer *w);
+void server_reply_bytes(struct server_connection *connection, const void *bytes, size_t len);
+__attribute__((format(printf, 2, 3))) void server_reply_error(struct server_connection *connection,
+                                                              const char *format, ...);
+void server_output_flush(struct server_connection *connection);
+size_t server_output_waiting(const struct server_connection *connection);
+
+/* dispatch.c */
+enum server_step server_dispatch(struct server_connection *connection, const struct tn_bytes *argv,
+                                 uint32_t argc);
+
+/* write.c */
+enum server_step server_write(struct server_connection *connection,
+                              const struct protocol_command *row, const struct tn_bytes *argv,
+                              uint32_t argc);
+enum server_step server_snapshot(struct server_connection *connection,
+                                 const struct protocol_command *row);
+/* On the loop: whoever has completed slots at the head of its queue gets to run. */
+void server_completed(struct server *server);
+/* Sends the replies at the head of the queue that are there. */
+void server_slots_collect(struct server_connection *connection);
+void server_slots_abandon(struct server_connection *connection);
+
+/* read.c */
+enum server_step server_read(struct server_connection *connection,
+                             const struct protocol_command *row, const struct tn_bytes *argv,
+                             uint32_t argc);
+
+/* session.c, info.c */
+void server_session(struct server_connection *connection, const struct protocol_command *row,
+                    const struct tn_bytes *argv, uint32_t argc);
+void server_info(struct server_connection *connection);
+void server_config_get(struct server_connection *connection, const struct tn_bytes *patterns,
+                       uint32_t count);
+void server_client_list(struct server_connection *connection);
+void server_client_kill(struct server_connection *connection, const struct tn_bytes *argv,
+                        uint32_t argc);
+
+/* server.c */
+void server_stop(struct server *server, int exit_code);
+void server_stop_check(struct server *server);
+
+#endif

@@ -1,0 +1,141 @@
+/* Replies on their way out. While a connection is served its replies gather in the loop's output
+ * buffer; at the end they are written to the socket at once. What the socket does not take is copied:
+ * one buffer is with libuv, what comes later gathers in a second one. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "server/internal.h"
+
+size_t server_output_waiting(const struct server_connection *connection) {
+    return (size_t)connection->sending_len + connection->out_len;
+}
+
+struct protocol_writer server_reply_begin(struct server_connection *connection) {
+    struct server *server = connection->server;
+    if (server->out_len > SERVER_OUT_FLUSH) {
+        server_output_flush(connection);
+    }
+    return (struct protocol_writer){
+        .out = tn_writer_of(server->out + server->out_len, SERVER_REPLY_MAX),
+        .resp3 = connection->resp3};
+}
+
+void server_reply_end(struct server_connection *connection, const struct protocol_writer *w) {
+    if (w->out.overflow) {
+        server_reply_error(connection, "TOO_LARGE the reply has more than %u bytes",
+                           SERVER_REPLY_MAX);
+        return;
+    }
+    connection->server->out_len += w->out.len;
+}
+
+void server_reply_bytes(struct server_connection *connection, const void *bytes, size_t len) {
+    struct protocol_writer w = server_reply_begin(connection);
+    tn_write_raw(&w.out, bytes, len);
+    server_reply_end(connection, &w);
+}
+
+void server_reply_error(struct server_connection *connection, const char *format, ...) {
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    struct protocol_writer w = server_reply_begin(connection);
+    protocol_write_error(&w, text);
+    server_reply_end(connection, &w);
+    connection->server->counters.refused++;
+}
+
+/* ---- Sending ---- */
+
+static void written(uv_write_t *request, int status);
+
+/* Gives a buffer to libuv, which has none of this connection's now. */
+static bool send_buffer(struct server_connection *connection, uint8_t *bytes, uint32_t len) {
+    uv_buf_t buffer = uv_buf_init((char *)bytes, len);
+    TN_ASSERT(connection->sending == NULL);
+    connection->sending = bytes;
+    connection->sending_len = len;
+    connection->write.data = connection;
+    return uv_write(&connection->write, (uv_stream_t *)&connection->tcp, &buffer, 1, written) == 0;
+}
+
+static void written(uv_write_t *request, int status) {
+    struct server_connection *connection = request->data;
+    free(connection->sending);
+    connection->sending = NULL;
+    connection->sending_len = 0;
+    if (status < 0 || connection->closing) {
+        server_connection_close(connection);
+        return;
+    }
+    connection->progress_ms = uv_now(&connection->server->loop);
+    if (connection->out_len > 0) {
+        uint8_t *bytes = connection->out;
+        uint32_t len = connection->out_len;
+        connection->out = NULL;
+        connection->out_len = connection->out_capacity = 0;
+        if (!send_buffer(connection, bytes, len)) {
+            server_connection_close(connection);
+            return;
+        }
+    }
+    server_connection_run(connection);
+}
+
+/* Adds to what is sent after the buffer that libuv has. */
+static bool keep(struct server_connection *connection, const uint8_t *bytes, size_t len) {
+    size_t need = connection->out_len + len;
+    if (need > connection->out_capacity) {
+        size_t twice = 2 * (size_t)connection->out_capacity;
+        size_t capacity = need < twice ? twice : need;
+        uint8_t *bigger = capacity <= UINT32_MAX ? realloc(connection->out, capacity) : NULL;
+        if (bigger == NULL) {
+            return false;
+        }
+        connection->out = bigger;
+        connection->out_capacity = (uint32_t)capacity;
+    }
+    memcpy(connection->out + connection->out_len, bytes, len);
+    connection->out_len += (uint32_t)len;
+    return true;
+}
+
+static bool send_rest(struct server_connection *connection, const uint8_t *bytes, size_t len) {
+    if (connection->sending != NULL) {
+        return keep(connection, bytes, len);
+    }
+    uint8_t *copy = malloc(len);
+    if (copy == NULL) {
+        return false;
+    }
+    memcpy(copy, bytes, len);
+    connection->progress_ms = uv_now(&connection->server->loop);
+    return send_buffer(connection, copy, (uint32_t)len);
+}
+
+void server_output_flush(struct server_connection *connection) {
+    struct server *server = connection->server;
+    size_t len = server->out_len;
+    size_t sent = 0;
+    server->out_len = 0;
+    if (len == 0 || connection->closing) {
+        return;
+    }
+    if (connection->sending == NULL) {
+        uv_buf_t buffer = uv_buf_init((char *)server->out, (unsigned)len);
+        int took = uv_try_write((uv_stream_t *)&connection->tcp, &buffer, 1);
+        if (took < 0 && took != UV_EAGAIN) {
+            server_connection_close(connection);
+            return;
+        }
+        sent = took > 0 ? (size_t)took : 0;
+    }
+    if (sent < len && !send_rest(connection, server->out + sent, len - sent)) {
+        server_connection_close(connection);
+    }
+}

@@ -1,0 +1,292 @@
+/* Reads: committed state, in order with the connection's own writes. One that asks for a log position
+ * that is not there yet waits on a list, not on the loop. */
+#include <string.h>
+
+#include "server/internal.h"
+
+/* ---- Leases ---- */
+
+static void values_write(struct protocol_writer *w, const struct engine_value *values,
+                         uint32_t count) {
+    protocol_write_text(w, "values");
+    protocol_write_array(w, count);
+    for (uint32_t i = 0; i < count; i++) {
+        protocol_render_value(w, &values[i].value);
+    }
+    protocol_write_text(w, "pools");
+    protocol_write_array(w, count);
+    for (uint32_t i = 0; i < count; i++) {
+        protocol_write_text(w, values[i].pool);
+    }
+}
+
+/* All values: those that came with the lease, or a second look for the many of a large bundle. */
+static void lease_write(struct server *server, struct protocol_writer *w,
+                        const struct engine_lease *lease) {
+    struct engine_value *values = server->page;
+    uint8_t meta[KERNEL_META_MAX];
+    uint32_t count = lease->value_count;
+    uint32_t meta_len = 0;
+    memcpy(values, lease->values, count * sizeof values[0]);
+    if (lease->view.value_count > count) {
+        (void)engine_lease_values(server->engine, lease->view.id, 0, values, KERNEL_BUNDLE_MAX,
+                                  &count);
+    }
+    if (lease->view.meta_len > 0) {
+        (void)engine_lease_meta(server->engine, lease->view.id, meta, sizeof meta, &meta_len);
+    }
+    protocol_render_lease(w, &lease->view, 4);
+    values_write(w, values, count);
+    protocol_write_text(w, "meta");
+    if (meta_len > 0) {
+        protocol_write_bulk(w, meta, meta_len < sizeof meta ? meta_len : sizeof meta);
+    } else {
+        protocol_write_null(w);
+    }
+    protocol_pair_number(w, "lsn", lease->lsn);
+}
+
+static enum tn_result read_lease(struct server *server, struct protocol_writer *w) {
+    const struct protocol_call *call = &server->call;
+    struct engine_lease lease = {.value_count = 0};
+    struct kernel_wish wish = {.is_text = true, .text = call->value};
+    enum tn_result code =
+        call->value.len > 0
+            ? engine_lease_by_value(server->engine, 0, call->command.pool, &wish, &lease)
+            : engine_lease_read(server->engine, 0, call->command.lease, &lease);
+    if (code == TN_R_OK) {
+        lease_write(server, w, &lease);
+    }
+    return code;
+}
+
+static enum tn_result read_verify(struct server *server, struct protocol_writer *w) {
+    const struct kernel_command *command = &server->call.command;
+    struct engine_lease lease = {.value_count = 0};
+    enum tn_result code = engine_verify(server->engine, 0, command->lease, command->epoch, &lease);
+    if (code == TN_R_OK) {
+        char text[PROTOCOL_LEASE_TEXT];
+        protocol_write_map(w, 5);
+        protocol_pair_text(w, "result", tn_result_name(code));
+        (void)protocol_lease_format(lease.view.id, text);
+        protocol_pair_text(w, "lease", text);
+        protocol_pair_number(w, "epoch", lease.view.epoch);
+        protocol_pair_time(w, "deadline", lease.view.deadline_ms);
+        protocol_pair_number(w, "lsn", lease.lsn);
+    }
+    return code;
+}
+
+/* A page: the cursor to go on with, and what there is. */
+static void page_head(struct protocol_writer *w, uint64_t cursor, const char *name, uint32_t count,
+                      uint32_t more) {
+    protocol_write_map(w, 2 + more);
+    protocol_pair_number(w, "cursor", cursor);
+    protocol_write_text(w, name);
+    protocol_write_array(w, count);
+}
+
+static enum tn_result read_leases(struct server *server, struct protocol_writer *w) {
+    struct protocol_call *call = &server->call;
+    struct engine_lease *page = server->page;
+    struct kernel_lease_filter filter = {
+        .pool = call->command.pool, .holder = call->command.holder, .state = call->state};
+    uint32_t count = 0;
+    uint64_t lsn;
+    enum tn_result code = engine_leases_list(server->engine, 0, &filter, &call->cursor, page,
+                                             call->count, &count, &lsn);
+    if (code != TN_R_OK) {
+        return code;
+    }
+    page_head(w, call->cursor, "leases", count, 1);
+    for (uint32_t i = 0; i < count; i++) {
+        protocol_render_lease(w, &page[i].view, 3);
+        values_write(w, page[i].values, page[i].value_count);
+        protocol_pair_number(w, "value_count", page[i].view.value_count);
+    }
+    protocol_pair_number(w, "lsn", lsn);
+    return code;
+}
+
+/* ---- Pools ---- */
+
+static enum tn_result read_pool(struct server *server, struct protocol_writer *w) {
+    struct kernel_pool_view view;
+    uint64_t lsn;
+    enum tn_result code =
+        engine_pool_read(server->engine, 0, server->call.command.pool, &view, &lsn);
+    if (code == TN_R_OK) {
+        protocol_render_pool(w, &view, 1);
+        protocol_pair_number(w, "lsn", lsn);
+    }
+    return code;
+}
+
+static enum tn_result read_pools(struct server *server, struct protocol_writer *w) {
+    struct protocol_call *call = &server->call;
+    struct kernel_pool_view *page = server->page;
+    uint32_t count = 0;
+    uint64_t lsn;
+    enum tn_result code =
+        engine_pools_list(server->engine, 0, &call->cursor, page, call->count, &count, &lsn);
+    if (code != TN_R_OK) {
+        return code;
+    }
+    page_head(w, call->cursor, "pools", count, 1);
+    for (uint32_t i = 0; i < count; i++) {
+        protocol_render_pool(w, &page[i], 0);
+    }
+    protocol_pair_number(w, "lsn", lsn);
+    return code;
+}
+
+static enum tn_result read_metrics(struct server *server, struct protocol_writer *w) {
+    struct engine_metrics m;
+    enum tn_result code = engine_pool_metrics(server->engine, 0, server->call.command.pool, &m);
+    if (code != TN_R_OK) {
+        return code;
+    }
+    protocol_write_map(w, 12);
+    protocol_pair_text(w, "pool", m.pool);
+    protocol_pair_number(w, "base_lease_seconds", m.base_lease_seconds);
+    protocol_pair_number(w, "effective_lease_seconds", m.effective_lease_seconds);
+    protocol_write_text(w, "new_device_rate_per_hour");
+    protocol_write_micro(w, m.new_device_rate_per_hour_micro);
+    protocol_pair_flag(w, "ultra_rate_active", m.ultra_rate_active);
+    protocol_pair_flag(w, "force_zero_lease_active", m.force_zero_lease_active);
+    protocol_pair_number(w, "last_reclaim_count", m.last_reclaim_count);
+    protocol_pair_number(w, "last_reclaim_at", m.last_reclaim_at);
+    protocol_pair_number(w, "total_reclaimed", m.total_reclaimed);
+    protocol_pair_number(w, "allocated_count", m.allocated_count);
+    protocol_pair_number(w, "released_count", m.released_count);
+    protocol_pair_number(w, "updated_at", m.updated_at);
+    return code;
+}
+
+/* ---- Rules and sensors ---- */
+
+static enum tn_result read_rules(struct server *server, struct protocol_writer *w) {
+    struct protocol_call *call = &server->call;
+    struct kernel_rule_view *page = server->page;
+    uint32_t count = 0;
+    enum tn_result code =
+        engine_rules_list(server->engine, 0, &call->cursor, page, call->count, &count);
+    if (code == TN_R_OK) {
+        page_head(w, call->cursor, "rules", count, 0);
+        for (uint32_t i = 0; i < count; i++) {
+            protocol_render_rule(w, &page[i]);
+        }
+    }
+    return code;
+}
+
+static enum tn_result read_sensors(struct server *server, struct protocol_writer *w) {
+    struct protocol_call *call = &server->call;
+    struct kernel_sensor_view *page = server->page;
+    uint32_t count = 0;
+    enum tn_result code =
+        engine_sensors_list(server->engine, 0, &call->cursor, page, call->count, &count);
+    if (code == TN_R_OK) {
+        page_head(w, call->cursor, "sensors", count, 0);
+        for (uint32_t i = 0; i < count; i++) {
+            protocol_render_sensor(w, &page[i], 0);
+        }
+    }
+    return code;
+}
+
+static enum tn_result read_sensor(struct server *server, struct protocol_writer *w) {
+    struct kernel_sensor_view view;
+    uint8_t spec[KERNEL_SENSOR_SPEC_MAX];
+    enum tn_result code =
+        engine_sensor_read(server->engine, 0, server->call.command.name, &view, spec, sizeof spec);
+    if (code == TN_R_OK) {
+        protocol_render_sensor(w, &view, 1);
+        protocol_write_text(w, "spec");
+        protocol_write_bulk(w, spec, view.spec_len < sizeof spec ? view.spec_len : sizeof spec);
+    }
+    return code;
+}
+
+/* ---- All ---- */
+
+static enum tn_result read_run(struct server *server, enum protocol_id id,
+                               struct protocol_writer *w) {
+    switch (id) {
+    case PROTOCOL_LEASE:
+        return read_lease(server, w);
+    case PROTOCOL_LEASES:
+        return read_leases(server, w);
+    case PROTOCOL_VERIFY:
+        return read_verify(server, w);
+    case PROTOCOL_POOL_INFO:
+        return read_pool(server, w);
+    case PROTOCOL_POOL_LIST:
+        return read_pools(server, w);
+    case PROTOCOL_POOL_METRICS:
+        return read_metrics(server, w);
+    case PROTOCOL_RULE_LIST:
+        return read_rules(server, w);
+    case PROTOCOL_SENSOR_LIST:
+        return read_sensors(server, w);
+    case PROTOCOL_SENSOR_INFO:
+        return read_sensor(server, w);
+    default:
+        return TN_R_MALFORMED;
+    }
+}
+
+/* NOT_YET: give up. OK: it is there. Else it has to wait a little, and *ret_wait is set. */
+static enum tn_result fence_check(struct server_connection *connection, uint64_t fence_lsn,
+                                  bool *ret_wait) {
+    struct server *server = connection->server;
+    struct engine_stats stats;
+    uint64_t now = uv_now(&server->loop);
+    *ret_wait = false;
+    if (fence_lsn == 0) {
+        return TN_R_OK;
+    }
+    engine_stats_read(server->engine, &stats);
+    if (stats.lsn >= fence_lsn || stats.stopped != TN_R_OK) {
+        connection->fence_until_ms = 0;
+        return TN_R_OK; /* if it has stopped, the read says so */
+    }
+    if (connection->fence_until_ms == 0) {
+        connection->fence_until_ms = now + SERVER_FENCE_MS;
+    }
+    *ret_wait = now < connection->fence_until_ms;
+    if (!*ret_wait) {
+        connection->fence_until_ms = 0;
+    }
+    return TN_R_NOT_YET;
+}
+
+enum server_step server_read(struct server_connection *connection,
+                             const struct protocol_command *row, const struct tn_bytes *argv,
+                             uint32_t argc) {
+    struct server *server = connection->server;
+    struct protocol_call *call = &server->call;
+    bool wait = false;
+    enum tn_result code =
+        protocol_call_parse(row, argv, argc, server->scratch, 2 * PROTOCOL_REQUEST_MAX, call);
+    if (code == TN_R_OK) {
+        code = fence_check(connection, call->fence_lsn, &wait);
+    }
+    if (wait) {
+        server_connection_wait(connection);
+        return SERVER_WAIT;
+    }
+    struct protocol_writer w = server_reply_begin(connection);
+    if (code == TN_R_OK) {
+        code = read_run(server, (enum protocol_id)row->id, &w);
+    }
+    if (code != TN_R_OK) {
+        protocol_render_refusal(&w, code, call->detail);
+        server->counters.refused++;
+    }
+    server_reply_end(connection, &w);
+    if (code == TN_R_HALTED || code == TN_R_LOST) {
+        server_stop(server, 1);
+    }
+    return SERVER_DONE;
+}

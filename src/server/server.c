@@ -1,0 +1,309 @@
+/* Starting, listening, stopping.
+ *
+ *     serving --SIGTERM, SIGINT, engine halted--> draining --all answered and sent--> closed
+ *
+ * While draining nothing new is accepted or read; what was asked is answered. Connections that do not
+ * take their answers within SERVER_DRAIN_MS are closed. */
+#include "server/server.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "server/internal.h"
+
+void server_log(const char *event, const char *format, ...) {
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    (void)fprintf(stderr, "event=%s %s\n", event, text);
+}
+
+/* ---- Addresses ---- */
+
+/* "HOST:PORT" or "[HOST]:PORT", and "localhost" for 127.0.0.1. */
+static bool address_split(const char *text, char host[64], uint16_t *ret_port) {
+    const char *colon = strrchr(text, ':');
+    uint64_t port;
+    if (colon == NULL ||
+        !kernel_value_parse(KERNEL_DEC, tn_bytes_of(colon + 1, strlen(colon + 1)), &port) ||
+        port > UINT16_MAX) {
+        return false;
+    }
+    size_t len = (size_t)(colon - text);
+    if (len > 2 && text[0] == '[' && text[len - 1] == ']') {
+        text++;
+        len -= 2;
+    }
+    if (len == 0 || len >= 64) {
+        return false;
+    }
+    memcpy(host, text, len);
+    host[len] = '\0';
+    if (strcmp(host, "localhost") == 0) {
+        (void)strcpy(host, "127.0.0.1");
+    }
+    *ret_port = (uint16_t)port;
+    return true;
+}
+
+bool server_address_is_loopback(const char *host) {
+    struct sockaddr_in four;
+    struct sockaddr_in6 six;
+    if (uv_ip4_addr(host, 0, &four) == 0) {
+        return ntohl(four.sin_addr.s_addr) >> 24 == 127;
+    }
+    return uv_ip6_addr(host, 0, &six) == 0 && IN6_IS_ADDR_LOOPBACK(&six.sin6_addr);
+}
+
+/* ---- Stopping ---- */
+
+static void handle_close(uv_handle_t *handle, void *ctx) {
+    (void)ctx;
+    if (!uv_is_closing(handle)) {
+        uv_close(handle, NULL);
+    }
+}
+
+void server_stop_check(struct server *server) {
+    if (server->draining && server->connection_count == 0 && server->slots_used == 0) {
+        uv_walk(&server->loop, handle_close, NULL);
+    }
+}
+
+static void drain_over(uv_timer_t *timer) {
+    struct server *server = timer->data;
+    for (struct server_connection *c = server->live; c != NULL; c = c->next) {
+        server_connection_close(c);
+    }
+    server_stop_check(server);
+}
+
+/* From the loop itself: whoever asked to stop may be in the middle of serving a connection. */
+static void drain_begin(uv_timer_t *timer) {
+    struct server *server = timer->data;
+    for (struct server_connection *c = server->live; c != NULL; c = c->next) {
+        c->leaving = true;
+        server_connection_run(c);
+    }
+    (void)uv_timer_start(&server->drain, drain_over, SERVER_DRAIN_MS, 0);
+    server_stop_check(server);
+}
+
+void server_stop(struct server *server, int exit_code) {
+    server->exit_code = exit_code > server->exit_code ? exit_code : server->exit_code;
+    if (server->draining) {
+        return;
+    }
+    server->draining = true;
+    server_log("stopping", "connections=%u writes_in_flight=%u reason=%s", server->connection_count,
+               server->slots_used, exit_code == 0 ? "signal" : "engine_halted");
+    uv_close((uv_handle_t *)&server->listener, NULL);
+    server->drain.data = server;
+    (void)uv_timer_start(&server->drain, drain_begin, 0, 0);
+}
+
+/* ---- What the loop calls ---- */
+
+static void on_connection(uv_stream_t *listener, int status) {
+    if (status == 0) {
+        server_connection_accept(listener->data);
+    }
+}
+
+static void on_completed(uv_async_t *async) {
+    server_completed(async->data);
+}
+
+static void on_signal(uv_signal_t *signal, int number) {
+    (void)number;
+    server_stop(signal->data, 0);
+}
+
+static void on_second(uv_timer_t *timer) {
+    struct server *server = timer->data;
+    struct engine_stats stats;
+    server_connections_check(server);
+    engine_stats_read(server->engine, &stats);
+    if (stats.stopped != TN_R_OK) {
+        server_stop(server, 1);
+    }
+}
+
+/* ---- Starting ---- */
+
+static size_t page_bytes(void) {
+    size_t leases = PROTOCOL_PAGE_MAX * sizeof(struct engine_lease);
+    size_t pools = PROTOCOL_PAGE_MAX * sizeof(struct kernel_pool_view);
+    size_t values = KERNEL_BUNDLE_MAX * sizeof(struct engine_value);
+    size_t most = leases > pools ? leases : pools;
+    _Static_assert(sizeof(struct kernel_rule_view) <= sizeof(struct engine_lease), "a page fits");
+    _Static_assert(sizeof(struct kernel_sensor_view) <= sizeof(struct engine_lease), "a page fits");
+    return most > values ? most : values;
+}
+
+/* All of it once; pages that are never touched cost nothing. */
+static bool memory_make(struct server *server) {
+    uint32_t count = server->options.connections_max;
+    server->connections = calloc(count, sizeof *server->connections);
+    server->slots = calloc(SERVER_SLOTS, sizeof *server->slots);
+    server->read_buffer = malloc(SERVER_READ_BYTES);
+    server->line = malloc(PROTOCOL_LINE_MAX);
+    server->argv = malloc(SERVER_ARGS_MAX * sizeof *server->argv);
+    server->scratch = malloc(2 * PROTOCOL_REQUEST_MAX);
+    server->encoded = malloc(KERNEL_COMMAND_MAX);
+    server->page = malloc(page_bytes());
+    server->out = malloc(SERVER_OUT_BYTES);
+    if (server->connections == NULL || server->slots == NULL || server->read_buffer == NULL ||
+        server->line == NULL || server->argv == NULL || server->scratch == NULL ||
+        server->encoded == NULL || server->page == NULL || server->out == NULL) {
+        return false;
+    }
+    for (uint32_t i = count; i-- > 0;) {
+        server->connections[i].next = server->free_connections;
+        server->free_connections = &server->connections[i];
+    }
+    for (uint32_t i = SERVER_SLOTS; i-- > 0;) {
+        server->slots[i].server = server;
+        server->slots[i].next = server->free_slots;
+        server->free_slots = &server->slots[i];
+    }
+    return true;
+}
+
+static void memory_free(struct server *server) {
+    free(server->connections);
+    free(server->slots);
+    free(server->read_buffer);
+    free(server->line);
+    free(server->argv);
+    free(server->scratch);
+    free(server->encoded);
+    free(server->page);
+    free(server->out);
+    free(server);
+}
+
+static bool loop_make(struct server *server) {
+    if (uv_loop_init(&server->loop) != 0) {
+        return false;
+    }
+    (void)uv_tcp_init(&server->loop, &server->listener);
+    (void)uv_async_init(&server->loop, &server->completed, on_completed);
+    (void)uv_signal_init(&server->loop, &server->sigterm);
+    (void)uv_signal_init(&server->loop, &server->sigint);
+    (void)uv_timer_init(&server->loop, &server->every_second);
+    (void)uv_timer_init(&server->loop, &server->retry);
+    (void)uv_timer_init(&server->loop, &server->drain);
+    server->listener.data = server->completed.data = server;
+    server->sigterm.data = server->sigint.data = server->every_second.data = server;
+    (void)uv_signal_start(&server->sigterm, on_signal, SIGTERM);
+    (void)uv_signal_start(&server->sigint, on_signal, SIGINT);
+    (void)uv_timer_start(&server->every_second, on_second, 1000, 1000);
+    return true;
+}
+
+static int listen_on(struct server *server, const char *host, uint16_t port) {
+    struct sockaddr_storage address;
+    int len = sizeof address;
+    int code = uv_ip4_addr(host, port, (struct sockaddr_in *)&address);
+    if (code != 0) {
+        code = uv_ip6_addr(host, port, (struct sockaddr_in6 *)&address);
+    }
+    if (code == 0) {
+        code = uv_tcp_bind(&server->listener, (const struct sockaddr *)&address, 0);
+    }
+    if (code == 0) {
+        code = uv_listen((uv_stream_t *)&server->listener, 1024, on_connection);
+    }
+    if (code == 0) {
+        code = uv_tcp_getsockname(&server->listener, (struct sockaddr *)&address, &len);
+        server->port =
+            ntohs(address.ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)&address)->sin6_port
+                                                : ((const struct sockaddr_in *)&address)->sin_port);
+    }
+    return code;
+}
+
+/* Under another name first, so that whoever finds the file finds a whole number in it. */
+static enum tn_status port_file_write(const struct server *server) {
+    const struct os *os = server->options.os;
+    const char *path = server->options.port_file;
+    char text[8];
+    char temporary[4096];
+    int file;
+    int len = snprintf(text, sizeof text, "%u\n", server->port);
+    if (snprintf(temporary, sizeof temporary, "%s.tmp", path) >= (int)sizeof temporary) {
+        return TN_INVALID;
+    }
+    enum tn_status status = os->open(os->ctx, temporary, OS_WRITE | OS_CREATE | OS_TRUNCATE, &file);
+    if (status != TN_OK) {
+        return status;
+    }
+    status = os->write_at(os->ctx, file, text, (size_t)len, 0);
+    (void)os->close(os->ctx, file);
+    return status == TN_OK ? os->rename(os->ctx, temporary, path) : status;
+}
+
+/* True: it listens, and says so. */
+static bool start(struct server *server) {
+    char host[64];
+    uint16_t port;
+    const struct server_options *options = &server->options;
+    if (!address_split(options->listen, host, &port)) {
+        server_log("refused", "reason=\"--listen: '%s' is not HOST:PORT\"", options->listen);
+        return false;
+    }
+    if (!server_address_is_loopback(host)) {
+        server_log("refused",
+                   "reason=\"--listen %s: there are no passwords yet, so only loopback addresses "
+                   "may be listened on: 127.0.0.1 or [::1]\"",
+                   options->listen);
+        return false;
+    }
+    int code = listen_on(server, host, port);
+    if (code != 0) {
+        server_log("refused", "reason=\"--listen %s: %s\"", options->listen, uv_strerror(code));
+        return false;
+    }
+    if (options->port_file != NULL) {
+        enum tn_status status = port_file_write(server);
+        if (status != TN_OK) {
+            server_log("refused", "reason=\"--port-file %s: %s\"", options->port_file,
+                       tn_status_text(status));
+            return false;
+        }
+    }
+    server_log("ready", "port=%u data=%s", server->port, options->data);
+    return true;
+}
+
+int server_run(const struct server_options *options) {
+    struct server *server = calloc(1, sizeof *server);
+    if (server == NULL) {
+        server_log("refused", "reason=\"no memory\"");
+        return 2;
+    }
+    server->options = *options;
+    server->engine = options->engine;
+    if (!memory_make(server) || !loop_make(server)) {
+        server_log("refused", "reason=\"no memory or no descriptors for the server\"");
+        memory_free(server);
+        return 2;
+    }
+    if (!start(server)) {
+        server->exit_code = 2;
+        uv_walk(&server->loop, handle_close, NULL);
+    }
+    (void)uv_run(&server->loop, UV_RUN_DEFAULT);
+    int code = uv_loop_close(&server->loop);
+    TN_ASSERT(code == 0);
+    code = server->exit_code;
+    server_log("stopped", "exit=%d", code);
+    memory_free(server);
+    return code;
+}

@@ -1,0 +1,32 @@
+/* The server: RESP on one libuv loop, in front of an engine. It has no rules about leases. */
+#ifndef TN_SERVER_SERVER_H
+#define TN_SERVER_SERVER_H
+
+#include "engine/engine.h"
+
+struct server_options {
+    struct engine *engine;
+    const struct os *os;
+    const char *version;   /* ours, for clients that ask */
+    const char *data;      /* for the log line: where the engine's directory is */
+    const char *listen;    /* HOST:PORT; loopback only. Port 0: any that is free */
+    const char *port_file; /* gets the port's number and a newline; NULL: none */
+    uint32_t connections_max;
+    uint32_t slow_seconds; /* a client that takes none of its replies for so long is dropped */
+    uint32_t idle_seconds; /* and one that asks for nothing for so long; 0: never */
+};
+
+#define SERVER_CONNECTIONS_MAX 10000u
+#define SERVER_SLOW_SECONDS 30u
+
+/* Serves until SIGTERM or SIGINT (then the exit code is 0) or until the engine halts (1). The engine
+ * stays the caller's. 2: it could not start; the reason has been logged. */
+int server_run(const struct server_options *options);
+
+/* Whether the address may be listened on as long as there is no access control. */
+bool server_address_is_loopback(const char *host);
+
+/* One line on standard error: event=NAME and what follows. */
+__attribute__((format(printf, 2, 3))) void server_log(const char *event, const char *format, ...);
+
+#endif

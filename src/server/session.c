@@ -1,0 +1,275 @@
+/* Commands about the connection and the server itself: what clients of Redis send when they connect,
+ * answered as they expect it. */
+#include <string.h>
+
+#include "protocol/docs.h"
+#include "protocol/text.h"
+#include "server/internal.h"
+
+static void reply_simple(struct server_connection *connection, const char *text) {
+    struct protocol_writer w = server_reply_begin(connection);
+    protocol_write_simple(&w, text);
+    server_reply_end(connection, &w);
+}
+
+static void reply_bulk(struct server_connection *connection, const void *bytes, size_t len) {
+    struct protocol_writer w = server_reply_begin(connection);
+    protocol_write_bulk(&w, bytes, len);
+    server_reply_end(connection, &w);
+}
+
+static void reply_number(struct server_connection *connection, uint64_t number) {
+    struct protocol_writer w = server_reply_begin(connection);
+    protocol_write_u64(&w, number);
+    server_reply_end(connection, &w);
+}
+
+/* ---- Names ---- */
+
+/* Printable and without blanks, as CLIENT LIST needs it; may be empty. */
+static bool name_set(char out[SERVER_NAME_MAX + 1], struct tn_bytes name) {
+    if (name.len > SERVER_NAME_MAX) {
+        return false;
+    }
+    for (uint32_t i = 0; i < name.len; i++) {
+        if (name.at[i] <= ' ' || name.at[i] > '~') {
+            return false;
+        }
+    }
+    if (name.len > 0) {
+        memcpy(out, name.at, name.len);
+    }
+    out[name.len] = '\0';
+    return true;
+}
+
+static bool session_name(struct server_connection *connection, struct tn_bytes name) {
+    if (!name_set(connection->name, name)) {
+        server_reply_error(connection,
+                           "ERR Client names cannot contain spaces, newlines or special "
+                           "characters, nor be longer than 64 bytes.");
+        return false;
+    }
+    return true;
+}
+
+static void session_setinfo(struct server_connection *connection, const struct tn_bytes *argv) {
+    bool lib_name = protocol_word_is(argv[2], "LIB-NAME", 8);
+    if (!lib_name && !protocol_word_is(argv[2], "LIB-VER", 7)) {
+        server_reply_error(connection, "ERR Unrecognized option '%.*s'",
+                           (int)(argv[2].len < 64 ? argv[2].len : 64), (const char *)argv[2].at);
+    } else if (!name_set(lib_name ? connection->library : connection->library_version, argv[3])) {
+        server_reply_error(connection,
+                           "ERR %s cannot contain spaces, newlines or special "
+                           "characters.",
+                           lib_name ? "LIB-NAME" : "LIB-VER");
+    } else {
+        reply_simple(connection, "OK");
+    }
+}
+
+/* ---- Who, and in which protocol ---- */
+
+/* There are no passwords: the default user is in with any. */
+static bool session_auth(struct server_connection *connection, const struct tn_bytes *user) {
+    if (user == NULL) {
+        server_reply_error(connection, "ERR AUTH <password> called without any password configured "
+                                       "for the default user. Are you sure your configuration is "
+                                       "correct?");
+        return false;
+    }
+    if (!tn_bytes_equal(*user, tn_bytes_of("default", 7))) {
+        server_reply_error(connection,
+                           "WRONGPASS invalid username-password pair or user is disabled.");
+        return false;
+    }
+    return true;
+}
+
+static void hello_reply(struct server_connection *connection) {
+    struct protocol_writer w = server_reply_begin(connection);
+    protocol_write_map(&w, 7);
+    protocol_pair_text(&w, "server", "tenure");
+    protocol_pair_text(&w, "version", connection->server->options.version);
+    protocol_pair_number(&w, "proto", connection->resp3 ? 3 : 2);
+    protocol_pair_number(&w, "id", connection->id);
+    protocol_pair_text(&w, "mode", "standalone");
+    protocol_pair_text(&w, "role", "master");
+    protocol_write_text(&w, "modules");
+    protocol_write_array(&w, 0);
+    server_reply_end(connection, &w);
+}
+
+/* HELLO [version [AUTH user password] [SETNAME name]]: all of it or nothing. */
+static void session_hello(struct server_connection *connection, const struct tn_bytes *argv,
+                          uint32_t argc) {
+    uint64_t version = connection->resp3 ? 3 : 2;
+    if (argc > 1 &&
+        (!kernel_value_parse(KERNEL_DEC, argv[1], &version) || version < 2 || version > 3)) {
+        server_reply_error(connection, "NOPROTO unsupported protocol version");
+        return;
+    }
+    for (uint32_t i = 2; i < argc;) {
+        if (i + 2 < argc && protocol_word_is(argv[i], "AUTH", 4)) {
+            if (!session_auth(connection, &argv[i + 1])) {
+                return;
+            }
+            i += 3;
+        } else if (i + 1 < argc && protocol_word_is(argv[i], "SETNAME", 7)) {
+            if (!session_name(connection, argv[i + 1])) {
+                return;
+            }
+            i += 2;
+        } else {
+            server_reply_error(connection, "ERR Syntax error in HELLO option '%.*s'",
+                               (int)(argv[i].len < 64 ? argv[i].len : 64),
+                               (const char *)argv[i].at);
+            return;
+        }
+    }
+    connection->resp3 = version == 3;
+    hello_reply(connection);
+}
+
+static void session_reset(struct server_connection *connection) {
+    connection->resp3 = false;
+    connection->name[0] = '\0';
+    reply_simple(connection, "RESET");
+}
+
+static void session_select(struct server_connection *connection, struct tn_bytes index) {
+    uint64_t number;
+    if (!kernel_value_parse(KERNEL_DEC, index, &number)) {
+        server_reply_error(connection, "ERR value is not an integer or out of range");
+    } else if (number != 0) {
+        server_reply_error(connection, "ERR DB index is out of range");
+    } else {
+        reply_simple(connection, "OK");
+    }
+}
+
+/* ---- The rest ---- */
+
+static void session_ping(struct server_connection *connection, const struct tn_bytes *argv,
+                         uint32_t argc) {
+    if (argc == 1) {
+        server_reply_bytes(connection, "+PONG\r\n", 7);
+    } else if (argc == 2) {
+        reply_bulk(connection, argv[1].at, argv[1].len);
+    } else {
+        server_reply_error(connection, "ERR wrong number of arguments for 'ping' command");
+    }
+}
+
+static void session_time(struct server_connection *connection) {
+    const struct os *os = connection->server->options.os;
+    uint64_t now_ms = os->clock_wall_ms(os->ctx);
+    char text[KERNEL_VALUE_TEXT_MAX];
+    struct protocol_writer w = server_reply_begin(connection);
+    protocol_write_array(&w, 2);
+    protocol_write_bulk(&w, text, kernel_value_format(KERNEL_DEC, now_ms / 1000, text));
+    protocol_write_bulk(&w, text, kernel_value_format(KERNEL_DEC, now_ms % 1000 * 1000, text));
+    server_reply_end(connection, &w);
+}
+
+static void session_docs(struct server_connection *connection, enum protocol_id id,
+                         const struct tn_bytes *names, uint32_t count) {
+    struct protocol_writer w = server_reply_begin(connection);
+    if (id == PROTOCOL_COMMAND_DOCS) {
+        protocol_docs_docs(&w, names, count);
+    } else if (id == PROTOCOL_COMMAND_LIST) {
+        protocol_docs_list(&w);
+    } else {
+        protocol_docs_info(&w, names, count);
+    }
+    server_reply_end(connection, &w);
+}
+
+static void session_client(struct server_connection *connection, enum protocol_id id,
+                           const struct tn_bytes *argv, uint32_t argc) {
+    switch (id) {
+    case PROTOCOL_CLIENT_GETNAME:
+        reply_bulk(connection, connection->name, strlen(connection->name));
+        break;
+    case PROTOCOL_CLIENT_ID:
+        reply_number(connection, connection->id);
+        break;
+    case PROTOCOL_CLIENT_KILL:
+        server_client_kill(connection, argv, argc);
+        break;
+    case PROTOCOL_CLIENT_LIST:
+        server_client_list(connection);
+        break;
+    case PROTOCOL_CLIENT_SETINFO:
+        session_setinfo(connection, argv);
+        break;
+    default:
+        if (session_name(connection, argv[2])) {
+            reply_simple(connection, "OK");
+        }
+    }
+}
+
+static void session_server(struct server_connection *connection, enum protocol_id id,
+                           const struct tn_bytes *argv, uint32_t argc) {
+    switch (id) {
+    case PROTOCOL_INFO:
+        server_info(connection);
+        break;
+    case PROTOCOL_CONFIG_GET:
+        server_config_get(connection, argv + 2, argc - 2);
+        break;
+    case PROTOCOL_COMMAND_COUNT:
+        reply_number(connection, protocol_docs_count());
+        break;
+    case PROTOCOL_COMMAND:
+        session_docs(connection, id, NULL, 0);
+        break;
+    case PROTOCOL_COMMAND_DOCS:
+    case PROTOCOL_COMMAND_INFO:
+    case PROTOCOL_COMMAND_LIST:
+        session_docs(connection, id, argv + 2, argc - 2);
+        break;
+    default:
+        session_client(connection, id, argv, argc);
+    }
+}
+
+void server_session(struct server_connection *connection, const struct protocol_command *row,
+                    const struct tn_bytes *argv, uint32_t argc) {
+    enum protocol_id id = (enum protocol_id)row->id;
+    switch (id) {
+    case PROTOCOL_PING:
+        session_ping(connection, argv, argc);
+        break;
+    case PROTOCOL_ECHO:
+        reply_bulk(connection, argv[1].at, argv[1].len);
+        break;
+    case PROTOCOL_HELLO:
+        session_hello(connection, argv, argc);
+        break;
+    case PROTOCOL_AUTH:
+        if (session_auth(connection, argc > 2 ? &argv[1] : NULL)) {
+            reply_simple(connection, "OK");
+        }
+        break;
+    case PROTOCOL_QUIT:
+        reply_simple(connection, "OK");
+        connection->leaving = true;
+        break;
+    case PROTOCOL_RESET:
+        session_reset(connection);
+        break;
+    case PROTOCOL_READONLY:
+        reply_simple(connection, "OK");
+        break;
+    case PROTOCOL_SELECT:
+        session_select(connection, argv[1]);
+        break;
+    case PROTOCOL_TIME:
+        session_time(connection);
+        break;
+    default:
+        session_server(connection, id, argv, argc);
+    }
+}

@@ -1,0 +1,294 @@
+/* Writes: from a request to the engine and back.
+ *
+ *     loop thread                                   engine's thread
+ *     slot taken, queued, submitted  ------------>  batch, sync, apply
+ *                                                   slot_done: the reply is written into the slot,
+ *     server_completed  <-- uv_async_send --------  the slot pushed on the stack
+ *     replies sent in the order of the queue
+ *
+ * The reply is rendered where the result is, since the result is valid only there. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "protocol/identity.h"
+#include "server/internal.h"
+
+/* ---- Slots ---- */
+
+static struct server_slot *slot_take(struct server_connection *connection,
+                                     const struct protocol_command *row) {
+    struct server *server = connection->server;
+    struct server_slot *slot = server->free_slots;
+    if (slot == NULL) {
+        return NULL;
+    }
+    server->free_slots = slot->next;
+    server->slots_used++;
+    slot->row = row;
+    slot->connection = connection;
+    slot->next = NULL;
+    slot->code = TN_R_OK;
+    slot->resp3 = connection->resp3;
+    slot->done = false;
+    slot->len = 0;
+    slot->heap = NULL;
+    if (connection->last != NULL) {
+        connection->last->next = slot;
+    } else {
+        connection->first = slot;
+    }
+    connection->last = slot;
+    connection->inflight++;
+    return slot;
+}
+
+static void slot_free(struct server *server, struct server_slot *slot) {
+    free(slot->heap);
+    slot->heap = NULL;
+    slot->next = server->free_slots;
+    server->free_slots = slot;
+    server->slots_used--;
+}
+
+static void slot_render(struct server_slot *slot, const struct kernel_result *result) {
+    struct protocol_writer w = {.out = tn_writer_of(slot->reply, sizeof slot->reply),
+                                .resp3 = slot->resp3};
+    protocol_render_result(&w, slot->row, result);
+    if (w.out.overflow) {
+        size_t room = SERVER_SLOT_BYTES + (size_t)result->value_count * (KERNEL_RESOURCE_MAX + 16);
+        slot->heap = malloc(room);
+        if (slot->heap == NULL) {
+            /* It is done and cannot be told: for the client that is an unknown outcome. */
+            w.out = tn_writer_of(slot->reply, sizeof slot->reply);
+            protocol_render_refusal(&w, TN_R_LOST, "done, but there is no memory for the reply");
+        } else {
+            w.out = tn_writer_of(slot->heap, room);
+            protocol_render_result(&w, slot->row, result);
+        }
+    }
+    TN_ASSERT(!w.out.overflow);
+    slot->code = result->code;
+    slot->len = (uint32_t)w.out.len;
+}
+
+/* On an engine's thread, or inside a call of ours that commits. */
+static void slot_done(struct engine_request *request, struct tn_bytes command) {
+    struct server_slot *slot = request->ctx;
+    struct server *server = slot->server;
+    (void)command;
+    slot_render(slot, &request->result);
+    struct server_slot *top = atomic_load_explicit(&server->done, memory_order_relaxed);
+    do {
+        slot->next_done = top;
+    } while (!atomic_compare_exchange_weak_explicit(&server->done, &top, slot, memory_order_release,
+                                                    memory_order_relaxed));
+    if (top == NULL) {
+        (void)uv_async_send(&server->completed);
+    }
+}
+
+/* Answered without the engine. */
+static void slot_refuse(struct server_slot *slot, enum tn_result code, const char *detail) {
+    struct protocol_writer w = {.out = tn_writer_of(slot->reply, sizeof slot->reply),
+                                .resp3 = slot->resp3};
+    protocol_render_refusal(&w, code, detail);
+    TN_ASSERT(!w.out.overflow);
+    slot->code = code;
+    slot->len = (uint32_t)w.out.len;
+    slot->done = true;
+    slot->server->counters.refused++;
+}
+
+void server_slots_collect(struct server_connection *connection) {
+    while (connection->first != NULL && connection->first->done) {
+        struct server_slot *slot = connection->first;
+        connection->first = slot->next;
+        if (connection->first == NULL) {
+            connection->last = NULL;
+        }
+        connection->inflight--;
+        server_reply_bytes(connection, slot->heap != NULL ? slot->heap : slot->reply, slot->len);
+        slot_free(connection->server, slot);
+    }
+}
+
+void server_slots_abandon(struct server_connection *connection) {
+    struct server_slot *slot = connection->first;
+    connection->first = connection->last = NULL;
+    connection->inflight = 0;
+    while (slot != NULL) {
+        struct server_slot *next = slot->next;
+        slot->connection = NULL;
+        if (slot->done) {
+            slot_free(connection->server, slot);
+        }
+        slot = next;
+    }
+}
+
+/* ---- Completion ---- */
+
+/* The stack has the last one on top: turned round, connections run in the order of their commits. */
+static struct server_slot *completed_take(struct server *server) {
+    struct server_slot *slot = atomic_exchange_explicit(&server->done, NULL, memory_order_acquire);
+    struct server_slot *turned = NULL;
+    while (slot != NULL) {
+        struct server_slot *next = slot->next_done;
+        slot->next_done = turned;
+        turned = slot;
+        slot = next;
+    }
+    return turned;
+}
+
+void server_completed(struct server *server) {
+    struct server_connection *first = NULL;
+    struct server_connection **end = &first;
+    bool halted = false;
+    struct server_slot *next;
+    for (struct server_slot *slot = completed_take(server); slot != NULL; slot = next) {
+        struct server_connection *connection = slot->connection;
+        next = slot->next_done;
+        slot->done = true;
+        halted = halted || slot->code == TN_R_HALTED || slot->code == TN_R_LOST;
+        if (connection == NULL) {
+            slot_free(server, slot);
+        } else if (!connection->ready) {
+            connection->ready = true;
+            connection->next_ready = NULL;
+            *end = connection;
+            end = &connection->next_ready;
+        }
+    }
+    while (first != NULL) {
+        struct server_connection *connection = first;
+        first = connection->next_ready;
+        connection->ready = false;
+        server_connection_run(connection);
+    }
+    server_waiting_run(server);
+    if (halted) {
+        server_stop(server, 1);
+    } else {
+        server_stop_check(server);
+    }
+}
+
+/* ---- Submission ---- */
+
+/* Whether the pool, or the template of a scope that does not exist yet, falls back on the content of
+ * metadata. A pool that is not there is the kernel's to refuse. */
+static bool pool_falls_back(struct server *server, struct tn_bytes pool) {
+    struct kernel_pool_view view;
+    uint64_t lsn;
+    bool scoped;
+    enum tn_result code = engine_pool_read(server->engine, 0, pool, &view, &lsn);
+    if (code != TN_R_OK) {
+        struct tn_bytes base = kernel_name_pool_base(pool, &scoped);
+        code = scoped ? engine_pool_read(server->engine, 0, base, &view, &lsn) : code;
+    }
+    return code == TN_R_OK && view.policy.of[KERNEL_OPTION_FALLBACK] == KERNEL_FALLBACK_JSON;
+}
+
+static enum tn_result holder_derive(struct server *server, char holder[KERNEL_HOLDER_MAX]) {
+    struct protocol_call *call = &server->call;
+    uint32_t len = 0;
+    if ((call->command.fields & KERNEL_F_META) == 0) {
+        (void)strcpy(call->detail, "holder *: META is missing");
+        return TN_R_MALFORMED;
+    }
+    enum tn_result code =
+        protocol_identity_derive(call->command.meta, false, holder, &len, call->detail);
+    if (code == TN_R_BAD_REQUEST && pool_falls_back(server, call->from)) {
+        code = protocol_identity_derive(call->command.meta, true, holder, &len, call->detail);
+    }
+    call->command.holder = tn_bytes_of(holder, len);
+    return code;
+}
+
+enum server_step server_write(struct server_connection *connection,
+                              const struct protocol_command *row, const struct tn_bytes *argv,
+                              uint32_t argc) {
+    struct server *server = connection->server;
+    struct protocol_call *call = &server->call;
+    char holder[KERNEL_HOLDER_MAX];
+    struct server_slot *slot = slot_take(connection, row);
+    if (slot == NULL) {
+        server_connection_wait(connection);
+        return SERVER_WAIT;
+    }
+    enum tn_result code =
+        protocol_call_parse(row, argv, argc, server->scratch, 2 * PROTOCOL_REQUEST_MAX, call);
+    if (code == TN_R_OK && call->derive) {
+        code = holder_derive(server, holder);
+    }
+    if (code == TN_R_OK) {
+        /* Nobody has a password yet, and only this machine can connect: everyone is an operator. */
+        call->command.rights = KERNEL_RIGHT_OPERATOR;
+        uint32_t len = kernel_command_encode(&call->command, server->encoded, KERNEL_COMMAND_MAX);
+        if (len == 0) {
+            code = TN_R_TOO_LARGE;
+        } else {
+            slot->request.done = slot_done;
+            slot->request.ctx = slot;
+            code = engine_submit(server->engine, &slot->request, tn_bytes_of(server->encoded, len));
+        }
+    }
+    if (code != TN_R_OK) {
+        slot_refuse(slot, code, call->detail);
+        server_slots_collect(connection);
+    }
+    return SERVER_DONE;
+}
+
+/* ---- Snapshots: on a thread of libuv's, for they take long ---- */
+
+static void snapshot_take(uv_work_t *work) {
+    struct server *server = work->data;
+    server->snapshot_status = engine_snapshot(server->engine, &server->snapshot_error);
+}
+
+static void snapshot_taken(uv_work_t *work, int status) {
+    struct server *server = work->data;
+    struct server_slot *slot = server->snapshot_slot;
+    struct server_connection *connection = slot->connection;
+    struct protocol_writer w = {.out = tn_writer_of(slot->reply, sizeof slot->reply),
+                                .resp3 = slot->resp3};
+    server->snapshot_slot = NULL;
+    if (status == 0 && server->snapshot_status == TN_OK) {
+        protocol_write_simple(&w, "OK");
+    } else {
+        char text[400];
+        (void)snprintf(text, sizeof text, "ERR no snapshot: %.300s", server->snapshot_error.text);
+        protocol_write_error(&w, text);
+    }
+    slot->len = (uint32_t)w.out.len;
+    slot->done = true;
+    if (connection == NULL) {
+        slot_free(server, slot);
+        server_stop_check(server);
+        return;
+    }
+    server_connection_run(connection);
+    server_stop_check(server);
+}
+
+enum server_step server_snapshot(struct server_connection *connection,
+                                 const struct protocol_command *row) {
+    struct server *server = connection->server;
+    if (server->snapshot_slot != NULL) {
+        server_reply_error(connection, "OVERLOADED a snapshot is being taken; try again");
+        return SERVER_DONE;
+    }
+    struct server_slot *slot = slot_take(connection, row);
+    if (slot == NULL) {
+        server_connection_wait(connection);
+        return SERVER_WAIT;
+    }
+    server->snapshot_slot = slot;
+    server->snapshot.data = server;
+    (void)uv_queue_work(&server->loop, &server->snapshot, snapshot_take, snapshot_taken);
+    return SERVER_DONE;
+}
