@@ -178,7 +178,7 @@ static bool spare_usable(struct log_local *log, const char *name) {
         return false;
     }
     uint64_t bytes = 0;
-    uint8_t head[8];
+    uint8_t head[8] = {0};
     size_t got = 0;
     enum tn_status status = os->size(os->ctx, file, &bytes);
     if (status == TN_OK) {
