@@ -218,7 +218,7 @@ struct kernel_policy kernel_policy_default(void);
 /* One value of one pool, as results, views and events show it. */
 struct kernel_value {
     uint32_t pool;  /* the kernel's number of the pool; for kernel_pool_name within the same call */
-    uint16_t claim; /* which part of the request it answers, from 0 */
+    uint16_t claim; /* in a result: which part of the request it answers, from 0; else 0 */
     uint8_t format; /* enum kernel_format */
     uint8_t name_len; /* > 0: a named resource; then number means nothing */
     uint64_t number;
