@@ -39,11 +39,21 @@ test: ## everything that must pass before a commit; ends with `N passed, N faile
 	@tools/test.sh
 
 .PHONY: run
-run: deps ## builds and runs Tenure
+run: deps ## builds and starts the server on 127.0.0.1:7411, with its data in ./data
 	@$(MAKE) --no-print-directory release
-	@if [ -x build/tenured ]; then exec build/tenured; \
-	elif [ -x build/story ]; then exec build/story; \
-	else echo "nothing to run: neither src/main/tenured.c nor examples/story.c is here" >&2; exit 1; fi
+	@echo "Tenure listens on 127.0.0.1:7411, its data is in ./data; Ctrl-C stops it. In another terminal:"
+	@echo
+	@echo "  redis-cli -p 7411 POOL CREATE ports RANGE 30000 30009 LEASE 60"
+	@echo "  redis-cli -p 7411 ALLOC ports job/42"
+	@echo "  redis-cli -p 7411 LEASE ports/30000"
+	@echo "  redis-cli -p 7411            # and type: help @tenure"
+	@echo
+	@exec build/tenured
+
+.PHONY: story
+story: deps ## builds and tells the story of two processes, a crash and a lease
+	@$(MAKE) --no-print-directory release
+	@exec build/story
 
 .PHONY: bench
 bench: ## measures the release build: a table, and the same in build/bench.tsv

@@ -24,12 +24,14 @@ struct protocol_writer server_reply_begin(struct server_connection *connection) 
 }
 
 void server_reply_end(struct server_connection *connection, const struct protocol_writer *w) {
+    static const char too_large[] = "-TOO_LARGE the reply does not fit\r\n";
+    struct server *server = connection->server;
     if (w->out.overflow) {
-        server_reply_error(connection, "TOO_LARGE the reply has more than %u bytes",
-                           SERVER_REPLY_MAX);
+        memcpy(server->out + server->out_len, too_large, sizeof too_large - 1);
+        server->out_len += sizeof too_large - 1;
         return;
     }
-    connection->server->out_len += w->out.len;
+    server->out_len += w->out.len;
 }
 
 void server_reply_bytes(struct server_connection *connection, const void *bytes, size_t len) {

@@ -45,7 +45,7 @@ static bool address_split(const char *text, char host[64], uint16_t *ret_port) {
     memcpy(host, text, len);
     host[len] = '\0';
     if (strcmp(host, "localhost") == 0) {
-        (void)strcpy(host, "127.0.0.1");
+        (void)snprintf(host, 64, "127.0.0.1");
     }
     *ret_port = (uint16_t)port;
     return true;

@@ -196,7 +196,7 @@ static enum tn_result holder_derive(struct server *server, char holder[KERNEL_HO
     struct protocol_call *call = &server->call;
     uint32_t len = 0;
     if ((call->command.fields & KERNEL_F_META) == 0) {
-        (void)strcpy(call->detail, "holder *: META is missing");
+        (void)snprintf(call->detail, sizeof call->detail, "holder *: META is missing");
         return TN_R_MALFORMED;
     }
     enum tn_result code =

@@ -143,7 +143,7 @@ static void garbage_never_leads_outside(void **state) {
         const char *seed =
             requests[unit_below(&random, sizeof requests / sizeof requests[0])].input;
         size_t len = strlen(seed);
-        uint8_t *data = malloc(len + 1);
+        uint8_t *data = malloc(len);
         assert_non_null(data);
         memcpy(data, seed, len);
         for (unsigned i = 0; i < 3 && len > 0; i++) {

@@ -1,0 +1,94 @@
+/* Makes docs/commands.md from the table of commands.
+ *
+ *   gen-commands             prints it
+ *   gen-commands FILE        exits 1 if the file is not what would be printed */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "protocol/table.h"
+
+static void print_usage(FILE *out, const struct protocol_command *row,
+                        const struct protocol_form *form) {
+    char text[1024];
+    if (!protocol_usage_write(row, form, text, sizeof text)) {
+        (void)fprintf(stderr, "gen-commands: the usage of %s is too long\n", row->word);
+        exit(1);
+    }
+    (void)fprintf(out, "    %s\n", text);
+}
+
+static void print_command(FILE *out, const struct protocol_command *row) {
+    static const char *const kinds[] = {"connection", "read", "write"};
+    char name[PROTOCOL_NAME_MAX];
+    protocol_command_name(row, name);
+    (void)fprintf(out, "### %s\n\n%s.\n\n", name, row->summary);
+    print_usage(out, row, &row->form);
+    if (row->other.count > 0) {
+        print_usage(out, row, &row->other);
+    }
+    (void)fprintf(out, "\nExample: `%s`\n\n", row->example);
+    (void)fprintf(out, "%s, ", kinds[row->kind]);
+    if (row->role != PROTOCOL_NOBODY) {
+        (void)fprintf(out, "role %s, ", protocol_role_name((enum protocol_role)row->role));
+    }
+    (void)fprintf(out, "arity %d, since %s\n\n", protocol_command_arity(row), row->since);
+}
+
+static void print_all(FILE *out) {
+    (void)fputs(
+        "# Commands\n\n"
+        "Made from the table in `src/protocol/table.c` by `build/gen-commands`; do not edit. "
+        "How requests and\nreplies look, and what may be concluded from them, is in "
+        "[protocol.md](protocol.md); what commands mean is in\n"
+        "[semantics.md](semantics.md).\n\n"
+        "Words in capitals are written as they are, in any case; `[ ]` may be left out, "
+        "`|` separates choices, `...`\nmay be repeated. Every write takes `OPID id`, every "
+        "read `FENCE lsn`.\n\n",
+        out);
+    for (int connection = 0; connection < 2; connection++) {
+        (void)fputs(connection == 0 ? "## Pools and leases\n\n" : "## The connection\n\n", out);
+        for (unsigned i = 0; i < PROTOCOL_COMMANDS; i++) {
+            if ((protocol_table[i].role == PROTOCOL_NOBODY) == (connection == 1)) {
+                print_command(out, &protocol_table[i]);
+            }
+        }
+    }
+}
+
+static int compare(const char *path, const char *want, size_t len) {
+    FILE *file = fopen(path, "r");
+    char *have = malloc(len + 2);
+    size_t got = file != NULL && have != NULL ? fread(have, 1, len + 1, file) : 0;
+    int code = have != NULL && got == len && memcmp(have, want, len) == 0 ? 0 : 1;
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    free(have);
+    if (code != 0) {
+        (void)fprintf(stderr, "%s is stale: build/gen-commands > docs/commands.md\n", path);
+    }
+    return code;
+}
+
+int main(int argc, char **argv) {
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+    if (out == NULL) {
+        return 2;
+    }
+    print_all(out);
+    (void)fclose(out);
+    while (len > 1 && text[len - 2] == '\n') {
+        len--;
+    }
+    int code = 0;
+    if (argc > 1) {
+        code = compare(argv[1], text, len);
+    } else {
+        code = fwrite(text, 1, len, stdout) == len ? 0 : 2;
+    }
+    free(text);
+    return code;
+}
