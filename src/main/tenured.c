@@ -113,6 +113,7 @@ int main(int argc, char **argv) {
     }
     descriptors_raise();
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write, not our death */
     struct engine_options options = {.local = {.dir = settings.data},
                                      .confirm_time_jump = settings.confirm_time_jump,
                                      .notice = notice};

@@ -4,6 +4,7 @@
 Each test class starts its own tenured on a free port with a directory of its own, waits until the
 port file is there, and stops it by its own process id."""
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -421,6 +422,25 @@ class Lives(unittest.TestCase):
         self.assertNotIn(got, [lease["values"] for lease in made])
         r.close()
         self.assertEqual(server.stop(), 0)
+        server.remove()
+
+    def test_a_failed_write_is_an_unknown_outcome_and_a_failed_server(self):
+        server = Server()
+        r = server.client()
+        r.execute_command("POOL", "CREATE", "p", "RANGE", 1, 1000)
+        made = pairs(r.execute_command("ALLOC", "p", "before"))
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (0, 0))
+        with self.assertRaises(redis.ResponseError) as caught:
+            r.execute_command("ALLOC", "p", "after", "OPID", "op")
+        self.assertTrue(str(caught.exception).startswith("HALTED"), str(caught.exception))
+        self.assertEqual(server.process.wait(PATIENCE), 1)
+        server.log.close()
+        server.start()
+        r = server.client()
+        self.assertEqual(pairs(r.execute_command("LEASE", made["lease"]))["holder"], "before")
+        again = pairs(r.execute_command("ALLOC", "p", "after", "OPID", "op"))
+        self.assertNotEqual(again["values"], made["values"])
+        r.close()
         server.remove()
 
     def test_sigterm_and_sigint_exit_0_with_clients_connected(self):

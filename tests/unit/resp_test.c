@@ -145,7 +145,9 @@ static void garbage_never_leads_outside(void **state) {
         size_t len = strlen(seed);
         uint8_t *data = malloc(len);
         assert_non_null(data);
-        memcpy(data, seed, len);
+        for (size_t i = 0; i < len; i++) {
+            data[i] = (uint8_t)seed[i];
+        }
         for (unsigned i = 0; i < 3 && len > 0; i++) {
             data[unit_below(&random, (uint32_t)len)] = (uint8_t)tn_prng_next(&random);
         }
