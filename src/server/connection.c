@@ -260,10 +260,13 @@ void server_connection_close(struct server_connection *connection) {
 
 static struct server_connection *connection_new(struct server *server) {
     struct server_connection *connection = server->free_connections;
-    if (connection == NULL) {
+    if (connection != NULL) {
+        server->free_connections = connection->next;
+    } else if (server->connections_touched < server->options.connections_max) {
+        connection = &server->connections[server->connections_touched++];
+    } else {
         return NULL;
     }
-    server->free_connections = connection->next;
     memset(connection, 0, sizeof *connection);
     connection->server = server;
     connection->id = ++server->next_id;

@@ -115,12 +115,15 @@ struct server {
     uint32_t connection_count;
     struct server_counters counters;
 
-    struct server_connection *connections; /* the pool */
+    struct server_connection
+        *connections; /* the pool: those from `connections_touched` on are new */
+    uint32_t connections_touched;
     struct server_connection *free_connections;
     struct server_connection *live;
     struct server_connection *waiting;
 
-    struct server_slot *slots;
+    struct server_slot *slots; /* the same */
+    uint32_t slots_touched;
     struct server_slot *free_slots;
     uint32_t slots_used;
     _Atomic(struct server_slot *) done; /* pushed by the engine's threads */

@@ -148,8 +148,7 @@ static size_t page_bytes(void) {
 
 /* All of it once; pages that are never touched cost nothing. */
 static bool memory_make(struct server *server) {
-    uint32_t count = server->options.connections_max;
-    server->connections = calloc(count, sizeof *server->connections);
+    server->connections = calloc(server->options.connections_max, sizeof *server->connections);
     server->slots = calloc(SERVER_SLOTS, sizeof *server->slots);
     server->read_buffer = malloc(SERVER_READ_BYTES);
     server->line = malloc(PROTOCOL_LINE_MAX);
@@ -158,21 +157,9 @@ static bool memory_make(struct server *server) {
     server->encoded = malloc(KERNEL_COMMAND_MAX);
     server->page = malloc(page_bytes());
     server->out = malloc(SERVER_OUT_BYTES);
-    if (server->connections == NULL || server->slots == NULL || server->read_buffer == NULL ||
-        server->line == NULL || server->argv == NULL || server->scratch == NULL ||
-        server->encoded == NULL || server->page == NULL || server->out == NULL) {
-        return false;
-    }
-    for (uint32_t i = count; i-- > 0;) {
-        server->connections[i].next = server->free_connections;
-        server->free_connections = &server->connections[i];
-    }
-    for (uint32_t i = SERVER_SLOTS; i-- > 0;) {
-        server->slots[i].server = server;
-        server->slots[i].next = server->free_slots;
-        server->free_slots = &server->slots[i];
-    }
-    return true;
+    return server->connections != NULL && server->slots != NULL && server->read_buffer != NULL &&
+           server->line != NULL && server->argv != NULL && server->scratch != NULL &&
+           server->encoded != NULL && server->page != NULL && server->out != NULL;
 }
 
 static void memory_free(struct server *server) {

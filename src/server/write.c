@@ -21,11 +21,15 @@ static struct server_slot *slot_take(struct server_connection *connection,
                                      const struct protocol_command *row) {
     struct server *server = connection->server;
     struct server_slot *slot = server->free_slots;
-    if (slot == NULL) {
+    if (slot != NULL) {
+        server->free_slots = slot->next;
+    } else if (server->slots_touched < SERVER_SLOTS) {
+        slot = &server->slots[server->slots_touched++];
+    } else {
         return NULL;
     }
-    server->free_slots = slot->next;
     server->slots_used++;
+    slot->server = server;
     slot->row = row;
     slot->connection = connection;
     slot->next = NULL;
