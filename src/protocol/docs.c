@@ -124,12 +124,16 @@ static void argument_write(struct protocol_writer *w, const struct protocol_argu
     }
     if (argument->optional || argument->multiple) {
         protocol_write_text(w, "flags");
-        protocol_write_array(w, (uint32_t)argument->optional + argument->multiple);
+        bool again = argument->multiple && argument->token != NULL; /* its token is repeated too */
+        protocol_write_array(w, (uint32_t)argument->optional + argument->multiple + again);
         if (argument->optional) {
             protocol_write_simple(w, "optional");
         }
         if (argument->multiple) {
             protocol_write_simple(w, "multiple");
+        }
+        if (again) {
+            protocol_write_simple(w, "multiple_token");
         }
     }
 }

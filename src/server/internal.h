@@ -29,7 +29,7 @@
 #define SERVER_ARGS_MAX 16384u          /* of one request; a bundle has 4096 values at most */
 #define SERVER_SLOTS 16384u             /* writes under way in all */
 #define SERVER_INFLIGHT_MAX 1024u       /* and of one connection */
-#define SERVER_REPLY_MAX (2u << 20)     /* bytes of one reply */
+#define SERVER_REPLY_MAX (4u << 20)     /* bytes of one reply */
 #define SERVER_OUT_FLUSH (128u * 1024u) /* replies are sent when so much is together */
 #define SERVER_OUT_SOFT (256u * 1024u)  /* waiting to be sent: no more requests are taken */
 #define SERVER_OUT_BYTES (SERVER_OUT_FLUSH + 2 * SERVER_REPLY_MAX)

@@ -43,8 +43,9 @@ static bool name_set(char out[SERVER_NAME_MAX + 1], struct tn_bytes name) {
     return true;
 }
 
-static bool session_name(struct server_connection *connection, struct tn_bytes name) {
-    if (!name_set(connection->name, name)) {
+static bool session_name(struct server_connection *connection, struct tn_bytes name,
+                         char out[SERVER_NAME_MAX + 1]) {
+    if (!name_set(out, name)) {
         server_reply_error(connection,
                            "ERR Client names cannot contain spaces, newlines or special "
                            "characters, nor be longer than 64 bytes.");
@@ -104,6 +105,8 @@ static void hello_reply(struct server_connection *connection) {
 static void session_hello(struct server_connection *connection, const struct tn_bytes *argv,
                           uint32_t argc) {
     uint64_t version = connection->resp3 ? 3 : 2;
+    char name[SERVER_NAME_MAX + 1];
+    memcpy(name, connection->name, sizeof name);
     if (argc > 1 &&
         (!kernel_value_parse(KERNEL_DEC, argv[1], &version) || version < 2 || version > 3)) {
         server_reply_error(connection, "NOPROTO unsupported protocol version");
@@ -116,7 +119,7 @@ static void session_hello(struct server_connection *connection, const struct tn_
             }
             i += 3;
         } else if (i + 1 < argc && protocol_word_is(argv[i], "SETNAME", 7)) {
-            if (!session_name(connection, argv[i + 1])) {
+            if (!session_name(connection, argv[i + 1], name)) {
                 return;
             }
             i += 2;
@@ -128,6 +131,7 @@ static void session_hello(struct server_connection *connection, const struct tn_
         }
     }
     connection->resp3 = version == 3;
+    memcpy(connection->name, name, sizeof name);
     hello_reply(connection);
 }
 
@@ -204,7 +208,7 @@ static void session_client(struct server_connection *connection, enum protocol_i
         session_setinfo(connection, argv);
         break;
     default:
-        if (session_name(connection, argv[2])) {
+        if (session_name(connection, argv[2], connection->name)) {
             reply_simple(connection, "OK");
         }
     }

@@ -156,6 +156,8 @@ class Clients(Case):
         self.do("CLIENT", "SETINFO", "LIB-NAME", "x")
         self.refused("AUTH <password> called without any password", "AUTH", "secret")
         self.refused("NOPROTO", "HELLO", "4")
+        self.refused("Syntax error in HELLO", "HELLO", "2", "SETNAME", "half", "WHAT")
+        self.assertNotEqual(self.r.client_getname(), "half")
         self.assertEqual(self.do("COMMAND COUNT"), len(self.do("COMMAND LIST")))
 
     def test_a_client_can_be_killed(self):
@@ -404,6 +406,15 @@ class SlowReaders(Case):
         self.assertEqual(receive_until(last, b"\r\n"), b"-ERR max number of clients reached\r\n")
         for s in held + [last]:
             s.close()
+
+
+class IdleClients(Case):
+    flags = ("--idle-seconds", "1")
+
+    def test_who_asks_for_nothing_is_dropped(self):
+        idle = self.server.connect()
+        self.assertEqual(idle.recv(1), b"")
+        idle.close()
 
 
 class Lives(unittest.TestCase):
