@@ -65,7 +65,8 @@ class Server:
 
     def remove(self):
         if self.process.poll() is None:
-            self.stop()
+            code = self.stop()
+            assert code == 0, text_of(self.log.name)
         if self.own:
             shutil.rmtree(self.data)
 
@@ -380,7 +381,7 @@ class BadInput(Case):
 
 
 class SlowReaders(Case):
-    flags = ("--slow-seconds", "1", "--max-connections", "8")
+    flags = ("--slow-seconds", "1")
 
     def test_who_takes_no_replies_is_dropped_and_others_are_served(self):
         slow = self.server.connect()
@@ -399,6 +400,10 @@ class SlowReaders(Case):
         self.assertTrue(dropped)
         self.assertEqual(self.r.info()["slow_clients_dropped"], 1)
         slow.close()
+
+
+class ManyClients(Case):
+    flags = ("--max-connections", "8")
 
     def test_too_many_clients_are_told(self):
         held = [self.server.connect() for _ in range(8)]
