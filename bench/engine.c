@@ -1,8 +1,8 @@
 /* The engine, durable, in one process, against the disk's own rate in the same run.
  *
- * The reference is a plain loop of 4 KiB overwrite + fdatasync of a file that was written before.
- * It is measured before and after each engine figure and the better of the two counts, since the
- * machine's disk is shared. Commands alternate alloc and release, so nothing is cheaper than it
+ * The reference is a plain loop of 4 KiB overwrite + fdatasync of a file that was written before. It
+ * and the engine take turns of a quarter of a second, since the machine's disk is shared and its rate
+ * changes from one second to the next. Commands alternate alloc and release, so nothing is cheaper than it
  * would be for a client. */
 #include "bench.h"
 
@@ -22,11 +22,23 @@ static void die(const char *what) {
     exit(1);
 }
 
+#define ROUNDS 12u
+#define SLICE_NS 250000000u
+
+/* What one side got done in its turns. */
+struct tally {
+    double count, seconds;
+};
+
+static double tally_rate(const struct tally *tally) {
+    return tally->count / tally->seconds;
+}
+
 /* ---- the disk ---- */
 
 #define DISK_BLOCKS 2048u
 
-static double disk_rate(void) {
+static int disk_open(void) {
     char path[96];
     static char block[4096];
     snprintf(path, sizeof path, "%s/disk", dir);
@@ -36,9 +48,16 @@ static double disk_rate(void) {
             die("cannot write");
         }
     }
-    fsync(file);
-    uint64_t start = bench_now_ns(), count = 0;
-    while (bench_now_ns() - start < 700000000u) {
+    if (fsync(file) != 0) {
+        die("cannot sync");
+    }
+    return file;
+}
+
+static void disk_turn(int file, struct tally *tally) {
+    static char block[4096];
+    uint64_t start = bench_now_ns(), count = 0, now = start;
+    for (; now - start < SLICE_NS; now = bench_now_ns()) {
         block[0]++;
         if (pwrite(file, block, sizeof block, (off_t)(count % DISK_BLOCKS * sizeof block)) < 0 ||
             fdatasync(file) != 0) {
@@ -46,14 +65,8 @@ static double disk_rate(void) {
         }
         count++;
     }
-    double rate = (double)count * 1e9 / (double)(bench_now_ns() - start);
-    close(file);
-    unlink(path);
-    return rate;
-}
-
-static double better(double a, double b) {
-    return a > b ? a : b;
+    tally->count += (double)count;
+    tally->seconds += (double)(now - start) / 1e9;
 }
 
 /* ---- an engine ---- */
@@ -135,40 +148,79 @@ static void pool_make(struct engine *engine) {
 
 struct crew {
     struct engine *engine;
-    atomic_bool stop;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool stop, resting; /* under the lock */
+    unsigned asleep;
+    unsigned threads;
+    atomic_bool look; /* stop or resting may have changed */
     atomic_ullong done;
 };
 
-static void *crew_member(void *arg) {
-    struct crew *crew = arg;
-    uint64_t lease = 0, count = 0;
-    while (!atomic_load_explicit(&crew->stop, memory_order_relaxed) || lease != 0) {
-        lease = run_one(crew->engine, lease);
-        count++;
+/* Sleeps while the crew rests; true when it is over. */
+static bool crew_rest(struct crew *crew) {
+    pthread_mutex_lock(&crew->lock);
+    crew->asleep++;
+    pthread_cond_broadcast(&crew->changed);
+    while (crew->resting && !crew->stop) {
+        pthread_cond_wait(&crew->changed, &crew->lock);
     }
-    atomic_fetch_add(&crew->done, count);
-    return NULL;
+    crew->asleep--;
+    bool stop = crew->stop;
+    pthread_mutex_unlock(&crew->lock);
+    return stop;
 }
 
-static double blocking_rate(unsigned threads) {
-    struct crew crew = {.engine = engine_make("blocking", UINT64_MAX)};
-    pthread_t ids[64];
-    pool_make(crew.engine);
-    uint64_t start = bench_now_ns();
+static void *crew_member(void *arg) {
+    struct crew *crew = arg;
+    uint64_t lease = 0;
+    for (;;) {
+        if (lease == 0 && atomic_load(&crew->look) && crew_rest(crew)) {
+            return NULL;
+        }
+        lease = run_one(crew->engine, lease);
+        atomic_fetch_add_explicit(&crew->done, 1, memory_order_relaxed);
+    }
+}
+
+static void crew_set(struct crew *crew, bool resting, bool stop) {
+    pthread_mutex_lock(&crew->lock);
+    crew->resting = resting;
+    crew->stop = stop;
+    atomic_store(&crew->look, resting || stop);
+    pthread_cond_broadcast(&crew->changed);
+    while (resting && crew->asleep < crew->threads) {
+        pthread_cond_wait(&crew->changed, &crew->lock);
+    }
+    pthread_mutex_unlock(&crew->lock);
+}
+
+static void crew_start(struct crew *crew, unsigned threads, pthread_t *ids) {
+    pthread_mutex_init(&crew->lock, NULL);
+    pthread_cond_init(&crew->changed, NULL);
+    crew->threads = threads;
     for (unsigned i = 0; i < threads; i++) {
-        if (pthread_create(&ids[i], NULL, crew_member, &crew) != 0) {
+        if (pthread_create(&ids[i], NULL, crew_member, crew) != 0) {
             die("no thread");
         }
     }
-    struct timespec pause = {.tv_sec = 2};
-    nanosleep(&pause, NULL);
-    atomic_store(&crew.stop, true);
-    for (unsigned i = 0; i < threads; i++) {
+}
+
+static void crew_stop(struct crew *crew, const pthread_t *ids) {
+    crew_set(crew, false, true);
+    for (unsigned i = 0; i < crew->threads; i++) {
         pthread_join(ids[i], NULL);
     }
-    double rate = (double)crew.done * 1e9 / (double)(bench_now_ns() - start);
-    engine_close(crew.engine);
-    return rate;
+}
+
+static void crew_turn(struct crew *crew, struct tally *tally) {
+    uint64_t start = bench_now_ns(), before = atomic_load(&crew->done);
+    struct timespec slice = {.tv_nsec = SLICE_NS};
+    crew_set(crew, false, false);
+    nanosleep(&slice, NULL);
+    crew_set(crew, true, false);
+    tally->count += (double)(atomic_load(&crew->done) - before);
+    tally->seconds += (double)(bench_now_ns() - start) / 1e9;
 }
 
 /* ---- asynchronous: thousands in flight, each answer submits the next command ---- */
@@ -220,10 +272,9 @@ static void flyer_done(struct engine_request *request, struct tn_bytes command) 
     }
 }
 
-/* Returns commands a second. */
-static double flight_run(struct flight *flight) {
+static void flight_turn(struct flight *flight, struct tally *tally) {
     uint64_t start = bench_now_ns();
-    flight->end_ns = start + 2000000000u;
+    flight->end_ns = start + SLICE_NS;
     flight->count = 0;
     atomic_store(&flight->aloft, FLIGHT);
     for (unsigned i = 0; i < FLIGHT; i++) {
@@ -235,35 +286,51 @@ static double flight_run(struct flight *flight) {
     while (atomic_load(&flight->aloft) > 0) {
         nanosleep(&pause, NULL);
     }
-    return (double)flight->count * 1e9 / (double)(bench_now_ns() - start);
-}
-
-static double async_rate(void) {
-    static struct flight flight;
-    flight.engine = engine_make("async", UINT64_MAX);
-    pool_make(flight.engine);
-    double rate = flight_run(&flight);
-    engine_close(flight.engine);
-    return rate;
+    tally->count += (double)flight->count;
+    tally->seconds += (double)(bench_now_ns() - start) / 1e9;
 }
 
 /* ---- measurements ---- */
 
-static void measure_rate(const char *name, double (*run)(void), double goal) {
-    double before = disk_rate();
-    double rate = run();
-    double disk = better(before, disk_rate());
+static void report(const char *name, const struct tally *engine, const struct tally *disk,
+                   double goal) {
     char reference[64];
-    snprintf(reference, sizeof reference, "times the disk's %.0f syncs/s (goal %g)", disk, goal);
-    bench_report_ratio(name, rate, "commands/s", rate / disk, reference);
+    double rate = tally_rate(engine), syncs = tally_rate(disk);
+    snprintf(reference, sizeof reference, "times the disk's %.0f syncs/s (goal %g)", syncs, goal);
+    bench_report_ratio(name, rate, "commands/s", rate / syncs, reference);
 }
 
-static double one_thread(void) {
-    return blocking_rate(1);
+static void measure_blocking(const char *name, unsigned threads, double goal) {
+    struct crew crew = {.engine = engine_make("blocking", UINT64_MAX), .resting = true};
+    struct tally engine = {0}, disk = {0};
+    pthread_t ids[64];
+    int file = disk_open();
+    pool_make(crew.engine);
+    atomic_store(&crew.look, true);
+    crew_start(&crew, threads, ids);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        disk_turn(file, &disk);
+        crew_turn(&crew, &engine);
+    }
+    crew_stop(&crew, ids);
+    engine_close(crew.engine);
+    close(file);
+    report(name, &engine, &disk, goal);
 }
 
-static double many_threads(void) {
-    return blocking_rate(64);
+static void measure_async(const char *name, double goal) {
+    static struct flight flight;
+    struct tally engine = {0}, disk = {0};
+    int file = disk_open();
+    flight.engine = engine_make("async", UINT64_MAX);
+    pool_make(flight.engine);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        disk_turn(file, &disk);
+        flight_turn(&flight, &engine);
+    }
+    engine_close(flight.engine);
+    close(file);
+    report(name, &engine, &disk, goal);
 }
 
 /* A million leases by log alone; then how fast it is read again, and what a snapshot holds up. */
@@ -273,7 +340,8 @@ static void measure_recovery_and_snapshot(void) {
     flight.keep = true;
     flight.goal = 1000000 + FLIGHT;
     pool_make(flight.engine);
-    flight_run(&flight);
+    struct tally unused = {0};
+    flight_turn(&flight, &unused);
     engine_close(flight.engine);
 
     flight.engine = engine_make("recover", UINT64_MAX);
@@ -286,15 +354,12 @@ static void measure_recovery_and_snapshot(void) {
     /* Writers go on while the snapshot is taken. */
     struct crew crew = {.engine = flight.engine};
     pthread_t writer;
-    if (pthread_create(&writer, NULL, crew_member, &crew) != 0) {
-        die("no thread");
-    }
+    crew_start(&crew, 1, &writer);
     struct log_error error;
     if (engine_snapshot(flight.engine, &error) != TN_OK) {
         die(error.text);
     }
-    atomic_store(&crew.stop, true);
-    pthread_join(writer, NULL);
+    crew_stop(&crew, &writer);
     engine_stats_read(flight.engine, &stats);
     bench_report("snapshot of 1M leases, duration", (double)stats.snapshot_ns_last / 1e6, "ms");
     bench_report("snapshot of 1M leases, size", (double)stats.log.snapshot_bytes / 1e6, "MB");
@@ -319,9 +384,9 @@ int main(void) {
     if (mkdtemp(dir) == NULL) {
         die("run it from the project's directory, which has build/");
     }
-    measure_rate("engine durable, 1 thread", one_thread, 0.8);
-    measure_rate("engine durable, 64 blocking threads", many_threads, 12);
-    measure_rate("engine durable, 8192 in flight", async_rate, 60);
+    measure_blocking("engine durable, 1 thread", 1, 0.8);
+    measure_blocking("engine durable, 64 blocking threads", 64, 12);
+    measure_async("engine durable, 8192 in flight", 60);
     measure_recovery_and_snapshot();
     return nftw(dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS) == 0 ? 0 : 1;
 }
