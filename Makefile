@@ -39,8 +39,9 @@ test: ## everything that must pass before a commit; ends with `N passed, N faile
 	@tools/test.sh
 
 .PHONY: run
-run: deps ## builds and starts the server on 127.0.0.1:7411, with its data in ./data
+run: deps ## builds, tells the story (the first time), starts the server on 127.0.0.1:7411 with its data in ./data
 	@$(MAKE) --no-print-directory release
+	@[ -d data ] || { build/story && echo; }
 	@echo "Tenure listens on 127.0.0.1:7411, its data is in ./data; Ctrl-C stops it. In another terminal:"
 	@echo
 	@echo "  redis-cli -p 7411 POOL CREATE ports RANGE 30000 30009 LEASE 60"
