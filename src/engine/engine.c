@@ -223,6 +223,9 @@ static enum tn_status engine_limits_change(struct engine *engine, struct log_err
     return engine_log_one(engine, &command, error);
 }
 
+_Static_assert(LOG_GENERATIONS_MAX == KERNEL_RESTORES_MAX,
+               "the log refuses a restore that the kernel could not tell apart");
+
 /* The log's generation goes up when a backup is restored; the state follows by a command. */
 static enum tn_status engine_restored(struct engine *engine, const struct log_position *at,
                                       struct log_error *error) {

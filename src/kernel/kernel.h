@@ -91,9 +91,6 @@ enum tn_status kernel_create(const struct kernel_env *env, const struct kernel_l
                              uint64_t shard, struct kernel **ret_kernel);
 void kernel_destroy(struct kernel *kernel);
 
-/* Address space that these limits reserve. */
-uint64_t kernel_bytes_reserved(const struct kernel_limits *limits);
-
 /* One logged command. */
 struct kernel_entry {
     uint64_t lsn;    /* the last one + 1 */

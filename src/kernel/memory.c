@@ -152,18 +152,6 @@ static void carve_all(struct carve *c, struct kernel *k, const struct kernel_lim
     k->op_buffer = carve_take(c, k->op_buffer_bytes);
 }
 
-uint64_t kernel_bytes_reserved(const struct kernel_limits *limits) {
-    struct kernel scratch;
-    struct carve c = {0};
-    carve_all(&c, &scratch, limits);
-    uint64_t bytes = c.at;
-    for (unsigned i = 0; i < TABLE_COUNT; i++) {
-        struct table_shape shape = shape_of(limits, i);
-        bytes += tn_table_bytes((uint32_t)shape.record_bytes, (uint32_t)shape.capacity);
-    }
-    return bytes;
-}
-
 static enum tn_status table_take(struct kernel *k, unsigned i, const struct kernel_limits *limits) {
     struct table_shape shape = shape_of(limits, i);
     TN_ASSERT(shape.capacity < CLOCK_MEMBER || i == TABLE_TEXT || i == TABLE_OP_TEXT);

@@ -21,6 +21,7 @@
 #define KERNEL_CLAIMS_MAX 256u /* parts of one request */
 #define KERNEL_EXCLUDES_MAX 16u
 #define KERNEL_COMMAND_MAX (512u * 1024u) /* encoded bytes */
+#define KERNEL_RESTORES_MAX 32u           /* generations of one lineage that are told apart */
 #define KERNEL_TIME_MAX ((uint64_t)1 << 53)
 
 /* 128 bits, written shard-lsn; ordered by shard, then lsn. */

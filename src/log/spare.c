@@ -234,10 +234,3 @@ enum tn_status log_spares_take(struct log_spares *spares, uint64_t bytes, bool u
     }
     return status;
 }
-
-unsigned log_spares_count(struct log_spares *spares) {
-    spares_lock(spares);
-    unsigned count = spares->count;
-    spares_unlock(spares);
-    return count;
-}

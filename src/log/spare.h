@@ -74,6 +74,4 @@ enum tn_status log_spares_take(struct log_spares *spares, uint64_t bytes, bool u
 /* One that was taken and did not become a segment: better gone than used half written. */
 void log_spares_discard(struct log_spares *spares, const struct log_spare *spare);
 
-unsigned log_spares_count(struct log_spares *spares);
-
 #endif
