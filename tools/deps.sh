@@ -17,6 +17,8 @@ build=(
     "libuv1-dev:the server's event loop"
     "libjansson-dev:JSON, in the server"
     "libsodium-dev:hashes, in the server"
+    "libmicrohttpd-dev:HTTP, in the server"
+    "libinih-dev:the configuration file's form"
 )
 # gcc brings the runtimes of its sanitizers along.
 test=(
@@ -24,6 +26,8 @@ test=(
     "libcmocka-dev:the unit test framework"
     "redis-tools:redis-cli and redis-benchmark, which the server is tested with"
     "python3-redis:a client library that the server is tested with"
+    "curl:HTTP from a shell, which the server is tested with"
+    "prometheus:its promtool, which reads the server's metrics"
 )
 lint=(
     "${test[@]}"
@@ -32,7 +36,7 @@ lint=(
     "cppcheck:static analysis, a second opinion"
     "shellcheck:checks the shell scripts"
 )
-bench=("${build[@]}")
+bench=("${build[@]}" "redis-server:what the server is measured against")
 fuzz=("${build[@]}" "clang:the compiler with libFuzzer" "libclang-rt-dev:libFuzzer and sanitizers")
 
 case "${1:-}" in
@@ -74,7 +78,8 @@ if [ "$(id -u)" -ne 0 ]; then
     as_root=(sudo -n)
 fi
 apt() {
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q "$@" </dev/null
+    # RUNLEVEL=1: a package that brings a service must not start it.
+    "${as_root[@]}" env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get -q "$@" </dev/null
 }
 apt update
 apt install -y --no-install-recommends "${missing[@]}"

@@ -5,7 +5,6 @@ Each test class starts its own tenured on a free port with a directory of its ow
 port file is there, and stops it by its own process id."""
 import os
 import resource
-import shutil
 import signal
 import socket
 import subprocess
@@ -15,110 +14,7 @@ import unittest
 
 import redis
 
-BUILD = os.environ.get("TENURE_BUILD_DIR", "build")
-TENURED = os.path.join(BUILD, "tenured")
-PATIENCE = 60.0
-
-
-def until(condition, what):
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        got = condition()
-        if got:
-            return got
-        time.sleep(0.01)
-    raise AssertionError("not within %d s: %s" % (PATIENCE, what))
-
-
-def text_of(path):
-    with open(path, encoding="utf-8") as file:
-        return file.read()
-
-
-class Server:
-    def __init__(self, data=None, *flags):
-        self.own = data is None
-        self.data = data or tempfile.mkdtemp(prefix="tenure-e2e-")
-        self.flags = flags
-        self.start()
-
-    def start(self):
-        port_file = os.path.join(self.data, "port")
-        if os.path.exists(port_file):
-            os.unlink(port_file)
-        self.log = open(os.path.join(self.data, "stderr"), "ab")
-        self.process = subprocess.Popen(
-            [TENURED, "--data", os.path.join(self.data, "data"), "--listen", "127.0.0.1:0",
-             "--port-file", port_file, *self.flags], stderr=self.log)
-
-        def ready():
-            assert self.process.poll() is None, text_of(self.log.name)
-            return os.path.exists(port_file)
-        until(ready, "the port file")
-        self.port = int(text_of(port_file))
-
-    def stop(self, number=signal.SIGTERM):
-        self.process.send_signal(number)
-        code = self.process.wait(PATIENCE)
-        self.log.close()
-        return code
-
-    def remove(self):
-        if self.process.poll() is None:
-            code = self.stop()
-            assert code == 0, text_of(self.log.name)
-        if self.own:
-            shutil.rmtree(self.data)
-
-    def client(self, **options):
-        return redis.Redis(port=self.port, decode_responses=True, **options)
-
-    def connect(self):
-        s = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
-        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return s
-
-    def cli(self, *arguments):
-        out = subprocess.run(["redis-cli", "-p", str(self.port), *arguments], timeout=PATIENCE,
-                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-        return out.stdout.decode().strip()
-
-
-def pairs(flat):
-    return dict(zip(flat[::2], flat[1::2]))
-
-
-def receive_until(s, end):
-    got = b""
-    while not got.endswith(end):
-        more = s.recv(65536)
-        if not more:
-            break
-        got += more
-    return got
-
-
-class Case(unittest.TestCase):
-    flags = ()
-
-    @classmethod
-    def setUpClass(cls):
-        cls.server = Server(None, *cls.flags)
-        cls.r = cls.server.client()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.r.close()
-        cls.server.remove()
-
-    def do(self, *words):
-        return self.r.execute_command(*words)
-
-    def refused(self, start, *words):
-        with self.assertRaises(redis.ResponseError) as caught:
-            self.do(*words)
-        self.assertTrue(str(caught.exception).startswith(start), str(caught.exception))
-        return str(caught.exception)
+from harness import PATIENCE, TENURED, Case, Server, pairs, receive_until, until
 
 
 class Clients(Case):
