@@ -671,8 +671,9 @@ struct tenure_event {
     const char *name; /* of the pool, rule, sensor or trigger it is about, or "" */
     uint32_t value_count;
     const struct tenure_value *values;
-    uint64_t number; /* demand: enabled rules now; disowned: leases released */
-    uint64_t reserved[2];
+    uint64_t number;             /* demand: enabled rules now; disowned: leases released */
+    const char *previous_holder; /* of a rekeyed lease: who had it before; else "" */
+    uint64_t reserved[1];
 };
 
 /* ---- Snapshots and figures ----------------------------------------------------------------- */

@@ -69,8 +69,8 @@ static bool events_resize(struct engine *engine, size_t capacity) {
 
 /* An upper bound: every value might be of another pool. */
 static size_t record_size_max(const struct kernel_event *fact) {
-    size_t size =
-        sizeof(struct record) + fact->holder.len + fact->user.len + fact->name.len + 3 + 8;
+    size_t size = sizeof(struct record) + fact->holder.len + fact->previous.len + fact->user.len +
+                  fact->name.len + 4 + 8;
     for (uint32_t i = 0; i < fact->value_count; i++) {
         size += sizeof(struct engine_event_value) + fact->values[i].name_len + 1;
         if (i == 0 || fact->values[i].pool != fact->values[i - 1].pool) {
@@ -99,6 +99,7 @@ static void record_write(uint8_t *at, const struct kernel *kernel, const struct 
     record->event = (struct engine_event){.fact = *fact, .replayed = replayed};
     record->event.fact.values = NULL;
     record->event.fact.holder = record_put(at, &used, fact->holder.at, fact->holder.len);
+    record->event.fact.previous = record_put(at, &used, fact->previous.at, fact->previous.len);
     record->event.fact.user = record_put(at, &used, fact->user.at, fact->user.len);
     record->event.fact.name = record_put(at, &used, fact->name.at, fact->name.len);
     for (uint32_t i = 0; i < fact->value_count; i++) {
@@ -144,6 +145,7 @@ static void record_deliver(const struct engine_events *events, uint8_t *at) {
     struct record *record = (struct record *)(void *)at;
     struct engine_event_value *values = (struct engine_event_value *)(void *)(record + 1);
     record_rebase(at, &record->event.fact.holder);
+    record_rebase(at, &record->event.fact.previous);
     record_rebase(at, &record->event.fact.user);
     record_rebase(at, &record->event.fact.name);
     for (uint32_t i = 0; i < record->event.fact.value_count; i++) {

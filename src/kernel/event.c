@@ -32,7 +32,8 @@ void kernel_event_lease(struct kernel *k, enum kernel_event_kind kind, uint32_t 
         return;
     }
     const struct lease *l = lease_at(k, lease);
-    uint8_t holder[KERNEL_HOLDER_MAX], user[KERNEL_HOLDER_MAX], pool[KERNEL_POOL_MAX + 1];
+    uint8_t holder[KERNEL_HOLDER_MAX], previous[KERNEL_HOLDER_MAX], user[KERNEL_HOLDER_MAX];
+    uint8_t pool[KERNEL_POOL_MAX + 1];
     struct kernel_event event = {
         .kind = kind,
         .reason = (enum kernel_reason)(l->bits & LEASE_REASON_MASK),
@@ -40,6 +41,7 @@ void kernel_event_lease(struct kernel *k, enum kernel_event_kind kind, uint32_t 
         .epoch = l->epoch,
         .deadline_ms = kernel_lease_deadline(l),
         .holder = name_text(k, l->holder, holder, sizeof holder),
+        .previous = name_text(k, k->event_previous, previous, sizeof previous),
         .user = name_text(k, l->user, user, sizeof user),
         .values = k->event_values,
     };

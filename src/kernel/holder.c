@@ -254,8 +254,10 @@ static enum tn_result rekey_apply(struct kernel *k, uint32_t lease, struct tn_by
     kernel_lease_unlink(k, lease);
     lease_mut(k, lease)->holder = fresh;
     kernel_lease_link(k, lease);
-    kernel_name_drop(k, old);
+    k->event_previous = old;
     kernel_lease_move(k, lease, CAUSE_REKEY, lease_at(k, lease)->deadline_ms);
+    k->event_previous = TN_NONE;
+    kernel_name_drop(k, old);
     return TN_R_OK;
 }
 

@@ -278,6 +278,7 @@ void kernel_apply(struct kernel *k, const struct kernel_entry *entry,
     root->lsn = entry->lsn;
     root->now_ms = entry->now_ms;
     k->event_index = 0;
+    k->event_previous = TN_NONE;
     result_begin(k, result);
 
     struct kernel_command c;

@@ -68,6 +68,7 @@ struct kernel_event {
     uint64_t epoch;
     uint64_t deadline_ms; /* 0: none */
     struct tn_bytes holder;
+    struct tn_bytes previous; /* of a rekeyed lease: who had it before; else empty */
     struct tn_bytes user;
     struct tn_bytes name; /* pool, rule, sensor or trigger, if it is about one; else empty */
     const struct kernel_value *values;

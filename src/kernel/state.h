@@ -292,8 +292,9 @@ struct kernel {
     struct tn_timer_root due; /* (clock_min, pool) of all clocks that have entries */
 
     uint32_t event_index;
-    uint64_t names_freed;   /* so far: a name looked up before it grew may be gone */
-    uint32_t *empty_scopes; /* scopes that may have become empty in this command */
+    uint32_t event_previous; /* during a rekey: the name that loses the lease; else TN_NONE */
+    uint64_t names_freed;    /* so far: a name looked up before it grew may be gone */
+    uint32_t *empty_scopes;  /* scopes that may have become empty in this command */
     uint32_t empty_count;
     uint32_t *plan_members;
     struct claim_plan *plan_claims;

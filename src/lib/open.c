@@ -38,6 +38,7 @@ static void open_event(void *ctx, const struct engine_event *event) {
         .epoch = fact->epoch,
         .deadline_ms = fact->deadline_ms,
         .holder = (const char *)fact->holder.at,
+        .previous_holder = (const char *)fact->previous.at,
         .user = (const char *)fact->user.at,
         .name = (const char *)fact->name.at,
         .value_count = fact->value_count,

@@ -48,6 +48,7 @@ static void sink(void *ctx, const struct kernel *kernel, const struct kernel_eve
         e->lease.shard, e->lease.lsn, e->epoch,  e->deadline_ms,    e->value_count};
     h = hash_in(h, head, sizeof head);
     h = hash_in(h, e->holder.at, e->holder.len);
+    h = hash_in(h, e->previous.at, e->previous.len);
     h = hash_in(h, e->name.at, e->name.len);
     for (uint32_t i = 0; i < e->value_count; i++) {
         h = hash_in(h, &e->values[i].number, sizeof e->values[i].number);

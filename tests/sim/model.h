@@ -57,6 +57,7 @@ struct model_event {
     struct kernel_lease_id lease;
     uint64_t lsn, now_ms, epoch, deadline_ms, number;
     char holder[KERNEL_HOLDER_MAX + 1];
+    char previous[KERNEL_HOLDER_MAX + 1];
     char user[KERNEL_USER_MAX + 1];
     char name[MODEL_TEXT];
     uint32_t value_count;
@@ -160,6 +161,7 @@ struct model {
     struct kernel_limits limits;
     uint64_t shard, lsn, now_ms;
     uint32_t restores;
+    char rekeyed_from[KERNEL_HOLDER_MAX + 1]; /* who lost a lease by the rekey at hand */
     struct model_pool pools[MODEL_POOLS];
     struct model_lease leases[MODEL_LEASES];
     uint32_t lease_count;

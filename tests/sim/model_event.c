@@ -23,9 +23,10 @@ static bool shown_equal(const struct model_shown *a, const struct model_shown *b
 static void event_text(const struct model_event *e, char *out, size_t capacity) {
     snprintf(out, capacity,
              "%s/%s lease %" PRIu64 " epoch %" PRIu64 " deadline %" PRIu64
-             " holder '%s' user '%s' name '%s' values %u first %" PRIu64 "%s number %" PRIu64,
+             " holder '%s' previous '%s' user '%s' name '%s' values %u first %" PRIu64
+             "%s number %" PRIu64,
              kernel_event_name(e->kind), kernel_reason_name(e->reason), e->lease.lsn, e->epoch,
-             e->deadline_ms, e->holder, e->user, e->name, e->value_count,
+             e->deadline_ms, e->holder, e->previous, e->user, e->name, e->value_count,
              e->value_count > 0 ? e->values[0].number : 0,
              e->value_count > 0 ? e->values[0].name : "", e->number);
 }
@@ -46,8 +47,8 @@ static bool event_equal(const struct model_event *a, const struct model_event *b
                 a->now_ms == b->now_ms && kernel_lease_id_compare(a->lease, b->lease) == 0 &&
                 a->epoch == b->epoch && a->deadline_ms == b->deadline_ms &&
                 a->number == b->number && strcmp(a->holder, b->holder) == 0 &&
-                strcmp(a->user, b->user) == 0 && strcmp(a->name, b->name) == 0 &&
-                a->value_count == b->value_count;
+                strcmp(a->previous, b->previous) == 0 && strcmp(a->user, b->user) == 0 &&
+                strcmp(a->name, b->name) == 0 && a->value_count == b->value_count;
     for (uint32_t i = 0; same && i < a->value_count; i++) {
         same = shown_equal(&a->values[i], &b->values[i]);
     }
@@ -179,6 +180,9 @@ void model_expect(struct model *m, enum kernel_event_kind kind, enum kernel_reas
     want.deadline_ms = l->deadline_ms;
     snprintf(want.holder, sizeof want.holder, "%s", l->holder);
     snprintf(want.user, sizeof want.user, "%s", l->user);
+    if (kind == KERNEL_EVENT_LEASE_REKEYED) {
+        memcpy(want.previous, m->rekeyed_from, sizeof want.previous);
+    }
     bool mixed = false;
     for (uint32_t i = 0; i < l->value_count; i++) {
         mixed = mixed || l->values[i].pool != l->values[0].pool;

@@ -91,6 +91,7 @@ static void sink(void *ctx, const struct kernel *kernel, const struct kernel_eve
     copy->deadline_ms = e->deadline_ms;
     copy->number = e->number;
     model_text(copy->holder, sizeof copy->holder, e->holder);
+    model_text(copy->previous, sizeof copy->previous, e->previous);
     model_text(copy->user, sizeof copy->user, e->user);
     model_text(copy->name, sizeof copy->name, e->name);
     copy->value_count = e->value_count;

@@ -257,6 +257,7 @@ static void rekey(struct model *m, struct model_lease *l) {
     if (r->code != TN_R_OK) {
         return;
     }
+    memcpy(m->rekeyed_from, l->holder, sizeof m->rekeyed_from);
     memcpy(l->holder, holder, sizeof l->holder);
     l->epoch++;
     l->reason = KERNEL_REASON_REKEYED;
