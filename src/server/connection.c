@@ -39,15 +39,15 @@ static void in_free(struct server_connection *connection) {
 /* ---- Serving ---- */
 
 static bool may_take(const struct server_connection *connection) {
-    return !connection->closing && !connection->leaving && !connection->waiting &&
-           connection->inflight < SERVER_INFLIGHT_MAX &&
+    return !connection->closing && !connection->leaving && !connection->asker.waiting &&
+           connection->asker.inflight < SERVER_INFLIGHT_MAX &&
            server_output_waiting(connection) < SERVER_OUT_SOFT;
 }
 
 /* A request that breaks the protocol ends the connection, after what came before it. */
 static enum server_step protocol_error(struct server_connection *connection,
                                        const struct protocol_request *request) {
-    if (connection->inflight > 0) {
+    if (connection->asker.inflight > 0) {
         return SERVER_WAIT;
     }
     if (request->got != '\0') {
@@ -115,7 +115,7 @@ static void settle(struct server_connection *connection, bool blocked) {
     if (connection->ended && !blocked) {
         connection->leaving = true;
     }
-    if (connection->leaving && connection->inflight == 0 &&
+    if (connection->leaving && connection->asker.inflight == 0 &&
         server_output_waiting(connection) == 0) {
         server_connection_close(connection);
         return;
@@ -129,7 +129,7 @@ void server_connection_run(struct server_connection *connection) {
         return;
     }
     TN_ASSERT(connection->server->out_len == 0);
-    server_slots_collect(connection);
+    server_replies_collect(connection);
     if (connection->in_len > 0) {
         size_t used = serve(connection, connection->in, connection->in_len, &blocked);
         connection->in_len -= (uint32_t)used;
@@ -178,53 +178,6 @@ static void read_some(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer
     settle(connection, blocked);
 }
 
-/* ---- Waiting for something that is not the connection's own ---- */
-
-static void waiting_retry(uv_timer_t *timer) {
-    server_waiting_run(timer->data);
-}
-
-void server_connection_wait(struct server_connection *connection) {
-    struct server *server = connection->server;
-    if (connection->waiting) {
-        return;
-    }
-    connection->waiting = true;
-    connection->next_waiting = server->waiting;
-    server->waiting = connection;
-    if (uv_is_active((const uv_handle_t *)&server->retry) == 0) {
-        server->retry.data = server;
-        (void)uv_timer_start(&server->retry, waiting_retry, SERVER_RETRY_MS, SERVER_RETRY_MS);
-    }
-}
-
-void server_waiting_run(struct server *server) {
-    struct server_connection *list = server->waiting;
-    server->waiting = NULL;
-    while (list != NULL) {
-        struct server_connection *connection = list;
-        list = connection->next_waiting;
-        connection->waiting = false;
-        server_connection_run(connection);
-    }
-    if (server->waiting == NULL) {
-        (void)uv_timer_stop(&server->retry);
-    }
-}
-
-static void waiting_remove(struct server_connection *connection) {
-    struct server_connection **at = &connection->server->waiting;
-    while (connection->waiting && *at != NULL) {
-        if (*at == connection) {
-            *at = connection->next_waiting;
-            connection->waiting = false;
-            return;
-        }
-        at = &(*at)->next_waiting;
-    }
-    connection->waiting = false;
-}
-
 /* ---- Opening and closing ---- */
 
 static void closed(uv_handle_t *handle) {
@@ -253,9 +206,12 @@ void server_connection_close(struct server_connection *connection) {
         return;
     }
     connection->closing = true;
-    waiting_remove(connection);
-    server_slots_abandon(connection);
+    server_asker_leave(&connection->asker);
     uv_close((uv_handle_t *)&connection->tcp, closed);
+}
+
+static void asker_run(struct server_asker *asker) {
+    server_connection_run((struct server_connection *)asker);
 }
 
 static struct server_connection *connection_new(struct server *server) {
@@ -268,7 +224,8 @@ static struct server_connection *connection_new(struct server *server) {
         return NULL;
     }
     memset(connection, 0, sizeof *connection);
-    connection->server = server;
+    connection->server = connection->asker.server = server;
+    connection->asker.run = asker_run;
     connection->id = ++server->next_id;
     connection->created_ms = connection->active_ms = uv_now(&server->loop);
     connection->next = server->live;
@@ -321,7 +278,7 @@ void server_connection_accept(struct server *server) {
 /* ---- Policy ---- */
 
 bool server_connection_quiet(const struct server_connection *connection) {
-    return connection->inflight == 0 && server_output_waiting(connection) == 0;
+    return connection->asker.inflight == 0 && server_output_waiting(connection) == 0;
 }
 
 /* Every second: who takes none of its replies, or asks for nothing, goes. */

@@ -43,7 +43,7 @@ static void reply_unknown_second(struct server_connection *connection, const str
 static enum server_step dispatch_bad(struct server_connection *connection,
                                      const struct protocol_command *row, bool container,
                                      const struct tn_bytes *argv, uint32_t argc) {
-    if (connection->inflight > 0) {
+    if (connection->asker.inflight > 0) {
         return SERVER_WAIT;
     }
     if (argc > SERVER_ARGS_MAX) {
@@ -60,6 +60,18 @@ static enum server_step dispatch_bad(struct server_connection *connection,
     return SERVER_DONE;
 }
 
+static enum server_step dispatch_read(struct server_connection *connection,
+                                      const struct protocol_command *row,
+                                      const struct tn_bytes *argv, uint32_t argc) {
+    struct server_answer answer;
+    struct protocol_writer w = server_reply_begin(connection);
+    enum server_step step = server_read(&connection->asker, row, argv, argc, &w, &answer);
+    if (step == SERVER_DONE) {
+        server_reply_end(connection, &w);
+    }
+    return step;
+}
+
 enum server_step server_dispatch(struct server_connection *connection, const struct tn_bytes *argv,
                                  uint32_t argc) {
     bool container;
@@ -71,13 +83,15 @@ enum server_step server_dispatch(struct server_connection *connection, const str
         (arity > 0 ? argc != (uint32_t)arity : argc < (uint32_t)-arity)) {
         step = dispatch_bad(connection, row, container, argv, argc);
     } else if (row->kind == PROTOCOL_WRITE) {
-        step = server_write(connection, row, argv, argc);
-    } else if (connection->inflight > 0) {
+        step = server_write(&connection->asker, row, argv, argc);
+        server_replies_collect(connection);
+    } else if (connection->asker.inflight > 0) {
         step = SERVER_WAIT;
     } else if (row->kind == PROTOCOL_READ) {
-        step = server_read(connection, row, argv, argc);
+        step = dispatch_read(connection, row, argv, argc);
     } else if (row->id == PROTOCOL_SNAPSHOT) {
-        step = server_snapshot(connection, row);
+        step = server_snapshot(&connection->asker, row);
+        server_replies_collect(connection);
     } else {
         server_session(connection, row, argv, argc);
         step = SERVER_DONE;

@@ -40,17 +40,41 @@
 #define SERVER_RETRY_MS 5u
 
 struct server;
-struct server_connection;
+struct server_slot;
+
+/* Whoever asks: a RESP connection or an HTTP exchange. What the way to the engine and back needs to
+ * know of it. */
+struct server_asker {
+    struct server *server;
+    /* An answer at the head of its queue is there, or it waited and may try again. */
+    void (*run)(struct server_asker *asker);
+    struct server_asker *next_ready, *next_waiting;
+    struct server_slot *first, *last; /* writes under way, in order */
+    uint64_t fence_until_ms;          /* a read waits for a log position; 0: it does not */
+    uint32_t inflight;
+    bool resp3, ready, waiting;
+};
+
+/* What an answer says besides its text: HTTP puts it into its head. */
+struct server_answer {
+    enum tn_result code;
+    bool replayed, has_lease;
+    uint64_t lsn;         /* 0: it has none */
+    uint64_t now_ms;      /* at that position */
+    uint64_t retry_at_ms; /* EXHAUSTED: when to try again; 0: unknown */
+    uint64_t cursor;      /* of a page: where the next one begins; 0: nowhere */
+    struct kernel_lease_id lease;
+};
 
 /* A write on its way. */
 struct server_slot {
     struct engine_request request;
     struct server *server;
     const struct protocol_command *row;
-    struct server_connection *connection; /* NULL: it is gone, nobody wants the answer */
-    struct server_slot *next;             /* in the connection's queue, or free */
-    struct server_slot *next_done;        /* in the stack of completed ones */
-    enum tn_result code;
+    struct server_asker *asker;    /* NULL: it is gone, nobody wants the answer */
+    struct server_slot *next;      /* in the asker's queue, or free */
+    struct server_slot *next_done; /* in the stack of completed ones */
+    struct server_answer answer;
     bool resp3;
     bool done;
     uint32_t len;
@@ -59,16 +83,14 @@ struct server_slot {
 };
 
 struct server_connection {
+    struct server_asker asker;
     uv_tcp_t tcp;
     uv_write_t write;
     struct server *server;
     struct server_connection *previous, *next; /* live ones; `next` of free ones */
-    struct server_connection *next_ready;
-    struct server_connection *next_waiting;
     uint64_t id;
     uint64_t created_ms, active_ms, progress_ms;
-    uint64_t fence_until_ms; /* a read waits for a log position; 0: it does not */
-    size_t unsent;           /* at the last look at progress */
+    size_t unsent; /* at the last look at progress */
 
     struct protocol_parser parser;
     uint8_t *in; /* read, and not parsed or not served yet */
@@ -79,10 +101,7 @@ struct server_connection {
     uint8_t *out; /* to be sent after that */
     uint32_t out_len, out_capacity;
 
-    struct server_slot *first, *last; /* writes under way, in order */
-    uint32_t inflight;
-
-    bool reading, resp3, ready, waiting;
+    bool reading;
     bool leaving; /* takes no more requests; closes when its replies are sent */
     bool ended;   /* the client sends no more */
     bool closing;
@@ -120,7 +139,7 @@ struct server {
     uint32_t connections_touched;
     struct server_connection *free_connections;
     struct server_connection *live;
-    struct server_connection *waiting;
+    struct server_asker *waiting;
 
     struct server_slot *slots; /* the same */
     uint32_t slots_touched;
@@ -143,6 +162,7 @@ struct server {
     uint8_t *out;
     size_t out_len;
     struct protocol_call call;
+    uint64_t read_lsn; /* that the read being served has shown */
 };
 
 enum server_step {
@@ -155,16 +175,22 @@ void server_connection_accept(struct server *server);
 /* Serves what has been read, then sends what has been answered. */
 void server_connection_run(struct server_connection *connection);
 void server_connection_close(struct server_connection *connection);
-/* Tries again when something has changed or a little later. */
-void server_connection_wait(struct server_connection *connection);
-void server_waiting_run(struct server *server);
 void server_connections_check(struct server *server);
 bool server_connection_quiet(const struct server_connection *connection);
+
+/* asker.c */
+/* Runs again when something has changed or a little later. */
+void server_asker_wait(struct server_asker *asker);
+void server_waiting_run(struct server *server);
+/* It is going: it waits no more, and nobody wants the answers that are under way. */
+void server_asker_leave(struct server_asker *asker);
 
 /* output.c */
 struct protocol_writer server_reply_begin(struct server_connection *connection);
 void server_reply_end(struct server_connection *connection, const struct protocol_writer *w);
 void server_reply_bytes(struct server_connection *connection, const void *bytes, size_t len);
+/* Adds the replies to writes that are there, as far as those before them are. */
+void server_replies_collect(struct server_connection *connection);
 __attribute__((format(printf, 2, 3))) void server_reply_error(struct server_connection *connection,
                                                               const char *format, ...);
 void server_output_flush(struct server_connection *connection);
@@ -175,21 +201,23 @@ enum server_step server_dispatch(struct server_connection *connection, const str
                                  uint32_t argc);
 
 /* write.c */
-enum server_step server_write(struct server_connection *connection,
-                              const struct protocol_command *row, const struct tn_bytes *argv,
-                              uint32_t argc);
-enum server_step server_snapshot(struct server_connection *connection,
-                                 const struct protocol_command *row);
+/* DONE: a slot at the end of the asker's queue has the answer or will have it; a refusal is there at
+ * once. */
+enum server_step server_write(struct server_asker *asker, const struct protocol_command *row,
+                              const struct tn_bytes *argv, uint32_t argc);
+enum server_step server_snapshot(struct server_asker *asker, const struct protocol_command *row);
 /* On the loop: whoever has completed slots at the head of its queue gets to run. */
 void server_completed(struct server *server);
-/* Sends the replies at the head of the queue that are there. */
-void server_slots_collect(struct server_connection *connection);
-void server_slots_abandon(struct server_connection *connection);
+/* The slot at the head of the queue if its answer is there; the caller frees it. NULL: it is not. */
+struct server_slot *server_slot_collect(struct server_asker *asker);
+struct tn_bytes server_slot_reply(const struct server_slot *slot);
+void server_slot_free(struct server_slot *slot);
 
 /* read.c */
-enum server_step server_read(struct server_connection *connection,
-                             const struct protocol_command *row, const struct tn_bytes *argv,
-                             uint32_t argc);
+/* DONE: the reply has been written, and what it is stands in *ret_answer. */
+enum server_step server_read(struct server_asker *asker, const struct protocol_command *row,
+                             const struct tn_bytes *argv, uint32_t argc, struct protocol_writer *w,
+                             struct server_answer *ret_answer);
 
 /* session.c, info.c */
 void server_session(struct server_connection *connection, const struct protocol_command *row,

@@ -20,7 +20,7 @@ struct protocol_writer server_reply_begin(struct server_connection *connection) 
     }
     return (struct protocol_writer){
         .out = tn_writer_of(server->out + server->out_len, SERVER_REPLY_MAX),
-        .resp3 = connection->resp3};
+        .resp3 = connection->asker.resp3};
 }
 
 void server_reply_end(struct server_connection *connection, const struct protocol_writer *w) {
@@ -38,6 +38,15 @@ void server_reply_bytes(struct server_connection *connection, const void *bytes,
     struct protocol_writer w = server_reply_begin(connection);
     tn_write_raw(&w.out, bytes, len);
     server_reply_end(connection, &w);
+}
+
+void server_replies_collect(struct server_connection *connection) {
+    struct server_slot *slot;
+    while ((slot = server_slot_collect(&connection->asker)) != NULL) {
+        struct tn_bytes reply = server_slot_reply(slot);
+        server_reply_bytes(connection, reply.at, reply.len);
+        server_slot_free(slot);
+    }
 }
 
 void server_reply_error(struct server_connection *connection, const char *format, ...) {

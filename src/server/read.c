@@ -4,6 +4,12 @@
 
 #include "server/internal.h"
 
+/* Where it was read, which whoever asked may want to know apart from the reply. */
+static void lsn_write(struct server *server, struct protocol_writer *w, uint64_t lsn) {
+    protocol_pair_number(w, "lsn", lsn);
+    server->read_lsn = lsn;
+}
+
 /* ---- Leases ---- */
 
 static void values_write(struct protocol_writer *w, const struct engine_value *values,
@@ -43,7 +49,7 @@ static void lease_write(struct server *server, struct protocol_writer *w,
     } else {
         protocol_write_null(w);
     }
-    protocol_pair_number(w, "lsn", lease->lsn);
+    lsn_write(server, w, lease->lsn);
 }
 
 static enum tn_result read_lease(struct server *server, struct protocol_writer *w) {
@@ -72,7 +78,7 @@ static enum tn_result read_verify(struct server *server, struct protocol_writer 
         protocol_pair_text(w, "lease", text);
         protocol_pair_number(w, "epoch", lease.view.epoch);
         protocol_pair_time(w, "deadline", lease.view.deadline_ms);
-        protocol_pair_number(w, "lsn", lease.lsn);
+        lsn_write(server, w, lease.lsn);
     }
     return code;
 }
@@ -104,7 +110,7 @@ static enum tn_result read_leases(struct server *server, struct protocol_writer 
         values_write(w, page[i].values, page[i].value_count);
         protocol_pair_number(w, "value_count", page[i].view.value_count);
     }
-    protocol_pair_number(w, "lsn", lsn);
+    lsn_write(server, w, lsn);
     return code;
 }
 
@@ -117,7 +123,7 @@ static enum tn_result read_pool(struct server *server, struct protocol_writer *w
         engine_pool_read(server->engine, 0, server->call.command.pool, &view, &lsn);
     if (code == TN_R_OK) {
         protocol_render_pool(w, &view, 1);
-        protocol_pair_number(w, "lsn", lsn);
+        lsn_write(server, w, lsn);
     }
     return code;
 }
@@ -136,7 +142,7 @@ static enum tn_result read_pools(struct server *server, struct protocol_writer *
     for (uint32_t i = 0; i < count; i++) {
         protocol_render_pool(w, &page[i], 0);
     }
-    protocol_pair_number(w, "lsn", lsn);
+    lsn_write(server, w, lsn);
     return code;
 }
 
@@ -237,9 +243,8 @@ static enum tn_result read_run(struct server *server, enum protocol_id id,
 }
 
 /* NOT_YET: give up. OK: it is there. Else it has to wait a little, and *ret_wait is set. */
-static enum tn_result fence_check(struct server_connection *connection, uint64_t fence_lsn,
-                                  bool *ret_wait) {
-    struct server *server = connection->server;
+static enum tn_result fence_check(struct server_asker *asker, uint64_t fence_lsn, bool *ret_wait) {
+    struct server *server = asker->server;
     struct engine_stats stats;
     uint64_t now = uv_now(&server->loop);
     *ret_wait = false;
@@ -248,45 +253,47 @@ static enum tn_result fence_check(struct server_connection *connection, uint64_t
     }
     engine_stats_read(server->engine, &stats);
     if (stats.lsn >= fence_lsn || stats.stopped != TN_R_OK) {
-        connection->fence_until_ms = 0;
+        asker->fence_until_ms = 0;
         return TN_R_OK; /* if it has stopped, the read says so */
     }
-    if (connection->fence_until_ms == 0) {
-        connection->fence_until_ms = now + SERVER_FENCE_MS;
+    if (asker->fence_until_ms == 0) {
+        asker->fence_until_ms = now + SERVER_FENCE_MS;
     }
-    *ret_wait = now < connection->fence_until_ms;
+    *ret_wait = now < asker->fence_until_ms;
     if (!*ret_wait) {
-        connection->fence_until_ms = 0;
+        asker->fence_until_ms = 0;
     }
     return TN_R_NOT_YET;
 }
 
-enum server_step server_read(struct server_connection *connection,
-                             const struct protocol_command *row, const struct tn_bytes *argv,
-                             uint32_t argc) {
-    struct server *server = connection->server;
+enum server_step server_read(struct server_asker *asker, const struct protocol_command *row,
+                             const struct tn_bytes *argv, uint32_t argc, struct protocol_writer *w,
+                             struct server_answer *ret_answer) {
+    struct server *server = asker->server;
     struct protocol_call *call = &server->call;
     bool wait = false;
-    enum tn_result code =
-        protocol_call_parse(row, argv, argc, server->scratch, 2 * PROTOCOL_REQUEST_MAX, call);
-    if (code == TN_R_OK) {
-        code = fence_check(connection, call->fence_lsn, &wait);
+    struct server_answer answer = {.code = protocol_call_parse(row, argv, argc, server->scratch,
+                                                               2 * PROTOCOL_REQUEST_MAX, call)};
+    if (answer.code == TN_R_OK) {
+        answer.code = fence_check(asker, call->fence_lsn, &wait);
     }
     if (wait) {
-        server_connection_wait(connection);
+        server_asker_wait(asker);
         return SERVER_WAIT;
     }
-    struct protocol_writer w = server_reply_begin(connection);
-    if (code == TN_R_OK) {
-        code = read_run(server, (enum protocol_id)row->id, &w);
+    if (answer.code == TN_R_OK) {
+        server->read_lsn = 0;
+        answer.code = read_run(server, (enum protocol_id)row->id, w);
+        answer.lsn = server->read_lsn;
+        answer.cursor = call->cursor;
     }
-    if (code != TN_R_OK) {
-        protocol_render_refusal(&w, code, call->detail);
+    if (answer.code != TN_R_OK) {
+        protocol_render_refusal(w, answer.code, call->detail);
         server->counters.refused++;
     }
-    server_reply_end(connection, &w);
-    if (code == TN_R_HALTED || code == TN_R_LOST) {
+    if (answer.code == TN_R_HALTED || answer.code == TN_R_LOST) {
         server_stop(server, 1);
     }
+    *ret_answer = answer;
     return SERVER_DONE;
 }

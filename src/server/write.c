@@ -17,9 +17,9 @@
 
 /* ---- Slots ---- */
 
-static struct server_slot *slot_take(struct server_connection *connection,
+static struct server_slot *slot_take(struct server_asker *asker,
                                      const struct protocol_command *row) {
-    struct server *server = connection->server;
+    struct server *server = asker->server;
     struct server_slot *slot = server->free_slots;
     if (slot != NULL) {
         server->free_slots = slot->next;
@@ -31,24 +31,25 @@ static struct server_slot *slot_take(struct server_connection *connection,
     server->slots_used++;
     slot->server = server;
     slot->row = row;
-    slot->connection = connection;
+    slot->asker = asker;
     slot->next = NULL;
-    slot->code = TN_R_OK;
-    slot->resp3 = connection->resp3;
+    slot->answer = (struct server_answer){.code = TN_R_OK};
+    slot->resp3 = asker->resp3;
     slot->done = false;
     slot->len = 0;
     slot->heap = NULL;
-    if (connection->last != NULL) {
-        connection->last->next = slot;
+    if (asker->last != NULL) {
+        asker->last->next = slot;
     } else {
-        connection->first = slot;
+        asker->first = slot;
     }
-    connection->last = slot;
-    connection->inflight++;
+    asker->last = slot;
+    asker->inflight++;
     return slot;
 }
 
-static void slot_free(struct server *server, struct server_slot *slot) {
+void server_slot_free(struct server_slot *slot) {
+    struct server *server = slot->server;
     free(slot->heap);
     slot->heap = NULL;
     slot->next = server->free_slots;
@@ -73,7 +74,13 @@ static void slot_render(struct server_slot *slot, const struct kernel_result *re
         }
     }
     TN_ASSERT(!w.out.overflow);
-    slot->code = result->code;
+    slot->answer = (struct server_answer){.code = result->code,
+                                          .replayed = result->replayed,
+                                          .has_lease = result->has_lease,
+                                          .lsn = result->lsn,
+                                          .now_ms = result->now_ms,
+                                          .retry_at_ms = result->retry_at_ms,
+                                          .lease = result->lease};
     slot->len = (uint32_t)w.out.len;
 }
 
@@ -99,42 +106,32 @@ static void slot_refuse(struct server_slot *slot, enum tn_result code, const cha
                                 .resp3 = slot->resp3};
     protocol_render_refusal(&w, code, detail);
     TN_ASSERT(!w.out.overflow);
-    slot->code = code;
+    slot->answer.code = code;
     slot->len = (uint32_t)w.out.len;
     slot->done = true;
     slot->server->counters.refused++;
 }
 
-void server_slots_collect(struct server_connection *connection) {
-    while (connection->first != NULL && connection->first->done) {
-        struct server_slot *slot = connection->first;
-        connection->first = slot->next;
-        if (connection->first == NULL) {
-            connection->last = NULL;
-        }
-        connection->inflight--;
-        server_reply_bytes(connection, slot->heap != NULL ? slot->heap : slot->reply, slot->len);
-        slot_free(connection->server, slot);
+struct server_slot *server_slot_collect(struct server_asker *asker) {
+    struct server_slot *slot = asker->first;
+    if (slot == NULL || !slot->done) {
+        return NULL;
     }
+    asker->first = slot->next;
+    if (asker->first == NULL) {
+        asker->last = NULL;
+    }
+    asker->inflight--;
+    return slot;
 }
 
-void server_slots_abandon(struct server_connection *connection) {
-    struct server_slot *slot = connection->first;
-    connection->first = connection->last = NULL;
-    connection->inflight = 0;
-    while (slot != NULL) {
-        struct server_slot *next = slot->next;
-        slot->connection = NULL;
-        if (slot->done) {
-            slot_free(connection->server, slot);
-        }
-        slot = next;
-    }
+struct tn_bytes server_slot_reply(const struct server_slot *slot) {
+    return tn_bytes_of(slot->heap != NULL ? slot->heap : slot->reply, slot->len);
 }
 
 /* ---- Completion ---- */
 
-/* The stack has the last one on top: turned round, connections run in the order of their commits. */
+/* The stack has the last one on top: turned round, those who asked run in the order of the commits. */
 static struct server_slot *completed_take(struct server *server) {
     struct server_slot *slot = atomic_exchange_explicit(&server->done, NULL, memory_order_acquire);
     struct server_slot *turned = NULL;
@@ -148,29 +145,30 @@ static struct server_slot *completed_take(struct server *server) {
 }
 
 void server_completed(struct server *server) {
-    struct server_connection *first = NULL;
-    struct server_connection **end = &first;
+    struct server_asker *first = NULL;
+    struct server_asker **end = &first;
     bool halted = false;
     struct server_slot *next;
     for (struct server_slot *slot = completed_take(server); slot != NULL; slot = next) {
-        struct server_connection *connection = slot->connection;
+        struct server_asker *asker = slot->asker;
+        enum tn_result code = slot->answer.code;
         next = slot->next_done;
         slot->done = true;
-        halted = halted || slot->code == TN_R_HALTED || slot->code == TN_R_LOST;
-        if (connection == NULL) {
-            slot_free(server, slot);
-        } else if (!connection->ready) {
-            connection->ready = true;
-            connection->next_ready = NULL;
-            *end = connection;
-            end = &connection->next_ready;
+        halted = halted || code == TN_R_HALTED || code == TN_R_LOST;
+        if (asker == NULL) {
+            server_slot_free(slot);
+        } else if (!asker->ready) {
+            asker->ready = true;
+            asker->next_ready = NULL;
+            *end = asker;
+            end = &asker->next_ready;
         }
     }
     while (first != NULL) {
-        struct server_connection *connection = first;
-        first = connection->next_ready;
-        connection->ready = false;
-        server_connection_run(connection);
+        struct server_asker *asker = first;
+        first = asker->next_ready;
+        asker->ready = false;
+        asker->run(asker);
     }
     server_waiting_run(server);
     if (halted) {
@@ -212,15 +210,14 @@ static enum tn_result holder_derive(struct server *server, char holder[KERNEL_HO
     return code;
 }
 
-enum server_step server_write(struct server_connection *connection,
-                              const struct protocol_command *row, const struct tn_bytes *argv,
-                              uint32_t argc) {
-    struct server *server = connection->server;
+enum server_step server_write(struct server_asker *asker, const struct protocol_command *row,
+                              const struct tn_bytes *argv, uint32_t argc) {
+    struct server *server = asker->server;
     struct protocol_call *call = &server->call;
     char holder[KERNEL_HOLDER_MAX];
-    struct server_slot *slot = slot_take(connection, row);
+    struct server_slot *slot = slot_take(asker, row);
     if (slot == NULL) {
-        server_connection_wait(connection);
+        server_asker_wait(asker);
         return SERVER_WAIT;
     }
     enum tn_result code =
@@ -242,7 +239,6 @@ enum server_step server_write(struct server_connection *connection,
     }
     if (code != TN_R_OK) {
         slot_refuse(slot, code, call->detail);
-        server_slots_collect(connection);
     }
     return SERVER_DONE;
 }
@@ -257,7 +253,7 @@ static void snapshot_take(uv_work_t *work) {
 static void snapshot_taken(uv_work_t *work, int status) {
     struct server *server = work->data;
     struct server_slot *slot = server->snapshot_slot;
-    struct server_connection *connection = slot->connection;
+    struct server_asker *asker = slot->asker;
     struct protocol_writer w = {.out = tn_writer_of(slot->reply, sizeof slot->reply),
                                 .resp3 = slot->resp3};
     server->snapshot_slot = NULL;
@@ -270,26 +266,24 @@ static void snapshot_taken(uv_work_t *work, int status) {
     }
     slot->len = (uint32_t)w.out.len;
     slot->done = true;
-    if (connection == NULL) {
-        slot_free(server, slot);
-        server_stop_check(server);
-        return;
+    if (asker == NULL) {
+        server_slot_free(slot);
+    } else {
+        asker->run(asker);
     }
-    server_connection_run(connection);
     server_stop_check(server);
 }
 
-enum server_step server_snapshot(struct server_connection *connection,
-                                 const struct protocol_command *row) {
-    struct server *server = connection->server;
-    if (server->snapshot_slot != NULL) {
-        server_reply_error(connection, "OVERLOADED a snapshot is being taken; try again");
-        return SERVER_DONE;
-    }
-    struct server_slot *slot = slot_take(connection, row);
+enum server_step server_snapshot(struct server_asker *asker, const struct protocol_command *row) {
+    struct server *server = asker->server;
+    struct server_slot *slot = slot_take(asker, row);
     if (slot == NULL) {
-        server_connection_wait(connection);
+        server_asker_wait(asker);
         return SERVER_WAIT;
+    }
+    if (server->snapshot_slot != NULL) {
+        slot_refuse(slot, TN_R_OVERLOADED, "a snapshot is being taken; try again");
+        return SERVER_DONE;
     }
     server->snapshot_slot = slot;
     server->snapshot.data = server;
