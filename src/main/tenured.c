@@ -94,10 +94,9 @@ static void descriptors_raise(void) {
     }
 }
 
-/* The engine's lines are in the form of ours. */
 static void notice(void *ctx, const char *line) {
     (void)ctx;
-    (void)fprintf(stderr, "%s\n", line);
+    server_log_line(line);
 }
 
 int main(int argc, char **argv) {
@@ -111,6 +110,7 @@ int main(int argc, char **argv) {
     if (code >= 0) {
         return code;
     }
+    server_log_setup(os_posix(), false);
     descriptors_raise();
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write, not our death */

@@ -6,22 +6,12 @@
  * take their answers within SERVER_DRAIN_MS are closed. */
 #include "server/server.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "server/internal.h"
-
-void server_log(const char *event, const char *format, ...) {
-    char text[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    (void)fprintf(stderr, "event=%s %s\n", event, text);
-}
 
 /* ---- Addresses ---- */
 

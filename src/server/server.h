@@ -26,7 +26,16 @@ int server_run(const struct server_options *options);
 /* Whether the address may be listened on as long as there is no access control. */
 bool server_address_is_loopback(const char *host);
 
-/* One line on standard error: event=NAME and what follows. */
+/* ---- The log: one line on standard error for each event; from any thread ---- */
+
+/* `clock` tells the time that each line begins with; NULL: whoever reads the lines has a clock. */
+void server_log_setup(const struct os *clock, bool json);
+void server_log_json(bool json);
+
+/* `format` is pairs with a blank between them, "port=%u reason=\"%s: %s\"", or empty: quotes hold a
+ * value of several words or conversions together. Values are quoted and escaped as they need it. */
 __attribute__((format(printf, 2, 3))) void server_log(const char *event, const char *format, ...);
+/* The same for a line of event=... key=value key="..." that somebody else has made. */
+void server_log_line(const char *line);
 
 #endif

@@ -1,0 +1,255 @@
+/* The program's log: lines of key=value pairs, or of JSON, on standard error.
+ *
+ *     ts=2026-11-15T12:00:00.123Z event=refused reason="--listen: 'x' is not HOST:PORT"
+ *     {"ts":"2026-11-15T12:00:00.123Z","event":"refused","reason":"--listen: 'x' is not HOST:PORT"}
+ *
+ * A value that is not plain is quoted and escaped, so one event is one line whatever a name, a path
+ * or a message of the operating system holds. A line leaves in one piece: threads do not mix. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/assert.h"
+#include "protocol/text.h"
+#include "server/server.h"
+
+#define LOG_VALUE_MAX 1024u
+#define LOG_LINE_MAX 4096u
+#define LOG_EXACT_DIGITS 15u /* numbers that every reader of JSON keeps exactly */
+
+/* Set before there are threads, but for the form, which a reload may change. */
+static const struct os *log_clock;
+static _Atomic bool log_json;
+
+struct log_line {
+    bool json;
+    size_t len;
+    char text[LOG_LINE_MAX];
+};
+
+void server_log_setup(const struct os *clock, bool json) {
+    log_clock = clock;
+    server_log_json(json);
+}
+
+void server_log_json(bool json) {
+    atomic_store_explicit(&log_json, json, memory_order_relaxed);
+}
+
+/* ---- Writing a line ---- */
+
+static size_t room(const struct log_line *line) {
+    return sizeof line->text - line->len;
+}
+
+/* Those who write something long see that there is room for it and for the end of the line. */
+static void put(struct log_line *line, const char *text) {
+    size_t len = strlen(text);
+    TN_ASSERT(len <= room(line));
+    memcpy(line->text + line->len, text, len);
+    line->len += len;
+}
+
+static void put_escaped(struct log_line *line, const char *value) {
+    bool utf8 = protocol_utf8_valid(tn_bytes_of(value, strlen(value)));
+    put(line, "\"");
+    for (const char *at = value; *at != '\0' && room(line) > 16; at++) {
+        unsigned char c = (unsigned char)*at;
+        char text[8] = {(char)c, '\0'};
+        if (c == '"' || c == '\\') {
+            (void)snprintf(text, sizeof text, "\\%c", c);
+        } else if (c == '\n') {
+            (void)snprintf(text, sizeof text, "\\n");
+        } else if (c < ' ' || c == 0x7f || (c >= 0x80 && !utf8)) {
+            (void)snprintf(text, sizeof text, "\\u%04x", c);
+        }
+        put(line, text);
+    }
+    put(line, "\"");
+}
+
+static bool is_plain(const char *value) {
+    if (*value == '\0') {
+        return false;
+    }
+    for (; *value != '\0'; value++) {
+        if (*value <= ' ' || *value >= 0x7f || *value == '"' || *value == '\\' || *value == '=') {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What a line has no room for is cut or left out: it stays a line that can be read. */
+static void put_pair(struct log_line *line, const char *key, const char *value, bool number) {
+    if (room(line) < strlen(key) + 32) {
+        return;
+    }
+    if (line->json) {
+        put(line, line->len > 1 ? ",\"" : "\"");
+        put(line, key);
+        put(line, "\":");
+    } else {
+        put(line, line->len > 0 ? " " : "");
+        put(line, key);
+        put(line, "=");
+    }
+    if (line->json ? number && strlen(value) <= LOG_EXACT_DIGITS
+                   : is_plain(value) && strlen(value) + 16 < room(line)) {
+        put(line, value);
+    } else {
+        put_escaped(line, value);
+    }
+}
+
+static void line_begin(struct log_line *line) {
+    line->json = atomic_load_explicit(&log_json, memory_order_relaxed);
+    line->len = 0;
+    if (line->json) {
+        put(line, "{");
+    }
+    if (log_clock != NULL) {
+        uint64_t ms = log_clock->clock_wall_ms(log_clock->ctx);
+        time_t seconds = (time_t)(ms / 1000);
+        struct tm tm;
+        char day[32];
+        char stamp[48];
+        (void)gmtime_r(&seconds, &tm);
+        (void)strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &tm);
+        (void)snprintf(stamp, sizeof stamp, "%s.%03uZ", day, (unsigned)(ms % 1000));
+        put_pair(line, "ts", stamp, false);
+    }
+}
+
+static void line_end(struct log_line *line) {
+    put(line, line->json ? "}\n" : "\n");
+    (void)fwrite(line->text, 1, line->len, stderr);
+}
+
+/* ---- Pairs from a format ---- */
+
+struct log_arguments {
+    va_list of;
+};
+
+/* One conversion, *format just after its %; appends to value. True: it was a number. */
+static bool convert(const char **format, struct log_arguments *arguments, char *value) {
+    char spec[24] = "%";
+    size_t len = strlen(value);
+    size_t n = strcspn(*format, "diuxscf%");
+    int width = 0;
+    TN_ASSERT((*format)[n] != '\0' && n + 3 < sizeof spec);
+    memcpy(spec + 1, *format, n + 1);
+    char kind = spec[n + 1];
+    *format += n + 1;
+    value += len;
+    len = LOG_VALUE_MAX - len;
+    bool star = strchr(spec, '*') != NULL;
+    if (star) {
+        width = va_arg(arguments->of, int);
+    }
+    if (kind == 's') {
+        const char *text = va_arg(arguments->of, const char *);
+        (void)(star ? snprintf(value, len, spec, width, text) : snprintf(value, len, spec, text));
+        return false;
+    }
+    TN_ASSERT(!star);
+    if (kind == 'f') {
+        (void)snprintf(value, len, spec, va_arg(arguments->of, double));
+    } else if (kind == '%' || kind == 'c') {
+        (void)snprintf(value, len, "%c", kind == '%' ? '%' : va_arg(arguments->of, int));
+    } else if (strchr(spec, 'l') != NULL || strchr(spec, 'z') != NULL) {
+        _Static_assert(sizeof(long long) == sizeof(long) && sizeof(size_t) == sizeof(long),
+                       "they are read alike");
+        (void)snprintf(value, len, spec, va_arg(arguments->of, unsigned long long));
+    } else {
+        (void)snprintf(value, len, spec, va_arg(arguments->of, unsigned));
+    }
+    return kind != 'x' && kind != 'c' && kind != '%';
+}
+
+/* One key="... %s ..." or key=%u of the format. Returns where the next one begins. */
+static const char *pair_format(struct log_line *line, const char *format,
+                               struct log_arguments *arguments) {
+    char key[64];
+    char value[LOG_VALUE_MAX] = "";
+    size_t key_len = strcspn(format, "= ");
+    bool number = false;
+    unsigned parts = 0;
+    (void)snprintf(key, sizeof key, "%.*s", (int)key_len, format);
+    format += key_len + (format[key_len] == '=');
+    char end = *format == '"' ? '"' : ' ';
+    format += end == '"';
+    for (; *format != '\0' && *format != end; parts++) {
+        if (*format == '%') {
+            format++;
+            number = convert(&format, arguments, value) && parts == 0;
+            continue;
+        }
+        size_t len = strlen(value);
+        (void)snprintf(value + len, sizeof value - len, "%c", *format++);
+    }
+    format += *format == '"';
+    put_pair(line, key, value, number && parts == 1 && end == ' ');
+    return format + strspn(format, " ");
+}
+
+void server_log(const char *event, const char *format, ...) {
+    struct log_line line;
+    struct log_arguments arguments;
+    line_begin(&line);
+    put_pair(&line, "event", event, false);
+    va_start(arguments.of, format);
+    while (*format != '\0') {
+        format = pair_format(&line, format, &arguments);
+    }
+    va_end(arguments.of);
+    line_end(&line);
+}
+
+/* ---- Pairs from a line ---- */
+
+static bool is_number(const char *value) {
+    size_t len = strlen(value);
+    return len > 0 && strspn(value, "0123456789") == len && (value[0] != '0' || len == 1);
+}
+
+/* A quoted value ends at a quote before the end or before the next key: what it holds was not
+ * escaped. */
+static size_t quoted_len(const char *text) {
+    for (size_t len = 0;; len++) {
+        if (text[len] == '\0') {
+            return len;
+        }
+        if (text[len] == '"') {
+            size_t key =
+                text[len + 1] == ' ' ? strspn(text + len + 2, "abcdefghijklmnopqrstuvwxyz_") : 0;
+            if (text[len + 1] == '\0' || (key > 0 && text[len + 2 + key] == '=')) {
+                return len;
+            }
+        }
+    }
+}
+
+void server_log_line(const char *text) {
+    struct log_line line;
+    line_begin(&line);
+    while (*text != '\0') {
+        char key[64];
+        char value[LOG_VALUE_MAX];
+        size_t len = strcspn(text, "= ");
+        (void)snprintf(key, sizeof key, "%.*s", (int)len, text);
+        text += len + (text[len] == '=');
+        bool quoted = *text == '"';
+        text += quoted;
+        len = quoted ? quoted_len(text) : strcspn(text, " ");
+        (void)snprintf(value, sizeof value, "%.*s", (int)len, text);
+        text += len + (quoted && text[len] == '"');
+        put_pair(&line, key, value, !quoted && is_number(value));
+        text += strspn(text, " ");
+    }
+    line_end(&line);
+}

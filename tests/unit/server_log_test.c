@@ -1,0 +1,120 @@
+/* The server's log lines: pairs, quoting, JSON, and lines that others have made. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "server/server.h"
+#include "unit/unit.h"
+
+static int saved_stderr;
+static int reader;
+
+static uint64_t wall(void *ctx) {
+    (void)ctx;
+    return 1794744224043;
+}
+
+static const struct os clock_at = {.clock_wall_ms = wall};
+
+/* Standard error goes into a pipe, which holds far more than a line. */
+static int capture(void **state) {
+    int ends[2];
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    saved_stderr = dup(STDERR_FILENO);
+    assert_true(dup2(ends[1], STDERR_FILENO) >= 0);
+    (void)close(ends[1]);
+    reader = ends[0];
+    server_log_setup(NULL, false);
+    return 0;
+}
+
+static int restore(void **state) {
+    (void)state;
+    (void)dup2(saved_stderr, STDERR_FILENO);
+    (void)close(saved_stderr);
+    (void)close(reader);
+    return 0;
+}
+
+static const char *line(void) {
+    static char text[8192];
+    ssize_t len = read(reader, text, sizeof text - 1);
+    assert_true(len > 0);
+    text[len] = '\0';
+    return text;
+}
+
+static void a_line_is_pairs_and_quotes_where_it_must(void **state) {
+    (void)state;
+    server_log("ready", "port=%u data=%s", 7411u, "/var/lib/a b");
+    assert_string_equal(line(), "event=ready port=7411 data=\"/var/lib/a b\"\n");
+    server_log("x", "a=%s b=%s c=%s", "", "say \"hi\"\n\\", "k=v");
+    assert_string_equal(line(), "event=x a=\"\" b=\"say \\\"hi\\\"\\n\\\\\" c=\"k=v\"\n");
+    server_log("x", "reason=\"%s: %s\" n=%llu", "a", "b c", 18446744073709551615ULL);
+    assert_string_equal(line(), "event=x reason=\"a: b c\" n=18446744073709551615\n");
+    server_log("x", "p=\"%.*s\" f=%.2f z=%zu d=%d", 2, "abc", 1.5, (size_t)3, -1);
+    assert_string_equal(line(), "event=x p=ab f=1.50 z=3 d=-1\n");
+    server_log("plain", " ");
+    assert_memory_equal(line(), "event=plain", 11);
+}
+
+static void json_has_numbers_and_strings(void **state) {
+    (void)state;
+    server_log_json(true);
+    server_log("ready", "port=%u data=%s big=%llu", 7411u, "7411", 9007199254740993ULL);
+    assert_string_equal(
+        line(),
+        "{\"event\":\"ready\",\"port\":7411,\"data\":\"7411\",\"big\":\"9007199254740993\"}\n");
+    server_log("x", "bad=%s good=%s tab=%s", "\xff", "\xc3\xa9", "\t\"");
+    assert_string_equal(line(), "{\"event\":\"x\",\"bad\":\"\\u00ff\",\"good\":\"\xc3\xa9\","
+                                "\"tab\":\"\\u0009\\\"\"}\n");
+}
+
+static void the_time_comes_first(void **state) {
+    (void)state;
+    server_log_setup(&clock_at, false);
+    server_log("x", "a=%d", 1);
+    assert_string_equal(line(), "ts=2026-11-15T12:03:44.043Z event=x a=1\n");
+    server_log_json(true);
+    server_log("x", "a=%d", 1);
+    assert_string_equal(line(), "{\"ts\":\"2026-11-15T12:03:44.043Z\",\"event\":\"x\",\"a\":1}\n");
+}
+
+static void the_lines_of_others_are_read_and_written_again(void **state) {
+    (void)state;
+    server_log_line("event=halted lsn=12 reason=\"no \"room\" left\"");
+    assert_string_equal(line(), "event=halted lsn=12 reason=\"no \\\"room\\\" left\"\n");
+    server_log_json(true);
+    server_log_line("event=halted lsn=12 file=007 reason=\"no \"room\" left\" next=\"a b\"");
+    assert_string_equal(line(), "{\"event\":\"halted\",\"lsn\":12,\"file\":\"007\","
+                                "\"reason\":\"no \\\"room\\\" left\",\"next\":\"a b\"}\n");
+}
+
+static void what_is_too_long_is_cut_and_still_a_line(void **state) {
+    char quotes[3000];
+    (void)state;
+    memset(quotes, '"', sizeof quotes - 1);
+    quotes[sizeof quotes - 1] = '\0';
+    for (int json = 0; json < 2; json++) {
+        server_log_json(json == 1);
+        server_log("x", "a=%s b=%s c=%s d=%s", quotes, quotes, quotes, quotes);
+        const char *text = line();
+        size_t len = strlen(text);
+        assert_true(len <= 4096);
+        assert_string_equal(text + len - (json ? 3 : 2), json ? "\"}\n" : "\"\n");
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_line_is_pairs_and_quotes_where_it_must, capture, restore),
+        cmocka_unit_test_setup_teardown(json_has_numbers_and_strings, capture, restore),
+        cmocka_unit_test_setup_teardown(the_time_comes_first, capture, restore),
+        cmocka_unit_test_setup_teardown(the_lines_of_others_are_read_and_written_again, capture,
+                                        restore),
+        cmocka_unit_test_setup_teardown(what_is_too_long_is_cut_and_still_a_line, capture, restore),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
