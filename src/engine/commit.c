@@ -82,7 +82,7 @@ static bool commit_enqueue(struct engine *engine, struct engine_request *request
 }
 
 void engine_commit_tick(struct engine *engine, struct engine_request *request) {
-    struct tn_bytes command = engine_ticker_command();
+    struct tn_bytes command = engine_tick_command();
     TN_ASSERT(command.len + sizeof(uint32_t) == COMMIT_TICK_BYTES);
     commit_put(engine, request, command, false);
 }

@@ -387,7 +387,7 @@ enum tn_status engine_replay(const struct os *os, struct log *log, struct engine
 static void engine_close_time(struct engine *engine) {
     struct kernel_result unread = {0};
     if (engine_now(engine) - atomic_load(&engine->logged_ms) >= ENGINE_CLOSE_TICK_MS) {
-        engine_execute(engine, engine_ticker_command(), &unread);
+        engine_execute(engine, engine_tick_command(), &unread);
     }
 }
 

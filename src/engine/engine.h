@@ -141,6 +141,9 @@ void engine_execute(struct engine *engine, struct tn_bytes command,
 /* Commits a tick and, if metrics are wanted, looks whether some are due. */
 enum tn_result engine_tick(struct engine *engine);
 
+/* A tick as a command, for engine_submit: brings the state's time up to date (see ENGINE_READ_NOWAIT). */
+struct tn_bytes engine_tick_command(void);
+
 enum tn_outcome engine_outcome(const struct kernel_result *result);
 
 /* ---- Reads: see also read.h. ---- */
@@ -156,6 +159,13 @@ typedef bool engine_reader(void *ctx, const struct kernel *kernel, uint64_t cloc
  * not reach `fence_lsn` within a second), HALTED, LOST, CLOSED, or what refused the tick. */
 enum tn_result engine_read(struct engine *engine, uint64_t fence_lsn, engine_reader *reader,
                            void *ctx);
+
+/* In place of a fence, for threads that must not wait: the read neither waits nor commits anything.
+ *   NOWAIT  if the answer hangs on a deadline that has passed, NOT_YET: submit engine_tick_command,
+ *           and when it is done ask again; a few times at the most, then AS_IS
+ *   AS_IS   whatever the state says at its LSN; also if the tick is refused for a full disk */
+#define ENGINE_READ_NOWAIT UINT64_MAX
+#define ENGINE_READ_AS_IS (UINT64_MAX - 1)
 
 uint64_t engine_now(const struct engine *engine);
 

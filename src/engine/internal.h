@@ -271,7 +271,6 @@ void engine_queue_pop(struct engine_queue *queue, struct tn_bytes section);
 enum tn_status engine_ticker_start(struct engine *engine);
 void engine_ticker_stop(struct engine *engine);
 void engine_ticker_nudge(struct engine *engine);
-struct tn_bytes engine_ticker_command(void);
 
 /* metrics.c */
 enum tn_status engine_metrics_init(struct engine *engine);

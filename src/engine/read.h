@@ -3,7 +3,8 @@
  * All see committed state only, and the caller's own completed writes. A read whose answer hangs on
  * a deadline that has passed commits a tick first, but not inside a callback and not on a full disk:
  * there it shows the state at its LSN. `fence_lsn` makes a read wait, at most a second,
- * until the log has got there: else NOT_YET. Each answer carries the position that it was read at. */
+ * until the log has got there: else NOT_YET. Each answer carries the position that it was read at.
+ * Threads that must not wait give ENGINE_READ_NOWAIT or ENGINE_READ_AS_IS (engine.h) for a fence. */
 #ifndef TN_ENGINE_READ_H
 #define TN_ENGINE_READ_H
 
@@ -32,12 +33,14 @@ enum tn_result engine_lease_by_value(struct engine *engine, uint64_t fence_lsn,
 enum tn_result engine_verify(struct engine *engine, uint64_t fence_lsn, struct kernel_lease_id id,
                              uint64_t epoch, struct engine_lease *ret_lease);
 /* Values from `first` on, at most `capacity`; *ret_count of them. */
-enum tn_result engine_lease_values(struct engine *engine, struct kernel_lease_id id, uint32_t first,
+enum tn_result engine_lease_values(struct engine *engine, uint64_t fence_lsn,
+                                   struct kernel_lease_id id, uint32_t first,
                                    struct engine_value *out, uint32_t capacity,
                                    uint32_t *ret_count);
 /* At most capacity bytes; *ret_len is the whole length. */
-enum tn_result engine_lease_meta(struct engine *engine, struct kernel_lease_id id, void *out,
-                                 uint32_t capacity, uint32_t *ret_len);
+enum tn_result engine_lease_meta(struct engine *engine, uint64_t fence_lsn,
+                                 struct kernel_lease_id id, void *out, uint32_t capacity,
+                                 uint32_t *ret_len);
 
 /* A page of leases that match. *cursor starts at 0 and is 0 again when there are no more; a page may
  * be empty before that. */

@@ -137,19 +137,21 @@ static bool meta_reader(void *ctx, const struct kernel *kernel, uint64_t clock_m
     return lease_is_stale(kernel, &view, clock_ms);
 }
 
-enum tn_result engine_lease_values(struct engine *engine, struct kernel_lease_id id, uint32_t first,
+enum tn_result engine_lease_values(struct engine *engine, uint64_t fence_lsn,
+                                   struct kernel_lease_id id, uint32_t first,
                                    struct engine_value *out, uint32_t capacity,
                                    uint32_t *ret_count) {
     struct part_query query = {.id = id, .first = first, .out = out, .capacity = capacity};
-    enum tn_result verdict = engine_read(engine, 0, values_reader, &query);
+    enum tn_result verdict = engine_read(engine, fence_lsn, values_reader, &query);
     *ret_count = query.got;
     return verdict == TN_R_OK ? query.answer : verdict;
 }
 
-enum tn_result engine_lease_meta(struct engine *engine, struct kernel_lease_id id, void *out,
-                                 uint32_t capacity, uint32_t *ret_len) {
+enum tn_result engine_lease_meta(struct engine *engine, uint64_t fence_lsn,
+                                 struct kernel_lease_id id, void *out, uint32_t capacity,
+                                 uint32_t *ret_len) {
     struct part_query query = {.id = id, .out = out, .capacity = capacity};
-    enum tn_result verdict = engine_read(engine, 0, meta_reader, &query);
+    enum tn_result verdict = engine_read(engine, fence_lsn, meta_reader, &query);
     *ret_len = query.got;
     return verdict == TN_R_OK ? query.answer : verdict;
 }

@@ -22,13 +22,13 @@
 /* verb, rights, fields, empty user, empty operation id */
 static const uint8_t ticker_bytes[] = {KERNEL_VERB_TICK, 0, 0, 0, 0, 0, 0, 0, 0, 0};
 
-struct tn_bytes engine_ticker_command(void) {
+struct tn_bytes engine_tick_command(void) {
     return tn_bytes_of(ticker_bytes, sizeof ticker_bytes);
 }
 
 enum tn_result engine_tick(struct engine *engine) {
     struct kernel_result result = {0};
-    engine_execute(engine, engine_ticker_command(), &result);
+    engine_execute(engine, engine_tick_command(), &result);
     if (result.code == TN_R_OK && engine->options.metrics != NULL) {
         engine_metrics_run(engine);
     }

@@ -83,7 +83,7 @@ enum tenure_result tenure_lease_values(struct tenure *tenure, struct tenure_leas
         uint32_t want = capacity - *ret_count < READ_PAGE ? capacity - *ret_count : READ_PAGE;
         uint32_t got = 0;
         enum tn_result code = engine_lease_values(
-            tenure->engine, (struct kernel_lease_id){.shard = id.shard, .lsn = id.lsn},
+            tenure->engine, 0, (struct kernel_lease_id){.shard = id.shard, .lsn = id.lsn},
             first + *ret_count, page, want, &got);
         if (code != TN_R_OK) {
             return (enum tenure_result)code;
@@ -102,7 +102,7 @@ enum tenure_result tenure_lease_meta(struct tenure *tenure, struct tenure_lease_
     uint32_t len = 0;
     uint32_t room = capacity < KERNEL_META_MAX ? (uint32_t)capacity : KERNEL_META_MAX;
     enum tn_result code = engine_lease_meta(
-        tenure->engine, (struct kernel_lease_id){.shard = id.shard, .lsn = id.lsn}, out, room,
+        tenure->engine, 0, (struct kernel_lease_id){.shard = id.shard, .lsn = id.lsn}, out, room,
         &len);
     *ret_len = len;
     return (enum tenure_result)code;

@@ -35,11 +35,12 @@ static void lease_write(struct server *server, struct protocol_writer *w,
     uint32_t meta_len = 0;
     memcpy(values, lease->values, count * sizeof values[0]);
     if (lease->view.value_count > count) {
-        (void)engine_lease_values(server->engine, lease->view.id, 0, values, KERNEL_BUNDLE_MAX,
-                                  &count);
+        (void)engine_lease_values(server->engine, ENGINE_READ_AS_IS, lease->view.id, 0, values,
+                                  KERNEL_BUNDLE_MAX, &count);
     }
     if (lease->view.meta_len > 0) {
-        (void)engine_lease_meta(server->engine, lease->view.id, meta, sizeof meta, &meta_len);
+        (void)engine_lease_meta(server->engine, ENGINE_READ_AS_IS, lease->view.id, meta,
+                                sizeof meta, &meta_len);
     }
     protocol_render_lease(w, &lease->view, 4);
     values_write(w, values, count);

@@ -349,10 +349,10 @@ static void parts_of_a_lease_are_as_fresh_as_the_lease(void **state) {
     uint64_t kept_ms = kernel_limits_default().of[KERNEL_LIMIT_HISTORY_SECONDS] * 1000;
     fakeos_clock_advance(world->machine, 60000);
     uint64_t lsn = world_lsn(world);
-    assert_int_equal(engine_lease_meta(world->engine, id, meta, sizeof meta, &len), TN_R_OK);
+    assert_int_equal(engine_lease_meta(world->engine, 0, id, meta, sizeof meta, &len), TN_R_OK);
     assert_int_equal(world_lsn(world), lsn + 1);
     fakeos_clock_advance(world->machine, kept_ms);
-    assert_int_equal(engine_lease_values(world->engine, id, 0, &value, 1, &count), TN_R_RETIRED);
+    assert_int_equal(engine_lease_values(world->engine, 0, id, 0, &value, 1, &count), TN_R_RETIRED);
     assert_int_equal(count, 0);
 }
 
@@ -415,6 +415,35 @@ static void a_read_on_a_full_disk_shows_the_state_as_it_is(void **state) {
     assert_int_equal(pool.active, 1);
     assert_int_equal(engine_lease_read(world->engine, 0, id, &lease), TN_R_OK);
     assert_int_equal(lease.view.state, KERNEL_EXPIRED);
+}
+
+static void tick_done(struct engine_request *request, struct tn_bytes command) {
+    (void)command;
+    *(bool *)request->ctx = true;
+}
+
+static void a_read_that_may_not_wait_asks_for_a_tick(void **state) {
+    struct world *world = *state;
+    struct engine_lease lease;
+    bool done = false;
+    struct engine_request tick = {.done = tick_done, .ctx = &done};
+    world->options.no_threads = true;
+    world_open(world);
+    assert_int_equal(world_alloc(world, "h"), TN_R_OK);
+    struct kernel_lease_id id = world->answer.result.lease;
+    assert_int_equal(engine_lease_read(world->engine, ENGINE_READ_NOWAIT, id, &lease), TN_R_OK);
+    fakeos_clock_advance(world->machine, 60000);
+    uint64_t lsn = world_lsn(world);
+    assert_int_equal(engine_lease_read(world->engine, ENGINE_READ_NOWAIT, id, &lease),
+                     TN_R_NOT_YET);
+    assert_int_equal(engine_lease_read(world->engine, ENGINE_READ_AS_IS, id, &lease), TN_R_OK);
+    assert_int_equal(lease.view.state, KERNEL_ACTIVE);
+    assert_int_equal(world_lsn(world), lsn);
+    assert_int_equal(engine_submit(world->engine, &tick, engine_tick_command()), TN_R_OK);
+    assert_true(done);
+    assert_int_equal(engine_lease_read(world->engine, ENGINE_READ_NOWAIT, id, &lease), TN_R_OK);
+    assert_int_equal(lease.view.state, KERNEL_EXPIRED);
+    assert_int_equal(world_lsn(world), lsn + 1);
 }
 
 /* ---- Idle moments ---- */
@@ -502,6 +531,7 @@ int main(void) {
         WORLD_TEST(parts_of_a_lease_are_as_fresh_as_the_lease),
         WORLD_TEST(a_read_in_a_callback_shows_the_state_as_it_is),
         WORLD_TEST(a_read_on_a_full_disk_shows_the_state_as_it_is),
+        WORLD_TEST(a_read_that_may_not_wait_asks_for_a_tick),
         cmocka_unit_test(a_mark_that_fails_halts_like_an_append),
         WORLD_TEST(a_full_batch_has_room_for_a_tick),
     };
