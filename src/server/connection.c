@@ -55,6 +55,7 @@ static enum server_step protocol_error(struct server_connection *connection,
     } else {
         server_reply_error(connection, "ERR Protocol error: %s", request->error);
     }
+    connection->server->counters.rejected[SERVER_REJECT_PROTOCOL]++;
     connection->leaving = true;
     return SERVER_DONE;
 }
@@ -161,6 +162,8 @@ static void read_some(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer
         return;
     }
     connection->active_ms = uv_now(&connection->server->loop);
+    connection->asker.begun_ns = uv_hrtime();
+    connection->server->counters.bytes_in += (uint64_t)count;
     if (connection->in_len > 0) {
         if (!in_append(connection, data, (size_t)count)) {
             server_connection_close(connection);
@@ -255,7 +258,7 @@ static void refuse(struct server *server) {
         uv_buf_t buffer = uv_buf_init(text, sizeof text - 1);
         (void)uv_try_write((uv_stream_t *)tcp, &buffer, 1);
     }
-    server->counters.connections_refused++;
+    server->counters.rejected[SERVER_REJECT_CONNECTIONS]++;
     uv_close((uv_handle_t *)tcp, refused);
 }
 

@@ -46,6 +46,9 @@ static enum server_step dispatch_bad(struct server_connection *connection,
     if (connection->asker.inflight > 0) {
         return SERVER_WAIT;
     }
+    bool unknown = row == NULL && argc <= SERVER_ARGS_MAX && !(container && argc == 1);
+    connection->server->counters
+        .rejected[unknown ? SERVER_REJECT_UNKNOWN_COMMAND : SERVER_REJECT_ARGUMENTS]++;
     if (argc > SERVER_ARGS_MAX) {
         server_reply_error(connection, "ERR more than %u arguments", SERVER_ARGS_MAX);
     } else if (row != NULL) {
@@ -78,6 +81,7 @@ enum server_step server_dispatch(struct server_connection *connection, const str
     uint32_t stored = argc < SERVER_ARGS_MAX ? argc : SERVER_ARGS_MAX;
     const struct protocol_command *row = protocol_command_find(argv, stored, &container);
     int32_t arity = row != NULL ? protocol_command_arity(row) : 0;
+    struct server_counters *counters = &connection->server->counters;
     enum server_step step;
     if (row == NULL || argc > SERVER_ARGS_MAX ||
         (arity > 0 ? argc != (uint32_t)arity : argc < (uint32_t)-arity)) {
@@ -93,12 +97,13 @@ enum server_step server_dispatch(struct server_connection *connection, const str
         step = server_snapshot(&connection->asker, row);
         server_replies_collect(connection);
     } else {
+        counters->calls[row->id]++;
         server_session(connection, row, argv, argc);
+        server_count_served(counters, row->id, connection->asker.begun_ns);
         step = SERVER_DONE;
     }
     if (step == SERVER_DONE) {
         connection->last_command = row;
-        connection->server->counters.commands++;
     }
     return step;
 }

@@ -39,8 +39,11 @@ static void info_server(struct server *server, struct tn_writer *w) {
     line(w, "\r\n# Stats\r\ntotal_connections_received:%" PRIu64 "\r\n",
          server->counters.connections);
     line(w, "total_commands_processed:%" PRIu64 "\r\nrejected_connections:%" PRIu64 "\r\n",
-         server->counters.commands, server->counters.connections_refused);
-    line(w, "total_error_replies:%" PRIu64 "\r\n", server->counters.refused);
+         server_count_commands(&server->counters),
+         server->counters.rejected[SERVER_REJECT_CONNECTIONS]);
+    line(w, "total_net_input_bytes:%" PRIu64 "\r\ntotal_net_output_bytes:%" PRIu64 "\r\n",
+         server->counters.bytes_in, server->counters.bytes_out);
+    line(w, "total_error_replies:%" PRIu64 "\r\n", server->counters.errors);
     line(w, "slow_clients_dropped:%" PRIu64 "\r\nidle_clients_dropped:%" PRIu64 "\r\n",
          server->counters.slow_dropped, server->counters.idle_dropped);
     line(w, "\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n");
@@ -66,12 +69,66 @@ static void info_engine(struct server *server, struct tn_writer *w) {
     }
 }
 
-/* Sections may be asked for; the whole is small, and a superset never hurt a client. */
-void server_info(struct server_connection *connection) {
-    char text[4096];
+static void info_commands(const struct server_counters *counters, struct tn_writer *w) {
+    line(w, "\r\n# Commandstats\r\n");
+    for (uint32_t i = 0; i < PROTOCOL_COMMANDS; i++) {
+        char name[PROTOCOL_NAME_MAX];
+        uint64_t failed = 0;
+        uint64_t count = server_histogram_count(&counters->latency[i]);
+        uint64_t us = counters->latency[i].sum_ns / 1000;
+        if (counters->calls[i] == 0) {
+            continue;
+        }
+        for (unsigned code = 0; code < TN_R_COUNT; code++) {
+            failed += counters->refusals[i][code];
+        }
+        protocol_command_full_name(&protocol_table[i], name);
+        line(w,
+             "cmdstat_%s:calls=%" PRIu64 ",usec=%" PRIu64 ",usec_per_call=%.2f,rejected_calls=0,"
+             "failed_calls=%" PRIu64 "\r\n",
+             name, counters->calls[i], us, count > 0 ? (double)us / (double)count : 0.0, failed);
+    }
+}
+
+static void info_errors(const struct server_counters *counters, struct tn_writer *w) {
+    line(w, "\r\n# Errorstats\r\n");
+    for (unsigned code = 0; code < TN_R_COUNT; code++) {
+        uint64_t count = 0;
+        for (uint32_t i = 0; i < PROTOCOL_COMMANDS; i++) {
+            count += counters->refusals[i][code];
+        }
+        if (count > 0) {
+            line(w, "errorstat_%s:count=%" PRIu64 "\r\n", tn_result_name((enum tn_result)code),
+                 count);
+        }
+    }
+}
+
+static bool section_wanted(const struct tn_bytes *sections, uint32_t count, const char *upper) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (protocol_word_is(sections[i], upper, strlen(upper)) ||
+            protocol_word_is(sections[i], "ALL", 3) ||
+            protocol_word_is(sections[i], "EVERYTHING", 10)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Sections may be asked for; most are small, and a superset never hurt a client. A line a command is
+ * written for those who ask, as Redis does. */
+void server_info(struct server_connection *connection, const struct tn_bytes *sections,
+                 uint32_t count) {
+    char text[4096 + PROTOCOL_COMMANDS * 160 + TN_R_COUNT * 64];
     struct tn_writer w = tn_writer_of(text, sizeof text);
     info_server(connection->server, &w);
     info_engine(connection->server, &w);
+    if (section_wanted(sections, count, "COMMANDSTATS")) {
+        info_commands(&connection->server->counters, &w);
+    }
+    if (section_wanted(sections, count, "ERRORSTATS")) {
+        info_errors(&connection->server->counters, &w);
+    }
     reply_text(connection, &w);
 }
 

@@ -23,6 +23,7 @@
 #include "protocol/parse.h"
 #include "protocol/render.h"
 #include "protocol/resp.h"
+#include "server/count.h"
 #include "server/server.h"
 
 #define SERVER_READ_BYTES (64u * 1024u)
@@ -50,6 +51,7 @@ struct server_asker {
     void (*run)(struct server_asker *asker);
     struct server_asker *next_ready, *next_waiting;
     struct server_slot *first, *last; /* writes under way, in order */
+    uint64_t begun_ns;                /* when what is being asked now came in, by uv_hrtime */
     uint64_t fence_until_ms;          /* a read waits for a log position; 0: it does not */
     uint32_t inflight;
     bool resp3, ready, waiting;
@@ -75,6 +77,7 @@ struct server_slot {
     struct server_slot *next;      /* in the asker's queue, or free */
     struct server_slot *next_done; /* in the stack of completed ones */
     struct server_answer answer;
+    uint64_t begun_ns;
     bool resp3;
     bool done;
     uint32_t len;
@@ -112,10 +115,6 @@ struct server_connection {
 };
 
 _Static_assert(sizeof(struct server_connection) <= 2048, "an idle connection is cheap");
-
-struct server_counters {
-    uint64_t connections, connections_refused, slow_dropped, idle_dropped, commands, refused;
-};
 
 struct server {
     struct server_options options;
@@ -222,7 +221,8 @@ enum server_step server_read(struct server_asker *asker, const struct protocol_c
 /* session.c, info.c */
 void server_session(struct server_connection *connection, const struct protocol_command *row,
                     const struct tn_bytes *argv, uint32_t argc);
-void server_info(struct server_connection *connection);
+void server_info(struct server_connection *connection, const struct tn_bytes *sections,
+                 uint32_t count);
 void server_config_get(struct server_connection *connection, const struct tn_bytes *patterns,
                        uint32_t count);
 void server_client_list(struct server_connection *connection);

@@ -58,7 +58,7 @@ void server_reply_error(struct server_connection *connection, const char *format
     struct protocol_writer w = server_reply_begin(connection);
     protocol_write_error(&w, text);
     server_reply_end(connection, &w);
-    connection->server->counters.refused++;
+    connection->server->counters.errors++;
 }
 
 /* ---- Sending ---- */
@@ -134,6 +134,8 @@ void server_output_flush(struct server_connection *connection) {
     size_t len = server->out_len;
     size_t sent = 0;
     server->out_len = 0;
+    server->counters.bytes_out += len;
+    server_count_ended(&server->counters);
     if (len == 0 || connection->closing) {
         return;
     }

@@ -290,8 +290,10 @@ enum server_step server_read(struct server_asker *asker, const struct protocol_c
     }
     if (answer.code != TN_R_OK) {
         protocol_render_refusal(w, answer.code, call->detail);
-        server->counters.refused++;
+        server_count_refusal(&server->counters, row->id, answer.code);
     }
+    server->counters.calls[row->id]++;
+    server_count_served(&server->counters, row->id, asker->begun_ns);
     if (answer.code == TN_R_HALTED || answer.code == TN_R_LOST) {
         server_stop(server, 1);
     }

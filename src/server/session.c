@@ -218,7 +218,7 @@ static void session_server(struct server_connection *connection, enum protocol_i
                            const struct tn_bytes *argv, uint32_t argc) {
     switch (id) {
     case PROTOCOL_INFO:
-        server_info(connection);
+        server_info(connection, argv + 1, argc - 1);
         break;
     case PROTOCOL_CONFIG_GET:
         server_config_get(connection, argv + 2, argc - 2);

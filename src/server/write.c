@@ -31,9 +31,11 @@ static struct server_slot *slot_take(struct server_asker *asker,
     server->slots_used++;
     slot->server = server;
     slot->row = row;
+    server->counters.calls[row->id]++;
     slot->asker = asker;
     slot->next = NULL;
     slot->answer = (struct server_answer){.code = TN_R_OK};
+    slot->begun_ns = asker->begun_ns;
     slot->resp3 = asker->resp3;
     slot->done = false;
     slot->len = 0;
@@ -109,7 +111,8 @@ static void slot_refuse(struct server_slot *slot, enum tn_result code, const cha
     slot->answer.code = code;
     slot->len = (uint32_t)w.out.len;
     slot->done = true;
-    slot->server->counters.refused++;
+    server_count_refusal(&slot->server->counters, slot->row->id, code);
+    server_count_served(&slot->server->counters, slot->row->id, slot->begun_ns);
 }
 
 struct server_slot *server_slot_collect(struct server_asker *asker) {
@@ -144,16 +147,24 @@ static struct server_slot *completed_take(struct server *server) {
     return turned;
 }
 
+static void slot_count(const struct server_slot *slot, uint64_t now_ns) {
+    struct server_counters *counters = &slot->server->counters;
+    server_histogram_add(&counters->latency[slot->row->id], now_ns - slot->begun_ns, 1);
+    server_count_refusal(counters, slot->row->id, slot->answer.code);
+}
+
 void server_completed(struct server *server) {
     struct server_asker *first = NULL;
     struct server_asker **end = &first;
     bool halted = false;
+    uint64_t now_ns = uv_hrtime();
     struct server_slot *next;
     for (struct server_slot *slot = completed_take(server); slot != NULL; slot = next) {
         struct server_asker *asker = slot->asker;
         enum tn_result code = slot->answer.code;
         next = slot->next_done;
         slot->done = true;
+        slot_count(slot, now_ns);
         halted = halted || code == TN_R_HALTED || code == TN_R_LOST;
         if (asker == NULL) {
             server_slot_free(slot);
@@ -263,9 +274,11 @@ static void snapshot_taken(uv_work_t *work, int status) {
         char text[400];
         (void)snprintf(text, sizeof text, "ERR no snapshot: %.300s", server->snapshot_error.text);
         protocol_write_error(&w, text);
+        server->counters.errors++;
     }
     slot->len = (uint32_t)w.out.len;
     slot->done = true;
+    slot_count(slot, uv_hrtime());
     if (asker == NULL) {
         server_slot_free(slot);
     } else {

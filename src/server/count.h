@@ -1,0 +1,94 @@
+/* What the server counts about its own work, for INFO and for the metrics.
+ *
+ * Everything here belongs to the loop's thread, so counting is an addition and nothing else; a scrape
+ * copies the whole struct there before another thread renders it. The one exception, refusals by
+ * pool, comes from the engine's threads and has a lock: see refusal.h.
+ *
+ * Latency. A request begins when the last bytes of its connection were read and ends when its reply
+ * is handed to the socket. The clock is read once for each of those events, never for each command:
+ * what is served together has the same times. */
+#ifndef TN_SERVER_COUNT_H
+#define TN_SERVER_COUNT_H
+
+#include "engine/engine.h"
+#include "protocol/table.h"
+
+#define SERVER_BUCKETS 16u /* and one more for what is longer than all of them */
+#define SERVER_RUNS 16u
+
+/* Requests that were turned away before they became a command: reason's name. */
+#define SERVER_REJECT_TABLE(X)            \
+    X(UNKNOWN_COMMAND, "unknown_command") \
+    X(ARGUMENTS, "wrong_arguments")       \
+    X(PROTOCOL, "protocol_error")         \
+    X(CONNECTIONS, "too_many_connections")
+
+enum server_reject {
+#define SERVER_REJECT_ENUM(id, name) SERVER_REJECT_##id,
+    SERVER_REJECT_TABLE(SERVER_REJECT_ENUM)
+#undef SERVER_REJECT_ENUM
+        SERVER_REJECT_COUNT
+};
+
+/* The buckets' upper bounds, in nanoseconds, smallest first. */
+extern const uint64_t server_bucket_ns[SERVER_BUCKETS];
+
+struct server_histogram {
+    uint64_t counts[SERVER_BUCKETS + 1]; /* each for itself, not added up */
+    uint64_t sum_ns;
+};
+
+/* Commands of one kind that were served one after the other and end together. */
+struct server_run {
+    uint64_t begun_ns;
+    uint32_t count;
+    uint8_t command; /* enum protocol_id */
+};
+
+struct server_counters {
+    uint64_t connections, slow_dropped, idle_dropped;
+    uint64_t bytes_in, bytes_out;
+    uint64_t rejected[SERVER_REJECT_COUNT];
+    uint64_t errors; /* error replies, all of them */
+    uint64_t calls[PROTOCOL_COMMANDS];
+    uint64_t refusals[PROTOCOL_COMMANDS][TN_R_COUNT];
+    struct server_histogram latency[PROTOCOL_COMMANDS];
+
+    struct server_run runs[SERVER_RUNS]; /* served, and not handed to the socket yet */
+    uint32_t run_count;
+};
+
+void server_histogram_add(struct server_histogram *histogram, uint64_t ns, uint64_t count);
+uint64_t server_histogram_count(const struct server_histogram *histogram);
+
+/* The replies to all runs so far are handed over now. */
+void server_count_ended(struct server_counters *counters);
+
+/* A command was answered at once; its latency is known when the reply is handed over. */
+static inline void server_count_served(struct server_counters *counters, uint8_t command,
+                                       uint64_t begun_ns) {
+    struct server_run *end = &counters->runs[counters->run_count];
+    if (counters->run_count > 0 && end[-1].command == command && end[-1].begun_ns == begun_ns) {
+        end[-1].count++;
+        return;
+    }
+    if (counters->run_count == SERVER_RUNS) {
+        server_count_ended(counters);
+    }
+    counters->runs[counters->run_count++] =
+        (struct server_run){.begun_ns = begun_ns, .count = 1, .command = command};
+}
+
+/* An error reply to a command of ours. Done and nothing-to-do are no refusals. */
+static inline void server_count_refusal(struct server_counters *counters, uint8_t command,
+                                        enum tn_result code) {
+    if (code > TN_R_NOOP) {
+        counters->refusals[command][code]++;
+        counters->errors++;
+    }
+}
+
+uint64_t server_count_commands(const struct server_counters *counters);
+const char *server_reject_name(enum server_reject reject);
+
+#endif
