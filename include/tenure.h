@@ -279,7 +279,8 @@ struct tenure_reply {
     uint64_t deadline_ms; /* 0: none */
     uint64_t retry_at_ms; /* EXHAUSTED: when a value comes free; now_ms: at once; 0: unknown */
     uint64_t number;      /* sweep: freed; disown: released so far; pool add, remove: how many;
-                             BAD_TTL, QUOTA, TOO_LARGE: the cap; BAD_VALUE, BUSY: which value */
+                             BAD_TTL, QUOTA, TOO_LARGE: the cap; BAD_VALUE, BUSY: which value;
+                             CONFLICT: where the operation id did something else, or 0 */
     uint32_t value_count;
     struct tenure_value *values; /* value_count of them, in the order of the request */
     struct tenure_value first[TENURE_REPLY_VALUES]; /* where `values` points if they fit */

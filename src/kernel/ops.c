@@ -106,6 +106,7 @@ bool kernel_op_replay(struct kernel *k, const struct kernel_command *c, struct t
     digest_of(encoded, digest);
     if (digest[0] != o->digest[0] || digest[1] != o->digest[1]) {
         result->code = TN_R_CONFLICT;
+        result->number = o->lsn;
         return true;
     }
     uint32_t len =

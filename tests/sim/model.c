@@ -78,6 +78,7 @@ static bool op_answers(struct model *m, struct tn_bytes bytes) {
         m->retry_low = m->retry_high = op->result.head.retry_at_ms;
     } else {
         m->want.head.code = TN_R_CONFLICT;
+        m->want.head.number = op->result.head.lsn;
     }
     return true;
 }

@@ -195,6 +195,7 @@ static void the_same_id_and_command_get_the_first_answer_again(void **state) {
     assert_int_equal(kit.values[0].number, values[0]);
     assert_int_equal(kit.values[1].number, values[1]);
     assert_int_equal(alloc_with_id(&kit, "", "op-1", "other"), TN_R_CONFLICT);
+    assert_int_equal(kit.result.number, first.lsn); /* which tells it from other conflicts */
     assert_int_equal(alloc_with_id(&kit, "eve", "op-1", "h"), TN_R_OK); /* another user's id */
     assert_false(kit.result.replayed);
     kit.now_ms += 1;

@@ -66,6 +66,7 @@ static void asking_for_other_than_it_has_is_a_conflict(void **state) {
     assert_int_equal(kit_alloc(&kit, "d", "ids:3", 0), TN_R_OK);
     struct kit_token t = kit_token(&kit);
     assert_int_equal(kit_alloc(&kit, "d", "ids:2", 0), TN_R_CONFLICT);
+    assert_int_equal(kit.result.number, 0);
     assert_int_equal(kit_alloc(&kit, "d", "ids=9", 0), TN_R_CONFLICT);
     assert_int_equal(kit_alloc(&kit, "d", "ids=1,2", 0), TN_R_CONFLICT);
     assert_int_equal(kit_alloc(&kit, "d", "ids=3,2,1", 0), TN_R_OK);
