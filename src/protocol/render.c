@@ -4,7 +4,9 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "base/assert.h"
 #include "protocol/option.h"
 
 uint32_t protocol_lease_format(struct kernel_lease_id lease, char out[PROTOCOL_LEASE_TEXT]) {
@@ -105,6 +107,70 @@ static void result_done(struct protocol_writer *w, const struct protocol_command
     protocol_pair_flag(w, "replayed", result->replayed);
 }
 
+/* ---- Refusals ---- */
+
+/* What a refusal carries besides words, in the order in which it is told. */
+struct fact {
+    const char *name;
+    const char *text; /* NULL: it is the number */
+    uint64_t number;
+};
+
+struct facts {
+    struct fact of[8];
+    uint32_t count;
+    char lease[PROTOCOL_LEASE_TEXT];
+};
+
+static void fact_add(struct facts *facts, const char *name, const char *text, uint64_t number) {
+    TN_ASSERT(facts->count < sizeof facts->of / sizeof facts->of[0]);
+    facts->of[facts->count++] = (struct fact){.name = name, .text = text, .number = number};
+}
+
+static bool result_committed(const struct kernel_result *result) {
+    return result->lsn > 0 && tn_result_outcome(result->code) == TN_COMMITTED;
+}
+
+static void facts_of(const struct kernel_result *result, struct facts *facts) {
+    facts->count = 0;
+    switch (result->code) {
+    case TN_R_EXHAUSTED:
+        if (result->retry_at_ms != 0) {
+            fact_add(facts, "retry_at", NULL, result->retry_at_ms);
+        }
+        break;
+    case TN_R_BAD_TTL:
+    case TN_R_QUOTA:
+    case TN_R_TOO_LARGE:
+        fact_add(facts, "cap", NULL, result->number);
+        break;
+    case TN_R_BAD_VALUE:
+    case TN_R_BUSY:
+        fact_add(facts, "index", NULL, result->number);
+        break;
+    case TN_R_CONFLICT:
+        if (result->number != 0) {
+            fact_add(facts, "opid_lsn", NULL, result->number);
+        }
+        break;
+    default:
+        break;
+    }
+    if (result->has_lease) {
+        (void)protocol_lease_format(result->lease, facts->lease);
+        fact_add(facts, "lease", facts->lease, 0);
+        fact_add(facts, "epoch", NULL, result->epoch);
+        fact_add(facts, "state", kernel_state_name(result->state), 0);
+    }
+    if (result_committed(result)) {
+        if (result->replayed) {
+            fact_add(facts, "replayed", "1", 0);
+        }
+        fact_add(facts, "lsn", NULL, result->lsn);
+    }
+}
+
+/* A line: NAME words for people key=value ... */
 struct line {
     char text[512];
     size_t len;
@@ -122,32 +188,60 @@ __attribute__((format(printf, 2, 3))) static void line_add(struct line *line, co
     }
 }
 
-/* The facts that a refusal carries. */
-static void line_facts(struct line *line, const struct kernel_result *result) {
-    switch (result->code) {
-    case TN_R_EXHAUSTED:
-        if (result->retry_at_ms != 0) {
-            line_add(line, " retry_at=%" PRIu64, result->retry_at_ms);
+static void error_write(struct protocol_writer *w, enum tn_result code, const char *detail,
+                        const struct facts *facts) {
+    struct line line = {.len = 0};
+    line_add(&line, "%s %s", tn_result_name(code), detail != NULL ? detail : tn_result_text(code));
+    for (uint32_t i = 0; i < facts->count; i++) {
+        const struct fact *fact = &facts->of[i];
+        if (fact->text != NULL) {
+            line_add(&line, " %s=%s", fact->name, fact->text);
+        } else {
+            line_add(&line, " %s=%" PRIu64, fact->name, fact->number);
         }
-        break;
-    case TN_R_BAD_TTL:
-    case TN_R_QUOTA:
-    case TN_R_TOO_LARGE:
-        line_add(line, " cap=%" PRIu64, result->number);
-        break;
-    case TN_R_BAD_VALUE:
-    case TN_R_BUSY:
-        line_add(line, " index=%" PRIu64, result->number);
-        break;
-    default:
-        break;
     }
-    if (result->has_lease) {
-        char lease[PROTOCOL_LEASE_TEXT];
-        (void)protocol_lease_format(result->lease, lease);
-        line_add(line, " lease=%s epoch=%" PRIu64 " state=%s", lease, result->epoch,
-                 kernel_state_name(result->state));
+    protocol_write_error(w, line.text);
+}
+
+/* A problem of RFC 9457, with the result's name, what may be concluded, and the same facts. */
+struct problem {
+    enum tn_result code;
+    int status;
+    enum tn_outcome outcome;
+    const char *detail; /* NULL: there is nothing to add */
+};
+
+static void problem_write(struct protocol_writer *w, const struct problem *problem,
+                          const struct facts *facts) {
+    static const char *const outcomes[] = {
+        [TN_COMMITTED] = "committed", [TN_REJECTED] = "rejected", [TN_UNKNOWN] = "unknown"};
+    char type[64];
+    (void)snprintf(type, sizeof type, "urn:tenure:result:%s", tn_result_name(problem->code));
+    protocol_write_map(w, (problem->detail != NULL ? 6u : 5u) + facts->count);
+    protocol_pair_text(w, "type", type);
+    protocol_pair_text(w, "title", tn_result_text(problem->code));
+    protocol_write_text(w, "status");
+    protocol_write_integer(w, problem->status);
+    if (problem->detail != NULL) {
+        protocol_pair_text(w, "detail", problem->detail);
     }
+    protocol_pair_text(w, "result", tn_result_name(problem->code));
+    protocol_pair_text(w, "outcome", outcomes[problem->outcome]);
+    for (uint32_t i = 0; i < facts->count; i++) {
+        const struct fact *fact = &facts->of[i];
+        if (strcmp(fact->name, "replayed") == 0) {
+            protocol_pair_flag(w, fact->name, true);
+        } else if (fact->text != NULL) {
+            protocol_pair_text(w, fact->name, fact->text);
+        } else {
+            protocol_pair_number(w, fact->name, fact->number);
+        }
+    }
+}
+
+int protocol_http_status(const struct kernel_result *result) {
+    return result->code == TN_R_CONFLICT && result->number != 0 ? 422
+                                                                : tn_result_http(result->code);
 }
 
 void protocol_render_result(struct protocol_writer *w, const struct protocol_command *row,
@@ -156,20 +250,46 @@ void protocol_render_result(struct protocol_writer *w, const struct protocol_com
         result_done(w, row, result);
         return;
     }
-    struct line line = {.len = 0};
-    line_add(&line, "%s %s", tn_result_name(result->code), tn_result_text(result->code));
-    line_facts(&line, result);
-    if (result->lsn > 0 && tn_result_outcome(result->code) == TN_COMMITTED) {
-        line_add(&line, "%s lsn=%" PRIu64, result->replayed ? " replayed=1" : "", result->lsn);
+    struct facts facts;
+    facts_of(result, &facts);
+    if (w->encoding != PROTOCOL_JSON) {
+        error_write(w, result->code, NULL, &facts);
+        return;
     }
-    protocol_write_error(w, line.text);
+    enum tn_outcome outcome = tn_result_outcome(result->code);
+    struct problem problem = {
+        .code = result->code,
+        .status = protocol_http_status(result),
+        .outcome = outcome != TN_COMMITTED || result_committed(result) ? outcome : TN_REJECTED};
+    problem_write(w, &problem, &facts);
 }
 
 void protocol_render_refusal(struct protocol_writer *w, enum tn_result code, const char *detail) {
-    struct line line = {.len = 0};
-    line_add(&line, "%s %s", tn_result_name(code),
-             detail != NULL && detail[0] != '\0' ? detail : tn_result_text(code));
-    protocol_write_error(w, line.text);
+    struct facts none = {.count = 0};
+    const char *words = detail != NULL && detail[0] != '\0' ? detail : NULL;
+    if (w->encoding != PROTOCOL_JSON) {
+        error_write(w, code, words, &none);
+        return;
+    }
+    struct problem problem = {.code = code,
+                              .status = tn_result_http(code),
+                              .outcome =
+                                  tn_result_outcome(code) == TN_UNKNOWN ? TN_UNKNOWN : TN_REJECTED,
+                              .detail = words};
+    problem_write(w, &problem, &none);
+}
+
+void protocol_render_problem(struct protocol_writer *w, int status, const char *title,
+                             const char *detail) {
+    protocol_write_map(w, detail != NULL ? 5 : 4);
+    protocol_pair_text(w, "type", "about:blank");
+    protocol_pair_text(w, "title", title);
+    protocol_write_text(w, "status");
+    protocol_write_integer(w, status);
+    if (detail != NULL) {
+        protocol_pair_text(w, "detail", detail);
+    }
+    protocol_pair_text(w, "outcome", "rejected");
 }
 
 /* ---- Views ---- */

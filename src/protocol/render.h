@@ -5,7 +5,10 @@
  * then words for people, then key=value pairs. What a client may conclude:
  *   a map, or an error with lsn=   committed: it has its place in the log
  *   -HALTED, -LOST                 unknown: it may have happened
- *   any other error                rejected: it surely did not happen */
+ *   any other error                rejected: it surely did not happen
+ *
+ * In JSON an error is a problem (RFC 9457): type, title and status; detail, the words that are not the
+ * same each time; result, the name; outcome, one of the three above; and the pairs. */
 #ifndef TN_PROTOCOL_RENDER_H
 #define TN_PROTOCOL_RENDER_H
 
@@ -22,6 +25,15 @@ void protocol_render_result(struct protocol_writer *w, const struct protocol_com
                             const struct kernel_result *result);
 /* A refusal that never reached the log, or of a read. `detail` NULL: the result's own text. */
 void protocol_render_refusal(struct protocol_writer *w, enum tn_result code, const char *detail);
+/* JSON only: of HTTP itself, such as a path that is not there. `title` is the status's own text. */
+void protocol_render_problem(struct protocol_writer *w, int status, const char *title,
+                             const char *detail);
+/* Bytes that any of these refusals fits in. */
+#define PROTOCOL_PROBLEM_MAX 1536u
+
+/* That of the result's code; but an operation id that has done something else is 422, so that it
+ * differs from what is contradictory for another reason. */
+int protocol_http_status(const struct kernel_result *result);
 
 /* Maps, or their parts. */
 void protocol_render_value(struct protocol_writer *w, const struct kernel_value *value);

@@ -1,4 +1,4 @@
-/* RESP2 and RESP3 bytes: a request parser and a reply writer. Neither keeps or allocates anything:
+/* RESP2 and RESP3 bytes: a request parser and a reply writer, which writes JSON too. Neither keeps or allocates anything:
  * the bytes, the argument array and the parser's few words are the caller's.
  *
  * Requests come as an array of bulk strings,
@@ -52,12 +52,23 @@ enum protocol_parse protocol_request_parse(struct protocol_parser *parser, const
 
 /* ---- Replies ---- */
 
+enum protocol_encoding { PROTOCOL_RESP2, PROTOCOL_RESP3, PROTOCOL_JSON };
+
+#define PROTOCOL_NEST_MAX 12u /* maps and arrays inside each other, in a reply */
+
 /* A bounded buffer, total as tn_writer is: check out.overflow once, at the end. In RESP2 a map is an
  * array of twice the length, a boolean 1 or 0, a double or verbatim text a bulk string, a push an
- * array. */
+ * array.
+ *
+ * In JSON a set or a push is an array, and everything that is text a string, in which bytes that are
+ * not valid UTF-8 become U+FFFD. The writer counts what is still to come in each open map and array,
+ * so commas, colons and closing brackets write themselves, and the same calls serve all encodings. */
 struct protocol_writer {
     struct tn_writer out;
-    bool resp3;
+    enum protocol_encoding encoding;
+    uint16_t depth; /* open maps and arrays; the rest is about them */
+    uint16_t maps;  /* a bit a level: a map, not an array */
+    uint32_t left[PROTOCOL_NEST_MAX];
 };
 
 void protocol_write_map(struct protocol_writer *w, uint32_t pairs);
@@ -67,12 +78,18 @@ void protocol_write_push(struct protocol_writer *w, uint32_t count);
 void protocol_write_bulk(struct protocol_writer *w, const void *bytes, size_t len);
 void protocol_write_text(struct protocol_writer *w, const char *text);
 void protocol_write_verbatim(struct protocol_writer *w, const char *text, size_t len);
+/* Text that is JSON itself: in JSON a part of the reply, if it is one object (see text.h; line ends in
+ * it become blanks), else a string. */
+void protocol_write_json(struct protocol_writer *w, const void *text, size_t len);
 /* A line: text must have no CR or LF. */
 void protocol_write_simple(struct protocol_writer *w, const char *text);
-/* Any bytes: what is not printable becomes a question mark, so that nothing can end the line. */
+/* Any bytes: what is not printable becomes a question mark, so that nothing can end the line. In JSON a
+ * string: what HTTP answers instead of errors is in render.h. */
 void protocol_write_error(struct protocol_writer *w, const char *text);
+/* A number in JSON: for what is small by nature. */
 void protocol_write_integer(struct protocol_writer *w, int64_t number);
-/* Beyond what an integer can be, it is a bulk string of digits. */
+/* Beyond what an integer can be, it is a bulk string of digits. In JSON always a string: readers there
+ * keep 53 bits of a number. */
 void protocol_write_u64(struct protocol_writer *w, uint64_t number);
 /* A fraction in millionths. */
 void protocol_write_micro(struct protocol_writer *w, uint64_t micro);

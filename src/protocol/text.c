@@ -2,8 +2,7 @@
  * stack of one bit a level. */
 #include "protocol/text.h"
 
-/* The length of the character at the start, 0 if there is none: no overlong forms, no surrogates. */
-static uint32_t utf8_char(const uint8_t *at, uint32_t left) {
+uint32_t protocol_utf8_char(const uint8_t *at, size_t left) {
     uint8_t c = at[0];
     if (c < 0x80) {
         return 1;
@@ -25,7 +24,7 @@ static uint32_t utf8_char(const uint8_t *at, uint32_t left) {
 bool protocol_utf8_valid(struct tn_bytes text) {
     uint32_t at = 0;
     while (at < text.len) {
-        uint32_t len = utf8_char(text.at + at, text.len - at);
+        uint32_t len = protocol_utf8_char(text.at + at, text.len - at);
         if (len == 0) {
             return false;
         }

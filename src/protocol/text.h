@@ -6,6 +6,9 @@
 
 #define PROTOCOL_JSON_DEPTH 16u /* of objects and arrays inside each other */
 
+/* The length of the character at the start of `left` bytes, of which there is one at least; 0 if they
+ * start with none: no overlong forms, no surrogates. */
+uint32_t protocol_utf8_char(const uint8_t *at, size_t left);
 bool protocol_utf8_valid(struct tn_bytes text);
 
 /* A name has 1..max bytes of valid UTF-8 and no control characters. */

@@ -206,8 +206,8 @@ static void client_line(const struct server_connection *c, struct tn_writer *w) 
     line(w, "id=%" PRIu64 " addr=%s name=%s age=%" PRIu64 " idle=%" PRIu64 " flags=N db=0 ", c->id,
          address, c->name, (now - c->created_ms) / 1000, (now - c->active_ms) / 1000);
     line(w, "qbuf=%u omem=%zu inflight=%u cmd=%s user=default resp=%u lib-name=%s lib-ver=%s\n",
-         c->in_len, server_output_waiting(c), c->asker.inflight, command, c->asker.resp3 ? 3 : 2,
-         c->library, c->library_version);
+         c->in_len, server_output_waiting(c), c->asker.inflight, command,
+         c->asker.encoding == PROTOCOL_RESP3 ? 3 : 2, c->library, c->library_version);
 }
 
 /* As many lines as a reply may have, the newest connections first. */

@@ -54,7 +54,8 @@ struct server_asker {
     uint64_t begun_ns;                /* when what is being asked now came in, by uv_hrtime */
     uint64_t fence_until_ms;          /* a read waits for a log position; 0: it does not */
     uint32_t inflight;
-    bool resp3, ready, waiting;
+    enum protocol_encoding encoding;
+    bool ready, waiting;
 };
 
 /* What an answer says besides its text: HTTP puts it into its head. */
@@ -78,7 +79,7 @@ struct server_slot {
     struct server_slot *next_done; /* in the stack of completed ones */
     struct server_answer answer;
     uint64_t begun_ns;
-    bool resp3;
+    enum protocol_encoding encoding;
     bool done;
     uint32_t len;
     uint8_t *heap; /* a reply that did not fit */

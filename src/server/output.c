@@ -20,7 +20,7 @@ struct protocol_writer server_reply_begin(struct server_connection *connection) 
     }
     return (struct protocol_writer){
         .out = tn_writer_of(server->out + server->out_len, SERVER_REPLY_MAX),
-        .resp3 = connection->asker.resp3};
+        .encoding = connection->asker.encoding};
 }
 
 void server_reply_end(struct server_connection *connection, const struct protocol_writer *w) {

@@ -46,7 +46,7 @@ static void lease_write(struct server *server, struct protocol_writer *w,
     values_write(w, values, count);
     protocol_write_text(w, "meta");
     if (meta_len > 0) {
-        protocol_write_bulk(w, meta, meta_len < sizeof meta ? meta_len : sizeof meta);
+        protocol_write_json(w, meta, meta_len < sizeof meta ? meta_len : sizeof meta);
     } else {
         protocol_write_null(w);
     }
@@ -210,7 +210,7 @@ static enum tn_result read_sensor(struct server *server, struct protocol_writer 
     if (code == TN_R_OK) {
         protocol_render_sensor(w, &view, 1);
         protocol_write_text(w, "spec");
-        protocol_write_bulk(w, spec, view.spec_len < sizeof spec ? view.spec_len : sizeof spec);
+        protocol_write_json(w, spec, view.spec_len < sizeof spec ? view.spec_len : sizeof spec);
     }
     return code;
 }

@@ -92,7 +92,7 @@ static void hello_reply(struct server_connection *connection) {
     protocol_write_map(&w, 7);
     protocol_pair_text(&w, "server", "tenure");
     protocol_pair_text(&w, "version", connection->server->options.version);
-    protocol_pair_number(&w, "proto", connection->asker.resp3 ? 3 : 2);
+    protocol_pair_number(&w, "proto", connection->asker.encoding == PROTOCOL_RESP3 ? 3 : 2);
     protocol_pair_number(&w, "id", connection->id);
     protocol_pair_text(&w, "mode", "standalone");
     protocol_pair_text(&w, "role", "master");
@@ -104,7 +104,7 @@ static void hello_reply(struct server_connection *connection) {
 /* HELLO [version [AUTH user password] [SETNAME name]]: all of it or nothing. */
 static void session_hello(struct server_connection *connection, const struct tn_bytes *argv,
                           uint32_t argc) {
-    uint64_t version = connection->asker.resp3 ? 3 : 2;
+    uint64_t version = connection->asker.encoding == PROTOCOL_RESP3 ? 3 : 2;
     char name[SERVER_NAME_MAX + 1];
     memcpy(name, connection->name, sizeof name);
     if (argc > 1 &&
@@ -130,13 +130,13 @@ static void session_hello(struct server_connection *connection, const struct tn_
             return;
         }
     }
-    connection->asker.resp3 = version == 3;
+    connection->asker.encoding = version == 3 ? PROTOCOL_RESP3 : PROTOCOL_RESP2;
     memcpy(connection->name, name, sizeof name);
     hello_reply(connection);
 }
 
 static void session_reset(struct server_connection *connection) {
-    connection->asker.resp3 = false;
+    connection->asker.encoding = PROTOCOL_RESP2;
     connection->name[0] = '\0';
     reply_simple(connection, "RESET");
 }

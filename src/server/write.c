@@ -36,7 +36,7 @@ static struct server_slot *slot_take(struct server_asker *asker,
     slot->next = NULL;
     slot->answer = (struct server_answer){.code = TN_R_OK};
     slot->begun_ns = asker->begun_ns;
-    slot->resp3 = asker->resp3;
+    slot->encoding = asker->encoding;
     slot->done = false;
     slot->len = 0;
     slot->heap = NULL;
@@ -61,10 +61,12 @@ void server_slot_free(struct server_slot *slot) {
 
 static void slot_render(struct server_slot *slot, const struct kernel_result *result) {
     struct protocol_writer w = {.out = tn_writer_of(slot->reply, sizeof slot->reply),
-                                .resp3 = slot->resp3};
+                                .encoding = slot->encoding};
     protocol_render_result(&w, slot->row, result);
     if (w.out.overflow) {
-        size_t room = SERVER_SLOT_BYTES + (size_t)result->value_count * (KERNEL_RESOURCE_MAX + 16);
+        /* In JSON a byte of a name may take three. */
+        size_t room =
+            PROTOCOL_PROBLEM_MAX + (size_t)result->value_count * (3 * KERNEL_RESOURCE_MAX + 16);
         slot->heap = malloc(room);
         if (slot->heap == NULL) {
             /* It is done and cannot be told: for the client that is an unknown outcome. */
@@ -105,8 +107,12 @@ static void slot_done(struct engine_request *request, struct tn_bytes command) {
 /* Answered without the engine. */
 static void slot_refuse(struct server_slot *slot, enum tn_result code, const char *detail) {
     struct protocol_writer w = {.out = tn_writer_of(slot->reply, sizeof slot->reply),
-                                .resp3 = slot->resp3};
+                                .encoding = slot->encoding};
     protocol_render_refusal(&w, code, detail);
+    if (w.out.overflow) { /* long words, and much to escape in them */
+        w.out = tn_writer_of(slot->reply, sizeof slot->reply);
+        protocol_render_refusal(&w, code, NULL);
+    }
     TN_ASSERT(!w.out.overflow);
     slot->answer.code = code;
     slot->len = (uint32_t)w.out.len;
@@ -266,7 +272,7 @@ static void snapshot_taken(uv_work_t *work, int status) {
     struct server_slot *slot = server->snapshot_slot;
     struct server_asker *asker = slot->asker;
     struct protocol_writer w = {.out = tn_writer_of(slot->reply, sizeof slot->reply),
-                                .resp3 = slot->resp3};
+                                .encoding = slot->encoding};
     server->snapshot_slot = NULL;
     if (status == 0 && server->snapshot_status == TN_OK) {
         protocol_write_simple(&w, "OK");

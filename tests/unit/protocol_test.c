@@ -352,7 +352,7 @@ static void the_descriptions_of_commands_are_whole_replies(void **state) {
     (void)state;
     for (unsigned kind = 0; kind < 10; kind++) {
         struct protocol_writer w = {.out = tn_writer_of(buffer, sizeof buffer),
-                                    .resp3 = kind % 2 == 1};
+                                    .encoding = kind % 2 == 1 ? PROTOCOL_RESP3 : PROTOCOL_RESP2};
         if (kind < 4) {
             protocol_docs_info(&w, names, kind < 2 ? 0 : 4);
         } else if (kind < 8) {

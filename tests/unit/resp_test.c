@@ -200,14 +200,14 @@ static void each_type_is_written_as_its_protocol_has_it(void **state) {
         char buffer[512];
         const char *want = version == 3 ? three : two;
         struct protocol_writer w = {.out = tn_writer_of(buffer, sizeof buffer),
-                                    .resp3 = version == 3};
+                                    .encoding = version == 3 ? PROTOCOL_RESP3 : PROTOCOL_RESP2};
         write_all(&w);
         assert_false(w.out.overflow);
         assert_int_equal(w.out.len, strlen(want));
         assert_memory_equal(buffer, want, w.out.len);
         /* Too small a buffer is noticed and not written past. */
         struct protocol_writer small = {.out = tn_writer_of(buffer, w.out.len - 1),
-                                        .resp3 = version == 3};
+                                        .encoding = version == 3 ? PROTOCOL_RESP3 : PROTOCOL_RESP2};
         write_all(&small);
         assert_true(small.out.overflow);
     }
