@@ -86,3 +86,10 @@ enum tn_result engine_read(struct engine *engine, uint64_t fence_lsn, engine_rea
     enum tn_result stopped = engine_commit_stopped(engine);
     return stopped != TN_R_OK ? stopped : verdict;
 }
+
+bool engine_is_current(struct engine *engine, uint64_t ms) {
+    pthread_mutex_lock(&engine->state_lock);
+    bool current = kernel_now(engine->kernel) >= ms && kernel_next_due(engine->kernel) > ms;
+    pthread_mutex_unlock(&engine->state_lock);
+    return current;
+}

@@ -71,6 +71,10 @@ enum tn_result engine_sensors_list(struct engine *engine, uint64_t fence_lsn, ui
                                    struct kernel_sensor_view *out, uint32_t capacity,
                                    uint32_t *ret_count);
 
+/* Whether the state has got to `ms` and nothing that was due by then is left to be done: then what it
+ * says is right for that moment, and AS_IS is enough. */
+bool engine_is_current(struct engine *engine, uint64_t ms);
+
 enum tn_result engine_usage(struct engine *engine, struct kernel_usage *ret_usage,
                             struct kernel_limits *ret_limits);
 /* The hash of the whole state and where it was taken. Takes as long as reading all of it. */

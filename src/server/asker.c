@@ -1,5 +1,6 @@
 /* Those who ask, as the pipeline sees them: waiting for something that is not their own (a log
- * position, a free slot), and leaving. */
+ * position, a free slot, the time), and leaving. */
+#include "base/assert.h"
 #include "server/internal.h"
 
 static void waiting_retry(uv_timer_t *timer) {
@@ -20,31 +21,103 @@ void server_asker_wait(struct server_asker *asker) {
     }
 }
 
-void server_waiting_run(struct server *server) {
-    struct server_asker *list = server->waiting;
-    server->waiting = NULL;
-    while (list != NULL) {
-        struct server_asker *asker = list;
-        list = asker->next_waiting;
+static bool list_remove(struct server_asker **at, const struct server_asker *asker) {
+    while (*at != NULL && *at != asker) {
+        at = &(*at)->next_waiting;
+    }
+    if (*at == NULL) {
+        return false;
+    }
+    *at = asker->next_waiting;
+    return true;
+}
+
+static void wait_end(struct server_asker *asker) {
+    struct server *server = asker->server;
+    if (asker->waiting) {
+        (void)(list_remove(&server->waiting, asker) || list_remove(&server->ticking, asker) ||
+               list_remove(&server->running, asker));
+        asker->waiting = false;
+    }
+}
+
+/* Those on a list try again, one after the other; meanwhile any of them may leave or wait anew, and
+ * the server's own asker may add a second list to the first. */
+static void list_run(struct server *server, struct server_asker **list, bool as_is) {
+    while (*list != NULL) {
+        struct server_asker *asker = *list;
+        *list = asker->next_waiting;
+        asker->as_is = as_is;
+        asker->next_waiting = server->running;
+        server->running = asker;
+    }
+    if (server->runs) {
+        return;
+    }
+    server->runs = true;
+    while (server->running != NULL) {
+        struct server_asker *asker = server->running;
+        server->running = asker->next_waiting;
         asker->waiting = false;
         asker->run(asker);
     }
+    server->runs = false;
+}
+
+void server_waiting_run(struct server *server) {
+    list_run(server, &server->waiting, false);
     if (server->waiting == NULL) {
         (void)uv_timer_stop(&server->retry);
     }
 }
 
-static void wait_end(struct server_asker *asker) {
-    struct server_asker **at = &asker->server->waiting;
-    while (asker->waiting && *at != NULL) {
-        if (*at == asker) {
-            *at = asker->next_waiting;
-            break;
-        }
-        at = &(*at)->next_waiting;
+/* ---- Ticks ---- */
+
+/* A refusal, or no free slot, is dealt with from the list of waiting ones: whoever asked for this
+ * is in the middle of being served. */
+static void tick_submit(struct server *server) {
+    static const struct tn_bytes word = {.at = (const uint8_t *)"TICK", .len = 4};
+    struct server_asker *ticker = &server->ticker;
+    ticker->begun_ns = uv_hrtime();
+    if (server_write(ticker, &protocol_table[PROTOCOL_TICK], &word, 1) == SERVER_DONE &&
+        ticker->first->done) {
+        server_asker_wait(ticker);
     }
-    asker->waiting = false;
 }
+
+static void tick_run(struct server_asker *ticker) {
+    struct server *server = ticker->server;
+    struct server_slot *slot = server_slot_collect(ticker);
+    if (slot == NULL) {
+        if (ticker->inflight == 0 && server->ticking != NULL) {
+            tick_submit(server);
+        }
+        return;
+    }
+    bool full = slot->answer.code == TN_R_NOSPACE;
+    server_slot_free(slot);
+    list_run(server, &server->ticking, full);
+}
+
+void server_asker_tick(struct server_asker *asker) {
+    struct server *server = asker->server;
+    TN_ASSERT(!asker->waiting);
+    if (asker->tick_since_ms == 0) {
+        asker->tick_since_ms = engine_now(server->engine);
+    }
+    asker->waiting = true;
+    asker->next_waiting = server->ticking;
+    server->ticking = asker;
+    if (server->ticker.inflight == 0 && !server->ticker.waiting) {
+        tick_submit(server);
+    }
+}
+
+void server_ticker_init(struct server *server) {
+    server->ticker = (struct server_asker){.server = server, .run = tick_run};
+}
+
+/* ---- Leaving ---- */
 
 void server_asker_leave(struct server_asker *asker) {
     struct server_slot *slot = asker->first;

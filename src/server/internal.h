@@ -53,9 +53,11 @@ struct server_asker {
     struct server_slot *first, *last; /* writes under way, in order */
     uint64_t begun_ns;                /* when what is being asked now came in, by uv_hrtime */
     uint64_t fence_until_ms;          /* a read waits for a log position; 0: it does not */
+    uint64_t tick_since_ms;           /* a read waits for the state to get there; 0: it does not */
     uint32_t inflight;
     enum protocol_encoding encoding;
     bool ready, waiting;
+    bool as_is; /* there are no ticks to be had: the state will do */
 };
 
 /* What an answer says besides its text: HTTP puts it into its head. */
@@ -140,6 +142,10 @@ struct server {
     struct server_connection *free_connections;
     struct server_connection *live;
     struct server_asker *waiting;
+    struct server_asker ticker;   /* the server itself, which asks for ticks: one at a time */
+    struct server_asker *ticking; /* those who wait for it */
+    struct server_asker *running; /* of these lists: those who try again now */
+    bool runs;                    /* they are being gone through */
 
     struct server_slot *slots; /* the same */
     uint32_t slots_touched;
@@ -162,7 +168,8 @@ struct server {
     uint8_t *out;
     size_t out_len;
     struct protocol_call call;
-    uint64_t read_lsn; /* that the read being served has shown */
+    uint64_t read_how; /* ENGINE_READ_..., of the read being served */
+    uint64_t read_lsn; /* that it has shown */
 };
 
 enum server_step {
@@ -182,6 +189,9 @@ bool server_connection_quiet(const struct server_connection *connection);
 /* Runs again when something has changed or a little later. */
 void server_asker_wait(struct server_asker *asker);
 void server_waiting_run(struct server *server);
+/* Runs again when a tick has been committed; one tick serves all who wait for it. */
+void server_asker_tick(struct server_asker *asker);
+void server_ticker_init(struct server *server);
 /* It is going: it waits no more, and nobody wants the answers that are under way. */
 void server_asker_leave(struct server_asker *asker);
 

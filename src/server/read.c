@@ -1,5 +1,6 @@
 /* Reads: committed state, in order with the connection's own writes. One that asks for a log position
- * that is not there yet waits on a list, not on the loop. */
+ * that is not there yet, or whose answer hangs on a deadline that has passed, waits on a list, not on
+ * the loop: for the latter a tick is committed, and then it is tried again. */
 #include <string.h>
 
 #include "server/internal.h"
@@ -59,8 +60,9 @@ static enum tn_result read_lease(struct server *server, struct protocol_writer *
     struct kernel_wish wish = {.is_text = true, .text = call->value};
     enum tn_result code =
         call->value.len > 0
-            ? engine_lease_by_value(server->engine, 0, call->command.pool, &wish, &lease)
-            : engine_lease_read(server->engine, 0, call->command.lease, &lease);
+            ? engine_lease_by_value(server->engine, server->read_how, call->command.pool, &wish,
+                                    &lease)
+            : engine_lease_read(server->engine, server->read_how, call->command.lease, &lease);
     if (code == TN_R_OK) {
         lease_write(server, w, &lease);
     }
@@ -70,7 +72,8 @@ static enum tn_result read_lease(struct server *server, struct protocol_writer *
 static enum tn_result read_verify(struct server *server, struct protocol_writer *w) {
     const struct kernel_command *command = &server->call.command;
     struct engine_lease lease = {.value_count = 0};
-    enum tn_result code = engine_verify(server->engine, 0, command->lease, command->epoch, &lease);
+    enum tn_result code =
+        engine_verify(server->engine, server->read_how, command->lease, command->epoch, &lease);
     if (code == TN_R_OK) {
         char text[PROTOCOL_LEASE_TEXT];
         protocol_write_map(w, 5);
@@ -100,8 +103,8 @@ static enum tn_result read_leases(struct server *server, struct protocol_writer 
         .pool = call->command.pool, .holder = call->command.holder, .state = call->state};
     uint32_t count = 0;
     uint64_t lsn;
-    enum tn_result code = engine_leases_list(server->engine, 0, &filter, &call->cursor, page,
-                                             call->count, &count, &lsn);
+    enum tn_result code = engine_leases_list(server->engine, server->read_how, &filter,
+                                             &call->cursor, page, call->count, &count, &lsn);
     if (code != TN_R_OK) {
         return code;
     }
@@ -121,7 +124,7 @@ static enum tn_result read_pool(struct server *server, struct protocol_writer *w
     struct kernel_pool_view view;
     uint64_t lsn;
     enum tn_result code =
-        engine_pool_read(server->engine, 0, server->call.command.pool, &view, &lsn);
+        engine_pool_read(server->engine, server->read_how, server->call.command.pool, &view, &lsn);
     if (code == TN_R_OK) {
         protocol_render_pool(w, &view, 1);
         lsn_write(server, w, lsn);
@@ -134,8 +137,8 @@ static enum tn_result read_pools(struct server *server, struct protocol_writer *
     struct kernel_pool_view *page = server->page;
     uint32_t count = 0;
     uint64_t lsn;
-    enum tn_result code =
-        engine_pools_list(server->engine, 0, &call->cursor, page, call->count, &count, &lsn);
+    enum tn_result code = engine_pools_list(server->engine, server->read_how, &call->cursor, page,
+                                            call->count, &count, &lsn);
     if (code != TN_R_OK) {
         return code;
     }
@@ -149,7 +152,8 @@ static enum tn_result read_pools(struct server *server, struct protocol_writer *
 
 static enum tn_result read_metrics(struct server *server, struct protocol_writer *w) {
     struct engine_metrics m;
-    enum tn_result code = engine_pool_metrics(server->engine, 0, server->call.command.pool, &m);
+    enum tn_result code =
+        engine_pool_metrics(server->engine, server->read_how, server->call.command.pool, &m);
     if (code != TN_R_OK) {
         return code;
     }
@@ -176,8 +180,8 @@ static enum tn_result read_rules(struct server *server, struct protocol_writer *
     struct protocol_call *call = &server->call;
     struct kernel_rule_view *page = server->page;
     uint32_t count = 0;
-    enum tn_result code =
-        engine_rules_list(server->engine, 0, &call->cursor, page, call->count, &count);
+    enum tn_result code = engine_rules_list(server->engine, server->read_how, &call->cursor, page,
+                                            call->count, &count);
     if (code == TN_R_OK) {
         page_head(w, call->cursor, "rules", count, 0);
         for (uint32_t i = 0; i < count; i++) {
@@ -191,8 +195,8 @@ static enum tn_result read_sensors(struct server *server, struct protocol_writer
     struct protocol_call *call = &server->call;
     struct kernel_sensor_view *page = server->page;
     uint32_t count = 0;
-    enum tn_result code =
-        engine_sensors_list(server->engine, 0, &call->cursor, page, call->count, &count);
+    enum tn_result code = engine_sensors_list(server->engine, server->read_how, &call->cursor, page,
+                                              call->count, &count);
     if (code == TN_R_OK) {
         page_head(w, call->cursor, "sensors", count, 0);
         for (uint32_t i = 0; i < count; i++) {
@@ -205,8 +209,8 @@ static enum tn_result read_sensors(struct server *server, struct protocol_writer
 static enum tn_result read_sensor(struct server *server, struct protocol_writer *w) {
     struct kernel_sensor_view view;
     uint8_t spec[KERNEL_SENSOR_SPEC_MAX];
-    enum tn_result code =
-        engine_sensor_read(server->engine, 0, server->call.command.name, &view, spec, sizeof spec);
+    enum tn_result code = engine_sensor_read(server->engine, server->read_how,
+                                             server->call.command.name, &view, spec, sizeof spec);
     if (code == TN_R_OK) {
         protocol_render_sensor(w, &view, 1);
         protocol_write_text(w, "spec");
@@ -241,6 +245,14 @@ static enum tn_result read_run(struct server *server, enum protocol_id id,
     default:
         return TN_R_MALFORMED;
     }
+}
+
+/* How to look. Once the state has been brought up to the moment of the first try, it is the answer:
+ * deadlines that pass while it is being asked again are for those who ask later. */
+static uint64_t read_how(const struct server_asker *asker) {
+    bool current = asker->tick_since_ms > 0 &&
+                   (asker->as_is || engine_is_current(asker->server->engine, asker->tick_since_ms));
+    return current ? ENGINE_READ_AS_IS : ENGINE_READ_NOWAIT;
 }
 
 /* NOT_YET: give up. OK: it is there. Else it has to wait a little, and *ret_wait is set. */
@@ -284,10 +296,17 @@ enum server_step server_read(struct server_asker *asker, const struct protocol_c
     }
     if (answer.code == TN_R_OK) {
         server->read_lsn = 0;
+        server->read_how = read_how(asker);
         answer.code = read_run(server, (enum protocol_id)row->id, w);
+        if (answer.code == TN_R_NOT_YET) {
+            server_asker_tick(asker);
+            return SERVER_WAIT;
+        }
         answer.lsn = server->read_lsn;
         answer.cursor = call->cursor;
     }
+    asker->tick_since_ms = 0;
+    asker->as_is = false;
     if (answer.code != TN_R_OK) {
         protocol_render_refusal(w, answer.code, call->detail);
         server_count_refusal(&server->counters, row->id, answer.code);

@@ -267,6 +267,7 @@ int server_run(const struct server_options *options) {
     }
     server->options = *options;
     server->engine = options->engine;
+    server_ticker_init(server);
     if (!memory_make(server) || !loop_make(server)) {
         server_log("refused", "reason=\"no memory or no descriptors for the server\"");
         memory_free(server);

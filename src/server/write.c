@@ -203,10 +203,11 @@ static bool pool_falls_back(struct server *server, struct tn_bytes pool) {
     struct kernel_pool_view view;
     uint64_t lsn;
     bool scoped;
-    enum tn_result code = engine_pool_read(server->engine, 0, pool, &view, &lsn);
+    enum tn_result code = engine_pool_read(server->engine, ENGINE_READ_AS_IS, pool, &view, &lsn);
     if (code != TN_R_OK) {
         struct tn_bytes base = kernel_name_pool_base(pool, &scoped);
-        code = scoped ? engine_pool_read(server->engine, 0, base, &view, &lsn) : code;
+        code =
+            scoped ? engine_pool_read(server->engine, ENGINE_READ_AS_IS, base, &view, &lsn) : code;
     }
     return code == TN_R_OK && view.policy.of[KERNEL_OPTION_FALLBACK] == KERNEL_FALLBACK_JSON;
 }

@@ -157,6 +157,35 @@ class Commands(Case):
         self.refused("NOT_YET", "POOL", "INFO", "fence", "FENCE", lsn + 1000000)
         self.assertGreater(time.monotonic() - begun, 0.9)
 
+    def test_a_read_never_shows_a_lease_as_live_after_its_deadline(self):
+        """Reads that find a deadline passed wait for a tick, many of them for the same one."""
+        self.do("POOL", "CREATE", "brief", "RANGE", 1, 1000)
+        made = [self.alloc("brief", "h%d" % i, "TTL", 1) for i in range(20)]
+        clients = [self.server.connect() for _ in range(20)]
+        live = set(range(20))
+
+        def look():
+            seconds, micros = self.do("TIME")
+            now = seconds * 1000 + micros // 1000
+            for i in live:
+                words = ["LEASE", made[i]["lease"]]
+                clients[i].sendall(("*2\r\n" + "".join(
+                    "$%d\r\n%s\r\n" % (len(w), w) for w in words)).encode())
+            for i in list(live):
+                seen = receive_until(clients[i], b"\r\n")
+                while b"$3\r\nlsn\r\n:" not in seen or not seen.endswith(b"\r\n"):
+                    seen += clients[i].recv(4096)
+                if b"expired" in seen:
+                    live.remove(i)
+                else:
+                    self.assertGreater(made[i]["deadline"], now)
+            return not live
+        until(look, "all expired")
+        for s in clients:
+            s.close()
+        info = pairs(self.do("POOL", "INFO", "brief"))
+        self.assertEqual((info["active"], info["expired_total"]), (0, 20))
+
     def test_pages(self):
         self.do("POOL", "CREATE", "pages", "RANGE", 1, 100)
         made = {self.alloc("pages", "h%d" % i)["lease"] for i in range(25)}

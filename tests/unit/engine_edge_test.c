@@ -439,8 +439,12 @@ static void a_read_that_may_not_wait_asks_for_a_tick(void **state) {
     assert_int_equal(engine_lease_read(world->engine, ENGINE_READ_AS_IS, id, &lease), TN_R_OK);
     assert_int_equal(lease.view.state, KERNEL_ACTIVE);
     assert_int_equal(world_lsn(world), lsn);
+    uint64_t asked_ms = engine_now(world->engine);
+    assert_false(engine_is_current(world->engine, asked_ms));
     assert_int_equal(engine_submit(world->engine, &tick, engine_tick_command()), TN_R_OK);
     assert_true(done);
+    assert_true(engine_is_current(world->engine, asked_ms));
+    assert_false(engine_is_current(world->engine, asked_ms + 1));
     assert_int_equal(engine_lease_read(world->engine, ENGINE_READ_NOWAIT, id, &lease), TN_R_OK);
     assert_int_equal(lease.view.state, KERNEL_EXPIRED);
     assert_int_equal(world_lsn(world), lsn + 1);
