@@ -102,6 +102,7 @@ static void engine_init(struct engine *engine, const struct engine_options *opti
 /* Everything but the threads; the log is closed first, so that nothing can call back. */
 static bool engine_free(struct engine *engine) {
     const struct os *os = engine->os;
+    (void)engine_events_close(engine);
     bool closed = engine->log == NULL || engine->log->verbs->close(engine->log);
     if (engine->kernel != NULL) {
         kernel_destroy(engine->kernel);
@@ -329,6 +330,12 @@ static enum tn_status engine_start(const struct engine_options *options, struct 
     enum tn_status status = engine_memory(engine, error);
     if (status == TN_OK) {
         status = engine_log_open(engine, error);
+    }
+    if (status == TN_OK) {
+        status = engine_events_open(engine);
+        if (status != TN_OK) {
+            (void)snprintf(error->text, sizeof error->text, "no memory for the store of events");
+        }
     }
     if (status == TN_OK) {
         status = engine_start_from_log(engine, error);

@@ -12,7 +12,7 @@
  *   unknown    HALTED or LOST: it may or may not have happened
  *
  * All calls are safe from any thread, and a thread cannot be cancelled inside one. Callbacks (done,
- * event, metrics, notice) run with no lock held, one at a time for each kind, on the engine's own
+ * event, events_ready, metrics, notice) run with no lock held, one at a time for each kind, on the engine's own
  * threads or on a thread inside a blocking call. A callback may submit and read; a blocking write or
  * a snapshot from inside a callback is refused with OVERLOADED, since it would wait for itself. A
  * read from inside one commits no tick: it shows the state at its LSN.
@@ -46,6 +46,12 @@ struct engine_event {
 };
 
 typedef void engine_event_sink(void *ctx, const struct engine_event *event);
+
+/* Written lsn.index; ordered. */
+struct engine_event_id {
+    uint64_t lsn;
+    uint32_t index;
+};
 
 /* The metrics of a sticky pool, under the names that its users know. Times are in seconds. */
 struct engine_metrics {
@@ -94,6 +100,14 @@ struct engine_options {
     engine_event_sink *event;
     void *event_ctx;
     bool replay_events; /* deliver those of recovery too */
+
+    /* Events to be read back (event.h). */
+    uint64_t events_max;    /* at least so many are kept, and at most a sixteenth more; 0: none */
+    const char *events_dir; /* where: the local log's directory; another log needs one of its own,
+                               else they are kept in memory only, as many as fit */
+    void (*events_ready)(void *ctx); /* once after engine_events_arm; must not wait */
+    void *events_ready_ctx;
+
     engine_metrics_sink *metrics;
     void *metrics_ctx;
     log_notice *notice;

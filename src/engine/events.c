@@ -1,52 +1,85 @@
-/* Events on their way from the kernel, which tells them under the state lock, to the listener, who
- * hears them with no lock held.
+/* Events on their way from the kernel, which tells them under the state lock, to the store and to the
+ * listener, who hears them with no lock held.
  *
- * During a run the sink copies each event into a buffer; after the run the leader delivers them in
- * order and empties it. A run ends when the buffer is well filled, so what it must hold is bounded
- * by what one command can cause, which the kernel bounds. It grows for such a command and shrinks
- * again. If there is no memory to grow, the event is dropped, counted and said so: the effect has
- * happened and cannot wait for its report.
- *
- * A record: struct record, value_count values, then the bytes they all refer to. References are
- * offsets from the record's start until it is delivered. */
+ * During a run the sink encodes each event into a buffer (record.h); after the run the leader gives
+ * them to the store, delivers them in order and empties it. A run ends when the buffer is well
+ * filled, so what it must hold is bounded by what one command can cause, which the kernel bounds. It
+ * grows for such a command and shrinks again. If there is no memory to grow, the event is dropped,
+ * counted, and its place marked, for the store to tell of: the effect has happened and cannot wait
+ * for its report. */
 #include <string.h>
 
+#include "engine/event.h"
 #include "engine/internal.h"
+#include "engine/record.h"
+#include "engine/store.h"
 
 #define EVENTS_BYTES ((size_t)1 << 20)
 #define EVENTS_BYTES_KEPT ((size_t)4 << 20)
 
-struct record {
-    size_t size; /* of the whole record, a multiple of 8 */
-    struct engine_event event;
-};
+static bool events_wanted(const struct engine *engine) {
+    return engine->options.event != NULL || engine->options.events_max > 0;
+}
 
-_Static_assert(sizeof(struct record) % 8 == 0, "values follow a record in place");
+static size_t events_values_bytes(void) {
+    return KERNEL_BUNDLE_MAX * sizeof(struct engine_event_value);
+}
 
 enum tn_status engine_events_init(struct engine *engine) {
     struct engine_events *events = &engine->events;
-    events->sink = engine->options.event;
-    events->ctx = engine->options.event_ctx;
-    events->replay_wanted = engine->options.replay_events;
-    if (events->sink == NULL) {
+    const struct os *os = engine->os;
+    void *memory;
+    if (!events_wanted(engine)) {
         return TN_OK;
     }
-    void *memory;
-    enum tn_status status =
-        engine->os->mem_reserve(engine->os->ctx, 2 * EVENTS_BYTES, false, &memory);
+    enum tn_status status = os->mem_reserve(os->ctx, 2 * EVENTS_BYTES, false, &memory);
     if (status == TN_OK) {
         events->at = memory;
         events->capacity = 2 * EVENTS_BYTES;
     }
+    if (status == TN_OK && engine->options.event != NULL) {
+        status = os->mem_reserve(os->ctx, events_values_bytes(), false, &memory);
+        if (status == TN_OK) {
+            events->values = memory;
+        }
+    }
     return status;
+}
+
+/* After the log was opened: its directory is ours alone from then on. */
+enum tn_status engine_events_open(struct engine *engine) {
+    const struct engine_options *options = &engine->options;
+    struct engine_store_options store = {
+        .os = engine->os,
+        .events_max = options->events_max,
+        .no_thread = options->no_threads,
+        .notice = engine_notice_line,
+        .notice_ctx = engine,
+    };
+    return options->events_max > 0 ? engine_store_open(&store, &engine->events.store) : TN_OK;
+}
+
+bool engine_events_close(struct engine *engine) {
+    struct engine_store *store = engine->events.store;
+    engine->events.store = NULL;
+    return store == NULL || engine_store_close(store);
 }
 
 void engine_events_free(struct engine *engine) {
     struct engine_events *events = &engine->events;
+    const struct os *os = engine->os;
     if (events->at != NULL) {
-        engine->os->mem_release(engine->os->ctx, events->at, events->capacity);
+        os->mem_release(os->ctx, events->at, events->capacity);
         events->at = NULL;
     }
+    if (events->values != NULL) {
+        os->mem_release(os->ctx, events->values, events_values_bytes());
+        events->values = NULL;
+    }
+}
+
+kernel_sink *engine_events_sink_of(const struct engine *engine) {
+    return events_wanted(engine) ? engine_events_sink : NULL;
 }
 
 bool engine_events_full(const struct engine_events *events) {
@@ -67,110 +100,87 @@ static bool events_resize(struct engine *engine, size_t capacity) {
     return true;
 }
 
-/* An upper bound: every value might be of another pool. */
-static size_t record_size_max(const struct kernel_event *fact) {
-    size_t size = sizeof(struct record) + fact->holder.len + fact->previous.len + fact->user.len +
-                  fact->name.len + 4 + 8;
-    for (uint32_t i = 0; i < fact->value_count; i++) {
-        size += sizeof(struct engine_event_value) + fact->values[i].name_len + 1;
-        if (i == 0 || fact->values[i].pool != fact->values[i - 1].pool) {
-            size += KERNEL_POOL_MAX + 1;
-        }
+/* There is always room for this: the last of several in a row stands for all of them. */
+static void events_lose(struct engine_events *events, const struct kernel_event *fact) {
+    struct engine_event_id id = {.lsn = fact->lsn, .index = fact->index};
+    atomic_fetch_add_explicit(&events->lost, 1, memory_order_relaxed);
+    if (events->lost_end == 0 || events->lost_end != events->used) {
+        TN_ASSERT(events->capacity - events->used >= RECORD_HEAD);
+        events->used += RECORD_HEAD;
+        events->lost_end = events->used;
     }
-    return size;
-}
-
-/* Copies bytes, and a NUL for the sake of C strings, behind the record; refers to them by offset. */
-static struct tn_bytes record_put(uint8_t *record, size_t *used, const void *bytes, uint32_t len) {
-    struct tn_bytes ref = {.at = (const uint8_t *)(uintptr_t)*used, .len = len};
-    if (len > 0) {
-        memcpy(record + *used, bytes, len);
-    }
-    record[*used + len] = '\0';
-    *used += len + 1;
-    return ref;
-}
-
-static void record_write(uint8_t *at, const struct kernel *kernel, const struct kernel_event *fact,
-                         bool replayed) {
-    struct record *record = (struct record *)(void *)at;
-    struct engine_event_value *values = (struct engine_event_value *)(void *)(record + 1);
-    size_t used = sizeof *record + fact->value_count * sizeof *values;
-    record->event = (struct engine_event){.fact = *fact, .replayed = replayed};
-    record->event.fact.values = NULL;
-    record->event.fact.holder = record_put(at, &used, fact->holder.at, fact->holder.len);
-    record->event.fact.previous = record_put(at, &used, fact->previous.at, fact->previous.len);
-    record->event.fact.user = record_put(at, &used, fact->user.at, fact->user.len);
-    record->event.fact.name = record_put(at, &used, fact->name.at, fact->name.len);
-    for (uint32_t i = 0; i < fact->value_count; i++) {
-        const struct kernel_value *value = &fact->values[i];
-        values[i] = (struct engine_event_value){
-            .number = value->number,
-            .format = (enum kernel_format)value->format,
-            .name = record_put(at, &used, value->name, value->name_len),
-        };
-        if (i > 0 && value->pool == fact->values[i - 1].pool) {
-            values[i].pool = values[i - 1].pool;
-        } else {
-            char pool[KERNEL_POOL_MAX + 1];
-            uint32_t len = kernel_pool_name(kernel, value->pool, pool);
-            values[i].pool = record_put(at, &used, pool, len);
-        }
-    }
-    record->size = (used + 7) & ~(size_t)7;
+    engine_record_write_lost(events->at + events->lost_end - RECORD_HEAD, id);
 }
 
 void engine_events_sink(void *ctx, const struct kernel *kernel, const struct kernel_event *fact) {
     struct engine *engine = ctx;
     struct engine_events *events = &engine->events;
-    if (events->sink == NULL || (events->replaying && !events->replay_wanted)) {
+    if (events->store == NULL && events->replaying && !engine->options.replay_events) {
         return;
     }
-    size_t size = record_size_max(fact);
-    if (size > events->capacity - events->used &&
+    size_t size = engine_record_size_max(fact);
+    if (size + RECORD_HEAD > events->capacity - events->used &&
         !events_resize(engine, 2 * (events->capacity + size))) {
-        atomic_fetch_add_explicit(&events->lost, 1, memory_order_relaxed);
+        events_lose(events, fact);
         return;
     }
-    uint8_t *at = events->at + events->used;
-    record_write(at, kernel, fact, events->replaying);
-    events->used += ((struct record *)(void *)at)->size;
+    events->used += engine_record_write(events->at + events->used, kernel, fact);
 }
 
-static void record_rebase(const uint8_t *at, struct tn_bytes *ref) {
-    ref->at = at + (uintptr_t)ref->at;
-}
-
-static void record_deliver(const struct engine_events *events, uint8_t *at) {
-    struct record *record = (struct record *)(void *)at;
-    struct engine_event_value *values = (struct engine_event_value *)(void *)(record + 1);
-    record_rebase(at, &record->event.fact.holder);
-    record_rebase(at, &record->event.fact.previous);
-    record_rebase(at, &record->event.fact.user);
-    record_rebase(at, &record->event.fact.name);
-    for (uint32_t i = 0; i < record->event.fact.value_count; i++) {
-        record_rebase(at, &values[i].pool);
-        record_rebase(at, &values[i].name);
+static void events_tell(struct engine *engine) {
+    struct engine_events *events = &engine->events;
+    struct tn_bytes rest = tn_bytes_of(events->at, events->used);
+    while (rest.len > 0) {
+        struct tn_bytes record = engine_record_first(rest);
+        struct engine_event event;
+        TN_ASSERT(record.len > 0);
+        if (!engine_record_is_lost(record.at)) {
+            bool whole = engine_record_read(record, events->values, &event);
+            TN_ASSERT(whole);
+            event.replayed = events->replaying;
+            engine->options.event(engine->options.event_ctx, &event);
+        }
+        rest = tn_bytes_of(rest.at + record.len, rest.len - record.len);
     }
-    record->event.values = values;
-    events->sink(events->ctx, &record->event);
 }
 
 void engine_events_deliver(struct engine *engine) {
     struct engine_events *events = &engine->events;
-    if (events->used == 0) {
+    const struct engine_options *options = &engine->options;
+    struct engine_delivery delivery;
+    bool ready = false;
+    if (events->at == NULL) {
         return;
     }
-    struct engine_delivery delivery;
+    if (events->store != NULL) {
+        ready = engine_store_append(events->store, tn_bytes_of(events->at, events->used),
+                                    atomic_load_explicit(&engine->lsn, memory_order_relaxed));
+    }
     engine_deliver_begin(engine, &delivery);
-    for (size_t done = 0; done < events->used;) {
-        uint8_t *at = events->at + done;
-        done += ((struct record *)(void *)at)->size;
-        record_deliver(events, at);
+    if (ready && options->events_ready != NULL) {
+        options->events_ready(options->events_ready_ctx);
+    }
+    if (events->used > 0 && options->event != NULL &&
+        (!events->replaying || options->replay_events)) {
+        events_tell(engine);
     }
     engine_deliver_end(&delivery);
-    events->used = 0;
+    events->used = events->lost_end = 0;
     if (events->capacity > EVENTS_BYTES_KEPT) {
         (void)events_resize(engine, 2 * EVENTS_BYTES);
     }
+}
+
+enum tn_result engine_events_read(struct engine *engine, struct engine_event_id after, uint32_t max,
+                                  engine_event_visit *visit, void *ctx,
+                                  struct engine_events_span *ret_span) {
+    struct engine_store *store = engine->events.store;
+    if (store == NULL) {
+        return TN_R_NOTFOUND;
+    }
+    return engine_store_read(store, after, max, visit, ctx, ret_span);
+}
+
+bool engine_events_arm(struct engine *engine, struct engine_event_id after) {
+    return engine->events.store == NULL || engine_store_arm(engine->events.store, after);
 }

@@ -63,14 +63,14 @@ struct engine_delivery {
 /* ---- events.c ---- */
 
 struct engine_events {
-    engine_event_sink *sink; /* NULL: nobody listens */
-    void *ctx;
+    struct engine_store *store; /* NULL: none are kept */
     bool replaying;
-    bool replay_wanted;
-    uint8_t *at;
+    uint8_t *at; /* NULL: nobody wants any */
     size_t used;
     size_t capacity;
-    _Atomic uint64_t lost;
+    size_t lost_end;                   /* where the last mark of lost ones ends; 0: there is none */
+    struct engine_event_value *values; /* of the one being delivered */
+    _Atomic uint64_t lost;             /* for want of memory */
 };
 
 /* ---- snapshot.c ---- */
@@ -229,7 +229,10 @@ void engine_cancel_allow(int before);
 
 /* events.c */
 kernel_sink engine_events_sink;
+kernel_sink *engine_events_sink_of(const struct engine *engine); /* NULL: nobody wants any */
 enum tn_status engine_events_init(struct engine *engine);
+enum tn_status engine_events_open(struct engine *engine);
+bool engine_events_close(struct engine *engine);
 void engine_events_free(struct engine *engine);
 bool engine_events_full(const struct engine_events *events);
 void engine_events_deliver(struct engine *engine);

@@ -45,7 +45,7 @@ enum tn_status engine_kernel_create(struct engine *engine, const struct kernel_l
         .ctx = (void *)(uintptr_t)engine->os,
         .mem_reserve = env_reserve,
         .mem_release = env_release,
-        .sink = engine->events.sink != NULL ? engine_events_sink : NULL,
+        .sink = engine_events_sink_of(engine),
         .sink_ctx = engine,
     };
     TN_ASSERT(engine->kernel == NULL);

@@ -1,0 +1,49 @@
+/* Events read back: the last ones that happened, in memory and on disk, in order.
+ *
+ * The engine keeps at least the last `events_max` of them (engine.h). An event becomes readable after
+ * its command is committed and before that command is answered; what a crash takes is told again
+ * from the log at the next start, so ids and contents are the same as if nothing had happened. Where
+ * events are missing all the same (dropped for their age, or the disk did not take them), a reader
+ * who comes from before that place is told. */
+#ifndef TN_ENGINE_EVENT_H
+#define TN_ENGINE_EVENT_H
+
+#include "engine/engine.h"
+
+static inline int engine_event_id_compare(struct engine_event_id a, struct engine_event_id b) {
+    if (a.lsn != b.lsn) {
+        return a.lsn < b.lsn ? -1 : 1;
+    }
+    return a.index < b.index ? -1 : a.index > b.index;
+}
+
+/* False: stop here; this event is not consumed. The event is valid during the call. No lock is held,
+ * but it runs inside engine_events_read: it must not wait for anything. `replayed` is always false. */
+typedef bool engine_event_visit(void *ctx, const struct engine_event *event);
+
+struct engine_events_span {
+    struct engine_event_id oldest, newest; /* kept now; lsn 0: none */
+    struct engine_event_id next; /* the last one visited, else `after`: read on after it */
+    bool lost;                   /* there were others between `after` and the first one visited */
+    bool more;                   /* there are later ones than `next` */
+};
+
+#define ENGINE_EVENTS_OLDEST ((struct engine_event_id){0, 0})
+#define ENGINE_EVENTS_NEWEST ((struct engine_event_id){UINT64_MAX, UINT32_MAX})
+
+/* Events after `after`, oldest first, at most `max` of them: fewer only at the end or where some are
+ * missing, so that a call never steps over a hole. ENGINE_EVENTS_OLDEST begins with the oldest kept,
+ * and nothing is lost then; ENGINE_EVENTS_NEWEST visits none and sets `next` to the newest, to follow
+ * from there. Never waits for a write or a sync; old ones are read from their files.
+ *
+ * OK; OVERLOADED if there is no memory (what was visited counts, in `next`); NOTFOUND if the engine
+ * keeps no events. */
+enum tn_result engine_events_read(struct engine *engine, struct engine_event_id after, uint32_t max,
+                                  engine_event_visit *visit, void *ctx,
+                                  struct engine_events_span *ret_span);
+
+/* Asks for one call of events_ready (engine.h) when there is something later than `after`. False:
+ * there is already, and nothing was asked for. */
+bool engine_events_arm(struct engine *engine, struct engine_event_id after);
+
+#endif

@@ -1,0 +1,299 @@
+/* Blocks in memory: how events come in, where they wait, and the row of all blocks.
+ *
+ * The ring is bytes. A block is contiguous in it, header first; the space for the largest ordinary
+ * block is taken when it is opened and what it did not need is given back when it is sealed. Blocks
+ * stand in the ring in the order of their numbers, so what is in the way of a new one is always the
+ * oldest. It goes if it is in a file as well (or if there are no files: then that is the bound). */
+#include "engine/store_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- The row of blocks ---- */
+
+bool store_block_push(struct engine_store *store, const struct store_block *block) {
+    if (store->skip + store->block_count == store->block_capacity) {
+        if (store->skip > store->block_capacity / 2) {
+            memmove(store->blocks, store->blocks + store->skip,
+                    store->block_count * sizeof *store->blocks);
+            store->skip = 0;
+        } else {
+            size_t capacity = store->block_capacity == 0 ? 256 : store->block_capacity * 2;
+            struct store_block *blocks = realloc(store->blocks, capacity * sizeof *blocks);
+            if (blocks == NULL) {
+                return false;
+            }
+            store->blocks = blocks;
+            store->block_capacity = capacity;
+        }
+    }
+    store->blocks[store->skip + store->block_count] = *block;
+    store->block_count++;
+    store->events += block->count;
+    return true;
+}
+
+void store_block_lose(struct engine_store *store, struct store_block *block) {
+    TN_ASSERT(!block->gone);
+    block->gone = true;
+    store->events -= block->count;
+    store->lost += block->count;
+}
+
+void store_block_pop(struct engine_store *store, size_t count) {
+    while (store->block_count > 0 && (count > 0 || store->blocks[store->skip].gone)) {
+        const struct store_block *block = &store->blocks[store->skip];
+        store->events -= block->gone ? 0 : block->count;
+        store->skip++;
+        store->block_count--;
+        store->first++;
+        count -= count > 0;
+    }
+    TN_ASSERT(count == 0);
+    store->ring_first = store->ring_first > store->first ? store->ring_first : store->first;
+    store->write_next = store->write_next > store->first ? store->write_next : store->first;
+}
+
+void store_block_cut(struct engine_store *store, uint64_t number) {
+    TN_ASSERT(store->ring_first == store_block_end(store) && !store->open);
+    while (store_block_end(store) > number) {
+        const struct store_block *block = store_block_at(store, store_block_end(store) - 1);
+        store->events -= block->gone ? 0 : block->count;
+        store->block_count--;
+    }
+    store->ring_first = store->write_next = store_block_end(store);
+}
+
+/* ---- The ring ---- */
+
+static bool store_on_disk(const struct engine_store *store) {
+    return store->options.dir != NULL;
+}
+
+/* Whether the oldest block in the ring stands where `need` bytes shall go. */
+static bool ring_in_the_way(struct engine_store *store, size_t need) {
+    if (store->ring_first == store_block_end(store)) {
+        return false;
+    }
+    size_t at = store_block_at(store, store->ring_first)->at;
+    if (STORE_RING_BYTES - store->tail < need) { /* it goes to the front */
+        return at >= store->tail || at < need;
+    }
+    return at >= store->tail && at < store->tail + need;
+}
+
+/* Makes a place for `need` bytes and returns it in *ret_at. False: a block must be written first. */
+static bool ring_reserve(struct engine_store *store, size_t need, size_t *ret_at) {
+    TN_ASSERT(!store->open && need <= STORE_RING_BYTES);
+    while (ring_in_the_way(store, need)) {
+        if (store->ring_first == store->write_next) {
+            return false;
+        }
+        store->ring_first++;
+        if (!store_on_disk(store)) {
+            store_block_pop(store, 1);
+        }
+    }
+    *ret_at = STORE_RING_BYTES - store->tail < need ? 0 : store->tail;
+    return true;
+}
+
+void store_seal(struct engine_store *store) {
+    if (!store->open) {
+        return;
+    }
+    const struct store_block *block = store_block_at(store, store_block_end(store) - 1);
+    TN_ASSERT(block->count > 0);
+    store->tail = block->at + STORE_BLOCK_HEADER + block->len;
+    store->open = false;
+    if (!store_on_disk(store)) {
+        store->write_next = store_block_end(store);
+        while (store->events - store->blocks[store->skip].count >= store->options.events_max) {
+            store_block_pop(store, 1);
+        }
+    } else if (store->has_thread) {
+        pthread_cond_signal(&store->work);
+    }
+}
+
+/* ---- Appending ---- */
+
+enum begun { BEGUN, BEGUN_NO_ROOM, BEGUN_NO_MEMORY };
+
+static enum begun block_begin(struct engine_store *store, size_t size) {
+    size_t room = size > STORE_BLOCK_BYTES ? size : STORE_BLOCK_BYTES;
+    struct store_block block = {.prev = store->newest};
+    if (!ring_reserve(store, STORE_BLOCK_HEADER + room, &block.at)) {
+        return BEGUN_NO_ROOM;
+    }
+    if (!store_block_push(store, &block)) {
+        return BEGUN_NO_MEMORY;
+    }
+    store->open = true;
+    store->room = room;
+    return BEGUN;
+}
+
+/* As many records as the open block takes, in one copy. Returns their bytes, 0 if it is full. */
+static size_t block_fill(struct engine_store *store, struct tn_bytes records) {
+    struct store_block *block = store_block_at(store, store_block_end(store) - 1);
+    uint32_t taken = 0;
+    struct engine_event_id last = block->last;
+    while (taken < records.len && block->count < store->part_events) {
+        const uint8_t *record = records.at + taken;
+        uint32_t size = engine_record_size(record);
+        if (engine_record_is_lost(record) || block->len + taken + size > store->room) {
+            break;
+        }
+        last = engine_record_id(record);
+        if (block->count == 0) {
+            block->first = last;
+        }
+        block->count++;
+        store->events++;
+        taken += size;
+    }
+    memcpy(store->ring + block->at + STORE_BLOCK_HEADER + block->len, records.at, taken);
+    block->len += taken;
+    block->last = last;
+    block->covers = last.lsn - 1; /* unless it turns out to be the last of its command */
+    store->newest = last;
+    return taken;
+}
+
+/* One step of an append: a copy, a seal, a hole. Returns the bytes that are done with. */
+static size_t append_step(struct engine_store *store, struct tn_bytes records, bool *ret_no_room) {
+    uint32_t size = engine_record_size(records.at);
+    if (engine_record_is_lost(records.at)) { /* the next block's prev will tell */
+        store_seal(store);
+        store->newest = engine_record_id(records.at);
+        store->lost++;
+        return size;
+    }
+    if (!store->open) {
+        enum begun begun = block_begin(store, size);
+        *ret_no_room = begun == BEGUN_NO_ROOM;
+        if (begun == BEGUN_NO_MEMORY) {
+            store->newest = engine_record_id(records.at);
+            store->lost++;
+            return size;
+        }
+        if (begun != BEGUN) {
+            return 0;
+        }
+    }
+    size_t taken = block_fill(store, records);
+    if (taken == 0) {
+        store_seal(store);
+    }
+    return taken;
+}
+
+bool engine_store_append(struct engine_store *store, struct tn_bytes records, uint64_t lsn) {
+    size_t done = 0;
+    pthread_mutex_lock(&store->lock);
+    while (done < records.len &&
+           engine_event_id_compare(engine_record_id(records.at + done), store->newest) <= 0) {
+        done += engine_record_size(records.at + done);
+    }
+    bool fresh = done < records.len;
+    while (done < records.len) {
+        bool no_room = false;
+        done += append_step(store, tn_bytes_of(records.at + done, records.len - done), &no_room);
+        TN_ASSERT(!no_room);
+    }
+    store->covered = lsn;
+    if (store->open) {
+        store_block_at(store, store_block_end(store) - 1)->covers = lsn;
+    }
+    if (store->waiting > 0) {
+        pthread_cond_broadcast(&store->came);
+    }
+    bool fire = fresh && store->armed;
+    store->armed = store->armed && !fire;
+    pthread_mutex_unlock(&store->lock);
+    return fire;
+}
+
+bool engine_store_arm(struct engine_store *store, struct engine_event_id after) {
+    struct engine_event_id oldest;
+    struct engine_event_id newest;
+    pthread_mutex_lock(&store->lock);
+    store_span(store, &oldest, &newest);
+    bool nothing = engine_event_id_compare(after, newest) >= 0;
+    store->armed = store->armed || nothing;
+    pthread_mutex_unlock(&store->lock);
+    return nothing;
+}
+
+/* ---- Opening, closing, figures ---- */
+
+enum tn_status engine_store_open(const struct engine_store_options *options,
+                                 struct engine_store **ret_store) {
+    struct engine_store *store = calloc(1, sizeof *store);
+    if (store == NULL) {
+        return TN_NOMEM;
+    }
+    store->options = *options;
+    uint64_t part = options->events_max / STORE_PARTS;
+    store->part_events = part > STORE_PART_EVENTS ? part : STORE_PART_EVENTS;
+    void *ring;
+    enum tn_status status =
+        options->os->mem_reserve(options->os->ctx, STORE_RING_BYTES, false, &ring);
+    if (status != TN_OK) {
+        free(store);
+        return status;
+    }
+    store->ring = ring;
+    store->first = store->ring_first = store->write_next = 1;
+    pthread_mutex_init(&store->writer, NULL);
+    pthread_mutex_init(&store->lock, NULL);
+    pthread_cond_init(&store->work, NULL);
+    pthread_cond_init(&store->came, NULL);
+    *ret_store = store;
+    return TN_OK;
+}
+
+bool engine_store_close(struct engine_store *store) {
+    const struct os *os = store->options.os;
+    store_pages_free(store);
+    os->mem_release(os->ctx, store->ring, STORE_RING_BYTES);
+    free(store->blocks);
+    pthread_cond_destroy(&store->came);
+    pthread_cond_destroy(&store->work);
+    pthread_mutex_destroy(&store->lock);
+    pthread_mutex_destroy(&store->writer);
+    free(store);
+    return true;
+}
+
+void store_span(struct engine_store *store, struct engine_event_id *ret_oldest,
+                struct engine_event_id *ret_newest) {
+    *ret_oldest = *ret_newest = (struct engine_event_id){0, 0};
+    for (uint64_t n = store->first; n < store_block_end(store); n++) {
+        if (!store_block_at(store, n)->gone) {
+            *ret_oldest = store_block_at(store, n)->first;
+            break;
+        }
+    }
+    for (uint64_t n = store_block_end(store); n > store->first; n--) {
+        if (!store_block_at(store, n - 1)->gone) {
+            *ret_newest = store_block_at(store, n - 1)->last;
+            break;
+        }
+    }
+}
+
+void engine_store_stats(struct engine_store *store, struct engine_store_stats *ret_stats) {
+    struct engine_store_stats stats = {0};
+    pthread_mutex_lock(&store->lock);
+    store_span(store, &stats.oldest, &stats.newest);
+    stats.events = store->events;
+    stats.lost = store->lost;
+    stats.failing = store->failing;
+    for (size_t i = 0; i < store->file_count; i++) {
+        stats.file_bytes += store->files[i]->bytes;
+    }
+    pthread_mutex_unlock(&store->lock);
+    *ret_stats = stats;
+}
