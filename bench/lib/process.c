@@ -1,0 +1,202 @@
+/* Starting, finding and stopping servers. They die with the program that started them. */
+#include "process.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PATH_BYTES 512
+
+static char build[256]; /* where this program's build is */
+static char run[300];   /* of this run */
+
+static void die(const char *what) {
+    fprintf(stderr, "bench: %s: %s\n", what, strerror(errno));
+    exit(1);
+}
+
+/* build/bench/server is in build/. */
+void process_directory_make(void) {
+    ssize_t len = readlink("/proc/self/exe", build, sizeof build - 1);
+    for (unsigned i = 0; i < 2 && len > 0; i++) {
+        build[len] = '\0';
+        char *slash = strrchr(build, '/');
+        len = slash != NULL ? slash - build : 0;
+    }
+    if (len <= 0) {
+        die("where am I?");
+    }
+    build[len] = '\0';
+    snprintf(run, sizeof run, "%s/bench-data-XXXXXX", build);
+    if (mkdtemp(run) == NULL) {
+        die("no directory");
+    }
+}
+
+static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *at) {
+    (void)info;
+    (void)type;
+    (void)at;
+    return remove(path);
+}
+
+void process_directory_remove(void) {
+    if (nftw(run, remove_entry, 16, FTW_DEPTH | FTW_PHYS) != 0) {
+        die("cannot remove the directory");
+    }
+}
+
+/* ---- Starting ---- */
+
+/* What it says goes to a file beside its data. */
+static pid_t spawn(const char *name, char *const *argv) {
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/%s.out", run, name);
+    pid_t parent = getpid();
+    pid_t child = fork();
+    if (child < 0) {
+        die("cannot fork");
+    }
+    if (child > 0) {
+        return child;
+    }
+    int out = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (out < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0 ||
+        prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
+        _exit(126);
+    }
+    (void)execvp(argv[0], argv);
+    _exit(127);
+}
+
+static void pause_a_little(void) {
+    struct timespec pause = {.tv_nsec = 5000000};
+    nanosleep(&pause, NULL);
+}
+
+static void check_alive(const struct process *process, const char *name) {
+    if (waitpid(process->id, NULL, WNOHANG) != 0) {
+        fprintf(stderr, "bench: %s ended before it was ready\n", name);
+        exit(1);
+    }
+}
+
+struct process process_tenure(const char *name) {
+    char program[PATH_BYTES], data[PATH_BYTES], port[PATH_BYTES];
+    snprintf(program, sizeof program, "%s/tenured", build);
+    snprintf(data, sizeof data, "%s/%s", run, name);
+    snprintf(port, sizeof port, "%s/%s.port", run, name);
+    char *argv[] = {program, "--data", data, "--listen", "127.0.0.1:0", "--port-file", port, NULL};
+    struct process process = {.id = spawn(name, argv)};
+    FILE *file = fopen(port, "re"); /* it appears whole */
+    for (; file == NULL; file = fopen(port, "re")) {
+        check_alive(&process, program);
+        pause_a_little();
+    }
+    char text[16] = "";
+    if (fgets(text, sizeof text, file) == NULL) {
+        die("no port in the port file");
+    }
+    fclose(file);
+    process.port = (uint16_t)strtoul(text, NULL, 10);
+    return process;
+}
+
+/* A port that nobody had a moment ago. */
+static uint16_t port_free(void) {
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof address;
+    int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (probe < 0 || bind(probe, (const struct sockaddr *)&address, sizeof address) != 0 ||
+        getsockname(probe, (struct sockaddr *)&address, &len) != 0) {
+        die("no port");
+    }
+    close(probe);
+    return ntohs(address.sin_port);
+}
+
+static bool answers(uint16_t port) {
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons(port),
+                                  .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool connected = connect(probe, (const struct sockaddr *)&address, sizeof address) == 0;
+    close(probe);
+    return connected;
+}
+
+/* No rewriting of the log behind our back: that only helps it. */
+bool process_redis(const char *name, bool durable, struct process *ret_process) {
+    char data[PATH_BYTES], port[8];
+    static char program[] = "/usr/bin/redis-server"; /* Debian's */
+    if (access(program, X_OK) != 0) {
+        return false;
+    }
+    ret_process->port = port_free();
+    snprintf(port, sizeof port, "%u", ret_process->port);
+    snprintf(data, sizeof data, "%s/%s", run, name);
+    if (mkdir(data, 0700) != 0) {
+        die("no directory");
+    }
+    char *argv[] = {program,
+                    "--port",
+                    port,
+                    "--bind",
+                    "127.0.0.1",
+                    "--dir",
+                    data,
+                    "--save",
+                    "",
+                    "--appendonly",
+                    durable ? "yes" : "no",
+                    "--appendfsync",
+                    "always",
+                    "--auto-aof-rewrite-percentage",
+                    "0",
+                    "--loglevel",
+                    "warning",
+                    NULL};
+    ret_process->id = spawn(name, argv);
+    while (!answers(ret_process->port)) {
+        check_alive(ret_process, "redis-server");
+        pause_a_little();
+    }
+    return true;
+}
+
+void process_stop(const struct process *process) {
+    int status;
+    if (kill(process->id, SIGTERM) != 0 || waitpid(process->id, &status, 0) != process->id) {
+        die("cannot stop a server");
+    }
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        fprintf(stderr, "bench: a server ended with status %d\n", status);
+        exit(1);
+    }
+}
+
+uint64_t process_resident_bytes(const struct process *process) {
+    char path[64], line[128] = "";
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)process->id);
+    FILE *file = fopen(path, "re");
+    const char *got = file != NULL ? fgets(line, sizeof line, file) : NULL;
+    const char *second = got != NULL ? strchr(got, ' ') : NULL;
+    if (second == NULL) {
+        die("no figures about a server");
+    }
+    fclose(file);
+    return strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
