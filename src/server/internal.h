@@ -24,6 +24,7 @@
 #include "protocol/render.h"
 #include "protocol/resp.h"
 #include "server/count.h"
+#include "server/metrics.h"
 #include "server/server.h"
 
 #define SERVER_READ_BYTES (64u * 1024u)
@@ -135,6 +136,8 @@ struct server {
     uint64_t next_id;
     uint32_t connection_count;
     struct server_counters counters;
+    struct server_refusals refusals;
+    struct server_metrics *metrics;
 
     struct server_connection
         *connections; /* the pool: those from `connections_touched` on are new */

@@ -118,6 +118,7 @@ static void on_second(uv_timer_t *timer) {
     struct server *server = timer->data;
     struct engine_stats stats;
     server_connections_check(server);
+    server_metrics_second(server);
     engine_stats_read(server->engine, &stats);
     if (stats.stopped != TN_R_OK) {
         server_stop(server, 1);
@@ -147,9 +148,11 @@ static bool memory_make(struct server *server) {
     server->encoded = malloc(KERNEL_COMMAND_MAX);
     server->page = malloc(page_bytes());
     server->out = malloc(SERVER_OUT_BYTES);
+    server->metrics = server_metrics_make(server);
     return server->connections != NULL && server->slots != NULL && server->read_buffer != NULL &&
            server->line != NULL && server->argv != NULL && server->scratch != NULL &&
-           server->encoded != NULL && server->page != NULL && server->out != NULL;
+           server->encoded != NULL && server->page != NULL && server->out != NULL &&
+           server->metrics != NULL && server_refusals_init(&server->refusals);
 }
 
 static void memory_free(struct server *server) {
@@ -162,6 +165,8 @@ static void memory_free(struct server *server) {
     free(server->encoded);
     free(server->page);
     free(server->out);
+    server_metrics_free(server->metrics);
+    server_refusals_free(&server->refusals);
     free(server);
 }
 

@@ -92,8 +92,10 @@ static void slot_render(struct server_slot *slot, const struct kernel_result *re
 static void slot_done(struct engine_request *request, struct tn_bytes command) {
     struct server_slot *slot = request->ctx;
     struct server *server = slot->server;
-    (void)command;
     slot_render(slot, &request->result);
+    if (request->result.code > TN_R_NOOP) {
+        server_refusals_note(&server->refusals, command, request->result.code);
+    }
     struct server_slot *top = atomic_load_explicit(&server->done, memory_order_relaxed);
     do {
         slot->next_done = top;

@@ -1,0 +1,276 @@
+/* Scrapes: gathering on the loop, collecting and rendering on a thread of libuv's, handing over on the
+ * loop again.
+ *
+ *     request -> waiting --begin--> [view filled on the loop] -> job on a thread -> done: text shared
+ *
+ * One job at a time. Those who ask while it runs wait for the next. A job without anybody waiting is
+ * a look at the pools: it keeps the growth of each up to date and removes refusals of pools that are
+ * gone. */
+#include "server/metrics.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "server/internal.h"
+
+#define POOLS_A_HOLD 32u /* read under one hold of the engine's lock */
+
+struct server_metrics {
+    struct server *server;
+    struct server_scrape *waiting;
+    uint64_t looked_ms; /* when a job last began, by the loop's clock */
+
+    /* The job's. */
+    uv_work_t work;
+    bool running;
+    bool render; /* somebody asked; else it is only a look */
+    struct server_scrape *serving;
+    struct metrics_view view;
+    struct metrics_pools pools;
+    struct server_refusals copy;
+    struct kernel_pool_view page[POOLS_A_HOLD];
+    struct metrics_text text;
+    size_t short_len;
+};
+
+/* ---- The process ---- */
+
+/* A small file of /proc; the length that was read, 0 if it cannot be. */
+static size_t proc_read(const struct os *os, const char *path, char *out, size_t capacity) {
+    int file;
+    size_t len = 0;
+    if (os->open(os->ctx, path, OS_READ, &file) != TN_OK) {
+        return 0;
+    }
+    if (os->read_at(os->ctx, file, out, capacity - 1, 0, &len) != TN_OK) {
+        len = 0;
+    }
+    (void)os->close(os->ctx, file);
+    out[len] = '\0';
+    return len;
+}
+
+static void fd_count(void *ctx, const char *name) {
+    (void)name;
+    ++*(uint64_t *)ctx;
+}
+
+/* Fields 14, 15, 22, 23 and 24 of /proc/self/stat; the second, the program's name, may contain
+ * anything, so counting begins after its parenthesis. What cannot be read stays 0. */
+static void process_read(const struct os *os, struct metrics_process *process) {
+    char stat[1024];
+    struct rlimit limit;
+    unsigned long long field[25] = {0};
+    uint64_t hertz = (uint64_t)sysconf(_SC_CLK_TCK);
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        process->fds_max = limit.rlim_cur;
+    }
+    (void)os->list(os->ctx, "/proc/self/fd", fd_count, &process->fds);
+    if (proc_read(os, "/proc/self/stat", stat, sizeof stat) == 0) {
+        return;
+    }
+    char *at = strrchr(stat, ')');
+    for (unsigned i = 3; at != NULL && i < 25; i++) {
+        at = strchr(at + 1, ' ');
+        field[i] = at != NULL ? strtoull(at + 1, NULL, 10) : 0;
+    }
+    uint64_t age_ms = os->clock_boot_ms(os->ctx) - field[22] * 1000 / hertz;
+    process->cpu_ms = (field[14] + field[15]) * 1000 / hertz;
+    process->start_ms = os->clock_wall_ms(os->ctx) - age_ms;
+    process->vsize_bytes = field[23];
+    process->rss_bytes = field[24] * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* ---- On the thread ---- */
+
+static bool collect(struct server_metrics *metrics) {
+    struct engine *engine = metrics->server->engine;
+    struct metrics_pools *pools = &metrics->pools;
+    uint64_t cursor = 0;
+    do {
+        uint32_t count = 0;
+        uint64_t lsn;
+        if (engine_pools_list(engine, 0, &cursor, metrics->page, POOLS_A_HOLD, &count, &lsn) !=
+            TN_R_OK) {
+            return false;
+        }
+        for (uint32_t i = 0; i < count; i++) {
+            if (!metrics_pools_add(pools, &metrics->page[i])) {
+                return false;
+            }
+        }
+    } while (cursor != 0);
+    return metrics_pools_estimate(pools, engine_now(engine));
+}
+
+/* Refusals of pools that are gone. */
+static void prune(struct server_metrics *metrics) {
+    uint32_t gone = 0;
+    struct server_refusals *copy = &metrics->copy;
+    for (uint32_t i = 0; copy->used > 0 && i < SERVER_REFUSALS; i++) {
+        if (copy->of[i].count > 0 &&
+            metrics_pools_find(&metrics->pools, copy->of[i].name_hash) == NULL) {
+            copy->of[i].count = 0;
+            gone++;
+        }
+    }
+    if (gone > 0) {
+        server_refusals_prune(&metrics->server->refusals, copy);
+    }
+}
+
+static void job_run(uv_work_t *work) {
+    struct server_metrics *metrics = work->data;
+    struct metrics_view *view = &metrics->view;
+    const struct os *os = metrics->server->options.os;
+    if (view->has_pools) {
+        uint64_t begun_ns = os->clock_boot_ns(os->ctx);
+        /* Before the pools, so that a pool made meanwhile is not taken for one that is gone. */
+        server_refusals_copy(&metrics->server->refusals, &metrics->copy);
+        view->has_pools = collect(metrics);
+        view->collection_ns = os->clock_boot_ns(os->ctx) - begun_ns;
+        view->pools_omitted = metrics->pools.omitted;
+        if (view->has_pools && metrics->pools.omitted == 0) {
+            prune(metrics);
+        }
+    }
+    if (!metrics->render) {
+        return;
+    }
+    engine_stats_read(metrics->server->engine, &view->stats);
+    view->has_usage = engine_usage(metrics->server->engine, &view->usage, &view->limits) == TN_R_OK;
+    process_read(os, &view->process);
+    metrics_render(&metrics->text, view);
+    metrics->short_len = metrics->text.len;
+    if (view->has_pools) {
+        metrics_pools_render(&metrics->text, &metrics->pools, &metrics->copy);
+    }
+}
+
+/* ---- On the loop ---- */
+
+static void job_begin(struct server_metrics *metrics);
+
+static struct server_text *text_make(struct server_metrics *metrics) {
+    struct server_text *text = metrics->text.failed ? NULL : malloc(sizeof *text);
+    if (text != NULL) {
+        *text = (struct server_text){.references = 1,
+                                     .len = metrics->text.len,
+                                     .short_len = metrics->short_len,
+                                     .at = metrics->text.at};
+    } else {
+        free(metrics->text.at);
+    }
+    metrics->text = (struct metrics_text){.at = NULL};
+    return text;
+}
+
+void server_text_release(struct server_text *text) {
+    TN_ASSERT(text->references > 0);
+    if (--text->references == 0) {
+        free(text->at);
+        free(text);
+    }
+}
+
+static void job_done(uv_work_t *work, int status) {
+    struct server_metrics *metrics = work->data;
+    (void)status;
+    metrics->running = false;
+    metrics_pools_clear(&metrics->pools);
+    struct server_text *text = metrics->render ? text_make(metrics) : NULL;
+    while (metrics->serving != NULL) {
+        struct server_scrape *scrape = metrics->serving;
+        metrics->serving = scrape->next;
+        if (text != NULL) {
+            text->references++;
+        }
+        scrape->done(scrape, text);
+    }
+    if (text != NULL) {
+        server_text_release(text);
+    }
+    if (metrics->waiting != NULL) {
+        job_begin(metrics);
+    }
+}
+
+static void job_begin(struct server_metrics *metrics) {
+    struct server *server = metrics->server;
+    metrics->running = true;
+    metrics->serving = metrics->waiting;
+    metrics->waiting = NULL;
+    metrics->render = metrics->serving != NULL;
+    metrics->view = (struct metrics_view){.version = server->options.version,
+                                          .counters = server->counters,
+                                          .connections = server->connection_count,
+                                          .connections_max = server->options.connections_max,
+                                          .writes_in_flight = server->slots_used,
+                                          .has_pools = !metrics->render};
+    for (const struct server_scrape *s = metrics->serving; s != NULL; s = s->next) {
+        metrics->view.has_pools = metrics->view.has_pools || s->pools;
+    }
+    if (metrics->view.has_pools) {
+        metrics->looked_ms = uv_now(&server->loop);
+    }
+    metrics->work.data = metrics;
+    (void)uv_queue_work(&server->loop, &metrics->work, job_run, job_done);
+}
+
+void server_metrics_request(struct server *server, struct server_scrape *scrape) {
+    struct server_metrics *metrics = server->metrics;
+    scrape->next = metrics->waiting;
+    metrics->waiting = scrape;
+    if (!metrics->running) {
+        job_begin(metrics);
+    }
+}
+
+static void scrape_remove(struct server_scrape **list, const struct server_scrape *scrape) {
+    while (*list != NULL && *list != scrape) {
+        list = &(*list)->next;
+    }
+    if (*list != NULL) {
+        *list = scrape->next;
+    }
+}
+
+void server_metrics_cancel(struct server *server, struct server_scrape *scrape) {
+    scrape_remove(&server->metrics->waiting, scrape);
+    scrape_remove(&server->metrics->serving, scrape);
+}
+
+void server_metrics_second(struct server *server) {
+    struct server_metrics *metrics = server->metrics;
+    if (!metrics->running && !server->draining &&
+        uv_now(&server->loop) - metrics->looked_ms >= SERVER_METRICS_SAMPLE_SECONDS * 1000) {
+        job_begin(metrics);
+    }
+}
+
+/* ---- Making and freeing ---- */
+
+struct server_metrics *server_metrics_make(struct server *server) {
+    struct server_metrics *metrics = calloc(1, sizeof *metrics);
+    if (metrics == NULL || !server_refusals_init(&metrics->copy)) {
+        free(metrics);
+        return NULL;
+    }
+    metrics->server = server;
+    return metrics;
+}
+
+void server_metrics_free(struct server_metrics *metrics) {
+    if (metrics == NULL) {
+        return;
+    }
+    TN_ASSERT(!metrics->running);
+    metrics_pools_clear(&metrics->pools);
+    free(metrics->pools.growths.of);
+    server_refusals_free(&metrics->copy);
+    free(metrics);
+}

@@ -1,0 +1,223 @@
+/* The metrics, in the text format of Prometheus.
+ *
+ * All families are in the table below: name, type, labels, help. The renderers write families in its
+ * order, each with all its samples together, and docs/metrics.md has a line for each (a test compares).
+ *
+ * A scrape costs the loop two short steps, a copy of the counters at its beginning and the hand-over
+ * at its end. In between a thread of libuv's asks the engine for the pools, a few at a time, and
+ * renders. One runs at a time; whoever asks meanwhile shares the next one, so a scrape never shows
+ * less than what had happened when it was asked for. */
+#ifndef TN_SERVER_METRICS_H
+#define TN_SERVER_METRICS_H
+
+#include "engine/read.h"
+#include "server/count.h"
+#include "server/refusal.h"
+
+/* The text of one scrape is at most so long. Pools whose samples may not fit are left out, and
+ * tenure_metrics_pools_omitted says how many. */
+#define SERVER_METRICS_BYTES (64u << 20)
+#define SERVER_METRICS_SAMPLE_SECONDS 15u /* growth of pools is sampled at least so often */
+
+/* clang-format off */
+#define SERVER_METRIC_TABLE(X) \
+    X(BUILD_INFO, "tenure_build_info", "gauge", "version", "Always 1; the version is in the label") \
+    X(UP_HALTED, "tenure_engine_halted", "gauge", "", "1 if storage failed and nothing is served any more, else 0") \
+    X(LSN, "tenure_engine_lsn", "gauge", "", "Log position of the last applied command") \
+    X(ENGINE_TIME, "tenure_engine_time_seconds", "gauge", "", "Time of the last applied batch, seconds since 1970") \
+    X(ENGINE_BATCHES, "tenure_engine_batches_total", "counter", "", "Batches committed") \
+    X(ENGINE_COMMANDS, "tenure_engine_commands_total", "counter", "", "Commands committed, ticks of the clock included") \
+    X(ENGINE_BATCH_MAX, "tenure_engine_batch_commands_max", "gauge", "", "Commands in the largest batch since the start") \
+    X(ENGINE_QUEUE, "tenure_engine_queue_commands", "gauge", "", "Commands waiting or being committed") \
+    X(ENGINE_OVERLOADS, "tenure_engine_overloads_total", "counter", "", "Commands turned away because the queue was full") \
+    X(ENGINE_APPEND, "tenure_engine_last_append_seconds", "gauge", "", "How long the last batch took to become durable") \
+    X(ENGINE_SYNC, "tenure_engine_last_sync_seconds", "gauge", "", "How long the last sync of the log took") \
+    X(ENGINE_EVENTS_LOST, "tenure_engine_events_lost_total", "counter", "", "Events that could not be kept for want of memory") \
+    X(RECOVERY_SECONDS, "tenure_engine_recovery_seconds", "gauge", "", "How long recovery took at the start") \
+    X(RECOVERY_COMMANDS, "tenure_engine_recovery_commands", "gauge", "", "Commands replayed at the start") \
+    X(LOG_BYTES, "tenure_log_bytes", "gauge", "", "Bytes of all log segments") \
+    X(LOG_SEGMENTS, "tenure_log_segments", "gauge", "", "Log segments") \
+    X(LOG_SINCE, "tenure_log_bytes_since_snapshot", "gauge", "", "Bytes logged after the newest snapshot") \
+    X(SNAPSHOT_BYTES, "tenure_snapshot_bytes", "gauge", "", "Bytes of the newest snapshot") \
+    X(SNAPSHOT_LSN, "tenure_snapshot_lsn", "gauge", "", "Log position of the newest snapshot, 0 if there is none") \
+    X(SNAPSHOT_SECONDS, "tenure_snapshot_last_seconds", "gauge", "", "How long the last snapshot of this process took") \
+    X(SNAPSHOTS, "tenure_snapshots_total", "counter", "", "Snapshots taken by this process") \
+    X(SNAPSHOTS_FAILED, "tenure_snapshots_failed_total", "counter", "", "Snapshots that could not be taken") \
+    X(TABLE_ENTRIES, "tenure_table_entries", "gauge", "table", "Entries of a table of the state") \
+    X(TABLE_LIMIT, "tenure_table_entries_limit", "gauge", "table", "Entries that the table may have") \
+    X(CONNECTIONS, "tenure_server_connections", "gauge", "protocol", "Clients connected now") \
+    X(CONNECTIONS_LIMIT, "tenure_server_connections_limit", "gauge", "", "Clients that may be connected at once") \
+    X(CONNECTIONS_TOTAL, "tenure_server_connections_total", "counter", "protocol", "Clients that have connected") \
+    X(DROPPED, "tenure_server_clients_dropped_total", "counter", "reason", "Clients dropped by policy") \
+    X(RECEIVED, "tenure_server_received_bytes_total", "counter", "protocol", "Bytes read from clients") \
+    X(SENT, "tenure_server_sent_bytes_total", "counter", "protocol", "Bytes of replies to clients") \
+    X(WRITES, "tenure_server_writes_in_flight", "gauge", "", "Writes on their way to the disk and back") \
+    X(REJECTED, "tenure_server_rejected_total", "counter", "reason", "Requests turned away before they became a command") \
+    X(COMMANDS, "tenure_server_commands_total", "counter", "command", "Commands of clients; those never used are left out") \
+    X(REFUSALS, "tenure_server_refusals_total", "counter", "command, result", "Commands answered with a refusal; zeros are left out") \
+    X(LATENCY, "tenure_server_command_duration_seconds", "histogram", "command", "From reading a request to handing over its reply; commands never used are left out") \
+    X(PROCESS_CPU, "process_cpu_seconds_total", "counter", "", "Processor time, user and system") \
+    X(PROCESS_FDS, "process_open_fds", "gauge", "", "Open file descriptors") \
+    X(PROCESS_MAX_FDS, "process_max_fds", "gauge", "", "File descriptors that may be open") \
+    X(PROCESS_RSS, "process_resident_memory_bytes", "gauge", "", "Resident memory") \
+    X(PROCESS_VSIZE, "process_virtual_memory_bytes", "gauge", "", "Virtual memory") \
+    X(PROCESS_START, "process_start_time_seconds", "gauge", "", "When the process started, seconds since 1970") \
+    X(COLLECTION, "tenure_metrics_collection_seconds", "gauge", "", "How long asking the engine for all pools took") \
+    X(OMITTED, "tenure_metrics_pools_omitted", "gauge", "", "Pools left out of this text because it would be too long") \
+    X(POOL_SIZE, "tenure_pool_size", "gauge", "pool", "Values that the pool has") \
+    X(POOL_VALUES, "tenure_pool_values", "gauge", "pool, state", "Values held or cooling, by state") \
+    X(POOL_FREE, "tenure_pool_free", "gauge", "pool", "Values free to be given") \
+    X(POOL_OCCUPANCY, "tenure_pool_occupancy_ratio", "gauge", "pool", "Part of the values that is not free, 0 to 1") \
+    X(POOL_EXHAUSTION, "tenure_pool_exhaustion_seconds", "gauge", "pool", "When no value will be free at the present growth, in seconds from now; +Inf if it does not grow") \
+    X(POOL_NEXT_FREE, "tenure_pool_next_free_time_seconds", "gauge", "pool", "When a value comes free by itself, seconds since 1970; left out if unknown") \
+    X(POOL_SCOPES, "tenure_pool_scopes", "gauge", "pool", "Scopes of a template; left out for other pools") \
+    X(POOL_ALLOCATIONS, "tenure_pool_allocations_total", "counter", "pool", "Values given in new leases") \
+    X(POOL_RETURNS, "tenure_pool_returns_total", "counter", "pool", "Values given back to a returning sticky holder") \
+    X(POOL_RELEASES, "tenure_pool_releases_total", "counter", "pool", "Values released by their holders") \
+    X(POOL_EXPIRIES, "tenure_pool_expiries_total", "counter", "pool", "Values whose lease expired") \
+    X(POOL_REVOCATIONS, "tenure_pool_revocations_total", "counter", "pool", "Values whose lease was revoked") \
+    X(POOL_RECLAIMS, "tenure_pool_reclaims_total", "counter", "pool", "Values taken back by expiry or by force") \
+    X(POOL_REFUSALS, "tenure_pool_refusals_total", "counter", "pool, result", "Requests to the pool that were refused; zeros are left out") \
+    X(POOL_RATE, "tenure_pool_new_leases_per_second", "gauge", "pool", "Rate of newcomers as the adaptive lease sees it; sticky pools only") \
+    X(POOL_LEASE, "tenure_pool_effective_lease_seconds", "gauge", "pool", "Lease that a newcomer gets now; sticky pools only") \
+    X(POOL_ULTRA, "tenure_pool_ultra_rate_active", "gauge", "pool", "1 while newcomers come at the ultra rate; sticky pools only") \
+    X(POOL_FORCE_ZERO, "tenure_pool_force_zero_active", "gauge", "pool", "1 while leases are forced to zero; sticky pools only")
+/* clang-format on */
+
+enum server_metric {
+#define SERVER_METRIC_ENUM(id, name, type, labels, help) SERVER_METRIC_##id,
+    SERVER_METRIC_TABLE(SERVER_METRIC_ENUM)
+#undef SERVER_METRIC_ENUM
+        SERVER_METRIC_COUNT
+};
+
+struct server_metric_row {
+    const char *name, *type, *labels, *help;
+};
+
+extern const struct server_metric_row server_metric_rows[SERVER_METRIC_COUNT];
+
+/* ---- The text: metrics_text.c ---- */
+
+/* Grows as needed, up to SERVER_METRICS_BYTES; after a failure nothing more is written. */
+struct metrics_text {
+    char *at;
+    size_t len, capacity;
+    bool failed;
+    enum server_metric family; /* the one being written */
+};
+
+void metrics_family(struct metrics_text *text, enum server_metric family);
+/* A sample is its name and labels, then a number. Labels: up to two, escaped; a name NULL: none. */
+void metrics_sample(struct metrics_text *text, const char *suffix, const char *label,
+                    struct tn_bytes value, const char *label2, const char *value2);
+/* value / 10^digits, exactly, and the end of the line. */
+void metrics_number(struct metrics_text *text, uint64_t value, unsigned digits);
+void metrics_infinity(struct metrics_text *text);
+/* A family with one sample and no labels. */
+void metrics_single(struct metrics_text *text, enum server_metric family, uint64_t value,
+                    unsigned digits);
+void metrics_histogram(struct metrics_text *text, const char *label, const char *value,
+                       const struct server_histogram *histogram);
+
+/* ---- Pools: metrics_pools.c ---- */
+
+/* What is shown of a pool. */
+struct metrics_pool {
+    char name[KERNEL_POOL_MAX + 1];
+    uint8_t name_len;
+    bool sticky, ultra, force_zero;
+    uint64_t name_hash;
+    uint64_t size, used, scopes, next_free_ms, lease_s;
+    uint64_t rate_nano; /* newcomers a second, billionths */
+    uint64_t states[5]; /* reserved, active, offline, revoking, cooling */
+    struct kernel_pool_counters counters;
+    uint64_t exhaustion_ms; /* UINT64_MAX: it does not grow */
+};
+
+/* How fast a pool fills: remembered from one look to the next, by the hash of its name. */
+struct metrics_growth {
+    uint64_t name_hash; /* 0: nobody */
+    uint32_t pool;      /* index of the row, in this look */
+    uint64_t used, at_ms;
+    double rate, weight; /* values a second, and how much of the past it stands for, 0 to 1 */
+};
+
+struct metrics_growths {
+    struct metrics_growth *of;
+    uint32_t capacity; /* a power of two, or 0 */
+};
+
+struct metrics_pools {
+    struct metrics_pool *of;
+    uint32_t count, capacity;
+    uint64_t omitted;
+    size_t text_bytes; /* that their samples may need */
+    struct metrics_growths growths;
+};
+
+/* False: no memory. One that does not fit is counted as omitted. */
+bool metrics_pools_add(struct metrics_pools *pools, const struct kernel_pool_view *view);
+/* Fills in when each pool is exhausted, from what was remembered at the looks before. */
+bool metrics_pools_estimate(struct metrics_pools *pools, uint64_t now_ms);
+/* The rows are gone, what was remembered stays for the next look. */
+void metrics_pools_clear(struct metrics_pools *pools);
+void metrics_pools_render(struct metrics_text *text, const struct metrics_pools *pools,
+                          const struct server_refusals *refusals);
+/* The row of a pool that the last estimate has seen, or NULL. */
+const struct metrics_pool *metrics_pools_find(const struct metrics_pools *pools,
+                                              uint64_t name_hash);
+
+/* ---- The rest: metrics_render.c ---- */
+
+struct metrics_process {
+    uint64_t cpu_ms, fds, fds_max, rss_bytes, vsize_bytes, start_ms;
+};
+
+/* Everything that is shown but the pools, at one moment. */
+struct metrics_view {
+    const char *version;
+    struct engine_stats stats;
+    struct kernel_usage usage;
+    struct kernel_limits limits;
+    bool has_usage; /* a halted engine tells nothing of its tables */
+    struct server_counters counters;
+    uint64_t connections, connections_max, writes_in_flight;
+    struct metrics_process process;
+    uint64_t collection_ns, pools_omitted;
+    bool has_pools;
+};
+
+void metrics_render(struct metrics_text *text, const struct metrics_view *view);
+
+/* ---- Scrapes: metrics.c ---- */
+
+struct server;
+
+/* The result, shared by all who asked; on the loop's thread only. */
+struct server_text {
+    uint32_t references;
+    size_t len;
+    size_t short_len; /* without the pools */
+    char *at;
+};
+
+/* Whoever asks, in memory of its own until done runs or it is cancelled. */
+struct server_scrape {
+    /* The text, with a reference that is now the callee's; NULL: no memory. */
+    void (*done)(struct server_scrape *scrape, struct server_text *text);
+    struct server_scrape *next;
+    bool pools; /* wanted too */
+};
+
+struct server_metrics;
+
+struct server_metrics *server_metrics_make(struct server *server);
+void server_metrics_free(struct server_metrics *metrics);
+void server_metrics_request(struct server *server, struct server_scrape *scrape);
+void server_metrics_cancel(struct server *server, struct server_scrape *scrape);
+/* Every second: a look at the pools if there has been none for a while. */
+void server_metrics_second(struct server *server);
+void server_text_release(struct server_text *text);
+
+#endif

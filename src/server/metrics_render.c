@@ -1,0 +1,146 @@
+/* The families of the engine, the server and the process. */
+#include <string.h>
+
+#include "server/metrics.h"
+
+static void labelled(struct metrics_text *text, const char *label, const char *value,
+                     uint64_t number) {
+    metrics_sample(text, "", label, tn_bytes_of(value, strlen(value)), NULL, NULL);
+    metrics_number(text, number, 0);
+}
+
+static void render_engine(struct metrics_text *text, const struct metrics_view *view) {
+    const struct engine_stats *stats = &view->stats;
+    bool halted = stats->stopped == TN_R_HALTED || stats->stopped == TN_R_LOST;
+    metrics_family(text, SERVER_METRIC_BUILD_INFO);
+    labelled(text, "version", view->version, 1);
+    metrics_single(text, SERVER_METRIC_UP_HALTED, halted, 0);
+    metrics_single(text, SERVER_METRIC_LSN, stats->lsn, 0);
+    metrics_single(text, SERVER_METRIC_ENGINE_TIME, stats->now_ms, 3);
+    metrics_single(text, SERVER_METRIC_ENGINE_BATCHES, stats->batches, 0);
+    metrics_single(text, SERVER_METRIC_ENGINE_COMMANDS, stats->commands, 0);
+    metrics_single(text, SERVER_METRIC_ENGINE_BATCH_MAX, stats->batch_commands_max, 0);
+    metrics_single(text, SERVER_METRIC_ENGINE_QUEUE, stats->queue_commands, 0);
+    metrics_single(text, SERVER_METRIC_ENGINE_OVERLOADS, stats->overloads, 0);
+    metrics_single(text, SERVER_METRIC_ENGINE_APPEND, stats->append_ns_last, 9);
+    metrics_single(text, SERVER_METRIC_ENGINE_SYNC, stats->log.sync_ns_last, 9);
+    metrics_single(text, SERVER_METRIC_ENGINE_EVENTS_LOST, stats->events_lost, 0);
+    metrics_single(text, SERVER_METRIC_RECOVERY_SECONDS, stats->recovery_ns, 9);
+    metrics_single(text, SERVER_METRIC_RECOVERY_COMMANDS, stats->recovery_commands, 0);
+}
+
+static void render_storage(struct metrics_text *text, const struct engine_stats *stats) {
+    metrics_single(text, SERVER_METRIC_LOG_BYTES, stats->log.log_bytes, 0);
+    metrics_single(text, SERVER_METRIC_LOG_SEGMENTS, stats->log.segments, 0);
+    metrics_single(text, SERVER_METRIC_LOG_SINCE, stats->log.bytes_since_snapshot, 0);
+    metrics_single(text, SERVER_METRIC_SNAPSHOT_BYTES, stats->log.snapshot_bytes, 0);
+    metrics_single(text, SERVER_METRIC_SNAPSHOT_LSN, stats->log.snapshot_lsn, 0);
+    metrics_single(text, SERVER_METRIC_SNAPSHOT_SECONDS, stats->snapshot_ns_last, 9);
+    metrics_single(text, SERVER_METRIC_SNAPSHOTS, stats->snapshots, 0);
+    metrics_single(text, SERVER_METRIC_SNAPSHOTS_FAILED, stats->snapshots_failed, 0);
+}
+
+/* How full the tables are, beside how full they may become. */
+static void render_tables(struct metrics_text *text, const struct metrics_view *view) {
+    const struct kernel_usage *usage = &view->usage;
+    const uint64_t *limit = view->limits.of;
+    const struct {
+        const char *name;
+        uint64_t entries, most;
+    } tables[] = {
+        {"leases", usage->leases, limit[KERNEL_LIMIT_LEASES]},
+        {"members", usage->members + usage->cooling, limit[KERNEL_LIMIT_MEMBERS]},
+        {"history", usage->history, limit[KERNEL_LIMIT_HISTORY]},
+        {"pools", usage->pools, limit[KERNEL_LIMIT_POOLS]},
+        {"resources", usage->resources, limit[KERNEL_LIMIT_RESOURCES]},
+        {"names", usage->names, limit[KERNEL_LIMIT_NAMES]},
+        {"text_chunks", usage->text_chunks, usage->text_chunks_max},
+        {"operations", usage->ops, limit[KERNEL_LIMIT_OPS]},
+        {"disowns", usage->disowns, limit[KERNEL_LIMIT_DISOWNS]},
+        {"sticky_pools", usage->rates, limit[KERNEL_LIMIT_RATES]},
+        {"cold_values", usage->cold, limit[KERNEL_LIMIT_COLD]},
+        {"rules", usage->rules, limit[KERNEL_LIMIT_RULES]},
+        {"sensors", usage->sensors, limit[KERNEL_LIMIT_SENSORS]},
+    };
+    enum { TABLES = sizeof tables / sizeof tables[0] };
+    metrics_family(text, SERVER_METRIC_TABLE_ENTRIES);
+    for (unsigned i = 0; view->has_usage && i < TABLES; i++) {
+        labelled(text, "table", tables[i].name, tables[i].entries);
+    }
+    metrics_family(text, SERVER_METRIC_TABLE_LIMIT);
+    for (unsigned i = 0; view->has_usage && i < TABLES; i++) {
+        labelled(text, "table", tables[i].name, tables[i].most);
+    }
+}
+
+static void render_clients(struct metrics_text *text, const struct metrics_view *view) {
+    const struct server_counters *counters = &view->counters;
+    metrics_family(text, SERVER_METRIC_CONNECTIONS);
+    labelled(text, "protocol", "resp", view->connections);
+    metrics_single(text, SERVER_METRIC_CONNECTIONS_LIMIT, view->connections_max, 0);
+    metrics_family(text, SERVER_METRIC_CONNECTIONS_TOTAL);
+    labelled(text, "protocol", "resp", counters->connections);
+    metrics_family(text, SERVER_METRIC_DROPPED);
+    labelled(text, "reason", "slow", counters->slow_dropped);
+    labelled(text, "reason", "idle", counters->idle_dropped);
+    metrics_family(text, SERVER_METRIC_RECEIVED);
+    labelled(text, "protocol", "resp", counters->bytes_in);
+    metrics_family(text, SERVER_METRIC_SENT);
+    labelled(text, "protocol", "resp", counters->bytes_out);
+    metrics_single(text, SERVER_METRIC_WRITES, view->writes_in_flight, 0);
+    metrics_family(text, SERVER_METRIC_REJECTED);
+    for (unsigned i = 0; i < SERVER_REJECT_COUNT; i++) {
+        labelled(text, "reason", server_reject_name((enum server_reject)i), counters->rejected[i]);
+    }
+}
+
+static void render_commands(struct metrics_text *text, const struct server_counters *counters) {
+    char name[PROTOCOL_NAME_MAX];
+    metrics_family(text, SERVER_METRIC_COMMANDS);
+    for (unsigned i = 0; i < PROTOCOL_COMMANDS; i++) {
+        if (counters->calls[i] > 0) {
+            protocol_command_full_name(&protocol_table[i], name);
+            labelled(text, "command", name, counters->calls[i]);
+        }
+    }
+    metrics_family(text, SERVER_METRIC_REFUSALS);
+    for (unsigned i = 0; i < PROTOCOL_COMMANDS; i++) {
+        protocol_command_full_name(&protocol_table[i], name);
+        for (unsigned code = 0; code < TN_R_COUNT; code++) {
+            if (counters->refusals[i][code] > 0) {
+                metrics_sample(text, "", "command", tn_bytes_of(name, strlen(name)), "result",
+                               tn_result_name((enum tn_result)code));
+                metrics_number(text, counters->refusals[i][code], 0);
+            }
+        }
+    }
+    metrics_family(text, SERVER_METRIC_LATENCY);
+    for (unsigned i = 0; i < PROTOCOL_COMMANDS; i++) {
+        if (server_histogram_count(&counters->latency[i]) > 0) {
+            protocol_command_full_name(&protocol_table[i], name);
+            metrics_histogram(text, "command", name, &counters->latency[i]);
+        }
+    }
+}
+
+static void render_process(struct metrics_text *text, const struct metrics_process *process) {
+    metrics_single(text, SERVER_METRIC_PROCESS_CPU, process->cpu_ms, 3);
+    metrics_single(text, SERVER_METRIC_PROCESS_FDS, process->fds, 0);
+    metrics_single(text, SERVER_METRIC_PROCESS_MAX_FDS, process->fds_max, 0);
+    metrics_single(text, SERVER_METRIC_PROCESS_RSS, process->rss_bytes, 0);
+    metrics_single(text, SERVER_METRIC_PROCESS_VSIZE, process->vsize_bytes, 0);
+    metrics_single(text, SERVER_METRIC_PROCESS_START, process->start_ms, 3);
+}
+
+void metrics_render(struct metrics_text *text, const struct metrics_view *view) {
+    render_engine(text, view);
+    render_storage(text, &view->stats);
+    render_tables(text, view);
+    render_clients(text, view);
+    render_commands(text, &view->counters);
+    render_process(text, &view->process);
+    if (view->has_pools) {
+        metrics_single(text, SERVER_METRIC_COLLECTION, view->collection_ns, 9);
+        metrics_single(text, SERVER_METRIC_OMITTED, view->pools_omitted, 0);
+    }
+}

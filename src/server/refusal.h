@@ -1,0 +1,43 @@
+/* Refusals by pool and result. Counted where the answer is, on the engine's threads, so under a lock;
+ * only refusals come here.
+ *
+ * A count is kept by a hash of the pool's name: names are not stored, and who reads the counts knows
+ * the names of the pools that exist. Counts of pools that do not are removed then, so requests for
+ * made-up pools cannot fill the table. When it is full all the same, new pairs of pool and result
+ * are not counted here (they still are for the command). */
+#ifndef TN_SERVER_REFUSAL_H
+#define TN_SERVER_REFUSAL_H
+
+#include <uv.h>
+
+#include "kernel/command.h"
+#include "kernel/result.h"
+
+#define SERVER_REFUSALS 65536u  /* pairs of pool and result, a quarter of them always empty */
+#define SERVER_REFUSAL_POOLS 8u /* of one request */
+
+struct server_refusal {
+    uint64_t name_hash;
+    uint64_t count; /* 0: nobody is here */
+    enum tn_result code;
+};
+
+struct server_refusals {
+    uv_mutex_t lock;
+    uint32_t used;
+    struct server_refusal *of; /* SERVER_REFUSALS of them */
+};
+
+uint64_t server_refusal_name_hash(const void *name, size_t len);
+
+bool server_refusals_init(struct server_refusals *refusals);
+void server_refusals_free(struct server_refusals *refusals);
+/* Notes a refusal for each pool that the encoded command names. */
+void server_refusals_note(struct server_refusals *refusals, struct tn_bytes command,
+                          enum tn_result code);
+/* Copies all counts; `to` has no lock of its own to speak of. */
+void server_refusals_copy(struct server_refusals *refusals, struct server_refusals *to);
+/* Removes those whose count was set to 0 in the copy. */
+void server_refusals_prune(struct server_refusals *refusals, const struct server_refusals *copy);
+
+#endif
