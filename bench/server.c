@@ -29,7 +29,7 @@ static bool quick;
 static unsigned narrow_values = 65536;
 static struct process tenure, redis, redis_plain;
 
-static void die(const char *what, const char *why) {
+static _Noreturn void die(const char *what, const char *why) {
     fprintf(stderr, "bench: %s: %s\n", what, why);
     exit(1);
 }

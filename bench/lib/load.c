@@ -43,7 +43,7 @@ struct load {
     struct load_histogram *histogram;
 };
 
-static void die(const char *what) {
+static _Noreturn void die(const char *what) {
     fprintf(stderr, "bench: %s: %s\n", what, strerror(errno));
     exit(1);
 }

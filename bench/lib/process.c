@@ -22,7 +22,7 @@
 static char build[256]; /* where this program's build is */
 static char run[300];   /* of this run */
 
-static void die(const char *what) {
+static _Noreturn void die(const char *what) {
     fprintf(stderr, "bench: %s: %s\n", what, strerror(errno));
     exit(1);
 }
