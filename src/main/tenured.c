@@ -12,11 +12,12 @@
 #include "tenure.h"
 
 static const char usage[] =
-    "usage: tenured [--data DIR] [--listen HOST:PORT] [--port-file FILE] ...\n"
+    "usage: tenured [--data DIR] [--listen HOST:PORT] [--http HOST:PORT] [--port-file FILE] ...\n"
     "\n"
     "  --data DIR               where everything is kept (./data)\n"
     "  --listen HOST:PORT       a loopback address (127.0.0.1:7411); port 0 picks a free one\n"
-    "  --port-file FILE         gets the port's number when the server is ready\n"
+    "  --http HOST:PORT         the same for HTTP (127.0.0.1:7412); off: none\n"
+    "  --port-file FILE         gets the ports' numbers, a line each, when the server is ready\n"
     "  --max-connections N      at most so many clients (10000)\n"
     "  --slow-seconds N         drop a client that takes none of its replies for so long (30)\n"
     "  --idle-seconds N         drop a client that asks for nothing for so long (0: never)\n"
@@ -46,6 +47,8 @@ static bool set(struct settings *settings, const char *flag, const char *value) 
         settings->data = value;
     } else if (strcmp(flag, "--listen") == 0) {
         server->listen = value;
+    } else if (strcmp(flag, "--http") == 0) {
+        server->http = value;
     } else if (strcmp(flag, "--port-file") == 0) {
         server->port_file = value;
     } else if (strcmp(flag, "--max-connections") == 0) {
@@ -103,6 +106,7 @@ int main(int argc, char **argv) {
     struct log_error error;
     struct settings settings = {.data = "./data",
                                 .server = {.listen = "127.0.0.1:7411",
+                                           .http = "127.0.0.1:7412",
                                            .connections_max = SERVER_CONNECTIONS_MAX,
                                            .slow_seconds = SERVER_SLOW_SECONDS,
                                            .os = os_posix()}};

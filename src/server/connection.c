@@ -219,12 +219,13 @@ static void asker_run(struct server_asker *asker) {
 
 static struct server_connection *connection_new(struct server *server) {
     struct server_connection *connection = server->free_connections;
+    if (server_clients(server) >= server->options.connections_max) {
+        return NULL;
+    }
     if (connection != NULL) {
         server->free_connections = connection->next;
-    } else if (server->connections_touched < server->options.connections_max) {
-        connection = &server->connections[server->connections_touched++];
     } else {
-        return NULL;
+        connection = &server->connections[server->connections_touched++];
     }
     memset(connection, 0, sizeof *connection);
     connection->server = connection->asker.server = server;

@@ -41,6 +41,7 @@
 #define SERVER_FENCE_MS 1000u
 #define SERVER_RETRY_MS 5u
 
+struct http;
 struct server;
 struct server_slot;
 
@@ -130,7 +131,8 @@ struct server {
     uv_timer_t every_second;
     uv_timer_t retry; /* runs while somebody waits for a log position or a slot */
     uv_timer_t drain;
-    uint16_t port;
+    struct http *http; /* NULL: off */
+    uint16_t port, http_port;
     int exit_code;
     bool draining;
     uint64_t next_id;
@@ -243,7 +245,23 @@ void server_client_list(struct server_connection *connection);
 void server_client_kill(struct server_connection *connection, const struct tn_bytes *argv,
                         uint32_t argc);
 
+/* http.c */
+/* 0, or libuv's reason. */
+int server_http_start(struct server *server, const char *host, uint16_t port, uint16_t *ret_port);
+uint32_t server_http_connections(const struct server *server);
+/* Every second. */
+void server_http_check(struct server *server);
+/* Sends the answers that have been made since. */
+void server_http_wake(struct server *server);
+/* Takes no more; stops when what was asked is answered. */
+void server_http_drain(struct server *server);
+void server_http_stop(struct server *server);
+bool server_http_stopped(const struct server *server);
+void server_http_free(struct server *server);
+
 /* server.c */
+/* Connections of both protocols. */
+uint32_t server_clients(const struct server *server);
 void server_stop(struct server *server, int exit_code);
 void server_stop_check(struct server *server);
 

@@ -50,6 +50,10 @@ bool server_address_is_loopback(const char *host) {
     return uv_ip6_addr(host, 0, &six) == 0 && IN6_IS_ADDR_LOOPBACK(&six.sin6_addr);
 }
 
+uint32_t server_clients(const struct server *server) {
+    return server->connection_count + server_http_connections(server);
+}
+
 /* ---- Stopping ---- */
 
 static void handle_close(uv_handle_t *handle, void *ctx) {
@@ -60,7 +64,8 @@ static void handle_close(uv_handle_t *handle, void *ctx) {
 }
 
 void server_stop_check(struct server *server) {
-    if (server->draining && server->connection_count == 0 && server->slots_used == 0) {
+    if (server->draining && server->connection_count == 0 && server->slots_used == 0 &&
+        server_http_stopped(server)) {
         uv_walk(&server->loop, handle_close, NULL);
     }
 }
@@ -70,6 +75,7 @@ static void drain_over(uv_timer_t *timer) {
     for (struct server_connection *c = server->live; c != NULL; c = c->next) {
         server_connection_close(c);
     }
+    server_http_stop(server);
     server_stop_check(server);
 }
 
@@ -80,6 +86,7 @@ static void drain_begin(uv_timer_t *timer) {
         c->leaving = true;
         server_connection_run(c);
     }
+    server_http_drain(server);
     (void)uv_timer_start(&server->drain, drain_over, SERVER_DRAIN_MS, 0);
     server_stop_check(server);
 }
@@ -90,7 +97,7 @@ void server_stop(struct server *server, int exit_code) {
         return;
     }
     server->draining = true;
-    server_log("stopping", "connections=%u writes_in_flight=%u reason=%s", server->connection_count,
+    server_log("stopping", "connections=%u writes_in_flight=%u reason=%s", server_clients(server),
                server->slots_used, exit_code == 0 ? "signal" : "engine_halted");
     uv_close((uv_handle_t *)&server->listener, NULL);
     server->drain.data = server;
@@ -119,6 +126,7 @@ static void on_second(uv_timer_t *timer) {
     struct engine_stats stats;
     server_connections_check(server);
     server_metrics_second(server);
+    server_http_check(server);
     engine_stats_read(server->engine, &stats);
     if (stats.stopped != TN_R_OK) {
         server_stop(server, 1);
@@ -167,6 +175,7 @@ static void memory_free(struct server *server) {
     free(server->out);
     server_metrics_free(server->metrics);
     server_refusals_free(&server->refusals);
+    server_http_free(server);
     free(server);
 }
 
@@ -215,10 +224,13 @@ static int listen_on(struct server *server, const char *host, uint16_t port) {
 static enum tn_status port_file_write(const struct server *server) {
     const struct os *os = server->options.os;
     const char *path = server->options.port_file;
-    char text[8];
+    char text[16];
     char temporary[4096];
     int file;
     int len = snprintf(text, sizeof text, "%u\n", server->port);
+    if (server->http != NULL) {
+        len += snprintf(text + len, sizeof text - (size_t)len, "%u\n", server->http_port);
+    }
     if (snprintf(temporary, sizeof temporary, "%s.tmp", path) >= (int)sizeof temporary) {
         return TN_INVALID;
     }
@@ -231,25 +243,37 @@ static enum tn_status port_file_write(const struct server *server) {
     return status == TN_OK ? os->rename(os->ctx, temporary, path) : status;
 }
 
-/* True: it listens, and says so. */
-static bool start(struct server *server) {
+/* One address to listen on; `http`: it is HTTP's. */
+static bool start_listening(struct server *server, const char *flag, const char *address,
+                            bool http) {
     char host[64];
     uint16_t port;
-    const struct server_options *options = &server->options;
-    if (!address_split(options->listen, host, &port)) {
-        server_log("refused", "reason=\"--listen: '%s' is not HOST:PORT\"", options->listen);
+    if (!address_split(address, host, &port)) {
+        server_log("refused", "reason=\"%s: '%s' is not HOST:PORT\"", flag, address);
         return false;
     }
     if (!server_address_is_loopback(host)) {
         server_log("refused",
-                   "reason=\"--listen %s: there are no passwords yet, so only loopback addresses "
+                   "reason=\"%s %s: there are no passwords yet, so only loopback addresses "
                    "may be listened on: 127.0.0.1 or [::1]\"",
-                   options->listen);
+                   flag, address);
         return false;
     }
-    int code = listen_on(server, host, port);
+    int code = http ? server_http_start(server, host, port, &server->http_port)
+                    : listen_on(server, host, port);
     if (code != 0) {
-        server_log("refused", "reason=\"--listen %s: %s\"", options->listen, uv_strerror(code));
+        server_log("refused", "reason=\"%s %s: %s\"", flag, address, uv_strerror(code));
+    }
+    return code == 0;
+}
+
+/* True: it listens, and says so. */
+static bool start(struct server *server) {
+    const struct server_options *options = &server->options;
+    bool http =
+        options->http != NULL && options->http[0] != '\0' && strcmp(options->http, "off") != 0;
+    if (!start_listening(server, "--listen", options->listen, false) ||
+        (http && !start_listening(server, "--http", options->http, true))) {
         return false;
     }
     if (options->port_file != NULL) {
@@ -260,7 +284,8 @@ static bool start(struct server *server) {
             return false;
         }
     }
-    server_log("ready", "port=%u data=%s", server->port, options->data);
+    server_log("ready", "port=%u http_port=%u data=%s", server->port, server->http_port,
+               options->data);
     return true;
 }
 
@@ -280,6 +305,7 @@ int server_run(const struct server_options *options) {
     }
     if (!start(server)) {
         server->exit_code = 2;
+        server_http_stop(server);
         uv_walk(&server->loop, handle_close, NULL);
     }
     (void)uv_run(&server->loop, UV_RUN_DEFAULT);

@@ -10,7 +10,8 @@ struct server_options {
     const char *version;   /* ours, for clients that ask */
     const char *data;      /* for the log line: where the engine's directory is */
     const char *listen;    /* HOST:PORT; loopback only. Port 0: any that is free */
-    const char *port_file; /* gets the port's number and a newline; NULL: none */
+    const char *http;      /* the same for HTTP; empty, "off" or NULL: none */
+    const char *port_file; /* gets the ports' numbers, a line each; NULL: none */
     uint32_t connections_max;
     uint32_t slow_seconds; /* a client that takes none of its replies for so long is dropped */
     uint32_t idle_seconds; /* and one that asks for nothing for so long; 0: never */

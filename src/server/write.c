@@ -190,6 +190,7 @@ void server_completed(struct server *server) {
         asker->run(asker);
     }
     server_waiting_run(server);
+    server_http_wake(server);
     if (halted) {
         server_stop(server, 1);
     } else {

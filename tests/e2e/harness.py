@@ -45,13 +45,15 @@ class Server:
         self.log = open(os.path.join(self.data, "stderr"), "ab")
         self.process = subprocess.Popen(
             [TENURED, "--data", os.path.join(self.data, "data"), "--listen", "127.0.0.1:0",
-             "--port-file", port_file, *self.flags], stderr=self.log)
+             "--http", "127.0.0.1:0", "--port-file", port_file, *self.flags], stderr=self.log)
 
         def ready():
             assert self.process.poll() is None, text_of(self.log.name)
             return os.path.exists(port_file)
         until(ready, "the port file")
-        self.port = int(text_of(port_file))
+        ports = text_of(port_file).split()
+        self.port = int(ports[0])
+        self.http_port = int(ports[1]) if len(ports) > 1 else None
 
     def stop(self, number=signal.SIGTERM):
         self.process.send_signal(number)

@@ -398,7 +398,9 @@ class Lives(unittest.TestCase):
     def test_what_cannot_start_says_why(self):
         for flags, why in [(["--listen", "0.0.0.0:0"], "loopback"),
                            (["--listen", "[::]:0"], "loopback"),
-                           (["--listen", "nonsense"], "HOST:PORT"), (["--what"], "usage")]:
+                           (["--listen", "nonsense"], "HOST:PORT"), (["--what"], "usage"),
+                           (["--listen", "127.0.0.1:0", "--http", "0.0.0.0:0"], "loopback"),
+                           (["--listen", "127.0.0.1:0", "--http", "9"], "HOST:PORT")]:
             with tempfile.TemporaryDirectory() as data:
                 out = subprocess.run([TENURED, "--data", data, *flags], stderr=subprocess.PIPE,
                                      timeout=PATIENCE, check=False)
@@ -408,7 +410,7 @@ class Lives(unittest.TestCase):
     def test_a_directory_has_one_server(self):
         server = Server()
         out = subprocess.run([TENURED, "--data", os.path.join(server.data, "data"), "--listen",
-                              "127.0.0.1:0"], stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
+                              "127.0.0.1:0", "--http", "off"], stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
         self.assertEqual(out.returncode, 2)
         server.remove()
 

@@ -1,0 +1,297 @@
+/* HTTP's sockets in the loop: listening, running libmicrohttpd, and stopping it.
+ *
+ * Connections are accepted here and not by libmicrohttpd, since they share one limit with those of
+ * RESP, and whoever is over it is told. */
+#include "server/http.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+
+/* ---- Running ---- */
+
+static void on_timer(uv_timer_t *timer) {
+    http_run(timer->data);
+}
+
+static void on_epoll(uv_poll_t *poll, int status, int events) {
+    (void)status;
+    (void)events;
+    http_run(poll->data);
+}
+
+static void handle_end(uv_handle_t *handle) {
+    if (!uv_is_closing(handle)) {
+        uv_close(handle, NULL);
+    }
+}
+
+static void stop_listening(struct http *http) {
+    if (http->socket >= 0) {
+        handle_end((uv_handle_t *)&http->listener);
+        (void)close(http->socket);
+        http->socket = -1;
+    }
+}
+
+/* Closes what is still open. libmicrohttpd must not have suspended connections then. */
+static void stop(struct http *http) {
+    stop_listening(http);
+    for (struct http_connection *c = http->connections; c != NULL; c = c->next) {
+        if (c->exchange != NULL && c->exchange->state == HTTP_WORKING) {
+            c->exchange->broken = true;
+            http_exchange_wake(c->exchange);
+        }
+    }
+    handle_end((uv_handle_t *)&http->epoll);
+    handle_end((uv_handle_t *)&http->timer);
+    MHD_stop_daemon(http->daemon);
+    http->daemon = NULL;
+    TN_ASSERT(http->connection_count == 0 && http->body_bytes == 0);
+}
+
+/* Whether every request that was whole has been answered, and the answer sent. */
+static bool quiet(const struct http *http) {
+    for (const struct http_connection *c = http->connections; c != NULL; c = c->next) {
+        if (c->exchange != NULL && c->exchange->state != HTTP_RECEIVING) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void http_run(struct http *http) {
+    MHD_UNSIGNED_LONG_LONG ms;
+    if (http->daemon == NULL) {
+        return;
+    }
+    http->resumed = false;
+    (void)MHD_run(http->daemon);
+    if (http->draining && quiet(http)) {
+        stop(http);
+        server_stop_check(http->server);
+    } else if (MHD_get_timeout(http->daemon, &ms) == MHD_YES) {
+        (void)uv_timer_start(&http->timer, on_timer, ms, 0);
+    } else {
+        (void)uv_timer_stop(&http->timer);
+    }
+}
+
+/* ---- Connections ---- */
+
+/* Over the limit: say so and hang up. */
+static void refuse(struct http *http, int client) {
+    static const char text[] = "HTTP/1.1 503 Service Unavailable\r\n"
+                               "Content-Type: application/problem+json\r\n"
+                               "Retry-After: 1\r\n"
+                               "Connection: close\r\n\r\n"
+                               "{\"type\":\"about:blank\",\"title\":\"Service Unavailable\","
+                               "\"status\":503,\"detail\":\"max number of clients reached\","
+                               "\"outcome\":\"rejected\"}\n";
+    (void)send(client, text, sizeof text - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    http->server->counters.rejected[SERVER_REJECT_CONNECTIONS]++;
+    (void)close(client);
+}
+
+static void on_listener(uv_poll_t *poll, int status, int events) {
+    struct http *http = poll->data;
+    struct server *server = http->server;
+    (void)status;
+    (void)events;
+    for (uint32_t i = 0; i < HTTP_ACCEPT_BURST; i++) {
+        struct sockaddr_storage from;
+        socklen_t len = sizeof from;
+        int client =
+            accept4(http->socket, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (client < 0) {
+            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+                http->paused = true;
+                (void)uv_poll_stop(&http->listener);
+            }
+            break;
+        }
+        if (server_clients(server) >= server->options.connections_max) {
+            refuse(http, client);
+        } else {
+            (void)MHD_add_connection(http->daemon, client, (struct sockaddr *)&from, len);
+        }
+    }
+    http_run(http);
+}
+
+/* A connection begins or ends; its struct is libmicrohttpd's socket context. */
+static void on_connection(void *ctx, struct MHD_Connection *mhd, void **socket_ctx,
+                          enum MHD_ConnectionNotificationCode what) {
+    struct http *http = ctx;
+    struct http_connection *connection = *socket_ctx;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *info =
+            MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+        connection = calloc(1, sizeof *connection);
+        if (connection == NULL) {
+            return; /* its first request is not answered */
+        }
+        connection->http = http;
+        connection->since_ms = uv_now(&http->server->loop);
+        connection->socket = info->connect_fd;
+        connection->next = http->connections;
+        if (http->connections != NULL) {
+            http->connections->previous = connection;
+        }
+        http->connections = connection;
+        http->connection_count++;
+        http->server->counters.connections++;
+        *socket_ctx = connection;
+    } else if (connection != NULL) {
+        if (connection->previous != NULL) {
+            connection->previous->next = connection->next;
+        } else {
+            http->connections = connection->next;
+        }
+        if (connection->next != NULL) {
+            connection->next->previous = connection->previous;
+        }
+        http->connection_count--;
+        free(connection);
+    }
+}
+
+/* Who does not bring a request to its end in time is hung up on; libmicrohttpd's own limit is for
+ * those who are silent, and a byte now and then passes it. */
+void server_http_check(struct server *server) {
+    struct http *http = server->http;
+    uint64_t now = uv_now(&server->loop);
+    uint64_t patience = (uint64_t)server->options.slow_seconds * 1000;
+    if (http == NULL || http->daemon == NULL) {
+        return;
+    }
+    if (http->paused && http->socket >= 0) {
+        http->paused = false;
+        (void)uv_poll_start(&http->listener, UV_READABLE, on_listener);
+    }
+    for (struct http_connection *c = http->connections; c != NULL; c = c->next) {
+        bool receiving = c->exchange == NULL || c->exchange->state == HTTP_RECEIVING;
+        if (receiving && now - c->since_ms >= patience) {
+            (void)shutdown(c->socket, SHUT_RDWR);
+        }
+    }
+    http_run(http);
+}
+
+/* ---- Starting and stopping ---- */
+
+static int listen_on(struct http *http, const char *host, uint16_t port) {
+    struct sockaddr_storage address;
+    socklen_t len = sizeof(struct sockaddr_in);
+    int one = 1;
+    if (uv_ip4_addr(host, port, (struct sockaddr_in *)&address) != 0) {
+        int code = uv_ip6_addr(host, port, (struct sockaddr_in6 *)&address);
+        if (code != 0) {
+            return code;
+        }
+        len = sizeof(struct sockaddr_in6);
+    }
+    http->socket = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (http->socket < 0) {
+        return uv_translate_sys_error(errno);
+    }
+    if (setsockopt(http->socket, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 ||
+        bind(http->socket, (const struct sockaddr *)&address, len) != 0 ||
+        listen(http->socket, 1024) != 0 ||
+        getsockname(http->socket, (struct sockaddr *)&address, &len) != 0) {
+        int code = uv_translate_sys_error(errno);
+        (void)close(http->socket);
+        http->socket = -1;
+        return code;
+    }
+    http->port =
+        ntohs(address.ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)&address)->sin6_port
+                                            : ((const struct sockaddr_in *)&address)->sin_port);
+    return 0;
+}
+
+static struct MHD_Daemon *daemon_start(struct http *http) {
+    return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET |
+                                MHD_USE_PEDANTIC_CHECKS,
+                            0, NULL, NULL, http_exchange_request, http, MHD_OPTION_CONNECTION_LIMIT,
+                            http->server->options.connections_max,
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_CONNECTION_BYTES,
+                            MHD_OPTION_CONNECTION_TIMEOUT, http->server->options.slow_seconds,
+                            MHD_OPTION_URI_LOG_CALLBACK, http_exchange_new, http,
+                            MHD_OPTION_NOTIFY_COMPLETED, http_exchange_end, http,
+                            MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_END);
+}
+
+int server_http_start(struct server *server, const char *host, uint16_t port, uint16_t *ret_port) {
+    struct http *http = calloc(1, sizeof *http);
+    if (http == NULL) {
+        return UV_ENOMEM;
+    }
+    http->server = server;
+    http->socket = -1;
+    http->scratch = malloc(2 * PROTOCOL_REQUEST_MAX);
+    int code = http->scratch != NULL ? listen_on(http, host, port) : UV_ENOMEM;
+    if (code == 0) {
+        http->daemon = daemon_start(http);
+        code = http->daemon != NULL ? 0 : UV_ENOMEM;
+    }
+    if (code != 0) {
+        if (http->socket >= 0) {
+            (void)close(http->socket);
+        }
+        free(http->scratch);
+        free(http);
+        return code;
+    }
+    server->http = http;
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    (void)uv_poll_init(&server->loop, &http->listener, http->socket);
+    (void)uv_poll_init(&server->loop, &http->epoll, info->epoll_fd);
+    (void)uv_timer_init(&server->loop, &http->timer);
+    http->listener.data = http->epoll.data = http->timer.data = http;
+    (void)uv_poll_start(&http->listener, UV_READABLE, on_listener);
+    (void)uv_poll_start(&http->epoll, UV_READABLE, on_epoll);
+    *ret_port = http->port;
+    return 0;
+}
+
+uint32_t server_http_connections(const struct server *server) {
+    return server->http != NULL ? server->http->connection_count : 0;
+}
+
+bool server_http_stopped(const struct server *server) {
+    return server->http == NULL || server->http->daemon == NULL;
+}
+
+void server_http_wake(struct server *server) {
+    if (server->http != NULL && server->http->resumed) {
+        http_run(server->http);
+    }
+}
+
+void server_http_drain(struct server *server) {
+    struct http *http = server->http;
+    if (http != NULL && http->daemon != NULL) {
+        http->draining = true;
+        stop_listening(http);
+        http_run(http);
+    }
+}
+
+void server_http_stop(struct server *server) {
+    if (!server_http_stopped(server)) {
+        stop(server->http);
+    }
+}
+
+void server_http_free(struct server *server) {
+    if (server->http != NULL) {
+        free(server->http->scratch);
+        free(server->http);
+    }
+}

@@ -1,0 +1,133 @@
+/* Internal: HTTP in the server's loop.
+ *
+ * libmicrohttpd reads and writes the sockets; its epoll descriptor is one more in the loop, so all of
+ * it happens on the loop's thread, when http_run is called and never inside anything else. A request
+ * is an exchange:
+ *
+ *     receiving --whole--> working --answer--> answered --sent--> gone
+ *         |                   |                               ^
+ *         +--refused early----+-------------------------------+
+ *
+ * While it is working its connection is suspended: libmicrohttpd does not look at it. An exchange is
+ * an asker as a RESP connection is, with at most one write under way.
+ *
+ * Memory. A connection has what libmicrohttpd gives it and a few words; bodies are bounded one by one
+ * (PROTOCOL_REQUEST_MAX) and all together (HTTP_BODIES_MAX). */
+#ifndef TN_SERVER_HTTP_H
+#define TN_SERVER_HTTP_H
+
+#include <microhttpd.h>
+
+#include "server/internal.h"
+
+#define HTTP_CONNECTION_BYTES (32u * 1024u) /* head of a request, and what is being sent */
+#define HTTP_PATH_MAX 2048u
+#define HTTP_ARGUMENTS_MAX 64u
+#define HTTP_BODIES_MAX (64u << 20)  /* bytes of all bodies that are being received or served */
+#define HTTP_DISCARD_MAX (16u << 20) /* bytes that are read only to be able to say 413 */
+#define HTTP_KEY_MAX 64u
+#define HTTP_KEY_BUCKETS 1024u
+#define HTTP_ACCEPT_BURST 64u
+
+struct http_exchange;
+
+/* A client's connection. Exchanges come and go on it, one at a time. */
+struct http_connection {
+    struct http *http;
+    struct http_connection *previous, *next;
+    struct http_exchange *exchange; /* NULL: between two */
+    uint64_t since_ms;              /* that it has been waiting for a whole request */
+    int socket;
+};
+
+struct http {
+    struct server *server;
+    struct MHD_Daemon *daemon; /* NULL: stopped */
+    uv_poll_t listener, epoll;
+    uv_timer_t timer; /* when libmicrohttpd wants to be called though nothing came */
+    int socket;       /* that listens; -1: no more */
+    uint16_t port;
+    bool paused;  /* no descriptors were left: tries again every second */
+    bool resumed; /* some connection was: http_run has something to do */
+    bool draining;
+    uint32_t connection_count;
+    struct http_connection *connections;
+    size_t body_bytes;
+    uint8_t *scratch;                             /* words of a request */
+    struct http_exchange *keys[HTTP_KEY_BUCKETS]; /* writes under way that have a key */
+};
+
+enum http_state { HTTP_RECEIVING, HTTP_WORKING, HTTP_ANSWERED };
+
+struct http_exchange {
+    struct server_asker asker;
+    struct http_connection *connection;
+    struct MHD_Connection *mhd;
+    const char *method; /* libmicrohttpd's */
+    enum http_state state;
+    bool begun;
+    bool broken;    /* no memory for an answer: the connection is closed */
+    bool too_large; /* the body; the rest of it is thrown away */
+
+    struct MHD_Response *response; /* made, not given to libmicrohttpd yet */
+    unsigned status;
+
+    uint8_t *body;
+    uint32_t body_len, body_capacity;
+    size_t discarded;
+
+    struct http_exchange *next_key;
+    uint32_t key_len; /* 0: none, or not under way */
+    char key[HTTP_KEY_MAX];
+
+    uint32_t path_len; /* HTTP_PATH_MAX + 1: longer */
+    char path[HTTP_PATH_MAX + 1];
+};
+
+/* http.c */
+/* Does what there is to do on HTTP's sockets and says when it wants to be called again. */
+void http_run(struct http *http);
+
+/* http_exchange.c */
+/* What libmicrohttpd calls. */
+void *http_exchange_new(void *ctx, const char *uri, struct MHD_Connection *mhd);
+enum MHD_Result http_exchange_request(void *ctx, struct MHD_Connection *mhd, const char *url,
+                                      const char *method, const char *version, const char *data,
+                                      size_t *data_len, void **exchange);
+void http_exchange_end(void *ctx, struct MHD_Connection *mhd, void **exchange,
+                       enum MHD_RequestTerminationCode why);
+/* The value of a header; NULL: it is not there. */
+const char *http_header_in(struct http_exchange *exchange, const char *name);
+/* Whether the query has an argument of that name. */
+bool http_argument_in(struct http_exchange *exchange, const char *name);
+/* The answer: once for each exchange. `text` is copied. */
+void http_answer(struct http_exchange *exchange, unsigned status, const char *type,
+                 const void *text, size_t len);
+void http_answer_response(struct http_exchange *exchange, unsigned status,
+                          struct MHD_Response *response);
+/* One that is not a command's: RFC 9457, with words for people. */
+__attribute__((format(printf, 3, 4))) void http_answer_problem(struct http_exchange *exchange,
+                                                               unsigned status, const char *format,
+                                                               ...);
+/* For the answer that has just been made. */
+void http_header_out(struct http_exchange *exchange, const char *name, const char *value);
+/* The answer is there, on an exchange that was left working. */
+void http_exchange_wake(struct http_exchange *exchange);
+
+/* http_guard.c: may whoever sent this be answered at all? */
+/* "localhost", "127.0.0.1:7412", "[::1]". */
+bool http_host_is_ours(const char *host);
+/* Whether a page of that origin is one of ours, that is, of this host. */
+bool http_origin_is_host(const char *origin, const char *host);
+bool http_type_is_json(const char *type);
+
+/* http_page.c: what is not a command. True: it has been answered. */
+bool http_page(struct http_exchange *exchange);
+
+/* http_call.c: commands. Answers, or leaves the exchange working. */
+void http_call(struct http_exchange *exchange);
+/* Makes the answer of a write that is done. */
+void http_call_done(struct http_exchange *exchange, struct server_slot *slot);
+void http_key_forget(struct http_exchange *exchange);
+
+#endif

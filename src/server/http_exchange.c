@@ -1,0 +1,275 @@
+/* One request and its answer: what libmicrohttpd calls, in this order: new (the request's first line
+ * is there), request with the head, request with each part of the body, request with the whole,
+ * request again when an answer has been made for a suspended one, end. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "server/http.h"
+
+static struct http_connection *connection_of(struct MHD_Connection *mhd) {
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info != NULL ? info->socket_context : NULL;
+}
+
+/* ---- Answers ---- */
+
+static void header_add(struct http_exchange *exchange, const char *name, const char *value) {
+    if (exchange->response != NULL &&
+        MHD_add_response_header(exchange->response, name, value) != MHD_YES) {
+        exchange->broken = true;
+    }
+}
+
+void http_answer_response(struct http_exchange *exchange, unsigned status,
+                          struct MHD_Response *response) {
+    TN_ASSERT(exchange->response == NULL);
+    exchange->response = response;
+    exchange->status = status;
+    exchange->broken = exchange->broken || response == NULL;
+    header_add(exchange, "X-Content-Type-Options", "nosniff");
+    if (exchange->connection->http->draining) {
+        header_add(exchange, MHD_HTTP_HEADER_CONNECTION, "close");
+    }
+}
+
+void http_answer(struct http_exchange *exchange, unsigned status, const char *type,
+                 const void *text, size_t len) {
+    /* The library wants a pointer that is not const; it copies. */
+    union {
+        const void *in;
+        void *out;
+    } bytes = {.in = text};
+    http_answer_response(exchange, status,
+                         MHD_create_response_from_buffer(len, bytes.out, MHD_RESPMEM_MUST_COPY));
+    if (len > 0) {
+        header_add(exchange, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    }
+    header_add(exchange, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+}
+
+void http_header_out(struct http_exchange *exchange, const char *name, const char *value) {
+    header_add(exchange, name, value);
+}
+
+void http_answer_problem(struct http_exchange *exchange, unsigned status, const char *format, ...) {
+    char detail[256];
+    char text[PROTOCOL_PROBLEM_MAX];
+    struct protocol_writer w = {.out = tn_writer_of(text, sizeof text), .encoding = PROTOCOL_JSON};
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(detail, sizeof detail, format, arguments);
+    va_end(arguments);
+    protocol_render_problem(&w, (int)status, MHD_get_reason_phrase_for(status), detail);
+    TN_ASSERT(!w.out.overflow);
+    http_answer(exchange, status, "application/problem+json", text, w.out.len);
+    exchange->asker.server->counters.errors++;
+}
+
+static enum MHD_Result answer_queue(struct http_exchange *exchange) {
+    enum MHD_Result done = MHD_NO;
+    if (exchange->broken) {
+        return MHD_NO;
+    }
+    done = MHD_queue_response(exchange->mhd, exchange->status, exchange->response);
+    MHD_destroy_response(exchange->response);
+    exchange->response = NULL;
+    exchange->state = HTTP_ANSWERED;
+    return done;
+}
+
+void http_exchange_wake(struct http_exchange *exchange) {
+    TN_ASSERT(exchange->state == HTTP_WORKING);
+    exchange->state = HTTP_ANSWERED;
+    exchange->connection->http->resumed = true;
+    MHD_resume_connection(exchange->mhd);
+}
+
+/* ---- Serving ---- */
+
+static bool guarded(struct http_exchange *exchange) {
+    const char *host = http_header_in(exchange, MHD_HTTP_HEADER_HOST);
+    const char *origin = http_header_in(exchange, MHD_HTTP_HEADER_ORIGIN);
+    bool safe = strcmp(exchange->method, "GET") == 0 || strcmp(exchange->method, "HEAD") == 0 ||
+                strcmp(exchange->method, "OPTIONS") == 0;
+    if (host != NULL && !http_host_is_ours(host)) {
+        http_answer_problem(exchange, 421,
+                            "Host is '%.100s': without passwords only requests to "
+                            "localhost or a loopback address are answered",
+                            host);
+    } else if (!safe && origin != NULL && !http_origin_is_host(origin, host)) {
+        http_answer_problem(exchange, 403, "Origin is '%.100s': pages from elsewhere may not write",
+                            origin);
+    }
+    return exchange->response == NULL;
+}
+
+static void serve(struct http_exchange *exchange) {
+    if (exchange->too_large) {
+        http_answer_problem(exchange, 413, "a body has at most %u bytes", PROTOCOL_REQUEST_MAX);
+    } else if (exchange->path_len > HTTP_PATH_MAX) {
+        http_answer_problem(exchange, 414, "a path has at most %u bytes", HTTP_PATH_MAX);
+    } else if (guarded(exchange) && !http_page(exchange)) {
+        http_answer_problem(exchange, 404, "there is nothing at this path; / lists what there is");
+    }
+}
+
+/* ---- What libmicrohttpd calls ---- */
+
+void *http_exchange_new(void *ctx, const char *uri, struct MHD_Connection *mhd) {
+    struct http *http = ctx;
+    struct http_connection *connection = connection_of(mhd);
+    size_t len = strcspn(uri, "?");
+    if (connection == NULL) {
+        return NULL;
+    }
+    struct http_exchange *exchange = calloc(1, sizeof *exchange);
+    if (exchange == NULL) {
+        return NULL;
+    }
+    exchange->asker.server = http->server;
+    exchange->asker.encoding = PROTOCOL_JSON;
+    exchange->connection = connection;
+    exchange->mhd = mhd;
+    exchange->path_len = len <= HTTP_PATH_MAX ? (uint32_t)len : HTTP_PATH_MAX + 1;
+    memcpy(exchange->path, uri, len <= HTTP_PATH_MAX ? len : 0);
+    TN_ASSERT(connection->exchange == NULL);
+    connection->exchange = exchange;
+    return exchange;
+}
+
+static bool body_grow(struct http_exchange *exchange, size_t need) {
+    struct http *http = exchange->connection->http;
+    size_t twice = 2 * (size_t)exchange->body_capacity;
+    size_t capacity = need < twice ? twice : need;
+    if (http->body_bytes - exchange->body_capacity + capacity > HTTP_BODIES_MAX) {
+        return false;
+    }
+    uint8_t *bigger = realloc(exchange->body, capacity);
+    if (bigger == NULL) {
+        return false;
+    }
+    http->body_bytes += capacity - exchange->body_capacity;
+    exchange->body = bigger;
+    exchange->body_capacity = (uint32_t)capacity;
+    return true;
+}
+
+/* False: it cannot go on. */
+static bool body_add(struct http_exchange *exchange, const char *data, size_t len) {
+    size_t need = exchange->body_len + len;
+    if (exchange->too_large || need > PROTOCOL_REQUEST_MAX) {
+        exchange->too_large = true;
+        exchange->discarded += len;
+        return exchange->discarded <= HTTP_DISCARD_MAX;
+    }
+    if (need > exchange->body_capacity && !body_grow(exchange, need)) {
+        return false;
+    }
+    memcpy(exchange->body + exchange->body_len, data, len);
+    exchange->body_len += (uint32_t)len;
+    return true;
+}
+
+static void body_free(struct http_exchange *exchange) {
+    exchange->connection->http->body_bytes -= exchange->body_capacity;
+    free(exchange->body);
+    exchange->body = NULL;
+    exchange->body_len = exchange->body_capacity = 0;
+}
+
+/* The head is there. A body that says how large it is, and is too large, is refused at once if its
+ * sender asks before sending it, or if it is not even worth reading; else it is read and thrown away,
+ * since who is in the middle of sending would not hear. */
+static enum MHD_Result begin(struct http_exchange *exchange, const char *method) {
+    const char *length = http_header_in(exchange, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    uint64_t bytes = 0;
+    exchange->begun = true;
+    exchange->method = method;
+    if (length != NULL &&
+        !kernel_value_parse(KERNEL_DEC, tn_bytes_of(length, strlen(length)), &bytes)) {
+        bytes = UINT64_MAX;
+    }
+    exchange->too_large = bytes > PROTOCOL_REQUEST_MAX;
+    if (bytes > HTTP_DISCARD_MAX ||
+        (exchange->too_large && http_header_in(exchange, MHD_HTTP_HEADER_EXPECT) != NULL)) {
+        serve(exchange);
+        return answer_queue(exchange);
+    }
+    return MHD_YES;
+}
+
+enum MHD_Result http_exchange_request(void *ctx, struct MHD_Connection *mhd, const char *url,
+                                      const char *method, const char *version, const char *data,
+                                      size_t *data_len, void **exchange_ctx) {
+    struct http_exchange *exchange = *exchange_ctx;
+    (void)ctx;
+    (void)mhd;
+    (void)url;
+    (void)version;
+    if (exchange == NULL) {
+        return MHD_NO;
+    }
+    if (!exchange->begun) {
+        return begin(exchange, method);
+    }
+    if (*data_len > 0) {
+        bool taken = body_add(exchange, data, *data_len);
+        *data_len = 0;
+        return taken ? MHD_YES : MHD_NO;
+    }
+    if (exchange->state == HTTP_RECEIVING) {
+        serve(exchange);
+        if (exchange->response == NULL && !exchange->broken) {
+            exchange->state = HTTP_WORKING;
+            MHD_suspend_connection(mhd);
+            return MHD_YES;
+        }
+    }
+    return answer_queue(exchange);
+}
+
+void http_exchange_end(void *ctx, struct MHD_Connection *mhd, void **exchange_ctx,
+                       enum MHD_RequestTerminationCode why) {
+    struct http_exchange *exchange = *exchange_ctx;
+    (void)ctx;
+    (void)mhd;
+    (void)why;
+    if (exchange == NULL) {
+        return;
+    }
+    *exchange_ctx = NULL;
+    server_asker_leave(&exchange->asker);
+    body_free(exchange);
+    if (exchange->response != NULL) {
+        MHD_destroy_response(exchange->response);
+    }
+    exchange->connection->exchange = NULL;
+    exchange->connection->since_ms = uv_now(&exchange->asker.server->loop);
+    free(exchange);
+}
+
+const char *http_header_in(struct http_exchange *exchange, const char *name) {
+    return MHD_lookup_connection_value(exchange->mhd, MHD_HEADER_KIND, name);
+}
+
+static enum MHD_Result argument_seen(void *ctx, enum MHD_ValueKind kind, const char *name,
+                                     const char *value) {
+    struct tn_bytes *wanted = ctx;
+    (void)kind;
+    (void)value;
+    if (tn_bytes_equal(*wanted, tn_bytes_of(name, strlen(name)))) {
+        wanted->at = NULL;
+        return MHD_NO;
+    }
+    return MHD_YES;
+}
+
+bool http_argument_in(struct http_exchange *exchange, const char *name) {
+    struct tn_bytes wanted = tn_bytes_of(name, strlen(name));
+    (void)MHD_get_connection_values(exchange->mhd, MHD_GET_ARGUMENT_KIND, argument_seen, &wanted);
+    return wanted.at == NULL;
+}

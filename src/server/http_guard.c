@@ -1,0 +1,39 @@
+/* Who may be answered, as long as there are no passwords. The port is open to this machine only, but
+ * a browser on it shows pages from elsewhere, and they can send requests here: under a name of their
+ * own that resolves to 127.0.0.1 (then Host gives them away), or as they are (then Origin does). */
+#include <string.h>
+#include <strings.h>
+
+#include "server/http.h"
+
+bool http_host_is_ours(const char *host) {
+    char name[64];
+    size_t len = strcspn(host, host[0] == '[' ? "]" : ":");
+    const char *rest = host + len;
+    if (host[0] == '[') {
+        if (*rest++ != ']') {
+            return false;
+        }
+        host++;
+        len--;
+    }
+    if (len == 0 || len >= sizeof name ||
+        (rest[0] != '\0' && (rest[0] != ':' || rest[1 + strspn(rest + 1, "0123456789")] != '\0'))) {
+        return false;
+    }
+    memcpy(name, host, len);
+    name[len] = '\0';
+    return strcasecmp(name, "localhost") == 0 || server_address_is_loopback(name);
+}
+
+bool http_origin_is_host(const char *origin, const char *host) {
+    return host != NULL && strncasecmp(origin, "http://", 7) == 0 &&
+           strcasecmp(origin + 7, host) == 0;
+}
+
+bool http_type_is_json(const char *type) {
+    size_t len = strcspn(type, "; \t");
+    return (len == 16 && strncasecmp(type, "application/json", len) == 0) ||
+           (len > 17 && strncasecmp(type, "application/", 12) == 0 &&
+            strncasecmp(type + len - 5, "+json", 5) == 0);
+}

@@ -1,0 +1,86 @@
+/* What HTTP serves besides commands: health, and the list of what there is.
+ *
+ * /livez    the loop runs. It has answered, so it does.
+ * /readyz   the server takes requests: the engine has not stopped and nobody told us to. With
+ *           ?verbose each of these is a line. /healthz is the same. */
+#include <stdio.h>
+#include <string.h>
+
+#include "server/http.h"
+
+static const char text_type[] = "text/plain; charset=utf-8";
+
+static void page_live(struct http_exchange *exchange) {
+    http_answer(exchange, 200, text_type, "ok\n", 3);
+}
+
+/* A line for one check, as those know it who watch Kubernetes. */
+static void check_add(struct tn_writer *w, const char *name, bool good, const char *why) {
+    char line[128];
+    int len = good ? snprintf(line, sizeof line, "[+]%s ok\n", name)
+                   : snprintf(line, sizeof line, "[-]%s failed: %s\n", name, why);
+    tn_write_raw(w, line, (size_t)len);
+}
+
+static void page_ready(struct http_exchange *exchange) {
+    struct server *server = exchange->asker.server;
+    struct engine_stats stats;
+    char text[512];
+    struct tn_writer w = tn_writer_of(text, sizeof text);
+    engine_stats_read(server->engine, &stats);
+    bool engine = stats.stopped == TN_R_OK;
+    bool ready = engine && !server->draining;
+    if (!ready || http_argument_in(exchange, "verbose")) {
+        check_add(&w, "loop", true, "");
+        check_add(&w, "engine", engine, tn_result_name(stats.stopped));
+        check_add(&w, "serving", !server->draining, "stopping");
+        tn_write_raw(&w, ready ? "readyz check passed\n" : "readyz check failed\n", 20);
+    } else {
+        tn_write_raw(&w, "ok\n", 3);
+    }
+    http_answer(exchange, ready ? 200 : 503, text_type, text, w.len);
+}
+
+static void page_index(struct http_exchange *exchange);
+
+static const struct page {
+    const char *path;
+    void (*serve)(struct http_exchange *exchange);
+    const char *what;
+} pages[] = {
+    {"/", page_index, "this list"},
+    {"/livez", page_live, "200 while the server runs"},
+    {"/readyz", page_ready, "200 while it takes requests; ?verbose says why not"},
+    {"/healthz", page_ready, "the same"},
+};
+enum { PAGES = sizeof pages / sizeof pages[0] };
+
+static void page_index(struct http_exchange *exchange) {
+    char text[2048];
+    int len = snprintf(text, sizeof text, "Tenure %s\n\n", exchange->asker.server->options.version);
+    for (unsigned i = 0; i < PAGES; i++) {
+        len += snprintf(text + len, sizeof text - (size_t)len, "%-16s %s\n", pages[i].path,
+                        pages[i].what);
+    }
+    len += snprintf(text + len, sizeof text - (size_t)len, "%-16s %s\n", "/v1/...", "commands");
+    http_answer(exchange, 200, text_type, text, (size_t)len);
+}
+
+bool http_page(struct http_exchange *exchange) {
+    for (unsigned i = 0; i < PAGES; i++) {
+        if (strcmp(exchange->path, pages[i].path) != 0) {
+            continue;
+        }
+        if (strcmp(exchange->method, "GET") == 0 || strcmp(exchange->method, "HEAD") == 0) {
+            pages[i].serve(exchange);
+        } else if (strcmp(exchange->method, "OPTIONS") == 0) {
+            http_answer(exchange, 204, text_type, "", 0);
+            http_header_out(exchange, MHD_HTTP_HEADER_ALLOW, "GET, HEAD, OPTIONS");
+        } else {
+            http_answer_problem(exchange, 405, "%s can only be read", pages[i].path);
+            http_header_out(exchange, MHD_HTTP_HEADER_ALLOW, "GET, HEAD, OPTIONS");
+        }
+        return true;
+    }
+    return false;
+}
