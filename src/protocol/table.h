@@ -1,6 +1,6 @@
 /* The one table of commands. Dispatch, arity errors, usage texts, COMMAND DOCS, the reference in
- * docs/commands.md and, later, HTTP routes and the command line all follow it: a command is added in
- * table.c and nowhere else. */
+ * docs/commands.md, HTTP routes and the command line all follow it: a command is added in table.c and
+ * nowhere else. */
 #ifndef TN_PROTOCOL_TABLE_H
 #define TN_PROTOCOL_TABLE_H
 
@@ -149,6 +149,8 @@ struct protocol_command {
     const char *since;
     const char *method; /* of HTTP; NULL: there is no such route */
     const char *path;
+    const char *also_method; /* another route: to the other form, if there is one. NULL: none */
+    const char *also_path;
     const char *example;
 };
 

@@ -1,0 +1,48 @@
+/* Internal: what the two halves of protocol_http_words share. words.c finds the fields of a request and
+ * words_put.c writes them down as words. */
+#ifndef TN_PROTOCOL_WORDS_H
+#define TN_PROTOCOL_WORDS_H
+
+#include "protocol/http.h"
+
+enum protocol_given { PROTOCOL_GIVEN_NOT, PROTOCOL_GIVEN_TEXT, PROTOCOL_GIVEN_JSON };
+
+/* What was given for an argument. */
+struct protocol_field {
+    enum protocol_given given;
+    bool list;             /* of "count" and "values": the latter */
+    bool query;            /* a list's other items may be there too */
+    struct tn_bytes value; /* text, or a value in the body */
+};
+
+struct protocol_words {
+    const struct protocol_route *route;
+    const struct protocol_http *http;
+    struct protocol_field fields[PROTOCOL_ARGUMENTS_MAX]; /* as the form's arguments */
+    struct tn_writer scratch;
+    struct tn_bytes *argv;
+    uint32_t argc, capacity;
+    char *detail;
+    enum tn_result code;
+};
+
+/* Always false. */
+__attribute__((format(printf, 3, 4))) bool protocol_words_refuse(struct protocol_words *w,
+                                                                 enum tn_result code,
+                                                                 const char *format, ...);
+
+/* Quoting what came in: its start, for people. */
+#define PROTOCOL_SHOWN(bytes) (int)((bytes).len < 40 ? (bytes).len : 40), (const char *)(bytes).at
+
+/* The argument that a field of this name is for; the form's count: there is none. */
+uint32_t protocol_words_find(const struct protocol_words *w, struct tn_bytes name, bool *ret_list);
+
+/* A key of an object, without escapes; false if it is longer than any name. */
+#define PROTOCOL_KEY_MAX 64u
+bool protocol_words_key(struct tn_bytes key, char out[PROTOCOL_KEY_MAX], struct tn_bytes *ret_key);
+
+/* The words of argument `i`. */
+bool protocol_words_put(struct protocol_words *w, uint32_t i);
+bool protocol_words_add(struct protocol_words *w, struct tn_bytes word);
+
+#endif
