@@ -29,6 +29,13 @@ test=(
     "curl:HTTP from a shell, which the server is tested with"
     "prometheus:its promtool, which reads the server's metrics"
 )
+# Whatever node is on the path will do; Debian's comes only where there is none.
+if ! command -v node >/dev/null; then
+    test+=("nodejs:client libraries and a validator from npm, which the server is tested with")
+fi
+if ! command -v npm >/dev/null; then
+    test+=("npm:installs those")
+fi
 lint=(
     "${test[@]}"
     "clang-format:checks the formatting"
