@@ -234,7 +234,7 @@ int server_http_start(struct server *server, const char *host, uint16_t port, ui
     }
     http->server = server;
     http->socket = -1;
-    http->scratch = malloc(2 * PROTOCOL_REQUEST_MAX);
+    http->scratch = malloc(HTTP_SCRATCH_BYTES);
     int code = http->scratch != NULL ? listen_on(http, host, port) : UV_ENOMEM;
     if (code == 0) {
         http->daemon = daemon_start(http);

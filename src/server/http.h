@@ -18,14 +18,16 @@
 
 #include <microhttpd.h>
 
+#include "protocol/http.h"
 #include "server/internal.h"
 
 #define HTTP_CONNECTION_BYTES (32u * 1024u) /* head of a request, and what is being sent */
 #define HTTP_PATH_MAX 2048u
-#define HTTP_ARGUMENTS_MAX 64u
+#define HTTP_ARGUMENTS_MAX PROTOCOL_QUERY_MAX
+#define HTTP_SCRATCH_BYTES (2 * PROTOCOL_REQUEST_MAX)
 #define HTTP_BODIES_MAX (64u << 20)  /* bytes of all bodies that are being received or served */
 #define HTTP_DISCARD_MAX (16u << 20) /* bytes that are read only to be able to say 413 */
-#define HTTP_KEY_MAX 64u
+#define HTTP_KEY_MAX KERNEL_OPID_MAX
 #define HTTP_KEY_BUCKETS 1024u
 #define HTTP_ACCEPT_BURST 64u
 
@@ -53,7 +55,8 @@ struct http {
     uint32_t connection_count;
     struct http_connection *connections;
     size_t body_bytes;
-    uint8_t *scratch;                             /* words of a request */
+    uint8_t *scratch; /* words of a request */
+    char path[HTTP_PATH_MAX];
     struct http_exchange *keys[HTTP_KEY_BUCKETS]; /* writes under way that have a key */
 };
 
@@ -75,6 +78,8 @@ struct http_exchange {
     uint8_t *body;
     uint32_t body_len, body_capacity;
     size_t discarded;
+
+    struct server_scrape scrape; /* with `done` set: metrics are being made */
 
     struct http_exchange *next_key;
     uint32_t key_len; /* 0: none, or not under way */
@@ -121,13 +126,14 @@ bool http_host_is_ours(const char *host);
 bool http_origin_is_host(const char *origin, const char *host);
 bool http_type_is_json(const char *type);
 
-/* http_page.c: what is not a command. True: it has been answered. */
+/* http_page.c: what is not a command. False: it is not here; else it is answered or being made. */
 bool http_page(struct http_exchange *exchange);
+void http_page_leave(struct http_exchange *exchange);
 
 /* http_call.c: commands. Answers, or leaves the exchange working. */
 void http_call(struct http_exchange *exchange);
-/* Makes the answer of a write that is done. */
-void http_call_done(struct http_exchange *exchange, struct server_slot *slot);
+/* Makes the answer of the write under way, if that is done. */
+void http_call_done(struct http_exchange *exchange);
 void http_key_forget(struct http_exchange *exchange);
 
 #endif

@@ -113,7 +113,21 @@ static void serve(struct http_exchange *exchange) {
     } else if (exchange->path_len > HTTP_PATH_MAX) {
         http_answer_problem(exchange, 414, "a path has at most %u bytes", HTTP_PATH_MAX);
     } else if (guarded(exchange) && !http_page(exchange)) {
-        http_answer_problem(exchange, 404, "there is nothing at this path; / lists what there is");
+        http_call(exchange);
+    }
+}
+
+/* Its write is done, or it waited and may try again. */
+static void exchange_run(struct server_asker *asker) {
+    struct http_exchange *exchange = (struct http_exchange *)asker;
+    TN_ASSERT(exchange->state == HTTP_WORKING);
+    if (asker->first != NULL) {
+        http_call_done(exchange);
+    } else {
+        http_call(exchange);
+    }
+    if (exchange->response != NULL || exchange->broken) {
+        http_exchange_wake(exchange);
     }
 }
 
@@ -131,6 +145,7 @@ void *http_exchange_new(void *ctx, const char *uri, struct MHD_Connection *mhd) 
         return NULL;
     }
     exchange->asker.server = http->server;
+    exchange->asker.run = exchange_run;
     exchange->asker.encoding = PROTOCOL_JSON;
     exchange->connection = connection;
     exchange->mhd = mhd;
@@ -222,6 +237,7 @@ enum MHD_Result http_exchange_request(void *ctx, struct MHD_Connection *mhd, con
         return taken ? MHD_YES : MHD_NO;
     }
     if (exchange->state == HTTP_RECEIVING) {
+        exchange->asker.begun_ns = uv_hrtime();
         serve(exchange);
         if (exchange->response == NULL && !exchange->broken) {
             exchange->state = HTTP_WORKING;
@@ -243,6 +259,8 @@ void http_exchange_end(void *ctx, struct MHD_Connection *mhd, void **exchange_ct
     }
     *exchange_ctx = NULL;
     server_asker_leave(&exchange->asker);
+    http_key_forget(exchange);
+    http_page_leave(exchange);
     body_free(exchange);
     if (exchange->response != NULL) {
         MHD_destroy_response(exchange->response);

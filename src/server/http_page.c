@@ -1,8 +1,9 @@
-/* What HTTP serves besides commands: health, and the list of what there is.
+/* What HTTP serves besides commands: health, metrics, and the list of what there is.
  *
  * /livez    the loop runs. It has answered, so it does.
  * /readyz   the server takes requests: the engine has not stopped and nobody told us to. With
  *           ?verbose each of these is a line. /healthz is the same. */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,6 +42,47 @@ static void page_ready(struct http_exchange *exchange) {
     http_answer(exchange, ready ? 200 : 503, text_type, text, w.len);
 }
 
+/* ---- Metrics: made on another thread, shared by all who ask at the same time ---- */
+
+static void text_release(void *text) {
+    server_text_release(text);
+}
+
+static void metrics_done(struct server_scrape *scrape, struct server_text *text) {
+    struct http_exchange *exchange =
+        (struct http_exchange *)((char *)scrape - offsetof(struct http_exchange, scrape));
+    bool pools = scrape->pools;
+    scrape->done = NULL;
+    if (text == NULL) {
+        http_answer_problem(exchange, 503, "no memory for the metrics");
+    } else {
+        struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
+            pools ? text->len : text->short_len, text->at, text_release, text);
+        if (response == NULL) {
+            server_text_release(text);
+        }
+        http_answer_response(exchange, 200, response);
+        http_header_out(exchange, MHD_HTTP_HEADER_CONTENT_TYPE,
+                        "text/plain; version=0.0.4; charset=utf-8");
+    }
+    http_exchange_wake(exchange);
+}
+
+static void page_metrics(struct http_exchange *exchange) {
+    const char *pools = MHD_lookup_connection_value(exchange->mhd, MHD_GET_ARGUMENT_KIND, "pools");
+    exchange->scrape.done = metrics_done;
+    exchange->scrape.pools = pools == NULL || strcmp(pools, "no") != 0;
+    server_metrics_request(exchange->asker.server, &exchange->scrape);
+}
+
+void http_page_leave(struct http_exchange *exchange) {
+    if (exchange->scrape.done != NULL) {
+        server_metrics_cancel(exchange->asker.server, &exchange->scrape);
+    }
+}
+
+/* ---- The list of them ---- */
+
 static void page_index(struct http_exchange *exchange);
 
 static const struct page {
@@ -52,6 +94,7 @@ static const struct page {
     {"/livez", page_live, "200 while the server runs"},
     {"/readyz", page_ready, "200 while it takes requests; ?verbose says why not"},
     {"/healthz", page_ready, "the same"},
+    {"/metrics", page_metrics, "for Prometheus; ?pools=no leaves the pools out"},
 };
 enum { PAGES = sizeof pages / sizeof pages[0] };
 

@@ -65,6 +65,7 @@ struct server_asker {
 /* What an answer says besides its text: HTTP puts it into its head. */
 struct server_answer {
     enum tn_result code;
+    uint16_t http_status;
     bool replayed, has_lease;
     uint64_t lsn;         /* 0: it has none */
     uint64_t now_ms;      /* at that position */

@@ -316,6 +316,7 @@ enum server_step server_read(struct server_asker *asker, const struct protocol_c
     if (answer.code == TN_R_HALTED || answer.code == TN_R_LOST) {
         server_stop(server, 1);
     }
+    answer.http_status = (uint16_t)tn_result_http(answer.code);
     *ret_answer = answer;
     return SERVER_DONE;
 }

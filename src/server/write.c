@@ -79,6 +79,7 @@ static void slot_render(struct server_slot *slot, const struct kernel_result *re
     }
     TN_ASSERT(!w.out.overflow);
     slot->answer = (struct server_answer){.code = result->code,
+                                          .http_status = (uint16_t)protocol_http_status(result),
                                           .replayed = result->replayed,
                                           .has_lease = result->has_lease,
                                           .lsn = result->lsn,
@@ -117,6 +118,7 @@ static void slot_refuse(struct server_slot *slot, enum tn_result code, const cha
     }
     TN_ASSERT(!w.out.overflow);
     slot->answer.code = code;
+    slot->answer.http_status = (uint16_t)tn_result_http(code);
     slot->len = (uint32_t)w.out.len;
     slot->done = true;
     server_count_refusal(&slot->server->counters, slot->row->id, code);
@@ -271,23 +273,36 @@ static void snapshot_take(uv_work_t *work) {
     server->snapshot_status = engine_snapshot(server->engine, &server->snapshot_error);
 }
 
+static void snapshot_render(struct server_slot *slot, bool taken, const char *why) {
+    char text[400];
+    struct protocol_writer w = {.out = tn_writer_of(slot->reply, sizeof slot->reply),
+                                .encoding = slot->encoding};
+    bool json = slot->encoding == PROTOCOL_JSON;
+    slot->answer.http_status = taken ? 200 : 500;
+    (void)snprintf(text, sizeof text, "%sno snapshot: %.*s", json ? "" : "ERR ", json ? 100 : 300,
+                   why);
+    if (taken && json) {
+        protocol_write_map(&w, 1);
+        protocol_pair_text(&w, "result", "OK");
+    } else if (taken) {
+        protocol_write_simple(&w, "OK");
+    } else if (json) {
+        protocol_render_problem(&w, 500, "Internal Server Error", text);
+    } else {
+        protocol_write_error(&w, text);
+    }
+    slot->len = w.out.overflow ? 0 : (uint32_t)w.out.len;
+    slot->done = true;
+}
+
 static void snapshot_taken(uv_work_t *work, int status) {
     struct server *server = work->data;
     struct server_slot *slot = server->snapshot_slot;
     struct server_asker *asker = slot->asker;
-    struct protocol_writer w = {.out = tn_writer_of(slot->reply, sizeof slot->reply),
-                                .encoding = slot->encoding};
+    bool taken = status == 0 && server->snapshot_status == TN_OK;
     server->snapshot_slot = NULL;
-    if (status == 0 && server->snapshot_status == TN_OK) {
-        protocol_write_simple(&w, "OK");
-    } else {
-        char text[400];
-        (void)snprintf(text, sizeof text, "ERR no snapshot: %.300s", server->snapshot_error.text);
-        protocol_write_error(&w, text);
-        server->counters.errors++;
-    }
-    slot->len = (uint32_t)w.out.len;
-    slot->done = true;
+    server->counters.errors += !taken;
+    snapshot_render(slot, taken, server->snapshot_error.text);
     slot_count(slot, uv_hrtime());
     if (asker == NULL) {
         server_slot_free(slot);

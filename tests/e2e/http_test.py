@@ -7,7 +7,7 @@ import socket
 import subprocess
 import unittest
 
-from harness import PATIENCE, Case, Server, receive_until, until
+from harness import PATIENCE, Case, Server, pairs, receive_until, until
 
 
 def connect(server):
@@ -80,6 +80,21 @@ class Pages(HttpCase):
                          "GET, HEAD, OPTIONS")
         self.problem(404, "GET", "/nowhere")
 
+    def test_metrics(self):
+        whole = self.ask("GET", "/metrics")
+        self.assertEqual((whole.status, whole.type), (200, "text/plain"))
+        self.assertIn(b"\ntenure_engine_lsn", whole.body)
+        self.ask("PUT", "/v1/pools/measured", {"range": [1, 9]})
+        self.assertIn(b'pool="measured"', self.ask("GET", "/metrics").body)
+        self.assertNotIn(b'pool="measured"', self.ask("GET", "/metrics?pools=no").body)
+        many = [connect(self.server) for _ in range(20)]
+        for s in many:
+            s.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        many.pop().close()
+        for s in many:
+            self.assertIn(b'pool="measured"', receive_until(s, b"nothing"))
+            s.close()
+
     def test_curl_reads_it(self):
         out = subprocess.run(["curl", "-sS", "-i", "http://localhost:%d/readyz"
                               % self.server.http_port], timeout=PATIENCE, check=True,
@@ -87,7 +102,270 @@ class Pages(HttpCase):
         self.assertTrue(out.startswith(b"HTTP/1.1 200 OK\r\n"), out)
 
 
+class Commands(HttpCase):
+    def done(self, method, path, body=None, headers=None, status=200):
+        answer = self.ask(method, path, body, headers)
+        self.assertEqual((answer.status, answer.type), (status, "application/json"), str(answer))
+        return answer
+
+    def made(self, path, body=None, headers=None):
+        return self.done("POST", path, body, headers, 201)
+
+    def pool(self, name, **options):
+        self.done("PUT", "/v1/pools/" + name, options or {"range": [1, 9]}, status=201)
+
+    def test_every_route_of_the_table_works(self):
+        """In an order in which each finds what it needs. L is the lease made last, E its epoch."""
+        lease, seen = ["", "1"], set()
+        script = """
+            PUT /v1/pools/ports {"range": [30000, 30009], "lease": 60}
+            PUT /v1/pools/gpus {"set": true}
+            PUT /v1/pools/devices {"sticky": true}
+            POST /v1/pools/gpus/resources {"names": ["gpu-1", "gpu-2"]}
+            PATCH /v1/pools/ports {"lease": 120}
+            GET /v1/pools/ports
+            GET /v1/pools?count=100
+            GET /v1/pools/devices/metrics
+            DELETE /v1/pools/gpus/resources?name=gpu-2
+            POST /v1/pools/ports/leases {"holder": "job/42", "count": 2, "ttl": 60, "meta": {"a": [1]}}
+            GET /v1/leases/L
+            GET /v1/pools/ports/values/30000/lease
+            GET /v1/leases/L/verify?epoch=E
+            GET /v1/leases?pool=ports&state=active&count=10
+            POST /v1/leases/L/touch {"epoch": "E", "ttl": 60}
+            POST /v1/leases/L/revoke {"after": 30}
+            POST /v1/leases/L/ack {"holder": "job/42", "epoch": 1}
+            POST /v1/reservations {"holder": "job/42", "ttl": 30, "from": [{"pool": "ports", "count": 2}, {"pool": "gpus", "values": ["gpu-1"]}]}
+            POST /v1/leases/L/activate {"holder": "job/42", "epoch": E}
+            POST /v1/leases/L/rekey {"epoch": E, "holder": "job/43"}
+            POST /v1/leases/L/revoke
+            POST /v1/leases/L/reclaim
+            POST /v1/leases {"holder": "job/42", "from": [{"pool": "ports", "count": 1}]}
+            POST /v1/leases/L/release {"holder": "job/42", "epoch": E}
+            POST /v1/pools/ports/leases {"holder": "job/42"}
+            DELETE /v1/leases/L?holder=job/42&epoch=E
+            POST /v1/holders/job%2F42/disown {"pool": "ports"}
+            POST /v1/sweep {"pool": "ports"}
+            POST /v1/tick
+            DELETE /v1/pools/ports
+            POST /v1/snapshot
+            PUT /v1/rules/r1 {"trigger": "core.timer"}
+            POST /v1/rules/r1/disable
+            POST /v1/rules/r1/enable
+            GET /v1/rules
+            PUT /v1/sensors/s1 {"trigger": "core.timer", "spec": {"command": ["/usr/bin/timer"]}}
+            GET /v1/sensors/s1
+            POST /v1/sensors/s1/disable
+            POST /v1/sensors/s1/enable
+            GET /v1/sensors
+            DELETE /v1/sensors/s1
+            DELETE /v1/rules/r1
+        """
+        for line in script.strip().splitlines():
+            method, path, *body = line.split(None, 2)
+            fill = lambda t: t.replace("/L", "/" + lease[0]).replace('"E"', '"%s"' % lease[1]) \
+                .replace("=E", "=" + lease[1]).replace(": E", ": " + lease[1])
+            answer = self.ask(method, fill(path), fill(body[0]).encode() if body else None)
+            makes = path in ("/v1/leases", "/v1/reservations") or path.endswith("s/leases")
+            makes = method == "POST" and makes or method == "PUT" and "/pools/" in path
+            self.assertEqual((answer.status, answer.type),
+                             (201 if makes else 200, "application/json"), line + str(answer))
+            if makes and method == "POST":
+                self.assertEqual(answer.headers["Location"], "/v1/leases/" + answer.json["lease"])
+                lease = [answer.json["lease"], answer.json["epoch"]]
+            if "lsn" in answer.json:
+                self.assertEqual(answer.headers["Tenure-LSN"], answer.json["lsn"])
+            seen.add(method + " " + path.split("?")[0])
+        self.assertGreaterEqual(len(seen), 38)
+
+    def test_both_encodings_give_the_same_content(self):
+        self.pool("same", range=[1, 9], lease=3600)
+        made = self.made("/v1/pools/same/leases", {"holder": "h", "count": 2, "meta": {"k": "v"}})
+        for path, words in [("/v1/leases/" + made.json["lease"], ["LEASE", made.json["lease"]]),
+                            ("/v1/pools/same", ["POOL", "INFO", "same"])]:
+            over_http = self.done("GET", path).json
+            over_resp = pairs(self.do(*words))
+            self.assertEqual(list(over_http), list(over_resp))
+            for name, value in over_http.items():
+                other = over_resp[name]
+                if name in ("meta", "options"):
+                    other = json.loads(other) if name == "meta" else pairs(other)
+                elif isinstance(value, bool):
+                    other = bool(other)
+                elif isinstance(value, (float, int)):
+                    other = float(other)
+                elif isinstance(value, str):
+                    other = str(other)
+                if name != "lsn":
+                    self.assertEqual(value, other, name)
+        self.assertEqual(made.json["values"], ["1", "2"])
+
+    def test_names_with_slashes_and_scopes(self):
+        self.pool("tpl", range=[1, 9], scoped=True)
+        made = self.made("/v1/pools/tpl%40node%3A7/leases", {"holder": "a/b c"})
+        seen = self.done("GET", "/v1/leases?holder=a%2Fb+c").json["leases"]
+        self.assertEqual([l["lease"] for l in seen], [made.json["lease"]])
+        self.assertEqual(self.done("GET", "/v1/pools/tpl@node:7/values/1/lease").json["holder"],
+                         "a/b c")
+        self.assertEqual(self.done("POST", "/v1/holders/a%2Fb%20c/disown").json["released"], "1")
+
+    def test_refusals_are_problems_with_an_outcome(self):
+        self.pool("few", range=[1, 1], lease=60)
+        made = self.made("/v1/pools/few/leases", {"holder": "h"}).json["lease"]
+        full = self.problem(409, "POST", "/v1/pools/few/leases", {"holder": "other"})
+        self.assertEqual((full.json["result"], full.json["outcome"]), ("EXHAUSTED", "committed"))
+        self.assertIn(int(full.headers["Retry-After"]), range(1, 61))
+        self.assertEqual(full.headers["Tenure-LSN"], full.json["lsn"])
+        for status, outcome, result, method, path, body in [
+                (404, "committed", "POOL_NOTFOUND", "POST", "/v1/pools/none/leases", {"holder": "h"}),
+                (409, "committed", "STALE", "POST", "/v1/leases/L/touch", {"epoch": "7"}),
+                (403, "committed", "HOLDER", "POST", "/v1/leases/L/release",
+                 {"holder": "x", "epoch": 1}),
+                (404, "committed", "NOTFOUND", "POST", "/v1/leases/0-999999/reclaim", None),
+                (409, "committed", "EXISTS", "PUT", "/v1/pools/few", {"range": [1, 2]}),
+                (409, "committed", "POOL_IN_USE", "DELETE", "/v1/pools/few", None),
+                (422, "rejected", "BAD_POLICY", "PUT", "/v1/pools/bad", {"strategy": "best"}),
+                (400, "rejected", "MALFORMED", "POST", "/v1/pools/few/leases", {"holder": 5}),
+                (400, "rejected", "MALFORMED", "POST", "/v1/pools/few/leases", {"what": "h"}),
+                (400, "rejected", "MALFORMED", "GET", "/v1/leases/nonsense", None),
+                (400, "rejected", "MALFORMED", "GET", "/v1/leases?state=odd", None)]:
+            answer = self.problem(status, method, path.replace("/L", "/" + made), body)
+            self.assertEqual((answer.json["outcome"], answer.json["result"]), (outcome, result),
+                             str(answer))
+        self.problem(404, "GET", "/v1/leases/0-999999")
+
+    def test_pages(self):
+        self.pool("pages", range=[1, 100])
+        made = {self.made("/v1/pools/pages/leases", {"holder": "h%d" % i}).json["lease"]
+                for i in range(25)}
+        seen, path = [], "/v1/leases?pool=pages&count=10"
+        while path:
+            page = self.done("GET", path)
+            seen += [l["lease"] for l in page.json["leases"]]
+            link = page.headers["Link"]
+            self.assertEqual(link is not None, page.json["cursor"] != "0")
+            path = link and link[link.index("<") + 1:link.index(">")]
+        self.assertEqual((len(seen), set(seen)), (25, made))
+
+    def test_a_key_makes_a_repeat_safe(self):
+        self.pool("once", range=[1, 9])
+        key = {"Idempotency-Key": "order-1"}
+        first = self.made("/v1/pools/once/leases", {"holder": "h"}, key)
+        again = self.made("/v1/pools/once/leases", {"holder": "h"}, key)
+        self.assertIsNone(first.headers["Idempotent-Replayed"])
+        self.assertEqual(again.headers["Idempotent-Replayed"], "true")
+        self.assertEqual((first.json["lease"], first.headers["Location"]),
+                         (again.json["lease"], again.headers["Location"]))
+        other = self.problem(422, "POST", "/v1/pools/once/leases", {"holder": "other"}, key)
+        self.assertEqual(other.json["result"], "CONFLICT")
+        self.problem(400, "POST", "/v1/pools/once/leases", {"holder": "h"},
+                     {"Idempotency-Key": "k" * 65})
+
+    def test_a_key_under_way_is_a_conflict(self):
+        """Two at once: of the repeats that come while the first is being synced, some are told."""
+        self.pool("race", range=[1, 1000])
+
+        def twins(number):
+            body = b'{"holder": "h"}'
+            request = (b"POST /v1/pools/race/leases HTTP/1.1\r\nHost: localhost\r\n"
+                       b"Idempotency-Key: race-%d\r\nContent-Length: %d\r\nConnection: close\r\n"
+                       b"\r\n" % (number, len(body)) + body)
+            both = [connect(self.server), connect(self.server)]
+            for s in both:
+                s.sendall(request)
+            statuses = sorted(receive_until(s, b"nothing")[9:12] for s in both)
+            for s in both:
+                s.close()
+            self.assertIn(statuses, ([b"201", b"201"], [b"201", b"409"]))
+            return statuses[1] == b"409"
+        numbers = iter(range(1000000))
+        until(lambda: twins(next(numbers)), "a conflict")
+
+    def test_fences(self):
+        self.pool("fence", range=[1, 3])
+        lsn = int(self.made("/v1/pools/fence/leases", {"holder": "h"}).json["lsn"])
+        self.assertGreaterEqual(int(self.done("GET", "/v1/pools/fence?fence=%d" % lsn).json["lsn"]),
+                                lsn)
+        late = self.problem(503, "GET", "/v1/pools/fence?fence=%d" % (lsn + 1000000))
+        self.assertEqual((late.json["result"], late.headers["Retry-After"]), ("NOT_YET", "1"))
+
+    def test_a_read_sees_what_time_has_done(self):
+        self.pool("short", range=[1, 1], lease=1)
+        made = self.made("/v1/pools/short/leases", {"holder": "h"}).json["lease"]
+        until(lambda: self.done("GET", "/v1/leases/" + made).json["state"] == "expired", "expiry")
+        self.made("/v1/pools/short/leases", {"holder": "next"})
+
+    def test_large_bundles_come_back_whole(self):
+        self.pool("large", range=[1, 10000])
+        made = self.made("/v1/pools/large/leases", {"holder": "h", "count": 256})
+        self.assertEqual(len(made.json["values"]), 256)
+        self.assertEqual(self.done("GET", made.headers["Location"]).json["values"],
+                         made.json["values"])
+
+    def test_pipelined_writes_and_odd_framings(self):
+        self.pool("framing", range=[1, 100])
+        body = b'{"holder": "h"}'
+        head = b"POST /v1/pools/framing/leases HTTP/1.1\r\nHost: localhost\r\n"
+        one = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+        chunked = head + b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n" + b"".join(
+            b"1\r\n%c\r\n" % c for c in body) + b"0\r\n\r\n"
+        got = self.raw(one * 20 + chunked)
+        self.assertEqual(got.count(b"HTTP/1.1 201 Created"), 21, got)
+        s = connect(self.server)
+        s.sendall(head + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body))
+        self.assertEqual(receive_until(s, b"\r\n\r\n"), b"HTTP/1.1 100 Continue\r\n\r\n")
+        s.sendall(body)
+        self.assertTrue(receive_until(s, b"}").startswith(b"HTTP/1.1 201 "))
+        s.close()
+
+    def test_head_options_and_methods_of_routes(self):
+        self.pool("methods", range=[1, 3])
+        head = self.ask("HEAD", "/v1/pools/methods")
+        self.assertEqual((head.status, head.body), (200, b""))
+        self.assertGreater(int(head.headers["Content-Length"]), 100)
+        options = self.ask("OPTIONS", "/v1/pools/methods")
+        self.assertEqual(options.status, 204)
+        for method in ("GET", "HEAD", "PUT", "PATCH", "DELETE"):
+            self.assertIn(method, options.headers["Allow"])
+        self.assertIn("PUT", self.problem(405, "POST", "/v1/pools/methods").headers["Allow"])
+        self.problem(404, "GET", "/v1/nothing")
+        self.problem(404, "GET", "/v1/pools//leases/")
+
+    def test_curl(self):
+        url = "http://127.0.0.1:%d/v1/pools/curl" % self.server.http_port
+        for words in (["-X", "PUT", "--json", '{"range": [1, 9]}', url],
+                      ["--json", '{"holder": "job/42"}', url + "/leases"],
+                      [url]):
+            out = subprocess.run(["curl", "-sS", "--fail", *words], timeout=PATIENCE, check=True,
+                                 stdout=subprocess.PIPE).stdout
+            self.assertIsInstance(json.loads(out), dict)
+        form = subprocess.run(["curl", "-sS", "-d", '{"holder": "job/42"}', url + "/leases"],
+                              timeout=PATIENCE, check=True, stdout=subprocess.PIPE).stdout
+        self.assertEqual(json.loads(form)["status"], 415)
+
+
 class BadInput(HttpCase):
+    def test_bodies_that_are_no_requests(self):
+        self.ask("PUT", "/v1/pools/p", {"range": [1, 9]})
+        path = "/v1/pools/p/leases"
+        for body in (b"{", b"[]", b"nul", b'"x"', b'{"holder": "h"} x', b'{"holder": "h",}',
+                     b'{"holder": "h", "holder": "i"}', b'{"holder": "\xff\xfe"}',
+                     b'{"holder": "\xc3\x28"}', b'{"meta": ' + b"[" * 5000,
+                     b'{"holder": "h", "count": -1}', b'{"holder": "h", "count": 1.5}',
+                     b'{"holder": "h", "count": 99999999999999999999999}',
+                     b'{"holder": "h", "count": true}', b'{"holder": null}', b'{"holder": {}}',
+                     b'{"holder": "a\\u0000b"}', b"\x00", b"{}" * 1000):
+            answer = self.ask("POST", path, body)
+            self.assertIn(answer.status, (400, 422), (body[:80], str(answer)))
+            self.assertEqual(answer.json["outcome"], "rejected", body[:80])
+        self.problem(415, "POST", path, b"a=b", {"Content-Type": "application/x-www-form-urlencoded"})
+        self.problem(415, "POST", path, b"a=b", {"Content-Type": "text/plain"})
+        self.problem(400, "POST", "/v1/pools/%zz/leases", {"holder": "h"})
+        self.problem(400, "GET", "/v1/leases?" + "&".join("a%d=1" % i for i in range(100)))
+        self.assertEqual(self.ask("GET", "/v1/pools/p").json["active"], "0")
+        json_types = {"Content-Type": "Application/JSON; charset=utf-8"}
+        self.assertEqual(self.ask("POST", path, b'{"holder": "h"}', json_types).status, 201)
+
     def test_only_this_machine_is_answered(self):
         for host in ("localhost", "LOCALHOST:7412", "127.0.0.1", "127.9.9.9:1", "[::1]:7412"):
             self.assertEqual(self.ask("GET", "/livez", headers={"Host": host}).status, 200, host)

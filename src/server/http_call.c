@@ -1,0 +1,303 @@
+/* Commands over HTTP: the route finds the row of the table, what was sent becomes the words of a
+ * request, and from there on it is served as one that came over RESP. The answer is the same reply in
+ * JSON, with what HTTP wants to know beside it in the status and the headers. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/hash.h"
+#include "protocol/http.h"
+#include "server/http.h"
+
+static const char json_type[] = "application/json";
+static const char problem_type[] = "application/problem+json";
+
+/* ---- Keys under way ---- */
+
+/* The kernel would answer a repeat with the first one's result, once that is there. Who repeats
+ * before that is told so instead of being kept waiting. */
+static struct http_exchange **key_bucket(struct http *http, const char *key, uint32_t len) {
+    return &http->keys[tn_hash64(key, len, 0) % HTTP_KEY_BUCKETS];
+}
+
+/* False: another exchange has it. */
+static bool key_remember(struct http_exchange *exchange, struct tn_bytes key) {
+    struct http_exchange **bucket =
+        key_bucket(exchange->connection->http, (const char *)key.at, key.len);
+    if (key.len == 0 || exchange->key_len > 0) {
+        return true;
+    }
+    for (struct http_exchange *e = *bucket; e != NULL; e = e->next_key) {
+        if (tn_bytes_equal(key, tn_bytes_of(e->key, e->key_len))) {
+            return false;
+        }
+    }
+    memcpy(exchange->key, key.at, key.len);
+    exchange->key_len = key.len;
+    exchange->next_key = *bucket;
+    *bucket = exchange;
+    return true;
+}
+
+void http_key_forget(struct http_exchange *exchange) {
+    if (exchange->key_len == 0) {
+        return;
+    }
+    struct http_exchange **at =
+        key_bucket(exchange->connection->http, exchange->key, exchange->key_len);
+    while (*at != exchange) {
+        at = &(*at)->next_key;
+    }
+    *at = exchange->next_key;
+    exchange->key_len = 0;
+}
+
+/* ---- Answers ---- */
+
+static void header_number(struct http_exchange *exchange, const char *name, uint64_t number) {
+    char text[24];
+    (void)snprintf(text, sizeof text, "%" PRIu64, number);
+    http_header_out(exchange, name, text);
+}
+
+/* A write that made something: where it is now. */
+static void answer_location(struct http_exchange *exchange, const struct server_answer *answer) {
+    char lease[PROTOCOL_LEASE_TEXT];
+    char location[PROTOCOL_LEASE_TEXT + 16];
+    (void)protocol_lease_format(answer->lease, lease);
+    (void)snprintf(location, sizeof location, "/v1/leases/%s", lease);
+    http_header_out(exchange, MHD_HTTP_HEADER_LOCATION, location);
+}
+
+/* Whole seconds, rounded up. */
+static void answer_retry(struct http_exchange *exchange, const struct server_answer *answer,
+                         unsigned status) {
+    if (answer->code == TN_R_EXHAUSTED && answer->retry_at_ms > 0) {
+        uint64_t ms =
+            answer->retry_at_ms > answer->now_ms ? answer->retry_at_ms - answer->now_ms : 0;
+        header_number(exchange, MHD_HTTP_HEADER_RETRY_AFTER, (ms + 999) / 1000);
+    } else if (status == 503) {
+        header_number(exchange, MHD_HTTP_HEADER_RETRY_AFTER, 1);
+    }
+}
+
+static void answer_call(struct http_exchange *exchange, const struct protocol_command *row,
+                        const struct server_answer *answer, const void *text, size_t len) {
+    bool done = answer->code == TN_R_OK || answer->code == TN_R_NOOP;
+    /* A lease has the position of the command that made it: an old one that was renewed has not. */
+    bool leased = done && answer->has_lease && answer->lease.lsn == answer->lsn;
+    bool made = leased || (answer->code == TN_R_OK && row->id == PROTOCOL_POOL_CREATE);
+    unsigned status = made ? 201 : answer->http_status;
+    http_answer(exchange, status, status < 400 ? json_type : problem_type, text, len);
+    if (leased) {
+        answer_location(exchange, answer);
+    } else if (made) {
+        http_header_out(exchange, MHD_HTTP_HEADER_LOCATION, exchange->path);
+    }
+    if (answer->lsn > 0) {
+        header_number(exchange, "Tenure-LSN", answer->lsn);
+    }
+    if (answer->replayed) {
+        http_header_out(exchange, "Idempotent-Replayed", "true");
+    }
+    answer_retry(exchange, answer, status);
+}
+
+void http_call_done(struct http_exchange *exchange) {
+    struct server_slot *slot = server_slot_collect(&exchange->asker);
+    if (slot != NULL) {
+        struct tn_bytes reply = server_slot_reply(slot);
+        answer_call(exchange, slot->row, &slot->answer, reply.at, reply.len);
+        server_slot_free(slot);
+        http_key_forget(exchange);
+    }
+}
+
+static void answer_refusal(struct http_exchange *exchange, const struct protocol_command *row,
+                           enum tn_result code, const char *detail) {
+    char text[PROTOCOL_PROBLEM_MAX];
+    struct protocol_writer w = {.out = tn_writer_of(text, sizeof text), .encoding = PROTOCOL_JSON};
+    struct server_answer answer = {.code = code, .http_status = (uint16_t)tn_result_http(code)};
+    protocol_render_refusal(&w, code, detail);
+    TN_ASSERT(!w.out.overflow);
+    answer_call(exchange, row, &answer, text, w.out.len);
+    server_count_refusal(&exchange->asker.server->counters, row->id, code);
+}
+
+/* ---- Reads ---- */
+
+/* Percent-encoded, but for what a query may have as it is. */
+static void escape(struct tn_writer *w, struct tn_bytes text) {
+    static const char hex[] = "0123456789ABCDEF";
+    for (uint32_t i = 0; i < text.len; i++) {
+        uint8_t c = text.at[i];
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                     c == '-' || c == '.' || c == '_' || c == '/' || c == ':';
+        char escaped[3] = {'%', hex[c >> 4], hex[c & 15]};
+        tn_write_raw(w, plain ? (const void *)&c : escaped, plain ? 1 : 3);
+    }
+}
+
+/* The next page: the same query with another cursor. */
+static void answer_link(struct http_exchange *exchange, const struct protocol_http *request,
+                        uint64_t cursor) {
+    char link[HTTP_PATH_MAX + 1024];
+    struct tn_writer w = tn_writer_of(link, sizeof link - 1);
+    char number[64];
+    tn_write8(&w, '<');
+    tn_write_raw(&w, exchange->path, exchange->path_len);
+    int len = snprintf(number, sizeof number, "?cursor=%" PRIu64, cursor);
+    tn_write_raw(&w, number, (size_t)len);
+    for (uint32_t i = 0; i < request->query_count; i++) {
+        const struct protocol_query *argument = &request->query[i];
+        if (!tn_bytes_equal(argument->name, tn_bytes_of("cursor", 6))) {
+            tn_write8(&w, '&');
+            escape(&w, argument->name);
+            tn_write8(&w, '=');
+            escape(&w, argument->value);
+        }
+    }
+    tn_write_raw(&w, ">; rel=\"next\"", 13);
+    if (!w.overflow) {
+        link[w.len] = '\0';
+        http_header_out(exchange, MHD_HTTP_HEADER_LINK, link);
+    }
+}
+
+static void call_read(struct http_exchange *exchange, const struct protocol_command *row,
+                      const struct protocol_http *request, uint32_t argc) {
+    struct server *server = exchange->asker.server;
+    struct server_answer answer;
+    struct protocol_writer w = {.out = tn_writer_of(server->out, SERVER_REPLY_MAX),
+                                .encoding = PROTOCOL_JSON};
+    TN_ASSERT(server->out_len == 0);
+    if (server_read(&exchange->asker, row, server->argv, argc, &w, &answer) == SERVER_WAIT) {
+        return;
+    }
+    server_count_ended(&server->counters);
+    if (w.out.overflow) {
+        http_answer_problem(exchange, 413, "the reply does not fit; ask for less with count");
+        return;
+    }
+    answer_call(exchange, row, &answer, server->out, w.out.len);
+    if (answer.code == TN_R_OK && answer.cursor > 0) {
+        answer_link(exchange, request, answer.cursor);
+    }
+}
+
+/* ---- Requests ---- */
+
+struct arguments {
+    struct protocol_query of[HTTP_ARGUMENTS_MAX];
+    uint32_t count;
+    bool too_many;
+};
+
+static enum MHD_Result argument_add(void *ctx, enum MHD_ValueKind kind, const char *name,
+                                    size_t name_len, const char *value, size_t value_len) {
+    struct arguments *arguments = ctx;
+    (void)kind;
+    if (arguments->count == HTTP_ARGUMENTS_MAX) {
+        arguments->too_many = true;
+        return MHD_NO;
+    }
+    arguments->of[arguments->count++] = (struct protocol_query){
+        .name = tn_bytes_of(name, name_len),
+        .value = tn_bytes_of(value != NULL ? value : "", value != NULL ? value_len : 0)};
+    return MHD_YES;
+}
+
+/* False: it has been answered, or it is OPTIONS. */
+static bool call_route(struct http_exchange *exchange, struct protocol_route *ret_route) {
+    char allow[PROTOCOL_ALLOW_MAX];
+    struct http *http = exchange->connection->http;
+    enum protocol_route_code code =
+        protocol_route_find(tn_bytes_of(exchange->method, strlen(exchange->method)),
+                            tn_bytes_of(exchange->path, exchange->path_len), http->path,
+                            sizeof http->path, ret_route, allow);
+    switch (code) {
+    case PROTOCOL_ROUTE_OK:
+        return true;
+    case PROTOCOL_ROUTE_NO_METHOD:
+        if (strcmp(exchange->method, MHD_HTTP_METHOD_OPTIONS) == 0) {
+            http_answer(exchange, 204, json_type, "", 0);
+        } else {
+            http_answer_problem(exchange, 405, "this path has %s", allow);
+        }
+        http_header_out(exchange, MHD_HTTP_HEADER_ALLOW, allow);
+        return false;
+    case PROTOCOL_ROUTE_BAD_PATH:
+        http_answer_problem(exchange, 400, "the path is not percent-encoded as it should be");
+        return false;
+    default:
+        http_answer_problem(exchange, 404, "there is nothing at this path; / lists what there is");
+        return false;
+    }
+}
+
+static void call_write(struct http_exchange *exchange, const struct protocol_command *row,
+                       struct tn_bytes key, uint32_t argc) {
+    struct server *server = exchange->asker.server;
+    if (!key_remember(exchange, key)) {
+        http_answer_problem(exchange, 409,
+                            "a request with this Idempotency-Key is being worked on");
+        http_header_out(exchange, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+        return;
+    }
+    if (server_write(&exchange->asker, row, server->argv, argc) == SERVER_DONE) {
+        http_call_done(exchange); /* if it was refused */
+    }
+}
+
+/* The command that the words are, as a RESP connection would have it served. */
+static void call_words(struct http_exchange *exchange, const struct protocol_route *route,
+                       const struct protocol_http *request) {
+    struct server *server = exchange->asker.server;
+    const struct protocol_command *row = route->row;
+    char detail[PROTOCOL_DETAIL] = "";
+    uint32_t argc = 0;
+    enum tn_result code =
+        protocol_http_words(route, request, exchange->connection->http->scratch, HTTP_SCRATCH_BYTES,
+                            server->argv, SERVER_ARGS_MAX, &argc, detail);
+    if (code != TN_R_OK) {
+        answer_refusal(exchange, row, code, detail);
+    } else if (row->kind == PROTOCOL_WRITE) {
+        call_write(exchange, row, request->opid, argc);
+    } else if (row->kind == PROTOCOL_READ) {
+        call_read(exchange, row, request, argc);
+    } else {
+        TN_ASSERT(row->id == PROTOCOL_SNAPSHOT);
+        if (server_snapshot(&exchange->asker, row) == SERVER_DONE) {
+            http_call_done(exchange);
+        }
+    }
+}
+
+void http_call(struct http_exchange *exchange) {
+    struct protocol_route route;
+    struct arguments arguments = {.count = 0};
+    if (!call_route(exchange, &route)) {
+        return;
+    }
+    const char *type = http_header_in(exchange, MHD_HTTP_HEADER_CONTENT_TYPE);
+    const char *key = http_header_in(exchange, "Idempotency-Key");
+    struct protocol_http request = {
+        .query = arguments.of,
+        .body = tn_bytes_of(exchange->body, exchange->body_len),
+        .opid = tn_bytes_of(key != NULL ? key : "", key != NULL ? strlen(key) : 0)};
+    (void)MHD_get_connection_values_n(exchange->mhd, MHD_GET_ARGUMENT_KIND, argument_add,
+                                      &arguments);
+    request.query_count = arguments.count;
+    if (exchange->body_len > 0 && type != NULL && !http_type_is_json(type)) {
+        http_answer_problem(exchange, 415, "the body is %.80s, not application/json", type);
+    } else if (arguments.too_many) {
+        http_answer_problem(exchange, 400, "more than %u arguments", HTTP_ARGUMENTS_MAX);
+    } else if (request.opid.len > HTTP_KEY_MAX) {
+        http_answer_problem(exchange, 400, "an Idempotency-Key has at most %u bytes", HTTP_KEY_MAX);
+    } else if (exchange->asker.server->draining) {
+        answer_refusal(exchange, route.row, TN_R_CLOSED, NULL);
+    } else {
+        call_words(exchange, &route, &request);
+    }
+}
