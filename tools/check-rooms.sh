@@ -182,7 +182,7 @@ BEGIN {
     uses["protocol"] = "base"
     uses["server"] = "base os engine protocol"
     uses["supervisor"] = "base os engine protocol"
-    uses["cli"] = "base protocol include"
+    uses["cli"] = "base os protocol include"
     uses["main"] = ""
     split("kernel/command.h kernel/result.h kernel/types.h", list, " ")
     for (i in list) kernel_types[list[i]] = 1

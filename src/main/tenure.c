@@ -1,52 +1,125 @@
-/* `tenure`: the command line. One table of subcommands; each lives in src/cli. */
-#include <stdio.h>
+/* `tenure`: the command line. The subcommands that are not commands of the server are in one table;
+ * every other is looked up in the table of commands. Each lives in src/cli. */
+#include <locale.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/spell.h"
 #include "tenure.h"
+
+static int run_help(const struct cli_settings *settings, int argc, char **argv) {
+    (void)settings;
+    return cli_help(argc, argv);
+}
+
+static int run_completion(const struct cli_settings *settings, int argc, char **argv) {
+    (void)settings;
+    return cli_completion(argc, argv);
+}
 
 static const struct {
     const char *name;
-    int (*run)(int argc, char **argv);
-    const char *arguments;
-    const char *summary;
-} subcommands[] = {
-    {"check", cli_check, "DIR", "verify a data directory: log, snapshots, state"},
-    {"dump", cli_dump, "DIR [--json]", "print every command in the log, a line each"},
+    int (*run)(const struct cli_settings *settings, int argc, char **argv);
+} locals[] = {
+    {"completion", run_completion},
+    {"help", run_help},
 };
 
-#define SUBCOMMANDS (sizeof subcommands / sizeof subcommands[0])
-
-static void usage(FILE *out) {
-    (void)fprintf(out, "usage: tenure SUBCOMMAND ...\n\n");
-    for (size_t i = 0; i < SUBCOMMANDS; i++) {
-        (void)fprintf(out, "  %-6s %-14s %s\n", subcommands[i].name, subcommands[i].arguments,
-                      subcommands[i].summary);
+static bool is_command(int argc, char **argv) {
+    struct tn_bytes words[2];
+    bool container;
+    for (int i = 0; i < argc && i < 2; i++) {
+        words[i] = tn_bytes_of(argv[i], strlen(argv[i]));
     }
-    (void)fprintf(out, "  %-6s %-14s %s\n", "help", "", "this text");
-    (void)fprintf(out, "\n  --version            print the version\n");
+    const struct protocol_command *row =
+        protocol_command_find(words, argc < 2 ? (uint32_t)argc : 2, &container);
+    return row != NULL && cli_offers(row);
 }
 
-int main(int argc, char **argv) {
-    if (argc < 2) {
-        usage(stderr);
+static int dispatch(const struct cli_settings *settings, int argc, char **argv) {
+    if (argc == 0) {
+        cli_help_short(stderr);
+        (void)fprintf(stderr, "\n`tenure help` lists the subcommands\n");
         return CLI_USAGE;
     }
-    if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 ||
-        strcmp(argv[1], "-h") == 0) {
-        usage(stdout);
-        return CLI_OK;
+    for (size_t i = 0; i < sizeof locals / sizeof locals[0]; i++) {
+        if (strcmp(argv[0], locals[i].name) == 0) {
+            return locals[i].run(settings, argc - 1, argv + 1);
+        }
     }
-    if (strcmp(argv[1], "--version") == 0) {
+    return is_command(argc, argv) ? cli_call(settings, argc, argv) : cli_unknown(argc, argv);
+}
+
+/* What stands before the subcommand and is not a setting: -1, or the exit code. */
+static int early(const char *argument, bool last) {
+    if (strcmp(argument, "--version") == 0) {
         (void)printf("tenure %s\n", tenure_version());
         return CLI_OK;
     }
-    for (size_t i = 0; i < SUBCOMMANDS; i++) {
-        if (strcmp(argv[1], subcommands[i].name) == 0) {
-            return subcommands[i].run(argc - 2, argv + 2);
+    if (strcmp(argument, "--help") == 0 || (last && strcmp(argument, "-h") == 0)) {
+        return cli_help(0, NULL);
+    }
+    return -1;
+}
+
+/* Takes the settings out from between the arguments; after -- nothing is taken. */
+static int settle(struct cli_settings *settings, int argc, char **argv, int *ret_count) {
+    bool leading = true;
+    int count = 0;
+    for (int at = 0; at < argc;) {
+        if (strcmp(argv[at], "--") == 0) {
+            while (at < argc) {
+                argv[count++] = argv[at++];
+            }
+            break;
+        }
+        int code = leading ? early(argv[at], at + 1 == argc) : -1;
+        if (code >= 0) {
+            *ret_count = -1;
+            return code;
+        }
+        if (strcmp(argv[at], "--help") == 0) {
+            *ret_count = -1;
+            return cli_help(count, argv);
+        }
+        int taken = cli_settings_take(settings, argc, argv, &at, leading);
+        if (taken < 0) {
+            return CLI_USAGE;
+        }
+        if (taken == 0) {
+            if (leading && argv[at][0] == '-') {
+                (void)fprintf(stderr, "tenure: there is no option %s\n", argv[at]);
+                cli_help_short(stderr);
+                return CLI_USAGE;
+            }
+            leading = false;
+            argv[count++] = argv[at++];
         }
     }
-    (void)fprintf(stderr, "tenure: there is no subcommand '%s'\n\n", argv[1]);
-    usage(stderr);
-    return CLI_USAGE;
+    *ret_count = count;
+    return CLI_OK;
+}
+
+int main(int argc, char **argv) {
+    struct cli_settings settings;
+    int count = 0;
+    /* Columns are counted in characters, whatever the locale. */
+    if (setlocale(LC_ALL, "") == NULL || MB_CUR_MAX == 1) {
+        (void)setlocale(LC_CTYPE, "C.UTF-8");
+    }
+    if (argc > 1 && strcmp(argv[1], "check") == 0) {
+        return cli_check(argc - 2, argv + 2);
+    }
+    if (argc > 1 && strcmp(argv[1], "dump") == 0) {
+        return cli_dump(argc - 2, argv + 2);
+    }
+    if (!cli_settings_init(&settings, os_posix())) {
+        return CLI_USAGE;
+    }
+    int code = settle(&settings, argc - 1, argv + 1, &count);
+    if (code != CLI_OK || count < 0) {
+        return code;
+    }
+    return dispatch(&settings, count, argv + 1);
 }

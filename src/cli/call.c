@@ -1,0 +1,369 @@
+/* A command of the table from the shell: words, the call, the answer, the exit code.
+ *
+ * Every write carries an operation id, the caller's or one made here, so that an answer that got
+ * lost can be asked for again: by --retry, or by a person who repeats the line that is printed. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/cli.h"
+#include "cli/client.h"
+#include "cli/json.h"
+#include "cli/show.h"
+#include "cli/spell.h"
+#include "cli/words.h"
+#include "protocol/parse.h"
+
+#define OPID_BYTES 12u
+
+struct call {
+    const struct cli_settings *settings;
+    struct cli_request request;
+    struct cli_client client;
+    char opid[8 + 2 * OPID_BYTES];
+    char page[KERNEL_VALUE_TEXT_MAX];
+    const char *used_opid; /* NULL: not a write */
+    int argc;
+    char **argv;
+};
+
+/* ---- What is said ---- */
+
+/* The line to type to find out what happened. */
+static void say_how_to_resolve(const struct call *call) {
+    struct cli_text line = {.at = NULL};
+    cli_text_put(&line, "tenure");
+    if (strcmp(call->settings->host, CLI_HOST) != 0) {
+        cli_text_put(&line, " -h ");
+        cli_text_shell(&line, call->settings->host);
+    }
+    if (strcmp(call->settings->port, CLI_PORT) != 0) {
+        cli_text_printf(&line, " -p %s", call->settings->port);
+    }
+    if (call->request.opid == NULL) {
+        cli_text_put(&line, " --opid ");
+        cli_text_shell(&line, call->used_opid);
+    }
+    for (int i = 0; i < call->argc; i++) {
+        cli_text_put(&line, " ");
+        cli_text_shell(&line, call->argv[i]);
+    }
+    (void)fprintf(stderr,
+                  "The outcome is unknown: it may have happened. To find out, repeat it with the "
+                  "same operation id:\n  %s\n",
+                  line.failed ? "" : line.at);
+    cli_text_free(&line);
+}
+
+static int say_link(const struct call *call, enum cli_link link) {
+    (void)fflush(stdout);
+    (void)fprintf(stderr, "tenure: %s\n", call->client.error);
+    if (link == CLI_LINK_LOST && call->used_opid != NULL) {
+        if (call->settings->json) {
+            struct cli_text text = {.at = NULL};
+            cli_text_put(&text, "{\"result\":\"UNKNOWN\",\"outcome\":\"unknown\",\"opid\":");
+            cli_text_json(&text, tn_bytes_of(call->used_opid, strlen(call->used_opid)));
+            (void)printf("%s}\n", text.failed ? "{" : text.at);
+            (void)fflush(stdout);
+            cli_text_free(&text);
+        }
+        say_how_to_resolve(call);
+        return CLI_UNKNOWN;
+    }
+    return CLI_UNREACHABLE;
+}
+
+static int refusal_exit(const struct cli_refusal *refusal) {
+    return refusal->known ? tn_result_exit(refusal->code) : CLI_FAILED;
+}
+
+/* "BUSY: held, cooling, ... (index 0, lsn 4)" */
+static void refusal_write(struct cli_text *text, const struct cli_refusal *refusal,
+                          uint64_t now_ms) {
+    struct tn_bytes facts = refusal->facts;
+    struct tn_bytes key;
+    struct tn_bytes value;
+    bool first = true;
+    cli_text_clean(text, refusal->name);
+    cli_text_put(text, ": ");
+    cli_text_clean(text, refusal->words);
+    while (cli_refusal_fact(&facts, &key, &value)) {
+        uint64_t number;
+        cli_text_put(text, first ? " (" : ", ");
+        cli_text_clean(text, key);
+        cli_text_put(text, " ");
+        if (tn_bytes_equal(key, tn_bytes_of("retry_at", 8)) && cli_number_parse(value, &number)) {
+            cli_text_time(text, number, now_ms);
+        } else {
+            cli_text_clean(text, value);
+        }
+        first = false;
+    }
+    cli_text_put(text, first ? "" : ")");
+}
+
+static int say_refusal(const struct call *call) {
+    const struct os *os = call->settings->os;
+    struct cli_refusal refusal = cli_refusal_of(cli_node_text(&call->client.reader, 0));
+    struct cli_text text = {.at = NULL};
+    if (call->settings->json) {
+        cli_json_refusal(&text, &refusal);
+        (void)printf("%s\n", text.failed ? "" : text.at);
+    } else {
+        refusal_write(&text, &refusal, os->clock_wall_ms(os->ctx));
+        (void)fflush(stdout);
+        (void)fprintf(stderr, "tenure: %s\n", text.failed ? "" : text.at);
+        if (refusal.known && refusal.code == TN_R_MALFORMED) {
+            struct cli_text name = {.at = NULL};
+            cli_spell_name(&name, call->request.row);
+            (void)fprintf(stderr, "how it goes: tenure help %s\n", name.failed ? "" : name.at);
+            cli_text_free(&name);
+        }
+    }
+    cli_text_free(&text);
+    if (refusal.outcome == TN_UNKNOWN && call->used_opid != NULL) {
+        (void)fflush(stdout);
+        say_how_to_resolve(call);
+    }
+    return refusal_exit(&refusal);
+}
+
+/* ---- Lists, page by page ---- */
+
+/* {"leases":[ ... of all pages ... ],"cursor":"0",...}: printed as it comes. */
+static void json_page(const struct cli_reader *reader, bool first, uint64_t most) {
+    struct cli_text text = {.at = NULL};
+    uint32_t name = 0;
+    uint32_t array = cli_list_find(reader, &name);
+    if (array == 0) {
+        return;
+    }
+    if (first) {
+        cli_text_put(&text, "{");
+        cli_text_json(&text, cli_node_text(reader, name));
+        cli_text_put(&text, ":[");
+    }
+    for (uint32_t at = array + 1; at < reader->nodes[array].end && most > 0;
+         at = reader->nodes[at].end, most--) {
+        cli_text_put(&text, first ? "" : ",");
+        cli_json_node(&text, reader, at);
+        first = false;
+    }
+    (void)fwrite(text.at, 1, text.len, stdout);
+    cli_text_free(&text);
+}
+
+/* What else the last page said. */
+static void json_end(const struct cli_reader *reader) {
+    struct cli_text text = {.at = NULL};
+    cli_text_put(&text, "]");
+    for (uint32_t at = 1; at < reader->node_count;) {
+        uint32_t value = reader->nodes[at].end;
+        if (reader->nodes[value].type != CLI_ARRAY) {
+            cli_text_put(&text, ",");
+            cli_text_json(&text, cli_node_text(reader, at));
+            cli_text_put(&text, ":");
+            cli_json_node(&text, reader, value);
+        }
+        at = reader->nodes[value].end;
+    }
+    (void)printf("%s}\n", text.failed ? "" : text.at);
+    cli_text_free(&text);
+}
+
+struct pages {
+    struct cli_list list;
+    uint64_t shown, cursor;
+    bool broken; /* out of memory */
+};
+
+/* Shows the page that has come. True: there is another and room for it. */
+static bool page_show(struct call *call, struct pages *pages) {
+    const struct cli_reader *reader = &call->client.reader;
+    uint64_t limit = call->settings->limit;
+    uint64_t most = limit == 0 ? UINT64_MAX : limit - pages->shown;
+    uint32_t name = 0;
+    uint32_t array = cli_list_find(reader, &name);
+    uint64_t has = array != 0 ? reader->nodes[array].count : 0;
+    if (call->settings->json) {
+        json_page(reader, pages->shown == 0, most);
+    } else {
+        pages->broken = !cli_list_show(&pages->list, reader, most, stdout);
+    }
+    pages->shown += has < most ? has : most;
+    pages->cursor = 0;
+    (void)cli_node_number(reader, cli_node_find(reader, 0, "cursor"), &pages->cursor);
+    return !pages->broken && !call->request.one_page && pages->cursor != 0 &&
+           (limit == 0 || pages->shown < limit);
+}
+
+static enum cli_link page_next(struct call *call, const struct pages *pages) {
+    char cursor[KERNEL_VALUE_TEXT_MAX];
+    struct cli_words *words = &call->request.words;
+    uint32_t len = kernel_value_format(KERNEL_DEC, pages->cursor, cursor);
+    cli_words_put(words, "CURSOR");
+    cli_words_add(words, tn_bytes_of(cursor, len));
+    enum cli_link link =
+        cli_client_call(&call->client, words->at, words->count, call->settings->timeout_ms);
+    words->count -= words->failed ? 0 : 2;
+    return link;
+}
+
+static int pages_all(struct call *call) {
+    const struct os *os = call->settings->os;
+    struct pages pages = {.list = {.now_ms = os->clock_wall_ms(os->ctx)}};
+    pages.list.table.screen = cli_screen_of(stdout);
+    while (page_show(call, &pages)) {
+        enum cli_link link = page_next(call, &pages);
+        if (link != CLI_LINK_OK) {
+            cli_table_free(&pages.list.table);
+            return say_link(call, link);
+        }
+        if (call->client.reader.nodes[0].type == CLI_ERROR) {
+            cli_table_free(&pages.list.table);
+            return say_refusal(call);
+        }
+    }
+    if (call->settings->json) {
+        json_end(&call->client.reader);
+    } else if (pages.shown == 0 && pages.list.what != NULL) {
+        (void)fprintf(stderr, "no %s\n", pages.list.what);
+    }
+    if (pages.cursor != 0 && !call->request.one_page) {
+        (void)fflush(stdout);
+        (void)fprintf(stderr,
+                      "tenure: there is more; --limit 0 shows all, --cursor %" PRIu64
+                      " goes on after the last page\n",
+                      pages.cursor);
+    }
+    cli_table_free(&pages.list.table);
+    return pages.broken ? CLI_FAILED : CLI_OK;
+}
+
+/* ---- The call ---- */
+
+static int show(struct call *call) {
+    const struct cli_settings *settings = call->settings;
+    const struct cli_reader *reader = &call->client.reader;
+    if (reader->nodes[0].type == CLI_ERROR) {
+        return say_refusal(call);
+    }
+    if (call->request.is_list && !call->request.one_page) {
+        return pages_all(call);
+    }
+    if (settings->json) {
+        struct cli_text text = {.at = NULL};
+        cli_json_node(&text, reader, 0);
+        (void)printf("%s\n", text.failed ? "" : text.at);
+        int code = text.failed ? CLI_FAILED : CLI_OK;
+        cli_text_free(&text);
+        return code;
+    }
+    if (call->request.is_list) {
+        return pages_all(call);
+    }
+    const struct os *os = settings->os;
+    return cli_reply_show(call->request.row, reader, os->clock_wall_ms(os->ctx), stdout)
+               ? CLI_OK
+               : CLI_FAILED;
+}
+
+/* Whether it pays to try again: nobody there, the answer lost, or the server said "unknown". */
+static bool is_transient(const struct call *call, enum cli_link link) {
+    if (link != CLI_LINK_OK) {
+        return true;
+    }
+    if (call->client.reader.nodes[0].type != CLI_ERROR) {
+        return false;
+    }
+    return cli_refusal_of(cli_node_text(&call->client.reader, 0)).outcome == TN_UNKNOWN;
+}
+
+static void wait_ms(uint64_t ms) {
+    struct timespec time = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+    (void)nanosleep(&time, NULL);
+}
+
+static int run(struct call *call) {
+    const struct cli_settings *settings = call->settings;
+    const struct cli_words *words = &call->request.words;
+    bool lost = false;
+    for (uint64_t attempt = 0;; attempt++) {
+        enum cli_link link = cli_client_open(&call->client, settings->os, settings->host,
+                                             settings->port, settings->timeout_ms);
+        if (link == CLI_LINK_OK) {
+            link = cli_client_call(&call->client, words->at, words->count, settings->timeout_ms);
+        }
+        lost = lost || link == CLI_LINK_LOST;
+        if (attempt == settings->retries || !is_transient(call, link)) {
+            /* Once lost, a server that cannot be reached does not make it known again. */
+            int code =
+                link == CLI_LINK_OK ? show(call) : say_link(call, lost ? CLI_LINK_LOST : link);
+            cli_client_close(&call->client);
+            return code;
+        }
+        cli_client_close(&call->client);
+        wait_ms(attempt < 5 ? (uint64_t)100 << attempt : 3000);
+    }
+}
+
+/* tenure-<random>: enough to be met only once. */
+static bool opid_make(struct call *call) {
+    uint8_t random[OPID_BYTES];
+    const struct os *os = call->settings->os;
+    if (call->settings->opid != NULL) {
+        call->used_opid = call->settings->opid;
+    } else {
+        if (os->random(os->ctx, random, sizeof random) != TN_OK) {
+            (void)fprintf(stderr, "tenure: no random numbers for an operation id\n");
+            return false;
+        }
+        int len = snprintf(call->opid, sizeof call->opid, "tenure-");
+        for (unsigned i = 0; i < OPID_BYTES; i++) {
+            len += snprintf(call->opid + len, sizeof call->opid - (size_t)len, "%02x", random[i]);
+        }
+        call->used_opid = call->opid;
+    }
+    cli_words_put(&call->request.words, "OPID");
+    cli_words_put(&call->request.words, call->used_opid);
+    return true;
+}
+
+static int prepare(struct call *call) {
+    struct cli_request *request = &call->request;
+    if (call->settings->opid != NULL && (!request->takes_opid || request->opid != NULL)) {
+        (void)fprintf(stderr, request->opid != NULL ? "tenure: OPID is there twice\n"
+                                                    : "tenure: only writes take --opid\n");
+        return CLI_USAGE;
+    }
+    call->used_opid = request->opid;
+    if (request->takes_opid && request->opid == NULL && !opid_make(call)) {
+        return CLI_FAILED;
+    }
+    if (request->is_list && !request->one_page) {
+        uint64_t limit = call->settings->limit;
+        uint64_t page = limit == 0 || limit > PROTOCOL_PAGE_MAX ? PROTOCOL_PAGE_MAX : limit;
+        uint32_t len = kernel_value_format(KERNEL_DEC, page, call->page);
+        cli_words_put(&request->words, "COUNT");
+        cli_words_add(&request->words, tn_bytes_of(call->page, len));
+    }
+    return request->words.failed ? CLI_FAILED : CLI_OK;
+}
+
+int cli_call(const struct cli_settings *settings, int argc, char **argv) {
+    struct call call = {.settings = settings, .argc = argc, .argv = argv};
+    int code = CLI_USAGE;
+    if (cli_request_make(argc, argv, &call.request)) {
+        code = prepare(&call);
+        if (code == CLI_OK) {
+            code = run(&call);
+        }
+    }
+    cli_request_free(&call.request);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        (void)fprintf(stderr, "tenure: standard output cannot be written\n");
+        return code == CLI_OK ? CLI_FAILED : code;
+    }
+    return code;
+}

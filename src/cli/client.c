@@ -1,0 +1,227 @@
+/* Sockets. The socket is non-blocking and waited for with poll, because that is what has a timeout
+ * for connecting, sending and receiving alike. */
+#include "cli/client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cli/text.h"
+
+__attribute__((format(printf, 3, 4))) static enum cli_link fail(struct cli_client *client,
+                                                                enum cli_link link,
+                                                                const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(client->error, sizeof client->error, format, arguments);
+    va_end(arguments);
+    return link;
+}
+
+static uint64_t deadline_of(const struct cli_client *client, uint64_t timeout_ms) {
+    return timeout_ms == CLI_NO_TIMEOUT ? UINT64_MAX
+                                        : client->os->clock_boot_ms(client->os->ctx) + timeout_ms;
+}
+
+/* Waits for the socket; false: the deadline passed. Errors show in what is done next. */
+static bool wait_for(const struct cli_client *client, short events, uint64_t deadline) {
+    for (;;) {
+        uint64_t now = client->os->clock_boot_ms(client->os->ctx);
+        uint64_t left =
+            deadline == UINT64_MAX ? UINT64_MAX : deadline - (now < deadline ? now : deadline);
+        struct pollfd one = {.fd = client->socket, .events = events};
+        int wait = deadline == UINT64_MAX ? -1 : (left > 3600000 ? 3600000 : (int)left);
+        int ready = poll(&one, 1, wait);
+        if (ready != 0 && !(ready < 0 && errno == EINTR)) {
+            return true;
+        }
+        if (ready == 0 && left <= 3600000) {
+            return false;
+        }
+    }
+}
+
+void cli_client_close(struct cli_client *client) {
+    if (client->socket >= 0) {
+        (void)close(client->socket);
+    }
+    client->socket = -1;
+    cli_reader_free(&client->reader);
+}
+
+/* ---- Connecting ---- */
+
+/* 0, or the errno of what went wrong. */
+static int connect_one(struct cli_client *client, const struct addrinfo *address,
+                       uint64_t deadline) {
+    int one = 1;
+    int error = 0;
+    socklen_t len = sizeof error;
+    client->socket =
+        socket(address->ai_family, address->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (client->socket < 0) {
+        return errno;
+    }
+    (void)setsockopt(client->socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (connect(client->socket, address->ai_addr, address->ai_addrlen) != 0) {
+        error = errno;
+    }
+    if (error == EINPROGRESS) {
+        error = wait_for(client, POLLOUT, deadline) ? 0 : ETIMEDOUT;
+        if (error == 0) {
+            (void)getsockopt(client->socket, SOL_SOCKET, SO_ERROR, &error, &len);
+        }
+    }
+    if (error != 0) {
+        (void)close(client->socket);
+        client->socket = -1;
+    }
+    return error;
+}
+
+static enum cli_link connect_any(struct cli_client *client, const char *host, const char *port,
+                                 uint64_t deadline) {
+    struct addrinfo *found;
+    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    int code = getaddrinfo(host, port, &hints, &found);
+    int error = 0;
+    if (code != 0) {
+        return fail(client, CLI_LINK_UNREACHABLE, "cannot find %.100s port %.20s: %s", host, port,
+                    gai_strerror(code));
+    }
+    for (const struct addrinfo *at = found; at != NULL; at = at->ai_next) {
+        error = connect_one(client, at, deadline);
+        if (error == 0) {
+            break;
+        }
+    }
+    freeaddrinfo(found);
+    return error == 0 ? CLI_LINK_OK
+                      : fail(client, CLI_LINK_UNREACHABLE, "cannot connect to %.100s:%.20s: %s",
+                             host, port, strerror(error));
+}
+
+/* HELLO 3; whoever answers must be one of us: a write must not go to some other server that happens
+ * to know the word. */
+static enum cli_link greet(struct cli_client *client, uint64_t timeout_ms) {
+    const struct tn_bytes words[] = {tn_bytes_of("HELLO", 5), tn_bytes_of("3", 1),
+                                     tn_bytes_of("SETNAME", 7), tn_bytes_of("tenure-cli", 10)};
+    if (cli_client_call(client, words, 4, timeout_ms) != CLI_LINK_OK) {
+        return CLI_LINK_UNREACHABLE; /* nothing that matters was asked */
+    }
+    uint32_t server = cli_node_find(&client->reader, 0, "server");
+    if (client->reader.nodes[0].type == CLI_ERROR) {
+        struct tn_bytes text = cli_node_text(&client->reader, 0);
+        return fail(client, CLI_LINK_UNREACHABLE, "the server refuses: %.*s",
+                    (int)(text.len < 200 ? text.len : 200), (const char *)text.at);
+    }
+    if (server == 0 || !cli_node_is(&client->reader, server, "tenure")) {
+        return fail(client, CLI_LINK_UNREACHABLE, "this is not a Tenure server");
+    }
+    return CLI_LINK_OK;
+}
+
+enum cli_link cli_client_open(struct cli_client *client, const struct os *os, const char *host,
+                              const char *port, uint64_t timeout_ms) {
+    *client = (struct cli_client){.os = os, .socket = -1};
+    enum cli_link link = connect_any(client, host, port, deadline_of(client, timeout_ms));
+    if (link == CLI_LINK_OK) {
+        link = greet(client, timeout_ms);
+    }
+    if (link != CLI_LINK_OK) {
+        char error[sizeof client->error];
+        memcpy(error, client->error, sizeof error);
+        cli_client_close(client);
+        memcpy(client->error, error, sizeof error);
+    }
+    return link;
+}
+
+/* ---- Calling ---- */
+
+/* A request that never left is not lost; one that left in part is, because the rest may have been
+ * in the part (it is not, but the server's word is better than our guess). */
+enum cli_link cli_client_send(struct cli_client *client, const struct tn_bytes *words,
+                              uint32_t count, uint64_t timeout_ms) {
+    struct cli_text out = {.at = NULL};
+    uint64_t deadline = deadline_of(client, timeout_ms);
+    size_t sent = 0;
+    enum cli_link link = CLI_LINK_OK;
+    cli_text_printf(&out, "*%u\r\n", count);
+    for (uint32_t i = 0; i < count; i++) {
+        cli_text_printf(&out, "$%u\r\n", words[i].len);
+        cli_text_add(&out, words[i].at, words[i].len);
+        cli_text_put(&out, "\r\n");
+    }
+    if (out.failed) {
+        link = fail(client, CLI_LINK_UNREACHABLE, "out of memory");
+    }
+    while (link == CLI_LINK_OK && sent < out.len) {
+        ssize_t len = send(client->socket, out.at + sent, out.len - sent, MSG_NOSIGNAL);
+        if (len >= 0) {
+            sent += (size_t)len;
+        } else if (errno != EAGAIN && errno != EINTR) {
+            link = fail(client, CLI_LINK_LOST, "the connection broke while sending: %s",
+                        strerror(errno));
+        } else if (!wait_for(client, POLLOUT, deadline)) {
+            link = fail(client, CLI_LINK_LOST, "the server took too long to take the request");
+        }
+    }
+    cli_text_free(&out);
+    return link;
+}
+
+enum cli_link cli_client_receive(struct cli_client *client, uint64_t timeout_ms,
+                                 bool *ret_timeout) {
+    uint64_t deadline = deadline_of(client, timeout_ms);
+    for (;;) {
+        enum cli_parse parse = cli_reader_next(&client->reader);
+        if (parse == CLI_READY) {
+            return CLI_LINK_OK;
+        }
+        if (parse == CLI_BAD) {
+            return fail(client, CLI_LINK_LOST, "the answer cannot be read: %s",
+                        client->reader.error);
+        }
+        size_t capacity;
+        uint8_t *room = cli_reader_room(&client->reader, &capacity);
+        if (room == NULL) {
+            return fail(client, CLI_LINK_LOST, "out of memory");
+        }
+        ssize_t len = recv(client->socket, room, capacity, 0);
+        if (len > 0) {
+            cli_reader_fill(&client->reader, (size_t)len);
+        } else if (len == 0) {
+            return fail(client, CLI_LINK_LOST, "the server closed the connection");
+        } else if (errno != EAGAIN && errno != EINTR) {
+            return fail(client, CLI_LINK_LOST, "the connection broke: %s", strerror(errno));
+        } else if (!wait_for(client, POLLIN, deadline)) {
+            if (ret_timeout != NULL) {
+                *ret_timeout = true;
+                return CLI_LINK_OK;
+            }
+            return fail(client, CLI_LINK_LOST, "no answer within %llu ms",
+                        (unsigned long long)timeout_ms);
+        }
+    }
+}
+
+enum cli_link cli_client_call(struct cli_client *client, const struct tn_bytes *words,
+                              uint32_t count, uint64_t timeout_ms) {
+    enum cli_link link = cli_client_send(client, words, count, timeout_ms);
+    while (link == CLI_LINK_OK) {
+        link = cli_client_receive(client, timeout_ms, NULL);
+        if (link == CLI_LINK_OK && client->reader.nodes[0].type != CLI_PUSH) {
+            break;
+        }
+    }
+    return link;
+}

@@ -1,0 +1,39 @@
+/* A connection to the server: a socket with a deadline for each call, words out, replies in. */
+#ifndef TN_CLI_CLIENT_H
+#define TN_CLI_CLIENT_H
+
+#include "cli/reply.h"
+#include "os/os.h"
+
+#define CLI_NO_TIMEOUT 0u
+
+struct cli_client {
+    const struct os *os;
+    int socket; /* -1: not connected */
+    struct cli_reader reader;
+    char error[320]; /* why it failed, in words */
+};
+
+/* How a call went. Only LOST leaves it open whether the server did what it was asked. */
+enum cli_link {
+    CLI_LINK_OK,
+    CLI_LINK_UNREACHABLE, /* nothing was sent */
+    CLI_LINK_LOST,        /* something may have been */
+};
+
+/* Connects to any address of the host and agrees on RESP3. `timeout_ms` is for all of it. */
+enum cli_link cli_client_open(struct cli_client *client, const struct os *os, const char *host,
+                              const char *port, uint64_t timeout_ms);
+void cli_client_close(struct cli_client *client);
+
+/* One request and its reply, which is in client->reader when it returns OK. Pushes that come in
+ * between are dropped. */
+enum cli_link cli_client_call(struct cli_client *client, const struct tn_bytes *words,
+                              uint32_t count, uint64_t timeout_ms);
+/* The two halves of it. Receive takes anything, pushes too; with `ret_timeout` it may return OK with
+ * *ret_timeout set, and nothing else has happened. */
+enum cli_link cli_client_send(struct cli_client *client, const struct tn_bytes *words,
+                              uint32_t count, uint64_t timeout_ms);
+enum cli_link cli_client_receive(struct cli_client *client, uint64_t timeout_ms, bool *ret_timeout);
+
+#endif

@@ -1,0 +1,270 @@
+/* `tenure completion bash|zsh`: a script made from the table of commands. Names of pools, leases,
+ * rules and sensors are asked of the server when they are needed. */
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/spell.h"
+#include "kernel/types.h"
+
+/* ---- The table as shell ---- */
+
+static void print_option(void *ctx, const char *name, const char *value) {
+    (void)value;
+    (void)fprintf(ctx, "%s ", name);
+}
+
+/* options='...' what='pool holder': what may follow a command, by name and by place. */
+static void print_command(FILE *out, const struct protocol_command *row) {
+    (void)fprintf(out, "options='");
+    cli_spell_options(row, print_option, out);
+    (void)fprintf(out, "' what='");
+    for (uint32_t i = 0; i < row->form.count; i++) {
+        const struct protocol_argument *argument = &row->form.arguments[i];
+        if (argument->token == NULL && argument->part_count == 0) {
+            (void)fprintf(out, "%s%s ",
+                          row->form.arguments[0].bind == PROTOCOL_B_NAME && i == 0
+                              ? (row->word[0] == 'R' ? "rule-" : "sensor-")
+                              : "",
+                          argument->name);
+        }
+    }
+    (void)fprintf(out, "' ;;\n");
+}
+
+static void print_lower(FILE *out, const char *word) {
+    struct cli_text text = {.at = NULL};
+    for (; *word != '\0'; word++) {
+        char c = (char)(*word >= 'A' && *word <= 'Z' ? *word - 'A' + 'a' : *word);
+        cli_text_add(&text, &c, 1);
+    }
+    (void)fputs(text.failed || text.at == NULL ? "" : text.at, out);
+    cli_text_free(&text);
+}
+
+/* The first words, each once, or the second words of one. */
+static void print_words(FILE *out, const char *first) {
+    const char *last = "";
+    for (unsigned i = 0; i < PROTOCOL_COMMANDS; i++) {
+        const struct protocol_command *row = &protocol_table[i];
+        if (!cli_offers(row) || (first != NULL && strcmp(row->word, first) != 0) ||
+            (first == NULL && strcmp(row->word, last) == 0)) {
+            continue;
+        }
+        last = row->word;
+        print_lower(out, first != NULL ? row->sub : row->word);
+        (void)fputs(" ", out);
+    }
+}
+
+static void print_locals(FILE *out) {
+    for (unsigned i = 0; cli_local_row(i) != NULL; i++) {
+        (void)fprintf(out, "%s ", cli_local_row(i)[0]);
+    }
+}
+
+/* The cases of both scripts: they differ in how words are counted, not in what they know. */
+static void print_cases(FILE *out) {
+    const char *open = "";
+    (void)fprintf(out, "    case $first in\n");
+    for (unsigned i = 0; i < PROTOCOL_COMMANDS; i++) {
+        const struct protocol_command *row = &protocol_table[i];
+        if (!cli_offers(row)) {
+            continue;
+        }
+        if (open[0] != '\0' && strcmp(open, row->word) != 0) {
+            (void)fprintf(out, "        *) second='' ;;\n        esac ;;\n");
+            open = "";
+        }
+        if (row->sub_len > 0 && open[0] == '\0') {
+            open = row->word;
+            (void)fprintf(out, "    ");
+            print_lower(out, row->word);
+            (void)fprintf(out, ")\n        skip=2 seconds='");
+            print_words(out, row->word);
+            (void)fprintf(out, "'\n        case $second in\n");
+        }
+        (void)fprintf(out, open[0] != '\0' ? "        " : "    ");
+        print_lower(out, row->sub_len > 0 ? row->sub : row->word);
+        (void)fprintf(out, ") ");
+        print_command(out, row);
+    }
+    if (open[0] != '\0') {
+        (void)fprintf(out, "        *) second='' ;;\n        esac ;;\n");
+    }
+    (void)fprintf(out, "    completion) what='shell ' ;;\n"
+                       "    check | dump) what='directory ' ;;\n"
+                       "    help) what='subcommand ' ;;\n"
+                       "    esac\n");
+}
+
+static void print_states(FILE *out) {
+    for (unsigned i = KERNEL_RESERVED; i < KERNEL_STATE_COUNT; i++) {
+        (void)fprintf(out, "%s ", kernel_state_name((enum kernel_state)i));
+    }
+}
+
+/* What the argument called $1 may be: a list of words, one a line. */
+static void print_values(FILE *out) {
+    (void)fprintf(out, "_tenure_names() { # key, then the words of a list\n"
+                       "    local key=$1\n"
+                       "    shift\n"
+                       "    command tenure --timeout 2 --json \"$@\" 2>/dev/null |\n"
+                       "        grep -o \"\\\"$key\\\":\\\"[^\\\"]*\\\"\" | cut -d '\"' -f 4\n"
+                       "}\n"
+                       "\n"
+                       "_tenure_values() {\n"
+                       "    case $1 in\n"
+                       "    pool | --pool | --from) _tenure_names pool pool list ;;\n"
+                       "    lease) _tenure_names lease leases ;;\n"
+                       "    'lease|pool/value') _tenure_names lease leases ;;\n"
+                       "    holder | --holder) _tenure_names holder leases ;;\n"
+                       "    rule-id) _tenure_names id rule list ;;\n"
+                       "    sensor-ref) _tenure_names ref sensor list ;;\n"
+                       "    --state) printf '%%s\\n' ");
+    print_states(out);
+    (void)fprintf(out, ";;\n"
+                       "    --strategy) printf '%%s\\n' lowest random next coldest ;;\n"
+                       "    --format) printf '%%s\\n' dec hex mac ;;\n"
+                       "    shell) printf '%%s\\n' bash zsh ;;\n"
+                       "    subcommand) printf '%%s\\n' exit-codes ");
+    print_words(out, NULL);
+    print_locals(out);
+    (void)fprintf(out, ";;\n    esac\n}\n\n");
+}
+
+static void print_settings(FILE *out, bool with_values) {
+    for (unsigned i = 0; cli_settings_row(i) != NULL; i++) {
+        const char *const *row = cli_settings_row(i);
+        const char *name = row[0][1] == '-' ? row[0] : row[0] + 4;
+        if (!with_values) {
+            (void)fprintf(out, "%s ", name);
+        } else if (row[1][0] != '\0') {
+            (void)fprintf(out, " | %s", name);
+        }
+    }
+}
+
+/* ---- bash ---- */
+
+static void print_scan(FILE *out, const char *from, const char *below, const char *word) {
+    (void)fprintf(out,
+                  "    for ((i = %s; i < %s; i++)); do\n"
+                  "        case %s in\n"
+                  "        -h | -p",
+                  from, below, word);
+    print_settings(out, true);
+    (void)fprintf(out,
+                  ") i=$((i + 1)) ;;\n"
+                  "        --json | --set | --now | --disabled | --follow | --once) ;;\n"
+                  "        --*) [ -n \"$first\" ] && i=$((i + 1)) ;;\n"
+                  "        *)\n"
+                  "            count=$((count + 1))\n"
+                  "            if [ -z \"$first\" ]; then first=%s\n"
+                  "            elif [ -z \"$second\" ]; then second=%s; fi ;;\n"
+                  "        esac\n"
+                  "    done\n",
+                  word, word);
+}
+
+static void print_bash(FILE *out) {
+    (void)fprintf(out, "# bash completion for tenure, made by `tenure completion bash`\n\n");
+    print_values(out);
+    (void)fprintf(out,
+                  "_tenure() {\n"
+                  "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}\n"
+                  "    local first='' second='' options='' what='' seconds='' found='' i\n"
+                  "    local count=0 skip=1 IFS=$' \\t\\n'\n"
+                  "    local -a places\n");
+    print_scan(out, "1", "COMP_CWORD", "${COMP_WORDS[i]}");
+    print_cases(out);
+    (void)fprintf(out, "    if [ -z \"$first\" ]; then\n"
+                       "        found=\"");
+    print_words(out, NULL);
+    print_locals(out);
+    (void)fprintf(out, "\"\n"
+                       "        [[ $cur == -* ]] && found='--version --help ");
+    print_settings(out, false);
+    (void)fprintf(out,
+                  "'\n"
+                  "    elif [ \"$skip\" = 2 ] && [ -z \"$second\" ]; then\n"
+                  "        found=$seconds\n"
+                  "    elif [[ $prev == --* ]] && [ -n \"$(_tenure_values \"$prev\")\" ]; then\n"
+                  "        found=$(_tenure_values \"$prev\")\n"
+                  "    elif [[ $cur == -* ]]; then\n"
+                  "        found=\"$options --help ");
+    print_settings(out, false);
+    (void)fprintf(out, "\"\n"
+                       "    else\n"
+                       "        read -ra places <<<\"$what\"\n"
+                       "        i=${places[count - skip]-}\n"
+                       "        if [ \"$i\" = directory ]; then\n"
+                       "            mapfile -t COMPREPLY < <(compgen -d -- \"$cur\")\n"
+                       "            return\n"
+                       "        fi\n"
+                       "        found=$(_tenure_values \"$i\")\n"
+                       "    fi\n"
+                       "    mapfile -t COMPREPLY < <(compgen -W \"$found\" -- \"$cur\")\n"
+                       "}\n\n"
+                       "complete -F _tenure tenure\n");
+}
+
+/* ---- zsh ---- */
+
+static void print_zsh(FILE *out) {
+    (void)fprintf(out, "#compdef tenure\n# zsh completion for tenure, made by `tenure completion "
+                       "zsh`\n\n");
+    print_values(out);
+    (void)fprintf(out, "_tenure() {\n"
+                       "    local cur=${words[CURRENT]} prev=${words[CURRENT - 1]}\n"
+                       "    local first='' second='' options='' what='' seconds='' i\n"
+                       "    local count=0 skip=1\n"
+                       "    local -a found places\n");
+    print_scan(out, "2", "CURRENT", "${words[i]}");
+    print_cases(out);
+    (void)fprintf(out, "    if [[ -z $first ]]; then\n"
+                       "        found=(");
+    print_words(out, NULL);
+    print_locals(out);
+    (void)fprintf(out, ")\n"
+                       "        [[ $cur == -* ]] && found=(--version --help ");
+    print_settings(out, false);
+    (void)fprintf(out, ")\n"
+                       "    elif [[ $skip == 2 && -z $second ]]; then\n"
+                       "        found=(${=seconds})\n"
+                       "    elif [[ $prev == --* && -n $(_tenure_values $prev) ]]; then\n"
+                       "        found=(${(f)\"$(_tenure_values $prev)\"})\n"
+                       "    elif [[ $cur == -* ]]; then\n"
+                       "        found=(${=options} --help ");
+    print_settings(out, false);
+    (void)fprintf(out, ")\n"
+                       "    else\n"
+                       "        places=(${=what})\n"
+                       "        i=${places[count - skip + 1]}\n"
+                       "        if [[ $i == directory ]]; then\n"
+                       "            _files -/\n"
+                       "            return\n"
+                       "        fi\n"
+                       "        found=(${(f)\"$(_tenure_values \"$i\")\"})\n"
+                       "    fi\n"
+                       "    compadd -a found\n"
+                       "}\n\n"
+                       "if [ \"$funcstack[1]\" = _tenure ]; then\n"
+                       "    _tenure \"$@\"\n"
+                       "else\n"
+                       "    compdef _tenure tenure\n"
+                       "fi\n");
+}
+
+int cli_completion(int argc, char **argv) {
+    if (argc == 1 && strcmp(argv[0], "bash") == 0) {
+        print_bash(stdout);
+        return CLI_OK;
+    }
+    if (argc == 1 && strcmp(argv[0], "zsh") == 0) {
+        print_zsh(stdout);
+        return CLI_OK;
+    }
+    (void)fprintf(stderr, "usage: tenure completion bash|zsh\n"
+                          "try: source <(tenure completion bash)\n");
+    return CLI_USAGE;
+}

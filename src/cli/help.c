@@ -1,0 +1,211 @@
+/* `tenure help`: the subcommands, or all about one of them, from the table of commands. */
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/spell.h"
+#include "kernel/result.h"
+
+static const char *const locals[][3] = {
+    {"check", "DIR", "verify a data directory, offline: log, snapshots, state"},
+    {"completion", "bash|zsh", "a script that completes subcommands, options and names"},
+    {"dump", "DIR [--json]", "print every command in a data directory's log, a line each"},
+    {"help", "[SUBCOMMAND]", "this list, or all about one of them"},
+};
+
+const char *const *cli_local_row(unsigned row) {
+    return row < sizeof locals / sizeof locals[0] ? locals[row] : NULL;
+}
+
+/* ---- The list ---- */
+
+void cli_help_short(FILE *out) {
+    (void)fprintf(out, "usage: tenure [OPTION...] SUBCOMMAND [ARGUMENT...]\n\n");
+    for (unsigned i = 0; cli_settings_row(i) != NULL; i++) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "%s %s", cli_settings_row(i)[0], cli_settings_row(i)[1]);
+        (void)fprintf(out, "  %-20s %s\n", name, cli_settings_row(i)[2]);
+    }
+    (void)fprintf(out, "  %-20s %s\n", "--version, --help", "");
+}
+
+static void list_command(FILE *out, const struct protocol_command *row) {
+    struct cli_text name = {.at = NULL};
+    cli_spell_name(&name, row);
+    (void)fprintf(out, "  %-16s %s\n", name.failed ? "" : name.at, row->summary);
+    cli_text_free(&name);
+}
+
+static void list_all(FILE *out) {
+    cli_help_short(out);
+    (void)fprintf(out, "\nCommands of the server:\n\n");
+    for (unsigned i = 0; i < PROTOCOL_COMMANDS; i++) {
+        if (cli_offers(&protocol_table[i])) {
+            list_command(out, &protocol_table[i]);
+        }
+    }
+    (void)fprintf(out, "\nAnd:\n\n");
+    for (unsigned i = 0; cli_local_row(i) != NULL; i++) {
+        (void)fprintf(out, "  %-16s %s\n", cli_local_row(i)[0], cli_local_row(i)[2]);
+    }
+    (void)fprintf(out,
+                  "\n`tenure help SUBCOMMAND` tells more. Exit codes: 0 done; 1 failed; 2 wrong "
+                  "usage; 3 no server;\n10 to 43 refused, 50 to 52 outcome unknown: see "
+                  "`tenure help exit-codes`.\n");
+}
+
+static void list_exit_codes(FILE *out) {
+    (void)fprintf(out, "%5d  %s\n", CLI_OK, "done, or nothing to do");
+    (void)fprintf(out, "%5d  %s\n", CLI_FAILED,
+                  "something failed here, or an error without a name");
+    (void)fprintf(out, "%5d  %s\n", CLI_USAGE, "the command line cannot be understood");
+    (void)fprintf(out, "%5d  %s\n", CLI_UNREACHABLE,
+                  "no server, or it left before a read's answer");
+    for (unsigned i = 0; i < TN_R_COUNT; i++) {
+        enum tn_result code = (enum tn_result)i;
+        if (tn_result_exit(code) != 0) {
+            (void)fprintf(out, "%5d  %-14s %s\n", tn_result_exit(code), tn_result_name(code),
+                          tn_result_text(code));
+        }
+    }
+    (void)fprintf(out, "%5d  %s\n", CLI_UNKNOWN, "a write was sent and no answer came: unknown");
+}
+
+/* ---- One ---- */
+
+static void print_option(void *ctx, const char *name, const char *value) {
+    (void)fprintf(ctx, "  %s%s%s\n", name, value[0] != '\0' ? " " : "", value);
+}
+
+static void about_command(FILE *out, const struct protocol_command *row) {
+    struct cli_text text = {.at = NULL};
+    cli_text_put(&text, "usage: ");
+    cli_spell_usage(&text, row, &row->form);
+    if (row->other.count > 0) {
+        cli_text_put(&text, "\n       ");
+        cli_spell_usage(&text, row, &row->other);
+    }
+    cli_text_printf(&text, "\n\n%s.\n\nExample: ", row->summary);
+    cli_spell_example(&text, row);
+    cli_text_put(&text, "\n");
+    (void)fputs(text.failed ? "" : text.at, out);
+    cli_text_free(&text);
+    if (row->form.count > 1 && row->form.arguments[1].bind == PROTOCOL_B_OPTIONS) {
+        (void)fprintf(out, "\nOptions:\n");
+        cli_spell_options(row, print_option, out);
+    }
+    (void)fprintf(out, "\n`%s` is the same request. Exit codes: tenure help exit-codes\n",
+                  row->example);
+}
+
+static bool about_local(FILE *out, const char *name) {
+    for (unsigned i = 0; cli_local_row(i) != NULL; i++) {
+        const char *const *row = cli_local_row(i);
+        if (strcmp(row[0], name) == 0) {
+            (void)fprintf(out, "usage: tenure %s %s\n\n%s.\n", row[0], row[1], row[2]);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The one command that the words name, or a list of those whose first word it is. */
+static unsigned about_commands(FILE *out, int argc, char **argv) {
+    unsigned found = 0;
+    for (unsigned i = 0; i < PROTOCOL_COMMANDS; i++) {
+        const struct protocol_command *row = &protocol_table[i];
+        struct tn_bytes sub =
+            argc > 1 ? tn_bytes_of(argv[1], strlen(argv[1])) : tn_bytes_of(NULL, 0);
+        if (cli_offers(row) &&
+            protocol_word_is(tn_bytes_of(argv[0], strlen(argv[0])), row->word, row->word_len)) {
+            if (row->sub_len > 0 && argc < 2) {
+                list_command(out, row);
+                found++;
+            } else if (row->sub_len == 0 || protocol_word_is(sub, row->sub, row->sub_len)) {
+                about_command(out, row);
+                found++;
+            }
+        }
+    }
+    return found;
+}
+
+int cli_help(int argc, char **argv) {
+    if (argc == 0) {
+        list_all(stdout);
+        return CLI_OK;
+    }
+    if (strcmp(argv[0], "exit-codes") == 0) {
+        list_exit_codes(stdout);
+        return CLI_OK;
+    }
+    if (about_local(stdout, argv[0]) || about_commands(stdout, argc, argv) > 0) {
+        return CLI_OK;
+    }
+    return cli_unknown(argc, argv);
+}
+
+/* ---- Guesses ---- */
+
+static void guess_first(struct cli_guess *guess) {
+    for (unsigned i = 0; i < PROTOCOL_COMMANDS; i++) {
+        if (cli_offers(&protocol_table[i])) {
+            struct cli_text name = {.at = NULL};
+            cli_spell_name(&name, &protocol_table[i]);
+            if (!name.failed) {
+                name.at[protocol_table[i].word_len] = '\0';
+                cli_guess_try(guess, name.at);
+            }
+            cli_text_free(&name);
+        }
+    }
+    for (unsigned i = 0; cli_local_row(i) != NULL; i++) {
+        cli_guess_try(guess, cli_local_row(i)[0]);
+    }
+}
+
+/* The second words of a first one; how many there are. */
+static unsigned list_seconds(struct cli_text *text, const char *word, struct cli_guess *guess) {
+    unsigned count = 0;
+    for (unsigned i = 0; i < PROTOCOL_COMMANDS; i++) {
+        const struct protocol_command *row = &protocol_table[i];
+        if (cli_offers(row) && row->sub_len > 0 &&
+            protocol_word_is(tn_bytes_of(word, strlen(word)), row->word, row->word_len)) {
+            struct cli_text name = {.at = NULL};
+            cli_spell_name(&name, row);
+            if (!name.failed) {
+                const char *second = name.at + row->word_len + 1;
+                cli_text_printf(text, "%s%s", count++ > 0 ? ", " : "", second);
+                cli_guess_try(guess, second);
+            }
+            cli_text_free(&name);
+        }
+    }
+    return count;
+}
+
+int cli_unknown(int argc, char **argv) {
+    struct cli_guess first = cli_guess_for(argv[0]);
+    struct cli_guess second = cli_guess_for(argc > 1 ? argv[1] : "");
+    struct cli_text seconds = {.at = NULL};
+    unsigned count = list_seconds(&seconds, argv[0], &second);
+    if (count > 0 && !seconds.failed) {
+        if (argc > 1) {
+            (void)fprintf(stderr, "tenure: '%s' has no subcommand '%s'", argv[0], argv[1]);
+            if (cli_guess_found(&second)) {
+                (void)fprintf(stderr, "; did you mean '%s'?", second.best);
+            }
+        } else {
+            (void)fprintf(stderr, "tenure: '%s' needs another word", argv[0]);
+        }
+        (void)fprintf(stderr, "\nthere are: %s\n", seconds.at);
+    } else {
+        guess_first(&first);
+        (void)fprintf(stderr, "tenure: there is no subcommand '%s'", argv[0]);
+        if (cli_guess_found(&first)) {
+            (void)fprintf(stderr, "; did you mean '%s'?", first.best);
+        }
+        (void)fprintf(stderr, "\n`tenure help` lists them\n");
+    }
+    cli_text_free(&seconds);
+    return CLI_USAGE;
+}

@@ -1,0 +1,161 @@
+/* Options that every subcommand takes, and what the environment says instead. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/text.h"
+
+static const char *const rows[][3] = {
+    {"-h, --host", "HOST", "the server's host (127.0.0.1; TENURE_HOST)"},
+    {"-p, --port", "PORT", "its port (7411; TENURE_PORT)"},
+    {"--json", "", "the reply as JSON on one line; whole numbers are strings, as over HTTP"},
+    {"--opid", "ID", "the operation id of a write; without it one is made, and told if needed"},
+    {"--timeout", "SECONDS", "wait so long for an answer (30; 0: for ever)"},
+    {"--retry", "N", "repeat so often, with the same operation id, when the connection fails (0)"},
+    {"--limit", "N", "of lists: show at most so many (1000; 0: all)"},
+};
+
+const char *const *cli_settings_row(unsigned row) {
+    return row < sizeof rows / sizeof rows[0] ? rows[row] : NULL;
+}
+
+static bool copy(char *out, size_t capacity, const char *text, size_t len) {
+    if (len == 0 || len >= capacity) {
+        return false;
+    }
+    memcpy(out, text, len);
+    out[len] = '\0';
+    return true;
+}
+
+static bool port_set(struct cli_settings *settings, const char *text) {
+    uint64_t number;
+    size_t len = strlen(text);
+    return cli_number_parse(tn_bytes_of(text, len), &number) && number > 0 && number <= 65535 &&
+           copy(settings->port, sizeof settings->port, text, len);
+}
+
+/* tenure://host:port, redis://[::1]:7411, or the same without the scheme; the port may be missing. */
+static bool url_set(struct cli_settings *settings, const char *url) {
+    const char *scheme = strstr(url, "://");
+    const char *host = scheme != NULL ? scheme + 3 : url;
+    size_t len = strcspn(host, "/");
+    const char *colon = memrchr(host, ':', len);
+    const char *bracket = memchr(host, ']', len);
+    size_t host_len = len;
+    if (colon != NULL && (bracket == NULL || colon > bracket)) {
+        char port[16];
+        host_len = (size_t)(colon - host);
+        if (!copy(port, sizeof port, colon + 1, len - host_len - 1) || !port_set(settings, port)) {
+            return false;
+        }
+    }
+    if (host_len > 2 && host[0] == '[' && bracket == host + host_len - 1) {
+        return copy(settings->host, sizeof settings->host, host + 1, host_len - 2);
+    }
+    return copy(settings->host, sizeof settings->host, host, host_len);
+}
+
+bool cli_settings_init(struct cli_settings *settings, const struct os *os) {
+    const char *url = getenv("TENURE_URL");
+    const char *host = getenv("TENURE_HOST");
+    const char *port = getenv("TENURE_PORT");
+    *settings = (struct cli_settings){
+        .os = os, .host = CLI_HOST, .port = CLI_PORT, .timeout_ms = 30000, .limit = CLI_LIMIT};
+    if (url != NULL && url[0] != '\0' && !url_set(settings, url)) {
+        (void)fprintf(stderr, "tenure: TENURE_URL: '%s' is not tenure://HOST:PORT\n", url);
+        return false;
+    }
+    if (host != NULL && host[0] != '\0' &&
+        !copy(settings->host, sizeof settings->host, host, strlen(host))) {
+        (void)fprintf(stderr, "tenure: TENURE_HOST is too long\n");
+        return false;
+    }
+    if (port != NULL && port[0] != '\0' && !port_set(settings, port)) {
+        (void)fprintf(stderr, "tenure: TENURE_PORT: '%s' is not a port\n", port);
+        return false;
+    }
+    return true;
+}
+
+/* Whether `argument` is this option, with its value after a '=' or in the next argument. */
+static bool option_is(const char *argument, const char *name, const char **ret_value) {
+    size_t len = strlen(name);
+    if (strncmp(argument, name, len) != 0 || (argument[len] != '\0' && argument[len] != '=')) {
+        return false;
+    }
+    *ret_value = argument[len] == '=' ? argument + len + 1 : NULL;
+    return true;
+}
+
+static bool value_set(struct cli_settings *settings, unsigned row, const char *value) {
+    struct tn_bytes text = tn_bytes_of(value, strlen(value));
+    uint64_t number = 0;
+    switch (row) {
+    case 0:
+        return copy(settings->host, sizeof settings->host, value, strlen(value));
+    case 1:
+        return port_set(settings, value);
+    case 3:
+        settings->opid = value;
+        return value[0] != '\0';
+    case 4:
+        settings->timeout_ms = 1000;
+        if (!cli_number_parse(text, &number) || number > 1000000) {
+            return false;
+        }
+        settings->timeout_ms = number * 1000;
+        return true;
+    case 5:
+        return cli_number_parse(text, &settings->retries) && settings->retries <= 1000000;
+    default:
+        return cli_number_parse(text, &settings->limit);
+    }
+}
+
+/* "-h, --host" answers to both; which of our rows, or none. */
+static bool row_find(const char *argument, bool leading, unsigned *ret_row,
+                     const char **ret_value) {
+    for (unsigned row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+        const char *name = rows[row][0];
+        char brief[3] = {name[0], name[1], '\0'};
+        *ret_row = row;
+        *ret_value = NULL;
+        if (name[1] != '-') {
+            if (leading && strcmp(argument, brief) == 0) {
+                return true;
+            }
+            name += 4;
+        }
+        if (option_is(argument, name, ret_value)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int cli_settings_take(struct cli_settings *settings, int argc, char **argv, int *at, bool leading) {
+    unsigned row;
+    const char *value;
+    if (!row_find(argv[*at], leading, &row, &value)) {
+        return 0;
+    }
+    const char *name = argv[(*at)++];
+    if (rows[row][1][0] == '\0') {
+        settings->json = true;
+        return value == NULL ? 1 : -1;
+    }
+    if (value == NULL && *at < argc) {
+        value = argv[(*at)++];
+    }
+    if (value == NULL) {
+        (void)fprintf(stderr, "tenure: %s needs a value: %s\n", name, rows[row][2]);
+        return -1;
+    }
+    if (!value_set(settings, row, value)) {
+        (void)fprintf(stderr, "tenure: %s: '%s' makes no sense; it is %s\n", name, value,
+                      rows[row][2]);
+        return -1;
+    }
+    return 1;
+}

@@ -1,0 +1,48 @@
+/* Tables for people. On a terminal a table fits its width: long texts are cut with an ellipsis,
+ * numbers never are, and if that is not enough the last columns are left out. Elsewhere nothing is
+ * cut. */
+#ifndef TN_CLI_TABLE_H
+#define TN_CLI_TABLE_H
+
+#include <stdio.h>
+
+#include "cli/text.h"
+
+#define CLI_COLUMNS_MAX 24u
+
+/* Where things are shown. */
+struct cli_screen {
+    size_t width;  /* SIZE_MAX: as wide as it gets */
+    size_t height; /* 0: not known */
+    bool tty;
+    bool colour;
+};
+
+struct cli_screen cli_screen_of(FILE *out);
+
+struct cli_table {
+    struct {
+        const char *name;
+        bool right; /* a number */
+        size_t width;
+    } columns[CLI_COLUMNS_MAX];
+    uint32_t column_count;
+    uint32_t column_shown;
+    struct cli_screen screen;
+    bool begun;            /* the head stands, and with it the widths */
+    struct cli_text bytes; /* all cells, a NUL after each */
+    uint64_t cell_count;
+};
+
+void cli_table_column(struct cli_table *table, const char *name, bool right);
+/* The next cell, row by row. */
+void cli_table_cell(struct cli_table *table, struct tn_bytes text);
+void cli_table_put(struct cli_table *table, const char *text);
+/* Prints the rows so far, the head before the first of them. False: out of memory. */
+bool cli_table_flush(struct cli_table *table, FILE *out);
+void cli_table_free(struct cli_table *table);
+
+/* A text in so many columns: cut, or filled with blanks on the left or the right. */
+void cli_text_fit(struct cli_text *out, const char *text, size_t len, size_t columns, bool right);
+
+#endif

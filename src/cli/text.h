@@ -1,0 +1,45 @@
+/* Text on its way to a person: a buffer that grows, characters counted in columns, times as people
+ * read them.
+ *
+ * Names and metadata come from outside and may hold anything. What is added with cli_text_clean can
+ * neither move the cursor nor end a line: control characters and bytes that are not UTF-8 become the
+ * replacement character. */
+#ifndef TN_CLI_TEXT_H
+#define TN_CLI_TEXT_H
+
+#include "base/bytes.h"
+
+/* Total: when memory runs out it keeps what it has and `failed` stays set. Always NUL-terminated. */
+struct cli_text {
+    char *at;
+    size_t len, capacity;
+    bool failed;
+};
+
+void cli_text_free(struct cli_text *text);
+void cli_text_add(struct cli_text *text, const void *bytes, size_t len);
+void cli_text_put(struct cli_text *text, const char *words);
+__attribute__((format(printf, 2, 3))) void cli_text_printf(struct cli_text *text,
+                                                           const char *format, ...);
+void cli_text_clean(struct cli_text *text, struct tn_bytes bytes);
+/* As a word of a shell: in quotes where it needs them. */
+void cli_text_shell(struct cli_text *text, const char *word);
+/* As a JSON string; bytes that are not UTF-8 become the replacement character. */
+void cli_text_json(struct cli_text *text, struct tn_bytes bytes);
+
+/* Columns that a clean text takes on a terminal. */
+size_t cli_columns(const char *text, size_t len);
+/* How many bytes of it fit into so many columns. */
+size_t cli_columns_fit(const char *text, size_t len, size_t columns);
+
+/* "2026-11-15 13:04:05 (in 59 s)": local time, and how far from now. */
+void cli_text_time(struct cli_text *text, uint64_t ms, uint64_t now_ms);
+/* "in 59 s", "3 min ago". */
+void cli_text_relative(struct cli_text *text, uint64_t ms, uint64_t now_ms);
+/* "13:04:05.123", local. */
+void cli_text_clock(struct cli_text *text, uint64_t ms);
+
+/* A whole number and nothing else. */
+bool cli_number_parse(struct tn_bytes text, uint64_t *ret_number);
+
+#endif

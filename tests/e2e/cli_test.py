@@ -1,0 +1,406 @@
+#!/usr/bin/env python3
+"""The command line `tenure` against the real server process, and against listeners that misbehave."""
+import fcntl
+import json
+import os
+import pty
+import re
+import resource
+import shlex
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import termios
+import threading
+import unittest
+
+from harness import BUILD, PATIENCE, Case, Server, until
+
+TENURE = os.path.abspath(os.path.join(BUILD, "tenure"))
+
+
+def run(port, *arguments, **options):
+    """Exit code, standard output, standard error."""
+    environment = {**os.environ, "TENURE_PORT": str(port), "TZ": "UTC", **options.pop("env", {})}
+    done = subprocess.run([TENURE, *arguments], timeout=PATIENCE, check=False, env=environment,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def on_terminal(port, *arguments, width=80, height=24, keys=None, env=None):
+    """Runs it on a terminal of its own; exit code and everything that appeared there."""
+    main, side = pty.openpty()
+    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+    environment = {**os.environ, "TENURE_PORT": str(port), "TERM": "xterm", **(env or {})}
+    process = subprocess.Popen([TENURE, *arguments], stdin=side, stdout=side, stderr=side,
+                               env=environment, start_new_session=True)
+    os.close(side)
+    seen = b""
+    sent = keys is None
+    while True:
+        if not sent and keys[0] in seen:
+            os.write(main, keys[1])
+            sent = True
+        try:
+            more = os.read(main, 65536)
+        except OSError:
+            break
+        if not more:
+            break
+        seen += more
+    os.close(main)
+    return process.wait(PATIENCE), seen.decode()
+
+
+class Cli(Case):
+    def tenure(self, *arguments, code=0, **options):
+        got = run(self.server.port, *arguments, **options)
+        self.assertEqual(got[0], code, got)
+        return got[1]
+
+    def json(self, *arguments, code=0):
+        out = self.tenure("--json", *arguments, code=code)
+        self.assertEqual(out.count("\n"), 1, out)
+        return json.loads(out)
+
+
+class Commands(Cli):
+    def example(self, *words):
+        """The example that help shows, as the shell splits it."""
+        text = self.tenure("help", *words)
+        return shlex.split(re.search(r"^Example: tenure (.*)$", text, re.M).group(1))
+
+    def test_every_subcommand_works_as_its_help_says(self):
+        """In an order in which each finds what it needs; lease ids are put in as they are made."""
+        lease = ["0-1042"]
+        script = """
+            pool create | +pool create gpus --set | +pool create devices --sticky | pool add
+            pool alter | pool info | pool list | pool metrics | pool remove | alloc | lease
+            verify | leases | touch | revoke | ack | reserve | activate | rekey | revoke | reclaim
+            +alloc ports job/42 | release | disown | sweep | tick | pool drop | snapshot
+            rule set | rule disable | rule enable | rule list | sensor set | sensor info
+            sensor disable | sensor enable | sensor list | sensor delete | rule delete
+            ping | echo | info | time | client list | config get
+        """
+        done = set()
+        for line in script.replace("|", "\n").splitlines():
+            words = line.strip()
+            if not words:
+                continue
+            if words.startswith("+"):
+                arguments = shlex.split(words[1:])
+            else:
+                arguments = self.example(*words.split())
+                done.add(words)
+            arguments = [lease[0] if w == "0-1042" else w for w in arguments]
+            reply = self.json(*arguments)
+            if arguments[0] in ("alloc", "reserve"):
+                lease[0] = reply["lease"]
+        done.add("client kill")
+        self.tenure("client", "kill", "ID", "999999")
+        listed = re.search(r"Commands of the server:\n\n(.*?)\n\n", self.tenure("help"), re.S)
+        offered = {line[2:18].strip() for line in listed.group(1).splitlines()}
+        self.assertEqual(offered - {"events"}, done)
+
+    def test_a_lease_from_birth_to_end(self):
+        self.tenure("pool", "create", "life", "--range", "1", "3", "--lease", "60")
+        card = self.tenure("alloc", "life", "job/1", "--values", "2", "--meta", '{"a": 1}')
+        self.assertRegex(card, r"(?m)^state +active$")
+        self.assertRegex(card, r"(?m)^values +2$")
+        self.assertRegex(card, r"(?m)^deadline +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \(in \d+ s\)$")
+        lease = re.search(r"(?m)^lease +(\S+)$", card).group(1)
+        seen = self.json("lease", "life/2")
+        self.assertEqual((seen["lease"], seen["meta"], seen["epoch"]), (lease, {"a": 1}, "1"))
+        self.assertEqual(self.json("release", lease, "job/1", "1")["state"], "released")
+        self.assertEqual(self.json("pool", "info", "life")["options"]["lease"], "60")
+
+    def test_both_spellings_are_one(self):
+        self.tenure("POOL", "CREATE", "both", "RANGE", "1", "9")
+        self.assertEqual(self.json("alloc", "both", "h", "COUNT", "2")["values"], ["1", "2"])
+        self.assertEqual(self.json("alloc", "both", "h", "--count=2")["values"], ["3", "4"])
+        bundle = self.json("alloc", "h", "--from", "both", "--values", "9", "--from", "both")
+        self.assertEqual(bundle["values"], ["9", "5"])
+
+    def test_each_refusal_has_its_exit_code(self):
+        self.tenure("pool", "create", "codes", "--range", "1", "2", "--max-per-holder", "1")
+        lease = self.json("alloc", "codes", "h")["lease"]
+        for code, name, words in [
+                (10, "EXISTS", "pool create codes"), (11, "NOTFOUND", "lease 0-99999999"),
+                (13, "BUSY", "alloc codes x --values 1"), (15, "QUOTA", "alloc codes h --count 1"),
+                (17, "HOLDER", "release %s x 1" % lease), (18, "STALE", "release %s h 7" % lease),
+                (19, "TOO_LARGE", "alloc codes x --count 100000"),
+                (20, "BAD_TTL", "alloc codes x --ttl 0"),
+                (21, "BAD_VALUE", "alloc codes x --values 77"),
+                (22, "BAD_NAME", "pool create ''"), (23, "BAD_POLICY", "pool create q --range 9 1"),
+                (30, "NOT_YET", "pool info codes --fence 99999999"),
+                (31, "POOL_NOTFOUND", "alloc nowhere h"), (32, "POOL_IN_USE", "pool drop codes"),
+                (40, "MALFORMED", "alloc codes x --count many"), (1, "ERR", "client kill nobody")]:
+            got = run(self.server.port, *shlex.split(words))
+            self.assertEqual((got[0], got[1]), (code, ""), words)
+            self.assertTrue(got[2].startswith("tenure: %s: " % name), got[2])
+            problem = self.json(*shlex.split(words), code=code)
+            self.assertEqual(problem["result"], name)
+            self.assertIn(problem["outcome"], ("committed", "rejected"))
+        self.tenure("alloc", "codes", "x")
+        self.assertEqual(run(self.server.port, "alloc", "codes", "y")[0], 14)
+        table = self.tenure("help", "exit-codes")
+        self.assertRegex(table, r"(?m)^ +14  EXHAUSTED ")
+        self.assertRegex(table, r"(?m)^ +52  ")
+
+    def test_an_operation_id_is_answered_once(self):
+        self.tenure("pool", "create", "once", "--range", "1", "9")
+        first = self.json("alloc", "once", "h", "--opid", "op-1")
+        again = self.json("--opid", "op-1", "alloc", "once", "h")
+        plain = self.json("alloc", "once", "h", "OPID", "op-1")
+        self.assertEqual((first["replayed"], again["replayed"], plain["replayed"]),
+                         (False, True, True))
+        self.assertEqual({first["lease"]}, {again["lease"], plain["lease"]})
+        self.assertEqual(run(self.server.port, "alloc", "once", "x", "--opid", "op-1")[0], 25)
+        other = self.json("alloc", "once", "h")
+        self.assertNotEqual(first["lease"], other["lease"])
+        self.assertEqual(run(self.server.port, "leases", "--opid", "x")[0], 2)
+
+    def test_lists_go_on_by_themselves_up_to_a_limit(self):
+        self.tenure("pool", "create", "many", "--range", "1", "5000")
+        pipe = self.r.pipeline(transaction=False)
+        for i in range(1500):
+            pipe.execute_command("ALLOC", "many", "h%d" % i)
+        pipe.execute()
+        code, out, err = run(self.server.port, "leases", "--pool", "many")
+        self.assertEqual((code, out.count("\n")), (0, 1001))
+        self.assertIn("there is more", err)
+        code, out, err = run(self.server.port, "leases", "--pool", "many", "--limit", "0")
+        self.assertEqual((code, out.count("\n"), err), (0, 1501, ""))
+        self.assertEqual(len({line.split()[3] for line in out.splitlines()[1:]}), 1500)
+        everything = self.json("leases", "--pool", "many", "--limit", "0")
+        self.assertEqual(len(everything["leases"]), 1500)
+        self.assertEqual(everything["cursor"], "0")
+        page = self.json("leases", "--pool", "many", "--count", "7")
+        self.assertEqual(len(page["leases"]), 7)
+        after = self.json("leases", "--pool", "many", "--count", "7", "--cursor", page["cursor"])
+        self.assertNotEqual(page["leases"][6], after["leases"][0])
+        self.assertEqual(self.json("leases", "--holder", "nobody")["leases"], [])
+        self.assertEqual(run(self.server.port, "leases", "--holder", "nobody"),
+                         (0, "", "no leases\n"))
+
+    def test_a_reader_that_leaves_early_is_no_error_message(self):
+        self.tenure("pool", "create", "pipe", "--range", "1", "5000")
+        pipe = self.r.pipeline(transaction=False)
+        for i in range(2000):
+            pipe.execute_command("ALLOC", "pipe", "h%d" % i, "META", '{"a":"%s"}' % ("x" * 50))
+        pipe.execute()
+        done = subprocess.run(["bash", "-c", "\"$0\" -p \"$1\" leases --limit 0 --json | head -c 1",
+                               TENURE, str(self.server.port)], timeout=PATIENCE, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual((done.stdout, done.stderr), (b"{", b""))
+
+    def test_output_that_cannot_be_written_is_an_error(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([TENURE, "-p", str(self.server.port), "ping"], timeout=PATIENCE,
+                                  check=False, stdout=full, stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"cannot be written", done.stderr)
+
+    def test_the_server_is_found_by_flags_and_environment(self):
+        port = str(self.server.port)
+        for flags, env in [(["-p", port], {}), (["--port", port, "-h", "localhost"], {}),
+                           (["--port=" + port, "--host=127.0.0.1"], {}), ([], {"TENURE_PORT": port}),
+                           ([], {"TENURE_URL": "tenure://127.0.0.1:" + port}),
+                           ([], {"TENURE_URL": "redis://nowhere.invalid:" + port,
+                                 "TENURE_HOST": "127.0.0.1"}),
+                           (["-p", port], {"TENURE_PORT": "1"})]:
+            environment = {k: v for k, v in os.environ.items() if not k.startswith("TENURE_")}
+            done = subprocess.run([TENURE, *flags, "ping"], env={**environment, **env}, check=False,
+                                  timeout=PATIENCE, stdout=subprocess.PIPE)
+            self.assertEqual((done.returncode, done.stdout), (0, b"PONG\n"), (flags, env))
+        for env in [{"TENURE_PORT": "0"}, {"TENURE_URL": "tenure://x:y"}, {"TENURE_URL": "x:99999"}]:
+            self.assertEqual(run(port, "ping", env=env)[0], 2)
+
+
+class Usage(Cli):
+    def test_mistakes_are_explained_with_suggestions(self):
+        for words, why in [("aloc ports h", "did you mean 'alloc'"),
+                           ("pool creat p", "did you mean 'create'"), ("pool", "there are: add"),
+                           ("alloc p h --tll 5", "did you mean --ttl"),
+                           ("pool create p --stiky", "did you mean --sticky"),
+                           ("alloc p", "something is missing"), ("time now", "too much"),
+                           ("--colour ping", "no option --colour"), ("levitate", "levitate"),
+                           ("hello 3", "no subcommand 'hello'"), ("--timeout soon ping", "soon"),
+                           ("--port 99999 ping", "99999"), ("ping --timeout", "needs a value"),
+                           ("", "usage: tenure"), ("completion fish", "bash|zsh")]:
+            code, out, err = run(self.server.port, *words.split())
+            self.assertEqual((code, out), (2, ""), words)
+            self.assertIn(why, err)
+
+    def test_help_is_where_one_looks_for_it(self):
+        self.assertEqual(self.tenure("help"), self.tenure("--help"))
+        self.assertEqual(self.tenure("-h"), self.tenure("help"))
+        self.assertEqual(self.tenure("help", "alloc"), self.tenure("alloc", "--help"))
+        self.assertIn("pool create", self.tenure("help", "pool"))
+        self.assertEqual(run(self.server.port, "help", "aloc")[0], 2)
+        self.assertRegex(self.tenure("--version"), r"^tenure \d+\.\d+\.\d+\n$")
+
+
+class Terminal(Cli):
+    def setUp(self):
+        self.long = "somebody-with-a-name-that-is-much-longer-than-any-column-should-be/" + "x" * 50
+        self.do("POOL", "CREATE", self.id()[-40:], "RANGE", "1", "1000000")
+        self.do("ALLOC", self.id()[-40:], self.long, "COUNT", "20")
+
+    def lines(self, out):
+        return [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in out.splitlines()]
+
+    def test_tables_fit_the_terminal(self):
+        for width in (80, 120, 40):
+            for words in (["leases"], ["pool", "list"], ["client", "list"]):
+                code, out = on_terminal(self.server.port, *words, width=width)
+                self.assertEqual(code, 0)
+                for line in self.lines(out):
+                    self.assertLessEqual(len(line), width, line)
+                if words == ["leases"] and width == 80:
+                    self.assertIn("…", out)
+        self.assertIn(self.long, self.tenure("leases"))
+        self.assertNotIn("…", self.tenure("leases"))
+
+    def test_colour_is_for_terminals_that_want_it(self):
+        self.assertIn("\x1b[1m", on_terminal(self.server.port, "leases")[1])
+        for env in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+            self.assertNotIn("\x1b", on_terminal(self.server.port, "leases", env=env)[1])
+        self.assertNotIn("\x1b", self.tenure("leases"))
+
+    def test_a_name_cannot_move_the_cursor(self):
+        self.do("POOL", "CREATE", "hostile", "RANGE", "1", "9")
+        self.do("ALLOC", "hostile", "\u009b2J\u202eevil")
+        for out in (on_terminal(self.server.port, "leases", "--pool", "hostile")[1],
+                    self.tenure("lease", "hostile/1")):
+            self.assertNotIn("\u009b", out)
+            self.assertNotIn("\u202e", out)
+            self.assertIn("evil", out)
+
+
+class Trouble(unittest.TestCase):
+    """What is said, and how it ends, when there is no server or it goes away."""
+
+    def listener(self, serve):
+        """Serves one connection after the other with this function until it says so."""
+        s = socket.create_server(("127.0.0.1", 0))
+        thread = threading.Thread(target=lambda: self.serve(s, serve), daemon=True)
+        thread.start()
+        self.addCleanup(thread.join, PATIENCE)
+        self.addCleanup(s.close)
+        return s.getsockname()[1]
+
+    def serve(self, s, serve):
+        more = True
+        while more:
+            c, _ = s.accept()
+            with c:
+                c.settimeout(PATIENCE)
+                more = serve(c)
+
+    @staticmethod
+    def hello(c):
+        """Answers the greeting as the server does, and reads the request that follows."""
+        got = b""
+        while not got.endswith(b"tenure-cli\r\n"):
+            got += c.recv(65536)
+        c.sendall(b"%1\r\n+server\r\n+tenure\r\n")
+        return c.recv(65536)
+
+    def test_no_server(self):
+        with socket.create_server(("127.0.0.1", 0)) as s:
+            port = s.getsockname()[1]
+        for words in (["ping"], ["alloc", "p", "h"], ["leases", "--json"]):
+            code, out, err = run(port, *words)
+            self.assertEqual((code, out), (3, ""))
+            self.assertIn("cannot connect to 127.0.0.1:%d" % port, err)
+
+    def test_no_such_host(self):
+        code, _, err = run(1, "-h", "no.such.host.invalid", "ping")
+        self.assertEqual(code, 3)
+        self.assertIn("no.such.host.invalid", err)
+
+    def test_another_kind_of_server(self):
+        for answer, why in [(b"-ERR unknown command 'HELLO'\r\n", "refuses"),
+                            (b"%1\r\n+server\r\n+redis\r\n", "not a Tenure server"),
+                            (b"HTTP/1.1 400 Bad Request\r\n\r\n", "cannot be read"),
+                            (b"*2147483648\r\n", "cannot be read")]:
+            def serve(c, answer=answer):
+                c.recv(65536)
+                c.sendall(answer)
+                return False
+            code, _, err = run(self.listener(serve), "alloc", "p", "h")
+            self.assertEqual(code, 3)
+            self.assertIn(why, err)
+
+    def test_a_lost_answer_is_an_unknown_outcome(self):
+        def serve(c):
+            self.hello(c)
+            return False
+        code, out, err = run(self.listener(serve), "alloc", "p", "it's me")
+        self.assertEqual((code, out), (52, ""))
+        self.assertIn("The outcome is unknown", err)
+        again = re.search(r"(?m)^  tenure (.*)$", err).group(1)
+        self.assertRegex(again, r"^-p \d+ --opid tenure-[0-9a-f]{24} alloc p 'it'\\''s me'$")
+        code, out, err = run(self.listener(serve), "--json", "alloc", "p", "h", "--opid", "mine")
+        self.assertEqual(code, 52)
+        self.assertEqual(json.loads(out),
+                         {"result": "UNKNOWN", "outcome": "unknown", "opid": "mine"})
+
+    def test_a_lost_read_is_not_an_unknown_outcome(self):
+        def serve(c):
+            self.hello(c)
+            return False
+        code, _, err = run(self.listener(serve), "leases")
+        self.assertEqual(code, 3)
+        self.assertNotIn("unknown", err)
+
+    def test_silence_ends_with_the_timeout(self):
+        over = threading.Event()
+        self.addCleanup(over.set)
+
+        def serve(c):
+            self.hello(c)
+            over.wait(PATIENCE)
+            return False
+        port = self.listener(serve)
+        code, _, err = run(port, "--timeout", "1", "alloc", "p", "h")
+        over.set()
+        self.assertEqual(code, 52)
+        self.assertIn("no answer within 1000 ms", err)
+
+    def test_retry_repeats_with_the_same_operation_id(self):
+        seen = []
+
+        def serve(c):
+            seen.append(self.hello(c))
+            if len(seen) < 3:
+                return True
+            c.sendall(b"%1\r\n+result\r\n+OK\r\n")
+            return False
+        code, out, err = run(self.listener(serve), "--retry", "2", "alloc", "p", "h")
+        self.assertEqual((code, out, err), (0, "result  OK\n", ""))
+        self.assertEqual((len(seen), len(set(seen))), (3, 1))
+
+    def test_a_write_across_a_halted_server_is_resolved_by_its_id(self):
+        server = Server()
+        self.addCleanup(server.remove)
+        self.assertEqual(run(server.port, "pool", "create", "p", "--range", "1", "9")[0], 0)
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (0, 0))
+        code, _, err = run(server.port, "alloc", "p", "h")
+        self.assertEqual(code, 50)
+        opid = re.search(r"--opid (\S+)", err).group(1)
+        self.assertEqual(server.process.wait(PATIENCE), 1)
+        server.log.close()
+        server.start()
+        for replayed in (False, True):
+            code, out, _ = run(server.port, "--json", "--opid", opid, "alloc", "p", "h")
+            self.assertEqual((code, json.loads(out)["replayed"]), (0, replayed))
+        self.assertEqual(len(json.loads(run(server.port, "--json", "leases")[1])["leases"]), 1)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
