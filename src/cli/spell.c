@@ -68,7 +68,7 @@ static void usage_argument(struct cli_text *text, const struct protocol_argument
     char option[CLI_OPTION_MAX];
     switch (argument->bind) {
     case PROTOCOL_B_AMOUNT:
-        cli_text_put(text, "[" AMOUNT_TEXT "]");
+        cli_text_put(text, argument->optional ? "[" AMOUNT_TEXT "]" : "--values VALUE,...");
         return;
     case PROTOCOL_B_CLAIM:
         cli_text_put(text, "--from POOL [" AMOUNT_TEXT "] ...");
@@ -122,7 +122,9 @@ static void options_of_form(const struct protocol_form *form, const struct proto
         }
         if (argument->bind == PROTOCOL_B_AMOUNT ||
             (argument->bind == PROTOCOL_B_CLAIM && before == NULL)) {
-            each(ctx, "--count", "n");
+            if (argument->optional || argument->bind == PROTOCOL_B_CLAIM) {
+                each(ctx, "--count", "n");
+            }
             each(ctx, "--values", "value,...");
         }
     }

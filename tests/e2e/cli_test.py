@@ -78,9 +78,10 @@ class Commands(Cli):
         lease = ["0-1042"]
         script = """
             pool create | +pool create gpus --set | +pool create devices --sticky | pool add
-            pool alter | pool info | pool list | pool metrics | pool remove | alloc | lease
+            pool alter | pool seed | import | pool info | pool list | pool metrics | pool remove | alloc | lease
             verify | leases | touch | revoke | ack | reserve | activate | rekey | revoke | reclaim
-            +alloc ports job/42 | release | disown | sweep | tick | pool drop | snapshot
+            +alloc ports job/42 | release | disown 
+            +disown job/7 | sweep | tick | pool drop | snapshot
             rule set | rule disable | rule enable | rule list | sensor set | sensor info
             sensor disable | sensor enable | sensor list | sensor delete | rule delete
             ping | echo | info | time | client list | config get
