@@ -15,6 +15,7 @@
 
 #define SERVER_BUCKETS 16u /* and one more for what is longer than all of them */
 #define SERVER_RUNS 16u
+#define SERVER_HTTP_STATUSES 600u
 
 /* Requests that were turned away before they became a command: reason's name. */
 #define SERVER_REJECT_TABLE(X)            \
@@ -46,10 +47,11 @@ struct server_run {
 };
 
 struct server_counters {
-    uint64_t connections, slow_dropped, idle_dropped;
+    uint64_t connections, http_connections, slow_dropped, idle_dropped;
     uint64_t bytes_in, bytes_out;
     uint64_t rejected[SERVER_REJECT_COUNT];
-    uint64_t errors; /* error replies, all of them */
+    uint64_t http_answers[SERVER_HTTP_STATUSES]; /* by status */
+    uint64_t errors;                             /* error replies, all of them */
     uint64_t calls[PROTOCOL_COMMANDS];
     uint64_t refusals[PROTOCOL_COMMANDS][TN_R_COUNT];
     struct server_histogram latency[PROTOCOL_COMMANDS];

@@ -145,7 +145,7 @@ static void on_connection(void *ctx, struct MHD_Connection *mhd, void **socket_c
         }
         http->connections = connection;
         http->connection_count++;
-        http->server->counters.connections++;
+        http->server->counters.http_connections++;
         *socket_ctx = connection;
     } else if (connection != NULL) {
         if (connection->previous != NULL) {

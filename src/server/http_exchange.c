@@ -74,6 +74,8 @@ static enum MHD_Result answer_queue(struct http_exchange *exchange) {
     if (exchange->broken) {
         return MHD_NO;
     }
+    exchange->asker.server->counters
+        .http_answers[exchange->status < SERVER_HTTP_STATUSES ? exchange->status : 0]++;
     done = MHD_queue_response(exchange->mhd, exchange->status, exchange->response);
     MHD_destroy_response(exchange->response);
     exchange->response = NULL;

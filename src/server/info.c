@@ -37,7 +37,7 @@ static void info_server(struct server *server, struct tn_writer *w) {
          server->options.connections_max);
     line(w, "\r\n# Persistence\r\nloading:0\r\n");
     line(w, "\r\n# Stats\r\ntotal_connections_received:%" PRIu64 "\r\n",
-         server->counters.connections);
+         server->counters.connections + server->counters.http_connections);
     line(w, "total_commands_processed:%" PRIu64 "\r\nrejected_connections:%" PRIu64 "\r\n",
          server_count_commands(&server->counters),
          server->counters.rejected[SERVER_REJECT_CONNECTIONS]);

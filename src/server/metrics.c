@@ -208,6 +208,7 @@ static void job_begin(struct server_metrics *metrics) {
     metrics->view = (struct metrics_view){.version = server->options.version,
                                           .counters = server->counters,
                                           .connections = server->connection_count,
+                                          .http_connections = server_http_connections(server),
                                           .connections_max = server->options.connections_max,
                                           .writes_in_flight = server->slots_used,
                                           .has_pools = !metrics->render};

@@ -49,10 +49,11 @@
     X(CONNECTIONS_LIMIT, "tenure_server_connections_limit", "gauge", "", "Clients that may be connected at once") \
     X(CONNECTIONS_TOTAL, "tenure_server_connections_total", "counter", "protocol", "Clients that have connected") \
     X(DROPPED, "tenure_server_clients_dropped_total", "counter", "reason", "Clients dropped by policy") \
-    X(RECEIVED, "tenure_server_received_bytes_total", "counter", "protocol", "Bytes read from clients") \
-    X(SENT, "tenure_server_sent_bytes_total", "counter", "protocol", "Bytes of replies to clients") \
+    X(RECEIVED, "tenure_server_received_bytes_total", "counter", "protocol", "Bytes read from clients; RESP only") \
+    X(SENT, "tenure_server_sent_bytes_total", "counter", "protocol", "Bytes of replies to clients; RESP only") \
     X(WRITES, "tenure_server_writes_in_flight", "gauge", "", "Writes on their way to the disk and back") \
     X(REJECTED, "tenure_server_rejected_total", "counter", "reason", "Requests turned away before they became a command") \
+    X(HTTP, "tenure_server_http_responses_total", "counter", "status", "Responses over HTTP by status; those never given are left out") \
     X(COMMANDS, "tenure_server_commands_total", "counter", "command", "Commands of clients; those never used are left out") \
     X(REFUSALS, "tenure_server_refusals_total", "counter", "command, result", "Commands answered with a refusal; zeros are left out") \
     X(LATENCY, "tenure_server_command_duration_seconds", "histogram", "command", "From reading a request to handing over its reply; commands never used are left out") \
@@ -182,7 +183,7 @@ struct metrics_view {
     struct kernel_limits limits;
     bool has_usage; /* a halted engine tells nothing of its tables */
     struct server_counters counters;
-    uint64_t connections, connections_max, writes_in_flight;
+    uint64_t connections, http_connections, connections_max, writes_in_flight;
     struct metrics_process process;
     uint64_t collection_ns, pools_omitted;
     bool has_pools;

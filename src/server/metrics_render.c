@@ -1,4 +1,5 @@
 /* The families of the engine, the server and the process. */
+#include <stdio.h>
 #include <string.h>
 
 #include "server/metrics.h"
@@ -77,9 +78,11 @@ static void render_clients(struct metrics_text *text, const struct metrics_view 
     const struct server_counters *counters = &view->counters;
     metrics_family(text, SERVER_METRIC_CONNECTIONS);
     labelled(text, "protocol", "resp", view->connections);
+    labelled(text, "protocol", "http", view->http_connections);
     metrics_single(text, SERVER_METRIC_CONNECTIONS_LIMIT, view->connections_max, 0);
     metrics_family(text, SERVER_METRIC_CONNECTIONS_TOTAL);
     labelled(text, "protocol", "resp", counters->connections);
+    labelled(text, "protocol", "http", counters->http_connections);
     metrics_family(text, SERVER_METRIC_DROPPED);
     labelled(text, "reason", "slow", counters->slow_dropped);
     labelled(text, "reason", "idle", counters->idle_dropped);
@@ -91,6 +94,17 @@ static void render_clients(struct metrics_text *text, const struct metrics_view 
     metrics_family(text, SERVER_METRIC_REJECTED);
     for (unsigned i = 0; i < SERVER_REJECT_COUNT; i++) {
         labelled(text, "reason", server_reject_name((enum server_reject)i), counters->rejected[i]);
+    }
+}
+
+static void render_http(struct metrics_text *text, const struct server_counters *counters) {
+    metrics_family(text, SERVER_METRIC_HTTP);
+    for (unsigned i = 0; i < SERVER_HTTP_STATUSES; i++) {
+        if (counters->http_answers[i] > 0) {
+            char status[8];
+            (void)snprintf(status, sizeof status, "%u", i);
+            labelled(text, "status", status, counters->http_answers[i]);
+        }
     }
 }
 
@@ -137,6 +151,7 @@ void metrics_render(struct metrics_text *text, const struct metrics_view *view) 
     render_storage(text, &view->stats);
     render_tables(text, view);
     render_clients(text, view);
+    render_http(text, &view->counters);
     render_commands(text, &view->counters);
     render_process(text, &view->process);
     if (view->has_pools) {
