@@ -130,6 +130,11 @@ bool http_type_is_json(const char *type);
 bool http_page(struct http_exchange *exchange);
 void http_page_leave(struct http_exchange *exchange);
 
+/* http_web.c: the page with its files. */
+bool http_file_find(const char *path);
+/* True: it was one of them, wanted by a browser, and has been answered. */
+bool http_page_file(struct http_exchange *exchange);
+
 /* http_call.c: commands. Answers, or leaves the exchange working. */
 void http_call(struct http_exchange *exchange);
 /* Makes the answer of the write under way, if that is done. */

@@ -90,7 +90,7 @@ static const struct page {
     void (*serve)(struct http_exchange *exchange);
     const char *what;
 } pages[] = {
-    {"/", page_index, "this list"},
+    {"/", page_index, "this list; to a browser, a page that shows pools and leases"},
     {"/livez", page_live, "200 while the server runs"},
     {"/readyz", page_ready, "200 while it takes requests; ?verbose says why not"},
     {"/healthz", page_ready, "the same"},
@@ -109,21 +109,28 @@ static void page_index(struct http_exchange *exchange) {
     http_answer(exchange, 200, text_type, text, (size_t)len);
 }
 
-bool http_page(struct http_exchange *exchange) {
-    for (unsigned i = 0; i < PAGES; i++) {
-        if (strcmp(exchange->path, pages[i].path) != 0) {
-            continue;
-        }
-        if (strcmp(exchange->method, "GET") == 0 || strcmp(exchange->method, "HEAD") == 0) {
-            pages[i].serve(exchange);
-        } else if (strcmp(exchange->method, "OPTIONS") == 0) {
-            http_answer(exchange, 204, text_type, "", 0);
-            http_header_out(exchange, MHD_HTTP_HEADER_ALLOW, "GET, HEAD, OPTIONS");
-        } else {
-            http_answer_problem(exchange, 405, "%s can only be read", pages[i].path);
-            http_header_out(exchange, MHD_HTTP_HEADER_ALLOW, "GET, HEAD, OPTIONS");
-        }
+/* False: it can only be looked at, and that is not what is asked for. */
+static bool page_method(struct http_exchange *exchange) {
+    if (strcmp(exchange->method, "GET") == 0 || strcmp(exchange->method, "HEAD") == 0) {
         return true;
     }
+    if (strcmp(exchange->method, "OPTIONS") == 0) {
+        http_answer(exchange, 204, text_type, "", 0);
+    } else {
+        http_answer_problem(exchange, 405, "%.200s can only be read", exchange->path);
+    }
+    http_header_out(exchange, MHD_HTTP_HEADER_ALLOW, "GET, HEAD, OPTIONS");
     return false;
+}
+
+bool http_page(struct http_exchange *exchange) {
+    for (unsigned i = 0; i < PAGES; i++) {
+        if (strcmp(exchange->path, pages[i].path) == 0) {
+            if (page_method(exchange) && !http_page_file(exchange)) {
+                pages[i].serve(exchange);
+            }
+            return true;
+        }
+    }
+    return http_file_find(exchange->path) && (!page_method(exchange) || http_page_file(exchange));
 }

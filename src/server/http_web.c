@@ -1,0 +1,59 @@
+/* The page with its files, which are part of the program.
+ *
+ * It may load nothing but its own files and speak to nobody but this server: what others can put into
+ * names and metadata must never become a script, and if it did, it could not get far. */
+#include <string.h>
+
+#include "server/http.h"
+#include "server/web.h"
+
+static const struct web_file *file_find(const char *path) {
+    for (unsigned i = 0; i < web_file_count; i++) {
+        if (strcmp(path, web_files[i].path) == 0) {
+            return &web_files[i];
+        }
+    }
+    return NULL;
+}
+
+bool http_file_find(const char *path) {
+    return file_find(path) != NULL;
+}
+
+/* One of those in a list, or any. */
+static bool tag_matches(const char *wanted, const char *etag) {
+    return wanted != NULL && (strstr(wanted, etag) != NULL || strcmp(wanted, "*") == 0);
+}
+
+static void file_answer(struct http_exchange *exchange, const struct web_file *file) {
+    bool same = tag_matches(http_header_in(exchange, MHD_HTTP_HEADER_IF_NONE_MATCH), file->etag);
+    /* The library wants a pointer that is not const, and only reads. */
+    union {
+        const void *in;
+        void *out;
+    } bytes = {.in = file->at};
+    http_answer_response(
+        exchange, same ? 304 : 200,
+        MHD_create_response_from_buffer(same ? 0 : file->len, bytes.out, MHD_RESPMEM_PERSISTENT));
+    http_header_out(exchange, MHD_HTTP_HEADER_ETAG, file->etag);
+    http_header_out(exchange, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache");
+    http_header_out(exchange, MHD_HTTP_HEADER_CONTENT_TYPE, file->type);
+    http_header_out(exchange, "Content-Security-Policy",
+                    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+                    "connect-src 'self'; base-uri 'none'; form-action 'none'; "
+                    "frame-ancestors 'none'");
+    http_header_out(exchange, "Referrer-Policy", "no-referrer");
+    http_header_out(exchange, MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ACCEPT);
+}
+
+/* The page is for browsers; others get a list of what there is. */
+bool http_page_file(struct http_exchange *exchange) {
+    const struct web_file *file = file_find(exchange->path);
+    const char *accept = http_header_in(exchange, MHD_HTTP_HEADER_ACCEPT);
+    bool browser = accept != NULL && strstr(accept, "text/html") != NULL;
+    if (file == NULL || (strcmp(file->path, "/") == 0 && !browser)) {
+        return false;
+    }
+    file_answer(exchange, file);
+    return true;
+}
