@@ -316,7 +316,9 @@ enum tenure_verb {
     TENURE_VERB_RULE_DELETE,
     TENURE_VERB_SENSOR_SET,
     TENURE_VERB_SENSOR_ENABLE,
-    TENURE_VERB_SENSOR_DELETE
+    TENURE_VERB_SENSOR_DELETE,
+    TENURE_VERB_IMPORT,
+    TENURE_VERB_POOL_SEED
 };
 
 /* A wanted value: text in the pool's own format or a resource's name, or a number if text is NULL. */
@@ -360,7 +362,9 @@ struct tenure_command {
     bool immediate;   /* release: free at once, also in a sticky pool */
     const void *meta; /* alloc reserve touch: optional, meta_len bytes; NULL: none */
     size_t meta_len;
-    uint64_t deadline_ms; /* alloc by an operator: the lease's own end (imports); 0: the pool's */
+    uint64_t deadline_ms; /* import, or alloc by an operator: the lease's own end; 0: the pool's */
+    uint64_t created_ms, seen_ms, offline_ms; /* import: its times; 0: not given */
+    uint64_t given_values, reclaimed;         /* pool_seed: values once given, leases reclaimed */
     const char *name;     /* rule id or sensor ref */
     const char *trigger;  /* rule_set sensor_set */
     bool enabled;         /* rule_* sensor_* but delete */

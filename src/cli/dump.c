@@ -138,6 +138,14 @@ static void dump_lease_fields(struct dump_line *line, const struct kernel_comman
         dump_name(line, "deadline");
         dump_time(line, command->deadline_ms);
     }
+    if ((fields & KERNEL_F_TIMES) != 0) {
+        dump_name(line, "created");
+        dump_time(line, command->created_ms);
+        dump_name(line, "seen");
+        dump_time(line, command->seen_ms);
+        dump_name(line, "offline");
+        dump_time(line, command->offline_ms);
+    }
     if ((fields & KERNEL_F_IMMEDIATE) != 0) {
         dump_name(line, "immediate");
         dump_flag(line, true);
@@ -151,6 +159,10 @@ static void dump_other_fields(struct dump_line *line, const struct kernel_comman
     uint32_t fields = command->fields;
     if ((fields & KERNEL_F_POOL) != 0) {
         dump_named_text(line, "pool", command->pool);
+    }
+    if ((fields & KERNEL_F_FIGURES) != 0) {
+        dump_named_number(line, "given", command->given_values);
+        dump_named_number(line, "reclaimed", command->reclaimed);
     }
     if ((fields & KERNEL_F_VALUES) != 0) {
         struct tn_reader r = tn_reader_of(command->values.at, command->values.len);

@@ -4,26 +4,9 @@
  * sticky lease, room in the tables, quotas, then the values: those asked for by name first, so that
  * "any" never takes one of them. Values are claimed one by one and claims are undone on a refusal,
  * the generator's state included: a refusal leaves no trace but the effects of time. */
-#include "kernel/state.h"
-
-struct request {
-    const struct kernel_command *c;
-    struct kernel_result *result;
-    bool reserve;
-    uint32_t claim_count;
-    uint32_t total;
-    uint32_t lease;
-    uint32_t holder;      /* known name or TN_NONE */
-    uint64_t names_freed; /* by the kernel when the holder was looked up */
-    struct kernel_terms terms;
-};
+#include "kernel/request.h"
 
 /* ---- form and pools ---- */
-
-static enum tn_result refuse(struct kernel_result *result, enum tn_result code, uint64_t number) {
-    result->number = number;
-    return code;
-}
 
 static enum tn_result pool_resolve(struct kernel *k, const struct request *q, struct tn_bytes name,
                                    uint32_t *ret_pool) {
@@ -227,90 +210,6 @@ static void settle_time(struct kernel *k, const struct request *q) {
     }
 }
 
-/* ---- claiming values ---- */
-
-static void claim_value(struct kernel *k, struct request *q, uint32_t at, uint32_t pool,
-                        uint64_t value) {
-    uint32_t member = kernel_member_new(k, pool, value);
-    struct member *m = member_mut(k, member);
-    m->state = MEMBER_HELD;
-    m->lease = q->lease;
-    kernel_value_claim(k, member);
-    k->plan_members[at] = member;
-}
-
-static enum tn_result claim_listed(struct kernel *k, struct request *q, uint32_t index) {
-    const struct claim_plan *plan = &k->plan_claims[index];
-    const struct kernel_policy *policy = kernel_pool_policy(k, plan->pool);
-    struct tn_reader r = tn_reader_of(plan->values.at, plan->values.len);
-    for (uint32_t i = 0; i < plan->count; i++) {
-        struct kernel_wish wish = kernel_wish_read(&r);
-        uint64_t value;
-        if (kernel_value_resolve(k, plan->pool, &wish, &value) != TN_R_OK) {
-            return refuse(q->result, TN_R_BAD_VALUE, plan->offset + i);
-        }
-        if (policy->of[KERNEL_OPTION_KIND] == KERNEL_RANGE &&
-            kernel_value_excluded(policy, value) && !(q->c->rights & KERNEL_RIGHT_OPERATOR)) {
-            return refuse(q->result, TN_R_DENIED, plan->offset + i);
-        }
-        uint32_t owner = kernel_value_owner(k, plan->pool, value);
-        if (owner != TN_NONE && member_at(k, owner)->lease == q->lease) {
-            return refuse(q->result, TN_R_BAD_VALUE, plan->offset + i); /* named twice */
-        }
-        if (owner != TN_NONE && member_at(k, owner)->state != MEMBER_COLD) {
-            return refuse(q->result, TN_R_BUSY, plan->offset + i);
-        }
-        claim_value(k, q, plan->offset + i, plan->pool, value);
-    }
-    return TN_R_OK;
-}
-
-static enum tn_result claim_any(struct kernel *k, struct request *q, uint32_t index) {
-    const struct claim_plan *plan = &k->plan_claims[index];
-    uint32_t cursor = TN_NONE;
-    for (uint32_t i = 0; i < plan->count; i++) {
-        uint64_t value;
-        if (!kernel_value_pick(k, plan->pool, &cursor, &value)) {
-            q->result->retry_at_ms = kernel_due_remains(k, plan->pool)
-                                         ? root_at(k)->now_ms
-                                         : kernel_due_next_free(k, plan->pool);
-            return refuse(q->result, TN_R_EXHAUSTED, index);
-        }
-        tn_map_prefetch(&k->values, kernel_index_value_hash(k, plan->pool, value));
-        claim_value(k, q, plan->offset + i, plan->pool, value);
-    }
-    return TN_R_OK;
-}
-
-static void unclaim_all(struct kernel *k, const struct request *q) {
-    for (uint32_t i = q->total; i-- > 0;) {
-        if (k->plan_members[i] != TN_NONE) {
-            kernel_value_unclaim(k, k->plan_members[i]);
-            kernel_member_delete(k, k->plan_members[i]);
-        }
-    }
-}
-
-static enum tn_result claim_all(struct kernel *k, struct request *q) {
-    struct tn_prng prng = root_at(k)->prng;
-    memset(k->plan_members, 0xff, q->total * sizeof *k->plan_members);
-    enum tn_result code = TN_R_OK;
-    for (uint32_t i = 0; i < q->claim_count; i++) {
-        kernel_value_prepare(k, k->plan_claims[i].pool);
-    }
-    for (uint32_t i = 0; i < q->claim_count && code == TN_R_OK; i++) {
-        code = k->plan_claims[i].any ? TN_R_OK : claim_listed(k, q, i);
-    }
-    for (uint32_t i = 0; i < q->claim_count && code == TN_R_OK; i++) {
-        code = k->plan_claims[i].any ? claim_any(k, q, i) : TN_R_OK;
-    }
-    if (code != TN_R_OK) {
-        unclaim_all(k, q);
-        root_mut(k)->prng = prng;
-    }
-    return code;
-}
-
 /* ---- the new lease ---- */
 
 /* What the client asked for, to be renewed with: an import's own end counts as the ttl to it. */
@@ -355,6 +254,9 @@ static void lease_fill(struct kernel *k, const struct request *q) {
     l->state = q->reserve ? KERNEL_RESERVED : KERNEL_ACTIVE;
     l->bits = KERNEL_REASON_REQUESTED;
     l->deadline_ms = deadline_given(k, q, root->now_ms, 0);
+    if (q->import) {
+        kernel_import_fill(k, q);
+    }
 }
 
 /* `next` goes on above the last value that was picked for "any". */
@@ -400,6 +302,17 @@ static void members_settle(struct kernel *k, const struct request *q) {
     root->leases_live++;
 }
 
+static enum kernel_event_kind birth_event(const struct kernel *k, const struct request *q) {
+    switch (lease_at(k, q->lease)->state) {
+    case KERNEL_RESERVED:
+        return KERNEL_EVENT_LEASE_RESERVED;
+    case KERNEL_OFFLINE:
+        return KERNEL_EVENT_LEASE_OFFLINE;
+    default:
+        return KERNEL_EVENT_LEASE_ACTIVE;
+    }
+}
+
 static void lease_begin(struct kernel *k, const struct request *q) {
     lease_fill(k, q);
     members_settle(k, q);
@@ -409,48 +322,13 @@ static void lease_begin(struct kernel *k, const struct request *q) {
     kernel_lease_count(k, q->lease, +1);
     kernel_lease_grants_add(k, q->lease);
     kernel_clock_lease(k, q->lease);
-    if (kernel_pool_option(k, k->plan_claims[0].pool, KERNEL_OPTION_STICKY)) {
+    if (!q->import && kernel_pool_option(k, k->plan_claims[0].pool, KERNEL_OPTION_STICKY)) {
         kernel_meter_count(k, k->plan_claims[0].pool);
     }
-    kernel_event_lease(k, q->reserve ? KERNEL_EVENT_LEASE_RESERVED : KERNEL_EVENT_LEASE_ACTIVE,
-                       q->lease);
+    kernel_event_lease(k, birth_event(k, q), q->lease);
 }
 
 /* ---- the return of a sticky holder ---- */
-
-/* Marks the lease's members that the listed values name; false if a value is another's or is named
- * twice. */
-static bool mark_named(struct kernel *k, const struct claim_plan *plan, uint32_t lease) {
-    struct tn_reader r = tn_reader_of(plan->values.at, plan->values.len);
-    for (uint32_t i = 0; i < plan->count; i++) {
-        struct kernel_wish wish = kernel_wish_read(&r);
-        uint64_t value;
-        if (kernel_value_resolve(k, plan->pool, &wish, &value) != TN_R_OK) {
-            return false;
-        }
-        uint32_t owner = kernel_value_owner(k, plan->pool, value);
-        if (owner == TN_NONE || member_at(k, owner)->lease != lease ||
-            member_at(k, owner)->state != MEMBER_HELD || member_at(k, owner)->marked) {
-            return false;
-        }
-        member_mut(k, owner)->marked = 1;
-    }
-    return true;
-}
-
-/* It asks for what it has: as many values, and none but its own. */
-static bool return_matches(struct kernel *k, uint32_t lease) {
-    const struct claim_plan *plan = &k->plan_claims[0];
-    const struct lease *l = lease_at(k, lease);
-    if (plan->any) {
-        return plan->asked == 0 || plan->asked == l->member_count; /* 0: whatever it has */
-    }
-    bool matches = plan->count == l->member_count && mark_named(k, plan, lease);
-    for (uint32_t m = l->first_member; m != TN_NONE; m = member_at(k, m)->next) {
-        member_mut(k, m)->marked = 0;
-    }
-    return matches;
-}
 
 bool kernel_lease_meta_fits(const struct kernel *k, const struct kernel_command *c,
                             uint32_t lease) {
@@ -480,7 +358,7 @@ static enum tn_result lease_return(struct kernel *k, struct request *q, uint32_t
     if (l->state == KERNEL_REVOKING) {
         return TN_R_BUSY;
     }
-    if (!return_matches(k, lease)) {
+    if (!kernel_request_matches(k, lease)) {
         return TN_R_CONFLICT;
     }
     if (!kernel_lease_meta_fits(k, c, lease)) {
@@ -523,7 +401,10 @@ static enum tn_result grant_new(struct kernel *k, struct request *q) {
     if (k->names_freed != q->names_freed) { /* what ended may have taken the name with it */
         q->holder = kernel_index_text(k, TEXT_NAME, q->c->holder);
     }
-    enum tn_result code = room_check(k, q);
+    enum tn_result code = q->import ? kernel_import_known(k, q, TN_NONE) : TN_R_OK;
+    if (code == TN_R_OK) {
+        code = room_check(k, q);
+    }
     if (code == TN_R_OK) {
         code = quota_check(k, q);
     }
@@ -532,7 +413,7 @@ static enum tn_result grant_new(struct kernel *k, struct request *q) {
     }
     q->lease = tn_table_take(&k->tables[TABLE_LEASE]);
     TN_ASSERT(q->lease != TN_NONE);
-    code = claim_all(k, q);
+    code = kernel_request_claim(k, q);
     if (code != TN_R_OK) {
         tn_table_give(&k->tables[TABLE_LEASE], q->lease);
         return code;
@@ -549,7 +430,7 @@ static enum tn_result request_run(struct kernel *k, struct request *q) {
         code = claims_resolve(k, q);
     }
     if (code == TN_R_OK) {
-        code = ttl_check(k, q);
+        code = q->import ? kernel_import_check(k, q) : ttl_check(k, q);
     }
     if (code != TN_R_OK) {
         return code;
@@ -562,7 +443,7 @@ static enum tn_result request_run(struct kernel *k, struct request *q) {
     }
     uint32_t own = sticky_lease(k, q);
     if (own != TN_NONE) {
-        return lease_return(k, q, own);
+        return q->import ? kernel_import_known(k, q, own) : lease_return(k, q, own);
     }
     return grant_new(k, q);
 }
@@ -576,5 +457,11 @@ void kernel_run_alloc(struct kernel *k, const struct kernel_command *c,
 void kernel_run_reserve(struct kernel *k, const struct kernel_command *c,
                         struct kernel_result *result) {
     struct request q = {.c = c, .result = result, .reserve = true};
+    result->code = request_run(k, &q);
+}
+
+void kernel_run_import(struct kernel *k, const struct kernel_command *c,
+                       struct kernel_result *result) {
+    struct request q = {.c = c, .result = result, .import = true};
     result->code = request_run(k, &q);
 }

@@ -109,6 +109,9 @@ static void check_lease(struct check *c, uint32_t slot) {
     expect(c, count == l->member_count && count > 0, "a lease is not whole", slot);
     expect(c, kernel_index_lease(k, l->lsn) == slot, "a lease is not found by its id", slot);
     expect(c, l->lsn <= root_at(k)->lsn && l->epoch > 0, "a lease is from the future", slot);
+    expect(c, l->created_ms <= l->last_seen_ms && l->last_seen_ms <= root_at(k)->now_ms,
+           "a lease was seen before it was made, or will be", slot);
+    expect(c, !(l->bits & LEASE_LAG) || l->state == KERNEL_OFFLINE, "a lag without a hold", slot);
     c->names[l->holder]++;
     if (l->user != TN_NONE) {
         c->names[l->user]++;

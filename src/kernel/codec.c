@@ -206,6 +206,15 @@ static void fields_write(struct tn_writer *w, const struct kernel_command *c) {
     if (f & KERNEL_F_DEADLINE) {
         tn_write64(w, c->deadline_ms);
     }
+    if (f & KERNEL_F_TIMES) {
+        tn_write64(w, c->created_ms);
+        tn_write64(w, c->seen_ms);
+        tn_write64(w, c->offline_ms);
+    }
+    if (f & KERNEL_F_FIGURES) {
+        tn_write64(w, c->given_values);
+        tn_write64(w, c->reclaimed);
+    }
 }
 
 uint32_t kernel_command_encode(const struct kernel_command *command, void *out, size_t capacity) {
@@ -287,6 +296,15 @@ static size_t parts_parse(const uint8_t *at, size_t len, size_t pos, struct kern
     case KERNEL_F_ENABLED:
         c->enabled = bool_parse(&r);
         break;
+    case KERNEL_F_TIMES:
+        c->created_ms = tn_read64(&r);
+        c->seen_ms = tn_read64(&r);
+        c->offline_ms = tn_read64(&r);
+        break;
+    case KERNEL_F_FIGURES:
+        c->given_values = tn_read64(&r);
+        c->reclaimed = tn_read64(&r);
+        break;
     default: /* KERNEL_F_IMMEDIATE has no bytes */
         break;
     }
@@ -354,6 +372,8 @@ static void command_clear(struct kernel_command *c) {
     c->ttl_s = 0;
     c->after_s = 0;
     c->deadline_ms = 0;
+    c->created_ms = c->seen_ms = c->offline_ms = 0;
+    c->given_values = c->reclaimed = 0;
     c->meta = none;
     c->pool = none;
     c->claims = none;

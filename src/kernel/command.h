@@ -37,6 +37,8 @@ enum kernel_field {
     KERNEL_F_ENABLED = 1 << 14,  /* u8 */
     KERNEL_F_SPEC = 1 << 15,     /* bytes16 */
     KERNEL_F_DEADLINE = 1 << 16, /* u64 milliseconds: an import's own end (operator) */
+    KERNEL_F_TIMES = 1 << 17,    /* u64 created, u64 last seen, u64 offline since; 0: not given */
+    KERNEL_F_FIGURES = 1 << 18,  /* u64 values once given, u64 reclaimed */
 };
 
 /* Verb, text, fields it must have, fields it may have, needs operator rights. Position is the
@@ -67,7 +69,9 @@ enum kernel_field {
     X(RULE_DELETE,   "rule delete",   KERNEL_F_NAME, 0, 1) \
     X(SENSOR_SET,    "sensor set",    KERNEL_F_NAME | KERNEL_F_TRIGGER | KERNEL_F_ENABLED | KERNEL_F_SPEC, 0, 1) \
     X(SENSOR_ENABLE, "sensor enable", KERNEL_F_NAME | KERNEL_F_ENABLED, 0, 1) \
-    X(SENSOR_DELETE, "sensor delete", KERNEL_F_NAME, 0, 1)
+    X(SENSOR_DELETE, "sensor delete", KERNEL_F_NAME, 0, 1) \
+    X(IMPORT,        "import",        KERNEL_F_HOLDER | KERNEL_F_CLAIMS, KERNEL_F_META | KERNEL_F_DEADLINE | KERNEL_F_TIMES, 1) \
+    X(POOL_SEED,     "pool seed",     KERNEL_F_POOL | KERNEL_F_FIGURES, 0, 1)
 /* clang-format on */
 
 enum kernel_verb {
@@ -98,6 +102,8 @@ struct kernel_command {
     uint32_t ttl_s;
     uint32_t after_s;
     uint64_t deadline_ms;
+    uint64_t created_ms, seen_ms, offline_ms; /* of an import; 0: not given */
+    uint64_t given_values, reclaimed;         /* of a pool's past */
     struct tn_bytes meta;
     struct tn_bytes pool;
     struct tn_bytes claims; /* encoded, without the count */

@@ -29,6 +29,8 @@ static kernel_verb_run *const verbs[KERNEL_VERB_COUNT] = {
     [KERNEL_VERB_SENSOR_SET] = kernel_run_sensor_set,
     [KERNEL_VERB_SENSOR_ENABLE] = kernel_run_sensor_enable,
     [KERNEL_VERB_SENSOR_DELETE] = kernel_run_sensor_delete,
+    [KERNEL_VERB_IMPORT] = kernel_run_import,
+    [KERNEL_VERB_POOL_SEED] = kernel_run_pool_seed,
 };
 
 /* ---- creation ---- */

@@ -364,6 +364,9 @@ void kernel_lease_move(struct kernel *k, uint32_t lease, enum kernel_cause cause
     l->state = to;
     l->epoch += row->epoch_up;
     l->bits = (uint8_t)((l->bits & ~LEASE_REASON_MASK) | row->reason);
+    if (cause != CAUSE_REKEY) {
+        l->bits &= (uint8_t)~LEASE_LAG; /* it is offline no more, or from now on */
+    }
     if (cause == CAUSE_LAPSE) {
         l->bits |= LEASE_GRACE;
     } else if (cause == CAUSE_CONVERT) {

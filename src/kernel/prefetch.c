@@ -82,6 +82,7 @@ static const uint8_t touches[KERNEL_VERB_COUNT] = {
     [KERNEL_VERB_ACTIVATE] = TOUCHES_LEASE, [KERNEL_VERB_TOUCH] = TOUCHES_LEASE,
     [KERNEL_VERB_REVOKE] = TOUCHES_LEASE,   [KERNEL_VERB_RELEASE] = TOUCHES_VALUES,
     [KERNEL_VERB_ACK] = TOUCHES_VALUES,     [KERNEL_VERB_RECLAIM] = TOUCHES_VALUES,
+    [KERNEL_VERB_IMPORT] = TOUCHES_HOLDER,
 };
 
 void kernel_prefetch(const struct kernel *k, struct tn_bytes command, uint64_t lsn,

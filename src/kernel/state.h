@@ -74,6 +74,7 @@ struct root {
 #define LEASE_REASON_MASK 0x0fu
 #define LEASE_GRACE 0x10u         /* revoking because its time ran out, not by a revoke */
 #define LEASE_TIMER_OFFLINE 0x20u /* its timer entry is in the offline tree */
+#define LEASE_LAG 0x40u           /* offline, and lag_s counts: an import whose times differ */
 
 _Static_assert(KERNEL_REASON_COUNT <= 16, "a reason fits its bits");
 
@@ -86,9 +87,12 @@ struct lease {
     };
     uint64_t timer_ms; /* where the timer index has it; 0: nowhere; never after deadline_ms */
     uint64_t created_ms;
-    uint64_t last_seen_ms; /* offline: also since when, for that is what a release sets */
-    uint32_t grace_s;      /* as granted: between its deadline and reuse */
-    uint32_t holder;       /* name */
+    uint64_t last_seen_ms; /* offline: also since when, for a release sets both (but LEASE_LAG) */
+    union {
+        uint32_t grace_s; /* as granted: between its deadline and reuse */
+        uint32_t lag_s;   /* with LEASE_LAG: from last_seen_ms to when it went offline */
+    };
+    uint32_t holder; /* name */
     uint32_t holder_prev,
         holder_next; /* live: the holder's leases; ended: holder_next is history */
     uint32_t pool;   /* of all its members, or TN_NONE if they differ */
@@ -627,7 +631,8 @@ kernel_verb_run kernel_run_tick, kernel_run_limits, kernel_run_restored, kernel_
     kernel_run_alloc, kernel_run_reserve, kernel_run_activate, kernel_run_touch, kernel_run_release,
     kernel_run_revoke, kernel_run_ack, kernel_run_reclaim, kernel_run_rekey, kernel_run_disown,
     kernel_run_sweep, kernel_run_rule_set, kernel_run_rule_enable, kernel_run_rule_delete,
-    kernel_run_sensor_set, kernel_run_sensor_enable, kernel_run_sensor_delete;
+    kernel_run_sensor_set, kernel_run_sensor_enable, kernel_run_sensor_delete, kernel_run_import,
+    kernel_run_pool_seed;
 
 /* Fills in the lease's id, epoch, state and deadline. */
 void kernel_result_lease(struct kernel *k, uint32_t lease, struct kernel_result *result);

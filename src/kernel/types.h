@@ -73,7 +73,8 @@ static inline bool kernel_state_terminal(enum kernel_state state) {
     X(FORCED, "forced")             \
     X(DISOWNED, "disowned")         \
     X(RETURNED, "returned")         \
-    X(REKEYED, "rekeyed")
+    X(REKEYED, "rekeyed")           \
+    X(IMPORTED, "imported")
 
 enum kernel_reason {
 #define KERNEL_REASON_ENUM(name, text) KERNEL_REASON_##name,

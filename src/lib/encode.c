@@ -9,18 +9,18 @@
 #define POLICY_BYTES 1024u /* room for every option and every excluded span */
 
 static const char *const field_names[] = {
-    "lease",     "epoch",   "holder",  "ttl_s",  "after_s",     "meta",
-    "immediate", "pool",    "claims",  "values", "options",     "limits",
-    "name",      "trigger", "enabled", "spec",   "deadline_ms",
+    "lease",   "epoch",  "holder",      "ttl_s",   "after_s", "meta", "immediate",
+    "pool",    "claims", "values",      "options", "limits",  "name", "trigger",
+    "enabled", "spec",   "deadline_ms", "times",   "figures",
 };
 
-_Static_assert((1u << (sizeof field_names / sizeof field_names[0])) == (unsigned)KERNEL_F_DEADLINE
+_Static_assert((1u << (sizeof field_names / sizeof field_names[0])) == (unsigned)KERNEL_F_FIGURES
                                                                            << 1,
                "every field has a name");
 
 /* The fields that the command has. What has no way to be absent counts if the verb takes it. */
 static uint32_t fields_given(const struct tenure_command *command, uint32_t allowed) {
-    uint32_t given = allowed & (KERNEL_F_EPOCH | KERNEL_F_ENABLED);
+    uint32_t given = allowed & (KERNEL_F_EPOCH | KERNEL_F_ENABLED | KERNEL_F_FIGURES);
     given |= command->lease.lsn != 0 ? KERNEL_F_LEASE : 0u;
     given |= command->holder != NULL ? KERNEL_F_HOLDER : 0u;
     given |= command->has_ttl ? KERNEL_F_TTL : 0u;
@@ -35,6 +35,8 @@ static uint32_t fields_given(const struct tenure_command *command, uint32_t allo
     given |= command->trigger != NULL ? KERNEL_F_TRIGGER : 0u;
     given |= command->spec != NULL ? KERNEL_F_SPEC : 0u;
     given |= command->deadline_ms != 0 ? KERNEL_F_DEADLINE : 0u;
+    given |=
+        (command->created_ms | command->seen_ms | command->offline_ms) != 0 ? KERNEL_F_TIMES : 0u;
     return given;
 }
 
@@ -130,6 +132,11 @@ static struct kernel_command command_of(const struct tenure_command *command, ui
         .ttl_s = command->ttl_s,
         .after_s = command->after_s,
         .deadline_ms = command->deadline_ms,
+        .created_ms = command->created_ms,
+        .seen_ms = command->seen_ms,
+        .offline_ms = command->offline_ms,
+        .given_values = command->given_values,
+        .reclaimed = command->reclaimed,
         .meta = tn_bytes_of(command->meta, command->meta_len),
         .pool = lib_text(command->pool),
         .name = lib_text(command->name),

@@ -254,6 +254,11 @@ static bool bind_seconds(struct cursor *c, const char *what, uint32_t field,
     return true;
 }
 
+static bool bind_u64(struct cursor *c, const char *what, uint32_t field, uint64_t *ret_number) {
+    c->call->command.fields |= field;
+    return next_number(c, what, UINT64_MAX, ret_number);
+}
+
 static bool bind_meta(struct cursor *c) {
     struct tn_bytes word;
     if (!next(c, "META", &word)) {
@@ -355,6 +360,18 @@ static bool bind(struct cursor *c, enum protocol_bind to) {
         return bind_seconds(c, "TTL", KERNEL_F_TTL, &command->ttl_s);
     case PROTOCOL_B_AFTER:
         return bind_seconds(c, "AFTER", KERNEL_F_AFTER, &command->after_s);
+    case PROTOCOL_B_DEADLINE:
+        return bind_u64(c, "DEADLINE", KERNEL_F_DEADLINE, &command->deadline_ms);
+    case PROTOCOL_B_CREATED:
+        return bind_u64(c, "CREATED", KERNEL_F_TIMES, &command->created_ms);
+    case PROTOCOL_B_SEEN:
+        return bind_u64(c, "SEEN", KERNEL_F_TIMES, &command->seen_ms);
+    case PROTOCOL_B_OFFLINE:
+        return bind_u64(c, "OFFLINE", KERNEL_F_TIMES, &command->offline_ms);
+    case PROTOCOL_B_GIVEN:
+        return bind_u64(c, "GIVEN", KERNEL_F_FIGURES, &command->given_values);
+    case PROTOCOL_B_RECLAIMED:
+        return bind_u64(c, "RECLAIMED", KERNEL_F_FIGURES, &command->reclaimed);
     case PROTOCOL_B_META:
         return bind_meta(c);
     case PROTOCOL_B_NOW:
@@ -450,9 +467,10 @@ static bool form_parse(struct cursor *c, const struct protocol_form *form) {
     return tokens_parse(c, form);
 }
 
-/* What the fields of the table do not say: whether a rule or a sensor is on. */
-static void enabled_set(struct protocol_call *call) {
+/* What the arguments need not say: whether a rule or a sensor is on; that a pool has no past. */
+static void fields_set(struct protocol_call *call) {
     const struct kernel_verb_row *verb = &kernel_verb_rows[call->row->verb];
+    call->command.fields |= verb->required & KERNEL_F_FIGURES;
     if ((verb->required & KERNEL_F_ENABLED) != 0) {
         call->command.fields |= KERNEL_F_ENABLED;
         call->command.enabled =
@@ -479,7 +497,7 @@ enum tn_result protocol_call_parse(const struct protocol_command *row, const str
     ret_call->state = KERNEL_NO_STATE;
     ret_call->detail[0] = '\0';
     if (row->kind == PROTOCOL_WRITE) {
-        enabled_set(ret_call);
+        fields_set(ret_call);
     }
     /* `ALLOC holder FROM ...` and `ALLOC pool holder` differ in their second word. */
     bool other =

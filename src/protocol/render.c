@@ -84,7 +84,8 @@ static const char *number_name(const struct protocol_command *row) {
 static void result_done(struct protocol_writer *w, const struct protocol_command *row,
                         const struct kernel_result *result) {
     const char *number = number_name(row);
-    bool values = row->verb == KERNEL_VERB_ALLOC || row->verb == KERNEL_VERB_RESERVE;
+    bool values = row->verb == KERNEL_VERB_ALLOC || row->verb == KERNEL_VERB_RESERVE ||
+                  row->verb == KERNEL_VERB_IMPORT;
     protocol_write_map(w, 3 + (result->has_lease ? 4u : 0u) + (number != NULL) + values);
     protocol_pair_text(w, "result", tn_result_name(result->code));
     if (result->has_lease) {

@@ -77,6 +77,19 @@ static const struct protocol_argument token_args[] = {LEASE, HOLDER, EPOCH, OPID
 static const struct protocol_argument alloc_one[] = {
     STRING("pool", PROTOCOL_B_FROM), HOLDER, AMOUNT, TTL, META, OPID};
 static const struct protocol_argument alloc_bundle[] = {HOLDER, CLAIMS, TTL, META, OPID};
+static const struct protocol_argument import_args[] = {
+    STRING("pool", PROTOCOL_B_FROM),
+    HOLDER,
+    {.name = "values", .type = PROTOCOL_T_BLOCK, PARTS(listed), .bind = PROTOCOL_B_AMOUNT},
+    OPTION("DEADLINE", "ms", PROTOCOL_T_INTEGER, PROTOCOL_B_DEADLINE),
+    OPTION("CREATED", "ms", PROTOCOL_T_INTEGER, PROTOCOL_B_CREATED),
+    OPTION("SEEN", "ms", PROTOCOL_T_INTEGER, PROTOCOL_B_SEEN),
+    OPTION("OFFLINE", "ms", PROTOCOL_T_INTEGER, PROTOCOL_B_OFFLINE),
+    META,
+    OPID};
+static const struct protocol_argument seed_args[] = {
+    POOL, OPTION("GIVEN", "n", PROTOCOL_T_INTEGER, PROTOCOL_B_GIVEN),
+    OPTION("RECLAIMED", "n", PROTOCOL_T_INTEGER, PROTOCOL_B_RECLAIMED), OPID};
 static const struct protocol_argument reserve_args[] = {
     HOLDER, NEEDED("TTL", "seconds", PROTOCOL_T_INTEGER, PROTOCOL_B_TTL), CLAIMS, META, OPID};
 static const struct protocol_argument touch_args[] = {LEASE, EPOCH, TTL, META, OPID};
@@ -227,6 +240,13 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                         .role = PROTOCOL_NOBODY, .form = FORM(hello_args),
                         .summary = "Chooses the protocol, 2 or 3, and tells who is speaking",
                         .example = "HELLO 3"},
+    [PROTOCOL_IMPORT] =
+        {NAME("IMPORT", ""), .id = PROTOCOL_IMPORT, .kind = PROTOCOL_WRITE,
+         .role = PROTOCOL_OPERATOR, .verb = KERNEL_VERB_IMPORT, .form = FORM(import_args),
+         .summary =
+             "Takes over a lease that was granted elsewhere, with its own times; what is there already is left alone",
+         .method = "POST", .path = "/v1/pools/{pool}/imports",
+         .example = "IMPORT ports job/7 VALUES 1 30007 CREATED 1700000000000"},
     [PROTOCOL_INFO] = {NAME("INFO", ""), .id = PROTOCOL_INFO, .kind = PROTOCOL_CONNECTION,
                        .role = PROTOCOL_NOBODY, .form = FORM(section_args),
                        .summary = "The server in figures", .example = "INFO server"},
@@ -287,6 +307,13 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                               .summary = "Removes named resources that are not held from a set",
                               .method = "DELETE", .path = "/v1/pools/{pool}/resources",
                               .example = "POOL REMOVE gpus gpu-2"},
+    [PROTOCOL_POOL_SEED] =
+        {NAME("POOL", "SEED"), .id = PROTOCOL_POOL_SEED, .kind = PROTOCOL_WRITE,
+         .role = PROTOCOL_OPERATOR, .verb = KERNEL_VERB_POOL_SEED, .form = FORM(seed_args),
+         .summary =
+             "Tells a pool of its past elsewhere: how many of its values were once given, how many leases reclaimed",
+         .method = "POST", .path = "/v1/pools/{pool}/seed",
+         .example = "POOL SEED ports GIVEN 8 RECLAIMED 3"},
     [PROTOCOL_QUIT] = {NAME("QUIT", ""), .id = PROTOCOL_QUIT, .kind = PROTOCOL_CONNECTION,
                        .role = PROTOCOL_NOBODY, .summary = "Closes the connection",
                        .example = "QUIT"},

@@ -34,6 +34,12 @@ enum protocol_bind {
     PROTOCOL_B_HOLDER,
     PROTOCOL_B_TTL,
     PROTOCOL_B_AFTER,
+    PROTOCOL_B_DEADLINE, /* milliseconds since 1970, as replies show them; so the next three */
+    PROTOCOL_B_CREATED,
+    PROTOCOL_B_SEEN,
+    PROTOCOL_B_OFFLINE,
+    PROTOCOL_B_GIVEN,
+    PROTOCOL_B_RECLAIMED,
     PROTOCOL_B_META,
     PROTOCOL_B_NOW,
     PROTOCOL_B_POOL,
@@ -65,7 +71,7 @@ struct protocol_argument {
     bool multiple;
 };
 
-#define PROTOCOL_ARGUMENTS_MAX 8u /* of one form, and parts of one argument */
+#define PROTOCOL_ARGUMENTS_MAX 10u /* of one form, and parts of one argument */
 
 struct protocol_form {
     const struct protocol_argument *arguments; /* those without a token first */
@@ -94,6 +100,7 @@ enum protocol_id {
     PROTOCOL_DISOWN,
     PROTOCOL_ECHO,
     PROTOCOL_HELLO,
+    PROTOCOL_IMPORT,
     PROTOCOL_INFO,
     PROTOCOL_LEASE,
     PROTOCOL_LEASES,
@@ -106,6 +113,7 @@ enum protocol_id {
     PROTOCOL_POOL_LIST,
     PROTOCOL_POOL_METRICS,
     PROTOCOL_POOL_REMOVE,
+    PROTOCOL_POOL_SEED,
     PROTOCOL_QUIT,
     PROTOCOL_READONLY,
     PROTOCOL_RECLAIM,

@@ -1,0 +1,39 @@
+/* Internal: an alloc, a reserve or an import under way, as alloc.c, claim.c and import.c share it. */
+#ifndef TN_KERNEL_REQUEST_H
+#define TN_KERNEL_REQUEST_H
+
+#include "kernel/state.h"
+
+struct request {
+    const struct kernel_command *c;
+    struct kernel_result *result;
+    bool reserve;
+    bool import;
+    uint32_t claim_count;
+    uint32_t total;
+    uint32_t lease;
+    uint32_t holder;      /* known name or TN_NONE */
+    uint64_t names_freed; /* by the kernel when the holder was looked up */
+    struct kernel_terms terms;
+};
+
+static inline enum tn_result refuse(struct kernel_result *result, enum tn_result code,
+                                    uint64_t number) {
+    result->number = number;
+    return code;
+}
+
+/* claim.c: claims all values for the lease, those that were named first; on a refusal none. */
+enum tn_result kernel_request_claim(struct kernel *k, struct request *q);
+/* Does it ask for what the lease has: as many values of the first claim's pool, and none but those? */
+bool kernel_request_matches(struct kernel *k, uint32_t lease);
+
+/* import.c: form and times, after the pools are known. */
+enum tn_result kernel_import_check(const struct kernel *k, const struct request *q);
+/* OK: nothing is in the way. Else the answer: NOOP (it is there already), BUSY or CONFLICT. `own` is
+ * the holder's lease in a sticky pool, or TN_NONE. */
+enum tn_result kernel_import_known(struct kernel *k, const struct request *q, uint32_t own);
+/* What is different in an imported lease from one that is granted now. */
+void kernel_import_fill(struct kernel *k, const struct request *q);
+
+#endif
