@@ -101,6 +101,8 @@ class Commands(Case):
             RESERVE job/42 TTL 30 FROM ports COUNT 2 FROM gpus VALUES 1 gpu-1
             ACTIVATE 0-1042 job/42 1 | REKEY 0-1042 1 job/43 | REVOKE 0-1042 AFTER 30
             RECLAIM 0-1042 | ALLOC ports job/42 | RELEASE 0-1042 job/42 1
+            IMPORT ports job/7 VALUES 1 30007 CREATED 1700000000000
+            POOL SEED ports GIVEN 8 RECLAIMED 3 | DISOWN job/7
             DISOWN job/42 POOL ports | SWEEP POOL ports | TICK | POOL DROP ports | SNAPSHOT
             RULE SET r1 core.timer | RULE DISABLE r1 | RULE ENABLE r1 | RULE LIST
             SENSOR SET s1 core.timer {"command":["/usr/bin/timer"]} | SENSOR INFO s1

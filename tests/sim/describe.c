@@ -95,6 +95,13 @@ void generate_describe(struct tn_bytes bytes, char *out, size_t capacity) {
     if (c.fields & KERNEL_F_DEADLINE) {
         put(l, " deadline %" PRIu64, c.deadline_ms);
     }
+    if (c.fields & KERNEL_F_TIMES) {
+        put(l, " created %" PRIu64 " seen %" PRIu64 " offline %" PRIu64, c.created_ms, c.seen_ms,
+            c.offline_ms);
+    }
+    if (c.fields & KERNEL_F_FIGURES) {
+        put(l, " given %" PRIu64 " reclaimed %" PRIu64, c.given_values, c.reclaimed);
+    }
     if (c.fields & KERNEL_F_META) {
         put(l, " meta(%u)", c.meta.len);
     }

@@ -209,7 +209,8 @@ static void one_claim(struct generate *g, struct generate_draft *d, const struct
                       const char *pool) {
     bool alone = d->c.claim_count == 1;
     bool sticky = pool_is(m, pool, KERNEL_OPTION_STICKY);
-    if (generate_chance(g, sticky ? 85 : 65)) {
+    bool import = d->c.verb == KERNEL_VERB_IMPORT;
+    if (generate_chance(g, import ? 2 : sticky ? 85 : 65)) {
         bool zero = generate_chance(g, sticky ? 75 : alone ? 30 : 1);
         kernel_claim_write(&d->w, generate_text(pool), true,
                            zero ? 0 : 1 + generate_below(g, alone ? 3 : 2));
@@ -235,7 +236,8 @@ static void claims(struct generate *g, struct generate_draft *d, const struct mo
             fits = !bundle || !pool_is(m, pool, KERNEL_OPTION_STICKY);
         }
         if (!fits && i == 0 && generate_chance(g, 90)) {
-            d->c.verb = KERNEL_VERB_ALLOC; /* all that sticky pools allow */
+            /* All that sticky pools allow. */
+            d->c.verb = d->c.verb == KERNEL_VERB_RESERVE ? KERNEL_VERB_ALLOC : d->c.verb;
             d->c.claim_count = 1;
         }
         if (pool_is(m, pool, KERNEL_OPTION_INTERNAL) && generate_chance(g, 80)) {
@@ -360,6 +362,7 @@ static enum kernel_verb some_verb(struct generate *g, const struct model *m) {
         {KERNEL_VERB_RULE_SET, 15},     {KERNEL_VERB_RULE_ENABLE, 8},
         {KERNEL_VERB_RULE_DELETE, 8},   {KERNEL_VERB_SENSOR_SET, 10},
         {KERNEL_VERB_SENSOR_ENABLE, 5}, {KERNEL_VERB_SENSOR_DELETE, 5},
+        {KERNEL_VERB_IMPORT, 60},       {KERNEL_VERB_POOL_SEED, 8},
     };
     if (m->lsn < 30) {
         return m->lsn % 3 == 0 ? KERNEL_VERB_POOL_ADD : KERNEL_VERB_POOL_CREATE;
@@ -397,6 +400,60 @@ static void grant_fields(struct generate *g, struct generate_draft *d, const str
     }
 }
 
+/* Up to 20 s ago, and mostly in order. */
+static void some_times(struct generate *g, struct generate_draft *d) {
+    uint64_t ago = generate_below(g, 20000);
+    d->c.fields |= KERNEL_F_TIMES;
+    d->c.created_ms = generate_chance(g, 85) ? g->now_ms - ago : 0;
+    ago = generate_chance(g, 3) ? ago + 1 : ago - generate_below(g, (uint32_t)ago + 1);
+    d->c.seen_ms = generate_chance(g, 80) ? g->now_ms - ago : 0;
+    ago = generate_chance(g, 3) ? ago + 1 : ago - generate_below(g, (uint32_t)ago + 1);
+    d->c.offline_ms = generate_chance(g, 40) ? g->now_ms - ago : 0;
+}
+
+static void import_fields(struct generate *g, struct generate_draft *d, const struct model *m) {
+    const struct model_lease *l =
+        m->lease_count > 0 && generate_chance(g, 20) ? fitting(g, m, KERNEL_VERB_TOUCH) : NULL;
+    some_holder(g, d);
+    if (l != NULL) { /* again what is there already */
+        struct model_shown shown;
+        d->c.claim_count = 1;
+        kernel_claim_write(&d->w, generate_text(m->pools[l->values[0].pool].name), false,
+                           l->value_count);
+        for (uint32_t i = 0; i < l->value_count; i++) {
+            model_show(m, &l->values[i], &shown);
+            if (shown.name[0] != '\0') {
+                kernel_wish_write_text(&d->w, generate_text(shown.name));
+            } else {
+                kernel_wish_write_number(&d->w, shown.number);
+            }
+        }
+        d->c.claims = tn_bytes_of(d->lists, d->w.len);
+        snprintf(d->holder, sizeof d->holder, "%s", l->holder);
+    } else {
+        claims(g, d, m);
+    }
+    if (generate_chance(g, 60)) {
+        d->c.fields |= KERNEL_F_DEADLINE;
+        d->c.deadline_ms = g->now_ms + generate_below(g, 20000);
+        d->c.deadline_ms = generate_below(g, 30) == 0 ? KERNEL_TIME_MAX + 1 : d->c.deadline_ms;
+    }
+    if (generate_chance(g, 60)) {
+        some_times(g, d);
+    }
+    if (generate_chance(g, 20)) {
+        some_meta(g, d);
+    }
+}
+
+static void seed_fields(struct generate *g, struct generate_draft *d, const struct model *m) {
+    generate_pool(g, m, d->pool, sizeof d->pool);
+    d->c.pool = generate_text(d->pool);
+    d->c.fields |= KERNEL_F_FIGURES;
+    d->c.given_values = generate_below(g, 30);
+    d->c.reclaimed = generate_below(g, 200);
+}
+
 static void fill(struct generate *g, struct generate_draft *d, const struct model *m) {
     switch (d->c.verb) {
     case KERNEL_VERB_POOL_CREATE:
@@ -412,6 +469,12 @@ static void fill(struct generate *g, struct generate_draft *d, const struct mode
     case KERNEL_VERB_ALLOC:
     case KERNEL_VERB_RESERVE:
         grant_fields(g, d, m);
+        break;
+    case KERNEL_VERB_IMPORT:
+        import_fields(g, d, m);
+        break;
+    case KERNEL_VERB_POOL_SEED:
+        seed_fields(g, d, m);
         break;
     case KERNEL_VERB_TOUCH:
         token(g, d, m);

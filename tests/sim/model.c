@@ -200,6 +200,7 @@ static void check_bounds(struct model *m) {
     switch (m->c.verb) {
     case KERNEL_VERB_ALLOC:
     case KERNEL_VERB_RESERVE:
+    case KERNEL_VERB_IMPORT:
         most = 2 * (m->limits.of[KERNEL_LIMIT_SWEEP_STEP] + m->limits.of[KERNEL_LIMIT_BUNDLE]) + 2;
         break;
     case KERNEL_VERB_TICK:

@@ -321,8 +321,11 @@ struct model_rate {
 };
 struct model_rate model_rate(const struct model *m, uint32_t pool, uint64_t now_ms);
 
-/* model_alloc.c */
+/* model_alloc.c: imports too */
 void model_alloc(struct model *m);
+
+/* model_import.c */
+void model_pool_seed(struct model *m);
 
 /* model_verbs.c */
 void model_verb(struct model *m);

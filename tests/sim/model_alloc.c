@@ -230,8 +230,8 @@ static uint64_t deadline_given(const struct model *m, const struct model_request
     return own_end && m->c.deadline_ms < deadline ? m->c.deadline_ms : deadline;
 }
 
-static bool asks_for_same(const struct model *m, const struct model_request *q,
-                          const struct model_lease *l) {
+bool model_asks_for_same(const struct model *m, const struct model_request *q,
+                         const struct model_lease *l) {
     const struct model_part *p = &q->parts[0];
     struct tn_reader claims = tn_reader_of(m->c.claims.at, m->c.claims.len);
     if (p->any) {
@@ -263,7 +263,7 @@ static void come_back(struct model *m, const struct model_request *q, struct mod
         refuse(m, TN_R_DENIED, 0);
     } else if (l->state == KERNEL_REVOKING) {
         refuse(m, TN_R_BUSY, 0);
-    } else if (!asks_for_same(m, q, l)) {
+    } else if (!model_asks_for_same(m, q, l)) {
         refuse(m, TN_R_CONFLICT, 0);
     } else if (new > old && !model_text_fits(m, new - old)) {
         refuse(m, TN_R_NAMES_FULL, 0);
@@ -391,20 +391,29 @@ static void grant(struct model *m, const struct model_request *q) {
         l->values[i] = q->values[i];
         model_value_name(m, &l->values[i]);
     }
-    l->deadline_ms = deadline_given(m, q, l, 0);
+    if (q->import) {
+        model_import_fill(m, q, l);
+    } else {
+        l->deadline_ms = deadline_given(m, q, l, 0);
+    }
     count_given(m, q);
-    if (q->terms.sticky) {
+    if (q->terms.sticky && !q->import) {
         model_rate_count(m, l->values[0].pool);
     }
     model_lease_result(m, l, true);
-    model_expect(m, q->reserve ? KERNEL_EVENT_LEASE_RESERVED : KERNEL_EVENT_LEASE_ACTIVE,
-                 KERNEL_REASON_REQUESTED, l);
+    model_expect(m,
+                 q->reserve                   ? KERNEL_EVENT_LEASE_RESERVED
+                 : l->state == KERNEL_OFFLINE ? KERNEL_EVENT_LEASE_OFFLINE
+                                              : KERNEL_EVENT_LEASE_ACTIVE,
+                 l->reason, l);
 }
 
 void model_alloc(struct model *m) {
-    struct model_request request = {.reserve = m->c.verb == KERNEL_VERB_RESERVE};
+    struct model_request request = {.reserve = m->c.verb == KERNEL_VERB_RESERVE,
+                                    .import = m->c.verb == KERNEL_VERB_IMPORT};
     struct model_request *q = &request;
-    if (check_form(m, q) != TN_R_OK || find_pools(m, q) != TN_R_OK || check_ttl(m, q) != TN_R_OK) {
+    if (check_form(m, q) != TN_R_OK || find_pools(m, q) != TN_R_OK ||
+        (q->import ? model_import_check(m, q) : check_ttl(m, q)) != TN_R_OK) {
         return;
     }
     for (uint32_t i = 0; i < q->part_count; i++) {
@@ -419,6 +428,10 @@ void model_alloc(struct model *m) {
         if (old != NULL) {
             old = model_lease_settle(m, old);
         }
+        if (old != NULL && q->import) {
+            model_import_known(m, q, old);
+            return;
+        }
         if (old != NULL) {
             come_back(m, q, old);
             return;
@@ -426,6 +439,9 @@ void model_alloc(struct model *m) {
     }
     settle_values(m, q);
     model_follow(m);
+    if (q->import && model_import_known(m, q, NULL)) {
+        return;
+    }
     if (check_room(m, q) == TN_R_OK && check_quota(m, q) == TN_R_OK && choose(m, q) == TN_R_OK) {
         grant(m, q);
     }

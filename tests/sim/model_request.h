@@ -13,6 +13,7 @@ struct model_part {
 
 struct model_request {
     bool reserve;
+    bool import;
     char holder[KERNEL_HOLDER_MAX + 1];
     uint32_t part_count;
     struct model_part parts[MODEL_BUNDLE];
@@ -24,6 +25,15 @@ struct model_request {
 
 /* Whether the request itself has the value already. */
 bool model_taken_here(const struct model_request *q, uint32_t pool, uint64_t number);
+
+/* model_alloc.c: does the one part name what the lease has? */
+bool model_asks_for_same(const struct model *m, const struct model_request *q,
+                         const struct model_lease *l);
+
+/* model_import.c */
+enum tn_result model_import_check(struct model *m, const struct model_request *q);
+bool model_import_known(struct model *m, const struct model_request *q, struct model_lease *own);
+void model_import_fill(const struct model *m, const struct model_request *q, struct model_lease *l);
 
 /* Fills in value `at` by its pool's strategy; false if there is none. */
 bool model_pick(struct model *m, struct model_request *q, uint32_t at);

@@ -467,7 +467,11 @@ void model_verb(struct model *m) {
         break;
     case KERNEL_VERB_ALLOC:
     case KERNEL_VERB_RESERVE:
+    case KERNEL_VERB_IMPORT:
         model_alloc(m);
+        break;
+    case KERNEL_VERB_POOL_SEED:
+        model_pool_seed(m);
         break;
     case KERNEL_VERB_DISOWN:
         disown(m);
