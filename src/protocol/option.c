@@ -36,6 +36,11 @@ static struct option_words option_words(enum kernel_option_type type) {
     }
 }
 
+const char *protocol_option_word(enum kernel_option_type type, unsigned i) {
+    struct option_words words = option_words(type);
+    return i < words.count ? words.of[i] : NULL;
+}
+
 /* Decimal, 0x and hexadecimal digits, or a MAC address. */
 static bool number_parse(const char *text, size_t len, uint64_t *ret_number) {
     struct tn_bytes bytes = tn_bytes_of(text, len);

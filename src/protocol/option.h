@@ -16,4 +16,7 @@ bool protocol_option_set(const char *name, const char *text, struct kernel_polic
 bool protocol_option_format(const struct kernel_policy *policy, const char *name, char *out,
                             size_t capacity);
 
+/* The words for values of this type, from 0 on; NULL behind the last one, at once if they are numbers. */
+const char *protocol_option_word(enum kernel_option_type type, unsigned i);
+
 #endif

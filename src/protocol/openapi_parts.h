@@ -1,0 +1,181 @@
+/* What the table of commands does not say about the HTTP interface: the shapes of answers, and the
+ * paths that are no commands. JSON, as it stands in the document. */
+#ifndef TN_PROTOCOL_OPENAPI_PARTS_H
+#define TN_PROTOCOL_OPENAPI_PARTS_H
+
+#define OPENAPI_TEXT(...) #__VA_ARGS__
+
+/* clang-format off */
+
+#define OPENAPI_ABOUT "Leases on finite things: values of pools, each with one holder at a time, under a " \
+    "fencing token (lease and epoch). Whole numbers in answers are strings, since they have 64 bits; in " \
+    "requests they may be either. Times are milliseconds since 1970. A write may carry an Idempotency-Key: " \
+    "repeating it with the same request gives the same answer and has no second effect."
+
+/* ---- Schemas ---- */
+
+static const char openapi_schemas[] = OPENAPI_TEXT({
+"U64": {"type": "string", "pattern": "^[0-9]+$", "description": "A whole number from 0 to 2^64-1"},
+"Number": {"description": "A whole number from 0 to 2^64-1; as a string if it may be large",
+    "oneOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": "^[0-9]+$"}]},
+"Time": {"type": ["string", "null"], "pattern": "^[0-9]+$",
+    "description": "Milliseconds since 1970; null: never, or not known"},
+"LeaseId": {"type": "string", "pattern": "^[0-9]+-[0-9]+$", "examples": ["0-1042"]},
+"State": {"type": "string"},
+"Json": {"description": "A JSON object, or a string that holds one",
+    "oneOf": [{"type": "object"}, {"type": "string"}]},
+"Value": {"description": "A value of a pool in the pool's own format, or a resource's name",
+    "oneOf": [{"type": "string"}, {"type": "integer", "minimum": 0}]},
+"Claim": {"type": "object", "additionalProperties": false, "required": ["pool"],
+    "description": "So many values of a pool, or these",
+    "properties": {"pool": {"type": "string"}, "count": {"$ref": "#/components/schemas/Number"},
+        "values": {"type": "array", "items": {"$ref": "#/components/schemas/Value"}}},
+    "oneOf": [{"required": ["count"]}, {"required": ["values"]}]},
+"Span": {"description": "From the first to the last value",
+    "oneOf": [{"type": "array", "minItems": 2, "maxItems": 2, "items": {"$ref": "#/components/schemas/Value"}},
+        {"type": "object", "required": ["lo", "hi"], "properties": {
+            "lo": {"$ref": "#/components/schemas/Value"}, "hi": {"$ref": "#/components/schemas/Value"}}}]},
+"Result": {"type": "object", "required": ["result", "lsn", "replayed"],
+    "description": "What a write did. A command on a lease has lease, epoch, state and deadline",
+    "properties": {
+        "result": {"type": "string", "enum": ["OK", "NOOP"]},
+        "lease": {"$ref": "#/components/schemas/LeaseId"}, "epoch": {"$ref": "#/components/schemas/U64"},
+        "state": {"$ref": "#/components/schemas/State"}, "deadline": {"$ref": "#/components/schemas/Time"},
+        "values": {"type": "array", "items": {"type": "string"}},
+        "freed": {"$ref": "#/components/schemas/U64"}, "released": {"$ref": "#/components/schemas/U64"},
+        "added": {"$ref": "#/components/schemas/U64"}, "removed": {"$ref": "#/components/schemas/U64"},
+        "lsn": {"$ref": "#/components/schemas/U64"},
+        "replayed": {"type": "boolean", "description": "The answer of an earlier request with this operation id"}}},
+"Lease": {"type": "object", "required": ["lease", "epoch", "state", "holder", "values", "pools"], "properties": {
+    "lease": {"$ref": "#/components/schemas/LeaseId"}, "epoch": {"$ref": "#/components/schemas/U64"},
+    "state": {"$ref": "#/components/schemas/State"},
+    "reason": {"type": "string", "description": "Of the last transition"},
+    "holder": {"type": "string"}, "user": {"type": "string"},
+    "deadline": {"$ref": "#/components/schemas/Time"},
+    "ttl": {"$ref": "#/components/schemas/U64"},
+    "created": {"$ref": "#/components/schemas/Time"}, "last_seen": {"$ref": "#/components/schemas/Time"},
+    "offline_since": {"$ref": "#/components/schemas/Time"}, "ended": {"$ref": "#/components/schemas/Time"},
+    "values": {"type": "array", "items": {"type": "string"}},
+    "pools": {"type": "array", "items": {"type": "string"}, "description": "The pool of each value"},
+    "value_count": {"$ref": "#/components/schemas/U64"},
+    "meta": {"type": ["object", "string", "null"]},
+    "lsn": {"$ref": "#/components/schemas/U64"}}},
+"LeasePage": {"type": "object", "required": ["cursor", "leases"], "properties": {
+    "cursor": {"$ref": "#/components/schemas/U64"},
+    "leases": {"type": "array", "items": {"$ref": "#/components/schemas/Lease"}},
+    "lsn": {"$ref": "#/components/schemas/U64"}}},
+"Authority": {"type": "object", "required": ["result", "lease", "epoch", "lsn"],
+    "description": "The token is the live authority, as of this log position", "properties": {
+    "result": {"type": "string", "enum": ["OK"]}, "lease": {"$ref": "#/components/schemas/LeaseId"},
+    "epoch": {"$ref": "#/components/schemas/U64"}, "deadline": {"$ref": "#/components/schemas/Time"},
+    "lsn": {"$ref": "#/components/schemas/U64"}}},
+"Pool": {"type": "object", "required": ["pool", "size", "free", "options"], "properties": {
+    "pool": {"type": "string"}, "size": {"$ref": "#/components/schemas/U64"},
+    "free": {"$ref": "#/components/schemas/U64"}, "reserved": {"$ref": "#/components/schemas/U64"},
+    "active": {"$ref": "#/components/schemas/U64"}, "offline": {"$ref": "#/components/schemas/U64"},
+    "revoking": {"$ref": "#/components/schemas/U64"}, "cooling": {"$ref": "#/components/schemas/U64"},
+    "scopes": {"$ref": "#/components/schemas/U64"},
+    "allocated_total": {"$ref": "#/components/schemas/U64"},
+    "returned_total": {"$ref": "#/components/schemas/U64"},
+    "released_total": {"$ref": "#/components/schemas/U64"},
+    "expired_total": {"$ref": "#/components/schemas/U64"},
+    "revoked_total": {"$ref": "#/components/schemas/U64"},
+    "rate_per_hour": {"type": "number"}, "effective_lease": {"$ref": "#/components/schemas/U64"},
+    "next_free": {"$ref": "#/components/schemas/Time"},
+    "options": {"type": "object", "additionalProperties": {"type": "string"},
+        "description": "Each option as text that would set it"},
+    "lsn": {"$ref": "#/components/schemas/U64"}}},
+"PoolPage": {"type": "object", "required": ["cursor", "pools"], "properties": {
+    "cursor": {"$ref": "#/components/schemas/U64"},
+    "pools": {"type": "array", "items": {"$ref": "#/components/schemas/Pool"}},
+    "lsn": {"$ref": "#/components/schemas/U64"}}},
+"PoolMetrics": {"type": "object", "required": ["pool"], "properties": {
+    "pool": {"type": "string"}, "base_lease_seconds": {"$ref": "#/components/schemas/U64"},
+    "effective_lease_seconds": {"$ref": "#/components/schemas/U64"},
+    "new_device_rate_per_hour": {"type": "number"},
+    "ultra_rate_active": {"type": "boolean"}, "force_zero_lease_active": {"type": "boolean"},
+    "last_reclaim_count": {"$ref": "#/components/schemas/U64"},
+    "last_reclaim_at": {"$ref": "#/components/schemas/U64"},
+    "total_reclaimed": {"$ref": "#/components/schemas/U64"},
+    "allocated_count": {"$ref": "#/components/schemas/U64"},
+    "released_count": {"$ref": "#/components/schemas/U64"},
+    "updated_at": {"$ref": "#/components/schemas/U64"}}},
+"Rule": {"type": "object", "required": ["id", "trigger", "enabled"], "properties": {
+    "id": {"type": "string"}, "trigger": {"type": "string"}, "enabled": {"type": "boolean"}}},
+"RulePage": {"type": "object", "required": ["cursor", "rules"], "properties": {
+    "cursor": {"$ref": "#/components/schemas/U64"},
+    "rules": {"type": "array", "items": {"$ref": "#/components/schemas/Rule"}}}},
+"Sensor": {"type": "object", "required": ["ref", "trigger", "enabled", "wanted"], "properties": {
+    "ref": {"type": "string"}, "trigger": {"type": "string"}, "enabled": {"type": "boolean"},
+    "wanted": {"type": "boolean"}, "active_rules": {"$ref": "#/components/schemas/U64"},
+    "spec": {"type": ["object", "string"]}}},
+"SensorPage": {"type": "object", "required": ["cursor", "sensors"], "properties": {
+    "cursor": {"$ref": "#/components/schemas/U64"},
+    "sensors": {"type": "array", "items": {"$ref": "#/components/schemas/Sensor"}}}},
+"EventId": {"type": "string", "pattern": "^[0-9]+\\.[0-9]+$", "examples": ["1042.0"]},
+"Event": {"type": "object", "required": ["id", "time", "kind"],
+    "description": "A transition. What is about a lease has lease, epoch, reason and deadline", "properties": {
+    "id": {"$ref": "#/components/schemas/EventId"}, "time": {"$ref": "#/components/schemas/Time"},
+    "kind": {"type": "string"}, "lease": {"$ref": "#/components/schemas/LeaseId"},
+    "epoch": {"$ref": "#/components/schemas/U64"}, "reason": {"type": "string"},
+    "deadline": {"$ref": "#/components/schemas/Time"}, "holder": {"type": "string"},
+    "user": {"type": "string"}, "values": {"type": "array", "items": {"type": "string"}},
+    "pools": {"type": "array", "items": {"type": "string"}}}},
+"EventPage": {"type": "object", "required": ["events", "next"], "properties": {
+    "events": {"type": "array", "items": {"$ref": "#/components/schemas/Event"}},
+    "next": {"$ref": "#/components/schemas/EventId"}, "oldest": {"$ref": "#/components/schemas/EventId"},
+    "newest": {"$ref": "#/components/schemas/EventId"},
+    "lost": {"type": "boolean", "description": "Events after the one asked for are no longer kept"},
+    "lsn": {"$ref": "#/components/schemas/U64"}}},
+"Problem": {"type": "object", "required": ["type", "title", "status", "outcome"],
+    "description": "A refusal, as RFC 9457 has it", "properties": {
+    "type": {"type": "string", "examples": ["urn:tenure:result:BUSY"]},
+    "title": {"type": "string"}, "status": {"type": "integer"}, "detail": {"type": "string"},
+    "result": {"type": "string"},
+    "outcome": {"type": "string", "enum": ["committed", "rejected", "unknown"],
+        "description": "committed: it has its place in the log; rejected: it surely did not happen; unknown: it may have happened, repeat it with the same Idempotency-Key"},
+    "retry_at": {"$ref": "#/components/schemas/U64"}, "cap": {"$ref": "#/components/schemas/U64"},
+    "index": {"$ref": "#/components/schemas/U64"}, "opid_lsn": {"$ref": "#/components/schemas/U64"},
+    "lease": {"$ref": "#/components/schemas/LeaseId"}, "epoch": {"$ref": "#/components/schemas/U64"},
+    "state": {"$ref": "#/components/schemas/State"}, "replayed": {"type": "boolean"},
+    "lsn": {"$ref": "#/components/schemas/U64"}}}
+});
+
+/* ---- The rest of the components ---- */
+
+static const char openapi_parameters[] = OPENAPI_TEXT({
+"IdempotencyKey": {"name": "Idempotency-Key", "in": "header", "required": false,
+    "description": "The same key and the same request get the first answer again; another request with the key is refused with 422, one whose answer is still awaited with 409",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 64}},
+"LastEventId": {"name": "Last-Event-ID", "in": "header", "required": false,
+    "description": "A stream goes on after this event",
+    "schema": {"$ref": "#/components/schemas/EventId"}}
+});
+
+static const char openapi_responses[] = OPENAPI_TEXT({
+"Problem": {"description": "It was refused",
+    "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+});
+
+/* ---- Paths that are no commands ---- */
+
+static const char openapi_paths[] = OPENAPI_TEXT({
+"/livez": {"get": {"operationId": "livez", "tags": ["server"], "summary": "The server runs",
+    "responses": {"200": {"description": "It does", "content": {"text/plain": {"schema": {"type": "string"}}}}}}},
+"/readyz": {"get": {"operationId": "readyz", "tags": ["server"], "summary": "The server takes requests",
+    "parameters": [{"name": "verbose", "in": "query", "required": false, "allowEmptyValue": true,
+        "description": "Says what was checked", "schema": {"type": "string"}}],
+    "responses": {"200": {"description": "It does", "content": {"text/plain": {"schema": {"type": "string"}}}},
+        "503": {"description": "Not now", "content": {"text/plain": {"schema": {"type": "string"}}}}}}},
+"/healthz": {"get": {"operationId": "healthz", "tags": ["server"], "summary": "The same as /readyz",
+    "responses": {"200": {"description": "It does", "content": {"text/plain": {"schema": {"type": "string"}}}},
+        "503": {"description": "Not now", "content": {"text/plain": {"schema": {"type": "string"}}}}}}},
+"/metrics": {"get": {"operationId": "metrics", "tags": ["server"], "summary": "Figures for Prometheus",
+    "responses": {"200": {"description": "The text format", "content": {"text/plain": {"schema": {"type": "string"}}}}}}},
+"/openapi.json": {"get": {"operationId": "openapi", "tags": ["server"], "summary": "This document",
+    "responses": {"200": {"description": "It", "content": {"application/json": {"schema": {"type": "object"}}}}}}}
+});
+
+/* clang-format on */
+
+#endif
