@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "example.h"
 #include "protocol/table.h"
 
 static void print_usage(FILE *out, const struct protocol_command *row,
@@ -18,6 +19,31 @@ static void print_usage(FILE *out, const struct protocol_command *row,
     (void)fprintf(out, "    %s\n", text);
 }
 
+/* The words for a shell: quoted where it would see something in them. */
+static void print_shell(FILE *out, const char *words) {
+    while (*words != '\0') {
+        size_t len = strcspn(words, " ");
+        bool quote = strcspn(words, "{}\"*|&;<>") < len;
+        (void)fprintf(out, "%s%.*s%s", quote ? "'" : "", (int)len, words, quote ? "'" : "");
+        words += len;
+        if (*words == ' ') {
+            (void)fputc(*words++, out);
+        }
+    }
+}
+
+static void print_example(FILE *out, const struct protocol_command *row) {
+    if (row->method == NULL) {
+        (void)fprintf(out, "\nExample: `%s`\n\n", row->example);
+        return;
+    }
+    (void)fprintf(out, "\nExample:\n\n    redis-cli -p 7411 ");
+    print_shell(out, row->example);
+    (void)fputs("\n    ", out);
+    example_curl(out, row);
+    (void)fputs("\n\n", out);
+}
+
 static void print_command(FILE *out, const struct protocol_command *row) {
     static const char *const kinds[] = {"connection", "read", "write"};
     char name[PROTOCOL_NAME_MAX];
@@ -27,7 +53,13 @@ static void print_command(FILE *out, const struct protocol_command *row) {
     if (row->other.count > 0) {
         print_usage(out, row, &row->other);
     }
-    (void)fprintf(out, "\nExample: `%s`\n\n", row->example);
+    if (row->method != NULL) {
+        (void)fprintf(out, "    %s %s\n", row->method, row->path);
+    }
+    if (row->also_method != NULL) {
+        (void)fprintf(out, "    %s %s\n", row->also_method, row->also_path);
+    }
+    print_example(out, row);
     (void)fprintf(out, "%s, ", kinds[row->kind]);
     if (row->role != PROTOCOL_NOBODY) {
         (void)fprintf(out, "role %s, ", protocol_role_name((enum protocol_role)row->role));
@@ -42,6 +74,9 @@ static void print_all(FILE *out) {
         "How requests and\nreplies look, and what may be concluded from them, is in "
         "[protocol.md](protocol.md); what commands mean is in\n"
         "[semantics.md](semantics.md).\n\n"
+        "The same commands are served over HTTP, under the paths that stand below the usage; how "
+        "arguments become\nfields of a JSON body or of the query is in "
+        "[protocol.md](protocol.md#http).\n\n"
         "Words in capitals are written as they are, in any case; `[ ]` may be left out, "
         "`|` separates choices, `...`\nmay be repeated. Every write takes `OPID id`, every "
         "read `FENCE lsn`.\n\n",

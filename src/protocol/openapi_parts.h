@@ -171,6 +171,8 @@ static const char openapi_paths[] = OPENAPI_TEXT({
     "responses": {"200": {"description": "It does", "content": {"text/plain": {"schema": {"type": "string"}}}},
         "503": {"description": "Not now", "content": {"text/plain": {"schema": {"type": "string"}}}}}}},
 "/metrics": {"get": {"operationId": "metrics", "tags": ["server"], "summary": "Figures for Prometheus",
+    "parameters": [{"name": "pools", "in": "query", "required": false,
+        "description": "no: without those of each pool", "schema": {"type": "string", "enum": ["no", "yes"]}}],
     "responses": {"200": {"description": "The text format", "content": {"text/plain": {"schema": {"type": "string"}}}}}}},
 "/openapi.json": {"get": {"operationId": "openapi", "tags": ["server"], "summary": "This document",
     "responses": {"200": {"description": "It", "content": {"application/json": {"schema": {"type": "object"}}}}}}}
