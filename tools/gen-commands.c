@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/spell.h"
 #include "example.h"
 #include "protocol/table.h"
 
@@ -19,29 +20,31 @@ static void print_usage(FILE *out, const struct protocol_command *row,
     (void)fprintf(out, "    %s\n", text);
 }
 
-/* The words for a shell: quoted where it would see something in them. */
-static void print_shell(FILE *out, const char *words) {
-    while (*words != '\0') {
-        size_t len = strcspn(words, " ");
-        bool quote = strcspn(words, "{}\"*|&;<>") < len;
-        (void)fprintf(out, "%s%.*s%s", quote ? "'" : "", (int)len, words, quote ? "'" : "");
-        words += len;
-        if (*words == ' ') {
-            (void)fputc(*words++, out);
-        }
-    }
-}
-
+/* As each kind of client would send it. The words are quoted where a shell would see something. */
 static void print_example(FILE *out, const struct protocol_command *row) {
-    if (row->method == NULL) {
-        (void)fprintf(out, "\nExample: `%s`\n\n", row->example);
-        return;
+    struct cli_text text = {.at = NULL};
+    char words[512];
+    char *rest = NULL;
+    (void)snprintf(words, sizeof words, "%s", row->example);
+    for (char *word = strtok_r(words, " ", &rest); word != NULL;
+         word = strtok_r(NULL, " ", &rest)) {
+        cli_text_put(&text, " ");
+        cli_text_shell(&text, word);
     }
-    (void)fprintf(out, "\nExample:\n\n    redis-cli -p 7411 ");
-    print_shell(out, row->example);
-    (void)fputs("\n    ", out);
-    example_curl(out, row);
-    (void)fputs("\n\n", out);
+    (void)fprintf(out, "\nExample:\n\n    redis-cli -p 7411%s\n", text.at);
+    if (row->method != NULL) {
+        (void)fputs("    ", out);
+        example_curl(out, row);
+        (void)fputs("\n", out);
+    }
+    cli_text_free(&text);
+    if (cli_offers(row)) {
+        cli_text_put(&text, "");
+        cli_spell_example(&text, row);
+        (void)fprintf(out, "    %s\n", text.at);
+        cli_text_free(&text);
+    }
+    (void)fputs("\n", out);
 }
 
 static void print_command(FILE *out, const struct protocol_command *row) {

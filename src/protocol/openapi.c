@@ -179,9 +179,13 @@ static void property_put(struct made *made, json_t *properties, json_t *required
         options_put(made, properties);
         return;
     case PROTOCOL_B_AMOUNT:
-        put(made, properties, "count", ref("Number"));
         put(made, properties, "values",
             json_pack("{s:s, s:i, s:o}", "type", "array", "minItems", 1, "items", ref("Value")));
+        if (argument->type == PROTOCOL_T_ONEOF) {
+            put(made, properties, "count", ref("Number"));
+        } else {
+            append(made, required, json_string("values"));
+        }
         return;
     case PROTOCOL_B_VALUES:
         (void)snprintf(name, sizeof name, "names");
@@ -272,7 +276,7 @@ static json_t *answers(struct made *made, const struct protocol_command *row) {
     put(made, responses, "200", done);
     if (row->kind == PROTOCOL_WRITE &&
         (row->verb == KERNEL_VERB_ALLOC || row->verb == KERNEL_VERB_RESERVE ||
-         row->verb == KERNEL_VERB_POOL_CREATE)) {
+         row->verb == KERNEL_VERB_IMPORT || row->verb == KERNEL_VERB_POOL_CREATE)) {
         json_t *created = answer(row, "Made; Location says where it is");
         put(made, created, "headers",
             json_pack("{s:{s:{s:s}}}", "Location", "schema", "type", "string"));

@@ -39,7 +39,7 @@ static bool argument_is(const struct protocol_argument *argument, struct tn_byte
     switch (argument->bind) {
     case PROTOCOL_B_AMOUNT:
         *ret_list = name_is(name, "values");
-        return *ret_list || name_is(name, "count");
+        return *ret_list || (argument->type == PROTOCOL_T_ONEOF && name_is(name, "count"));
     case PROTOCOL_B_VALUES:
         *ret_list = true;
         return name_is(name, "names") || name_is(name, "name");

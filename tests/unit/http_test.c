@@ -350,6 +350,8 @@ static const struct request bad[] = {
     {"POST", "/v1/pools/p/leases", HOLDER "\"meta\":[1]}", .want = "meta: a string is needed"},
     {"POST", "/v1/pools/p/leases", HOLDER "\"meta\":\"[1]\"}",
      .want = "META: it is not a JSON object"},
+    {"POST", "/v1/pools/p/imports", "{\"holder\":\"h\"}", .want = "values is missing"},
+    {"POST", "/v1/pools/p/imports", HOLDER "\"count\":1}", .want = "there is no field 'count'"},
     {"POST", "/v1/leases", "{\"holder\":\"h\"}", .want = "from is missing"},
     {"POST", "/v1/leases?from=p", "{\"holder\":\"h\"}", .want = "from: it belongs into the body"},
     {"POST", "/v1/leases", HOLDER "\"from\":{}}", .want = "from: an array is needed"},
