@@ -1,0 +1,269 @@
+"""The page: how its files are served, that nothing in it can turn text into markup, and, if Chromium
+is installed, what a browser makes of it."""
+import http.client
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+
+from harness import Case, PATIENCE, Server, text_of, until
+
+SOURCE = os.environ.get("TENURE_SOURCE_DIR", ".")
+FILES = {"/": ("index.html", "text/html; charset=utf-8"),
+         "/app.js": ("app.js", "text/javascript; charset=utf-8"),
+         "/style.css": ("style.css", "text/css; charset=utf-8"),
+         "/icon.svg": ("icon.svg", "image/svg+xml")}
+HOSTILE = "<img src=x onerror=window.hacked=1>"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+def get(server, path, method="GET", **headers):
+    connection = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=PATIENCE)
+    headers = {"Accept": "text/html", **{k.replace("_", "-"): v for k, v in headers.items()}}
+    connection.request(method, path, headers=headers)
+    response = connection.getresponse()
+    body = response.read()
+    connection.close()
+    return response, body
+
+
+class Files(Case):
+    def test_each_file_is_served_as_it_is(self):
+        for path, (name, kind) in FILES.items():
+            response, body = get(self.server, path)
+            self.assertEqual(response.status, 200, path)
+            self.assertEqual(response.getheader("Content-Type"), kind)
+            self.assertEqual(body.decode(), text_of(os.path.join(SOURCE, "web", name)))
+            self.assertEqual(response.getheader("X-Content-Type-Options"), "nosniff")
+            policy = response.getheader("Content-Security-Policy")
+            self.assertTrue(policy.startswith("default-src 'none'; script-src 'self';"), policy)
+            self.assertNotIn("unsafe", policy)
+
+    def test_what_the_browser_has_is_not_sent_again(self):
+        for path in FILES:
+            tag = get(self.server, path)[0].getheader("ETag")
+            response, body = get(self.server, path, If_None_Match=tag)
+            self.assertEqual((response.status, body), (304, b""))
+            self.assertEqual(response.getheader("ETag"), tag)
+            response, body = get(self.server, path, If_None_Match='"other"')
+            self.assertEqual(response.status, 200)
+            self.assertGreater(len(body), 0)
+
+    def test_looking_only(self):
+        self.assertEqual(get(self.server, "/app.js", "HEAD")[1], b"")
+        for path in FILES:
+            response, _ = get(self.server, path, "POST")
+            self.assertEqual(response.status, 405)
+            self.assertEqual(response.getheader("Allow"), "GET, HEAD, OPTIONS")
+        self.assertEqual(get(self.server, "/app.js.map")[0].status, 404)
+
+    def test_who_is_no_browser_gets_a_list(self):
+        response, body = get(self.server, "/", Accept="*/*")
+        self.assertEqual(response.getheader("Content-Type"), "text/plain; charset=utf-8")
+        self.assertIn(b"/metrics", body)
+
+
+class Source(unittest.TestCase):
+    """What the policy forbids or what could turn text into markup is not even written."""
+
+    def test_nothing_makes_markup_or_code_of_text(self):
+        script = text_of(os.path.join(SOURCE, "web", "app.js"))
+        for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(",
+                     "new Function", "setAttribute(\"style", "DOMParser", "srcdoc",
+                     "createContextualFragment"):
+            self.assertNotIn(word, script)
+
+    def test_nothing_is_loaded_from_elsewhere(self):
+        for name, _ in FILES.values():
+            text = text_of(os.path.join(SOURCE, "web", name))
+            links = set(re.findall(r"(?:https?:)?//[^\s\"')]+", text)) - {"http://www.w3.org/2000/svg"}
+            self.assertEqual({link for link in links if "." in link and " " not in link}, set(), name)
+        page = text_of(os.path.join(SOURCE, "web", "index.html"))
+        self.assertNotRegex(page, r"<script(?![^>]*src=)|<style|\son[a-z]+=|\sstyle=")
+
+
+class Browser:
+    """Chromium without a window, spoken to over two pipes: a line is JSON and ends in a NUL."""
+
+    def __init__(self):
+        self.home = tempfile.mkdtemp(prefix="tenure-chromium-")
+        to_read, self.to = os.pipe()
+        self.of, of_write = os.pipe()
+
+        def pipes():
+            os.dup2(to_read, 3)
+            os.dup2(of_write, 4)
+        # The numbers 3 and 4 are Chromium's; ours must not be those.
+        to_read, of_write = (os.dup2(fd, fd + 100) for fd in (to_read, of_write))
+        self.process = subprocess.Popen(
+            [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+             "--no-first-run", "--remote-debugging-pipe", "--user-data-dir=" + self.home],
+            preexec_fn=pipes, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        os.close(to_read)
+        os.close(of_write)
+        self.waiting = b""
+        self.number = 0
+        self.session = None
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+
+    def call(self, method, **params):
+        self.number += 1
+        message = {"id": self.number, "method": method, "params": params}
+        if self.session:
+            message["sessionId"] = self.session
+        os.write(self.to, json.dumps(message).encode() + b"\0")
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            while b"\0" in self.waiting:
+                line, self.waiting = self.waiting.split(b"\0", 1)
+                reply = json.loads(line)
+                if reply.get("id") == self.number:
+                    assert "error" not in reply, reply
+                    return reply["result"]
+            more = os.read(self.of, 1 << 16)
+            assert more, "Chromium is gone"
+            self.waiting += more
+        raise AssertionError("no answer to " + method)
+
+    def value(self, script):
+        reply = self.call("Runtime.evaluate", expression=script, returnByValue=True)
+        assert "exceptionDetails" not in reply, reply
+        return reply["result"].get("value")
+
+    def text(self, selector):
+        """Of what is to be seen."""
+        return self.value("(() => { const e = document.querySelector(%s);"
+                          "return e && e.getClientRects().length > 0 ? e.innerText : ''; })()"
+                          % json.dumps(selector))
+
+    def go(self, url):
+        self.call("Page.navigate", url=url)
+
+    def close(self):
+        self.session = None
+        try:
+            self.call("Browser.close")
+        except (AssertionError, OSError):
+            self.process.kill()
+        self.process.wait(PATIENCE)
+        os.close(self.to)
+        os.close(self.of)
+        shutil.rmtree(self.home, ignore_errors=True)
+
+
+@unittest.skipUnless(CHROMIUM, "Chromium is not installed")
+class Page(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.browser = Browser()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.close()
+        super().tearDownClass()
+
+    def show(self, view):
+        """A fresh load: what an earlier test left does not count."""
+        self.browser.go("about:blank")
+        self.browser.go("http://127.0.0.1:%d/%s" % (self.server.http_port, view))
+
+    def see(self, selector, text):
+        until(lambda: text in self.browser.text(selector),
+              "%r in %s: %r" % (text, selector, self.browser.text(selector)))
+
+    def test_a_newcomer_is_told_what_to_type_and_then_sees_it(self):
+        server = Server()
+        self.addCleanup(server.remove)
+        self.browser.go("http://127.0.0.1:%d/" % server.http_port)
+        self.see("#empty", "No pools yet")
+        self.see("#h-state", "serving")
+        command = self.browser.text("#try-http")
+        out = subprocess.run(command, shell=True, stdout=subprocess.PIPE, check=True)
+        self.assertEqual(json.loads(out.stdout)["result"], "OK")
+        with server.client() as client:
+            client.execute_command("ALLOC", "ports", "h", "COUNT", 4)
+        self.see("#pools", "40 % of 10: 4 active")
+        self.assertEqual(self.browser.text("#empty"), "")
+
+    def test_a_hostile_holder_and_metadata_stay_text(self):
+        self.do("POOL", "CREATE", "danger", "RANGE", 1, 10)
+        self.do("ALLOC", "danger", HOSTILE, "META", json.dumps({HOSTILE: HOSTILE}))
+        lease = self.do("LEASE", "danger/1")
+        lease = dict(zip(lease[::2], lease[1::2]))["lease"]
+        self.show("#/lease/" + lease)
+        self.see("#lease-facts", HOSTILE)
+        self.show("#/pool/danger")
+        self.see("#view-pool .leases", HOSTILE)
+        self.show("#/find/danger%2F1")
+        self.see("#view-find .leases", HOSTILE)
+        self.assertEqual(self.browser.value("document.querySelectorAll('main img').length"), 0)
+        self.assertIsNone(self.browser.value("window.hacked"))
+
+    def test_a_lease_is_found_by_id_value_and_holder(self):
+        self.do("POOL", "CREATE", "search", "RANGE", 1, 10)
+        self.do("ALLOC", "search", "job/42", "COUNT", 2)
+        lease = self.do("LEASE", "search/1")
+        lease = dict(zip(lease[::2], lease[1::2]))["lease"]
+        for query, where in ((lease, "#lease-facts"), ("search/2", "#view-find .leases"),
+                             ("job/42", "#view-find .leases")):
+            self.show("")
+            self.see("#pools", "search")
+            self.browser.value("document.getElementById('query').value = %s;"
+                               "document.getElementById('search').requestSubmit()" % json.dumps(query))
+            self.see(where, "job/42")
+        self.show("#/find/nobody")
+        self.see("#find-note", "No live lease")
+        self.show("#/lease/0-99999999")
+        self.see("#lease-note", "no such lease")
+
+    def test_leases_come_in_pages(self):
+        self.do("POOL", "CREATE", "paged", "RANGE", 1, 1000)
+        pipe = self.r.pipeline(transaction=False)
+        for i in range(120):
+            pipe.execute_command("ALLOC", "paged", "holder-%d" % i)
+        pipe.execute()
+        self.show("#/pool/paged")
+        self.see("#view-pool .leases", "holder-0")
+        seen = []
+        while True:
+            page = re.findall(r"holder-\d+", self.browser.text("#view-pool .leases"))
+            seen += page
+            if self.browser.value("document.getElementById('leases-next').disabled"):
+                break
+            self.browser.value("document.getElementById('leases-next').click()")
+            until(lambda: page[0] not in self.browser.text("#view-pool .leases").split(), "a page")
+        self.assertEqual(sorted(seen), sorted("holder-%d" % i for i in range(120)))
+
+    def test_it_fits_a_phone(self):
+        self.do("POOL", "CREATE", "a-pool.with-a-rather-long-name_of-64-characters", "RANGE", 1,
+                1000000)
+        self.browser.call("Emulation.setDeviceMetricsOverride", width=360, height=740,
+                          deviceScaleFactor=1, mobile=True)
+        self.show("")
+        self.see("#pools", "a-pool.with")
+        self.assertLessEqual(self.browser.value("document.documentElement.scrollWidth"), 360)
+        self.browser.call("Emulation.clearDeviceMetricsOverride")
+
+    def test_a_server_that_goes_away_and_comes_back(self):
+        server = Server()
+        try:
+            self.browser.go("http://127.0.0.1:%d/" % server.http_port)
+            self.see("#h-state", "serving")
+            server.stop()
+            self.see("#offline", "Disconnected, retrying")
+            server.flags = ("--http", "127.0.0.1:%d" % server.http_port)
+            server.start()
+            self.see("#h-state", "serving")
+            self.assertEqual(self.browser.text("#offline"), "")
+        finally:
+            server.remove()
+
+
+if __name__ == "__main__":
+    unittest.main()
