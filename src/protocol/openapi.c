@@ -128,8 +128,8 @@ static void options_put(struct made *made, json_t *properties) {
 /* Whether a path has this parameter. */
 static bool path_has(const char *path, const char *name) {
     char braces[64];
-    (void)snprintf(braces, sizeof braces, "{%s}", name);
-    return strstr(path, braces) != NULL;
+    int len = snprintf(braces, sizeof braces, "{%s}", name);
+    return len < (int)sizeof braces && strstr(path, braces) != NULL;
 }
 
 /* The name of an argument's field. */
