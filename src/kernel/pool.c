@@ -27,64 +27,8 @@ uint64_t kernel_pool_size(const struct kernel *k, uint32_t pool) {
 
 /* ---- policies ---- */
 
-static bool excludes_sort(struct kernel_policy *policy) {
-    struct kernel_span *e = policy->exclude;
-    for (uint64_t i = 1; i < policy->exclude_count; i++) {
-        for (uint64_t j = i; j > 0 && e[j - 1].lo > e[j].lo; j--) {
-            struct kernel_span span = e[j];
-            e[j] = e[j - 1];
-            e[j - 1] = span;
-        }
-    }
-    for (uint64_t i = 0; i < policy->exclude_count; i++) {
-        if (e[i].lo > e[i].hi || (i > 0 && e[i].lo <= e[i - 1].hi)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Fractions and thresholds of the adaptive lease that would contradict each other. */
-static bool sticky_sound(const struct kernel *k, const uint64_t *of) {
-    return of[KERNEL_OPTION_LEASE] > 0 && of[KERNEL_OPTION_LEASE] >= of[KERNEL_OPTION_MIN_LEASE] &&
-           of[KERNEL_OPTION_RATE_WINDOW] > 0 &&
-           of[KERNEL_OPTION_RATE_WINDOW] <= kernel_limit(k, KERNEL_LIMIT_RATE_WINDOW) &&
-           of[KERNEL_OPTION_ULTRA_RATE] >= of[KERNEL_OPTION_HIGH_RATE];
-}
-
 static bool policy_sound(const struct kernel *k, struct kernel_policy *policy) {
-    const uint64_t *of = policy->of;
-    for (unsigned i = 0; i < KERNEL_OPTION_COUNT; i++) {
-        if (of[i] > kernel_option_rows[i].high) {
-            return false;
-        }
-    }
-    if (!excludes_sort(policy) || of[KERNEL_OPTION_LO] > of[KERNEL_OPTION_HI]) {
-        return false;
-    }
-    bool set = of[KERNEL_OPTION_KIND] == KERNEL_SET;
-    if (set && (policy->exclude_count > 0 || of[KERNEL_OPTION_SCOPED])) {
-        return false;
-    }
-    if (of[KERNEL_OPTION_FORMAT] == KERNEL_MAC && of[KERNEL_OPTION_HI] >> 48 != 0) {
-        return false;
-    }
-    if (of[KERNEL_OPTION_MAX_LEASE] != 0 && of[KERNEL_OPTION_LEASE] > of[KERNEL_OPTION_MAX_LEASE]) {
-        return false;
-    }
-    return !of[KERNEL_OPTION_STICKY] || sticky_sound(k, of);
-}
-
-static void policy_patch(struct kernel_policy *policy, const struct kernel_policy_patch *patch) {
-    for (unsigned i = 0; i < KERNEL_OPTION_COUNT; i++) {
-        if (patch->mask >> i & 1) {
-            policy->of[i] = patch->values.of[i];
-        }
-    }
-    if (patch->has_exclude) {
-        memcpy(policy->exclude, patch->values.exclude, sizeof policy->exclude);
-        policy->exclude_count = patch->values.exclude_count;
-    }
+    return kernel_policy_fault(policy, kernel_limit(k, KERNEL_LIMIT_RATE_WINDOW)) == NULL;
 }
 
 static bool policy_tracks(const struct kernel_policy *policy) {
@@ -264,11 +208,7 @@ enum tn_result kernel_pool_scope(struct kernel *k, uint32_t template, struct tn_
 void kernel_run_pool_create(struct kernel *k, const struct kernel_command *c,
                             struct kernel_result *result) {
     struct kernel_policy_patch patch = kernel_policy_read(c->policy_bytes);
-    struct kernel_policy policy = kernel_policy_default();
-    policy_patch(&policy, &patch);
-    if (policy.of[KERNEL_OPTION_STICKY] && !(patch.mask >> KERNEL_OPTION_LEASE & 1)) {
-        policy.of[KERNEL_OPTION_LEASE] = KERNEL_STICKY_LEASE_S;
-    }
+    struct kernel_policy policy = kernel_policy_new(&patch);
     bool metered = policy.of[KERNEL_OPTION_STICKY] && !policy.of[KERNEL_OPTION_SCOPED];
     if (!kernel_name_pool_valid(c->pool, false)) {
         result->code = TN_R_BAD_NAME;
@@ -413,7 +353,7 @@ void kernel_run_pool_alter(struct kernel *k, const struct kernel_command *c,
     pool_settle(k, pool);
     struct kernel_policy_patch patch = kernel_policy_read(c->policy_bytes);
     struct kernel_policy next = pool_at(k, pool)->policy;
-    policy_patch(&next, &patch);
+    kernel_policy_apply(&next, &patch);
     result->code =
         policy_sound(k, &next) ? alter_allowed(k, pool, &next, c->rights) : TN_R_BAD_POLICY;
     if (result->code == TN_R_TOO_LARGE) {

@@ -216,6 +216,11 @@ struct kernel_policy_patch {
 };
 
 struct kernel_policy kernel_policy_default(void);
+void kernel_policy_apply(struct kernel_policy *policy, const struct kernel_policy_patch *patch);
+/* Of a new pool: the patch on the defaults. */
+struct kernel_policy kernel_policy_new(const struct kernel_policy_patch *patch);
+/* Why the options make no sense together, in words; NULL: they do. Puts exclusions in order. */
+const char *kernel_policy_fault(struct kernel_policy *policy, uint64_t rate_window_max);
 
 /* One value of one pool, as results, views and events show it. */
 struct kernel_value {
