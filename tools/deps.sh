@@ -19,6 +19,7 @@ build=(
     "libsodium-dev:hashes, in the server"
     "libmicrohttpd-dev:HTTP, in the server"
     "libinih-dev:the configuration file's form"
+    "libsystemd-dev:telling systemd that the server is ready"
 )
 # gcc brings the runtimes of its sanitizers along.
 test=(

@@ -1,92 +1,160 @@
-/* `tenured`: the server. Opens the engine on a data directory and serves it until told to stop.
+/* `tenured`: the server. Opens the engine on a data directory, makes the pools that the configuration
+ * declares, and serves until told to stop.
  *
  * Exit codes: 0 stopped by SIGTERM or SIGINT, 1 the engine halted or the last snapshot failed, 2 it
  * could not start. */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include "kernel/types.h"
+#include "main/config.h"
+#include "main/notify.h"
+#include "main/pools.h"
 #include "server/server.h"
 #include "tenure.h"
 
-static const char usage[] =
-    "usage: tenured [--data DIR] [--listen HOST:PORT] [--http HOST:PORT] [--port-file FILE] ...\n"
-    "\n"
-    "  --data DIR               where everything is kept (./data)\n"
-    "  --listen HOST:PORT       a loopback address (127.0.0.1:7411); port 0 picks a free one\n"
-    "  --http HOST:PORT         the same for HTTP (127.0.0.1:7412); off: none\n"
-    "  --port-file FILE         gets the ports' numbers, a line each, when the server is ready\n"
-    "  --max-connections N      at most so many clients (10000)\n"
-    "  --slow-seconds N         drop a client that takes none of its replies for so long (30)\n"
-    "  --idle-seconds N         drop a client that asks for nothing for so long (0: never)\n"
-    "  --confirm-time-jump      start though the clock is more than 30 days ahead of the log\n"
-    "  --version, --help\n";
+#define DAY_MS 86400000u
 
-struct settings {
-    const char *data;
-    struct server_options server;
-    bool confirm_time_jump;
+/* `config` is what is in effect; a reload reads `next`, on a thread of its own, then takes over on
+ * the loop what can be changed. */
+struct daemon {
+    int argc;
+    char **argv;
+    const struct os *os;
+    struct engine *engine;
+    struct config config;
+    uint32_t connections_room; /* what max_connections was at the start */
+    struct config next;
+    bool next_is_good;
+    struct pools_report pools;
 };
 
-static bool number(const char *text, uint32_t least, uint32_t *ret_number) {
-    uint64_t value;
-    if (!kernel_value_parse(KERNEL_DEC, tn_bytes_of(text, strlen(text)), &value) || value < least ||
-        value > 1000000) {
-        return false;
-    }
-    *ret_number = (uint32_t)value;
-    return true;
-}
+/* ---- Mistakes ---- */
 
-/* One flag and its value. */
-static bool set(struct settings *settings, const char *flag, const char *value) {
-    struct server_options *server = &settings->server;
-    if (strcmp(flag, "--data") == 0) {
-        settings->data = value;
-    } else if (strcmp(flag, "--listen") == 0) {
-        server->listen = value;
-    } else if (strcmp(flag, "--http") == 0) {
-        server->http = value;
-    } else if (strcmp(flag, "--port-file") == 0) {
-        server->port_file = value;
-    } else if (strcmp(flag, "--max-connections") == 0) {
-        return number(value, 1, &server->connections_max);
-    } else if (strcmp(flag, "--slow-seconds") == 0) {
-        return number(value, 1, &server->slow_seconds);
-    } else if (strcmp(flag, "--idle-seconds") == 0) {
-        return number(value, 0, &server->idle_seconds);
+/* Whoever asks for a check reads the answer; else it is for the log. */
+static void mistake(void *ctx, const char *where, const char *what) {
+    const struct config *config = ctx;
+    if (config->action == CONFIG_CHECK) {
+        (void)fprintf(stderr, "%s: %s\n", where, what);
     } else {
-        return false;
+        server_log("config_error", "where=%s reason=%s", where, what);
     }
-    return true;
 }
 
-/* -1: go on; else the exit code. */
-static int arguments_parse(int argc, char **argv, struct settings *settings) {
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0) {
-            (void)fputs(usage, stdout);
-            return 0;
-        }
-        if (strcmp(argv[i], "--version") == 0) {
-            (void)printf("tenured %s\n", tenure_version());
-            return 0;
-        }
-        if (strcmp(argv[i], "--confirm-time-jump") == 0) {
-            settings->confirm_time_jump = true;
+/* ---- Reload ---- */
+
+static void reload(void *ctx) {
+    struct daemon *daemon = ctx;
+    notify_reloading();
+    daemon->pools = (struct pools_report){0};
+    daemon->next_is_good =
+        config_load(&daemon->next, daemon->os, daemon->argc, daemon->argv, mistake, &daemon->next);
+    if (daemon->next_is_good) {
+        daemon->pools = pools_reconcile(daemon->engine, &daemon->next);
+    }
+}
+
+static void list_add(char *list, size_t room, const char *name) {
+    size_t len = strlen(list);
+    (void)snprintf(list + len, room - len, "%s%s", len > 0 ? "," : "", name);
+}
+
+static bool setting_is_live(const struct daemon *daemon, unsigned setting) {
+    if (setting == CONFIG_MAX_CONNECTIONS &&
+        daemon->next.values[setting].number > daemon->connections_room) {
+        return false;
+    }
+    return config_row(setting).live;
+}
+
+static bool setting_differs(const struct config_value *a, const struct config_value *b) {
+    if (a->text == NULL || b->text == NULL) {
+        return a->text != b->text;
+    }
+    return strcmp(a->text, b->text) != 0;
+}
+
+/* A value that needs a restart stays as it is in effect, and is named at each reload until then. */
+static void settings_take(struct daemon *daemon, char *changed, char *restart, size_t room) {
+    for (unsigned i = 0; i < CONFIG_COUNT; i++) {
+        struct config_value *is = &daemon->config.values[i];
+        struct config_value *wanted = &daemon->next.values[i];
+        if (!setting_differs(is, wanted)) {
             continue;
         }
-        if (i + 1 == argc || !set(settings, argv[i], argv[i + 1])) {
-            (void)fprintf(stderr, "tenured: what is '%s%s%s'?\n\n%s", argv[i],
-                          i + 1 < argc ? " " : "", i + 1 < argc ? argv[i + 1] : "", usage);
-            return 2;
+        if (setting_is_live(daemon, i)) {
+            struct config_value old = *is;
+            *is = *wanted;
+            *wanted = old; /* freed with the rest */
+            list_add(changed, room, config_row(i).name);
+        } else {
+            list_add(restart, room, config_row(i).name);
         }
-        i++;
     }
-    return -1;
 }
+
+static void live_apply(const struct config *config, struct server_options *options) {
+    options->connections_max = (uint32_t)config_number(config, CONFIG_MAX_CONNECTIONS);
+    options->slow_seconds = (uint32_t)config_number(config, CONFIG_SLOW_SECONDS);
+    options->idle_seconds = (uint32_t)config_number(config, CONFIG_IDLE_SECONDS);
+    server_log_json(config_number(config, CONFIG_LOG_FORMAT) != 0);
+}
+
+static void reloaded(void *ctx, struct server_options *options) {
+    struct daemon *daemon = ctx;
+    char changed[512] = "";
+    char restart[512] = "";
+    if (daemon->next_is_good) {
+        settings_take(daemon, changed, restart, sizeof changed);
+        live_apply(&daemon->config, options);
+        server_log("reloaded",
+                   "changed=%s needs_restart=%s pools_created=%u pools_altered=%u pools_refused=%u",
+                   *changed != '\0' ? changed : "none", *restart != '\0' ? restart : "none",
+                   daemon->pools.created, daemon->pools.altered, daemon->pools.refused);
+    } else {
+        server_log("reload_refused", "mistakes=%u reason=\"nothing was changed\"",
+                   daemon->next.mistakes);
+    }
+    config_free(&daemon->next);
+    notify_ready(daemon->next_is_good ? "Serving." : "Serving; the last reload was refused.");
+}
+
+/* ---- What the server tells us ---- */
+
+/* A SIGHUP that came before somebody listened for it has waited. */
+static void hangup_block(int how) {
+    sigset_t set;
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGHUP);
+    (void)pthread_sigmask(how, &set, NULL);
+}
+
+static void ready(void *ctx) {
+    (void)ctx;
+    hangup_block(SIG_UNBLOCK);
+    notify_ready("Serving.");
+}
+
+static void stopping(void *ctx) {
+    (void)ctx;
+    notify_stopping();
+}
+
+static void alive(void *ctx) {
+    (void)ctx;
+    notify_alive();
+}
+
+static void notice(void *ctx, const char *line) {
+    (void)ctx;
+    server_log_line(line);
+}
+
+/* ---- Start ---- */
 
 /* A descriptor a client: as many as we are allowed. */
 static void descriptors_raise(void) {
@@ -97,41 +165,119 @@ static void descriptors_raise(void) {
     }
 }
 
-static void notice(void *ctx, const char *line) {
-    (void)ctx;
-    server_log_line(line);
+/* Whether standard error goes to the journal, which has its own clock: see systemd.exec(5). */
+static bool is_journal(void) {
+    const char *stream = getenv("JOURNAL_STREAM");
+    struct stat file;
+    char text[64];
+    if (stream == NULL || fstat(STDERR_FILENO, &file) != 0) {
+        return false;
+    }
+    (void)snprintf(text, sizeof text, "%llu:%llu", (unsigned long long)file.st_dev,
+                   (unsigned long long)file.st_ino);
+    return strcmp(stream, text) == 0;
+}
+
+/* -1: go on; else the exit code. */
+static int config_read(struct daemon *daemon) {
+    struct config *config = &daemon->config;
+    const struct os *clock = is_journal() ? NULL : daemon->os;
+    server_log_setup(clock, false);
+    bool good = config_load(config, daemon->os, daemon->argc, daemon->argv, mistake, config);
+    switch (config->action) {
+    case CONFIG_HELP:
+        config_help(stdout);
+        return 0;
+    case CONFIG_VERSION:
+        (void)printf("tenured %s\n", tenure_version());
+        return 0;
+    case CONFIG_CHECK:
+        if (good) {
+            config_print(config, stdout);
+        }
+        return good ? 0 : 2;
+    default:
+        break;
+    }
+    if (!good) {
+        server_log("refused", "reason=\"the configuration has mistakes: %u\"", config->mistakes);
+        return 2;
+    }
+    server_log_setup(clock, config_number(config, CONFIG_LOG_FORMAT) != 0);
+    return -1;
+}
+
+static struct engine_options engine_options_of(const struct config *config) {
+    struct engine_options options = {
+        .local = {.dir = config_text(config, CONFIG_DATA),
+                  .segment_bytes = config_number(config, CONFIG_SEGMENT_BYTES),
+                  .space_reserve_bytes = config_number(config, CONFIG_SPACE_RESERVE),
+                  .use_older_snapshot = config_number(config, CONFIG_OLDER_SNAPSHOT) != 0,
+                  .restored = config_number(config, CONFIG_RESTORED) != 0},
+        .max_downtime_ms = config_number(config, CONFIG_MAX_DOWNTIME_DAYS) * DAY_MS,
+        .confirm_time_jump = config_number(config, CONFIG_CONFIRM_TIME_JUMP) != 0,
+        .snapshot_bytes = config_number(config, CONFIG_SNAPSHOT_BYTES),
+        .notice = notice};
+    for (unsigned i = 0; i < KERNEL_LIMIT_COUNT; i++) {
+        const struct config_value *value = &config->values[CONFIG_OWN_COUNT + i];
+        if (value->text != NULL) {
+            options.limits.of[i] = value->number;
+            options.limits_mask |= (uint32_t)1 << i;
+        }
+    }
+    return options;
+}
+
+static int serve(struct daemon *daemon) {
+    const struct config *config = &daemon->config;
+    const char *port_file = config_text(config, CONFIG_PORT_FILE);
+    struct server_options options = {.engine = daemon->engine,
+                                     .os = daemon->os,
+                                     .version = tenure_version(),
+                                     .data = config_text(config, CONFIG_DATA),
+                                     .listen = config_text(config, CONFIG_LISTEN),
+                                     .http = config_text(config, CONFIG_HTTP),
+                                     .port_file = *port_file != '\0' ? port_file : NULL,
+                                     .hooks = {.ctx = daemon,
+                                               .ready = ready,
+                                               .stopping = stopping,
+                                               .alive = alive,
+                                               .alive_ms = notify_alive_ms(),
+                                               .reload = reload,
+                                               .reloaded = reloaded}};
+    live_apply(config, &options);
+    daemon->connections_room = options.connections_max;
+    return server_run(&options);
+}
+
+static int run(struct daemon *daemon) {
+    struct log_error error;
+    struct engine_options options = engine_options_of(&daemon->config);
+    notify_status("Recovering.");
+    if (engine_open(&options, &daemon->engine, &error) != TN_OK) {
+        server_log("refused", "data=%s reason=\"%s\"", options.local.dir, error.text);
+        return 2;
+    }
+    (void)pools_reconcile(daemon->engine, &daemon->config);
+    int code = serve(daemon);
+    if (!engine_close(daemon->engine) && code == 0) {
+        server_log("close_failed", "data=%s", options.local.dir);
+        code = 1;
+    }
+    return code;
 }
 
 int main(int argc, char **argv) {
-    struct log_error error;
-    struct settings settings = {.data = "./data",
-                                .server = {.listen = "127.0.0.1:7411",
-                                           .http = "127.0.0.1:7412",
-                                           .connections_max = SERVER_CONNECTIONS_MAX,
-                                           .slow_seconds = SERVER_SLOW_SECONDS,
-                                           .os = os_posix()}};
-    int code = arguments_parse(argc, argv, &settings);
-    if (code >= 0) {
-        return code;
+    struct daemon daemon = {.argc = argc, .argv = argv, .os = os_posix()};
+    int code = config_read(&daemon);
+    if (code < 0) {
+        descriptors_raise();
+        hangup_block(SIG_BLOCK);
+        (void)signal(SIGPIPE, SIG_IGN);
+        (void)signal(SIGXFSZ,
+                     SIG_IGN); /* a file that may not grow is a failed write, not our death */
+        code = run(&daemon);
     }
-    server_log_setup(os_posix(), false);
-    descriptors_raise();
-    (void)signal(SIGPIPE, SIG_IGN);
-    (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write, not our death */
-    struct engine_options options = {.local = {.dir = settings.data},
-                                     .confirm_time_jump = settings.confirm_time_jump,
-                                     .notice = notice};
-    enum tn_status status = engine_open(&options, &settings.server.engine, &error);
-    if (status != TN_OK) {
-        server_log("refused", "data=%s reason=\"%s\"", settings.data, error.text);
-        return 2;
-    }
-    settings.server.data = settings.data;
-    settings.server.version = tenure_version();
-    code = server_run(&settings.server);
-    if (!engine_close(settings.server.engine) && code == 0) {
-        server_log("close_failed", "data=%s", settings.data);
-        code = 1;
-    }
+    config_free(&daemon.config);
     return code;
 }

@@ -128,12 +128,15 @@ struct server {
     uv_loop_t loop;
     uv_tcp_t listener;
     uv_async_t completed;
-    uv_signal_t sigterm, sigint;
+    uv_signal_t sigterm, sigint, sighup;
     uv_timer_t every_second;
     uv_timer_t retry; /* runs while somebody waits for a log position or a slot */
     uv_timer_t drain;
     struct http *http; /* NULL: off */
     uint16_t port, http_port;
+    uv_timer_t alive;
+    uv_work_t reload; /* one at a time */
+    bool reloading, reload_again;
     int exit_code;
     bool draining;
     uint64_t next_id;
@@ -259,6 +262,9 @@ void server_http_drain(struct server *server);
 void server_http_stop(struct server *server);
 bool server_http_stopped(const struct server *server);
 void server_http_free(struct server *server);
+
+/* daemon.c */
+void server_daemon_start(struct server *server);
 
 /* server.c */
 /* Connections of both protocols. */

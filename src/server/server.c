@@ -54,6 +54,23 @@ uint32_t server_clients(const struct server *server) {
     return server->connection_count + server_http_connections(server);
 }
 
+bool server_address_check(const char *text, char *reason, size_t room) {
+    char host[64];
+    uint16_t port;
+    if (!address_split(text, host, &port)) {
+        (void)snprintf(reason, room, "'%s' is not HOST:PORT", text);
+        return false;
+    }
+    if (!server_address_is_loopback(host)) {
+        (void)snprintf(reason, room,
+                       "%s: there are no passwords yet, so only loopback addresses may be "
+                       "listened on: 127.0.0.1 or [::1]",
+                       text);
+        return false;
+    }
+    return true;
+}
+
 /* ---- Stopping ---- */
 
 static void handle_close(uv_handle_t *handle, void *ctx) {
@@ -99,6 +116,9 @@ void server_stop(struct server *server, int exit_code) {
     server->draining = true;
     server_log("stopping", "connections=%u writes_in_flight=%u reason=%s", server_clients(server),
                server->slots_used, exit_code == 0 ? "signal" : "engine_halted");
+    if (server->options.hooks.stopping != NULL) {
+        server->options.hooks.stopping(server->options.hooks.ctx);
+    }
     uv_close((uv_handle_t *)&server->listener, NULL);
     server->drain.data = server;
     (void)uv_timer_start(&server->drain, drain_begin, 0, 0);
@@ -195,6 +215,7 @@ static bool loop_make(struct server *server) {
     (void)uv_signal_start(&server->sigterm, on_signal, SIGTERM);
     (void)uv_signal_start(&server->sigint, on_signal, SIGINT);
     (void)uv_timer_start(&server->every_second, on_second, 1000, 1000);
+    server_daemon_start(server);
     return true;
 }
 
@@ -248,15 +269,10 @@ static bool start_listening(struct server *server, const char *flag, const char 
                             bool http) {
     char host[64];
     uint16_t port;
-    if (!address_split(address, host, &port)) {
-        server_log("refused", "reason=\"%s: '%s' is not HOST:PORT\"", flag, address);
-        return false;
-    }
-    if (!server_address_is_loopback(host)) {
-        server_log("refused",
-                   "reason=\"%s %s: there are no passwords yet, so only loopback addresses "
-                   "may be listened on: 127.0.0.1 or [::1]\"",
-                   flag, address);
+    char reason[256];
+    if (!server_address_check(address, reason, sizeof reason) ||
+        !address_split(address, host, &port)) {
+        server_log("refused", "reason=\"%s: %s\"", flag, reason);
         return false;
     }
     int code = http ? server_http_start(server, host, port, &server->http_port)
@@ -286,6 +302,9 @@ static bool start(struct server *server) {
     }
     server_log("ready", "port=%u http_port=%u data=%s", server->port, server->http_port,
                options->data);
+    if (options->hooks.ready != NULL) {
+        options->hooks.ready(options->hooks.ctx);
+    }
     return true;
 }
 

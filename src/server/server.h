@@ -4,6 +4,22 @@
 
 #include "engine/engine.h"
 
+struct server_options;
+
+/* What the program around the server wants to hear, on the loop's thread but for `reload`. Each may
+ * be NULL; reload and reloaded come together. */
+struct server_hooks {
+    void *ctx;
+    void (*ready)(void *ctx);    /* it listens */
+    void (*stopping)(void *ctx); /* it does not any more; what was asked is still answered */
+    void (*alive)(void *ctx); /* every alive_ms, as long as the loop turns and the engine serves */
+    uint32_t alive_ms;
+    /* SIGHUP. On a worker thread, where it may take its time; */
+    void (*reload)(void *ctx);
+    /* then this, which may change what is marked as live. */
+    void (*reloaded)(void *ctx, struct server_options *options);
+};
+
 struct server_options {
     struct engine *engine;
     const struct os *os;
@@ -12,13 +28,12 @@ struct server_options {
     const char *listen;    /* HOST:PORT; loopback only. Port 0: any that is free */
     const char *http;      /* the same for HTTP; empty, "off" or NULL: none */
     const char *port_file; /* gets the ports' numbers, a line each; NULL: none */
-    uint32_t connections_max;
-    uint32_t slow_seconds; /* a client that takes none of its replies for so long is dropped */
-    uint32_t idle_seconds; /* and one that asks for nothing for so long; 0: never */
+    /* Live, that is, a reload may change them. */
+    uint32_t connections_max; /* up to what it was at the start */
+    uint32_t slow_seconds;    /* a client that takes none of its replies for so long is dropped */
+    uint32_t idle_seconds;    /* and one that asks for nothing for so long; 0: never */
+    struct server_hooks hooks;
 };
-
-#define SERVER_CONNECTIONS_MAX 10000u
-#define SERVER_SLOW_SECONDS 30u
 
 /* Serves until SIGTERM or SIGINT (then the exit code is 0) or until the engine halts (1). The engine
  * stays the caller's. 2: it could not start; the reason has been logged. */
@@ -26,6 +41,8 @@ int server_run(const struct server_options *options);
 
 /* Whether the address may be listened on as long as there is no access control. */
 bool server_address_is_loopback(const char *host);
+/* Whether it is HOST:PORT and may be listened on; else `reason` says why not. */
+bool server_address_check(const char *text, char *reason, size_t room);
 
 /* ---- The log: one line on standard error for each event; from any thread ---- */
 

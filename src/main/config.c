@@ -1,0 +1,211 @@
+/* Where settings come from: defaults, then the file, then the environment, then flags. */
+#include "main/config.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+
+void config_wrong(struct config *config, const char *where, const char *format, ...) {
+    char what[CONFIG_REASON_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    config->mistakes++;
+    config->mistake(config->mistake_ctx, where, what);
+}
+
+void config_set(struct config *config, unsigned setting, const char *text,
+                enum config_source source, uint32_t line, const char *where) {
+    struct config_value *value = &config->values[setting];
+    struct config_row row = config_row(setting);
+    char reason[CONFIG_REASON_MAX];
+    uint64_t number = 0;
+    if (!config_parse(&row, text, &number, reason)) {
+        config_wrong(config, where, "%s", reason);
+        return;
+    }
+    char *copy = strdup(text);
+    if (copy == NULL) {
+        config_wrong(config, where, "no memory");
+        return;
+    }
+    free(value->text);
+    *value = (struct config_value){.text = copy, .number = number, .source = source, .line = line};
+}
+
+static void defaults_set(struct config *config) {
+    for (unsigned i = 0; i < CONFIG_COUNT; i++) {
+        struct config_row row = config_row(i);
+        if (row.standard != NULL) {
+            config_set(config, i, row.standard, CONFIG_FROM_DEFAULT, 0, row.name);
+        }
+    }
+}
+
+/* ---- The environment ---- */
+
+/* Other programs have variables of that prefix too: those that are no settings are not ours. */
+static void environment_read(struct config *config, bool only_config) {
+    for (unsigned i = 0; i < CONFIG_COUNT; i++) {
+        struct config_row row = config_row(i);
+        char name[CONFIG_NAME_MAX];
+        if (row.type == CONFIG_FLAG || (i == CONFIG_CONFIG) != only_config) {
+            continue;
+        }
+        config_environment_name(&row, name);
+        const char *text = getenv(name);
+        if (text != NULL && *text != '\0') {
+            config_set(config, i, text, CONFIG_FROM_ENV, 0, name);
+        }
+    }
+}
+
+/* ---- Flags ---- */
+
+static bool action_find(const char *flag, enum config_action *ret_action) {
+    static const struct {
+        const char *flag;
+        enum config_action action;
+    } actions[] = {{"--check-config", CONFIG_CHECK},
+                   {"--help", CONFIG_HELP},
+                   {"-h", CONFIG_HELP},
+                   {"--version", CONFIG_VERSION}};
+    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++) {
+        if (strcmp(flag, actions[i].flag) == 0) {
+            *ret_action = actions[i].action;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The setting of a flag that may be written --flag=value; *ret_value is NULL if it is not. */
+static unsigned flag_find(const char *word, const char **ret_value) {
+    size_t len = strcspn(word, "=");
+    *ret_value = word[len] == '=' ? word + len + 1 : NULL;
+    for (unsigned i = 0; i < CONFIG_COUNT; i++) {
+        struct config_row row = config_row(i);
+        char name[CONFIG_NAME_MAX];
+        config_flag_name(&row, name);
+        if (strlen(name) == len && strncmp(name, word, len) == 0) {
+            return i;
+        }
+    }
+    return CONFIG_COUNT;
+}
+
+/* Twice: first for the file's name only, which must be known before everything else. */
+static void flags_read(struct config *config, int argc, char **argv, bool only_config) {
+    for (int i = 1; i < argc; i++) {
+        const char *value;
+        if (action_find(argv[i], &config->action)) {
+            continue;
+        }
+        unsigned setting = flag_find(argv[i], &value);
+        bool wanted = (setting == CONFIG_CONFIG) == only_config;
+        if (setting == CONFIG_COUNT) {
+            if (wanted) {
+                config_wrong(config, argv[i], "there is no such flag; see tenured --help");
+            }
+            continue;
+        }
+        bool lone = config_row(setting).type == CONFIG_FLAG;
+        if (lone && value == NULL) {
+            value = "yes";
+        } else if (value == NULL && i + 1 < argc) {
+            value = argv[++i];
+        }
+        if (!wanted) {
+            continue;
+        }
+        if (value == NULL) {
+            config_wrong(config, argv[i], "a value is missing: %s", config_row(setting).meta);
+        } else {
+            char name[CONFIG_NAME_MAX];
+            struct config_row row = config_row(setting);
+            config_flag_name(&row, name);
+            config_set(config, setting, value, CONFIG_FROM_FLAG, 0, name);
+        }
+    }
+}
+
+bool config_load(struct config *config, const struct os *os, int argc, char **argv,
+                 config_mistake *mistake, void *ctx) {
+    *config = (struct config){.mistake = mistake, .mistake_ctx = ctx};
+    defaults_set(config);
+    environment_read(config, true);
+    flags_read(config, argc, argv, true);
+    if (config->action == CONFIG_HELP || config->action == CONFIG_VERSION) {
+        return true;
+    }
+    if (*config_text(config, CONFIG_CONFIG) != '\0') {
+        config_file_read(config, os, config_text(config, CONFIG_CONFIG));
+    }
+    environment_read(config, false);
+    flags_read(config, argc, argv, false);
+    for (uint32_t i = 0; i < config->pool_count; i++) {
+        const char *fault = config_pool_fault(config, &config->pools[i]);
+        if (fault != NULL) {
+            char where[CONFIG_REASON_MAX];
+            (void)snprintf(where, sizeof where, "%s:%u", config_text(config, CONFIG_CONFIG),
+                           config->pools[i].line);
+            config_wrong(config, where, "pool %s: %s", config->pools[i].name, fault);
+        }
+    }
+    return config->mistakes == 0;
+}
+
+void config_free(struct config *config) {
+    for (unsigned i = 0; i < CONFIG_COUNT; i++) {
+        free(config->values[i].text);
+    }
+    for (uint32_t i = 0; i < config->pool_count; i++) {
+        free(config->pools[i].names);
+    }
+    free(config->pools);
+    *config = (struct config){0};
+}
+
+/* ---- The printout ---- */
+
+static void value_print(const struct config *config, unsigned setting, FILE *out) {
+    const struct config_value *value = &config->values[setting];
+    struct config_row row = config_row(setting);
+    char from[CONFIG_REASON_MAX] = "default";
+    if (value->source == CONFIG_FROM_FILE) {
+        (void)snprintf(from, sizeof from, "%s:%u", config_text(config, CONFIG_CONFIG), value->line);
+    } else if (value->source == CONFIG_FROM_ENV) {
+        config_environment_name(&row, from);
+    } else if (value->source == CONFIG_FROM_FLAG) {
+        config_flag_name(&row, from);
+    }
+    /* What no file can say, or is not said, is a comment in the file that this is. */
+    const char *comment = *row.section == '\0' || value->text == NULL ? "; " : "";
+    if (value->text != NULL) {
+        (void)fprintf(out, "%s%s = %s ; %s\n", comment, row.name, value->text, from);
+    } else {
+        (void)fprintf(out, "%s%s = %" PRIu64 " ; default of a new log\n", comment, row.name,
+                      row.number);
+    }
+}
+
+void config_print(const struct config *config, FILE *out) {
+    static const char *const sections[] = {"", "server", "engine", "limits"};
+    for (size_t s = 0; s < sizeof sections / sizeof sections[0]; s++) {
+        if (*sections[s] != '\0') {
+            (void)fprintf(out, "\n[%s]\n", sections[s]);
+        }
+        for (unsigned i = 0; i < CONFIG_COUNT; i++) {
+            if (strcmp(config_row(i).section, sections[s]) == 0) {
+                value_print(config, i, out);
+            }
+        }
+    }
+    for (uint32_t i = 0; i < config->pool_count; i++) {
+        config_pool_print(&config->pools[i], out);
+    }
+}

@@ -1,0 +1,146 @@
+/* What tenured is told: settings and declared pools.
+ *
+ * A setting comes from the configuration file, or from the environment, which goes before it, or from
+ * a flag, which goes before both. One table says for each its section and key in the file, and from
+ * the key follow the name in the environment (slow_seconds: TENURE_SLOW_SECONDS) and the flag
+ * (--slow-seconds); help, the printout of --check-config and docs/operations.md are made from it.
+ * The kernel's limits are settings too; their rows come from the kernel's own table. */
+#ifndef TN_MAIN_CONFIG_H
+#define TN_MAIN_CONFIG_H
+
+#include <stdio.h>
+
+#include "kernel/types.h"
+#include "os/os.h"
+#include "protocol/option.h"
+
+#define CONFIG_NAME_MAX 64u
+#define CONFIG_REASON_MAX 256u
+#define CONFIG_FILE_MAX (1u << 20)
+#define CONFIG_POOLS_MAX 4096u
+
+enum config_type {
+    CONFIG_TEXT,
+    CONFIG_ADDRESS, /* HOST:PORT, as the server may listen on it; if `most` is 1 also off */
+    CONFIG_NUMBER,
+    CONFIG_BYTES, /* a number, with K, M or G for 2^10, 2^20, 2^30 */
+    CONFIG_FORM,  /* of the log: logfmt or json */
+    CONFIG_FLAG, /* a flag without a value, on the command line only: nothing to be left in a file */
+};
+
+/* Key, section, type, default, least, most, whether a reload changes it, what stands for the value,
+ * text. The section "" is for what no file can say. */
+/* clang-format off */
+#define CONFIG_TABLE(X) \
+    X(CONFIG,            "config",              "",       TEXT,    "",               0, 0, 0, "FILE", "read settings and pools from this file") \
+    X(LISTEN,            "listen",              "server", ADDRESS, "127.0.0.1:7411", 0, 0, 0, "HOST:PORT", "RESP, on a loopback address; port 0 picks a free one") \
+    X(HTTP,              "http",                "server", ADDRESS, "127.0.0.1:7412", 0, 1, 0, "HOST:PORT", "the same for HTTP; off: none") \
+    X(PORT_FILE,         "port_file",           "server", TEXT,    "",               0, 0, 0, "FILE", "gets the ports' numbers, a line each, when the server is ready") \
+    X(MAX_CONNECTIONS,   "max_connections",     "server", NUMBER,  "10000",          1, 1000000, 1, "N", "at most so many clients") \
+    X(SLOW_SECONDS,      "slow_seconds",        "server", NUMBER,  "30",             1, 1000000, 1, "N", "drop a client that takes none of its replies for so long") \
+    X(IDLE_SECONDS,      "idle_seconds",        "server", NUMBER,  "0",              0, 1000000, 1, "N", "drop a client that asks for nothing for so long; 0: never") \
+    X(LOG_FORMAT,        "log_format",          "server", FORM,    "logfmt",         0, 0, 1, "FORM", "lines on standard error: logfmt or json") \
+    X(DATA,              "data",                "engine", TEXT,    "./data",         1, 0, 0, "DIR", "where everything is kept") \
+    X(MAX_DOWNTIME_DAYS, "max_downtime_days",   "engine", NUMBER,  "30",             1, 36500, 0, "N", "refuse to start if the clock is further ahead of the log than this") \
+    X(SNAPSHOT_BYTES,    "snapshot_bytes",      "engine", BYTES,   "64M",            1048576, 1099511627776, 0, "BYTES", "take a snapshot after so much log") \
+    X(SEGMENT_BYTES,     "segment_bytes",       "engine", BYTES,   "16M",            65536, 1073741824, 0, "BYTES", "the size of the log's files") \
+    X(SPACE_RESERVE,     "space_reserve_bytes", "engine", BYTES,   "0",              0, 1099511627776, 0, "BYTES", "refuse writes rather than leave less than this free on the disk") \
+    X(CONFIRM_TIME_JUMP, "confirm_time_jump",   "",       FLAG,    "no",             0, 0, 0, "", "start though the clock is further ahead of the log than max_downtime_days") \
+    X(OLDER_SNAPSHOT,    "use_older_snapshot",  "",       FLAG,    "no",             0, 0, 0, "", "recover from the snapshot before the newest one") \
+    X(RESTORED,          "restored",            "",       FLAG,    "no",             0, 0, 0, "", "the data is a restored backup: once, at the first start from it")
+/* clang-format on */
+
+enum config_setting {
+#define CONFIG_ENUM(id, name, section, type, standard, low, high, live, meta, text) CONFIG_##id,
+    CONFIG_TABLE(CONFIG_ENUM)
+#undef CONFIG_ENUM
+        CONFIG_OWN_COUNT
+};
+
+/* Those above, and after them the kernel's limits. */
+#define CONFIG_COUNT (CONFIG_OWN_COUNT + KERNEL_LIMIT_COUNT)
+
+struct config_row {
+    const char *name, *section;
+    enum config_type type;
+    const char *standard; /* NULL, for limits: what the log says, or `number` if it is new */
+    uint64_t number, low, high;
+    bool live;
+    const char *meta, *text;
+};
+
+struct config_row config_row(unsigned setting);
+/* CONFIG_COUNT if there is none. */
+unsigned config_find(const char *name);
+void config_flag_name(const struct config_row *row, char out[CONFIG_NAME_MAX]);
+void config_environment_name(const struct config_row *row, char out[CONFIG_NAME_MAX]);
+/* False: `reason` says why not. */
+bool config_parse(const struct config_row *row, const char *text, uint64_t *ret_number,
+                  char reason[CONFIG_REASON_MAX]);
+
+enum config_source { CONFIG_FROM_DEFAULT, CONFIG_FROM_FILE, CONFIG_FROM_ENV, CONFIG_FROM_FLAG };
+
+struct config_value {
+    char *text; /* NULL: a limit that nobody has set */
+    uint64_t number;
+    enum config_source source;
+    uint32_t line; /* in the file */
+};
+
+/* A pool that the file declares. What its section does not say has its default. */
+struct config_pool {
+    char name[KERNEL_POOL_BASE_MAX + 1];
+    uint32_t line;
+    struct kernel_policy_patch patch;
+    char exclude[PROTOCOL_OPTION_TEXT];
+    char *names; /* of a set, with a blank after each; NULL: none */
+};
+
+enum config_action { CONFIG_SERVE, CONFIG_CHECK, CONFIG_HELP, CONFIG_VERSION };
+
+/* Hears of each mistake: where (FILE:LINE, a variable, a flag) and what. */
+typedef void config_mistake(void *ctx, const char *where, const char *what);
+
+struct config {
+    enum config_action action;
+    struct config_value values[CONFIG_COUNT];
+    struct config_pool *pools;
+    uint32_t pool_count;
+    uint32_t mistakes;
+    config_mistake *mistake;
+    void *mistake_ctx;
+};
+
+/* Reads everything, and goes on after a mistake, so that all are heard of. True: there was none.
+ * config_free either way. */
+bool config_load(struct config *config, const struct os *os, int argc, char **argv,
+                 config_mistake *mistake, void *ctx);
+void config_free(struct config *config);
+
+static inline const char *config_text(const struct config *config, enum config_setting setting) {
+    return config->values[setting].text;
+}
+
+static inline uint64_t config_number(const struct config *config, enum config_setting setting) {
+    return config->values[setting].number;
+}
+
+void config_help(FILE *out);
+/* The settings as they are in effect, each with where it comes from: a file that could be read. */
+void config_print(const struct config *config, FILE *out);
+
+/* ---- Among the files of the configuration ---- */
+
+__attribute__((format(printf, 3, 4))) void config_wrong(struct config *config, const char *where,
+                                                        const char *format, ...);
+void config_set(struct config *config, unsigned setting, const char *text,
+                enum config_source source, uint32_t line, const char *where);
+void config_file_read(struct config *config, const struct os *os, const char *path);
+/* One key of a section [pool NAME]; false: `reason` says why not. */
+bool config_pool_set(struct config_pool *pool, const char *key, const char *text,
+                     char reason[CONFIG_REASON_MAX]);
+/* What is wrong with the pool as a whole; NULL: nothing. */
+const char *config_pool_fault(const struct config *config, const struct config_pool *pool);
+void config_pool_print(const struct config_pool *pool, FILE *out);
+
+#endif

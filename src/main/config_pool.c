@@ -1,0 +1,159 @@
+/* Declared pools: the keys of a section [pool NAME]. They are the options of POOL CREATE, which one
+ * table of the protocol reads; only what has several words is taken apart here. */
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "main/config.h"
+
+#define WORDS_BLANK " \t"
+
+__attribute__((format(printf, 2, 3))) static bool refuse(char reason[CONFIG_REASON_MAX],
+                                                         const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(reason, CONFIG_REASON_MAX, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+/* What sets the same thing under another name is a repeat too: lease and base_lease_seconds. */
+static bool option_set(struct config_pool *pool, const char *key, const char *text,
+                       char reason[CONFIG_REASON_MAX]) {
+    struct kernel_policy_patch before = pool->patch;
+    pool->patch.mask = 0;
+    bool good = protocol_option_set(key, text, &pool->patch, reason);
+    uint32_t set = pool->patch.mask;
+    if (!good || (set & before.mask) != 0) {
+        pool->patch = before;
+        return good ? refuse(reason, "pool %s: %s is set twice", pool->name, key) : false;
+    }
+    pool->patch.mask |= before.mask;
+    return true;
+}
+
+static bool range_set(struct config_pool *pool, const char *text, char reason[CONFIG_REASON_MAX]) {
+    char lo[64];
+    char hi[64];
+    size_t lo_len = strcspn(text, WORDS_BLANK);
+    const char *second = text + lo_len + strspn(text + lo_len, WORDS_BLANK);
+    size_t hi_len = strcspn(second, WORDS_BLANK);
+    if (lo_len == 0 || hi_len == 0 || second[hi_len] != '\0' || lo_len >= sizeof lo ||
+        hi_len >= sizeof hi) {
+        return refuse(reason, "range = LO HI, such as range = 30000 30009");
+    }
+    (void)snprintf(lo, sizeof lo, "%.*s", (int)lo_len, text);
+    (void)snprintf(hi, sizeof hi, "%s", second);
+    return option_set(pool, "kind", "range", reason) && option_set(pool, "lo", lo, reason) &&
+           option_set(pool, "hi", hi, reason);
+}
+
+/* Spans with commas or blanks between them; the key may be repeated. */
+static bool exclude_add(struct config_pool *pool, const char *text,
+                        char reason[CONFIG_REASON_MAX]) {
+    size_t len = strlen(pool->exclude);
+    for (const char *at = text; *at != '\0';) {
+        size_t word = strcspn(at, WORDS_BLANK ",");
+        if (len + word + 2 > sizeof pool->exclude) {
+            return refuse(reason, "exclude: too many spans");
+        }
+        if (word > 0) {
+            if (len > 0) {
+                pool->exclude[len++] = ',';
+            }
+            memcpy(pool->exclude + len, at, word);
+            len += word;
+            pool->exclude[len] = '\0';
+        }
+        at += word + strspn(at + word, WORDS_BLANK ",");
+    }
+    return protocol_option_set("exclude", pool->exclude, &pool->patch, reason);
+}
+
+static bool names_add(struct config_pool *pool, const char *text, char reason[CONFIG_REASON_MAX]) {
+    size_t old = pool->names == NULL ? 0 : strlen(pool->names);
+    char *names = realloc(pool->names, old + strlen(text) + 2);
+    if (names == NULL) {
+        return refuse(reason, "no memory");
+    }
+    pool->names = names;
+    size_t len = old;
+    names[len] = '\0';
+    for (const char *at = text; *at != '\0';) {
+        size_t word = strcspn(at, WORDS_BLANK);
+        if (!kernel_name_resource_valid(tn_bytes_of(at, word))) {
+            return refuse(reason,
+                          "'%.*s' is not a resource's name: 1 to 64 printable characters, no /",
+                          word < 80 ? (int)word : 80, at);
+        }
+        memcpy(names + len, at, word);
+        len += word;
+        names[len++] = ' ';
+        names[len] = '\0';
+        at += word + strspn(at + word, WORDS_BLANK);
+    }
+    return true;
+}
+
+bool config_pool_set(struct config_pool *pool, const char *key, const char *text,
+                     char reason[CONFIG_REASON_MAX]) {
+    char value[PROTOCOL_OPTION_TEXT];
+    if (strcmp(key, "names") == 0) {
+        return names_add(pool, text, reason);
+    }
+    (void)snprintf(value, sizeof value, "%s", text);
+    for (char *at = value; *at != '\0'; at++) {
+        *at = (char)tolower((unsigned char)*at);
+    }
+    if (strcmp(key, "range") == 0) {
+        return range_set(pool, value, reason);
+    }
+    if (strcmp(key, "exclude") == 0) {
+        return exclude_add(pool, value, reason);
+    }
+    if (strcmp(key, "set") == 0) {
+        return strcmp(value, "yes") == 0 ? option_set(pool, "kind", "set", reason)
+                                         : refuse(reason, "set = yes, or range = LO HI");
+    }
+    if (strcmp(key, "internal") == 0) {
+        return refuse(reason, "there is no option 'internal'");
+    }
+    return option_set(pool, key, value, reason);
+}
+
+const char *config_pool_fault(const struct config *config, const struct config_pool *pool) {
+    struct kernel_policy policy = kernel_policy_new(&pool->patch);
+    const struct config_value *window =
+        &config->values[CONFIG_OWN_COUNT + (unsigned)KERNEL_LIMIT_RATE_WINDOW];
+    /* Without the setting it is what the log says, which only the kernel knows. */
+    uint64_t rate_window_max = window->text != NULL ? window->number : UINT64_MAX;
+    const char *fault = kernel_policy_fault(&policy, rate_window_max);
+    if (fault == NULL && pool->names != NULL && policy.of[KERNEL_OPTION_KIND] != KERNEL_SET) {
+        fault = "names are for a set (set = yes)";
+    }
+    return fault;
+}
+
+void config_pool_print(const struct config_pool *pool, FILE *out) {
+    struct kernel_policy policy = kernel_policy_new(&pool->patch);
+    char text[PROTOCOL_OPTION_TEXT];
+    (void)fprintf(out, "\n[pool %s]\n", pool->name);
+    for (unsigned i = 0; i < KERNEL_OPTION_COUNT; i++) {
+        const char *name = kernel_option_rows[i].name;
+        if (pool->patch.mask >> i & 1 && protocol_option_format(&policy, name, text, sizeof text)) {
+            (void)fprintf(out, "%s = %s\n", name, text);
+        }
+    }
+    if (pool->patch.has_exclude && protocol_option_format(&policy, "exclude", text, sizeof text)) {
+        /* One a line: a line of the file is short. */
+        for (char *at = strtok(text, ","); at != NULL; at = strtok(NULL, ",")) {
+            (void)fprintf(out, "exclude = %s\n", at);
+        }
+    }
+    for (const char *at = pool->names; at != NULL && *at != '\0';) {
+        size_t len = strcspn(at, " ");
+        (void)fprintf(out, "names = %.*s\n", (int)len, at);
+        at += len + 1;
+    }
+}
