@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "protocol/openapi.h"
 
 /* ---- Running ---- */
 
@@ -235,7 +236,9 @@ int server_http_start(struct server *server, const char *host, uint16_t port, ui
     http->server = server;
     http->socket = -1;
     http->scratch = malloc(HTTP_SCRATCH_BYTES);
-    int code = http->scratch != NULL ? listen_on(http, host, port) : UV_ENOMEM;
+    http->openapi = protocol_openapi_make(server->options.version, &http->openapi_len);
+    int code =
+        http->scratch != NULL && http->openapi != NULL ? listen_on(http, host, port) : UV_ENOMEM;
     if (code == 0) {
         http->daemon = daemon_start(http);
         code = http->daemon != NULL ? 0 : UV_ENOMEM;
@@ -245,6 +248,7 @@ int server_http_start(struct server *server, const char *host, uint16_t port, ui
             (void)close(http->socket);
         }
         free(http->scratch);
+        free(http->openapi);
         free(http);
         return code;
     }
@@ -292,6 +296,7 @@ void server_http_stop(struct server *server) {
 void server_http_free(struct server *server) {
     if (server->http != NULL) {
         free(server->http->scratch);
+        free(server->http->openapi);
         free(server->http);
     }
 }

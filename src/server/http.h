@@ -56,6 +56,8 @@ struct http {
     struct http_connection *connections;
     size_t body_bytes;
     uint8_t *scratch; /* words of a request */
+    char *openapi;    /* the document, made once */
+    size_t openapi_len;
     char path[HTTP_PATH_MAX];
     struct http_exchange *keys[HTTP_KEY_BUCKETS]; /* writes under way that have a key */
 };

@@ -1,4 +1,5 @@
-/* What HTTP serves besides commands: health, metrics, and the list of what there is.
+/* What HTTP serves besides commands: health, metrics, the description of the interface, and the
+ * list of what there is.
  *
  * /livez    the loop runs. It has answered, so it does.
  * /readyz   the server takes requests: the engine has not stopped and nobody told us to. With
@@ -81,7 +82,15 @@ void http_page_leave(struct http_exchange *exchange) {
     }
 }
 
-/* ---- The list of them ---- */
+/* ---- The description for tools, and the list of all pages ---- */
+
+static void page_openapi(struct http_exchange *exchange) {
+    struct http *http = exchange->connection->http;
+    http_answer_response(
+        exchange, 200,
+        MHD_create_response_from_buffer(http->openapi_len, http->openapi, MHD_RESPMEM_PERSISTENT));
+    http_header_out(exchange, MHD_HTTP_HEADER_CONTENT_TYPE, "application/json");
+}
 
 static void page_index(struct http_exchange *exchange);
 
@@ -95,6 +104,7 @@ static const struct page {
     {"/readyz", page_ready, "200 while it takes requests; ?verbose says why not"},
     {"/healthz", page_ready, "the same"},
     {"/metrics", page_metrics, "for Prometheus; ?pools=no leaves the pools out"},
+    {"/openapi.json", page_openapi, "all of this, for tools"},
 };
 enum { PAGES = sizeof pages / sizeof pages[0] };
 

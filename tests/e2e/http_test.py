@@ -2,12 +2,15 @@
 """HTTP with real clients: curl, Python's http.client and raw sockets."""
 import http.client
 import json
+import os
+import re
+import resource
 import signal
 import socket
 import subprocess
 import unittest
 
-from harness import PATIENCE, Case, Server, pairs, receive_until, until
+from harness import BUILD, PATIENCE, Case, Server, pairs, receive_until, until
 
 
 def connect(server):
@@ -95,6 +98,13 @@ class Pages(HttpCase):
             self.assertIn(b'pool="measured"', receive_until(s, b"nothing"))
             s.close()
 
+    def test_the_interface_is_described(self):
+        answer = self.ask("GET", "/openapi.json")
+        self.assertEqual((answer.status, answer.type), (200, "application/json"))
+        made = subprocess.run([os.path.join(BUILD, "gen-openapi")], timeout=PATIENCE, check=True,
+                              stdout=subprocess.PIPE).stdout
+        self.assertEqual(answer.json["paths"], json.loads(made)["paths"])
+
     def test_curl_reads_it(self):
         out = subprocess.run(["curl", "-sS", "-i", "http://localhost:%d/readyz"
                               % self.server.http_port], timeout=PATIENCE, check=True,
@@ -145,6 +155,9 @@ class Commands(HttpCase):
             POST /v1/pools/ports/leases {"holder": "job/42"}
             DELETE /v1/leases/L?holder=job/42&epoch=E
             POST /v1/holders/job%2F42/disown {"pool": "ports"}
+            POST /v1/pools/ports/imports {"holder": "job/7", "values": ["30007"], "created": "1700000000000"}
+            DELETE /v1/leases/L?holder=job/7&epoch=E
+            POST /v1/pools/devices/seed {"given": 8}
             POST /v1/sweep {"pool": "ports"}
             POST /v1/tick
             DELETE /v1/pools/ports
@@ -166,7 +179,8 @@ class Commands(HttpCase):
             fill = lambda t: t.replace("/L", "/" + lease[0]).replace('"E"', '"%s"' % lease[1]) \
                 .replace("=E", "=" + lease[1]).replace(": E", ": " + lease[1])
             answer = self.ask(method, fill(path), fill(body[0]).encode() if body else None)
-            makes = path in ("/v1/leases", "/v1/reservations") or path.endswith("s/leases")
+            makes = path in ("/v1/leases", "/v1/reservations") or \
+                path.endswith(("s/leases", "s/imports"))
             makes = method == "POST" and makes or method == "PUT" and "/pools/" in path
             self.assertEqual((answer.status, answer.type),
                              (201 if makes else 200, "application/json"), line + str(answer))
@@ -175,8 +189,12 @@ class Commands(HttpCase):
                 lease = [answer.json["lease"], answer.json["epoch"]]
             if "lsn" in answer.json:
                 self.assertEqual(answer.headers["Tenure-LSN"], answer.json["lsn"])
-            seen.add(method + " " + path.split("?")[0])
-        self.assertGreaterEqual(len(seen), 38)
+            seen.add((method.lower(), path.split("?")[0]))
+        for path, methods in self.ask("GET", "/openapi.json").json["paths"].items():
+            shape = re.compile(re.sub("{[a-z]+}", "[^/]+", path) + "$")
+            for method in methods if path.startswith("/v1/") and path != "/v1/events" else ():
+                self.assertTrue(any(m == method and shape.match(p) for m, p in seen),
+                                method + " " + path)
 
     def test_both_encodings_give_the_same_content(self):
         self.pool("same", range=[1, 9], lease=3600)
@@ -459,17 +477,54 @@ class ManyClients(HttpCase):
 
 
 class Lives(unittest.TestCase):
+    def setUp(self):
+        self.server = Server()
+
+    def tearDown(self):
+        self.server.remove()
+
+    def ask(self, method, path, body=None, headers=None):
+        c = http.client.HTTPConnection("127.0.0.1", self.server.http_port, timeout=PATIENCE)
+        c.request(method, path, json.dumps(body) if body else None, headers or {})
+        answer = Answer(c.getresponse())
+        c.close()
+        return answer
+
+    def test_what_was_answered_survives_kill_9(self):
+        self.ask("PUT", "/v1/pools/p", {"range": [1, 1000], "lease": 3600})
+        made = [self.ask("POST", "/v1/pools/p/leases", {"holder": "h%d" % i},
+                         {"Idempotency-Key": "op-%d" % i}).json for i in range(20)]
+        self.server.stop(signal.SIGKILL)
+        self.server.start()
+        for i, lease in enumerate(made):
+            self.assertEqual(self.ask("GET", "/v1/leases/" + lease["lease"]).json["holder"],
+                             "h%d" % i)
+            again = self.ask("POST", "/v1/pools/p/leases", {"holder": "h%d" % i},
+                             {"Idempotency-Key": "op-%d" % i})
+            self.assertEqual((again.json["lease"], again.headers["Idempotent-Replayed"]),
+                             (lease["lease"], "true"))
+
+    def test_a_failed_write_is_an_unknown_outcome(self):
+        self.ask("PUT", "/v1/pools/p", {"range": [1, 1000]})
+        resource.prlimit(self.server.process.pid, resource.RLIMIT_FSIZE, (0, 0))
+        key = {"Idempotency-Key": "op"}
+        lost = self.ask("POST", "/v1/pools/p/leases", {"holder": "h"}, key)
+        self.assertEqual((lost.status, lost.json["result"], lost.json["outcome"]),
+                         (503, "HALTED", "unknown"))
+        self.assertEqual(self.server.process.wait(PATIENCE), 1)
+        self.server.log.close()
+        self.server.start()
+        self.assertEqual(self.ask("POST", "/v1/pools/p/leases", {"holder": "h"}, key).status, 201)
+
     def test_sigterm_exits_0_with_idle_and_half_open_connections(self):
-        server = Server()
-        idle, half = connect(server), connect(server)
+        idle, half = connect(self.server), connect(self.server)
         idle.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
         receive_until(idle, b"ok\n")
         half.sendall(b"POST /v1/leases HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nx")
-        self.assertEqual(server.stop(signal.SIGTERM), 0)
+        self.assertEqual(self.server.stop(signal.SIGTERM), 0)
         self.assertEqual(idle.recv(1), b"")
         idle.close()
         half.close()
-        server.remove()
 
     def test_it_can_be_off(self):
         server = Server(None, "--http", "off")
