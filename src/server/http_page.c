@@ -45,6 +45,18 @@ static void page_ready(struct http_exchange *exchange) {
 
 /* ---- Metrics: made on another thread, shared by all who ask at the same time ---- */
 
+/* A part at a time: given all of it, the library would hand megabytes to the socket in one call,
+ * which takes milliseconds, and the loop stands still meanwhile. */
+#define METRICS_BLOCK_BYTES (64u * 1024u)
+
+static ssize_t text_read(void *ctx, uint64_t at, char *out, size_t capacity) {
+    const struct server_text *text = ctx;
+    size_t left = text->len - (size_t)at;
+    size_t len = left < capacity ? left : capacity;
+    memcpy(out, text->at + at, len);
+    return (ssize_t)len;
+}
+
 static void text_release(void *text) {
     server_text_release(text);
 }
@@ -52,13 +64,15 @@ static void text_release(void *text) {
 static void metrics_done(struct server_scrape *scrape, struct server_text *text) {
     struct http_exchange *exchange =
         (struct http_exchange *)((char *)scrape - offsetof(struct http_exchange, scrape));
+    struct server *server = exchange->asker.server; /* the exchange may be gone in the end */
     bool pools = scrape->pools;
     scrape->done = NULL;
     if (text == NULL) {
         http_answer_problem(exchange, 503, "no memory for the metrics");
     } else {
-        struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
-            pools ? text->len : text->short_len, text->at, text_release, text);
+        struct MHD_Response *response =
+            MHD_create_response_from_callback(pools ? text->len : text->short_len,
+                                              METRICS_BLOCK_BYTES, text_read, text, text_release);
         if (response == NULL) {
             server_text_release(text);
         }
@@ -67,6 +81,7 @@ static void metrics_done(struct server_scrape *scrape, struct server_text *text)
                         "text/plain; version=0.0.4; charset=utf-8");
     }
     http_exchange_wake(exchange);
+    server_http_wake(server);
 }
 
 static void page_metrics(struct http_exchange *exchange) {
