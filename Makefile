@@ -39,15 +39,19 @@ test: ## everything that must pass before a commit; ends with `N passed, N faile
 	@tools/test.sh
 
 .PHONY: run
-run: deps ## builds, tells the story (the first time), starts the server on 127.0.0.1:7411 with its data in ./data
+run: deps ## builds, tells the story (the first time), starts the server with its data in ./data
 	@$(MAKE) --no-print-directory release
 	@[ -d data ] || { build/story && echo; }
-	@echo "Tenure listens on 127.0.0.1:7411, its data is in ./data; Ctrl-C stops it. In another terminal:"
+	@echo "Tenure: RESP on 127.0.0.1:7411, HTTP on 127.0.0.1:7412, its data in ./data; Ctrl-C stops it."
+	@echo "In another terminal:"
 	@echo
-	@echo "  redis-cli -p 7411 POOL CREATE ports RANGE 30000 30009 LEASE 60"
-	@echo "  redis-cli -p 7411 ALLOC ports job/42"
-	@echo "  redis-cli -p 7411 LEASE ports/30000"
-	@echo "  redis-cli -p 7411            # and type: help @tenure"
+	@echo "  build/tenure pool create ports --range 30000 30009 --lease 60"
+	@echo "  build/tenure alloc ports job/42"
+	@echo "  redis-cli -p 7411 ALLOC ports job/43      # any Redis client; and type: help @tenure"
+	@echo "  curl -d '{\"holder\":\"job/44\"}' http://127.0.0.1:7412/v1/pools/ports/leases"
+	@echo "  build/tenure leases"
+	@echo
+	@echo "In a browser: http://127.0.0.1:7412/"
 	@echo
 	@exec build/tenured
 

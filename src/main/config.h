@@ -45,6 +45,7 @@ enum config_type {
     X(SNAPSHOT_BYTES,    "snapshot_bytes",      "engine", BYTES,   "64M",            1048576, 1099511627776, 0, "BYTES", "take a snapshot after so much log") \
     X(SEGMENT_BYTES,     "segment_bytes",       "engine", BYTES,   "16M",            65536, 1073741824, 0, "BYTES", "the size of the log's files") \
     X(SPACE_RESERVE,     "space_reserve_bytes", "engine", BYTES,   "0",              0, 1099511627776, 0, "BYTES", "refuse writes rather than leave less than this free on the disk") \
+    X(EVENTS_MAX,        "events_max",          "engine", NUMBER,  "1000000",        1, 1000000000, 0, "N", "keep at least so many events to be read back") \
     X(CONFIRM_TIME_JUMP, "confirm_time_jump",   "",       FLAG,    "no",             0, 0, 0, "", "start though the clock is further ahead of the log than max_downtime_days") \
     X(OLDER_SNAPSHOT,    "use_older_snapshot",  "",       FLAG,    "no",             0, 0, 0, "", "recover from the snapshot before the newest one") \
     X(RESTORED,          "restored",            "",       FLAG,    "no",             0, 0, 0, "", "the data is a restored backup: once, at the first start from it")

@@ -217,6 +217,7 @@ static struct engine_options engine_options_of(const struct config *config) {
         .max_downtime_ms = config_number(config, CONFIG_MAX_DOWNTIME_DAYS) * DAY_MS,
         .confirm_time_jump = config_number(config, CONFIG_CONFIRM_TIME_JUMP) != 0,
         .snapshot_bytes = config_number(config, CONFIG_SNAPSHOT_BYTES),
+        .events_max = config_number(config, CONFIG_EVENTS_MAX),
         .notice = notice};
     for (unsigned i = 0; i < KERNEL_LIMIT_COUNT; i++) {
         const struct config_value *value = &config->values[CONFIG_OWN_COUNT + i];

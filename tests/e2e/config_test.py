@@ -254,8 +254,8 @@ class Start(unittest.TestCase):
 
     def test_a_port_file_that_cannot_be_written_is_said(self):
         with tempfile.TemporaryDirectory() as data:
-            code, _, err = tenured("--data", data, "--listen", "127.0.0.1:0", "--http", "off", "--port-file",
-                                   os.path.join(data, "no", "port"))
+            code, _, err = tenured("--data", data, "--listen", "127.0.0.1:0", "--http", "off",
+                                   "--port-file", os.path.join(data, "no", "port"))
         self.assertEqual(code, 2)
         self.assertIn("--port-file", err)
 
@@ -342,6 +342,36 @@ class Pools(Daemon):
         server.stop()
         server.start()
         self.assertLessEqual(server.lsn() - before, 2)  # the refused alter, and time
+        server.remove()
+
+
+class Backup(Daemon):
+    def test_a_snapshot_alone_restores_and_starts_a_new_generation(self):
+        server = self.configured("[pool p]\nrange = 1 9\n")
+        r = server.client()
+        lease = pairs(r.execute_command("ALLOC", "p", "h"))
+        r.execute_command("SNAPSHOT")
+        r.close()
+        data = os.path.join(server.data, "data")
+        newest = max(name for name in os.listdir(data) if name.startswith("snapshot-"))
+        restored = self.configured("[pool p]\nrange = 1 9\n")
+        restored.stop()
+        place = os.path.join(restored.data, "data")
+        shutil.rmtree(place)
+        os.mkdir(place)
+        shutil.copy(os.path.join(data, newest), place)
+        flags = restored.flags
+        restored.flags = (*flags, "--restored")
+        restored.start()
+        r = restored.client()
+        self.assertEqual(pairs(r.execute_command("LEASE", lease["lease"]))["holder"], "h")
+        fresh = pairs(r.execute_command("ALLOC", "p", "h2"))["lease"]
+        self.assertNotEqual(fresh.split("-")[0], lease["lease"].split("-")[0])
+        r.close()
+        restored.stop()
+        restored.flags = flags
+        restored.start()
+        restored.remove()
         server.remove()
 
 

@@ -1,0 +1,105 @@
+/* Makes the tables of settings in docs/operations.md from the table of settings.
+ *
+ *   gen-settings             prints them
+ *   gen-settings FILE        exits 1 if the file does not have them, as they would be printed */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "main/config.h"
+
+static void print_bounds(FILE *out, const struct config_row *row) {
+    if (row->type == CONFIG_NUMBER || row->type == CONFIG_BYTES) {
+        (void)fprintf(out, "%" PRIu64 " – %" PRIu64, row->low, row->high);
+    } else if (row->type == CONFIG_FORM) {
+        (void)fprintf(out, "`logfmt`, `json`");
+    } else if (row->type == CONFIG_ADDRESS) {
+        (void)fprintf(out, "HOST:PORT%s", row->high == 1 ? ", `off`" : "");
+    }
+}
+
+static void print_row(FILE *out, const struct config_row *row) {
+    char flag[CONFIG_NAME_MAX];
+    char variable[CONFIG_NAME_MAX];
+    config_flag_name(row, flag);
+    config_environment_name(row, variable);
+    (void)fprintf(out, "| `%s` | ", row->name);
+    if (row->type == CONFIG_FLAG) {
+        (void)fprintf(out, "`%s` only | | |", flag);
+    } else {
+        (void)fprintf(out, "`%s`, `%s` | ", flag, variable);
+        if (row->standard == NULL) {
+            (void)fprintf(out, "%" PRIu64 " | ", row->number);
+        } else {
+            (void)fprintf(out, "%s | ", *row->standard != '\0' ? row->standard : "none");
+        }
+        print_bounds(out, row);
+        (void)fprintf(out, " |");
+    }
+    (void)fprintf(out, " %s | %s |\n", row->live ? "yes" : "", row->text);
+}
+
+static void print_all(FILE *out) {
+    static const char *const sections[][2] = {{"server", "`[server]`"},
+                                              {"engine", "`[engine]`"},
+                                              {"limits", "`[limits]`"},
+                                              {"", "Not in the file"}};
+    for (size_t s = 0; s < sizeof sections / sizeof sections[0]; s++) {
+        (void)fprintf(out,
+                      "%s\n\n| setting | flag, variable | default | values | reload | |\n"
+                      "|---|---|---|---|---|---|\n",
+                      sections[s][1]);
+        for (unsigned i = 0; i < CONFIG_COUNT; i++) {
+            struct config_row row = config_row(i);
+            if (strcmp(row.section, sections[s][0]) == 0) {
+                print_row(out, &row);
+            }
+        }
+        (void)fputs("\n", out);
+    }
+}
+
+static char *whole(FILE *file) {
+    size_t room = 1 << 20;
+    char *text = calloc(1, room);
+    if (text != NULL) {
+        text[fread(text, 1, room - 1, file)] = '\0';
+    }
+    return text;
+}
+
+/* Whether the file has what is wanted somewhere in it. */
+static int compare(const char *path, const char *want) {
+    FILE *file = fopen(path, "r");
+    char *have = file != NULL ? whole(file) : NULL;
+    bool same = have != NULL && strstr(have, want) != NULL;
+    if (!same) {
+        (void)fprintf(stderr, "gen-settings: %s is not up to date; it should have:\n\n%s", path,
+                      want);
+    }
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    free(have);
+    return same ? 0 : 1;
+}
+
+int main(int argc, char **argv) {
+    char *want = NULL;
+    size_t len = 0;
+    int code = 0;
+    FILE *out = open_memstream(&want, &len);
+    if (out == NULL) {
+        return 1;
+    }
+    print_all(out);
+    (void)fclose(out);
+    if (argc < 2) {
+        (void)fputs(want, stdout);
+    } else {
+        code = compare(argv[1], want);
+    }
+    free(want);
+    return code;
+}
