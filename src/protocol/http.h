@@ -63,8 +63,8 @@ struct protocol_http {
 };
 
 /* The words of the request, the command's name included: as many as its arity allows, for
- * protocol_call_parse. They point into what came in and into `scratch`, for which as many bytes as the
- * body and the query have, and 256, are enough. OK; or MALFORMED or TOO_LARGE, with words in `detail`
+ * protocol_call_parse. They point into what came in and into `scratch`, for which as many bytes as
+ * path, query and body have, and 256, are enough. OK; or MALFORMED or TOO_LARGE, with words in `detail`
  * that name the field. */
 enum tn_result protocol_http_words(const struct protocol_route *route,
                                    const struct protocol_http *http, void *scratch, size_t capacity,
