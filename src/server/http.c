@@ -83,6 +83,15 @@ void http_run(struct http *http) {
     }
 }
 
+/* libmicrohttpd does not make its epoll descriptor readable for this. */
+void http_resume(struct http *http, struct MHD_Connection *mhd) {
+    MHD_resume_connection(mhd);
+    if (!http->resumed) {
+        http->resumed = true;
+        (void)uv_timer_start(&http->timer, on_timer, 0, 0);
+    }
+}
+
 /* ---- Connections ---- */
 
 /* Over the limit: say so and hang up. */

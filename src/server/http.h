@@ -94,6 +94,8 @@ struct http_exchange {
 /* http.c */
 /* Does what there is to do on HTTP's sockets and says when it wants to be called again. */
 void http_run(struct http *http);
+/* A suspended connection goes on, when http_run is next called: soon. */
+void http_resume(struct http *http, struct MHD_Connection *mhd);
 
 /* http_exchange.c */
 /* What libmicrohttpd calls. */

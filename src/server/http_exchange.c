@@ -86,8 +86,7 @@ static enum MHD_Result answer_queue(struct http_exchange *exchange) {
 void http_exchange_wake(struct http_exchange *exchange) {
     TN_ASSERT(exchange->state == HTTP_WORKING);
     exchange->state = HTTP_ANSWERED;
-    exchange->connection->http->resumed = true;
-    MHD_resume_connection(exchange->mhd);
+    http_resume(exchange->connection->http, exchange->mhd);
 }
 
 /* ---- Serving ---- */

@@ -64,7 +64,6 @@ static void text_release(void *text) {
 static void metrics_done(struct server_scrape *scrape, struct server_text *text) {
     struct http_exchange *exchange =
         (struct http_exchange *)((char *)scrape - offsetof(struct http_exchange, scrape));
-    struct server *server = exchange->asker.server; /* the exchange may be gone in the end */
     bool pools = scrape->pools;
     scrape->done = NULL;
     if (text == NULL) {
@@ -81,7 +80,6 @@ static void metrics_done(struct server_scrape *scrape, struct server_text *text)
                         "text/plain; version=0.0.4; charset=utf-8");
     }
     http_exchange_wake(exchange);
-    server_http_wake(server);
 }
 
 static void page_metrics(struct http_exchange *exchange) {
