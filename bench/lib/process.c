@@ -98,7 +98,8 @@ struct process process_tenure(const char *name) {
     snprintf(program, sizeof program, "%s/tenured", build);
     snprintf(data, sizeof data, "%s/%s", run, name);
     snprintf(port, sizeof port, "%s/%s.port", run, name);
-    char *argv[] = {program, "--data", data, "--listen", "127.0.0.1:0", "--port-file", port, NULL};
+    char *argv[] = {program,  "--data",      data,          "--listen", "127.0.0.1:0",
+                    "--http", "127.0.0.1:0", "--port-file", port,       NULL};
     struct process process = {.id = spawn(name, argv)};
     FILE *file = fopen(port, "re"); /* it appears whole */
     for (; file == NULL; file = fopen(port, "re")) {
