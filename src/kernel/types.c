@@ -1,6 +1,8 @@
 /* The kernel's tables of names, limits and options, and the texts of values. All pure. */
 #include "kernel/types.h"
 
+#include "base/decimal.h"
+
 static const char *const state_names[KERNEL_STATE_COUNT] = {[KERNEL_NO_STATE] = "",
 #define STATE_NAME(id, text) [KERNEL_##id] = text,
                                                             KERNEL_STATE_TABLE(STATE_NAME)
@@ -176,6 +178,11 @@ uint32_t kernel_value_format(enum kernel_format format, uint64_t number,
     static const char digits[] = "0123456789abcdef";
     char reversed[KERNEL_VALUE_TEXT_MAX];
     uint32_t n = 0;
+    if (format == KERNEL_DEC) {
+        n = tn_decimal(number, out);
+        out[n] = '\0';
+        return n;
+    }
     if (format == KERNEL_MAC) {
         for (unsigned i = 0; i < 12; i++) {
             reversed[n++] = digits[number >> (4 * i) & 15];
@@ -184,10 +191,9 @@ uint32_t kernel_value_format(enum kernel_format format, uint64_t number,
             }
         }
     } else {
-        unsigned base = format == KERNEL_HEX ? 16 : 10;
         do {
-            reversed[n++] = digits[number % base];
-            number /= base;
+            reversed[n++] = digits[number & 15];
+            number >>= 4;
         } while (number > 0);
     }
     for (uint32_t i = 0; i < n; i++) {

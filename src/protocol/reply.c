@@ -1,5 +1,8 @@
 /* The reply writer: RESP2 and RESP3 types; for JSON see json.c. Most replies are RESP, so the question
  * whether it is JSON is one that the processor guesses right. */
+#include <string.h>
+
+#include "base/decimal.h"
 #include "protocol/json.h"
 
 static inline bool is_json(const struct protocol_writer *w) {
@@ -11,20 +14,35 @@ static inline bool is_resp3(const struct protocol_writer *w) {
 }
 
 /* '*' or '$' or ':' and such, a number, the end of the line. */
-static void write_head(struct protocol_writer *w, char type, uint64_t number, bool negative) {
-    uint8_t line[32];
-    size_t at = sizeof line;
-    line[--at] = '\n';
-    line[--at] = '\r';
-    do {
-        line[--at] = (uint8_t)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
+#define HEAD_MAX (2 + TN_DECIMAL_MAX + 2)
+
+static size_t head_format(char out[HEAD_MAX], char type, uint64_t number, bool negative) {
+    size_t len = 0;
+    out[len++] = type;
     if (negative) {
-        line[--at] = '-';
+        out[len++] = '-';
     }
-    line[--at] = (uint8_t)type;
-    tn_write_raw(&w->out, line + at, sizeof line - at);
+    if (number < 10) { /* most are lengths of short words */
+        out[len++] = (char)('0' + number);
+    } else {
+        len += tn_decimal(number, out + len);
+    }
+    out[len++] = '\r';
+    out[len++] = '\n';
+    return len;
+}
+
+static bool has_room(const struct tn_writer *out, size_t len) {
+    return !out->overflow && out->capacity - out->len >= len;
+}
+
+static void write_head(struct protocol_writer *w, char type, uint64_t number, bool negative) {
+    char line[HEAD_MAX];
+    if (has_room(&w->out, HEAD_MAX)) {
+        w->out.len += head_format((char *)w->out.at + w->out.len, type, number, negative);
+    } else {
+        tn_write_raw(&w->out, line, head_format(line, type, number, negative));
+    }
 }
 
 static void write_end(struct protocol_writer *w) {
@@ -70,6 +88,16 @@ void protocol_write_push(struct protocol_writer *w, uint32_t count) {
 void protocol_write_bulk(struct protocol_writer *w, const void *bytes, size_t len) {
     if (is_json(w)) {
         protocol_json_string(w, bytes, len);
+        return;
+    }
+    if (has_room(&w->out, HEAD_MAX + len + 2)) {
+        uint8_t *at = w->out.at + w->out.len;
+        at += head_format((char *)at, '$', len, false);
+        if (len > 0) {
+            memcpy(at, bytes, len);
+        }
+        memcpy(at + len, "\r\n", 2);
+        w->out.len = (size_t)(at + len + 2 - w->out.at);
         return;
     }
     write_head(w, '$', len, false);
@@ -123,27 +151,13 @@ void protocol_write_json(struct protocol_writer *w, const void *text, size_t len
     }
 }
 
-/* Digits at the end of `text`; returns where they begin. */
-#define DIGITS_MAX 20u
-static size_t digits_of(uint64_t number, char text[DIGITS_MAX]) {
-    size_t at = DIGITS_MAX;
-    do {
-        text[--at] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    return at;
-}
-
 void protocol_write_integer(struct protocol_writer *w, int64_t number) {
     bool negative = number < 0;
     uint64_t size = negative ? 0 - (uint64_t)number : (uint64_t)number;
     if (is_json(w)) {
-        char text[DIGITS_MAX + 1];
-        size_t at = digits_of(size, text + 1) + 1;
-        if (negative) {
-            text[--at] = '-';
-        }
-        protocol_json_raw(w, text + at, sizeof text - at);
+        char text[TN_DECIMAL_MAX + 1] = "-";
+        size_t len = tn_decimal(size, text + negative);
+        protocol_json_raw(w, text, len + negative);
         return;
     }
     write_head(w, ':', size, negative);
@@ -154,9 +168,8 @@ void protocol_write_u64(struct protocol_writer *w, uint64_t number) {
         write_head(w, ':', number, false);
         return;
     }
-    char digits[DIGITS_MAX];
-    size_t at = digits_of(number, digits);
-    protocol_write_bulk(w, digits + at, sizeof digits - at);
+    char digits[TN_DECIMAL_MAX];
+    protocol_write_bulk(w, digits, tn_decimal(number, digits));
 }
 
 void protocol_write_micro(struct protocol_writer *w, uint64_t micro) {
