@@ -35,6 +35,7 @@ struct apply {
     struct walk hints[KERNEL_PREFETCH_STAGES];
     uint32_t unhinted[KERNEL_PREFETCH_STAGES]; /* commands that a stage has not seen */
     struct engine_request *next;               /* whose the next command is; NULL in replay */
+    struct engine_request *ahead;              /* some places after it: those were fetched */
 };
 
 /* Limits need memory, which the kernel gets beforehand. They were right when they were logged. */
@@ -63,6 +64,17 @@ static void apply_hint(struct apply *apply) {
     }
 }
 
+#define APPLY_AHEAD 6u
+
+/* A result is written where its caller waits, on a line that another processor wrote last. */
+static void apply_fetch(struct apply *apply) {
+    if (apply->ahead != NULL) {
+        __builtin_prefetch(&apply->ahead->result, 1);
+        __builtin_prefetch(&apply->ahead->next, 1);
+        apply->ahead = apply->ahead->next;
+    }
+}
+
 /* Applies some commands under the state lock; *ret_count says how many. */
 static enum tn_status apply_run(struct apply *apply, uint32_t *ret_count) {
     struct engine *engine = apply->engine;
@@ -81,6 +93,7 @@ static enum tn_status apply_run(struct apply *apply, uint32_t *ret_count) {
             break;
         }
         apply_hint(apply);
+        apply_fetch(apply);
         result->values = engine->values + used;
         result->value_capacity = capacity - used;
         kernel_apply(engine->kernel, &entry, result);
@@ -137,6 +150,7 @@ void engine_refuse(struct engine *engine, struct engine_request *requests, enum 
     while (requests != NULL) {
         struct engine_request *next = requests->next;
         requests->result = (struct kernel_result){.code = code};
+        requests->more = false;
         complete_one(requests, tn_bytes_of(NULL, 0), sleepers);
         requests = next;
     }
@@ -150,6 +164,7 @@ static struct engine_request *complete_run(struct engine *engine, struct engine_
     engine_deliver_begin(engine, &delivery);
     for (uint32_t i = 0; i < count; i++) {
         struct engine_request *next = requests->next;
+        requests->more = i + 1 < count && next->waiter == NULL && next->done == requests->done;
         complete_one(requests, walk_next(commands), sleepers);
         requests = next;
     }
@@ -175,7 +190,11 @@ enum tn_status engine_apply_batch(struct engine *engine, const struct log_batch 
         .left = batch->count,
         .commands = walk,
         .next = requests,
+        .ahead = requests,
     };
+    for (unsigned i = 0; i < APPLY_AHEAD; i++) {
+        apply_fetch(&apply);
+    }
     for (unsigned stage = 0; stage < KERNEL_PREFETCH_STAGES; stage++) {
         apply.hints[stage] = walk;
         apply.unhinted[stage] = batch->count;

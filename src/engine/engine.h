@@ -137,6 +137,9 @@ struct engine_request {
     engine_done *done;
     void *ctx;
     struct kernel_result result;
+    /* In done: the same function is called for another request at once, on the same thread. Whoever
+     * hands answers to another thread need not wake it for this one. */
+    bool more;
     /* The engine's. */
     struct engine_request *next;
     struct engine_waiter *waiter; /* of a blocking call */

@@ -35,7 +35,7 @@
 #define SERVER_OUT_FLUSH (128u * 1024u) /* replies are sent when so much is together */
 #define SERVER_OUT_SOFT (256u * 1024u)  /* waiting to be sent: no more requests are taken */
 #define SERVER_OUT_BYTES (SERVER_OUT_FLUSH + 2 * SERVER_REPLY_MAX)
-#define SERVER_SLOT_BYTES 448u /* most replies to a write fit in a slot */
+#define SERVER_SLOT_BYTES 448u /* most replies to a write fit in a slot's part of `replies` */
 #define SERVER_NAME_MAX 64u
 #define SERVER_DRAIN_MS 5000u
 #define SERVER_FENCE_MS 1000u
@@ -74,21 +74,22 @@ struct server_answer {
     struct kernel_lease_id lease;
 };
 
-/* A write on its way. */
+/* A write on its way. Two processors pass it to and fro, so it is small and begins a cache line. */
 struct server_slot {
-    struct engine_request request;
+    _Alignas(64) struct engine_request request; /* its result stays, but for the values */
     struct server *server;
     const struct protocol_command *row;
-    struct server_asker *asker;    /* NULL: it is gone, nobody wants the answer */
-    struct server_slot *next;      /* in the asker's queue, or free */
-    struct server_slot *next_done; /* in the stack of completed ones */
-    struct server_answer answer;
+    struct server_asker *asker; /* NULL: it is gone, nobody wants the answer */
+    struct server_slot *next;   /* in the asker's queue, or free */
     uint64_t begun_ns;
+    uint64_t value; /* the value of a plain result, if it has one */
     enum protocol_encoding encoding;
+    uint32_t len;   /* of a reply that was written already */
+    uint8_t format; /* of the value */
+    bool plain;     /* the reply is not written yet: the result has no values, or `value` */
     bool done;
-    uint32_t len;
-    uint8_t *heap; /* a reply that did not fit */
-    uint8_t reply[SERVER_SLOT_BYTES];
+    struct server_answer answer; /* but for the code, of a plain one only with its reply */
+    uint8_t *heap;               /* a reply that did not fit */
 };
 
 struct server_connection {
@@ -160,7 +161,10 @@ struct server {
     uint32_t slots_touched;
     struct server_slot *free_slots;
     uint32_t slots_used;
-    _Atomic(struct server_slot *) done; /* pushed by the engine's threads */
+    uint8_t *replies;          /* SERVER_SLOT_BYTES a slot, for those that are not plain */
+    struct server_slot **done; /* a ring: put in by the engine's threads, one at a time */
+    _Atomic uint32_t done_tail;
+    uint32_t done_head;
 
     uv_work_t snapshot; /* one at a time */
     struct server_slot *snapshot_slot;
@@ -229,7 +233,10 @@ enum server_step server_snapshot(struct server_asker *asker, const struct protoc
 void server_completed(struct server *server);
 /* The slot at the head of the queue if its answer is there; the caller frees it. NULL: it is not. */
 struct server_slot *server_slot_collect(struct server_asker *asker);
-struct tn_bytes server_slot_reply(const struct server_slot *slot);
+/* Writes the reply if that has not been done; `answer` is whole then. */
+struct tn_bytes server_slot_reply(struct server_slot *slot);
+/* Writes a plain result. */
+void server_slot_write(const struct server_slot *slot, struct protocol_writer *w);
 void server_slot_free(struct server_slot *slot);
 
 /* read.c */

@@ -43,8 +43,14 @@ void server_reply_bytes(struct server_connection *connection, const void *bytes,
 void server_replies_collect(struct server_connection *connection) {
     struct server_slot *slot;
     while ((slot = server_slot_collect(&connection->asker)) != NULL) {
-        struct tn_bytes reply = server_slot_reply(slot);
-        server_reply_bytes(connection, reply.at, reply.len);
+        if (slot->plain) {
+            struct protocol_writer w = server_reply_begin(connection);
+            server_slot_write(slot, &w);
+            server_reply_end(connection, &w);
+        } else {
+            struct tn_bytes reply = server_slot_reply(slot);
+            server_reply_bytes(connection, reply.at, reply.len);
+        }
         server_slot_free(slot);
     }
 }

@@ -168,7 +168,9 @@ static size_t page_bytes(void) {
 /* All of it once; pages that are never touched cost nothing. */
 static bool memory_make(struct server *server) {
     server->connections = calloc(server->options.connections_max, sizeof *server->connections);
-    server->slots = calloc(SERVER_SLOTS, sizeof *server->slots);
+    server->slots = aligned_alloc(64, SERVER_SLOTS * sizeof *server->slots);
+    server->replies = malloc((size_t)SERVER_SLOTS * SERVER_SLOT_BYTES);
+    server->done = calloc(SERVER_SLOTS, sizeof(struct server_slot *));
     server->read_buffer = malloc(SERVER_READ_BYTES);
     server->line = malloc(PROTOCOL_LINE_MAX);
     server->argv = malloc(SERVER_ARGS_MAX * sizeof *server->argv);
@@ -177,15 +179,18 @@ static bool memory_make(struct server *server) {
     server->page = malloc(page_bytes());
     server->out = malloc(SERVER_OUT_BYTES);
     server->metrics = server_metrics_make(server);
-    return server->connections != NULL && server->slots != NULL && server->read_buffer != NULL &&
-           server->line != NULL && server->argv != NULL && server->scratch != NULL &&
-           server->encoded != NULL && server->page != NULL && server->out != NULL &&
-           server->metrics != NULL && server_refusals_init(&server->refusals);
+    return server->connections != NULL && server->slots != NULL && server->replies != NULL &&
+           server->done != NULL && server->read_buffer != NULL && server->line != NULL &&
+           server->argv != NULL && server->scratch != NULL && server->encoded != NULL &&
+           server->page != NULL && server->out != NULL && server->metrics != NULL &&
+           server_refusals_init(&server->refusals);
 }
 
 static void memory_free(struct server *server) {
     free(server->connections);
     free(server->slots);
+    free(server->replies);
+    free((void *)server->done);
     free(server->read_buffer);
     free(server->line);
     free(server->argv);

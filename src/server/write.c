@@ -2,11 +2,14 @@
  *
  *     loop thread                                   engine's thread
  *     slot taken, queued, submitted  ------------>  batch, sync, apply
- *                                                   slot_done: the reply is written into the slot,
- *     server_completed  <-- uv_async_send --------  the slot pushed on the stack
- *     replies sent in the order of the queue
+ *                                                   slot_done: the slot is put into the ring
+ *     server_completed  <-- uv_async_send --------  the last of several wakes the loop
+ *     replies written and sent in the order
+ *     of the queue
  *
- * The reply is rendered where the result is, since the result is valid only there. */
+ * A result without values, or with one that is a number, is plain: the slot keeps it, and the loop
+ * writes the reply where it is sent from. Others are written on the engine's thread, since the values
+ * are valid only there. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +41,7 @@ static struct server_slot *slot_take(struct server_asker *asker,
     slot->begun_ns = asker->begun_ns;
     slot->encoding = asker->encoding;
     slot->done = false;
+    slot->plain = false;
     slot->len = 0;
     slot->heap = NULL;
     if (asker->last != NULL) {
@@ -59,9 +63,17 @@ void server_slot_free(struct server_slot *slot) {
     server->slots_used--;
 }
 
+static uint8_t *slot_bytes(const struct server_slot *slot) {
+    return slot->server->replies + (size_t)(slot - slot->server->slots) * SERVER_SLOT_BYTES;
+}
+
+static struct protocol_writer slot_writer(const struct server_slot *slot) {
+    return (struct protocol_writer){.out = tn_writer_of(slot_bytes(slot), SERVER_SLOT_BYTES),
+                                    .encoding = slot->encoding};
+}
+
 static void slot_render(struct server_slot *slot, const struct kernel_result *result) {
-    struct protocol_writer w = {.out = tn_writer_of(slot->reply, sizeof slot->reply),
-                                .encoding = slot->encoding};
+    struct protocol_writer w = slot_writer(slot);
     protocol_render_result(&w, slot->row, result);
     if (w.out.overflow) {
         /* In JSON a byte of a name may take three. */
@@ -70,7 +82,7 @@ static void slot_render(struct server_slot *slot, const struct kernel_result *re
         slot->heap = malloc(room);
         if (slot->heap == NULL) {
             /* It is done and cannot be told: for the client that is an unknown outcome. */
-            w.out = tn_writer_of(slot->reply, sizeof slot->reply);
+            w = slot_writer(slot);
             protocol_render_refusal(&w, TN_R_LOST, "done, but there is no memory for the reply");
         } else {
             w.out = tn_writer_of(slot->heap, room);
@@ -89,31 +101,58 @@ static void slot_render(struct server_slot *slot, const struct kernel_result *re
     slot->len = (uint32_t)w.out.len;
 }
 
+/* True: the result is plain, and what the loop needs of it is in the slot. */
+static bool slot_keep(struct server_slot *slot, const struct kernel_result *result) {
+    if (result->value_count > 1 || (result->value_count == 1 && result->values[0].name_len > 0)) {
+        return false;
+    }
+    if (result->value_count == 1) {
+        slot->value = result->values[0].number;
+        slot->format = result->values[0].format;
+    }
+    slot->plain = true;
+    return true;
+}
+
+void server_slot_write(const struct server_slot *slot, struct protocol_writer *w) {
+    struct kernel_result result = slot->request.result;
+    struct kernel_value value;
+    value.number = slot->value;
+    value.format = slot->format;
+    value.name_len = 0;
+    result.values = &value;
+    TN_ASSERT(slot->plain);
+    protocol_render_result(w, slot->row, &result);
+}
+
 /* On an engine's thread, or inside a call of ours that commits. */
 static void slot_done(struct engine_request *request, struct tn_bytes command) {
     struct server_slot *slot = request->ctx;
     struct server *server = slot->server;
-    slot_render(slot, &request->result);
+    bool more = request->more;
+    if (!slot_keep(slot, &request->result)) {
+        slot_render(slot, &request->result);
+    }
     if (request->result.code > TN_R_NOOP) {
         server_refusals_note(&server->refusals, command, request->result.code);
     }
-    struct server_slot *top = atomic_load_explicit(&server->done, memory_order_relaxed);
-    do {
-        slot->next_done = top;
-    } while (!atomic_compare_exchange_weak_explicit(&server->done, &top, slot, memory_order_release,
-                                                    memory_order_relaxed));
-    if (top == NULL) {
+    /* There are as many places as slots. */
+    uint32_t tail = atomic_load_explicit(&server->done_tail, memory_order_relaxed);
+    server->done[tail % SERVER_SLOTS] = slot;
+    /* In one order with libuv's look at whether the loop has been told already. */
+    atomic_store_explicit(&server->done_tail, tail + 1,
+                          more ? memory_order_release : memory_order_seq_cst);
+    if (!more) {
         (void)uv_async_send(&server->completed);
     }
 }
 
 /* Answered without the engine. */
 static void slot_refuse(struct server_slot *slot, enum tn_result code, const char *detail) {
-    struct protocol_writer w = {.out = tn_writer_of(slot->reply, sizeof slot->reply),
-                                .encoding = slot->encoding};
+    struct protocol_writer w = slot_writer(slot);
     protocol_render_refusal(&w, code, detail);
     if (w.out.overflow) { /* long words, and much to escape in them */
-        w.out = tn_writer_of(slot->reply, sizeof slot->reply);
+        w = slot_writer(slot);
         protocol_render_refusal(&w, code, NULL);
     }
     TN_ASSERT(!w.out.overflow);
@@ -138,24 +177,17 @@ struct server_slot *server_slot_collect(struct server_asker *asker) {
     return slot;
 }
 
-struct tn_bytes server_slot_reply(const struct server_slot *slot) {
-    return tn_bytes_of(slot->heap != NULL ? slot->heap : slot->reply, slot->len);
+struct tn_bytes server_slot_reply(struct server_slot *slot) {
+    if (slot->plain) {
+        struct kernel_value value = {.number = slot->value, .format = slot->format};
+        slot->request.result.values = &value;
+        slot_render(slot, &slot->request.result);
+        slot->plain = false;
+    }
+    return tn_bytes_of(slot->heap != NULL ? slot->heap : slot_bytes(slot), slot->len);
 }
 
 /* ---- Completion ---- */
-
-/* The stack has the last one on top: turned round, those who asked run in the order of the commits. */
-static struct server_slot *completed_take(struct server *server) {
-    struct server_slot *slot = atomic_exchange_explicit(&server->done, NULL, memory_order_acquire);
-    struct server_slot *turned = NULL;
-    while (slot != NULL) {
-        struct server_slot *next = slot->next_done;
-        slot->next_done = turned;
-        turned = slot;
-        slot = next;
-    }
-    return turned;
-}
 
 static void slot_count(const struct server_slot *slot, uint64_t now_ns) {
     struct server_counters *counters = &slot->server->counters;
@@ -163,16 +195,38 @@ static void slot_count(const struct server_slot *slot, uint64_t now_ns) {
     server_count_refusal(counters, slot->row->id, slot->answer.code);
 }
 
+#define COMPLETED_AHEAD 8u
+
+static void slot_fetch(const struct server_slot *slot) {
+    __builtin_prefetch(&slot->request.result);
+    __builtin_prefetch((const uint8_t *)&slot->request.result + 64);
+    __builtin_prefetch(&slot->server, 1);
+}
+
+/* The next of those that are done, or NULL. */
+static struct server_slot *completed_next(struct server *server, uint32_t tail) {
+    uint32_t head = server->done_head;
+    if (head == tail) {
+        return NULL;
+    }
+    if (tail - head > COMPLETED_AHEAD) {
+        slot_fetch(server->done[(head + COMPLETED_AHEAD) % SERVER_SLOTS]);
+    }
+    server->done_head++;
+    return server->done[head % SERVER_SLOTS];
+}
+
 void server_completed(struct server *server) {
     struct server_asker *first = NULL;
     struct server_asker **end = &first;
     bool halted = false;
     uint64_t now_ns = uv_hrtime();
-    struct server_slot *next;
-    for (struct server_slot *slot = completed_take(server); slot != NULL; slot = next) {
+    uint32_t tail = atomic_load_explicit(&server->done_tail, memory_order_acquire);
+    struct server_slot *slot;
+    while ((slot = completed_next(server, tail)) != NULL) {
         struct server_asker *asker = slot->asker;
-        enum tn_result code = slot->answer.code;
-        next = slot->next_done;
+        enum tn_result code = slot->request.result.code;
+        slot->answer.code = code;
         slot->done = true;
         slot_count(slot, now_ns);
         halted = halted || code == TN_R_HALTED || code == TN_R_LOST;
@@ -275,8 +329,7 @@ static void snapshot_take(uv_work_t *work) {
 
 static void snapshot_render(struct server_slot *slot, bool taken, const char *why) {
     char text[400];
-    struct protocol_writer w = {.out = tn_writer_of(slot->reply, sizeof slot->reply),
-                                .encoding = slot->encoding};
+    struct protocol_writer w = slot_writer(slot);
     bool json = slot->encoding == PROTOCOL_JSON;
     slot->answer.http_status = taken ? 200 : 500;
     (void)snprintf(text, sizeof text, "%sno snapshot: %.*s", json ? "" : "ERR ", json ? 100 : 300,
