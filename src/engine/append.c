@@ -13,6 +13,22 @@ static void append_done(void *ctx, enum tn_status status) {
     engine_park_wake(&engine->appended);
 }
 
+/* One writer: the leader. */
+static void append_count(_Atomic uint64_t *counter, uint64_t more) {
+    uint64_t before = atomic_load_explicit(counter, memory_order_relaxed);
+    atomic_store_explicit(counter, before + more, memory_order_relaxed);
+}
+
+static void append_took(struct engine *engine, uint64_t ns) {
+    unsigned bucket = 0;
+    while (bucket < ENGINE_APPEND_BUCKETS && ns > engine_append_bound_ns(bucket)) {
+        bucket++;
+    }
+    atomic_store_explicit(&engine->append_ns_last, ns, memory_order_relaxed);
+    append_count(&engine->append_ns_sum, ns);
+    append_count(&engine->append_histogram[bucket], 1);
+}
+
 static enum tn_status append_wait(struct engine *engine, const struct log_batch *batch) {
     uint64_t started_ns = engine->os->clock_boot_ns(engine->os->ctx);
     atomic_store_explicit(&engine->appended, 0, memory_order_relaxed);
@@ -21,7 +37,9 @@ static enum tn_status append_wait(struct engine *engine, const struct log_batch 
         engine_park_wait(&engine->appended, 0);
     }
     uint64_t ended_ns = engine->os->clock_boot_ns(engine->os->ctx);
-    atomic_store_explicit(&engine->append_ns_last, ended_ns - started_ns, memory_order_relaxed);
+    if (engine->append_status == TN_OK) {
+        append_took(engine, ended_ns - started_ns);
+    }
     return engine->append_status;
 }
 

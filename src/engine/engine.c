@@ -33,12 +33,12 @@
 #define ENGINE_CLOSE_TICK_MS 60000u /* closing logs the time if the log is that far behind */
 
 /* Signals are for the threads of the host. */
-enum tn_status engine_thread_start(pthread_t *thread, void *(*run)(void *), struct engine *engine) {
+enum tn_status engine_thread_start(pthread_t *thread, void *(*run)(void *), void *arg) {
     sigset_t all;
     sigset_t before;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failure = pthread_create(thread, NULL, run, engine);
+    int failure = pthread_create(thread, NULL, run, arg);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return failure == 0 ? TN_OK : TN_NOMEM;
 }
@@ -102,12 +102,11 @@ static void engine_init(struct engine *engine, const struct engine_options *opti
 /* Everything but the threads; the log is closed first, so that nothing can call back. */
 static bool engine_free(struct engine *engine) {
     const struct os *os = engine->os;
-    (void)engine_events_close(engine);
+    engine_events_free(engine); /* while the directory is locked */
     bool closed = engine->log == NULL || engine->log->verbs->close(engine->log);
     if (engine->kernel != NULL) {
         kernel_destroy(engine->kernel);
     }
-    engine_events_free(engine);
     engine_metrics_free(engine);
     engine_snapshot_free(engine);
     if (engine->values != NULL) {
@@ -274,6 +273,7 @@ static enum tn_status engine_start_from_log(struct engine *engine, struct log_er
         return status;
     }
     TN_ASSERT(engine->kernel == NULL ? at.lsn == 0 : at.lsn == kernel_lsn(engine->kernel));
+    engine_events_replayed(engine, at.lsn);
     engine->log->verbs->stats(engine->log, &log);
     atomic_store(&engine->snapshots.bytes_since, log.bytes_since_snapshot);
     engine_notice(engine, "event=recovered lsn=%llu commands=%llu ms=%llu",
@@ -290,6 +290,9 @@ static enum tn_status engine_start_from_log(struct engine *engine, struct log_er
 
 static enum tn_status engine_threads(struct engine *engine, struct log_error *error) {
     enum tn_status status = engine_metrics_init(engine);
+    if (status == TN_OK) {
+        status = engine_events_start(engine);
+    }
     if (status == TN_OK && !engine->options.no_threads) {
         status = engine_ticker_start(engine);
         if (status == TN_OK) {
@@ -413,6 +416,7 @@ bool engine_close(struct engine *engine) {
         engine_snapshot_thread_stop(engine);
     }
     bool saved = engine_snapshot_at_close(engine);
+    engine_events_flush(engine, atomic_load(&engine->lsn));
     bool closed = engine_free(engine);
     engine_cancel_allow(cancel);
     return closed && saved;
@@ -434,11 +438,11 @@ void engine_stats_read(struct engine *engine, struct engine_stats *ret_stats) {
         .batch_commands_max = engine_counter(&engine->batch_largest),
         .syncs = engine_counter(&engine->appends),
         .append_ns_last = engine_counter(&engine->append_ns_last),
+        .append_ns_sum = engine_counter(&engine->append_ns_sum),
         .stopped = engine_commit_stopped(engine),
         .stopped_by = (enum tn_status)atomic_load(&engine->stopped_by),
         .recovery_commands = engine->recovery_commands,
         .recovery_ns = engine->recovery_ns,
-        .events_lost = engine_counter(&engine->events.lost),
     };
     pthread_mutex_lock(&engine->submit_lock);
     stats.queue_commands = engine->filling->count + engine->committing;
@@ -456,6 +460,10 @@ void engine_stats_read(struct engine *engine, struct engine_stats *ret_stats) {
     pthread_mutex_lock(&snapshots->queue.lock);
     stats.snapshot_overflows = snapshots->queue.overflows;
     pthread_mutex_unlock(&snapshots->queue.lock);
+    for (unsigned i = 0; i <= ENGINE_APPEND_BUCKETS; i++) {
+        stats.append_histogram[i] = engine_counter(&engine->append_histogram[i]);
+    }
+    engine_events_stats(engine, &stats);
     engine->log->verbs->stats(engine->log, &stats.log);
     *ret_stats = stats;
 }

@@ -212,6 +212,12 @@ enum tn_status engine_replay(const struct os *os, struct log *log, struct engine
 /* Takes a snapshot and waits for it. Failure leaves everything as it was. */
 enum tn_status engine_snapshot(struct engine *engine, struct log_error *error);
 
+/* How long appends took, in powers of two from 64 microseconds to two seconds. */
+#define ENGINE_APPEND_BUCKETS 16u
+static inline uint64_t engine_append_bound_ns(unsigned bucket) {
+    return (uint64_t)64000 << bucket;
+}
+
 struct engine_stats {
     uint64_t lsn;
     uint64_t now_ms;
@@ -220,10 +226,14 @@ struct engine_stats {
     uint64_t batch_commands_max; /* the largest batch so far */
     uint64_t syncs;              /* appends that reached the log */
     uint64_t append_ns_last;     /* of the last append, as the engine saw it */
-    uint64_t queue_commands;     /* waiting or being committed */
-    uint64_t overloads;          /* requests refused for that */
-    enum tn_result stopped;      /* OK, or HALTED, LOST, CLOSED */
-    enum tn_status stopped_by;   /* what the log said */
+    uint64_t append_ns_sum;      /* of all that succeeded */
+    uint64_t append_histogram[ENGINE_APPEND_BUCKETS + 1]; /* of them, those that took at most
+                                                             engine_append_bound_ns(i); the last one:
+                                                             longer */
+    uint64_t queue_commands;                              /* waiting or being committed */
+    uint64_t overloads;                                   /* requests refused for that */
+    enum tn_result stopped;                               /* OK, or HALTED, LOST, CLOSED */
+    enum tn_status stopped_by;                            /* what the log said */
     uint64_t recovery_commands;
     uint64_t recovery_ns;
     uint64_t snapshots;
@@ -231,7 +241,11 @@ struct engine_stats {
     uint64_t snapshot_ns_last;
     uint64_t snapshot_hold_ns_max; /* the longest that a step of one kept the state locked */
     uint64_t snapshot_overflows;   /* times that applying had to write for it, for want of room */
-    uint64_t events_lost;          /* for want of memory */
+    uint64_t events_kept;          /* that can be read back; the oldest and the newest of them */
+    struct engine_event_id events_oldest, events_newest;
+    uint64_t events_bytes; /* in files */
+    uint64_t events_lost;  /* that were not delivered or kept, for want of memory or disk */
+    bool events_failing;   /* the disk does not take them now */
     struct log_stats log;
 };
 

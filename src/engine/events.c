@@ -7,12 +7,14 @@
  * grows for such a command and shrinks again. If there is no memory to grow, the event is dropped,
  * counted, and its place marked, for the store to tell of: the effect has happened and cannot wait
  * for its report. */
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/event.h"
 #include "engine/internal.h"
 #include "engine/record.h"
 #include "engine/store.h"
+#include "log/dir.h"
 
 #define EVENTS_BYTES ((size_t)1 << 20)
 #define EVENTS_BYTES_KEPT ((size_t)4 << 20)
@@ -46,28 +48,72 @@ enum tn_status engine_events_init(struct engine *engine) {
     return status;
 }
 
+/* The newest snapshot has seen a flush, also if the operator passes it over. */
+static uint64_t events_flushed(const struct engine *engine) {
+    struct log_dir dir = {.os = engine->os, .file = -1};
+    struct log_listing listing;
+    uint64_t lsn = 0;
+    if (engine->options.log != NULL) {
+        return 0;
+    }
+    (void)snprintf(dir.path, sizeof dir.path, "%s", engine->options.local.dir);
+    if (log_dir_list(&dir, &listing) == TN_OK && listing.snapshots.count > 0) {
+        lsn = listing.snapshots.at[listing.snapshots.count - 1];
+    }
+    log_listing_free(&listing);
+    return lsn;
+}
+
 /* After the log was opened: its directory is ours alone from then on. */
 enum tn_status engine_events_open(struct engine *engine) {
     const struct engine_options *options = &engine->options;
+    if (options->events_max == 0) {
+        return TN_OK;
+    }
+    const char *beside = options->log == NULL ? options->local.dir : NULL;
     struct engine_store_options store = {
         .os = engine->os,
+        .dir = options->events_dir != NULL ? options->events_dir : beside,
         .events_max = options->events_max,
+        .space_reserve_bytes = options->local.space_reserve_bytes,
+        .flushed_lsn = events_flushed(engine),
         .no_thread = options->no_threads,
         .notice = engine_notice_line,
         .notice_ctx = engine,
     };
-    return options->events_max > 0 ? engine_store_open(&store, &engine->events.store) : TN_OK;
+    return engine_store_open(&store, &engine->events.store);
 }
 
-bool engine_events_close(struct engine *engine) {
-    struct engine_store *store = engine->events.store;
-    engine->events.store = NULL;
-    return store == NULL || engine_store_close(store);
+void engine_events_replay(struct engine *engine, uint64_t snapshot_lsn) {
+    if (engine->events.store != NULL) {
+        engine_store_replay(engine->events.store, snapshot_lsn);
+    }
+}
+
+void engine_events_replayed(struct engine *engine, uint64_t end_lsn) {
+    if (engine->events.store != NULL) {
+        engine_store_replayed(engine->events.store, end_lsn);
+    }
+}
+
+enum tn_status engine_events_start(struct engine *engine) {
+    return engine->events.store != NULL ? engine_store_start(engine->events.store) : TN_OK;
+}
+
+/* A snapshot is worth the same without its events: whether this works makes no difference to it. */
+void engine_events_flush(struct engine *engine, uint64_t lsn) {
+    if (engine->events.store != NULL) {
+        (void)engine_store_flush(engine->events.store, lsn);
+    }
 }
 
 void engine_events_free(struct engine *engine) {
     struct engine_events *events = &engine->events;
     const struct os *os = engine->os;
+    if (events->store != NULL) {
+        engine_store_close(events->store);
+        events->store = NULL;
+    }
     if (events->at != NULL) {
         os->mem_release(os->ctx, events->at, events->capacity);
         events->at = NULL;
@@ -183,4 +229,18 @@ enum tn_result engine_events_read(struct engine *engine, struct engine_event_id 
 
 bool engine_events_arm(struct engine *engine, struct engine_event_id after) {
     return engine->events.store == NULL || engine_store_arm(engine->events.store, after);
+}
+
+void engine_events_stats(struct engine *engine, struct engine_stats *stats) {
+    struct engine_store_stats store = {0};
+    if (engine->events.store != NULL) {
+        engine_store_stats(engine->events.store, &store);
+    }
+    stats->events_kept = store.events;
+    stats->events_oldest = store.oldest;
+    stats->events_newest = store.newest;
+    stats->events_bytes = store.file_bytes;
+    stats->events_failing = store.failing;
+    stats->events_lost =
+        atomic_load_explicit(&engine->events.lost, memory_order_relaxed) + store.lost;
 }

@@ -168,7 +168,8 @@ struct engine {
     _Atomic uint32_t stopped_by; /* enum tn_status */
     _Atomic uint32_t fence_waiters;
     engine_park_word applied; /* a counter, moved when there are fence_waiters */
-    _Atomic uint64_t batches_done, commands_done, batch_largest, appends, append_ns_last;
+    _Atomic uint64_t batches_done, commands_done, batch_largest, appends, append_ns_last,
+        append_ns_sum, append_histogram[ENGINE_APPEND_BUCKETS + 1];
 
     /* The commit thread (ticker.c). */
     _Alignas(ENGINE_LINE) pthread_t thread;
@@ -232,7 +233,12 @@ kernel_sink engine_events_sink;
 kernel_sink *engine_events_sink_of(const struct engine *engine); /* NULL: nobody wants any */
 enum tn_status engine_events_init(struct engine *engine);
 enum tn_status engine_events_open(struct engine *engine);
-bool engine_events_close(struct engine *engine);
+void engine_events_replay(struct engine *engine, uint64_t snapshot_lsn);
+void engine_events_replayed(struct engine *engine, uint64_t end_lsn);
+enum tn_status engine_events_start(struct engine *engine);
+void engine_events_stats(struct engine *engine, struct engine_stats *stats);
+/* Makes those of all commands up to `lsn` durable, which the leader has applied, if not more. */
+void engine_events_flush(struct engine *engine, uint64_t lsn);
 void engine_events_free(struct engine *engine);
 bool engine_events_full(const struct engine_events *events);
 void engine_events_deliver(struct engine *engine);
@@ -283,6 +289,6 @@ void engine_metrics_of_view(const struct kernel_pool_view *view, uint64_t clock_
                             struct engine_metrics *out);
 
 /* engine.c */
-enum tn_status engine_thread_start(pthread_t *thread, void *(*run)(void *), struct engine *engine);
+enum tn_status engine_thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
 
 #endif

@@ -16,6 +16,7 @@ struct recovery {
     struct log_position snapshot;
     bool in_snapshot;
     bool has_meta;
+    bool replaying;         /* the events' store knows where replay begins */
     struct log_error error; /* empty unless something here went wrong */
 };
 
@@ -185,6 +186,14 @@ static enum tn_status load_snapshot_end(void *ctx) {
 
 /* ---- Batches ---- */
 
+/* What is before the first batch is in the snapshot, or there is nothing before it. */
+static void load_events_begin(struct recovery *recovery) {
+    if (!recovery->replaying) {
+        recovery->replaying = true;
+        engine_events_replay(recovery->engine, recovery->engine->recovery_snapshot_lsn);
+    }
+}
+
 /* Lengths add up and every command is one: what engine_apply_batch relies on. */
 static bool load_batch_whole(const struct log_batch *batch) {
     uint32_t pos = 0;
@@ -253,6 +262,7 @@ static enum tn_status load_batch(void *ctx, const struct log_batch *batch) {
                             "the batch at lsn %" PRIu64 " does not follow lsn %" PRIu64,
                             batch->first_lsn, kernel_lsn(engine->kernel));
     }
+    load_events_begin(recovery);
     status = engine_apply_batch(engine, batch, NULL, NULL);
     if (status != TN_OK) {
         return recover_fail(recovery, status,
@@ -277,6 +287,9 @@ enum tn_status engine_recover(struct engine *engine, struct log_position *ret_po
     uint64_t started_ns = engine->os->clock_boot_ns(engine->os->ctx);
     engine->events.replaying = true;
     enum tn_status status = engine->log->verbs->load(engine->log, &loader, ret_position, error);
+    if (status == TN_OK) {
+        load_events_begin(&recovery);
+    }
     engine->events.replaying = false;
     engine->recovery_ns = engine->os->clock_boot_ns(engine->os->ctx) - started_ns;
     if (status != TN_OK && recovery.error.text[0] != '\0') {

@@ -172,7 +172,8 @@ static enum tn_status taking_write(struct taking *taking, struct log_error *erro
         taking_step(taking);
         status = taking_drain(taking);
     }
-    if (status == TN_OK) {
+    if (status == TN_OK) { /* once it is valid, nobody tells again what was before it */
+        engine_events_flush(engine, taking->at.lsn);
         return engine->log->verbs->snapshot_end(engine->log, error);
     }
     if (taking->opened) {

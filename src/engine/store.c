@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/internal.h"
+
 /* ---- The row of blocks ---- */
 
 bool store_block_push(struct engine_store *store, const struct store_block *block) {
@@ -118,6 +120,24 @@ void store_seal(struct engine_store *store) {
 
 /* ---- Appending ---- */
 
+/* The ring is full: one block goes to its file, or is lost. With `lock` held, which is let go
+ * meanwhile. */
+static void store_make_room(struct engine_store *store) {
+    pthread_mutex_unlock(&store->lock);
+    pthread_mutex_lock(&store->writer);
+    bool failed = store_write_one(store, false) == STORE_FAILED;
+    pthread_mutex_lock(&store->lock);
+    if (failed && store->ring_first == store->write_next) {
+        store_block_lose(store, store_block_at(store, store->ring_first));
+        store->ring_first++;
+        store->write_next++;
+        store_block_pop(store, 0);
+    }
+    pthread_mutex_unlock(&store->lock);
+    store_unlock(store);
+    pthread_mutex_lock(&store->lock);
+}
+
 enum begun { BEGUN, BEGUN_NO_ROOM, BEGUN_NO_MEMORY };
 
 static enum begun block_begin(struct engine_store *store, size_t size) {
@@ -200,7 +220,9 @@ bool engine_store_append(struct engine_store *store, struct tn_bytes records, ui
     while (done < records.len) {
         bool no_room = false;
         done += append_step(store, tn_bytes_of(records.at + done, records.len - done), &no_room);
-        TN_ASSERT(!no_room);
+        if (no_room) {
+            store_make_room(store);
+        }
     }
     store->covered = lsn;
     if (store->open) {
@@ -211,8 +233,32 @@ bool engine_store_append(struct engine_store *store, struct tn_bytes records, ui
     }
     bool fire = fresh && store->armed;
     store->armed = store->armed && !fire;
+    bool write = store->options.no_thread && store->write_next < store_sealed_end(store);
     pthread_mutex_unlock(&store->lock);
+    if (write) {
+        pthread_mutex_lock(&store->writer);
+        while (store_write_one(store, false) == STORE_WROTE) {
+        }
+        store_unlock(store);
+    }
     return fire;
+}
+
+bool engine_store_flush(struct engine_store *store, uint64_t lsn) {
+    pthread_mutex_lock(&store->lock);
+    store->waiting++;
+    while (store->covered < lsn) {
+        pthread_cond_wait(&store->came, &store->lock);
+    }
+    store->waiting--;
+    pthread_mutex_unlock(&store->lock);
+    if (!store_on_disk(store)) {
+        return true;
+    }
+    pthread_mutex_lock(&store->writer);
+    bool flushed = store_flush(store);
+    store_unlock(store);
+    return flushed;
 }
 
 bool engine_store_arm(struct engine_store *store, struct engine_event_id after) {
@@ -226,45 +272,110 @@ bool engine_store_arm(struct engine_store *store, struct engine_event_id after) 
     return nothing;
 }
 
+/* ---- The thread ---- */
+
+/* A disk that fails is tried again when there is more to write, or by a flush. */
+static void *store_main(void *arg) {
+    struct engine_store *store = arg;
+    bool failed = false;
+    pthread_mutex_lock(&store->lock);
+    while (!store->stop) {
+        if (failed || store->write_next == store_sealed_end(store)) {
+            pthread_cond_wait(&store->work, &store->lock);
+        }
+        pthread_mutex_unlock(&store->lock);
+        pthread_mutex_lock(&store->writer);
+        failed = store_write_one(store, false) == STORE_FAILED;
+        store_unlock(store);
+        pthread_mutex_lock(&store->lock);
+    }
+    pthread_mutex_unlock(&store->lock);
+    return NULL;
+}
+
+enum tn_status engine_store_start(struct engine_store *store) {
+    if (!store_on_disk(store) || store->options.no_thread) {
+        return TN_OK;
+    }
+    enum tn_status status = engine_thread_start(&store->thread, store_main, store);
+    store->has_thread = status == TN_OK;
+    return status;
+}
+
 /* ---- Opening, closing, figures ---- */
 
-enum tn_status engine_store_open(const struct engine_store_options *options,
-                                 struct engine_store **ret_store) {
+static struct engine_store *store_new(const struct engine_store_options *options, void *ring) {
     struct engine_store *store = calloc(1, sizeof *store);
     if (store == NULL) {
-        return TN_NOMEM;
+        return NULL;
     }
     store->options = *options;
+    store->ring = ring;
     uint64_t part = options->events_max / STORE_PARTS;
     store->part_events = part > STORE_PART_EVENTS ? part : STORE_PART_EVENTS;
-    void *ring;
-    enum tn_status status =
-        options->os->mem_reserve(options->os->ctx, STORE_RING_BYTES, false, &ring);
-    if (status != TN_OK) {
-        free(store);
-        return status;
-    }
-    store->ring = ring;
-    store->first = store->ring_first = store->write_next = 1;
+    store->first = store->ring_first = store->write_next = store->file_next = 1;
     pthread_mutex_init(&store->writer, NULL);
     pthread_mutex_init(&store->lock, NULL);
     pthread_cond_init(&store->work, NULL);
     pthread_cond_init(&store->came, NULL);
+    return store;
+}
+
+enum tn_status engine_store_open(const struct engine_store_options *options,
+                                 struct engine_store **ret_store) {
+    const struct os *os = options->os;
+    void *ring;
+    enum tn_status status = os->mem_reserve(os->ctx, STORE_RING_BYTES, false, &ring);
+    if (status != TN_OK) {
+        return status;
+    }
+    struct engine_store *store = store_new(options, ring);
+    if (store == NULL) {
+        os->mem_release(os->ctx, ring, STORE_RING_BYTES);
+        return TN_NOMEM;
+    }
+    if (store_on_disk(store)) {
+        size_t len = strlen(options->dir);
+        status = len < STORE_DIR_MAX ? TN_OK : TN_INVALID;
+        if (status == TN_OK) {
+            memcpy(store->dir, options->dir, len + 1);
+            status = store_load(store);
+        }
+    }
+    if (status != TN_OK) {
+        engine_store_close(store);
+        return status;
+    }
     *ret_store = store;
     return TN_OK;
 }
 
-bool engine_store_close(struct engine_store *store) {
+static void store_thread_stop(struct engine_store *store) {
+    pthread_mutex_lock(&store->lock);
+    store->stop = true;
+    pthread_cond_signal(&store->work);
+    pthread_mutex_unlock(&store->lock);
+    pthread_join(store->thread, NULL);
+}
+
+void engine_store_close(struct engine_store *store) {
     const struct os *os = store->options.os;
+    if (store->has_thread) {
+        store_thread_stop(store);
+    }
     store_pages_free(store);
+    for (size_t i = 0; i < store->file_count; i++) {
+        (void)os->close(os->ctx, store->files[i]->file);
+        free(store->files[i]);
+    }
     os->mem_release(os->ctx, store->ring, STORE_RING_BYTES);
+    free(store->files);
     free(store->blocks);
     pthread_cond_destroy(&store->came);
     pthread_cond_destroy(&store->work);
     pthread_mutex_destroy(&store->lock);
     pthread_mutex_destroy(&store->writer);
     free(store);
-    return true;
 }
 
 void store_span(struct engine_store *store, struct engine_event_id *ret_oldest,

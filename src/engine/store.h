@@ -19,7 +19,9 @@ struct engine_store_options {
     const struct os *os;
     const char *dir; /* NULL: in memory only */
     uint64_t events_max;
-    bool no_thread; /* the caller of append writes */
+    uint64_t space_reserve_bytes; /* no new file that would leave less free */
+    uint64_t flushed_lsn; /* there was a flush up to here; of the newest snapshot, used or not */
+    bool no_thread;       /* the caller of append writes */
     log_notice *notice;
     void *notice_ctx;
 };
@@ -34,7 +36,8 @@ enum tn_status engine_store_open(const struct engine_store_options *options,
 void engine_store_replay(struct engine_store *store, uint64_t snapshot_lsn);
 /* The log ends at this LSN: events beyond it never happened. After the last append of replay. */
 void engine_store_replayed(struct engine_store *store, uint64_t end_lsn);
-enum tn_status engine_store_thread_start(struct engine_store *store);
+/* The thread that writes. */
+enum tn_status engine_store_start(struct engine_store *store);
 
 /* Records in order, of all commands up to `lsn` that have not been given before. Those that are in
  * the store already are skipped. True: somebody has armed and there is something new. */
@@ -44,8 +47,8 @@ bool engine_store_append(struct engine_store *store, struct tn_bytes records, ui
  * take it. */
 bool engine_store_flush(struct engine_store *store, uint64_t lsn);
 
-/* Flushes, ends the thread, frees. */
-bool engine_store_close(struct engine_store *store);
+/* Without a flush: what is not in the files is for the next replay to tell. */
+void engine_store_close(struct engine_store *store);
 
 enum tn_result engine_store_read(struct engine_store *store, struct engine_event_id after,
                                  uint32_t max, engine_event_visit *visit, void *ctx,

@@ -3,6 +3,7 @@
  * What is in the ring is copied out under the lock, from the place on where the last reader stopped
  * if it is the same one; so following the newest events costs what is new. What is only in a file is
  * read from it whole, checked, and kept for a while: readers come in small steps. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,8 +17,134 @@ struct piece {
     uint64_t number;
     struct tn_bytes records;
     uint32_t offset; /* of the first of them in the block */
-    uint8_t *own;    /* freed with the piece, if it is not a page's */
+    bool from_ring;
+    struct store_page *page; /* that they are in; else */
+    uint8_t *own;            /* memory of their own */
 };
+
+enum got { GOT, GOT_NONE, GOT_DAMAGED, GOT_NO_MEMORY };
+
+/* ---- Files ---- */
+
+enum tn_status store_block_read(const struct engine_store *store, int file,
+                                const struct store_block *block, uint8_t **ret_records) {
+    const struct os *os = store->options.os;
+    size_t size = STORE_BLOCK_HEADER + block->len;
+    struct store_block read;
+    size_t got = 0;
+    uint8_t *bytes = malloc(size);
+    if (bytes == NULL) {
+        return TN_NOMEM;
+    }
+    enum tn_status status = os->read_at(os->ctx, file, bytes, size, block->offset, &got);
+    if (status == TN_OK &&
+        (got < size || !store_block_decode(bytes, block->file, block->offset, &read) ||
+         read.len != block->len || !store_records_sound(bytes, bytes + STORE_BLOCK_HEADER))) {
+        status = TN_CORRUPT;
+    }
+    if (status != TN_OK) {
+        free(bytes);
+        return status;
+    }
+    memmove(bytes, bytes + STORE_BLOCK_HEADER, block->len);
+    *ret_records = bytes;
+    return TN_OK;
+}
+
+/* With `lock` held. */
+static struct store_page *page_find(struct engine_store *store, uint64_t number) {
+    for (size_t i = 0; i < STORE_PAGES; i++) {
+        if (store->pages[i].bytes != NULL && store->pages[i].number == number) {
+            return &store->pages[i];
+        }
+    }
+    return NULL;
+}
+
+/* Keeps what was read in place of the page that was used least lately; NULL if all are in use. With
+ * `lock` held. */
+static struct store_page *page_keep(struct engine_store *store, uint64_t number, uint8_t *bytes) {
+    struct store_page *page = NULL;
+    for (size_t i = 0; i < STORE_PAGES; i++) {
+        struct store_page *other = &store->pages[i];
+        if (other->users == 0 && (page == NULL || other->used_at < page->used_at)) {
+            page = other;
+        }
+    }
+    if (page != NULL) {
+        free(page->bytes);
+        *page = (struct store_page){.number = number, .bytes = bytes};
+    }
+    return page;
+}
+
+static void page_use(struct engine_store *store, struct store_page *page, struct piece *piece) {
+    page->users++;
+    page->used_at = ++store->page_clock;
+    piece->page = page;
+    piece->records = tn_bytes_of(page->bytes, piece->block.len);
+}
+
+void store_pages_free(struct engine_store *store) {
+    for (size_t i = 0; i < STORE_PAGES; i++) {
+        TN_ASSERT(store->pages[i].users == 0);
+        free(store->pages[i].bytes);
+    }
+}
+
+/* A block whose file cannot be read, or not as it was written, is gone. With `lock` held. */
+static void block_damaged(struct engine_store *store, const struct piece *piece,
+                          enum tn_status status) {
+    if (piece->number < store->first || store_block_at(store, piece->number)->gone) {
+        return; /* it was dropped meanwhile, or somebody else has found out */
+    }
+    store_block_lose(store, store_block_at(store, piece->number));
+    store_block_pop(store, 0);
+    pthread_mutex_unlock(&store->lock);
+    char line[STORE_NOTICE_MAX];
+    (void)snprintf(line, sizeof line,
+                   "event=events_damaged file=" STORE_NAME_FORMAT " offset=%" PRIu64
+                   " reason=\"%s\"",
+                   piece->block.file, piece->block.offset, tn_status_text(status));
+    store->options.notice(store->options.notice_ctx, line);
+    pthread_mutex_lock(&store->lock);
+}
+
+/* With `lock` held, which is let go while the file is read. */
+static enum got piece_from_file(struct engine_store *store, struct piece *piece) {
+    struct store_page *page = page_find(store, piece->number);
+    struct store_file *file = NULL;
+    uint8_t *records = NULL;
+    if (page != NULL) {
+        page_use(store, page, piece);
+        return GOT;
+    }
+    for (size_t i = 0; i < store->file_count && file == NULL; i++) {
+        file = store->files[i]->number == piece->block.file ? store->files[i] : NULL;
+    }
+    TN_ASSERT(file != NULL);
+    file->readers++;
+    pthread_mutex_unlock(&store->lock);
+    enum tn_status status = store_block_read(store, file->file, &piece->block, &records);
+    pthread_mutex_lock(&store->lock);
+    file->readers--;
+    store_file_release(store, file);
+    if (status == TN_NOMEM) {
+        return GOT_NO_MEMORY;
+    }
+    if (status != TN_OK) {
+        block_damaged(store, piece, status);
+        return GOT_DAMAGED;
+    }
+    page = page_keep(store, piece->number, records);
+    if (page != NULL) {
+        page_use(store, page, piece);
+    } else {
+        piece->own = records;
+        piece->records = tn_bytes_of(records, piece->block.len);
+    }
+    return GOT;
+}
 
 /* ---- Getting at a block ---- */
 
@@ -42,46 +169,48 @@ static bool block_find(struct engine_store *store, struct engine_event_id after,
 }
 
 /* With `lock` held. */
-static enum tn_result piece_from_ring(struct engine_store *store, struct engine_event_id after,
-                                      struct piece *piece) {
+static enum got piece_from_ring(struct engine_store *store, struct engine_event_id after,
+                                struct piece *piece) {
     bool known =
         store->hint.number == piece->number && engine_event_id_compare(store->hint.id, after) == 0;
     piece->offset = known ? store->hint.offset : 0;
     uint32_t len = piece->block.len - piece->offset;
+    piece->from_ring = true;
     piece->own = malloc(len);
     if (piece->own == NULL) {
-        return TN_R_OVERLOADED;
+        return GOT_NO_MEMORY;
     }
     memcpy(piece->own, store->ring + piece->block.at + STORE_BLOCK_HEADER + piece->offset, len);
     piece->records = tn_bytes_of(piece->own, len);
-    return TN_R_OK;
+    return GOT;
 }
 
-/* The records after `after`, from one block. NOTFOUND: there are none. */
-static enum tn_result piece_get(struct engine_store *store, struct engine_event_id after,
-                                struct piece *ret_piece) {
-    struct piece piece = {0};
-    enum tn_result code = TN_R_NOTFOUND;
+/* The records of the block that has the first one after `after`. Damaged ones are stepped over. */
+static enum got piece_get(struct engine_store *store, struct engine_event_id after,
+                          struct piece *ret_piece) {
+    enum got got = GOT_DAMAGED;
     pthread_mutex_lock(&store->lock);
-    if (block_find(store, after, &piece.number)) {
-        piece.block = *store_block_at(store, piece.number);
-        code = piece_from_ring(store, after, &piece);
+    while (got == GOT_DAMAGED) {
+        struct piece piece = {0};
+        got = GOT_NONE;
+        if (block_find(store, after, &piece.number)) {
+            piece.block = *store_block_at(store, piece.number);
+            got = piece.number >= store->ring_first ? piece_from_ring(store, after, &piece)
+                                                    : piece_from_file(store, &piece);
+        }
+        *ret_piece = piece;
     }
     pthread_mutex_unlock(&store->lock);
-    *ret_piece = piece;
-    return code;
+    return got;
 }
 
 static void piece_put(struct engine_store *store, struct piece *piece) {
-    (void)store;
-    free(piece->own);
-}
-
-void store_pages_free(struct engine_store *store) {
-    for (size_t i = 0; i < STORE_PAGES; i++) {
-        TN_ASSERT(store->pages[i].users == 0);
-        free(store->pages[i].bytes);
+    if (piece->page != NULL) {
+        pthread_mutex_lock(&store->lock);
+        piece->page->users--;
+        pthread_mutex_unlock(&store->lock);
     }
+    free(piece->own);
 }
 
 /* ---- Visiting ---- */
@@ -136,11 +265,13 @@ static enum tn_result tour_piece(struct tour *tour, const struct piece *piece) {
         }
         rest = tn_bytes_of(rest.at + record.len, rest.len - record.len);
     }
-    pthread_mutex_lock(&tour->store->lock);
-    tour->store->hint.id = tour->next;
-    tour->store->hint.number = piece->number;
-    tour->store->hint.offset = piece->offset + (piece->records.len - rest.len);
-    pthread_mutex_unlock(&tour->store->lock);
+    if (piece->from_ring) {
+        pthread_mutex_lock(&tour->store->lock);
+        tour->store->hint.id = tour->next;
+        tour->store->hint.number = piece->number;
+        tour->store->hint.offset = piece->offset + (piece->records.len - rest.len);
+        pthread_mutex_unlock(&tour->store->lock);
+    }
     return code;
 }
 
@@ -153,8 +284,9 @@ enum tn_result engine_store_read(struct engine_store *store, struct engine_event
     bool only_tell = after.lsn == UINT64_MAX;
     while (code == TN_R_OK && tour.left > 0 && !tour.stopped && !only_tell) {
         struct piece piece;
-        code = piece_get(store, tour.next, &piece);
-        if (code != TN_R_OK) {
+        enum got got = piece_get(store, tour.next, &piece);
+        if (got != GOT) {
+            code = got == GOT_NO_MEMORY ? TN_R_OVERLOADED : TN_R_OK;
             break;
         }
         bool hole = engine_event_id_compare(piece.block.prev, tour.next) > 0;
@@ -172,5 +304,5 @@ enum tn_result engine_store_read(struct engine_store *store, struct engine_event
     span.next = only_tell ? span.newest : tour.next;
     span.more = engine_event_id_compare(span.newest, span.next) > 0;
     *ret_span = span;
-    return code == TN_R_NOTFOUND ? TN_R_OK : code;
+    return code;
 }

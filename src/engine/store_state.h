@@ -20,6 +20,7 @@
 #ifndef TN_ENGINE_STORE_STATE_H
 #define TN_ENGINE_STORE_STATE_H
 
+#include <inttypes.h>
 #include <pthread.h>
 
 #include "base/assert.h"
@@ -33,7 +34,8 @@
 #define STORE_PARTS 16u       /* of the bound, in files of their own */
 #define STORE_PART_EVENTS 64u /* no file holds fewer on purpose */
 #define STORE_RETRY_MS 1000u  /* between attempts at a disk that fails */
-#define STORE_PATH_MAX 4096u
+#define STORE_DIR_MAX 4000u
+#define STORE_PATH_MAX (STORE_DIR_MAX + 64u)
 #define STORE_NOTICE_MAX 512u
 
 struct store_block {
@@ -67,15 +69,15 @@ struct store_page {
 
 struct engine_store {
     struct engine_store_options options;
-    char dir[STORE_PATH_MAX];
+    char dir[STORE_DIR_MAX];
     uint64_t part_events; /* of a file, and the most of a block */
 
     pthread_mutex_t writer;
-    bool dir_dirty;          /* names that no sync has made durable */
-    bool suspect;            /* a sync has failed: the newest file takes no more blocks */
-    uint64_t covers_written; /* of the last block in the files */
-    uint64_t covers_synced;
-    uint64_t retry_ms;             /* with `failing`: not before */
+    uint64_t file_next;            /* number of the next file */
+    bool suspect;                  /* a sync of the newest file failed: it takes no more blocks */
+    bool unsynced;                 /* it has blocks that no sync has seen */
+    uint64_t covers_written;       /* of the last block in the files */
+    uint64_t covers_before;        /* of the marks that the files begin with */
     char notice[STORE_NOTICE_MAX]; /* to be told when `writer` is free; "": none */
 
     pthread_mutex_t lock; /* everything below */
@@ -104,6 +106,7 @@ struct engine_store {
     uint64_t events;               /* in blocks that are not gone */
     uint64_t lost;
     bool failing;
+    uint64_t retry_ms; /* with `failing`: not before */
     bool armed;
 
     struct {
@@ -144,40 +147,63 @@ void store_seal(struct engine_store *store);
 void store_span(struct engine_store *store, struct engine_event_id *ret_oldest,
                 struct engine_event_id *ret_newest);
 
-/* ---- store_read.c ---- */
-
-void store_pages_free(struct engine_store *store);
-
 /* ---- store_file.c ---- */
 
-struct store_header;
+#define STORE_NAME_PREFIX "events-"
+#define STORE_NAME_FORMAT STORE_NAME_PREFIX "%016" PRIx64
+#define STORE_FILE_HEADER 64u
+#define STORE_SECTOR 512u
+
+/* Where the block after this one goes. */
+static inline uint64_t store_block_after(const struct store_block *block) {
+    uint64_t end = block->offset + STORE_BLOCK_HEADER + block->len;
+    return (end + STORE_SECTOR - 1) / STORE_SECTOR * STORE_SECTOR;
+}
 
 void store_path(const struct engine_store *store, uint64_t number, char out[STORE_PATH_MAX]);
-/* A line for the owner, told by store_unlock. With `writer` held. */
+
+/* The bytes of a file's head and of a block's. Decoding judges the header only. */
+void store_file_encode(uint8_t out[STORE_FILE_HEADER], uint64_t number);
+bool store_file_decode(const uint8_t bytes[STORE_FILE_HEADER], uint64_t number);
+void store_block_encode(uint8_t out[STORE_BLOCK_HEADER], const struct store_block *block,
+                        const uint8_t *records);
+bool store_block_decode(const uint8_t bytes[STORE_BLOCK_HEADER], uint64_t file, uint64_t offset,
+                        struct store_block *ret_block);
+bool store_records_sound(const uint8_t header[STORE_BLOCK_HEADER], const uint8_t *records);
+
+/* All below with `writer` held, or before there is a second thread. */
+
+/* A line for the owner, told by store_unlock. */
 __attribute__((format(printf, 2, 3))) void store_notice(struct engine_store *store,
                                                         const char *format, ...);
 /* Lets `writer` go and tells what there is to tell. */
 void store_unlock(struct engine_store *store);
 
-/* With `writer` held. */
+struct store_file *store_file_newest(const struct engine_store *store); /* NULL: there is none */
+bool store_file_add(struct engine_store *store, const struct store_file *file);
+/* The oldest or the newest, whose blocks are no longer in the row. */
+void store_file_drop(struct engine_store *store, struct store_file *file);
+/* Closes what was dropped, if nobody reads it. With `lock` held; `writer` is not needed. */
+void store_file_release(struct engine_store *store, struct store_file *file);
+/* Drops the oldest files as long as the others have enough. */
+void store_drop_old(struct engine_store *store);
+
 enum store_wrote { STORE_WROTE, STORE_NOTHING_TO_WRITE, STORE_FAILED };
 /* Writes the oldest block that is only in memory. `now`: even if the disk failed a moment ago. */
 enum store_wrote store_write_one(struct engine_store *store, bool now);
 bool store_sync(struct engine_store *store);
-/* Removes the files before `keep` from the list and the disk, with their blocks. */
-void store_drop_old(struct engine_store *store);
-enum tn_status store_file_add(struct engine_store *store, const struct store_file *file);
-void store_file_release(struct engine_store *store, struct store_file *file);
+/* Seals and writes everything, says what is covered, syncs. */
+bool store_flush(struct engine_store *store);
 
-/* The bytes of a file and of a block. */
-#define STORE_FILE_HEADER 64u
-void store_file_header_encode(uint8_t out[STORE_FILE_HEADER], uint64_t number);
-bool store_file_header_decode(const uint8_t bytes[STORE_FILE_HEADER], uint64_t number);
-/* `records` are the block's. */
-void store_block_encode(uint8_t out[STORE_BLOCK_HEADER], const struct store_block *block,
-                        const uint8_t *records);
-/* Judges the header only; ret_crc is for store_block_check. */
-bool store_block_decode(const uint8_t bytes[STORE_BLOCK_HEADER], struct store_block *ret_block,
-                        uint32_t *ret_crc);
+/* ---- store_load.c ---- */
+
+enum tn_status store_load(struct engine_store *store);
+
+/* ---- store_read.c ---- */
+
+/* A block's records from its file, checked, in memory of the caller's own. */
+enum tn_status store_block_read(const struct engine_store *store, int file,
+                                const struct store_block *block, uint8_t **ret_records);
+void store_pages_free(struct engine_store *store);
 
 #endif

@@ -45,6 +45,7 @@ static void life_options(const struct life *life, struct engine_options *options
         .local = {.dir = "data", .segment_bytes = 64 << 10, .no_background = true},
         .no_threads = true,
         .snapshot_bytes = UINT64_MAX,
+        .events_max = 64, /* its files fail like all others */
     };
     ekit_limits_small(options);
 }
