@@ -47,7 +47,8 @@ function setText(e, text) {
 
 function count(value) {
   if (Number(value) >= 1e12) {
-    return Number(value).toExponential(2).replace("e+", " × 10^");
+    const [digits, power] = Number(value).toExponential(2).split("e+");
+    return digits + "×10" + power.replace(/\d/g, (d) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[d]);
   }
   return String(value).replace(/\B(?=(\d{3})+$)/g, "\u202f");
 }
@@ -233,7 +234,7 @@ function learn(known, pool) {
 function fullIn(known, pool) {
   const growth = known.rates.weight > 0 ? known.rates.growth / known.rates.weight : 0;
   if (Number(pool.size) > 0 && Number(pool.free) === 0) {
-    return {text: "full", soon: true};
+    return {text: "now", soon: true};
   }
   const seconds = growth > 1e-9 ? Number(pool.free) / growth : Infinity;
   return {text: seconds < 1e9 ? duration(seconds) : "–", soon: seconds < 600};
@@ -270,10 +271,15 @@ function poolRow(name) {
   row.bar = barMake();
   const barCell = element("td");
   barCell.append(row.bar);
-  row.free = element("td", "n");
-  row.given = element("td", "n");
-  row.ended = element("td", "n");
-  row.full = element("td", "n");
+  const figure = (title) => {
+    const cell = element("td", "n");
+    cell.dataset.title = title; // for a screen that has no room for heads of columns
+    return cell;
+  };
+  row.free = figure("free");
+  row.given = figure("given");
+  row.ended = figure("ended");
+  row.full = figure("full in");
   row.append(head, barCell, row.free, row.given, row.ended, row.full);
   return row;
 }
