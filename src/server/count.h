@@ -84,7 +84,7 @@ static inline void server_count_served(struct server_counters *counters, uint8_t
 /* An error reply to a command of ours. Done and nothing-to-do are no refusals. */
 static inline void server_count_refusal(struct server_counters *counters, uint8_t command,
                                         enum tn_result code) {
-    if (code > TN_R_NOOP) {
+    if (code > TN_R_NOOP && code < TN_R_COUNT) {
         counters->refusals[command][code]++;
         counters->errors++;
     }
