@@ -57,6 +57,12 @@ void cli_help_short(FILE *out);
 /* What to do with words that name nothing: guesses. */
 int cli_unknown(int argc, char **argv);
 
+/* `tenure events [--follow] ...`. */
+int cli_events(const struct cli_settings *settings, int argc, char **argv);
+
+/* `tenure top [--once]`: live view. */
+int cli_top(const struct cli_settings *settings, int argc, char **argv);
+
 /* `tenure completion bash|zsh`. */
 int cli_completion(int argc, char **argv);
 

@@ -9,6 +9,8 @@ static const char *const locals[][3] = {
     {"check", "DIR", "verify a data directory, offline: log, snapshots, state"},
     {"completion", "bash|zsh", "a script that completes subcommands, options and names"},
     {"dump", "DIR [--json]", "print every command in a data directory's log, a line each"},
+    {"events", "[--after ID] [--count N] [--follow] [--pool POOL] [--holder HOLDER] [--fence LSN]",
+     "what happened to leases, oldest first; with --follow also what happens, from now on"},
     {"help", "[SUBCOMMAND]", "this list, or all about one of them"},
 };
 

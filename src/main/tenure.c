@@ -23,6 +23,7 @@ static const struct {
     int (*run)(const struct cli_settings *settings, int argc, char **argv);
 } locals[] = {
     {"completion", run_completion},
+    {"events", cli_events},
     {"help", run_help},
 };
 

@@ -1,0 +1,35 @@
+/* Events as the command line shows them: parsed once from JSON, whichever way they came. */
+#ifndef TN_CLI_EVENT_H
+#define TN_CLI_EVENT_H
+
+#include "cli/reply.h"
+#include "cli/table.h"
+
+struct json_t;
+
+struct cli_event_id {
+    uint64_t lsn, index;
+};
+
+bool cli_event_id_parse(struct tn_bytes text, struct cli_event_id *ret_id);
+int cli_event_id_compare(struct cli_event_id a, struct cli_event_id b);
+#define CLI_EVENT_ID_TEXT 48u
+void cli_event_id_format(struct cli_event_id id, char out[CLI_EVENT_ID_TEXT]);
+
+struct cli_event {
+    struct json_t *json; /* owned */
+    struct cli_event_id id;
+    bool lost; /* not an event: some before the next one are no longer there */
+};
+
+/* False: this is no event. */
+bool cli_event_parse(struct tn_bytes text, struct cli_event *ret_event);
+void cli_event_free(struct cli_event *event);
+/* Whether the holder has it, or had it before. */
+bool cli_event_concerns(const struct cli_event *event, const char *holder);
+
+/* A table of events, and rows for it. */
+void cli_event_columns(struct cli_table *table);
+void cli_event_row(struct cli_table *table, const struct cli_event *event);
+
+#endif
