@@ -95,6 +95,7 @@ static void print_cases(FILE *out) {
                        "    check | dump) what='directory ' ;;\n"
                        "    help) what='subcommand ' ;;\n"
                        "    events) options='--after --count --follow --holder --pool ' ;;\n"
+                       "    top) options='--once ' ;;\n"
                        "    esac\n");
 }
 

@@ -94,12 +94,12 @@ static void what_write(struct cli_text *text, const struct cli_event *event) {
     }
 }
 
-void cli_event_row(struct cli_table *table, const struct cli_event *event) {
+void cli_event_row(struct cli_table *table, const struct cli_event *event, uint64_t now_ms) {
     struct cli_text text = {.at = NULL};
     const char *time = field(event, "time");
     uint64_t ms = 0;
     if (cli_number_parse(tn_bytes_of(time, strlen(time)), &ms)) {
-        cli_text_clock(&text, ms);
+        cli_text_when(&text, ms, now_ms);
     }
     cli_table_cell(table, tn_bytes_of(text.at, text.len));
     cli_table_put(table, field(event, "id"));

@@ -30,6 +30,6 @@ bool cli_event_concerns(const struct cli_event *event, const char *holder);
 
 /* A table of events, and rows for it. */
 void cli_event_columns(struct cli_table *table);
-void cli_event_row(struct cli_table *table, const struct cli_event *event);
+void cli_event_row(struct cli_table *table, const struct cli_event *event, uint64_t now_ms);
 
 #endif

@@ -117,7 +117,8 @@ static bool event_show(struct events *events, struct tn_bytes text) {
         if (events->settings->json) {
             (void)printf("%.*s\n", (int)text.len, (const char *)text.at);
         } else if (!event.lost) {
-            cli_event_row(&events->table, &event);
+            const struct os *os = events->settings->os;
+            cli_event_row(&events->table, &event, os->clock_wall_ms(os->ctx));
         }
         if (event.lost) {
             (void)fprintf(stderr, "tenure: some events before the next are no longer kept\n");

@@ -12,6 +12,7 @@ static const char *const locals[][3] = {
     {"events", "[--after ID] [--count N] [--follow] [--pool POOL] [--holder HOLDER] [--fence LSN]",
      "what happened to leases, oldest first; with --follow also what happens, from now on"},
     {"help", "[SUBCOMMAND]", "this list, or all about one of them"},
+    {"top", "[--once]", "live view: pools, rates, the engine, the newest events"},
 };
 
 const char *const *cli_local_row(unsigned row) {

@@ -203,6 +203,14 @@ void cli_text_clock(struct cli_text *text, uint64_t ms) {
     cli_text_printf(text, ".%03u", (unsigned)(ms % 1000));
 }
 
+void cli_text_when(struct cli_text *text, uint64_t ms, uint64_t now_ms) {
+    if (ms <= now_ms && now_ms - ms >= 86400000) {
+        text_local(text, ms, "%Y-%m-%d %H:%M:%S");
+    } else {
+        cli_text_clock(text, ms);
+    }
+}
+
 void cli_text_relative(struct cli_text *text, uint64_t ms, uint64_t now_ms) {
     static const struct {
         uint64_t seconds;

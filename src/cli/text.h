@@ -38,6 +38,8 @@ void cli_text_time(struct cli_text *text, uint64_t ms, uint64_t now_ms);
 void cli_text_relative(struct cli_text *text, uint64_t ms, uint64_t now_ms);
 /* "13:04:05.123", local. */
 void cli_text_clock(struct cli_text *text, uint64_t ms);
+/* The same, with its date instead of its milliseconds if it is more than a day ago. */
+void cli_text_when(struct cli_text *text, uint64_t ms, uint64_t now_ms);
 
 /* A whole number and nothing else. */
 bool cli_number_parse(struct tn_bytes text, uint64_t *ret_number);

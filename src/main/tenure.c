@@ -25,6 +25,7 @@ static const struct {
     {"completion", run_completion},
     {"events", cli_events},
     {"help", run_help},
+    {"top", cli_top},
 };
 
 static bool is_command(int argc, char **argv) {

@@ -42,8 +42,13 @@ def on_terminal(port, *arguments, width=80, height=24, keys=None, env=None):
     sent = keys is None
     while True:
         if not sent and keys[0] in seen:
-            os.write(main, keys[1])
-            sent = True
+            if isinstance(keys[1], bytes):
+                os.write(main, keys[1][:1])
+                keys = (keys[0], keys[1][1:])
+                sent = not keys[1]
+            else:
+                process.send_signal(keys[1])
+                sent = True
         try:
             more = os.read(main, 65536)
         except OSError:
@@ -280,6 +285,43 @@ class Terminal(Cli):
             self.assertNotIn("\u009b", out)
             self.assertNotIn("\u202e", out)
             self.assertIn("evil", out)
+
+
+class Top(Cli):
+    def test_without_a_terminal_it_is_one_frame_of_text(self):
+        self.assertIn("no pools yet", self.tenure("top"))
+        self.do("POOL", "CREATE", "half", "RANGE", "1", "10")
+        self.do("POOL", "CREATE", "idle", "RANGE", "1", "10")
+        self.do("ALLOC", "half", "h", "COUNT", "5")
+        frame = self.tenure("top")
+        self.assertNotIn("\x1b", frame)
+        self.assertRegex(frame, r"(?m)^engine +lsn \d+ ")
+        self.assertRegex(frame, r"(?m)^leases +1 +values: active 5 ")
+        self.assertRegex(frame, r"(?m)^half +█{10}·{10} +50\.0% +10 +5 ")
+        self.assertLess(frame.index("half"), frame.index("idle"))
+        once = on_terminal(self.server.port, "top", "--once")
+        self.assertEqual(once[0], 0)
+        self.assertNotIn("\x1b[?1049h", once[1])
+        self.assertEqual(run(self.server.port, "top", "--twice")[0], 2)
+
+    def test_on_a_terminal_it_lives_until_q_and_gives_the_screen_back(self):
+        for width, height in ((80, 24), (40, 10), (20, 3)):
+            code, out = on_terminal(self.server.port, "top", width=width, height=height,
+                                    keys=(b"\x1b[J", b"sjkq"))
+            self.assertEqual(code, 0)
+            self.assertIn("\x1b[?1049h", out)
+            self.assertTrue(out.endswith("\x1b[?25h\x1b[?1049l"), out[-40:])
+            for frame in re.split(r"\x1b\[H", out)[1:]:
+                lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", frame).split("\r\n")
+                self.assertLessEqual(max(len(line) for line in lines), width)
+                if height >= 10:
+                    self.assertLessEqual(len(lines), height)
+
+    def test_a_signal_gives_the_screen_back_too(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            code, out = on_terminal(self.server.port, "top", keys=(b"\x1b[J", number))
+            self.assertEqual(code, 0)
+            self.assertTrue(out.endswith("\x1b[?1049l"), out[-40:])
 
 
 class Trouble(unittest.TestCase):

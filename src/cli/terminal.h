@@ -1,0 +1,23 @@
+/* The terminal, taken over for a live view and given back: on the way out, and on signals. */
+#ifndef TN_CLI_TERMINAL_H
+#define TN_CLI_TERMINAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum cli_key {
+    CLI_KEY_NONE, /* the time is up, or the window has another size */
+    CLI_KEY_QUIT, /* q, or a signal that ends us */
+    CLI_KEY_UP,
+    CLI_KEY_DOWN,
+    CLI_KEY_SORT,
+};
+
+/* False: standard input or output is no terminal. */
+bool cli_terminal_take(void);
+void cli_terminal_give_back(void);
+
+/* Waits at most so long for a key. */
+enum cli_key cli_terminal_key(uint64_t timeout_ms);
+
+#endif
