@@ -54,18 +54,26 @@ void cli_terminal_give_back(void) {
     (void)tcsetattr(STDIN_FILENO, TCSANOW, &before);
 }
 
-/* Arrows are an escape, a bracket or an O, and a letter; they arrive together. */
-static enum cli_key key_of(const char *bytes, ssize_t len) {
-    if (len >= 3 && bytes[0] == '\033' && (bytes[1] == '[' || bytes[1] == 'O')) {
-        return bytes[2] == 'A' ? CLI_KEY_UP : (bytes[2] == 'B' ? CLI_KEY_DOWN : CLI_KEY_NONE);
-    }
-    switch (len > 0 ? bytes[0] : '\0') {
+/* What was typed and is not answered yet: keys that come together are as good as keys one by one. */
+static char typed[64];
+static size_t typed_len;
+
+/* The first of them. Arrows are an escape, a bracket or an O, and a letter; they arrive together. */
+static enum cli_key typed_take(void) {
+    bool arrow = typed_len >= 3 && typed[0] == '\033' && (typed[1] == '[' || typed[1] == 'O');
+    char letter = arrow ? typed[2] : typed[0];
+    size_t len = arrow ? 3 : 1;
+    typed_len -= len;
+    memmove(typed, typed + len, typed_len);
+    switch (letter) {
     case 'q':
     case 'Q':
-        return CLI_KEY_QUIT;
+        return arrow ? CLI_KEY_NONE : CLI_KEY_QUIT;
     case 'k':
+    case 'A':
         return CLI_KEY_UP;
     case 'j':
+    case 'B':
         return CLI_KEY_DOWN;
     case 's':
         return CLI_KEY_SORT;
@@ -76,14 +84,15 @@ static enum cli_key key_of(const char *bytes, ssize_t len) {
 
 enum cli_key cli_terminal_key(uint64_t timeout_ms) {
     struct pollfd one = {.fd = STDIN_FILENO, .events = POLLIN};
-    char bytes[16];
-    int ready = ended != 0 ? 0 : poll(&one, 1, (int)timeout_ms);
+    if (typed_len == 0 && ended == 0 && poll(&one, 1, (int)timeout_ms) > 0) {
+        ssize_t len = read(STDIN_FILENO, typed, sizeof typed);
+        if (len <= 0) {
+            return CLI_KEY_QUIT; /* a terminal that is gone ends it too */
+        }
+        typed_len = (size_t)len;
+    }
     if (ended != 0) {
         return CLI_KEY_QUIT;
     }
-    if (ready <= 0) {
-        return CLI_KEY_NONE;
-    }
-    ssize_t len = read(STDIN_FILENO, bytes, sizeof bytes);
-    return len <= 0 ? CLI_KEY_QUIT : key_of(bytes, len); /* a terminal that is gone ends it too */
+    return typed_len > 0 ? typed_take() : CLI_KEY_NONE;
 }

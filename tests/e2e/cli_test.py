@@ -43,12 +43,10 @@ def on_terminal(port, *arguments, width=80, height=24, keys=None, env=None):
     while True:
         if not sent and keys[0] in seen:
             if isinstance(keys[1], bytes):
-                os.write(main, keys[1][:1])
-                keys = (keys[0], keys[1][1:])
-                sent = not keys[1]
+                os.write(main, keys[1])
             else:
                 process.send_signal(keys[1])
-                sent = True
+            sent = True
         try:
             more = os.read(main, 65536)
         except OSError:
@@ -307,7 +305,7 @@ class Top(Cli):
     def test_on_a_terminal_it_lives_until_q_and_gives_the_screen_back(self):
         for width, height in ((80, 24), (40, 10), (20, 3)):
             code, out = on_terminal(self.server.port, "top", width=width, height=height,
-                                    keys=(b"\x1b[J", b"sjkq"))
+                                    keys=(b"\x1b[J", b"sjk\x1b[A\x1bOBq"))
             self.assertEqual(code, 0)
             self.assertIn("\x1b[?1049h", out)
             self.assertTrue(out.endswith("\x1b[?25h\x1b[?1049l"), out[-40:])
