@@ -30,9 +30,12 @@
     X(ENGINE_BATCH_MAX, "tenure_engine_batch_commands_max", "gauge", "", "Commands in the largest batch since the start") \
     X(ENGINE_QUEUE, "tenure_engine_queue_commands", "gauge", "", "Commands waiting or being committed") \
     X(ENGINE_OVERLOADS, "tenure_engine_overloads_total", "counter", "", "Commands turned away because the queue was full") \
-    X(ENGINE_APPEND, "tenure_engine_last_append_seconds", "gauge", "", "How long the last batch took to become durable") \
+    X(ENGINE_APPEND, "tenure_engine_append_duration_seconds", "histogram", "", "How long batches took to become durable: write and sync") \
     X(ENGINE_SYNC, "tenure_engine_last_sync_seconds", "gauge", "", "How long the last sync of the log took") \
-    X(ENGINE_EVENTS_LOST, "tenure_engine_events_lost_total", "counter", "", "Events that could not be kept for want of memory") \
+    X(EVENTS_KEPT, "tenure_events_kept", "gauge", "", "Events that can be read back") \
+    X(EVENTS_BYTES, "tenure_events_bytes", "gauge", "", "Bytes of their files") \
+    X(EVENTS_LOST, "tenure_events_lost_total", "counter", "", "Events that were not kept for want of memory or disk") \
+    X(EVENTS_FAILING, "tenure_events_failing", "gauge", "", "1 while the disk does not take events, else 0") \
     X(RECOVERY_SECONDS, "tenure_engine_recovery_seconds", "gauge", "", "How long recovery took at the start") \
     X(RECOVERY_COMMANDS, "tenure_engine_recovery_commands", "gauge", "", "Commands replayed at the start") \
     X(LOG_BYTES, "tenure_log_bytes", "gauge", "", "Bytes of all log segments") \
@@ -41,6 +44,7 @@
     X(SNAPSHOT_BYTES, "tenure_snapshot_bytes", "gauge", "", "Bytes of the newest snapshot") \
     X(SNAPSHOT_LSN, "tenure_snapshot_lsn", "gauge", "", "Log position of the newest snapshot, 0 if there is none") \
     X(SNAPSHOT_SECONDS, "tenure_snapshot_last_seconds", "gauge", "", "How long the last snapshot of this process took") \
+    X(SNAPSHOT_HOLD, "tenure_snapshot_hold_seconds_max", "gauge", "", "The longest that a step of a snapshot kept the state locked") \
     X(SNAPSHOTS, "tenure_snapshots_total", "counter", "", "Snapshots taken by this process") \
     X(SNAPSHOTS_FAILED, "tenure_snapshots_failed_total", "counter", "", "Snapshots that could not be taken") \
     X(TABLE_ENTRIES, "tenure_table_entries", "gauge", "table", "Entries of a table of the state") \
@@ -118,8 +122,16 @@ void metrics_infinity(struct metrics_text *text);
 /* A family with one sample and no labels. */
 void metrics_single(struct metrics_text *text, enum server_metric family, uint64_t value,
                     unsigned digits);
+/* `counts` has one more than the bounds, each for its own bucket; a label NULL: none. */
+struct metrics_buckets {
+    const uint64_t *bounds_ns;
+    const uint64_t *counts;
+    uint32_t count;
+    uint64_t sum_ns;
+};
+
 void metrics_histogram(struct metrics_text *text, const char *label, const char *value,
-                       const struct server_histogram *histogram);
+                       const struct metrics_buckets *buckets);
 
 /* ---- Pools: metrics_pools.c ---- */
 

@@ -10,6 +10,19 @@ static void labelled(struct metrics_text *text, const char *label, const char *v
     metrics_number(text, number, 0);
 }
 
+static void render_appends(struct metrics_text *text, const struct engine_stats *stats) {
+    uint64_t bounds_ns[ENGINE_APPEND_BUCKETS];
+    for (unsigned i = 0; i < ENGINE_APPEND_BUCKETS; i++) {
+        bounds_ns[i] = engine_append_bound_ns(i);
+    }
+    metrics_family(text, SERVER_METRIC_ENGINE_APPEND);
+    metrics_histogram(text, NULL, NULL,
+                      &(struct metrics_buckets){.bounds_ns = bounds_ns,
+                                                .counts = stats->append_histogram,
+                                                .count = ENGINE_APPEND_BUCKETS,
+                                                .sum_ns = stats->append_ns_sum});
+}
+
 static void render_engine(struct metrics_text *text, const struct metrics_view *view) {
     const struct engine_stats *stats = &view->stats;
     bool halted = stats->stopped == TN_R_HALTED || stats->stopped == TN_R_LOST;
@@ -23,9 +36,12 @@ static void render_engine(struct metrics_text *text, const struct metrics_view *
     metrics_single(text, SERVER_METRIC_ENGINE_BATCH_MAX, stats->batch_commands_max, 0);
     metrics_single(text, SERVER_METRIC_ENGINE_QUEUE, stats->queue_commands, 0);
     metrics_single(text, SERVER_METRIC_ENGINE_OVERLOADS, stats->overloads, 0);
-    metrics_single(text, SERVER_METRIC_ENGINE_APPEND, stats->append_ns_last, 9);
+    render_appends(text, stats);
     metrics_single(text, SERVER_METRIC_ENGINE_SYNC, stats->log.sync_ns_last, 9);
-    metrics_single(text, SERVER_METRIC_ENGINE_EVENTS_LOST, stats->events_lost, 0);
+    metrics_single(text, SERVER_METRIC_EVENTS_KEPT, stats->events_kept, 0);
+    metrics_single(text, SERVER_METRIC_EVENTS_BYTES, stats->events_bytes, 0);
+    metrics_single(text, SERVER_METRIC_EVENTS_LOST, stats->events_lost, 0);
+    metrics_single(text, SERVER_METRIC_EVENTS_FAILING, stats->events_failing, 0);
     metrics_single(text, SERVER_METRIC_RECOVERY_SECONDS, stats->recovery_ns, 9);
     metrics_single(text, SERVER_METRIC_RECOVERY_COMMANDS, stats->recovery_commands, 0);
 }
@@ -37,6 +53,7 @@ static void render_storage(struct metrics_text *text, const struct engine_stats 
     metrics_single(text, SERVER_METRIC_SNAPSHOT_BYTES, stats->log.snapshot_bytes, 0);
     metrics_single(text, SERVER_METRIC_SNAPSHOT_LSN, stats->log.snapshot_lsn, 0);
     metrics_single(text, SERVER_METRIC_SNAPSHOT_SECONDS, stats->snapshot_ns_last, 9);
+    metrics_single(text, SERVER_METRIC_SNAPSHOT_HOLD, stats->snapshot_hold_ns_max, 9);
     metrics_single(text, SERVER_METRIC_SNAPSHOTS, stats->snapshots, 0);
     metrics_single(text, SERVER_METRIC_SNAPSHOTS_FAILED, stats->snapshots_failed, 0);
 }
@@ -132,7 +149,11 @@ static void render_commands(struct metrics_text *text, const struct server_count
     for (unsigned i = 0; i < PROTOCOL_COMMANDS; i++) {
         if (server_histogram_count(&counters->latency[i]) > 0) {
             protocol_command_full_name(&protocol_table[i], name);
-            metrics_histogram(text, "command", name, &counters->latency[i]);
+            metrics_histogram(text, "command", name,
+                              &(struct metrics_buckets){.bounds_ns = server_bucket_ns,
+                                                        .counts = counters->latency[i].counts,
+                                                        .count = SERVER_BUCKETS,
+                                                        .sum_ns = counters->latency[i].sum_ns});
         }
     }
 }

@@ -145,22 +145,31 @@ void metrics_single(struct metrics_text *text, enum server_metric family, uint64
     metrics_number(text, value, digits);
 }
 
-void metrics_histogram(struct metrics_text *text, const char *label, const char *value,
-                       const struct server_histogram *histogram) {
-    struct tn_bytes bytes = tn_bytes_of(value, strlen(value));
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < SERVER_BUCKETS; i++) {
-        char bound[24];
-        bound[decimal_write(server_bucket_ns[i], 9, bound)] = '\0';
-        sum += histogram->counts[i];
-        metrics_sample(text, "_bucket", label, bytes, "le", bound);
-        metrics_number(text, sum, 0);
+/* One of the buckets; the label of the family, if it has one, comes first. */
+static void bucket_write(struct metrics_text *text, const char *label, struct tn_bytes value,
+                         const char *bound, uint64_t sum) {
+    if (label != NULL) {
+        metrics_sample(text, "_bucket", label, value, "le", bound);
+    } else {
+        metrics_sample(text, "_bucket", "le", tn_bytes_of(bound, strlen(bound)), NULL, NULL);
     }
-    sum += histogram->counts[SERVER_BUCKETS];
-    metrics_sample(text, "_bucket", label, bytes, "le", "+Inf");
     metrics_number(text, sum, 0);
+}
+
+void metrics_histogram(struct metrics_text *text, const char *label, const char *value,
+                       const struct metrics_buckets *buckets) {
+    struct tn_bytes bytes = tn_bytes_of(value, label != NULL ? strlen(value) : 0);
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < buckets->count; i++) {
+        char bound[24];
+        bound[decimal_write(buckets->bounds_ns[i], 9, bound)] = '\0';
+        sum += buckets->counts[i];
+        bucket_write(text, label, bytes, bound, sum);
+    }
+    sum += buckets->counts[buckets->count];
+    bucket_write(text, label, bytes, "+Inf", sum);
     metrics_sample(text, "_sum", label, bytes, NULL, NULL);
-    metrics_number(text, histogram->sum_ns, 9);
+    metrics_number(text, buckets->sum_ns, 9);
     metrics_sample(text, "_count", label, bytes, NULL, NULL);
     metrics_number(text, sum, 0);
 }

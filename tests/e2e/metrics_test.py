@@ -145,6 +145,9 @@ class Metrics(Case):
             self.assertEqual(count, found[("tenure_server_commands_total",
                                            (("command", command),))])
             self.assertGreater(found[(name + "_sum", (("command", command),))], 0)
+        name = "tenure_engine_append_duration_seconds"
+        self.assertGreater(found[(name + "_count", ())], 0)
+        self.assertEqual(found[(name + "_bucket", (("le", "+Inf"),))], found[(name + "_count", ())])
 
     def test_pools_can_be_left_out(self):
         self.do("POOL", "CREATE", "left", "RANGE", 1, 1)

@@ -79,13 +79,20 @@ static void histograms_add_up(void **state) {
     server_histogram_add(&histogram, 25000, 2);
     server_histogram_add(&histogram, 25001, 1);
     server_histogram_add(&histogram, UINT64_C(60000000000), 1);
-    metrics_histogram(&text, "command", "ping", &histogram);
+    struct metrics_buckets buckets = {.bounds_ns = server_bucket_ns,
+                                      .counts = histogram.counts,
+                                      .count = SERVER_BUCKETS,
+                                      .sum_ns = histogram.sum_ns};
+    metrics_histogram(&text, "command", "ping", &buckets);
+    metrics_histogram(&text, NULL, NULL, &buckets);
     assert_true(has(&text, "_bucket{command=\"ping\",le=\"0.000025\"} 2\n"));
     assert_true(has(&text, "_bucket{command=\"ping\",le=\"0.00005\"} 3\n"));
     assert_true(has(&text, "_bucket{command=\"ping\",le=\"5\"} 3\n"));
     assert_true(has(&text, "_bucket{command=\"ping\",le=\"+Inf\"} 4\n"));
     assert_true(has(&text, "_sum{command=\"ping\"} 60.000075001\n"));
     assert_true(has(&text, "_count{command=\"ping\"} 4\n"));
+    assert_true(has(&text, "_bucket{le=\"0.00005\"} 3\n"));
+    assert_true(has(&text, "_count 4\n"));
     free(text.at);
 }
 
