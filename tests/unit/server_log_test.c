@@ -54,8 +54,8 @@ static void a_line_is_pairs_and_quotes_where_it_must(void **state) {
     assert_string_equal(line(), "event=x a=\"\" b=\"say \\\"hi\\\"\\n\\\\\" c=\"k=v\"\n");
     server_log("x", "reason=\"%s: %s\" n=%llu", "a", "b c", 18446744073709551615ULL);
     assert_string_equal(line(), "event=x reason=\"a: b c\" n=18446744073709551615\n");
-    server_log("x", "p=\"%.*s\" f=%.2f z=%zu d=%d", 2, "abc", 1.5, (size_t)3, -1);
-    assert_string_equal(line(), "event=x p=ab f=1.50 z=3 d=-1\n");
+    server_log("x", "p=\"%.*s\" z=%zu d=%d l=%lld", 2, "abc", (size_t)3, -1, -5000000000LL);
+    assert_string_equal(line(), "event=x p=ab z=3 d=-1 l=-5000000000\n");
     server_log("plain", " ");
     assert_memory_equal(line(), "event=plain", 11);
 }
