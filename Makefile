@@ -48,7 +48,7 @@ run: deps ## builds, tells the story (the first time), starts the server with it
 	@echo "  build/tenure pool create ports --range 30000 30009 --lease 60"
 	@echo "  build/tenure alloc ports job/42"
 	@echo "  redis-cli -p 7411 ALLOC ports job/43      # any Redis client; and type: help @tenure"
-	@echo "  curl -d '{\"holder\":\"job/44\"}' http://127.0.0.1:7412/v1/pools/ports/leases"
+	@echo "  curl --json '{\"holder\":\"job/44\"}' http://127.0.0.1:7412/v1/pools/ports/leases"
 	@echo "  build/tenure leases"
 	@echo
 	@echo "In a browser: http://127.0.0.1:7412/"

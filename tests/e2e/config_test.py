@@ -13,7 +13,7 @@ import unittest
 
 import redis
 
-from harness import PATIENCE, TENURED, Server, pairs, text_of, until
+from harness import BUILD, PATIENCE, TENURED, Server, pairs, text_of, until
 
 SOURCE = os.environ.get("TENURE_SOURCE_DIR", ".")
 EXAMPLE = os.path.join(SOURCE, "packaging", "tenured.conf.example")
@@ -277,6 +277,25 @@ class Start(unittest.TestCase):
         r = server.client()
         r.execute_command("ALLOC", "p", "h", "COUNT", "3")
         r.close()
+        server.remove()
+
+
+class Run(Daemon):
+    def test_what_make_run_tells_to_try_works(self):
+        server = self.configured("")
+        recipe = text_of(os.path.join(SOURCE, "Makefile")).split("\nrun:")[1].split("\n\n")[0]
+        lines = [line.replace('\\"', '"') for line in re.findall(r'@echo "  (.*)"', recipe)]
+        self.assertGreaterEqual(len(lines), 5)
+        for line in lines:
+            line = line.replace("7411", str(server.port)).replace("7412", str(server.http_port))
+            line = line.replace("build/", BUILD + "/").replace("curl", "curl -sS --fail")
+            out = subprocess.run(["sh", "-c", line], stdout=subprocess.PIPE, timeout=PATIENCE,
+                                 stderr=subprocess.STDOUT, check=False,
+                                 env=dict(os.environ, TENURE_PORT=str(server.port)))
+            self.assertEqual(out.returncode, 0, (line, out.stdout))
+            self.assertNotIn(b"ERR", out.stdout)
+        for job in (b"job/42", b"job/43", b"job/44"):  # the last one lists the leases
+            self.assertIn(job, out.stdout)
         server.remove()
 
 
