@@ -8,12 +8,15 @@
  *   - If others have come meanwhile, or the request is asynchronous, the commit thread leads, for
  *     as long as there is something to commit: it need not be woken between batches, and each
  *     batch is as large as what arrived during the sync before it, without any setting.
+ *   - A caller with more to come says so (engine_submit_later): then nobody takes the batch before
+ *     it has said that this was all, or there is enough.
  *
  * Blocking callers sleep each on a word of its own (park.h) and wake each other in a tree, so that
  * the leader goes on to the next batch at once and waits for the disk while they wake up.
  *
  * Invariants
- *   - `leading` is true from the moment somebody is bound to commit until nothing is left to do;
+ *   - `leading` is true from the moment somebody is bound to commit until nothing is left to do, or
+ *     what is left is being gathered;
  *   - a blocking leader has its own request in the batch it takes, so leading once is enough;
  *   - an LSN is given out at the append, so what is refused before (a full operation table) or at
  *     it (a full disk) leaves no gap. */
@@ -21,7 +24,8 @@
 
 #include "engine/internal.h"
 
-#define COMMIT_TICK_BYTES 14u /* of a tick in a batch: its length and its bytes */
+#define COMMIT_TICK_BYTES 14u  /* of a tick in a batch: its length and its bytes */
+#define COMMIT_GATHER_MAX 64u  /* commands that are worth a sync of their own */
 
 enum tn_result engine_commit_stopped(const struct engine *engine) {
     return (enum tn_result)atomic_load_explicit(&engine->stopped, memory_order_acquire);
@@ -100,8 +104,23 @@ static bool commit_call_leader(struct engine *engine, bool blocking) {
     return !engine->thread_leads;
 }
 
-enum tn_result engine_submit(struct engine *engine, struct engine_request *request,
-                             struct tn_bytes command) {
+/* With submit_lock held: there is no more to come. Only an engine with a thread gathers. */
+static void commit_gathered(struct engine *engine) {
+    if (engine->gathering) {
+        engine->gathering = false;
+        (void)commit_call_leader(engine, false);
+    }
+}
+
+/* With submit_lock held, after something was enqueued: true if it can wait for more. */
+static bool commit_gathers(struct engine *engine, bool later) {
+    engine->gathering = (later || engine->gathering) && !engine->options.no_threads &&
+                        engine->filling->count < COMMIT_GATHER_MAX;
+    return engine->gathering;
+}
+
+static enum tn_result commit_submit(struct engine *engine, struct engine_request *request,
+                                    struct tn_bytes command, bool later) {
     bool has_op = false;
     bool lead = false;
     TN_ASSERT(request->done != NULL);
@@ -113,10 +132,11 @@ enum tn_result engine_submit(struct engine *engine, struct engine_request *reque
     pthread_mutex_lock(&engine->submit_lock);
     verdict = engine->closing ? TN_R_CLOSED : engine_commit_stopped(engine);
     if (verdict == TN_R_OK && !commit_enqueue(engine, request, command, has_op)) {
+        commit_gathered(engine);
         engine->overloads++;
         verdict = TN_R_OVERLOADED;
     }
-    if (verdict == TN_R_OK) {
+    if (verdict == TN_R_OK && !commit_gathers(engine, later)) {
         lead = commit_call_leader(engine, false);
     }
     pthread_mutex_unlock(&engine->submit_lock);
@@ -126,6 +146,22 @@ enum tn_result engine_submit(struct engine *engine, struct engine_request *reque
         engine_cancel_allow(cancel);
     }
     return verdict;
+}
+
+enum tn_result engine_submit(struct engine *engine, struct engine_request *request,
+                             struct tn_bytes command) {
+    return commit_submit(engine, request, command, false);
+}
+
+enum tn_result engine_submit_later(struct engine *engine, struct engine_request *request,
+                                   struct tn_bytes command) {
+    return commit_submit(engine, request, command, true);
+}
+
+void engine_submit_now(struct engine *engine) {
+    pthread_mutex_lock(&engine->submit_lock);
+    commit_gathered(engine);
+    pthread_mutex_unlock(&engine->submit_lock);
 }
 
 /* Waits for room in the filling batch and enters it. True in *ret_lead: nobody leads yet, so the
@@ -139,9 +175,11 @@ static enum tn_result commit_enter(struct engine *engine, struct engine_request 
         if (verdict != TN_R_OK || commit_enqueue(engine, request, command, has_op)) {
             break;
         }
+        commit_gathered(engine);
         TN_ASSERT(engine->leading);
         pthread_cond_wait(&engine->room, &engine->submit_lock);
     }
+    engine->gathering = false; /* whoever gathers may be the caller, who does nothing until then */
     *ret_lead = verdict == TN_R_OK && commit_call_leader(engine, true);
     pthread_mutex_unlock(&engine->submit_lock);
     return verdict;
@@ -279,7 +317,7 @@ static void commit_batch(struct engine *engine, struct engine_batch *batch,
  * submit_lock held and no batch taken. */
 void engine_commit_pass(struct engine *engine, bool is_thread) {
     TN_ASSERT(engine->leading);
-    if (engine->filling->count == 0) {
+    if (engine->filling->count == 0 || engine->gathering) {
         engine->leading = false;
         engine->thread_leads = false;
         pthread_cond_broadcast(&engine->drained);

@@ -405,6 +405,7 @@ bool engine_close(struct engine *engine) {
     TN_ASSERT(!engine_delivering(engine));
     int cancel = engine_cancel_hold();
     engine_close_time(engine);
+    engine_submit_now(engine);
     pthread_mutex_lock(&engine->submit_lock);
     engine->closing = true;
     while (engine->leading || engine->filling->count > 0) {

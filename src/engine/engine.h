@@ -150,6 +150,13 @@ struct engine_request {
 enum tn_result engine_submit(struct engine *engine, struct engine_request *request,
                              struct tn_bytes command);
 
+/* The same, by a caller that submits several requests in a row: they are committed together, from
+ * engine_submit_now on, which it calls before it does anything that takes long; or before, if there
+ * are many or somebody else is in a hurry. */
+enum tn_result engine_submit_later(struct engine *engine, struct engine_request *request,
+                                   struct tn_bytes command);
+void engine_submit_now(struct engine *engine);
+
 /* Submits and waits. ret_result->values and value_capacity are the caller's: as many values as fit
  * are copied there, value_count says how many there are. */
 void engine_execute(struct engine *engine, struct tn_bytes command,

@@ -144,6 +144,7 @@ struct engine {
     uint32_t committing; /* commands in the batch that the leader has */
     bool leading;        /* somebody commits, or has been told to */
     bool thread_leads;   /* the commit thread is that somebody */
+    bool gathering;      /* more is to come: the filling batch is not taken */
     bool closing;
     bool tick_pending;
     uint64_t overloads;

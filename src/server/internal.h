@@ -129,6 +129,7 @@ struct server {
     uv_loop_t loop;
     uv_tcp_t listener;
     uv_async_t completed;
+    uv_prepare_t before_wait;
     uv_signal_t sigterm, sigint, sighup;
     uv_timer_t every_second;
     uv_timer_t retry; /* runs while somebody waits for a log position or a slot */
@@ -165,6 +166,7 @@ struct server {
     struct server_slot **done; /* a ring: put in by the engine's threads, one at a time */
     _Atomic uint32_t done_tail;
     uint32_t done_head;
+    bool submitted; /* something, since the loop last waited */
 
     uv_work_t snapshot; /* one at a time */
     struct server_slot *snapshot_slot;
@@ -229,6 +231,8 @@ enum server_step server_dispatch(struct server_connection *connection, const str
 enum server_step server_write(struct server_asker *asker, const struct protocol_command *row,
                               const struct tn_bytes *argv, uint32_t argc);
 enum server_step server_snapshot(struct server_asker *asker, const struct protocol_command *row);
+/* What was submitted in this turn of the loop is committed together, from now on. */
+void server_submit_now(struct server *server);
 /* On the loop: whoever has completed slots at the head of its queue gets to run. */
 void server_completed(struct server *server);
 /* The slot at the head of the queue if its answer is there; the caller frees it. NULL: it is not. */

@@ -132,6 +132,10 @@ static void on_connection(uv_stream_t *listener, int status) {
     }
 }
 
+static void on_before_wait(uv_prepare_t *prepare) {
+    server_submit_now(prepare->data);
+}
+
 static void on_completed(uv_async_t *async) {
     server_completed(async->data);
 }
@@ -210,6 +214,7 @@ static bool loop_make(struct server *server) {
     }
     (void)uv_tcp_init(&server->loop, &server->listener);
     (void)uv_async_init(&server->loop, &server->completed, on_completed);
+    (void)uv_prepare_init(&server->loop, &server->before_wait);
     (void)uv_signal_init(&server->loop, &server->sigterm);
     (void)uv_signal_init(&server->loop, &server->sigint);
     (void)uv_timer_init(&server->loop, &server->every_second);
@@ -219,6 +224,8 @@ static bool loop_make(struct server *server) {
     server->sigterm.data = server->sigint.data = server->every_second.data = server;
     (void)uv_signal_start(&server->sigterm, on_signal, SIGTERM);
     (void)uv_signal_start(&server->sigint, on_signal, SIGINT);
+    server->before_wait.data = server;
+    (void)uv_prepare_start(&server->before_wait, on_before_wait);
     (void)uv_timer_start(&server->every_second, on_second, 1000, 1000);
     server_daemon_start(server);
     return true;

@@ -1,7 +1,8 @@
 /* Writes: from a request to the engine and back.
  *
  *     loop thread                                   engine's thread
- *     slot taken, queued, submitted  ------------>  batch, sync, apply
+ *     slot taken, queued, submitted
+ *     server_submit_now, before the loop waits -->  batch, sync, apply
  *                                                   slot_done: the slot is put into the ring
  *     server_completed  <-- uv_async_send --------  the last of several wakes the loop
  *     replies written and sent in the order
@@ -311,13 +312,22 @@ enum server_step server_write(struct server_asker *asker, const struct protocol_
         } else {
             slot->request.done = slot_done;
             slot->request.ctx = slot;
-            code = engine_submit(server->engine, &slot->request, tn_bytes_of(server->encoded, len));
+            code = engine_submit_later(server->engine, &slot->request,
+                                       tn_bytes_of(server->encoded, len));
+            server->submitted = true;
         }
     }
     if (code != TN_R_OK) {
         slot_refuse(slot, code, call->detail);
     }
     return SERVER_DONE;
+}
+
+void server_submit_now(struct server *server) {
+    if (server->submitted) {
+        server->submitted = false;
+        engine_submit_now(server->engine);
+    }
 }
 
 /* ---- Snapshots: on a thread of libuv's, for they take long ---- */
