@@ -295,6 +295,7 @@ enum tn_result engine_store_read(struct engine_store *store, struct engine_event
             break;
         }
         span.lost = span.lost || (hole && after.lsn != 0);
+        *ret_span = span; /* the visitor may look */
         code = tour_piece(&tour, &piece);
         piece_put(store, &piece);
     }

@@ -26,6 +26,7 @@ struct daemon {
     char **argv;
     const struct os *os;
     struct engine *engine;
+    struct server_feed feed;
     struct config config;
     uint32_t connections_room; /* what max_connections was at the start */
     struct config next;
@@ -233,6 +234,7 @@ static int serve(struct daemon *daemon) {
     const struct config *config = &daemon->config;
     const char *port_file = config_text(config, CONFIG_PORT_FILE);
     struct server_options options = {.engine = daemon->engine,
+                                     .feed = &daemon->feed,
                                      .os = daemon->os,
                                      .version = tenure_version(),
                                      .data = config_text(config, CONFIG_DATA),
@@ -254,6 +256,10 @@ static int serve(struct daemon *daemon) {
 static int run(struct daemon *daemon) {
     struct log_error error;
     struct engine_options options = engine_options_of(&daemon->config);
+    server_feed_init(&daemon->feed);
+    options.events_ready = server_feed_events;
+    options.metrics = server_feed_metrics;
+    options.events_ready_ctx = options.metrics_ctx = &daemon->feed;
     notify_status("Recovering.");
     if (engine_open(&options, &daemon->engine, &error) != TN_OK) {
         server_log("refused", "data=%s reason=\"%s\"", options.local.dir, error.text);

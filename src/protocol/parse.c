@@ -340,10 +340,42 @@ static bool bind_count(struct cursor *c) {
     return true;
 }
 
+static bool bind_event(struct cursor *c) {
+    struct tn_bytes word;
+    if (!next(c, "AFTER", &word)) {
+        return false;
+    }
+    if (!protocol_event_id_parse(word, &c->call->after)) {
+        return refuse(c, TN_R_MALFORMED, "'%.*s' is not an event such as 1042.0", SHOWN(word));
+    }
+    return true;
+}
+
 static bool bind_name(struct cursor *c, const char *what, uint32_t max, uint32_t field,
                       struct tn_bytes *ret_name) {
     c->call->command.fields |= field;
     return next_name(c, what, max, ret_name);
+}
+
+/* What only reads have. */
+static bool bind_read(struct cursor *c, enum protocol_bind to) {
+    switch (to) {
+    case PROTOCOL_B_TARGET:
+        return bind_target(c);
+    case PROTOCOL_B_STATE:
+        return bind_state(c);
+    case PROTOCOL_B_CURSOR:
+        return next_number(c, "CURSOR", UINT64_MAX, &c->call->cursor);
+    case PROTOCOL_B_COUNT:
+        return bind_count(c);
+    case PROTOCOL_B_EVENT:
+        return bind_event(c);
+    case PROTOCOL_B_FENCE:
+        return next_number(c, "FENCE", UINT64_MAX, &c->call->fence_lsn);
+    default:
+        TN_ASSERT(false);
+        return false;
+    }
 }
 
 static bool bind(struct cursor *c, enum protocol_bind to) {
@@ -398,23 +430,11 @@ static bool bind(struct cursor *c, enum protocol_bind to) {
         return true;
     case PROTOCOL_B_SPEC:
         return bind_spec(c);
-    case PROTOCOL_B_TARGET:
-        return bind_target(c);
-    case PROTOCOL_B_STATE:
-        return bind_state(c);
-    case PROTOCOL_B_CURSOR:
-        return next_number(c, "CURSOR", UINT64_MAX, &c->call->cursor);
-    case PROTOCOL_B_COUNT:
-        return bind_count(c);
     case PROTOCOL_B_OPID:
         return next_name(c, "OPID", KERNEL_OPID_MAX, &command->opid);
-    case PROTOCOL_B_FENCE:
-        return next_number(c, "FENCE", UINT64_MAX, &c->call->fence_lsn);
-    case PROTOCOL_B_NONE:
-        break;
+    default:
+        return bind_read(c, to);
     }
-    TN_ASSERT(false);
-    return false;
 }
 
 /* ---- Forms ---- */
@@ -494,6 +514,7 @@ enum tn_result protocol_call_parse(const struct protocol_command *row, const str
     ret_call->from = ret_call->value = tn_bytes_of(NULL, 0);
     ret_call->fence_lsn = ret_call->cursor = 0;
     ret_call->count = PROTOCOL_PAGE;
+    ret_call->after = (struct protocol_event_id){0};
     ret_call->state = KERNEL_NO_STATE;
     ret_call->detail[0] = '\0';
     if (row->kind == PROTOCOL_WRITE) {
@@ -527,4 +548,20 @@ bool protocol_lease_parse(struct tn_bytes text, struct kernel_lease_id *ret_leas
     return kernel_value_parse(KERNEL_DEC, tn_bytes_of(text.at, shard), &ret_lease->shard) &&
            kernel_value_parse(KERNEL_DEC, tn_bytes_of(dash + 1, text.len - shard - 1),
                               &ret_lease->lsn);
+}
+
+bool protocol_event_id_parse(struct tn_bytes text, struct protocol_event_id *ret_id) {
+    const uint8_t *dot = text.len > 0 ? memchr(text.at, '.', text.len) : NULL;
+    size_t len = dot != NULL ? (size_t)(dot - text.at) : text.len;
+    uint64_t lsn;
+    uint64_t index = UINT32_MAX;
+    if (!kernel_value_parse(KERNEL_DEC, tn_bytes_of(text.at, len), &lsn) ||
+        (dot != NULL &&
+         !kernel_value_parse(KERNEL_DEC, tn_bytes_of(dot + 1, text.len - len - 1), &index)) ||
+        index > UINT32_MAX) {
+        return false;
+    }
+    /* Before the first command there was nothing: 0 is the beginning. */
+    *ret_id = (struct protocol_event_id){.lsn = lsn, .index = lsn > 0 ? (uint32_t)index : 0};
+    return true;
 }

@@ -10,6 +10,12 @@
 #define PROTOCOL_PAGE_MAX 1000u /* that COUNT of a list may ask for */
 #define PROTOCOL_PAGE 100u      /* that a list shows without it */
 
+/* Of an event: the command's position in the log, and its place among the events of that command. */
+struct protocol_event_id {
+    uint64_t lsn;
+    uint32_t index;
+};
+
 /* What a request says. Byte runs are borrowed from the arguments and the scratch buffer; the policy
  * lies in the call itself, so a call is not to be copied. */
 struct protocol_call {
@@ -17,14 +23,15 @@ struct protocol_call {
     /* A write is ready to be encoded. Reads find their lease, epoch, holder, pool and name here too. */
     struct kernel_command command;
     struct kernel_policy_patch policy;
-    bool derive;                  /* the holder is *: see identity.h */
-    struct tn_bytes from;         /* with that: the pool */
-    uint64_t fence_lsn;           /* reads */
-    uint64_t cursor;              /* lists */
-    uint32_t count;               /* lists: at most so many */
-    enum kernel_state state;      /* lists; KERNEL_NO_STATE: any live one */
-    struct tn_bytes value;        /* of pool/value; empty: it was a lease's id */
-    char detail[PROTOCOL_DETAIL]; /* why it is refused */
+    bool derive;                    /* the holder is *: see identity.h */
+    struct tn_bytes from;           /* with that: the pool */
+    uint64_t fence_lsn;             /* reads */
+    uint64_t cursor;                /* lists */
+    uint32_t count;                 /* lists: at most so many */
+    struct protocol_event_id after; /* EVENTS: those later than this; zero: all that are kept */
+    enum kernel_state state;        /* lists; KERNEL_NO_STATE: any live one */
+    struct tn_bytes value;          /* of pool/value; empty: it was a lease's id */
+    char detail[PROTOCOL_DETAIL];   /* why it is refused */
 };
 
 /* argv holds the whole request, the command's words included, and its count is within the command's
@@ -38,5 +45,8 @@ enum tn_result protocol_call_parse(const struct protocol_command *row, const str
 
 /* "0-1042". */
 bool protocol_lease_parse(struct tn_bytes text, struct kernel_lease_id *ret_lease);
+
+/* "1042.0", or "1042" for the end of that command: after all its events. */
+bool protocol_event_id_parse(struct tn_bytes text, struct protocol_event_id *ret_id);
 
 #endif

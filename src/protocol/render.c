@@ -15,6 +15,12 @@ uint32_t protocol_lease_format(struct kernel_lease_id lease, char out[PROTOCOL_L
     return len + kernel_value_format(KERNEL_DEC, lease.lsn, out + len);
 }
 
+uint32_t protocol_event_id_format(uint64_t lsn, uint32_t index, char out[PROTOCOL_EVENT_ID_TEXT]) {
+    uint32_t len = kernel_value_format(KERNEL_DEC, lsn, out);
+    out[len++] = '.';
+    return len + kernel_value_format(KERNEL_DEC, index, out + len);
+}
+
 /* ---- Pairs ---- */
 
 void protocol_pair_text(struct protocol_writer *w, const char *name, const char *text) {

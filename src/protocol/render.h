@@ -21,6 +21,11 @@
 /* "0-1042", NUL-terminated; returns the length. */
 uint32_t protocol_lease_format(struct kernel_lease_id lease, char out[PROTOCOL_LEASE_TEXT]);
 
+#define PROTOCOL_EVENT_ID_TEXT 36u
+
+/* "1042.0", NUL-terminated; returns the length. */
+uint32_t protocol_event_id_format(uint64_t lsn, uint32_t index, char out[PROTOCOL_EVENT_ID_TEXT]);
+
 void protocol_render_result(struct protocol_writer *w, const struct protocol_command *row,
                             const struct kernel_result *result);
 /* A refusal that never reached the log, or of a read. `detail` NULL: the result's own text. */

@@ -120,6 +120,14 @@ void protocol_write_verbatim(struct protocol_writer *w, const char *text, size_t
     write_end(w);
 }
 
+void protocol_write_rendered(struct protocol_writer *w, const void *bytes, size_t len) {
+    if (is_json(w)) {
+        protocol_json_raw(w, bytes, len);
+    } else {
+        tn_write_raw(&w->out, bytes, len);
+    }
+}
+
 void protocol_write_simple(struct protocol_writer *w, const char *text) {
     if (is_json(w)) {
         protocol_json_string(w, text, strlen(text));

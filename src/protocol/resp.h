@@ -81,6 +81,8 @@ void protocol_write_verbatim(struct protocol_writer *w, const char *text, size_t
 /* Text that is JSON itself: in JSON a part of the reply, if it is one object (see text.h; line ends in
  * it become blanks), else a string. */
 void protocol_write_json(struct protocol_writer *w, const void *text, size_t len);
+/* What another writer of the same encoding has written: one whole value. */
+void protocol_write_rendered(struct protocol_writer *w, const void *bytes, size_t len);
 /* A line: text must have no CR or LF. */
 void protocol_write_simple(struct protocol_writer *w, const char *text);
 /* Any bytes: what is not printable becomes a question mark, so that nothing can end the line. In JSON a

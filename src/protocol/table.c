@@ -117,6 +117,15 @@ static const struct protocol_argument leases_args[] = {
     CURSOR,
     COUNT,
     FENCE};
+static const struct protocol_argument events_args[] = {
+    OPTION("AFTER", "event", PROTOCOL_T_STRING, PROTOCOL_B_EVENT), COUNT, IN_POOL,
+    OPTION("HOLDER", "holder", PROTOCOL_T_STRING, PROTOCOL_B_HOLDER), FENCE};
+static const struct protocol_argument channels_args[] = {
+    {.name = "channel", .type = PROTOCOL_T_STRING, .multiple = true}};
+static const struct protocol_argument any_channels_args[] = {
+    {.name = "channel", .type = PROTOCOL_T_STRING, .optional = true, .multiple = true}};
+static const struct protocol_argument any_patterns_args[] = {
+    {.name = "pattern", .type = PROTOCOL_T_STRING, .optional = true, .multiple = true}};
 static const struct protocol_argument rule_set[] = {
     STRING("id", PROTOCOL_B_NAME), STRING("trigger", PROTOCOL_B_TRIGGER),
     FLAG("DISABLED", "disabled", PROTOCOL_B_DISABLED), OPID};
@@ -236,6 +245,11 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
     [PROTOCOL_ECHO] = {NAME("ECHO", ""), .id = PROTOCOL_ECHO, .kind = PROTOCOL_CONNECTION,
                        .role = PROTOCOL_NOBODY, .form = FORM(text_arg), .summary = "Says it back",
                        .example = "ECHO hello"},
+    [PROTOCOL_EVENTS] = {NAME("EVENTS", ""), .id = PROTOCOL_EVENTS, .kind = PROTOCOL_READ,
+                         .role = PROTOCOL_READER, .form = FORM(events_args),
+                         .summary = "What happened, oldest first, a page at a time",
+                         .method = "GET", .path = "/v1/events",
+                         .example = "EVENTS AFTER 1042.0 COUNT 10 POOL ports"},
     [PROTOCOL_HELLO] = {NAME("HELLO", ""), .id = PROTOCOL_HELLO, .kind = PROTOCOL_CONNECTION,
                         .role = PROTOCOL_NOBODY, .form = FORM(hello_args),
                         .summary = "Chooses the protocol, 2 or 3, and tells who is speaking",
@@ -314,6 +328,16 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
              "Tells a pool of its past elsewhere: how many of its values were once given, how many leases reclaimed",
          .method = "POST", .path = "/v1/pools/{pool}/seed",
          .example = "POOL SEED ports GIVEN 8 RECLAIMED 3"},
+    [PROTOCOL_PSUBSCRIBE] = {NAME("PSUBSCRIBE", ""), .id = PROTOCOL_PSUBSCRIBE,
+                             .kind = PROTOCOL_CONNECTION, .role = PROTOCOL_NOBODY,
+                             .form = FORM(patterns_args),
+                             .summary = "Follows all channels that match a pattern",
+                             .example = "PSUBSCRIBE pool:*"},
+    [PROTOCOL_PUNSUBSCRIBE] = {NAME("PUNSUBSCRIBE", ""), .id = PROTOCOL_PUNSUBSCRIBE,
+                               .kind = PROTOCOL_CONNECTION, .role = PROTOCOL_NOBODY,
+                               .form = FORM(any_patterns_args),
+                               .summary = "Ends what PSUBSCRIBE began, for some or all patterns",
+                               .example = "PUNSUBSCRIBE pool:*"},
     [PROTOCOL_QUIT] = {NAME("QUIT", ""), .id = PROTOCOL_QUIT, .kind = PROTOCOL_CONNECTION,
                        .role = PROTOCOL_NOBODY, .summary = "Closes the connection",
                        .example = "QUIT"},
@@ -422,6 +446,12 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                            .kind = PROTOCOL_CONNECTION, .role = PROTOCOL_ADMIN,
                            .summary = "Takes a snapshot and waits for it", .method = "POST",
                            .path = "/v1/snapshot", .example = "SNAPSHOT"},
+    [PROTOCOL_SUBSCRIBE] =
+        {NAME("SUBSCRIBE", ""), .id = PROTOCOL_SUBSCRIBE, .kind = PROTOCOL_CONNECTION,
+         .role = PROTOCOL_NOBODY, .form = FORM(channels_args),
+         .summary =
+             "Follows channels: events, pool:NAME, holder:NAME, metrics:POOL; ?after=ID resumes",
+         .example = "SUBSCRIBE events pool:ports?after=1042.0"},
     [PROTOCOL_SWEEP] =
         {NAME("SWEEP", ""), .id = PROTOCOL_SWEEP, .kind = PROTOCOL_WRITE, .role = PROTOCOL_OPERATOR,
          .verb = KERNEL_VERB_SWEEP, .form = FORM(sweep_args),
@@ -440,6 +470,11 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                         .summary = "Renews a lease, and makes an offline one active",
                         .method = "POST", .path = "/v1/leases/{lease}/touch",
                         .example = "TOUCH 0-1042 1 TTL 60"},
+    [PROTOCOL_UNSUBSCRIBE] = {NAME("UNSUBSCRIBE", ""), .id = PROTOCOL_UNSUBSCRIBE,
+                              .kind = PROTOCOL_CONNECTION, .role = PROTOCOL_NOBODY,
+                              .form = FORM(any_channels_args),
+                              .summary = "Ends what SUBSCRIBE began, for some or all channels",
+                              .example = "UNSUBSCRIBE events"},
     [PROTOCOL_VERIFY] = {NAME("VERIFY", ""), .id = PROTOCOL_VERIFY, .kind = PROTOCOL_READ,
                          .role = PROTOCOL_READER, .form = FORM(verify_args),
                          .summary = "Whether a token is the live authority", .method = "GET",

@@ -122,6 +122,7 @@ static void settle(struct server_connection *connection, bool blocked) {
         return;
     }
     set_reading(connection, !blocked && !connection->leaving && !connection->ended);
+    server_subscriber_drained(connection);
 }
 
 void server_connection_run(struct server_connection *connection) {
@@ -210,6 +211,7 @@ void server_connection_close(struct server_connection *connection) {
     }
     connection->closing = true;
     server_asker_leave(&connection->asker);
+    server_unsubscribe_all(connection);
     uv_close((uv_handle_t *)&connection->tcp, closed);
 }
 
@@ -301,7 +303,8 @@ void server_connections_check(struct server *server) {
             server_log("client_dropped", "id=%llu reason=slow unsent=%zu",
                        (unsigned long long)c->id, server_output_waiting(c));
             server_connection_close(c);
-        } else if (idle > 0 && server_connection_quiet(c) && now - c->active_ms >= idle) {
+        } else if (idle > 0 && c->subscriber == NULL && server_connection_quiet(c) &&
+                   now - c->active_ms >= idle) {
             server->counters.idle_dropped++;
             server_connection_close(c);
         }

@@ -63,6 +63,40 @@ static enum server_step dispatch_bad(struct server_connection *connection,
     return SERVER_DONE;
 }
 
+/* In RESP2 a message looks like a reply, so whoever gets messages may ask for nothing else. */
+static bool only_listens(const struct server_connection *connection,
+                         const struct protocol_command *row) {
+    if (connection->subscriber == NULL || connection->asker.encoding != PROTOCOL_RESP2) {
+        return false;
+    }
+    switch ((enum protocol_id)row->id) {
+    case PROTOCOL_SUBSCRIBE:
+    case PROTOCOL_PSUBSCRIBE:
+    case PROTOCOL_UNSUBSCRIBE:
+    case PROTOCOL_PUNSUBSCRIBE:
+    case PROTOCOL_PING:
+    case PROTOCOL_QUIT:
+    case PROTOCOL_RESET:
+        return false;
+    default:
+        return true;
+    }
+}
+
+static enum server_step dispatch_not_now(struct server_connection *connection,
+                                         const struct protocol_command *row) {
+    char name[PROTOCOL_NAME_MAX];
+    if (connection->asker.inflight > 0) {
+        return SERVER_WAIT;
+    }
+    protocol_command_full_name(row, name);
+    server_reply_error(connection,
+                       "ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / "
+                       "QUIT / RESET are allowed in this context",
+                       name);
+    return SERVER_DONE;
+}
+
 static enum server_step dispatch_read(struct server_connection *connection,
                                       const struct protocol_command *row,
                                       const struct tn_bytes *argv, uint32_t argc) {
@@ -86,6 +120,8 @@ enum server_step server_dispatch(struct server_connection *connection, const str
     if (row == NULL || argc > SERVER_ARGS_MAX ||
         (arity > 0 ? argc != (uint32_t)arity : argc < (uint32_t)-arity)) {
         step = dispatch_bad(connection, row, container, argv, argc);
+    } else if (only_listens(connection, row)) {
+        step = dispatch_not_now(connection, row);
     } else if (row->kind == PROTOCOL_WRITE) {
         step = server_write(&connection->asker, row, argv, argc);
         server_replies_collect(connection);

@@ -204,8 +204,11 @@ static void client_line(const struct server_connection *c, struct tn_writer *w) 
     if (c->last_command != NULL) {
         protocol_command_full_name(c->last_command, command);
     }
-    line(w, "id=%" PRIu64 " addr=%s name=%s age=%" PRIu64 " idle=%" PRIu64 " flags=N db=0 ", c->id,
-         address, c->name, (now - c->created_ms) / 1000, (now - c->active_ms) / 1000);
+    line(w, "id=%" PRIu64 " addr=%s name=%s age=%" PRIu64 " idle=%" PRIu64 " flags=%c db=0 ", c->id,
+         address, c->name, (now - c->created_ms) / 1000, (now - c->active_ms) / 1000,
+         c->subscriber != NULL ? 'P' : 'N');
+    line(w, "sub=%u psub=%u ", c->subscriber != NULL ? c->subscriber->channels : 0,
+         c->subscriber != NULL ? c->subscriber->patterns : 0);
     line(w, "qbuf=%u omem=%zu inflight=%u cmd=%s user=default resp=%u lib-name=%s lib-ver=%s\n",
          c->in_len, server_output_waiting(c), c->asker.inflight, command,
          c->asker.encoding == PROTOCOL_RESP3 ? 3 : 2, c->library, c->library_version);

@@ -26,6 +26,7 @@
 #include "server/count.h"
 #include "server/metrics.h"
 #include "server/server.h"
+#include "server/stream.h"
 
 #define SERVER_READ_BYTES (64u * 1024u)
 #define SERVER_ARGS_MAX 16384u          /* of one request; a bundle has 4096 values at most */
@@ -115,6 +116,7 @@ struct server_connection {
     bool leaving; /* takes no more requests; closes when its replies are sent */
     bool ended;   /* the client sends no more */
     bool closing;
+    struct server_subscriber *subscriber; /* NULL: it has not subscribed to anything */
     const struct protocol_command *last_command;
     char name[SERVER_NAME_MAX + 1];
     char library[SERVER_NAME_MAX + 1];
@@ -168,6 +170,8 @@ struct server {
     uint32_t done_head;
     bool submitted; /* something, since the loop last waited */
 
+    struct server_streams streams;
+
     uv_work_t snapshot; /* one at a time */
     struct server_slot *snapshot_slot;
     struct log_error snapshot_error;
@@ -219,6 +223,11 @@ void server_replies_collect(struct server_connection *connection);
 __attribute__((format(printf, 2, 3))) void server_reply_error(struct server_connection *connection,
                                                               const char *format, ...);
 void server_output_flush(struct server_connection *connection);
+/* Messages, which nobody asked for at that moment: between replies, gathered in the connection's own
+ * memory, and sent by a flush. `room` is what the message needs at the most; false: no memory. */
+struct protocol_writer server_message_begin(struct server_connection *connection, size_t room);
+bool server_message_end(struct server_connection *connection, const struct protocol_writer *w);
+void server_messages_flush(struct server_connection *connection);
 size_t server_output_waiting(const struct server_connection *connection);
 
 /* dispatch.c */
@@ -248,6 +257,9 @@ void server_slot_free(struct server_slot *slot);
 enum server_step server_read(struct server_asker *asker, const struct protocol_command *row,
                              const struct tn_bytes *argv, uint32_t argc, struct protocol_writer *w,
                              struct server_answer *ret_answer);
+
+/* read_events.c */
+enum tn_result server_read_events(struct server *server, struct protocol_writer *w);
 
 /* session.c, info.c */
 void server_session(struct server_connection *connection, const struct protocol_command *row,

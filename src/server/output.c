@@ -104,8 +104,8 @@ static void written(uv_write_t *request, int status) {
     server_connection_run(connection);
 }
 
-/* Adds to what is sent after the buffer that libuv has. */
-static bool keep(struct server_connection *connection, const uint8_t *bytes, size_t len) {
+/* Room for more of what is sent after the buffer that libuv has. */
+static bool out_reserve(struct server_connection *connection, size_t len) {
     size_t need = connection->out_len + len;
     if (need > connection->out_capacity) {
         size_t twice = 2 * (size_t)connection->out_capacity;
@@ -116,6 +116,13 @@ static bool keep(struct server_connection *connection, const uint8_t *bytes, siz
         }
         connection->out = bigger;
         connection->out_capacity = (uint32_t)capacity;
+    }
+    return true;
+}
+
+static bool keep(struct server_connection *connection, const uint8_t *bytes, size_t len) {
+    if (!out_reserve(connection, len)) {
+        return false;
     }
     memcpy(connection->out + connection->out_len, bytes, len);
     connection->out_len += (uint32_t)len;
@@ -145,6 +152,7 @@ void server_output_flush(struct server_connection *connection) {
     if (len == 0 || connection->closing) {
         return;
     }
+    TN_ASSERT(connection->sending != NULL || connection->out_len == 0);
     if (connection->sending == NULL) {
         uv_buf_t buffer = uv_buf_init((char *)server->out, (unsigned)len);
         int took = uv_try_write((uv_stream_t *)&connection->tcp, &buffer, 1);
@@ -155,6 +163,50 @@ void server_output_flush(struct server_connection *connection) {
         sent = took > 0 ? (size_t)took : 0;
     }
     if (sent < len && !send_rest(connection, server->out + sent, len - sent)) {
+        server_connection_close(connection);
+    }
+}
+
+/* ---- Messages ---- */
+
+struct protocol_writer server_message_begin(struct server_connection *connection, size_t room) {
+    bool reserved = out_reserve(connection, room);
+    return (struct protocol_writer){
+        .out = tn_writer_of(reserved ? connection->out + connection->out_len : NULL,
+                            reserved ? room : 0),
+        .encoding = connection->asker.encoding};
+}
+
+bool server_message_end(struct server_connection *connection, const struct protocol_writer *w) {
+    if (w->out.overflow) {
+        return false;
+    }
+    connection->out_len += (uint32_t)w->out.len;
+    return true;
+}
+
+void server_messages_flush(struct server_connection *connection) {
+    if (connection->out_len == 0 || connection->sending != NULL || connection->closing) {
+        return;
+    }
+    uint8_t *bytes = connection->out;
+    uint32_t len = connection->out_len;
+    uv_buf_t buffer = uv_buf_init((char *)bytes, len);
+    int took = uv_try_write((uv_stream_t *)&connection->tcp, &buffer, 1);
+    uint32_t sent = took > 0 ? (uint32_t)took : 0;
+    if (took < 0 && took != UV_EAGAIN) {
+        server_connection_close(connection);
+        return;
+    }
+    connection->out = NULL;
+    connection->out_len = connection->out_capacity = 0;
+    if (sent == len) {
+        free(bytes);
+        return;
+    }
+    memmove(bytes, bytes + sent, len - sent);
+    connection->progress_ms = uv_now(&connection->server->loop);
+    if (!send_buffer(connection, bytes, len - sent)) {
         server_connection_close(connection);
     }
 }

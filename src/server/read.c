@@ -154,23 +154,9 @@ static enum tn_result read_metrics(struct server *server, struct protocol_writer
     struct engine_metrics m;
     enum tn_result code =
         engine_pool_metrics(server->engine, server->read_how, server->call.command.pool, &m);
-    if (code != TN_R_OK) {
-        return code;
+    if (code == TN_R_OK) {
+        server_pool_metrics_write(w, &m);
     }
-    protocol_write_map(w, 12);
-    protocol_pair_text(w, "pool", m.pool);
-    protocol_pair_number(w, "base_lease_seconds", m.base_lease_seconds);
-    protocol_pair_number(w, "effective_lease_seconds", m.effective_lease_seconds);
-    protocol_write_text(w, "new_device_rate_per_hour");
-    protocol_write_micro(w, m.new_device_rate_per_hour_micro);
-    protocol_pair_flag(w, "ultra_rate_active", m.ultra_rate_active);
-    protocol_pair_flag(w, "force_zero_lease_active", m.force_zero_lease_active);
-    protocol_pair_number(w, "last_reclaim_count", m.last_reclaim_count);
-    protocol_pair_number(w, "last_reclaim_at", m.last_reclaim_at);
-    protocol_pair_number(w, "total_reclaimed", m.total_reclaimed);
-    protocol_pair_number(w, "allocated_count", m.allocated_count);
-    protocol_pair_number(w, "released_count", m.released_count);
-    protocol_pair_number(w, "updated_at", m.updated_at);
     return code;
 }
 
@@ -224,6 +210,8 @@ static enum tn_result read_sensor(struct server *server, struct protocol_writer 
 static enum tn_result read_run(struct server *server, enum protocol_id id,
                                struct protocol_writer *w) {
     switch (id) {
+    case PROTOCOL_EVENTS:
+        return server_read_events(server, w);
     case PROTOCOL_LEASE:
         return read_lease(server, w);
     case PROTOCOL_LEASES:

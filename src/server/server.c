@@ -83,6 +83,7 @@ static void handle_close(uv_handle_t *handle, void *ctx) {
 void server_stop_check(struct server *server) {
     if (server->draining && server->connection_count == 0 && server->slots_used == 0 &&
         server_http_stopped(server)) {
+        server_streams_stop(server);
         uv_walk(&server->loop, handle_close, NULL);
     }
 }
@@ -191,6 +192,7 @@ static bool memory_make(struct server *server) {
 }
 
 static void memory_free(struct server *server) {
+    server_streams_free(server);
     free(server->connections);
     free(server->slots);
     free(server->replies);
@@ -329,7 +331,7 @@ int server_run(const struct server_options *options) {
     server->options = *options;
     server->engine = options->engine;
     server_ticker_init(server);
-    if (!memory_make(server) || !loop_make(server)) {
+    if (!memory_make(server) || !loop_make(server) || !server_streams_init(server)) {
         server_log("refused", "reason=\"no memory or no descriptors for the server\"");
         memory_free(server);
         return 2;
@@ -337,6 +339,7 @@ int server_run(const struct server_options *options) {
     if (!start(server)) {
         server->exit_code = 2;
         server_http_stop(server);
+        server_streams_stop(server);
         uv_walk(&server->loop, handle_close, NULL);
     }
     (void)uv_run(&server->loop, UV_RUN_DEFAULT);

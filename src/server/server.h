@@ -2,6 +2,8 @@
 #ifndef TN_SERVER_SERVER_H
 #define TN_SERVER_SERVER_H
 
+#include <pthread.h>
+
 #include "engine/engine.h"
 
 struct server_options;
@@ -20,8 +22,23 @@ struct server_hooks {
     void (*reloaded)(void *ctx, struct server_options *options);
 };
 
+/* From the engine to the server, what is new. It is there before the engine, whose options refer to
+ * it, and stays until after it: events_ready = server_feed_events, metrics = server_feed_metrics. */
+struct server_feed {
+    pthread_mutex_t lock;  /* everything below */
+    struct server *server; /* NULL: there is none yet, or no more */
+    bool metrics_wanted;
+    struct server_feed_item *first, **end; /* metrics on their way */
+    uint32_t count;
+};
+
+void server_feed_init(struct server_feed *feed);
+void server_feed_events(void *feed);
+engine_metrics_sink server_feed_metrics;
+
 struct server_options {
     struct engine *engine;
+    struct server_feed *feed;
     const struct os *os;
     const char *version;   /* ours, for clients that ask */
     const char *data;      /* for the log line: where the engine's directory is */

@@ -136,6 +136,7 @@ static void session_hello(struct server_connection *connection, const struct tn_
 }
 
 static void session_reset(struct server_connection *connection) {
+    server_unsubscribe_all(connection);
     connection->asker.encoding = PROTOCOL_RESP2;
     connection->name[0] = '\0';
     reply_simple(connection, "RESET");
@@ -156,7 +157,14 @@ static void session_select(struct server_connection *connection, struct tn_bytes
 
 static void session_ping(struct server_connection *connection, const struct tn_bytes *argv,
                          uint32_t argc) {
-    if (argc == 1) {
+    bool listens = connection->subscriber != NULL && connection->asker.encoding == PROTOCOL_RESP2;
+    if (argc <= 2 && listens) {
+        struct protocol_writer w = server_reply_begin(connection);
+        protocol_write_array(&w, 2);
+        protocol_write_text(&w, "pong");
+        protocol_write_bulk(&w, argc == 2 ? argv[1].at : NULL, argc == 2 ? argv[1].len : 0);
+        server_reply_end(connection, &w);
+    } else if (argc == 1) {
         server_reply_bytes(connection, "+PONG\r\n", 7);
     } else if (argc == 2) {
         reply_bulk(connection, argv[1].at, argv[1].len);
@@ -272,6 +280,14 @@ void server_session(struct server_connection *connection, const struct protocol_
         break;
     case PROTOCOL_TIME:
         session_time(connection);
+        break;
+    case PROTOCOL_SUBSCRIBE:
+    case PROTOCOL_PSUBSCRIBE:
+        server_subscribe(connection, id == PROTOCOL_PSUBSCRIBE, argv + 1, argc - 1);
+        break;
+    case PROTOCOL_UNSUBSCRIBE:
+    case PROTOCOL_PUNSUBSCRIBE:
+        server_unsubscribe(connection, id == PROTOCOL_PUNSUBSCRIBE, argv + 1, argc - 1);
         break;
     default:
         session_server(connection, id, argv, argc);

@@ -280,6 +280,8 @@ static const struct request good[] = {
     {"POST", "/v1/sensors/s1/disable", "", .want = "SENSOR|DISABLE|s1"},
     {"GET", "/v1/sensors/s1", .want = "SENSOR|INFO|s1"},
     {"GET", "/v1/sensors", .want = "SENSOR|LIST"},
+    {"GET", "/v1/events?after=7.0&count=5&pool=p&holder=job/1&fence=3",
+     .want = "EVENTS|AFTER|7.0|COUNT|5|POOL|p|HOLDER|job/1|FENCE|3"},
 };
 
 static void each_request_becomes_the_words_that_the_table_says(void **state) {

@@ -86,6 +86,48 @@ static void every_example_of_a_read_or_write_parses_and_encodes(void **state) {
     }
 }
 
+static void events_have_ids_of_two_numbers(void **state) {
+    static const struct {
+        const char *text;
+        bool good;
+        uint64_t lsn;
+        uint32_t index;
+    } rows[] = {
+        {"1042.0", true, 1042, 0},
+        {"1042.7", true, 1042, 7},
+        {"1042", true, 1042, UINT32_MAX},
+        {"0", true, 0, 0},
+        {"0.0", true, 0, 0},
+        {"0.5", true, 0, 0},
+        {"18446744073709551615.4294967295", true, UINT64_MAX, UINT32_MAX},
+        {"18446744073709551616.0", false, 0, 0},
+        {"1.4294967296", false, 0, 0},
+        {"", false, 0, 0},
+        {".", false, 0, 0},
+        {"1.", false, 0, 0},
+        {".1", false, 0, 0},
+        {"1.2.3", false, 0, 0},
+        {"-1.0", false, 0, 0},
+        {"1.0 ", false, 0, 0},
+        {"x", false, 0, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct protocol_event_id id = {.lsn = 0};
+        char text[PROTOCOL_EVENT_ID_TEXT];
+        struct tn_bytes in = tn_bytes_of(rows[i].text, strlen(rows[i].text));
+        assert_int_equal(protocol_event_id_parse(in, &id), rows[i].good);
+        if (rows[i].good) {
+            assert_true(id.lsn == rows[i].lsn && id.index == rows[i].index);
+            struct protocol_event_id again;
+            uint32_t len = protocol_event_id_format(id.lsn, id.index, text);
+            assert_int_equal(strlen(text), len);
+            assert_true(protocol_event_id_parse(tn_bytes_of(text, len), &again));
+            assert_true(again.lsn == id.lsn && again.index == id.index);
+        }
+    }
+}
+
 static void arity_is_as_redis_counts(void **state) {
     static const struct {
         enum protocol_id id;
@@ -95,6 +137,7 @@ static void arity_is_as_redis_counts(void **state) {
         {PROTOCOL_SELECT, 2},        {PROTOCOL_ALLOC, -3},        {PROTOCOL_RESERVE, -8},
         {PROTOCOL_RELEASE, -4},      {PROTOCOL_POOL_CREATE, -3},  {PROTOCOL_POOL_ADD, -4},
         {PROTOCOL_COMMAND_COUNT, 2}, {PROTOCOL_COMMAND_DOCS, -2}, {PROTOCOL_HELLO, -1},
+        {PROTOCOL_SUBSCRIBE, -2},    {PROTOCOL_UNSUBSCRIBE, -1},  {PROTOCOL_EVENTS, -1},
         {PROTOCOL_AUTH, -2},         {PROTOCOL_TIME, 1},
     };
     (void)state;
@@ -368,6 +411,7 @@ static void the_descriptions_of_commands_are_whole_replies(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_table_is_in_order_and_complete),
+        cmocka_unit_test(events_have_ids_of_two_numbers),
         cmocka_unit_test(every_example_of_a_read_or_write_parses_and_encodes),
         cmocka_unit_test(arity_is_as_redis_counts),
         cmocka_unit_test(usage_is_written_as_people_read_it),

@@ -1,0 +1,194 @@
+/* What an event says, in every encoding, and to whom: the one place that knows its fields. */
+#include <string.h>
+
+#include "protocol/render.h"
+#include "server/stream.h"
+
+/* ---- Fields ---- */
+
+static void pair_bytes(struct protocol_writer *w, const char *name, struct tn_bytes bytes) {
+    protocol_write_text(w, name);
+    protocol_write_bulk(w, bytes.at, bytes.len);
+}
+
+void server_event_id_write(struct protocol_writer *w, struct engine_event_id id) {
+    char text[PROTOCOL_EVENT_ID_TEXT];
+    protocol_write_bulk(w, text, protocol_event_id_format(id.lsn, id.index, text));
+}
+
+/* Whether `name` is that of a pool, and not of a rule, a sensor or a trigger. */
+static bool names_pool(const struct kernel_event *fact) {
+    return fact->name.len > 0 && fact->kind <= KERNEL_EVENT_POOL_REMOVED;
+}
+
+_Static_assert(KERNEL_EVENT_POOL_REMOVED + 1 == KERNEL_EVENT_HOLDER_DISOWNED,
+               "what comes before is about pools, what follows is not");
+
+static bool has_number(const struct kernel_event *fact) {
+    switch (fact->kind) {
+    case KERNEL_EVENT_POOL_ADDED:
+    case KERNEL_EVENT_POOL_REMOVED:
+    case KERNEL_EVENT_HOLDER_DISOWNED:
+    case KERNEL_EVENT_RULE_SET:
+    case KERNEL_EVENT_SENSOR_SET:
+    case KERNEL_EVENT_DEMAND_CHANGED:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void value_write(struct protocol_writer *w, const struct engine_event_value *value) {
+    char text[KERNEL_VALUE_TEXT_MAX];
+    if (value->name.len > 0) {
+        protocol_write_bulk(w, value->name.at, value->name.len);
+    } else {
+        protocol_write_bulk(w, text, kernel_value_format(value->format, value->number, text));
+    }
+}
+
+static void values_write(struct protocol_writer *w, const struct engine_event *event) {
+    uint32_t count = event->fact.value_count;
+    protocol_write_text(w, "values");
+    protocol_write_array(w, count);
+    for (uint32_t i = 0; i < count; i++) {
+        value_write(w, &event->values[i]);
+    }
+    protocol_write_text(w, "pools");
+    protocol_write_array(w, count);
+    for (uint32_t i = 0; i < count; i++) {
+        protocol_write_bulk(w, event->values[i].pool.at, event->values[i].pool.len);
+    }
+}
+
+static void lease_write(struct protocol_writer *w, const struct kernel_event *fact) {
+    char text[PROTOCOL_LEASE_TEXT];
+    (void)protocol_lease_format(fact->lease, text);
+    protocol_pair_text(w, "lease", text);
+    protocol_pair_number(w, "epoch", fact->epoch);
+    protocol_pair_text(w, "reason", kernel_reason_name(fact->reason));
+    protocol_pair_time(w, "deadline", fact->deadline_ms);
+}
+
+void server_event_write(struct protocol_writer *w, const struct engine_event *event) {
+    const struct kernel_event *fact = &event->fact;
+    bool lease = fact->lease.lsn > 0;
+    protocol_write_map(w, 3 + (lease ? 4u : 0u) + (fact->holder.len > 0) +
+                              (fact->previous.len > 0) + (fact->user.len > 0) +
+                              (fact->name.len > 0) + (fact->value_count > 0 ? 2u : 0u) +
+                              has_number(fact));
+    protocol_write_text(w, "id");
+    server_event_id_write(w, (struct engine_event_id){.lsn = fact->lsn, .index = fact->index});
+    protocol_pair_number(w, "time", fact->now_ms);
+    protocol_pair_text(w, "kind", kernel_event_name(fact->kind));
+    if (lease) {
+        lease_write(w, fact);
+    }
+    if (fact->holder.len > 0) {
+        pair_bytes(w, "holder", fact->holder);
+    }
+    if (fact->previous.len > 0) {
+        pair_bytes(w, "previous_holder", fact->previous);
+    }
+    if (fact->user.len > 0) {
+        pair_bytes(w, "user", fact->user);
+    }
+    if (fact->name.len > 0) {
+        pair_bytes(w, names_pool(fact) ? "pool" : "name", fact->name);
+    }
+    if (fact->value_count > 0) {
+        values_write(w, event);
+    }
+    if (has_number(fact)) {
+        protocol_pair_number(w, "number", fact->number);
+    }
+}
+
+void server_event_write_lost(struct protocol_writer *w, struct engine_event_id oldest) {
+    protocol_write_map(w, 2);
+    protocol_pair_text(w, "kind", "lost");
+    protocol_write_text(w, "oldest");
+    server_event_id_write(w, oldest);
+}
+
+void server_pool_metrics_write(struct protocol_writer *w, const struct engine_metrics *metrics) {
+    protocol_write_map(w, 12);
+    protocol_pair_text(w, "pool", metrics->pool);
+    protocol_pair_number(w, "base_lease_seconds", metrics->base_lease_seconds);
+    protocol_pair_number(w, "effective_lease_seconds", metrics->effective_lease_seconds);
+    protocol_write_text(w, "new_device_rate_per_hour");
+    protocol_write_micro(w, metrics->new_device_rate_per_hour_micro);
+    protocol_pair_flag(w, "ultra_rate_active", metrics->ultra_rate_active);
+    protocol_pair_flag(w, "force_zero_lease_active", metrics->force_zero_lease_active);
+    protocol_pair_number(w, "last_reclaim_count", metrics->last_reclaim_count);
+    protocol_pair_number(w, "last_reclaim_at", metrics->last_reclaim_at);
+    protocol_pair_number(w, "total_reclaimed", metrics->total_reclaimed);
+    protocol_pair_number(w, "allocated_count", metrics->allocated_count);
+    protocol_pair_number(w, "released_count", metrics->released_count);
+    protocol_pair_number(w, "updated_at", metrics->updated_at);
+}
+
+/* ---- To whom ---- */
+
+static bool in_pool(const struct engine_event *event, struct tn_bytes pool) {
+    if (names_pool(&event->fact)) {
+        return tn_bytes_equal(event->fact.name, pool);
+    }
+    for (uint32_t i = 0; i < event->fact.value_count; i++) {
+        if (tn_bytes_equal(event->values[i].pool, pool)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool server_event_passes(const struct engine_event *event,
+                         const struct server_event_filter *filter) {
+    const struct kernel_event *fact = &event->fact;
+    return (filter->pool.len == 0 || in_pool(event, filter->pool)) &&
+           (filter->holder.len == 0 || tn_bytes_equal(fact->holder, filter->holder) ||
+            tn_bytes_equal(fact->previous, filter->holder));
+}
+
+static void channel_tell(const char *prefix, struct tn_bytes subject, server_channel_visit *visit,
+                         void *ctx) {
+    uint8_t name[SERVER_CHANNEL_MAX];
+    size_t len = strlen(prefix);
+    memcpy(name, prefix, len);
+    memcpy(name + len, subject.at, subject.len);
+    visit(ctx, tn_bytes_of(name, len + subject.len));
+}
+
+/* Of a bundle over several pools: each is told, at its first value. */
+static void channels_of_values(const struct engine_event *event, server_channel_visit *visit,
+                               void *ctx) {
+    for (uint32_t i = 0; i < event->fact.value_count; i++) {
+        struct tn_bytes pool = event->values[i].pool;
+        bool seen = i > 0 && tn_bytes_equal(event->values[i - 1].pool, pool);
+        for (uint32_t j = 0; j < i && !seen; j++) {
+            seen = tn_bytes_equal(event->values[j].pool, pool);
+        }
+        if (!seen) {
+            channel_tell("pool:", pool, visit, ctx);
+        }
+    }
+}
+
+void server_event_channels(const struct engine_event *event, server_channel_visit *visit,
+                           void *ctx) {
+    const struct kernel_event *fact = &event->fact;
+    _Static_assert(sizeof "holder:" + KERNEL_HOLDER_MAX <= SERVER_CHANNEL_MAX, "names fit");
+    _Static_assert(sizeof "pool:" + KERNEL_POOL_MAX <= SERVER_CHANNEL_MAX, "names fit");
+    visit(ctx, tn_bytes_of("events", 6));
+    if (names_pool(fact)) {
+        channel_tell("pool:", fact->name, visit, ctx);
+    } else {
+        channels_of_values(event, visit, ctx);
+    }
+    if (fact->holder.len > 0) {
+        channel_tell("holder:", fact->holder, visit, ctx);
+    }
+    if (fact->previous.len > 0 && !tn_bytes_equal(fact->previous, fact->holder)) {
+        channel_tell("holder:", fact->previous, visit, ctx);
+    }
+}

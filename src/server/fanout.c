@@ -1,0 +1,340 @@
+/* From the store to the subscribers: those who keep up get what the tail reads, those who are behind
+ * read for themselves. Which is which, and why nothing comes twice or not at all:
+ *
+ *     the tail        all events up to here have been handed to everybody who keeps up
+ *     a cursor        all events up to here have been read for somebody who is behind
+ *     `after`         of a subscription: it hears of later ones only
+ *
+ * Who falls behind does so between two events, with the tail for its cursor. Who catches up has a cursor
+ * that is the tail or later; its subscriptions' `after` becomes that cursor, so what the tail still
+ * has to read up to there does not come again. */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/glob.h"
+#include "base/hash.h"
+#include "server/internal.h"
+
+#define TAIL_STEP 512u       /* events that the tail reads in one turn of the loop */
+#define BEHIND_STEP 256u     /* and one who is behind */
+#define BEHIND_STEPS 4096u   /* and all of those */
+#define CHANNEL_STEP 131072u /* subscriptions looked at in one step, about */
+
+/* ---- Positions ---- */
+
+void server_subscriber_keep_up(struct server_subscriber *subscriber,
+                               struct engine_event_id position) {
+    struct server *server = subscriber->connection->server;
+    struct server_streams *streams = &server->streams;
+    TN_ASSERT(subscriber->behind);
+    for (struct server_subscription *s = subscriber->first; s != NULL; s = s->next_own) {
+        if (engine_event_id_compare(s->after, position) < 0) {
+            s->after = position;
+        }
+    }
+    subscriber->behind = false;
+    if (streams->keeping_up++ == 0) {
+        streams->tail = position;
+        streams->tail_more = !engine_events_arm(server->engine, position);
+        server_streams_wake(server);
+    }
+}
+
+/* At the end of the queue of those who may read on. */
+static void queue_push(struct server_streams *streams, struct server_subscriber *subscriber) {
+    subscriber->queued = true;
+    subscriber->next_run = NULL;
+    *streams->run_end = subscriber;
+    streams->run_end = &subscriber->next_run;
+}
+
+static struct server_subscriber *queue_pop(struct server_streams *streams) {
+    struct server_subscriber *subscriber = streams->run;
+    streams->run = subscriber->next_run;
+    if (streams->run == NULL) {
+        streams->run_end = &streams->run;
+    }
+    subscriber->queued = false;
+    return subscriber;
+}
+
+void server_subscriber_drained(struct server_connection *connection) {
+    struct server_subscriber *subscriber = connection->subscriber;
+    if (subscriber != NULL && subscriber->behind && !subscriber->queued && !connection->leaving &&
+        server_output_waiting(connection) < SERVER_OUT_SOFT / 2) {
+        queue_push(&connection->server->streams, subscriber);
+        server_streams_wake(connection->server);
+    }
+}
+
+void server_subscriber_fall_behind(struct server_subscriber *subscriber,
+                                   struct engine_event_id cursor) {
+    struct server_streams *streams = &subscriber->connection->server->streams;
+    if (!subscriber->behind) {
+        subscriber->behind = true;
+        streams->keeping_up--;
+        streams->tail_more = streams->tail_more && streams->keeping_up > 0;
+    }
+    subscriber->cursor = cursor;
+    server_subscriber_drained(subscriber->connection);
+}
+
+/* ---- Messages ---- */
+
+/* What is being said. */
+struct saying {
+    struct server *server;
+    struct server_subscriber *only; /* NULL: to all who keep up */
+    struct engine_event_id id;
+    const struct engine_event *event;     /* one of these two, or */
+    const struct engine_metrics *metrics; /* neither: events were lost before `id` */
+};
+
+static struct tn_bytes payload_of(const struct saying *saying) {
+    struct server_streams *streams = &saying->server->streams;
+    if (streams->payload_len == 0) {
+        struct protocol_writer w = {.out = tn_writer_of(streams->payload, SERVER_EVENT_BYTES),
+                                    .encoding = PROTOCOL_JSON};
+        if (saying->event != NULL) {
+            server_event_write(&w, saying->event);
+        } else if (saying->metrics != NULL) {
+            server_pool_metrics_write(&w, saying->metrics);
+        } else {
+            server_event_write_lost(&w, saying->id);
+        }
+        TN_ASSERT(!w.out.overflow);
+        streams->payload_len = (uint32_t)w.out.len;
+    }
+    return tn_bytes_of(streams->payload, streams->payload_len);
+}
+
+static void mark(struct server_subscriber *subscriber) {
+    struct server_streams *streams = &subscriber->connection->server->streams;
+    size_t waiting = server_output_waiting(subscriber->connection);
+    if (!subscriber->unsent) {
+        subscriber->unsent = true;
+        subscriber->next_unsent = streams->unsent;
+        streams->unsent = subscriber;
+    }
+    if (waiting >= SERVER_OUT_SOFT && !subscriber->over && !subscriber->behind) {
+        subscriber->over = true;
+        subscriber->next_over = streams->over;
+        streams->over = subscriber;
+    }
+    subscriber->doomed = subscriber->doomed || waiting > SERVER_OUT_HARD;
+}
+
+static void message_put(const struct saying *saying, struct server_subscription *s,
+                        struct tn_bytes channel) {
+    struct server_connection *connection = s->subscriber->connection;
+    struct tn_bytes payload = payload_of(saying);
+    if (s->subscriber->doomed || connection->leaving || connection->closing) {
+        return;
+    }
+    struct protocol_writer w =
+        server_message_begin(connection, (size_t)96 + s->text_len + channel.len + payload.len);
+    protocol_write_push(&w, s->pattern ? 4 : 3);
+    protocol_write_text(&w, s->pattern ? "pmessage" : "message");
+    protocol_write_bulk(&w, s->text, s->text_len);
+    if (s->pattern) {
+        protocol_write_bulk(&w, channel.at, channel.len);
+    }
+    protocol_write_bulk(&w, payload.at, payload.len);
+    s->subscriber->doomed = !server_message_end(connection, &w) || s->subscriber->doomed;
+    mark(s->subscriber);
+}
+
+/* Sends what has been put, and ends those who cannot be helped. */
+static void unsent_flush(struct server_streams *streams) {
+    while (streams->unsent != NULL) {
+        struct server_subscriber *subscriber = streams->unsent;
+        struct server_connection *connection = subscriber->connection;
+        streams->unsent = subscriber->next_unsent;
+        subscriber->unsent = false;
+        if (subscriber->doomed) {
+            connection->server->counters.slow_dropped++;
+            server_log("client_dropped", "id=%llu reason=output unsent=%zu",
+                       (unsigned long long)connection->id, server_output_waiting(connection));
+            server_connection_close(connection);
+        } else {
+            server_messages_flush(connection);
+            server_subscriber_drained(connection);
+        }
+    }
+}
+
+/* ---- Channels ---- */
+
+static bool hears(const struct server_subscription *s, struct tn_bytes channel, uint64_t hash) {
+    struct tn_bytes name = tn_bytes_of(s->text, s->name_len);
+    return s->pattern ? tn_glob_match(name, channel)
+                      : s->hash == hash && tn_bytes_equal(name, channel);
+}
+
+/* Of those who keep up; metrics, which nobody can catch up on, also to others who have room. */
+static bool may_hear(const struct saying *saying, const struct server_subscription *s) {
+    if (saying->metrics != NULL) {
+        return server_output_waiting(s->subscriber->connection) < SERVER_OUT_SOFT;
+    }
+    return !s->subscriber->behind && engine_event_id_compare(saying->id, s->after) > 0;
+}
+
+static void channel_to_all(void *ctx, struct tn_bytes channel) {
+    const struct saying *saying = ctx;
+    struct server_streams *streams = &saying->server->streams;
+    uint64_t hash = tn_hash64(channel.at, channel.len, streams->seed);
+    struct server_subscription *s = *server_streams_bucket(saying->server, hash);
+    for (; s != NULL; s = s->next) {
+        if (hears(s, channel, hash) && may_hear(saying, s)) {
+            message_put(saying, s, channel);
+        }
+    }
+    for (s = streams->patterns; s != NULL; s = s->next) {
+        if (may_hear(saying, s) && hears(s, channel, hash)) {
+            message_put(saying, s, channel);
+        }
+    }
+}
+
+static void channel_to_one(void *ctx, struct tn_bytes channel) {
+    const struct saying *saying = ctx;
+    uint64_t hash = tn_hash64(channel.at, channel.len, saying->server->streams.seed);
+    for (struct server_subscription *s = saying->only->first; s != NULL; s = s->next_own) {
+        if (engine_event_id_compare(saying->id, s->after) > 0 && hears(s, channel, hash)) {
+            message_put(saying, s, channel);
+        }
+    }
+}
+
+/* On every channel of events that the subscriber has and that is owed what was lost. */
+static void lost_to_one(const struct saying *saying, struct server_subscriber *subscriber) {
+    for (struct server_subscription *s = subscriber->first; s != NULL; s = s->next_own) {
+        bool events = s->pattern || s->kind == SERVER_CHANNEL_EVENTS ||
+                      s->kind == SERVER_CHANNEL_POOL || s->kind == SERVER_CHANNEL_HOLDER;
+        if (events && engine_event_id_compare(saying->id, s->after) > 0) {
+            message_put(saying, s, tn_bytes_of("events", 6));
+        }
+    }
+}
+
+/* ---- The tail ---- */
+
+/* One turn of reading. */
+struct reading {
+    struct server *server;
+    struct server_subscriber *only;
+    struct engine_events_span span;
+    bool begun;
+};
+
+/* Tells of a gap before the first event that is read. */
+static void gap_tell(struct reading *reading, struct engine_event_id first) {
+    struct server_streams *streams = &reading->server->streams;
+    struct saying lost = {.server = reading->server, .id = first};
+    if (!reading->begun && reading->span.lost) {
+        streams->payload_len = 0;
+        struct server_subscriber *all = reading->only != NULL ? NULL : streams->subscribers;
+        for (struct server_subscriber *one = all; one != NULL; one = one->next) {
+            if (!one->behind) {
+                lost_to_one(&lost, one);
+            }
+        }
+        if (reading->only != NULL) {
+            lost_to_one(&lost, reading->only);
+        }
+    }
+    reading->begun = true;
+}
+
+static bool tail_visit(void *ctx, const struct engine_event *event) {
+    struct reading *reading = ctx;
+    struct server_streams *streams = &reading->server->streams;
+    struct engine_event_id id = {.lsn = event->fact.lsn, .index = event->fact.index};
+    struct saying saying = {.server = reading->server, .id = id, .event = event};
+    gap_tell(reading, id);
+    streams->payload_len = 0;
+    server_event_channels(event, channel_to_all, &saying);
+    while (streams->over != NULL) {
+        struct server_subscriber *subscriber = streams->over;
+        streams->over = subscriber->next_over;
+        subscriber->over = false;
+        server_subscriber_fall_behind(subscriber, id);
+    }
+    streams->tail = id;
+    return streams->keeping_up > 0;
+}
+
+void server_fanout_tail(struct server *server) {
+    struct server_streams *streams = &server->streams;
+    struct reading reading = {.server = server};
+    enum tn_result code = engine_events_read(server->engine, streams->tail, TAIL_STEP, tail_visit,
+                                             &reading, &reading.span);
+    unsent_flush(streams);
+    if (streams->keeping_up > 0) {
+        streams->tail_more = reading.span.more || code == TN_R_OVERLOADED ||
+                             !engine_events_arm(server->engine, streams->tail);
+    }
+}
+
+void server_fanout_metrics(struct server *server, const struct engine_metrics *metrics) {
+    struct saying saying = {.server = server, .metrics = metrics};
+    uint8_t name[SERVER_CHANNEL_MAX] = "metrics:";
+    size_t len = strlen(metrics->pool);
+    memcpy(name + 8, metrics->pool, len);
+    server->streams.payload_len = 0;
+    channel_to_all(&saying, tn_bytes_of(name, 8 + len));
+    while (server->streams.over != NULL) {
+        struct server_subscriber *subscriber = server->streams.over;
+        server->streams.over = subscriber->next_over;
+        subscriber->over = false;
+        server_subscriber_fall_behind(subscriber, server->streams.tail);
+    }
+    unsent_flush(&server->streams);
+}
+
+/* ---- Those who are behind ---- */
+
+static bool behind_visit(void *ctx, const struct engine_event *event) {
+    struct reading *reading = ctx;
+    struct engine_event_id id = {.lsn = event->fact.lsn, .index = event->fact.index};
+    struct saying saying = {
+        .server = reading->server, .only = reading->only, .id = id, .event = event};
+    if (server_output_waiting(reading->only->connection) >= SERVER_OUT_SOFT) {
+        return false;
+    }
+    gap_tell(reading, id);
+    reading->server->streams.payload_len = 0;
+    server_event_channels(event, channel_to_one, &saying);
+    return true;
+}
+
+/* Reads on for one who is behind; returns about how many events that was worth. */
+static uint32_t behind_step(struct server *server, struct server_subscriber *subscriber) {
+    struct server_streams *streams = &server->streams;
+    struct server_connection *connection = subscriber->connection;
+    struct reading reading = {.server = server, .only = subscriber};
+    uint32_t subscriptions = subscriber->channels + subscriber->patterns;
+    uint32_t step = CHANNEL_STEP / (4 * subscriptions + 1);
+    step = step < BEHIND_STEP ? step : BEHIND_STEP;
+    enum tn_result code = engine_events_read(server->engine, subscriber->cursor, step, behind_visit,
+                                             &reading, &reading.span);
+    bool there =
+        streams->keeping_up > 0 && engine_event_id_compare(reading.span.next, streams->tail) >= 0;
+    if (code == TN_R_OK) {
+        subscriber->cursor = reading.span.next;
+    }
+    if (code == TN_R_NOTFOUND || (code == TN_R_OK && (there || !reading.span.more))) {
+        server_subscriber_keep_up(subscriber, subscriber->cursor);
+    }
+    unsent_flush(streams);
+    server_subscriber_drained(connection); /* by now it may be gone */
+    return step;
+}
+
+void server_fanout_behind(struct server *server) {
+    struct server_streams *streams = &server->streams;
+    uint32_t done = 0;
+    while (streams->run != NULL && done < BEHIND_STEPS) {
+        done += behind_step(server, queue_pop(streams));
+    }
+}

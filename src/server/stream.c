@@ -1,0 +1,207 @@
+/* What is new: from the engine's threads to the loop, and there to those who wait for it.
+ *
+ * The engine calls the feed, on a thread of its own, once after it was asked to; it is asked when the
+ * tail or a follower has read to the end, so that a server to which nobody listens pays nothing. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "server/internal.h"
+
+#define FEED_METRICS_MAX 1024u /* on their way to the loop; more are dropped: newer ones follow */
+#define CHANNEL_BUCKETS 65536u
+
+/* ---- The feed: on the engine's threads ---- */
+
+/* Metrics on their way. */
+struct server_feed_item {
+    struct server_feed_item *next;
+    struct engine_metrics metrics;
+};
+
+void server_feed_events(void *feed_ctx) {
+    struct server_feed *feed = feed_ctx;
+    pthread_mutex_lock(&feed->lock);
+    if (feed->server != NULL) {
+        (void)uv_async_send(&feed->server->streams.news);
+    }
+    pthread_mutex_unlock(&feed->lock);
+}
+
+void server_feed_metrics(void *feed_ctx, const struct engine_metrics *metrics) {
+    struct server_feed *feed = feed_ctx;
+    pthread_mutex_lock(&feed->lock);
+    if (feed->server != NULL && feed->metrics_wanted && feed->count < FEED_METRICS_MAX) {
+        struct server_feed_item *item = malloc(sizeof *item);
+        if (item != NULL) {
+            *item = (struct server_feed_item){.metrics = *metrics};
+            *feed->end = item;
+            feed->end = &item->next;
+            feed->count++;
+            (void)uv_async_send(&feed->server->streams.news);
+        }
+    }
+    pthread_mutex_unlock(&feed->lock);
+}
+
+void server_feed_init(struct server_feed *feed) {
+    *feed = (struct server_feed){.server = NULL};
+    feed->end = &feed->first;
+    (void)pthread_mutex_init(&feed->lock, NULL);
+}
+
+static struct server_feed_item *feed_take(struct server_feed *feed) {
+    pthread_mutex_lock(&feed->lock);
+    struct server_feed_item *first = feed->first;
+    feed->first = NULL;
+    feed->end = &feed->first;
+    feed->count = 0;
+    pthread_mutex_unlock(&feed->lock);
+    return first;
+}
+
+static void feed_connect(struct server_feed *feed, struct server *server) {
+    pthread_mutex_lock(&feed->lock);
+    feed->server = server;
+    pthread_mutex_unlock(&feed->lock);
+}
+
+void server_feed_want_metrics(struct server *server, bool wanted) {
+    struct server_feed *feed = server->options.feed;
+    pthread_mutex_lock(&feed->lock);
+    feed->metrics_wanted = wanted;
+    pthread_mutex_unlock(&feed->lock);
+}
+
+/* ---- Followers ---- */
+
+void server_follow(struct server *server, struct server_follower *follower,
+                   struct engine_event_id after) {
+    struct server_streams *streams = &server->streams;
+    if (!follower->waiting) {
+        follower->waiting = true;
+        follower->previous = NULL;
+        follower->next = streams->followers;
+        if (follower->next != NULL) {
+            follower->next->previous = follower;
+        }
+        streams->followers = follower;
+    }
+    if (!engine_events_arm(server->engine, after) && streams->open) {
+        (void)uv_async_send(&streams->news);
+    }
+}
+
+void server_follow_end(struct server *server, struct server_follower *follower) {
+    struct server_streams *streams = &server->streams;
+    if (!follower->waiting) {
+        return;
+    }
+    follower->waiting = false;
+    if (follower->previous != NULL) {
+        follower->previous->next = follower->next;
+    } else if (streams->followers == follower) {
+        streams->followers = follower->next;
+    } else {
+        streams->woken = follower->next;
+    }
+    if (follower->next != NULL) {
+        follower->next->previous = follower->previous;
+    }
+}
+
+/* Those who are woken may follow anew, and may end others: hence a list of those still to be woken. */
+static void followers_wake(struct server *server) {
+    struct server_streams *streams = &server->streams;
+    TN_ASSERT(streams->woken == NULL);
+    streams->woken = streams->followers;
+    streams->followers = NULL;
+    while (streams->woken != NULL) {
+        struct server_follower *follower = streams->woken;
+        server_follow_end(server, follower);
+        follower->wake(follower);
+    }
+}
+
+/* ---- News, and work that is left ---- */
+
+static void work_run(uv_idle_t *work) {
+    struct server *server = work->data;
+    struct server_streams *streams = &server->streams;
+    if (streams->tail_more) {
+        server_fanout_tail(server);
+    }
+    if (streams->run != NULL) {
+        server_fanout_behind(server);
+    }
+    if (!streams->tail_more && streams->run == NULL) {
+        (void)uv_idle_stop(work);
+    }
+}
+
+void server_streams_wake(struct server *server) {
+    struct server_streams *streams = &server->streams;
+    if (streams->open && (streams->tail_more || streams->run != NULL)) {
+        (void)uv_idle_start(&streams->work, work_run);
+    }
+}
+
+static void news_run(uv_async_t *news) {
+    struct server *server = news->data;
+    struct server_feed_item *item = feed_take(server->options.feed);
+    while (item != NULL) {
+        struct server_feed_item *next = item->next;
+        server_fanout_metrics(server, &item->metrics);
+        free(item);
+        item = next;
+    }
+    if (server->streams.keeping_up > 0) {
+        server_fanout_tail(server);
+    }
+    followers_wake(server);
+    server_streams_wake(server);
+}
+
+/* ---- Beginning and end ---- */
+
+bool server_streams_init(struct server *server) {
+    struct server_streams *streams = &server->streams;
+    const struct os *os = server->options.os;
+    streams->run_end = &streams->run;
+    streams->channels = calloc(CHANNEL_BUCKETS, sizeof(struct server_subscription *));
+    streams->payload = malloc(SERVER_EVENT_BYTES);
+    if (streams->channels == NULL || streams->payload == NULL ||
+        os->random(os->ctx, &streams->seed, sizeof streams->seed) != TN_OK) {
+        return false;
+    }
+    (void)uv_async_init(&server->loop, &streams->news, news_run);
+    (void)uv_idle_init(&server->loop, &streams->work);
+    streams->news.data = streams->work.data = server;
+    streams->open = true;
+    feed_connect(server->options.feed, server);
+    return true;
+}
+
+struct server_subscription **server_streams_bucket(struct server *server, uint64_t hash) {
+    return &server->streams.channels[hash & (CHANNEL_BUCKETS - 1)];
+}
+
+void server_streams_stop(struct server *server) {
+    if (server->streams.open) {
+        server->streams.open = false;
+        feed_connect(server->options.feed, NULL);
+    }
+}
+
+void server_streams_free(struct server *server) {
+    struct server_streams *streams = &server->streams;
+    struct server_feed_item *item = feed_take(server->options.feed);
+    TN_ASSERT(!streams->open && streams->subscribers == NULL);
+    while (item != NULL) {
+        struct server_feed_item *next = item->next;
+        free(item);
+        item = next;
+    }
+    free(streams->channels);
+    free(streams->payload);
+}

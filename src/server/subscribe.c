@@ -1,0 +1,319 @@
+/* SUBSCRIBE, PSUBSCRIBE and their opposites, answered as Redis answers them: a confirmation for each
+ * name, with how many the connection has then. A request is done whole or refused whole. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/hash.h"
+#include "server/internal.h"
+
+/* ---- Tables ---- */
+
+static struct server_subscription **list_of(struct server *server,
+                                            const struct server_subscription *s) {
+    return s->pattern ? &server->streams.patterns : server_streams_bucket(server, s->hash);
+}
+
+static bool hears_metrics(const struct server_subscription *s) {
+    return s->pattern || s->kind == SERVER_CHANNEL_METRICS;
+}
+
+static void metrics_count(struct server *server, const struct server_subscription *s, int change) {
+    uint32_t before = server->streams.metrics_wanted;
+    if (hears_metrics(s)) {
+        server->streams.metrics_wanted = before + (uint32_t)change;
+    }
+    if ((before > 0) != (server->streams.metrics_wanted > 0)) {
+        server_feed_want_metrics(server, before == 0);
+    }
+}
+
+static struct server_subscription *subscription_find(const struct server_subscriber *subscriber,
+                                                     bool pattern, struct tn_bytes text) {
+    struct server_subscription *s = subscriber != NULL ? subscriber->first : NULL;
+    while (s != NULL &&
+           (s->pattern != pattern || !tn_bytes_equal(tn_bytes_of(s->text, s->text_len), text))) {
+        s = s->next_own;
+    }
+    return s;
+}
+
+static bool subscription_add(struct server_subscriber *subscriber, bool pattern,
+                             struct tn_bytes text, const struct server_channel *channel,
+                             struct engine_event_id after) {
+    struct server *server = subscriber->connection->server;
+    struct server_subscription *s = malloc(sizeof *s + text.len);
+    if (s == NULL) {
+        return false;
+    }
+    *s = (struct server_subscription){
+        .subscriber = subscriber,
+        .next_own = subscriber->first,
+        .hash = tn_hash64(channel->name.at, channel->name.len, server->streams.seed),
+        .after = after,
+        .text_len = (uint16_t)text.len,
+        .name_len = (uint16_t)channel->name.len,
+        .kind = (uint8_t)channel->kind,
+        .pattern = pattern};
+    memcpy(s->text, text.at, text.len);
+    subscriber->first = s;
+    struct server_subscription **list = list_of(server, s);
+    s->next = *list;
+    if (s->next != NULL) {
+        s->next->previous = s;
+    }
+    *list = s;
+    *(pattern ? &subscriber->patterns : &subscriber->channels) += 1;
+    server->streams.subscriptions++;
+    server->streams.pattern_count += pattern;
+    metrics_count(server, s, +1);
+    return true;
+}
+
+static void subscription_remove(struct server_subscription *s) {
+    struct server_subscriber *subscriber = s->subscriber;
+    struct server *server = subscriber->connection->server;
+    struct server_subscription **own = &subscriber->first;
+    while (*own != s) {
+        own = &(*own)->next_own;
+    }
+    *own = s->next_own;
+    if (s->previous != NULL) {
+        s->previous->next = s->next;
+    } else {
+        *list_of(server, s) = s->next;
+    }
+    if (s->next != NULL) {
+        s->next->previous = s->previous;
+    }
+    *(s->pattern ? &subscriber->patterns : &subscriber->channels) -= 1;
+    server->streams.subscriptions--;
+    server->streams.pattern_count -= s->pattern;
+    metrics_count(server, s, -1);
+    free(s);
+}
+
+/* ---- Subscribers ---- */
+
+static struct server_subscriber *subscriber_new(struct server_connection *connection) {
+    struct server_streams *streams = &connection->server->streams;
+    struct server_subscriber *subscriber = calloc(1, sizeof *subscriber);
+    if (subscriber == NULL) {
+        return NULL;
+    }
+    subscriber->connection = connection;
+    subscriber->behind = true; /* until it is said otherwise */
+    subscriber->next = streams->subscribers;
+    if (subscriber->next != NULL) {
+        subscriber->next->previous = subscriber;
+    }
+    streams->subscribers = subscriber;
+    connection->subscriber = subscriber;
+    return subscriber;
+}
+
+static void run_remove(struct server_streams *streams, struct server_subscriber *subscriber) {
+    struct server_subscriber **at = &streams->run;
+    while (*at != subscriber) {
+        at = &(*at)->next_run;
+    }
+    *at = subscriber->next_run;
+    if (*at == NULL) {
+        streams->run_end = at;
+    }
+}
+
+static void subscriber_free(struct server_subscriber *subscriber) {
+    struct server_streams *streams = &subscriber->connection->server->streams;
+    TN_ASSERT(subscriber->first == NULL && !subscriber->unsent && !subscriber->over);
+    if (!subscriber->behind) {
+        streams->keeping_up--;
+        streams->tail_more = streams->tail_more && streams->keeping_up > 0;
+    }
+    if (subscriber->queued) {
+        run_remove(streams, subscriber);
+    }
+    if (subscriber->previous != NULL) {
+        subscriber->previous->next = subscriber->next;
+    } else {
+        streams->subscribers = subscriber->next;
+    }
+    if (subscriber->next != NULL) {
+        subscriber->next->previous = subscriber->previous;
+    }
+    subscriber->connection->subscriber = NULL;
+    free(subscriber);
+}
+
+void server_unsubscribe_all(struct server_connection *connection) {
+    struct server_subscriber *subscriber = connection->subscriber;
+    if (subscriber == NULL) {
+        return;
+    }
+    while (subscriber->first != NULL) {
+        subscription_remove(subscriber->first);
+    }
+    subscriber_free(subscriber);
+}
+
+/* ---- Confirmations ---- */
+
+static void confirm(struct server_connection *connection, const char *word, bool pattern,
+                    const struct tn_bytes *name) {
+    const struct server_subscriber *subscriber = connection->subscriber;
+    struct protocol_writer w = server_reply_begin(connection);
+    protocol_write_push(&w, 3);
+    protocol_write_text(&w, pattern ? word : word + 1);
+    if (name != NULL) {
+        protocol_write_bulk(&w, name->at, name->len);
+    } else {
+        protocol_write_null(&w);
+    }
+    protocol_write_u64(&w, subscriber != NULL ? subscriber->channels + subscriber->patterns : 0);
+    server_reply_end(connection, &w);
+}
+
+/* ---- SUBSCRIBE, PSUBSCRIBE ---- */
+
+static const char *name_parse(bool pattern, struct tn_bytes text, struct server_channel *channel) {
+    return pattern ? server_pattern_parse(text, channel) : server_channel_parse(text, channel);
+}
+
+/* Whether all names are good and there is room for them; else it has been refused. */
+static bool subscribe_allowed(struct server_connection *connection, bool pattern,
+                              const struct tn_bytes *names, uint32_t count, bool *ret_resumes) {
+    struct server *server = connection->server;
+    const struct server_subscriber *subscriber = connection->subscriber;
+    uint32_t has = subscriber != NULL ? subscriber->channels + subscriber->patterns : 0;
+    struct engine_stats stats;
+    engine_stats_read(server->engine, &stats);
+    *ret_resumes = false;
+    for (uint32_t i = 0; i < count; i++) {
+        struct server_channel channel;
+        const char *why = name_parse(pattern, names[i], &channel);
+        if (why == NULL && channel.after.lsn > stats.lsn) {
+            why = "?after= is later than anything that has happened";
+        }
+        if (why != NULL) {
+            server_reply_error(connection, "ERR channel '%.*s': %s",
+                               (int)(names[i].len < 200 ? names[i].len : 200),
+                               (const char *)names[i].at, why);
+            return false;
+        }
+        *ret_resumes = *ret_resumes || channel.resumes;
+    }
+    if (count > SERVER_SUBSCRIPTIONS_MAX - has ||
+        count > SERVER_SUBSCRIPTIONS_ALL - server->streams.subscriptions) {
+        server_reply_error(connection,
+                           "OVERLOADED at most %u subscriptions a connection and %u in all",
+                           SERVER_SUBSCRIPTIONS_MAX, SERVER_SUBSCRIPTIONS_ALL);
+        return false;
+    }
+    return true;
+}
+
+/* Where the connection's subscriptions have got to: nothing up to here may come again. */
+static void positions_raise(struct server_subscriber *subscriber, struct engine_event_id position) {
+    for (struct server_subscription *s = subscriber->first; s != NULL; s = s->next_own) {
+        if (engine_event_id_compare(s->after, position) < 0) {
+            s->after = position;
+        }
+    }
+}
+
+/* Adds them; *lowest gets down to where a resumed one begins. */
+static bool subscribe_all(struct server_subscriber *subscriber, bool pattern,
+                          const struct tn_bytes *names, uint32_t count,
+                          struct engine_event_id newest, struct engine_event_id *lowest) {
+    for (uint32_t i = 0; i < count; i++) {
+        struct server_channel channel;
+        (void)name_parse(pattern, names[i], &channel);
+        struct engine_event_id after = channel.resumes ? channel.after : newest;
+        if (subscription_find(subscriber, pattern, names[i]) == NULL) {
+            if (!subscription_add(subscriber, pattern, names[i], &channel, after)) {
+                return false;
+            }
+            *lowest = engine_event_id_compare(after, *lowest) < 0 ? after : *lowest;
+        }
+        confirm(subscriber->connection, "psubscribe", pattern, &names[i]);
+    }
+    return true;
+}
+
+void server_subscribe(struct server_connection *connection, bool pattern,
+                      const struct tn_bytes *names, uint32_t count) {
+    struct server *server = connection->server;
+    struct server_streams *streams = &server->streams;
+    struct server_subscriber *subscriber = connection->subscriber;
+    struct engine_events_span span = {.more = false};
+    bool resumes;
+    if (!subscribe_allowed(connection, pattern, names, count, &resumes)) {
+        return;
+    }
+    (void)engine_events_read(server->engine, ENGINE_EVENTS_NEWEST, 0, NULL, NULL, &span);
+    struct engine_event_id position = span.newest;
+    if (subscriber == NULL) {
+        subscriber = subscriber_new(connection);
+        if (subscriber == NULL) {
+            server_reply_error(connection, "OVERLOADED no memory");
+            return;
+        }
+        server_subscriber_keep_up(subscriber, span.newest);
+    } else {
+        position = subscriber->behind ? subscriber->cursor : streams->tail;
+    }
+    if (resumes) {
+        positions_raise(subscriber, position);
+    }
+    struct engine_event_id lowest = position;
+    if (!subscribe_all(subscriber, pattern, names, count, span.newest, &lowest)) {
+        server_reply_error(connection, "OVERLOADED no memory");
+        connection->leaving = true; /* some are there, some are not */
+    }
+    if (engine_event_id_compare(lowest, position) < 0) {
+        server_subscriber_fall_behind(subscriber, lowest);
+    }
+}
+
+/* ---- UNSUBSCRIBE, PUNSUBSCRIBE ---- */
+
+static void unsubscribe_one(struct server_connection *connection, bool pattern,
+                            struct tn_bytes name) {
+    uint8_t copy[SERVER_CHANNEL_MAX];
+    struct server_subscription *s = subscription_find(connection->subscriber, pattern, name);
+    if (s != NULL) {
+        /* The name may be the subscription's own. */
+        memcpy(copy, name.at, name.len);
+        name = tn_bytes_of(copy, name.len);
+        subscription_remove(s);
+    }
+    confirm(connection, "punsubscribe", pattern, &name);
+}
+
+static struct server_subscription *first_of(const struct server_connection *connection,
+                                            bool pattern) {
+    struct server_subscription *s =
+        connection->subscriber != NULL ? connection->subscriber->first : NULL;
+    while (s != NULL && s->pattern != pattern) {
+        s = s->next_own;
+    }
+    return s;
+}
+
+void server_unsubscribe(struct server_connection *connection, bool pattern,
+                        const struct tn_bytes *names, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        unsubscribe_one(connection, pattern, names[i]);
+    }
+    if (count == 0 && first_of(connection, pattern) == NULL) {
+        confirm(connection, "punsubscribe", pattern, NULL);
+    } else if (count == 0) {
+        struct server_subscription *s;
+        while ((s = first_of(connection, pattern)) != NULL) {
+            unsubscribe_one(connection, pattern, tn_bytes_of(s->text, s->text_len));
+        }
+    }
+    if (connection->subscriber != NULL && connection->subscriber->first == NULL) {
+        subscriber_free(connection->subscriber);
+    }
+}
