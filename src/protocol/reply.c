@@ -96,7 +96,8 @@ void protocol_write_bulk(struct protocol_writer *w, const void *bytes, size_t le
         if (len > 0) {
             memcpy(at, bytes, len);
         }
-        memcpy(at + len, "\r\n", 2);
+        at[len] = '\r';
+        at[len + 1] = '\n';
         w->out.len = (size_t)(at + len + 2 - w->out.at);
         return;
     }

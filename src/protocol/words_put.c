@@ -74,7 +74,7 @@ static const char *field_name(const struct protocol_argument *argument,
                               char out[PROTOCOL_KEY_MAX]) {
     const char *from = argument->token != NULL ? argument->token : argument->name;
     size_t i = 0;
-    for (; from[i] != '\0' && i < PROTOCOL_KEY_MAX - 1; i++) {
+    for (; i < PROTOCOL_KEY_MAX - 1 && from[i] != '\0'; i++) {
         out[i] = (char)(argument->token != NULL ? from[i] | 0x20 : from[i]);
     }
     out[i] = '\0';
@@ -269,7 +269,7 @@ static bool put_claims(struct protocol_words *w, const struct protocol_field *fi
     struct tn_bytes item;
     uint32_t count = 0;
     while (protocol_walk_next(&walk, &key, &item)) {
-        struct claim claim;
+        struct claim claim = {.pool = {.len = 0}};
         count++;
         if (!claim_read(w, item, &claim) || !claim_put(w, &claim)) {
             return false;
@@ -305,14 +305,14 @@ static bool span_read(struct protocol_words *w, const char *name, struct tn_byte
 }
 
 static bool put_range(struct protocol_words *w, struct tn_bytes value) {
-    struct tn_bytes ends[2];
+    struct tn_bytes ends[2] = {{.len = 0}, {.len = 0}};
     return span_read(w, "range", value, ends) && add_text(w, "RANGE") &&
            add_value(w, "range", ends[0], ACCEPT_NUMBER) &&
            add_value(w, "range", ends[1], ACCEPT_NUMBER);
 }
 
 static bool span_write(struct protocol_words *w, struct tn_bytes value) {
-    struct tn_bytes ends[2];
+    struct tn_bytes ends[2] = {{.len = 0}, {.len = 0}};
     if (!span_read(w, "exclude", value, ends)) {
         return false;
     }
