@@ -13,10 +13,10 @@ import unittest
 from harness import Case, PATIENCE, Server, text_of, until
 
 SOURCE = os.environ.get("TENURE_SOURCE_DIR", ".")
-FILES = {"/": ("index.html", "text/html; charset=utf-8"),
-         "/app.js": ("app.js", "text/javascript; charset=utf-8"),
-         "/style.css": ("style.css", "text/css; charset=utf-8"),
-         "/icon.svg": ("icon.svg", "image/svg+xml")}
+KINDS = {"html": "text/html; charset=utf-8", "js": "text/javascript; charset=utf-8",
+         "css": "text/css; charset=utf-8", "svg": "image/svg+xml"}
+FILES = {"/" if name == "index.html" else "/" + name: (name, KINDS[name.rsplit(".", 1)[1]])
+         for name in sorted(os.listdir(os.path.join(SOURCE, "web")))}
 HOSTILE = "<img src=x onerror=window.hacked=1>"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -71,7 +71,9 @@ class Source(unittest.TestCase):
     """What the policy forbids or what could turn text into markup is not even written."""
 
     def test_nothing_makes_markup_or_code_of_text(self):
-        script = text_of(os.path.join(SOURCE, "web", "app.js"))
+        script = "".join(text_of(os.path.join(SOURCE, "web", name)) for name, _ in FILES.values()
+                         if name.endswith(".js"))
+        self.assertIn("textContent", script)
         for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(",
                      "new Function", "setAttribute(\"style", "DOMParser", "srcdoc",
                      "createContextualFragment"):

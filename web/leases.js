@@ -1,0 +1,171 @@
+// Leases: of a pool, by id, by value and by holder.
+import {get, pathOf} from "./api.js";
+import {$, count, element, factsShow, link, many, momentAndDistance, setText} from "./show.js";
+
+const LEASES_PAGE = 50;
+
+function leaseValues(lease) {
+  const values = lease.values.map((value, i) => lease.pools[i] + "/" + value);
+  const left = Number(lease.value_count || values.length) - values.length;
+  return values.join(", ") + (left > 0 ? " and " + count(left) + " more" : "");
+}
+
+function leaseRow(row, lease) {
+  const texts = [leaseValues(lease), lease.holder, lease.state, momentAndDistance(lease.deadline)];
+  texts.forEach((text, i) => setText(row.cells[i + 1], text));
+}
+
+function leaseTable(box, leases) {
+  if (leases.length === 0) {
+    box.replaceChildren();
+    return;
+  }
+  const ids = leases.map((lease) => lease.lease).join(" ");
+  if (box.dataset.ids === ids && box.firstChild) {
+    leases.forEach((lease, i) => leaseRow(box.querySelector("tbody").rows[i], lease));
+    return; // whoever has come to a row with the keyboard stays there
+  }
+  box.dataset.ids = ids;
+  const table = element("table");
+  const head = table.createTHead().insertRow();
+  for (const title of ["Lease", "Values", "Holder", "State", "Ends"]) {
+    const cell = head.appendChild(element("th", "", title));
+    cell.scope = "col";
+  }
+  const body = table.createTBody();
+  for (const lease of leases) {
+    const row = body.insertRow();
+    const first = row.appendChild(element("th"));
+    first.scope = "row";
+    first.append(link(lease.lease, "lease", lease.lease));
+    row.append(element("td", "wide"), element("td", "wide"), element("td"), element("td"));
+    leaseRow(row, lease);
+  }
+  box.replaceChildren(table);
+}
+
+// A page may be empty before the end: looks on, but not for ever.
+async function leasePage(query, cursor) {
+  for (let i = 0; ; i++) {
+    const reply = await get("/v1/leases?" + query + "&count=" + LEASES_PAGE + "&cursor=" + cursor);
+    cursor = String(reply.cursor);
+    if (reply.leases.length > 0 || cursor === "0" || i === 50) {
+      return {leases: reply.leases, cursor};
+    }
+  }
+}
+
+// ---- Of one pool ----
+
+let pageCursor = "0"; // of the page that is shown
+let nextCursor = "0";
+
+export function firstPage() {
+  pageCursor = "0";
+}
+
+export function nextPage() {
+  pageCursor = nextCursor;
+}
+
+// `still` tells whether it is still wanted when the answer is there.
+export async function showPoolLeases(name, still) {
+  const state = $("lease-state").value;
+  const query = new URLSearchParams({pool: name});
+  if (state) {
+    query.set("state", state);
+  }
+  const page = await leasePage(query, pageCursor);
+  if (!still()) {
+    return;
+  }
+  nextCursor = page.cursor;
+  leaseTable($("view-pool").querySelector(".leases"), page.leases);
+  $("leases-first").disabled = pageCursor === "0";
+  $("leases-next").disabled = nextCursor === "0";
+  setText($("leases-note"), page.leases.length === 0 ? "none" : nextCursor !== "0" ? "there are more" : "");
+}
+
+// ---- One lease ----
+
+export async function showLease(id, still) {
+  const note = $("lease-note");
+  let lease;
+  try {
+    lease = await get(pathOf("leases", id));
+  } catch (error) {
+    if (error.status === undefined) {
+      throw error;
+    }
+    setText(note, error.message);
+    $("lease-facts").replaceChildren();
+    return;
+  }
+  if (!still()) {
+    return;
+  }
+  const meta = lease.meta === null ? "–" : element("pre", "", JSON.stringify(lease.meta, null, 2));
+  setText(note, "");
+  factsShow($("lease-facts"), [
+    ["State", lease.state + (lease.reason ? " (" + lease.reason + ")" : "")],
+    ["Epoch", lease.epoch],
+    ["Holder", link(lease.holder, "find", lease.holder)],
+    ["User", lease.user || "–"],
+    ["Ends", momentAndDistance(lease.deadline)],
+    ["Created", momentAndDistance(lease.created)],
+    ["Last seen", momentAndDistance(lease.last_seen)],
+    ["Offline since", momentAndDistance(lease.offline_since)],
+    ["Ended", momentAndDistance(lease.ended)],
+    ["Pools", many([...new Set(lease.pools)].map((pool) => link(pool, "pool", pool)))],
+    ["Values", leaseValues(lease), true],
+    ["Metadata", meta, true],
+  ]);
+}
+
+// ---- Finding ----
+
+let found = null; // {query, cursor, leases}
+
+async function leaseByValue(query) {
+  const slash = query.indexOf("/");
+  if (slash <= 0 || slash === query.length - 1) {
+    return null;
+  }
+  try {
+    return await get(pathOf("pools", query.slice(0, slash), "values", query.slice(slash + 1), "lease"));
+  } catch (error) {
+    if (error.status === undefined) {
+      throw error;
+    }
+    return null; // no such pool, no such value, or it is free: perhaps it is a holder
+  }
+}
+
+export async function find(query) {
+  found = {query, cursor: "0", leases: []};
+  setText($("t-find"), "“" + query + "”");
+  setText($("find-note"), "Looking …");
+  $("view-find").querySelector(".leases").replaceChildren();
+  const lease = await leaseByValue(query);
+  if (lease) {
+    found.leases.push(lease);
+  }
+  await findMore();
+}
+
+export async function findMore() {
+  const mine = found;
+  const page = await leasePage(new URLSearchParams({holder: mine.query}), mine.cursor);
+  if (mine !== found) {
+    return;
+  }
+  const known = new Set(mine.leases.map((lease) => lease.lease));
+  mine.leases.push(...page.leases.filter((lease) => !known.has(lease.lease)));
+  mine.cursor = page.cursor;
+  leaseTable($("view-find").querySelector(".leases"), mine.leases);
+  $("find-next").hidden = mine.cursor === "0";
+  setText($("find-note"), mine.leases.length === 0
+    ? "No live lease has this value or this holder. A lease’s id looks like 0-1042."
+    : count(mine.leases.length) + (mine.leases.length === 1 ? " live lease" : " live leases")
+      + (mine.cursor === "0" ? "" : " so far"));
+}
