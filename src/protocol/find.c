@@ -54,7 +54,7 @@ const struct protocol_command *protocol_command_find(const struct tn_bytes *argv
         }
         *ret_container = true;
         if (row->sub_len == 0) {
-            if (argc == 1 || i + 1 == PROTOCOL_COMMANDS ||
+            if (argc == 1 || i + 1 == PROTOCOL_COMMANDS || protocol_table[i + 1].sub_len == 0 ||
                 strcmp(protocol_table[i + 1].word, row->word) != 0) {
                 return row;
             }

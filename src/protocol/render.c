@@ -33,13 +33,17 @@ void protocol_pair_number(struct protocol_writer *w, const char *name, uint64_t 
     protocol_write_u64(w, number);
 }
 
-void protocol_pair_time(struct protocol_writer *w, const char *name, uint64_t ms) {
-    protocol_write_text(w, name);
+static void write_time(struct protocol_writer *w, uint64_t ms) {
     if (ms == 0) {
         protocol_write_null(w);
     } else {
         protocol_write_u64(w, ms);
     }
+}
+
+void protocol_pair_time(struct protocol_writer *w, const char *name, uint64_t ms) {
+    protocol_write_text(w, name);
+    write_time(w, ms);
 }
 
 void protocol_pair_flag(struct protocol_writer *w, const char *name, bool flag) {
@@ -87,21 +91,39 @@ static const char *number_name(const struct protocol_command *row) {
     }
 }
 
+/* The names in a result are always the same: they are written as they go out. In JSON without what
+ * RESP has around them: the head of four bytes, the end of two. */
+#define KEY(w, digit, name) result_key(w, "$" digit "\r\n" name "\r\n", sizeof(name) - 1)
+
+static inline void result_key(struct protocol_writer *w, const char *resp, size_t len) {
+    if (w->encoding == PROTOCOL_JSON) {
+        protocol_write_bulk(w, resp + 4, len);
+    } else {
+        tn_write_raw(&w->out, resp, len + 6);
+    }
+}
+
 static void result_done(struct protocol_writer *w, const struct protocol_command *row,
                         const struct kernel_result *result) {
     const char *number = number_name(row);
     bool values = row->verb == KERNEL_VERB_ALLOC || row->verb == KERNEL_VERB_RESERVE ||
                   row->verb == KERNEL_VERB_IMPORT;
     protocol_write_map(w, 3 + (result->has_lease ? 4u : 0u) + (number != NULL) + values);
-    protocol_pair_text(w, "result", tn_result_name(result->code));
+    KEY(w, "6", "result");
+    protocol_write_text(w, tn_result_name(result->code));
     if (result->has_lease) {
-        pair_lease(w, result->lease);
-        protocol_pair_number(w, "epoch", result->epoch);
-        protocol_pair_text(w, "state", kernel_state_name(result->state));
-        protocol_pair_time(w, "deadline", result->deadline_ms);
+        char lease[PROTOCOL_LEASE_TEXT];
+        KEY(w, "5", "lease");
+        protocol_write_bulk(w, lease, protocol_lease_format(result->lease, lease));
+        KEY(w, "5", "epoch");
+        protocol_write_u64(w, result->epoch);
+        KEY(w, "5", "state");
+        protocol_write_text(w, kernel_state_name(result->state));
+        KEY(w, "8", "deadline");
+        write_time(w, result->deadline_ms);
     }
     if (values) {
-        protocol_write_text(w, "values");
+        KEY(w, "6", "values");
         protocol_write_array(w, result->value_count);
         for (uint32_t i = 0; i < result->value_count; i++) {
             protocol_render_value(w, &result->values[i]);
@@ -110,8 +132,10 @@ static void result_done(struct protocol_writer *w, const struct protocol_command
     if (number != NULL) {
         protocol_pair_number(w, number, result->number);
     }
-    protocol_pair_number(w, "lsn", result->lsn);
-    protocol_pair_flag(w, "replayed", result->replayed);
+    KEY(w, "3", "lsn");
+    protocol_write_u64(w, result->lsn);
+    KEY(w, "8", "replayed");
+    protocol_write_boolean(w, result->replayed);
 }
 
 /* ---- Refusals ---- */

@@ -116,10 +116,44 @@ static void array_store(const uint8_t *data, uint32_t argc, struct tn_bytes *arg
     }
 }
 
+/* A request that is all there, of a few short words, as almost all are: one pass. False: anything
+ * else, nothing is done. */
+static bool array_short(const uint8_t *data, size_t len, struct tn_bytes *argv, uint32_t capacity,
+                        struct protocol_request *request) {
+    size_t at = 4;
+    if (len < 4 || data[1] < '1' || data[1] > '9' || data[2] != '\r' || data[3] != '\n') {
+        return false;
+    }
+    uint32_t argc = (uint32_t)(data[1] - '0');
+    if (argc > capacity) {
+        return false;
+    }
+    for (uint32_t i = 0; i < argc; i++) {
+        if (len - at < 6 || data[at] != '$' || data[at + 1] < '0' || data[at + 1] > '9') {
+            return false;
+        }
+        size_t bytes = (size_t)(data[at + 1] - '0');
+        at += 2;
+        if (data[at] >= '0' && data[at] <= '9') {
+            bytes = bytes * 10 + (size_t)(data[at++] - '0');
+        }
+        if (data[at] != '\r' || data[at + 1] != '\n' || len - at < bytes + 4) {
+            return false;
+        }
+        argv[i] = tn_bytes_of(data + at + 2, bytes);
+        at += bytes + 4;
+    }
+    *request = (struct protocol_request){.used = (uint32_t)at, .argc = argc};
+    return true;
+}
+
 static enum protocol_parse array_parse(struct protocol_parser *parser, const uint8_t *data,
                                        size_t len, struct tn_bytes *argv, uint32_t capacity,
                                        struct protocol_request *request) {
     enum protocol_parse step = PROTOCOL_READY;
+    if (!parser->begun && array_short(data, len, argv, capacity, request)) {
+        return PROTOCOL_READY;
+    }
     if (!parser->begun) {
         step = array_begin(parser, data, len, request);
     }

@@ -40,12 +40,14 @@ const char *protocol_name_fault(struct tn_bytes name, uint32_t max) {
     if (name.len > max) {
         return max == 64 ? "it is longer than 64 bytes" : "it is too long";
     }
+    bool ascii = true;
     for (uint32_t i = 0; i < name.len; i++) {
         if (name.at[i] < ' ' || name.at[i] == 0x7f) {
             return "it has control characters";
         }
+        ascii = ascii && name.at[i] < 0x80;
     }
-    return protocol_utf8_valid(name) ? NULL : "it is not valid UTF-8";
+    return ascii || protocol_utf8_valid(name) ? NULL : "it is not valid UTF-8";
 }
 
 /* ---- JSON ---- */

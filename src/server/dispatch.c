@@ -114,7 +114,7 @@ enum server_step server_dispatch(struct server_connection *connection, const str
     bool container;
     uint32_t stored = argc < SERVER_ARGS_MAX ? argc : SERVER_ARGS_MAX;
     const struct protocol_command *row = protocol_command_find(argv, stored, &container);
-    int32_t arity = row != NULL ? protocol_command_arity(row) : 0;
+    int32_t arity = row != NULL ? connection->server->arity[row->id] : 0;
     struct server_counters *counters = &connection->server->counters;
     enum server_step step;
     if (row == NULL || argc > SERVER_ARGS_MAX ||

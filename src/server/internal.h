@@ -181,9 +181,10 @@ struct server {
     uint8_t *read_buffer;
     uint8_t *line;
     struct tn_bytes *argv;
-    uint8_t *scratch; /* lists of values */
-    uint8_t *encoded; /* a command */
-    void *page;       /* views of a list */
+    int32_t arity[PROTOCOL_COMMANDS]; /* of each command, worked out once */
+    uint8_t *scratch;                 /* lists of values */
+    uint8_t *encoded;                 /* a command */
+    void *page;                       /* views of a list */
     uint8_t *out;
     size_t out_len;
     struct protocol_call call;

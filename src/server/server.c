@@ -173,6 +173,9 @@ static size_t page_bytes(void) {
 /* All of it once; pages that are never touched cost nothing. */
 static bool memory_make(struct server *server) {
     server->connections = calloc(server->options.connections_max, sizeof *server->connections);
+    for (uint32_t i = 0; i < PROTOCOL_COMMANDS; i++) {
+        server->arity[i] = protocol_command_arity(&protocol_table[i]);
+    }
     server->slots = aligned_alloc(64, SERVER_SLOTS * sizeof *server->slots);
     server->replies = malloc((size_t)SERVER_SLOTS * SERVER_SLOT_BYTES);
     server->done = calloc(SERVER_SLOTS, sizeof(struct server_slot *));
