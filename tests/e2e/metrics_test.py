@@ -149,6 +149,16 @@ class Metrics(Case):
         self.assertGreater(found[(name + "_count", ())], 0)
         self.assertEqual(found[(name + "_bucket", (("le", "+Inf"),))], found[(name + "_count", ())])
 
+    def test_subscriptions_are_counted(self):
+        name = ("tenure_server_subscriptions", ())
+        with self.r.pubsub() as listener:
+            listener.subscribe("events", "pool:a")
+            listener.psubscribe("holder:*")
+            for _ in range(3):
+                self.assertIsNotNone(listener.get_message(timeout=PATIENCE))
+            self.assertEqual(samples(scrape(self.server))[name], 3)
+        until(lambda: samples(scrape(self.server))[name] == 0, "nobody listens")
+
     def test_pools_can_be_left_out(self):
         self.do("POOL", "CREATE", "left", "RANGE", 1, 1)
         whole = scrape(self.server)
