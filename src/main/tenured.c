@@ -276,10 +276,10 @@ static int run(struct daemon *daemon) {
 
 int main(int argc, char **argv) {
     struct daemon daemon = {.argc = argc, .argv = argv, .os = os_posix()};
+    hangup_block(SIG_BLOCK);
     int code = config_read(&daemon);
     if (code < 0) {
         descriptors_raise();
-        hangup_block(SIG_BLOCK);
         (void)signal(SIGPIPE, SIG_IGN);
         (void)signal(SIGXFSZ,
                      SIG_IGN); /* a file that may not grow is a failed write, not our death */

@@ -452,6 +452,21 @@ class Reload(Daemon):
         r.close()
         server.remove()
 
+    def test_a_signal_that_comes_before_it_is_ready_waits(self):
+        with tempfile.TemporaryDirectory() as place:
+            log = os.path.join(place, "log")
+            with open(log, "wb") as out:
+                process = subprocess.Popen(
+                    [TENURED, "--data", os.path.join(place, "data"), "--listen", "127.0.0.1:0",
+                     "--http", "off"], stderr=out,
+                    preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP]))
+            process.send_signal(signal.SIGHUP)
+            try:
+                until(lambda: "event=reloaded" in text_of(log), "the reload")
+            finally:
+                process.terminate()
+            self.assertEqual(process.wait(PATIENCE), 0)
+
     def test_many_signals_under_load(self):
         server = self.configured("[pool p]\nrange = 1 100000\n")
         r = server.client()
