@@ -29,6 +29,7 @@ test=(
     "python3-redis:a client library that the server is tested with"
     "curl:HTTP from a shell, which the server is tested with"
     "prometheus:its promtool, which reads the server's metrics"
+    "groff-base:sets the pages of the manual, in a test"
 )
 # Whatever node is on the path will do; Debian's comes only where there is none.
 if ! command -v node >/dev/null; then

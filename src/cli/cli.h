@@ -68,5 +68,7 @@ int cli_completion(int argc, char **argv);
 
 /* The subcommands that are not commands of the server: name, arguments, text. NULL after the last. */
 const char *const *cli_local_row(unsigned row);
+/* Whether a command of the table is one of them, which then does more than the table says. */
+bool cli_is_local(const char *word);
 
 #endif

@@ -19,6 +19,15 @@ const char *const *cli_local_row(unsigned row) {
     return row < sizeof locals / sizeof locals[0] ? locals[row] : NULL;
 }
 
+bool cli_is_local(const char *word) {
+    for (unsigned i = 0; i < sizeof locals / sizeof locals[0]; i++) {
+        if (strcasecmp(locals[i][0], word) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- The list ---- */
 
 void cli_help_short(FILE *out) {
@@ -42,7 +51,7 @@ static void list_all(FILE *out) {
     cli_help_short(out);
     (void)fprintf(out, "\nCommands of the server:\n\n");
     for (unsigned i = 0; i < PROTOCOL_COMMANDS; i++) {
-        if (cli_offers(&protocol_table[i])) {
+        if (cli_offers(&protocol_table[i]) && !cli_is_local(protocol_table[i].word)) {
             list_command(out, &protocol_table[i]);
         }
     }
