@@ -46,7 +46,8 @@ static void print_words(FILE *out, const char *first) {
     const char *last = "";
     for (unsigned i = 0; i < PROTOCOL_COMMANDS; i++) {
         const struct protocol_command *row = &protocol_table[i];
-        if (!cli_offers(row) || (first != NULL && strcmp(row->word, first) != 0) ||
+        if (!cli_offers(row) || cli_is_local(row->word) ||
+            (first != NULL && strcmp(row->word, first) != 0) ||
             (first == NULL && strcmp(row->word, last) == 0)) {
             continue;
         }
@@ -68,7 +69,7 @@ static void print_cases(FILE *out) {
     (void)fprintf(out, "    case $first in\n");
     for (unsigned i = 0; i < PROTOCOL_COMMANDS; i++) {
         const struct protocol_command *row = &protocol_table[i];
-        if (!cli_offers(row)) {
+        if (!cli_offers(row) || cli_is_local(row->word)) {
             continue;
         }
         if (open[0] != '\0' && strcmp(open, row->word) != 0) {
@@ -107,22 +108,23 @@ static void print_states(FILE *out) {
 
 /* What the argument called $1 may be: a list of words, one a line. */
 static void print_values(FILE *out) {
-    (void)fprintf(out, "_tenure_names() { # key, then the words of a list\n"
-                       "    local key=$1\n"
-                       "    shift\n"
-                       "    command tenure --timeout 2 --json \"$@\" 2>/dev/null |\n"
-                       "        grep -o \"\\\"$key\\\":\\\"[^\\\"]*\\\"\" | cut -d '\"' -f 4\n"
-                       "}\n"
-                       "\n"
-                       "_tenure_values() {\n"
-                       "    case $1 in\n"
-                       "    pool | --pool | --from) _tenure_names pool pool list ;;\n"
-                       "    lease) _tenure_names lease leases ;;\n"
-                       "    'lease|pool/value') _tenure_names lease leases ;;\n"
-                       "    holder | --holder) _tenure_names holder leases ;;\n"
-                       "    rule-id) _tenure_names id rule list ;;\n"
-                       "    sensor-ref) _tenure_names ref sensor list ;;\n"
-                       "    --state) printf '%%s\\n' ");
+    (void)fprintf(out,
+                  "_tenure_names() { # key, then the words of a list\n"
+                  "    local key=$1\n"
+                  "    shift\n"
+                  "    command tenure \"${where[@]}\" --timeout 2 --json \"$@\" 2>/dev/null |\n"
+                  "        grep -o \"\\\"$key\\\":\\\"[^\\\"]*\\\"\" | cut -d '\"' -f 4\n"
+                  "}\n"
+                  "\n"
+                  "_tenure_values() {\n"
+                  "    case $1 in\n"
+                  "    pool | --pool | --from) _tenure_names pool pool list ;;\n"
+                  "    lease) _tenure_names lease leases ;;\n"
+                  "    'lease|pool/value') _tenure_names lease leases ;;\n"
+                  "    holder | --holder) _tenure_names holder leases ;;\n"
+                  "    rule-id) _tenure_names id rule list ;;\n"
+                  "    sensor-ref) _tenure_names ref sensor list ;;\n"
+                  "    --state) printf '%%s\\n' ");
     print_states(out);
     (void)fprintf(out, ";;\n"
                        "    --strategy) printf '%%s\\n' lowest random next coldest ;;\n"
@@ -134,38 +136,34 @@ static void print_values(FILE *out) {
     (void)fprintf(out, ";;\n    esac\n}\n\n");
 }
 
-static void print_settings(FILE *out, bool with_values) {
+static void print_settings(FILE *out) {
     for (unsigned i = 0; cli_settings_row(i) != NULL; i++) {
         const char *const *row = cli_settings_row(i);
-        const char *name = row[0][1] == '-' ? row[0] : row[0] + 4;
-        if (!with_values) {
-            (void)fprintf(out, "%s ", name);
-        } else if (row[1][0] != '\0') {
-            (void)fprintf(out, " | %s", name);
-        }
+        (void)fprintf(out, "%s ", row[0][1] == '-' ? row[0] : row[0] + 4);
     }
 }
 
 /* ---- bash ---- */
 
-static void print_scan(FILE *out, const char *from, const char *below, const char *word) {
+/* Finds the subcommand and counts the arguments before the cursor; `where` gets what says which
+ * server is meant. `word` and `next` are a word and the one after it, in the shell's own counting. */
+static void print_scan(FILE *out, const char *from, const char *below, const char *word,
+                       const char *next) {
     (void)fprintf(out,
                   "    for ((i = %s; i < %s; i++)); do\n"
                   "        case %s in\n"
-                  "        -h | -p",
-                  from, below, word);
-    print_settings(out, true);
-    (void)fprintf(out,
-                  ") i=$((i + 1)) ;;\n"
+                  "        -h | -p | --host | --port)\n"
+                  "            where+=(%s %s)\n"
+                  "            i=$((i + 1)) ;;\n"
                   "        --json | --set | --now | --disabled | --follow | --once) ;;\n"
-                  "        --*) [ -n \"$first\" ] && i=$((i + 1)) ;;\n"
+                  "        --*) i=$((i + 1)) ;;\n"
                   "        *)\n"
                   "            count=$((count + 1))\n"
                   "            if [ -z \"$first\" ]; then first=%s\n"
                   "            elif [ -z \"$second\" ]; then second=%s; fi ;;\n"
                   "        esac\n"
                   "    done\n",
-                  word, word);
+                  from, below, word, word, next, word, word);
 }
 
 static void print_bash(FILE *out) {
@@ -176,8 +174,8 @@ static void print_bash(FILE *out) {
                   "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}\n"
                   "    local first='' second='' options='' what='' seconds='' found='' i\n"
                   "    local count=0 skip=1 IFS=$' \\t\\n'\n"
-                  "    local -a places\n");
-    print_scan(out, "1", "COMP_CWORD", "${COMP_WORDS[i]}");
+                  "    local -a places where=()\n");
+    print_scan(out, "1", "COMP_CWORD", "\"${COMP_WORDS[i]}\"", "\"${COMP_WORDS[i + 1]}\"");
     print_cases(out);
     (void)fprintf(out, "    if [ -z \"$first\" ]; then\n"
                        "        found=\"");
@@ -185,7 +183,7 @@ static void print_bash(FILE *out) {
     print_locals(out);
     (void)fprintf(out, "\"\n"
                        "        [[ $cur == -* ]] && found='--version --help ");
-    print_settings(out, false);
+    print_settings(out);
     (void)fprintf(out,
                   "'\n"
                   "    elif [ \"$skip\" = 2 ] && [ -z \"$second\" ]; then\n"
@@ -194,7 +192,7 @@ static void print_bash(FILE *out) {
                   "        found=$(_tenure_values \"$prev\")\n"
                   "    elif [[ $cur == -* ]]; then\n"
                   "        found=\"$options --help ");
-    print_settings(out, false);
+    print_settings(out);
     (void)fprintf(out, "\"\n"
                        "    else\n"
                        "        read -ra places <<<\"$what\"\n"
@@ -220,8 +218,8 @@ static void print_zsh(FILE *out) {
                        "    local cur=${words[CURRENT]} prev=${words[CURRENT - 1]}\n"
                        "    local first='' second='' options='' what='' seconds='' i\n"
                        "    local count=0 skip=1\n"
-                       "    local -a found places\n");
-    print_scan(out, "2", "CURRENT", "${words[i]}");
+                       "    local -a found places where\n");
+    print_scan(out, "2", "CURRENT", "\"${words[i]}\"", "\"${words[i + 1]}\"");
     print_cases(out);
     (void)fprintf(out, "    if [[ -z $first ]]; then\n"
                        "        found=(");
@@ -229,7 +227,7 @@ static void print_zsh(FILE *out) {
     print_locals(out);
     (void)fprintf(out, ")\n"
                        "        [[ $cur == -* ]] && found=(--version --help ");
-    print_settings(out, false);
+    print_settings(out);
     (void)fprintf(out, ")\n"
                        "    elif [[ $skip == 2 && -z $second ]]; then\n"
                        "        found=(${=seconds})\n"
@@ -237,7 +235,7 @@ static void print_zsh(FILE *out) {
                        "        found=(${(f)\"$(_tenure_values $prev)\"})\n"
                        "    elif [[ $cur == -* ]]; then\n"
                        "        found=(${=options} --help ");
-    print_settings(out, false);
+    print_settings(out);
     (void)fprintf(out, ")\n"
                        "    else\n"
                        "        places=(${=what})\n"

@@ -285,6 +285,152 @@ class Terminal(Cli):
             self.assertIn("evil", out)
 
 
+class Shells(Cli):
+    def complete(self, *words):
+        """What bash offers for the last of these words."""
+        script = ("source <(tenure completion bash); COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); "
+                  "_tenure; [ ${#COMPREPLY[@]} = 0 ] || printf '%s\\n' \"${COMPREPLY[@]}\"")
+        path = os.path.dirname(TENURE) + ":" + os.environ["PATH"]
+        done = subprocess.run(["bash", "-c", script, "bash", "tenure", *words], timeout=PATIENCE,
+                              check=True, env={**os.environ, "PATH": path},
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(done.stderr, b"")
+        return done.stdout.decode().split()
+
+    def test_bash_completes_words_options_and_names(self):
+        port = str(self.server.port)
+        for pool in ("apples", "apricots", "plums"):
+            self.do("POOL", "CREATE", pool, "RANGE", "1", "9")
+        lease = self.json("alloc", "apples", "somebody")["lease"]
+        self.tenure("rule", "set", "r1", "t")
+        for words, want in [
+                (["al"], ["alloc"]), (["pool", "cr"], ["create"]), (["rule", "d"], ["delete", "disable"]),
+                (["alloc", "p", "h", "--t"], ["--ttl", "--timeout"]), (["--ver"], ["--version"]),
+                (["pool", "create", "p", "--stra"], ["--strategy"]),
+                (["leases", "--state", "re"], ["reserved", "revoking", "released", "revoked"]),
+                (["-p", port, "alloc", "ap"], ["apples", "apricots"]),
+                (["-p", port, "pool", "info", "pl"], ["plums"]),
+                (["-p", port, "alloc", "h", "--from", "pl"], ["plums"]),
+                (["-p", port, "release", ""], [lease]),
+                (["-p", port, "leases", "--holder", "some"], ["somebody"]),
+                (["-p", port, "rule", "enable", ""], ["r1"]), (["completion", ""], ["bash", "zsh"]),
+                (["help", "sens"], ["sensor"]), (["-p", "1", "alloc", "ap"], []),
+                (["nonsense", ""], [])]:
+            self.assertEqual(sorted(self.complete(*words)), sorted(want), words)
+
+    def test_zsh_reads_its_script(self):
+        zsh = shutil.which("zsh")
+        if zsh is None:
+            self.skipTest("there is no zsh here")
+        stubs = ("compdef() { : }; compadd() { print -l -- ${(P)2} }; source <(tenure completion zsh); "
+                 "words=(tenure \"$@\"); CURRENT=${#words}; _tenure")
+        path = os.path.dirname(TENURE) + ":" + os.environ["PATH"]
+        for words, want in [(["pool", ""], "create"), (["release", "--n"], "--now"),
+                            (["leases", "--state", ""], "active"), (["completion", ""], "zsh")]:
+            out = subprocess.run([zsh, "-f", "-c", stubs, "zsh", *words], check=True,
+                                 timeout=PATIENCE, env={**os.environ, "PATH": path},
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE).stdout
+            self.assertIn(want, out.decode().split(), words)
+
+    def test_the_manual_can_be_set_without_warnings(self):
+        groff = shutil.which("groff")
+        if groff is None:
+            self.skipTest("there is no groff here")
+        for page in ("tenure.1", "tenured.8"):
+            path = os.path.join(os.environ.get("TENURE_SOURCE_DIR", "."), "docs/man", page)
+            done = subprocess.run([groff, "-ww", "-mandoc", "-Tascii", path], timeout=PATIENCE,
+                                  check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.assertEqual(done.stderr, b"")
+            self.assertTrue(re.sub(b".\x08", b"", done.stdout).find(b"\nSEE ALSO\n") > 0)
+
+    def test_the_lines_of_the_readme_work(self):
+        path = os.path.join(os.environ.get("TENURE_SOURCE_DIR", "."), "README.md")
+        with open(path, encoding="utf-8") as file:
+            lines = re.findall(r"(?m)^    build/tenure ([^#\n]*)", file.read())
+        self.assertGreater(len(lines), 4)
+        for line in lines:
+            if "--follow" not in line:
+                self.tenure(*shlex.split(line))
+
+
+class Following(Cli):
+    def follower(self, *arguments):
+        """Follows from here on, with the lines it prints."""
+        process = subprocess.Popen([TENURE, "-p", str(self.server.port), "--json", "events",
+                                    "--follow", *arguments], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def subscribed(self, count):
+        until(lambda: self.tenure("client", "list").count(" subscribe ") >= count, "a subscriber")
+
+
+class Events(Following):
+    def test_pages(self):
+        self.do("POOL", "CREATE", "paged", "RANGE", "1", "100")
+        for i in range(30):
+            self.do("ALLOC", "paged", "paged/%d" % (i % 2))
+        out = self.tenure("--json", "events", "--pool", "paged")
+        events = [json.loads(line) for line in out.splitlines()]
+        self.assertEqual(len(events), 31)
+        self.assertEqual([e["values"] for e in events[1:]], [[str(i + 1)] for i in range(30)])
+        code, out, err = run(self.server.port, "events", "--pool", "paged", "--count", "10")
+        self.assertEqual((code, out.count("\n")), (0, 11))
+        after = re.search(r"--after (\S+);", err).group(1)
+        rest = self.tenure("--json", "events", "--pool", "paged", "--after", after)
+        self.assertEqual([json.loads(line) for line in rest.splitlines()], events[10:])
+        mine = self.tenure("--json", "events", "--holder", "paged/1").splitlines()
+        self.assertEqual(len(mine), 15)
+        table = self.tenure("events", "--holder", "paged/1")
+        self.assertRegex(table.splitlines()[1], r"^\S+ +\d+\.\d+ +lease\.active +0-\d+ +paged/1 +paged/2 ")
+        for words in (["--after", "x"], ["--count", "0"], ["--folow"], ["--pool"]):
+            self.assertEqual(run(self.server.port, "events", *words)[0], 2)
+
+    def test_following_begins_now_and_ends_with_the_count(self):
+        self.do("POOL", "CREATE", "live", "RANGE", "1", "100")
+        everything = self.follower("--count", "3")
+        pool = self.follower("--pool", "live", "--count", "2")
+        holder = self.follower("--holder", "live/b", "--count", "1")
+        both = self.follower("--pool", "live", "--holder", "live/b", "--count", "1")
+        self.subscribed(4)
+        self.do("POOL", "CREATE", "other", "RANGE", "1", "100")
+        made = [json.loads(self.tenure("--json", "alloc", "live", h))["lease"]
+                for h in ("live/a", "live/b")]
+        for process, want in [(everything, [None, *made]), (pool, made), (holder, made[1:]),
+                              (both, made[1:])]:
+            out, err = process.communicate(timeout=PATIENCE)
+            self.assertEqual((process.returncode, err), (0, b""))
+            got = [json.loads(line).get("lease") for line in out.splitlines()]
+            self.assertEqual(got, want)
+
+
+class EventsAcross(Following):
+    """With a server of its own, which is killed and comes back."""
+
+    def test_following_goes_on_across_a_restart_without_gap_or_duplicate(self):
+        self.do("POOL", "CREATE", "p", "RANGE", "1", "1000")
+        follower = self.follower("--after", "0", "--count", "61")
+        for i in range(20):
+            self.do("ALLOC", "p", "h%d" % i)
+        for _ in range(2):
+            self.server.stop(signal.SIGKILL)
+            self.server.flags = ("--listen", "127.0.0.1:%d" % self.server.port)
+            self.server.start()
+            for i in range(20):
+                self.do("ALLOC", "p", "h%d" % i)
+        out, err = follower.communicate(timeout=PATIENCE)
+        self.assertEqual(follower.returncode, 0, err)
+        followed = [json.loads(line) for line in out.splitlines()]
+        listed = self.tenure("--json", "events", "--count", str(len(followed))).splitlines()
+        self.assertEqual(followed, [json.loads(line) for line in listed])
+        self.assertEqual(len({e["id"] for e in followed}), len(followed))
+        self.assertIn(b"trying again", err)
+
+
 class Top(Cli):
     def test_without_a_terminal_it_is_one_frame_of_text(self):
         self.assertIn("no pools yet", self.tenure("top"))

@@ -32,6 +32,11 @@ if ! grep -Eq '^(TENURE_SANITIZE:STRING=.+|TENURE_COVERAGE:BOOL=ON)' "$build/CMa
     [ -z "$foreign" ] || fail "foreign names:" "$foreign"
 fi
 
+for file in man/man1/tenure.1 man/man8/tenured.8 bash-completion/completions/tenure \
+    zsh/site-functions/_tenure; do
+    [ -s "$prefix/share/$file" ] || fail "no share/$file"
+done
+
 if [ ! -f "$root/include/tenure.h" ]; then
     exit 0
 fi
