@@ -275,6 +275,9 @@ void example_curl(FILE *out, const struct protocol_command *row) {
     }
     (void)fclose(memory);
     (void)fputs("curl", out);
+    if (strcmp(row->path, "/v1/events") == 0) {
+        (void)fputs(" -H 'Accept: application/json'", out); /* else it is a stream without an end */
+    }
     if (strcmp(row->method, "GET") != 0) {
         (void)fprintf(out, " -X %s", row->method);
     }

@@ -290,7 +290,15 @@ static json_t *answers(struct made *made, const struct protocol_command *row) {
 
 /* ---- Operations ---- */
 
-/* alloc, pool_create; with a second route: release_also. */
+/* What tells a second route from the first. */
+static const char *also_name(const struct protocol_command *row) {
+    if (row->other.count > 0) {
+        return "_bundle";
+    }
+    return strstr(row->also_path, "{value}") != NULL ? "_of_value" : "_by_delete";
+}
+
+/* alloc, pool_create, alloc_bundle. */
 static void operation_id(const struct protocol_command *row, bool also,
                          char out[3 * PROTOCOL_NAME_MAX]) {
     char word[PROTOCOL_NAME_MAX];
@@ -298,7 +306,7 @@ static void operation_id(const struct protocol_command *row, bool also,
     lower(row->word, word, sizeof word);
     lower(row->sub, sub, sizeof sub);
     (void)snprintf(out, 3 * PROTOCOL_NAME_MAX, "%s%s%s%s", word, sub[0] != '\0' ? "_" : "", sub,
-                   also ? "_also" : "");
+                   also ? also_name(row) : "");
 }
 
 static json_t *description(const struct protocol_command *row, const struct protocol_form *form) {
@@ -326,9 +334,13 @@ static json_t *operation(struct made *made, const struct protocol_command *row, 
     } else {
         request = body(made, form, path);
     }
-    if (row->kind == PROTOCOL_WRITE || is_events(row)) {
-        append(made, parameters,
-               ref_to("parameters", is_events(row) ? "LastEventId" : "IdempotencyKey"));
+    if (row->kind == PROTOCOL_WRITE) {
+        append(made, parameters, ref_to("parameters", "IdempotencyKey"));
+    }
+    if (is_events(row)) {
+        append(made, parameters, ref_to("parameters", "LastEventId"));
+        append(made, parameters, ref_to("parameters", "EventFormat"));
+        append(made, parameters, ref_to("parameters", "EventChannel"));
     }
     json_t *made_operation =
         json_pack("{s:s, s:[s], s:s, s:o, s:o, s:o}", "operationId", id, "tags", tag, "summary",

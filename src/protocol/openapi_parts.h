@@ -119,12 +119,17 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
     "kind": {"type": "string"}, "lease": {"$ref": "#/components/schemas/LeaseId"},
     "epoch": {"$ref": "#/components/schemas/U64"}, "reason": {"type": "string"},
     "deadline": {"$ref": "#/components/schemas/Time"}, "holder": {"type": "string"},
-    "user": {"type": "string"}, "values": {"type": "array", "items": {"type": "string"}},
-    "pools": {"type": "array", "items": {"type": "string"}}}},
+    "previous_holder": {"type": "string"}, "user": {"type": "string"},
+    "pool": {"type": "string"}, "name": {"type": "string", "description": "Of a rule, a sensor or a trigger"},
+    "values": {"type": "array", "items": {"type": "string"}},
+    "pools": {"type": "array", "items": {"type": "string"}},
+    "number": {"$ref": "#/components/schemas/U64"}}},
 "EventPage": {"type": "object", "required": ["events", "next"], "properties": {
     "events": {"type": "array", "items": {"$ref": "#/components/schemas/Event"}},
-    "next": {"$ref": "#/components/schemas/EventId"}, "oldest": {"$ref": "#/components/schemas/EventId"},
-    "newest": {"$ref": "#/components/schemas/EventId"},
+    "next": {"$ref": "#/components/schemas/EventId"},
+    "oldest": {"type": ["string", "null"], "description": "The first event that is still kept"},
+    "newest": {"type": ["string", "null"]},
+    "more": {"type": "boolean", "description": "There are events after next already"},
     "lost": {"type": "boolean", "description": "Events after the one asked for are no longer kept"},
     "lsn": {"$ref": "#/components/schemas/U64"}}},
 "Problem": {"type": "object", "required": ["type", "title", "status", "outcome"],
@@ -149,7 +154,13 @@ static const char openapi_parameters[] = OPENAPI_TEXT({
     "schema": {"type": "string", "minLength": 1, "maxLength": 64}},
 "LastEventId": {"name": "Last-Event-ID", "in": "header", "required": false,
     "description": "A stream goes on after this event",
-    "schema": {"$ref": "#/components/schemas/EventId"}}
+    "schema": {"$ref": "#/components/schemas/EventId"}},
+"EventFormat": {"name": "format", "in": "query", "required": false,
+    "description": "json: a page of events, as with Accept: application/json; else a stream of them",
+    "schema": {"type": "string", "enum": ["json"]}},
+"EventChannel": {"name": "channel", "in": "query", "required": false,
+    "description": "A stream of this channel only: events, pool:NAME or holder:HOLDER",
+    "schema": {"type": "string"}}
 });
 
 static const char openapi_responses[] = OPENAPI_TEXT({

@@ -83,7 +83,8 @@ class Answers(Case):
         connection = http.client.HTTPConnection("127.0.0.1", self.server.http_port,
                                                 timeout=PATIENCE)
         data = None if body is None else json.dumps(body)
-        connection.request(method, path, data, {"Content-Type": "application/json"})
+        connection.request(method, path, data, {"Content-Type": "application/json",
+                                                 "Accept": "application/json"})
         response = connection.getresponse()
         answer = json.loads(response.read())
         connection.close()
@@ -125,6 +126,8 @@ class Answers(Case):
         ask("RulePage", "GET", "/v1/rules")
         ask("Sensor", "GET", "/v1/sensors/s1")
         ask("SensorPage", "GET", "/v1/sensors")
+        page = ask("EventPage", "GET", "/v1/events?count=1000")
+        self.assertGreater(len(page["events"]), 8)
         ask("Problem", "GET", "/v1/leases/0-999999")
         ask("Problem", "POST", "/v1/leases/%s/touch" % name, {"epoch": 99})
         ask("Problem", "POST", "/v1/pools/ports/leases", {"holder": "h", "ttl": -1})
