@@ -47,6 +47,8 @@ static void stop(struct http *http) {
         if (c->exchange != NULL && c->exchange->state == HTTP_WORKING) {
             c->exchange->broken = true;
             http_exchange_wake(c->exchange);
+        } else if (c->exchange != NULL) {
+            http_stream_end(c->exchange);
         }
     }
     handle_end((uv_handle_t *)&http->epoll);
@@ -71,11 +73,14 @@ void http_run(struct http *http) {
     if (http->daemon == NULL) {
         return;
     }
+    http_streams_turn(http);
     http->resumed = false;
     (void)MHD_run(http->daemon);
     if (http->draining && quiet(http)) {
         stop(http);
         server_stop_check(http->server);
+    } else if (http->queue_first != NULL) {
+        (void)uv_timer_start(&http->timer, on_timer, 0, 0);
     } else if (MHD_get_timeout(http->daemon, &ms) == MHD_YES) {
         (void)uv_timer_start(&http->timer, on_timer, ms, 0);
     } else {
@@ -186,6 +191,9 @@ void server_http_check(struct server *server) {
     }
     for (struct http_connection *c = http->connections; c != NULL; c = c->next) {
         bool receiving = c->exchange == NULL || c->exchange->state == HTTP_RECEIVING;
+        if (!receiving && c->exchange->stream != NULL) {
+            http_stream_second(c->exchange);
+        }
         if (receiving && now - c->since_ms >= patience) {
             (void)shutdown(c->socket, SHUT_RDWR);
         }
@@ -292,6 +300,11 @@ void server_http_drain(struct server *server) {
     if (http != NULL && http->daemon != NULL) {
         http->draining = true;
         stop_listening(http);
+        for (struct http_connection *c = http->connections; c != NULL; c = c->next) {
+            if (c->exchange != NULL) {
+                http_stream_end(c->exchange);
+            }
+        }
         http_run(http);
     }
 }

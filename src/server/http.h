@@ -21,7 +21,7 @@
 #include "protocol/http.h"
 #include "server/internal.h"
 
-#define HTTP_CONNECTION_BYTES (32u * 1024u) /* head of a request, and what is being sent */
+#define HTTP_CONNECTION_BYTES (16u * 1024u) /* head of a request, and what is being sent */
 #define HTTP_PATH_MAX 2048u
 #define HTTP_ARGUMENTS_MAX PROTOCOL_QUERY_MAX
 #define HTTP_SCRATCH_BYTES (2 * PROTOCOL_REQUEST_MAX)
@@ -30,8 +30,10 @@
 #define HTTP_KEY_MAX KERNEL_OPID_MAX
 #define HTTP_KEY_BUCKETS 1024u
 #define HTTP_ACCEPT_BURST 64u
+#define HTTP_STEPS_MAX 16u /* of all streams of events, in one turn of the loop */
 
 struct http_exchange;
+struct http_stream;
 
 /* A client's connection. Exchanges come and go on it, one at a time. */
 struct http_connection {
@@ -54,6 +56,8 @@ struct http {
     bool draining;
     uint32_t connection_count;
     struct http_connection *connections;
+    struct http_stream *queue_first, *queue_last; /* wait for a turn */
+    uint32_t steps;                               /* taken in this one */
     size_t body_bytes;
     uint8_t *scratch; /* words of a request */
     char *openapi;    /* the document, made once */
@@ -81,6 +85,7 @@ struct http_exchange {
     uint32_t body_len, body_capacity;
     size_t discarded;
 
+    struct http_stream *stream;  /* of events; NULL: it is none */
     struct server_scrape scrape; /* with `done` set: metrics are being made */
 
     struct http_exchange *next_key;
@@ -144,5 +149,16 @@ void http_call(struct http_exchange *exchange);
 /* Makes the answer of the write under way, if that is done. */
 void http_call_done(struct http_exchange *exchange);
 void http_key_forget(struct http_exchange *exchange);
+
+/* http_stream.c: events as they happen. Answers. */
+void http_stream_begin(struct http_exchange *exchange, const struct protocol_http *request);
+/* A turn begins: as many as may take a step in it are woken. */
+void http_streams_turn(struct http *http);
+/* Every second, of a stream. */
+void http_stream_second(struct http_exchange *exchange);
+/* It is to end, in order. */
+void http_stream_end(struct http_exchange *exchange);
+/* The exchange is over. */
+void http_stream_leave(struct http_exchange *exchange);
 
 #endif

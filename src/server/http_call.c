@@ -274,6 +274,25 @@ static void call_words(struct http_exchange *exchange, const struct protocol_rou
     }
 }
 
+/* Events come as they happen unless a page of them is asked for: by Accept, by ?format=json, an
+ * argument that is ours and not the command's, or by an argument that only a page can have. */
+static bool wants_stream(struct http_exchange *exchange, struct arguments *arguments) {
+    const char *accept = http_header_in(exchange, MHD_HTTP_HEADER_ACCEPT);
+    bool json = accept != NULL && strstr(accept, json_type) != NULL &&
+                strstr(accept, "text/event-stream") == NULL;
+    for (uint32_t i = 0; i < arguments->count; i++) {
+        struct protocol_query *argument = &arguments->of[i];
+        json = json || tn_bytes_equal(argument->name, tn_bytes_of("count", 5)) ||
+               tn_bytes_equal(argument->name, tn_bytes_of("fence", 5));
+        if (tn_bytes_equal(argument->name, tn_bytes_of("format", 6))) {
+            json = json || tn_bytes_equal(argument->value, tn_bytes_of("json", 4));
+            *argument = arguments->of[--arguments->count];
+            i--;
+        }
+    }
+    return !json;
+}
+
 void http_call(struct http_exchange *exchange) {
     struct protocol_route route;
     struct arguments arguments = {.count = 0};
@@ -282,13 +301,14 @@ void http_call(struct http_exchange *exchange) {
     }
     const char *type = http_header_in(exchange, MHD_HTTP_HEADER_CONTENT_TYPE);
     const char *key = http_header_in(exchange, "Idempotency-Key");
-    struct protocol_http request = {
-        .query = arguments.of,
-        .body = tn_bytes_of(exchange->body, exchange->body_len),
-        .opid = tn_bytes_of(key != NULL ? key : "", key != NULL ? strlen(key) : 0)};
     (void)MHD_get_connection_values_n(exchange->mhd, MHD_GET_ARGUMENT_KIND, argument_add,
                                       &arguments);
-    request.query_count = arguments.count;
+    bool stream = route.row->id == PROTOCOL_EVENTS && wants_stream(exchange, &arguments);
+    struct protocol_http request = {
+        .query = arguments.of,
+        .query_count = arguments.count,
+        .body = tn_bytes_of(exchange->body, exchange->body_len),
+        .opid = tn_bytes_of(key != NULL ? key : "", key != NULL ? strlen(key) : 0)};
     if (exchange->body_len > 0 && type != NULL && !http_type_is_json(type)) {
         http_answer_problem(exchange, 415, "the body is %.80s, not application/json", type);
     } else if (arguments.too_many) {
@@ -297,6 +317,8 @@ void http_call(struct http_exchange *exchange) {
         http_answer_problem(exchange, 400, "an Idempotency-Key has at most %u bytes", HTTP_KEY_MAX);
     } else if (exchange->asker.server->draining) {
         answer_refusal(exchange, route.row, TN_R_CLOSED, NULL);
+    } else if (stream) {
+        http_stream_begin(exchange, &request);
     } else {
         call_words(exchange, &route, &request);
     }

@@ -262,6 +262,7 @@ void http_exchange_end(void *ctx, struct MHD_Connection *mhd, void **exchange_ct
     server_asker_leave(&exchange->asker);
     http_key_forget(exchange);
     http_page_leave(exchange);
+    http_stream_leave(exchange);
     body_free(exchange);
     if (exchange->response != NULL) {
         MHD_destroy_response(exchange->response);

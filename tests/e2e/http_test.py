@@ -10,7 +10,9 @@ import socket
 import subprocess
 import unittest
 
-from harness import BUILD, PATIENCE, Case, Server, pairs, receive_until, until
+from harness import BUILD, PATIENCE, Case, Server, pairs, receive_until, text_of, until
+
+SOURCE = os.environ.get("TENURE_SOURCE_DIR", ".")
 
 
 def connect(server):
@@ -436,6 +438,48 @@ class Slow(HttpCase):
             s.close()
         self.assertEqual(self.ask("GET", "/livez").status, 200)
 
+    def sockets(self):
+        """How many the server has open. Its files come and go."""
+        count, path = 0, "/proc/%d/fd/" % self.server.process.pid
+        for name in os.listdir(path):
+            try:
+                count += os.readlink(path + name).startswith("socket:")
+            except FileNotFoundError:
+                pass
+        return count
+
+    def test_a_silent_stream_is_kept_and_one_that_is_not_read_is_dropped(self):
+        self.r.execute_command("POOL", "CREATE", "p", "RANGE", 1, 1000000)
+        before = self.sockets()
+        live, stuck = connect(self.server), socket.socket()
+        stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        stuck.connect(("127.0.0.1", self.server.http_port))
+        for s in (live, stuck):
+            s.sendall(b"GET /v1/events?pool=p HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        got = b""
+        while got.count(b":\n\n") < 3:
+            more = live.recv(65536)
+            self.assertNotEqual(more, b"")
+            got += more
+        self.assertEqual(self.sockets(), before + 2)
+
+        def dropped():
+            pipe = self.r.pipeline(transaction=False)
+            for _ in range(1000):
+                pipe.execute_command("ALLOC", "p", "a-long-holder/" + "x" * 100)
+            pipe.execute()
+            live.setblocking(False)
+            try:
+                while live.recv(1 << 20):
+                    pass
+            except BlockingIOError:
+                pass
+            return self.sockets() == before + 1
+        until(dropped, "the one that is not read is dropped")
+        live.close()
+        until(lambda: self.sockets() == before, "the other one is seen to leave")
+        stuck.close()
+
     def test_half_requests_are_hung_up_on(self):
         """A silent one, and one that sends a byte now and then."""
         silent = connect(self.server)
@@ -474,6 +518,169 @@ class ManyClients(HttpCase):
         for s in held + [last, resp]:
             s.close()
         until(lambda: self.raw(b"GET /livez HTTP/1.0\r\n\r\n").endswith(b"ok\n"), "room again")
+
+
+class Stream:
+    """Server-sent events, one at a time, as (id, event, data)."""
+
+    def __init__(self, server, path="/v1/events", headers=None):
+        self.c = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=PATIENCE)
+        self.c.request("GET", path, headers=headers or {})
+        self.response = self.c.getresponse()
+        assert self.response.status == 200, self.response.read()
+        assert self.response.headers["Content-Type"] == "text/event-stream"
+
+    def next(self):
+        """None: the stream has ended."""
+        got = {}
+        while True:
+            line = self.response.readline().decode()
+            if line == "":
+                return None
+            if line == "\n":
+                if "event" in got:
+                    return got.get("id"), got["event"], json.loads(got["data"])
+                got = {}
+            else:
+                name, value = line.rstrip("\n").split(":", 1)
+                got[name] = value.lstrip(" ")
+
+    def take(self, count):
+        return [self.next() for _ in range(count)]
+
+    def close(self):
+        self.response.close()
+        self.c.close()
+
+
+class Events(HttpCase):
+    def pool(self, name):
+        self.assertEqual(self.ask("PUT", "/v1/pools/" + name, {"range": [1, 100000]}).status, 201)
+
+    def alloc(self, pool, holder):
+        answer = self.ask("POST", "/v1/pools/%s/leases" % pool, {"holder": holder})
+        self.assertEqual(answer.status, 201, str(answer))
+        return answer.json
+
+    def test_live_and_resumed(self):
+        live = Stream(self.server)
+        self.pool("live")
+        made = [self.alloc("live", "h%d" % i) for i in range(3)]
+        seen = live.take(4)
+        self.assertEqual([e[1] for e in seen], ["pool.created"] + ["lease.active"] * 3)
+        self.assertEqual([e[2]["lease"] for e in seen[1:]], [m["lease"] for m in made])
+        for number, kind, data in seen:
+            self.assertEqual((data["id"], data["kind"]), (number, kind))
+        again = Stream(self.server, headers={"Last-Event-ID": seen[1][0]})
+        self.assertEqual(again.take(2), seen[2:])
+        both = Stream(self.server, "/v1/events?after=" + seen[0][0],
+                      {"Last-Event-ID": seen[2][0]})
+        self.assertEqual(both.take(1), seen[3:])
+        whole = Stream(self.server, "/v1/events?after=0.0")
+        old = whole.take(1)
+        while old[-1] != seen[-1]:
+            old.append(whole.next())
+        self.assertEqual(old[-4:], seen)
+        self.alloc("live", "last")
+        for stream in (live, again, both, whole):
+            self.assertEqual(stream.next()[2]["holder"], "last")
+            stream.close()
+
+    def test_filters(self):
+        self.pool("mine")
+        self.pool("other")
+        streams = {path: Stream(self.server, "/v1/events?" + path) for path in (
+            "pool=mine", "holder=me/1", "channel=pool%3Amine", "channel=holder:me/1",
+            "pool=mine&holder=me/1", "channel=events&pool=mine")}
+        self.alloc("other", "you")
+        self.alloc("other", "me/1")
+        self.alloc("mine", "you")
+        self.alloc("mine", "me/1")
+        want = {"pool=mine": ["mine you", "mine me/1"], "holder=me/1": ["other me/1", "mine me/1"],
+                "pool=mine&holder=me/1": ["mine me/1"]}
+        for path, stream in streams.items():
+            key = "holder=me/1" if path.endswith("holder:me/1") else path
+            expected = want.get(key, want["pool=mine"])
+            self.assertEqual(["%s %s" % (e[2]["pools"][0], e[2]["holder"])
+                              for e in stream.take(len(expected))], expected, path)
+            stream.close()
+
+    def test_a_page_of_them_in_json(self):
+        self.pool("page")
+        for i in range(5):
+            self.alloc("page", "h%d" % i)
+        for path, headers in [("/v1/events?pool=page&format=json&count=3", None),
+                              ("/v1/events?pool=page&count=3", None),
+                              ("/v1/events?pool=page&count=3", {"Accept": "application/json"})]:
+            page = self.ask("GET", path, headers=headers)
+            self.assertEqual((page.status, page.type), (200, "application/json"), str(page))
+            self.assertEqual([e["kind"] for e in page.json["events"]],
+                             ["pool.created", "lease.active", "lease.active"])
+            rest = self.ask("GET", path + "&after=" + page.json["next"], headers=headers)
+            self.assertEqual([e["holder"] for e in rest.json["events"]], ["h2", "h3", "h4"])
+
+    def test_what_a_stream_cannot_be_asked(self):
+        for query in ("after=x", "after=1.2.3", "what=1", "channel=metrics:p", "channel=pool:",
+                      "holder=" + "h" * 200):
+            self.problem(400, "GET", "/v1/events?" + query)
+        self.problem(400, "GET", "/v1/events", headers={"Last-Event-ID": "nonsense"})
+        self.assertEqual(self.ask("GET", "/v1/events?format=json").type, "application/json")
+        self.assertEqual(self.ask("HEAD", "/v1/events").headers["Content-Type"],
+                         "text/event-stream")
+
+    def test_many_streams_and_some_that_leave(self):
+        self.pool("many")
+        streams = [Stream(self.server, "/v1/events?pool=many") for _ in range(50)]
+        streams += [Stream(self.server, "/v1/events?pool=many&after=0.0") for _ in range(50)]
+        for stream in streams[::2]:
+            stream.close()
+        pipe = self.r.pipeline(transaction=False)
+        for i in range(1000):
+            pipe.execute_command("ALLOC", "many", "h%d" % i)
+        pipe.execute()
+        for stream in streams[1::2]:
+            seen = stream.take(1000)
+            if seen[0][1] == "pool.created":
+                seen = seen[1:] + stream.take(1)
+            self.assertEqual([e[2]["holder"] for e in seen], ["h%d" % i for i in range(1000)])
+            stream.close()
+
+
+class OldEvents(HttpCase):
+    flags = ("--events-max", "1000")
+
+    def test_who_fell_behind_is_told(self):
+        self.ask("PUT", "/v1/pools/p", {"range": [1, 100000]})
+        first = self.ask("GET", "/v1/events?format=json").json["oldest"]
+        pipe = self.r.pipeline(transaction=False)
+        for i in range(20000):
+            pipe.execute_command("ALLOC", "p", "h%d" % i)
+        pipe.execute()
+        stream = Stream(self.server, "/v1/events?after=" + first)
+        number, kind, data = stream.next()
+        self.assertEqual((number, kind), (None, "lost"))
+        oldest = stream.next()
+        self.assertEqual(oldest[0], data["oldest"])
+        last = oldest
+        while last[2]["holder"] != "h19999":
+            last = stream.next()
+        stream.close()
+
+
+class Documents(unittest.TestCase):
+    def test_what_the_page_about_http_shows_works(self):
+        """As it stands, but for the port, on a server of its own."""
+        server = Server()
+        page = text_of(os.path.join(SOURCE, "docs/http.md"))
+        lines = re.findall("^    (curl .*)$", page, re.M)
+        self.assertGreaterEqual(len(lines), 5)
+        for line in lines:
+            words = line.replace(":7412", ":%d" % server.http_port)
+            words = words.replace("-N", "-N --max-time 1").replace("curl", "curl -sS -i")
+            out = subprocess.run(["bash", "-c", words], timeout=PATIENCE, check=False,
+                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+            self.assertRegex(out, b"^HTTP/1.1 20[01] ", line)
+        server.remove()
 
 
 class Lives(unittest.TestCase):
@@ -515,6 +722,30 @@ class Lives(unittest.TestCase):
         self.server.log.close()
         self.server.start()
         self.assertEqual(self.ask("POST", "/v1/pools/p/leases", {"holder": "h"}, key).status, 201)
+
+    def test_sigterm_ends_streams_in_order(self):
+        streams = [Stream(self.server, path) for path in ("/v1/events", "/v1/events?pool=p")]
+        self.ask("PUT", "/v1/pools/p", {"range": [1, 9]})
+        for stream in streams:
+            self.assertEqual(stream.next()[1], "pool.created")
+        self.assertEqual(self.server.stop(), 0)
+        for stream in streams:
+            self.assertIsNone(stream.next())
+            stream.close()
+
+    def test_a_stream_goes_on_after_kill_9(self):
+        self.ask("PUT", "/v1/pools/p", {"range": [1, 9]})
+        stream = Stream(self.server, "/v1/events?after=0.0")
+        seen = stream.next()
+        while seen[1] != "pool.created":
+            seen = stream.next()
+        self.server.stop(signal.SIGKILL)
+        self.server.start()
+        stream.close()
+        stream = Stream(self.server, headers={"Last-Event-ID": seen[0]})
+        lease = self.ask("POST", "/v1/pools/p/leases", {"holder": "h"}).json["lease"]
+        self.assertEqual(stream.next()[2]["lease"], lease)
+        stream.close()
 
     def test_sigterm_exits_0_with_idle_and_half_open_connections(self):
         idle, half = connect(self.server), connect(self.server)

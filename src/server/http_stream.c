@@ -1,0 +1,358 @@
+/* Events as they happen, over HTTP: server-sent events, which browsers read by themselves and resume
+ * by themselves.
+ *
+ * A stream is a place in the store of events. libmicrohttpd asks for more when the socket takes more;
+ * then the next events are rendered, in a bounded step. At the end, or when a step found nothing for
+ * this stream, its connection is suspended, and woken when there is something later. So a slow reader
+ * keeps nobody up and costs one step's memory; if it falls behind what is kept, it is told. All streams
+ * together get HTTP_STEPS_MAX steps in one turn of the loop; the others wait in a queue for the next. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/assert.h"
+#include "server/http.h"
+#include "server/stream.h"
+
+#define STREAM_STEP_BYTES (32u * 1024u) /* rendered at a time, and the event that passes it */
+#define STREAM_STEP_EVENTS 2000u        /* looked at at a time */
+#define STREAM_BLOCK_BYTES (8u * 1024u)
+/* After so much silence, or half of what a slow client is given if that is less, a comment tells both
+ * ends that the other is there. */
+#define STREAM_QUIET_MS 15000u
+
+_Static_assert(STREAM_STEP_BYTES + SERVER_EVENT_BYTES + 256 < SERVER_OUT_BYTES, "a step fits");
+
+struct http_stream {
+    struct server_follower follower;
+    struct server *server;
+    struct http *http;
+    struct MHD_Connection *mhd; /* NULL: the exchange is over */
+    int socket;
+    struct engine_event_id cursor; /* all up to here has been rendered */
+    struct server_event_filter filter;
+    char pool[KERNEL_POOL_MAX];
+    char holder[KERNEL_HOLDER_MAX];
+    uint8_t *bytes; /* rendered, to be sent */
+    size_t len, sent;
+    uint64_t spoke_ms;
+    struct http_stream *previous, *next; /* in the queue of those who wait for a turn */
+    bool suspended, ended, queued;
+};
+
+/* ---- Rendering ---- */
+
+static void line(struct protocol_writer *w, const char *name, const char *value, size_t len) {
+    tn_write_raw(&w->out, name, strlen(name));
+    tn_write_raw(&w->out, value, len);
+    tn_write8(&w->out, '\n');
+}
+
+static void render_event(struct protocol_writer *w, const struct engine_event *event) {
+    char id[PROTOCOL_EVENT_ID_TEXT];
+    const char *kind = kernel_event_name(event->fact.kind);
+    line(w, "id: ", id, protocol_event_id_format(event->fact.lsn, event->fact.index, id));
+    line(w, "event: ", kind, strlen(kind));
+    tn_write_raw(&w->out, "data: ", 6);
+    server_event_write(w, event);
+    tn_write_raw(&w->out, "\n\n", 2);
+}
+
+static void render_lost(struct protocol_writer *w, struct engine_event_id oldest) {
+    line(w, "event: ", "lost", 4);
+    tn_write_raw(&w->out, "data: ", 6);
+    server_event_write_lost(w, oldest);
+    tn_write_raw(&w->out, "\n\n", 2);
+}
+
+struct step {
+    struct http_stream *stream;
+    struct protocol_writer w;
+    struct engine_events_span span;
+    bool begun;
+};
+
+static bool step_visit(void *ctx, const struct engine_event *event) {
+    struct step *step = ctx;
+    if (step->w.out.len >= STREAM_STEP_BYTES) {
+        return false;
+    }
+    if (!step->begun && step->span.lost) {
+        render_lost(&step->w, (struct engine_event_id){event->fact.lsn, event->fact.index});
+    }
+    step->begun = true;
+    if (server_event_passes(event, &step->stream->filter)) {
+        render_event(&step->w, event);
+        TN_ASSERT(!step->w.out.overflow);
+    }
+    return true;
+}
+
+/* Keeps what was rendered, in memory of the stream's own. */
+static bool keep(struct http_stream *stream, const void *bytes, size_t len) {
+    TN_ASSERT(stream->bytes == NULL);
+    stream->bytes = malloc(len);
+    if (stream->bytes == NULL) {
+        return false;
+    }
+    memcpy(stream->bytes, bytes, len);
+    stream->len = len;
+    stream->sent = 0;
+    stream->spoke_ms = uv_now(&stream->server->loop);
+    return true;
+}
+
+/* The next step. False: it cannot go on. */
+static bool fill(struct http_stream *stream) {
+    struct server *server = stream->server;
+    struct step step = {
+        .stream = stream,
+        .w = {.out = tn_writer_of(server->out, SERVER_OUT_BYTES), .encoding = PROTOCOL_JSON}};
+    TN_ASSERT(server->out_len == 0);
+    enum tn_result code = engine_events_read(server->engine, stream->cursor, STREAM_STEP_EVENTS,
+                                             step_visit, &step, &step.span);
+    if (code != TN_R_OK && code != TN_R_OVERLOADED) {
+        return false;
+    }
+    stream->cursor = step.span.next;
+    return step.w.out.len == 0 || keep(stream, server->out, step.w.out.len);
+}
+
+/* ---- Sending ---- */
+
+static void queue_add(struct http_stream *stream) {
+    struct http *http = stream->http;
+    stream->queued = true;
+    stream->next = NULL;
+    stream->previous = http->queue_last;
+    if (http->queue_last != NULL) {
+        http->queue_last->next = stream;
+    } else {
+        http->queue_first = stream;
+    }
+    http->queue_last = stream;
+}
+
+static void queue_remove(struct http_stream *stream) {
+    struct http *http = stream->http;
+    stream->queued = false;
+    if (stream->previous != NULL) {
+        stream->previous->next = stream->next;
+    } else {
+        http->queue_first = stream->next;
+    }
+    if (stream->next != NULL) {
+        stream->next->previous = stream->previous;
+    } else {
+        http->queue_last = stream->previous;
+    }
+}
+
+static void resume(struct http_stream *stream) {
+    if (stream->suspended) {
+        stream->suspended = false;
+        if (stream->queued) {
+            queue_remove(stream);
+        }
+        server_follow_end(stream->server, &stream->follower);
+        http_resume(stream->http, stream->mhd);
+    }
+}
+
+static void follower_wake(struct server_follower *follower) {
+    resume((struct http_stream *)follower);
+}
+
+void http_streams_turn(struct http *http) {
+    http->steps = 0;
+    for (uint32_t i = 0; i < HTTP_STEPS_MAX && http->queue_first != NULL; i++) {
+        resume(http->queue_first);
+    }
+}
+
+/* Something to send, or how the call of libmicrohttpd ends without. */
+static ssize_t refill(struct http_stream *stream) {
+    if (stream->ended) {
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    }
+    bool turn = stream->http->steps < HTTP_STEPS_MAX;
+    if (turn) {
+        stream->http->steps++;
+        if (!fill(stream)) {
+            return MHD_CONTENT_READER_END_WITH_ERROR;
+        }
+        if (stream->bytes != NULL) {
+            return 1;
+        }
+        server_follow(stream->server, &stream->follower, stream->cursor);
+    } else {
+        queue_add(stream);
+    }
+    stream->suspended = true;
+    MHD_suspend_connection(stream->mhd);
+    return 0;
+}
+
+/* libmicrohttpd asks for more. */
+static ssize_t reader(void *ctx, uint64_t position, char *out, size_t room) {
+    struct http_stream *stream = ctx;
+    (void)position;
+    if (stream->bytes == NULL) {
+        ssize_t code = refill(stream);
+        if (code <= 0) {
+            return code;
+        }
+    }
+    size_t some = stream->len - stream->sent < room ? stream->len - stream->sent : room;
+    memcpy(out, stream->bytes + stream->sent, some);
+    stream->sent += some;
+    if (stream->sent == stream->len) {
+        free(stream->bytes);
+        stream->bytes = NULL;
+    }
+    return (ssize_t)some;
+}
+
+/* The response is gone: nobody asks any more. */
+static void reader_free(void *ctx) {
+    struct http_stream *stream = ctx;
+    server_follow_end(stream->server, &stream->follower);
+    free(stream->bytes);
+    free(stream);
+}
+
+/* ---- From the exchange ---- */
+
+void http_stream_end(struct http_exchange *exchange) {
+    struct http_stream *stream = exchange->stream;
+    if (stream != NULL) {
+        stream->ended = true;
+        resume(stream);
+    }
+}
+
+void http_stream_leave(struct http_exchange *exchange) {
+    if (exchange->stream != NULL) {
+        server_follow_end(exchange->stream->server, &exchange->stream->follower);
+        exchange->stream = NULL;
+    }
+}
+
+/* While it is suspended nobody looks at its socket. */
+void http_stream_second(struct http_exchange *exchange) {
+    struct http_stream *stream = exchange->stream;
+    char byte;
+    uint64_t silence = uv_now(&stream->server->loop) - stream->spoke_ms;
+    if (!stream->suspended) {
+        return;
+    }
+    if (recv(stream->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
+        http_stream_end(exchange);
+    } else if ((silence >= STREAM_QUIET_MS ||
+                silence >= 500 * (uint64_t)stream->server->options.slow_seconds) &&
+               keep(stream, ":\n\n", 3)) {
+        resume(stream);
+    }
+}
+
+/* ---- Beginning ---- */
+
+/* One argument of the query. NULL, or what is wrong with it. */
+static const char *argument_set(struct http_stream *stream, struct tn_bytes *after,
+                                const struct protocol_query *argument) {
+    struct tn_bytes value = argument->value;
+    struct server_channel channel;
+    const char *why = NULL;
+    if (tn_bytes_equal(argument->name, tn_bytes_of("after", 5))) {
+        *after = value;
+    } else if (tn_bytes_equal(argument->name, tn_bytes_of("pool", 4))) {
+        stream->filter.pool = value;
+    } else if (tn_bytes_equal(argument->name, tn_bytes_of("holder", 6))) {
+        stream->filter.holder = value;
+    } else if (tn_bytes_equal(argument->name, tn_bytes_of("channel", 7))) {
+        why = server_channel_parse(value, &channel);
+        if (why == NULL && channel.kind == SERVER_CHANNEL_POOL) {
+            stream->filter.pool = channel.subject;
+        } else if (why == NULL && channel.kind == SERVER_CHANNEL_HOLDER) {
+            stream->filter.holder = channel.subject;
+        } else if (why == NULL && channel.kind != SERVER_CHANNEL_EVENTS) {
+            why = "of channels there are events, pool:NAME and holder:NAME here";
+        }
+    } else {
+        why = "a stream takes after, pool, holder, channel and format";
+    }
+    return why;
+}
+
+/* The filter's names outlive the request only in memory of the stream's own. */
+static const char *filter_keep(struct http_stream *stream) {
+    struct server_event_filter *filter = &stream->filter;
+    if (filter->pool.len > sizeof stream->pool || filter->holder.len > sizeof stream->holder) {
+        return "a name is too long";
+    }
+    memcpy(stream->pool, filter->pool.at, filter->pool.len);
+    memcpy(stream->holder, filter->holder.at, filter->holder.len);
+    filter->pool.at = (const uint8_t *)stream->pool;
+    filter->holder.at = (const uint8_t *)stream->holder;
+    return NULL;
+}
+
+static const char *stream_set(struct http_stream *stream, struct http_exchange *exchange,
+                              const struct protocol_http *request) {
+    const char *last = http_header_in(exchange, "Last-Event-ID");
+    struct tn_bytes after = tn_bytes_of("", 0);
+    struct protocol_event_id id;
+    struct engine_events_span span;
+    const char *why = NULL;
+    stream->filter.pool = stream->filter.holder = after;
+    for (uint32_t i = 0; i < request->query_count && why == NULL; i++) {
+        why = argument_set(stream, &after, &request->query[i]);
+    }
+    if (last != NULL && last[0] != '\0') {
+        after = tn_bytes_of(last, strlen(last)); /* who comes back has read on since */
+    }
+    if (why == NULL && after.len > 0) {
+        why = protocol_event_id_parse(after, &id) ? NULL : "after: no event's id, such as 1042.0";
+        stream->cursor = (struct engine_event_id){id.lsn, id.index};
+    } else if (why == NULL && engine_events_read(stream->server->engine, ENGINE_EVENTS_NEWEST, 0,
+                                                 NULL, NULL, &span) == TN_R_OK) {
+        stream->cursor = span.next;
+    }
+    return why != NULL ? why : filter_keep(stream);
+}
+
+/* Something to send at once, so that the head is on its way too. */
+static bool keep_first(struct http_stream *stream, struct http_exchange *exchange) {
+    static const char first[] = "retry: 1000\n\n";
+    stream->server = exchange->asker.server;
+    stream->http = exchange->connection->http;
+    stream->mhd = exchange->mhd;
+    stream->socket = exchange->connection->socket;
+    stream->follower.wake = follower_wake;
+    return keep(stream, first, sizeof first - 1);
+}
+
+void http_stream_begin(struct http_exchange *exchange, const struct protocol_http *request) {
+    struct http_stream *stream = calloc(1, sizeof *stream);
+    if (stream == NULL || !keep_first(stream, exchange)) {
+        free(stream);
+        http_answer_problem(exchange, 503, "no memory for a stream");
+        return;
+    }
+    const char *why = stream_set(stream, exchange, request);
+    if (why != NULL) {
+        http_answer_problem(exchange, 400, "%s", why);
+        reader_free(stream);
+        return;
+    }
+    struct MHD_Response *response = MHD_create_response_from_callback(
+        MHD_SIZE_UNKNOWN, STREAM_BLOCK_BYTES, reader, stream, reader_free);
+    if (response == NULL) {
+        reader_free(stream);
+    } else {
+        exchange->stream = stream;
+    }
+    http_answer_response(exchange, 200, response);
+    http_header_out(exchange, MHD_HTTP_HEADER_CONTENT_TYPE, "text/event-stream");
+    http_header_out(exchange, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+}
