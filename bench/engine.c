@@ -24,6 +24,7 @@ static void die(const char *what) {
 
 #define ROUNDS 12u
 #define SLICE_NS 250000000u
+#define EVENTS 1000000u
 
 /* What one side got done in its turns. */
 struct tally {
@@ -71,7 +72,7 @@ static void disk_turn(int file, struct tally *tally) {
 
 /* ---- an engine ---- */
 
-static struct engine *engine_make(const char *sub, uint64_t snapshot_bytes) {
+static struct engine *engine_make(const char *sub, uint64_t snapshot_bytes, uint64_t events_max) {
     char path[128];
     snprintf(path, sizeof path, "%s/%s", dir, sub);
     struct engine_options options = {.local = {.dir = path, .segment_bytes = 64u << 20},
@@ -79,6 +80,7 @@ static struct engine *engine_make(const char *sub, uint64_t snapshot_bytes) {
                                      .limits_mask =
                                          1u << KERNEL_LIMIT_LEASES | 1u << KERNEL_LIMIT_MEMBERS,
                                      .snapshot_bytes = snapshot_bytes,
+                                     .events_max = events_max,
                                      .no_snapshot_at_close = true};
     options.limits.of[KERNEL_LIMIT_LEASES] = 1u << 21;
     options.limits.of[KERNEL_LIMIT_MEMBERS] = 1u << 21;
@@ -300,8 +302,8 @@ static void report(const char *name, const struct tally *engine, const struct ta
     bench_report_ratio(name, rate, "commands/s", rate / syncs, reference);
 }
 
-static void measure_blocking(const char *name, unsigned threads, double goal) {
-    struct crew crew = {.engine = engine_make("blocking", UINT64_MAX), .resting = true};
+static void measure_blocking(const char *name, unsigned threads, uint64_t events_max, double goal) {
+    struct crew crew = {.engine = engine_make("blocking", UINT64_MAX, events_max), .resting = true};
     struct tally engine = {0}, disk = {0};
     pthread_t ids[64];
     int file = disk_open();
@@ -318,11 +320,11 @@ static void measure_blocking(const char *name, unsigned threads, double goal) {
     report(name, &engine, &disk, goal);
 }
 
-static void measure_async(const char *name, double goal) {
+static void measure_async(const char *name, uint64_t events_max, double goal) {
     static struct flight flight;
     struct tally engine = {0}, disk = {0};
     int file = disk_open();
-    flight.engine = engine_make("async", UINT64_MAX);
+    flight.engine = engine_make("async", UINT64_MAX, events_max);
     pool_make(flight.engine);
     for (unsigned round = 0; round < ROUNDS; round++) {
         disk_turn(file, &disk);
@@ -336,7 +338,7 @@ static void measure_async(const char *name, double goal) {
 /* A million leases by log alone; then how fast it is read again, and what a snapshot holds up. */
 static void measure_recovery_and_snapshot(void) {
     static struct flight flight;
-    flight.engine = engine_make("recover", UINT64_MAX);
+    flight.engine = engine_make("recover", UINT64_MAX, 0);
     flight.keep = true;
     flight.goal = 1000000 + FLIGHT;
     pool_make(flight.engine);
@@ -344,7 +346,7 @@ static void measure_recovery_and_snapshot(void) {
     flight_turn(&flight, &unused);
     engine_close(flight.engine);
 
-    flight.engine = engine_make("recover", UINT64_MAX);
+    flight.engine = engine_make("recover", UINT64_MAX, 0);
     struct engine_stats stats;
     engine_stats_read(flight.engine, &stats);
     double rate = (double)stats.recovery_commands * 1e9 / (double)stats.recovery_ns;
@@ -367,7 +369,7 @@ static void measure_recovery_and_snapshot(void) {
     bench_report_ratio("snapshot of 1M leases, longest hold", hold, "ms", hold / 20, "of 20 ms");
     engine_close(flight.engine);
     uint64_t start = bench_now_ns();
-    flight.engine = engine_make("recover", UINT64_MAX);
+    flight.engine = engine_make("recover", UINT64_MAX, 0);
     bench_report("start from that snapshot", (double)(bench_now_ns() - start) / 1e6, "ms");
     engine_close(flight.engine);
 }
@@ -384,9 +386,11 @@ int main(void) {
     if (mkdtemp(dir) == NULL) {
         die("run it from the project's directory, which has build/");
     }
-    measure_blocking("engine durable, 1 thread", 1, 0.8);
-    measure_blocking("engine durable, 64 blocking threads", 64, 12);
-    measure_async("engine durable, 8192 in flight", 60);
+    measure_blocking("engine durable, 1 thread", 1, 0, 0.8);
+    measure_blocking("engine durable, 64 blocking threads", 64, 0, 12);
+    measure_blocking("the same, keeping a million events", 64, EVENTS, 12);
+    measure_async("engine durable, 8192 in flight", 0, 60);
+    measure_async("the same, keeping a million events", EVENTS, 60);
     measure_recovery_and_snapshot();
     return nftw(dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS) == 0 ? 0 : 1;
 }

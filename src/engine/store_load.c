@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "log/dir.h"
+
 /* ---- Headers ---- */
 
 struct numbers {
@@ -138,10 +140,19 @@ static enum tn_status load_file(struct engine_store *store, uint64_t number, boo
     return TN_OK;
 }
 
+/* The log has made its own; another one is made here, and durable before there is something in it. */
+static enum tn_status load_dir(const struct engine_store *store) {
+    struct log_dir dir = {.os = store->options.os, .file = -1};
+    bool made = false;
+    memcpy(dir.path, store->dir, sizeof store->dir);
+    enum tn_status status = log_dir_make(&dir, &made);
+    return status == TN_OK && made ? log_dir_sync_parent(&dir) : status;
+}
+
 enum tn_status store_load(struct engine_store *store) {
     const struct os *os = store->options.os;
     struct numbers numbers = {0};
-    enum tn_status status = os->make_dir(os->ctx, store->dir);
+    enum tn_status status = load_dir(store);
     if (status == TN_OK) {
         status = os->list(os->ctx, store->dir, numbers_add, &numbers);
     }

@@ -34,7 +34,7 @@
 #define STORE_PARTS 16u       /* of the bound, in files of their own */
 #define STORE_PART_EVENTS 64u /* no file holds fewer on purpose */
 #define STORE_RETRY_MS 1000u  /* between attempts at a disk that fails */
-#define STORE_DIR_MAX 4000u
+#define STORE_DIR_MAX 3900u   /* as the log's */
 #define STORE_PATH_MAX (STORE_DIR_MAX + 64u)
 #define STORE_NOTICE_MAX 512u
 
