@@ -24,8 +24,8 @@
 
 #include "engine/internal.h"
 
-#define COMMIT_TICK_BYTES 14u  /* of a tick in a batch: its length and its bytes */
-#define COMMIT_GATHER_MAX 64u  /* commands that are worth a sync of their own */
+#define COMMIT_TICK_BYTES 14u /* of a tick in a batch: its length and its bytes */
+#define COMMIT_GATHER_MAX 64u /* commands that are worth a sync of their own */
 
 enum tn_result engine_commit_stopped(const struct engine *engine) {
     return (enum tn_result)atomic_load_explicit(&engine->stopped, memory_order_acquire);

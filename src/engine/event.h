@@ -25,7 +25,7 @@ struct engine_events_span {
     struct engine_event_id oldest, newest; /* kept now; lsn 0: none */
     struct engine_event_id next; /* the last one visited, else `after`: read on after it */
     bool lost; /* there were others between `after` and the first one visited; set before that */
-    bool more;                   /* there are later ones than `next` */
+    bool more; /* there are later ones than `next` */
 };
 
 #define ENGINE_EVENTS_OLDEST ((struct engine_event_id){0, 0})

@@ -194,16 +194,14 @@ void store_file_drop(struct engine_store *store, struct store_file *file) {
     (void)os->sync_dir(os->ctx, store->dir);
 }
 
-/* Blocks at the front of the row that are in no file after this one, and the events in them. */
-static size_t file_blocks(struct engine_store *store, uint64_t number, uint64_t *ret_events) {
+/* Blocks at the front of the row that are in no file after this one. */
+static size_t file_blocks(const struct engine_store *store, uint64_t number) {
     size_t count = 0;
-    *ret_events = 0;
     while (count < store->block_count) {
         const struct store_block *block = &store->blocks[store->skip + count];
         if (block->file > number || (block->file == 0 && !block->gone)) {
             break;
         }
-        *ret_events += block->gone ? 0 : block->count;
         count++;
     }
     return count;
@@ -212,12 +210,10 @@ static size_t file_blocks(struct engine_store *store, uint64_t number, uint64_t 
 void store_drop_old(struct engine_store *store) {
     while (store->file_count > 1) {
         struct store_file *oldest = store->files[0];
-        uint64_t events;
         pthread_mutex_lock(&store->lock);
-        size_t count = file_blocks(store, oldest->number, &events);
-        bool drop = store->events - events >= store->options.events_max;
+        bool drop = store->events >= store->options.events_max + oldest->events;
         if (drop) {
-            store_block_pop(store, count);
+            store_block_pop(store, file_blocks(store, oldest->number));
         }
         pthread_mutex_unlock(&store->lock);
         if (!drop) {
