@@ -234,15 +234,14 @@ static int listen_on(struct http *http, const char *host, uint16_t port) {
 }
 
 static struct MHD_Daemon *daemon_start(struct http *http) {
-    return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET |
-                                MHD_USE_PEDANTIC_CHECKS,
-                            0, NULL, NULL, http_exchange_request, http, MHD_OPTION_CONNECTION_LIMIT,
-                            http->server->options.connections_max,
-                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_CONNECTION_BYTES,
-                            MHD_OPTION_CONNECTION_TIMEOUT, http->server->options.slow_seconds,
-                            MHD_OPTION_URI_LOG_CALLBACK, http_exchange_new, http,
-                            MHD_OPTION_NOTIFY_COMPLETED, http_exchange_end, http,
-                            MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_END);
+    return MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET |
+            MHD_USE_PEDANTIC_CHECKS,
+        0, NULL, NULL, http_exchange_request, http, MHD_OPTION_CONNECTION_LIMIT,
+        HTTP_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_CONNECTION_BYTES,
+        MHD_OPTION_CONNECTION_TIMEOUT, http->server->options.slow_seconds,
+        MHD_OPTION_URI_LOG_CALLBACK, http_exchange_new, http, MHD_OPTION_NOTIFY_COMPLETED,
+        http_exchange_end, http, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_END);
 }
 
 int server_http_start(struct server *server, const char *host, uint16_t port, uint16_t *ret_port) {

@@ -22,6 +22,7 @@
 #include "server/internal.h"
 
 #define HTTP_CONNECTION_BYTES (16u * 1024u) /* head of a request, and what is being sent */
+#define HTTP_CONNECTIONS_MAX 1000000u       /* libmicrohttpd's limit; it is ours that counts */
 #define HTTP_PATH_MAX 2048u
 #define HTTP_ARGUMENTS_MAX PROTOCOL_QUERY_MAX
 #define HTTP_SCRATCH_BYTES (2 * PROTOCOL_REQUEST_MAX)

@@ -175,7 +175,6 @@ static void call_read(struct http_exchange *exchange, const struct protocol_comm
     if (server_read(&exchange->asker, row, server->argv, argc, &w, &answer) == SERVER_WAIT) {
         return;
     }
-    server_count_ended(&server->counters);
     if (w.out.overflow) {
         http_answer_problem(exchange, 413, "the reply does not fit; ask for less with count");
         return;
@@ -272,6 +271,7 @@ static void call_words(struct http_exchange *exchange, const struct protocol_rou
             http_call_done(exchange);
         }
     }
+    server_count_ended(&server->counters); /* if it was answered at once */
 }
 
 /* Events come as they happen unless a page of them is asked for: by Accept, by ?format=json, an

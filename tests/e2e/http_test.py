@@ -198,27 +198,50 @@ class Commands(HttpCase):
                 self.assertTrue(any(m == method and shape.match(p) for m, p in seen),
                                 method + " " + path)
 
+    def same(self, over_http, over_resp, where):
+        """JSON and what a RESP2 client gets say the same. Positions and times move on meanwhile."""
+        if isinstance(over_http, dict) and isinstance(over_resp, str):
+            self.assertEqual(over_http, json.loads(over_resp), where)
+        elif isinstance(over_http, dict):
+            other = pairs(over_resp)
+            self.assertEqual(list(over_http), list(other), where)
+            for name in set(over_http) - {"lsn", "updated_at"}:
+                self.same(over_http[name], other[name], where + "." + name)
+        elif isinstance(over_http, list):
+            self.assertEqual(len(over_http), len(over_resp), where)
+            for i, (one, other) in enumerate(zip(over_http, over_resp)):
+                self.same(one, other, "%s[%d]" % (where, i))
+        elif isinstance(over_http, (bool, float, int)):
+            self.assertEqual(float(over_http), float(over_resp), where)
+        elif over_http is None:
+            self.assertIsNone(over_resp, where)
+        else:
+            self.assertEqual(over_http, str(over_resp), where)
+
     def test_both_encodings_give_the_same_content(self):
         self.pool("same", range=[1, 9], lease=3600)
-        made = self.made("/v1/pools/same/leases", {"holder": "h", "count": 2, "meta": {"k": "v"}})
-        for path, words in [("/v1/leases/" + made.json["lease"], ["LEASE", made.json["lease"]]),
-                            ("/v1/pools/same", ["POOL", "INFO", "same"])]:
-            over_http = self.done("GET", path).json
-            over_resp = pairs(self.do(*words))
-            self.assertEqual(list(over_http), list(over_resp))
-            for name, value in over_http.items():
-                other = over_resp[name]
-                if name in ("meta", "options"):
-                    other = json.loads(other) if name == "meta" else pairs(other)
-                elif isinstance(value, bool):
-                    other = bool(other)
-                elif isinstance(value, (float, int)):
-                    other = float(other)
-                elif isinstance(value, str):
-                    other = str(other)
-                if name != "lsn":
-                    self.assertEqual(value, other, name)
-        self.assertEqual(made.json["values"], ["1", "2"])
+        self.pool("sticky", range=[1, 9], sticky=True)
+        self.done("PUT", "/v1/rules/same", {"trigger": "t"})
+        self.done("PUT", "/v1/sensors/same", {"trigger": "t", "spec": {"command": ["x", "y"]}})
+        lease = self.made("/v1/pools/same/leases",
+                          {"holder": "h", "count": 2, "meta": {"k": ["v", 1]}}).json["lease"]
+        for path, words in [
+                ("/v1/leases/" + lease, ["LEASE", lease]),
+                ("/v1/pools/same/values/2/lease", ["LEASE", "same/2"]),
+                ("/v1/leases/%s/verify?epoch=1" % lease, ["VERIFY", lease, "1"]),
+                ("/v1/leases?pool=same&state=active", ["LEASES", "POOL", "same", "STATE", "active"]),
+                ("/v1/pools/same", ["POOL", "INFO", "same"]),
+                ("/v1/pools?count=3", ["POOL", "LIST", "COUNT", "3"]),
+                ("/v1/pools/sticky/metrics", ["POOL", "METRICS", "sticky"]),
+                ("/v1/rules", ["RULE", "LIST"]), ("/v1/sensors", ["SENSOR", "LIST"]),
+                ("/v1/sensors/same", ["SENSOR", "INFO", "same"]),
+                ("/v1/events?pool=same&count=5", ["EVENTS", "POOL", "same", "COUNT", "5"])]:
+            self.same(self.done("GET", path).json, self.do(*words), path)
+        key = {"Idempotency-Key": "same"}
+        body = {"holder": "other", "values": ["7"]}
+        self.made("/v1/pools/same/leases", body, key)
+        self.same(self.made("/v1/pools/same/leases", body, key).json,
+                  self.do("ALLOC", "same", "other", "VALUES", "1", "7", "OPID", "same"), "ALLOC")
 
     def test_names_with_slashes_and_scopes(self):
         self.pool("tpl", range=[1, 9], scoped=True)
@@ -746,6 +769,15 @@ class Lives(unittest.TestCase):
         lease = self.ask("POST", "/v1/pools/p/leases", {"holder": "h"}).json["lease"]
         self.assertEqual(stream.next()[2]["lease"], lease)
         stream.close()
+
+    def test_sigterm_answers_what_waits(self):
+        waiting = connect(self.server)
+        waiting.sendall(b"GET /v1/pools?fence=1000000 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        until(lambda: b'protocol="http"} 2' in self.ask("GET", "/metrics?pools=no").body,
+              "the connection is there")
+        self.assertEqual(self.server.stop(), 0)
+        self.assertTrue(receive_until(waiting, b"nothing").startswith(b"HTTP/1.1 503 "))
+        waiting.close()
 
     def test_sigterm_exits_0_with_idle_and_half_open_connections(self):
         idle, half = connect(self.server), connect(self.server)
