@@ -287,7 +287,7 @@ class Words(Daemon):
         """Those that end by themselves. The outputs."""
         outputs = []
         for line in lines:
-            if "-N " in line or "--follow" in line:
+            if "-N " in line or "--follow" in line or "SUBSCRIBE" in line:
                 continue
             line = line.replace("7411", str(server.port)).replace("7412", str(server.http_port))
             line = line.replace("build/", BUILD + "/").replace("curl ", "curl -sS --fail ")
