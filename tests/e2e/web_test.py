@@ -242,6 +242,15 @@ class Page(Case):
             until(lambda: page[0] not in self.browser.text("#view-pool .leases").split(), "a page")
         self.assertEqual(sorted(seen), sorted("holder-%d" % i for i in range(120)))
 
+    def test_events_arrive(self):
+        self.do("POOL", "CREATE", "eventful", "RANGE", 1, 10)
+        self.show("")
+        self.see("#event-note", "live")
+        self.do("ALLOC", "eventful", HOSTILE)
+        self.see("#events", "lease.active")
+        self.see("#events", HOSTILE)
+        self.assertEqual(self.browser.value("document.querySelectorAll('main img').length"), 0)
+
     def test_it_fits_a_phone(self):
         self.do("POOL", "CREATE", "a-pool.with-a-rather-long-name_of-64-characters", "RANGE", 1,
                 1000000)
