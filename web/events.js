@@ -1,9 +1,10 @@
 // Events as they happen, after the last ones that did.
 import {get} from "./api.js";
-import {$, count, element, link, moment, setText} from "./show.js";
+import {$, count, element, link, moment, setText, valuesText} from "./show.js";
 
 const EVENTS_KEPT = 200;
 const EVENTS_BEFORE = 50; // shown at the beginning
+const EVENT_VALUES = 3; // shown of one that is about many
 const KINDS = ["lease.reserved", "lease.active", "lease.returned", "lease.offline", "lease.rekeyed",
   "lease.revoking", "lease.released", "lease.expired", "lease.revoked", "value.cooled",
   "pool.created", "pool.altered", "pool.dropped", "pool.added", "pool.removed",
@@ -23,10 +24,10 @@ function eventLine(kind, event) {
   if (event.lease) {
     line.append(link(event.lease, "lease", event.lease), " ");
   }
-  const names = (event.values || []).slice(0, 8).map((value, i) => (event.pools || [])[i] + "/" + value);
-  const more = (event.values || []).length - names.length;
-  const words = [names.join(", ") + (more > 0 ? " and " + count(more) + " more" : ""),
-    event.name || event.pool, event.holder, event.reason];
+  const {values = [], pools = []} = event;
+  const words = [valuesText(values, pools, EVENT_VALUES, values.length),
+    values.length === 0 && (event.pool || event.name), event.holder,
+    event.reason !== "requested" && event.reason];
   line.append(words.filter((word) => word).join(" · "));
   return line;
 }

@@ -1,13 +1,12 @@
 // Leases: of a pool, by id, by value and by holder.
 import {get, pathOf} from "./api.js";
-import {$, count, element, factsShow, link, many, momentAndDistance, setText} from "./show.js";
+import {$, count, element, factsShow, link, many, momentAndDistance, setText, valuesText} from "./show.js";
 
 const LEASES_PAGE = 50;
 
 function leaseValues(lease) {
-  const values = lease.values.map((value, i) => lease.pools[i] + "/" + value);
-  const left = Number(lease.value_count || values.length) - values.length;
-  return values.join(", ") + (left > 0 ? " and " + count(left) + " more" : "");
+  const {values, pools} = lease;
+  return valuesText(values, pools, values.length, Number(lease.value_count || values.length));
 }
 
 function leaseRow(row, lease) {

@@ -88,6 +88,14 @@ export function momentAndDistance(ms) {
   return ms === null || ms === undefined || ms === "" ? "–" : moment(ms) + " (" + distance(ms) + ")";
 }
 
+// "ports/1, 2, gpus/a and 3 more": the pool only where it changes; `total` may be more than are known.
+export function valuesText(values, pools, most, total) {
+  const words = values.slice(0, most).map((value, i) =>
+    i > 0 && pools[i] === pools[i - 1] ? value : pools[i] + "/" + value);
+  const left = total - words.length;
+  return words.join(", ") + (left > 0 ? " and " + count(left) + " more" : "");
+}
+
 // ---- Facts: a list of names and values ----
 
 export function factsShow(list, rows) {

@@ -88,6 +88,16 @@ class Source(unittest.TestCase):
         self.assertNotRegex(page, r"<script(?![^>]*src=)|<style|\son[a-z]+=|\sstyle=")
 
 
+    def test_all_kinds_of_events_are_listened_to(self):
+        table = text_of(os.path.join(SOURCE, "src", "kernel", "kernel.h"))
+        table = table[table.index("#define KERNEL_EVENT_TABLE"):table.index("enum kernel_event_kind")]
+        script = text_of(os.path.join(SOURCE, "web", "events.js"))
+        listed = script[script.index("const KINDS"):script.index("];")]
+        kinds = re.findall(r'"([a-z]+\.[a-z]+)"', table)
+        self.assertGreater(len(kinds), 15)
+        self.assertEqual(re.findall(r'"([a-z]+\.[a-z]+)"', listed), kinds)
+
+
 class Browser:
     """Chromium without a window, spoken to over two pipes: a line is JSON and ends in a NUL."""
 
