@@ -42,8 +42,8 @@ static enum cli_parse bad(struct cli_reader *reader, const char *why) {
 
 /* The line at pos, without its end; false if it is not all there. */
 static bool line_next(const struct cli_reader *reader, struct tn_bytes *ret_line) {
-    const uint8_t *at = reader->bytes + reader->pos;
     size_t left = reader->len - reader->pos;
+    const uint8_t *at = left > 0 ? reader->bytes + reader->pos : NULL;
     const uint8_t *end = left > 0 ? memchr(at, '\n', left) : NULL;
     if (end == NULL) {
         return false;

@@ -4,6 +4,8 @@
 
 #include <inttypes.h>
 
+#include "cli/json.h"
+
 /* ---- Values ---- */
 
 static bool key_is(const char *key, const char *const *names) {
@@ -188,6 +190,22 @@ uint32_t cli_list_find(const struct cli_reader *reader, uint32_t *ret_name) {
     return 0;
 }
 
+/* Of a list that is new to us: each part as JSON, a line each. */
+static bool show_unknown(struct cli_list *list, const struct cli_reader *reader, uint32_t array,
+                         uint64_t most, FILE *out) {
+    struct cli_text line = {.at = NULL};
+    for (uint32_t at = array + 1; at < reader->nodes[array].end && most > 0;
+         at = reader->nodes[at].end, most--) {
+        cli_json_node(&line, reader, at);
+        cli_text_put(&line, "\n");
+        list->count++;
+    }
+    bool good = !line.failed;
+    (void)fwrite(line.at, 1, line.len, out);
+    cli_text_free(&line);
+    return good;
+}
+
 bool cli_list_show(struct cli_list *list, const struct cli_reader *reader, uint64_t most,
                    FILE *out) {
     uint32_t name = 0;
@@ -201,7 +219,7 @@ bool cli_list_show(struct cli_list *list, const struct cli_reader *reader, uint6
         }
     }
     if (columns == NULL) {
-        return true;
+        return array == 0 || show_unknown(list, reader, array, most, out);
     }
     for (unsigned i = 0; list->table.column_count == 0 || columns[i].name != NULL; i++) {
         if (columns[i].name == NULL) {

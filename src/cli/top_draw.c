@@ -91,10 +91,12 @@ static void draw_head(const struct top *top, struct frame *frame, const char *no
     cli_text_clock(&line, now_ms);
     cli_text_printf(&line, "  %s", notice != NULL ? notice : "");
     put(frame, &line, notice != NULL ? "\033[1;31m" : "\033[1m");
-    cli_text_printf(&line,
-                    "engine  lsn %" PRIu64 "  %.0f commands/s  %.0f batches/s  last sync %.2f ms  "
-                    "queue %" PRIu64 "  log %.1f MiB  clients %" PRIu64,
-                    figures[TOP_LSN], figure_rate(top, TOP_COMMANDS), figure_rate(top, TOP_BATCHES),
+    cli_text_printf(&line, "engine  lsn %" PRIu64, figures[TOP_LSN]);
+    if (top->before->at_ms > 0) {
+        cli_text_printf(&line, "  %.0f commands/s  %.0f batches/s", figure_rate(top, TOP_COMMANDS),
+                        figure_rate(top, TOP_BATCHES));
+    }
+    cli_text_printf(&line, "  last sync %.2f ms  queue %" PRIu64 "  log %.1f MiB  clients %" PRIu64,
                     (double)figures[TOP_SYNC_US] / 1000.0, figures[TOP_QUEUE],
                     (double)figures[TOP_LOG_BYTES] / 1048576.0, figures[TOP_CLIENTS]);
     put(frame, &line, "");
@@ -103,9 +105,16 @@ static void draw_head(const struct top *top, struct frame *frame, const char *no
                     "  offline %" PRIu64 "  revoking %" PRIu64 "  cooling %" PRIu64,
                     figures[TOP_LEASES], states[0], states[1], states[2], states[3], states[4]);
     put(frame, &line, "");
-    cli_text_printf(&line, "rates   %.1f allocated/s  %.1f freed/s  %.1f refused/s",
-                    per_second(top, now->allocated, top->before->allocated),
-                    per_second(top, now->freed, top->before->freed), figure_rate(top, TOP_REFUSED));
+    if (top->before->at_ms > 0) {
+        cli_text_printf(&line, "rates   %.1f allocated/s  %.1f freed/s  %.1f refused/s",
+                        per_second(top, now->allocated, top->before->allocated),
+                        per_second(top, now->freed, top->before->freed),
+                        figure_rate(top, TOP_REFUSED));
+    } else { /* one look makes no rate */
+        cli_text_printf(&line,
+                        "totals  %" PRIu64 " allocated  %" PRIu64 " freed  %" PRIu64 " refused",
+                        now->allocated, now->freed, figures[TOP_REFUSED]);
+    }
     put(frame, &line, "");
     put(frame, &line, "");
     cli_text_free(&line);
