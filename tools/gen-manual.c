@@ -174,12 +174,13 @@ static void tenure_write(FILE *out) {
               "tenure prints the line that asks for it again and exits with 52; --retry does so "
               "by itself.");
     section(out, "EVENTS");
-    paragraph(out,
-              "tenure events prints what happened after --after, an event's id or a position in "
-              "the log, or everything that is kept. With --follow it begins with now, or after "
-              "--after, and goes on until it is interrupted; if the connection is lost it comes "
-              "back and goes on after the last event it has shown. With --json each event is a "
-              "line.");
+    paragraph(
+        out,
+        "tenure events prints what happened after --after, an event's id or a position in "
+        "the log, or the newest --last, or everything that is kept. With --follow it begins with "
+        "now, or as --after and --last say, and goes on until it is interrupted; if the connection "
+        "is lost it comes back and goes on after the last event it has shown. With --json each "
+        "event is a line.");
     section(out, "JSON");
     paragraph(out, "With --json a reply is one line on standard output. Whole numbers are strings, "
                    "because they have 64 bits; times are milliseconds since 1970. A refusal is an "

@@ -95,7 +95,7 @@ static void print_cases(FILE *out) {
     (void)fprintf(out, "    completion) what='shell ' ;;\n"
                        "    check | dump) what='directory ' ;;\n"
                        "    help) what='subcommand ' ;;\n"
-                       "    events) options='--after --count --follow --holder --pool ' ;;\n"
+                       "    events) options='--after --count --follow --holder --last --pool ' ;;\n"
                        "    top) options='--once ' ;;\n"
                        "    esac\n");
 }

@@ -15,6 +15,7 @@
 #include "cli/words.h"
 #include "kernel/result.h"
 
+#define PAGE 1000u
 #define BACKOFF_MS 100u
 #define BACKOFF_MAX_MS 5000u
 
@@ -26,13 +27,16 @@ struct events {
     struct cli_event_id after;
     uint64_t most; /* to show; UINT64_MAX: all */
     uint64_t shown;
+    uint64_t last; /* only the newest so many; 0: from `after` on */
+    uint64_t skip; /* of those that come, not shown */
     struct cli_table table;
     struct cli_client client;
 };
 
 /* ---- Options ---- */
 
-static const char *const names[] = {"--after", "--count", "--pool", "--holder", "--fence"};
+static const char *const names[] = {"--after",  "--count", "--pool",
+                                    "--holder", "--fence", "--last"};
 #define NAMES (sizeof names / sizeof names[0])
 
 static bool option_set(struct events *events, unsigned option, const char *value) {
@@ -54,16 +58,18 @@ static bool option_set(struct events *events, unsigned option, const char *value
     case 3:
         events->holder = value;
         return true;
-    default:
+    case 4:
         events->fence = value;
         return cli_number_parse(text, &number);
+    default:
+        return cli_number_parse(text, &events->last) && events->last > 0;
     }
 }
 
 static bool wrong(const char *what, const char *which) {
     (void)fprintf(stderr,
-                  "tenure events: %s%s\nusage: tenure events [--after ID] [--count N] [--follow] "
-                  "[--pool POOL] [--holder HOLDER] [--fence LSN]\n",
+                  "tenure events: %s%s\nusage: tenure events [--after ID | --last N] [--count N] "
+                  "[--follow] [--pool POOL] [--holder HOLDER] [--fence LSN]\n",
                   what, which);
     return false;
 }
@@ -98,7 +104,7 @@ static bool options_parse(struct events *events, int argc, char **argv) {
             return wrong("this makes no sense: ", value);
         }
     }
-    return true;
+    return events->last == 0 || !events->placed || wrong("either --after or --last", "");
 }
 
 /* ---- Showing ---- */
@@ -113,7 +119,9 @@ static bool event_show(struct events *events, struct tn_bytes text) {
     bool seen = events->placed && !event.lost && cli_event_id_compare(event.id, events->after) <= 0;
     bool theirs =
         event.lost || events->holder == NULL || cli_event_concerns(&event, events->holder);
-    if (!seen && theirs) {
+    if (!seen && theirs && events->skip > 0) {
+        events->skip -= !event.lost;
+    } else if (!seen && theirs) {
         if (events->settings->json) {
             (void)printf("%.*s\n", (int)text.len, (const char *)text.at);
         } else if (!event.lost) {
@@ -210,6 +218,62 @@ static bool page_show(struct events *events) {
     return flush(events) && good;
 }
 
+/* ---- The last ones ---- */
+
+/* How many there are from `after` to `newest`, but not counting further than `last` asks. -1: go on
+ * with *ret_count; else the exit code. */
+static int count_after(struct events *events, struct cli_event_id newest, uint64_t *ret_count) {
+    struct cli_event_id first = events->after;
+    struct cli_event_id next = first;
+    *ret_count = 0;
+    do {
+        if (page_read(events, PAGE) != CLI_LINK_OK) {
+            return say_link(events);
+        }
+        if (events->client.reader.nodes[0].type == CLI_ERROR) {
+            return say_refusal(events);
+        }
+        uint32_t array = cli_node_find(&events->client.reader, 0, "events");
+        *ret_count += array != 0 ? events->client.reader.nodes[array].count : 0;
+        if (!id_field(events, "next", &next) || cli_event_id_compare(next, events->after) <= 0) {
+            break;
+        }
+        events->after = next;
+    } while (cli_event_id_compare(next, newest) < 0);
+    events->after = first;
+    return -1;
+}
+
+/* There is no reading backwards: goes back in ever longer steps until there are enough, and skips
+ * what is too many. */
+static int place_last(struct events *events) {
+    struct cli_event_id newest = {0, 0};
+    struct cli_event_id oldest = {0, 0};
+    uint64_t count = 0;
+    if (page_read(events, 1) != CLI_LINK_OK) {
+        return say_link(events);
+    }
+    if (events->client.reader.nodes[0].type == CLI_ERROR) {
+        return say_refusal(events);
+    }
+    if (!id_field(events, "newest", &newest) || !id_field(events, "oldest", &oldest)) {
+        return CLI_OK;
+    }
+    for (uint64_t back = events->last;; back *= 4) {
+        bool all = newest.lsn - oldest.lsn < back;
+        events->placed = true;
+        events->after = (struct cli_event_id){.lsn = all ? 0 : newest.lsn - back};
+        int code = count_after(events, newest, &count);
+        if (code >= 0) {
+            return code;
+        }
+        if (all || count >= events->last) {
+            events->skip = count > events->last ? count - events->last : 0;
+            return CLI_OK;
+        }
+    }
+}
+
 /* All up to the newest there was when we began, or as many as were asked for. */
 static int pages_all(struct events *events) {
     struct cli_event_id newest = {0, 0};
@@ -217,7 +281,7 @@ static int pages_all(struct events *events) {
     bool first = true;
     do {
         uint64_t left = events->most - events->shown;
-        if (page_read(events, left < 1000 ? left : 1000) != CLI_LINK_OK) {
+        if (page_read(events, left < PAGE && events->skip == 0 ? left : PAGE) != CLI_LINK_OK) {
             return say_link(events);
         }
         if (events->client.reader.nodes[0].type == CLI_ERROR) {
@@ -367,14 +431,17 @@ int cli_events(const struct cli_settings *settings, int argc, char **argv) {
         return CLI_USAGE;
     }
     if (!events.follow && events.most == UINT64_MAX && settings->limit > 0) {
-        events.most = settings->limit;
+        events.most = events.last > 0 ? events.last : settings->limit;
     }
     events.table.screen = cli_screen_of(stdout);
     cli_event_columns(&events.table);
-    int code;
+    int code = CLI_OK;
     if (client_open(&events) != CLI_LINK_OK) {
         code = say_link(&events);
-    } else {
+    } else if (events.last > 0) {
+        code = place_last(&events);
+    }
+    if (code == CLI_OK) {
         code = events.follow ? follow(&events) : pages_all(&events);
     }
     cli_client_close(&events.client);

@@ -383,11 +383,17 @@ class Events(Following):
         after = re.search(r"--after (\S+);", err).group(1)
         rest = self.tenure("--json", "events", "--pool", "paged", "--after", after)
         self.assertEqual([json.loads(line) for line in rest.splitlines()], events[10:])
+        for last in (1, 7, 31):
+            got = self.tenure("--json", "events", "--pool", "paged", "--last", str(last))
+            self.assertEqual([json.loads(line) for line in got.splitlines()], events[-last:])
+        everything = self.tenure("--json", "events", "--limit", "0")
+        self.assertEqual(self.tenure("--json", "events", "--last", "1000000000"), everything)
         mine = self.tenure("--json", "events", "--holder", "paged/1").splitlines()
         self.assertEqual(len(mine), 15)
         table = self.tenure("events", "--holder", "paged/1")
         self.assertRegex(table.splitlines()[1], r"^\S+ +\d+\.\d+ +lease\.active +0-\d+ +paged/1 +paged/2 ")
-        for words in (["--after", "x"], ["--count", "0"], ["--folow"], ["--pool"]):
+        for words in (["--after", "x"], ["--count", "0"], ["--folow"], ["--pool"],
+                      ["--after", "1", "--last", "1"]):
             self.assertEqual(run(self.server.port, "events", *words)[0], 2)
 
     def test_following_begins_now_and_ends_with_the_count(self):
@@ -396,12 +402,13 @@ class Events(Following):
         pool = self.follower("--pool", "live", "--count", "2")
         holder = self.follower("--holder", "live/b", "--count", "1")
         both = self.follower("--pool", "live", "--holder", "live/b", "--count", "1")
-        self.subscribed(4)
+        from_start = self.follower("--pool", "live", "--last", "1000", "--count", "3")
+        self.subscribed(5)
         self.do("POOL", "CREATE", "other", "RANGE", "1", "100")
         made = [json.loads(self.tenure("--json", "alloc", "live", h))["lease"]
                 for h in ("live/a", "live/b")]
         for process, want in [(everything, [None, *made]), (pool, made), (holder, made[1:]),
-                              (both, made[1:])]:
+                              (both, made[1:]), (from_start, [None, *made])]:
             out, err = process.communicate(timeout=PATIENCE)
             self.assertEqual((process.returncode, err), (0, b""))
             got = [json.loads(line).get("lease") for line in out.splitlines()]
