@@ -70,7 +70,7 @@ class Resp:
             return int(rest)
         if kind == b"$":
             return None if rest == b"-1" else self.exactly(int(rest)).decode()
-        if kind == b"*":
+        if kind in (b"*", b"~"):
             return [self.read() for _ in range(int(rest))]
         if kind == b">":
             return Push(self.read() for _ in range(int(rest)))
