@@ -70,7 +70,7 @@ SEQUENCES = [
         (["CLIENT", "SETINFO", "lib-ver", "7.0.0.RELEASE/1"], OK),
         (["CLIENT", "MAINT_NOTIFICATIONS", "ON", "MOVING-ENDPOINT-TYPE", "internal-ip"],
          NO_NOTIFICATIONS_UPPER),
-        (["COMMAND"], lambda reply: len(reply) > 40)]),
+        (["COMMAND"], lambda reply: {"alloc", "pool"} <= {row[0] for row in reply})]),
     ("Lettuce, a version that nobody has", False, [
         (["HELLO", "9"], error("NOPROTO")),
         (["PING"], "PONG")]),
