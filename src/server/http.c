@@ -20,6 +20,10 @@ static void on_timer(uv_timer_t *timer) {
     http_run(timer->data);
 }
 
+static void on_soon(uv_idle_t *soon) {
+    http_run(soon->data);
+}
+
 static void on_epoll(uv_poll_t *poll, int status, int events) {
     (void)status;
     (void)events;
@@ -53,6 +57,7 @@ static void stop(struct http *http) {
     }
     handle_end((uv_handle_t *)&http->epoll);
     handle_end((uv_handle_t *)&http->timer);
+    handle_end((uv_handle_t *)&http->soon);
     MHD_stop_daemon(http->daemon);
     http->daemon = NULL;
     TN_ASSERT(http->connection_count == 0 && http->body_bytes == 0);
@@ -68,8 +73,24 @@ static bool quiet(const struct http *http) {
     return true;
 }
 
+/* What is left for the next turn of the loop goes through an idle handle: a timer of no time would run
+ * again in the same turn, and the sockets would never be looked at. */
+static void rearm(struct http *http) {
+    MHD_UNSIGNED_LONG_LONG ms = 0;
+    bool limited = MHD_get_timeout(http->daemon, &ms) == MHD_YES;
+    if (http->resumed || http->queue_first != NULL || (limited && ms == 0)) {
+        (void)uv_idle_start(&http->soon, on_soon);
+        return;
+    }
+    (void)uv_idle_stop(&http->soon);
+    if (limited) {
+        (void)uv_timer_start(&http->timer, on_timer, ms, 0);
+    } else {
+        (void)uv_timer_stop(&http->timer);
+    }
+}
+
 void http_run(struct http *http) {
-    MHD_UNSIGNED_LONG_LONG ms;
     if (http->daemon == NULL) {
         return;
     }
@@ -79,12 +100,8 @@ void http_run(struct http *http) {
     if (http->draining && quiet(http)) {
         stop(http);
         server_stop_check(http->server);
-    } else if (http->queue_first != NULL) {
-        (void)uv_timer_start(&http->timer, on_timer, 0, 0);
-    } else if (MHD_get_timeout(http->daemon, &ms) == MHD_YES) {
-        (void)uv_timer_start(&http->timer, on_timer, ms, 0);
     } else {
-        (void)uv_timer_stop(&http->timer);
+        rearm(http);
     }
 }
 
@@ -93,7 +110,7 @@ void http_resume(struct http *http, struct MHD_Connection *mhd) {
     MHD_resume_connection(mhd);
     if (!http->resumed) {
         http->resumed = true;
-        (void)uv_timer_start(&http->timer, on_timer, 0, 0);
+        (void)uv_idle_start(&http->soon, on_soon);
     }
 }
 
@@ -273,7 +290,8 @@ int server_http_start(struct server *server, const char *host, uint16_t port, ui
     (void)uv_poll_init(&server->loop, &http->listener, http->socket);
     (void)uv_poll_init(&server->loop, &http->epoll, info->epoll_fd);
     (void)uv_timer_init(&server->loop, &http->timer);
-    http->listener.data = http->epoll.data = http->timer.data = http;
+    (void)uv_idle_init(&server->loop, &http->soon);
+    http->listener.data = http->epoll.data = http->timer.data = http->soon.data = http;
     (void)uv_poll_start(&http->listener, UV_READABLE, on_listener);
     (void)uv_poll_start(&http->epoll, UV_READABLE, on_epoll);
     *ret_port = http->port;

@@ -50,6 +50,7 @@ struct http {
     struct MHD_Daemon *daemon; /* NULL: stopped */
     uv_poll_t listener, epoll;
     uv_timer_t timer; /* when libmicrohttpd wants to be called though nothing came */
+    uv_idle_t soon;   /* while there is something left to do, in the next turn of the loop */
     int socket;       /* that listens; -1: no more */
     uint16_t port;
     bool paused;  /* no descriptors were left: tries again every second */
