@@ -337,7 +337,8 @@ static enum tn_status engine_start(const struct engine_options *options, struct 
     if (status == TN_OK) {
         status = engine_events_open(engine);
         if (status != TN_OK) {
-            (void)snprintf(error->text, sizeof error->text, "no memory for the store of events");
+            (void)snprintf(error->text, sizeof error->text,
+                           "the store of events cannot be opened: %s", tn_status_text(status));
         }
     }
     if (status == TN_OK) {

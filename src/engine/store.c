@@ -184,10 +184,9 @@ static size_t block_fill(struct engine_store *store, struct tn_bytes records) {
 /* One step of an append: a copy, a seal, a hole. Returns the bytes that are done with. */
 static size_t append_step(struct engine_store *store, struct tn_bytes records, bool *ret_no_room) {
     uint32_t size = engine_record_size(records.at);
-    if (engine_record_is_lost(records.at)) { /* the next block's prev will tell */
+    if (engine_record_is_lost(records.at)) { /* counted already; the next block's prev will tell */
         store_seal(store);
         store->newest = engine_record_id(records.at);
-        store->lost++;
         return size;
     }
     if (!store->open) {

@@ -127,12 +127,191 @@ static void whoever_arms_is_called_once(void **state) {
     assert_int_equal(calls, 1);
 }
 
+/* The same engine again, over the same log. */
+static void world_again(struct world *world) {
+    assert_true(engine_close(world->engine));
+    world->engine = ekit_open(&world->options);
+}
+
+static void another_log_has_a_directory_for_them(void **state) {
+    struct world *world = *state;
+    static struct seen before;
+    static struct seen after;
+    before = after = (struct seen){0};
+    world->options.events_max = 1000;
+    world->options.events_dir = "events";
+    world_open(world);
+    for (unsigned i = 0; i < 200; i++) {
+        assert_int_equal(world_alloc(world, "h"), TN_R_OK);
+    }
+    read_on(world, ENGINE_EVENTS_OLDEST, UINT32_MAX, &before);
+    assert_int_equal(before.count, 201);
+    world_again(world); /* with a snapshot: replay tells nothing */
+    read_on(world, ENGINE_EVENTS_OLDEST, UINT32_MAX, &after);
+    assert_int_equal(after.count, before.count);
+    assert_memory_equal(after.ids, before.ids, sizeof after.ids);
+    assert_true(fakeos_file_count(world->machine, "events", "events-") >= 2);
+}
+
+static void without_a_directory_a_snapshot_ends_what_is_known(void **state) {
+    struct world *world = *state;
+    static struct seen seen;
+    seen = (struct seen){0};
+    world->options.events_max = 1000;
+    world_open(world);
+    assert_int_equal(world_alloc(world, "h"), TN_R_OK);
+    struct engine_event_id last = {world_lsn(world), 0};
+    world_again(world);
+    struct engine_events_span span = read_on(world, last, 10, &seen);
+    assert_int_equal(seen.count, 0);
+    assert_int_equal(span.newest.lsn, 0);
+    assert_int_equal(world_alloc(world, "h"), TN_R_OK);
+    assert_true(read_on(world, last, 10, &seen).lost);
+    assert_int_equal(seen.count, 1);
+}
+
+static void without_a_snapshot_replay_tells_all_again(void **state) {
+    struct world *world = *state;
+    static struct seen seen;
+    seen = (struct seen){0};
+    world->options.events_max = 1000;
+    world->options.no_snapshot_at_close = true;
+    world_open(world);
+    for (unsigned i = 0; i < 100; i++) {
+        assert_int_equal(world_alloc(world, "h"), TN_R_OK);
+    }
+    world_again(world);
+    struct engine_events_span span = read_on(world, (struct engine_event_id){1, 0}, 1000, &seen);
+    assert_int_equal(seen.count, 101);
+    assert_false(span.lost);
+}
+
+/* Memory that can be switched off. */
+struct poor {
+    struct os os;
+    const struct os *rich;
+    bool broke;
+};
+
+static enum tn_status poor_reserve(void *ctx, size_t bytes, bool big, void **ret_memory) {
+    struct poor *poor = ctx;
+    return poor->broke ? TN_NOMEM
+                       : poor->rich->mem_reserve(poor->rich->ctx, bytes, big, ret_memory);
+}
+
+static void poor_release(void *ctx, void *memory, size_t bytes) {
+    struct poor *poor = ctx;
+    poor->rich->mem_release(poor->rich->ctx, memory, bytes);
+}
+
+static uint64_t poor_ms(void *ctx) {
+    struct poor *poor = ctx;
+    return poor->rich->clock_boot_ms(poor->rich->ctx);
+}
+
+static uint64_t poor_ns(void *ctx) {
+    struct poor *poor = ctx;
+    return poor->rich->clock_boot_ns(poor->rich->ctx);
+}
+
+static uint64_t poor_wall_ms(void *ctx) {
+    struct poor *poor = ctx;
+    return poor->rich->clock_wall_ms(poor->rich->ctx);
+}
+
+static enum tn_status poor_random(void *ctx, void *out, size_t len) {
+    struct poor *poor = ctx;
+    return poor->rich->random(poor->rich->ctx, out, len);
+}
+
+#define LEASES 12000u
+
+/* A tick that ends thousands of leases needs a larger buffer than there is. */
+static void events_without_memory_are_counted_and_missed(void **state) {
+    struct world *world = *state;
+    static struct poor poor;
+    static struct seen seen;
+    seen = (struct seen){0};
+    poor = (struct poor){.rich = world->options.os};
+    poor.os = (struct os){.ctx = &poor,
+                          .mem_reserve = poor_reserve,
+                          .mem_release = poor_release,
+                          .clock_boot_ms = poor_ms,
+                          .clock_boot_ns = poor_ns,
+                          .clock_wall_ms = poor_wall_ms,
+                          .random = poor_random};
+    world->options.os = &poor.os;
+    world->options.events_max = 1 << 20;
+    world->options.no_threads = true;
+    world->options.limits.of[KERNEL_LIMIT_TICK_STEP] = 65536;
+    world->options.limits.of[KERNEL_LIMIT_LEASES] = 16384;
+    world->options.limits_mask |= 1u << KERNEL_LIMIT_TICK_STEP | 1u << KERNEL_LIMIT_LEASES;
+    world_open(world);
+    char holder[KERNEL_HOLDER_MAX];
+    char pool[KERNEL_POOL_BASE_MAX];
+    memset(holder, 'h', sizeof holder);
+    memset(pool, 'q', sizeof pool);
+    holder[sizeof holder - 1] = pool[sizeof pool - 1] = '\0';
+    ekit_run_ok(world->engine, ekit_pool(&world->command, pool, 1, 20000, 60), &world->answer);
+    for (unsigned i = 0; i < LEASES; i++) {
+        ekit_run_ok(world->engine, ekit_alloc(&world->command, pool, holder, 1, NULL),
+                    &world->answer);
+    }
+    struct engine_event_id last = {world_lsn(world), 0};
+    fakeos_clock_advance(world->machine, 60000);
+    poor.broke = true;
+    assert_int_equal(engine_tick(world->engine), TN_R_OK);
+    poor.broke = false;
+    struct engine_stats stats;
+    engine_stats_read(world->engine, &stats);
+    assert_true(stats.events_lost > 0 && stats.events_lost < LEASES);
+    struct engine_events_span span = read_on(world, last, 1, &seen);
+    assert_false(span.lost); /* the first ones had room */
+    ekit_run_ok(world->engine, ekit_alloc(&world->command, pool, "after", 1, NULL), &world->answer);
+    uint64_t total = 0;
+    bool lost = false;
+    for (struct engine_event_id at = last; total == 0 || span.more; at = span.next) {
+        seen.count = 0;
+        span = read_on(world, at, 4096, &seen);
+        total += seen.count;
+        lost = lost || span.lost;
+    }
+    assert_true(lost);
+    assert_int_equal(total, LEASES - stats.events_lost + 1);
+}
+
+static void appends_are_counted_by_how_long_they_took(void **state) {
+    struct world *world = *state;
+    struct engine_stats stats;
+    world_open(world);
+    engine_stats_read(world->engine, &stats);
+    uint64_t before = stats.syncs;
+    for (unsigned i = 0; i < 10; i++) {
+        assert_int_equal(world_alloc(world, "h"), TN_R_OK);
+    }
+    fakelog_fail(world->log, TN_NOSPACE, 1, false);
+    assert_int_equal(world_alloc(world, "h"), TN_R_NOSPACE);
+    engine_stats_read(world->engine, &stats);
+    assert_int_equal(stats.syncs, before + 11);
+    uint64_t counted = 0;
+    for (unsigned i = 0; i <= ENGINE_APPEND_BUCKETS; i++) {
+        counted += stats.append_histogram[i];
+    }
+    assert_int_equal(counted, before + 10);
+    assert_int_equal(stats.append_histogram[0], counted); /* the clock stands still */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         WORLD_TEST(an_engine_that_keeps_none_says_so),
         WORLD_TEST(events_are_read_back_in_order),
         WORLD_TEST(those_beyond_the_bound_are_lost_and_said_to_be),
         WORLD_TEST(whoever_arms_is_called_once),
+        WORLD_TEST(another_log_has_a_directory_for_them),
+        WORLD_TEST(without_a_directory_a_snapshot_ends_what_is_known),
+        WORLD_TEST(without_a_snapshot_replay_tells_all_again),
+        WORLD_TEST(events_without_memory_are_counted_and_missed),
+        WORLD_TEST(appends_are_counted_by_how_long_they_took),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
