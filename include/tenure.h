@@ -11,7 +11,7 @@
  *
  * - Thread-safe: any thread may call anything at any time between tenure_open and tenure_close.
  * - The library never exits, forks or prints, and installs no signal handler. It starts three threads
- *   of its own (with all signals blocked).
+ *   of its own (with all signals blocked), and a fourth if events are kept.
  * - pthread_cancel has no effect on a thread inside a call that may block; it takes effect after it.
  * - Strings are NUL-terminated and are copied before a call returns. Where a NULL is allowed, it is
  *   said so. Structures given to a call start with all bytes zero; then set what you need. Members
@@ -228,6 +228,8 @@ struct tenure_options {
     bool restored; /* the directory was restored from a backup: its generation goes up, so that no
                       lease id of the time after the backup is ever given out again. Once, not at
                       every opening: at most 32 times in the life of a directory */
+    uint64_t events_max; /* keep at least so many events to be read back (tenure_events_read), in
+                            files beside the log and a few megabytes of memory; 0: none */
 };
 
 /* Inline, so that `size` is that of the header you compile with. */
@@ -365,10 +367,10 @@ struct tenure_command {
     uint64_t deadline_ms; /* import, or alloc by an operator: the lease's own end; 0: the pool's */
     uint64_t created_ms, seen_ms, offline_ms; /* import: its times; 0: not given */
     uint64_t given_values, reclaimed;         /* pool_seed: values once given, leases reclaimed */
-    const char *name;     /* rule id or sensor ref */
-    const char *trigger;  /* rule_set sensor_set */
-    bool enabled;         /* rule_* sensor_* but delete */
-    const void *spec;     /* sensor_set: its description, spec_len bytes */
+    const char *name;                         /* rule id or sensor ref */
+    const char *trigger;                      /* rule_set sensor_set */
+    bool enabled;                             /* rule_* sensor_* but delete */
+    const void *spec;                         /* sensor_set: its description, spec_len bytes */
     size_t spec_len;
     uint64_t reserved[4];
 };
@@ -680,6 +682,31 @@ struct tenure_event {
     const char *previous_holder; /* of a rekeyed lease: who had it before; else "" */
     uint64_t reserved[1];
 };
+
+struct tenure_event_id {
+    uint64_t lsn;
+    uint32_t index;
+};
+
+struct tenure_events_span {
+    struct tenure_event_id oldest, newest; /* kept now; lsn 0: none */
+    struct tenure_event_id next; /* the last one visited, else `after`: read on after it */
+    bool lost;                   /* there were others between `after` and the first one visited */
+    bool more;                   /* there are later ones than `next` */
+};
+
+/* False: stop here; this event is not consumed. It must not wait for anything. */
+typedef bool tenure_event_visit_fn(void *ctx, const struct tenure_event *event);
+
+/* Events after `after`, oldest first, at most `max` of them; all zero: from the oldest that is kept;
+ * lsn UINT64_MAX: none, but `next` is the newest. A crash takes none: what was not on disk is
+ * told again from the log at the next opening. Those that are dropped for their age, or that the disk
+ * did not take, are missing, and `lost` says so. TENURE_NOTFOUND: events_max is 0; OVERLOADED: no
+ * memory, and `next` says how far it got. */
+TENURE_API enum tenure_result tenure_events_read(struct tenure *tenure,
+                                                 struct tenure_event_id after, uint32_t max,
+                                                 tenure_event_visit_fn *visit, void *ctx,
+                                                 struct tenure_events_span *ret_span);
 
 /* ---- Snapshots and figures ----------------------------------------------------------------- */
 

@@ -33,7 +33,7 @@ struct engine_events_span {
 
 /* Events after `after`, oldest first, at most `max` of them: fewer only at the end or where some are
  * missing, so that a call never steps over a hole. ENGINE_EVENTS_OLDEST begins with the oldest kept,
- * and nothing is lost then; ENGINE_EVENTS_NEWEST visits none and sets `next` to the newest, to follow
+ * and nothing is lost then; ENGINE_EVENTS_NEWEST (or any id of LSN UINT64_MAX) visits none and sets `next` to the newest, to follow
  * from there. Never waits for a write or a sync; old ones are read from their files.
  *
  * OK; OVERLOADED if there is no memory (what was visited counts, in `next`); NOTFOUND if the engine

@@ -56,6 +56,10 @@ void lib_reply_fill(struct tenure_reply *reply, const struct kernel_result *resu
                     struct tn_bytes command, struct tenure_value *values);
 void lib_reply_reject(struct tenure_reply *reply, enum tenure_result code);
 
+/* events.c. `values` has room for all of them, and belongs to *out from then on. */
+void lib_event_of(const struct engine_event *event, struct tenure_value *values,
+                  struct tenure_event *out);
+
 /* read.c */
 void lib_metrics_of(const struct engine_metrics *metrics, struct tenure_metrics *out);
 

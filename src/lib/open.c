@@ -10,41 +10,9 @@
 
 static void open_event(void *ctx, const struct engine_event *event) {
     struct tenure *tenure = ctx;
-    const struct kernel_event *fact = &event->fact;
-    struct tenure_value *values = tenure->values;
-    TN_ASSERT(fact->value_count <= KERNEL_BUNDLE_MAX);
-    for (uint32_t i = 0; i < fact->value_count; i++) {
-        const struct engine_event_value *value = &event->values[i];
-        values[i].named = value->name.len > 0;
-        values[i].claim = 0;
-        values[i].number = value->number;
-        lib_copy(values[i].pool, sizeof values[i].pool, (const char *)value->pool.at,
-                 value->pool.len);
-        if (values[i].named) {
-            lib_copy(values[i].text, sizeof values[i].text, (const char *)value->name.at,
-                     value->name.len);
-        } else {
-            (void)kernel_value_format(value->format, value->number, values[i].text);
-        }
-    }
-    struct tenure_event out = {
-        .lsn = fact->lsn,
-        .index = fact->index,
-        .replayed = event->replayed,
-        .kind = kernel_event_name(fact->kind),
-        .reason = kernel_reason_name(fact->reason),
-        .now_ms = fact->now_ms,
-        .lease = {.shard = fact->lease.shard, .lsn = fact->lease.lsn},
-        .epoch = fact->epoch,
-        .deadline_ms = fact->deadline_ms,
-        .holder = (const char *)fact->holder.at,
-        .previous_holder = (const char *)fact->previous.at,
-        .user = (const char *)fact->user.at,
-        .name = (const char *)fact->name.at,
-        .value_count = fact->value_count,
-        .values = values,
-        .number = fact->number,
-    };
+    struct tenure_event out;
+    TN_ASSERT(event->fact.value_count <= KERNEL_BUNDLE_MAX);
+    lib_event_of(event, tenure->values, &out);
     tenure->options.on_event(tenure->options.event_ctx, &out);
 }
 
@@ -126,6 +94,7 @@ static struct engine_options open_engine_options(struct tenure *tenure) {
         .event = options->on_event != NULL ? open_event : NULL,
         .event_ctx = tenure,
         .replay_events = options->replay_events,
+        .events_max = options->events_max,
         .metrics = options->on_metrics != NULL ? open_metrics : NULL,
         .metrics_ctx = tenure,
         .notice = options->on_notice,
