@@ -66,6 +66,7 @@ static const struct {
 void cli_event_columns(struct cli_table *table) {
     for (unsigned i = 0; i < sizeof columns / sizeof columns[0]; i++) {
         cli_table_column(table, columns[i].name, false);
+        table->columns[i].fixed = i < 4; /* up to the lease */
         if (table->columns[i].width < columns[i].width) {
             table->columns[i].width = columns[i].width;
         }

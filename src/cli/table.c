@@ -8,7 +8,9 @@
 #include "base/assert.h"
 
 #define GAP 2u
-#define NARROW 4u /* no text column gets narrower */
+#define NARROW 8u /* no text is cut shorter */
+#define NAME \
+    16u /* and in the first column, which says what the row is about, not shorter than this */
 
 struct cli_screen cli_screen_of(FILE *out) {
     struct cli_screen screen = {.width = SIZE_MAX};
@@ -83,7 +85,8 @@ static size_t total_width(const struct cli_table *table) {
 static bool shrink(struct cli_table *table) {
     uint32_t widest = CLI_COLUMNS_MAX;
     for (uint32_t i = 0; i < table->column_shown; i++) {
-        if (!table->columns[i].right && table->columns[i].width > NARROW &&
+        if (!table->columns[i].right && !table->columns[i].fixed &&
+            table->columns[i].width > (i == 0 ? NAME : NARROW) &&
             (widest == CLI_COLUMNS_MAX || table->columns[i].width > table->columns[widest].width)) {
             widest = i;
         }

@@ -1,6 +1,6 @@
 /* Tables for people. On a terminal a table fits its width: long texts are cut with an ellipsis,
- * numbers never are, and if that is not enough the last columns are left out. Elsewhere nothing is
- * cut. */
+ * numbers never are, and before a text becomes unreadable the last columns are left out. Elsewhere
+ * nothing is cut. */
 #ifndef TN_CLI_TABLE_H
 #define TN_CLI_TABLE_H
 
@@ -24,6 +24,7 @@ struct cli_table {
     struct {
         const char *name;
         bool right; /* a number */
+        bool fixed; /* never cut; numbers are not either */
         size_t width;
     } columns[CLI_COLUMNS_MAX];
     uint32_t column_count;

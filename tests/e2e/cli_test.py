@@ -30,23 +30,27 @@ def run(port, *arguments, **options):
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
-def on_terminal(port, *arguments, width=80, height=24, keys=None, env=None):
-    """Runs it on a terminal of its own; exit code and everything that appeared there."""
+def on_terminal(port, *arguments, width=80, height=24, steps=(), env=None):
+    """Runs it on a terminal of its own; exit code and everything that appeared there. Each step is
+    something to wait for and what is done then: keys, a signal, or a call."""
     main, side = pty.openpty()
     fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
     environment = {**os.environ, "TENURE_PORT": str(port), "TERM": "xterm", **(env or {})}
     process = subprocess.Popen([TENURE, *arguments], stdin=side, stdout=side, stderr=side,
                                env=environment, start_new_session=True)
     os.close(side)
-    seen = b""
-    sent = keys is None
+    steps = list(steps)
+    seen, looked = b"", 0
     while True:
-        if not sent and keys[0] in seen:
-            if isinstance(keys[1], bytes):
-                os.write(main, keys[1])
+        if steps and steps[0][0] in seen[looked:]:
+            looked = len(seen)
+            action = steps.pop(0)[1]
+            if isinstance(action, bytes):
+                os.write(main, action)
+            elif callable(action):
+                action()
             else:
-                process.send_signal(keys[1])
-            sent = True
+                process.send_signal(action)
         try:
             more = os.read(main, 65536)
         except OSError:
@@ -458,7 +462,7 @@ class Top(Cli):
     def test_on_a_terminal_it_lives_until_q_and_gives_the_screen_back(self):
         for width, height in ((80, 24), (40, 10), (20, 3)):
             code, out = on_terminal(self.server.port, "top", width=width, height=height,
-                                    keys=(b"\x1b[J", b"sjk\x1b[A\x1bOBq"))
+                                    steps=[(b"\x1b[J", b"sjk\x1b[A\x1bOBq")])
             self.assertEqual(code, 0)
             self.assertIn("\x1b[?1049h", out)
             self.assertTrue(out.endswith("\x1b[?25h\x1b[?1049l"), out[-40:])
@@ -469,9 +473,26 @@ class Top(Cli):
 
     def test_a_signal_gives_the_screen_back_too(self):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            code, out = on_terminal(self.server.port, "top", keys=(b"\x1b[J", number))
+            code, out = on_terminal(self.server.port, "top", steps=[(b"\x1b[J", number)])
             self.assertEqual(code, 0)
             self.assertTrue(out.endswith("\x1b[?1049l"), out[-40:])
+
+
+class TopAcross(Cli):
+    """With a server of its own, which is killed and comes back."""
+
+    def test_a_server_that_goes_and_comes_back_is_seen(self):
+        self.do("POOL", "CREATE", "before", "RANGE", "1", "10")
+
+        def come_back():
+            self.server.flags = ("--listen", "127.0.0.1:%d" % self.server.port)
+            self.server.start()
+            self.do("POOL", "CREATE", "after", "RANGE", "1", "10")
+        code, out = on_terminal(self.server.port, "top", steps=[
+            (b"before", lambda: self.server.stop(signal.SIGKILL)), (b"disconnected", come_back),
+            (b"\nafter", b"q")])
+        self.assertEqual(code, 0)
+        self.assertNotIn("disconnected", out.split("\x1b[H")[-1])
 
 
 class Trouble(unittest.TestCase):
