@@ -1,5 +1,5 @@
 // The page: where it is, what it shows, and that this is fresh. It reads and never writes.
-import {eventsOpen, eventsPause} from "./events.js";
+import {eventsOpen, eventsPause, eventsStop} from "./events.js";
 import {showHealth} from "./health.js";
 import {find, findMore, firstPage, nextPage, showLease, showPoolLeases} from "./leases.js";
 import {poolFilter, showMorePools, showPool, showPools} from "./pools.js";
@@ -122,7 +122,13 @@ function start() {
   $("event-pause").addEventListener("click", eventsPause);
   $("event-pool").addEventListener("change", eventsOpen);
   addEventListener("hashchange", route);
-  document.addEventListener("visibilitychange", () => document.hidden || refresh());
+  addEventListener("pagehide", eventsStop);
+  document.addEventListener("visibilitychange", () => {
+    eventsOpen();
+    if (!document.hidden) {
+      refresh();
+    }
+  });
   setInterval(() => document.hidden || refresh(), POLL_MS);
   eventsOpen();
   route();

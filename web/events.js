@@ -1,6 +1,6 @@
 // Events as they happen, after the last ones that did.
 import {get} from "./api.js";
-import {$, count, element, link, moment, setText, valuesText} from "./show.js";
+import {$, element, link, moment, setText, valuesText} from "./show.js";
 
 const EVENTS_KEPT = 200;
 const EVENTS_BEFORE = 50; // shown at the beginning
@@ -14,7 +14,6 @@ const ENDS = new Set(["lease.offline", "lease.revoking", "lease.expired", "lease
 
 let source = null;
 let paused = false;
-let missed = 0;
 
 function eventLine(kind, event) {
   const line = element("li");
@@ -41,61 +40,64 @@ function eventAdd(line) {
 }
 
 function eventSeen(message) {
-  if (paused) {
-    missed++;
-    setText($("event-note"), count(missed) + " since");
-    return;
-  }
   eventAdd(eventLine(message.type, JSON.parse(message.data)));
 }
 
-// The last ones, so that the list does not begin empty; returns the id to go on after.
+// The last ones, so that the list does not begin empty, and the id to go on after.
 async function eventsBefore(filter) {
   const page = (more) => get("/v1/events?" + new URLSearchParams({...filter, format: "json", ...more}));
   const {newest} = await page({count: 1});
   const lsn = newest ? Number(newest.split(".")[0]) : 0;
-  const {events, next} = await page({after: Math.max(lsn - EVENTS_BEFORE, 0) + ".0", count: EVENTS_BEFORE});
-  for (const event of events) {
-    eventAdd(eventLine(event.kind, event));
-  }
-  return next;
+  return page({after: Math.max(lsn - EVENTS_BEFORE, 0) + ".0", count: EVENTS_BEFORE});
 }
 
-let opening = 0;
+let turn = 0; // a later call overtakes an earlier one
 
-export async function eventsOpen() {
-  const mine = ++opening; // a later call overtakes an earlier one
-  const pool = $("event-pool").value.trim();
-  const filter = pool ? {pool} : {};
+// A page that nobody sees keeps no connection: a browser has six for all pages of one server.
+export function eventsStop() {
+  turn++;
   if (source) {
     source.close();
     source = null;
   }
-  $("events").replaceChildren();
-  try {
-    filter.after = await eventsBefore(filter);
-  } catch (error) {
-    setText($("event-note"), error.status === undefined ? "disconnected, retrying" : error.message);
-    setTimeout(() => mine === opening && eventsOpen(), 3000);
+}
+
+export async function eventsOpen() {
+  const pool = $("event-pool").value.trim();
+  const filter = pool ? {pool} : {};
+  eventsStop();
+  if (paused || document.hidden) {
     return;
   }
-  if (mine === opening) {
-    eventsListen(filter);
+  const mine = turn;
+  try {
+    const {events, next} = await eventsBefore(filter);
+    if (mine === turn) {
+      $("events").replaceChildren();
+      events.forEach((event) => eventAdd(eventLine(event.kind, event)));
+      eventsListen({...filter, after: next});
+    }
+  } catch (error) {
+    if (mine === turn) {
+      setText($("event-note"), error.status === undefined ? "disconnected, retrying" : error.message);
+      setTimeout(() => mine === turn && eventsOpen(), 3000);
+    }
   }
 }
 
 function eventsListen(filter) {
-  source = new EventSource("/v1/events?" + new URLSearchParams(filter));
+  const mine = new EventSource("/v1/events?" + new URLSearchParams(filter));
+  source = mine;
   for (const kind of KINDS) {
-    source.addEventListener(kind, eventSeen);
+    mine.addEventListener(kind, eventSeen);
   }
-  source.addEventListener("lost", () =>
+  mine.addEventListener("lost", () =>
     eventAdd(element("li", "dim", "Some events were missed: they are no longer kept.")));
-  source.addEventListener("open", () => setText($("event-note"), paused ? $("event-note").textContent : "live"));
-  source.addEventListener("error", () => {
+  mine.addEventListener("open", () => setText($("event-note"), "live"));
+  mine.addEventListener("error", () => {
     setText($("event-note"), "disconnected, retrying");
-    if (source.readyState === EventSource.CLOSED) {
-      setTimeout(eventsOpen, 3000); // refused, as by a server that is just starting
+    if (mine.readyState === EventSource.CLOSED) {
+      setTimeout(() => mine === source && eventsOpen(), 3000); // refused, as by one just starting
     }
   });
 }
@@ -104,9 +106,6 @@ export function eventsPause() {
   paused = !paused;
   $("event-pause").setAttribute("aria-pressed", String(paused));
   setText($("event-pause"), paused ? "Go on" : "Pause");
-  if (!paused && missed > 0) {
-    eventAdd(element("li", "dim", count(missed) + " events while paused"));
-  }
-  missed = 0;
-  setText($("event-note"), paused ? "paused" : "live");
+  setText($("event-note"), paused ? "paused" : "");
+  eventsOpen();
 }

@@ -261,6 +261,23 @@ class Page(Case):
         self.see("#events", HOSTILE)
         self.assertEqual(self.browser.value("document.querySelectorAll('main img').length"), 0)
 
+    def test_a_page_that_was_left_keeps_no_connection(self):
+        # A browser has six connections to a server; a stream that stays open takes one for good.
+        for _ in range(10):
+            self.show("")
+            self.see("#event-note", "live")
+
+    def test_events_can_be_paused(self):
+        self.do("POOL", "CREATE", "paused", "RANGE", 1, 10)
+        self.show("")
+        self.see("#event-note", "live")
+        self.browser.value("document.getElementById('event-pause').click()")
+        self.do("ALLOC", "paused", "while-paused")
+        self.see("#event-note", "paused")
+        self.assertNotIn("while-paused", self.browser.text("#events"))
+        self.browser.value("document.getElementById('event-pause').click()")
+        self.see("#events", "while-paused")
+
     def test_it_fits_a_phone(self):
         self.do("POOL", "CREATE", "a-pool.with-a-rather-long-name_of-64-characters", "RANGE", 1,
                 1000000)
