@@ -18,7 +18,7 @@ static inline int engine_event_id_compare(struct engine_event_id a, struct engin
 }
 
 /* False: stop here; this event is not consumed. The event is valid during the call. No lock is held,
- * but it runs inside engine_events_read: it must not wait for anything. `replayed` is always false. */
+ * but it runs inside engine_events_read: it must not wait for anything. `replayed` is false. */
 typedef bool engine_event_visit(void *ctx, const struct engine_event *event);
 
 struct engine_events_span {
@@ -33,8 +33,8 @@ struct engine_events_span {
 
 /* Events after `after`, oldest first, at most `max` of them: fewer only at the end or where some are
  * missing, so that a call never steps over a hole. ENGINE_EVENTS_OLDEST begins with the oldest kept,
- * and nothing is lost then; ENGINE_EVENTS_NEWEST (or any id of LSN UINT64_MAX) visits none and sets `next` to the newest, to follow
- * from there. Never waits for a write or a sync; old ones are read from their files.
+ * and nothing is lost then; ENGINE_EVENTS_NEWEST (or any id of LSN UINT64_MAX) visits none and sets
+ * `next` to the newest, to follow from there. Never waits for a write or a sync; old ones are read from their files.
  *
  * OK; OVERLOADED if there is no memory (what was visited counts, in `next`); NOTFOUND if the engine
  * keeps no events. */

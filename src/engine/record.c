@@ -19,9 +19,9 @@ enum present {
 #define RUN_EXTRA 2u /* its length and its NUL */
 
 _Static_assert(KERNEL_EVENT_COUNT < RECORD_LOST, "a kind is a byte, and one is taken");
-_Static_assert(KERNEL_HOLDER_MAX <= UINT8_MAX && KERNEL_POOL_MAX <= UINT8_MAX &&
-                   KERNEL_RULE_MAX <= UINT8_MAX && KERNEL_RESOURCE_MAX <= UINT8_MAX,
-               "a run's length is a byte");
+_Static_assert(KERNEL_HOLDER_MAX <= UINT8_MAX, "a run's length is a byte");
+_Static_assert(KERNEL_POOL_MAX <= UINT8_MAX, "a run's length is a byte");
+_Static_assert(KERNEL_RULE_MAX <= UINT8_MAX, "a run's length is a byte");
 _Static_assert(KERNEL_MAC <= RECORD_FORMAT_MASK, "a format fits its bits");
 
 /* ---- Writing ---- */

@@ -139,6 +139,21 @@ struct store_file *store_file_newest(const struct engine_store *store) {
     return store->file_count == 0 ? NULL : store->files[store->file_count - 1];
 }
 
+/* Room for one more. With `lock` held. */
+static bool files_reserve(struct engine_store *store) {
+    if (store->file_count < store->file_capacity) {
+        return true;
+    }
+    size_t capacity = store->file_capacity == 0 ? 32 : store->file_capacity * 2;
+    void *files = realloc(store->files, capacity * sizeof(struct store_file *));
+    if (files == NULL) {
+        return false;
+    }
+    store->files = files;
+    store->file_capacity = capacity;
+    return true;
+}
+
 bool store_file_add(struct engine_store *store, const struct store_file *file) {
     struct store_file *copy = malloc(sizeof *copy);
     if (copy == NULL) {
@@ -146,14 +161,7 @@ bool store_file_add(struct engine_store *store, const struct store_file *file) {
     }
     *copy = *file;
     pthread_mutex_lock(&store->lock);
-    bool fits = store->file_count < store->file_capacity;
-    if (!fits) {
-        size_t capacity = store->file_capacity == 0 ? 32 : store->file_capacity * 2;
-        struct store_file **files = realloc(store->files, capacity * sizeof(struct store_file *));
-        fits = files != NULL;
-        store->files = fits ? files : store->files;
-        store->file_capacity = fits ? capacity : store->file_capacity;
-    }
+    bool fits = files_reserve(store);
     if (fits) {
         store->files[store->file_count++] = copy;
     }

@@ -63,7 +63,7 @@ static struct store_page *page_find(struct engine_store *store, uint64_t number)
 
 /* Keeps what was read in place of the page that was used least lately; NULL if all are in use. With
  * `lock` held. */
-static struct store_page *page_keep(struct engine_store *store, uint64_t number, uint8_t *bytes) {
+static struct store_page *page_keep(struct engine_store *store, const struct store_page *fresh) {
     struct store_page *page = NULL;
     for (size_t i = 0; i < STORE_PAGES; i++) {
         struct store_page *other = &store->pages[i];
@@ -73,7 +73,7 @@ static struct store_page *page_keep(struct engine_store *store, uint64_t number,
     }
     if (page != NULL) {
         free(page->bytes);
-        *page = (struct store_page){.number = number, .bytes = bytes};
+        *page = *fresh;
     }
     return page;
 }
@@ -136,7 +136,7 @@ static enum got piece_from_file(struct engine_store *store, struct piece *piece)
         block_damaged(store, piece, status);
         return GOT_DAMAGED;
     }
-    page = page_keep(store, piece->number, records);
+    page = page_keep(store, &(struct store_page){.number = piece->number, .bytes = records});
     if (page != NULL) {
         page_use(store, page, piece);
     } else {

@@ -64,7 +64,6 @@ struct store_page {
     uint32_t users;
     uint64_t used_at; /* the larger, the later */
     uint8_t *bytes;   /* NULL: a free place */
-    uint32_t len;
 };
 
 struct engine_store {
