@@ -73,8 +73,8 @@ static bool quiet(const struct http *http) {
     return true;
 }
 
-/* What is left for the next turn of the loop goes through an idle handle: a timer of no time would run
- * again in the same turn, and the sockets would never be looked at. */
+/* What is left for the next turn of the loop goes through an idle handle: a timer of no time would
+ * run again in the same turn, and the sockets would never be looked at. */
 static void rearm(struct http *http) {
     MHD_UNSIGNED_LONG_LONG ms = 0;
     bool limited = MHD_get_timeout(http->daemon, &ms) == MHD_YES;

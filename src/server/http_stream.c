@@ -1,11 +1,12 @@
-/* Events as they happen, over HTTP: server-sent events, which browsers read by themselves and resume
- * by themselves.
+/* Events as they happen, over HTTP: server-sent events, which browsers read by themselves and
+ * resume by themselves.
  *
- * A stream is a place in the store of events. libmicrohttpd asks for more when the socket takes more;
- * then the next events are rendered, in a bounded step. At the end, or when a step found nothing for
- * this stream, its connection is suspended, and woken when there is something later. So a slow reader
- * keeps nobody up and costs one step's memory; if it falls behind what is kept, it is told. All streams
- * together get HTTP_STEPS_MAX steps in one turn of the loop; the others wait in a queue for the next. */
+ * A stream is a place in the store of events. libmicrohttpd asks for more when the socket takes
+ * more; then the next events are rendered, in a bounded step. At the end, or when a step found
+ * nothing for this stream, its connection is suspended, and woken when there is something later. So
+ * a slow reader keeps nobody up and costs one step's memory; if it falls behind what is kept, it is
+ * told. All streams together get HTTP_STEPS_MAX steps in one turn of the loop; the others wait in a
+ * queue for the next. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
