@@ -302,6 +302,10 @@ uint32_t server_http_connections(const struct server *server) {
     return server->http != NULL ? server->http->connection_count : 0;
 }
 
+uint32_t server_http_streams(const struct server *server) {
+    return server->http != NULL ? server->http->stream_count : 0;
+}
+
 bool server_http_stopped(const struct server *server) {
     return server->http == NULL || server->http->daemon == NULL;
 }

@@ -58,6 +58,7 @@ struct http {
     bool draining;
     uint32_t connection_count;
     struct http_connection *connections;
+    uint32_t stream_count;
     struct http_stream *queue_first, *queue_last; /* wait for a turn */
     uint32_t steps;                               /* taken in this one */
     size_t body_bytes;

@@ -236,6 +236,7 @@ void http_stream_leave(struct http_exchange *exchange) {
     if (exchange->stream != NULL) {
         server_follow_end(exchange->stream->server, &exchange->stream->follower);
         exchange->stream = NULL;
+        exchange->connection->http->stream_count--;
     }
 }
 
@@ -352,6 +353,7 @@ void http_stream_begin(struct http_exchange *exchange, const struct protocol_htt
         reader_free(stream);
     } else {
         exchange->stream = stream;
+        exchange->connection->http->stream_count++;
     }
     http_answer_response(exchange, 200, response);
     http_header_out(exchange, MHD_HTTP_HEADER_CONTENT_TYPE, "text/event-stream");

@@ -277,6 +277,8 @@ void server_client_kill(struct server_connection *connection, const struct tn_by
 /* 0, or libuv's reason. */
 int server_http_start(struct server *server, const char *host, uint16_t port, uint16_t *ret_port);
 uint32_t server_http_connections(const struct server *server);
+/* Those of events, under way. */
+uint32_t server_http_streams(const struct server *server);
 /* Every second. */
 void server_http_check(struct server *server);
 /* Sends the answers that have been made since. */

@@ -212,6 +212,7 @@ static void job_begin(struct server_metrics *metrics) {
                                           .connections_max = server->options.connections_max,
                                           .writes_in_flight = server->slots_used,
                                           .subscriptions = server->streams.subscriptions,
+                                          .streams = server_http_streams(server),
                                           .has_pools = !metrics->render};
     for (const struct server_scrape *s = metrics->serving; s != NULL; s = s->next) {
         metrics->view.has_pools = metrics->view.has_pools || s->pools;

@@ -57,6 +57,7 @@
     X(SENT, "tenure_server_sent_bytes_total", "counter", "protocol", "Bytes of replies to clients; RESP only") \
     X(WRITES, "tenure_server_writes_in_flight", "gauge", "", "Writes on their way to the disk and back") \
     X(SUBSCRIPTIONS, "tenure_server_subscriptions", "gauge", "", "Channels and patterns that clients are subscribed to") \
+    X(STREAMS, "tenure_server_event_streams", "gauge", "", "Streams of events over HTTP") \
     X(REJECTED, "tenure_server_rejected_total", "counter", "reason", "Requests turned away before they became a command") \
     X(HTTP, "tenure_server_http_responses_total", "counter", "status", "Responses over HTTP by status; those never given are left out") \
     X(COMMANDS, "tenure_server_commands_total", "counter", "command", "Commands of clients; those never used are left out") \
@@ -196,7 +197,8 @@ struct metrics_view {
     struct kernel_limits limits;
     bool has_usage; /* a halted engine tells nothing of its tables */
     struct server_counters counters;
-    uint64_t connections, http_connections, connections_max, writes_in_flight, subscriptions;
+    uint64_t connections, http_connections, connections_max, writes_in_flight, subscriptions,
+        streams;
     struct metrics_process process;
     uint64_t collection_ns, pools_omitted;
     bool has_pools;

@@ -109,6 +109,7 @@ static void render_clients(struct metrics_text *text, const struct metrics_view 
     labelled(text, "protocol", "resp", counters->bytes_out);
     metrics_single(text, SERVER_METRIC_WRITES, view->writes_in_flight, 0);
     metrics_single(text, SERVER_METRIC_SUBSCRIPTIONS, view->subscriptions, 0);
+    metrics_single(text, SERVER_METRIC_STREAMS, view->streams, 0);
     metrics_family(text, SERVER_METRIC_REJECTED);
     for (unsigned i = 0; i < SERVER_REJECT_COUNT; i++) {
         labelled(text, "reason", server_reject_name((enum server_reject)i), counters->rejected[i]);

@@ -158,6 +158,14 @@ class Metrics(Case):
                 self.assertIsNotNone(listener.get_message(timeout=PATIENCE))
             self.assertEqual(samples(scrape(self.server))[name], 3)
         until(lambda: samples(scrape(self.server))[name] == 0, "nobody listens")
+        name = ("tenure_server_event_streams", ())
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.http_port)
+        connection.request("GET", "/v1/events")
+        stream = connection.getresponse()
+        self.assertEqual(samples(scrape(self.server))[name], 1)
+        stream.close()
+        connection.close()
+        until(lambda: samples(scrape(self.server))[name] == 0, "nobody reads")
 
     def test_pools_can_be_left_out(self):
         self.do("POOL", "CREATE", "left", "RANGE", 1, 1)
