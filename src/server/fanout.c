@@ -15,10 +15,11 @@
 #include "base/hash.h"
 #include "server/internal.h"
 
-#define TAIL_STEP 512u       /* events that the tail reads in one turn of the loop */
-#define BEHIND_STEP 256u     /* and one who is behind */
-#define BEHIND_STEPS 4096u   /* and all of those */
-#define CHANNEL_STEP 131072u /* subscriptions looked at in one step, about */
+#define TAIL_STEP 512u        /* events that the tail reads in one turn of the loop */
+#define BEHIND_STEP 256u      /* and one who is behind */
+#define BEHIND_STEPS 4096u    /* and all of those */
+#define CHANNEL_STEP 131072u  /* subscriptions looked at in one step, about */
+#define STEP_BYTES (8u << 20) /* of messages: then they are sent before more are made */
 
 /* ---- Positions ---- */
 
@@ -141,11 +142,13 @@ static void message_put(const struct saying *saying, struct server_subscription 
     }
     protocol_write_bulk(&w, payload.at, payload.len);
     s->subscriber->doomed = !server_message_end(connection, &w) || s->subscriber->doomed;
+    saying->server->streams.unsent_bytes += w.out.len;
     mark(s->subscriber);
 }
 
 /* Sends what has been put, and ends those who cannot be helped. */
 static void unsent_flush(struct server_streams *streams) {
+    streams->unsent_bytes = 0;
     while (streams->unsent != NULL) {
         struct server_subscriber *subscriber = streams->unsent;
         struct server_connection *connection = subscriber->connection;
@@ -251,6 +254,9 @@ static bool tail_visit(void *ctx, const struct engine_event *event) {
     struct server_streams *streams = &reading->server->streams;
     struct engine_event_id id = {.lsn = event->fact.lsn, .index = event->fact.index};
     struct saying saying = {.server = reading->server, .id = id, .event = event};
+    if (streams->unsent_bytes > STEP_BYTES) {
+        return false;
+    }
     gap_tell(reading, id);
     streams->payload_len = 0;
     server_event_channels(event, channel_to_all, &saying);

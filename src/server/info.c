@@ -46,6 +46,9 @@ static void info_server(struct server *server, struct tn_writer *w) {
     line(w, "total_error_replies:%" PRIu64 "\r\n", server->counters.errors);
     line(w, "slow_clients_dropped:%" PRIu64 "\r\nidle_clients_dropped:%" PRIu64 "\r\n",
          server->counters.slow_dropped, server->counters.idle_dropped);
+    line(w, "pubsub_channels:%u\r\npubsub_patterns:%u\r\n",
+         server->streams.subscriptions - server->streams.pattern_count,
+         server->streams.pattern_count);
     line(w, "\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n");
     line(w, "\r\n# Cluster\r\ncluster_enabled:0\r\n");
 }

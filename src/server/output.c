@@ -182,6 +182,7 @@ bool server_message_end(struct server_connection *connection, const struct proto
         return false;
     }
     connection->out_len += (uint32_t)w->out.len;
+    connection->server->counters.bytes_out += w->out.len;
     return true;
 }
 

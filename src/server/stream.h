@@ -136,6 +136,7 @@ struct server_streams {
     uint64_t seed;
     struct server_subscriber *subscribers;
     struct server_subscriber *unsent;         /* got messages that are not flushed yet */
+    size_t unsent_bytes;                      /* of those messages */
     struct server_subscriber *over;           /* got too many of them: will be behind */
     struct server_subscriber *run, **run_end; /* behind, and there is room in their output */
 

@@ -5,7 +5,7 @@ import json
 import signal
 import unittest
 
-from harness import Case, Server, pairs, receive_until, until
+from harness import Case, Server, pairs, receive_until, text_of, until
 from resp import Error, Push, Resp
 
 
@@ -536,6 +536,29 @@ class Many(Case):
 
 
 class Ends(unittest.TestCase):
+    def test_one_event_that_is_too_much_for_a_connection_ends_only_that_connection(self):
+        """256 long names, told 1024 times, are more than may wait for one client."""
+        server = Server()
+        self.addCleanup(server.remove)
+        r = server.client()
+        pool = "p" * 64
+        names = [("n%d-" % i).ljust(64, "x") for i in range(256)]
+        r.execute_command("POOL", "CREATE", pool, "SET")
+        r.execute_command("POOL", "ADD", pool, *names)
+        greedy, modest = Resp(server, 3), Resp(server, 3)
+        lsn = pairs(r.execute_command("TICK"))["lsn"]
+        subscribe(greedy, *["events?after=%d.%d" % (lsn, i) for i in range(1024)])
+        subscribe(modest, "events")
+        self.assertEqual(r.info()["pubsub_channels"], 1025)
+        r.execute_command("ALLOC", pool, "h", "COUNT", 256)
+        self.assertEqual(len(message(modest)["values"]), 256)
+        until(lambda: int(r.info()["slow_clients_dropped"]) == 1, "dropped")
+        until(lambda: "reason=output" in text_of(server.log.name), "said so")
+        self.assertEqual(r.info()["pubsub_channels"], 1)
+        for resp in greedy, modest:
+            resp.close()
+        r.close()
+
     def test_a_server_with_subscribers_stops_when_told(self):
         server = Server()
         self.addCleanup(server.remove)
