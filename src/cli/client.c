@@ -147,8 +147,7 @@ enum cli_link cli_client_open(struct cli_client *client, const struct os *os, co
 
 /* ---- Calling ---- */
 
-/* A request that never left is not lost; one that left in part is, because the rest may have been
- * in the part (it is not, but the server's word is better than our guess). */
+/* Once a byte may have left, only the server knows what became of it. */
 enum cli_link cli_client_send(struct cli_client *client, const struct tn_bytes *words,
                               uint32_t count, uint64_t timeout_ms) {
     struct cli_text out = {.at = NULL};

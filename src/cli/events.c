@@ -35,30 +35,33 @@ struct events {
 
 /* ---- Options ---- */
 
-static const char *const names[] = {"--after",  "--count", "--pool",
-                                    "--holder", "--fence", "--last"};
-#define NAMES (sizeof names / sizeof names[0])
+enum option { AFTER, COUNT, POOL, HOLDER, FENCE, LAST, OPTIONS };
 
-static bool option_set(struct events *events, unsigned option, const char *value) {
+static const char *const names[OPTIONS] = {
+    [AFTER] = "--after",   [COUNT] = "--count", [POOL] = "--pool",
+    [HOLDER] = "--holder", [FENCE] = "--fence", [LAST] = "--last",
+};
+
+static bool option_set(struct events *events, enum option option, const char *value) {
     struct tn_bytes text = tn_bytes_of(value, strlen(value));
     uint64_t number;
     switch (option) {
-    case 0:
+    case AFTER:
         events->placed = true;
         if (cli_number_parse(text, &number)) { /* a position in the log: after all that it did */
             events->after = (struct cli_event_id){.lsn = number, .index = UINT32_MAX};
             return true;
         }
         return cli_event_id_parse(text, &events->after);
-    case 1:
+    case COUNT:
         return cli_number_parse(text, &events->most) && events->most > 0;
-    case 2:
+    case POOL:
         events->pool = value;
         return true;
-    case 3:
+    case HOLDER:
         events->holder = value;
         return true;
-    case 4:
+    case FENCE:
         events->fence = value;
         return cli_number_parse(text, &number);
     default:
@@ -84,12 +87,12 @@ static bool options_parse(struct events *events, int argc, char **argv) {
             events->follow = true;
             continue;
         }
-        while (option < NAMES && !cli_option_is(argument, len, names[option] + 2)) {
+        while (option < OPTIONS && !cli_option_is(argument, len, names[option] + 2)) {
             option++;
         }
-        if (option == NAMES) {
+        if (option == OPTIONS) {
             struct cli_guess guess = cli_guess_for(argument);
-            for (option = 0; option < NAMES; option++) {
+            for (option = 0; option < OPTIONS; option++) {
                 cli_guess_try(&guess, names[option]);
             }
             cli_guess_try(&guess, "--follow");
@@ -100,7 +103,7 @@ static bool options_parse(struct events *events, int argc, char **argv) {
         if (value == NULL) {
             return wrong("a value is missing after ", names[option]);
         }
-        if (!option_set(events, option, value)) {
+        if (!option_set(events, (enum option)option, value)) {
             return wrong("this makes no sense: ", value);
         }
     }

@@ -1,7 +1,7 @@
 /* The reader of replies: RESP2 and RESP3 bytes to a flat tree of nodes.
  *
  * It is bounded and total: any bytes may come, in any pieces; what claims too much is refused when
- * the claim is seen. Every byte is looked at once, however it arrives. */
+ * the claim is seen. Every byte is looked at a bounded number of times, however it arrives. */
 #ifndef TN_CLI_REPLY_H
 #define TN_CLI_REPLY_H
 

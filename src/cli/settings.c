@@ -5,18 +5,23 @@
 #include "cli/cli.h"
 #include "cli/text.h"
 
-static const char *const rows[][3] = {
-    {"-h, --host", "HOST", "the server's host (127.0.0.1; TENURE_HOST)"},
-    {"-p, --port", "PORT", "its port (7411; TENURE_PORT)"},
-    {"--json", "", "the reply as JSON on one line; whole numbers are strings, as over HTTP"},
-    {"--opid", "ID", "the operation id of a write; without it one is made, and told if needed"},
-    {"--timeout", "SECONDS", "wait so long for an answer (30; 0: for ever)"},
-    {"--retry", "N", "repeat so often, with the same operation id, when the connection fails (0)"},
-    {"--limit", "N", "of lists: show at most so many (1000; 0: all)"},
+enum setting { HOST, PORT, JSON, OPID, TIMEOUT, RETRY, LIMIT, SETTINGS };
+
+static const char *const rows[SETTINGS][3] = {
+    [HOST] = {"-h, --host", "HOST", "the server's host (127.0.0.1; TENURE_HOST)"},
+    [PORT] = {"-p, --port", "PORT", "its port (7411; TENURE_PORT)"},
+    [JSON] = {"--json", "",
+              "the reply as JSON on one line; whole numbers are strings, as over HTTP"},
+    [OPID] = {"--opid", "ID",
+              "the operation id of a write; without it one is made, and told if needed"},
+    [TIMEOUT] = {"--timeout", "SECONDS", "wait so long for an answer (30; 0: for ever)"},
+    [RETRY] = {"--retry", "N",
+               "repeat so often, with the same operation id, when the connection fails (0)"},
+    [LIMIT] = {"--limit", "N", "of lists: show at most so many (1000; 0: all)"},
 };
 
 const char *const *cli_settings_row(unsigned row) {
-    return row < sizeof rows / sizeof rows[0] ? rows[row] : NULL;
+    return row < SETTINGS ? rows[row] : NULL;
 }
 
 static bool copy(char *out, size_t capacity, const char *text, size_t len) {
@@ -88,38 +93,39 @@ static bool option_is(const char *argument, const char *name, const char **ret_v
     return true;
 }
 
-static bool value_set(struct cli_settings *settings, unsigned row, const char *value) {
+static bool value_set(struct cli_settings *settings, enum setting setting, const char *value) {
     struct tn_bytes text = tn_bytes_of(value, strlen(value));
-    uint64_t number = 0;
-    switch (row) {
-    case 0:
+    uint64_t seconds = 0;
+    switch (setting) {
+    case HOST:
         return copy(settings->host, sizeof settings->host, value, strlen(value));
-    case 1:
+    case PORT:
         return port_set(settings, value);
-    case 3:
+    case OPID:
         settings->opid = value;
         return value[0] != '\0';
-    case 4:
-        settings->timeout_ms = 1000;
-        if (!cli_number_parse(text, &number) || number > 1000000) {
+    case TIMEOUT:
+        if (!cli_number_parse(text, &seconds) || seconds > 1000000) {
             return false;
         }
-        settings->timeout_ms = number * 1000;
+        settings->timeout_ms = seconds * 1000;
         return true;
-    case 5:
+    case RETRY:
         return cli_number_parse(text, &settings->retries) && settings->retries <= 1000000;
-    default:
+    case LIMIT:
         return cli_number_parse(text, &settings->limit);
+    default:
+        return false; /* takes no value */
     }
 }
 
 /* "-h, --host" answers to both; which of our rows, or none. */
-static bool row_find(const char *argument, bool leading, unsigned *ret_row,
+static bool row_find(const char *argument, bool leading, enum setting *ret_row,
                      const char **ret_value) {
-    for (unsigned row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+    for (unsigned row = 0; row < SETTINGS; row++) {
         const char *name = rows[row][0];
         char brief[3] = {name[0], name[1], '\0'};
-        *ret_row = row;
+        *ret_row = (enum setting)row;
         *ret_value = NULL;
         if (name[1] != '-') {
             if (leading && strcmp(argument, brief) == 0) {
@@ -135,13 +141,13 @@ static bool row_find(const char *argument, bool leading, unsigned *ret_row,
 }
 
 int cli_settings_take(struct cli_settings *settings, int argc, char **argv, int *at, bool leading) {
-    unsigned row;
+    enum setting row;
     const char *value;
     if (!row_find(argv[*at], leading, &row, &value)) {
         return 0;
     }
     const char *name = argv[(*at)++];
-    if (rows[row][1][0] == '\0') {
+    if (row == JSON) {
         settings->json = true;
         return value == NULL ? 1 : -1;
     }
