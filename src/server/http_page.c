@@ -147,6 +147,12 @@ static bool page_method(struct http_exchange *exchange) {
 }
 
 bool http_page(struct http_exchange *exchange) {
+    if (strcmp(exchange->path, "*") == 0 && strcmp(exchange->method, "OPTIONS") == 0) {
+        http_answer(exchange, 204, text_type, "", 0);
+        http_header_out(exchange, MHD_HTTP_HEADER_ALLOW,
+                        "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+        return true;
+    }
     for (unsigned i = 0; i < PAGES; i++) {
         if (strcmp(exchange->path, pages[i].path) == 0) {
             if (page_method(exchange) && !http_page_file(exchange)) {

@@ -81,6 +81,7 @@ class Pages(HttpCase):
                          (200, "3", b""))
         options = self.ask("OPTIONS", "/livez")
         self.assertEqual((options.status, options.headers["Allow"]), (204, "GET, HEAD, OPTIONS"))
+        self.assertIn("PATCH", self.ask("OPTIONS", "*").headers["Allow"])
         self.assertEqual(self.problem(405, "POST", "/livez").headers["Allow"],
                          "GET, HEAD, OPTIONS")
         self.problem(404, "GET", "/nowhere")
@@ -788,6 +789,16 @@ class Lives(unittest.TestCase):
         self.assertEqual(idle.recv(1), b"")
         idle.close()
         half.close()
+
+    @unittest.skipUnless(os.path.exists("/proc/net/if_inet6") and
+                         "0" * 31 + "1 " in text_of("/proc/net/if_inet6"), "there is no ::1 here")
+    def test_it_listens_on_the_other_loopback_too(self):
+        server = Server(None, "--http", "[::1]:0")
+        c = http.client.HTTPConnection("::1", server.http_port, timeout=PATIENCE)
+        c.request("GET", "/livez")
+        self.assertEqual(c.getresponse().read(), b"ok\n")
+        c.close()
+        server.remove()
 
     def test_it_can_be_off(self):
         server = Server(None, "--http", "off")
