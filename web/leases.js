@@ -125,18 +125,29 @@ export async function showLease(id, still) {
 
 let found = null; // {query, cursor, leases}
 
-async function leaseByValue(query) {
-  const slash = query.indexOf("/");
-  if (slash <= 0 || slash === query.length - 1) {
-    return null;
-  }
+// null if it is refused: no such pool, no such value, or it is free.
+async function tryGet(path) {
   try {
-    return await get(pathOf("pools", query.slice(0, slash), "values", query.slice(slash + 1), "lease"));
+    return await get(path);
   } catch (error) {
     if (error.status === undefined) {
       throw error;
     }
-    return null; // no such pool, no such value, or it is free: perhaps it is a holder
+    return null;
+  }
+}
+
+async function leaseByValue(query) {
+  const slash = query.indexOf("/");
+  return slash > 0 && slash < query.length - 1
+    ? tryGet(pathOf("pools", query.slice(0, slash), "values", query.slice(slash + 1), "lease")) : null;
+}
+
+async function showPoolNamed(query) {
+  const pool = query.includes("/") ? null : await tryGet(pathOf("pools", query));
+  if (found.query === query && pool) {
+    $("find-pool").replaceChildren("There is a pool of this name: ", link(query, "pool", query));
+    $("find-pool").hidden = false;
   }
 }
 
@@ -144,7 +155,9 @@ export async function find(query) {
   found = {query, cursor: "0", leases: []};
   setText($("t-find"), "“" + query + "”");
   setText($("find-note"), "Looking …");
+  $("find-pool").hidden = true;
   $("view-find").querySelector(".leases").replaceChildren();
+  await showPoolNamed(query);
   const lease = await leaseByValue(query);
   if (lease) {
     found.leases.push(lease);

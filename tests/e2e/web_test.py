@@ -234,6 +234,29 @@ class Page(Case):
         self.show("#/lease/0-99999999")
         self.see("#lease-note", "no such lease")
 
+    def test_pools_come_in_pages_and_are_found_by_name(self):
+        server = Server()
+        self.addCleanup(server.remove)
+        with server.client() as client:
+            pipe = client.pipeline(transaction=False)
+            for i in range(230):
+                pipe.execute_command("POOL", "CREATE", "pool-%d" % i, "RANGE", 1, 9)
+            pipe.execute()
+        home = "http://127.0.0.1:%d/" % server.http_port
+        self.browser.go(home)
+        self.see("#pool-count", "there are more")
+        self.assertEqual(self.browser.value("document.querySelectorAll('#pools tbody tr').length"),
+                         100)
+        for _ in range(2):
+            self.browser.value("document.getElementById('pools-more').click()")
+        self.see("#pools", "pool-229")
+        self.browser.value("document.getElementById('pool-filter').value = 'OOL-22';"
+                           "document.getElementById('pool-filter').dispatchEvent(new Event('input'))")
+        self.see("#pool-count", "11 of 230")
+        self.browser.go("about:blank")
+        self.browser.go(home + "#/find/pool-200")
+        self.see("#find-pool", "pool-200")
+
     def test_leases_come_in_pages(self):
         self.do("POOL", "CREATE", "paged", "RANGE", 1, 1000)
         pipe = self.r.pipeline(transaction=False)
