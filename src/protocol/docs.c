@@ -59,21 +59,37 @@ void protocol_docs_list(struct protocol_writer *w) {
 
 /* ---- INFO ---- */
 
+struct nature {
+    const char *flag, *category;
+};
+
+/* What Redis would call it; proxies and clients look whether a command subscribes. */
+static struct nature nature_of(const struct protocol_command *command) {
+    switch ((enum protocol_id)command->id) {
+    case PROTOCOL_SUBSCRIBE:
+    case PROTOCOL_PSUBSCRIBE:
+    case PROTOCOL_UNSUBSCRIBE:
+    case PROTOCOL_PUNSUBSCRIBE:
+        return (struct nature){"pubsub", "@pubsub"};
+    default:
+        return command->kind == PROTOCOL_WRITE  ? (struct nature){"write", "@write"}
+               : command->kind == PROTOCOL_READ ? (struct nature){"readonly", "@read"}
+                                                : (struct nature){"fast", "@connection"};
+    }
+}
+
 /* Up to the list of subcommands, which the caller writes. There are no keys. */
 static void info_head(struct protocol_writer *w, const struct protocol_command *command,
                       int32_t arity) {
+    struct nature nature = nature_of(command);
     protocol_write_integer(w, arity);
     protocol_write_set(w, 1);
-    protocol_write_simple(w, command->kind == PROTOCOL_WRITE  ? "write"
-                             : command->kind == PROTOCOL_READ ? "readonly"
-                                                              : "fast");
+    protocol_write_simple(w, nature.flag);
     for (unsigned i = 0; i < 3; i++) {
         protocol_write_integer(w, 0);
     }
     protocol_write_set(w, 1);
-    protocol_write_simple(w, command->kind == PROTOCOL_WRITE  ? "@write"
-                             : command->kind == PROTOCOL_READ ? "@read"
-                                                              : "@connection");
+    protocol_write_simple(w, nature.category);
     protocol_write_array(w, 0);
     protocol_write_array(w, 0);
 }

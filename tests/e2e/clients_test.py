@@ -70,6 +70,8 @@ SEQUENCES = [
         (["CLIENT", "SETINFO", "lib-ver", "7.0.0.RELEASE/1"], OK),
         (["CLIENT", "MAINT_NOTIFICATIONS", "ON", "MOVING-ENDPOINT-TYPE", "internal-ip"],
          NO_NOTIFICATIONS_UPPER),
+        (["COMMAND", "INFO", "subscribe"],
+         lambda reply: reply[0][:3] == ["subscribe", -2, ["pubsub"]]),
         (["COMMAND"], lambda reply: {"alloc", "pool"} <= {row[0] for row in reply})]),
     ("Lettuce, a version that nobody has", False, [
         (["HELLO", "9"], error("NOPROTO")),
