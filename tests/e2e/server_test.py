@@ -388,6 +388,32 @@ class Lives(unittest.TestCase):
         r.close()
         server.remove()
 
+    def test_on_a_full_disk_a_read_answers_with_the_state_that_there_is(self):
+        """A deadline has passed, but the tick that would say so cannot be written."""
+        server = Server(None, "--segment-bytes", "65536")
+        r = server.client()
+        r.execute_command("POOL", "CREATE", "p", "RANGE", 1, 100000)
+        made = pairs(r.execute_command("ALLOC", "p", "h", "TTL", 2))
+        server.stop(signal.SIGKILL)
+        server.flags += ("--space-reserve-bytes", "1099511627776")
+        server.start()
+        r = server.client()
+
+        def full():
+            try:
+                r.execute_command("ALLOC", "p", "more")
+            except redis.ResponseError as error:
+                return str(error).startswith("NOSPACE")
+            return False
+        until(full, "the disk is full")
+        until(lambda: r.time()[0] * 1000 > made["deadline"], "the deadline has passed")
+        seen = pairs(r.execute_command("LEASE", made["lease"]))
+        self.assertIn((seen["state"], seen["deadline"]),
+                      [("active", made["deadline"]), ("expired", None)])
+        self.assertGreater(pairs(r.execute_command("POOL", "INFO", "p"))["active"], 0)
+        r.close()
+        server.remove()
+
     def test_sigterm_and_sigint_exit_0_with_clients_connected(self):
         for number in (signal.SIGTERM, signal.SIGINT):
             server = Server()
