@@ -140,7 +140,7 @@ static const uint8_t empty_run[1]; /* its NUL */
 
 static struct tn_bytes get_run(struct tn_reader *r) {
     uint8_t len = tn_read8(r);
-    if (r->bad || tn_reader_left(r) < len + 1u) {
+    if (r->bad || tn_reader_left(r) < len + 1u || r->at[r->pos + len] != '\0') {
         tn_reader_spoil(r);
         return tn_bytes_of(empty_run, 0);
     }

@@ -163,6 +163,16 @@ static void a_record_cut_short_or_changed_is_never_read_too_far(void **state) {
     }
 }
 
+static void a_text_without_its_end_is_refused(void **state) {
+    struct sample *sample = *state;
+    struct engine_event event;
+    sample->fact = (struct kernel_event){.lsn = 1, .holder = kit_text("job")};
+    size_t size = engine_record_write(sample->bytes, NULL, &sample->fact);
+    assert_true(engine_record_read(tn_bytes_of(sample->bytes, size), NULL, &event));
+    sample->bytes[size - 1] = 'x';
+    assert_false(engine_record_read(tn_bytes_of(sample->bytes, size), NULL, &event));
+}
+
 static void an_unknown_kind_is_refused(void **state) {
     struct sample *sample = *state;
     struct engine_event_value values[VALUES];
@@ -184,6 +194,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         SAMPLE_TEST(every_kind_is_read_as_it_was_written),
         SAMPLE_TEST(a_record_cut_short_or_changed_is_never_read_too_far),
+        SAMPLE_TEST(a_text_without_its_end_is_refused),
         SAMPLE_TEST(an_unknown_kind_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
