@@ -301,6 +301,18 @@ class Page(Case):
         self.browser.value("document.getElementById('event-pause').click()")
         self.see("#events", "while-paused")
 
+    def test_an_engine_that_has_halted_is_not_overlooked(self):
+        self.show("")
+        self.see("#h-state", "serving")
+        self.assertEqual(self.browser.text("#halted"), "")
+        # A server whose engine halts ends soon after: the page is told so in its place.
+        self.browser.value("""(() => { const real = fetch; window.fetch = async (path, options) => {
+            const reply = await real(path, options);
+            return String(path).startsWith("/metrics") ? new Response((await reply.text()).replace(
+              "tenure_engine_halted 0", "tenure_engine_halted 1")) : reply; }; })()""")
+        self.see("#halted", "The engine has halted")
+        self.see("#h-state", "halted")
+
     def test_it_fits_a_phone(self):
         self.do("POOL", "CREATE", "a-pool.with-a-rather-long-name_of-64-characters", "RANGE", 1,
                 1000000)
