@@ -406,9 +406,11 @@ bool engine_close(struct engine *engine) {
     TN_ASSERT(!engine_delivering(engine));
     int cancel = engine_cancel_hold();
     engine_close_time(engine);
-    engine_submit_now(engine);
     pthread_mutex_lock(&engine->submit_lock);
     engine->closing = true;
+    pthread_mutex_unlock(&engine->submit_lock);
+    engine_submit_now(engine);
+    pthread_mutex_lock(&engine->submit_lock);
     while (engine->leading || engine->filling->count > 0) {
         pthread_cond_wait(&engine->drained, &engine->submit_lock);
     }

@@ -34,6 +34,7 @@ struct engine_batch {
     uint32_t len;
     uint32_t count;
     uint32_t op_count; /* of them, those with an operation id */
+    uint32_t waiters;  /* and the blocking ones */
     struct engine_request *first, *last;
 };
 
@@ -51,6 +52,16 @@ static inline void engine_list_push(struct engine_list *list, struct engine_requ
     }
     list->last = request;
 }
+
+/* ---- linger.c ---- */
+
+/* The leader's own; changed, and looked at by others, under submit_lock: expected, waits. */
+struct engine_linger {
+    uint32_t expected; /* commands in the next batch; 0: it does not wait for them */
+    bool waits;
+    uint64_t until_ns;
+    uint32_t skip, backoff;
+};
 
 /* ---- deliver.c ---- */
 
@@ -153,6 +164,7 @@ struct engine {
     _Alignas(ENGINE_LINE) engine_park_word appended; /* 1: append_status is there */
     enum tn_status append_status;
     bool limits_prepared; /* for the LIMITS command that comes next */
+    struct engine_linger linger;
     struct engine_events events;
 
     /* The state: under state_lock. */
@@ -204,6 +216,12 @@ void engine_commit_pass(struct engine *engine, bool is_thread);
 enum tn_result engine_commit_stopped(const struct engine *engine);
 /* The commit thread's own tick, for which every batch has room once. With submit_lock held. */
 void engine_commit_tick(struct engine *engine, struct engine_request *request);
+
+/* linger.c */
+void engine_linger_expect(struct engine *engine, uint32_t count);
+/* By the commit thread, before it takes a batch. */
+void engine_linger_wait(struct engine *engine);
+void engine_linger_look(struct engine *engine);
 
 /* append.c */
 enum tn_result engine_append_batch(struct engine *engine, const struct engine_batch *batch,

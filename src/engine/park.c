@@ -18,10 +18,10 @@ void engine_park_wait(engine_park_word *word, uint32_t seen) {
     (void)futex_wait(word, seen, NULL);
 }
 
-bool engine_park_wait_ms(engine_park_word *word, uint32_t seen, uint64_t ms) {
+bool engine_park_wait_ns(engine_park_word *word, uint32_t seen, uint64_t ns) {
     struct timespec limit = {
-        .tv_sec = (time_t)(ms / 1000),
-        .tv_nsec = (long)(ms % 1000) * 1000000L,
+        .tv_sec = (time_t)(ns / 1000000000u),
+        .tv_nsec = (long)(ns % 1000000000u),
     };
     return futex_wait(word, seen, &limit);
 }

@@ -16,9 +16,13 @@ typedef _Atomic uint32_t engine_park_word;
 /* Sleeps unless the word has already changed from `seen`. */
 void engine_park_wait(engine_park_word *word, uint32_t seen);
 
-/* The same, for at most `ms` milliseconds (of time during which the machine is not suspended). False
+/* The same, for at most `ns` nanoseconds (of time during which the machine is not suspended). False
  * if that is over. */
-bool engine_park_wait_ms(engine_park_word *word, uint32_t seen, uint64_t ms);
+bool engine_park_wait_ns(engine_park_word *word, uint32_t seen, uint64_t ns);
+
+static inline bool engine_park_wait_ms(engine_park_word *word, uint32_t seen, uint64_t ms) {
+    return engine_park_wait_ns(word, seen, ms * 1000000u);
+}
 
 /* Wakes everyone who sleeps on the word. The word may be gone by the time of this call: a wake-up
  * of whatever is at that address then is harmless. */

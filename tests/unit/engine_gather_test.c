@@ -104,6 +104,55 @@ static void closing_answers_what_is_gathered(void **state) {
     asyncs_free(asyncs);
 }
 
+/* ---- A slow disk ---- */
+
+/* Two requests have been answered after a sync that took long, and a third has come meanwhile: the
+ * commit thread waits for the two to come back. */
+static void slow_sync_make(struct world *world, struct asyncs *asyncs) {
+    world_open(world);
+    fakelog_gate_shut(world->log);
+    allocs_later(world, asyncs, 2);
+    engine_submit_now(world->engine);
+    fakelog_gate_wait(world->log);
+    assert_int_equal(async_alloc(world, asyncs, 2), TN_R_OK);
+    fakeos_clock_advance(world->machine, 600000);
+    fakelog_gate_open(world->log);
+    asyncs_wait(asyncs, 2);
+}
+
+static void on_a_slow_disk_those_who_come_back_share_a_sync(void **state) {
+    struct world *world = *state;
+    struct asyncs *asyncs = asyncs_new();
+    slow_sync_make(world, asyncs);
+    assert_int_equal(async_alloc(world, asyncs, 3), TN_R_OK);
+    assert_int_equal(async_alloc(world, asyncs, 4), TN_R_OK);
+    asyncs_wait(asyncs, 5);
+    asyncs_check(asyncs, 5);
+    unsigned last = fakelog_batches(world->log) - 1;
+    assert_int_equal(fakelog_batch_count(world->log, last), 3);
+    asyncs_free(asyncs);
+}
+
+static void whoever_blocks_is_not_kept_waiting_for_others(void **state) {
+    struct world *world = *state;
+    struct asyncs *asyncs = asyncs_new();
+    slow_sync_make(world, asyncs);
+    assert_int_equal(world_alloc(world, "blocking"), TN_R_OK);
+    asyncs_wait(asyncs, 3);
+    asyncs_check(asyncs, 3);
+    asyncs_free(asyncs);
+}
+
+static void closing_does_not_wait_for_others(void **state) {
+    struct world *world = *state;
+    struct asyncs *asyncs = asyncs_new();
+    slow_sync_make(world, asyncs);
+    world_close(world);
+    asyncs_wait(asyncs, 3);
+    asyncs_check(asyncs, 3);
+    asyncs_free(asyncs);
+}
+
 /* ---- The last of several ---- */
 
 struct watcher {
@@ -155,6 +204,9 @@ int main(void) {
         WORLD_TEST(a_full_batch_needs_no_word),
         WORLD_TEST(what_is_gathered_during_a_sync_waits_for_the_word),
         WORLD_TEST(closing_answers_what_is_gathered),
+        WORLD_TEST(on_a_slow_disk_those_who_come_back_share_a_sync),
+        WORLD_TEST(whoever_blocks_is_not_kept_waiting_for_others),
+        WORLD_TEST(closing_does_not_wait_for_others),
         WORLD_TEST(the_last_answer_of_a_batch_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,83 @@
+/* Waiting a moment, on a slow disk, for those who have just been answered.
+ *
+ * Clients that ask again as soon as they are answered fall into two halves: one is answered while the
+ * requests of the other are synced. On a fast disk that is good, both the disk and the processors have
+ * something to do. On a slow one every sync carries half of what it could. So if the last sync took
+ * long, the commit thread waits before the next one, until about as many requests are there as were
+ * answered and were waiting then, and half of that time at most.
+ *
+ * Clients that do not come back make that a waste. If it was one, the next times are left out: one, two,
+ * four, up to LINGER_SKIP_MAX. */
+#include "engine/internal.h"
+
+#define LINGER_SLOW_NS 1000000u /* a sync that takes longer than clients need to come back */
+#define LINGER_SKIP_MAX 16u
+
+/* By the leader: answers to `count` commands are about to be handed out. */
+void engine_linger_expect(struct engine *engine, uint32_t count) {
+    struct engine_linger *linger = &engine->linger;
+    uint64_t sync_ns = atomic_load_explicit(&engine->append_ns_last, memory_order_relaxed);
+    if (sync_ns < LINGER_SLOW_NS || count < 2) {
+        return;
+    }
+    if (linger->skip > 0) {
+        linger->skip--;
+        return;
+    }
+    pthread_mutex_lock(&engine->submit_lock);
+    uint32_t all = count + engine->filling->count;
+    linger->expected = all - all / 8; /* the last ones are not worth waiting for */
+    pthread_mutex_unlock(&engine->submit_lock);
+    linger->until_ns = engine->os->clock_boot_ns(engine->os->ctx) + sync_ns / 2;
+}
+
+/* With submit_lock held. */
+static bool linger_over(const struct engine *engine) {
+    return engine->closing || engine->filling->waiters > 0 ||
+           engine->filling->count >= engine->linger.expected;
+}
+
+/* With submit_lock held: something has changed that may end the wait. */
+void engine_linger_look(struct engine *engine) {
+    if (engine->linger.waits && linger_over(engine)) {
+        engine->linger.waits = false;
+        engine_park_bump(&engine->thread_word);
+    }
+}
+
+/* Whether `gained` more commands beside the `waiting` ones were worth the time: twice as many as come
+ * by themselves, if those that wait came evenly during the sync. */
+static void linger_judge(struct engine_linger *linger, uint64_t waiting, uint64_t gained,
+                         uint64_t waited_ns, uint64_t sync_ns) {
+    if (gained * (sync_ns / 1000) >= 2 * waiting * (waited_ns / 1000)) {
+        linger->backoff = 0;
+        return;
+    }
+    linger->backoff = linger->backoff == 0 ? 1 : 2 * linger->backoff;
+    linger->backoff = linger->backoff < LINGER_SKIP_MAX ? linger->backoff : LINGER_SKIP_MAX;
+    linger->skip = linger->backoff;
+}
+
+void engine_linger_wait(struct engine *engine) {
+    struct engine_linger *linger = &engine->linger;
+    if (linger->expected == 0) {
+        return;
+    }
+    uint64_t start_ns = engine->os->clock_boot_ns(engine->os->ctx);
+    bool in_time = start_ns < linger->until_ns;
+    pthread_mutex_lock(&engine->submit_lock);
+    uint32_t waiting = engine->filling->count;
+    while (in_time && !linger_over(engine)) {
+        uint32_t seen = atomic_load(&engine->thread_word);
+        linger->waits = true;
+        pthread_mutex_unlock(&engine->submit_lock);
+        in_time = engine_park_wait_ns(&engine->thread_word, seen, linger->until_ns - start_ns);
+        pthread_mutex_lock(&engine->submit_lock);
+    }
+    uint32_t gained = engine->filling->count - waiting;
+    linger->waits = false;
+    linger->expected = 0;
+    pthread_mutex_unlock(&engine->submit_lock);
+    linger_judge(linger, waiting, gained, engine->os->clock_boot_ns(engine->os->ctx) - start_ns,
+                 atomic_load_explicit(&engine->append_ns_last, memory_order_relaxed));
+}
