@@ -153,10 +153,10 @@ bool server_event_passes(const struct engine_event *event,
 static void channel_tell(const char *prefix, struct tn_bytes subject, server_channel_visit *visit,
                          void *ctx) {
     uint8_t name[SERVER_CHANNEL_MAX];
-    size_t len = strlen(prefix);
-    memcpy(name, prefix, len);
-    memcpy(name + len, subject.at, subject.len);
-    visit(ctx, tn_bytes_of(name, len + subject.len));
+    struct tn_writer w = tn_writer_of(name, sizeof name);
+    tn_write_raw(&w, prefix, strlen(prefix));
+    tn_write_raw(&w, subject.at, subject.len);
+    visit(ctx, tn_bytes_of(name, w.len));
 }
 
 /* Of a bundle over several pools: each is told, at its first value. */

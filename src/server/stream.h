@@ -24,6 +24,7 @@
 
 #define SERVER_SUBSCRIPTIONS_MAX 1024u
 #define SERVER_SUBSCRIPTIONS_ALL 262144u
+#define SERVER_PATTERNS_ALL 16384u    /* each is looked at for each event */
 #define SERVER_CHANNEL_MAX 256u       /* bytes of a channel's name or a pattern */
 #define SERVER_OUT_HARD (32u << 20)   /* waiting to be sent: the connection is dropped */
 #define SERVER_EVENT_BYTES (2u << 20) /* one event, rendered, at the most */

@@ -179,6 +179,12 @@ static const char *name_parse(bool pattern, struct tn_bytes text, struct server_
     return pattern ? server_pattern_parse(text, channel) : server_channel_parse(text, channel);
 }
 
+/* Whether there is something to go back to. */
+static bool hears_events(bool pattern, const struct server_channel *channel) {
+    return pattern || channel->kind == SERVER_CHANNEL_EVENTS ||
+           channel->kind == SERVER_CHANNEL_POOL || channel->kind == SERVER_CHANNEL_HOLDER;
+}
+
 /* Whether all names are good and there is room for them; else it has been refused. */
 static bool subscribe_allowed(struct server_connection *connection, bool pattern,
                               const struct tn_bytes *names, uint32_t count, bool *ret_resumes) {
@@ -203,10 +209,12 @@ static bool subscribe_allowed(struct server_connection *connection, bool pattern
         *ret_resumes = *ret_resumes || channel.resumes;
     }
     if (count > SERVER_SUBSCRIPTIONS_MAX - has ||
-        count > SERVER_SUBSCRIPTIONS_ALL - server->streams.subscriptions) {
+        count > SERVER_SUBSCRIPTIONS_ALL - server->streams.subscriptions ||
+        (pattern && count > SERVER_PATTERNS_ALL - server->streams.pattern_count)) {
         server_reply_error(connection,
-                           "OVERLOADED at most %u subscriptions a connection and %u in all",
-                           SERVER_SUBSCRIPTIONS_MAX, SERVER_SUBSCRIPTIONS_ALL);
+                           "OVERLOADED at most %u subscriptions a connection, %u in all, and of "
+                           "these %u patterns",
+                           SERVER_SUBSCRIPTIONS_MAX, SERVER_SUBSCRIPTIONS_ALL, SERVER_PATTERNS_ALL);
         return false;
     }
     return true;
@@ -228,7 +236,8 @@ static bool subscribe_all(struct server_subscriber *subscriber, bool pattern,
     for (uint32_t i = 0; i < count; i++) {
         struct server_channel channel;
         (void)name_parse(pattern, names[i], &channel);
-        struct engine_event_id after = channel.resumes ? channel.after : newest;
+        struct engine_event_id after =
+            hears_events(pattern, &channel) && channel.resumes ? channel.after : newest;
         if (subscription_find(subscriber, pattern, names[i]) == NULL) {
             if (!subscription_add(subscriber, pattern, names[i], &channel, after)) {
                 return false;

@@ -302,6 +302,14 @@ class Channels(Case):
         self.assertEqual(len(subscribe(self.resp, *["pool:p%d" % i for i in range(1024)])), 1024)
         got = self.resp.do("PSUBSCRIBE", "*")
         self.assertTrue(got.startswith("OVERLOADED"), got)
+        others = [Resp(self.server) for _ in range(17)]
+        for other in others:
+            other.send("PSUBSCRIBE", *["x%d*" % i for i in range(1000)])
+        refused = [other.read() for other in others]
+        self.assertEqual(sum(isinstance(reply, Error) for reply in refused), 1)
+        for other in others:
+            other.close()
+        until(lambda: self.r.info()["pubsub_patterns"] == 0, "they are gone")
         self.resp.send("UNSUBSCRIBE")
         counts = [self.resp.read()[2] for _ in range(1024)]
         self.assertEqual(counts, list(range(1023, -1, -1)))

@@ -58,8 +58,8 @@ static void a_pattern_of_many_stars_is_not_tried_in_every_way(void **state) {
     char pattern[257];
     char text[2049];
     (void)state;
-    for (unsigned i = 0; i < 256; i += 2) {
-        memcpy(pattern + i, "*a", 2);
+    for (unsigned i = 0; i < 256; i++) {
+        pattern[i] = "*a"[i % 2];
     }
     pattern[255] = 'b';
     memset(text, 'a', 2048);
