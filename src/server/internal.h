@@ -167,6 +167,7 @@ struct server {
     uint8_t *replies;          /* SERVER_SLOT_BYTES a slot, for those that are not plain */
     struct server_slot **done; /* a ring: put in by the engine's threads, one at a time */
     _Atomic uint32_t done_tail;
+    _Atomic bool waking; /* an engine's thread is about to wake the loop, which must be there */
     uint32_t done_head;
     bool submitted; /* something, since the loop last waited */
 

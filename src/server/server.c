@@ -6,6 +6,7 @@
  * take their answers within SERVER_DRAIN_MS are closed. */
 #include "server/server.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +84,9 @@ static void handle_close(uv_handle_t *handle, void *ctx) {
 void server_stop_check(struct server *server) {
     if (server->draining && server->connection_count == 0 && server->slots_used == 0 &&
         server_http_stopped(server)) {
+        while (atomic_load(&server->waking)) {
+            (void)sched_yield(); /* all is answered, but the thread that said so is not done */
+        }
         server_streams_stop(server);
         uv_walk(&server->loop, handle_close, NULL);
     }

@@ -137,6 +137,9 @@ static void slot_done(struct engine_request *request, struct tn_bytes command) {
     if (request->result.code > TN_R_NOOP) {
         server_refusals_note(&server->refusals, command, request->result.code);
     }
+    if (!more) {
+        atomic_store(&server->waking, true); /* before the loop can see that this was the last */
+    }
     /* There are as many places as slots. */
     uint32_t tail = atomic_load_explicit(&server->done_tail, memory_order_relaxed);
     server->done[tail % SERVER_SLOTS] = slot;
@@ -145,6 +148,7 @@ static void slot_done(struct engine_request *request, struct tn_bytes command) {
                           more ? memory_order_release : memory_order_seq_cst);
     if (!more) {
         (void)uv_async_send(&server->completed);
+        atomic_store(&server->waking, false);
     }
 }
 
