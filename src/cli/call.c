@@ -132,14 +132,14 @@ static int say_refusal(const struct call *call) {
 /* ---- Lists, page by page ---- */
 
 /* {"leases":[ ... of all pages ... ],"cursor":"0",...}: printed as it comes. */
-static void json_page(const struct cli_reader *reader, bool first, uint64_t most) {
+static void json_page(const struct cli_reader *reader, bool begun, bool first, uint64_t most) {
     struct cli_text text = {.at = NULL};
     uint32_t name = 0;
     uint32_t array = cli_list_find(reader, &name);
     if (array == 0) {
         return;
     }
-    if (first) {
+    if (!begun) {
         cli_text_put(&text, "{");
         cli_text_json(&text, cli_node_text(reader, name));
         cli_text_put(&text, ":[");
@@ -175,6 +175,7 @@ static void json_end(const struct cli_reader *reader) {
 struct pages {
     struct cli_list list;
     uint64_t shown, cursor;
+    bool begun;  /* a page may be empty, and others follow */
     bool broken; /* out of memory */
 };
 
@@ -187,7 +188,8 @@ static bool page_show(struct call *call, struct pages *pages) {
     uint32_t array = cli_list_find(reader, &name);
     uint64_t has = array != 0 ? reader->nodes[array].count : 0;
     if (call->settings->json) {
-        json_page(reader, pages->shown == 0, most);
+        json_page(reader, pages->begun, pages->shown == 0, most);
+        pages->begun = true;
     } else {
         pages->broken = !cli_list_show(&pages->list, reader, most, stdout);
     }
