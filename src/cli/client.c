@@ -178,6 +178,28 @@ enum cli_link cli_client_send(struct cli_client *client, const struct tn_bytes *
     return link;
 }
 
+/* True: some bytes came. */
+static enum cli_link receive_some(struct cli_client *client, bool *ret_some) {
+    size_t capacity;
+    uint8_t *room = cli_reader_room(&client->reader, &capacity);
+    *ret_some = false;
+    if (room == NULL) {
+        return fail(client, CLI_LINK_LOST, "out of memory");
+    }
+    ssize_t len = recv(client->socket, room, capacity, 0);
+    if (len == 0) {
+        return fail(client, CLI_LINK_LOST, "the server closed the connection");
+    }
+    if (len < 0 && errno != EAGAIN && errno != EINTR) {
+        return fail(client, CLI_LINK_LOST, "the connection broke: %s", strerror(errno));
+    }
+    if (len > 0) {
+        cli_reader_fill(&client->reader, (size_t)len);
+        *ret_some = true;
+    }
+    return CLI_LINK_OK;
+}
+
 enum cli_link cli_client_receive(struct cli_client *client, uint64_t timeout_ms,
                                  bool *ret_timeout) {
     uint64_t deadline = deadline_of(client, timeout_ms);
@@ -190,23 +212,49 @@ enum cli_link cli_client_receive(struct cli_client *client, uint64_t timeout_ms,
             return fail(client, CLI_LINK_LOST, "the answer cannot be read: %s",
                         client->reader.error);
         }
-        size_t capacity;
-        uint8_t *room = cli_reader_room(&client->reader, &capacity);
-        if (room == NULL) {
-            return fail(client, CLI_LINK_LOST, "out of memory");
+        bool some;
+        enum cli_link link = receive_some(client, &some);
+        if (link != CLI_LINK_OK) {
+            return link;
         }
-        ssize_t len = recv(client->socket, room, capacity, 0);
-        if (len > 0) {
-            cli_reader_fill(&client->reader, (size_t)len);
-        } else if (len == 0) {
-            return fail(client, CLI_LINK_LOST, "the server closed the connection");
-        } else if (errno != EAGAIN && errno != EINTR) {
-            return fail(client, CLI_LINK_LOST, "the connection broke: %s", strerror(errno));
-        } else if (!wait_for(client, POLLIN, deadline)) {
+        if (!some && !wait_for(client, POLLIN, deadline)) {
             if (ret_timeout != NULL) {
                 *ret_timeout = true;
                 return CLI_LINK_OK;
             }
+            return fail(client, CLI_LINK_LOST, "no answer within %llu ms",
+                        (unsigned long long)timeout_ms);
+        }
+    }
+}
+
+enum cli_link cli_client_exchange(struct cli_client *client, struct tn_bytes out,
+                                  uint32_t *inout_sent, uint64_t timeout_ms) {
+    for (;;) {
+        bool some;
+        ssize_t len = 0;
+        enum cli_parse parse = cli_reader_next(&client->reader);
+        if (parse == CLI_READY) {
+            return CLI_LINK_OK;
+        }
+        if (parse == CLI_BAD) {
+            return fail(client, CLI_LINK_LOST, "the answer cannot be read: %s",
+                        client->reader.error);
+        }
+        if (*inout_sent < out.len) {
+            len = send(client->socket, out.at + *inout_sent, out.len - *inout_sent, MSG_NOSIGNAL);
+            if (len < 0 && errno != EAGAIN && errno != EINTR) {
+                return fail(client, CLI_LINK_LOST, "the connection broke while sending: %s",
+                            strerror(errno));
+            }
+            *inout_sent += len > 0 ? (uint32_t)len : 0;
+        }
+        enum cli_link link = receive_some(client, &some);
+        if (link != CLI_LINK_OK) {
+            return link;
+        }
+        short events = (short)(POLLIN | (*inout_sent < out.len ? POLLOUT : 0));
+        if (!some && len <= 0 && !wait_for(client, events, deadline_of(client, timeout_ms))) {
             return fail(client, CLI_LINK_LOST, "no answer within %llu ms",
                         (unsigned long long)timeout_ms);
         }

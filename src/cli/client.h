@@ -36,4 +36,10 @@ enum cli_link cli_client_send(struct cli_client *client, const struct tn_bytes *
                               uint32_t count, uint64_t timeout_ms);
 enum cli_link cli_client_receive(struct cli_client *client, uint64_t timeout_ms, bool *ret_timeout);
 
+/* Both at once, for many requests on their way: waits for the next reply and meanwhile sends what is
+ * left of `out`, so that neither side waits for the other to read. Stops at the reply; *inout_sent
+ * says how far sending got. `timeout_ms` is for silence in both directions. */
+enum cli_link cli_client_exchange(struct cli_client *client, struct tn_bytes out,
+                                  uint32_t *inout_sent, uint64_t timeout_ms);
+
 #endif

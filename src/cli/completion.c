@@ -96,6 +96,8 @@ static void print_cases(FILE *out) {
                        "    check | dump) what='directory ' ;;\n"
                        "    help) what='subcommand ' ;;\n"
                        "    events) options='--after --count --follow --holder --last --pool ' ;;\n"
+                       "    import) options='--format --header --no-header --map --holder-type "
+                       "--scope-column --dry-run --batch --report ' what='pool ' ;;\n"
                        "    top) options='--once ' ;;\n"
                        "    esac\n");
 }
@@ -128,7 +130,11 @@ static void print_values(FILE *out) {
     print_states(out);
     (void)fprintf(out, ";;\n"
                        "    --strategy) printf '%%s\\n' lowest random next coldest ;;\n"
-                       "    --format) printf '%%s\\n' dec hex mac ;;\n"
+                       "    --format)\n"
+                       "        case $first in\n"
+                       "        import) printf '%%s\\n' csv tsv ;;\n"
+                       "        *) printf '%%s\\n' dec hex mac ;;\n"
+                       "        esac ;;\n"
                        "    shell) printf '%%s\\n' bash zsh ;;\n"
                        "    subcommand) printf '%%s\\n' exit-codes ");
     print_words(out, NULL);
@@ -155,7 +161,8 @@ static void print_scan(FILE *out, const char *from, const char *below, const cha
                   "        -h | -p | --host | --port)\n"
                   "            where+=(%s %s)\n"
                   "            i=$((i + 1)) ;;\n"
-                  "        --json | --set | --now | --disabled | --follow | --once) ;;\n"
+                  "        --json | --set | --now | --disabled | --follow | --once | --header) ;;\n"
+                  "        --no-header | --dry-run) ;;\n"
                   "        --*) i=$((i + 1)) ;;\n"
                   "        *)\n"
                   "            count=$((count + 1))\n"

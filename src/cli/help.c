@@ -13,6 +13,10 @@ static const char *const locals[][3] = {
      "[--after ID | --last N] [--count N] [--follow] [--pool POOL] [--holder HOLDER] [--fence LSN]",
      "what happened to leases, oldest first; with --follow also what happens, from now on"},
     {"help", "[SUBCOMMAND]", "this list, or all about one of them"},
+    {"import",
+     "POOL [FILE] [--format csv|tsv] [--header | --no-header] [--map COLUMN=NAME,...] "
+     "[--holder-type TYPE] [--scope-column NAME] [--dry-run] [--batch N] [--report FILE]",
+     "take over allocations from CSV or TSV, as databases write them; with --values: one lease"},
     {"top", "[--once]", "live view: pools, rates, the engine, the newest events"},
 };
 
@@ -114,7 +118,7 @@ static bool about_local(FILE *out, const char *name) {
     for (unsigned i = 0; cli_local_row(i) != NULL; i++) {
         const char *const *row = cli_local_row(i);
         if (strcmp(row[0], name) == 0) {
-            (void)fprintf(out, "usage: tenure %s %s\n\n%s.\n", row[0], row[1], row[2]);
+            (void)fprintf(out, "usage: tenure %s %s\n\n%s.\n\n", row[0], row[1], row[2]);
             return true;
         }
     }
@@ -151,10 +155,8 @@ int cli_help(int argc, char **argv) {
         list_exit_codes(stdout);
         return CLI_OK;
     }
-    if (about_local(stdout, argv[0]) || about_commands(stdout, argc, argv) > 0) {
-        return CLI_OK;
-    }
-    return cli_unknown(argc, argv);
+    bool local = about_local(stdout, argv[0]);
+    return about_commands(stdout, argc, argv) > 0 || local ? CLI_OK : cli_unknown(argc, argv);
 }
 
 /* ---- Guesses ---- */

@@ -25,6 +25,7 @@ static const struct {
     {"completion", run_completion},
     {"events", cli_events},
     {"help", run_help},
+    {"import", cli_import},
     {"top", cli_top},
 };
 

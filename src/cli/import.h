@@ -1,0 +1,154 @@
+/* Inside `tenure import`: from a row of a table to a request, and what becomes of it.
+ *
+ *   import_rows.c      bytes to rows
+ *   import_columns.c   which column is what
+ *   import_row.c       a row to a lease that is to be taken over, or why it cannot be one
+ *   import_time.c      times as databases write them
+ *   import_seen.c      which line had a value first
+ *   import_run.c       rows to the server and answers back, many at a time
+ *   import_report.c    what is told, and the progress bar */
+#ifndef TN_CLI_IMPORT_H
+#define TN_CLI_IMPORT_H
+
+#include "cli/cli.h"
+#include "cli/import_rows.h"
+#include "cli/text.h"
+#include "kernel/result.h"
+
+/* ---- Columns ---- */
+
+enum import_column {
+    IMPORT_VALUE,
+    IMPORT_HOLDER,
+    IMPORT_OWNER_TYPE,
+    IMPORT_OWNER_UUID,
+    IMPORT_EXPIRES,
+    IMPORT_TTL,
+    IMPORT_CREATED,
+    IMPORT_SEEN,
+    IMPORT_OFFLINE,
+    IMPORT_SCOPE,
+    IMPORT_POOL,
+    IMPORT_STATE,
+    IMPORT_LEASE,
+    IMPORT_EPOCH,
+    IMPORT_COLUMNS
+};
+
+struct import_columns {
+    uint32_t at[IMPORT_COLUMNS];     /* from 1; 0: there is none */
+    const char *map[IMPORT_COLUMNS]; /* what --map says, not NUL-terminated; NULL: nothing */
+    uint32_t map_len[IMPORT_COLUMNS];
+    const char *holder_type; /* NULL: holders are whole */
+    char error[200];
+};
+
+const char *import_column_name(enum import_column column);
+/* "value=vxid,holder=uuid": the texts stay the caller's. False: `error`. */
+bool import_columns_map(struct import_columns *columns, const char *map);
+/* Whether the first row is names rather than a row. */
+bool import_columns_named(const struct import_columns *columns, const struct cli_rows *first);
+/* Places everything. `first` is the first row, names if `named`. False: `error`. */
+bool import_columns_place(struct import_columns *columns, const struct cli_rows *first, bool named);
+
+/* ---- One row ---- */
+
+/* The pool as the server has it. */
+struct import_pool {
+    const char *name;
+    bool set, scoped, sticky;
+    enum kernel_format format;
+    uint64_t lo, hi;
+    uint64_t max_lease_s, max_hold_s;
+    uint64_t lsn; /* where this was so */
+};
+
+struct import_row {
+    uint64_t line;
+    struct cli_text pool, holder; /* reused from row to row */
+    struct tn_bytes value;        /* as it was written, in the row's own text */
+    uint64_t number;              /* of a range: what it means */
+    uint64_t deadline_ms, created_ms, seen_ms, offline_ms; /* 0: not given */
+    enum tn_result result;                                 /* of a row that is refused here */
+    struct cli_text reason;
+};
+
+/* True: it may be asked for. False: `result` and `reason` say why not; pool, value and holder are
+ * what could be made out. */
+bool import_row_read(struct import_row *row, const struct import_columns *columns,
+                     const struct import_pool *pool, const struct cli_rows *rows, uint64_t now_ms);
+void import_row_free(struct import_row *row);
+
+/* Whole seconds or milliseconds since 1970, or a date and time in UTC or with its offset. False: it
+ * is neither. */
+bool import_time_parse(struct tn_bytes text, uint64_t *ret_ms);
+
+/* ---- Values seen ---- */
+
+#define IMPORT_SEEN_MAX (4u * 1024u * 1024u) /* values; later ones are not remembered */
+
+struct import_seen {
+    struct import_sight {
+        uint64_t hash, line; /* line 0: empty */
+        uint64_t owner;      /* offset in `owners` + 1; 0: not kept */
+    } * at;
+    uint64_t capacity, count;
+    struct cli_text owners;
+    bool keep_owners;
+};
+
+/* The line that had it first; 0: this one does. */
+uint64_t import_seen_line(struct import_seen *seen, const struct import_row *row,
+                          struct tn_bytes *ret_owner);
+/* The same for holders of a pool in which each has one lease. */
+uint64_t import_seen_holder(struct import_seen *seen, const struct import_row *row);
+void import_seen_free(struct import_seen *seen);
+
+/* ---- Report ---- */
+
+struct import_report {
+    const struct cli_settings *settings;
+    bool dry_run;
+    FILE *file;                  /* of --report; NULL: none */
+    uint64_t size;               /* of the input in bytes; 0: not known */
+    uint64_t rows, taken, there; /* there: already */
+    uint64_t refused[TN_R_COUNT];
+    uint64_t last_line; /* that has been answered */
+    bool bar;           /* standard error is a terminal */
+    uint64_t begun_ms, drawn_ms;
+};
+
+/* What is said of one row. */
+struct import_said {
+    uint64_t line;
+    struct tn_bytes pool, value, holder;
+    enum tn_result result; /* OK: taken, NOOP: it was there */
+    struct tn_bytes reason;
+    struct tn_bytes held_by; /* empty: not known */
+    uint64_t other_line;     /* that has the value too; 0: none known */
+};
+
+bool import_report_open(struct import_report *report, const char *path);
+void import_report_row(struct import_report *report, const struct import_said *said);
+void import_report_progress(struct import_report *report, uint64_t used);
+/* Counts. False: something could not be written. */
+bool import_report_end(struct import_report *report, const char *stopped);
+
+/* ---- The run ---- */
+
+struct import {
+    const struct cli_settings *settings;
+    const char *pool_name, *path, *report_path, *map, *scope_column;
+    bool dry_run, header, no_header;
+    enum cli_rows_format format;
+    uint64_t window;
+    struct import_columns columns;
+    struct import_pool pool;
+    struct cli_rows rows;
+    struct import_report report;
+};
+
+/* All rows after the names; the exit code. The pool is asked of the server first. */
+int import_run(struct import *import);
+
+#endif

@@ -1,0 +1,49 @@
+/* Rows of a table, from a stream: CSV as RFC 4180 has it, and TSV as `mariadb --batch` and PostgreSQL's
+ * COPY write it.
+ *
+ * Bounded: one row has at most 64 KiB, and no more than one read's worth is kept. Total: any bytes may
+ * come. A row that makes no sense is told as such, and the next line is read as if nothing had
+ * happened: a quote that is never closed costs its own line, not the rest of the file. */
+#ifndef TN_CLI_IMPORT_ROWS_H
+#define TN_CLI_IMPORT_ROWS_H
+
+#include <stdio.h>
+
+#include "base/bytes.h"
+
+#define CLI_ROW_MAX 65536u
+#define CLI_ROW_FIELDS 64u
+
+enum cli_rows_format { CLI_ROWS_AUTO, CLI_ROWS_CSV, CLI_ROWS_TSV };
+
+enum cli_rows_next {
+    CLI_ROW_READY,  /* fields, until the next call */
+    CLI_ROW_BAD,    /* `error` says why */
+    CLI_ROW_END,    /* there are no more */
+    CLI_ROW_FAILED, /* the stream broke, or there is no memory: `error` */
+};
+
+struct cli_rows {
+    FILE *in;
+    enum cli_rows_format format; /* AUTO until the first row */
+    char *bytes;                 /* what was read and not yet used is begin..end */
+    size_t begin, end;
+    bool ended;     /* nothing comes after `end` */
+    bool started;   /* the mark of UTF-8 at the start has been looked for */
+    uint64_t next;  /* the line at `begin`, from 1 */
+    uint64_t used;  /* bytes before `begin` */
+    char *text;     /* the fields, without quotes and escapes */
+    uint64_t line;  /* where the row began */
+    uint32_t count; /* of fields */
+    struct tn_bytes fields[CLI_ROW_FIELDS];
+    bool null[CLI_ROW_FIELDS]; /* it was NULL; the field is empty */
+    const char *error;
+};
+
+/* False: no memory. The stream stays the caller's. */
+bool cli_rows_open(struct cli_rows *rows, FILE *in, enum cli_rows_format format);
+void cli_rows_close(struct cli_rows *rows);
+/* Lines with nothing on them are not rows. */
+enum cli_rows_next cli_rows_read(struct cli_rows *rows);
+
+#endif

@@ -1,0 +1,552 @@
+/* Rows to the server and answers back.
+ *
+ * Up to `window` requests are on their way at a time; each stays in the ring, with its bytes, until
+ * it is answered. When the connection is lost, what is in the ring is sent again on the next one: an
+ * import that was done already is answered as such. Nothing else has to be remembered, and no
+ * operation ids are used up.
+ *
+ * A dry run asks who has each value instead, and changes nothing. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/client.h"
+#include "cli/import.h"
+#include "cli/json.h"
+
+#define TRIES 6u
+#define BACKLOG_BYTES (1024u * 1024u)
+
+enum item_kind {
+    ITEM_IMPORT, /* on its way */
+    ITEM_LOOK,   /* of a dry run: who has it? */
+    ITEM_WHO,    /* refused as busy: by whom? */
+    ITEM_SAID,   /* decided here; waits for its turn to be told */
+};
+
+struct item {
+    enum item_kind kind;
+    uint64_t line, other_line;
+    bool again; /* sent before, on a connection that was lost */
+    enum tn_result result;
+    struct cli_text request; /* its bytes; of SAID: the reason */
+    struct cli_text names;   /* pool, value, holder, owner of the other line, one after the other */
+    uint32_t pool, value, holder, owner; /* lengths */
+};
+
+struct run {
+    struct import *import;
+    struct cli_client client;
+    struct item *items;
+    uint64_t head, tail; /* of the ring; tail is the next one to fill */
+    struct cli_text out;
+    uint32_t sent;
+    struct import_seen seen;
+    struct import_row row;
+    bool ended;   /* no more rows */
+    bool pending; /* the first row was no names and is still to be taken */
+    uint64_t troubles;
+    char stopped[400]; /* why it ended early */
+    int code;
+};
+
+/* ---- Requests ---- */
+
+static void request_begin(struct cli_text *text, uint32_t words) {
+    text->len = 0;
+    cli_text_printf(text, "*%u\r\n", words);
+}
+
+static void request_word(struct cli_text *text, const void *at, size_t len) {
+    cli_text_printf(text, "$%zu\r\n", len);
+    cli_text_add(text, at, len);
+    cli_text_put(text, "\r\n");
+}
+
+static void request_time(struct cli_text *text, const char *token, uint64_t ms) {
+    char digits[24];
+    if (ms != 0) {
+        int len = snprintf(digits, sizeof digits, "%" PRIu64, ms);
+        request_word(text, token, strlen(token));
+        request_word(text, digits, (size_t)len);
+    }
+}
+
+static void request_import(struct cli_text *text, const struct import_row *row) {
+    uint32_t times = 0u + (row->deadline_ms != 0) + (row->created_ms != 0) + (row->seen_ms != 0) +
+                     (row->offline_ms != 0);
+    request_begin(text, 6 + 2 * times);
+    request_word(text, "IMPORT", 6);
+    request_word(text, row->pool.at, row->pool.len);
+    request_word(text, row->holder.at, row->holder.len);
+    request_word(text, "VALUES", 6);
+    request_word(text, "1", 1);
+    request_word(text, row->value.at, row->value.len);
+    request_time(text, "DEADLINE", row->deadline_ms);
+    request_time(text, "CREATED", row->created_ms);
+    request_time(text, "SEEN", row->seen_ms);
+    request_time(text, "OFFLINE", row->offline_ms);
+}
+
+/* LEASE pool/value, of an item whose names are there. */
+static void request_look(struct item *item) {
+    struct cli_text name = {.at = NULL};
+    cli_text_add(&name, item->names.at, item->pool);
+    cli_text_put(&name, "/");
+    cli_text_add(&name, item->names.at + item->pool, item->value);
+    request_begin(&item->request, 2);
+    request_word(&item->request, "LEASE", 5);
+    request_word(&item->request, name.failed ? "" : name.at, name.len);
+    cli_text_free(&name);
+}
+
+/* ---- The ring ---- */
+
+static struct item *item_at(const struct run *run, uint64_t position) {
+    return &run->items[position % run->import->window];
+}
+
+static void item_names(struct item *item, struct tn_bytes pool, struct tn_bytes value,
+                       struct tn_bytes holder, struct tn_bytes owner) {
+    item->names.len = 0;
+    cli_text_add(&item->names, pool.at, pool.len);
+    cli_text_add(&item->names, value.at, value.len);
+    cli_text_add(&item->names, holder.at, holder.len);
+    cli_text_add(&item->names, owner.at, owner.len);
+    item->pool = pool.len;
+    item->value = value.len;
+    item->holder = holder.len;
+    item->owner = owner.len;
+}
+
+static void item_send(struct run *run, const struct item *item) {
+    if (run->sent == run->out.len) {
+        run->out.len = run->sent = 0;
+    }
+    cli_text_add(&run->out, item->request.at, item->request.len);
+}
+
+static struct import_said said_of(const struct item *item) {
+    const char *at = item->names.at;
+    return (struct import_said){.line = item->line,
+                                .pool = tn_bytes_of(at, item->pool),
+                                .value = tn_bytes_of(at + item->pool, item->value),
+                                .holder = tn_bytes_of(at + item->pool + item->value, item->holder)};
+}
+
+static struct tn_bytes owner_of(const struct item *item) {
+    return tn_bytes_of(item->names.at + item->pool + item->value + item->holder, item->owner);
+}
+
+static void tell(struct run *run, const struct item *item, enum tn_result result,
+                 const char *reason, struct tn_bytes held_by) {
+    struct import_said said = said_of(item);
+    said.result = result;
+    said.reason = tn_bytes_of(reason, strlen(reason));
+    said.held_by = held_by;
+    said.other_line = result == TN_R_OK ? 0 : item->other_line;
+    import_report_row(&run->import->report, &said);
+}
+
+#define NOBODY tn_bytes_of("", 0)
+
+/* ---- Rows to items ---- */
+
+static void item_decide(struct item *item, enum tn_result result, const char *reason) {
+    item->kind = ITEM_SAID;
+    item->result = result;
+    item->request.len = 0;
+    cli_text_put(&item->request, reason);
+}
+
+/* The next item of the ring from the row that has been read. */
+static void row_take(struct run *run, bool good, const char *error) {
+    struct import *import = run->import;
+    const struct os *os = import->settings->os;
+    struct import_row *row = &run->row;
+    struct item *item = item_at(run, run->tail++);
+    struct tn_bytes owner = NOBODY;
+    item->line = import->rows.line;
+    item->other_line = 0;
+    item->again = false;
+    if (!good) {
+        item_names(item, NOBODY, NOBODY, NOBODY, NOBODY);
+        item_decide(item, TN_R_MALFORMED, error);
+        return;
+    }
+    bool sound = import_row_read(row, &import->columns, &import->pool, &import->rows,
+                                 os->clock_wall_ms(os->ctx));
+    uint64_t other = sound ? import_seen_line(&run->seen, row, &owner) : 0;
+    item_names(item, tn_bytes_of(row->pool.at, row->pool.len), row->value,
+               tn_bytes_of(row->holder.at, row->holder.len), owner);
+    item->other_line = other;
+    if (!sound) {
+        item_decide(item, row->result, row->reason.at);
+        return;
+    }
+    item->kind = import->dry_run ? ITEM_LOOK : ITEM_IMPORT;
+    if (import->dry_run) {
+        request_look(item);
+        if (import->pool.sticky && other == 0) {
+            item->other_line = import_seen_holder(&run->seen, row);
+        }
+    } else {
+        request_import(&item->request, row);
+    }
+    item_send(run, item);
+}
+
+static void stop(struct run *run, int code, const char *words) {
+    (void)snprintf(run->stopped, sizeof run->stopped, "%s", words);
+    run->code = code;
+}
+
+static void rows_take(struct run *run) {
+    struct import *import = run->import;
+    while (!run->ended && run->code == CLI_OK && run->tail - run->head < import->window &&
+           run->out.len - run->sent < BACKLOG_BYTES) {
+        enum cli_rows_next next = run->pending ? CLI_ROW_READY : cli_rows_read(&import->rows);
+        run->pending = false;
+        if (next == CLI_ROW_FAILED) {
+            stop(run, CLI_FAILED, import->rows.error);
+        } else if (next == CLI_ROW_END) {
+            run->ended = true;
+        } else {
+            row_take(run, next == CLI_ROW_READY, import->rows.error);
+        }
+    }
+}
+
+/* ---- Answers ---- */
+
+static bool is_transient(enum tn_result code) {
+    return code == TN_R_OVERLOADED || code == TN_R_CLOSED || code == TN_R_HALTED ||
+           code == TN_R_LOST || code == TN_R_NOT_YET;
+}
+
+/* What all rows after it would meet too. */
+static bool is_final(enum tn_result code) {
+    return code == TN_R_LEASES_FULL || code == TN_R_MEMBERS_FULL || code == TN_R_NAMES_FULL ||
+           code == TN_R_POOLS_FULL || code == TN_R_NOSPACE || code == TN_R_DENIED;
+}
+
+/* The item is answered, but goes on as a question: who has it? */
+static void ask_who(struct run *run) {
+    struct item *from = item_at(run, run->head++);
+    struct item *item = item_at(run, run->tail++);
+    if (item != from) { /* each slot keeps its own buffers: they change places */
+        struct item other = *item;
+        *item = *from;
+        *from = other;
+    }
+    item->kind = ITEM_WHO;
+    item->again = false;
+    request_look(item);
+    item_send(run, item);
+}
+
+/* Whether the lease in this answer was made after we began: then it was us, on the connection before. */
+static bool is_ours(const struct run *run) {
+    const struct cli_reader *reader = &run->client.reader;
+    uint32_t node = cli_node_find(reader, 0, "lease");
+    struct tn_bytes id = node != 0 ? cli_node_text(reader, node) : NOBODY;
+    const uint8_t *dash = id.len > 0 ? memchr(id.at, '-', id.len) : NULL;
+    uint64_t lsn = 0;
+    return dash != NULL &&
+           cli_number_parse(tn_bytes_of(dash + 1, (size_t)(id.at + id.len - dash) - 1), &lsn) &&
+           lsn > run->import->pool.lsn;
+}
+
+static void taken(struct run *run) {
+    const struct cli_reader *reader = &run->client.reader;
+    struct item *item = item_at(run, run->head);
+    uint32_t node = cli_node_find(reader, 0, "result");
+    bool noop = node != 0 && cli_node_is(reader, node, "NOOP");
+    tell(run, item, noop && !(item->again && is_ours(run)) ? TN_R_NOOP : TN_R_OK, "", NOBODY);
+    run->head++;
+}
+
+static bool same_holder(const struct item *item, struct tn_bytes holder) {
+    return tn_bytes_equal(holder,
+                          tn_bytes_of(item->names.at + item->pool + item->value, item->holder));
+}
+
+/* Of a dry run: the value is somebody's. */
+static void looked_held(struct run *run, struct item *item) {
+    const struct cli_reader *reader = &run->client.reader;
+    uint32_t node = cli_node_find(reader, 0, "holder");
+    uint32_t values = cli_node_find(reader, 0, "values");
+    struct tn_bytes holder = node != 0 ? cli_node_text(reader, node) : NOBODY;
+    if (holder.len == 0) {
+        tell(run, item, TN_R_BUSY, "it is cooling", NOBODY);
+    } else if (!same_holder(item, holder)) {
+        tell(run, item, TN_R_BUSY, "held", holder);
+    } else if (values != 0 && reader->nodes[values].count > 1) {
+        tell(run, item, TN_R_BUSY, "held together with others", holder);
+    } else {
+        tell(run, item, TN_R_NOOP, "already there", NOBODY);
+    }
+}
+
+/* Of a dry run: the value is free on the server. */
+static void looked_free(struct run *run, struct item *item) {
+    struct tn_bytes owner = owner_of(item);
+    if (item->other_line == 0) {
+        tell(run, item, TN_R_OK, "would be taken", NOBODY);
+    } else if (owner.len == 0) {
+        tell(run, item, TN_R_CONFLICT, "the holder can have only one lease in this pool", NOBODY);
+    } else if (same_holder(item, owner)) {
+        tell(run, item, TN_R_NOOP, "would be there already", NOBODY);
+    } else {
+        tell(run, item, TN_R_BUSY, "the file gives it to two, first taken", owner);
+    }
+}
+
+static void refused(struct run *run, struct item *item, const struct cli_refusal *refusal) {
+    struct cli_text words = {.at = NULL};
+    if (item->kind == ITEM_WHO) {
+        tell(run, item, TN_R_BUSY, "cooling, or its holder is being disowned", NOBODY);
+    } else if (item->kind == ITEM_LOOK &&
+               (refusal->code == TN_R_NOTFOUND || refusal->code == TN_R_POOL_NOTFOUND)) {
+        looked_free(run, item);
+    } else if (refusal->code == TN_R_BUSY) {
+        ask_who(run);
+        return;
+    } else {
+        cli_text_clean(&words, refusal->words);
+        tell(run, item, refusal->code, words.failed || words.at == NULL ? "" : words.at, NOBODY);
+    }
+    cli_text_free(&words);
+    run->head++;
+}
+
+/* The reply that has come is the head's. False: it says that it is no use to go on like this. */
+static bool answer(struct run *run) {
+    const struct cli_reader *reader = &run->client.reader;
+    struct item *item = item_at(run, run->head);
+    if (reader->nodes[0].type == CLI_ERROR) {
+        struct tn_bytes text = cli_node_text(reader, 0);
+        struct cli_refusal refusal = cli_refusal_of(text);
+        bool hopeless = !refusal.known || is_final(refusal.code);
+        if (hopeless || is_transient(refusal.code)) {
+            struct cli_text words = {.at = NULL};
+            cli_text_clean(&words, text);
+            (void)snprintf(run->client.error, sizeof run->client.error, "%s",
+                           words.failed ? "" : words.at);
+            cli_text_free(&words);
+            if (hopeless) {
+                stop(run, refusal.known ? tn_result_exit(refusal.code) : CLI_FAILED,
+                     run->client.error);
+            }
+            return hopeless;
+        }
+        refused(run, item, &refusal);
+    } else if (item->kind == ITEM_IMPORT) {
+        taken(run);
+    } else if (item->kind == ITEM_LOOK) {
+        looked_held(run, item);
+        run->head++;
+    } else {
+        uint32_t node = cli_node_find(reader, 0, "holder");
+        tell(run, item, TN_R_BUSY, "held", node != 0 ? cli_node_text(reader, node) : NOBODY);
+        run->head++;
+    }
+    run->troubles = 0;
+    return true;
+}
+
+/* ---- The connection ---- */
+
+static void wait_ms(uint64_t ms) {
+    struct timespec time = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+    (void)nanosleep(&time, NULL);
+}
+
+/* Begins again on another connection with what is in the ring. */
+static void reconnect(struct run *run) {
+    const struct cli_settings *settings = run->import->settings;
+    uint64_t tries = settings->retries > TRIES ? settings->retries : TRIES;
+    char why[sizeof run->client.error];
+    memcpy(why, run->client.error, sizeof why);
+    cli_client_close(&run->client);
+    while (run->troubles++ < tries) {
+        wait_ms(run->troubles < 6 ? (uint64_t)100 << (run->troubles - 1) : 3000);
+        if (cli_client_open(&run->client, settings->os, settings->host, settings->port,
+                            settings->timeout_ms) == CLI_LINK_OK) {
+            run->out.len = run->sent = 0;
+            for (uint64_t at = run->head; at < run->tail; at++) {
+                struct item *item = item_at(run, at);
+                if (item->kind != ITEM_SAID) {
+                    item->again = true;
+                    item_send(run, item);
+                }
+            }
+            return;
+        }
+        memcpy(why, run->client.error, sizeof why);
+    }
+    stop(run, CLI_UNREACHABLE, why);
+}
+
+static void turn(struct run *run) {
+    struct import *import = run->import;
+    rows_take(run);
+    while (run->head < run->tail && item_at(run, run->head)->kind == ITEM_SAID) {
+        struct item *item = item_at(run, run->head);
+        tell(run, item, item->result, item->request.at, NOBODY);
+        run->head++;
+    }
+    if (run->head == run->tail || run->code != CLI_OK) {
+        return;
+    }
+    if (run->out.failed) {
+        stop(run, CLI_FAILED, "out of memory");
+        return;
+    }
+    if (cli_client_exchange(&run->client, tn_bytes_of(run->out.at, run->out.len), &run->sent,
+                            import->settings->timeout_ms) != CLI_LINK_OK ||
+        (run->client.reader.nodes[0].type != CLI_PUSH && !answer(run))) {
+        reconnect(run);
+    }
+    import_report_progress(&import->report, import->rows.used);
+}
+
+/* ---- Beginning ---- */
+
+static struct tn_bytes option(const struct cli_reader *reader, const char *name) {
+    uint32_t options = cli_node_find(reader, 0, "options");
+    uint32_t node = options != 0 ? cli_node_find(reader, options, name) : 0;
+    return node != 0 ? cli_node_text(reader, node) : NOBODY;
+}
+
+static bool option_is(const struct cli_reader *reader, const char *name, const char *value) {
+    return tn_bytes_equal(option(reader, name), tn_bytes_of(value, strlen(value)));
+}
+
+static void pool_take(struct import_pool *pool, const struct cli_reader *reader) {
+    pool->set = option_is(reader, "kind", "set");
+    pool->scoped = option_is(reader, "scoped", "yes");
+    pool->sticky = option_is(reader, "sticky", "yes");
+    pool->format = option_is(reader, "format", "mac")   ? KERNEL_MAC
+                   : option_is(reader, "format", "hex") ? KERNEL_HEX
+                                                        : KERNEL_DEC;
+    pool->hi = UINT64_MAX;
+    (void)kernel_value_parse(pool->format, option(reader, "lo"), &pool->lo);
+    (void)kernel_value_parse(pool->format, option(reader, "hi"), &pool->hi);
+    (void)cli_number_parse(option(reader, "max_lease"), &pool->max_lease_s);
+    (void)cli_number_parse(option(reader, "max_hold"), &pool->max_hold_s);
+    (void)cli_node_number(reader, cli_node_find(reader, 0, "lsn"), &pool->lsn);
+}
+
+/* A scope need not be there yet; its template tells all about it. */
+static int pool_ask(struct run *run) {
+    struct import *import = run->import;
+    const char *name = import->pool_name;
+    size_t base = strcspn(name, "@");
+    const struct tn_bytes words[] = {tn_bytes_of("POOL", 4), tn_bytes_of("INFO", 4),
+                                     tn_bytes_of(name, base)};
+    if (cli_client_call(&run->client, words, 3, import->settings->timeout_ms) != CLI_LINK_OK) {
+        (void)fprintf(stderr, "tenure: %s\n", run->client.error);
+        return CLI_UNREACHABLE;
+    }
+    const struct cli_reader *reader = &run->client.reader;
+    if (reader->nodes[0].type == CLI_ERROR) {
+        struct cli_refusal refusal = cli_refusal_of(cli_node_text(reader, 0));
+        (void)fprintf(stderr, "tenure import: %s: %.*s\n", name, (int)refusal.words.len,
+                      (const char *)refusal.words.at);
+        return refusal.known ? tn_result_exit(refusal.code) : CLI_FAILED;
+    }
+    pool_take(&import->pool, reader);
+    import->pool.name = name;
+    bool scope = name[base] == '@';
+    if (scope && !import->pool.scoped) {
+        (void)fprintf(stderr, "tenure import: the pool %.*s has no scopes\n", (int)base, name);
+        return CLI_USAGE;
+    }
+    import->pool.scoped = import->pool.scoped && !scope;
+    return CLI_OK;
+}
+
+/* Names in the first row, or a row like any other. */
+static int columns_settle(struct run *run) {
+    struct import *import = run->import;
+    struct import_columns *columns = &import->columns;
+    enum cli_rows_next next = cli_rows_read(&import->rows);
+    if (next == CLI_ROW_END) {
+        run->ended = true;
+        return CLI_OK;
+    }
+    if (next != CLI_ROW_READY) {
+        (void)fprintf(stderr, "tenure import: the first line: %s\n", import->rows.error);
+        return CLI_FAILED;
+    }
+    bool named =
+        import->header || (!import->no_header && import_columns_named(columns, &import->rows));
+    if (!import_columns_place(columns, &import->rows, named)) {
+        (void)fprintf(stderr, "tenure import: %s\n", columns->error);
+        return CLI_USAGE;
+    }
+    bool scope_known = columns->at[IMPORT_SCOPE] != 0 || columns->at[IMPORT_POOL] != 0;
+    if (import->pool.scoped && !scope_known) {
+        (void)fprintf(stderr,
+                      "tenure import: %s has scopes: say which column they are in "
+                      "(--scope-column), or import into %s@SCOPE\n",
+                      import->pool.name, import->pool.name);
+        return CLI_USAGE;
+    }
+    if (!import->pool.scoped && columns->at[IMPORT_SCOPE] != 0) {
+        (void)fprintf(stderr, "tenure import: %s takes no scopes\n", import->pool.name);
+        return CLI_USAGE;
+    }
+    run->pending = !named;
+    return CLI_OK;
+}
+
+static int begin(struct run *run) {
+    const struct cli_settings *settings = run->import->settings;
+    run->items = calloc(run->import->window, sizeof *run->items);
+    run->seen.keep_owners = run->import->dry_run;
+    if (run->items == NULL) {
+        (void)fprintf(stderr, "tenure import: out of memory\n");
+        return CLI_FAILED;
+    }
+    if (cli_client_open(&run->client, settings->os, settings->host, settings->port,
+                        settings->timeout_ms) != CLI_LINK_OK) {
+        (void)fprintf(stderr, "tenure: %s\n", run->client.error);
+        return CLI_UNREACHABLE;
+    }
+    int code = pool_ask(run);
+    return code == CLI_OK ? columns_settle(run) : code;
+}
+
+static void end(struct run *run) {
+    cli_client_close(&run->client);
+    for (uint64_t i = 0; run->items != NULL && i < run->import->window; i++) {
+        cli_text_free(&run->items[i].request);
+        cli_text_free(&run->items[i].names);
+    }
+    free(run->items);
+    cli_text_free(&run->out);
+    import_row_free(&run->row);
+    import_seen_free(&run->seen);
+}
+
+int import_run(struct import *import) {
+    struct run run = {.import = import, .client = {.socket = -1}};
+    struct import_report *report = &import->report;
+    int code = begin(&run);
+    if (code == CLI_OK) {
+        do {
+            turn(&run);
+        } while (run.code == CLI_OK && (!run.ended || run.head < run.tail));
+        code = run.code;
+        bool written = import_report_end(report, code == CLI_OK ? NULL : run.stopped);
+        bool all = report->taken + report->there == report->rows;
+        if (code == CLI_OK && !(written && all)) {
+            code = CLI_FAILED;
+        }
+    }
+    end(&run);
+    return code;
+}
