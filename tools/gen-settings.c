@@ -42,6 +42,7 @@ static void print_row(FILE *out, const struct config_row *row) {
 
 static void print_all(FILE *out) {
     static const char *const sections[][2] = {{"server", "`[server]`"},
+                                              {"udp", "`[udp]`"},
                                               {"engine", "`[engine]`"},
                                               {"limits", "`[limits]`"},
                                               {"", "Not in the file"}};

@@ -21,7 +21,8 @@
 
 enum config_type {
     CONFIG_TEXT,
-    CONFIG_ADDRESS, /* HOST:PORT, as the server may listen on it; if `most` is 1 also off */
+    CONFIG_ADDRESS,  /* HOST:PORT, as the server may listen on it; if `most` is 1 also off */
+    CONFIG_NETWORKS, /* addresses and ADDRESS/BITS, with blanks or commas between them */
     CONFIG_NUMBER,
     CONFIG_BYTES, /* a number, with K, M or G for 2^10, 2^20, 2^30 */
     CONFIG_FORM,  /* of the log: logfmt or json */
@@ -46,6 +47,11 @@ enum config_type {
     X(SEGMENT_BYTES,     "segment_bytes",       "engine", BYTES,   "16M",            65536, 1073741824, 0, "BYTES", "the size of the log's files") \
     X(SPACE_RESERVE,     "space_reserve_bytes", "engine", BYTES,   "0",              0, 1099511627776, 0, "BYTES", "refuse writes rather than leave less than this free on the disk") \
     X(EVENTS_MAX,        "events_max",          "engine", NUMBER,  "1000000",        1, 1000000000, 0, "N", "keep at least so many events to be read back") \
+    X(UDP_LISTEN,        "udp_listen",          "udp",    ADDRESS, "off",            0, 1, 0, "HOST:PORT", "the door for OpenSynaptic's nodes, on a loopback address; off: none") \
+    X(UDP_POOL,          "udp_pool",            "udp",    TEXT,    "",               0, 0, 0, "POOL", "the sticky pool that it gives ids from") \
+    X(UDP_RATE,          "udp_rate",            "udp",    NUMBER,  "20",             0, 1000000, 0, "N", "requests a second that one address may send; 0: any number") \
+    X(UDP_BURST,         "udp_burst",           "udp",    NUMBER,  "40",             1, 1000000, 0, "N", "and so many at once") \
+    X(UDP_ALLOW,         "udp_allow",           "udp",    NETWORKS, "",              0, 0, 0, "ADDRESSES", "who may get replies that are longer than the request") \
     X(CONFIRM_TIME_JUMP, "confirm_time_jump",   "",       FLAG,    "no",             0, 0, 0, "", "start though the clock is further ahead of the log than max_downtime_days") \
     X(OLDER_SNAPSHOT,    "use_older_snapshot",  "",       FLAG,    "no",             0, 0, 0, "", "recover from the snapshot before the newest one") \
     X(RESTORED,          "restored",            "",       FLAG,    "no",             0, 0, 0, "", "the data is a restored backup: once, at the first start from it")

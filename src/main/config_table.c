@@ -118,6 +118,8 @@ bool config_parse(const struct config_row *row, const char *text, uint64_t *ret_
     case CONFIG_ADDRESS:
         return (row->high == 1 && strcmp(text, "off") == 0) ||
                server_address_check(text, reason, CONFIG_REASON_MAX);
+    case CONFIG_NETWORKS:
+        return server_udp_allow_check(text, reason, CONFIG_REASON_MAX);
     case CONFIG_FORM:
     case CONFIG_FLAG: {
         bool form = row->type == CONFIG_FORM;

@@ -57,3 +57,12 @@ const char *server_reject_name(enum server_reject reject) {
     };
     return names[reject];
 }
+
+const char *server_udp_outcome_name(enum server_udp_outcome outcome) {
+    static const char *const names[SERVER_UDP_COUNT] = {
+#define SERVER_UDP_NAME(id, name) name,
+        SERVER_UDP_TABLE(SERVER_UDP_NAME)
+#undef SERVER_UDP_NAME
+    };
+    return names[outcome];
+}

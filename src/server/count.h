@@ -31,6 +31,24 @@ enum server_reject {
         SERVER_REJECT_COUNT
 };
 
+/* What became of datagrams at the UDP door: its name. */
+#define SERVER_UDP_TABLE(X)     \
+    X(ANSWERED, "answered")     \
+    X(FAILED, "failed")         \
+    X(MALFORMED, "malformed")   \
+    X(SHORT, "short")           \
+    X(LIMITED, "limited")       \
+    X(OVERLOADED, "overloaded") \
+    X(UNKNOWN, "unknown")       \
+    X(UNSENT, "unsent")
+
+enum server_udp_outcome {
+#define SERVER_UDP_ENUM(id, name) SERVER_UDP_##id,
+    SERVER_UDP_TABLE(SERVER_UDP_ENUM)
+#undef SERVER_UDP_ENUM
+        SERVER_UDP_COUNT
+};
+
 /* The buckets' upper bounds, in nanoseconds, smallest first. */
 extern const uint64_t server_bucket_ns[SERVER_BUCKETS];
 
@@ -50,6 +68,7 @@ struct server_counters {
     uint64_t connections, http_connections, slow_dropped, idle_dropped;
     uint64_t bytes_in, bytes_out;
     uint64_t rejected[SERVER_REJECT_COUNT];
+    uint64_t datagrams[SERVER_UDP_COUNT];
     uint64_t http_answers[SERVER_HTTP_STATUSES]; /* by status */
     uint64_t errors;                             /* error replies, all of them */
     uint64_t calls[PROTOCOL_COMMANDS];
@@ -92,5 +111,6 @@ static inline void server_count_refusal(struct server_counters *counters, uint8_
 
 uint64_t server_count_commands(const struct server_counters *counters);
 const char *server_reject_name(enum server_reject reject);
+const char *server_udp_outcome_name(enum server_udp_outcome outcome);
 
 #endif

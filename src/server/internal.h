@@ -44,6 +44,7 @@
 
 struct http;
 struct server;
+struct server_udp;
 struct server_slot;
 
 /* Whoever asks: a RESP connection or an HTTP exchange. What the way to the engine and back needs to
@@ -136,8 +137,9 @@ struct server {
     uv_timer_t every_second;
     uv_timer_t retry; /* runs while somebody waits for a log position or a slot */
     uv_timer_t drain;
-    struct http *http; /* NULL: off */
-    uint16_t port, http_port;
+    struct http *http;      /* NULL: off */
+    struct server_udp *udp; /* the same */
+    uint16_t port, http_port, udp_port;
     uv_timer_t alive;
     uv_work_t reload; /* one at a time */
     bool reloading, reload_again;
@@ -242,6 +244,10 @@ enum server_step server_dispatch(struct server_connection *connection, const str
 enum server_step server_write(struct server_asker *asker, const struct protocol_command *row,
                               const struct tn_bytes *argv, uint32_t argc);
 enum server_step server_snapshot(struct server_asker *asker, const struct protocol_command *row);
+/* The holder that metadata stands for in this pool; `detail` has PROTOCOL_DETAIL bytes. */
+enum tn_result server_holder_derive(struct server *server, struct tn_bytes pool,
+                                    struct tn_bytes meta, char holder[KERNEL_HOLDER_MAX],
+                                    uint32_t *ret_len, char *detail);
 /* What was submitted in this turn of the loop is committed together, from now on. */
 void server_submit_now(struct server *server);
 /* On the loop: whoever has completed slots at the head of its queue gets to run. */
@@ -289,6 +295,14 @@ void server_http_drain(struct server *server);
 void server_http_stop(struct server *server);
 bool server_http_stopped(const struct server *server);
 void server_http_free(struct server *server);
+
+/* udp.c */
+/* The same as for HTTP, but for the reason, which is told in words; false: it does not listen. */
+bool server_udp_start(struct server *server, const char *host, uint16_t port, uint16_t *ret_port,
+                      char *reason, size_t room);
+/* Takes no more; what was asked is still answered. */
+void server_udp_drain(struct server *server);
+void server_udp_free(struct server *server);
 
 /* daemon.c */
 void server_daemon_start(struct server *server);

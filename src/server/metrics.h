@@ -59,6 +59,7 @@
     X(SUBSCRIPTIONS, "tenure_server_subscriptions", "gauge", "", "Channels and patterns that clients are subscribed to") \
     X(STREAMS, "tenure_server_event_streams", "gauge", "", "Streams of events over HTTP") \
     X(REJECTED, "tenure_server_rejected_total", "counter", "reason", "Requests turned away before they became a command") \
+    X(UDP, "tenure_server_udp_datagrams_total", "counter", "outcome", "Datagrams that came to the UDP door, by what became of them") \
     X(HTTP, "tenure_server_http_responses_total", "counter", "status", "Responses over HTTP by status; those never given are left out") \
     X(COMMANDS, "tenure_server_commands_total", "counter", "command", "Commands of clients; those never used are left out") \
     X(REFUSALS, "tenure_server_refusals_total", "counter", "command, result", "Commands answered with a refusal; zeros are left out") \

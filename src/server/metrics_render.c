@@ -114,6 +114,11 @@ static void render_clients(struct metrics_text *text, const struct metrics_view 
     for (unsigned i = 0; i < SERVER_REJECT_COUNT; i++) {
         labelled(text, "reason", server_reject_name((enum server_reject)i), counters->rejected[i]);
     }
+    metrics_family(text, SERVER_METRIC_UDP);
+    for (unsigned i = 0; i < SERVER_UDP_COUNT; i++) {
+        labelled(text, "outcome", server_udp_outcome_name((enum server_udp_outcome)i),
+                 counters->datagrams[i]);
+    }
 }
 
 static void render_http(struct metrics_text *text, const struct server_counters *counters) {

@@ -109,6 +109,7 @@ static void drain_begin(uv_timer_t *timer) {
         server_connection_run(c);
     }
     server_http_drain(server);
+    server_udp_drain(server);
     (void)uv_timer_start(&server->drain, drain_over, SERVER_DRAIN_MS, 0);
     server_stop_check(server);
 }
@@ -214,6 +215,7 @@ static void memory_free(struct server *server) {
     server_metrics_free(server->metrics);
     server_refusals_free(&server->refusals);
     server_http_free(server);
+    server_udp_free(server);
     free(server);
 }
 
@@ -266,12 +268,15 @@ static int listen_on(struct server *server, const char *host, uint16_t port) {
 static enum tn_status port_file_write(const struct server *server) {
     const struct os *os = server->options.os;
     const char *path = server->options.port_file;
-    char text[16];
+    char text[24];
     char temporary[4096];
     int file;
     int len = snprintf(text, sizeof text, "%u\n", server->port);
-    if (server->http != NULL) {
+    if (server->http != NULL || server->udp != NULL) {
         len += snprintf(text + len, sizeof text - (size_t)len, "%u\n", server->http_port);
+    }
+    if (server->udp != NULL) {
+        len += snprintf(text + len, sizeof text - (size_t)len, "%u\n", server->udp_port);
     }
     if (snprintf(temporary, sizeof temporary, "%s.tmp", path) >= (int)sizeof temporary) {
         return TN_INVALID;
@@ -285,32 +290,45 @@ static enum tn_status port_file_write(const struct server *server) {
     return status == TN_OK ? os->rename(os->ctx, temporary, path) : status;
 }
 
-/* One address to listen on; `http`: it is HTTP's. */
+enum door { DOOR_RESP, DOOR_HTTP, DOOR_UDP };
+
+/* One address to listen on. */
 static bool start_listening(struct server *server, const char *flag, const char *address,
-                            bool http) {
+                            enum door door) {
     char host[64];
     uint16_t port;
     char reason[256];
+    int code = 0;
     if (!server_address_check(address, reason, sizeof reason) ||
         !address_split(address, host, &port)) {
         server_log("refused", "reason=\"%s: %s\"", flag, reason);
         return false;
     }
-    int code = http ? server_http_start(server, host, port, &server->http_port)
-                    : listen_on(server, host, port);
+    if (door == DOOR_UDP) {
+        if (!server_udp_start(server, host, port, &server->udp_port, reason, sizeof reason)) {
+            server_log("refused", "reason=\"%s %s: %s\"", flag, address, reason);
+            return false;
+        }
+        return true;
+    }
+    code = door == DOOR_HTTP ? server_http_start(server, host, port, &server->http_port)
+                             : listen_on(server, host, port);
     if (code != 0) {
         server_log("refused", "reason=\"%s %s: %s\"", flag, address, uv_strerror(code));
     }
     return code == 0;
 }
 
+static bool is_on(const char *address) {
+    return address != NULL && address[0] != '\0' && strcmp(address, "off") != 0;
+}
+
 /* True: it listens, and says so. */
 static bool start(struct server *server) {
     const struct server_options *options = &server->options;
-    bool http =
-        options->http != NULL && options->http[0] != '\0' && strcmp(options->http, "off") != 0;
-    if (!start_listening(server, "--listen", options->listen, false) ||
-        (http && !start_listening(server, "--http", options->http, true))) {
+    if (!start_listening(server, "--listen", options->listen, DOOR_RESP) ||
+        (is_on(options->http) && !start_listening(server, "--http", options->http, DOOR_HTTP)) ||
+        (is_on(options->udp) && !start_listening(server, "--udp-listen", options->udp, DOOR_UDP))) {
         return false;
     }
     if (options->port_file != NULL) {
@@ -321,8 +339,8 @@ static bool start(struct server *server) {
             return false;
         }
     }
-    server_log("ready", "port=%u http_port=%u data=%s", server->port, server->http_port,
-               options->data);
+    server_log("ready", "port=%u http_port=%u udp_port=%u data=%s", server->port, server->http_port,
+               server->udp_port, options->data);
     if (options->hooks.ready != NULL) {
         options->hooks.ready(options->hooks.ctx);
     }

@@ -40,11 +40,15 @@ struct server_options {
     struct engine *engine;
     struct server_feed *feed;
     const struct os *os;
-    const char *version;   /* ours, for clients that ask */
-    const char *data;      /* for the log line: where the engine's directory is */
-    const char *listen;    /* HOST:PORT; loopback only. Port 0: any that is free */
-    const char *http;      /* the same for HTTP; empty, "off" or NULL: none */
-    const char *port_file; /* gets the ports' numbers, a line each; NULL: none */
+    const char *version;          /* ours, for clients that ask */
+    const char *data;             /* for the log line: where the engine's directory is */
+    const char *listen;           /* HOST:PORT; loopback only. Port 0: any that is free */
+    const char *http;             /* the same for HTTP; empty, "off" or NULL: none */
+    const char *udp;              /* the same for the UDP door */
+    const char *udp_pool;         /* that it gives ids from */
+    const char *udp_allow;        /* addresses that may get replies longer than their requests */
+    uint32_t udp_rate, udp_burst; /* requests a second of one address, and at once; 0: no limit */
+    const char *port_file;        /* gets the ports' numbers, a line each; NULL: none */
     /* Live, that is, a reload may change them. */
     uint32_t connections_max; /* up to what it was at the start */
     uint32_t slow_seconds;    /* a client that takes none of its replies for so long is dropped */
@@ -60,6 +64,9 @@ int server_run(const struct server_options *options);
 bool server_address_is_loopback(const char *host);
 /* Whether it is HOST:PORT and may be listened on; else `reason` says why not. */
 bool server_address_check(const char *text, char *reason, size_t room);
+
+/* Whether it is a list of addresses and networks, as for udp_allow. */
+bool server_udp_allow_check(const char *text, char *reason, size_t room);
 
 /* ---- The log: one line on standard error for each event; from any thread ---- */
 

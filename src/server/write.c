@@ -276,6 +276,16 @@ static bool pool_falls_back(struct server *server, struct tn_bytes pool) {
     return code == TN_R_OK && view.policy.of[KERNEL_OPTION_FALLBACK] == KERNEL_FALLBACK_JSON;
 }
 
+enum tn_result server_holder_derive(struct server *server, struct tn_bytes pool,
+                                    struct tn_bytes meta, char holder[KERNEL_HOLDER_MAX],
+                                    uint32_t *ret_len, char *detail) {
+    enum tn_result code = protocol_identity_derive(meta, false, holder, ret_len, detail);
+    if (code == TN_R_BAD_REQUEST && pool_falls_back(server, pool)) {
+        code = protocol_identity_derive(meta, true, holder, ret_len, detail);
+    }
+    return code;
+}
+
 static enum tn_result holder_derive(struct server *server, char holder[KERNEL_HOLDER_MAX]) {
     struct protocol_call *call = &server->call;
     uint32_t len = 0;
@@ -284,10 +294,7 @@ static enum tn_result holder_derive(struct server *server, char holder[KERNEL_HO
         return TN_R_MALFORMED;
     }
     enum tn_result code =
-        protocol_identity_derive(call->command.meta, false, holder, &len, call->detail);
-    if (code == TN_R_BAD_REQUEST && pool_falls_back(server, call->from)) {
-        code = protocol_identity_derive(call->command.meta, true, holder, &len, call->detail);
-    }
+        server_holder_derive(server, call->from, call->command.meta, holder, &len, call->detail);
     call->command.holder = tn_bytes_of(holder, len);
     return code;
 }

@@ -1,0 +1,50 @@
+/* The datagrams of OpenSynaptic's nodes, which ask for an id before they have anything else.
+ *
+ *     01 sequence:16 metadata              one id     ->  02 sequence:16 id:32 seconds:64
+ *     03 sequence:16 count:16 metadata     1..256     ->  04 sequence:16 count:16 id:32 ...
+ *                                          a failure  ->  06 sequence:16 reason
+ *
+ * Numbers are big-endian, metadata is one JSON object, blanks around it are dropped (so a request can
+ * be made as long as its reply), the reason is text. Everything here is pure. */
+#ifndef TN_PROTOCOL_UDP_H
+#define TN_PROTOCOL_UDP_H
+
+#include "base/bytes.h"
+#include "kernel/types.h"
+
+#define PROTOCOL_UDP_HEADER 3u
+#define PROTOCOL_UDP_COUNT_MAX 256u
+#define PROTOCOL_UDP_REPLY_MAX (5u + 4u * PROTOCOL_UDP_COUNT_MAX)
+#define PROTOCOL_UDP_REASON_MAX 200u
+#define PROTOCOL_UDP_NO_ID UINT32_MAX /* what a node has before it is given one */
+#define PROTOCOL_UDP_OPERATION 37u    /* bytes of an operation id, with its NUL */
+
+enum protocol_udp {
+    PROTOCOL_UDP_OK,
+    PROTOCOL_UDP_BAD,     /* a request, with something wrong in it: `detail` says what */
+    PROTOCOL_UDP_NOTHING, /* no request at all, and nothing to answer */
+};
+
+struct protocol_udp_request {
+    bool many;
+    uint16_t sequence;
+    uint32_t count;       /* 1 unless many */
+    uint32_t reply_len;   /* of the answer, if it is not a failure */
+    struct tn_bytes meta; /* in the datagram */
+};
+
+/* `detail` has PROTOCOL_DETAIL bytes. After BAD only the sequence means anything. */
+enum protocol_udp protocol_udp_parse(struct tn_bytes datagram, struct protocol_udp_request *ret,
+                                     char *detail);
+
+/* Each returns the length; `out` has PROTOCOL_UDP_REPLY_MAX bytes. */
+size_t protocol_udp_one(uint8_t *out, uint16_t sequence, uint32_t id, uint64_t seconds);
+size_t protocol_udp_many(uint8_t *out, uint16_t sequence, const uint32_t *ids, uint32_t count);
+size_t protocol_udp_failure(uint8_t *out, uint16_t sequence, const char *reason);
+
+/* The operation id of a datagram: the same for the same bytes from the same source, and nobody can
+ * make another datagram that has it. */
+void protocol_udp_operation(struct tn_bytes source, struct tn_bytes datagram,
+                            char out[PROTOCOL_UDP_OPERATION]);
+
+#endif

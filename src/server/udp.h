@@ -1,0 +1,120 @@
+/* The UDP door: nodes of OpenSynaptic ask for ids in datagrams (protocol/udp.h).
+ *
+ *     datagram --rate, length, form--> exchange --writes--> engine --committed--> reply
+ *
+ * An exchange asks as a connection does, by writes of its own: one allocation for each id, with an
+ * operation id made from the datagram, so that the same datagram again has no second effect. What an
+ * operation id brings back may be out of date: a lease that is no longer live, or a refusal. Then it
+ * is asked for once more, without one; a sticky pool gives the same holder the same id. If not every
+ * id can be had, those that were new are released at once, and then the failure is told.
+ *
+ * Nothing here waits for a client or grows: datagrams that cannot be served now are dropped and
+ * counted, and the node sends them again. */
+#ifndef TN_SERVER_UDP_H
+#define TN_SERVER_UDP_H
+
+#include "protocol/udp.h"
+#include "server/internal.h"
+
+#define UDP_EXCHANGES 256u /* at once */
+#define UDP_SOURCES 4096u  /* whose rates are known at once; in sets of UDP_WAYS */
+#define UDP_WAYS 4u
+#define UDP_NETWORKS_MAX 64u
+
+/* ---- Sources: udp_source.c ---- */
+
+/* An address of either family; version 4 is written inside version 6. */
+struct udp_source {
+    uint8_t at[16];
+};
+
+struct udp_network {
+    struct udp_source address;
+    uint32_t bits;
+};
+
+struct udp_networks {
+    struct udp_network of[UDP_NETWORKS_MAX];
+    uint32_t count;
+};
+
+struct udp_bucket {
+    struct udp_source source;
+    uint64_t filled_ms; /* 0: nobody's */
+    uint64_t tokens;    /* thousandths of a request */
+};
+
+/* A bucket for each source that has asked lately. A full bucket is as good as none, so its place can
+ * be another's; while all places of a set are in use, who comes new is turned away. */
+struct udp_rate {
+    uint64_t per_second, burst; /* 0 per second: no limit */
+    struct udp_bucket buckets[UDP_SOURCES];
+};
+
+struct udp_source udp_source_of(const struct sockaddr *address);
+/* "127.0.0.1 10.0.0.0/8, ::1"; false: `reason` says why not. */
+bool udp_networks_parse(const char *text, struct udp_networks *ret_networks, char *reason,
+                        size_t room);
+bool udp_networks_have(const struct udp_networks *networks, const struct udp_source *source);
+/* Whether it may ask now; then that is counted. */
+bool udp_rate_take(struct udp_rate *rate, const struct udp_source *source, uint64_t now_ms);
+
+/* ---- Exchanges: udp_exchange.c ---- */
+
+enum udp_phase {
+    UDP_ASK,   /* each id, with its operation id */
+    UDP_AGAIN, /* those whose answers were out of date, without */
+    UDP_UNDO,  /* not all can be had: the new ones are given back */
+};
+
+struct udp_item {
+    struct kernel_lease_id lease;
+    uint64_t epoch;
+    uint32_t id;
+    enum tn_result code;
+    bool fresh; /* made by this very request */
+    bool again;
+};
+
+struct udp_exchange {
+    struct server_asker asker;
+    struct server_udp *udp;
+    struct udp_exchange *next_free;
+    struct sockaddr_storage peer;
+    enum udp_phase phase;
+    uint16_t sequence;
+    bool many;
+    bool allowed;          /* may get a reply that is longer than its request */
+    uint32_t datagram_len; /* of the request */
+    uint32_t count;
+    uint32_t asked, answered; /* items of this phase */
+    uint32_t key_len, meta_len;
+    char key[KERNEL_HOLDER_MAX];
+    char operation[PROTOCOL_UDP_OPERATION]; /* of the datagram; each item has its own from it */
+    uint8_t meta[KERNEL_META_MAX];
+    struct udp_item items[PROTOCOL_UDP_COUNT_MAX];
+};
+
+struct server_udp {
+    struct server *server;
+    uv_udp_t socket;
+    struct tn_bytes pool;
+    struct udp_networks allow;
+    struct udp_exchange *free;
+    struct udp_rate rate;
+    struct udp_exchange exchanges[UDP_EXCHANGES];
+};
+
+/* Whether the pool can serve the door, in words if not; NULL: it can, or it is not there yet. */
+const char *udp_pool_fault(struct server *server, struct tn_bytes pool);
+/* Takes it from here: the exchange is filled, but for its items. */
+void udp_exchange_begin(struct udp_exchange *exchange);
+/* Tells it as far as the request's length allows, and ends the exchange. */
+void udp_exchange_fail(struct udp_exchange *exchange, const char *reason, const char *detail);
+/* udp.c: back among the free ones. */
+void udp_exchange_end(struct udp_exchange *exchange);
+/* Sends, and counts it, or that it could not be sent. */
+void udp_send(struct udp_exchange *exchange, const void *bytes, size_t len,
+              enum server_udp_outcome outcome);
+
+#endif

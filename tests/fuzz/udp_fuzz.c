@@ -1,0 +1,35 @@
+/* Any bytes as a datagram of a node: whatever is taken for a request is within its bounds, stands in
+ * the datagram, and has a holder or a reason why it has none. */
+#include <string.h>
+
+#include "base/assert.h"
+#include "protocol/identity.h"
+#include "protocol/udp.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct protocol_udp_request request;
+    char detail[PROTOCOL_DETAIL] = "";
+    char operation[PROTOCOL_UDP_OPERATION];
+    char holder[KERNEL_HOLDER_MAX];
+    uint32_t len = 0;
+    struct tn_bytes datagram = tn_bytes_of(data, size);
+    enum protocol_udp parsed = protocol_udp_parse(datagram, &request, detail);
+    if (parsed != PROTOCOL_UDP_OK) {
+        TN_ASSERT((parsed == PROTOCOL_UDP_BAD) == (detail[0] != '\0'));
+        return 0;
+    }
+    TN_ASSERT(request.count >= 1 && request.count <= PROTOCOL_UDP_COUNT_MAX);
+    TN_ASSERT(request.reply_len <= PROTOCOL_UDP_REPLY_MAX);
+    TN_ASSERT(request.meta.at >= data && request.meta.at + request.meta.len <= data + size);
+    TN_ASSERT(request.meta.len >= 2 && request.meta.len <= KERNEL_META_MAX);
+    protocol_udp_operation(datagram, datagram, operation);
+    TN_ASSERT(strlen(operation) == PROTOCOL_UDP_OPERATION - 1);
+    for (unsigned fallback = 0; fallback < 2; fallback++) {
+        enum tn_result code =
+            protocol_identity_derive(request.meta, fallback == 1, holder, &len, detail);
+        TN_ASSERT(code != TN_R_OK ? detail[0] != '\0' : len > 0 && len <= KERNEL_HOLDER_MAX);
+    }
+    return 0;
+}
