@@ -30,6 +30,8 @@ test=(
     "curl:HTTP from a shell, which the server is tested with"
     "prometheus:its promtool, which reads the server's metrics"
     "groff-base:sets the pages of the manual, in a test"
+    "mypy:checks the types of the Python client"
+    "python3-yaml:reads .pre-commit-config.yaml, in a test"
 )
 # Whatever node is on the path will do; Debian's comes only where there is none.
 if ! command -v node >/dev/null; then

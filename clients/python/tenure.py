@@ -1,0 +1,2172 @@
+"""A client for Tenure, the lease server: one file, nothing but the standard library.
+
+    import tenure
+
+    client = tenure.Client("127.0.0.1:7411")
+    client.pool_create("ports", range=(30000, 30009), lease=60)
+    with client.hold("ports", "job/42") as held:
+        serve(port=int(held.value), fence=held.token)
+
+`Client` is safe to share between threads. Its methods are the server's commands, one each: `POOL
+CREATE` is `pool_create`. Three things can come out of a write, and they are three classes of
+exceptions:
+
+    a return value, or `Refused`   committed: it has its place in the log, and this is its answer
+    `Rejected`                     it surely did not happen
+    `Unknown`                      it may have happened: repeat it with the same `opid` to find out
+
+Every write carries an operation id. When a connection is lost before the answer, the client repeats
+the write with the same id, so that it happens once, and gives up after `retry_seconds`.
+
+Times in answers are milliseconds since 1970, as the server has them; durations in requests are
+seconds.
+"""
+from __future__ import annotations
+
+import collections
+import functools
+import hashlib
+import json
+import logging
+import os
+import random
+import socket
+import threading
+import time as _time
+import urllib.parse
+import uuid
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import (Any, Callable, ClassVar, Deque, Dict, Iterator, List, Mapping, Optional,
+                    Sequence, Set, Tuple, Type, TypeVar, Union)
+
+__version__ = "0.1.0"
+
+Value = Union[str, int]
+"""A value of a pool: a number, or text as the pool writes it."""
+Amount = Union[int, Sequence[Value]]
+"""How much of a pool: any n, or these values."""
+Claims = Union[Mapping[str, Amount], Sequence[Tuple[str, Amount]]]
+"""What a bundle is made of: `{"ports": 2, "gpus": ["gpu-7"]}`."""
+Meta = Union[str, Mapping[str, Any]]
+"""A JSON object, or its text."""
+Option = Union[str, int, float, bool, Sequence[Tuple[Value, Value]]]
+"""The value of a pool's option; pairs are spans, for `exclude`."""
+Word = Union[str, int, bytes]
+Reply = Any
+"""What the server says, as it is: int, float, bool, str, None, list, dict."""
+
+_log = logging.getLogger("tenure")
+_T = TypeVar("_T")
+
+DEFAULT_PORT = 7411
+OP_WINDOW_SECONDS = 600.0  # how long the server remembers operation ids, by default
+_CHUNK_BYTES = 32768  # of a pipeline, sent before its replies are read: the sockets can hold it
+
+
+def _clock() -> float:
+    """Seconds that go on while the machine sleeps, as leases do, and never jump."""
+    if hasattr(_time, "CLOCK_BOOTTIME"):
+        return _time.clock_gettime(_time.CLOCK_BOOTTIME)
+    return _time.monotonic()
+
+
+# ---- Outcomes ------------------------------------------------------------------------------------
+
+
+class TenureError(Exception):
+    """Everything that this module raises about the server."""
+
+
+class ResultError(TenureError):
+    """The server said no. `result` is the name of the reason, `facts` what it added: `retry_at`,
+    `cap`, `index`, `lease`, `epoch`, `state`, `opid_lsn`, `lsn`."""
+
+    by_result: ClassVar[Dict[str, Type[ResultError]]] = {}
+
+    def __init_subclass__(cls, result: Optional[str] = None, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        if result is not None:
+            ResultError.by_result[result] = cls
+
+    def __init__(self, text: str, *, write: bool = False, opid: Optional[str] = None) -> None:
+        super().__init__(text)
+        self.text = text
+        self.write = write
+        self.opid = opid
+        self.result = text.partition(" ")[0]
+        self.facts = _facts_of(text)
+
+    def __reduce__(self) -> Tuple[Callable[..., ResultError], Tuple[Any, ...]]:
+        return error_of, (self.text, self.write, self.opid)
+
+    def _number(self, name: str) -> Optional[int]:
+        return int(self.facts[name]) if name in self.facts else None
+
+    @property
+    def lsn(self) -> Optional[int]:
+        """Where the refusal stands in the log; None: it does not."""
+        return self._number("lsn")
+
+    @property
+    def retry_at(self) -> Optional[int]:
+        """When a value comes free by itself, in milliseconds since 1970, if the pool knows."""
+        return self._number("retry_at")
+
+
+class Refused(ResultError):
+    """Committed: an answer that will stay the answer, or the answer to a read."""
+
+
+class Rejected(ResultError):
+    """It surely did not happen."""
+
+
+class Unknown(ResultError):
+    """It may have happened. Repeating it with the same `opid` tells, and has no second effect."""
+
+
+class Unreachable(Rejected):
+    """No connection could be made, or it was a read: nothing has happened."""
+
+
+class OutcomeUnknown(Unknown):
+    """The connection was lost after a write was sent, and no other could be made in time."""
+
+
+class LeaseLost(TenureError):
+    """A lease that was held is not held any more, or nobody can say that it is."""
+
+
+class MoveInFirst(TenureError, RuntimeError):
+    """There are allocations in a file that the server does not know of."""
+
+
+# One class for each result, to be caught by name; what is raised is also Refused, Rejected or
+# Unknown. The names and texts are those of the server's one table; a test compares them.
+
+
+class AlreadyExists(ResultError, result="EXISTS"):
+    """it exists already"""
+
+
+class NotFound(ResultError, result="NOTFOUND"):
+    """no such lease, resource, rule or sensor"""
+
+
+class Retired(ResultError, result="RETIRED"):
+    """the lease ended and its history is no longer kept"""
+
+
+class Busy(ResultError, result="BUSY"):
+    """held, cooling, or its holder is being disowned"""
+
+
+class Exhausted(ResultError, result="EXHAUSTED"):
+    """no free value in the pool"""
+
+
+class OverQuota(ResultError, result="QUOTA"):
+    """the holder's quota in this pool is used up"""
+
+
+class WrongState(ResultError, result="STATE"):
+    """not allowed in the lease's state"""
+
+
+class WrongHolder(ResultError, result="HOLDER"):
+    """another holder has this lease"""
+
+
+class Stale(ResultError, result="STALE"):
+    """the epoch is not the lease's current one"""
+
+
+class TooLarge(ResultError, result="TOO_LARGE"):
+    """more than a limit allows"""
+
+
+class BadTtl(ResultError, result="BAD_TTL"):
+    """the ttl is zero or above the pool's cap"""
+
+
+class BadValue(ResultError, result="BAD_VALUE"):
+    """not a value of this pool, or named twice"""
+
+
+class BadName(ResultError, result="BAD_NAME"):
+    """a name is empty, too long or has forbidden characters"""
+
+
+class BadPolicy(ResultError, result="BAD_POLICY"):
+    """the pool's options make no sense together"""
+
+
+class BadRequest(ResultError, result="BAD_REQUEST"):
+    """the request breaks a rule that no state could satisfy"""
+
+
+class Conflict(ResultError, result="CONFLICT"):
+    """it contradicts what the holder has or what the operation id did"""
+
+
+class Denied(ResultError, result="DENIED"):
+    """needs the lease's own user or operator rights"""
+
+
+class NotYet(ResultError, result="NOT_YET"):
+    """the log has not reached the position asked for"""
+
+
+class PoolNotFound(ResultError, result="POOL_NOTFOUND"):
+    """no such pool"""
+
+
+class PoolInUse(ResultError, result="POOL_IN_USE"):
+    """the pool has live or cooling values"""
+
+
+class LeasesFull(ResultError, result="LEASES_FULL"):
+    """the table of live leases is full"""
+
+
+class MembersFull(ResultError, result="MEMBERS_FULL"):
+    """the table of held values is full"""
+
+
+class OpsFull(ResultError, result="OPS_FULL"):
+    """the table of remembered operations is full"""
+
+
+class NamesFull(ResultError, result="NAMES_FULL"):
+    """the memory for names and metadata is full"""
+
+
+class PoolsFull(ResultError, result="POOLS_FULL"):
+    """the table of pools is full"""
+
+
+class ResourcesFull(ResultError, result="RESOURCES_FULL"):
+    """the table of named resources is full"""
+
+
+class DemandFull(ResultError, result="DEMAND_FULL"):
+    """the table of rules or sensors is full"""
+
+
+class Malformed(ResultError, result="MALFORMED"):
+    """the request cannot be understood"""
+
+
+class Overloaded(ResultError, result="OVERLOADED"):
+    """too much is in flight; try again"""
+
+
+class NoSpace(ResultError, result="NOSPACE"):
+    """the disk is full; nothing was written"""
+
+
+class Closed(ResultError, result="CLOSED"):
+    """closing or closed"""
+
+
+class Halted(ResultError, result="HALTED"):
+    """storage failed; the outcome is unknown until recovery"""
+
+
+class LogLost(ResultError, result="LOST"):
+    """the log moved to another owner; the outcome is unknown"""
+
+
+_REJECTED = frozenset(("NOT_YET", "OPS_FULL", "MALFORMED", "OVERLOADED", "NOSPACE", "CLOSED"))
+_UNKNOWN = frozenset(("HALTED", "LOST"))
+_TRY_AGAIN = frozenset(("OVERLOADED", "CLOSED", "HALTED", "LOST"))
+_TURNED_AWAY = frozenset(("OVERLOADED", "CLOSED", "NOSPACE"))
+
+
+def outcome_of(result: str) -> str:
+    """What a result says of a write that has it as its answer: committed, rejected or unknown."""
+    if result in _UNKNOWN:
+        return "unknown"
+    known = result in ResultError.by_result or result in ("OK", "NOOP")
+    return "committed" if known and result not in _REJECTED else "rejected"
+
+
+def _facts_of(text: str) -> Dict[str, str]:
+    """The `key=value` words at the end of a refusal."""
+    facts: Dict[str, str] = {}
+    for word in reversed(text.split(" ")[1:]):
+        key, equals, value = word.partition("=")
+        if not equals or not key.replace("_", "").isalpha() or not value:
+            break
+        facts[key] = value
+    return facts
+
+
+_raised: Dict[Tuple[str, Type[ResultError]], Type[ResultError]] = {}
+
+
+def _error_class(result: str, outcome: Type[ResultError]) -> Type[ResultError]:
+    named = ResultError.by_result.get(result)
+    if named is None:
+        return outcome
+    if (result, outcome) not in _raised:
+        _raised[result, outcome] = type(named.__name__, (named, outcome), {})
+    return _raised[result, outcome]
+
+
+def error_of(text: str, write: bool = False, opid: Optional[str] = None) -> ResultError:
+    """The exception for an error reply. A write that was refused without a position in the log was
+    rejected at the door, whatever the reason is called."""
+    result = text.partition(" ")[0]
+    outcome: Type[ResultError] = Rejected
+    if outcome_of(result) == "unknown":
+        outcome = Unknown
+    elif outcome_of(result) == "committed" and (not write or "lsn" in _facts_of(text)):
+        outcome = Refused
+    return _error_class(result, outcome)(text, write=write, opid=opid)
+
+
+# ---- What is answered ----------------------------------------------------------------------------
+
+
+@functools.total_ordering
+@dataclass(frozen=True)
+class Token:
+    """A fencing token. For one value it only ever grows: keep the largest one seen and refuse
+    smaller ones.
+
+    >>> Token("0-9", 2) < Token("0-10", 1) < Token("0-10", 2)
+    True
+    """
+
+    lease: str
+    epoch: int
+
+    def _order(self) -> Tuple[int, int, int]:
+        shard, _, lsn = self.lease.partition("-")
+        return int(shard), int(lsn), self.epoch
+
+    def __lt__(self, other: Token) -> bool:
+        return self._order() < other._order()
+
+
+@dataclass(frozen=True)
+class Done:
+    """A write that was done. `result` is OK, or NOOP if it was so already."""
+
+    result: str
+    lsn: int
+    replayed: bool
+
+
+@dataclass(frozen=True)
+class Counted(Done):
+    """`count`: how many were freed, released, added or removed."""
+
+    count: int
+
+
+@dataclass(frozen=True)
+class Moved(Done):
+    """A lease after a write about it."""
+
+    lease: str
+    epoch: int
+    state: str
+    deadline: Optional[int]
+
+    @property
+    def token(self) -> Token:
+        return Token(self.lease, self.epoch)
+
+
+@dataclass(frozen=True)
+class Grant(Moved):
+    """What was leased, in the order of the request."""
+
+    values: Tuple[str, ...]
+
+    @property
+    def value(self) -> str:
+        """The only one."""
+        (value,) = self.values
+        return value
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A token that is the live authority, at position `lsn` of the log."""
+
+    lease: str
+    epoch: int
+    deadline: Optional[int]
+    lsn: int
+
+
+@dataclass(frozen=True)
+class Lease:
+    """A lease, as LEASE and LEASES show it; `meta` and `lsn` only the former."""
+
+    lease: str
+    epoch: int
+    state: str
+    reason: str
+    holder: str
+    user: Optional[str]
+    deadline: Optional[int]
+    ttl: int
+    created: int
+    last_seen: int
+    offline_since: Optional[int]
+    ended: Optional[int]
+    values: Tuple[str, ...]
+    pools: Tuple[str, ...]
+    value_count: int
+    meta: Optional[Dict[str, Any]] = None
+    lsn: Optional[int] = None
+
+    @property
+    def token(self) -> Token:
+        return Token(self.lease, self.epoch)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A pool: figures, and `options` as their text."""
+
+    name: str
+    size: int
+    free: int
+    reserved: int
+    active: int
+    offline: int
+    revoking: int
+    cooling: int
+    scopes: int
+    allocated_total: int
+    returned_total: int
+    released_total: int
+    expired_total: int
+    revoked_total: int
+    rate_per_hour: float
+    effective_lease: int
+    next_free: Optional[int]
+    options: Dict[str, str]
+
+
+@dataclass(frozen=True)
+class PoolMetrics:
+    """The eleven metrics of a sticky pool; times are seconds since 1970."""
+
+    base_lease_seconds: int
+    effective_lease_seconds: int
+    new_device_rate_per_hour: float
+    ultra_rate_active: bool
+    force_zero_lease_active: bool
+    last_reclaim_count: int
+    last_reclaim_at: int
+    total_reclaimed: int
+    allocated_count: int
+    released_count: int
+    updated_at: int
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened. What an event does not say is None or empty. One of the kind `lost`
+    says that what came before `id`, the oldest event that is kept, was missed."""
+
+    id: str
+    kind: str
+    time: Optional[int] = None
+    lease: Optional[str] = None
+    epoch: Optional[int] = None
+    reason: Optional[str] = None
+    deadline: Optional[int] = None
+    holder: Optional[str] = None
+    previous_holder: Optional[str] = None
+    user: Optional[str] = None
+    pool: Optional[str] = None
+    name: Optional[str] = None
+    values: Tuple[str, ...] = ()
+    pools: Tuple[str, ...] = ()
+    number: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class EventPage:
+    """A page of events; go on after `next` while there are `more`."""
+
+    events: Tuple[Event, ...]
+    next: str
+    oldest: Optional[str]
+    newest: Optional[str]
+    more: bool
+    lost: bool
+    lsn: int
+
+
+@dataclass(frozen=True)
+class LeasePage:
+    leases: Tuple[Lease, ...]
+    cursor: str  # "0": that was the last page
+    lsn: int
+
+
+@dataclass(frozen=True)
+class PoolPage:
+    pools: Tuple[Pool, ...]
+    cursor: str
+    lsn: int
+
+
+@dataclass(frozen=True)
+class Rule:
+    id: str
+    trigger: str
+    enabled: bool
+
+
+@dataclass(frozen=True)
+class RulePage:
+    rules: Tuple[Rule, ...]
+    cursor: str
+
+
+@dataclass(frozen=True)
+class Sensor:
+    """A sensor; `spec` is shown by SENSOR INFO only."""
+
+    ref: str
+    trigger: str
+    enabled: bool
+    wanted: bool
+    active_rules: int
+    spec: Optional[Dict[str, Any]] = None
+
+
+@dataclass(frozen=True)
+class SensorPage:
+    sensors: Tuple[Sensor, ...]
+    cursor: str
+
+
+@dataclass(frozen=True)
+class Message:
+    """Something that was said on a channel; `pattern` if it was heard by one."""
+
+    channel: str
+    payload: str
+    pattern: Optional[str] = None
+
+
+def _maybe_int(value: Reply) -> Optional[int]:
+    return None if value is None else int(value)
+
+
+def _texts(values: Reply) -> Tuple[str, ...]:
+    return tuple(str(v) for v in values or ())
+
+
+def _object(text: Reply) -> Optional[Dict[str, Any]]:
+    if not text:
+        return None
+    parsed: Dict[str, Any] = json.loads(text)
+    return parsed
+
+
+def _done(r: Reply) -> Done:
+    return Done(r["result"], int(r["lsn"]), bool(r["replayed"]))
+
+
+def _counted(name: str) -> Callable[[Reply], Counted]:
+    return lambda r: Counted(r["result"], int(r["lsn"]), bool(r["replayed"]), int(r[name]))
+
+
+def _moved(r: Reply) -> Moved:
+    return Moved(r["result"], int(r["lsn"]), bool(r["replayed"]), r["lease"], int(r["epoch"]),
+                 r["state"], _maybe_int(r["deadline"]))
+
+
+def _grant(r: Reply) -> Grant:
+    return Grant(r["result"], int(r["lsn"]), bool(r["replayed"]), r["lease"], int(r["epoch"]),
+                 r["state"], _maybe_int(r["deadline"]), _texts(r["values"]))
+
+
+def _verified(r: Reply) -> Verified:
+    return Verified(r["lease"], int(r["epoch"]), _maybe_int(r["deadline"]), int(r["lsn"]))
+
+
+def _lease(r: Reply) -> Lease:
+    values = _texts(r["values"])
+    return Lease(r["lease"], int(r["epoch"]), r["state"], r["reason"], r["holder"],
+                 r["user"] or None, _maybe_int(r["deadline"]), int(r["ttl"]), int(r["created"]),
+                 int(r["last_seen"]), _maybe_int(r["offline_since"]), _maybe_int(r["ended"]),
+                 values, _texts(r["pools"]), int(r.get("value_count", len(values))),
+                 _object(r.get("meta")), _maybe_int(r.get("lsn")))
+
+
+def _lease_page(r: Reply) -> LeasePage:
+    return LeasePage(tuple(map(_lease, r["leases"])), str(r["cursor"]), int(r["lsn"]))
+
+
+def _pool(r: Reply) -> Pool:
+    options = {str(k): str(v) for k, v in r["options"].items()}
+    return Pool(r["pool"], int(r["size"]), int(r["free"]), int(r["reserved"]), int(r["active"]),
+                int(r["offline"]), int(r["revoking"]), int(r["cooling"]), int(r["scopes"]),
+                int(r["allocated_total"]), int(r["returned_total"]), int(r["released_total"]),
+                int(r["expired_total"]), int(r["revoked_total"]), float(r["rate_per_hour"]),
+                int(r["effective_lease"]), _maybe_int(r["next_free"]), options)
+
+
+def _pool_page(r: Reply) -> PoolPage:
+    return PoolPage(tuple(map(_pool, r["pools"])), str(r["cursor"]), int(r["lsn"]))
+
+
+def _metrics(r: Reply) -> PoolMetrics:
+    return PoolMetrics(
+        int(r["base_lease_seconds"]), int(r["effective_lease_seconds"]),
+        float(r["new_device_rate_per_hour"]), bool(r["ultra_rate_active"]),
+        bool(r["force_zero_lease_active"]), int(r["last_reclaim_count"]),
+        int(r["last_reclaim_at"]), int(r["total_reclaimed"]), int(r["allocated_count"]),
+        int(r["released_count"]), int(r["updated_at"]))
+
+
+def _event(r: Reply) -> Event:
+    if r["kind"] == "lost":
+        return Event(id=r["oldest"], kind="lost")
+    return Event(r["id"], r["kind"], _maybe_int(r["time"]), r.get("lease"),
+                 _maybe_int(r.get("epoch")), r.get("reason"), _maybe_int(r.get("deadline")),
+                 r.get("holder"), r.get("previous_holder"), r.get("user"), r.get("pool"),
+                 r.get("name"), _texts(r.get("values")), _texts(r.get("pools")),
+                 _maybe_int(r.get("number")))
+
+
+def _event_page(r: Reply) -> EventPage:
+    return EventPage(tuple(map(_event, r["events"])), r["next"], r["oldest"], r["newest"],
+                     bool(r["more"]), bool(r["lost"]), int(r["lsn"]))
+
+
+def _rule_page(r: Reply) -> RulePage:
+    rules = tuple(Rule(x["id"], x["trigger"], bool(x["enabled"])) for x in r["rules"])
+    return RulePage(rules, str(r["cursor"]))
+
+
+def _sensor(r: Reply) -> Sensor:
+    return Sensor(r["ref"], r["trigger"], bool(r["enabled"]), bool(r["wanted"]),
+                  int(r["active_rules"]), _object(r.get("spec")))
+
+
+def _sensor_page(r: Reply) -> SensorPage:
+    return SensorPage(tuple(map(_sensor, r["sensors"])), str(r["cursor"]))
+
+
+def _same(r: Reply) -> Reply:
+    return r
+
+
+def _none(r: Reply) -> None:
+    return None
+
+
+# ---- The commands --------------------------------------------------------------------------------
+
+# What a lost connection means for each: a write is repeated with its operation id, a read and what
+# concerns the connection are simply repeated. What is not here is not repeated.
+COMMANDS: Dict[str, str] = {
+    name: kind
+    for kind, names in {
+        "write": "ACK,ACTIVATE,ALLOC,DISOWN,IMPORT,POOL ADD,POOL ALTER,POOL CREATE,POOL DROP,"
+                 "POOL REMOVE,POOL SEED,RECLAIM,REKEY,RELEASE,RESERVE,REVOKE,RULE DELETE,"
+                 "RULE DISABLE,RULE ENABLE,RULE SET,SENSOR DELETE,SENSOR DISABLE,SENSOR ENABLE,"
+                 "SENSOR SET,SWEEP,TICK,TOUCH",
+        "read": "EVENTS,LEASE,LEASES,POOL INFO,POOL LIST,POOL METRICS,RULE LIST,SENSOR INFO,"
+                "SENSOR LIST,VERIFY",
+        "connection": "AUTH,CLIENT GETNAME,CLIENT ID,CLIENT KILL,CLIENT LIST,CLIENT SETINFO,"
+                      "CLIENT SETNAME,COMMAND,COMMAND COUNT,COMMAND DOCS,COMMAND INFO,"
+                      "COMMAND LIST,CONFIG GET,ECHO,HELLO,INFO,PING,PSUBSCRIBE,PUNSUBSCRIBE,QUIT,"
+                      "READONLY,RESET,SELECT,SNAPSHOT,SUBSCRIBE,TIME,UNSUBSCRIBE",
+    }.items()
+    for name in names.split(",")
+}
+
+
+def _kind_of(words: Sequence[Word]) -> str:
+    first = [w.upper() if isinstance(w, str) else "" for w in words[:2]]
+    return COMMANDS.get(" ".join(first), COMMANDS.get(first[0], "")) if first else ""
+
+
+@dataclass
+class _Request:
+    """Words on their way. A write has an operation id among them, at the end."""
+
+    words: List[Word]
+    kind: str = field(init=False)
+    opid: Optional[str] = None
+
+    def __post_init__(self) -> None:
+        self.kind = _kind_of(self.words)
+        if self.kind != "write":
+            return
+        if self.opid is None and len(self.words) > 3 and self.words[-2] in ("OPID", "opid"):
+            self.opid = str(self.words[-1])
+            return
+        self.opid = self.opid or uuid.uuid4().hex
+        self.words = self.words + ["OPID", self.opid]
+
+    def error(self, text: str) -> ResultError:
+        return error_of(text, self.kind == "write", self.opid)
+
+
+def _amount_words(amount: Amount) -> List[Word]:
+    if isinstance(amount, int):
+        return ["COUNT", amount]
+    if isinstance(amount, str):
+        raise TypeError("a list of values, not the text %r" % amount)
+    return ["VALUES", len(amount), *amount]
+
+
+def _claim_words(claims: Claims) -> List[Word]:
+    words: List[Word] = []
+    for pool, amount in claims.items() if isinstance(claims, Mapping) else claims:
+        words += ["FROM", pool, *_amount_words(amount)]
+    return words
+
+
+def _json_text(value: Meta) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _optional(**named: Optional[Word]) -> List[Word]:
+    words: List[Word] = []
+    for name, value in named.items():
+        if value is not None:
+            words += [name.upper(), value]
+    return words
+
+
+def _option_text(value: Option) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (str, int)):
+        return str(value)
+    if isinstance(value, float):
+        return repr(value)
+    return ",".join("%s-%s" % (lo, hi) for lo, hi in value)
+
+
+def _policy_words(span: Optional[Tuple[Value, Value]], named: bool,
+                  options: Mapping[str, Option]) -> List[Word]:
+    words: List[Word] = ["RANGE", *span] if span is not None else []
+    words += ["SET"] if named else []
+    for name, value in options.items():
+        words += [name.upper(), _option_text(value)]
+    return words
+
+
+class Commands:
+    """The server's commands. Writes take `opid`, reads `fence`: the position of the log that the
+    answer must not be older than."""
+
+    def execute(self, *words: Word, opid: Optional[str] = None) -> Reply:
+        """Any command, by its words; the reply as it is. A write gets an operation id."""
+        raise NotImplementedError
+
+    def _write(self, parse: Callable[[Reply], _T], opid: Optional[str], *words: Word) -> _T:
+        return parse(self.execute(*words, opid=opid))
+
+    def _read(self, parse: Callable[[Reply], _T], fence: Optional[int], *words: Word) -> _T:
+        return parse(self.execute(*words, *_optional(fence=fence)))
+
+    # Pools
+
+    def pool_create(self, pool: str, *, range: Optional[Tuple[Value, Value]] = None,
+                    set: bool = False, opid: Optional[str] = None, **options: Option) -> Done:
+        """A range of numbers, or with `set` a set of names; options by their names: `lease=60`."""
+        return self._write(_done, opid, "POOL", "CREATE", pool,
+                           *_policy_words(range, set, options))
+
+    def pool_alter(self, pool: str, *, range: Optional[Tuple[Value, Value]] = None,
+                   opid: Optional[str] = None, **options: Option) -> Done:
+        return self._write(_done, opid, "POOL", "ALTER", pool,
+                           *_policy_words(range, False, options))
+
+    def pool_drop(self, pool: str, *, opid: Optional[str] = None) -> Done:
+        return self._write(_done, opid, "POOL", "DROP", pool)
+
+    def pool_add(self, pool: str, *names: str, opid: Optional[str] = None) -> Counted:
+        return self._write(_counted("added"), opid, "POOL", "ADD", pool, *names)
+
+    def pool_remove(self, pool: str, *names: str, opid: Optional[str] = None) -> Counted:
+        return self._write(_counted("removed"), opid, "POOL", "REMOVE", pool, *names)
+
+    def pool_seed(self, pool: str, *, given: Optional[int] = None,
+                  reclaimed: Optional[int] = None, opid: Optional[str] = None) -> Done:
+        """Tells a pool of its past elsewhere."""
+        return self._write(_done, opid, "POOL", "SEED", pool,
+                           *_optional(given=given, reclaimed=reclaimed))
+
+    def pool_info(self, pool: str, *, fence: Optional[int] = None) -> Pool:
+        return self._read(_pool, fence, "POOL", "INFO", pool)
+
+    def pool_list(self, *, cursor: Optional[str] = None, count: Optional[int] = None,
+                  fence: Optional[int] = None) -> PoolPage:
+        return self._read(_pool_page, fence, "POOL", "LIST",
+                          *_optional(cursor=cursor, count=count))
+
+    def pool_metrics(self, pool: str, *, fence: Optional[int] = None) -> PoolMetrics:
+        return self._read(_metrics, fence, "POOL", "METRICS", pool)
+
+    def pools(self) -> Iterator[Pool]:
+        """All pools, page after page."""
+        cursor: Optional[str] = None
+        while cursor != "0":
+            page = self.pool_list(cursor=cursor)
+            yield from page.pools
+            cursor = page.cursor
+
+    # Leases
+
+    def alloc(self, pool: str, holder: Optional[str] = None, *, count: Optional[int] = None,
+              values: Optional[Sequence[Value]] = None, ttl: Optional[int] = None,
+              meta: Optional[Meta] = None, opid: Optional[str] = None) -> Grant:
+        """Values of one pool. Without a holder the server derives it from `meta`."""
+        if count is not None and values is not None:
+            raise TypeError("either count or values")
+        amount = values if values is not None else count
+        if holder is not None and holder.upper() == "FROM":  # would be read as the other form
+            return self.alloc_bundle(holder, {pool: 1 if amount is None else amount}, ttl=ttl,
+                                     meta=meta, opid=opid)
+        text = None if meta is None else _json_text(meta)
+        return self._write(_grant, opid, "ALLOC", pool, "*" if holder is None else holder,
+                           *([] if amount is None else _amount_words(amount)),
+                           *_optional(ttl=ttl, meta=text))
+
+    def alloc_bundle(self, holder: str, claims: Claims, *, ttl: Optional[int] = None,
+                     meta: Optional[Meta] = None, opid: Optional[str] = None) -> Grant:
+        """Values of several pools, all or none: `{"ports": 2, "gpus": ["gpu-7"]}`."""
+        text = None if meta is None else _json_text(meta)
+        return self._write(_grant, opid, "ALLOC", holder, *_claim_words(claims),
+                           *_optional(ttl=ttl, meta=text))
+
+    def reserve(self, holder: str, claims: Claims, *, ttl: int, meta: Optional[Meta] = None,
+                opid: Optional[str] = None) -> Grant:
+        text = None if meta is None else _json_text(meta)
+        return self._write(_grant, opid, "RESERVE", holder, "TTL", ttl, *_claim_words(claims),
+                           *_optional(meta=text))
+
+    def activate(self, lease: str, holder: str, epoch: int, *,
+                 opid: Optional[str] = None) -> Moved:
+        return self._write(_moved, opid, "ACTIVATE", lease, holder, epoch)
+
+    def touch(self, lease: str, epoch: int, *, ttl: Optional[int] = None,
+              meta: Optional[Meta] = None, opid: Optional[str] = None) -> Moved:
+        text = None if meta is None else _json_text(meta)
+        return self._write(_moved, opid, "TOUCH", lease, epoch, *_optional(ttl=ttl, meta=text))
+
+    def release(self, lease: str, holder: str, epoch: int, *, now: bool = False,
+                opid: Optional[str] = None) -> Moved:
+        """`now`: also in a sticky pool, where the lease would be kept for its holder for a
+        while."""
+        return self._write(_moved, opid, "RELEASE", lease, holder, epoch,
+                           *(["NOW"] if now else []))
+
+    def revoke(self, lease: str, *, after: Optional[int] = None,
+               opid: Optional[str] = None) -> Moved:
+        return self._write(_moved, opid, "REVOKE", lease, *_optional(after=after))
+
+    def ack(self, lease: str, holder: str, epoch: int, *, opid: Optional[str] = None) -> Moved:
+        """The holder of a revoked lease says that it has stopped; `epoch` is the one it had."""
+        return self._write(_moved, opid, "ACK", lease, holder, epoch)
+
+    def reclaim(self, lease: str, *, opid: Optional[str] = None) -> Moved:
+        return self._write(_moved, opid, "RECLAIM", lease)
+
+    def rekey(self, lease: str, epoch: int, holder: str, *, opid: Optional[str] = None) -> Moved:
+        return self._write(_moved, opid, "REKEY", lease, epoch, holder)
+
+    def import_(self, pool: str, holder: str, values: Sequence[Value], *,
+                deadline: Optional[int] = None, created: Optional[int] = None,
+                seen: Optional[int] = None, offline: Optional[int] = None,
+                meta: Optional[Meta] = None, opid: Optional[str] = None) -> Moved:
+        """Takes over a lease that was granted elsewhere; times in milliseconds since 1970."""
+        text = None if meta is None else _json_text(meta)
+        return self._write(_moved, opid, "IMPORT", pool, holder, *_amount_words(values),
+                           *_optional(deadline=deadline, created=created, seen=seen,
+                                      offline=offline, meta=text))
+
+    def disown(self, holder: str, *, pool: Optional[str] = None,
+               opid: Optional[str] = None) -> Counted:
+        return self._write(_counted("released"), opid, "DISOWN", holder, *_optional(pool=pool))
+
+    def sweep(self, *, pool: Optional[str] = None, opid: Optional[str] = None) -> Counted:
+        return self._write(_counted("freed"), opid, "SWEEP", *_optional(pool=pool))
+
+    def tick(self, *, opid: Optional[str] = None) -> Done:
+        return self._write(_done, opid, "TICK")
+
+    def verify(self, lease: str, epoch: int, *, fence: Optional[int] = None) -> Verified:
+        """Returns if the token is the live authority, else raises what is wrong with it."""
+        return self._read(_verified, fence, "VERIFY", lease, epoch)
+
+    def lease(self, lease: str, *, fence: Optional[int] = None) -> Lease:
+        """By its id, or by a value that it holds: `ports/30000`."""
+        return self._read(_lease, fence, "LEASE", lease)
+
+    def leases(self, *, pool: Optional[str] = None, holder: Optional[str] = None,
+               state: Optional[str] = None, cursor: Optional[str] = None,
+               count: Optional[int] = None, fence: Optional[int] = None) -> LeasePage:
+        """A page of them; see `all_leases`."""
+        return self._read(_lease_page, fence, "LEASES",
+                          *_optional(pool=pool, holder=holder, state=state, cursor=cursor,
+                                     count=count))
+
+    def all_leases(self, *, pool: Optional[str] = None, holder: Optional[str] = None,
+                   state: Optional[str] = None) -> Iterator[Lease]:
+        """Page after page. Not one moment: what changes meanwhile may be seen or not."""
+        cursor: Optional[str] = None
+        while cursor != "0":
+            page = self.leases(pool=pool, holder=holder, state=state, cursor=cursor)
+            yield from page.leases
+            cursor = page.cursor
+
+    def events(self, *, after: Optional[str] = None, count: Optional[int] = None,
+               pool: Optional[str] = None, holder: Optional[str] = None,
+               fence: Optional[int] = None) -> EventPage:
+        """A page of what happened, oldest first; to follow it as it happens: `Client.follow`."""
+        return self._read(_event_page, fence, "EVENTS",
+                          *_optional(after=after, count=count, pool=pool, holder=holder))
+
+    # Rules and sensors
+
+    def rule_set(self, id: str, trigger: str, *, disabled: bool = False,
+                 opid: Optional[str] = None) -> Done:
+        return self._write(_done, opid, "RULE", "SET", id, trigger,
+                           *(["DISABLED"] if disabled else []))
+
+    def rule_delete(self, id: str, *, opid: Optional[str] = None) -> Done:
+        return self._write(_done, opid, "RULE", "DELETE", id)
+
+    def rule_enable(self, id: str, *, opid: Optional[str] = None) -> Done:
+        return self._write(_done, opid, "RULE", "ENABLE", id)
+
+    def rule_disable(self, id: str, *, opid: Optional[str] = None) -> Done:
+        return self._write(_done, opid, "RULE", "DISABLE", id)
+
+    def rule_list(self, *, cursor: Optional[str] = None, count: Optional[int] = None,
+                  fence: Optional[int] = None) -> RulePage:
+        return self._read(_rule_page, fence, "RULE", "LIST",
+                          *_optional(cursor=cursor, count=count))
+
+    def sensor_set(self, ref: str, trigger: str, spec: Meta, *, disabled: bool = False,
+                   opid: Optional[str] = None) -> Done:
+        return self._write(_done, opid, "SENSOR", "SET", ref, trigger, _json_text(spec),
+                           *(["DISABLED"] if disabled else []))
+
+    def sensor_delete(self, ref: str, *, opid: Optional[str] = None) -> Done:
+        return self._write(_done, opid, "SENSOR", "DELETE", ref)
+
+    def sensor_enable(self, ref: str, *, opid: Optional[str] = None) -> Done:
+        return self._write(_done, opid, "SENSOR", "ENABLE", ref)
+
+    def sensor_disable(self, ref: str, *, opid: Optional[str] = None) -> Done:
+        return self._write(_done, opid, "SENSOR", "DISABLE", ref)
+
+    def sensor_info(self, ref: str, *, fence: Optional[int] = None) -> Sensor:
+        return self._read(_sensor, fence, "SENSOR", "INFO", ref)
+
+    def sensor_list(self, *, cursor: Optional[str] = None, count: Optional[int] = None,
+                    fence: Optional[int] = None) -> SensorPage:
+        return self._read(_sensor_page, fence, "SENSOR", "LIST",
+                          *_optional(cursor=cursor, count=count))
+
+    # The server
+
+    def snapshot(self) -> None:
+        self._read(_none, None, "SNAPSHOT")
+
+    def ping(self, message: Optional[str] = None) -> str:
+        return self._read(str, None, "PING", *([] if message is None else [message]))
+
+    def echo(self, message: str) -> str:
+        return self._read(str, None, "ECHO", message)
+
+    def time(self) -> float:
+        """The server's clock, in seconds since 1970."""
+        return self._read(lambda r: int(r[0]) + int(r[1]) / 1e6, None, "TIME")
+
+    def info(self, *sections: str) -> Dict[str, str]:
+        def parse(text: Reply) -> Dict[str, str]:
+            lines = (line.partition(":") for line in text.splitlines() if ":" in line)
+            return {name: value for name, _, value in lines}
+        return self._read(parse, None, "INFO", *sections)
+
+    def config_get(self, *patterns: str) -> Dict[str, str]:
+        return self._read(dict, None, "CONFIG", "GET", *patterns)
+
+    def client_list(self) -> List[Dict[str, str]]:
+        def parse(text: Reply) -> List[Dict[str, str]]:
+            return [{k: v for k, _, v in (word.partition("=") for word in line.split(" "))}
+                    for line in text.splitlines()]
+        return self._read(parse, None, "CLIENT", "LIST")
+
+    def client_kill(self, id: int) -> int:
+        """How many connections were closed."""
+        return self._read(int, None, "CLIENT", "KILL", "ID", id)
+
+    def command(self) -> List[Any]:
+        return self._read(list, None, "COMMAND")
+
+    def command_count(self) -> int:
+        return self._read(int, None, "COMMAND", "COUNT")
+
+    def command_docs(self, *names: str) -> Dict[str, Any]:
+        return self._read(dict, None, "COMMAND", "DOCS", *names)
+
+    def command_info(self, *names: str) -> List[Any]:
+        return self._read(list, None, "COMMAND", "INFO", *names)
+
+    def command_list(self) -> List[str]:
+        return self._read(list, None, "COMMAND", "LIST")
+
+
+# ---- The connection ------------------------------------------------------------------------------
+
+
+class _Push(List[Any]):
+    """A message that is no reply."""
+
+
+class _ErrorReply(str):
+    """The text of an error, as a value."""
+
+
+def _encode(words: Sequence[Word]) -> bytes:
+    parts = [b"*%d\r\n" % len(words)]
+    for word in words:
+        data = word if isinstance(word, bytes) else str(word).encode("utf-8", "surrogateescape")
+        parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
+    return b"".join(parts)
+
+
+class _Wire:
+    """A socket that speaks RESP3. After an OSError it is of no use any more, except for the one
+    that `wait` turns into False."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.buffer = bytearray()
+        self.deadline = _clock()
+
+    def _fill(self) -> None:
+        self.sock.settimeout(max(self.deadline - _clock(), 0.001))
+        data = self.sock.recv(65536)
+        if not data:
+            raise ConnectionError("the server closed the connection")
+        self.buffer += data
+
+    def wait(self, seconds: float) -> bool:
+        """Whether something has come."""
+        if not self.buffer:
+            self.deadline = _clock() + seconds
+            try:
+                self._fill()
+            except socket.timeout:
+                return False
+        return True
+
+    def send(self, data: bytes, seconds: float) -> None:
+        self.deadline = _clock() + seconds
+        self.sock.settimeout(seconds)
+        self.sock.sendall(data)
+
+    def _line(self) -> bytes:
+        start = 0
+        while True:
+            end = self.buffer.find(b"\r\n", start)
+            if end >= 0:
+                line = bytes(self.buffer[:end])
+                del self.buffer[:end + 2]
+                return line
+            start = max(len(self.buffer) - 1, 0)
+            self._fill()
+
+    def _bulk(self, count: int) -> str:
+        while len(self.buffer) < count + 2:
+            self._fill()
+        data = bytes(self.buffer[:count])
+        del self.buffer[:count + 2]
+        return data.decode("utf-8", "surrogateescape")
+
+    def _items(self, count: int) -> List[Any]:
+        return [self.read() for _ in range(count)]
+
+    def read(self) -> Reply:
+        """One reply or push."""
+        line = self._line()
+        kind, rest = line[:1], line[1:].decode("utf-8", "surrogateescape")
+        if kind == b"+":
+            return rest
+        if kind == b"-":
+            return _ErrorReply(rest)
+        if kind in b":(":
+            return int(rest)
+        if kind == b",":
+            return float(rest)
+        if kind == b"#":
+            return rest == "t"
+        if kind == b"_":
+            return None
+        return self._read_sized(kind, int(rest))
+
+    def _read_sized(self, kind: bytes, count: int) -> Reply:
+        if kind in b"$=!*~" and count < 0:
+            return None
+        if kind == b"$":
+            return self._bulk(count)
+        if kind == b"=":
+            return self._bulk(count)[4:]
+        if kind == b"!":
+            return _ErrorReply(self._bulk(count))
+        if kind in b"*~":
+            return self._items(count)
+        if kind == b">":
+            return _Push(self._items(count))
+        if kind == b"%":
+            flat = self._items(2 * count)
+            return dict(zip(flat[::2], flat[1::2]))
+        if kind == b"|":
+            self._items(2 * count)
+            return self.read()
+        raise ConnectionError("not RESP3: a reply that begins with %r" % kind)
+
+
+@dataclass(frozen=True)
+class _Address:
+    """Where the server is and who is asking."""
+
+    host: str
+    port: int
+    username: Optional[str]
+    password: Optional[str]
+    name: Optional[str]
+    timeout: float
+
+    @staticmethod
+    def parse(text: Optional[str]) -> Tuple[str, int, Optional[str], Optional[str]]:
+        if text is None:
+            text = os.environ.get("TENURE_URL")
+        if text is None:
+            host = os.environ.get("TENURE_HOST", "127.0.0.1")
+            text = "%s:%s" % ("[%s]" % host if ":" in host else host,
+                              os.environ.get("TENURE_PORT", DEFAULT_PORT))
+        parts = urllib.parse.urlsplit(text if "://" in text else "tenure://" + text)
+        if parts.scheme != "tenure" or not parts.hostname or parts.path.strip("/"):
+            raise ValueError("%r is not tenure://HOST:PORT" % text)
+        unquoted = [None if p is None else urllib.parse.unquote(p)
+                    for p in (parts.username, parts.password)]
+        return parts.hostname, parts.port or DEFAULT_PORT, unquoted[0], unquoted[1]
+
+    def hello(self) -> List[Word]:
+        words: List[Word] = ["HELLO", 3]
+        if self.password is not None:
+            words += ["AUTH", self.username or "default", self.password]
+        return words + (["SETNAME", self.name] if self.name is not None else [])
+
+
+class Connection(Commands):
+    """One connection, for one thread at a time, with the commands that concern the connection
+    itself. It does not reconnect: a lost one raises `Unreachable` or `OutcomeUnknown`. Made by
+    `Client.connection`."""
+
+    def __init__(self, address: _Address) -> None:
+        self._address = address
+        self._timeout = address.timeout
+        self.pushes: Deque[_Push] = collections.deque()
+        self.broken = False
+        sock = socket.create_connection((address.host, address.port), address.timeout)
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._wire = _Wire(sock)
+            answer = self.exchange([_Request(address.hello())])[0]
+        except BaseException:
+            sock.close()
+            raise
+        if isinstance(answer, ResultError):
+            self.close()
+            raise answer
+
+    def exchange(self, requests: Sequence[_Request], timeout: Optional[float] = None,
+                 answers: Optional[List[Any]] = None) -> List[Any]:
+        """Sends them together and reads their replies, errors as values, into `answers`.
+        OSError: what is there by then has been answered, the rest may have happened."""
+        answers = [] if answers is None else answers
+        at = 0
+        try:
+            while at < len(requests):
+                data = _encode(requests[at].words)
+                end = at + 1
+                while end < len(requests) and len(data) < _CHUNK_BYTES:
+                    data += _encode(requests[end].words)
+                    end += 1
+                self._wire.send(data, timeout or self._timeout)
+                for request in requests[at:end]:
+                    reply = self._reply()
+                    answers.append(request.error(reply) if isinstance(reply, _ErrorReply)
+                                   else reply)
+                at = end
+        except BaseException:
+            self.broken = True  # also by an interrupt: replies may be on their way
+            raise
+        return answers
+
+    def _reply(self) -> Reply:
+        while True:
+            frame = self._wire.read()
+            if not isinstance(frame, _Push):
+                return frame
+            self.pushes.append(frame)
+
+    def execute(self, *words: Word, opid: Optional[str] = None) -> Reply:
+        request = _Request(list(words), opid=opid)
+        try:
+            answer = self.exchange([request])[0]
+        except OSError as error:
+            raise _given_up(request, True, error) from error
+        if isinstance(answer, ResultError):
+            raise answer
+        return answer
+
+    def shutdown(self) -> None:
+        """Wakes a thread that waits for something from this connection."""
+        try:
+            self._wire.sock.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+    def close(self) -> None:
+        self.broken = True
+        self._wire.sock.close()
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.close()
+
+    def hello(self, protocol: Optional[int] = None) -> Dict[str, Any]:
+        """Who the server is. This module needs protocol 3."""
+        if protocol not in (None, 3):
+            raise ValueError("this client speaks RESP3 only")
+        return self._read(dict, None, "HELLO", *([] if protocol is None else [protocol]))
+
+    def auth(self, password: str, username: Optional[str] = None) -> None:
+        self._read(_none, None, "AUTH", *([] if username is None else [username]), password)
+
+    def select(self, index: int = 0) -> None:
+        self._read(_none, None, "SELECT", index)
+
+    def readonly(self) -> None:
+        self._read(_none, None, "READONLY")
+
+    def reset(self) -> None:
+        """As new; and then RESP3 again."""
+        self._read(_none, None, "RESET")
+        self._read(_none, None, *self._address.hello())
+
+    def quit(self) -> None:
+        self._read(_none, None, "QUIT")
+        self.close()
+
+    def client_id(self) -> int:
+        return self._read(int, None, "CLIENT", "ID")
+
+    def client_getname(self) -> Optional[str]:
+        name: Optional[str] = self._read(_same, None, "CLIENT", "GETNAME")
+        return name
+
+    def client_setname(self, name: str) -> None:
+        self._read(_none, None, "CLIENT", "SETNAME", name)
+
+    def client_setinfo(self, attribute: str, value: str) -> None:
+        self._read(_none, None, "CLIENT", "SETINFO", attribute, value)
+
+
+def _given_up(request: _Request, sent: bool, error: BaseException) -> ResultError:
+    if sent and request.kind not in ("read", "connection"):
+        return OutcomeUnknown("LOST no answer: %s" % error, write=True, opid=request.opid)
+    return Unreachable("UNREACHABLE %s" % error, opid=request.opid)
+
+
+class Subscription:
+    """Channels, on a connection of their own: `events`, `pool:NAME`, `holder:NAME`,
+    `metrics:POOL`. For one thread at a time, but for `close`. Iterating gives `Message`s until
+    it is closed; it does not reconnect: see `Client.follow`."""
+
+    SILENCE = 15.0  # seconds after which the server is asked whether it is there
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.channels: Set[str] = set()
+        self.patterns: Set[str] = set()
+        self.closed = False
+
+    def subscribe(self, *channels: str) -> None:
+        self._confirm("SUBSCRIBE", channels, len(channels))
+        self.channels.update(channels)
+
+    def psubscribe(self, *patterns: str) -> None:
+        self._confirm("PSUBSCRIBE", patterns, len(patterns))
+        self.patterns.update(patterns)
+
+    def unsubscribe(self, *channels: str) -> None:
+        """From these, or from all."""
+        self._confirm("UNSUBSCRIBE", channels, len(channels) or max(len(self.channels), 1))
+        self.channels.difference_update(channels or list(self.channels))
+
+    def punsubscribe(self, *patterns: str) -> None:
+        self._confirm("PUNSUBSCRIBE", patterns, len(patterns) or max(len(self.patterns), 1))
+        self.patterns.difference_update(patterns or list(self.patterns))
+
+    def _confirm(self, verb: str, names: Sequence[str], count: int) -> None:
+        """Confirmations are pushes, one for each name; a refusal is one reply for all of them."""
+        wire = self.connection._wire
+        try:
+            wire.send(_encode([verb, *names]), self.connection._timeout)
+            while count > 0:
+                frame = wire.read()
+                if isinstance(frame, _ErrorReply):
+                    raise error_of(frame)
+                if isinstance(frame, _Push) and frame[0] == verb.lower():
+                    count -= 1
+                elif isinstance(frame, _Push):
+                    self.connection.pushes.append(frame)
+        except OSError as error:
+            raise Unreachable("UNREACHABLE %s" % error) from error
+
+    def get(self, timeout: Optional[float] = None) -> Optional[Message]:
+        """The next message; None if there is none in time, or if it was closed."""
+        end = None if timeout is None else _clock() + timeout
+        asked = False
+        wire = self.connection._wire
+        try:
+            while not self.closed:
+                while self.connection.pushes:
+                    push = self.connection.pushes.popleft()
+                    if push[0] == "message":
+                        return Message(push[1], push[2])
+                    if push[0] == "pmessage":
+                        return Message(push[2], push[3], push[1])
+                patience = self.connection._timeout if asked else self.SILENCE
+                left = patience if end is None else min(patience, end - _clock())
+                if wire.wait(max(left, 0.0)):
+                    wire.deadline = _clock() + self.connection._timeout
+                    frame = wire.read()
+                    asked = False
+                    if isinstance(frame, _Push):
+                        self.connection.pushes.append(frame)
+                elif end is not None and _clock() >= end:
+                    return None
+                elif asked:
+                    raise ConnectionError("the server does not answer")
+                else:
+                    wire.send(_encode(["PING"]), self.connection._timeout)
+                    asked = True
+        except OSError as error:
+            if not self.closed:
+                self.connection.broken = True
+                raise Unreachable("UNREACHABLE %s" % error) from error
+        return None
+
+    def __iter__(self) -> Iterator[Message]:
+        while True:
+            message = self.get()
+            if message is None:
+                return
+            yield message
+
+    def close(self) -> None:
+        self.closed = True
+        self.connection.shutdown()
+        self.connection.close()
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.close()
+
+
+# ---- The client ----------------------------------------------------------------------------------
+
+
+class _Pause:
+    """Longer and longer, with some chance, so that not all come back at once."""
+
+    def __init__(self, longest: float = 1.0) -> None:
+        self.next = 0.01
+        self.longest = longest
+
+    def seconds(self) -> float:
+        now = self.next * random.uniform(0.5, 1.0)
+        self.next = min(self.next * 2, self.longest)
+        return now
+
+
+class Client(Commands):
+    """A client with up to `connections` connections, made when they are needed; threads share it.
+
+    `address`: `host:port` or `tenure://user:password@host:port`; without it what TENURE_URL,
+    TENURE_HOST and TENURE_PORT say, else 127.0.0.1:7411. `timeout`: seconds for one answer.
+    `retry_seconds`: how long a request is repeated after a lost connection, a server that is
+    stopping or one that has too much to do; 0: never."""
+
+    def __init__(self, address: Optional[str] = None, *, timeout: float = 10.0,
+                 retry_seconds: float = 30.0, connections: int = 16,
+                 username: Optional[str] = None, password: Optional[str] = None,
+                 name: Optional[str] = None) -> None:
+        if timeout <= 0 or retry_seconds < 0 or connections < 1:
+            raise ValueError("timeout and connections must be above 0, retry_seconds not below")
+        if retry_seconds + timeout >= OP_WINDOW_SECONDS:
+            raise ValueError("retry_seconds + timeout must stay below the %d seconds in which the "
+                             "server remembers operation ids" % OP_WINDOW_SECONDS)
+        host, port, url_user, url_password = _Address.parse(address)
+        self._address = _Address(host, port, username or url_user,
+                                 password if password is not None else url_password, name, timeout)
+        self.timeout = timeout
+        self.retry_seconds = retry_seconds
+        self._limit = connections
+        self._change = threading.Condition()
+        self._idle: List[Connection] = []
+        self._open = 0
+        self._process = os.getpid()
+        self._closed = False
+
+    # The pool of connections
+
+    def connection(self) -> Connection:
+        """One for yourself, outside the pool."""
+        try:
+            return Connection(self._address)
+        except OSError as error:
+            raise Unreachable("UNREACHABLE %s" % error) from error
+
+    def _borrow(self, until: float) -> Connection:
+        with self._change:
+            if self._process != os.getpid():  # a child must not speak on its parent's connections
+                for connection in self._idle:
+                    connection.close()
+                self._idle, self._open, self._process = [], 0, os.getpid()
+            while not self._closed and not self._idle and self._open >= self._limit:
+                if not self._change.wait(max(until - _clock(), 0.0)):
+                    raise socket.timeout("all %d connections are in use" % self._limit)
+            if self._closed:
+                raise Unreachable("CLOSED this client was closed")
+            if self._idle:
+                return self._idle.pop()
+            self._open += 1
+        try:
+            return Connection(self._address)
+        except BaseException:
+            with self._change:
+                self._open -= 1
+                self._change.notify()
+            raise
+
+    def _give_back(self, connection: Connection) -> None:
+        with self._change:
+            if connection.broken or self._closed:
+                connection.close()
+                self._open -= 1
+            else:
+                self._idle.append(connection)
+            self._change.notify()
+
+    def _forget_idle(self) -> None:
+        """After a lost connection: the others are likely to be lost too."""
+        with self._change:
+            idle, self._idle = self._idle, []
+            self._open -= len(idle)
+            self._change.notify_all()
+        for connection in idle:
+            connection.close()
+
+    def close(self) -> None:
+        with self._change:
+            self._closed = True
+            self._change.notify_all()
+        self._forget_idle()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.close()
+
+    # Requests
+
+    def execute(self, *words: Word, opid: Optional[str] = None) -> Reply:
+        answer = self._run([_Request(list(words), opid=opid)])[0]
+        if isinstance(answer, ResultError):
+            raise answer
+        return answer
+
+    def pipeline(self, requests: Sequence[Sequence[Word]]) -> List[Union[Reply, ResultError]]:
+        """Many requests at once; the answers in their order, refusals as values. Writes are
+        committed in their order. After a lost connection those without an answer are repeated,
+        with their operation ids."""
+        return self._run([_Request(list(words)) for words in requests])
+
+    def _run(self, requests: Sequence[_Request]) -> List[Any]:
+        end = _clock() + self.retry_seconds
+        answers: List[Any] = []
+        pause = _Pause()
+        sent = False  # once, without an answer: it may have happened
+        while True:
+            answered = len(answers)
+            try:
+                connection = self._borrow(max(end, _clock() + self.timeout))
+                try:
+                    connection.exchange(requests[answered:], None, answers)
+                except OSError:
+                    sent = True
+                    raise
+                finally:
+                    self._give_back(connection)
+                if not self._worth_repeating(requests, answers) or _clock() >= end:
+                    return self._judged(requests, answers, answered if sent else len(answers))
+                sent = sent or isinstance(answers[0], Unknown)
+                answers.clear()
+            except OSError as error:
+                self._forget_idle()
+                safe = not sent or all(r.kind for r in requests[len(answers):])
+                if not safe or _clock() >= end:
+                    raise _given_up(requests[len(answers)], sent, error) from error
+            _time.sleep(min(pause.seconds(), max(end - _clock(), 0.0)))
+
+    @staticmethod
+    def _judged(requests: Sequence[_Request], answers: List[Any], repeated: int) -> List[Any]:
+        """A repetition that was turned away at the door says nothing about the first attempt."""
+        for i in range(repeated, len(answers)):
+            if (requests[i].kind == "write" and isinstance(answers[i], Rejected)
+                    and answers[i].result in _TURNED_AWAY):
+                answers[i] = OutcomeUnknown("LOST " + answers[i].text, write=True,
+                                            opid=requests[i].opid)
+        return answers
+
+    @staticmethod
+    def _worth_repeating(requests: Sequence[_Request], answers: Sequence[Any]) -> bool:
+        """Only a request by itself: in a pipeline it would change places with later ones."""
+        return (len(requests) == 1 and bool(requests[0].kind)
+                and isinstance(answers[0], ResultError) and answers[0].result in _TRY_AGAIN)
+
+    # Longer things
+
+    def subscription(self) -> Subscription:
+        """Channels, as they are; see `follow` for events without a gap."""
+        return Subscription(self.connection())
+
+    def follow(self, *, after: Optional[str] = None, pool: Optional[str] = None,
+               holder: Optional[str] = None) -> Follower:
+        """Events as they happen, beginning now or after an id ("0": with the oldest that is
+        kept)."""
+        if pool is not None and holder is not None:
+            raise TypeError("either pool or holder")
+        channel = ("pool:" + pool if pool is not None
+                   else "holder:" + holder if holder is not None else "events")
+        return Follower(self, channel, after)
+
+    def hold(self, pool: str, holder: str, *, count: Optional[int] = None,
+             values: Optional[Sequence[Value]] = None, ttl: Optional[int] = None,
+             meta: Optional[Meta] = None,
+             on_lost: Optional[Callable[[Held], None]] = None) -> Held:
+        """Leases values and keeps the lease alive until the `with` block ends; see `Held`."""
+        amount: Amount = values if values is not None else 1 if count is None else count
+        return self.hold_bundle(holder, {pool: amount}, ttl=ttl, meta=meta, on_lost=on_lost)
+
+    def hold_bundle(self, holder: str, claims: Claims, *, ttl: Optional[int] = None,
+                    meta: Optional[Meta] = None,
+                    on_lost: Optional[Callable[[Held], None]] = None) -> Held:
+        asked = _clock()
+        grant = self.alloc_bundle(holder, claims, ttl=ttl, meta=meta)
+        return Held(self, grant, holder, ttl, asked, on_lost)
+
+
+class Follower(Iterator[Event]):
+    """Events without a gap and without anything twice, also across lost connections and restarts
+    of the server. For one thread, but for `close`, which ends the iteration. After `Unreachable`
+    (the server was away for `retry_seconds`) it may be asked again, and goes on where it was."""
+
+    def __init__(self, client: Client, channel: str, after: Optional[str]) -> None:
+        self._client = client
+        self._channel = channel
+        self._subscription: Optional[Subscription] = None
+        self._closed = threading.Event()
+        self.position = after if after is not None else self._newest()
+        self._connect()
+
+    def _newest(self) -> str:
+        return self._client.events(count=1).newest or "0"
+
+    def _connect(self) -> Subscription:
+        subscription = self._client.subscription()
+        self._subscription = subscription
+        try:
+            subscription.subscribe("%s?after=%s" % (self._channel, self.position))
+        except BaseException:
+            subscription.close()
+            self._subscription = None
+            raise
+        return subscription
+
+    def get(self, timeout: Optional[float] = None) -> Optional[Event]:
+        """The next event; None if there is none in time, or if it was closed."""
+        end = None if timeout is None else _clock() + timeout
+        patience = _clock() + self._client.retry_seconds
+        pause = _Pause()
+        while not self._closed.is_set():
+            try:
+                subscription = self._subscription or self._connect()
+                if self._closed.is_set():
+                    break
+                left = None if end is None else max(end - _clock(), 0.0)
+                message = subscription.get(left)
+                if message is None:
+                    return None
+                event = _event(json.loads(message.payload))
+                if event.kind != "lost":
+                    self.position = event.id
+                return event
+            except Unreachable:
+                self._drop()
+                if self._closed.is_set():
+                    return None
+                if _clock() >= patience:
+                    raise
+                if end is not None and _clock() >= end:
+                    return None
+                self._closed.wait(pause.seconds())
+        self._drop()
+        return None
+
+    def _drop(self) -> None:
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
+            subscription.close()
+
+    def __iter__(self) -> Follower:
+        return self
+
+    def __next__(self) -> Event:
+        event = self.get()
+        if event is None:
+            raise StopIteration
+        return event
+
+    def close(self) -> None:
+        self._closed.set()
+        self._drop()
+
+    def __enter__(self) -> Follower:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.close()
+
+
+class Held:
+    """A lease that a thread keeps alive.
+
+    It is lost when the server says so (revoked, expired, given to another holder), which is heard
+    at once, or when it could not be renewed in time. Time is counted from before the renewal was
+    sent, on a clock that no one sets, so this side always gives up before the server does. Then
+    `lost` is true, `check` raises `LeaseLost`, and `on_lost` is called once, by that thread.
+
+    At the end of the `with` block the lease is released, or, if it was revoked meanwhile, the
+    server is told that its holder has stopped; and if it was lost, `LeaseLost` is raised."""
+
+    PERMANENT_CHECK = 10.0  # seconds between looks at a lease without a deadline
+
+    def __init__(self, client: Client, grant: Grant, holder: str, ttl: Optional[int],
+                 asked: float, on_lost: Optional[Callable[[Held], None]]) -> None:
+        self.grant = grant
+        self.holder = holder
+        self.reason: Optional[str] = None  # why it was lost
+        self._client = client
+        self._ttl = ttl
+        self._on_lost = on_lost
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._connection: Optional[Connection] = None
+        self._deadline: Optional[float] = None
+        self._life: Optional[float] = None
+        if grant.deadline is not None:
+            self._renewed(asked, client.lease(grant.lease))
+        self._thread = threading.Thread(target=self._keep, daemon=True,
+                                        name="tenure-hold-%s" % grant.lease)
+        self._thread.start()
+
+    @property
+    def values(self) -> Tuple[str, ...]:
+        return self.grant.values
+
+    @property
+    def value(self) -> str:
+        return self.grant.value
+
+    @property
+    def token(self) -> Token:
+        return self.grant.token
+
+    @property
+    def lost(self) -> bool:
+        with self._lock:
+            return self._is_lost()
+
+    def _is_lost(self) -> bool:
+        if self.reason is None and self._deadline is not None and _clock() >= self._deadline:
+            self.reason = "it was not renewed in time"
+        return self.reason is not None
+
+    def check(self) -> None:
+        """Raises `LeaseLost` if it is lost: before anything that only its holder may do."""
+        if self.lost:
+            raise LeaseLost("lease %s: %s" % (self.grant.lease, self.reason))
+
+    def remaining(self) -> Optional[float]:
+        """Seconds for which it is certainly held; None: it has no end."""
+        with self._lock:
+            if self._is_lost():
+                return 0.0
+            return None if self._deadline is None else self._deadline - _clock()
+
+    def _renewed(self, asked: float, lease: Lease) -> None:
+        if lease.epoch != self.grant.epoch or lease.state != "active":
+            self._lose("it is %s, with epoch %d" % (lease.state, lease.epoch))
+        elif lease.deadline is not None:
+            # The server counted from last_seen, which was after `asked`.
+            with self._lock:
+                self._life = (lease.deadline - lease.last_seen) / 1000.0
+                self._deadline = asked + self._life
+
+    def _lose(self, reason: str) -> None:
+        with self._lock:
+            self.reason = self.reason or reason
+
+    # The thread
+
+    def _keep(self) -> None:
+        pause = _Pause()
+        while not self._stop.is_set() and not self.lost:
+            try:
+                self._keep_connected(pause)
+            except Refused as refusal:
+                self._lose(refusal.text)
+            except (ResultError, OSError) as error:
+                _log.info("event=lease-not-renewed lease=%s reason=%s", self.grant.lease, error)
+                self._stop.wait(self._at_most(pause.seconds()))
+        if not self._stop.is_set() and self._on_lost is not None:
+            try:
+                self._on_lost(self)
+            except Exception:
+                _log.exception("event=on-lost-failed lease=%s", self.grant.lease)
+
+    def _at_most(self, seconds: float) -> float:
+        left = self.remaining()
+        return max(seconds if left is None else min(seconds, left), 0.001)
+
+    def _keep_connected(self, pause: _Pause) -> None:
+        address = self._client._address
+        timeout = self._at_most(address.timeout)
+        connection = Connection(_Address(address.host, address.port, address.username,
+                                         address.password, address.name, timeout))
+        with connection:
+            self._connection = connection
+            news = Subscription(connection)
+            # First the subscription, then a renewal: no moment is left that neither would see.
+            try:
+                news.subscribe("holder:" + self.holder)
+            except Rejected as refusal:  # a holder that ends like "?after=7": renewals will tell
+                if isinstance(refusal, Unreachable):
+                    raise
+            while not self._stop.is_set() and not self.lost:
+                self._renew(connection)
+                pause.next = 0.01
+                self._listen(news, _clock() + (self.PERMANENT_CHECK if self._life is None
+                                               else self._life / 3))
+
+    def _renew(self, connection: Connection) -> None:
+        asked = _clock()
+        token = self.grant.token
+        first: List[Word] = ["VERIFY", token.lease, token.epoch]
+        if self.grant.deadline is not None:
+            first = ["TOUCH", token.lease, token.epoch, *_optional(ttl=self._ttl)]
+        answers = connection.exchange([_Request(first), _Request(["LEASE", token.lease])],
+                                      self._at_most(self._client.timeout))
+        for answer in answers:
+            if isinstance(answer, ResultError):
+                raise answer
+        self._renewed(asked, _lease(answers[1]))
+
+    def _listen(self, news: Subscription, until: float) -> None:
+        while not self._stop.is_set() and not self.lost:
+            left = until - _clock()
+            message = news.get(self._at_most(left)) if left > 0 else None
+            if message is None:
+                return
+            event = _event(json.loads(message.payload))
+            if event.lease == self.grant.lease and (event.epoch or 0) > self.grant.epoch:
+                self._lose("%s, %s" % (event.kind, event.reason))
+
+    # The end
+
+    def __enter__(self) -> Held:
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], *rest: Any) -> None:
+        try:
+            self.release()
+        except TenureError:
+            if kind is None:
+                raise
+
+    def stop(self) -> None:
+        """Ends the keeping alive, not the lease."""
+        self._stop.set()
+        connection = self._connection
+        if connection is not None:
+            connection.shutdown()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def release(self, *, now: bool = False) -> None:
+        """Ends the keeping alive, and the lease; raises `LeaseLost` if it was lost before."""
+        self.stop()
+        token = self.grant.token
+        if not self.lost:
+            try:
+                self._client.release(token.lease, self.holder, token.epoch, now=now)
+                return
+            except Refused as refusal:
+                self._lose(refusal.text)
+        try:
+            self._client.ack(token.lease, self.holder, token.epoch)
+        except (Refused, Unreachable):
+            pass  # it was not revoked, but has ended in another way; or there is nobody to tell
+        raise LeaseLost("lease %s: %s" % (token.lease, self.reason))
+
+
+# ---- Devices and their ids -----------------------------------------------------------------------
+
+_HOLDER_BYTES = 128
+_KEY_FIELDS = ("device_id", "serial", "mac", "uuid")
+
+
+def _key_value(value: Any) -> str:
+    """The text of a value that a device can be known by, or nothing."""
+    if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
+        return str(value) if value else ""
+    return ""
+
+
+def _hashed(prefix: str, value: str) -> str:
+    data = value.encode("utf-8", "surrogateescape")
+    return prefix + hashlib.blake2b(data, digest_size=32).hexdigest()
+
+
+def _fits(holder: str) -> bool:
+    return len(holder.encode("utf-8", "surrogateescape")) <= _HOLDER_BYTES
+
+
+def _key_text(prefix: str, shown: str, value: str) -> str:
+    return shown + value if _fits(shown + value) else _hashed(prefix, value)
+
+
+def derive_holder(meta: Mapping[str, Any], *, fallback: bool = False) -> str:
+    """The holder that the server derives from metadata; empty if there is none. `fallback`: as in a
+    pool with `identity_fallback json`.
+
+    >>> derive_holder({"mac": "52:54:00:00:00:01", "device_meta": {"serial": 7}})
+    'serial:7'
+    """
+    whole: Dict[str, Any] = json.loads(json.dumps(meta, allow_nan=False))
+    inner = whole.get("device_meta")
+    inner = inner if isinstance(inner, dict) else {}
+    key = _key_value(whole.get("device_key")).strip("".join(map(chr, range(33))))
+    if key:
+        return _key_text("device_key:", "", key)
+    for name in _KEY_FIELDS:
+        for place in (whole, inner):
+            value = _key_value(place.get(name))
+            if value:
+                return _key_text(name + ":", name + ":", value)
+    if not fallback or not whole:
+        return ""
+    prefix, content = ("meta:", inner) if inner else ("request:", whole)
+    return _key_text(prefix, prefix, json.dumps(content, sort_keys=True, ensure_ascii=True))
+
+
+def _numbered(key: str, i: int) -> str:
+    """The holder of the i-th id of a device: `key#i`, if that fits."""
+    end = "#%d" % i
+    return (key if _fits(key + end) else _hashed("device_key:", key)) + end
+
+
+_POLICY_KEYS = ("base_lease_seconds", "min_lease_seconds", "rate_window_seconds",
+                "high_rate_threshold_per_hour", "ultra_rate_threshold_per_hour",
+                "ultra_rate_sustain_seconds", "high_rate_min_factor", "adaptive_enabled",
+                "ultra_force_release", "metrics_emit_interval_seconds")
+
+
+def _policy_options(policy: Optional[Mapping[str, Any]]) -> Dict[str, Option]:
+    """`security_settings.id_lease` as options of a pool: taken as it is, or refused."""
+    options: Dict[str, Option] = dict(policy or {})
+    for name, value in options.items():
+        if name != "offline_hold_days" and name not in _POLICY_KEYS:
+            raise ValueError("lease_policy: there is no %r" % name)
+        if not isinstance(value, (bool, int, float, str)):
+            raise ValueError("lease_policy: %s: %r is not a value for it" % (name, value))
+    if "offline_hold_days" in options and "base_lease_seconds" in options:
+        days, seconds = options.pop("offline_hold_days"), options["base_lease_seconds"]
+        if not isinstance(days, (int, float)) or days * 86400 != seconds:
+            raise ValueError("lease_policy: offline_hold_days %r and base_lease_seconds %r "
+                             "contradict each other" % (days, seconds))
+    return options
+
+
+def _option_value(text: str) -> Union[bool, int, float]:
+    if text in ("yes", "no"):
+        return text == "yes"
+    return float(text) if "." in text else int(text)
+
+
+class IDAllocator:
+    """OpenSynaptic's allocator of device ids, on a running server: the same constructor and
+    methods, so that a program changes one import.
+
+    The ids are the values of the sticky pool `pool`, which is made if it is not there. `start_id`
+    and `end_id` (1..4294967294 for a new pool) and every key of `lease_policy` are given to the
+    server as they are, and what it refuses is a ValueError; what is not given is left as the pool
+    has it. `base_dir` and `persist_file` are only looked at: if the pool is new and there are
+    allocations in that file, this is `MoveInFirst`, since their ids would be given out a second
+    time. `max_released` means nothing here. `metrics_sink` is called with the eleven metrics by a
+    thread of its own, when something has changed, at most every `metrics_emit_interval_seconds`.
+
+    `server` is a `Client`, an address, or None for what the environment says. Safe for threads."""
+
+    def __init__(self, base_dir: Optional[str] = None, start_id: Optional[int] = None,
+                 end_id: Optional[int] = None, persist_file: str = "data/id_allocation.json",
+                 max_released: int = 10000, lease_policy: Optional[Mapping[str, Any]] = None,
+                 metrics_sink: Optional[Callable[[Dict[str, Any]], Any]] = None, *,
+                 server: Union[Client, str, None] = None, pool: str = "devices") -> None:
+        self.pool = pool
+        self._own_client = not isinstance(server, Client)
+        self.client = server if isinstance(server, Client) else Client(server)
+        self._closed = threading.Event()
+        self._subscription: Optional[Subscription] = None
+        self._thread: Optional[threading.Thread] = None
+        try:
+            self.start_id, self.end_id = self._settle(
+                start_id, end_id, _policy_options(lease_policy),
+                None if base_dir is None else Path(base_dir) / persist_file)
+        except BaseException:
+            self.close()
+            raise
+        if metrics_sink is not None:
+            self._thread = threading.Thread(target=self._listen, args=(metrics_sink,),
+                                            name="tenure-metrics-" + pool, daemon=True)
+            self._thread.start()
+
+    # The pool
+
+    def _settle(self, start_id: Optional[int], end_id: Optional[int],
+                options: Dict[str, Option], past: Optional[Path]) -> Tuple[int, int]:
+        try:
+            lo, hi = self._range(start_id, end_id)
+        except PoolNotFound:
+            lo, hi = start_id or 1, 4294967294 if end_id is None else end_id
+            self._refuse_a_second_life(past)
+            try:
+                self._set("CREATE", (lo, hi),
+                          {"sticky": True, "identity_fallback": "json", **options})
+            except AlreadyExists:  # somebody was faster
+                return self._settle(start_id, end_id, options, past)
+            return lo, hi
+        given = start_id is not None or end_id is not None
+        if given or options:
+            self._set("ALTER", (lo, hi) if given else None, options)
+        return lo, hi
+
+    def _range(self, start_id: Optional[int], end_id: Optional[int]) -> Tuple[int, int]:
+        has = self.client.pool_info(self.pool).options
+        if has["kind"] != "range" or has["sticky"] != "yes" or has["format"] != "dec":
+            raise ValueError("pool %s is not a sticky range of numbers" % self.pool)
+        return (int(has["lo"]) if start_id is None else start_id,
+                int(has["hi"]) if end_id is None else end_id)
+
+    def _set(self, verb: str, span: Optional[Tuple[Value, Value]],
+             options: Mapping[str, Option]) -> None:
+        try:
+            self.client.execute("POOL", verb, self.pool, *_policy_words(span, False, options))
+        except (BadPolicy, BadValue, BadRequest, Malformed) as refusal:
+            raise ValueError(refusal.text) from refusal
+
+    def _refuse_a_second_life(self, past: Optional[Path]) -> None:
+        if past is None or not past.is_file():
+            return
+        with open(past, encoding="utf-8") as file:
+            allocated = json.load(file).get("allocated")
+        if allocated:
+            raise MoveInFirst("%s has %d allocations that pool %s does not know of: import them "
+                              "first" % (past, len(allocated), self.pool))
+
+    # Ids
+
+    def allocate_id(self, meta: Optional[Mapping[str, Any]] = None) -> int:
+        """The id of the device that the metadata is about: its own again, or a new one. Without
+        metadata there is no device to come back, and it is always a new one."""
+        try:
+            return int(self.client.alloc(self.pool, self._key(meta), meta=meta or None).value)
+        except Exhausted as refusal:
+            raise self._exhausted() from refusal
+
+    @staticmethod
+    def _key(meta: Optional[Mapping[str, Any]]) -> str:
+        key = derive_holder(meta or {}, fallback=True)
+        return key or "nameless:" + uuid.uuid4().hex
+
+    def _exhausted(self) -> RuntimeError:
+        return RuntimeError("[IDAllocator] ID pool exhausted (%d-%d)"
+                            % (self.start_id, self.end_id))
+
+    def allocate_pool(self, count: int, meta: Optional[Mapping[str, Any]] = None) -> List[int]:
+        """`count` distinct ids, or none: each is a lease of its own, held by `key#i`, and can be
+        released by itself. The same device gets the same ones again."""
+        key = self._key(meta)
+        tail = ["META", _json_text(meta)] if meta else []
+        holders = [_numbered(key, i) for i in range(max(0, int(count)))]
+        answers = self.client.pipeline([["ALLOC", self.pool, h, *tail] for h in holders])
+        refusal = next((a for a in answers if isinstance(a, ResultError)), None)
+        if refusal is None:
+            return [int(_grant(a).value) for a in answers]
+        # What was there before stays; what is new goes back.
+        new = [(h, g) for h, g in ((h, _grant(a)) for h, a in zip(holders, answers)
+                                   if not isinstance(a, ResultError)) if g.epoch == 1]
+        self.client.pipeline([["RELEASE", g.lease, h, g.epoch, "NOW"] for h, g in new])
+        if isinstance(refusal, Exhausted):
+            raise self._exhausted() from refusal
+        raise refusal
+
+    def _find(self, id_val: int) -> Optional[Lease]:
+        try:
+            return self.client.lease("%s/%d" % (self.pool, int(id_val)))
+        except (NotFound, BadValue):
+            return None
+
+    def _with_lease(self, id_val: int, act: Callable[[Lease], Any]) -> bool:
+        """Acts on the lease of an id, again if it changes meanwhile; False if there is none."""
+        while True:
+            lease = self._find(id_val)
+            if lease is None:
+                return False
+            if len(lease.values) != 1:
+                raise ValueError("id %d is one of %d of one lease" % (id_val, len(lease.values)))
+            try:
+                act(lease)
+                return True
+            except (Stale, WrongHolder, NotFound, Retired):
+                continue
+            except WrongState:
+                if lease.state not in ("active", "offline"):
+                    raise
+
+    def release_id(self, id_val: int, immediate: bool = False) -> bool:
+        """The device goes offline: its id is kept for it as long as the policy says, or not at
+        all."""
+        return self._with_lease(id_val, lambda lease: self.client.release(
+            lease.lease, lease.holder, lease.epoch, now=immediate))
+
+    def release_pool(self, ids: Sequence[int], immediate: bool = False) -> int:
+        return sum(self.release_id(i, immediate) for i in ids)
+
+    def touch(self, aid: int, meta: Optional[Mapping[str, Any]] = None) -> bool:
+        """The device is there: its lease begins anew, with other metadata if some is given. The
+        device that the id belongs to stays the same."""
+        return self._with_lease(aid, lambda lease: self.client.touch(
+            lease.lease, lease.epoch, meta=meta or None))
+
+    def is_allocated(self, id_val: int) -> bool:
+        return self._find(id_val) is not None
+
+    def get_meta(self, id_val: int) -> Dict[str, Any]:
+        lease = self._find(id_val)
+        return (lease.meta if lease is not None else None) or {}
+
+    def reclaim_expired(self) -> int:
+        """How many were reclaimed by this call; the server does so by itself, too."""
+        total = 0
+        while True:
+            freed = self.client.sweep(pool=self.pool).count
+            total += freed
+            if freed == 0:
+                return total
+
+    def stats(self) -> Dict[str, Any]:
+        options = self.client.pool_info(self.pool).options
+        metrics = asdict(self.client.pool_metrics(self.pool))
+        allocated, released = metrics.pop("allocated_count"), metrics.pop("released_count")
+        options["base_lease_seconds"] = options["lease"]
+        return {
+            "total_allocated": allocated,
+            "total_released": released,
+            "next_candidate": self.start_id + allocated + released,
+            "range": [self.start_id, self.end_id],
+            "lease_policy": {name: _option_value(options[name]) for name in _POLICY_KEYS},
+            "lease_metrics": metrics,
+        }
+
+    # Metrics
+
+    def _listen(self, sink: Callable[[Dict[str, Any]], Any]) -> None:
+        pause = _Pause()
+        while not self._closed.is_set():
+            try:
+                with self.client.subscription() as subscription:
+                    self._subscription = subscription
+                    subscription.subscribe("metrics:" + self.pool)
+                    pause.next = 0.01
+                    for message in subscription:
+                        self._tell(sink, asdict(_metrics(json.loads(message.payload))))
+                        if self._closed.is_set():
+                            return
+            except ResultError as error:
+                if not self._closed.is_set():
+                    _log.info("event=metrics-not-heard pool=%s reason=%s", self.pool, error)
+            self._closed.wait(pause.seconds())
+
+    @staticmethod
+    def _tell(sink: Callable[[Dict[str, Any]], Any], metrics: Dict[str, Any]) -> None:
+        try:
+            sink(metrics)
+        except Exception:
+            _log.exception("event=metrics-sink-failed")
+
+    def close(self) -> None:
+        """Ends the thread for the sink and, if they are its own, the connections."""
+        self._closed.set()
+        subscription = self._subscription
+        if subscription is not None:
+            subscription.close()
+        if self._thread is not None and threading.current_thread() is not self._thread:
+            self._thread.join()
+        if self._own_client:
+            self.client.close()
+
+    def __enter__(self) -> IDAllocator:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.close()

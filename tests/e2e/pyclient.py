@@ -1,0 +1,136 @@
+"""What the tests of clients/python share: the client itself, a proxy that loses replies, a server that
+says what it is told to, and a case with a real one."""
+import os
+import socket
+import sys
+import threading
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+CLIENT = os.path.join(ROOT, "clients", "python")
+sys.path.insert(0, CLIENT)
+
+import tenure  # noqa: E402
+from harness import Server  # noqa: E402
+
+
+class Proxy:
+    """Stands before the server, so that the address stays when the server is started again, and so
+    that replies can be lost."""
+
+    def __init__(self, server):
+        self.server = server
+        self.swallow = False  # requests go through, replies do not come back
+        self.refuse = False  # connections are closed at once
+        self.pairs = []
+        self.lock = threading.Lock()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                inner, _ = self.listener.accept()
+            except OSError:
+                return
+            try:
+                if self.refuse:
+                    raise ConnectionError
+                outer = socket.create_connection(("127.0.0.1", self.server.port))
+            except OSError:
+                inner.close()
+                continue
+            with self.lock:
+                self.pairs.append((inner, outer))
+            for pair, back in (((inner, outer), False), ((outer, inner), True)):
+                threading.Thread(target=self.copy, args=(*pair, back), daemon=True).start()
+
+    def copy(self, source, target, back):
+        try:
+            while True:
+                data = source.recv(65536)
+                if not data:
+                    break
+                if not (back and self.swallow):
+                    target.sendall(data)
+        except OSError:
+            pass
+        self.end(source, target)
+        source.close()
+
+    @staticmethod
+    def end(*sockets):
+        for s in sockets:
+            try:
+                s.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def cut(self):
+        with self.lock:
+            pairs, self.pairs = self.pairs, []
+        for pair in pairs:
+            self.end(*pair)
+
+    def close(self):
+        self.end(self.listener)
+        self.listener.close()
+        self.cut()
+
+
+class Scripted:
+    """A server that says HELLO and then, to each request in turn, what it was told to; None: it hangs
+    up. Keeps what it was asked."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.requests = []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                s, _ = self.listener.accept()
+            except OSError:
+                return
+            with s, s.makefile("rwb") as file:
+                self.talk(file)
+
+    def talk(self, file):
+        while True:
+            head = file.readline()
+            if not head:
+                return
+            words = []
+            for _ in range(int(head[1:])):
+                words.append(file.read(int(file.readline()[1:]) + 2)[:-2].decode())
+            answer = "+OK"
+            if words[0] != "HELLO":
+                self.requests.append(words)
+                answer = self.answers.pop(0) if self.answers else None
+            if answer is None:
+                return
+            file.write(answer.encode() + b"\r\n")
+            file.flush()
+
+    def close(self):
+        Proxy.end(self.listener)
+        self.listener.close()
+
+
+class Case(unittest.TestCase):
+    flags = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(None, *cls.flags)
+        cls.address = "127.0.0.1:%d" % cls.server.port
+        cls.client = tenure.Client(cls.address)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.client.close()
+        cls.server.remove()

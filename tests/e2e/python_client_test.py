@@ -1,0 +1,378 @@
+#!/usr/bin/env python3
+"""clients/python/tenure.py against the real server: its source, every method, refusals, and the three
+outcomes."""
+import ast
+import doctest
+import os
+import pickle
+import re
+import socket
+import subprocess
+import sys
+import threading
+import unittest
+
+import yaml
+
+from harness import text_of
+from pyclient import CLIENT, ROOT, Case, Scripted, tenure
+
+DONE = "%3\r\n+result\r\n+OK\r\n+lsn\r\n:7\r\n+replayed\r\n#f"
+
+
+class Recording(tenure.Client):
+    """Remembers the names of the commands it has sent."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.sent = set()
+
+    def execute(self, *words, opid=None):
+        two = " ".join(str(w).upper() for w in words[:2])
+        self.sent.add(two if two in tenure.COMMANDS else str(words[0]).upper())
+        return super().execute(*words, opid=opid)
+
+
+class Source(unittest.TestCase):
+    def test_the_types_are_checked(self):
+        out = subprocess.run([os.path.join(ROOT, "tools", "lint.sh"), "python"],
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        self.assertEqual(out.returncode, 0, out.stdout.decode())
+
+    def test_it_is_one_file_of_python_3_9_that_needs_nothing_else(self):
+        tree = ast.parse(text_of(os.path.join(CLIENT, "tenure.py")), feature_version=(3, 9))
+        names = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                names.update(alias.name.partition(".")[0] for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                self.assertEqual(node.level, 0)
+                names.add(node.module.partition(".")[0])
+        self.assertEqual(names - set(sys.stdlib_module_names), set())
+
+    def test_results_are_those_of_the_server(self):
+        rows = re.findall(r'X\((\w+),\s*(\w+),\s*\d+,\s*\d+,\s*"([^"]*)"\)',
+                          text_of(os.path.join(ROOT, "src", "kernel", "result.h")))
+        self.assertGreater(len(rows), 30)
+        for name, outcome, text in rows:
+            self.assertEqual(tenure.outcome_of(name), outcome.lower(), name)
+            if name not in ("OK", "NOOP"):
+                self.assertEqual(tenure.ResultError.by_result[name].__doc__, text)
+        self.assertEqual(set(tenure.ResultError.by_result) | {"OK", "NOOP"},
+                         {name for name, _, _ in rows})
+
+    def test_the_examples_in_the_docstrings_work(self):
+        failed, tried = doctest.testmod(tenure)
+        self.assertEqual((failed, tried > 1), (0, True))
+
+    def test_the_version_is_said_in_two_places_alike(self):
+        text = text_of(os.path.join(CLIENT, "pyproject.toml"))
+        self.assertIn('\nversion = "%s"\n' % tenure.__version__, text)
+
+    def test_the_hooks_before_a_commit_are_linters_of_ours(self):
+        config = yaml.safe_load(text_of(os.path.join(ROOT, ".pre-commit-config.yaml")))
+        files = subprocess.run(["git", "-C", ROOT, "ls-files"], stdout=subprocess.PIPE,
+                               check=False).stdout.decode().splitlines()
+        script = text_of(os.path.join(ROOT, "tools", "lint.sh"))
+        hooks = [hook for repo in config["repos"] for hook in repo["hooks"]]
+        self.assertEqual({repo["repo"] for repo in config["repos"]}, {"local"})
+        for hook in hooks:
+            self.assertEqual((hook["language"], hook["pass_filenames"]), ("system", False))
+            self.assertTrue(not files or any(re.search(hook["files"], f) for f in files), hook)
+            self.assertEqual(hook["entry"].split()[0], "tools/lint.sh")
+            self.assertIn("\n    %s) step " % hook["entry"].split()[1], script)
+        self.assertEqual({hook["entry"].split()[1] for hook in hooks},
+                         set(re.findall(r"\n    (\w+)\) step ", script)))
+
+    def test_addresses(self):
+        for text, want in (("h:1", ("h", 1, None, None)), ("h", ("h", 7411, None, None)),
+                           ("tenure://[::1]:5", ("::1", 5, None, None)),
+                           ("tenure://u:p%40@h/", ("h", 7411, "u", "p@"))):
+            self.assertEqual(tenure._Address.parse(text), want)
+        for text in ("http://h", "tenure://", "h:1/path", "h:port"):
+            with self.assertRaises(ValueError):
+                tenure._Address.parse(text)
+        for options in ({"timeout": 0}, {"retry_seconds": -1}, {"retry_seconds": 595},
+                        {"connections": 0}):
+            with self.assertRaises(ValueError):
+                tenure.Client("h", **options)
+
+
+class Readme(Case):
+    def test_its_examples_work(self):
+        os.environ["TENURE_URL"] = "tenure://" + self.address
+        try:
+            failed, tried = doctest.testfile(os.path.join(CLIENT, "README.md"),
+                                             module_relative=False,
+                                             optionflags=doctest.ELLIPSIS)
+        finally:
+            del os.environ["TENURE_URL"]
+        self.assertEqual((failed, tried > 10), (0, True))
+
+
+class Methods(Case):
+    def test_every_command_has_a_method_and_a_kind(self):
+        found = {}
+        for name, docs in self.client.command_docs().items():
+            for full in docs.get("subcommands") or [name]:
+                found[full.replace("|", " ").upper()] = full
+        found["COMMAND"] = "command"  # which has subcommands and is one itself
+        for name, full in found.items():
+            method = {"IMPORT": "import_"}.get(name, name.lower().replace(" ", "_"))
+            self.assertTrue(any(callable(getattr(c, method, None)) for c in (
+                tenure.Client, tenure.Connection, tenure.Subscription)), "no method for " + name)
+        self.assertEqual(set(tenure.COMMANDS), set(found))
+        for name, kind in tenure.COMMANDS.items():
+            flags = self.client.command_info(found[name])[0][2]
+            self.assertEqual(kind, "write" if "write" in flags else
+                             "read" if "readonly" in flags else "connection", name)
+
+    def test_all_of_them(self):
+        with Recording(self.address) as c:
+            self.pools(c)
+            self.leases(c)
+            self.revoked(c)
+            self.rest(c)
+            self.about_the_server(c)
+            alone = {"AUTH", "CLIENT GETNAME", "CLIENT ID", "CLIENT SETINFO", "CLIENT SETNAME", "HELLO",
+                     "QUIT", "READONLY", "RESET", "SELECT", "SUBSCRIBE", "PSUBSCRIBE", "UNSUBSCRIBE",
+                     "PUNSUBSCRIBE"}
+            self.assertEqual(set(tenure.COMMANDS) - c.sent, alone)
+
+    def pools(self, c):
+        done = c.pool_create("ports", range=(30000, 30009), lease=60, exclude=[(30008, 30009)])
+        self.assertEqual((done.result, done.replayed), ("OK", False))
+        c.pool_create("gpus", set=True)
+        c.pool_create("devices", sticky=True, high_rate_min_factor=0.5)
+        self.assertEqual(c.pool_add("gpus", "g1", "g2", "g3").count, 3)
+        self.assertEqual(c.pool_remove("gpus", "g3").count, 1)
+        c.pool_alter("ports", lease=120, range=(30000, 30010))
+        c.pool_seed("ports", given=2, reclaimed=1)
+        pool = c.pool_info("ports", fence=done.lsn)
+        self.assertEqual((pool.name, pool.size, pool.free), ("ports", 11, 11))
+        self.assertEqual((pool.options["lease"], pool.options["exclude"]), ("120", "30008-30009"))
+        self.assertEqual({p.name for p in c.pools()}, {"ports", "gpus", "devices"})
+        self.assertEqual(len(c.pool_list(count=1).pools), 1)
+        self.assertEqual(c.pool_metrics("devices").base_lease_seconds, 2592000)
+        self.assertEqual(c.pool_info("devices").options["high_rate_min_factor"], "0.500000")
+
+    def leases(self, c):
+        grant = c.alloc("ports", "job/1", count=2, ttl=60, meta={"ä": 1})
+        self.assertEqual((grant.values, grant.state, grant.epoch), (("30000", "30001"), "active", 1))
+        lease = c.lease("ports/30001")
+        self.assertEqual((lease.holder, lease.meta, lease.token), ("job/1", {"ä": 1}, grant.token))
+        self.assertEqual((lease.ttl, lease.deadline, lease.user), (60, grant.deadline, None))
+        self.assertEqual(c.alloc("ports", "job/1", values=[30005]).value, "30005")
+        self.assertEqual(c.alloc("ports", "from", values=[30006]).value, "30006")
+        self.assertEqual({x.values for x in c.all_leases(pool="ports", holder="job/1")},
+                         {("30000", "30001"), ("30005",)})
+        self.assertEqual(len(c.leases(state="active", count=1).leases), 1)
+        self.assertEqual(c.verify(*[grant.lease, 1]).deadline, grant.deadline)
+        moved = c.touch(grant.lease, 1, ttl=90, meta={})
+        self.assertGreater(moved.deadline, grant.deadline)
+        self.assertEqual(c.rekey(grant.lease, 1, "job/2").epoch, 2)
+        self.assertEqual(c.release(grant.lease, "job/2", 2).state, "released")
+        device = c.alloc("devices", meta={"serial": "s-1"})
+        self.assertEqual(c.lease(device.lease).holder, "serial:s-1")
+        self.assertEqual(c.release(device.lease, "serial:s-1", 1).state, "offline")
+        bundle = c.reserve("job/3", {"ports": 2, "gpus": ["g1"]}, ttl=30, meta={"why": "x"})
+        self.assertEqual((bundle.state, bundle.values), ("reserved", ("30000", "30001", "g1")))
+        self.assertEqual(c.activate(bundle.lease, "job/3", 1).state, "active")
+        self.assertEqual(c.import_("ports", "job/7", [30007], created=1700000000000).state,
+                         "active")
+        self.assertEqual(c.lease("ports/30007").created, 1700000000000)
+        self.assertEqual(c.disown("job/7", pool="ports").count, 1)
+
+    def revoked(self, c):
+        one = c.alloc_bundle("job/4", [("ports", 1), ("gpus", ["g2"])], ttl=30)
+        self.assertEqual(c.revoke(one.lease, after=30).state, "revoking")
+        self.assertEqual(c.ack(one.lease, "job/4", one.epoch).state, "revoked")
+        two = c.alloc("gpus", "job/5")
+        c.revoke(two.lease)
+        self.assertEqual(c.reclaim(two.lease).state, "revoked")
+        page = c.events(pool="gpus", holder="job/5", count=2)
+        self.assertEqual([e.kind for e in page.events], ["lease.active", "lease.revoking"])
+        later = c.events(after=page.next, pool="gpus", holder="job/5")
+        self.assertEqual([(e.kind, e.reason, e.values) for e in later.events],
+                         [("lease.revoked", "reclaimed", ("g2",))])
+
+    def rest(self, c):
+        self.assertEqual((c.sweep().count, c.sweep(pool="ports").count), (0, 0))
+        self.assertGreater(c.tick().lsn, 0)
+        c.rule_set("r1", "core.timer", disabled=True)
+        c.rule_enable("r1")
+        self.assertEqual(c.rule_list().rules, (tenure.Rule("r1", "core.timer", True),))
+        c.sensor_set("s1", "core.timer", {"command": ["/bin/true"]}, disabled=True)
+        c.sensor_enable("s1")
+        self.assertEqual(c.sensor_info("s1"), tenure.Sensor(
+            "s1", "core.timer", True, True, 1, {"command": ["/bin/true"]}))
+        c.sensor_disable("s1")
+        self.assertFalse(c.sensor_list(count=10).sensors[0].wanted)
+        c.rule_disable("r1")
+        c.sensor_delete("s1")
+        self.assertEqual(c.rule_delete("r1").result, "OK")
+        c.pool_create("short", range=(1, 2))
+        c.pool_drop("short")
+        c.snapshot()
+
+    def about_the_server(self, c):
+        self.assertEqual((c.ping(), c.ping("x"), c.echo("ö")), ("PONG", "x", "ö"))
+        self.assertGreater(c.time(), 1.7e9)
+        self.assertIn("tenure_version", c.info("server"))
+        self.assertEqual(c.config_get("save"), {"save": ""})
+        self.assertEqual(c.command_count(), len(c.command_list()))
+        self.assertGreater(len(c.command()), 10)
+        self.assertIn("summary", c.command_docs("alloc")["alloc"])
+        self.assertEqual(c.command_info("alloc")[0][0], "alloc")
+        with c.connection() as mine:
+            self.assertEqual(mine.hello(3)["server"], "tenure")
+            mine.client_setname("k")
+            mine.client_setinfo("LIB-NAME", "tenure-py")
+            self.assertEqual(mine.client_getname(), "k")
+            listed = [x for x in c.client_list() if x["name"] == "k"]
+            self.assertEqual([x["id"] for x in listed], [str(mine.client_id())])
+            mine.select()
+            mine.readonly()
+            mine.auth("secret", "default")
+            mine.reset()
+            self.assertEqual(mine.alloc("devices", "d").epoch, 1)
+            self.assertEqual(c.client_kill(mine.client_id()), 1)
+            with self.assertRaises(tenure.Unreachable):
+                mine.ping()
+        c.connection().quit()
+
+    def test_a_name_and_a_password_are_given_at_once(self):
+        with tenure.Client(self.address, name="me", password="any") as c:
+            self.assertIn("me", [x["name"] for x in c.client_list()])
+
+    def test_bytes_and_numbers_beyond_63_bits_come_through(self):
+        raw = self.client.execute("ECHO", b"\xff\r\n\x00")
+        self.assertEqual(raw.encode("utf-8", "surrogateescape"), b"\xff\r\n\x00")
+        self.client.pool_create("wide", range=(0, 2 ** 64 - 1))
+        self.assertGreater(self.client.pool_info("wide").size, 2 ** 63)
+        self.assertEqual(self.client.alloc("wide", "w", values=[2 ** 64 - 1]).value,
+                         str(2 ** 64 - 1))
+
+
+class Outcomes(Case):
+    def test_refusals_are_exceptions_with_their_names_and_facts(self):
+        c = self.client
+        c.pool_create("few", range=(1, 1), lease=60, max_lease=100)
+        held = c.alloc("few", "a")
+        with self.assertRaises(tenure.Exhausted) as caught:
+            c.alloc("few", "b")
+        self.assertIsInstance(caught.exception, tenure.Refused)
+        self.assertEqual((caught.exception.result, caught.exception.retry_at),
+                         ("EXHAUSTED", held.deadline))
+        self.assertGreater(caught.exception.lsn, held.lsn)
+        again = pickle.loads(pickle.dumps(caught.exception))
+        self.assertIsInstance(again, tenure.Exhausted)
+        self.assertEqual((again.facts, again.opid), (caught.exception.facts, caught.exception.opid))
+        for kind, outcome, call in (
+                (tenure.BadTtl, tenure.Refused, lambda: c.alloc("few", "b", ttl=101)),
+                (tenure.Stale, tenure.Refused, lambda: c.touch(held.lease, 9)),
+                (tenure.WrongHolder, tenure.Refused, lambda: c.release(held.lease, "x", 1)),
+                (tenure.NotFound, tenure.Refused, lambda: c.lease("0-999999")),
+                (tenure.PoolNotFound, tenure.Refused, lambda: c.pool_info("none")),
+                (tenure.AlreadyExists, tenure.Refused, lambda: c.pool_create("few", range=(1, 1))),
+                (tenure.NotYet, tenure.Rejected, lambda: c.lease(held.lease, fence=10 ** 9)),
+                (tenure.Malformed, tenure.Rejected, lambda: c.execute("TOUCH", "x", "y")),
+                (tenure.Rejected, tenure.Rejected, lambda: c.execute("NONSENSE"))):
+            with self.assertRaises(kind) as caught:
+                call()
+            self.assertIsInstance(caught.exception, outcome)
+
+    def test_an_operation_id_makes_a_write_happen_once(self):
+        self.client.pool_create("once", range=(1, 9))
+        first = self.client.alloc("once", "a", opid="my-own")
+        again = self.client.alloc("once", "a", opid="my-own")
+        self.assertEqual((again.lease, again.replayed), (first.lease, True))
+        raw = self.client.execute("ALLOC", "once", "a", "OPID", "my-own")
+        self.assertEqual(raw["lease"], first.lease)
+        with self.assertRaises(tenure.Conflict) as caught:
+            self.client.alloc("once", "b", opid="my-own")
+        self.assertEqual(int(caught.exception.facts["opid_lsn"]), first.lsn)
+
+    def test_a_pipeline_answers_in_order_and_keeps_refusals_apart(self):
+        self.client.pool_create("line", range=(1, 300))
+        answers = self.client.pipeline([["ALLOC", "line", "h/%d" % i] for i in range(301)] + [
+            ["POOL", "INFO", "line"]])
+        self.assertEqual([a["values"] for a in answers[:300]], [[str(i)] for i in range(1, 301)])
+        self.assertIsInstance(answers[300], tenure.Exhausted)
+        self.assertEqual(answers[301]["free"], 0)
+        self.assertEqual(self.client.pipeline([]), [])
+
+    def scripted(self, *answers, **options):
+        server = Scripted(*answers)
+        self.addCleanup(server.close)
+        client = tenure.Client(server.address, **options)
+        self.addCleanup(client.close)
+        return server, client
+
+    def test_what_can_pass_is_tried_again_with_the_same_id(self):
+        server, client = self.scripted("-OVERLOADED too much", None, "-HALTED disk", "-CLOSED", DONE)
+        self.assertEqual(client.tick().lsn, 7)
+        self.assertEqual(len(server.requests), 5)
+        self.assertEqual(len({tuple(r) for r in server.requests}), 1)
+
+    def test_a_write_without_an_answer_is_unknown_and_a_read_is_not(self):
+        server, client = self.scripted(retry_seconds=0.05)
+        with self.assertRaises(tenure.OutcomeUnknown) as caught:
+            client.tick()
+        self.assertIsInstance(caught.exception, tenure.Unknown)
+        self.assertEqual(server.requests[0][-2:], ["OPID", caught.exception.opid])
+        with self.assertRaises(tenure.Unreachable):
+            client.ping()
+
+    def test_a_repetition_that_is_turned_away_leaves_the_first_attempt_unknown(self):
+        _, client = self.scripted(None, *["-OVERLOADED too much"] * 10000, retry_seconds=0.05)
+        with self.assertRaises(tenure.OutcomeUnknown):
+            client.tick()
+        _, client = self.scripted("-OVERLOADED too much", retry_seconds=0)
+        with self.assertRaises(tenure.Overloaded) as caught:
+            client.tick()
+        self.assertIsInstance(caught.exception, tenure.Rejected)
+        _, client = self.scripted("-HALTED disk", retry_seconds=0)
+        with self.assertRaises(tenure.Halted) as caught:
+            client.tick()
+        self.assertIsInstance(caught.exception, tenure.Unknown)
+
+    def test_what_it_does_not_know_is_not_repeated(self):
+        server, client = self.scripted()
+        with self.assertRaises(tenure.OutcomeUnknown):
+            client.execute("BRAND", "NEW")
+        self.assertEqual(len(server.requests), 1)
+
+    def test_nobody_there(self):
+        with socket.create_server(("127.0.0.1", 0)) as unused:
+            address = "127.0.0.1:%d" % unused.getsockname()[1]
+        with tenure.Client(address, retry_seconds=0.05) as client:
+            with self.assertRaises(tenure.Unreachable):
+                client.tick()
+        with self.assertRaises(tenure.Unreachable):
+            client.ping()  # closed
+
+    def test_a_child_process_has_connections_of_its_own(self):
+        self.client.ping()
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if self.client.echo("child") == "child" else 1)
+        self.assertEqual(self.client.echo("parent"), "parent")
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_threads_share_a_few_connections(self):
+        self.client.pool_create("shared", range=(1, 1000))
+        with tenure.Client(self.address, connections=3) as client:
+            got, threads = [], []
+            for i in range(64):
+                threads.append(threading.Thread(target=lambda i=i: got.extend(
+                    client.alloc("shared", "t/%d" % i).value for _ in range(5))))
+                threads[-1].start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(len(set(got)), 320)
+            self.assertLessEqual(client._open, 3)
+
+
+if __name__ == "__main__":
+    unittest.main()
