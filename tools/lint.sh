@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Formatting, static analysis, shell scripts and the rules between the rooms. Goes on after a
-# failure, so that one run shows all of them.
+# Formatting, static analysis, shell scripts, the types of the Python client and the rules between
+# the rooms. Goes on after a failure, so that one run shows all of them.
+#
+#   tools/lint.sh [format|tidy|cppcheck|shell|python|rooms]...      all, if none is named
 # shellcheck disable=SC2317 # functions are called through step()
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -38,9 +40,26 @@ check_cpp() {
         -I src -I include -I tests "${units[@]}"
 }
 
-step "clang-format" clang-format --dry-run -Werror "${code[@]}"
-step "clang-tidy" tidy
-step "cppcheck" check_cpp
-step "shellcheck" shellcheck .ci/run tools/*.sh tests/lint/*.sh
-step "rooms" tools/check-rooms.sh
+check_python() {
+    # Debian's, whatever else is on the path.
+    /usr/bin/mypy --strict --python-version 3.9 --cache-dir build/mypy clients/python/tenure.py
+}
+
+if [ $# -eq 0 ]; then
+    set -- format tidy cppcheck shell python rooms
+fi
+for name in "$@"; do
+    case "$name" in
+    format) step "clang-format" clang-format --dry-run -Werror "${code[@]}" ;;
+    tidy) step "clang-tidy" tidy ;;
+    cppcheck) step "cppcheck" check_cpp ;;
+    shell) step "shellcheck" shellcheck .ci/run tools/*.sh tests/lint/*.sh ;;
+    python) step "mypy" check_python ;;
+    rooms) step "rooms" tools/check-rooms.sh ;;
+    *)
+        echo "lint: there is no '$name'" >&2
+        exit 2
+        ;;
+    esac
+done
 exit "$status"
