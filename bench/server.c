@@ -41,10 +41,16 @@ struct words {
     size_t len;
 };
 
+static struct words words_of(char *out) {
+    return (struct words){.at = out, .len = 0};
+}
+
 static void put_raw(struct words *w, const char *bytes, size_t len) {
     memcpy(w->at + w->len, bytes, len);
     w->len += len;
 }
+
+#define PUT(w, literal) put_raw(w, literal, sizeof(literal) - 1)
 
 static size_t digits(uint64_t number, char out[20]) {
     char turned[20];
@@ -77,12 +83,12 @@ static void put_number(struct words *w, uint64_t number) {
 static void put_holder(struct words *w, const struct load_lane *lane, const char *prefix,
                        size_t len) {
     char text[64];
-    memcpy(text, prefix, len);
-    memcpy(text + len, "client/", 7);
-    put_word(w, text, len + 7 + digits(lane->index, text + len + 7));
+    struct words name = words_of(text);
+    put_raw(&name, prefix, len);
+    PUT(&name, "client/");
+    name.len += digits(lane->index, text + name.len);
+    put_word(w, text, name.len);
 }
-
-#define PUT(w, literal) put_raw(w, literal, sizeof(literal) - 1)
 
 static void remember(struct load_lane *lane, const char *text, uint32_t len) {
     if (len > sizeof lane->text) {
@@ -95,8 +101,9 @@ static void remember(struct load_lane *lane, const char *text, uint32_t len) {
 static size_t ping_request(const void *ctx, struct load_lane *lane, char *out) {
     (void)ctx;
     (void)lane;
-    memcpy(out, "*1\r\n$4\r\nPING\r\n", 14);
-    return 14;
+    struct words w = words_of(out);
+    PUT(&w, "*1\r\n$4\r\nPING\r\n");
+    return w.len;
 }
 
 static bool ping_reply(const void *ctx, struct load_lane *lane, const struct load_reply *reply) {
@@ -122,7 +129,7 @@ struct tenure_job {
 
 static size_t tenure_request(const void *ctx, struct load_lane *lane, char *out) {
     const struct tenure_job *job = ctx;
-    struct words w = {.at = out};
+    struct words w = words_of(out);
     if (lane->step == 0) {
         PUT(&w, "*3\r\n$5\r\nALLOC\r\n");
         put_word(&w, job->pool, strlen(job->pool));
@@ -240,7 +247,7 @@ static void put_lease(struct words *w, const struct load_lane *lane, bool lean) 
 static size_t redis_request(const void *ctx, struct load_lane *lane, char *out) {
     const struct redis_job *job = ctx;
     bool lean = job->layout == &redis_lean;
-    struct words w = {.at = out};
+    struct words w = words_of(out);
     if (lane->step == 0) {
         put_script(&w, '5', job->layout->alloc_sha);
         put_holder(&w, lane, "", 0);
@@ -463,7 +470,8 @@ static void measure_latency(const char *name, enum job what) {
     struct load_script script = tenure_script(&job), other_script = redis_script(&other_job);
     struct load *load[2] = {load_open(tenure.port, 64, 1, &script)};
     struct load_histogram one;
-    double p50[2][ROUNDS_MAX], p99[2][ROUNDS_MAX], rate = load_turn(load[0], turn_ns, NULL);
+    double p50[2][ROUNDS_MAX] = {{0}}, p99[2][ROUNDS_MAX] = {{0}},
+           rate = load_turn(load[0], turn_ns, NULL);
     unsigned sides = redis.id != 0 ? 2 : 1;
     char row[96], reference[96];
     if (sides == 2) {

@@ -170,8 +170,8 @@ static void ask(struct load *load, struct connection *connection, uint32_t count
 
 static void answered(struct load *load, struct connection *connection, uint64_t now_ns) {
     if (load->at_rate) {
-        uint32_t at = (load->idle_first + load->idle_count++) % load->connections;
-        load->idle[at] = connection;
+        uint32_t at = load->idle_first + load->idle_count++;
+        load->idle[at < load->connections ? at : at - load->connections] = connection;
     } else if (load->sending) {
         ask(load, connection, load->depth, now_ns);
     }
@@ -288,7 +288,8 @@ void load_turn_at_rate(struct load *load, uint64_t ns, double rate,
         uint64_t due = start + (uint64_t)((double)sent * 1e9 / rate);
         if (load->idle_count > 0 && due <= now) {
             struct connection *connection = load->idle[load->idle_first];
-            load->idle_first = (load->idle_first + 1) % load->connections;
+            load->idle_first++;
+            load->idle_first = load->idle_first < load->connections ? load->idle_first : 0;
             load->idle_count--;
             ask(load, connection, 1, due);
             sent++;
