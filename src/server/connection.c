@@ -39,8 +39,8 @@ static void in_free(struct server_connection *connection) {
 /* ---- Serving ---- */
 
 static bool may_take(const struct server_connection *connection) {
-    return !connection->closing && !connection->leaving && !connection->asker.waiting &&
-           connection->asker.inflight < SERVER_INFLIGHT_MAX &&
+    return !connection->closing && !connection->lost && !connection->leaving &&
+           !connection->asker.waiting && connection->asker.inflight < SERVER_INFLIGHT_MAX &&
            server_output_waiting(connection) < SERVER_OUT_SOFT;
 }
 
@@ -110,6 +110,9 @@ static void set_reading(struct server_connection *connection, bool on) {
 /* After serving: sends, and decides whether to read on, to wait or to close. */
 static void settle(struct server_connection *connection, bool blocked) {
     server_output_flush(connection);
+    if (connection->lost) {
+        server_connection_close(connection);
+    }
     if (connection->closing) {
         return;
     }

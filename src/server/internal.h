@@ -116,6 +116,7 @@ struct server_connection {
     bool reading;
     bool leaving; /* takes no more requests; closes when its replies are sent */
     bool ended;   /* the client sends no more */
+    bool lost;    /* it cannot be sent to; closes when whatever is being served is done */
     bool closing;
     struct server_subscriber *subscriber; /* NULL: it has not subscribed to anything */
     const struct protocol_command *last_command;
@@ -226,6 +227,7 @@ void server_reply_bytes(struct server_connection *connection, const void *bytes,
 void server_replies_collect(struct server_connection *connection);
 __attribute__((format(printf, 2, 3))) void server_reply_error(struct server_connection *connection,
                                                               const char *format, ...);
+/* Never closes the connection: it may be in the middle of being served. */
 void server_output_flush(struct server_connection *connection);
 /* Messages, which nobody asked for at that moment: between replies, gathered in the connection's own
  * memory, and sent by a flush. `room` is what the message needs at the most; false: no memory. */

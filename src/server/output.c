@@ -149,21 +149,18 @@ void server_output_flush(struct server_connection *connection) {
     server->out_len = 0;
     server->counters.bytes_out += len;
     server_count_ended(&server->counters);
-    if (len == 0 || connection->closing) {
+    if (len == 0 || connection->closing || connection->lost) {
         return;
     }
     TN_ASSERT(connection->sending != NULL || connection->out_len == 0);
     if (connection->sending == NULL) {
         uv_buf_t buffer = uv_buf_init((char *)server->out, (unsigned)len);
         int took = uv_try_write((uv_stream_t *)&connection->tcp, &buffer, 1);
-        if (took < 0 && took != UV_EAGAIN) {
-            server_connection_close(connection);
-            return;
-        }
+        connection->lost = took < 0 && took != UV_EAGAIN;
         sent = took > 0 ? (size_t)took : 0;
     }
-    if (sent < len && !send_rest(connection, server->out + sent, len - sent)) {
-        server_connection_close(connection);
+    if (sent < len && !connection->lost) {
+        connection->lost = !send_rest(connection, server->out + sent, len - sent);
     }
 }
 
