@@ -242,10 +242,11 @@ struct problem {
     const char *detail; /* NULL: there is nothing to add */
 };
 
+static const char *const outcomes[] = {
+    [TN_COMMITTED] = "committed", [TN_REJECTED] = "rejected", [TN_UNKNOWN] = "unknown"};
+
 static void problem_write(struct protocol_writer *w, const struct problem *problem,
                           const struct facts *facts) {
-    static const char *const outcomes[] = {
-        [TN_COMMITTED] = "committed", [TN_REJECTED] = "rejected", [TN_UNKNOWN] = "unknown"};
     char type[64];
     (void)snprintf(type, sizeof type, "urn:tenure:result:%s", tn_result_name(problem->code));
     protocol_write_map(w, (problem->detail != NULL ? 6u : 5u) + facts->count);
@@ -310,8 +311,8 @@ void protocol_render_refusal(struct protocol_writer *w, enum tn_result code, con
     problem_write(w, &problem, &none);
 }
 
-void protocol_render_problem(struct protocol_writer *w, int status, const char *title,
-                             const char *detail) {
+void protocol_render_problem(struct protocol_writer *w, int status, enum tn_outcome outcome,
+                             const char *title, const char *detail) {
     protocol_write_map(w, detail != NULL ? 5 : 4);
     protocol_pair_text(w, "type", "about:blank");
     protocol_pair_text(w, "title", title);
@@ -320,7 +321,7 @@ void protocol_render_problem(struct protocol_writer *w, int status, const char *
     if (detail != NULL) {
         protocol_pair_text(w, "detail", detail);
     }
-    protocol_pair_text(w, "outcome", "rejected");
+    protocol_pair_text(w, "outcome", outcomes[outcome]);
 }
 
 /* ---- Views ---- */

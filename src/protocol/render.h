@@ -31,8 +31,8 @@ void protocol_render_result(struct protocol_writer *w, const struct protocol_com
 /* A refusal that never reached the log, or of a read. `detail` NULL: the result's own text. */
 void protocol_render_refusal(struct protocol_writer *w, enum tn_result code, const char *detail);
 /* JSON only: of HTTP itself, such as a path that is not there. `title` is the status's own text. */
-void protocol_render_problem(struct protocol_writer *w, int status, const char *title,
-                             const char *detail);
+void protocol_render_problem(struct protocol_writer *w, int status, enum tn_outcome outcome,
+                             const char *title, const char *detail);
 /* Bytes that any of these refusals fits in. */
 #define PROTOCOL_PROBLEM_MAX 1536u
 

@@ -126,6 +126,8 @@ void http_answer_response(struct http_exchange *exchange, unsigned status,
 __attribute__((format(printf, 3, 4))) void http_answer_problem(struct http_exchange *exchange,
                                                                unsigned status, const char *format,
                                                                ...);
+/* The same, if what was asked for may have happened or may yet. */
+void http_answer_unknown(struct http_exchange *exchange, unsigned status, const char *detail);
 /* For the answer that has just been made. */
 void http_header_out(struct http_exchange *exchange, const char *name, const char *value);
 /* The answer is there, on an exchange that was left working. */

@@ -239,7 +239,7 @@ static void call_write(struct http_exchange *exchange, const struct protocol_com
                        struct tn_bytes key, uint32_t argc) {
     struct server *server = exchange->asker.server;
     if (!key_remember(exchange, key)) {
-        http_answer_problem(exchange, 409,
+        http_answer_unknown(exchange, 409,
                             "a request with this Idempotency-Key is being worked on");
         http_header_out(exchange, MHD_HTTP_HEADER_RETRY_AFTER, "1");
         return;

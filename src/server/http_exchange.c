@@ -55,18 +55,27 @@ void http_header_out(struct http_exchange *exchange, const char *name, const cha
     header_add(exchange, name, value);
 }
 
-void http_answer_problem(struct http_exchange *exchange, unsigned status, const char *format, ...) {
-    char detail[256];
+static void problem_answer(struct http_exchange *exchange, unsigned status, enum tn_outcome outcome,
+                           const char *detail) {
     char text[PROTOCOL_PROBLEM_MAX];
     struct protocol_writer w = {.out = tn_writer_of(text, sizeof text), .encoding = PROTOCOL_JSON};
+    protocol_render_problem(&w, (int)status, outcome, MHD_get_reason_phrase_for(status), detail);
+    TN_ASSERT(!w.out.overflow);
+    http_answer(exchange, status, "application/problem+json", text, w.out.len);
+    exchange->asker.server->counters.errors++;
+}
+
+void http_answer_problem(struct http_exchange *exchange, unsigned status, const char *format, ...) {
+    char detail[256];
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(detail, sizeof detail, format, arguments);
     va_end(arguments);
-    protocol_render_problem(&w, (int)status, MHD_get_reason_phrase_for(status), detail);
-    TN_ASSERT(!w.out.overflow);
-    http_answer(exchange, status, "application/problem+json", text, w.out.len);
-    exchange->asker.server->counters.errors++;
+    problem_answer(exchange, status, TN_REJECTED, detail);
+}
+
+void http_answer_unknown(struct http_exchange *exchange, unsigned status, const char *detail) {
+    problem_answer(exchange, status, TN_UNKNOWN, detail);
 }
 
 static enum MHD_Result answer_queue(struct http_exchange *exchange) {

@@ -361,7 +361,7 @@ static void snapshot_render(struct server_slot *slot, bool taken, const char *wh
     } else if (taken) {
         protocol_write_simple(&w, "OK");
     } else if (json) {
-        protocol_render_problem(&w, 500, "Internal Server Error", text);
+        protocol_render_problem(&w, 500, TN_REJECTED, "Internal Server Error", text);
     } else {
         protocol_write_error(&w, text);
     }

@@ -251,9 +251,13 @@ static void a_refusal_outside_the_log_says_so(void **state) {
                "or sensor\",\"status\":404,\"detail\":\"no \\\"x\\\"\",\"result\":\"NOTFOUND\","
                "\"outcome\":\"rejected\"}");
     w = writer(buffer, sizeof buffer);
-    protocol_render_problem(&w, 404, "Not Found", NULL);
+    protocol_render_problem(&w, 404, TN_REJECTED, "Not Found", NULL);
     expect(&w, "{\"type\":\"about:blank\",\"title\":\"Not Found\",\"status\":404,"
                "\"outcome\":\"rejected\"}");
+    w = writer(buffer, sizeof buffer);
+    protocol_render_problem(&w, 409, TN_UNKNOWN, "Conflict", "wait");
+    expect(&w, "{\"type\":\"about:blank\",\"title\":\"Conflict\",\"status\":409,"
+               "\"detail\":\"wait\",\"outcome\":\"unknown\"}");
 }
 
 /* Words of any bytes, facts of any size. */
