@@ -177,14 +177,12 @@ static bool collect_header(struct protocol_words *w) {
                      (struct protocol_field){.given = PROTOCOL_GIVEN_TEXT, .value = w->http->opid});
 }
 
-/* Whether the body has an option of this name before `value`. */
-static bool body_has(const struct protocol_words *w, struct tn_bytes name, const uint8_t *before) {
-    struct protocol_walk walk = protocol_walk_of(w->http->body);
-    struct tn_bytes key;
-    struct tn_bytes value;
-    while (protocol_walk_next(&walk, &key, &value) && value.at < before) {
+/* Whether the body had an option of this name before. */
+static bool option_twice(const struct protocol_words *w, struct tn_bytes name) {
+    for (uint32_t i = 0; i < w->option_count; i++) {
         char text[PROTOCOL_KEY_MAX];
-        if (protocol_words_key(key, text, &key) && tn_bytes_equal(key, name)) {
+        struct tn_bytes key;
+        if (protocol_words_key(w->options[i], text, &key) && tn_bytes_equal(key, name)) {
             return true;
         }
     }
@@ -206,9 +204,14 @@ static bool collect_member(struct protocol_words *w, struct tn_bytes key, struct
     if (!options) {
         return field_unknown(w, name);
     }
-    if (query_has(w, name, w->http->query_count) || body_has(w, name, value.at)) {
+    if (query_has(w, name, w->http->query_count) || option_twice(w, name)) {
         return field_twice(w, name);
     }
+    if (w->option_count == PROTOCOL_OPTIONS_MAX) {
+        return protocol_words_refuse(w, TN_R_TOO_LARGE, "more than %u options",
+                                     PROTOCOL_OPTIONS_MAX);
+    }
+    w->options[w->option_count++] = key;
     return true;
 }
 

@@ -15,6 +15,8 @@ struct protocol_field {
     struct tn_bytes value; /* text, or a value in the body */
 };
 
+#define PROTOCOL_OPTIONS_MAX 64u /* of a body; a pool does not have so many */
+
 struct protocol_words {
     const struct protocol_route *route;
     const struct protocol_http *http;
@@ -22,6 +24,8 @@ struct protocol_words {
     struct tn_writer scratch;
     struct tn_bytes *argv;
     uint32_t argc, capacity;
+    struct tn_bytes options[PROTOCOL_OPTIONS_MAX]; /* keys of the body that name some */
+    uint32_t option_count;
     char *detail;
     enum tn_result code;
 };

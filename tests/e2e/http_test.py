@@ -291,6 +291,14 @@ class Commands(HttpCase):
             path = link and link[link.index("<") + 1:link.index(">")]
         self.assertEqual((len(seen), set(seen)), (25, made))
 
+    def test_more_options_than_there_are(self):
+        """Each is looked for among those before it: there must not be many."""
+        for count, status, result in ((3, 422, "BAD_POLICY"), (64, 422, "BAD_POLICY"),
+                                      (65, 413, "TOO_LARGE"), (50000, 413, "TOO_LARGE")):
+            body = {"o" + "".join(chr(97 + int(d)) for d in str(i)): 1 for i in range(count)}
+            got = self.problem(status, "PUT", "/v1/pools/options", body)
+            self.assertEqual((got.json["result"], got.json["outcome"]), (result, "rejected"))
+
     def test_a_key_makes_a_repeat_safe(self):
         self.pool("once", range=[1, 9])
         key = {"Idempotency-Key": "order-1"}
