@@ -188,10 +188,12 @@ static void channel_to_all(void *ctx, struct tn_bytes channel) {
     uint64_t hash = tn_hash64(channel.at, channel.len, streams->seed);
     struct server_subscription *s = *server_streams_bucket(saying->server, hash);
     for (; s != NULL; s = s->next) {
+        streams->looked++;
         if (hears(s, channel, hash) && may_hear(saying, s)) {
             message_put(saying, s, channel);
         }
     }
+    streams->looked += streams->pattern_count;
     for (s = streams->patterns; s != NULL; s = s->next) {
         if (may_hear(saying, s) && hears(s, channel, hash)) {
             message_put(saying, s, channel);
@@ -254,7 +256,7 @@ static bool tail_visit(void *ctx, const struct engine_event *event) {
     struct server_streams *streams = &reading->server->streams;
     struct engine_event_id id = {.lsn = event->fact.lsn, .index = event->fact.index};
     struct saying saying = {.server = reading->server, .id = id, .event = event};
-    if (streams->unsent_bytes > STEP_BYTES) {
+    if (streams->unsent_bytes > STEP_BYTES || streams->looked > CHANNEL_STEP) {
         return false;
     }
     gap_tell(reading, id);
@@ -273,6 +275,7 @@ static bool tail_visit(void *ctx, const struct engine_event *event) {
 void server_fanout_tail(struct server *server) {
     struct server_streams *streams = &server->streams;
     struct reading reading = {.server = server};
+    streams->looked = 0;
     enum tn_result code = engine_events_read(server->engine, streams->tail, TAIL_STEP, tail_visit,
                                              &reading, &reading.span);
     unsent_flush(streams);

@@ -138,6 +138,7 @@ struct server_streams {
     struct server_subscriber *subscribers;
     struct server_subscriber *unsent;         /* got messages that are not flushed yet */
     size_t unsent_bytes;                      /* of those messages */
+    size_t looked;                            /* at subscriptions, in this step of the tail */
     struct server_subscriber *over;           /* got too many of them: will be behind */
     struct server_subscriber *run, **run_end; /* behind, and there is room in their output */
 
