@@ -1102,10 +1102,16 @@ class _Wire:
         return data.decode("utf-8", "surrogateescape")
 
     def _items(self, count: int) -> List[Any]:
-        return [self.read() for _ in range(count)]
+        return [self._read() for _ in range(count)]
 
     def read(self) -> Reply:
         """One reply or push."""
+        try:
+            return self._read()
+        except ValueError as error:
+            raise ConnectionError("not RESP3: %s" % error) from error
+
+    def _read(self) -> Reply:
         line = self._line()
         kind, rest = line[:1], line[1:].decode("utf-8", "surrogateescape")
         if kind == b"+":
@@ -1140,8 +1146,8 @@ class _Wire:
             return dict(zip(flat[::2], flat[1::2]))
         if kind == b"|":
             self._items(2 * count)
-            return self.read()
-        raise ConnectionError("not RESP3: a reply that begins with %r" % kind)
+            return self._read()
+        raise ValueError("a reply that begins with %r" % kind)
 
 
 @dataclass(frozen=True)
@@ -1625,7 +1631,7 @@ class Follower(Iterator[Event]):
     def get(self, timeout: Optional[float] = None) -> Optional[Event]:
         """The next event; None if there is none in time, or if it was closed."""
         end = None if timeout is None else _clock() + timeout
-        patience = _clock() + self._client.retry_seconds
+        patience: Optional[float] = None  # how long to try, from the first failure on
         pause = _Pause()
         while not self._closed.is_set():
             try:
@@ -1644,6 +1650,8 @@ class Follower(Iterator[Event]):
                 self._drop()
                 if self._closed.is_set():
                     return None
+                if patience is None:
+                    patience = _clock() + self._client.retry_seconds
                 if _clock() >= patience:
                     raise
                 if end is not None and _clock() >= end:
@@ -1688,7 +1696,7 @@ class Held:
     At the end of the `with` block the lease is released, or, if it was revoked meanwhile, the
     server is told that its holder has stopped; and if it was lost, `LeaseLost` is raised."""
 
-    PERMANENT_CHECK = 10.0  # seconds between looks at a lease without a deadline
+    CHECK = 10.0  # seconds between looks at a lease without a deadline
 
     def __init__(self, client: Client, grant: Grant, holder: str, ttl: Optional[int],
                  asked: float, on_lost: Optional[Callable[[Held], None]]) -> None:
@@ -1702,9 +1710,9 @@ class Held:
         self._stop = threading.Event()
         self._connection: Optional[Connection] = None
         self._deadline: Optional[float] = None
-        self._life: Optional[float] = None
+        self._renew_at: Optional[float] = None
         if grant.deadline is not None:
-            self._renewed(asked, client.lease(grant.lease))
+            self._seen(client.lease(grant.lease), asked)
         self._thread = threading.Thread(target=self._keep, daemon=True,
                                         name="tenure-hold-%s" % grant.lease)
         self._thread.start()
@@ -1743,14 +1751,16 @@ class Held:
                 return 0.0
             return None if self._deadline is None else self._deadline - _clock()
 
-    def _renewed(self, asked: float, lease: Lease) -> None:
+    def _seen(self, lease: Lease, renewed: Optional[float]) -> None:
+        """The lease as the server has it; `renewed`: when a renewal before that was sent."""
         if lease.epoch != self.grant.epoch or lease.state != "active":
             self._lose("it is %s, with epoch %d" % (lease.state, lease.epoch))
-        elif lease.deadline is not None:
-            # The server counted from last_seen, which was after `asked`.
+        elif lease.deadline is not None and renewed is not None:
+            # The server counted from last_seen, which was after `renewed`.
             with self._lock:
-                self._life = (lease.deadline - lease.last_seen) / 1000.0
-                self._deadline = asked + self._life
+                life = (lease.deadline - lease.last_seen) / 1000.0
+                self._deadline = renewed + life
+                self._renew_at = renewed + life / 3
 
     def _lose(self, reason: str) -> None:
         with self._lock:
@@ -1768,6 +1778,9 @@ class Held:
             except (ResultError, OSError) as error:
                 _log.info("event=lease-not-renewed lease=%s reason=%s", self.grant.lease, error)
                 self._stop.wait(self._at_most(pause.seconds()))
+            except Exception as error:  # a lease that nobody looks after is as good as lost
+                _log.exception("event=lease-not-kept lease=%s", self.grant.lease)
+                self._lose("%s: %s" % (type(error).__name__, error))
         if not self._stop.is_set() and self._on_lost is not None:
             try:
                 self._on_lost(self)
@@ -1793,23 +1806,25 @@ class Held:
                 if isinstance(refusal, Unreachable):
                     raise
             while not self._stop.is_set() and not self.lost:
-                self._renew(connection)
+                self._look(connection)
                 pause.next = 0.01
-                self._listen(news, _clock() + (self.PERMANENT_CHECK if self._life is None
-                                               else self._life / 3))
+                self._listen(news, _clock() + self.CHECK if self._renew_at is None
+                             else self._renew_at)
 
-    def _renew(self, connection: Connection) -> None:
+    def _look(self, connection: Connection) -> None:
+        """Renews the lease if it is time to, and looks whether it is still held."""
         asked = _clock()
         token = self.grant.token
-        first: List[Word] = ["VERIFY", token.lease, token.epoch]
-        if self.grant.deadline is not None:
-            first = ["TOUCH", token.lease, token.epoch, *_optional(ttl=self._ttl)]
-        answers = connection.exchange([_Request(first), _Request(["LEASE", token.lease])],
-                                      self._at_most(self._client.timeout))
+        requests = [_Request(["LEASE", token.lease])]
+        renews = self._renew_at is not None and asked >= self._renew_at
+        if renews:
+            requests.insert(0, _Request(["TOUCH", token.lease, token.epoch,
+                                         *_optional(ttl=self._ttl)]))
+        answers = connection.exchange(requests, self._at_most(self._client.timeout))
         for answer in answers:
             if isinstance(answer, ResultError):
                 raise answer
-        self._renewed(asked, _lease(answers[1]))
+        self._seen(_lease(answers[-1]), asked if renews else None)
 
     def _listen(self, news: Subscription, until: float) -> None:
         while not self._stop.is_set() and not self.lost:
@@ -1910,9 +1925,8 @@ def derive_holder(meta: Mapping[str, Any], *, fallback: bool = False) -> str:
 
 
 def _numbered(key: str, i: int) -> str:
-    """The holder of the i-th id of a device: `key#i`, if that fits."""
-    end = "#%d" % i
-    return (key if _fits(key + end) else _hashed("device_key:", key)) + end
+    """The holder of the i-th id of a device: `key#i`, with the key's hash if it leaves no room."""
+    return "%s#%d" % (key if _fits(key + "#255") else _hashed("device_key:", key), i)
 
 
 _POLICY_KEYS = ("base_lease_seconds", "min_lease_seconds", "rate_window_seconds",

@@ -1,5 +1,5 @@
-"""What the tests of clients/python share: the client itself, a proxy that loses replies, a server that
-says what it is told to, and a case with a real one."""
+"""What the tests of clients/python share: the client itself, a proxy that loses replies, a server
+that says what it is told to, and a case with a real one."""
 import os
 import socket
 import sys
@@ -21,6 +21,7 @@ class Proxy:
     def __init__(self, server):
         self.server = server
         self.swallow = False  # requests go through, replies do not come back
+        self.swallowed = 0
         self.refuse = False  # connections are closed at once
         self.pairs = []
         self.lock = threading.Lock()
@@ -52,7 +53,9 @@ class Proxy:
                 data = source.recv(65536)
                 if not data:
                     break
-                if not (back and self.swallow):
+                if back and self.swallow:
+                    self.swallowed += 1
+                else:
                     target.sendall(data)
         except OSError:
             pass
@@ -80,8 +83,8 @@ class Proxy:
 
 
 class Scripted:
-    """A server that says HELLO and then, to each request in turn, what it was told to; None: it hangs
-    up. Keeps what it was asked."""
+    """A server that says HELLO and then, to each request in turn, what it was told to; None: it
+    hangs up. Keeps what it was asked."""
 
     def __init__(self, *answers):
         self.answers = list(answers)

@@ -158,7 +158,8 @@ class Allocating(Case):
             "metrics_emit_interval_seconds": 1})
         before = a.stats()["lease_policy"]
         for policy in ({"base_lease_seconds": 0}, {"base_lease_seconds": -1}, {"nonsense": 1},
-                       {"offline_hold_days": 1.5}, {"offline_hold_days": 1, "base_lease_seconds": 5},
+                       {"offline_hold_days": 1.5},
+                       {"offline_hold_days": 1, "base_lease_seconds": 5},
                        {"ultra_rate_threshold_per_hour": 0.25}, {"high_rate_min_factor": "much"},
                        {"min_lease_seconds": None}, {"rate_window_seconds": 0}):
             with self.assertRaises(ValueError, msg=policy):
@@ -213,8 +214,8 @@ class Allocating(Case):
         a.allocate_pool(5, {"mac": "m"})
         a.release_id(5, immediate=True)
         stats = a.stats()
-        self.assertEqual((stats["total_allocated"], stats["total_released"], stats["next_candidate"],
-                          stats["range"]), (4, 1, 6, [1, 100]))
+        self.assertEqual((stats["total_allocated"], stats["total_released"]), (4, 1))
+        self.assertEqual((stats["next_candidate"], stats["range"]), (6, [1, 100]))
         self.assertEqual(set(stats["lease_metrics"]) | {"allocated_count", "released_count"},
                          set(METRICS))
 
@@ -237,8 +238,9 @@ class Allocating(Case):
         got = []
         proxy = Proxy(self.server)
         self.addCleanup(proxy.close)
+        policy = {"metrics_emit_interval_seconds": 1}
         with tenure.IDAllocator(server="127.0.0.1:%d" % proxy.port, metrics_sink=got.append,
-                                pool="sink", lease_policy={"metrics_emit_interval_seconds": 1}) as a:
+                                pool="sink", lease_policy=policy) as a:
             number = iter(range(10 ** 9))
 
             def heard():

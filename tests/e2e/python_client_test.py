@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""clients/python/tenure.py against the real server: its source, every method, refusals, and the three
-outcomes."""
+"""clients/python/tenure.py against the real server: its source, every method, refusals, and the
+three outcomes."""
 import ast
 import doctest
 import os
@@ -84,6 +84,30 @@ class Source(unittest.TestCase):
         self.assertEqual({hook["entry"].split()[1] for hook in hooks},
                          set(re.findall(r"\n    (\w+)\) step ", script)))
 
+    def test_every_type_of_resp3_is_read_however_it_comes(self):
+        data = (b"+ok\r\n:-7\r\n$3\r\n\r\n!\r\n$-1\r\n_\r\n#t\r\n#f\r\n,1.5\r\n,inf\r\n"
+                b"(123456789012345678901\r\n*-1\r\n*2\r\n:1\r\n*0\r\n~1\r\n+a\r\n"
+                b"%1\r\n+k\r\n%0\r\n=7\r\ntxt:abc\r\n|1\r\n+x\r\n:1\r\n:5\r\n"
+                b"-ERR no\r\n!5\r\nE a b\r\n>2\r\n+message\r\n+x\r\n")
+        want = ["ok", -7, "\r\n!", None, None, True, False, 1.5, float("inf"),
+                123456789012345678901, None, [1, []], ["a"], {"k": {}}, "abc", 5, "ERR no", "E a b",
+                ["message", "x"]]
+        for step in (1, 2, 7, len(data)):
+            ours, theirs = socket.socketpair()
+            with ours, theirs:
+                def send(step=step, theirs=theirs):
+                    for i in range(0, len(data), step):
+                        theirs.sendall(data[i:i + step])
+                thread = threading.Thread(target=send)
+                thread.start()
+                wire = tenure._Wire(ours)
+                self.assertTrue(wire.wait(60))
+                got = [wire.read() for _ in want]
+                thread.join()
+            self.assertEqual(got, want)
+            self.assertEqual([type(x).__name__ for x in got[-3:]],
+                             ["_ErrorReply", "_ErrorReply", "_Push"])
+
     def test_addresses(self):
         for text, want in (("h:1", ("h", 1, None, None)), ("h", ("h", 7411, None, None)),
                            ("tenure://[::1]:5", ("::1", 5, None, None)),
@@ -134,9 +158,9 @@ class Methods(Case):
             self.revoked(c)
             self.rest(c)
             self.about_the_server(c)
-            alone = {"AUTH", "CLIENT GETNAME", "CLIENT ID", "CLIENT SETINFO", "CLIENT SETNAME", "HELLO",
-                     "QUIT", "READONLY", "RESET", "SELECT", "SUBSCRIBE", "PSUBSCRIBE", "UNSUBSCRIBE",
-                     "PUNSUBSCRIBE"}
+            alone = {"AUTH", "CLIENT GETNAME", "CLIENT ID", "CLIENT SETINFO", "CLIENT SETNAME",
+                     "HELLO", "QUIT", "READONLY", "RESET", "SELECT", "SUBSCRIBE", "PSUBSCRIBE",
+                     "UNSUBSCRIBE", "PUNSUBSCRIBE"}
             self.assertEqual(set(tenure.COMMANDS) - c.sent, alone)
 
     def pools(self, c):
@@ -158,7 +182,7 @@ class Methods(Case):
 
     def leases(self, c):
         grant = c.alloc("ports", "job/1", count=2, ttl=60, meta={"ä": 1})
-        self.assertEqual((grant.values, grant.state, grant.epoch), (("30000", "30001"), "active", 1))
+        self.assertEqual((grant.values, grant.state), (("30000", "30001"), "active"))
         lease = c.lease("ports/30001")
         self.assertEqual((lease.holder, lease.meta, lease.token), ("job/1", {"ä": 1}, grant.token))
         self.assertEqual((lease.ttl, lease.deadline, lease.user), (60, grant.deadline, None))
@@ -310,7 +334,8 @@ class Outcomes(Case):
         return server, client
 
     def test_what_can_pass_is_tried_again_with_the_same_id(self):
-        server, client = self.scripted("-OVERLOADED too much", None, "-HALTED disk", "-CLOSED", DONE)
+        server, client = self.scripted("-OVERLOADED too much", None, "-HALTED disk", "-CLOSED",
+                                       DONE)
         self.assertEqual(client.tick().lsn, 7)
         self.assertEqual(len(server.requests), 5)
         self.assertEqual(len({tuple(r) for r in server.requests}), 1)
@@ -336,6 +361,12 @@ class Outcomes(Case):
         with self.assertRaises(tenure.Halted) as caught:
             client.tick()
         self.assertIsInstance(caught.exception, tenure.Unknown)
+
+    def test_what_is_no_resp_counts_as_a_lost_connection(self):
+        for nonsense in ("HTTP/1.1 400", ":seven", "$x", "?"):
+            server, client = self.scripted(nonsense, DONE)
+            self.assertEqual(client.tick().lsn, 7)
+            self.assertEqual(server.requests[0], server.requests[1])
 
     def test_what_it_does_not_know_is_not_repeated(self):
         server, client = self.scripted()

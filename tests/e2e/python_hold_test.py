@@ -61,6 +61,16 @@ class LostReplies(Cut):
         (lease,) = self.direct.all_leases(pool="crash")
         self.assertEqual((lease.lease, lease.values), (grant.lease, grant.values))
 
+    def test_an_answer_that_does_not_come_is_not_waited_for_forever(self):
+        self.proxy.swallow = True
+        with tenure.Client("127.0.0.1:%d" % self.proxy.port, timeout=0.2,
+                           retry_seconds=PATIENCE) as client:
+            outcome, thread = self.in_thread(client.ping)
+            until(lambda: self.proxy.swallowed > 1, "it has asked twice")
+            self.proxy.swallow = False
+            thread.join()
+        self.assertEqual(outcome, ["PONG"])
+
     def test_a_pipeline_goes_on_where_its_replies_ended(self):
         self.client.pool_create("line", range=(1, 5000))
         requests = [["ALLOC", "line", "job/%d" % i] for i in range(5000)]
@@ -156,16 +166,16 @@ class Holding(Cut):
     def test_a_crash_of_the_server_does_not_lose_a_lease(self):
         self.client.pool_create("through", range=(1, 9), lease=600)
         with self.client.hold_bundle("job/1", {"through": [7]}) as held:
-            direct = self.direct
-            until(lambda: direct.lease(held.token.lease).last_seen
-                  > direct.lease(held.token.lease).created, "a renewal")
+            self.heard(self.direct)
             self.restart()
             self.proxy.cut()
-            seen = self.direct.lease(held.token.lease).last_seen
-            direct = self.direct
-            until(lambda: direct.lease(held.token.lease).last_seen > seen, "another one")
+            self.heard(self.direct)
             held.check()
         self.assertEqual(self.direct.lease(held.token.lease).state, "released")
+
+    @staticmethod
+    def heard(client):
+        until(lambda: any(x["sub"] == "1" for x in client.client_list()), "its holder listens")
 
     def test_what_the_block_raises_comes_out(self):
         self.client.pool_create("raises", range=(1, 9), lease=600)
@@ -207,6 +217,23 @@ class Following(Cut):
         self.assertEqual(seen, list(page.events))
         with self.client.follow(after=page.events[-2].id, holder="job/2/19") as follower:
             self.assertEqual(next(follower), page.events[-1])
+
+    def test_patience_begins_with_the_first_failure(self):
+        self.client.pool_create("patient", range=(1, 9))
+        follower = self.client.follow(pool="patient")
+        self.addCleanup(follower.close)
+        wire = follower._subscription.connection._wire
+        before = wire.deadline
+        outcome, thread = self.in_thread(follower.get)
+        until(lambda: wire.deadline != before, "it waits")
+        real = tenure._clock
+        tenure._clock = lambda: real() + 2 * PATIENCE  # it has waited for a long time
+        self.addCleanup(setattr, tenure, "_clock", real)
+        self.restart()
+        self.proxy.cut()
+        self.direct.alloc("patient", "job/1")
+        thread.join()
+        self.assertEqual(outcome[0].kind, "lease.active")
 
     def test_closing_ends_the_iteration(self):
         follower = self.client.follow()
