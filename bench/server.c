@@ -331,7 +331,7 @@ static double median(const double *of) {
 }
 
 static double median_ratio(const double *over, const double *under) {
-    double ratio[ROUNDS_MAX];
+    double ratio[ROUNDS_MAX] = {0};
     for (unsigned i = 0; i < rounds; i++) {
         ratio[i] = over[i] / under[i];
     }
