@@ -63,6 +63,7 @@ static bool settle(struct import *import, const struct cli_options *options, con
         columns->map[IMPORT_SCOPE] = import->scope_column;
         columns->map_len[IMPORT_SCOPE] = (uint32_t)strlen(import->scope_column);
     }
+    import->window++; /* one may be waiting for the next row */
     return true;
 }
 

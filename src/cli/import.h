@@ -5,6 +5,7 @@
  *   import_row.c       a row to a lease that is to be taken over, or why it cannot be one
  *   import_time.c      times as databases write them
  *   import_seen.c      which line had a value first
+ *   import_item.c      a request, with what is to be told of it
  *   import_run.c       rows to the server and answers back, many at a time
  *   import_report.c    what is told, and the progress bar */
 #ifndef TN_CLI_IMPORT_H
@@ -66,6 +67,7 @@ struct import_pool {
 struct import_row {
     uint64_t line;
     struct cli_text pool, holder; /* reused from row to row */
+    struct tn_bytes lease;        /* what `tenure export` wrote as its lease; empty: nothing */
     struct tn_bytes value;        /* as it was written, in the row's own text */
     uint64_t number;              /* of a range: what it means */
     uint64_t deadline_ms, created_ms, seen_ms, offline_ms; /* 0: not given */
@@ -121,6 +123,7 @@ struct import_report {
 /* What is said of one row. */
 struct import_said {
     uint64_t line;
+    uint64_t rows; /* how many rows it was: a lease may have several values */
     struct tn_bytes pool, value, holder;
     enum tn_result result; /* OK: taken, NOOP: it was there */
     struct tn_bytes reason;

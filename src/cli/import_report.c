@@ -114,10 +114,10 @@ static void bar_clear(const struct import_report *report) {
 void import_report_row(struct import_report *report, const struct import_said *said) {
     bool good = said->result == TN_R_OK || said->result == TN_R_NOOP;
     struct cli_text text = {.at = NULL};
-    report->rows++;
-    report->taken += said->result == TN_R_OK;
-    report->there += said->result == TN_R_NOOP;
-    report->refused[said->result] += !good;
+    report->rows += said->rows;
+    report->taken += said->result == TN_R_OK ? said->rows : 0;
+    report->there += said->result == TN_R_NOOP ? said->rows : 0;
+    report->refused[said->result] += good ? 0 : said->rows;
     report->last_line = said->line > report->last_line ? said->line : report->last_line;
     if (good && !report->dry_run) {
         return;

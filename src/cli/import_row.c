@@ -190,6 +190,7 @@ bool import_row_read(struct import_row *row, const struct import_columns *column
                      const struct import_pool *pool, const struct cli_rows *rows, uint64_t now_ms) {
     row->line = rows->line;
     row->value = field(columns, rows, IMPORT_VALUE);
+    row->lease = field(columns, rows, IMPORT_LEASE);
     row->number = 0;
     holder_write(row, columns, rows);
     bool named = pool_write(row, columns, pool, rows); /* first: what can be told, is */

@@ -179,8 +179,10 @@ static bool tsv_field(struct scan *scan) {
         }
         scan->rows->text[scan->out++] = c;
     }
-    bool copy_null = scan->at - first == 2 && memcmp(first, "\\N", 2) == 0;
-    return field_add(scan, begin, copy_null || is_word(scan, begin, "NULL"));
+    size_t len = (size_t)(scan->at - first); /* as it stands: an escaped NULL is a text */
+    return field_add(scan, begin,
+                     (len == 2 && memcmp(first, "\\N", 2) == 0) ||
+                         (len == 4 && memcmp(first, "NULL", 4) == 0));
 }
 
 /* All fields, and the position behind the last. */

@@ -12,136 +12,46 @@
 #include <time.h>
 
 #include "cli/client.h"
-#include "cli/import.h"
+#include "cli/import_item.h"
 #include "cli/json.h"
 
 #define TRIES 6u
 #define BACKLOG_BYTES (1024u * 1024u)
-
-enum item_kind {
-    ITEM_IMPORT, /* on its way */
-    ITEM_LOOK,   /* of a dry run: who has it? */
-    ITEM_WHO,    /* refused as busy: by whom? */
-    ITEM_SAID,   /* decided here; waits for its turn to be told */
-};
-
-struct item {
-    enum item_kind kind;
-    uint64_t line, other_line;
-    bool again; /* sent before, on a connection that was lost */
-    enum tn_result result;
-    struct cli_text request; /* its bytes; of SAID: the reason */
-    struct cli_text names;   /* pool, value, holder, owner of the other line, one after the other */
-    uint32_t pool, value, holder, owner; /* lengths */
-};
+#define NOBODY tn_bytes_of("", 0)
 
 struct run {
     struct import *import;
     struct cli_client client;
-    struct item *items;
+    struct import_item *items;
     uint64_t head, tail; /* of the ring; tail is the next one to fill */
     struct cli_text out;
     uint32_t sent;
     struct import_seen seen;
     struct import_row row;
-    bool ended;   /* no more rows */
-    bool pending; /* the first row was no names and is still to be taken */
+    struct cli_text lease; /* of the item that is open */
+    bool ended;            /* no more rows */
+    bool pending;          /* the first row was no names and is still to be taken */
     uint64_t troubles;
     char stopped[400]; /* why it ended early */
     int code;
 };
 
-/* ---- Requests ---- */
-
-static void request_begin(struct cli_text *text, uint32_t words) {
-    text->len = 0;
-    cli_text_printf(text, "*%u\r\n", words);
-}
-
-static void request_word(struct cli_text *text, const void *at, size_t len) {
-    cli_text_printf(text, "$%zu\r\n", len);
-    cli_text_add(text, at, len);
-    cli_text_put(text, "\r\n");
-}
-
-static void request_time(struct cli_text *text, const char *token, uint64_t ms) {
-    char digits[24];
-    if (ms != 0) {
-        int len = snprintf(digits, sizeof digits, "%" PRIu64, ms);
-        request_word(text, token, strlen(token));
-        request_word(text, digits, (size_t)len);
-    }
-}
-
-static void request_import(struct cli_text *text, const struct import_row *row) {
-    uint32_t times = 0u + (row->deadline_ms != 0) + (row->created_ms != 0) + (row->seen_ms != 0) +
-                     (row->offline_ms != 0);
-    request_begin(text, 6 + 2 * times);
-    request_word(text, "IMPORT", 6);
-    request_word(text, row->pool.at, row->pool.len);
-    request_word(text, row->holder.at, row->holder.len);
-    request_word(text, "VALUES", 6);
-    request_word(text, "1", 1);
-    request_word(text, row->value.at, row->value.len);
-    request_time(text, "DEADLINE", row->deadline_ms);
-    request_time(text, "CREATED", row->created_ms);
-    request_time(text, "SEEN", row->seen_ms);
-    request_time(text, "OFFLINE", row->offline_ms);
-}
-
-/* LEASE pool/value, of an item whose names are there. */
-static void request_look(struct item *item) {
-    struct cli_text name = {.at = NULL};
-    cli_text_add(&name, item->names.at, item->pool);
-    cli_text_put(&name, "/");
-    cli_text_add(&name, item->names.at + item->pool, item->value);
-    request_begin(&item->request, 2);
-    request_word(&item->request, "LEASE", 5);
-    request_word(&item->request, name.failed ? "" : name.at, name.len);
-    cli_text_free(&name);
-}
-
 /* ---- The ring ---- */
 
-static struct item *item_at(const struct run *run, uint64_t position) {
+static struct import_item *item_at(const struct run *run, uint64_t position) {
     return &run->items[position % run->import->window];
 }
 
-static void item_names(struct item *item, struct tn_bytes pool, struct tn_bytes value,
-                       struct tn_bytes holder, struct tn_bytes owner) {
-    item->names.len = 0;
-    cli_text_add(&item->names, pool.at, pool.len);
-    cli_text_add(&item->names, value.at, value.len);
-    cli_text_add(&item->names, holder.at, holder.len);
-    cli_text_add(&item->names, owner.at, owner.len);
-    item->pool = pool.len;
-    item->value = value.len;
-    item->holder = holder.len;
-    item->owner = owner.len;
-}
-
-static void item_send(struct run *run, const struct item *item) {
+static void item_send(struct run *run, const struct import_item *item) {
     if (run->sent == run->out.len) {
         run->out.len = run->sent = 0;
     }
     cli_text_add(&run->out, item->request.at, item->request.len);
 }
 
-static struct import_said said_of(const struct item *item) {
-    const char *at = item->names.at;
-    return (struct import_said){.line = item->line,
-                                .pool = tn_bytes_of(at, item->pool),
-                                .value = tn_bytes_of(at + item->pool, item->value),
-                                .holder = tn_bytes_of(at + item->pool + item->value, item->holder)};
-}
-
-static struct tn_bytes owner_of(const struct item *item) {
-    return tn_bytes_of(item->names.at + item->pool + item->value + item->holder, item->owner);
-}
-
-static void tell(struct run *run, const struct item *item, enum tn_result result,
+static void tell(struct run *run, const struct import_item *item, enum tn_result result,
                  const char *reason, struct tn_bytes held_by) {
-    struct import_said said = said_of(item);
+    struct import_said said = import_item_said(item);
     said.result = result;
     said.reason = tn_bytes_of(reason, strlen(reason));
     said.held_by = held_by;
@@ -149,52 +59,90 @@ static void tell(struct run *run, const struct item *item, enum tn_result result
     import_report_row(&run->import->report, &said);
 }
 
-#define NOBODY tn_bytes_of("", 0)
-
 /* ---- Rows to items ---- */
 
-static void item_decide(struct item *item, enum tn_result result, const char *reason) {
-    item->kind = ITEM_SAID;
-    item->result = result;
-    item->request.len = 0;
-    cli_text_put(&item->request, reason);
+/* What was open is sent: no row of its lease comes any more. */
+static void item_close(struct run *run) {
+    struct import_item *item = run->tail > run->head ? item_at(run, run->tail - 1) : NULL;
+    if (item != NULL && item->kind == IMPORT_ITEM_OPEN) {
+        import_item_import(item);
+        item_send(run, item);
+    }
 }
 
-/* The next item of the ring from the row that has been read. */
-static void row_take(struct run *run, bool good, const char *error) {
+/* Whether this row is another value of the lease that is open. */
+static bool row_joins(const struct run *run) {
+    const struct import_row *row = &run->row;
+    const struct import_item *item = item_at(run, run->tail - 1);
+    return run->tail > run->head && item->kind == IMPORT_ITEM_OPEN && row->lease.len > 0 &&
+           item->count < KERNEL_BUNDLE_MAX &&
+           tn_bytes_equal(row->lease, tn_bytes_of(run->lease.at, run->lease.len)) &&
+           tn_bytes_equal(tn_bytes_of(row->pool.at, row->pool.len),
+                          tn_bytes_of(item->names.at, item->pool)) &&
+           import_item_holder_is(item, tn_bytes_of(row->holder.at, row->holder.len));
+}
+
+static struct import_item *item_next(struct run *run) {
+    item_close(run);
+    struct import_item *item = item_at(run, run->tail++);
+    item->line = run->import->rows.line;
+    item->other_line = 0;
+    item->again = false;
+    return item;
+}
+
+/* A sound row goes to the server: as itself, or with the rows after it that have the same lease. */
+static void row_ask(struct run *run) {
+    const struct import *import = run->import;
+    const struct import_row *row = &run->row;
+    struct tn_bytes owner = NOBODY;
+    uint64_t other = import_seen_line(&run->seen, row, &owner);
+    if (!import->dry_run && row_joins(run)) {
+        import_item_join(item_at(run, run->tail - 1), row->value);
+        return;
+    }
+    struct import_item *item = item_next(run);
+    import_item_names(item, tn_bytes_of(row->pool.at, row->pool.len), row->value,
+                      tn_bytes_of(row->holder.at, row->holder.len), owner);
+    item->other_line = other;
+    if (import->dry_run) {
+        item->kind = IMPORT_ITEM_LOOK;
+        import_item_look(item);
+        if (import->pool.sticky && other == 0 && row->lease.len == 0) {
+            item->other_line = import_seen_holder(&run->seen, row);
+        }
+        item_send(run, item);
+        return;
+    }
+    item->kind = IMPORT_ITEM_OPEN;
+    item->deadline_ms = row->deadline_ms;
+    item->created_ms = row->created_ms;
+    item->seen_ms = row->seen_ms;
+    item->offline_ms = row->offline_ms;
+    run->lease.len = 0;
+    cli_text_add(&run->lease, row->lease.at, row->lease.len);
+    if (row->lease.len == 0) {
+        item_close(run);
+    }
+}
+
+static void row_take(struct run *run, bool good) {
     struct import *import = run->import;
     const struct os *os = import->settings->os;
     struct import_row *row = &run->row;
-    struct item *item = item_at(run, run->tail++);
-    struct tn_bytes owner = NOBODY;
-    item->line = import->rows.line;
-    item->other_line = 0;
-    item->again = false;
     if (!good) {
-        item_names(item, NOBODY, NOBODY, NOBODY, NOBODY);
-        item_decide(item, TN_R_MALFORMED, error);
-        return;
-    }
-    bool sound = import_row_read(row, &import->columns, &import->pool, &import->rows,
-                                 os->clock_wall_ms(os->ctx));
-    uint64_t other = sound ? import_seen_line(&run->seen, row, &owner) : 0;
-    item_names(item, tn_bytes_of(row->pool.at, row->pool.len), row->value,
-               tn_bytes_of(row->holder.at, row->holder.len), owner);
-    item->other_line = other;
-    if (!sound) {
-        item_decide(item, row->result, row->reason.at);
-        return;
-    }
-    item->kind = import->dry_run ? ITEM_LOOK : ITEM_IMPORT;
-    if (import->dry_run) {
-        request_look(item);
-        if (import->pool.sticky && other == 0) {
-            item->other_line = import_seen_holder(&run->seen, row);
-        }
+        struct import_item *item = item_next(run);
+        import_item_names(item, NOBODY, NOBODY, NOBODY, NOBODY);
+        import_item_decide(item, TN_R_MALFORMED, import->rows.error);
+    } else if (import_row_read(row, &import->columns, &import->pool, &import->rows,
+                               os->clock_wall_ms(os->ctx))) {
+        row_ask(run);
     } else {
-        request_import(&item->request, row);
+        struct import_item *item = item_next(run);
+        import_item_names(item, tn_bytes_of(row->pool.at, row->pool.len), row->value,
+                          tn_bytes_of(row->holder.at, row->holder.len), NOBODY);
+        import_item_decide(item, row->result, row->reason.at);
     }
-    item_send(run, item);
 }
 
 static void stop(struct run *run, int code, const char *words) {
@@ -213,8 +161,11 @@ static void rows_take(struct run *run) {
         } else if (next == CLI_ROW_END) {
             run->ended = true;
         } else {
-            row_take(run, next == CLI_ROW_READY, import->rows.error);
+            row_take(run, next == CLI_ROW_READY);
         }
+    }
+    if (run->ended) {
+        item_close(run);
     }
 }
 
@@ -233,16 +184,16 @@ static bool is_final(enum tn_result code) {
 
 /* The item is answered, but goes on as a question: who has it? */
 static void ask_who(struct run *run) {
-    struct item *from = item_at(run, run->head++);
-    struct item *item = item_at(run, run->tail++);
+    struct import_item *from = item_at(run, run->head++);
+    struct import_item *item = item_at(run, run->tail++);
     if (item != from) { /* each slot keeps its own buffers: they change places */
-        struct item other = *item;
+        struct import_item other = *item;
         *item = *from;
         *from = other;
     }
-    item->kind = ITEM_WHO;
+    item->kind = IMPORT_ITEM_WHO;
     item->again = false;
-    request_look(item);
+    import_item_look(item);
     item_send(run, item);
 }
 
@@ -260,29 +211,25 @@ static bool is_ours(const struct run *run) {
 
 static void taken(struct run *run) {
     const struct cli_reader *reader = &run->client.reader;
-    struct item *item = item_at(run, run->head);
+    struct import_item *item = item_at(run, run->head);
     uint32_t node = cli_node_find(reader, 0, "result");
     bool noop = node != 0 && cli_node_is(reader, node, "NOOP");
     tell(run, item, noop && !(item->again && is_ours(run)) ? TN_R_NOOP : TN_R_OK, "", NOBODY);
     run->head++;
 }
 
-static bool same_holder(const struct item *item, struct tn_bytes holder) {
-    return tn_bytes_equal(holder,
-                          tn_bytes_of(item->names.at + item->pool + item->value, item->holder));
-}
-
 /* Of a dry run: the value is somebody's. */
-static void looked_held(struct run *run, struct item *item) {
+static void looked_held(struct run *run, struct import_item *item) {
     const struct cli_reader *reader = &run->client.reader;
     uint32_t node = cli_node_find(reader, 0, "holder");
     uint32_t values = cli_node_find(reader, 0, "values");
     struct tn_bytes holder = node != 0 ? cli_node_text(reader, node) : NOBODY;
     if (holder.len == 0) {
         tell(run, item, TN_R_BUSY, "it is cooling", NOBODY);
-    } else if (!same_holder(item, holder)) {
+    } else if (!import_item_holder_is(item, holder)) {
         tell(run, item, TN_R_BUSY, "held", holder);
-    } else if (values != 0 && reader->nodes[values].count > 1) {
+    } else if (values != 0 && reader->nodes[values].count > 1 &&
+               run->import->columns.at[IMPORT_LEASE] == 0) {
         tell(run, item, TN_R_BUSY, "held together with others", holder);
     } else {
         tell(run, item, TN_R_NOOP, "already there", NOBODY);
@@ -290,24 +237,24 @@ static void looked_held(struct run *run, struct item *item) {
 }
 
 /* Of a dry run: the value is free on the server. */
-static void looked_free(struct run *run, struct item *item) {
-    struct tn_bytes owner = owner_of(item);
+static void looked_free(struct run *run, struct import_item *item) {
+    struct tn_bytes owner = import_item_owner(item);
     if (item->other_line == 0) {
         tell(run, item, TN_R_OK, "would be taken", NOBODY);
     } else if (owner.len == 0) {
         tell(run, item, TN_R_CONFLICT, "the holder can have only one lease in this pool", NOBODY);
-    } else if (same_holder(item, owner)) {
+    } else if (import_item_holder_is(item, owner)) {
         tell(run, item, TN_R_NOOP, "would be there already", NOBODY);
     } else {
         tell(run, item, TN_R_BUSY, "the file gives it to two, first taken", owner);
     }
 }
 
-static void refused(struct run *run, struct item *item, const struct cli_refusal *refusal) {
+static void refused(struct run *run, struct import_item *item, const struct cli_refusal *refusal) {
     struct cli_text words = {.at = NULL};
-    if (item->kind == ITEM_WHO) {
+    if (item->kind == IMPORT_ITEM_WHO) {
         tell(run, item, TN_R_BUSY, "cooling, or its holder is being disowned", NOBODY);
-    } else if (item->kind == ITEM_LOOK &&
+    } else if (item->kind == IMPORT_ITEM_LOOK &&
                (refusal->code == TN_R_NOTFOUND || refusal->code == TN_R_POOL_NOTFOUND)) {
         looked_free(run, item);
     } else if (refusal->code == TN_R_BUSY) {
@@ -324,7 +271,7 @@ static void refused(struct run *run, struct item *item, const struct cli_refusal
 /* The reply that has come is the head's. False: it says that it is no use to go on like this. */
 static bool answer(struct run *run) {
     const struct cli_reader *reader = &run->client.reader;
-    struct item *item = item_at(run, run->head);
+    struct import_item *item = item_at(run, run->head);
     if (reader->nodes[0].type == CLI_ERROR) {
         struct tn_bytes text = cli_node_text(reader, 0);
         struct cli_refusal refusal = cli_refusal_of(text);
@@ -342,9 +289,9 @@ static bool answer(struct run *run) {
             return hopeless;
         }
         refused(run, item, &refusal);
-    } else if (item->kind == ITEM_IMPORT) {
+    } else if (item->kind == IMPORT_ITEM_IMPORT) {
         taken(run);
-    } else if (item->kind == ITEM_LOOK) {
+    } else if (item->kind == IMPORT_ITEM_LOOK) {
         looked_held(run, item);
         run->head++;
     } else {
@@ -376,8 +323,8 @@ static void reconnect(struct run *run) {
                             settings->timeout_ms) == CLI_LINK_OK) {
             run->out.len = run->sent = 0;
             for (uint64_t at = run->head; at < run->tail; at++) {
-                struct item *item = item_at(run, at);
-                if (item->kind != ITEM_SAID) {
+                struct import_item *item = item_at(run, at);
+                if (item->kind != IMPORT_ITEM_SAID && item->kind != IMPORT_ITEM_OPEN) {
                     item->again = true;
                     item_send(run, item);
                 }
@@ -392,13 +339,14 @@ static void reconnect(struct run *run) {
 static void turn(struct run *run) {
     struct import *import = run->import;
     rows_take(run);
-    while (run->head < run->tail && item_at(run, run->head)->kind == ITEM_SAID) {
-        struct item *item = item_at(run, run->head);
+    while (run->head < run->tail && item_at(run, run->head)->kind == IMPORT_ITEM_SAID) {
+        struct import_item *item = item_at(run, run->head);
         tell(run, item, item->result, item->request.at, NOBODY);
         run->head++;
     }
-    if (run->head == run->tail || run->code != CLI_OK) {
-        return;
+    if (run->head == run->tail || run->code != CLI_OK ||
+        item_at(run, run->head)->kind == IMPORT_ITEM_OPEN) {
+        return; /* more rows first */
     }
     if (run->out.failed) {
         stop(run, CLI_FAILED, "out of memory");
@@ -523,11 +471,11 @@ static int begin(struct run *run) {
 static void end(struct run *run) {
     cli_client_close(&run->client);
     for (uint64_t i = 0; run->items != NULL && i < run->import->window; i++) {
-        cli_text_free(&run->items[i].request);
-        cli_text_free(&run->items[i].names);
+        import_item_free(&run->items[i]);
     }
     free(run->items);
     cli_text_free(&run->out);
+    cli_text_free(&run->lease);
     import_row_free(&run->row);
     import_seen_free(&run->seen);
 }

@@ -1,0 +1,43 @@
+/* A request of an import on its way, or what was decided without one. */
+#ifndef TN_CLI_IMPORT_ITEM_H
+#define TN_CLI_IMPORT_ITEM_H
+
+#include "cli/import.h"
+
+enum import_item_kind {
+    IMPORT_ITEM_OPEN,   /* not sent yet: the next row may belong to the same lease */
+    IMPORT_ITEM_IMPORT, /* on its way */
+    IMPORT_ITEM_LOOK,   /* of a dry run: who has it? */
+    IMPORT_ITEM_WHO,    /* refused as busy: by whom? */
+    IMPORT_ITEM_SAID,   /* decided here; waits for its turn to be told */
+};
+
+struct import_item {
+    enum import_item_kind kind;
+    uint64_t line, other_line;
+    uint64_t deadline_ms, created_ms, seen_ms, offline_ms;
+    bool again; /* sent before, on a connection that was lost */
+    enum tn_result result;
+    struct cli_text request;      /* its bytes; of SAID: the reason */
+    struct cli_text names;        /* pool, holder, owner of the other line, one after the other */
+    struct cli_text values;       /* with blanks between: no value has any */
+    uint32_t pool, holder, owner; /* lengths */
+    uint32_t count;               /* of values, which is that of rows */
+};
+
+void import_item_names(struct import_item *item, struct tn_bytes pool, struct tn_bytes value,
+                       struct tn_bytes holder, struct tn_bytes owner);
+/* Another value of the same lease. */
+void import_item_join(struct import_item *item, struct tn_bytes value);
+void import_item_decide(struct import_item *item, enum tn_result result, const char *reason);
+/* Makes the request. */
+void import_item_import(struct import_item *item);
+void import_item_look(struct import_item *item);
+
+struct import_said import_item_said(const struct import_item *item);
+/* Who has the value in the other line of the file; empty: not known. */
+struct tn_bytes import_item_owner(const struct import_item *item);
+bool import_item_holder_is(const struct import_item *item, struct tn_bytes holder);
+void import_item_free(struct import_item *item);
+
+#endif
