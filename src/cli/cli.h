@@ -64,6 +64,12 @@ int cli_events(const struct cli_settings *settings, int argc, char **argv);
  * is the subcommand's own word. */
 int cli_import(const struct cli_settings *settings, int argc, char **argv);
 
+/* `tenure export POOL [--format csv|tsv|sql] [--state STATE]`. */
+int cli_export(const struct cli_settings *settings, int argc, char **argv);
+
+/* `tenure history POOL VALUE`, or --holder HOLDER [--pool POOL]. */
+int cli_history(const struct cli_settings *settings, int argc, char **argv);
+
 /* `tenure top [--once]`: live view. */
 int cli_top(const struct cli_settings *settings, int argc, char **argv);
 

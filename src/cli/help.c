@@ -12,7 +12,11 @@ static const char *const locals[][3] = {
     {"events",
      "[--after ID | --last N] [--count N] [--follow] [--pool POOL] [--holder HOLDER] [--fence LSN]",
      "what happened to leases, oldest first; with --follow also what happens, from now on"},
+    {"export", "POOL [--format csv|tsv|sql] [--state STATE]",
+     "who has what in a pool, at one position of the log, as a table that can be imported"},
     {"help", "[SUBCOMMAND]", "this list, or all about one of them"},
+    {"history", "POOL VALUE | --holder HOLDER [--pool POOL]",
+     "who had a value, or what a holder had: from when to when, and how it ended"},
     {"import",
      "POOL [FILE] [--format csv|tsv] [--header | --no-header] [--map COLUMN=NAME,...] "
      "[--holder-type TYPE] [--scope-column NAME] [--dry-run] [--batch N] [--report FILE]",

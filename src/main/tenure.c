@@ -24,7 +24,9 @@ static const struct {
 } locals[] = {
     {"completion", run_completion},
     {"events", cli_events},
+    {"export", cli_export},
     {"help", run_help},
+    {"history", cli_history},
     {"import", cli_import},
     {"top", cli_top},
 };
