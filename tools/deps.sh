@@ -32,6 +32,8 @@ test=(
     "groff-base:sets the pages of the manual, in a test"
     "mypy:checks the types of the Python client"
     "python3-yaml:reads .pre-commit-config.yaml, in a test"
+    "mariadb-server:a database that allocations are taken over from, in a test"
+    "postgresql:another"
 )
 # Whatever node is on the path will do; Debian's comes only where there is none.
 if ! command -v node >/dev/null; then

@@ -11,6 +11,7 @@ import threading
 import time
 import unittest
 
+from databases import MariaDB, PostgreSQL
 from harness import BUILD, PATIENCE, Case, Server, until
 
 TENURE = os.path.abspath(os.path.join(BUILD, "tenure"))
@@ -279,6 +280,312 @@ class Lost(Import):
         self.assertEqual(int(counts["taken"]) + int(counts["there"]), 5000)
         self.assertGreater(int(counts["there"]), 0)
         server.remove()
+
+
+class Export(Import):
+    def export(self, pool, *arguments):
+        code, out, err = run(self.server.port, "export", pool, *arguments)
+        self.assertEqual(code, 0, err)
+        return out, int(err.split("LSN")[1])
+
+    def rows(self, pool, *arguments):
+        return list(csv.DictReader(self.export(pool, *arguments)[0].splitlines()))
+
+    def test_what_is_exported_can_be_imported(self):
+        other = Server()
+        try:
+            holders = ["job/1", 'q"u/o,te', "plain", "/slash", "back\\slash", "NULL", "ü/ñ", "a/b/c"]
+            for value, holder in enumerate(holders, 1):
+                self.do("IMPORT", self.pool, holder, "VALUES", 1, value, "CREATED", 1700000000123,
+                        *(["DEADLINE", (NOW + 9999) * 1000 + 7] if value % 2 else []))
+            self.do("ALLOC", self.pool, "bundle", "VALUES", 7, *range(100, 107))
+            self.do("RESERVE", "later", "TTL", 60, "FROM", self.pool, "VALUES", 1, 200)
+            for form in ("csv", "tsv"):
+                out, lsn = self.export(self.pool, "--format", form)
+                self.assertEqual(lsn, self.do("POOL", "INFO", self.pool)[-1])
+                other.client().execute_command("POOL", "CREATE", self.pool, "RANGE", 1, 1000000)
+                code, told, err = run(other.port, "--json", "import", self.pool, rows=out)
+                self.assertEqual(code, 1, (told, err))  # what is only reserved is no allocation
+                told = [json.loads(line) for line in told.splitlines()]
+                self.assertEqual([(row["holder"], row["result"]) for row in told[:-1]],
+                                 [("later", "STATE")])
+                self.assertEqual(told[-1]["taken"], "15")
+                again = run(other.port, "export", self.pool, "--format", form)[1]
+                strip = lambda text: [[c for i, c in enumerate(row) if i not in (8,)] for row in
+                                      csv.reader(text.splitlines(),
+                                                 delimiter="\t" if form == "tsv" else ",")
+                                      if "later" not in row]
+                self.assertEqual(strip(again), strip(out))
+                self.assertEqual(run(other.port, "import", self.pool, rows=again)[0], 0)
+                for holder in [*holders, "bundle"]:
+                    other.client().execute_command("DISOWN", holder)
+                other.client().execute_command("POOL", "DROP", self.pool)
+            self.assertEqual([row["value"] for row in self.rows(self.pool, "--state", "reserved")],
+                             ["200"])
+        finally:
+            other.remove()
+
+    def test_a_pool_of_devices_keeps_its_offline_leases_and_those_with_several_values(self):
+        pool = "dev" + self.pool
+        create = ("POOL", "CREATE", pool, "RANGE", 1, 99, "STICKY", "yes")
+        self.do(*create)
+        lease = self.do("ALLOC", pool, "d/1", "COUNT", 3)
+        self.do("RELEASE", lease[3], "d/1", lease[5])
+        self.do("ALLOC", pool, "d/2", "COUNT", 6)
+        out, _ = self.export(pool)
+        other = Server()
+        try:
+            other.client().execute_command(*create)
+            code, told, err = run(other.port, "import", pool, rows=out)
+            self.assertEqual((code, told), (0, "9 rows: 9 taken, 0 already there\n"), err)
+            self.assertEqual(run(other.port, "import", pool, rows=out)[0], 0)
+            self.assertEqual(run(other.port, "import", pool, "--dry-run", rows=out)[0], 0)
+            again = run(other.port, "export", pool)[1]
+            keep = ("value", "holder", "state", "created_at", "expires_at", "seen_at")
+            pick = lambda text: [[row[k] for k in keep] for row in csv.DictReader(text.splitlines())]
+            self.assertEqual(pick(again), pick(out))
+            self.assertEqual({row[2] for row in pick(out)}, {"active", "offline"})
+        finally:
+            other.remove()
+
+    def test_scopes_are_exported_with_their_template(self):
+        name = "cons" + self.pool
+        self.do("POOL", "CREATE", name, "RANGE", 30000, 30009, "SCOPED", "yes")
+        self.do("ALLOC", name + "@n1", "i/1")
+        self.do("ALLOC", name + "@n2", "i/2")
+        out, _ = self.export(name)
+        rows = list(csv.DictReader(out.splitlines()))
+        self.assertEqual([(row["pool"], row["value"]) for row in rows],
+                         [(name + "@n1", "30000"), (name + "@n2", "30000")])
+        self.assertEqual([row["pool"] for row in self.rows(name + "@n2")], [name + "@n2"])
+        self.assertEqual(self.tenure("import", name, rows=out),
+                         "2 rows: 0 taken, 2 already there\n")
+
+    def test_an_export_under_load_is_of_one_moment(self):
+        """Values move in pairs, in one command each time: at any one moment a holder has two."""
+        pairs = 600
+        for i in range(pairs):
+            self.do("ALLOC", self.pool, "h/%d" % i, "COUNT", 2)
+        ended = threading.Event()
+
+        def churn():
+            client = self.server.client()
+            i = 0
+            while not ended.is_set():
+                leases = client.execute_command("LEASES", "POOL", self.pool, "HOLDER", "h/%d" % i,
+                                                "COUNT", 1000)
+                for lease in leases[3]:
+                    client.execute_command("REKEY", lease[1], lease[3], "n/%d" % i)
+                    client.execute_command("RELEASE", lease[1], "n/%d" % i, lease[3] + 1)
+                client.execute_command("ALLOC", self.pool, "h/%d" % i, "COUNT", 2)
+                i = (i + 1) % pairs
+        thread = threading.Thread(target=churn)
+        thread.start()
+        try:
+            last = 0
+            for _ in range(5):
+                out, lsn = self.export(self.pool)
+                self.assertGreaterEqual(lsn, last)
+                last = lsn
+                held, values = {}, set()
+                for row in csv.DictReader(out.splitlines()):
+                    self.assertNotIn(row["value"], values)
+                    values.add(row["value"])
+                    held.setdefault(row["holder"], []).append(row["lease"])
+                numbers = {holder.split("/")[1] for holder in held}
+                self.assertGreaterEqual(len(numbers), pairs - 1)
+                for holder, leases in held.items():
+                    self.assertEqual(len(leases), 2, holder)
+                    self.assertEqual(len(set(leases)), 1, holder)
+        finally:
+            ended.set()
+            thread.join()
+
+    def test_usage(self):
+        for arguments in ((), ("a", "b"), (self.pool, "--format", "xml"), (self.pool, "--state", "x"),
+                          (self.pool, "--what")):
+            self.tenure("export", *arguments, code=2)
+        self.tenure("export", "nix", code=31)
+
+
+class History(Import):
+    def history(self, *arguments):
+        return json.loads(self.tenure("--json", "history", *arguments))
+
+    def test_who_had_a_value_and_how_it_ended(self):
+        first = self.do("ALLOC", self.pool, "a", "VALUES", 1, 7)
+        self.do("REKEY", first[3], 1, "b")
+        self.do("RELEASE", first[3], "b", 2)
+        second = self.do("ALLOC", self.pool, "c", "VALUES", 2, 7, 8)
+        self.do("REVOKE", second[3])
+        self.do("RECLAIM", second[3])
+        self.do("ALLOC", self.pool, "d", "VALUES", 1, 8)
+        self.do("ALLOC", self.pool, "e", "VALUES", 1, 7)
+        got = self.history(self.pool, "7")["history"]
+        self.assertEqual([(row["holder"], row.get("end"), row["current"]) for row in got],
+                         [("a", "rekeyed", False), ("b", "released", False),
+                          ("c", "reclaimed", False), ("e", None, True)])
+        self.assertEqual(got[0]["to"], got[1]["from"])
+        self.assertEqual(got[0]["lease"], got[1]["lease"])
+        self.assertLessEqual(int(got[1]["to"]), int(got[2]["from"]))
+        text = self.tenure("history", self.pool, "7")
+        self.assertEqual([line.split()[-1] for line in text.splitlines()[1:]],
+                         ["rekeyed", "released", "reclaimed", "it"])
+
+    def test_what_a_holder_had(self):
+        holder = "h/" + self.pool
+        first = self.do("ALLOC", self.pool, holder, "VALUES", 1, 7)
+        self.do("REKEY", first[3], 1, "other")
+        self.do("ALLOC", self.pool, holder, "VALUES", 2, 8, 9)
+        self.do("DISOWN", holder)
+        self.do("POOL", "CREATE", "x" + self.pool, "RANGE", 1, 5)
+        until(lambda: not json.loads(self.tenure("--json", "leases", "--holder", holder))["leases"],
+              "the disown is done")
+        self.do("ALLOC", "x" + self.pool, holder)
+        got = self.history("--holder", holder)["history"]
+        self.assertEqual([(row["what"], row.get("end")) for row in got],
+                         [(self.pool + "/7", "rekeyed"), (self.pool + "/8,9", "disowned"),
+                          ("x" + self.pool + "/1", None)])
+        got = self.history("--holder", holder, "--pool", "x" + self.pool)["history"]
+        self.assertEqual(len(got), 1)
+
+    def test_values_are_known_however_they_are_written(self):
+        pool = "mac" + self.pool
+        self.do("POOL", "CREATE", pool, "RANGE", "52:54:00:00:00:00", "52:54:00:00:00:ff",
+                "FORMAT", "mac")
+        self.do("ALLOC", pool, "nic/1", "VALUES", 1, "52:54:00:00:00:aa")
+        self.assertEqual(len(self.history(pool, "52:54:00:00:00:AA")["history"]), 1)
+        self.tenure("history", pool, "twelve", code=21)
+        self.tenure("history", "nix", "1", code=31)
+        for arguments in ((), (pool,), (pool, "1", "2"), ("--pool", pool), (pool, "--holder", "x")):
+            self.tenure("history", *arguments, code=2)
+
+
+class Forgotten(Import):
+    flags = ("--events-max", "1000")
+
+    def test_what_began_before_the_oldest_event_is_told_by_the_lease(self):
+        self.do("ALLOC", self.pool, "early", "VALUES", 1, 7)
+        gone = self.do("ALLOC", self.pool, "gone", "VALUES", 1, 8)
+        created = self.do("LEASE", self.pool + "/7")
+        rows = "".join("%d,x/%d\n" % (i, i) for i in range(1000, 90000))
+        self.tenure("import", self.pool, rows=rows)
+        self.do("RELEASE", gone[3], "gone", 1)
+        got = json.loads(self.tenure("--json", "history", self.pool, "7"))
+        self.assertNotEqual(got["oldest_event"].split(".")[0], "2")
+        self.assertEqual([(row["holder"], row["current"]) for row in got["history"]],
+                         [("early", True)])
+        self.assertEqual(int(got["history"][0]["from"]), created[created.index("created") + 1])
+        got = json.loads(self.tenure("--json", "history", self.pool, "8"))["history"]
+        self.assertEqual([(row["holder"], row["from"], row["end"]) for row in got],
+                         [("gone", None, "released")])
+
+
+TABLES = """
+CREATE DATABASE shakenfist;
+%(use)s
+CREATE TABLE networks (uuid VARCHAR(36) PRIMARY KEY, vxid INTEGER UNIQUE, name VARCHAR(50),
+    state VARCHAR(16), created_at TIMESTAMP NULL);
+CREATE TABLE instance_ports (instance_uuid VARCHAR(36) PRIMARY KEY, node VARCHAR(50),
+    console_port INTEGER, vdi_port INTEGER);
+CREATE TABLE instance_vsock (instance_uuid VARCHAR(36) PRIMARY KEY, cid BIGINT, expires_at TIMESTAMP NULL);
+CREATE TABLE network_interfaces (uuid VARCHAR(36) PRIMARY KEY, macaddr VARCHAR(17),
+    instance_uuid VARCHAR(36));
+INSERT INTO networks VALUES ('n-1', 11, 'with, comma', 'created', '2026-01-02 03:04:05'),
+    ('n-2', 16777215, 'tab\there', 'created', NULL), ('n-3', NULL, 'never got one', 'error', NULL);
+INSERT INTO instance_ports VALUES ('i-1', 'sf-1', 30000, 30001), ('i-2', 'sf-2', 30000, 30001),
+    ('i-3', 'sf-2', 40000, 29999);
+INSERT INTO instance_vsock VALUES ('i-1', 3, NULL), ('i-2', 4294967295, '2036-01-01 00:00:00'),
+    ('i-3', 2, NULL);
+INSERT INTO network_interfaces VALUES ('m-1', '52:54:00:12:34:56', 'i-1'),
+    ('m-2', '52:54:00:AB:CD:EF', 'i-2'), ('m-3', '52:54:00:12:34:56', 'i-3'), ('m-4', 'none', 'i-3');
+"""
+
+
+class Databases:
+    """Out of a real database with its own client, through a pipe, as people type it."""
+    flags = ("--config", os.path.join(os.environ.get("TENURE_SOURCE_DIR", "."),
+                                      "packaging/tenured.conf.example"))
+
+    def pipe(self, database, line, code):
+        environment = {**os.environ, **database.environment, "TENURE_PORT": str(self.server.port),
+                       "PATH": os.path.dirname(TENURE) + ":" + os.environ["PATH"], "TZ": "UTC"}
+        done = subprocess.run(["bash", "-o", "pipefail", "-c", line], env=environment, check=False,
+                              timeout=PATIENCE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, code, (line, done.stdout, done.stderr))
+        return done.stdout.decode()
+
+    def move_in(self, database, ask):
+        """`ask` has a %s for the query."""
+        def take(pool, query, options, code=0):
+            return self.pipe(database, (ask % query) + " | tenure import " + pool + " " + options, code)
+        self.assertIn("2 would be taken", take(
+            "vxlan", "SELECT uuid, vxid, name, created_at FROM networks",
+            "--map value=vxid,holder=uuid --holder-type network --dry-run", 1))
+        told = take("vxlan", "SELECT uuid, vxid, name, created_at FROM networks",
+                    "--map value=vxid,holder=uuid --holder-type network", 1)
+        self.assertIn("BAD_VALUE: the value is empty", told)
+        self.assertEqual(self.held("vxlan"), {"11": "network/n-1", "16777215": "network/n-2"})
+        lease = self.do("LEASE", "vxlan/11")
+        self.assertEqual(lease[lease.index("created") + 1], 1767323045000)
+        told = take("console-ports",
+                    "SELECT node, console_port AS port, instance_uuid FROM instance_ports UNION ALL "
+                    "SELECT node, vdi_port, instance_uuid FROM instance_ports",
+                    "--map holder=instance_uuid --holder-type instance --scope-column node", 1)
+        self.assertIn("console-ports@sf-2/29999 for instance/i-3: BAD_VALUE", told)
+        self.assertEqual(self.held("console-ports@sf-1"), {"30000": "instance/i-1", "30001": "instance/i-1"})
+        self.assertEqual(self.held("console-ports@sf-2"),
+                         {"30000": "instance/i-2", "30001": "instance/i-2", "40000": "instance/i-3"})
+        told = take("vsock-cid", "SELECT cid, instance_uuid, expires_at FROM instance_vsock",
+                    "--map holder=instance_uuid --holder-type instance", 1)
+        self.assertIn("outside 3..4294967295", told)
+        lease = self.do("LEASE", "vsock-cid/4294967295")
+        self.assertEqual(lease[lease.index("deadline") + 1], 2082758400000)
+        told = take("mac", "SELECT macaddr, uuid FROM network_interfaces ORDER BY uuid",
+                    "--map holder=uuid --holder-type interface", 1)
+        self.assertIn("line 4: mac/52:54:00:12:34:56 for interface/m-3: BUSY: held by interface/m-1 "
+                      "(line 2 has it too)", told)
+        self.assertIn("line 5: mac/none for interface/m-4: BAD_VALUE: the value is not a MAC", told)
+
+    def move_out(self, database, client, zone):
+        for pool in ("vxlan", "console-ports", "vsock-cid", "mac"):
+            self.pipe(database, "tenure export %s --format sql | %s" % (pool, client), 0)
+        self.do("ALLOC", "vxlan", "quote'/back\\slash", "VALUES", 1, 77)
+        self.pipe(database, "(%s; tenure export vxlan --format sql) | %s" % (
+            "echo \"%s DELETE FROM resource_pool_allocations WHERE pool_name = 'vxlan';\"" % zone,
+            client), 0)
+        rows = self.pipe(database, "echo \"SELECT * FROM resource_pool_allocations\" | " + client, 0)
+        rows = rows.replace("\t", ",").replace("\\\\", "\\").replace(",NULL", ",").splitlines()
+        self.assertIn("vxlan,11,network,n-1,2026-01-02 03:04:05,",
+                      [row.replace("05.000", "05") for row in rows])
+        self.assertTrue([row for row in rows if row.startswith("vxlan,77,quote',back\\slash,")], rows)
+        self.assertTrue([row for row in rows if row.startswith("console-ports@sf-2,40000,instance,")])
+        self.assertTrue([row for row in rows if row.startswith("mac,52:54:00:ab:cd:ef,interface,m-2")])
+        self.assertTrue([row for row in rows if row.startswith("vsock-cid,4294967295,instance,i-2") and
+                         "2036-01-01 00:00:00" in row], rows)
+        for pool in ("vxlan", "mac"):
+            self.assertRegex(self.pipe(
+                database, "echo \"SELECT * FROM resource_pool_allocations WHERE pool_name = '%s'\" | %s "
+                "| tenure import %s" % (pool, client, pool), 0), r"0 taken, \d already there")
+
+
+class FromMariaDB(Databases, Import):
+    def test_moving_in_and_out(self):
+        database = MariaDB()
+        self.addCleanup(database.remove)
+        database.run(TABLES % {"use": "USE shakenfist;"})
+        self.move_in(database, "mariadb --batch -e '%s' shakenfist")
+        self.move_out(database, "mariadb --batch shakenfist", "SET time_zone = '+05:00';")
+
+
+class FromPostgreSQL(Databases, Import):
+    def test_moving_in_and_out(self):
+        database = PostgreSQL()
+        self.addCleanup(database.remove)
+        database.run(TABLES % {"use": "\\c shakenfist"})
+        database.environment["PGDATABASE"] = "shakenfist"
+        self.move_in(database, "psql --csv -c '%s'")
+        self.move_out(database, "psql -q --csv -v ON_ERROR_STOP=1", "SET TIME ZONE -5;")
 
 
 if __name__ == "__main__":
