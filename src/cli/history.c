@@ -38,7 +38,9 @@ static char *copy(struct history *history, struct tn_bytes text) {
         history->failed = true;
         return NULL;
     }
-    memcpy(out, text.at, text.len);
+    if (text.len > 0) {
+        memcpy(out, text.at, text.len);
+    }
     out[text.len] = '\0';
     return out;
 }
