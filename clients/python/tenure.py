@@ -1860,18 +1860,27 @@ class Held:
     def release(self, *, now: bool = False) -> None:
         """Ends the keeping alive, and the lease; raises `LeaseLost` if it was lost before."""
         self.stop()
+        lost = self.lost
+        try:
+            self._end(now)
+        except (Unreachable, Unknown):
+            if not lost:
+                raise
+        if lost or self.reason is not None:
+            raise LeaseLost("lease %s: %s" % (self.grant.lease, self.reason))
+
+    def _end(self, now: bool) -> None:
+        """Whatever has become of the lease, its holder has stopped: says so in the way that fits."""
         token = self.grant.token
-        if not self.lost:
-            try:
-                self._client.release(token.lease, self.holder, token.epoch, now=now)
-                return
-            except Refused as refusal:
-                self._lose(refusal.text)
+        try:
+            self._client.release(token.lease, self.holder, token.epoch, now=now)
+            return
+        except Refused as refusal:
+            self._lose(refusal.text)
         try:
             self._client.ack(token.lease, self.holder, token.epoch)
-        except (Refused, Unreachable):
-            pass  # it was not revoked, but has ended in another way; or there is nobody to tell
-        raise LeaseLost("lease %s: %s" % (token.lease, self.reason))
+        except Refused:
+            pass  # it was not revoked, but has ended in another way
 
 
 # ---- Devices and their ids -----------------------------------------------------------------------
