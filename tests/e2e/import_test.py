@@ -4,6 +4,7 @@ connections, and real databases on both sides."""
 import csv
 import json
 import os
+import re
 import socket
 import subprocess
 import tempfile
@@ -586,6 +587,54 @@ class FromPostgreSQL(Databases, Import):
         database.environment["PGDATABASE"] = "shakenfist"
         self.move_in(database, "psql --csv -c '%s'")
         self.move_out(database, "psql -q --csv -v ON_ERROR_STOP=1", "SET TIME ZONE -5;")
+
+
+class Guide(Databases, Import):
+    def test_the_guide_works_as_it_is_written(self):
+        """All its blocks in one shell, in a directory of its own; only the ports are others."""
+        source = os.environ.get("TENURE_SOURCE_DIR", ".")
+        with open(os.path.join(source, "docs/migration/sql-table.md"), encoding="utf-8") as file:
+            blocks = re.findall(r"(?ms)^```sh\n(.*?)^```$", file.read())
+        self.assertGreater(len(blocks), 10)
+        mariadb, postgresql = MariaDB(), PostgreSQL()
+        self.addCleanup(mariadb.remove)
+        self.addCleanup(postgresql.remove)
+        mariadb.run(GUIDE_TABLES % {"use": "USE shakenfist;"})
+        postgresql.run(GUIDE_TABLES % {"use": "\\c shakenfist"})
+        script = "".join("echo '--' >&2\n" + block for block in blocks)
+        script = script.replace("-p 7411", "-p %d" % self.server.port)
+        script = script.replace(":7412/", ":%d/" % self.server.http_port)
+        environment = {**os.environ, **mariadb.environment, **postgresql.environment, "TZ": "UTC",
+                       "PGDATABASE": "shakenfist", "TENURE_PORT": str(self.server.port),
+                       "PATH": os.path.dirname(TENURE) + ":" + os.environ["PATH"]}
+        with tempfile.TemporaryDirectory() as directory:
+            done = subprocess.run(["bash", "-ex", "-o", "pipefail", "-c", script], env=environment,
+                                  cwd=directory, check=False, timeout=PATIENCE,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        out, err = done.stdout.decode(), done.stderr.decode()
+        self.assertEqual(done.returncode, 0, (out, err))
+        for refusal in ("BUSY", "EXHAUSTED", "MALFORMED", "NOTFOUND", "HOLDER", "STALE", "ERR "):
+            self.assertNotRegex(out, r"(?m)^(\(error\) )?%s" % refusal)
+        self.assertRegex(out, r'3,"mac","52:54:00:12:34:56","interface/m-2",BUSY,.*,"interface/m-1",2'
+                              r'|"interface/m-1",BUSY')
+        self.assertIn("3 rows: 3 would be taken", out)
+        self.assertIn("6 rows: 6 taken", out)
+        self.assertIn("6 rows: 0 taken, 6 already there", out)
+        self.assertRegex(out, r"console-ports@sf-2\t30001\tinstance\ti-2")
+        self.assertRegex(out, r"vxlan +\| +3")
+        self.assertRegex(out, r"network/a1 +vxlan/4711 .* released")
+
+
+GUIDE_TABLES = TABLES.split("INSERT INTO networks")[0] + """
+INSERT INTO networks VALUES ('n-1', 11, 'a', 'created', '2026-01-02 03:04:05'),
+    ('n-2', 16777215, 'b', 'created', NULL), ('n-3', 12, 'c', 'error', NULL),
+    ('n-4', NULL, 'd', 'initial', NULL);
+INSERT INTO instance_ports VALUES ('i-1', 'sf-1', 30000, 30001), ('i-2', 'sf-2', 30000, 30001),
+    ('i-3', 'sf-2', 40000, 50000);
+INSERT INTO instance_vsock VALUES ('i-1', 3, NULL), ('i-2', 4, '2036-01-01 00:00:00');
+INSERT INTO network_interfaces VALUES ('m-1', '52:54:00:12:34:56', 'i-1'),
+    ('m-2', '52:54:00:12:34:56', 'i-2'), ('m-3', '52:54:00:AB:CD:EF', 'i-3');
+"""
 
 
 if __name__ == "__main__":
