@@ -66,6 +66,11 @@ bench: ## measures the release build: a table, and the same in build/bench.tsv
 	@$(MAKE) --no-print-directory release
 	@tools/bench.sh
 
+.PHONY: bench-import
+bench-import: deps ## measures how fast a million allocations move in and out
+	@$(MAKE) --no-print-directory release
+	@tools/bench-import.sh
+
 .PHONY: lint
 lint: ## formatting, clang-tidy, cppcheck and the rules between the rooms
 	@tools/deps.sh lint
@@ -103,4 +108,4 @@ clean: ## removes build/
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z ]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z -]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
