@@ -709,7 +709,7 @@ class _Request:
         self.kind = _kind_of(self.words)
         if self.kind != "write":
             return
-        if self.opid is None and len(self.words) > 3 and self.words[-2] in ("OPID", "opid"):
+        if self.opid is None and len(self.words) >= 3 and self.words[-2] in ("OPID", "opid"):
             self.opid = str(self.words[-1])
             return
         self.opid = self.opid or uuid.uuid4().hex
@@ -776,7 +776,7 @@ class Commands:
         raise NotImplementedError
 
     def _write(self, parse: Callable[[Reply], _T], opid: Optional[str], *words: Word) -> _T:
-        return parse(self.execute(*words, opid=opid))
+        return parse(self.execute(*words, opid=opid or uuid.uuid4().hex))
 
     def _read(self, parse: Callable[[Reply], _T], fence: Optional[int], *words: Word) -> _T:
         return parse(self.execute(*words, *_optional(fence=fence)))
@@ -1241,7 +1241,7 @@ class Connection(Commands):
         try:
             answer = self.exchange([request])[0]
         except OSError as error:
-            raise _given_up(request, True, error) from error
+            raise _given_up(request, True, error)
         if isinstance(answer, ResultError):
             raise answer
         return answer
@@ -1302,9 +1302,11 @@ class Connection(Commands):
 
 
 def _given_up(request: _Request, sent: bool, error: BaseException) -> ResultError:
+    given_up: ResultError = Unreachable("UNREACHABLE %s" % error, opid=request.opid)
     if sent and request.kind not in ("read", "connection"):
-        return OutcomeUnknown("LOST no answer: %s" % error, write=True, opid=request.opid)
-    return Unreachable("UNREACHABLE %s" % error, opid=request.opid)
+        given_up = OutcomeUnknown("LOST no answer: %s" % error, write=True, opid=request.opid)
+    given_up.__cause__ = error
+    return given_up
 
 
 class Subscription:
@@ -1436,9 +1438,10 @@ class Client(Commands):
                  name: Optional[str] = None) -> None:
         if timeout <= 0 or retry_seconds < 0 or connections < 1:
             raise ValueError("timeout and connections must be above 0, retry_seconds not below")
-        if retry_seconds + timeout >= OP_WINDOW_SECONDS:
-            raise ValueError("retry_seconds + timeout must stay below the %d seconds in which the "
-                             "server remembers operation ids" % OP_WINDOW_SECONDS)
+        # The last attempt may still wait for a connection, connect, and say hello.
+        if retry_seconds + 3 * timeout >= OP_WINDOW_SECONDS:
+            raise ValueError("retry_seconds + 3 * timeout must stay below the %d seconds in which "
+                             "the server remembers operation ids" % OP_WINDOW_SECONDS)
         host, port, url_user, url_password = _Address.parse(address)
         self._address = _Address(host, port, username or url_user,
                                  password if password is not None else url_password, name, timeout)
@@ -1521,7 +1524,7 @@ class Client(Commands):
         return answer
 
     def pipeline(self, requests: Sequence[Sequence[Word]]) -> List[Union[Reply, ResultError]]:
-        """Many requests at once; the answers in their order, refusals as values. Writes are
+        """Many requests at once; the answers in their order, exceptions as values. Writes are
         committed in their order. After a lost connection those without an answer are repeated,
         with their operation ids."""
         return self._run([_Request(list(words)) for words in requests])
@@ -1550,7 +1553,8 @@ class Client(Commands):
                 self._forget_idle()
                 safe = not sent or all(r.kind for r in requests[len(answers):])
                 if not safe or _clock() >= end:
-                    raise _given_up(requests[len(answers)], sent, error) from error
+                    return answers + [_given_up(request, sent, error)
+                                      for request in requests[len(answers):]]
             _time.sleep(min(pause.seconds(), max(end - _clock(), 0.0)))
 
     @staticmethod
@@ -2010,7 +2014,8 @@ class IDAllocator:
         try:
             lo, hi = self._range(start_id, end_id)
         except PoolNotFound:
-            lo, hi = start_id or 1, 4294967294 if end_id is None else end_id
+            lo = 1 if start_id is None else start_id
+            hi = 4294967294 if end_id is None else end_id
             self._refuse_a_second_life(past)
             try:
                 self._set("CREATE", (lo, hi),
@@ -2041,7 +2046,8 @@ class IDAllocator:
         if past is None or not past.is_file():
             return
         with open(past, encoding="utf-8") as file:
-            allocated = json.load(file).get("allocated")
+            state = json.load(file)
+        allocated = state.get("allocated") if isinstance(state, dict) else None
         if allocated:
             raise MoveInFirst("%s has %d allocations that pool %s does not know of: import them "
                               "first" % (past, len(allocated), self.pool))

@@ -170,6 +170,11 @@ class Allocating(Case):
         self.make(lease_policy={"base_lease_seconds": 60})  # the same pool, one key changed
         self.assertEqual(a.stats()["lease_policy"], {**before, "base_lease_seconds": 60})
 
+    def test_a_range_that_begins_with_zero_does(self):
+        a = self.make(start_id=0, end_id=1)
+        self.assertEqual([a.allocate_id(), a.allocate_id()], [0, 1])
+        self.assertTrue(a.is_allocated(0) and a.release_id(0, immediate=True))
+
     def test_the_range_of_a_pool_that_is_there(self):
         self.make(start_id=10, end_id=20).allocate_id({"mac": "m"})
         self.assertEqual(self.make().stats()["range"], [10, 20])

@@ -313,6 +313,10 @@ class Outcomes(Case):
         self.assertEqual((again.lease, again.replayed), (first.lease, True))
         raw = self.client.execute("ALLOC", "once", "a", "OPID", "my-own")
         self.assertEqual(raw["lease"], first.lease)
+        lsn = self.client.execute("TICK", "OPID", "my-tick")["lsn"]
+        self.assertEqual(self.client.tick(opid="my-tick").lsn, lsn)
+        self.client.pool_create("OPID", set=True)
+        self.assertEqual(self.client.pool_add("OPID", "x").count, 1)
         with self.assertRaises(tenure.Conflict) as caught:
             self.client.alloc("once", "b", opid="my-own")
         self.assertEqual(int(caught.exception.facts["opid_lsn"]), first.lsn)
@@ -346,8 +350,14 @@ class Outcomes(Case):
             client.tick()
         self.assertIsInstance(caught.exception, tenure.Unknown)
         self.assertEqual(server.requests[0][-2:], ["OPID", caught.exception.opid])
-        with self.assertRaises(tenure.Unreachable):
+        with self.assertRaises(tenure.Unreachable) as caught:
             client.ping()
+        self.assertIsInstance(caught.exception.__cause__, OSError)
+        _, client = self.scripted(DONE, retry_seconds=0)
+        first, second, third = client.pipeline([["TICK"], ["TICK"], ["PING"]])
+        self.assertEqual(first["lsn"], 7)
+        self.assertIsInstance(second, tenure.OutcomeUnknown)
+        self.assertIsInstance(third, tenure.Unreachable)
 
     def test_a_repetition_that_is_turned_away_leaves_the_first_attempt_unknown(self):
         _, client = self.scripted(None, *["-OVERLOADED too much"] * 10000, retry_seconds=0.05)
