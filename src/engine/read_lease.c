@@ -5,7 +5,7 @@
 #include "engine/read.h"
 
 #define READ_EFFORT 4096u /* records looked at in one hold of the lock */
-#define READ_PAGE 128u /* leases in one hold: the usual page is whole */
+#define READ_PAGE 128u    /* leases in one hold: the usual page is whole */
 
 static bool something_is_due(const struct kernel *kernel, uint64_t clock_ms) {
     return kernel_next_due(kernel) <= clock_ms;
