@@ -214,11 +214,20 @@ static void store_cut(struct engine_store *store, uint64_t number) {
             file->events += kept->file == file->number ? kept->count : 0;
         }
     }
-    store->covered = store->covers_before;
     store->newest = block.prev;
+    store->covered =
+        store->block_count > 0 ? store_block_at(store, number - 1)->covers : store->covers_before;
+}
+
+/* The newest that came may be in no block, because it is lost. That counts up to this LSN: what is
+ * later is told again, or never happened. */
+static void newest_limit(struct engine_store *store, uint64_t lsn) {
+    if (store->newest.lsn > lsn) {
+        store->newest = (struct engine_event_id){.lsn = lsn, .index = UINT32_MAX};
+    }
     if (store->block_count > 0) {
-        store->covered = store_block_at(store, number - 1)->covers;
-        store->newest = store_block_at(store, number - 1)->last;
+        struct engine_event_id last = store_block_at(store, store_block_end(store) - 1)->last;
+        store->newest = engine_event_id_compare(store->newest, last) > 0 ? store->newest : last;
     }
 }
 
@@ -237,6 +246,7 @@ void engine_store_replay(struct engine_store *store, uint64_t snapshot_lsn) {
     if (number < store_block_end(store)) {
         store_cut(store, number);
     }
+    newest_limit(store, snapshot_lsn);
     cut_newest(store);
     store_drop_old(store);
     store->covers_written = store->covered;
@@ -260,30 +270,40 @@ static struct tn_bytes block_until(const uint8_t *records, uint32_t len, uint64_
     return tn_bytes_of(records, kept);
 }
 
+/* The block in which the log ends; returns what is left of it, in memory of the caller's own. */
+static struct tn_bytes cut_at_end(struct engine_store *store, uint64_t number, uint64_t end_lsn,
+                                  uint8_t **ret_records) {
+    struct store_block block = *store_block_at(store, number);
+    bool whole =
+        store_block_read(store, file_of(store, block.file)->file, &block, ret_records) == TN_OK;
+    store_cut(store, number);
+    cut_newest(store);
+    if (!whole) {
+        store->newest = (struct engine_event_id){.lsn = end_lsn, .index = UINT32_MAX};
+        return tn_bytes_of(NULL, 0);
+    }
+    return block_until(*ret_records, block.len, end_lsn);
+}
+
 void engine_store_replayed(struct engine_store *store, uint64_t end_lsn) {
     uint64_t number = store->first;
+    bool beyond = store->covers_written > end_lsn || store->newest.lsn > end_lsn;
+    struct tn_bytes left = tn_bytes_of(NULL, 0);
     uint8_t *records = NULL;
-    store->covered = store->covered < end_lsn ? store->covered : end_lsn;
-    store->covers_written = store->covers_written < end_lsn ? store->covers_written : end_lsn;
+    if (!beyond) {
+        return;
+    }
     while (number < store_block_end(store) && store_block_at(store, number)->last.lsn <= end_lsn) {
         number++;
     }
-    if (number == store_block_end(store)) {
-        return;
+    if (number < store_block_end(store)) {
+        left = cut_at_end(store, number, end_lsn, &records);
     }
-    struct store_block block = *store_block_at(store, number);
-    struct engine_event_id before = block.prev;
-    if (store_block_read(store, file_of(store, block.file)->file, &block, &records) != TN_OK) {
-        before = (struct engine_event_id){.lsn = end_lsn, .index = UINT32_MAX};
-        block.len = 0;
-    }
-    store_cut(store, number);
-    cut_newest(store);
-    store->newest = before;
-    store->covers_written = store->covered;
-    (void)engine_store_append(store, block_until(records, block.len, end_lsn), end_lsn);
+    newest_limit(store, end_lsn);
+    (void)engine_store_append(store, left, end_lsn);
     free(records);
     pthread_mutex_lock(&store->writer);
+    store->covers_written = 0; /* the files say more than is true: a mark puts that right */
     store_notice(store, "event=events_cut up_to=%" PRIu64, end_lsn);
     (void)store_flush(store);
     store_unlock(store);

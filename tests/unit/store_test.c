@@ -394,6 +394,74 @@ static void events_beyond_the_end_of_the_log_never_happened(void **state) {
     assert_whole(shop, stats.events);
 }
 
+/* What is known to be missing stays known when the blocks after it are cut for replay to tell again. */
+static void a_hole_before_what_is_told_again_stays(void **state) {
+    struct shop *shop = *state;
+    unsigned losses;
+    shop_open(shop, 0);
+    put_events(shop, 10);
+    struct engine_event_id before = {shop->next.lsn - 2, 9};
+    uint64_t lsn = shop->next.lsn;
+    engine_record_write_lost(shop->records, (struct engine_event_id){lsn, 0});
+    shop->used = RECORD_HEAD;
+    shop->next.lsn++;
+    hand_over(shop);
+    assert_true(engine_store_flush(shop->store, lsn));
+    for (unsigned i = 0; i < 2; i++) { /* the second time it is told by replay */
+        shop->next = (struct engine_event_id){lsn + 1, 0};
+        put_events(shop, 10);
+        assert_int_equal(read_through(shop, before, &losses), 10);
+        assert_int_equal(losses, 1);
+        (void)engine_store_flush(shop->store, shop->next.lsn - 1);
+        shop_close(shop);
+        shop_open(shop, lsn);
+        engine_store_replayed(shop->store, lsn);
+    }
+}
+
+/* A log that has no snapshot, and files that have the last events of a longer one. */
+static void a_log_that_ends_before_all_that_is_kept_tells_its_own(void **state) {
+    struct shop *shop = *state;
+    shop->options.events_max = 100;
+    shop_open(shop, 0);
+    put_events(shop, 3000);
+    assert_true(engine_store_flush(shop->store, shop->next.lsn - 1));
+    shop_close(shop);
+    shop_open(shop, 0);
+    shop->next = (struct engine_event_id){1, 0};
+    put_events(shop, 20); /* by replay */
+    engine_store_replayed(shop->store, shop->next.lsn - 1);
+    assert_whole(shop, 20);
+    put_events(shop, 20);
+    assert_whole(shop, 40);
+}
+
+/* The newest that the files know of is one that they do not have. */
+static void a_hole_beyond_the_end_of_the_log_never_was(void **state) {
+    struct shop *shop = *state;
+    unsigned losses;
+    shop_open(shop, 0);
+    put_events(shop, 10);
+    uint64_t end = shop->next.lsn - 1;
+    engine_record_write_lost(shop->records, (struct engine_event_id){end + 500, 0});
+    shop->used = RECORD_HEAD;
+    shop->next.lsn = end + 501;
+    hand_over(shop);
+    assert_true(engine_store_flush(shop->store, end + 500));
+    shop_close(shop);
+    shop_open(shop, end);
+    engine_store_replayed(shop->store, end);
+    shop->next = (struct engine_event_id){end + 1, 0};
+    put_events(shop, 30);
+    assert_int_equal(read_through(shop, (struct engine_event_id){end, 0}, &losses), 30);
+    shop_close(shop); /* and a snapshot without its events leaves a hole as ever */
+    shop_open(shop, end + 100);
+    shop->next = (struct engine_event_id){end + 101, 0};
+    put_events(shop, 10);
+    assert_int_equal(read_through(shop, (struct engine_event_id){end + 50, 0}, &losses), 10);
+    assert_int_equal(losses, 1);
+}
+
 /* ---- Damage ---- */
 
 static void flushed_files(struct shop *shop) {
@@ -527,6 +595,9 @@ int main(void) {
         SHOP_TEST(a_snapshot_without_its_events_leaves_a_hole),
         SHOP_TEST(time_without_events_is_no_hole),
         SHOP_TEST(events_beyond_the_end_of_the_log_never_happened),
+        SHOP_TEST(a_hole_before_what_is_told_again_stays),
+        SHOP_TEST(a_log_that_ends_before_all_that_is_kept_tells_its_own),
+        SHOP_TEST(a_hole_beyond_the_end_of_the_log_never_was),
         SHOP_TEST(damaged_records_are_a_hole),
         SHOP_TEST(a_damaged_block_header_is_a_hole),
         SHOP_TEST(a_damaged_file_header_is_a_hole),
