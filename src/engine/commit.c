@@ -116,7 +116,7 @@ static void commit_gathered(struct engine *engine) {
 /* With submit_lock held, after something was enqueued: true if it can wait for more. */
 static bool commit_gathers(struct engine *engine, bool later) {
     engine->gathering = (later || engine->gathering) && !engine->options.no_threads &&
-                        engine->filling->count < COMMIT_GATHER_MAX;
+                        engine->filling->waiters == 0 && engine->filling->count < COMMIT_GATHER_MAX;
     return engine->gathering;
 }
 

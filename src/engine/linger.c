@@ -31,10 +31,13 @@ void engine_linger_expect(struct engine *engine, uint32_t count) {
     linger->until_ns = engine->os->clock_boot_ns(engine->os->ctx) + sync_ns / 2;
 }
 
-/* With submit_lock held. */
+/* With submit_lock held. A batch that is half full is worth a sync, and must be taken before it is
+ * full: then requests are refused. */
 static bool linger_over(const struct engine *engine) {
-    return engine->closing || engine->filling->waiters > 0 ||
-           engine->filling->count >= engine->linger.expected;
+    const struct engine_batch *batch = engine->filling;
+    return engine->closing || batch->waiters > 0 || batch->count >= engine->linger.expected ||
+           batch->count >= engine->batch_commands_max / 2 ||
+           batch->len >= engine->batch_bytes_max / 2;
 }
 
 /* With submit_lock held: something has changed that may end the wait. */

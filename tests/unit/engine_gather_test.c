@@ -93,6 +93,26 @@ static void what_is_gathered_during_a_sync_waits_for_the_word(void **state) {
     asyncs_free(asyncs);
 }
 
+/* Those who gather come after somebody who blocks, while the batch before theirs is synced. */
+static void whoever_blocks_is_not_kept_waiting_for_the_word(void **state) {
+    struct world *world = *state;
+    struct asyncs *asyncs = asyncs_new();
+    struct caller caller;
+    world_open(world);
+    fakelog_gate_shut(world->log);
+    assert_int_equal(async_alloc(world, asyncs, 0), TN_R_OK);
+    fakelog_gate_wait(world->log);
+    callers_start(&caller, 1, world->engine);
+    wait_for_queue(world, 2);
+    assert_int_equal(alloc_later(world, asyncs, 1), TN_R_OK);
+    fakelog_gate_open(world->log);
+    callers_join(&caller, 1);
+    assert_int_equal(caller.answer.result.code, TN_R_OK);
+    asyncs_wait(asyncs, 2);
+    asyncs_check(asyncs, 2);
+    asyncs_free(asyncs);
+}
+
 static void closing_answers_what_is_gathered(void **state) {
     struct world *world = *state;
     struct asyncs *asyncs = asyncs_new();
@@ -140,6 +160,26 @@ static void whoever_blocks_is_not_kept_waiting_for_others(void **state) {
     assert_int_equal(world_alloc(world, "blocking"), TN_R_OK);
     asyncs_wait(asyncs, 3);
     asyncs_check(asyncs, 3);
+    asyncs_free(asyncs);
+}
+
+/* There will never be as many as were answered and waited: a batch holds only half of that. */
+static void a_full_batch_is_not_kept_waiting_for_more(void **state) {
+    struct world *world = *state;
+    struct asyncs *asyncs = asyncs_new();
+    world->options.batch_commands_max = 4;
+    world_open(world);
+    fakelog_gate_shut(world->log);
+    allocs_later(world, asyncs, 4);
+    assert_int_equal(alloc_later(world, asyncs, 4), TN_R_OVERLOADED); /* as good as a word */
+    fakelog_gate_wait(world->log);
+    for (unsigned i = 4; i < 8; i++) {
+        assert_int_equal(async_alloc(world, asyncs, i), TN_R_OK);
+    }
+    fakeos_clock_advance(world->machine, 600000);
+    fakelog_gate_open(world->log);
+    asyncs_wait(asyncs, 8);
+    asyncs_check(asyncs, 8);
     asyncs_free(asyncs);
 }
 
@@ -203,9 +243,11 @@ int main(void) {
         WORLD_TEST(others_in_a_hurry_take_them_along),
         WORLD_TEST(a_full_batch_needs_no_word),
         WORLD_TEST(what_is_gathered_during_a_sync_waits_for_the_word),
+        WORLD_TEST(whoever_blocks_is_not_kept_waiting_for_the_word),
         WORLD_TEST(closing_answers_what_is_gathered),
         WORLD_TEST(on_a_slow_disk_those_who_come_back_share_a_sync),
         WORLD_TEST(whoever_blocks_is_not_kept_waiting_for_others),
+        WORLD_TEST(a_full_batch_is_not_kept_waiting_for_more),
         WORLD_TEST(closing_does_not_wait_for_others),
         WORLD_TEST(the_last_answer_of_a_batch_says_so),
     };
