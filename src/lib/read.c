@@ -40,11 +40,16 @@ static void lease_of(const struct engine_lease *lease, struct tenure_lease *out)
     }
 }
 
+/* The largest numbers mean something else to the engine; no log gets there. */
+static uint64_t fence_of(uint64_t fence_lsn) {
+    return fence_lsn < ENGINE_READ_AS_IS ? fence_lsn : ENGINE_READ_AS_IS - 1;
+}
+
 enum tenure_result tenure_lease_read(struct tenure *tenure, struct tenure_lease_id id,
                                      uint64_t fence_lsn, struct tenure_lease *ret_lease) {
     struct engine_lease lease = {0};
     enum tn_result code =
-        engine_lease_read(tenure->engine, fence_lsn,
+        engine_lease_read(tenure->engine, fence_of(fence_lsn),
                           (struct kernel_lease_id){.shard = id.shard, .lsn = id.lsn}, &lease);
     lease_of(&lease, ret_lease);
     return (enum tenure_result)code;
@@ -57,7 +62,7 @@ enum tenure_result tenure_lease_by_value(struct tenure *tenure, const char *pool
     struct kernel_wish wish = {
         .is_text = value->text != NULL, .number = value->number, .text = lib_text(value->text)};
     enum tn_result code =
-        engine_lease_by_value(tenure->engine, fence_lsn, lib_text(pool), &wish, &lease);
+        engine_lease_by_value(tenure->engine, fence_of(fence_lsn), lib_text(pool), &wish, &lease);
     lease_of(&lease, ret_lease);
     return (enum tenure_result)code;
 }
@@ -66,7 +71,7 @@ enum tenure_result tenure_verify(struct tenure *tenure, struct tenure_lease_id i
                                  uint64_t fence_lsn, struct tenure_lease *ret_lease) {
     struct engine_lease lease = {0};
     enum tn_result code =
-        engine_verify(tenure->engine, fence_lsn,
+        engine_verify(tenure->engine, fence_of(fence_lsn),
                       (struct kernel_lease_id){.shard = id.shard, .lsn = id.lsn}, epoch, &lease);
     if (ret_lease != NULL) {
         lease_of(&lease, ret_lease);
@@ -175,7 +180,8 @@ enum tenure_result tenure_pool_info(struct tenure *tenure, const char *pool, uin
                                     struct tenure_pool *ret_pool) {
     struct kernel_pool_view view;
     uint64_t lsn;
-    enum tn_result code = engine_pool_read(tenure->engine, fence_lsn, lib_text(pool), &view, &lsn);
+    enum tn_result code =
+        engine_pool_read(tenure->engine, fence_of(fence_lsn), lib_text(pool), &view, &lsn);
     if (code == TN_R_OK) {
         pool_of(&view, lsn, ret_pool);
     }
@@ -229,7 +235,8 @@ void lib_metrics_of(const struct engine_metrics *metrics, struct tenure_metrics 
 enum tenure_result tenure_pool_metrics(struct tenure *tenure, const char *pool, uint64_t fence_lsn,
                                        struct tenure_metrics *ret_metrics) {
     struct engine_metrics metrics;
-    enum tn_result code = engine_pool_metrics(tenure->engine, fence_lsn, lib_text(pool), &metrics);
+    enum tn_result code =
+        engine_pool_metrics(tenure->engine, fence_of(fence_lsn), lib_text(pool), &metrics);
     if (code == TN_R_OK) {
         lib_metrics_of(&metrics, ret_metrics);
     }

@@ -229,6 +229,8 @@ static void every_step_of_a_lease_has_its_call(void **state) {
     assert_int_equal(reply.epoch, 2);
     assert_int_equal(tenure_verify(t, id, 1, 0, NULL), TENURE_STALE);
     assert_int_equal(tenure_verify(t, id, 2, 0, NULL), TENURE_OK);
+    assert_int_equal(tenure_verify(t, id, 2, reply.lsn, NULL), TENURE_OK);
+    assert_int_equal(tenure_verify(t, id, 2, UINT64_MAX, NULL), TENURE_NOT_YET);
     const uint32_t after_s = 30;
     assert_int_equal(tenure_revoke(t, id, &after_s, NULL, &reply), TENURE_OK);
     assert_int_equal(reply.state, TENURE_LEASE_REVOKING);
