@@ -73,6 +73,9 @@ int cli_history(const struct cli_settings *settings, int argc, char **argv);
 /* `tenure top [--once]`: live view. */
 int cli_top(const struct cli_settings *settings, int argc, char **argv);
 
+/* `tenure opensynaptic import|export|policy ...`: the files of OpenSynaptic's id allocator. */
+int cli_opensynaptic(const struct cli_settings *settings, int argc, char **argv);
+
 /* `tenure completion bash|zsh`. */
 int cli_completion(int argc, char **argv);
 

@@ -100,6 +100,8 @@ static void print_cases(FILE *out) {
                        "    history) options='--holder --pool ' what='pool ' ;;\n"
                        "    import) options='--format --header --no-header --map --holder-type "
                        "--scope-column --dry-run --batch --report ' what='pool ' ;;\n"
+                       "    opensynaptic) what='opensynaptic ' "
+                       "options='--pool --dry-run --derive --report --range ' ;;\n"
                        "    top) options='--once ' ;;\n"
                        "    esac\n");
 }
@@ -139,6 +141,7 @@ static void print_values(FILE *out) {
                        "        *) printf '%%s\\n' dec hex mac ;;\n"
                        "        esac ;;\n"
                        "    shell) printf '%%s\\n' bash zsh ;;\n"
+                       "    opensynaptic) printf '%%s\\n' import export policy ;;\n"
                        "    subcommand) printf '%%s\\n' exit-codes ");
     print_words(out, NULL);
     print_locals(out);

@@ -21,6 +21,10 @@ static const char *const locals[][3] = {
      "POOL [FILE] [--format csv|tsv] [--header | --no-header] [--map COLUMN=NAME,...] "
      "[--holder-type TYPE] [--scope-column NAME] [--dry-run] [--batch N] [--report FILE]",
      "take over allocations from CSV or TSV, as databases write them; with --values: one lease"},
+    {"opensynaptic",
+     "import FILE --pool POOL [--dry-run] [--derive] [--report FILE] | export [FILE] --pool POOL | "
+     "policy FILE --pool POOL [--range LO-HI] [--dry-run]",
+     "OpenSynaptic's id_allocation.json into a pool and back, Config.json as a pool's policy"},
     {"top", "[--once]", "live view: pools, rates, the engine, the newest events"},
 };
 

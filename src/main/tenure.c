@@ -28,6 +28,7 @@ static const struct {
     {"help", run_help},
     {"history", cli_history},
     {"import", cli_import},
+    {"opensynaptic", cli_opensynaptic},
     {"top", cli_top},
 };
 

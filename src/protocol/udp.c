@@ -120,6 +120,6 @@ void protocol_udp_operation(struct tn_bytes source, struct tn_bytes datagram,
     (void)crypto_generichash_update(&state, source.at, source.len);
     (void)crypto_generichash_update(&state, datagram.at, datagram.len);
     (void)crypto_generichash_final(&state, hash, sizeof hash);
-    memcpy(out, "udp:", 4);
+    (void)snprintf(out, PROTOCOL_UDP_OPERATION, "udp:");
     (void)sodium_bin2hex(out + 4, PROTOCOL_UDP_OPERATION - 4, hash, sizeof hash);
 }

@@ -76,7 +76,7 @@ static enum tn_result exchange_code(const struct udp_exchange *exchange) {
 static void exchange_finish(struct udp_exchange *exchange) {
     struct server *server = exchange->udp->server;
     uint8_t out[PROTOCOL_UDP_REPLY_MAX];
-    uint32_t ids[PROTOCOL_UDP_COUNT_MAX];
+    uint32_t ids[PROTOCOL_UDP_COUNT_MAX] = {0};
     enum tn_result code = exchange_code(exchange);
     if (code != TN_R_OK && tn_result_outcome(code) == TN_UNKNOWN) {
         /* The node hears nothing, asks again, and is told then. */

@@ -9,10 +9,9 @@ import subprocess
 import tempfile
 import unittest
 
-import redis
-
 from harness import BUILD, PATIENCE, Case, Server, pairs, text_of, until
 from metrics_test import samples, scrape
+from resp import Resp
 
 NO_ID = 4294967295
 
@@ -352,6 +351,369 @@ class Strict(unittest.TestCase):
                 stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, timeout=PATIENCE, check=False)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(reason, done.stderr.decode())
+
+
+TENURE = os.path.abspath(os.path.join(BUILD, "tenure"))
+GUIDE = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "migration", "opensynaptic.md")
+
+POLICY = {
+    "offline_hold_days": 30, "base_lease_seconds": 2592000, "min_lease_seconds": 0,
+    "rate_window_seconds": 3600, "high_rate_threshold_per_hour": 60.0,
+    "ultra_rate_threshold_per_hour": 180.0, "ultra_rate_sustain_seconds": 600,
+    "high_rate_min_factor": 0.2, "adaptive_enabled": True, "ultra_force_release": True,
+    "metrics_emit_interval_seconds": 5}
+
+METRICS = {
+    "base_lease_seconds": int, "effective_lease_seconds": int, "new_device_rate_per_hour": float,
+    "ultra_rate_active": bool, "force_zero_lease_active": bool, "last_reclaim_count": int,
+    "last_reclaim_at": int, "total_reclaimed": int, "allocated_count": int, "released_count": int,
+    "updated_at": int}
+
+
+def effective(policy, rate, sustained):
+    """The original's formula, as it is documented."""
+    base = policy["base_lease_seconds"]
+    if not policy["adaptive_enabled"]:
+        return base
+    if rate >= policy["ultra_rate_threshold_per_hour"] and sustained:
+        return 0
+    if rate <= policy["high_rate_threshold_per_hour"]:
+        return base
+    factor = policy["high_rate_threshold_per_hour"] / rate
+    factor = max(policy["high_rate_min_factor"], min(1.0, factor))
+    return max(policy["min_lease_seconds"], int(base * factor))
+
+
+class Files(Case):
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory(prefix="tenure-e2e-")
+        self.addCleanup(self.directory.cleanup)
+        self.now = int(self.do("TIME")[0])
+        self.pool = "p%d" % random.randrange(1 << 60)
+
+    def tenure(self, *words, code=0):
+        done = subprocess.run(
+            [TENURE, *words], cwd=self.directory.name, timeout=PATIENCE, check=False,
+            env={**os.environ, "TENURE_PORT": str(self.server.port)},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, code, (words, done.stdout, done.stderr))
+        return done.stdout.decode(), done.stderr.decode()
+
+    def file(self, name, content):
+        path = os.path.join(self.directory.name, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(content, file, indent=2)
+        return path
+
+    def policy(self, lease, *words, code=0):
+        path = self.file("Config.json", {"name": "node", "security_settings": {"id_lease": lease}})
+        return self.tenure("opensynaptic", "policy", path, "--pool", self.pool, *words, code=code)
+
+    def options(self):
+        return pairs(pairs(self.do("POOL", "INFO", self.pool))["options"])
+
+    def entry(self, number, **fields):
+        entry = {"meta": {"device_id": "DEV%d" % number, "tags": ["a b", {"\u00e4": "\\\"q\" "}]},
+                 "ts": self.now - 1000, "last_seen": self.now - 500,
+                 "lease_expires_at": self.now + 86400, "device_key": "device_id:DEV%d" % number,
+                 "state": "active", "offline_since": 0}
+        entry.update(fields)
+        return {key: value for key, value in entry.items() if value is not KeyError}
+
+    def allocation(self, allocated, released=(), following=1, **more):
+        return {"allocated": allocated, "released": list(released), "next_candidate": following,
+                "lease_metrics": {"total_reclaimed": 0}, **more}
+
+    def take(self, content, *words, code=0):
+        path = self.file("data/id_allocation.json", content)
+        return self.tenure("opensynaptic", "import", path, "--pool", self.pool, *words, code=code)
+
+    def export(self):
+        return json.loads(self.tenure("opensynaptic", "export", "--pool", self.pool)[0])
+
+    def test_a_file_comes_back_as_it_was(self):
+        self.policy(POLICY)
+        allocated = {}
+        for number in range(1, 1500, 2):
+            entry = self.entry(number, ts=self.now - 5000 + number)
+            entry["last_seen"] = entry["ts"] + number % 7
+            entry["lease_expires_at"] = self.now + 1000 + number
+            if number % 3 == 0:
+                entry.update(state="offline", offline_since=entry["last_seen"] + number % 5)
+            allocated[str(number)] = entry
+        content = self.allocation(allocated, range(2, 1500, 2), 1500)
+        content["lease_metrics"]["total_reclaimed"] = 847
+        out, notes = self.take(content)
+        self.assertEqual(out, "750 rows: 750 taken, 0 already there\n")
+        self.assertEqual(notes, "")
+        back = self.export()
+        self.assertEqual(back["allocated"], allocated)
+        self.assertEqual(list(back["allocated"]), sorted(allocated, key=int))
+        self.assertEqual(back["released"], content["released"])
+        self.assertEqual(back["next_candidate"], 1500)
+        self.assertEqual(back["lease_metrics"]["total_reclaimed"], 847)
+        # It can be repeated, and moved on to another pool.
+        self.assertEqual(self.take(content)[0], "750 rows: 0 taken, 750 already there\n")
+        first, self.pool = self.pool, self.pool + "-b"
+        self.policy(POLICY)
+        self.take(back)
+        again = self.export()
+        for one in (back, again):
+            one["lease_metrics"].pop("updated_at")
+        self.assertEqual(again, back)
+        self.assertNotEqual(first, self.pool)
+        # Imports are not newcomers, and what is free is given lowest first.
+        metrics = pairs(self.do("POOL", "METRICS", self.pool))
+        self.assertEqual(float(metrics["new_device_rate_per_hour"]), 0)
+        self.assertEqual(int(metrics["released_count"]), 749)
+        self.assertEqual(pairs(self.do("ALLOC", self.pool, "new"))["values"], ["2"])
+        self.assertEqual(pairs(self.do("ALLOC", self.pool, "device_id:DEV7"))["values"], ["7"])
+
+    def test_an_empty_pool_is_a_file_too(self):
+        self.policy(POLICY)
+        back = self.export()
+        self.assertEqual((back["allocated"], back["released"], back["next_candidate"]), ({}, [], 1))
+        self.take(back)
+
+    def test_every_bad_entry_is_explained_and_changes_nothing(self):
+        self.policy(POLICY, "--range", "1-100")
+        future = self.now + 5000
+        bad = {
+            "2": (self.entry(2, lease_expires_at=self.now - 60), "BAD_TTL: its lease has ended"),
+            "3": (self.entry(3, device_key="device_id:DEV1"), "CONFLICT: the device has id 1"),
+            "0": (self.entry(4), "BAD_VALUE: the id is outside the pool, 1 to 100"),
+            "101": (self.entry(5), "BAD_VALUE: the id is outside the pool"),
+            "4294967295": (self.entry(5), "BAD_VALUE: the id is outside the pool"),
+            "x": (self.entry(6), "BAD_VALUE: the id is not a whole number"),
+            "-7": (self.entry(6), "BAD_VALUE: the id is not a whole number"),
+            "8": (self.entry(8, state="released"), "MALFORMED: state is \"released\""),
+            "9": (self.entry(9, state=1), "MALFORMED: state is 1"),
+            "10": (self.entry(10, ts=future, last_seen=future), "BAD_REQUEST: ts is in the future"),
+            "11": (self.entry(11, last_seen=future), "BAD_REQUEST: last_seen is in the future"),
+            "12": (self.entry(12, last_seen=1), "BAD_REQUEST: last_seen is before ts"),
+            "13": (self.entry(13, state="offline"), "BAD_REQUEST: state is offline"),
+            "14": (self.entry(14, offline_since=self.now), "BAD_REQUEST: state is active"),
+            "15": (self.entry(15, state="offline", offline_since=self.now - 600),
+                   "BAD_REQUEST: offline_since is before last_seen"),
+            "16": (self.entry(16, ts="yesterday"), "MALFORMED: ts is \"yesterday\""),
+            "17": (self.entry(17, ts=-1), "MALFORMED: ts is -1"),
+            "18": (self.entry(18, ts=1.5), "MALFORMED: ts is 1.5"),
+            "19": (self.entry(19, lease_expires_at=10 ** 19), "MALFORMED: lease_expires_at is 1"),
+            "20": (self.entry(20, meta=[1]), "MALFORMED: meta is not an object"),
+            "21": (self.entry(21, device_key=KeyError, meta={"ip": "10.0.0.1"}),
+                   "BAD_REQUEST: nothing says which device it is"),
+            "22": (self.entry(22, device_key="", meta=None), "BAD_REQUEST: nothing says"),
+            "23": (self.entry(23, device_key=5), "MALFORMED: device_key is not a string"),
+            "24": (self.entry(24, device_key="a\nb"), "BAD_NAME: "),
+            "25": (self.entry(25, meta={"device_id": "x" * 5000}), "TOO_LARGE: meta has 5016 bytes"),
+            "26": (["not", "an", "object"], "MALFORMED: the entry is not an object"),
+            "27": (self.entry(27), "BUSY: held by somebody"),
+        }
+        self.do("ALLOC", self.pool, "somebody", "VALUES", 1, 27)
+        content = self.allocation({"1": self.entry(1), **{key: row[0] for key, row in bad.items()}})
+        out, _ = self.take(content, "--report", "report.csv", code=1)
+        for key, (_, reason) in bad.items():
+            line = [text for text in out.splitlines() if "/%s" % key in text.split(":")[1].split()[0]
+                    and text.split(":")[1].split()[0].endswith("/" + key)]
+            self.assertEqual(len(line), 1, (key, out))
+            self.assertIn(": " + reason, line[0])
+        self.assertIn("28 rows: 1 taken, 0 already there, ", out)
+        self.assertEqual(set(self.export()["allocated"]), {"1", "27"})
+        report = text_of(os.path.join(self.directory.name, "report.csv"))
+        self.assertEqual(len(report.splitlines()), 1 + len(bad))
+        # As JSON, and without doing anything.
+        self.do("POOL", "SEED", self.pool, "GIVEN", 0, "RECLAIMED", 0)
+        out, _ = self.take(content, "--dry-run", "--json", code=1)
+        rows = [json.loads(line) for line in out.splitlines()]
+        self.assertEqual(rows[-1]["there"], "1")
+        self.assertEqual(rows[-1]["refused"]["CONFLICT"], "1")
+
+    def test_a_dry_run_changes_nothing(self):
+        self.policy(POLICY)
+        before = self.do("POOL", "INFO", self.pool)
+        out, _ = self.take(self.allocation({"5": self.entry(5)}, following=9), "--dry-run")
+        self.assertIn("/5 for device_id:DEV5: would be taken", out)
+        self.assertEqual(pairs(self.do("POOL", "INFO", self.pool))["active"],
+                         pairs(before)["active"])
+        self.assertEqual(self.export()["next_candidate"], 1)
+
+    def test_what_is_not_given_has_the_servers_time_and_the_pools_lease(self):
+        self.policy(POLICY)
+        self.take(self.allocation({"5": {"meta": {"mac": "AA:BB"}}, "6": {"device_key": " k "}}))
+        lease = pairs(self.do("LEASE", self.pool + "/5"))
+        self.assertEqual((lease["holder"], lease["state"]), ("mac:AA:BB", "active"))
+        self.assertGreaterEqual(int(lease["created"]), self.now * 1000)
+        self.assertGreater(int(lease["deadline"]), (self.now + 2500000) * 1000)
+        self.assertEqual(pairs(self.do("LEASE", self.pool + "/6"))["holder"], "k")
+
+    def test_keys_that_metadata_does_not_say_are_noted_or_derived(self):
+        self.policy(POLICY)
+        entry = self.entry(1, meta={"device_id": "DEV001", "mac": "AA:BB:CC:DD:EE:01"},
+                           device_key="mac:AA:BB:CC:DD:EE:01")
+        _, notes = self.take(self.allocation({"1": entry}, following=2))
+        self.assertIn("1 devices have a device_key that does not follow", notes)
+        self.assertEqual(pairs(self.do("LEASE", self.pool + "/1"))["holder"],
+                         "mac:AA:BB:CC:DD:EE:01")
+        self.pool += "-b"
+        self.policy(POLICY)
+        self.assertEqual(self.take(self.allocation({"1": entry}, following=2), "--derive")[1], "")
+        self.assertEqual(pairs(self.do("LEASE", self.pool + "/1"))["holder"], "device_id:DEV001")
+
+    def test_lists_that_contradict_are_noted(self):
+        self.policy(POLICY)
+        _, notes = self.take(self.allocation({"1": self.entry(1)}, [101, 202, 303, "x"], 5))
+        self.assertIn("3 ids are not below next_candidate (5)", notes)
+        self.assertIn("1 of its items are no ids", notes)
+        self.assertIn("3 ids below next_candidate are neither allocated nor released", notes)
+        self.assertEqual(self.export()["released"], [2, 3, 4])
+
+    def test_files_that_are_none_are_refused(self):
+        self.policy(POLICY)
+        path = os.path.join(self.directory.name, "bad.json")
+        for text, reason in (("", "it is not a JSON object"), ("{", "it is not valid JSON"),
+                             ("[]", "it is not a JSON object"), ("{}", "no object \"allocated\""),
+                             ('{"allocated": []}', "no object \"allocated\""),
+                             ('{"allocated": {}, "next_candidate": 0}', "next_candidate 0"),
+                             ('{"allocated": {}, "next_candidate": "5"}', "next_candidate \"5\""),
+                             ('{"allocated": {}, "next_candidate": 4294967296}', "next_candidate 4")):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            _, error = self.tenure("opensynaptic", "import", path, "--pool", self.pool, code=1)
+            self.assertIn(reason, error)
+        _, error = self.tenure("opensynaptic", "import", path, "--pool", "none", code=31)
+        self.assertIn("there is no pool none", error)
+        self.do("POOL", "CREATE", self.pool + "-plain", "RANGE", 1, 9)
+        _, error = self.tenure("opensynaptic", "export", "--pool", self.pool + "-plain", code=1)
+        self.assertIn("is not a sticky range", error)
+        self.tenure("opensynaptic", "import", "--pool", self.pool, code=2)
+        self.tenure("opensynaptic", "import", path, code=2)
+        self.tenure("opensynaptic", "export", code=2)
+        self.tenure("opensynaptic", code=2)
+        self.tenure("opensynaptic", "import", "/nonexistent", "--pool", self.pool, code=1)
+
+    def test_a_lease_that_the_file_cannot_say_is_in_neither_list(self):
+        self.policy(POLICY)
+        self.do("ALLOC", self.pool, "a")
+        lease = pairs(self.do("ALLOC", self.pool, "b"))
+        self.do("ALLOC", self.pool, "c", "COUNT", 2)
+        self.do("REVOKE", lease["lease"])
+        out, notes = self.tenure("opensynaptic", "export", "--pool", self.pool)
+        content = json.loads(out)
+        self.assertEqual((set(content["allocated"]), content["released"]), ({"1", "3", "4"}, []))
+        self.assertIn("1 leases have several ids", notes)
+        self.assertIn("1 leases are reserved or being revoked", notes)
+
+    def test_every_key_of_the_policy_is_taken(self):
+        self.policy({"base_lease_seconds": 86401, "min_lease_seconds": 7, "rate_window_seconds": 61,
+                     "high_rate_threshold_per_hour": 60.25, "ultra_rate_threshold_per_hour": 99,
+                     "ultra_rate_sustain_seconds": 0, "high_rate_min_factor": 0.125,
+                     "adaptive_enabled": False, "ultra_force_release": False,
+                     "metrics_emit_interval_seconds": 0})
+        options = self.options()
+        self.assertEqual(
+            [options[key] for key in ("lease", "min_lease_seconds", "rate_window_seconds",
+                                      "ultra_rate_sustain_seconds", "adaptive_enabled",
+                                      "ultra_force_release", "metrics_emit_interval_seconds",
+                                      "lo", "hi", "sticky")],
+            ["86401", "7", "61", "0", "no", "no", "0", "1", "4294967294", "yes"])
+        self.assertEqual([float(options[key]) for key in (
+            "high_rate_threshold_per_hour", "ultra_rate_threshold_per_hour",
+            "high_rate_min_factor")], [60.25, 99, 0.125])
+        # Again: it is changed, and what the file does not have stays.
+        out, _ = self.policy({"offline_hold_days": 0.5})
+        self.assertEqual(out, "POOL ALTER %s base_lease_seconds 43200\n" % self.pool)
+        self.assertEqual((self.options()["lease"], self.options()["min_lease_seconds"]),
+                         ("43200", "7"))
+
+    def test_values_that_make_no_sense_are_refused_never_replaced(self):
+        for lease, reason in (
+                ({"offline_hold_days": 0}, "lease"),
+                ({"base_lease_seconds": 0}, "lease"),
+                ({"offline_hold_days": -1}, "id_lease.offline_hold_days is negative"),
+                ({"offline_hold_days": 0.00001}, "is not a whole number of seconds"),
+                ({"offline_hold_days": 30, "base_lease_seconds": 60}, "leave one of them out"),
+                ({"base_lease_seconds": 1.5}, "is not a value for it"),
+                ({"min_lease_seconds": -1}, "id_lease.min_lease_seconds is negative"),
+                ({"min_lease_seconds": 99, "base_lease_seconds": 98}, "min_lease"),
+                ({"rate_window_seconds": 0}, "rate_window"),
+                ({"rate_window_seconds": 10 ** 9}, "rate_window"),
+                ({"high_rate_threshold_per_hour": 10, "ultra_rate_threshold_per_hour": 9}, "ultra"),
+                ({"high_rate_min_factor": 1.01}, "high_rate_min_factor"),
+                ({"high_rate_min_factor": "0.2"}, "is not a number"),
+                ({"adaptive_enabled": 1}, "is neither true nor false"),
+                ({"ultra_force_release": None}, "is neither true nor false"),
+                ({"metrics_emit_interval_seconds": None}, "is not a number"),
+                ({"base_lease_second": 5}, "is no key that is known")):
+            with self.subTest(lease=lease):
+                done = subprocess.run(
+                    [TENURE, "opensynaptic", "policy", self.file(
+                        "Config.json", {"security_settings": {"id_lease": lease}}),
+                     "--pool", self.pool], timeout=PATIENCE, check=False,
+                    env={**os.environ, "TENURE_PORT": str(self.server.port)},
+                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn(reason, done.stderr.decode())
+                self.assertEqual(done.stdout, b"")
+        self.refused("POOL_NOTFOUND", "POOL", "INFO", self.pool)
+        self.policy({"rate_window_seconds": 299, "min_lease_seconds": 0})
+        self.assertEqual(self.options()["rate_window_seconds"], "299")
+        _, error = self.tenure("opensynaptic", "policy", self.file("Config.json", {}), "--pool",
+                               self.pool, code=1)
+        self.assertIn("no object security_settings.id_lease", error)
+
+    def test_the_lease_shortens_as_the_original_says(self):
+        policy = {**POLICY, "base_lease_seconds": 1000003, "high_rate_threshold_per_hour": 10,
+                  "ultra_rate_threshold_per_hour": 40, "ultra_rate_sustain_seconds": 3600,
+                  "high_rate_min_factor": 0.3, "min_lease_seconds": 310000}
+        del policy["offline_hold_days"]
+        self.policy(policy)
+        for rate in range(1, 60):
+            self.do("ALLOC", self.pool, "device-%d" % rate)
+            metrics = pairs(self.do("POOL", "METRICS", self.pool))
+            self.assertEqual(float(metrics["new_device_rate_per_hour"]), rate)
+            self.assertEqual(int(metrics["effective_lease_seconds"]),
+                             effective(policy, rate, False), rate)
+            self.assertEqual(bool(metrics["ultra_rate_active"]), rate >= 40)
+        policy["ultra_rate_sustain_seconds"] = 0
+        self.policy(policy)
+        self.do("ALLOC", self.pool, "one-more")
+        metrics = pairs(self.do("POOL", "METRICS", self.pool))
+        self.assertEqual(int(metrics["effective_lease_seconds"]), effective(policy, 60, True))
+        policy["adaptive_enabled"] = False
+        self.policy(policy)
+        metrics = pairs(self.do("POOL", "METRICS", self.pool))
+        self.assertEqual(int(metrics["effective_lease_seconds"]), effective(policy, 60, True))
+
+    def test_the_eleven_metrics_have_their_names_and_types(self):
+        self.policy(POLICY)
+        connection = Resp(self.server, 3)
+        metrics = connection.do("POOL", "METRICS", self.pool)
+        connection.close()
+        metrics.pop("pool")
+        self.assertEqual({key: type(value) for key, value in metrics.items()}, METRICS)
+
+    def test_the_guide_works_as_it_stands(self):
+        self.pool = "devices"
+        path = self.file("Config.json", {"security_settings": {"id_lease": POLICY}})
+        self.assertEqual(os.path.dirname(path), self.directory.name)
+        content = self.allocation({"1": self.entry(1)}, [2, 3], 4)
+        self.file("data/id_allocation.json", content)
+        lines = [line.strip() for line in text_of(GUIDE).splitlines()
+                 if line.startswith("    tenure ")]
+        self.assertGreaterEqual(len(lines), 9)
+        for line in lines:
+            done = subprocess.run(
+                ["sh", "-c", line], cwd=self.directory.name, timeout=PATIENCE, check=False,
+                env={**os.environ, "TENURE_PORT": str(self.server.port),
+                     "PATH": os.path.dirname(TENURE) + ":" + os.environ["PATH"]},
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            self.assertEqual(done.returncode, 0, (line, done.stdout))
+        with open(os.path.join(self.directory.name, "data", "id_allocation.json"),
+                  encoding="utf-8") as file:
+            back = json.load(file)
+        self.assertEqual(set(back["allocated"]), {"1", "2"})
+        self.assertEqual(back["next_candidate"], 4)
 
 
 if __name__ == "__main__":

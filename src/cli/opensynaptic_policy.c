@@ -1,0 +1,303 @@
+/* `tenure opensynaptic policy`: security_settings.id_lease of Config.json as a pool's options.
+ *
+ * The keys are the options' own names, so they go to the server as they are written, digit for digit,
+ * and it judges them. Nothing is replaced, rounded or left out: what has no place here is refused. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/opensynaptic.h"
+#include "cli/options.h"
+#include "protocol/option.h"
+#include "protocol/walk.h"
+
+#define DAY 86400u
+#define MICRO 1000000u
+#define WORDS_MAX 64u
+
+static const char *const keys[] = {
+    "offline_hold_days",          "base_lease_seconds",           "min_lease_seconds",
+    "rate_window_seconds",        "high_rate_threshold_per_hour", "ultra_rate_threshold_per_hour",
+    "ultra_rate_sustain_seconds", "high_rate_min_factor",         "adaptive_enabled",
+    "ultra_force_release",        "metrics_emit_interval_seconds"};
+
+#define KEYS (sizeof keys / sizeof keys[0])
+
+struct policy {
+    char texts[KEYS][64]; /* of each key; empty: not given */
+    struct tn_bytes words[WORDS_MAX];
+    uint32_t count;
+};
+
+static bool refused(const char *path, const char *key, const char *why) {
+    (void)fprintf(stderr, "tenure opensynaptic: %s: id_lease.%s %s\n", path, key, why);
+    return false;
+}
+
+static void add(struct policy *policy, const char *word) {
+    policy->words[policy->count++] = tn_bytes_of(word, strlen(word));
+}
+
+/* ---- Reading ---- */
+
+static bool is_flag(const char *key) {
+    return strcmp(key, "adaptive_enabled") == 0 || strcmp(key, "ultra_force_release") == 0;
+}
+
+static bool value_read(const char *path, const char *key, struct tn_bytes value, char text[64]) {
+    enum protocol_json_kind kind = protocol_json_kind(value);
+    if (is_flag(key)) {
+        if (kind != PROTOCOL_JSON_TRUE && kind != PROTOCOL_JSON_FALSE) {
+            return refused(path, key, "is neither true nor false");
+        }
+        (void)snprintf(text, 64, "%s", kind == PROTOCOL_JSON_TRUE ? "yes" : "no");
+        return true;
+    }
+    if (kind != PROTOCOL_JSON_NUMBER) {
+        return refused(path, key, "is not a number");
+    }
+    if (value.at[0] == '-') {
+        return refused(path, key, "is negative");
+    }
+    if (value.len >= 64) {
+        return refused(path, key, "has too many digits");
+    }
+    memcpy(text, value.at, value.len);
+    text[value.len] = '\0';
+    return true;
+}
+
+static bool policy_read(struct policy *policy, const char *path, struct tn_bytes lease) {
+    struct protocol_walk walk = protocol_walk_of(lease);
+    struct tn_bytes key;
+    struct tn_bytes value;
+    while (protocol_walk_next(&walk, &key, &value)) {
+        size_t i = 0;
+        while (i < KEYS &&
+               !(key.len == strlen(keys[i]) + 2 && memcmp(key.at + 1, keys[i], key.len - 2) == 0)) {
+            i++;
+        }
+        if (i == KEYS) {
+            char name[64];
+            (void)snprintf(name, sizeof name, "%.*s", (int)(key.len < 60 ? key.len : 60),
+                           (const char *)key.at);
+            return refused(path, name, "is no key that is known");
+        }
+        if (!value_read(path, keys[i], value, policy->texts[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Days with up to six decimals, in seconds if that is a whole number of them. */
+static bool days_seconds(const char *text, uint64_t *ret_seconds) {
+    size_t whole_len = strcspn(text, ".");
+    uint64_t whole;
+    uint64_t part = 0;
+    if (!cli_number_parse(tn_bytes_of(text, whole_len), &whole) || whole > UINT32_MAX) {
+        return false;
+    }
+    if (text[whole_len] == '.') {
+        const char *digits = text + whole_len + 1;
+        size_t count = strlen(digits);
+        if (count == 0 || count > 6 || strspn(digits, "0123456789") != count) {
+            return false;
+        }
+        for (size_t i = 0; i < 6; i++) {
+            part = part * 10 + (i < count ? (unsigned)(digits[i] - '0') : 0);
+        }
+    }
+    uint64_t micro = (whole * MICRO + part) * DAY;
+    *ret_seconds = micro / MICRO;
+    return micro % MICRO == 0;
+}
+
+/* The two names of the base must not contradict each other: which one would count? */
+static bool base_settle(struct policy *policy, const char *path) {
+    const char *days = policy->texts[0];
+    char *base = policy->texts[1];
+    uint64_t seconds = 0;
+    char text[24];
+    if (days[0] == '\0') {
+        return true;
+    }
+    if (!days_seconds(days, &seconds)) {
+        return refused(path, keys[0], "is not a whole number of seconds");
+    }
+    (void)snprintf(text, sizeof text, "%" PRIu64, seconds);
+    if (base[0] != '\0' && strcmp(base, text) != 0) {
+        (void)fprintf(stderr,
+                      "tenure opensynaptic: %s: offline_hold_days %s is %s seconds, but "
+                      "base_lease_seconds says %s: leave one of them out\n",
+                      path, days, text, base);
+        return false;
+    }
+    (void)snprintf(base, sizeof policy->texts[1], "%s", text);
+    return true;
+}
+
+/* ---- The command ---- */
+
+/* "1-65535". */
+static bool range_add(struct policy *policy, const char *range, char lo[32]) {
+    size_t len = strcspn(range, "-");
+    if (range[len] != '-' || len == 0 || len >= 32) {
+        return false;
+    }
+    memcpy(lo, range, len);
+    lo[len] = '\0';
+    add(policy, "RANGE");
+    add(policy, lo);
+    add(policy, range + len + 1);
+    return true;
+}
+
+static void options_add(struct policy *policy) {
+    for (size_t i = 1; i < KEYS; i++) {
+        if (policy->texts[i][0] != '\0') {
+            add(policy, keys[i]);
+            add(policy, policy->texts[i]);
+        }
+    }
+}
+
+/* ---- Judging ---- */
+
+static bool option_judge(struct kernel_policy_patch *patch, struct tn_bytes name,
+                         struct tn_bytes value) {
+    char key[64];
+    char text[PROTOCOL_OPTION_TEXT];
+    char detail[PROTOCOL_DETAIL];
+    if (name.len >= sizeof key || value.len >= sizeof text) {
+        return false;
+    }
+    memcpy(key, name.at, name.len);
+    key[name.len] = '\0';
+    memcpy(text, value.at, value.len);
+    text[value.len] = '\0';
+    if (!protocol_option_set(key, text, patch, detail)) {
+        (void)fprintf(stderr, "tenure opensynaptic: %s\n", detail);
+        return false;
+    }
+    return true;
+}
+
+/* The options as they will be, those of the pool included, by the rules of the server: it would only
+ * say that they make no sense together. */
+static bool policy_judge(const struct policy *policy, const struct cli_reader *reader,
+                         bool exists) {
+    struct kernel_policy_patch patch = {.mask = 0};
+    uint32_t options = exists ? cli_node_find(reader, 0, "options") : 0;
+    uint32_t end = options != 0 ? reader->nodes[options].end : 0;
+    for (uint32_t node = options + 1; node + 1 < end; node += 2) {
+        if (!option_judge(&patch, cli_node_text(reader, node), cli_node_text(reader, node + 1))) {
+            return false;
+        }
+    }
+    for (uint32_t i = 3; i + 1 < policy->count; i += 2) {
+        const struct tn_bytes *word = &policy->words[i];
+        bool range = tn_bytes_equal(word[0], tn_bytes_of("RANGE", 5));
+        bool sticky = tn_bytes_equal(word[0], tn_bytes_of("STICKY", 6));
+        bool good =
+            range ? option_judge(&patch, tn_bytes_of("lo", 2), word[1]) &&
+                        option_judge(&patch, tn_bytes_of("hi", 2), word[2])
+                  : option_judge(&patch, sticky ? tn_bytes_of("sticky", 6) : word[0], word[1]);
+        if (!good) {
+            return false;
+        }
+        i += range;
+    }
+    struct kernel_policy whole = kernel_policy_new(&patch);
+    const char *fault = kernel_policy_fault(&whole, UINT64_MAX);
+    if (fault != NULL) {
+        (void)fprintf(stderr, "tenure opensynaptic: the policy makes no sense: %s\n", fault);
+    }
+    return fault == NULL;
+}
+
+/* ---- Applying ---- */
+
+/* The words, for a pool that is there or not. The exit code. */
+static int policy_spell(struct policy *policy, const struct opensynaptic_pool *pool,
+                        const char *range, char lo[32]) {
+    int code = CLI_OK;
+    if (pool->exists && !opensynaptic_pool_serves(pool, &code)) {
+        return code;
+    }
+    add(policy, "POOL");
+    add(policy, pool->exists ? "ALTER" : "CREATE");
+    add(policy, pool->name);
+    range = range == NULL && !pool->exists ? "1-4294967294" : range;
+    if (range != NULL && !range_add(policy, range, lo)) {
+        (void)fprintf(stderr, "tenure opensynaptic: --range is LO-HI, not %s\n", range);
+        return CLI_USAGE;
+    }
+    if (!pool->exists) {
+        add(policy, "STICKY");
+        add(policy, "yes");
+    }
+    options_add(policy);
+    return CLI_OK;
+}
+
+static int policy_apply(const struct cli_settings *settings, struct policy *policy,
+                        const char *name, const char *range, bool dry_run) {
+    struct cli_client client = {.socket = -1};
+    struct opensynaptic_pool pool;
+    char lo[32];
+    int code = opensynaptic_connect(&client, settings, name, &pool);
+    code = code == CLI_OK ? policy_spell(policy, &pool, range, lo) : code;
+    if (code == CLI_OK && !policy_judge(policy, &client.reader, pool.exists)) {
+        code = tn_result_exit(TN_R_BAD_POLICY);
+    }
+    if (code == CLI_OK && !dry_run) {
+        code = opensynaptic_call(&client, settings, policy->words, policy->count);
+    }
+    for (uint32_t i = 0; code == CLI_OK && i < policy->count; i++) {
+        (void)printf("%.*s%c", (int)policy->words[i].len, (const char *)policy->words[i].at,
+                     i + 1 < policy->count ? ' ' : '\n');
+    }
+    cli_client_close(&client);
+    return code;
+}
+
+int opensynaptic_policy(const struct cli_settings *settings, int argc, char **argv) {
+    const char *pool = NULL;
+    const char *path = NULL;
+    const char *range = NULL;
+    bool dry_run = false;
+    uint8_t *bytes = NULL;
+    struct tn_bytes text;
+    struct policy policy = {.count = 0};
+    const struct cli_option rows[] = {
+        {"--pool", &pool, NULL}, {"--range", &range, NULL}, {"--dry-run", NULL, &dry_run}};
+    const struct cli_options options = {"opensynaptic policy",
+                                        "FILE --pool POOL [--range LO-HI] [--dry-run]",
+                                        rows,
+                                        sizeof rows / sizeof rows[0],
+                                        &path,
+                                        1};
+    if (!cli_options_parse(&options, argc, argv)) {
+        return CLI_USAGE;
+    }
+    if (path == NULL || pool == NULL) {
+        (void)cli_options_wrong(&options, path == NULL ? "which file?" : "of which pool?", "");
+        return CLI_USAGE;
+    }
+    if (!opensynaptic_read(path, &bytes, &text)) {
+        return CLI_FAILED;
+    }
+    struct tn_bytes lease =
+        opensynaptic_member(opensynaptic_member(text, "security_settings"), "id_lease");
+    int code = CLI_FAILED;
+    if (lease.len == 0 || protocol_json_kind(lease) != PROTOCOL_JSON_OBJECT) {
+        (void)fprintf(stderr,
+                      "tenure opensynaptic: %s: there is no object security_settings.id_lease\n",
+                      path);
+    } else if (policy_read(&policy, path, lease) && base_settle(&policy, path)) {
+        code = policy_apply(settings, &policy, pool, range, dry_run);
+    }
+    free(bytes);
+    return code;
+}
