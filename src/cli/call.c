@@ -271,15 +271,26 @@ static int show(struct call *call) {
                : CLI_FAILED;
 }
 
-/* Whether it pays to try again: nobody there, the answer lost, or the server said "unknown". */
-static bool is_transient(const struct call *call, enum cli_link link) {
+/* What the attempt that has just been made says about a write. */
+static enum tn_outcome attempt_outcome(const struct call *call, enum cli_link link) {
     if (link != CLI_LINK_OK) {
-        return true;
+        return link == CLI_LINK_LOST ? TN_UNKNOWN : TN_REJECTED;
     }
-    if (call->client.reader.nodes[0].type != CLI_ERROR) {
-        return false;
+    return call->client.reader.nodes[0].type == CLI_ERROR
+               ? cli_refusal_of(cli_node_text(&call->client.reader, 0)).outcome
+               : TN_COMMITTED;
+}
+
+/* The last attempt surely did nothing, but one before it may have: the whole is unknown. */
+static int say_doubt(struct call *call, enum cli_link link) {
+    struct cli_text text = {.at = NULL};
+    if (link == CLI_LINK_OK) {
+        cli_text_clean(&text, cli_node_text(&call->client.reader, 0));
+        (void)snprintf(call->client.error, sizeof call->client.error,
+                       "the repeat was refused: %.200s", text.failed ? "" : text.at);
+        cli_text_free(&text);
     }
-    return cli_refusal_of(cli_node_text(&call->client.reader, 0)).outcome == TN_UNKNOWN;
+    return say_link(call, CLI_LINK_LOST);
 }
 
 static void wait_ms(uint64_t ms) {
@@ -290,21 +301,25 @@ static void wait_ms(uint64_t ms) {
 static int run(struct call *call) {
     const struct cli_settings *settings = call->settings;
     const struct cli_words *words = &call->request.words;
-    bool lost = false;
+    bool doubt = false; /* an attempt may have happened */
     for (uint64_t attempt = 0;; attempt++) {
         enum cli_link link = cli_client_open(&call->client, settings->os, settings->host,
                                              settings->port, settings->timeout_ms);
         if (link == CLI_LINK_OK) {
             link = cli_client_call(&call->client, words->at, words->count, settings->timeout_ms);
         }
-        lost = lost || link == CLI_LINK_LOST;
-        if (attempt == settings->retries || !is_transient(call, link)) {
-            /* Once lost, a server that cannot be reached does not make it known again. */
-            int code =
-                link == CLI_LINK_OK ? show(call) : say_link(call, lost ? CLI_LINK_LOST : link);
+        enum tn_outcome outcome = attempt_outcome(call, link);
+        /* It pays to try again: nobody there, the answer lost, or the server said "unknown". */
+        bool transient = link != CLI_LINK_OK || outcome == TN_UNKNOWN;
+        if (attempt == settings->retries || !transient) {
+            bool doubtful = doubt && outcome == TN_REJECTED && call->used_opid != NULL;
+            int code = doubtful              ? say_doubt(call, link)
+                       : link == CLI_LINK_OK ? show(call)
+                                             : say_link(call, link);
             cli_client_close(&call->client);
             return code;
         }
+        doubt = doubt || outcome == TN_UNKNOWN;
         cli_client_close(&call->client);
         wait_ms(attempt < 5 ? (uint64_t)100 << attempt : 3000);
     }

@@ -94,6 +94,17 @@ static struct tn_bytes trimmed(struct tn_bytes text) {
     return text;
 }
 
+/* What facts are made of: numbers, leases, states. Words that the server quotes end in a quote. */
+static bool fact_is_plain(struct tn_bytes value) {
+    for (uint32_t i = 0; i < value.len; i++) {
+        uint8_t c = value.at[i];
+        if (!(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'z') && c != '-' && c != '_') {
+            return false;
+        }
+    }
+    return value.len > 0;
+}
+
 /* The last word that is key=value, and everything after it, ends the words for people. */
 static uint32_t facts_begin(struct tn_bytes text) {
     uint32_t begin = text.len;
@@ -107,7 +118,8 @@ static uint32_t facts_begin(struct tn_bytes text) {
                ((text.at[key] >= 'a' && text.at[key] <= 'z') || text.at[key] == '_')) {
             key++;
         }
-        if (key == word || key == begin || text.at[key] != '=') {
+        if (key == word || key == begin || text.at[key] != '=' ||
+            !fact_is_plain(tn_bytes_of(text.at + key + 1, begin - key - 1))) {
             break;
         }
         begin = word;

@@ -514,6 +514,8 @@ class Trouble(unittest.TestCase):
             with c:
                 c.settimeout(PATIENCE)
                 more = serve(c)
+                if not more:
+                    s.close()  # before the client hears: whoever comes back finds nobody
 
     @staticmethod
     def hello(c):
@@ -598,6 +600,38 @@ class Trouble(unittest.TestCase):
         code, out, err = run(self.listener(serve), "--retry", "2", "alloc", "p", "h")
         self.assertEqual((code, out, err), (0, "result  OK\n", ""))
         self.assertEqual((len(seen), len(set(seen))), (3, 1))
+
+    def test_a_repeat_that_is_refused_leaves_the_outcome_unknown(self):
+        """What surely did not happen is the repeat; the first attempt may have."""
+        for first, second in ((b"", b"-OVERLOADED full\r\n"), (b"-HALTED x\r\n", b"-CLOSED x\r\n"),
+                              (b"-HALTED x\r\n", None), (b"", None)):
+            answers = [first] if second is None else [first, second]
+
+            def serve(c):
+                self.hello(c)
+                c.sendall(answers.pop(0))
+                return len(answers) > 0
+            code, out, err = run(self.listener(serve), "--json", "--retry", "1", "alloc", "p", "h")
+            self.assertEqual((code, json.loads(out)["outcome"]), (52, "unknown"), err)
+            self.assertIn("The outcome is unknown", err)
+
+    def test_a_repeat_that_is_answered_settles_it(self):
+        answers = [b"", b"-EXHAUSTED none lsn=4\r\n"]
+
+        def serve(c):
+            self.hello(c)
+            c.sendall(answers.pop(0))
+            return len(answers) > 0
+        code, out, _ = run(self.listener(serve), "--json", "--retry", "1", "alloc", "p", "h")
+        self.assertEqual((code, json.loads(out)["outcome"]), (14, "committed"))
+
+    def test_quoted_words_are_no_facts(self):
+        def serve(c):
+            self.hello(c)
+            c.sendall(b"-BAD_POLICY there is no option 'x lsn=1'\r\n")
+            return False
+        code, out, _ = run(self.listener(serve), "--json", "pool", "create", "p", "x lsn=1", "3")
+        self.assertEqual((code, json.loads(out)["outcome"]), (23, "rejected"))
 
     def test_a_write_across_a_halted_server_is_resolved_by_its_id(self):
         server = Server()
