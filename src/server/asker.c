@@ -36,7 +36,7 @@ static void wait_end(struct server_asker *asker) {
     struct server *server = asker->server;
     if (asker->waiting) {
         (void)(list_remove(&server->waiting, asker) || list_remove(&server->ticking, asker) ||
-               list_remove(&server->running, asker));
+               list_remove(&server->turns, asker) || list_remove(&server->running, asker));
         asker->waiting = false;
     }
 }
@@ -69,6 +69,24 @@ void server_waiting_run(struct server *server) {
     if (server->waiting == NULL) {
         (void)uv_timer_stop(&server->retry);
     }
+}
+
+/* ---- Turns ---- */
+
+static void turns_run(uv_idle_t *soon) {
+    struct server *server = soon->data;
+    (void)uv_idle_stop(soon);
+    list_run(server, &server->turns, false);
+}
+
+void server_asker_yield(struct server_asker *asker) {
+    struct server *server = asker->server;
+    TN_ASSERT(!asker->waiting);
+    asker->waiting = true;
+    asker->next_waiting = server->turns;
+    server->turns = asker;
+    server->soon.data = server;
+    (void)uv_idle_start(&server->soon, turns_run);
 }
 
 /* ---- Ticks ---- */

@@ -60,6 +60,16 @@ static enum server_step protocol_error(struct server_connection *connection,
     return SERVER_DONE;
 }
 
+/* Whether this turn of the loop has taken so long that the others come first: a pipeline of what
+ * takes long must not keep them waiting. What takes no time is not worth a look at the clock. */
+static bool turn_is_over(const struct server_connection *connection) {
+    const struct protocol_command *row = connection->last_command;
+    if (row == NULL || row->kind == PROTOCOL_WRITE || row->id == PROTOCOL_PING) {
+        return false;
+    }
+    return uv_hrtime() / 1000000 > uv_now(&connection->server->loop) + SERVER_TURN_MS;
+}
+
 /* Serves requests from the start of the bytes; returns how many bytes are done with, and whether
  * what is left is a request that has to wait (and not one that is not whole). */
 static size_t serve(struct server_connection *connection, const uint8_t *data, size_t len,
@@ -89,6 +99,10 @@ static size_t serve(struct server_connection *connection, const uint8_t *data, s
             return at;
         }
         at += request.used;
+        bool more = at < len || len >= SERVER_READ_BYTES; /* or probably */
+        if (more && may_take(connection) && turn_is_over(connection)) {
+            server_asker_yield(&connection->asker);
+        }
     }
     return at;
 }

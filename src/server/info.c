@@ -246,8 +246,10 @@ void server_client_kill(struct server_connection *connection, const struct tn_by
         return;
     }
     for (struct server_connection *c = connection->server->live; c != NULL; c = c->next) {
-        char address[64];
-        address_of(c, address);
+        char address[64] = "";
+        if (by_address) {
+            address_of(c, address);
+        }
         if (c->closing ||
             (by_id ? c->id != id : !tn_bytes_equal(what, tn_bytes_of(address, strlen(address))))) {
             continue;

@@ -41,6 +41,7 @@
 #define SERVER_DRAIN_MS 5000u
 #define SERVER_FENCE_MS 1000u
 #define SERVER_RETRY_MS 5u
+#define SERVER_TURN_MS 2u /* of the loop, about: then each connection is served one read at most */
 
 struct http;
 struct server;
@@ -137,6 +138,7 @@ struct server {
     uv_signal_t sigterm, sigint, sighup;
     uv_timer_t every_second;
     uv_timer_t retry; /* runs while somebody waits for a log position or a slot */
+    uv_idle_t soon;   /* runs while somebody waits for the next turn of the loop */
     uv_timer_t drain;
     struct http *http;      /* NULL: off */
     struct server_udp *udp; /* the same */
@@ -160,6 +162,7 @@ struct server {
     struct server_asker *waiting;
     struct server_asker ticker;   /* the server itself, which asks for ticks: one at a time */
     struct server_asker *ticking; /* those who wait for it */
+    struct server_asker *turns;   /* those who had theirs, and have more to ask */
     struct server_asker *running; /* of these lists: those who try again now */
     bool runs;                    /* they are being gone through */
 
@@ -213,6 +216,8 @@ bool server_connection_quiet(const struct server_connection *connection);
 /* Runs again when something has changed or a little later. */
 void server_asker_wait(struct server_asker *asker);
 void server_waiting_run(struct server *server);
+/* Runs again in the next turn of the loop: others come first. */
+void server_asker_yield(struct server_asker *asker);
 /* Runs again when a tick has been committed; one tick serves all who wait for it. */
 void server_asker_tick(struct server_asker *asker);
 void server_ticker_init(struct server *server);

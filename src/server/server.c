@@ -230,6 +230,7 @@ static bool loop_make(struct server *server) {
     (void)uv_signal_init(&server->loop, &server->sigint);
     (void)uv_timer_init(&server->loop, &server->every_second);
     (void)uv_timer_init(&server->loop, &server->retry);
+    (void)uv_idle_init(&server->loop, &server->soon);
     (void)uv_timer_init(&server->loop, &server->drain);
     server->listener.data = server->completed.data = server;
     server->sigterm.data = server->sigint.data = server->every_second.data = server;

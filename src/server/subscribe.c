@@ -311,6 +311,11 @@ static struct server_subscription *first_of(const struct server_connection *conn
 
 void server_unsubscribe(struct server_connection *connection, bool pattern,
                         const struct tn_bytes *names, uint32_t count) {
+    if (count > SERVER_SUBSCRIPTIONS_MAX) { /* each is looked for among all that it has */
+        server_reply_error(connection, "OVERLOADED at most %u names at once",
+                           SERVER_SUBSCRIPTIONS_MAX);
+        return;
+    }
     for (uint32_t i = 0; i < count; i++) {
         unsubscribe_one(connection, pattern, names[i]);
     }

@@ -267,6 +267,13 @@ class Channels(Case):
                           ("pmessage", "pool:glob-?", "pool:glob-b")})
         p.close()
 
+    def test_more_names_than_anybody_can_have(self):
+        self.resp.send("UNSUBSCRIBE", *("n%d" % i for i in range(1025)))
+        self.assertEqual(str(self.resp.read()), "OVERLOADED at most 1024 names at once")
+        self.resp.send("PUNSUBSCRIBE", *("n%d" % i for i in range(1024)))
+        for i in range(1024):
+            self.assertEqual(self.resp.read(), ["punsubscribe", "n%d" % i, 0])
+
     def test_after_unsubscribing_nothing_comes(self):
         self.do("POOL", "CREATE", "quiet", "RANGE", 1, 9)
         subscribe(self.resp, "pool:quiet", "events")

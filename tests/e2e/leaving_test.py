@@ -49,6 +49,45 @@ class Leaving(unittest.TestCase):
         self.ask_and_leave(words("COMMAND", "DOCS") * (2 * several) +
                            words("LEASES", "FENCE", 1 << 40))
 
+    def busy(self, count):
+        """What takes long: each looks at thousands of events and shows none."""
+        with self.server.client() as r:
+            if not r.execute_command("POOL", "LIST")[3]:
+                r.execute_command("POOL", "CREATE", "many", "RANGE", 1, 100000)
+                pipe = r.pipeline(transaction=False)
+                for i in range(3000):
+                    pipe.execute_command("ALLOC", "many", "h%d" % i)
+                pipe.execute()
+        return b"".join(words("EVENTS", "AFTER", "0.0", "POOL", "none", "COUNT", 1) +
+                        words("ECHO", "n%d" % i) for i in range(count))
+
+    def test_a_long_pipeline_takes_turns(self):
+        """Its replies keep their order; whoever asks meanwhile is answered before it is over."""
+        requests = self.busy(500)
+        with self.server.connect() as s, self.server.client() as r:
+            s.sendall(requests)
+            self.assertTrue(r.ping())
+            got = b""
+            while b"n499\r\n" not in got:
+                got += s.recv(1 << 20)
+            said = [line for line in got.split(b"\r\n") if line[:1] == b"n" and line[1:].isdigit()]
+            self.assertEqual(said, [b"n%d" % i for i in range(500)])
+
+    def test_while_it_waits_for_its_turn(self):
+        requests = self.busy(500)
+        for _ in range(3):
+            self.ask_and_leave(requests)
+
+    def test_the_server_stops_while_some_wait_for_their_turn(self):
+        requests = self.busy(1000)
+        several = [self.server.connect() for _ in range(4)]
+        for s in several:
+            s.sendall(requests)
+        self.assertTrue(several[0].recv(1))
+        self.assertEqual(self.server.stop(), 0)
+        for s in several:
+            s.close()
+
 
 if __name__ == "__main__":
     unittest.main()
