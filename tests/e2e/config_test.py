@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# tsan
 """What the server is told and how it behaves as a daemon: the configuration file, the environment,
 flags, declared pools, reload, logs, systemd's notifications, and starts that are refused."""
 import json

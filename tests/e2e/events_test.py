@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# tsan
 """Events: read back with EVENTS, and as they happen over SUBSCRIBE and PSUBSCRIBE, in both versions of
 RESP; resumed after an event, across kill -9, and by readers that are too slow."""
 import json

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# tsan
 """HTTP with real clients: curl, Python's http.client and raw sockets."""
 import http.client
 import json

@@ -1,3 +1,4 @@
+# tsan
 """Clients that leave at the worst moment: while the server is in the middle of serving them. It is
 stopped meanwhile, so that all of what they sent, and that they are gone, is there at once."""
 import signal

@@ -1,3 +1,4 @@
+# tsan
 """The server's figures: what INFO tells tools made for Redis, and the metrics for Prometheus."""
 import http.client
 import re

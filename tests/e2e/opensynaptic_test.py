@@ -1,3 +1,4 @@
+# tsan
 """For OpenSynaptic's users: the UDP door, id_allocation.json, and the policy in Config.json."""
 import json
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# tsan
 """The real server process, with real clients: redis-cli, redis-benchmark, redis-py and raw sockets.
 
 Each test class starts its own tenured on a free port with a directory of its own, waits until the
