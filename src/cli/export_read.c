@@ -286,7 +286,13 @@ static int details_read(struct export *export, struct export_lease *lease) {
     if (lease->partial) {
         (void)values_take(export, lease, reader, 0);
     }
-    lease->created_ms = cli_field_number(reader, 0, "created");
+    if (lease->read_lsn == 0) {
+        lease->created_ms = cli_field_number(reader, 0, "created");
+        lease->seen_ms = cli_field_number(reader, 0, "last_seen");
+        if (lease->offline_ms != 0 && lease->seen_ms > lease->offline_ms) {
+            lease->seen_ms = 0; /* that was later */
+        }
+    }
     return CLI_OK;
 }
 

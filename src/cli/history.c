@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "cli/options.h"
 #include "cli/scan.h"
 #include "cli/table.h"
@@ -18,7 +19,10 @@ struct stint {
     char *end;                   /* how it ended; NULL: it has not */
     uint64_t epoch;
     uint64_t from_ms, to_ms; /* 0: not known, not over */
+    uint32_t before;         /* position + 1 of the one before it in the same chain; 0: none */
 };
+
+#define CHAINS 65536u
 
 struct history {
     const struct cli_settings *settings;
@@ -29,7 +33,8 @@ struct history {
     struct cli_scan scan;
     struct stint *stints;
     uint32_t count, capacity;
-    bool failed; /* no memory */
+    uint32_t *newest; /* by hash of the lease: position + 1 of a stint, the rest by its `before` */
+    bool failed;      /* no memory */
 };
 
 static char *copy(struct history *history, struct tn_bytes text) {
@@ -51,13 +56,19 @@ static bool text_is(const char *known, struct tn_bytes text) {
     return known != NULL && tn_bytes_equal(text, tn_bytes_of(known, strlen(known)));
 }
 
-/* The one that is not over; NULL: there is none. The newest are at the end. */
+static uint32_t chain_of(struct tn_bytes lease) {
+    return (uint32_t)tn_hash64(lease.at, lease.len, 1) % CHAINS;
+}
+
+/* The one that is not over; NULL: there is none. */
 static struct stint *open_find(const struct history *history, struct tn_bytes lease) {
-    for (uint32_t i = history->count; i > 0; i--) {
-        struct stint *stint = &history->stints[i - 1];
+    uint32_t at = history->newest[chain_of(lease)];
+    while (at != 0) {
+        struct stint *stint = &history->stints[at - 1];
         if (stint->end == NULL && text_is(stint->lease, lease)) {
             return stint;
         }
+        at = stint->before;
     }
     return NULL;
 }
@@ -102,7 +113,9 @@ static struct stint *stint_add(struct history *history, const struct cli_reader 
                             .what = copy(history, tn_bytes_of(what.at, what.len)),
                             .epoch = cli_field_number(reader, map, "epoch"),
                             .from_ms = from_ms};
-    history->count++;
+    uint32_t *newest = &history->newest[chain_of(cli_field(reader, map, "lease"))];
+    stint->before = *newest;
+    *newest = ++history->count;
     cli_text_free(&what);
     return stint;
 }
@@ -404,6 +417,7 @@ static int run(struct history *history) {
 
 int cli_history(const struct cli_settings *settings, int argc, char **argv) {
     struct history history = {.settings = settings, .client = {.socket = -1}};
+    int code = CLI_FAILED;
     const char *places[2] = {NULL, NULL};
     const char *pool = NULL;
     const struct cli_option rows[] = {{"--holder", &history.holder, NULL}, {"--pool", &pool, NULL}};
@@ -419,7 +433,10 @@ int cli_history(const struct cli_settings *settings, int argc, char **argv) {
     }
     history.pool = of_value ? places[0] : pool;
     history.value = of_value ? places[1] : NULL;
-    int code = run(&history);
+    history.newest = calloc(CHAINS, sizeof *history.newest);
+    if (history.newest != NULL) {
+        code = run(&history);
+    }
     cli_client_close(&history.client);
     for (uint32_t i = 0; i < history.count; i++) {
         free(history.stints[i].lease);
@@ -428,5 +445,6 @@ int cli_history(const struct cli_settings *settings, int argc, char **argv) {
         free(history.stints[i].end);
     }
     free(history.stints);
+    free(history.newest);
     return code;
 }

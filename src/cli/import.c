@@ -113,6 +113,10 @@ int cli_import(const struct cli_settings *settings, int argc, char **argv) {
     if (is_command(argc, argv)) {
         return cli_call(settings, argc + 1, argv - 1);
     }
+    if (settings->opid != NULL) { /* the rows are many writes; each can be repeated as it is */
+        (void)fprintf(stderr, "tenure import: rows take no --opid\n");
+        return CLI_USAGE;
+    }
     if (!options_parse(&import, argc, argv)) {
         return CLI_USAGE;
     }

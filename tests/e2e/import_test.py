@@ -4,6 +4,7 @@ connections, and real databases on both sides."""
 import csv
 import json
 import os
+import pty
 import re
 import socket
 import subprocess
@@ -206,6 +207,65 @@ class Rows(Import):
         for dry in (["--dry-run"], []):
             told, _ = self.take("dev" + self.pool, *dry, rows=rows, code=1)
             self.assertEqual(told[3]["result"], "CONFLICT")
+
+
+    def test_values_that_are_never_given_out_can_be_imported(self):
+        self.do("POOL", "ALTER", self.pool, "EXCLUDE", "5-9")
+        self.take(self.pool, rows="7,a\n")
+        self.assertEqual(self.held(), {"7": "a"})
+
+    def test_mistakes_on_the_command_line(self):
+        for arguments in ((), (self.pool, "--format", "xml"), (self.pool, "--batch", "0"),
+                          (self.pool, "--header", "--no-header"), (self.pool, "a", "b"),
+                          (self.pool, "--drry-run"), (self.pool, "--opid", "x"),
+                          (self.pool, "--map")):
+            self.tenure("import", *arguments, code=2)
+        self.tenure("import", self.pool, "/no/such/file", code=1)
+        self.tenure("import", self.pool, "/dev/null")
+        self.tenure("import", self.pool, "--report", "/no/such/file", rows="1,a\n", code=1)
+
+    def test_a_bar_shows_how_far_it_is(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+            for i in range(1, 60001):
+                file.write("%d,h/%d\n" % (i, i))
+            file.flush()
+            main, side = pty.openpty()
+            process = subprocess.Popen([TENURE, "-p", str(self.server.port), "import", self.pool,
+                                        file.name, "--batch", "64"], stderr=side,
+                                       stdout=subprocess.PIPE)
+            os.close(side)
+            seen = b""
+            while True:
+                try:
+                    more = os.read(main, 65536)
+                except OSError:
+                    break
+                seen += more
+            out = process.stdout.read()
+            process.stdout.close()
+            os.close(main)
+            self.assertEqual(process.wait(PATIENCE), 0)
+        self.assertEqual(out, b"60000 rows: 60000 taken, 0 already there\n")
+        self.assertRegex(seen.decode(), r"\r\x1b\[K\d+ rows  \d+ rows/s  \[#*-*\] \d+ %  eta \d+ s")
+        self.assertTrue(seen.endswith(b"\r\x1b[K"))
+
+
+class Full(Import):
+    flags = ("--leases-max", "1024")
+
+    def test_a_full_server_stops_it_and_a_repeat_finishes_it(self):
+        rows = "".join("%d,h/%d\n" % (i, i) for i in range(1, 3001))
+        code, out, err = run(self.server.port, "--json", "import", self.pool, rows=rows)
+        self.assertEqual(code, 33, (out, err))
+        counts = json.loads(out)
+        self.assertFalse(counts["complete"])
+        self.assertEqual(counts["taken"], "1024")
+        self.assertRegex(err, r"LEASES_FULL.*\n.*after line 1024\. Repeat")
+        self.assertEqual(self.server.stop(), 0)
+        self.server.flags = ("--leases-max", "4096")
+        self.server.start()
+        counts = self.take(self.pool, rows=rows)[1]
+        self.assertEqual((counts["taken"], counts["there"]), ("1976", "1024"))
 
 
 class Lost(Import):
