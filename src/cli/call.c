@@ -150,7 +150,9 @@ static void json_page(const struct cli_reader *reader, bool begun, bool first, u
         cli_json_node(&text, reader, at);
         first = false;
     }
-    (void)fwrite(text.at, 1, text.len, stdout);
+    if (text.len > 0) { /* a page may have nothing in it */
+        (void)fwrite(text.at, 1, text.len, stdout);
+    }
     cli_text_free(&text);
 }
 
