@@ -305,10 +305,23 @@ static int file_settle(struct run *run) {
     return CLI_FAILED;
 }
 
-static int file_write(const struct run *run, const char *path) {
-    FILE *out = path != NULL ? fopen(path, "w") : stdout;
+/* A file gets its name when it is whole: the one that is there may be the only one. */
+static bool named_write(const struct run *run, const char *path) {
+    char temporary[4096];
+    const struct os *os = run->settings->os;
+    if (snprintf(temporary, sizeof temporary, "%s.tmp", path) >= (int)sizeof temporary) {
+        return false;
+    }
+    FILE *out = fopen(temporary, "w");
     bool good = out != NULL && fwrite(run->out.at, 1, run->out.len, out) == run->out.len;
-    good = (out != NULL && path != NULL ? fclose(out) == 0 : fflush(stdout) == 0) && good;
+    good = out != NULL && fclose(out) == 0 && good;
+    return good && os->rename(os->ctx, temporary, path) == TN_OK;
+}
+
+static int file_write(const struct run *run, const char *path) {
+    bool good = path != NULL ? named_write(run, path)
+                             : fwrite(run->out.at, 1, run->out.len, stdout) == run->out.len &&
+                                   fflush(stdout) == 0;
     if (!good) {
         (void)fprintf(stderr, "tenure opensynaptic: %s cannot be written\n",
                       path != NULL ? path : "standard output");

@@ -590,6 +590,7 @@ class Files(Case):
         self.tenure("opensynaptic", "import", "--pool", self.pool, code=2)
         self.tenure("opensynaptic", "import", path, code=2)
         self.tenure("opensynaptic", "export", code=2)
+        self.tenure("opensynaptic", "export", "missing/file", "--pool", self.pool, code=1)
         self.tenure("opensynaptic", code=2)
         self.tenure("opensynaptic", "import", "/nonexistent", "--pool", self.pool, code=1)
 
