@@ -190,11 +190,34 @@ static void cut_newest(struct engine_store *store) {
     const struct os *os = store->options.os;
     const struct store_file *file = store_file_newest(store);
     uint64_t size = 0;
-    if (file == NULL || (os->size(os->ctx, file->file, &size) == TN_OK && size <= file->bytes)) {
+    if (file == NULL) {
         return;
     }
-    store->suspect = os->truncate(os->ctx, file->file, file->bytes) != TN_OK ||
+    bool short_enough = os->size(os->ctx, file->file, &size) == TN_OK && size <= file->bytes;
+    if (short_enough && !store->unsynced) {
+        return;
+    }
+    store->suspect = (!short_enough && os->truncate(os->ctx, file->file, file->bytes) != TN_OK) ||
                      os->sync(os->ctx, file->file) != TN_OK;
+    store->unsynced = false;
+}
+
+/* A mark in the place of what was cut, so that at any moment one or the other says what is covered. */
+static void cut_mark(struct engine_store *store) {
+    const struct os *os = store->options.os;
+    struct store_file *file = store_file_newest(store);
+    uint8_t header[STORE_BLOCK_HEADER];
+    struct store_block mark = {.prev = store->newest,
+                               .first = store->newest,
+                               .last = store->newest,
+                               .covers = store->covered,
+                               .file = file->number,
+                               .offset = file->bytes};
+    store_block_encode(header, &mark, header);
+    if (os->write_at(os->ctx, file->file, header, sizeof header, file->bytes) == TN_OK) {
+        file->bytes = store_block_after(&mark);
+        store->unsynced = true;
+    }
 }
 
 /* Takes the blocks from `number` on out of the row and off the disk. */
@@ -243,10 +266,15 @@ void engine_store_replay(struct engine_store *store, uint64_t snapshot_lsn) {
     while (number < store_block_end(store) && store_block_at(store, number)->first.lsn <= flushed) {
         number++;
     }
-    if (number < store_block_end(store)) {
+    bool cut = number < store_block_end(store);
+    if (cut) {
         store_cut(store, number);
     }
     newest_limit(store, snapshot_lsn);
+    if (cut && store->covered < snapshot_lsn) { /* what was cut says that nothing is missing here */
+        store->covered = snapshot_lsn;
+        cut_mark(store);
+    }
     cut_newest(store);
     store_drop_old(store);
     store->covers_written = store->covered;
