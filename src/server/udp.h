@@ -20,6 +20,7 @@
 #define UDP_SOURCES 4096u  /* whose rates are known at once; in sets of UDP_WAYS */
 #define UDP_WAYS 4u
 #define UDP_NETWORKS_MAX 64u
+#define UDP_UNDO_TRIES 1000u /* a few milliseconds apart */
 
 /* ---- Sources: udp_source.c ---- */
 
@@ -88,6 +89,7 @@ struct udp_exchange {
     uint32_t datagram_len; /* of the request */
     uint32_t count;
     uint32_t asked, answered; /* items of this phase */
+    uint32_t undone;          /* how often that was tried again */
     uint32_t key_len, meta_len;
     char key[KERNEL_HOLDER_MAX];
     char operation[PROTOCOL_UDP_OPERATION]; /* of the datagram; each item has its own from it */

@@ -160,7 +160,8 @@ static void item_answered(struct udp_exchange *exchange, struct udp_item *item,
                           const struct server_slot *slot) {
     const struct kernel_result *result = &slot->request.result;
     if (exchange->phase == UDP_UNDO) {
-        return; /* gone, or not: what is told stays the same */
+        item->fresh = slot->answer.code == TN_R_OVERLOADED; /* then once more, a little later */
+        return;
     }
     item->code = slot->answer.code;
     item->again = false;
@@ -211,6 +212,20 @@ static bool phase_next(struct udp_exchange *exchange) {
     return true;
 }
 
+/* Some could not be given back: the engine had too much to do. True: it is tried again. */
+static bool undo_again(struct udp_exchange *exchange) {
+    bool left = false;
+    for (uint32_t i = 0; i < exchange->count; i++) {
+        left = left || exchange->items[i].fresh;
+    }
+    if (exchange->phase != UDP_UNDO || !left || exchange->undone++ == UDP_UNDO_TRIES) {
+        return false;
+    }
+    exchange->asked = exchange->answered = 0;
+    server_asker_wait(&exchange->asker);
+    return true;
+}
+
 static void exchange_run(struct server_asker *asker) {
     struct udp_exchange *exchange =
         (struct udp_exchange *)((char *)asker - offsetof(struct udp_exchange, asker));
@@ -223,7 +238,7 @@ static void exchange_run(struct server_asker *asker) {
             }
         }
         exchange_collect(exchange); /* what was refused at once */
-        if (asker->inflight > 0) {
+        if (asker->inflight > 0 || undo_again(exchange)) {
             return;
         }
         if (!phase_next(exchange)) {
@@ -238,7 +253,7 @@ void udp_exchange_begin(struct udp_exchange *exchange) {
     exchange->asker = (struct server_asker){
         .server = server, .run = exchange_run, .begun_ns = uv_hrtime(), .encoding = PROTOCOL_RESP3};
     exchange->phase = UDP_ASK;
-    exchange->asked = exchange->answered = 0;
+    exchange->asked = exchange->answered = exchange->undone = 0;
     memset(exchange->items, 0, exchange->count * sizeof exchange->items[0]);
     exchange_run(&exchange->asker);
 }

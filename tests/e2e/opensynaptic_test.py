@@ -337,6 +337,73 @@ class Strict(unittest.TestCase):
             info = pairs(client.execute_command("POOL", "INFO", "devices"))
         self.assertEqual(int(info["active"]), 90)
 
+    def test_more_than_can_be_under_way_is_answered_when_sent_again(self):
+        """More ids at once than the server has writes under way; loss is made good by resending."""
+        server = self.serve(*DOOR, "--udp-allow", "127.0.0.0/8")
+        with server.client() as client:
+            client.execute_command("POOL", "ALTER", "devices", "RANGE", 1, 100000)
+        node = Node(server)
+        self.addCleanup(node.close)
+        missing = {i: many(i, 256, {"serial": "gateway-%d" % i}, 0) for i in range(100)}
+        found = {}
+        node.socket.settimeout(1)
+
+        def all_answered():
+            for data in missing.values():
+                node.send(data)
+            try:
+                while missing:
+                    reply = node.receive()
+                    if reply[0] == 6:
+                        self.assertEqual(failed(reply)[1], "OVERLOADED")
+                        continue
+                    sequence, numbers = given_many(reply)
+                    self.assertEqual(found.setdefault(sequence, numbers), numbers)
+                    missing.pop(sequence, None)
+            except socket.timeout:
+                pass
+            return not missing
+        until(all_answered, "all answers")
+        self.assertEqual(len({number for numbers in found.values() for number in numbers}), 25600)
+        with server.client() as client:
+            info = pairs(client.execute_command("POOL", "INFO", "devices"))
+        self.assertEqual((int(info["active"]), int(info["offline"])), (25600, 0))
+
+    def test_a_server_that_stops_answers_what_it_has_taken_or_nothing(self):
+        server = self.serve(*DOOR)
+        node = Node(server)
+        self.addCleanup(node.close)
+        self.assertEqual(given(node.ask(one(0, {"serial": "S-000000"})))[1], 1)
+        for i in range(1, 200):
+            node.send(one(i, {"serial": "S-%06d" % i}))
+        self.assertEqual(server.stop(), 0)
+        node.socket.settimeout(0.2)
+        answered = {0: 1}
+        try:
+            while True:
+                sequence, number, _ = given(node.receive())
+                answered[sequence] = number
+        except (socket.timeout, ConnectionRefusedError):
+            pass
+        server.start()
+        with server.client() as client:
+            for sequence, number in answered.items():
+                lease = pairs(client.execute_command("LEASE", "devices/%d" % number))
+                self.assertEqual(lease["holder"], "serial:S-%06d" % sequence)
+
+    def test_it_listens_on_the_other_loopback_address(self):
+        try:
+            with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
+                probe.bind(("::1", 0))
+        except OSError:
+            self.skipTest("there is no IPv6 here")
+        server = self.serve("--udp-listen", "[::1]:0", *DOOR[2:])
+        port = int(text_of(os.path.join(server.data, "port")).split()[2])
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as node:
+            node.settimeout(PATIENCE)
+            node.sendto(one(9, {"serial": "S-000001"}), ("::1", port))
+            self.assertEqual(given(node.recv(100))[:2], (9, 1))
+
     def test_settings_that_make_no_sense_are_refused_at_the_start(self):
         directory = tempfile.mkdtemp(prefix="tenure-e2e-")
         self.addCleanup(lambda: subprocess.run(["rm", "-r", directory], check=True))
