@@ -126,7 +126,8 @@ static void reloaded(void *ctx, struct server_options *options) {
 
 /* ---- What the server tells us ---- */
 
-/* A SIGHUP that came before somebody listened for it has waited. */
+/* A SIGHUP that came before somebody listened for it has waited; one that comes when nobody listens
+ * any more, while the last snapshot is being taken, must not be our end. */
 static void hangup_block(int how) {
     sigset_t set;
     (void)sigemptyset(&set);
@@ -142,6 +143,7 @@ static void ready(void *ctx) {
 
 static void stopping(void *ctx) {
     (void)ctx;
+    hangup_block(SIG_BLOCK);
     notify_stopping();
 }
 

@@ -340,6 +340,8 @@ static bool start(struct server *server) {
             return false;
         }
     }
+    /* A first look at the pools: libuv makes its threads for it, and they block what we still do. */
+    server_metrics_second(server);
     server_log("ready", "port=%u http_port=%u udp_port=%u data=%s", server->port, server->http_port,
                server->udp_port, options->data);
     if (options->hooks.ready != NULL) {

@@ -89,6 +89,15 @@ class Leaving(unittest.TestCase):
         for s in several:
             s.close()
 
+    def test_reloads_do_not_end_a_server_that_stops(self):
+        self.busy(1)
+        process = self.server.process
+        process.send_signal(signal.SIGTERM)
+        while process.poll() is None:
+            process.send_signal(signal.SIGHUP)
+        self.assertEqual(process.returncode, 0)
+        self.server.log.close()
+
 
 if __name__ == "__main__":
     unittest.main()
