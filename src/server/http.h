@@ -80,6 +80,7 @@ struct http_exchange {
     bool begun;
     bool broken;    /* no memory for an answer: the connection is closed */
     bool too_large; /* the body; the rest of it is thrown away */
+    bool no_room;   /* for it, beside those of the others; the same */
 
     struct MHD_Response *response; /* made, not given to libmicrohttpd yet */
     unsigned status;

@@ -120,6 +120,9 @@ static bool guarded(struct http_exchange *exchange) {
 static void serve(struct http_exchange *exchange) {
     if (exchange->too_large) {
         http_answer_problem(exchange, 413, "a body has at most %u bytes", PROTOCOL_REQUEST_MAX);
+    } else if (exchange->no_room) {
+        http_answer_problem(exchange, 503, "too many bodies at once; try again");
+        http_header_out(exchange, MHD_HTTP_HEADER_RETRY_AFTER, "1");
     } else if (exchange->path_len > HTTP_PATH_MAX) {
         http_answer_problem(exchange, 414, "a path has at most %u bytes", HTTP_PATH_MAX);
     } else if (guarded(exchange) && !http_page(exchange)) {
@@ -183,27 +186,30 @@ static bool body_grow(struct http_exchange *exchange, size_t need) {
     return true;
 }
 
-/* False: it cannot go on. */
-static bool body_add(struct http_exchange *exchange, const char *data, size_t len) {
-    size_t need = exchange->body_len + len;
-    if (exchange->too_large || need > PROTOCOL_REQUEST_MAX) {
-        exchange->too_large = true;
-        exchange->discarded += len;
-        return exchange->discarded <= HTTP_DISCARD_MAX;
-    }
-    if (need > exchange->body_capacity && !body_grow(exchange, need)) {
-        return false;
-    }
-    memcpy(exchange->body + exchange->body_len, data, len);
-    exchange->body_len += (uint32_t)len;
-    return true;
-}
-
 static void body_free(struct http_exchange *exchange) {
     exchange->connection->http->body_bytes -= exchange->body_capacity;
     free(exchange->body);
     exchange->body = NULL;
     exchange->body_len = exchange->body_capacity = 0;
+}
+
+/* False: it cannot go on. */
+static bool body_add(struct http_exchange *exchange, const char *data, size_t len) {
+    size_t need = exchange->body_len + len;
+    bool discard = exchange->too_large || exchange->no_room;
+    if (!discard && need > PROTOCOL_REQUEST_MAX) {
+        exchange->too_large = discard = true;
+    } else if (!discard && need > exchange->body_capacity && !body_grow(exchange, need)) {
+        exchange->no_room = discard = true;
+    }
+    if (discard) {
+        body_free(exchange);
+        exchange->discarded += len;
+        return exchange->discarded <= HTTP_DISCARD_MAX;
+    }
+    memcpy(exchange->body + exchange->body_len, data, len);
+    exchange->body_len += (uint32_t)len;
+    return true;
 }
 
 /* The head is there. A body that says how large it is, and is too large, is refused at once if its

@@ -299,11 +299,27 @@ static const char *filter_keep(struct http_stream *stream) {
     return NULL;
 }
 
+/* Where a stream that was left goes on. An id that nothing has yet is another server's, or one of
+ * before a backup was restored: waiting for it would be silence. */
+static const char *cursor_set(struct http_stream *stream, struct tn_bytes after) {
+    struct protocol_event_id id;
+    struct engine_stats stats;
+    struct engine_events_span span = {.more = false};
+    if (!protocol_event_id_parse(after, &id)) {
+        return "after: no event's id, such as 1042.0";
+    }
+    stream->cursor = (struct engine_event_id){id.lsn, id.index};
+    engine_stats_read(stream->server->engine, &stats);
+    (void)engine_events_read(stream->server->engine, ENGINE_EVENTS_NEWEST, 0, NULL, NULL, &span);
+    return id.lsn > stats.lsn && id.lsn > span.newest.lsn
+               ? "after: later than anything that has happened"
+               : NULL;
+}
+
 static const char *stream_set(struct http_stream *stream, struct http_exchange *exchange,
                               const struct protocol_http *request) {
     const char *last = http_header_in(exchange, "Last-Event-ID");
     struct tn_bytes after = tn_bytes_of("", 0);
-    struct protocol_event_id id;
     struct engine_events_span span;
     const char *why = NULL;
     stream->filter.pool = stream->filter.holder = after;
@@ -314,8 +330,7 @@ static const char *stream_set(struct http_stream *stream, struct http_exchange *
         after = tn_bytes_of(last, strlen(last)); /* who comes back has read on since */
     }
     if (why == NULL && after.len > 0) {
-        why = protocol_event_id_parse(after, &id) ? NULL : "after: no event's id, such as 1042.0";
-        stream->cursor = (struct engine_event_id){id.lsn, id.index};
+        why = cursor_set(stream, after);
     } else if (why == NULL && engine_events_read(stream->server->engine, ENGINE_EVENTS_NEWEST, 0,
                                                  NULL, NULL, &span) == TN_R_OK) {
         stream->cursor = span.next;

@@ -300,6 +300,28 @@ class Commands(HttpCase):
             got = self.problem(status, "PUT", "/v1/pools/options", body)
             self.assertEqual((got.json["result"], got.json["outcome"]), (result, "rejected"))
 
+    def test_more_bodies_at_once_than_there_is_room_for(self):
+        """64 MiB of them; who comes then is told, and takes nobody's place."""
+        self.pool("bodies", range=[1, 9])
+        part = b"{" + b" " * (1023 * 1024)
+        head = (b"POST /v1/pools/bodies/leases HTTP/1.1\r\nHost: localhost\r\n"
+                b"Content-Length: %d\r\nConnection: close\r\n\r\n" % (len(part) + 1))
+        many = [connect(self.server) for _ in range(70)]
+        for s in many:
+            s.sendall(head + part)
+
+        def refused():
+            got = self.ask("POST", "/v1/pools/bodies/leases", part + b"}")
+            if got.status != 503:
+                return False
+            self.assertEqual((got.json["outcome"], got.headers["Retry-After"]), ("rejected", "1"))
+            return True
+        until(refused, "no room")
+        for s in many:
+            s.close()
+        until(lambda: self.ask("POST", "/v1/pools/bodies/leases", {"holder": "h"}).status == 201,
+              "room")
+
     def test_a_key_makes_a_repeat_safe(self):
         self.pool("once", range=[1, 9])
         key = {"Idempotency-Key": "order-1"}
@@ -656,7 +678,7 @@ class Events(HttpCase):
             self.assertEqual([e["holder"] for e in rest.json["events"]], ["h2", "h3", "h4"])
 
     def test_what_a_stream_cannot_be_asked(self):
-        for query in ("after=x", "after=1.2.3", "what=1", "channel=metrics:p", "channel=pool:",
+        for query in ("after=x", "after=1.2.3", "after=9999999999.0", "what=1", "channel=metrics:p", "channel=pool:",
                       "holder=" + "h" * 200):
             self.problem(400, "GET", "/v1/events?" + query)
         self.problem(400, "GET", "/v1/events", headers={"Last-Event-ID": "nonsense"})
