@@ -5,7 +5,8 @@
  *     a cursor        all events up to here have been read for somebody who is behind
  *     `after`         of a subscription: it hears of later ones only
  *
- * Who falls behind does so between two events, with the tail for its cursor. Who catches up has a cursor
+ * Who falls behind does so between two events, with the tail for its cursor; also all those for whom
+ * there is no room left when a large event goes to many: they read it for themselves, some at a time. Who catches up has a cursor
  * that is the tail or later; its subscriptions' `after` becomes that cursor, so what the tail still
  * has to read up to there does not come again. */
 #include <string.h>
@@ -15,11 +16,12 @@
 #include "base/hash.h"
 #include "server/internal.h"
 
-#define TAIL_STEP 512u        /* events that the tail reads in one turn of the loop */
-#define BEHIND_STEP 256u      /* and one who is behind */
-#define BEHIND_STEPS 4096u    /* and all of those */
-#define CHANNEL_STEP 131072u  /* subscriptions looked at in one step, about */
-#define STEP_BYTES (8u << 20) /* of messages: then they are sent before more are made */
+#define TAIL_STEP 512u         /* events that the tail reads in one turn of the loop */
+#define BEHIND_STEP 256u       /* and one who is behind */
+#define BEHIND_STEPS 4096u     /* and all of those */
+#define CHANNEL_STEP 131072u   /* subscriptions looked at in one step, about */
+#define STEP_BYTES (8u << 20)  /* of messages: then they are sent before more are made */
+#define ROOM_BYTES (32u << 20) /* of messages of one event, about */
 
 /* ---- Positions ---- */
 
@@ -109,6 +111,15 @@ static struct tn_bytes payload_of(const struct saying *saying) {
     return tn_bytes_of(streams->payload, streams->payload_len);
 }
 
+static void over_add(struct server_subscriber *subscriber) {
+    struct server_streams *streams = &subscriber->connection->server->streams;
+    if (!subscriber->over && !subscriber->behind) {
+        subscriber->over = true;
+        subscriber->next_over = streams->over;
+        streams->over = subscriber;
+    }
+}
+
 static void mark(struct server_subscriber *subscriber) {
     struct server_streams *streams = &subscriber->connection->server->streams;
     size_t waiting = server_output_waiting(subscriber->connection);
@@ -117,19 +128,33 @@ static void mark(struct server_subscriber *subscriber) {
         subscriber->next_unsent = streams->unsent;
         streams->unsent = subscriber;
     }
-    if (waiting >= SERVER_OUT_SOFT && !subscriber->over && !subscriber->behind) {
-        subscriber->over = true;
-        subscriber->next_over = streams->over;
-        streams->over = subscriber;
+    if (waiting >= SERVER_OUT_SOFT) {
+        over_add(subscriber);
     }
     subscriber->doomed = subscriber->doomed || waiting > SERVER_OUT_HARD;
+}
+
+/* Of an event that the tail hands out, a subscriber gets all messages or none. */
+static bool has_room(const struct saying *saying, struct server_subscriber *subscriber) {
+    if (saying->event == NULL || saying->only != NULL) {
+        return true;
+    }
+    if (!subscriber->skips && engine_event_id_compare(subscriber->told, saying->id) != 0) {
+        subscriber->told = saying->id;
+        subscriber->skips = saying->server->streams.unsent_bytes > ROOM_BYTES;
+        if (subscriber->skips) {
+            over_add(subscriber);
+        }
+    }
+    return !subscriber->skips;
 }
 
 static void message_put(const struct saying *saying, struct server_subscription *s,
                         struct tn_bytes channel) {
     struct server_connection *connection = s->subscriber->connection;
     struct tn_bytes payload = payload_of(saying);
-    if (s->subscriber->doomed || connection->leaving || connection->closing) {
+    if (s->subscriber->doomed || connection->leaving || connection->closing ||
+        !has_room(saying, s->subscriber)) {
         return;
     }
     struct protocol_writer w =
@@ -266,7 +291,8 @@ static bool tail_visit(void *ctx, const struct engine_event *event) {
         struct server_subscriber *subscriber = streams->over;
         streams->over = subscriber->next_over;
         subscriber->over = false;
-        server_subscriber_fall_behind(subscriber, id);
+        server_subscriber_fall_behind(subscriber, subscriber->skips ? streams->tail : id);
+        subscriber->skips = false;
     }
     streams->tail = id;
     return streams->keeping_up > 0;

@@ -116,6 +116,8 @@ struct server_subscriber {
     bool unsent, over, queued; /* it is on that list */
     bool behind;
     bool doomed;                   /* no memory, or too much waits for it: to be closed */
+    bool skips;                    /* the event at hand: there was too much of it already */
+    struct engine_event_id told;   /* the last event that it got from the tail */
     struct engine_event_id cursor; /* if it is behind: all up to here has been read for it */
 };
 

@@ -579,6 +579,34 @@ class Ends(unittest.TestCase):
             resp.close()
         r.close()
 
+    def test_a_large_event_for_many_comes_whole_and_once(self):
+        """More than is made at a time: some get it from the tail, the others read it themselves."""
+        server = Server(None, "--bundle-max", "4096")
+        self.addCleanup(server.remove)
+        r = server.client()
+        pool = "p" * 64
+        r.execute_command("POOL", "CREATE", pool, "SET")
+        for begin in range(0, 4096, 1024):
+            r.execute_command("POOL", "ADD", pool, *(("n%d-" % i).ljust(64, "x")
+                                                     for i in range(begin, begin + 1024)))
+        many = [Resp(server, 3) for _ in range(30)]
+        for resp in many:
+            subscribe(resp, "events", "pool:" + pool)
+            resp.send("PSUBSCRIBE", "*")
+            resp.read()
+        r.execute_command("ALLOC", pool, "h", "COUNT", 4096)
+        small = pairs(r.execute_command("POOL", "CREATE", "small", "RANGE", 1, 9))["lsn"]
+        for resp in many:
+            got = [resp.next_push() for _ in range(8)]
+            self.assertEqual(sorted(m[-2] for m in got[:5]),
+                             sorted(["events", "pool:" + pool] * 2 + ["holder:h"]))
+            self.assertEqual({len(json.loads(m[-1])["values"]) for m in got[:5]}, {4096})
+            self.assertEqual(sorted(m[-2] for m in got[5:]), ["events", "events", "pool:small"])
+            self.assertEqual({json.loads(m[-1])["id"] for m in got[5:]}, {"%d.0" % small})
+            self.assertTrue(resp.silent())
+            resp.close()
+        r.close()
+
     def test_a_server_with_subscribers_stops_when_told(self):
         server = Server()
         self.addCleanup(server.remove)
