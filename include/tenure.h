@@ -348,7 +348,7 @@ struct tenure_command {
     enum tenure_verb verb;
     struct tenure_caller caller;
     struct tenure_lease_id lease; /* activate touch release revoke ack reclaim rekey */
-    uint64_t epoch;               /* activate touch release ack rekey */
+    uint64_t epoch;               /* activate touch release ack rekey; revoke: 0 is any */
     const char *holder; /* alloc reserve activate release ack rekey (the new one) disown */
     const char *pool;   /* pool_*; disown, sweep: optional */
     const struct tenure_claim *claims; /* alloc reserve */

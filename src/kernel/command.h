@@ -58,7 +58,7 @@ enum kernel_field {
     X(ACTIVATE,      "activate",      KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_HOLDER, 0, 0) \
     X(TOUCH,         "touch",         KERNEL_F_LEASE | KERNEL_F_EPOCH, KERNEL_F_TTL | KERNEL_F_META, 0) \
     X(RELEASE,       "release",       KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_HOLDER, KERNEL_F_IMMEDIATE, 0) \
-    X(REVOKE,        "revoke",        KERNEL_F_LEASE, KERNEL_F_AFTER, 1) \
+    X(REVOKE,        "revoke",        KERNEL_F_LEASE, KERNEL_F_AFTER | KERNEL_F_EPOCH, 1) \
     X(ACK,           "ack",           KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_HOLDER, 0, 0) \
     X(RECLAIM,       "reclaim",       KERNEL_F_LEASE, 0, 1) \
     X(REKEY,         "rekey",         KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_HOLDER, 0, 1) \

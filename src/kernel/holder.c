@@ -162,6 +162,10 @@ void kernel_run_revoke(struct kernel *k, const struct kernel_command *c,
         return;
     }
     const struct lease *l = lease_at(k, lease);
+    if ((c->fields & KERNEL_F_EPOCH) != 0 && c->epoch != l->epoch) {
+        result->code = TN_R_STALE; /* meant for an authority that is over, not for the one now */
+        return;
+    }
     bool has_after = (c->fields & KERNEL_F_AFTER) != 0;
     uint64_t deadline = has_after ? root_at(k)->now_ms + kernel_seconds_ms(c->after_s) : 0;
     if (l->state == KERNEL_RESERVED) {

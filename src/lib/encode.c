@@ -19,8 +19,10 @@ _Static_assert((1u << (sizeof field_names / sizeof field_names[0])) == (unsigned
                "every field has a name");
 
 /* The fields that the command has. What has no way to be absent counts if the verb takes it. */
-static uint32_t fields_given(const struct tenure_command *command, uint32_t allowed) {
-    uint32_t given = allowed & (KERNEL_F_EPOCH | KERNEL_F_ENABLED | KERNEL_F_FIGURES);
+static uint32_t fields_given(const struct tenure_command *command, uint32_t required,
+                             uint32_t allowed) {
+    uint32_t given = allowed & (KERNEL_F_ENABLED | KERNEL_F_FIGURES);
+    given |= (command->epoch != 0 ? allowed : required) & KERNEL_F_EPOCH; /* they begin at 1 */
     given |= command->lease.lsn != 0 ? KERNEL_F_LEASE : 0u;
     given |= command->holder != NULL ? KERNEL_F_HOLDER : 0u;
     given |= command->has_ttl ? KERNEL_F_TTL : 0u;
@@ -48,7 +50,8 @@ static bool fields_check(const struct tenure_command *command, uint32_t *ret_fie
     }
     const struct kernel_verb_row *row = &kernel_verb_rows[command->verb];
     uint32_t allowed = row->required | row->optional;
-    uint32_t given = fields_given(command, allowed) | (row->required & KERNEL_F_LEASE);
+    uint32_t given =
+        fields_given(command, row->required, allowed) | (row->required & KERNEL_F_LEASE);
     uint32_t wrong = (given & ~allowed) | (row->required & ~given);
     if (wrong != 0) {
         unsigned which = (unsigned)__builtin_ctz(wrong);

@@ -400,6 +400,12 @@ static void grant_fields(struct generate *g, struct generate_draft *d, const str
     }
 }
 
+static void revoke_fields(struct generate *g, struct generate_draft *d) {
+    d->c.fields |= generate_chance(g, 60) ? KERNEL_F_AFTER : 0;
+    d->c.fields |= generate_chance(g, 30) ? KERNEL_F_EPOCH : 0;
+    d->c.after_s = generate_below(g, 6);
+}
+
 /* Up to 20 s ago, and mostly in order. */
 static void some_times(struct generate *g, struct generate_draft *d) {
     uint64_t ago = generate_below(g, 20000);
@@ -491,8 +497,7 @@ static void fill(struct generate *g, struct generate_draft *d, const struct mode
         break;
     case KERNEL_VERB_REVOKE:
         token(g, d, m);
-        d->c.fields |= generate_chance(g, 60) ? KERNEL_F_AFTER : 0;
-        d->c.after_s = generate_below(g, 6);
+        revoke_fields(g, d);
         break;
     case KERNEL_VERB_REKEY:
         token(g, d, m);

@@ -411,6 +411,28 @@ static void a_reservation_is_bounded_and_expires(void **state) {
     kit_close(&kit);
 }
 
+static void a_revoke_of_one_epoch_leaves_the_next_alone(void **state) {
+    (void)state;
+    struct kit kit;
+    kit_open(&kit, NULL);
+    kit_pool(&kit, "p", "lo=1 hi=1");
+    assert_int_equal(kit_alloc(&kit, "h", "p", 0), TN_R_OK);
+    struct kit_token t = kit_token(&kit);
+    assert_int_equal(kit_rekey(&kit, t, "other"), TN_R_OK);
+    struct kernel_command c = {.verb = KERNEL_VERB_REVOKE,
+                               .fields = KERNEL_F_LEASE | KERNEL_F_EPOCH,
+                               .rights = KERNEL_RIGHT_OPERATOR,
+                               .lease = t.lease,
+                               .epoch = t.epoch};
+    assert_int_equal(kit_run(&kit, &c), TN_R_STALE);
+    assert_int_equal(kit_state(&kit, t), KERNEL_ACTIVE);
+    c.epoch = t.epoch + 1;
+    assert_int_equal(kit_run(&kit, &c), TN_R_OK);
+    assert_int_equal(kit_state(&kit, t), KERNEL_REVOKING);
+    assert_int_equal(kit_run(&kit, &c), TN_R_STALE);
+    kit_close(&kit);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_state_answers_every_command_as_the_table_says),
@@ -423,6 +445,7 @@ int main(void) {
         cmocka_unit_test(touch_never_goes_past_the_longest_hold),
         cmocka_unit_test(a_ttl_that_was_asked_for_is_renewed_with_itself),
         cmocka_unit_test(a_reservation_is_bounded_and_expires),
+        cmocka_unit_test(a_revoke_of_one_epoch_leaves_the_next_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
