@@ -22,6 +22,7 @@ enum os_open_flags {
     OS_EXCLUSIVE = 8,  /* with OS_CREATE: fail with TN_INVALID if it is there */
     OS_TRUNCATE = 16,  /* empty it */
     OS_DIRECTORY = 32, /* with OS_READ: a directory, only for sync, which then is sync_dir */
+    OS_PRIVATE = 64,   /* TN_DENIED if it is not ours or others may do anything with it */
 };
 
 typedef void os_list_entry(void *ctx, const char *name);

@@ -60,7 +60,7 @@ static int open_retry(const char *path, int flags) {
 }
 
 /* Not blocking above and looking here: a pipe or a device of that name is refused, not waited for. */
-static enum tn_status open_checked(const char *path, int flags, int *ret_fd) {
+static enum tn_status open_checked(const char *path, int flags, bool private, int *ret_fd) {
     int fd = open_retry(path, flags);
     if (fd < 0) {
         return last_status();
@@ -70,6 +70,10 @@ static enum tn_status open_checked(const char *path, int flags, int *ret_fd) {
     bool directory = (flags & O_DIRECTORY) != 0;
     if (status == TN_OK && !(directory ? S_ISDIR(st.st_mode) : S_ISREG(st.st_mode))) {
         status = TN_INVALID;
+    }
+    if (status == TN_OK && private &&
+        (st.st_uid != geteuid() || (st.st_mode & (S_IRWXG | S_IRWXO)) != 0)) {
+        status = TN_DENIED;
     }
     if (status != TN_OK) {
         close(fd);
@@ -97,7 +101,7 @@ static enum tn_status posix_open(void *ctx, const char *path, unsigned flags, in
     if ((flags & OS_DIRECTORY) != 0) {
         mode |= O_DIRECTORY;
     }
-    return open_checked(path, mode, ret_file);
+    return open_checked(path, mode, (flags & OS_PRIVATE) != 0, ret_file);
 }
 
 static enum tn_status posix_close(void *ctx, int file) {
@@ -266,7 +270,7 @@ static enum tn_status posix_space_free(void *ctx, const char *path, uint64_t *re
 static enum tn_status posix_lock(void *ctx, const char *path, int *ret_file) {
     (void)ctx;
     int fd;
-    enum tn_status opened = open_checked(path, O_RDWR | O_CREAT, &fd);
+    enum tn_status opened = open_checked(path, O_RDWR | O_CREAT, false, &fd);
     if (opened != TN_OK) {
         return opened;
     }
