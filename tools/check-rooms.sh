@@ -180,7 +180,7 @@ BEGIN {
     uses["engine"] = "base os kernel log include"
     uses["lib"] = "base os kernel log engine include"
     uses["protocol"] = "base"
-    uses["server"] = "base os engine protocol"
+    uses["server"] = "base os engine protocol supervisor"
     uses["supervisor"] = "base os engine protocol"
     uses["cli"] = "base os protocol include"
     uses["main"] = ""

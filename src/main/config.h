@@ -20,7 +20,7 @@
 #define CONFIG_POOLS_MAX 4096u
 
 enum config_type {
-    CONFIG_TEXT,
+    CONFIG_TEXT,     /* of `least` bytes at least, and if `most` is not 0 of so many at most */
     CONFIG_ADDRESS,  /* HOST:PORT, as the server may listen on it; if `most` is 1 also off */
     CONFIG_NETWORKS, /* addresses and ADDRESS/BITS, with blanks or commas between them */
     CONFIG_NUMBER,
@@ -52,6 +52,8 @@ enum config_type {
     X(UDP_RATE,          "udp_rate",            "udp",    NUMBER,  "20",             0, 1000000, 0, "N", "requests a second that one address may send; 0: any number") \
     X(UDP_BURST,         "udp_burst",           "udp",    NUMBER,  "40",             1, 1000000, 0, "N", "and so many at once") \
     X(UDP_ALLOW,         "udp_allow",           "udp",    NETWORKS, "",              0, 0, 0, "ADDRESSES", "who may get replies that are longer than the request") \
+    X(TOKEN_TTL,         "token_ttl_seconds",   "tokens", NUMBER,  "7776000",        1, 315360000, 0, "N", "a token lives so long, or less if it is asked for") \
+    X(TOKEN_ISSUER,      "token_issuer",        "tokens", TEXT,    "tenure",         1, 128, 0, "NAME", "who signs tokens: their claim iss") \
     X(CONFIRM_TIME_JUMP, "confirm_time_jump",   "",       FLAG,    "no",             0, 0, 0, "", "start though the clock is further ahead of the log than max_downtime_days") \
     X(OLDER_SNAPSHOT,    "use_older_snapshot",  "",       FLAG,    "no",             0, 0, 0, "", "recover from the snapshot before the newest one") \
     X(RESTORED,          "restored",            "",       FLAG,    "no",             0, 0, 0, "", "the data is a restored backup: once, at the first start from it")

@@ -104,7 +104,7 @@ static void section_begin(struct file *file, const char *text) {
     if (section_is_known(file->section)) {
         file->kind = SECTION_SETTINGS;
     } else {
-        WRONG(file, "there is no section [%s]: server, engine, limits, or pool NAME",
+        WRONG(file, "there is no section [%s]: server, udp, engine, tokens, limits, or pool NAME",
               file->section);
     }
 }

@@ -114,6 +114,11 @@ bool config_parse(const struct config_row *row, const char *text, uint64_t *ret_
             (void)snprintf(reason, CONFIG_REASON_MAX, "%s is empty", row->name);
             return false;
         }
+        if (row->high > 0 && strlen(text) > row->high) {
+            (void)snprintf(reason, CONFIG_REASON_MAX, "%s: at most %" PRIu64 " bytes", row->name,
+                           row->high);
+            return false;
+        }
         return true;
     case CONFIG_ADDRESS:
         return (row->high == 1 && strcmp(text, "off") == 0) ||

@@ -27,6 +27,7 @@ struct daemon {
     const struct os *os;
     struct engine *engine;
     struct server_feed feed;
+    struct token_issuer tokens;
     struct config config;
     uint32_t connections_room; /* what max_connections was at the start */
     struct config next;
@@ -237,6 +238,7 @@ static int serve(struct daemon *daemon) {
     const char *port_file = config_text(config, CONFIG_PORT_FILE);
     struct server_options options = {.engine = daemon->engine,
                                      .feed = &daemon->feed,
+                                     .tokens = &daemon->tokens,
                                      .os = daemon->os,
                                      .version = tenure_version(),
                                      .data = config_text(config, CONFIG_DATA),
@@ -260,6 +262,23 @@ static int serve(struct daemon *daemon) {
     return server_run(&options);
 }
 
+/* False: the reason has been logged. */
+static bool tokens_open(struct daemon *daemon) {
+    const struct config *config = &daemon->config;
+    struct token_issuer *tokens = &daemon->tokens;
+    char reason[TOKEN_REASON_MAX];
+    tokens->engine = daemon->engine;
+    tokens->name = config_text(config, CONFIG_TOKEN_ISSUER);
+    tokens->ttl_max_s = config_number(config, CONFIG_TOKEN_TTL);
+    enum tn_status status =
+        token_keys_open(&tokens->keys, daemon->os, config_text(config, CONFIG_DATA),
+                        tokens->ttl_max_s, token_now(tokens), reason);
+    if (status != TN_OK) {
+        server_log("refused", "reason=\"%s\"", reason);
+    }
+    return status == TN_OK;
+}
+
 static int run(struct daemon *daemon) {
     struct log_error error;
     struct engine_options options = engine_options_of(&daemon->config);
@@ -272,8 +291,12 @@ static int run(struct daemon *daemon) {
         server_log("refused", "data=%s reason=\"%s\"", options.local.dir, error.text);
         return 2;
     }
-    (void)pools_reconcile(daemon->engine, &daemon->config);
-    int code = serve(daemon);
+    int code = 2;
+    if (tokens_open(daemon)) {
+        (void)pools_reconcile(daemon->engine, &daemon->config);
+        code = serve(daemon);
+        token_keys_close(&daemon->tokens.keys);
+    }
     if (!engine_close(daemon->engine) && code == 0) {
         server_log("close_failed", "data=%s", options.local.dir);
         code = 1;

@@ -243,6 +243,11 @@ static const char *answer_schema(const struct protocol_command *row) {
         {"/v1/sensors", "SensorPage"},
         {"/v1/sensors/{ref}", "Sensor"},
         {"/v1/events", "EventPage"},
+        {"/v1/leases/{lease}/token", "Token"},
+        {"/auth/sensor-token", "Token"},
+        {"/auth/refresh", "Token"},
+        {"/auth/introspect", "TokenState"},
+        {"/.well-known/jwks.json", "KeySet"},
     };
     if (row->kind == PROTOCOL_WRITE) {
         return "Result";
@@ -325,7 +330,11 @@ static json_t *operation(struct made *made, const struct protocol_command *row, 
     char id[3 * PROTOCOL_NAME_MAX];
     char tag[32];
     operation_id(row, also, id);
-    (void)snprintf(tag, sizeof tag, "%.*s", (int)strcspn(path + 4, "/"), path + 4);
+    if (strncmp(path, "/v1/", 4) == 0) {
+        (void)snprintf(tag, sizeof tag, "%.*s", (int)strcspn(path + 4, "/"), path + 4);
+    } else {
+        (void)snprintf(tag, sizeof tag, "tokens");
+    }
     json_t *parameters = json_array();
     json_t *request = NULL;
     path_parameters(made, parameters, path);

@@ -112,6 +112,28 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
 "SensorPage": {"type": "object", "required": ["cursor", "sensors"], "properties": {
     "cursor": {"$ref": "#/components/schemas/U64"},
     "sensors": {"type": "array", "items": {"$ref": "#/components/schemas/Sensor"}}}},
+"Token": {"type": "object", "required": ["token", "token_type", "token_id", "expires_in", "lsn"],
+    "description": "A signed token (JWT, EdDSA) for a live lease", "properties": {
+    "token": {"type": "string"}, "token_type": {"type": "string", "enum": ["Bearer"]},
+    "token_id": {"type": "string", "description": "Its jti: lease and epoch", "examples": ["0-1042.3"]},
+    "sub": {"type": "string"}, "scope": {"type": "string"},
+    "expires_in": {"type": "integer"}, "expires_at": {"type": "integer", "description": "Seconds since 1970"},
+    "trigger_types": {"type": "array", "items": {"type": "string"}},
+    "lsn": {"$ref": "#/components/schemas/U64"}}},
+"TokenState": {"type": "object", "required": ["active"],
+    "description": "As RFC 7662 has it. What is signed is shown whether it lives or not", "properties": {
+    "active": {"type": "boolean"},
+    "reason": {"type": "string", "description": "Why it is not active", "enum": ["malformed", "bad_header", "unknown_key",
+        "bad_signature", "bad_claims", "expired", "stale", "inactive", "gone"]},
+    "token_type": {"type": "string"}, "iss": {"type": "string"}, "sub": {"type": "string"},
+    "jti": {"type": "string"}, "scope": {"type": "string"},
+    "iat": {"type": "integer"}, "exp": {"type": "integer"},
+    "trigger_types": {"type": "array", "items": {"type": "string"}},
+    "lsn": {"$ref": "#/components/schemas/U64"}}},
+"KeySet": {"type": "object", "required": ["keys"], "description": "RFC 7517, RFC 8037", "properties": {
+    "keys": {"type": "array", "items": {"type": "object", "required": ["kty", "crv", "x", "kid"], "properties": {
+        "kty": {"type": "string"}, "crv": {"type": "string"}, "x": {"type": "string"}, "kid": {"type": "string"},
+        "use": {"type": "string"}, "alg": {"type": "string"}}}}}},
 "EventId": {"type": "string", "pattern": "^[0-9]+\\.[0-9]+$", "examples": ["1042.0"]},
 "Event": {"type": "object", "required": ["id", "time", "kind"],
     "description": "A transition. What is about a lease has lease, epoch, reason and deadline", "properties": {

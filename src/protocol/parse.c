@@ -357,6 +357,32 @@ static bool bind_name(struct cursor *c, const char *what, uint32_t max, uint32_t
     return next_name(c, what, max, ret_name);
 }
 
+static bool bind_token_id(struct cursor *c) {
+    struct kernel_command *command = &c->call->command;
+    struct tn_bytes word;
+    if (!next(c, "the token's id", &word)) {
+        return false;
+    }
+    if (!protocol_token_id_parse(word, &command->lease, &command->epoch)) {
+        return refuse(c, TN_R_MALFORMED, "'%.*s' is not a token's id such as 0-1042.1",
+                      SHOWN(word));
+    }
+    command->fields |= KERNEL_F_LEASE | KERNEL_F_EPOCH;
+    return true;
+}
+
+static bool bind_scope(struct cursor *c) {
+    if (!next(c, "SCOPE", &c->call->scope)) {
+        return false;
+    }
+    if (!protocol_scope_fits(c->call->scope)) {
+        return refuse(c, TN_R_MALFORMED,
+                      "SCOPE: up to %u bytes of ASCII words with one blank between them",
+                      PROTOCOL_SCOPE_MAX);
+    }
+    return true;
+}
+
 /* What only reads have. */
 static bool bind_read(struct cursor *c, enum protocol_bind to) {
     switch (to) {
@@ -370,6 +396,10 @@ static bool bind_read(struct cursor *c, enum protocol_bind to) {
         return bind_count(c);
     case PROTOCOL_B_EVENT:
         return bind_event(c);
+    case PROTOCOL_B_TOKEN:
+        return next(c, "the token", &c->call->token);
+    case PROTOCOL_B_SCOPE:
+        return bind_scope(c);
     case PROTOCOL_B_FENCE:
         return next_number(c, "FENCE", UINT64_MAX, &c->call->fence_lsn);
     default:
@@ -383,6 +413,8 @@ static bool bind(struct cursor *c, enum protocol_bind to) {
     switch (to) {
     case PROTOCOL_B_LEASE:
         return bind_lease(c);
+    case PROTOCOL_B_TOKEN_ID:
+        return bind_token_id(c);
     case PROTOCOL_B_EPOCH:
         command->fields |= KERNEL_F_EPOCH;
         return next_number(c, "the epoch", UINT64_MAX, &command->epoch);
@@ -512,6 +544,7 @@ enum tn_result protocol_call_parse(const struct protocol_command *row, const str
     ret_call->policy.has_exclude = false;
     ret_call->derive = false;
     ret_call->from = ret_call->value = tn_bytes_of(NULL, 0);
+    ret_call->token = ret_call->scope = tn_bytes_of(NULL, 0);
     ret_call->fence_lsn = ret_call->cursor = 0;
     ret_call->count = PROTOCOL_PAGE;
     ret_call->after = (struct protocol_event_id){0};
@@ -537,31 +570,4 @@ enum tn_result protocol_call_parse(const struct protocol_command *row, const str
         ret_call->command.values = nested;
     }
     return TN_R_OK;
-}
-
-bool protocol_lease_parse(struct tn_bytes text, struct kernel_lease_id *ret_lease) {
-    const uint8_t *dash = text.len > 0 ? memchr(text.at, '-', text.len) : NULL;
-    if (dash == NULL) {
-        return false;
-    }
-    size_t shard = (size_t)(dash - text.at);
-    return kernel_value_parse(KERNEL_DEC, tn_bytes_of(text.at, shard), &ret_lease->shard) &&
-           kernel_value_parse(KERNEL_DEC, tn_bytes_of(dash + 1, text.len - shard - 1),
-                              &ret_lease->lsn);
-}
-
-bool protocol_event_id_parse(struct tn_bytes text, struct protocol_event_id *ret_id) {
-    const uint8_t *dot = text.len > 0 ? memchr(text.at, '.', text.len) : NULL;
-    size_t len = dot != NULL ? (size_t)(dot - text.at) : text.len;
-    uint64_t lsn;
-    uint64_t index = UINT32_MAX;
-    if (!kernel_value_parse(KERNEL_DEC, tn_bytes_of(text.at, len), &lsn) ||
-        (dot != NULL &&
-         !kernel_value_parse(KERNEL_DEC, tn_bytes_of(dot + 1, text.len - len - 1), &index)) ||
-        index > UINT32_MAX) {
-        return false;
-    }
-    /* Before the first command there was nothing: 0 is the beginning. */
-    *ret_id = (struct protocol_event_id){.lsn = lsn, .index = lsn > 0 ? (uint32_t)index : 0};
-    return true;
 }

@@ -31,6 +31,7 @@ struct protocol_call {
     struct protocol_event_id after; /* EVENTS: those later than this; zero: all that are kept */
     enum kernel_state state;        /* lists; KERNEL_NO_STATE: any live one */
     struct tn_bytes value;          /* of pool/value; empty: it was a lease's id */
+    struct tn_bytes token, scope;   /* empty: not given */
     char detail[PROTOCOL_DETAIL];   /* why it is refused */
 };
 
@@ -45,6 +46,15 @@ enum tn_result protocol_call_parse(const struct protocol_command *row, const str
 
 /* "0-1042". */
 bool protocol_lease_parse(struct tn_bytes text, struct kernel_lease_id *ret_lease);
+
+/* Whether it can be the scope of a token: words of printable ASCII without quotes and backslashes (RFC
+ * 6749), one blank between them. */
+#define PROTOCOL_SCOPE_MAX 256u
+bool protocol_scope_fits(struct tn_bytes scope);
+
+/* "0-1042.3": a lease and its epoch. */
+bool protocol_token_id_parse(struct tn_bytes text, struct kernel_lease_id *ret_lease,
+                             uint64_t *ret_epoch);
 
 /* "1042.0", or "1042" for the end of that command: after all its events. */
 bool protocol_event_id_parse(struct tn_bytes text, struct protocol_event_id *ret_id);

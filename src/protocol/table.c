@@ -135,6 +135,19 @@ static const struct protocol_argument sensor_set[] = {
     STRING("spec", PROTOCOL_B_SPEC), FLAG("DISABLED", "disabled", PROTOCOL_B_DISABLED), OPID};
 static const struct protocol_argument sensor_write[] = {STRING("ref", PROTOCOL_B_NAME), OPID};
 static const struct protocol_argument sensor_read[] = {STRING("ref", PROTOCOL_B_NAME), FENCE};
+#define SCOPE OPTION("SCOPE", "scope", PROTOCOL_T_STRING, PROTOCOL_B_SCOPE)
+static const struct protocol_argument token_introspect_args[] = {STRING("token", PROTOCOL_B_TOKEN),
+                                                                 FENCE};
+static const struct protocol_argument token_issue_args[] = {LEASE, EPOCH, TTL, SCOPE, FENCE};
+static const struct protocol_argument token_keys_args[] = {FENCE};
+static const struct protocol_argument token_refresh_args[] = {STRING("token", PROTOCOL_B_TOKEN),
+                                                              TTL, FENCE};
+static const struct protocol_argument token_revoke_args[] = {
+    STRING("id", PROTOCOL_B_TOKEN_ID),
+    OPTION("AFTER", "seconds", PROTOCOL_T_INTEGER, PROTOCOL_B_AFTER), OPID};
+static const struct protocol_argument token_rotate_args[] = {FLAG("NOW", "now", PROTOCOL_B_NOW)};
+static const struct protocol_argument token_sensor_args[] = {STRING("ref", PROTOCOL_B_NAME), TTL,
+                                                             SCOPE, FENCE};
 static const struct protocol_argument auth_args[] = {
     {.name = "username", .type = PROTOCOL_T_STRING, .optional = true},
     STRING("password", PROTOCOL_B_NONE)};
@@ -464,6 +477,47 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
     [PROTOCOL_TIME] = {NAME("TIME", ""), .id = PROTOCOL_TIME, .kind = PROTOCOL_CONNECTION,
                        .role = PROTOCOL_NOBODY, .summary = "Seconds and microseconds since 1970",
                        .example = "TIME"},
+    [PROTOCOL_TOKEN_INTROSPECT] =
+        {NAME("TOKEN", "INTROSPECT"), .id = PROTOCOL_TOKEN_INTROSPECT, .kind = PROTOCOL_READ,
+         .role = PROTOCOL_READER, .form = FORM(token_introspect_args),
+         .summary = "Whether a token is live, what it says, and if it is not, why",
+         .method = "POST", .path = "/auth/introspect", .example = "TOKEN INTROSPECT eyJ.eyJ.sig"},
+    [PROTOCOL_TOKEN_ISSUE] =
+        {NAME("TOKEN", "ISSUE"), .id = PROTOCOL_TOKEN_ISSUE, .kind = PROTOCOL_READ,
+         .role = PROTOCOL_HOLDER, .form = FORM(token_issue_args),
+         .summary =
+             "A signed token for a live lease, that anyone can verify; it dies with the lease",
+         .method = "POST", .path = "/v1/leases/{lease}/token",
+         .example = "TOKEN ISSUE 0-1042 1 TTL 3600 SCOPE deploy"},
+    [PROTOCOL_TOKEN_KEYS] =
+        {NAME("TOKEN", "KEYS"), .id = PROTOCOL_TOKEN_KEYS, .kind = PROTOCOL_READ,
+         .role = PROTOCOL_READER, .form = FORM(token_keys_args),
+         .summary = "The public keys that tokens are verified with, as a JSON Web Key Set",
+         .method = "GET", .path = "/.well-known/jwks.json", .example = "TOKEN KEYS"},
+    [PROTOCOL_TOKEN_REFRESH] =
+        {NAME("TOKEN", "REFRESH"), .id = PROTOCOL_TOKEN_REFRESH, .kind = PROTOCOL_READ,
+         .role = PROTOCOL_HOLDER, .form = FORM(token_refresh_args),
+         .summary = "A token like a live one, with a later end; the old one stays as it is",
+         .method = "POST", .path = "/auth/refresh", .example = "TOKEN REFRESH eyJ.eyJ.sig"},
+    [PROTOCOL_TOKEN_REVOKE] =
+        {NAME("TOKEN", "REVOKE"), .id = PROTOCOL_TOKEN_REVOKE, .kind = PROTOCOL_WRITE,
+         .role = PROTOCOL_OPERATOR, .verb = KERNEL_VERB_REVOKE, .form = FORM(token_revoke_args),
+         .summary = "Revokes the lease of a token, if it still has the token's epoch",
+         .method = "POST", .path = "/auth/revoke/{id}", .also_method = "DELETE",
+         .also_path = "/auth/token/{id}", .example = "TOKEN REVOKE 0-1042.1"},
+    [PROTOCOL_TOKEN_ROTATE] =
+        {NAME("TOKEN", "ROTATE"), .id = PROTOCOL_TOKEN_ROTATE, .kind = PROTOCOL_CONNECTION,
+         .role = PROTOCOL_ADMIN, .form = FORM(token_rotate_args),
+         .summary =
+             "A new key signs; those before it verify until their tokens have ended, with NOW not at all",
+         .method = "POST", .path = "/auth/rotate", .example = "TOKEN ROTATE"},
+    [PROTOCOL_TOKEN_SENSOR] = {NAME("TOKEN", "SENSOR"), .id = PROTOCOL_TOKEN_SENSOR,
+                               .kind = PROTOCOL_READ, .role = PROTOCOL_OPERATOR,
+                               .form = FORM(token_sensor_args),
+                               .summary =
+                                   "A token for the lease of a running sensor, with its trigger",
+                               .method = "POST", .path = "/auth/sensor-token",
+                               .example = "TOKEN SENSOR core.timer"},
     [PROTOCOL_TOUCH] = {NAME("TOUCH", ""), .id = PROTOCOL_TOUCH, .kind = PROTOCOL_WRITE,
                         .role = PROTOCOL_HOLDER, .verb = KERNEL_VERB_TOUCH,
                         .form = FORM(touch_args),

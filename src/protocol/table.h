@@ -56,7 +56,10 @@ enum protocol_bind {
     PROTOCOL_B_STATE,
     PROTOCOL_B_CURSOR,
     PROTOCOL_B_COUNT,
-    PROTOCOL_B_EVENT, /* an event's id: lsn.index */
+    PROTOCOL_B_EVENT,    /* an event's id: lsn.index */
+    PROTOCOL_B_TOKEN,    /* as it was issued */
+    PROTOCOL_B_TOKEN_ID, /* a token's jti: lease.epoch */
+    PROTOCOL_B_SCOPE,
     PROTOCOL_B_OPID,
     PROTOCOL_B_FENCE,
 };
@@ -143,6 +146,13 @@ enum protocol_id {
     PROTOCOL_SWEEP,
     PROTOCOL_TICK,
     PROTOCOL_TIME,
+    PROTOCOL_TOKEN_INTROSPECT,
+    PROTOCOL_TOKEN_ISSUE,
+    PROTOCOL_TOKEN_KEYS,
+    PROTOCOL_TOKEN_REFRESH,
+    PROTOCOL_TOKEN_REVOKE,
+    PROTOCOL_TOKEN_ROTATE,
+    PROTOCOL_TOKEN_SENSOR,
     PROTOCOL_TOUCH,
     PROTOCOL_UNSUBSCRIBE,
     PROTOCOL_VERIFY,

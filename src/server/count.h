@@ -12,6 +12,7 @@
 
 #include "engine/engine.h"
 #include "protocol/table.h"
+#include "supervisor/token.h"
 
 #define SERVER_BUCKETS 16u /* and one more for what is longer than all of them */
 #define SERVER_RUNS 16u
@@ -71,6 +72,8 @@ struct server_counters {
     uint64_t datagrams[SERVER_UDP_COUNT];
     uint64_t http_answers[SERVER_HTTP_STATUSES]; /* by status */
     uint64_t errors;                             /* error replies, all of them */
+    uint64_t tokens_issued, tokens_revoked;
+    uint64_t introspections[TOKEN_VERDICTS];
     uint64_t calls[PROTOCOL_COMMANDS];
     uint64_t refusals[PROTOCOL_COMMANDS][TN_R_COUNT];
     struct server_histogram latency[PROTOCOL_COMMANDS];

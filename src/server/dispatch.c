@@ -129,8 +129,8 @@ enum server_step server_dispatch(struct server_connection *connection, const str
         step = SERVER_WAIT;
     } else if (row->kind == PROTOCOL_READ) {
         step = dispatch_read(connection, row, argv, argc);
-    } else if (row->id == PROTOCOL_SNAPSHOT) {
-        step = server_snapshot(&connection->asker, row);
+    } else if (row->role != PROTOCOL_NOBODY) {
+        step = server_job(&connection->asker, row, argv, argc);
         server_replies_collect(connection);
     } else {
         counters->calls[row->id]++;

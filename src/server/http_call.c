@@ -266,8 +266,7 @@ static void call_words(struct http_exchange *exchange, const struct protocol_rou
     } else if (row->kind == PROTOCOL_READ) {
         call_read(exchange, row, request, argc);
     } else {
-        TN_ASSERT(row->id == PROTOCOL_SNAPSHOT);
-        if (server_snapshot(&exchange->asker, row) == SERVER_DONE) {
+        if (server_job(&exchange->asker, row, server->argv, argc) == SERVER_DONE) {
             http_call_done(exchange);
         }
     }

@@ -184,6 +184,13 @@ struct server {
     struct log_error snapshot_error;
     enum tn_status snapshot_status;
 
+    uv_work_t rotation; /* of the keys of tokens; one at a time */
+    struct server_slot *rotation_slot;
+    struct token_keys rotation_keys;
+    bool rotation_drop;
+    enum tn_status rotation_status;
+    char rotation_reason[TOKEN_REASON_MAX];
+
     /* The loop's own buffers, for one connection at a time. */
     uint8_t *read_buffer;
     uint8_t *line;
@@ -250,11 +257,21 @@ enum server_step server_dispatch(struct server_connection *connection, const str
  * once. */
 enum server_step server_write(struct server_asker *asker, const struct protocol_command *row,
                               const struct tn_bytes *argv, uint32_t argc);
-enum server_step server_snapshot(struct server_asker *asker, const struct protocol_command *row);
 /* The holder that metadata stands for in this pool; `detail` has PROTOCOL_DETAIL bytes. */
 enum tn_result server_holder_derive(struct server *server, struct tn_bytes pool,
                                     struct tn_bytes meta, char holder[KERNEL_HOLDER_MAX],
                                     uint32_t *ret_len, char *detail);
+/* What is done on another thread and answered like a write: SNAPSHOT, TOKEN ROTATE. */
+enum server_step server_job(struct server_asker *asker, const struct protocol_command *row,
+                            const struct tn_bytes *argv, uint32_t argc);
+/* NULL: there is none free; the asker waits for one. */
+struct server_slot *server_slot_take(struct server_asker *asker,
+                                     const struct protocol_command *row);
+/* Answered without the engine. */
+void server_slot_refuse(struct server_slot *slot, enum tn_result code, const char *detail);
+struct protocol_writer server_slot_writer(const struct server_slot *slot);
+/* A job's answer has been written; whoever asked gets to run. */
+void server_slot_answered(struct server_slot *slot, const struct protocol_writer *w);
 /* What was submitted in this turn of the loop is committed together, from now on. */
 void server_submit_now(struct server *server);
 /* On the loop: whoever has completed slots at the head of its queue gets to run. */
@@ -272,6 +289,12 @@ void server_slot_free(struct server_slot *slot);
 enum server_step server_read(struct server_asker *asker, const struct protocol_command *row,
                              const struct tn_bytes *argv, uint32_t argc, struct protocol_writer *w,
                              struct server_answer *ret_answer);
+
+/* token.c */
+enum tn_result server_token_read(struct server *server, enum protocol_id id,
+                                 struct protocol_writer *w);
+enum server_step server_token_rotate(struct server_asker *asker, const struct protocol_command *row,
+                                     const struct tn_bytes *argv, uint32_t argc);
 
 /* read_events.c */
 enum tn_result server_read_events(struct server *server, struct protocol_writer *w);

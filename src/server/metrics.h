@@ -64,6 +64,9 @@
     X(COMMANDS, "tenure_server_commands_total", "counter", "command", "Commands of clients; those never used are left out") \
     X(REFUSALS, "tenure_server_refusals_total", "counter", "command, result", "Commands answered with a refusal; zeros are left out") \
     X(LATENCY, "tenure_server_command_duration_seconds", "histogram", "command", "From reading a request to handing over its reply; commands never used are left out") \
+    X(TOKENS_ISSUED, "tenure_tokens_issued_total", "counter", "", "Tokens signed, refreshed ones too") \
+    X(TOKENS_REVOKED, "tenure_tokens_revoked_total", "counter", "", "Leases revoked by TOKEN REVOKE, with all their tokens") \
+    X(INTROSPECTIONS, "tenure_token_introspections_total", "counter", "outcome", "Tokens shown, by how they were found to be") \
     X(PROCESS_CPU, "process_cpu_seconds_total", "counter", "", "Processor time, user and system") \
     X(PROCESS_FDS, "process_open_fds", "gauge", "", "Open file descriptors") \
     X(PROCESS_MAX_FDS, "process_max_fds", "gauge", "", "File descriptors that may be open") \

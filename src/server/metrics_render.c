@@ -165,6 +165,16 @@ static void render_commands(struct metrics_text *text, const struct server_count
     }
 }
 
+static void render_tokens(struct metrics_text *text, const struct server_counters *counters) {
+    metrics_single(text, SERVER_METRIC_TOKENS_ISSUED, counters->tokens_issued, 0);
+    metrics_single(text, SERVER_METRIC_TOKENS_REVOKED, counters->tokens_revoked, 0);
+    metrics_family(text, SERVER_METRIC_INTROSPECTIONS);
+    for (unsigned i = 0; i < TOKEN_VERDICTS; i++) {
+        labelled(text, "outcome", token_verdict_name((enum token_verdict)i),
+                 counters->introspections[i]);
+    }
+}
+
 static void render_process(struct metrics_text *text, const struct metrics_process *process) {
     metrics_single(text, SERVER_METRIC_PROCESS_CPU, process->cpu_ms, 3);
     metrics_single(text, SERVER_METRIC_PROCESS_FDS, process->fds, 0);
@@ -181,6 +191,7 @@ void metrics_render(struct metrics_text *text, const struct metrics_view *view) 
     render_clients(text, view);
     render_http(text, &view->counters);
     render_commands(text, &view->counters);
+    render_tokens(text, &view->counters);
     render_process(text, &view->process);
     if (view->has_pools) {
         metrics_single(text, SERVER_METRIC_COLLECTION, view->collection_ns, 9);

@@ -231,7 +231,7 @@ static enum tn_result read_run(struct server *server, enum protocol_id id,
     case PROTOCOL_SENSOR_INFO:
         return read_sensor(server, w);
     default:
-        return TN_R_MALFORMED;
+        return server_token_read(server, id, w);
     }
 }
 

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "engine/engine.h"
+#include "supervisor/token_issuer.h"
 
 struct server_options;
 
@@ -39,6 +40,7 @@ engine_metrics_sink server_feed_metrics;
 struct server_options {
     struct engine *engine;
     struct server_feed *feed;
+    struct token_issuer *tokens; /* the caller's; used on the loop's thread until it is over */
     const struct os *os;
     const char *version;          /* ours, for clients that ask */
     const char *data;             /* for the log line: where the engine's directory is */

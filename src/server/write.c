@@ -21,7 +21,7 @@
 
 /* ---- Slots ---- */
 
-static struct server_slot *slot_take(struct server_asker *asker,
+struct server_slot *server_slot_take(struct server_asker *asker,
                                      const struct protocol_command *row) {
     struct server *server = asker->server;
     struct server_slot *slot = server->free_slots;
@@ -30,6 +30,7 @@ static struct server_slot *slot_take(struct server_asker *asker,
     } else if (server->slots_touched < SERVER_SLOTS) {
         slot = &server->slots[server->slots_touched++];
     } else {
+        server_asker_wait(asker);
         return NULL;
     }
     server->slots_used++;
@@ -68,13 +69,13 @@ static uint8_t *slot_bytes(const struct server_slot *slot) {
     return slot->server->replies + (size_t)(slot - slot->server->slots) * SERVER_SLOT_BYTES;
 }
 
-static struct protocol_writer slot_writer(const struct server_slot *slot) {
+struct protocol_writer server_slot_writer(const struct server_slot *slot) {
     return (struct protocol_writer){.out = tn_writer_of(slot_bytes(slot), SERVER_SLOT_BYTES),
                                     .encoding = slot->encoding};
 }
 
 static void slot_render(struct server_slot *slot, const struct kernel_result *result) {
-    struct protocol_writer w = slot_writer(slot);
+    struct protocol_writer w = server_slot_writer(slot);
     protocol_render_result(&w, slot->row, result);
     if (w.out.overflow) {
         /* In JSON a byte of a name may take three. */
@@ -83,7 +84,7 @@ static void slot_render(struct server_slot *slot, const struct kernel_result *re
         slot->heap = malloc(room);
         if (slot->heap == NULL) {
             /* It is done and cannot be told: for the client that is an unknown outcome. */
-            w = slot_writer(slot);
+            w = server_slot_writer(slot);
             protocol_render_refusal(&w, TN_R_LOST, "done, but there is no memory for the reply");
         } else {
             w.out = tn_writer_of(slot->heap, room);
@@ -152,12 +153,11 @@ static void slot_done(struct engine_request *request, struct tn_bytes command) {
     }
 }
 
-/* Answered without the engine. */
-static void slot_refuse(struct server_slot *slot, enum tn_result code, const char *detail) {
-    struct protocol_writer w = slot_writer(slot);
+void server_slot_refuse(struct server_slot *slot, enum tn_result code, const char *detail) {
+    struct protocol_writer w = server_slot_writer(slot);
     protocol_render_refusal(&w, code, detail);
     if (w.out.overflow) { /* long words, and much to escape in them */
-        w = slot_writer(slot);
+        w = server_slot_writer(slot);
         protocol_render_refusal(&w, code, NULL);
     }
     TN_ASSERT(!w.out.overflow);
@@ -197,6 +197,8 @@ struct tn_bytes server_slot_reply(struct server_slot *slot) {
 static void slot_count(const struct server_slot *slot, uint64_t now_ns) {
     struct server_counters *counters = &slot->server->counters;
     server_histogram_add(&counters->latency[slot->row->id], now_ns - slot->begun_ns, 1);
+    counters->tokens_revoked +=
+        slot->row->id == PROTOCOL_TOKEN_REVOKE && slot->answer.code == TN_R_OK;
     server_count_refusal(counters, slot->row->id, slot->answer.code);
 }
 
@@ -304,9 +306,8 @@ enum server_step server_write(struct server_asker *asker, const struct protocol_
     struct server *server = asker->server;
     struct protocol_call *call = &server->call;
     char holder[KERNEL_HOLDER_MAX];
-    struct server_slot *slot = slot_take(asker, row);
+    struct server_slot *slot = server_slot_take(asker, row);
     if (slot == NULL) {
-        server_asker_wait(asker);
         return SERVER_WAIT;
     }
     enum tn_result code =
@@ -329,7 +330,7 @@ enum server_step server_write(struct server_asker *asker, const struct protocol_
         }
     }
     if (code != TN_R_OK) {
-        slot_refuse(slot, code, call->detail);
+        server_slot_refuse(slot, code, call->detail);
     }
     return SERVER_DONE;
 }
@@ -341,6 +342,22 @@ void server_submit_now(struct server *server) {
     }
 }
 
+/* ---- Jobs ---- */
+
+void server_slot_answered(struct server_slot *slot, const struct protocol_writer *w) {
+    struct server *server = slot->server;
+    struct server_asker *asker = slot->asker;
+    slot->len = w->out.overflow ? 0 : (uint32_t)w->out.len;
+    slot->done = true;
+    slot_count(slot, uv_hrtime());
+    if (asker == NULL) {
+        server_slot_free(slot);
+    } else {
+        asker->run(asker);
+    }
+    server_stop_check(server);
+}
+
 /* ---- Snapshots: on a thread of libuv's, for they take long ---- */
 
 static void snapshot_take(uv_work_t *work) {
@@ -350,7 +367,7 @@ static void snapshot_take(uv_work_t *work) {
 
 static void snapshot_render(struct server_slot *slot, bool taken, const char *why) {
     char text[400];
-    struct protocol_writer w = slot_writer(slot);
+    struct protocol_writer w = server_slot_writer(slot);
     bool json = slot->encoding == PROTOCOL_JSON;
     slot->answer.http_status = taken ? 200 : 500;
     (void)snprintf(text, sizeof text, "%sno snapshot: %.*s", json ? "" : "ERR ", json ? 100 : 300,
@@ -365,40 +382,40 @@ static void snapshot_render(struct server_slot *slot, bool taken, const char *wh
     } else {
         protocol_write_error(&w, text);
     }
-    slot->len = w.out.overflow ? 0 : (uint32_t)w.out.len;
-    slot->done = true;
+    server_slot_answered(slot, &w);
 }
 
 static void snapshot_taken(uv_work_t *work, int status) {
     struct server *server = work->data;
     struct server_slot *slot = server->snapshot_slot;
-    struct server_asker *asker = slot->asker;
     bool taken = status == 0 && server->snapshot_status == TN_OK;
     server->snapshot_slot = NULL;
     server->counters.errors += !taken;
     snapshot_render(slot, taken, server->snapshot_error.text);
-    slot_count(slot, uv_hrtime());
-    if (asker == NULL) {
-        server_slot_free(slot);
-    } else {
-        asker->run(asker);
-    }
-    server_stop_check(server);
 }
 
-enum server_step server_snapshot(struct server_asker *asker, const struct protocol_command *row) {
+static enum server_step snapshot_begin(struct server_asker *asker,
+                                       const struct protocol_command *row) {
     struct server *server = asker->server;
-    struct server_slot *slot = slot_take(asker, row);
+    struct server_slot *slot = server_slot_take(asker, row);
     if (slot == NULL) {
-        server_asker_wait(asker);
         return SERVER_WAIT;
     }
     if (server->snapshot_slot != NULL) {
-        slot_refuse(slot, TN_R_OVERLOADED, "a snapshot is being taken; try again");
+        server_slot_refuse(slot, TN_R_OVERLOADED, "a snapshot is being taken; try again");
         return SERVER_DONE;
     }
     server->snapshot_slot = slot;
     server->snapshot.data = server;
     (void)uv_queue_work(&server->loop, &server->snapshot, snapshot_take, snapshot_taken);
     return SERVER_DONE;
+}
+
+enum server_step server_job(struct server_asker *asker, const struct protocol_command *row,
+                            const struct tn_bytes *argv, uint32_t argc) {
+    if (row->id == PROTOCOL_TOKEN_ROTATE) {
+        return server_token_rotate(asker, row, argv, argc);
+    }
+    TN_ASSERT(row->id == PROTOCOL_SNAPSHOT);
+    return snapshot_begin(asker, row);
 }

@@ -1,0 +1,75 @@
+/* Tokens for leases. A token is live while its signature is good, its time is not over and (lease,
+ * epoch) is the live authority: so it dies with the lease, at the log position of the revoke, and the
+ * table of leases is the list of what was revoked.
+ *
+ * Calls are for the loop's thread. They read the engine as `how` says (engine.h), so with
+ * ENGINE_READ_NOWAIT the answer may be NOT_YET: then a tick is to be committed, and the call to be made
+ * again. */
+#ifndef TN_SUPERVISOR_TOKEN_ISSUER_H
+#define TN_SUPERVISOR_TOKEN_ISSUER_H
+
+#include "engine/read.h"
+#include "protocol/option.h"
+#include "supervisor/token.h"
+
+#define TOKEN_SENSOR_POOL "sensors" /* one resource a sensor, of its reference */
+
+struct token_issuer {
+    struct engine *engine;
+    const char *name;   /* iss */
+    uint64_t ttl_max_s; /* and what tokens get that are asked for without one */
+    struct token_keys keys;
+};
+
+/* What a token is to say. What is empty or 0 is the usual: the holder as the subject, "lease" as the
+ * scope, ttl_max_s. */
+struct token_order {
+    struct kernel_lease_id lease;
+    uint64_t epoch;
+    uint64_t ttl_s;
+    bool has_ttl;
+    const char *subject;
+    struct tn_bytes scope;
+    const struct tn_bytes *triggers;
+    uint32_t trigger_count;
+};
+
+struct token_issued {
+    struct token_claims claims;
+    uint64_t lsn; /* where the lease was found to live */
+    uint32_t len;
+    char text[TOKEN_MAX + 1];
+};
+
+/* OK; what VERIFY says of the lease; BAD_TTL; TOO_LARGE. `detail` has words, or is empty. */
+enum tn_result token_issue(struct token_issuer *issuer, uint64_t how,
+                           const struct token_order *order, struct token_issued *ret_issued,
+                           char detail[PROTOCOL_DETAIL]);
+
+/* For the sensor's own lease, with its trigger: sub sensor:REF, scope "sensor" unless another is
+ * given. NOTFOUND: there is no such sensor, or it has no lease. */
+enum tn_result token_issue_sensor(struct token_issuer *issuer, uint64_t how, struct tn_bytes ref,
+                                  const struct token_order *terms, struct token_issued *ret_issued,
+                                  char detail[PROTOCOL_DETAIL]);
+
+/* The same claims with a later end: now and so long as the old one lives in all, or `terms` says.
+ * The old token is left alone. DENIED: it is not live. */
+enum tn_result token_refresh(struct token_issuer *issuer, uint64_t how, struct tn_bytes token,
+                             const struct token_order *terms, struct token_issued *ret_issued,
+                             char detail[PROTOCOL_DETAIL]);
+
+struct token_state {
+    enum token_verdict verdict;
+    bool has_claims; /* it is signed, whether it lives or not */
+    struct token_claims claims;
+    uint64_t lsn; /* where the lease was looked at; 0: it was not */
+};
+
+/* OK: *ret_state says what there is to say. Else the engine does not answer. */
+enum tn_result token_introspect(struct token_issuer *issuer, uint64_t how, struct tn_bytes token,
+                                struct token_state *ret_state);
+
+/* Seconds since 1970, as tokens count them. */
+uint64_t token_now(const struct token_issuer *issuer);
+
+#endif
