@@ -405,6 +405,37 @@ class Verified:
 
 
 @dataclass(frozen=True)
+class SignedToken:
+    """A signed token for a lease; `id` is lease and epoch, times are seconds since 1970."""
+
+    token: str = field(repr=False)
+    id: str
+    subject: str
+    scope: str
+    expires_in: int
+    expires_at: int
+    trigger_types: Tuple[str, ...]
+    lsn: int
+
+
+@dataclass(frozen=True)
+class TokenState:
+    """What a token is found to be. What it says is there if it is signed by the server, whether it
+    lives or not; `reason` says why it does not."""
+
+    active: bool
+    reason: Optional[str]
+    id: Optional[str]
+    issuer: Optional[str]
+    subject: Optional[str]
+    scope: Optional[str]
+    issued_at: Optional[int]
+    expires_at: Optional[int]
+    trigger_types: Tuple[str, ...]
+    lsn: Optional[int]
+
+
+@dataclass(frozen=True)
 class Lease:
     """A lease, as LEASE and LEASES show it; `meta` and `lsn` only the former."""
 
@@ -598,6 +629,17 @@ def _verified(r: Reply) -> Verified:
     return Verified(r["lease"], int(r["epoch"]), _maybe_int(r["deadline"]), int(r["lsn"]))
 
 
+def _token(r: Reply) -> SignedToken:
+    return SignedToken(r["token"], r["token_id"], r["sub"], r["scope"], int(r["expires_in"]),
+                       int(r["expires_at"]), _texts(r.get("trigger_types", [])), int(r["lsn"]))
+
+
+def _token_state(r: Reply) -> TokenState:
+    return TokenState(bool(r["active"]), r.get("reason"), r.get("jti"), r.get("iss"), r.get("sub"),
+                      r.get("scope"), _maybe_int(r.get("iat")), _maybe_int(r.get("exp")),
+                      _texts(r.get("trigger_types", [])), _maybe_int(r.get("lsn")))
+
+
 def _lease(r: Reply) -> Lease:
     values = _texts(r["values"])
     return Lease(r["lease"], int(r["epoch"]), r["state"], r["reason"], r["holder"],
@@ -680,13 +722,14 @@ COMMANDS: Dict[str, str] = {
         "write": "ACK,ACTIVATE,ALLOC,DISOWN,IMPORT,POOL ADD,POOL ALTER,POOL CREATE,POOL DROP,"
                  "POOL REMOVE,POOL SEED,RECLAIM,REKEY,RELEASE,RESERVE,REVOKE,RULE DELETE,"
                  "RULE DISABLE,RULE ENABLE,RULE SET,SENSOR DELETE,SENSOR DISABLE,SENSOR ENABLE,"
-                 "SENSOR SET,SWEEP,TICK,TOUCH",
+                 "SENSOR SET,SWEEP,TICK,TOKEN REVOKE,TOUCH",
         "read": "EVENTS,LEASE,LEASES,POOL INFO,POOL LIST,POOL METRICS,RULE LIST,SENSOR INFO,"
-                "SENSOR LIST,VERIFY",
+                "SENSOR LIST,TOKEN INTROSPECT,TOKEN ISSUE,TOKEN KEYS,TOKEN REFRESH,TOKEN SENSOR,"
+                "VERIFY",
         "connection": "AUTH,CLIENT GETNAME,CLIENT ID,CLIENT KILL,CLIENT LIST,CLIENT SETINFO,"
                       "CLIENT SETNAME,COMMAND,COMMAND COUNT,COMMAND DOCS,COMMAND INFO,"
                       "COMMAND LIST,CONFIG GET,ECHO,HELLO,INFO,PING,PSUBSCRIBE,PUNSUBSCRIBE,QUIT,"
-                      "READONLY,RESET,SELECT,SNAPSHOT,SUBSCRIBE,TIME,UNSUBSCRIBE",
+                      "READONLY,RESET,SELECT,SNAPSHOT,SUBSCRIBE,TIME,TOKEN ROTATE,UNSUBSCRIBE",
     }.items()
     for name in names.split(",")
 }
@@ -982,6 +1025,41 @@ class Commands:
                     fence: Optional[int] = None) -> SensorPage:
         return self._read(_sensor_page, fence, "SENSOR", "LIST",
                           *_optional(cursor=cursor, count=count))
+
+    # Tokens
+
+    def token_issue(self, lease: str, epoch: int, *, ttl: Optional[int] = None,
+                    scope: Optional[str] = None, fence: Optional[int] = None) -> SignedToken:
+        """For a live lease; it dies with it."""
+        return self._read(_token, fence, "TOKEN", "ISSUE", lease, epoch,
+                          *_optional(ttl=ttl, scope=scope))
+
+    def token_sensor(self, ref: str, *, ttl: Optional[int] = None, scope: Optional[str] = None,
+                     fence: Optional[int] = None) -> SignedToken:
+        """For the lease of a running sensor."""
+        return self._read(_token, fence, "TOKEN", "SENSOR", ref, *_optional(ttl=ttl, scope=scope))
+
+    def token_refresh(self, token: str, *, ttl: Optional[int] = None,
+                      fence: Optional[int] = None) -> SignedToken:
+        """One like it with a later end; the old one stays as it is."""
+        return self._read(_token, fence, "TOKEN", "REFRESH", token, *_optional(ttl=ttl))
+
+    def token_introspect(self, token: str, *, fence: Optional[int] = None) -> TokenState:
+        return self._read(_token_state, fence, "TOKEN", "INTROSPECT", token)
+
+    def token_revoke(self, id: str, *, after: Optional[int] = None,
+                     opid: Optional[str] = None) -> Moved:
+        """Revokes the lease, if it still has the token's epoch."""
+        return self._write(_moved, opid, "TOKEN", "REVOKE", id, *_optional(after=after))
+
+    def token_keys(self, *, fence: Optional[int] = None) -> List[Dict[str, str]]:
+        """The public keys, as a JSON Web Key Set has them."""
+        return self._read(lambda r: list(r["keys"]), fence, "TOKEN", "KEYS")
+
+    def token_rotate(self, *, now: bool = False) -> str:
+        """A new key signs; its id. `now`: tokens of those before it are void."""
+        return self._read(lambda r: str(r["kid"]), None, "TOKEN", "ROTATE",
+                          *(["NOW"] if now else []))
 
     # The server
 

@@ -129,6 +129,8 @@ static void page_index(struct http_exchange *exchange) {
                         pages[i].what);
     }
     len += snprintf(text + len, sizeof text - (size_t)len, "%-16s %s\n", "/v1/...", "commands");
+    len += snprintf(text + len, sizeof text - (size_t)len, "%-16s %s\n", "/auth/...",
+                    "tokens; their keys are at /.well-known/jwks.json");
     http_answer(exchange, 200, text_type, text, (size_t)len);
 }
 

@@ -82,7 +82,7 @@ class Commands(Cli):
 
     def test_every_subcommand_works_as_its_help_says(self):
         """In an order in which each finds what it needs; lease ids are put in as they are made."""
-        lease = ["0-1042"]
+        lease, token = ["0-1042"], [""]
         script = """
             pool create | +pool create gpus --set | +pool create devices --sticky | pool add
             pool alter | pool seed | import | pool info | pool list | pool metrics | pool remove | alloc | lease
@@ -91,6 +91,9 @@ class Commands(Cli):
             +disown job/7 | sweep | tick | pool drop | snapshot
             rule set | rule disable | rule enable | rule list | sensor set | sensor info
             sensor disable | sensor enable | sensor list | sensor delete | rule delete
+            +pool create sensors --set | +pool add sensors core.timer
+            +sensor set core.timer core.tick {} | +alloc sensors job/42 | token sensor
+            token issue | token refresh | token rotate | token keys | token introspect | token revoke
             ping | echo | info | time | client list | config get
         """
         done = set()
@@ -103,10 +106,13 @@ class Commands(Cli):
             else:
                 arguments = self.example(*words.split())
                 done.add(words)
-            arguments = [lease[0] if w == "0-1042" else w for w in arguments]
+            arguments = [re.sub("^0-1042", lease[0], w) for w in arguments]
+            arguments = [token[0] if w == "eyJ.eyJ.sig" else w for w in arguments]
             reply = self.json(*arguments)
             if arguments[0] in ("alloc", "reserve"):
                 lease[0] = reply["lease"]
+            if arguments[0] == "token":
+                token[0] = reply.get("token", token[0])
         done.add("client kill")
         self.tenure("client", "kill", "ID", "999999")
         listed = re.search(r"Commands of the server:\n\n(.*?)\n\n", self.tenure("help"), re.S)

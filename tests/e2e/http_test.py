@@ -147,6 +147,7 @@ class Commands(HttpCase):
             GET /v1/leases/L/verify?epoch=E
             GET /v1/leases?pool=ports&state=active&count=10
             POST /v1/leases/L/touch {"epoch": "E", "ttl": 60}
+            POST /v1/leases/L/token {"epoch": "E", "ttl": 60, "scope": "read"}
             POST /v1/leases/L/revoke {"after": 30}
             POST /v1/leases/L/ack {"holder": "job/42", "epoch": 1}
             POST /v1/reservations {"holder": "job/42", "ttl": 30, "from": [{"pool": "ports", "count": 2}, {"pool": "gpus", "values": ["gpu-1"]}]}

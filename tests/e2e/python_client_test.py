@@ -157,6 +157,7 @@ class Methods(Case):
             self.leases(c)
             self.revoked(c)
             self.rest(c)
+            self.tokens(c)
             self.about_the_server(c)
             alone = {"AUTH", "CLIENT GETNAME", "CLIENT ID", "CLIENT SETINFO", "CLIENT SETNAME",
                      "HELLO", "QUIT", "READONLY", "RESET", "SELECT", "SUBSCRIBE", "PSUBSCRIBE",
@@ -238,6 +239,30 @@ class Methods(Case):
         c.pool_create("short", range=(1, 2))
         c.pool_drop("short")
         c.snapshot()
+
+    def tokens(self, c):
+        c.pool_create("sensors", set=True)
+        c.pool_add("sensors", "s2")
+        c.sensor_set("s2", "core.timer", {})
+        run = c.alloc("sensors", "supervisor", values=["s2"])
+        sensor = c.token_sensor("s2", ttl=60)
+        self.assertEqual((sensor.subject, sensor.trigger_types, sensor.expires_in),
+                         ("sensor:s2", ("core.timer",), 60))
+        token = c.token_issue(run.lease, run.epoch, scope="x")
+        self.assertNotIn(token.token, repr(token))
+        newer = c.token_refresh(token.token, ttl=100)
+        self.assertEqual((newer.id, newer.scope), (token.id, "x"))
+        kid = c.token_rotate()
+        self.assertEqual([k["kid"] for k in c.token_keys()][0], kid)
+        state = c.token_introspect(newer.token)
+        self.assertEqual((state.active, state.reason, state.subject, state.expires_at),
+                         (True, None, "holder:supervisor", newer.expires_at))
+        moved = c.token_revoke(token.id)
+        state = c.token_introspect(newer.token, fence=moved.lsn)
+        self.assertEqual((state.active, state.reason, state.id), (False, "stale", token.id))
+        self.assertEqual(c.token_introspect("x").reason, "malformed")
+        c.token_rotate(now=True)
+        self.assertEqual(len(c.token_keys()), 1)
 
     def about_the_server(self, c):
         self.assertEqual((c.ping(), c.ping("x"), c.echo("ö")), ("PONG", "x", "ö"))

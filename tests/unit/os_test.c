@@ -205,6 +205,24 @@ static void a_pipe_is_refused_and_not_waited_for(void **state) {
     assert_int_equal(file, 77);
 }
 
+static void a_file_that_is_not_private_is_refused_to_who_wants_one(void **state) {
+    struct place *p = *state;
+    const struct os *os = p->os;
+    int file = -1;
+    assert_int_equal(
+        os->open(os->ctx, at(p, "key"), OS_WRITE | OS_CREATE | OS_EXCLUSIVE | OS_PRIVATE, &file),
+        TN_OK);
+    assert_int_equal(os->close(os->ctx, file), TN_OK);
+    assert_int_equal(os->open(os->ctx, p->path, OS_READ | OS_PRIVATE, &file), TN_OK);
+    assert_int_equal(os->close(os->ctx, file), TN_OK);
+    file = 77;
+    assert_int_equal(chmod(p->path, 0640), 0);
+    assert_int_equal(os->open(os->ctx, p->path, OS_READ | OS_PRIVATE, &file), TN_DENIED);
+    assert_int_equal(file, 77);
+    assert_int_equal(os->open(os->ctx, p->path, OS_READ, &file), TN_OK);
+    assert_int_equal(os->close(os->ctx, file), TN_OK);
+}
+
 /* The child has inherited the handle; the lock is the parent's all the same. */
 static void a_forked_child_does_not_keep_the_lock(void **state) {
     struct place *p = *state;
@@ -428,6 +446,7 @@ int main(void) {
         REAL(a_directory_is_synced_by_its_handle_too),
         FAKE(a_directory_is_synced_by_its_handle_too),
         REAL(a_pipe_is_refused_and_not_waited_for),
+        REAL(a_file_that_is_not_private_is_refused_to_who_wants_one),
         REAL(a_forked_child_does_not_keep_the_lock),
         REAL(memory_is_zero_and_aligned),
         FAKE(memory_is_zero_and_aligned),
