@@ -5,13 +5,11 @@
 
 static void waiting_retry(uv_timer_t *timer) {
     server_waiting_run(timer->data);
+    server_stop_check(timer->data); /* the last slot may have been the ticker's */
 }
 
-void server_asker_wait(struct server_asker *asker) {
+static void wait_begin(struct server_asker *asker) {
     struct server *server = asker->server;
-    if (asker->waiting) {
-        return;
-    }
     asker->waiting = true;
     asker->next_waiting = server->waiting;
     server->waiting = asker;
@@ -19,6 +17,25 @@ void server_asker_wait(struct server_asker *asker) {
         server->retry.data = server;
         (void)uv_timer_start(&server->retry, waiting_retry, SERVER_RETRY_MS, SERVER_RETRY_MS);
     }
+}
+
+void server_asker_wait(struct server_asker *asker) {
+    if (!asker->waiting) {
+        asker->server->waiting_try = true;
+        wait_begin(asker);
+    }
+}
+
+void server_asker_wait_lsn(struct server_asker *asker, uint64_t lsn) {
+    struct server *server = asker->server;
+    TN_ASSERT(!asker->waiting);
+    if (server->waiting == NULL || lsn < server->waiting_lsn) {
+        server->waiting_lsn = lsn;
+    }
+    if (server->waiting == NULL || asker->fence_until_ms < server->waiting_until_ms) {
+        server->waiting_until_ms = asker->fence_until_ms;
+    }
+    wait_begin(asker);
 }
 
 static bool list_remove(struct server_asker **at, const struct server_asker *asker) {
@@ -64,7 +81,22 @@ static void list_run(struct server *server, struct server_asker **list, bool as_
     server->runs = false;
 }
 
+/* Whether some of those who wait may have what they wait for: there can be thousands of them. */
+static bool waiting_is_over(const struct server *server) {
+    struct engine_stats stats;
+    if (server->waiting == NULL || server->waiting_try || server->draining ||
+        uv_now(&server->loop) >= server->waiting_until_ms) {
+        return true;
+    }
+    engine_stats_read(server->engine, &stats);
+    return stats.lsn >= server->waiting_lsn || stats.stopped != TN_R_OK;
+}
+
 void server_waiting_run(struct server *server) {
+    if (!waiting_is_over(server)) {
+        return;
+    }
+    server->waiting_try = false;
     list_run(server, &server->waiting, false);
     if (server->waiting == NULL) {
         (void)uv_timer_stop(&server->retry);

@@ -160,6 +160,9 @@ struct server {
     struct server_connection *free_connections;
     struct server_connection *live;
     struct server_asker *waiting;
+    bool waiting_try;     /* one of them waits for what may be there any time, such as a slot */
+    uint64_t waiting_lsn; /* the others: for this log position at the least, */
+    uint64_t waiting_until_ms;    /* and not beyond this time */
     struct server_asker ticker;   /* the server itself, which asks for ticks: one at a time */
     struct server_asker *ticking; /* those who wait for it */
     struct server_asker *turns;   /* those who had theirs, and have more to ask */
@@ -222,6 +225,8 @@ bool server_connection_quiet(const struct server_connection *connection);
 /* asker.c */
 /* Runs again when something has changed or a little later. */
 void server_asker_wait(struct server_asker *asker);
+/* The same, when the log has got to that position, or when its fence_until_ms is over. */
+void server_asker_wait_lsn(struct server_asker *asker, uint64_t lsn);
 void server_waiting_run(struct server *server);
 /* Runs again in the next turn of the loop: others come first. */
 void server_asker_yield(struct server_asker *asker);

@@ -279,7 +279,7 @@ enum server_step server_read(struct server_asker *asker, const struct protocol_c
         answer.code = fence_check(asker, call->fence_lsn, &wait);
     }
     if (wait) {
-        server_asker_wait(asker);
+        server_asker_wait_lsn(asker, call->fence_lsn);
         return SERVER_WAIT;
     }
     if (answer.code == TN_R_OK) {
