@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/assert.h"
 #include "base/hash.h"
@@ -292,6 +293,17 @@ static bool wants_stream(struct http_exchange *exchange, struct arguments *argum
     return !json;
 }
 
+/* Who refreshes its own token may show it as it shows it elsewhere, and say nothing else. */
+static void bearer_add(struct http_exchange *exchange, struct arguments *arguments) {
+    static const char scheme[] = "Bearer ";
+    const char *value = http_header_in(exchange, MHD_HTTP_HEADER_AUTHORIZATION);
+    if (exchange->body_len == 0 && value != NULL &&
+        strncasecmp(value, scheme, sizeof scheme - 1) == 0) {
+        value += sizeof scheme - 1;
+        (void)argument_add(arguments, MHD_GET_ARGUMENT_KIND, "token", 5, value, strlen(value));
+    }
+}
+
 void http_call(struct http_exchange *exchange) {
     struct protocol_route route;
     struct arguments arguments = {.count = 0};
@@ -302,6 +314,9 @@ void http_call(struct http_exchange *exchange) {
     const char *key = http_header_in(exchange, "Idempotency-Key");
     (void)MHD_get_connection_values_n(exchange->mhd, MHD_GET_ARGUMENT_KIND, argument_add,
                                       &arguments);
+    if (route.row->id == PROTOCOL_TOKEN_REFRESH) {
+        bearer_add(exchange, &arguments);
+    }
     bool stream = route.row->id == PROTOCOL_EVENTS && wants_stream(exchange, &arguments);
     struct protocol_http request = {
         .query = arguments.of,
