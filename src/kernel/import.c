@@ -8,8 +8,11 @@
 
 /* ---- times ---- */
 
+/* Not given: when it is first known to have been there. */
 static uint64_t created_of(const struct kernel *k, const struct kernel_command *c) {
-    return c->created_ms != 0 ? c->created_ms : root_at(k)->now_ms;
+    uint64_t first = c->seen_ms != 0 ? c->seen_ms : c->offline_ms;
+    uint64_t known = first != 0 ? first : root_at(k)->now_ms;
+    return c->created_ms != 0 ? c->created_ms : known;
 }
 
 static uint64_t seen_of(const struct kernel *k, const struct kernel_command *c) {

@@ -15,7 +15,8 @@ struct times {
 
 static struct times times_given(const struct model *m) {
     struct times t = {m->c.created_ms, m->c.seen_ms, m->c.offline_ms};
-    t.created_ms = t.created_ms == 0 ? m->now_ms : t.created_ms;
+    uint64_t known = t.seen_ms != 0 ? t.seen_ms : t.offline_ms != 0 ? t.offline_ms : m->now_ms;
+    t.created_ms = t.created_ms == 0 ? known : t.created_ms;
     t.seen_ms = t.seen_ms == 0 ? t.created_ms : t.seen_ms;
     return t;
 }

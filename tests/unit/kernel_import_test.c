@@ -141,6 +141,7 @@ static void times_are_taken_as_they_are_or_refused(void **state) {
         {{"capped", "a", 1, .deadline_ms = T0 + 30001}, TN_R_BAD_TTL, 30},
         {{"capped", "a", 1, .deadline_ms = T0 + 30000}, TN_R_OK, 0},
         {{"plain", "a", 1, .deadline_ms = T0 + 1}, TN_R_OK, 0},
+        {{"plain", "b", 2, .seen_ms = T0 - 5}, TN_R_OK, 0}, /* made then, as far as is known */
     };
     kit_open(&kit, NULL);
     kit.now_ms = T0;
