@@ -67,14 +67,17 @@ void engine_linger_wait(struct engine *engine) {
         return;
     }
     uint64_t start_ns = engine->os->clock_boot_ns(engine->os->ctx);
-    bool in_time = start_ns < linger->until_ns;
+    uint64_t now_ns = start_ns;
+    bool in_time = now_ns < linger->until_ns;
     pthread_mutex_lock(&engine->submit_lock);
     uint32_t waiting = engine->filling->count;
     while (in_time && !linger_over(engine)) {
         uint32_t seen = atomic_load(&engine->thread_word);
         linger->waits = true;
         pthread_mutex_unlock(&engine->submit_lock);
-        in_time = engine_park_wait_ns(&engine->thread_word, seen, linger->until_ns - start_ns);
+        in_time = engine_park_wait_ns(&engine->thread_word, seen, linger->until_ns - now_ns);
+        now_ns = engine->os->clock_boot_ns(engine->os->ctx); /* less is left if it was woken */
+        in_time = in_time && now_ns < linger->until_ns;
         pthread_mutex_lock(&engine->submit_lock);
     }
     uint32_t gained = engine->filling->count - waiting;
