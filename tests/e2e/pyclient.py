@@ -43,7 +43,13 @@ class Proxy:
                 inner.close()
                 continue
             with self.lock:
-                self.pairs.append((inner, outer))
+                refused = self.refuse  # whoever sets it cuts what is in the list after that
+                if not refused:
+                    self.pairs.append((inner, outer))
+            if refused:
+                inner.close()
+                outer.close()
+                continue
             for pair, back in (((inner, outer), False), ((outer, inner), True)):
                 threading.Thread(target=self.copy, args=(*pair, back), daemon=True).start()
 
