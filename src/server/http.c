@@ -222,15 +222,13 @@ void server_http_check(struct server *server) {
 
 static int listen_on(struct http *http, const char *host, uint16_t port) {
     struct sockaddr_storage address;
-    socklen_t len = sizeof(struct sockaddr_in);
     int one = 1;
-    if (uv_ip4_addr(host, port, (struct sockaddr_in *)&address) != 0) {
-        int code = uv_ip6_addr(host, port, (struct sockaddr_in6 *)&address);
-        if (code != 0) {
-            return code;
-        }
-        len = sizeof(struct sockaddr_in6);
+    int made = server_address_make(host, port, &address);
+    if (made != 0) {
+        return made;
     }
+    socklen_t len =
+        address.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
     http->socket = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (http->socket < 0) {
         return uv_translate_sys_error(errno);
@@ -244,9 +242,7 @@ static int listen_on(struct http *http, const char *host, uint16_t port) {
         http->socket = -1;
         return code;
     }
-    http->port =
-        ntohs(address.ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)&address)->sin6_port
-                                            : ((const struct sockaddr_in *)&address)->sin_port);
+    http->port = server_address_port(&address);
     return 0;
 }
 

@@ -343,6 +343,9 @@ void server_udp_free(struct server *server);
 void server_daemon_start(struct server *server);
 
 /* server.c */
+/* 0, or a code of libuv's: the host is an address, not a name. */
+int server_address_make(const char *host, uint16_t port, struct sockaddr_storage *ret_address);
+uint16_t server_address_port(const struct sockaddr_storage *address);
 /* Connections of both protocols. */
 uint32_t server_clients(const struct server *server);
 void server_stop(struct server *server, int exit_code);

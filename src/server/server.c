@@ -42,6 +42,16 @@ static bool address_split(const char *text, char host[64], uint16_t *ret_port) {
     return true;
 }
 
+int server_address_make(const char *host, uint16_t port, struct sockaddr_storage *ret_address) {
+    int code = uv_ip4_addr(host, port, (struct sockaddr_in *)ret_address);
+    return code == 0 ? 0 : uv_ip6_addr(host, port, (struct sockaddr_in6 *)ret_address);
+}
+
+uint16_t server_address_port(const struct sockaddr_storage *address) {
+    return ntohs(address->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)address)->sin6_port
+                                                : ((const struct sockaddr_in *)address)->sin_port);
+}
+
 bool server_address_is_loopback(const char *host) {
     struct sockaddr_in four;
     struct sockaddr_in6 six;
@@ -246,10 +256,7 @@ static bool loop_make(struct server *server) {
 static int listen_on(struct server *server, const char *host, uint16_t port) {
     struct sockaddr_storage address;
     int len = sizeof address;
-    int code = uv_ip4_addr(host, port, (struct sockaddr_in *)&address);
-    if (code != 0) {
-        code = uv_ip6_addr(host, port, (struct sockaddr_in6 *)&address);
-    }
+    int code = server_address_make(host, port, &address);
     if (code == 0) {
         code = uv_tcp_bind(&server->listener, (const struct sockaddr *)&address, 0);
     }
@@ -258,9 +265,7 @@ static int listen_on(struct server *server, const char *host, uint16_t port) {
     }
     if (code == 0) {
         code = uv_tcp_getsockname(&server->listener, (struct sockaddr *)&address, &len);
-        server->port =
-            ntohs(address.ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)&address)->sin6_port
-                                                : ((const struct sockaddr_in *)&address)->sin_port);
+        server->port = server_address_port(&address);
     }
     return code;
 }

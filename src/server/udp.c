@@ -158,10 +158,7 @@ static int socket_open(struct server_udp *udp, const char *host, uint16_t port,
                        uint16_t *ret_port) {
     struct sockaddr_storage address;
     int len = sizeof address;
-    int code = uv_ip4_addr(host, port, (struct sockaddr_in *)&address);
-    if (code != 0) {
-        code = uv_ip6_addr(host, port, (struct sockaddr_in6 *)&address);
-    }
+    int code = server_address_make(host, port, &address);
     if (code == 0) {
         code = uv_udp_bind(&udp->socket, (const struct sockaddr *)&address, 0);
     }
@@ -172,9 +169,7 @@ static int socket_open(struct server_udp *udp, const char *host, uint16_t port,
         code = uv_udp_getsockname(&udp->socket, (struct sockaddr *)&address, &len);
     }
     if (code == 0) {
-        *ret_port =
-            ntohs(address.ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)&address)->sin6_port
-                                                : ((const struct sockaddr_in *)&address)->sin_port);
+        *ret_port = server_address_port(&address);
     }
     return code;
 }
