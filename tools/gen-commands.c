@@ -9,6 +9,7 @@
 #include "cli/spell.h"
 #include "example.h"
 #include "protocol/table.h"
+#include "stale.h"
 
 static void print_usage(FILE *out, const struct protocol_command *row,
                         const struct protocol_form *form) {
@@ -95,15 +96,8 @@ static void print_all(FILE *out) {
 }
 
 static int compare(const char *path, const char *want, size_t len) {
-    FILE *file = fopen(path, "r");
-    char *have = malloc(len + 2);
-    size_t got = file != NULL && have != NULL ? fread(have, 1, len + 1, file) : 0;
-    int code = have != NULL && got == len && memcmp(have, want, len) == 0 ? 0 : 1;
-    if (file != NULL) {
-        (void)fclose(file);
-    }
-    free(have);
-    if (code != 0) {
+    bool code = stale(path, want, len);
+    if (code) {
         (void)fprintf(stderr, "%s is stale: build/gen-commands > docs/commands.md\n", path);
     }
     return code;

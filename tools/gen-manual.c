@@ -12,6 +12,7 @@
 #include "cli/spell.h"
 #include "kernel/result.h"
 #include "main/config.h"
+#include "stale.h"
 
 /* ---- troff ---- */
 
@@ -269,15 +270,8 @@ static void tenured_write(FILE *out) {
 /* ---- Files ---- */
 
 static int compare(const char *page, const char *path, const char *want, size_t len) {
-    FILE *file = fopen(path, "r");
-    char *have = malloc(len + 2);
-    size_t got = file != NULL && have != NULL ? fread(have, 1, len + 1, file) : 0;
-    int code = have != NULL && got == len && memcmp(have, want, len) == 0 ? 0 : 1;
-    if (file != NULL) {
-        (void)fclose(file);
-    }
-    free(have);
-    if (code != 0) {
+    bool code = stale(path, want, len);
+    if (code) {
         (void)fprintf(stderr, "%s is stale: build/gen-manual %s > docs/man/%s\n", path, page, page);
     }
     return code;
