@@ -144,7 +144,7 @@ static enum tn_status open_locked(struct fakeos *fake, const char *path, unsigne
 
 static enum tn_status fake_open(void *ctx, const char *path, unsigned flags, int *ret_file) {
     struct fakeos *fake = ctx;
-    enum tn_status status;
+    enum tn_status status = TN_OK;
     fake_lock(fake);
     if (call_fate(fake, "open", &status) == FATE_DO) {
         status = open_locked(fake, path, flags, ret_file);
@@ -167,7 +167,7 @@ static enum tn_status fake_close(void *ctx, int file) {
 static enum tn_status fake_read_at(void *ctx, int file, void *out, size_t len, uint64_t offset,
                                    size_t *ret_len) {
     struct fakeos *fake = ctx;
-    enum tn_status status;
+    enum tn_status status = TN_OK;
     fake_lock(fake);
     if (call_fate(fake, "read_at", &status) == FATE_DO) {
         const struct fake_handle *handle = handle_of(fake, file);
@@ -188,7 +188,7 @@ static enum tn_status fake_read_at(void *ctx, int file, void *out, size_t len, u
 static enum tn_status fake_write_at(void *ctx, int file, const void *bytes, size_t len,
                                     uint64_t offset) {
     struct fakeos *fake = ctx;
-    enum tn_status status;
+    enum tn_status status = TN_OK;
     fake_lock(fake);
     enum fate fate = call_fate(fake, "write_at", &status);
     const struct fake_handle *handle = handle_of(fake, file);
@@ -212,7 +212,7 @@ static enum tn_status fake_write_at(void *ctx, int file, const void *bytes, size
 }
 
 static enum tn_status sync_dir_locked(struct fakeos *fake, const char *path) {
-    enum tn_status status;
+    enum tn_status status = TN_OK;
     if (call_fate(fake, "sync_dir", &status) == FATE_DO) {
         status = fakedisk_dir_exists(&fake->disk, path) ? TN_OK : TN_NOTFOUND;
         fakedisk_sync_dir(&fake->disk, path);
@@ -223,7 +223,7 @@ static enum tn_status sync_dir_locked(struct fakeos *fake, const char *path) {
 }
 
 static enum tn_status sync_locked(struct fakeos *fake, const struct fake_handle *handle) {
-    enum tn_status status;
+    enum tn_status status = TN_OK;
     enum fate fate = call_fate(fake, "sync", &status);
     struct fake_inode *inode = inode_at(fake, handle->inode);
     if (fate == FATE_DO) {
@@ -240,7 +240,7 @@ static enum tn_status fake_sync(void *ctx, int file) {
     fake_lock(fake);
     const struct fake_handle *handle = handle_of(fake, file);
     TN_ASSERT(handle->used);
-    enum tn_status status;
+    enum tn_status status = TN_OK;
     if (inode_at(fake, handle->inode)->is_dir) {
         status = sync_dir_locked(fake, fakedisk_path_of(&fake->disk, handle->inode));
     } else {
@@ -252,7 +252,7 @@ static enum tn_status fake_sync(void *ctx, int file) {
 
 static enum tn_status fake_size(void *ctx, int file, uint64_t *ret_bytes) {
     struct fakeos *fake = ctx;
-    enum tn_status status;
+    enum tn_status status = TN_OK;
     fake_lock(fake);
     if (call_fate(fake, "size", &status) == FATE_DO) {
         const struct fake_handle *handle = handle_of(fake, file);
@@ -266,7 +266,7 @@ static enum tn_status fake_size(void *ctx, int file, uint64_t *ret_bytes) {
 
 static enum tn_status fake_truncate(void *ctx, int file, uint64_t bytes) {
     struct fakeos *fake = ctx;
-    enum tn_status status;
+    enum tn_status status = TN_OK;
     fake_lock(fake);
     if (call_fate(fake, "truncate", &status) == FATE_DO || fate_partial(fake)) {
         const struct fake_handle *handle = handle_of(fake, file);
@@ -282,7 +282,7 @@ static enum tn_status fake_truncate(void *ctx, int file, uint64_t bytes) {
 
 static enum tn_status fake_rename(void *ctx, const char *from, const char *to) {
     struct fakeos *fake = ctx;
-    enum tn_status status;
+    enum tn_status status = TN_OK;
     fake_lock(fake);
     enum fate fate = call_fate(fake, "rename", &status);
     int inode = fakedisk_find(&fake->disk, from);
@@ -300,7 +300,7 @@ static enum tn_status fake_rename(void *ctx, const char *from, const char *to) {
 
 static enum tn_status fake_remove(void *ctx, const char *path) {
     struct fakeos *fake = ctx;
-    enum tn_status status;
+    enum tn_status status = TN_OK;
     fake_lock(fake);
     enum fate fate = call_fate(fake, "remove", &status);
     int inode = fakedisk_find(&fake->disk, path);
@@ -317,7 +317,7 @@ static enum tn_status fake_remove(void *ctx, const char *path) {
 
 static enum tn_status fake_make_dir(void *ctx, const char *path) {
     struct fakeos *fake = ctx;
-    enum tn_status status;
+    enum tn_status status = TN_OK;
     fake_lock(fake);
     if (call_fate(fake, "make_dir", &status) == FATE_DO) {
         char parent[FAKEDISK_PATH_BYTES];
@@ -349,7 +349,7 @@ static enum tn_status fake_list(void *ctx, const char *path, os_list_entry *entr
                                 void *entry_ctx) {
     struct fakeos *fake = ctx;
     struct fakedisk found = {0};
-    enum tn_status status;
+    enum tn_status status = TN_OK;
     fake_lock(fake);
     if (call_fate(fake, "list", &status) == FATE_DO) {
         status = fakedisk_dir_exists(&fake->disk, path) ? TN_OK : TN_NOTFOUND;
@@ -371,7 +371,7 @@ static enum tn_status fake_list(void *ctx, const char *path, os_list_entry *entr
 
 static enum tn_status fake_space_free(void *ctx, const char *path, uint64_t *ret_bytes) {
     struct fakeos *fake = ctx;
-    enum tn_status status;
+    enum tn_status status = TN_OK;
     fake_lock(fake);
     if (call_fate(fake, "space_free", &status) == FATE_DO) {
         uint64_t used = fakedisk_used(&fake->disk);
@@ -384,7 +384,7 @@ static enum tn_status fake_space_free(void *ctx, const char *path, uint64_t *ret
 
 static enum tn_status fake_lock_file(void *ctx, const char *path, int *ret_file) {
     struct fakeos *fake = ctx;
-    enum tn_status status;
+    enum tn_status status = TN_OK;
     fake_lock(fake);
     if (call_fate(fake, "lock", &status) == FATE_DO) {
         int file = -1;
@@ -430,7 +430,7 @@ static uint64_t fake_clock_wall_ms(void *ctx) {
 
 static enum tn_status fake_random(void *ctx, void *out, size_t len) {
     struct fakeos *fake = ctx;
-    enum tn_status status;
+    enum tn_status status = TN_OK;
     fake_lock(fake);
     if (call_fate(fake, "random", &status) == FATE_DO) {
         uint8_t *at = out;
