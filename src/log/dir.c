@@ -17,6 +17,10 @@ void log_snapshot_name(uint64_t lsn, char out[LOG_NAME_MAX]) {
     snprintf(out, LOG_NAME_MAX, "snapshot-%016" PRIx64 ".snap", lsn);
 }
 
+void log_set_aside_name(uint64_t lsn, char out[LOG_NAME_MAX]) {
+    snprintf(out, LOG_NAME_MAX, "set-aside-snapshot-%016" PRIx64 ".snap", lsn);
+}
+
 void log_spare_name(uint64_t number, char out[LOG_NAME_MAX]) {
     snprintf(out, LOG_NAME_MAX, "spare-%" PRIu64 ".log", number);
 }
@@ -134,6 +138,8 @@ static void listing_add(void *ctx, const char *name) {
     bool added = true;
     if (name_parse(name, "snapshot-", ".snap", 16, log_snapshot_name, &number)) {
         added = log_numbers_add(&listing->snapshots, number);
+    } else if (name_parse(name, "set-aside-snapshot-", ".snap", 16, log_set_aside_name, &number)) {
+        added = log_numbers_add(&listing->set_aside, number);
     } else if (name_parse(name, "spare-", ".log", 10, log_spare_name, &number)) {
         added = log_numbers_add(&listing->spares, number);
     } else if (name_parse(name, "spare-", ".tmp", 10, log_spare_tmp_name, &number)) {
@@ -168,6 +174,7 @@ enum tn_status log_dir_list(const struct log_dir *dir, struct log_listing *ret_l
     }
     numbers_sort(&ret_listing->segments);
     numbers_sort(&ret_listing->snapshots);
+    numbers_sort(&ret_listing->set_aside);
     numbers_sort(&ret_listing->spares);
     numbers_sort(&ret_listing->spare_tmps);
     return ret_listing->out_of_memory ? TN_NOMEM : TN_OK;
@@ -176,6 +183,7 @@ enum tn_status log_dir_list(const struct log_dir *dir, struct log_listing *ret_l
 void log_listing_free(struct log_listing *listing) {
     free(listing->segments.at);
     free(listing->snapshots.at);
+    free(listing->set_aside.at);
     free(listing->spares.at);
     free(listing->spare_tmps.at);
     memset(listing, 0, sizeof *listing);

@@ -5,7 +5,7 @@
  *   spare-%u.log         a file ready to become a segment: full size, every block written
  *   spare-%u.tmp         a spare being filled        \  leftovers of a crash are removed
  *   snapshot.tmp         a snapshot being written    /
- *   set-aside-...        a snapshot that the operator passed over; never read again
+ *   set-aside-...        a snapshot that the operator passed over, under its old name; never read again
  *   lock                 locked by the process that writes here; not empty once there is a segment
  *
  * Other names are none of the log's business and are left alone. */
@@ -43,6 +43,7 @@ struct log_numbers {
 struct log_listing {
     struct log_numbers segments;
     struct log_numbers snapshots;
+    struct log_numbers set_aside;
     struct log_numbers spares;
     struct log_numbers spare_tmps;
     bool snapshot_tmp;
@@ -54,6 +55,7 @@ bool log_numbers_add(struct log_numbers *numbers, uint64_t number);
 
 void log_segment_name(uint64_t seq, char out[LOG_NAME_MAX]);
 void log_snapshot_name(uint64_t lsn, char out[LOG_NAME_MAX]);
+void log_set_aside_name(uint64_t lsn, char out[LOG_NAME_MAX]);
 void log_spare_name(uint64_t number, char out[LOG_NAME_MAX]);
 void log_spare_tmp_name(uint64_t number, char out[LOG_NAME_MAX]);
 

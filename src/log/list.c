@@ -100,17 +100,35 @@ enum tn_status log_recover_collect(struct recovery *r) {
     return TN_OK;
 }
 
+/* Up to which snapshot segments may have been let go: the second newest of those there were, which
+ * counts the ones that were set aside since, but none that is newer than what is left. */
+static bool let_go_up_to(const struct log_listing *listing, uint64_t *ret_lsn) {
+    const struct log_numbers *snapshots = &listing->snapshots;
+    const struct log_numbers *aside = &listing->set_aside;
+    if (snapshots->count == 0) {
+        return false;
+    }
+    uint64_t newest = snapshots->at[snapshots->count - 1];
+    if (aside->count > 0 && aside->at[aside->count - 1] > newest) {
+        *ret_lsn = newest;
+        return true;
+    }
+    if (snapshots->count >= 2) {
+        *ret_lsn = snapshots->at[snapshots->count - 2];
+    }
+    return snapshots->count >= 2;
+}
+
 /* Segments below a gap are leftovers of letting old ones go, but only if even the older snapshot can
  * do without the missing one. */
 enum tn_status log_recover_check_gap(struct recovery *r) {
     const struct log_numbers *found = &r->listing.segments;
-    const struct log_numbers *snapshots = &r->listing.snapshots;
     size_t begin = run_begin(found);
     if (begin == 0) {
         return TN_OK;
     }
-    uint64_t first_lsn = r->log->segments[0].header.first_lsn;
-    if (snapshots->count >= 2 && first_lsn <= snapshots->at[snapshots->count - 2] + 1) {
+    uint64_t lsn = 0;
+    if (let_go_up_to(&r->listing, &lsn) && r->log->segments[0].header.first_lsn <= lsn + 1) {
         return TN_OK;
     }
     char name[LOG_NAME_MAX];

@@ -16,7 +16,6 @@
  * Opening again and again without appending changes nothing after the first time: the batch that
  * was written again opens its segment, which is as good as a mark. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -149,9 +148,9 @@ static enum tn_status snapshots_adopt(struct log_local *log, const struct log_nu
     if (log->options.use_older_snapshot && count > 0) {
         count -= 1;
         char from[LOG_NAME_MAX];
-        char to[LOG_NAME_MAX + 16];
+        char to[LOG_NAME_MAX];
         log_snapshot_name(found->at[count], from);
-        snprintf(to, sizeof to, "set-aside-%s", from);
+        log_set_aside_name(found->at[count], to);
         enum tn_status status = log_dir_rename(&log->dir, from, to);
         if (status == TN_OK) {
             status = log_dir_sync(&log->dir);

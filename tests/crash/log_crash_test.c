@@ -283,6 +283,19 @@ static void a_crash_without_writes_between_changes_nothing(void **state) {
     machine_free(&m);
 }
 
+/* From the older snapshot, if there is one that the log reaches down to; else in the usual way. */
+static void machine_must_start_older(struct machine *m) {
+    struct log_error error;
+    m->options.use_older_snapshot = true;
+    enum tn_status status = logmodel_open(&m->model, &m->options, &m->log, &error);
+    m->options.use_older_snapshot = false;
+    if (status != TN_OK) {
+        m->log = NULL;
+        assert_non_null(strstr(error.text, "start without --use-older-snapshot"));
+        machine_must_start(m);
+    }
+}
+
 /* Long random lives on one disk: many rotations and recyclings, crashes of all kinds between. */
 static void long_lives_with_many_crashes(void **state) {
     (void)state;
@@ -292,7 +305,11 @@ static void long_lives_with_many_crashes(void **state) {
         tn_prng_seed(&prng, seed);
         machine_init(&m, seed);
         for (unsigned life = 0; life < 40; life++) {
-            machine_must_start(&m);
+            if (tn_prng_below(&prng, 5) == 0) {
+                machine_must_start_older(&m);
+            } else {
+                machine_must_start(&m);
+            }
             uint64_t fate = fakeos_calls(m.fake) + 1 + tn_prng_below(&prng, 150);
             if (tn_prng_below(&prng, 4) > 0) {
                 fakeos_cut_call(m.fake, fate);
