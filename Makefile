@@ -8,7 +8,8 @@ SHELL := /bin/bash
 
 PREFIX ?= /usr/local
 DESTDIR ?=
-SEEDS ?=
+SEEDS ?= 1..1000
+SECONDS ?=
 FUZZ_SECONDS ?= 60
 
 # Ninja where it is installed; a directory that is already configured keeps its generator.
@@ -81,13 +82,14 @@ format: ## formats all C in place
 	@clang-format -i $(CODE)
 
 .PHONY: sim
-sim: ## long random runs of tests/sim, optimised: make sim SEEDS=1..1000
-	@if ls tests/sim/*_test.c >/dev/null 2>&1; then \
-		tools/deps.sh test; \
-		cmake --preset sim >/dev/null; \
-		cmake --build --preset sim; \
-		TENURE_SEEDS="$(SEEDS)" ctest --preset sim --verbose --timeout 86400; \
-	else echo "nothing to simulate yet: tests/sim has no tests"; fi
+sim: ## long random runs of tests/sim, optimised: make sim SEEDS=1..1000 [SECONDS=600]
+	@tools/deps.sh test
+	@tools/sim.sh "$(SEEDS)" "$(SECONDS)"
+
+.PHONY: plants
+plants: ## plants each known bug and sees it found: a table
+	@tools/deps.sh test
+	@tools/plants.sh
 
 .PHONY: fuzz
 fuzz: ## libFuzzer on every target for FUZZ_SECONDS (60) each

@@ -3,6 +3,7 @@
  * Each trigger counts its enabled rules; a sensor is wanted if it is enabled and its trigger's count
  * is not zero. The count changes with the rule, in the same command: nothing ever looks through rules
  * to find out. When a count becomes or leaves zero the supervisor is told by an event. */
+#include "base/plant.h"
 #include "kernel/state.h"
 
 static uint32_t trigger_hold(struct kernel *k, struct tn_bytes text) {
@@ -136,7 +137,9 @@ void kernel_run_rule_delete(struct kernel *k, const struct kernel_command *c,
         result->code = TN_R_NOTFOUND;
         return;
     }
-    rule_enable(k, slot, false);
+    if (!TN_PLANT(DELETED_RULE_COUNTS)) {
+        rule_enable(k, slot, false);
+    }
     kernel_event_named(k, KERNEL_EVENT_RULE_DELETED, c->name, 0);
     kernel_index_text_remove(k, TEXT_RULE, slot);
     tn_text_drop(&k->tables[TABLE_TEXT], rule_at(k, slot)->id);

@@ -3,6 +3,7 @@
  * A job walks the holder's list of leases, from the newest to the oldest. New leases are refused
  * until it is done (they would come in front of the walk), and a lease that leaves the list under
  * the job's cursor moves the cursor on, so every lease that was there is seen exactly once. */
+#include "base/plant.h"
 #include "kernel/state.h"
 
 bool kernel_lease_in_pool(const struct kernel *k, uint32_t lease, uint32_t pool) {
@@ -31,7 +32,7 @@ bool kernel_job_blocks(const struct kernel *k, uint32_t holder, uint32_t pool) {
 void kernel_job_skip(struct kernel *k, uint32_t lease) {
     const struct lease *l = lease_at(k, lease);
     uint32_t slot = name_at(k, l->holder)->job;
-    if (slot != TN_NONE && job_at(k, slot)->cursor == lease) {
+    if (slot != TN_NONE && job_at(k, slot)->cursor == lease && !TN_PLANT(DISOWN_CURSOR_STAYS)) {
         job_mut(k, slot)->cursor = l->holder_next;
     }
 }
@@ -62,7 +63,8 @@ static void job_step(struct kernel *k, uint32_t slot) {
     }
     kernel_due_lease(k, lease);
     uint8_t state = lease_at(k, lease)->state;
-    if (state == KERNEL_RESERVED || state == KERNEL_ACTIVE || state == KERNEL_OFFLINE) {
+    if (state == KERNEL_RESERVED || state == KERNEL_ACTIVE ||
+        (state == KERNEL_OFFLINE && !TN_PLANT(DISOWN_SKIPS_OFFLINE))) {
         kernel_lease_move(k, lease, CAUSE_DISOWN, 0);
         j->released++;
     }

@@ -2,6 +2,7 @@
  *
  * Order of checks, always: exists, user, holder, epoch, state. What is due on the lease happens
  * before it is judged. A refusal changes nothing. */
+#include "base/plant.h"
 #include "kernel/state.h"
 
 /* Finds the lease and brings it up to now. */
@@ -42,10 +43,10 @@ static enum tn_result holder_enter(struct kernel *k, const struct kernel_command
     if (!kernel_lease_user_may(k, c, l)) {
         return TN_R_DENIED;
     }
-    if (!holder_is(k, c, l)) {
+    if (!holder_is(k, c, l) && !TN_PLANT(ANY_HOLDER)) {
         return TN_R_HOLDER;
     }
-    if (c->epoch + behind != l->epoch) {
+    if (c->epoch + behind != l->epoch && !(TN_PLANT(ACCEPT_STALE) && c->epoch < l->epoch)) {
         return TN_R_STALE;
     }
     return states >> l->state & 1 ? TN_R_OK : TN_R_STATE;
@@ -172,10 +173,14 @@ void kernel_run_revoke(struct kernel *k, const struct kernel_command *c,
         kernel_lease_move(k, lease, CAUSE_REVOKE_RESERVED, 0);
     } else if (l->state == KERNEL_ACTIVE || l->state == KERNEL_OFFLINE) {
         kernel_lease_move(k, lease, CAUSE_REVOKE, deadline);
+        if (TN_PLANT(REVOKE_FREES_AT_ONCE)) {
+            kernel_lease_move(k, lease, CAUSE_RECLAIM, 0);
+        }
     } else if (l->state == KERNEL_REVOKING && (l->bits & LEASE_GRACE) != 0) {
         bool keep = has_after && l->deadline_ms > deadline;
         kernel_lease_move(k, lease, CAUSE_CONVERT, keep ? l->deadline_ms : deadline);
     } else {
+        lease_mut(k, lease)->epoch += TN_PLANT(NOOP_CHANGES_STATE) ? 1 : 0;
         result->code = l->state == KERNEL_REVOKING ? TN_R_NOOP : TN_R_STATE;
     }
     if (result->code != TN_R_STATE) {

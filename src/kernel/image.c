@@ -1,4 +1,5 @@
 /* Images of the whole state, the state hash, and the way back: rebuilding what is derived. */
+#include "base/plant.h"
 #include "kernel/state.h"
 
 void kernel_image_begin(struct kernel *k, tn_table_save *save, void *ctx,
@@ -56,6 +57,9 @@ bool kernel_load_end(struct kernel *k) {
         kernel_limits_bad(&root_at(k)->limits) != KERNEL_LIMIT_COUNT) {
         return false;
     }
+    if (TN_PLANT(SNAPSHOT_LOSES_RANDOM)) {
+        tn_prng_seed(&root_mut(k)->prng, 1);
+    }
     return kernel_rebuild(k);
 }
 
@@ -79,7 +83,10 @@ static bool rebuild_leases(struct kernel *k) {
             (l->pool != TN_NONE && l->pool >= k->tables[TABLE_POOL].used)) {
             return false;
         }
-        kernel_index_lease_add(k, i);
+        if (!TN_PLANT(SNAPSHOT_LOSES_HISTORY) ||
+            !kernel_state_terminal((enum kernel_state)l->state)) {
+            kernel_index_lease_add(k, i);
+        }
         kernel_clock_lease_restore(k, i);
     }
     return true;
@@ -101,7 +108,7 @@ static bool rebuild_members(struct kernel *k) {
             tn_bitmap_set(&k->taken, m->pool, m->value);
             kernel_index_value_add(k, i);
         }
-        if (m->state == MEMBER_COOLING) {
+        if (m->state == MEMBER_COOLING && !TN_PLANT(SNAPSHOT_LOSES_COOLING)) {
             kernel_clock_cooling_add(k, i);
         }
     }
@@ -161,7 +168,7 @@ bool kernel_rebuild(struct kernel *k) {
         }
     }
     for (uint32_t i = 0; i < k->tables[TABLE_OP].used; i++) {
-        if (op_at(k, i)->lsn > 0 && !op_at(k, i)->unmapped) {
+        if (op_at(k, i)->lsn > 0 && !op_at(k, i)->unmapped && !TN_PLANT(SNAPSHOT_LOSES_OPS)) {
             kernel_index_op_add(k, i);
         }
     }

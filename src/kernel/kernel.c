@@ -1,4 +1,5 @@
 /* The kernel's door: creation, and the one function through which everything changes. */
+#include "base/plant.h"
 #include "kernel/state.h"
 
 #define HOUSEKEEPING 4u /* old operations and ended leases let go with each command */
@@ -268,7 +269,9 @@ static void operation_run(struct kernel *k, const struct kernel_command *c, stru
         return;
     }
     verb_run(k, c, result);
-    kernel_op_end(k, c, encoded, user, result);
+    if (!TN_PLANT(FORGET_REFUSED_OPS) || result->code == TN_R_OK) {
+        kernel_op_end(k, c, encoded, user, result);
+    }
 }
 
 void kernel_apply(struct kernel *k, const struct kernel_entry *entry,

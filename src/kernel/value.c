@@ -10,6 +10,7 @@
  * occupancy. Bias of `random`: a uniformly random value, then the next free one upwards; a free
  * value behind a run of n taken ones is n + 1 times as likely as one behind a free one. Every free
  * value can come up at every pick, so none is starved. */
+#include "base/plant.h"
 #include "kernel/state.h"
 
 static bool is_set(const struct kernel *k, uint32_t pool) {
@@ -60,7 +61,7 @@ static bool search(const struct kernel *k, uint32_t pool, const struct kernel_po
     uint64_t value;
     while (from <= to && tn_bitmap_next(&k->taken, pool, from, to, &value)) {
         const struct kernel_span *span = excluded_by(policy, value);
-        if (span == NULL) {
+        if (span == NULL || TN_PLANT(GIVE_EXCLUDED)) {
             *ret_value = value;
             return true;
         }
@@ -215,7 +216,7 @@ static void mark_free(struct kernel *k, uint32_t pool, uint64_t value, bool is_f
         }
     } else if (is_free) {
         struct low_mark *low = &k->lows[pool];
-        if (value >= low->from && value < low->next) {
+        if (value >= low->from && value < low->next && !TN_PLANT(FORGET_LOWEST)) {
             low->next = value;
         }
         tn_bitmap_clear(&k->taken, pool, value);

@@ -33,8 +33,8 @@ static void event_text(const struct model_event *e, char *out, size_t capacity) 
 
 static void disagree(struct model *m, const struct model_event *want,
                      const struct model_event *got) {
-    char a[512];
-    char b[512] = "nothing";
+    char a[640];
+    char b[640] = "nothing";
     event_text(want, a, sizeof a);
     if (got != NULL) {
         event_text(got, b, sizeof b);

@@ -1,7 +1,8 @@
 /* The kernel against a naive one: a million random commands, every answer and every event predicted.
  *
- * TENURE_SEED plays one seed (the first of the run otherwise), TENURE_COMMANDS says how many commands
- * there are in all. A failure prints the seed, the number of the command and what led to it. */
+ * TENURE_SEEDS=a..b plays those seeds; else TENURE_SEED is the first of the run, and TENURE_COMMANDS
+ * says how many commands there are in all. A failure prints the seed, the number of the command and
+ * what led to it. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,6 +17,7 @@
 #include "lib/kit.h"
 #include "sim/generate.h"
 #include "sim/model.h"
+#include "sim/seeds.h"
 
 #define RUN_COMMANDS 4000u
 #define TRACE 20u
@@ -359,11 +361,6 @@ static void run_seed(struct run *run, uint64_t seed, uint64_t commands) {
     kit_close(&run->kit);
 }
 
-static uint64_t number_from(const char *name, uint64_t standard) {
-    const char *text = getenv(name);
-    return text != NULL ? strtoull(text, NULL, 0) : standard;
-}
-
 /* What happened how often: a generator that has gone lame shows here. */
 static void tell_totals(void) {
     for (uint32_t i = 0; i < TN_R_COUNT; i++) {
@@ -388,20 +385,21 @@ static void kernel_agrees_with_the_model(void **state) {
     (void)state;
     struct run *run = malloc(sizeof *run);
     assert_non_null(run);
-    uint64_t first = number_from("TENURE_SEED", 20250101);
-    uint64_t commands = number_from("TENURE_COMMANDS", 1000000);
-    fprintf(stderr, "TENURE_SEED=%" PRIu64 " TENURE_COMMANDS=%" PRIu64 "\n", first, commands);
+    struct seeds seeds = seeds_given(20250101);
+    uint64_t commands = seeds_number("TENURE_COMMANDS", 1000000);
     clock_t start = clock();
-    uint64_t seed = first;
-    while (total.commands < commands) {
+    uint64_t seed = seeds.first;
+    while (seeds.last != 0 ? seed <= seeds.last && !seeds_time_is_up(&seeds)
+                           : total.commands < commands) {
         uint64_t left = commands - total.commands;
-        run_seed(run, seed++, left < RUN_COMMANDS ? left : RUN_COMMANDS);
+        bool whole = seeds.last != 0 || left > RUN_COMMANDS;
+        run_seed(run, seed++, whole ? RUN_COMMANDS : left);
     }
     free(run);
     fprintf(stderr,
             "seeds %" PRIu64 "..%" PRIu64 ": %" PRIu64 " commands, %" PRIu64 " events, %" PRIu64
             " comparisons, %" PRIu64 " replays, %" PRIu64 " changes of limits, %.1f s\n",
-            first, seed - 1, total.commands, total.events, total.compares, total.clones,
+            seeds.first, seed - 1, total.commands, total.events, total.compares, total.clones,
             total.limits, (double)(clock() - start) / CLOCKS_PER_SEC);
     tell_totals();
 }

@@ -1,0 +1,165 @@
+/* Every planted bug is found: the simulation is tested by what it must not overlook.
+ *
+ * Each bug of plants.def is run alone, seed after seed from 1, until the program that must find it
+ * fails; a run that does not end counts as a failure too. By default only those that are found at
+ * once are tried; TENURE_PLANTS=all tries all of them and prints a table, TENURE_PLANTS=NAME one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SECONDS_MAX 60u /* of processor time: a seed that takes more counts as one without end */
+
+enum finder { MODEL, FINDERS };
+
+static const struct {
+    const char *program;
+    const char *effort; /* what makes it play one seed */
+} finders[FINDERS] = {
+    [MODEL] = {"model_test", "TENURE_COMMANDS=4000"},
+};
+
+struct plant {
+    const char *name;
+    const char *file;
+    const char *what;
+    enum finder finder;
+    unsigned seeds;
+};
+
+static const struct plant plants[] = {
+#define PLANT(name, file, what, finder, seeds) {#name, file, what, finder, seeds},
+#include "sim/plants.def"
+#undef PLANT
+};
+
+#define PLANT_COUNT (sizeof plants / sizeof plants[0])
+
+static const char *needed(const char *name) {
+    const char *value = getenv(name);
+    if (value == NULL) {
+        fail_msg("%s is not set; ctest sets it", name);
+    }
+    return value;
+}
+
+/* In the child: becomes the program, which shall be silent and find no other plan than this. */
+static void play(enum finder finder, const char *plant, unsigned seed) {
+    char path[4096];
+    char of_plant[128];
+    char of_seeds[64];
+    snprintf(path, sizeof path, "%s/tests/sim/planted/%s", needed("TENURE_BUILD_DIR"),
+             finders[finder].program);
+    snprintf(of_plant, sizeof of_plant, "TENURE_PLANT=%s", plant);
+    snprintf(of_seeds, sizeof of_seeds, "TENURE_SEEDS=%u", seed);
+    char *arguments[] = {path, NULL};
+    char *environment[] = {of_plant, of_seeds, "ASAN_OPTIONS=handle_abort=0", NULL};
+    int quiet = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    (void)dup2(quiet, STDOUT_FILENO);
+    (void)dup2(quiet, STDERR_FILENO);
+    (void)setrlimit(RLIMIT_CPU, &(struct rlimit){SECONDS_MAX, SECONDS_MAX});
+    (void)execve(path, arguments, environment);
+    _exit(126);
+}
+
+/* Whether the run failed. */
+static int run_fails(enum finder finder, const char *plant, unsigned seed) {
+    int status = 0;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        play(finder, plant, seed);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 126) {
+        fail_msg("%s cannot be run", finders[finder].program);
+    }
+    return status != 0;
+}
+
+/* The number of seeds it took, or 0. */
+static unsigned found_after(const struct plant *plant) {
+    for (unsigned seed = 1; seed <= plant->seeds; seed++) {
+        if (run_fails(plant->finder, plant->name, seed)) {
+            return seed;
+        }
+    }
+    return 0;
+}
+
+static int wanted(const struct plant *plant) {
+    const char *which = getenv("TENURE_PLANTS");
+    if (which == NULL || which[0] == '\0') {
+        return plant->seeds == 1;
+    }
+    return strcmp(which, "all") == 0 || strcmp(which, plant->name) == 0;
+}
+
+static void every_planted_bug_is_found(void **state) {
+    (void)state;
+    unsigned missed = 0;
+    unsigned tried = 0;
+    for (size_t i = 0; i < PLANT_COUNT; i++) {
+        const struct plant *plant = &plants[i];
+        if (!wanted(plant)) {
+            continue;
+        }
+        unsigned after = found_after(plant);
+        tried++;
+        missed += after == 0;
+        fprintf(stderr, "  %-24s %-24s %-11s %s %2u of %2u seeds   %s\n", plant->name, plant->file,
+                finders[plant->finder].program, after != 0 ? "after" : "NOT in", after,
+                plant->seeds, plant->what);
+    }
+    fprintf(stderr, "%u of %u planted bugs found (%zu are known)\n", tried - missed, tried,
+            PLANT_COUNT);
+    assert_true(tried > 0);
+    assert_int_equal(missed, 0);
+}
+
+static void without_a_bug_nothing_is_found(void **state) {
+    (void)state;
+    for (int finder = 0; finder < FINDERS; finder++) {
+        assert_false(run_fails((enum finder)finder, "NONE", 1));
+    }
+}
+
+/* A row whose bug is not in the source would be found never, or by chance. */
+static void every_row_is_in_its_file(void **state) {
+    (void)state;
+    for (size_t i = 0; i < PLANT_COUNT; i++) {
+        char path[4096];
+        char line[512];
+        char mark[128];
+        int there = 0;
+        snprintf(path, sizeof path, "%s/%s", needed("TENURE_SOURCE_DIR"), plants[i].file);
+        snprintf(mark, sizeof mark, "TN_PLANT(%s)", plants[i].name);
+        FILE *file = fopen(path, "r");
+        assert_non_null(file);
+        while (fgets(line, sizeof line, file) != NULL) {
+            there = there || strstr(line, mark) != NULL;
+        }
+        (void)fclose(file);
+        if (!there) {
+            fail_msg("%s is not planted in %s", plants[i].name, plants[i].file);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_row_is_in_its_file),
+        cmocka_unit_test(without_a_bug_nothing_is_found),
+        cmocka_unit_test(every_planted_bug_is_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

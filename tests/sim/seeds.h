@@ -1,0 +1,42 @@
+/* Which seeds a simulation plays, as its environment says.
+ *
+ *   TENURE_SEED=n       from this one on, as far as the program goes by itself
+ *   TENURE_SEEDS=a..b   these, all of them (or n alone)
+ *   TENURE_SECONDS=s    of processor time, after which no new seed is begun */
+#ifndef TESTS_SIM_SEEDS_H
+#define TESTS_SIM_SEEDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <time.h>
+
+struct seeds {
+    uint64_t first;
+    uint64_t last;    /* 0: not said */
+    uint64_t seconds; /* 0: no end */
+};
+
+static inline uint64_t seeds_number(const char *name, uint64_t standard) {
+    const char *text = getenv(name);
+    return text != NULL && text[0] != '\0' ? strtoull(text, NULL, 0) : standard;
+}
+
+static inline struct seeds seeds_given(uint64_t first) {
+    struct seeds seeds = {.first = seeds_number("TENURE_SEED", first),
+                          .seconds = seeds_number("TENURE_SECONDS", 0)};
+    char *text = getenv("TENURE_SEEDS");
+    if (text != NULL && text[0] != '\0') {
+        seeds.first = seeds.last = strtoull(text, &text, 0);
+        if (text[0] == '.' && text[1] == '.') {
+            seeds.last = strtoull(text + 2, NULL, 0);
+        }
+    }
+    return seeds;
+}
+
+static inline bool seeds_time_is_up(const struct seeds *seeds) {
+    return seeds->seconds > 0 && (uint64_t)(clock() / CLOCKS_PER_SEC) >= seeds->seconds;
+}
+
+#endif
