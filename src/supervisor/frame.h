@@ -1,0 +1,95 @@
+/* What the server and a guardian say to each other, over a socket that keeps messages apart
+ * (SOCK_SEQPACKET). The first byte of each is its kind; numbers are little-endian.
+ *
+ *     to the guardian
+ *     START    u32 uid, u32 gid, u8 whether they are to be changed, u64 for each limit, u64 log_bytes,
+ *              u32 log_files, u16 counts of groups, of arguments and of variables, u32 each group,
+ *              then texts, each ended by NUL: cwd, log directory (empty: no log), cgroup directory
+ *              (empty: none), arguments, variables
+ *     TERM     SIGTERM to the main process's group
+ *     KILL     SIGKILL to all descendants, until there are none
+ *
+ *     from the guardian
+ *     STARTED  u32 pid, u64 start time (clock ticks since boot)
+ *     FAILED   u32 errno, u8 step: nothing was started
+ *     EXITED   u32 wait status of the main process
+ *     GONE     no descendant lives; the last there is
+ *
+ * Both ends are ours; still, whatever is not exactly this is refused. */
+#ifndef TN_SUPERVISOR_FRAME_H
+#define TN_SUPERVISOR_FRAME_H
+
+#include "base/bytes.h"
+#include "supervisor/spec.h"
+
+#define FRAME_SOCKET 3 /* the guardian's descriptor */
+#define FRAME_MAX (96u * 1024u)
+#define FRAME_SMALL_MAX 16u
+#define FRAME_GROUPS_MAX 64u
+#define FRAME_VARIABLES_MAX 320u
+
+enum frame_kind {
+    FRAME_START = 1,
+    FRAME_TERM,
+    FRAME_KILL,
+    FRAME_STARTED,
+    FRAME_FAILED,
+    FRAME_EXITED,
+    FRAME_GONE,
+};
+
+/* What may fail before a sensor runs, by the word that is told. */
+#define FRAME_STEP_TABLE(X) \
+    X(RECORD, "record")     \
+    X(GUARDIAN, "guardian") \
+    X(USER, "user")         \
+    X(GROUP, "group")       \
+    X(TOKEN, "token")       \
+    X(CGROUP, "cgroup")     \
+    X(FORK, "fork")         \
+    X(SESSION, "session")   \
+    X(STDIO, "stdio")       \
+    X(LIMITS, "limits")     \
+    X(CWD, "cwd")           \
+    X(EXEC, "exec")
+
+enum frame_step {
+#define FRAME_STEP_ENUM(id, name) FRAME_STEP_##id,
+    FRAME_STEP_TABLE(FRAME_STEP_ENUM)
+#undef FRAME_STEP_ENUM
+        FRAME_STEPS
+};
+
+const char *frame_step_name(enum frame_step step);
+
+struct frame_start {
+    bool change_user;
+    uint32_t uid, gid;
+    uint32_t group_count, argc, envc;
+    uint32_t groups[FRAME_GROUPS_MAX];
+    uint64_t limits[SENSOR_LIMITS];
+    uint64_t log_bytes;
+    uint32_t log_files;
+    const char *cwd, *log_dir, *cgroup;
+    const char *argv[SENSOR_ARGS_MAX + 1]; /* both end with NULL */
+    const char *env[FRAME_VARIABLES_MAX + 1];
+};
+
+struct frame_news {
+    enum frame_kind kind;
+    uint32_t pid;   /* STARTED */
+    uint64_t start; /* STARTED */
+    uint32_t error; /* FAILED */
+    uint32_t step;  /* FAILED */
+    int status;     /* EXITED */
+};
+
+/* The length; 0: it does not fit. */
+size_t frame_start_encode(const struct frame_start *start, uint8_t *out, size_t capacity);
+/* The texts stay where they are, in `bytes`. */
+bool frame_start_decode(const uint8_t *bytes, size_t len, struct frame_start *ret_start);
+
+size_t frame_news_encode(const struct frame_news *news, uint8_t out[FRAME_SMALL_MAX]);
+bool frame_news_decode(const uint8_t *bytes, size_t len, struct frame_news *ret_news);
+
+#endif
