@@ -102,6 +102,7 @@ static void settings_take(struct daemon *daemon, char *changed, char *restart, s
 static void live_apply(const struct config *config, struct server_options *options) {
     options->connections_max = (uint32_t)config_number(config, CONFIG_MAX_CONNECTIONS);
     options->slow_seconds = (uint32_t)config_number(config, CONFIG_SLOW_SECONDS);
+    options->client_memory = (size_t)config_number(config, CONFIG_CLIENT_MEMORY);
     options->idle_seconds = (uint32_t)config_number(config, CONFIG_IDLE_SECONDS);
     server_log_json(config_number(config, CONFIG_LOG_FORMAT) != 0);
 }

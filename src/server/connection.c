@@ -18,8 +18,12 @@ static bool in_append(struct server_connection *connection, const uint8_t *bytes
     if (need > connection->in_capacity) {
         size_t twice = 2 * (size_t)connection->in_capacity;
         size_t capacity = need < twice ? twice : need;
+        if (!server_memory_take(connection, capacity - connection->in_capacity)) {
+            return false;
+        }
         uint8_t *bigger = realloc(connection->in, capacity);
         if (bigger == NULL) {
+            server_memory_give(connection, capacity - connection->in_capacity);
             return false;
         }
         connection->in = bigger;
@@ -32,6 +36,7 @@ static bool in_append(struct server_connection *connection, const uint8_t *bytes
 
 static void in_free(struct server_connection *connection) {
     free(connection->in);
+    server_memory_give(connection, connection->in_capacity);
     connection->in = NULL;
     connection->in_len = connection->in_capacity = 0;
 }
@@ -130,6 +135,11 @@ static void settle(struct server_connection *connection, bool blocked) {
     if (connection->closing) {
         return;
     }
+    if (blocked || connection->in_len == 0) {
+        connection->unfinished_ms = 0;
+    } else if (connection->unfinished_ms == 0) {
+        connection->unfinished_ms = uv_now(&connection->server->loop);
+    }
     if (connection->ended && !blocked) {
         connection->leaving = true;
     }
@@ -152,6 +162,7 @@ void server_connection_run(struct server_connection *connection) {
     if (connection->in_len > 0) {
         size_t used = serve(connection, connection->in, connection->in_len, &blocked);
         connection->in_len -= (uint32_t)used;
+        connection->unfinished_ms = used > 0 ? 0 : connection->unfinished_ms;
         if (connection->in_len == 0) {
             in_free(connection);
         } else {
@@ -204,9 +215,9 @@ static void read_some(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer
 static void closed(uv_handle_t *handle) {
     struct server_connection *connection = handle->data;
     struct server *server = connection->server;
-    free(connection->sending);
-    free(connection->out);
+    server_output_free(connection);
     in_free(connection);
+    TN_ASSERT(connection->memory == 0);
     if (connection->previous != NULL) {
         connection->previous->next = connection->next;
     } else {
@@ -304,7 +315,18 @@ bool server_connection_quiet(const struct server_connection *connection) {
     return connection->asker.inflight == 0 && server_output_waiting(connection) == 0;
 }
 
-/* Every second: who takes none of its replies, or asks for nothing, goes. */
+static void drop(struct server_connection *connection, enum server_drop reason) {
+    connection->server->counters.dropped[reason]++;
+    if (reason != SERVER_DROP_IDLE) {
+        server_log("client_dropped", "id=%llu reason=%s unsent=%zu unfinished=%u",
+                   (unsigned long long)connection->id, server_drop_name(reason),
+                   server_output_waiting(connection), connection->in_len);
+    }
+    server_connection_close(connection);
+}
+
+/* Every second: who takes none of its replies, does not bring a request to its end, or asks for
+ * nothing, goes. */
 void server_connections_check(struct server *server) {
     uint64_t now = uv_now(&server->loop);
     uint64_t slow = (uint64_t)server->options.slow_seconds * 1000;
@@ -316,14 +338,12 @@ void server_connections_check(struct server *server) {
         }
         c->unsent = unsent;
         if (unsent > 0 && now - c->progress_ms >= slow) {
-            server->counters.slow_dropped++;
-            server_log("client_dropped", "id=%llu reason=slow unsent=%zu",
-                       (unsigned long long)c->id, server_output_waiting(c));
-            server_connection_close(c);
+            drop(c, SERVER_DROP_SLOW);
+        } else if (c->unfinished_ms > 0 && now - c->unfinished_ms >= slow) {
+            drop(c, SERVER_DROP_UNFINISHED);
         } else if (idle > 0 && c->subscriber == NULL && server_connection_quiet(c) &&
                    now - c->active_ms >= idle) {
-            server->counters.idle_dropped++;
-            server_connection_close(c);
+            drop(c, SERVER_DROP_IDLE);
         }
     }
 }

@@ -58,6 +58,15 @@ const char *server_reject_name(enum server_reject reject) {
     return names[reject];
 }
 
+const char *server_drop_name(enum server_drop drop) {
+    static const char *const names[SERVER_DROP_COUNT] = {
+#define SERVER_DROP_NAME(id, name) name,
+        SERVER_DROP_TABLE(SERVER_DROP_NAME)
+#undef SERVER_DROP_NAME
+    };
+    return names[drop];
+}
+
 const char *server_udp_outcome_name(enum server_udp_outcome outcome) {
     static const char *const names[SERVER_UDP_COUNT] = {
 #define SERVER_UDP_NAME(id, name) name,

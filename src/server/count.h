@@ -32,6 +32,20 @@ enum server_reject {
         SERVER_REJECT_COUNT
 };
 
+/* Clients that were hung up on by policy: reason's name. */
+#define SERVER_DROP_TABLE(X)    \
+    X(SLOW, "slow")             \
+    X(IDLE, "idle")             \
+    X(UNFINISHED, "unfinished") \
+    X(MEMORY, "memory")
+
+enum server_drop {
+#define SERVER_DROP_ENUM(id, name) SERVER_DROP_##id,
+    SERVER_DROP_TABLE(SERVER_DROP_ENUM)
+#undef SERVER_DROP_ENUM
+        SERVER_DROP_COUNT
+};
+
 /* What became of datagrams at the UDP door: its name. */
 #define SERVER_UDP_TABLE(X)     \
     X(ANSWERED, "answered")     \
@@ -66,7 +80,8 @@ struct server_run {
 };
 
 struct server_counters {
-    uint64_t connections, http_connections, slow_dropped, idle_dropped;
+    uint64_t connections, http_connections;
+    uint64_t dropped[SERVER_DROP_COUNT];
     uint64_t bytes_in, bytes_out;
     uint64_t rejected[SERVER_REJECT_COUNT];
     uint64_t datagrams[SERVER_UDP_COUNT];
@@ -114,6 +129,7 @@ static inline void server_count_refusal(struct server_counters *counters, uint8_
 
 uint64_t server_count_commands(const struct server_counters *counters);
 const char *server_reject_name(enum server_reject reject);
+const char *server_drop_name(enum server_drop drop);
 const char *server_udp_outcome_name(enum server_udp_outcome outcome);
 
 #endif

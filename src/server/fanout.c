@@ -180,7 +180,7 @@ static void unsent_flush(struct server_streams *streams) {
         streams->unsent = subscriber->next_unsent;
         subscriber->unsent = false;
         if (subscriber->doomed) {
-            connection->server->counters.slow_dropped++;
+            connection->server->counters.dropped[SERVER_DROP_SLOW]++;
             server_log("client_dropped", "id=%llu reason=output unsent=%zu",
                        (unsigned long long)connection->id, server_output_waiting(connection));
             server_connection_close(connection);

@@ -35,6 +35,8 @@ static void info_server(struct server *server, struct tn_writer *w) {
          (long)getpid(), server->port);
     line(w, "\r\n# Clients\r\nconnected_clients:%u\r\nmaxclients:%u\r\n", server->connection_count,
          server->options.connections_max);
+    line(w, "clients_memory:%zu\r\nclients_memory_max:%zu\r\n", server->memory,
+         server->options.client_memory);
     line(w, "\r\n# Persistence\r\nloading:0\r\n");
     line(w, "\r\n# Stats\r\ntotal_connections_received:%" PRIu64 "\r\n",
          server->counters.connections + server->counters.http_connections);
@@ -44,8 +46,10 @@ static void info_server(struct server *server, struct tn_writer *w) {
     line(w, "total_net_input_bytes:%" PRIu64 "\r\ntotal_net_output_bytes:%" PRIu64 "\r\n",
          server->counters.bytes_in, server->counters.bytes_out);
     line(w, "total_error_replies:%" PRIu64 "\r\n", server->counters.errors);
-    line(w, "slow_clients_dropped:%" PRIu64 "\r\nidle_clients_dropped:%" PRIu64 "\r\n",
-         server->counters.slow_dropped, server->counters.idle_dropped);
+    for (unsigned i = 0; i < SERVER_DROP_COUNT; i++) {
+        line(w, "%s_clients_dropped:%" PRIu64 "\r\n", server_drop_name((enum server_drop)i),
+             server->counters.dropped[i]);
+    }
     line(w, "pubsub_channels:%u\r\npubsub_patterns:%u\r\n",
          server->streams.subscriptions - server->streams.pattern_count,
          server->streams.pattern_count);

@@ -108,11 +108,13 @@ struct server_connection {
     struct protocol_parser parser;
     uint8_t *in; /* read, and not parsed or not served yet */
     uint32_t in_len, in_capacity;
+    uint64_t unfinished_ms; /* since when a request is begun and not whole; 0: none is */
 
     uint8_t *sending; /* libuv's until written */
-    uint32_t sending_len;
+    uint32_t sending_len, sending_capacity;
     uint8_t *out; /* to be sent after that */
     uint32_t out_len, out_capacity;
+    size_t memory; /* of the three buffers above: see memory.c */
 
     bool reading;
     bool leaving; /* takes no more requests; closes when its replies are sent */
@@ -159,6 +161,7 @@ struct server {
     uint32_t connections_touched;
     struct server_connection *free_connections;
     struct server_connection *live;
+    size_t memory; /* of the connections' buffers in all */
     struct server_asker *waiting;
     bool waiting_try;     /* one of them waits for what may be there any time, such as a slot */
     uint64_t waiting_lsn; /* the others: for this log position at the least, */
@@ -236,6 +239,11 @@ void server_ticker_init(struct server *server);
 /* It is going: it waits no more, and nobody wants the answers that are under way. */
 void server_asker_leave(struct server_asker *asker);
 
+/* memory.c */
+/* For `bytes` more in the connection's buffers. False: it has its share, and there is no more. */
+bool server_memory_take(struct server_connection *connection, size_t bytes);
+void server_memory_give(struct server_connection *connection, size_t bytes);
+
 /* output.c */
 struct protocol_writer server_reply_begin(struct server_connection *connection);
 void server_reply_end(struct server_connection *connection, const struct protocol_writer *w);
@@ -252,6 +260,7 @@ struct protocol_writer server_message_begin(struct server_connection *connection
 bool server_message_end(struct server_connection *connection, const struct protocol_writer *w);
 void server_messages_flush(struct server_connection *connection);
 size_t server_output_waiting(const struct server_connection *connection);
+void server_output_free(struct server_connection *connection);
 
 /* dispatch.c */
 enum server_step server_dispatch(struct server_connection *connection, const struct tn_bytes *argv,

@@ -210,6 +210,8 @@ static void job_begin(struct server_metrics *metrics) {
                                           .connections = server->connection_count,
                                           .http_connections = server_http_connections(server),
                                           .connections_max = server->options.connections_max,
+                                          .client_memory = server->memory,
+                                          .client_memory_max = server->options.client_memory,
                                           .writes_in_flight = server->slots_used,
                                           .subscriptions = server->streams.subscriptions,
                                           .streams = server_http_streams(server),

@@ -101,8 +101,11 @@ static void render_clients(struct metrics_text *text, const struct metrics_view 
     labelled(text, "protocol", "resp", counters->connections);
     labelled(text, "protocol", "http", counters->http_connections);
     metrics_family(text, SERVER_METRIC_DROPPED);
-    labelled(text, "reason", "slow", counters->slow_dropped);
-    labelled(text, "reason", "idle", counters->idle_dropped);
+    for (unsigned i = 0; i < SERVER_DROP_COUNT; i++) {
+        labelled(text, "reason", server_drop_name((enum server_drop)i), counters->dropped[i]);
+    }
+    metrics_single(text, SERVER_METRIC_CLIENT_MEMORY, view->client_memory, 0);
+    metrics_single(text, SERVER_METRIC_CLIENT_MEMORY_LIMIT, view->client_memory_max, 0);
     metrics_family(text, SERVER_METRIC_RECEIVED);
     labelled(text, "protocol", "resp", counters->bytes_in);
     metrics_family(text, SERVER_METRIC_SENT);

@@ -72,20 +72,35 @@ void server_reply_error(struct server_connection *connection, const char *format
 static void written(uv_write_t *request, int status);
 
 /* Gives a buffer to libuv, which has none of this connection's now. */
-static bool send_buffer(struct server_connection *connection, uint8_t *bytes, uint32_t len) {
+static bool send_buffer(struct server_connection *connection, uint8_t *bytes, uint32_t len,
+                        uint32_t capacity) {
     uv_buf_t buffer = uv_buf_init((char *)bytes, len);
     TN_ASSERT(connection->sending == NULL);
     connection->sending = bytes;
     connection->sending_len = len;
+    connection->sending_capacity = capacity;
     connection->write.data = connection;
     return uv_write(&connection->write, (uv_stream_t *)&connection->tcp, &buffer, 1, written) == 0;
 }
 
+static void sending_free(struct server_connection *connection) {
+    free(connection->sending);
+    server_memory_give(connection, connection->sending_capacity);
+    connection->sending = NULL;
+    connection->sending_len = connection->sending_capacity = 0;
+}
+
+void server_output_free(struct server_connection *connection) {
+    sending_free(connection);
+    free(connection->out);
+    server_memory_give(connection, connection->out_capacity);
+    connection->out = NULL;
+    connection->out_len = connection->out_capacity = 0;
+}
+
 static void written(uv_write_t *request, int status) {
     struct server_connection *connection = request->data;
-    free(connection->sending);
-    connection->sending = NULL;
-    connection->sending_len = 0;
+    sending_free(connection);
     if (status < 0 || connection->closing) {
         server_connection_close(connection);
         return;
@@ -93,10 +108,10 @@ static void written(uv_write_t *request, int status) {
     connection->progress_ms = uv_now(&connection->server->loop);
     if (connection->out_len > 0) {
         uint8_t *bytes = connection->out;
-        uint32_t len = connection->out_len;
+        uint32_t len = connection->out_len, capacity = connection->out_capacity;
         connection->out = NULL;
         connection->out_len = connection->out_capacity = 0;
-        if (!send_buffer(connection, bytes, len)) {
+        if (!send_buffer(connection, bytes, len, capacity)) {
             server_connection_close(connection);
             return;
         }
@@ -110,8 +125,13 @@ static bool out_reserve(struct server_connection *connection, size_t len) {
     if (need > connection->out_capacity) {
         size_t twice = 2 * (size_t)connection->out_capacity;
         size_t capacity = need < twice ? twice : need;
-        uint8_t *bigger = capacity <= UINT32_MAX ? realloc(connection->out, capacity) : NULL;
+        size_t more = capacity - connection->out_capacity;
+        if (capacity > UINT32_MAX || !server_memory_take(connection, more)) {
+            return false;
+        }
+        uint8_t *bigger = realloc(connection->out, capacity);
         if (bigger == NULL) {
+            server_memory_give(connection, more);
             return false;
         }
         connection->out = bigger;
@@ -133,13 +153,17 @@ static bool send_rest(struct server_connection *connection, const uint8_t *bytes
     if (connection->sending != NULL) {
         return keep(connection, bytes, len);
     }
+    if (!server_memory_take(connection, len)) {
+        return false;
+    }
     uint8_t *copy = malloc(len);
     if (copy == NULL) {
+        server_memory_give(connection, len);
         return false;
     }
     memcpy(copy, bytes, len);
     connection->progress_ms = uv_now(&connection->server->loop);
-    return send_buffer(connection, copy, (uint32_t)len);
+    return send_buffer(connection, copy, (uint32_t)len, (uint32_t)len);
 }
 
 void server_output_flush(struct server_connection *connection) {
@@ -191,7 +215,7 @@ void server_messages_flush(struct server_connection *connection) {
     uint32_t len = connection->out_len;
     uv_buf_t buffer = uv_buf_init((char *)bytes, len);
     int took = uv_try_write((uv_stream_t *)&connection->tcp, &buffer, 1);
-    uint32_t sent = took > 0 ? (uint32_t)took : 0;
+    uint32_t sent = took > 0 ? (uint32_t)took : 0, capacity = connection->out_capacity;
     if (took < 0 && took != UV_EAGAIN) {
         server_connection_close(connection);
         return;
@@ -200,11 +224,12 @@ void server_messages_flush(struct server_connection *connection) {
     connection->out_len = connection->out_capacity = 0;
     if (sent == len) {
         free(bytes);
+        server_memory_give(connection, capacity);
         return;
     }
     memmove(bytes, bytes + sent, len - sent);
     connection->progress_ms = uv_now(&connection->server->loop);
-    if (!send_buffer(connection, bytes, len - sent)) {
+    if (!send_buffer(connection, bytes, len - sent, capacity)) {
         server_connection_close(connection);
     }
 }

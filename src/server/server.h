@@ -54,6 +54,7 @@ struct server_options {
     /* Live, that is, a reload may change them. */
     uint32_t connections_max; /* up to what it was at the start */
     uint32_t slow_seconds;    /* a client that takes none of its replies for so long is dropped */
+    size_t client_memory;     /* of unfinished requests and unread replies: see memory.c */
     uint32_t idle_seconds;    /* and one that asks for nothing for so long; 0: never */
     struct server_hooks hooks;
 };
