@@ -1,0 +1,297 @@
+/* The plan of one sensor: what its supervisor does next. Pure: time and facts come in, effects go
+ * out; no clock, no engine, no process, no allocation. One seed and the same facts give the same
+ * effects.
+ *
+ *              wanted, settled            answer        answer          it runs
+ *     IDLE --------------------> ALLOCATING --> ISSUING --> LAUNCHING --> RUNNING
+ *      ^  ^                          |             |            |            |
+ *      |  |  refused                 |             |   not wanted, changed, crashed, unhealthy,
+ *      |  +------------- WAITING <---+             |   lease lost, shutdown, halted
+ *      |                  ^                        v            v            v
+ *      +------------------+------------------------------- ENDING <----------+
+ *      |  lease ended and all of it dead           |
+ *      +--- reset, new rule --- FAILED <-----------+ crashed too often
+ *
+ * IDLE shows as stopped, ALLOCATING to LAUNCHING as starting, ENDING as stopping, WAITING as backoff,
+ * FAILED as error.
+ *
+ * ENDING has two tracks that go side by side. The lease: revoked (asked until it is committed), then,
+ * when nothing of the run lives any more, reclaimed. The run: when the revoke was answered, whatever
+ * the answer, or none came within PLAN_PATIENCE_MS, it gets SIGTERM, and stop_ms later SIGKILL; of
+ * what has crashed, the rest gets SIGKILL at once. So a disk that takes no revoke delays nobody's end; the resource stays
+ * taken until the revoke and the reclaim are committed.
+ *
+ * Settling. A change that asks for something else than what is being done opens a window of
+ * settle_ms; what is asked for at its end is done. Changes meanwhile do not prolong it.
+ *
+ * Invariants, asserted
+ *   1  START only with an active lease, a token for it and nothing left of any run before
+ *   2  RECLAIM only when its revoke was committed and nothing of the run lives
+ *   3  ALLOC only when there is no lease and nothing of a run
+ *   4  SIGTERM and SIGKILL only to a run that was started and is not gone
+ *   5  after HALT nothing is asked of the engine any more */
+#ifndef TN_SUPERVISOR_PLAN_H
+#define TN_SUPERVISOR_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/prng.h"
+#include "kernel/result.h"
+
+#define PLAN_NEVER UINT64_MAX
+#define PLAN_PATIENCE_MS 5000u
+#define PLAN_NO_STATUS (-1) /* of a run whose end nobody has seen */
+
+/* What everybody sees. */
+#define PLAN_STATE_TABLE(X) \
+    X(STOPPED, "stopped")   \
+    X(STARTING, "starting") \
+    X(RUNNING, "running")   \
+    X(STOPPING, "stopping") \
+    X(BACKOFF, "backoff")   \
+    X(ERROR, "error")
+
+enum plan_state {
+#define PLAN_STATE_ENUM(id, name) PLAN_STATE_##id,
+    PLAN_STATE_TABLE(PLAN_STATE_ENUM)
+#undef PLAN_STATE_ENUM
+        PLAN_STATES
+};
+
+/* Phases: name, the state that it shows as, where it may go. */
+/* clang-format off */
+#define PLAN_PHASE_TABLE(X) \
+    X(IDLE,       "idle",       STOPPED,  PLAN_TO(ALLOCATING) | PLAN_TO(ENDING) | PLAN_TO(FAILED)) \
+    X(ALLOCATING, "allocating", STARTING, PLAN_TO(ISSUING) | PLAN_TO(ENDING) | PLAN_TO(WAITING) | PLAN_TO(IDLE)) \
+    X(ISSUING,    "issuing",    STARTING, PLAN_TO(LAUNCHING) | PLAN_TO(ENDING)) \
+    X(LAUNCHING,  "launching",  STARTING, PLAN_TO(RUNNING) | PLAN_TO(ENDING)) \
+    X(RUNNING,    "running",    RUNNING,  PLAN_TO(ENDING)) \
+    X(ENDING,     "ending",     STOPPING, PLAN_TO(IDLE) | PLAN_TO(WAITING) | PLAN_TO(FAILED)) \
+    X(WAITING,    "waiting",    BACKOFF,  PLAN_TO(IDLE)) \
+    X(FAILED,     "failed",     ERROR,    PLAN_TO(IDLE))
+/* clang-format on */
+
+enum plan_phase {
+#define PLAN_PHASE_ENUM(id, name, state, next) PLAN_##id,
+    PLAN_PHASE_TABLE(PLAN_PHASE_ENUM)
+#undef PLAN_PHASE_ENUM
+        PLAN_PHASES
+};
+
+/* Why a run ends; the words are those of the event sensor.stopped. */
+#define PLAN_REASON_TABLE(X)                                  \
+    X(NONE, "none")                                           \
+    X(NO_RULES, "no_rules")                                   \
+    X(DISABLED, "disabled")                                   \
+    X(DELETED, "deleted")                                     \
+    X(CHANGED, "changed")                                     \
+    X(RESTART, "restart")                                     \
+    X(CRASHED, "crashed")                                     \
+    X(UNHEALTHY, "unhealthy")                                 \
+    X(START_FAILED, "start_failed")                           \
+    X(TOKEN_REFUSED, "token_refused")                         \
+    X(TOKEN_REVOKED, "token_revoked")                         \
+    X(ORPHANED, "orphaned") /* its tenured ended before it */ \
+    X(SHUTDOWN, "shutdown")                                   \
+    X(HALTED, "halted")                                       \
+    X(BAD_DESCRIPTION, "bad_description")
+
+enum plan_reason {
+#define PLAN_REASON_ENUM(id, name) PLAN_REASON_##id,
+    PLAN_REASON_TABLE(PLAN_REASON_ENUM)
+#undef PLAN_REASON_ENUM
+        PLAN_REASONS
+};
+
+enum plan_lease {
+    PLAN_LEASE_NONE,
+    PLAN_LEASE_ASKED, /* the allocation is under way */
+    PLAN_LEASE_ACTIVE,
+    PLAN_LEASE_REVOKE,         /* asked for */
+    PLAN_LEASE_REVOKE_REFUSED, /* to be asked for again */
+    PLAN_LEASE_REVOKED,        /* committed: its token is dead */
+    PLAN_LEASE_RECLAIM,
+    PLAN_LEASE_RECLAIM_REFUSED,
+};
+
+enum plan_run {
+    PLAN_RUN_NONE,
+    PLAN_RUN_ORPHAN, /* of an earlier life; somebody else ends it and says when it is gone */
+    PLAN_RUN_ALIVE,  /* from START on; also what has failed to start, until it is gone */
+    PLAN_RUN_TERMED,
+    PLAN_RUN_KILLED,
+};
+
+/* What the sensor's description says of its life. */
+struct plan_terms {
+    bool valid; /* the description could be read; else nothing is started */
+    uint64_t settle_ms;
+    uint64_t stop_ms;        /* from SIGTERM to SIGKILL */
+    uint64_t backoff_ms;     /* before the first restart; doubles with each one */
+    uint64_t backoff_max_ms; /* up to this; each is off by up to a fifth */
+    uint64_t stable_ms;      /* a run that lasted so long forgives the crashes before it */
+    uint32_t max_restarts;   /* after so many in a row the next crash is an error */
+};
+
+/* Facts. Answers carry the code that the engine gave. */
+/* clang-format off */
+#define PLAN_FACT_TABLE(X) \
+    X(TICK,            "tick")            /* time has passed */ \
+    X(WANTED,          "wanted")          /* wanted, enabled, at_once */ \
+    X(SPEC,            "spec")            /* terms, digest: the sensor is there, with this description */ \
+    X(DELETED,         "deleted") \
+    X(NEW_RULE,        "new_rule")        /* an enabled rule on its trigger was set */ \
+    X(RESET,           "reset")           /* forgives crashes; ends error and backoff */ \
+    X(RESTART,         "restart") \
+    X(FOUND,           "found")           /* lease, epoch, revoked: of an earlier life; then GONE */ \
+    X(ALLOC_ANSWER,    "alloc_answer")    /* code, lease, epoch */ \
+    X(TOKEN_ANSWER,    "token_answer")    /* code, lease, issued_ms, expires_ms */ \
+    X(REVOKE_ANSWER,   "revoke_answer")   /* code */ \
+    X(RECLAIM_ANSWER,  "reclaim_answer")  /* code */ \
+    X(LEASE_REVOKED,   "lease_revoked")   /* lease: seen in the log, whoever did it */ \
+    X(STARTED,         "started")         /* pid */ \
+    X(START_FAILED,    "start_failed")    /* GONE follows */ \
+    X(EXITED,          "exited")          /* status of the main process; others may live */ \
+    X(GONE,            "gone")            /* all of the run is proven dead */ \
+    X(UNHEALTHY,       "unhealthy") \
+    X(SHUTDOWN,        "shutdown")        /* for good */ \
+    X(HALT,            "halt")            /* nothing can be committed any more; for good */
+/* clang-format on */
+
+enum plan_fact_kind {
+#define PLAN_FACT_ENUM(id, name) PLAN_FACT_##id,
+    PLAN_FACT_TABLE(PLAN_FACT_ENUM)
+#undef PLAN_FACT_ENUM
+        PLAN_FACTS
+};
+
+struct plan_fact {
+    enum plan_fact_kind kind;
+    enum tn_result code;
+    bool wanted, enabled;
+    bool at_once; /* no settling: it has been so for long, as at the start */
+    bool revoked;
+    uint64_t digest; /* of all that makes a run what it is */
+    struct plan_terms terms;
+    struct kernel_lease_id lease;
+    uint64_t epoch;
+    uint64_t issued_ms, expires_ms; /* of the token, on the plan's clock */
+    int64_t pid;
+    int status; /* as wait gives it */
+};
+
+#define PLAN_EFFECT_TABLE(X)    \
+    X(ALLOC, "alloc")           \
+    X(ISSUE, "issue")           \
+    X(START, "start")           \
+    X(TERM, "term")             \
+    X(KILL, "kill")             \
+    X(REVOKE, "revoke")         \
+    X(RECLAIM, "reclaim")       \
+    X(REFRESH_TOKEN, "refresh") \
+    X(REPORT, "report")         \
+    X(FORGET, "forget") /* the sensor was deleted and nothing is left of it: the last effect */
+
+enum plan_effect_kind {
+#define PLAN_EFFECT_ENUM(id, name) PLAN_EFFECT_##id,
+    PLAN_EFFECT_TABLE(PLAN_EFFECT_ENUM)
+#undef PLAN_EFFECT_ENUM
+        PLAN_EFFECT_KINDS
+};
+
+#define PLAN_REPORT_TABLE(X)     \
+    X(STARTED, "sensor_started") \
+    X(STOPPED, "sensor_stopped") \
+    X(CRASHED, "sensor_crashed") \
+    X(ERROR, "sensor_error")     \
+    X(START_FAILED, "sensor_start_failed")
+
+enum plan_report {
+#define PLAN_REPORT_ENUM(id, name) PLAN_REPORT_##id,
+    PLAN_REPORT_TABLE(PLAN_REPORT_ENUM)
+#undef PLAN_REPORT_ENUM
+        PLAN_REPORTS
+};
+
+struct plan_effect {
+    enum plan_effect_kind kind;
+    /* Of a report. */
+    enum plan_report report;
+    enum plan_reason reason;
+    uint32_t attempt; /* crashes in a row, this one included */
+    bool again;       /* it will be started once more, next_in_ms after its end */
+    uint64_t next_in_ms;
+    uint64_t uptime_ms;
+    bool token_revoked;
+};
+
+#define PLAN_EFFECTS_MAX 8u
+
+struct plan_effects {
+    uint32_t count;
+    struct plan_effect of[PLAN_EFFECTS_MAX]; /* to be done in this order */
+    uint64_t wake_ms; /* the next TICK is due then at the latest; PLAN_NEVER: none is */
+};
+
+/* The caller's memory; for reading only. */
+struct plan {
+    enum plan_phase phase;
+    enum plan_lease lease_is;
+    enum plan_run run_is;
+    struct plan_terms terms;
+    struct tn_prng random;
+    uint64_t now_ms;
+
+    bool wanted, enabled, deleted, shutdown, halted;
+    uint64_t digest, run_digest; /* of the description now, and of the run's */
+    uint64_t settle_at_ms;       /* the window's end; PLAN_NEVER: none is open */
+
+    struct kernel_lease_id lease; /* of this run, or the last */
+    uint64_t epoch;
+    int64_t pid;         /* 0: none */
+    uint64_t started_ms; /* 0: it has not started */
+    bool token_asked;
+    uint64_t refresh_at_ms, token_expires_ms;
+
+    /* Of ENDING. */
+    enum plan_reason reason;
+    enum plan_phase after;   /* IDLE, WAITING or FAILED */
+    bool gentle;             /* SIGTERM first */
+    bool resume;             /* it is to run again after that */
+    bool launched;           /* START was among the effects: there is something to report */
+    uint64_t patience_at_ms; /* no longer is the revoke waited for */
+    uint64_t kill_at_ms;
+    uint64_t again_at_ms; /* what was refused is asked for again */
+    uint64_t again_in_ms;
+
+    uint32_t failures;   /* crashes in a row */
+    uint32_t refusals;   /* by the engine, in a row */
+    uint64_t delay_ms;   /* before the next start */
+    uint64_t next_at_ms; /* of WAITING: its end */
+    uint64_t ended_ms;   /* when the last run was gone; 0: there was none */
+    uint64_t last_uptime_ms;
+    int last_status; /* of the last exit, or PLAN_NO_STATUS */
+    enum plan_reason last_reason;
+};
+
+/* The sensor is unwanted until it is said to be wanted. */
+void plan_init(struct plan *plan, const struct plan_terms *terms, uint64_t digest, uint64_t seed);
+
+/* `now_ms` never goes back. What an effect asks for is answered by a fact, later, or at once after
+ * all effects have been done. */
+void plan_step(struct plan *plan, uint64_t now_ms, const struct plan_fact *fact,
+               struct plan_effects *ret_effects);
+
+enum plan_state plan_state_of(const struct plan *plan);
+/* After SHUTDOWN or HALT: nothing of it runs, and all that could be committed is. */
+bool plan_is_over(const struct plan *plan);
+
+const char *plan_state_name(enum plan_state state);
+const char *plan_phase_name(enum plan_phase phase);
+const char *plan_reason_name(enum plan_reason reason);
+const char *plan_fact_name(enum plan_fact_kind kind);
+const char *plan_effect_name(enum plan_effect_kind kind);
+const char *plan_report_name(enum plan_report report);
+
+#endif

@@ -1,0 +1,35 @@
+/* Between the two halves of the plan: plan.c, what is done, and plan_fact.c, what facts mean. */
+#ifndef TN_SUPERVISOR_PLAN_PARTS_H
+#define TN_SUPERVISOR_PLAN_PARTS_H
+
+#include "supervisor/plan.h"
+
+/* What the engine refused is asked for again: so much later, then twice that, up to the most. */
+#define PLAN_AGAIN_FIRST_MS 50u
+#define PLAN_AGAIN_MOST_MS 2000u
+
+/* plan.c */
+void plan_move(struct plan *plan, enum plan_phase next);
+struct plan_effect *plan_emit(struct plan_effects *out, enum plan_effect_kind kind);
+struct plan_effect *plan_report_emit(struct plan_effects *out, enum plan_report kind,
+                                     enum plan_reason reason);
+bool plan_should_run(const struct plan *plan);
+/* No window is open. */
+bool plan_is_settled(const struct plan *plan);
+/* It has a lease and a token for it, or has asked for one: there is a run to be changed or ended. */
+bool plan_has_token(const struct plan *plan);
+/* Something was asked for: opens the window if that is something else than what is being done. */
+void plan_settle(struct plan *plan, bool at_once);
+enum plan_reason plan_stop_reason(const struct plan *plan);
+uint64_t plan_uptime(const struct plan *plan);
+/* How long to wait after the n-th failure. */
+uint64_t plan_backoff(struct plan *plan, uint32_t n);
+void plan_end(struct plan *plan, enum plan_reason reason, bool gentle, enum plan_phase after);
+/* The same for what has failed: counted, reported, and tried again or not. */
+void plan_crash(struct plan *plan, enum plan_report kind, enum plan_reason reason, bool gentle,
+                struct plan_effects *out);
+
+/* plan_fact.c */
+void plan_absorb(struct plan *plan, const struct plan_fact *fact, struct plan_effects *out);
+
+#endif
