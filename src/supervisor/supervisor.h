@@ -1,0 +1,138 @@
+/* The supervisor: runs each sensor that is wanted, stops each that is not.
+ *
+ * It is outside of the engine's state: it reads sensors, hears by the feed when something about them
+ * has changed, and acts by commands. What it does next for a sensor is the sensor's plan's to say
+ * (plan.h); here facts are gathered and effects carried out: requests to the engine, tokens, runs
+ * (run.h), checks (health.h), log lines and events.
+ *
+ * A run holds a lease on SENSOR in the pool `sensors`, which is internal: the supervisor alone may
+ * allocate there. So there is one run of a sensor at a time, and the lease's epoch fences all that came
+ * before it.
+ *
+ * All calls are for the loop's thread, but for the feed's, which the engine makes. */
+#ifndef TN_SUPERVISOR_SUPERVISOR_H
+#define TN_SUPERVISOR_SUPERVISOR_H
+
+#include <pthread.h>
+#include <uv.h>
+
+#include "engine/engine.h"
+#include "supervisor/plan.h"
+#include "supervisor/spec.h"
+#include "supervisor/token_issuer.h"
+
+#define SUPERVISOR_USER "tenure-supervisor" /* of its commands */
+#define SUPERVISOR_HOLDER "sensor/"         /* and the sensor's reference: of its leases */
+#define SUPERVISOR_ERROR_MAX 256u
+#define SUPERVISOR_BUCKETS 7u
+
+struct supervisor;
+
+/* ---- From the engine ---- */
+
+/* There before the engine, whose options refer to it, and until after it:
+ * watch = supervisor_feed_watch, watch_ctx = the feed, watch_kinds = supervisor_feed_kinds(). */
+struct supervisor_feed {
+    pthread_mutex_t lock; /* everything below */
+    struct supervisor *supervisor;
+    struct supervisor_notice *notices; /* a ring */
+    uint32_t first, count;
+    bool overflow; /* there were too many: everything is to be read anew */
+    struct supervisor_ask *done;
+};
+
+void supervisor_feed_init(struct supervisor_feed *feed);
+void supervisor_feed_free(struct supervisor_feed *feed);
+engine_watch supervisor_feed_watch;
+uint64_t supervisor_feed_kinds(void);
+
+/* ---- Opening and closing ---- */
+
+/* Strings are the caller's and stay. */
+struct supervisor_options {
+    uv_loop_t *loop;
+    struct engine *engine;
+    struct supervisor_feed *feed;
+    struct token_issuer *tokens;
+    const struct os *os;
+    const char *dir;      /* where runs have their records, tokens and output */
+    const char *url;      /* of our own HTTP door, for sensors; NULL: it is off */
+    const char *guardian; /* the program; NULL or empty: where run_guardian_find finds it */
+    const char *cgroup;   /* for runs; NULL or empty: none */
+    struct sensor_defaults defaults;
+    uint64_t seed;                 /* of the jitter */
+    void (*log)(const char *line); /* event=... key=value */
+};
+
+/* Makes the pool, ends what an earlier life left and starts what is wanted; before the loop runs. If it
+ * cannot do its work (there is another pool of that name, no guardian, a directory that cannot be
+ * read) it says so by a log line and supervises nothing; NULL: no memory. */
+struct supervisor *supervisor_open(const struct supervisor_options *options);
+
+/* Stops every sensor: revoked, SIGTERM, SIGKILL after its stop_seconds, reclaimed; or, if the engine
+ * has halted, without the engine. Then `closed` is called, once, also if that takes longer than it
+ * may (the longest stop_seconds and SUPERVISOR_CLOSE_MS): then the guardians see to the rest. */
+#define SUPERVISOR_CLOSE_MS 10000u
+void supervisor_close(struct supervisor *supervisor, void (*closed)(void *ctx), void *ctx);
+/* After `closed` and after the loop has closed its handles. NULL is fine. */
+void supervisor_free(struct supervisor *supervisor);
+
+/* The engine has halted: nothing can be committed any more. Sensors are stopped without it. */
+void supervisor_halt(struct supervisor *supervisor);
+
+/* ---- What there is to know; all take NULL for a supervisor that is off ---- */
+
+struct supervisor_status {
+    enum plan_state state;
+    int64_t pid; /* 0: none */
+    bool has_lease;
+    struct kernel_lease_id lease; /* of this run, or the one that is being ended */
+    uint64_t epoch;
+    uint64_t starts, stops, crashes, restarts, emitted;
+    uint64_t started_ms; /* since 1970, as the log counts it; 0: it does not run */
+    uint64_t uptime_ms;
+    uint64_t token_expires_s; /* since 1970; 0: there is none */
+    bool has_exit;            /* of the last run: code, or if that is -1 the signal */
+    int exit_code, exit_signal;
+    enum plan_reason last_reason; /* why the last run ended; NONE: there was none */
+    uint32_t failures;            /* crashes in a row */
+    bool has_next;                /* of backoff: when it is tried again */
+    uint64_t next_in_ms;
+    char last_error[SUPERVISOR_ERROR_MAX]; /* in words; empty: none */
+};
+
+/* False: it knows of no such sensor; then there is no run of it either. */
+bool supervisor_status(struct supervisor *supervisor, struct tn_bytes ref,
+                       struct supervisor_status *ret_status);
+
+/* OK; NOTFOUND: there is no such sensor; STATE: there is nothing to be done about it as it is (reset of
+ * what is neither in error nor waiting, restart of what is not wanted). */
+enum tn_result supervisor_reset(struct supervisor *supervisor, struct tn_bytes ref);
+enum tn_result supervisor_restart(struct supervisor *supervisor, struct tn_bytes ref);
+
+/* By the token of the run, which the caller has judged: false if this is not the run that lives. */
+bool supervisor_heartbeat(struct supervisor *supervisor, struct kernel_lease_id lease,
+                          uint64_t epoch);
+void supervisor_emitted(struct supervisor *supervisor, struct kernel_lease_id lease,
+                        uint64_t epoch);
+
+struct supervisor_totals {
+    bool on; /* it supervises */
+    uint64_t starts, stops, crashes, restarts;
+    uint64_t tokens_issued, tokens_revoked, emitted;
+    uint64_t by_state[PLAN_STATES];
+    /* Restarts by the how-many-th attempt in a row it was: up to supervisor_bucket(i); the last: more. */
+    uint64_t attempts[SUPERVISOR_BUCKETS + 1];
+    uint64_t attempts_sum;
+};
+
+void supervisor_totals(const struct supervisor *supervisor, struct supervisor_totals *ret_totals);
+/* 1, 2, 3, 5, 8, 13, 21. */
+uint32_t supervisor_bucket(unsigned bucket);
+
+/* Where the output of sensors is: for output.h. */
+const char *supervisor_dir(const struct supervisor *supervisor);
+/* What descriptions are judged with. */
+const struct sensor_defaults *supervisor_defaults(const struct supervisor *supervisor);
+
+#endif
