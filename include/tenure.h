@@ -262,7 +262,7 @@ struct tenure_caller {
 
 enum tenure_right {
     TENURE_RIGHT_OPERATOR = 1,  /* pools, revoke, reclaim, rekey, disown, sweep, rules, sensors */
-    TENURE_RIGHT_SUPERVISOR = 2 /* use of internal pools */
+    TENURE_RIGHT_SUPERVISOR = 2 /* use of internal pools; emit, sensor_report */
 };
 
 #define TENURE_REPLY_VALUES 4
@@ -320,7 +320,9 @@ enum tenure_verb {
     TENURE_VERB_SENSOR_ENABLE,
     TENURE_VERB_SENSOR_DELETE,
     TENURE_VERB_IMPORT,
-    TENURE_VERB_POOL_SEED
+    TENURE_VERB_POOL_SEED,
+    TENURE_VERB_EMIT,         /* what a run of a sensor has to say: an event, and nothing else */
+    TENURE_VERB_SENSOR_REPORT /* what became of a sensor: an event, and nothing else */
 };
 
 /* A wanted value: text in the pool's own format or a resource's name, or a number if text is NULL. */
@@ -347,8 +349,10 @@ struct tenure_option {
 struct tenure_command {
     enum tenure_verb verb;
     struct tenure_caller caller;
-    struct tenure_lease_id lease; /* activate touch release revoke ack reclaim rekey */
-    uint64_t epoch;               /* activate touch release ack rekey; revoke: 0 is any */
+    struct tenure_lease_id lease; /* activate touch release revoke ack reclaim rekey emit;
+                                     sensor_report: optional */
+    uint64_t epoch;               /* activate touch release ack rekey emit; revoke: 0 is any;
+                                     sensor_report: optional */
     const char *holder; /* alloc reserve activate release ack rekey (the new one) disown */
     const char *pool;   /* pool_*; disown, sweep: optional */
     const struct tenure_claim *claims; /* alloc reserve */
@@ -362,15 +366,17 @@ struct tenure_command {
     bool has_after; /* after_s counts: revoke may */
     uint32_t after_s;
     bool immediate;   /* release: free at once, also in a sticky pool */
-    const void *meta; /* alloc reserve touch: optional, meta_len bytes; NULL: none */
+    const void *meta; /* alloc reserve touch: optional, meta_len bytes; NULL: none;
+                         emit sensor_report: the payload, JSON, optional */
     size_t meta_len;
     uint64_t deadline_ms; /* import, or alloc by an operator: the lease's own end; 0: the pool's */
     uint64_t created_ms, seen_ms, offline_ms; /* import: its times; 0: not given */
     uint64_t given_values, reclaimed;         /* pool_seed: values once given, leases reclaimed */
     const char *name;                         /* rule id or sensor ref */
-    const char *trigger;                      /* rule_set sensor_set */
-    bool enabled;                             /* rule_* sensor_* but delete */
-    const void *spec;                         /* sensor_set: its description, spec_len bytes */
+    const char *trigger; /* rule_set sensor_set emit; sensor_report: what happened, one of
+                            started stopped crashed error start_failed */
+    bool enabled;        /* rule_* sensor_* but delete */
+    const void *spec;    /* sensor_set: its description, spec_len bytes */
     size_t spec_len;
     uint64_t reserved[4];
 };
@@ -680,6 +686,9 @@ struct tenure_event {
     const struct tenure_value *values;
     uint64_t number;             /* demand: enabled rules now; disowned: leases released */
     const char *previous_holder; /* of a rekeyed lease: who had it before; else "" */
+    const char *trigger;         /* of what a sensor emitted; else "" */
+    const char *payload;         /* of a sensor's event: JSON, payload_len bytes; else "" */
+    size_t payload_len;
     uint64_t reserved[1];
 };
 

@@ -16,7 +16,7 @@
 /* Rights decided at the edge and carried by the command, so that no configuration changes a replay. */
 enum kernel_rights {
     KERNEL_RIGHT_OPERATOR = 1,
-    KERNEL_RIGHT_SUPERVISOR = 2, /* may use internal pools */
+    KERNEL_RIGHT_SUPERVISOR = 2, /* may use internal pools and speak for sensors */
 };
 
 enum kernel_field {
@@ -33,7 +33,7 @@ enum kernel_field {
     KERNEL_F_POLICY = 1 << 10,   /* policy patch */
     KERNEL_F_LIMITS = 1 << 11,   /* u16 n, n * u64 */
     KERNEL_F_NAME = 1 << 12,     /* bytes16: rule id or sensor ref */
-    KERNEL_F_TRIGGER = 1 << 13,  /* bytes16 */
+    KERNEL_F_TRIGGER = 1 << 13,  /* bytes16; of a report: its word */
     KERNEL_F_ENABLED = 1 << 14,  /* u8 */
     KERNEL_F_SPEC = 1 << 15,     /* bytes16 */
     KERNEL_F_DEADLINE = 1 << 16, /* u64 milliseconds: an import's own end (operator) */
@@ -71,7 +71,9 @@ enum kernel_field {
     X(SENSOR_ENABLE, "sensor enable", KERNEL_F_NAME | KERNEL_F_ENABLED, 0, 1) \
     X(SENSOR_DELETE, "sensor delete", KERNEL_F_NAME, 0, 1) \
     X(IMPORT,        "import",        KERNEL_F_HOLDER | KERNEL_F_CLAIMS, KERNEL_F_META | KERNEL_F_DEADLINE | KERNEL_F_TIMES, 1) \
-    X(POOL_SEED,     "pool seed",     KERNEL_F_POOL | KERNEL_F_FIGURES, 0, 1)
+    X(POOL_SEED,     "pool seed",     KERNEL_F_POOL | KERNEL_F_FIGURES, 0, 1) \
+    X(EMIT,          "emit",          KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_NAME | KERNEL_F_TRIGGER, KERNEL_F_META /* the payload */, 0) \
+    X(SENSOR_REPORT, "sensor report", KERNEL_F_NAME | KERNEL_F_TRIGGER /* what happened */, KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_META, 1)
 /* clang-format on */
 
 enum kernel_verb {

@@ -2,7 +2,8 @@
  *
  * Each trigger counts its enabled rules; a sensor is wanted if it is enabled and its trigger's count
  * is not zero. The count changes with the rule, in the same command: nothing ever looks through rules
- * to find out. When a count becomes or leaves zero the supervisor is told by an event. */
+ * to find out. When a count becomes or leaves zero the supervisor is told by an event; what it does
+ * about it, it reports, so that the log and the events have that too. */
 #include "base/plant.h"
 #include "kernel/state.h"
 
@@ -236,4 +237,35 @@ void kernel_run_sensor_delete(struct kernel *k, const struct kernel_command *c,
     tn_text_drop(&k->tables[TABLE_TEXT], sensor_at(k, slot)->ref);
     tn_text_drop(&k->tables[TABLE_TEXT], sensor_at(k, slot)->spec);
     tn_table_give(&k->tables[TABLE_SENSOR], slot);
+}
+
+/* ---- what the supervisor reports ---- */
+
+/* The kind of the event that is called "sensor." and this word; KERNEL_EVENT_COUNT: none is. */
+static enum kernel_event_kind report_kind(struct tn_bytes word) {
+    for (unsigned i = KERNEL_EVENT_SENSOR_STARTED; i <= KERNEL_EVENT_SENSOR_START_FAILED; i++) {
+        const char *name = kernel_event_name((enum kernel_event_kind)i) + sizeof "sensor." - 1;
+        if (tn_bytes_equal(tn_bytes_of(name, strlen(name)), word)) {
+            return (enum kernel_event_kind)i;
+        }
+    }
+    return KERNEL_EVENT_COUNT;
+}
+
+/* Changes nothing. The sensor need not be there any more: its run may outlive it by a little. */
+void kernel_run_sensor_report(struct kernel *k, const struct kernel_command *c,
+                              struct kernel_result *result) {
+    enum kernel_event_kind kind = report_kind(c->trigger);
+    if (!(c->rights & KERNEL_RIGHT_SUPERVISOR)) {
+        result->code = TN_R_DENIED;
+    } else if (!kernel_name_resource_valid(c->name)) {
+        result->code = TN_R_BAD_NAME;
+    } else if (kind == KERNEL_EVENT_COUNT) {
+        result->code = TN_R_BAD_REQUEST;
+    } else if (c->meta.len > KERNEL_META_MAX) {
+        result->code = TN_R_TOO_LARGE;
+        result->number = KERNEL_META_MAX;
+    } else {
+        kernel_event_sensor(k, kind, c, (struct tn_bytes){0});
+    }
 }

@@ -2,7 +2,9 @@
  *
  * A job walks the holder's list of leases, from the newest to the oldest. New leases are refused
  * until it is done (they would come in front of the walk), and a lease that leaves the list under
- * the job's cursor moves the cursor on, so every lease that was there is seen exactly once. */
+ * the job's cursor moves the cursor on, so every lease that was there is seen exactly once. Leases
+ * that are being revoked are left alone, and so are those of internal pools, unless the supervisor
+ * names such a pool. */
 #include "base/plant.h"
 #include "kernel/state.h"
 
@@ -54,11 +56,17 @@ static void job_end(struct kernel *k, uint32_t slot) {
     }
 }
 
+static bool job_spares(const struct kernel *k, const struct job *j, uint32_t lease) {
+    return kernel_lease_internal(k, lease) &&
+           (j->pool == TN_NONE || !kernel_pool_option(k, j->pool, KERNEL_OPTION_INTERNAL));
+}
+
 static void job_step(struct kernel *k, uint32_t slot) {
     struct job *j = job_mut(k, slot);
     uint32_t lease = j->cursor;
     j->cursor = lease_at(k, lease)->holder_next;
-    if (j->pool != TN_NONE && !kernel_lease_in_pool(k, lease, j->pool)) {
+    if ((j->pool != TN_NONE && !kernel_lease_in_pool(k, lease, j->pool)) ||
+        job_spares(k, j, lease)) {
         return;
     }
     kernel_due_lease(k, lease);
@@ -119,6 +127,11 @@ void kernel_run_disown(struct kernel *k, const struct kernel_command *c,
         pool = kernel_pool_find(k, c->pool);
         if (pool == TN_NONE) {
             result->code = TN_R_POOL_NOTFOUND;
+            return;
+        }
+        if (kernel_pool_option(k, pool, KERNEL_OPTION_INTERNAL) &&
+            !(c->rights & KERNEL_RIGHT_SUPERVISOR)) {
+            result->code = TN_R_DENIED;
             return;
         }
     }

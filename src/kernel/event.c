@@ -79,6 +79,20 @@ void kernel_event_named(struct kernel *k, enum kernel_event_kind kind, struct tn
     event_send(k, &event);
 }
 
+void kernel_event_sensor(struct kernel *k, enum kernel_event_kind kind,
+                         const struct kernel_command *c, struct tn_bytes trigger) {
+    if (k->env.sink == NULL) {
+        return;
+    }
+    struct kernel_event event = {.kind = kind,
+                                 .lease = c->lease,
+                                 .epoch = c->epoch,
+                                 .name = c->name,
+                                 .trigger = trigger,
+                                 .payload = c->meta};
+    event_send(k, &event);
+}
+
 void kernel_event_pool(struct kernel *k, enum kernel_event_kind kind, uint32_t pool,
                        uint64_t number) {
     char name[KERNEL_POOL_MAX + 1];

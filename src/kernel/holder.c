@@ -1,7 +1,11 @@
-/* What a holder does with its lease: activate, touch, release, acknowledge.
+/* What a holder does with its lease: activate, touch, release, acknowledge, emit.
  *
  * Order of checks, always: exists, user, holder, epoch, state. What is due on the lease happens
- * before it is judged. A refusal changes nothing. */
+ * before it is judged. A refusal changes nothing.
+ *
+ * A lease on a value of an internal pool stands for a process that the supervisor runs: its value may
+ * be reused when that process is proven dead, and only the supervisor knows. So it alone may end or
+ * change such a lease; an operator may revoke it, which the supervisor sees and acts on. */
 #include "base/plant.h"
 #include "kernel/state.h"
 
@@ -32,6 +36,14 @@ static bool holder_is(const struct kernel *k, const struct kernel_command *c,
            tn_text_equal(&k->tables[TABLE_TEXT], name_at(k, l->holder)->text, c->holder);
 }
 
+/* Whether the lease is nobody's but the supervisor's, and this is not the supervisor. One that has
+ * ended is past harm, and its pool may be gone. */
+static bool lease_barred(const struct kernel *k, const struct kernel_command *c, uint32_t lease) {
+    return !(c->rights & KERNEL_RIGHT_SUPERVISOR) &&
+           !kernel_state_terminal((enum kernel_state)lease_at(k, lease)->state) &&
+           kernel_lease_internal(k, lease);
+}
+
 /* `behind`: how far the holder's epoch is behind the lease's (an ack carries the one before). */
 static enum tn_result holder_enter(struct kernel *k, const struct kernel_command *c,
                                    uint64_t behind, unsigned states, uint32_t *ret_lease) {
@@ -40,7 +52,7 @@ static enum tn_result holder_enter(struct kernel *k, const struct kernel_command
         return code;
     }
     const struct lease *l = lease_at(k, *ret_lease);
-    if (!kernel_lease_user_may(k, c, l)) {
+    if (!kernel_lease_user_may(k, c, l) || lease_barred(k, c, *ret_lease)) {
         return TN_R_DENIED;
     }
     if (!holder_is(k, c, l) && !TN_PLANT(ANY_HOLDER)) {
@@ -153,6 +165,49 @@ void kernel_run_ack(struct kernel *k, const struct kernel_command *c,
     kernel_result_lease(k, lease, result);
 }
 
+/* ---- what a sensor has to say ---- */
+
+/* Whether the lease is that of a run of this sensor: it has the sensor's place in an internal pool. */
+static bool lease_runs(const struct kernel *k, uint32_t lease, struct tn_bytes ref) {
+    for (uint32_t m = lease_at(k, lease)->first_member; m != TN_NONE; m = member_at(k, m)->next) {
+        struct kernel_value value;
+        if (kernel_pool_option(k, member_at(k, m)->pool, KERNEL_OPTION_INTERNAL) != 0) {
+            kernel_value_show(k, member_at(k, m), &value);
+            if (tn_bytes_equal(tn_bytes_of(value.name, value.name_len), ref)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Changes nothing: the event is all there is, told only while the run has its authority. Whose
+ * token it came with was judged at the edge, which says so by the supervisor's right. */
+void kernel_run_emit(struct kernel *k, const struct kernel_command *c,
+                     struct kernel_result *result) {
+    uint32_t lease;
+    if (!(c->rights & KERNEL_RIGHT_SUPERVISOR)) {
+        result->code = TN_R_DENIED;
+        return;
+    }
+    result->code = holder_enter(k, c, 0, IN(ACTIVE), &lease);
+    if (result->code != TN_R_OK) {
+        return;
+    }
+    if (!lease_runs(k, lease, c->name)) {
+        result->code = TN_R_BAD_VALUE;
+    } else if (c->trigger.len == 0 || c->trigger.len > KERNEL_RULE_MAX) {
+        result->code = TN_R_BAD_NAME;
+    } else if (c->meta.len > KERNEL_META_MAX) {
+        result->code = TN_R_TOO_LARGE;
+        result->number = KERNEL_META_MAX;
+    } else {
+        TN_ASSERT(k->event_index == 0); /* whoever emits is told its event's id by its LSN alone */
+        kernel_event_sensor(k, KERNEL_EVENT_SENSOR_EMITTED, c, c->trigger);
+        kernel_result_lease(k, lease, result);
+    }
+}
+
 /* ---- the operator's commands on one lease ---- */
 
 void kernel_run_revoke(struct kernel *k, const struct kernel_command *c,
@@ -163,6 +218,10 @@ void kernel_run_revoke(struct kernel *k, const struct kernel_command *c,
         return;
     }
     const struct lease *l = lease_at(k, lease);
+    if ((c->fields & KERNEL_F_AFTER) != 0 && lease_barred(k, c, lease)) {
+        result->code = TN_R_DENIED; /* its end would come by the clock, dead or not */
+        return;
+    }
     if ((c->fields & KERNEL_F_EPOCH) != 0 && c->epoch != l->epoch) {
         result->code = TN_R_STALE; /* meant for an authority that is over, not for the one now */
         return;
@@ -192,7 +251,9 @@ void kernel_run_reclaim(struct kernel *k, const struct kernel_command *c,
                         struct kernel_result *result) {
     uint32_t lease;
     result->code = lease_enter(k, c, &lease);
-    if (result->code == TN_R_OK && lease_at(k, lease)->state != KERNEL_REVOKING) {
+    if (result->code == TN_R_OK && lease_barred(k, c, lease)) {
+        result->code = TN_R_DENIED;
+    } else if (result->code == TN_R_OK && lease_at(k, lease)->state != KERNEL_REVOKING) {
         result->code = TN_R_STATE;
     }
     if (result->code == TN_R_OK) {

@@ -32,6 +32,8 @@ static kernel_verb_run *const verbs[KERNEL_VERB_COUNT] = {
     [KERNEL_VERB_SENSOR_DELETE] = kernel_run_sensor_delete,
     [KERNEL_VERB_IMPORT] = kernel_run_import,
     [KERNEL_VERB_POOL_SEED] = kernel_run_pool_seed,
+    [KERNEL_VERB_EMIT] = kernel_run_emit,
+    [KERNEL_VERB_SENSOR_REPORT] = kernel_run_sensor_report,
 };
 
 /* ---- creation ---- */

@@ -25,28 +25,34 @@
 struct kernel;
 
 /* Events: name of the kind. */
-#define KERNEL_EVENT_TABLE(X)             \
-    X(LEASE_RESERVED, "lease.reserved")   \
-    X(LEASE_ACTIVE, "lease.active")       \
-    X(LEASE_RETURNED, "lease.returned")   \
-    X(LEASE_OFFLINE, "lease.offline")     \
-    X(LEASE_REKEYED, "lease.rekeyed")     \
-    X(LEASE_REVOKING, "lease.revoking")   \
-    X(LEASE_RELEASED, "lease.released")   \
-    X(LEASE_EXPIRED, "lease.expired")     \
-    X(LEASE_REVOKED, "lease.revoked")     \
-    X(VALUE_COOLED, "value.cooled")       \
-    X(POOL_CREATED, "pool.created")       \
-    X(POOL_ALTERED, "pool.altered")       \
-    X(POOL_DROPPED, "pool.dropped")       \
-    X(POOL_ADDED, "pool.added")           \
-    X(POOL_REMOVED, "pool.removed")       \
-    X(HOLDER_DISOWNED, "holder.disowned") \
-    X(RULE_SET, "rule.set")               \
-    X(RULE_DELETED, "rule.deleted")       \
-    X(SENSOR_SET, "sensor.set")           \
-    X(SENSOR_DELETED, "sensor.deleted")   \
-    X(DEMAND_CHANGED, "demand.changed") /* a trigger's enabled rules became or left zero */
+#define KERNEL_EVENT_TABLE(X)                                                               \
+    X(LEASE_RESERVED, "lease.reserved")                                                     \
+    X(LEASE_ACTIVE, "lease.active")                                                         \
+    X(LEASE_RETURNED, "lease.returned")                                                     \
+    X(LEASE_OFFLINE, "lease.offline")                                                       \
+    X(LEASE_REKEYED, "lease.rekeyed")                                                       \
+    X(LEASE_REVOKING, "lease.revoking")                                                     \
+    X(LEASE_RELEASED, "lease.released")                                                     \
+    X(LEASE_EXPIRED, "lease.expired")                                                       \
+    X(LEASE_REVOKED, "lease.revoked")                                                       \
+    X(VALUE_COOLED, "value.cooled")                                                         \
+    X(POOL_CREATED, "pool.created")                                                         \
+    X(POOL_ALTERED, "pool.altered")                                                         \
+    X(POOL_DROPPED, "pool.dropped")                                                         \
+    X(POOL_ADDED, "pool.added")                                                             \
+    X(POOL_REMOVED, "pool.removed")                                                         \
+    X(HOLDER_DISOWNED, "holder.disowned")                                                   \
+    X(RULE_SET, "rule.set")                                                                 \
+    X(RULE_DELETED, "rule.deleted")                                                         \
+    X(SENSOR_SET, "sensor.set")                                                             \
+    X(SENSOR_DELETED, "sensor.deleted")                                                     \
+    X(DEMAND_CHANGED, "demand.changed") /* a trigger's enabled rules became or left zero */ \
+    X(SENSOR_EMITTED, "sensor.emitted") /* by a sensor's run, with its token */             \
+    X(SENSOR_STARTED, "sensor.started") /* from here on: what the supervisor reports */     \
+    X(SENSOR_STOPPED, "sensor.stopped")                                                     \
+    X(SENSOR_CRASHED, "sensor.crashed")                                                     \
+    X(SENSOR_ERROR, "sensor.error")                                                         \
+    X(SENSOR_START_FAILED, "sensor.start_failed")
 
 enum kernel_event_kind {
 #define KERNEL_EVENT_ENUM(id, name) KERNEL_EVENT_##id,
@@ -73,7 +79,10 @@ struct kernel_event {
     struct tn_bytes name; /* pool, rule, sensor or trigger, if it is about one; else empty */
     const struct kernel_value *values;
     uint32_t value_count;
-    uint64_t number; /* demand: enabled rules now; disowned: leases released */
+    uint64_t number;         /* demand: enabled rules now; disowned: leases released */
+    struct tn_bytes trigger; /* of what a sensor emitted; else empty */
+    struct tn_bytes
+        payload; /* of a sensor's event: JSON, which the kernel never looks at; or empty */
 };
 
 typedef void kernel_sink(void *ctx, const struct kernel *kernel, const struct kernel_event *event);

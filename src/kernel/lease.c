@@ -424,6 +424,19 @@ struct kernel_terms kernel_lease_terms(const struct kernel *k, uint32_t lease) {
     return terms;
 }
 
+bool kernel_lease_internal(const struct kernel *k, uint32_t lease) {
+    const struct lease *l = lease_at(k, lease);
+    if (l->pool != TN_NONE) {
+        return kernel_pool_option(k, l->pool, KERNEL_OPTION_INTERNAL) != 0;
+    }
+    for (uint32_t m = l->first_member; m != TN_NONE; m = member_at(k, m)->next) {
+        if (kernel_pool_option(k, member_at(k, m)->pool, KERNEL_OPTION_INTERNAL) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 uint64_t kernel_terms_deadline(const struct kernel *k, const struct kernel_terms *terms,
                                uint32_t ttl_s, uint64_t created_ms, uint64_t given_ms) {
     uint64_t period_s = ttl_s != 0 ? smaller_nonzero(ttl_s, terms->max_lease_s) : terms->lease_s;

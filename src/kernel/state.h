@@ -434,6 +434,9 @@ void kernel_event_lease(struct kernel *k, enum kernel_event_kind kind, uint32_t 
 void kernel_event_value(struct kernel *k, enum kernel_event_kind kind, uint32_t member);
 void kernel_event_named(struct kernel *k, enum kernel_event_kind kind, struct tn_bytes name,
                         uint64_t number);
+/* What the command says of a sensor; `trigger` may be empty. */
+void kernel_event_sensor(struct kernel *k, enum kernel_event_kind kind,
+                         const struct kernel_command *c, struct tn_bytes trigger);
 void kernel_event_pool(struct kernel *k, enum kernel_event_kind kind, uint32_t pool,
                        uint64_t number);
 void kernel_event_holder(struct kernel *k, enum kernel_event_kind kind, uint32_t holder,
@@ -542,6 +545,8 @@ void kernel_lease_grants_remove(struct kernel *k, uint32_t lease);
 void kernel_lease_meta_set(struct kernel *k, uint32_t lease, struct tn_bytes meta);
 bool kernel_lease_meta_fits(const struct kernel *k, const struct kernel_command *command,
                             uint32_t lease);
+/* Whether a value of this live lease is of an internal pool: then it is the supervisor's. */
+bool kernel_lease_internal(const struct kernel *k, uint32_t lease);
 /* Whether the command comes from the lease's own user or an operator. */
 bool kernel_lease_user_may(const struct kernel *k, const struct kernel_command *command,
                            const struct lease *lease);
@@ -632,7 +637,7 @@ kernel_verb_run kernel_run_tick, kernel_run_limits, kernel_run_restored, kernel_
     kernel_run_revoke, kernel_run_ack, kernel_run_reclaim, kernel_run_rekey, kernel_run_disown,
     kernel_run_sweep, kernel_run_rule_set, kernel_run_rule_enable, kernel_run_rule_delete,
     kernel_run_sensor_set, kernel_run_sensor_enable, kernel_run_sensor_delete, kernel_run_import,
-    kernel_run_pool_seed;
+    kernel_run_pool_seed, kernel_run_emit, kernel_run_sensor_report;
 
 /* Fills in the lease's id, epoch, state and deadline. */
 void kernel_result_lease(struct kernel *k, uint32_t lease, struct kernel_result *result);

@@ -50,6 +50,8 @@ static void sink(void *ctx, const struct kernel *kernel, const struct kernel_eve
     h = hash_in(h, e->holder.at, e->holder.len);
     h = hash_in(h, e->previous.at, e->previous.len);
     h = hash_in(h, e->name.at, e->name.len);
+    h = hash_in(h, e->trigger.at, e->trigger.len);
+    h = hash_in(h, e->payload.at, e->payload.len);
     for (uint32_t i = 0; i < e->value_count; i++) {
         h = hash_in(h, &e->values[i].number, sizeof e->values[i].number);
         h = hash_in(h, e->values[i].name, e->values[i].name_len);
@@ -142,7 +144,9 @@ enum tn_result kit_run_bytes(struct kit *kit, struct tn_bytes bytes) {
 
 enum tn_result kit_run(struct kit *kit, const struct kernel_command *command) {
     static _Thread_local uint8_t bytes[KERNEL_COMMAND_MAX];
-    uint32_t len = kernel_command_encode(command, bytes, sizeof bytes);
+    struct kernel_command allowed = *command;
+    allowed.rights |= kit->rights;
+    uint32_t len = kernel_command_encode(&allowed, bytes, sizeof bytes);
     assert_int_not_equal(len, 0);
     return kit_run_bytes(kit, tn_bytes_of(bytes, len));
 }

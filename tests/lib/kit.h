@@ -20,6 +20,7 @@ struct kit {
     uint64_t now_ms;
     uint32_t check_every; /* commands; 0 = never */
     bool record;
+    uint8_t rights; /* more than the command brings, for all that goes through kit_run */
     struct kit_entry *entries;
     uint32_t entry_count, entry_capacity;
     struct kernel_result result;

@@ -171,6 +171,12 @@ static void some_meta(struct generate *g, struct generate_draft *d) {
     d->c.meta = tn_bytes_of(d->meta, len);
 }
 
+static void some_payload(struct generate *g, struct generate_draft *d) {
+    if (generate_chance(g, 70)) {
+        some_meta(g, d);
+    }
+}
+
 static void some_ttl(struct generate *g, struct generate_draft *d) {
     d->c.fields |= KERNEL_F_TTL;
     d->c.ttl_s = generate_chance(g, 2) ? 0 : 1 + generate_below(g, generate_chance(g, 10) ? 99 : 9);
@@ -311,6 +317,9 @@ static void resources(struct generate *g, struct generate_draft *d, const struct
         }
     }
     d->c.pool = generate_text(d->pool);
+    if (pool_is(m, d->pool, KERNEL_OPTION_INTERNAL) && generate_chance(g, 80)) {
+        d->c.rights |= KERNEL_RIGHT_SUPERVISOR;
+    }
     d->c.value_count = generate_below(g, 40) == 0 ? 0 : 1 + generate_below(g, 4);
     for (uint32_t i = 0; i < d->c.value_count; i++) {
         char name[16];
@@ -323,24 +332,6 @@ static void resources(struct generate *g, struct generate_draft *d, const struct
         }
     }
     d->c.values = tn_bytes_of(d->lists, d->w.len);
-}
-
-static void demand(struct generate *g, struct generate_draft *d) {
-    snprintf(d->name, sizeof d->name, "d%u", generate_below(g, 10));
-    if (generate_below(g, 60) == 0) {
-        memset(d->name, 'n', KERNEL_RULE_MAX + 1);
-        d->name[generate_chance(g, 50) ? 0 : KERNEL_RULE_MAX + 1] = '\0';
-    }
-    snprintf(d->trigger, sizeof d->trigger, "t%u", generate_below(g, 3));
-    if (generate_below(g, 60) == 0) {
-        d->trigger[0] = '\0';
-    }
-    d->c.name = generate_text(d->name);
-    d->c.trigger = generate_text(d->trigger);
-    d->c.enabled = generate_chance(g, 60);
-    uint32_t len = generate_below(g, 3) == 0 ? generate_below(g, MODEL_SPEC) : 4;
-    memset(d->spec, 's', sizeof d->spec);
-    d->c.spec = tn_bytes_of(d->spec, len);
 }
 
 /* ---- the mix ---- */
@@ -363,6 +354,7 @@ static enum kernel_verb some_verb(struct generate *g, const struct model *m) {
         {KERNEL_VERB_RULE_DELETE, 8},   {KERNEL_VERB_SENSOR_SET, 10},
         {KERNEL_VERB_SENSOR_ENABLE, 5}, {KERNEL_VERB_SENSOR_DELETE, 5},
         {KERNEL_VERB_IMPORT, 60},       {KERNEL_VERB_POOL_SEED, 8},
+        {KERNEL_VERB_EMIT, 12},         {KERNEL_VERB_SENSOR_REPORT, 6},
     };
     if (m->lsn < 30) {
         return m->lsn % 3 == 0 ? KERNEL_VERB_POOL_ADD : KERNEL_VERB_POOL_CREATE;
@@ -460,6 +452,27 @@ static void seed_fields(struct generate *g, struct generate_draft *d, const stru
     d->c.reclaimed = generate_below(g, 200);
 }
 
+/* What a command with a token says besides. */
+static void token_fields(struct generate *g, struct generate_draft *d, const struct model *m) {
+    if (d->c.verb == KERNEL_VERB_TOUCH) {
+        if (generate_chance(g, 30)) {
+            some_ttl(g, d);
+        }
+        if (generate_chance(g, 20)) {
+            some_meta(g, d);
+        }
+    } else if (d->c.verb == KERNEL_VERB_RELEASE) {
+        d->c.fields |= generate_chance(g, 30) ? KERNEL_F_IMMEDIATE : 0;
+    } else if (d->c.verb == KERNEL_VERB_REVOKE) {
+        revoke_fields(g, d);
+    } else if (d->c.verb == KERNEL_VERB_REKEY) {
+        some_holder(g, d);
+    } else {
+        generate_emit(g, d, m);
+        some_payload(g, d);
+    }
+}
+
 static void fill(struct generate *g, struct generate_draft *d, const struct model *m) {
     switch (d->c.verb) {
     case KERNEL_VERB_POOL_CREATE:
@@ -483,25 +496,16 @@ static void fill(struct generate *g, struct generate_draft *d, const struct mode
         seed_fields(g, d, m);
         break;
     case KERNEL_VERB_TOUCH:
-        token(g, d, m);
-        if (generate_chance(g, 30)) {
-            some_ttl(g, d);
-        }
-        if (generate_chance(g, 20)) {
-            some_meta(g, d);
-        }
-        break;
     case KERNEL_VERB_RELEASE:
-        token(g, d, m);
-        d->c.fields |= generate_chance(g, 30) ? KERNEL_F_IMMEDIATE : 0;
-        break;
     case KERNEL_VERB_REVOKE:
-        token(g, d, m);
-        revoke_fields(g, d);
-        break;
     case KERNEL_VERB_REKEY:
+    case KERNEL_VERB_EMIT:
         token(g, d, m);
-        some_holder(g, d);
+        token_fields(g, d, m);
+        break;
+    case KERNEL_VERB_SENSOR_REPORT:
+        generate_report(g, d, m);
+        some_payload(g, d);
         break;
     case KERNEL_VERB_DISOWN:
         some_holder(g, d);
@@ -522,7 +526,7 @@ static void fill(struct generate *g, struct generate_draft *d, const struct mode
         break;
     default:
         if (d->c.verb >= KERNEL_VERB_RULE_SET) {
-            demand(g, d);
+            generate_demand(g, d);
         } else if (d->c.verb >= KERNEL_VERB_ACTIVATE) {
             token(g, d, m);
         }

@@ -86,6 +86,11 @@ static inline struct tn_bytes generate_text(const char *s) {
 /* Mostly a pool that is there; of a template mostly a scope. */
 void generate_pool(struct generate *g, const struct model *m, char *out, size_t capacity);
 
+void generate_demand(struct generate *g, struct generate_draft *d);
+/* With a token already drawn: mostly that of a sensor's run. */
+void generate_emit(struct generate *g, struct generate_draft *d, const struct model *m);
+void generate_report(struct generate *g, struct generate_draft *d, const struct model *m);
+
 void generate_pool_create(struct generate *g, struct generate_draft *d, const struct model *m);
 void generate_pool_alter(struct generate *g, struct generate_draft *d, const struct model *m);
 

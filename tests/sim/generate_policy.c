@@ -147,8 +147,9 @@ void generate_pool_create(struct generate *g, struct generate_draft *d, const st
     if (generate_chance(g, 5)) {
         d->patch.mask &= ~(1u << KERNEL_OPTION_LEASE); /* the default */
     }
-    if (generate_chance(g, 4)) {
+    if (generate_chance(g, set ? 25 : 4)) {
         option(d, KERNEL_OPTION_INTERNAL, 1);
+        d->c.rights |= generate_chance(g, 60) ? KERNEL_RIGHT_SUPERVISOR : 0;
     }
 }
 

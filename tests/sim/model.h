@@ -60,6 +60,9 @@ struct model_event {
     char previous[KERNEL_HOLDER_MAX + 1];
     char user[KERNEL_USER_MAX + 1];
     char name[MODEL_TEXT];
+    char trigger[KERNEL_RULE_MAX + 1];
+    uint32_t payload_len;
+    uint64_t payload_hash;
     uint32_t value_count;
     struct model_shown values[MODEL_BUNDLE];
 };
@@ -227,6 +230,8 @@ void model_expect_name(struct model *m, enum kernel_event_kind kind, const char 
 void model_expect_values(struct model *m, enum kernel_event_kind kind, const char *pool,
                          const struct model_value *values, uint32_t count);
 void model_expect_disowned(struct model *m, const struct model_disown *d);
+/* What the command says of a sensor. */
+void model_expect_sensor(struct model *m, enum kernel_event_kind kind, bool trigger);
 /* Takes over what the kernel settled next, as long as it was due. */
 void model_follow(struct model *m);
 
@@ -234,6 +239,8 @@ void model_follow(struct model *m);
 struct model_lease *model_lease_find(struct model *m, struct kernel_lease_id id);
 struct model_lease *model_lease_history(struct model *m, struct kernel_lease_id id);
 enum tn_result model_ended(struct model *m, struct kernel_lease_id id, struct model_lease **ret);
+/* Some value of it is of an internal pool. */
+bool model_lease_internal(const struct model *m, const struct model_lease *l);
 bool model_lease_due(const struct model *m, const struct model_lease *l);
 bool model_lease_forced(const struct model *m, const struct model_lease *l);
 /* Brings one lease up to now; NULL if it has ended by that. */
@@ -331,9 +338,13 @@ void model_pool_seed(struct model *m);
 void model_verb(struct model *m);
 struct model_disown *model_disowned(struct model *m, const char *holder, uint32_t pool);
 void model_disown_done(struct model *m);
+/* A lease of an internal pool, and no such pool was named. */
+bool model_disown_spares(const struct model *m, const struct model_disown *d,
+                         const struct model_lease *l);
 
 /* model_demand.c */
 void model_demand(struct model *m);
+void model_sensor_report(struct model *m);
 void model_triggers(const struct model *m, uint32_t *ret_count, uint64_t *ret_chunks);
 uint64_t model_trigger_rules(const struct model *m, const char *trigger);
 

@@ -191,3 +191,38 @@ void model_demand(struct model *m) {
         break;
     }
 }
+
+static enum kernel_event_kind reported(struct tn_bytes word) {
+    static const struct {
+        const char *word;
+        enum kernel_event_kind kind;
+    } words[] = {
+        {"started", KERNEL_EVENT_SENSOR_STARTED},
+        {"stopped", KERNEL_EVENT_SENSOR_STOPPED},
+        {"crashed", KERNEL_EVENT_SENSOR_CRASHED},
+        {"error", KERNEL_EVENT_SENSOR_ERROR},
+        {"start_failed", KERNEL_EVENT_SENSOR_START_FAILED},
+    };
+    for (uint32_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (tn_bytes_equal(word, tn_bytes_of(words[i].word, strlen(words[i].word)))) {
+            return words[i].kind;
+        }
+    }
+    return KERNEL_EVENT_COUNT;
+}
+
+void model_sensor_report(struct model *m) {
+    enum kernel_event_kind kind = reported(m->c.trigger);
+    if ((m->c.rights & KERNEL_RIGHT_SUPERVISOR) == 0) {
+        m->want.head.code = TN_R_DENIED;
+    } else if (!kernel_name_resource_valid(m->c.name)) {
+        m->want.head.code = TN_R_BAD_NAME;
+    } else if (kind == KERNEL_EVENT_COUNT) {
+        m->want.head.code = TN_R_BAD_REQUEST;
+    } else if (m->c.meta.len > KERNEL_META_MAX) {
+        m->want.head.code = TN_R_TOO_LARGE;
+        m->want.head.number = KERNEL_META_MAX;
+    } else {
+        model_expect_sensor(m, kind, false);
+    }
+}

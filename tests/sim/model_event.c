@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 void model_show(const struct model *m, const struct model_value *v, struct model_shown *ret) {
     memset(ret, 0, sizeof *ret);
     ret->claim = v->claim;
@@ -23,11 +25,11 @@ static bool shown_equal(const struct model_shown *a, const struct model_shown *b
 static void event_text(const struct model_event *e, char *out, size_t capacity) {
     snprintf(out, capacity,
              "%s/%s lease %" PRIu64 " epoch %" PRIu64 " deadline %" PRIu64
-             " holder '%s' previous '%s' user '%s' name '%s' values %u first %" PRIu64
-             "%s number %" PRIu64,
+             " holder '%s' previous '%s' user '%s' name '%s' trigger '%s' payload(%u)"
+             " values %u first %" PRIu64 "%s number %" PRIu64,
              kernel_event_name(e->kind), kernel_reason_name(e->reason), e->lease.lsn, e->epoch,
-             e->deadline_ms, e->holder, e->previous, e->user, e->name, e->value_count,
-             e->value_count > 0 ? e->values[0].number : 0,
+             e->deadline_ms, e->holder, e->previous, e->user, e->name, e->trigger, e->payload_len,
+             e->value_count, e->value_count > 0 ? e->values[0].number : 0,
              e->value_count > 0 ? e->values[0].name : "", e->number);
 }
 
@@ -48,7 +50,9 @@ static bool event_equal(const struct model_event *a, const struct model_event *b
                 a->epoch == b->epoch && a->deadline_ms == b->deadline_ms &&
                 a->number == b->number && strcmp(a->holder, b->holder) == 0 &&
                 strcmp(a->previous, b->previous) == 0 && strcmp(a->user, b->user) == 0 &&
-                strcmp(a->name, b->name) == 0 && a->value_count == b->value_count;
+                strcmp(a->name, b->name) == 0 && strcmp(a->trigger, b->trigger) == 0 &&
+                a->payload_len == b->payload_len && a->payload_hash == b->payload_hash &&
+                a->value_count == b->value_count;
     for (uint32_t i = 0; same && i < a->value_count; i++) {
         same = shown_equal(&a->values[i], &b->values[i]);
     }
@@ -83,7 +87,8 @@ static bool follow_lease(struct model *m, const struct model_event *e) {
             d = model_disowned(m, l->holder, l->values[i].pool);
         }
         /* What is due comes first: a grace, for one, is not cut short. */
-        if (d == NULL || l->state == KERNEL_REVOKING || model_lease_due(m, l)) {
+        if (d == NULL || l->state == KERNEL_REVOKING || model_lease_due(m, l) ||
+            model_disown_spares(m, d, l)) {
             return false;
         }
         d->released++;
@@ -220,5 +225,16 @@ void model_expect_values(struct model *m, enum kernel_event_kind kind, const cha
 void model_expect_disowned(struct model *m, const struct model_disown *d) {
     struct model_event want = {.kind = KERNEL_EVENT_HOLDER_DISOWNED, .number = d->released};
     snprintf(want.holder, sizeof want.holder, "%s", d->holder);
+    expect(m, &want);
+}
+
+void model_expect_sensor(struct model *m, enum kernel_event_kind kind, bool trigger) {
+    struct model_event want = {.kind = kind, .lease = m->c.lease, .epoch = m->c.epoch};
+    model_text(want.name, sizeof want.name, m->c.name);
+    if (trigger) {
+        model_text(want.trigger, sizeof want.trigger, m->c.trigger);
+    }
+    want.payload_len = m->c.meta.len;
+    want.payload_hash = m->c.meta.len > 0 ? tn_hash64(m->c.meta.at, m->c.meta.len, 0) : 0;
     expect(m, &want);
 }

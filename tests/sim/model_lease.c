@@ -93,6 +93,15 @@ bool model_lease_forced(const struct model *m, const struct model_lease *l) {
            model_rate(m, l->values[0].pool, m->now_ms).force_zero;
 }
 
+bool model_lease_internal(const struct model *m, const struct model_lease *l) {
+    for (uint32_t i = 0; i < l->value_count; i++) {
+        if (model_policy(m, l->values[i].pool)->of[KERNEL_OPTION_INTERNAL] != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool model_lease_due(const struct model *m, const struct model_lease *l) {
     return (l->deadline_ms != 0 && l->deadline_ms <= m->now_ms) || model_lease_forced(m, l);
 }

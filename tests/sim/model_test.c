@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "base/hash.h"
 #include "lib/kit.h"
 #include "sim/generate.h"
 #include "sim/model.h"
@@ -96,6 +97,9 @@ static void sink(void *ctx, const struct kernel *kernel, const struct kernel_eve
     model_text(copy->previous, sizeof copy->previous, e->previous);
     model_text(copy->user, sizeof copy->user, e->user);
     model_text(copy->name, sizeof copy->name, e->name);
+    model_text(copy->trigger, sizeof copy->trigger, e->trigger);
+    copy->payload_len = e->payload.len;
+    copy->payload_hash = e->payload.len > 0 ? tn_hash64(e->payload.at, e->payload.len, 0) : 0;
     copy->value_count = e->value_count;
     for (uint32_t i = 0; i < e->value_count; i++) {
         show(kernel, &e->values[i], &copy->values[i]);

@@ -10,6 +10,16 @@ static bool operator_rights(const struct model *m) {
     return (m->c.rights & KERNEL_RIGHT_OPERATOR) != 0;
 }
 
+static bool supervisor_rights(const struct model *m) {
+    return (m->c.rights & KERNEL_RIGHT_SUPERVISOR) != 0;
+}
+
+/* Whether what the command does to this lease is for the supervisor alone. */
+static bool supervisors_own(const struct model *m, const struct model_lease *l) {
+    bool plain_revoke = m->c.verb == KERNEL_VERB_REVOKE && (m->c.fields & KERNEL_F_AFTER) == 0;
+    return !plain_revoke && !kernel_state_terminal(l->state) && model_lease_internal(m, l);
+}
+
 /* The lease that the command names, up to date and allowed to be acted on; else the refusal. */
 static struct model_lease *named_lease(struct model *m) {
     struct kernel_result *r = &m->want.head;
@@ -24,7 +34,8 @@ static struct model_lease *named_lease(struct model *m) {
         }
     }
     model_lease_result(m, l, false);
-    if (strcmp(l->user, m->want_user) != 0 && !operator_rights(m)) {
+    bool user_may = strcmp(l->user, m->want_user) == 0 || operator_rights(m);
+    if (!user_may || (!supervisor_rights(m) && supervisors_own(m, l))) {
         r->code = TN_R_DENIED;
         return NULL;
     }
@@ -282,6 +293,12 @@ struct model_disown *model_disowned(struct model *m, const char *holder, uint32_
     return NULL;
 }
 
+bool model_disown_spares(const struct model *m, const struct model_disown *d,
+                         const struct model_lease *l) {
+    bool named = d->pool != MODEL_NONE && model_policy(m, d->pool)->of[KERNEL_OPTION_INTERNAL] != 0;
+    return !named && model_lease_internal(m, l);
+}
+
 static bool disown_has_work(const struct model *m, const struct model_disown *d) {
     for (uint32_t i = 0; i < m->lease_count; i++) {
         const struct model_lease *l = &m->leases[i];
@@ -289,7 +306,8 @@ static bool disown_has_work(const struct model *m, const struct model_disown *d)
         for (uint32_t v = 0; v < l->value_count; v++) {
             covered = covered || disown_covers(m, d, l->values[v].pool);
         }
-        if (covered && strcmp(l->holder, d->holder) == 0 && l->state != KERNEL_REVOKING) {
+        if (covered && strcmp(l->holder, d->holder) == 0 && l->state != KERNEL_REVOKING &&
+            !model_disown_spares(m, d, l)) {
             return true;
         }
     }
@@ -333,6 +351,10 @@ static void disown(struct model *m) {
         d.pool = model_pool_find(m, name);
         if (d.pool == MODEL_NONE) {
             r->code = TN_R_POOL_NOTFOUND;
+            return;
+        }
+        if (model_policy(m, d.pool)->of[KERNEL_OPTION_INTERNAL] != 0 && !supervisor_rights(m)) {
+            r->code = TN_R_DENIED;
             return;
         }
     }
@@ -408,6 +430,28 @@ static void restored(struct model *m) {
     m->want.head.number = m->shard >> 32;
 }
 
+static void emit(struct model *m, const struct model_lease *l) {
+    if (!state_is(m, l, IN(ACTIVE))) {
+        return;
+    }
+    bool runs = false;
+    for (uint32_t i = 0; i < l->value_count; i++) {
+        const struct model_value *v = &l->values[i];
+        runs = runs || (model_policy(m, v->pool)->of[KERNEL_OPTION_INTERNAL] != 0 &&
+                        tn_bytes_equal(m->c.name, tn_bytes_of(v->name, strlen(v->name))));
+    }
+    if (!runs) {
+        m->want.head.code = TN_R_BAD_VALUE;
+    } else if (m->c.trigger.len == 0 || m->c.trigger.len > KERNEL_RULE_MAX) {
+        m->want.head.code = TN_R_BAD_NAME;
+    } else if (m->c.meta.len > KERNEL_META_MAX) {
+        m->want.head.code = TN_R_TOO_LARGE;
+        m->want.head.number = KERNEL_META_MAX;
+    } else {
+        model_expect_sensor(m, KERNEL_EVENT_SENSOR_EMITTED, true);
+    }
+}
+
 static void lease_verb(struct model *m) {
     struct model_lease *l = named_lease(m);
     if (l == NULL) {
@@ -431,6 +475,9 @@ static void lease_verb(struct model *m) {
         break;
     case KERNEL_VERB_RECLAIM:
         finish(m, l, KERNEL_REASON_RECLAIMED);
+        break;
+    case KERNEL_VERB_EMIT:
+        emit(m, l);
         break;
     default:
         rekey(m, l);
@@ -478,6 +525,16 @@ void model_verb(struct model *m) {
         break;
     case KERNEL_VERB_SWEEP:
         sweep(m);
+        break;
+    case KERNEL_VERB_EMIT:
+        if (supervisor_rights(m)) {
+            lease_verb(m);
+        } else {
+            m->want.head.code = TN_R_DENIED;
+        }
+        break;
+    case KERNEL_VERB_SENSOR_REPORT:
+        model_sensor_report(m);
         break;
     default:
         if (m->c.verb >= KERNEL_VERB_RULE_SET) {
