@@ -90,6 +90,9 @@ static void what_write(struct cli_text *text, const struct cli_event *event) {
     if (json_array_size(values) == 0) {
         cli_text_put(text, field(event, field(event, "pool")[0] != '\0' ? "pool" : "name"));
     }
+    if (field(event, "trigger")[0] != '\0') {
+        cli_text_printf(text, " %s", field(event, "trigger"));
+    }
     if (field(event, "number")[0] != '\0') {
         cli_text_printf(text, " (%s)", field(event, "number"));
     }

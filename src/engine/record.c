@@ -13,23 +13,28 @@ enum present {
     HAS_PREVIOUS = 64,
     HAS_USER = 128,
     HAS_NAME = 256,
-    HAS_ALL = 511,
+    HAS_TRIGGER = 512,
+    HAS_PAYLOAD = 1024,
+    HAS_ALL = 2047,
 };
 
-#define RUN_EXTRA 2u /* its length and its NUL */
+#define RUN_EXTRA 2u      /* its length and its NUL */
+#define LONG_RUN_EXTRA 3u /* the same, for a length of two bytes */
 
 _Static_assert(KERNEL_EVENT_COUNT < RECORD_LOST, "a kind is a byte, and one is taken");
 _Static_assert(KERNEL_HOLDER_MAX <= UINT8_MAX, "a run's length is a byte");
 _Static_assert(KERNEL_POOL_MAX <= UINT8_MAX, "a run's length is a byte");
 _Static_assert(KERNEL_RULE_MAX <= UINT8_MAX, "a run's length is a byte");
+_Static_assert(KERNEL_META_MAX <= UINT16_MAX, "a long run's length is two bytes");
 _Static_assert(KERNEL_MAC <= RECORD_FORMAT_MASK, "a format fits its bits");
 
 /* ---- Writing ---- */
 
 /* An upper bound: every value might be of another pool. */
 size_t engine_record_size_max(const struct kernel_event *fact) {
-    size_t size = RECORD_HEAD + 5 * sizeof(uint64_t) + 4 * (size_t)RUN_EXTRA + fact->holder.len +
-                  fact->previous.len + fact->user.len + fact->name.len;
+    size_t size = RECORD_HEAD + 5 * sizeof(uint64_t) + 5 * (size_t)RUN_EXTRA + LONG_RUN_EXTRA +
+                  fact->holder.len + fact->previous.len + fact->user.len + fact->name.len +
+                  fact->trigger.len + fact->payload.len;
     return size + fact->value_count *
                       (size_t)(1 + RUN_EXTRA + KERNEL_POOL_MAX + RUN_EXTRA + KERNEL_RESOURCE_MAX);
 }
@@ -57,6 +62,18 @@ static uint8_t *put_text(uint8_t *at, struct tn_bytes text, unsigned bit, unsign
     }
     *present |= bit;
     return put_run(at, text.at, text.len);
+}
+
+static uint8_t *put_payload(uint8_t *at, struct tn_bytes payload, unsigned *present) {
+    if (payload.len == 0) {
+        return at;
+    }
+    TN_ASSERT(payload.len <= UINT16_MAX);
+    *present |= HAS_PAYLOAD;
+    tn_store16(at, (uint16_t)payload.len);
+    memcpy(at + 2, payload.at, payload.len);
+    at[2 + payload.len] = '\0';
+    return at + LONG_RUN_EXTRA + payload.len;
 }
 
 static uint8_t *put_values(uint8_t *at, const struct kernel *kernel,
@@ -106,6 +123,8 @@ size_t engine_record_write(uint8_t *out, const struct kernel *kernel,
     at = put_text(at, fact->previous, HAS_PREVIOUS, &present);
     at = put_text(at, fact->user, HAS_USER, &present);
     at = put_text(at, fact->name, HAS_NAME, &present);
+    at = put_text(at, fact->trigger, HAS_TRIGGER, &present);
+    at = put_payload(at, fact->payload, &present);
     at = put_values(at, kernel, fact);
     put_head(out, (struct engine_event_id){fact->lsn, fact->index}, fact->now_ms,
              (size_t)(at - out));
@@ -138,8 +157,8 @@ static uint64_t get64(struct tn_reader *r, unsigned present, unsigned bit) {
 
 static const uint8_t empty_run[1]; /* its NUL */
 
-static struct tn_bytes get_run(struct tn_reader *r) {
-    uint8_t len = tn_read8(r);
+/* What follows its length. */
+static struct tn_bytes get_rest(struct tn_reader *r, uint32_t len) {
     if (r->bad || tn_reader_left(r) < len + 1u || r->at[r->pos + len] != '\0') {
         tn_reader_spoil(r);
         return tn_bytes_of(empty_run, 0);
@@ -147,6 +166,19 @@ static struct tn_bytes get_run(struct tn_reader *r) {
     struct tn_bytes run = tn_bytes_of(r->at + r->pos, len);
     r->pos += len + 1u;
     return run;
+}
+
+static struct tn_bytes get_run(struct tn_reader *r) {
+    uint8_t len = tn_read8(r);
+    return get_rest(r, len);
+}
+
+static struct tn_bytes get_payload(struct tn_reader *r, unsigned present) {
+    if ((present & HAS_PAYLOAD) == 0) {
+        return tn_bytes_of(empty_run, 0);
+    }
+    uint16_t len = tn_read16(r);
+    return get_rest(r, len);
 }
 
 static struct tn_bytes get_text(struct tn_reader *r, unsigned present, unsigned bit) {
@@ -202,6 +234,8 @@ bool engine_record_read(struct tn_bytes record, struct engine_event_value *value
     fact.previous = get_text(&r, present, HAS_PREVIOUS);
     fact.user = get_text(&r, present, HAS_USER);
     fact.name = get_text(&r, present, HAS_NAME);
+    fact.trigger = get_text(&r, present, HAS_TRIGGER);
+    fact.payload = get_payload(&r, present);
     get_values(&r, &fact, values);
     if (r.bad || tn_reader_left(&r) != 0) {
         return false;

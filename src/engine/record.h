@@ -10,7 +10,8 @@
  *   u16 present   a bit for each of the following, in this order
  *   u32 values    how many
  *   u64           lease shard, lease lsn, epoch, deadline_ms, number: those that are present
- *   run           holder, previous, user, name: those that are present
+ *   run           holder, previous, user, name, trigger: those that are present
+ *   long run      payload, if it is present: a run whose length has two bytes
  *   values, each:
  *     u8  tag     RECORD_FORMAT_MASK, RECORD_NAMED, RECORD_POOL, RECORD_POOL_NAME
  *     run pool    with RECORD_POOL; with RECORD_POOL_NAME it is the event's name, else the pool of
@@ -18,7 +19,8 @@
  *     run name    with RECORD_NAMED; else
  *     u64 number
  *
- * A run is a length of one byte, the bytes and a NUL. Absent fields are zero or empty. */
+ * A run is a length of one byte, the bytes and a NUL. Absent fields are zero or empty. A record with
+ * a kind or a field that is not known here was written by a newer version; it is passed over. */
 #ifndef TN_ENGINE_RECORD_H
 #define TN_ENGINE_RECORD_H
 

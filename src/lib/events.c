@@ -39,6 +39,9 @@ void lib_event_of(const struct engine_event *event, struct tenure_value *values,
         .value_count = fact->value_count,
         .values = values,
         .number = fact->number,
+        .trigger = (const char *)fact->trigger.at,
+        .payload = (const char *)fact->payload.at,
+        .payload_len = fact->payload.len,
     };
 }
 

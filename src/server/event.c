@@ -61,27 +61,38 @@ static void values_write(struct protocol_writer *w, const struct engine_event *e
     }
 }
 
+/* Whether it is the lease that has changed: why, and until when, are then part of it. */
+static bool moves_lease(const struct kernel_event *fact) {
+    return fact->kind <= KERNEL_EVENT_LEASE_REVOKED;
+}
+
 static void lease_write(struct protocol_writer *w, const struct kernel_event *fact) {
     char text[PROTOCOL_LEASE_TEXT];
     (void)protocol_lease_format(fact->lease, text);
     protocol_pair_text(w, "lease", text);
     protocol_pair_number(w, "epoch", fact->epoch);
-    protocol_pair_text(w, "reason", kernel_reason_name(fact->reason));
-    protocol_pair_time(w, "deadline", fact->deadline_ms);
+    if (moves_lease(fact)) {
+        protocol_pair_text(w, "reason", kernel_reason_name(fact->reason));
+        protocol_pair_time(w, "deadline", fact->deadline_ms);
+    }
+}
+
+static uint32_t pairs_of(const struct kernel_event *fact) {
+    uint32_t lease = moves_lease(fact) ? 4 : 2;
+    return 3u + (fact->lease.lsn > 0 ? lease : 0) + (fact->holder.len > 0) +
+           (fact->previous.len > 0) + (fact->user.len > 0) + (fact->name.len > 0) +
+           (fact->trigger.len > 0) + (fact->payload.len > 0) + (fact->value_count > 0 ? 2u : 0u) +
+           has_number(fact);
 }
 
 void server_event_write(struct protocol_writer *w, const struct engine_event *event) {
     const struct kernel_event *fact = &event->fact;
-    bool lease = fact->lease.lsn > 0;
-    protocol_write_map(w, 3 + (lease ? 4u : 0u) + (fact->holder.len > 0) +
-                              (fact->previous.len > 0) + (fact->user.len > 0) +
-                              (fact->name.len > 0) + (fact->value_count > 0 ? 2u : 0u) +
-                              has_number(fact));
+    protocol_write_map(w, pairs_of(fact));
     protocol_write_text(w, "id");
     server_event_id_write(w, (struct engine_event_id){.lsn = fact->lsn, .index = fact->index});
     protocol_pair_number(w, "time", fact->now_ms);
     protocol_pair_text(w, "kind", kernel_event_name(fact->kind));
-    if (lease) {
+    if (fact->lease.lsn > 0) {
         lease_write(w, fact);
     }
     if (fact->holder.len > 0) {
@@ -95,6 +106,13 @@ void server_event_write(struct protocol_writer *w, const struct engine_event *ev
     }
     if (fact->name.len > 0) {
         pair_bytes(w, names_pool(fact) ? "pool" : "name", fact->name);
+    }
+    if (fact->trigger.len > 0) {
+        pair_bytes(w, "trigger", fact->trigger);
+    }
+    if (fact->payload.len > 0) {
+        protocol_write_text(w, "payload");
+        protocol_write_json(w, fact->payload.at, fact->payload.len);
     }
     if (fact->value_count > 0) {
         values_write(w, event);

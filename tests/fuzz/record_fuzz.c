@@ -19,6 +19,8 @@ static void check(struct tn_bytes record, const struct engine_event *event) {
     check_text(record, event->fact.previous);
     check_text(record, event->fact.user);
     check_text(record, event->fact.name);
+    check_text(record, event->fact.trigger);
+    check_text(record, event->fact.payload);
     TN_ASSERT(strlen(kernel_event_name(event->fact.kind)) > 0);
     for (uint32_t i = 0; i < event->fact.value_count; i++) {
         char text[KERNEL_VALUE_TEXT_MAX];

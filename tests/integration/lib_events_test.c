@@ -104,9 +104,51 @@ static void events_are_read_back_after_an_opening(void **state) {
     ekit_dir_remove(dir);
 }
 
+static bool tell_payload(void *ctx, const struct tenure_event *event) {
+    struct story *story = ctx;
+    (void)snprintf(story->text, sizeof story->text, "%s %s %s %.*s", event->kind, event->name,
+                   event->trigger, (int)event->payload_len, event->payload);
+    story->count++;
+    return true;
+}
+
+static void what_a_sensor_emits_is_read_back_with_its_payload(void **state) {
+    static struct story story;
+    struct tenure_events_span span;
+    struct tenure_reply reply;
+    const struct tenure_caller supervisor = {.rights =
+                                                 TENURE_RIGHT_OPERATOR | TENURE_RIGHT_SUPERVISOR};
+    const struct tenure_option options[] = {{"kind", "set"}, {"internal", "yes"}};
+    const char *const names[] = {"core.timer"};
+    char dir[128];
+    (void)state;
+    ekit_dir_make(dir);
+    struct tenure *t = open_dir(dir, 100);
+    assert_int_equal(tenure_pool_create(t, "sensors", options, 2, &supervisor, NULL), TENURE_OK);
+    assert_int_equal(tenure_pool_add(t, "sensors", names, 1, &supervisor, NULL), TENURE_OK);
+    assert_int_equal(tenure_alloc_any(t, "sensors", "run", 1, &supervisor, &reply), TENURE_OK);
+    struct tenure_command emit = {.verb = TENURE_VERB_EMIT,
+                                  .caller = supervisor,
+                                  .lease = reply.lease,
+                                  .epoch = reply.epoch,
+                                  .name = "core.timer",
+                                  .trigger = "timer",
+                                  .meta = "{\"n\":1}",
+                                  .meta_len = 7};
+    assert_int_equal(tenure_execute(t, &emit, &reply), TENURE_OK);
+    struct tenure_event_id before = {.lsn = reply.lsn - 1, .index = UINT32_MAX};
+    assert_int_equal(tenure_close(t), TENURE_STATUS_OK);
+    t = open_dir(dir, 100);
+    assert_int_equal(tenure_events_read(t, before, 1, tell_payload, &story, &span), TENURE_OK);
+    assert_string_equal(story.text, "sensor.emitted core.timer timer {\"n\":1}");
+    assert_int_equal(tenure_close(t), TENURE_STATUS_OK);
+    ekit_dir_remove(dir);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(events_are_read_back_after_an_opening),
+        cmocka_unit_test(what_a_sensor_emits_is_read_back_with_its_payload),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

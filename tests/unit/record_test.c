@@ -13,8 +13,9 @@ struct sample {
     struct kernel_value pools[3]; /* one value each of a range, a set and a scope */
     struct kernel_event fact;
     struct kernel_value values[VALUES];
-    char texts[4][KERNEL_POOL_MAX];
-    uint8_t bytes[VALUES * 256];
+    char texts[5][KERNEL_POOL_MAX];
+    char payload[KERNEL_META_MAX];
+    uint8_t bytes[VALUES * 300];
 };
 
 static int sample_make(void **state) {
@@ -53,6 +54,14 @@ static struct tn_bytes any_text(struct sample *sample, char *out) {
     return tn_bytes_of(out, len);
 }
 
+/* Short, or of any length that a payload may have. */
+static struct tn_bytes any_payload(struct sample *sample) {
+    uint32_t most = unit_below(&sample->random, 4) == 0 ? KERNEL_META_MAX : 40;
+    uint32_t len = unit_below(&sample->random, 2) == 0 ? 0 : 1 + unit_below(&sample->random, most);
+    memset(sample->payload, (int)unit_below(&sample->random, 256), len);
+    return tn_bytes_of(sample->payload, len);
+}
+
 static void any_event(struct sample *sample, enum kernel_event_kind kind) {
     struct kernel_event *fact = &sample->fact;
     *fact = (struct kernel_event){
@@ -69,6 +78,8 @@ static void any_event(struct sample *sample, enum kernel_event_kind kind) {
         .previous = any_text(sample, sample->texts[1]),
         .user = any_text(sample, sample->texts[2]),
         .name = any_text(sample, sample->texts[3]),
+        .trigger = any_text(sample, sample->texts[4]),
+        .payload = any_payload(sample),
         .values = sample->values,
         .value_count = unit_below(&sample->random, 4) == 0 ? unit_below(&sample->random, VALUES)
                                                            : unit_below(&sample->random, 4),
@@ -104,6 +115,8 @@ static void assert_read(struct sample *sample, const struct engine_event *event)
     assert_text(read->previous, fact->previous);
     assert_text(read->user, fact->user);
     assert_text(read->name, fact->name);
+    assert_text(read->trigger, fact->trigger);
+    assert_text(read->payload, fact->payload);
     assert_int_equal(read->value_count, fact->value_count);
     for (uint32_t i = 0; i < fact->value_count; i++) {
         const struct kernel_value *value = &fact->values[i];
@@ -173,6 +186,32 @@ static void a_text_without_its_end_is_refused(void **state) {
     assert_false(engine_record_read(tn_bytes_of(sample->bytes, size), NULL, &event));
 }
 
+static void a_payload_is_read_whole_up_to_its_limit(void **state) {
+    struct sample *sample = *state;
+    struct engine_event event;
+    memset(sample->payload, 'p', sizeof sample->payload);
+    sample->fact =
+        (struct kernel_event){.lsn = 1,
+                              .kind = KERNEL_EVENT_SENSOR_EMITTED,
+                              .trigger = kit_text("timer"),
+                              .payload = tn_bytes_of(sample->payload, sizeof sample->payload)};
+    size_t size = engine_record_write(sample->bytes, NULL, &sample->fact);
+    assert_true(engine_record_read(tn_bytes_of(sample->bytes, size), NULL, &event));
+    assert_text(event.fact.payload, sample->fact.payload);
+    sample->bytes[size - 1] = 'x';
+    assert_false(engine_record_read(tn_bytes_of(sample->bytes, size), NULL, &event));
+}
+
+/* The fields a record has, as a byte of its head: one that no version has yet. */
+static void an_unknown_field_is_refused(void **state) {
+    struct sample *sample = *state;
+    struct engine_event event;
+    sample->fact = (struct kernel_event){.lsn = 1, .holder = kit_text("job")};
+    size_t size = engine_record_write(sample->bytes, NULL, &sample->fact);
+    sample->bytes[27] |= 0x80;
+    assert_false(engine_record_read(tn_bytes_of(sample->bytes, size), NULL, &event));
+}
+
 static void an_unknown_kind_is_refused(void **state) {
     struct sample *sample = *state;
     struct engine_event_value values[VALUES];
@@ -195,6 +234,8 @@ int main(void) {
         SAMPLE_TEST(every_kind_is_read_as_it_was_written),
         SAMPLE_TEST(a_record_cut_short_or_changed_is_never_read_too_far),
         SAMPLE_TEST(a_text_without_its_end_is_refused),
+        SAMPLE_TEST(a_payload_is_read_whole_up_to_its_limit),
+        SAMPLE_TEST(an_unknown_field_is_refused),
         SAMPLE_TEST(an_unknown_kind_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
