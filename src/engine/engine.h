@@ -47,6 +47,9 @@ struct engine_event {
 
 typedef void engine_event_sink(void *ctx, const struct engine_event *event);
 
+/* Called while the command is applied, under the engine's lock: short, and no calls back. */
+typedef void engine_watch(void *ctx, const struct kernel_event *fact);
+
 /* Written lsn.index; ordered. */
 struct engine_event_id {
     uint64_t lsn;
@@ -100,6 +103,12 @@ struct engine_options {
     engine_event_sink *event;
     void *event_ctx;
     bool replay_events; /* deliver those of recovery too */
+
+    /* For whoever must know at once of a few kinds of events as they happen, and not of the others:
+     * bit n of watch_kinds stands for kind n. Not called in recovery. */
+    engine_watch *watch;
+    void *watch_ctx;
+    uint64_t watch_kinds;
 
     /* Events to be read back (event.h). */
     uint64_t events_max;    /* at least so many are kept, and at most a sixteenth more; 0: none */

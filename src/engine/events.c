@@ -19,6 +19,12 @@
 #define EVENTS_BYTES ((size_t)1 << 20)
 #define EVENTS_BYTES_KEPT ((size_t)4 << 20)
 
+_Static_assert(KERNEL_EVENT_COUNT <= 64, "a kind is a bit of watch_kinds");
+
+static bool events_watched(const struct engine *engine) {
+    return engine->options.watch != NULL && engine->options.watch_kinds != 0;
+}
+
 static bool events_wanted(const struct engine *engine) {
     return engine->options.event != NULL || engine->options.events_max > 0;
 }
@@ -125,7 +131,7 @@ void engine_events_free(struct engine *engine) {
 }
 
 kernel_sink *engine_events_sink_of(const struct engine *engine) {
-    return events_wanted(engine) ? engine_events_sink : NULL;
+    return events_wanted(engine) || events_watched(engine) ? engine_events_sink : NULL;
 }
 
 bool engine_events_full(const struct engine_events *events) {
@@ -161,7 +167,12 @@ static void events_lose(struct engine_events *events, const struct kernel_event 
 void engine_events_sink(void *ctx, const struct kernel *kernel, const struct kernel_event *fact) {
     struct engine *engine = ctx;
     struct engine_events *events = &engine->events;
-    if (events->store == NULL && events->replaying && !engine->options.replay_events) {
+    if (TN_UNLIKELY((engine->options.watch_kinds >> fact->kind & 1) != 0) &&
+        engine->options.watch != NULL && !events->replaying) {
+        engine->options.watch(engine->options.watch_ctx, fact);
+    }
+    if (events->at == NULL ||
+        (events->store == NULL && events->replaying && !engine->options.replay_events)) {
         return;
     }
     size_t size = engine_record_size_max(fact);

@@ -280,6 +280,43 @@ static void events_without_memory_are_counted_and_missed(void **state) {
     assert_int_equal(total, LEASES - stats.events_lost + 1);
 }
 
+/* ---- Watching some kinds ---- */
+
+struct watched {
+    uint32_t kinds[KERNEL_EVENT_COUNT];
+    uint64_t lsn;
+    char name[KERNEL_POOL_MAX + 1];
+};
+
+static void watch(void *ctx, const struct kernel_event *fact) {
+    struct watched *watched = ctx;
+    watched->kinds[fact->kind]++;
+    watched->lsn = fact->lsn;
+    (void)snprintf(watched->name, sizeof watched->name, "%.*s", (int)fact->name.len,
+                   (const char *)fact->name.at);
+}
+
+/* Whether or not events are kept; and what happened in an earlier life is not told again. */
+static void some_kinds_are_watched_as_they_happen(void **state) {
+    struct world *world = *state;
+    struct watched watched = {.lsn = 0};
+    world->options.watch = watch;
+    world->options.watch_ctx = &watched;
+    world->options.watch_kinds = 1u << KERNEL_EVENT_POOL_CREATED;
+    world_open(world);
+    assert_int_equal(watched.kinds[KERNEL_EVENT_POOL_CREATED], 1);
+    assert_int_equal(watched.lsn, world_lsn(world));
+    assert_string_equal(watched.name, "p");
+    assert_int_equal(world_alloc(world, "h"), TN_R_OK);
+    assert_int_equal(watched.kinds[KERNEL_EVENT_LEASE_ACTIVE], 0);
+    world->options.events_max = 1000;
+    world_reopen(world);
+    assert_int_equal(watched.kinds[KERNEL_EVENT_POOL_CREATED], 1);
+    ekit_run_ok(world->engine, ekit_pool(&world->command, "q", 1, 10, 0), &world->answer);
+    assert_int_equal(watched.kinds[KERNEL_EVENT_POOL_CREATED], 2);
+    assert_string_equal(watched.name, "q");
+}
+
 static void appends_are_counted_by_how_long_they_took(void **state) {
     struct world *world = *state;
     struct engine_stats stats;
@@ -311,6 +348,7 @@ int main(void) {
         WORLD_TEST(without_a_directory_a_snapshot_ends_what_is_known),
         WORLD_TEST(without_a_snapshot_replay_tells_all_again),
         WORLD_TEST(events_without_memory_are_counted_and_missed),
+        WORLD_TEST(some_kinds_are_watched_as_they_happen),
         WORLD_TEST(appends_are_counted_by_how_long_they_took),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
