@@ -57,7 +57,7 @@ static void job_end(struct kernel *k, uint32_t slot) {
 }
 
 static bool job_spares(const struct kernel *k, const struct job *j, uint32_t lease) {
-    return kernel_lease_internal(k, lease) &&
+    return kernel_lease_internal(k, lease) && !TN_PLANT(DISOWN_ENDS_RUNS) &&
            (j->pool == TN_NONE || !kernel_pool_option(k, j->pool, KERNEL_OPTION_INTERNAL));
 }
 
