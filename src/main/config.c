@@ -147,15 +147,7 @@ bool config_load(struct config *config, const struct os *os, int argc, char **ar
     }
     environment_read(config, false);
     flags_read(config, argc, argv, false);
-    for (uint32_t i = 0; i < config->pool_count; i++) {
-        const char *fault = config_pool_fault(config, &config->pools[i]);
-        if (fault != NULL) {
-            char where[CONFIG_REASON_MAX];
-            (void)snprintf(where, sizeof where, "%s:%u", config_text(config, CONFIG_CONFIG),
-                           config->pools[i].line);
-            config_wrong(config, where, "pool %s: %s", config->pools[i].name, fault);
-        }
-    }
+    config_declared_check(config);
     return config->mistakes == 0;
 }
 
@@ -163,10 +155,7 @@ void config_free(struct config *config) {
     for (unsigned i = 0; i < CONFIG_COUNT; i++) {
         free(config->values[i].text);
     }
-    for (uint32_t i = 0; i < config->pool_count; i++) {
-        free(config->pools[i].names);
-    }
-    free(config->pools);
+    config_declared_free(config);
     *config = (struct config){0};
 }
 
@@ -205,7 +194,5 @@ void config_print(const struct config *config, FILE *out) {
             }
         }
     }
-    for (uint32_t i = 0; i < config->pool_count; i++) {
-        config_pool_print(&config->pools[i], out);
-    }
+    config_declared_print(config, out);
 }

@@ -1,4 +1,4 @@
-/* What tenured is told: settings and declared pools.
+/* What tenured is told: settings, and declared pools, sensors and rules.
  *
  * A setting comes from the configuration file, or from the environment, which goes before it, or from
  * a flag, which goes before both. One table says for each its section and key in the file, and from
@@ -17,7 +17,7 @@
 #define CONFIG_NAME_MAX 64u
 #define CONFIG_REASON_MAX 256u
 #define CONFIG_FILE_MAX (1u << 20)
-#define CONFIG_POOLS_MAX 4096u
+#define CONFIG_DECLARED_MAX 4096u /* of each kind */
 
 enum config_type {
     CONFIG_TEXT,     /* of `least` bytes at least, and if `most` is not 0 of so many at most */
@@ -97,13 +97,45 @@ struct config_value {
     uint32_t line; /* in the file */
 };
 
-/* A pool that the file declares. What its section does not say has its default. */
-struct config_pool {
-    char name[KERNEL_POOL_BASE_MAX + 1];
+/* What the file declares in sections of their own: [pool NAME], [sensor REF], [rule ID]. */
+enum config_kind { CONFIG_KIND_POOL, CONFIG_KIND_SENSOR, CONFIG_KIND_RULE, CONFIG_KINDS };
+
+/* Begins each of the three below. */
+struct config_head {
+    char name[KERNEL_RULE_MAX + 1];
     uint32_t line;
+};
+
+/* What its section does not say has its default. */
+struct config_pool {
+    struct config_head head;
     struct kernel_policy_patch patch;
     char exclude[PROTOCOL_OPTION_TEXT];
     char *names; /* of a set, with a blank after each; NULL: none */
+};
+
+/* Who does not say whether a sensor or a rule is enabled leaves that to commands; it is, when it is
+ * made. */
+struct config_demand {
+    char trigger[KERNEL_RULE_MAX + 1];
+    bool enabled, has_enabled;
+};
+
+struct config_sensor {
+    struct config_head head;
+    struct config_demand demand;
+    struct json_t *description; /* as SENSOR SET takes it */
+    char *lines;                /* the keys of the description as written, a line each */
+};
+
+struct config_rule {
+    struct config_head head;
+    struct config_demand demand;
+};
+
+struct config_list {
+    void *items;
+    uint32_t count;
 };
 
 enum config_action { CONFIG_SERVE, CONFIG_CHECK, CONFIG_HELP, CONFIG_VERSION };
@@ -114,8 +146,7 @@ typedef void config_mistake(void *ctx, const char *where, const char *what);
 struct config {
     enum config_action action;
     struct config_value values[CONFIG_COUNT];
-    struct config_pool *pools;
-    uint32_t pool_count;
+    struct config_list declared[CONFIG_KINDS];
     uint32_t mistakes;
     config_mistake *mistake;
     void *mistake_ctx;
@@ -135,6 +166,21 @@ static inline uint64_t config_number(const struct config *config, enum config_se
     return config->values[setting].number;
 }
 
+static inline struct config_pool *config_pool_at(const struct config *config, uint32_t i) {
+    return (struct config_pool *)config->declared[CONFIG_KIND_POOL].items + i;
+}
+
+static inline struct config_sensor *config_sensor_at(const struct config *config, uint32_t i) {
+    return (struct config_sensor *)config->declared[CONFIG_KIND_SENSOR].items + i;
+}
+
+static inline struct config_rule *config_rule_at(const struct config *config, uint32_t i) {
+    return (struct config_rule *)config->declared[CONFIG_KIND_RULE].items + i;
+}
+
+/* The description as JSON, to be freed; NULL: no memory. */
+char *config_sensor_json(const struct config_sensor *sensor);
+
 void config_help(FILE *out);
 /* The settings as they are in effect, each with where it comes from: a file that could be read. */
 void config_print(const struct config *config, FILE *out);
@@ -146,11 +192,40 @@ __attribute__((format(printf, 3, 4))) void config_wrong(struct config *config, c
 void config_set(struct config *config, unsigned setting, const char *text,
                 enum config_source source, uint32_t line, const char *where);
 void config_file_read(struct config *config, const struct os *os, const char *path);
-/* One key of a section [pool NAME]; false: `reason` says why not. */
+__attribute__((format(printf, 2, 3))) bool config_refuse(char reason[CONFIG_REASON_MAX],
+                                                         const char *format, ...);
+
+/* One key of a section; false: `reason` says why not. */
 bool config_pool_set(struct config_pool *pool, const char *key, const char *text,
                      char reason[CONFIG_REASON_MAX]);
-/* What is wrong with the pool as a whole; NULL: nothing. */
-const char *config_pool_fault(const struct config *config, const struct config_pool *pool);
+bool config_sensor_set(struct config_sensor *sensor, const char *key, const char *text,
+                       char reason[CONFIG_REASON_MAX]);
+bool config_rule_set(struct config_rule *rule, const char *key, const char *text,
+                     char reason[CONFIG_REASON_MAX]);
+/* Whether the thing makes sense as a whole; false: `reason` says why not. */
+bool config_pool_check(const struct config *config, const struct config_pool *pool,
+                       char reason[CONFIG_REASON_MAX]);
+bool config_sensor_check(const struct config *config, const struct config_sensor *sensor,
+                         char reason[CONFIG_REASON_MAX]);
+bool config_rule_check(const struct config_rule *rule, char reason[CONFIG_REASON_MAX]);
 void config_pool_print(const struct config_pool *pool, FILE *out);
+void config_sensor_print(const struct config_sensor *sensor, FILE *out);
+void config_rule_print(const struct config_rule *rule, FILE *out);
+void config_sensor_free(struct config_sensor *sensor);
+
+/* ---- All kinds: config_declared.c ---- */
+
+/* The kind that the section's word names, or CONFIG_KINDS. */
+enum config_kind config_kind_find(const char *word, size_t len);
+/* A new one of that kind; NULL: `reason` says why not. */
+struct config_head *config_declare(struct config *config, enum config_kind kind,
+                                   struct tn_bytes name, uint32_t line,
+                                   char reason[CONFIG_REASON_MAX]);
+bool config_declared_set(struct config_head *head, enum config_kind kind, const char *key,
+                         const char *text, char reason[CONFIG_REASON_MAX]);
+/* Judges all that are declared; the mistakes are told. */
+void config_declared_check(struct config *config);
+void config_declared_print(const struct config *config, FILE *out);
+void config_declared_free(struct config *config);
 
 #endif

@@ -11,7 +11,7 @@
 #include "base/assert.h"
 #include "main/config.h"
 
-enum section_kind { SECTION_NONE, SECTION_SETTINGS, SECTION_POOL, SECTION_WRONG };
+enum section_kind { SECTION_NONE, SECTION_SETTINGS, SECTION_DECLARED, SECTION_WRONG };
 
 struct file {
     struct config *config;
@@ -22,8 +22,8 @@ struct file {
     bool heard;    /* and it was */
     enum section_kind kind;
     char section[CONFIG_NAME_MAX];
-    uint32_t pool; /* the pool of a [pool NAME] */
-    uint32_t pools_room;
+    enum config_kind declared; /* of a section like [pool NAME] */
+    struct config_head *head;
 };
 
 static const char *where(const struct file *file, char out[CONFIG_REASON_MAX]) {
@@ -36,41 +36,6 @@ static const char *where(const struct file *file, char out[CONFIG_REASON_MAX]) {
 
 /* ---- Sections ---- */
 
-static bool pool_begin(struct file *file, const char *name, size_t len) {
-    struct config *config = file->config;
-    if (!kernel_name_pool_valid(tn_bytes_of(name, len), false)) {
-        WRONG(file, "'%.*s' is not a pool's name: 1 to 64 of A-Z a-z 0-9 . _ : -",
-              len < 80 ? (int)len : 80, name);
-        return false;
-    }
-    for (uint32_t i = 0; i < config->pool_count; i++) {
-        if (strlen(config->pools[i].name) == len && memcmp(config->pools[i].name, name, len) == 0) {
-            WRONG(file, "pool %s is there already, in line %u", config->pools[i].name,
-                  config->pools[i].line);
-            return false;
-        }
-    }
-    if (config->pool_count == CONFIG_POOLS_MAX) {
-        WRONG(file, "more than %u pools", CONFIG_POOLS_MAX);
-        return false;
-    }
-    if (config->pool_count == file->pools_room) {
-        uint32_t room = file->pools_room == 0 ? 16 : 2 * file->pools_room;
-        struct config_pool *more = realloc(config->pools, room * sizeof *more);
-        if (more == NULL) {
-            WRONG(file, "no memory");
-            return false;
-        }
-        config->pools = more;
-        file->pools_room = room;
-    }
-    file->pool = config->pool_count++;
-    struct config_pool *pool = &config->pools[file->pool];
-    *pool = (struct config_pool){.line = file->line};
-    memcpy(pool->name, name, len);
-    return true;
-}
-
 static bool section_is_known(const char *section) {
     for (unsigned i = 0; i < CONFIG_COUNT; i++) {
         if (*section != '\0' && strcmp(config_row(i).section, section) == 0) {
@@ -78,6 +43,22 @@ static bool section_is_known(const char *section) {
         }
     }
     return false;
+}
+
+static void declared_begin(struct file *file, struct tn_bytes name) {
+    char reason[CONFIG_REASON_MAX];
+    while (name.len > 0 && (name.at[0] == ' ' || name.at[0] == '\t')) {
+        name = tn_bytes_of(name.at + 1, name.len - 1);
+    }
+    while (name.len > 0 && (name.at[name.len - 1] == ' ' || name.at[name.len - 1] == '\t')) {
+        name.len--;
+    }
+    file->head = config_declare(file->config, file->declared, name, file->line, reason);
+    if (file->head != NULL) {
+        file->kind = SECTION_DECLARED;
+    } else {
+        WRONG(file, "%s", reason);
+    }
 }
 
 /* text is what follows the bracket. */
@@ -88,23 +69,19 @@ static void section_begin(struct file *file, const char *text) {
         WRONG(file, "the section's ] is missing");
         return;
     }
-    size_t blank = len > 5 && strncmp(text, "pool", 4) == 0 ? strspn(text + 4, " \t") : 0;
-    if (blank > 0) {
-        const char *name = text + 4 + blank;
-        size_t name_len = len - 4 - blank;
-        while (name_len > 0 && name[name_len - 1] == ' ') {
-            name_len--;
-        }
-        if (pool_begin(file, name, name_len)) {
-            file->kind = SECTION_POOL;
-        }
+    size_t word = strcspn(text, " \t]");
+    file->declared = config_kind_find(text, word);
+    if (file->declared != CONFIG_KINDS) {
+        declared_begin(file, tn_bytes_of(text + word, len - word));
         return;
     }
     (void)snprintf(file->section, sizeof file->section, "%.*s", (int)len, text);
     if (section_is_known(file->section)) {
         file->kind = SECTION_SETTINGS;
     } else {
-        WRONG(file, "there is no section [%s]: server, udp, engine, tokens, limits, or pool NAME",
+        WRONG(file,
+              "there is no section [%s]: server, udp, engine, tokens, limits, or pool NAME, sensor "
+              "REF, rule ID",
               file->section);
     }
 }
@@ -186,8 +163,8 @@ static int entry_take(void *user, const char *section, const char *name, const c
     case SECTION_SETTINGS:
         setting_take(file, name, value);
         break;
-    case SECTION_POOL:
-        if (!config_pool_set(&file->config->pools[file->pool], name, value, reason)) {
+    case SECTION_DECLARED:
+        if (!config_declared_set(file->head, file->declared, name, value, reason)) {
             WRONG(file, "%s", reason);
         }
         break;

@@ -1,22 +1,12 @@
 /* Declared pools: the keys of a section [pool NAME]. They are the options of POOL CREATE, which one
  * table of the protocol reads; only what has several words is taken apart here. */
 #include <ctype.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "main/config.h"
 
 #define WORDS_BLANK " \t"
-
-__attribute__((format(printf, 2, 3))) static bool refuse(char reason[CONFIG_REASON_MAX],
-                                                         const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(reason, CONFIG_REASON_MAX, format, arguments);
-    va_end(arguments);
-    return false;
-}
 
 /* What sets the same thing under another name is a repeat too: lease and base_lease_seconds. */
 static bool option_set(struct config_pool *pool, const char *key, const char *text,
@@ -27,7 +17,8 @@ static bool option_set(struct config_pool *pool, const char *key, const char *te
     uint32_t set = pool->patch.mask;
     if (!good || (set & before.mask) != 0) {
         pool->patch = before;
-        return good ? refuse(reason, "pool %s: %s is set twice", pool->name, key) : false;
+        return good ? config_refuse(reason, "pool %s: %s is set twice", pool->head.name, key)
+                    : false;
     }
     pool->patch.mask |= before.mask;
     return true;
@@ -41,7 +32,7 @@ static bool range_set(struct config_pool *pool, const char *text, char reason[CO
     size_t hi_len = strcspn(second, WORDS_BLANK);
     if (lo_len == 0 || hi_len == 0 || second[hi_len] != '\0' || lo_len >= sizeof lo ||
         hi_len >= sizeof hi) {
-        return refuse(reason, "range = LO HI, such as range = 30000 30009");
+        return config_refuse(reason, "range = LO HI, such as range = 30000 30009");
     }
     (void)snprintf(lo, sizeof lo, "%.*s", (int)lo_len, text);
     (void)snprintf(hi, sizeof hi, "%s", second);
@@ -56,7 +47,7 @@ static bool exclude_add(struct config_pool *pool, const char *text,
     for (const char *at = text; *at != '\0';) {
         size_t word = strcspn(at, WORDS_BLANK ",");
         if (len + word + 2 > sizeof pool->exclude) {
-            return refuse(reason, "exclude: too many spans");
+            return config_refuse(reason, "exclude: too many spans");
         }
         if (word > 0) {
             if (len > 0) {
@@ -75,7 +66,7 @@ static bool names_add(struct config_pool *pool, const char *text, char reason[CO
     size_t old = pool->names == NULL ? 0 : strlen(pool->names);
     char *names = realloc(pool->names, old + strlen(text) + 2);
     if (names == NULL) {
-        return refuse(reason, "no memory");
+        return config_refuse(reason, "no memory");
     }
     pool->names = names;
     size_t len = old;
@@ -83,9 +74,9 @@ static bool names_add(struct config_pool *pool, const char *text, char reason[CO
     for (const char *at = text; *at != '\0';) {
         size_t word = strcspn(at, WORDS_BLANK);
         if (!kernel_name_resource_valid(tn_bytes_of(at, word))) {
-            return refuse(reason,
-                          "'%.*s' is not a resource's name: 1 to 64 printable characters, no /",
-                          word < 80 ? (int)word : 80, at);
+            return config_refuse(
+                reason, "'%.*s' is not a resource's name: 1 to 64 printable characters, no /",
+                word < 80 ? (int)word : 80, at);
         }
         memcpy(names + len, at, word);
         len += word;
@@ -114,15 +105,16 @@ bool config_pool_set(struct config_pool *pool, const char *key, const char *text
     }
     if (strcmp(key, "set") == 0) {
         return strcmp(value, "yes") == 0 ? option_set(pool, "kind", "set", reason)
-                                         : refuse(reason, "set = yes, or range = LO HI");
+                                         : config_refuse(reason, "set = yes, or range = LO HI");
     }
     if (strcmp(key, "internal") == 0) {
-        return refuse(reason, "there is no option 'internal'");
+        return config_refuse(reason, "there is no option 'internal'");
     }
     return option_set(pool, key, value, reason);
 }
 
-const char *config_pool_fault(const struct config *config, const struct config_pool *pool) {
+bool config_pool_check(const struct config *config, const struct config_pool *pool,
+                       char reason[CONFIG_REASON_MAX]) {
     struct kernel_policy policy = kernel_policy_new(&pool->patch);
     const struct config_value *window =
         &config->values[CONFIG_OWN_COUNT + (unsigned)KERNEL_LIMIT_RATE_WINDOW];
@@ -132,13 +124,13 @@ const char *config_pool_fault(const struct config *config, const struct config_p
     if (fault == NULL && pool->names != NULL && policy.of[KERNEL_OPTION_KIND] != KERNEL_SET) {
         fault = "names are for a set (set = yes)";
     }
-    return fault;
+    return fault == NULL || config_refuse(reason, "%s", fault);
 }
 
 void config_pool_print(const struct config_pool *pool, FILE *out) {
     struct kernel_policy policy = kernel_policy_new(&pool->patch);
     char text[PROTOCOL_OPTION_TEXT];
-    (void)fprintf(out, "\n[pool %s]\n", pool->name);
+    (void)fprintf(out, "\n[pool %s]\n", pool->head.name);
     for (unsigned i = 0; i < KERNEL_OPTION_COUNT; i++) {
         const char *name = kernel_option_rows[i].name;
         if (pool->patch.mask >> i & 1 && protocol_option_format(&policy, name, text, sizeof text)) {

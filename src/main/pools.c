@@ -1,47 +1,25 @@
-/* Reconciling: a read for each declared pool, and a command where something differs. */
-#include "main/pools.h"
-
-#include <inttypes.h>
+/* Declared pools: what is missing is created, what differs is altered, missing names are added. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/read.h"
+#include "main/declared.h"
 #include "server/server.h"
 
-struct reconciler {
-    struct engine *engine;
+struct pool_work {
+    struct declared_work *work;
     const struct config_pool *pool;
-    uint8_t *encoded; /* KERNEL_COMMAND_MAX bytes each */
-    uint8_t *values;
-    struct pools_report report;
+    uint8_t *values; /* KERNEL_COMMAND_MAX bytes */
 };
 
 static struct tn_bytes name_of(const struct config_pool *pool) {
-    return tn_bytes_of(pool->name, strlen(pool->name));
+    return tn_bytes_of(pool->head.name, strlen(pool->head.name));
 }
 
-static void refused(struct reconciler *r, const char *what, enum tn_result code) {
-    r->report.refused++;
-    server_log("pool_refused", "name=%s command=%s result=%s reason=%s", r->pool->name, what,
-               tn_result_name(code), tn_result_text(code));
-}
-
-static bool execute(struct reconciler *r, struct kernel_command *command) {
-    struct kernel_result result = {0};
-    command->rights = KERNEL_RIGHT_OPERATOR;
-    command->pool = name_of(r->pool);
+static bool execute(struct pool_work *p, struct kernel_command *command) {
+    command->pool = name_of(p->pool);
     command->fields |= KERNEL_F_POOL;
-    uint32_t len = kernel_command_encode(command, r->encoded, KERNEL_COMMAND_MAX);
-    if (len == 0) {
-        result.code = TN_R_TOO_LARGE;
-    } else {
-        engine_execute(r->engine, tn_bytes_of(r->encoded, len), &result);
-    }
-    if (result.code != TN_R_OK && result.code != TN_R_NOOP) {
-        refused(r, kernel_verb_rows[command->verb].name, result.code);
-        return false;
-    }
-    return true;
+    return declared_execute(p->work, &p->pool->head, command);
 }
 
 static bool excludes_differ(const struct kernel_policy *a, const struct kernel_policy *b) {
@@ -76,20 +54,20 @@ static struct kernel_policy_patch difference(const struct kernel_policy *is,
     return patch;
 }
 
-static bool create(struct reconciler *r) {
+static bool create(struct pool_work *p) {
     struct kernel_command command = {
-        .verb = KERNEL_VERB_POOL_CREATE, .fields = KERNEL_F_POLICY, .policy = &r->pool->patch};
-    if (!execute(r, &command)) {
+        .verb = KERNEL_VERB_POOL_CREATE, .fields = KERNEL_F_POLICY, .policy = &p->pool->patch};
+    if (!execute(p, &command)) {
         return false;
     }
-    r->report.created++;
-    server_log("pool_created", "name=%s", r->pool->name);
+    p->work->report.pools_created++;
+    server_log("pool_created", "name=%s", p->pool->head.name);
     return true;
 }
 
-static bool alter(struct reconciler *r, const struct kernel_policy *is) {
+static bool alter(struct pool_work *p, const struct kernel_policy *is) {
     char names[CONFIG_REASON_MAX * 4];
-    struct kernel_policy wanted = kernel_policy_new(&r->pool->patch);
+    struct kernel_policy wanted = kernel_policy_new(&p->pool->patch);
     (void)kernel_policy_fault(&wanted, UINT64_MAX); /* puts exclusions in order */
     struct kernel_policy_patch patch = difference(is, &wanted, names, sizeof names);
     if (patch.mask == 0 && !patch.has_exclude) {
@@ -97,84 +75,81 @@ static bool alter(struct reconciler *r, const struct kernel_policy *is) {
     }
     struct kernel_command command = {
         .verb = KERNEL_VERB_POOL_ALTER, .fields = KERNEL_F_POLICY, .policy = &patch};
-    if (!execute(r, &command)) {
+    if (!execute(p, &command)) {
         return false;
     }
-    r->report.altered++;
-    server_log("pool_altered", "name=%s options=%s", r->pool->name, names);
+    p->work->report.pools_altered++;
+    server_log("pool_altered", "name=%s options=%s", p->pool->head.name, names);
     return true;
 }
 
 /* ---- Names of a set ---- */
 
-static bool name_is_missing(struct reconciler *r, struct tn_bytes name) {
+static bool name_is_missing(struct pool_work *p, struct tn_bytes name) {
     struct engine_lease lease;
     struct kernel_wish wish = {.is_text = true, .text = name};
-    return engine_lease_by_value(r->engine, 0, name_of(r->pool), &wish, &lease) == TN_R_BAD_VALUE;
+    return engine_lease_by_value(p->work->engine, 0, name_of(p->pool), &wish, &lease) ==
+           TN_R_BAD_VALUE;
 }
 
-static void names_flush(struct reconciler *r, struct tn_writer *values, uint32_t *count) {
+static void names_flush(struct pool_work *p, struct tn_writer *values, uint32_t *count) {
     struct kernel_command command = {.verb = KERNEL_VERB_POOL_ADD,
                                      .fields = KERNEL_F_VALUES,
-                                     .values = tn_bytes_of(r->values, values->len),
+                                     .values = tn_bytes_of(p->values, values->len),
                                      .value_count = *count};
-    if (*count > 0 && execute(r, &command)) {
-        server_log("pool_names_added", "name=%s count=%u", r->pool->name, *count);
+    if (*count > 0 && execute(p, &command)) {
+        server_log("pool_names_added", "name=%s count=%u", p->pool->head.name, *count);
     }
-    *values = tn_writer_of(r->values, KERNEL_COMMAND_MAX);
+    *values = tn_writer_of(p->values, KERNEL_COMMAND_MAX);
     *count = 0;
 }
 
-static void names_add(struct reconciler *r) {
+static void names_add(struct pool_work *p) {
     uint32_t count = 0;
-    struct tn_writer values = tn_writer_of(r->values, KERNEL_COMMAND_MAX);
-    for (const char *at = r->pool->names; at != NULL && *at != '\0';) {
+    struct tn_writer values = tn_writer_of(p->values, KERNEL_COMMAND_MAX);
+    for (const char *at = p->pool->names; at != NULL && *at != '\0';) {
         size_t len = strcspn(at, " ");
-        if (name_is_missing(r, tn_bytes_of(at, len))) {
+        if (name_is_missing(p, tn_bytes_of(at, len))) {
             kernel_wish_write_text(&values, tn_bytes_of(at, len));
             count++;
         }
         if (count == KERNEL_BUNDLE_MAX) {
-            names_flush(r, &values, &count);
+            names_flush(p, &values, &count);
         }
         at += len + 1;
     }
-    names_flush(r, &values, &count);
+    names_flush(p, &values, &count);
 }
 
 /* ---- All of them ---- */
 
-static void pool_reconcile(struct reconciler *r) {
+static void pool_reconcile(struct pool_work *p) {
     struct kernel_pool_view view;
     uint64_t lsn;
-    enum tn_result code = engine_pool_read(r->engine, 0, name_of(r->pool), &view, &lsn);
+    enum tn_result code = engine_pool_read(p->work->engine, 0, name_of(p->pool), &view, &lsn);
     bool there;
     if (code == TN_R_POOL_NOTFOUND) {
-        there = create(r);
+        there = create(p);
     } else if (code == TN_R_OK) {
-        there = alter(r, &view.policy);
+        there = alter(p, &view.policy);
     } else {
-        refused(r, "read", code);
+        declared_refused(p->work, &p->pool->head, "read", code);
         return;
     }
     if (there) {
-        names_add(r);
+        names_add(p);
     }
 }
 
-struct pools_report pools_reconcile(struct engine *engine, const struct config *config) {
-    struct reconciler r = {.engine = engine,
-                           .encoded = malloc(KERNEL_COMMAND_MAX),
-                           .values = malloc(KERNEL_COMMAND_MAX)};
-    for (uint32_t i = 0; i < config->pool_count; i++) {
-        r.pool = &config->pools[i];
-        if (r.encoded == NULL || r.values == NULL) {
-            refused(&r, "read", TN_R_OVERLOADED);
+void declared_pools(struct declared_work *work, const struct config *config) {
+    struct pool_work p = {.work = work, .values = malloc(KERNEL_COMMAND_MAX)};
+    for (uint32_t i = 0; i < config->declared[CONFIG_KIND_POOL].count; i++) {
+        p.pool = config_pool_at(config, i);
+        if (p.values == NULL) {
+            declared_refused(work, &p.pool->head, "read", TN_R_OVERLOADED);
         } else {
-            pool_reconcile(&r);
+            pool_reconcile(&p);
         }
     }
-    free(r.encoded);
-    free(r.values);
-    return r.report;
+    free(p.values);
 }

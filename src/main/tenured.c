@@ -1,5 +1,5 @@
-/* `tenured`: the server. Opens the engine on a data directory, makes the pools that the configuration
- * declares, and serves until told to stop.
+/* `tenured`: the server. Opens the engine on a data directory, makes what the configuration declares,
+ * and serves until told to stop.
  *
  * Exit codes: 0 stopped by SIGTERM or SIGINT, 1 the engine halted or the last snapshot failed, 2 it
  * could not start. */
@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "main/config.h"
+#include "main/declared.h"
 #include "main/notify.h"
-#include "main/pools.h"
 #include "server/server.h"
 #include "tenure.h"
 
@@ -32,7 +32,7 @@ struct daemon {
     uint32_t connections_room; /* what max_connections was at the start */
     struct config next;
     bool next_is_good;
-    struct pools_report pools;
+    struct declared_report declared;
 };
 
 /* ---- Mistakes ---- */
@@ -52,11 +52,11 @@ static void mistake(void *ctx, const char *where, const char *what) {
 static void reload(void *ctx) {
     struct daemon *daemon = ctx;
     notify_reloading();
-    daemon->pools = (struct pools_report){0};
+    daemon->declared = (struct declared_report){0};
     daemon->next_is_good =
         config_load(&daemon->next, daemon->os, daemon->argc, daemon->argv, mistake, &daemon->next);
     if (daemon->next_is_good) {
-        daemon->pools = pools_reconcile(daemon->engine, &daemon->next);
+        daemon->declared = declared_reconcile(daemon->engine, &daemon->next);
     }
 }
 
@@ -114,10 +114,15 @@ static void reloaded(void *ctx, struct server_options *options) {
     if (daemon->next_is_good) {
         settings_take(daemon, changed, restart, sizeof changed);
         live_apply(&daemon->config, options);
+        const struct declared_report *declared = &daemon->declared;
         server_log("reloaded",
-                   "changed=%s needs_restart=%s pools_created=%u pools_altered=%u pools_refused=%u",
+                   "changed=%s needs_restart=%s pools_created=%u pools_altered=%u pools_refused=%u "
+                   "sensors_set=%u sensors_refused=%u rules_set=%u rules_refused=%u",
                    *changed != '\0' ? changed : "none", *restart != '\0' ? restart : "none",
-                   daemon->pools.created, daemon->pools.altered, daemon->pools.refused);
+                   declared->pools_created, declared->pools_altered,
+                   declared->refused[CONFIG_KIND_POOL], declared->sensors_set,
+                   declared->refused[CONFIG_KIND_SENSOR], declared->rules_set,
+                   declared->refused[CONFIG_KIND_RULE]);
     } else {
         server_log("reload_refused", "mistakes=%u reason=\"nothing was changed\"",
                    daemon->next.mistakes);
@@ -294,7 +299,7 @@ static int run(struct daemon *daemon) {
     }
     int code = 2;
     if (tokens_open(daemon)) {
-        (void)pools_reconcile(daemon->engine, &daemon->config);
+        (void)declared_reconcile(daemon->engine, &daemon->config);
         code = serve(daemon);
         token_keys_close(&daemon->tokens.keys);
     }

@@ -52,7 +52,42 @@ static bool survives_printing(const struct config *config) {
             return false;
         }
     }
+    /* So does a blank beside the equals sign. */
+    for (uint32_t i = 0; i < config->declared[CONFIG_KIND_SENSOR].count; i++) {
+        const char *at = config_sensor_at(config, i)->lines;
+        while (at != NULL && *at != '\0') {
+            size_t len = strcspn(at, "\n");
+            if (len > 150) {
+                return false;
+            }
+            at += len + 1;
+        }
+    }
     return true;
+}
+
+static void demand_same(const struct config_demand *a, const struct config_demand *b) {
+    TN_ASSERT(strcmp(a->trigger, b->trigger) == 0);
+    TN_ASSERT(a->has_enabled == b->has_enabled && a->enabled == b->enabled);
+}
+
+static void declared_same(const struct config *a, const struct config *b) {
+    for (unsigned kind = 0; kind < CONFIG_KINDS; kind++) {
+        TN_ASSERT(a->declared[kind].count == b->declared[kind].count);
+    }
+    for (uint32_t i = 0; i < a->declared[CONFIG_KIND_SENSOR].count; i++) {
+        const struct config_sensor *s = config_sensor_at(a, i), *t = config_sensor_at(b, i);
+        char *x = config_sensor_json(s), *y = config_sensor_json(t);
+        TN_ASSERT(strcmp(s->head.name, t->head.name) == 0 && strcmp(x, y) == 0);
+        demand_same(&s->demand, &t->demand);
+        free(x);
+        free(y);
+    }
+    for (uint32_t i = 0; i < a->declared[CONFIG_KIND_RULE].count; i++) {
+        const struct config_rule *r = config_rule_at(a, i), *t = config_rule_at(b, i);
+        TN_ASSERT(strcmp(r->head.name, t->head.name) == 0);
+        demand_same(&r->demand, &t->demand);
+    }
 }
 
 static void same(const struct config *a, const struct config *b) {
@@ -60,11 +95,11 @@ static void same(const struct config *a, const struct config *b) {
         TN_ASSERT((a->values[i].text == NULL) == (b->values[i].text == NULL));
         TN_ASSERT(a->values[i].text == NULL || strcmp(a->values[i].text, b->values[i].text) == 0);
     }
-    TN_ASSERT(a->pool_count == b->pool_count);
-    for (uint32_t i = 0; i < a->pool_count; i++) {
-        const struct config_pool *p = &a->pools[i], *q = &b->pools[i];
+    declared_same(a, b);
+    for (uint32_t i = 0; i < a->declared[CONFIG_KIND_POOL].count; i++) {
+        const struct config_pool *p = config_pool_at(a, i), *q = config_pool_at(b, i);
         struct kernel_policy x = kernel_policy_new(&p->patch), y = kernel_policy_new(&q->patch);
-        TN_ASSERT(strcmp(p->name, q->name) == 0);
+        TN_ASSERT(strcmp(p->head.name, q->head.name) == 0);
         TN_ASSERT(memcmp(x.of, y.of, sizeof x.of) == 0 && x.exclude_count == y.exclude_count);
         TN_ASSERT(memcmp(x.exclude, y.exclude, x.exclude_count * sizeof x.exclude[0]) == 0);
         TN_ASSERT((p->names == NULL) == (q->names == NULL));

@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""Sensors and rules that the configuration file declares: every mistake told with its line, set at the
+start and at a reload where they differ, and left alone where they do not."""
+import json
+import re
+import unittest
+
+import redis
+
+from config_test import Configured, Daemon, check
+from harness import pairs
+
+# What its file does not say is not declared; the sensor never runs, for nothing enables its rule.
+SENSOR = ("[sensor core.timer]\n"
+          "trigger = core.tick\n"
+          'command = /usr/bin/python3 "/opt/my sensors/timer.py" \\"quoted\\"\n'
+          "command = --every 5\n"
+          "env.LEVEL = a b\n"
+          "env.URL = http://127.0.0.1:1/;x\n"
+          "limits.nofile = 1K\n"
+          "limits.memory_bytes = 64M\n"
+          "stop_seconds = 0.25\n"
+          "health.http = http://127.0.0.1:9000/healthz\n"
+          "health.interval_seconds = 3\n")
+RULE = "[rule r1]\ntrigger = core.tick\nenabled = no\n"
+DESCRIPTION = {"command": ["/usr/bin/python3", "/opt/my sensors/timer.py", '"quoted"', "--every", "5"],
+               "env": {"LEVEL": "a b", "URL": "http://127.0.0.1:1/;x"},
+               "limits": {"nofile": 1024, "memory_bytes": 64 << 20}, "stop_seconds": 0.25,
+               "health": {"http": "http://127.0.0.1:9000/healthz", "interval_seconds": 3}}
+
+
+class Check(unittest.TestCase):
+    def test_every_mistake_is_told_with_its_line(self):
+        code, out, err = check("[rule r1]\n"                # 1: no trigger
+                               "[rule r1]\n"                # 2
+                               "[sensor a/b]\n"             # 3
+                               "[sensor z]\n"
+                               "trigger = t\n"
+                               "trigger = t\n"              # 6
+                               "command = x\n"
+                               "what = 1\n"                 # 8
+                               'command = "open\n'          # 9
+                               "stop_seconds = 1e5\n"       # 10
+                               "max_restarts = -1\n"        # 11
+                               "enabled = maybe\n"          # 12
+                               "cwd = /\n"
+                               "cwd = /tmp\n"               # 14
+                               "env. = 1\n"                 # 15
+                               "health.heartbeat = 1\n"     # 16
+                               "[rule %s]\n"                # 17
+                               "[rule r2]\n"
+                               "command = x\n"              # 19
+                               "trigger = t\n"
+                               "[sensor long]\n"            # 21
+                               "trigger = t\n" % ("x" * 129) +
+                               ("command = %s\n" % ("x" * 180)) * 100)
+        self.assertEqual((code, out), (2, ""))
+        lines = [int(line.split(":")[1]) for line in err.splitlines()]
+        self.assertEqual(sorted(lines), [1, 2, 3, 6, 8, 9, 10, 11, 12, 14, 15, 16, 17, 19, 21], err)
+        for words in ("its trigger is missing", "rule r1 is there already, in line 1",
+                      "is not a sensor's name", "a sensor has no 'what'", 'a " is missing',
+                      "is not a number of seconds", "is not yes or no", "cwd is set twice",
+                      "a rule has no 'command'", "more than 16384 bytes"):
+            self.assertIn(words, err)
+
+    def test_the_printout_is_a_file_with_the_same_meaning(self):
+        code, once, err = check(SENSOR + RULE)
+        self.assertEqual((code, err), (0, ""))
+        code, twice, err = check(once)
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(once[once.index("[sensor"):], twice[twice.index("[sensor"):])
+        self.assertEqual(re.sub(r" ; .*", "", once), re.sub(r" ; .*", "", twice))
+
+
+class Declared(Daemon):
+    def setUp(self):
+        self.server = self.configured(SENSOR + RULE)
+        self.r = self.server.client()
+        self.addCleanup(self.r.close)
+
+    def sensor(self, ref="core.timer"):
+        return pairs(self.r.execute_command("SENSOR", "INFO", ref))
+
+    def rules(self):
+        rules = [pairs(rule) for rule in pairs(self.r.execute_command("RULE", "LIST"))["rules"]]
+        return {rule["id"]: (rule["trigger"], rule["enabled"]) for rule in rules}
+
+    def test_they_are_there_when_the_server_is(self):
+        sensor = self.sensor()
+        self.assertEqual((sensor["trigger"], sensor["enabled"], sensor["wanted"]), ("core.tick", 1, 0))
+        self.assertEqual(json.loads(sensor["spec"]), DESCRIPTION)
+        self.assertEqual(self.rules(), {"r1": ("core.tick", 0)})
+
+    def test_what_is_as_declared_is_not_written_again(self):
+        before = self.server.lsn()
+        line = self.server.reload()
+        self.assertIn("sensors_set=0 sensors_refused=0 rules_set=0 rules_refused=0", line)
+        spaced = json.dumps(dict(reversed(DESCRIPTION.items())), indent=2)
+        self.r.execute_command("SENSOR", "SET", "core.timer", "core.tick", spaced)
+        self.assertIn("sensors_set=0", self.server.reload())
+        self.assertEqual(self.server.lsn(), before + 1)
+
+    def test_what_differs_is_set_and_what_is_not_declared_is_left_alone(self):
+        self.r.execute_command("SENSOR", "SET", "other", "t", '{"command":["/bin/true"]}', "DISABLED")
+        self.r.execute_command("RULE", "SET", "r2", "t", "DISABLED")
+        self.r.execute_command("RULE", "SET", "r1", "elsewhere", "DISABLED")
+        line = self.server.reload(SENSOR.replace("--every 5", "--every 6") + RULE)
+        self.assertIn("sensors_set=1 sensors_refused=0 rules_set=1", line)
+        self.assertEqual(json.loads(self.sensor()["spec"])["command"][-1], "6")
+        self.assertEqual(self.rules(), {"r1": ("core.tick", 0), "r2": ("t", 0)})
+        self.assertIn("sensors_set=0", self.server.reload(""))
+        self.assertEqual([self.sensor("other")["enabled"], self.sensor()["trigger"]], [0, "core.tick"])
+
+    def test_who_does_not_say_whether_it_is_enabled_leaves_that_to_commands(self):
+        self.r.execute_command("SENSOR", "DISABLE", "core.timer")
+        self.server.reload(SENSOR.replace("--every 5", "--every 7") + RULE)
+        self.assertEqual(self.sensor()["enabled"], 0)
+        self.server.reload(SENSOR + "enabled = yes\n" + RULE)
+        self.assertEqual(self.sensor()["enabled"], 1)
+        self.r.execute_command("SENSOR", "DISABLE", "core.timer")
+        self.server.reload()
+        self.assertEqual(self.sensor()["enabled"], 1)
+
+    def test_a_restart_finds_them_as_they_are(self):
+        before = self.server.lsn()
+        self.server.stop()
+        self.server.start()
+        self.assertEqual(self.server.lines("sensor_declared")[1:], [])
+        self.assertEqual(self.server.lsn(), before)
+
+    def test_what_is_refused_is_logged_and_the_rest_is_done(self):
+        self.server.stop()
+        self.server.flags += ("--rules-max", "1")
+        self.server.start()
+        self.server.reload(SENSOR + RULE + "[rule r2]\ntrigger = x\n[sensor s2]\ntrigger = x\n"
+                           "command = /bin/true\nenabled = no\n")
+        self.assertIn("result=DEMAND_FULL", self.server.lines("rule_refused")[0])
+        self.r = self.server.client()
+        self.assertEqual(self.sensor("s2")["trigger"], "x")
+        with self.assertRaises(redis.ResponseError):
+            self.sensor("s3")
+
+
+if __name__ == "__main__":
+    unittest.main()
