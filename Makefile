@@ -91,6 +91,10 @@ plants: ## plants each known bug and sees it found: a table
 	@tools/deps.sh test
 	@tools/plants.sh
 
+.PHONY: nemesis
+nemesis: ## clients of a server that is killed again and again, and judges: make nemesis SECONDS=1200
+	@tools/nemesis.sh "$(or $(SECONDS),60)"
+
 .PHONY: fuzz
 fuzz: ## libFuzzer on every target for FUZZ_SECONDS (60) each
 	@tools/fuzz.sh "$(FUZZ_SECONDS)"

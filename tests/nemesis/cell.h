@@ -1,0 +1,55 @@
+/* A cell as a sequential object: three values, and every lease there ever was on them.
+ *
+ *   none --alloc--> active --revoke--> revoking --ack, reclaim--> revoked
+ *   none --reserve--> reserved --activate--> active
+ *   reserved, active --release--> released        reserved --revoke--> revoked
+ *
+ * Written from the documentation, apart from both the kernel and the model. Leases are known by slots,
+ * which stand for their ids. An allocation that nobody has an answer to makes a lease whose id is not
+ * known; the first look at its value that finds it gives it one. */
+#ifndef TESTS_NEMESIS_CELL_H
+#define TESTS_NEMESIS_CELL_H
+
+#include "nemesis/world.h"
+
+struct nm_cell_lease {
+    uint8_t state; /* enum kernel_state; none: it does not exist */
+    uint8_t holder;
+    uint8_t values; /* a bit each: two of the range, then the set's */
+    uint64_t epoch;
+};
+
+/* An operation of the cell. */
+struct nm_item {
+    const struct nm_op *op;
+    uint64_t start_ns, end_ns; /* UINT64_MAX: never */
+    uint32_t slot;             /* of the lease that it names; 0: none */
+    uint32_t got;              /* of the lease in its answer, or of the one that it would make */
+    bool optional;             /* its outcome is not known */
+};
+
+struct nm_cell {
+    struct nm_cell_lease *leases; /* by slot; slot 0 is nobody's */
+    uint32_t slots;
+    uint32_t named;                 /* slots above this one stand for leases without a known id */
+    uint32_t owner[NM_CELL_VALUES]; /* slots; 0: free */
+    uint64_t hash[2];               /* of all leases */
+};
+
+enum nm_fit {
+    NM_MISFIT,  /* the answer is not the one that it would give now */
+    NM_SAME,    /* it is, and nothing changed */
+    NM_CHANGED, /* it is, and something did: nm_cell_undo takes it back */
+};
+
+struct nm_undo {
+    uint32_t slots[2];
+    struct nm_cell_lease leases[2];
+    uint32_t owner[NM_CELL_VALUES];
+};
+
+/* The operation takes effect now, if its answer allows it. */
+enum nm_fit nm_cell_step(struct nm_cell *cell, const struct nm_item *item, struct nm_undo *undo);
+void nm_cell_undo(struct nm_cell *cell, const struct nm_undo *undo);
+
+#endif

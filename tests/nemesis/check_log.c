@@ -1,0 +1,369 @@
+/* The judge that follows the log; see check.h. order.c has the part about time. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "nemesis/check.h"
+#include "nemesis/order.h"
+#include "nemesis/replay.h"
+#include "nemesis/world.h"
+
+struct judge {
+    const struct nm_history *h;
+    struct nm_report *report;
+    struct nm_replay *replay;
+    uint32_t *at_lsn;  /* answered operations by their positions: heads of chains */
+    uint32_t *next_at; /* by operation */
+    struct nm_window *windows;
+    uint32_t *waiting; /* reads that tell no position and have not found one yet */
+    uint32_t waiting_count;
+};
+
+bool nm_blame(const struct nm_history *h, struct nm_report *report, uint32_t op, const char *format,
+              ...) {
+    char what[1600];
+    char line[1024] = "";
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    if (op != NM_NONE) {
+        nm_op_text(h, op, line, sizeof line);
+    }
+    snprintf(report->why, sizeof report->why, "%s%s%s", what, op != NM_NONE ? "\n  " : "", line);
+    return false;
+}
+
+/* ---- Whose entries these are ---- */
+
+static bool same_command(const struct nm_op *op, struct tn_bytes logged) {
+    uint8_t bytes[512];
+    struct kernel_command command;
+    if (!kernel_command_decode(logged, &command)) {
+        return false;
+    }
+    uint32_t len = nm_command_encode(op, command.rights, command.user, bytes, sizeof bytes);
+    return len > 0 && tn_bytes_equal(logged, tn_bytes_of(bytes, len));
+}
+
+/* An answer's position is in the log that its life left, and it is that command's. */
+static bool claim_check(struct judge *j, uint32_t index) {
+    const struct nm_op *op = &j->h->ops[index];
+    const struct nm_life *life = &j->h->lives[op->life];
+    if (op->lsn > life->last_lsn) {
+        return nm_blame(j->h, j->report, index,
+                        "acknowledged at lsn %" PRIu64 ", but its server's log ends at %" PRIu64,
+                        op->lsn, life->last_lsn);
+    }
+    if (!same_command(op, nm_history_bytes(j->h, op->lsn))) {
+        return nm_blame(j->h, j->report, index, "lsn %" PRIu64 " of the log is another command",
+                        op->lsn);
+    }
+    return true;
+}
+
+/* How often operation ids were sent, and a write without one whose fate nobody knows. */
+struct census {
+    uint32_t *sends;   /* by operation id */
+    uint8_t *used;     /* by operation: an entry was found for it */
+    uint32_t *unknown; /* writes without id and answer */
+    uint32_t unknown_count;
+};
+
+static bool entry_find_unknown(const struct nm_history *h, struct census *census, uint64_t lsn) {
+    for (uint32_t i = 0; i < census->unknown_count; i++) {
+        uint32_t index = census->unknown[i];
+        if (!census->used[index] && h->ops[index].life == h->entries[lsn - 1].life &&
+            same_command(&h->ops[index], nm_history_bytes(h, lsn))) {
+            census->used[index] = 1;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_ours(enum kernel_verb verb) {
+    return verb >= KERNEL_VERB_ALLOC && verb <= KERNEL_VERB_SWEEP;
+}
+
+/* An operation id is used by the one that made it, by its repeats, and by those that clash with it. */
+static bool entry_sent(const struct nm_history *h, struct census *census, uint32_t opid) {
+    if (opid > h->op_count || census->sends[opid] == 0) {
+        return false;
+    }
+    census->sends[opid]--;
+    return true;
+}
+
+static bool entries_check(struct judge *j, struct census *census) {
+    const struct nm_history *h = j->h;
+    for (uint64_t lsn = 1; lsn <= h->entry_count; lsn++) {
+        struct kernel_command command;
+        if (!kernel_command_decode(nm_history_bytes(h, lsn), &command) || !is_ours(command.verb)) {
+            continue; /* ticks, pools; the replay judges the rest */
+        }
+        uint32_t opid = nm_opid_parse(command.opid);
+        bool known = opid > 0 ? entry_sent(h, census, opid)
+                              : j->at_lsn[lsn] != NM_NONE || entry_find_unknown(h, census, lsn);
+        if (!known) {
+            return nm_blame(h, j->report, NM_NONE,
+                            "lsn %" PRIu64 " of the log is a command (%s) that nobody sent, or not "
+                            "so often",
+                            lsn, kernel_verb_rows[command.verb].name);
+        }
+    }
+    return true;
+}
+
+static bool census_check(struct judge *j) {
+    const struct nm_history *h = j->h;
+    struct census census = {.sends = calloc(h->op_count + 1u, sizeof(uint32_t)),
+                            .used = calloc(h->op_count + 1u, 1),
+                            .unknown = calloc(h->op_count + 1u, sizeof(uint32_t))};
+    TN_ASSERT(census.sends != NULL && census.used != NULL && census.unknown != NULL);
+    bool good = true;
+    for (uint32_t i = 0; i < h->op_count && good; i++) {
+        const struct nm_op *op = &h->ops[i];
+        if (nm_is_read(op)) {
+            continue;
+        }
+        census.sends[op->opid] += op->sends;
+        if (op->outcome == NM_UNKNOWN && op->opid == 0) {
+            census.unknown[census.unknown_count++] = i;
+        }
+        good = op->outcome != NM_COMMITTED || claim_check(j, i);
+    }
+    good = good && entries_check(j, &census);
+    free(census.sends);
+    free(census.used);
+    free(census.unknown);
+    return good;
+}
+
+/* ---- Answers to writes ---- */
+
+static bool value_is(const struct nm_op *op, uint32_t i, const struct model_shown *shown) {
+    char number[KERNEL_VALUE_TEXT_MAX];
+    struct nm_value value;
+    struct tn_bytes text = tn_bytes_of(shown->name, strlen(shown->name));
+    if (text.len == 0) {
+        text = tn_bytes_of(number, kernel_value_format(KERNEL_DEC, shown->number, number));
+    }
+    return nm_value_parse(op->group, tn_bytes_of(shown->pool, strlen(shown->pool)), text, &value) &&
+           value.pool == op->values[i].pool && value.number == op->values[i].number;
+}
+
+static bool grants(const struct nm_op *op) {
+    return (op->verb == NM_ALLOC || op->verb == NM_RESERVE) &&
+           (op->code == TN_R_OK || op->code == TN_R_NOOP);
+}
+
+static bool numbers_agree(const struct nm_op *op, const struct kernel_result *want) {
+    switch (op->code) {
+    case TN_R_OK:
+    case TN_R_NOOP:
+        return (op->verb != NM_SWEEP && op->verb != NM_DISOWN) || op->number == want->number;
+    case TN_R_BAD_TTL:
+    case TN_R_QUOTA:
+    case TN_R_TOO_LARGE:
+    case TN_R_BAD_VALUE:
+    case TN_R_BUSY:
+    case TN_R_CONFLICT:
+        return op->number == want->number;
+    default:
+        return true;
+    }
+}
+
+static bool answer_check(struct judge *j, uint32_t index) {
+    const struct nm_op *op = &j->h->ops[index];
+    const struct model_result *want = nm_replay_result(j->replay);
+    const struct kernel_result *head = &want->head;
+    bool good = op->code == (uint8_t)head->code && head->lsn == op->lsn && !head->replayed &&
+                op->has_lease == head->has_lease && op->retry_at_ms == head->retry_at_ms &&
+                numbers_agree(op, head);
+    if (good && head->has_lease) {
+        bool told = op->code == TN_R_OK || op->code == TN_R_NOOP; /* a refusal tells no deadline */
+        good = op->got_lease == head->lease.lsn && op->got_epoch == head->epoch &&
+               op->state == (uint8_t)head->state && (!told || op->deadline_ms == head->deadline_ms);
+    }
+    if (good && grants(op)) {
+        good = op->value_count == head->value_count;
+        for (uint32_t i = 0; good && i < op->value_count; i++) {
+            good = value_is(op, i, &want->values[i]);
+        }
+    }
+    if (!good) {
+        return nm_blame(j->h, j->report, index,
+                        "the log says %s%s at lsn %" PRIu64 ", lease 0-%" PRIu64 " epoch %" PRIu64
+                        " %s until %" PRIu64 ", number %" PRIu64,
+                        tn_result_name(head->code), head->replayed ? " (replayed)" : "", head->lsn,
+                        head->lease.lsn, head->epoch, kernel_state_name(head->state),
+                        head->deadline_ms, head->number);
+    }
+    j->report->answers++;
+    return true;
+}
+
+/* ---- Reads ---- */
+
+static const struct model_lease *lease_wanted(struct model *m, const struct nm_op *op,
+                                              enum tn_result *ret_code) {
+    struct model_lease *l = NULL;
+    *ret_code = TN_R_OK;
+    if (op->verb == NM_VALUE) {
+        const struct nm_claim *claim = &op->claims[0];
+        uint32_t pool = model_pool_find(m, nm_pool_of(op->group, claim->pool)->name);
+        /* Resources of a set have places from 0. */
+        uint64_t number = claim->numbers[0] - (nm_pool_of(op->group, claim->pool)->set ? 1u : 0u);
+        l = pool == MODEL_NONE ? NULL : model_value_lease(m, pool, number);
+        *ret_code = pool == MODEL_NONE ? TN_R_POOL_NOTFOUND : l == NULL ? TN_R_NOTFOUND : TN_R_OK;
+        return l;
+    }
+    struct kernel_lease_id id = {.shard = m->shard, .lsn = op->lease};
+    l = model_lease_find(m, id);
+    if (l == NULL) {
+        *ret_code = model_ended(m, id, &l);
+    }
+    if (*ret_code == TN_R_OK && op->verb == NM_VERIFY) {
+        *ret_code = l->epoch != op->epoch       ? TN_R_STALE
+                    : l->state != KERNEL_ACTIVE ? TN_R_STATE
+                                                : TN_R_OK;
+    }
+    return l;
+}
+
+static bool values_agree(const struct model *m, const struct nm_op *op,
+                         const struct model_lease *l) {
+    bool good = op->value_count == l->value_count;
+    for (uint32_t i = 0; good && i < l->value_count; i++) {
+        struct model_shown shown = {.number = l->values[i].number};
+        memcpy(shown.name, l->values[i].name, sizeof shown.name);
+        memcpy(shown.pool, m->pools[l->values[i].pool].name, sizeof shown.pool);
+        good = value_is(op, i, &shown);
+    }
+    return good;
+}
+
+/* Whether the model, as it is now, gives this answer. */
+static bool read_agrees(struct judge *j, const struct nm_op *op) {
+    struct model *m = nm_replay_model(j->replay);
+    enum tn_result code;
+    const struct model_lease *l = lease_wanted(m, op, &code);
+    if (op->code != (uint8_t)code || op->code != TN_R_OK) {
+        return op->code == (uint8_t)code;
+    }
+    bool good = l->id.lsn == op->got_lease && l->epoch == op->got_epoch &&
+                l->deadline_ms == op->deadline_ms && (uint8_t)l->state == op->state;
+    if (op->verb == NM_VERIFY) {
+        return good;
+    }
+    char holder[NM_HOLDER_TEXT];
+    nm_holder_text(op->group, op->got_holder, holder);
+    return good && strcmp(holder, l->holder) == 0 && values_agree(m, op, l);
+}
+
+/* Reads without a position: some state between what had been told when they began and what was asked
+ * after they had ended. */
+static bool waiting_check(struct judge *j, uint64_t lsn) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < j->waiting_count; i++) {
+        uint32_t index = j->waiting[i];
+        bool begun = j->windows[index].low <= lsn;
+        if (begun && read_agrees(j, &j->h->ops[index])) {
+            j->report->reads++;
+            continue;
+        }
+        if (j->windows[index].high <= lsn) {
+            return nm_blame(j->h, j->report, index,
+                            "nothing between lsn %" PRIu64 " and %" PRIu64 " gives this answer",
+                            j->windows[index].low, j->windows[index].high);
+        }
+        j->waiting[kept++] = index;
+    }
+    j->waiting_count = kept;
+    return true;
+}
+
+/* ---- All of it ---- */
+
+static bool position_check(struct judge *j, uint64_t lsn) {
+    for (uint32_t i = j->at_lsn[lsn]; i != NM_NONE; i = j->next_at[i]) {
+        const struct nm_op *op = &j->h->ops[i];
+        if (!nm_is_read(op)) {
+            if (!answer_check(j, i)) {
+                return false;
+            }
+        } else if (!read_agrees(j, op)) {
+            return nm_blame(j->h, j->report, i, "the model has something else at lsn %" PRIu64,
+                            lsn);
+        } else {
+            j->report->reads++;
+        }
+    }
+    return true;
+}
+
+/* Reads that wait are added as their windows open: they are sorted by that. */
+static bool replay_all(struct judge *j, const uint32_t *by_low, uint32_t count) {
+    uint32_t next = 0;
+    char why[2048];
+    for (uint64_t lsn = 1; lsn <= j->h->entry_count; lsn++) {
+        if (!nm_replay_step(j->replay, why, sizeof why)) {
+            return nm_blame(j->h, j->report, NM_NONE, "%s", why);
+        }
+        while (next < count && j->windows[by_low[next]].low <= lsn) {
+            j->waiting[j->waiting_count++] = by_low[next++];
+        }
+        if (!position_check(j, lsn) || !waiting_check(j, lsn)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void positions_collect(struct judge *j) {
+    const struct nm_history *h = j->h;
+    for (uint64_t lsn = 0; lsn <= h->entry_count; lsn++) {
+        j->at_lsn[lsn] = NM_NONE;
+    }
+    for (uint32_t i = 0; i < h->op_count; i++) {
+        const struct nm_op *op = &h->ops[i];
+        if (op->outcome == NM_COMMITTED && op->lsn >= 1 && op->lsn <= h->entry_count) {
+            j->next_at[i] = j->at_lsn[op->lsn];
+            j->at_lsn[op->lsn] = i;
+        }
+    }
+}
+
+bool nm_check_log(const struct nm_history *h, struct nm_report *report) {
+    struct judge j = {.h = h,
+                      .report = report,
+                      .replay = nm_replay_open(h),
+                      .at_lsn = calloc(h->entry_count + 1u, sizeof(uint32_t)),
+                      .next_at = calloc(h->op_count + 1u, sizeof(uint32_t)),
+                      .waiting = calloc(h->op_count + 1u, sizeof(uint32_t))};
+    uint32_t *by_low = calloc(h->op_count + 1u, sizeof(uint32_t));
+    uint32_t count = 0;
+    TN_ASSERT(j.at_lsn != NULL && j.next_at != NULL && j.waiting != NULL && by_low != NULL);
+    positions_collect(&j);
+    j.windows = nm_windows(h);
+    for (uint32_t i = 0; i < h->op_count; i++) {
+        if (nm_is_read(&h->ops[i]) && h->ops[i].outcome == NM_COMMITTED && h->ops[i].lsn == 0) {
+            by_low[count++] = i;
+        }
+    }
+    nm_windows_sort(j.windows, by_low, count);
+    bool good =
+        census_check(&j) && nm_order_check(h, j.windows, report) && replay_all(&j, by_low, count);
+    nm_replay_close(j.replay);
+    free(j.windows);
+    free(j.at_lsn);
+    free(j.next_at);
+    free(j.waiting);
+    free(by_low);
+    return good;
+}

@@ -1,0 +1,43 @@
+/* One client: a connection with several requests under way, and what comes back on it.
+ *
+ * Requests are numbers of operations in a history. What the other side sends is read with the command
+ * line's reader of replies and put into the operation. */
+#ifndef TESTS_NEMESIS_CLIENT_H
+#define TESTS_NEMESIS_CLIENT_H
+
+#include "cli/reply.h"
+#include "nemesis/history.h"
+
+#define NM_DEPTH 16u
+
+struct nm_client {
+    int socket; /* -1: none */
+    uint32_t connection;
+    uint32_t depth; /* requests that may be under way */
+    uint32_t under_way[NM_DEPTH], first, count;
+    uint64_t deaf_until_ns; /* reads nothing before */
+    struct cli_reader reader;
+    char out[NM_DEPTH * 512u];
+    size_t out_len; /* not sent yet */
+};
+
+/* Connects and agrees on RESP3. */
+bool nm_client_open(struct nm_client *client, uint16_t port);
+/* Leaves nothing; `abruptly`: with a reset. */
+void nm_client_close(struct nm_client *client, bool abruptly);
+
+/* Puts the request into the buffer and remembers that its answer is to come. */
+void nm_client_ask(struct nm_client *client, const struct nm_op *op, uint32_t index);
+/* Sends `len` bytes of the buffer, at most; drops the rest. False: the connection is gone. */
+bool nm_client_send(struct nm_client *client, size_t len);
+
+enum nm_receive { NM_NOTHING, NM_REPLY, NM_GONE };
+/* The next reply, if one is there: into the operation that waits for it, which is *ret_index. An
+ * answer that makes no sense is told in `why` and counts as gone. */
+enum nm_receive nm_client_receive(struct nm_client *client, struct nm_history *h,
+                                  uint32_t *ret_index, char *why, size_t capacity);
+
+/* Sends a line and waits for its reply, which is in client->reader; no other may be under way. */
+bool nm_client_call(struct nm_client *client, const char *line);
+
+#endif

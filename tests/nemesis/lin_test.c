@@ -1,0 +1,190 @@
+/* Linearizability: clients contend on a real server that is killed again and again, and two judges
+ * look at what they were told (check.h).
+ *
+ * TENURE_SEED plays one seed (the first of the run otherwise). TENURE_SECONDS makes rounds with new
+ * seeds for so long; each is judged by a process of its own while the next one is being played.
+ * TENURE_HISTORY judges a history that a failed run has kept. */
+#include <inttypes.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "nemesis/check.h"
+#include "nemesis/load.h"
+
+#define ROUND_OPS 20000u
+#define ROUND_KILLS 5u
+#define ROUND_TERMS 1u
+#define CLIENTS 12u
+#define DEATH_NS 3000000u /* a death comes at a random moment of so long */
+
+static struct {
+    uint64_t rounds, ops, kills, terms, stops, cuts, deaf, snapshots, unknown;
+    uint64_t codes[TN_R_COUNT];
+} total;
+
+static uint64_t number_from(const char *name, uint64_t standard) {
+    const char *text = getenv(name);
+    return text != NULL ? strtoull(text, NULL, 0) : standard;
+}
+
+static void history_keep(const struct nm_history *h, const char *why) {
+    char path[256];
+    const char *base = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%.100s/tenure-nemesis-%" PRIu64 ".history",
+             base != NULL ? base : "/tmp", h->seed);
+    bool kept = nm_history_save(h, path);
+    fprintf(stderr, "\nseed %" PRIu64 ": %s\n", h->seed, why);
+    fprintf(stderr, "TENURE_SEED=%" PRIu64 " plays it again%s%s%s\n", h->seed,
+            kept ? "; TENURE_HISTORY=" : "", kept ? path : "", kept ? " judges it again" : "");
+}
+
+/* Both judges. */
+static bool judge(const struct nm_history *h) {
+    struct nm_report report = {.why = ""};
+    uint64_t start = nm_now_ns();
+    bool good = nm_check_log(h, &report);
+    uint64_t middle = nm_now_ns();
+    good = nm_check_search(h, &report) && good;
+    fprintf(stderr,
+            "  seed %" PRIu64 ": %" PRIu32 " operations, %" PRIu32 " in the log: %" PRIu64
+            " answers and %" PRIu64 " reads as the model has them, %.1f s; %" PRIu64
+            " searched in %" PRIu64 " steps, %.1f s\n",
+            h->seed, h->op_count, h->entry_count, report.answers, report.reads,
+            (double)(middle - start) / 1e9, report.searched, report.steps,
+            (double)(nm_now_ns() - middle) / 1e9);
+    if (!good) {
+        history_keep(h, report.why);
+    }
+    return good;
+}
+
+static void totals_add(const struct nm_load *load) {
+    total.rounds++;
+    total.ops += load->history.op_count;
+    total.kills += load->done.kills;
+    total.terms += load->done.terms;
+    total.stops += load->done.stops;
+    total.cuts += load->done.cuts;
+    total.deaf += load->done.deaf;
+    total.snapshots += load->done.snapshots;
+    total.unknown += load->done.unknown;
+    for (uint32_t i = 0; i < load->history.op_count; i++) {
+        const struct nm_op *op = &load->history.ops[i];
+        total.codes[op->code] += op->outcome == NM_COMMITTED;
+    }
+}
+
+static void totals_tell(uint64_t ns) {
+    fprintf(stderr,
+            "%" PRIu64 " rounds, %" PRIu64 " operations (%" PRIu64 " lost their answer), %" PRIu64
+            " kills, %" PRIu64 " clean ends, %" PRIu64 " stops, %" PRIu64 " cuts, %" PRIu64
+            " deaf clients, %" PRIu64 " snapshots, %.1f s: %.1f million operations an hour\n",
+            total.rounds, total.ops, total.unknown, total.kills, total.terms, total.stops,
+            total.cuts, total.deaf, total.snapshots, (double)ns / 1e9,
+            (double)total.ops * 3600.0 / 1e6 / ((double)ns / 1e9));
+    for (uint32_t i = 0; i < TN_R_COUNT; i++) { /* a generator that has gone lame shows here */
+        if (total.codes[i] > 0) {
+            fprintf(stderr, "  %s %" PRIu64, tn_result_name((enum tn_result)i), total.codes[i]);
+        }
+    }
+    fprintf(stderr, "\n");
+}
+
+/* Deaths spread over the operations, each at a random moment, most of them by kill -9. */
+static bool play(struct nm_load *load, uint64_t seed) {
+    struct nm_options options = {.seed = seed, .clients = CLIENTS};
+    const uint32_t deaths = ROUND_KILLS + ROUND_TERMS;
+    bool good = nm_load_open(load, &options);
+    uint32_t term = (uint32_t)tn_prng_below(&load->random, deaths);
+    for (uint32_t i = 0; i < deaths && good; i++) {
+        good = nm_load_run(load, (i + 1) * (ROUND_OPS / (deaths + 1)));
+        bool gently = i >= term && load->done.terms < ROUND_TERMS && !load->snapshot_taken;
+        good = good && nm_load_death(load, tn_prng_below(&load->random, DEATH_NS),
+                                     gently ? SIGTERM : SIGKILL);
+    }
+    good = good && nm_load_run(load, ROUND_OPS) && nm_load_finish(load);
+    if (!good) {
+        history_keep(&load->history, load->why);
+        fprintf(stderr, "its directory is %s\n", load->process.dir);
+    }
+    totals_add(load);
+    return good;
+}
+
+/* ---- Tests ---- */
+
+static void a_history_is_linearizable_by_both_judges(void **state) {
+    (void)state;
+    struct nm_load *load = malloc(sizeof *load);
+    assert_non_null(load);
+    uint64_t start = nm_now_ns();
+    bool good = play(load, number_from("TENURE_SEED", 20250601)) && judge(&load->history);
+    nm_load_close(load);
+    free(load);
+    totals_tell(nm_now_ns() - start);
+    assert_true(good);
+}
+
+/* The judge's process ended; true if it found nothing. */
+static bool judge_wait(pid_t *judge_id) {
+    int status = 0;
+    bool good = *judge_id == 0 || (waitpid(*judge_id, &status, 0) == *judge_id &&
+                                   WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    *judge_id = 0;
+    return good;
+}
+
+static void histories_are_linearizable_for_as_long_as_asked(void **state) {
+    (void)state;
+    struct nm_load *load = malloc(sizeof *load);
+    assert_non_null(load);
+    uint64_t seed = number_from("TENURE_SEED", 1), start = nm_now_ns();
+    uint64_t end = start + number_from("TENURE_SECONDS", 0) * 1000000000u;
+    pid_t judge_id = 0;
+    bool good = true;
+    while (good && nm_now_ns() < end) {
+        good = play(load, seed++);
+        good = judge_wait(&judge_id) && good;
+        if (good) {
+            judge_id = fork();
+            assert_true(judge_id >= 0);
+            if (judge_id == 0) {
+                _exit(judge(&load->history) ? 0 : 1);
+            }
+        }
+        nm_load_close(load);
+    }
+    good = judge_wait(&judge_id) && good;
+    free(load);
+    totals_tell(nm_now_ns() - start);
+    assert_true(good);
+}
+
+static void a_kept_history_is_linearizable(void **state) {
+    (void)state;
+    struct nm_history h;
+    assert_true(nm_history_load(&h, getenv("TENURE_HISTORY")));
+    bool good = judge(&h);
+    nm_history_free(&h);
+    assert_true(good);
+}
+
+int main(void) {
+    const struct CMUnitTest one[] = {cmocka_unit_test(a_history_is_linearizable_by_both_judges)};
+    const struct CMUnitTest many[] = {
+        cmocka_unit_test(histories_are_linearizable_for_as_long_as_asked)};
+    const struct CMUnitTest again[] = {cmocka_unit_test(a_kept_history_is_linearizable)};
+    if (getenv("TENURE_HISTORY") != NULL) {
+        return cmocka_run_group_tests(again, NULL, NULL);
+    }
+    return getenv("TENURE_SECONDS") != NULL ? cmocka_run_group_tests(many, NULL, NULL)
+                                            : cmocka_run_group_tests(one, NULL, NULL);
+}

@@ -1,0 +1,64 @@
+/* Clients that contend on a real server over real sockets, and what is done to them meanwhile.
+ *
+ * One thread asks for all clients, so that the history needs no locks and one clock orders it; the
+ * server sees independent connections with pipelines of different depth. A write that gets no answer
+ * is repeated with its operation id, by any client, until one comes. A write without an id stays
+ * unknown.
+ *
+ * What happens on the way, at random points: kill -9 and a restart; SIGTERM and a restart; the server
+ * stopped for a moment; connections cut, also in the middle of a request; clients that do not read;
+ * snapshots. After each death the log is read from the directory, before the server has a chance to
+ * touch it. */
+#ifndef TESTS_NEMESIS_LOAD_H
+#define TESTS_NEMESIS_LOAD_H
+
+#include "nemesis/client.h"
+#include "nemesis/generate.h"
+#include "nemesis/process.h"
+
+#define NM_CLIENTS 16u
+
+struct nm_options {
+    uint64_t seed;
+    uint32_t clients;
+    bool cells_only, opids_always;
+    bool calm; /* nothing happens but what the caller does */
+};
+
+struct nm_load {
+    struct nm_options options;
+    struct nm_history history;
+    struct nm_process process;
+    struct nm_generator generator;
+    struct tn_prng random;
+    struct nm_client clients[NM_CLIENTS];
+    struct nm_client operator; /* asks for snapshots */
+    uint32_t connections;      /* so far */
+    uint32_t *retry;           /* writes to be repeated */
+    uint32_t retry_count, retry_capacity;
+    uint64_t next_mishap;      /* number of an operation */
+    uint64_t continue_at_ns;   /* a stopped server goes on; 0: it runs */
+    uint64_t acknowledged_lsn; /* the largest that somebody was told of */
+    bool snapshot_taken;       /* in this life */
+    bool snapshot_wanted;
+    bool generating;
+    struct {
+        uint32_t kills, terms, stops, cuts, deaf, snapshots, unknown;
+    } done;
+    char why[2048]; /* not empty: it has failed */
+};
+
+/* Starts the server, makes the pools, connects. False: see why. */
+bool nm_load_open(struct nm_load *load, const struct nm_options *options);
+/* Until the history has so many operations, or it failed. */
+bool nm_load_run(struct nm_load *load, uint32_t ops);
+/* Asks nothing new until everything is answered that can be. */
+bool nm_load_settle(struct nm_load *load);
+/* Goes on for so long, then ends the server with this signal, and starts the next life. */
+bool nm_load_death(struct nm_load *load, uint64_t after_ns, int signal);
+/* Settles, ends the server and reads its log. The history stays; the rest is gone. */
+bool nm_load_finish(struct nm_load *load);
+/* Frees everything; the directory stays if it failed. */
+void nm_load_close(struct nm_load *load);
+
+#endif

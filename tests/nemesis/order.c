@@ -1,0 +1,157 @@
+/* See order.h. */
+#include "nemesis/order.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/assert.h"
+
+/* A repeat of what was answered says nothing new about time: its position is the first one's. */
+static bool has_position(const struct nm_op *op) {
+    return op->outcome == NM_COMMITTED && op->lsn > 0 && op->repeats == NM_NONE;
+}
+
+/* ---- Windows ---- */
+
+struct moment {
+    uint64_t ns, lsn;
+};
+
+static int moment_compare(const void *a, const void *b) {
+    uint64_t x = ((const struct moment *)a)->ns;
+    uint64_t y = ((const struct moment *)b)->ns;
+    return (x > y) - (x < y);
+}
+
+/* How many of them are before `ns`. */
+static uint32_t moments_before(const struct moment *of, uint32_t count, uint64_t ns) {
+    uint32_t low = 0, high = count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (of[middle].ns < ns) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+struct nm_window *nm_windows(const struct nm_history *h) {
+    struct nm_window *windows = calloc(h->op_count + 1u, sizeof *windows);
+    struct moment *ends = calloc(h->op_count + 1u, sizeof *ends);
+    struct moment *starts = calloc(h->op_count + 1u, sizeof *starts);
+    uint32_t end_count = 0, start_count = 0;
+    TN_ASSERT(windows != NULL && ends != NULL && starts != NULL);
+    for (uint32_t i = 0; i < h->op_count; i++) {
+        const struct nm_op *op = &h->ops[i];
+        if (has_position(op)) {
+            ends[end_count++] = (struct moment){.ns = op->end_ns, .lsn = op->lsn};
+            if (!nm_is_read(op)) {
+                starts[start_count++] = (struct moment){.ns = op->start_ns, .lsn = op->lsn};
+            }
+        }
+    }
+    qsort(ends, end_count, sizeof *ends, moment_compare);
+    qsort(starts, start_count, sizeof *starts, moment_compare);
+    for (uint32_t i = 1; i < end_count; i++) { /* the largest so far */
+        ends[i].lsn = ends[i].lsn > ends[i - 1].lsn ? ends[i].lsn : ends[i - 1].lsn;
+    }
+    for (uint32_t i = start_count; i-- > 1;) { /* the smallest from here on */
+        starts[i - 1].lsn = starts[i].lsn < starts[i - 1].lsn ? starts[i].lsn : starts[i - 1].lsn;
+    }
+    for (uint32_t i = 0; i < h->op_count; i++) {
+        const struct nm_op *op = &h->ops[i];
+        uint32_t before = moments_before(ends, end_count, op->start_ns);
+        uint32_t after = moments_before(starts, start_count, op->end_ns + 1);
+        windows[i].low = before > 0 ? ends[before - 1].lsn : 1;
+        windows[i].high = after < start_count ? starts[after].lsn - 1 : h->entry_count;
+    }
+    free(ends);
+    free(starts);
+    return windows;
+}
+
+static const struct nm_window *sorted_windows; /* qsort takes no context; tests have one thread */
+
+static int low_compare(const void *a, const void *b) {
+    uint64_t x = sorted_windows[*(const uint32_t *)a].low;
+    uint64_t y = sorted_windows[*(const uint32_t *)b].low;
+    return (x > y) - (x < y);
+}
+
+void nm_windows_sort(const struct nm_window *windows, uint32_t *ops, uint32_t count) {
+    sorted_windows = windows;
+    qsort(ops, count, sizeof *ops, low_compare);
+}
+
+/* ---- Time ---- */
+
+/* A write stands after everything that had been told before it was asked, and before everything that
+ * was asked after its answer. A read may stand where the last one of those does. */
+static bool time_check(const struct nm_history *h, const struct nm_window *windows,
+                       struct nm_report *report) {
+    for (uint32_t i = 0; i < h->op_count; i++) {
+        const struct nm_op *op = &h->ops[i];
+        uint64_t low = windows[i].low, high = windows[i].high;
+        if (!has_position(op)) {
+            continue;
+        }
+        bool late = low > 1 && (nm_is_read(op) ? op->lsn < low : op->lsn <= low);
+        if (late) {
+            return nm_blame(h, report, i,
+                            "lsn %" PRIu64 " had been told before it began, it has %" PRIu64, low,
+                            op->lsn);
+        }
+        if (op->lsn > high) {
+            return nm_blame(h, report, i,
+                            "lsn %" PRIu64 " belongs to a write that began after it had ended, it "
+                            "has %" PRIu64,
+                            high + 1, op->lsn);
+        }
+    }
+    return true;
+}
+
+/* ---- Connections ---- */
+
+struct seen {
+    uint64_t write_lsn, read_lsn;
+};
+
+/* Requests of a connection take effect in the order in which they were sent. */
+static bool connection_check(const struct nm_history *h, struct seen *seen, uint32_t index,
+                             struct nm_report *report) {
+    const struct nm_op *op = &h->ops[index];
+    struct seen *at = &seen[op->connection];
+    if (nm_is_read(op)) {
+        if (op->lsn < at->write_lsn || op->lsn < at->read_lsn) {
+            return nm_blame(h, report, index, "a read does not see what its connection wrote");
+        }
+        at->read_lsn = op->lsn;
+    } else if (!op->replayed) {
+        if (op->lsn <= at->write_lsn || op->lsn <= at->read_lsn) {
+            return nm_blame(h, report, index, "out of the order of its connection");
+        }
+        at->write_lsn = op->lsn;
+    }
+    return true;
+}
+
+bool nm_order_check(const struct nm_history *h, const struct nm_window *windows,
+                    struct nm_report *report) {
+    uint32_t connections = 0;
+    for (uint32_t i = 0; i < h->op_count; i++) {
+        connections = h->ops[i].connection > connections ? h->ops[i].connection : connections;
+    }
+    struct seen *seen = calloc(connections + 1u, sizeof *seen);
+    TN_ASSERT(seen != NULL);
+    bool good = time_check(h, windows, report);
+    for (uint32_t i = 0; i < h->op_count && good; i++) {
+        if (has_position(&h->ops[i]) && h->ops[i].sends == 1) {
+            good = connection_check(h, seen, i, report);
+        }
+    }
+    free(seen);
+    return good;
+}

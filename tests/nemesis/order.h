@@ -1,0 +1,26 @@
+/* Between check_log.c and order.c: what time says about positions in the log. */
+#ifndef TESTS_NEMESIS_ORDER_H
+#define TESTS_NEMESIS_ORDER_H
+
+#include "nemesis/check.h"
+
+/* What a read may have seen: everything that somebody had been told before it began, nothing that was
+ * asked after it ended. */
+struct nm_window {
+    uint64_t low, high; /* positions */
+};
+
+/* One for each operation; the caller frees them. */
+struct nm_window *nm_windows(const struct nm_history *h);
+/* Operations by the low ends of their windows. */
+void nm_windows_sort(const struct nm_window *windows, uint32_t *ops, uint32_t count);
+
+/* Whether the positions that were told respect time and the order of each connection. */
+bool nm_order_check(const struct nm_history *h, const struct nm_window *windows,
+                    struct nm_report *report);
+
+/* Says what is wrong, and with which operation; returns false. */
+bool nm_blame(const struct nm_history *h, struct nm_report *report, uint32_t op, const char *format,
+              ...) __attribute__((format(printf, 4, 5)));
+
+#endif

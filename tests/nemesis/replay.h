@@ -1,0 +1,23 @@
+/* A history's log once more: through a kernel, and each of its answers through the model that was
+ * written to be obviously right (sim/model.h). Whoever compares what clients were told with the result
+ * of a step compares it with what the model says, too: they agree, or the step fails. */
+#ifndef TESTS_NEMESIS_REPLAY_H
+#define TESTS_NEMESIS_REPLAY_H
+
+#include "nemesis/history.h"
+#include "sim/model.h"
+
+struct nm_replay;
+
+struct nm_replay *nm_replay_open(const struct nm_history *h);
+void nm_replay_close(struct nm_replay *replay);
+
+/* Applies the next command. False and `why`: the kernel and the model disagree, or it is no command. */
+bool nm_replay_step(struct nm_replay *replay, char *why, size_t capacity);
+uint64_t nm_replay_lsn(const struct nm_replay *replay);
+/* Of the last step. */
+const struct model_result *nm_replay_result(const struct nm_replay *replay);
+/* As it is after the last step. */
+struct model *nm_replay_model(struct nm_replay *replay);
+
+#endif
