@@ -18,6 +18,7 @@ build=(
     "libjansson-dev:JSON, in the server"
     "libsodium-dev:hashes, in the server"
     "libmicrohttpd-dev:HTTP, in the server"
+    "librabbitmq-dev:RabbitMQ, in the server"
     "libinih-dev:the configuration file's form"
     "libsystemd-dev:telling systemd that the server is ready"
 )
@@ -34,6 +35,9 @@ test=(
     "python3-yaml:reads .pre-commit-config.yaml, in a test"
     "mariadb-server:a database that allocations are taken over from, in a test"
     "postgresql:another"
+    "rabbitmq-server:a broker that rules come from and events go to, in a test"
+    "python3-pika:a client of it, in that test"
+    "openssl:certificates for it"
 )
 # Whatever node is on the path will do; Debian's comes only where there is none.
 if ! command -v node >/dev/null; then

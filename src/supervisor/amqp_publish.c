@@ -1,0 +1,326 @@
+/* Events to the broker, and what amqp_publish is given.
+ *
+ * What is sent stands in a row, by the number that the broker will confirm it with, until it is: events
+ * by their ids, since the engine keeps them, items as they are. A connection that is lost takes the row
+ * with it: items go back to the front of the queue, and events are read again from the first that was
+ * not confirmed. So each arrives at least once, and an event's id tells a repetition. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "protocol/render.h"
+#include "supervisor/amqp_state.h"
+
+#define FRAMES_A_TURN 64u
+#define EVENTS_A_TURN 64u
+#define MEMORY_WAIT_MS 200u
+
+static struct amqp_publisher *publisher_of(struct amqp_link *link) {
+    return &link->amqp->publisher;
+}
+
+/* ---- The row ---- */
+
+static uint32_t window_room(const struct amqp_publisher *publisher) {
+    return AMQP_WINDOW - (uint32_t)(publisher->tag_next - publisher->tag_first);
+}
+
+static struct amqp_sent *sent_at(struct amqp_publisher *publisher, uint64_t tag) {
+    return &publisher->sent[tag % AMQP_WINDOW];
+}
+
+static void item_drop(struct amqp_publisher *publisher) {
+    struct amqp_item *item = publisher->first;
+    publisher->first = item->next;
+    publisher->end = publisher->first == NULL ? &publisher->first : publisher->end;
+    publisher->count--;
+    free(item);
+}
+
+/* Back to the front of the queue, the last first. */
+static void row_abandon(struct amqp_publisher *publisher) {
+    pthread_mutex_lock(&publisher->lock);
+    while (publisher->tag_next > publisher->tag_first) {
+        struct amqp_sent *sent = sent_at(publisher, --publisher->tag_next);
+        struct amqp_item *item = sent->item;
+        if (item == NULL) {
+            continue;
+        }
+        if (sent->confirmed) {
+            free(item);
+            continue;
+        }
+        item->next = publisher->first;
+        publisher->end = publisher->first == NULL ? &item->next : publisher->end;
+        publisher->first = item;
+        publisher->count++;
+    }
+    pthread_mutex_unlock(&publisher->lock);
+    publisher->tag_first = publisher->tag_next = 1;
+    publisher->cursor = publisher->settled;
+}
+
+static bool confirm(struct amqp_link *link, const amqp_basic_ack_t *ack) {
+    struct amqp_publisher *publisher = publisher_of(link);
+    struct amqp *amqp = link->amqp;
+    uint64_t from = ack->multiple ? publisher->tag_first : ack->delivery_tag;
+    uint64_t published = 0;
+    if (ack->delivery_tag < publisher->tag_first || ack->delivery_tag >= publisher->tag_next) {
+        return amqp_link_fail(link, "the broker confirms what was not sent");
+    }
+    for (uint64_t tag = from; tag <= ack->delivery_tag; tag++) {
+        sent_at(publisher, tag)->confirmed = true;
+    }
+    while (publisher->tag_first < publisher->tag_next &&
+           sent_at(publisher, publisher->tag_first)->confirmed) {
+        struct amqp_sent *sent = sent_at(publisher, publisher->tag_first++);
+        if (sent->item != NULL) {
+            free(sent->item);
+        } else {
+            publisher->settled = sent->event;
+        }
+        published++;
+    }
+    pthread_mutex_lock(&amqp->lock);
+    amqp->stats.published += published;
+    pthread_mutex_unlock(&amqp->lock);
+    return true;
+}
+
+/* ---- Sending ---- */
+
+/* `id` empty: none. */
+static bool message_send(struct amqp_link *link, amqp_bytes_t key, const char *id,
+                         struct tn_bytes body, struct amqp_sent sent) {
+    struct amqp_publisher *publisher = publisher_of(link);
+    const struct amqp_options *options = &link->amqp->options;
+    amqp_basic_properties_t properties = {._flags = AMQP_BASIC_CONTENT_TYPE_FLAG |
+                                                    AMQP_BASIC_DELIVERY_MODE_FLAG,
+                                          .content_type = amqp_cstring_bytes("application/json"),
+                                          .delivery_mode = AMQP_DELIVERY_PERSISTENT};
+    if (*id != '\0') {
+        properties._flags |= AMQP_BASIC_MESSAGE_ID_FLAG;
+        properties.message_id = amqp_cstring_bytes(id);
+    }
+    TN_ASSERT(window_room(publisher) > 0);
+    *sent_at(publisher, publisher->tag_next++) = sent;
+    return amqp_link_status(link, "publish",
+                            amqp_basic_publish(link->connection, AMQP_CHANNEL,
+                                               amqp_cstring_bytes(options->publish_exchange), key,
+                                               0, 0, &properties,
+                                               amqp_bytes_of(body.at, body.len)));
+}
+
+/* The first of the queue; false: there is none. */
+static bool item_take(struct amqp_publisher *publisher, struct amqp_item **ret_item) {
+    pthread_mutex_lock(&publisher->lock);
+    struct amqp_item *item = publisher->first;
+    if (item != NULL) {
+        publisher->first = item->next;
+        publisher->end = publisher->first == NULL ? &publisher->first : publisher->end;
+        publisher->count--;
+    }
+    pthread_mutex_unlock(&publisher->lock);
+    *ret_item = item;
+    return item != NULL;
+}
+
+static bool items_send(struct amqp_link *link) {
+    struct amqp_publisher *publisher = publisher_of(link);
+    struct amqp_item *item;
+    while (window_room(publisher) > 0 && item_take(publisher, &item)) {
+        if (!message_send(link, amqp_bytes_of(item->bytes, item->key_len), "",
+                          tn_bytes_of(item->bytes + item->key_len, item->body_len),
+                          (struct amqp_sent){.item = item})) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- Events ---- */
+
+struct batch {
+    struct amqp_publisher *publisher;
+    size_t used;
+    uint32_t count;
+    struct {
+        struct engine_event_id id;
+        enum kernel_event_kind kind;
+        size_t at, len;
+    } of[EVENTS_A_TURN];
+};
+
+/* Inside the engine's read, where nothing may wait: rendered here, sent after. */
+static bool event_visit(void *ctx, const struct engine_event *event) {
+    struct batch *batch = ctx;
+    struct amqp_publisher *publisher = batch->publisher;
+    struct engine_event_id id = {.lsn = event->fact.lsn, .index = event->fact.index};
+    size_t len = publisher->link.amqp->options.render(event, id, publisher->bytes + batch->used,
+                                                      AMQP_BODY_MAX - batch->used);
+    if (len == 0 && batch->used > 0) {
+        return false; /* no room: it comes first next time */
+    }
+    batch->of[batch->count].id = id;
+    batch->of[batch->count].kind = event->fact.kind;
+    batch->of[batch->count].at = batch->used;
+    batch->of[batch->count].len = len;
+    batch->count++;
+    batch->used += len;
+    return true;
+}
+
+static amqp_bytes_t key_make(struct amqp_link *link, const char *kind, char *out) {
+    (void)snprintf(out, AMQP_NAME_MAX + 1, "%s%s", link->amqp->options.publish_prefix, kind);
+    return amqp_cstring_bytes(out);
+}
+
+/* Some were dropped before they could be read: those who listen are told. */
+static bool lost_send(struct amqp_link *link, struct engine_event_id oldest) {
+    struct amqp_publisher *publisher = publisher_of(link);
+    char key[AMQP_NAME_MAX + 1];
+    size_t len = link->amqp->options.render(NULL, oldest, publisher->bytes, AMQP_BODY_MAX);
+    amqp_log(link->amqp, "event=amqp_events_lost oldest=%llu.%u", (unsigned long long)oldest.lsn,
+             oldest.index);
+    return message_send(link, key_make(link, "lost", key), "", tn_bytes_of(publisher->bytes, len),
+                        (struct amqp_sent){.event = publisher->cursor});
+}
+
+static bool batch_send(struct amqp_link *link, const struct batch *batch) {
+    struct amqp_publisher *publisher = publisher_of(link);
+    for (uint32_t i = 0; i < batch->count; i++) {
+        char key[AMQP_NAME_MAX + 1];
+        char id[PROTOCOL_EVENT_ID_TEXT];
+        (void)protocol_event_id_format(batch->of[i].id.lsn, batch->of[i].id.index, id);
+        if (!message_send(link, key_make(link, kernel_event_name(batch->of[i].kind), key), id,
+                          tn_bytes_of(publisher->bytes + batch->of[i].at, batch->of[i].len),
+                          (struct amqp_sent){.event = batch->of[i].id})) {
+            return false;
+        }
+        publisher->cursor = batch->of[i].id;
+    }
+    return true;
+}
+
+/* AGAIN: there are more, and room for them. */
+static enum amqp_turn events_send(struct amqp_link *link) {
+    struct amqp_publisher *publisher = publisher_of(link);
+    struct engine *engine = link->amqp->options.engine;
+    struct engine_events_span span = {0};
+    struct batch batch = {.publisher = publisher};
+    uint32_t room = window_room(publisher);
+    if (room < 2) { /* one for the news that some are lost */
+        return AMQP_IDLE;
+    }
+    uint32_t most = room - 1 < EVENTS_A_TURN ? room - 1 : EVENTS_A_TURN;
+    enum tn_result code =
+        engine_events_read(engine, publisher->cursor, most, event_visit, &batch, &span);
+    if (code != TN_R_OK) {
+        link->wait_ms = MEMORY_WAIT_MS;
+    }
+    if ((span.lost && !lost_send(link, span.oldest)) || !batch_send(link, &batch)) {
+        return AMQP_BROKEN;
+    }
+    if (code != TN_R_OK) {
+        return AMQP_IDLE;
+    }
+    return span.more || !engine_events_arm(engine, publisher->cursor) ? AMQP_AGAIN : AMQP_IDLE;
+}
+
+/* ---- The connection's work ---- */
+
+static bool publisher_begin(struct amqp_link *link) {
+    const struct amqp_options *options = &link->amqp->options;
+    row_abandon(publisher_of(link));
+    (void)amqp_exchange_declare(link->connection, AMQP_CHANNEL,
+                                amqp_cstring_bytes(options->publish_exchange),
+                                amqp_cstring_bytes("topic"), 0, 1, 0, 0, amqp_empty_table);
+    if (!amqp_link_good(link, "exchange")) {
+        return false;
+    }
+    (void)amqp_confirm_select(link->connection, AMQP_CHANNEL);
+    return amqp_link_good(link, "confirm");
+}
+
+static enum amqp_turn publisher_turn(struct amqp_link *link) {
+    for (unsigned i = 0; i < FRAMES_A_TURN; i++) {
+        amqp_frame_t frame;
+        enum amqp_turn turn = amqp_link_frame(link, &frame);
+        if (turn == AMQP_IDLE) {
+            break;
+        }
+        if (turn != AMQP_AGAIN) {
+            return turn;
+        }
+        if (frame.frame_type != AMQP_FRAME_METHOD) {
+            continue;
+        }
+        if (frame.payload.method.id == AMQP_BASIC_NACK_METHOD) {
+            (void)amqp_link_fail(link, "the broker could not take a message");
+            return AMQP_BROKEN;
+        }
+        if (frame.payload.method.id == AMQP_BASIC_ACK_METHOD &&
+            !confirm(link, frame.payload.method.decoded)) {
+            return AMQP_BROKEN;
+        }
+    }
+    return items_send(link) ? events_send(link) : AMQP_BROKEN;
+}
+
+/* ---- The queue, from any thread ---- */
+
+bool amqp_publish(struct amqp *amqp, const char *routing_key, struct tn_bytes body) {
+    struct amqp_publisher *publisher = &amqp->publisher;
+    size_t key_len = strlen(routing_key);
+    if (*amqp->options.publish_exchange == '\0') {
+        return false;
+    }
+    struct amqp_item *item = key_len <= AMQP_NAME_MAX && body.len <= AMQP_BODY_MAX
+                                 ? malloc(sizeof *item + key_len + body.len)
+                                 : NULL;
+    bool dropped = item == NULL;
+    if (item != NULL) {
+        *item = (struct amqp_item){.key_len = (uint32_t)key_len, .body_len = body.len};
+        memcpy(item->bytes, routing_key, key_len);
+        memcpy(item->bytes + key_len, body.at, body.len);
+        pthread_mutex_lock(&publisher->lock);
+        if (publisher->count >= AMQP_QUEUE_MAX) {
+            item_drop(publisher);
+            dropped = true;
+        }
+        *publisher->end = item;
+        publisher->end = &item->next;
+        publisher->count++;
+        pthread_mutex_unlock(&publisher->lock);
+        amqp_link_wake(&publisher->link);
+    }
+    if (dropped) {
+        pthread_mutex_lock(&amqp->lock);
+        amqp->stats.publish_dropped++;
+        pthread_mutex_unlock(&amqp->lock);
+    }
+    return item != NULL;
+}
+
+void amqp_publisher_init(struct amqp *amqp) {
+    struct amqp_publisher *publisher = &amqp->publisher;
+    struct amqp_link *link = &publisher->link;
+    link->amqp = amqp;
+    link->name = "publish";
+    link->begin = publisher_begin;
+    link->turn = publisher_turn;
+    publisher->tag_first = publisher->tag_next = 1;
+    publisher->end = &publisher->first;
+    (void)pthread_mutex_init(&publisher->lock, NULL);
+}
+
+void amqp_publisher_free(struct amqp *amqp) {
+    struct amqp_publisher *publisher = &amqp->publisher;
+    row_abandon(publisher);
+    while (publisher->first != NULL) {
+        item_drop(publisher);
+    }
+    free(publisher->bytes);
+    (void)pthread_mutex_destroy(&publisher->lock);
+}
