@@ -252,9 +252,10 @@ static void tenured_write(FILE *out) {
         setting_write(out, &row);
     }
     section(out, "THE FILE");
-    paragraph(out,
-              "An INI file with the sections server, udp, engine and limits, and a section for "
-              "each pool that is to exist:");
+    paragraph(
+        out,
+        "An INI file with the sections server, udp, engine, tokens, amqp and limits, and a section for "
+        "each pool that is to exist:");
     example(out, "[server]\nslow_seconds = 30\n\n[pool ports]\nrange = 30000 30009\nlease = 60");
     section(out, "SIGNALS");
     item(out, "SIGTERM, SIGINT", "", "Answer what is under way, take a snapshot, exit with 0.");

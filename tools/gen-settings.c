@@ -43,7 +43,8 @@ static void print_row(FILE *out, const struct config_row *row) {
 static void print_all(FILE *out) {
     static const char *const sections[][2] = {{"server", "`[server]`"}, {"udp", "`[udp]`"},
                                               {"engine", "`[engine]`"}, {"tokens", "`[tokens]`"},
-                                              {"limits", "`[limits]`"}, {"", "Not in the file"}};
+                                              {"amqp", "`[amqp]`"},     {"limits", "`[limits]`"},
+                                              {"", "Not in the file"}};
     for (size_t s = 0; s < sizeof sections / sizeof sections[0]; s++) {
         (void)fprintf(out,
                       "%s\n\n| setting | flag, variable | default | values | reload | |\n"

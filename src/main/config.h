@@ -22,6 +22,7 @@
 enum config_type {
     CONFIG_TEXT,     /* of `least` bytes at least, and if `most` is not 0 of so many at most */
     CONFIG_ADDRESS,  /* HOST:PORT, as the server may listen on it; if `most` is 1 also off */
+    CONFIG_BROKER,   /* where RabbitMQ is; or empty */
     CONFIG_NETWORKS, /* addresses and ADDRESS/BITS, with blanks or commas between them */
     CONFIG_NUMBER,
     CONFIG_BYTES, /* a number, with K, M or G for 2^10, 2^20, 2^30 */
@@ -55,6 +56,21 @@ enum config_type {
     X(UDP_ALLOW,         "udp_allow",           "udp",    NETWORKS, "",              0, 0, 0, "ADDRESSES", "who may get replies that are longer than the request") \
     X(TOKEN_TTL,         "token_ttl_seconds",   "tokens", NUMBER,  "7776000",        1, 315360000, 0, "N", "a token lives so long, or less if it is asked for") \
     X(TOKEN_ISSUER,      "token_issuer",        "tokens", TEXT,    "tenure",         1, 128, 0, "NAME", "who signs tokens: their claim iss") \
+    X(AMQP_URL,          "amqp_url",            "amqp",   BROKER,  "",               0, 0, 0, "URL", "rules from RabbitMQ: amqp[s]://[USER@]HOST[:PORT][/VHOST]; empty: none") \
+    X(AMQP_PASSWORD,     "amqp_password_file",  "amqp",   TEXT,    "",               0, 0, 0, "FILE", "has the password; without one TENURE_AMQP_PASSWORD counts, else guest") \
+    X(AMQP_CA,           "amqp_ca_file",        "amqp",   TEXT,    "",               0, 0, 0, "FILE", "for amqps: who has signed the broker's certificate") \
+    X(AMQP_CERT,         "amqp_cert_file",      "amqp",   TEXT,    "",               0, 0, 0, "FILE", "for amqps: our own certificate, if the broker asks for one") \
+    X(AMQP_KEY,          "amqp_key_file",       "amqp",   TEXT,    "",               0, 0, 0, "FILE", "and its key") \
+    X(AMQP_EXCHANGE,     "amqp_exchange",       "amqp",   TEXT,    "attune.events",  1, 255, 0, "NAME", "the topic exchange that messages about rules go to") \
+    X(AMQP_QUEUE,        "amqp_queue",          "amqp",   TEXT,    "tenure.rules",   0, 255, 0, "NAME", "the durable queue that they are read from; empty: none") \
+    X(AMQP_KEYS,         "amqp_keys",           "amqp",   TEXT,    "rule.created rule.enabled rule.disabled rule.deleted", 1, 1024, 0, "KEYS", "the routing keys that it is bound with") \
+    X(AMQP_DEAD_LETTER,  "amqp_dead_letter",    "amqp",   TEXT,    "tenure.rules.dead", 1, 255, 0, "NAME", "exchange and queue of messages that cannot be understood") \
+    X(AMQP_PREFETCH,     "amqp_prefetch",       "amqp",   NUMBER,  "64",             1, 10000, 0, "N", "messages on their way to us at once") \
+    X(AMQP_HEARTBEAT,    "amqp_heartbeat_seconds", "amqp", NUMBER, "30",             1, 3600, 0, "N", "a broker that is silent for twice as long is taken for gone") \
+    X(AMQP_RETRY,        "amqp_retry_ms",       "amqp",   NUMBER,  "1000",           10, 3600000, 0, "N", "the pause before the broker is tried again, which doubles") \
+    X(AMQP_RETRY_MAX,    "amqp_retry_max_ms",   "amqp",   NUMBER,  "60000",          10, 3600000, 0, "N", "up to this one") \
+    X(AMQP_PUBLISH,      "amqp_publish_exchange", "amqp", TEXT,    "",               0, 255, 0, "NAME", "the topic exchange that events are published to; empty: none") \
+    X(AMQP_PREFIX,       "amqp_publish_prefix", "amqp",   TEXT,    "tenure.",        0, 128, 0, "TEXT", "their routing keys begin with it; the kind of the event follows") \
     X(CONFIRM_TIME_JUMP, "confirm_time_jump",   "",       FLAG,    "no",             0, 0, 0, "", "start though the clock is further ahead of the log than max_downtime_days") \
     X(OLDER_SNAPSHOT,    "use_older_snapshot",  "",       FLAG,    "no",             0, 0, 0, "", "recover from the snapshot before the newest one") \
     X(RESTORED,          "restored",            "",       FLAG,    "no",             0, 0, 0, "", "the data is a restored backup: once, at the first start from it")

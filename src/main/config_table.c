@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "main/config.h"
 #include "server/server.h"
+#include "supervisor/amqp.h"
 
 static const struct config_row rows[CONFIG_OWN_COUNT] = {
 #define CONFIG_ROW(id, key, where, kind, usual, least, most, reload, placeholder, words) \
@@ -106,6 +107,12 @@ static bool number_parse(const char *text, bool units, uint64_t *ret_number) {
     return true;
 }
 
+static bool broker_check(const char *text, char reason[CONFIG_REASON_MAX]) {
+    struct amqp_address address;
+    _Static_assert(AMQP_REASON_MAX <= CONFIG_REASON_MAX, "reasons fit");
+    return *text == '\0' || amqp_address_parse(text, &address, reason);
+}
+
 bool config_parse(const struct config_row *row, const char *text, uint64_t *ret_number,
                   char reason[CONFIG_REASON_MAX]) {
     switch (row->type) {
@@ -123,6 +130,8 @@ bool config_parse(const struct config_row *row, const char *text, uint64_t *ret_
     case CONFIG_ADDRESS:
         return (row->high == 1 && strcmp(text, "off") == 0) ||
                server_address_check(text, reason, CONFIG_REASON_MAX);
+    case CONFIG_BROKER:
+        return broker_check(text, reason);
     case CONFIG_NETWORKS:
         return server_udp_allow_check(text, reason, CONFIG_REASON_MAX);
     case CONFIG_FORM:

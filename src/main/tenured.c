@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "main/broker.h"
 #include "main/config.h"
 #include "main/declared.h"
 #include "main/notify.h"
@@ -28,6 +29,7 @@ struct daemon {
     struct engine *engine;
     struct server_feed feed;
     struct token_issuer tokens;
+    struct amqp *amqp; /* NULL: none */
     struct config config;
     uint32_t connections_room; /* what max_connections was at the start */
     struct config next;
@@ -159,6 +161,15 @@ static void alive(void *ctx) {
     notify_alive();
 }
 
+/* On a thread of the engine's, after somebody asked to be told. */
+static void events_ready(void *ctx) {
+    struct daemon *daemon = ctx;
+    server_feed_events(&daemon->feed);
+    if (daemon->amqp != NULL) {
+        amqp_wake(daemon->amqp);
+    }
+}
+
 static void notice(void *ctx, const char *line) {
     (void)ctx;
     server_log_line(line);
@@ -245,6 +256,7 @@ static int serve(struct daemon *daemon) {
     struct server_options options = {.engine = daemon->engine,
                                      .feed = &daemon->feed,
                                      .tokens = &daemon->tokens,
+                                     .amqp = daemon->amqp,
                                      .os = daemon->os,
                                      .version = tenure_version(),
                                      .data = config_text(config, CONFIG_DATA),
@@ -285,13 +297,29 @@ static bool tokens_open(struct daemon *daemon) {
     return status == TN_OK;
 }
 
+/* The broker may be there or not: nobody waits for it. */
+static int serve_with_broker(struct daemon *daemon) {
+    if (daemon->amqp == NULL) {
+        return serve(daemon);
+    }
+    int code = 2;
+    if (amqp_start(daemon->amqp) == TN_OK) {
+        code = serve(daemon);
+    } else {
+        server_log("refused", "reason=\"no thread for the broker\"");
+    }
+    amqp_stop(daemon->amqp);
+    return code;
+}
+
 static int run(struct daemon *daemon) {
     struct log_error error;
     struct engine_options options = engine_options_of(&daemon->config);
     server_feed_init(&daemon->feed);
-    options.events_ready = server_feed_events;
+    options.events_ready = events_ready;
+    options.events_ready_ctx = daemon;
     options.metrics = server_feed_metrics;
-    options.events_ready_ctx = options.metrics_ctx = &daemon->feed;
+    options.metrics_ctx = &daemon->feed;
     notify_status("Recovering.");
     if (engine_open(&options, &daemon->engine, &error) != TN_OK) {
         server_log("refused", "data=%s reason=\"%s\"", options.local.dir, error.text);
@@ -299,14 +327,17 @@ static int run(struct daemon *daemon) {
     }
     int code = 2;
     if (tokens_open(daemon)) {
-        (void)declared_reconcile(daemon->engine, &daemon->config);
-        code = serve(daemon);
+        if (broker_make(&daemon->config, daemon->os, daemon->engine, &daemon->amqp)) {
+            (void)declared_reconcile(daemon->engine, &daemon->config);
+            code = serve_with_broker(daemon);
+        }
         token_keys_close(&daemon->tokens.keys);
     }
     if (!engine_close(daemon->engine) && code == 0) {
         server_log("close_failed", "data=%s", options.local.dir);
         code = 1;
     }
+    amqp_free(daemon->amqp);
     return code;
 }
 

@@ -13,6 +13,7 @@
 #include "engine/read.h"
 #include "server/count.h"
 #include "server/refusal.h"
+#include "supervisor/amqp.h"
 
 /* The text of one scrape is at most so long. Pools whose samples may not fit are left out, and
  * tenure_metrics_pools_omitted says how many. */
@@ -69,6 +70,13 @@
     X(TOKENS_ISSUED, "tenure_tokens_issued_total", "counter", "", "Tokens signed, refreshed ones too") \
     X(TOKENS_REVOKED, "tenure_tokens_revoked_total", "counter", "", "Leases revoked by TOKEN REVOKE, with all their tokens") \
     X(INTROSPECTIONS, "tenure_token_introspections_total", "counter", "outcome", "Tokens shown, by how they were found to be") \
+    X(AMQP_CONNECTED, "tenure_amqp_connected", "gauge", "connection", "1 while the connection to RabbitMQ stands, else 0") \
+    X(AMQP_CONNECTS, "tenure_amqp_connects_total", "counter", "", "Connections to RabbitMQ that were made") \
+    X(AMQP_FAILURES, "tenure_amqp_failures_total", "counter", "", "Connections to RabbitMQ that were lost or could not be made") \
+    X(AMQP_MESSAGES, "tenure_amqp_messages_total", "counter", "outcome", "Messages about rules, by what became of them") \
+    X(AMQP_RETRIES, "tenure_amqp_retries_total", "counter", "", "Times that a message had to wait because nothing could be committed") \
+    X(AMQP_PUBLISHED, "tenure_amqp_published_total", "counter", "", "Messages that RabbitMQ has confirmed") \
+    X(AMQP_DROPPED, "tenure_amqp_publish_dropped_total", "counter", "", "Messages dropped because too many waited for RabbitMQ") \
     X(PROCESS_CPU, "process_cpu_seconds_total", "counter", "", "Processor time, user and system") \
     X(PROCESS_FDS, "process_open_fds", "gauge", "", "Open file descriptors") \
     X(PROCESS_MAX_FDS, "process_max_fds", "gauge", "", "File descriptors that may be open") \
@@ -205,6 +213,7 @@ struct metrics_view {
     struct server_counters counters;
     uint64_t connections, http_connections, connections_max, client_memory, client_memory_max, writes_in_flight, subscriptions,
         streams;
+    struct amqp_stats amqp;
     struct metrics_process process;
     uint64_t collection_ns, pools_omitted;
     bool has_pools;

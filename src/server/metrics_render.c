@@ -178,6 +178,27 @@ static void render_tokens(struct metrics_text *text, const struct server_counter
     }
 }
 
+/* Without a broker there is nothing to be seen but that these families exist. */
+static void render_amqp(struct metrics_text *text, const struct metrics_view *view) {
+    const struct amqp_stats *stats = &view->amqp;
+    metrics_family(text, SERVER_METRIC_AMQP_CONNECTED);
+    if (stats->consumes) {
+        labelled(text, "connection", "consume", stats->consume_connected);
+    }
+    if (stats->publishes) {
+        labelled(text, "connection", "publish", stats->publish_connected);
+    }
+    metrics_single(text, SERVER_METRIC_AMQP_CONNECTS, stats->connects, 0);
+    metrics_single(text, SERVER_METRIC_AMQP_FAILURES, stats->failures, 0);
+    metrics_family(text, SERVER_METRIC_AMQP_MESSAGES);
+    for (unsigned i = 0; i < AMQP_OUTCOMES; i++) {
+        labelled(text, "outcome", amqp_outcome_name((enum amqp_outcome)i), stats->outcomes[i]);
+    }
+    metrics_single(text, SERVER_METRIC_AMQP_RETRIES, stats->retries, 0);
+    metrics_single(text, SERVER_METRIC_AMQP_PUBLISHED, stats->published, 0);
+    metrics_single(text, SERVER_METRIC_AMQP_DROPPED, stats->publish_dropped, 0);
+}
+
 static void render_process(struct metrics_text *text, const struct metrics_process *process) {
     metrics_single(text, SERVER_METRIC_PROCESS_CPU, process->cpu_ms, 3);
     metrics_single(text, SERVER_METRIC_PROCESS_FDS, process->fds, 0);
@@ -195,6 +216,7 @@ void metrics_render(struct metrics_text *text, const struct metrics_view *view) 
     render_http(text, &view->counters);
     render_commands(text, &view->counters);
     render_tokens(text, &view->counters);
+    render_amqp(text, view);
     render_process(text, &view->process);
     if (view->has_pools) {
         metrics_single(text, SERVER_METRIC_COLLECTION, view->collection_ns, 9);

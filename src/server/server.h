@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "engine/engine.h"
+#include "supervisor/amqp.h"
 #include "supervisor/token_issuer.h"
 
 struct server_options;
@@ -41,6 +42,7 @@ struct server_options {
     struct engine *engine;
     struct server_feed *feed;
     struct token_issuer *tokens; /* the caller's; used on the loop's thread until it is over */
+    struct amqp *amqp;           /* the caller's, for its figures; NULL: none */
     const struct os *os;
     const char *version;          /* ours, for clients that ask */
     const char *data;             /* for the log line: where the engine's directory is */

@@ -1,0 +1,368 @@
+"""Rules from a real RabbitMQ, events to it; and what happens when it is away."""
+import http.client
+import itertools
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+import unittest
+
+import pika
+
+from broker import Broker, Client
+from harness import PATIENCE, TENURED, Server, pairs, text_of, until
+
+QUEUE, DEAD, OUT = "tenure.rules", "tenure.rules.dead", "tenure.events"
+
+
+def certificates(directory):
+    """A CA, and what it has signed for the broker (localhost) and for us."""
+    def openssl(*words):
+        subprocess.run(["openssl", *words], cwd=directory, check=True, timeout=PATIENCE,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    new = ("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2")
+    openssl(*new, "-x509", "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=tenure test CA")
+    openssl(*new, "-x509", "-keyout", "other.key", "-out", "other.pem", "-subj", "/CN=another CA")
+    for name, alternative in (("server", "DNS:localhost"), ("client", "DNS:tenured")):
+        with open(os.path.join(directory, name + ".ext"), "w", encoding="utf-8") as file:
+            file.write("subjectAltName=%s\n" % alternative)
+        openssl("req", *new[1:-2], "-keyout", name + ".key", "-out", name + ".csr", "-subj",
+                "/CN=localhost")
+        openssl("x509", "-req", "-in", name + ".csr", "-CA", "ca.pem", "-CAkey", "ca.key",
+                "-set_serial", "1" if name == "server" else "2", "-days", "2", "-extfile",
+                name + ".ext", "-out", name + ".pem")
+
+
+def envelope(kind, payload, **more):
+    return {"message_type": kind, "version": "1.0", "headers": {"retry_count": 0},
+            "payload": payload, **more}
+
+
+class RabbitTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.tls = tempfile.mkdtemp(prefix="tenure-tls-")
+        certificates(cls.tls)
+        cls.broker = Broker(cls.tls)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.broker.remove()
+        shutil.rmtree(cls.tls)
+
+    def setUp(self):
+        self.servers = []
+
+    def tearDown(self):
+        for server in self.servers:
+            server.remove()
+        client = Client(self.broker)
+        for queue in (QUEUE, DEAD, OUT):
+            client.channel.queue_delete(queue)
+        client.close()
+
+    def url(self):
+        return "amqp://127.0.0.1:%d" % self.broker.port
+
+    def serve(self, *flags, url=None):
+        server = Server(None, "--amqp-url", url or self.url(), "--amqp-retry-ms", "20",
+                        "--amqp-retry-max-ms", "100", *flags)
+        self.servers.append(server)
+        return server
+
+    def connected(self, *flags, connection="consume", **options):
+        server = self.serve(*flags, **options)
+        self.await_metric(server, 'tenure_amqp_connected{connection="%s"}' % connection, 1)
+        return server
+
+    @staticmethod
+    def metric(server, name):
+        connection = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=PATIENCE)
+        connection.request("GET", "/metrics")
+        text = connection.getresponse().read().decode()
+        connection.close()
+        return int(re.search("^%s (.*)$" % re.escape(name), text, re.M).group(1))
+
+    def await_metric(self, server, name, value):
+        until(lambda: self.metric(server, name) == value, "%s %s" % (name, value))
+
+    def both_connected(self, server):
+        for connection in ("publish", "consume"):
+            self.await_metric(server, 'tenure_amqp_connected{connection="%s"}' % connection, 1)
+
+    def await_outcome(self, server, outcome, value):
+        self.await_metric(server, 'tenure_amqp_messages_total{outcome="%s"}' % outcome, value)
+
+    @staticmethod
+    def rules(server):
+        client = server.client()
+        found = map(pairs, pairs(client.execute_command("RULE", "LIST"))["rules"])
+        result = {rule["id"]: (rule["trigger"], bool(rule["enabled"])) for rule in found}
+        client.close()
+        return result
+
+    def drained(self, client):
+        """Nothing waits, and nothing is delivered and unanswered."""
+        until(lambda: client.count(QUEUE) == 0, "the queue is empty")
+
+    # ---- Messages ----
+
+    def test_the_four_events_bare_in_an_envelope_and_by_routing_key(self):
+        server = self.connected()
+        client = Client(self.broker)
+        client.publish("rule.created", {"event_type": "RuleCreated", "rule_id": 7, "rule_ref": "a.b",
+                                        "trigger_ref": "core.timer", "trigger_type": "x",
+                                        "enabled": False, "trigger_params": {"deep": [{"x": 1}]}})
+        client.publish("rule.created", envelope("RuleCreated", {
+            "rule_id": 8, "rule_ref": "a.c", "trigger_id": 3, "trigger_ref": "core.webhook",
+            "action_ref": "x.y", "enabled": True}))
+        client.publish("rule.created", {"rule_ref": "named", "trigger_type": "core.mail"})
+        client.publish("rule.created", {"rule_id": "9", "trigger_id": 12})
+        self.await_outcome(server, "applied", 4)
+        self.assertEqual(self.rules(server), {
+            "7": ("core.timer", False), "8": ("core.webhook", True), "named": ("core.mail", True),
+            "9": ("12", True)})
+        client.publish("rule.enabled", {"rule_id": 7})
+        client.publish("rule.disabled", envelope("RuleDisabled", {"rule_id": 8}))
+        client.publish("rule.disabled", {"rule_ref": "new", "trigger_ref": "core.timer"})
+        client.publish("rule.deleted", {"rule_ref": "named"})
+        client.publish("rule.created", {"event_type": "RuleDeleted", "rule_id": 9})
+        self.await_outcome(server, "applied", 9)
+        self.assertEqual(self.rules(server), {
+            "7": ("core.timer", True), "8": ("core.webhook", False), "new": ("core.timer", False)})
+        client.publish("rule.enabled", {"rule_id": 404})
+        client.publish("rule.deleted", {"rule_id": 404, "trigger_ref": "core.timer"})
+        self.await_outcome(server, "missing", 2)
+        self.drained(client)
+        self.assertEqual(client.count(DEAD), 0)
+        client.close()
+
+    def test_a_message_that_comes_again_has_no_second_effect(self):
+        server = self.connected()
+        client = Client(self.broker)
+        client.publish("rule.created", {"rule_id": 1, "trigger_ref": "t"}, "m1")
+        client.publish("rule.disabled", {"rule_id": 1}, "m2")
+        client.publish("rule.created", {"rule_id": 1, "trigger_ref": "t"}, "m1")
+        self.await_outcome(server, "duplicate", 1)
+        self.assertEqual(self.rules(server), {"1": ("t", False)})
+        # The id may be the envelope's.
+        event = envelope("RuleEnabled", {"rule_id": 1}, message_id="m3" * 60)
+        client.publish("rule.enabled", event)
+        client.publish("rule.disabled", {"rule_id": 1}, "m4")
+        client.publish("rule.enabled", event)
+        self.await_outcome(server, "duplicate", 2)
+        self.assertEqual(self.rules(server), {"1": ("t", False)})
+        # An id that has said something else is somebody's mistake.
+        client.publish("rule.enabled", {"rule_id": 1}, "m4")
+        self.await_outcome(server, "refused", 1)
+        self.assertEqual(client.get(DEAD)[2], b'{"rule_id": 1}')
+        self.assertEqual(self.rules(server), {"1": ("t", False)})
+        client.close()
+
+    def test_equal_messages_without_ids_are_all_meant(self):
+        server = self.connected()
+        client = Client(self.broker)
+        client.publish("rule.created", {"rule_id": 1, "trigger_ref": "t"})
+        for key in ("rule.disabled", "rule.enabled", "rule.disabled", "rule.enabled"):
+            client.publish(key, {"rule_id": 1})
+        self.await_outcome(server, "applied", 5)
+        self.assertEqual(self.rules(server), {"1": ("t", True)})
+        client.close()
+
+    def test_what_cannot_be_understood_is_dead_lettered(self):
+        server = self.connected()
+        client = Client(self.broker)
+        bad = [b"", b"\xff\xfe", b"[]", b"{", b'{"rule_id": 1}', b'{"trigger_ref": "t"}',
+               b'{"rule_id": 1.5, "trigger_ref": "t"}', b'{"rule_id": {}, "trigger_ref": "t"}',
+               b'{"event_type": "RuleEaten", "rule_id": 1, "trigger_ref": "t"}',
+               b'{"rule_id": 1, "rule_id": 2, "trigger_ref": "t"}',
+               b'{"rule_id": 1, "trigger_ref": "t", "enabled": "yes"}',
+               json.dumps({"rule_id": "x" * 129, "trigger_ref": "t"}).encode(),
+               json.dumps({"rule_id": 1, "trigger_ref": "t", "more": "secret" * 20000}).encode()]
+        for body in bad:
+            client.publish("rule.created", body)
+        client.publish("rule.created", {"rule_id": 2, "trigger_ref": "t"})
+        self.await_outcome(server, "applied", 1)
+        self.await_outcome(server, "malformed", len(bad))
+        until(lambda: client.count(DEAD) == len(bad), "all are there")
+        self.assertEqual([client.get(DEAD)[2] for _ in bad], bad)
+        self.assertEqual(self.rules(server), {"2": ("t", True)})
+        log = text_of(server.log.name)
+        self.assertEqual(log.count("event=amqp_message_rejected"), len(bad))
+        self.assertNotIn("secret", log)
+        client.close()
+
+    def test_a_rule_too_many_is_dead_lettered(self):
+        server = self.connected("--rules-max", "1")
+        client = Client(self.broker)
+        client.publish("rule.created", {"rule_id": 1, "trigger_ref": "t"})
+        client.publish("rule.created", {"rule_id": 2, "trigger_ref": "t"})
+        self.await_outcome(server, "refused", 1)
+        until(lambda: client.count(DEAD) == 1, "it is kept")
+        client.close()
+
+    def test_a_server_killed_before_it_answers_gets_the_message_again(self):
+        server = self.connected()
+        client = Client(self.broker)
+        for i in range(300):
+            client.publish("rule.disabled" if i % 2 else "rule.enabled",
+                           {"rule_id": i % 5, "trigger_ref": "t"}, "toggle-%d" % i)
+            if i in (80, 160, 240):
+                server.stop(9)
+                server.start()
+        self.drained(client)
+        expected = {str(i % 5): ("t", i % 2 == 0) for i in range(300)}
+        until(lambda: self.rules(server) == expected, "the last word counts")
+        client.close()
+        self.assertEqual(server.stop(), 0)
+        client = Client(self.broker)
+        self.assertEqual((client.count(QUEUE), client.count(DEAD)), (0, 0))
+        client.close()
+
+    # ---- Events out ----
+
+    def test_events_are_published(self):
+        client = Client(self.broker)
+        client.channel.exchange_declare(OUT, "topic", durable=True)
+        client.channel.queue_declare(OUT, durable=True)
+        client.channel.queue_bind(OUT, OUT, "tenure.#")
+        server = self.connected("--amqp-publish-exchange", OUT, connection="publish")
+        redis = server.client()
+        redis.execute_command("POOL", "CREATE", "p", "lo", "1", "hi", "100000")
+        for i in range(1000):
+            redis.execute_command("ALLOC", "p", "holder-%d" % i)
+        redis.close()
+        self.await_metric(server, "tenure_amqp_published_total", 1001)
+        until(lambda: client.count(OUT) == 1001, "all are there")
+        method, properties, body = client.get(OUT)
+        self.assertEqual(method.routing_key, "tenure.pool.created")
+        event = json.loads(body)
+        self.assertEqual((event["kind"], event["pool"]), ("pool.created", "p"))
+        self.assertEqual(properties.message_id, event["id"])
+        self.assertEqual(properties.delivery_mode, 2)
+        holders = []
+        for _ in range(1000):
+            method, _, body = client.get(OUT)
+            self.assertEqual(method.routing_key, "tenure.lease.active")
+            holders.append(json.loads(body)["holder"])
+        self.assertEqual(holders, ["holder-%d" % i for i in range(1000)])
+        client.close()
+
+    # ---- Connections ----
+
+    def test_a_wrong_password_is_logged_and_tried_again(self):
+        secret = os.path.join(self.tls, "password")
+        with open(secret, "w", encoding="utf-8", opener=lambda p, f: os.open(p, f, 0o600)) as file:
+            file.write("not-the-password\n")
+        server = self.serve("--amqp-password-file", secret)
+        until(lambda: self.metric(server, "tenure_amqp_failures_total") >= 2, "it is refused")
+        log = text_of(server.log.name)
+        self.assertIn("ACCESS_REFUSED", log)
+        self.assertNotIn("not-the-password", log)
+        with open("/proc/%d/cmdline" % server.process.pid, "rb") as file:
+            self.assertNotIn(b"not-the-password", file.read())
+        self.assertEqual(server.client().execute_command("PING"), True)
+
+    def test_a_queue_of_another_kind_is_logged_until_it_is_gone(self):
+        client = Client(self.broker)
+        client.channel.queue_declare(QUEUE, durable=True)
+        server = self.serve()
+        until(lambda: "PRECONDITION_FAILED" in text_of(server.log.name), "it is refused")
+        client.channel.queue_delete(QUEUE)
+        self.await_metric(server, 'tenure_amqp_connected{connection="consume"}', 1)
+        # A second server waits until the first is gone: two would mix up the order.
+        second = self.serve()
+        until(lambda: "in exclusive use" in text_of(second.log.name), "it is refused")
+        self.assertEqual(server.stop(), 0)
+        self.await_metric(second, 'tenure_amqp_connected{connection="consume"}', 1)
+        # And if the queue is deleted, it is made anew.
+        client.channel.queue_delete(QUEUE)
+        until(lambda: self.metric(second, "tenure_amqp_connects_total") == 2, "it is back")
+        client.publish("rule.created", {"rule_id": 1, "trigger_ref": "t"})
+        self.await_outcome(second, "applied", 1)
+        client.close()
+
+    def test_tls_with_certificates_of_both_sides(self):
+        def file(name):
+            return os.path.join(self.tls, name)
+        url = "amqps://localhost:%d" % self.broker.tls_port
+        ours = ("--amqp-cert-file", file("client.pem"), "--amqp-key-file", file("client.key"))
+        server = self.connected("--amqp-ca-file", file("ca.pem"), *ours, url=url)
+        client = Client(self.broker)
+        client.publish("rule.created", {"rule_id": 1, "trigger_ref": "t"})
+        self.await_outcome(server, "applied", 1)
+        client.close()
+        # Neither a broker that somebody else vouches for, nor one under another name.
+        for flags, address in ((("--amqp-ca-file", file("other.pem"), *ours), url),
+                               (("--amqp-ca-file", file("ca.pem"), *ours),
+                                url.replace("localhost", "127.0.0.1")),
+                               (("--amqp-ca-file", file("ca.pem")), url)):
+            wrong = self.serve(*flags, url=address)
+            until(lambda: self.metric(wrong, "tenure_amqp_failures_total") >= 1, "it is refused")
+            self.assertEqual(self.metric(wrong, "tenure_amqp_connects_total"), 0)
+
+    def test_mistakes_are_told_at_the_start(self):
+        for flags, words in ((("--amqp-url", "amqp://u:p@host"), "password"),
+                             (("--amqp-url", "http://host"), "amqp[s]://"),
+                             (("--amqp-url", "amqps://host"), "amqp_ca_file"),
+                             (("--amqp-url", "amqp://h", "--amqp-cert-file", "x"), "come together"),
+                             (("--amqp-url", "amqp://h", "--amqp-password-file", "/nowhere"),
+                              "amqp_password_file")):
+            with tempfile.TemporaryDirectory(prefix="tenure-e2e-") as directory:
+                done = subprocess.run(
+                    [TENURED, "--data", directory, "--listen", "127.0.0.1:0", "--http", "off", *flags],
+                    check=False, timeout=PATIENCE, stderr=subprocess.PIPE)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(words, done.stderr.decode())
+
+    def test_a_broker_that_goes_and_comes_back_is_survived(self):
+        self.broker.stop()
+        server = self.serve("--amqp-publish-exchange", OUT)  # ready, though nobody is there
+        self.assertEqual(self.metric(server, 'tenure_amqp_connected{connection="consume"}'), 0)
+        self.broker.start()
+        self.both_connected(server)
+        client = Client(self.broker)
+        client.channel.queue_declare(OUT, durable=True)
+        client.channel.queue_bind(OUT, OUT, "tenure.rule.#")
+        client.close()
+        sent = 0
+        for _ in range(2):
+            restart = threading.Thread(target=lambda: (self.broker.stop(), self.broker.start()))
+            client = Client(self.broker)
+            begin = sent
+            try:
+                for i in itertools.count(begin):
+                    client.publish("rule.disabled" if i % 2 else "rule.enabled",
+                                   {"rule_id": i % 3, "trigger_ref": "t"}, "toggle-%d" % i)
+                    sent = i + 1
+                    if i == begin + 50:
+                        restart.start()
+            except pika.exceptions.AMQPError:
+                pass  # gone; the last one may have arrived
+            restart.join()
+            self.both_connected(server)
+        client = Client(self.broker)
+        for i in range(3):
+            client.publish("rule.enabled", {"rule_id": i, "trigger_ref": "t"}, "last-%d" % i)
+        self.drained(client)
+        until(lambda: self.rules(server) == {str(i): ("t", True) for i in range(3)}, "all are on")
+        self.assertEqual(self.metric(server, "tenure_amqp_connects_total"), 6)
+
+        def last_published():
+            """What the broker has of each rule, in the end, is what became of it."""
+            got = client.get(OUT)
+            while got[0] is not None:
+                event = json.loads(got[2])
+                state[event["name"]] = event["number"]
+                got = client.get(OUT)
+            return state == {str(i): "1" for i in range(3)}
+        state = {}
+        until(last_published, "the events are there")
+        client.close()
+
+
+if __name__ == "__main__":
+    unittest.main()
