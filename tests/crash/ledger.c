@@ -1,0 +1,343 @@
+/* The ledger and the spy that keeps it; see ledger.h. */
+#include "crash/ledger.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/hash.h"
+
+static void *must(void *memory) {
+    TN_ASSERT(memory != NULL);
+    return memory;
+}
+
+void ledger_free(struct ledger *ledger) {
+    for (size_t i = 0; i < ledger->made_count; i++) {
+        free(ledger->made[i]);
+    }
+    free(ledger->made);
+    free(ledger->batches);
+    free(ledger->snapshots);
+    memset(ledger, 0, sizeof *ledger);
+}
+
+static void batches_reserve(struct ledger *ledger, size_t count) {
+    if (count > ledger->capacity) {
+        ledger->capacity = count * 2 + 16;
+        ledger->batches =
+            must(realloc(ledger->batches, ledger->capacity * sizeof *ledger->batches));
+    }
+}
+
+void ledger_fork(struct ledger *to, const struct ledger *from, const struct ledger_batch *tip,
+                 size_t acked) {
+    memset(to, 0, sizeof *to);
+    to->tried = tip == NULL ? 0 : tip->number;
+    to->acked = acked;
+    TN_ASSERT(to->acked <= to->tried);
+    batches_reserve(to, to->tried);
+    for (const struct ledger_batch *at = tip; at != NULL; at = at->before) {
+        to->batches[at->number - 1] = at;
+    }
+    to->snapshot_capacity = from->snapshot_count + 8;
+    to->snapshots = must(calloc(to->snapshot_capacity, sizeof *to->snapshots));
+    if (from->snapshot_count > 0) {
+        memcpy(to->snapshots, from->snapshots, from->snapshot_count * sizeof *to->snapshots);
+    }
+    to->snapshot_count = from->snapshot_count;
+}
+
+const struct ledger_batch *ledger_tip(const struct ledger *ledger) {
+    return ledger->tried == 0 ? NULL : ledger->batches[ledger->tried - 1];
+}
+
+uint64_t ledger_lsn(const struct ledger *ledger, size_t count) {
+    if (count == 0) {
+        return 0;
+    }
+    const struct log_batch *last = &ledger->batches[count - 1]->batch;
+    return last->first_lsn + last->count - 1;
+}
+
+uint64_t ledger_hash(const struct ledger *ledger, size_t count) {
+    return count == 0 ? 0 : ledger->batches[count - 1]->hash;
+}
+
+void ledger_try(struct ledger *ledger, const struct log_batch *batch) {
+    TN_ASSERT(ledger->tried == ledger->acked);
+    if (ledger->made_count == ledger->made_capacity) {
+        ledger->made_capacity = ledger->made_capacity * 2 + 16;
+        ledger->made = must(realloc(ledger->made, ledger->made_capacity * sizeof *ledger->made));
+    }
+    struct ledger_batch *made = must(malloc(sizeof *made + batch->len));
+    *made = (struct ledger_batch){
+        .before = ledger_tip(ledger), .number = ledger->tried + 1, .batch = *batch};
+    memcpy(made->payload, batch->payload, batch->len);
+    made->batch.payload = made->payload;
+    uint64_t fields[5] = {batch->first_lsn, batch->now_ms, batch->count, batch->len,
+                          ledger_hash(ledger, ledger->tried)};
+    made->hash = tn_hash64(batch->payload, batch->len, tn_hash64(fields, sizeof fields, 1));
+    ledger->made[ledger->made_count++] = made;
+    batches_reserve(ledger, ledger->tried + 1);
+    ledger->batches[ledger->tried++] = made;
+}
+
+void ledger_cut(struct ledger *ledger, size_t count) {
+    TN_ASSERT(count <= ledger->tried);
+    ledger->tried = count;
+    ledger->acked = count;
+}
+
+void ledger_settle(struct ledger *ledger, enum tn_status status) {
+    if (status == TN_OK) {
+        ledger->acked = ledger->tried;
+    } else if (status == TN_NOSPACE) {
+        ledger_cut(ledger, ledger->acked);
+    }
+}
+
+static void snapshot_add(struct ledger *ledger, uint64_t lsn, uint64_t digest) {
+    if (ledger->snapshot_count == ledger->snapshot_capacity) {
+        ledger->snapshot_capacity = ledger->snapshot_capacity * 2 + 16;
+        ledger->snapshots =
+            must(realloc(ledger->snapshots, ledger->snapshot_capacity * sizeof *ledger->snapshots));
+    }
+    ledger->snapshots[ledger->snapshot_count] =
+        (struct ledger_snapshot){.lsn = lsn, .digest = digest};
+    ledger->snapshot_count += 1;
+}
+
+static uint64_t section_digest(uint64_t digest, const struct log_section *section) {
+    return tn_hash64(section->bytes.at, section->bytes.len, digest + section->kind);
+}
+
+/* ---- Loading ---- */
+
+struct loading {
+    const struct ledger *ledger;
+    const struct log_loader *to;
+    struct ledger_result *result;
+    struct log_position snapshot;
+    uint64_t digest;
+};
+
+static enum tn_status load_wrong(struct loading *loading, const char *what) {
+    struct ledger_result *result = loading->result;
+    if (result->text[0] == '\0') {
+        snprintf(result->text, sizeof result->text, "after %zu batches: %s", result->loaded, what);
+    }
+    return TN_CORRUPT;
+}
+
+static enum tn_status load_snapshot_begin(void *ctx, const struct log_position *at) {
+    struct loading *loading = ctx;
+    loading->snapshot = *at;
+    loading->digest = at->lsn;
+    return loading->to == NULL ? TN_OK : loading->to->snapshot_begin(loading->to->ctx, at);
+}
+
+static enum tn_status load_snapshot_section(void *ctx, const struct log_section *section) {
+    struct loading *loading = ctx;
+    loading->digest = section_digest(loading->digest, section);
+    return loading->to == NULL ? TN_OK : loading->to->snapshot_section(loading->to->ctx, section);
+}
+
+static enum tn_status load_snapshot_end(void *ctx) {
+    struct loading *loading = ctx;
+    const struct ledger *ledger = loading->ledger;
+    bool known = false;
+    for (size_t i = 0; i < ledger->snapshot_count && !known; i++) {
+        known = ledger->snapshots[i].lsn == loading->snapshot.lsn &&
+                ledger->snapshots[i].digest == loading->digest;
+    }
+    size_t count = 0;
+    while (count < ledger->tried && ledger_lsn(ledger, count) < loading->snapshot.lsn) {
+        count += 1;
+    }
+    if (!known || ledger_lsn(ledger, count) != loading->snapshot.lsn) {
+        return load_wrong(loading, "a snapshot that was never written");
+    }
+    loading->result->loaded = count;
+    return loading->to == NULL ? TN_OK : loading->to->snapshot_end(loading->to->ctx);
+}
+
+static enum tn_status load_batch(void *ctx, const struct log_batch *batch) {
+    struct loading *loading = ctx;
+    const struct ledger *ledger = loading->ledger;
+    if (loading->result->loaded == ledger->tried) {
+        return load_wrong(loading, "a batch that was never tried");
+    }
+    const struct log_batch *want = &ledger->batches[loading->result->loaded]->batch;
+    if (batch->first_lsn != want->first_lsn || batch->now_ms != want->now_ms ||
+        batch->count != want->count || batch->len != want->len ||
+        memcmp(batch->payload, want->payload, want->len) != 0) {
+        return load_wrong(loading, "a batch that is another than the one that was tried");
+    }
+    loading->result->loaded += 1;
+    return loading->to == NULL ? TN_OK : loading->to->batch(loading->to->ctx, batch);
+}
+
+void ledger_load(const struct ledger *ledger, struct log *log, const struct log_loader *loader,
+                 struct ledger_result *ret_result) {
+    *ret_result = (struct ledger_result){.status = TN_OK};
+    struct loading loading = {.ledger = ledger, .to = loader, .result = ret_result};
+    struct log_loader checking = {
+        .ctx = &loading,
+        .snapshot_begin = load_snapshot_begin,
+        .snapshot_section = load_snapshot_section,
+        .snapshot_end = load_snapshot_end,
+        .batch = load_batch,
+    };
+    struct log_error error = {{0}};
+    ret_result->status = log->verbs->load(log, &checking, &ret_result->position, &error);
+    if (ret_result->status != TN_OK) {
+        size_t used = strlen(ret_result->text);
+        snprintf(ret_result->text + used, sizeof ret_result->text - used, "%s%s",
+                 used > 0 ? ": " : "", error.text);
+        return;
+    }
+    ret_result->hash = ledger_hash(ledger, ret_result->loaded);
+    if (ret_result->position.lsn != ledger_lsn(ledger, ret_result->loaded)) {
+        ret_result->status = TN_CORRUPT;
+        snprintf(ret_result->text, sizeof ret_result->text,
+                 "the log says it stands at LSN %" PRIu64 ", its batches end at %" PRIu64,
+                 ret_result->position.lsn, ledger_lsn(ledger, ret_result->loaded));
+    }
+}
+
+/* ---- The spy ---- */
+
+struct spy {
+    struct log log; /* first */
+    struct log *inner;
+    struct ledger *ledger;
+    struct tape *tape;
+    struct log_position at; /* of the snapshot being written */
+    uint64_t digest;
+    log_committed *done;
+    void *done_ctx;
+    struct ledger_result result;
+};
+
+static struct spy *spy_of(struct log *log) {
+    return (struct spy *)log;
+}
+
+static void spy_note(struct spy *spy) {
+    (void)tape_note(spy->tape, spy->ledger->acked, ledger_tip(spy->ledger));
+}
+
+static enum tn_status spy_load(struct log *log, const struct log_loader *loader,
+                               struct log_position *ret_position, struct log_error *error) {
+    struct spy *spy = spy_of(log);
+    ledger_load(spy->ledger, spy->inner, loader, &spy->result);
+    if (spy->result.status != TN_OK) {
+        snprintf(error->text, sizeof error->text, "%.500s", spy->result.text);
+        return spy->result.status;
+    }
+    if (spy->result.loaded < spy->ledger->acked) {
+        snprintf(error->text, sizeof error->text, "only %zu of %zu acknowledged batches",
+                 spy->result.loaded, spy->ledger->acked);
+        return TN_CORRUPT;
+    }
+    ledger_cut(spy->ledger, spy->result.loaded);
+    spy_note(spy);
+    *ret_position = spy->result.position;
+    return TN_OK;
+}
+
+static void spy_done(void *ctx, enum tn_status status) {
+    struct spy *spy = ctx;
+    ledger_settle(spy->ledger, status);
+    spy_note(spy);
+    spy->done(spy->done_ctx, status);
+}
+
+static void spy_append(struct log *log, const struct log_batch *batch, log_committed *done,
+                       void *ctx) {
+    struct spy *spy = spy_of(log);
+    if (spy->ledger->tried == spy->ledger->acked) {
+        ledger_try(spy->ledger, batch);
+    }
+    spy_note(spy);
+    spy->done = done;
+    spy->done_ctx = ctx;
+    spy->inner->verbs->append(spy->inner, batch, spy_done, spy);
+}
+
+static enum tn_status spy_idle(struct log *log) {
+    struct spy *spy = spy_of(log);
+    return spy->inner->verbs->idle(spy->inner);
+}
+
+static enum tn_status spy_snapshot_begin(struct log *log, const struct log_position *at,
+                                         struct log_error *error) {
+    struct spy *spy = spy_of(log);
+    spy->at = *at;
+    spy->digest = at->lsn;
+    return spy->inner->verbs->snapshot_begin(spy->inner, at, error);
+}
+
+static enum tn_status spy_snapshot_section(struct log *log, const struct log_section *section) {
+    struct spy *spy = spy_of(log);
+    spy->digest = section_digest(spy->digest, section);
+    return spy->inner->verbs->snapshot_section(spy->inner, section);
+}
+
+static enum tn_status spy_snapshot_end(struct log *log, struct log_error *error) {
+    struct spy *spy = spy_of(log);
+    snapshot_add(spy->ledger, spy->at.lsn, spy->digest); /* from now on it may appear */
+    return spy->inner->verbs->snapshot_end(spy->inner, error);
+}
+
+static void spy_snapshot_abandon(struct log *log) {
+    struct spy *spy = spy_of(log);
+    spy->inner->verbs->snapshot_abandon(spy->inner);
+}
+
+static void spy_stats(struct log *log, struct log_stats *ret_stats) {
+    struct spy *spy = spy_of(log);
+    spy->inner->verbs->stats(spy->inner, ret_stats);
+}
+
+static bool spy_close(struct log *log) {
+    struct spy *spy = spy_of(log);
+    bool marked = spy->inner->verbs->close(spy->inner);
+    free(spy);
+    return marked;
+}
+
+static const struct log_verbs spy_verbs = {
+    .load = spy_load,
+    .append = spy_append,
+    .idle = spy_idle,
+    .snapshot_begin = spy_snapshot_begin,
+    .snapshot_section = spy_snapshot_section,
+    .snapshot_end = spy_snapshot_end,
+    .snapshot_abandon = spy_snapshot_abandon,
+    .stats = spy_stats,
+    .close = spy_close,
+};
+
+struct log *ledger_spy_on(struct ledger *ledger, struct tape *tape, struct log *log) {
+    struct spy *spy = must(calloc(1, sizeof *spy));
+    spy->log.verbs = &spy_verbs;
+    spy->inner = log;
+    spy->ledger = ledger;
+    spy->tape = tape;
+    return &spy->log;
+}
+
+enum tn_status ledger_spy(struct ledger *ledger, struct tape *tape,
+                          const struct log_local_options *options, struct log **ret_log,
+                          struct log_error *error) {
+    struct log *inner = NULL;
+    enum tn_status status = log_local_open(options, NULL, NULL, &inner, error);
+    if (status == TN_OK) {
+        *ret_log = ledger_spy_on(ledger, tape, inner);
+    }
+    return status;
+}

@@ -1,0 +1,76 @@
+/* What a log was given, what it acknowledged, and whether what it gives back is right.
+ *
+ * A load is right if it gives back a first part of what was tried, byte for byte, with every batch that
+ * was acknowledged; a snapshot in front of it must be one that was written, for a batch that was
+ * acknowledged. What a load gave back counts as acknowledged from then on: it has been served. */
+#ifndef TESTS_CRASH_LEDGER_H
+#define TESTS_CRASH_LEDGER_H
+
+#include "crash/image.h"
+#include "log/local.h"
+
+/* Batches form a tree: one that was given up stays where it was tried, because a crash at that time
+ * may have left it. */
+struct ledger_batch {
+    const struct ledger_batch *before; /* NULL: it is the first */
+    size_t number;                     /* from 1 */
+    uint64_t hash;                     /* of this batch and all before it */
+    struct log_batch batch;
+    uint8_t payload[];
+};
+
+struct ledger_snapshot {
+    uint64_t lsn;
+    uint64_t digest;
+};
+
+struct ledger {
+    const struct ledger_batch **batches; /* from the first to the last one tried */
+    size_t tried, capacity;
+    size_t acked;
+    struct ledger_batch **made; /* the ones that are this ledger's */
+    size_t made_count, made_capacity;
+    struct ledger_snapshot *snapshots;
+    size_t snapshot_count, snapshot_capacity;
+};
+
+void ledger_free(struct ledger *ledger);
+/* As another one was, which must outlive it, when this batch was the last one tried (NULL: none) and
+ * so many were acknowledged. */
+void ledger_fork(struct ledger *to, const struct ledger *from, const struct ledger_batch *tip,
+                 size_t acked);
+const struct ledger_batch *ledger_tip(const struct ledger *ledger);
+
+uint64_t ledger_lsn(const struct ledger *ledger, size_t count); /* of the last of so many batches */
+uint64_t ledger_hash(const struct ledger *ledger, size_t count);
+
+void ledger_try(struct ledger *ledger, const struct log_batch *batch);
+/* How the last one that was tried ended. */
+void ledger_settle(struct ledger *ledger, enum tn_status status);
+/* All but so many are given up. */
+void ledger_cut(struct ledger *ledger, size_t count);
+
+/* ---- Loading ---- */
+
+struct ledger_result {
+    enum tn_status status;
+    size_t loaded;
+    uint64_t hash;
+    struct log_position position;
+    char text[600]; /* why not, if status is not OK */
+};
+
+/* Loads a log that has just been opened, checks what comes and hands it on (`loader` may be NULL). */
+void ledger_load(const struct ledger *ledger, struct log *log, const struct log_loader *loader,
+                 struct ledger_result *ret_result);
+
+/* ---- The spy ---- */
+
+/* A log between its user and the local log: it keeps the ledger, and notes on the tape what is
+ * acknowledged. Its load fails if something acknowledged is missing. Closed like any log. */
+enum tn_status ledger_spy(struct ledger *ledger, struct tape *tape,
+                          const struct log_local_options *options, struct log **ret_log,
+                          struct log_error *error);
+/* The same around a log that has been loaded already. */
+struct log *ledger_spy_on(struct ledger *ledger, struct tape *tape, struct log *log);
+#endif

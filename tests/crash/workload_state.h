@@ -1,0 +1,22 @@
+/* What the workloads' files share, and nobody else. */
+#ifndef TESTS_CRASH_WORKLOAD_STATE_H
+#define TESTS_CRASH_WORKLOAD_STATE_H
+
+#include "crash/workload.h"
+
+#define WORKLOAD_DIR "/data"
+#define WORKLOAD_SEGMENT (64u << 10)
+
+struct log_local_options workload_log_options(struct tape *tape, bool older);
+bool workload_older_may_fail(const char *text);
+void workload_wrong(struct workload *work, const char *text); /* the first counts */
+
+void workload_engine_run(struct workload *work, struct tn_prng *prng);
+bool workload_engine_start(const struct workload *work, struct tape *tape, struct ledger *ledger,
+                           struct workload_result *ret_result);
+
+void workload_keys_run(struct workload *work, struct tn_prng *prng);
+bool workload_keys_start(const struct workload *work, struct tape *tape, struct ledger *ledger,
+                         struct workload_result *ret_result);
+
+#endif
