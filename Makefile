@@ -10,6 +10,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 SEEDS ?= 1..1000
 SECONDS ?=
+SEED ?=
 FUZZ_SECONDS ?= 60
 
 # Ninja where it is installed; a directory that is already configured keeps its generator.
@@ -90,6 +91,11 @@ sim: ## long random runs of tests/sim, optimised: make sim SEEDS=1..1000 [SECOND
 plants: ## plants each known bug and sees it found: a table
 	@tools/deps.sh test
 	@tools/plants.sh
+
+.PHONY: crash
+crash: ## every disk that a crash may leave, and a start from each: make crash SECONDS=1200 SEED=1
+	@tools/deps.sh test
+	@tools/crash.sh "$(or $(SECONDS),60)" "$(or $(SEED),1)"
 
 .PHONY: nemesis
 nemesis: ## clients of a server that is killed again and again, and judges: make nemesis SECONDS=1200
