@@ -2,10 +2,10 @@
  * (SOCK_SEQPACKET). The first byte of each is its kind; numbers are little-endian.
  *
  *     to the guardian
- *     START    u32 uid, u32 gid, u8 whether they are to be changed, u64 for each limit, u64 log_bytes,
- *              u32 log_files, u16 counts of groups, of arguments and of variables, u32 each group,
- *              then texts, each ended by NUL: cwd, log directory (empty: no log), cgroup directory
- *              (empty: none), arguments, variables
+ *     START    u8 whether the user is to be changed, u32 uid, u32 gid, u64 for each limit, u64 bytes
+ *              of a log file, u32 how many are kept, u64 number of the first, u16 counts of groups, of
+ *              arguments and of variables, u32 each group, then texts, each ended by NUL: cwd, log
+ *              directory (empty: no log), cgroup directory (empty: none), arguments, variables
  *     TERM     SIGTERM to the main process's group
  *     KILL     SIGKILL to all descendants, until there are none
  *
@@ -70,6 +70,7 @@ struct frame_start {
     uint64_t limits[SENSOR_LIMITS];
     uint64_t log_bytes;
     uint32_t log_files;
+    uint64_t log_number; /* of the file to go on with */
     const char *cwd, *log_dir, *cgroup;
     const char *argv[SENSOR_ARGS_MAX + 1]; /* both end with NULL */
     const char *env[FRAME_VARIABLES_MAX + 1];

@@ -28,6 +28,11 @@ enum tn_status output_read(const struct os *os, const char *dir, const char *ref
 enum tn_status output_tail(const struct os *os, const char *dir, const char *ref, uint64_t bytes,
                            struct output_position *ret_position);
 
+/* The number of the file to go on with in the directory of a sensor; what is more than `keep` files
+ * before it is removed. */
+enum tn_status output_begin(const struct os *os, const char *path, uint32_t keep,
+                            uint64_t *ret_number);
+
 /* "3.4096". */
 void output_position_format(struct output_position position, char out[OUTPUT_POSITION_TEXT]);
 bool output_position_parse(struct tn_bytes text, struct output_position *ret_position);

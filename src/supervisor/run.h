@@ -38,7 +38,8 @@ struct run_hooks {
     void (*started)(void *ctx, int64_t pid);
     /* Nothing runs, and nothing will; `step` is a word that says what could not be done. */
     void (*failed)(void *ctx, int error, const char *step);
-    /* The main process has ended; others may live on, and are waiting for run_term or run_kill. */
+    /* The main process has ended; others may live on, and are waiting for run_term or run_kill. Not
+     * called if nobody can know how: the guardian was killed too. */
     void (*exited)(void *ctx, int wait_status);
     /* Proven dead. Once, the last of all; run_free is allowed from here on, also inside. */
     void (*gone)(void *ctx);
@@ -61,6 +62,7 @@ struct run_options {
     /* A check of this run's health instead of a run: the description's health command, in the same
      * surroundings, without a record, its output thrown away. NULL: a run. */
     const struct run *check_of;
+    uint32_t guardian_late_ms; /* how long a guardian may take to kill; 0: as long as is sensible */
     struct run_hooks hooks;
     void *ctx;
 };
@@ -71,7 +73,8 @@ struct run_options {
  * token, TENURE_TOKEN_FILE. The last of a name wins. */
 enum tn_status run_start(const struct run_options *options, struct run **ret_run);
 
-/* SIGTERM to the main process's group; once the main process has ended, to every descendant. */
+/* SIGTERM to the main process's group; once the main process has ended, also to those whose parents
+ * have, and to the groups that they lead. */
 void run_term(struct run *run);
 /* SIGKILL to all of them until none is left. */
 void run_kill(struct run *run);

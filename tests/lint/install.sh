@@ -37,6 +37,10 @@ for file in man/man1/tenure.1 man/man8/tenured.8 bash-completion/completions/ten
     [ -s "$prefix/share/$file" ] || fail "no share/$file"
 done
 
+for program in bin/tenured bin/tenure libexec/tenure/tenure-guardian; do
+    [ -x "$prefix/$program" ] || fail "no $program"
+done
+
 if [ ! -f "$root/include/tenure.h" ]; then
     exit 0
 fi

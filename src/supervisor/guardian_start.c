@@ -1,0 +1,142 @@
+/* Starting the main process. It begins as a copy of the guardian and becomes, step by step, what its
+ * program may take for granted: its own session and process group, nothing open but an empty input and
+ * the log, no signal ignored or blocked, its limits, its user. A step that fails is told over a
+ * pipe that closes by itself when the program begins. */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "supervisor/cgroup.h"
+#include "supervisor/guardian.h"
+
+struct complaint {
+    uint32_t error;
+    uint32_t step;
+};
+
+static _Noreturn void complain(int to, enum frame_step step, int error) {
+    struct complaint complaint = {.error = (uint32_t)error, .step = step};
+    ssize_t n;
+    do {
+        n = write(to, &complaint, sizeof complaint);
+    } while (n < 0 && errno == EINTR);
+    _exit(127);
+}
+
+static int stdio_set(int sink) {
+    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (nothing < 0 || dup2(nothing, 0) < 0 || dup2(sink, 1) < 0 || dup2(sink, 2) < 0) {
+        return errno;
+    }
+    /* Whatever else is open ends with the exec; the pipe for complaints must last until then. */
+    return close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) == 0 ? 0 : errno;
+}
+
+static int limits_set(const struct frame_start *start) {
+    static const int kinds[SENSOR_LIMITS] = {
+        [SENSOR_LIMIT_NOFILE] = RLIMIT_NOFILE, [SENSOR_LIMIT_MEMORY] = RLIMIT_AS,
+        [SENSOR_LIMIT_CPU] = RLIMIT_CPU,       [SENSOR_LIMIT_PROCESSES] = RLIMIT_NPROC,
+        [SENSOR_LIMIT_FILE] = RLIMIT_FSIZE,    [SENSOR_LIMIT_CORE] = RLIMIT_CORE,
+    };
+    for (int i = 0; i < SENSOR_LIMITS; i++) {
+        struct rlimit limit = {.rlim_cur = start->limits[i], .rlim_max = start->limits[i]};
+        if (start->limits[i] != SENSOR_UNLIMITED &&
+            setrlimit((__rlimit_resource_t)kinds[i], &limit) != 0) {
+            return errno;
+        }
+    }
+    return 0;
+}
+
+static int user_set(const struct frame_start *start) {
+    /* A program that gains rights could not be killed any more by whoever has fewer. */
+    if (geteuid() != 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+        return errno;
+    }
+    if (!start->change_user) {
+        return 0;
+    }
+    if (setgroups(start->group_count, start->groups) != 0 ||
+        setresgid(start->gid, start->gid, start->gid) != 0 ||
+        setresuid(start->uid, start->uid, start->uid) != 0) {
+        return errno;
+    }
+    return 0;
+}
+
+static void signals_reset(void) {
+    struct sigaction usual = {.sa_handler = SIG_DFL};
+    sigset_t none;
+    for (int number = 1; number <= SIGRTMAX; number++) {
+        (void)sigaction(number, &usual, NULL); /* some cannot be changed, and need not be */
+    }
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static _Noreturn void child_become(const struct frame_start *start, int sink, int to,
+                                   pid_t guardian) {
+    int error;
+    if (setsid() < 0) {
+        complain(to, FRAME_STEP_SESSION, errno);
+    }
+    if ((error = stdio_set(sink)) != 0) {
+        complain(to, FRAME_STEP_STDIO, error);
+    }
+    if (start->cgroup[0] != '\0' && (error = cgroup_enter(start->cgroup)) != 0) {
+        complain(to, FRAME_STEP_CGROUP, error);
+    }
+    if ((error = limits_set(start)) != 0) {
+        complain(to, FRAME_STEP_LIMITS, error);
+    }
+    if ((error = user_set(start)) != 0) {
+        complain(to, FRAME_STEP_USER, error);
+    }
+    /* After the user: where it may go is what counts. */
+    if (chdir(start->cwd) != 0) {
+        complain(to, FRAME_STEP_CWD, errno);
+    }
+    /* After the user too, for a change of it clears this. A guardian that died before is noticed by
+     * the parent being another. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != guardian) {
+        complain(to, FRAME_STEP_SESSION, ECHILD);
+    }
+    signals_reset();
+    environ = (char **)(uintptr_t)start->env; /* nobody writes to it; exec searches its PATH */
+    (void)execvp(start->argv[0], (char *const *)(uintptr_t)start->argv);
+    complain(to, FRAME_STEP_EXEC, errno);
+}
+
+pid_t guardian_start(const struct frame_start *start, int sink, uint32_t *ret_error,
+                     uint32_t *ret_step) {
+    struct complaint complaint;
+    int ends[2];
+    ssize_t n;
+    pid_t guardian = getpid();
+    pid_t child = pipe2(ends, O_CLOEXEC) == 0 ? fork() : -1;
+    if (child < 0) {
+        *ret_error = (uint32_t)errno;
+        *ret_step = FRAME_STEP_FORK;
+        return 0;
+    }
+    if (child == 0) {
+        child_become(start, sink, ends[1], guardian);
+    }
+    (void)close(ends[1]);
+    do {
+        n = read(ends[0], &complaint, sizeof complaint);
+    } while (n < 0 && errno == EINTR);
+    (void)close(ends[0]);
+    if (n == 0) { /* closed by the exec: its program runs. Or it was killed before that. */
+        return child;
+    }
+    (void)waitpid(child, NULL, 0);
+    *ret_error = n == (ssize_t)sizeof complaint ? complaint.error : EIO;
+    *ret_step = n == (ssize_t)sizeof complaint ? complaint.step : FRAME_STEP_EXEC;
+    return 0;
+}

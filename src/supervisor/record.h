@@ -1,0 +1,53 @@
+/* The record of a run: who it is, for a server that comes after one that was killed.
+ *
+ *     0   8   "TNRUN01\n"
+ *     8   4   CRC32C of everything behind it
+ *     12  8   shard of the lease
+ *     20  8   its number
+ *     28  8   epoch
+ *     36  4   pid of the guardian
+ *     40  8   its start time, clock ticks since boot
+ *     48  4   pid of the main process; 0: not started yet, or not known
+ *     52  8   its start time
+ *     60      boot, id of the run, cgroup, ref: a 16-bit length and a text each
+ *
+ * Little-endian. It is written under another name and renamed, before anything is started. It is not
+ * synced: what a crash of the machine takes with it are records of processes that it has ended too. So
+ * a record that is torn is as good as none. */
+#ifndef TN_SUPERVISOR_RECORD_H
+#define TN_SUPERVISOR_RECORD_H
+
+#include "kernel/types.h"
+#include "os/os.h"
+#include "supervisor/proc.h"
+
+#define RECORD_FILE "run"
+#define RECORD_TOKEN_FILE "token"
+#define RECORD_ID_TEXT 33u /* with its NUL */
+#define RECORD_PATH_MAX 4096u
+#define RECORD_VARIABLE "TENURE_RUN_ID"
+
+struct run_record {
+    struct kernel_lease_id lease;
+    uint64_t epoch;
+    pid_t guardian, main;
+    uint64_t guardian_start, main_start;
+    char boot[PROC_BOOT_TEXT];
+    char id[RECORD_ID_TEXT]; /* random, in the environment of all its processes */
+    char cgroup[RECORD_PATH_MAX];
+    char ref[KERNEL_RULE_MAX + 1];
+};
+
+/* Of the sensor whose directory this is. */
+enum tn_status record_write(const struct os *os, const char *dir, const struct run_record *record);
+/* NOTFOUND: there is none. CORRUPT: it is torn. */
+enum tn_status record_read(const struct os *os, const char *dir, struct run_record *ret_record);
+/* With the token that lies next to it. */
+void record_remove(const struct os *os, const char *dir);
+
+/* A small file of 0600, by another name and a rename. `uid` and `gid` become its owner; -1: nobody
+ * but us. */
+enum tn_status record_file_replace(const struct os *os, const char *dir, const char *name,
+                                   const void *bytes, size_t len, uid_t uid, gid_t gid);
+
+#endif

@@ -1,0 +1,317 @@
+/* Runs: the server's side. What the guardian says comes over its socket, that it has ended from a
+ * descriptor for its process. Nothing here waits.
+ *
+ *     begin --spawned, recorded, START sent--> on --GONE, then the guardian ends--> closing --> gone
+ *       |                                       |
+ *       | cannot: failed                        | the guardian ends without GONE
+ *       v                                       v
+ *     closing                                sweeping --no orphan of a guardian left--> closing */
+#include "supervisor/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "supervisor/cgroup.h"
+#include "supervisor/frame.h"
+#include "supervisor/proc.h"
+#include "supervisor/record.h"
+#include "supervisor/run_begin.h"
+
+#define SWEEP_MS 10
+/* A guardian kills in far less. One that does not is stopped, or waits for a disk that hangs. */
+#define GUARDIAN_MS 10000
+
+/* All whose guardian was not waited for: so that a child that is none of them is an orphan. */
+static struct run *guarded;
+
+/* ---- The end ---- */
+
+static void handle_closed(uv_handle_t *handle) {
+    struct run *run = handle->data;
+    TN_ASSERT(run->handles > 0);
+    if (--run->handles > 0) {
+        return;
+    }
+    if (run->socket >= 0) {
+        (void)close(run->socket);
+    }
+    if (run->descriptor >= 0) {
+        (void)close(run->descriptor);
+    }
+    run->is_gone = true;
+    run->hooks.gone(run->ctx);
+}
+
+static void handle_close(struct run *run, uv_handle_t *handle) {
+    handle->data = run;
+    run->handles++;
+    uv_close(handle, handle_closed);
+}
+
+/* Nothing of it lives. */
+static void finish(struct run *run) {
+    if (run->record.cgroup[0] != '\0') {
+        cgroup_remove(run->record.cgroup);
+    }
+    if (!run->is_check) {
+        record_remove(run->os, run->path);
+    }
+    handle_close(run, (uv_handle_t *)&run->timer);
+    if (run->polls > 0) {
+        handle_close(run, (uv_handle_t *)&run->socket_poll);
+    }
+    if (run->polls > 1) {
+        handle_close(run, (uv_handle_t *)&run->descriptor_poll);
+    }
+}
+
+static void fail(struct run *run, int error, enum frame_step step) {
+    TN_ASSERT(!run->told);
+    run->told = true;
+    run->hooks.failed(run->ctx, error, frame_step_name(step));
+}
+
+static void failed_early(uv_timer_t *timer) {
+    struct run *run = timer->data;
+    fail(run, run->early_error, run->early_step);
+    finish(run);
+}
+
+/* ---- Orphans of a guardian that died ---- */
+
+struct sweep {
+    uint32_t left;
+};
+
+static void exited(struct run *run, int status) {
+    if (!run->has_exited && run->told) {
+        run->has_exited = true;
+        run->hooks.exited(run->ctx, status);
+    }
+}
+
+static void orphan_visit(void *ctx, pid_t pid) {
+    struct sweep *sweep = ctx;
+    int status = 0;
+    for (const struct run *run = guarded; run != NULL; run = run->next) {
+        if (run->guardian == pid) {
+            return;
+        }
+    }
+    if (waitpid(pid, &status, WNOHANG | __WALL) != pid) {
+        sweep->left++;
+        (void)kill(pid, SIGKILL); /* a child that was not waited for: its pid is its own */
+    }
+}
+
+static void sweep_pass(uv_timer_t *timer) {
+    struct run *run = timer->data;
+    struct sweep sweep = {.left = 0};
+    int status;
+    if (run->record.cgroup[0] != '\0') {
+        (void)cgroup_kill(run->record.cgroup);
+    }
+    if (run->record.main != 0 && !run->has_exited &&
+        waitpid(run->record.main, &status, WNOHANG | __WALL) == run->record.main) {
+        exited(run, status);
+    }
+    if (proc_children(orphan_visit, &sweep) && sweep.left == 0 &&
+        (run->record.cgroup[0] == '\0' || cgroup_empty(run->record.cgroup))) {
+        (void)uv_timer_stop(timer);
+        finish(run);
+    }
+}
+
+/* ---- News ---- */
+
+static void news_take(struct run *run, const struct frame_news *news) {
+    switch (news->kind) {
+    case FRAME_STARTED:
+        run->record.main = (pid_t)news->pid;
+        run->record.main_start = news->start;
+        if (!run->is_check) {
+            /* If this fails, the guardian's part is there, and the run's id in the environment. */
+            (void)record_write(run->os, run->path, &run->record);
+        }
+        run->told = true;
+        run->hooks.started(run->ctx, (int64_t)news->pid);
+        break;
+    case FRAME_FAILED:
+        fail(run, (int)news->error, (enum frame_step)news->step);
+        break;
+    case FRAME_EXITED:
+        exited(run, news->status);
+        break;
+    default:
+        run->gone_said = true;
+        break;
+    }
+}
+
+/* Everything that has come. The end of the socket is no news: the guardian's end is. */
+static void socket_read(struct run *run) {
+    uint8_t bytes[FRAME_SMALL_MAX];
+    struct frame_news news;
+    for (;;) {
+        ssize_t n = recv(run->socket, bytes, sizeof bytes, MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            if (n == 0) {
+                (void)uv_poll_stop(&run->socket_poll);
+            }
+            return;
+        }
+        TN_ASSERT(frame_news_decode(bytes, (size_t)n, &news));
+        news_take(run, &news);
+    }
+}
+
+static void socket_ready(uv_poll_t *poll, int status, int events) {
+    (void)events;
+    if (status < 0) {
+        (void)uv_poll_stop(poll);
+        return;
+    }
+    socket_read(poll->data);
+}
+
+static void guardian_forget(struct run *run) {
+    struct run **at = &guarded;
+    while (*at != run) {
+        TN_ASSERT(*at != NULL);
+        at = &(*at)->next;
+    }
+    *at = run->next;
+    run->is_guarded = false;
+}
+
+static void guardian_ended(uv_poll_t *poll, int status, int events) {
+    struct run *run = poll->data;
+    int wait_status;
+    (void)events;
+    (void)status;
+    if (waitpid(run->guardian, &wait_status, WNOHANG) != run->guardian) {
+        return;
+    }
+    socket_read(run); /* its last words */
+    guardian_forget(run);
+    (void)uv_poll_stop(&run->socket_poll);
+    (void)uv_poll_stop(&run->descriptor_poll);
+    (void)uv_timer_stop(&run->timer);
+    if (run->gone_said || !run->start_sent) {
+        if (!run->told) {
+            fail(run, run->early_error, run->early_step);
+        }
+        finish(run);
+        return;
+    }
+    if (!run->told) {
+        fail(run, EPIPE, FRAME_STEP_GUARDIAN);
+    }
+    /* By now its children are ours. */
+    (void)uv_timer_start(&run->timer, sweep_pass, 0, SWEEP_MS);
+}
+
+/* ---- Orders ---- */
+
+static bool order_send(struct run *run, enum frame_kind kind) {
+    uint8_t byte = (uint8_t)kind;
+    return send(run->socket, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
+}
+
+static void guardian_late(uv_timer_t *timer) {
+    struct run *run = timer->data;
+    (void)kill(run->guardian, SIGKILL); /* not waited for: its pid is its own */
+}
+
+void run_term(struct run *run) {
+    if (run->is_guarded && !run->killing) {
+        (void)order_send(run, FRAME_TERM);
+    }
+}
+
+void run_kill(struct run *run) {
+    if (!run->is_guarded || run->killing) {
+        return;
+    }
+    run->killing = true;
+    if (!order_send(run, FRAME_KILL)) {
+        (void)kill(run->guardian, SIGKILL);
+    }
+    (void)uv_timer_start(&run->timer, guardian_late, run->late_ms, 0);
+}
+
+void run_free(struct run *run) {
+    if (run != NULL) {
+        TN_ASSERT(run->is_gone);
+        free(run);
+    }
+}
+
+enum tn_status run_token_write(struct run *run, struct tn_bytes token) {
+    return record_file_replace(run->os, run->path, RECORD_TOKEN_FILE, token.at, token.len, run->uid,
+                               run->gid);
+}
+
+/* ---- The start ---- */
+
+/* False: there is no room in the loop. */
+static bool guardian_watch(struct run *run) {
+    if (uv_poll_init(run->loop, &run->socket_poll, run->socket) != 0) {
+        return false;
+    }
+    run->polls = 1;
+    if (uv_poll_init(run->loop, &run->descriptor_poll, run->descriptor) != 0) {
+        return false;
+    }
+    run->polls = 2;
+    run->socket_poll.data = run;
+    run->descriptor_poll.data = run;
+    return uv_poll_start(&run->socket_poll, UV_READABLE, socket_ready) == 0 &&
+           uv_poll_start(&run->descriptor_poll, UV_READABLE, guardian_ended) == 0;
+}
+
+enum tn_status run_start(const struct run_options *options, struct run **ret_run) {
+    struct run *run = calloc(1, sizeof *run);
+    if (run == NULL) {
+        return TN_NOMEM;
+    }
+    run->loop = options->loop;
+    run->os = options->os;
+    run->hooks = options->hooks;
+    run->ctx = options->ctx;
+    run->socket = run->descriptor = -1;
+    run->is_check = options->check_of != NULL;
+    run->late_ms = options->guardian_late_ms != 0 ? options->guardian_late_ms : GUARDIAN_MS;
+    enum tn_status status = run_begin(run, options);
+    if (status != TN_OK) {
+        free(run);
+        return status;
+    }
+    TN_ASSERT(uv_timer_init(run->loop, &run->timer) == 0);
+    run->timer.data = run;
+    if (run->guardian != 0 && guardian_watch(run)) {
+        run->is_guarded = true;
+        run->next = guarded;
+        guarded = run;
+        run_begin_send(run);
+    } else {
+        run_begin_undo(run);
+        TN_ASSERT(run->early_error != 0);
+        TN_ASSERT(uv_timer_start(&run->timer, failed_early, 0, 0) == 0);
+    }
+    *ret_run = run;
+    return TN_OK;
+}

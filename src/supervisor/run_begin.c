@@ -1,0 +1,450 @@
+/* The beginning of a run: who it is to be, its surroundings, its guardian. */
+#include "supervisor/run_begin.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "supervisor/cgroup.h"
+#include "supervisor/output.h"
+
+#define NAMES_BYTES 16384u
+#define GUARDIAN_PROGRAM "tenure-guardian"
+
+/* What is being put together; `texts` is where variables lie that are made here. */
+struct beginning {
+    struct run *run;
+    const struct run_options *options;
+    struct frame_start start;
+    struct tn_writer texts;
+    char user_home[RECORD_PATH_MAX];
+};
+
+/* False, so that it can be returned. */
+static bool stop(struct run *run, enum frame_step step, int error) {
+    run->early_step = step;
+    run->early_error = error != 0 ? error : EIO;
+    return false;
+}
+
+static int error_of(enum tn_status status) {
+    switch (status) {
+    case TN_NOSPACE:
+        return ENOSPC;
+    case TN_DENIED:
+        return EACCES;
+    case TN_NOMEM:
+        return ENOMEM;
+    case TN_NOTFOUND:
+        return ENOENT;
+    default:
+        return EIO;
+    }
+}
+
+/* ---- The user ---- */
+
+static bool group_find(struct beginning *b, const char *name) {
+    struct group entry;
+    struct group *found = NULL;
+    char names[NAMES_BYTES];
+    int error = getgrnam_r(name, &entry, names, sizeof names, &found);
+    if (found == NULL) {
+        return stop(b->run, FRAME_STEP_GROUP, error != 0 ? error : ENOENT);
+    }
+    b->start.gid = found->gr_gid;
+    return true;
+}
+
+static bool user_find(struct beginning *b, const char *name) {
+    struct passwd entry;
+    struct passwd *found = NULL;
+    char names[NAMES_BYTES];
+    int error = getpwnam_r(name, &entry, names, sizeof names, &found);
+    if (found == NULL) {
+        return stop(b->run, FRAME_STEP_USER, error != 0 ? error : ENOENT);
+    }
+    b->start.uid = found->pw_uid;
+    b->start.gid = found->pw_gid;
+    (void)snprintf(b->user_home, sizeof b->user_home, "%s", found->pw_dir);
+    return true;
+}
+
+static bool user_take(struct beginning *b) {
+    const struct sensor_spec *spec = b->options->spec;
+    struct frame_start *start = &b->start;
+    int count = FRAME_GROUPS_MAX;
+    _Static_assert(sizeof(gid_t) == sizeof start->groups[0], "as a frame has them");
+    b->run->uid = (uid_t)-1;
+    b->run->gid = (gid_t)-1;
+    start->uid = geteuid();
+    start->gid = getegid();
+    if (spec->user == NULL && spec->group == NULL) {
+        return true;
+    }
+    if (geteuid() != 0) {
+        return stop(b->run, spec->user != NULL ? FRAME_STEP_USER : FRAME_STEP_GROUP, EPERM);
+    }
+    if ((spec->user != NULL && !user_find(b, spec->user)) ||
+        (spec->group != NULL && !group_find(b, spec->group))) {
+        return false;
+    }
+    if (spec->user == NULL) {
+        start->groups[0] = start->gid;
+        count = 1;
+    } else if (getgrouplist(spec->user, start->gid, start->groups, &count) < 0) {
+        return stop(b->run, FRAME_STEP_GROUP, E2BIG);
+    }
+    start->change_user = true;
+    start->group_count = (uint32_t)count;
+    b->run->uid = start->uid;
+    b->run->gid = start->gid;
+    return true;
+}
+
+/* ---- Variables ---- */
+
+static size_t name_len(const char *variable) {
+    return (size_t)(strchrnul(variable, '=') - variable);
+}
+
+/* The last of a name wins. */
+static bool variable_put(struct beginning *b, const char *variable) {
+    struct frame_start *start = &b->start;
+    size_t len = name_len(variable);
+    for (uint32_t i = 0; i < start->envc; i++) {
+        if (name_len(start->env[i]) == len && memcmp(start->env[i], variable, len) == 0) {
+            start->env[i] = variable;
+            return true;
+        }
+    }
+    if (start->envc == FRAME_VARIABLES_MAX) {
+        return stop(b->run, FRAME_STEP_EXEC, E2BIG);
+    }
+    start->env[start->envc++] = variable;
+    return true;
+}
+
+static bool variable_make(struct beginning *b, const char *name, struct tn_bytes value) {
+    const char *at = (const char *)b->texts.at + b->texts.len;
+    tn_write_raw(&b->texts, name, strlen(name));
+    tn_write8(&b->texts, '=');
+    tn_write_raw(&b->texts, value.at, value.len);
+    tn_write8(&b->texts, 0);
+    if (b->texts.overflow) {
+        return stop(b->run, FRAME_STEP_EXEC, E2BIG);
+    }
+    return variable_put(b, at);
+}
+
+static bool text_put(struct beginning *b, const char *name, const char *value) {
+    return value == NULL || variable_make(b, name, tn_bytes_of(value, strlen(value)));
+}
+
+static bool variables_put(struct beginning *b, const char *const *variables, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (!variable_put(b, variables[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool variables_take(struct beginning *b) {
+    const struct run_options *options = b->options;
+    const struct sensor_spec *spec = options->spec;
+    char token_path[RECORD_PATH_MAX];
+    bool has_user = spec->user != NULL;
+    if (!text_put(b, "PATH", getenv("PATH")) || !text_put(b, "LANG", getenv("LANG")) ||
+        !text_put(b, "TZ", getenv("TZ")) ||
+        !text_put(b, "HOME", has_user ? b->user_home : getenv("HOME")) ||
+        !text_put(b, "USER", spec->user) || !text_put(b, "LOGNAME", spec->user) ||
+        !variables_put(b, spec->env, spec->envc) ||
+        !variables_put(b, options->env, options->env_count)) {
+        return false;
+    }
+    if (options->token.len > 0) {
+        if (snprintf(token_path, sizeof token_path, "%s/" RECORD_TOKEN_FILE, b->run->path) >=
+            (int)sizeof token_path) {
+            return stop(b->run, FRAME_STEP_TOKEN, ENAMETOOLONG);
+        }
+        if (!variable_make(b, spec->token_env, options->token) ||
+            !text_put(b, "TENURE_TOKEN_FILE", token_path)) {
+            return false;
+        }
+    }
+    return text_put(b, RECORD_VARIABLE, b->run->record.id);
+}
+
+/* ---- Files ---- */
+
+/* NOMEM and INVALID are the caller's, the rest is a step that failed. */
+static bool dir_take(struct beginning *b) {
+    const struct os *os = b->options->os;
+    struct run *run = b->run;
+    char name[RECORD_PATH_MAX];
+    char *base = NULL;
+    enum tn_status status = os->make_dir(os->ctx, b->options->dir);
+    if (status == TN_OK) {
+        base = realpath(b->options->dir, NULL);
+        status = base == NULL ? TN_IO : TN_OK;
+    }
+    if (status == TN_OK &&
+        (!run_dir_name(b->options->ref, name, sizeof name) ||
+         snprintf(run->path, sizeof run->path, "%s/%s", base, name) >= (int)sizeof run->path)) {
+        status = TN_INVALID;
+    }
+    if (status == TN_OK) {
+        status = os->make_dir(os->ctx, run->path);
+    }
+    if (status == TN_OK && b->start.change_user) {
+        /* Its own files are still its own only; but it must get to its token. */
+        if (chmod(base, 0711) != 0 || chmod(run->path, 0711) != 0) {
+            status = TN_DENIED;
+        }
+    }
+    free(base);
+    return status == TN_OK || stop(run, FRAME_STEP_RECORD, error_of(status));
+}
+
+static bool log_take(struct beginning *b) {
+    const struct sensor_spec *spec = b->options->spec;
+    b->start.log_dir = "";
+    if (b->run->is_check) {
+        return true;
+    }
+    b->start.log_dir = b->run->path;
+    b->start.log_bytes = spec->log_bytes;
+    b->start.log_files = spec->log_files;
+    enum tn_status status =
+        output_begin(b->options->os, b->run->path, spec->log_files, &b->start.log_number);
+    return status == TN_OK || stop(b->run, FRAME_STEP_STDIO, error_of(status));
+}
+
+static bool id_take(struct beginning *b) {
+    struct run_record *record = &b->run->record;
+    const struct os *os = b->options->os;
+    uint8_t random[(RECORD_ID_TEXT - 1) / 2];
+    if (b->run->is_check) {
+        memcpy(record->id, b->options->check_of->record.id, sizeof record->id);
+        return true;
+    }
+    enum tn_status status = os->random(os->ctx, random, sizeof random);
+    for (size_t i = 0; i < sizeof random; i++) {
+        (void)snprintf(record->id + 2 * i, 3, "%02x", random[i]);
+    }
+    return (status == TN_OK && proc_boot_id(record->boot)) || stop(b->run, FRAME_STEP_RECORD, EIO);
+}
+
+static bool cgroup_take(struct beginning *b) {
+    struct run_record *record = &b->run->record;
+    b->start.cgroup = "";
+    if (b->options->cgroup == NULL) {
+        return true;
+    }
+    if (snprintf(record->cgroup, sizeof record->cgroup, "%s/tenure-%s%s", b->options->cgroup,
+                 record->id, b->run->is_check ? "-check" : "") >= (int)sizeof record->cgroup) {
+        record->cgroup[0] = '\0';
+        return stop(b->run, FRAME_STEP_CGROUP, ENAMETOOLONG);
+    }
+    int error = cgroup_make(record->cgroup);
+    if (error != 0) {
+        record->cgroup[0] = '\0'; /* not ours to remove */
+        return stop(b->run, FRAME_STEP_CGROUP, error);
+    }
+    b->start.cgroup = record->cgroup;
+    return true;
+}
+
+static bool token_take(struct beginning *b) {
+    if (b->options->token.len == 0 || b->run->is_check) {
+        return true;
+    }
+    enum tn_status status = run_token_write(b->run, b->options->token);
+    return status == TN_OK || stop(b->run, FRAME_STEP_TOKEN, error_of(status));
+}
+
+/* ---- The guardian ---- */
+
+static int spawn(const struct run_options *options, int theirs, pid_t *ret_pid) {
+    char *argv[] = {GUARDIAN_PROGRAM, (char *)(uintptr_t)options->ref, NULL};
+    char *env[] = {NULL};
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    sigset_t all;
+    sigset_t none;
+    (void)sigfillset(&all);
+    (void)sigemptyset(&none);
+    (void)posix_spawnattr_init(&attributes);
+    (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGDEF |
+                                                    POSIX_SPAWN_SETSIGMASK);
+    (void)posix_spawnattr_setsigdefault(&attributes, &all);
+    (void)posix_spawnattr_setsigmask(&attributes, &none);
+    int error = posix_spawn_file_actions_init(&files);
+    /* The socket first: it may lie where the others are going to be. */
+    if (error == 0) {
+        error = posix_spawn_file_actions_adddup2(&files, theirs, FRAME_SOCKET);
+    }
+    for (int fd = 0; fd < 3 && error == 0; fd++) {
+        error = posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_RDWR, 0);
+    }
+    if (error == 0) {
+        error = posix_spawn_file_actions_addclosefrom_np(&files, FRAME_SOCKET + 1);
+    }
+    if (error == 0) {
+        error = posix_spawn(ret_pid, options->guardian, &files, &attributes, argv, env);
+    }
+    (void)posix_spawn_file_actions_destroy(&files);
+    (void)posix_spawnattr_destroy(&attributes);
+    return error;
+}
+
+static bool guardian_take(struct beginning *b) {
+    struct run *run = b->run;
+    struct proc_stat stat;
+    int ends[2];
+    /* What a guardian that is killed leaves comes to us. */
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
+        return stop(run, FRAME_STEP_GUARDIAN, errno);
+    }
+    run->socket = ends[0];
+    int error = spawn(b->options, ends[1], &run->guardian);
+    (void)close(ends[1]);
+    if (error != 0) {
+        run->guardian = 0;
+        return stop(run, FRAME_STEP_GUARDIAN, error);
+    }
+    run->descriptor = (int)syscall(SYS_pidfd_open, run->guardian, 0);
+    if (run->descriptor < 0 || proc_stat_read(run->guardian, &stat) != PROC_YES) {
+        (void)stop(run, FRAME_STEP_GUARDIAN, errno);
+        run_begin_undo(run);
+        return false;
+    }
+    run->record.guardian = run->guardian;
+    run->record.guardian_start = stat.start;
+    return true;
+}
+
+static void frame_drop(struct run *run) {
+    if (run->frame != NULL) {
+        explicit_bzero(run->frame, run->frame_len);
+        free(run->frame);
+        run->frame = NULL;
+    }
+}
+
+static bool frame_take(struct beginning *b) {
+    const struct sensor_spec *spec = b->options->spec;
+    struct frame_start *start = &b->start;
+    const char **argv = b->run->is_check ? spec->health_argv : spec->argv;
+    start->argc = b->run->is_check ? spec->health_argc : spec->argc;
+    memcpy(start->argv, argv, start->argc * sizeof *argv);
+    memcpy(start->limits, spec->limits, sizeof start->limits);
+    start->cwd = spec->cwd;
+    b->run->frame_len = frame_start_encode(start, b->run->frame, FRAME_MAX);
+    return b->run->frame_len > 0 || stop(b->run, FRAME_STEP_EXEC, E2BIG);
+}
+
+enum tn_status run_begin(struct run *run, const struct run_options *options) {
+    struct beginning b = {.run = run, .options = options};
+    uint8_t *texts = malloc(FRAME_MAX);
+    run->frame = malloc(FRAME_MAX);
+    if (texts == NULL || run->frame == NULL || strlen(options->ref) > KERNEL_RULE_MAX) {
+        enum tn_status status = texts == NULL || run->frame == NULL ? TN_NOMEM : TN_INVALID;
+        free(texts);
+        free(run->frame);
+        return status;
+    }
+    b.texts = tn_writer_of(texts, FRAME_MAX);
+    run->record.lease = options->lease;
+    run->record.epoch = options->epoch;
+    memcpy(run->record.ref, options->ref, strlen(options->ref) + 1);
+    if (!user_take(&b) || !dir_take(&b) || !id_take(&b) || !log_take(&b) || !variables_take(&b) ||
+        !token_take(&b) || !cgroup_take(&b) || !frame_take(&b) || !guardian_take(&b)) {
+        frame_drop(run);
+    }
+    explicit_bzero(texts, b.texts.len);
+    free(texts);
+    return TN_OK;
+}
+
+void run_begin_send(struct run *run) {
+    enum tn_status status = run->is_check ? TN_OK : record_write(run->os, run->path, &run->record);
+    if (status != TN_OK) {
+        (void)stop(run, FRAME_STEP_RECORD, error_of(status));
+    } else if (send(run->socket, run->frame, run->frame_len, MSG_NOSIGNAL) < 0) {
+        (void)stop(run, FRAME_STEP_GUARDIAN, errno);
+    } else {
+        run->start_sent = true;
+    }
+    if (!run->start_sent) {
+        (void)shutdown(run->socket, SHUT_RDWR);
+    }
+    frame_drop(run);
+}
+
+void run_begin_undo(struct run *run) {
+    if (run->guardian != 0) {
+        (void)kill(run->guardian, SIGKILL);
+        (void)waitpid(run->guardian, NULL, 0);
+        run->guardian = 0;
+    }
+    if (run->early_error == 0) {
+        (void)stop(run, FRAME_STEP_GUARDIAN, ENOSPC);
+    }
+    frame_drop(run);
+}
+
+/* ---- Names and places ---- */
+
+bool run_dir_name(const char *ref, char *out, size_t capacity) {
+    static const char hex[] = "0123456789ABCDEF";
+    struct tn_writer w = tn_writer_of(out, capacity);
+    for (const char *at = ref; *at != '\0'; at++) {
+        unsigned char c = (unsigned char)*at;
+        bool plain = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+                     c == '_' || c == '-' || (c == '.' && at != ref);
+        if (plain) {
+            tn_write8(&w, c);
+        } else {
+            tn_write8(&w, '%');
+            tn_write8(&w, (uint8_t)hex[c >> 4]);
+            tn_write8(&w, (uint8_t)hex[c & 15]);
+        }
+    }
+    tn_write8(&w, 0);
+    return !w.overflow && w.len > 1;
+}
+
+bool run_guardian_find(char *out, size_t capacity) {
+    static const char *const places[] = {"/" GUARDIAN_PROGRAM,
+                                         "/../libexec/tenure/" GUARDIAN_PROGRAM};
+    char self[RECORD_PATH_MAX];
+    ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (len <= 0) {
+        return false;
+    }
+    self[len] = '\0';
+    char *slash = strrchr(self, '/');
+    *(slash != NULL ? slash : self) = '\0';
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        int n = snprintf(out, capacity, "%s%s", self, places[i]);
+        if (n > 0 && (size_t)n < capacity && access(out, X_OK) == 0) {
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,306 @@
+/* Real processes through their guardians: how they begin, how they end, that nothing of them is left. */
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "lib/runkit.h"
+#include "supervisor/record.h"
+
+static int kit_open(void **state) {
+    static struct runkit kit;
+    runkit_open(&kit);
+    *state = &kit;
+    return 0;
+}
+
+static int kit_close(void **state) {
+    runkit_close(*state);
+    return 0;
+}
+
+static bool exists(const struct runkit *kit, const char *name) {
+    char path[400];
+    snprintf(path, sizeof path, "%s/sensor/%s", kit->sensors, name);
+    return access(path, F_OK) == 0;
+}
+
+static void all_dead(const pid_t *pids, unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+        assert_true(runkit_is_dead(pids[i]));
+    }
+}
+
+static pid_t guardian_of(const struct runkit *kit) {
+    struct run_record record;
+    char path[400];
+    snprintf(path, sizeof path, "%s/sensor", kit->sensors);
+    assert_int_equal(record_read(os_posix(), path, &record), TN_OK);
+    return record.guardian;
+}
+
+/* ---- The ordinary ---- */
+
+static void a_run_starts_and_obeys(void **state) {
+    struct runkit *kit = *state;
+    struct runkit_run run;
+    pid_t pids[RUNKIT_PIDS];
+    runkit_start(kit, &run, "obey", "");
+    runkit_wait_pids(kit, 1, pids);
+    assert_int_equal(pids[0], run.pid);
+    assert_true(exists(kit, "run"));
+    assert_int_equal(run.exited, 0);
+    run_term(run.run);
+    runkit_wait_count(kit, &run.exited);
+    assert_true(WIFEXITED(run.status));
+    assert_int_equal(WEXITSTATUS(run.status), 0);
+    runkit_end(&run);
+    assert_true(runkit_is_dead(pids[0]));
+    assert_false(exists(kit, "run"));
+}
+
+static void an_exit_is_told_as_it_was(void **state) {
+    struct runkit *kit = *state;
+    struct runkit_run run;
+    runkit_start(kit, &run, "exit 42", "");
+    runkit_end(&run); /* nobody asked for it: it is gone because it ended */
+    assert_int_equal(run.exited, 1);
+    assert_true(WIFEXITED(run.status));
+    assert_int_equal(WEXITSTATUS(run.status), 42);
+    runkit_start(kit, &run, "crash 6", "");
+    runkit_end(&run);
+    assert_true(WIFSIGNALED(run.status));
+    assert_int_equal(WTERMSIG(run.status), SIGABRT);
+}
+
+static void orders_before_the_start_is_told_are_kept(void **state) {
+    struct runkit *kit = *state;
+    struct runkit_run run;
+    struct run_options options = runkit_options(kit, &run, "ignore-term", "");
+    assert_int_equal(run_start(&options, &run.run), TN_OK);
+    run_term(run.run);
+    run_kill(run.run);
+    run_kill(run.run);
+    runkit_end(&run);
+    assert_int_equal(run.started, 1);
+    assert_int_equal(run.exited, 1);
+}
+
+static void what_cannot_be_started_is_named(void **state) {
+    struct runkit *kit = *state;
+    static const struct {
+        const char *more, *step;
+        int error;
+    } cases[] = {
+        {",\"cwd\":\"/does/not/exist\"", "cwd", ENOENT},
+        {",\"user\":\"nobody-of-that-name\"", "user", 0},
+        {",\"group\":\"nobody-of-that-name\"", "group", 0},
+    };
+    struct runkit_run run;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct run_options options = runkit_options(kit, &run, "obey", cases[i].more);
+        runkit_begin(&run, &options);
+        assert_int_equal(run.failed, 1);
+        assert_string_equal(run.step, cases[i].step);
+        assert_true(cases[i].error == 0 || run.error == cases[i].error);
+        runkit_end(&run);
+        assert_false(exists(kit, "run"));
+    }
+    struct run_options options = runkit_options(kit, &run, "obey", "");
+    run.spec->argv[0] = "/does/not/exist";
+    runkit_begin(&run, &options);
+    assert_string_equal(run.step, "exec");
+    assert_int_equal(run.error, ENOENT);
+    runkit_end(&run);
+    options = runkit_options(kit, &run, "obey", "");
+    options.guardian = "/does/not/exist";
+    runkit_begin(&run, &options);
+    assert_string_equal(run.step, "guardian");
+    runkit_end(&run);
+    assert_int_equal(run.exited, 0);
+}
+
+/* ---- Those who do not go by themselves ---- */
+
+static void one_that_ignores_the_request_is_killed(void **state) {
+    struct runkit *kit = *state;
+    struct runkit_run run;
+    pid_t pids[RUNKIT_PIDS];
+    runkit_start(kit, &run, "ignore-term", "");
+    runkit_wait_pids(kit, 1, pids);
+    run_term(run.run);
+    run_kill(run.run);
+    runkit_end(&run);
+    assert_true(WIFSIGNALED(run.status));
+    assert_int_equal(WTERMSIG(run.status), SIGKILL);
+    assert_true(runkit_is_dead(pids[0]));
+}
+
+static void children_that_ignore_the_request_are_killed(void **state) {
+    struct runkit *kit = *state;
+    struct runkit_run run;
+    pid_t pids[RUNKIT_PIDS];
+    runkit_start(kit, &run, "fork-ignore 5", "");
+    runkit_wait_pids(kit, 6, pids);
+    run_term(run.run);
+    runkit_wait_count(kit, &run.exited);
+    assert_int_equal(run.gone, 0); /* five are left, and that is known */
+    run_kill(run.run);
+    runkit_end(&run);
+    all_dead(pids, 6);
+}
+
+static void children_that_are_left_are_asked_too(void **state) {
+    struct runkit *kit = *state;
+    struct runkit_run run;
+    pid_t pids[RUNKIT_PIDS];
+    runkit_start(kit, &run, "leave-obey 3", "");
+    runkit_wait_count(kit, &run.exited);
+    runkit_wait_pids(kit, 3, pids);
+    assert_int_equal(run.gone, 0);
+    run_term(run.run);
+    runkit_end(&run);
+    all_dead(pids, 3);
+}
+
+static void a_daemon_does_not_get_away(void **state) {
+    struct runkit *kit = *state;
+    struct runkit_run run;
+    struct proc_stat stat;
+    pid_t pids[RUNKIT_PIDS];
+    runkit_start(kit, &run, "daemonise", "");
+    runkit_wait_count(kit, &run.exited);
+    runkit_wait_pids(kit, 1, pids);
+    assert_int_equal(proc_stat_read(pids[0], &stat), PROC_YES);
+    assert_int_not_equal(stat.session, run.pid);
+    assert_int_equal(run.gone, 0);
+    run_kill(run.run);
+    runkit_end(&run);
+    assert_true(runkit_is_dead(pids[0]));
+}
+
+static void a_storm_of_forks_ends(void **state) {
+    struct runkit *kit = *state;
+    struct runkit_run run;
+    pid_t pids[RUNKIT_PIDS];
+    runkit_start(kit, &run, "storm 200", "");
+    runkit_wait_pids(kit, 20, pids); /* the others are being born */
+    run_kill(run.run);
+    runkit_end(&run);
+    all_dead(pids, runkit_pids(kit, pids));
+}
+
+/* ---- Guardians that are in trouble ---- */
+
+static void what_a_killed_guardian_leaves_is_ended(void **state) {
+    struct runkit *kit = *state;
+    static const char *const words[] = {"fork-ignore 3", "daemonise", "storm 20"};
+    static const unsigned counts[] = {4, 1, 20};
+    struct runkit_run run;
+    struct runkit_run other;
+    pid_t pids[RUNKIT_PIDS];
+    unsigned seen = 0;
+    struct run_options options = runkit_options(kit, &other, "obey", "");
+    options.ref = "other";
+    runkit_begin(&other, &options);
+    runkit_wait_pids(kit, ++seen, pids);
+    for (size_t i = 0; i < 3; i++) {
+        runkit_start(kit, &run, words[i], "");
+        runkit_wait_pids(kit, seen + counts[i], pids);
+        assert_int_equal(kill(guardian_of(kit), SIGKILL), 0);
+        runkit_end(&run);
+        all_dead(pids + seen, counts[i]);
+        assert_int_equal(run.exited, 1);
+        seen += counts[i];
+    }
+    assert_false(runkit_is_dead(pids[0])); /* another's is left alone */
+    run_term(other.run);
+    runkit_end(&other);
+}
+
+static void a_guardian_that_hangs_is_given_up(void **state) {
+    struct runkit *kit = *state;
+    struct runkit_run run;
+    pid_t pids[RUNKIT_PIDS];
+    struct run_options options = runkit_options(kit, &run, "ignore-term", "");
+    options.guardian_late_ms = 1;
+    runkit_begin(&run, &options);
+    runkit_wait_pids(kit, 1, pids);
+    assert_int_equal(kill(guardian_of(kit), SIGSTOP), 0);
+    run_kill(run.run);
+    runkit_end(&run);
+    assert_true(runkit_is_dead(pids[0]));
+}
+
+static void a_guardian_does_not_mind_signals(void **state) {
+    struct runkit *kit = *state;
+    struct runkit_run run;
+    pid_t pids[RUNKIT_PIDS];
+    runkit_start(kit, &run, "obey", "");
+    runkit_wait_pids(kit, 1, pids);
+    pid_t guardian = guardian_of(kit);
+    static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGALRM};
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        assert_int_equal(kill(guardian, signals[i]), 0);
+    }
+    assert_int_equal(kill(-guardian, SIGTERM), 0);
+    assert_false(runkit_is_dead(pids[0]));
+    run_term(run.run);
+    runkit_end(&run);
+    assert_int_equal(run.status, 0);
+}
+
+/* ---- Many ---- */
+
+static void many_runs_live_next_to_each_other(void **state) {
+    enum { COUNT = 30 };
+    struct runkit *kit = *state;
+    static struct runkit_run runs[COUNT];
+    pid_t pids[RUNKIT_PIDS];
+    char refs[COUNT][16];
+    for (unsigned i = 0; i < COUNT; i++) {
+        struct run_options options = runkit_options(kit, &runs[i], "fork-ignore 1", "");
+        snprintf(refs[i], sizeof refs[i], "s/%u", i);
+        options.ref = refs[i];
+        assert_int_equal(run_start(&options, &runs[i].run), TN_OK);
+    }
+    runkit_wait_pids(kit, 2 * COUNT, pids);
+    for (unsigned i = 0; i < COUNT; i++) {
+        run_term(runs[i].run);
+        run_kill(runs[i].run);
+    }
+    for (unsigned i = 0; i < COUNT; i++) {
+        runkit_end(&runs[i]);
+    }
+    all_dead(pids, 2 * COUNT);
+}
+
+int main(void) {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, kit_open, kit_close)
+    const struct CMUnitTest tests[] = {
+        CASE(a_run_starts_and_obeys),
+        CASE(an_exit_is_told_as_it_was),
+        CASE(orders_before_the_start_is_told_are_kept),
+        CASE(what_cannot_be_started_is_named),
+        CASE(one_that_ignores_the_request_is_killed),
+        CASE(children_that_ignore_the_request_are_killed),
+        CASE(children_that_are_left_are_asked_too),
+        CASE(a_daemon_does_not_get_away),
+        CASE(a_storm_of_forks_ends),
+        CASE(what_a_killed_guardian_leaves_is_ended),
+        CASE(a_guardian_that_hangs_is_given_up),
+        CASE(a_guardian_does_not_mind_signals),
+        CASE(many_runs_live_next_to_each_other),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,64 @@
+/* What tests of real processes share: a loop, a directory, runs of sensor_dummy and what they told.
+ *
+ * Conditions are waited for with the loop running; the test's own time limit ends a wait that is never
+ * met. */
+#ifndef TESTS_LIB_RUNKIT_H
+#define TESTS_LIB_RUNKIT_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "supervisor/run.h"
+
+#define RUNKIT_PIDS 512
+
+struct runkit {
+    uv_loop_t loop;
+    uv_timer_t awake;
+    char dir[128];      /* of this test; removed with it */
+    char sensors[160];  /* where runs are */
+    char pids[160];     /* the file that dummies write their pids to */
+    char guardian[256]; /* the programs of this build */
+    char dummy[256];
+};
+
+/* A run and everything it said. */
+struct runkit_run {
+    struct runkit *kit;
+    struct run *run;
+    struct sensor_spec *spec;
+    int64_t pid;
+    int error;
+    const char *step;
+    int status; /* of the main process; -1: it has not been told */
+    unsigned started, failed, exited, gone;
+};
+
+void runkit_open(struct runkit *kit);
+/* Nothing may be left in the loop. */
+void runkit_close(struct runkit *kit);
+
+/* Options for a run of sensor_dummy with these words, "fork-ignore 3"; `more` are further members of
+ * the description, ", \"cwd\": \"/tmp\"", or "". The hooks fill `run`. */
+struct run_options runkit_options(struct runkit *kit, struct runkit_run *run, const char *words,
+                                  const char *more);
+/* Starts it, and waits until it is started or has failed. */
+void runkit_begin(struct runkit_run *run, const struct run_options *options);
+void runkit_start(struct runkit *kit, struct runkit_run *run, const char *words, const char *more);
+/* Waits until it is gone, and frees it. */
+void runkit_end(struct runkit_run *run);
+
+void runkit_wait(struct runkit *kit, bool (*met)(void *ctx), void *ctx);
+void runkit_wait_count(struct runkit *kit, const unsigned *count);
+/* Waits until `count` processes have written their pids. */
+void runkit_wait_pids(struct runkit *kit, unsigned count, pid_t out[RUNKIT_PIDS]);
+unsigned runkit_pids(const struct runkit *kit, pid_t out[RUNKIT_PIDS]);
+/* Neither alive nor waiting to be waited for. */
+bool runkit_is_dead(pid_t pid);
+
+/* All output that is kept, NUL-terminated, on the heap. */
+char *runkit_output(struct runkit *kit, const char *ref);
+/* Waits until the output has this text in it. */
+void runkit_wait_output(struct runkit *kit, const char *ref, const char *text);
+
+#endif
