@@ -10,6 +10,7 @@
 
 #include "main/config.h"
 #include "protocol/text.h"
+#include "supervisor/spec.h"
 
 #define WORDS_BLANK " \t"
 
@@ -258,16 +259,27 @@ char *config_sensor_json(const struct config_sensor *sensor) {
                : json_dumps(sensor->description, JSON_COMPACT | JSON_REAL_PRECISION(12));
 }
 
+/* As SENSOR SET judges it. */
+static bool description_check(const char *json, char reason[CONFIG_REASON_MAX]) {
+    struct sensor_defaults defaults = sensor_defaults_make();
+    struct sensor_spec *spec = NULL;
+    char why[SENSOR_REASON_MAX];
+    if (strlen(json) > KERNEL_SENSOR_SPEC_MAX) {
+        return config_refuse(reason, "its description has more than %u bytes",
+                             KERNEL_SENSOR_SPEC_MAX);
+    }
+    bool good = sensor_spec_parse(tn_bytes_of(json, strlen(json)), &defaults, &spec, why) ||
+                config_refuse(reason, "%s", why);
+    sensor_spec_free(spec);
+    return good;
+}
+
 bool config_sensor_check(const struct config *config, const struct config_sensor *sensor,
                          char reason[CONFIG_REASON_MAX]) {
     (void)config;
     char *json = config_sensor_json(sensor);
     bool good = (json != NULL || config_refuse(reason, "no memory")) &&
-                demand_check(&sensor->demand, reason);
-    if (good && strlen(json) > KERNEL_SENSOR_SPEC_MAX) {
-        good =
-            config_refuse(reason, "its description has more than %u bytes", KERNEL_SENSOR_SPEC_MAX);
-    }
+                demand_check(&sensor->demand, reason) && description_check(json, reason);
     free(json);
     return good;
 }

@@ -53,14 +53,22 @@ class Check(unittest.TestCase):
                                "trigger = t\n"
                                "[sensor long]\n"            # 21
                                "trigger = t\n" % ("x" * 129) +
-                               ("command = %s\n" % ("x" * 180)) * 100)
+                               ("command = %s\n" % ("x" * 180)) * 100 +
+                               "[sensor none]\n"            # 123
+                               "trigger = t\n"
+                               "[sensor odd]\n"             # 125
+                               "trigger = t\n"
+                               "command = x\n"
+                               "health.interval_seconds = 3\n")
         self.assertEqual((code, out), (2, ""))
         lines = [int(line.split(":")[1]) for line in err.splitlines()]
-        self.assertEqual(sorted(lines), [1, 2, 3, 6, 8, 9, 10, 11, 12, 14, 15, 16, 17, 19, 21], err)
+        self.assertEqual(sorted(lines), [1, 2, 3, 6, 8, 9, 10, 11, 12, 14, 15, 16, 17, 19, 21, 123,
+                                         125], err)
         for words in ("its trigger is missing", "rule r1 is there already, in line 1",
                       "is not a sensor's name", "a sensor has no 'what'", 'a " is missing',
                       "is not a number of seconds", "is not yes or no", "cwd is set twice",
-                      "a rule has no 'command'", "more than 16384 bytes"):
+                      "a rule has no 'command'", "more than 16384 bytes",
+                      "sensor none: command", "sensor odd: health"):
             self.assertIn(words, err)
 
     def test_the_printout_is_a_file_with_the_same_meaning(self):
