@@ -173,7 +173,7 @@ static void argument_read(struct example *e, const struct protocol_argument *arg
     } else {
         field_word(e, name, take(e),
                    argument->type == PROTOCOL_T_INTEGER || argument->bind == PROTOCOL_B_SPEC ||
-                       argument->bind == PROTOCOL_B_META);
+                       argument->bind == PROTOCOL_B_META || argument->bind == PROTOCOL_B_PAYLOAD);
     }
 }
 

@@ -88,7 +88,7 @@ static void print_all(FILE *out) {
     for (int connection = 0; connection < 2; connection++) {
         (void)fputs(connection == 0 ? "## Pools and leases\n\n" : "## The connection\n\n", out);
         for (unsigned i = 0; i < PROTOCOL_COMMANDS; i++) {
-            if ((protocol_table[i].role == PROTOCOL_NOBODY) == (connection == 1)) {
+            if ((protocol_table[i].method == NULL) == (connection == 1)) {
                 print_command(out, &protocol_table[i]);
             }
         }

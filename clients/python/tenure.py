@@ -278,7 +278,12 @@ class LogLost(ResultError, result="LOST"):
     """the log moved to another owner; the outcome is unknown"""
 
 
-_REJECTED = frozenset(("NOT_YET", "OPS_FULL", "MALFORMED", "OVERLOADED", "NOSPACE", "CLOSED"))
+class BadToken(ResultError, result="BAD_TOKEN"):
+    """the token is missing, not valid, or its lease is over"""
+
+
+_REJECTED = frozenset(("NOT_YET", "OPS_FULL", "MALFORMED", "OVERLOADED", "NOSPACE", "CLOSED",
+                       "BAD_TOKEN"))
 _UNKNOWN = frozenset(("HALTED", "LOST"))
 _TRY_AGAIN = frozenset(("OVERLOADED", "CLOSED", "HALTED", "LOST"))
 _TURNED_AWAY = frozenset(("OVERLOADED", "CLOSED", "NOSPACE"))
@@ -365,6 +370,13 @@ class Counted(Done):
     """`count`: how many were freed, released, added or removed."""
 
     count: int
+
+
+@dataclass(frozen=True)
+class Emitted(Done):
+    """An event that a sensor has emitted, by its id."""
+
+    id: str
 
 
 @dataclass(frozen=True)
@@ -523,6 +535,8 @@ class Event:
     values: Tuple[str, ...] = ()
     pools: Tuple[str, ...] = ()
     number: Optional[int] = None
+    trigger: Optional[str] = None
+    payload: Optional[Dict[str, Any]] = None
 
 
 @dataclass(frozen=True)
@@ -601,8 +615,11 @@ def _texts(values: Reply) -> Tuple[str, ...]:
 
 
 def _object(text: Reply) -> Optional[Dict[str, Any]]:
+    """Text over RESP, part of a larger object in a message."""
     if not text:
         return None
+    if isinstance(text, dict):
+        return text
     parsed: Dict[str, Any] = json.loads(text)
     return parsed
 
@@ -613,6 +630,10 @@ def _done(r: Reply) -> Done:
 
 def _counted(name: str) -> Callable[[Reply], Counted]:
     return lambda r: Counted(r["result"], int(r["lsn"]), bool(r["replayed"]), int(r[name]))
+
+
+def _emitted(r: Reply) -> Emitted:
+    return Emitted(r["result"], int(r["lsn"]), bool(r["replayed"]), r["id"])
 
 
 def _moved(r: Reply) -> Moved:
@@ -682,7 +703,7 @@ def _event(r: Reply) -> Event:
                  _maybe_int(r.get("epoch")), r.get("reason"), _maybe_int(r.get("deadline")),
                  r.get("holder"), r.get("previous_holder"), r.get("user"), r.get("pool"),
                  r.get("name"), _texts(r.get("values")), _texts(r.get("pools")),
-                 _maybe_int(r.get("number")))
+                 _maybe_int(r.get("number")), r.get("trigger"), _object(r.get("payload")))
 
 
 def _event_page(r: Reply) -> EventPage:
@@ -719,7 +740,7 @@ def _none(r: Reply) -> None:
 COMMANDS: Dict[str, str] = {
     name: kind
     for kind, names in {
-        "write": "ACK,ACTIVATE,ALLOC,DISOWN,IMPORT,POOL ADD,POOL ALTER,POOL CREATE,POOL DROP,"
+        "write": "ACK,ACTIVATE,ALLOC,DISOWN,EMIT,IMPORT,POOL ADD,POOL ALTER,POOL CREATE,POOL DROP,"
                  "POOL REMOVE,POOL SEED,RECLAIM,REKEY,RELEASE,RESERVE,REVOKE,RULE DELETE,"
                  "RULE DISABLE,RULE ENABLE,RULE SET,SENSOR DELETE,SENSOR DISABLE,SENSOR ENABLE,"
                  "SENSOR SET,SWEEP,TICK,TOKEN REVOKE,TOUCH",
@@ -1025,6 +1046,12 @@ class Commands:
                     fence: Optional[int] = None) -> SensorPage:
         return self._read(_sensor_page, fence, "SENSOR", "LIST",
                           *_optional(cursor=cursor, count=count))
+
+    def emit(self, token: str, trigger_type: str, payload: Optional[Meta] = None, *,
+             opid: Optional[str] = None) -> Emitted:
+        """An event of the running sensor whose token it is; the token has the trigger types."""
+        text = None if payload is None else _json_text(payload)
+        return self._write(_emitted, opid, "EMIT", token, trigger_type, *_optional(payload=text))
 
     # Tokens
 

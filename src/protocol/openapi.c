@@ -71,6 +71,7 @@ static json_t *argument_schema(const struct protocol_argument *argument) {
     case PROTOCOL_B_STATE:
         return ref("State");
     case PROTOCOL_B_META:
+    case PROTOCOL_B_PAYLOAD:
     case PROTOCOL_B_SPEC:
         return ref("Json");
     case PROTOCOL_B_CLAIM:

@@ -259,17 +259,17 @@ static bool bind_u64(struct cursor *c, const char *what, uint32_t field, uint64_
     return next_number(c, what, UINT64_MAX, ret_number);
 }
 
-static bool bind_meta(struct cursor *c) {
+static bool bind_meta(struct cursor *c, const char *what) {
     struct tn_bytes word;
-    if (!next(c, "META", &word)) {
+    if (!next(c, what, &word)) {
         return false;
     }
     if (word.len > KERNEL_META_MAX) {
-        return refuse(c, TN_R_TOO_LARGE, "META: at most %u bytes", KERNEL_META_MAX);
+        return refuse(c, TN_R_TOO_LARGE, "%s: at most %u bytes", what, KERNEL_META_MAX);
     }
     const char *why = protocol_json_fault(word);
     if (why != NULL) {
-        return refuse(c, TN_R_MALFORMED, "META: %s", why);
+        return refuse(c, TN_R_MALFORMED, "%s: %s", what, why);
     }
     c->call->command.meta = word;
     c->call->command.fields |= KERNEL_F_META;
@@ -397,6 +397,7 @@ static bool bind_read(struct cursor *c, enum protocol_bind to) {
     case PROTOCOL_B_EVENT:
         return bind_event(c);
     case PROTOCOL_B_TOKEN:
+    case PROTOCOL_B_BEARER:
         return next(c, "the token", &c->call->token);
     case PROTOCOL_B_SCOPE:
         return bind_scope(c);
@@ -437,7 +438,9 @@ static bool bind(struct cursor *c, enum protocol_bind to) {
     case PROTOCOL_B_RECLAIMED:
         return bind_u64(c, "RECLAIMED", KERNEL_F_FIGURES, &command->reclaimed);
     case PROTOCOL_B_META:
-        return bind_meta(c);
+        return bind_meta(c, "META");
+    case PROTOCOL_B_PAYLOAD:
+        return bind_meta(c, "PAYLOAD");
     case PROTOCOL_B_NOW:
         command->fields |= KERNEL_F_IMMEDIATE;
         return true;

@@ -106,15 +106,17 @@ static inline void result_key(struct protocol_writer *w, const char *resp, size_
 static void result_done(struct protocol_writer *w, const struct protocol_command *row,
                         const struct kernel_result *result) {
     const char *number = number_name(row);
+    bool event = row->verb == KERNEL_VERB_EMIT;
+    bool lease = result->has_lease && !event;
     bool values = row->verb == KERNEL_VERB_ALLOC || row->verb == KERNEL_VERB_RESERVE ||
                   row->verb == KERNEL_VERB_IMPORT;
-    protocol_write_map(w, 3 + (result->has_lease ? 4u : 0u) + (number != NULL) + values);
+    protocol_write_map(w, 3 + (lease ? 4u : 0u) + (number != NULL) + values + event);
     KEY(w, "6", "result");
     protocol_write_text(w, tn_result_name(result->code));
-    if (result->has_lease) {
-        char lease[PROTOCOL_LEASE_TEXT];
+    if (lease) {
+        char text[PROTOCOL_LEASE_TEXT];
         KEY(w, "5", "lease");
-        protocol_write_bulk(w, lease, protocol_lease_format(result->lease, lease));
+        protocol_write_bulk(w, text, protocol_lease_format(result->lease, text));
         KEY(w, "5", "epoch");
         protocol_write_u64(w, result->epoch);
         KEY(w, "5", "state");
@@ -131,6 +133,10 @@ static void result_done(struct protocol_writer *w, const struct protocol_command
     }
     if (number != NULL) {
         protocol_pair_number(w, number, result->number);
+    }
+    if (event) { /* the only one of its command */
+        char text[PROTOCOL_EVENT_ID_TEXT];
+        pair_bytes(w, "id", text, protocol_event_id_format(result->lsn, 0, text));
     }
     KEY(w, "3", "lsn");
     protocol_write_u64(w, result->lsn);
@@ -271,7 +277,12 @@ static void problem_write(struct protocol_writer *w, const struct problem *probl
     }
 }
 
-int protocol_http_status(const struct kernel_result *result) {
+int protocol_http_status(const struct protocol_command *row, const struct kernel_result *result) {
+    bool over = result->code == TN_R_NOTFOUND || result->code == TN_R_RETIRED ||
+                result->code == TN_R_STALE || result->code == TN_R_STATE;
+    if (row->verb == KERNEL_VERB_EMIT && over) {
+        return 401;
+    }
     return result->code == TN_R_CONFLICT && result->number != 0 ? 422
                                                                 : tn_result_http(result->code);
 }
@@ -291,7 +302,7 @@ void protocol_render_result(struct protocol_writer *w, const struct protocol_com
     enum tn_outcome outcome = tn_result_outcome(result->code);
     struct problem problem = {
         .code = result->code,
-        .status = protocol_http_status(result),
+        .status = protocol_http_status(row, result),
         .outcome = outcome != TN_COMMITTED || result_committed(result) ? outcome : TN_REJECTED};
     problem_write(w, &problem, &facts);
 }

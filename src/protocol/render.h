@@ -37,8 +37,9 @@ void protocol_render_problem(struct protocol_writer *w, int status, enum tn_outc
 #define PROTOCOL_PROBLEM_MAX 1536u
 
 /* That of the result's code; but an operation id that has done something else is 422, so that it
- * differs from what is contradictory for another reason. */
-int protocol_http_status(const struct kernel_result *result);
+ * differs from what is contradictory for another reason; and where the lease is what proves who asks,
+ * one that is over is 401. */
+int protocol_http_status(const struct protocol_command *row, const struct kernel_result *result);
 
 /* Maps, or their parts. */
 void protocol_render_value(struct protocol_writer *w, const struct kernel_value *value);

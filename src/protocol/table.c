@@ -148,6 +148,9 @@ static const struct protocol_argument token_revoke_args[] = {
 static const struct protocol_argument token_rotate_args[] = {FLAG("NOW", "now", PROTOCOL_B_NOW)};
 static const struct protocol_argument token_sensor_args[] = {STRING("ref", PROTOCOL_B_NAME), TTL,
                                                              SCOPE, FENCE};
+static const struct protocol_argument emit_args[] = {
+    STRING("token", PROTOCOL_B_BEARER), STRING("trigger_type", PROTOCOL_B_TRIGGER),
+    OPTION("PAYLOAD", "json", PROTOCOL_T_STRING, PROTOCOL_B_PAYLOAD), OPID};
 static const struct protocol_argument auth_args[] = {
     {.name = "username", .type = PROTOCOL_T_STRING, .optional = true},
     STRING("password", PROTOCOL_B_NONE)};
@@ -258,6 +261,13 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
     [PROTOCOL_ECHO] = {NAME("ECHO", ""), .id = PROTOCOL_ECHO, .kind = PROTOCOL_CONNECTION,
                        .role = PROTOCOL_NOBODY, .form = FORM(text_arg), .summary = "Says it back",
                        .example = "ECHO hello"},
+    [PROTOCOL_EMIT] =
+        {NAME("EMIT", ""), .id = PROTOCOL_EMIT, .kind = PROTOCOL_WRITE, .role = PROTOCOL_NOBODY,
+         .verb = KERNEL_VERB_EMIT, .form = FORM(emit_args),
+         .summary =
+             "An event of a running sensor, by its token and for a trigger type that the token has",
+         .method = "POST", .path = "/v1/events/emit",
+         .example = "EMIT eyJ.eyJ.sig core.timer PAYLOAD {\"n\":1}"},
     [PROTOCOL_EVENTS] = {NAME("EVENTS", ""), .id = PROTOCOL_EVENTS, .kind = PROTOCOL_READ,
                          .role = PROTOCOL_READER, .form = FORM(events_args),
                          .summary = "What happened, oldest first, a page at a time",

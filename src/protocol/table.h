@@ -41,6 +41,7 @@ enum protocol_bind {
     PROTOCOL_B_GIVEN,
     PROTOCOL_B_RECLAIMED,
     PROTOCOL_B_META,
+    PROTOCOL_B_PAYLOAD, /* of an event, likewise */
     PROTOCOL_B_NOW,
     PROTOCOL_B_POOL,
     PROTOCOL_B_FROM,   /* the pool of a claim: one for the whole request */
@@ -58,6 +59,7 @@ enum protocol_bind {
     PROTOCOL_B_COUNT,
     PROTOCOL_B_EVENT,    /* an event's id: lsn.index */
     PROTOCOL_B_TOKEN,    /* as it was issued */
+    PROTOCOL_B_BEARER,   /* the same, of whoever asks: in HTTP's Authorization too */
     PROTOCOL_B_TOKEN_ID, /* a token's jti: lease.epoch */
     PROTOCOL_B_SCOPE,
     PROTOCOL_B_OPID,
@@ -103,6 +105,7 @@ enum protocol_id {
     PROTOCOL_CONFIG_GET,
     PROTOCOL_DISOWN,
     PROTOCOL_ECHO,
+    PROTOCOL_EMIT,
     PROTOCOL_EVENTS,
     PROTOCOL_HELLO,
     PROTOCOL_IMPORT,

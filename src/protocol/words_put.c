@@ -107,7 +107,8 @@ static bool put_flag(struct protocol_words *w, const struct protocol_argument *a
 
 static bool put_scalar(struct protocol_words *w, const struct protocol_argument *argument,
                        const char *name, const struct protocol_field *field) {
-    bool object = argument->bind == PROTOCOL_B_META || argument->bind == PROTOCOL_B_SPEC;
+    bool object = argument->bind == PROTOCOL_B_META || argument->bind == PROTOCOL_B_PAYLOAD ||
+                  argument->bind == PROTOCOL_B_SPEC;
     if (argument->token != NULL && !add_text(w, argument->token)) {
         return false;
     }
@@ -416,6 +417,10 @@ bool protocol_words_put(struct protocol_words *w, uint32_t i) {
     char name[PROTOCOL_KEY_MAX];
     if (argument->bind == PROTOCOL_B_OPTIONS) {
         return put_options(w);
+    }
+    if (field->given == PROTOCOL_GIVEN_NOT && argument->bind == PROTOCOL_B_BEARER) {
+        return protocol_words_refuse(w, TN_R_BAD_TOKEN,
+                                     "there is no token: Authorization: Bearer is missing");
     }
     if (field->given == PROTOCOL_GIVEN_NOT) {
         return argument->optional || protocol_words_refuse(w, TN_R_MALFORMED, "%s is missing",

@@ -102,6 +102,9 @@ static void answer_call(struct http_exchange *exchange, const struct protocol_co
     if (answer->replayed) {
         http_header_out(exchange, "Idempotent-Replayed", "true");
     }
+    if (status == 401) {
+        http_header_out(exchange, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+    }
     answer_retry(exchange, answer, status);
 }
 
@@ -293,12 +296,22 @@ static bool wants_stream(struct http_exchange *exchange, struct arguments *argum
     return !json;
 }
 
-/* Who refreshes its own token may show it as it shows it elsewhere, and say nothing else. */
+/* Whether the token in the header is an argument of the command: of an event, and of a refresh that
+ * says nothing else. */
+static bool bearer_wanted(const struct http_exchange *exchange,
+                          const struct protocol_route *route) {
+    for (uint32_t i = 0; i < route->form->count; i++) {
+        if (route->form->arguments[i].bind == PROTOCOL_B_BEARER) {
+            return true;
+        }
+    }
+    return route->row->id == PROTOCOL_TOKEN_REFRESH && exchange->body_len == 0;
+}
+
 static void bearer_add(struct http_exchange *exchange, struct arguments *arguments) {
     static const char scheme[] = "Bearer ";
     const char *value = http_header_in(exchange, MHD_HTTP_HEADER_AUTHORIZATION);
-    if (exchange->body_len == 0 && value != NULL &&
-        strncasecmp(value, scheme, sizeof scheme - 1) == 0) {
+    if (value != NULL && strncasecmp(value, scheme, sizeof scheme - 1) == 0) {
         value += sizeof scheme - 1;
         (void)argument_add(arguments, MHD_GET_ARGUMENT_KIND, "token", 5, value, strlen(value));
     }
@@ -314,7 +327,7 @@ void http_call(struct http_exchange *exchange) {
     const char *key = http_header_in(exchange, "Idempotency-Key");
     (void)MHD_get_connection_values_n(exchange->mhd, MHD_GET_ARGUMENT_KIND, argument_add,
                                       &arguments);
-    if (route.row->id == PROTOCOL_TOKEN_REFRESH) {
+    if (bearer_wanted(exchange, &route)) {
         bearer_add(exchange, &arguments);
     }
     bool stream = route.row->id == PROTOCOL_EVENTS && wants_stream(exchange, &arguments);

@@ -310,6 +310,15 @@ enum tn_result server_token_read(struct server *server, enum protocol_id id,
 enum server_step server_token_rotate(struct server_asker *asker, const struct protocol_command *row,
                                      const struct tn_bytes *argv, uint32_t argc);
 
+/* sensor.c */
+/* Whose token it was, for the command that refers to it. */
+struct server_emitter {
+    struct token_state state;
+    char user[KERNEL_USER_MAX + 1];
+};
+/* Judges the token of an EMIT that has been parsed, and fills in what its command needs of it. */
+enum tn_result server_sensor_emit(struct server *server, struct server_emitter *emitter);
+
 /* read_events.c */
 enum tn_result server_read_events(struct server *server, struct protocol_writer *w);
 

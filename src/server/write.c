@@ -92,14 +92,15 @@ static void slot_render(struct server_slot *slot, const struct kernel_result *re
         }
     }
     TN_ASSERT(!w.out.overflow);
-    slot->answer = (struct server_answer){.code = result->code,
-                                          .http_status = (uint16_t)protocol_http_status(result),
-                                          .replayed = result->replayed,
-                                          .has_lease = result->has_lease,
-                                          .lsn = result->lsn,
-                                          .now_ms = result->now_ms,
-                                          .retry_at_ms = result->retry_at_ms,
-                                          .lease = result->lease};
+    slot->answer =
+        (struct server_answer){.code = result->code,
+                               .http_status = (uint16_t)protocol_http_status(slot->row, result),
+                               .replayed = result->replayed,
+                               .has_lease = result->has_lease,
+                               .lsn = result->lsn,
+                               .now_ms = result->now_ms,
+                               .retry_at_ms = result->retry_at_ms,
+                               .lease = result->lease};
     slot->len = (uint32_t)w.out.len;
 }
 
@@ -306,6 +307,7 @@ enum server_step server_write(struct server_asker *asker, const struct protocol_
     struct server *server = asker->server;
     struct protocol_call *call = &server->call;
     char holder[KERNEL_HOLDER_MAX];
+    struct server_emitter emitter;
     struct server_slot *slot = server_slot_take(asker, row);
     if (slot == NULL) {
         return SERVER_WAIT;
@@ -315,9 +317,12 @@ enum server_step server_write(struct server_asker *asker, const struct protocol_
     if (code == TN_R_OK && call->derive) {
         code = holder_derive(server, holder);
     }
+    /* Nobody has a password yet, and only this machine can connect: everyone is an operator. */
+    call->command.rights = KERNEL_RIGHT_OPERATOR;
+    if (code == TN_R_OK && row->id == PROTOCOL_EMIT) {
+        code = server_sensor_emit(server, &emitter);
+    }
     if (code == TN_R_OK) {
-        /* Nobody has a password yet, and only this machine can connect: everyone is an operator. */
-        call->command.rights = KERNEL_RIGHT_OPERATOR;
         uint32_t len = kernel_command_encode(&call->command, server->encoded, KERNEL_COMMAND_MAX);
         if (len == 0) {
             code = TN_R_TOO_LARGE;

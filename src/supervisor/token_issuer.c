@@ -118,7 +118,8 @@ enum tn_result token_issue_sensor(struct token_issuer *issuer, uint64_t how, str
     }
     struct tn_bytes trigger = tn_bytes_of(sensor.trigger, sensor.trigger_len);
     struct token_order order = *terms;
-    (void)snprintf(subject, sizeof subject, "sensor:%.*s", (int)sensor.ref_len, sensor.ref);
+    (void)snprintf(subject, sizeof subject, TOKEN_SENSOR_SUBJECT "%.*s", (int)sensor.ref_len,
+                   sensor.ref);
     order.lease = lease.view.id;
     order.epoch = lease.view.epoch;
     order.subject = subject;

@@ -12,7 +12,8 @@
 #include "protocol/option.h"
 #include "supervisor/token.h"
 
-#define TOKEN_SENSOR_POOL "sensors" /* one resource a sensor, of its reference */
+#define TOKEN_SENSOR_POOL "sensors"    /* one resource a sensor, of its reference */
+#define TOKEN_SENSOR_SUBJECT "sensor:" /* and its reference: sub of its token */
 
 struct token_issuer {
     struct engine *engine;

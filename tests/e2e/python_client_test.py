@@ -249,6 +249,11 @@ class Methods(Case):
         self.assertEqual((sensor.subject, sensor.trigger_types, sensor.expires_in),
                          ("sensor:s2", ("core.timer",), 60))
         token = c.token_issue(run.lease, run.epoch, scope="x")
+        with self.assertRaises(tenure.Denied):
+            c.emit(token.token, "core.timer", {"n": 1})
+        with self.assertRaises(tenure.BadToken) as refused:
+            c.emit("x", "core.timer")
+        self.assertIsNone(refused.exception.lsn)
         self.assertNotIn(token.token, repr(token))
         newer = c.token_refresh(token.token, ttl=100)
         self.assertEqual((newer.id, newer.scope), (token.id, "x"))

@@ -237,6 +237,11 @@ static const struct request good[] = {
      .want = "TOKEN|ISSUE|0-7|1|TTL|60|SCOPE|a b|FENCE|9"},
     {"POST", "/auth/sensor-token", "{\"ref\":\"s1\"}", .want = "TOKEN|SENSOR|s1"},
     {"POST", "/auth/refresh", "{\"token\":\"a.b.c\"}", .want = "TOKEN|REFRESH|a.b.c"},
+    {"POST", "/v1/events/emit",
+     "{\"token\":\"a.b.c\",\"trigger_type\":\"core.timer\",\"payload\":{\"n\":1}}", .opid = "o",
+     .want = "EMIT|a.b.c|core.timer|PAYLOAD|{\"n\":1}|OPID|o"},
+    {"POST", "/v1/events/emit?token=a.b.c", "{\"trigger_type\":\"core.timer\"}",
+     .want = "EMIT|a.b.c|core.timer"},
     {"POST", "/auth/introspect", "{\"token\":\"a.b.c\",\"fence\":3}",
      .want = "TOKEN|INTROSPECT|a.b.c|FENCE|3"},
     {"POST", "/auth/revoke/0-7.1", "", .opid = "o", .want = "TOKEN|REVOKE|0-7.1|OPID|o"},
@@ -315,6 +320,9 @@ static void each_request_becomes_the_words_that_the_table_says(void **state) {
 #define HOLDER "{\"holder\":\"h\","
 
 static const struct request bad[] = {
+    {"POST", "/v1/events/emit", "{\"trigger_type\":\"t\"}", .code = TN_R_BAD_TOKEN,
+     .want = "there is no token: Authorization: Bearer is missing"},
+    {"POST", "/v1/events/emit", "{\"token\":\"a.b.c\"}", .want = "trigger_type is missing"},
     {"POST", "/v1/pools/p/leases", "", .want = "holder is missing"},
     {"POST", "/v1/pools/p/leases", "{\"holder\":null}", .want = "holder is missing"},
     {"POST", "/v1/pools/p/leases", "[]", .want = "the body: it is not a JSON object"},

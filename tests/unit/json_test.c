@@ -172,7 +172,24 @@ static void expect_result(const struct kernel_result *result, int status, const 
     struct protocol_writer w = writer(buffer, sizeof buffer);
     protocol_render_result(&w, &protocol_table[PROTOCOL_ALLOC], result);
     expect(&w, want);
-    assert_int_equal(protocol_http_status(result), status);
+    assert_int_equal(protocol_http_status(&protocol_table[PROTOCOL_ALLOC], result), status);
+}
+
+/* The id of its event, and not the lease, which the token has. A lease that is over proves nothing any
+ * more: that is for HTTP as if there were no token. */
+static void an_event_that_was_emitted_is_told_by_its_id(void **state) {
+    const struct protocol_command *row = &protocol_table[PROTOCOL_EMIT];
+    char buffer[PROTOCOL_PROBLEM_MAX];
+    struct protocol_writer w = writer(buffer, sizeof buffer);
+    struct kernel_result result = {.code = TN_R_OK, .lsn = 7, .has_lease = true, .epoch = 1};
+    (void)state;
+    protocol_render_result(&w, row, &result);
+    expect(&w, "{\"result\":\"OK\",\"id\":\"7.0\",\"lsn\":\"7\",\"replayed\":false}");
+    assert_int_equal(protocol_http_status(row, &result), 200);
+    result = (struct kernel_result){.code = TN_R_STALE, .lsn = 8};
+    assert_int_equal(protocol_http_status(row, &result), 401);
+    result.code = TN_R_DENIED;
+    assert_int_equal(protocol_http_status(row, &result), 403);
 }
 
 static void what_was_done_is_an_object(void **state) {
@@ -294,6 +311,7 @@ int main(void) {
         cmocka_unit_test(any_bytes_become_a_string),
         cmocka_unit_test(random_bytes_as_keys_and_values_are_json),
         cmocka_unit_test(what_was_done_is_an_object),
+        cmocka_unit_test(an_event_that_was_emitted_is_told_by_its_id),
         cmocka_unit_test(each_refusal_is_a_problem_with_its_outcome_and_facts),
         cmocka_unit_test(an_operation_id_used_for_something_else_differs_from_other_conflicts),
         cmocka_unit_test(a_refusal_outside_the_log_says_so),
