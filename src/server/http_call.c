@@ -9,6 +9,8 @@
 #include "base/assert.h"
 #include "base/hash.h"
 #include "protocol/http.h"
+#include "protocol/text.h"
+#include "protocol/walk.h"
 #include "server/http.h"
 
 static const char json_type[] = "application/json";
@@ -296,8 +298,24 @@ static bool wants_stream(struct http_exchange *exchange, struct arguments *argum
     return !json;
 }
 
-/* Whether the token in the header is an argument of the command: of an event, and of a refresh that
- * says nothing else. */
+/* Whether the body has a member "token". What is no object is for others to refuse. */
+static bool body_has_token(const struct http_exchange *exchange) {
+    static const char name[] = "\"token\"";
+    struct tn_bytes body = tn_bytes_of(exchange->body, exchange->body_len);
+    struct tn_bytes key;
+    struct tn_bytes value;
+    bool found = false;
+    if (body.len > 0 && protocol_json_fault(body) == NULL) {
+        struct protocol_walk walk = protocol_walk_of(body);
+        while (!found && protocol_walk_next(&walk, &key, &value)) {
+            found = tn_bytes_equal(key, tn_bytes_of(name, sizeof name - 1));
+        }
+    }
+    return found;
+}
+
+/* Whether the token in the header is an argument of the command: of an event, and of a refresh whose
+ * body does not name another. */
 static bool bearer_wanted(const struct http_exchange *exchange,
                           const struct protocol_route *route) {
     for (uint32_t i = 0; i < route->form->count; i++) {
@@ -305,7 +323,7 @@ static bool bearer_wanted(const struct http_exchange *exchange,
             return true;
         }
     }
-    return route->row->id == PROTOCOL_TOKEN_REFRESH && exchange->body_len == 0;
+    return route->row->id == PROTOCOL_TOKEN_REFRESH && !body_has_token(exchange);
 }
 
 static void bearer_add(struct http_exchange *exchange, struct arguments *arguments) {

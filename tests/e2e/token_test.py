@@ -222,6 +222,15 @@ class Tokens(Case):
         status, again, _ = call(self.server, "POST", "/auth/refresh",
                                 Authorization="bearer " + fresh["token"])
         self.assertEqual((status, again["token_id"]), (200, issued["token_id"]))
+        status, again, _ = call(self.server, "POST", "/auth/refresh", {"ttl": 60},
+                                Authorization="Bearer " + fresh["token"])
+        self.assertEqual((status, again["expires_in"]), (200, 60))
+        status, again, _ = call(self.server, "POST", "/auth/refresh", {},
+                                Authorization="Bearer " + fresh["token"])
+        self.assertEqual((status, again["token_id"]), (200, issued["token_id"]))
+        status, again, _ = call(self.server, "POST", "/auth/refresh", {"token": fresh["token"]},
+                                Authorization="Bearer of something else")
+        self.assertEqual((status, again["token_id"]), (200, issued["token_id"]))
         self.assertEqual(call(self.server, "POST", "/auth/refresh?token=x",
                               Authorization="Bearer " + fresh["token"])[0], 400)
         self.assertEqual(call(self.server, "POST", "/auth/refresh", Authorization="Basic eDp5")[0],
