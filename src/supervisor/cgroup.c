@@ -124,6 +124,7 @@ bool cgroup_empty(const char *path) {
 }
 
 /* Those inside first; a directory that is still in use stays. */
+// NOLINTNEXTLINE(misc-no-recursion): as deep as DEPTH_MAX
 static void remove_below(char *path, size_t len, unsigned depth) {
     const struct dirent *entry;
     DIR *dir = depth < DEPTH_MAX ? opendir(path) : NULL;
@@ -131,7 +132,6 @@ static void remove_below(char *path, size_t len, unsigned depth) {
         if (entry->d_type == DT_DIR && entry->d_name[0] != '.') {
             int more = snprintf(path + len, PATH_BYTES - len, "/%s", entry->d_name);
             if (more > 0 && len + (size_t)more < PATH_BYTES) {
-                // NOLINTNEXTLINE(misc-no-recursion): as deep as DEPTH_MAX
                 remove_below(path, len + (size_t)more, depth + 1);
             }
             path[len] = '\0';

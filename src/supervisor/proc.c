@@ -107,6 +107,7 @@ enum proc_answer proc_stat_read(pid_t pid, struct proc_stat *ret_stat) {
 
 void proc_variable_begin(struct proc_variable_scan *scan, const char *name,
                          char out[PROC_VALUE_MAX]) {
+    out[0] = '\0';
     *scan = (struct proc_variable_scan){.name = name, .out = out};
 }
 
@@ -122,9 +123,8 @@ bool proc_variable_feed(struct proc_variable_scan *scan, const char *bytes, size
             }
         } else if (c == '\0') {
             scan->matched = 0;
-        } else if (scan->matched < name_len && c == scan->name[scan->matched]) {
-            scan->matched++;
-        } else if (scan->matched == name_len && c == '=') {
+        } else if (scan->matched <= name_len &&
+                   c == (scan->matched < name_len ? scan->name[scan->matched] : '=')) {
             scan->matched++;
         } else {
             scan->matched = SIZE_MAX;

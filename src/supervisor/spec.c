@@ -420,6 +420,7 @@ bool sensor_spec_parse(struct tn_bytes json, const struct sensor_defaults *defau
                        struct sensor_spec **ret_spec, char reason[SENSOR_REASON_MAX]) {
     json_error_t error;
     struct reading r = {.reason = reason};
+    reason[0] = '\0';
     json_t *document = json_loadb((const char *)json.at, json.len, JSON_REJECT_DUPLICATES, &error);
     if (document == NULL) {
         return refuse(&r, "it is no JSON: %.100s", error.text);

@@ -33,6 +33,10 @@ void runkit_open(struct runkit *kit) {
     snprintf(kit->pids, sizeof kit->pids, "%s/pids", kit->dir);
     snprintf(kit->guardian, sizeof kit->guardian, "%s/tenure-guardian", build);
     snprintf(kit->dummy, sizeof kit->dummy, "%s/tests/sensor_dummy", build);
+    runkit_reopen(kit);
+}
+
+void runkit_reopen(struct runkit *kit) {
     assert_int_equal(uv_loop_init(&kit->loop), 0);
     assert_int_equal(uv_timer_init(&kit->loop, &kit->awake), 0);
     assert_int_equal(uv_timer_start(&kit->awake, wake, 1, 1), 0);

@@ -38,6 +38,9 @@ void runkit_open(struct runkit *kit);
 /* Nothing may be left in the loop. */
 void runkit_close(struct runkit *kit);
 
+/* For a process that was forked: a loop of its own in the same directory. */
+void runkit_reopen(struct runkit *kit);
+
 /* Options for a run of sensor_dummy with these words, "fork-ignore 3"; `more` are further members of
  * the description, ", \"cwd\": \"/tmp\"", or "". The hooks fill `run`. */
 struct run_options runkit_options(struct runkit *kit, struct runkit_run *run, const char *words,

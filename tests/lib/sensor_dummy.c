@@ -133,7 +133,7 @@ static void show_files(void) {
     char target[300];
     DIR *dir = opendir("/proc/self/fd");
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
-        if (entry->d_name[0] != '.' && atoi(entry->d_name) != dirfd(dir)) {
+        if (entry->d_name[0] != '.' && strtol(entry->d_name, NULL, 10) != dirfd(dir)) {
             snprintf(path, sizeof path, "/proc/self/fd/%s", entry->d_name);
             ssize_t len = readlink(path, target, sizeof target - 1);
             target[len > 0 ? len : 0] = '\0';

@@ -1,0 +1,320 @@
+/* Servers that are killed, and what the next one finds: everything dead, or ended by it, and nobody else
+ * touched. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "lib/runkit.h"
+#include "supervisor/orphan.h"
+#include "supervisor/record.h"
+
+struct told {
+    struct orphans *orphans;
+    unsigned gone, all_gone;
+    char ref[KERNEL_RULE_MAX + 1]; /* of the last */
+    struct kernel_lease_id lease;
+    uint64_t epoch;
+};
+
+static int kit_open(void **state) {
+    static struct runkit kit;
+    runkit_open(&kit);
+    *state = &kit;
+    return 0;
+}
+
+static int kit_close(void **state) {
+    runkit_close(*state);
+    return 0;
+}
+
+/* ---- The next server ---- */
+
+static void told_gone(void *ctx, const char *ref, struct kernel_lease_id lease, uint64_t epoch) {
+    struct told *told = ctx;
+    told->gone++;
+    snprintf(told->ref, sizeof told->ref, "%s", ref);
+    told->lease = lease;
+    told->epoch = epoch;
+    assert_false(orphans_has(told->orphans, ref));
+}
+
+static void told_all_gone(void *ctx) {
+    struct told *told = ctx;
+    told->all_gone++;
+    orphans_free(told->orphans);
+}
+
+static void orphans_end(struct runkit *kit, struct told *told) {
+    struct orphans_hooks hooks = {.gone = told_gone, .all_gone = told_all_gone};
+    *told = (struct told){.gone = 0};
+    assert_int_equal(
+        orphans_begin(&kit->loop, os_posix(), kit->sensors, hooks, told, &told->orphans), TN_OK);
+    assert_int_equal(told->gone + told->all_gone, 0);
+    runkit_wait_count(kit, &told->all_gone);
+}
+
+/* ---- A server that will be killed ---- */
+
+static void serve(struct runkit *kit, const char *const *words, unsigned count) {
+    struct runkit_run *runs = calloc(count, sizeof *runs);
+    char ref[16];
+    runkit_reopen(kit);
+    for (unsigned i = 0; i < count && runs != NULL; i++) {
+        struct run_options options = runkit_options(kit, &runs[i], words[i], "");
+        snprintf(ref, sizeof ref, "s%u", i);
+        options.ref = ref;
+        options.token = tn_bytes_of("secret", 6);
+        runkit_begin(&runs[i], &options);
+    }
+    for (;;) {
+        uv_run(&kit->loop, UV_RUN_ONCE);
+    }
+}
+
+/* Its pid, once all the processes of its sensors have come. */
+static pid_t server_start(struct runkit *kit, const char *const *words, unsigned count,
+                          unsigned processes, pid_t pids[RUNKIT_PIDS]) {
+    pid_t server = fork();
+    assert_true(server >= 0);
+    if (server == 0) {
+        serve(kit, words, count);
+    }
+    runkit_wait_pids(kit, processes, pids);
+    return server;
+}
+
+static void server_kill(pid_t server) {
+    int status;
+    assert_int_equal(kill(server, SIGKILL), 0);
+    assert_int_equal(waitpid(server, &status, 0), server);
+}
+
+static void path_of(const struct runkit *kit, const char *ref, const char *name, char out[400]) {
+    snprintf(out, 400, "%s/%s%s%s", kit->sensors, ref, name[0] != '\0' ? "/" : "", name);
+}
+
+static void record_of(const struct runkit *kit, const char *ref, struct run_record *ret_record) {
+    char path[400];
+    path_of(kit, ref, "", path);
+    assert_int_equal(record_read(os_posix(), path, ret_record), TN_OK);
+}
+
+static void nothing_is_left(const struct runkit *kit, const char *ref) {
+    char path[400];
+    path_of(kit, ref, "run", path);
+    assert_int_not_equal(access(path, F_OK), 0);
+    path_of(kit, ref, "token", path);
+    assert_int_not_equal(access(path, F_OK), 0);
+}
+
+/* ---- Tests ---- */
+
+static void where_nothing_was_nothing_is_waited_for(void **state) {
+    struct told told;
+    orphans_end(*state, &told);
+    assert_int_equal(told.gone, 0);
+}
+
+static void a_killed_server_leaves_nothing(void **state) {
+    struct runkit *kit = *state;
+    static const char *const words[] = {"obey", "ignore-term", "fork-ignore 3", "daemonise",
+                                        "leave 2"};
+    struct told told;
+    pid_t pids[RUNKIT_PIDS];
+    pid_t server = server_start(kit, words, 5, 9, pids);
+    server_kill(server);
+    orphans_end(kit, &told);
+    assert_int_equal(told.gone, 5);
+    assert_int_equal(told.lease.lsn, 7);
+    assert_int_equal(told.epoch, 3);
+    for (unsigned i = 0; i < 9; i++) {
+        assert_true(runkit_is_dead(pids[i]));
+    }
+    for (unsigned i = 0; i < 5; i++) {
+        char ref[16];
+        snprintf(ref, sizeof ref, "s%u", i);
+        nothing_is_left(kit, ref);
+    }
+    orphans_end(kit, &told);
+    assert_int_equal(told.gone, 0);
+}
+
+/* The server cannot help: it is stopped before its guardian is killed. */
+static void server_and_guardian_kill(struct runkit *kit, pid_t server) {
+    struct run_record record;
+    record_of(kit, "s0", &record);
+    assert_int_equal(kill(server, SIGSTOP), 0);
+    assert_int_equal(kill(record.guardian, SIGKILL), 0);
+    server_kill(server);
+}
+
+static void what_both_leave_is_found_and_ended(void **state) {
+    struct runkit *kit = *state;
+    static const char *const cases[] = {"fork-ignore 3", "daemonise", "storm 12"};
+    static const unsigned counts[] = {4, 1, 12};
+    struct told told;
+    pid_t pids[RUNKIT_PIDS];
+    unsigned seen = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        pid_t server = server_start(kit, &cases[i], 1, seen + counts[i], pids);
+        server_and_guardian_kill(kit, server);
+        orphans_end(kit, &told);
+        assert_int_equal(told.gone, 1);
+        assert_string_equal(told.ref, "s0");
+        for (unsigned j = seen; j < seen + counts[i]; j++) {
+            /* Whoever reaps for us may not have done it yet: dead is enough. */
+            struct proc_stat stat;
+            assert_true(proc_stat_read(pids[j], &stat) == PROC_NO || stat.state == 'Z' ||
+                        stat.state == 'X');
+        }
+        seen += counts[i];
+    }
+}
+
+static void a_guardian_that_hangs_is_killed_in_time(void **state) {
+    struct runkit *kit = *state;
+    static const char *const words[] = {"ignore-term"};
+    struct told told;
+    struct run_record record;
+    struct proc_stat stat;
+    pid_t pids[RUNKIT_PIDS];
+    pid_t server = server_start(kit, words, 1, 1, pids);
+    record_of(kit, "s0", &record);
+    assert_int_equal(kill(record.guardian, SIGSTOP), 0);
+    server_kill(server);
+    orphans_end(kit, &told);
+    assert_int_equal(told.gone, 1);
+    assert_true(proc_stat_read(pids[0], &stat) == PROC_NO || stat.state == 'Z');
+}
+
+/* ---- Those who are not ours ---- */
+
+struct innocent {
+    pid_t pid;
+    uint64_t start;
+};
+
+static struct innocent innocent_make(void) {
+    struct innocent innocent = {.pid = fork()};
+    struct proc_stat stat;
+    assert_true(innocent.pid >= 0);
+    if (innocent.pid == 0) {
+        (void)setsid();
+        for (;;) {
+            pause();
+        }
+    }
+    do { /* its session is its own: as that of a run would be */
+        assert_int_equal(proc_stat_read(innocent.pid, &stat), PROC_YES);
+    } while (stat.session != innocent.pid);
+    innocent.start = stat.start;
+    return innocent;
+}
+
+static void innocent_end(struct innocent innocent) {
+    int status;
+    assert_int_equal(waitpid(innocent.pid, &status, WNOHANG), 0); /* it lives */
+    assert_int_equal(kill(innocent.pid, SIGTERM), 0);
+    assert_int_equal(waitpid(innocent.pid, &status, 0), innocent.pid);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGTERM);
+}
+
+static void record_put(const struct runkit *kit, const struct run_record *record) {
+    char path[400];
+    (void)mkdir(kit->sensors, 0700);
+    path_of(kit, record->ref, "", path);
+    (void)mkdir(path, 0700);
+    assert_int_equal(record_write(os_posix(), path, record), TN_OK);
+}
+
+static void whoever_got_the_pid_is_not_touched(void **state) {
+    struct runkit *kit = *state;
+    struct innocent innocent = innocent_make();
+    struct told told;
+    struct run_record record = {.lease = {.lsn = 9},
+                                .epoch = 2,
+                                .guardian = innocent.pid,
+                                .guardian_start = innocent.start + 1,
+                                .main = innocent.pid,
+                                .main_start = innocent.start - 1,
+                                .id = "00112233445566778899aabbccddeeff",
+                                .ref = "s0"};
+    assert_true(proc_boot_id(record.boot));
+    record_put(kit, &record);
+    orphans_end(kit, &told);
+    assert_int_equal(told.gone, 1);
+    assert_int_equal(told.lease.lsn, 9);
+    nothing_is_left(kit, "s0");
+    innocent_end(innocent);
+}
+
+static void a_record_of_another_boot_is_only_removed(void **state) {
+    struct runkit *kit = *state;
+    struct innocent innocent = innocent_make();
+    struct told told;
+    struct run_record record = {.epoch = 2,
+                                .guardian = innocent.pid,
+                                .guardian_start = innocent.start,
+                                .main = innocent.pid,
+                                .main_start = innocent.start,
+                                .boot = "00000000-0000-0000-0000-000000000000",
+                                .id = "00112233445566778899aabbccddeeff",
+                                .ref = "s0"};
+    record_put(kit, &record);
+    orphans_end(kit, &told);
+    assert_int_equal(told.gone, 1);
+    nothing_is_left(kit, "s0");
+    innocent_end(innocent);
+}
+
+static void a_torn_record_is_as_good_as_none(void **state) {
+    struct runkit *kit = *state;
+    struct told told;
+    struct run_record record = {.ref = "s0", .id = "x"};
+    char path[400];
+    assert_true(proc_boot_id(record.boot));
+    record_put(kit, &record);
+    path_of(kit, "s0", "run", path);
+    assert_int_equal(truncate(path, 40), 0);
+    orphans_end(kit, &told);
+    assert_int_equal(told.gone, 0);
+    nothing_is_left(kit, "s0");
+}
+
+static void waiting_can_be_given_up(void **state) {
+    struct runkit *kit = *state;
+    struct orphans_hooks hooks = {.gone = told_gone, .all_gone = told_all_gone};
+    struct told told = {.gone = 0};
+    assert_int_equal(
+        orphans_begin(&kit->loop, os_posix(), kit->sensors, hooks, &told, &told.orphans), TN_OK);
+    orphans_free(told.orphans);
+    uv_run(&kit->loop, UV_RUN_ONCE);
+    assert_int_equal(told.all_gone, 0);
+}
+
+int main(void) {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, kit_open, kit_close)
+    const struct CMUnitTest tests[] = {
+        CASE(where_nothing_was_nothing_is_waited_for),
+        CASE(a_killed_server_leaves_nothing),
+        CASE(what_both_leave_is_found_and_ended),
+        CASE(a_guardian_that_hangs_is_killed_in_time),
+        CASE(whoever_got_the_pid_is_not_touched),
+        CASE(a_record_of_another_boot_is_only_removed),
+        CASE(a_torn_record_is_as_good_as_none),
+        CASE(waiting_can_be_given_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,284 @@
+/* The small parts around processes: frames, what /proc says, where a cgroup is, names, positions. */
+#include "unit/unit.h"
+
+#include "supervisor/cgroup.h"
+#include "supervisor/frame.h"
+#include "supervisor/output.h"
+#include "supervisor/proc.h"
+#include "supervisor/run.h"
+
+/* ---- Frames ---- */
+
+static struct frame_start start_make(void) {
+    struct frame_start start = {.change_user = true,
+                                .uid = 65534,
+                                .gid = 65533,
+                                .group_count = 2,
+                                .groups = {65533, 7},
+                                .limits = {1, 2, 3, 4, 5, SENSOR_UNLIMITED},
+                                .log_bytes = 4096,
+                                .log_files = 3,
+                                .log_number = 17,
+                                .cwd = "/",
+                                .log_dir = "/var/log",
+                                .cgroup = "",
+                                .argc = 2,
+                                .argv = {"/bin/true", "", NULL},
+                                .envc = 1,
+                                .env = {"A=b", NULL}};
+    return start;
+}
+
+static void a_start_comes_back_whole_or_not_at_all(void **state) {
+    struct frame_start start = start_make();
+    struct frame_start back;
+    static uint8_t bytes[FRAME_MAX];
+    (void)state;
+    size_t len = frame_start_encode(&start, bytes, sizeof bytes);
+    assert_true(len > 0);
+    assert_true(frame_start_decode(bytes, len, &back));
+    assert_true(back.change_user);
+    assert_int_equal(back.uid, 65534);
+    assert_int_equal(back.gid, 65533);
+    assert_int_equal(back.group_count, 2);
+    assert_int_equal(back.groups[1], 7);
+    assert_memory_equal(back.limits, start.limits, sizeof start.limits);
+    assert_int_equal(back.log_number, 17);
+    assert_string_equal(back.log_dir, "/var/log");
+    assert_string_equal(back.argv[0], "/bin/true");
+    assert_string_equal(back.argv[1], "");
+    assert_null(back.argv[2]);
+    assert_string_equal(back.env[0], "A=b");
+    assert_null(back.env[1]);
+    for (size_t cut = 0; cut < len; cut++) {
+        uint8_t *part = malloc(cut + 1); /* its own, so that reading behind it is seen */
+        assert_non_null(part);
+        memcpy(part, bytes, cut);
+        assert_false(frame_start_decode(part, cut, &back));
+        free(part);
+        assert_int_equal(frame_start_encode(&start, bytes, cut), 0);
+        (void)frame_start_encode(&start, bytes, sizeof bytes);
+    }
+    bytes[len] = 0;
+    assert_false(frame_start_decode(bytes, len + 1, &back));
+}
+
+static void news_come_back(void **state) {
+    static const struct frame_news all[] = {
+        {.kind = FRAME_STARTED, .pid = 4194304, .start = UINT64_MAX},
+        {.kind = FRAME_FAILED, .error = 2, .step = FRAME_STEP_EXEC},
+        {.kind = FRAME_EXITED, .status = 139},
+        {.kind = FRAME_GONE},
+    };
+    uint8_t bytes[FRAME_SMALL_MAX];
+    struct frame_news back;
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        size_t len = frame_news_encode(&all[i], bytes);
+        assert_true(frame_news_decode(bytes, len, &back));
+        assert_int_equal(back.kind, all[i].kind);
+        assert_int_equal(back.pid, all[i].pid);
+        assert_true(back.start == all[i].start);
+        assert_int_equal(back.error, all[i].error);
+        assert_int_equal(back.step, all[i].step);
+        assert_int_equal(back.status, all[i].status);
+        assert_false(frame_news_decode(bytes, len - 1, &back));
+        assert_false(frame_news_decode(bytes, len + 1, &back));
+    }
+    bytes[0] = FRAME_START;
+    assert_false(frame_news_decode(bytes, 1, &back));
+    assert_string_equal(frame_step_name(FRAME_STEP_EXEC), "exec");
+    assert_string_equal(frame_step_name((enum frame_step)99), "unknown");
+}
+
+/* ---- /proc ---- */
+
+static void a_name_in_proc_can_be_anything(void **state) {
+    static const char text[] =
+        "42 (a) R 1 2 (b\n) S 7 8 9 34816 9 4194304 1 0 0 0 3 4 0 0 20 0 1 0 "
+        "987654 1 2 3";
+    struct proc_stat stat;
+    (void)state;
+    assert_true(proc_stat_parse(text, strlen(text), &stat));
+    assert_int_equal(stat.state, 'S');
+    assert_int_equal(stat.parent, 7);
+    assert_int_equal(stat.group, 8);
+    assert_int_equal(stat.session, 9);
+    assert_int_equal(stat.start, 987654);
+    assert_false(proc_stat_parse(text, 20, &stat));
+    assert_false(proc_stat_parse("", 0, &stat));
+    assert_false(proc_stat_parse("1 (a)", 5, &stat));
+}
+
+static void this_process_is_there(void **state) {
+    struct proc_stat stat;
+    struct proc_stat child_stat;
+    int descriptor = -1;
+    (void)state;
+    assert_int_equal(proc_stat_read(getpid(), &stat), PROC_YES);
+    assert_int_equal(stat.parent, getppid());
+    assert_int_equal(stat.session, getsid(0));
+    assert_int_equal(proc_open(getpid(), stat.start + 1, &descriptor), PROC_NO);
+    assert_int_equal(proc_open(getpid(), stat.start, &descriptor), PROC_YES);
+    assert_false(proc_ended(descriptor));
+    close(descriptor);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        for (;;) {
+            pause();
+        }
+    }
+    assert_int_equal(proc_stat_read(child, &child_stat), PROC_YES);
+    assert_int_equal(proc_open(child, child_stat.start, &descriptor), PROC_YES);
+    proc_kill(descriptor);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(WTERMSIG(status), SIGKILL);
+    assert_true(proc_ended(descriptor));
+    proc_kill(descriptor); /* nobody */
+    close(descriptor);
+    assert_int_equal(proc_open(child, child_stat.start, &descriptor), PROC_NO);
+    assert_int_equal(proc_stat_read(child, &stat), PROC_NO);
+}
+
+struct seen {
+    pid_t wanted;
+    unsigned count, wanted_count;
+};
+
+static void pid_seen(void *ctx, pid_t pid) {
+    struct seen *seen = ctx;
+    seen->count++;
+    seen->wanted_count += pid == seen->wanted;
+}
+
+static void children_are_listed_until_they_are_waited_for(void **state) {
+    struct seen seen = {.wanted = 0};
+    (void)state;
+    assert_true(proc_children(pid_seen, &seen));
+    assert_int_equal(seen.count, 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        _exit(0);
+    }
+    siginfo_t info;
+    assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
+    seen = (struct seen){.wanted = child};
+    assert_true(proc_children(pid_seen, &seen));
+    assert_true(proc_children_of_thread(pid_seen, &seen));
+    assert_int_equal(seen.count, 2);
+    assert_int_equal(seen.wanted_count, 2);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    seen = (struct seen){.wanted = getpid()};
+    assert_true(proc_children(pid_seen, &seen));
+    assert_int_equal(seen.count, 0);
+    assert_true(proc_all(pid_seen, &seen));
+    assert_int_equal(seen.wanted_count, 1);
+}
+
+static void a_variable_is_found_whatever_the_parts(void **state) {
+    static const char texts[] = "X=1\0ID\0IDX=2\0XID=3\0ID=abc=d\0ID=other";
+    (void)state;
+    for (size_t part = 1; part < sizeof texts; part++) {
+        struct proc_variable_scan scan;
+        char out[PROC_VALUE_MAX];
+        bool found = false;
+        proc_variable_begin(&scan, "ID", out);
+        for (size_t at = 0; at < sizeof texts && !found; at += part) {
+            size_t left = sizeof texts - at;
+            found = proc_variable_feed(&scan, texts + at, left < part ? left : part);
+        }
+        assert_true(found);
+        assert_string_equal(out, "abc=d");
+    }
+    struct proc_variable_scan scan;
+    char out[PROC_VALUE_MAX];
+    char large[200];
+    memset(large, 'v', sizeof large);
+    large[0] = 'I';
+    large[1] = 'D';
+    large[2] = '=';
+    proc_variable_begin(&scan, "ID", out);
+    assert_true(proc_variable_feed(&scan, large, sizeof large));
+    assert_int_equal(strlen(out), PROC_VALUE_MAX - 1);
+    proc_variable_begin(&scan, "NONE", out);
+    assert_false(proc_variable_feed(&scan, texts, sizeof texts));
+}
+
+/* ---- Cgroups ---- */
+
+static void the_cgroup_is_where_the_mounts_say(void **state) {
+    static const char mounts[] = "22 1 0:21 / /proc rw - proc proc rw\n"
+                                 "30 22 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+                                 "31 22 0:27 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 c rw\n";
+    char out[128];
+    (void)state;
+    assert_true(cgroup_find_in(mounts, "4:cpu:/x\n0::/system.slice/tenured.service\n", out, 128));
+    assert_string_equal(out, "/sys/fs/cgroup/system.slice/tenured.service");
+    assert_true(cgroup_find_in(mounts, "0::/\n", out, 128));
+    assert_string_equal(out, "/sys/fs/cgroup");
+    assert_false(cgroup_find_in(mounts, "4:cpu:/x\n", out, 128));
+    assert_false(cgroup_find_in("", "0::/\n", out, 128));
+    assert_false(cgroup_find_in(mounts, "0::/system.slice/tenured.service\n", out, 20));
+    assert_true(cgroup_empty("/does/not/exist"));
+    assert_false(cgroup_kill("/does/not/exist"));
+    assert_int_equal(cgroup_make("/does/not/exist"), 2 /* ENOENT */);
+}
+
+/* ---- Names and positions ---- */
+
+static void names_of_directories_are_harmless_and_different(void **state) {
+    static const struct {
+        const char *ref, *name;
+    } cases[] = {
+        {"core.timer-1_A", "core.timer-1_A"},
+        {".", "%2E"},
+        {"..", "%2E."},
+        {"a/b", "a%2Fb"},
+        {"a%2Fb", "a%252Fb"},
+        {"caf\303\251 x", "caf%C3%A9%20x"},
+        {".hidden", "%2Ehidden"},
+        {"a..b", "a..b"},
+    };
+    char out[64];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_true(run_dir_name(cases[i].ref, out, sizeof out));
+        assert_string_equal(out, cases[i].name);
+    }
+    assert_false(run_dir_name("", out, sizeof out));
+    assert_false(run_dir_name("abc", out, 3));
+    assert_true(run_dir_name("abc", out, 4));
+}
+
+static void positions_are_texts(void **state) {
+    struct output_position position = {.file = 3, .offset = UINT64_MAX};
+    struct output_position back;
+    char out[OUTPUT_POSITION_TEXT];
+    static const char *const bad[] = {"", ".", "3", "3.", ".4", "3.4.5", "-1.2", "a.b", "3. 4"};
+    (void)state;
+    output_position_format(position, out);
+    assert_string_equal(out, "3.18446744073709551615");
+    assert_true(output_position_parse(tn_bytes_of(out, strlen(out)), &back));
+    assert_true(back.file == 3 && back.offset == UINT64_MAX);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_false(output_position_parse(tn_bytes_of(bad[i], strlen(bad[i])), &back));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_start_comes_back_whole_or_not_at_all),
+        cmocka_unit_test(news_come_back),
+        cmocka_unit_test(a_name_in_proc_can_be_anything),
+        cmocka_unit_test(this_process_is_there),
+        cmocka_unit_test(children_are_listed_until_they_are_waited_for),
+        cmocka_unit_test(a_variable_is_found_whatever_the_parts),
+        cmocka_unit_test(the_cgroup_is_where_the_mounts_say),
+        cmocka_unit_test(names_of_directories_are_harmless_and_different),
+        cmocka_unit_test(positions_are_texts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
