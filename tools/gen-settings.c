@@ -12,6 +12,10 @@
 static void print_bounds(FILE *out, const struct config_row *row) {
     if (row->type == CONFIG_NUMBER || row->type == CONFIG_BYTES) {
         (void)fprintf(out, "%" PRIu64 " – %" PRIu64, row->low, row->high);
+    } else if (row->type == CONFIG_SECONDS) {
+        (void)fprintf(out, "%" PRIu64 " – %" PRIu64, row->low / 1000, row->high / 1000);
+    } else if (row->type == CONFIG_SWITCH) {
+        (void)fprintf(out, "`on`, `off`");
     } else if (row->type == CONFIG_FORM) {
         (void)fprintf(out, "`logfmt`, `json`");
     } else if (row->type == CONFIG_ADDRESS) {
@@ -41,10 +45,10 @@ static void print_row(FILE *out, const struct config_row *row) {
 }
 
 static void print_all(FILE *out) {
-    static const char *const sections[][2] = {{"server", "`[server]`"}, {"udp", "`[udp]`"},
-                                              {"engine", "`[engine]`"}, {"tokens", "`[tokens]`"},
-                                              {"amqp", "`[amqp]`"},     {"limits", "`[limits]`"},
-                                              {"", "Not in the file"}};
+    static const char *const sections[][2] = {{"server", "`[server]`"},   {"udp", "`[udp]`"},
+                                              {"engine", "`[engine]`"},   {"tokens", "`[tokens]`"},
+                                              {"sensors", "`[sensors]`"}, {"amqp", "`[amqp]`"},
+                                              {"limits", "`[limits]`"},   {"", "Not in the file"}};
     for (size_t s = 0; s < sizeof sections / sizeof sections[0]; s++) {
         (void)fprintf(out,
                       "%s\n\n| setting | flag, variable | default | values | reload | |\n"

@@ -183,7 +183,8 @@ static void value_print(const struct config *config, unsigned setting, FILE *out
 }
 
 void config_print(const struct config *config, FILE *out) {
-    static const char *const sections[] = {"", "server", "udp", "engine", "tokens", "amqp", "limits"};
+    static const char *const sections[] = {"",       "server", "udp",   "engine",
+                                           "tokens", "amqp",   "limits"};
     for (size_t s = 0; s < sizeof sections / sizeof sections[0]; s++) {
         if (*sections[s] != '\0') {
             (void)fprintf(out, "\n[%s]\n", sections[s]);

@@ -81,8 +81,8 @@ static void section_begin(struct file *file, const char *text) {
     } else {
         WRONG(
             file,
-            "there is no section [%s]: server, udp, engine, tokens, amqp, limits, or pool NAME, sensor "
-            "REF, rule ID",
+            "there is no section [%s]: server, udp, engine, tokens, amqp, sensors, limits, or pool "
+            "NAME, sensor REF, rule ID",
             file->section);
     }
 }

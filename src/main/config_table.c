@@ -113,6 +113,36 @@ static bool broker_check(const char *text, char reason[CONFIG_REASON_MAX]) {
     return *text == '\0' || amqp_address_parse(text, &address, reason);
 }
 
+/* "0.5": 500. */
+static bool seconds_parse(const char *text, uint64_t *ret_ms) {
+    size_t whole = strcspn(text, ".");
+    const char *rest = text[whole] == '.' ? text + whole + 1 : "";
+    size_t decimals = strlen(rest);
+    uint64_t seconds;
+    uint64_t fraction = 0;
+    if (!kernel_value_parse(KERNEL_DEC, tn_bytes_of(text, whole), &seconds) || decimals > 3 ||
+        (text[whole] == '.' && decimals == 0) || strspn(rest, "0123456789") != decimals ||
+        seconds > UINT32_MAX) {
+        return false;
+    }
+    for (size_t i = 0; i < 3; i++) {
+        fraction = fraction * 10 + (i < decimals ? (uint64_t)(rest[i] - '0') : 0);
+    }
+    *ret_ms = seconds * 1000 + fraction;
+    return true;
+}
+
+/* One of two words: the first is 0. */
+static bool word_parse(const char *text, const char *first, const char *second,
+                       uint64_t *ret_number, char reason[CONFIG_REASON_MAX]) {
+    *ret_number = strcmp(text, second) == 0;
+    if (*ret_number == 0 && strcmp(text, first) != 0) {
+        (void)snprintf(reason, CONFIG_REASON_MAX, "'%.60s' is not %s or %s", text, first, second);
+        return false;
+    }
+    return true;
+}
+
 bool config_parse(const struct config_row *row, const char *text, uint64_t *ret_number,
                   char reason[CONFIG_REASON_MAX]) {
     switch (row->type) {
@@ -135,16 +165,20 @@ bool config_parse(const struct config_row *row, const char *text, uint64_t *ret_
     case CONFIG_NETWORKS:
         return server_udp_allow_check(text, reason, CONFIG_REASON_MAX);
     case CONFIG_FORM:
-    case CONFIG_FLAG: {
-        bool form = row->type == CONFIG_FORM;
-        *ret_number = strcmp(text, form ? "json" : "yes") == 0;
-        if (*ret_number == 0 && strcmp(text, form ? "logfmt" : "no") != 0) {
-            (void)snprintf(reason, CONFIG_REASON_MAX, "'%.60s' is not %s", text,
-                           form ? "logfmt or json" : "yes or no");
+        return word_parse(text, "logfmt", "json", ret_number, reason);
+    case CONFIG_SWITCH:
+        return word_parse(text, "off", "on", ret_number, reason);
+    case CONFIG_FLAG:
+        return word_parse(text, "no", "yes", ret_number, reason);
+    case CONFIG_SECONDS:
+        if (!seconds_parse(text, ret_number) || *ret_number < row->low || *ret_number > row->high) {
+            (void)snprintf(reason, CONFIG_REASON_MAX,
+                           "'%.60s' is not a number of seconds from %" PRIu64 " to %" PRIu64
+                           ", with three decimals at most",
+                           text, row->low / 1000, row->high / 1000);
             return false;
         }
         return true;
-    }
     default:
         break;
     }
