@@ -5,8 +5,8 @@
  * (plan.h); here facts are gathered and effects carried out: requests to the engine, tokens, runs
  * (run.h), checks (health.h), log lines and events.
  *
- * A run holds a lease on SENSOR in the pool `sensors`, which is internal: the supervisor alone may
- * allocate there. So there is one run of a sensor at a time, and the lease's epoch fences all that came
+ * A run holds a lease on SENSOR in the pool `sensors`, which the first run makes and which is internal:
+ * the supervisor alone may allocate there. So there is one run of a sensor at a time, and the lease's epoch fences all that came
  * before it.
  *
  * All calls are for the loop's thread, but for the feed's, which the engine makes. */
@@ -64,9 +64,9 @@ struct supervisor_options {
     void (*log)(const char *line); /* event=... key=value */
 };
 
-/* Makes the pool, ends what an earlier life left and starts what is wanted; before the loop runs. If it
- * cannot do its work (there is another pool of that name, no guardian, a directory that cannot be
- * read) it says so by a log line and supervises nothing; NULL: no memory. */
+/* Ends what an earlier life left and starts what is wanted; before the loop runs. If it cannot do its
+ * work (no guardian, a directory that cannot be read) it says so by a log line and supervises nothing;
+ * NULL: no memory. */
 struct supervisor *supervisor_open(const struct supervisor_options *options);
 
 /* Stops every sensor: revoked, SIGTERM, SIGKILL after its stop_seconds, reclaimed; or, if the engine

@@ -1,0 +1,127 @@
+/* From the engine's threads to the loop: what has changed, and answers.
+ *
+ * The watch is called for every lease that is being revoked, in every pool: those of sensors are told
+ * by their user, which costs a comparison. The ring is bounded; what does not fit is not told one by
+ * one, but the loop reads everything anew. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "supervisor/supervisor_parts.h"
+
+#define NOTICES_MAX 4096u
+
+void supervisor_feed_init(struct supervisor_feed *feed) {
+    *feed = (struct supervisor_feed){.supervisor = NULL};
+    (void)pthread_mutex_init(&feed->lock, NULL);
+    feed->notices = calloc(NOTICES_MAX, sizeof *feed->notices); /* NULL: each is an overflow */
+}
+
+void supervisor_feed_free(struct supervisor_feed *feed) {
+    free(feed->notices);
+    (void)pthread_mutex_destroy(&feed->lock);
+}
+
+uint64_t supervisor_feed_kinds(void) {
+    return (uint64_t)1 << KERNEL_EVENT_LEASE_REVOKING | (uint64_t)1 << KERNEL_EVENT_RULE_SET |
+           (uint64_t)1 << KERNEL_EVENT_SENSOR_SET | (uint64_t)1 << KERNEL_EVENT_SENSOR_DELETED |
+           (uint64_t)1 << KERNEL_EVENT_DEMAND_CHANGED;
+}
+
+static bool text_is(struct tn_bytes bytes, const char *text) {
+    return tn_bytes_equal(bytes, tn_bytes_of(text, strlen(text)));
+}
+
+/* False: it is nothing for us. */
+static bool notice_make(const struct kernel_event *fact, struct supervisor_notice *notice) {
+    struct tn_bytes name = fact->name;
+    size_t prefix = strlen(SUPERVISOR_HOLDER);
+    notice->lease = fact->lease;
+    switch (fact->kind) {
+    case KERNEL_EVENT_SENSOR_SET:
+    case KERNEL_EVENT_SENSOR_DELETED:
+        notice->kind = SUPERVISOR_SENSOR_CHANGED;
+        break;
+    case KERNEL_EVENT_DEMAND_CHANGED:
+        notice->kind = SUPERVISOR_DEMAND_CHANGED;
+        break;
+    case KERNEL_EVENT_RULE_SET:
+        notice->kind = SUPERVISOR_RULE_SET;
+        if (fact->number == 0) {
+            return false;
+        }
+        break;
+    default:
+        if (!text_is(fact->user, SUPERVISOR_USER) || fact->holder.len <= prefix) {
+            return false;
+        }
+        notice->kind = SUPERVISOR_LEASE_REVOKED;
+        name = tn_bytes_of(fact->holder.at + prefix, fact->holder.len - prefix);
+        break;
+    }
+    if (name.len > sizeof notice->name) {
+        return false;
+    }
+    notice->len = (uint32_t)name.len;
+    memcpy(notice->name, name.at, name.len);
+    return true;
+}
+
+void supervisor_feed_watch(void *ctx, const struct kernel_event *fact) {
+    struct supervisor_feed *feed = ctx;
+    struct supervisor_notice notice;
+    if (!notice_make(fact, &notice)) {
+        return;
+    }
+    pthread_mutex_lock(&feed->lock);
+    if (feed->supervisor != NULL) {
+        if (feed->notices == NULL || feed->count == NOTICES_MAX) {
+            feed->overflow = true;
+        } else {
+            feed->notices[(feed->first + feed->count++) % NOTICES_MAX] = notice;
+        }
+        (void)uv_async_send(&feed->supervisor->news);
+    }
+    pthread_mutex_unlock(&feed->lock);
+}
+
+void supervisor_feed_connect(struct supervisor_feed *feed, struct supervisor *supervisor) {
+    pthread_mutex_lock(&feed->lock);
+    feed->supervisor = supervisor;
+    pthread_mutex_unlock(&feed->lock);
+}
+
+bool supervisor_feed_take(struct supervisor_feed *feed, struct supervisor_notice *ret_notice) {
+    pthread_mutex_lock(&feed->lock);
+    bool found = feed->count > 0;
+    if (found) {
+        *ret_notice = feed->notices[feed->first];
+        feed->first = (feed->first + 1) % NOTICES_MAX;
+        feed->count--;
+    }
+    pthread_mutex_unlock(&feed->lock);
+    return found;
+}
+
+bool supervisor_feed_overflowed(struct supervisor_feed *feed) {
+    pthread_mutex_lock(&feed->lock);
+    bool overflow = feed->overflow;
+    feed->overflow = false;
+    pthread_mutex_unlock(&feed->lock);
+    return overflow;
+}
+
+/* In the order in which they came. */
+struct supervisor_ask *supervisor_feed_answers(struct supervisor_feed *feed) {
+    pthread_mutex_lock(&feed->lock);
+    struct supervisor_ask *last = feed->done;
+    feed->done = NULL;
+    pthread_mutex_unlock(&feed->lock);
+    struct supervisor_ask *first = NULL;
+    while (last != NULL) {
+        struct supervisor_ask *next = last->next;
+        last->next = first;
+        first = last;
+        last = next;
+    }
+    return first;
+}

@@ -1,0 +1,172 @@
+/* Internal: what the files of the supervisor share.
+ *
+ *     engine's threads --feed--> notices, answers --+
+ *     run.h, health.h, timers ---------------------+--> facts --> plan --> effects --> ask, run, report
+ *     calls of the server --------------------------+
+ *
+ * A fact that comes up while the effects of another are carried out waits until that is done. A
+ * sensor's memory stays until it is deleted, nothing of it runs and no request of it is under way. */
+#ifndef TN_SUPERVISOR_SUPERVISOR_PARTS_H
+#define TN_SUPERVISOR_SUPERVISOR_PARTS_H
+
+#include "engine/read.h"
+#include "supervisor/health.h"
+#include "supervisor/orphan.h"
+#include "supervisor/run.h"
+#include "supervisor/supervisor.h"
+
+#define SUPERVISOR_FACTS_MAX 8u /* waiting, of one sensor: those that its effects cause at once */
+#define SUPERVISOR_HASH 4096u
+#define SUPERVISOR_LINE_MAX 1024u
+
+struct supervisor_sensor {
+    struct supervisor *supervisor;
+    struct supervisor_sensor *previous, *next;
+    struct supervisor_sensor *next_of_ref, *next_of_lease; /* in the tables */
+    char ref[KERNEL_RESOURCE_MAX + 1];
+    char trigger[KERNEL_RULE_MAX + 1];
+    uint32_t trigger_len;
+    uint64_t rules; /* enabled ones on its trigger */
+    bool known;     /* the engine has it */
+    bool held;      /* not started before what an earlier life left of it is gone */
+    bool told;      /* the plan knows whether it is wanted */
+    bool member;    /* the pool has its name */
+    bool indexed;   /* by its lease */
+    bool forgotten;
+    bool waits_for_pool; /* with its allocation */
+
+    struct plan plan;
+    struct plan_fact facts[SUPERVISOR_FACTS_MAX];
+    uint32_t fact_count;
+    bool telling;
+    enum plan_state counted; /* the state that it is counted under */
+    uv_timer_t timer;
+
+    struct sensor_spec *spec;     /* NULL: it cannot be read */
+    struct sensor_spec *run_spec; /* of the run; may be the same */
+    struct run *run;
+    struct health *health;
+    bool health_stopping;
+    uint32_t asks; /* under way */
+
+    uint64_t starts, stops, crashes, restarts, emitted;
+    uint64_t started_wall_ms, token_expires_s, revoked_lsn;
+    char failed_step[64];
+    char last_error[SUPERVISOR_ERROR_MAX];
+};
+
+struct supervisor {
+    struct supervisor_options options;
+    struct supervisor_sensor *sensors;
+    struct supervisor_sensor *by_ref[SUPERVISOR_HASH], *by_lease[SUPERVISOR_HASH];
+    uint32_t sensor_count;
+    struct orphans *orphans;
+    struct supervisor_totals totals;
+    uv_async_t news;
+    uv_timer_t deadline;            /* of closing */
+    uint32_t asks, healths, timers; /* under way; open */
+    uint64_t seeds;
+    bool off; /* it supervises nothing */
+    bool pool_is_ours, pool_asked;
+    bool halted, closing, closed;
+    void (*on_closed)(void *ctx);
+    void *closed_ctx;
+    char guardian[4096];
+    uint8_t spec[KERNEL_SENSOR_SPEC_MAX]; /* of the sensor that is being read */
+    uint8_t encoded[8192];                /* a command */
+    struct token_issued token;            /* of the run that is being started */
+};
+
+__attribute__((format(printf, 2, 3))) void supervisor_log(struct supervisor *supervisor,
+                                                          const char *format, ...);
+
+/* supervisor.c */
+struct supervisor_sensor *supervisor_find(const struct supervisor *supervisor, struct tn_bytes ref);
+/* NULL: no memory; said so. */
+struct supervisor_sensor *supervisor_add(struct supervisor *supervisor, struct tn_bytes ref,
+                                         const struct plan_terms *terms, uint64_t digest);
+void supervisor_tell(struct supervisor_sensor *sensor, const struct plan_fact *fact);
+/* Something has ended: the sensor may go, or the supervisor be closed. */
+void supervisor_ended(struct supervisor_sensor *sensor);
+void supervisor_index_lease(struct supervisor_sensor *sensor, bool indexed);
+struct supervisor_sensor *supervisor_find_lease(const struct supervisor *supervisor,
+                                                struct kernel_lease_id lease);
+
+/* supervisor_feed.c */
+enum supervisor_notice_kind {
+    SUPERVISOR_SENSOR_CHANGED, /* set or deleted; name */
+    SUPERVISOR_DEMAND_CHANGED, /* trigger */
+    SUPERVISOR_RULE_SET,       /* and enabled; its id */
+    SUPERVISOR_LEASE_REVOKED,  /* of the sensor; its name and the lease */
+};
+
+struct supervisor_notice {
+    enum supervisor_notice_kind kind;
+    struct kernel_lease_id lease;
+    uint32_t len;
+    char name[KERNEL_RULE_MAX];
+};
+
+void supervisor_feed_connect(struct supervisor_feed *feed, struct supervisor *supervisor);
+/* False: there is none. */
+bool supervisor_feed_take(struct supervisor_feed *feed, struct supervisor_notice *ret_notice);
+/* True, once, if there were too many of them. */
+bool supervisor_feed_overflowed(struct supervisor_feed *feed);
+struct supervisor_ask *supervisor_feed_answers(struct supervisor_feed *feed);
+
+/* supervisor_ask.c */
+/* Kind, and the fact that its answer is; TICK: nobody waits for it. */
+#define SUPERVISOR_ASK_TABLE(X) \
+    X(ALLOC, ALLOC_ANSWER)      \
+    X(REVOKE, REVOKE_ANSWER)    \
+    X(RECLAIM, RECLAIM_ANSWER)  \
+    X(ADD, TICK)                \
+    X(REMOVE, TICK)             \
+    X(REPORT, TICK)             \
+    X(CREATE, TICK)
+
+enum supervisor_ask_kind {
+#define SUPERVISOR_ASK_ENUM(id, answer) SUPERVISOR_ASK_##id,
+    SUPERVISOR_ASK_TABLE(SUPERVISOR_ASK_ENUM)
+#undef SUPERVISOR_ASK_ENUM
+};
+
+struct supervisor_ask {
+    struct engine_request request;
+    struct supervisor_feed *feed;
+    struct supervisor_sensor *sensor;
+    enum supervisor_ask_kind kind;
+    struct supervisor_ask *next;
+};
+
+void supervisor_ask(struct supervisor_sensor *sensor, enum supervisor_ask_kind kind);
+/* An event about the sensor, with this payload (JSON). */
+void supervisor_ask_report(struct supervisor_sensor *sensor, const char *word, const char *payload);
+void supervisor_answered(struct supervisor *supervisor, struct supervisor_ask *ask);
+/* The pool `sensors`: made with the first run. One that somebody else has made is not used. */
+enum supervisor_pool { SUPERVISOR_POOL_NONE, SUPERVISOR_POOL_OURS, SUPERVISOR_POOL_FOREIGN };
+enum supervisor_pool supervisor_pool(struct supervisor *supervisor);
+
+/* supervisor_read.c */
+/* All sensors, and the leases of runs of an earlier life. False: they cannot be read. */
+bool supervisor_read_first(struct supervisor *supervisor);
+/* One sensor as the engine has it now; `at_once`: without settling. */
+void supervisor_read_sensor(struct supervisor *supervisor, struct tn_bytes ref, bool at_once);
+void supervisor_read_notice(struct supervisor *supervisor, const struct supervisor_notice *notice);
+/* Everything, since something has been missed. */
+void supervisor_read_all(struct supervisor *supervisor);
+
+/* supervisor_run.c */
+void supervisor_run_issue(struct supervisor_sensor *sensor, bool refresh);
+void supervisor_run_start(struct supervisor_sensor *sensor);
+/* Checks go on as long as it runs. */
+void supervisor_run_health(struct supervisor_sensor *sensor);
+/* After the run is gone. */
+void supervisor_run_drop(struct supervisor_sensor *sensor);
+
+/* supervisor_report.c */
+void supervisor_report(struct supervisor_sensor *sensor, const struct plan_effect *effect);
+__attribute__((format(printf, 2, 3))) void supervisor_error(struct supervisor_sensor *sensor,
+                                                            const char *format, ...);
+
+#endif

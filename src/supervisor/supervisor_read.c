@@ -1,0 +1,258 @@
+/* Sensors as the engine has them, turned into facts.
+ *
+ * A notice says only where to look: what is read may be newer than it, and reading twice does no
+ * harm. The loop must not wait, so these reads take the state as it is; nothing here hangs on a
+ * deadline. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "supervisor/supervisor_parts.h"
+
+#define PAGE 64u
+
+static struct plan_terms terms_of(const struct supervisor *supervisor,
+                                  const struct sensor_spec *spec) {
+    const struct sensor_defaults *defaults = &supervisor->options.defaults;
+    if (spec == NULL) {
+        return (struct plan_terms){.settle_ms = defaults->settle_ms, .stop_ms = defaults->stop_ms};
+    }
+    return (struct plan_terms){.valid = true,
+                               .settle_ms = spec->settle_ms,
+                               .stop_ms = spec->stop_ms,
+                               .backoff_ms = spec->backoff_ms,
+                               .backoff_max_ms = spec->backoff_max_ms,
+                               .stable_ms = spec->stable_ms,
+                               .max_restarts = spec->max_restarts};
+}
+
+/* Of all that makes a run what it is: its token has the trigger. */
+static uint64_t digest_of(const struct kernel_sensor_view *view, const void *spec) {
+    uint64_t seed = tn_hash64(view->trigger, view->trigger_len, 1);
+    return tn_hash64(spec, view->spec_len, seed);
+}
+
+/* A run goes on with the description that it was started with. */
+static void spec_replace(struct supervisor_sensor *sensor, struct sensor_spec *spec) {
+    if (sensor->spec != sensor->run_spec) {
+        sensor_spec_free(sensor->spec);
+    }
+    sensor->spec = spec;
+}
+
+static struct supervisor_sensor *spec_take(struct supervisor *supervisor,
+                                           struct supervisor_sensor *sensor,
+                                           const struct kernel_sensor_view *view) {
+    char reason[SENSOR_REASON_MAX];
+    struct sensor_spec *spec = NULL;
+    uint64_t digest = digest_of(view, supervisor->spec);
+    if (sensor != NULL && sensor->known && digest == sensor->plan.digest) {
+        return sensor;
+    }
+    bool good = sensor_spec_parse(tn_bytes_of(supervisor->spec, view->spec_len),
+                                  &supervisor->options.defaults, &spec, reason);
+    struct plan_terms terms = terms_of(supervisor, good ? spec : NULL);
+    if (sensor == NULL) {
+        sensor = supervisor_add(supervisor, tn_bytes_of(view->ref, view->ref_len), &terms, digest);
+        if (sensor == NULL) {
+            sensor_spec_free(spec);
+            return NULL;
+        }
+    }
+    memcpy(sensor->trigger, view->trigger, sizeof sensor->trigger);
+    sensor->trigger_len = view->trigger_len;
+    spec_replace(sensor, good ? spec : NULL);
+    sensor->known = true;
+    sensor->forgotten = false;
+    if (!good) {
+        supervisor_error(sensor, "the description cannot be read: %s", reason);
+    }
+    supervisor_tell(sensor,
+                    &(struct plan_fact){.kind = PLAN_FACT_SPEC, .terms = terms, .digest = digest});
+    return sensor;
+}
+
+static void wanted_take(struct supervisor_sensor *sensor, const struct kernel_sensor_view *view,
+                        bool at_once) {
+    bool changed = !sensor->told || sensor->plan.wanted != view->wanted ||
+                   sensor->plan.enabled != view->enabled;
+    sensor->rules = view->active_rules;
+    if (changed && !sensor->held) {
+        sensor->told = true;
+        supervisor_tell(sensor, &(struct plan_fact){.kind = PLAN_FACT_WANTED,
+                                                    .wanted = view->wanted,
+                                                    .enabled = view->enabled,
+                                                    .at_once = at_once});
+    }
+}
+
+void supervisor_read_sensor(struct supervisor *supervisor, struct tn_bytes ref, bool at_once) {
+    struct kernel_sensor_view view;
+    struct supervisor_sensor *sensor = supervisor_find(supervisor, ref);
+    if (supervisor->closing) {
+        return; /* nothing begins any more */
+    }
+    enum tn_result code = engine_sensor_read(supervisor->options.engine, ENGINE_READ_AS_IS, ref,
+                                             &view, supervisor->spec, sizeof supervisor->spec);
+    if (code == TN_R_OK) {
+        sensor = spec_take(supervisor, sensor, &view);
+        if (sensor != NULL) {
+            wanted_take(sensor, &view, at_once);
+        }
+    } else if (code != TN_R_NOTFOUND) {
+        supervisor_halt(supervisor);
+    } else if (sensor != NULL && sensor->known) {
+        sensor->known = false;
+        sensor->told = false;
+        supervisor_tell(sensor, &(struct plan_fact){.kind = PLAN_FACT_DELETED});
+    }
+}
+
+/* ---- Notices ---- */
+
+static void trigger_changed(struct supervisor *supervisor, struct tn_bytes trigger, bool new_rule) {
+    for (struct supervisor_sensor *s = supervisor->sensors; s != NULL; s = s->next) {
+        if (!tn_bytes_equal(trigger, tn_bytes_of(s->trigger, s->trigger_len))) {
+            continue;
+        }
+        if (new_rule) {
+            supervisor_tell(s, &(struct plan_fact){.kind = PLAN_FACT_NEW_RULE});
+        } else {
+            supervisor_read_sensor(supervisor, tn_bytes_of(s->ref, strlen(s->ref)), false);
+        }
+    }
+}
+
+/* Only to sensors in error a further rule makes a difference. */
+static void rule_set(struct supervisor *supervisor, struct tn_bytes id) {
+    struct kernel_rule_view rule;
+    if (supervisor->totals.by_state[PLAN_STATE_ERROR] > 0 &&
+        engine_rule_read(supervisor->options.engine, ENGINE_READ_AS_IS, id, &rule) == TN_R_OK &&
+        rule.enabled) {
+        trigger_changed(supervisor, tn_bytes_of(rule.trigger, rule.trigger_len), true);
+    }
+}
+
+void supervisor_read_notice(struct supervisor *supervisor, const struct supervisor_notice *notice) {
+    struct tn_bytes name = tn_bytes_of(notice->name, notice->len);
+    switch (notice->kind) {
+    case SUPERVISOR_SENSOR_CHANGED:
+        supervisor_read_sensor(supervisor, name, false);
+        break;
+    case SUPERVISOR_DEMAND_CHANGED:
+        trigger_changed(supervisor, name, false);
+        break;
+    case SUPERVISOR_RULE_SET:
+        rule_set(supervisor, name);
+        break;
+    case SUPERVISOR_LEASE_REVOKED: {
+        struct supervisor_sensor *sensor = supervisor_find(supervisor, name);
+        if (sensor != NULL) {
+            supervisor_tell(sensor, &(struct plan_fact){.kind = PLAN_FACT_LEASE_REVOKED,
+                                                        .lease = notice->lease});
+        }
+        break;
+    }
+    }
+}
+
+/* ---- All of them ---- */
+
+static bool sensors_read(struct supervisor *supervisor, bool at_once) {
+    struct kernel_sensor_view *page = calloc(PAGE, sizeof *page);
+    uint64_t cursor = 0;
+    uint32_t count;
+    bool good = page != NULL;
+    while (good) {
+        good = engine_sensors_list(supervisor->options.engine, ENGINE_READ_AS_IS, &cursor, page,
+                                   PAGE, &count) == TN_R_OK;
+        for (uint32_t i = 0; good && i < count; i++) {
+            supervisor_read_sensor(supervisor, tn_bytes_of(page[i].ref, page[i].ref_len), at_once);
+        }
+        if (cursor == 0) {
+            break;
+        }
+    }
+    free(page);
+    return good;
+}
+
+/* A lease that this supervisor knows nothing of is of an earlier life. Its sensor may be deleted. */
+static void lease_found(struct supervisor *supervisor, const struct engine_lease *lease) {
+    const struct kernel_value *value = &lease->values[0].value;
+    struct tn_bytes ref = tn_bytes_of(value->name, value->name_len);
+    struct plan_terms terms = terms_of(supervisor, NULL);
+    struct supervisor_sensor *sensor = supervisor_find(supervisor, ref);
+    if (sensor == NULL) {
+        sensor = supervisor_add(supervisor, ref, &terms, 0);
+    }
+    if (sensor == NULL) {
+        return;
+    }
+    sensor->member = true;
+    supervisor_tell(sensor, &(struct plan_fact){.kind = PLAN_FACT_FOUND,
+                                                .lease = lease->view.id,
+                                                .epoch = lease->view.epoch,
+                                                .revoked = lease->view.state == KERNEL_REVOKING});
+}
+
+static bool leases_read(struct supervisor *supervisor) {
+    struct engine_lease *page = calloc(PAGE, sizeof *page);
+    struct kernel_lease_filter filter = {
+        .pool = tn_bytes_of(TOKEN_SENSOR_POOL, strlen(TOKEN_SENSOR_POOL))};
+    uint64_t cursor = 0;
+    uint64_t lsn;
+    uint32_t count;
+    bool good = page != NULL;
+    while (good) {
+        good = engine_leases_list(supervisor->options.engine, ENGINE_READ_AS_IS, &filter, &cursor,
+                                  page, PAGE, &count, &lsn) == TN_R_OK;
+        for (uint32_t i = 0; good && i < count; i++) {
+            lease_found(supervisor, &page[i]);
+        }
+        if (cursor == 0) {
+            break;
+        }
+    }
+    free(page);
+    return good;
+}
+
+/* Leases first, then what is wanted: nothing starts before what was there has ended. */
+bool supervisor_read_first(struct supervisor *supervisor) {
+    if (supervisor_pool(supervisor) == SUPERVISOR_POOL_OURS && !leases_read(supervisor)) {
+        return false;
+    }
+    if (!sensors_read(supervisor, true)) {
+        return false;
+    }
+    for (struct supervisor_sensor *s = supervisor->sensors; s != NULL; s = s->next) {
+        if (!s->known) {
+            supervisor_tell(s, &(struct plan_fact){.kind = PLAN_FACT_DELETED});
+        }
+    }
+    return true;
+}
+
+static void lease_check(struct supervisor_sensor *sensor) {
+    struct engine_lease lease;
+    if (sensor->plan.lease_is != PLAN_LEASE_ACTIVE) {
+        return;
+    }
+    enum tn_result code = engine_verify(sensor->supervisor->options.engine, ENGINE_READ_AS_IS,
+                                        sensor->plan.lease, sensor->plan.epoch, &lease);
+    if (code == TN_R_STALE || code == TN_R_STATE) {
+        supervisor_tell(sensor, &(struct plan_fact){.kind = PLAN_FACT_LEASE_REVOKED,
+                                                    .lease = sensor->plan.lease});
+    }
+}
+
+void supervisor_read_all(struct supervisor *supervisor) {
+    for (struct supervisor_sensor *s = supervisor->sensors; s != NULL; s = s->next) {
+        supervisor_read_sensor(supervisor, tn_bytes_of(s->ref, strlen(s->ref)), false);
+        lease_check(s);
+    }
+    if (!sensors_read(supervisor, false)) {
+        supervisor_log(supervisor, "event=supervisor_behind reason=\"sensors cannot be read\"");
+    }
+}
