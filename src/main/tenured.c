@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -28,8 +29,10 @@ struct daemon {
     const struct os *os;
     struct engine *engine;
     struct server_feed feed;
+    struct supervisor_feed sensor_feed;
     struct token_issuer tokens;
     struct amqp *amqp; /* NULL: none */
+    char sensor_dir[4096];
     struct config config;
     uint32_t connections_room; /* what max_connections was at the start */
     struct config next;
@@ -250,8 +253,38 @@ static struct engine_options engine_options_of(const struct config *config) {
     return options;
 }
 
+static struct supervisor_options sensors_of(struct daemon *daemon) {
+    const struct config *config = &daemon->config;
+    struct supervisor_options options = {.feed = &daemon->sensor_feed,
+                                         .dir = daemon->sensor_dir,
+                                         .guardian = config_text(config, CONFIG_SENSOR_GUARDIAN),
+                                         .cgroup = config_text(config, CONFIG_SENSOR_CGROUP),
+                                         .defaults = sensor_defaults_make()};
+    struct sensor_defaults *defaults = &options.defaults;
+    (void)snprintf(daemon->sensor_dir, sizeof daemon->sensor_dir, "%s/sensors",
+                   config_text(config, CONFIG_DATA));
+    (void)daemon->os->random(daemon->os->ctx, &options.seed, sizeof options.seed);
+    defaults->stop_ms = config_number(config, CONFIG_SENSOR_STOP);
+    defaults->settle_ms = config_number(config, CONFIG_SENSOR_SETTLE);
+    defaults->backoff_ms = config_number(config, CONFIG_SENSOR_BACKOFF);
+    defaults->backoff_max_ms = config_number(config, CONFIG_SENSOR_BACKOFF_MAX);
+    defaults->stable_ms = config_number(config, CONFIG_SENSOR_STABLE);
+    defaults->max_restarts = (uint32_t)config_number(config, CONFIG_SENSOR_RESTARTS);
+    defaults->log_bytes = config_number(config, CONFIG_SENSOR_LOG_BYTES);
+    defaults->log_files = (uint32_t)config_number(config, CONFIG_SENSOR_LOG_FILES);
+    defaults->token_env = config_text(config, CONFIG_SENSOR_TOKEN_ENV);
+    defaults->token_ttl_s = config_number(config, CONFIG_TOKEN_TTL);
+    return options;
+}
+
 static int serve(struct daemon *daemon) {
     const struct config *config = &daemon->config;
+    struct supervisor_options sensors = sensors_of(daemon);
+    bool with_sensors = config_number(config, CONFIG_SENSORS) != 0;
+    if (with_sensors) {
+        /* What a guardian that is killed leaves behind comes to us, to be ended. */
+        (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+    }
     const char *port_file = config_text(config, CONFIG_PORT_FILE);
     struct server_options options = {.engine = daemon->engine,
                                      .feed = &daemon->feed,
@@ -268,6 +301,7 @@ static int serve(struct daemon *daemon) {
                                      .udp_rate = (uint32_t)config_number(config, CONFIG_UDP_RATE),
                                      .udp_burst = (uint32_t)config_number(config, CONFIG_UDP_BURST),
                                      .port_file = *port_file != '\0' ? port_file : NULL,
+                                     .sensors = with_sensors ? &sensors : NULL,
                                      .hooks = {.ctx = daemon,
                                                .ready = ready,
                                                .stopping = stopping,
@@ -316,13 +350,18 @@ static int run(struct daemon *daemon) {
     struct log_error error;
     struct engine_options options = engine_options_of(&daemon->config);
     server_feed_init(&daemon->feed);
+    supervisor_feed_init(&daemon->sensor_feed);
     options.events_ready = events_ready;
     options.events_ready_ctx = daemon;
     options.metrics = server_feed_metrics;
     options.metrics_ctx = &daemon->feed;
+    options.watch = supervisor_feed_watch;
+    options.watch_ctx = &daemon->sensor_feed;
+    options.watch_kinds = supervisor_feed_kinds();
     notify_status("Recovering.");
     if (engine_open(&options, &daemon->engine, &error) != TN_OK) {
         server_log("refused", "data=%s reason=\"%s\"", options.local.dir, error.text);
+        supervisor_feed_free(&daemon->sensor_feed);
         return 2;
     }
     int code = 2;
@@ -338,6 +377,7 @@ static int run(struct daemon *daemon) {
         code = 1;
     }
     amqp_free(daemon->amqp);
+    supervisor_feed_free(&daemon->sensor_feed);
     return code;
 }
 

@@ -150,6 +150,9 @@ struct server {
     bool reloading, reload_again;
     int exit_code;
     bool draining;
+    struct supervisor *supervisor; /* NULL: sensors are off */
+    bool supervisor_closed;
+    char url[96]; /* ours, for sensors */
     uint64_t next_id;
     uint32_t connection_count;
     struct server_counters counters;

@@ -3,7 +3,8 @@
  *     serving --SIGTERM, SIGINT, engine halted--> draining --all answered and sent--> closed
  *
  * While draining nothing new is accepted or read; what was asked is answered. Connections that do not
- * take their answers within SERVER_DRAIN_MS are closed. */
+ * take their answers within SERVER_DRAIN_MS are closed. Meanwhile sensors are stopped, which may take
+ * longer: the supervisor bounds it. */
 #include "server/server.h"
 
 #include <sched.h>
@@ -93,13 +94,19 @@ static void handle_close(uv_handle_t *handle, void *ctx) {
 
 void server_stop_check(struct server *server) {
     if (server->draining && server->connection_count == 0 && server->slots_used == 0 &&
-        server_http_stopped(server)) {
+        server_http_stopped(server) && server->supervisor_closed) {
         while (atomic_load(&server->waking)) {
             (void)sched_yield(); /* all is answered, but the thread that said so is not done */
         }
         server_streams_stop(server);
         uv_walk(&server->loop, handle_close, NULL);
     }
+}
+
+static void supervisor_closed(void *ctx) {
+    struct server *server = ctx;
+    server->supervisor_closed = true;
+    server_stop_check(server);
 }
 
 static void drain_over(uv_timer_t *timer) {
@@ -121,6 +128,11 @@ static void drain_begin(uv_timer_t *timer) {
     server_http_drain(server);
     server_udp_drain(server);
     (void)uv_timer_start(&server->drain, drain_over, SERVER_DRAIN_MS, 0);
+    if (server->supervisor != NULL) {
+        supervisor_close(server->supervisor, supervisor_closed, server);
+    } else {
+        server->supervisor_closed = true;
+    }
     server_stop_check(server);
 }
 
@@ -169,6 +181,7 @@ static void on_second(uv_timer_t *timer) {
     server_http_check(server);
     engine_stats_read(server->engine, &stats);
     if (stats.stopped != TN_R_OK) {
+        supervisor_halt(server->supervisor);
         server_stop(server, 1);
     }
 }
@@ -329,6 +342,38 @@ static bool is_on(const char *address) {
     return address != NULL && address[0] != '\0' && strcmp(address, "off") != 0;
 }
 
+/* Where sensors find our HTTP door: on the address that it listens on. */
+static const char *url_make(struct server *server) {
+    const char *http = server->options.http;
+    char host[64];
+    uint16_t port;
+    if (!is_on(http) || !address_split(http, host, &port)) {
+        return NULL;
+    }
+    bool six = strchr(host, ':') != NULL;
+    (void)snprintf(server->url, sizeof server->url, "http://%s%s%s:%u", six ? "[" : "", host,
+                   six ? "]" : "", server->http_port);
+    return server->url;
+}
+
+static bool supervisor_start(struct server *server) {
+    if (server->options.sensors == NULL) {
+        return true;
+    }
+    struct supervisor_options options = *server->options.sensors;
+    options.loop = &server->loop;
+    options.engine = server->engine;
+    options.tokens = server->options.tokens;
+    options.os = server->options.os;
+    options.url = url_make(server);
+    options.log = server_log_line;
+    server->supervisor = supervisor_open(&options);
+    if (server->supervisor == NULL) {
+        server_log("refused", "reason=\"no memory for the supervisor of sensors\"");
+    }
+    return server->supervisor != NULL;
+}
+
 /* True: it listens, and says so. */
 static bool start(struct server *server) {
     const struct server_options *options = &server->options;
@@ -344,6 +389,9 @@ static bool start(struct server *server) {
                        tn_status_text(status));
             return false;
         }
+    }
+    if (!supervisor_start(server)) {
+        return false;
     }
     /* A first look at the pools: libuv makes its threads for it, and they block what we still do. */
     server_metrics_second(server);
@@ -379,6 +427,7 @@ int server_run(const struct server_options *options) {
     int code = uv_loop_close(&server->loop);
     TN_ASSERT(code == 0);
     code = server->exit_code;
+    supervisor_free(server->supervisor);
     server_log("stopped", "exit=%d", code);
     memory_free(server);
     return code;

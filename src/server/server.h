@@ -6,7 +6,7 @@
 
 #include "engine/engine.h"
 #include "supervisor/amqp.h"
-#include "supervisor/token_issuer.h"
+#include "supervisor/supervisor.h"
 
 struct server_options;
 
@@ -53,6 +53,9 @@ struct server_options {
     const char *udp_allow;        /* addresses that may get replies longer than their requests */
     uint32_t udp_rate, udp_burst; /* requests a second of one address, and at once; 0: no limit */
     const char *port_file;        /* gets the ports' numbers, a line each; NULL: none */
+    /* Sensors; NULL: they are not run. Of the supervisor's options, what is about the loop, the log
+     * and our own address is filled in. */
+    const struct supervisor_options *sensors;
     /* Live, that is, a reload may change them. */
     uint32_t connections_max; /* up to what it was at the start */
     uint32_t slow_seconds;    /* a client that takes none of its replies for so long is dropped */
