@@ -132,7 +132,21 @@ static void sweep_pass(uv_timer_t *timer) {
     }
 }
 
+/* What it leaves is swept then. */
+static void guardian_kill(const struct run *run) {
+    if (run->is_guarded) { /* not waited for: its pid is its own */
+        (void)kill(run->guardian, SIGKILL);
+    }
+}
+
 /* ---- News ---- */
+
+/* In the order in which a guardian says them, each once. */
+static bool news_fits(const struct run *run, const struct frame_news *news) {
+    bool is_first = news->kind == FRAME_STARTED || news->kind == FRAME_FAILED;
+    return !run->gone_said && run->start_sent && run->told != is_first &&
+           (news->kind != FRAME_EXITED || !run->has_exited);
+}
 
 static void news_take(struct run *run, const struct frame_news *news) {
     switch (news->kind) {
@@ -173,7 +187,12 @@ static void socket_read(struct run *run) {
             }
             return;
         }
-        TN_ASSERT(frame_news_decode(bytes, (size_t)n, &news));
+        if (!frame_news_decode(bytes, (size_t)n, &news) || !news_fits(run, &news)) {
+            /* Somebody speaks in its place, or it is another program. */
+            (void)uv_poll_stop(&run->socket_poll);
+            guardian_kill(run);
+            return;
+        }
         news_take(run, &news);
     }
 }
@@ -199,14 +218,13 @@ static void guardian_forget(struct run *run) {
 
 static void guardian_ended(uv_poll_t *poll, int status, int events) {
     struct run *run = poll->data;
-    int wait_status;
     (void)events;
     (void)status;
-    if (waitpid(run->guardian, &wait_status, WNOHANG) != run->guardian) {
+    if (waitpid(run->guardian, NULL, WNOHANG) == 0) {
         return;
     }
-    socket_read(run); /* its last words */
     guardian_forget(run);
+    socket_read(run); /* its last words */
     (void)uv_poll_stop(&run->socket_poll);
     (void)uv_poll_stop(&run->descriptor_poll);
     (void)uv_timer_stop(&run->timer);
@@ -232,8 +250,7 @@ static bool order_send(struct run *run, enum frame_kind kind) {
 }
 
 static void guardian_late(uv_timer_t *timer) {
-    struct run *run = timer->data;
-    (void)kill(run->guardian, SIGKILL); /* not waited for: its pid is its own */
+    guardian_kill(timer->data);
 }
 
 void run_term(struct run *run) {
@@ -248,7 +265,7 @@ void run_kill(struct run *run) {
     }
     run->killing = true;
     if (!order_send(run, FRAME_KILL)) {
-        (void)kill(run->guardian, SIGKILL);
+        guardian_kill(run);
     }
     (void)uv_timer_start(&run->timer, guardian_late, run->late_ms, 0);
 }

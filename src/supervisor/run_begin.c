@@ -311,10 +311,21 @@ static int spawn(const struct run_options *options, int theirs, pid_t *ret_pid) 
     return error;
 }
 
+/* Whoever started the server may have had it ignore its children; then nobody could wait for them. */
+static void children_are_kept(void) {
+    struct sigaction action;
+    if (sigaction(SIGCHLD, NULL, &action) == 0 &&
+        (action.sa_handler == SIG_IGN || (action.sa_flags & SA_NOCLDWAIT) != 0)) {
+        action = (struct sigaction){.sa_handler = SIG_DFL};
+        (void)sigaction(SIGCHLD, &action, NULL);
+    }
+}
+
 static bool guardian_take(struct beginning *b) {
     struct run *run = b->run;
     struct proc_stat stat;
     int ends[2];
+    children_are_kept();
     /* What a guardian that is killed leaves comes to us. */
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 ||
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {

@@ -260,7 +260,7 @@ static bool cwd_take(struct reading *r, const json_t *value) {
 }
 
 static bool ttl_take(const struct reading *r, const char *key, const json_t *item) {
-    uint64_t ms;
+    uint64_t ms = 0;
     if (!time_take(r, key, item, 1000, &ms)) {
         return false;
     }

@@ -260,6 +260,31 @@ static void a_guardian_does_not_mind_signals(void **state) {
     assert_int_equal(run.status, 0);
 }
 
+/* The dummy in a guardian's place gets the sensor's name as its mode. */
+static void what_is_no_guardian_starts_nothing(void **state) {
+    struct runkit *kit = *state;
+    static const char *const refs[] = {"unknown-mode", "babble"};
+    struct runkit_run run;
+    for (size_t i = 0; i < 2; i++) {
+        struct run_options options = runkit_options(kit, &run, "obey", "");
+        options.guardian = kit->dummy;
+        options.ref = refs[i];
+        runkit_begin(&run, &options);
+        assert_int_equal(run.failed, 1);
+        assert_string_equal(run.step, "guardian");
+        runkit_end(&run);
+    }
+}
+
+static void a_server_that_ignored_its_children_waits_for_them(void **state) {
+    struct runkit *kit = *state;
+    struct runkit_run run;
+    (void)signal(SIGCHLD, SIG_IGN);
+    runkit_start(kit, &run, "exit 3", "");
+    runkit_end(&run);
+    assert_int_equal(WEXITSTATUS(run.status), 3);
+}
+
 /* ---- Many ---- */
 
 static void many_runs_live_next_to_each_other(void **state) {
@@ -300,6 +325,8 @@ int main(void) {
         CASE(what_a_killed_guardian_leaves_is_ended),
         CASE(a_guardian_that_hangs_is_given_up),
         CASE(a_guardian_does_not_mind_signals),
+        CASE(what_is_no_guardian_starts_nothing),
+        CASE(a_server_that_ignored_its_children_waits_for_them),
         CASE(many_runs_live_next_to_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,6 +17,7 @@
  *                                       and session, signals, then its environment, then obeys
  *     sensor_dummy lock FILE            takes FILE for itself, writes "pid epoch" to it, then obeys; if
  *                                       another has it, makes FILE.twice and exits with 99
+ *     sensor_dummy babble               says to descriptor 3 what no guardian says, then ignores SIGTERM
  *
  * Every process that comes of it appends its pid and a newline to the file in SENSOR_DUMMY_PIDS, if that
  * is set, once it is as it is going to stay. The epoch is that of TENURE_EPOCH. */
@@ -229,6 +230,10 @@ int main(int argc, char **argv) {
         show();
     } else if (strcmp(mode, "lock") == 0) {
         lock(word);
+    } else if (strcmp(mode, "babble") == 0) {
+        if (write(3, "babble", 6) == 6) {
+            live(false);
+        }
     } else if (strcmp(mode, "obey") != 0) {
         return 2;
     }
