@@ -9,6 +9,8 @@
 #include "base/hash.h"
 #include "supervisor/supervisor_parts.h"
 
+#define ANSWERS_A_TURN 8u
+
 /* ---- The table ---- */
 
 static unsigned ref_bucket(struct tn_bytes ref) {
@@ -75,7 +77,7 @@ struct supervisor_sensor *supervisor_add(struct supervisor *supervisor, struct t
     sensor->held = supervisor->orphans != NULL && orphans_has(supervisor->orphans, sensor->ref);
     (void)uv_timer_init(supervisor->options.loop, &sensor->timer);
     sensor->timer.data = sensor;
-    supervisor->timers++;
+    supervisor->handles++;
     sensor->next_of_ref = *bucket;
     *bucket = sensor;
     sensor->next = supervisor->sensors;
@@ -97,10 +99,20 @@ static void sensor_free(struct supervisor_sensor *sensor) {
     free(sensor);
 }
 
+static void handle_closed(struct supervisor *supervisor) {
+    TN_ASSERT(supervisor->handles > 0);
+    supervisor->handles--;
+    if (supervisor->closed && supervisor->handles == 0) {
+        supervisor->on_closed(supervisor->closed_ctx);
+    }
+}
+
+/* Of a sensor that is removed. */
 static void timer_closed(uv_handle_t *handle) {
     struct supervisor_sensor *sensor = handle->data;
-    sensor->supervisor->timers--;
+    struct supervisor *supervisor = sensor->supervisor;
     sensor_free(sensor);
+    handle_closed(supervisor);
 }
 
 static void sensor_remove(struct supervisor_sensor *sensor) {
@@ -228,15 +240,27 @@ void supervisor_ended(struct supervisor_sensor *sensor) {
 
 /* ---- News ---- */
 
+/* An answer may have a process started, which takes a while: others on the loop come in between. */
+static void answers_take(struct supervisor *supervisor) {
+    struct supervisor_ask **end = &supervisor->answers;
+    while (*end != NULL) {
+        end = &(*end)->next;
+    }
+    *end = supervisor_feed_answers(supervisor->options.feed);
+    for (unsigned i = 0; i < ANSWERS_A_TURN && supervisor->answers != NULL; i++) {
+        struct supervisor_ask *ask = supervisor->answers;
+        supervisor->answers = ask->next;
+        supervisor_answered(supervisor, ask);
+    }
+    if (supervisor->answers != NULL) {
+        (void)uv_async_send(&supervisor->news);
+    }
+}
+
 static void on_news(uv_async_t *async) {
     struct supervisor *supervisor = async->data;
     struct supervisor_notice notice;
-    struct supervisor_ask *ask = supervisor_feed_answers(supervisor->options.feed);
-    while (ask != NULL) {
-        struct supervisor_ask *next = ask->next;
-        supervisor_answered(supervisor, ask);
-        ask = next;
-    }
+    answers_take(supervisor);
     while (!supervisor->off && supervisor_feed_take(supervisor->options.feed, &notice)) {
         supervisor_read_notice(supervisor, &notice);
     }
@@ -323,6 +347,7 @@ struct supervisor *supervisor_open(const struct supervisor_options *options) {
         return NULL;
     }
     (void)uv_timer_init(options->loop, &supervisor->deadline);
+    supervisor->handles = 2;
     supervisor->news.data = supervisor->deadline.data = supervisor;
     supervisor_feed_connect(options->feed, supervisor);
     supervisor->off = !begin(supervisor);
@@ -346,19 +371,32 @@ void supervisor_halt(struct supervisor *supervisor) {
     }
 }
 
+static void sensor_closed(uv_handle_t *handle) {
+    const struct supervisor_sensor *sensor = handle->data;
+    handle_closed(sensor->supervisor);
+}
+
+static void own_closed(uv_handle_t *handle) {
+    handle_closed(handle->data);
+}
+
+/* Sensors stay: what could not be stopped in time still refers to them. */
 static void close_now(struct supervisor *supervisor) {
     supervisor->closed = true;
     supervisor_feed_connect(supervisor->options.feed, NULL);
     orphans_free(supervisor->orphans);
     supervisor->orphans = NULL;
-    (void)uv_timer_stop(&supervisor->deadline);
-    supervisor->on_closed(supervisor->closed_ctx);
+    for (struct supervisor_sensor *s = supervisor->sensors; s != NULL; s = s->next) {
+        uv_close((uv_handle_t *)&s->timer, sensor_closed);
+    }
+    uv_close((uv_handle_t *)&supervisor->deadline, own_closed);
+    uv_close((uv_handle_t *)&supervisor->news, own_closed);
 }
 
 /* Whether all that is under way has ended. */
 static void closed_check(struct supervisor *supervisor) {
     if (!supervisor->closing || supervisor->closed || supervisor->asks > 0 ||
-        supervisor->healths > 0) {
+        supervisor->healths > 0 || supervisor->orphans != NULL) {
         return;
     }
     for (struct supervisor_sensor *s = supervisor->sensors; s != NULL; s = s->next) {
@@ -398,6 +436,11 @@ void supervisor_close(struct supervisor *supervisor, void (*closed)(void *ctx), 
 void supervisor_free(struct supervisor *supervisor) {
     if (supervisor == NULL) {
         return;
+    }
+    while (supervisor->answers != NULL) {
+        struct supervisor_ask *ask = supervisor->answers;
+        supervisor->answers = ask->next;
+        free(ask);
     }
     while (supervisor->sensors != NULL) {
         struct supervisor_sensor *sensor = supervisor->sensors;

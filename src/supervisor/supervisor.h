@@ -74,7 +74,7 @@ struct supervisor *supervisor_open(const struct supervisor_options *options);
  * may (the longest stop_seconds and SUPERVISOR_CLOSE_MS): then the guardians see to the rest. */
 #define SUPERVISOR_CLOSE_MS 10000u
 void supervisor_close(struct supervisor *supervisor, void (*closed)(void *ctx), void *ctx);
-/* After `closed` and after the loop has closed its handles. NULL is fine. */
+/* After `closed`, when the loop does not run any more. NULL is fine. */
 void supervisor_free(struct supervisor *supervisor);
 
 /* The engine has halted: nothing can be committed any more. Sensors are stopped without it. */

@@ -63,8 +63,9 @@ struct supervisor {
     struct orphans *orphans;
     struct supervisor_totals totals;
     uv_async_t news;
-    uv_timer_t deadline;            /* of closing */
-    uint32_t asks, healths, timers; /* under way; open */
+    uv_timer_t deadline;             /* of closing */
+    uint32_t asks, healths, handles; /* under way; open */
+    struct supervisor_ask *answers;  /* that are there and not taken yet */
     uint64_t seeds;
     bool off; /* it supervises nothing */
     bool pool_is_ours, pool_asked;

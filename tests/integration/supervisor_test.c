@@ -1,0 +1,445 @@
+/* The supervisor with real processes, on an engine whose log does what the test says: full disks,
+ * failing disks, and more news than fit. */
+/* tsan */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include <cmocka.h>
+
+#include "lib/enginekit.h"
+#include "lib/fakelog.h"
+#include "lib/runkit.h"
+#include "supervisor/supervisor.h"
+
+struct world {
+    struct runkit kit;
+    struct fakelog *log;
+    struct engine_options options;
+    struct engine *engine;
+    struct supervisor_feed feed;
+    struct token_issuer tokens;
+    struct supervisor *supervisor;
+    bool closed;
+};
+
+/* The supervisor's lines, as they came; there is one world at a time. */
+static char lines[1 << 20];
+
+static void log_line(const char *line) {
+    size_t len = strlen(lines);
+    (void)snprintf(lines + len, sizeof lines - len, "%s\n", line);
+}
+
+static unsigned said(const char *text) {
+    unsigned count = 0;
+    for (const char *at = lines; (at = strstr(at, text)) != NULL; at++) {
+        count++;
+    }
+    return count;
+}
+
+/* ---- The world ---- */
+
+static void supervise(struct world *w) {
+    struct supervisor_options options = {.loop = &w->kit.loop,
+                                         .engine = w->engine,
+                                         .feed = &w->feed,
+                                         .tokens = &w->tokens,
+                                         .os = os_posix(),
+                                         .dir = w->kit.sensors,
+                                         .guardian = w->kit.guardian,
+                                         .defaults = sensor_defaults_make(),
+                                         .seed = 1,
+                                         .log = log_line};
+    options.defaults.settle_ms = 20;
+    options.defaults.stop_ms = 2000;
+    options.defaults.backoff_ms = 20;
+    options.defaults.backoff_max_ms = 40;
+    options.defaults.max_restarts = 2;
+    w->closed = false;
+    w->supervisor = supervisor_open(&options);
+    assert_non_null(w->supervisor);
+}
+
+static void on_closed(void *ctx) {
+    struct world *w = ctx;
+    assert_false(w->closed);
+    w->closed = true;
+}
+
+static bool is_closed(void *ctx) {
+    const struct world *w = ctx;
+    return w->closed;
+}
+
+static void unsupervise(struct world *w) {
+    supervisor_close(w->supervisor, on_closed, w);
+    runkit_wait(&w->kit, is_closed, w);
+    supervisor_free(w->supervisor);
+    w->supervisor = NULL;
+}
+
+static int world_open(void **state) {
+    static struct world w;
+    char reason[TOKEN_REASON_MAX];
+    w = (struct world){.log = fakelog_new()};
+    lines[0] = '\0';
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+    runkit_open(&w.kit);
+    supervisor_feed_init(&w.feed);
+    ekit_limits_small(&w.options);
+    w.options.log = fakelog_base(w.log);
+    w.options.manual_ticks = true;
+    w.options.events_max = 1000;
+    w.options.watch = supervisor_feed_watch;
+    w.options.watch_ctx = &w.feed;
+    w.options.watch_kinds = supervisor_feed_kinds();
+    w.engine = ekit_open(&w.options);
+    w.tokens = (struct token_issuer){.engine = w.engine, .name = "t", .ttl_max_s = 100};
+    assert_int_equal(
+        token_keys_open(&w.tokens.keys, os_posix(), w.kit.dir, 100, token_now(&w.tokens), reason),
+        TN_OK);
+    supervise(&w);
+    *state = &w;
+    return 0;
+}
+
+static int world_close(void **state) {
+    struct world *w = *state;
+    if (w->supervisor != NULL) {
+        unsupervise(w);
+    }
+    token_keys_close(&w->tokens.keys);
+    (void)engine_close(w->engine);
+    supervisor_feed_free(&w->feed);
+    fakelog_free(w->log);
+    runkit_close(&w->kit);
+    return 0;
+}
+
+/* ---- What users do ---- */
+
+static struct tn_bytes bytes_of(const char *text) {
+    return tn_bytes_of(text, strlen(text));
+}
+
+static enum tn_result demand(struct world *w, enum kernel_verb verb, const char *name,
+                             const char *trigger, const char *spec, bool enabled) {
+    struct kernel_command command = {.verb = verb,
+                                     .rights = KERNEL_RIGHT_OPERATOR,
+                                     .fields = KERNEL_F_NAME,
+                                     .name = bytes_of(name),
+                                     .enabled = enabled};
+    struct ekit_command encoded;
+    struct ekit_answer answer;
+    if (verb != KERNEL_VERB_SENSOR_DELETE) {
+        command.fields |= KERNEL_F_ENABLED;
+    }
+    if (trigger != NULL) {
+        command.fields |= KERNEL_F_TRIGGER;
+        command.trigger = bytes_of(trigger);
+    }
+    if (spec != NULL) {
+        command.fields |= KERNEL_F_SPEC;
+        command.spec = bytes_of(spec);
+    }
+    uint32_t len = kernel_command_encode(&command, encoded.at, sizeof encoded.at);
+    assert_true(len > 0);
+    encoded.bytes = tn_bytes_of(encoded.at, len);
+    return ekit_run(w->engine, &encoded, &answer);
+}
+
+static void sensor_set(struct world *w, const char *ref, const char *words, const char *more) {
+    char spec[2048];
+    char *at = spec + snprintf(spec, sizeof spec, "{\"command\":[\"%s\"", w->kit.dummy);
+    char copy[256];
+    snprintf(copy, sizeof copy, "%s", words);
+    for (char *word = strtok(copy, " "); word != NULL; word = strtok(NULL, " ")) {
+        at += snprintf(at, (size_t)(spec + sizeof spec - at), ",\"%s\"", word);
+    }
+    snprintf(at, (size_t)(spec + sizeof spec - at), "],\"env\":{\"SENSOR_DUMMY_PIDS\":\"%s\"}%s}",
+             w->kit.pids, more);
+    assert_int_equal(demand(w, KERNEL_VERB_SENSOR_SET, ref, "t", spec, true), TN_R_OK);
+}
+
+static void rule(struct world *w, bool enabled) {
+    assert_int_equal(demand(w, KERNEL_VERB_RULE_SET, "r", "t", NULL, enabled), TN_R_OK);
+}
+
+/* ---- What can be seen ---- */
+
+static struct supervisor_status status_of(struct world *w, const char *ref) {
+    struct supervisor_status status = {.state = PLAN_STATES};
+    (void)supervisor_status(w->supervisor, bytes_of(ref), &status);
+    return status;
+}
+
+struct state_wait {
+    struct world *w;
+    const char *ref;
+    enum plan_state state;
+};
+
+static bool state_is(void *ctx) {
+    const struct state_wait *wait = ctx;
+    return status_of(wait->w, wait->ref).state == wait->state;
+}
+
+/* PLAN_STATES: it is forgotten. */
+static void wait_state(struct world *w, const char *ref, enum plan_state state) {
+    struct state_wait wait = {.w = w, .ref = ref, .state = state};
+    runkit_wait(&w->kit, state_is, &wait);
+}
+
+static pid_t running(struct world *w, const char *ref) {
+    wait_state(w, ref, PLAN_STATE_RUNNING);
+    return (pid_t)status_of(w, ref).pid;
+}
+
+static bool lease_is(struct world *w, const char *ref, enum kernel_state state) {
+    struct engine_lease lease;
+    struct kernel_wish wish = {.is_text = true, .text = bytes_of(ref)};
+    return engine_lease_by_value(w->engine, 0, bytes_of("sensors"), &wish, &lease) == TN_R_OK &&
+           lease.view.state == state;
+}
+
+static bool is_dead(void *ctx) {
+    const pid_t *pid = ctx;
+    return runkit_is_dead(*pid);
+}
+
+/* ---- Tests ---- */
+
+static void a_full_disk_keeps_the_resource_taken_and_not_the_process_alive(void **state) {
+    struct world *w = *state;
+    sensor_set(w, "s", "obey", "");
+    rule(w, true);
+    pid_t pid = running(w, "s");
+    rule(w, false);
+    fakelog_fail(w->log, TN_NOSPACE, UINT32_MAX, false);
+    runkit_wait(&w->kit, is_dead, &pid);
+    assert_int_equal(status_of(w, "s").state, PLAN_STATE_STOPPING);
+    assert_true(lease_is(w, "s", KERNEL_ACTIVE));
+    assert_true(said("event=sensor_waits sensor=s command=\"revoke\" result=NOSPACE") >= 1);
+    assert_int_equal(said("event=sensor_stopped"), 0);
+    fakelog_fail(w->log, TN_NOSPACE, 0, false);
+    wait_state(w, "s", PLAN_STATE_STOPPED);
+    assert_int_equal(said("event=sensor_stopped"), 1);
+    assert_false(lease_is(w, "s", KERNEL_REVOKING));
+    struct supervisor_status status = status_of(w, "s");
+    assert_int_equal(status.starts, 1);
+    assert_int_equal(status.stops, 1);
+    assert_int_equal(status.crashes, 0);
+    assert_int_equal(status.last_reason, PLAN_REASON_NO_RULES);
+    assert_false(status.has_lease);
+}
+
+static void a_full_disk_delays_a_start_and_is_no_crash(void **state) {
+    struct world *w = *state;
+    sensor_set(w, "s", "obey", "");
+    rule(w, true);
+    fakelog_fail(w->log, TN_NOSPACE, UINT32_MAX, false);
+    wait_state(w, "s", PLAN_STATE_BACKOFF);
+    assert_true(status_of(w, "s").has_next);
+    fakelog_fail(w->log, TN_NOSPACE, 0, false);
+    (void)running(w, "s");
+    assert_int_equal(status_of(w, "s").crashes, 0);
+}
+
+static void a_halted_engine_stops_what_runs(void **state) {
+    struct world *w = *state;
+    sensor_set(w, "s", "obey", "");
+    sensor_set(w, "stubborn", "ignore-term", ",\"stop_seconds\":0.1");
+    rule(w, true);
+    pid_t obeys = running(w, "s");
+    pid_t ignores = running(w, "stubborn");
+    unsigned stored = fakelog_batches(w->log);
+    fakelog_fail(w->log, TN_IO, 1, false);
+    assert_int_equal(demand(w, KERNEL_VERB_RULE_SET, "x", "t", NULL, true), TN_R_HALTED);
+    supervisor_halt(w->supervisor);
+    runkit_wait(&w->kit, is_dead, &obeys);
+    runkit_wait(&w->kit, is_dead, &ignores);
+    unsupervise(w);
+    assert_int_equal(fakelog_batches(w->log), stored); /* nothing was committed on the way */
+    assert_int_equal(said("reason=\"halted\""), 2);
+    assert_int_equal(said("token_revoked=no"), 2);
+}
+
+static void an_engine_that_halts_is_noticed_by_the_next_request(void **state) {
+    struct world *w = *state;
+    sensor_set(w, "s", "obey", "");
+    sensor_set(w, "u", "obey", "");
+    rule(w, true);
+    pid_t s = running(w, "s");
+    pid_t u = running(w, "u");
+    fakelog_fail(w->log, TN_IO, 1, false);
+    assert_int_equal(supervisor_restart(w->supervisor, bytes_of("s")), TN_R_OK);
+    runkit_wait(&w->kit, is_dead, &s);
+    runkit_wait(&w->kit, is_dead, &u);
+    assert_int_equal(said("event=supervisor_halted"), 1);
+}
+
+static void a_lease_that_could_not_be_ended_at_shutdown_is_ended_by_the_next_life(void **state) {
+    struct world *w = *state;
+    sensor_set(w, "s", "obey", "");
+    rule(w, true);
+    pid_t pid = running(w, "s");
+    struct kernel_lease_id lease = status_of(w, "s").lease;
+    fakelog_fail(w->log, TN_NOSPACE, UINT32_MAX, false);
+    unsupervise(w);
+    assert_true(runkit_is_dead(pid));
+    assert_true(lease_is(w, "s", KERNEL_ACTIVE));
+    fakelog_fail(w->log, TN_NOSPACE, 0, false);
+    supervise(w);
+    (void)running(w, "s");
+    assert_true(kernel_lease_id_compare(status_of(w, "s").lease, lease) > 0);
+    assert_int_equal(said("reason=\"orphaned\""), 1);
+}
+
+static void a_lease_of_a_deleted_sensor_is_ended_too(void **state) {
+    struct world *w = *state;
+    sensor_set(w, "s", "obey", "");
+    rule(w, true);
+    (void)running(w, "s");
+    fakelog_fail(w->log, TN_NOSPACE, UINT32_MAX, false);
+    unsupervise(w);
+    fakelog_fail(w->log, TN_NOSPACE, 0, false);
+    assert_int_equal(demand(w, KERNEL_VERB_SENSOR_DELETE, "s", NULL, NULL, false), TN_R_OK);
+    supervise(w);
+    wait_state(w, "s", PLAN_STATES);
+    assert_false(lease_is(w, "s", KERNEL_ACTIVE));
+    assert_false(lease_is(w, "s", KERNEL_REVOKING));
+}
+
+static void more_news_than_fit_are_no_news_lost(void **state) {
+    struct world *w = *state;
+    sensor_set(w, "s", "obey", "");
+    sensor_set(w, "deleted", "obey", "");
+    rule(w, true);
+    (void)running(w, "s");
+    (void)running(w, "deleted");
+    for (unsigned i = 0; i < 2500; i++) { /* and the loop does not run meanwhile */
+        rule(w, false);
+        rule(w, true);
+    }
+    sensor_set(w, "late", "obey", "");
+    assert_int_equal(demand(w, KERNEL_VERB_SENSOR_DELETE, "deleted", NULL, NULL, false), TN_R_OK);
+    assert_int_equal(demand(w, KERNEL_VERB_SENSOR_ENABLE, "s", NULL, NULL, false), TN_R_OK);
+    (void)running(w, "late");
+    wait_state(w, "s", PLAN_STATE_STOPPED);
+    wait_state(w, "deleted", PLAN_STATES);
+}
+
+static void crashes_become_an_error_which_a_reset_clears(void **state) {
+    struct world *w = *state;
+    struct supervisor_totals totals;
+    sensor_set(w, "s", "exit 7", "");
+    rule(w, true);
+    assert_int_equal(supervisor_reset(w->supervisor, bytes_of("nobody")), TN_R_NOTFOUND);
+    wait_state(w, "s", PLAN_STATE_ERROR);
+    struct supervisor_status status = status_of(w, "s");
+    assert_int_equal(status.crashes, 3);
+    assert_int_equal(status.restarts, 2);
+    assert_true(status.has_exit);
+    assert_int_equal(status.exit_code, 7);
+    assert_string_equal(status.last_error, "it ended by itself with exit code 7");
+    supervisor_totals(w->supervisor, &totals);
+    assert_true(totals.on);
+    assert_int_equal(totals.crashes, 3);
+    assert_int_equal(totals.attempts[0], 1);
+    assert_int_equal(totals.attempts[1], 1);
+    assert_int_equal(totals.attempts_sum, 3);
+    assert_int_equal(totals.by_state[PLAN_STATE_ERROR], 1);
+    assert_int_equal(totals.tokens_issued, 3);
+    assert_int_equal(totals.tokens_revoked, 3);
+    assert_int_equal(supervisor_reset(w->supervisor, bytes_of("s")), TN_R_OK);
+    wait_state(w, "s", PLAN_STATE_ERROR);
+    assert_int_equal(status_of(w, "s").crashes, 6);
+}
+
+static void a_run_is_known_by_its_token_while_it_lives(void **state) {
+    struct world *w = *state;
+    sensor_set(w, "s", "obey", "");
+    rule(w, true);
+    pid_t first = running(w, "s");
+    struct supervisor_status status = status_of(w, "s");
+    assert_true(supervisor_heartbeat(w->supervisor, status.lease, status.epoch));
+    assert_false(supervisor_heartbeat(w->supervisor, status.lease, status.epoch + 1));
+    supervisor_emitted(w->supervisor, status.lease, status.epoch);
+    assert_int_equal(status_of(w, "s").emitted, 1);
+    assert_int_equal(supervisor_reset(w->supervisor, bytes_of("s")), TN_R_STATE);
+    assert_int_equal(supervisor_restart(w->supervisor, bytes_of("s")), TN_R_OK);
+    runkit_wait(&w->kit, is_dead, &first);
+    (void)running(w, "s");
+    assert_false(supervisor_heartbeat(w->supervisor, status.lease, status.epoch));
+    supervisor_emitted(w->supervisor, status.lease, status.epoch);
+    assert_int_equal(status_of(w, "s").emitted, 1);
+}
+
+static void a_directory_that_cannot_be_read_switches_it_off(void **state) {
+    struct world *w = *state;
+    struct supervisor_totals totals;
+    unsupervise(w);
+    snprintf(w->kit.sensors, sizeof w->kit.sensors, "%s/file", w->kit.dir);
+    FILE *file = fopen(w->kit.sensors, "w"); /* where a directory should be */
+    assert_non_null(file);
+    fclose(file);
+    supervise(w);
+    supervisor_totals(w->supervisor, &totals);
+    assert_false(totals.on);
+    assert_int_equal(said("event=supervisor_off"), 1);
+    sensor_set(w, "s", "obey", "");
+    rule(w, true);
+    assert_int_equal(status_of(w, "s").state, PLAN_STATES);
+    unsupervise(w);
+}
+
+static bool all_run(void *ctx) {
+    struct world *w = ctx;
+    struct supervisor_totals totals;
+    supervisor_totals(w->supervisor, &totals);
+    return totals.by_state[PLAN_STATE_RUNNING] == 40;
+}
+
+static void many_start_and_stop_together(void **state) {
+    struct world *w = *state;
+    char ref[16];
+    for (unsigned i = 0; i < 40; i++) {
+        snprintf(ref, sizeof ref, "s%u", i);
+        sensor_set(w, ref, "obey", "");
+    }
+    rule(w, true);
+    runkit_wait(&w->kit, all_run, w);
+    unsupervise(w);
+    assert_int_equal(said("event=sensor_started"), 40);
+    assert_int_equal(said("event=sensor_stopped"), 40);
+    assert_int_equal(said("reason=\"shutdown\""), 40);
+    assert_int_equal(said("token_revoked=yes"), 40);
+    ekit_check(w->engine);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, world_open, world_close)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(a_full_disk_keeps_the_resource_taken_and_not_the_process_alive),
+        TEST(a_full_disk_delays_a_start_and_is_no_crash),
+        TEST(a_halted_engine_stops_what_runs),
+        TEST(an_engine_that_halts_is_noticed_by_the_next_request),
+        TEST(a_lease_that_could_not_be_ended_at_shutdown_is_ended_by_the_next_life),
+        TEST(a_lease_of_a_deleted_sensor_is_ended_too),
+        TEST(more_news_than_fit_are_no_news_lost),
+        TEST(crashes_become_an_error_which_a_reset_clears),
+        TEST(a_run_is_known_by_its_token_while_it_lives),
+        TEST(a_directory_that_cannot_be_read_switches_it_off),
+        TEST(many_start_and_stop_together),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
