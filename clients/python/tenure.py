@@ -278,20 +278,12 @@ class LogLost(ResultError, result="LOST"):
     """the log moved to another owner; the outcome is unknown"""
 
 
-class NoAuth(ResultError, result="NOAUTH"):
-    """log in first: who asks is not known"""
-
-
-class NoPerm(ResultError, result="NOPERM"):
-    """the user's role, pools or holders do not allow it"""
-
-
 class BadToken(ResultError, result="BAD_TOKEN"):
     """the token is missing, not valid, or its lease is over"""
 
 
 _REJECTED = frozenset(("NOT_YET", "OPS_FULL", "MALFORMED", "OVERLOADED", "NOSPACE", "CLOSED",
-                       "NOAUTH", "NOPERM", "BAD_TOKEN"))
+                       "BAD_TOKEN"))
 _UNKNOWN = frozenset(("HALTED", "LOST"))
 _TRY_AGAIN = frozenset(("OVERLOADED", "CLOSED", "HALTED", "LOST"))
 _TURNED_AWAY = frozenset(("OVERLOADED", "CLOSED", "NOSPACE"))
@@ -600,6 +592,47 @@ class Sensor:
 
 
 @dataclass(frozen=True)
+class SensorStatus:
+    """A sensor and its process. What does not apply is None; times are in milliseconds, but for
+    `token_expires_at`, in seconds."""
+
+    ref: str
+    trigger: str
+    enabled: bool
+    wanted: bool
+    active_rules: int
+    supervised: bool
+    state: str
+    pid: Optional[int]
+    lease: Optional[str]
+    epoch: Optional[int]
+    starts: int
+    stops: int
+    crashes: int
+    restarts: int
+    failures: int
+    emitted: int
+    started: Optional[int]
+    uptime_ms: int
+    token_expires_at: Optional[int]
+    next_in_ms: Optional[int]
+    last_exit_code: Optional[int]
+    last_exit_signal: Optional[int]
+    last_reason: Optional[str]
+    last_error: Optional[str]
+
+
+@dataclass(frozen=True)
+class SensorOutput:
+    """What a sensor printed; `next` is the position to go on after."""
+
+    output: str
+    next: str
+    more: bool
+    lost: bool
+
+
+@dataclass(frozen=True)
 class SensorPage:
     sensors: Tuple[Sensor, ...]
     cursor: str
@@ -729,6 +762,21 @@ def _sensor(r: Reply) -> Sensor:
                   int(r["active_rules"]), _object(r.get("spec")))
 
 
+def _sensor_status(r: Reply) -> SensorStatus:
+    return SensorStatus(
+        r["ref"], r["trigger"], bool(r["enabled"]), bool(r["wanted"]), int(r["active_rules"]),
+        bool(r["supervised"]), r["state"], _maybe_int(r["pid"]), r["lease"], _maybe_int(r["epoch"]),
+        int(r["starts"]), int(r["stops"]), int(r["crashes"]), int(r["restarts"]),
+        int(r["failures"]), int(r["emitted"]), _maybe_int(r["started"]), int(r["uptime_ms"]),
+        _maybe_int(r["token_expires_at"]), _maybe_int(r["next_in_ms"]),
+        _maybe_int(r["last_exit_code"]), _maybe_int(r["last_exit_signal"]), r["last_reason"],
+        r["last_error"])
+
+
+def _sensor_output(r: Reply) -> SensorOutput:
+    return SensorOutput(r["output"], r["next"], bool(r["more"]), bool(r["lost"]))
+
+
 def _sensor_page(r: Reply) -> SensorPage:
     return SensorPage(tuple(map(_sensor, r["sensors"])), str(r["cursor"]))
 
@@ -752,13 +800,14 @@ COMMANDS: Dict[str, str] = {
                  "POOL REMOVE,POOL SEED,RECLAIM,REKEY,RELEASE,RESERVE,REVOKE,RULE DELETE,"
                  "RULE DISABLE,RULE ENABLE,RULE SET,SENSOR DELETE,SENSOR DISABLE,SENSOR ENABLE,"
                  "SENSOR SET,SWEEP,TICK,TOKEN REVOKE,TOUCH",
-        "read": "EVENTS,LEASE,LEASES,POOL INFO,POOL LIST,POOL METRICS,RULE LIST,SENSOR INFO,"
-                "SENSOR LIST,TOKEN INTROSPECT,TOKEN ISSUE,TOKEN KEYS,TOKEN REFRESH,TOKEN SENSOR,"
-                "VERIFY",
+        "read": "EVENTS,LEASE,LEASES,POOL INFO,POOL LIST,POOL METRICS,RULE LIST,SENSOR HEARTBEAT,"
+                "SENSOR INFO,SENSOR LIST,SENSOR LOGS,SENSOR STATUS,TOKEN INTROSPECT,TOKEN ISSUE,"
+                "TOKEN KEYS,TOKEN REFRESH,TOKEN SENSOR,VERIFY",
         "connection": "AUTH,CLIENT GETNAME,CLIENT ID,CLIENT KILL,CLIENT LIST,CLIENT SETINFO,"
                       "CLIENT SETNAME,COMMAND,COMMAND COUNT,COMMAND DOCS,COMMAND INFO,"
                       "COMMAND LIST,CONFIG GET,ECHO,HELLO,INFO,PING,PSUBSCRIBE,PUNSUBSCRIBE,QUIT,"
-                      "READONLY,RESET,SELECT,SNAPSHOT,SUBSCRIBE,TIME,TOKEN ROTATE,UNSUBSCRIBE",
+                      "READONLY,RESET,SELECT,SENSOR RESET,SENSOR RESTART,SNAPSHOT,SUBSCRIBE,TIME,"
+                      "TOKEN ROTATE,UNSUBSCRIBE",
     }.items()
     for name in names.split(",")
 }
@@ -1054,6 +1103,26 @@ class Commands:
                     fence: Optional[int] = None) -> SensorPage:
         return self._read(_sensor_page, fence, "SENSOR", "LIST",
                           *_optional(cursor=cursor, count=count))
+
+    def sensor_status(self, ref: str, *, fence: Optional[int] = None) -> SensorStatus:
+        return self._read(_sensor_status, fence, "SENSOR", "STATUS", ref)
+
+    def sensor_logs(self, ref: str, *, after: Optional[str] = None, count: Optional[int] = None,
+                    fence: Optional[int] = None) -> SensorOutput:
+        """The last `count` bytes that it printed, or those after a position."""
+        return self._read(_sensor_output, fence, "SENSOR", "LOGS", ref,
+                          *_optional(after=after, count=count))
+
+    def sensor_reset(self, ref: str) -> str:
+        """Forgives it its crashes; the state it is in then."""
+        return self._read(lambda r: str(r["state"]), None, "SENSOR", "RESET", ref)
+
+    def sensor_restart(self, ref: str) -> str:
+        return self._read(lambda r: str(r["state"]), None, "SENSOR", "RESTART", ref)
+
+    def sensor_heartbeat(self, token: str, *, fence: Optional[int] = None) -> int:
+        """The sensor whose token it is says that it is well; when the token ends, in seconds."""
+        return self._read(lambda r: int(r["expires_at"]), fence, "SENSOR", "HEARTBEAT", token)
 
     def emit(self, token: str, trigger_type: str, payload: Optional[Meta] = None, *,
              opid: Optional[str] = None) -> Emitted:

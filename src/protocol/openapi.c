@@ -198,7 +198,7 @@ static void property_put(struct made *made, json_t *properties, json_t *required
         return;
     }
     put(made, properties, name, argument_schema(argument));
-    if (!argument->optional) {
+    if (!argument->optional && argument->bind != PROTOCOL_B_BEARER) { /* the header may have it */
         append(made, required, json_string(name));
     }
 }
@@ -243,6 +243,8 @@ static const char *answer_schema(const struct protocol_command *row) {
         {"/v1/rules", "RulePage"},
         {"/v1/sensors", "SensorPage"},
         {"/v1/sensors/{ref}", "Sensor"},
+        {"/v1/sensors/{ref}/logs", "SensorOutput"},
+        {"/v1/sensors/{ref}/status", "SensorStatus"},
         {"/v1/events", "EventPage"},
         {"/v1/leases/{lease}/token", "Token"},
         {"/auth/sensor-token", "Token"},

@@ -112,6 +112,25 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
 "SensorPage": {"type": "object", "required": ["cursor", "sensors"], "properties": {
     "cursor": {"$ref": "#/components/schemas/U64"},
     "sensors": {"type": "array", "items": {"$ref": "#/components/schemas/Sensor"}}}},
+"SensorStatus": {"type": "object", "required": ["ref", "trigger", "enabled", "wanted", "supervised", "state"],
+    "description": "A sensor and its process", "properties": {
+    "ref": {"type": "string"}, "trigger": {"type": "string"}, "enabled": {"type": "boolean"},
+    "wanted": {"type": "boolean"}, "active_rules": {"$ref": "#/components/schemas/U64"},
+    "supervised": {"type": "boolean", "description": "This server knows of it and runs it when it is wanted"},
+    "state": {"type": "string", "enum": ["stopped", "starting", "running", "stopping", "backoff", "error"]},
+    "pid": {"type": ["integer", "null"]}, "lease": {"type": ["string", "null"]}, "epoch": {"type": ["string", "null"]},
+    "starts": {"$ref": "#/components/schemas/U64"}, "stops": {"$ref": "#/components/schemas/U64"},
+    "crashes": {"$ref": "#/components/schemas/U64"}, "restarts": {"$ref": "#/components/schemas/U64"},
+    "failures": {"$ref": "#/components/schemas/U64"}, "emitted": {"$ref": "#/components/schemas/U64"},
+    "started": {"$ref": "#/components/schemas/Time"}, "uptime_ms": {"$ref": "#/components/schemas/U64"},
+    "token_expires_at": {"type": ["integer", "null"], "description": "Seconds since 1970"},
+    "next_in_ms": {"type": ["integer", "null"], "description": "When it is tried again, in backoff"},
+    "last_exit_code": {"type": ["integer", "null"]}, "last_exit_signal": {"type": ["integer", "null"]},
+    "last_reason": {"type": ["string", "null"], "description": "Why the last run ended"},
+    "last_error": {"type": ["string", "null"]}}},
+"SensorOutput": {"type": "object", "required": ["output", "next", "more", "lost"], "properties": {
+    "output": {"type": "string"}, "next": {"type": "string", "description": "Go on after this position", "examples": ["3.4096"]},
+    "more": {"type": "boolean"}, "lost": {"type": "boolean", "description": "What followed the position is no longer kept"}}},
 "Token": {"type": "object", "required": ["token", "token_type", "token_id", "expires_in", "lsn"],
     "description": "A signed token (JWT, EdDSA) for a live lease", "properties": {
     "token": {"type": "string"}, "token_type": {"type": "string", "enum": ["Bearer"]},
@@ -143,6 +162,7 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
     "deadline": {"$ref": "#/components/schemas/Time"}, "holder": {"type": "string"},
     "previous_holder": {"type": "string"}, "user": {"type": "string"},
     "pool": {"type": "string"}, "name": {"type": "string", "description": "Of a rule, a sensor or a trigger"},
+    "trigger": {"type": "string", "description": "Of what a sensor emitted"}, "payload": {"type": "object"},
     "values": {"type": "array", "items": {"type": "string"}},
     "pools": {"type": "array", "items": {"type": "string"}},
     "number": {"$ref": "#/components/schemas/U64"}}},

@@ -328,15 +328,15 @@ static bool bind_state(struct cursor *c) {
     return refuse(c, TN_R_MALFORMED, "there is no state '%.*s'", SHOWN(word));
 }
 
-static bool bind_count(struct cursor *c) {
+static bool bind_count(struct cursor *c, uint32_t max, uint32_t *ret_count) {
     uint64_t count;
-    if (!next_number(c, "COUNT", PROTOCOL_PAGE_MAX, &count)) {
+    if (!next_number(c, "COUNT", max, &count)) {
         return false;
     }
     if (count == 0) {
         return refuse(c, TN_R_MALFORMED, "COUNT: at least 1");
     }
-    c->call->count = (uint32_t)count;
+    *ret_count = (uint32_t)count;
     return true;
 }
 
@@ -393,7 +393,11 @@ static bool bind_read(struct cursor *c, enum protocol_bind to) {
     case PROTOCOL_B_CURSOR:
         return next_number(c, "CURSOR", UINT64_MAX, &c->call->cursor);
     case PROTOCOL_B_COUNT:
-        return bind_count(c);
+        return bind_count(c, PROTOCOL_PAGE_MAX, &c->call->count);
+    case PROTOCOL_B_BYTES:
+        return bind_count(c, PROTOCOL_LOGS_MAX, &c->call->bytes);
+    case PROTOCOL_B_POSITION:
+        return next(c, "AFTER", &c->call->position);
     case PROTOCOL_B_EVENT:
         return bind_event(c);
     case PROTOCOL_B_TOKEN:
@@ -550,6 +554,8 @@ enum tn_result protocol_call_parse(const struct protocol_command *row, const str
     ret_call->token = ret_call->scope = tn_bytes_of(NULL, 0);
     ret_call->fence_lsn = ret_call->cursor = 0;
     ret_call->count = PROTOCOL_PAGE;
+    ret_call->bytes = PROTOCOL_LOGS;
+    ret_call->position = tn_bytes_of(NULL, 0);
     ret_call->after = (struct protocol_event_id){0};
     ret_call->state = KERNEL_NO_STATE;
     ret_call->detail[0] = '\0';

@@ -7,8 +7,10 @@
 #include "protocol/option.h"
 #include "protocol/table.h"
 
-#define PROTOCOL_PAGE_MAX 1000u /* that COUNT of a list may ask for */
-#define PROTOCOL_PAGE 100u      /* that a list shows without it */
+#define PROTOCOL_PAGE_MAX 1000u  /* that COUNT of a list may ask for */
+#define PROTOCOL_PAGE 100u       /* that a list shows without it */
+#define PROTOCOL_LOGS_MAX 65536u /* bytes that COUNT of a sensor's output may ask for */
+#define PROTOCOL_LOGS 16384u     /* that are shown without it */
 
 /* Of an event: the command's position in the log, and its place among the events of that command. */
 struct protocol_event_id {
@@ -29,6 +31,8 @@ struct protocol_call {
     uint64_t cursor;                /* lists */
     uint32_t count;                 /* lists: at most so many */
     struct protocol_event_id after; /* EVENTS: those later than this; zero: all that are kept */
+    struct tn_bytes position;       /* SENSOR LOGS: what follows it; empty: the end of the output */
+    uint32_t bytes;                 /* and at most so many */
     enum kernel_state state;        /* lists; KERNEL_NO_STATE: any live one */
     struct tn_bytes value;          /* of pool/value; empty: it was a lease's id */
     struct tn_bytes token, scope;   /* empty: not given */

@@ -8,19 +8,14 @@
 
 /* Who may use a command; each has the rights of those before it. */
 enum protocol_role {
-    PROTOCOL_NOBODY, /* in particular: also who has not logged in */
+    PROTOCOL_NOBODY, /* in particular: connection commands need no rights */
     PROTOCOL_READER,
     PROTOCOL_HOLDER,
     PROTOCOL_OPERATOR,
     PROTOCOL_ADMIN,
 };
 
-enum protocol_kind {
-    PROTOCOL_CONNECTION, /* about the connection or the server; RESP only */
-    PROTOCOL_READ,
-    PROTOCOL_WRITE,
-    PROTOCOL_JOB, /* done on another thread and answered like a write */
-};
+enum protocol_kind { PROTOCOL_CONNECTION, PROTOCOL_READ, PROTOCOL_WRITE };
 
 /* How an argument is written. */
 enum protocol_type {
@@ -62,6 +57,8 @@ enum protocol_bind {
     PROTOCOL_B_STATE,
     PROTOCOL_B_CURSOR,
     PROTOCOL_B_COUNT,
+    PROTOCOL_B_BYTES,    /* the same, of bytes */
+    PROTOCOL_B_POSITION, /* in the output of a sensor: file.offset */
     PROTOCOL_B_EVENT,    /* an event's id: lsn.index */
     PROTOCOL_B_TOKEN,    /* as it was issued */
     PROTOCOL_B_BEARER,   /* the same, of whoever asks: in HTTP's Authorization too */
@@ -146,9 +143,14 @@ enum protocol_id {
     PROTOCOL_SENSOR_DELETE,
     PROTOCOL_SENSOR_DISABLE,
     PROTOCOL_SENSOR_ENABLE,
+    PROTOCOL_SENSOR_HEARTBEAT,
     PROTOCOL_SENSOR_INFO,
     PROTOCOL_SENSOR_LIST,
+    PROTOCOL_SENSOR_LOGS,
+    PROTOCOL_SENSOR_RESET,
+    PROTOCOL_SENSOR_RESTART,
     PROTOCOL_SENSOR_SET,
+    PROTOCOL_SENSOR_STATUS,
     PROTOCOL_SNAPSHOT,
     PROTOCOL_SUBSCRIBE,
     PROTOCOL_SWEEP,

@@ -97,25 +97,6 @@ static enum server_step dispatch_not_now(struct server_connection *connection,
     return SERVER_DONE;
 }
 
-/* As Redis says it. */
-static enum server_step dispatch_forbidden(struct server_connection *connection,
-                                           const struct protocol_command *row,
-                                           enum tn_result code) {
-    char name[PROTOCOL_NAME_MAX];
-    if (connection->asker.inflight > 0) {
-        return SERVER_WAIT;
-    }
-    protocol_command_full_name(row, name);
-    if (code == TN_R_NOAUTH) {
-        server_reply_error(connection, "NOAUTH Authentication required.");
-    } else {
-        server_reply_error(connection,
-                           "NOPERM this user has no permissions to run the '%s' command", name);
-    }
-    server_count_refusal(&connection->server->counters, row->id, code);
-    return SERVER_DONE;
-}
-
 static enum server_step dispatch_read(struct server_connection *connection,
                                       const struct protocol_command *row,
                                       const struct tn_bytes *argv, uint32_t argc) {
@@ -133,18 +114,11 @@ enum server_step server_dispatch(struct server_connection *connection, const str
     bool container;
     uint32_t stored = argc < SERVER_ARGS_MAX ? argc : SERVER_ARGS_MAX;
     const struct protocol_command *row = protocol_command_find(argv, stored, &container);
-    struct server *server = connection->server;
+    int32_t arity = row != NULL ? connection->server->arity[row->id] : 0;
+    struct server_counters *counters = &connection->server->counters;
     enum server_step step;
-    enum tn_result access = TN_R_OK;
-    int32_t arity = row != NULL ? server->arity[row->id] : 0;
-    if (row != NULL) {
-        access = access_role(access_user_of(&server->access, &connection->asker.login),
-                             (enum protocol_role)row->role);
-    }
-    if (access != TN_R_OK) {
-        step = dispatch_forbidden(connection, row, access);
-    } else if (row == NULL || argc > SERVER_ARGS_MAX ||
-               (arity > 0 ? argc != (uint32_t)arity : argc < (uint32_t)-arity)) {
+    if (row == NULL || argc > SERVER_ARGS_MAX ||
+        (arity > 0 ? argc != (uint32_t)arity : argc < (uint32_t)-arity)) {
         step = dispatch_bad(connection, row, container, argv, argc);
     } else if (only_listens(connection, row)) {
         step = dispatch_not_now(connection, row);
@@ -155,15 +129,14 @@ enum server_step server_dispatch(struct server_connection *connection, const str
         step = SERVER_WAIT;
     } else if (row->kind == PROTOCOL_READ) {
         step = dispatch_read(connection, row, argv, argc);
-    } else if (row->kind == PROTOCOL_JOB) {
+    } else if (row->role != PROTOCOL_NOBODY) {
         step = server_job(&connection->asker, row, argv, argc);
         server_replies_collect(connection);
     } else {
-        step = server_session(connection, row, argv, argc);
-        if (step == SERVER_DONE) {
-            server->counters.calls[row->id]++;
-            server_count_served(&server->counters, row->id, connection->asker.begun_ns);
-        }
+        counters->calls[row->id]++;
+        server_session(connection, row, argv, argc);
+        server_count_served(counters, row->id, connection->asker.begun_ns);
+        step = SERVER_DONE;
     }
     if (step == SERVER_DONE) {
         connection->last_command = row;

@@ -1,15 +1,20 @@
-/* What running sensors ask for, by the token that they were started with. */
+/* What running sensors ask for by the tokens that they were started with, and what the supervisor is
+ * asked about them. */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "server/internal.h"
+#include "supervisor/output.h"
+#include "supervisor/supervisor.h"
 
-/* OK and the claims of a live token of a sensor, or why it is none, in words too. Where the lease
- * stands is looked up as it is now: whoever acts on it judges it again. */
-static enum tn_result bearer_judge(struct server *server, struct token_state *ret_state) {
+/* ---- By a token ---- */
+
+/* OK and the claims of a live token of a sensor, or why it is none, in words too. */
+static enum tn_result bearer_judge(struct server *server, uint64_t how,
+                                   struct token_state *ret_state) {
     struct protocol_call *call = &server->call;
-    enum tn_result code =
-        token_introspect(server->options.tokens, ENGINE_READ_AS_IS, call->token, ret_state);
+    enum tn_result code = token_introspect(server->options.tokens, how, call->token, ret_state);
     if (code != TN_R_OK) {
         return code;
     }
@@ -36,13 +41,14 @@ static bool trigger_allowed(const struct token_claims *claims, struct tn_bytes t
     return false;
 }
 
-/* Operation ids are scoped to the run, by its lease, for every sensor counts its own. */
+/* Where the lease stands is looked up as it is now, because the kernel judges it again. Operation ids are
+ * scoped to the run, by its lease, for every sensor counts its own. */
 enum tn_result server_sensor_emit(struct server *server, struct server_emitter *emitter) {
     struct protocol_call *call = &server->call;
     struct kernel_command *command = &call->command;
     const struct token_claims *claims = &emitter->state.claims;
     char lease[PROTOCOL_LEASE_TEXT];
-    enum tn_result code = bearer_judge(server, &emitter->state);
+    enum tn_result code = bearer_judge(server, ENGINE_READ_AS_IS, &emitter->state);
     if (code != TN_R_OK) {
         return code;
     }
@@ -61,4 +67,257 @@ enum tn_result server_sensor_emit(struct server *server, struct server_emitter *
     command->fields |= KERNEL_F_NAME | KERNEL_F_LEASE | KERNEL_F_EPOCH;
     command->rights = KERNEL_RIGHT_OPERATOR | KERNEL_RIGHT_SUPERVISOR; /* it is for EMIT alone */
     return TN_R_OK;
+}
+
+void server_sensor_emitted(const struct server_slot *slot) {
+    const struct kernel_result *result = &slot->request.result;
+    if (!result->replayed) {
+        supervisor_emitted(slot->server->supervisor, result->lease, result->epoch);
+    }
+}
+
+static enum tn_result read_heartbeat(struct server *server, struct protocol_writer *w) {
+    struct token_state state;
+    enum tn_result code = bearer_judge(server, server->read_how, &state);
+    if (code != TN_R_OK) {
+        return code;
+    }
+    if (!supervisor_heartbeat(server->supervisor, state.claims.lease, state.claims.epoch)) {
+        (void)snprintf(server->call.detail, sizeof server->call.detail,
+                       "the token is refused: its run is not one that is supervised here");
+        return TN_R_BAD_TOKEN;
+    }
+    protocol_write_map(w, 3);
+    protocol_pair_text(w, "result", tn_result_name(TN_R_OK));
+    protocol_write_text(w, "expires_at");
+    protocol_write_integer(w, (int64_t)state.claims.expires_s);
+    protocol_pair_number(w, "lsn", state.lsn);
+    server->read_lsn = state.lsn;
+    return TN_R_OK;
+}
+
+/* ---- Status ---- */
+
+static void pair_integer_or_null(struct protocol_writer *w, const char *name, bool there,
+                                 int64_t number) {
+    protocol_write_text(w, name);
+    if (there) {
+        protocol_write_integer(w, number);
+    } else {
+        protocol_write_null(w);
+    }
+}
+
+static void pair_text_or_null(struct protocol_writer *w, const char *name, bool there,
+                              const char *text) {
+    protocol_write_text(w, name);
+    if (there) {
+        protocol_write_text(w, text);
+    } else {
+        protocol_write_null(w);
+    }
+}
+
+#define STATUS_PAIRS 19u
+
+static void status_write(struct protocol_writer *w, const struct supervisor_status *status) {
+    char lease[PROTOCOL_LEASE_TEXT];
+    (void)protocol_lease_format(status->lease, lease);
+    protocol_pair_text(w, "state", plan_state_name(status->state));
+    pair_integer_or_null(w, "pid", status->pid > 0, status->pid);
+    pair_text_or_null(w, "lease", status->has_lease, lease);
+    protocol_write_text(w, "epoch");
+    if (status->has_lease) {
+        protocol_write_u64(w, status->epoch);
+    } else {
+        protocol_write_null(w);
+    }
+    protocol_pair_number(w, "starts", status->starts);
+    protocol_pair_number(w, "stops", status->stops);
+    protocol_pair_number(w, "crashes", status->crashes);
+    protocol_pair_number(w, "restarts", status->restarts);
+    protocol_pair_number(w, "failures", status->failures);
+    protocol_pair_number(w, "emitted", status->emitted);
+    protocol_pair_time(w, "started", status->started_ms);
+    protocol_pair_number(w, "uptime_ms", status->uptime_ms);
+    pair_integer_or_null(w, "token_expires_at", status->token_expires_s > 0,
+                         (int64_t)status->token_expires_s);
+    pair_integer_or_null(w, "next_in_ms", status->has_next, (int64_t)status->next_in_ms);
+    bool exited = status->has_exit && status->exit_code >= 0;
+    bool signalled = status->has_exit && status->exit_code < 0;
+    pair_integer_or_null(w, "last_exit_code", exited, status->exit_code);
+    pair_integer_or_null(w, "last_exit_signal", signalled, status->exit_signal);
+    pair_text_or_null(w, "last_reason", status->last_reason != PLAN_REASON_NONE,
+                      plan_reason_name(status->last_reason));
+    pair_text_or_null(w, "last_error", status->last_error[0] != '\0', status->last_error);
+}
+
+static enum tn_result read_status(struct server *server, struct protocol_writer *w) {
+    struct kernel_sensor_view view;
+    struct supervisor_status status = {.state = PLAN_STATE_STOPPED};
+    struct tn_bytes ref = server->call.command.name;
+    enum tn_result code = engine_sensor_read(server->engine, server->read_how, ref, &view, NULL, 0);
+    if (code == TN_R_OK) {
+        bool supervised = supervisor_status(server->supervisor, ref, &status);
+        protocol_render_sensor(w, &view, STATUS_PAIRS);
+        protocol_pair_flag(w, "supervised", supervised);
+        status_write(w, &status);
+    }
+    return code;
+}
+
+/* ---- Output ---- */
+
+/* Bytes at the end that begin a character and do not end it: of text that is cut anywhere. */
+static size_t cut_character(const uint8_t *at, size_t len) {
+    for (size_t back = 1; back <= 3 && back < len; back++) {
+        uint8_t c = at[len - back];
+        if (c >= 0xc0) {
+            size_t whole = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
+            return whole > back ? back : 0;
+        }
+        if (c < 0x80) {
+            return 0;
+        }
+    }
+    return 0;
+}
+
+static enum tn_result logs_refuse(struct server *server, enum tn_status status) {
+    struct protocol_call *call = &server->call;
+    if (status == TN_NOTFOUND) {
+        (void)snprintf(call->detail, sizeof call->detail, "there is no output of such a sensor");
+        return TN_R_NOTFOUND;
+    }
+    (void)snprintf(call->detail, sizeof call->detail, "the output cannot be read: %s",
+                   tn_status_text(status));
+    return status == TN_INVALID ? TN_R_BAD_NAME : TN_R_OVERLOADED;
+}
+
+/* What comes as JSON is text: a character is told whole, or later. */
+static void logs_write(const struct server *server, struct protocol_writer *w,
+                       struct output_position next, const uint8_t *bytes, size_t len, bool lost) {
+    char text[OUTPUT_POSITION_TEXT];
+    bool more = len == server->call.bytes;
+    size_t cut = w->encoding == PROTOCOL_JSON ? cut_character(bytes, len) : 0;
+    if (cut <= next.offset) {
+        next.offset -= cut;
+        len -= cut;
+    }
+    output_position_format(next, text);
+    protocol_write_map(w, 4);
+    protocol_write_text(w, "output");
+    protocol_write_bulk(w, bytes, len);
+    protocol_pair_text(w, "next", text);
+    protocol_pair_flag(w, "more", more);
+    protocol_pair_flag(w, "lost", lost);
+}
+
+static enum tn_result read_logs(struct server *server, struct protocol_writer *w) {
+    struct protocol_call *call = &server->call;
+    struct tn_bytes name = call->command.name;
+    const struct os *os = server->options.os;
+    struct output_position position = {.file = 0};
+    char ref[KERNEL_RESOURCE_MAX + 1];
+    uint8_t *bytes = server->page;
+    size_t len = 0;
+    bool lost = false;
+    if (!kernel_name_resource_valid(name)) {
+        return TN_R_BAD_NAME;
+    }
+    (void)snprintf(ref, sizeof ref, "%.*s", (int)name.len, (const char *)name.at);
+    if (server->supervisor == NULL) {
+        return logs_refuse(server, TN_NOTFOUND);
+    }
+    if (call->position.len > 0 && !output_position_parse(call->position, &position)) {
+        (void)snprintf(call->detail, sizeof call->detail, "AFTER: not a position such as 3.4096");
+        return TN_R_MALFORMED;
+    }
+    const char *dir = supervisor_dir(server->supervisor);
+    enum tn_status status =
+        call->position.len > 0 ? TN_OK : output_tail(os, dir, ref, call->bytes, &position);
+    if (status == TN_OK) {
+        status = output_read(os, dir, ref, &position, bytes, call->bytes, &len, &lost);
+    }
+    if (status != TN_OK) {
+        return logs_refuse(server, status);
+    }
+    logs_write(server, w, position, bytes, len, lost);
+    return TN_R_OK;
+}
+
+enum tn_result server_sensor_read(struct server *server, enum protocol_id id,
+                                  struct protocol_writer *w) {
+    switch (id) {
+    case PROTOCOL_SENSOR_HEARTBEAT:
+        return read_heartbeat(server, w);
+    case PROTOCOL_SENSOR_LOGS:
+        return read_logs(server, w);
+    default:
+        TN_ASSERT(id == PROTOCOL_SENSOR_STATUS);
+        return read_status(server, w);
+    }
+}
+
+/* ---- What operators do ---- */
+
+enum tn_result server_sensor_judge(struct server *server) {
+    struct protocol_call *call = &server->call;
+    struct sensor_defaults standard = sensor_defaults_make();
+    const struct sensor_defaults *defaults =
+        server->supervisor != NULL ? supervisor_defaults(server->supervisor) : &standard;
+    struct sensor_spec *spec = NULL;
+    char reason[SENSOR_REASON_MAX];
+    if (!sensor_spec_parse(call->command.spec, defaults, &spec, reason)) {
+        (void)snprintf(call->detail, sizeof call->detail, "%.*s", (int)sizeof call->detail - 1,
+                       reason);
+        return TN_R_BAD_REQUEST;
+    }
+    sensor_spec_free(spec);
+    return TN_R_OK;
+}
+
+static void job_answer(struct server_slot *slot, struct tn_bytes ref) {
+    struct server *server = slot->server;
+    struct protocol_writer w = server_slot_writer(slot);
+    struct supervisor_status status = {.state = PLAN_STATE_STOPPED};
+    (void)supervisor_status(server->supervisor, ref, &status);
+    protocol_write_map(&w, 3);
+    protocol_pair_text(&w, "result", tn_result_name(TN_R_OK));
+    protocol_write_text(&w, "ref");
+    protocol_write_bulk(&w, ref.at, ref.len);
+    protocol_pair_text(&w, "state", plan_state_name(status.state));
+    TN_ASSERT(!w.out.overflow);
+    slot->answer.http_status = (uint16_t)tn_result_http(TN_R_OK);
+    slot->len = (uint32_t)w.out.len;
+    slot->done = true;
+    server_count_served(&server->counters, slot->row->id, slot->begun_ns);
+}
+
+enum server_step server_sensor_job(struct server_asker *asker, const struct protocol_command *row,
+                                   const struct tn_bytes *argv, uint32_t argc) {
+    struct server *server = asker->server;
+    struct protocol_call *call = &server->call;
+    struct server_slot *slot = server_slot_take(asker, row);
+    if (slot == NULL) {
+        return SERVER_WAIT;
+    }
+    enum tn_result code =
+        protocol_call_parse(row, argv, argc, server->scratch, 2 * PROTOCOL_REQUEST_MAX, call);
+    if (code == TN_R_OK) {
+        struct tn_bytes ref = call->command.name;
+        code = row->id == PROTOCOL_SENSOR_RESET ? supervisor_reset(server->supervisor, ref)
+                                                : supervisor_restart(server->supervisor, ref);
+    }
+    if (code == TN_R_STATE) {
+        (void)snprintf(call->detail, sizeof call->detail, "%s",
+                       row->id == PROTOCOL_SENSOR_RESET ? "it is neither in error nor in backoff"
+                                                        : "it is not wanted, so it does not run");
+    }
+    if (code != TN_R_OK) {
+        server_slot_refuse(slot, code, call->detail);
+    } else {
+        job_answer(slot, call->command.name);
+    }
+    return SERVER_DONE;
 }

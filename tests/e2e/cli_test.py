@@ -90,16 +90,23 @@ class Commands(Cli):
             +alloc ports job/42 | release | disown 
             +disown job/7 | sweep | tick | pool drop | snapshot
             rule set | rule disable | rule enable | rule list | sensor set | sensor info
-            sensor disable | sensor enable | sensor list | sensor delete | rule delete
-            +pool create sensors --set | +pool add sensors core.timer
-            +sensor set core.timer core.tick {} | +alloc sensors job/42 | token sensor
-            token issue | token refresh | token rotate | token keys | token introspect | token revoke
+            sensor disable | sensor enable | sensor list
+            +sensor set s1 core.timer '{"command":["/bin/ls","/none"],"backoff_seconds":60}'
+            ?s1 backoff | sensor status | sensor logs | sensor reset | sensor restart
+            sensor delete | rule delete
+            +sensor set core.timer core.tick '{"command":["/bin/sleep","999"],"settle_seconds":0}'
+            +rule set r2 core.tick | ?core.timer running | token sensor | emit | sensor heartbeat
+            +alloc devices job/42 | token issue | token refresh | token rotate | token keys | token introspect | token revoke
             ping | echo | info | time | client list | config get
         """
         done = set()
         for line in script.replace("|", "\n").splitlines():
             words = line.strip()
             if not words:
+                continue
+            if words.startswith("?"):
+                ref, state = words[1:].split()
+                until(lambda: self.json("sensor", "status", ref)["state"] == state, words)
                 continue
             if words.startswith("+"):
                 arguments = shlex.split(words[1:])

@@ -1,29 +1,122 @@
 #!/usr/bin/env python3
-"""EMIT: events of sensors, by their tokens, over RESP and HTTP; and everybody who may not."""
+"""What a running sensor does with its token, over RESP and HTTP: it emits events and says that it is
+well. What others see of it: its status, its output. And everybody who may not."""
 import http.client
 import json
+import os
 import unittest
 
-from harness import PATIENCE, Case, pairs
+from harness import PATIENCE, Server, pairs, text_of, until
+
+# Prints what it is told to by lines of a file, and is otherwise quiet.
+SCRIPT = """
+printf %s "$TENURE_TOKEN" > "$OUT.tmp"; mv "$OUT.tmp" "$OUT"
+echo "hello from $TENURE_SENSOR, ü"
+while :; do sleep 0.05; done
+"""
 
 
-class Emit(Case):
+class Sensors(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        super().setUpClass()
-        cls.r.execute_command("POOL", "CREATE", "p", "RANGE", "1", "1000")
+        cls.server = Server(None, "--sensor-settle-seconds", "0", "--sensor-stop-seconds", "5")
+        cls.r = cls.server.client()
+        cls.do("POOL", "CREATE", "p", "RANGE", "1", "1000")
 
-    def emit(self, body, token=None):
+    @classmethod
+    def tearDownClass(cls):
+        cls.r.close()
+        cls.server.remove()
+
+    @classmethod
+    def do(cls, *words):
+        return cls.r.execute_command(*words)
+
+    def refused(self, result, *words):
+        try:
+            reply = self.do(*words)
+        except Exception as error:  # pylint: disable=broad-except
+            self.assertTrue(str(error).startswith(result), str(error))
+            return str(error)
+        return self.fail("%s was answered %s" % (" ".join(map(str, words)), reply))
+
+    def ask(self, method, path, body=None, token=None):
         headers = {} if token is None else {"Authorization": "Bearer " + token}
         connection = http.client.HTTPConnection("127.0.0.1", self.server.http_port,
                                                 timeout=PATIENCE)
-        connection.request("POST", "/v1/events/emit", json.dumps(body), headers)
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
         response = connection.getresponse()
         answer = json.loads(response.read())
         connection.close()
         return response.status, answer, response.getheader("WWW-Authenticate")
 
-    def test_without_a_token_that_lives_nobody_emits(self):
+    def emit(self, body, token=None):
+        return self.ask("POST", "/v1/events/emit", body, token)
+
+    def run_sensor(self, ref, **more):
+        """A sensor that runs, and its token."""
+        out = os.path.join(self.server.data, "token." + ref)
+        spec = {"command": ["/bin/sh", "-c", SCRIPT], "env": {"OUT": out}, **more}
+        self.do("SENSOR", "SET", ref, "t." + ref, json.dumps(spec))
+        self.do("RULE", "SET", "rule." + ref, "t." + ref)
+        self.addCleanup(self.do, "SENSOR", "DELETE", ref)
+        return self.token_of(ref)
+
+    def token_of(self, ref, after=None):
+        out = os.path.join(self.server.data, "token." + ref)
+        return until(lambda: os.path.exists(out) and text_of(out) != after and text_of(out),
+                     "the token of " + ref)
+
+    def status(self, ref):
+        return pairs(self.do("SENSOR", "STATUS", ref))
+
+    def emitted(self, ref):
+        events = [pairs(e) for e in pairs(self.do("EVENTS", "COUNT", "1000"))["events"]]
+        return [e for e in events if e["kind"] == "sensor.emitted" and e["name"] == ref]
+
+
+class Emit(Sensors):
+    def test_a_run_emits_for_its_own_trigger_types_only(self):
+        token = self.run_sensor("e1")
+        first = pairs(self.do("EMIT", token, "t.e1", "PAYLOAD", '{"n": 1}'))
+        self.assertEqual((first["result"], first["id"]), ("OK", "%d.0" % first["lsn"]))
+        status, second, _ = self.emit({"trigger_type": "t.e1", "payload": {"n": 2}}, token)
+        self.assertEqual((status, second["result"]), (200, "OK"))
+        status, problem, wanted = self.emit({"trigger_type": "t.e2"}, token)
+        self.assertEqual((status, problem["result"], wanted), (403, "DENIED", None))
+        self.refused("DENIED", "EMIT", token, "t.e2")
+        seen = self.emitted("e1")
+        self.assertEqual([(e["id"], e["trigger"], json.loads(e["payload"])) for e in seen],
+                         [(first["id"], "t.e1", {"n": 1}), (second["id"], "t.e1", {"n": 2})])
+        run = self.status("e1")
+        self.assertEqual([(e["lease"], e["epoch"]) for e in seen],
+                         [(run["lease"], run["epoch"])] * 2)
+        self.assertNotIn("reason", seen[0])
+        until(lambda: self.status("e1")["emitted"] == 2, "both to be counted")
+        page = self.ask("GET", "/v1/events?count=1000")[1]["events"]
+        self.assertEqual([e["payload"] for e in page if e["kind"] == "sensor.emitted" and
+                          e["name"] == "e1"], [{"n": 1}, {"n": 2}])
+
+    def test_an_operation_id_is_the_runs_own(self):
+        one, two = self.run_sensor("o1"), self.run_sensor("o2")
+        first = pairs(self.do("EMIT", one, "t.o1", "OPID", "1"))
+        again = pairs(self.do("EMIT", one, "t.o1", "OPID", "1"))
+        self.assertEqual((again["id"], again["replayed"]), (first["id"], 1))
+        self.assertEqual(pairs(self.do("EMIT", two, "t.o2", "OPID", "1"))["replayed"], 0)
+        self.refused("CONFLICT", "EMIT", one, "t.o1", "PAYLOAD", "{}", "OPID", "1")
+        self.assertEqual(len(self.emitted("o1")), 1)
+
+    def test_after_a_revoke_it_emits_no_more(self):
+        token = self.run_sensor("v1")
+        run = self.status("v1")
+        self.do("REVOKE", run["lease"])
+        status, problem, wanted = self.emit({"trigger_type": "t.v1"}, token)
+        self.assertEqual((status, problem["result"], wanted), (401, "BAD_TOKEN", "Bearer"))
+        self.assertIn("revoked", problem["detail"])
+        self.refused("BAD_TOKEN", "EMIT", token, "t.v1", "PAYLOAD", "{}")
+        self.assertEqual(self.emitted("v1"), [])
+
+    def test_without_a_sensors_token_nobody_emits(self):
         status, problem, wanted = self.emit({"trigger_type": "t"})
         self.assertEqual((status, problem["result"], problem["outcome"], wanted),
                          (401, "BAD_TOKEN", "rejected", "Bearer"))
@@ -31,29 +124,107 @@ class Emit(Case):
         self.assertEqual((status, problem["result"]), (401, "BAD_TOKEN"))
         self.refused("BAD_TOKEN", "EMIT", "a.b.c", "t")
         got = pairs(self.do("ALLOC", "p", "me"))
-        issued = pairs(self.do("TOKEN", "ISSUE", got["lease"], got["epoch"]))
-        self.do("TOKEN", "REVOKE", issued["token_id"])
-        status, problem, wanted = self.emit({"trigger_type": "t"}, issued["token"])
-        self.assertEqual((status, problem["result"], wanted), (401, "BAD_TOKEN", "Bearer"))
-        self.assertIn("revoked", problem["detail"])
-        self.refused("BAD_TOKEN", "EMIT", issued["token"], "t", "PAYLOAD", "{}")
-
-    def test_a_token_that_is_no_sensors_emits_nothing(self):
-        got = pairs(self.do("ALLOC", "p", "me"))
         token = pairs(self.do("TOKEN", "ISSUE", got["lease"], got["epoch"]))["token"]
         status, problem, wanted = self.emit({"trigger_type": "t"}, token)
         self.assertEqual((status, problem["result"], wanted), (403, "DENIED", None))
         self.refused("DENIED", "EMIT", token, "t")
+        self.refused("DENIED", "SENSOR", "HEARTBEAT", token)
 
     def test_what_is_malformed_is_refused_before_anything_is_logged(self):
         before = pairs(self.do("POOL", "INFO", "p"))["lsn"]
         self.refused("MALFORMED", "EMIT", "a.b.c", "t", "PAYLOAD", "[]")
-        self.refused("TOO_LARGE", "EMIT", "a.b.c", "t", "PAYLOAD",
-                     json.dumps({"x": "y" * 4096}))
+        self.refused("TOO_LARGE", "EMIT", "a.b.c", "t", "PAYLOAD", json.dumps({"x": "y" * 4096}))
         self.assertEqual(self.emit({"payload": {}}, "a.b.c")[0], 400)
         self.assertEqual(self.emit({"trigger_type": "t", "token": "x"}, "a.b.c")[0], 400)
+        self.refused("BAD_REQUEST", "SENSOR", "SET", "bad", "t", '{"comand":["/bin/true"]}')
+        self.refused("NOTFOUND", "SENSOR", "INFO", "bad")
         self.assertEqual(pairs(self.do("POOL", "INFO", "p"))["lsn"], before)
 
+
+class Others(Sensors):
+    def test_a_heartbeat_is_by_the_token_of_a_run_that_lives(self):
+        token = self.run_sensor("h1")
+        beat = pairs(self.do("SENSOR", "HEARTBEAT", token))
+        self.assertEqual((beat["result"], beat["expires_at"]),
+                         ("OK", self.status("h1")["token_expires_at"]))
+        status, beat, _ = self.ask("POST", "/v1/sensors/heartbeat", token=token)
+        self.assertEqual((status, beat["result"]), (200, "OK"))
+        self.assertEqual(self.ask("POST", "/v1/sensors/heartbeat")[0], 401)
+        self.do("SENSOR", "DISABLE", "h1")
+        until(lambda: self.status("h1")["state"] == "stopped", "it to stop")
+        self.refused("BAD_TOKEN", "SENSOR", "HEARTBEAT", token)
+        self.assertEqual(self.ask("POST", "/v1/sensors/heartbeat", token=token)[0], 401)
+
+    def test_its_status_is_told_in_both_places(self):
+        self.run_sensor("s1")
+        got = until(lambda: (self.status("s1")["state"] == "running") and self.status("s1"), "a run")
+        self.assertEqual((got["trigger"], got["wanted"], got["active_rules"], got["supervised"],
+                          got["starts"], got["crashes"], got["last_reason"], got["next_in_ms"]),
+                         ("t.s1", 1, 1, 1, 1, 0, None, None))
+        os.kill(got["pid"], 0)
+        self.assertEqual(pairs(self.do("LEASE", "sensors/s1"))["lease"], got["lease"])
+        status, page, _ = self.ask("GET", "/v1/sensors/s1/status")
+        self.assertEqual((status, page["pid"], page["state"]), (200, got["pid"], "running"))
+        self.assertEqual(self.ask("GET", "/api/v1/sensors/s1/status")[1]["lease"], page["lease"])
+        self.do("RULE", "DISABLE", "rule.s1")
+        until(lambda: self.status("s1")["state"] == "stopped", "it to stop")
+        got = self.status("s1")
+        self.assertEqual((got["pid"], got["lease"], got["last_reason"], got["stops"]),
+                         (None, None, "no_rules", 1))
+        self.refused("NOTFOUND", "SENSOR", "STATUS", "nobody")
+        self.assertEqual(self.ask("GET", "/v1/sensors/nobody/status")[0], 404)
+
+    def test_a_restart_is_another_run_and_a_reset_needs_a_reason(self):
+        token = self.run_sensor("r1")
+        before = until(lambda: self.status("r1")["state"] == "running" and self.status("r1"), "it")
+        self.refused("STATE", "SENSOR", "RESET", "r1")
+        self.refused("NOTFOUND", "SENSOR", "RESTART", "nobody")
+        answer = pairs(self.do("SENSOR", "RESTART", "r1"))
+        self.assertEqual((answer["result"], answer["ref"]), ("OK", "r1"))
+        self.token_of("r1", token)
+        until(lambda: self.status("r1")["state"] == "running" and
+              self.status("r1")["lease"] != before["lease"], "another run")
+        self.refused("BAD_TOKEN", "EMIT", token, "t.r1")
+        status, answer, _ = self.ask("POST", "/v1/sensors/r1/restart")
+        self.assertEqual((status, answer["result"]), (200, "OK"))
+        status, problem, _ = self.ask("POST", "/v1/sensors/nobody/reset")
+        self.assertEqual((status, problem["result"]), (404, "NOTFOUND"))
+
+    def test_its_output_is_read_from_the_end_and_from_a_position_on(self):
+        self.run_sensor("l1")
+        logs = lambda *words: pairs(self.do("SENSOR", "LOGS", "l1", *words))
+        want = "hello from l1, ü\n"
+        got = until(lambda: self.status("l1")["pid"] and logs()["output"] == want and logs(), "it")
+        self.assertEqual((got["more"], got["lost"]), (0, 0))
+        rest = logs("AFTER", got["next"])
+        self.assertEqual((rest["output"], rest["next"]), ("", got["next"]))
+        file, offset = got["next"].split(".")
+        part = logs("AFTER", "%s.%d" % (file, int(offset) - 1), "COUNT", "1")
+        self.assertEqual((part["output"], part["more"]), ("\n", 1))
+        page = self.ask("GET", "/v1/sensors/l1/logs?count=65536")[1]
+        self.assertEqual((page["output"], page["next"]), (want, got["next"]))
+        # A character that is cut is told when it is whole.
+        cut = self.ask("GET", "/v1/sensors/l1/logs?after=%s.0&count=%d" %
+                       (file, int(offset) - 2))[1]
+        self.assertEqual(cut["output"], "hello from l1, ")
+        rest = self.ask("GET", "/v1/sensors/l1/logs?after=" + cut["next"])[1]
+        self.assertEqual(rest["output"], "ü\n")
+        self.refused("MALFORMED", "SENSOR", "LOGS", "l1", "AFTER", "x")
+        self.refused("NOTFOUND", "SENSOR", "LOGS", "nobody")
+
+    def test_nobody_but_the_supervisor_lets_its_lease_go(self):
+        self.run_sensor("g1")
+        run = self.status("g1")
+        self.refused("DENIED", "RELEASE", run["lease"], "sensor/g1", run["epoch"])
+        self.refused("DENIED", "TOUCH", run["lease"], run["epoch"])
+        self.refused("DENIED", "REKEY", run["lease"], run["epoch"], "me")
+        self.refused("DENIED", "REVOKE", run["lease"], "AFTER", "0")
+        self.refused("DENIED", "ALLOC", "sensors", "me", "VALUES", "1", "g1")
+        self.do("DISOWN", "sensor/g1")
+        self.assertEqual(pairs(self.do("VERIFY", run["lease"], run["epoch"]))["result"], "OK")
+
+
+del Sensors
 
 if __name__ == "__main__":
     unittest.main()

@@ -175,7 +175,7 @@ class Channels(Case):
         self.do("REVOKE", kept["lease"])
         self.do("ACK", kept["lease"], "job/3", 2)
         self.do("RULE", "SET", "r", "core.timer")
-        self.do("SENSOR", "SET", "s", "core.timer", "{}")
+        self.do("SENSOR", "SET", "s", "core.timer", '{"command":["/bin/true"]}')
         self.do("RULE", "DELETE", "r")
         self.do("SENSOR", "DELETE", "s")
         self.alloc("life", "job/4")

@@ -125,6 +125,7 @@ class Answers(Case):
         ask("PoolMetrics", "GET", "/v1/pools/devices/metrics")
         ask("RulePage", "GET", "/v1/rules")
         ask("Sensor", "GET", "/v1/sensors/s1")
+        ask("SensorStatus", "GET", "/v1/sensors/s1/status")
         ask("SensorPage", "GET", "/v1/sensors")
         page = ask("EventPage", "GET", "/v1/events?count=1000")
         self.assertGreater(len(page["events"]), 8)

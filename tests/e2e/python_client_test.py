@@ -14,7 +14,7 @@ import unittest
 
 import yaml
 
-from harness import text_of
+from harness import text_of, until
 from pyclient import CLIENT, ROOT, Case, Scripted, tenure
 
 DONE = "%3\r\n+result\r\n+OK\r\n+lsn\r\n:7\r\n+replayed\r\n#f"
@@ -231,6 +231,16 @@ class Methods(Case):
         c.sensor_enable("s1")
         self.assertEqual(c.sensor_info("s1"), tenure.Sensor(
             "s1", "core.timer", True, True, 1, {"command": ["/bin/true"]}))
+        status = c.sensor_status("s1")
+        self.assertEqual((status.ref, status.supervised, status.active_rules), ("s1", True, 1))
+        self.assertIn(c.sensor_restart("s1"), ("stopped", "starting", "running", "stopping",
+                                               "backoff"))
+        with self.assertRaises(tenure.NotFound):
+            c.sensor_reset("nobody")
+        with self.assertRaises(tenure.NotFound):
+            c.sensor_logs("nobody", after="1.0", count=10)
+        with self.assertRaises(tenure.BadToken):
+            c.sensor_heartbeat("x")
         c.sensor_disable("s1")
         self.assertFalse(c.sensor_list(count=10).sensors[0].wanted)
         c.rule_disable("r1")
@@ -241,16 +251,21 @@ class Methods(Case):
         c.snapshot()
 
     def tokens(self, c):
-        c.pool_create("sensors", set=True)
-        c.pool_add("sensors", "s2")
-        c.sensor_set("s2", "core.timer", {})
-        run = c.alloc("sensors", "supervisor", values=["s2"])
+        c.sensor_set("s2", "core.tick", {"command": ["/bin/sleep", "999"], "settle_seconds": 0})
+        c.rule_set("r2", "core.tick")
+        until(lambda: c.sensor_status("s2").state == "running", "the sensor to run")
         sensor = c.token_sensor("s2", ttl=60)
         self.assertEqual((sensor.subject, sensor.trigger_types, sensor.expires_in),
-                         ("sensor:s2", ("core.timer",), 60))
+                         ("sensor:s2", ("core.tick",), 60))
+        self.assertEqual(c.sensor_heartbeat(sensor.token), sensor.expires_at)
+        emitted = c.emit(sensor.token, "core.tick", {"n": 1})
+        event = c.events(after=str(emitted.lsn - 1)).events[0]
+        self.assertEqual((event.id, event.kind, event.name, event.trigger, event.payload),
+                         (emitted.id, "sensor.emitted", "s2", "core.tick", {"n": 1}))
+        run = c.alloc("devices", "job/9")
         token = c.token_issue(run.lease, run.epoch, scope="x")
         with self.assertRaises(tenure.Denied):
-            c.emit(token.token, "core.timer", {"n": 1})
+            c.emit(token.token, "core.tick", {"n": 1})
         with self.assertRaises(tenure.BadToken) as refused:
             c.emit("x", "core.timer")
         self.assertIsNone(refused.exception.lsn)
@@ -261,7 +276,7 @@ class Methods(Case):
         self.assertEqual([k["kid"] for k in c.token_keys()][0], kid)
         state = c.token_introspect(newer.token)
         self.assertEqual((state.active, state.reason, state.subject, state.expires_at),
-                         (True, None, "holder:supervisor", newer.expires_at))
+                         (True, None, "holder:job/9", newer.expires_at))
         moved = c.token_revoke(token.id)
         state = c.token_introspect(newer.token, fence=moved.lsn)
         self.assertEqual((state.active, state.reason, state.id), (False, "stale", token.id))

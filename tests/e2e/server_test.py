@@ -107,6 +107,7 @@ class Commands(Case):
             DISOWN job/42 POOL ports | SWEEP POOL ports | TICK | POOL DROP ports | SNAPSHOT
             RULE SET r1 core.timer | RULE DISABLE r1 | RULE ENABLE r1 | RULE LIST
             SENSOR SET s1 core.timer {"command":["/usr/bin/timer"]} | SENSOR INFO s1
+            SENSOR STATUS s1 | SENSOR RESTART s1
             EVENTS AFTER 1042.0 COUNT 10 POOL ports
             SENSOR DISABLE s1 | SENSOR ENABLE s1 | SENSOR LIST | SENSOR DELETE s1 | RULE DELETE r1
         """

@@ -253,7 +253,7 @@ class Tokens(Case):
     def test_a_sensor_gets_a_token_for_its_lease_and_trigger(self):
         self.do("POOL", "CREATE", "sensors", "SET")
         self.do("POOL", "ADD", "sensors", "core.timer")
-        self.do("SENSOR", "SET", "core.timer", "core.tick", "{}")
+        self.do("SENSOR", "SET", "core.timer", "core.tick", '{"command":["/bin/true"]}')
         status, refused, _ = call(self.server, "POST", "/auth/sensor-token", {"ref": "core.timer"})
         self.assertEqual((status, refused["result"]), (404, "NOTFOUND"))
         self.assertIn("does not run", refused["detail"])
