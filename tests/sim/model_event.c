@@ -35,8 +35,8 @@ static void event_text(const struct model_event *e, char *out, size_t capacity) 
 
 static void disagree(struct model *m, const struct model_event *want,
                      const struct model_event *got) {
-    char a[640];
-    char b[640] = "nothing";
+    char a[1280];
+    char b[1280] = "nothing";
     event_text(want, a, sizeof a);
     if (got != NULL) {
         event_text(got, b, sizeof b);
