@@ -27,6 +27,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/plant.h"
 #include "log/recover.h"
 
 /* One segment while its frames are followed. */
@@ -155,7 +156,7 @@ static enum tn_status frame_follow(struct recovery *r, struct segment_scan *scan
         .chain = r->chain,
         .offset = scan->offset,
         .sole = opens,
-        .unmarked = !opens,
+        .unmarked = !opens && !TN_PLANT(SKIP_TAIL_REWRITE),
         .batch = batch,
     };
     r->chain = log_frame_chain(r->bytes + scan->offset);
@@ -298,7 +299,9 @@ static enum tn_status segments_follow(struct recovery *r) {
         struct segment_scan scan = {
             .index = i,
             .segment = &log->segments[i],
-            .limit_lsn = newest ? UINT64_MAX : log->segments[i + 1].header.first_lsn,
+            .limit_lsn = newest || TN_PLANT(IGNORE_SUPERSESSION)
+                             ? UINT64_MAX
+                             : log->segments[i + 1].header.first_lsn,
             .offset = LOG_SEGMENT_HEADER,
         };
         if (i == first) {

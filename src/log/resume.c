@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/plant.h"
 #include "log/state.h"
 
 #define GENERATION_ONE ((uint64_t)1 << 32)
@@ -66,6 +67,9 @@ static void old_tail_cut(struct log_local *log, struct log_segment *segment, uin
     if (offset >= segment->file_bytes || log_dir_open(&log->dir, name, OS_WRITE, &file) != TN_OK) {
         return;
     }
+    if (TN_PLANT(CUT_TOO_MUCH) && offset > LOG_SEGMENT_HEADER) {
+        offset -= LOG_FRAME_ALIGN;
+    }
     if (os->truncate(os->ctx, file, offset) == TN_OK) {
         segment->file_bytes = offset;
     }
@@ -75,6 +79,9 @@ static void old_tail_cut(struct log_local *log, struct log_segment *segment, uin
 static enum tn_status tail_rewrite(struct log_local *log, const struct log_tail *tail) {
     struct log_rotation rotation = {
         .batch = &tail->batch, .shard = log->position.shard, .urgent = true};
+    if (TN_PLANT(CUT_BEFORE_REWRITE)) {
+        old_tail_cut(log, &log->segments[log->segment_count - 1], tail->offset);
+    }
     enum tn_status status = log_writer_rotate(log, &rotation);
     if (status != TN_OK) {
         return status;
@@ -118,7 +125,7 @@ static enum tn_status tail_settle(struct log_local *log, const struct log_tail *
     if (status != TN_OK) {
         return status;
     }
-    if (tail->unnamed) {
+    if (tail->unnamed && !TN_PLANT(TRUST_ANY_NAME)) {
         return segment_remake(log, tail);
     }
     return tail->unmarked ? tail_rewrite(log, tail) : TN_OK;
@@ -186,7 +193,7 @@ static bool spare_usable(struct log_local *log, const char *name) {
     (void)os->close(os->ctx, file);
     static const uint8_t zeros[sizeof head];
     return status == TN_OK && bytes == log->options.segment_bytes && got == sizeof head &&
-           memcmp(head, zeros, sizeof head) == 0;
+           (TN_PLANT(USE_ANY_SPARE) || memcmp(head, zeros, sizeof head) == 0);
 }
 
 /* The numbers of all spares are known before the first one is made, so that no name is used twice. */

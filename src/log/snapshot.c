@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "base/hash.h"
+#include "base/plant.h"
 
 enum {
     HEADER_BYTES = 64,
@@ -131,7 +132,7 @@ enum tn_status log_snapshot_writer_end(struct log_snapshot_writer *writer, uint6
     writer_flush(writer);
     uint64_t bytes = writer->offset;
     enum tn_status status = writer->status;
-    if (status == TN_OK) {
+    if (status == TN_OK && !TN_PLANT(SNAPSHOT_NAMED_BEFORE_SYNC)) {
         status = os->sync(os->ctx, writer->file);
     }
     enum tn_status closed = os->close(os->ctx, writer->file);
@@ -145,7 +146,7 @@ enum tn_status log_snapshot_writer_end(struct log_snapshot_writer *writer, uint6
     }
     if (status != TN_OK) {
         (void)log_dir_remove(dir, LOG_SNAPSHOT_TMP);
-    } else {
+    } else if (!TN_PLANT(SNAPSHOT_NAME_UNSYNCED)) {
         status = log_dir_sync(dir);
     }
     writer_free(writer);

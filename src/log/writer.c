@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/plant.h"
 
 #define PAGE_BYTES 4096u
 
@@ -162,7 +163,7 @@ static enum tn_status rotate_write(struct log_local *log, const struct log_spare
                                    const struct log_segment_header *header, size_t len) {
     const struct os *os = log->dir.os;
     enum tn_status status = os->write_at(os->ctx, spare->file, log->writer.buffer, len, 0);
-    if (status == TN_OK) {
+    if (status == TN_OK && !TN_PLANT(SEGMENT_NAMED_BEFORE_SYNC)) {
         status = sync_timed(log, spare->file);
     }
     if (status != TN_OK) {
@@ -198,7 +199,10 @@ static void rotate_adopt(struct log_local *log, bool again, int file,
 static enum tn_status rotate_settle(struct log_local *log, bool again, int old_file,
                                     const struct log_segment_header *old) {
     const struct os *os = log->dir.os;
-    enum tn_status status = log_dir_sync(&log->dir);
+    if (TN_PLANT(CONTINUED_BEFORE_NAMED) && old_file >= 0 && !again) {
+        (void)log_proof_continue(log, old_file, old, &log->writer.header);
+    }
+    enum tn_status status = TN_PLANT(FORGET_DIRECTORY_SYNC) ? TN_OK : log_dir_sync(&log->dir);
     if (old_file < 0) {
         return status;
     }
@@ -245,10 +249,10 @@ static enum tn_status append_in_place(struct log_local *log, const struct log_ba
     size_t size = buffer_frame(writer, &frame, writer->offset);
     enum tn_status status = os->write_at(os->ctx, writer->file, writer->buffer + LOG_SEGMENT_HEADER,
                                          buffer_padded(writer->offset, size), writer->offset);
-    if (status == TN_OK) {
+    if (status == TN_OK && !TN_PLANT(ACK_BEFORE_SYNC)) {
         status = sync_timed(log, writer->file);
     }
-    if (status != TN_OK) {
+    if (status != TN_OK && !TN_PLANT(FAILED_SYNC_IS_FINE)) {
         writer->dead = true;
         return TN_IO;
     }

@@ -106,12 +106,17 @@ void tape_clock_advance(struct tape *tape, uint64_t ms);
 
 /* The process dies: every call fails from now on, and nothing is changed or written down. */
 void tape_kill(struct tape *tape);
+/* The same, when it makes the call with this number. */
+void tape_kill_call(struct tape *tape, uint64_t call);
 /* Another one begins, on the same machine: what is cached is there. */
 void tape_restart(struct tape *tape);
 
 /* Calls that can fail are counted from 1; the one with this number does. 0: none. */
 uint64_t tape_calls(const struct tape *tape);
 void tape_fail_call(struct tape *tape, uint64_t call, enum tn_status status);
+/* The n-th sync from now on does, of a file or of a directory. */
+void tape_fail_sync(struct tape *tape, uint64_t n, bool of_directory, enum tn_status status);
+/* Whether one has failed, or the process has died, since it began. */
 bool tape_failed(const struct tape *tape);
 
 /* How many names have this in them. */

@@ -1,6 +1,7 @@
 /* Crash states: the short run of `make test`, the campaign and the replay of one state.
  *
  *     states_test                               a few workloads of each kind
+ *     TENURE_SEEDS=7 states_test                one workload of each kind with this seed
  *     states_test --seconds N --seed S --jobs J   until the time is over, on so many processors
  *     states_test --replay NAME                 one state, by the name that a failure printed
  */
@@ -82,6 +83,17 @@ static bool run_short(void) {
     return right && stats.distinct > 1000;
 }
 
+static bool run_seed(uint64_t seed) {
+    struct explore_stats stats = {0};
+    uint64_t begin = clock_ms();
+    bool right = true;
+    for (int kind = 0; kind < WORKLOAD_COUNT && right; kind++) {
+        right = explore_workload((enum workload_kind)kind, seed, &short_options, &stats);
+    }
+    report(&stats, clock_ms() - begin);
+    return right;
+}
+
 /* ---- The campaign ---- */
 
 static void run_job(unsigned job, unsigned jobs, uint64_t seed, uint64_t deadline_ms,
@@ -141,8 +153,9 @@ int main(int argc, char **argv) {
     if (argc == 3 && strcmp(argv[1], "--replay") == 0) {
         return explore_replay(argv[2]) ? 0 : 1;
     }
+    const char *seeds = getenv("TENURE_SEEDS");
     if (argc == 1) {
-        return run_short() ? 0 : 1;
+        return (seeds != NULL ? run_seed(strtoull(seeds, NULL, 10)) : run_short()) ? 0 : 1;
     }
     uint64_t seconds = option_of(argc, argv, "--seconds", 60);
     uint64_t seed = option_of(argc, argv, "--seed", 1);

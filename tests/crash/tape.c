@@ -42,8 +42,11 @@ struct tape {
     uint64_t clock_ms;
     bool dead;
     uint64_t calls;
+    uint64_t kill_call;
     uint64_t fail_call;
+    uint64_t fail_syncs[2]; /* of files, of directories: so many more, then one that fails */
     enum tn_status fail_status;
+    bool failed;
 };
 
 static void *arena_take(struct tape *tape, size_t bytes) {
@@ -96,7 +99,14 @@ static bool call_begins(struct tape *tape, enum tn_status *ret_status) {
         return false;
     }
     tape->calls += 1;
+    if (tape->calls == tape->kill_call) {
+        tape->dead = true;
+        tape->failed = true;
+        *ret_status = TN_IO;
+        return false;
+    }
     if (tape->calls == tape->fail_call) {
+        tape->failed = true;
         *ret_status = tape->fail_status;
         return false;
     }
@@ -253,7 +263,12 @@ static enum tn_status tape_write_at(void *ctx, int file, const void *bytes, size
 }
 
 static enum tn_status sync_now(struct tape *tape, int inode, const char *dir) {
+    uint64_t *syncs = &tape->fail_syncs[dir[0] != '\0'];
     enum tn_status status;
+    if (*syncs == 1 && !tape->dead) {
+        tape->fail_call = tape->calls + 1;
+    }
+    *syncs -= *syncs > 0;
     bool begins = call_begins(tape, &status);
     if (!tape->dead) {
         struct tape_op *op = op_add(tape, begins ? TAPE_SYNC : TAPE_SYNC_FAILED, inode);
@@ -520,9 +535,16 @@ void tape_kill(struct tape *tape) {
     tape->dead = true;
 }
 
+void tape_kill_call(struct tape *tape, uint64_t call) {
+    tape->kill_call = call;
+}
+
 void tape_restart(struct tape *tape) {
     tape->dead = false;
+    tape->failed = false;
+    tape->kill_call = 0;
     tape->fail_call = 0;
+    memset(tape->fail_syncs, 0, sizeof tape->fail_syncs);
     memset(tape->handles, 0, sizeof tape->handles);
     for (int i = 0; i < tape->inode_count; i++) {
         tape->inodes[i].locked = false;
@@ -538,8 +560,13 @@ void tape_fail_call(struct tape *tape, uint64_t call, enum tn_status status) {
     tape->fail_status = status;
 }
 
+void tape_fail_sync(struct tape *tape, uint64_t n, bool of_directory, enum tn_status status) {
+    tape->fail_syncs[of_directory] = n;
+    tape->fail_status = status;
+}
+
 bool tape_failed(const struct tape *tape) {
-    return tape->fail_call != 0 && tape->calls >= tape->fail_call;
+    return tape->failed;
 }
 
 unsigned tape_count_names(const struct tape *tape, const char *part) {

@@ -122,9 +122,10 @@ static enum tn_status snapshot_write(const struct ledger *ledger, struct log *lo
 static size_t batch_len(struct tn_prng *prng) {
     switch (tn_prng_below(prng, 8)) {
     case 0:
-    case 1: /* fills a segment */
+    case 1:
+    case 2: /* fills a segment */
         return 20000 + (size_t)tn_prng_below(prng, 36000);
-    case 2:
+    case 3:
         return (size_t)tn_prng_below(prng, 9000);
     default: /* a few sectors */
         return (size_t)tn_prng_below(prng, 2500);
@@ -135,7 +136,7 @@ static void log_live(struct workload *work, struct log *log, struct tn_prng *prn
     enum tn_status status = TN_OK;
     unsigned steps = 6 + (unsigned)tn_prng_below(prng, 14);
     for (unsigned i = 0; i < steps && status == TN_OK; i++) {
-        switch (tn_prng_below(prng, 7)) {
+        switch (tn_prng_below(prng, 6)) {
         case 0:
             status = log->verbs->idle(log);
             break;
@@ -178,13 +179,37 @@ void workload_wrong(struct workload *work, const char *text) {
     }
 }
 
+void workload_plan_failure(struct tape *tape, struct tn_prng *prng) {
+    enum tn_status status = tn_prng_below(prng, 3) == 0 ? TN_NOSPACE : TN_IO;
+    switch (tn_prng_below(prng, 5)) {
+    case 0:
+        tape_fail_sync(tape, 1 + tn_prng_below(prng, 20), false, status);
+        break;
+    case 1:
+    case 2:
+        tape_fail_sync(tape, 1 + tn_prng_below(prng, 8), true, status);
+        break;
+    default:
+        tape_fail_call(tape, tape_calls(tape) + 1 + tn_prng_below(prng, 160), status);
+        break;
+    }
+}
+
+void workload_plan_death(struct tape *tape, struct tn_prng *prng) {
+    if (tn_prng_below(prng, 2) == 0) {
+        tape_kill_call(tape, tape_calls(tape) + 1 + tn_prng_below(prng, 120));
+    }
+}
+
 static void log_run(struct workload *work, struct tn_prng *prng) {
-    unsigned lives = 2 + (unsigned)tn_prng_below(prng, 3);
-    unsigned faulty = workload_faulty(work->kind) ? (unsigned)tn_prng_below(prng, lives) : lives;
+    unsigned lives = 3 + (unsigned)tn_prng_below(prng, 2);
+    unsigned faulty =
+        workload_faulty(work->kind) ? (unsigned)tn_prng_below(prng, lives - 1) : lives;
     for (unsigned life = 0; life < lives; life++) {
         if (life == faulty) {
-            tape_fail_call(work->tape, tape_calls(work->tape) + 1 + tn_prng_below(prng, 160),
-                           tn_prng_below(prng, 3) == 0 ? TN_NOSPACE : TN_IO);
+            workload_plan_failure(work->tape, prng);
+        } else {
+            workload_plan_death(work->tape, prng);
         }
         bool older = life > 0 && tn_prng_below(prng, 4) == 0;
         struct log *log = NULL;

@@ -188,8 +188,9 @@ void workload_engine_run(struct workload *work, struct tn_prng *prng) {
     unsigned faulty = workload_faulty(work->kind) ? (unsigned)tn_prng_below(prng, lives) : lives;
     for (unsigned life = 0; life < lives; life++) {
         if (life == faulty) {
-            tape_fail_call(work->tape, tape_calls(work->tape) + 1 + tn_prng_below(prng, 160),
-                           tn_prng_below(prng, 3) == 0 ? TN_NOSPACE : TN_IO);
+            workload_plan_failure(work->tape, prng);
+        } else {
+            workload_plan_death(work->tape, prng);
         }
         struct log_error error = {{0}};
         bool older = life > 0 && tn_prng_below(prng, 4) == 0;

@@ -11,6 +11,12 @@ struct log_local_options workload_log_options(struct tape *tape, bool older);
 bool workload_older_may_fail(const char *text);
 void workload_wrong(struct workload *work, const char *text); /* the first counts */
 
+/* One call of the next 160 or so fails; syncs more often than the others. */
+void workload_plan_failure(struct tape *tape, struct tn_prng *prng);
+
+/* Half of the time the process dies at one of its calls, not where it is told to. */
+void workload_plan_death(struct tape *tape, struct tn_prng *prng);
+
 void workload_engine_run(struct workload *work, struct tn_prng *prng);
 bool workload_engine_start(const struct workload *work, struct tape *tape, struct ledger *ledger,
                            struct workload_result *ret_result);

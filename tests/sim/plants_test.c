@@ -19,13 +19,14 @@
 
 #define SECONDS_MAX 60u /* of processor time: a seed that takes more counts as one without end */
 
-enum finder { MODEL, FINDERS };
+enum finder { MODEL, CRASH, FINDERS };
 
 static const struct {
     const char *program;
     const char *effort; /* what makes it play one seed */
 } finders[FINDERS] = {
     [MODEL] = {"model_test", "TENURE_COMMANDS=4000"},
+    [CRASH] = {"states_test", ""},
 };
 
 struct plant {
