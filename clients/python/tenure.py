@@ -179,7 +179,7 @@ class WrongHolder(ResultError, result="HOLDER"):
 
 
 class Stale(ResultError, result="STALE"):
-    """the epoch is not the lease's current one"""
+    """the epoch is not the current one, or something newer is known"""
 
 
 class TooLarge(ResultError, result="TOO_LARGE"):

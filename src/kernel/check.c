@@ -333,6 +333,15 @@ static void check_demand(struct check *c) {
             c->trigger_rules[r->trigger] += r->enabled;
         }
     }
+    const struct tn_table *graves = &k->tables[TABLE_GRAVE];
+    expect(c, graves->live == graves->used, "a grave was given back", graves->used);
+    expect(c,
+           root_at(k)->grave_next == graves->used % KERNEL_GRAVES_MAX ||
+               graves->used == KERNEL_GRAVES_MAX,
+           "the next grave is the wrong one", root_at(k)->grave_next);
+    for (uint32_t i = 0; i < graves->used; i++) {
+        expect(c, grave_at(k, i)->revision > 0, "a grave has no revision", i);
+    }
     for (uint32_t i = 0; i < k->tables[TABLE_SENSOR].used; i++) {
         const struct sensor *s = sensor_at(k, i);
         if (s->in_use) {

@@ -64,9 +64,9 @@ enum kernel_field {
     X(REKEY,         "rekey",         KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_HOLDER, 0, 1) \
     X(DISOWN,        "disown",        KERNEL_F_HOLDER, KERNEL_F_POOL, 1) \
     X(SWEEP,         "sweep",         0, KERNEL_F_POOL, 1) \
-    X(RULE_SET,      "rule set",      KERNEL_F_NAME | KERNEL_F_TRIGGER | KERNEL_F_ENABLED, 0, 1) \
-    X(RULE_ENABLE,   "rule enable",   KERNEL_F_NAME | KERNEL_F_ENABLED, 0, 1) \
-    X(RULE_DELETE,   "rule delete",   KERNEL_F_NAME, 0, 1) \
+    X(RULE_SET,      "rule set",      KERNEL_F_NAME | KERNEL_F_TRIGGER | KERNEL_F_ENABLED, KERNEL_F_EPOCH /* its revision */, 1) \
+    X(RULE_ENABLE,   "rule enable",   KERNEL_F_NAME | KERNEL_F_ENABLED, KERNEL_F_EPOCH, 1) \
+    X(RULE_DELETE,   "rule delete",   KERNEL_F_NAME, KERNEL_F_EPOCH, 1) \
     X(SENSOR_SET,    "sensor set",    KERNEL_F_NAME | KERNEL_F_TRIGGER | KERNEL_F_ENABLED | KERNEL_F_SPEC, 0, 1) \
     X(SENSOR_ENABLE, "sensor enable", KERNEL_F_NAME | KERNEL_F_ENABLED, 0, 1) \
     X(SENSOR_DELETE, "sensor delete", KERNEL_F_NAME, 0, 1) \

@@ -71,6 +71,67 @@ static enum tn_result room_check(const struct kernel *k, enum kernel_table_id ta
     return tn_table_room(&k->tables[TABLE_TEXT]) < chunks ? TN_R_NAMES_FULL : TN_R_OK;
 }
 
+/* ---- revisions ---- */
+
+/* Changes of a rule may say which revision they make (a time, a version: a number that grows), and may
+ * come late and out of order: what is older than the newest one is refused. That holds beyond a rule's
+ * end, for the last rules that are gone. Changes that name none are always done. */
+
+#define GRAVE_SEED_A 0x72756c65u
+#define GRAVE_SEED_B 0x67726176u
+
+static struct grave grave_of(struct tn_bytes id, uint64_t revision) {
+    return (struct grave){
+        .digest = {tn_hash64(id.at, id.len, GRAVE_SEED_A), tn_hash64(id.at, id.len, GRAVE_SEED_B)},
+        .revision = revision};
+}
+
+static uint32_t grave_find(const struct kernel *k, struct tn_bytes id) {
+    struct grave wanted = grave_of(id, 0);
+    for (uint32_t i = 0; i < k->tables[TABLE_GRAVE].used; i++) {
+        const struct grave *g = grave_at(k, i);
+        if (g->digest[0] == wanted.digest[0] && g->digest[1] == wanted.digest[1]) {
+            return i;
+        }
+    }
+    return TN_NONE;
+}
+
+/* The oldest makes room. */
+static void grave_dig(struct kernel *k, struct tn_bytes id, uint64_t revision) {
+    uint32_t slot = grave_find(k, id);
+    if (slot == TN_NONE) {
+        slot = tn_table_room(&k->tables[TABLE_GRAVE]) > 0 ? tn_table_take(&k->tables[TABLE_GRAVE])
+                                                          : root_at(k)->grave_next;
+        *grave_mut(k, slot) = grave_of(id, revision);
+        root_mut(k)->grave_next = (slot + 1) % KERNEL_GRAVES_MAX;
+    } else if (grave_at(k, slot)->revision < revision) {
+        grave_mut(k, slot)->revision = revision;
+    }
+}
+
+/* Of the rule, or of the one of that id that is gone; 0: none is known. */
+static uint64_t revision_known(const struct kernel *k, uint32_t slot, struct tn_bytes id) {
+    if (slot != TN_NONE) {
+        return rule_at(k, slot)->revision;
+    }
+    uint32_t grave = grave_find(k, id);
+    return grave == TN_NONE || TN_PLANT(OLD_RULE_RISES) ? 0 : grave_at(k, grave)->revision;
+}
+
+/* The newest one after this command; *ret_stale: it is not this command's. */
+static uint64_t revision_next(const struct kernel_command *c, uint64_t known, bool *ret_stale) {
+    bool named = (c->fields & KERNEL_F_EPOCH) != 0;
+    *ret_stale = named && c->epoch < known && !TN_PLANT(OLD_RULE_WINS);
+    return named && c->epoch > known ? c->epoch : known;
+}
+
+static void revision_note(struct kernel *k, uint32_t slot, uint64_t revision) {
+    if (rule_at(k, slot)->revision != revision) {
+        rule_mut(k, slot)->revision = revision;
+    }
+}
+
 /* ---- rules ---- */
 
 static void rule_enable(struct kernel *k, uint32_t slot, bool enabled) {
@@ -87,8 +148,10 @@ void kernel_run_rule_set(struct kernel *k, const struct kernel_command *c,
         result->code = TN_R_BAD_NAME;
         return;
     }
+    bool stale;
     uint32_t slot = kernel_index_text(k, TEXT_RULE, c->name);
-    result->code = room_check(k, TABLE_RULE, slot == TN_NONE, c);
+    uint64_t revision = revision_next(c, revision_known(k, slot, c->name), &stale);
+    result->code = stale ? TN_R_STALE : room_check(k, TABLE_RULE, slot == TN_NONE, c);
     if (result->code != TN_R_OK) {
         return;
     }
@@ -100,9 +163,11 @@ void kernel_run_rule_set(struct kernel *k, const struct kernel_command *c,
         r->trigger = trigger;
         r->in_use = 1;
         kernel_index_text_add(k, TEXT_RULE, slot);
+        revision_note(k, slot, revision);
         rule_enable(k, slot, c->enabled);
     } else if (rule_at(k, slot)->trigger == trigger && rule_at(k, slot)->enabled == c->enabled) {
         trigger_drop(k, trigger);
+        revision_note(k, slot, revision);
         result->code = TN_R_NOOP;
         return;
     } else {
@@ -112,6 +177,7 @@ void kernel_run_rule_set(struct kernel *k, const struct kernel_command *c,
             rule_enable(k, slot, false);
         }
         rule_mut(k, slot)->trigger = trigger;
+        revision_note(k, slot, revision);
         rule_enable(k, slot, c->enabled);
         trigger_drop(k, old);
     }
@@ -120,20 +186,40 @@ void kernel_run_rule_set(struct kernel *k, const struct kernel_command *c,
 
 void kernel_run_rule_enable(struct kernel *k, const struct kernel_command *c,
                             struct kernel_result *result) {
+    bool stale;
     uint32_t slot = kernel_index_text(k, TEXT_RULE, c->name);
     if (slot == TN_NONE) {
         result->code = TN_R_NOTFOUND;
-    } else if (rule_at(k, slot)->enabled == c->enabled) {
-        result->code = TN_R_NOOP;
-    } else {
-        rule_enable(k, slot, c->enabled);
-        kernel_event_named(k, KERNEL_EVENT_RULE_SET, c->name, c->enabled);
+        return;
     }
+    uint64_t revision = revision_next(c, rule_at(k, slot)->revision, &stale);
+    if (stale) {
+        result->code = TN_R_STALE;
+        return;
+    }
+    revision_note(k, slot, revision);
+    if (rule_at(k, slot)->enabled == c->enabled) {
+        result->code = TN_R_NOOP;
+        return;
+    }
+    rule_enable(k, slot, c->enabled);
+    kernel_event_named(k, KERNEL_EVENT_RULE_SET, c->name, c->enabled);
 }
 
 void kernel_run_rule_delete(struct kernel *k, const struct kernel_command *c,
                             struct kernel_result *result) {
+    bool stale;
     uint32_t slot = kernel_index_text(k, TEXT_RULE, c->name);
+    uint64_t known = slot == TN_NONE ? 0 : rule_at(k, slot)->revision;
+    uint64_t revision = revision_next(c, known, &stale);
+    if (stale) {
+        result->code = TN_R_STALE;
+        return;
+    }
+    if (revision > 0 && word_valid(c->name)) {
+        grave_dig(k, c->name,
+                  revision); /* also if it was never there: its beginning may come yet */
+    }
     if (slot == TN_NONE) {
         result->code = TN_R_NOTFOUND;
         return;

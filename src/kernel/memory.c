@@ -71,6 +71,8 @@ static struct table_shape shape_of(const struct kernel_limits *limits, unsigned 
         /* One more: a change of trigger holds the new one before it lets go the old one. */
         return (struct table_shape){sizeof(struct trigger),
                                     of[KERNEL_LIMIT_RULES] + of[KERNEL_LIMIT_SENSORS] + 1};
+    case TABLE_GRAVE:
+        return (struct table_shape){sizeof(struct grave), KERNEL_GRAVES_MAX};
     case TABLE_COUNT:
         break;
     }

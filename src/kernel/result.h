@@ -24,7 +24,7 @@ enum tn_outcome { TN_COMMITTED, TN_REJECTED, TN_UNKNOWN };
     X(QUOTA,          COMMITTED, 409, 15, "the holder's quota in this pool is used up") \
     X(STATE,          COMMITTED, 409, 16, "not allowed in the lease's state") \
     X(HOLDER,         COMMITTED, 403, 17, "another holder has this lease") \
-    X(STALE,          COMMITTED, 409, 18, "the epoch is not the lease's current one") \
+    X(STALE,          COMMITTED, 409, 18, "the epoch is not the current one, or something newer is known") \
     X(TOO_LARGE,      COMMITTED, 413, 19, "more than a limit allows") \
     X(BAD_TTL,        COMMITTED, 422, 20, "the ttl is zero or above the pool's cap") \
     X(BAD_VALUE,      COMMITTED, 422, 21, "not a value of this pool, or named twice") \

@@ -39,12 +39,13 @@ enum kernel_table_id {
     TABLE_RULE,
     TABLE_SENSOR,
     TABLE_TRIGGER,
+    TABLE_GRAVE,
     TABLE_COUNT
 };
 
 _Static_assert(TABLE_COUNT <= KERNEL_TABLES_MAX, "the image interface has room for every table");
 
-#define KERNEL_STATE_VERSION 1u
+#define KERNEL_STATE_VERSION 2u
 
 /* The one record of TABLE_ROOT. */
 struct root {
@@ -65,6 +66,8 @@ struct root {
     uint32_t job_head, job_tail;         /* disowns under way */
     uint32_t drain_head;                 /* dropped sets whose resources are still being let go */
     uint32_t restored_count;
+    uint32_t grave_next; /* the next one to be used, or used anew: the oldest */
+    uint32_t reserved;
     uint64_t restored_lsn[KERNEL_RESTORES_MAX]; /* where each generation but the first began */
     uint64_t pools_live;
     struct kernel_limits limits;
@@ -229,6 +232,13 @@ struct rule {
     uint32_t trigger;
     uint32_t in_use;
     uint32_t enabled;
+    uint64_t revision; /* of the newest change that named one; 0: none did */
+};
+
+/* A rule that is gone, by the digest of its id: what is older than its end must not bring it back. */
+struct grave {
+    uint64_t digest[2];
+    uint64_t revision;
 };
 
 struct sensor {
@@ -337,6 +347,7 @@ KERNEL_RECORD(job, TABLE_JOB)
 KERNEL_RECORD(rule, TABLE_RULE)
 KERNEL_RECORD(sensor, TABLE_SENSOR)
 KERNEL_RECORD(trigger, TABLE_TRIGGER)
+KERNEL_RECORD(grave, TABLE_GRAVE)
 
 /* A meter is as long as the largest window needs. */
 static inline const struct meter *meter_at(const struct kernel *k, uint32_t index) {

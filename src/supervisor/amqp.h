@@ -84,6 +84,7 @@ bool amqp_publish(struct amqp *amqp, const char *routing_key, struct tn_bytes bo
     X(APPLIED, "applied")     /* the command was done, or there was nothing to do */ \
     X(DUPLICATE, "duplicate") /* it had been done before */                          \
     X(MISSING, "missing")     /* about a rule that is not there */                   \
+    X(STALE, "stale")         /* older than what is known of the rule */             \
     X(MALFORMED, "malformed") /* dead-lettered: not understood */                    \
     X(REFUSED, "refused")     /* dead-lettered: the command was refused, as for a full table */
 

@@ -232,8 +232,12 @@ static enum amqp_turn result_take(struct amqp_link *link, const struct kernel_re
         return AMQP_OVER; /* it comes again after recovery */
     }
     if (result->code == TN_R_NOTFOUND) {
-        told(amqp, "amqp_rule_missing", "there is no such rule, and the message names no trigger");
+        told(amqp, "amqp_rule_missing", "there is no such rule");
         outcome_count(amqp, AMQP_MISSING);
+        return acknowledge(link);
+    }
+    if (result->code == TN_R_STALE) {
+        outcome_count(amqp, AMQP_STALE);
         return acknowledge(link);
     }
     if (result->code != TN_R_OK && result->code != TN_R_NOOP) {
@@ -255,6 +259,9 @@ static enum amqp_turn message_take(struct amqp_link *link) {
                                            tn_bytes_of(delivery->key, delivery->key_len), &message);
     if (fault != NULL) {
         return reject(link, AMQP_MALFORMED, fault);
+    }
+    if (message.time_us == 0 && delivery->time_s < UINT32_MAX) {
+        message.time_us = delivery->time_s * 1000000;
     }
     struct kernel_command command = rule_message_command(&message);
     if (delivery->id_len > 0) {

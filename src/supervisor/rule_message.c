@@ -356,6 +356,10 @@ struct kernel_command rule_message_command(const struct rule_message *message) {
                                      .fields = KERNEL_F_NAME,
                                      .name = tn_bytes_of(message->rule, message->rule_len),
                                      .enabled = message->enabled};
+    if (message->time_us > 0) { /* what is older than the newest word must not undo it */
+        command.fields |= KERNEL_F_EPOCH;
+        command.epoch = message->time_us;
+    }
     if (message->kind == RULE_MESSAGE_DELETED) {
         command.verb = KERNEL_VERB_RULE_DELETE;
     } else if (message->trigger_len > 0) {

@@ -34,7 +34,8 @@ def free_ports(count):
 
 
 class Broker:
-    """`tls` is a directory with ca.pem, server.pem and server.key."""
+    """To be started, and removed in the end. `tls` is a directory with ca.pem, server.pem and
+    server.key."""
 
     def __init__(self, tls=None):
         self.directory = tempfile.mkdtemp(prefix="tenure-broker-")
@@ -60,11 +61,6 @@ class Broker:
         self.log = open(self.path("log"), "ab")
         # The first to ask for an epmd would start one that nobody stops.
         self.epmd = self.begin("epmd", "-address", "127.0.0.1", "-port", str(self.epmd_port))
-        try:
-            self.start()
-        except BaseException:
-            self.remove()
-            raise
 
     def settings(self, tls):
         lines = ["listeners.tcp.1 = 127.0.0.1:%d" % self.port, "log.console = true",

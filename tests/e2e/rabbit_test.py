@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import tempfile
 import threading
@@ -15,7 +16,7 @@ import pika
 from broker import Broker, Client
 from harness import PATIENCE, TENURED, Server, pairs, text_of, until
 
-QUEUE, DEAD, OUT = "tenure.rules", "tenure.rules.dead", "tenure.events"
+QUEUE, DEAD, OUT, EARLY = "tenure.rules", "tenure.rules.dead", "tenure.events", "early.rules"
 
 
 def certificates(directory):
@@ -47,11 +48,14 @@ class RabbitTest(unittest.TestCase):
         cls.tls = tempfile.mkdtemp(prefix="tenure-tls-")
         certificates(cls.tls)
         cls.broker = Broker(cls.tls)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.broker.remove()
-        shutil.rmtree(cls.tls)
+        cls.addClassCleanup(shutil.rmtree, cls.tls)
+        cls.addClassCleanup(cls.broker.remove)
+        # One that is there before the broker, and is ready all the same.
+        cls.early = cls.server("--amqp-publish-exchange", OUT, "--amqp-exchange", EARLY,
+                               "--amqp-queue", EARLY)
+        cls.addClassCleanup(cls.early.remove)
+        assert cls.metric(cls.early, 'tenure_amqp_connected{connection="consume"}') == 0
+        cls.broker.start()
 
     def setUp(self):
         self.servers = []
@@ -64,14 +68,14 @@ class RabbitTest(unittest.TestCase):
             client.channel.queue_delete(queue)
         client.close()
 
-    def url(self):
-        return "amqp://127.0.0.1:%d" % self.broker.port
+    @classmethod
+    def server(cls, *flags, url=None):
+        return Server(None, "--amqp-url", url or "amqp://127.0.0.1:%d" % cls.broker.port,
+                      "--amqp-retry-ms", "20", "--amqp-retry-max-ms", "100", *flags)
 
-    def serve(self, *flags, url=None):
-        server = Server(None, "--amqp-url", url or self.url(), "--amqp-retry-ms", "20",
-                        "--amqp-retry-max-ms", "100", *flags)
-        self.servers.append(server)
-        return server
+    def serve(self, *flags, **options):
+        self.servers.append(self.server(*flags, **options))
+        return self.servers[-1]
 
     def connected(self, *flags, connection="consume", **options):
         server = self.serve(*flags, **options)
@@ -104,9 +108,9 @@ class RabbitTest(unittest.TestCase):
         client.close()
         return result
 
-    def drained(self, client):
-        """Nothing waits, and nothing is delivered and unanswered."""
-        until(lambda: client.count(QUEUE) == 0, "the queue is empty")
+    @staticmethod
+    def drained(client, queue=QUEUE):
+        until(lambda: client.count(queue) == 0, "the queue is empty")
 
     # ---- Messages ----
 
@@ -170,6 +174,44 @@ class RabbitTest(unittest.TestCase):
             client.publish(key, {"rule_id": 1})
         self.await_outcome(server, "applied", 5)
         self.assertEqual(self.rules(server), {"1": ("t", True)})
+        client.close()
+
+    def test_a_message_that_comes_late_undoes_nothing(self):
+        server = self.connected()
+        client = Client(self.broker)
+
+        def say(kind, second, rule):
+            client.publish("rule.%s" % kind[4:].lower(), envelope(
+                kind, {"rule_id": rule, "trigger_ref": "t"},
+                timestamp="2026-03-01T00:00:%02d.5Z" % second))
+        say("RuleDisabled", 20, 1)
+        say("RuleCreated", 10, 1)
+        say("RuleDeleted", 30, 2)  # before its beginning
+        self.await_outcome(server, "missing", 1)
+        self.await_outcome(server, "stale", 1)
+        self.assertEqual(server.stop(9), -9)  # that is remembered
+        server.start()
+        say("RuleEnabled", 15, 1)
+        say("RuleCreated", 29, 2)
+        client.publish("rule.enabled", {"rule_id": 1}, timestamp=1000000000)  # the property's
+        self.await_outcome(server, "stale", 3)
+        self.assertEqual(self.rules(server), {"1": ("t", False)})
+        say("RuleEnabled", 40, 1)
+        say("RuleCreated", 41, 2)
+        self.await_outcome(server, "applied", 2)
+        self.assertEqual(self.rules(server), {"1": ("t", True), "2": ("t", True)})
+        client.close()
+
+    def test_what_cannot_be_committed_now_is_tried_again(self):
+        server = self.connected("--ops-max", "1", "--op-window-seconds", "1")
+        client = Client(self.broker)
+        for i in range(3):
+            client.publish("rule.created", {"rule_id": i, "trigger_ref": "t"}, "m%d" % i)
+        self.await_outcome(server, "applied", 3)
+        self.assertGreater(self.metric(server, "tenure_amqp_retries_total"), 0)
+        self.assertIn("event=amqp_message_waits", text_of(server.log.name))
+        self.assertEqual(self.rules(server), {str(i): ("t", True) for i in range(3)})
+        self.drained(client)
         client.close()
 
     def test_what_cannot_be_understood_is_dead_lettered(self):
@@ -285,6 +327,15 @@ class RabbitTest(unittest.TestCase):
         self.await_outcome(second, "applied", 1)
         client.close()
 
+    def test_a_broker_that_says_nothing_does_not_hold_up_the_end(self):
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            server = self.serve("--amqp-publish-exchange", OUT,
+                                url="amqp://127.0.0.1:%d" % silent.getsockname()[1])
+            held = [silent.accept()[0] for _ in range(2)]
+            self.assertEqual(server.stop(), 0)
+            for s in held:
+                s.close()
+
     def test_tls_with_certificates_of_both_sides(self):
         def file(name):
             return os.path.join(self.tls, name)
@@ -319,10 +370,7 @@ class RabbitTest(unittest.TestCase):
             self.assertIn(words, done.stderr.decode())
 
     def test_a_broker_that_goes_and_comes_back_is_survived(self):
-        self.broker.stop()
-        server = self.serve("--amqp-publish-exchange", OUT)  # ready, though nobody is there
-        self.assertEqual(self.metric(server, 'tenure_amqp_connected{connection="consume"}'), 0)
-        self.broker.start()
+        server = self.early
         self.both_connected(server)
         client = Client(self.broker)
         client.channel.queue_declare(OUT, durable=True)
@@ -336,7 +384,7 @@ class RabbitTest(unittest.TestCase):
             try:
                 for i in itertools.count(begin):
                     client.publish("rule.disabled" if i % 2 else "rule.enabled",
-                                   {"rule_id": i % 3, "trigger_ref": "t"}, "toggle-%d" % i)
+                                   {"rule_id": i % 3, "trigger_ref": "t"}, "toggle-%d" % i, EARLY)
                     sent = i + 1
                     if i == begin + 50:
                         restart.start()
@@ -346,8 +394,8 @@ class RabbitTest(unittest.TestCase):
             self.both_connected(server)
         client = Client(self.broker)
         for i in range(3):
-            client.publish("rule.enabled", {"rule_id": i, "trigger_ref": "t"}, "last-%d" % i)
-        self.drained(client)
+            client.publish("rule.enabled", {"rule_id": i, "trigger_ref": "t"}, "last-%d" % i, EARLY)
+        self.drained(client, EARLY)
         until(lambda: self.rules(server) == {str(i): ("t", True) for i in range(3)}, "all are on")
         self.assertEqual(self.metric(server, "tenure_amqp_connects_total"), 6)
 

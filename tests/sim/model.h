@@ -154,10 +154,17 @@ struct model_disown {
 
 struct model_demand {
     bool exists, enabled;
+    uint64_t revision; /* of a rule */
     char name[KERNEL_RULE_MAX + 1];
     char trigger[KERNEL_RULE_MAX + 1];
     uint32_t spec_len;
     uint8_t spec[MODEL_SPEC];
+};
+
+/* A deleted rule, if a revision of it is known. */
+struct model_grave {
+    char name[8];
+    uint64_t revision;
 };
 
 struct model {
@@ -178,6 +185,8 @@ struct model {
     struct model_disown disowns[MODEL_DISOWNS];
     uint32_t disown_count;
     struct model_demand rules[MODEL_RULES], sensors[MODEL_RULES];
+    struct model_grave graves[KERNEL_GRAVES_MAX];
+    uint32_t grave_count, grave_next;
 
     /* The command under way. */
     struct kernel_command c;

@@ -86,11 +86,57 @@ static void tell(struct model *m, const char *trigger, uint64_t before) {
     }
 }
 
+/* ---- Revisions: a change that is older than the newest one is refused ---- */
+
+static struct model_grave *grave(struct model *m, const char *name) {
+    for (uint32_t i = 0; i < m->grave_count; i++) {
+        if (strcmp(m->graves[i].name, name) == 0) {
+            return &m->graves[i];
+        }
+    }
+    return NULL;
+}
+
+static void bury(struct model *m, const char *name, uint64_t revision) {
+    struct model_grave *g = grave(m, name);
+    if (revision == 0 || m->c.name.len == 0 || m->c.name.len > KERNEL_RULE_MAX) {
+        return;
+    }
+    if (g == NULL) {
+        g = &m->graves[m->grave_next];
+        m->grave_next = (m->grave_next + 1) % KERNEL_GRAVES_MAX;
+        m->grave_count += m->grave_count < KERNEL_GRAVES_MAX;
+        snprintf(g->name, sizeof g->name, "%.7s", name);
+        g->revision = 0;
+    }
+    g->revision = revision > g->revision ? revision : g->revision;
+}
+
+/* True: refused, and the command is over. Else *known is the newest from now on. */
+static bool stale(struct model *m, uint64_t *known) {
+    if ((m->c.fields & KERNEL_F_EPOCH) == 0) {
+        return false;
+    }
+    if (m->c.epoch < *known) {
+        m->want.head.code = TN_R_STALE;
+        return true;
+    }
+    *known = m->c.epoch;
+    return false;
+}
+
 static void rule_set(struct model *m, const char *name, const char *trigger) {
+    const struct model_demand *known = find(m->rules, name);
+    const struct model_grave *g = grave(m, name);
+    uint64_t revision = known != NULL ? known->revision : g != NULL ? g->revision : 0;
+    if (stale(m, &revision)) {
+        return;
+    }
     struct model_demand *r = claim(m, m->rules, m->limits.of[KERNEL_LIMIT_RULES], name, trigger);
     if (r == NULL) {
         return;
     }
+    r->revision = revision;
     if (r->exists && r->enabled == m->c.enabled && strcmp(r->trigger, trigger) == 0) {
         m->want.head.code = TN_R_NOOP;
         return;
@@ -113,11 +159,19 @@ static void rule_set(struct model *m, const char *name, const char *trigger) {
 
 static void rule_change(struct model *m, const char *name) {
     struct model_demand *r = find(m->rules, name);
+    bool delete = m->c.verb == KERNEL_VERB_RULE_DELETE;
+    uint64_t revision = r != NULL ? r->revision : 0;
+    if ((r != NULL || delete) && stale(m, &revision)) {
+        return;
+    }
+    if (delete) {
+        bury(m, name, revision);
+    }
     if (r == NULL) {
         m->want.head.code = TN_R_NOTFOUND;
         return;
     }
-    bool delete = m->c.verb == KERNEL_VERB_RULE_DELETE;
+    r->revision = revision;
     if (!delete &&r->enabled == m->c.enabled) {
         m->want.head.code = TN_R_NOOP;
         return;

@@ -232,10 +232,10 @@ static void each_refusal_is_a_problem_with_its_outcome_and_facts(void **state) {
                                   .epoch = 2,
                                   .state = KERNEL_REVOKING};
     expect_result(&stale, 409,
-                  "{\"type\":\"urn:tenure:result:STALE\",\"title\":\"the epoch is not the lease's "
-                  "current one\",\"status\":409,\"result\":\"STALE\",\"outcome\":\"committed\","
-                  "\"lease\":\"0-3\",\"epoch\":\"2\",\"state\":\"revoking\",\"replayed\":true,"
-                  "\"lsn\":\"12\"}");
+                  "{\"type\":\"urn:tenure:result:STALE\",\"title\":\"the epoch is not the current "
+                  "one, or something newer is known\",\"status\":409,\"result\":\"STALE\","
+                  "\"outcome\":\"committed\",\"lease\":\"0-3\",\"epoch\":\"2\","
+                  "\"state\":\"revoking\",\"replayed\":true,\"lsn\":\"12\"}");
     /* Not logged, so it surely did not happen. */
     expect_result(
         &(struct kernel_result){.code = TN_R_TOO_LARGE, .number = 256}, 413,

@@ -214,6 +214,9 @@ static void a_timestamp_may_be_a_number_and_is_never_a_mistake(void **state) {
         snprintf(body, sizeof body, "{\"timestamp\":%s,\"rule_id\":1}", rows[i].written);
         assert_null(parse("rule.enabled", body, &message));
         assert_int_equal(message.time_us, rows[i].us);
+        struct kernel_command command = rule_message_command(&message);
+        assert_int_equal((command.fields & KERNEL_F_EPOCH) != 0, rows[i].us > 0);
+        assert_int_equal(command.epoch, rows[i].us);
     }
 }
 
