@@ -3,6 +3,7 @@
 #include "supervisor/output.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #include "kernel/types.h"
 #include "supervisor/run.h"
@@ -172,6 +173,33 @@ enum tn_status output_begin(const struct os *os, const char *path, uint32_t keep
     }
     *ret_number = files.last == 0 ? 1 : files.last;
     return TN_OK;
+}
+
+/* ---- The end ---- */
+
+struct removal {
+    const struct os *os;
+    const char *base;
+};
+
+static void file_remove(void *ctx, const char *name) {
+    const struct removal *removal = ctx;
+    char path[PATH_BYTES];
+    uint64_t number;
+    if (number_of(name, &number) &&
+        snprintf(path, sizeof path, "%s/%s", removal->base, name) < (int)sizeof path) {
+        (void)removal->os->remove(removal->os->ctx, path);
+    }
+}
+
+void output_remove(const struct os *os, const char *dir, const char *ref) {
+    char base[PATH_BYTES];
+    struct files files;
+    struct removal removal = {.os = os, .base = base};
+    if (files_find(os, dir, ref, base, &files) != TN_INVALID) {
+        (void)os->list(os->ctx, base, file_remove, &removal);
+        (void)rmdir(base);
+    }
 }
 
 /* ---- Positions as text ---- */

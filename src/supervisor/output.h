@@ -33,6 +33,9 @@ enum tn_status output_tail(const struct os *os, const char *dir, const char *ref
 enum tn_status output_begin(const struct os *os, const char *path, uint32_t keep,
                             uint64_t *ret_number);
 
+/* All of it, and the directory if nothing else is in there: the sensor is deleted. */
+void output_remove(const struct os *os, const char *dir, const char *ref);
+
 /* "3.4096". */
 void output_position_format(struct output_position position, char out[OUTPUT_POSITION_TEXT]);
 bool output_position_parse(struct tn_bytes text, struct output_position *ret_position);

@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
+#include "supervisor/output.h"
 #include "supervisor/supervisor_parts.h"
 
 #define ANSWERS_A_TURN 8u
@@ -175,6 +176,7 @@ static void effect_do(struct supervisor_sensor *sensor, const struct plan_effect
     default:
         TN_ASSERT(effect->kind == PLAN_EFFECT_FORGET);
         sensor->forgotten = true;
+        output_remove(sensor->supervisor->options.os, sensor->supervisor->options.dir, sensor->ref);
         supervisor_ask(sensor, SUPERVISOR_ASK_REMOVE);
         break;
     }

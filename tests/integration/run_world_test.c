@@ -472,6 +472,27 @@ static void what_was_lost_is_said(void **state) {
     free(output);
 }
 
+static void output_of_a_deleted_sensor_is_removed(void **state) {
+    struct runkit *kit = *state;
+    struct runkit_run run;
+    char path[400];
+    runkit_start(kit, &run, "print 20000", ",\"log_bytes\":4096,\"log_files\":3");
+    runkit_wait_output(kit, "sensor", "\n312 ");
+    stop(&run);
+    path_of(kit, "log.5", path);
+    assert_int_equal(access(path, F_OK), 0);
+    output_remove(os_posix(), kit->sensors, "sensor");
+    path_of(kit, "", path);
+    assert_int_not_equal(access(path, F_OK), 0);
+    /* Nothing but output is removed. */
+    assert_int_equal(mkdir(path, 0700), 0);
+    path_of(kit, "log.notes", path);
+    (void)close(open(path, O_WRONLY | O_CREAT, 0600));
+    output_remove(os_posix(), kit->sensors, "sensor");
+    assert_int_equal(access(path, F_OK), 0);
+    output_remove(os_posix(), kit->sensors, "never-was");
+}
+
 static void there_may_be_no_output_at_all(void **state) {
     struct runkit *kit = *state;
     struct output_position position = {.file = 0};
@@ -499,6 +520,7 @@ int main(void) {
         CASE(output_that_cannot_be_written_blocks_nobody),
         CASE(a_full_disk_blocks_nobody_and_starts_nothing),
         CASE(what_was_lost_is_said),
+        CASE(output_of_a_deleted_sensor_is_removed),
         CASE(there_may_be_no_output_at_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
