@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "main/broker.h"
@@ -20,6 +21,8 @@
 #include "tenure.h"
 
 #define DAY_MS 86400000u
+#define LOCK_PATIENCE_MS 3000u
+#define LOCK_PAUSE_NS 20000000
 
 /* `config` is what is in effect; a reload reads `next`, on a thread of its own, then takes over on
  * the loop what can be changed. */
@@ -346,6 +349,28 @@ static int serve_with_broker(struct daemon *daemon) {
     return code;
 }
 
+/* A server that was killed in the middle of starting a process leaves its lock to that one, until it has
+ * become another program: a moment, even on a busy machine. Whoever comes right after it waits. */
+static enum tn_status engine_open_patiently(struct daemon *daemon,
+                                            const struct engine_options *options,
+                                            struct log_error *error) {
+    struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
+    uint64_t until_ms = daemon->os->clock_boot_ms(daemon->os->ctx) + LOCK_PATIENCE_MS;
+    bool said = false;
+    for (;;) {
+        enum tn_status status = engine_open(options, &daemon->engine, error);
+        if (status != TN_LOCKED || daemon->os->clock_boot_ms(daemon->os->ctx) >= until_ms) {
+            return status;
+        }
+        if (!said) {
+            server_log("locked", "data=%s reason=\"%s\"", options->local.dir,
+                       "another process has the directory, perhaps for a moment only");
+            said = true;
+        }
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
 static int run(struct daemon *daemon) {
     struct log_error error;
     struct engine_options options = engine_options_of(&daemon->config);
@@ -359,7 +384,7 @@ static int run(struct daemon *daemon) {
     options.watch_ctx = &daemon->sensor_feed;
     options.watch_kinds = supervisor_feed_kinds();
     notify_status("Recovering.");
-    if (engine_open(&options, &daemon->engine, &error) != TN_OK) {
+    if (engine_open_patiently(daemon, &options, &error) != TN_OK) {
         server_log("refused", "data=%s reason=\"%s\"", options.local.dir, error.text);
         supervisor_feed_free(&daemon->sensor_feed);
         return 2;

@@ -2,6 +2,7 @@
 # tsan
 """What the server is told and how it behaves as a daemon: the configuration file, the environment,
 flags, declared pools, reload, logs, systemd's notifications, and starts that are refused."""
+import fcntl
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import unittest
 
 import redis
@@ -237,6 +239,30 @@ class Start(unittest.TestCase):
             code, _, err = tenured("--data", data, "--listen", "127.0.0.1:%d" % server.port)
         self.assertEqual(code, 2)
         self.assertIn("address already in use", err)
+        server.remove()
+
+    def test_a_directory_that_another_has_is_refused(self):
+        server = Server()
+        code, _, err = tenured("--data", os.path.join(server.data, "data"),
+                               "--listen", "127.0.0.1:0")
+        self.assertEqual(code, 2)
+        self.assertIn("the data directory is in use", err)
+        server.remove()
+
+    def test_a_lock_that_is_left_for_a_moment_is_waited_for(self):
+        """As by a child of a killed server that has not become another program yet."""
+        server = Server()
+        self.assertEqual(server.stop(), 0)
+        with open(os.path.join(server.data, "data", "lock"), "rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+
+            def release():
+                until(lambda: "event=locked" in text_of(server.log.name), "it waits")
+                fcntl.flock(lock, fcntl.LOCK_UN)
+            thread = threading.Thread(target=release)
+            thread.start()
+            server.start()
+            thread.join()
         server.remove()
 
     def test_a_directory_that_may_not_be_written_is_said(self):
