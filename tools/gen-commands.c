@@ -49,7 +49,7 @@ static void print_example(FILE *out, const struct protocol_command *row) {
 }
 
 static void print_command(FILE *out, const struct protocol_command *row) {
-    static const char *const kinds[] = {"connection", "read", "write"};
+    static const char *const kinds[] = {"connection", "read", "write", "job"};
     char name[PROTOCOL_NAME_MAX];
     protocol_command_name(row, name);
     (void)fprintf(out, "### %s\n\n%s.\n\n", name, row->summary);
@@ -88,7 +88,7 @@ static void print_all(FILE *out) {
     for (int connection = 0; connection < 2; connection++) {
         (void)fputs(connection == 0 ? "## Pools and leases\n\n" : "## The connection\n\n", out);
         for (unsigned i = 0; i < PROTOCOL_COMMANDS; i++) {
-            if ((protocol_table[i].method == NULL) == (connection == 1)) {
+            if ((protocol_table[i].kind == PROTOCOL_CONNECTION) == (connection == 1)) {
                 print_command(out, &protocol_table[i]);
             }
         }

@@ -190,6 +190,9 @@ static void tenure_write(FILE *out) {
     section(out, "ENVIRONMENT");
     item(out, "TENURE_URL", "", "The server as tenure://HOST:PORT.");
     item(out, "TENURE_HOST, TENURE_PORT", "", "Its host and port; they go before TENURE_URL.");
+    item(out, "TENURE_USER, TENURE_SECRET, TENURE_SECRET_FILE", "",
+         "Who to log in as (default), and the secret or a file whose first line it is; without a "
+         "secret nobody logs in.");
     item(out, "NO_COLOR", "", "If it is set and not empty, nothing is coloured.");
     item(out, "COLUMNS", "", "The width of a terminal that does not tell its own.");
     section(out, "EXAMPLES");
@@ -244,6 +247,9 @@ static void tenured_write(FILE *out) {
     }
     item(out, "--check-config", "",
          "Read everything, say what is wrong, print the settings in effect, and stop.");
+    item(out, "--hash-secret", "",
+         "Turn a secret, a line on standard input, into its hash for a section [user NAME], and "
+         "stop.");
     item(out, "--version, --help", "", "Say so, and stop.");
     section(out, "LIMITS");
     paragraph(out, "Logged at the start if they are given; else those of the log stay.");

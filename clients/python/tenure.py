@@ -278,12 +278,20 @@ class LogLost(ResultError, result="LOST"):
     """the log moved to another owner; the outcome is unknown"""
 
 
+class NoAuth(ResultError, result="NOAUTH"):
+    """log in first: who asks is not known"""
+
+
+class NoPerm(ResultError, result="NOPERM"):
+    """the user's role, pools or holders do not allow it"""
+
+
 class BadToken(ResultError, result="BAD_TOKEN"):
     """the token is missing, not valid, or its lease is over"""
 
 
 _REJECTED = frozenset(("NOT_YET", "OPS_FULL", "MALFORMED", "OVERLOADED", "NOSPACE", "CLOSED",
-                       "BAD_TOKEN"))
+                       "NOAUTH", "NOPERM", "BAD_TOKEN"))
 _UNKNOWN = frozenset(("HALTED", "LOST"))
 _TRY_AGAIN = frozenset(("OVERLOADED", "CLOSED", "HALTED", "LOST"))
 _TURNED_AWAY = frozenset(("OVERLOADED", "CLOSED", "NOSPACE"))

@@ -10,11 +10,14 @@
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "cli/text.h"
+
+#define SECRET_MAX 256u
 
 __attribute__((format(printf, 3, 4))) static enum cli_link fail(struct cli_client *client,
                                                                 enum cli_link link,
@@ -109,12 +112,41 @@ static enum cli_link connect_any(struct cli_client *client, const char *host, co
                              host, port, strerror(error));
 }
 
+/* The secret is in the environment or in a file, never on the command line, which others may see.
+ * False: there is none. */
+static bool secret_find(char out[SECRET_MAX + 1]) {
+    const char *secret = getenv("TENURE_SECRET");
+    const char *path = getenv("TENURE_SECRET_FILE");
+    out[0] = '\0';
+    if (secret != NULL) {
+        (void)snprintf(out, SECRET_MAX + 1, "%s", secret);
+    } else if (path != NULL) {
+        FILE *file = fopen(path, "re");
+        if (file != NULL && fgets(out, SECRET_MAX + 1, file) != NULL) {
+            out[strcspn(out, "\r\n")] = '\0';
+        }
+        if (file != NULL) {
+            (void)fclose(file);
+        }
+    }
+    return out[0] != '\0';
+}
+
 /* HELLO 3; whoever answers must be one of us: a write must not go to some other server that happens
  * to know the word. */
 static enum cli_link greet(struct cli_client *client, uint64_t timeout_ms) {
-    const struct tn_bytes words[] = {tn_bytes_of("HELLO", 5), tn_bytes_of("3", 1),
-                                     tn_bytes_of("SETNAME", 7), tn_bytes_of("tenure-cli", 10)};
-    if (cli_client_call(client, words, 4, timeout_ms) != CLI_LINK_OK) {
+    char secret[SECRET_MAX + 1];
+    const char *user = getenv("TENURE_USER");
+    bool login = secret_find(secret);
+    user = user != NULL && user[0] != '\0' ? user : "default";
+    const struct tn_bytes words[] = {tn_bytes_of("HELLO", 5),
+                                     tn_bytes_of("3", 1),
+                                     tn_bytes_of("SETNAME", 7),
+                                     tn_bytes_of("tenure-cli", 10),
+                                     tn_bytes_of("AUTH", 4),
+                                     tn_bytes_of(user, strlen(user)),
+                                     tn_bytes_of(secret, strlen(secret))};
+    if (cli_client_call(client, words, login ? 7 : 4, timeout_ms) != CLI_LINK_OK) {
         return CLI_LINK_UNREACHABLE; /* nothing that matters was asked */
     }
     uint32_t server = cli_node_find(&client->reader, 0, "server");

@@ -21,7 +21,8 @@ enum cli_link {
     CLI_LINK_LOST,        /* something may have been */
 };
 
-/* Connects to any address of the host and agrees on RESP3. `timeout_ms` is for all of it. */
+/* Connects to any address of the host and agrees on RESP3; as TENURE_USER with TENURE_SECRET or the
+ * line in TENURE_SECRET_FILE, if there is one. `timeout_ms` is for all of it. */
 enum cli_link cli_client_open(struct cli_client *client, const struct os *os, const char *host,
                               const char *port, uint64_t timeout_ms);
 void cli_client_close(struct cli_client *client);

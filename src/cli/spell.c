@@ -8,7 +8,7 @@
 #define AMOUNT_TEXT "--count N | --values VALUE,..."
 
 bool cli_offers(const struct protocol_command *row) {
-    if (row->kind != PROTOCOL_CONNECTION || row->role != PROTOCOL_NOBODY) {
+    if (row->kind != PROTOCOL_CONNECTION) {
         return true;
     }
     switch (row->id) {

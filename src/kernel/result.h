@@ -47,6 +47,8 @@ enum tn_outcome { TN_COMMITTED, TN_REJECTED, TN_UNKNOWN };
     X(OVERLOADED,     REJECTED,  503, 41, "too much is in flight; try again") \
     X(NOSPACE,        REJECTED,  507, 42, "the disk is full; nothing was written") \
     X(CLOSED,         REJECTED,  503, 43, "closing or closed") \
+    X(NOAUTH,         REJECTED,  401, 44, "log in first: who asks is not known") \
+    X(NOPERM,         REJECTED,  403, 45, "the user's role, pools or holders do not allow it") \
     X(HALTED,         UNKNOWN,   503, 50, "storage failed; the outcome is unknown until recovery") \
     X(LOST,           UNKNOWN,   503, 51, "the log moved to another owner; the outcome is unknown") \
     X(BAD_TOKEN,      REJECTED,  401, 44, "the token is missing, not valid, or its lease is over")

@@ -73,7 +73,8 @@ static bool action_find(const char *flag, enum config_action *ret_action) {
     } actions[] = {{"--check-config", CONFIG_CHECK},
                    {"--help", CONFIG_HELP},
                    {"-h", CONFIG_HELP},
-                   {"--version", CONFIG_VERSION}};
+                   {"--version", CONFIG_VERSION},
+                   {"--hash-secret", CONFIG_HASH}};
     for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++) {
         if (strcmp(flag, actions[i].flag) == 0) {
             *ret_action = actions[i].action;
@@ -133,13 +134,55 @@ static void flags_read(struct config *config, int argc, char **argv, bool only_c
     }
 }
 
+/* Where a setting comes from. */
+static void source_name(const struct config *config, unsigned setting,
+                        char out[CONFIG_REASON_MAX]) {
+    const struct config_value *value = &config->values[setting];
+    struct config_row row = config_row(setting);
+    (void)snprintf(out, CONFIG_REASON_MAX, "default");
+    if (value->source == CONFIG_FROM_FILE) {
+        (void)snprintf(out, CONFIG_REASON_MAX, "%s:%u", config_text(config, CONFIG_CONFIG),
+                       value->line);
+    } else if (value->source == CONFIG_FROM_ENV) {
+        config_environment_name(&row, out);
+    } else if (value->source == CONFIG_FROM_FLAG) {
+        config_flag_name(&row, out);
+    }
+}
+
+static bool is_elsewhere(const struct config *config, unsigned setting) {
+    char reason[CONFIG_REASON_MAX];
+    const char *text = config_text(config, (enum config_setting)setting);
+    return config_row(setting).type == CONFIG_ADDRESS && config_row(setting).low == 1 &&
+           strcmp(text, "off") != 0 && server_address_check(text, true, reason, sizeof reason) &&
+           !server_address_check(text, false, reason, sizeof reason);
+}
+
+bool config_is_local(const struct config *config) {
+    return !is_elsewhere(config, CONFIG_LISTEN) && !is_elsewhere(config, CONFIG_HTTP);
+}
+
+/* Whoever can reach the server from elsewhere must say who it is. */
+static void addresses_check(struct config *config) {
+    for (unsigned i = 0; i < CONFIG_OWN_COUNT; i++) {
+        if (is_elsewhere(config, i) && config->declared[CONFIG_KIND_USER].count == 0) {
+            char where[CONFIG_REASON_MAX];
+            source_name(config, i, where);
+            config_wrong(config, where,
+                         "%s: there are no users, so only loopback addresses may be listened on: "
+                         "127.0.0.1 or [::1]",
+                         config_text(config, (enum config_setting)i));
+        }
+    }
+}
+
 bool config_load(struct config *config, const struct os *os, int argc, char **argv,
                  config_mistake *mistake, void *ctx) {
     *config = (struct config){.mistake = mistake, .mistake_ctx = ctx};
     defaults_set(config);
     environment_read(config, true);
     flags_read(config, argc, argv, true);
-    if (config->action == CONFIG_HELP || config->action == CONFIG_VERSION) {
+    if (config->action != CONFIG_SERVE && config->action != CONFIG_CHECK) {
         return true;
     }
     if (*config_text(config, CONFIG_CONFIG) != '\0') {
@@ -148,6 +191,7 @@ bool config_load(struct config *config, const struct os *os, int argc, char **ar
     environment_read(config, false);
     flags_read(config, argc, argv, false);
     config_declared_check(config);
+    addresses_check(config);
     return config->mistakes == 0;
 }
 
@@ -164,14 +208,8 @@ void config_free(struct config *config) {
 static void value_print(const struct config *config, unsigned setting, FILE *out) {
     const struct config_value *value = &config->values[setting];
     struct config_row row = config_row(setting);
-    char from[CONFIG_REASON_MAX] = "default";
-    if (value->source == CONFIG_FROM_FILE) {
-        (void)snprintf(from, sizeof from, "%s:%u", config_text(config, CONFIG_CONFIG), value->line);
-    } else if (value->source == CONFIG_FROM_ENV) {
-        config_environment_name(&row, from);
-    } else if (value->source == CONFIG_FROM_FLAG) {
-        config_flag_name(&row, from);
-    }
+    char from[CONFIG_REASON_MAX];
+    source_name(config, setting, from);
     /* What no file can say, or is not said, is a comment in the file that this is. */
     const char *comment = *row.section == '\0' || value->text == NULL ? "; " : "";
     if (value->text != NULL) {

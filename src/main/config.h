@@ -1,4 +1,4 @@
-/* What tenured is told: settings, and declared pools, sensors and rules.
+/* What tenured is told: settings, users, and declared pools, sensors and rules.
  *
  * A setting comes from the configuration file, or from the environment, which goes before it, or from
  * a flag, which goes before both. One table says for each its section and key in the file, and from
@@ -13,6 +13,7 @@
 #include "kernel/types.h"
 #include "os/os.h"
 #include "protocol/option.h"
+#include "server/server.h"
 
 #define CONFIG_NAME_MAX 64u
 #define CONFIG_REASON_MAX 256u
@@ -20,8 +21,9 @@
 #define CONFIG_DECLARED_MAX 4096u /* of each kind */
 
 enum config_type {
-    CONFIG_TEXT,     /* of `least` bytes at least, and if `most` is not 0 of so many at most */
-    CONFIG_ADDRESS,  /* HOST:PORT, as the server may listen on it; if `most` is 1 also off */
+    CONFIG_TEXT,    /* of `least` bytes at least, and if `most` is not 0 of so many at most */
+    CONFIG_ADDRESS, /* HOST:PORT, as the server may listen on it; if `least` is 1 and there are users,
+                        not on loopback only; if `most` is 1 also off */
     CONFIG_BROKER,   /* where RabbitMQ is; or empty */
     CONFIG_NETWORKS, /* addresses and ADDRESS/BITS, with blanks or commas between them */
     CONFIG_NUMBER,
@@ -37,8 +39,8 @@ enum config_type {
 /* clang-format off */
 #define CONFIG_TABLE(X) \
     X(CONFIG,            "config",              "",       TEXT,    "",               0, 0, 0, "FILE", "read settings and pools from this file") \
-    X(LISTEN,            "listen",              "server", ADDRESS, "127.0.0.1:7411", 0, 0, 0, "HOST:PORT", "RESP, on a loopback address; port 0 picks a free one") \
-    X(HTTP,              "http",                "server", ADDRESS, "127.0.0.1:7412", 0, 1, 0, "HOST:PORT", "the same for HTTP; off: none") \
+    X(LISTEN,            "listen",              "server", ADDRESS, "127.0.0.1:7411", 1, 0, 0, "HOST:PORT", "RESP; on a loopback address as long as there are no users; port 0 picks a free one") \
+    X(HTTP,              "http",                "server", ADDRESS, "127.0.0.1:7412", 1, 1, 0, "HOST:PORT", "the same for HTTP; off: none") \
     X(PORT_FILE,         "port_file",           "server", TEXT,    "",               0, 0, 0, "FILE", "gets the ports' numbers, a line each, when the server is ready") \
     X(MAX_CONNECTIONS,   "max_connections",     "server", NUMBER,  "10000",          1, 1000000, 1, "N", "at most so many clients") \
     X(SLOW_SECONDS,      "slow_seconds",        "server", NUMBER,  "30",             1, 1000000, 1, "N", "drop a client that takes none of its replies, or does not end a request, for so long") \
@@ -127,10 +129,17 @@ struct config_value {
     uint32_t line; /* in the file */
 };
 
-/* What the file declares in sections of their own: [pool NAME], [sensor REF], [rule ID]. */
-enum config_kind { CONFIG_KIND_POOL, CONFIG_KIND_SENSOR, CONFIG_KIND_RULE, CONFIG_KINDS };
+/* What the file declares in sections of their own: [pool NAME], [sensor REF], [rule ID],
+ * [user NAME]. */
+enum config_kind {
+    CONFIG_KIND_POOL,
+    CONFIG_KIND_SENSOR,
+    CONFIG_KIND_RULE,
+    CONFIG_KIND_USER,
+    CONFIG_KINDS
+};
 
-/* Begins each of the three below. */
+/* Begins each of those below. */
 struct config_head {
     char name[KERNEL_RULE_MAX + 1];
     uint32_t line;
@@ -163,12 +172,19 @@ struct config_rule {
     struct config_demand demand;
 };
 
+struct config_user {
+    struct config_head head;
+    enum protocol_role role;
+    char hash[ACCESS_HASH_MAX];
+    char *pools, *holders; /* patterns with blanks between them; NULL: all */
+};
+
 struct config_list {
     void *items;
     uint32_t count;
 };
 
-enum config_action { CONFIG_SERVE, CONFIG_CHECK, CONFIG_HELP, CONFIG_VERSION };
+enum config_action { CONFIG_SERVE, CONFIG_CHECK, CONFIG_HELP, CONFIG_VERSION, CONFIG_HASH };
 
 /* Hears of each mistake: where (FILE:LINE, a variable, a flag) and what. */
 typedef void config_mistake(void *ctx, const char *where, const char *what);
@@ -208,6 +224,13 @@ static inline struct config_rule *config_rule_at(const struct config *config, ui
     return (struct config_rule *)config->declared[CONFIG_KIND_RULE].items + i;
 }
 
+static inline struct config_user *config_user_at(const struct config *config, uint32_t i) {
+    return (struct config_user *)config->declared[CONFIG_KIND_USER].items + i;
+}
+
+/* Whether an address that is listened on is for this machine only. */
+bool config_is_local(const struct config *config);
+
 /* The description as JSON, to be freed; NULL: no memory. */
 char *config_sensor_json(const struct config_sensor *sensor);
 
@@ -232,16 +255,21 @@ bool config_sensor_set(struct config_sensor *sensor, const char *key, const char
                        char reason[CONFIG_REASON_MAX]);
 bool config_rule_set(struct config_rule *rule, const char *key, const char *text,
                      char reason[CONFIG_REASON_MAX]);
+bool config_user_set(struct config_user *user, const char *key, const char *text,
+                     char reason[CONFIG_REASON_MAX]);
 /* Whether the thing makes sense as a whole; false: `reason` says why not. */
 bool config_pool_check(const struct config *config, const struct config_pool *pool,
                        char reason[CONFIG_REASON_MAX]);
 bool config_sensor_check(const struct config *config, const struct config_sensor *sensor,
                          char reason[CONFIG_REASON_MAX]);
 bool config_rule_check(const struct config_rule *rule, char reason[CONFIG_REASON_MAX]);
+bool config_user_check(const struct config_user *user, char reason[CONFIG_REASON_MAX]);
 void config_pool_print(const struct config_pool *pool, FILE *out);
 void config_sensor_print(const struct config_sensor *sensor, FILE *out);
 void config_rule_print(const struct config_rule *rule, FILE *out);
+void config_user_print(const struct config_user *user, FILE *out);
 void config_sensor_free(struct config_sensor *sensor);
+void config_user_free(struct config_user *user);
 
 /* ---- All kinds: config_declared.c ---- */
 

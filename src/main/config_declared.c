@@ -15,6 +15,11 @@ static bool rule_name_valid(struct tn_bytes name) {
     return protocol_name_fault(name, KERNEL_RULE_MAX) == NULL;
 }
 
+static bool user_name_valid(struct tn_bytes name) {
+    return name.len <= KERNEL_USER_MAX && protocol_name_fault(name, KERNEL_USER_MAX) == NULL &&
+           memchr(name.at, ':', name.len) == NULL;
+}
+
 static const struct {
     const char *word;
     size_t size;
@@ -27,6 +32,8 @@ static const struct {
                             "1 to 64 printable characters, no /"},
     [CONFIG_KIND_RULE] = {"rule", sizeof(struct config_rule), rule_name_valid,
                           "1 to 128 bytes of text"},
+    [CONFIG_KIND_USER] = {"user", sizeof(struct config_user), user_name_valid,
+                          "1 to 64 bytes of text, no :"},
 };
 
 bool config_refuse(char reason[CONFIG_REASON_MAX], const char *format, ...) {
@@ -105,6 +112,8 @@ bool config_declared_set(struct config_head *head, enum config_kind kind, const 
         return config_pool_set((struct config_pool *)head, key, text, reason);
     case CONFIG_KIND_SENSOR:
         return config_sensor_set((struct config_sensor *)head, key, text, reason);
+    case CONFIG_KIND_USER:
+        return config_user_set((struct config_user *)head, key, text, reason);
     default:
         TN_ASSERT(kind == CONFIG_KIND_RULE);
         return config_rule_set((struct config_rule *)head, key, text, reason);
@@ -118,6 +127,8 @@ static bool one_check(const struct config *config, const struct config_head *hea
         return config_pool_check(config, (const struct config_pool *)head, reason);
     case CONFIG_KIND_SENSOR:
         return config_sensor_check(config, (const struct config_sensor *)head, reason);
+    case CONFIG_KIND_USER:
+        return config_user_check((const struct config_user *)head, reason);
     default:
         TN_ASSERT(kind == CONFIG_KIND_RULE);
         return config_rule_check((const struct config_rule *)head, reason);
@@ -149,6 +160,9 @@ void config_declared_print(const struct config *config, FILE *out) {
     for (uint32_t i = 0; i < config->declared[CONFIG_KIND_RULE].count; i++) {
         config_rule_print(config_rule_at(config, i), out);
     }
+    for (uint32_t i = 0; i < config->declared[CONFIG_KIND_USER].count; i++) {
+        config_user_print(config_user_at(config, i), out);
+    }
 }
 
 void config_declared_free(struct config *config) {
@@ -157,6 +171,9 @@ void config_declared_free(struct config *config) {
     }
     for (uint32_t i = 0; i < config->declared[CONFIG_KIND_SENSOR].count; i++) {
         config_sensor_free(config_sensor_at(config, i));
+    }
+    for (uint32_t i = 0; i < config->declared[CONFIG_KIND_USER].count; i++) {
+        config_user_free(config_user_at(config, i));
     }
     for (unsigned kind = 0; kind < CONFIG_KINDS; kind++) {
         free(config->declared[kind].items);

@@ -79,11 +79,10 @@ static void section_begin(struct file *file, const char *text) {
     if (section_is_known(file->section)) {
         file->kind = SECTION_SETTINGS;
     } else {
-        WRONG(
-            file,
-            "there is no section [%s]: server, udp, engine, tokens, amqp, sensors, limits, or pool "
-            "NAME, sensor REF, rule ID",
-            file->section);
+        WRONG(file,
+              "there is no section [%s]: server, udp, engine, tokens, amqp, sensors, limits, or "
+              "pool NAME, sensor REF, rule ID, user NAME",
+              file->section);
     }
 }
 

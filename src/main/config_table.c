@@ -159,7 +159,7 @@ bool config_parse(const struct config_row *row, const char *text, uint64_t *ret_
         return true;
     case CONFIG_ADDRESS:
         return (row->high == 1 && strcmp(text, "off") == 0) ||
-               server_address_check(text, reason, CONFIG_REASON_MAX);
+               server_address_check(text, row->low == 1, reason, CONFIG_REASON_MAX);
     case CONFIG_BROKER:
         return broker_check(text, reason);
     case CONFIG_NETWORKS:
@@ -219,11 +219,13 @@ void config_help(FILE *out) {
         }
         help_row(out, &row);
     }
-    (void)fputs("\n  --check-config               read everything, say what is wrong, print the "
-                "settings in effect, stop\n"
-                "  --version, --help\n"
-                "\nEach can be given in the file (slow_seconds = 30), in the environment "
-                "(TENURE_SLOW_SECONDS=30),\nor as a flag (--slow-seconds 30); the later of these "
-                "goes before the earlier.\n",
-                out);
+    (void)fputs(
+        "\n  --check-config               read everything, say what is wrong, print the "
+        "settings in effect, stop\n"
+        "  --hash-secret                turn a secret on standard input into its hash, for [user NAME]\n"
+        "  --version, --help\n"
+        "\nEach can be given in the file (slow_seconds = 30), in the environment "
+        "(TENURE_SLOW_SECONDS=30),\nor as a flag (--slow-seconds 30); the later of these "
+        "goes before the earlier.\n",
+        out);
 }

@@ -17,6 +17,7 @@
 #include "main/config.h"
 #include "main/declared.h"
 #include "main/notify.h"
+#include "main/secret.h"
 #include "server/server.h"
 #include "tenure.h"
 
@@ -41,6 +42,7 @@ struct daemon {
     struct config next;
     bool next_is_good;
     struct declared_report declared;
+    struct access_option *users; /* of config */
 };
 
 /* ---- Mistakes ---- */
@@ -107,6 +109,49 @@ static void settings_take(struct daemon *daemon, char *changed, char *restart, s
     }
 }
 
+/* The users of the configuration in effect, as the server takes them. False: no memory, and nothing
+ * has changed. */
+static bool users_apply(struct daemon *daemon, struct server_options *options) {
+    uint32_t count = daemon->config.declared[CONFIG_KIND_USER].count;
+    struct access_option *users = calloc((size_t)count + 1, sizeof *users);
+    if (users == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const struct config_user *user = config_user_at(&daemon->config, i);
+        users[i] = (struct access_option){.name = user->head.name,
+                                          .hash = user->hash,
+                                          .role = user->role,
+                                          .pools = user->pools,
+                                          .holders = user->holders};
+    }
+    free(daemon->users);
+    daemon->users = users;
+    options->users = users;
+    options->user_count = count;
+    return true;
+}
+
+/* From the next configuration. Not if it has none and we listen elsewhere, which only a restart ends.
+ */
+static void users_take(struct daemon *daemon, struct server_options *options, char *restart,
+                       size_t room) {
+    struct config_list *is = &daemon->config.declared[CONFIG_KIND_USER];
+    struct config_list *wanted = &daemon->next.declared[CONFIG_KIND_USER];
+    if (wanted->count == 0 && !config_is_local(&daemon->config)) {
+        list_add(restart, room, "users");
+        return;
+    }
+    struct config_list old = *is;
+    *is = *wanted;
+    *wanted = old; /* freed with the rest */
+    if (!users_apply(daemon, options)) {
+        *wanted = *is;
+        *is = old;
+        list_add(restart, room, "users");
+    }
+}
+
 static void live_apply(const struct config *config, struct server_options *options) {
     options->connections_max = (uint32_t)config_number(config, CONFIG_MAX_CONNECTIONS);
     options->slow_seconds = (uint32_t)config_number(config, CONFIG_SLOW_SECONDS);
@@ -121,6 +166,7 @@ static void reloaded(void *ctx, struct server_options *options) {
     char restart[512] = "";
     if (daemon->next_is_good) {
         settings_take(daemon, changed, restart, sizeof changed);
+        users_take(daemon, options, restart, sizeof restart);
         live_apply(&daemon->config, options);
         const struct declared_report *declared = &daemon->declared;
         server_log("reloaded",
@@ -218,6 +264,8 @@ static int config_read(struct daemon *daemon) {
     case CONFIG_VERSION:
         (void)printf("tenured %s\n", tenure_version());
         return 0;
+    case CONFIG_HASH:
+        return secret_hash();
     case CONFIG_CHECK:
         if (good) {
             config_print(config, stdout);
@@ -313,6 +361,10 @@ static int serve(struct daemon *daemon) {
                                                .reload = reload,
                                                .reloaded = reloaded}};
     live_apply(config, &options);
+    if (!users_apply(daemon, &options)) {
+        server_log("refused", "reason=\"no memory\"");
+        return 2;
+    }
     daemon->connections_room = options.connections_max;
     return server_run(&options);
 }
@@ -418,5 +470,6 @@ int main(int argc, char **argv) {
         code = run(&daemon);
     }
     config_free(&daemon.config);
+    free(daemon.users);
     return code;
 }

@@ -2,6 +2,8 @@
  * subcommands, as Redis does. */
 #include "protocol/docs.h"
 
+#include <stdio.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -78,18 +80,23 @@ static struct nature nature_of(const struct protocol_command *command) {
     }
 }
 
-/* Up to the list of subcommands, which the caller writes. There are no keys. */
+/* Up to the list of subcommands, which the caller writes. There are no keys. The role that it needs
+ * is a category of its own. */
 static void info_head(struct protocol_writer *w, const struct protocol_command *command,
                       int32_t arity) {
     struct nature nature = nature_of(command);
+    char role[32];
     protocol_write_integer(w, arity);
     protocol_write_set(w, 1);
     protocol_write_simple(w, nature.flag);
     for (unsigned i = 0; i < 3; i++) {
         protocol_write_integer(w, 0);
     }
-    protocol_write_set(w, 1);
+    protocol_write_set(w, 2);
     protocol_write_simple(w, nature.category);
+    (void)snprintf(role, sizeof role, "@%s",
+                   protocol_role_name((enum protocol_role)command->role));
+    protocol_write_simple(w, role);
     protocol_write_array(w, 0);
     protocol_write_array(w, 0);
 }
@@ -211,7 +218,7 @@ static void docs_head(struct protocol_writer *w, const struct protocol_command *
     protocol_write_text(w, "since");
     protocol_write_text(w, command->since);
     protocol_write_text(w, "group");
-    protocol_write_text(w, command->role == PROTOCOL_NOBODY ? "connection" : "tenure");
+    protocol_write_text(w, command->kind == PROTOCOL_CONNECTION ? "connection" : "tenure");
     if (arguments) {
         protocol_write_text(w, "arguments");
         forms_write(w, command);

@@ -8,14 +8,19 @@
 
 /* Who may use a command; each has the rights of those before it. */
 enum protocol_role {
-    PROTOCOL_NOBODY, /* in particular: connection commands need no rights */
+    PROTOCOL_NOBODY, /* in particular: also who has not logged in */
     PROTOCOL_READER,
     PROTOCOL_HOLDER,
     PROTOCOL_OPERATOR,
     PROTOCOL_ADMIN,
 };
 
-enum protocol_kind { PROTOCOL_CONNECTION, PROTOCOL_READ, PROTOCOL_WRITE };
+enum protocol_kind {
+    PROTOCOL_CONNECTION, /* about the connection or the server; RESP only */
+    PROTOCOL_READ,
+    PROTOCOL_WRITE,
+    PROTOCOL_JOB, /* done on another thread and answered like a write */
+};
 
 /* How an argument is written. */
 enum protocol_type {

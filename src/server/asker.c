@@ -164,7 +164,8 @@ void server_asker_tick(struct server_asker *asker) {
 }
 
 void server_ticker_init(struct server *server) {
-    server->ticker = (struct server_asker){.server = server, .run = tick_run};
+    server->ticker =
+        (struct server_asker){.server = server, .run = tick_run, .login = {.user = &access_system}};
 }
 
 /* ---- Leaving ---- */
@@ -172,6 +173,7 @@ void server_ticker_init(struct server *server) {
 void server_asker_leave(struct server_asker *asker) {
     struct server_slot *slot = asker->first;
     wait_end(asker);
+    server_login_leave(asker);
     asker->first = asker->last = NULL;
     asker->inflight = 0;
     while (slot != NULL) {

@@ -67,6 +67,15 @@ const char *server_drop_name(enum server_drop drop) {
     return names[drop];
 }
 
+const char *server_login_outcome_name(enum server_login_outcome outcome) {
+    static const char *const names[SERVER_LOGIN_COUNT] = {
+#define SERVER_LOGIN_NAME(id, name) name,
+        SERVER_LOGIN_TABLE(SERVER_LOGIN_NAME)
+#undef SERVER_LOGIN_NAME
+    };
+    return names[outcome];
+}
+
 const char *server_udp_outcome_name(enum server_udp_outcome outcome) {
     static const char *const names[SERVER_UDP_COUNT] = {
 #define SERVER_UDP_NAME(id, name) name,

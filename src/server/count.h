@@ -46,6 +46,19 @@ enum server_drop {
         SERVER_DROP_COUNT
 };
 
+/* What became of logins: its name. Those that were remembered are not counted. */
+#define SERVER_LOGIN_TABLE(X) \
+    X(ACCEPTED, "accepted")   \
+    X(REFUSED, "refused")     \
+    X(CROWDED, "overloaded")
+
+enum server_login_outcome {
+#define SERVER_LOGIN_ENUM(id, name) SERVER_LOGIN_##id,
+    SERVER_LOGIN_TABLE(SERVER_LOGIN_ENUM)
+#undef SERVER_LOGIN_ENUM
+        SERVER_LOGIN_COUNT
+};
+
 /* What became of datagrams at the UDP door: its name. */
 #define SERVER_UDP_TABLE(X)     \
     X(ANSWERED, "answered")     \
@@ -82,6 +95,7 @@ struct server_run {
 struct server_counters {
     uint64_t connections, http_connections;
     uint64_t dropped[SERVER_DROP_COUNT];
+    uint64_t logins[SERVER_LOGIN_COUNT];
     uint64_t bytes_in, bytes_out;
     uint64_t rejected[SERVER_REJECT_COUNT];
     uint64_t datagrams[SERVER_UDP_COUNT];
@@ -130,6 +144,7 @@ static inline void server_count_refusal(struct server_counters *counters, uint8_
 uint64_t server_count_commands(const struct server_counters *counters);
 const char *server_reject_name(enum server_reject reject);
 const char *server_drop_name(enum server_drop drop);
+const char *server_login_outcome_name(enum server_login_outcome outcome);
 const char *server_udp_outcome_name(enum server_udp_outcome outcome);
 
 #endif

@@ -17,6 +17,7 @@ static void reload_done(uv_work_t *work, int status) {
     (void)status; /* nobody cancels it */
     server->reloading = false;
     server->options.hooks.reloaded(server->options.hooks.ctx, &server->options);
+    server_users_take(server);
     if (server->reload_again) {
         reload_begin(server);
     }

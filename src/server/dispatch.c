@@ -97,6 +97,25 @@ static enum server_step dispatch_not_now(struct server_connection *connection,
     return SERVER_DONE;
 }
 
+/* As Redis says it. */
+static enum server_step dispatch_forbidden(struct server_connection *connection,
+                                           const struct protocol_command *row,
+                                           enum tn_result code) {
+    char name[PROTOCOL_NAME_MAX];
+    if (connection->asker.inflight > 0) {
+        return SERVER_WAIT;
+    }
+    protocol_command_full_name(row, name);
+    if (code == TN_R_NOAUTH) {
+        server_reply_error(connection, "NOAUTH Authentication required.");
+    } else {
+        server_reply_error(connection,
+                           "NOPERM this user has no permissions to run the '%s' command", name);
+    }
+    server_count_refusal(&connection->server->counters, row->id, code);
+    return SERVER_DONE;
+}
+
 static enum server_step dispatch_read(struct server_connection *connection,
                                       const struct protocol_command *row,
                                       const struct tn_bytes *argv, uint32_t argc) {
@@ -114,11 +133,18 @@ enum server_step server_dispatch(struct server_connection *connection, const str
     bool container;
     uint32_t stored = argc < SERVER_ARGS_MAX ? argc : SERVER_ARGS_MAX;
     const struct protocol_command *row = protocol_command_find(argv, stored, &container);
-    int32_t arity = row != NULL ? connection->server->arity[row->id] : 0;
-    struct server_counters *counters = &connection->server->counters;
+    struct server *server = connection->server;
     enum server_step step;
-    if (row == NULL || argc > SERVER_ARGS_MAX ||
-        (arity > 0 ? argc != (uint32_t)arity : argc < (uint32_t)-arity)) {
+    enum tn_result access = TN_R_OK;
+    int32_t arity = row != NULL ? server->arity[row->id] : 0;
+    if (row != NULL) {
+        access = access_role(access_user_of(&server->access, &connection->asker.login),
+                             (enum protocol_role)row->role);
+    }
+    if (access != TN_R_OK) {
+        step = dispatch_forbidden(connection, row, access);
+    } else if (row == NULL || argc > SERVER_ARGS_MAX ||
+               (arity > 0 ? argc != (uint32_t)arity : argc < (uint32_t)-arity)) {
         step = dispatch_bad(connection, row, container, argv, argc);
     } else if (only_listens(connection, row)) {
         step = dispatch_not_now(connection, row);
@@ -129,14 +155,15 @@ enum server_step server_dispatch(struct server_connection *connection, const str
         step = SERVER_WAIT;
     } else if (row->kind == PROTOCOL_READ) {
         step = dispatch_read(connection, row, argv, argc);
-    } else if (row->role != PROTOCOL_NOBODY) {
+    } else if (row->kind == PROTOCOL_JOB) {
         step = server_job(&connection->asker, row, argv, argc);
         server_replies_collect(connection);
     } else {
-        counters->calls[row->id]++;
-        server_session(connection, row, argv, argc);
-        server_count_served(counters, row->id, connection->asker.begun_ns);
-        step = SERVER_DONE;
+        step = server_session(connection, row, argv, argc);
+        if (step == SERVER_DONE) {
+            server->counters.calls[row->id]++;
+            server_count_served(&server->counters, row->id, connection->asker.begun_ns);
+        }
     }
     if (step == SERVER_DONE) {
         connection->last_command = row;

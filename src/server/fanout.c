@@ -149,9 +149,26 @@ static bool has_room(const struct saying *saying, struct server_subscriber *subs
     return !subscriber->skips;
 }
 
+/* That events were lost, everybody may know. */
+static bool is_allowed(const struct saying *saying, const struct server_connection *connection) {
+    const struct access_user *user =
+        access_user_of(&saying->server->access, &connection->asker.login);
+    if (saying->event != NULL) {
+        return access_sees_event(user, saying->event);
+    }
+    if (saying->metrics != NULL) {
+        const char *pool = saying->metrics->pool;
+        return user->role != PROTOCOL_NOBODY && access_pool(user, tn_bytes_of(pool, strlen(pool)));
+    }
+    return true;
+}
+
 static void message_put(const struct saying *saying, struct server_subscription *s,
                         struct tn_bytes channel) {
     struct server_connection *connection = s->subscriber->connection;
+    if (!is_allowed(saying, connection)) {
+        return;
+    }
     struct tn_bytes payload = payload_of(saying);
     if (s->subscriber->doomed || connection->leaving || connection->closing ||
         !has_room(saying, s->subscriber)) {

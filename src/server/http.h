@@ -134,6 +134,12 @@ void http_header_out(struct http_exchange *exchange, const char *name, const cha
 /* The answer is there, on an exchange that was left working. */
 void http_exchange_wake(struct http_exchange *exchange);
 
+/* http_login.c */
+/* Whether whoever asks may do what this role may. False: it has been answered, or waits until it is
+ * known who it is; then the exchange is served again. */
+bool http_access(struct http_exchange *exchange, enum protocol_role role);
+void http_answer_refusal(struct http_exchange *exchange, enum tn_result code, const char *detail);
+
 /* http_guard.c: may whoever sent this be answered at all? */
 /* "localhost", "127.0.0.1:7412", "[::1]". */
 bool http_host_is_ours(const char *host);

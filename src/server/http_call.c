@@ -24,7 +24,7 @@ static struct http_exchange **key_bucket(struct http *http, const char *key, uin
     return &http->keys[tn_hash64(key, len, 0) % HTTP_KEY_BUCKETS];
 }
 
-/* False: another exchange has it. */
+/* False: another exchange of the same user has it. */
 static bool key_remember(struct http_exchange *exchange, struct tn_bytes key) {
     struct http_exchange **bucket =
         key_bucket(exchange->connection->http, (const char *)key.at, key.len);
@@ -32,7 +32,8 @@ static bool key_remember(struct http_exchange *exchange, struct tn_bytes key) {
         return true;
     }
     for (struct http_exchange *e = *bucket; e != NULL; e = e->next_key) {
-        if (tn_bytes_equal(key, tn_bytes_of(e->key, e->key_len))) {
+        if (e->asker.login.user == exchange->asker.login.user &&
+            tn_bytes_equal(key, tn_bytes_of(e->key, e->key_len))) {
             return false;
         }
     }
@@ -338,7 +339,8 @@ static void bearer_add(struct http_exchange *exchange, struct arguments *argumen
 void http_call(struct http_exchange *exchange) {
     struct protocol_route route;
     struct arguments arguments = {.count = 0};
-    if (!call_route(exchange, &route)) {
+    if (!call_route(exchange, &route) ||
+        !http_access(exchange, (enum protocol_role)route.row->role)) {
         return;
     }
     const char *type = http_header_in(exchange, MHD_HTTP_HEADER_CONTENT_TYPE);

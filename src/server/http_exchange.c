@@ -105,7 +105,7 @@ static bool guarded(struct http_exchange *exchange) {
     const char *origin = http_header_in(exchange, MHD_HTTP_HEADER_ORIGIN);
     bool safe = strcmp(exchange->method, "GET") == 0 || strcmp(exchange->method, "HEAD") == 0 ||
                 strcmp(exchange->method, "OPTIONS") == 0;
-    if (host != NULL && !http_host_is_ours(host)) {
+    if (host != NULL && !exchange->asker.server->access.on && !http_host_is_ours(host)) {
         http_answer_problem(exchange, 421,
                             "Host is '%.100s': without passwords only requests to "
                             "localhost or a loopback address are answered",
@@ -137,7 +137,7 @@ static void exchange_run(struct server_asker *asker) {
     if (asker->first != NULL) {
         http_call_done(exchange);
     } else {
-        http_call(exchange);
+        serve(exchange);
     }
     if (exchange->response != NULL || exchange->broken) {
         http_exchange_wake(exchange);

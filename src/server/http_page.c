@@ -85,7 +85,10 @@ static void metrics_done(struct server_scrape *scrape, struct server_text *text)
 static void page_metrics(struct http_exchange *exchange) {
     const char *pools = MHD_lookup_connection_value(exchange->mhd, MHD_GET_ARGUMENT_KIND, "pools");
     exchange->scrape.done = metrics_done;
-    exchange->scrape.pools = pools == NULL || strcmp(pools, "no") != 0;
+    /* Whoever may not see all pools gets none here. */
+    exchange->scrape.pools =
+        (pools == NULL || strcmp(pools, "no") != 0) &&
+        !access_is_narrow(access_user_of(&exchange->asker.server->access, &exchange->asker.login));
     server_metrics_request(exchange->asker.server, &exchange->scrape);
 }
 
@@ -109,15 +112,17 @@ static void page_index(struct http_exchange *exchange);
 
 static const struct page {
     const char *path;
+    enum protocol_role role;
     void (*serve)(struct http_exchange *exchange);
     const char *what;
 } pages[] = {
-    {"/", page_index, "this list; to a browser, a page that shows pools and leases"},
-    {"/livez", page_live, "200 while the server runs"},
-    {"/readyz", page_ready, "200 while it takes requests; ?verbose says why not"},
-    {"/healthz", page_ready, "the same"},
-    {"/metrics", page_metrics, "for Prometheus; ?pools=no leaves the pools out"},
-    {"/openapi.json", page_openapi, "all of this, for tools"},
+    {"/", PROTOCOL_NOBODY, page_index,
+     "this list; to a browser, a page that shows pools and leases"},
+    {"/livez", PROTOCOL_NOBODY, page_live, "200 while the server runs"},
+    {"/readyz", PROTOCOL_NOBODY, page_ready, "200 while it takes requests; ?verbose says why not"},
+    {"/healthz", PROTOCOL_NOBODY, page_ready, "the same"},
+    {"/metrics", PROTOCOL_READER, page_metrics, "for Prometheus; ?pools=no leaves the pools out"},
+    {"/openapi.json", PROTOCOL_NOBODY, page_openapi, "all of this, for tools"},
 };
 enum { PAGES = sizeof pages / sizeof pages[0] };
 
@@ -157,7 +162,8 @@ bool http_page(struct http_exchange *exchange) {
     }
     for (unsigned i = 0; i < PAGES; i++) {
         if (strcmp(exchange->path, pages[i].path) == 0) {
-            if (page_method(exchange) && !http_page_file(exchange)) {
+            if (page_method(exchange) && http_access(exchange, pages[i].role) &&
+                !http_page_file(exchange)) {
                 pages[i].serve(exchange);
             }
             return true;

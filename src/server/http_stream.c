@@ -32,6 +32,7 @@ struct http_stream {
     int socket;
     struct engine_event_id cursor; /* all up to here has been rendered */
     struct server_event_filter filter;
+    struct access_login login;
     char pool[KERNEL_POOL_MAX];
     char holder[KERNEL_HOLDER_MAX];
     uint8_t *bytes; /* rendered, to be sent */
@@ -68,6 +69,7 @@ static void render_lost(struct protocol_writer *w, struct engine_event_id oldest
 
 struct step {
     struct http_stream *stream;
+    const struct access_user *user;
     struct protocol_writer w;
     struct engine_events_span span;
     bool begun;
@@ -82,7 +84,7 @@ static bool step_visit(void *ctx, const struct engine_event *event) {
         render_lost(&step->w, (struct engine_event_id){event->fact.lsn, event->fact.index});
     }
     step->begun = true;
-    if (server_event_passes(event, &step->stream->filter)) {
+    if (server_event_passes(event, &step->stream->filter) && access_sees_event(step->user, event)) {
         render_event(&step->w, event);
         TN_ASSERT(!step->w.out.overflow);
     }
@@ -108,6 +110,7 @@ static bool fill(struct http_stream *stream) {
     struct server *server = stream->server;
     struct step step = {
         .stream = stream,
+        .user = access_user_of(&server->access, &stream->login),
         .w = {.out = tn_writer_of(server->out, SERVER_OUT_BYTES), .encoding = PROTOCOL_JSON}};
     TN_ASSERT(server->out_len == 0);
     enum tn_result code = engine_events_read(server->engine, stream->cursor, STREAM_STEP_EVENTS,
@@ -173,7 +176,9 @@ void http_streams_turn(struct http *http) {
 
 /* Something to send, or how the call of libmicrohttpd ends without. */
 static ssize_t refill(struct http_stream *stream) {
-    if (stream->ended) {
+    /* Whoever may not ask any more hears no more. */
+    if (stream->ended ||
+        access_user_of(&stream->server->access, &stream->login)->role == PROTOCOL_NOBODY) {
         return MHD_CONTENT_READER_END_OF_STREAM;
     }
     bool turn = stream->http->steps < HTTP_STEPS_MAX;
@@ -346,6 +351,7 @@ static bool keep_first(struct http_stream *stream, struct http_exchange *exchang
     stream->mhd = exchange->mhd;
     stream->socket = exchange->connection->socket;
     stream->follower.wake = follower_wake;
+    stream->login = exchange->asker.login;
     return keep(stream, first, sizeof first - 1);
 }
 

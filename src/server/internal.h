@@ -23,6 +23,7 @@
 #include "protocol/parse.h"
 #include "protocol/render.h"
 #include "protocol/resp.h"
+#include "server/access.h"
 #include "server/count.h"
 #include "server/metrics.h"
 #include "server/server.h"
@@ -41,12 +42,16 @@
 #define SERVER_DRAIN_MS 5000u
 #define SERVER_FENCE_MS 1000u
 #define SERVER_RETRY_MS 5u
+#define SERVER_LOGINS_MAX 256u /* waiting to be looked at */
+#define SERVER_LOGIN_KNOWN 1024u
+#define SERVER_LOGIN_MARK 32u
 #define SERVER_TURN_MS 2u /* of the loop, about: then each connection is served one read at most */
 
 struct http;
 struct server;
 struct server_udp;
 struct server_slot;
+struct server_login;
 
 /* Whoever asks: a RESP connection or an HTTP exchange. What the way to the engine and back needs to
  * know of it. */
@@ -59,6 +64,8 @@ struct server_asker {
     uint64_t begun_ns;                /* when what is being asked now came in, by uv_hrtime */
     uint64_t fence_until_ms;          /* a read waits for a log position; 0: it does not */
     uint64_t tick_since_ms;           /* a read waits for the state to get there; 0: it does not */
+    struct access_login login;        /* who it is */
+    struct server_login *pending;     /* who it says it is, while that is being looked at */
     uint32_t inflight;
     enum protocol_encoding encoding;
     bool ready, waiting;
@@ -130,6 +137,21 @@ struct server_connection {
 
 _Static_assert(sizeof(struct server_connection) <= 2048, "an idle connection is cheap");
 
+/* Logins under way, in order, and those that were found to be right: see login.c. */
+struct server_login_known {
+    uint8_t mark[SERVER_LOGIN_MARK];
+    struct access_login login;
+};
+
+struct server_logins {
+    struct server_login *first, *last;
+    uint32_t count;
+    bool busy; /* the first is being looked at, on another thread */
+    uv_work_t work;
+    uint8_t key[32];
+    struct server_login_known known[SERVER_LOGIN_KNOWN];
+};
+
 struct server {
     struct server_options options;
     struct engine *engine;
@@ -158,6 +180,8 @@ struct server {
     struct server_counters counters;
     struct server_refusals refusals;
     struct server_metrics *metrics;
+    struct access access;
+    struct server_logins logins;
 
     struct server_connection
         *connections; /* the pool: those from `connections_touched` on are new */
@@ -211,8 +235,9 @@ struct server {
     uint8_t *out;
     size_t out_len;
     struct protocol_call call;
-    uint64_t read_how; /* ENGINE_READ_..., of the read being served */
-    uint64_t read_lsn; /* that it has shown */
+    uint64_t read_how;                   /* ENGINE_READ_..., of the read being served */
+    uint64_t read_lsn;                   /* that it has shown */
+    const struct access_user *read_user; /* who asks */
 };
 
 enum server_step {
@@ -335,9 +360,24 @@ enum server_step server_sensor_job(struct server_asker *asker, const struct prot
 /* read_events.c */
 enum tn_result server_read_events(struct server *server, struct protocol_writer *w);
 
+/* login.c */
+enum server_login_step {
+    SERVER_LOGIN_GOOD, /* asker->login says who it is */
+    SERVER_LOGIN_BAD,
+    SERVER_LOGIN_WAIT, /* it will be run; then the same is to be asked again */
+    SERVER_LOGIN_BUSY, /* too many wait */
+};
+bool server_login_init(struct server *server);
+/* From the options. Whoever had logged in as somebody who is gone, or has another secret now, goes. */
+void server_users_take(struct server *server);
+enum server_login_step server_login(struct server_asker *asker, struct tn_bytes name,
+                                    struct tn_bytes secret);
+void server_login_leave(struct server_asker *asker);
+
 /* session.c, info.c */
-void server_session(struct server_connection *connection, const struct protocol_command *row,
-                    const struct tn_bytes *argv, uint32_t argc);
+enum server_step server_session(struct server_connection *connection,
+                                const struct protocol_command *row, const struct tn_bytes *argv,
+                                uint32_t argc);
 void server_info(struct server_connection *connection, const struct tn_bytes *sections,
                  uint32_t count);
 void server_config_get(struct server_connection *connection, const struct tn_bytes *patterns,

@@ -56,6 +56,7 @@
     X(DROPPED, "tenure_server_clients_dropped_total", "counter", "reason", "Clients dropped by policy") \
     X(CLIENT_MEMORY, "tenure_server_client_memory_bytes", "gauge", "", "Unfinished requests and unread replies of RESP clients") \
     X(CLIENT_MEMORY_LIMIT, "tenure_server_client_memory_limit_bytes", "gauge", "", "The setting client_memory") \
+    X(LOGINS, "tenure_server_logins_total", "counter", "outcome", "Secrets that were looked at; those remembered from before are not counted") \
     X(RECEIVED, "tenure_server_received_bytes_total", "counter", "protocol", "Bytes read from clients; RESP only") \
     X(SENT, "tenure_server_sent_bytes_total", "counter", "protocol", "Bytes of replies to clients; RESP only") \
     X(WRITES, "tenure_server_writes_in_flight", "gauge", "", "Writes on their way to the disk and back") \
@@ -211,8 +212,8 @@ struct metrics_view {
     struct kernel_limits limits;
     bool has_usage; /* a halted engine tells nothing of its tables */
     struct server_counters counters;
-    uint64_t connections, http_connections, connections_max, client_memory, client_memory_max, writes_in_flight, subscriptions,
-        streams;
+    uint64_t connections, http_connections, connections_max, client_memory, client_memory_max,
+        writes_in_flight, subscriptions, streams;
     struct amqp_stats amqp;
     struct metrics_process process;
     uint64_t collection_ns, pools_omitted;

@@ -106,6 +106,11 @@ static void render_clients(struct metrics_text *text, const struct metrics_view 
     }
     metrics_single(text, SERVER_METRIC_CLIENT_MEMORY, view->client_memory, 0);
     metrics_single(text, SERVER_METRIC_CLIENT_MEMORY_LIMIT, view->client_memory_max, 0);
+    metrics_family(text, SERVER_METRIC_LOGINS);
+    for (unsigned i = 0; i < SERVER_LOGIN_COUNT; i++) {
+        labelled(text, "outcome", server_login_outcome_name((enum server_login_outcome)i),
+                 counters->logins[i]);
+    }
     metrics_family(text, SERVER_METRIC_RECEIVED);
     labelled(text, "protocol", "resp", counters->bytes_in);
     metrics_family(text, SERVER_METRIC_SENT);

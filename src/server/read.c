@@ -63,6 +63,9 @@ static enum tn_result read_lease(struct server *server, struct protocol_writer *
             ? engine_lease_by_value(server->engine, server->read_how, call->command.pool, &wish,
                                     &lease)
             : engine_lease_read(server->engine, server->read_how, call->command.lease, &lease);
+    if (code == TN_R_OK && !access_sees_lease(server->read_user, server->engine, &lease)) {
+        return TN_R_NOTFOUND;
+    }
     if (code == TN_R_OK) {
         lease_write(server, w, &lease);
     }
@@ -96,6 +99,20 @@ static void page_head(struct protocol_writer *w, uint64_t cursor, const char *na
     protocol_write_array(w, count);
 }
 
+/* Those of the page that whoever asks may see, put together at its beginning. */
+static uint32_t leases_seen(struct server *server, struct engine_lease *page, uint32_t count) {
+    uint32_t seen = 0;
+    if (!access_is_narrow(server->read_user)) {
+        return count;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (access_sees_lease(server->read_user, server->engine, &page[i])) {
+            page[seen++] = page[i];
+        }
+    }
+    return seen;
+}
+
 static enum tn_result read_leases(struct server *server, struct protocol_writer *w) {
     struct protocol_call *call = &server->call;
     struct engine_lease *page = server->page;
@@ -108,6 +125,7 @@ static enum tn_result read_leases(struct server *server, struct protocol_writer 
     if (code != TN_R_OK) {
         return code;
     }
+    count = leases_seen(server, page, count);
     page_head(w, call->cursor, "leases", count, 1);
     for (uint32_t i = 0; i < count; i++) {
         protocol_render_lease(w, &page[i].view, 3);
@@ -142,6 +160,13 @@ static enum tn_result read_pools(struct server *server, struct protocol_writer *
     if (code != TN_R_OK) {
         return code;
     }
+    uint32_t seen = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (access_pool(server->read_user, tn_bytes_of(page[i].name, strlen(page[i].name)))) {
+            page[seen++] = page[i];
+        }
+    }
+    count = seen;
     page_head(w, call->cursor, "pools", count, 1);
     for (uint32_t i = 0; i < count; i++) {
         protocol_render_pool(w, &page[i], 0);
@@ -279,6 +304,10 @@ enum server_step server_read(struct server_asker *asker, const struct protocol_c
     bool wait = false;
     struct server_answer answer = {.code = protocol_call_parse(row, argv, argc, server->scratch,
                                                                2 * PROTOCOL_REQUEST_MAX, call)};
+    server->read_user = access_user_of(&server->access, &asker->login);
+    if (answer.code == TN_R_OK) {
+        answer.code = access_judge(server->read_user, server->engine, row, call, call->detail);
+    }
     if (answer.code == TN_R_OK) {
         answer.code = fence_check(asker, call->fence_lsn, &wait);
     }

@@ -9,6 +9,7 @@
 
 struct page {
     struct server_event_filter filter;
+    const struct access_user *user;
     struct protocol_writer w; /* the events, one after the other */
     uint32_t count, most;
     uint32_t ends[PROTOCOL_PAGE_MAX]; /* where each ends */
@@ -18,7 +19,7 @@ _Static_assert(SERVER_EVENT_BYTES <= PAGE_BYTES, "the largest event makes a page
 
 static bool page_visit(void *ctx, const struct engine_event *event) {
     struct page *page = ctx;
-    if (!server_event_passes(event, &page->filter)) {
+    if (!server_event_passes(event, &page->filter) || !access_sees_event(page->user, event)) {
         return true;
     }
     if (page->count == page->most || page->w.out.len > PAGE_BYTES - SERVER_EVENT_BYTES) {
@@ -64,6 +65,7 @@ enum tn_result server_read_events(struct server *server, struct protocol_writer 
     struct engine_stats stats;
     uint8_t *bytes = malloc(PAGE_BYTES);
     struct page page = {.filter = {.pool = call->command.pool, .holder = call->command.holder},
+                        .user = server->read_user,
                         .w = {.out = tn_writer_of(bytes, PAGE_BYTES), .encoding = w->encoding},
                         .most = call->count};
     if (bytes == NULL) {

@@ -66,18 +66,15 @@ uint32_t server_clients(const struct server *server) {
     return server->connection_count + server_http_connections(server);
 }
 
-bool server_address_check(const char *text, char *reason, size_t room) {
+bool server_address_check(const char *text, bool anywhere, char *reason, size_t room) {
     char host[64];
     uint16_t port;
     if (!address_split(text, host, &port)) {
         (void)snprintf(reason, room, "'%s' is not HOST:PORT", text);
         return false;
     }
-    if (!server_address_is_loopback(host)) {
-        (void)snprintf(reason, room,
-                       "%s: there are no passwords yet, so only loopback addresses may be "
-                       "listened on: 127.0.0.1 or [::1]",
-                       text);
+    if (!anywhere && !server_address_is_loopback(host)) {
+        (void)snprintf(reason, room, "%s is not a loopback address: 127.0.0.1 or [::1]", text);
         return false;
     }
     return true;
@@ -94,7 +91,7 @@ static void handle_close(uv_handle_t *handle, void *ctx) {
 
 void server_stop_check(struct server *server) {
     if (server->draining && server->connection_count == 0 && server->slots_used == 0 &&
-        server_http_stopped(server) && server->supervisor_closed) {
+        server->logins.count == 0 && server_http_stopped(server) && server->supervisor_closed) {
         while (atomic_load(&server->waking)) {
             (void)sched_yield(); /* all is answered, but the thread that said so is not done */
         }
@@ -219,7 +216,8 @@ static bool memory_make(struct server *server) {
            server->done != NULL && server->read_buffer != NULL && server->line != NULL &&
            server->argv != NULL && server->scratch != NULL && server->encoded != NULL &&
            server->page != NULL && server->out != NULL && server->metrics != NULL &&
-           server_refusals_init(&server->refusals);
+           server_refusals_init(&server->refusals) && server_login_init(server) &&
+           access_configure(&server->access, server->options.users, server->options.user_count);
 }
 
 static void memory_free(struct server *server) {
@@ -237,6 +235,7 @@ static void memory_free(struct server *server) {
     free(server->out);
     server_metrics_free(server->metrics);
     server_refusals_free(&server->refusals);
+    access_free(&server->access);
     server_http_free(server);
     server_udp_free(server);
     free(server);
@@ -318,7 +317,8 @@ static bool start_listening(struct server *server, const char *flag, const char 
     uint16_t port;
     char reason[256];
     int code = 0;
-    if (!server_address_check(address, reason, sizeof reason) ||
+    bool anywhere = server->access.on && door != DOOR_UDP;
+    if (!server_address_check(address, anywhere, reason, sizeof reason) ||
         !address_split(address, host, &port)) {
         server_log("refused", "reason=\"%s: %s\"", flag, reason);
         return false;

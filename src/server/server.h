@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "engine/engine.h"
+#include "server/access.h"
 #include "supervisor/amqp.h"
 #include "supervisor/supervisor.h"
 
@@ -61,17 +62,23 @@ struct server_options {
     uint32_t slow_seconds;    /* a client that takes none of its replies for so long is dropped */
     size_t client_memory;     /* of unfinished requests and unread replies: see memory.c */
     uint32_t idle_seconds;    /* and one that asks for nothing for so long; 0: never */
+    const struct access_option
+        *users; /* the caller's: taken over at the start and after a reload */
+    uint32_t user_count;
     struct server_hooks hooks;
 };
+
+/* What a new secret costs whoever compares it: see crypto_pwhash. */
+#define SERVER_LOGIN_OPS 2u
+#define SERVER_LOGIN_MEMORY (19u << 20)
 
 /* Serves until SIGTERM or SIGINT (then the exit code is 0) or until the engine halts (1). The engine
  * stays the caller's. 2: it could not start; the reason has been logged. */
 int server_run(const struct server_options *options);
 
-/* Whether the address may be listened on as long as there is no access control. */
 bool server_address_is_loopback(const char *host);
-/* Whether it is HOST:PORT and may be listened on; else `reason` says why not. */
-bool server_address_check(const char *text, char *reason, size_t room);
+/* Whether it is HOST:PORT, and on loopback if not `anywhere`; else `reason` says why not. */
+bool server_address_check(const char *text, bool anywhere, char *reason, size_t room);
 
 /* Whether it is a list of addresses and networks, as for udp_allow. */
 bool server_udp_allow_check(const char *text, char *reason, size_t room);

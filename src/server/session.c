@@ -1,5 +1,6 @@
 /* Commands about the connection and the server itself: what clients of Redis send when they connect,
  * answered as they expect it. */
+#include <sodium.h>
 #include <string.h>
 
 #include "protocol/docs.h"
@@ -71,20 +72,43 @@ static void session_setinfo(struct server_connection *connection, const struct t
 
 /* ---- Who, and in which protocol ---- */
 
-/* There are no passwords: the default user is in with any. */
-static bool session_auth(struct server_connection *connection, const struct tn_bytes *user) {
+enum auth { AUTH_GOOD, AUTH_BAD, AUTH_WAIT };
+
+/* Without users there are no passwords: the default user is in with any. */
+static enum auth auth_open(struct server_connection *connection, const struct tn_bytes *user) {
     if (user == NULL) {
         server_reply_error(connection, "ERR AUTH <password> called without any password configured "
                                        "for the default user. Are you sure your configuration is "
                                        "correct?");
-        return false;
+        return AUTH_BAD;
     }
     if (!tn_bytes_equal(*user, tn_bytes_of("default", 7))) {
         server_reply_error(connection,
                            "WRONGPASS invalid username-password pair or user is disabled.");
-        return false;
+        return AUTH_BAD;
     }
-    return true;
+    return AUTH_GOOD;
+}
+
+/* A password without a name is the user default's, as in Redis. It is wiped where it was read. */
+static enum auth session_auth(struct server_connection *connection, const struct tn_bytes *user,
+                              struct tn_bytes secret) {
+    if (!connection->server->access.on) {
+        return auth_open(connection, user);
+    }
+    struct tn_bytes name = user != NULL ? *user : tn_bytes_of("default", 7);
+    enum server_login_step step = server_login(&connection->asker, name, secret);
+    if (step == SERVER_LOGIN_WAIT) {
+        return AUTH_WAIT;
+    }
+    sodium_memzero((void *)(uintptr_t)secret.at, secret.len);
+    if (step == SERVER_LOGIN_BAD) {
+        server_reply_error(connection,
+                           "WRONGPASS invalid username-password pair or user is disabled.");
+    } else if (step == SERVER_LOGIN_BUSY) {
+        server_reply_error(connection, "OVERLOADED too many log in at once; try again");
+    }
+    return step == SERVER_LOGIN_GOOD ? AUTH_GOOD : AUTH_BAD;
 }
 
 static void hello_reply(struct server_connection *connection) {
@@ -101,44 +125,85 @@ static void hello_reply(struct server_connection *connection) {
     server_reply_end(connection, &w);
 }
 
-/* HELLO [version [AUTH user password] [SETNAME name]]: all of it or nothing. */
-static void session_hello(struct server_connection *connection, const struct tn_bytes *argv,
-                          uint32_t argc) {
-    uint64_t version = connection->asker.encoding == PROTOCOL_RESP3 ? 3 : 2;
+struct hello {
+    uint64_t version;
+    const struct tn_bytes *user; /* and after it the secret; NULL: without AUTH */
     char name[SERVER_NAME_MAX + 1];
-    memcpy(name, connection->name, sizeof name);
-    if (argc > 1 &&
-        (!kernel_value_parse(KERNEL_DEC, argv[1], &version) || version < 2 || version > 3)) {
+};
+
+/* False: it has been answered. */
+static bool hello_parse(struct server_connection *connection, const struct tn_bytes *argv,
+                        uint32_t argc, struct hello *hello) {
+    if (argc > 1 && (!kernel_value_parse(KERNEL_DEC, argv[1], &hello->version) ||
+                     hello->version < 2 || hello->version > 3)) {
         server_reply_error(connection, "NOPROTO unsupported protocol version");
-        return;
+        return false;
     }
     for (uint32_t i = 2; i < argc;) {
         if (i + 2 < argc && protocol_word_is(argv[i], "AUTH", 4)) {
-            if (!session_auth(connection, &argv[i + 1])) {
-                return;
-            }
+            hello->user = &argv[i + 1];
             i += 3;
         } else if (i + 1 < argc && protocol_word_is(argv[i], "SETNAME", 7)) {
-            if (!session_name(connection, argv[i + 1], name)) {
-                return;
+            if (!session_name(connection, argv[i + 1], hello->name)) {
+                return false;
             }
             i += 2;
         } else {
             server_reply_error(connection, "ERR Syntax error in HELLO option '%.*s'",
                                (int)(argv[i].len < 64 ? argv[i].len : 64),
                                (const char *)argv[i].at);
-            return;
+            return false;
         }
     }
-    connection->asker.encoding = version == 3 ? PROTOCOL_RESP3 : PROTOCOL_RESP2;
-    memcpy(connection->name, name, sizeof name);
-    hello_reply(connection);
+    return true;
+}
+
+static bool is_nobody(const struct server_connection *connection) {
+    return access_user_of(&connection->server->access, &connection->asker.login)->role ==
+           PROTOCOL_NOBODY;
+}
+
+/* HELLO [version [AUTH user password] [SETNAME name]]: all of it or nothing. */
+static enum server_step session_hello(struct server_connection *connection,
+                                      const struct tn_bytes *argv, uint32_t argc) {
+    struct hello hello = {.version = connection->asker.encoding == PROTOCOL_RESP3 ? 3 : 2};
+    enum auth auth = AUTH_GOOD;
+    memcpy(hello.name, connection->name, sizeof hello.name);
+    if (!hello_parse(connection, argv, argc, &hello)) {
+        return SERVER_DONE;
+    }
+    if (hello.user != NULL) {
+        auth = session_auth(connection, hello.user, hello.user[1]);
+    } else if (is_nobody(connection)) {
+        server_reply_error(connection,
+                           "NOAUTH HELLO must be called with the client already authenticated, "
+                           "otherwise the HELLO <proto> AUTH <user> <pass> option can be used to "
+                           "authenticate the client and select the RESP protocol version at the "
+                           "same time");
+        auth = AUTH_BAD;
+    }
+    if (auth == AUTH_GOOD) {
+        connection->asker.encoding = hello.version == 3 ? PROTOCOL_RESP3 : PROTOCOL_RESP2;
+        memcpy(connection->name, hello.name, sizeof hello.name);
+        hello_reply(connection);
+    }
+    return auth == AUTH_WAIT ? SERVER_WAIT : SERVER_DONE;
+}
+
+static enum server_step session_login(struct server_connection *connection,
+                                      const struct tn_bytes *argv, uint32_t argc) {
+    enum auth auth = session_auth(connection, argc > 2 ? &argv[1] : NULL, argv[argc - 1]);
+    if (auth == AUTH_GOOD) {
+        reply_simple(connection, "OK");
+    }
+    return auth == AUTH_WAIT ? SERVER_WAIT : SERVER_DONE;
 }
 
 static void session_reset(struct server_connection *connection) {
     server_unsubscribe_all(connection);
     connection->asker.encoding = PROTOCOL_RESP2;
     connection->name[0] = '\0';
+    connection->asker.login = (struct access_login){.user = NULL};
     reply_simple(connection, "RESET");
 }
 
@@ -247,8 +312,9 @@ static void session_server(struct server_connection *connection, enum protocol_i
     }
 }
 
-void server_session(struct server_connection *connection, const struct protocol_command *row,
-                    const struct tn_bytes *argv, uint32_t argc) {
+enum server_step server_session(struct server_connection *connection,
+                                const struct protocol_command *row, const struct tn_bytes *argv,
+                                uint32_t argc) {
     enum protocol_id id = (enum protocol_id)row->id;
     switch (id) {
     case PROTOCOL_PING:
@@ -258,13 +324,9 @@ void server_session(struct server_connection *connection, const struct protocol_
         reply_bulk(connection, argv[1].at, argv[1].len);
         break;
     case PROTOCOL_HELLO:
-        session_hello(connection, argv, argc);
-        break;
+        return session_hello(connection, argv, argc);
     case PROTOCOL_AUTH:
-        if (session_auth(connection, argc > 2 ? &argv[1] : NULL)) {
-            reply_simple(connection, "OK");
-        }
-        break;
+        return session_login(connection, argv, argc);
     case PROTOCOL_QUIT:
         reply_simple(connection, "OK");
         connection->leaving = true;
@@ -292,4 +354,5 @@ void server_session(struct server_connection *connection, const struct protocol_
     default:
         session_server(connection, id, argv, argc);
     }
+    return SERVER_DONE;
 }

@@ -250,8 +250,11 @@ static void exchange_run(struct server_asker *asker) {
 
 void udp_exchange_begin(struct udp_exchange *exchange) {
     struct server *server = exchange->udp->server;
-    exchange->asker = (struct server_asker){
-        .server = server, .run = exchange_run, .begun_ns = uv_hrtime(), .encoding = PROTOCOL_RESP3};
+    exchange->asker = (struct server_asker){.server = server,
+                                            .run = exchange_run,
+                                            .begun_ns = uv_hrtime(),
+                                            .login = {.user = &access_system},
+                                            .encoding = PROTOCOL_RESP3};
     exchange->phase = UDP_ASK;
     exchange->asked = exchange->answered = exchange->undone = 0;
     memset(exchange->items, 0, exchange->count * sizeof exchange->items[0]);

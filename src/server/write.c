@@ -320,8 +320,12 @@ enum server_step server_write(struct server_asker *asker, const struct protocol_
     if (code == TN_R_OK && call->derive) {
         code = holder_derive(server, holder);
     }
-    /* Nobody has a password yet, and only this machine can connect: everyone is an operator. */
-    call->command.rights = KERNEL_RIGHT_OPERATOR;
+    const struct access_user *user = access_user_of(&server->access, &asker->login);
+    if (code == TN_R_OK) {
+        code = access_judge(user, server->engine, row, call, call->detail);
+        call->command.user = tn_bytes_of(user->name, user->name_len);
+        call->command.rights = user->role >= PROTOCOL_OPERATOR ? KERNEL_RIGHT_OPERATOR : 0;
+    }
     if (code == TN_R_OK && row->id == PROTOCOL_EMIT) {
         code = server_sensor_emit(server, &emitter);
     } else if (code == TN_R_OK && row->id == PROTOCOL_SENSOR_SET) {

@@ -1,0 +1,292 @@
+/* What access.h promises. */
+#include "server/access.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/glob.h"
+
+#define BLANKS " \t,"
+#define VALUES_STEP 64u
+
+const struct access_user access_system = {.role = PROTOCOL_ADMIN};
+static const struct access_user nobody = {.role = PROTOCOL_NOBODY};
+
+/* ---- Users ---- */
+
+const struct access_user *access_find(const struct access *access, struct tn_bytes name) {
+    for (const struct access_user *user = access->users; user != NULL; user = user->next) {
+        if (user->role != PROTOCOL_NOBODY &&
+            tn_bytes_equal(name, tn_bytes_of(user->name, user->name_len))) {
+            return user;
+        }
+    }
+    return NULL;
+}
+
+/* The one of that name, gone or not; a new one if there never was. */
+static struct access_user *user_at(struct access *access, const char *name) {
+    size_t len = strlen(name);
+    TN_ASSERT(len > 0 && len <= KERNEL_USER_MAX);
+    for (struct access_user *user = access->users; user != NULL; user = user->next) {
+        if (strcmp(user->name, name) == 0) {
+            return user;
+        }
+    }
+    struct access_user *user = calloc(1, sizeof *user);
+    if (user != NULL) {
+        memcpy(user->name, name, len);
+        user->name_len = (uint32_t)len;
+        user->next = access->users;
+        access->users = user;
+    }
+    return user;
+}
+
+static bool list_set(struct access_list *list, const char *patterns) {
+    char *copy = NULL;
+    if (patterns != NULL && patterns[strspn(patterns, BLANKS)] != '\0') {
+        copy = strdup(patterns);
+        if (copy == NULL) {
+            return false;
+        }
+    }
+    free(list->patterns);
+    list->patterns = copy;
+    return true;
+}
+
+static bool user_set(struct access_user *user, const struct access_option *option) {
+    TN_ASSERT(option->role != PROTOCOL_NOBODY && strlen(option->hash) < sizeof user->hash);
+    if (!list_set(&user->pools, option->pools) || !list_set(&user->holders, option->holders)) {
+        return false;
+    }
+    if (strcmp(user->hash, option->hash) != 0) {
+        (void)snprintf(user->hash, sizeof user->hash, "%s", option->hash);
+        user->generation++;
+    }
+    user->role = option->role;
+    return true;
+}
+
+static bool is_among(const struct access_user *user, const struct access_option *options,
+                     uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (strcmp(user->name, options[i].name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool access_configure(struct access *access, const struct access_option *options, uint32_t count) {
+    access->on = count > 0;
+    for (struct access_user *user = access->users; user != NULL; user = user->next) {
+        if (user->role != PROTOCOL_NOBODY && !is_among(user, options, count)) {
+            user->role = PROTOCOL_NOBODY;
+            user->hash[0] = '\0';
+            user->generation++;
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct access_user *user = user_at(access, options[i].name);
+        if (user == NULL || !user_set(user, &options[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void access_free(struct access *access) {
+    while (access->users != NULL) {
+        struct access_user *user = access->users;
+        access->users = user->next;
+        free(user->pools.patterns);
+        free(user->holders.patterns);
+        free(user);
+    }
+}
+
+const struct access_user *access_user_of(const struct access *access,
+                                         const struct access_login *login) {
+    if (login->user == &access_system || !access->on) {
+        return &access_system;
+    }
+    if (login->user == NULL || login->generation != login->user->generation) {
+        return &nobody;
+    }
+    return login->user;
+}
+
+/* ---- Patterns ---- */
+
+static bool list_has(const struct access_list *list, struct tn_bytes name) {
+    if (list->patterns == NULL) {
+        return true;
+    }
+    for (const char *at = list->patterns; *at != '\0';) {
+        size_t len = strcspn(at, BLANKS);
+        if (len > 0 && tn_glob_match(tn_bytes_of(at, len), name)) {
+            return true;
+        }
+        at += len + strspn(at + len, BLANKS);
+    }
+    return false;
+}
+
+bool access_pool(const struct access_user *user, struct tn_bytes pool) {
+    return list_has(&user->pools, pool);
+}
+
+bool access_holder(const struct access_user *user, struct tn_bytes holder) {
+    return list_has(&user->holders, holder);
+}
+
+bool access_is_narrow(const struct access_user *user) {
+    return user->pools.patterns != NULL || user->holders.patterns != NULL;
+}
+
+/* ---- What it sees ---- */
+
+static bool is_about_pool(enum kernel_event_kind kind) {
+    return kind == KERNEL_EVENT_POOL_CREATED || kind == KERNEL_EVENT_POOL_ALTERED ||
+           kind == KERNEL_EVENT_POOL_DROPPED || kind == KERNEL_EVENT_POOL_ADDED ||
+           kind == KERNEL_EVENT_POOL_REMOVED;
+}
+
+bool access_sees_event(const struct access_user *user, const struct engine_event *event) {
+    const struct kernel_event *fact = &event->fact;
+    if (!access_is_narrow(user)) {
+        return user->role != PROTOCOL_NOBODY;
+    }
+    if (is_about_pool(fact->kind) && !access_pool(user, fact->name)) {
+        return false;
+    }
+    if ((fact->holder.len > 0 && !access_holder(user, fact->holder)) ||
+        (fact->previous.len > 0 && !access_holder(user, fact->previous))) {
+        return false;
+    }
+    for (uint32_t i = 0; i < fact->value_count; i++) {
+        if (!access_pool(user, event->values[i].pool)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool sees_values(const struct access_user *user, const struct engine_value *values,
+                        uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (!access_pool(user, tn_bytes_of(values[i].pool, strlen(values[i].pool)))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool access_sees_lease(const struct access_user *user, struct engine *engine,
+                       const struct engine_lease *lease) {
+    const struct kernel_lease_view *view = &lease->view;
+    if (!access_holder(user, tn_bytes_of(view->holder, view->holder_len))) {
+        return false;
+    }
+    if (view->value_count <= lease->value_count || user->pools.patterns == NULL) {
+        return sees_values(user, lease->values, lease->value_count);
+    }
+    for (uint32_t first = 0; first < view->value_count; first += VALUES_STEP) {
+        struct engine_value values[VALUES_STEP];
+        uint32_t count = 0;
+        /* Whoever looks at a lease that has just ended sees what there is of it: nothing. */
+        if (engine_lease_values(engine, ENGINE_READ_AS_IS, view->id, first, values, VALUES_STEP,
+                                &count) != TN_R_OK ||
+            !sees_values(user, values, count)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- What it may do ---- */
+
+enum tn_result access_role(const struct access_user *user, enum protocol_role needed) {
+    if (needed <= user->role) {
+        return TN_R_OK;
+    }
+    return user->role == PROTOCOL_NOBODY ? TN_R_NOAUTH : TN_R_NOPERM;
+}
+
+static enum tn_result refuse(char detail[ACCESS_DETAIL], const char *what, struct tn_bytes name) {
+    (void)snprintf(detail, ACCESS_DETAIL, "%s '%.*s' is not among yours", what,
+                   (int)(name.len < 80 ? name.len : 80), (const char *)name.at);
+    return TN_R_NOPERM;
+}
+
+static enum tn_result judge_claims(const struct access_user *user,
+                                   const struct kernel_command *command,
+                                   char detail[ACCESS_DETAIL]) {
+    struct tn_reader r = tn_reader_of(command->claims.at, command->claims.len);
+    for (uint32_t i = 0; i < command->claim_count; i++) {
+        struct kernel_claim claim = kernel_claim_read(&r);
+        if (!access_pool(user, claim.pool)) {
+            return refuse(detail, "pool", claim.pool);
+        }
+    }
+    return TN_R_OK;
+}
+
+/* A token for a lease is for the lease's own user. */
+static bool is_foreign(const struct access_user *user, const struct protocol_command *row,
+                       const struct engine_lease *lease) {
+    return row->id == PROTOCOL_TOKEN_ISSUE && user->role < PROTOCOL_OPERATOR &&
+           strcmp(lease->view.user, user->name) != 0;
+}
+
+/* Members of a lease and their pools never change, so this may be asked before the command is logged;
+ * that it may be rekeyed to another holder meanwhile is as if that had come a moment later. */
+static enum tn_result judge_lease(const struct access_user *user, struct engine *engine,
+                                  const struct protocol_command *row, struct kernel_lease_id id,
+                                  char detail[ACCESS_DETAIL]) {
+    struct engine_lease lease;
+    if (engine_lease_read(engine, ENGINE_READ_AS_IS, id, &lease) != TN_R_OK) {
+        return TN_R_OK; /* whoever is asked next says why */
+    }
+    if (!access_sees_lease(user, engine, &lease)) {
+        return TN_R_NOTFOUND;
+    }
+    if (is_foreign(user, row, &lease)) {
+        (void)snprintf(detail, ACCESS_DETAIL, "it is the lease of another user");
+        return TN_R_NOPERM;
+    }
+    return TN_R_OK;
+}
+
+enum tn_result access_judge(const struct access_user *user, struct engine *engine,
+                            const struct protocol_command *row, const struct protocol_call *call,
+                            char detail[ACCESS_DETAIL]) {
+    const struct kernel_command *command = &call->command;
+    bool narrow = access_is_narrow(user);
+    enum tn_result code = TN_R_OK;
+    if (!narrow && row->id != PROTOCOL_TOKEN_ISSUE) {
+        return TN_R_OK;
+    }
+    if (command->pool.len > 0 && !access_pool(user, command->pool)) {
+        return refuse(detail, "pool", command->pool);
+    }
+    if (command->holder.len > 0 && !access_holder(user, command->holder)) {
+        return refuse(detail, "holder", command->holder);
+    }
+    if (command->claim_count > 0) {
+        code = judge_claims(user, command, detail);
+    }
+    if (code == TN_R_OK && command->lease.lsn > 0) {
+        code = judge_lease(user, engine, row, command->lease, detail);
+    }
+    if (code == TN_R_OK && narrow && command->pool.len == 0 &&
+        (row->id == PROTOCOL_SWEEP || row->id == PROTOCOL_DISOWN)) {
+        (void)snprintf(detail, ACCESS_DETAIL, "name a pool: not all of them are yours");
+        code = TN_R_NOPERM;
+    }
+    return code;
+}

@@ -1,0 +1,92 @@
+/* Access: who asks, and what it may.
+ *
+ * A user has a name, a role, a hashed secret and two lists of patterns: the pools it may touch and the
+ * holders it may act for. Users come from the configuration and can change while the server runs. As
+ * long as there is none, everybody is an anonymous administrator, and the server listens on loopback
+ * addresses only.
+ *
+ * Invariants
+ *   1. What a user may is decided here, before anything is logged; the command carries the user's name
+ *      and the one bit that the kernel asks for, so that no configuration changes a replay.
+ *   2. A user's struct stays where it is until the server ends, so whoever logged in may point to it.
+ *      When its secret changes or it is gone, its generation does too, and all its logins are void.
+ *   3. Who may not see a pool or a holder sees none of its leases and events, neither in lists nor by
+ *      their ids, as if they were not there.
+ *
+ * All on the loop's thread. */
+#ifndef TN_SERVER_ACCESS_H
+#define TN_SERVER_ACCESS_H
+
+#include "engine/read.h"
+#include "protocol/parse.h"
+
+#define ACCESS_USERS_MAX 4096u
+#define ACCESS_HASH_MAX 128u /* of a secret, as crypto_pwhash_str writes it, with its NUL */
+#define ACCESS_SECRET_MAX 256u
+#define ACCESS_DETAIL PROTOCOL_DETAIL
+
+/* As the configuration has it; texts are the caller's. */
+struct access_option {
+    const char *name;
+    const char *hash;
+    enum protocol_role role;
+    const char *pools, *holders; /* patterns with blanks between them; NULL or empty: all */
+};
+
+struct access_list {
+    char *patterns; /* NULL: all */
+};
+
+struct access_user {
+    struct access_user *next;
+    uint32_t name_len;
+    char name[KERNEL_USER_MAX + 1];
+    char hash[ACCESS_HASH_MAX];
+    enum protocol_role role; /* NOBODY: it is gone */
+    uint32_t generation;
+    struct access_list pools, holders;
+};
+
+struct access {
+    struct access_user *users;
+    bool on; /* there are users: nobody is let in without a name */
+};
+
+/* Who somebody logged in as. */
+struct access_login {
+    const struct access_user *user; /* NULL: nobody */
+    uint32_t generation;
+};
+
+/* Of the server's own doing: ticks, the UDP door. */
+extern const struct access_user access_system;
+
+/* Takes these users in place of those there are. False: no memory, and some may have been taken. */
+bool access_configure(struct access *access, const struct access_option *options, uint32_t count);
+void access_free(struct access *access);
+
+/* NULL: there is none of that name. */
+const struct access_user *access_find(const struct access *access, struct tn_bytes name);
+
+/* Never NULL: who is not logged in is nobody, or an administrator if there are no users. */
+const struct access_user *access_user_of(const struct access *access,
+                                         const struct access_login *login);
+
+bool access_pool(const struct access_user *user, struct tn_bytes pool);
+bool access_holder(const struct access_user *user, struct tn_bytes holder);
+/* Whether there is anything that it may not see. */
+bool access_is_narrow(const struct access_user *user);
+bool access_sees_event(const struct access_user *user, const struct engine_event *event);
+bool access_sees_lease(const struct access_user *user, struct engine *engine,
+                       const struct engine_lease *lease);
+
+/* OK; NOAUTH: it must log in; NOPERM: its role is too low. */
+enum tn_result access_role(const struct access_user *user, enum protocol_role needed);
+
+/* Whether the user may do what has been parsed: the pools and holders it names, and the lease. OK, or
+ * NOPERM with words in `detail`; NOTFOUND for a lease that it may not see. */
+enum tn_result access_judge(const struct access_user *user, struct engine *engine,
+                            const struct protocol_command *row, const struct protocol_call *call,
+                            char detail[ACCESS_DETAIL]);
+
+#endif

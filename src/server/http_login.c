@@ -1,0 +1,90 @@
+/* Who asks over HTTP: a name and a secret in the header Authorization, as Basic (what curl -u and
+ * browsers send) or as Bearer NAME:SECRET. Each request brings them anew. */
+#include <sodium.h>
+#include <string.h>
+#include <strings.h>
+
+#include "server/http.h"
+
+#define CREDENTIALS_MAX (KERNEL_USER_MAX + 1 + ACCESS_SECRET_MAX)
+
+static bool scheme_is(const char *value, const char *scheme, const char **ret_rest) {
+    size_t len = strlen(scheme);
+    if (strncasecmp(value, scheme, len) != 0 || value[len] != ' ') {
+        return false;
+    }
+    *ret_rest = value + len + strspn(value + len, " ");
+    return true;
+}
+
+/* The bytes of NAME:SECRET; 0: it has none, or they are not written as they should be. */
+static size_t credentials_read(const char *value, char out[CREDENTIALS_MAX]) {
+    const char *rest;
+    size_t len = 0;
+    if (scheme_is(value, "Basic", &rest)) {
+        if (sodium_base642bin((unsigned char *)out, CREDENTIALS_MAX, rest, strlen(rest), NULL, &len,
+                              NULL, sodium_base64_VARIANT_ORIGINAL) != 0) {
+            return 0;
+        }
+        return len;
+    }
+    if (scheme_is(value, "Bearer", &rest) && strlen(rest) <= CREDENTIALS_MAX) {
+        len = strlen(rest);
+        memcpy(out, rest, len);
+    }
+    return len;
+}
+
+void http_answer_refusal(struct http_exchange *exchange, enum tn_result code, const char *detail) {
+    char text[PROTOCOL_PROBLEM_MAX];
+    struct protocol_writer w = {.out = tn_writer_of(text, sizeof text), .encoding = PROTOCOL_JSON};
+    protocol_render_refusal(&w, code, detail);
+    http_answer(exchange, (unsigned)tn_result_http(code), "application/problem+json", text,
+                w.out.len);
+    if (code == TN_R_NOAUTH) {
+        http_header_out(exchange, MHD_HTTP_HEADER_WWW_AUTHENTICATE,
+                        "Basic realm=\"tenure\", charset=\"UTF-8\"");
+    }
+}
+
+/* True: it is known who asks, if anybody. False: it has been answered, or waits. */
+static bool login(struct http_exchange *exchange) {
+    char credentials[CREDENTIALS_MAX];
+    const char *value = http_header_in(exchange, MHD_HTTP_HEADER_AUTHORIZATION);
+    if (value == NULL || exchange->asker.login.user != NULL) {
+        return true;
+    }
+    size_t len = credentials_read(value, credentials);
+    const char *colon = len > 0 ? memchr(credentials, ':', len) : NULL;
+    enum server_login_step step = SERVER_LOGIN_BAD;
+    if (colon != NULL) {
+        size_t name = (size_t)(colon - credentials);
+        step = server_login(&exchange->asker, tn_bytes_of(credentials, name),
+                            tn_bytes_of(colon + 1, len - name - 1));
+    }
+    sodium_memzero(credentials, sizeof credentials);
+    if (step == SERVER_LOGIN_BAD) {
+        http_answer_refusal(exchange, TN_R_NOAUTH,
+                            "there is no such user, or it has another secret");
+    } else if (step == SERVER_LOGIN_BUSY) {
+        http_answer_refusal(exchange, TN_R_OVERLOADED, "too many log in at once; try again");
+        http_header_out(exchange, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+    }
+    return step == SERVER_LOGIN_GOOD;
+}
+
+bool http_access(struct http_exchange *exchange, enum protocol_role role) {
+    struct server *server = exchange->asker.server;
+    if (!server->access.on || role == PROTOCOL_NOBODY) {
+        return true;
+    }
+    if (!login(exchange)) {
+        return false;
+    }
+    const struct access_user *user = access_user_of(&server->access, &exchange->asker.login);
+    enum tn_result code = access_role(user, role);
+    if (code != TN_R_OK) {
+        http_answer_refusal(exchange, code, NULL);
+    }
+    return code == TN_R_OK;
+}

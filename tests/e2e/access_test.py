@@ -1,0 +1,422 @@
+# tsan
+"""Who may do what: every command, as every role, with every kind of credentials, over RESP and HTTP.
+The commands, their roles, examples and paths are those of docs/commands.md, which is made from the
+table; so a command that is added is looked at here without anybody thinking of it."""
+import base64
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import unittest
+
+import redis
+
+from harness import PATIENCE, TENURED, Server, text_of, until
+
+ROLES = ["none", "reader", "holder", "operator", "admin"]
+DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "commands.md")
+SECRET = "correct horse battery"
+# It is waited for, it ends the connection, or it is about connections as such: looked at apart.
+APART = {"QUIT", "RESET", "AUTH", "HELLO", "CLIENT KILL", "SUBSCRIBE", "PSUBSCRIBE", "UNSUBSCRIBE",
+         "PUNSUBSCRIBE", "TICK"}
+
+
+def hash_of(secret):
+    return subprocess.run([TENURED, "--hash-secret"], input=secret.encode() + b"\n", check=True,
+                          stdout=subprocess.PIPE, timeout=PATIENCE).stdout.decode().strip()
+
+
+HASH = hash_of(SECRET)
+
+
+def user(name, role, extra="", secret=HASH):
+    return "[user %s]\nrole = %s\nsecret = %s\n%s\n" % (name, role, secret, extra)
+
+
+class Command:
+    def __init__(self, name, text):
+        self.name = name
+        role = re.search(r"^(?:read|write|connection|job), (?:role (\w+), )?arity", text, re.M)
+        assert role, name
+        self.role = role.group(1) or "none"
+        self.paths = re.findall(r"^    (GET|POST|PUT|PATCH|DELETE) (/\S+)$", text, re.M)
+
+
+def commands():
+    parts = re.split(r"^### (.+)$", text_of(DOCS), flags=re.M)[1:]
+    return [Command(name, text) for name, text in zip(parts[::2], parts[1::2])]
+
+
+class World(unittest.TestCase):
+    """A server with a configuration file of its own."""
+    users = ""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.dir = tempfile.TemporaryDirectory(prefix="tenure-access-")
+        cls.file = os.path.join(cls.dir.name, "tenured.conf")
+        cls.write(cls.users)
+        cls.server = Server(None, "--config", cls.file)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.remove()
+        cls.dir.cleanup()
+
+    @classmethod
+    def write(cls, text):
+        with open(cls.file, "w", encoding="ascii") as file:
+            file.write(text)
+
+    def reload(self, text):
+        lines = text_of(self.server.log.name).count("event=reloaded")
+        self.write(text)
+        self.server.process.send_signal(signal.SIGHUP)
+        until(lambda: text_of(self.server.log.name).count("event=reloaded") > lines, "the reload")
+
+    def login(self, name, secret=SECRET):
+        return self.server.client(username=name, password=secret)
+
+    def http(self, method, path, name=None, secret=SECRET, header=None, body=None):
+        c = http.client.HTTPConnection("127.0.0.1", self.server.http_port, timeout=PATIENCE)
+        headers = {}
+        if name is not None:
+            headers["Authorization"] = "Basic " + base64.b64encode(
+                ("%s:%s" % (name, secret)).encode()).decode()
+        if header is not None:
+            headers["Authorization"] = header
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        c.request(method, path, body, headers)
+        answer = c.getresponse()
+        text = answer.read()
+        c.close()
+        return answer.status, text, answer.headers
+
+
+def first_word(error):
+    return str(error).split(" ", 1)[0]
+
+
+class Matrix(World):
+    users = "".join(user(role, role) for role in ROLES[1:]) + user("gone", "admin")
+
+    def words(self, command):
+        """Enough of them: whether it may is decided before whether it makes sense."""
+        return ["COMMAND"] if command.name == "COMMAND" else command.name.split() + ["x"] * 12
+
+    def asked(self, client, command):
+        """The first word of the refusal; empty: there was none."""
+        connection = client.connection_pool.get_connection("x")
+        try:
+            connection.send_command(*self.words(command))
+            connection.read_response()
+            return ""
+        except redis.exceptions.NoPermissionError:
+            return "NOPERM"
+        except redis.exceptions.AuthenticationError:
+            return "NOAUTH"
+        except redis.exceptions.ResponseError as error:
+            return first_word(error)
+        finally:
+            client.connection_pool.release(connection)
+
+    def test_every_command_as_every_role(self):
+        looked = 0
+        for role in ROLES:
+            client = self.login(role) if role != "none" else self.server.client()
+            for command in commands():
+                if command.name in APART:
+                    continue
+                looked += 1
+                got = self.asked(client, command)
+                if ROLES.index(role) >= ROLES.index(command.role):
+                    self.assertNotIn(got, ("NOPERM", "NOAUTH"), (role, command.name))
+                else:
+                    self.assertEqual(got, "NOAUTH" if role == "none" else "NOPERM",
+                                     (role, command.name))
+            client.close()
+        self.assertGreater(looked, 5 * 50)
+
+    def test_every_path_as_every_role(self):
+        looked = 0
+        for role in ROLES:
+            for command in commands():
+                for method, path in command.paths:
+                    looked += 1
+                    path = re.sub(r"\{\w+\}", "x", path)
+                    if command.name == "EVENTS":
+                        path += "?format=json"
+                    status, text, headers = self.http(method, path, role if role != "none" else None,
+                                                      body="{}" if method != "GET" else None)
+                    if ROLES.index(role) >= ROLES.index(command.role):
+                        result = json.loads(text).get("result") if text[:1] == b"{" else ""
+                        self.assertNotIn(result, ("NOPERM", "NOAUTH"), (role, command.name))
+                    elif role == "none":
+                        self.assertEqual(status, 401, (role, command.name, text))
+                        self.assertIn("Basic", headers["WWW-Authenticate"])
+                        self.assertEqual(json.loads(text)["result"], "NOAUTH")
+                    else:
+                        self.assertEqual(status, 403, (role, command.name, text))
+                        self.assertEqual(json.loads(text)["result"], "NOPERM")
+        self.assertGreater(looked, 5 * 40)
+
+    def test_credentials_that_are_none(self):
+        for name, secret in (("admin", "wrong"), ("nobody", SECRET), ("admin", "x" * 257),
+                             ("x" * 65, SECRET), ("admin", SECRET + "\n")):
+            with self.assertRaises(redis.exceptions.ResponseError) as caught:
+                self.login(name, secret).ping()
+            self.assertEqual(first_word(caught.exception), "WRONGPASS")
+            status, text, _ = self.http("GET", "/v1/pools", name, secret)
+            self.assertEqual((status, json.loads(text)["result"]), (401, "NOAUTH"))
+        for header in ("Bearer admin", "Bearer x.y.z", "Bearer admin:wrong", "Basic !!!", "Basic ",
+                       "Digest admin", "Basic " + base64.b64encode(b"x" * 5000).decode()):
+            status, text, _ = self.http("GET", "/v1/pools", header=header)
+            self.assertEqual(status, 401, header)
+
+    def test_bearer_is_name_and_secret(self):
+        self.assertEqual(self.http("GET", "/v1/pools", header="Bearer reader:" + SECRET)[0], 200)
+
+    def test_a_failed_login_changes_nothing(self):
+        with self.server.client() as anonymous:
+            connection = anonymous.connection_pool.get_connection("x")
+            for words, start in ((("AUTH", "admin", "wrong"), "WRONGPASS"),
+                                 (("PING",), "NOAUTH"), (("HELLO", "3"), "NOAUTH"),
+                                 (("HELLO", "3", "AUTH", "admin", "wrong"), "WRONGPASS"),
+                                 (("INFO",), "NOAUTH")):
+                connection.send_command(*words)
+                with self.assertRaises(redis.exceptions.RedisError) as caught:
+                    connection.read_response()
+                # redis-py takes some of the first words away; what is left names them.
+                self.assertTrue(isinstance(caught.exception, redis.exceptions.AuthenticationError)
+                                or str(caught.exception).startswith(start), caught.exception)
+            connection.send_command("AUTH", "reader", SECRET)
+            self.assertEqual(connection.read_response(), "OK")
+            connection.send_command("AUTH", "admin", "wrong")
+            with self.assertRaises(redis.exceptions.RedisError):
+                connection.read_response()
+            connection.send_command("PING")
+            self.assertEqual(connection.read_response(), "PONG")
+            connection.send_command("SNAPSHOT")
+            with self.assertRaises(redis.exceptions.NoPermissionError):
+                connection.read_response()
+            connection.send_command("RESET")
+            self.assertEqual(connection.read_response(), "RESET")
+            connection.send_command("PING")
+            with self.assertRaises(redis.exceptions.AuthenticationError):
+                connection.read_response()
+
+    def test_a_pipeline_waits_for_its_login(self):
+        with self.server.connect() as s:
+            s.sendall(b"AUTH reader %s\r\nPING\r\nSNAPSHOT\r\nPING\r\n" %
+                      SECRET.replace(" ", "\\x20").encode())
+            # An inline request has no blanks in its words: so it is the wrong secret.
+            got = b""
+            while got.count(b"\r\n") < 4:
+                got += s.recv(65536)
+            self.assertEqual([line[:6] for line in got.split(b"\r\n")[:4]],
+                             [b"-WRONG", b"-NOAUT", b"-NOAUT", b"-NOAUT"])
+            s.sendall(b"*3\r\n$4\r\nAUTH\r\n$6\r\nreader\r\n$%d\r\n%s\r\n" %
+                      (len(SECRET), SECRET.encode()) + b"PING\r\nSNAPSHOT\r\nPING\r\n")
+            got = b""
+            while got.count(b"\r\n") < 4:
+                got += s.recv(65536)
+            self.assertEqual([line[:6] for line in got.split(b"\r\n")[:4]],
+                             [b"+OK", b"+PONG", b"-NOPER", b"+PONG"])
+
+    def test_health_and_keys_are_for_everybody(self):
+        for path in ("/livez", "/readyz", "/", "/openapi.json", "/.well-known/jwks.json"):
+            self.assertEqual(self.http("GET", path)[0], 200, path)
+        self.assertEqual(self.http("GET", "/metrics")[0], 401)
+        self.assertEqual(self.http("GET", "/metrics", "reader")[0], 200)
+
+    def test_the_command_line_logs_in_by_its_environment(self):
+        tool = [os.path.join(os.path.dirname(TENURED), "tenure"), "-p", str(self.server.port),
+                "pool", "list"]
+
+        def run(**more):
+            return subprocess.run(tool, env={**os.environ, **more}, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, timeout=PATIENCE, check=False)
+        self.assertIn(b"NOAUTH", run().stdout)
+        self.assertEqual(run(TENURE_USER="reader", TENURE_SECRET=SECRET).returncode, 0)
+        self.assertIn(b"WRONGPASS", run(TENURE_USER="reader", TENURE_SECRET="x").stdout)
+        path = os.path.join(self.dir.name, "secret")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(SECRET + "\n")
+        self.assertEqual(run(TENURE_USER="reader", TENURE_SECRET_FILE=path).returncode, 0)
+
+
+class Narrow(World):
+    users = (user("root", "admin") +
+             user("alice", "holder", "pools = a-*\nholders = alice/*") +
+             user("bob", "holder", "pools = a-* b-*\nholders = bob/*") +
+             user("oper", "operator", "pools = b-*") +
+             user("look", "reader", "pools = a-*"))
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.root = cls.server.client(username="root", password=SECRET)
+        for pool in ("a-1", "b-1"):
+            cls.root.execute_command("POOL", "CREATE", pool, "RANGE", 1, 100, "LEASE", 3600)
+        cls.alice, cls.bob, cls.oper, cls.look = (
+            cls.server.client(username=name, password=SECRET)
+            for name in ("alice", "bob", "oper", "look"))
+
+    def refused(self, start, client, *words):
+        with self.assertRaises(redis.exceptions.ResponseError) as caught:
+            client.execute_command(*words)
+        if start == "NOPERM":
+            self.assertIsInstance(caught.exception, redis.exceptions.NoPermissionError)
+        else:
+            self.assertEqual(first_word(caught.exception), start, words)
+
+    def lease(self, client, pool, holder):
+        reply = client.execute_command("ALLOC", pool, holder)
+        answer = dict(zip(reply[::2], reply[1::2]))
+        return answer["lease"], answer["epoch"]
+
+    def test_pools_and_holders_bound_what_is_written(self):
+        self.lease(self.alice, "a-1", "alice/1")
+        self.refused("NOPERM", self.alice, "ALLOC", "b-1", "alice/1")
+        self.refused("NOPERM", self.alice, "ALLOC", "a-1", "bob/1")
+        self.refused("NOPERM", self.alice, "RESERVE", "alice/1", "TTL", 9, "FROM", "a-1", "COUNT", 1,
+                     "FROM", "b-1", "COUNT", 1)
+        self.refused("NOPERM", self.oper, "POOL", "DROP", "a-1")
+        self.refused("NOPERM", self.oper, "SWEEP")
+        self.refused("NOPERM", self.oper, "DISOWN", "bob/1")
+        self.oper.execute_command("SWEEP", "POOL", "b-1")
+
+    def test_a_lease_is_its_users_own(self):
+        lease, epoch = self.lease(self.bob, "a-1", "bob/1")
+        self.refused("NOTFOUND", self.alice, "TOUCH", lease, epoch)
+        self.refused("NOTFOUND", self.oper, "REVOKE", lease)
+        self.refused("NOTFOUND", self.oper, "RECLAIM", lease)
+        self.refused("NOTFOUND", self.alice, "TOKEN", "ISSUE", lease, epoch)
+        self.bob.execute_command("TOKEN", "ISSUE", lease, epoch)
+        self.root.execute_command("TOKEN", "ISSUE", lease, epoch)
+        self.bob.execute_command("RELEASE", lease, "bob/1", epoch)
+
+    def test_a_token_is_for_the_leases_own_user(self):
+        lease, epoch = self.lease(self.root, "a-1", "bob/9")
+        self.refused("NOPERM", self.bob, "TOKEN", "ISSUE", lease, epoch)
+        self.refused("DENIED", self.bob, "TOUCH", lease, epoch)
+
+    def test_lists_show_what_one_may_see(self):
+        mine, _ = self.lease(self.alice, "a-1", "alice/2")
+        other, other_epoch = self.lease(self.bob, "b-1", "bob/2")
+        both = dict(zip(*[iter(self.bob.execute_command(
+            "RESERVE", "bob/3", "TTL", 60, "FROM", "a-1", "COUNT", 1, "FROM", "b-1", "COUNT", 5))] *
+            2))["lease"]
+
+        def seen(client, *words):
+            reply = client.execute_command("LEASES", *words)
+            answer = dict(zip(reply[::2], reply[1::2]))
+            return {dict(zip(l[::2], l[1::2]))["lease"] for l in answer["leases"]}
+        self.assertIn(mine, seen(self.alice))
+        self.assertNotIn(other, seen(self.alice))
+        self.assertNotIn(both, seen(self.look))  # a part of it is in a pool that is not theirs
+        self.assertIn(mine, seen(self.look))
+        self.assertLessEqual({mine, other, both}, seen(self.root))
+        self.refused("NOTFOUND", self.look, "LEASE", other)
+        self.refused("NOTFOUND", self.look, "LEASE", both)
+        self.refused("NOTFOUND", self.look, "VERIFY", other, other_epoch)
+        self.refused("NOPERM", self.look, "LEASES", "POOL", "b-1")
+        self.refused("NOPERM", self.look, "POOL", "INFO", "b-1")
+        pools = dict(zip(*[iter(self.look.execute_command("POOL", "LIST"))] * 2))["pools"]
+        self.assertEqual([dict(zip(p[::2], p[1::2]))["pool"] for p in pools], ["a-1"])
+        status, text, _ = self.http("GET", "/v1/leases?count=1000", "look")
+        self.assertEqual(status, 200)
+        self.assertNotIn(other.encode() + b'"', text)
+        self.assertNotIn(b"tenure_pool_", self.http("GET", "/metrics", "look")[1])
+        self.assertIn(b"tenure_pool_", self.http("GET", "/metrics", "root")[1])
+
+    def test_events_and_channels_too(self):
+        subscriber = self.look.pubsub()
+        subscriber.psubscribe("*")
+        self.assertEqual(subscriber.get_message(timeout=PATIENCE)["type"], "psubscribe")
+        hidden, _ = self.lease(self.bob, "b-1", "bob/4")
+        shown, _ = self.lease(self.bob, "a-1", "bob/4")
+
+        def heard():
+            message = subscriber.get_message(timeout=PATIENCE)
+            self.assertNotIn(hidden + '"', str(message["data"]))
+            return shown + '"' in str(message["data"])
+        until(heard, "the event that may be seen")
+        subscriber.close()
+        events = str(self.look.execute_command("EVENTS", "COUNT", 1000))
+        self.assertIn("'%s'" % shown, events)
+        self.assertNotIn("'%s'" % hidden, events)
+        self.assertNotIn("b-1", events)
+        c = http.client.HTTPConnection("127.0.0.1", self.server.http_port, timeout=PATIENCE)
+        c.request("GET", "/v1/events?after=0.0", headers={
+            "Authorization": "Bearer look:" + SECRET, "Accept": "text/event-stream"})
+        stream = c.getresponse()
+        text = b""
+        while shown.encode() + b'"' not in text:
+            text += stream.read1(65536)
+        self.assertNotIn(hidden.encode() + b'"', text)
+        c.close()
+
+
+class Changes(World):
+    users = user("root", "admin") + user("eve", "operator")
+
+    def test_whoever_is_gone_is_out_at_once(self):
+        eve = self.login("eve")
+        self.assertTrue(eve.ping())
+        self.assertEqual(self.http("GET", "/v1/pools", "eve")[0], 200)
+        connection = eve.connection_pool.get_connection("x")
+        self.reload(user("root", "admin"))
+        with self.assertRaises((redis.exceptions.ConnectionError,
+                                redis.exceptions.AuthenticationError)):
+            connection.send_command("PING", check_health=False)
+            connection.read_response()
+        self.assertEqual(self.http("GET", "/v1/pools", "eve")[0], 401)  # and not from memory
+        self.assertEqual(self.http("GET", "/v1/pools", "root")[0], 200)
+        other = hash_of("another")
+        self.reload(user("root", "admin") + user("eve", "reader", secret=other))
+        self.assertEqual(self.http("GET", "/v1/pools", "eve")[0], 401)
+        self.assertEqual(self.http("GET", "/v1/pools", "eve", "another")[0], 200)
+        with self.login("eve", "another") as again:
+            with self.assertRaises(redis.exceptions.NoPermissionError):
+                again.execute_command("SWEEP")
+            self.reload(user("root", "admin") + user("eve", "operator", secret=other))
+            again.execute_command("SWEEP")  # a role changes under way
+
+
+class Start(unittest.TestCase):
+    def test_listening_elsewhere_needs_users(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "c")
+
+            def check(text):
+                with open(path, "w", encoding="ascii") as file:
+                    file.write(text)
+                return subprocess.run([TENURED, "--config", path, "--check-config"], check=False,
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                      timeout=PATIENCE)
+            elsewhere = "[server]\nlisten = 0.0.0.0:0\nhttp = off\n"
+            refused = check(elsewhere)
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn(b"there are no users", refused.stdout)
+            self.assertEqual(check(elsewhere + user("a", "reader")).returncode, 0)
+            wrong = check(user("a", "reader", secret="hunter2"))
+            self.assertEqual(wrong.returncode, 2)
+            self.assertNotIn(b"hunter2", wrong.stdout)
+            for text in (user("a:b", "reader"), user("a", "king"), "[user a]\nrole = admin\n",
+                         user("a", "reader", "color = red"), "[user a]\nsecret = %s\n" % HASH):
+                self.assertEqual(check(text).returncode, 2, text)
+
+    def test_secrets_are_lines(self):
+        for text in (b"", b"\n", b"x" * 257 + b"\n"):
+            done = subprocess.run([TENURED, "--hash-secret"], input=text, check=False,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=PATIENCE)
+            self.assertEqual((done.returncode, done.stdout), (2, b""), text)
+
+
+if __name__ == "__main__":
+    unittest.main()
