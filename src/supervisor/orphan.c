@@ -209,7 +209,10 @@ static void orphan_gone(struct orphans *orphans, struct orphan *orphan) {
     orphan->is_gone = true;
     orphans->left--;
     if (record->cgroup[0] != '\0') {
+        char check[RECORD_PATH_MAX + sizeof RECORD_CHECK];
+        (void)snprintf(check, sizeof check, "%s" RECORD_CHECK, record->cgroup);
         cgroup_remove(record->cgroup);
+        cgroup_remove(check);
     }
     record_remove(orphans->os, orphan->path);
     orphans->hooks.gone(orphans->ctx, record->ref, record->lease, record->epoch);

@@ -26,6 +26,7 @@
 #define RECORD_ID_TEXT 33u /* with its NUL */
 #define RECORD_PATH_MAX 4096u
 #define RECORD_VARIABLE "TENURE_RUN_ID"
+#define RECORD_CHECK "-check" /* at the end of the name of a check's cgroup */
 
 struct run_record {
     struct kernel_lease_id lease;

@@ -248,6 +248,7 @@ static bool id_take(struct beginning *b) {
     return (status == TN_OK && proc_boot_id(record->boot)) || stop(b->run, FRAME_STEP_RECORD, EIO);
 }
 
+/* Its name only: it is made when the record has it. */
 static bool cgroup_take(struct beginning *b) {
     struct run_record *record = &b->run->record;
     b->start.cgroup = "";
@@ -255,14 +256,10 @@ static bool cgroup_take(struct beginning *b) {
         return true;
     }
     if (snprintf(record->cgroup, sizeof record->cgroup, "%s/tenure-%s%s", b->options->cgroup,
-                 record->id, b->run->is_check ? "-check" : "") >= (int)sizeof record->cgroup) {
+                 record->id, b->run->is_check ? RECORD_CHECK : "") >=
+        (int)(sizeof record->cgroup - sizeof RECORD_CHECK)) {
         record->cgroup[0] = '\0';
         return stop(b->run, FRAME_STEP_CGROUP, ENAMETOOLONG);
-    }
-    int error = cgroup_make(record->cgroup);
-    if (error != 0) {
-        record->cgroup[0] = '\0'; /* not ours to remove */
-        return stop(b->run, FRAME_STEP_CGROUP, error);
     }
     b->start.cgroup = record->cgroup;
     return true;
@@ -394,8 +391,13 @@ enum tn_status run_begin(struct run *run, const struct run_options *options) {
 
 void run_begin_send(struct run *run) {
     enum tn_status status = run->is_check ? TN_OK : record_write(run->os, run->path, &run->record);
+    int error =
+        status == TN_OK && run->record.cgroup[0] != '\0' ? cgroup_make(run->record.cgroup) : 0;
     if (status != TN_OK) {
         (void)stop(run, FRAME_STEP_RECORD, error_of(status));
+    } else if (error != 0) {
+        run->record.cgroup[0] = '\0'; /* not ours to remove */
+        (void)stop(run, FRAME_STEP_CGROUP, error);
     } else if (send(run->socket, run->frame, run->frame_len, MSG_NOSIGNAL) < 0) {
         (void)stop(run, FRAME_STEP_GUARDIAN, errno);
     } else {

@@ -308,6 +308,13 @@ static void a_cgroup_is_killed_in_one_stroke_and_removed(void **state) {
         assert_true(runkit_is_dead(pids[i]));
     }
     assert_int_equal(rmdir(base), 0); /* so the run's own, inside, is removed */
+    /* And where none can be made, nothing is started. */
+    options = runkit_options(kit, &run, "obey", "");
+    options.cgroup = base;
+    runkit_begin(&run, &options);
+    assert_string_equal(run.step, "cgroup");
+    assert_int_equal(run.error, ENOENT);
+    runkit_end(&run);
 }
 
 /* ---- Output ---- */
