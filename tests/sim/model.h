@@ -205,6 +205,12 @@ struct model {
 
 void model_open(struct model *m, const struct kernel_limits *limits, uint64_t shard);
 
+/* What a kernel has told and answered, for the calls below. */
+void model_take_event(const struct kernel *kernel, const struct kernel_event *event,
+                      struct model_event *ret);
+void model_take_result(const struct kernel *kernel, const struct kernel_result *result,
+                       struct model_result *ret);
+
 /* Judges one command that the kernel has applied at lsn + 1; false and `why` if they disagree. */
 bool model_run(struct model *m, uint64_t now_ms, struct tn_bytes bytes,
                const struct model_event *events, uint32_t event_count,

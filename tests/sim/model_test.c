@@ -14,7 +14,6 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "base/hash.h"
 #include "lib/kit.h"
 #include "sim/generate.h"
 #include "sim/model.h"
@@ -67,43 +66,11 @@ static void memory_release(void *ctx, void *memory, size_t bytes) {
     munmap(memory, bytes);
 }
 
-static void show(const struct kernel *kernel, const struct kernel_value *v,
-                 struct model_shown *ret) {
-    memset(ret, 0, sizeof *ret);
-    ret->claim = v->claim;
-    ret->format = v->format;
-    ret->number = v->name_len == 0 ? v->number : 0;
-    memcpy(ret->name, v->name, v->name_len);
-    if (v->pool != UINT32_MAX) { /* an answer from memory does not know */
-        kernel_pool_name(kernel, v->pool, ret->pool);
-    }
-}
-
 static void sink(void *ctx, const struct kernel *kernel, const struct kernel_event *e) {
     struct run *run = ctx;
     assert_int_equal(e->index, run->event_count);
-    assert_true(run->event_count < MODEL_EVENTS && e->value_count <= MODEL_BUNDLE);
-    struct model_event *copy = &run->events[run->event_count++];
-    memset(copy, 0, sizeof *copy);
-    copy->kind = e->kind;
-    copy->reason = e->reason;
-    copy->lease = e->lease;
-    copy->lsn = e->lsn;
-    copy->now_ms = e->now_ms;
-    copy->epoch = e->epoch;
-    copy->deadline_ms = e->deadline_ms;
-    copy->number = e->number;
-    model_text(copy->holder, sizeof copy->holder, e->holder);
-    model_text(copy->previous, sizeof copy->previous, e->previous);
-    model_text(copy->user, sizeof copy->user, e->user);
-    model_text(copy->name, sizeof copy->name, e->name);
-    model_text(copy->trigger, sizeof copy->trigger, e->trigger);
-    copy->payload_len = e->payload.len;
-    copy->payload_hash = e->payload.len > 0 ? tn_hash64(e->payload.at, e->payload.len, 0) : 0;
-    copy->value_count = e->value_count;
-    for (uint32_t i = 0; i < e->value_count; i++) {
-        show(kernel, &e->values[i], &copy->values[i]);
-    }
+    assert_true(run->event_count < MODEL_EVENTS);
+    model_take_event(kernel, e, &run->events[run->event_count++]);
 }
 
 /* The kit's kernel with another sink and another hash seed, which must not show anywhere. */
@@ -165,12 +132,7 @@ static void run_command(struct run *run, struct tn_bytes bytes) {
     run->event_count = 0;
     run->kit.now_ms = run->generate.now_ms;
     kit_run_bytes(&run->kit, bytes);
-    run->result.head = run->kit.result;
-    run->result.head.values = NULL;
-    assert_true(run->kit.result.value_count <= MODEL_BUNDLE);
-    for (uint32_t i = 0; i < run->kit.result.value_count; i++) {
-        show(run->kit.kernel, &run->kit.result.values[i], &run->result.values[i]);
-    }
+    model_take_result(run->kit.kernel, &run->kit.result, &run->result);
     trace(run, bytes);
     total.commands++;
     total.events += run->event_count;

@@ -1,0 +1,146 @@
+/* The log as it is on the disk against the ledger: nothing acknowledged is missing, nothing is there
+ * that nobody sent, and a batch is there whole or not at all. */
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "sim/world.h"
+
+struct reading {
+    struct world *w;
+    bool own;
+    uint64_t lsn;    /* the last one seen */
+    uint32_t doubts; /* commands in doubt that are there */
+};
+
+/* The last snapshot of a life may have seen a tick that nobody else has. */
+static enum tn_status snapshot_begin(void *ctx, const struct log_position *at) {
+    struct reading *reading = ctx;
+    struct world *w = reading->w;
+    reading->lsn = at->lsn;
+    if (reading->own && w->ledger.doubt.tick && at->lsn == w->ledger.count + 1) {
+        w->ledger.doubt.tick = false;
+        world_ledger_commit(w, at->now_ms, engine_tick_command());
+    }
+    if (at->lsn > w->ledger.count) {
+        world_fail(w, "there is a snapshot of LSN %" PRIu64 ", but only %" PRIu64 " are known",
+                   at->lsn, w->ledger.count);
+    }
+    return TN_OK;
+}
+
+static enum tn_status snapshot_section(void *ctx, const struct log_section *section) {
+    (void)ctx;
+    (void)section;
+    return TN_OK;
+}
+
+static enum tn_status snapshot_end(void *ctx) {
+    (void)ctx;
+    return TN_OK;
+}
+
+static bool is_verb(struct tn_bytes bytes, enum kernel_verb verb) {
+    struct kernel_command c;
+    return kernel_command_decode(bytes, &c) && c.verb == verb;
+}
+
+/* Whether this may follow the ledger's end: what was in doubt, or what the engine logs by itself. */
+static bool expected(struct reading *reading, uint64_t now_ms, struct tn_bytes bytes) {
+    struct world_doubt *doubt = &reading->w->ledger.doubt;
+    if (!reading->own) {
+        return false;
+    }
+    if (reading->doubts < doubt->count && now_ms == doubt->now_ms &&
+        tn_bytes_equal(bytes, tn_bytes_of(doubt->commands[reading->doubts].bytes,
+                                          doubt->commands[reading->doubts].len))) {
+        reading->doubts++;
+        return true;
+    }
+    if (reading->lsn == 1) {
+        return is_verb(bytes, KERNEL_VERB_LIMITS);
+    }
+    bool tick = doubt->tick && is_verb(bytes, KERNEL_VERB_TICK);
+    doubt->tick = doubt->tick && !tick;
+    return tick;
+}
+
+static void command(struct reading *reading, uint64_t now_ms, struct tn_bytes bytes) {
+    struct world *w = reading->w;
+    reading->lsn++;
+    if (reading->lsn <= w->ledger.count) {
+        const struct world_entry *entry = &w->ledger.entries[reading->lsn - 1];
+        if (!tn_bytes_equal(bytes, tn_bytes_of(entry->bytes, entry->len))) {
+            world_fail(w, "another command than was committed is in the log as LSN %" PRIu64,
+                       reading->lsn);
+        }
+        if (now_ms != entry->now_ms) {
+            world_fail(w, "LSN %" PRIu64 " has the time %" PRIu64 " in the log, it was %" PRIu64,
+                       reading->lsn, now_ms, entry->now_ms);
+        }
+        return;
+    }
+    if (!expected(reading, now_ms, bytes)) {
+        char text[200];
+        generate_describe(bytes, text, sizeof text);
+        world_fail(w, "LSN %" PRIu64 " of the log is nobody's: %s, time %" PRIu64, reading->lsn,
+                   text, now_ms);
+    }
+    world_ledger_commit(w, now_ms, bytes);
+}
+
+static enum tn_status batch(void *ctx, const struct log_batch *b) {
+    struct reading *reading = ctx;
+    uint32_t at = 0;
+    assert_int_equal(b->first_lsn, reading->lsn + 1);
+    for (uint32_t i = 0; i < b->count; i++) {
+        uint32_t len = tn_load32(b->payload + at);
+        at += (uint32_t)sizeof(uint32_t);
+        command(reading, b->now_ms, tn_bytes_of(b->payload + at, len));
+        at += len;
+    }
+    return TN_OK;
+}
+
+void world_log_compare(struct world *w, struct fakeos *machine, bool own) {
+    struct reading reading = {.w = w, .own = own};
+    struct log_local_options options = {
+        .os = fakeos_table(machine), .dir = WORLD_DIR, .read_only = true};
+    struct log_loader loader = {.ctx = &reading,
+                                .snapshot_begin = snapshot_begin,
+                                .snapshot_section = snapshot_section,
+                                .snapshot_end = snapshot_end,
+                                .batch = batch};
+    struct log_position position;
+    struct log_error error = {.text = ""};
+    struct log *log = NULL;
+    uint64_t known = w->ledger.count;
+    enum tn_status status = log_local_open(&options, NULL, NULL, &log, &error);
+    if (status == TN_OK) {
+        status = log->verbs->load(log, &loader, &position, &error);
+        (void)log->verbs->close(log);
+    }
+    if (status != TN_OK) {
+        world_fail(w, "the log that has just been opened cannot be read: %s", error.text);
+    }
+    if (reading.lsn < known) {
+        world_fail(w, "the log ends at LSN %" PRIu64 ", but %" PRIu64 " was committed", reading.lsn,
+                   known);
+    }
+    if (own) {
+        struct world_doubt *doubt = &w->ledger.doubt;
+        if (reading.doubts != 0 && reading.doubts != doubt->count) {
+            world_fail(w, "of a batch of %u, %u commands are in the log", doubt->count,
+                       reading.doubts);
+        }
+        w->counts.doubts += doubt->count > 0;
+        w->counts.doubts_kept += reading.doubts > 0;
+        doubt->count = 0;
+        doubt->tick = false;
+    }
+}

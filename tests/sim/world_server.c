@@ -1,0 +1,330 @@
+/* The server's lives: starting, serving, and the many ways to end; see world.h. */
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "sim/world.h"
+
+#define DOWNTIME_MS ((uint64_t)30 * 86400 * 1000)
+#define TRIES 40u /* starts that may fail in a row, by plan */
+
+static const struct os *table(const struct world *w) {
+    return fakeos_table(w->machine);
+}
+
+uint64_t world_now(struct world *w) {
+    uint64_t boot_ms = table(w)->clock_boot_ms(table(w)->ctx);
+    uint64_t now_ms = w->base_ms + (boot_ms - w->boot_ms);
+    uint64_t last_ms = kernel_now(w->ledger.kernel);
+    return w->engine != NULL && now_ms > last_ms ? now_ms : last_ms;
+}
+
+unsigned world_snapshots(struct world *w) {
+    return fakeos_file_count(w->machine, WORLD_DIR, "snapshot-") -
+           fakeos_file_count(w->machine, WORLD_DIR, "set-aside-");
+}
+
+/* ---- the listener ---- */
+
+static void listen(void *ctx, const struct engine_event *event) {
+    struct world *w = ctx;
+    if (w->listened_count == w->listened_capacity) {
+        w->listened_capacity = w->listened_capacity == 0 ? 1024 : w->listened_capacity * 2;
+        w->listened = realloc(w->listened, w->listened_capacity * sizeof *w->listened);
+        assert_non_null(w->listened);
+    }
+    w->listened[w->listened_count++] =
+        (struct world_fact){.id = {.lsn = event->fact.lsn, .index = event->fact.index},
+                            .digest = world_event_digest(event)};
+}
+
+/* What was heard is what happened, in order and up to the end; live, also from where it was. */
+static void listened_check(struct world *w, bool live) {
+    const struct world_ledger *ledger = &w->ledger;
+    size_t first =
+        w->listened_count == 0 ? ledger->fact_count : world_fact_find(w, w->listened[0].id);
+    if ((live && first != w->heard) || ledger->fact_count - first != w->listened_count) {
+        world_fail(w, "of %zu events, %zu of them new, the listener heard %zu from %zu on",
+                   ledger->fact_count, ledger->fact_count - w->heard, w->listened_count, first);
+    }
+    for (size_t i = 0; i < w->listened_count; i++) {
+        const struct world_fact *fact = &ledger->facts[first + i];
+        if (engine_event_id_compare(fact->id, w->listened[i].id) != 0 ||
+            fact->digest != w->listened[i].digest) {
+            world_fail(w, "the listener heard another event %" PRIu64 ".%" PRIu32 " than happened",
+                       fact->id.lsn, fact->id.index);
+        }
+    }
+    w->listened_count = 0;
+    w->heard = ledger->fact_count;
+}
+
+/* ---- starting ---- */
+
+void world_options(struct world *w, struct fakeos *machine, struct engine_options *ret_options) {
+    *ret_options = (struct engine_options){
+        .os = fakeos_table(machine),
+        .local = {.dir = WORLD_DIR, .segment_bytes = 64 << 10, .no_background = true},
+        .limits = w->limits,
+        .limits_mask = UINT32_MAX >> (32 - KERNEL_LIMIT_COUNT),
+        .no_threads = true,
+        .snapshot_bytes = w->snapshot_bytes,
+        .no_snapshot_at_close = w->snapshot_bytes == UINT64_MAX,
+        .event = listen,
+        .event_ctx = w,
+        .replay_events = true,
+        .events_max = w->events_max,
+    };
+}
+
+struct attempt {
+    bool planned;
+    uint64_t call; /* at which something happens */
+};
+
+/* Something may happen while it starts. */
+static struct attempt attempt_plan(struct world *w) {
+    struct attempt attempt = {.call = fakeos_calls(w->machine) + 1 + world_below(w, 150)};
+    bool cut = world_trouble(w, WORLD_CUTS, 250);
+    bool fail = world_trouble(w, WORLD_FAULTS, 100);
+    static const enum tn_status statuses[] = {TN_IO, TN_NOSPACE, TN_NOMEM};
+    enum tn_status status = statuses[world_below(w, 3)];
+    attempt.planned = cut || fail;
+    if (cut) {
+        fakeos_cut_call(w->machine, attempt.call);
+    } else if (fail) {
+        fakeos_fail_call(w->machine, attempt.call, status);
+    }
+    return attempt;
+}
+
+/* Whether the plan came true; the machine runs normally from here on. */
+static bool attempt_over(struct world *w, const struct attempt *attempt) {
+    bool hit = attempt->planned && fakeos_calls(w->machine) >= attempt->call;
+    w->failed_call = w->failed_call || (hit && !fakeos_is_cut(w->machine));
+    fakeos_fail_call(w->machine, 0, TN_OK);
+    return hit;
+}
+
+static bool clock_refused(struct world *w) {
+    uint64_t wall_ms = table(w)->clock_wall_ms(table(w)->ctx);
+    return wall_ms > kernel_now(w->ledger.kernel) + DOWNTIME_MS;
+}
+
+/* Why a start failed is known: the machine is put right for the next one. */
+static void start_failed(struct world *w, enum tn_status status, bool hit,
+                         const struct engine_options *options, const char *why) {
+    bool full = status == TN_NOSPACE && w->full_until_ms != 0;
+    if (!hit && !full && !(status == TN_TIME_JUMP && clock_refused(w))) {
+        world_fail(w, "the server does not start: %s%s: %s", tn_status_name(status),
+                   options->local.use_older_snapshot ? " (from the older snapshot)" : "", why);
+    }
+    world_trace(w, "a start fails: %s: %.200s", tn_status_name(status), why);
+    w->counts.faults++;
+    if (full) {
+        w->full_until_ms = 0;
+        fakeos_space_set(w->machine, UINT64_MAX);
+    }
+    bool power = fakeos_is_cut(w->machine) && world_chance(w, 60);
+    fakeos_cut_call(w->machine, 0);
+    if (power) {
+        fakeos_reboot(w->machine);
+    } else {
+        fakeos_restart(w->machine);
+    }
+    w->ledger.doubt.tick = true;
+    w->listened_count = 0;
+}
+
+/* The clock of the log goes on from what is logged or from the wall. */
+static void clock_begin(struct world *w) {
+    uint64_t wall_ms = table(w)->clock_wall_ms(table(w)->ctx);
+    uint64_t last_ms = kernel_now(w->ledger.kernel);
+    w->base_ms = wall_ms > last_ms ? wall_ms : last_ms;
+    w->boot_ms = table(w)->clock_boot_ms(table(w)->ctx);
+}
+
+static bool start(struct world *w, bool last_try) {
+    struct engine_options options;
+    struct log_error error = {.text = ""};
+    struct attempt attempt = {0};
+    world_options(w, w->machine, &options);
+    options.local.use_older_snapshot =
+        world_trouble(w, WORLD_OLDER, 150) && world_snapshots(w) >= 2;
+    options.confirm_time_jump = clock_refused(w) && world_chance(w, 50);
+    if (!last_try) {
+        attempt = attempt_plan(w);
+    }
+    w->listened_count = 0;
+    enum tn_status status = engine_open(&options, &w->engine, &error);
+    bool hit = attempt_over(w, &attempt);
+    if (status == TN_OK && fakeos_is_cut(w->machine)) {
+        (void)engine_close(w->engine); /* it died just then */
+        w->engine = NULL;
+        status = TN_IO;
+    }
+    if (status != TN_OK) {
+        w->engine = NULL;
+        start_failed(w, status, hit, &options, error.text);
+        return false;
+    }
+    fakeos_cut_call(w->machine, 0);
+    w->counts.older += options.local.use_older_snapshot;
+    world_trace(w, "the server starts%s",
+                options.local.use_older_snapshot ? " from the older snapshot" : "");
+    return true;
+}
+
+void world_server_up(struct world *w) {
+    unsigned tries = 0;
+    while (!start(w, tries >= TRIES)) {
+        tries++;
+    }
+    w->counts.starts++;
+    w->halted = false;
+    world_log_compare(w, w->machine, true);
+    clock_begin(w);
+    listened_check(w, false);
+    world_server_check(w);
+    world_reader_read_all(w);
+    world_note(w, w->ledger.count);
+}
+
+/* ---- ending ---- */
+
+static void over(struct world *w, bool power) {
+    fakeos_cut_call(w->machine, 0);
+    fakeos_fail_call(w->machine, 0, TN_OK);
+    if (power) {
+        fakeos_reboot(w->machine);
+    } else {
+        fakeos_restart(w->machine);
+    }
+    w->engine = NULL;
+    w->listened_count = 0; /* what it said while it ended, nobody heard */
+    w->ledger.doubt.tick = true;
+    w->up_at_ms = w->true_ms + world_below(w, 4000);
+    world_note(w, power);
+}
+
+void world_server_kill(struct world *w, bool power) {
+    world_trace(w, power ? "the power goes" : "the server is killed");
+    w->counts.cuts += power;
+    w->counts.kills += !power;
+    if (!fakeos_is_cut(w->machine)) {
+        fakeos_cut_call(w->machine, fakeos_calls(w->machine) + 1);
+    }
+    (void)engine_close(w->engine);
+    over(w, power);
+}
+
+bool world_server_close(struct world *w) {
+    struct engine_stats stats;
+    bool quiet = !w->halted && w->full_until_ms == 0;
+    engine_stats_read(w->engine, &stats);
+    bool closed = engine_close(w->engine);
+    world_trace(w, "the server ends%s", closed ? "" : ", not well");
+    if (!closed && quiet && !fakeos_is_cut(w->machine) && fakeos_fault_name(w->machine)[0] == 0) {
+        world_fail(w, "a quiet server did not close well");
+    }
+    over(w, fakeos_is_cut(w->machine));
+    return closed;
+}
+
+/* ---- serving ---- */
+
+static void serve_one(struct world_request *q) {
+    struct world *w = q->world;
+    q->request.ctx = q;
+    enum tn_result verdict = engine_submit(w->engine, &q->request, tn_bytes_of(q->bytes, q->len));
+    if (verdict != TN_R_OK) {
+        struct model_result refused = {.head = {.code = verdict}};
+        w->counts.refused++;
+        world_note(w, verdict);
+        world_clients_answer(w, q, &refused);
+    }
+}
+
+static void serve_done(struct engine_request *request, struct tn_bytes command) {
+    struct world_request *q = request->ctx;
+    struct world *w = q->world;
+    struct tn_bytes bytes = tn_bytes_of(q->bytes, q->len);
+    struct model_result answer = {.head = request->result};
+    enum tn_outcome outcome = engine_outcome(&request->result);
+    if (outcome == TN_COMMITTED) {
+        assert_true(tn_bytes_equal(command, bytes));
+        world_ledger_commit(w, world_now(w), bytes);
+        world_ledger_answer(w, &request->result);
+        answer = w->ledger.shown;
+        if (q->client == WORLD_CLIENTS) {
+            generate_learn(&w->generate, bytes, &answer);
+        }
+    } else if (outcome == TN_UNKNOWN) {
+        w->halted = true;
+        w->counts.unknown++;
+        world_ledger_doubt(w, world_now(w), bytes);
+    } else {
+        w->counts.refused++;
+    }
+    if (!fakeos_is_cut(w->machine)) { /* else nobody is there any more to answer */
+        world_clients_answer(w, q, &answer);
+    }
+    while (w->group_next < w->group_count) {
+        serve_one(&w->group[w->group_next++]); /* together: the batch after this one */
+    }
+}
+
+void world_server_serve(struct world *w) {
+    for (uint32_t i = 0; i < w->group_count; i++) {
+        w->group[i].world = w;
+        w->group[i].request.done = serve_done;
+    }
+    w->group_next = 0;
+    while (w->group_next < w->group_count) {
+        serve_one(&w->group[w->group_next++]);
+    }
+    w->group_count = 0;
+    world_server_settle(w);
+}
+
+void world_server_settle(struct world *w) {
+    struct engine_stats stats;
+    engine_stats_read(w->engine, &stats);
+    while (w->ledger.count < stats.lsn) {
+        world_ledger_commit(w, world_now(w), engine_tick_command());
+    }
+    if (stats.lsn != w->ledger.count) {
+        world_fail(w, "the engine is at LSN %" PRIu64 ", the ledger at %" PRIu64, stats.lsn,
+                   w->ledger.count);
+    }
+    if (stats.stopped != TN_R_OK) {
+        w->halted = true;
+        w->ledger.doubt.tick = true;
+    }
+    if (stats.now_ms != world_now(w)) {
+        world_fail(w, "the engine's time is %" PRIu64 ", the clocks say %" PRIu64, stats.now_ms,
+                   world_now(w));
+    }
+    listened_check(w, true);
+}
+
+void world_server_check(struct world *w) {
+    uint64_t hash = 0;
+    uint64_t lsn = 0;
+    char why[256] = "";
+    bool sound = false;
+    if (engine_hash(w->engine, &hash, &lsn) != TN_R_OK) {
+        return;
+    }
+    if (lsn != w->ledger.count || hash != kernel_hash(w->ledger.kernel)) {
+        world_fail(w, "the engine's state at LSN %" PRIu64 " is not that of its log up to %" PRIu64,
+                   lsn, w->ledger.count);
+    }
+    if (engine_check(w->engine, &sound, why, sizeof why) == TN_R_OK && !sound) {
+        world_fail(w, "an invariant of the engine's state is broken: %s", why);
+    }
+}
