@@ -204,7 +204,7 @@ static enum tn_status tail_end(struct recovery *r, struct segment_scan *scan) {
         return damaged(r, scan, "the first frame, which was synced, is damaged");
     }
     uint64_t later = frame_search(r, scan, scan->offset + LOG_FRAME_ALIGN);
-    if (later != 0) {
+    if (later != 0 && !TN_PLANT(CUT_AT_DAMAGE)) {
         char what[96];
         snprintf(what, sizeof what, "a damaged frame, with a good one after it at offset %" PRIu64,
                  later);
@@ -251,6 +251,10 @@ static enum tn_status segment_follow(struct recovery *r, struct segment_scan *sc
         }
         if (frame.count == 0) {
             return tail_mark(r, scan);
+        }
+        if (TN_PLANT(SKIP_LAST_FRAME) && is_newest(r, scan) &&
+            frame_search(r, scan, scan->offset + log_frame_size(frame.len)) == 0) {
+            return TN_OK;
         }
         enum tn_status status = frame_follow(r, scan, &frame);
         if (status != TN_OK) {

@@ -282,7 +282,8 @@ static enum tn_status append_rotating(struct log_local *log, const struct log_ba
         log->writer.refused = false;
         return TN_OK;
     }
-    if (!rotation.written || (status == TN_NOSPACE && !rotation.named)) {
+    if ((!rotation.written || (status == TN_NOSPACE && !rotation.named)) &&
+        !TN_PLANT(FULL_DISK_IS_FATAL)) {
         return append_refused(log, status);
     }
     log->writer.dead = true;

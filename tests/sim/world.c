@@ -12,6 +12,7 @@
 
 #include "base/hash.h"
 
+#define DAMAGES 3u /* that are tried after a good end, each on a copy */
 #define DAY_MS ((uint64_t)86400 * 1000)
 
 void world_trace(struct world *w, const char *format, ...) {
@@ -215,8 +216,11 @@ static void afterwards(struct world *w) {
     bool cut = fakeos_is_cut(w->machine);
     bool hit = w->planned && fakeos_calls(w->machine) >= w->planned_call;
     bool power = w->planned_power;
+    if (w->halted && !hit && !cut && !w->life_failed) {
+        world_fail(w, "the server has halted, and no call had failed");
+    }
     if (hit && !cut) {
-        w->failed_call = true;
+        w->failed_call = w->life_failed = true;
         w->counts.faults++;
         world_trace(w, "a call failed: %s", fakeos_fault_name(w->machine));
     }
@@ -227,8 +231,10 @@ static void afterwards(struct world *w) {
         (void)world_server_close(w);
     } else if (world_below(w, 200) == 0 && !w->planned) {
         bool well = world_server_close(w);
-        if (world_trouble(w, WORLD_DAMAGE, 700) && well) {
-            world_damage(w);
+        for (unsigned i = 0; i < DAMAGES && well; i++) {
+            if (world_trouble(w, WORLD_DAMAGE, 700)) {
+                world_damage(w);
+            }
         }
     } else if (world_trouble(w, WORLD_KILLS, 2) && !w->planned) {
         world_server_kill(w, world_chance(w, 50));

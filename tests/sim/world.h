@@ -177,8 +177,9 @@ struct world {
     uint64_t snapshot_bytes;
     uint64_t full_until_ms; /* the disk is full */
     bool halted;
-    bool failed_call; /* some call has failed by plan: events may be missing */
-    bool planned;     /* something happens at this call: it fails, or the server ends there */
+    bool failed_call;               /* some call has failed by plan: events may be missing */
+    bool start_failed, life_failed; /* while it started; since then */
+    bool planned; /* something happens at this call: it fails, or the server ends there */
     bool planned_power;
     uint64_t planned_call;
     size_t heard; /* facts that the listener has heard of, live */

@@ -56,10 +56,11 @@ uint64_t world_event_digest(const struct engine_event *event) {
     const struct kernel_event *e = &event->fact;
     uint64_t digest = digest_head(e->now_ms, e->kind, e->reason, e->lease, e->epoch, e->deadline_ms,
                                   e->number, e->value_count);
-    const struct tn_bytes *texts[] = {&e->holder, &e->previous, &e->user, &e->name};
+    const struct tn_bytes *texts[] = {&e->holder, &e->previous, &e->user, &e->name, &e->trigger};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         digest = digest_bytes(digest, (const char *)texts[i]->at, texts[i]->len);
     }
+    digest ^= e->payload.len > 0 ? tn_hash64(e->payload.at, e->payload.len, 0) : 0;
     for (uint32_t i = 0; i < e->value_count; i++) {
         const struct engine_event_value *v = &event->values[i];
         digest = digest_number(digest, v->name.len > 0 ? 0 : v->number, v->format);
@@ -72,10 +73,11 @@ uint64_t world_event_digest(const struct engine_event *event) {
 static uint64_t model_event_digest(const struct model_event *e) {
     uint64_t digest = digest_head(e->now_ms, e->kind, e->reason, e->lease, e->epoch, e->deadline_ms,
                                   e->number, e->value_count);
-    const char *texts[] = {e->holder, e->previous, e->user, e->name};
+    const char *texts[] = {e->holder, e->previous, e->user, e->name, e->trigger};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         digest = digest_text(digest, texts[i]);
     }
+    digest ^= e->payload_hash;
     for (uint32_t i = 0; i < e->value_count; i++) {
         digest = digest_number(digest, e->values[i].number, e->values[i].format);
         digest = digest_text(digest, e->values[i].name);

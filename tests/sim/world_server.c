@@ -105,7 +105,9 @@ static struct attempt attempt_plan(struct world *w) {
 /* Whether the plan came true; the machine runs normally from here on. */
 static bool attempt_over(struct world *w, const struct attempt *attempt) {
     bool hit = attempt->planned && fakeos_calls(w->machine) >= attempt->call;
-    w->failed_call = w->failed_call || (hit && !fakeos_is_cut(w->machine));
+    bool failed = hit && !fakeos_is_cut(w->machine);
+    w->failed_call = w->failed_call || failed;
+    w->start_failed = failed;
     fakeos_fail_call(w->machine, 0, TN_OK);
     return hit;
 }
@@ -186,6 +188,7 @@ void world_server_up(struct world *w) {
     }
     w->counts.starts++;
     w->halted = false;
+    w->life_failed = w->start_failed;
     world_log_compare(w, w->machine, true);
     clock_begin(w);
     listened_check(w, false);

@@ -2,7 +2,8 @@
  *
  * TENURE_SEED and TENURE_SEEDS choose seeds (seeds.h), TENURE_STEPS the length of a life,
  * TENURE_WITHOUT=faults,clocks leaves troubles out: the names are in world.h. A failure prints the
- * seed, what led to it, and the command that plays it again with the troubles that it takes. */
+ * seed, what led to it, and the command that plays it again with the troubles that it takes (which
+ * are found by trying; TENURE_BRIEF=1 does without). */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -64,7 +65,8 @@ static bool fails_without(uint64_t seed, uint32_t without, uint64_t steps) {
 /* Leaves out what the failure can do without, and says how to see it again. */
 static void tell_how(const struct world *w) {
     uint32_t without = w->without;
-    for (unsigned i = 0; i < WORLD_TROUBLES; i++) {
+    bool brief = getenv("TENURE_BRIEF") != NULL;
+    for (unsigned i = 0; i < WORLD_TROUBLES && !brief; i++) {
         if ((without >> i & 1) == 0 && fails_without(w->seed, without | 1u << i, w->steps)) {
             without |= 1u << i;
         }
