@@ -46,6 +46,7 @@ enum config_type {
     X(SLOW_SECONDS,      "slow_seconds",        "server", NUMBER,  "30",             1, 1000000, 1, "N", "drop a client that takes none of its replies, or does not end a request, for so long") \
     X(IDLE_SECONDS,      "idle_seconds",        "server", NUMBER,  "0",              0, 1000000, 1, "N", "drop a client that asks for nothing for so long; 0: never") \
     X(CLIENT_MEMORY,     "client_memory",       "server", BYTES,   "256M",           1048576, 1099511627776, 1, "BYTES", "for unfinished requests and unread replies of all clients; above it, who has more than its share is dropped") \
+    X(CORE_FILES,        "core_files",          "server", SWITCH,  "off",            0, 0, 0, "SWITCH", "leave a core file behind if it crashes: on or off; it has what clients sent, secrets too") \
     X(LOG_FORMAT,        "log_format",          "server", FORM,    "logfmt",         0, 0, 1, "FORM", "lines on standard error: logfmt or json") \
     X(DATA,              "data",                "engine", TEXT,    "./data",         1, 0, 0, "DIR", "where everything is kept") \
     X(MAX_DOWNTIME_DAYS, "max_downtime_days",   "engine", NUMBER,  "30",             1, 36500, 0, "N", "refuse to start if the clock is further ahead of the log than this") \

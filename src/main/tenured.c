@@ -229,6 +229,13 @@ static void notice(void *ctx, const char *line) {
 
 /* ---- Start ---- */
 
+/* What clients sent, their secrets too, passes through memory that is not all wiped. */
+static void core_files_forbid(void) {
+    struct rlimit none = {0, 0};
+    (void)setrlimit(RLIMIT_CORE, &none);
+    (void)prctl(PR_SET_DUMPABLE, 0);
+}
+
 /* A descriptor a client: as many as we are allowed. */
 static void descriptors_raise(void) {
     struct rlimit limit;
@@ -464,6 +471,9 @@ int main(int argc, char **argv) {
     int code = config_read(&daemon);
     if (code < 0) {
         descriptors_raise();
+        if (config_number(&daemon.config, CONFIG_CORE_FILES) == 0) {
+            core_files_forbid();
+        }
         (void)signal(SIGPIPE, SIG_IGN);
         (void)signal(SIGXFSZ,
                      SIG_IGN); /* a file that may not grow is a failed write, not our death */
