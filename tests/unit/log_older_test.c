@@ -109,6 +109,34 @@ static void below_the_only_snapshot_nothing_may_be_missing(void **state) {
     logbench_assert_refused(b, TN_CORRUPT, LOGBENCH_SECOND, "missing");
 }
 
+/* A snapshot whose name may never have reached the disk is not one that others may rely on. */
+static void a_snapshot_whose_name_was_not_synced_counts_for_nothing(void **state) {
+    struct logbench *b = *state;
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        struct logbench copy = logbench_copy(b, seed);
+        logbench_start(&copy);
+        logbench_append(&copy, 3, 40000);
+        logbench_snapshot(&copy);
+        logbench_append(&copy, 3, 40000);
+        /* The last of the calls of a snapshot is the sync of the directory; then some are let go. */
+        uint64_t before = fakeos_calls(copy.fake);
+        fakeos_fail_call(copy.fake, before + 6, TN_IO);
+        assert_int_equal(logmodel_snapshot(&copy.model, copy.log), TN_IO);
+        assert_string_equal(fakeos_fault_name(copy.fake), "sync_dir");
+        logbench_die(&copy);
+        logbench_start(&copy);
+        logbench_append(&copy, 3, 40000);
+        logbench_snapshot(&copy);
+        logbench_die(&copy);
+        fakeos_reboot(copy.fake);
+        struct log_error error;
+        copy.options.use_older_snapshot = true;
+        assert_int_equal(logmodel_open(&copy.model, &copy.options, &copy.log, &error), TN_OK);
+        assert_int_equal(copy.model.acked, 9);
+        logbench_scrap(&copy);
+    }
+}
+
 #define BENCH_TEST(test) cmocka_unit_test_setup_teardown(test, logbench_setup, logbench_teardown)
 
 int main(void) {
@@ -117,6 +145,7 @@ int main(void) {
         BENCH_TEST(power_cuts_while_setting_aside_are_survived),
         BENCH_TEST(a_segment_that_the_older_one_needs_is_missed_all_the_same),
         BENCH_TEST(below_the_only_snapshot_nothing_may_be_missing),
+        BENCH_TEST(a_snapshot_whose_name_was_not_synced_counts_for_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
