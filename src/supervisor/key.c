@@ -249,8 +249,12 @@ enum tn_status token_keys_open(struct token_keys *keys, const struct os *os, con
     if (status == TN_NOTFOUND) {
         keys->count = 0;
         status = key_make(keys, ttl_max_s, now_s, reason);
-    } else if (status == TN_OK && keys->of[0].ttl_max_s < ttl_max_s) {
-        keys->of[0].ttl_max_s = ttl_max_s;
+    } else if (status == TN_OK) {
+        /* If a sync failed in an earlier life, what was just read may be in this machine's memory
+         * only, and another sync would not find it out: so it is written anew, before a token is
+         * signed with a key that the next power cut would take. */
+        keys->of[0].ttl_max_s =
+            keys->of[0].ttl_max_s < ttl_max_s ? ttl_max_s : keys->of[0].ttl_max_s;
         status = keys_save(keys, reason);
     }
     if (status != TN_OK) {

@@ -201,6 +201,35 @@ static void no_failure_loses_a_key_that_has_signed(void **state) {
     }
 }
 
+/* A file that a failed sync of the directory left in memory only must be durable before it signs. */
+static void a_key_that_was_read_and_has_signed_survives_a_power_cut(void **state) {
+    (void)state;
+    bool reached = true;
+    for (uint64_t call = 1; reached; call++) {
+        for (uint64_t seed = 0; seed < 8; seed++) {
+            struct fakeos *first = machine_make();
+            struct fakeos *machine = fakeos_copy(first, seed);
+            struct token_keys keys;
+            char token[TOKEN_MAX + 1];
+            fakeos_free(first);
+            fakeos_fail_call(machine, call, TN_IO);
+            if (open_at(&keys, machine, DAY, NOW) == TN_OK) {
+                token_keys_close(&keys);
+            }
+            reached = fakeos_calls(machine) >= call;
+            fakeos_restart(machine); /* another process, the same memory */
+            assert_int_equal(open_at(&keys, machine, DAY, NOW), TN_OK);
+            sign_at(&keys, NOW, token);
+            token_keys_close(&keys);
+            fakeos_reboot(machine);
+            assert_int_equal(open_at(&keys, machine, DAY, NOW), TN_OK);
+            assert_int_equal(judge_at(&keys, token, NOW), TOKEN_LIVE);
+            token_keys_close(&keys);
+            fakeos_free(machine);
+        }
+    }
+}
+
 static void a_file_that_others_may_read_is_refused(void **state) {
     struct token_keys keys;
     struct stat st;
@@ -236,6 +265,7 @@ int main(void) {
         cmocka_unit_test(there_are_at_most_so_many_keys),
         cmocka_unit_test(a_file_with_any_bit_changed_is_refused),
         cmocka_unit_test(no_failure_loses_a_key_that_has_signed),
+        cmocka_unit_test(a_key_that_was_read_and_has_signed_survives_a_power_cut),
         cmocka_unit_test(a_file_that_others_may_read_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
