@@ -153,7 +153,7 @@ static void state_more(const struct level *level, const struct image *image) {
     const struct explore_options *options = x->options;
     struct workload_result result;
     uint64_t bits = tn_mix64(image->hash);
-    bool log = x->work->kind != WORKLOAD_KEYS;
+    bool log = x->work->kind != WORKLOAD_KEYS && x->work->kind != WORKLOAD_BADKEYS;
     bool engine = x->work->kind == WORKLOAD_ENGINE || x->work->kind == WORKLOAD_BROKEN;
     if (one_in(bits, 0, options->older_in) && log) {
         (void)level_start(level, image, START_OLDER, false, &result);

@@ -22,7 +22,7 @@ struct replay {
 /* The last operations before the power went. */
 static void ops_print(const struct tape_op *ops, size_t last) {
     static const char *const kinds[] = {"write", "resize", "sync", "sync failed", "name", "note"};
-    for (size_t op = last < 24 ? 0 : last - 24; op <= last; op++) {
+    for (size_t op = last < 40 ? 0 : last - 40; op <= last; op++) {
         const struct tape_op *at = &ops[op];
         fprintf(stderr, "  %4zu %s", op, kinds[at->kind]);
         if (at->kind == TAPE_NOTE) {

@@ -68,7 +68,7 @@ static void stats_add(struct explore_stats *sum, const struct explore_stats *sta
 static enum workload_kind kind_of(uint64_t number) {
     static const enum workload_kind turns[] = {WORKLOAD_LOG,    WORKLOAD_FAULT, WORKLOAD_ENGINE,
                                                WORKLOAD_LOG,    WORKLOAD_FAULT, WORKLOAD_BROKEN,
-                                               WORKLOAD_ENGINE, WORKLOAD_KEYS};
+                                               WORKLOAD_ENGINE, WORKLOAD_KEYS,  WORKLOAD_BADKEYS};
     return turns[number % (sizeof turns / sizeof turns[0])];
 }
 

@@ -282,8 +282,8 @@ static bool log_start(const struct workload *work, struct tape *tape, struct led
 bool workload_start(const struct workload *work, struct tape *tape, struct ledger *ledger,
                     enum workload_start start, struct workload_result *ret_result) {
     *ret_result = (struct workload_result){0};
-    if (work->kind == WORKLOAD_KEYS) {
-        return workload_keys_start(work, tape, ledger, ret_result);
+    if (work->kind == WORKLOAD_KEYS || work->kind == WORKLOAD_BADKEYS) {
+        return workload_keys_start(tape, ledger, ret_result);
     }
     if (start == START_ENGINE) {
         return workload_engine_start(work, tape, ledger, ret_result);
@@ -307,6 +307,7 @@ void workload_run(struct workload *work, enum workload_kind kind, uint64_t seed)
         workload_engine_run(work, &prng);
         break;
     case WORKLOAD_KEYS:
+    case WORKLOAD_BADKEYS:
         workload_keys_run(work, &prng);
         break;
     case WORKLOAD_COUNT:

@@ -13,7 +13,8 @@
     X(FAULT, "fault", true)    \
     X(ENGINE, "engine", false) \
     X(BROKEN, "broken", true)  \
-    X(KEYS, "keys", false)
+    X(KEYS, "keys", false)     \
+    X(BADKEYS, "badkeys", true)
 
 enum workload_kind {
 #define WORKLOAD_ENUM(name, text, faulty) WORKLOAD_##name,

@@ -20,74 +20,90 @@ static void keys_batch(const struct token_keys *keys, uint64_t number, uint8_t *
         .first_lsn = number, .count = 1, .payload = bytes, .len = keys->count * TOKEN_KEY_BYTES};
 }
 
-/* The set that is being written is known when it has been: then the note from before is put right. */
-static size_t keys_announce(struct workload *work) {
-    return tape_note(work->tape, work->ledger.acked, ledger_tip(&work->ledger));
-}
-
-static void keys_made(struct workload *work, const struct token_keys *keys, size_t note) {
-    uint8_t bytes[TOKEN_KEYS_MAX * TOKEN_KEY_BYTES];
-    struct log_batch batch;
-    keys_batch(keys, work->ledger.tried + 1, bytes, &batch);
-    ledger_try(&work->ledger, &batch);
-    tape_note_tip(work->tape, note, ledger_tip(&work->ledger));
-    ledger_settle(&work->ledger, TN_OK);
-    (void)tape_note(work->tape, work->ledger.acked, ledger_tip(&work->ledger));
-}
-
 /* As the log does before the keys are made. */
 static enum tn_status directory_make(const struct os *os) {
     enum tn_status status = os->make_dir(os->ctx, WORKLOAD_DIR);
     return status == TN_OK ? os->sync_dir(os->ctx, "/") : status;
 }
 
-void workload_keys_run(struct workload *work, struct tn_prng *prng) {
+/* ---- A run ---- */
+
+/* The set that is being written is known when it has been, or when the next process reads it: then
+ * the note from before is put right. */
+static size_t keys_announce(struct workload *work) {
+    return tape_note(work->tape, work->ledger.acked, ledger_tip(&work->ledger));
+}
+
+static void keys_made(struct workload *work, const struct token_keys *keys, size_t note) {
+    uint8_t bytes[TOKEN_KEYS_MAX * TOKEN_KEY_BYTES];
+    struct ledger *ledger = &work->ledger;
+    struct log_batch batch;
+    keys_batch(keys, ledger->tried + 1, bytes, &batch);
+    const struct ledger_batch *tip = ledger_tip(ledger);
+    bool known =
+        tip != NULL && tip->batch.len == batch.len && memcmp(tip->payload, bytes, batch.len) == 0;
+    if (!known) {
+        ledger_try(ledger, &batch);
+        ledger_settle(ledger, TN_OK);
+        tape_note_tip(work->tape, note, ledger_tip(ledger));
+    }
+    (void)tape_note(work->tape, ledger->acked, ledger_tip(ledger));
+}
+
+/* One process: reads the keys, or makes the first, and rotates them until something fails. A set
+ * whose writing failed may be there all the same, and then the next process says so. */
+static bool keys_live(struct workload *work, struct tn_prng *prng, size_t *note) {
     const struct os *os = tape_os(work->tape);
     char reason[TOKEN_REASON_MAX];
     struct token_keys keys;
-    enum tn_status status = directory_make(os);
-    size_t note = keys_announce(work);
-    if (status == TN_OK) {
-        status = token_keys_open(&keys, os, WORKLOAD_DIR, TTL_S, 1000, reason);
+    if (directory_make(os) != TN_OK ||
+        token_keys_open(&keys, os, WORKLOAD_DIR, TTL_S, 1000, reason) != TN_OK) {
+        return false;
     }
-    if (status != TN_OK) {
-        workload_wrong(work, "the keys cannot be made");
-        return;
-    }
-    keys_made(work, &keys, note);
-    unsigned rotations = 2 + (unsigned)tn_prng_below(prng, 6);
-    for (unsigned i = 0; i < rotations; i++) {
+    keys_made(work, &keys, *note);
+    bool right = true;
+    unsigned rotations = (unsigned)tn_prng_below(prng, 4);
+    for (unsigned i = 0; i < rotations && right; i++) {
         struct token_keys next;
-        note = keys_announce(work);
-        status = token_keys_rotate(&keys, 2000 + i, tn_prng_below(prng, 4) == 0, &next, reason);
-        if (status != TN_OK) {
-            workload_wrong(work, reason);
-            break;
-        }
-        token_keys_close(&keys);
-        keys = next;
-        keys_made(work, &keys, note);
-        if (tn_prng_below(prng, 3) == 0) { /* the process dies, and another reads them */
+        *note = keys_announce(work);
+        bool drop = tn_prng_below(prng, 4) == 0;
+        right = token_keys_rotate(&keys, 2000 + i, drop, &next, reason) == TN_OK;
+        if (right) {
             token_keys_close(&keys);
-            tape_restart(work->tape);
-            status = token_keys_open(&keys, os, WORKLOAD_DIR, TTL_S, 3000, reason);
-            if (status != TN_OK) {
-                workload_wrong(work, reason);
-                return;
-            }
+            keys = next;
+            keys_made(work, &keys, *note);
         }
     }
     token_keys_close(&keys);
+    return right;
 }
 
-bool workload_keys_start(const struct workload *work, struct tape *tape, struct ledger *ledger,
+void workload_keys_run(struct workload *work, struct tn_prng *prng) {
+    unsigned lives = 3;
+    unsigned faulty = workload_faulty(work->kind) ? (unsigned)tn_prng_below(prng, 2) : lives;
+    size_t note = keys_announce(work);
+    for (unsigned life = 0; life < lives; life++) {
+        if (life == faulty) {
+            tape_fail_call(work->tape, tape_calls(work->tape) + 1 + tn_prng_below(prng, 30), TN_IO);
+        }
+        bool failed = !keys_live(work, prng, &note);
+        if (failed && !tape_failed(work->tape)) {
+            workload_wrong(work, "the keys cannot be read or written");
+        }
+        tape_restart(work->tape);
+        note = failed ? note : keys_announce(work);
+    }
+}
+
+/* ---- A start ---- */
+
+bool workload_keys_start(struct tape *tape, struct ledger *ledger,
                          struct workload_result *ret_result) {
     const struct os *os = tape_os(tape);
     char reason[TOKEN_REASON_MAX] = "";
     struct token_keys keys;
     uint8_t bytes[TOKEN_KEYS_MAX * TOKEN_KEY_BYTES];
     struct log_batch batch;
-    (void)work;
     enum tn_status status = directory_make(os);
     size_t note = tape_note(tape, ledger->acked, ledger_tip(ledger));
     if (status == TN_OK) {

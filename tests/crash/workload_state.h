@@ -22,7 +22,7 @@ bool workload_engine_start(const struct workload *work, struct tape *tape, struc
                            struct workload_result *ret_result);
 
 void workload_keys_run(struct workload *work, struct tn_prng *prng);
-bool workload_keys_start(const struct workload *work, struct tape *tape, struct ledger *ledger,
+bool workload_keys_start(struct tape *tape, struct ledger *ledger,
                          struct workload_result *ret_result);
 
 #endif
