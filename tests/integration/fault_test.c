@@ -1,9 +1,10 @@
 /* Every call to the operating system fails once, and the power goes during every one of them.
  *
  * A life: open, work, snapshot, work, close, with no threads, so that call n is the same in every
- * run. For each n the life is lived with a fault at call n. Whatever the fault: nothing crashes, an
- * OK is an OK for ever, a write that was surely rejected never shows, a halted engine stays halted,
- * and the next life finds a sound state that continues. */
+ * run. For each n the life is lived with a fault at call n; once on an empty disk, and once on one
+ * that an earlier life left when it died, so that faults hit recovery, too. Whatever the fault:
+ * nothing crashes, an OK is an OK for ever, a write that was surely rejected never shows, a halted
+ * engine stays halted, and the next life finds a sound state that continues. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,6 +33,7 @@ struct life {
     struct fakeos *machine;
     struct heard pool;
     struct heard writes[WRITES];
+    unsigned done; /* writes of earlier lives */
     bool opened;
     bool closed_well;
     uint64_t segments; /* when it closed */
@@ -87,11 +89,14 @@ static void life_live(struct life *life) {
         assert_true(strlen(error.text) > 0);
         return;
     }
-    (void)ekit_run(engine, ekit_pool(&life->command, "p", 1, 1000, 3600), &life->answer);
-    life_note(life, &life->pool);
-    life_write_some(life, engine, 0, WRITES / 2);
+    if (life->done == 0) {
+        (void)ekit_run(engine, ekit_pool(&life->command, "p", 1, 1000, 3600), &life->answer);
+        life_note(life, &life->pool);
+    }
+    unsigned middle = (life->done + WRITES) / 2;
+    life_write_some(life, engine, life->done, middle);
     (void)engine_snapshot(engine, &error);
-    life_write_some(life, engine, WRITES / 2, WRITES);
+    life_write_some(life, engine, middle, WRITES);
     struct engine_stats stats;
     engine_stats_read(engine, &stats);
     life->segments = stats.log.segments;
@@ -148,10 +153,16 @@ static void life_check_next(struct life *life) {
     assert_true(engine_close(engine));
 }
 
-static struct life *life_new(uint64_t seed) {
+/* On an empty disk, or on the one that `before` left. */
+static struct life *life_new(uint64_t seed, const struct life *before) {
     struct life *life = calloc(1, sizeof *life);
     assert_non_null(life);
-    life->machine = fakeos_new(seed);
+    if (before == NULL) {
+        life->machine = fakeos_new(seed);
+    } else {
+        *life = *before;
+        life->machine = fakeos_copy(before->machine, seed);
+    }
     return life;
 }
 
@@ -160,9 +171,29 @@ static void life_free(struct life *life) {
     free(life);
 }
 
+/* An earlier life that ended when the process died: a snapshot, and later writes of which the last
+ * is not marked as synced. */
+static struct life *life_before(void) {
+    struct life *life = life_new(5, NULL);
+    struct engine_options options;
+    struct log_error error;
+    life_options(life, &options);
+    struct engine *engine = ekit_open(&options);
+    ekit_run_ok(engine, ekit_pool(&life->command, "p", 1, 1000, 3600), &life->answer);
+    life_note(life, &life->pool);
+    life_write_some(life, engine, 0, 5);
+    assert_int_equal(engine_snapshot(engine, &error), TN_OK);
+    life_write_some(life, engine, 5, 8);
+    life->done = 8;
+    fakeos_cut_call(life->machine, fakeos_calls(life->machine) + 1);
+    (void)engine_close(engine);
+    fakeos_restart(life->machine);
+    return life;
+}
+
 /* How many calls a life without faults makes. */
-static uint64_t life_calls(void) {
-    struct life *life = life_new(1);
+static uint64_t life_calls(const struct life *before) {
+    struct life *life = life_new(1, before);
     life_live(life);
     assert_true(life->opened && life->closed_well);
     for (unsigned n = 0; n < WRITES; n++) {
@@ -176,23 +207,45 @@ static uint64_t life_calls(void) {
     return calls;
 }
 
-static void fail_every_call(enum tn_status fault) {
-    uint64_t calls = life_calls();
+/* Three ways on: with what the cache shows, without it, and with it until it has been served. */
+static void life_go_on(struct life *life, uint64_t which) {
+    struct engine_options options;
+    struct log_error error;
+    struct engine *engine;
+    if (which % 3 == 0) {
+        fakeos_restart(life->machine);
+        life_check_next(life);
+        return;
+    }
+    if (which % 3 == 1) {
+        fakeos_restart(life->machine);
+        life_options(life, &options);
+        assert_int_equal(engine_open(&options, &engine, &error), TN_OK);
+        fakeos_cut_call(life->machine, fakeos_calls(life->machine) + 1);
+        (void)engine_close(engine);
+    }
+    fakeos_reboot(life->machine);
+    life_check_next(life);
+}
+
+static void fail_calls(const struct life *before, enum tn_status fault) {
+    uint64_t calls = life_calls(before);
     for (uint64_t call = 1; call <= calls; call++) {
-        struct life *life = life_new(call);
+        struct life *life = life_new(call, before);
         fakeos_fail_call(life->machine, call, fault);
         life_live(life);
         life_check_halting(life);
         fakeos_fail_call(life->machine, 0, TN_OK);
-        /* Half of the time the machine dies with the process. */
-        if (call % 2 == 0) {
-            fakeos_reboot(life->machine);
-        } else {
-            fakeos_restart(life->machine);
-        }
-        life_check_next(life);
+        life_go_on(life, call);
         life_free(life);
     }
+}
+
+static void fail_every_call(enum tn_status fault) {
+    struct life *before = life_before();
+    fail_calls(NULL, fault);
+    fail_calls(before, fault);
+    life_free(before);
 }
 
 static void an_error_of_any_call_loses_no_answer(void **state) {
@@ -205,23 +258,83 @@ static void a_full_disk_at_any_call_loses_no_answer(void **state) {
     fail_every_call(TN_NOSPACE);
 }
 
-static void a_power_cut_at_any_call_loses_no_answer(void **state) {
+static void no_descriptor_at_any_call_loses_no_answer(void **state) {
     (void)state;
-    uint64_t calls = life_calls();
+    fail_every_call(TN_NOMEM);
+}
+
+static void a_refusal_of_any_call_loses_no_answer(void **state) {
+    (void)state;
+    fail_every_call(TN_DENIED);
+}
+
+/* From this call on nothing works any more; and then the power goes, or the disk is there again. */
+static void end_calls(const struct life *before) {
+    uint64_t calls = life_calls(before);
     for (uint64_t call = 1; call <= calls; call++) {
-        struct life *life = life_new(1000 + call);
+        struct life *life = life_new(1000 + call, before);
         fakeos_cut_call(life->machine, call);
         life_live(life);
         life_check_halting(life);
-        fakeos_reboot(life->machine);
-        life_check_next(life);
+        life_go_on(life, call);
+        life_free(life);
+    }
+}
+
+static void the_end_at_any_call_loses_no_answer(void **state) {
+    struct life *before = life_before();
+    (void)state;
+    end_calls(NULL);
+    end_calls(before);
+    life_free(before);
+}
+
+/* Memory is reserved when a life begins: without it, it does not, and says why; nothing is harmed. */
+static void memory_that_is_refused_harms_nothing(void **state) {
+    struct life *before = life_before();
+    (void)state;
+    uint64_t n = 0;
+    uint64_t reserved = 0;
+    do {
+        n += 1;
+        struct life *life = life_new(n, before);
+        struct engine_options options;
+        struct engine *engine;
+        struct log_error error = {{0}};
+        fakeos_fail_memory(life->machine, n);
+        life_options(life, &options);
+        enum tn_status status = engine_open(&options, &engine, &error);
+        reserved = fakeos_reservations(life->machine);
+        assert_int_equal(status, n <= reserved ? TN_NOMEM : TN_OK);
+        assert_true(status == TN_OK || error.text[0] != '\0');
+        if (status == TN_OK) {
+            (void)engine_close(engine);
+        }
+        fakeos_fail_memory(life->machine, 0);
+        life_go_on(life, n);
+        life_free(life);
+    } while (n <= reserved);
+    assert_true(n > 10);
+    life_free(before);
+}
+
+/* Any amount of room that is left: what does not fit is refused, and goes on when there is room. */
+static void any_room_that_is_left_is_enough_for_nothing_but_refusals(void **state) {
+    (void)state;
+    for (uint64_t room = 0; room < 200000; room += 3500) {
+        struct life *life = life_new(room, NULL);
+        fakeos_space_set(life->machine, room);
+        life_live(life);
+        life_check_halting(life);
+        fakeos_space_set(life->machine, UINT64_MAX);
+        life_go_on(life, room / 3500);
         life_free(life);
     }
 }
 
 /* A disk that fills up refuses writes, keeps answering reads, and goes on when there is room. */
 static void a_disk_that_fills_up_recovers_by_itself(void **state) {
-    struct life *life = life_new(7);
+    struct life *life = life_new(7, NULL);
     struct engine_options options;
     struct engine_lease lease;
     (void)state;
@@ -252,7 +365,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_error_of_any_call_loses_no_answer),
         cmocka_unit_test(a_full_disk_at_any_call_loses_no_answer),
-        cmocka_unit_test(a_power_cut_at_any_call_loses_no_answer),
+        cmocka_unit_test(no_descriptor_at_any_call_loses_no_answer),
+        cmocka_unit_test(a_refusal_of_any_call_loses_no_answer),
+        cmocka_unit_test(the_end_at_any_call_loses_no_answer),
+        cmocka_unit_test(memory_that_is_refused_harms_nothing),
+        cmocka_unit_test(any_room_that_is_left_is_enough_for_nothing_but_refusals),
         cmocka_unit_test(a_disk_that_fills_up_recovers_by_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

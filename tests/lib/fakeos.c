@@ -31,6 +31,8 @@ struct fakeos {
     bool cut;
     const char *fault_name;
     uint64_t space; /* UINT64_MAX: unlimited */
+    uint64_t reservations;
+    uint64_t fail_memory; /* the reservation with this number */
 
     uint64_t boot_ms;
     uint64_t wall_ms;
@@ -444,7 +446,14 @@ static enum tn_status fake_random(void *ctx, void *out, size_t len) {
 }
 
 static enum tn_status fake_mem_reserve(void *ctx, size_t bytes, bool big, void **ret_memory) {
-    (void)ctx;
+    struct fakeos *fake = ctx;
+    fake_lock(fake);
+    fake->reservations += 1;
+    bool refused = fake->reservations == fake->fail_memory;
+    fake_unlock(fake);
+    if (refused) {
+        return TN_NOMEM;
+    }
     return os_posix()->mem_reserve(os_posix()->ctx, bytes, big, ret_memory);
 }
 
@@ -525,6 +534,19 @@ void fakeos_fail_call(struct fakeos *fake, uint64_t call, enum tn_status status)
     fake->fail_status = status;
     fake->fault_name = "";
     fake_unlock(fake);
+}
+
+void fakeos_fail_memory(struct fakeos *fake, uint64_t n) {
+    fake_lock(fake);
+    fake->fail_memory = n == 0 ? 0 : fake->reservations + n;
+    fake_unlock(fake);
+}
+
+uint64_t fakeos_reservations(struct fakeos *fake) {
+    fake_lock(fake);
+    uint64_t reservations = fake->reservations;
+    fake_unlock(fake);
+    return reservations;
 }
 
 void fakeos_cut_call(struct fakeos *fake, uint64_t call) {

@@ -53,6 +53,10 @@ const struct os *fakeos_table(struct fakeos *fake);
 uint64_t fakeos_calls(struct fakeos *fake);
 /* The call with this number fails with this status; 0 takes it back. */
 void fakeos_fail_call(struct fakeos *fake, uint64_t call, enum tn_status status);
+/* The n-th reservation of memory from now on is refused; 0: none is. */
+void fakeos_fail_memory(struct fakeos *fake, uint64_t n);
+/* How many there have been. */
+uint64_t fakeos_reservations(struct fakeos *fake);
 /* The power goes during the call with this number: it and all later ones fail. */
 void fakeos_cut_call(struct fakeos *fake, uint64_t call);
 bool fakeos_is_cut(struct fakeos *fake);
