@@ -342,7 +342,7 @@ static bool is_on(const char *address) {
     return address != NULL && address[0] != '\0' && strcmp(address, "off") != 0;
 }
 
-/* Where sensors find our HTTP door: on the address that it listens on. */
+/* Where sensors, which are on this machine, find our HTTP door. */
 static const char *url_make(struct server *server) {
     const char *http = server->options.http;
     char host[64];
@@ -351,6 +351,9 @@ static const char *url_make(struct server *server) {
         return NULL;
     }
     bool six = strchr(host, ':') != NULL;
+    if (strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0) {
+        (void)snprintf(host, sizeof host, "%s", six ? "::1" : "127.0.0.1"); /* one of all of them */
+    }
     (void)snprintf(server->url, sizeof server->url, "http://%s%s%s:%u", six ? "[" : "", host,
                    six ? "]" : "", server->http_port);
     return server->url;
