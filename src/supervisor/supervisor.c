@@ -10,7 +10,7 @@
 #include "supervisor/output.h"
 #include "supervisor/supervisor_parts.h"
 
-#define ANSWERS_A_TURN 8u
+#define TURN_NS 2000000u /* that answers may take of a turn of the loop */
 
 /* ---- The table ---- */
 
@@ -166,6 +166,9 @@ static void effect_do(struct supervisor_sensor *sensor, const struct plan_effect
         }
         break;
     case PLAN_EFFECT_KILL:
+        if (sensor->plan.gentle) {
+            supervisor_error(sensor, "it did not end on SIGTERM, and is being killed");
+        }
         if (sensor->run != NULL) {
             run_kill(sensor->run);
         }
@@ -249,10 +252,13 @@ static void answers_take(struct supervisor *supervisor) {
         end = &(*end)->next;
     }
     *end = supervisor_feed_answers(supervisor->options.feed);
-    for (unsigned i = 0; i < ANSWERS_A_TURN && supervisor->answers != NULL; i++) {
+    for (uint64_t end_ns = uv_hrtime() + TURN_NS; supervisor->answers != NULL;) {
         struct supervisor_ask *ask = supervisor->answers;
         supervisor->answers = ask->next;
         supervisor_answered(supervisor, ask);
+        if (uv_hrtime() >= end_ns) {
+            break;
+        }
     }
     if (supervisor->answers != NULL) {
         (void)uv_async_send(&supervisor->news);

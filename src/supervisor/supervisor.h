@@ -21,7 +21,7 @@
 #include "supervisor/spec.h"
 #include "supervisor/token_issuer.h"
 
-#define SUPERVISOR_USER "tenure-supervisor" /* of its commands */
+#define SUPERVISOR_USER "tenure:supervisor" /* of its commands; no user's name has a colon */
 #define SUPERVISOR_HOLDER "sensor/"         /* and the sensor's reference: of its leases */
 #define SUPERVISOR_ERROR_MAX 256u
 #define SUPERVISOR_BUCKETS 7u

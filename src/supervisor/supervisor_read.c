@@ -189,11 +189,13 @@ static void lease_found(struct supervisor *supervisor, const struct engine_lease
     if (sensor == NULL) {
         return;
     }
+    bool revoked = lease->view.state == KERNEL_REVOKING;
     sensor->member = true;
-    supervisor_tell(sensor, &(struct plan_fact){.kind = PLAN_FACT_FOUND,
-                                                .lease = lease->view.id,
-                                                .epoch = lease->view.epoch,
-                                                .revoked = lease->view.state == KERNEL_REVOKING});
+    supervisor_tell(sensor,
+                    &(struct plan_fact){.kind = PLAN_FACT_FOUND,
+                                        .lease = lease->view.id,
+                                        .epoch = lease->view.epoch - revoked, /* the run's */
+                                        .revoked = revoked});
 }
 
 static bool leases_read(struct supervisor *supervisor) {

@@ -408,6 +408,23 @@ static bool all_run(void *ctx) {
     return totals.by_state[PLAN_STATE_RUNNING] == 40;
 }
 
+static void what_ignores_sigterm_is_killed_and_that_is_told(void **state) {
+    struct world *w = *state;
+    sensor_set(w, "s", "fork-ignore 3", ",\"stop_seconds\":0.1");
+    rule(w, true);
+    pid_t pids[RUNKIT_PIDS];
+    runkit_wait_pids(&w->kit, 4, pids);
+    (void)running(w, "s");
+    rule(w, false);
+    wait_state(w, "s", PLAN_STATE_STOPPED);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_true(runkit_is_dead(pids[i]));
+    }
+    assert_string_equal(status_of(w, "s").last_error,
+                        "it did not end on SIGTERM, and is being killed");
+    assert_int_equal(status_of(w, "s").crashes, 0);
+}
+
 static void many_start_and_stop_together(void **state) {
     struct world *w = *state;
     char ref[16];
@@ -439,6 +456,7 @@ int main(void) {
         TEST(crashes_become_an_error_which_a_reset_clears),
         TEST(a_run_is_known_by_its_token_while_it_lives),
         TEST(a_directory_that_cannot_be_read_switches_it_off),
+        TEST(what_ignores_sigterm_is_killed_and_that_is_told),
         TEST(many_start_and_stop_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
