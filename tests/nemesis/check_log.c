@@ -65,37 +65,60 @@ static bool claim_check(struct judge *j, uint32_t index) {
     return true;
 }
 
-/* How often operation ids were sent, and a write without one whose fate nobody knows. */
+/* Who may have an entry in the log, and how often. */
 struct census {
-    uint32_t *sends;   /* by operation id */
-    uint8_t *used;     /* by operation: an entry was found for it */
-    uint32_t *unknown; /* writes without id and answer */
+    uint32_t *users;    /* by operation id: the first operation that uses it, and so on */
+    uint32_t *next_use; /* by operation */
+    uint32_t *left;     /* by operation: how often it was sent and has found no entry yet */
+    uint32_t *unknown;  /* writes without id and answer */
     uint32_t unknown_count;
 };
 
 static bool entry_find_unknown(const struct nm_history *h, struct census *census, uint64_t lsn) {
     for (uint32_t i = 0; i < census->unknown_count; i++) {
         uint32_t index = census->unknown[i];
-        if (!census->used[index] && h->ops[index].life == h->entries[lsn - 1].life &&
+        if (census->left[index] > 0 && h->ops[index].life == h->entries[lsn - 1].life &&
             same_command(&h->ops[index], nm_history_bytes(h, lsn))) {
-            census->used[index] = 1;
+            census->left[index]--;
             return true;
         }
     }
     return false;
 }
 
+/* A write was answered with this position; claim_check has seen that it is its own. */
+static bool entry_answered(const struct judge *j, uint64_t lsn) {
+    uint32_t i = j->at_lsn[lsn];
+    while (i != NM_NONE && nm_is_read(&j->h->ops[i])) {
+        i = j->next_at[i];
+    }
+    return i != NM_NONE;
+}
+
 static bool is_ours(enum kernel_verb verb) {
     return verb >= KERNEL_VERB_ALLOC && verb <= KERNEL_VERB_SWEEP;
 }
 
-/* An operation id is used by the one that made it, by its repeats, and by those that clash with it. */
-static bool entry_sent(const struct nm_history *h, struct census *census, uint32_t opid) {
-    if (opid > h->op_count || census->sends[opid] == 0) {
-        return false;
+/* An operation id is used by the one that made it, by its repeats, and by those that clash with it. An
+ * entry comes after what had been told when its operation began, and is not written by a later life
+ * than the one that it was sent to last. Of several that it may belong to it is the one whose life ends
+ * first: the others have more time. */
+static bool entry_sent(struct judge *j, struct census *census, uint64_t lsn, uint32_t opid) {
+    const struct nm_history *h = j->h;
+    uint32_t first = opid <= h->op_count ? census->users[opid] : NM_NONE;
+    uint32_t best = NM_NONE;
+    for (uint32_t i = first; i != NM_NONE; i = census->next_use[i]) {
+        if (census->left[i] > 0 && j->windows[i].low < lsn &&
+            h->entries[lsn - 1].life <= h->ops[i].life &&
+            same_command(&h->ops[i], nm_history_bytes(h, lsn)) &&
+            (best == NM_NONE || h->ops[i].life < h->ops[best].life)) {
+            best = i;
+        }
     }
-    census->sends[opid]--;
-    return true;
+    if (best != NM_NONE) {
+        census->left[best]--;
+    }
+    return best != NM_NONE;
 }
 
 static bool entries_check(struct judge *j, struct census *census) {
@@ -106,40 +129,53 @@ static bool entries_check(struct judge *j, struct census *census) {
             continue; /* ticks, pools; the replay judges the rest */
         }
         uint32_t opid = nm_opid_parse(command.opid);
-        bool known = opid > 0 ? entry_sent(h, census, opid)
-                              : j->at_lsn[lsn] != NM_NONE || entry_find_unknown(h, census, lsn);
+        bool known = opid > 0 ? entry_sent(j, census, lsn, opid)
+                              : entry_answered(j, lsn) || entry_find_unknown(h, census, lsn);
         if (!known) {
             return nm_blame(h, j->report, NM_NONE,
-                            "lsn %" PRIu64 " of the log is a command (%s) that nobody sent, or not "
-                            "so often",
-                            lsn, kernel_verb_rows[command.verb].name);
+                            "lsn %" PRIu64 " of the log is a command (%s, o%" PRIu32
+                            ") that nobody sent, or not so often",
+                            lsn, kernel_verb_rows[command.verb].name, opid);
         }
     }
     return true;
 }
 
-static bool census_check(struct judge *j) {
+static void census_take(struct judge *j, struct census *census) {
     const struct nm_history *h = j->h;
-    struct census census = {.sends = calloc(h->op_count + 1u, sizeof(uint32_t)),
-                            .used = calloc(h->op_count + 1u, 1),
-                            .unknown = calloc(h->op_count + 1u, sizeof(uint32_t))};
-    TN_ASSERT(census.sends != NULL && census.used != NULL && census.unknown != NULL);
-    bool good = true;
-    for (uint32_t i = 0; i < h->op_count && good; i++) {
+    for (uint32_t i = 0; i <= h->op_count; i++) {
+        census->users[i] = NM_NONE;
+    }
+    for (uint32_t i = 0; i < h->op_count; i++) {
         const struct nm_op *op = &h->ops[i];
-        if (nm_is_read(op)) {
+        if (nm_is_read(op) || op->outcome == NM_REJECTED) {
             continue;
         }
-        census.sends[op->opid] += op->sends;
+        census->left[i] = op->sends;
+        census->next_use[i] = census->users[op->opid];
+        census->users[op->opid] = i;
         if (op->outcome == NM_UNKNOWN && op->opid == 0) {
-            census.unknown[census.unknown_count++] = i;
+            census->unknown[census->unknown_count++] = i;
         }
-        good = op->outcome != NM_COMMITTED || claim_check(j, i);
+    }
+}
+
+static bool census_check(struct judge *j) {
+    const struct nm_history *h = j->h;
+    uint32_t *memory = calloc(4 * (h->op_count + 1u), sizeof *memory);
+    TN_ASSERT(memory != NULL);
+    struct census census = {.users = memory,
+                            .next_use = memory + (h->op_count + 1u),
+                            .left = memory + 2 * (h->op_count + 1u),
+                            .unknown = memory + 3 * (h->op_count + 1u)};
+    bool good = true;
+    census_take(j, &census);
+    for (uint32_t i = 0; i < h->op_count && good; i++) {
+        const struct nm_op *op = &h->ops[i];
+        good = nm_is_read(op) || op->outcome != NM_COMMITTED || claim_check(j, i);
     }
     good = good && entries_check(j, &census);
-    free(census.sends);
-    free(census.used);
-    free(census.unknown);
+    free(memory);
     return good;
 }
 
@@ -291,9 +327,14 @@ static bool waiting_check(struct judge *j, uint64_t lsn) {
 /* ---- All of it ---- */
 
 static bool position_check(struct judge *j, uint64_t lsn) {
+    uint32_t firsts = 0;
     for (uint32_t i = j->at_lsn[lsn]; i != NM_NONE; i = j->next_at[i]) {
         const struct nm_op *op = &j->h->ops[i];
         if (!nm_is_read(op)) {
+            firsts += !op->replayed;
+            if (firsts > 1) {
+                return nm_blame(j->h, j->report, i, "this position was told to somebody else, too");
+            }
             if (!answer_check(j, i)) {
                 return false;
             }

@@ -215,24 +215,29 @@ static const struct nm_op *pick_answered(struct nm_generator *g, const struct nm
     return good ? op : NULL;
 }
 
+void nm_generate_repeat(struct nm_history *h, uint32_t index, uint32_t answered) {
+    const struct nm_op *first = &h->ops[answered];
+    struct nm_op *op = &h->ops[index];
+    TN_ASSERT(first->opid == answered + 1);
+    op->repeats = answered;
+    op->opid = first->opid;
+    op->lease = first->lease;
+    op->epoch = first->epoch;
+    op->verb = first->verb;
+    op->group = first->group;
+    op->holder = first->holder;
+    op->ttl_s = first->ttl_s;
+    op->after_s = first->after_s;
+    op->now = first->now;
+    op->claim_count = first->claim_count;
+    memcpy(op->claims, first->claims, sizeof op->claims);
+}
+
 void nm_generate(struct nm_generator *g, struct nm_history *h, uint32_t index) {
     struct nm_op *op = &h->ops[index];
     const struct nm_op *answered = chance(g, 5) ? pick_answered(g, h) : NULL;
     if (answered != NULL && chance(g, 70)) {
-        uint32_t client = op->client;
-        *op = (struct nm_op){.client = client,
-                             .lease = answered->lease,
-                             .epoch = answered->epoch,
-                             .opid = answered->opid,
-                             .repeats = answered->opid - 1,
-                             .verb = answered->verb,
-                             .group = answered->group,
-                             .holder = answered->holder,
-                             .ttl_s = answered->ttl_s,
-                             .after_s = answered->after_s,
-                             .now = answered->now,
-                             .claim_count = answered->claim_count};
-        memcpy(op->claims, answered->claims, sizeof op->claims);
+        nm_generate_repeat(h, index, answered->opid - 1);
         return;
     }
     generate_fresh(g, op, index);

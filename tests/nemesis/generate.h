@@ -23,6 +23,8 @@ struct nm_generator {
 
 /* Fills the request of an operation that has just been added. */
 void nm_generate(struct nm_generator *g, struct nm_history *h, uint32_t index);
+/* Makes the operation a repeat of an answered one. */
+void nm_generate_repeat(struct nm_history *h, uint32_t index, uint32_t answered);
 /* Takes over what an answer says of a lease. */
 void nm_generate_learn(struct nm_generator *g, const struct nm_op *op);
 

@@ -169,6 +169,19 @@ bool nm_history_load(struct nm_history *ret_h, const char *path) {
     return good;
 }
 
+void nm_history_keep(const struct nm_history *h, const char *why) {
+    char path[256];
+    const char *base = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%.100s/tenure-nemesis-%" PRIu64 ".history",
+             base != NULL ? base : "/tmp", h->seed);
+    bool kept = nm_history_save(h, path);
+    fprintf(stderr, "\nseed %" PRIu64 ": %s\nTENURE_SEED=%" PRIu64 " plays it again\n", h->seed,
+            why, h->seed);
+    if (kept) {
+        fprintf(stderr, "TENURE_HISTORY=%s lin_test judges it again\n", path);
+    }
+}
+
 /* ---- The log ---- */
 
 struct reading {

@@ -120,6 +120,9 @@ void nm_history_copy(const struct nm_history *from, struct nm_history *ret_to);
 bool nm_history_save(const struct nm_history *h, const char *path);
 bool nm_history_load(struct nm_history *ret_h, const char *path);
 
+/* For a failure: writes it to a file, and how to play and to judge it again to standard error. */
+void nm_history_keep(const struct nm_history *h, const char *why);
+
 /* Reads what the log in this directory holds beyond what is known, as written by `life`; no server may
  * run there. False and `why`: it cannot be read, has lost something, or tells the past otherwise. */
 bool nm_history_read_log(struct nm_history *h, const char *dir, uint32_t life, char *why,

@@ -35,17 +35,6 @@ static uint64_t number_from(const char *name, uint64_t standard) {
     return text != NULL ? strtoull(text, NULL, 0) : standard;
 }
 
-static void history_keep(const struct nm_history *h, const char *why) {
-    char path[256];
-    const char *base = getenv("TMPDIR");
-    snprintf(path, sizeof path, "%.100s/tenure-nemesis-%" PRIu64 ".history",
-             base != NULL ? base : "/tmp", h->seed);
-    bool kept = nm_history_save(h, path);
-    fprintf(stderr, "\nseed %" PRIu64 ": %s\n", h->seed, why);
-    fprintf(stderr, "TENURE_SEED=%" PRIu64 " plays it again%s%s%s\n", h->seed,
-            kept ? "; TENURE_HISTORY=" : "", kept ? path : "", kept ? " judges it again" : "");
-}
-
 /* Both judges. */
 static bool judge(const struct nm_history *h) {
     struct nm_report report = {.why = ""};
@@ -61,7 +50,7 @@ static bool judge(const struct nm_history *h) {
             (double)(middle - start) / 1e9, report.searched, report.steps,
             (double)(nm_now_ns() - middle) / 1e9);
     if (!good) {
-        history_keep(h, report.why);
+        nm_history_keep(h, report.why);
     }
     return good;
 }
@@ -100,7 +89,7 @@ static void totals_tell(uint64_t ns) {
 
 /* Deaths spread over the operations, each at a random moment, most of them by kill -9. */
 static bool play(struct nm_load *load, uint64_t seed) {
-    struct nm_options options = {.seed = seed, .clients = CLIENTS};
+    struct nm_options options = {.seed = seed, .clients = CLIENTS, .kill_starts = true};
     const uint32_t deaths = ROUND_KILLS + ROUND_TERMS;
     bool good = nm_load_open(load, &options);
     uint32_t term = (uint32_t)tn_prng_below(&load->random, deaths);
@@ -112,7 +101,7 @@ static bool play(struct nm_load *load, uint64_t seed) {
     }
     good = good && nm_load_run(load, ROUND_OPS) && nm_load_finish(load);
     if (!good) {
-        history_keep(&load->history, load->why);
+        nm_history_keep(&load->history, load->why);
         fprintf(stderr, "its directory is %s\n", load->process.dir);
     }
     totals_add(load);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "base/assert.h"
 #include "nemesis/mishap.h"
@@ -173,6 +174,13 @@ bool nm_load_run(struct nm_load *load, uint32_t ops) {
     return true;
 }
 
+uint32_t nm_load_add(struct nm_load *load) {
+    uint32_t index = load->history.op_count;
+    (void)nm_history_op(&load->history);
+    retry_add(load, index);
+    return index;
+}
+
 static uint32_t under_way(const struct nm_load *load) {
     uint32_t count = load->retry_count;
     for (uint32_t i = 0; i < load->options.clients; i++) {
@@ -193,7 +201,38 @@ bool nm_load_settle(struct nm_load *load) {
 
 /* ---- Lives ---- */
 
+static bool log_read(struct nm_load *load) {
+    char why[1024];
+    if (!nm_history_read_log(&load->history, load->process.data, life_now(load), why, sizeof why)) {
+        return nm_load_fail(load, "after death %" PRIu32 ": %s", load->history.life_count, why);
+    }
+    return true;
+}
+
+#define START_NS 40000000u
+
+/* Starts that do not come to an end: recovery is killed, too. Whatever they did, the log is the same. */
+static bool starts_kill(struct nm_load *load) {
+    while (load->options.kill_starts && load->history.entry_count > 0 &&
+           tn_prng_below(&load->random, 4) == 0) {
+        struct timespec pause = {.tv_nsec = (long)tn_prng_below(&load->random, START_NS)};
+        if (!nm_process_spawn(&load->process)) {
+            return nm_load_fail(load, "cannot start");
+        }
+        nanosleep(&pause, NULL);
+        (void)nm_process_end(&load->process, SIGKILL);
+        load->done.starts++;
+        if (!log_read(load)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool life_begin(struct nm_load *load) {
+    if (!starts_kill(load)) {
+        return false;
+    }
     struct nm_life *life = nm_history_life(&load->history);
     life->start_ns = nm_now_ns();
     life->first_lsn = load->history.entry_count;
@@ -228,7 +267,6 @@ static bool status_good(int status, int signal) {
 
 static bool life_end(struct nm_load *load, int signal) {
     struct nm_life *life = &load->history.lives[life_now(load)];
-    char why[1024];
     nm_mishap_continue(load);
     if (signal == SIGTERM) { /* it answers what it has before it goes */
         (void)kill(load->process.id, SIGTERM);
@@ -246,8 +284,8 @@ static bool life_end(struct nm_load *load, int signal) {
         return nm_load_fail(load, "the server ended with status %d, not by signal %d", status,
                             signal);
     }
-    if (!nm_history_read_log(&load->history, load->process.data, life_now(load), why, sizeof why)) {
-        return nm_load_fail(load, "after death %" PRIu32 ": %s", load->history.life_count, why);
+    if (!log_read(load)) {
+        return false;
     }
     life->last_lsn = load->history.entry_count;
     if (load->acknowledged_lsn > life->last_lsn) {
@@ -288,7 +326,7 @@ static void flags_set(struct nm_load *load) {
     struct nm_process *process = &load->process;
     nm_process_flag(process, "--leases-max", 100);
     nm_process_flag(process, "--members-max", 200);
-    nm_process_flag(process, "--history-max", 100);
+    nm_process_flag(process, "--history-max", 40);
     nm_process_flag(process, "--pools-max", 50);
     nm_process_flag(process, "--resources-max", 50);
     nm_process_flag(process, "--rate-window-max", 60);

@@ -22,7 +22,8 @@ struct nm_options {
     uint64_t seed;
     uint32_t clients;
     bool cells_only, opids_always;
-    bool calm; /* nothing happens but what the caller does */
+    bool calm;        /* nothing happens but what the caller does */
+    bool kill_starts; /* some starts are killed before they serve */
 };
 
 struct nm_load {
@@ -43,7 +44,7 @@ struct nm_load {
     bool snapshot_wanted;
     bool generating;
     struct {
-        uint32_t kills, terms, stops, cuts, deaf, snapshots, unknown;
+        uint32_t kills, starts, terms, stops, cuts, deaf, snapshots, unknown;
     } done;
     char why[2048]; /* not empty: it has failed */
 };
@@ -52,6 +53,8 @@ struct nm_load {
 bool nm_load_open(struct nm_load *load, const struct nm_options *options);
 /* Until the history has so many operations, or it failed. */
 bool nm_load_run(struct nm_load *load, uint32_t ops);
+/* Adds an operation that the caller fills in; it is asked as soon as there is room for it. */
+uint32_t nm_load_add(struct nm_load *load);
 /* Asks nothing new until everything is answered that can be. */
 bool nm_load_settle(struct nm_load *load);
 /* Goes on for so long, then ends the server with this signal, and starts the next life. */

@@ -47,9 +47,9 @@ struct nm_window *nm_windows(const struct nm_history *h) {
         const struct nm_op *op = &h->ops[i];
         if (has_position(op)) {
             ends[end_count++] = (struct moment){.ns = op->end_ns, .lsn = op->lsn};
-            if (!nm_is_read(op)) {
-                starts[start_count++] = (struct moment){.ns = op->start_ns, .lsn = op->lsn};
-            }
+            /* What was asked later may have been read at the same position, not written there. */
+            starts[start_count++] =
+                (struct moment){.ns = op->start_ns, .lsn = op->lsn + nm_is_read(op)};
         }
     }
     qsort(ends, end_count, sizeof *ends, moment_compare);
@@ -105,8 +105,7 @@ static bool time_check(const struct nm_history *h, const struct nm_window *windo
         }
         if (op->lsn > high) {
             return nm_blame(h, report, i,
-                            "lsn %" PRIu64 " belongs to a write that began after it had ended, it "
-                            "has %" PRIu64,
+                            "what began after it had ended had lsn %" PRIu64 ", it has %" PRIu64,
                             high + 1, op->lsn);
         }
     }

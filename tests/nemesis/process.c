@@ -106,23 +106,33 @@ static bool port_read(const char *path, uint16_t *ret_port) {
     return got && *ret_port > 0;
 }
 
-bool nm_process_start(struct nm_process *process) {
+static void port_file_of(const struct nm_process *process, char out[NM_PATH + 8]) {
+    snprintf(out, NM_PATH + 8, "%s/port", process->dir);
+}
+
+bool nm_process_spawn(struct nm_process *process) {
     char port_file[NM_PATH + 8];
-    int status;
-    snprintf(port_file, sizeof port_file, "%s/port", process->dir);
+    port_file_of(process, port_file);
     (void)unlink(port_file);
     pid_t parent = getpid();
     pid_t child = fork();
-    if (child < 0) {
-        return false;
-    }
     if (child == 0) {
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
             _exit(126);
         }
         child_run(process, port_file);
     }
-    process->id = child;
+    process->id = child > 0 ? child : 0;
+    return child > 0;
+}
+
+bool nm_process_start(struct nm_process *process) {
+    char port_file[NM_PATH + 8];
+    int status;
+    port_file_of(process, port_file);
+    if (!nm_process_spawn(process)) {
+        return false;
+    }
     while (!port_read(port_file, &process->port)) {
         if (nm_process_ended(process, &status)) {
             return false;

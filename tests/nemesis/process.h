@@ -24,8 +24,9 @@ void nm_process_flag(struct nm_process *process, const char *name, uint64_t valu
 /* Removes the directory; the server must have ended. */
 void nm_process_remove(const struct nm_process *process);
 
-/* Starts tenured of the build that the tests belong to and waits until it serves. False: it ended
- * instead; its last words are in dir/stderr. */
+/* Starts tenured of the build that the tests belong to. */
+bool nm_process_spawn(struct nm_process *process);
+/* And waits until it serves. False: it ended instead; its last words are in dir/stderr. */
 bool nm_process_start(struct nm_process *process);
 /* Sends the signal (0: none) and waits for the end; returns the status as waitpid has it. */
 int nm_process_end(struct nm_process *process, int signal);

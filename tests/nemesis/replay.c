@@ -49,42 +49,13 @@ static void memory_release(void *ctx, void *memory, size_t bytes) {
     (void)munmap(memory, bytes);
 }
 
-static void show(const struct kernel *kernel, const struct kernel_value *v,
-                 struct model_shown *ret) {
-    memset(ret, 0, sizeof *ret);
-    ret->claim = v->claim;
-    ret->format = v->format;
-    ret->number = v->name_len == 0 ? v->number : 0;
-    memcpy(ret->name, v->name, v->name_len);
-    if (v->pool != UINT32_MAX) { /* an answer from memory does not know */
-        kernel_pool_name(kernel, v->pool, ret->pool);
-    }
-}
-
 static void sink(void *ctx, const struct kernel *kernel, const struct kernel_event *e) {
     struct nm_replay *replay = ctx;
     if (replay->event_count == MODEL_EVENTS || e->value_count > MODEL_BUNDLE) {
         replay->overflow = true;
         return;
     }
-    struct model_event *copy = &replay->events[replay->event_count++];
-    memset(copy, 0, sizeof *copy);
-    copy->kind = e->kind;
-    copy->reason = e->reason;
-    copy->lease = e->lease;
-    copy->lsn = e->lsn;
-    copy->now_ms = e->now_ms;
-    copy->epoch = e->epoch;
-    copy->deadline_ms = e->deadline_ms;
-    copy->number = e->number;
-    model_text(copy->holder, sizeof copy->holder, e->holder);
-    model_text(copy->previous, sizeof copy->previous, e->previous);
-    model_text(copy->user, sizeof copy->user, e->user);
-    model_text(copy->name, sizeof copy->name, e->name);
-    copy->value_count = e->value_count;
-    for (uint32_t i = 0; i < e->value_count; i++) {
-        show(kernel, &e->values[i], &copy->values[i]);
-    }
+    model_take_event(kernel, e, &replay->events[replay->event_count++]);
 }
 
 struct nm_replay *nm_replay_open(const struct nm_history *h) {
@@ -167,15 +138,13 @@ static void op_take(struct nm_replay *replay, uint32_t opid) {
 
 static void apply(struct nm_replay *replay, uint64_t now_ms, struct tn_bytes bytes) {
     struct kernel_entry entry = {.lsn = replay->lsn, .now_ms = now_ms, .command = bytes};
-    struct kernel_result *head = &replay->result.head;
+    struct kernel_result head = {.values = replay->values, .value_capacity = KERNEL_BUNDLE_MAX};
     replay->event_count = 0;
-    *head = (struct kernel_result){.values = replay->values, .value_capacity = KERNEL_BUNDLE_MAX};
-    kernel_apply(replay->kernel, &entry, head);
-    replay->overflow = replay->overflow || head->value_count > MODEL_BUNDLE;
-    for (uint32_t i = 0; i < head->value_count && !replay->overflow; i++) {
-        show(replay->kernel, &replay->values[i], &replay->result.values[i]);
+    kernel_apply(replay->kernel, &entry, &head);
+    replay->overflow = replay->overflow || head.value_count > MODEL_BUNDLE;
+    if (!replay->overflow) {
+        model_take_result(replay->kernel, &head, &replay->result);
     }
-    head->values = NULL;
 }
 
 bool nm_replay_step(struct nm_replay *replay, char *why, size_t capacity) {
