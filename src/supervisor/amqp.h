@@ -21,7 +21,7 @@
 #define AMQP_NAME_MAX 255u   /* bytes of the name of an exchange or a queue, and of a routing key */
 #define AMQP_USER "amqp"     /* who the commands are from */
 #define AMQP_QUEUE_MAX 4096u /* messages of amqp_publish that wait */
-#define AMQP_BODY_MAX (2u << 20) /* bytes of one that goes out */
+#define AMQP_BODY_MAX 2097152u /* bytes of one that goes out */
 
 /* Where the broker is, and who asks: amqp[s]://[USER@]HOST[:PORT][/VHOST]. */
 struct amqp_address {

@@ -272,18 +272,18 @@ static enum amqp_turn publisher_turn(struct amqp_link *link) {
 
 bool amqp_publish(struct amqp *amqp, const char *routing_key, struct tn_bytes body) {
     struct amqp_publisher *publisher = &amqp->publisher;
-    size_t key_len = strlen(routing_key);
+    struct tn_bytes key = tn_bytes_of(routing_key, strlen(routing_key));
     if (*amqp->options.publish_exchange == '\0') {
         return false;
     }
-    struct amqp_item *item = key_len <= AMQP_NAME_MAX && body.len <= AMQP_BODY_MAX
-                                 ? malloc(sizeof *item + key_len + body.len)
+    struct amqp_item *item = key.len <= AMQP_NAME_MAX && body.len <= AMQP_BODY_MAX
+                                 ? malloc(sizeof *item + key.len + body.len)
                                  : NULL;
     bool dropped = item == NULL;
     if (item != NULL) {
-        *item = (struct amqp_item){.key_len = (uint32_t)key_len, .body_len = body.len};
-        memcpy(item->bytes, routing_key, key_len);
-        memcpy(item->bytes + key_len, body.at, body.len);
+        *item = (struct amqp_item){.key_len = key.len, .body_len = body.len};
+        memcpy(item->bytes, key.at, key.len);
+        memcpy(item->bytes + key.len, body.at, body.len);
         pthread_mutex_lock(&publisher->lock);
         if (publisher->count >= AMQP_QUEUE_MAX) {
             item_drop(publisher);

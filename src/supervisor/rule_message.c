@@ -174,7 +174,7 @@ static bool digits_take(struct tn_bytes text, uint32_t *at, unsigned count, uint
 }
 
 static bool char_take(struct tn_bytes text, uint32_t *at, const char *any) {
-    if (*at >= text.len || memchr(any, text.at[*at], strlen(any)) == NULL) {
+    if (*at >= text.len || text.at[*at] == 0 || strchr(any, text.at[*at]) == NULL) {
         return false;
     }
     ++*at;

@@ -1,4 +1,5 @@
 """Rules from a real RabbitMQ, events to it; and what happens when it is away."""
+# tsan
 import http.client
 import itertools
 import json
