@@ -76,8 +76,8 @@
     X(AMQP_FAILURES, "tenure_amqp_failures_total", "counter", "", "Connections to RabbitMQ that were lost or could not be made") \
     X(AMQP_MESSAGES, "tenure_amqp_messages_total", "counter", "outcome", "Messages about rules, by what became of them") \
     X(AMQP_RETRIES, "tenure_amqp_retries_total", "counter", "", "Times that a message had to wait because nothing could be committed") \
-    X(AMQP_PUBLISHED, "tenure_amqp_published_total", "counter", "", "Messages that RabbitMQ has confirmed") \
-    X(AMQP_DROPPED, "tenure_amqp_publish_dropped_total", "counter", "", "Messages dropped because too many waited for RabbitMQ") \
+    X(AMQP_PUBLISHED, "tenure_amqp_published_total", "counter", "", "Events that RabbitMQ has confirmed") \
+    X(AMQP_GAPS, "tenure_amqp_publish_gaps_total", "counter", "", "Times that events were dropped for their age before they could be published") \
     X(PROCESS_CPU, "process_cpu_seconds_total", "counter", "", "Processor time, user and system") \
     X(PROCESS_FDS, "process_open_fds", "gauge", "", "Open file descriptors") \
     X(PROCESS_MAX_FDS, "process_max_fds", "gauge", "", "File descriptors that may be open") \

@@ -201,7 +201,7 @@ static void render_amqp(struct metrics_text *text, const struct metrics_view *vi
     }
     metrics_single(text, SERVER_METRIC_AMQP_RETRIES, stats->retries, 0);
     metrics_single(text, SERVER_METRIC_AMQP_PUBLISHED, stats->published, 0);
-    metrics_single(text, SERVER_METRIC_AMQP_DROPPED, stats->publish_dropped, 0);
+    metrics_single(text, SERVER_METRIC_AMQP_GAPS, stats->publish_gaps, 0);
 }
 
 static void render_process(struct metrics_text *text, const struct metrics_process *process) {

@@ -154,7 +154,7 @@ void amqp_free(struct amqp *amqp) {
         return;
     }
     TN_ASSERT(!amqp->consumer.link.running && !amqp->publisher.link.running);
-    amqp_publisher_free(amqp);
+    free(amqp->publisher.bytes);
     amqp_link_free(&amqp->consumer.link);
     amqp_link_free(&amqp->publisher.link);
     texts_free(&amqp->options);
@@ -167,13 +167,9 @@ void amqp_wake(struct amqp *amqp) {
 }
 
 void amqp_stats_read(struct amqp *amqp, struct amqp_stats *ret_stats) {
-    pthread_mutex_lock(&amqp->publisher.lock);
-    uint64_t waiting = amqp->publisher.count;
-    pthread_mutex_unlock(&amqp->publisher.lock);
     pthread_mutex_lock(&amqp->lock);
     *ret_stats = amqp->stats;
     ret_stats->consume_connected = amqp->consumer.link.connected;
     ret_stats->publish_connected = amqp->publisher.link.connected;
-    ret_stats->publish_waiting = waiting;
     pthread_mutex_unlock(&amqp->lock);
 }

@@ -5,8 +5,7 @@
  * committed; what cannot be understood goes to the dead-letter queue. What the engine cannot take now
  * (overload, a full disk) waits and is tried again, unacknowledged.
  *
- * Out: the engine's events from the start on, and what amqp_publish is given; each is repeated until the
- * broker has confirmed it.
+ * Out: the engine's events from the start on; each is repeated until the broker has confirmed it.
  *
  * librabbitmq blocks, so each direction has a thread and a connection of its own: a broker that has
  * run full of memory stops reading from those who publish, and rules must come in all the same. A
@@ -18,9 +17,8 @@
 #include "engine/event.h"
 
 #define AMQP_REASON_MAX 256u
-#define AMQP_NAME_MAX 255u   /* bytes of the name of an exchange or a queue, and of a routing key */
-#define AMQP_USER "amqp"     /* who the commands are from */
-#define AMQP_QUEUE_MAX 4096u /* messages of amqp_publish that wait */
+#define AMQP_NAME_MAX 255u /* bytes of the name of an exchange or a queue, and of a routing key */
+#define AMQP_USER "amqp"   /* who the commands are from */
 #define AMQP_BODY_MAX 2097152u /* bytes of one that goes out */
 
 /* Where the broker is, and who asks: amqp[s]://[USER@]HOST[:PORT][/VHOST]. */
@@ -74,11 +72,6 @@ void amqp_free(struct amqp *amqp);
 /* There may be new events; from any thread, never waits. For engine_options.events_ready. */
 void amqp_wake(struct amqp *amqp);
 
-/* Sends a message, sooner or later; from any thread, never waits. If more than AMQP_QUEUE_MAX wait, the
- * oldest is dropped and counted. False: this one was, for its size or for want of memory, or because
- * nothing is published. */
-bool amqp_publish(struct amqp *amqp, const char *routing_key, struct tn_bytes body);
-
 /* What became of the messages that came in. */
 #define AMQP_OUTCOME_TABLE(X)                                                        \
     X(APPLIED, "applied")     /* the command was done, or there was nothing to do */ \
@@ -103,7 +96,8 @@ struct amqp_stats {
     uint64_t connects, failures;               /* of both connections */
     uint64_t outcomes[AMQP_OUTCOMES];
     uint64_t retries; /* of commands that the engine could not take */
-    uint64_t published, publish_dropped, publish_waiting;
+    uint64_t published;
+    uint64_t publish_gaps;       /* events were dropped before they could be published */
     char error[AMQP_REASON_MAX]; /* the last one; empty: there was none */
 };
 

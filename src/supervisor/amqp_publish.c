@@ -1,11 +1,10 @@
-/* Events to the broker, and what amqp_publish is given.
+/* Events to the broker.
  *
- * What is sent stands in a row, by the number that the broker will confirm it with, until it is: events
- * by their ids, since the engine keeps them, items as they are. A connection that is lost takes the row
- * with it: items go back to the front of the queue, and events are read again from the first that was
- * not confirmed. So each arrives at least once, and an event's id tells a repetition. */
+ * What is sent stands in a row, by the number that the broker will confirm it with, until it is; by ids
+ * only, since the engine keeps the events. A connection that is lost takes the row with it, and events
+ * are read again from the first that was not confirmed. So each arrives at least once, and an event's
+ * id tells a repetition. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -14,6 +13,7 @@
 
 #define FRAMES_A_TURN 64u
 #define EVENTS_A_TURN 64u
+#define LOST_BYTES 128u
 #define MEMORY_WAIT_MS 200u
 
 static struct amqp_publisher *publisher_of(struct amqp_link *link) {
@@ -30,33 +30,7 @@ static struct amqp_sent *sent_at(struct amqp_publisher *publisher, uint64_t tag)
     return &publisher->sent[tag % AMQP_WINDOW];
 }
 
-static void item_drop(struct amqp_publisher *publisher) {
-    struct amqp_item *item = publisher->first;
-    publisher->first = item->next;
-    publisher->end = publisher->first == NULL ? &publisher->first : publisher->end;
-    publisher->count--;
-    free(item);
-}
-
-/* Back to the front of the queue, the last first. */
 static void row_abandon(struct amqp_publisher *publisher) {
-    pthread_mutex_lock(&publisher->lock);
-    while (publisher->tag_next > publisher->tag_first) {
-        struct amqp_sent *sent = sent_at(publisher, --publisher->tag_next);
-        struct amqp_item *item = sent->item;
-        if (item == NULL) {
-            continue;
-        }
-        if (sent->confirmed) {
-            free(item);
-            continue;
-        }
-        item->next = publisher->first;
-        publisher->end = publisher->first == NULL ? &item->next : publisher->end;
-        publisher->first = item;
-        publisher->count++;
-    }
-    pthread_mutex_unlock(&publisher->lock);
     publisher->tag_first = publisher->tag_next = 1;
     publisher->cursor = publisher->settled;
 }
@@ -74,12 +48,7 @@ static bool confirm(struct amqp_link *link, const amqp_basic_ack_t *ack) {
     }
     while (publisher->tag_first < publisher->tag_next &&
            sent_at(publisher, publisher->tag_first)->confirmed) {
-        struct amqp_sent *sent = sent_at(publisher, publisher->tag_first++);
-        if (sent->item != NULL) {
-            free(sent->item);
-        } else {
-            publisher->settled = sent->event;
-        }
+        publisher->settled = sent_at(publisher, publisher->tag_first++)->event;
         published++;
     }
     pthread_mutex_lock(&amqp->lock);
@@ -92,7 +61,7 @@ static bool confirm(struct amqp_link *link, const amqp_basic_ack_t *ack) {
 
 /* `id` empty: none. */
 static bool message_send(struct amqp_link *link, amqp_bytes_t key, const char *id,
-                         struct tn_bytes body, struct amqp_sent sent) {
+                         struct tn_bytes body, struct engine_event_id event) {
     struct amqp_publisher *publisher = publisher_of(link);
     const struct amqp_options *options = &link->amqp->options;
     amqp_basic_properties_t properties = {._flags = AMQP_BASIC_CONTENT_TYPE_FLAG |
@@ -104,39 +73,12 @@ static bool message_send(struct amqp_link *link, amqp_bytes_t key, const char *i
         properties.message_id = amqp_cstring_bytes(id);
     }
     TN_ASSERT(window_room(publisher) > 0);
-    *sent_at(publisher, publisher->tag_next++) = sent;
+    *sent_at(publisher, publisher->tag_next++) = (struct amqp_sent){.event = event};
     return amqp_link_status(link, "publish",
                             amqp_basic_publish(link->connection, AMQP_CHANNEL,
                                                amqp_cstring_bytes(options->publish_exchange), key,
                                                0, 0, &properties,
                                                amqp_bytes_of(body.at, body.len)));
-}
-
-/* The first of the queue; false: there is none. */
-static bool item_take(struct amqp_publisher *publisher, struct amqp_item **ret_item) {
-    pthread_mutex_lock(&publisher->lock);
-    struct amqp_item *item = publisher->first;
-    if (item != NULL) {
-        publisher->first = item->next;
-        publisher->end = publisher->first == NULL ? &publisher->first : publisher->end;
-        publisher->count--;
-    }
-    pthread_mutex_unlock(&publisher->lock);
-    *ret_item = item;
-    return item != NULL;
-}
-
-static bool items_send(struct amqp_link *link) {
-    struct amqp_publisher *publisher = publisher_of(link);
-    struct amqp_item *item;
-    while (window_room(publisher) > 0 && item_take(publisher, &item)) {
-        if (!message_send(link, amqp_bytes_of(item->bytes, item->key_len), "",
-                          tn_bytes_of(item->bytes + item->key_len, item->body_len),
-                          (struct amqp_sent){.item = item})) {
-            return false;
-        }
-    }
-    return true;
 }
 
 /* ---- Events ---- */
@@ -176,15 +118,21 @@ static amqp_bytes_t key_make(struct amqp_link *link, const char *kind, char *out
     return amqp_cstring_bytes(out);
 }
 
-/* Some were dropped before they could be read: those who listen are told. */
+/* Some were dropped before they could be read: those who listen are told. In bytes of its own: those of
+ * the publisher have the events that follow. */
 static bool lost_send(struct amqp_link *link, struct engine_event_id oldest) {
-    struct amqp_publisher *publisher = publisher_of(link);
+    struct amqp *amqp = link->amqp;
     char key[AMQP_NAME_MAX + 1];
-    size_t len = link->amqp->options.render(NULL, oldest, publisher->bytes, AMQP_BODY_MAX);
-    amqp_log(link->amqp, "event=amqp_events_lost oldest=%llu.%u", (unsigned long long)oldest.lsn,
+    uint8_t bytes[LOST_BYTES];
+    size_t len = amqp->options.render(NULL, oldest, bytes, sizeof bytes);
+    TN_ASSERT(len > 0);
+    amqp_log(amqp, "event=amqp_events_lost oldest=%llu.%u", (unsigned long long)oldest.lsn,
              oldest.index);
-    return message_send(link, key_make(link, "lost", key), "", tn_bytes_of(publisher->bytes, len),
-                        (struct amqp_sent){.event = publisher->cursor});
+    pthread_mutex_lock(&amqp->lock);
+    amqp->stats.publish_gaps++;
+    pthread_mutex_unlock(&amqp->lock);
+    return message_send(link, key_make(link, "lost", key), "", tn_bytes_of(bytes, len),
+                        amqp->publisher.cursor);
 }
 
 static bool batch_send(struct amqp_link *link, const struct batch *batch) {
@@ -195,7 +143,7 @@ static bool batch_send(struct amqp_link *link, const struct batch *batch) {
         (void)protocol_event_id_format(batch->of[i].id.lsn, batch->of[i].id.index, id);
         if (!message_send(link, key_make(link, kernel_event_name(batch->of[i].kind), key), id,
                           tn_bytes_of(publisher->bytes + batch->of[i].at, batch->of[i].len),
-                          (struct amqp_sent){.event = batch->of[i].id})) {
+                          batch->of[i].id)) {
             return false;
         }
         publisher->cursor = batch->of[i].id;
@@ -265,42 +213,7 @@ static enum amqp_turn publisher_turn(struct amqp_link *link) {
             return AMQP_BROKEN;
         }
     }
-    return items_send(link) ? events_send(link) : AMQP_BROKEN;
-}
-
-/* ---- The queue, from any thread ---- */
-
-bool amqp_publish(struct amqp *amqp, const char *routing_key, struct tn_bytes body) {
-    struct amqp_publisher *publisher = &amqp->publisher;
-    struct tn_bytes key = tn_bytes_of(routing_key, strlen(routing_key));
-    if (*amqp->options.publish_exchange == '\0') {
-        return false;
-    }
-    struct amqp_item *item = key.len <= AMQP_NAME_MAX && body.len <= AMQP_BODY_MAX
-                                 ? malloc(sizeof *item + key.len + body.len)
-                                 : NULL;
-    bool dropped = item == NULL;
-    if (item != NULL) {
-        *item = (struct amqp_item){.key_len = key.len, .body_len = body.len};
-        memcpy(item->bytes, key.at, key.len);
-        memcpy(item->bytes + key.len, body.at, body.len);
-        pthread_mutex_lock(&publisher->lock);
-        if (publisher->count >= AMQP_QUEUE_MAX) {
-            item_drop(publisher);
-            dropped = true;
-        }
-        *publisher->end = item;
-        publisher->end = &item->next;
-        publisher->count++;
-        pthread_mutex_unlock(&publisher->lock);
-        amqp_link_wake(&publisher->link);
-    }
-    if (dropped) {
-        pthread_mutex_lock(&amqp->lock);
-        amqp->stats.publish_dropped++;
-        pthread_mutex_unlock(&amqp->lock);
-    }
-    return item != NULL;
+    return events_send(link);
 }
 
 void amqp_publisher_init(struct amqp *amqp) {
@@ -311,16 +224,4 @@ void amqp_publisher_init(struct amqp *amqp) {
     link->begin = publisher_begin;
     link->turn = publisher_turn;
     publisher->tag_first = publisher->tag_next = 1;
-    publisher->end = &publisher->first;
-    (void)pthread_mutex_init(&publisher->lock, NULL);
-}
-
-void amqp_publisher_free(struct amqp *amqp) {
-    struct amqp_publisher *publisher = &amqp->publisher;
-    row_abandon(publisher);
-    while (publisher->first != NULL) {
-        item_drop(publisher);
-    }
-    free(publisher->bytes);
-    (void)pthread_mutex_destroy(&publisher->lock);
 }

@@ -69,19 +69,10 @@ struct amqp_consumer {
     uint32_t retries; /* of the message at hand */
 };
 
-/* Given to amqp_publish. */
-struct amqp_item {
-    struct amqp_item *next;
-    uint32_t key_len, body_len;
-    char bytes[]; /* key, body */
-};
-
 #define AMQP_WINDOW 256u /* messages that are sent and not confirmed */
 
-/* One that is sent: an event, or an item. */
 struct amqp_sent {
     struct engine_event_id event;
-    struct amqp_item *item; /* NULL: an event */
     bool confirmed;
 };
 
@@ -92,10 +83,6 @@ struct amqp_publisher {
     uint64_t tag_first, tag_next;   /* not confirmed: those from first to next - 1 */
     struct amqp_sent sent[AMQP_WINDOW];
     uint8_t *bytes; /* AMQP_BODY_MAX */
-
-    pthread_mutex_t lock; /* the queue */
-    struct amqp_item *first, **end;
-    uint32_t count;
 };
 
 struct amqp {
@@ -140,6 +127,5 @@ static inline amqp_bytes_t amqp_bytes_of(const void *at, size_t len) {
 
 void amqp_consumer_init(struct amqp *amqp);
 void amqp_publisher_init(struct amqp *amqp);
-void amqp_publisher_free(struct amqp *amqp);
 
 #endif

@@ -53,7 +53,7 @@ class RabbitTest(unittest.TestCase):
         cls.addClassCleanup(cls.broker.remove)
         # One that is there before the broker, and is ready all the same.
         cls.early = cls.server("--amqp-publish-exchange", OUT, "--amqp-exchange", EARLY,
-                               "--amqp-queue", EARLY)
+                               "--amqp-queue", EARLY, "--events-max", "100")
         cls.addClassCleanup(cls.early.remove)
         assert cls.metric(cls.early, 'tenure_amqp_connected{connection="consume"}') == 0
         cls.broker.start()
@@ -375,24 +375,13 @@ class RabbitTest(unittest.TestCase):
         self.both_connected(server)
         client = Client(self.broker)
         client.channel.queue_declare(OUT, durable=True)
-        client.channel.queue_bind(OUT, OUT, "tenure.rule.#")
+        client.channel.queue_bind(OUT, OUT, "tenure.#")
         client.close()
-        sent = 0
-        for _ in range(2):
-            restart = threading.Thread(target=lambda: (self.broker.stop(), self.broker.start()))
-            client = Client(self.broker)
-            begin = sent
-            try:
-                for i in itertools.count(begin):
-                    client.publish("rule.disabled" if i % 2 else "rule.enabled",
-                                   {"rule_id": i % 3, "trigger_ref": "t"}, "toggle-%d" % i, EARLY)
-                    sent = i + 1
-                    if i == begin + 50:
-                        restart.start()
-            except pika.exceptions.AMQPError:
-                pass  # gone; the last one may have arrived
-            restart.join()
-            self.both_connected(server)
+        sent = self.toggle_while(lambda: (self.broker.stop(), self.broker.start()), 0)
+        self.both_connected(server)
+        self.toggle_while(lambda: (self.broker.stop(), self.make_events(server),
+                                   self.broker.start()), sent)
+        self.both_connected(server)
         client = Client(self.broker)
         for i in range(3):
             client.publish("rule.enabled", {"rule_id": i, "trigger_ref": "t"}, "last-%d" % i, EARLY)
@@ -405,11 +394,41 @@ class RabbitTest(unittest.TestCase):
             got = client.get(OUT)
             while got[0] is not None:
                 event = json.loads(got[2])
-                state[event["name"]] = event["number"]
+                self.assertEqual(got[0].routing_key, "tenure." + event["kind"])
+                kinds.append(event["kind"])
+                if event["kind"] == "rule.set":
+                    state[event["name"]] = event["number"]
                 got = client.get(OUT)
             return state == {str(i): "1" for i in range(3)}
-        state = {}
+        state, kinds = {}, []
         until(last_published, "the events are there")
+        # Too many happened meanwhile to be kept, and that is said.
+        self.assertIn("lost", kinds)
+        self.assertGreaterEqual(self.metric(server, "tenure_amqp_publish_gaps_total"), 1)
+        client.close()
+
+    def toggle_while(self, restart, begin):
+        """Messages until the broker is gone, which it is soon; returns how many there were."""
+        thread = threading.Thread(target=restart)
+        client = Client(self.broker)
+        sent = begin
+        try:
+            for sent in itertools.count(begin):
+                client.publish("rule.disabled" if sent % 2 else "rule.enabled",
+                               {"rule_id": sent % 3, "trigger_ref": "t"}, "toggle-%d" % sent, EARLY)
+                if sent == begin + 50:
+                    thread.start()
+        except pika.exceptions.AMQPError:
+            pass  # gone; the last one may have arrived
+        thread.join()
+        return sent + 1
+
+    @staticmethod
+    def make_events(server):
+        client = server.client()
+        client.execute_command("POOL", "CREATE", "p", "lo", "1", "hi", "100000")
+        for i in range(1000):
+            client.execute_command("ALLOC", "p", "holder-%d" % i)
         client.close()
 
 
