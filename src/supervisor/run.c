@@ -31,8 +31,8 @@
 /* A guardian kills in far less. One that does not is stopped, or waits for a disk that hangs. */
 #define GUARDIAN_MS 10000
 
-/* All whose guardian was not waited for: so that a child that is none of them is an orphan. */
-static struct run *guarded;
+/* All from their guardian's start to their end: a child that is none of the guardians is an orphan. */
+static struct run *runs;
 
 /* ---- The end ---- */
 
@@ -60,6 +60,13 @@ static void handle_close(struct run *run, uv_handle_t *handle) {
 
 /* Nothing of it lives. */
 static void finish(struct run *run) {
+    struct run **at = &runs;
+    while (*at != NULL && *at != run) { /* one that has failed early is not among them */
+        at = &(*at)->next;
+    }
+    if (*at != NULL) {
+        *at = run->next;
+    }
     if (run->record.cgroup[0] != '\0') {
         cgroup_remove(run->record.cgroup);
     }
@@ -89,10 +96,6 @@ static void failed_early(uv_timer_t *timer) {
 
 /* ---- Orphans of a guardian that died ---- */
 
-struct sweep {
-    uint32_t left;
-};
-
 static void exited(struct run *run, int status) {
     if (!run->has_exited && run->told) {
         run->has_exited = true;
@@ -101,31 +104,32 @@ static void exited(struct run *run, int status) {
 }
 
 static void orphan_visit(void *ctx, pid_t pid) {
-    struct sweep *sweep = ctx;
+    uint32_t *left = ctx;
+    struct run *owner = NULL; /* whose main process it was, if it was one */
     int status = 0;
-    for (const struct run *run = guarded; run != NULL; run = run->next) {
-        if (run->guardian == pid) {
+    for (struct run *run = runs; run != NULL; run = run->next) {
+        if (run->is_guarded && run->guardian == pid) {
             return;
+        }
+        if (!run->is_guarded && run->record.main == pid) {
+            owner = run;
         }
     }
     if (waitpid(pid, &status, WNOHANG | __WALL) != pid) {
-        sweep->left++;
+        (*left)++;
         (void)kill(pid, SIGKILL); /* a child that was not waited for: its pid is its own */
+    } else if (owner != NULL) {
+        exited(owner, status);
     }
 }
 
 static void sweep_pass(uv_timer_t *timer) {
     struct run *run = timer->data;
-    struct sweep sweep = {.left = 0};
-    int status;
+    uint32_t left = 0;
     if (run->record.cgroup[0] != '\0') {
         (void)cgroup_kill(run->record.cgroup);
     }
-    if (run->record.main != 0 && !run->has_exited &&
-        waitpid(run->record.main, &status, WNOHANG | __WALL) == run->record.main) {
-        exited(run, status);
-    }
-    if (proc_children(orphan_visit, &sweep) && sweep.left == 0 &&
+    if (proc_children(orphan_visit, &left) && left == 0 &&
         (run->record.cgroup[0] == '\0' || cgroup_empty(run->record.cgroup))) {
         (void)uv_timer_stop(timer);
         finish(run);
@@ -206,16 +210,6 @@ static void socket_ready(uv_poll_t *poll, int status, int events) {
     socket_read(poll->data);
 }
 
-static void guardian_forget(struct run *run) {
-    struct run **at = &guarded;
-    while (*at != run) {
-        TN_ASSERT(*at != NULL);
-        at = &(*at)->next;
-    }
-    *at = run->next;
-    run->is_guarded = false;
-}
-
 static void guardian_ended(uv_poll_t *poll, int status, int events) {
     struct run *run = poll->data;
     (void)events;
@@ -223,7 +217,7 @@ static void guardian_ended(uv_poll_t *poll, int status, int events) {
     if (waitpid(run->guardian, NULL, WNOHANG) == 0) {
         return;
     }
-    guardian_forget(run);
+    run->is_guarded = false;
     socket_read(run); /* its last words */
     (void)uv_poll_stop(&run->socket_poll);
     (void)uv_poll_stop(&run->descriptor_poll);
@@ -321,8 +315,8 @@ enum tn_status run_start(const struct run_options *options, struct run **ret_run
     run->timer.data = run;
     if (run->guardian != 0 && guardian_watch(run)) {
         run->is_guarded = true;
-        run->next = guarded;
-        guarded = run;
+        run->next = runs;
+        runs = run;
         run_begin_send(run);
     } else {
         run_begin_undo(run);

@@ -7,7 +7,7 @@
 #include "supervisor/run.h"
 
 struct run {
-    struct run *next; /* of those whose guardian was not waited for */
+    struct run *next; /* of those that are not gone */
     uv_loop_t *loop;
     const struct os *os;
     struct run_hooks hooks;
