@@ -51,7 +51,7 @@ enum tn_outcome { TN_COMMITTED, TN_REJECTED, TN_UNKNOWN };
     X(NOPERM,         REJECTED,  403, 45, "the user's role, pools or holders do not allow it") \
     X(HALTED,         UNKNOWN,   503, 50, "storage failed; the outcome is unknown until recovery") \
     X(LOST,           UNKNOWN,   503, 51, "the log moved to another owner; the outcome is unknown") \
-    X(BAD_TOKEN,      REJECTED,  401, 44, "the token is missing, not valid, or its lease is over")
+    X(BAD_TOKEN,      REJECTED,  401, 46, "the token is missing, not valid, or its lease is over")
 /* clang-format on */
 
 enum tn_result {

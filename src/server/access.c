@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/glob.h"
+#include "supervisor/token_issuer.h"
 
 #define BLANKS " \t,"
 #define VALUES_STEP 64u
@@ -156,12 +157,21 @@ static bool is_about_pool(enum kernel_event_kind kind) {
            kind == KERNEL_EVENT_POOL_REMOVED;
 }
 
+/* What a run of a sensor says, or is said of it: as its lease is, it is of the pool of sensors. */
+static bool is_about_run(enum kernel_event_kind kind) {
+    return kind >= KERNEL_EVENT_SENSOR_EMITTED && kind <= KERNEL_EVENT_SENSOR_START_FAILED;
+}
+
 bool access_sees_event(const struct access_user *user, const struct engine_event *event) {
     const struct kernel_event *fact = &event->fact;
     if (!access_is_narrow(user)) {
         return user->role != PROTOCOL_NOBODY;
     }
     if (is_about_pool(fact->kind) && !access_pool(user, fact->name)) {
+        return false;
+    }
+    if (is_about_run(fact->kind) &&
+        !access_pool(user, tn_bytes_of(TOKEN_SENSOR_POOL, sizeof TOKEN_SENSOR_POOL - 1))) {
         return false;
     }
     if ((fact->holder.len > 0 && !access_holder(user, fact->holder)) ||

@@ -4,9 +4,11 @@ well. What others see of it: its status, its output. And everybody who may not."
 import http.client
 import json
 import os
+import subprocess
+import tempfile
 import unittest
 
-from harness import PATIENCE, Server, pairs, text_of, until
+from harness import PATIENCE, TENURED, Server, pairs, text_of, until
 
 # Prints what it is told to by lines of a file, and is otherwise quiet.
 SCRIPT = """
@@ -131,14 +133,15 @@ class Emit(Sensors):
         self.refused("DENIED", "SENSOR", "HEARTBEAT", token)
 
     def test_what_is_malformed_is_refused_before_anything_is_logged(self):
-        before = pairs(self.do("POOL", "INFO", "p"))["lsn"]
-        self.refused("MALFORMED", "EMIT", "a.b.c", "t", "PAYLOAD", "[]")
-        self.refused("TOO_LARGE", "EMIT", "a.b.c", "t", "PAYLOAD", json.dumps({"x": "y" * 4096}))
-        self.assertEqual(self.emit({"payload": {}}, "a.b.c")[0], 400)
-        self.assertEqual(self.emit({"trigger_type": "t", "token": "x"}, "a.b.c")[0], 400)
-        self.refused("BAD_REQUEST", "SENSOR", "SET", "bad", "t", '{"comand":["/bin/true"]}')
+        for result, *words in [
+                ("MALFORMED", "EMIT", "a.b.c", "t", "PAYLOAD", "[]"),
+                ("TOO_LARGE", "EMIT", "a.b.c", "t", "PAYLOAD", json.dumps({"x": "y" * 4096})),
+                ("BAD_REQUEST", "SENSOR", "SET", "bad", "t", '{"comand":["/bin/true"]}')]:
+            self.assertNotIn(" lsn=", self.refused(result, *words))
+        for body in {"payload": {}}, {"trigger_type": "t", "token": "x"}:
+            status, problem, _ = self.emit(body, "a.b.c")
+            self.assertEqual((status, problem["outcome"]), (400, "rejected"))
         self.refused("NOTFOUND", "SENSOR", "INFO", "bad")
-        self.assertEqual(pairs(self.do("POOL", "INFO", "p"))["lsn"], before)
 
 
 class Others(Sensors):
@@ -222,6 +225,55 @@ class Others(Sensors):
         self.refused("DENIED", "ALLOC", "sensors", "me", "VALUES", "1", "g1")
         self.do("DISOWN", "sensor/g1")
         self.assertEqual(pairs(self.do("VERIFY", run["lease"], run["epoch"]))["result"], "OK")
+
+
+class Users(Sensors):
+    """With users there are roles; a sensor has none, its token is all it needs."""
+    SECRET = "correct horse battery"
+
+    @classmethod
+    def setUpClass(cls):
+        hashed = subprocess.run([TENURED, "--hash-secret"], input=cls.SECRET.encode() + b"\n",
+                                check=True, stdout=subprocess.PIPE, timeout=PATIENCE).stdout
+        cls.dir = tempfile.TemporaryDirectory(prefix="tenure-emit-")
+        config = os.path.join(cls.dir.name, "tenured.conf")
+        with open(config, "w", encoding="ascii") as file:
+            for name, more in ("boss", "role = admin"), ("guest", "role = reader\npools = p*"):
+                file.write("[user %s]\nsecret = %s\n%s\n" % (name, hashed.decode().strip(), more))
+        cls.server = Server(None, "--config", config, "--sensor-settle-seconds", "0")
+        cls.r = cls.server.client(username="boss", password=cls.SECRET)
+        cls.do("POOL", "CREATE", "p", "RANGE", "1", "1000")
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.dir.cleanup()
+
+    def test_a_sensor_needs_no_user(self):
+        token = self.run_sensor("u1")
+        nobody = self.server.client()
+        self.addCleanup(nobody.close)
+        emitted = pairs(nobody.execute_command("EMIT", token, "t.u1", "PAYLOAD", '{"n": 1}'))
+        self.assertEqual(emitted["result"], "OK")
+        self.assertEqual(pairs(nobody.execute_command("SENSOR", "HEARTBEAT", token))["result"], "OK")
+        self.assertEqual(self.emit({"trigger_type": "t.u1"}, token)[0], 200)
+        self.assertEqual(self.ask("POST", "/v1/sensors/heartbeat", token=token)[0], 200)
+        status, problem, _ = self.emit({"trigger_type": "t.u1"}, "boss:" + self.SECRET)
+        self.assertEqual((status, problem["result"]), (401, "BAD_TOKEN"))
+        # And its token is nobody's password.
+        self.assertEqual(self.ask("GET", "/v1/sensors/u1/status", token=token)[0], 401)
+        self.assertEqual(len(self.emitted("u1")), 2)
+
+    def test_who_has_nothing_to_do_with_sensors_hears_nothing_of_them(self):
+        token = self.run_sensor("u2")
+        self.do("EMIT", token, "t.u2")
+        self.assertEqual(len(self.emitted("u2")), 1)
+        guest = self.server.client(username="guest", password=self.SECRET)
+        self.addCleanup(guest.close)
+        page = pairs(guest.execute_command("EVENTS", "COUNT", "1000"))
+        kinds = {pairs(e)["kind"] for e in page["events"]}
+        self.assertIn("pool.created", kinds)
+        self.assertFalse({k for k in kinds if k in ("sensor.emitted", "sensor.started")}, kinds)
 
 
 del Sensors
