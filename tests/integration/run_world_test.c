@@ -163,6 +163,34 @@ static void limits_are_set(void **state) {
     free(shown);
 }
 
+/* By a shell: a program with sanitizers wants more than any limit. */
+static void memory_is_limited(void **state) {
+    struct runkit *kit = *state;
+    struct runkit_run run;
+    struct run_options options =
+        runkit_options(kit, &run, "obey", ",\"limits\":{\"memory_bytes\":1073741824}");
+    const char *argv[] = {"sh", "-c", "ulimit -v", NULL}; /* found by PATH */
+    run.spec->argv = argv;
+    run.spec->argc = 3;
+    runkit_begin(&run, &options);
+    runkit_end(&run);
+    char *shown = runkit_output(kit, "sensor");
+    assert_string_equal(shown, "1048576\n");
+    free(shown);
+}
+
+static void a_group_alone_can_be_asked_for(void **state) {
+    struct runkit *kit = *state;
+    if (geteuid() != 0) {
+        skip();
+    }
+    char *shown = show(kit, ",\"group\":\"daemon\"");
+    has_line(shown, "user 0 0");
+    has_line(shown, "group 1 1");
+    assert_int_equal(lines_with(shown, "groups "), 1);
+    free(shown);
+}
+
 static void another_user_is_the_root_users_to_ask_for(void **state) {
     struct runkit *kit = *state;
     struct runkit_run run;
@@ -519,6 +547,8 @@ int main(void) {
         CASE(nothing_of_the_server_is_inherited),
         CASE(the_environment_is_exactly_what_it_should_be),
         CASE(limits_are_set),
+        CASE(memory_is_limited),
+        CASE(a_group_alone_can_be_asked_for),
         CASE(another_user_is_the_root_users_to_ask_for),
         CASE(the_token_file_is_private_and_rewritten),
         CASE(secrets_are_on_no_command_line),
