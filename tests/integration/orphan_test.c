@@ -293,6 +293,17 @@ static void a_torn_record_is_as_good_as_none(void **state) {
     nothing_is_left(kit, "s0");
 }
 
+static void what_cannot_be_read_is_not_taken_for_nothing(void **state) {
+    struct runkit *kit = *state;
+    struct orphans_hooks hooks = {.gone = told_gone, .all_gone = told_all_gone};
+    struct told told = {.gone = 0};
+    assert_int_equal(
+        orphans_begin(&kit->loop, os_posix(), kit->dummy /* a file */, hooks, &told, &told.orphans),
+        TN_INVALID);
+    uv_run(&kit->loop, UV_RUN_ONCE);
+    assert_int_equal(told.all_gone, 0);
+}
+
 static void waiting_can_be_given_up(void **state) {
     struct runkit *kit = *state;
     struct orphans_hooks hooks = {.gone = told_gone, .all_gone = told_all_gone};
@@ -314,6 +325,7 @@ int main(void) {
         CASE(whoever_got_the_pid_is_not_touched),
         CASE(a_record_of_another_boot_is_only_removed),
         CASE(a_torn_record_is_as_good_as_none),
+        CASE(what_cannot_be_read_is_not_taken_for_nothing),
         CASE(waiting_can_be_given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
