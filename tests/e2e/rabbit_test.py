@@ -10,6 +10,7 @@ import socket
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 
 import pika
@@ -18,6 +19,10 @@ from broker import Broker, Client
 from harness import PATIENCE, TENURED, Server, pairs, text_of, until
 
 QUEUE, DEAD, OUT, EARLY = "tenure.rules", "tenure.rules.dead", "tenure.events", "early.rules"
+
+SETTLE = 0.5
+# Says that it has started, and runs until it is asked to stop.
+SENSOR = 'echo $$ >> "$OUT"; trap "exit 0" TERM; while :; do sleep 0.05; done'
 
 
 def certificates(directory):
@@ -53,7 +58,8 @@ class RabbitTest(unittest.TestCase):
         cls.addClassCleanup(cls.broker.remove)
         # One that is there before the broker, and is ready all the same.
         cls.early = cls.server("--amqp-publish-exchange", OUT, "--amqp-exchange", EARLY,
-                               "--amqp-queue", EARLY, "--events-max", "100")
+                               "--amqp-queue", EARLY, "--events-max", "100",
+                               "--sensor-settle-seconds", str(SETTLE))
         cls.addClassCleanup(cls.early.remove)
         assert cls.metric(cls.early, 'tenure_amqp_connected{connection="consume"}') == 0
         cls.broker.start()
@@ -376,7 +382,11 @@ class RabbitTest(unittest.TestCase):
         client = Client(self.broker)
         client.channel.queue_declare(OUT, durable=True)
         client.channel.queue_bind(OUT, OUT, "tenure.#")
+        steady, toggled = self.sensor(server, "steady"), self.sensor(server, "t")
+        client.publish("rule.created", {"rule_id": "steady", "trigger_ref": "steady"}, "s", EARLY)
+        until(steady, "the sensor runs")
         client.close()
+        begun = time.monotonic()
         sent = self.toggle_while(lambda: (self.broker.stop(), self.broker.start()), 0)
         self.both_connected(server)
         self.toggle_while(lambda: (self.broker.stop(), self.make_events(server),
@@ -386,8 +396,14 @@ class RabbitTest(unittest.TestCase):
         for i in range(3):
             client.publish("rule.enabled", {"rule_id": i, "trigger_ref": "t"}, "last-%d" % i, EARLY)
         self.drained(client, EARLY)
-        until(lambda: self.rules(server) == {str(i): ("t", True) for i in range(3)}, "all are on")
+        until(lambda: self.rules(server) == {
+            **{str(i): ("t", True) for i in range(3)}, "steady": ("steady", True)}, "all are on")
         self.assertEqual(self.metric(server, "tenure_amqp_connects_total"), 6)
+        self.state_is(server, "t", "running")
+        self.assertLessEqual(len(toggled()), (time.monotonic() - begun) / SETTLE + 1)
+        # Nothing happened to the one that nobody talked about.
+        self.state_is(server, "steady", "running")
+        self.assertEqual(len(steady()), 1)
 
         def last_published():
             """What the broker has of each rule, in the end, is what became of it."""
@@ -399,9 +415,12 @@ class RabbitTest(unittest.TestCase):
                 if event["kind"] == "rule.set":
                     state[event["name"]] = event["number"]
                 got = client.get(OUT)
-            return state == {str(i): "1" for i in range(3)}
+            return all(state.get(str(i)) == "1" for i in range(3))
         state, kinds = {}, []
         until(last_published, "the events are there")
+        for i in range(3):
+            client.publish("rule.deleted", {"rule_id": i}, "end-%d" % i, EARLY)
+        self.state_is(server, "t", "stopped")
         # Too many happened meanwhile to be kept, and that is said.
         self.assertIn("lost", kinds)
         self.assertGreaterEqual(self.metric(server, "tenure_amqp_publish_gaps_total"), 1)
@@ -422,6 +441,23 @@ class RabbitTest(unittest.TestCase):
             pass  # gone; the last one may have arrived
         thread.join()
         return sent + 1
+
+    @staticmethod
+    def sensor(server, trigger):
+        """A sensor by the name of its trigger; returns what tells the pids of its runs so far."""
+        out = os.path.join(server.data, trigger)
+        client = server.client()
+        client.execute_command("SENSOR", "SET", trigger, trigger, json.dumps(
+            {"command": ["/bin/sh", "-c", SENSOR], "env": {"OUT": out}}))
+        client.close()
+        return lambda: text_of(out).split() if os.path.exists(out) else []
+
+    @staticmethod
+    def state_is(server, sensor, state):
+        client = server.client()
+        until(lambda: pairs(client.execute_command("SENSOR", "STATUS", sensor))["state"] == state,
+              "%s is %s" % (sensor, state))
+        client.close()
 
     @staticmethod
     def make_events(server):
