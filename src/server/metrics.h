@@ -14,6 +14,7 @@
 #include "server/count.h"
 #include "server/refusal.h"
 #include "supervisor/amqp.h"
+#include "supervisor/supervisor.h"
 
 /* The text of one scrape is at most so long. Pools whose samples may not fit are left out, and
  * tenure_metrics_pools_omitted says how many. */
@@ -78,6 +79,15 @@
     X(AMQP_RETRIES, "tenure_amqp_retries_total", "counter", "", "Times that a message had to wait because nothing could be committed") \
     X(AMQP_PUBLISHED, "tenure_amqp_published_total", "counter", "", "Events that RabbitMQ has confirmed") \
     X(AMQP_GAPS, "tenure_amqp_publish_gaps_total", "counter", "", "Times that events were dropped for their age before they could be published") \
+    X(SENSORS, "tenure_sensors", "gauge", "state", "Sensors by state") \
+    X(SENSORS_RUNNING, "tenure_sensors_running", "gauge", "", "Sensors that run now") \
+    X(SENSOR_STARTS, "tenure_sensor_starts_total", "counter", "", "Runs of sensors that were started") \
+    X(SENSOR_STOPS, "tenure_sensor_stops_total", "counter", "", "Runs of sensors that have ended, proven dead, whatever the reason") \
+    X(SENSOR_CRASHES, "tenure_sensor_crashes_total", "counter", "", "Runs that ended though nobody asked for it, or were unhealthy") \
+    X(SENSOR_TOKENS_ISSUED, "tenure_sensor_tokens_issued_total", "counter", "", "Tokens issued to runs of sensors, refreshed ones too") \
+    X(SENSOR_TOKENS_REVOKED, "tenure_sensor_tokens_revoked_total", "counter", "", "Runs whose tokens were revoked") \
+    X(SENSOR_ATTEMPTS, "tenure_sensor_restart_attempts", "histogram", "", "Restarts after a crash, by the how-many-th in a row each was") \
+    X(SENSOR_EVENTS, "tenure_sensor_events_total", "counter", "", "Events that sensors have emitted") \
     X(PROCESS_CPU, "process_cpu_seconds_total", "counter", "", "Processor time, user and system") \
     X(PROCESS_FDS, "process_open_fds", "gauge", "", "Open file descriptors") \
     X(PROCESS_MAX_FDS, "process_max_fds", "gauge", "", "File descriptors that may be open") \
@@ -215,6 +225,7 @@ struct metrics_view {
     uint64_t connections, http_connections, connections_max, client_memory, client_memory_max,
         writes_in_flight, subscriptions, streams;
     struct amqp_stats amqp;
+    struct supervisor_totals sensors;
     struct metrics_process process;
     uint64_t collection_ns, pools_omitted;
     bool has_pools;

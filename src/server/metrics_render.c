@@ -204,6 +204,31 @@ static void render_amqp(struct metrics_text *text, const struct metrics_view *vi
     metrics_single(text, SERVER_METRIC_AMQP_GAPS, stats->publish_gaps, 0);
 }
 
+static void render_sensors(struct metrics_text *text, const struct supervisor_totals *totals) {
+    uint64_t bounds[SUPERVISOR_BUCKETS];
+    metrics_family(text, SERVER_METRIC_SENSORS);
+    for (unsigned i = 0; i < PLAN_STATES; i++) {
+        labelled(text, "state", plan_state_name((enum plan_state)i), totals->by_state[i]);
+    }
+    metrics_single(text, SERVER_METRIC_SENSORS_RUNNING, totals->by_state[PLAN_STATE_RUNNING], 0);
+    metrics_single(text, SERVER_METRIC_SENSOR_STARTS, totals->starts, 0);
+    metrics_single(text, SERVER_METRIC_SENSOR_STOPS, totals->stops, 0);
+    metrics_single(text, SERVER_METRIC_SENSOR_CRASHES, totals->crashes, 0);
+    metrics_single(text, SERVER_METRIC_SENSOR_TOKENS_ISSUED, totals->tokens_issued, 0);
+    metrics_single(text, SERVER_METRIC_SENSOR_TOKENS_REVOKED, totals->tokens_revoked, 0);
+    metrics_family(text, SERVER_METRIC_SENSOR_ATTEMPTS);
+    for (unsigned i = 0; i < SUPERVISOR_BUCKETS; i++) {
+        bounds[i] = supervisor_bucket(i) * UINT64_C(1000000000); /* written as seconds are */
+    }
+    metrics_histogram(
+        text, NULL, NULL,
+        &(struct metrics_buckets){.bounds_ns = bounds,
+                                  .counts = totals->attempts,
+                                  .count = SUPERVISOR_BUCKETS,
+                                  .sum_ns = totals->attempts_sum * UINT64_C(1000000000)});
+    metrics_single(text, SERVER_METRIC_SENSOR_EVENTS, totals->emitted, 0);
+}
+
 static void render_process(struct metrics_text *text, const struct metrics_process *process) {
     metrics_single(text, SERVER_METRIC_PROCESS_CPU, process->cpu_ms, 3);
     metrics_single(text, SERVER_METRIC_PROCESS_FDS, process->fds, 0);
@@ -222,6 +247,7 @@ void metrics_render(struct metrics_text *text, const struct metrics_view *view) 
     render_commands(text, &view->counters);
     render_tokens(text, &view->counters);
     render_amqp(text, view);
+    render_sensors(text, &view->sensors);
     render_process(text, &view->process);
     if (view->has_pools) {
         metrics_single(text, SERVER_METRIC_COLLECTION, view->collection_ns, 9);
