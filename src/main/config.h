@@ -14,6 +14,7 @@
 #include "os/os.h"
 #include "protocol/option.h"
 #include "server/server.h"
+#include "supervisor/spec.h"
 
 #define CONFIG_NAME_MAX 64u
 #define CONFIG_REASON_MAX 256u
@@ -232,6 +233,8 @@ static inline struct config_user *config_user_at(const struct config *config, ui
 /* Whether an address that is listened on is for this machine only. */
 bool config_is_local(const struct config *config);
 
+/* What the settings say where a description says nothing. Strings are the configuration's. */
+struct sensor_defaults config_sensor_defaults(const struct config *config);
 /* The description as JSON, to be freed; NULL: no memory. */
 char *config_sensor_json(const struct config_sensor *sensor);
 

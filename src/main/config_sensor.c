@@ -10,7 +10,6 @@
 
 #include "main/config.h"
 #include "protocol/text.h"
-#include "supervisor/spec.h"
 
 #define WORDS_BLANK " \t"
 
@@ -259,9 +258,25 @@ char *config_sensor_json(const struct config_sensor *sensor) {
                : json_dumps(sensor->description, JSON_COMPACT | JSON_REAL_PRECISION(12));
 }
 
-/* As SENSOR SET judges it. */
-static bool description_check(const char *json, char reason[CONFIG_REASON_MAX]) {
+struct sensor_defaults config_sensor_defaults(const struct config *config) {
     struct sensor_defaults defaults = sensor_defaults_make();
+    defaults.stop_ms = config_number(config, CONFIG_SENSOR_STOP);
+    defaults.settle_ms = config_number(config, CONFIG_SENSOR_SETTLE);
+    defaults.backoff_ms = config_number(config, CONFIG_SENSOR_BACKOFF);
+    defaults.backoff_max_ms = config_number(config, CONFIG_SENSOR_BACKOFF_MAX);
+    defaults.stable_ms = config_number(config, CONFIG_SENSOR_STABLE);
+    defaults.max_restarts = (uint32_t)config_number(config, CONFIG_SENSOR_RESTARTS);
+    defaults.log_bytes = config_number(config, CONFIG_SENSOR_LOG_BYTES);
+    defaults.log_files = (uint32_t)config_number(config, CONFIG_SENSOR_LOG_FILES);
+    defaults.token_env = config_text(config, CONFIG_SENSOR_TOKEN_ENV);
+    defaults.token_ttl_s = config_number(config, CONFIG_TOKEN_TTL);
+    return defaults;
+}
+
+/* As SENSOR SET judges it. */
+static bool description_check(const struct config *config, const char *json,
+                              char reason[CONFIG_REASON_MAX]) {
+    struct sensor_defaults defaults = config_sensor_defaults(config);
     struct sensor_spec *spec = NULL;
     char why[SENSOR_REASON_MAX];
     if (strlen(json) > KERNEL_SENSOR_SPEC_MAX) {
@@ -276,10 +291,9 @@ static bool description_check(const char *json, char reason[CONFIG_REASON_MAX]) 
 
 bool config_sensor_check(const struct config *config, const struct config_sensor *sensor,
                          char reason[CONFIG_REASON_MAX]) {
-    (void)config;
     char *json = config_sensor_json(sensor);
     bool good = (json != NULL || config_refuse(reason, "no memory")) &&
-                demand_check(&sensor->demand, reason) && description_check(json, reason);
+                demand_check(&sensor->demand, reason) && description_check(config, json, reason);
     free(json);
     return good;
 }

@@ -317,21 +317,10 @@ static struct supervisor_options sensors_of(struct daemon *daemon) {
                                          .dir = daemon->sensor_dir,
                                          .guardian = config_text(config, CONFIG_SENSOR_GUARDIAN),
                                          .cgroup = config_text(config, CONFIG_SENSOR_CGROUP),
-                                         .defaults = sensor_defaults_make()};
-    struct sensor_defaults *defaults = &options.defaults;
+                                         .defaults = config_sensor_defaults(config)};
     (void)snprintf(daemon->sensor_dir, sizeof daemon->sensor_dir, "%s/sensors",
                    config_text(config, CONFIG_DATA));
     (void)daemon->os->random(daemon->os->ctx, &options.seed, sizeof options.seed);
-    defaults->stop_ms = config_number(config, CONFIG_SENSOR_STOP);
-    defaults->settle_ms = config_number(config, CONFIG_SENSOR_SETTLE);
-    defaults->backoff_ms = config_number(config, CONFIG_SENSOR_BACKOFF);
-    defaults->backoff_max_ms = config_number(config, CONFIG_SENSOR_BACKOFF_MAX);
-    defaults->stable_ms = config_number(config, CONFIG_SENSOR_STABLE);
-    defaults->max_restarts = (uint32_t)config_number(config, CONFIG_SENSOR_RESTARTS);
-    defaults->log_bytes = config_number(config, CONFIG_SENSOR_LOG_BYTES);
-    defaults->log_files = (uint32_t)config_number(config, CONFIG_SENSOR_LOG_FILES);
-    defaults->token_env = config_text(config, CONFIG_SENSOR_TOKEN_ENV);
-    defaults->token_ttl_s = config_number(config, CONFIG_TOKEN_TTL);
     return options;
 }
 
