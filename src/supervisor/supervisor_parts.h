@@ -50,6 +50,7 @@ struct supervisor_sensor {
     uint32_t asks; /* under way */
 
     uint64_t starts, stops, crashes, restarts, emitted;
+    int exit_status; /* of the run that was the last to stop */
     uint64_t started_wall_ms, token_expires_s, revoked_lsn;
     char failed_step[64];
     char last_error[SUPERVISOR_ERROR_MAX];

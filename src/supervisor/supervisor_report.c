@@ -154,6 +154,7 @@ static void count(struct supervisor_sensor *sensor, const struct plan_effect *ef
         break;
     case PLAN_REPORT_STOPPED:
         sensor->stops++;
+        sensor->exit_status = sensor->plan.last_status;
         totals->stops++;
         totals->tokens_revoked += effect->token_revoked;
         break;
@@ -192,13 +193,14 @@ void supervisor_report(struct supervisor_sensor *sensor, const struct plan_effec
 
 /* ---- Status ---- */
 
-static void status_exit(const struct plan *plan, struct supervisor_status *status) {
-    status->has_exit = plan->last_status != PLAN_NO_STATUS;
+/* Of the last run that has ended: what the plan knows is of the one that lives. */
+static void status_exit(const struct supervisor_sensor *sensor, struct supervisor_status *status) {
+    status->has_exit = sensor->stops > 0 && sensor->exit_status != PLAN_NO_STATUS;
     status->exit_code = -1;
-    if (status->has_exit && WIFSIGNALED(plan->last_status)) {
-        status->exit_signal = WTERMSIG(plan->last_status);
+    if (status->has_exit && WIFSIGNALED(sensor->exit_status)) {
+        status->exit_signal = WTERMSIG(sensor->exit_status);
     } else if (status->has_exit) {
-        status->exit_code = WEXITSTATUS(plan->last_status);
+        status->exit_code = WEXITSTATUS(sensor->exit_status);
     }
 }
 
@@ -233,7 +235,7 @@ bool supervisor_status(struct supervisor *supervisor, struct tn_bytes ref,
         ret_status->has_next = true;
         ret_status->next_in_ms = plan->next_at_ms > now ? plan->next_at_ms - now : 0;
     }
-    status_exit(plan, ret_status);
+    status_exit(sensor, ret_status);
     memcpy(ret_status->last_error, sensor->last_error, sizeof ret_status->last_error);
     return true;
 }
