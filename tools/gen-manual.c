@@ -182,6 +182,12 @@ static void tenure_write(FILE *out) {
         "now, or as --after and --last say, and goes on until it is interrupted; if the connection "
         "is lost it comes back and goes on after the last event it has shown. With --json each "
         "event is a line.");
+    section(out, "OUTPUT OF SENSORS");
+    paragraph(out,
+              "tenure sensor logs prints all that is kept of what a sensor has printed, or what "
+              "comes after --after, a position that an earlier answer named. With --follow it "
+              "goes on until it is interrupted, across restarts of the sensor and of the "
+              "server.");
     section(out, "JSON");
     paragraph(out, "With --json a reply is one line on standard output. Whole numbers are strings, "
                    "because they have 64 bits; times are milliseconds since 1970. A refusal is an "

@@ -60,6 +60,9 @@ int cli_unknown(int argc, char **argv);
 /* `tenure events [--follow] ...`. */
 int cli_events(const struct cli_settings *settings, int argc, char **argv);
 
+/* `tenure sensor logs REF [--after POSITION] [--follow]`; argv has both words of it too. */
+int cli_logs(const struct cli_settings *settings, int argc, char **argv);
+
 /* `tenure import POOL [FILE] ...`: rows of CSV or TSV; with --values the command of the table. argv[-1]
  * is the subcommand's own word. */
 int cli_import(const struct cli_settings *settings, int argc, char **argv);

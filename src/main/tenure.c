@@ -32,7 +32,7 @@ static const struct {
     {"top", cli_top},
 };
 
-static bool is_command(int argc, char **argv) {
+static const struct protocol_command *command_find(int argc, char **argv) {
     struct tn_bytes words[2];
     bool container;
     for (int i = 0; i < argc && i < 2; i++) {
@@ -40,7 +40,7 @@ static bool is_command(int argc, char **argv) {
     }
     const struct protocol_command *row =
         protocol_command_find(words, argc < 2 ? (uint32_t)argc : 2, &container);
-    return row != NULL && cli_offers(row);
+    return row != NULL && cli_offers(row) ? row : NULL;
 }
 
 static int dispatch(const struct cli_settings *settings, int argc, char **argv) {
@@ -54,7 +54,11 @@ static int dispatch(const struct cli_settings *settings, int argc, char **argv) 
             return locals[i].run(settings, argc - 1, argv + 1);
         }
     }
-    return is_command(argc, argv) ? cli_call(settings, argc, argv) : cli_unknown(argc, argv);
+    const struct protocol_command *row = command_find(argc, argv);
+    if (row != NULL && row->id == PROTOCOL_SENSOR_LOGS) {
+        return cli_logs(settings, argc, argv);
+    }
+    return row != NULL ? cli_call(settings, argc, argv) : cli_unknown(argc, argv);
 }
 
 /* What stands before the subcommand and is not a setting: -1, or the exit code. */

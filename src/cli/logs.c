@@ -1,0 +1,187 @@
+/* `tenure sensor logs REF`: what a sensor has printed; with --follow also what it prints, until it is
+ * interrupted. For people; a program gets the command's own reply, a page.
+ *
+ * The server gives bytes from a position on, and the position after them: so following is asking
+ * again, and a lost connection or a sensor that is restarted loses nothing. */
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/json.h"
+#include "cli/scan.h"
+#include "cli/words.h"
+
+#define POLL_MS 200u
+#define BACKOFF_MAX_MS 5000u
+#define POSITION_MAX 64u
+#define POSITION_FIRST "0.0" /* the oldest that is kept */
+
+struct logs {
+    const struct cli_settings *settings;
+    const char *ref;
+    char after[POSITION_MAX];
+    bool follow, clean;   /* clean: for a terminal */
+    struct cli_text line; /* of a terminal: what has not been ended by a newline */
+    struct cli_client client;
+};
+
+/* ---- Options ---- */
+
+/* False: there is something that is the command's own to understand, or to refuse. */
+static bool options_parse(struct logs *logs, int argc, char **argv) {
+    const char *after = POSITION_FIRST;
+    for (int at = 0; at < argc; at++) {
+        const char *argument = argv[at];
+        if (strcmp(argument, "--follow") == 0) {
+            logs->follow = true;
+        } else if (strncmp(argument, "--after=", 8) == 0) {
+            after = argument + 8;
+        } else if (strcmp(argument, "--after") == 0 && at + 1 < argc) {
+            after = argv[++at];
+        } else if (argument[0] == '-' || logs->ref != NULL) {
+            return false;
+        } else {
+            logs->ref = argument;
+        }
+    }
+    (void)snprintf(logs->after, sizeof logs->after, "%s", after);
+    return logs->ref != NULL && strlen(after) < sizeof logs->after;
+}
+
+/* ---- Showing ---- */
+
+/* A terminal gets whole lines, and nothing that could move its cursor. */
+static void show_clean(struct logs *logs, struct tn_bytes output) {
+    while (output.len > 0) {
+        const uint8_t *end = memchr(output.at, '\n', output.len);
+        uint32_t len = end != NULL ? (uint32_t)(end - output.at) : output.len;
+        cli_text_add(&logs->line, output.at, len);
+        if (end != NULL) {
+            struct cli_text text = {.at = NULL};
+            cli_text_clean(&text, tn_bytes_of(logs->line.at, logs->line.len));
+            (void)printf("%s\n", text.len > 0 ? text.at : "");
+            cli_text_free(&text);
+            logs->line.len = 0;
+            len++;
+        }
+        output = tn_bytes_of(output.at + len, output.len - len);
+    }
+}
+
+/* What the last page said. False: it cannot be written. */
+static bool page_show(struct logs *logs, uint32_t *ret_len) {
+    const struct cli_reader *reader = &logs->client.reader;
+    struct tn_bytes output = cli_field(reader, 0, "output");
+    struct tn_bytes position = cli_field(reader, 0, "next");
+    *ret_len = output.len;
+    if (cli_field_is(reader, 0, "lost", "t")) {
+        (void)fflush(stdout);
+        (void)fprintf(stderr, "tenure: some output before this is no longer kept\n");
+    }
+    if (position.len < sizeof logs->after) {
+        memcpy(logs->after, position.at, position.len);
+        logs->after[position.len] = '\0';
+    }
+    if (output.len == 0) {
+        return true;
+    }
+    if (logs->settings->json) {
+        struct cli_text text = {.at = NULL};
+        cli_json_node(&text, reader, 0);
+        (void)printf("%s\n", text.failed ? "" : text.at);
+        cli_text_free(&text);
+    } else if (logs->clean) {
+        show_clean(logs, output);
+    } else {
+        (void)fwrite(output.at, 1, output.len, stdout);
+    }
+    return fflush(stdout) == 0 && !ferror(stdout);
+}
+
+/* ---- Reading ---- */
+
+static void words_make(const struct logs *logs, struct cli_words *words) {
+    cli_words_put(words, "SENSOR");
+    cli_words_put(words, "LOGS");
+    cli_words_put(words, logs->ref);
+    cli_words_put(words, "AFTER");
+    cli_words_put(words, logs->after);
+}
+
+/* All that there is now. */
+static int pages_all(struct logs *logs) {
+    uint32_t len;
+    int code;
+    do {
+        struct cli_words words = {.at = NULL};
+        len = 0;
+        words_make(logs, &words);
+        code = words.failed ? CLI_FAILED
+                            : cli_ask(logs->settings, &logs->client, words.at, words.count);
+        cli_words_free(&words);
+        if (code == CLI_OK && !page_show(logs, &len)) {
+            code = CLI_FAILED;
+        }
+    } while (code == CLI_OK && len > 0);
+    return code;
+}
+
+static void wait_ms(uint64_t ms) {
+    struct timespec time = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+    (void)nanosleep(&time, NULL);
+}
+
+static enum cli_link client_open(struct logs *logs) {
+    const struct cli_settings *settings = logs->settings;
+    return cli_client_open(&logs->client, settings->os, settings->host, settings->port,
+                           settings->timeout_ms);
+}
+
+/* Once connected it goes on: a server that is being restarted comes back. */
+static int follow(struct logs *logs) {
+    uint64_t backoff_ms = POLL_MS;
+    for (;;) {
+        int code = pages_all(logs);
+        if (code != CLI_OK && code != CLI_UNREACHABLE) {
+            return code;
+        }
+        if (code == CLI_OK) {
+            backoff_ms = POLL_MS;
+        }
+        wait_ms(backoff_ms);
+        while (code != CLI_OK) {
+            cli_client_close(&logs->client);
+            if (client_open(logs) == CLI_LINK_OK) {
+                break;
+            }
+            backoff_ms = 2 * backoff_ms < BACKOFF_MAX_MS ? 2 * backoff_ms : BACKOFF_MAX_MS;
+            wait_ms(backoff_ms);
+        }
+    }
+}
+
+int cli_logs(const struct cli_settings *settings, int argc, char **argv) {
+    struct logs logs = {
+        .settings = settings, .clean = isatty(STDOUT_FILENO) == 1, .client = {.socket = -1}};
+    bool parsed = options_parse(&logs, argc - 2, argv + 2);
+    if (!logs.follow && (!parsed || settings->json)) {
+        return cli_call(settings, argc, argv);
+    }
+    if (!parsed) {
+        (void)fprintf(stderr, "usage: tenure sensor logs REF [--after POSITION] [--follow]\n");
+        return CLI_USAGE;
+    }
+    int code = CLI_UNREACHABLE;
+    if (client_open(&logs) != CLI_LINK_OK) {
+        (void)fprintf(stderr, "tenure: %s\n", logs.client.error);
+    } else {
+        code = logs.follow ? follow(&logs) : pages_all(&logs);
+    }
+    if (logs.line.len > 0) {
+        show_clean(&logs, tn_bytes_of("\n", 1));
+    }
+    cli_client_close(&logs.client);
+    cli_text_free(&logs.line);
+    return code;
+}
