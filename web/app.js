@@ -3,11 +3,12 @@ import {eventsOpen, eventsPause, eventsStop} from "./events.js";
 import {showHealth} from "./health.js";
 import {find, findMore, firstPage, nextPage, showLease, showPoolLeases} from "./leases.js";
 import {poolFilter, showMorePools, showPool, showPools} from "./pools.js";
+import {showSensors} from "./sensors.js";
 import {$, setText} from "./show.js";
 
 const POLL_MS = 2000;
 
-// ---- Where we are: #/, #/pool/NAME, #/lease/ID, #/find/WORDS, #/events ----
+// ---- Where we are: #/, #/pool/NAME, #/lease/ID, #/find/WORDS, #/sensors, #/events ----
 
 let view = "pools";
 let of = ""; // the pool or the lease that it shows
@@ -20,10 +21,11 @@ function route() {
     parts = [""]; // not something that this page wrote
   }
   const [name, subject] = parts;
-  view = ["pool", "lease", "find"].includes(name) && subject ? name : name === "events" ? name : "pools";
+  view = ["pool", "lease", "find"].includes(name) && subject || ["sensors", "events"].includes(name)
+    ? name : "pools";
   of = subject;
   firstPage();
-  for (const each of ["pools", "pool", "lease", "find"]) {
+  for (const each of ["pools", "pool", "lease", "find", "sensors"]) {
     $("view-" + each).hidden = each !== view;
   }
   $("view-events").hidden = view !== "events" && view !== "pools";
@@ -37,7 +39,8 @@ function route() {
   }
   setText($("t-pool"), view === "pool" ? of : "");
   setText($("t-lease"), view === "lease" ? "Lease " + of : "");
-  document.title = (of || (view === "events" ? "Events" : "Pools")) + " – Tenure";
+  const titles = {events: "Events", sensors: "Sensors"};
+  document.title = (of || titles[view] || "Pools") + " – Tenure";
   for (const list of ["pool-facts", "pool-options", "lease-facts"]) {
     $(list).replaceChildren();
   }
@@ -61,7 +64,8 @@ function search(event) {
 
 function failed(error) {
   if (error.status !== undefined) {
-    setText($(view === "pool" ? "leases-note" : "find-note"), error.message);
+    const notes = {pool: "leases-note", sensors: "sensors-note"};
+    setText($(notes[view] || "find-note"), error.message);
   }
 }
 
@@ -84,6 +88,8 @@ async function refresh() {
     jobs.push(showPool(of, still), showPoolLeases(of, still));
   } else if (view === "lease") {
     jobs.push(showLease(of, still));
+  } else if (view === "sensors") {
+    jobs.push(showSensors());
   }
   for (const result of await Promise.allSettled(jobs)) {
     if (result.status === "rejected") {

@@ -9,8 +9,10 @@ const KINDS = ["lease.reserved", "lease.active", "lease.returned", "lease.offlin
   "lease.revoking", "lease.released", "lease.expired", "lease.revoked", "value.cooled",
   "pool.created", "pool.altered", "pool.dropped", "pool.added", "pool.removed",
   "holder.disowned", "rule.set", "rule.deleted", "sensor.set", "sensor.deleted",
-  "demand.changed"];
-const ENDS = new Set(["lease.offline", "lease.revoking", "lease.expired", "lease.revoked"]);
+  "demand.changed", "sensor.emitted", "sensor.started", "sensor.stopped", "sensor.crashed",
+  "sensor.error", "sensor.start_failed"];
+const ENDS = new Set(["lease.offline", "lease.revoking", "lease.expired", "lease.revoked",
+  "sensor.crashed", "sensor.error", "sensor.start_failed"]);
 
 let source = null;
 let paused = false;

@@ -93,9 +93,9 @@ class Source(unittest.TestCase):
         table = table[table.index("#define KERNEL_EVENT_TABLE"):table.index("enum kernel_event_kind")]
         script = text_of(os.path.join(SOURCE, "web", "events.js"))
         listed = script[script.index("const KINDS"):script.index("];")]
-        kinds = re.findall(r'"([a-z]+\.[a-z]+)"', table)
+        kinds = re.findall(r'"([a-z]+\.[a-z_]+)"', table)
         self.assertGreater(len(kinds), 15)
-        self.assertEqual(re.findall(r'"([a-z]+\.[a-z]+)"', listed), kinds)
+        self.assertEqual(re.findall(r'"([a-z]+\.[a-z_]+)"', listed), kinds)
 
 
 class Browser:
@@ -233,6 +233,23 @@ class Page(Case):
         self.see("#find-note", "No live lease")
         self.show("#/lease/0-99999999")
         self.see("#lease-note", "no such lease")
+
+    def test_sensors_and_how_they_fare(self):
+        self.show("#/sensors")
+        self.see("#sensors-note", "There are none")
+        self.do("SENSOR", "SET", "watcher", "t", json.dumps({"command": ["/bin/sleep", "1000"],
+                                                             "settle_seconds": 0}))
+        self.see("#sensors", "stopped")
+        self.do("RULE", "SET", "r", "t")
+        self.see("#sensors", "running")
+        self.do("RULE", "DELETE", "r")
+        self.do("SENSOR", "SET", "broken", "u", json.dumps({
+            "command": ["/no/such/program"], "settle_seconds": 0, "max_restarts": 0}))
+        self.do("RULE", "SET", "r", "u")
+        self.see("#sensors", "error")
+        self.do("SENSOR", "DELETE", "broken")
+        self.do("SENSOR", "DELETE", "watcher")
+        self.see("#sensors-note", "There are none")
 
     def test_pools_come_in_pages_and_are_found_by_name(self):
         server = Server()
