@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""A sensor as those of Attune are: knows nothing of Tenure. Its token, the address of the API and its own
+name come from the environment; it ticks, posts events, and asks for a fresh token before the old one ends."""
+import json
+import os
+import signal
+import sys
+import threading
+import urllib.request
+
+API = os.environ["ATTUNE_API_URL"].rstrip("/")
+REF = os.environ["ATTUNE_SENSOR_REF"]
+TRIGGER = "core.intervaltimer"
+REFRESH_EVERY = 5  # ticks
+
+
+def post(path, token, body):
+    request = urllib.request.Request(API + path, json.dumps(body).encode(), method="POST", headers={
+        "Content-Type": "application/json", "Authorization": "Bearer " + token})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return json.load(answer)
+
+
+def main():
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    token = os.environ["ATTUNE_API_TOKEN"]
+    print("%s: started" % REF, flush=True)
+    tick = 0
+    while not stop.wait(0.05):
+        tick += 1
+        if tick % REFRESH_EVERY == 0:
+            token = post("/auth/refresh", token, {})["token"]
+            print("%s: token refreshed" % REF, flush=True)
+        post("/v1/events/emit", token, {"trigger_type": TRIGGER, "payload": {"tick": tick}})
+        print("%s: tick %d" % (REF, tick), flush=True)
+    print("%s: stopped" % REF, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

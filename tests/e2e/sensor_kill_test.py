@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""The server is killed with -9 at random moments while rules come and go. There are never two of one
+sensor, nothing of a dead server's lives on, no token of a run that is over is taken, and in the end those
+run that are wanted. The numbers are small here; the campaign makes them large."""
+import os
+import random
+import signal
+import unittest
+
+import redis
+
+from harness import until
+from sensors import DUMMY, SensorCase, processes
+
+SENSORS = int(os.environ.get("TENURE_SENSORS", "10"))
+KILLS = int(os.environ.get("TENURE_KILLS", "5"))
+SEED = int(os.environ.get("TENURE_SEED", random.randrange(1 << 30)))
+
+
+class Killed(SensorCase):
+    def setUp(self):
+        super().setUp()
+        self.random = random.Random(SEED)
+        self.refs = ["s%d" % i for i in range(SENSORS)]
+        self.wanted = dict.fromkeys(self.refs, False)
+        self.tokens = {}  # by lease and epoch, of every run that was seen
+
+    def lock(self, ref):
+        return self.path(ref + ".lock")
+
+    def toggle(self):
+        """A random rule, on or off. One that was under way when the server died may have happened."""
+        ref = self.random.choice(self.refs)
+        self.wanted[ref] = not self.wanted[ref]
+        try:
+            self.want(ref, wanted=self.wanted[ref])
+        except (redis.ResponseError, redis.ConnectionError):
+            self.wanted[ref] = None
+            raise
+
+    def look(self):
+        """Collects the tokens of those that run."""
+        for ref in self.refs:
+            try:
+                token = self.token(ref)
+                status = self.status(ref)
+                if token and status["state"] == "running":
+                    self.tokens[status["lease"], status["epoch"]] = (ref, token)
+            except OSError:
+                pass  # it does not run
+
+    def check_never_two(self):
+        self.assertEqual([ref for ref in self.refs if os.path.exists(self.lock(ref) + ".twice")], [],
+                         "two of one sensor, seed %d" % SEED)
+
+    def check_tokens(self):
+        """Whatever was seen is dead unless it is the run that lives now."""
+        now = {(status["lease"], status["epoch"]) for status in map(self.status, self.refs)
+               if status["state"] in ("starting", "running")}
+        for run, (ref, token) in self.tokens.items():
+            if run not in now:
+                self.assertNotEqual(self.live(token), True, (ref, run, SEED))
+                self.assertEqual(self.emit(token, ref + ".trigger")[0], 401, (ref, run, SEED))
+
+    def settle(self):
+        """All are as they are wanted, one process each."""
+        for ref in self.refs:
+            self.want(ref, wanted=True)
+            if not self.wanted[ref]:
+                self.want(ref, wanted=False)
+        for ref in self.refs:
+            self.reaches(ref, "running" if self.wanted[ref] else "stopped")
+        pids = sorted(self.status(ref)["pid"] for ref in self.refs if self.wanted[ref])
+        self.assertEqual(sorted(self.ours()), pids, SEED)
+
+    def test_never_two_and_none_is_left(self):
+        for ref in self.refs:
+            self.sensor(ref, DUMMY, "lock", self.lock(ref), settle_seconds=0.02)
+            self.want(ref)
+            self.wanted[ref] = True
+        for kill in range(KILLS):
+            for _ in range(self.random.randrange(2, 4 * SENSORS)):
+                self.toggle()
+            self.look()
+            self.r.close()
+            self.server.stop(signal.SIGKILL)
+            if self.random.random() < 0.5:  # else the next one finds them dying
+                until(lambda: not self.ours(), "what the killed server had started is dead")
+            self.server.start()
+            self.r = self.server.client()
+            self.check_never_two()
+            if kill % 10 == 9:
+                self.check_tokens()
+        self.settle()
+        self.check_never_two()
+        self.check_tokens()
+
+    def test_a_guardian_that_is_killed_takes_its_sensor_with_it(self):
+        self.sensor("s", DUMMY, "fork-ignore", 2)
+        first = self.runs("s")
+        guardian = parent(first["pid"])
+        until(lambda: len(self.ours()) == 3, "all of it runs")
+        before = self.ours()
+        os.kill(guardian, signal.SIGKILL)
+        until(lambda: self.status("s")["starts"] == 2 and self.reaches("s", "running"),
+              "it is started again")
+        self.assertEqual([processes(pid) for pid in before], [False] * 3)
+
+
+def parent(pid):
+    with open("/proc/%d/stat" % pid, encoding="ascii", errors="replace") as file:
+        return int(file.read().rsplit(")", 1)[1].split()[1])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""What the documents tell to type about sensors, typed: each document in one shell, as a newcomer would,
+who waits and looks before typing on."""
+import os
+import re
+import subprocess
+import unittest
+
+from harness import BUILD, PATIENCE, text_of, until
+from sensors import SensorCase
+
+SOURCE = os.environ.get("TENURE_SOURCE_DIR", ".")
+END = "--- end of it ---"
+
+
+class Shell:
+    """One shell for all lines: what one sets the next can use."""
+
+    def __init__(self, server, environment):
+        path = os.path.abspath(BUILD) + ":" + os.environ["PATH"]
+        self.server = server
+        self.process = subprocess.Popen(
+            ["/bin/sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, cwd=SOURCE,
+            env=dict(os.environ, PATH=path, TENURE_PORT=str(server.port), **environment))
+
+    def type(self, line):
+        """What it prints. It must succeed."""
+        line = re.sub(r"\bdata/", os.path.join(self.server.data, "data") + "/", line)
+        line = line.replace("build/", os.path.abspath(BUILD) + "/")
+        line = line.replace("7411", str(self.server.port)).replace("7412",
+                                                                   str(self.server.http_port))
+        self.process.stdin.write("%s\nprintf '\\n%s %%d\\n' $?\n" % (line, END))
+        self.process.stdin.flush()
+        printed = []
+        for out in self.process.stdout:
+            if out.startswith(END):
+                assert out.split()[-1] == "0", (line, printed)
+                return "".join(printed)
+            printed.append(out)
+        raise AssertionError("the shell is gone: %s" % printed)
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(PATIENCE)
+        self.process.stdout.close()
+
+
+class Words(SensorCase):
+    def shell(self, **environment):
+        shell = Shell(self.server, environment)
+        self.addCleanup(shell.close)
+        return shell
+
+    def emitted(self):
+        return len(self.events("sensor.emitted"))
+
+    def test_the_readme(self):
+        section = text_of(os.path.join(SOURCE, "README.md")).split("\n## Sensors\n")[1]
+        lines = re.findall(r"^    (.*)", section.split("\n## ")[0], re.MULTILINE)
+        self.assertEqual(len(lines), 11)
+        shell = self.shell()
+        seen = []
+        for line in lines:
+            seen.append(shell.type(line))
+            if "rule set" in line:
+                self.reaches("demo.interval", "running")
+                until(lambda: self.emitted() >= 3, "three events")
+            elif "rule disable" in line:
+                self.reaches("demo.interval", "stopped")
+        for at, words in ((1, "stopped"), (3, "running"), (4, "event 1 emitted"), (5, "demo.tick"),
+                          (9, "no_rules"), (10, "stale")):
+            self.assertIn(words, seen[at])
+        self.assertRegex(seen[7], r"active +yes")
+        self.assertRegex(seen[10], r"active +no")
+        self.assertIn("stopped after", shell.type("build/tenure sensor logs demo.interval"))
+
+    def test_the_guide_from_attune(self):
+        """Its sensor knows nothing of us."""
+        ref = "core.interval_timer_sensor"
+        guide = text_of(os.path.join(SOURCE, "docs/migration/attune.md"))
+        blocks = re.findall(r"```sh\n(.*?)```", guide, re.DOTALL)
+        self.assertEqual(len(blocks), 6)
+        shell = self.shell()
+        self.assertIn("OK", shell.type(blocks[0]))
+        self.assertIn('"state":"stopped"', shell.type(blocks[1]).replace('": "', '":"'))
+        shell.type(blocks[2])
+        self.reaches(ref, "running")
+        until(lambda: self.emitted() > 10, "events, also after a refresh")
+        seen = shell.type(blocks[3])
+        for words in ("running", "started", "tick 1", "token refreshed"):
+            self.assertIn(words, seen)
+        token = self.token(ref)
+        shell.type(blocks[4])
+        self.reaches(ref, "stopped")
+        self.assertIn("no_rules", shell.type(blocks[5]))
+        self.assertEqual([self.live(token), self.emit(token, "core.intervaltimer")[0]],
+                         ["stale", 401])
+        self.assertEqual(self.status(ref)["crashes"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

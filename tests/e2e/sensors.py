@@ -1,0 +1,169 @@
+"""What the tests of sensors share: a server with short times, sensors of tests/lib/sensor_dummy.c, and
+ways to see what really runs."""
+import http.client
+import json
+import os
+import tempfile
+import unittest
+import urllib.request
+
+from harness import BUILD, PATIENCE, Server, pairs, text_of, until
+
+DUMMY = os.environ.get("TENURE_SENSOR_DUMMY", os.path.join(BUILD, "tests", "sensor_dummy"))
+# Short enough for tests, long enough to see that they are kept.
+TERMS = {"settle_seconds": 0.1, "stop_seconds": 20, "backoff_seconds": 0.05,
+         "backoff_max_seconds": 0.2, "stable_seconds": 3600}
+
+
+def processes(pid):
+    """The process itself if it is there and no zombie: what /proc says of its state."""
+    try:
+        with open("/proc/%d/stat" % pid, "rb") as file:
+            return file.read().rsplit(b")", 1)[1].split()[0] != b"Z"
+    except OSError:
+        return False
+
+
+def with_variable(name, value):
+    """The pids of all processes that have it in their environment; ours to see as their user, or root."""
+    wanted = ("%s=%s" % (name, value)).encode()
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open("/proc/%s/environ" % entry, "rb") as file:
+                    if wanted in file.read().split(b"\0") and processes(int(entry)):
+                        found.append(int(entry))
+            except OSError:
+                pass  # gone meanwhile, or not ours
+    return found
+
+
+def call(server, method, path, body=None, token=None):
+    connection = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=PATIENCE)
+    headers = {} if token is None else {"Authorization": "Bearer " + token}
+    connection.request(method, path, None if body is None else json.dumps(body), headers)
+    response = connection.getresponse()
+    text = response.read()
+    connection.close()
+    return response.status, json.loads(text)
+
+
+def metrics(server):
+    with urllib.request.urlopen("http://127.0.0.1:%d/metrics?pools=no" % server.http_port,
+                                timeout=PATIENCE) as answer:
+        return answer.read().decode()
+
+
+def totals(server):
+    """The metrics of sensors, by name and labels."""
+    return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1])
+            for line in metrics(server).splitlines() if line.startswith("tenure_sensor")}
+
+
+class SensorCase(unittest.TestCase):
+    """A server for each test. Everything that its sensors start has MARK in its environment."""
+    flags = ()
+
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix="tenure-e2e-")
+        self.mark = os.path.basename(self.directory)
+        self.server = Server(self.directory, *self.flags)
+        self.r = self.server.client()
+        self.addCleanup(self.leave)
+
+    def leave(self):
+        """Whatever the test has left must end with the server."""
+        try:
+            self.r.close()
+            if self.server.process.poll() is None:
+                code = self.server.stop()
+                self.assertEqual(code, 0, text_of(self.server.log.name))
+            until(lambda: not self.ours(), "nothing is left of any sensor")
+        finally:
+            for pid in self.ours():
+                os.kill(pid, 9)
+            self.server.own = True
+            self.server.remove()
+
+    def do(self, *words):
+        return self.r.execute_command(*words)
+
+    def again(self, number):
+        """The server is ended by that signal and started anew."""
+        self.r.close()
+        self.server.stop(number)
+        self.server.start()
+        self.r = self.server.client()
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    def ours(self):
+        return with_variable("SENSOR_MARK", self.mark)
+
+    def describe(self, *command, **terms):
+        env = dict(terms.pop("env", {}), SENSOR_MARK=self.mark)
+        return json.dumps(dict(TERMS, command=[str(word) for word in command], env=env, **terms))
+
+    def sensor(self, ref, *command, trigger=None, **terms):
+        self.do("SENSOR", "SET", ref, trigger or ref + ".trigger",
+                self.describe(*(command or (DUMMY, "obey")), **terms))
+        return ref
+
+    def want(self, ref, rule=None, wanted=True):
+        """By a rule of its own unless one is named."""
+        rule = rule or "rule." + ref
+        if wanted:
+            self.do("RULE", "SET", rule, ref + ".trigger")
+        else:
+            self.do("RULE", "DISABLE", rule)
+
+    def status(self, ref):
+        status = pairs(self.do("SENSOR", "STATUS", ref))
+        return {name: value for name, value in status.items() if value is not None}
+
+    def reaches(self, ref, state):
+        """Waits for it. The status then."""
+        def there():
+            status = self.status(ref)
+            return status if status["state"] == state else None
+        try:
+            return until(there, "%s is %s" % (ref, state))
+        except AssertionError as failure:
+            raise AssertionError("%s; it is %s\n%s" % (failure, self.status(ref),
+                                                       text_of(self.server.log.name))) from None
+
+    def runs(self, ref):
+        """Started by a rule of its own. The status."""
+        self.want(ref)
+        return self.reaches(ref, "running")
+
+    def token(self, ref):
+        with open(os.path.join(self.server.data, "data", "sensors", ref, "token"),
+                  encoding="ascii") as file:
+            return file.read().strip()
+
+    def live(self, token):
+        """True, or the reason why not."""
+        state = pairs(self.do("TOKEN", "INTROSPECT", token))
+        return True if state["active"] == 1 else state["reason"]
+
+    def emit(self, token, trigger, payload=None):
+        return call(self.server, "POST", "/v1/events/emit",
+                    {"trigger_type": trigger, "payload": payload or {}}, token)
+
+    def events(self, *kinds):
+        """Those about sensors, oldest first."""
+        found, after = [], None
+        while True:
+            page = pairs(self.do("EVENTS", "COUNT", 1000, *(("AFTER", after) if after else ())))
+            events = [pairs(event) for event in page["events"]]
+            found += [event for event in events if event["kind"] in kinds]
+            if not events:
+                return found
+            after = page["next"]
+
+    def lines(self, event):
+        return [line for line in text_of(self.server.log.name).splitlines()
+                if "event=%s " % event in line + " "]
