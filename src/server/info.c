@@ -77,6 +77,18 @@ static void info_engine(struct server *server, struct tn_writer *w) {
     }
 }
 
+static void info_amqp(struct amqp *amqp, struct tn_writer *w) {
+    struct amqp_stats stats;
+    if (amqp == NULL) {
+        return;
+    }
+    amqp_stats_read(amqp, &stats);
+    line(w, "\r\n# RabbitMQ\r\namqp_consume_connected:%d\r\namqp_publish_connected:%d\r\n",
+         stats.consume_connected, stats.publish_connected);
+    line(w, "amqp_connects:%" PRIu64 "\r\namqp_failures:%" PRIu64 "\r\namqp_last_error:%s\r\n",
+         stats.connects, stats.failures, stats.error);
+}
+
 static void info_commands(const struct server_counters *counters, struct tn_writer *w) {
     line(w, "\r\n# Commandstats\r\n");
     for (uint32_t i = 0; i < PROTOCOL_COMMANDS; i++) {
@@ -131,6 +143,7 @@ void server_info(struct server_connection *connection, const struct tn_bytes *se
     struct tn_writer w = tn_writer_of(text, sizeof text);
     info_server(connection->server, &w);
     info_engine(connection->server, &w);
+    info_amqp(connection->server->options.amqp, &w);
     if (section_wanted(sections, count, "COMMANDSTATS")) {
         info_commands(&connection->server->counters, &w);
     }

@@ -212,7 +212,7 @@ static enum amqp_turn retry_later(struct amqp_link *link, enum tn_result code) {
     uint32_t shift = consumer->retries < 8 ? consumer->retries : 8;
     uint32_t ms = RETRY_MIN_MS << shift;
     link->wait_ms = ms < RETRY_MAX_MS ? ms : RETRY_MAX_MS;
-    return amqp_link_beat(link) ? AMQP_IDLE : AMQP_BROKEN;
+    return amqp_link_beat(link) ? AMQP_DEAF : AMQP_BROKEN;
 }
 
 static enum amqp_turn result_take(struct amqp_link *link, const struct kernel_result *result) {

@@ -231,10 +231,10 @@ static bool is_stopping(const struct amqp_link *link) {
 }
 
 /* Until somebody wakes us, the broker says something, or the time is over. */
-static void link_wait(struct amqp_link *link, uint32_t ms) {
+static void link_wait(struct amqp_link *link, uint32_t ms, bool listens) {
     struct pollfd of[2] = {{.fd = link->wake, .events = POLLIN}, {.fd = -1, .events = POLLIN}};
     eventfd_t ignored;
-    if (link->connection != NULL) {
+    if (listens) {
         of[1].fd = amqp_get_sockfd(link->connection);
     }
     (void)poll(of, 2, (int)ms);
@@ -275,7 +275,7 @@ static void failed(struct amqp_link *link) {
     uint64_t end_ms = os->clock_boot_ms(os->ctx) + ms;
     uint64_t now_ms;
     while (!is_stopping(link) && (now_ms = os->clock_boot_ms(os->ctx)) < end_ms) {
-        link_wait(link, (uint32_t)(end_ms - now_ms));
+        link_wait(link, (uint32_t)(end_ms - now_ms), false);
     }
 }
 
@@ -287,9 +287,9 @@ static enum amqp_turn link_work(struct amqp_link *link) {
     while (!is_stopping(link) && turn != AMQP_BROKEN && turn != AMQP_OVER) {
         link->wait_ms = 0;
         turn = link->turn(link);
-        if (turn == AMQP_IDLE) {
+        if (turn == AMQP_IDLE || turn == AMQP_DEAF) {
             uint32_t ms = link->wait_ms;
-            link_wait(link, ms == 0 || ms > beat_ms ? beat_ms : ms);
+            link_wait(link, ms == 0 || ms > beat_ms ? beat_ms : ms, turn == AMQP_IDLE);
         }
     }
     return turn;

@@ -19,6 +19,7 @@
 enum amqp_turn {
     AMQP_AGAIN,  /* there is more to do */
     AMQP_IDLE,   /* nothing until the broker, or whoever wakes it, says so; or wait_ms are over */
+    AMQP_DEAF,   /* nothing until wait_ms are over, whatever the broker says meanwhile */
     AMQP_BROKEN, /* the connection is to be made anew; the reason has been noted */
     AMQP_OVER,   /* the engine has stopped: nothing to be done any more */
 };
@@ -39,7 +40,7 @@ struct amqp_link {
     bool running;
     int wake;                           /* an eventfd */
     amqp_connection_state_t connection; /* NULL: none */
-    uint32_t wait_ms;                   /* of AMQP_IDLE, if it is not 0 */
+    uint32_t wait_ms;                   /* of AMQP_DEAF, and of AMQP_IDLE if it is not 0 */
     uint32_t failures;                  /* in a row */
     struct tn_prng prng;
     char reason[AMQP_REASON_MAX];
