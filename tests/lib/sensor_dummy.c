@@ -17,6 +17,7 @@
  *                                       and session, signals, then its environment, then obeys
  *     sensor_dummy lock FILE            takes FILE for itself, writes "pid epoch" to it, then obeys; if
  *                                       another has it, makes FILE.twice and exits with 99
+ *     sensor_dummy lock-child FILE      the same by a child in a session of its own that ignores SIGTERM
  *     sensor_dummy babble               says to descriptor 3 what no guardian says, then ignores SIGTERM
  *
  * Every process that comes of it appends its pid and a newline to the file in SENSOR_DUMMY_PIDS, if that
@@ -230,6 +231,12 @@ int main(int argc, char **argv) {
         show();
     } else if (strcmp(mode, "lock") == 0) {
         lock(word);
+    } else if (strcmp(mode, "lock-child") == 0) {
+        if (fork() == 0) {
+            setsid();
+            lock(word);
+            live(false);
+        }
     } else if (strcmp(mode, "babble") == 0) {
         if (write(3, "babble", 6) == 6) {
             live(false);
