@@ -184,10 +184,11 @@ static bool options_copy(struct health *health, const struct run_options *option
         return false;
     }
     for (uint32_t i = 0; i < options->env_count; i++) {
-        if (strlen(options->env[i]) >= HEALTH_VARIABLE_MAX) {
+        size_t len = strlen(options->env[i]);
+        if (len >= HEALTH_VARIABLE_MAX) {
             return false;
         }
-        (void)strcpy(health->variable_texts[i], options->env[i]);
+        memcpy(health->variable_texts[i], options->env[i], len + 1);
         health->variables[i] = health->variable_texts[i];
     }
     health->options.env = health->variables;

@@ -403,11 +403,12 @@ const char *plan_phase_name(enum plan_phase phase) {
 }
 
 #define PLAN_NAME(id, name) (name),
+/* `what` is also what its argument is called in plan.h. */
 #define PLAN_NAMES(what, type, TABLE, count)                   \
-    const char *plan_##what##_name(enum type value) {          \
+    const char *plan_##what##_name(enum type what) {           \
         static const char *const names[] = {TABLE(PLAN_NAME)}; \
-        TN_ASSERT(value < (count));                            \
-        return names[value];                                   \
+        TN_ASSERT(what < (count));                             \
+        return names[what];                                    \
     }
 
 PLAN_NAMES(state, plan_state, PLAN_STATE_TABLE, PLAN_STATES)

@@ -290,8 +290,8 @@ bool plan_is_over(const struct plan *plan);
 const char *plan_state_name(enum plan_state state);
 const char *plan_phase_name(enum plan_phase phase);
 const char *plan_reason_name(enum plan_reason reason);
-const char *plan_fact_name(enum plan_fact_kind kind);
-const char *plan_effect_name(enum plan_effect_kind kind);
+const char *plan_fact_name(enum plan_fact_kind fact);
+const char *plan_effect_name(enum plan_effect_kind effect);
 const char *plan_report_name(enum plan_report report);
 
 #endif

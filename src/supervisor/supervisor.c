@@ -143,13 +143,13 @@ static void sensor_remove(struct supervisor_sensor *sensor) {
 static void effect_do(struct supervisor_sensor *sensor, const struct plan_effect *effect) {
     switch (effect->kind) {
     case PLAN_EFFECT_ALLOC:
-        supervisor_ask(sensor, SUPERVISOR_ASK_ALLOC);
+        supervisor_ask_alloc(sensor);
         break;
     case PLAN_EFFECT_REVOKE:
-        supervisor_ask(sensor, SUPERVISOR_ASK_REVOKE);
+        supervisor_ask_end(sensor, false);
         break;
     case PLAN_EFFECT_RECLAIM:
-        supervisor_ask(sensor, SUPERVISOR_ASK_RECLAIM);
+        supervisor_ask_end(sensor, true);
         break;
     case PLAN_EFFECT_ISSUE:
         supervisor_run_issue(sensor, false);
@@ -180,7 +180,7 @@ static void effect_do(struct supervisor_sensor *sensor, const struct plan_effect
         TN_ASSERT(effect->kind == PLAN_EFFECT_FORGET);
         sensor->forgotten = true;
         output_remove(sensor->supervisor->options.os, sensor->supervisor->options.dir, sensor->ref);
-        supervisor_ask(sensor, SUPERVISOR_ASK_REMOVE);
+        supervisor_ask_remove(sensor);
         break;
     }
 }

@@ -49,13 +49,6 @@ static struct kernel_command member_command(const struct supervisor_sensor *sens
     return command;
 }
 
-static struct kernel_command lease_command(const struct supervisor_sensor *sensor,
-                                           enum kernel_verb verb) {
-    struct kernel_command command = command_of(verb, KERNEL_F_LEASE);
-    command.lease = sensor->plan.lease;
-    return command;
-}
-
 /* ---- On the engine's thread ---- */
 
 /* The result is valid during this call, but for its values, which nobody looks at. */
@@ -97,7 +90,7 @@ static const char *ask_name(enum supervisor_ask_kind kind) {
     return names[kind];
 }
 
-static void pool_answered(struct supervisor *supervisor);
+static void pool_answered(struct supervisor *supervisor, enum tn_result code);
 
 /* What the answer means to the sensor. */
 static void answer_take(struct supervisor_sensor *sensor, enum supervisor_ask_kind kind,
@@ -115,7 +108,7 @@ static void answer_take(struct supervisor_sensor *sensor, enum supervisor_ask_ki
     if (kind == SUPERVISOR_ASK_ADD) {
         sensor->member = good;
     } else if (kind == SUPERVISOR_ASK_CREATE) {
-        pool_answered(supervisor);
+        pool_answered(supervisor, result->code);
     }
     if (kind == SUPERVISOR_ASK_REVOKE && good) {
         sensor->revoked_lsn = result->lsn;
@@ -140,30 +133,35 @@ void supervisor_answered(struct supervisor *supervisor, struct supervisor_ask *a
     supervisor_ended(sensor);
 }
 
-static void ask_submit(struct supervisor_sensor *sensor, enum supervisor_ask_kind kind,
+/* A rejection is an answer as others are, and comes as they do: never from inside. False: there is no
+ * memory, and no answer. */
+static bool ask_submit(struct supervisor_sensor *sensor, enum supervisor_ask_kind kind,
                        const struct kernel_command *command) {
     struct supervisor *supervisor = sensor->supervisor;
     struct supervisor_ask *ask = calloc(1, sizeof *ask);
-    struct kernel_result refused = {.code = TN_R_OVERLOADED};
     uint32_t len = kernel_command_encode(command, supervisor->encoded, sizeof supervisor->encoded);
     TN_ASSERT(len > 0);
-    if (ask != NULL) {
-        *ask = (struct supervisor_ask){.request = {.done = ask_done, .ctx = ask},
-                                       .feed = supervisor->options.feed,
-                                       .sensor = sensor,
-                                       .kind = kind};
-        sensor->asks++;
-        supervisor->asks++;
-        refused.code = engine_submit(supervisor->options.engine, &ask->request,
-                                     tn_bytes_of(supervisor->encoded, len));
-        if (refused.code == TN_R_OK) {
-            return;
-        }
-        sensor->asks--;
-        supervisor->asks--;
-        free(ask);
+    if (ask == NULL) {
+        return false;
     }
-    answer_take(sensor, kind, &refused);
+    *ask = (struct supervisor_ask){.request = {.done = ask_done, .ctx = ask},
+                                   .feed = supervisor->options.feed,
+                                   .sensor = sensor,
+                                   .kind = kind};
+    sensor->asks++;
+    supervisor->asks++;
+    enum tn_result code = engine_submit(supervisor->options.engine, &ask->request,
+                                        tn_bytes_of(supervisor->encoded, len));
+    if (code != TN_R_OK) {
+        ask->request.result = (struct kernel_result){.code = code};
+        ask_done(&ask->request, tn_bytes_of(NULL, 0));
+    }
+    return true;
+}
+
+static void refused(struct supervisor_sensor *sensor, enum supervisor_ask_kind kind,
+                    enum tn_result code) {
+    supervisor_tell(sensor, &(struct plan_fact){.kind = fact_of(kind), .code = code});
 }
 
 /* ---- The pool ---- */
@@ -184,7 +182,7 @@ enum supervisor_pool supervisor_pool(struct supervisor *supervisor) {
     return supervisor->pool_is_ours ? SUPERVISOR_POOL_OURS : SUPERVISOR_POOL_FOREIGN;
 }
 
-static void pool_create(struct supervisor_sensor *sensor) {
+static bool pool_create(struct supervisor_sensor *sensor) {
     struct kernel_policy_patch patch = {.mask = (uint32_t)1 << KERNEL_OPTION_KIND |
                                                 (uint32_t)1 << KERNEL_OPTION_INTERNAL};
     struct kernel_command command =
@@ -193,74 +191,96 @@ static void pool_create(struct supervisor_sensor *sensor) {
     patch.values.of[KERNEL_OPTION_INTERNAL] = 1;
     command.pool = bytes_of(TOKEN_SENSOR_POOL);
     command.policy = &patch;
-    ask_submit(sensor, SUPERVISOR_ASK_CREATE, &command);
+    return ask_submit(sensor, SUPERVISOR_ASK_CREATE, &command);
 }
 
-/* An allocation waits for the pool, which the first of them makes: only when that is committed is it
- * known whose it is. */
-static void pool_wait(struct supervisor_sensor *sensor) {
-    struct supervisor *supervisor = sensor->supervisor;
-    sensor->waits_for_pool = true;
-    if (supervisor_pool(supervisor) == SUPERVISOR_POOL_FOREIGN) {
-        pool_answered(supervisor);
-    } else if (!supervisor->pool_asked) {
-        supervisor->pool_asked = true;
-        pool_create(sensor);
+static void pool_refuse(struct supervisor_sensor *sensor) {
+    supervisor_error(sensor, "there is a pool %s that is not the supervisor's", TOKEN_SENSOR_POOL);
+    supervisor_log(sensor->supervisor, "event=sensor_waits sensor=%s pool=%s reason=\"%s\"",
+                   sensor->ref, TOKEN_SENSOR_POOL, "the pool is another's: drop it");
+    refused(sensor, SUPERVISOR_ASK_ALLOC, TN_R_DENIED);
+}
+
+static void member_ask(struct supervisor_sensor *sensor, enum kernel_verb verb,
+                       enum supervisor_ask_kind kind) {
+    struct ask_values memory;
+    struct kernel_command command = member_command(sensor, verb, &memory);
+    (void)ask_submit(sensor, kind, &command);
+}
+
+static void alloc_ask(struct supervisor_sensor *sensor) {
+    struct ask_values memory;
+    if (!sensor->member) { /* committed before it: same order */
+        member_ask(sensor, KERNEL_VERB_POOL_ADD, SUPERVISOR_ASK_ADD);
+    }
+    struct kernel_command command = alloc_command(sensor, &memory);
+    if (!ask_submit(sensor, SUPERVISOR_ASK_ALLOC, &command)) {
+        refused(sensor, SUPERVISOR_ASK_ALLOC, TN_R_OVERLOADED);
     }
 }
 
-static void pool_answered(struct supervisor *supervisor) {
-    bool ours = supervisor_pool(supervisor) == SUPERVISOR_POOL_OURS;
+/* How making it went, told to all who wait for it. */
+static void pool_answered(struct supervisor *supervisor, enum tn_result code) {
+    enum supervisor_pool pool = supervisor_pool(supervisor);
     supervisor->pool_asked = false;
     for (struct supervisor_sensor *s = supervisor->sensors; s != NULL; s = s->next) {
         if (!s->waits_for_pool) {
             continue;
         }
         s->waits_for_pool = false;
-        if (ours) {
-            supervisor_ask(s, SUPERVISOR_ASK_ALLOC);
-            continue;
+        switch (pool) {
+        case SUPERVISOR_POOL_OURS:
+            alloc_ask(s);
+            break;
+        case SUPERVISOR_POOL_FOREIGN:
+            pool_refuse(s);
+            break;
+        default:
+            refused(s, SUPERVISOR_ASK_ALLOC, code);
+            break;
         }
-        supervisor_error(s, "there is a pool %s that is not the supervisor's", TOKEN_SENSOR_POOL);
-        supervisor_log(supervisor, "event=sensor_waits sensor=%s pool=%s reason=\"%s\"", s->ref,
-                       TOKEN_SENSOR_POOL, "the pool is another's: drop it");
-        supervisor_tell(s,
-                        &(struct plan_fact){.kind = PLAN_FACT_ALLOC_ANSWER, .code = TN_R_DENIED});
     }
 }
 
 /* ---- Asking ---- */
 
-void supervisor_ask(struct supervisor_sensor *sensor, enum supervisor_ask_kind kind) {
-    struct ask_values memory;
-    struct kernel_command command;
-    switch (kind) {
-    case SUPERVISOR_ASK_ALLOC:
-        if (supervisor_pool(sensor->supervisor) != SUPERVISOR_POOL_OURS) {
-            pool_wait(sensor);
-            return;
-        }
-        if (!sensor->member) {
-            supervisor_ask(sensor, SUPERVISOR_ASK_ADD); /* committed before it: same order */
-        }
-        command = alloc_command(sensor, &memory);
+/* An allocation waits for the pool, which the first of them makes: only when that is committed is it
+ * known whose it is. */
+void supervisor_ask_alloc(struct supervisor_sensor *sensor) {
+    struct supervisor *supervisor = sensor->supervisor;
+    switch (supervisor_pool(supervisor)) {
+    case SUPERVISOR_POOL_OURS:
+        alloc_ask(sensor);
         break;
-    case SUPERVISOR_ASK_ADD:
-        command = member_command(sensor, KERNEL_VERB_POOL_ADD, &memory);
-        break;
-    case SUPERVISOR_ASK_REMOVE:
-        sensor->member = false;
-        command = member_command(sensor, KERNEL_VERB_POOL_REMOVE, &memory);
-        break;
-    case SUPERVISOR_ASK_REVOKE:
-        command = lease_command(sensor, KERNEL_VERB_REVOKE);
+    case SUPERVISOR_POOL_FOREIGN:
+        pool_refuse(sensor);
         break;
     default:
-        TN_ASSERT(kind == SUPERVISOR_ASK_RECLAIM);
-        command = lease_command(sensor, KERNEL_VERB_RECLAIM);
+        sensor->waits_for_pool = true;
+        if (!supervisor->pool_asked) {
+            supervisor->pool_asked = pool_create(sensor);
+        }
+        if (!supervisor->pool_asked) {
+            sensor->waits_for_pool = false;
+            refused(sensor, SUPERVISOR_ASK_ALLOC, TN_R_OVERLOADED);
+        }
         break;
     }
-    ask_submit(sensor, kind, &command);
+}
+
+void supervisor_ask_end(struct supervisor_sensor *sensor, bool reclaim) {
+    struct kernel_command command =
+        command_of(reclaim ? KERNEL_VERB_RECLAIM : KERNEL_VERB_REVOKE, KERNEL_F_LEASE);
+    command.lease = sensor->plan.lease;
+    enum supervisor_ask_kind kind = reclaim ? SUPERVISOR_ASK_RECLAIM : SUPERVISOR_ASK_REVOKE;
+    if (!ask_submit(sensor, kind, &command)) {
+        refused(sensor, kind, TN_R_OVERLOADED);
+    }
+}
+
+void supervisor_ask_remove(struct supervisor_sensor *sensor) {
+    sensor->member = false;
+    member_ask(sensor, KERNEL_VERB_POOL_REMOVE, SUPERVISOR_ASK_REMOVE);
 }
 
 void supervisor_ask_report(struct supervisor_sensor *sensor, const char *word,
@@ -276,5 +296,5 @@ void supervisor_ask_report(struct supervisor_sensor *sensor, const char *word,
     command.lease = sensor->plan.lease;
     command.epoch = sensor->plan.epoch;
     command.meta = bytes_of(payload);
-    ask_submit(sensor, SUPERVISOR_ASK_REPORT, &command);
+    (void)ask_submit(sensor, SUPERVISOR_ASK_REPORT, &command);
 }

@@ -141,7 +141,11 @@ struct supervisor_ask {
     struct supervisor_ask *next;
 };
 
-void supervisor_ask(struct supervisor_sensor *sensor, enum supervisor_ask_kind kind);
+void supervisor_ask_alloc(struct supervisor_sensor *sensor);
+/* The lease's revoke, or its reclaim. */
+void supervisor_ask_end(struct supervisor_sensor *sensor, bool reclaim);
+/* The sensor's name out of the pool. */
+void supervisor_ask_remove(struct supervisor_sensor *sensor);
 /* An event about the sensor, with this payload (JSON). */
 void supervisor_ask_report(struct supervisor_sensor *sensor, const char *word, const char *payload);
 void supervisor_answered(struct supervisor *supervisor, struct supervisor_ask *ask);
