@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -349,6 +350,16 @@ class RabbitTest(unittest.TestCase):
             self.assertEqual(server.stop(), 0)
             for s in held:
                 s.close()
+
+    def test_a_broker_that_falls_silent_is_taken_for_gone(self):
+        server = self.connected("--amqp-heartbeat-seconds", "1", "--amqp-publish-exchange", OUT)
+        self.both_connected(server)
+        self.broker.process.send_signal(signal.SIGSTOP)
+        try:
+            until(lambda: text_of(server.log.name).count("heartbeat") >= 2, "both are given up")
+        finally:
+            self.broker.process.send_signal(signal.SIGCONT)
+        self.both_connected(server)
 
     def test_tls_with_certificates_of_both_sides(self):
         def file(name):
