@@ -5,6 +5,7 @@
 #include "supervisor/plan_parts.h"
 
 #include "base/assert.h"
+#include "base/plant.h"
 
 #define PLAN_TO(phase) (1u << PLAN_##phase)
 
@@ -177,7 +178,7 @@ static void drive_lease(struct plan *plan, struct plan_effects *out) {
         plan->lease_is = PLAN_LEASE_REVOKE;
         (void)plan_emit(out, PLAN_EFFECT_REVOKE);
     }
-    if (plan->run_is == PLAN_RUN_NONE &&
+    if ((plan->run_is == PLAN_RUN_NONE || TN_PLANT(RECLAIM_BEFORE_DEATH)) &&
         (plan->lease_is == PLAN_LEASE_REVOKED ||
          (plan->lease_is == PLAN_LEASE_RECLAIM_REFUSED && again))) {
         report_stopped(plan, out);
@@ -189,12 +190,13 @@ static void drive_lease(struct plan *plan, struct plan_effects *out) {
 static void drive_run(struct plan *plan, struct plan_effects *out) {
     bool revoke_waited_for =
         plan->lease_is == PLAN_LEASE_REVOKE && plan->now_ms < plan->patience_at_ms && !plan->halted;
-    if (plan->run_is == PLAN_RUN_ALIVE && !revoke_waited_for) {
+    if (plan->run_is == PLAN_RUN_ALIVE && (!revoke_waited_for || TN_PLANT(STOP_BEFORE_REVOKE))) {
         plan->run_is = plan->gentle ? PLAN_RUN_TERMED : PLAN_RUN_KILLED;
         plan->kill_at_ms = plan->now_ms + plan->terms.stop_ms;
         (void)plan_emit(out, plan->gentle ? PLAN_EFFECT_TERM : PLAN_EFFECT_KILL);
     }
-    if (plan->run_is == PLAN_RUN_TERMED && plan->now_ms >= plan->kill_at_ms) {
+    if (plan->run_is == PLAN_RUN_TERMED && plan->now_ms >= plan->kill_at_ms &&
+        !TN_PLANT(NEVER_KILL)) {
         plan->run_is = PLAN_RUN_KILLED;
         (void)plan_emit(out, PLAN_EFFECT_KILL);
     }

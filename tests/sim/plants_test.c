@@ -116,7 +116,7 @@ static void every_planted_bug_is_found(void **state) {
         unsigned after = found_after(plant);
         tried++;
         missed += after == 0;
-        fprintf(stderr, "  %-26s %-24s %-11s %s %3u of %3u seeds   %s\n", plant->name, plant->file,
+        fprintf(stderr, "  %-26s %-24s %-11s %s %4u of %4u seeds   %s\n", plant->name, plant->file,
                 finders[plant->finder], after != 0 ? "after" : "NOT in", after, plant->seeds,
                 plant->what);
     }

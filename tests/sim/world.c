@@ -37,7 +37,10 @@ static void limits_choose(struct world *w) {
     of[KERNEL_LIMIT_LEASES] = 40 + world_below(w, 60);
     of[KERNEL_LIMIT_MEMBERS] = 80 + world_below(w, 100);
     of[KERNEL_LIMIT_HISTORY] = 40;
-    of[KERNEL_LIMIT_POOLS] += 3;
+    of[KERNEL_LIMIT_POOLS] += 4;
+    of[KERNEL_LIMIT_RESOURCES] += WORLD_SENSORS;
+    of[KERNEL_LIMIT_RULES] += WORLD_SENSORS;
+    of[KERNEL_LIMIT_SENSORS] += WORLD_SENSORS;
     of[KERNEL_LIMIT_NAMES] = 64;
     of[KERNEL_LIMIT_OPS] = 24 + world_below(w, 30);
     of[KERNEL_LIMIT_OP_SECONDS] = 8 + world_below(w, 30);
@@ -77,7 +80,7 @@ void world_close(struct world *w) {
 
 /* ---- time ---- */
 
-static void pass(struct world *w, uint64_t ms) {
+void world_pass(struct world *w, uint64_t ms) {
     fakeos_clock_advance(w->machine, ms);
     w->true_ms += ms;
 }
@@ -91,7 +94,7 @@ static void clocks(struct world *w) {
     const struct os *os = fakeos_table(w->machine);
     uint64_t wall_ms = os->clock_wall_ms(os->ctx);
     uint64_t some_ms = world_below(w, 3600 * 1000);
-    pass(w, world_below(w, 60));
+    world_pass(w, world_below(w, 60));
     if (world_trouble(w, WORLD_CLOCKS, 6)) {
         wall_set(w, wall_ms + some_ms);
     }
@@ -102,7 +105,7 @@ static void clocks(struct world *w) {
         wall_set(w, wall_ms + 31 * DAY_MS);
     }
     if (world_trouble(w, WORLD_CLOCKS, 4)) { /* suspended */
-        pass(w, some_ms / 60);
+        world_pass(w, some_ms / 60);
     }
 }
 
@@ -118,7 +121,7 @@ static void chaos(struct world *w) {
         if (world_clients_own(w, bytes)) {
             continue;
         }
-        pass(w, later_ms < DAY_MS ? later_ms : DAY_MS);
+        world_pass(w, later_ms < DAY_MS ? later_ms : DAY_MS);
         (void)world_group_add(w, WORLD_CLIENTS, 0, bytes);
     }
 }
@@ -133,6 +136,8 @@ static void serve(struct world *w) {
     if (w->step % 16 == 1) {
         world_clients_pools(w);
     }
+    world_sensors_ask(w);
+    world_sensors_demand(w);
     if (world_trouble(w, WORLD_CHAOS, w->chaos * 10)) {
         chaos(w);
     }
@@ -228,8 +233,10 @@ static void afterwards(struct world *w) {
     if (cut) {
         world_server_kill(w, power);
     } else if (w->halted) {
+        world_sensors_halt(w);
         (void)world_server_close(w);
     } else if (world_below(w, 200) == 0 && !w->planned) {
+        world_sensors_shutdown(w);
         bool well = world_server_close(w);
         for (unsigned i = 0; i < DAMAGES && well; i++) {
             if (world_trouble(w, WORLD_DAMAGE, 700)) {
@@ -247,8 +254,11 @@ static void step(struct world *w) {
         w->planned = false;
         world_server_up(w);
     }
+    world_runs_pass(w);
     serve(w);
+    world_sensors_check(w);
     if (w->engine != NULL) {
+        world_sensors_step(w, false);
         plan(w);
         snapshot(w);
         look(w);
@@ -269,11 +279,14 @@ void world_run(struct world *w) {
     if (w->engine == NULL) {
         world_server_up(w);
     }
-    if (!w->halted) {
-        world_server_settle(w);
-        world_server_check(w);
-        world_ledger_compare(w);
+    if (w->halted) {
+        (void)world_server_close(w);
+        world_server_up(w);
     }
+    world_sensors_rest(w);
+    world_server_check(w);
+    world_ledger_compare(w);
+    world_sensors_shutdown(w);
     (void)world_server_close(w);
     world_server_up(w);
     (void)world_server_close(w);

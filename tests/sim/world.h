@@ -20,6 +20,8 @@
  *   time finds it another's before that, on the time of the log; and its token verifies until then.
  * - Events are read back as they were told, from any place on; what is missing is said to be
  *   missing, and nothing is missing if no call failed (world_reader.c).
+ * - Sensors run as the supervisor's plans say, over virtual processes (world_sensor.c): never two of
+ *   one, none without its lease, and what is wanted in the end.
  * - Bits that rot and writes that go astray are found: the start is refused, or nothing was lost
  *   (world_damage.c). */
 #ifndef TESTS_SIM_WORLD_H
@@ -29,6 +31,7 @@
 #include "engine/read.h"
 #include "lib/fakeos.h"
 #include "sim/generate.h"
+#include "supervisor/plan.h"
 
 #define WORLD_CLIENTS 7u
 #define WORLD_GROUP 12u /* requests that are served together */
@@ -36,6 +39,9 @@
 #define WORLD_TRACE 24u
 #define WORLD_VALUES 4u /* that a client asks for at the most */
 #define WORLD_READERS 2u
+#define WORLD_SENSORS 3u
+#define WORLD_RUNS 8u
+#define WORLD_SENSOR_BASE (WORLD_CLIENTS + 1u) /* in the place of a client */
 #define WORLD_DIR "data"
 
 /* What may happen at all; a seed has all of it, unless it is told to do without. */
@@ -50,7 +56,8 @@
     X(PLANS, "plans")          \
     X(SNAPSHOTS, "snapshots")  \
     X(OLDER, "older")          \
-    X(DAMAGE, "damage")
+    X(DAMAGE, "damage")        \
+    X(RULES, "rules")
 
 enum world_trouble {
 #define WORLD_TROUBLE_ENUM(id, name) WORLD_##id,
@@ -160,6 +167,38 @@ struct world_reader {
     size_t resumed; /* where it found itself then */
 };
 
+/* ---- sensors ---- */
+
+/* A run of a sensor: a process and perhaps a child. */
+struct world_run {
+    bool used;
+    bool orphan; /* its server is no more */
+    bool fails;  /* to start */
+    bool said;   /* that it has started, or failed to */
+    bool main_is_stubborn, child_is_stubborn;
+    unsigned sensor;
+    struct kernel_lease_id lease;
+    uint64_t epoch;
+    uint64_t starts_ms;
+    uint64_t main_dies_ms, child_dies_ms; /* 0: it is dead */
+};
+
+struct world_sensor {
+    bool known;    /* to a supervisor that is up */
+    bool told;     /* whether it is wanted */
+    bool orphaned; /* something of an earlier life is still there */
+    bool asks;     /* the engine for `ask`, as soon as there is room */
+    bool answered, token_asked;
+    bool stops; /* its run has got a signal */
+    char ref[8];
+    uint64_t digest;
+    struct plan plan;
+    enum plan_effect_kind ask;
+    struct plan_fact answer;
+    struct kernel_lease_id last_lease; /* of the last run, of whatever life */
+    uint64_t last_epoch;
+};
+
 struct world {
     uint64_t seed;
     uint64_t step, steps;
@@ -194,12 +233,15 @@ struct world {
     struct world_fact *listened; /* by the listener, since it was looked at */
     size_t listened_count, listened_capacity;
     struct world_reader readers[WORLD_READERS];
+    struct world_sensor sensors[WORLD_SENSORS];
+    struct world_run runs[WORLD_RUNS];
+    bool quiet; /* nothing happens any more but what was begun */
 
     char trace[WORLD_TRACE][400];
     uint64_t trace_count;
     struct {
         uint64_t commands, events, starts, cuts, kills, faults, full, snapshots, older, damages,
-            refused, unknown, replays, beliefs, resolved, doubts, doubts_kept;
+            refused, unknown, replays, beliefs, resolved, doubts, doubts_kept, runs;
     } counts;
 };
 
@@ -287,6 +329,30 @@ struct world_request *world_group_add(struct world *w, unsigned client, uint32_t
 /* world_reader.c */
 void world_reader_read(struct world *w, unsigned reader);
 void world_reader_read_all(struct world *w);
+
+/* world_sensor.c */
+void world_sensors_begin(struct world *w);
+void world_sensors_lose(struct world *w, bool power);
+void world_sensors_halt(struct world *w);
+void world_sensors_shutdown(struct world *w);
+void world_sensors_demand(struct world *w);
+void world_sensors_ask(struct world *w);
+void world_sensors_answer(struct world *w, unsigned index, const struct model_result *result);
+void world_sensors_step(struct world *w, bool at_once);
+void world_sensors_check(struct world *w);
+void world_sensors_rest(struct world *w);
+void world_sensor_fact(struct world *w, const struct world_run *run, enum plan_fact_kind kind);
+
+/* world_run.c */
+bool world_run_lives(const struct world_run *run);
+struct world_run *world_run_start(struct world *w, unsigned sensor, struct kernel_lease_id lease,
+                                  uint64_t epoch);
+void world_run_signal(struct world *w, struct world_run *run, bool kill);
+void world_runs_abandon(struct world *w, bool power);
+void world_runs_pass(struct world *w);
+
+/* world.c */
+void world_pass(struct world *w, uint64_t ms);
 
 /* world_damage.c: on a copy of the disk, after a clean close. */
 void world_damage(struct world *w);

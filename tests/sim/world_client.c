@@ -62,7 +62,7 @@ void world_clients_pools(struct world *w) {
 }
 
 static bool own_name(struct tn_bytes name) {
-    return name.len > 0 && name.at[0] == 'b';
+    return name.len > 0 && (name.at[0] == 'b' || name.at[0] == 's'); /* and those of sensors */
 }
 
 static bool own_lease(const struct model *m, struct kernel_lease_id id) {
@@ -318,6 +318,8 @@ void world_clients_answer(struct world *w, const struct world_request *request,
                           const struct model_result *result) {
     if (request->client < WORLD_CLIENTS) {
         world_network_reply(w, request->client, request->number, result);
+    } else if (request->client >= WORLD_SENSOR_BASE) {
+        world_sensors_answer(w, request->client - WORLD_SENSOR_BASE, result);
     }
 }
 

@@ -195,6 +195,7 @@ void world_server_up(struct world *w) {
     world_server_check(w);
     world_reader_read_all(w);
     world_note(w, w->ledger.count);
+    world_sensors_begin(w);
 }
 
 /* ---- ending ---- */
@@ -208,6 +209,7 @@ static void over(struct world *w, bool power) {
         fakeos_restart(w->machine);
     }
     w->engine = NULL;
+    world_sensors_lose(w, power);
     w->listened_count = 0; /* what it said while it ended, nobody heard */
     w->ledger.doubt.tick = true;
     w->up_at_ms = w->true_ms + world_below(w, 4000);

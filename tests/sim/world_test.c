@@ -153,9 +153,9 @@ static void play_many(const struct seeds *seeds, uint64_t last, uint64_t steps) 
             total.counts.faults, total.counts.full, total.counts.damages, total.counts.snapshots);
     fprintf(stderr,
             "  %" PRIu64 " batches in doubt, %" PRIu64 " of them there; %" PRIu64
-            " operations resolved, %" PRIu64 " grants believed in\n",
+            " operations resolved, %" PRIu64 " grants believed in, %" PRIu64 " runs of sensors\n",
             total.counts.doubts, total.counts.doubts_kept, total.counts.resolved,
-            total.counts.beliefs);
+            total.counts.beliefs, total.counts.runs);
 }
 
 static void the_world_holds(void **state) {
