@@ -98,6 +98,7 @@ class Whole(SensorCase):
         self.assertGreater([second["epoch"], second["lease"]], [0, ""])
         self.assertNotEqual(second["pid"], status["pid"])
         self.assertEqual([self.live(token), self.live(self.token("core.timer"))], ["stale", True])
+        until(lambda: len(self.events("sensor.started", "sensor.stopped")) == 3, "what is reported")
         kinds = [event["kind"] for event in self.events("sensor.started", "sensor.stopped")]
         self.assertEqual(kinds, ["sensor.started", "sensor.stopped", "sensor.started"])
         stopped = self.lines("sensor_stopped")[0]
@@ -246,7 +247,7 @@ class Manners(SensorCase):
         status = self.reaches("s", "error")
         self.assertEqual([status["starts"], status["crashes"], status["last_exit_code"]], [4, 4, 3])
         self.assertEqual(len(self.lines("sensor_crashed")), 4)
-        self.assertEqual(len(self.events("sensor.error")), 1)
+        until(lambda: len(self.events("sensor.error")) == 1, "the event")
         self.do("SENSOR", "RESET", "s")
         until(lambda: self.status("s")["starts"] == 8 and self.reaches("s", "error"), "four more")
         self.do("RULE", "SET", "another", "s.trigger")
