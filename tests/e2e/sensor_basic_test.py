@@ -15,8 +15,8 @@ from harness import Server, pairs, text_of, until
 # Appends its pid and its epoch's run when it starts, and the word when it is asked to stop.
 SCRIPT = """
 trap 'echo stop >> "$OUT"; exit 0' TERM
-echo "start $$ $TENURE_RUN" >> "$OUT"
 printf %s "$TENURE_TOKEN" > "$OUT.token"
+echo "start $$ $TENURE_RUN" >> "$OUT"
 while :; do sleep 0.05; done
 """
 
