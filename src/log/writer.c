@@ -195,6 +195,17 @@ static void rotate_adopt(struct log_local *log, bool again, int file,
     log->writer.mark = LOG_MARK_DONE;
 }
 
+/* The one that was made anew has taken the name of this one, durably. Should the disk forget that all the
+ * same, this one would be there, whole and in its place, without what was written since: so it is
+ * spoilt, and would be refused. */
+static void rotate_spoil(struct log_local *log, int old_file) {
+    static const uint8_t zeros[LOG_SEGMENT_HEADER];
+    const struct os *os = log->dir.os;
+    if (os->write_at(os->ctx, old_file, zeros, sizeof zeros, 0) == TN_OK) {
+        (void)os->sync(os->ctx, old_file);
+    }
+}
+
 /* Makes the name durable, then lets the segment before it say so: never the other way round. */
 static enum tn_status rotate_settle(struct log_local *log, bool again, int old_file,
                                     const struct log_segment_header *old) {
@@ -206,7 +217,9 @@ static enum tn_status rotate_settle(struct log_local *log, bool again, int old_f
     if (old_file < 0) {
         return status;
     }
-    if (status == TN_OK && !again) {
+    if (status == TN_OK && again) {
+        rotate_spoil(log, old_file);
+    } else if (status == TN_OK) {
         status = log_proof_continue(log, old_file, old, &log->writer.header);
     }
     (void)os->close(os->ctx, old_file);

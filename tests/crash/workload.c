@@ -315,6 +315,22 @@ void workload_run(struct workload *work, enum workload_kind kind, uint64_t seed)
     }
 }
 
+void workload_close_cleanly(struct workload *work) {
+    struct log *log = NULL;
+    struct log_position position;
+    struct log_error error = {{0}};
+    struct tn_prng prng;
+    tn_prng_seed(&prng, work->seed);
+    enum tn_status status = log_open(&work->ledger, work->tape, false, &log, &position, &error);
+    TN_ASSERT(status == TN_OK);
+    for (unsigned i = 0; i < 3 && status == TN_OK; i++) {
+        status = batch_append(&work->ledger, log, &prng, 1 + (size_t)tn_prng_below(&prng, 3000));
+    }
+    bool closed = log->verbs->close(log);
+    TN_ASSERT(status == TN_OK && closed);
+    tape_restart(work->tape);
+}
+
 void workload_free(struct workload *work) {
     tape_free(work->tape);
     ledger_free(&work->ledger);

@@ -51,6 +51,8 @@ struct workload {
 
 /* Runs it to its end. */
 void workload_run(struct workload *work, enum workload_kind kind, uint64_t seed);
+/* Another life, of a log: a few batches, and a clean close. */
+void workload_close_cleanly(struct workload *work);
 void workload_free(struct workload *work);
 
 /* How to start. */
