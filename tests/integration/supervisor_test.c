@@ -383,6 +383,30 @@ static void a_run_is_known_by_its_token_while_it_lives(void **state) {
     assert_int_equal(status_of(w, "s").emitted, 1);
 }
 
+/* Between two checks the loop turns, and at each turn it is asked. */
+static bool has_beaten_for_long(void *ctx) {
+    struct world *w = ctx;
+    struct supervisor_status status = status_of(w, "s");
+    (void)supervisor_heartbeat(w->supervisor, status.lease, status.epoch);
+    return status.uptime_ms >= 300 || status.crashes > 0;
+}
+
+static bool has_crashed(void *ctx) {
+    return status_of(ctx, "s").crashes > 0;
+}
+
+static void a_heart_that_beats_is_left_alone_and_one_that_does_not_is_not(void **state) {
+    struct world *w = *state;
+    sensor_set(w, "s", "obey",
+               ",\"health\":{\"heartbeat\":true,\"interval_seconds\":0.02,\"threshold\":2}");
+    rule(w, true);
+    (void)running(w, "s");
+    runkit_wait(&w->kit, has_beaten_for_long, w);
+    assert_int_equal(status_of(w, "s").crashes, 0);
+    runkit_wait(&w->kit, has_crashed, w);
+    assert_string_equal(status_of(w, "s").last_error, "unhealthy: no heartbeat in time");
+}
+
 static void a_directory_that_cannot_be_read_switches_it_off(void **state) {
     struct world *w = *state;
     struct supervisor_totals totals;
@@ -455,6 +479,7 @@ int main(void) {
         TEST(more_news_than_fit_are_no_news_lost),
         TEST(crashes_become_an_error_which_a_reset_clears),
         TEST(a_run_is_known_by_its_token_while_it_lives),
+        TEST(a_heart_that_beats_is_left_alone_and_one_that_does_not_is_not),
         TEST(a_directory_that_cannot_be_read_switches_it_off),
         TEST(what_ignores_sigterm_is_killed_and_that_is_told),
         TEST(many_start_and_stop_together),
