@@ -14,14 +14,14 @@ cmake --build --preset release
 dummy=build/sensor_dummy
 cc -std=c17 -D_GNU_SOURCE -O2 -Wall -Wextra tests/lib/sensor_dummy.c -o "$dummy"
 
-export TENURE_BUILD_DIR=$PWD/build TENURE_SOURCE_DIR=$PWD TENURE_SENSOR_DUMMY=$PWD/$dummy
-export TENURE_SENSORS=${SENSORS:-50} TENURE_KILLS=${KILLS:-100} TENURE_TOGGLES=${TOGGLES:-10000}
-export TENURE_HERD=${HERD:-1000} TENURE_SEED=${SEED:-$RANDOM}
-echo "seed $TENURE_SEED"
+export TENURE_BUILD_DIR=$PWD/build TENURE_SOURCE_DIR=$PWD SENSOR_TEST_DUMMY=$PWD/$dummy
+export SENSOR_TEST_SENSORS=${SENSORS:-50} SENSOR_TEST_KILLS=${KILLS:-100} SENSOR_TEST_TOGGLES=${TOGGLES:-10000}
+export SENSOR_TEST_HERD=${HERD:-1000} SENSOR_TEST_SEED=${SEED:-$RANDOM}
+echo "seed $SENSOR_TEST_SEED"
 /usr/bin/python3 tests/e2e/sensor_campaign.py
 started=$SECONDS
 /usr/bin/python3 tests/e2e/sensor_kill_test.py
-printf '%-44s %d s\n' "$TENURE_KILLS kills among $TENURE_SENSORS sensors" $((SECONDS - started))
+printf '%-44s %d s\n' "$SENSOR_TEST_KILLS kills among $SENSOR_TEST_SENSORS sensors" $((SECONDS - started))
 started=$SECONDS
 /usr/bin/python3 tests/e2e/sensor_broker_test.py
-printf '%-44s %d s\n' "$TENURE_TOGGLES toggles through a broker that restarts" $((SECONDS - started))
+printf '%-44s %d s\n' "$SENSOR_TEST_TOGGLES toggles through a broker that restarts" $((SECONDS - started))

@@ -18,10 +18,10 @@ static bool key_is(const char *key, const char *const *names) {
 }
 
 static bool is_time(const char *key, uint64_t *ret_unit_ms) {
-    static const char *const ms[] = {"deadline",      "created",   "last_seen",
-                                     "offline_since", "ended",     "time",
-                                     "retry_at",      "next_free", NULL};
-    static const char *const seconds[] = {"last_reclaim_at", "updated_at", NULL};
+    static const char *const ms[] = {"deadline", "created",  "last_seen", "offline_since", "ended",
+                                     "time",     "retry_at", "next_free", "started",       NULL};
+    static const char *const seconds[] = {"last_reclaim_at", "updated_at", "token_expires_at",
+                                          NULL};
     *ret_unit_ms = key_is(key, ms) ? 1 : 1000;
     return key_is(key, ms) || key_is(key, seconds);
 }
@@ -122,9 +122,13 @@ static const struct column rule_columns[] = {{"RULE", "id", PLAIN},
                                              {"TRIGGER", "trigger", PLAIN},
                                              {"ENABLED", "enabled", PLAIN},
                                              {NULL, NULL, PLAIN}};
-static const struct column sensor_columns[] = {
-    {"SENSOR", "ref", PLAIN},    {"TRIGGER", "trigger", PLAIN},     {"ENABLED", "enabled", PLAIN},
-    {"WANTED", "wanted", PLAIN}, {"RULES", "active_rules", NUMBER}, {NULL, NULL, PLAIN}};
+static const struct column sensor_columns[] = {{"SENSOR", "ref", PLAIN},
+                                               {"STATE", "state", PLAIN},
+                                               {"TRIGGER", "trigger", PLAIN},
+                                               {"ENABLED", "enabled", PLAIN},
+                                               {"WANTED", "wanted", PLAIN},
+                                               {"RULES", "active_rules", NUMBER},
+                                               {NULL, NULL, PLAIN}};
 
 static const struct {
     const char *what;

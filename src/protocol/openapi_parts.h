@@ -108,6 +108,7 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
 "Sensor": {"type": "object", "required": ["ref", "trigger", "enabled", "wanted"], "properties": {
     "ref": {"type": "string"}, "trigger": {"type": "string"}, "enabled": {"type": "boolean"},
     "wanted": {"type": "boolean"}, "active_rules": {"$ref": "#/components/schemas/U64"},
+    "state": {"type": "string", "enum": ["stopped", "starting", "running", "stopping", "backoff", "error"]},
     "spec": {"type": ["object", "string"]}}},
 "SensorPage": {"type": "object", "required": ["cursor", "sensors"], "properties": {
     "cursor": {"$ref": "#/components/schemas/U64"},

@@ -202,6 +202,14 @@ static enum tn_result read_rules(struct server *server, struct protocol_writer *
     return code;
 }
 
+/* What is the case, beside what is wanted. */
+static void sensor_state(struct server *server, struct protocol_writer *w,
+                         const struct kernel_sensor_view *view) {
+    struct supervisor_status status = {.state = PLAN_STATE_STOPPED};
+    (void)supervisor_status(server->supervisor, tn_bytes_of(view->ref, view->ref_len), &status);
+    protocol_pair_text(w, "state", plan_state_name(status.state));
+}
+
 static enum tn_result read_sensors(struct server *server, struct protocol_writer *w) {
     struct protocol_call *call = &server->call;
     struct kernel_sensor_view *page = server->page;
@@ -211,7 +219,8 @@ static enum tn_result read_sensors(struct server *server, struct protocol_writer
     if (code == TN_R_OK) {
         page_head(w, call->cursor, "sensors", count, 0);
         for (uint32_t i = 0; i < count; i++) {
-            protocol_render_sensor(w, &page[i], 0);
+            protocol_render_sensor(w, &page[i], 1);
+            sensor_state(server, w, &page[i]);
         }
     }
     return code;
@@ -223,7 +232,8 @@ static enum tn_result read_sensor(struct server *server, struct protocol_writer 
     enum tn_result code = engine_sensor_read(server->engine, server->read_how,
                                              server->call.command.name, &view, spec, sizeof spec);
     if (code == TN_R_OK) {
-        protocol_render_sensor(w, &view, 1);
+        protocol_render_sensor(w, &view, 2);
+        sensor_state(server, w, &view);
         protocol_write_text(w, "spec");
         protocol_write_json(w, spec, view.spec_len < sizeof spec ? view.spec_len : sizeof spec);
     }

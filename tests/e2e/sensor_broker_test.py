@@ -11,9 +11,9 @@ from broker import Broker, Client
 from harness import until
 from sensors import SensorCase, metrics
 
-SENSORS = int(os.environ.get("TENURE_SENSORS", "10"))
-TOGGLES = int(os.environ.get("TENURE_TOGGLES", "200"))
-SEED = int(os.environ.get("TENURE_SEED", random.randrange(1 << 30)))
+SENSORS = int(os.environ.get("SENSOR_TEST_SENSORS", "10"))
+TOGGLES = int(os.environ.get("SENSOR_TEST_TOGGLES", "200"))
+SEED = int(os.environ.get("SENSOR_TEST_SEED", random.randrange(1 << 30)))
 SETTLE = 0.1
 
 

@@ -9,10 +9,10 @@ import unittest
 from harness import until
 from sensors import DUMMY, SensorCase, processes, totals
 
-HERD = int(os.environ.get("TENURE_HERD", "1000"))
-SENSORS = int(os.environ.get("TENURE_SENSORS", "50"))
-TOGGLES = int(os.environ.get("TENURE_TOGGLES", "10000"))
-SEED = int(os.environ.get("TENURE_SEED", "1"))
+HERD = int(os.environ.get("SENSOR_TEST_HERD", "1000"))
+SENSORS = int(os.environ.get("SENSOR_TEST_SENSORS", "50"))
+TOGGLES = int(os.environ.get("SENSOR_TEST_TOGGLES", "10000"))
+SEED = int(os.environ.get("SENSOR_TEST_SEED", "1"))
 
 
 def parent(pid):

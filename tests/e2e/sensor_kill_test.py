@@ -12,9 +12,9 @@ import redis
 from harness import until
 from sensors import DUMMY, SensorCase, processes
 
-SENSORS = int(os.environ.get("TENURE_SENSORS", "10"))
-KILLS = int(os.environ.get("TENURE_KILLS", "5"))
-SEED = int(os.environ.get("TENURE_SEED", random.randrange(1 << 30)))
+SENSORS = int(os.environ.get("SENSOR_TEST_SENSORS", "10"))
+KILLS = int(os.environ.get("SENSOR_TEST_KILLS", "5"))
+SEED = int(os.environ.get("SENSOR_TEST_SEED", random.randrange(1 << 30)))
 
 
 class Killed(SensorCase):
@@ -54,12 +54,13 @@ class Killed(SensorCase):
                          "two of one sensor, seed %d" % SEED)
 
     def check_tokens(self):
-        """Whatever was seen is dead unless it is the run that lives now."""
-        now = {(status["lease"], status["epoch"]) for status in map(self.status, self.refs)
-               if status["state"] in ("starting", "running")}
+        """Whatever was seen is dead, or is about to be, unless it is the run that lives now."""
+        statuses = [self.status(ref) for ref in self.refs]
+        now = {(status["lease"], status["epoch"]) for status in statuses if "lease" in status
+               and status["state"] in ("starting", "running")}
         for run, (ref, token) in self.tokens.items():
             if run not in now:
-                self.assertNotEqual(self.live(token), True, (ref, run, SEED))
+                until(lambda: self.live(token) is not True, "%s of %s is dead" % (run, ref))
                 self.assertEqual(self.emit(token, ref + ".trigger")[0], 401, (ref, run, SEED))
 
     def settle(self):

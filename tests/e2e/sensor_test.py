@@ -5,9 +5,10 @@ import json
 import os
 import resource
 import signal
+import subprocess
 import unittest
 
-from harness import PATIENCE, pairs, text_of, until
+from harness import BUILD, PATIENCE, pairs, text_of, until
 from sensors import DUMMY, SensorCase, call, metrics, processes, totals
 
 
@@ -36,6 +37,18 @@ class Lifecycle(SensorCase):
                           stopped["last_reason"]], [1, 0, 0, "no_rules"])
         self.assertFalse(os.path.exists(self.server.data + "/data/sensors/s/token"))
         self.assertEqual(pairs(self.do("LEASE", status["lease"]))["state"], "revoked")
+
+    def test_the_list_says_which_of_them_run(self):
+        self.sensor("s")
+        self.sensor("other")
+        self.runs("s")
+        listed = [pairs(one) for one in pairs(self.do("SENSOR", "LIST"))["sensors"]]
+        self.assertEqual({one["ref"]: one["state"] for one in listed},
+                         {"s": "running", "other": "stopped"})
+        self.assertEqual(pairs(self.do("SENSOR", "INFO", "s"))["state"], "running")
+        out = subprocess.run([os.path.join(BUILD, "tenure"), "--port", str(self.server.port), "sensor",
+                              "list"], capture_output=True, text=True, timeout=PATIENCE, check=True)
+        self.assertRegex(out.stdout, r"SENSOR +STATE +TRIGGER(.*\n)+.*s +running +s.trigger")
 
     def test_sensor_remains_stopped_without_rules(self):
         self.sensor("s")

@@ -9,7 +9,7 @@ import urllib.request
 
 from harness import BUILD, PATIENCE, Server, pairs, text_of, until
 
-DUMMY = os.environ.get("TENURE_SENSOR_DUMMY", os.path.join(BUILD, "tests", "sensor_dummy"))
+DUMMY = os.environ.get("SENSOR_TEST_DUMMY", os.path.join(BUILD, "tests", "sensor_dummy"))
 # Short enough for tests, long enough to see that they are kept.
 TERMS = {"settle_seconds": 0.1, "stop_seconds": 20, "backoff_seconds": 0.05,
          "backoff_max_seconds": 0.2, "stable_seconds": 3600}
