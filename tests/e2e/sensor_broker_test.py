@@ -32,7 +32,7 @@ class Toggled(SensorCase):
               "the server listens to the broker")
 
     def say(self, client, ref, wanted):
-        """Numbered by the second of the message and by its id, as a publisher does."""
+        """With an id of its own, so that what is delivered twice is known as such."""
         self.sent += 1
         client.publish("rule.enabled" if wanted else "rule.disabled",
                        {"rule_ref": "rule." + ref, "trigger_ref": ref + ".trigger",

@@ -382,6 +382,28 @@ class Surroundings(SensorCase):
         kept = os.listdir(os.path.join(self.server.data, "data", "sensors", "s"))
         self.assertLessEqual(len([name for name in kept if name.startswith("log.")]), 3)
 
+    def test_output_is_followed_from_run_to_run_and_over_a_restart_of_the_server(self):
+        self.sensor("s", "/bin/sh", "-c", "echo run $TENURE_RUN; exec %s obey" % DUMMY)
+        self.server.flags += ("--listen", "127.0.0.1:%d" % self.server.port)
+        first = self.runs("s")
+        follower = subprocess.Popen([os.path.join(BUILD, "tenure"), "--port", str(self.server.port),
+                                     "sensor", "logs", "s", "--follow"], stdout=subprocess.PIPE,
+                                    stderr=subprocess.DEVNULL, text=True)
+        try:
+            def run_of(status):
+                return "run %s.%s\n" % (status["lease"], status["epoch"])
+            self.assertEqual(follower.stdout.readline(), run_of(first))
+            self.do("SENSOR", "RESTART", "s")
+            second = until(lambda: self.status("s")["starts"] == 2 and self.reaches("s", "running"),
+                           "it is started again")
+            self.assertEqual(follower.stdout.readline(), run_of(second))
+            self.again(signal.SIGTERM)
+            self.assertEqual(follower.stdout.readline(), run_of(self.reaches("s", "running")))
+        finally:
+            follower.kill()
+            follower.wait(PATIENCE)
+            follower.stdout.close()
+
 
 class Health(SensorCase):
     def unhealthy(self, **health):
