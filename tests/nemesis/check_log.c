@@ -33,7 +33,9 @@ bool nm_blame(const struct nm_history *h, struct nm_report *report, uint32_t op,
     if (op != NM_NONE) {
         nm_op_text(h, op, line, sizeof line);
     }
-    snprintf(report->why, sizeof report->why, "%s%s%s", what, op != NM_NONE ? "\n  " : "", line);
+    size_t len = strlen(report->why); /* of the other judge */
+    snprintf(report->why + len, sizeof report->why - len, "%s%s%s%s", len > 0 ? "\n" : "", what,
+             op != NM_NONE ? "\n  " : "", line);
     return false;
 }
 

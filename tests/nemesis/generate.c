@@ -27,6 +27,12 @@ static void tokens_forget(struct nm_token *tokens, uint64_t lease) {
     }
 }
 
+/* Half of what time can end is left to it: whoever got the lease is never heard of again. */
+static bool abandoned(struct nm_generator *g, const struct nm_op *op) {
+    bool grant = op->verb == NM_ALLOC || op->verb == NM_RESERVE;
+    return !nm_group_is_cell(op->group) && (op->verb == NM_VALUE || (grant && chance(g, 50)));
+}
+
 void nm_generate_learn(struct nm_generator *g, const struct nm_op *op) {
     struct nm_token *tokens = g->tokens[op->group];
     struct nm_token *at = NULL;
@@ -34,7 +40,8 @@ void nm_generate_learn(struct nm_generator *g, const struct nm_op *op) {
         tokens_forget(tokens, op->lease);
         return;
     }
-    if (op->outcome != NM_COMMITTED || !op->has_lease || op->state == KERNEL_NO_STATE) {
+    if (op->outcome != NM_COMMITTED || !op->has_lease || op->state == KERNEL_NO_STATE ||
+        abandoned(g, op)) {
         return;
     }
     for (uint32_t i = 0; i < NM_TOKENS; i++) {
@@ -215,6 +222,13 @@ static const struct nm_op *pick_answered(struct nm_generator *g, const struct nm
     return good ? op : NULL;
 }
 
+/* A position that somebody was told, or one that will come soon; 0: none was found. */
+static uint64_t pick_fence(struct nm_generator *g, const struct nm_history *h, uint32_t index) {
+    uint32_t back = 1 + below(g, 40);
+    uint64_t lsn = back <= index ? h->ops[index - back].lsn : 0;
+    return lsn > 0 ? lsn + below(g, 3) : 0;
+}
+
 void nm_generate_repeat(struct nm_history *h, uint32_t index, uint32_t answered) {
     const struct nm_op *first = &h->ops[answered];
     struct nm_op *op = &h->ops[index];
@@ -242,6 +256,7 @@ void nm_generate(struct nm_generator *g, struct nm_history *h, uint32_t index) {
     }
     generate_fresh(g, op, index);
     if (nm_is_read(op)) {
+        op->fence = chance(g, 20) ? pick_fence(g, h, index) : 0;
         return;
     }
     if (answered != NULL && answered->verb != op->verb) {

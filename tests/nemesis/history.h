@@ -55,6 +55,7 @@ struct nm_op {
     uint64_t start_ns, end_ns; /* end: 0 while there is no answer */
     /* The request. */
     uint64_t lease, epoch;
+    uint64_t fence;              /* of a read: what it is to see at least; 0: none */
     uint32_t client, connection; /* connections are numbered through the whole history */
     uint32_t life;               /* of the server to which it was sent last */
     uint32_t opid;               /* 0: none; of a first use: its own place + 1 */

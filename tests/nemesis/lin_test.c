@@ -20,7 +20,8 @@
 #include "nemesis/load.h"
 
 #define ROUND_OPS 20000u
-#define ROUND_KILLS 5u
+#define ROUND_OPS_LONG 60000u /* in a campaign: leases of seconds come to their end */
+#define KILL_OPS 4000u        /* one kill for so many */
 #define ROUND_TERMS 1u
 #define CLIENTS 12u
 #define DEATH_NS 3000000u /* a death comes at a random moment of so long */
@@ -88,18 +89,18 @@ static void totals_tell(uint64_t ns) {
 }
 
 /* Deaths spread over the operations, each at a random moment, most of them by kill -9. */
-static bool play(struct nm_load *load, uint64_t seed) {
+static bool play(struct nm_load *load, uint64_t seed, uint32_t ops) {
     struct nm_options options = {.seed = seed, .clients = CLIENTS, .kill_starts = true};
-    const uint32_t deaths = ROUND_KILLS + ROUND_TERMS;
+    const uint32_t deaths = ops / KILL_OPS + ROUND_TERMS;
     bool good = nm_load_open(load, &options);
     uint32_t term = (uint32_t)tn_prng_below(&load->random, deaths);
     for (uint32_t i = 0; i < deaths && good; i++) {
-        good = nm_load_run(load, (i + 1) * (ROUND_OPS / (deaths + 1)));
+        good = nm_load_run(load, (i + 1) * (ops / (deaths + 1)));
         bool gently = i >= term && load->done.terms < ROUND_TERMS && !load->snapshot_taken;
         good = good && nm_load_death(load, tn_prng_below(&load->random, DEATH_NS),
                                      gently ? SIGTERM : SIGKILL);
     }
-    good = good && nm_load_run(load, ROUND_OPS) && nm_load_finish(load);
+    good = good && nm_load_run(load, ops) && nm_load_finish(load);
     if (!good) {
         nm_history_keep(&load->history, load->why);
         fprintf(stderr, "its directory is %s\n", load->process.dir);
@@ -115,7 +116,8 @@ static void a_history_is_linearizable_by_both_judges(void **state) {
     struct nm_load *load = malloc(sizeof *load);
     assert_non_null(load);
     uint64_t start = nm_now_ns();
-    bool good = play(load, number_from("TENURE_SEED", 20250601)) && judge(&load->history);
+    bool good =
+        play(load, number_from("TENURE_SEED", 20250601), ROUND_OPS) && judge(&load->history);
     nm_load_close(load);
     free(load);
     totals_tell(nm_now_ns() - start);
@@ -140,7 +142,7 @@ static void histories_are_linearizable_for_as_long_as_asked(void **state) {
     pid_t judge_id = 0;
     bool good = true;
     while (good && nm_now_ns() < end) {
-        good = play(load, seed++);
+        good = play(load, seed++, ROUND_OPS_LONG);
         good = judge_wait(&judge_id) && good;
         if (good) {
             judge_id = fork();

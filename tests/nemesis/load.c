@@ -30,13 +30,20 @@ static uint32_t life_now(const struct nm_load *load) {
 
 /* ---- Unknown outcomes ---- */
 
+static uint32_t retry_left(const struct nm_load *load) {
+    return load->retry_end - load->retry_first;
+}
+
 static void retry_add(struct nm_load *load, uint32_t index) {
-    if (load->retry_count == load->retry_capacity) {
+    if (load->retry_first == load->retry_end) {
+        load->retry_first = load->retry_end = 0;
+    }
+    if (load->retry_end == load->retry_capacity) {
         load->retry_capacity = load->retry_capacity * 2 + 64;
         load->retry = realloc(load->retry, load->retry_capacity * sizeof load->retry[0]);
         TN_ASSERT(load->retry != NULL);
     }
-    load->retry[load->retry_count++] = index;
+    load->retry[load->retry_end++] = index;
 }
 
 /* Forgets an answer that settles nothing. */
@@ -75,8 +82,8 @@ bool nm_load_connect(struct nm_load *load, struct nm_client *client) {
 
 static uint32_t op_next(struct nm_load *load, uint32_t client) {
     struct nm_history *h = &load->history;
-    if (load->retry_count > 0) {
-        return load->retry[--load->retry_count];
+    if (retry_left(load) > 0) {
+        return load->retry[load->retry_first++];
     }
     struct nm_op *op = nm_history_op(h);
     op->client = client;
@@ -86,7 +93,7 @@ static uint32_t op_next(struct nm_load *load, uint32_t client) {
 
 void nm_load_ask(struct nm_load *load, uint32_t client_index) {
     struct nm_client *client = &load->clients[client_index];
-    while (client->count < client->depth && (load->generating || load->retry_count > 0)) {
+    while (client->count < client->depth && (load->generating || retry_left(load) > 0)) {
         uint32_t index = op_next(load, client_index);
         struct nm_op *op = &load->history.ops[index];
         op->connection = client->connection;
@@ -182,7 +189,7 @@ uint32_t nm_load_add(struct nm_load *load) {
 }
 
 static uint32_t under_way(const struct nm_load *load) {
-    uint32_t count = load->retry_count;
+    uint32_t count = retry_left(load);
     for (uint32_t i = 0; i < load->options.clients; i++) {
         count += load->clients[i].count;
     }

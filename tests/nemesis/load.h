@@ -35,8 +35,10 @@ struct nm_load {
     struct nm_client clients[NM_CLIENTS];
     struct nm_client operator; /* asks for snapshots */
     uint32_t connections;      /* so far */
-    uint32_t *retry;           /* writes to be repeated */
-    uint32_t retry_count, retry_capacity;
+    /* Writes to be repeated, and what the caller added: the first one first, so that requests of a
+     * connection stand in the history in the order in which they were sent, but for repeated ones. */
+    uint32_t *retry;
+    uint32_t retry_first, retry_end, retry_capacity;
     uint64_t next_mishap;      /* number of an operation */
     uint64_t continue_at_ns;   /* a stopped server goes on; 0: it runs */
     uint64_t acknowledged_lsn; /* the largest that somebody was told of */

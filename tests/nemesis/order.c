@@ -65,6 +65,7 @@ struct nm_window *nm_windows(const struct nm_history *h) {
         uint32_t before = moments_before(ends, end_count, op->start_ns);
         uint32_t after = moments_before(starts, start_count, op->end_ns + 1);
         windows[i].low = before > 0 ? ends[before - 1].lsn : 1;
+        windows[i].low = op->fence > windows[i].low ? op->fence : windows[i].low;
         windows[i].high = after < start_count ? starts[after].lsn - 1 : h->entry_count;
     }
     free(ends);
@@ -100,8 +101,9 @@ static bool time_check(const struct nm_history *h, const struct nm_window *windo
         bool late = low > 1 && (nm_is_read(op) ? op->lsn < low : op->lsn <= low);
         if (late) {
             return nm_blame(h, report, i,
-                            "lsn %" PRIu64 " had been told before it began, it has %" PRIu64, low,
-                            op->lsn);
+                            "lsn %" PRIu64 " had been told before it began, or was its fence; it "
+                            "has %" PRIu64,
+                            low, op->lsn);
         }
         if (op->lsn > high) {
             return nm_blame(h, report, i,

@@ -4,8 +4,8 @@
 
 #include "nemesis/check.h"
 
-/* What a read may have seen: everything that somebody had been told before it began, nothing that was
- * asked after it ended. */
+/* What a read may have seen: everything that somebody had been told before it began, and what it asked
+ * for by its fence; nothing that was asked after it ended. */
 struct nm_window {
     uint64_t low, high; /* positions */
 };

@@ -377,6 +377,19 @@ static bool put_own_write_unseen(struct nm_history *h, struct tn_prng *random) {
     return false;
 }
 
+static bool fits_read(const struct nm_history *h, const struct nm_op *op) {
+    (void)h;
+    return nm_is_read(op) && op->outcome == NM_COMMITTED && op->lsn > 0;
+}
+
+static bool put_fence_unheeded(struct nm_history *h, struct tn_prng *random) {
+    struct nm_op *op = place(h, random, fits_read);
+    if (op != NULL) {
+        op->fence = op->lsn + 1;
+    }
+    return op != NULL;
+}
+
 /* ---- The log ---- */
 
 /* The last life's log ends before the last answer. */
@@ -515,6 +528,7 @@ const struct nm_violation nm_violations[] = {
     {"a value is given again while it is being revoked", true, true, put_reuse_while_revoking},
     {"an effect comes before its cause", true, true, put_time_reversed},
     {"a connection does not see its own write", true, false, put_own_write_unseen},
+    {"a read does not wait for its fence", true, false, put_fence_unheeded},
     {"the log ends before what was acknowledged", true, false, put_lost_acknowledgement},
     {"two entries of the log changed places", true, false, put_changed_places},
     {"a repeated operation is in the log once too often", true, false, put_second_entry},

@@ -49,9 +49,9 @@ static const char *const setup[] = {
     "POOL CREATE u RANGE 1 2 LEASE 1 GRACE 1",
     "POOL CREATE k RANGE 1 3 STRATEGY coldest COOLDOWN 1 LEASE 2",
     "POOL CREATE s RANGE 1 4 STICKY yes LEASE 2 RATE_WINDOW_SECONDS 10 "
-    "HIGH_RATE_THRESHOLD_PER_HOUR 3600 ULTRA_RATE_THRESHOLD_PER_HOUR 36000 "
-    "ULTRA_RATE_SUSTAIN_SECONDS 2",
-    "POOL CREATE r RANGE 1 6 STRATEGY random MAX_PER_HOLDER 2 EXCLUDE 6-6",
+    "HIGH_RATE_THRESHOLD_PER_HOUR 720 ULTRA_RATE_THRESHOLD_PER_HOUR 7200 "
+    "ULTRA_RATE_SUSTAIN_SECONDS 1",
+    "POOL CREATE r RANGE 1 6 STRATEGY random MAX_PER_HOLDER 2 EXCLUDE 6-6 LEASE 1",
     "POOL CREATE n RANGE 1 4 STRATEGY next COOLDOWN 1 LEASE 2 MAX_HOLD 3",
     "POOL CREATE q RANGE 1 2 SCOPED yes LEASE 1",
     NULL,
@@ -201,6 +201,10 @@ static void words_of(const struct nm_op *op, struct words *words) {
     }
     if (op->now) {
         add(words, "NOW");
+    }
+    if (op->fence > 0) {
+        add(words, "FENCE");
+        add(words, "%" PRIu64, op->fence);
     }
     if (op->opid > 0) {
         add(words, "OPID");
