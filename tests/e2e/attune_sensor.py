@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A sensor as those of Attune are: knows nothing of Tenure. Its token, the address of the API and its own
-name come from the environment; it ticks, posts events, and asks for a fresh token before the old one ends."""
+"""A sensor as those of Attune are, which knows nothing of Tenure: its token, the address of Attune's API and
+its own name come from the environment. It ticks, posts events, and asks for a fresh token now and then."""
 import json
 import os
 import signal
@@ -25,15 +25,16 @@ def main():
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     token = os.environ["ATTUNE_API_TOKEN"]
+    urllib.request.urlopen(API + "/health", timeout=30).close()
     print("%s: started" % REF, flush=True)
     tick = 0
     while not stop.wait(0.05):
         tick += 1
         if tick % REFRESH_EVERY == 0:
-            token = post("/auth/refresh", token, {})["token"]
+            token = post("/api/v1/auth/refresh", token, {})["token"]
             print("%s: token refreshed" % REF, flush=True)
-        post("/v1/events/emit", token, {"trigger_type": TRIGGER, "payload": {"tick": tick}})
-        print("%s: tick %d" % (REF, tick), flush=True)
+        event = post("/api/v1/events", token, {"trigger_ref": TRIGGER, "payload": {"tick": tick}})
+        print("%s: tick %d is event %d" % (REF, tick, event["data"]["id"]), flush=True)
     print("%s: stopped" % REF, flush=True)
     return 0
 

@@ -6,6 +6,7 @@ import re
 import subprocess
 import unittest
 
+from attune_api import Api
 from harness import BUILD, PATIENCE, text_of, until
 from sensors import SensorCase
 
@@ -76,17 +77,20 @@ class Words(SensorCase):
         self.assertIn("stopped after", shell.type("build/tenure sensor logs demo.interval"))
 
     def test_the_guide_from_attune(self):
-        """Its sensor knows nothing of us."""
+        """Its sensor knows nothing of us, and speaks to an API that asks us about tokens."""
         ref = "core.interval_timer_sensor"
         guide = text_of(os.path.join(SOURCE, "docs/migration/attune.md"))
         blocks = re.findall(r"```sh\n(.*?)```", guide, re.DOTALL)
         self.assertEqual(len(blocks), 6)
+        api = Api("http://127.0.0.1:%d" % self.server.http_port)
+        self.addCleanup(api.close)
         shell = self.shell()
-        self.assertIn("OK", shell.type(blocks[0]))
-        self.assertIn('"state":"stopped"', shell.type(blocks[1]).replace('": "', '":"'))
+        self.assertIn("OK", shell.type(blocks[0].replace("8080", str(api.port))))
+        self.assertIn('"state":"stopped"', shell.type(blocks[1]))
         shell.type(blocks[2])
         self.reaches(ref, "running")
-        until(lambda: self.emitted() > 10, "events, also after a refresh")
+        until(lambda: len(api.events) > 10, "events, also after a refresh")
+        self.assertEqual(api.events[0], ("sensor:" + ref, "core.intervaltimer", {"tick": 1}))
         seen = shell.type(blocks[3])
         for words in ("running", "started", "tick 1", "token refreshed"):
             self.assertIn(words, seen)
