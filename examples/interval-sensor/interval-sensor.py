@@ -3,8 +3,8 @@
 
     interval-sensor.py SECONDS
 
-Everything else it finds in its environment, where Tenure puts it: the door to speak to (TENURE_URL), the
-trigger that it serves (TENURE_TRIGGER) and the token that lets it (TENURE_TOKEN). A token does not live
+Everything else it finds in its environment, where Tenure puts it: the door to speak to (TENURE_API_URL),
+the trigger that it serves (TENURE_TRIGGER) and the token that lets it (TENURE_TOKEN). A token does not live
 for ever, so it is exchanged for a fresh one when a fifth of its life is left. One that is refused is dead:
 the sensor was stopped and somebody else may run in its place, so there is nothing to do but to leave.
 """
@@ -18,7 +18,7 @@ import time
 import urllib.error
 import urllib.request
 
-URL = os.environ["TENURE_URL"]
+URL = os.environ["TENURE_API_URL"]
 TRIGGER = os.environ["TENURE_TRIGGER"]
 
 stopping = threading.Event()

@@ -147,7 +147,7 @@ static void variables_make(const struct supervisor_sensor *sensor,
     variable(variables, "TENURE_EPOCH=%llu", (unsigned long long)plan->epoch);
     variable(variables, "TENURE_RUN=%s.%llu", lease, (unsigned long long)plan->epoch);
     if (url != NULL) {
-        variable(variables, "TENURE_URL=%s", url);
+        variable(variables, "TENURE_API_URL=%s", url);
     }
 }
 

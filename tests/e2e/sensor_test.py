@@ -337,7 +337,7 @@ class Surroundings(SensorCase):
         env = dict(line[4:].split("=", 1) for line in lines if line.startswith("env "))
         run = "%s.%s" % (status["lease"], status["epoch"])
         self.assertEqual([env["A"], env["TENURE_SENSOR"], env["TENURE_TRIGGER"], env["TENURE_RUN"],
-                          env["TENURE_URL"]],
+                          env["TENURE_API_URL"]],
                          ["b c", "s", "s.trigger", run,
                           "http://127.0.0.1:%d" % self.server.http_port])
         self.assertNotIn("LEAKED", env)
