@@ -4,8 +4,8 @@
 #
 #   tools/sim.sh FIRST..LAST [SECONDS] [PROGRAM]...
 #
-# The seeds are dealt out in runs of equal length. SECONDS of processor time for each run; without
-# it the seeds decide. PROGRAM is model, world, ...: all of them if none is named.
+# The seeds are dealt out in runs of equal length. After SECONDS a run begins no new seed; without it
+# the seeds decide. PROGRAM is model, world, ...: all of them if none is named.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -166,7 +166,7 @@ void kernel_run_restored(struct kernel *k, const struct kernel_command *c,
         return;
     }
     root->restored_lsn[root->restored_count++] = root->lsn;
-    root->shard += (uint64_t)1 << 32;
+    root->shard += TN_PLANT(RESTORE_KEEPS_IDS) ? 0 : (uint64_t)1 << 32;
     result->number = root->shard >> 32;
 }
 

@@ -2,7 +2,7 @@
  *
  *   TENURE_SEED=n       from this one on, as far as the program goes by itself
  *   TENURE_SEEDS=a..b   these, all of them (or n alone)
- *   TENURE_SECONDS=s    of processor time, after which no new seed is begun */
+ *   TENURE_SECONDS=s    after which no new seed is begun */
 #ifndef TESTS_SIM_SEEDS_H
 #define TESTS_SIM_SEEDS_H
 
@@ -15,6 +15,7 @@ struct seeds {
     uint64_t first;
     uint64_t last;    /* 0: not said */
     uint64_t seconds; /* 0: no end */
+    time_t began;
 };
 
 static inline uint64_t seeds_number(const char *name, uint64_t standard) {
@@ -24,7 +25,8 @@ static inline uint64_t seeds_number(const char *name, uint64_t standard) {
 
 static inline struct seeds seeds_given(uint64_t first) {
     struct seeds seeds = {.first = seeds_number("TENURE_SEED", first),
-                          .seconds = seeds_number("TENURE_SECONDS", 0)};
+                          .seconds = seeds_number("TENURE_SECONDS", 0),
+                          .began = time(NULL)};
     char *text = getenv("TENURE_SEEDS");
     if (text != NULL && text[0] != '\0') {
         seeds.first = seeds.last = strtoull(text, &text, 0);
@@ -36,7 +38,7 @@ static inline struct seeds seeds_given(uint64_t first) {
 }
 
 static inline bool seeds_time_is_up(const struct seeds *seeds) {
-    return seeds->seconds > 0 && (uint64_t)(clock() / CLOCKS_PER_SEC) >= seeds->seconds;
+    return seeds->seconds > 0 && (uint64_t)(time(NULL) - seeds->began) >= seeds->seconds;
 }
 
 #endif

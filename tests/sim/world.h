@@ -56,6 +56,8 @@
     X(PLANS, "plans")          \
     X(SNAPSHOTS, "snapshots")  \
     X(OLDER, "older")          \
+    X(LIMITS, "limits")        \
+    X(RESTORES, "restores")    \
     X(DAMAGE, "damage")        \
     X(RULES, "rules")
 
@@ -87,7 +89,8 @@ struct world_doubt {
         uint32_t len;
         uint8_t bytes[GENERATE_BYTES];
     } commands[WORLD_GROUP];
-    bool tick; /* or a tick, by closing or by a read */
+    bool tick;             /* or a tick, by closing or by a read */
+    bool limits, restored; /* or what a start logs */
 };
 
 struct world_ledger {
@@ -241,7 +244,8 @@ struct world {
     uint64_t trace_count;
     struct {
         uint64_t commands, events, starts, cuts, kills, faults, full, snapshots, older, damages,
-            refused, unknown, replays, beliefs, resolved, doubts, doubts_kept, runs;
+            limits, restores, refused, unknown, replays, beliefs, resolved, doubts, doubts_kept,
+            runs;
     } counts;
 };
 

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 /* cmocka wants the headers above first */
 #include <cmocka.h>
@@ -18,18 +19,13 @@ struct reading {
     uint32_t doubts; /* commands in doubt that are there */
 };
 
-/* The last snapshot of a life may have seen a tick that nobody else has. */
 static enum tn_status snapshot_begin(void *ctx, const struct log_position *at) {
     struct reading *reading = ctx;
-    struct world *w = reading->w;
     reading->lsn = at->lsn;
-    if (reading->own && w->ledger.doubt.tick && at->lsn == w->ledger.count + 1) {
-        w->ledger.doubt.tick = false;
-        world_ledger_commit(w, at->now_ms, engine_tick_command());
-    }
-    if (at->lsn > w->ledger.count) {
-        world_fail(w, "there is a snapshot of LSN %" PRIu64 ", but only %" PRIu64 " are known",
-                   at->lsn, w->ledger.count);
+    if (at->lsn > reading->w->ledger.count) {
+        world_fail(reading->w,
+                   "there is a snapshot of LSN %" PRIu64 ", but only %" PRIu64 " are known",
+                   at->lsn, reading->w->ledger.count);
     }
     return TN_OK;
 }
@@ -64,6 +60,10 @@ static bool expected(struct reading *reading, uint64_t now_ms, struct tn_bytes b
     }
     if (reading->lsn == 1) {
         return is_verb(bytes, KERNEL_VERB_LIMITS);
+    }
+    if ((doubt->limits && is_verb(bytes, KERNEL_VERB_LIMITS)) ||
+        (doubt->restored && is_verb(bytes, KERNEL_VERB_RESTORED))) {
+        return true;
     }
     bool tick = doubt->tick && is_verb(bytes, KERNEL_VERB_TICK);
     doubt->tick = doubt->tick && !tick;
@@ -107,10 +107,29 @@ static enum tn_status batch(void *ctx, const struct log_batch *b) {
     return TN_OK;
 }
 
+static void newest_snapshot(void *ctx, const char *name) {
+    uint64_t *newest = ctx;
+    static const char prefix[] = "snapshot-";
+    if (strncmp(name, prefix, sizeof prefix - 1) == 0) {
+        uint64_t lsn = strtoull(name + sizeof prefix - 1, NULL, 16);
+        *newest = lsn > *newest ? lsn : *newest;
+    }
+}
+
+/* A snapshot that this start has taken covers what is to be seen: the one before it does not. */
+static bool is_covered(const struct world *w, struct fakeos *machine) {
+    const struct os *os = fakeos_table(machine);
+    uint64_t newest = 0;
+    assert_int_equal(os->list(os->ctx, WORLD_DIR, newest_snapshot, &newest), TN_OK);
+    return newest > w->ledger.count;
+}
+
 void world_log_compare(struct world *w, struct fakeos *machine, bool own) {
     struct reading reading = {.w = w, .own = own};
-    struct log_local_options options = {
-        .os = fakeos_table(machine), .dir = WORLD_DIR, .read_only = true};
+    struct log_local_options options = {.os = fakeos_table(machine),
+                                        .dir = WORLD_DIR,
+                                        .read_only = true,
+                                        .use_older_snapshot = is_covered(w, machine)};
     struct log_loader loader = {.ctx = &reading,
                                 .snapshot_begin = snapshot_begin,
                                 .snapshot_section = snapshot_section,
@@ -141,6 +160,6 @@ void world_log_compare(struct world *w, struct fakeos *machine, bool own) {
         w->counts.doubts += doubt->count > 0;
         w->counts.doubts_kept += reading.doubts > 0;
         doubt->count = 0;
-        doubt->tick = false;
+        doubt->tick = doubt->limits = doubt->restored = false;
     }
 }

@@ -117,11 +117,21 @@ static bool clock_refused(struct world *w) {
     return wall_ms > kernel_now(w->ledger.kernel) + DOWNTIME_MS;
 }
 
+static bool limits_refused(const struct world *w, enum tn_status status,
+                           const struct engine_options *options) {
+    bool smaller = false;
+    for (unsigned i = 0; i < KERNEL_LIMIT_COUNT; i++) {
+        smaller = smaller || options->limits.of[i] < w->limits.of[i];
+    }
+    return status == TN_INVALID && smaller;
+}
+
 /* Why a start failed is known: the machine is put right for the next one. */
 static void start_failed(struct world *w, enum tn_status status, bool hit,
                          const struct engine_options *options, const char *why) {
     bool full = status == TN_NOSPACE && w->full_until_ms != 0;
-    if (!hit && !full && !(status == TN_TIME_JUMP && clock_refused(w))) {
+    if (!hit && !full && !limits_refused(w, status, options) &&
+        !(status == TN_TIME_JUMP && clock_refused(w))) {
         world_fail(w, "the server does not start: %s%s: %s", tn_status_name(status),
                    options->local.use_older_snapshot ? " (from the older snapshot)" : "", why);
     }
@@ -150,13 +160,40 @@ static void clock_begin(struct world *w) {
     w->boot_ms = table(w)->clock_boot_ms(table(w)->ctx);
 }
 
+/* Others than it has; clients count on the window of operations. */
+static struct kernel_limits other_limits(struct world *w) {
+    struct kernel_limits limits = generate_other_limits(&w->generate, &w->limits);
+    static const enum kernel_limit fixed[] = {
+        KERNEL_LIMIT_OP_SECONDS, KERNEL_LIMIT_OPS,    KERNEL_LIMIT_HISTORY, KERNEL_LIMIT_NAMES,
+        KERNEL_LIMIT_POOLS,      KERNEL_LIMIT_BUNDLE, KERNEL_LIMIT_RULES,   KERNEL_LIMIT_SENSORS,
+    };
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
+        limits.of[fixed[i]] = w->limits.of[fixed[i]];
+    }
+    return limits;
+}
+
+/* How it is started this time. */
+static void start_options(struct world *w, bool last_try, struct engine_options *options) {
+    struct world_doubt *doubt = &w->ledger.doubt;
+    world_options(w, w->machine, options);
+    options->local.use_older_snapshot =
+        world_trouble(w, WORLD_OLDER, 150) && world_snapshots(w) >= 2;
+    if (world_trouble(w, WORLD_LIMITS, 100) && !last_try) {
+        options->limits = other_limits(w);
+        doubt->limits = true;
+    }
+    if (world_trouble(w, WORLD_RESTORES, 15) && w->ledger.model.restores < 8) {
+        options->local.restored = true;
+        doubt->restored = true;
+    }
+}
+
 static bool start(struct world *w, bool last_try) {
     struct engine_options options;
     struct log_error error = {.text = ""};
     struct attempt attempt = {0};
-    world_options(w, w->machine, &options);
-    options.local.use_older_snapshot =
-        world_trouble(w, WORLD_OLDER, 150) && world_snapshots(w) >= 2;
+    start_options(w, last_try, &options);
     options.confirm_time_jump = clock_refused(w) && world_chance(w, 50);
     if (!last_try) {
         attempt = attempt_plan(w);
@@ -176,6 +213,9 @@ static bool start(struct world *w, bool last_try) {
     }
     fakeos_cut_call(w->machine, 0);
     w->counts.older += options.local.use_older_snapshot;
+    w->counts.restores += options.local.restored;
+    w->counts.limits += memcmp(&w->limits, &options.limits, sizeof w->limits) != 0;
+    w->limits = options.limits;
     world_trace(w, "the server starts%s",
                 options.local.use_older_snapshot ? " from the older snapshot" : "");
     return true;

@@ -146,11 +146,13 @@ static void play_many(const struct seeds *seeds, uint64_t last, uint64_t steps) 
             seeds->first, seed - 1, hash, total.counts.commands, total.counts.events,
             total.counts.replays, total.counts.refused, total.counts.unknown);
     fprintf(stderr,
-            "  %" PRIu64 " starts (%" PRIu64 " from the older snapshot), %" PRIu64
-            " power cuts, %" PRIu64 " kills, %" PRIu64 " failed calls, %" PRIu64
-            " full disks, %" PRIu64 " damaged copies, %" PRIu64 " snapshots on request\n",
-            total.counts.starts, total.counts.older, total.counts.cuts, total.counts.kills,
-            total.counts.faults, total.counts.full, total.counts.damages, total.counts.snapshots);
+            "  %" PRIu64 " starts (%" PRIu64 " from the older snapshot, %" PRIu64
+            " with other limits, %" PRIu64 " of restored backups), %" PRIu64 " power cuts, %" PRIu64
+            " kills, %" PRIu64 " failed calls, %" PRIu64 " full disks, %" PRIu64
+            " damaged copies, %" PRIu64 " snapshots on request\n",
+            total.counts.starts, total.counts.older, total.counts.limits, total.counts.restores,
+            total.counts.cuts, total.counts.kills, total.counts.faults, total.counts.full,
+            total.counts.damages, total.counts.snapshots);
     fprintf(stderr,
             "  %" PRIu64 " batches in doubt, %" PRIu64 " of them there; %" PRIu64
             " operations resolved, %" PRIu64 " grants believed in, %" PRIu64 " runs of sensors\n",
