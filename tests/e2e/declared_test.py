@@ -3,12 +3,14 @@
 start and at a reload where they differ, and left alone where they do not."""
 import json
 import re
+import signal
 import unittest
 
 import redis
 
 from config_test import Configured, Daemon, check
-from harness import pairs
+from harness import pairs, until
+from sensors import DUMMY, SensorCase, processes
 
 # What its file does not say is not declared; the sensor never runs, for nothing enables its rule.
 SENSOR = ("[sensor core.timer]\n"
@@ -147,6 +149,35 @@ class Declared(Daemon):
         self.assertEqual(self.sensor("s2")["trigger"], "x")
         with self.assertRaises(redis.ResponseError):
             self.sensor("s3")
+
+
+class Running(SensorCase):
+    """What is declared runs."""
+
+    def setUp(self):
+        super().setUp()
+        self.config = self.path("conf")
+        self.server.flags += ("--config", self.config)
+
+    def declare(self, mode, enabled):
+        with open(self.config, "w", encoding="utf-8") as file:
+            file.write("[sensor s]\ntrigger = t\ncommand = %s %s\nenv.SENSOR_MARK = %s\n"
+                       "settle_seconds = 0\nstop_seconds = 0.2\n[rule r]\ntrigger = t\nenabled = %s\n"
+                       % (DUMMY, mode, self.mark, "yes" if enabled else "no"))
+
+    def test_from_the_start_through_reloads_to_the_end(self):
+        self.declare("obey", True)
+        self.again(signal.SIGTERM)
+        first = self.reaches("s", "running")
+        self.declare("ignore-term", True)
+        self.server.process.send_signal(signal.SIGHUP)
+        second = until(lambda: self.status("s")["starts"] == 2 and self.reaches("s", "running"),
+                       "what the file says now is run")
+        self.assertEqual([processes(first["pid"]), self.ours()], [False, [second["pid"]]])
+        self.declare("ignore-term", False)
+        self.server.process.send_signal(signal.SIGHUP)
+        self.reaches("s", "stopped")
+        self.assertEqual(self.ours(), [])
 
 
 if __name__ == "__main__":

@@ -97,7 +97,7 @@ class Killed(SensorCase):
         self.check_tokens()
 
     def test_a_guardian_that_is_killed_takes_its_sensor_with_it(self):
-        self.sensor("s", DUMMY, "fork-ignore", 2)
+        self.sensor("s", DUMMY, "fork-ignore", 2, stop_seconds=0.2)
         first = self.runs("s")
         guardian = parent(first["pid"])
         until(lambda: len(self.ours()) == 3, "all of it runs")
