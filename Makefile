@@ -105,6 +105,10 @@ nemesis: ## clients of a server that is killed again and again, and judges: make
 sensors-campaign: ## sensors in large numbers: kills, toggles, a thousand at once; takes minutes
 	@tools/sensors-campaign.sh
 
+.PHONY: nemesis-plants
+nemesis-plants: ## the same clients at a server with bugs planted in it: they must be found
+	@tools/nemesis-plants.sh
+
 .PHONY: fuzz
 fuzz: ## libFuzzer on every target for FUZZ_SECONDS (60) each
 	@tools/fuzz.sh "$(FUZZ_SECONDS)"

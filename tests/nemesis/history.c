@@ -178,7 +178,7 @@ void nm_history_keep(const struct nm_history *h, const char *why) {
     fprintf(stderr, "\nseed %" PRIu64 ": %s\nTENURE_SEED=%" PRIu64 " plays it again\n", h->seed,
             why, h->seed);
     if (kept) {
-        fprintf(stderr, "TENURE_HISTORY=%s lin_test judges it again\n", path);
+        fprintf(stderr, "TENURE_HISTORY=%s tests/nemesis/lin_test judges it again\n", path);
     }
 }
 

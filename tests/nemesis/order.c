@@ -114,6 +114,65 @@ static bool time_check(const struct nm_history *h, const struct nm_window *windo
     return true;
 }
 
+/* ---- The server's clock ---- */
+
+/* How far it is ahead of the clients': between these, in nanoseconds. */
+struct offset {
+    int64_t low, high;
+};
+
+#define MS_NS 1000000
+
+/* A write's time is stamped between its beginning and its end, rounded down to milliseconds; in one
+ * life the clock goes as fast as the clients' own. */
+static bool clock_narrow(const struct nm_history *h, struct offset *offsets, uint32_t index,
+                         struct nm_report *report) {
+    const struct nm_op *op = &h->ops[index];
+    struct offset *at = &offsets[op->life];
+    int64_t now_ns = (int64_t)h->entries[op->lsn - 1].now_ms * MS_NS;
+    int64_t low = now_ns - (int64_t)op->end_ns;
+    int64_t high = now_ns + MS_NS - (int64_t)op->start_ns;
+    at->low = low > at->low ? low : at->low;
+    at->high = high < at->high ? high : at->high;
+    return at->low <= at->high ||
+           nm_blame(h, report, index, "the log's time does not go as the clock does");
+}
+
+/* A lease whose deadline had passed when somebody began to look does not look alive. */
+static bool look_check(const struct nm_history *h, const struct offset *offsets, uint32_t index,
+                       struct nm_report *report) {
+    const struct nm_op *op = &h->ops[index];
+    int64_t begun_ms = ((int64_t)op->start_ns + offsets[op->life].low) / MS_NS;
+    bool live = op->has_lease && !kernel_state_terminal((enum kernel_state)op->state);
+    if (live && op->deadline_ms > 0 && (int64_t)op->deadline_ms <= begun_ms) {
+        return nm_blame(h, report, index,
+                        "when it began it was %" PRId64 " or later, the deadline was %" PRIu64,
+                        begun_ms, op->deadline_ms);
+    }
+    return true;
+}
+
+static bool clock_check(const struct nm_history *h, struct nm_report *report) {
+    struct offset *offsets = calloc(h->life_count + 1u, sizeof *offsets);
+    bool good = true;
+    TN_ASSERT(offsets != NULL);
+    for (uint32_t i = 0; i < h->life_count; i++) {
+        offsets[i] = (struct offset){.low = INT64_MIN / 2, .high = INT64_MAX};
+    }
+    for (uint32_t i = 0; i < h->op_count && good; i++) {
+        const struct nm_op *op = &h->ops[i];
+        bool stamped = has_position(op) && !nm_is_read(op) && op->sends == 1 && !op->replayed;
+        good = !stamped || clock_narrow(h, offsets, i, report);
+    }
+    for (uint32_t i = 0; i < h->op_count && good; i++) {
+        const struct nm_op *op = &h->ops[i];
+        bool look = nm_is_read(op) && op->outcome == NM_COMMITTED && op->code == TN_R_OK;
+        good = !look || look_check(h, offsets, i, report);
+    }
+    free(offsets);
+    return good;
+}
+
 /* ---- Connections ---- */
 
 struct seen {
@@ -147,7 +206,7 @@ bool nm_order_check(const struct nm_history *h, const struct nm_window *windows,
     }
     struct seen *seen = calloc(connections + 1u, sizeof *seen);
     TN_ASSERT(seen != NULL);
-    bool good = time_check(h, windows, report);
+    bool good = time_check(h, windows, report) && clock_check(h, report);
     for (uint32_t i = 0; i < h->op_count && good; i++) {
         if (has_position(&h->ops[i]) && h->ops[i].sends == 1) {
             good = connection_check(h, seen, i, report);

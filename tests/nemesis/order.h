@@ -15,7 +15,8 @@ struct nm_window *nm_windows(const struct nm_history *h);
 /* Operations by the low ends of their windows. */
 void nm_windows_sort(const struct nm_window *windows, uint32_t *ops, uint32_t count);
 
-/* Whether the positions that were told respect time and the order of each connection. */
+/* Whether the positions that were told respect time and the order of each connection, and the log's time
+ * and deadlines the clock. */
 bool nm_order_check(const struct nm_history *h, const struct nm_window *windows,
                     struct nm_report *report);
 

@@ -33,6 +33,7 @@ static const struct group groups[NM_GROUPS] = {
     {.pool_count = 1, .pools = {{.name = "s", .size = 4}}, .sticky = true},
     {.pool_count = 2, .pools = {{.name = "r", .size = 6}, {.name = "n", .size = 4}}},
     {.pool_count = 2, .pools = {{.name = "q@x", .size = 2}, {.name = "q@y", .size = 2}}},
+    {.pool_count = 1, .pools = {{.name = "v", .size = 3}}, .sticky = true},
 };
 
 #define SETUP_CELL(n) \
@@ -54,6 +55,8 @@ static const char *const setup[] = {
     "POOL CREATE r RANGE 1 6 STRATEGY random MAX_PER_HOLDER 2 EXCLUDE 6-6 LEASE 1",
     "POOL CREATE n RANGE 1 4 STRATEGY next COOLDOWN 1 LEASE 2 MAX_HOLD 3",
     "POOL CREATE q RANGE 1 2 SCOPED yes LEASE 1",
+    "POOL CREATE v RANGE 1 3 STICKY yes LEASE 1 GRACE 1 ADAPTIVE_ENABLED no "
+    "RATE_WINDOW_SECONDS 10",
     NULL,
 };
 

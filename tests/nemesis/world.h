@@ -14,7 +14,7 @@
 #include "nemesis/history.h"
 
 #define NM_CELLS 6u
-#define NM_GROUPS 11u
+#define NM_GROUPS 12u
 #define NM_HOLDERS 4u
 #define NM_POOLS 2u             /* of a group at most */
 #define NM_CELL_VALUES 3u       /* of a cell */
