@@ -10,7 +10,7 @@
 #include "supervisor/output.h"
 #include "supervisor/supervisor_parts.h"
 
-#define TURN_NS 2000000u /* that answers may take of a turn of the loop */
+#define TURN_NS 2000000u /* that answers, and notices, may take of a turn of the loop */
 
 /* ---- The table ---- */
 
@@ -265,15 +265,27 @@ static void answers_take(struct supervisor *supervisor) {
     }
 }
 
+/* One may concern every sensor: others on the loop come in between here too. */
+static void notices_take(struct supervisor *supervisor) {
+    struct supervisor_notice notice;
+    uint64_t end_ns = uv_hrtime() + TURN_NS;
+    while (supervisor_feed_take(supervisor->options.feed, &notice)) {
+        supervisor_read_notice(supervisor, &notice);
+        if (uv_hrtime() >= end_ns) {
+            (void)uv_async_send(&supervisor->news);
+            return;
+        }
+    }
+    if (supervisor_feed_overflowed(supervisor->options.feed)) {
+        supervisor_read_all(supervisor);
+    }
+}
+
 static void on_news(uv_async_t *async) {
     struct supervisor *supervisor = async->data;
-    struct supervisor_notice notice;
     answers_take(supervisor);
-    while (!supervisor->off && supervisor_feed_take(supervisor->options.feed, &notice)) {
-        supervisor_read_notice(supervisor, &notice);
-    }
-    if (!supervisor->off && supervisor_feed_overflowed(supervisor->options.feed)) {
-        supervisor_read_all(supervisor);
+    if (!supervisor->off) {
+        notices_take(supervisor);
     }
 }
 

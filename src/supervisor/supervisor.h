@@ -36,7 +36,9 @@ struct supervisor_feed {
     pthread_mutex_t lock; /* everything below */
     struct supervisor *supervisor;
     struct supervisor_notice *notices; /* a ring */
-    uint32_t first, count;
+    uint64_t *waiting;                 /* by hash: the place of a notice that may still be in it */
+    uint64_t first;                    /* places are counted on, never back */
+    uint32_t count;
     bool overflow; /* there were too many: everything is to be read anew */
     struct supervisor_ask *done;
 };

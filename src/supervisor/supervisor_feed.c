@@ -1,11 +1,13 @@
 /* From the engine's threads to the loop: what has changed, and answers.
  *
  * The watch is called for every lease that is being revoked, in every pool: those of sensors are told
- * by their user, which costs a comparison. The ring is bounded; what does not fit is not told one by
- * one, but the loop reads everything anew. */
+ * by their user, which costs a comparison. A notice says only where to look, so one that waits in the
+ * ring already is not put there again: however often a rule is toggled, its sensors are looked at once.
+ * The ring is bounded; what does not fit is not told one by one, but the loop reads everything anew. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "supervisor/supervisor_parts.h"
 
 #define NOTICES_MAX 4096u
@@ -14,10 +16,12 @@ void supervisor_feed_init(struct supervisor_feed *feed) {
     *feed = (struct supervisor_feed){.supervisor = NULL};
     (void)pthread_mutex_init(&feed->lock, NULL);
     feed->notices = calloc(NOTICES_MAX, sizeof *feed->notices); /* NULL: each is an overflow */
+    feed->waiting = calloc(NOTICES_MAX, sizeof *feed->waiting); /* NULL: each is told */
 }
 
 void supervisor_feed_free(struct supervisor_feed *feed) {
     free(feed->notices);
+    free(feed->waiting);
     (void)pthread_mutex_destroy(&feed->lock);
 }
 
@@ -35,7 +39,7 @@ static bool text_is(struct tn_bytes bytes, const char *text) {
 static bool notice_make(const struct kernel_event *fact, struct supervisor_notice *notice) {
     struct tn_bytes name = fact->name;
     size_t prefix = strlen(SUPERVISOR_HOLDER);
-    notice->lease = fact->lease;
+    notice->lease = (struct kernel_lease_id){0};
     switch (fact->kind) {
     case KERNEL_EVENT_SENSOR_SET:
     case KERNEL_EVENT_SENSOR_DELETED:
@@ -55,6 +59,7 @@ static bool notice_make(const struct kernel_event *fact, struct supervisor_notic
             return false;
         }
         notice->kind = SUPERVISOR_LEASE_REVOKED;
+        notice->lease = fact->lease;
         name = tn_bytes_of(fact->holder.at + prefix, fact->holder.len - prefix);
         break;
     }
@@ -66,6 +71,36 @@ static bool notice_make(const struct kernel_event *fact, struct supervisor_notic
     return true;
 }
 
+/* ---- The ring ---- */
+
+static bool notice_equal(const struct supervisor_notice *a, const struct supervisor_notice *b) {
+    return a->kind == b->kind && kernel_lease_id_compare(a->lease, b->lease) == 0 &&
+           tn_bytes_equal(tn_bytes_of(a->name, a->len), tn_bytes_of(b->name, b->len));
+}
+
+/* Two that share a hash cost each other a repetition, no more. */
+static void notice_put(struct supervisor_feed *feed, const struct supervisor_notice *notice) {
+    uint64_t end = feed->first + feed->count;
+    uint64_t *waiting = NULL;
+    if (feed->waiting != NULL) {
+        uint64_t hash = tn_hash64(notice->name, notice->len, notice->kind);
+        waiting = &feed->waiting[hash % NOTICES_MAX];
+        if (*waiting >= feed->first && *waiting < end &&
+            notice_equal(&feed->notices[*waiting % NOTICES_MAX], notice)) {
+            return;
+        }
+    }
+    if (feed->count == NOTICES_MAX) {
+        feed->overflow = true;
+        return;
+    }
+    feed->notices[end % NOTICES_MAX] = *notice;
+    feed->count++;
+    if (waiting != NULL) {
+        *waiting = end;
+    }
+}
+
 void supervisor_feed_watch(void *ctx, const struct kernel_event *fact) {
     struct supervisor_feed *feed = ctx;
     struct supervisor_notice notice;
@@ -74,10 +109,10 @@ void supervisor_feed_watch(void *ctx, const struct kernel_event *fact) {
     }
     pthread_mutex_lock(&feed->lock);
     if (feed->supervisor != NULL) {
-        if (feed->notices == NULL || feed->count == NOTICES_MAX) {
+        if (feed->notices == NULL) {
             feed->overflow = true;
         } else {
-            feed->notices[(feed->first + feed->count++) % NOTICES_MAX] = notice;
+            notice_put(feed, &notice);
         }
         (void)uv_async_send(&feed->supervisor->news);
     }
@@ -94,8 +129,8 @@ bool supervisor_feed_take(struct supervisor_feed *feed, struct supervisor_notice
     pthread_mutex_lock(&feed->lock);
     bool found = feed->count > 0;
     if (found) {
-        *ret_notice = feed->notices[feed->first];
-        feed->first = (feed->first + 1) % NOTICES_MAX;
+        *ret_notice = feed->notices[feed->first % NOTICES_MAX];
+        feed->first++;
         feed->count--;
     }
     pthread_mutex_unlock(&feed->lock);
