@@ -3,7 +3,6 @@
 #include "protocol/docs.h"
 
 #include <stdio.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -94,8 +93,7 @@ static void info_head(struct protocol_writer *w, const struct protocol_command *
     }
     protocol_write_set(w, 2);
     protocol_write_simple(w, nature.category);
-    (void)snprintf(role, sizeof role, "@%s",
-                   protocol_role_name((enum protocol_role)command->role));
+    (void)snprintf(role, sizeof role, "@%s", protocol_role_name((enum protocol_role)command->role));
     protocol_write_simple(w, role);
     protocol_write_array(w, 0);
     protocol_write_array(w, 0);

@@ -38,7 +38,7 @@ static struct access_user *user_at(struct access *access, const char *name) {
     }
     struct access_user *user = calloc(1, sizeof *user);
     if (user != NULL) {
-        memcpy(user->name, name, len);
+        memcpy(user->name, name, len + 1);
         user->name_len = (uint32_t)len;
         user->next = access->users;
         access->users = user;

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Line and branch coverage from gcov's JSON, file by file, least covered first.
+
+    coverage.py ROOT NOTES...
+
+A branch is counted once for each place in the source, whatever test took it. Lines with TN_ASSERT are
+left out of the branches: the other way of an assertion is a bug, which no test can take; so are planted
+bugs, which are not there in a usual build. For src/kernel and src/log the branches are summed up, and
+those never taken are listed with -v."""
+import collections
+import gzip
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+LEFT_OUT = ("TN_ASSERT", "TN_PLANT", "_Static_assert")
+
+
+def read(notes):
+    lines = collections.defaultdict(dict)
+    branches = collections.defaultdict(dict)
+    with tempfile.TemporaryDirectory() as directory:
+        for note in notes:
+            subprocess.run(["gcov", "--branch-probabilities", "--json-format", os.path.abspath(note)],
+                           cwd=directory, check=True, stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL)
+            for name in os.listdir(directory):
+                path = os.path.join(directory, name)
+                with gzip.open(path, "rt", encoding="utf-8") as file:
+                    take(json.load(file), lines, branches)
+                os.unlink(path)
+    return lines, branches
+
+
+def take(document, lines, branches):
+    for file in document["files"]:
+        path = os.path.normpath(os.path.join(document["current_working_directory"], file["file"]))
+        for line in file["lines"]:
+            number = line["line_number"]
+            lines[path][number] = lines[path].get(number, 0) + line["count"]
+            counts = [branch["count"] for branch in line["branches"] if not branch["throw"]]
+            before = branches[path].get(number)
+            if before is not None and len(before) == len(counts):
+                counts = [a + b for a, b in zip(before, counts)]
+            branches[path][number] = counts
+
+
+def asserted(source):
+    """The numbers of lines that belong to an assertion or a planted bug."""
+    out = set()
+    open_parentheses = 0
+    for number, text in enumerate(source, 1):
+        if open_parentheses > 0 or any(word in text for word in LEFT_OUT):
+            out.add(number)
+            open_parentheses = max(0, open_parentheses + text.count("(") - text.count(")"))
+    return out
+
+
+def main():
+    verbose = "-v" in sys.argv
+    arguments = [word for word in sys.argv[1:] if word != "-v"]
+    root = os.path.abspath(arguments[0])
+    lines, branches = read(arguments[1:])
+    rows = []
+    rooms = collections.defaultdict(lambda: [0, 0])
+    for path in lines:
+        name = os.path.relpath(path, root)
+        if not name.startswith("src/") or not name.endswith((".c", ".h")):
+            continue
+        with open(path, encoding="utf-8") as file:
+            source = file.read().splitlines()
+        skip = asserted(source)
+        taken = total = 0
+        for number, counts in sorted(branches[path].items()):
+            if number in skip:
+                continue
+            total += len(counts)
+            taken += sum(1 for count in counts if count > 0)
+            if verbose and 0 in counts and name.startswith(("src/kernel/", "src/log/")):
+                print("%s:%d: %s" % (name, number, source[number - 1].strip()))
+        seen = sum(1 for count in lines[path].values() if count > 0)
+        rows.append((seen / len(lines[path]), seen, len(lines[path]), taken, total, name))
+        room = rooms["/".join(name.split("/")[:2])]
+        room[0] += taken
+        room[1] += total
+    for part, seen, all_lines, taken, total, name in sorted(rows):
+        print("%6.2f %% of %5d lines  %6.2f %% of %5d branches  %s" %
+              (100 * part, all_lines, 100 * taken / total if total else 100, total, name))
+    everything = [sum(row[i] for row in rows) for i in range(1, 5)]
+    print("%6.2f %% of %5d lines  %6.2f %% of %5d branches  all" %
+          (100 * everything[0] / everything[1], everything[1],
+           100 * everything[2] / everything[3], everything[3]))
+    for room in ("src/kernel", "src/log"):
+        taken, total = rooms[room]
+        print("branches of %s: %.2f %% of %d" % (room, 100 * taken / total, total))
+
+
+if __name__ == "__main__":
+    main()
