@@ -74,7 +74,9 @@ bool server_address_check(const char *text, bool anywhere, char *reason, size_t 
         return false;
     }
     if (!anywhere && !server_address_is_loopback(host)) {
-        (void)snprintf(reason, room, "%s is not a loopback address: 127.0.0.1 or [::1]", text);
+        (void)snprintf(reason, room,
+                       "%s: only loopback addresses may be listened on here: 127.0.0.1 or [::1]",
+                       text);
         return false;
     }
     return true;
