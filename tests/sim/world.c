@@ -16,8 +16,8 @@
 #define DAY_MS ((uint64_t)86400 * 1000)
 
 void world_trace(struct world *w, const char *format, ...) {
-    va_list arguments;
     char *line = w->trace[w->trace_count++ % WORLD_TRACE];
+    va_list arguments;
     va_start(arguments, format);
     vsnprintf(line, sizeof w->trace[0], format, arguments);
     va_end(arguments);

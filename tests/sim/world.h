@@ -240,6 +240,7 @@ struct world {
     struct world_run runs[WORLD_RUNS];
     bool quiet; /* nothing happens any more but what was begun */
 
+    char why[1600]; /* it failed */
     char trace[WORLD_TRACE][400];
     uint64_t trace_count;
     struct {

@@ -17,15 +17,18 @@ static void dies_by(uint64_t *dies_ms, uint64_t at_ms) {
     }
 }
 
+static struct world_run *run_free(struct world *w) {
+    for (unsigned i = 0; i < WORLD_RUNS; i++) {
+        if (!w->runs[i].used) {
+            return &w->runs[i];
+        }
+    }
+    world_fail(w, "there are more runs than there can be");
+}
+
 struct world_run *world_run_start(struct world *w, unsigned sensor, struct kernel_lease_id lease,
                                   uint64_t epoch) {
-    struct world_run *run = NULL;
-    for (unsigned i = 0; i < WORLD_RUNS && run == NULL; i++) {
-        run = w->runs[i].used ? NULL : &w->runs[i];
-    }
-    if (run == NULL) {
-        world_fail(w, "there are more runs than there can be");
-    }
+    struct world_run *run = run_free(w);
     *run = (struct world_run){.used = true,
                               .sensor = sensor,
                               .lease = lease,
