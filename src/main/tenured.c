@@ -317,6 +317,7 @@ static struct supervisor_options sensors_of(struct daemon *daemon) {
                                          .dir = daemon->sensor_dir,
                                          .guardian = config_text(config, CONFIG_SENSOR_GUARDIAN),
                                          .cgroup = config_text(config, CONFIG_SENSOR_CGROUP),
+                                         .idle = config_number(config, CONFIG_SENSORS) == 0,
                                          .defaults = config_sensor_defaults(config)};
     (void)snprintf(daemon->sensor_dir, sizeof daemon->sensor_dir, "%s/sensors",
                    config_text(config, CONFIG_DATA));
@@ -327,8 +328,7 @@ static struct supervisor_options sensors_of(struct daemon *daemon) {
 static int serve(struct daemon *daemon) {
     const struct config *config = &daemon->config;
     struct supervisor_options sensors = sensors_of(daemon);
-    bool with_sensors = config_number(config, CONFIG_SENSORS) != 0;
-    if (with_sensors) {
+    if (!sensors.idle) {
         /* What a guardian that is killed leaves behind comes to us, to be ended. */
         (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     }
@@ -348,7 +348,7 @@ static int serve(struct daemon *daemon) {
                                      .udp_rate = (uint32_t)config_number(config, CONFIG_UDP_RATE),
                                      .udp_burst = (uint32_t)config_number(config, CONFIG_UDP_BURST),
                                      .port_file = *port_file != '\0' ? port_file : NULL,
-                                     .sensors = with_sensors ? &sensors : NULL,
+                                     .sensors = &sensors,
                                      .hooks = {.ctx = daemon,
                                                .ready = ready,
                                                .stopping = stopping,

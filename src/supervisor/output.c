@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "kernel/types.h"
+#include "supervisor/record.h"
 #include "supervisor/run.h"
 
 #define PATH_BYTES 4096u
@@ -182,11 +183,17 @@ struct removal {
     const char *base;
 };
 
+/* Of a write that was cut short. */
+static bool is_unfinished(const char *name) {
+    return strcmp(name, RECORD_FILE RECORD_NEW) == 0 ||
+           strcmp(name, RECORD_TOKEN_FILE RECORD_NEW) == 0;
+}
+
 static void file_remove(void *ctx, const char *name) {
     const struct removal *removal = ctx;
     char path[PATH_BYTES];
     uint64_t number;
-    if (number_of(name, &number) &&
+    if ((number_of(name, &number) || is_unfinished(name)) &&
         snprintf(path, sizeof path, "%s/%s", removal->base, name) < (int)sizeof path) {
         (void)removal->os->remove(removal->os->ctx, path);
     }

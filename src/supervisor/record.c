@@ -36,7 +36,7 @@ enum tn_status record_file_replace(const struct os *os, const char *dir, const c
                                    const void *bytes, size_t len, uid_t uid, gid_t gid) {
     char path[RECORD_PATH_MAX];
     char temporary[RECORD_PATH_MAX];
-    if (!path_of(dir, name, "", path) || !path_of(dir, name, ".new", temporary)) {
+    if (!path_of(dir, name, "", path) || !path_of(dir, name, RECORD_NEW, temporary)) {
         return TN_INVALID;
     }
     enum tn_status status = bytes_write(os, temporary, bytes, len);
@@ -129,7 +129,9 @@ enum tn_status record_read(const struct os *os, const char *dir, struct run_reco
 }
 
 void record_remove(const struct os *os, const char *dir) {
-    static const char *const names[] = {RECORD_TOKEN_FILE, RECORD_FILE};
+    /* With what a write that was cut short has left. */
+    static const char *const names[] = {RECORD_TOKEN_FILE RECORD_NEW, RECORD_FILE RECORD_NEW,
+                                        RECORD_TOKEN_FILE, RECORD_FILE};
     char path[RECORD_PATH_MAX];
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (path_of(dir, names[i], "", path)) {

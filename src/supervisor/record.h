@@ -23,6 +23,7 @@
 
 #define RECORD_FILE "run"
 #define RECORD_TOKEN_FILE "token"
+#define RECORD_NEW ".new"  /* at the end of the name of either until it is whole */
 #define RECORD_ID_TEXT 33u /* with its NUL */
 #define RECORD_PATH_MAX 4096u
 #define RECORD_VARIABLE "TENURE_RUN_ID"

@@ -91,5 +91,7 @@ bool run_guardian_find(char *out, size_t capacity);
 /* A name for files: all but letters, digits, _ and - and dots that are not at the front as %XX.
  * False: it does not fit. */
 bool run_dir_name(const char *ref, char *out, size_t capacity);
+/* And back. False: it is not such a name. */
+bool run_dir_ref(const char *name, char out[KERNEL_RESOURCE_MAX + 1]);
 
 #endif

@@ -442,6 +442,37 @@ bool run_dir_name(const char *ref, char *out, size_t capacity) {
     return !w.overflow && w.len > 1;
 }
 
+static int hex_value(char c) {
+    static const char hex[] = "0123456789ABCDEF";
+    const char *at = c != '\0' ? strchr(hex, c) : NULL;
+    return at != NULL ? (int)(at - hex) : -1;
+}
+
+/* What decodes to a name and back to itself was made by run_dir_name. */
+bool run_dir_ref(const char *name, char out[KERNEL_RESOURCE_MAX + 1]) {
+    char again[3 * KERNEL_RESOURCE_MAX + 1];
+    size_t len = 0;
+    for (const char *at = name; *at != '\0'; at++) {
+        int c = (unsigned char)*at;
+        if (*at == '%') {
+            int high = hex_value(at[1]);
+            int low = high >= 0 ? hex_value(at[2]) : -1;
+            c = high * 16 + low;
+            if (low < 0) {
+                return false;
+            }
+            at += 2;
+        }
+        if (len == KERNEL_RESOURCE_MAX) {
+            return false;
+        }
+        out[len++] = (char)c;
+    }
+    out[len] = '\0';
+    return kernel_name_resource_valid(tn_bytes_of(out, len)) &&
+           run_dir_name(out, again, sizeof again) && strcmp(again, name) == 0;
+}
+
 bool run_guardian_find(char *out, size_t capacity) {
     static const char *const places[] = {"/" GUARDIAN_PROGRAM,
                                          "/../libexec/tenure/" GUARDIAN_PROGRAM};

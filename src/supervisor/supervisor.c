@@ -209,6 +209,14 @@ static uint64_t step(struct supervisor_sensor *sensor, const struct plan_fact *f
 
 static void closed_check(struct supervisor *supervisor);
 
+/* Its memory stays until the loop's next turn: whoever is at work on it can finish. */
+static void forgotten_check(struct supervisor_sensor *sensor) {
+    if (sensor->forgotten && sensor->asks == 0 && sensor->run == NULL && sensor->health == NULL &&
+        !sensor->supervisor->closing && !uv_is_closing((uv_handle_t *)&sensor->timer)) {
+        sensor_remove(sensor);
+    }
+}
+
 void supervisor_tell(struct supervisor_sensor *sensor, const struct plan_fact *fact) {
     uint64_t wake_ms = PLAN_NEVER;
     TN_ASSERT(sensor->fact_count < SUPERVISOR_FACTS_MAX);
@@ -231,16 +239,12 @@ void supervisor_tell(struct supervisor_sensor *sensor, const struct plan_fact *f
         uint64_t now = sensor->plan.now_ms;
         (void)uv_timer_start(&sensor->timer, on_timer, wake_ms > now ? wake_ms - now : 0, 0);
     }
-    closed_check(sensor->supervisor);
+    supervisor_ended(sensor);
 }
 
 void supervisor_ended(struct supervisor_sensor *sensor) {
-    struct supervisor *supervisor = sensor->supervisor;
-    if (sensor->forgotten && sensor->asks == 0 && sensor->run == NULL && sensor->health == NULL &&
-        !supervisor->closing) {
-        sensor_remove(sensor);
-    }
-    closed_check(supervisor);
+    forgotten_check(sensor);
+    closed_check(sensor->supervisor);
 }
 
 /* ---- News ---- */
@@ -337,9 +341,10 @@ static bool guardian_find(struct supervisor *supervisor) {
 static bool begin(struct supervisor *supervisor) {
     const struct supervisor_options *options = &supervisor->options;
     struct orphans_hooks hooks = {.gone = on_orphan_gone, .all_gone = on_orphans_gone};
-    if (!guardian_find(supervisor)) {
+    supervisor->idle = options->idle;
+    if (!supervisor->idle && !guardian_find(supervisor)) {
         supervisor_log(supervisor, "event=supervisor_off reason=\"tenure-guardian is not found\"");
-        return false;
+        supervisor->idle = true;
     }
     enum tn_status status = orphans_begin(options->loop, options->os, options->dir, hooks,
                                           supervisor, &supervisor->orphans);
@@ -347,6 +352,7 @@ static bool begin(struct supervisor *supervisor) {
         supervisor->orphans = NULL;
         supervisor_log(supervisor, "event=supervisor_off dir=%s reason=\"%s\"", options->dir,
                        tn_status_text(status));
+        (void)supervisor_read_leases(supervisor);
         return false;
     }
     if (!supervisor_read_first(supervisor)) {
@@ -420,7 +426,7 @@ static void closed_check(struct supervisor *supervisor) {
         return;
     }
     for (struct supervisor_sensor *s = supervisor->sensors; s != NULL; s = s->next) {
-        if (!plan_is_over(&s->plan) || s->run != NULL || s->telling) {
+        if ((!plan_is_over(&s->plan) && !supervisor->off) || s->run != NULL || s->telling) {
             return;
         }
     }

@@ -62,13 +62,14 @@ struct supervisor_options {
     const char *guardian; /* the program; NULL or empty: where run_guardian_find finds it */
     const char *cgroup;   /* for runs; NULL or empty: none */
     struct sensor_defaults defaults;
+    bool idle;                     /* runs nothing; only what an earlier life left is ended */
     uint64_t seed;                 /* of the jitter */
     void (*log)(const char *line); /* event=... key=value */
 };
 
 /* Ends what an earlier life left and starts what is wanted; before the loop runs. If it cannot do its
- * work (no guardian, a directory that cannot be read) it says so by a log line and supervises nothing;
- * NULL: no memory. */
+ * work it says so by a log line: without a guardian it is idle; with a directory that cannot be read it
+ * only revokes what an earlier life left, for nobody can prove that dead. NULL: no memory. */
 struct supervisor *supervisor_open(const struct supervisor_options *options);
 
 /* Stops every sensor: revoked, SIGTERM, SIGKILL after its stop_seconds, reclaimed; or, if the engine
@@ -103,7 +104,8 @@ struct supervisor_status {
     char last_error[SUPERVISOR_ERROR_MAX]; /* in words; empty: none */
 };
 
-/* False: it knows of no such sensor; then there is no run of it either. */
+/* False: it does not supervise such a sensor. If it does not even know it, there is no run of it
+ * either, and *ret_status is left alone. */
 bool supervisor_status(struct supervisor *supervisor, struct tn_bytes ref,
                        struct supervisor_status *ret_status);
 

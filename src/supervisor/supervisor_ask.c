@@ -280,7 +280,9 @@ void supervisor_ask_end(struct supervisor_sensor *sensor, bool reclaim) {
 
 void supervisor_ask_remove(struct supervisor_sensor *sensor) {
     sensor->member = false;
-    member_ask(sensor, KERNEL_VERB_POOL_REMOVE, SUPERVISOR_ASK_REMOVE);
+    if (supervisor_pool(sensor->supervisor) == SUPERVISOR_POOL_OURS) {
+        member_ask(sensor, KERNEL_VERB_POOL_REMOVE, SUPERVISOR_ASK_REMOVE);
+    }
 }
 
 void supervisor_ask_report(struct supervisor_sensor *sensor, const char *word,

@@ -68,7 +68,8 @@ struct supervisor {
     uint32_t asks, healths, handles; /* under way; open */
     struct supervisor_ask *answers;  /* that are there and not taken yet */
     uint64_t seeds;
-    bool off; /* it supervises nothing */
+    bool idle; /* nothing is wanted of it: it only ends */
+    bool off;  /* nor that: it only revokes */
     bool pool_is_ours, pool_asked;
     bool halted, closing, closed;
     void (*on_closed)(void *ctx);
@@ -144,7 +145,7 @@ struct supervisor_ask {
 void supervisor_ask_alloc(struct supervisor_sensor *sensor);
 /* The lease's revoke, or its reclaim. */
 void supervisor_ask_end(struct supervisor_sensor *sensor, bool reclaim);
-/* The sensor's name out of the pool. */
+/* The sensor's name out of the pool, if that is ours. */
 void supervisor_ask_remove(struct supervisor_sensor *sensor);
 /* An event about the sensor, with this payload (JSON). */
 void supervisor_ask_report(struct supervisor_sensor *sensor, const char *word, const char *payload);
@@ -154,7 +155,9 @@ enum supervisor_pool { SUPERVISOR_POOL_NONE, SUPERVISOR_POOL_OURS, SUPERVISOR_PO
 enum supervisor_pool supervisor_pool(struct supervisor *supervisor);
 
 /* supervisor_read.c */
-/* All sensors, and the leases of runs of an earlier life. False: they cannot be read. */
+/* The leases of runs of an earlier life. False: they cannot be read. */
+bool supervisor_read_leases(struct supervisor *supervisor);
+/* Those, all sensors, and what is left of sensors that are no more. False: they cannot be read. */
 bool supervisor_read_first(struct supervisor *supervisor);
 /* One sensor as the engine has it now; `at_once`: without settling. */
 void supervisor_read_sensor(struct supervisor *supervisor, struct tn_bytes ref, bool at_once);

@@ -74,13 +74,14 @@ static struct supervisor_sensor *spec_take(struct supervisor *supervisor,
 
 static void wanted_take(struct supervisor_sensor *sensor, const struct kernel_sensor_view *view,
                         bool at_once) {
-    bool changed = !sensor->told || sensor->plan.wanted != view->wanted ||
-                   sensor->plan.enabled != view->enabled;
+    bool wanted = view->wanted && !sensor->supervisor->idle;
+    bool changed =
+        !sensor->told || sensor->plan.wanted != wanted || sensor->plan.enabled != view->enabled;
     sensor->rules = view->active_rules;
     if (changed && !sensor->held) {
         sensor->told = true;
         supervisor_tell(sensor, &(struct plan_fact){.kind = PLAN_FACT_WANTED,
-                                                    .wanted = view->wanted,
+                                                    .wanted = wanted,
                                                     .enabled = view->enabled,
                                                     .at_once = at_once});
     }
@@ -198,7 +199,10 @@ static void lease_found(struct supervisor *supervisor, const struct engine_lease
                                         .revoked = revoked});
 }
 
-static bool leases_read(struct supervisor *supervisor) {
+bool supervisor_read_leases(struct supervisor *supervisor) {
+    if (supervisor_pool(supervisor) != SUPERVISOR_POOL_OURS) {
+        return true;
+    }
     struct engine_lease *page = calloc(PAGE, sizeof *page);
     struct kernel_lease_filter filter = {
         .pool = tn_bytes_of(TOKEN_SENSOR_POOL, strlen(TOKEN_SENSOR_POOL))};
@@ -220,14 +224,26 @@ static bool leases_read(struct supervisor *supervisor) {
     return good;
 }
 
+/* The directory of a sensor that was deleted while nobody could remove it. */
+static void directory_seen(void *ctx, const char *name) {
+    struct supervisor *supervisor = ctx;
+    struct plan_terms terms = terms_of(supervisor, NULL);
+    char text[KERNEL_RESOURCE_MAX + 1];
+    if (run_dir_ref(name, text)) {
+        struct tn_bytes ref = tn_bytes_of(text, strlen(text));
+        if (supervisor_find(supervisor, ref) == NULL) {
+            (void)supervisor_add(supervisor, ref, &terms, 0);
+        }
+    }
+}
+
 /* Leases first, then what is wanted: nothing starts before what was there has ended. */
 bool supervisor_read_first(struct supervisor *supervisor) {
-    if (supervisor_pool(supervisor) == SUPERVISOR_POOL_OURS && !leases_read(supervisor)) {
+    const struct os *os = supervisor->options.os;
+    if (!supervisor_read_leases(supervisor) || !sensors_read(supervisor, true)) {
         return false;
     }
-    if (!sensors_read(supervisor, true)) {
-        return false;
-    }
+    (void)os->list(os->ctx, supervisor->options.dir, directory_seen, supervisor);
     for (struct supervisor_sensor *s = supervisor->sensors; s != NULL; s = s->next) {
         if (!s->known) {
             supervisor_tell(s, &(struct plan_fact){.kind = PLAN_FACT_DELETED});

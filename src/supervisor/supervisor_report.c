@@ -237,13 +237,13 @@ bool supervisor_status(struct supervisor *supervisor, struct tn_bytes ref,
     }
     status_exit(sensor, ret_status);
     memcpy(ret_status->last_error, sensor->last_error, sizeof ret_status->last_error);
-    return true;
+    return !supervisor->idle && !supervisor->off;
 }
 
 void supervisor_totals(const struct supervisor *supervisor, struct supervisor_totals *ret_totals) {
     *ret_totals = (struct supervisor_totals){.on = false};
     if (supervisor != NULL) {
         *ret_totals = supervisor->totals;
-        ret_totals->on = !supervisor->off;
+        ret_totals->on = !supervisor->idle && !supervisor->off;
     }
 }
