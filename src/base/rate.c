@@ -72,13 +72,23 @@ void tn_rate_add(struct tn_rate *rate, uint32_t n) {
     rate->sum += counted;
 }
 
-void tn_rate_window_set(struct tn_rate *rate, uint32_t window) {
-    TN_ASSERT(window < rate->slots);
+/* Of the latest second and the `window` before it. */
+static uint64_t sum_of(const struct tn_rate *rate, uint32_t window) {
     uint32_t now = slot_of(rate, rate->second);
     uint64_t sum = 0;
     for (uint32_t back = 0; back <= window; back++) {
         sum += rate->counters[slot_before(rate, now, back)];
     }
+    return sum;
+}
+
+bool tn_rate_check(const struct tn_rate *rate) {
+    TN_ASSERT(rate->window < rate->slots);
+    return rate->sum == sum_of(rate, rate->window);
+}
+
+void tn_rate_window_set(struct tn_rate *rate, uint32_t window) {
+    TN_ASSERT(window < rate->slots);
+    rate->sum = sum_of(rate, window);
     rate->window = window;
-    rate->sum = sum;
 }

@@ -35,6 +35,9 @@ uint64_t tn_rate_sum_at(const struct tn_rate *rate, uint32_t window, uint64_t se
 /* Counts n events in the latest second; a counter that is full stays full, and sum with it. */
 void tn_rate_add(struct tn_rate *rate, uint32_t n);
 
+/* True if the sum is that of the counters in the window; the window must be below slots. */
+bool tn_rate_check(const struct tn_rate *rate);
+
 /* Another window, at most slots - 1; the sum is counted anew. */
 void tn_rate_window_set(struct tn_rate *rate, uint32_t window);
 

@@ -91,8 +91,30 @@ void tn_text_drop(struct tn_table *chunks, uint32_t ref) {
     }
 }
 
+bool tn_text_check(const struct tn_table *chunks, uint32_t ref, uint32_t len_max) {
+    TN_ASSERT(chunks->record_bytes == sizeof(struct chunk) && len_max <= TN_TEXT_MAX);
+    if (ref >= chunks->used || tn_text_len(chunks, ref) > len_max) {
+        return false;
+    }
+    for (uint32_t left = tn_text_chunks(tn_text_len(chunks, ref));; left--) {
+        const struct chunk *chunk = tn_table_at(chunks, ref);
+        if (chunk->next == 0 || left == 1) {
+            return chunk->next == 0 && left == 1;
+        }
+        if (chunk->next > chunks->used) {
+            return false;
+        }
+        ref = chunk->next - 1;
+    }
+}
+
 uint32_t tn_text_len(const struct tn_table *chunks, uint32_t ref) {
     return walk_begin(chunks, ref).len;
+}
+
+uint32_t tn_text_next(const struct tn_table *chunks, uint32_t chunk) {
+    const struct chunk *at = tn_table_at(chunks, chunk);
+    return at->next == 0 ? TN_NONE : at->next - 1;
 }
 
 uint32_t tn_text_get(const struct tn_table *chunks, uint32_t ref, void *out, size_t capacity) {

@@ -20,7 +20,14 @@ static inline uint32_t tn_text_chunks(size_t len) {
 uint32_t tn_text_put(struct tn_table *chunks, struct tn_bytes text);
 void tn_text_drop(struct tn_table *chunks, uint32_t ref);
 
+/* True if there is a text of at most `len_max` bytes here, in as many chunks as it takes: of chunks
+ * that come from outside. The other calls want one. */
+bool tn_text_check(const struct tn_table *chunks, uint32_t ref, uint32_t len_max);
+
 uint32_t tn_text_len(const struct tn_table *chunks, uint32_t ref);
+
+/* The chunk that follows `chunk` in a text, or TN_NONE. */
+uint32_t tn_text_next(const struct tn_table *chunks, uint32_t chunk);
 
 /* Copies at most `capacity` bytes; returns the full length. */
 uint32_t tn_text_get(const struct tn_table *chunks, uint32_t ref, void *out, size_t capacity);

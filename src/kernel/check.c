@@ -17,7 +17,8 @@ struct check {
     uint32_t *resources; /* references */
     uint32_t *trigger_refs;
     uint32_t *trigger_rules;
-    uint32_t *grants; /* values, by grant */
+    uint32_t *grants;   /* values, by grant */
+    uint64_t *owned[2]; /* chunks of text that have an owner, a bit each: of names, of operations */
     uint64_t chunks, op_chunks;
     uint64_t timers; /* entries that there must be */
     uint64_t leases, members, cooling, history, history_members, cold, pools_live;
@@ -42,8 +43,21 @@ static bool expect(struct check *c, bool condition, const char *what, uint64_t w
     return false;
 }
 
+/* Counts a text's chunks, each of which has it as its only owner. */
+static void own_text(struct check *c, bool op, uint32_t text, uint64_t *chunks) {
+    const struct tn_table *table = &c->k->tables[op ? TABLE_OP_TEXT : TABLE_TEXT];
+    for (uint32_t at = text; at != TN_NONE; at = tn_text_next(table, at)) {
+        uint64_t *word = &c->owned[op][at / 64], bit = UINT64_C(1) << at % 64;
+        if (!expect(c, (*word & bit) == 0, "a chunk of text has two owners", at)) {
+            return;
+        }
+        *word |= bit;
+        *chunks += 1;
+    }
+}
+
 static void count_text(struct check *c, uint32_t text) {
-    c->chunks += tn_text_chunks(tn_text_len(&c->k->tables[TABLE_TEXT], text));
+    own_text(c, false, text, &c->chunks);
 }
 
 /* ---- leases and members ---- */
@@ -136,6 +150,7 @@ static void check_leases(struct check *c) {
             check_lease(c, i);
         }
     }
+    expect(c, root->retired_lsn <= root->lsn, "history ends in the future", root->retired_lsn);
     expect(c, c->leases == root->leases_live, "live leases are miscounted", c->leases);
     expect(c, c->history == root->history_count, "ended leases are miscounted", c->history);
     expect(c, c->history_members == root->history_members, "their members, too", 0);
@@ -204,6 +219,23 @@ static void check_members(struct check *c) {
 
 /* ---- pools and resources ---- */
 
+/* What is counted as cold or as part of a set is also found by walking. */
+static void check_pool_lists(struct check *c, uint32_t slot) {
+    const struct kernel *k = c->k;
+    const struct pool *p = pool_at(k, slot);
+    uint64_t cold = 0, resources = 0;
+    for (uint32_t m = p->cold_head; m != TN_NONE && cold <= p->cold_count;
+         m = member_at(k, m)->cold.next) {
+        cold++;
+    }
+    for (uint32_t r = p->first_resource; r != TN_NONE && resources <= p->resources;
+         r = resource_at(k, r)->next) {
+        resources++;
+    }
+    expect(c, cold == p->cold_count, "cold values are missing in their pool's queue", slot);
+    expect(c, resources == p->resources, "resources are missing in their set's list", slot);
+}
+
 static void check_pool(struct check *c, uint32_t slot) {
     const struct kernel *k = c->k;
     const struct pool *p = pool_at(k, slot);
@@ -223,6 +255,9 @@ static void check_pool(struct check *c, uint32_t slot) {
     expect(c, p->mixed == n->mixed, "a pool's values in spanning leases are miscounted", slot);
     expect(c, p->cold_count == n->cold, "a pool's cold values are miscounted", slot);
     expect(c, p->resources == n->resources, "a set's resources are miscounted", slot);
+    check_pool_lists(c, slot);
+    expect(c, p->meter == TN_NONE || tn_rate_check(&meter_at(k, p->meter)->rate),
+           "a pool's rate is miscounted", slot);
     expect(c, p->empty_listed == 0, "a pool is still listed as empty", slot);
     uint64_t min = k->clock_min[slot], when = UINT64_MAX;
     uint32_t ref;
@@ -281,20 +316,21 @@ static void count_resources(struct check *c) {
 
 static void check_ops(struct check *c) {
     const struct kernel *k = c->k;
-    const struct tn_table *chunks = &k->tables[TABLE_OP_TEXT];
     uint64_t queued = 0;
     for (uint32_t i = root_at(k)->op_head; i != TN_NONE && queued <= k->tables[TABLE_OP].live;
          i = op_at(k, i)->next) {
         const struct op *o = op_at(k, i);
-        c->op_chunks += tn_text_chunks(tn_text_len(chunks, o->opid)) +
-                        tn_text_chunks(tn_text_len(chunks, o->result));
+        expect(c, o->lsn <= root_at(k)->lsn, "an operation is from the future", i);
+        own_text(c, true, o->opid, &c->op_chunks);
+        own_text(c, true, o->result, &c->op_chunks);
         if (o->user != TN_NONE) {
             c->names[o->user]++;
         }
         queued++;
     }
     expect(c, queued == k->tables[TABLE_OP].live, "operations are not one queue", queued);
-    expect(c, c->op_chunks == chunks->live, "the operations' text is miscounted", c->op_chunks);
+    expect(c, c->op_chunks == k->tables[TABLE_OP_TEXT].live, "the operations' text is miscounted",
+           c->op_chunks);
 }
 
 static void check_names(struct check *c) {
@@ -350,14 +386,20 @@ static void check_demand(struct check *c) {
             c->trigger_refs[s->trigger]++;
         }
     }
+    uint64_t sensors = k->tables[TABLE_SENSOR].live;
     for (uint32_t i = 0; i < k->tables[TABLE_TRIGGER].used; i++) {
         const struct trigger *t = trigger_at(k, i);
         expect(c, t->refs == c->trigger_refs[i], "a trigger's references are miscounted", i);
         if (t->refs > 0) {
+            for (uint32_t s = t->first_sensor; s != TN_NONE && sensors > 0;
+                 s = sensor_at(k, s)->next) {
+                sensors--;
+            }
             count_text(c, t->text);
             expect(c, t->enabled_rules == c->trigger_rules[i], "enabled rules are miscounted", i);
         }
     }
+    expect(c, sensors == 0, "sensors are missing in their triggers' lists", sensors);
 }
 
 /* ---- timers and tables ---- */
@@ -407,6 +449,8 @@ static void scratch_lay(struct check *c, struct scratch *s) {
     c->trigger_refs = scratch_take(s, t[TABLE_TRIGGER].used * sizeof *c->trigger_refs);
     c->trigger_rules = scratch_take(s, t[TABLE_TRIGGER].used * sizeof *c->trigger_rules);
     c->grants = scratch_take(s, t[TABLE_GRANT].used * sizeof *c->grants);
+    c->owned[0] = scratch_take(s, t[TABLE_TEXT].used / 8 + sizeof **c->owned);
+    c->owned[1] = scratch_take(s, t[TABLE_OP_TEXT].used / 8 + sizeof **c->owned);
 }
 
 bool kernel_check(const struct kernel *k, char *why, size_t capacity) {

@@ -60,7 +60,7 @@ bool kernel_load_end(struct kernel *k) {
     if (TN_PLANT(SNAPSHOT_LOSES_RANDOM)) {
         tn_prng_seed(&root_mut(k)->prng, 1);
     }
-    return kernel_rebuild(k);
+    return kernel_memory_fits(k, &root_at(k)->limits) && kernel_links_good(k) && kernel_rebuild(k);
 }
 
 uint64_t kernel_hash(const struct kernel *k) {
@@ -115,7 +115,7 @@ static bool rebuild_members(struct kernel *k) {
     return true;
 }
 
-static void rebuild_resources(struct kernel *k) {
+static bool rebuild_resources(struct kernel *k) {
     for (uint32_t i = 0; i < k->tables[TABLE_RESOURCE].used; i++) {
         const struct resource *r = resource_at(k, i);
         if (!r->in_use || r->removed) {
@@ -123,9 +123,13 @@ static void rebuild_resources(struct kernel *k) {
         }
         kernel_index_resource_add(k, i);
         if (r->member == TN_NONE) {
+            if (tn_bitmap_test(&k->available, r->pool, r->ordinal)) {
+                return false;
+            }
             tn_bitmap_set(&k->available, r->pool, r->ordinal);
         }
     }
+    return true;
 }
 
 static void rebuild_texts(struct kernel *k) {
@@ -158,8 +162,7 @@ static void rebuild_texts(struct kernel *k) {
 
 bool kernel_rebuild(struct kernel *k) {
     rebuild_texts(k);
-    rebuild_resources(k);
-    if (!rebuild_members(k) || !rebuild_leases(k)) {
+    if (!rebuild_resources(k) || !rebuild_members(k) || !rebuild_leases(k)) {
         return false;
     }
     for (uint32_t i = 0; i < k->tables[TABLE_GRANT].used; i++) {

@@ -192,6 +192,20 @@ enum tn_status kernel_memory_take(struct kernel *k, const struct kernel_limits *
     return status;
 }
 
+bool kernel_memory_fits(const struct kernel *k, const struct kernel_limits *limits) {
+    struct kernel measured = {.memory = NULL};
+    struct carve measure = {0};
+    carve_all(&measure, &measured, limits);
+    for (unsigned i = 0; i < TABLE_COUNT; i++) {
+        struct table_shape shape = shape_of(limits, i);
+        if (shape.record_bytes != k->tables[i].record_bytes ||
+            shape.capacity != k->tables[i].capacity) {
+            return false;
+        }
+    }
+    return measure.at == k->memory_bytes;
+}
+
 void kernel_memory_drop(struct kernel *k) {
     for (unsigned i = 0; i < TABLE_COUNT; i++) {
         if (k->table_memory[i] != NULL) {

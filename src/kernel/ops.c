@@ -52,8 +52,26 @@ static uint32_t result_write(const struct kernel_result *r, uint8_t *out, size_t
     return (uint32_t)w.len;
 }
 
-static void result_read(struct tn_bytes bytes, struct kernel_result *r) {
+static bool value_read(struct tn_reader *in, struct kernel_value *v) {
+    *v = (struct kernel_value){.pool = TN_NONE, .claim = tn_read16(in)};
+    v->format = tn_read8(in);
+    v->name_len = tn_read8(in);
+    if (v->name_len > sizeof v->name) {
+        return false;
+    }
+    if (v->name_len > 0) {
+        tn_read_raw(in, v->name, v->name_len);
+    } else {
+        v->number = tn_read64(in);
+    }
+    return !in->bad && v->format <= KERNEL_MAC;
+}
+
+/* False if the bytes are not a result with room for its values. Without `values` in the result they
+ * are only looked at. */
+static bool result_read(struct tn_bytes bytes, struct kernel_result *r) {
     struct tn_reader in = tn_reader_of(bytes.at, bytes.len);
+    struct kernel_value unused;
     r->code = (enum tn_result)tn_read16(&in);
     r->has_lease = tn_read8(&in) != 0;
     r->now_ms = tn_read64(&in);
@@ -65,21 +83,24 @@ static void result_read(struct tn_bytes bytes, struct kernel_result *r) {
     r->retry_at_ms = tn_read64(&in);
     r->number = tn_read64(&in);
     r->value_count = tn_read32(&in);
-    TN_ASSERT(r->value_count <= r->value_capacity);
+    if ((unsigned)r->code >= TN_R_COUNT || (unsigned)r->state >= KERNEL_STATE_COUNT ||
+        r->value_count > r->value_capacity) {
+        return false;
+    }
     for (uint32_t i = 0; i < r->value_count; i++) {
-        struct kernel_value *v = &r->values[i];
-        v->pool = TN_NONE;
-        v->claim = tn_read16(&in);
-        v->format = tn_read8(&in);
-        v->name_len = tn_read8(&in);
-        v->number = 0;
-        if (v->name_len > 0) {
-            tn_read_raw(&in, v->name, v->name_len);
-        } else {
-            v->number = tn_read64(&in);
+        if (!value_read(&in, r->values == NULL ? &unused : &r->values[i])) {
+            return false;
         }
     }
-    TN_ASSERT(!in.bad && in.pos == in.len);
+    return !in.bad && in.pos == in.len;
+}
+
+bool kernel_op_readable(const struct kernel *k, uint32_t slot) {
+    struct kernel_result result = {.value_capacity =
+                                       (uint32_t)kernel_limit(k, KERNEL_LIMIT_BUNDLE)};
+    uint32_t len = tn_text_get(&k->tables[TABLE_OP_TEXT], op_at(k, slot)->result, k->op_buffer,
+                               k->op_buffer_bytes);
+    return len <= k->op_buffer_bytes && result_read(tn_bytes_of(k->op_buffer, len), &result);
 }
 
 static uint32_t user_of(const struct kernel *k, const struct kernel_command *c, bool *ret_known) {
@@ -114,7 +135,8 @@ bool kernel_op_replay(struct kernel *k, const struct kernel_command *c, struct t
     uint32_t len =
         tn_text_get(&k->tables[TABLE_OP_TEXT], o->result, k->op_buffer, k->op_buffer_bytes);
     TN_ASSERT(len <= k->op_buffer_bytes);
-    result_read(tn_bytes_of(k->op_buffer, len), result);
+    bool read = result_read(tn_bytes_of(k->op_buffer, len), result);
+    TN_ASSERT(read);
     result->lsn = o->lsn;
     result->replayed = true;
     return true;

@@ -3,7 +3,7 @@
  * Everything durable is a record of a table (base/table.h): a snapshot is the tables' bytes and the
  * state hash is their hash. So records hold no pointers, no hash values and no padding that could
  * differ, and anything in `struct kernel` outside the tables can be rebuilt from them: the maps, the
- * bitmaps and the timer index (rebuild.c).
+ * bitmaps and the timer index (image.c).
  *
  * Records are read through NAME_at (const) and written through NAME_mut, which saves the old bytes
  * first while an image is being taken. A pointer from either is good until the end of the command.
@@ -397,8 +397,14 @@ static inline uint64_t kernel_pool_option(const struct kernel *k, uint32_t pool,
 /* ---- memory.c: tables, maps and scratch; sizes follow the limits ---- */
 enum tn_status kernel_memory_take(struct kernel *k, const struct kernel_limits *limits);
 void kernel_memory_drop(struct kernel *k);
+/* True if the kernel's memory is what these limits ask for. */
+bool kernel_memory_fits(const struct kernel *k, const struct kernel_limits *limits);
 
-/* ---- rebuild.c ---- */
+/* ---- links.c ---- */
+/* True if every reference of a loaded image leads to a record in use and every list ends. */
+bool kernel_links_good(const struct kernel *k);
+
+/* ---- image.c ---- */
 /* Builds every map, bitmap and timer from the tables, which are those of a loaded image: false if
  * they contradict each other. */
 bool kernel_rebuild(struct kernel *k);
@@ -637,6 +643,8 @@ enum tn_result kernel_op_begin(struct kernel *k, const struct kernel_command *co
 void kernel_op_end(struct kernel *k, const struct kernel_command *command, struct tn_bytes encoded,
                    uint32_t user, const struct kernel_result *result);
 /* Lets go operations whose time is over, at most `budget`. */
+/* True if the entry's result can be given again; of one that was loaded. */
+bool kernel_op_readable(const struct kernel *k, uint32_t slot);
 void kernel_op_purge(struct kernel *k, uint32_t budget);
 
 /* ---- the verbs: each decides and acts; result->code says how it went ---- */

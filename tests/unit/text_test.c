@@ -161,6 +161,33 @@ static void putting_without_room_is_a_bug(void **state) {
     free(chunks.base);
 }
 
+static void a_chain_that_is_not_its_texts_is_noticed(void **state) {
+    (void)state;
+    struct tn_table chunks;
+    chunks_make(&chunks, 8);
+    uint32_t ref =
+        tn_text_put(&chunks, tn_bytes_of("0123456789012345678901234567890123456789", 40));
+    uint32_t *first = tn_table_mut(&chunks, ref); /* next, length, ... */
+    uint32_t next = first[0];
+    assert_int_equal(tn_text_next(&chunks, ref), next - 1);
+    assert_int_equal(tn_text_next(&chunks, next - 1), TN_NONE);
+    assert_true(tn_text_check(&chunks, ref, 40));
+    assert_false(tn_text_check(&chunks, ref, 39));
+    assert_false(tn_text_check(&chunks, chunks.used, 40));
+    assert_false(tn_text_check(&chunks, TN_NONE, 40));
+    uint32_t forged[] = {0, ref + 1, chunks.used + 1, UINT32_MAX};
+    for (unsigned i = 0; i < 4; i++) {
+        first[0] = forged[i];
+        assert_false(tn_text_check(&chunks, ref, 40));
+    }
+    first[0] = next;
+    first[1] = 24; /* would fit the first chunk */
+    assert_false(tn_text_check(&chunks, ref, 40));
+    first[1] = 53; /* would take a third one */
+    assert_false(tn_text_check(&chunks, ref, 60));
+    free(chunks.base);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_come_back_whatever_came_and_went_between),
@@ -168,6 +195,7 @@ int main(void) {
         cmocka_unit_test(the_empty_text_needs_no_bytes),
         cmocka_unit_test(the_longest_text_fills_a_table_to_the_last_chunk),
         cmocka_unit_test(putting_without_room_is_a_bug),
+        cmocka_unit_test(a_chain_that_is_not_its_texts_is_noticed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
