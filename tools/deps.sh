@@ -54,7 +54,12 @@ lint=(
     "shellcheck:checks the shell scripts"
 )
 bench=("${build[@]}" "redis-server:what the server is measured against")
-fuzz=("${build[@]}" "clang:the compiler with libFuzzer" "libclang-rt-dev:libFuzzer and sanitizers")
+fuzz=(
+    "${build[@]}"
+    "clang:the compiler with libFuzzer"
+    "libclang-rt-dev:libFuzzer and sanitizers"
+    "libcmocka-dev:what the targets share with the tests"
+)
 
 case "${1:-}" in
 build) wanted=("${build[@]}") ;;

@@ -166,19 +166,23 @@ static void commands_release(void *ctx, void *memory, size_t bytes) {
     (void)munmap(memory, bytes);
 }
 
-static struct kernel *commands_kernel(void) {
+static struct kernel *commands_kernel_of(const struct kernel_limits *limits) {
     struct kernel_env env = {
         .mem_reserve = commands_reserve, .mem_release = commands_release, .hash_seed = 1};
-    struct kernel_limits limits = kernel_limits_default();
     struct kernel *kernel = NULL;
+    enum tn_status status = kernel_create(&env, limits, 0, &kernel);
+    TN_ASSERT(status == TN_OK);
+    return kernel;
+}
+
+static struct kernel *commands_kernel(void) {
+    struct kernel_limits limits = kernel_limits_default();
     for (unsigned i = 0; i < KERNEL_LIMIT_COUNT; i++) {
         limits.of[i] = limits.of[i] > 64 && i != KERNEL_LIMIT_TEXT_BYTES ? 64 : limits.of[i];
     }
     limits.of[KERNEL_LIMIT_TEXT_BYTES] = 65536;
     limits.of[KERNEL_LIMIT_BUNDLE] = 8;
-    enum tn_status status = kernel_create(&env, &limits, 0, &kernel);
-    TN_ASSERT(status == TN_OK);
-    return kernel;
+    return commands_kernel_of(&limits);
 }
 
 static void commands_begin(struct commands *c, const uint8_t *data, size_t size) {
