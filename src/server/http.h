@@ -12,7 +12,8 @@
  * an asker as a RESP connection is, with at most one write under way.
  *
  * Memory. A connection has what libmicrohttpd gives it and a few words; bodies are bounded one by one
- * (PROTOCOL_REQUEST_MAX) and all together (HTTP_BODIES_MAX). */
+ * (PROTOCOL_REQUEST_MAX) and all together (HTTP_BODIES_MAX). Answers, until they have been sent, are
+ * what a client is kept (memory.c), but for small ones. */
 #ifndef TN_SERVER_HTTP_H
 #define TN_SERVER_HTTP_H
 
@@ -27,6 +28,7 @@
 #define HTTP_ARGUMENTS_MAX PROTOCOL_QUERY_MAX
 #define HTTP_SCRATCH_BYTES (2 * PROTOCOL_REQUEST_MAX)
 #define HTTP_BODIES_MAX (64u << 20)  /* bytes of all bodies that are being received or served */
+#define HTTP_ANSWER_SMALL 4096u      /* bytes of an answer that need no look at what there is */
 #define HTTP_DISCARD_MAX (16u << 20) /* bytes that are read only to be able to say 413 */
 #define HTTP_KEY_MAX KERNEL_OPID_MAX
 #define HTTP_KEY_BUCKETS 1024u
@@ -84,6 +86,7 @@ struct http_exchange {
 
     struct MHD_Response *response; /* made, not given to libmicrohttpd yet */
     unsigned status;
+    size_t memory; /* of the answer, as long as it is being sent: see memory.c */
 
     uint8_t *body;
     uint32_t body_len, body_capacity;

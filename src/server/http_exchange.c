@@ -38,6 +38,12 @@ void http_answer_response(struct http_exchange *exchange, unsigned status,
 
 void http_answer(struct http_exchange *exchange, unsigned status, const char *type,
                  const void *text, size_t len) {
+    if (len > HTTP_ANSWER_SMALL &&
+        !server_memory_share(exchange->asker.server, &exchange->memory, len)) {
+        http_answer_unknown(exchange, 503, "too much is kept for those who read slowly; try again");
+        header_add(exchange, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+        return;
+    }
     /* The library wants a pointer that is not const; it copies. */
     union {
         const void *in;
@@ -279,6 +285,7 @@ void http_exchange_end(void *ctx, struct MHD_Connection *mhd, void **exchange_ct
     http_page_leave(exchange);
     http_stream_leave(exchange);
     body_free(exchange);
+    server_memory_return(exchange->asker.server, &exchange->memory, exchange->memory);
     if (exchange->response != NULL) {
         MHD_destroy_response(exchange->response);
     }

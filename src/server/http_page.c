@@ -67,7 +67,7 @@ static void metrics_done(struct server_scrape *scrape, struct server_text *text)
     bool pools = scrape->pools;
     scrape->done = NULL;
     if (text == NULL) {
-        http_answer_problem(exchange, 503, "no memory for the metrics");
+        http_answer_problem(exchange, 503, "no memory for the metrics; try again");
     } else {
         struct MHD_Response *response =
             MHD_create_response_from_callback(pools ? text->len : text->short_len,

@@ -37,6 +37,7 @@ struct http_stream {
     char holder[KERNEL_HOLDER_MAX];
     uint8_t *bytes; /* rendered, to be sent */
     size_t len, sent;
+    size_t memory; /* of those bytes: see memory.c */
     uint64_t spoke_ms;
     struct http_stream *previous, *next; /* in the queue of those who wait for a turn */
     bool suspended, ended, queued;
@@ -91,11 +92,21 @@ static bool step_visit(void *ctx, const struct engine_event *event) {
     return true;
 }
 
+static void bytes_free(struct http_stream *stream) {
+    free(stream->bytes);
+    stream->bytes = NULL;
+    server_memory_return(stream->server, &stream->memory, stream->memory);
+}
+
 /* Keeps what was rendered, in memory of the stream's own. */
 static bool keep(struct http_stream *stream, const void *bytes, size_t len) {
     TN_ASSERT(stream->bytes == NULL);
+    if (!server_memory_share(stream->server, &stream->memory, len)) {
+        return false;
+    }
     stream->bytes = malloc(len);
     if (stream->bytes == NULL) {
+        bytes_free(stream);
         return false;
     }
     memcpy(stream->bytes, bytes, len);
@@ -119,7 +130,9 @@ static bool fill(struct http_stream *stream) {
         return false;
     }
     stream->cursor = step.span.next;
-    return step.w.out.len == 0 || keep(stream, server->out, step.w.out.len);
+    bool kept = step.w.out.len == 0 || keep(stream, server->out, step.w.out.len);
+    server->counters.dropped[SERVER_DROP_MEMORY] += !kept;
+    return kept;
 }
 
 /* ---- Sending ---- */
@@ -213,8 +226,7 @@ static ssize_t reader(void *ctx, uint64_t position, char *out, size_t room) {
     memcpy(out, stream->bytes + stream->sent, some);
     stream->sent += some;
     if (stream->sent == stream->len) {
-        free(stream->bytes);
-        stream->bytes = NULL;
+        bytes_free(stream);
     }
     return (ssize_t)some;
 }
@@ -223,7 +235,7 @@ static ssize_t reader(void *ctx, uint64_t position, char *out, size_t room) {
 static void reader_free(void *ctx) {
     struct http_stream *stream = ctx;
     server_follow_end(stream->server, &stream->follower);
-    free(stream->bytes);
+    bytes_free(stream);
     free(stream);
 }
 

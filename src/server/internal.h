@@ -188,7 +188,7 @@ struct server {
     uint32_t connections_touched;
     struct server_connection *free_connections;
     struct server_connection *live;
-    size_t memory; /* of the connections' buffers in all */
+    size_t memory; /* kept for clients in all: see memory.c */
     struct server_asker *waiting;
     bool waiting_try;     /* one of them waits for what may be there any time, such as a slot */
     uint64_t waiting_lsn; /* the others: for this log position at the least, */
@@ -268,7 +268,11 @@ void server_ticker_init(struct server *server);
 void server_asker_leave(struct server_asker *asker);
 
 /* memory.c */
-/* For `bytes` more in the connection's buffers. False: it has its share, and there is no more. */
+/* For `bytes` more of what a client is kept, beside the `held` ones. False: it has its share, and
+ * there is no more. */
+bool server_memory_share(struct server *server, size_t *held, size_t bytes);
+void server_memory_return(struct server *server, size_t *held, size_t bytes);
+/* The same for a connection's buffers; who is refused is counted as dropped. */
 bool server_memory_take(struct server_connection *connection, size_t bytes);
 void server_memory_give(struct server_connection *connection, size_t bytes);
 

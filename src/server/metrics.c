@@ -161,12 +161,18 @@ static void job_begin(struct server_metrics *metrics);
 static struct server_text *text_make(struct server_metrics *metrics) {
     struct server_text *text = metrics->text.failed ? NULL : malloc(sizeof *text);
     if (text != NULL) {
-        *text = (struct server_text){.references = 1,
+        *text = (struct server_text){.server = metrics->server,
+                                     .references = 1,
                                      .len = metrics->text.len,
                                      .short_len = metrics->short_len,
                                      .at = metrics->text.at};
     } else {
         free(metrics->text.at);
+    }
+    if (text != NULL &&
+        !server_memory_share(metrics->server, &text->memory, metrics->text.capacity)) {
+        server_text_release(text);
+        text = NULL;
     }
     metrics->text = (struct metrics_text){.at = NULL};
     return text;
@@ -175,6 +181,7 @@ static struct server_text *text_make(struct server_metrics *metrics) {
 void server_text_release(struct server_text *text) {
     TN_ASSERT(text->references > 0);
     if (--text->references == 0) {
+        server_memory_return(text->server, &text->memory, text->memory);
         free(text->at);
         free(text);
     }

@@ -55,7 +55,7 @@
     X(CONNECTIONS_LIMIT, "tenure_server_connections_limit", "gauge", "", "Clients that may be connected at once") \
     X(CONNECTIONS_TOTAL, "tenure_server_connections_total", "counter", "protocol", "Clients that have connected") \
     X(DROPPED, "tenure_server_clients_dropped_total", "counter", "reason", "Clients dropped by policy") \
-    X(CLIENT_MEMORY, "tenure_server_client_memory_bytes", "gauge", "", "Unfinished requests and unread replies of RESP clients") \
+    X(CLIENT_MEMORY, "tenure_server_client_memory_bytes", "gauge", "", "Unfinished requests and unread replies") \
     X(CLIENT_MEMORY_LIMIT, "tenure_server_client_memory_limit_bytes", "gauge", "", "The setting client_memory") \
     X(LOGINS, "tenure_server_logins_total", "counter", "outcome", "Secrets that were looked at; those remembered from before are not counted") \
     X(RECEIVED, "tenure_server_received_bytes_total", "counter", "protocol", "Bytes read from clients; RESP only") \
@@ -239,7 +239,10 @@ struct server;
 
 /* The result, shared by all who asked; on the loop's thread only. */
 struct server_text {
+    struct server *server;
     uint32_t references;
+    size_t
+        memory; /* of what clients are kept: as long as one of them reads it slowly it is there */
     size_t len;
     size_t short_len; /* without the pools */
     char *at;
@@ -247,7 +250,8 @@ struct server_text {
 
 /* Whoever asks, in memory of its own until done runs or it is cancelled. */
 struct server_scrape {
-    /* The text, with a reference that is now the callee's; NULL: no memory. */
+    /* The text, with a reference that is now the callee's; NULL: no memory, or too much
+     * of it is in the hands of those who do not read. */
     void (*done)(struct server_scrape *scrape, struct server_text *text);
     struct server_scrape *next;
     bool pools; /* wanted too */

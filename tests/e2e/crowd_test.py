@@ -6,7 +6,7 @@ import resource
 import socket
 import unittest
 
-from harness import Server, text_of, until
+from harness import PATIENCE, Server, text_of, until
 
 MEMORY = 8 << 20
 CROWD = 200
@@ -88,6 +88,74 @@ class Crowd(unittest.TestCase):
             until(lambda: int(r.info()["clients_memory"]) == 0, "all of it is given back")
             self.assertEqual(len(r.echo("y" * 500000)), 500000)
             until(lambda: int(r.info()["clients_memory"]) == 0, "also what was served")
+
+
+    def test_a_crowd_that_grows(self):
+        """Everybody takes its share of the moment; the shares of all moments are not the bound."""
+        with self.server.client() as r:
+            self.send_what_goes(self.crowd(), b"*2\r\n$4\r\nECHO\r\n$500000\r\n" + b"x" * PART)
+            until(lambda: dropped(r, "memory") > 0, "there is no more than shares")
+            clients = int(r.info()["connected_clients"])
+            for s in self.crowd(1500):
+                clients += 1
+                part = min(60000, MEMORY // clients - 100)
+                try:
+                    s.send(b"*2\r\n$4\r\nECHO\r\n$500000\r\n" + b"x" * part)
+                except OSError:
+                    pass
+                if clients % 100 == 0:
+                    self.assertLess(int(r.info()["clients_memory"]), 2 * MEMORY)
+            self.assertGreater(int(r.info()["clients_memory"]), MEMORY)
+            self.assertEqual(r.echo("y" * 1000), "y" * 1000)
+
+
+class Answers(unittest.TestCase):
+    """What nobody reads over HTTP is in the same bound, once it is more than the sockets take."""
+    memory = 4 * MEMORY
+
+    def setUp(self):
+        self.server = Server(None, "--client-memory", str(self.memory), "--slow-seconds", "600")
+        self.addCleanup(self.server.remove)
+
+    def ask(self, path, count):
+        for _ in range(count):
+            s = socket.socket()
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            s.settimeout(PATIENCE)
+            s.connect(("127.0.0.1", self.server.http_port))
+            self.addCleanup(s.close)
+            s.sendall(("GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path).encode() * 3)
+            yield s
+
+    def statuses(self, sockets):
+        """The head of each answer has been looked at, so all of them have been made."""
+        return [s.recv(12, socket.MSG_WAITALL)[9:] for s in sockets]
+
+    def kept(self, r):
+        return int(r.info()["clients_memory"])
+
+    def test_pages_that_nobody_reads(self):
+        with self.server.client() as r:
+            r.execute_command("POOL", "CREATE", "p", "RANGE", 1, 300000, "LEASE", 3600)
+            for _ in range(1000):
+                r.execute_command("ALLOC", "p", "h", "COUNT", 256)
+            crowd = list(self.ask("/v1/events?after=0.0&count=1000", 40))
+            until(lambda: int(r.info()["total_error_replies"]) > 0, "some are refused")
+            self.assertGreater(self.kept(r), self.memory // 2)
+            self.assertLess(self.kept(r), 2 * self.memory)
+            self.assertIn(b"200", self.statuses(crowd))
+            self.assertTrue(r.ping())
+
+    def test_metrics_that_nobody_reads(self):
+        with self.server.client() as r:
+            with r.pipeline(transaction=False) as pipe:
+                for i in range(6000):
+                    pipe.execute_command("POOL", "CREATE", "pool-%d" % i, "RANGE", 1, 100)
+                pipe.execute()
+            got = [status for s in self.ask("/metrics", 30) for status in self.statuses([s])]
+            self.assertIn(b"200", got)
+            self.assertIn(b"503", got)
+            self.assertLess(self.kept(r), 2 * self.memory)
 
 
 class Trickle(unittest.TestCase):
