@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/glob.h"
+#include "supervisor/supervisor.h"
 #include "supervisor/token_issuer.h"
 
 #define BLANKS " \t,"
@@ -157,9 +158,13 @@ static bool is_about_pool(enum kernel_event_kind kind) {
            kind == KERNEL_EVENT_POOL_REMOVED;
 }
 
-/* What a run of a sensor says, or is said of it: as its lease is, it is of the pool of sensors. */
-static bool is_about_run(enum kernel_event_kind kind) {
-    return kind >= KERNEL_EVENT_SENSOR_EMITTED && kind <= KERNEL_EVENT_SENSOR_START_FAILED;
+/* Rules, sensors and what their runs say: as the leases of runs are, they are of the pool of sensors. */
+static bool is_about_sensors(enum kernel_event_kind kind) {
+    return kind >= KERNEL_EVENT_RULE_SET && kind <= KERNEL_EVENT_SENSOR_START_FAILED;
+}
+
+bool access_sensors(const struct access_user *user) {
+    return access_pool(user, tn_bytes_of(TOKEN_SENSOR_POOL, sizeof TOKEN_SENSOR_POOL - 1));
 }
 
 bool access_sees_event(const struct access_user *user, const struct engine_event *event) {
@@ -170,8 +175,7 @@ bool access_sees_event(const struct access_user *user, const struct engine_event
     if (is_about_pool(fact->kind) && !access_pool(user, fact->name)) {
         return false;
     }
-    if (is_about_run(fact->kind) &&
-        !access_pool(user, tn_bytes_of(TOKEN_SENSOR_POOL, sizeof TOKEN_SENSOR_POOL - 1))) {
+    if (is_about_sensors(fact->kind) && !access_sensors(user)) {
         return false;
     }
     if ((fact->holder.len > 0 && !access_holder(user, fact->holder)) ||
@@ -272,6 +276,59 @@ static enum tn_result judge_lease(const struct access_user *user, struct engine 
     return TN_R_OK;
 }
 
+/* A token of a sensor is one for the lease of its run, whose holder is the sensor. */
+static enum tn_result judge_sensor(const struct access_user *user,
+                                   const struct protocol_command *row, struct tn_bytes ref,
+                                   char detail[ACCESS_DETAIL]) {
+    char holder[sizeof SUPERVISOR_HOLDER + KERNEL_RESOURCE_MAX];
+    switch ((enum protocol_id)row->id) {
+    case PROTOCOL_RULE_DELETE:
+    case PROTOCOL_RULE_DISABLE:
+    case PROTOCOL_RULE_ENABLE:
+    case PROTOCOL_RULE_SET:
+    case PROTOCOL_SENSOR_DELETE:
+    case PROTOCOL_SENSOR_DISABLE:
+    case PROTOCOL_SENSOR_ENABLE:
+    case PROTOCOL_SENSOR_INFO:
+    case PROTOCOL_SENSOR_LOGS:
+    case PROTOCOL_SENSOR_RESET:
+    case PROTOCOL_SENSOR_RESTART:
+    case PROTOCOL_SENSOR_SET:
+    case PROTOCOL_SENSOR_STATUS:
+    case PROTOCOL_TOKEN_SENSOR:
+        break;
+    default:
+        return TN_R_OK;
+    }
+    if (!access_sensors(user)) {
+        return refuse(detail, "pool", tn_bytes_of(TOKEN_SENSOR_POOL, sizeof TOKEN_SENSOR_POOL - 1));
+    }
+    int len = snprintf(holder, sizeof holder, "%s%.*s", SUPERVISOR_HOLDER,
+                       (int)(ref.len < KERNEL_RESOURCE_MAX ? ref.len : KERNEL_RESOURCE_MAX),
+                       (const char *)ref.at);
+    if (row->id == PROTOCOL_TOKEN_SENSOR &&
+        !access_holder(user, tn_bytes_of(holder, (size_t)len))) {
+        return refuse(detail, "holder", tn_bytes_of(holder, (size_t)len));
+    }
+    return TN_R_OK;
+}
+
+/* What is done to many leases at once, whose pools and holders the command does not all name. */
+static enum tn_result judge_many(const struct access_user *user, const struct protocol_command *row,
+                                 const struct kernel_command *command, char detail[ACCESS_DETAIL]) {
+    const char *why = NULL;
+    if (row->id == PROTOCOL_SWEEP && command->pool.len == 0) {
+        why = "name a pool: not all of them are yours";
+    } else if (row->id == PROTOCOL_DISOWN && user->pools.patterns != NULL) {
+        why =
+            "bundles would end that reach into pools that are not yours: revoke leases by their ids";
+    }
+    if (why != NULL) {
+        (void)snprintf(detail, ACCESS_DETAIL, "%s", why);
+    }
+    return why != NULL ? TN_R_NOPERM : TN_R_OK;
+}
+
 enum tn_result access_judge(const struct access_user *user, struct engine *engine,
                             const struct protocol_command *row, const struct protocol_call *call,
                             char detail[ACCESS_DETAIL]) {
@@ -293,10 +350,8 @@ enum tn_result access_judge(const struct access_user *user, struct engine *engin
     if (code == TN_R_OK && command->lease.lsn > 0) {
         code = judge_lease(user, engine, row, command->lease, detail);
     }
-    if (code == TN_R_OK && narrow && command->pool.len == 0 &&
-        (row->id == PROTOCOL_SWEEP || row->id == PROTOCOL_DISOWN)) {
-        (void)snprintf(detail, ACCESS_DETAIL, "name a pool: not all of them are yours");
-        code = TN_R_NOPERM;
+    if (code == TN_R_OK && narrow) {
+        code = judge_many(user, row, command, detail);
     }
-    return code;
+    return code == TN_R_OK && narrow ? judge_sensor(user, row, command->name, detail) : code;
 }

@@ -74,6 +74,8 @@ const struct access_user *access_user_of(const struct access *access,
 
 bool access_pool(const struct access_user *user, struct tn_bytes pool);
 bool access_holder(const struct access_user *user, struct tn_bytes holder);
+/* Rules and sensors are of the pool of sensors. */
+bool access_sensors(const struct access_user *user);
 /* Whether there is anything that it may not see. */
 bool access_is_narrow(const struct access_user *user);
 bool access_sees_event(const struct access_user *user, const struct engine_event *event);

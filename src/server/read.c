@@ -194,6 +194,7 @@ static enum tn_result read_rules(struct server *server, struct protocol_writer *
     enum tn_result code = engine_rules_list(server->engine, server->read_how, &call->cursor, page,
                                             call->count, &count);
     if (code == TN_R_OK) {
+        count = access_sensors(server->read_user) ? count : 0;
         page_head(w, call->cursor, "rules", count, 0);
         for (uint32_t i = 0; i < count; i++) {
             protocol_render_rule(w, &page[i]);
@@ -217,6 +218,7 @@ static enum tn_result read_sensors(struct server *server, struct protocol_writer
     enum tn_result code = engine_sensors_list(server->engine, server->read_how, &call->cursor, page,
                                               call->count, &count);
     if (code == TN_R_OK) {
+        count = access_sensors(server->read_user) ? count : 0;
         page_head(w, call->cursor, "sensors", count, 0);
         for (uint32_t i = 0; i < count; i++) {
             protocol_render_sensor(w, &page[i], 1);

@@ -305,6 +305,10 @@ enum server_step server_sensor_job(struct server_asker *asker, const struct prot
     enum tn_result code =
         protocol_call_parse(row, argv, argc, server->scratch, 2 * PROTOCOL_REQUEST_MAX, call);
     if (code == TN_R_OK) {
+        code = access_judge(access_user_of(&server->access, &asker->login), server->engine, row,
+                            call, call->detail);
+    }
+    if (code == TN_R_OK) {
         struct tn_bytes ref = call->command.name;
         code = row->id == PROTOCOL_SENSOR_RESET ? supervisor_reset(server->supervisor, ref)
                                                 : supervisor_restart(server->supervisor, ref);

@@ -254,7 +254,8 @@ class Narrow(World):
              user("alice", "holder", "pools = a-*\nholders = alice/*") +
              user("bob", "holder", "pools = a-* b-*\nholders = bob/*") +
              user("oper", "operator", "pools = b-*") +
-             user("look", "reader", "pools = a-*"))
+             user("look", "reader", "pools = a-*") +
+             user("night", "operator", "holders = night/*"))
 
     @classmethod
     def setUpClass(cls):
@@ -333,6 +334,42 @@ class Narrow(World):
         self.assertNotIn(other.encode() + b'"', text)
         self.assertNotIn(b"tenure_pool_", self.http("GET", "/metrics", "look")[1])
         self.assertIn(b"tenure_pool_", self.http("GET", "/metrics", "root")[1])
+
+    def test_whole_bundles_are_not_ended_through_a_part(self):
+        """DISOWN with a pool would end what reaches into others too."""
+        self.bob.execute_command("RESERVE", "bob/5", "TTL", 60, "FROM", "a-1", "COUNT", 1,
+                                 "FROM", "b-1", "COUNT", 1)
+        self.refused("NOPERM", self.oper, "DISOWN", "bob/5", "POOL", "b-1")
+        with self.login("night") as night:
+            self.lease(night, "a-1", "night/1")
+            self.refused("NOPERM", night, "DISOWN", "bob/5")
+            reply = night.execute_command("DISOWN", "night/1")
+            self.assertIn("OK", reply)
+
+    def test_sensors_are_of_their_pool(self):
+        """Rules and sensors too are there only for those who may see the pool of sensors."""
+        spec = '{"command":["/bin/false"]}'
+        self.root.execute_command("SENSOR", "SET", "never-1", "core.never", spec, "DISABLED")
+        self.root.execute_command("RULE", "SET", "never-2", "core.never", "DISABLED")
+        for words in (("SENSOR", "SET", "s2", "t", spec), ("SENSOR", "INFO", "never-1"),
+                      ("SENSOR", "STATUS", "never-1"), ("SENSOR", "LOGS", "never-1"),
+                      ("SENSOR", "ENABLE", "never-1"), ("SENSOR", "DISABLE", "never-1"),
+                      ("SENSOR", "DELETE", "never-1"), ("SENSOR", "RESET", "never-1"),
+                      ("SENSOR", "RESTART", "never-1"), ("TOKEN", "SENSOR", "never-1"),
+                      ("RULE", "SET", "r2", "t"), ("RULE", "ENABLE", "never-2"),
+                      ("RULE", "DISABLE", "never-2"), ("RULE", "DELETE", "never-2")):
+            self.refused("NOPERM", self.oper, *words)
+        self.refused("NOPERM", self.look, "SENSOR", "STATUS", "never-1")
+        self.assertEqual(self.http("GET", "/api/v1/sensors/never-1/status", "look")[0], 403)
+        for words in (("SENSOR", "LIST"), ("RULE", "LIST"), ("EVENTS", "COUNT", 1000)):
+            for client in (self.look, self.oper):
+                self.assertNotIn("never", str(client.execute_command(*words)), words)
+            self.assertIn("never", str(self.root.execute_command(*words)), words)
+        with self.login("night") as night:  # may see the pool, and not the run's lease
+            night.execute_command("SENSOR", "STATUS", "never-1")
+            self.refused("NOPERM", night, "TOKEN", "SENSOR", "never-1")
+        self.root.execute_command("RULE", "DELETE", "never-2")
+        self.root.execute_command("SENSOR", "DELETE", "never-1")
 
     def test_events_and_channels_too(self):
         subscriber = self.look.pubsub()
