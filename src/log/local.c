@@ -90,36 +90,20 @@ static bool snapshots_add(struct log_local *log, uint64_t lsn, uint64_t bytes) {
     log_local_lock(log);
     bool known = snapshots->count > 0 && snapshots->at[snapshots->count - 1] == lsn;
     bool added = known || log_numbers_add(snapshots, lsn);
+    if (log->snapshot_found == lsn) {
+        log->snapshot_found = UINT64_MAX; /* this name is durable, we have seen to it */
+    }
     log->snapshot_bytes = bytes;
     log->bytes_at_snapshot = log->bytes_at_begin;
     log_local_unlock(log);
     return added;
 }
 
-/* Its name may have reached the disk or not, and no later sync will tell: nobody may take it for
- * durable and let go of what it stands for. So it goes, unless one of this LSN was there before:
- * then one of the two is. If it comes back after a crash, it is whole. */
-static void snapshot_unname(struct log_local *log, uint64_t lsn) {
-    log_local_lock(log);
-    const struct log_numbers *snapshots = &log->snapshots;
-    bool known = snapshots->count > 0 && snapshots->at[snapshots->count - 1] == lsn;
-    log_local_unlock(log);
-    if (!known) {
-        char name[LOG_NAME_MAX];
-        log_snapshot_name(lsn, name);
-        (void)log_dir_remove(&log->dir, name);
-    }
-}
-
 static enum tn_status local_snapshot_end(struct log *base, struct log_error *error) {
     struct log_local *log = log_local_of(base);
     uint64_t lsn = log->snapshot.at.lsn;
     uint64_t bytes = 0;
-    bool named = false;
-    enum tn_status status = log_snapshot_writer_end(&log->snapshot, &bytes, &named);
-    if (status != TN_OK && named) {
-        snapshot_unname(log, lsn);
-    }
+    enum tn_status status = log_snapshot_writer_end(&log->snapshot, &bytes);
     if (status == TN_OK && !snapshots_add(log, lsn, bytes)) {
         status = TN_NOMEM;
     }
@@ -268,6 +252,7 @@ enum tn_status log_local_open(const struct log_local_options *options, log_notic
     log->notice = notice;
     log->notice_ctx = notice_ctx;
     log->lock_file = -1;
+    log->snapshot_found = UINT64_MAX;
     log->writer.file = -1;
     log->writer.mark = LOG_MARK_DONE;
     int rc = pthread_mutex_init(&log->mutex, NULL);

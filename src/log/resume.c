@@ -171,6 +171,7 @@ static enum tn_status snapshots_adopt(struct log_local *log, const struct log_nu
         if (!log_numbers_add(&log->snapshots, found->at[i])) {
             return TN_NOMEM;
         }
+        log->snapshot_found = found->at[i];
     }
     return TN_OK;
 }

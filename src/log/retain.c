@@ -3,6 +3,10 @@
  * As long as there is only one snapshot, the log from its beginning is what an operator falls back
  * to, so everything is kept. Old segments become spares while there is room for them.
  *
+ * The newest one that was found at the start counts for nothing in this: if the process that made it
+ * died before its directory was synced, and that sync failed later, its name is in the cache only,
+ * no sync of ours will change that, and nothing tells. So one more is kept beside it.
+ *
  * Order: snapshots before segments, oldest first, so that a crash at any point leaves a contiguous
  * run of segments that covers the snapshots that matter; one directory sync for all; and only then
  * may a retired file be written again (see spare.h). Failures here cost space, not safety: what is
@@ -23,18 +27,30 @@ struct retired {
     size_t segment_count;
 };
 
-static size_t snapshots_surplus(const struct log_local *log) {
-    return log->snapshots.count > 2 ? log->snapshots.count - 2 : 0;
+/* How many of the newest are kept: two that are surely on disk. */
+static size_t snapshots_kept(const struct log_local *log) {
+    size_t count = log->snapshots.count;
+    for (size_t i = 1; i <= 2 && i <= count; i++) {
+        if (log->snapshots.at[count - i] == log->snapshot_found) {
+            return 3;
+        }
+    }
+    return 2;
 }
 
-/* A segment can go when the one after it starts no later than the first LSN that the older
- * snapshot still needs; the last one never goes. */
+static size_t snapshots_surplus(const struct log_local *log) {
+    size_t kept = snapshots_kept(log);
+    return log->snapshots.count > kept ? log->snapshots.count - kept : 0;
+}
+
+/* A segment can go when the one after it starts no later than the first LSN that the oldest snapshot
+ * that is kept still needs; the last one never goes. */
 static size_t segments_surplus(const struct log_local *log) {
-    if (log->snapshots.count < 2) {
+    size_t kept = TN_PLANT(LET_GO_TOO_MUCH) ? 1 : snapshots_kept(log);
+    if (log->snapshots.count < kept) {
         return 0;
     }
-    uint64_t needed =
-        log->snapshots.at[log->snapshots.count - (TN_PLANT(LET_GO_TOO_MUCH) ? 1 : 2)] + 1;
+    uint64_t needed = log->snapshots.at[log->snapshots.count - kept] + 1;
     size_t surplus = 0;
     while (surplus + 1 < log->segment_count &&
            log->segments[surplus + 1].header.first_lsn <= needed) {

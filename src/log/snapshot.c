@@ -124,8 +124,7 @@ static void writer_free(struct log_snapshot_writer *writer) {
     *writer = (struct log_snapshot_writer){.file = -1};
 }
 
-enum tn_status log_snapshot_writer_end(struct log_snapshot_writer *writer, uint64_t *ret_bytes,
-                                       bool *ret_named) {
+enum tn_status log_snapshot_writer_end(struct log_snapshot_writer *writer, uint64_t *ret_bytes) {
     TN_ASSERT(writer->active);
     const struct log_dir *dir = writer->dir;
     const struct os *os = dir->os;
@@ -145,7 +144,6 @@ enum tn_status log_snapshot_writer_end(struct log_snapshot_writer *writer, uint6
         log_snapshot_name(writer->at.lsn, name);
         status = log_dir_rename(dir, LOG_SNAPSHOT_TMP, name);
     }
-    *ret_named = status == TN_OK;
     if (status != TN_OK) {
         (void)log_dir_remove(dir, LOG_SNAPSHOT_TMP);
     } else if (!TN_PLANT(SNAPSHOT_NAME_UNSYNCED)) {

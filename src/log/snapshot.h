@@ -55,10 +55,9 @@ enum tn_status log_snapshot_writer_begin(struct log_snapshot_writer *writer,
                                          const struct log_dir *dir, const struct log_position *at);
 enum tn_status log_snapshot_writer_section(struct log_snapshot_writer *writer,
                                            const struct log_section *section);
-/* Durable under its name on TN_OK. Otherwise gone; but if *ret_named only the last sync of the
- * directory failed: it is whole, and perhaps not there after a crash. */
-enum tn_status log_snapshot_writer_end(struct log_snapshot_writer *writer, uint64_t *ret_bytes,
-                                       bool *ret_named);
+/* Durable under its name on TN_OK. Otherwise gone, or, if only the last sync of the directory
+ * failed, whole but perhaps not there after a crash. */
+enum tn_status log_snapshot_writer_end(struct log_snapshot_writer *writer, uint64_t *ret_bytes);
 void log_snapshot_writer_abandon(struct log_snapshot_writer *writer);
 
 /* Reads and verifies the header only. */

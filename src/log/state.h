@@ -64,6 +64,7 @@ struct log_local {
     size_t segment_count;
     size_t segment_capacity;
     struct log_numbers snapshots; /* LSNs, oldest first */
+    uint64_t snapshot_found;      /* the newest when load was done; UINT64_MAX: there was none */
     uint64_t snapshot_bytes;      /* of the newest */
     uint64_t bytes_appended;      /* frames, since the snapshot that was loaded */
     uint64_t bytes_at_snapshot;   /* bytes_appended when the newest snapshot began */

@@ -137,6 +137,39 @@ static void a_snapshot_whose_name_was_not_synced_counts_for_nothing(void **state
     }
 }
 
+/* The same with a process that dies between the naming and the sync, and a next one whose sync fails. */
+static void nor_does_one_whose_process_died_before_the_sync(void **state) {
+    struct logbench *b = *state;
+    logbench_start(b);
+    logbench_append(b, 3, 40000);
+    logbench_snapshot(b);
+    logbench_append(b, 3, 40000);
+    fakeos_cut_call(b->fake, fakeos_calls(b->fake) + 6);
+    assert_int_equal(logmodel_snapshot(&b->model, b->log), TN_IO);
+    assert_string_equal(fakeos_fault_name(b->fake), "sync_dir");
+    b->log->verbs->close(b->log);
+    b->log = NULL;
+    fakeos_restart(b->fake);
+    for (uint64_t call = 1; call < 60; call++) {
+        struct logbench copy = logbench_copy(b, call);
+        struct log_error error;
+        fakeos_fail_call(copy.fake, call, TN_IO);
+        if (logmodel_open(&copy.model, &copy.options, &copy.log, &error) == TN_OK) {
+            logbench_die(&copy);
+        }
+        fakeos_restart(copy.fake);
+        logbench_start(&copy);
+        logbench_append(&copy, 3, 40000);
+        logbench_snapshot(&copy);
+        logbench_die(&copy);
+        fakeos_reboot(copy.fake);
+        copy.options.use_older_snapshot = true;
+        logbench_start(&copy);
+        assert_int_equal(copy.model.acked, 9);
+        logbench_scrap(&copy);
+    }
+}
+
 #define BENCH_TEST(test) cmocka_unit_test_setup_teardown(test, logbench_setup, logbench_teardown)
 
 int main(void) {
@@ -146,6 +179,7 @@ int main(void) {
         BENCH_TEST(a_segment_that_the_older_one_needs_is_missed_all_the_same),
         BENCH_TEST(below_the_only_snapshot_nothing_may_be_missing),
         BENCH_TEST(a_snapshot_whose_name_was_not_synced_counts_for_nothing),
+        BENCH_TEST(nor_does_one_whose_process_died_before_the_sync),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
