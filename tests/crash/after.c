@@ -515,7 +515,7 @@ void after_image(struct after *after, const uint8_t *picks, struct image *ret_im
     memset(ret_image, 0, sizeof *ret_image);
     ret_image->hash = after_hash(after, picks);
     picked_names(after, picks, &ret_image->names);
-    int numbers[NAMES_MAX];
+    int numbers[NAMES_MAX] = {0};
     for (int i = 0; i < ret_image->names.count; i++) {
         int *inode = &ret_image->names.at[i].inode;
         int known = 0;

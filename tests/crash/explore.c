@@ -114,6 +114,8 @@ static bool level_judge(const struct level *level, char start, size_t loaded, ui
 
 /* ---- Starting ---- */
 
+// NOLINTBEGIN(misc-no-recursion): as deep as the options say
+
 static void explore_tape(struct explore *x, const struct image *image, const struct tape *tape,
                          const struct ledger *ledger, const struct ledger *before, unsigned depth);
 
@@ -157,6 +159,9 @@ static void state_more(const struct level *level, const struct image *image) {
     bool engine = x->work->kind == WORKLOAD_ENGINE || x->work->kind == WORKLOAD_BROKEN;
     if (one_in(bits, 0, options->older_in) && log) {
         (void)level_start(level, image, START_OLDER, false, &result);
+    }
+    if (one_in(bits, 4, options->check_in) && log) {
+        (void)level_start(level, image, START_CHECK, false, &result);
     }
     if (one_in(bits, 8, options->again_in) && log) {
         (void)level_start(level, image, START_AGAIN, false, &result);
@@ -328,6 +333,8 @@ static void explore_tape(struct explore *x, const struct image *image, const str
     ledger_free(&level->ledger);
     free(level);
 }
+
+// NOLINTEND(misc-no-recursion)
 
 bool explore_workload(enum workload_kind kind, uint64_t seed, const struct explore_options *options,
                       struct explore_stats *stats) {

@@ -24,6 +24,7 @@ struct explore_options {
     unsigned depth;     /* starts that are themselves cut, one inside the other */
     unsigned nested_in; /* of so many distinct states one */
     unsigned older_in;  /* the same for other ways to start */
+    unsigned check_in;
     unsigned again_in;
     unsigned engine_in;
     uint64_t deadline_ms; /* of the real clock; 0: none */

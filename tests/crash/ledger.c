@@ -28,7 +28,7 @@ static void batches_reserve(struct ledger *ledger, size_t count) {
     if (count > ledger->capacity) {
         ledger->capacity = count * 2 + 16;
         ledger->batches =
-            must(realloc(ledger->batches, ledger->capacity * sizeof *ledger->batches));
+            must(realloc(ledger->batches, ledger->capacity * sizeof(struct ledger_batch *)));
     }
 }
 
@@ -70,7 +70,8 @@ void ledger_try(struct ledger *ledger, const struct log_batch *batch) {
     TN_ASSERT(ledger->tried == ledger->acked);
     if (ledger->made_count == ledger->made_capacity) {
         ledger->made_capacity = ledger->made_capacity * 2 + 16;
-        ledger->made = must(realloc(ledger->made, ledger->made_capacity * sizeof *ledger->made));
+        ledger->made =
+            must(realloc(ledger->made, ledger->made_capacity * sizeof(struct ledger_batch *)));
     }
     struct ledger_batch *made = must(malloc(sizeof *made + batch->len));
     *made = (struct ledger_batch){

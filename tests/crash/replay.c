@@ -106,8 +106,9 @@ bool explore_replay(const char *name) {
     if (slash == NULL) {
         return false;
     }
-    while (kind < WORKLOAD_COUNT && (strlen(workload_name(kind)) != (size_t)(slash - name) ||
-                                     strncmp(name, workload_name(kind), (size_t)(slash - name)))) {
+    while (kind < WORKLOAD_COUNT &&
+           (strlen(workload_name(kind)) != (size_t)(slash - name) ||
+            strncmp(name, workload_name(kind), (size_t)(slash - name)) != 0)) {
         kind += 1;
     }
     uint64_t seed = strtoull(slash + 1, &after_seed, 10);

@@ -24,6 +24,7 @@ static const struct explore_options campaign_options = {
     .depth = 2,
     .nested_in = 24,
     .older_in = 8,
+    .check_in = 8,
     .again_in = 8,
     .engine_in = 24,
 };
@@ -34,6 +35,7 @@ static const struct explore_options short_options = {
     .depth = 2,
     .nested_in = 40,
     .older_in = 8,
+    .check_in = 8,
     .again_in = 8,
     .engine_in = 24,
 };

@@ -243,8 +243,8 @@ static bool older_must_work(const struct workload *work, struct tape *tape) {
     return !workload_faulty(work->kind) && tape_count_names(tape, "/set-aside-") == 0;
 }
 
-static bool log_start(const struct workload *work, struct tape *tape, struct ledger *ledger,
-                      enum workload_start start, struct workload_result *ret_result) {
+static bool log_start_once(const struct workload *work, struct tape *tape, struct ledger *ledger,
+                           enum workload_start start, struct workload_result *ret_result) {
     struct log *log = NULL;
     struct log_position position;
     struct log_error error = {{0}};
@@ -270,13 +270,57 @@ static bool log_start(const struct workload *work, struct tape *tape, struct led
     tape_kill(tape);
     log->verbs->close(log);
     tape_restart(tape);
-    if (status == TN_OK && start == START_AGAIN) {
-        struct workload_result again = {0};
-        if (!log_start(work, tape, ledger, START_NORMAL, &again)) {
-            return start_failed(ret_result, "the second start: ", again.text);
-        }
-    }
     return status == TN_OK;
+}
+
+static bool log_start(const struct workload *work, struct tape *tape, struct ledger *ledger,
+                      enum workload_start start, struct workload_result *ret_result) {
+    if (!log_start_once(work, tape, ledger, start, ret_result)) {
+        return false;
+    }
+    struct workload_result again = {0};
+    if (start == START_AGAIN && !log_start_once(work, tape, ledger, START_NORMAL, &again)) {
+        return start_failed(ret_result, "the second start: ", again.text);
+    }
+    return true;
+}
+
+bool workload_peek(const struct ledger *ledger, struct tape *tape,
+                   struct ledger_result *ret_result) {
+    struct log_local_options options = workload_log_options(tape, false);
+    struct log_error error = {{0}};
+    struct log *log = NULL;
+    options.read_only = true;
+    *ret_result =
+        (struct ledger_result){.status = log_local_open(&options, NULL, NULL, &log, &error)};
+    if (ret_result->status == TN_OK) {
+        ledger_load(ledger, log, NULL, ret_result);
+        log->verbs->close(log);
+    } else {
+        snprintf(ret_result->text, sizeof ret_result->text, "%s", error.text);
+    }
+    return ret_result->status == TN_OK;
+}
+
+/* A crash is no damage. */
+static bool log_check(struct tape *tape, const struct ledger *ledger,
+                      struct workload_result *ret_result) {
+    struct ledger_result peek;
+    size_t before;
+    size_t after;
+    (void)tape_ops(tape, &before);
+    bool readable = workload_peek(ledger, tape, &peek);
+    (void)tape_ops(tape, &after);
+    if (!readable && !(peek.status == TN_NOTFOUND && ledger->acked == 0)) {
+        return start_failed(ret_result, "", peek.text);
+    }
+    if (before != after) {
+        return start_failed(ret_result, "a check has changed the disk", "");
+    }
+    ret_result->loaded = peek.loaded;
+    ret_result->hash = peek.hash;
+    return peek.loaded >= ledger->acked ||
+           start_failed(ret_result, "acknowledged batches are missing", "");
 }
 
 bool workload_start(const struct workload *work, struct tape *tape, struct ledger *ledger,
@@ -287,6 +331,9 @@ bool workload_start(const struct workload *work, struct tape *tape, struct ledge
     }
     if (start == START_ENGINE) {
         return workload_engine_start(work, tape, ledger, ret_result);
+    }
+    if (start == START_CHECK) {
+        return log_check(tape, ledger, ret_result);
     }
     return log_start(work, tape, ledger, start, ret_result);
 }

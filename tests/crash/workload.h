@@ -61,6 +61,7 @@ enum workload_start {
     START_OLDER = 'o',  /* with use_older_snapshot */
     START_APPEND = 'a', /* and go on writing */
     START_ENGINE = 'e', /* with the engine: the state and the events are right, too */
+    START_CHECK = 'c',  /* no start: what `tenure check` reads, and it changes nothing */
     START_AGAIN = 'g',  /* twice, the first process having died right after its start */
 };
 

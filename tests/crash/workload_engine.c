@@ -133,22 +133,6 @@ static struct engine *engine_found(struct workload *work, struct log_error *erro
     return status == TN_OK && engine_open(&options, &engine, error) == TN_OK ? engine : NULL;
 }
 
-/* What is in the log, before the engine sees it. */
-static bool log_peek(const struct ledger *ledger, struct tape *tape, struct ledger_result *result) {
-    struct log_local_options options = workload_log_options(tape, false);
-    struct log_error error = {{0}};
-    struct log *log = NULL;
-    options.read_only = true;
-    *result = (struct ledger_result){.status = log_local_open(&options, NULL, NULL, &log, &error)};
-    if (result->status == TN_OK) {
-        ledger_load(ledger, log, NULL, result);
-        log->verbs->close(log);
-    } else {
-        snprintf(result->text, sizeof result->text, "%s", error.text);
-    }
-    return result->status == TN_OK;
-}
-
 /* A later one opens the log itself, as it does in real life; from then on the ledger is kept. */
 static struct engine *engine_resume(struct workload *work, bool older, struct log_error *error) {
     struct engine_options options;
@@ -156,7 +140,7 @@ static struct engine *engine_resume(struct workload *work, bool older, struct lo
     struct ledger_result peek;
     engine_options_fill(&options, work->tape, older);
     options_hear(&options, work);
-    if (!log_peek(&work->ledger, work->tape, &peek) || peek.loaded < work->ledger.acked) {
+    if (!workload_peek(&work->ledger, work->tape, &peek) || peek.loaded < work->ledger.acked) {
         snprintf(error->text, sizeof error->text, "%zu of %zu batches: %.400s", peek.loaded,
                  work->ledger.acked, peek.text);
         return NULL;
@@ -295,7 +279,7 @@ bool workload_engine_start(const struct workload *work, struct tape *tape, struc
     struct engine *engine = NULL;
     struct ledger_result peek;
     uint64_t lsn = ledger_lsn(ledger, ledger->acked);
-    bool readable = log_peek(ledger, tape, &peek);
+    bool readable = workload_peek(ledger, tape, &peek);
     engine_options_fill(&options, tape, false);
     if (engine_open(&options, &engine, &error) != TN_OK) {
         snprintf(ret_result->text, sizeof ret_result->text, "%.500s", error.text);

@@ -9,6 +9,9 @@
 
 struct log_local_options workload_log_options(struct tape *tape, bool older);
 bool workload_older_may_fail(const char *text);
+/* What is in the log, read only; false if it cannot be read. */
+bool workload_peek(const struct ledger *ledger, struct tape *tape,
+                   struct ledger_result *ret_result);
 void workload_wrong(struct workload *work, const char *text); /* the first counts */
 
 /* One call of the next 160 or so fails; syncs more often than the others. */
