@@ -87,6 +87,15 @@ static enum tn_status file_size(const struct os *os, const char *base, uint64_t 
 
 /* ---- Reading ---- */
 
+/* Whether there never was such a place in the files that there are: it was rotated away, or it is of a
+ * sensor that was deleted and has been made anew. */
+static bool is_elsewhere(const struct os *os, const char *base, const struct files *files,
+                         struct output_position at) {
+    uint64_t size;
+    return at.file < files->first || at.file > files->last ||
+           (at.offset > 0 && file_size(os, base, at.file, &size) == TN_OK && at.offset > size);
+}
+
 enum tn_status output_read(const struct os *os, const char *dir, const char *ref,
                            struct output_position *position, void *out, size_t capacity,
                            size_t *ret_len, bool *ret_lost) {
@@ -99,7 +108,7 @@ enum tn_status output_read(const struct os *os, const char *dir, const char *ref
     if (status != TN_OK) {
         return status;
     }
-    if (at.file < files.first || at.file > files.last) {
+    if (is_elsewhere(os, base, &files, at)) {
         lost = at.file != 0;
         at = (struct output_position){.file = files.first};
     }

@@ -19,7 +19,8 @@ struct output_position {
 
 /* Reads up to `capacity` bytes from *position on and moves it behind them, over the ends of files
  * too. *ret_len is 0 at the end of what there is: ask again later. *ret_lost: the position was rotated
- * away, and this starts with the oldest that is kept. NOTFOUND: there was never any output. */
+ * away, or is none of these files', and this starts with the oldest that is kept. NOTFOUND: there was
+ * never any output. */
 enum tn_status output_read(const struct os *os, const char *dir, const char *ref,
                            struct output_position *position, void *out, size_t capacity,
                            size_t *ret_len, bool *ret_lost);

@@ -99,6 +99,23 @@ class Left(SensorCase):
         until(lambda: self.outputs() == ["%61", "a", "file", "some thing"],
               "what a sensor would be called is gone, the rest is there")
 
+    def logs(self, *words):
+        return pairs(self.do("SENSOR", "LOGS", "a", *words))
+
+    def test_who_follows_the_output_of_a_sensor_that_is_made_anew_hears_all_of_the_new_one(self):
+        self.sensor("a", "/bin/sh", "-c", "echo the first one says a lot; exec sleep 1000")
+        self.runs("a")
+        until(lambda: self.logs()["output"], "it has said something")
+        position = self.logs()["next"]
+        self.do("SENSOR", "DELETE", "a")
+        until(lambda: self.outputs() == [], "the output is gone")
+        self.sensor("a", "/bin/sh", "-c", "echo short; exec sleep 1000")
+        self.reaches("a", "running")
+        until(lambda: self.logs()["output"], "it has said something")
+        got = self.logs("AFTER", position)
+        self.assertEqual((got["output"], got["lost"]), ("short\n", 1))
+        self.assertEqual(self.logs("AFTER", got["next"])["output"], "")
+
     def test_the_pool_of_somebody_else_keeps_its_values(self):
         self.do("POOL", "CREATE", "sensors", "SET")
         self.do("POOL", "ADD", "sensors", "a")
