@@ -110,8 +110,8 @@ nemesis-plants: ## the same clients at a server with bugs planted in it: they mu
 	@tools/nemesis-plants.sh
 
 .PHONY: fuzz
-fuzz: ## libFuzzer on every target for FUZZ_SECONDS (60) each
-	@tools/fuzz.sh "$(FUZZ_SECONDS)"
+fuzz: ## libFuzzer on every target, two at a time: make fuzz SECONDS=60 (or FUZZ_SECONDS=60) each
+	@tools/fuzz.sh "$(or $(SECONDS),$(FUZZ_SECONDS))"
 
 .PHONY: coverage
 coverage: ## line coverage of src/ by the tests, file by file

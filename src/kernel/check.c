@@ -418,11 +418,24 @@ static void check_timers(struct check *c) {
     expect(c, tn_timer_check(&k->timers, &k->due), "the order of clocks is broken", 0);
 }
 
+/* The last free chunk looks like an empty text: somebody might have it all the same. */
+static void check_free_chunks(struct check *c, bool op) {
+    const struct tn_table *table = &c->k->tables[op ? TABLE_OP_TEXT : TABLE_TEXT];
+    uint32_t left = table->used - table->live;
+    uint32_t at = table->free_head == 0 ? TN_NONE : table->free_head - 1;
+    for (; left > 0 && at != TN_NONE; left--) {
+        expect(c, (c->owned[op][at / 64] >> at % 64 & 1) == 0, "a free chunk of text is used", at);
+        at = tn_text_next(table, at);
+    }
+}
+
 static void check_limits(struct check *c) {
     const struct kernel *k = c->k;
     for (unsigned i = 0; i < TABLE_COUNT; i++) {
         expect(c, tn_table_check(&k->tables[i]), "a table's free records are broken", i);
     }
+    check_free_chunks(c, false);
+    check_free_chunks(c, true);
     expect(c, c->leases <= kernel_limit(k, KERNEL_LIMIT_LEASES), "too many leases", c->leases);
     expect(c, c->members <= kernel_limit(k, KERNEL_LIMIT_MEMBERS), "too many values", c->members);
     expect(c, c->chunks == k->tables[TABLE_TEXT].live, "text is miscounted", c->chunks);

@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "base/hash.h"
+#include "kernel/state.h"
 #include "lib/enginekit.h"
 
 /* A directory with two snapshots and something after them. */
@@ -151,6 +153,54 @@ static void a_damaged_snapshot_is_named_with_its_remedy(void **state) {
     expect(world, "--use-older-snapshot");
 }
 
+/* Writes four bytes into the first record of a table, and makes all checksums right again. */
+static void forge(const struct world *world, const char *name, uint32_t table, size_t offset,
+                  uint32_t value) {
+    static uint8_t bytes[1 << 20];
+    char path[256];
+    (void)snprintf(path, sizeof path, "%s/%s", world->dir, name);
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    size_t size = fread(bytes, 1, sizeof bytes, file);
+    uint8_t *footer = bytes + size - 32;
+    uint32_t chain = 0;
+    bool meta = true;
+    for (uint8_t *section = bytes + 64; section < footer;) {
+        uint32_t len = tn_load32(section + 4);
+        if (!meta && tn_load32(section + 12) == table) {
+            tn_store32(section + 24 + offset, value);
+        }
+        meta = false;
+        tn_store32(section + 8, tn_crc32c(tn_crc32c(0, section, 8), section + 12, len));
+        chain = tn_crc32c(chain, section + 8, 4);
+        section += 12 + len;
+    }
+    tn_store32(footer + 24, chain);
+    tn_store32(footer + 28, tn_crc32c(0, footer, 28));
+    rewind(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void a_snapshot_that_contradicts_itself_is_named(void **state) {
+    struct world *world = *state;
+    forge(world, "snapshot-0000000000000005.snap", TABLE_LEASE, offsetof(struct lease, holder),
+          1000);
+    tenure_on_dir(world, "check", "");
+    assert_int_equal(world->code, 1);
+    expect(world, "snapshot-0000000000000005.snap");
+    expect(world, "the snapshot's records do not agree");
+    expect(world, "--use-older-snapshot");
+}
+
+static void a_snapshot_whose_numbers_are_wrong_is_not_sound(void **state) {
+    struct world *world = *state;
+    forge(world, "snapshot-0000000000000005.snap", TABLE_LEASE, offsetof(struct lease, epoch), 0);
+    tenure_on_dir(world, "check", "");
+    assert_int_equal(world->code, 1);
+    expect(world, "a lease is from the future [0]");
+}
+
 static void a_dump_has_a_line_for_each_command(void **state) {
     struct world *world = *state;
     tenure_on_dir(world, "dump", "");
@@ -209,6 +259,8 @@ int main(void) {
         WORLD_TEST(one_way_to_the_state_is_enough),
         WORLD_TEST(damage_is_named),
         WORLD_TEST(a_damaged_snapshot_is_named_with_its_remedy),
+        WORLD_TEST(a_snapshot_that_contradicts_itself_is_named),
+        WORLD_TEST(a_snapshot_whose_numbers_are_wrong_is_not_sound),
         WORLD_TEST(a_dump_has_a_line_for_each_command),
         WORLD_TEST(checking_changes_nothing),
         WORLD_TEST(a_wrong_command_line_is_told_how_it_goes),

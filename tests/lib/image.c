@@ -121,10 +121,13 @@ static void demand_make(struct kit *kit) {
         c.enabled = i > 0;
         ok(kit_run(kit, &c));
     }
+}
+
+static void rule_delete(struct kit *kit, const char *name, uint64_t revision) {
     struct kernel_command c = kit_command(KERNEL_VERB_RULE_DELETE);
-    c.name = kit_text("first");
+    c.name = kit_text(name);
     c.fields |= KERNEL_F_EPOCH;
-    c.epoch = 7;
+    c.epoch = revision;
     ok(kit_run(kit, &c));
 }
 
@@ -155,6 +158,7 @@ static void leases_make(struct kit *kit) {
 void image_state_make(struct kit *kit) {
     pools_make(kit);
     demand_make(kit);
+    rule_delete(kit, "first", 7);
     leases_make(kit);
     alloc_known(kit, "h/known", "range", "op-1");
     alloc_known(kit, "h/known", "range", "op-2");
@@ -162,5 +166,6 @@ void image_state_make(struct kit *kit) {
     ok(kit_alloc(kit, "h/last", "cold:3", 0)); /* one of them was cold: its record is free now */
     ok(kit_drop(kit, "gone"));
     ok(kit_disown(kit, "h/disowned", NULL));
+    rule_delete(kit, "third", 8);
     kit_check(kit);
 }

@@ -180,6 +180,18 @@ static void texts_that_share_a_chunk_are_found_by_the_checker(void **state) {
     EXPECT(UNSOUND, f, a->text, b->text);
 }
 
+/* The last chunk of the free chain has no link and no length: it reads as an empty text. */
+static void a_text_in_a_free_chunk_is_found_by_the_checker(void **state) {
+    struct fixture *f = *state;
+    struct name *a = image_record(&f->image, TABLE_NAME, 0);
+    uint32_t at = f->image.headers[TABLE_TEXT].free_head - 1;
+    const uint32_t *chunk = image_record(&f->image, TABLE_TEXT, at);
+    for (; chunk[0] != 0; chunk = image_record(&f->image, TABLE_TEXT, at)) {
+        at = chunk[0] - 1;
+    }
+    EXPECT(UNSOUND, f, a->text, at);
+}
+
 static void what_is_from_the_future_is_found_by_the_checker(void **state) {
     struct fixture *f = *state;
     struct op *o = image_record(&f->image, TABLE_OP, 0);
@@ -254,6 +266,7 @@ int main(void) {
         cmocka_unit_test(a_list_that_turns_in_a_circle_is_refused),
         cmocka_unit_test(a_list_that_leaves_its_owner_is_refused),
         cmocka_unit_test(a_text_whose_chunks_do_not_add_up_is_refused),
+        cmocka_unit_test(a_text_in_a_free_chunk_is_found_by_the_checker),
         cmocka_unit_test(texts_that_share_a_chunk_are_found_by_the_checker),
         cmocka_unit_test(what_is_from_the_future_is_found_by_the_checker),
         cmocka_unit_test(a_value_of_a_set_that_is_no_resource_of_it_is_refused),

@@ -1,0 +1,63 @@
+/* Runs a fuzz target over files, or all files of directories, once each: what the fuzzer has found or
+ * kept stays tried, with any compiler and in every run of the tests. Also tries no bytes at all. */
+#include <dirent.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static int run_file(const char *path) {
+    FILE *file = fopen(path, "rb");
+    if (file == NULL || fseek(file, 0, SEEK_END) != 0) {
+        (void)fprintf(stderr, "cannot read %s\n", path);
+        return 1;
+    }
+    long size = ftell(file);
+    rewind(file);
+    /* Exactly as long as it is, so that the sanitizer sees a byte too far. */
+    uint8_t *bytes = malloc(size > 0 ? (size_t)size : 1);
+    if (size < 0 || bytes == NULL || fread(bytes, 1, (size_t)size, file) != (size_t)size) {
+        (void)fprintf(stderr, "cannot read %s\n", path);
+        return 1;
+    }
+    (void)fclose(file);
+    (void)fprintf(stderr, "%s\n", path); /* the last one named is the one that broke it */
+    (void)LLVMFuzzerTestOneInput(bytes, (size_t)size);
+    free(bytes);
+    return 0;
+}
+
+static int run_directory(const char *path, DIR *directory, unsigned *count) {
+    int failed = 0;
+    for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+        char file[4096];
+        if (entry->d_name[0] == '.') {
+            continue;
+        }
+        (void)snprintf(file, sizeof file, "%s/%s", path, entry->d_name);
+        failed |= run_file(file);
+        *count += 1;
+    }
+    (void)closedir(directory);
+    return failed;
+}
+
+int main(int argc, char **argv) {
+    static const uint8_t nothing[1];
+    unsigned count = 1;
+    int failed = 0;
+    (void)LLVMFuzzerTestOneInput(nothing, 0);
+    for (int i = 1; i < argc; i++) {
+        DIR *directory = opendir(argv[i]);
+        if (directory != NULL) {
+            failed |= run_directory(argv[i], directory, &count);
+        } else {
+            failed |= run_file(argv[i]);
+            count++;
+        }
+    }
+    (void)printf("%u inputs\n", count);
+    return failed;
+}
