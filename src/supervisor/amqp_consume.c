@@ -15,7 +15,8 @@
 #define FRAMES_A_TURN 64u
 #define RETRY_MIN_MS 50u
 #define RETRY_MAX_MS 2000u
-#define COMMAND_BYTES 1024u /* a command about a rule has three names at most */
+#define AHEAD_MAX_MS (24u * 3600u * 1000u) /* that clocks elsewhere may be ahead of ours */
+#define COMMAND_BYTES 1024u                /* a command about a rule has three names at most */
 
 _Static_assert(COMMAND_BYTES > 64 + 2 * KERNEL_RULE_MAX + KERNEL_OPID_MAX + KERNEL_USER_MAX,
                "any command about a rule fits");
@@ -247,6 +248,18 @@ static enum amqp_turn result_take(struct amqp_link *link, const struct kernel_re
     return acknowledge(link);
 }
 
+/* When it was said; 0: that is not known. One from far in the future would make all that is ever said
+ * of its rule outdated, so it counts as none. */
+static uint64_t time_of(const struct amqp_link *link, const struct rule_message *message) {
+    const struct amqp_delivery *delivery = &link->amqp->consumer.delivery;
+    uint64_t most_us = (engine_now(link->amqp->options.engine) + AHEAD_MAX_MS) * 1000;
+    uint64_t time_us = message->time_us;
+    if (time_us == 0 && delivery->time_s < UINT32_MAX) {
+        time_us = delivery->time_s * 1000000;
+    }
+    return time_us <= most_us ? time_us : 0;
+}
+
 static enum amqp_turn message_take(struct amqp_link *link) {
     struct amqp_delivery *delivery = &consumer_of(link)->delivery;
     struct rule_message message;
@@ -260,9 +273,7 @@ static enum amqp_turn message_take(struct amqp_link *link) {
     if (fault != NULL) {
         return reject(link, AMQP_MALFORMED, fault);
     }
-    if (message.time_us == 0 && delivery->time_s < UINT32_MAX) {
-        message.time_us = delivery->time_s * 1000000;
-    }
+    message.time_us = time_of(link, &message);
     struct kernel_command command = rule_message_command(&message);
     if (delivery->id_len > 0) {
         message.id_len = rule_message_opid(tn_bytes_of(delivery->id, delivery->id_len), message.id);

@@ -191,7 +191,7 @@ class RabbitTest(unittest.TestCase):
         def say(kind, second, rule):
             client.publish("rule.%s" % kind[4:].lower(), envelope(
                 kind, {"rule_id": rule, "trigger_ref": "t"},
-                timestamp="2026-03-01T00:00:%02d.5Z" % second))
+                timestamp="2020-03-01T00:00:%02d.5Z" % second))
         say("RuleDisabled", 20, 1)
         say("RuleCreated", 10, 1)
         say("RuleDeleted", 30, 2)  # before its beginning
@@ -208,6 +208,19 @@ class RabbitTest(unittest.TestCase):
         say("RuleCreated", 41, 2)
         self.await_outcome(server, "applied", 2)
         self.assertEqual(self.rules(server), {"1": ("t", True), "2": ("t", True)})
+        client.close()
+
+    def test_a_time_that_cannot_be_yet_outdates_nothing(self):
+        server = self.connected()
+        client = Client(self.broker)
+        client.publish("rule.created", envelope(
+            "RuleCreated", {"rule_id": 1, "trigger_ref": "t"}, timestamp="2999-01-01T00:00:00Z"))
+        client.publish("rule.disabled", envelope(
+            "RuleDisabled", {"rule_id": 1, "trigger_ref": "t"}, timestamp="2020-01-01T00:00:00Z"))
+        client.publish("rule.deleted", {"rule_id": 2}, timestamp=4000000000)
+        client.publish("rule.created", {"rule_id": 2, "trigger_ref": "t"}, timestamp=1500000000)
+        self.await_outcome(server, "applied", 3)
+        self.assertEqual(self.rules(server), {"1": ("t", False), "2": ("t", True)})
         client.close()
 
     def test_what_cannot_be_committed_now_is_tried_again(self):
