@@ -53,7 +53,8 @@ static void wait_end(struct server_asker *asker) {
     struct server *server = asker->server;
     if (asker->waiting) {
         (void)(list_remove(&server->waiting, asker) || list_remove(&server->ticking, asker) ||
-               list_remove(&server->turns, asker) || list_remove(&server->running, asker));
+               list_remove(&server->turns, asker) || list_remove(&server->turns_first, asker) ||
+               list_remove(&server->running, asker));
         asker->waiting = false;
     }
 }
@@ -105,16 +106,48 @@ void server_waiting_run(struct server *server) {
 
 /* ---- Turns ---- */
 
+bool server_turn_is_over(const struct server *server) {
+    return uv_hrtime() / 1000000 > uv_now(&server->loop) + SERVER_TURN_MS;
+}
+
+bool server_asker_must_yield(struct server_asker *asker) {
+    bool now = asker->has_turn || !server_turn_is_over(asker->server);
+    asker->has_turn = false;
+    if (!now) {
+        server_asker_yield(asker);
+    }
+    return !now;
+}
+
+/* As many as the time allows; the others have the next one. */
 static void turns_run(uv_idle_t *soon) {
     struct server *server = soon->data;
-    (void)uv_idle_stop(soon);
-    list_run(server, &server->turns, false);
+    uint64_t end_ns = uv_hrtime() + SERVER_TURN_MS * UINT64_C(1000000);
+    if (server->turns_first == NULL) { /* the last one to come is in front */
+        while (server->turns != NULL) {
+            struct server_asker *asker = server->turns;
+            server->turns = asker->next_waiting;
+            asker->next_waiting = server->turns_first;
+            server->turns_first = asker;
+        }
+    }
+    while (server->turns_first != NULL && uv_hrtime() < end_ns) {
+        struct server_asker *asker = server->turns_first;
+        server->turns_first = asker->next_waiting;
+        asker->waiting = false;
+        asker->has_turn = true;
+        asker->run(asker);
+    }
+    if (server->turns_first == NULL && server->turns == NULL) {
+        (void)uv_idle_stop(soon);
+    }
 }
 
 void server_asker_yield(struct server_asker *asker) {
     struct server *server = asker->server;
     TN_ASSERT(!asker->waiting);
     asker->waiting = true;
+    asker->has_turn = false;
     asker->next_waiting = server->turns;
     server->turns = asker;
     server->soon.data = server;

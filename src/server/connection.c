@@ -72,7 +72,7 @@ static bool turn_is_over(const struct server_connection *connection) {
     if (row == NULL || row->kind == PROTOCOL_WRITE || row->id == PROTOCOL_PING) {
         return false;
     }
-    return uv_hrtime() / 1000000 > uv_now(&connection->server->loop) + SERVER_TURN_MS;
+    return server_turn_is_over(connection->server);
 }
 
 /* Serves requests from the start of the bytes; returns how many bytes are done with, and whether

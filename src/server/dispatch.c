@@ -128,6 +128,12 @@ static enum server_step dispatch_read(struct server_connection *connection,
     return step;
 }
 
+/* Replies of many kilobytes: as the lists among the reads. */
+static bool takes_long(const struct protocol_command *row) {
+    return row->id == PROTOCOL_CLIENT_LIST || row->id == PROTOCOL_COMMAND ||
+           row->id == PROTOCOL_COMMAND_DOCS || row->id == PROTOCOL_COMMAND_INFO;
+}
+
 enum server_step server_dispatch(struct server_connection *connection, const struct tn_bytes *argv,
                                  uint32_t argc) {
     bool container;
@@ -158,6 +164,8 @@ enum server_step server_dispatch(struct server_connection *connection, const str
     } else if (row->kind == PROTOCOL_JOB) {
         step = server_job(&connection->asker, row, argv, argc);
         server_replies_collect(connection);
+    } else if (takes_long(row) && server_asker_must_yield(&connection->asker)) {
+        step = SERVER_WAIT;
     } else {
         step = server_session(connection, row, argv, argc);
         if (step == SERVER_DONE) {

@@ -69,7 +69,8 @@ struct server_asker {
     uint32_t inflight;
     enum protocol_encoding encoding;
     bool ready, waiting;
-    bool as_is; /* there are no ticks to be had: the state will do */
+    bool as_is;    /* there are no ticks to be had: the state will do */
+    bool has_turn; /* it has waited for one: what takes long may be done now */
 };
 
 /* What an answer says besides its text: HTTP puts it into its head. */
@@ -195,9 +196,10 @@ struct server {
     uint64_t waiting_until_ms;    /* and not beyond this time */
     struct server_asker ticker;   /* the server itself, which asks for ticks: one at a time */
     struct server_asker *ticking; /* those who wait for it */
-    struct server_asker *turns;   /* those who had theirs, and have more to ask */
-    struct server_asker *running; /* of these lists: those who try again now */
-    bool runs;                    /* they are being gone through */
+    struct server_asker *turns; /* those who had theirs, and have more to ask; the last in front */
+    struct server_asker *turns_first; /* those who came before them; the first in front */
+    struct server_asker *running;     /* of these lists: those who try again now */
+    bool runs;                        /* they are being gone through */
 
     struct server_slot *slots; /* the same */
     uint32_t slots_touched;
@@ -261,6 +263,10 @@ void server_asker_wait_lsn(struct server_asker *asker, uint64_t lsn);
 void server_waiting_run(struct server *server);
 /* Runs again in the next turn of the loop: others come first. */
 void server_asker_yield(struct server_asker *asker);
+/* Whether this turn of the loop has taken so long that others come first. */
+bool server_turn_is_over(const struct server *server);
+/* Before what takes long. True: others come first, and it runs again in a later turn. */
+bool server_asker_must_yield(struct server_asker *asker);
 /* Runs again when a tick has been committed; one tick serves all who wait for it. */
 void server_asker_tick(struct server_asker *asker);
 void server_ticker_init(struct server *server);
