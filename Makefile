@@ -101,6 +101,10 @@ crash: ## every disk that a crash may leave, and a start from each: make crash S
 nemesis: ## clients of a server that is killed again and again, and judges: make nemesis SECONDS=1200
 	@tools/nemesis.sh "$(or $(SECONDS),60)"
 
+.PHONY: crowd
+crowd: ## ten thousand hostile sockets, and how long an honest client waits: make crowd SECONDS=300
+	@tools/crowd.sh "$(or $(SECONDS),60)"
+
 .PHONY: sensors-campaign
 sensors-campaign: ## sensors in large numbers: kills, toggles, a thousand at once; takes minutes
 	@tools/sensors-campaign.sh
