@@ -1,11 +1,11 @@
 /* What one record says of another, judged once, when an image has been loaded.
  *
  * Checksums tell what a disk has lost; they do not tell that whoever wrote the image was right. So
- * before anything follows a reference, one pass sees that every one of them leads to a record in use
- * (the table below), and that every list ends: a list with links both ways because each neighbour
- * points back and its head has nobody before it; a queue with links one way because it is walked once
- * and has as many records as there are. After that no walk of the kernel leaves its tables or turns
- * in a circle. Whether the numbers are right, too, is what kernel_check counts. */
+ * before anything follows a reference, one pass sees that every one of them leads to a record in
+ * use (the table below), and that every list ends: a list with links both ways because each
+ * neighbour points back and its head has nobody before it; a queue with links one way because it is
+ * walked once and has as many records as there are. After that no walk of the kernel leaves its
+ * tables or turns in a circle. Whether the numbers are right, too, is what kernel_check counts. */
 #include "kernel/state.h"
 
 #define ORDINAL_MAX (UINT64_MAX / 2)

@@ -65,7 +65,7 @@ struct protocol_http {
 /* The words of the request, the command's name included: as many as its arity allows, for
  * protocol_call_parse. They point into what came in and into `scratch`, for which as many bytes as
  * path, query and body have, and 256, are enough. OK; or MALFORMED or TOO_LARGE, with words in `detail`
- * that name the field. */
+ * that name the field; or BAD_TOKEN where a token is needed and none came. */
 enum tn_result protocol_http_words(const struct protocol_route *route,
                                    const struct protocol_http *http, void *scratch, size_t capacity,
                                    struct tn_bytes *argv, uint32_t argv_capacity,

@@ -1,5 +1,5 @@
-/* Runs a fuzz target over files, or all files of directories, once each: what the fuzzer has found or
- * kept stays tried, with any compiler and in every run of the tests. Also tries no bytes at all. */
+/* Runs a fuzz target over files, or all files of directories, once each: what the fuzzer has found
+ * or kept stays tried, with any compiler and in every run of the tests. Also tries no bytes. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>

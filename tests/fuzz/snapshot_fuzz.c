@@ -1,6 +1,6 @@
-/* A snapshot's content, changed somewhere, with no checksum in the way: it is refused, or loaded and
- * then found sound or not by the checker; but nothing crashes, hangs or reads what is not its own.
- * What is found sound must also go on as a sound state does.
+/* A snapshot's content, changed somewhere, with no checksum in the way: it is refused, or loaded
+ * and then found sound or not by the checker; but nothing crashes, hangs or reads what is not its
+ * own. What is found sound must also go on as a sound state does.
  *
  *   byte 0    bit 0: the state has a bit of everything; else it is made by the commands
  *             bits 1 to 3: how many changes there are

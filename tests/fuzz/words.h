@@ -22,7 +22,8 @@ static inline void fuzz_words(const struct protocol_route *route, const struct p
     enum tn_result code =
         protocol_http_words(route, http, scratch, capacity, argv, FUZZ_ARGS, &argc, detail);
     if (code != TN_R_OK) {
-        TN_ASSERT(detail[0] != '\0' && (code == TN_R_MALFORMED || code == TN_R_TOO_LARGE));
+        TN_ASSERT(detail[0] != '\0' &&
+                  (code == TN_R_MALFORMED || code == TN_R_TOO_LARGE || code == TN_R_BAD_TOKEN));
         return;
     }
     const struct protocol_command *row = route->row;

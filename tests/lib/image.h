@@ -21,9 +21,9 @@ void *image_record(const struct image *image, uint32_t table, uint32_t index);
 /* Into a kernel that is new: false if it is refused. */
 bool image_load(const struct image *image, struct kernel *kernel);
 
-/* A state with a bit of everything: leases in each state, bundles, history, cooling and cold values,
- * sets, scopes, a disown and a dropped set that are not done yet, operations, rules and sensors. For
- * a kit that was just opened with kit_limits. */
+/* A state with a bit of everything: leases in each state, bundles, history, cooling and cold
+ * values, sets, scopes, a disown and a dropped set that are not done yet, operations, rules and
+ * sensors. For a kit that was just opened with kit_limits. */
 void image_state_make(struct kit *kit);
 
 #endif

@@ -1,5 +1,6 @@
-/* Images whose records contradict each other: refused, or loaded and found out by the checker; never
- * followed anywhere. Each test changes one thing in the image of a state with a bit of everything. */
+/* Images whose records contradict each other: refused, or loaded and found out by the checker;
+ * never followed anywhere. Each test changes one thing in the image of a state with a bit of
+ * everything. */
 #include "unit.h"
 
 #include "kernel/state.h"
@@ -231,8 +232,8 @@ static void a_policy_or_limits_that_make_no_sense_are_refused(void **state) {
     EXPECT(UNSOUND, f, m->rate.sum, m->rate.sum + 1);
 }
 
-/* Every four bytes of every record, forged as links would be: whatever is not refused can be counted
- * through by the checker. */
+/* Four bytes of a record, forged as links would be, again and again: whatever is not refused can be
+ * counted through by the checker. */
 static void no_forged_number_leads_the_checker_astray(void **state) {
     struct fixture *f = *state;
     unsigned verdicts[3] = {0};
