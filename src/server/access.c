@@ -276,16 +276,20 @@ static enum tn_result judge_lease(const struct access_user *user, struct engine 
     return TN_R_OK;
 }
 
-/* A token of a sensor is one for the lease of its run, whose holder is the sensor. */
+/* What a sensor runs, says and may is for those who may act for its holder, sensor/REF: a description
+ * is a program that will run. Its state is for all who may see the pool. */
 static enum tn_result judge_sensor(const struct access_user *user,
                                    const struct protocol_command *row, struct tn_bytes ref,
                                    char detail[ACCESS_DETAIL]) {
     char holder[sizeof SUPERVISOR_HOLDER + KERNEL_RESOURCE_MAX];
+    bool is_a_sensor = false;
     switch ((enum protocol_id)row->id) {
     case PROTOCOL_RULE_DELETE:
     case PROTOCOL_RULE_DISABLE:
     case PROTOCOL_RULE_ENABLE:
     case PROTOCOL_RULE_SET:
+    case PROTOCOL_SENSOR_STATUS:
+        break;
     case PROTOCOL_SENSOR_DELETE:
     case PROTOCOL_SENSOR_DISABLE:
     case PROTOCOL_SENSOR_ENABLE:
@@ -294,8 +298,8 @@ static enum tn_result judge_sensor(const struct access_user *user,
     case PROTOCOL_SENSOR_RESET:
     case PROTOCOL_SENSOR_RESTART:
     case PROTOCOL_SENSOR_SET:
-    case PROTOCOL_SENSOR_STATUS:
     case PROTOCOL_TOKEN_SENSOR:
+        is_a_sensor = true;
         break;
     default:
         return TN_R_OK;
@@ -306,8 +310,7 @@ static enum tn_result judge_sensor(const struct access_user *user,
     int len = snprintf(holder, sizeof holder, "%s%.*s", SUPERVISOR_HOLDER,
                        (int)(ref.len < KERNEL_RESOURCE_MAX ? ref.len : KERNEL_RESOURCE_MAX),
                        (const char *)ref.at);
-    if (row->id == PROTOCOL_TOKEN_SENSOR &&
-        !access_holder(user, tn_bytes_of(holder, (size_t)len))) {
+    if (is_a_sensor && !access_holder(user, tn_bytes_of(holder, (size_t)len))) {
         return refuse(detail, "holder", tn_bytes_of(holder, (size_t)len));
     }
     return TN_R_OK;

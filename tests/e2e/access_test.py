@@ -367,7 +367,10 @@ class Narrow(World):
             self.assertIn("never", str(self.root.execute_command(*words)), words)
         with self.login("night") as night:  # may see the pool, and not the run's lease
             night.execute_command("SENSOR", "STATUS", "never-1")
-            self.refused("NOPERM", night, "TOKEN", "SENSOR", "never-1")
+            for words in (("TOKEN", "SENSOR", "never-1"), ("SENSOR", "SET", "s2", "t", spec),
+                          ("SENSOR", "INFO", "never-1"), ("SENSOR", "LOGS", "never-1"),
+                          ("SENSOR", "ENABLE", "never-1"), ("SENSOR", "RESTART", "never-1")):
+                self.refused("NOPERM", night, *words)
         self.root.execute_command("RULE", "DELETE", "never-2")
         self.root.execute_command("SENSOR", "DELETE", "never-1")
 
