@@ -78,7 +78,10 @@ static bool word_take(const char **at, char *out, char reason[CONFIG_REASON_MAX]
 static json_t *words_of(const char *text, char reason[CONFIG_REASON_MAX]) {
     char *word = malloc(strlen(text) + 1);
     json_t *list = json_array();
-    bool good = (word != NULL && list != NULL) || config_refuse(reason, "no memory");
+    bool good = word != NULL && list != NULL;
+    if (!good) {
+        (void)config_refuse(reason, "no memory");
+    }
     for (const char *at = text; good && *at != '\0';) {
         good = word_take(&at, word, reason);
         if (good && json_array_append_new(list, json_string(word)) != 0) {
@@ -292,8 +295,12 @@ static bool description_check(const struct config *config, const char *json,
 bool config_sensor_check(const struct config *config, const struct config_sensor *sensor,
                          char reason[CONFIG_REASON_MAX]) {
     char *json = config_sensor_json(sensor);
-    bool good = (json != NULL || config_refuse(reason, "no memory")) &&
-                demand_check(&sensor->demand, reason) && description_check(config, json, reason);
+    bool good = false;
+    if (json == NULL) {
+        (void)config_refuse(reason, "no memory");
+    } else {
+        good = demand_check(&sensor->demand, reason) && description_check(config, json, reason);
+    }
     free(json);
     return good;
 }

@@ -157,15 +157,15 @@ enum server_step server_dispatch(struct server_connection *connection, const str
     } else if (row->kind == PROTOCOL_WRITE) {
         step = server_write(&connection->asker, row, argv, argc);
         server_replies_collect(connection);
-    } else if (connection->asker.inflight > 0) {
+    } else if (connection->asker.inflight > 0 ||
+               (row->kind == PROTOCOL_CONNECTION && takes_long(row) &&
+                server_asker_must_yield(&connection->asker))) {
         step = SERVER_WAIT;
     } else if (row->kind == PROTOCOL_READ) {
         step = dispatch_read(connection, row, argv, argc);
     } else if (row->kind == PROTOCOL_JOB) {
         step = server_job(&connection->asker, row, argv, argc);
         server_replies_collect(connection);
-    } else if (takes_long(row) && server_asker_must_yield(&connection->asker)) {
-        step = SERVER_WAIT;
     } else {
         step = server_session(connection, row, argv, argc);
         if (step == SERVER_DONE) {

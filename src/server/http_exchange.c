@@ -36,14 +36,8 @@ void http_answer_response(struct http_exchange *exchange, unsigned status,
     }
 }
 
-void http_answer(struct http_exchange *exchange, unsigned status, const char *type,
-                 const void *text, size_t len) {
-    if (len > HTTP_ANSWER_SMALL &&
-        !server_memory_share(exchange->asker.server, &exchange->memory, len)) {
-        http_answer_unknown(exchange, 503, "too much is kept for those who read slowly; try again");
-        header_add(exchange, MHD_HTTP_HEADER_RETRY_AFTER, "1");
-        return;
-    }
+static void answer_text(struct http_exchange *exchange, unsigned status, const char *type,
+                        const void *text, size_t len) {
     /* The library wants a pointer that is not const; it copies. */
     union {
         const void *in;
@@ -67,7 +61,7 @@ static void problem_answer(struct http_exchange *exchange, unsigned status, enum
     struct protocol_writer w = {.out = tn_writer_of(text, sizeof text), .encoding = PROTOCOL_JSON};
     protocol_render_problem(&w, (int)status, outcome, MHD_get_reason_phrase_for(status), detail);
     TN_ASSERT(!w.out.overflow);
-    http_answer(exchange, status, "application/problem+json", text, w.out.len);
+    answer_text(exchange, status, "application/problem+json", text, w.out.len);
     exchange->asker.server->counters.errors++;
 }
 
@@ -82,6 +76,17 @@ void http_answer_problem(struct http_exchange *exchange, unsigned status, const 
 
 void http_answer_unknown(struct http_exchange *exchange, unsigned status, const char *detail) {
     problem_answer(exchange, status, TN_UNKNOWN, detail);
+}
+
+void http_answer(struct http_exchange *exchange, unsigned status, const char *type,
+                 const void *text, size_t len) {
+    if (len > HTTP_ANSWER_SMALL &&
+        !server_memory_share(exchange->asker.server, &exchange->memory, len)) {
+        http_answer_unknown(exchange, 503, "too much is kept for those who read slowly; try again");
+        header_add(exchange, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+        return;
+    }
+    answer_text(exchange, status, type, text, len);
 }
 
 static enum MHD_Result answer_queue(struct http_exchange *exchange) {

@@ -65,6 +65,7 @@ static bool planned(const char *name, enum nature nature, size_t *len) {
     return true;
 }
 
+// NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): the library's names are reserved
 int open(const char *path, int flags, ...) {
     va_list arguments;
     va_start(arguments, flags);
@@ -143,6 +144,8 @@ struct life {
     struct ekit_command command;
     struct ekit_answer answer;
 };
+
+// NOLINTEND(readability-inconsistent-declaration-parameter-name)
 
 static struct engine *life_open(struct life *life) {
     struct engine_options options = {

@@ -130,6 +130,6 @@ bool nm_history_read_log(struct nm_history *h, const char *dir, uint32_t life, c
                          size_t capacity);
 
 /* One line, for people. */
-void nm_op_text(const struct nm_history *h, uint32_t op, char *out, size_t capacity);
+void nm_op_text(const struct nm_history *h, uint32_t index, char *out, size_t capacity);
 
 #endif

@@ -40,6 +40,7 @@ void nm_process_flag(struct nm_process *process, const char *name, uint64_t valu
     snprintf(process->flags[process->flag_count++], sizeof process->flags[0], "%" PRIu64, value);
 }
 
+// NOLINTNEXTLINE(misc-no-recursion): as deep as a data directory is
 static void directory_remove(const char *path) {
     DIR *dir = opendir(path);
     struct dirent *entry;
