@@ -118,7 +118,7 @@ fuzz: ## libFuzzer on every target, two at a time: make fuzz SECONDS=60 (or FUZZ
 	@tools/fuzz.sh "$(or $(SECONDS),$(FUZZ_SECONDS))"
 
 .PHONY: coverage
-coverage: ## line coverage of src/ by the tests, file by file
+coverage: ## line and branch coverage of src/ by the tests, file by file
 	@tools/deps.sh test
 	@tools/coverage.sh
 
