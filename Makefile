@@ -117,6 +117,11 @@ nemesis-plants: ## the same clients at a server with bugs planted in it: they mu
 fuzz: ## libFuzzer on every target, two at a time: make fuzz SECONDS=60 (or FUZZ_SECONDS=60) each
 	@tools/fuzz.sh "$(or $(SECONDS),$(FUZZ_SECONDS))"
 
+.PHONY: valgrind
+valgrind: ## Valgrind over the tests of the kernel
+	@tools/deps.sh valgrind
+	@tools/valgrind.sh
+
 .PHONY: coverage
 coverage: ## line and branch coverage of src/ by the tests, file by file
 	@tools/deps.sh test

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages a task needs, those that are missing and no others, without asking.
 #
-#   tools/deps.sh build|test|lint|bench|fuzz
+#   tools/deps.sh build|test|lint|bench|fuzz|valgrind
 #
 # Does nothing (and needs no network) when all of them are there. On other systems it says what is
 # needed and leaves it to you.
@@ -54,6 +54,7 @@ lint=(
     "shellcheck:checks the shell scripts"
 )
 bench=("${build[@]}" "redis-server:what the server is measured against")
+valgrind=("${test[@]}" "valgrind:memcheck")
 fuzz=(
     "${build[@]}"
     "clang:the compiler with libFuzzer"
@@ -67,8 +68,9 @@ test) wanted=("${test[@]}") ;;
 lint) wanted=("${lint[@]}") ;;
 bench) wanted=("${bench[@]}") ;;
 fuzz) wanted=("${fuzz[@]}") ;;
+valgrind) wanted=("${valgrind[@]}") ;;
 *)
-    echo "usage: tools/deps.sh build|test|lint|bench|fuzz" >&2
+    echo "usage: tools/deps.sh build|test|lint|bench|fuzz|valgrind" >&2
     exit 2
     ;;
 esac
