@@ -2,7 +2,7 @@
 # Line and branch coverage of src/ by the tests, file by file, least covered first. Needs gcov (part of
 # gcc). What is not about kernel, log and engine (end-to-end tests) can be left out, which takes minutes less:
 #
-#   tools/coverage.sh [-v] [CTEST ARGUMENTS...]        such as: tools/coverage.sh -LE e2e
+#   tools/coverage.sh [-v] [CTEST ARGUMENTS...]        such as: tools/coverage.sh -E '^e2e/'
 #
 # -v lists the branches of kernel and log that nothing took.
 set -euo pipefail

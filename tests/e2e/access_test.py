@@ -427,6 +427,17 @@ class Changes(World):
             self.reload(user("root", "admin") + user("eve", "operator", secret=other))
             again.execute_command("SWEEP")  # a role changes under way
 
+    def test_another_secret_ends_what_the_old_one_began(self):
+        self.reload(user("root", "admin") + user("eve", "operator"))
+        connection = self.login("eve").connection_pool.get_connection("x")
+        connection.send_command("PING")
+        self.assertEqual(connection.read_response(), "PONG")
+        self.reload(user("root", "admin") + user("eve", "operator", secret=hash_of("another")))
+        with self.assertRaises((redis.exceptions.ConnectionError,
+                                redis.exceptions.AuthenticationError)):
+            connection.send_command("PING", check_health=False)
+            connection.read_response()
+
 
 class Start(unittest.TestCase):
     def test_listening_elsewhere_needs_users(self):
