@@ -405,6 +405,9 @@ class Narrow(World):
 class Changes(World):
     users = user("root", "admin") + user("eve", "operator")
 
+    def setUp(self):
+        self.reload(self.users)
+
     def test_whoever_is_gone_is_out_at_once(self):
         eve = self.login("eve")
         self.assertTrue(eve.ping())
@@ -428,7 +431,6 @@ class Changes(World):
             again.execute_command("SWEEP")  # a role changes under way
 
     def test_another_secret_ends_what_the_old_one_began(self):
-        self.reload(user("root", "admin") + user("eve", "operator"))
         connection = self.login("eve").connection_pool.get_connection("x")
         connection.send_command("PING")
         self.assertEqual(connection.read_response(), "PONG")
