@@ -346,8 +346,7 @@ enum server_step server_read(struct server_asker *asker, const struct protocol_c
 /* token.c */
 enum tn_result server_token_read(struct server *server, enum protocol_id id,
                                  struct protocol_writer *w);
-enum server_step server_token_rotate(struct server_asker *asker, const struct protocol_command *row,
-                                     const struct tn_bytes *argv, uint32_t argc);
+void server_token_rotate(struct server_slot *slot);
 
 /* sensor.c */
 /* Whose token it was, for the command that refers to it. */
@@ -364,8 +363,7 @@ enum tn_result server_sensor_judge(struct server *server);
 /* SENSOR HEARTBEAT, LOGS, STATUS. */
 enum tn_result server_sensor_read(struct server *server, enum protocol_id id,
                                   struct protocol_writer *w);
-enum server_step server_sensor_job(struct server_asker *asker, const struct protocol_command *row,
-                                   const struct tn_bytes *argv, uint32_t argc);
+void server_sensor_job(struct server_slot *slot);
 
 /* read_events.c */
 enum tn_result server_read_events(struct server *server, struct protocol_writer *w);

@@ -294,25 +294,14 @@ static void job_answer(struct server_slot *slot, struct tn_bytes ref) {
     server_count_served(&server->counters, slot->row->id, slot->begun_ns);
 }
 
-enum server_step server_sensor_job(struct server_asker *asker, const struct protocol_command *row,
-                                   const struct tn_bytes *argv, uint32_t argc) {
-    struct server *server = asker->server;
+void server_sensor_job(struct server_slot *slot) {
+    struct server *server = slot->server;
     struct protocol_call *call = &server->call;
-    struct server_slot *slot = server_slot_take(asker, row);
-    if (slot == NULL) {
-        return SERVER_WAIT;
-    }
-    enum tn_result code =
-        protocol_call_parse(row, argv, argc, server->scratch, 2 * PROTOCOL_REQUEST_MAX, call);
-    if (code == TN_R_OK) {
-        code = access_judge(access_user_of(&server->access, &asker->login), server->engine, row,
-                            call, call->detail);
-    }
-    if (code == TN_R_OK) {
-        struct tn_bytes ref = call->command.name;
-        code = row->id == PROTOCOL_SENSOR_RESET ? supervisor_reset(server->supervisor, ref)
-                                                : supervisor_restart(server->supervisor, ref);
-    }
+    const struct protocol_command *row = slot->row;
+    struct tn_bytes ref = call->command.name;
+    enum tn_result code = row->id == PROTOCOL_SENSOR_RESET
+                              ? supervisor_reset(server->supervisor, ref)
+                              : supervisor_restart(server->supervisor, ref);
     if (code == TN_R_STATE) {
         (void)snprintf(call->detail, sizeof call->detail, "%s",
                        row->id == PROTOCOL_SENSOR_RESET ? "it is neither in error nor in backoff"
@@ -321,7 +310,6 @@ enum server_step server_sensor_job(struct server_asker *asker, const struct prot
     if (code != TN_R_OK) {
         server_slot_refuse(slot, code, call->detail);
     } else {
-        job_answer(slot, call->command.name);
+        job_answer(slot, ref);
     }
-    return SERVER_DONE;
 }

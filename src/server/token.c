@@ -206,27 +206,14 @@ static void rotation_done(uv_work_t *work, int status) {
     server_slot_answered(slot, &w);
 }
 
-enum server_step server_token_rotate(struct server_asker *asker, const struct protocol_command *row,
-                                     const struct tn_bytes *argv, uint32_t argc) {
-    struct server *server = asker->server;
-    struct protocol_call *call = &server->call;
-    struct server_slot *slot = server_slot_take(asker, row);
-    if (slot == NULL) {
-        return SERVER_WAIT;
-    }
-    enum tn_result code =
-        protocol_call_parse(row, argv, argc, server->scratch, 2 * PROTOCOL_REQUEST_MAX, call);
-    if (code != TN_R_OK) {
-        server_slot_refuse(slot, code, call->detail);
-        return SERVER_DONE;
-    }
+void server_token_rotate(struct server_slot *slot) {
+    struct server *server = slot->server;
     if (server->rotation_slot != NULL) {
         server_slot_refuse(slot, TN_R_OVERLOADED, "the keys are being rotated; try again");
-        return SERVER_DONE;
+        return;
     }
     server->rotation_slot = slot;
-    server->rotation_drop = (call->command.fields & KERNEL_F_IMMEDIATE) != 0;
+    server->rotation_drop = (server->call.command.fields & KERNEL_F_IMMEDIATE) != 0;
     server->rotation.data = server;
     (void)uv_queue_work(&server->loop, &server->rotation, rotation_run, rotation_done);
-    return SERVER_DONE;
 }

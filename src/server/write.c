@@ -408,31 +408,40 @@ static void snapshot_taken(uv_work_t *work, int status) {
     snapshot_render(slot, taken, server->snapshot_error.text);
 }
 
-static enum server_step snapshot_begin(struct server_asker *asker,
-                                       const struct protocol_command *row) {
-    struct server *server = asker->server;
-    struct server_slot *slot = server_slot_take(asker, row);
-    if (slot == NULL) {
-        return SERVER_WAIT;
-    }
+static void snapshot_begin(struct server_slot *slot) {
+    struct server *server = slot->server;
     if (server->snapshot_slot != NULL) {
         server_slot_refuse(slot, TN_R_OVERLOADED, "a snapshot is being taken; try again");
-        return SERVER_DONE;
+        return;
     }
     server->snapshot_slot = slot;
     server->snapshot.data = server;
     (void)uv_queue_work(&server->loop, &server->snapshot, snapshot_take, snapshot_taken);
-    return SERVER_DONE;
 }
 
 enum server_step server_job(struct server_asker *asker, const struct protocol_command *row,
                             const struct tn_bytes *argv, uint32_t argc) {
-    if (row->id == PROTOCOL_TOKEN_ROTATE) {
-        return server_token_rotate(asker, row, argv, argc);
+    struct server *server = asker->server;
+    struct protocol_call *call = &server->call;
+    struct server_slot *slot = server_slot_take(asker, row);
+    if (slot == NULL) {
+        return SERVER_WAIT;
     }
-    if (row->id == PROTOCOL_SENSOR_RESET || row->id == PROTOCOL_SENSOR_RESTART) {
-        return server_sensor_job(asker, row, argv, argc);
+    enum tn_result code =
+        protocol_call_parse(row, argv, argc, server->scratch, 2 * PROTOCOL_REQUEST_MAX, call);
+    if (code == TN_R_OK) {
+        code = access_judge(access_user_of(&server->access, &asker->login), server->engine, row,
+                            call, call->detail);
     }
-    TN_ASSERT(row->id == PROTOCOL_SNAPSHOT);
-    return snapshot_begin(asker, row);
+    if (code != TN_R_OK) {
+        server_slot_refuse(slot, code, call->detail);
+    } else if (row->id == PROTOCOL_TOKEN_ROTATE) {
+        server_token_rotate(slot);
+    } else if (row->id == PROTOCOL_SNAPSHOT) {
+        snapshot_begin(slot);
+    } else {
+        TN_ASSERT(row->id == PROTOCOL_SENSOR_RESET || row->id == PROTOCOL_SENSOR_RESTART);
+        server_sensor_job(slot);
+    }
+    return SERVER_DONE;
 }
