@@ -79,6 +79,11 @@ static void login_free(struct server_login *login) {
     free(login);
 }
 
+/* The user's secret may have changed since, or the user be gone. */
+static bool is_current(const struct server_login *login) {
+    return login->generation == login->user->generation;
+}
+
 /* On another thread. */
 static void login_compare(uv_work_t *work) {
     struct server_login *login = ((struct server *)work->data)->logins.first;
@@ -97,7 +102,7 @@ static void login_compared(uv_work_t *work, int status) {
     server->logins.busy = false;
     sodium_memzero(login->secret, sizeof login->secret);
     login->done = true;
-    login->good = login->good && status == 0 && login->generation == login->user->generation;
+    login->good = login->good && status == 0 && is_current(login);
     if (login->good) {
         struct server_login_known *known = known_at(server, login->mark);
         memcpy(known->mark, login->mark, sizeof known->mark);
@@ -152,7 +157,7 @@ static bool login_begin(struct server_asker *asker, struct tn_bytes name, struct
 static enum server_login_step login_end(struct server_asker *asker, struct tn_bytes name) {
     struct server *server = asker->server;
     struct server_login *login = asker->pending;
-    bool good = login->good;
+    bool good = login->good && is_current(login);
     asker->pending = NULL;
     if (good) {
         asker->login = (struct access_login){.user = login->user, .generation = login->generation};

@@ -90,10 +90,14 @@ static enum auth auth_open(struct server_connection *connection, const struct tn
     return AUTH_GOOD;
 }
 
-/* A password without a name is the user default's, as in Redis. It is wiped where it was read. */
+/* A password without a name is the user default's, as in Redis. It is wiped where it was read. All
+ * users may go while one of them waits for its turn: then the answer is that of a server without any,
+ * and what is found out about the secret is for nobody. */
 static enum auth session_auth(struct server_connection *connection, const struct tn_bytes *user,
                               struct tn_bytes secret) {
     if (!connection->server->access.on) {
+        server_login_leave(&connection->asker);
+        sodium_memzero((void *)(uintptr_t)secret.at, secret.len);
         return auth_open(connection, user);
     }
     struct tn_bytes name = user != NULL ? *user : tn_bytes_of("default", 7);

@@ -14,7 +14,7 @@ import unittest
 
 import redis
 
-from harness import PATIENCE, TENURED, Server, text_of, until
+from harness import PATIENCE, TENURED, Server, receive_until, text_of, until
 
 ROLES = ["none", "reader", "holder", "operator", "admin"]
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "commands.md")
@@ -439,6 +439,44 @@ class Changes(World):
                                 redis.exceptions.AuthenticationError)):
             connection.send_command("PING", check_health=False)
             connection.read_response()
+
+    def login_over_the_end_of_all_users(self):
+        """A connection whose login was waiting for its turn when the last user went; None: it had its
+        turn before."""
+        words = b"*3\r\n$4\r\nAUTH\r\n$3\r\neve\r\n$%d\r\n%s\r\n"
+        crowd = [self.server.connect() for _ in range(16)]
+        for s in crowd:
+            s.sendall(words % (5, b"wrong"))
+        waiting = self.server.connect()
+        waiting.sendall(words % (len(SECRET), SECRET.encode()))
+        self.reload("")
+        answer = receive_until(waiting, b"\r\n")
+        for s in crowd:
+            s.close()
+        if answer == b"+OK\r\n":
+            waiting.close()
+            return None
+        self.assertTrue(answer.startswith(b"-WRONGPASS "), answer)
+        return waiting
+
+    def test_a_login_that_outlives_all_users_is_over(self):
+        waiting = []
+
+        def found():
+            self.reload(self.users)
+            waiting.append(self.login_over_the_end_of_all_users())
+            return waiting[-1] is not None
+
+        until(found, "a login that waits while the last user goes")
+        self.reload(self.users)
+        with waiting[-1] as s:
+            for secret, answer in ((SECRET, b"+OK\r\n"), ("wrong", b"-WRONGPASS ")):
+                s.sendall(b"*3\r\n$4\r\nAUTH\r\n$3\r\neve\r\n$%d\r\n%s\r\n" %
+                          (len(secret), secret.encode()))
+                got = receive_until(s, b"\r\n")
+                self.assertTrue(got.startswith(answer), got)
+            s.sendall(b"PING\r\n")
+            self.assertEqual(receive_until(s, b"\r\n"), b"+PONG\r\n")
 
 
 class Start(unittest.TestCase):
