@@ -2,31 +2,62 @@
 # Everything that must pass: the release build and the rules about the source, all tests under the
 # address and undefined-behaviour sanitizers, the threaded ones under the thread sanitizer.
 #
-# Goes on after a failure, so that one run shows all of them. The last line is `N passed, N failed`,
-# over all runs; a build that fails counts as one failure. Exits 0 only if nothing failed.
+# Goes on after a failure, so that one run shows all of them. In the end it says once more what failed,
+# and the end of what each of those printed. The last line is `N passed, N failed`, over all runs; a
+# build that fails counts as one failure. Exits 0 only if nothing failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 passed=0
 failed=0
+failures=() # those of them that have a name: preset and test
+tail_lines=60
 
 # The number in attribute $2 of the <testsuite> element of the JUnit file $1.
 junit_number() {
     tr '\n\t' '  ' <"$1" | sed -n 's/.*<testsuite [^>]*[[:space:]]'"$2"'="\([0-9]*\)".*/\1/p'
 }
 
+# Where ctest keeps what it knows about the last run of preset $1.
+ctest_logs() {
+    local tree=build/$1
+    [ "$1" != release ] || tree=build
+    echo "$tree/Testing/Temporary"
+}
+
+# The end of what test $2 of preset $1 printed.
+tail_of() {
+    awk -v head=" Testing: $2" '
+        /^[0-9]+\/[0-9]+ Testing: / { inside = substr($0, index($0, " Testing: ")) == head }
+        inside' "$(ctest_logs "$1")/LastTest.log" | tail -n "$tail_lines"
+}
+
+tell_failures() {
+    local failure
+    for failure in "${failures[@]}"; do
+        echo
+        echo "== failed: $failure"
+        tail_of "${failure%% *}" "${failure#* }" || true
+    done
+    echo
+    printf 'failed: %s\n' "${failures[@]}"
+}
+
 # Builds preset $1 and runs its tests.
 run() {
-    local preset=$1 report
+    local preset=$1 report names name
     report=$PWD/build/test-$preset.xml
+    names=$(ctest_logs "$preset")/LastTestsFailed.log
     echo "== $preset: build"
-    rm -f "$report"
+    rm -f "$report" "$names"
     if ! cmake --preset "$preset" >"build/configure-$preset.log" 2>&1; then
         cat "build/configure-$preset.log"
+        echo "== $preset: cannot be configured"
         failed=$((failed + 1))
         return
     fi
     if ! cmake --build --preset "$preset"; then
+        echo "== $preset: cannot be built"
         failed=$((failed + 1))
         return
     fi
@@ -37,15 +68,20 @@ run() {
         failed=$((failed + 1))
         return
     fi
-    local tests failures skipped disabled
+    local tests failing skipped disabled
     tests=$(junit_number "$report" tests)
-    failures=$(junit_number "$report" failures)
+    failing=$(junit_number "$report" failures)
     skipped=$(junit_number "$report" skipped)
     disabled=$(junit_number "$report" disabled)
-    passed=$((passed + tests - failures - skipped - disabled))
-    failed=$((failed + failures))
-    if [ "$status" -ne 0 ] && [ "$failures" -eq 0 ]; then
+    passed=$((passed + tests - failing - skipped - disabled))
+    failed=$((failed + failing))
+    if [ "$status" -ne 0 ] && [ "$failing" -eq 0 ]; then
         failed=$((failed + 1))
+    fi
+    if [ -f "$names" ]; then # number:name
+        while IFS=: read -r _ name; do
+            failures+=("$preset $name")
+        done <"$names"
     fi
 }
 
@@ -58,6 +94,7 @@ for preset in release dev tsan; do
     run "$preset"
 done
 
+[ "${#failures[@]}" -eq 0 ] || tell_failures
 echo
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
