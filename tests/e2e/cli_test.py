@@ -17,7 +17,7 @@ import termios
 import threading
 import unittest
 
-from harness import BUILD, PATIENCE, Case, Server, until
+from harness import BUILD, PATIENCE, Case, Server, port_of, reserve, until
 
 TENURE = os.path.abspath(os.path.join(BUILD, "tenure"))
 
@@ -305,7 +305,8 @@ class Terminal(Cli):
 class Shells(Cli):
     def complete(self, *words):
         """What bash offers for the last of these words."""
-        script = ("source <(tenure completion bash); COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); "
+        script = ("source <(tenure completion bash | sed 's/--timeout 2 /--timeout 60 /'); "
+                  "COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); "
                   "_tenure; [ ${#COMPREPLY[@]} = 0 ] || printf '%s\\n' \"${COMPREPLY[@]}\"")
         path = os.path.dirname(TENURE) + ":" + os.environ["PATH"]
         done = subprocess.run(["bash", "-c", script, "bash", "tenure", *words], timeout=PATIENCE,
@@ -435,6 +436,7 @@ class Events(Following):
 
 class EventsAcross(Following):
     """With a server of its own, which is killed and comes back."""
+    keep = True
 
     def test_following_goes_on_across_a_restart_without_gap_or_duplicate(self):
         self.do("POOL", "CREATE", "p", "RANGE", "1", "1000")
@@ -444,7 +446,6 @@ class EventsAcross(Following):
             self.do("ALLOC", "p", "h%d" % i)
         for _ in range(2):
             self.server.stop(signal.SIGKILL)
-            self.server.flags = ("--listen", "127.0.0.1:%d" % self.server.port)
             self.server.start()
             for i in range(20):
                 self.do("ALLOC", "p", "h%d" % i)
@@ -495,12 +496,12 @@ class Top(Cli):
 
 class TopAcross(Cli):
     """With a server of its own, which is killed and comes back."""
+    keep = True
 
     def test_a_server_that_goes_and_comes_back_is_seen(self):
         self.do("POOL", "CREATE", "before", "RANGE", "1", "10")
 
         def come_back():
-            self.server.flags = ("--listen", "127.0.0.1:%d" % self.server.port)
             self.server.start()
             self.do("POOL", "CREATE", "after", "RANGE", "1", "10")
         code, out = on_terminal(self.server.port, "top", steps=[
@@ -515,12 +516,14 @@ class Trouble(unittest.TestCase):
 
     def listener(self, serve):
         """Serves one connection after the other with this function until it says so."""
-        s = socket.create_server(("127.0.0.1", 0))
+        place = reserve()  # also when it listens no more
+        self.addCleanup(place.close)
+        s = socket.create_server(place.getsockname())
         thread = threading.Thread(target=lambda: self.serve(s, serve), daemon=True)
         thread.start()
         self.addCleanup(thread.join, PATIENCE)
         self.addCleanup(s.close)
-        return s.getsockname()[1]
+        return port_of(place)
 
     def serve(self, s, serve):
         more = True
@@ -542,15 +545,17 @@ class Trouble(unittest.TestCase):
         return c.recv(65536)
 
     def test_no_server(self):
-        with socket.create_server(("127.0.0.1", 0)) as s:
-            port = s.getsockname()[1]
-        for words in (["ping"], ["alloc", "p", "h"], ["leases", "--json"]):
-            code, out, err = run(port, *words)
-            self.assertEqual((code, out), (3, ""))
-            self.assertIn("cannot connect to 127.0.0.1:%d" % port, err)
+        with reserve() as nobody:
+            port = port_of(nobody)
+            for words in (["ping"], ["alloc", "p", "h"], ["leases", "--json"]):
+                code, out, err = run(port, *words)
+                self.assertEqual((code, out), (3, ""))
+                self.assertIn("cannot connect to 127.0.0.1:%d" % port, err)
 
     def test_no_such_host(self):
-        code, _, err = run(1, "-h", "no.such.host.invalid", "ping")
+        # Where no resolver answers, it is given up soon.
+        code, _, err = run(1, "-h", "no.such.host.invalid", "ping",
+                           env={"RES_OPTIONS": "timeout:1 attempts:1"})
         self.assertEqual(code, 3)
         self.assertIn("no.such.host.invalid", err)
 
@@ -598,10 +603,10 @@ class Trouble(unittest.TestCase):
             over.wait(PATIENCE)
             return False
         port = self.listener(serve)
-        code, _, err = run(port, "--timeout", "1", "alloc", "p", "h")
+        code, _, err = run(port, "--timeout", "5", "alloc", "p", "h")  # enough for the greeting
         over.set()
         self.assertEqual(code, 52)
-        self.assertIn("no answer within 1000 ms", err)
+        self.assertIn("no answer within 5000 ms", err)
 
     def test_retry_repeats_with_the_same_operation_id(self):
         seen = []

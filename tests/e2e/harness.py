@@ -1,6 +1,7 @@
 """What the end-to-end tests share: the real server process on a free port with a directory of its
 own, started, awaited by its port file, and stopped by its own process id."""
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -13,7 +14,12 @@ import redis
 
 BUILD = os.environ.get("TENURE_BUILD_DIR", "build")
 TENURED = os.path.join(BUILD, "tenured")
-PATIENCE = 60.0
+PATIENCE = 120.0  # it only matters when something fails: let it be long, for machines that are slow
+
+# A thousand sockets are nothing special here, for us and for the servers that we start.
+SOFT, HARD = resource.getrlimit(resource.RLIMIT_NOFILE)
+if SOFT < 4096:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, HARD), HARD))
 
 
 def until(condition, what):
@@ -31,11 +37,29 @@ def text_of(path):
         return file.read()
 
 
+def reserve():
+    """A socket whose port is nobody else's as long as it is open: connections to it are refused until
+    a server of ours listens there, and again when that is gone."""
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    s.bind(("127.0.0.1", 0))
+    return s
+
+
+def port_of(s):
+    return s.getsockname()[1]
+
+
 class Server:
-    def __init__(self, data=None, *flags):
+    # Whoever does not read for a while is slow only where that is what is tested.
+    patience = ("--slow-seconds", "600")
+
+    def __init__(self, data=None, *flags, keep=False):
+        """`keep`: it has the same ports in all of its lives."""
         self.own = data is None
         self.data = data or tempfile.mkdtemp(prefix="tenure-e2e-")
         self.flags = flags
+        self.held = [reserve(), reserve()] if keep else []
         self.start()
 
     def start(self):
@@ -43,9 +67,11 @@ class Server:
         if os.path.exists(port_file):
             os.unlink(port_file)
         self.log = open(os.path.join(self.data, "stderr"), "ab")
+        resp, http = map(port_of, self.held) if self.held else (0, 0)
         self.process = subprocess.Popen(
-            [TENURED, "--data", os.path.join(self.data, "data"), "--listen", "127.0.0.1:0",
-             "--http", "127.0.0.1:0", "--port-file", port_file, *self.flags], stderr=self.log)
+            [TENURED, "--data", os.path.join(self.data, "data"), "--listen", "127.0.0.1:%d" % resp,
+             "--http", "127.0.0.1:%d" % http, "--port-file", port_file, *self.patience, *self.flags],
+            stderr=self.log)
 
         def ready():
             assert self.process.poll() is None, text_of(self.log.name)
@@ -65,6 +91,8 @@ class Server:
         if self.process.poll() is None:
             code = self.stop()
             assert code == 0, text_of(self.log.name)
+        for s in self.held:
+            s.close()
         if self.own:
             shutil.rmtree(self.data)
 
@@ -98,10 +126,11 @@ def receive_until(s, end):
 
 class Case(unittest.TestCase):
     flags = ()
+    keep = False  # its ports, when it is started again
 
     @classmethod
     def setUpClass(cls):
-        cls.server = Server(None, *cls.flags)
+        cls.server = Server(None, *cls.flags, keep=cls.keep)
         cls.r = cls.server.client()
 
     @classmethod
