@@ -367,6 +367,7 @@ static void check_demand(struct check *c) {
             count_text(c, r->id);
             c->trigger_refs[r->trigger]++;
             c->trigger_rules[r->trigger] += r->enabled;
+            expect(c, r->placed <= r->revision, "a rule's trigger is newer than the rule", i);
         }
     }
     const struct tn_table *graves = &k->tables[TABLE_GRAVE];
@@ -376,7 +377,10 @@ static void check_demand(struct check *c) {
                graves->used == KERNEL_GRAVES_MAX,
            "the next grave is the wrong one", root_at(k)->grave_next);
     for (uint32_t i = 0; i < graves->used; i++) {
-        expect(c, grave_at(k, i)->revision > 0, "a grave has no revision", i);
+        const struct grave *g = grave_at(k, i);
+        expect(c, g->revision > 0 || g->said > 0, "a grave has no revision", i);
+        expect(c, g->said == 0 || g->said >= g->revision, "a grave remembers what is over", i);
+        expect(c, g->enabled == 0 || g->said > 0, "a grave remembers what nobody said", i);
     }
     for (uint32_t i = 0; i < k->tables[TABLE_SENSOR].used; i++) {
         const struct sensor *s = sensor_at(k, i);

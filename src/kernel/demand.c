@@ -74,23 +74,29 @@ static enum tn_result room_check(const struct kernel *k, enum kernel_table_id ta
 /* ---- revisions ---- */
 
 /* Changes of a rule may say which revision they make (a time, a version: a number that grows), and may
- * come late and out of order: what is older than the newest one is refused. That holds beyond a rule's
- * end, for the last rules that are gone. Changes that name none are always done. */
+ * come late and in any order: each of them says a part of what the rule is, and for each part the
+ * newest word counts, whenever it comes.
+ *
+ *                     there is one   its trigger   enabled
+ *     set                  x              x           x
+ *     enable, disable                                 x
+ *     delete               x
+ *
+ * That holds beyond a rule's end and before its beginning, for the last rules of which anything was
+ * said while they were not there. Changes that name none are always done. */
 
 #define GRAVE_SEED_A 0x72756c65u
 #define GRAVE_SEED_B 0x67726176u
 
-static struct grave grave_of(struct tn_bytes id, uint64_t revision) {
+static struct grave grave_of(struct tn_bytes id) {
     return (struct grave){
-        .digest = {tn_hash64(id.at, id.len, GRAVE_SEED_A), tn_hash64(id.at, id.len, GRAVE_SEED_B)},
-        .revision = revision};
+        .digest = {tn_hash64(id.at, id.len, GRAVE_SEED_A), tn_hash64(id.at, id.len, GRAVE_SEED_B)}};
 }
 
-static uint32_t grave_find(const struct kernel *k, struct tn_bytes id) {
-    struct grave wanted = grave_of(id, 0);
+static uint32_t grave_find(const struct kernel *k, const struct grave *wanted) {
     for (uint32_t i = 0; i < k->tables[TABLE_GRAVE].used; i++) {
         const struct grave *g = grave_at(k, i);
-        if (g->digest[0] == wanted.digest[0] && g->digest[1] == wanted.digest[1]) {
+        if (g->digest[0] == wanted->digest[0] && g->digest[1] == wanted->digest[1]) {
             return i;
         }
     }
@@ -98,38 +104,89 @@ static uint32_t grave_find(const struct kernel *k, struct tn_bytes id) {
 }
 
 /* The oldest makes room. */
-static void grave_dig(struct kernel *k, struct tn_bytes id, uint64_t revision) {
-    uint32_t slot = grave_find(k, id);
+static void grave_put(struct kernel *k, const struct grave *grave) {
+    uint32_t slot = grave_find(k, grave);
+    TN_ASSERT(grave->revision > 0 || grave->said > 0);
     if (slot == TN_NONE) {
         slot = tn_table_room(&k->tables[TABLE_GRAVE]) > 0 ? tn_table_take(&k->tables[TABLE_GRAVE])
                                                           : root_at(k)->grave_next;
-        *grave_mut(k, slot) = grave_of(id, revision);
         root_mut(k)->grave_next = (slot + 1) % KERNEL_GRAVES_MAX;
-    } else if (grave_at(k, slot)->revision < revision) {
-        grave_mut(k, slot)->revision = revision;
     }
+    *grave_mut(k, slot) = *grave;
 }
 
-/* Of the rule, or of the one of that id that is gone; 0: none is known. */
-static uint64_t revision_known(const struct kernel *k, uint32_t slot, struct tn_bytes id) {
+/* What the newest words about a rule are, whether it is there or not; revisions are 0 if none is
+ * known. */
+struct known {
+    uint64_t placed;   /* of its trigger, or of its end */
+    uint64_t revision; /* of all; if it is newer than `placed`, that one said `enabled` */
+    bool enabled;
+};
+
+static struct known known_of(const struct kernel *k, uint32_t slot, struct tn_bytes id) {
     if (slot != TN_NONE) {
-        return rule_at(k, slot)->revision;
+        const struct rule *r = rule_at(k, slot);
+        return (struct known){r->placed, r->revision, r->enabled};
     }
-    uint32_t grave = grave_find(k, id);
-    return grave == TN_NONE || TN_PLANT(OLD_RULE_RISES) ? 0 : grave_at(k, grave)->revision;
+    struct grave wanted = grave_of(id);
+    uint32_t found = grave_find(k, &wanted);
+    if (found == TN_NONE || TN_PLANT(OLD_RULE_RISES)) {
+        return (struct known){0};
+    }
+    const struct grave *g = grave_at(k, found);
+    return (struct known){g->revision, g->said > g->revision ? g->said : g->revision,
+                          g->enabled != 0};
 }
 
-/* The newest one after this command; *ret_stale: it is not this command's. */
-static uint64_t revision_next(const struct kernel_command *c, uint64_t known, bool *ret_stale) {
-    bool named = (c->fields & KERNEL_F_EPOCH) != 0;
-    *ret_stale = named && c->epoch < known && !TN_PLANT(OLD_RULE_WINS);
-    return named && c->epoch > known ? c->epoch : known;
+/* The one that it names; 0: none. */
+static uint64_t revision_of(const struct kernel_command *c) {
+    return (c->fields & KERNEL_F_EPOCH) != 0 ? c->epoch : 0;
 }
 
-static void revision_note(struct kernel *k, uint32_t slot, uint64_t revision) {
-    if (rule_at(k, slot)->revision != revision) {
+/* Whether something newer is known. */
+static bool is_older(const struct kernel_command *c, uint64_t known) {
+    uint64_t revision = revision_of(c);
+    return revision > 0 && revision < known && !TN_PLANT(OLD_RULE_WINS);
+}
+
+/* The newest one after this command. */
+static uint64_t revision_next(const struct kernel_command *c, uint64_t known) {
+    uint64_t revision = revision_of(c);
+    return revision > known ? revision : known;
+}
+
+static void revision_note(struct kernel *k, uint32_t slot, uint64_t revision, uint64_t placed) {
+    if (rule_at(k, slot)->revision != revision || rule_at(k, slot)->placed != placed) {
         rule_mut(k, slot)->revision = revision;
+        rule_mut(k, slot)->placed = placed;
     }
+}
+
+/* A rule that is not there is enabled or disabled: that counts if its beginning, said before, comes
+ * yet. */
+static void early_note(struct kernel *k, const struct kernel_command *c, uint64_t ended) {
+    struct grave grave = grave_of(c->name);
+    if (revision_of(c) == 0 || !word_valid(c->name) || TN_PLANT(EARLY_RULE_IS_LOST)) {
+        return;
+    }
+    grave.revision = ended;
+    grave.said = revision_of(c);
+    grave.enabled = c->enabled;
+    grave_put(k, &grave);
+}
+
+/* A rule ends, whether it is there or not: its beginning may come yet. What was said after that is for
+ * the next one of its id. */
+static void end_note(struct kernel *k, const struct kernel_command *c, const struct known *known,
+                     uint64_t ended) {
+    struct grave grave = grave_of(c->name);
+    if (ended == 0 || ended < known->placed || !word_valid(c->name)) {
+        return;
+    }
+    grave.revision = ended;
+    grave.said = known->revision > ended ? known->revision : 0;
+    grave.enabled = grave.said > 0 && known->enabled;
+    grave_put(k, &grave);
 }
 
 /* ---- rules ---- */
@@ -142,62 +199,79 @@ static void rule_enable(struct kernel *k, uint32_t slot, bool enabled) {
     }
 }
 
+/* What a rule is after a change that sets it. */
+struct rule_next {
+    uint32_t trigger; /* held */
+    bool enabled;
+    uint64_t revision, placed;
+};
+
+static void rule_make(struct kernel *k, struct tn_bytes id, const struct rule_next *next) {
+    uint32_t slot = tn_table_take(&k->tables[TABLE_RULE]);
+    struct rule *r = rule_mut(k, slot);
+    r->id = tn_text_put(&k->tables[TABLE_TEXT], id);
+    r->trigger = next->trigger;
+    r->in_use = 1;
+    kernel_index_text_add(k, TEXT_RULE, slot);
+    revision_note(k, slot, next->revision, next->placed);
+    rule_enable(k, slot, next->enabled);
+}
+
+/* False: it was so already. */
+static bool rule_change(struct kernel *k, uint32_t slot, const struct rule_next *next) {
+    uint32_t old = rule_at(k, slot)->trigger;
+    bool moves = old != next->trigger;
+    bool changes = moves || rule_at(k, slot)->enabled != next->enabled;
+    revision_note(k, slot, next->revision, next->placed);
+    if (moves) {
+        rule_enable(k, slot, false);
+        rule_mut(k, slot)->trigger = next->trigger;
+    }
+    rule_enable(k, slot, next->enabled);
+    trigger_drop(k, old);
+    return changes;
+}
+
 void kernel_run_rule_set(struct kernel *k, const struct kernel_command *c,
                          struct kernel_result *result) {
     if (!word_valid(c->name) || !word_valid(c->trigger)) {
         result->code = TN_R_BAD_NAME;
         return;
     }
-    bool stale;
     uint32_t slot = kernel_index_text(k, TEXT_RULE, c->name);
-    uint64_t revision = revision_next(c, revision_known(k, slot, c->name), &stale);
-    result->code = stale ? TN_R_STALE : room_check(k, TABLE_RULE, slot == TN_NONE, c);
+    struct known known = known_of(k, slot, c->name);
+    result->code =
+        is_older(c, known.placed) ? TN_R_STALE : room_check(k, TABLE_RULE, slot == TN_NONE, c);
     if (result->code != TN_R_OK) {
         return;
     }
-    uint32_t trigger = trigger_hold(k, c->trigger);
+    struct rule_next next = {.trigger = trigger_hold(k, c->trigger),
+                             .enabled = is_older(c, known.revision) ? known.enabled : c->enabled,
+                             .revision = revision_next(c, known.revision),
+                             .placed = revision_next(c, known.placed)};
     if (slot == TN_NONE) {
-        slot = tn_table_take(&k->tables[TABLE_RULE]);
-        struct rule *r = rule_mut(k, slot);
-        r->id = tn_text_put(&k->tables[TABLE_TEXT], c->name);
-        r->trigger = trigger;
-        r->in_use = 1;
-        kernel_index_text_add(k, TEXT_RULE, slot);
-        revision_note(k, slot, revision);
-        rule_enable(k, slot, c->enabled);
-    } else if (rule_at(k, slot)->trigger == trigger && rule_at(k, slot)->enabled == c->enabled) {
-        trigger_drop(k, trigger);
-        revision_note(k, slot, revision);
+        rule_make(k, c->name, &next);
+    } else if (!rule_change(k, slot, &next)) {
         result->code = TN_R_NOOP;
         return;
-    } else {
-        uint32_t old = rule_at(k, slot)->trigger;
-        bool moves = old != trigger;
-        if (moves) {
-            rule_enable(k, slot, false);
-        }
-        rule_mut(k, slot)->trigger = trigger;
-        revision_note(k, slot, revision);
-        rule_enable(k, slot, c->enabled);
-        trigger_drop(k, old);
     }
-    kernel_event_named(k, KERNEL_EVENT_RULE_SET, c->name, c->enabled);
+    kernel_event_named(k, KERNEL_EVENT_RULE_SET, c->name, next.enabled);
 }
 
 void kernel_run_rule_enable(struct kernel *k, const struct kernel_command *c,
                             struct kernel_result *result) {
-    bool stale;
     uint32_t slot = kernel_index_text(k, TEXT_RULE, c->name);
-    if (slot == TN_NONE) {
-        result->code = TN_R_NOTFOUND;
-        return;
-    }
-    uint64_t revision = revision_next(c, rule_at(k, slot)->revision, &stale);
-    if (stale) {
+    struct known known = known_of(k, slot, c->name);
+    if (is_older(c, known.revision)) {
         result->code = TN_R_STALE;
         return;
     }
-    revision_note(k, slot, revision);
+    if (slot == TN_NONE) {
+        early_note(k, c, known.placed);
+        result->code = TN_R_NOTFOUND;
+        return;
+    }
+    revision_note(k, slot, revision_next(c, known.revision), known.placed);
     if (rule_at(k, slot)->enabled == c->enabled) {
         result->code = TN_R_NOOP;
         return;
@@ -208,22 +282,19 @@ void kernel_run_rule_enable(struct kernel *k, const struct kernel_command *c,
 
 void kernel_run_rule_delete(struct kernel *k, const struct kernel_command *c,
                             struct kernel_result *result) {
-    bool stale;
     uint32_t slot = kernel_index_text(k, TEXT_RULE, c->name);
-    uint64_t known = slot == TN_NONE ? 0 : rule_at(k, slot)->revision;
-    uint64_t revision = revision_next(c, known, &stale);
-    if (stale) {
-        result->code = TN_R_STALE;
-        return;
-    }
-    if (revision > 0 && word_valid(c->name)) {
-        grave_dig(k, c->name,
-                  revision); /* also if it was never there: its beginning may come yet */
-    }
+    struct known known = known_of(k, slot, c->name);
     if (slot == TN_NONE) {
+        end_note(k, c, &known, revision_of(c));
         result->code = TN_R_NOTFOUND;
         return;
     }
+    if (is_older(c, known.placed)) {
+        result->code = TN_R_STALE;
+        return;
+    }
+    /* Who names no revision ends all that is known. */
+    end_note(k, c, &known, revision_of(c) > 0 ? revision_of(c) : known.revision);
     if (!TN_PLANT(DELETED_RULE_COUNTS)) {
         rule_enable(k, slot, false);
     }

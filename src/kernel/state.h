@@ -45,7 +45,7 @@ enum kernel_table_id {
 
 _Static_assert(TABLE_COUNT <= KERNEL_TABLES_MAX, "the image interface has room for every table");
 
-#define KERNEL_STATE_VERSION 2u
+#define KERNEL_STATE_VERSION 3u
 
 /* The one record of TABLE_ROOT. */
 struct root {
@@ -233,12 +233,16 @@ struct rule {
     uint32_t in_use;
     uint32_t enabled;
     uint64_t revision; /* of the newest change that named one; 0: none did */
+    uint64_t placed;   /* of the newest one that said which trigger; not above it */
 };
 
-/* A rule that is gone, by the digest of its id: what is older than its end must not bring it back. */
+/* What is known of a rule that is not there, by the digest of its id: what is older than its end must
+ * not bring it back, and who enabled or disabled it may have overtaken who makes it. */
 struct grave {
     uint64_t digest[2];
-    uint64_t revision;
+    uint64_t revision; /* of its end; 0: none is known */
+    uint64_t said;     /* of the word that came early; 0: none did, else not below the end */
+    uint64_t enabled;  /* what that word was */
 };
 
 struct sensor {

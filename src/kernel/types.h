@@ -15,7 +15,7 @@
 #define KERNEL_POOL_MAX (KERNEL_POOL_BASE_MAX + 1u + 64u) /* name@scope */
 #define KERNEL_RESOURCE_MAX 64u
 #define KERNEL_RULE_MAX 128u
-#define KERNEL_GRAVES_MAX 4096u /* deleted rules whose revision is remembered */
+#define KERNEL_GRAVES_MAX 4096u /* rules that are gone, or not there yet, that are remembered */
 #define KERNEL_SENSOR_SPEC_MAX 16384u
 #define KERNEL_META_MAX 4096u
 #define KERNEL_BUNDLE_MAX 4096u

@@ -76,7 +76,7 @@ void amqp_wake(struct amqp *amqp);
 #define AMQP_OUTCOME_TABLE(X)                                                        \
     X(APPLIED, "applied")     /* the command was done, or there was nothing to do */ \
     X(DUPLICATE, "duplicate") /* it had been done before */                          \
-    X(MISSING, "missing")     /* about a rule that is not there */                   \
+    X(MISSING, "missing")     /* about a rule that is not there, or not yet */       \
     X(STALE, "stale")         /* older than what is known of the rule */             \
     X(MALFORMED, "malformed") /* dead-lettered: not understood */                    \
     X(REFUSED, "refused")     /* dead-lettered: the command was refused, as for a full table */

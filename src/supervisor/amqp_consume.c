@@ -233,7 +233,7 @@ static enum amqp_turn result_take(struct amqp_link *link, const struct kernel_re
         return AMQP_OVER; /* it comes again after recovery */
     }
     if (result->code == TN_R_NOTFOUND) {
-        told(amqp, "amqp_rule_missing", "there is no such rule");
+        told(amqp, "amqp_rule_missing", "there is no such rule, or not yet");
         outcome_count(amqp, AMQP_MISSING);
         return acknowledge(link);
     }

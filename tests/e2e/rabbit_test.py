@@ -210,6 +210,29 @@ class RabbitTest(unittest.TestCase):
         self.assertEqual(self.rules(server), {"1": ("t", True), "2": ("t", True)})
         client.close()
 
+    def test_the_order_of_messages_does_not_matter(self):
+        server = self.connected()
+        client = Client(self.broker)
+        tale = [("RuleCreated", {"trigger_ref": "t", "enabled": False}), ("RuleEnabled", {}),
+                ("RuleDisabled", {}), ("RuleEnabled", {})]
+        orders = list(itertools.permutations(range(len(tale))))
+        for half in (orders[:len(orders) // 2], orders[len(orders) // 2:]):
+            for n, order in enumerate(half):
+                for i in order:
+                    kind, more = tale[i]
+                    client.publish("rule.%s" % kind[4:].lower(), envelope(
+                        kind, {"rule_id": "%d-%d" % (n, half[0][0]), **more},
+                        timestamp="2020-03-01T00:00:%02dZ" % i))
+                    if n == 0 and i == order[0]:  # what came early is remembered
+                        self.drained(client)
+                        server.stop(9)
+                        server.start()
+                        self.await_metric(server, 'tenure_amqp_connected{connection="consume"}', 1)
+        until(lambda: len(self.rules(server)) == len(orders), "all rules")
+        self.drained(client)
+        until(lambda: set(self.rules(server).values()) == {("t", True)}, "all are enabled")
+        client.close()
+
     def test_a_time_that_cannot_be_yet_outdates_nothing(self):
         server = self.connected()
         client = Client(self.broker)

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#define LATE_MS 2000000u /* that a word about a rule may be: some hundred commands */
+
 /* A time, and not always the latest. By dice of its own, so that all other commands of a seed stay what
  * they were: planted bugs are known by the seeds that find them. */
 static void some_revision(const struct generate *g, struct generate_draft *d) {
@@ -10,7 +12,7 @@ static void some_revision(const struct generate *g, struct generate_draft *d) {
     tn_prng_seed(&aside, ~tn_prng_next(&aside));
     if (tn_prng_below(&aside, 100) < 40) {
         d->c.fields |= KERNEL_F_EPOCH;
-        d->c.epoch = g->now_ms - tn_prng_below(&aside, 20000);
+        d->c.epoch = g->now_ms - tn_prng_below(&aside, g->now_ms < LATE_MS ? g->now_ms : LATE_MS);
     }
 }
 

@@ -154,17 +154,18 @@ struct model_disown {
 
 struct model_demand {
     bool exists, enabled;
-    uint64_t revision; /* of a rule */
+    uint64_t revision, placed; /* of a rule: who said enabled, who said its trigger */
     char name[KERNEL_RULE_MAX + 1];
     char trigger[KERNEL_RULE_MAX + 1];
     uint32_t spec_len;
     uint8_t spec[MODEL_SPEC];
 };
 
-/* A deleted rule, if a revision of it is known. */
+/* A rule that is not there, if a revision of it is known: of its end, of its early words. */
 struct model_grave {
     char name[8];
-    uint64_t revision;
+    uint64_t ended, said;
+    bool enabled;
 };
 
 struct model {

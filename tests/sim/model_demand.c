@@ -86,7 +86,7 @@ static void tell(struct model *m, const char *trigger, uint64_t before) {
     }
 }
 
-/* ---- Revisions: a change that is older than the newest one is refused ---- */
+/* ---- Revisions: of what was said of each part of a rule the newest counts ---- */
 
 static struct model_grave *grave(struct model *m, const char *name) {
     for (uint32_t i = 0; i < m->grave_count; i++) {
@@ -97,47 +97,54 @@ static struct model_grave *grave(struct model *m, const char *name) {
     return NULL;
 }
 
-static void bury(struct model *m, const char *name, uint64_t revision) {
+/* The one of that name, or a new one in place of the oldest; NULL: the name is none. */
+static struct model_grave *dig(struct model *m, const char *name) {
     struct model_grave *g = grave(m, name);
-    if (revision == 0 || m->c.name.len == 0 || m->c.name.len > KERNEL_RULE_MAX) {
-        return;
+    if (m->c.name.len == 0 || m->c.name.len > KERNEL_RULE_MAX) {
+        return NULL;
     }
     if (g == NULL) {
         g = &m->graves[m->grave_next];
         m->grave_next = (m->grave_next + 1) % KERNEL_GRAVES_MAX;
         m->grave_count += m->grave_count < KERNEL_GRAVES_MAX;
+        *g = (struct model_grave){0};
         snprintf(g->name, sizeof g->name, "%.7s", name);
-        g->revision = 0;
     }
-    g->revision = revision > g->revision ? revision : g->revision;
+    return g;
 }
 
-/* True: refused, and the command is over. Else *known is the newest from now on. */
-static bool stale(struct model *m, uint64_t *known) {
-    if ((m->c.fields & KERNEL_F_EPOCH) == 0) {
-        return false;
-    }
-    if (m->c.epoch < *known) {
-        m->want.head.code = TN_R_STALE;
-        return true;
-    }
-    *known = m->c.epoch;
-    return false;
+static uint64_t named(const struct model *m) {
+    return (m->c.fields & KERNEL_F_EPOCH) != 0 ? m->c.epoch : 0;
+}
+
+static bool older(const struct model *m, uint64_t than) {
+    return named(m) > 0 && named(m) < than;
+}
+
+static uint64_t later(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
 }
 
 static void rule_set(struct model *m, const char *name, const char *trigger) {
     const struct model_demand *known = find(m->rules, name);
-    const struct model_grave *g = grave(m, name);
-    uint64_t revision = known != NULL ? known->revision : g != NULL ? g->revision : 0;
-    if (stale(m, &revision)) {
+    const struct model_grave *g = known == NULL ? grave(m, name) : NULL;
+    uint64_t placed = known != NULL ? known->placed : g != NULL ? g->ended : 0;
+    uint64_t said = known != NULL ? known->revision : g != NULL ? g->said : 0;
+    bool enabled = m->c.enabled;
+    if (older(m, placed)) {
+        m->want.head.code = TN_R_STALE;
         return;
+    }
+    if (older(m, said)) {
+        enabled = known != NULL ? known->enabled : g->enabled;
     }
     struct model_demand *r = claim(m, m->rules, m->limits.of[KERNEL_LIMIT_RULES], name, trigger);
     if (r == NULL) {
         return;
     }
-    r->revision = revision;
-    if (r->exists && r->enabled == m->c.enabled && strcmp(r->trigger, trigger) == 0) {
+    r->placed = later(placed, named(m));
+    r->revision = later(later(placed, said), named(m));
+    if (r->exists && r->enabled == enabled && strcmp(r->trigger, trigger) == 0) {
         m->want.head.code = TN_R_NOOP;
         return;
     }
@@ -152,35 +159,66 @@ static void rule_set(struct model *m, const char *name, const char *trigger) {
     r->exists = true;
     snprintf(r->name, sizeof r->name, "%s", name);
     snprintf(r->trigger, sizeof r->trigger, "%s", trigger);
-    r->enabled = m->c.enabled;
+    r->enabled = enabled;
     tell(m, trigger, before);
     model_expect_name(m, KERNEL_EVENT_RULE_SET, name, r->enabled);
 }
 
+/* Nothing of it is there: what was said counts later, if it is not outdated. */
+static void absent_change(struct model *m, const char *name) {
+    struct model_grave *g = grave(m, name);
+    uint64_t ended = g != NULL ? g->ended : 0;
+    uint64_t said = g != NULL ? g->said : 0;
+    bool ends = m->c.verb == KERNEL_VERB_RULE_DELETE;
+    m->want.head.code = !ends && older(m, later(ended, said)) ? TN_R_STALE : TN_R_NOTFOUND;
+    if (named(m) == 0 || named(m) < ended || (!ends && named(m) < said)) {
+        return;
+    }
+    g = dig(m, name);
+    if (g != NULL && ends) {
+        g->ended = named(m);
+        g->said = said > named(m) ? said : 0;
+    } else if (g != NULL) {
+        g->said = named(m);
+        g->enabled = m->c.enabled;
+    }
+}
+
+/* Before a rule goes: what is older than its end is over. */
+static void bury(struct model *m, const struct model_demand *r) {
+    uint64_t ended = named(m) > 0 ? named(m) : r->revision;
+    struct model_grave *g = ended > 0 ? dig(m, r->name) : NULL;
+    if (g != NULL) {
+        g->ended = ended;
+        g->said = r->revision > ended ? r->revision : 0;
+        g->enabled = r->enabled;
+    }
+}
+
 static void rule_change(struct model *m, const char *name) {
     struct model_demand *r = find(m->rules, name);
-    bool delete = m->c.verb == KERNEL_VERB_RULE_DELETE;
-    uint64_t revision = r != NULL ? r->revision : 0;
-    if ((r != NULL || delete) && stale(m, &revision)) {
-        return;
-    }
-    if (delete) {
-        bury(m, name, revision);
-    }
+    bool ends = m->c.verb == KERNEL_VERB_RULE_DELETE;
     if (r == NULL) {
-        m->want.head.code = TN_R_NOTFOUND;
+        absent_change(m, name);
         return;
     }
-    r->revision = revision;
-    if (!delete &&r->enabled == m->c.enabled) {
+    if (older(m, ends ? r->placed : r->revision)) {
+        m->want.head.code = TN_R_STALE;
+        return;
+    }
+    if (ends) {
+        bury(m, r);
+    }
+    r->revision = later(r->revision, named(m));
+    if (!ends && r->enabled == m->c.enabled) {
         m->want.head.code = TN_R_NOOP;
         return;
     }
     uint64_t before = model_trigger_rules(m, r->trigger);
-    r->enabled = delete ? false : m->c.enabled;
-    r->exists = !delete;
+    r->enabled = ends ? false : m->c.enabled;
+    r->exists = !ends;
     tell(m, r->trigger, before);
-    model_expect_name(m, delete ? KERNEL_EVENT_RULE_DELETED : KERNEL_EVENT_RULE_SET, name,
+    model_expect_name(m, ends ? KERNEL_EVENT_RULE_DELETED : KERNEL_EVENT_RULE_SET, name,
                       r->enabled);
 }
 
