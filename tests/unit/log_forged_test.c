@@ -1,0 +1,305 @@
+/* Files that verify and yet are not what the log wrote: each is refused with the name of its file and
+ * what is wrong, or costs nothing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "lib/logbench.h"
+#include "log/frame.h"
+#include "log/segment.h"
+
+#define HEADER LOG_SEGMENT_HEADER
+#define SNAPSHOT_HEADER 64u
+#define SNAPSHOT_FOOTER 32u
+
+/* -- headers ------------------------------------------------------------------------------------- */
+
+static struct log_segment_header header_of(struct logbench *b, const char *path) {
+    uint8_t bytes[HEADER];
+    struct log_segment_header header;
+    fakeos_file_read(b->fake, path, 0, bytes, sizeof bytes);
+    assert_int_equal(log_segment_header_decode(bytes, &header), TN_OK);
+    return header;
+}
+
+static void header_forge(struct logbench *b, const char *path, struct log_segment_header header) {
+    uint8_t bytes[HEADER];
+    log_segment_header_encode(&header, bytes);
+    fakeos_file_write(b->fake, path, 0, bytes, sizeof bytes);
+}
+
+/* A number of the header, behind the encoder's back. */
+static void header_patch(struct logbench *b, const char *path, size_t at, uint64_t number,
+                         size_t len) {
+    uint8_t bytes[HEADER];
+    fakeos_file_read(b->fake, path, 0, bytes, sizeof bytes);
+    memcpy(bytes + at, &number, len);
+    tn_store32(bytes + HEADER - 4, tn_crc32c(0, bytes, HEADER - 4));
+    fakeos_file_write(b->fake, path, 0, bytes, sizeof bytes);
+}
+
+static void a_header_with_impossible_numbers_is_refused(void **state) {
+    struct logbench *b = *state;
+    logbench_start(b);
+    logbench_append(b, 1, 100);
+    logbench_stop(b);
+    static const struct {
+        size_t at, len;
+        uint64_t number;
+    } forged[] = {
+        {8, 4, 0},                          /* a version before the first */
+        {16, 8, 0},                         /* no number */
+        {24, 8, LOG_SEGMENT_BYTES_MIN - 1}, /* sizes */
+        {24, 8, LOG_SEGMENT_BYTES_MIN + 512},
+        {24, 8, (uint64_t)LOG_SEGMENT_BYTES_MAX + HEADER},
+        {40, 8, 0}, /* LSNs begin at 1 */
+    };
+    for (size_t i = 0; i < sizeof forged / sizeof forged[0]; i++) {
+        struct logbench copy = logbench_copy(b, i);
+        header_patch(&copy, LOGBENCH_FIRST, forged[i].at, forged[i].number, forged[i].len);
+        logbench_assert_refused(&copy, TN_CORRUPT, LOGBENCH_FIRST, "header at offset 0 is damaged");
+        logbench_scrap(&copy);
+    }
+}
+
+static void a_header_whose_time_or_generation_goes_back_is_refused(void **state) {
+    struct logbench *b = *state;
+    b->options.restored = true;
+    logbench_start(b);
+    logbench_append(b, 1, 100);
+    logbench_stop(b);
+    logbench_start(b); /* of the next generation, with a segment of its own */
+    b->options.restored = false;
+    logbench_append(b, 9, 100);
+    logbench_append(b, 2, 40000);
+    logbench_stop(b);
+    const char *last = "/data/0000000000000003.log";
+    const struct log_segment_header header = header_of(b, last);
+    struct log_segment_header back = header;
+    assert_true(header.now_ms > 0 && header.shard >> 32 == 1);
+    back.now_ms = 0;
+    header_forge(b, last, back);
+    logbench_assert_refused(b, TN_CORRUPT, last, "goes back in LSN or time");
+    back = header;
+    back.shard = LOGBENCH_SHARD;
+    header_forge(b, last, back);
+    logbench_assert_refused(b, TN_CORRUPT, last, "another shard");
+    header_forge(b, last, header);
+    logbench_start(b);
+}
+
+static void sizes_of_segments_have_bounds(void **state) {
+    (void)state;
+    assert_int_equal(log_segment_bytes(0), LOG_SEGMENT_BYTES_DEFAULT);
+    assert_int_equal(log_segment_bytes(1), LOG_SEGMENT_BYTES_MIN);
+    assert_int_equal(log_segment_bytes(LOG_SEGMENT_BYTES_MIN + 1), LOG_SEGMENT_BYTES_MIN + HEADER);
+    assert_int_equal(log_segment_bytes(UINT64_MAX), LOG_SEGMENT_BYTES_MAX);
+}
+
+/* -- frames -------------------------------------------------------------------------------------- */
+
+/* A frame of the first segment that follows what is there, to be changed. */
+static struct log_frame frame_next(struct logbench *b, uint64_t last_at) {
+    struct log_segment_header header = header_of(b, LOGBENCH_FIRST);
+    const struct log_batch *last = &b->model.batches[b->model.count - 1].batch;
+    uint8_t bytes[LOG_FRAME_ALIGN];
+    fakeos_file_read(b->fake, LOGBENCH_FIRST, last_at, bytes, sizeof bytes);
+    return (struct log_frame){
+        .seq = header.seq,
+        .salt = header.salt,
+        .first_lsn = last->first_lsn + last->count,
+        .now_ms = last->now_ms,
+        .chain = log_frame_chain(bytes),
+    };
+}
+
+static void frame_put(struct logbench *b, const struct log_frame *frame, uint64_t at) {
+    static uint8_t bytes[LOGBENCH_SEGMENT_BYTES];
+    size_t size = log_frame_encode(frame, bytes);
+    fakeos_file_write(b->fake, LOGBENCH_FIRST, at, bytes, size);
+}
+
+/* LSNs beyond the last number there is are no frame: what is there ends before it. */
+static void a_frame_whose_lsns_overflow_is_none(void **state) {
+    struct logbench *b = *state;
+    logbench_start(b);
+    logbench_append(b, 2, 100);
+    logbench_die(b);
+    struct log_frame frame = frame_next(b, HEADER + 512);
+    frame.first_lsn = UINT64_MAX;
+    frame.count = 2;
+    frame_put(b, &frame, HEADER + 1024);
+    logbench_start(b);
+    assert_int_equal(b->model.acked, 2);
+}
+
+/* Batches are missing where the next segment says that they were: a mark does not excuse that. */
+static void a_mark_in_a_segment_that_goes_on_is_refused(void **state) {
+    struct logbench *b = *state;
+    logbench_start(b);
+    logbench_append(b, 2, 100);
+    struct log_frame mark = frame_next(b, HEADER + 512);
+    logbench_append(b, 1, 40000);
+    logbench_append(b, 1, 40000);
+    logbench_stop(b);
+    assert_true(fakeos_file_exists(b->fake, LOGBENCH_SECOND));
+    frame_put(b, &mark, HEADER + 1024);
+    logbench_assert_refused(b, TN_CORRUPT, LOGBENCH_FIRST, "a mark where the next segment expects");
+}
+
+/* Nobody leaves a segment without room for a mark, but a batch that does so is whole and counts. */
+static void a_batch_up_to_the_last_byte_of_its_segment_is_read_and_written_again(void **state) {
+    struct logbench *b = *state;
+    logbench_start(b);
+    logbench_append(b, 2, 100);
+    logbench_die(b);
+    struct log_frame frame = frame_next(b, HEADER + 512);
+    uint32_t room = LOGBENCH_SEGMENT_BYTES - HEADER - 1024;
+    const struct log_batch *batch = logmodel_try(&b->model, room - LOG_FRAME_HEADER);
+    frame.now_ms = batch->now_ms;
+    frame.count = batch->count;
+    frame.len = batch->len;
+    frame.payload = batch->payload;
+    frame_put(b, &frame, HEADER + 1024);
+    logbench_start(b);
+    assert_int_equal(b->model.acked, 3);
+    assert_non_null(strstr(b->model.notice_last, "event=log_tail_rewritten"));
+    logbench_append(b, 1, 100);
+    logbench_stop(b);
+    logbench_start(b);
+    assert_int_equal(b->model.acked, 4);
+}
+
+/* In an older segment the end may be cut off, but not in the middle of what the next one builds on. */
+static void a_segment_that_ends_within_a_sector_is_refused(void **state) {
+    struct logbench *b = *state;
+    logbench_start(b);
+    logbench_append(b, 3, 100);
+    logbench_append(b, 2, 40000);
+    logbench_stop(b);
+    assert_true(fakeos_file_exists(b->fake, LOGBENCH_SECOND));
+    fakeos_file_resize(b->fake, LOGBENCH_FIRST, HEADER + 1024 + 100);
+    logbench_assert_refused(b, TN_CORRUPT, LOGBENCH_FIRST, "which was synced, at offset 5120");
+}
+
+/* A log whose newest segment was recycled, with three batches in it; returns its path. */
+static const char *recycled(struct logbench *b) {
+    static char path[64];
+    logbench_start(b);
+    for (unsigned i = 0; i < 4; i++) {
+        logbench_append(b, 2, 40000);
+        logbench_snapshot(b);
+    }
+    logbench_append(b, 1, 40000);
+    logbench_append(b, 2, 100);
+    snprintf(path, sizeof path, "/data/%016x.log", 9);
+    logbench_die(b);
+    assert_true(header_of(b, path).flags & LOG_SEGMENT_RECYCLED);
+    return path;
+}
+
+/* Among the bytes of an earlier life a torn batch is told by what is left of its header. */
+static void a_torn_batch_in_a_recycled_segment_is_told_by_any_of_its_marks(void **state) {
+    struct logbench *b = *state;
+    const char *path = recycled(b);
+    uint64_t last = HEADER + log_frame_size(40000) + 512;
+    static const uint8_t garbage[16] = {1, 2, 3};
+    for (unsigned left = 0; left < 4; left++) {
+        struct logbench copy = logbench_copy(b, left);
+        copy.model.acked = b->model.acked - 1;
+        if (left > 0) {
+            fakeos_file_write(copy.fake, path, last + 8, garbage, left > 1 ? 16 : 8);
+        }
+        if (left > 2) {
+            fakeos_file_write(copy.fake, path, last + 24, garbage, 8);
+        }
+        fakeos_file_flip(copy.fake, path, last + 100, 0);
+        logbench_start(&copy);
+        assert_int_equal(copy.model.acked, b->model.acked - 1);
+        struct log_stats stats;
+        copy.log->verbs->stats(copy.log, &stats);
+        assert_int_equal(stats.torn_tail_bytes, left < 3 ? LOG_FRAME_ALIGN : 0);
+        logbench_scrap(&copy);
+    }
+}
+
+/* -- snapshots ----------------------------------------------------------------------------------- */
+
+static char *snapshot_path(struct logbench *b) {
+    static char path[64];
+    const struct log_batch *last = &b->model.batches[b->model.acked - 1].batch;
+    snprintf(path, sizeof path, "/data/snapshot-%016llx.snap",
+             (unsigned long long)(last->first_lsn + last->count - 1));
+    return path;
+}
+
+static void a_footer_that_does_not_fit_its_sections_is_refused(void **state) {
+    struct logbench *b = *state;
+    logbench_start(b);
+    logbench_append(b, 2, 100);
+    logbench_snapshot(b);
+    logbench_stop(b);
+    const char *path = snapshot_path(b);
+    uint64_t at = fakeos_file_size(b->fake, path) - SNAPSHOT_FOOTER;
+    uint8_t footer[SNAPSHOT_FOOTER];
+    static const size_t fields[] = {8, 16, 24}; /* sections, size, checksum of the checksums */
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        struct logbench copy = logbench_copy(b, i);
+        fakeos_file_read(copy.fake, path, at, footer, sizeof footer);
+        footer[fields[i]] ^= 1;
+        tn_store32(footer + 28, tn_crc32c(0, footer, 28));
+        fakeos_file_write(copy.fake, path, at, footer, sizeof footer);
+        logbench_assert_refused(&copy, TN_CORRUPT, path, "the footer is damaged");
+        logbench_scrap(&copy);
+    }
+}
+
+static void snapshot_number_set(struct logbench *b, const char *path, size_t at, uint64_t number) {
+    uint8_t header[SNAPSHOT_HEADER];
+    fakeos_file_read(b->fake, path, 0, header, sizeof header);
+    tn_store64(header + at, number);
+    tn_store32(header + 60, tn_crc32c(0, header, 60));
+    fakeos_file_write(b->fake, path, 0, header, sizeof header);
+}
+
+static void a_snapshot_of_another_place_is_refused(void **state) {
+    struct logbench *b = *state;
+    logbench_start(b);
+    logbench_append(b, 2, 100);
+    logbench_snapshot(b);
+    logbench_stop(b);
+    const char *path = snapshot_path(b);
+    struct logbench copy = logbench_copy(b, 1);
+    snapshot_number_set(&copy, path, 16, 1);
+    logbench_assert_refused(&copy, TN_CORRUPT, path, "LSN is not that of the file's name");
+    logbench_scrap(&copy);
+    snapshot_number_set(b, path, 32, LOGBENCH_SHARD + 1);
+    logbench_assert_refused(b, TN_CORRUPT, "/data", "belong to different shards");
+}
+
+#define BENCH_TEST(test) cmocka_unit_test_setup_teardown(test, logbench_setup, logbench_teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        BENCH_TEST(a_header_with_impossible_numbers_is_refused),
+        BENCH_TEST(a_header_whose_time_or_generation_goes_back_is_refused),
+        cmocka_unit_test(sizes_of_segments_have_bounds),
+        BENCH_TEST(a_frame_whose_lsns_overflow_is_none),
+        BENCH_TEST(a_mark_in_a_segment_that_goes_on_is_refused),
+        BENCH_TEST(a_batch_up_to_the_last_byte_of_its_segment_is_read_and_written_again),
+        BENCH_TEST(a_segment_that_ends_within_a_sector_is_refused),
+        BENCH_TEST(a_torn_batch_in_a_recycled_segment_is_told_by_any_of_its_marks),
+        BENCH_TEST(a_footer_that_does_not_fit_its_sections_is_refused),
+        BENCH_TEST(a_snapshot_of_another_place_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
