@@ -3,34 +3,17 @@ loopback, with an epmd of its own, run without privileges, stopped by its own pr
 import json
 import os
 import pwd
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 
 import pika
 
-from harness import PATIENCE, until
+from harness import PATIENCE, port_of, reserve, until
 
 SERVER = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 USER = "rabbitmq"
-
-
-def free_ports(count):
-    """Below those that the kernel gives to clients: while the broker is away, none of those who try to
-    reach it may get its port for their own end, and so reach themselves."""
-    ports = set()
-    while len(ports) < count:
-        port = random.randrange(10000, 32768)
-        with socket.socket() as s:
-            try:
-                s.bind(("127.0.0.1", port))
-                ports.add(port)
-            except OSError:
-                pass
-    return ports
 
 
 class Broker:
@@ -39,7 +22,10 @@ class Broker:
 
     def __init__(self, tls=None):
         self.directory = tempfile.mkdtemp(prefix="tenure-broker-")
-        self.port, self.tls_port, self.dist_port, self.epmd_port = free_ports(4)
+        # Held while the broker is away: else others may get them, even those who try to reach it, for
+        # their own end.
+        self.held = [reserve() for _ in range(4)]
+        self.port, self.tls_port, self.dist_port, self.epmd_port = map(port_of, self.held)
         self.as_user = []
         self.process = None
         os.mkdir(self.path("home"))
@@ -128,6 +114,8 @@ class Broker:
         self.epmd.terminate()
         self.epmd.wait(PATIENCE)
         self.log.close()
+        for s in self.held:
+            s.close()
         shutil.rmtree(self.directory)
 
 

@@ -170,6 +170,7 @@ class RabbitTest(unittest.TestCase):
         # An id that has said something else is somebody's mistake.
         client.publish("rule.enabled", {"rule_id": 1}, "m4")
         self.await_outcome(server, "refused", 1)
+        until(lambda: client.count(DEAD) == 1, "it is kept")
         self.assertEqual(client.get(DEAD)[2], b'{"rule_id": 1}')
         self.assertEqual(self.rules(server), {"1": ("t", False)})
         client.close()
@@ -247,15 +248,17 @@ class RabbitTest(unittest.TestCase):
         client.close()
 
     def test_what_cannot_be_committed_now_is_tried_again(self):
-        server = self.connected("--ops-max", "1", "--op-window-seconds", "1")
+        server = self.connected("--ops-max", "1", "--op-window-seconds", "3")
+        self.assertEqual(server.stop(), 0)  # so that they come all at once, within the window
         client = Client(self.broker)
         for i in range(3):
             client.publish("rule.created", {"rule_id": i, "trigger_ref": "t"}, "m%d" % i)
             for _ in range(20):  # which are on their way to us, and wait
                 client.publish("rule.enabled", {"rule_id": i})
+        server.start()
         self.await_outcome(server, "applied", 63)
         retries = self.metric(server, "tenure_amqp_retries_total")
-        self.assertTrue(0 < retries < 100, retries)
+        self.assertTrue(0 < retries < 200, retries)  # by those who wait it would be a thousand
         self.assertIn("event=amqp_message_waits", text_of(server.log.name))
         self.assertEqual(self.rules(server), {str(i): ("t", True) for i in range(3)})
         self.drained(client)
@@ -302,9 +305,11 @@ class RabbitTest(unittest.TestCase):
             if i in (80, 160, 240):
                 server.stop(9)
                 server.start()
-        self.drained(client)
+        client.publish("rule.enabled", {"rule_id": "last", "trigger_ref": "t"})
+        until(lambda: "last" in self.rules(server), "all have come, in order")
         expected = {str(i % 5): ("t", i % 2 == 0) for i in range(300)}
-        until(lambda: self.rules(server) == expected, "the last word counts")
+        self.assertEqual(self.rules(server), {**expected, "last": ("t", True)})
+        self.drained(client)
         client.close()
         self.assertEqual(server.stop(), 0)
         client = Client(self.broker)
@@ -373,7 +378,7 @@ class RabbitTest(unittest.TestCase):
         self.await_metric(second, 'tenure_amqp_connected{connection="consume"}', 1)
         # And if the queue is deleted, it is made anew.
         client.channel.queue_delete(QUEUE)
-        until(lambda: self.metric(second, "tenure_amqp_connects_total") == 2, "it is back")
+        until(lambda: self.metric(second, "tenure_amqp_connects_total") >= 2, "it is back")
         client.publish("rule.created", {"rule_id": 1, "trigger_ref": "t"})
         self.await_outcome(second, "applied", 1)
         client.close()
@@ -433,6 +438,7 @@ class RabbitTest(unittest.TestCase):
     def test_a_broker_that_goes_and_comes_back_is_survived(self):
         server = self.early
         self.both_connected(server)
+        connects = self.metric(server, "tenure_amqp_connects_total")
         client = Client(self.broker)
         client.channel.queue_declare(OUT, durable=True)
         client.channel.queue_bind(OUT, OUT, "tenure.#")
@@ -454,7 +460,7 @@ class RabbitTest(unittest.TestCase):
         self.drained(client, EARLY)
         until(lambda: self.rules(server) == {
             **{str(i): ("t", True) for i in range(3)}, "steady": ("steady", True)}, "all are on")
-        self.assertEqual(self.metric(server, "tenure_amqp_connects_total"), 6)
+        self.assertGreaterEqual(self.metric(server, "tenure_amqp_connects_total"), connects + 4)
         self.state_is(server, "t", "running")
         self.assertLessEqual(len(toggled()), (time.monotonic() - begun) / SETTLE + 1)
         # Nothing happened to the one that nobody talked about.

@@ -4,6 +4,7 @@ the end those run that the last message wanted, and none was started more than o
 The numbers are small here; the campaign makes them large."""
 import os
 import random
+import re
 import time
 import unittest
 
@@ -38,6 +39,12 @@ class Toggled(SensorCase):
                        {"rule_ref": "rule." + ref, "trigger_ref": ref + ".trigger",
                         "enabled": wanted}, "m%d" % self.sent)
 
+    def all_heard(self):
+        """Each has had its effect; what is delivered once more when the broker is back has none."""
+        counts = re.findall(r'^tenure_amqp_messages_total\{outcome="(\w+)"\} (\d+)$',
+                            metrics(self.server), re.M)
+        return sum(int(count) for outcome, count in counts if outcome != "duplicate") == self.sent
+
     def test_toggles_while_the_broker_restarts_twice(self):
         order = random.Random(SEED)
         refs = [self.sensor("s%d" % i, settle_seconds=SETTLE) for i in range(SENSORS)]
@@ -52,6 +59,7 @@ class Toggled(SensorCase):
                 self.say(client, ref, wanted[ref])
             client.close()
             if part < 2:
+                until(self.all_heard, "nothing is left for later")
                 self.broker.stop()
                 before = self.settled(refs)
                 self.broker.start()
