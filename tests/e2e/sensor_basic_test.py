@@ -11,6 +11,7 @@ import unittest
 import redis
 
 from harness import Server, pairs, text_of, until
+from sensors import processes
 
 # Appends its pid and its epoch's run when it starts, and the word when it is asked to stop.
 SCRIPT = """
@@ -21,17 +22,8 @@ while :; do sleep 0.05; done
 """
 
 
-def alive(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    with open("/proc/%d/stat" % pid, encoding="ascii") as file:
-        return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-
-
 class Sensors(unittest.TestCase):
-    flags = ("--sensor-settle-seconds", "0.1", "--sensor-stop-seconds", "5",
+    flags = ("--sensor-settle-seconds", "0.1", "--sensor-stop-seconds", "60",
              "--sensor-backoff-seconds", "0.05", "--sensor-backoff-max-seconds", "0.2")
 
     def setUp(self):
@@ -99,7 +91,7 @@ class Sensors(unittest.TestCase):
         self.do("RULE", "DELETE", "a")
         self.do("RULE", "DISABLE", "b")
         until(lambda: self.lease() is None, "the lease's end")
-        self.assertFalse(alive(int(pid)))
+        self.assertFalse(processes(int(pid)))
         self.assertFalse(self.verdict()["active"])
         self.assertEqual(len(self.lines("start")), 1)
         self.assertEqual(len(self.lines("stop")), 1)
@@ -115,7 +107,7 @@ class Sensors(unittest.TestCase):
         pipe.execute()
 
     def test_toggles_are_settled(self):
-        self.begin(settle_seconds=2)
+        self.begin(settle_seconds=5)
         self.toggle("PING")
         self.started(1)
         self.toggle("SENSOR", "DISABLE", "s")
@@ -127,15 +119,15 @@ class Sensors(unittest.TestCase):
         _, pid, first = self.started(1)
         self.server.stop()
         self.assertEqual(self.server.process.returncode, 0)
-        self.assertFalse(alive(int(pid)))
+        self.assertFalse(processes(int(pid)))
         self.assertEqual(len(self.lines("stop")), 1)
         self.assertTrue(self.logged("event=sensor_stopped", "reason=shutdown", "token_revoked=yes"))
         self.server.start()
         self.r = self.server.client()
         _, _, second = self.started(2)
         self.assertNotEqual(first, second)
-        self.assertEqual(len(self.events("sensor.stopped")), 1)
         until(lambda: len(self.events("sensor.started")) == 2, "the second event")
+        self.assertEqual(len(self.events("sensor.stopped")), 1)
 
     def test_a_killed_server_leaves_nothing_and_its_run_is_over_before_the_next(self):
         self.begin()
@@ -143,7 +135,7 @@ class Sensors(unittest.TestCase):
         token = text_of(self.out + ".token")
         self.restart(signal.SIGKILL)
         self.started(2)
-        self.assertFalse(alive(int(pid)))
+        self.assertFalse(processes(int(pid)))
         self.assertFalse(pairs(self.do("TOKEN", "INTROSPECT", token))["active"])
         self.said("event=sensor_stopped", "reason=orphaned")
 
@@ -154,7 +146,7 @@ class Sensors(unittest.TestCase):
         crashed = self.logged("event=sensor_crashed", "exit_code=3")
         self.assertEqual([("attempt=%d " % n) in line + " " for n, line in enumerate(crashed, 1)],
                          [True] * 3)
-        self.assertIsNone(self.lease())
+        until(lambda: self.lease() is None, "the lease's end")
         until(lambda: self.events("sensor.error"), "the event")
         self.do("RULE", "SET", "another", "t")
         self.started(4)
@@ -165,15 +157,16 @@ class Sensors(unittest.TestCase):
         self.do("RULE", "SET", "r", "t")
         self.said("event=sensor_start_failed", "No such file")
         self.said("event=sensor_error")
-        self.assertIsNone(self.lease())
+        until(lambda: self.lease() is None, "the lease's end")
 
     def test_an_operator_who_revokes_the_lease_gets_another_run(self):
         self.begin()
         _, pid, _ = self.started(1)
+        token = text_of(self.out + ".token")
         self.do("REVOKE", self.lease()["lease"])
-        self.assertFalse(self.verdict()["active"])
+        self.assertFalse(pairs(self.do("TOKEN", "INTROSPECT", token))["active"])
         self.started(2)
-        self.assertFalse(alive(int(pid)))
+        self.assertFalse(processes(int(pid)))
         self.said("event=sensor_stopped", "reason=token_revoked")
 
     def test_another_description_replaces_the_run_and_deletion_ends_it(self):
@@ -194,8 +187,8 @@ class Sensors(unittest.TestCase):
         path = self.started(1)[2]
         first = text_of(path)
         self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
-        until(lambda: text_of(path) != first, "another token")
-        self.assertTrue(pairs(self.do("TOKEN", "INTROSPECT", text_of(path)))["active"])
+        until(lambda: text_of(path) != first and
+              pairs(self.do("TOKEN", "INTROSPECT", text_of(path)))["active"], "another token")
         self.assertEqual(len(self.lines("start")), 1)
 
     def test_the_token_is_in_no_log_and_on_no_command_line(self):
@@ -240,14 +233,15 @@ class Health(Sensors):
     """The same kit; only the tests below."""
 
     def check(self, why, **health):
+        """It may be found unhealthy before it has said that it has started."""
         self.begin(health={"interval_seconds": 0.05, "threshold": 2, **health}, max_restarts=1000)
-        self.started(2)
+        until(lambda: pairs(self.do("SENSOR", "STATUS", "s"))["starts"] >= 2, "a second run")
         self.said("event=sensor_crashed", "reason=unhealthy")
         self.said("event=sensor_stopped", "reason=unhealthy")
 
     def test_a_program_says_whether_it_is_well(self):
         bad = os.path.join(self.server.data, "bad")
-        self.begin(health={"command": ["/bin/sh", "-c", "! test -e " + bad],
+        self.begin(health={"command": ["/bin/sh", "-c", "! test -e " + bad], "timeout_seconds": 60,
                            "interval_seconds": 0.05, "threshold": 2}, max_restarts=1000)
         self.started(1)
         self.assertEqual(self.logged("unhealthy"), [])
@@ -284,7 +278,8 @@ class Health(Sensors):
         self.addCleanup(door.shutdown)
         threading.Thread(target=door.serve_forever, daemon=True).start()
         self.begin(health={"http": "http://localhost:%d/a?b" % door.server_address[1],
-                           "interval_seconds": 0.05, "threshold": 2}, max_restarts=1000)
+                           "timeout_seconds": 60, "interval_seconds": 0.05, "threshold": 2},
+                   max_restarts=1000)
         self.started(1)
         self.assertTrue(asked.wait(60))
         self.assertEqual(self.logged("unhealthy"), [])

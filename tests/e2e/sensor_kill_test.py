@@ -71,8 +71,9 @@ class Killed(SensorCase):
                 self.want(ref, wanted=False)
         for ref in self.refs:
             self.reaches(ref, "running" if self.wanted[ref] else "stopped")
-        pids = sorted(self.status(ref)["pid"] for ref in self.refs if self.wanted[ref])
-        self.assertEqual(sorted(self.ours()), pids, SEED)
+        until(lambda: sorted(self.ours()) == sorted(
+            self.status(ref).get("pid", 0) for ref in self.refs if self.wanted[ref]),
+              "one process each, seed %d" % SEED)
 
     def test_never_two_and_none_is_left(self):
         for ref in self.refs:

@@ -11,7 +11,7 @@ from harness import BUILD, PATIENCE, Server, pairs, text_of, until
 
 DUMMY = os.environ.get("SENSOR_TEST_DUMMY", os.path.join(BUILD, "tests", "sensor_dummy"))
 # Short enough for tests, long enough to see that they are kept.
-TERMS = {"settle_seconds": 0.1, "stop_seconds": 20, "backoff_seconds": 0.05,
+TERMS = {"settle_seconds": 0.1, "stop_seconds": 60, "backoff_seconds": 0.05,
          "backoff_max_seconds": 0.2, "stable_seconds": 3600}
 
 
@@ -64,11 +64,12 @@ def totals(server):
 class SensorCase(unittest.TestCase):
     """A server for each test. Everything that its sensors start has MARK in its environment."""
     flags = ()
+    keep = False  # its ports, when it is started again
 
     def setUp(self):
         self.directory = tempfile.mkdtemp(prefix="tenure-e2e-")
         self.mark = os.path.basename(self.directory)
-        self.server = Server(self.directory, *self.flags)
+        self.server = Server(self.directory, *self.flags, keep=self.keep)
         self.r = self.server.client()
         self.addCleanup(self.leave)
 
@@ -103,7 +104,7 @@ class SensorCase(unittest.TestCase):
         return with_variable("SENSOR_MARK", self.mark)
 
     def describe(self, *command, **terms):
-        env = dict(terms.pop("env", {}), SENSOR_MARK=self.mark)
+        env = dict(terms.pop("env", {}), SENSOR_MARK=self.mark, SENSOR_DUMMY_PIDS=self.path("pids"))
         return json.dumps(dict(TERMS, command=[str(word) for word in command], env=env, **terms))
 
     def sensor(self, ref, *command, trigger=None, **terms):
@@ -138,6 +139,11 @@ class SensorCase(unittest.TestCase):
         """Started by a rule of its own. The status."""
         self.want(ref)
         return self.reaches(ref, "running")
+
+    def is_as_it_stays(self, pid):
+        """Waits until the dummy has come so far that it obeys or ignores signals as it should."""
+        path = self.path("pids")
+        until(lambda: os.path.exists(path) and str(pid) in text_of(path).split(), "%d is there" % pid)
 
     def token(self, ref):
         with open(os.path.join(self.server.data, "data", "sensors", ref, "token"),
