@@ -6,7 +6,7 @@ import os
 import subprocess
 import unittest
 
-from harness import PATIENCE, TENURED, Case, pairs, until
+from harness import PATIENCE, TENURED, Case, pairs, port_of, reserve, until
 from resp import Error, Resp
 
 SOURCE = os.environ.get("TENURE_SOURCE_DIR", ".")
@@ -170,8 +170,10 @@ class Node(unittest.TestCase):
         modules = subprocess.run([os.path.join(SOURCE, "tools", "npm.sh")], check=True,
                                  stdout=subprocess.PIPE).stdout.decode().strip()
         script = os.path.join(SOURCE, "tests", "e2e", "clients_test.mjs")
-        run = subprocess.run(["node", script, TENURED, modules], timeout=4 * PATIENCE, check=False,
-                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        with reserve() as place:
+            run = subprocess.run(["node", script, TENURED, modules, str(port_of(place))], check=False,
+                                 timeout=4 * PATIENCE, stdout=subprocess.PIPE,
+                                 stderr=subprocess.STDOUT)
         self.assertEqual(run.returncode, 0, run.stdout.decode())
         self.assertTrue(run.stdout.endswith(b"all ok\n"), run.stdout)
 

@@ -323,14 +323,14 @@ class Lost(Import):
         process = subprocess.Popen([TENURE, "-p", str(server.port), "import", "p", "--batch", "1"],
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE)
-        rows = "".join("%d,h/%d\n" % (i, i) for i in range(1, 5001)).encode()
-        process.stdin.write(rows)
-        process.stdin.close()
-        process.stdin = None
+        rows = "".join("%d,%0120d\n" % (i, i) for i in range(1, 10001)).encode()
+        # As much as it reads at once; it cannot come to the end before it has the rest.
+        process.stdin.write(rows[:1 << 20])
+        process.stdin.flush()
         until(lambda: server.client().execute_command("LEASES", "POOL", "p", "COUNT", 1)[3], "some")
         server.process.kill()
         server.process.wait()
-        out, err = process.communicate(timeout=PATIENCE)
+        out, err = process.communicate(rows[1 << 20:], timeout=PATIENCE)
         self.assertEqual(process.returncode, 3, (out, err))
         self.assertRegex(err.decode(), r"stopped after line \d+\. Repeat the same import")
         server.log.close()
@@ -338,7 +338,7 @@ class Lost(Import):
         code, out, err = run(server.port, "--json", "import", "p", rows=rows)
         self.assertEqual(code, 0, err)
         counts = json.loads(out)
-        self.assertEqual(int(counts["taken"]) + int(counts["there"]), 5000)
+        self.assertEqual(int(counts["taken"]) + int(counts["there"]), 10000)
         self.assertGreater(int(counts["there"]), 0)
         server.remove()
 
@@ -360,7 +360,7 @@ class Export(Import):
                 self.do("IMPORT", self.pool, holder, "VALUES", 1, value, "CREATED", 1700000000123,
                         *(["DEADLINE", (NOW + 9999) * 1000 + 7] if value % 2 else []))
             self.do("ALLOC", self.pool, "bundle", "VALUES", 7, *range(100, 107))
-            self.do("RESERVE", "later", "TTL", 60, "FROM", self.pool, "VALUES", 1, 200)
+            self.do("RESERVE", "later", "TTL", 3600, "FROM", self.pool, "VALUES", 1, 200)
             for form in ("csv", "tsv"):
                 out, lsn = self.export(self.pool, "--format", form)
                 self.assertEqual(lsn, self.do("POOL", "INFO", self.pool)[-1])

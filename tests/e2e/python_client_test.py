@@ -14,7 +14,7 @@ import unittest
 
 import yaml
 
-from harness import text_of, until
+from harness import port_of, reserve, text_of, until
 from pyclient import CLIENT, ROOT, Case, Scripted, tenure
 
 DONE = "%3\r\n+result\r\n+OK\r\n+lsn\r\n:7\r\n+replayed\r\n#f"
@@ -430,11 +430,10 @@ class Outcomes(Case):
         self.assertEqual(len(server.requests), 1)
 
     def test_nobody_there(self):
-        with socket.create_server(("127.0.0.1", 0)) as unused:
-            address = "127.0.0.1:%d" % unused.getsockname()[1]
-        with tenure.Client(address, retry_seconds=0.05) as client:
-            with self.assertRaises(tenure.Unreachable):
-                client.tick()
+        with reserve() as nobody:
+            with tenure.Client("127.0.0.1:%d" % port_of(nobody), retry_seconds=0.05) as client:
+                with self.assertRaises(tenure.Unreachable):
+                    client.tick()
         with self.assertRaises(tenure.Unreachable):
             client.ping()  # closed
 

@@ -63,7 +63,7 @@ class LostReplies(Cut):
 
     def test_an_answer_that_does_not_come_is_not_waited_for_forever(self):
         self.proxy.swallow = True
-        with tenure.Client("127.0.0.1:%d" % self.proxy.port, timeout=0.2,
+        with tenure.Client("127.0.0.1:%d" % self.proxy.port, timeout=1,
                            retry_seconds=PATIENCE) as client:
             outcome, thread = self.in_thread(client.ping)
             until(lambda: self.proxy.swallowed > 1, "it has asked twice")
@@ -113,13 +113,13 @@ class LostReplies(Cut):
 
 class Holding(Cut):
     def test_a_held_lease_is_renewed_and_then_released(self):
-        self.client.pool_create("kept", range=(1, 9), lease=6)
+        self.client.pool_create("kept", range=(1, 9), lease=15)
         with self.client.hold("kept", "job/1", count=2, meta={"a": 1}) as held:
             self.assertEqual(held.values, ("1", "2"))
             first = self.direct.lease(held.token.lease)
             self.assertEqual(first.meta, {"a": 1})
             direct = self.direct
-            until(lambda: direct.lease(held.token.lease).deadline > first.deadline + 3000,
+            until(lambda: direct.lease(held.token.lease).deadline > first.deadline + 6000,
                   "it was renewed more than once")
             held.check()
             self.assertGreater(held.remaining(), 0)
@@ -160,7 +160,7 @@ class Holding(Cut):
         self.assertEqual(self.direct.lease(held.token.lease).state, "active")
 
     def test_a_lease_that_cannot_be_renewed_is_lost_before_it_ends(self):
-        self.client.pool_create("cut", range=(1, 9), lease=3)
+        self.client.pool_create("cut", range=(1, 9), lease=6)
         told = []
         held = self.client.hold("cut", "job/1", on_lost=told.append)
         self.proxy.refuse = True
@@ -196,7 +196,7 @@ class Holding(Cut):
             self.client.hold("none", "job/1")
 
     def test_a_holder_with_a_strange_name(self):
-        self.client.pool_create("strange", range=(1, 9), lease=6)
+        self.client.pool_create("strange", range=(1, 9), lease=15)
         with self.client.hold("strange", "job?after=999999.0") as held:
             first, direct = held.grant.deadline, self.direct
             until(lambda: direct.lease(held.token.lease).deadline > first, "a renewal")

@@ -12,7 +12,7 @@ const { createRemoteJWKSet, jwtVerify, SignJWT, importJWK, calculateJwkThumbprin
   await import(require.resolve("jose"));
 
 const { url, cases } = JSON.parse(readFileSync(0, "utf8"));
-const keys = createRemoteJWKSet(new URL(url));
+const keys = createRemoteJWKSet(new URL(url), { timeoutDuration: 60000 });
 
 async function verify({ token, issuer }) {
   try {

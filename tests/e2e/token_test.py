@@ -150,8 +150,9 @@ class Tokens(Case):
         successor = self.issue(lease, rekeyed["epoch"])
         self.refused("STALE", "TOKEN", "REVOKE", "%s.%s" % (lease, epoch))
         self.assertEqual(self.assertLive(successor["token"])["sub"], "holder:c")
-        lease, epoch = self.lease("d", "TTL", 1)
+        lease, epoch = self.lease("d", "TTL", 3600)
         token = self.issue(lease, epoch)["token"]
+        self.do("TOUCH", lease, epoch, "TTL", 1)
         until(lambda: not self.introspect(token)["active"], "the lease to expire")
         self.assertDead(token, "stale")
 

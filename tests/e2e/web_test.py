@@ -341,13 +341,12 @@ class Page(Case):
         self.browser.call("Emulation.clearDeviceMetricsOverride")
 
     def test_a_server_that_goes_away_and_comes_back(self):
-        server = Server()
+        server = Server(keep=True)
         try:
             self.browser.go("http://127.0.0.1:%d/" % server.http_port)
             self.see("#h-state", "serving")
             server.stop()
             self.see("#offline", "Disconnected, retrying")
-            server.flags = ("--http", "127.0.0.1:%d" % server.http_port)
             server.start()
             self.see("#h-state", "serving")
             self.assertEqual(self.browser.text("#offline"), "")
