@@ -71,6 +71,7 @@ static bool password_find(const struct config *config, const struct os *os,
 
 static struct amqp_options options_of(const struct config *config) {
     return (struct amqp_options){
+        .dir = config_text(config, CONFIG_DATA),
         .ca_file = config_text(config, CONFIG_AMQP_CA),
         .cert_file = config_text(config, CONFIG_AMQP_CERT),
         .key_file = config_text(config, CONFIG_AMQP_KEY),
@@ -111,8 +112,9 @@ bool broker_make(const struct config *config, const struct os *os, struct engine
         return refuse("amqp_cert_file", "it and amqp_key_file come together");
     }
     bool made = password_find(config, os, password);
-    if (made && amqp_make(&options, ret_amqp) != TN_OK) {
-        made = refuse("amqp_url", "no memory");
+    if (made) {
+        enum tn_status status = amqp_make(&options, ret_amqp);
+        made = status == TN_OK || refuse("amqp_url", tn_status_text(status));
     }
     sodium_memzero(password, sizeof password);
     return made;

@@ -69,14 +69,14 @@ bool amqp_address_parse(const char *url, struct amqp_address *ret_address,
 /* ---- Making and freeing ---- */
 
 /* Every text of the options, so that each can be copied and freed. */
-enum { TEXTS = 10 };
+enum { TEXTS = 11 };
 
 static void texts_of(struct amqp_options *options, const char **ret_texts[TEXTS]) {
     const char **texts[TEXTS] = {
-        &options->password,      &options->ca_file,     &options->cert_file,
-        &options->key_file,      &options->exchange,    &options->queue,
-        &options->keys,          &options->dead_letter, &options->publish_exchange,
-        &options->publish_prefix};
+        &options->password,       &options->ca_file,     &options->cert_file,
+        &options->key_file,       &options->exchange,    &options->queue,
+        &options->keys,           &options->dead_letter, &options->publish_exchange,
+        &options->publish_prefix, &options->dir};
     memcpy(ret_texts, texts, sizeof texts);
 }
 
@@ -103,7 +103,6 @@ static void texts_free(struct amqp_options *options) {
 }
 
 enum tn_status amqp_make(const struct amqp_options *options, struct amqp **ret_amqp) {
-    struct engine_events_span span;
     struct amqp *amqp = calloc(1, sizeof *amqp);
     if (amqp == NULL) {
         return TN_NOMEM;
@@ -112,23 +111,18 @@ enum tn_status amqp_make(const struct amqp_options *options, struct amqp **ret_a
     (void)pthread_mutex_init(&amqp->lock, NULL);
     amqp_consumer_init(amqp);
     amqp_publisher_init(amqp);
-    struct amqp_publisher *publisher = &amqp->publisher;
     bool good = texts_copy(&amqp->options);
     good = amqp_link_init(&amqp->consumer.link) && good;
-    good = amqp_link_init(&publisher->link) && good;
+    good = amqp_link_init(&amqp->publisher.link) && good;
     amqp->stats.consumes = *options->queue != '\0';
     amqp->stats.publishes = *options->publish_exchange != '\0';
-    if (amqp->stats.publishes) {
-        publisher->bytes = malloc(AMQP_BODY_MAX);
-        /* From now on. */
-        good = good && publisher->bytes != NULL &&
-               engine_events_read(options->engine, ENGINE_EVENTS_NEWEST, 1, NULL, NULL, &span) ==
-                   TN_R_OK;
-        publisher->cursor = publisher->settled = good ? span.next : ENGINE_EVENTS_OLDEST;
+    enum tn_status status = good ? TN_OK : TN_NOMEM;
+    if (good && amqp->stats.publishes) {
+        status = amqp_publisher_open(amqp);
     }
-    if (!good) {
+    if (status != TN_OK) {
         amqp_free(amqp);
-        return TN_NOMEM;
+        return status;
     }
     *ret_amqp = amqp;
     return TN_OK;
@@ -147,6 +141,7 @@ void amqp_stop(struct amqp *amqp) {
     amqp_link_wake(&amqp->publisher.link);
     amqp_link_stop(&amqp->consumer.link);
     amqp_link_stop(&amqp->publisher.link);
+    amqp_publisher_close(amqp);
 }
 
 void amqp_free(struct amqp *amqp) {
@@ -154,6 +149,7 @@ void amqp_free(struct amqp *amqp) {
         return;
     }
     TN_ASSERT(!amqp->consumer.link.running && !amqp->publisher.link.running);
+    amqp_position_close(&amqp->publisher.position);
     free(amqp->publisher.bytes);
     amqp_link_free(&amqp->consumer.link);
     amqp_link_free(&amqp->publisher.link);

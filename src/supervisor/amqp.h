@@ -41,6 +41,7 @@ typedef size_t amqp_render(const struct engine_event *event, struct engine_event
 struct amqp_options {
     struct engine *engine;
     const struct os *os;
+    const char *dir; /* where the position of what was published is kept */
     struct amqp_address address;
     const char *password;
     const char *ca_file;              /* of TLS: who has signed the broker's certificate */
@@ -61,7 +62,8 @@ struct amqp_options {
 
 struct amqp;
 
-/* Nothing happens before amqp_start. */
+/* Nothing happens before amqp_start. Else than TN_OK: there is no memory, or the position of what was
+ * published cannot be read. */
 enum tn_status amqp_make(const struct amqp_options *options, struct amqp **ret_amqp);
 enum tn_status amqp_start(struct amqp *amqp);
 /* Ends both threads: at once if the broker listens, else within a few seconds. */

@@ -2,9 +2,10 @@
  *
  * What is sent stands in a row, by the number that the broker will confirm it with, until it is; by ids
  * only, since the engine keeps the events. A connection that is lost takes the row with it, and events
- * are read again from the first that was not confirmed. So each arrives at least once, and an event's
- * id tells a repetition. */
+ * are read again from the first that was not confirmed, which is also where a server that starts goes
+ * on. So each arrives at least once, and an event's id tells a repetition. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -55,6 +56,15 @@ static bool confirm(struct amqp_link *link, const amqp_basic_ack_t *ack) {
     amqp->stats.published += published;
     pthread_mutex_unlock(&amqp->lock);
     return true;
+}
+
+/* A failure is logged once, and after the next success once more. */
+static void position_told(struct amqp *amqp, enum tn_status status) {
+    struct amqp_publisher *publisher = &amqp->publisher;
+    if (status != TN_OK && !publisher->unkept) {
+        amqp_log(amqp, "event=amqp_position_failed reason=\"%s\"", tn_status_text(status));
+    }
+    publisher->unkept = status != TN_OK;
 }
 
 /* ---- Sending ---- */
@@ -191,13 +201,10 @@ static bool publisher_begin(struct amqp_link *link) {
     return amqp_link_good(link, "confirm");
 }
 
-static enum amqp_turn publisher_turn(struct amqp_link *link) {
+static enum amqp_turn answers_take(struct amqp_link *link) {
     for (unsigned i = 0; i < FRAMES_A_TURN; i++) {
         amqp_frame_t frame;
         enum amqp_turn turn = amqp_link_frame(link, &frame);
-        if (turn == AMQP_IDLE) {
-            break;
-        }
         if (turn != AMQP_AGAIN) {
             return turn;
         }
@@ -213,8 +220,17 @@ static enum amqp_turn publisher_turn(struct amqp_link *link) {
             return AMQP_BROKEN;
         }
     }
-    return events_send(link);
+    return AMQP_AGAIN;
 }
+
+static enum amqp_turn publisher_turn(struct amqp_link *link) {
+    struct amqp_publisher *publisher = publisher_of(link);
+    enum amqp_turn turn = answers_take(link);
+    position_told(link->amqp, amqp_position_save(&publisher->position, publisher->settled));
+    return turn == AMQP_AGAIN || turn == AMQP_IDLE ? events_send(link) : turn;
+}
+
+/* ---- Beginning and end ---- */
 
 void amqp_publisher_init(struct amqp *amqp) {
     struct amqp_publisher *publisher = &amqp->publisher;
@@ -224,4 +240,36 @@ void amqp_publisher_init(struct amqp *amqp) {
     link->begin = publisher_begin;
     link->turn = publisher_turn;
     publisher->tag_first = publisher->tag_next = 1;
+}
+
+enum tn_status amqp_publisher_open(struct amqp *amqp) {
+    struct amqp_publisher *publisher = &amqp->publisher;
+    const struct amqp_options *options = &amqp->options;
+    struct engine_events_span span;
+    bool damaged;
+    publisher->bytes = malloc(AMQP_BODY_MAX);
+    if (publisher->bytes == NULL || engine_events_read(options->engine, ENGINE_EVENTS_NEWEST, 1,
+                                                       NULL, NULL, &span) != TN_R_OK) {
+        return TN_NOMEM;
+    }
+    enum tn_status status = amqp_position_open(&publisher->position, options->os, options->dir,
+                                               span.next, &publisher->settled, &damaged);
+    if (status != TN_OK) {
+        return status;
+    }
+    if (damaged) {
+        amqp_log(amqp, "event=amqp_position_damaged file=\"%s/%s\" reason=\"%s\"", options->dir,
+                 AMQP_POSITION_FILE, "all events that are kept are published once more");
+    }
+    publisher->cursor = publisher->settled;
+    position_told(amqp, amqp_position_anchor(&publisher->position, publisher->settled));
+    return TN_OK;
+}
+
+void amqp_publisher_close(struct amqp *amqp) {
+    struct amqp_publisher *publisher = &amqp->publisher;
+    if (publisher->position.is_open) {
+        position_told(amqp, amqp_position_anchor(&publisher->position, publisher->settled));
+        amqp_position_close(&publisher->position);
+    }
 }

@@ -11,6 +11,7 @@
 
 #include "base/prng.h"
 #include "supervisor/amqp.h"
+#include "supervisor/amqp_position.h"
 #include "supervisor/rule_message.h"
 
 #define AMQP_CHANNEL 1u
@@ -81,6 +82,8 @@ struct amqp_publisher {
     struct amqp_link link;
     struct engine_event_id cursor;  /* events up to here are sent */
     struct engine_event_id settled; /* and up to here confirmed */
+    struct amqp_position position;  /* and that is kept */
+    bool unkept;                    /* it could not be, the last time */
     uint64_t tag_first, tag_next;   /* not confirmed: those from first to next - 1 */
     struct amqp_sent sent[AMQP_WINDOW];
     uint8_t *bytes; /* AMQP_BODY_MAX */
@@ -128,5 +131,9 @@ static inline amqp_bytes_t amqp_bytes_of(const void *at, size_t len) {
 
 void amqp_consumer_init(struct amqp *amqp);
 void amqp_publisher_init(struct amqp *amqp);
+/* Where it was; at the first time, from now on. */
+enum tn_status amqp_publisher_open(struct amqp *amqp);
+/* After its thread has ended, while the directory is ours. */
+void amqp_publisher_close(struct amqp *amqp);
 
 #endif

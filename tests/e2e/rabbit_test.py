@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import threading
@@ -343,6 +344,88 @@ class RabbitTest(unittest.TestCase):
             self.assertEqual(method.routing_key, "tenure.lease.active")
             holders.append(json.loads(body)["holder"])
         self.assertEqual(holders, ["holder-%d" % i for i in range(1000)])
+        client.close()
+
+    @staticmethod
+    def position(server):
+        """The id of the event up to which all are known to be published."""
+        with open(os.path.join(server.data, "data", "amqp.position"), "rb") as file:
+            text = file.read()
+        slots = [struct.unpack("<8sQQI", text[at:at + 28]) for at in (0, 512, 1024) if text[at:at + 28]]
+        return "%d.%d" % max(slots, key=lambda slot: slot[1])[2:]
+
+    def test_what_was_not_published_is_after_a_restart(self):
+        client = Client(self.broker)
+        client.channel.exchange_declare(OUT, "topic", durable=True)
+        client.channel.queue_declare(OUT, durable=True)
+        client.channel.queue_bind(OUT, OUT, "tenure.#")
+        server = self.connected("--amqp-publish-exchange", OUT, connection="publish")
+        with_broker = server.flags
+        away = ("--amqp-url", with_broker[1] + "/elsewhere", *with_broker[2:])
+
+        def happen(name, count):
+            with server.client() as redis:
+                with redis.pipeline(transaction=False) as pipeline:
+                    pipeline.execute_command("POOL", "CREATE", name, "lo", "1", "hi", "100000")
+                    for i in range(count):
+                        pipeline.execute_command("ALLOC", name, "holder-%d" % i)
+                    pipeline.execute()
+
+        def again(signal_number, flags):
+            server.stop(signal_number)
+            server.flags = flags
+            server.start()
+
+        happen("before", 50)
+        again(signal.SIGKILL, away)  # perhaps before they are published
+        happen("away", 50)
+        again(signal.SIGTERM, with_broker)
+        happen("back", 500)
+        again(signal.SIGKILL, with_broker)
+        happen("after", 50)
+        with server.client() as redis:
+            kept = pairs(redis.execute_command("EVENTS", "COUNT", "1000"))["events"]
+        ids = [pairs(event)["id"] for event in kept]
+        self.assertEqual(len(ids), 654)
+        got = []
+
+        def all_there():
+            method, properties, _ = client.get(OUT)
+            if method is not None:
+                got.append(properties.message_id)
+            return method is None and len(set(got)) >= len(ids)
+        until(all_there, "all are published")
+        self.assertEqual(list(dict.fromkeys(got)), ids)  # in order, but for repetitions
+        # What was confirmed is not repeated.
+        until(lambda: self.position(server) == ids[-1], "the last one is confirmed")
+        again(signal.SIGKILL, with_broker)
+        happen("last", 1)
+        with server.client() as redis:
+            kept = pairs(redis.execute_command("EVENTS", "AFTER", ids[-1]))["events"]
+        ids = [pairs(event)["id"] for event in kept]
+        got.clear()
+        until(all_there, "the last ones")
+        self.assertEqual(got, ids)
+        client.close()
+
+    def test_a_damaged_position_loses_nothing(self):
+        client = Client(self.broker)
+        client.channel.exchange_declare(OUT, "topic", durable=True)
+        client.channel.queue_declare(OUT, durable=True)
+        client.channel.queue_bind(OUT, OUT, "tenure.#")
+        server = self.connected("--amqp-publish-exchange", OUT, connection="publish")
+        with server.client() as redis:
+            redis.execute_command("POOL", "CREATE", "p", "lo", "1", "hi", "9")
+        self.await_metric(server, "tenure_amqp_published_total", 1)
+        server.stop()
+        with open(os.path.join(server.data, "data", "amqp.position"), "wb") as file:
+            file.write(b"what?")
+        server.start()
+        self.assertIn("event=amqp_position_damaged", text_of(server.log.name))
+        self.await_metric(server, "tenure_amqp_published_total", 1)
+        until(lambda: client.count(OUT) == 2, "it is there once more")
+        (_, first, _), (_, second, _) = client.get(OUT), client.get(OUT)
+        self.assertEqual(first.message_id, second.message_id)
         client.close()
 
     # ---- Connections ----

@@ -229,8 +229,10 @@ void fakedisk_sync(struct fake_inode *inode) {
         }
     }
     inode->durable_size = inode->cached_size;
-    memset(inode->durable + inode->durable_size, 0,
-           (size_t)(inode->capacity - inode->durable_size));
+    if (inode->capacity > 0) { /* something was written once */
+        memset(inode->durable + inode->durable_size, 0,
+               (size_t)(inode->capacity - inode->durable_size));
+    }
 }
 
 /* Some of it arrives, all of it is called clean: a later sync will not write the rest. */
