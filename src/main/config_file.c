@@ -3,13 +3,20 @@
  * The library calls us for each key = value, but tells neither the line nor an empty section, cuts
  * names of sections at 50 bytes and tells one malformed line only. We hand it the lines, so we know
  * the line, read the sections' names ourselves, and see when a line came to nothing. Blanks before a
- * line are taken away: an indented key is a key, not more of the value before it. */
+ * line are taken away: an indented key is a key, not more of the value before it.
+ *
+ * Its own buffer holds lines of 197 bytes; Debian's library can be told to take another one, and is told
+ * one for a line as long as a file may be. */
 #include <ini.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "main/config.h"
+
+#define LINE_ROOM ((int)CONFIG_FILE_MAX + 3) /* and the end of the line, and a NUL */
+
+#define NO_MEMORY (-2) /* as the library says it */
 
 enum section_kind { SECTION_NONE, SECTION_SETTINGS, SECTION_DECLARED, SECTION_WRONG };
 
@@ -115,11 +122,8 @@ static char *line_next(char *out, int room, void *stream) {
         at++;
     }
     size_t len = (size_t)(stop - at);
+    TN_ASSERT(room == LINE_ROOM && len < LINE_ROOM);
     out[0] = '\0';
-    if (len + 3 > (size_t)room) {
-        WRONG(file, "the line is longer than %d bytes", room - 3);
-        return out;
-    }
     if (memchr(at, '\0', len) != NULL) {
         WRONG(file, "the line has a NUL byte in it");
         return out;
@@ -199,7 +203,11 @@ void config_file_read(struct config *config, const struct os *os, const char *pa
         config_wrong(config, path, "larger than %u bytes", CONFIG_FILE_MAX);
     } else {
         struct file file = {.config = config, .path = path, .at = text, .end = text + len};
-        (void)ini_parse_stream(line_next, &file, entry_take, &file);
+        ini_use_stack = false;
+        ini_initial_alloc = ini_max_line = LINE_ROOM;
+        if (ini_parse_stream(line_next, &file, entry_take, &file) == NO_MEMORY) {
+            config_wrong(config, path, "%s", tn_status_text(TN_NOMEM));
+        }
     }
     free(text);
 }

@@ -93,6 +93,9 @@ bool config_pool_set(struct config_pool *pool, const char *key, const char *text
     if (strcmp(key, "names") == 0) {
         return names_add(pool, text, reason);
     }
+    if (strlen(text) >= sizeof value) {
+        return config_refuse(reason, "%.60s: it is longer than %zu bytes", key, sizeof value - 1);
+    }
     (void)snprintf(value, sizeof value, "%s", text);
     for (char *at = value; *at != '\0'; at++) {
         *at = (char)tolower((unsigned char)*at);
@@ -138,14 +141,9 @@ void config_pool_print(const struct config_pool *pool, FILE *out) {
         }
     }
     if (pool->patch.has_exclude && protocol_option_format(&policy, "exclude", text, sizeof text)) {
-        /* One a line: a line of the file is short. */
-        for (char *at = strtok(text, ","); at != NULL; at = strtok(NULL, ",")) {
-            (void)fprintf(out, "exclude = %s\n", at);
-        }
+        (void)fprintf(out, "exclude = %s\n", text);
     }
-    for (const char *at = pool->names; at != NULL && *at != '\0';) {
-        size_t len = strcspn(at, " ");
-        (void)fprintf(out, "names = %.*s\n", (int)len, at);
-        at += len + 1;
+    if (pool->names != NULL) {
+        (void)fprintf(out, "names = %s\n", pool->names);
     }
 }

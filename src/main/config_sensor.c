@@ -141,7 +141,7 @@ static json_t *value_of(const char *key, enum key_form form, const char *text,
 
 /* ---- The description ---- */
 
-/* More words of the same key are appended: a line of the file is short. Takes `value`. */
+/* More words of the same key are appended. Takes `value`. */
 static bool member_put(json_t *object, const char *name, json_t *value, const char *key,
                        char reason[CONFIG_REASON_MAX]) {
     json_t *there = json_object_get(object, name);

@@ -134,7 +134,7 @@ class Check(unittest.TestCase):
                 "snapshot_bytes = 20000000000G\n"   # 33
                 "data = \n"
                 "[server]\n"
-                "port_file = " + "x" * 300 + "\n"   # 36
+                "http = " + "x" * 300 + "\n"        # 36
                 "confirm_time_jump = yes\n")
         code, out, err = check(text, "--slow-seconds", "x", "--wat",
                                env={"TENURE_IDLE_SECONDS": "-1"})
@@ -146,7 +146,7 @@ class Check(unittest.TestCase):
         for word in ("loopback", "from 1 to 1000000", "no setting 'what'", "belongs in section [engine]",
                      "neither a [section] nor key = value", "logfmt or json", "set twice",
                      "there already, in line 14", "there already, in line 16", "ends before it begins",
-                     "longer than", "TENURE_IDLE_SECONDS: '-1'", "--slow-seconds: 'x'",
+                     "TENURE_IDLE_SECONDS: '-1'", "--slow-seconds: 'x'",
                      "--wat: there is no such flag"):
             self.assertIn(word, err)
 
@@ -158,6 +158,24 @@ class Check(unittest.TestCase):
         self.assertEqual(check("[pool e]\n")[0], 0)
         self.assertEqual(check("[pool %s]\nlease = 1\n" % ("p" * 64))[0], 0)
         self.assertIn("1 to 64", check("[pool %s]\n" % ("p" * 65))[2])
+
+    def test_a_line_may_be_as_long_as_the_file(self):
+        names = ["name-%d" % i for i in range(50000)]
+        for text in ("[server]\nport_file = /%s\n" % ("x" * 100000),
+                     "[pool p]\nset = yes\nnames = %s\n" % " ".join(names),
+                     "[engine]\n%s data = d\n" % (" " * 500000),
+                     "# %s\n[server]\nslow_seconds = 7\n" % ("x" * 1000000)):
+            code, out, err = check(text)
+            self.assertEqual((code, err), (0, ""))
+            self.assertEqual(check(out)[0], 0)
+        self.assertIn("x" * 100000 + " ; conf:2", check("[server]\nport_file = %s" % ("x" * 100000))[1])
+        code, _, err = check("[server]\nlisten = %s\n%s = 1\n[%s]\n%s\n" % (("x" * 200000,) * 4))
+        self.assertEqual(code, 2)
+        self.assertEqual([line[:7] for line in err.splitlines()],
+                         ["conf:2:", "conf:3:", "conf:4:", "conf:5:"])
+        self.assertIn("longer than 1023 bytes", check(
+            "[pool p]\nrange = 1 9999\nexclude = %s\n" % ",".join(map(str, range(1, 500))))[2])
+        self.assertIn("larger than", check("# %s\n" % ("x" * (1 << 20)))[2])
         self.assertIn("larger than", check("#\n" * 600000)[2])
         code, _, err = tenured("--config", "missing", "--check-config")
         self.assertEqual((code, err), (2, "missing: no such file or directory\n"))
@@ -216,7 +234,7 @@ class Check(unittest.TestCase):
             return re.sub(r" ; .*", "", out)
         self.assertEqual(strip(once), strip(twice))
         self.assertIn("lease = 172800", once)
-        self.assertIn("exclude = 9-11\nexclude = 20-20", once)
+        self.assertIn("exclude = 7-7,9-11,20-20\n", once)
 
     def test_help_and_version(self):
         code, out, _ = tenured("--help")

@@ -81,6 +81,13 @@ class Check(unittest.TestCase):
         self.assertEqual(once[once.index("[sensor"):], twice[twice.index("[sensor"):])
         self.assertEqual(re.sub(r" ; .*", "", once), re.sub(r" ; .*", "", twice))
 
+    def test_a_command_may_be_long(self):
+        words = " ".join('"word %d"' % i for i in range(60)) + " " + "x" * 10000
+        code, once, err = check("[sensor s]\ntrigger = t\ncommand = /bin/true %s\n" % words)
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn(words, once)
+        self.assertEqual(check(once)[0], 0)
+
 
 class Declared(Daemon):
     def setUp(self):

@@ -44,23 +44,12 @@ static bool load(struct config *config, const uint8_t *at, size_t len) {
     return config_load(config, &os, 3, argv, mistake, NULL);
 }
 
-/* The source of each value makes a line longer, and a value that begins like a comment becomes one. */
+/* A value that begins like a comment becomes one. */
 static bool survives_printing(const struct config *config) {
     for (unsigned i = 0; i < CONFIG_COUNT; i++) {
         const char *text = config->values[i].text;
-        if (text != NULL && (text[0] == ';' || strlen(text) > 150)) {
+        if (text != NULL && text[0] == ';') {
             return false;
-        }
-    }
-    /* So does a blank beside the equals sign. */
-    for (uint32_t i = 0; i < config->declared[CONFIG_KIND_SENSOR].count; i++) {
-        const char *at = config_sensor_at(config, i)->lines;
-        while (at != NULL && *at != '\0') {
-            size_t len = strcspn(at, "\n");
-            if (len > 150) {
-                return false;
-            }
-            at += len + 1;
         }
     }
     return true;
