@@ -26,11 +26,9 @@ static uint64_t ultra_floor(const struct kernel_policy *policy) {
     return (uint64_t)((need + unit - 1) / unit);
 }
 
-bool kernel_meter_take(struct kernel *k, uint32_t pool) {
+void kernel_meter_take(struct kernel *k, uint32_t pool) {
     uint32_t slot = tn_table_take(&k->tables[TABLE_METER]);
-    if (slot == TN_NONE) {
-        return false;
-    }
+    TN_ASSERT(slot != TN_NONE);
     struct meter *meter = meter_mut(k, slot);
     meter->pool1 = pool + 1;
     tn_rate_init(&meter->rate, (uint32_t)kernel_limit(k, KERNEL_LIMIT_RATE_WINDOW),
@@ -38,7 +36,6 @@ bool kernel_meter_take(struct kernel *k, uint32_t pool) {
                  root_at(k)->now_ms / 1000);
     meter->floor = ultra_floor(kernel_pool_policy(k, pool));
     pool_mut(k, pool)->meter = slot;
-    return true;
 }
 
 void kernel_meter_drop(struct kernel *k, uint32_t pool) {

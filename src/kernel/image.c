@@ -73,15 +73,12 @@ uint64_t kernel_hash(const struct kernel *k) {
 
 /* ---- rebuilding ---- */
 
-static bool rebuild_leases(struct kernel *k) {
+/* What the records say of each other has been judged (links.c); and maps have room for every record. */
+static void rebuild_leases(struct kernel *k) {
     for (uint32_t i = 0; i < k->tables[TABLE_LEASE].used; i++) {
         const struct lease *l = lease_at(k, i);
         if (l->state == KERNEL_NO_STATE) {
             continue;
-        }
-        if (l->state >= KERNEL_STATE_COUNT || k->leases.count >= k->leases.limit ||
-            (l->pool != TN_NONE && l->pool >= k->tables[TABLE_POOL].used)) {
-            return false;
         }
         if (!TN_PLANT(SNAPSHOT_LOSES_HISTORY) ||
             !kernel_state_terminal((enum kernel_state)l->state)) {
@@ -89,7 +86,6 @@ static bool rebuild_leases(struct kernel *k) {
         }
         kernel_clock_lease_restore(k, i);
     }
-    return true;
 }
 
 static bool rebuild_members(struct kernel *k) {
@@ -97,9 +93,6 @@ static bool rebuild_members(struct kernel *k) {
         const struct member *m = member_at(k, i);
         if (m->state == MEMBER_FREE || m->state == MEMBER_ENDED) {
             continue;
-        }
-        if (m->pool >= k->tables[TABLE_POOL].used || k->values.count >= k->values.limit) {
-            return false;
         }
         if (kernel_pool_option(k, m->pool, KERNEL_OPTION_KIND) == KERNEL_RANGE) {
             if (tn_bitmap_test(&k->taken, m->pool, m->value)) {
@@ -162,9 +155,10 @@ static void rebuild_texts(struct kernel *k) {
 
 bool kernel_rebuild(struct kernel *k) {
     rebuild_texts(k);
-    if (!rebuild_resources(k) || !rebuild_members(k) || !rebuild_leases(k)) {
+    if (!rebuild_resources(k) || !rebuild_members(k)) {
         return false;
     }
+    rebuild_leases(k);
     for (uint32_t i = 0; i < k->tables[TABLE_GRANT].used; i++) {
         if (grant_at(k, i)->values > 0) {
             kernel_index_grant_add(k, i);

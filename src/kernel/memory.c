@@ -156,10 +156,9 @@ static void carve_all(struct carve *c, struct kernel *k, const struct kernel_lim
 
 static enum tn_status table_take(struct kernel *k, unsigned i, const struct kernel_limits *limits) {
     struct table_shape shape = shape_of(limits, i);
+    /* By the largest value that each limit can have. */
     TN_ASSERT(shape.capacity < CLOCK_MEMBER || i == TABLE_TEXT || i == TABLE_OP_TEXT);
-    if (shape.capacity >= TN_NONE) {
-        return TN_INVALID;
-    }
+    TN_ASSERT(shape.capacity < TN_NONE);
     size_t bytes = tn_table_bytes((uint32_t)shape.record_bytes, (uint32_t)shape.capacity);
     enum tn_status status =
         k->env.mem_reserve(k->env.ctx, bytes, bytes >= (4u << 20), &k->table_memory[i]);

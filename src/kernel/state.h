@@ -592,8 +592,8 @@ uint64_t kernel_terms_deadline(const struct kernel *k, const struct kernel_terms
                                uint32_t ttl_s, uint64_t created_ms, uint64_t given_ms);
 
 /* ---- adaptive.c ---- */
-/* A meter for a new sticky pool; false if the table is full. */
-bool kernel_meter_take(struct kernel *k, uint32_t pool);
+/* A meter for a new sticky pool. The caller has checked that there is room for one. */
+void kernel_meter_take(struct kernel *k, uint32_t pool);
 void kernel_meter_drop(struct kernel *k, uint32_t pool);
 /* Brings the pool's rate up to now. No-op for pools that are not sticky. */
 void kernel_meter_advance(struct kernel *k, uint32_t pool);
