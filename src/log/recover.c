@@ -14,6 +14,8 @@
  *      - in a segment with a successor: damage; the successor proves that the frame was synced;
  *      - as the first frame of a started segment: damage; it was synced before the file had a name;
  *      - with a frame that verifies anywhere after it: damage; that frame proves the same;
+ *      - with the header of a segment that begins later, there or after it: damage; that header was
+ *        meant for another file, and was written after all that it covers had been synced;
  *      - otherwise it is the end of the log. What is there may be a batch that was being written
  *        when the power went: a torn tail, never acknowledged. It is cut, and said so.
  * 6. The last batch is known to be on disk if a mark, or another segment, follows it, or if it opens
@@ -178,6 +180,21 @@ static uint64_t frame_search(const struct recovery *r, const struct segment_scan
     return 0;
 }
 
+/* The offset of a header, at or after `from`, that was written when this segment was in use and had
+ * more than was found; or 0. */
+static uint64_t stray_search(const struct recovery *r, const struct segment_scan *scan,
+                             uint64_t from) {
+    struct log_segment_header stray;
+    for (uint64_t offset = from; offset + LOG_SEGMENT_HEADER <= r->bytes_len;
+         offset += LOG_FRAME_ALIGN) {
+        if (log_segment_header_decode(r->bytes + offset, &stray) == TN_OK &&
+            stray.before_salt == scan->segment->header.salt && stray.first_lsn > r->next_lsn) {
+            return offset;
+        }
+    }
+    return 0;
+}
+
 /* How many bytes behind the end look like a batch that was never finished. In a recycled file most
  * of what follows is from its earlier life, so only what resembles a frame of ours counts there. */
 static uint64_t torn_bytes(const struct recovery *r, const struct segment_scan *scan) {
@@ -208,6 +225,14 @@ static enum tn_status tail_end(struct recovery *r, struct segment_scan *scan) {
         char what[96];
         snprintf(what, sizeof what, "a damaged frame, with a good one after it at offset %" PRIu64,
                  later);
+        return damaged(r, scan, what);
+    }
+    uint64_t stray = stray_search(r, scan, scan->offset);
+    if (stray != 0) {
+        char what[96];
+        snprintf(what, sizeof what,
+                 "a missing frame, with the header of the next segment over it at offset %" PRIu64,
+                 stray);
         return damaged(r, scan, what);
     }
     uint64_t torn = torn_bytes(r, scan);

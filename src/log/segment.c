@@ -20,6 +20,7 @@ enum {
     AT_NOW = 48,
     AT_CHAIN = 56,
     AT_SALT = 64,
+    AT_BEFORE_SALT = 72,
     AT_CRC = 4092,
 };
 
@@ -42,6 +43,7 @@ void log_segment_header_encode(const struct log_segment_header *header, uint8_t 
     tn_store64(out + AT_NOW, header->now_ms);
     tn_store64(out + AT_CHAIN, header->chain);
     tn_store64(out + AT_SALT, header->salt);
+    tn_store64(out + AT_BEFORE_SALT, header->before_salt);
     tn_store32(out + AT_CRC, tn_crc32c(0, out, AT_CRC));
 }
 
@@ -62,6 +64,7 @@ enum tn_status log_segment_header_decode(const uint8_t *at, struct log_segment_h
         .now_ms = tn_load64(at + AT_NOW),
         .chain = tn_load64(at + AT_CHAIN),
         .salt = tn_load64(at + AT_SALT),
+        .before_salt = tn_load64(at + AT_BEFORE_SALT),
         .flags = tn_load32(at + AT_FLAGS),
     };
     bool sized = header.bytes >= LOG_SEGMENT_BYTES_MIN && header.bytes <= LOG_SEGMENT_BYTES_MAX &&

@@ -14,7 +14,8 @@
  *     48  u64  now_ms     time of the last batch before it
  *     56  u64  chain      chain value of the last batch before it
  *     64  u64  salt       random; every frame of this segment repeats it
- *     72       zeros
+ *     72  u64  before_salt  salt of the segment that was in use when this one was made; 0: none was
+ *     80       zeros
  *   4092  u32  crc32c     of the 4092 bytes before it
  *
  * Magic, version and crc32c keep their places in every version.
@@ -25,7 +26,9 @@
  *    the first frame of a started segment; neither can be the trace of a crash.
  * 2. The frames that follow verify only with this header's seq and salt. What a recycled file holds
  *    from its earlier life never does.
- * 3. Frames of an older segment at or above the first_lsn of the next one are superseded by it. */
+ * 3. Frames of an older segment at or above the first_lsn of the next one are superseded by it.
+ * 4. A header stands at the beginning of its file. One that is found elsewhere in a segment, with that
+ *    segment's salt as its before_salt, is a write that went astray; nobody else knows the salt. */
 #ifndef TN_LOG_SEGMENT_H
 #define TN_LOG_SEGMENT_H
 
@@ -53,6 +56,7 @@ struct log_segment_header {
     uint64_t now_ms;
     uint64_t chain;
     uint64_t salt;
+    uint64_t before_salt; /* 0 also if it was made before there was this field */
     uint32_t flags;
 };
 

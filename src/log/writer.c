@@ -108,6 +108,7 @@ static enum tn_status rotate_header(struct log_local *log, const struct log_rota
         .now_ms = log->position.now_ms,
         .chain = log->writer.chain,
         .salt = salt,
+        .before_salt = log->writer.header.salt,
         .flags = (rotation->batch != NULL ? LOG_SEGMENT_STARTED : 0u) |
                  (spare->recycled ? LOG_SEGMENT_RECYCLED : 0u),
     };

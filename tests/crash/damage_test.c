@@ -248,10 +248,12 @@ static enum ending lie_once(struct scene *scene, enum lie lie) {
     return ending;
 }
 
-/* A write of a new segment that goes astray over the end of the one in use looks like a batch that was
- * torn, however many it covers. */
+/* The zeros of a new file that go astray over the end of the segment in use look like an end, and a
+ * snapshot like a batch that was torn, however many they cover. The header of a segment does not. */
 static bool tail_may_go(const struct scene *scene, enum lie lie, bool closed) {
-    return !closed && lie == LIE_ELSEWHERE && scene->ops[scene->lied].first == 0;
+    const struct tape_op *op = &scene->ops[scene->lied];
+    return !closed && lie == LIE_ELSEWHERE && op->first == 0 &&
+           memcmp(op->sectors[0].bytes, "TENURLOG", 8) != 0;
 }
 
 static bool ending_allowed(const struct scene *scene, enum lie lie, enum ending ending,

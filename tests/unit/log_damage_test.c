@@ -495,6 +495,9 @@ static void the_format_is_pinned(void **state) {
     log_segment_header_encode(&header, segment);
     assert_memory_equal(segment, "TENURLOG\1\0\0\0\1\0\0\0\1\0\0\0\0\0\0\0", 24);
     assert_int_equal(tn_load32(segment + 4092), 0x162dca48);
+    header.before_salt = 7;
+    log_segment_header_encode(&header, segment);
+    assert_memory_equal(segment + 64, "\6\0\0\0\0\0\0\0\7\0\0\0\0\0\0\0\0", 17);
 }
 
 #define BENCH_TEST(test) cmocka_unit_test_setup_teardown(test, logbench_setup, logbench_teardown)

@@ -232,6 +232,65 @@ static void a_torn_batch_in_a_recycled_segment_is_told_by_any_of_its_marks(void 
     }
 }
 
+/* -- headers in the wrong place ------------------------------------------------------------------ */
+
+/* The disk writes the beginning of a new segment over the end of the one in use, and the power goes
+ * before the new one has its name. */
+static void a_new_segment_over_the_end_of_the_old_one_is_refused(void **state) {
+    struct logbench *b = *state;
+    static uint8_t bytes[HEADER + 54272];
+    logbench_start(b);
+    logbench_append(b, 6, 100);
+    logbench_append(b, 4, 1200);
+    logbench_append(b, 2, 100);
+    const uint64_t end = HEADER + 6 * 512 + 4 * 1536 + 2 * 512;
+    struct logbench before = logbench_copy(b, 1);
+    logbench_append(b, 1, 54000); /* for which there is no room */
+    fakeos_file_read(b->fake, LOGBENCH_SECOND, 0, bytes, sizeof bytes);
+    for (uint64_t at = HEADER; at <= end + 1024; at += LOG_FRAME_ALIGN) {
+        struct logbench copy = logbench_copy(&before, at);
+        size_t room = (size_t)(LOGBENCH_SEGMENT_BYTES - at);
+        fakeos_file_write(copy.fake, LOGBENCH_FIRST, at, bytes,
+                          sizeof bytes < room ? sizeof bytes : room);
+        if (at < end) {
+            logbench_assert_refused(&copy, TN_CORRUPT, LOGBENCH_FIRST,
+                                    "the header of the next segment over it");
+        } else { /* nothing was there yet */
+            logbench_start(&copy);
+            assert_int_equal(copy.model.acked, before.model.acked);
+        }
+        logbench_scrap(&copy);
+    }
+    logbench_scrap(&before);
+}
+
+/* A client may send what looks like a header, but it does not know whose salt to put into it. */
+static void a_header_inside_a_torn_payload_is_not_a_header(void **state) {
+    struct logbench *b = *state;
+    static const uint8_t zeros[LOG_FRAME_ALIGN];
+    logbench_start(b);
+    logbench_append(b, 1, 100);
+    logbench_append(b, 1, 8000);
+    logbench_die(b);
+    struct log_segment_header forged = header_of(b, LOGBENCH_FIRST);
+    forged.seq = 2;
+    forged.first_lsn = 1000;
+    forged.before_salt = 0x1234;
+    uint8_t bytes[HEADER];
+    log_segment_header_encode(&forged, bytes);
+    b->model.acked = 1;
+    fakeos_file_write(b->fake, LOGBENCH_FIRST, HEADER + 1024, bytes, sizeof bytes);
+    fakeos_file_write(b->fake, LOGBENCH_FIRST, HEADER + 512, zeros, sizeof zeros);
+    struct logbench copy = logbench_copy(b, 1);
+    logbench_start(&copy);
+    assert_int_equal(copy.model.acked, 1);
+    logbench_scrap(&copy);
+    forged.before_salt = header_of(b, LOGBENCH_FIRST).salt;
+    log_segment_header_encode(&forged, bytes);
+    fakeos_file_write(b->fake, LOGBENCH_FIRST, HEADER + 1024, bytes, sizeof bytes);
+    logbench_assert_refused(b, TN_CORRUPT, LOGBENCH_FIRST, "over it at offset 5120");
+}
+
 /* -- snapshots ----------------------------------------------------------------------------------- */
 
 static char *snapshot_path(struct logbench *b) {
@@ -298,6 +357,8 @@ int main(void) {
         BENCH_TEST(a_batch_up_to_the_last_byte_of_its_segment_is_read_and_written_again),
         BENCH_TEST(a_segment_that_ends_within_a_sector_is_refused),
         BENCH_TEST(a_torn_batch_in_a_recycled_segment_is_told_by_any_of_its_marks),
+        BENCH_TEST(a_new_segment_over_the_end_of_the_old_one_is_refused),
+        BENCH_TEST(a_header_inside_a_torn_payload_is_not_a_header),
         BENCH_TEST(a_footer_that_does_not_fit_its_sections_is_refused),
         BENCH_TEST(a_snapshot_of_another_place_is_refused),
     };
