@@ -49,16 +49,6 @@ static bool list_remove(struct server_asker **at, const struct server_asker *ask
     return true;
 }
 
-static void wait_end(struct server_asker *asker) {
-    struct server *server = asker->server;
-    if (asker->waiting) {
-        (void)(list_remove(&server->waiting, asker) || list_remove(&server->ticking, asker) ||
-               list_remove(&server->turns, asker) || list_remove(&server->turns_first, asker) ||
-               list_remove(&server->running, asker));
-        asker->waiting = false;
-    }
-}
-
 /* Those on a list try again, one after the other; meanwhile any of them may leave or wait anew, and
  * the server's own asker may add a second list to the first. */
 static void list_run(struct server *server, struct server_asker **list, bool as_is) {
@@ -106,52 +96,108 @@ void server_waiting_run(struct server *server) {
 
 /* ---- Turns ---- */
 
+/* What takes long, that is, what may have a reply of many kilobytes, is done between the turns of the
+ * loop, a slice of it at a time: SERVER_SLICE_MAX of them and SERVER_SLICE_NS at the most, but one. So
+ * whoever asks for little waits for one slice, however many ask for much. While nobody waits for a
+ * slice the one of this turn is there for whoever comes: alone, nobody waits for anything. */
+
+static void queue_add(struct server_queue *queue, struct server_asker *asker) {
+    TN_ASSERT(!asker->waiting && asker->queue == NULL);
+    asker->waiting = true;
+    asker->queue = queue;
+    asker->next_waiting = NULL;
+    asker->previous_waiting = queue->last;
+    if (queue->last != NULL) {
+        queue->last->next_waiting = asker;
+    } else {
+        queue->first = asker;
+    }
+    queue->last = asker;
+}
+
+static void queue_remove(struct server_asker *asker) {
+    struct server_queue *queue = asker->queue;
+    if (asker->previous_waiting != NULL) {
+        asker->previous_waiting->next_waiting = asker->next_waiting;
+    } else {
+        queue->first = asker->next_waiting;
+    }
+    if (asker->next_waiting != NULL) {
+        asker->next_waiting->previous_waiting = asker->previous_waiting;
+    } else {
+        queue->last = asker->previous_waiting;
+    }
+    asker->queue = NULL;
+    asker->waiting = false;
+}
+
+static void slice_begin(struct server *server) {
+    server->slice_end_ns = uv_hrtime() + SERVER_SLICE_NS;
+    server->slice_left = SERVER_SLICE_MAX;
+}
+
+static bool slice_take(struct server *server) {
+    if (server->slice_left == 0 || uv_hrtime() >= server->slice_end_ns) {
+        return false;
+    }
+    server->slice_left--;
+    return true;
+}
+
+void server_turn_end(struct server *server) {
+    server->slice_end_ns = 0;
+}
+
 bool server_turn_is_over(const struct server *server) {
     return uv_hrtime() / 1000000 > uv_now(&server->loop) + SERVER_TURN_MS;
 }
 
-bool server_asker_must_yield(struct server_asker *asker) {
-    bool now = asker->has_turn || !server_turn_is_over(asker->server);
-    asker->has_turn = false;
-    if (!now) {
-        server_asker_yield(asker);
-    }
-    return !now;
-}
-
-/* As many as the time allows; the others have the next one. */
+/* As many as the time allows; the others have the next turn. */
 static void turns_run(uv_idle_t *soon) {
     struct server *server = soon->data;
+    struct server_asker *asker;
     uint64_t end_ns = uv_hrtime() + SERVER_TURN_MS * UINT64_C(1000000);
-    if (server->turns_first == NULL) { /* the last one to come is in front */
-        while (server->turns != NULL) {
-            struct server_asker *asker = server->turns;
-            server->turns = asker->next_waiting;
-            asker->next_waiting = server->turns_first;
-            server->turns_first = asker;
-        }
+    while ((asker = server->turns.first) != NULL && uv_hrtime() < end_ns) {
+        queue_remove(asker);
+        asker->run(asker);
     }
-    while (server->turns_first != NULL && uv_hrtime() < end_ns) {
-        struct server_asker *asker = server->turns_first;
-        server->turns_first = asker->next_waiting;
-        asker->waiting = false;
+    slice_begin(server);
+    while ((asker = server->heavy.first) != NULL && slice_take(server)) {
+        queue_remove(asker);
         asker->has_turn = true;
         asker->run(asker);
     }
-    if (server->turns_first == NULL && server->turns == NULL) {
+    if (server->turns.first == NULL && server->heavy.first == NULL) {
         (void)uv_idle_stop(soon);
     }
 }
 
-void server_asker_yield(struct server_asker *asker) {
+static void turn_wait(struct server_asker *asker, struct server_queue *queue) {
     struct server *server = asker->server;
-    TN_ASSERT(!asker->waiting);
-    asker->waiting = true;
     asker->has_turn = false;
-    asker->next_waiting = server->turns;
-    server->turns = asker;
+    queue_add(queue, asker);
     server->soon.data = server;
     (void)uv_idle_start(&server->soon, turns_run);
+}
+
+void server_asker_yield(struct server_asker *asker) {
+    turn_wait(asker, &asker->server->turns);
+}
+
+bool server_asker_must_yield(struct server_asker *asker) {
+    struct server *server = asker->server;
+    bool now = asker->has_turn;
+    asker->has_turn = false;
+    if (!now && server->heavy.first == NULL) {
+        if (server->slice_end_ns == 0) {
+            slice_begin(server);
+        }
+        now = slice_take(server);
+    }
+    if (!now) {
+        turn_wait(asker, &server->heavy);
+    }
+    return !now;
 }
 
 /* ---- Ticks ---- */
@@ -202,6 +248,17 @@ void server_ticker_init(struct server *server) {
 }
 
 /* ---- Leaving ---- */
+
+static void wait_end(struct server_asker *asker) {
+    struct server *server = asker->server;
+    if (asker->queue != NULL) {
+        queue_remove(asker);
+    } else if (asker->waiting) {
+        (void)(list_remove(&server->waiting, asker) || list_remove(&server->ticking, asker) ||
+               list_remove(&server->running, asker));
+        asker->waiting = false;
+    }
+}
 
 void server_asker_leave(struct server_asker *asker) {
     struct server_slot *slot = asker->first;

@@ -128,10 +128,30 @@ static enum server_step dispatch_read(struct server_connection *connection,
     return step;
 }
 
-/* Replies of many kilobytes: as the lists among the reads. */
-static bool takes_long(const struct protocol_command *row) {
-    return row->id == PROTOCOL_CLIENT_LIST || row->id == PROTOCOL_COMMAND ||
-           row->id == PROTOCOL_COMMAND_DOCS || row->id == PROTOCOL_COMMAND_INFO;
+bool server_takes_long(const struct protocol_command *row) {
+    switch ((enum protocol_id)row->id) {
+    case PROTOCOL_CLIENT_LIST:
+    case PROTOCOL_COMMAND:
+    case PROTOCOL_COMMAND_DOCS:
+    case PROTOCOL_COMMAND_INFO:
+    case PROTOCOL_EVENTS:
+    case PROTOCOL_LEASES:
+    case PROTOCOL_POOL_LIST:
+    case PROTOCOL_RULE_LIST:
+    case PROTOCOL_SENSOR_LIST:
+    case PROTOCOL_SENSOR_LOGS:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Much is made only for who has read what was there before: else whoever does not read would have it
+ * made in vain. When the socket has taken what waits, it is tried again. */
+static bool must_wait(struct server_connection *connection) {
+    server_output_flush(connection);
+    return server_output_waiting(connection) > 0 || connection->lost ||
+           server_asker_must_yield(&connection->asker);
 }
 
 enum server_step server_dispatch(struct server_connection *connection, const struct tn_bytes *argv,
@@ -158,8 +178,7 @@ enum server_step server_dispatch(struct server_connection *connection, const str
         step = server_write(&connection->asker, row, argv, argc);
         server_replies_collect(connection);
     } else if (connection->asker.inflight > 0 ||
-               (row->kind == PROTOCOL_CONNECTION && takes_long(row) &&
-                server_asker_must_yield(&connection->asker))) {
+               (server_takes_long(row) && must_wait(connection))) {
         step = SERVER_WAIT;
     } else if (row->kind == PROTOCOL_READ) {
         step = dispatch_read(connection, row, argv, argc);

@@ -233,6 +233,7 @@ static int listen_on(struct http *http, const char *host, uint16_t port) {
     if (http->socket < 0) {
         return uv_translate_sys_error(errno);
     }
+    server_unsent_bound(http->socket);
     if (setsockopt(http->socket, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 ||
         bind(http->socket, (const struct sockaddr *)&address, len) != 0 ||
         listen(http->socket, 1024) != 0 ||

@@ -102,6 +102,9 @@ void http_page_leave(struct http_exchange *exchange) {
 
 static void page_openapi(struct http_exchange *exchange) {
     struct http *http = exchange->connection->http;
+    if (server_asker_must_yield(&exchange->asker)) {
+        return;
+    }
     http_answer_response(
         exchange, 200,
         MHD_create_response_from_buffer(http->openapi_len, http->openapi, MHD_RESPMEM_PERSISTENT));

@@ -46,6 +46,9 @@
 #define SERVER_LOGIN_KNOWN 1024u
 #define SERVER_LOGIN_MARK 32u
 #define SERVER_TURN_MS 2u /* of the loop, about: then each connection is served one read at most */
+#define SERVER_SLICE_NS UINT64_C(250000) /* of a turn, for what takes long: see asker.c */
+#define SERVER_SLICE_MAX 8u              /* and so many of it */
+#define SERVER_UNSENT_BYTES (32 * 1024)  /* that the kernel keeps for a client, about */
 
 struct http;
 struct server;
@@ -55,11 +58,19 @@ struct server_login;
 
 /* Whoever asks: a RESP connection or an HTTP exchange. What the way to the engine and back needs to
  * know of it. */
+struct server_asker;
+
+/* Those who wait for a turn of the loop; the first in front. */
+struct server_queue {
+    struct server_asker *first, *last;
+};
+
 struct server_asker {
     struct server *server;
     /* An answer at the head of its queue is there, or it waited and may try again. */
     void (*run)(struct server_asker *asker);
-    struct server_asker *next_ready, *next_waiting;
+    struct server_asker *next_ready, *next_waiting, *previous_waiting;
+    struct server_queue *queue;       /* that it waits in; NULL: in none */
     struct server_slot *first, *last; /* writes under way, in order */
     uint64_t begun_ns;                /* when what is being asked now came in, by uv_hrtime */
     uint64_t fence_until_ms;          /* a read waits for a log position; 0: it does not */
@@ -196,10 +207,12 @@ struct server {
     uint64_t waiting_until_ms;    /* and not beyond this time */
     struct server_asker ticker;   /* the server itself, which asks for ticks: one at a time */
     struct server_asker *ticking; /* those who wait for it */
-    struct server_asker *turns; /* those who had theirs, and have more to ask; the last in front */
-    struct server_asker *turns_first; /* those who came before them; the first in front */
-    struct server_asker *running;     /* of these lists: those who try again now */
-    bool runs;                        /* they are being gone through */
+    struct server_asker *running; /* of these lists: those who try again now */
+    bool runs;                    /* they are being gone through */
+    struct server_queue turns;    /* those who had a turn, and have more to ask */
+    struct server_queue heavy;    /* those who ask for what takes long */
+    uint64_t slice_end_ns;        /* of what takes long; 0: not begun in this turn */
+    uint32_t slice_left;
 
     struct server_slot *slots; /* the same */
     uint32_t slots_touched;
@@ -267,6 +280,8 @@ void server_asker_yield(struct server_asker *asker);
 bool server_turn_is_over(const struct server *server);
 /* Before what takes long. True: others come first, and it runs again in a later turn. */
 bool server_asker_must_yield(struct server_asker *asker);
+/* The loop is about to wait: a turn is over. */
+void server_turn_end(struct server *server);
 /* Runs again when a tick has been committed; one tick serves all who wait for it. */
 void server_asker_tick(struct server_asker *asker);
 void server_ticker_init(struct server *server);
@@ -283,6 +298,8 @@ bool server_memory_take(struct server_connection *connection, size_t bytes);
 void server_memory_give(struct server_connection *connection, size_t bytes);
 
 /* output.c */
+/* For a socket that listens: how much of what those who connect do not read the kernel keeps. */
+void server_unsent_bound(int socket);
 struct protocol_writer server_reply_begin(struct server_connection *connection);
 void server_reply_end(struct server_connection *connection, const struct protocol_writer *w);
 void server_reply_bytes(struct server_connection *connection, const void *bytes, size_t len);
@@ -301,6 +318,8 @@ size_t server_output_waiting(const struct server_connection *connection);
 void server_output_free(struct server_connection *connection);
 
 /* dispatch.c */
+/* Whether the reply may have many kilobytes. */
+bool server_takes_long(const struct protocol_command *row);
 enum server_step server_dispatch(struct server_connection *connection, const struct tn_bytes *argv,
                                  uint32_t argc);
 

@@ -1,10 +1,13 @@
 /* Replies on their way out. While a connection is served its replies gather in the loop's output
  * buffer; at the end they are written to the socket at once. What the socket does not take is copied:
  * one buffer is with libuv, what comes later gathers in a second one. */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/assert.h"
 #include "server/internal.h"
@@ -68,6 +71,13 @@ void server_reply_error(struct server_connection *connection, const char *format
 }
 
 /* ---- Sending ---- */
+
+/* Those who connect have it from the socket that listens. It is of what could not be sent yet, and no
+ * limit to what is on its way: who reads is served as fast as before. */
+void server_unsent_bound(int socket) {
+    int bytes = SERVER_UNSENT_BYTES;
+    (void)setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
+}
 
 static void written(uv_write_t *request, int status);
 

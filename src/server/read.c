@@ -308,30 +308,12 @@ static enum tn_result fence_check(struct server_asker *asker, uint64_t fence_lsn
     return TN_R_NOT_YET;
 }
 
-/* Lists: thousands of them at once, a connection each, must not keep the others waiting. */
-static bool takes_long(const struct protocol_command *row) {
-    switch ((enum protocol_id)row->id) {
-    case PROTOCOL_EVENTS:
-    case PROTOCOL_LEASES:
-    case PROTOCOL_POOL_LIST:
-    case PROTOCOL_RULE_LIST:
-    case PROTOCOL_SENSOR_LIST:
-    case PROTOCOL_SENSOR_LOGS:
-        return true;
-    default:
-        return false;
-    }
-}
-
 enum server_step server_read(struct server_asker *asker, const struct protocol_command *row,
                              const struct tn_bytes *argv, uint32_t argc, struct protocol_writer *w,
                              struct server_answer *ret_answer) {
     struct server *server = asker->server;
     struct protocol_call *call = &server->call;
     bool wait = false;
-    if (takes_long(row) && server_asker_must_yield(asker)) {
-        return SERVER_WAIT;
-    }
     struct server_answer answer = {.code = protocol_call_parse(row, argv, argc, server->scratch,
                                                                2 * PROTOCOL_REQUEST_MAX, call)};
     server->read_user = access_user_of(&server->access, &asker->login);

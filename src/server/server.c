@@ -161,6 +161,7 @@ static void on_connection(uv_stream_t *listener, int status) {
 
 static void on_before_wait(uv_prepare_t *prepare) {
     server_submit_now(prepare->data);
+    server_turn_end(prepare->data);
 }
 
 static void on_completed(uv_async_t *async) {
@@ -275,6 +276,9 @@ static int listen_on(struct server *server, const char *host, uint16_t port) {
         code = uv_tcp_bind(&server->listener, (const struct sockaddr *)&address, 0);
     }
     if (code == 0) {
+        int socket = -1;
+        (void)uv_fileno((const uv_handle_t *)&server->listener, &socket);
+        server_unsent_bound(socket);
         code = uv_listen((uv_stream_t *)&server->listener, 1024, on_connection);
     }
     if (code == 0) {
