@@ -97,9 +97,10 @@ void server_waiting_run(struct server *server) {
 /* ---- Turns ---- */
 
 /* What takes long, that is, what may have a reply of many kilobytes, is done between the turns of the
- * loop, a slice of it at a time: SERVER_SLICE_MAX of them and SERVER_SLICE_NS at the most, but one. So
- * whoever asks for little waits for one slice, however many ask for much. While nobody waits for a
- * slice the one of this turn is there for whoever comes: alone, nobody waits for anything. */
+ * loop, a slice of it at a time: SERVER_SLICE_MAX replies at the most, and none begun after
+ * SERVER_SLICE_NS; a page of events is left then, and gone on with in the next slice. So whoever asks
+ * for little waits for one slice, however many ask for much. While nobody waits for a slice, the one
+ * of this turn is there for whoever comes: alone, nobody waits for anything. */
 
 static void queue_add(struct server_queue *queue, struct server_asker *asker) {
     TN_ASSERT(!asker->waiting && asker->queue == NULL);
@@ -113,6 +114,21 @@ static void queue_add(struct server_queue *queue, struct server_asker *asker) {
         queue->first = asker;
     }
     queue->last = asker;
+}
+
+/* In front of all. */
+static void queue_return(struct server_queue *queue, struct server_asker *asker) {
+    TN_ASSERT(!asker->waiting && asker->queue == NULL);
+    asker->waiting = true;
+    asker->queue = queue;
+    asker->previous_waiting = NULL;
+    asker->next_waiting = queue->first;
+    if (queue->first != NULL) {
+        queue->first->previous_waiting = asker;
+    } else {
+        queue->last = asker;
+    }
+    queue->first = asker;
 }
 
 static void queue_remove(struct server_asker *asker) {
@@ -131,21 +147,28 @@ static void queue_remove(struct server_asker *asker) {
     asker->waiting = false;
 }
 
+#define SLICE_SPENT 1u
+
 static void slice_begin(struct server *server) {
     server->slice_end_ns = uv_hrtime() + SERVER_SLICE_NS;
     server->slice_left = SERVER_SLICE_MAX;
 }
 
-static bool slice_take(struct server *server) {
-    if (server->slice_left == 0 || uv_hrtime() >= server->slice_end_ns) {
-        return false;
-    }
-    server->slice_left--;
-    return true;
+bool server_slice_is_over(const struct server *server) {
+    return uv_hrtime() >= server->slice_end_ns;
 }
 
+static bool slice_take(struct server *server) {
+    bool over = server->slice_left == 0 || server_slice_is_over(server);
+    server->slice_left -= !over;
+    return !over;
+}
+
+/* There is one slice between two looks at the sockets. After one that was for those who waited,
+ * whoever comes next waits, too. */
 void server_turn_end(struct server *server) {
-    server->slice_end_ns = 0;
+    server->slice_end_ns = server->slice_waited ? SLICE_SPENT : 0;
+    server->slice_waited = false;
 }
 
 bool server_turn_is_over(const struct server *server) {
@@ -161,27 +184,34 @@ static void turns_run(uv_idle_t *soon) {
         queue_remove(asker);
         asker->run(asker);
     }
-    slice_begin(server);
+    if (server->slice_end_ns <= SLICE_SPENT) {
+        slice_begin(server);
+    }
+    server->slice_waited = server->heavy.first != NULL;
     while ((asker = server->heavy.first) != NULL && slice_take(server)) {
         queue_remove(asker);
         asker->has_turn = true;
         asker->run(asker);
     }
-    if (server->turns.first == NULL && server->heavy.first == NULL) {
+    server_connections_look(server);
+    if (server->turns.first == NULL && server->heavy.first == NULL && server->looking == NULL) {
         (void)uv_idle_stop(soon);
     }
 }
 
-static void turn_wait(struct server_asker *asker, struct server_queue *queue) {
-    struct server *server = asker->server;
-    asker->has_turn = false;
-    queue_add(queue, asker);
+void server_soon(struct server *server) {
     server->soon.data = server;
     (void)uv_idle_start(&server->soon, turns_run);
 }
 
 void server_asker_yield(struct server_asker *asker) {
-    turn_wait(asker, &asker->server->turns);
+    queue_add(&asker->server->turns, asker);
+    server_soon(asker->server);
+}
+
+void server_asker_go_on(struct server_asker *asker) {
+    queue_return(&asker->server->heavy, asker);
+    server_soon(asker->server);
 }
 
 bool server_asker_must_yield(struct server_asker *asker) {
@@ -195,7 +225,8 @@ bool server_asker_must_yield(struct server_asker *asker) {
         now = slice_take(server);
     }
     if (!now) {
-        turn_wait(asker, &server->heavy);
+        queue_add(&server->heavy, asker);
+        server_soon(server);
     }
     return !now;
 }
@@ -263,6 +294,7 @@ static void wait_end(struct server_asker *asker) {
 void server_asker_leave(struct server_asker *asker) {
     struct server_slot *slot = asker->first;
     wait_end(asker);
+    server_page_end(asker);
     server_login_leave(asker);
     asker->first = asker->last = NULL;
     asker->inflight = 0;

@@ -218,6 +218,9 @@ static void closed(uv_handle_t *handle) {
     server_output_free(connection);
     in_free(connection);
     TN_ASSERT(connection->memory == 0);
+    if (server->looking == connection) {
+        server->looking = connection->next;
+    }
     if (connection->previous != NULL) {
         connection->previous->next = connection->next;
     } else {
@@ -325,25 +328,49 @@ static void drop(struct server_connection *connection, enum server_drop reason) 
     server_connection_close(connection);
 }
 
-/* Every second: who takes none of its replies, does not bring a request to its end, or asks for
- * nothing, goes. */
+/* Who takes none of its replies, does not bring a request to its end, or asks for nothing, goes. False:
+ * this one stays. */
+static bool look(struct server_connection *c) {
+    const struct server_options *options = &c->server->options;
+    uint64_t now = uv_now(&c->server->loop);
+    uint64_t slow = (uint64_t)options->slow_seconds * 1000;
+    uint64_t idle = (uint64_t)options->idle_seconds * 1000;
+    size_t unsent = uv_stream_get_write_queue_size((const uv_stream_t *)&c->tcp);
+    if (unsent == 0 || unsent != c->unsent) {
+        c->progress_ms = now;
+    }
+    c->unsent = unsent;
+    if (c->closing) {
+        return false;
+    }
+    if (unsent > 0 && now - c->progress_ms >= slow) {
+        drop(c, SERVER_DROP_SLOW);
+    } else if (c->unfinished_ms > 0 && now - c->unfinished_ms >= slow) {
+        drop(c, SERVER_DROP_UNFINISHED);
+    } else if (idle > 0 && c->subscriber == NULL && server_connection_quiet(c) &&
+               now - c->active_ms >= idle) {
+        drop(c, SERVER_DROP_IDLE);
+    }
+    return c->closing;
+}
+
+/* A bounded step: to look at thousands, and to hang up on them, takes milliseconds. */
+void server_connections_look(struct server *server) {
+    uint32_t drops = 0;
+    for (uint32_t i = 0; i < SERVER_LOOKS_MAX && drops < SERVER_DROPS_MAX; i++) {
+        struct server_connection *c = server->looking;
+        if (c == NULL) {
+            return;
+        }
+        server->looking = c->next;
+        drops += look(c);
+    }
+}
+
 void server_connections_check(struct server *server) {
-    uint64_t now = uv_now(&server->loop);
-    uint64_t slow = (uint64_t)server->options.slow_seconds * 1000;
-    uint64_t idle = (uint64_t)server->options.idle_seconds * 1000;
-    for (struct server_connection *c = server->live; c != NULL; c = c->next) {
-        size_t unsent = uv_stream_get_write_queue_size((const uv_stream_t *)&c->tcp);
-        if (unsent == 0 || unsent != c->unsent) {
-            c->progress_ms = now;
-        }
-        c->unsent = unsent;
-        if (unsent > 0 && now - c->progress_ms >= slow) {
-            drop(c, SERVER_DROP_SLOW);
-        } else if (c->unfinished_ms > 0 && now - c->unfinished_ms >= slow) {
-            drop(c, SERVER_DROP_UNFINISHED);
-        } else if (idle > 0 && c->subscriber == NULL && server_connection_quiet(c) &&
-                   now - c->active_ms >= idle) {
-            drop(c, SERVER_DROP_IDLE);
-        }
+    if (server->looking == NULL) {
+        server->looking = server->live;
+        server_connections_look(server);
+        server_soon(server);
     }
 }

@@ -78,7 +78,8 @@ static bool quiet(const struct http *http) {
 static void rearm(struct http *http) {
     MHD_UNSIGNED_LONG_LONG ms = 0;
     bool limited = MHD_get_timeout(http->daemon, &ms) == MHD_YES;
-    if (http->resumed || http->queue_first != NULL || (limited && ms == 0)) {
+    if (http->resumed || http->queue_first != NULL || http->looking != NULL ||
+        (limited && ms == 0)) {
         (void)uv_idle_start(&http->soon, on_soon);
         return;
     }
@@ -90,11 +91,42 @@ static void rearm(struct http *http) {
     }
 }
 
+/* Who does not bring a request to its end in time is hung up on; libmicrohttpd's own limit is for
+ * those who are silent, and a byte now and then passes it. True: that was done. */
+static bool look(struct http_connection *c) {
+    const struct server *server = c->http->server;
+    uint64_t patience = (uint64_t)server->options.slow_seconds * 1000;
+    bool receiving = c->exchange == NULL || c->exchange->state == HTTP_RECEIVING;
+    if (!receiving && c->exchange->stream != NULL) {
+        http_stream_second(c->exchange);
+        return false;
+    }
+    bool over = receiving && uv_now(&server->loop) - c->since_ms >= patience;
+    if (over) {
+        (void)shutdown(c->socket, SHUT_RDWR);
+    }
+    return over;
+}
+
+/* As server_connections_look. */
+static void connections_look(struct http *http) {
+    uint32_t drops = 0;
+    for (uint32_t i = 0; i < SERVER_LOOKS_MAX && drops < SERVER_DROPS_MAX; i++) {
+        struct http_connection *c = http->looking;
+        if (c == NULL) {
+            return;
+        }
+        http->looking = c->next;
+        drops += look(c);
+    }
+}
+
 void http_run(struct http *http) {
     if (http->daemon == NULL) {
         return;
     }
     http_streams_turn(http);
+    connections_look(http);
     http->resumed = false;
     (void)MHD_run(http->daemon);
     if (http->draining && quiet(http)) {
@@ -180,6 +212,9 @@ static void on_connection(void *ctx, struct MHD_Connection *mhd, void **socket_c
         http->server->counters.http_connections++;
         *socket_ctx = connection;
     } else if (connection != NULL) {
+        if (http->looking == connection) {
+            http->looking = connection->next;
+        }
         if (connection->previous != NULL) {
             connection->previous->next = connection->next;
         } else {
@@ -193,12 +228,8 @@ static void on_connection(void *ctx, struct MHD_Connection *mhd, void **socket_c
     }
 }
 
-/* Who does not bring a request to its end in time is hung up on; libmicrohttpd's own limit is for
- * those who are silent, and a byte now and then passes it. */
 void server_http_check(struct server *server) {
     struct http *http = server->http;
-    uint64_t now = uv_now(&server->loop);
-    uint64_t patience = (uint64_t)server->options.slow_seconds * 1000;
     if (http == NULL || http->daemon == NULL) {
         return;
     }
@@ -206,14 +237,8 @@ void server_http_check(struct server *server) {
         http->paused = false;
         (void)uv_poll_start(&http->listener, UV_READABLE, on_listener);
     }
-    for (struct http_connection *c = http->connections; c != NULL; c = c->next) {
-        bool receiving = c->exchange == NULL || c->exchange->state == HTTP_RECEIVING;
-        if (!receiving && c->exchange->stream != NULL) {
-            http_stream_second(c->exchange);
-        }
-        if (receiving && now - c->since_ms >= patience) {
-            (void)shutdown(c->socket, SHUT_RDWR);
-        }
+    if (http->looking == NULL) {
+        http->looking = http->connections;
     }
     http_run(http);
 }

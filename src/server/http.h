@@ -60,6 +60,7 @@ struct http {
     bool draining;
     uint32_t connection_count;
     struct http_connection *connections;
+    struct http_connection *looking; /* where the look of this second goes on; NULL: it is over */
     uint32_t stream_count;
     struct http_stream *queue_first, *queue_last; /* wait for a turn */
     uint32_t steps;                               /* taken in this one */

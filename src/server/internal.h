@@ -48,6 +48,8 @@
 #define SERVER_TURN_MS 2u /* of the loop, about: then each connection is served one read at most */
 #define SERVER_SLICE_NS UINT64_C(250000) /* of a turn, for what takes long: see asker.c */
 #define SERVER_SLICE_MAX 8u              /* and so many of it */
+#define SERVER_LOOKS_MAX 512u            /* at connections, in one turn: who is idle or slow? */
+#define SERVER_DROPS_MAX 16u             /* and so many are hung up on */
 #define SERVER_UNSENT_BYTES (32 * 1024)  /* that the kernel keeps for a client, about */
 
 struct http;
@@ -55,6 +57,7 @@ struct server;
 struct server_udp;
 struct server_slot;
 struct server_login;
+struct server_page;
 
 /* Whoever asks: a RESP connection or an HTTP exchange. What the way to the engine and back needs to
  * know of it. */
@@ -200,7 +203,8 @@ struct server {
     uint32_t connections_touched;
     struct server_connection *free_connections;
     struct server_connection *live;
-    size_t memory; /* kept for clients in all: see memory.c */
+    struct server_connection *looking; /* where the look of this second goes on; NULL: it is over */
+    size_t memory;                     /* kept for clients in all: see memory.c */
     struct server_asker *waiting;
     bool waiting_try;     /* one of them waits for what may be there any time, such as a slot */
     uint64_t waiting_lsn; /* the others: for this log position at the least, */
@@ -213,6 +217,9 @@ struct server {
     struct server_queue heavy;    /* those who ask for what takes long */
     uint64_t slice_end_ns;        /* of what takes long; 0: not begun in this turn */
     uint32_t slice_left;
+    bool slice_waited;               /* it was for those in the queue */
+    struct server_page *making;      /* a page of events, some of which are there; or NULL */
+    struct server_asker *making_for; /* who asked for it */
 
     struct server_slot *slots; /* the same */
     uint32_t slots_touched;
@@ -252,6 +259,7 @@ struct server {
     struct protocol_call call;
     uint64_t read_how;                   /* ENGINE_READ_..., of the read being served */
     uint64_t read_lsn;                   /* that it has shown */
+    bool read_more;                      /* it is not done yet: the slice is over */
     const struct access_user *read_user; /* who asks */
 };
 
@@ -265,7 +273,9 @@ void server_connection_accept(struct server *server);
 /* Serves what has been read, then sends what has been answered. */
 void server_connection_run(struct server_connection *connection);
 void server_connection_close(struct server_connection *connection);
+/* Every second; and in each turn, until all have been looked at. */
 void server_connections_check(struct server *server);
+void server_connections_look(struct server *server);
 bool server_connection_quiet(const struct server_connection *connection);
 
 /* asker.c */
@@ -280,6 +290,11 @@ void server_asker_yield(struct server_asker *asker);
 bool server_turn_is_over(const struct server *server);
 /* Before what takes long. True: others come first, and it runs again in a later turn. */
 bool server_asker_must_yield(struct server_asker *asker);
+/* Runs again in the next slice, before all others who wait for one: it is in the middle of it. */
+void server_asker_go_on(struct server_asker *asker);
+bool server_slice_is_over(const struct server *server);
+/* There is something to do in the next turn. */
+void server_soon(struct server *server);
 /* The loop is about to wait: a turn is over. */
 void server_turn_end(struct server *server);
 /* Runs again when a tick has been committed; one tick serves all who wait for it. */
@@ -385,7 +400,10 @@ enum tn_result server_sensor_read(struct server *server, enum protocol_id id,
 void server_sensor_job(struct server_slot *slot);
 
 /* read_events.c */
-enum tn_result server_read_events(struct server *server, struct protocol_writer *w);
+/* With read_more: what there is of the page is kept for the asker. */
+enum tn_result server_read_events(struct server_asker *asker, struct protocol_writer *w);
+/* It wants none of it any more. */
+void server_page_end(struct server_asker *asker);
 
 /* login.c */
 enum server_login_step {

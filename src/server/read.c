@@ -244,11 +244,12 @@ static enum tn_result read_sensor(struct server *server, struct protocol_writer 
 
 /* ---- All ---- */
 
-static enum tn_result read_run(struct server *server, enum protocol_id id,
+static enum tn_result read_run(struct server_asker *asker, enum protocol_id id,
                                struct protocol_writer *w) {
+    struct server *server = asker->server;
     switch (id) {
     case PROTOCOL_EVENTS:
-        return server_read_events(server, w);
+        return server_read_events(asker, w);
     case PROTOCOL_LEASE:
         return read_lease(server, w);
     case PROTOCOL_LEASES:
@@ -329,15 +330,21 @@ enum server_step server_read(struct server_asker *asker, const struct protocol_c
     }
     if (answer.code == TN_R_OK) {
         server->read_lsn = 0;
+        server->read_more = false;
         server->read_how = read_how(asker);
-        answer.code = read_run(server, (enum protocol_id)row->id, w);
+        answer.code = read_run(asker, (enum protocol_id)row->id, w);
         if (answer.code == TN_R_NOT_YET) {
             server_asker_tick(asker);
+            return SERVER_WAIT;
+        }
+        if (server->read_more) {
+            server_asker_go_on(asker);
             return SERVER_WAIT;
         }
         answer.lsn = server->read_lsn;
         answer.cursor = call->cursor;
     }
+    server_page_end(asker);
     asker->tick_since_ms = 0;
     asker->as_is = false;
     if (answer.code != TN_R_OK) {

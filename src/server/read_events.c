@@ -1,5 +1,6 @@
 /* EVENTS: a page of what is kept. How many there are is known only when they have been looked at, so
- * they are rendered on the side first. */
+ * they are rendered on the side first. A page may take milliseconds; so it is left when the slice is
+ * over, and gone on with in the next one, where it was. There is one in the making at a time. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,26 +8,49 @@
 
 #define PAGE_BYTES (SERVER_REPLY_MAX - 4096u)
 
-struct page {
-    struct server_event_filter filter;
+/* So many are looked at between two looks at the clock. */
+#define EVENTS_STEP 16u
+
+struct server_page {
+    struct server *server;
+    struct server_event_filter filter; /* these two: of the step being taken */
     const struct access_user *user;
     struct protocol_writer w; /* the events, one after the other */
-    uint32_t count, most;
+    uint32_t count, most, looked;
+    struct engine_events_span span;   /* of all steps */
+    uint64_t lsn;                     /* all up to there can be seen */
     uint32_t ends[PROTOCOL_PAGE_MAX]; /* where each ends */
+    uint8_t bytes[PAGE_BYTES];
 };
 
 _Static_assert(SERVER_EVENT_BYTES <= PAGE_BYTES, "the largest event makes a page");
 
+/* One step of a page. */
+struct step {
+    struct server_page *page;
+    struct engine_events_span span;
+    uint32_t looked;
+    bool left; /* the slice was over */
+    bool gap;  /* events are missing between the step before and this one */
+};
+
 static bool page_visit(void *ctx, const struct engine_event *event) {
-    struct page *page = ctx;
-    if (!server_event_passes(event, &page->filter) || !access_sees_event(page->user, event)) {
-        return true;
-    }
-    if (page->count == page->most || page->w.out.len > PAGE_BYTES - SERVER_EVENT_BYTES) {
+    struct step *step = ctx;
+    struct server_page *page = step->page;
+    step->gap = step->gap || (page->looked > 0 && step->looked == 0 && step->span.lost);
+    step->left =
+        step->looked > 0 && step->looked % EVENTS_STEP == 0 && server_slice_is_over(page->server);
+    if (step->gap || step->left) {
         return false;
     }
-    server_event_write(&page->w, event);
-    page->ends[page->count++] = (uint32_t)page->w.out.len;
+    if (server_event_passes(event, &page->filter) && access_sees_event(page->user, event)) {
+        if (page->count == page->most || page->w.out.len > PAGE_BYTES - SERVER_EVENT_BYTES) {
+            return false;
+        }
+        server_event_write(&page->w, event);
+        page->ends[page->count++] = (uint32_t)page->w.out.len;
+    }
+    step->looked++;
     return true;
 }
 
@@ -39,14 +63,14 @@ static void pair_id(struct protocol_writer *w, const char *name, struct engine_e
     }
 }
 
-static void page_write(struct protocol_writer *w, const struct page *page,
-                       const struct engine_events_span *span, uint64_t lsn) {
+static void page_write(struct protocol_writer *w, const struct server_page *page) {
+    const struct engine_events_span *span = &page->span;
     uint32_t begin = 0;
     protocol_write_map(w, 7);
     protocol_write_text(w, "events");
     protocol_write_array(w, page->count);
     for (uint32_t i = 0; i < page->count; i++) {
-        protocol_write_rendered(w, page->w.out.at + begin, page->ends[i] - begin);
+        protocol_write_rendered(w, page->bytes + begin, page->ends[i] - begin);
         begin = page->ends[i];
     }
     protocol_write_text(w, "next");
@@ -55,31 +79,82 @@ static void page_write(struct protocol_writer *w, const struct page *page,
     pair_id(w, "newest", span->newest);
     protocol_pair_flag(w, "more", span->more);
     protocol_pair_flag(w, "lost", span->lost);
-    protocol_pair_number(w, "lsn", lsn);
+    protocol_pair_number(w, "lsn", page->lsn);
 }
 
-enum tn_result server_read_events(struct server *server, struct protocol_writer *w) {
+/* The one that is being made for this asker, or a new one. */
+static struct server_page *page_of(struct server_asker *asker) {
+    struct server *server = asker->server;
+    const struct protocol_call *call = &server->call;
+    if (server->making_for == asker) {
+        return server->making;
+    }
+    if (server->making == NULL) {
+        server->making = malloc(sizeof *server->making);
+    }
+    struct server_page *page = server->making;
+    if (page != NULL) {
+        server->making_for = asker;
+        page->server = server;
+        page->count = page->looked = 0;
+        page->most = call->count;
+        page->span = (struct engine_events_span){
+            .next = {.lsn = call->after.lsn, .index = call->after.index}};
+        page->w = (struct protocol_writer){.out = tn_writer_of(page->bytes, PAGE_BYTES),
+                                           .encoding = asker->encoding};
+    }
+    return page;
+}
+
+void server_page_end(struct server_asker *asker) {
+    struct server *server = asker->server;
+    if (server->making_for == asker) {
+        free(server->making);
+        server->making = NULL;
+        server->making_for = NULL;
+    }
+}
+
+/* What a step has shown is part of the page; a gap is for who asks for the next one. */
+static void page_add(struct server_page *page, const struct step *step, uint64_t lsn) {
+    struct engine_event_id next = page->span.next;
+    bool lost = page->span.lost || (step->span.lost && !step->gap);
+    page->span = step->span;
+    page->span.lost = lost;
+    page->looked += step->looked;
+    page->lsn = lsn;
+    if (step->gap) {
+        page->span.next = next;
+        page->span.more = true;
+    }
+}
+
+enum tn_result server_read_events(struct server_asker *asker, struct protocol_writer *w) {
+    struct server *server = asker->server;
     struct protocol_call *call = &server->call;
-    struct engine_event_id after = {.lsn = call->after.lsn, .index = call->after.index};
-    struct engine_events_span span;
     struct engine_stats stats;
-    uint8_t *bytes = malloc(PAGE_BYTES);
-    struct page page = {.filter = {.pool = call->command.pool, .holder = call->command.holder},
-                        .user = server->read_user,
-                        .w = {.out = tn_writer_of(bytes, PAGE_BYTES), .encoding = w->encoding},
-                        .most = call->count};
-    if (bytes == NULL) {
+    struct server_page *page = page_of(asker);
+    if (page == NULL) {
         return TN_R_OVERLOADED;
     }
+    struct step step = {.page = page};
+    page->filter =
+        (struct server_event_filter){.pool = call->command.pool, .holder = call->command.holder};
+    page->user = server->read_user;
     engine_stats_read(server->engine, &stats); /* before: all up to there can be seen */
     enum tn_result code =
-        engine_events_read(server->engine, after, SERVER_EVENTS_LOOK, page_visit, &page, &span);
-    if (code == TN_R_OK) {
-        page_write(w, &page, &span, stats.lsn);
-        server->read_lsn = stats.lsn;
-    } else if (code == TN_R_NOTFOUND) {
+        engine_events_read(server->engine, page->span.next, SERVER_EVENTS_LOOK - page->looked,
+                           page_visit, &step, &step.span);
+    if (code == TN_R_NOTFOUND) {
         (void)snprintf(call->detail, sizeof call->detail, "no events are kept");
     }
-    free(bytes);
+    if (code == TN_R_OK) {
+        page_add(page, &step, stats.lsn);
+        server->read_more = step.left;
+    }
+    if (code == TN_R_OK && !step.left) {
+        page_write(w, page);
+        server->read_lsn = page->lsn;
+    }
     return code;
 }
