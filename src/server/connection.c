@@ -318,9 +318,16 @@ bool server_connection_quiet(const struct server_connection *connection) {
     return connection->asker.inflight == 0 && server_output_waiting(connection) == 0;
 }
 
+bool server_drop_is_told(struct server *server) {
+    bool told = server->drops_told < SERVER_DROP_LINES;
+    server->drops_told += told;
+    server->drops_untold += !told;
+    return told;
+}
+
 static void drop(struct server_connection *connection, enum server_drop reason) {
     connection->server->counters.dropped[reason]++;
-    if (reason != SERVER_DROP_IDLE) {
+    if (reason != SERVER_DROP_IDLE && server_drop_is_told(connection->server)) {
         server_log("client_dropped", "id=%llu reason=%s unsent=%zu unfinished=%u",
                    (unsigned long long)connection->id, server_drop_name(reason),
                    server_output_waiting(connection), connection->in_len);
@@ -368,9 +375,12 @@ void server_connections_look(struct server *server) {
 }
 
 void server_connections_check(struct server *server) {
+    if (server->drops_untold > 0) {
+        server_log("clients_dropped", "more=%u", server->drops_untold);
+    }
+    server->drops_told = server->drops_untold = 0;
     if (server->looking == NULL) {
         server->looking = server->live;
-        server_connections_look(server);
         server_soon(server);
     }
 }

@@ -198,8 +198,10 @@ static void unsent_flush(struct server_streams *streams) {
         subscriber->unsent = false;
         if (subscriber->doomed) {
             connection->server->counters.dropped[SERVER_DROP_SLOW]++;
-            server_log("client_dropped", "id=%llu reason=output unsent=%zu",
-                       (unsigned long long)connection->id, server_output_waiting(connection));
+            if (server_drop_is_told(connection->server)) {
+                server_log("client_dropped", "id=%llu reason=output unsent=%zu",
+                           (unsigned long long)connection->id, server_output_waiting(connection));
+            }
             server_connection_close(connection);
         } else {
             server_messages_flush(connection);

@@ -82,7 +82,7 @@ void http_answer(struct http_exchange *exchange, unsigned status, const char *ty
                  const void *text, size_t len) {
     if (len > HTTP_ANSWER_SMALL &&
         !server_memory_share(exchange->asker.server, &exchange->memory, len)) {
-        http_answer_unknown(exchange, 503, "too much is kept for those who read slowly; try again");
+        http_answer_unknown(exchange, 503, server_no_room);
         header_add(exchange, MHD_HTTP_HEADER_RETRY_AFTER, "1");
         return;
     }

@@ -50,6 +50,8 @@
 #define SERVER_SLICE_MAX 8u              /* and so many of it */
 #define SERVER_LOOKS_MAX 512u            /* at connections, in one turn: who is idle or slow? */
 #define SERVER_DROPS_MAX 16u             /* and so many are hung up on */
+#define SERVER_DROP_LINES 16u            /* of the log, a second */
+#define SERVER_ROOM_STEP 16u             /* of a list: then it is seen whether there is room */
 #define SERVER_UNSENT_BYTES (32 * 1024)  /* that the kernel keeps for a client, about */
 
 struct http;
@@ -205,6 +207,7 @@ struct server {
     struct server_connection *live;
     struct server_connection *looking; /* where the look of this second goes on; NULL: it is over */
     size_t memory;                     /* kept for clients in all: see memory.c */
+    uint32_t drops_told, drops_untold; /* in this second: lines of the log */
     struct server_asker *waiting;
     bool waiting_try;     /* one of them waits for what may be there any time, such as a slot */
     uint64_t waiting_lsn; /* the others: for this log position at the least, */
@@ -215,7 +218,7 @@ struct server {
     bool runs;                    /* they are being gone through */
     struct server_queue turns;    /* those who had a turn, and have more to ask */
     struct server_queue heavy;    /* those who ask for what takes long */
-    uint64_t slice_end_ns;        /* of what takes long; 0: not begun in this turn */
+    uint64_t slice_end_ns;        /* of what takes long; 0: there is one left in this turn */
     uint32_t slice_left;
     bool slice_waited;               /* it was for those in the queue */
     struct server_page *making;      /* a page of events, some of which are there; or NULL */
@@ -276,6 +279,8 @@ void server_connection_close(struct server_connection *connection);
 /* Every second; and in each turn, until all have been looked at. */
 void server_connections_check(struct server *server);
 void server_connections_look(struct server *server);
+/* Whether the log has a line for one more client that is hung up on: a crowd is counted instead. */
+bool server_drop_is_told(struct server *server);
 bool server_connection_quiet(const struct server_connection *connection);
 
 /* asker.c */
@@ -308,6 +313,11 @@ void server_asker_leave(struct server_asker *asker);
  * there is no more. */
 bool server_memory_share(struct server *server, size_t *held, size_t bytes);
 void server_memory_return(struct server *server, size_t *held, size_t bytes);
+/* Whether a reply of so many bytes could be kept, if it is not read at once. Asked while what is long
+ * is made: to make it whole and then have no place for it would be in vain. */
+bool server_memory_reply(struct server *server, size_t bytes);
+/* What is said then. */
+extern const char server_no_room[];
 /* The same for a connection's buffers; who is refused is counted as dropped. */
 bool server_memory_take(struct server_connection *connection, size_t bytes);
 void server_memory_give(struct server_connection *connection, size_t bytes);

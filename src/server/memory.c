@@ -15,19 +15,29 @@
 #include "base/assert.h"
 #include "server/internal.h"
 
-bool server_memory_share(struct server *server, size_t *held, size_t bytes) {
+const char server_no_room[] = "too much is kept for those who read slowly; try again";
+
+static bool has_room(const struct server *server, size_t held, size_t bytes) {
     size_t most = server->options.client_memory;
     size_t all = server->memory + bytes;
-    size_t mine = *held + bytes;
+    size_t mine = held + bytes;
     uint32_t clients = server_clients(server);
     uint32_t limit = server->options.connections_max;
-    bool room = all <= most || (all <= most + most / 2 && clients > 0 && mine <= most / clients) ||
-                mine <= most / 2 / (clients > limit ? clients : limit);
+    return all <= most || (all <= most + most / 2 && clients > 0 && mine <= most / clients) ||
+           mine <= most / 2 / (clients > limit ? clients : limit);
+}
+
+bool server_memory_share(struct server *server, size_t *held, size_t bytes) {
+    bool room = has_room(server, *held, bytes);
     if (room) {
-        *held = mine;
-        server->memory = all;
+        *held += bytes;
+        server->memory += bytes;
     }
     return room;
+}
+
+bool server_memory_reply(struct server *server, size_t bytes) {
+    return bytes <= SERVER_UNSENT_BYTES || has_room(server, 0, bytes);
 }
 
 void server_memory_return(struct server *server, size_t *held, size_t bytes) {
@@ -40,8 +50,11 @@ bool server_memory_take(struct server_connection *connection, size_t bytes) {
     struct server *server = connection->server;
     if (!server_memory_share(server, &connection->memory, bytes)) {
         server->counters.dropped[SERVER_DROP_MEMORY]++;
-        server_log("client_dropped", "id=%llu reason=memory held=%zu wanted=%zu all=%zu",
-                   (unsigned long long)connection->id, connection->memory, bytes, server->memory);
+        if (server_drop_is_told(server)) {
+            server_log("client_dropped", "id=%llu reason=memory held=%zu wanted=%zu all=%zu",
+                       (unsigned long long)connection->id, connection->memory, bytes,
+                       server->memory);
+        }
         return false;
     }
     return true;

@@ -1,6 +1,7 @@
 /* Reads: committed state, in order with the connection's own writes. One that asks for a log position
  * that is not there yet, or whose answer hangs on a deadline that has passed, waits on a list, not on
  * the loop: for the latter a tick is committed, and then it is tried again. */
+#include <stdio.h>
 #include <string.h>
 
 #include "server/internal.h"
@@ -99,6 +100,15 @@ static void page_head(struct protocol_writer *w, uint64_t cursor, const char *na
     protocol_write_array(w, count);
 }
 
+/* After the n-th of a page. False: it could not be kept, and is not made. */
+static bool page_room(struct server *server, const struct protocol_writer *w, uint32_t n) {
+    if (n % SERVER_ROOM_STEP != 0 || server_memory_reply(server, w->out.len)) {
+        return true;
+    }
+    (void)snprintf(server->call.detail, sizeof server->call.detail, "%s", server_no_room);
+    return false;
+}
+
 /* Those of the page that whoever asks may see, put together at its beginning. */
 static uint32_t leases_seen(struct server *server, struct engine_lease *page, uint32_t count) {
     uint32_t seen = 0;
@@ -126,8 +136,13 @@ static enum tn_result read_leases(struct server *server, struct protocol_writer 
         return code;
     }
     count = leases_seen(server, page, count);
+    struct protocol_writer begin = *w;
     page_head(w, call->cursor, "leases", count, 1);
     for (uint32_t i = 0; i < count; i++) {
+        if (!page_room(server, w, i)) {
+            *w = begin;
+            return TN_R_OVERLOADED;
+        }
         protocol_render_lease(w, &page[i].view, 3);
         values_write(w, page[i].values, page[i].value_count);
         protocol_pair_number(w, "value_count", page[i].view.value_count);
@@ -167,8 +182,13 @@ static enum tn_result read_pools(struct server *server, struct protocol_writer *
         }
     }
     count = seen;
+    struct protocol_writer begin = *w;
     page_head(w, call->cursor, "pools", count, 1);
     for (uint32_t i = 0; i < count; i++) {
+        if (!page_room(server, w, i)) {
+            *w = begin;
+            return TN_R_OVERLOADED;
+        }
         protocol_render_pool(w, &page[i], 0);
     }
     lsn_write(server, w, lsn);

@@ -8,9 +8,6 @@
 
 #define PAGE_BYTES (SERVER_REPLY_MAX - 4096u)
 
-/* So many are looked at between two looks at the clock. */
-#define EVENTS_STEP 16u
-
 struct server_page {
     struct server *server;
     struct server_event_filter filter; /* these two: of the step being taken */
@@ -30,17 +27,20 @@ struct step {
     struct server_page *page;
     struct engine_events_span span;
     uint32_t looked;
-    bool left; /* the slice was over */
-    bool gap;  /* events are missing between the step before and this one */
+    bool left;    /* the slice was over */
+    bool no_room; /* for more of the page */
+    bool gap;     /* events are missing between the step before and this one */
 };
 
 static bool page_visit(void *ctx, const struct engine_event *event) {
     struct step *step = ctx;
     struct server_page *page = step->page;
-    step->gap = step->gap || (page->looked > 0 && step->looked == 0 && step->span.lost);
-    step->left =
-        step->looked > 0 && step->looked % EVENTS_STEP == 0 && server_slice_is_over(page->server);
-    if (step->gap || step->left) {
+    step->gap = page->looked > 0 && step->looked == 0 && step->span.lost;
+    if (step->looked > 0 && step->looked % SERVER_ROOM_STEP == 0) {
+        step->no_room = !server_memory_reply(page->server, page->w.out.len);
+        step->left = !step->no_room && server_slice_is_over(page->server);
+    }
+    if (step->gap || step->no_room || step->left) {
         return false;
     }
     if (server_event_passes(event, &page->filter) && access_sees_event(page->user, event)) {
@@ -147,6 +147,10 @@ enum tn_result server_read_events(struct server_asker *asker, struct protocol_wr
                            page_visit, &step, &step.span);
     if (code == TN_R_NOTFOUND) {
         (void)snprintf(call->detail, sizeof call->detail, "no events are kept");
+    }
+    if (step.no_room) {
+        (void)snprintf(call->detail, sizeof call->detail, "%s", server_no_room);
+        return TN_R_OVERLOADED;
     }
     if (code == TN_R_OK) {
         page_add(page, &step, stats.lsn);
