@@ -256,6 +256,7 @@ struct server {
     int32_t arity[PROTOCOL_COMMANDS]; /* of each command, worked out once */
     uint8_t *scratch;                 /* lists of values */
     uint8_t *encoded;                 /* a command */
+    struct tn_bytes docs[2];          /* COMMAND DOCS in RESP2 and 3, made once; or NULL */
     void *page;                       /* views of a list */
     uint8_t *out;
     size_t out_len;

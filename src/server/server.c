@@ -234,6 +234,9 @@ static void memory_free(struct server *server) {
     free(server->argv);
     free(server->scratch);
     free(server->encoded);
+    for (unsigned i = 0; i < 2; i++) {
+        free((void *)(uintptr_t)server->docs[i].at);
+    }
     free(server->page);
     free(server->out);
     server_metrics_free(server->metrics);

@@ -253,8 +253,30 @@ static void session_time(struct server_connection *connection) {
     server_reply_end(connection, &w);
 }
 
+/* Of all commands: always the same, so it is made once. */
+static bool session_docs_all(struct server_connection *connection) {
+    struct server *server = connection->server;
+    enum protocol_encoding encoding = connection->asker.encoding;
+    struct tn_bytes *docs = &server->docs[encoding == PROTOCOL_RESP3];
+    if (docs->at == NULL) {
+        struct protocol_writer w = server_reply_begin(connection);
+        protocol_docs_docs(&w, NULL, 0);
+        uint8_t *copy = w.out.overflow ? NULL : malloc(w.out.len);
+        if (copy == NULL) {
+            return false;
+        }
+        memcpy(copy, w.out.at, w.out.len);
+        *docs = tn_bytes_of(copy, w.out.len);
+    }
+    server_reply_bytes(connection, docs->at, docs->len);
+    return true;
+}
+
 static void session_docs(struct server_connection *connection, enum protocol_id id,
                          const struct tn_bytes *names, uint32_t count) {
+    if (id == PROTOCOL_COMMAND_DOCS && count == 0 && session_docs_all(connection)) {
+        return;
+    }
     struct protocol_writer w = server_reply_begin(connection);
     if (id == PROTOCOL_COMMAND_DOCS) {
         protocol_docs_docs(&w, names, count);
