@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+# tsan
+"""What takes long is done between the turns of the loop, a few at a time, and only for who reads: so
+whoever asks for little is answered first, however many ask for much. The server stands still while
+many ask, so that all of it is there at once when it goes on."""
+import contextlib
+import http.client
+import json
+import re
+import signal
+import socket
+import unittest
+
+import redis
+
+from harness import PATIENCE, Case, Server, pairs, text_of, until
+
+DOCS = b"COMMAND DOCS\r\n"
+EVENTS = b"EVENTS COUNT 1000\r\n"
+SLICE = 8  # replies that take long, between two looks at the sockets
+CROWD = 100
+
+
+def receive(s, length):
+    parts = []
+    while length > 0:
+        part = s.recv(min(length, 1 << 20))
+        assert part, "hung up on"
+        parts.append(part)
+        length -= len(part)
+    return b"".join(parts)
+
+
+def reply_of(server, request):
+    """All of it: the reply to what comes after is known."""
+    with server.connect() as s:
+        s.sendall(request + b"ECHO the-end\r\n")
+        got = b""
+        while not got.endswith(b"$7\r\nthe-end\r\n"):
+            got += s.recv(1 << 20)
+        return got[:-len(b"$7\r\nthe-end\r\n")]
+
+
+def calls(text, name):
+    found = re.search(r"cmdstat_%s:calls=(\d+)" % re.escape(name), text)
+    return int(found.group(1)) if found else 0
+
+
+class Turns(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.r.execute_command("POOL", "CREATE", "p", "RANGE", 1, 10000, "LEASE", 3600)
+        for i in range(500):
+            got = pairs(cls.r.execute_command("ALLOC", "p", "holder-%d" % i))
+            cls.r.execute_command("RELEASE", got["lease"], "holder-%d" % i, got["epoch"])
+
+    def connect(self):
+        s = self.server.connect()
+        self.addCleanup(s.close)
+        return s
+
+    @contextlib.contextmanager
+    def standstill(self):
+        process = self.server.process
+
+        def stands():
+            return text_of("/proc/%d/stat" % process.pid).rsplit(")", 1)[1].split()[0] == "T"
+        process.send_signal(signal.SIGSTOP)
+        try:
+            until(stands, "it stands still")
+            yield
+        finally:
+            process.send_signal(signal.SIGCONT)
+
+    def stats(self, s):
+        s.sendall(b"INFO commandstats\r\n")
+        return self.stats_reply(s)
+
+    def stats_reply(self, s):
+        head = b""
+        while not head.endswith(b"\r\n"):
+            head += receive(s, 1)
+        return receive(s, int(head[1:]) + 2).decode()
+
+    def test_little_is_answered_before_much(self):
+        """Also if it was asked for later than all the rest."""
+        want = reply_of(self.server, DOCS)
+        crowd = [self.connect() for _ in range(CROWD)]
+        light = self.connect()
+        before = calls(self.stats(light), "command|docs")
+        with self.standstill():
+            for s in crowd:
+                s.sendall(DOCS)
+            light.sendall(b"INFO commandstats\r\n")
+        made = calls(self.stats_reply(light), "command|docs") - before
+        self.assertLessEqual(made, 2 * SLICE)
+        for s in crowd:
+            self.assertEqual(receive(s, len(want)), want)
+
+    def test_little_is_answered_before_pages_over_http(self):
+        crowd = [http.client.HTTPConnection("127.0.0.1", self.server.http_port, timeout=PATIENCE)
+                 for _ in range(CROWD)]
+        light = self.connect()
+        before = calls(self.stats(light), "events")
+        for c in crowd:
+            c.connect()
+            self.addCleanup(c.close)
+        with self.standstill():
+            for c in crowd:
+                c.request("GET", "/v1/events?count=1000&format=json")
+            light.sendall(b"INFO commandstats\r\n")
+        self.assertLessEqual(calls(self.stats_reply(light), "events") - before, 2 * SLICE)
+        pages = [json.loads(c.getresponse().read()) for c in crowd]
+        self.assertEqual(len(pages[0]["events"]), 1000)
+        self.assertTrue(all(p == pages[0] for p in pages))
+
+    def test_much_is_made_for_who_reads(self):
+        """Of a pipeline of what takes long, as much as the socket takes; the rest when it is read."""
+        want = reply_of(self.server, DOCS)
+        count = 200
+        before = calls(self.stats(self.connect()), "command|docs")
+        with socket.socket() as s:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            s.settimeout(PATIENCE)
+            s.connect(("127.0.0.1", self.server.port))
+            s.sendall(b"CLIENT SETNAME unread\r\n" + DOCS * count)
+            until(lambda: [c for c in self.r.client_list()
+                           if c["name"] == "unread" and int(c["omem"]) > 0], "the socket is full")
+            made = calls(self.stats(self.connect()), "command|docs") - before
+            self.assertLess(made, 10)
+            self.assertEqual(receive(s, 5), b"+OK\r\n")
+            for _ in range(count):
+                self.assertEqual(receive(s, len(want)), want)
+
+    def test_a_page_that_is_made_in_slices_is_whole(self):
+        """For several at a time, some of whom leave meanwhile."""
+        want = reply_of(self.server, EVENTS)
+        self.assertGreater(len(want), 100000)
+        crowd = [self.connect() for _ in range(12)]
+        with self.standstill():
+            for s in crowd:
+                s.sendall(EVENTS * 3)
+            for s in crowd[::3]:
+                s.close()
+        for i, s in enumerate(crowd):
+            if i % 3 != 0:
+                for _ in range(3):
+                    self.assertEqual(receive(s, len(want)), want)
+        self.assertTrue(self.r.ping())
+
+    def test_order_in_a_pipeline(self):
+        """Light, heavy and writes, mixed: the replies come in the order of the requests."""
+        docs = reply_of(self.server, DOCS)
+        crowd = [self.connect() for _ in range(20)]
+        for s in crowd:
+            s.sendall((b"PING\r\n" + DOCS + b"RENEW x x 1\r\n" + DOCS + b"ECHO e\r\n") * 10)
+        for s in crowd:
+            for _ in range(10):
+                self.assertEqual(receive(s, 7), b"+PONG\r\n")
+                self.assertEqual(receive(s, len(docs)), docs)
+                self.assertEqual(receive(s, 1), b"-")
+                while receive(s, 1) != b"\n":
+                    pass
+                self.assertEqual(receive(s, len(docs)), docs)
+                self.assertEqual(receive(s, 7), b"$1\r\ne\r\n")
+
+
+class Room(unittest.TestCase):
+    """Where there is no room for a long reply it is refused while it is made, and by name."""
+    memory = 4 << 20
+
+    def setUp(self):
+        self.server = Server(None, "--client-memory", str(self.memory), "--slow-seconds", "600")
+        self.addCleanup(self.server.remove)
+        self.r = self.server.client()
+        self.addCleanup(self.r.close)
+
+    def fill(self):
+        """Takes all that there is, and somebody is hung up on for it."""
+        crowd = [self.server.connect() for _ in range(300)]
+        for s in crowd:
+            self.addCleanup(s.close)
+            with contextlib.suppress(OSError):
+                s.sendall(b"*2\r\n$4\r\nECHO\r\n$500000\r\n" + b"x" * 30000)
+        until(lambda: int(self.r.info()["memory_clients_dropped"]) > 0, "there is no more")
+
+    def test_long_pages_are_refused_and_short_ones_are_not(self):
+        self.r.execute_command("POOL", "CREATE", "p", "RANGE", 1, 10000, "LEASE", 3600)
+        for i in range(1000):
+            self.r.execute_command("ALLOC", "p", "holder-%d" % i)
+        self.fill()
+        for words in (("EVENTS", "COUNT", 1000), ("LEASES", "COUNT", 1000)):
+            with self.assertRaisesRegex(redis.ResponseError, "OVERLOADED.*read slowly"):
+                self.r.execute_command(*words)
+            self.assertEqual(len(pairs(self.r.execute_command(*words[:2], 10))[words[0].lower()]),
+                             10)
+        c = http.client.HTTPConnection("127.0.0.1", self.server.http_port, timeout=PATIENCE)
+        self.addCleanup(c.close)
+        c.request("GET", "/v1/events?count=1000&format=json")
+        answer = c.getresponse()
+        self.assertEqual((answer.status, answer.headers["Retry-After"]), (503, "1"))
+        self.assertEqual(json.loads(answer.read())["outcome"], "rejected")
+
+    def test_a_crowd_that_is_dropped_has_few_lines(self):
+        """Each is counted: by a line of its own or in one for all."""
+        crowd = [self.server.connect() for _ in range(300)]
+        for s in crowd:
+            self.addCleanup(s.close)
+            with contextlib.suppress(OSError):
+                s.sendall(b"*2\r\n$4\r\nECHO\r\n$500000\r\n" + b"x" * 100000)
+        until(lambda: int(self.r.info()["memory_clients_dropped"]) >= 100, "most are dropped")
+
+        def all_told():
+            log = text_of(self.server.log.name)
+            told = len(re.findall("event=client_dropped", log))
+            more = sum(map(int, re.findall(r"event=clients_dropped more=(\d+)", log)))
+            return more > 0 and told + more == int(self.r.info()["memory_clients_dropped"])
+        until(all_told, "all of them are in the log")
+
+
+if __name__ == "__main__":
+    unittest.main()
