@@ -14,8 +14,8 @@
 
 /* ---- The table ---- */
 
-static unsigned ref_bucket(struct tn_bytes ref) {
-    return (unsigned)(tn_hash64(ref.at, ref.len, 0) % SUPERVISOR_HASH);
+static unsigned name_bucket(struct tn_bytes name) {
+    return (unsigned)(tn_hash64(name.at, name.len, 0) % SUPERVISOR_HASH);
 }
 
 static unsigned lease_bucket(struct kernel_lease_id lease) {
@@ -24,7 +24,7 @@ static unsigned lease_bucket(struct kernel_lease_id lease) {
 
 struct supervisor_sensor *supervisor_find(const struct supervisor *supervisor,
                                           struct tn_bytes ref) {
-    struct supervisor_sensor *s = supervisor->by_ref[ref_bucket(ref)];
+    struct supervisor_sensor *s = supervisor->by_ref[name_bucket(ref)];
     while (s != NULL && !tn_bytes_equal(ref, tn_bytes_of(s->ref, strlen(s->ref)))) {
         s = s->next_of_ref;
     }
@@ -57,6 +57,32 @@ void supervisor_index_lease(struct supervisor_sensor *sensor, bool indexed) {
     *at = sensor->next_of_lease;
 }
 
+struct supervisor_sensor *supervisor_find_trigger(const struct supervisor *supervisor,
+                                                  struct tn_bytes trigger) {
+    return supervisor->by_trigger[name_bucket(trigger)];
+}
+
+void supervisor_index_trigger(struct supervisor_sensor *sensor, struct tn_bytes trigger) {
+    struct supervisor_sensor **table = sensor->supervisor->by_trigger;
+    if (sensor->trigger_len > 0) {
+        struct supervisor_sensor **at =
+            &table[name_bucket(tn_bytes_of(sensor->trigger, sensor->trigger_len))];
+        while (*at != sensor) {
+            at = &(*at)->next_of_trigger;
+        }
+        *at = sensor->next_of_trigger;
+    }
+    TN_ASSERT(trigger.len <= KERNEL_RULE_MAX);
+    sensor->trigger_len = trigger.len;
+    if (trigger.len > 0) {
+        struct supervisor_sensor **at = &table[name_bucket(trigger)];
+        memcpy(sensor->trigger, trigger.at, trigger.len);
+        sensor->next_of_trigger = *at;
+        *at = sensor;
+    }
+    sensor->trigger[trigger.len] = '\0';
+}
+
 static void on_timer(uv_timer_t *timer) {
     supervisor_tell(timer->data, &(struct plan_fact){.kind = PLAN_FACT_TICK});
 }
@@ -64,7 +90,7 @@ static void on_timer(uv_timer_t *timer) {
 struct supervisor_sensor *supervisor_add(struct supervisor *supervisor, struct tn_bytes ref,
                                          const struct plan_terms *terms, uint64_t digest) {
     struct supervisor_sensor *sensor = calloc(1, sizeof *sensor);
-    struct supervisor_sensor **bucket = &supervisor->by_ref[ref_bucket(ref)];
+    struct supervisor_sensor **bucket = &supervisor->by_ref[name_bucket(ref)];
     TN_ASSERT(ref.len <= KERNEL_RESOURCE_MAX);
     if (sensor == NULL) {
         supervisor_log(supervisor, "event=sensor_refused sensor=%.*s reason=\"no memory\"",
@@ -119,12 +145,13 @@ static void timer_closed(uv_handle_t *handle) {
 static void sensor_remove(struct supervisor_sensor *sensor) {
     struct supervisor *supervisor = sensor->supervisor;
     struct supervisor_sensor **at =
-        &supervisor->by_ref[ref_bucket(tn_bytes_of(sensor->ref, strlen(sensor->ref)))];
+        &supervisor->by_ref[name_bucket(tn_bytes_of(sensor->ref, strlen(sensor->ref)))];
     while (*at != sensor) {
         at = &(*at)->next_of_ref;
     }
     *at = sensor->next_of_ref;
     supervisor_index_lease(sensor, false);
+    supervisor_index_trigger(sensor, tn_bytes_of("", 0));
     if (sensor->previous != NULL) {
         sensor->previous->next = sensor->next;
     } else {
@@ -280,8 +307,9 @@ static void notices_take(struct supervisor *supervisor) {
             return;
         }
     }
-    if (supervisor_feed_overflowed(supervisor->options.feed)) {
-        supervisor_read_all(supervisor);
+    enum supervisor_missed missed = supervisor_feed_overflowed(supervisor->options.feed);
+    if (missed != SUPERVISOR_MISSED_NONE) {
+        supervisor_read_all(supervisor, missed);
     }
 }
 

@@ -39,7 +39,7 @@ struct supervisor_feed {
     uint64_t *waiting;                 /* by hash: the place of a notice that may still be in it */
     uint64_t first;                    /* places are counted on, never back */
     uint32_t count;
-    bool overflow; /* there were too many: everything is to be read anew */
+    uint32_t missed; /* there were too many: everything is to be read anew */
     struct supervisor_ask *done;
 };
 

@@ -78,6 +78,12 @@ static bool notice_equal(const struct supervisor_notice *a, const struct supervi
            tn_bytes_equal(tn_bytes_of(a->name, a->len), tn_bytes_of(b->name, b->len));
 }
 
+static void notice_miss(struct supervisor_feed *feed, const struct supervisor_notice *notice) {
+    uint32_t missed =
+        notice->kind == SUPERVISOR_RULE_SET ? SUPERVISOR_MISSED_RULES : SUPERVISOR_MISSED_SOME;
+    feed->missed = missed > feed->missed ? missed : feed->missed;
+}
+
 /* Two that share a hash cost each other a repetition, no more. */
 static void notice_put(struct supervisor_feed *feed, const struct supervisor_notice *notice) {
     uint64_t end = feed->first + feed->count;
@@ -91,7 +97,7 @@ static void notice_put(struct supervisor_feed *feed, const struct supervisor_not
         }
     }
     if (feed->count == NOTICES_MAX) {
-        feed->overflow = true;
+        notice_miss(feed, notice);
         return;
     }
     feed->notices[end % NOTICES_MAX] = *notice;
@@ -110,7 +116,7 @@ void supervisor_feed_watch(void *ctx, const struct kernel_event *fact) {
     pthread_mutex_lock(&feed->lock);
     if (feed->supervisor != NULL) {
         if (feed->notices == NULL) {
-            feed->overflow = true;
+            notice_miss(feed, &notice);
         } else {
             notice_put(feed, &notice);
         }
@@ -137,12 +143,12 @@ bool supervisor_feed_take(struct supervisor_feed *feed, struct supervisor_notice
     return found;
 }
 
-bool supervisor_feed_overflowed(struct supervisor_feed *feed) {
+enum supervisor_missed supervisor_feed_overflowed(struct supervisor_feed *feed) {
     pthread_mutex_lock(&feed->lock);
-    bool overflow = feed->overflow;
-    feed->overflow = false;
+    enum supervisor_missed missed = (enum supervisor_missed)feed->missed;
+    feed->missed = SUPERVISOR_MISSED_NONE;
     pthread_mutex_unlock(&feed->lock);
-    return overflow;
+    return missed;
 }
 
 /* In the order in which they came. */

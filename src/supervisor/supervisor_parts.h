@@ -22,16 +22,16 @@
 struct supervisor_sensor {
     struct supervisor *supervisor;
     struct supervisor_sensor *previous, *next;
-    struct supervisor_sensor *next_of_ref, *next_of_lease; /* in the tables */
+    struct supervisor_sensor *next_of_ref, *next_of_lease, *next_of_trigger; /* in the tables */
     char ref[KERNEL_RESOURCE_MAX + 1];
     char trigger[KERNEL_RULE_MAX + 1];
-    uint32_t trigger_len;
-    uint64_t rules; /* enabled ones on its trigger */
-    bool known;     /* the engine has it */
-    bool held;      /* not started before what an earlier life left of it is gone */
-    bool told;      /* the plan knows whether it is wanted */
-    bool member;    /* the pool has its name */
-    bool indexed;   /* by its lease */
+    uint32_t trigger_len; /* 0: none is known, and it is not in that table */
+    uint64_t rules;       /* enabled ones on its trigger */
+    bool known;           /* the engine has it */
+    bool held;            /* not started before what an earlier life left of it is gone */
+    bool told;            /* the plan knows whether it is wanted */
+    bool member;          /* the pool has its name */
+    bool indexed;         /* by its lease */
     bool forgotten;
     bool waits_for_pool; /* with its allocation */
 
@@ -60,6 +60,7 @@ struct supervisor {
     struct supervisor_options options;
     struct supervisor_sensor *sensors;
     struct supervisor_sensor *by_ref[SUPERVISOR_HASH], *by_lease[SUPERVISOR_HASH];
+    struct supervisor_sensor *by_trigger[SUPERVISOR_HASH];
     uint32_t sensor_count;
     struct orphans *orphans;
     struct supervisor_totals totals;
@@ -92,6 +93,11 @@ void supervisor_tell(struct supervisor_sensor *sensor, const struct plan_fact *f
 /* Something has ended: the sensor may go, or the supervisor be closed. */
 void supervisor_ended(struct supervisor_sensor *sensor);
 void supervisor_index_lease(struct supervisor_sensor *sensor, bool indexed);
+/* Empty: none. */
+void supervisor_index_trigger(struct supervisor_sensor *sensor, struct tn_bytes trigger);
+/* Those of this trigger, and perhaps others, by next_of_trigger. */
+struct supervisor_sensor *supervisor_find_trigger(const struct supervisor *supervisor,
+                                                  struct tn_bytes trigger);
 struct supervisor_sensor *supervisor_find_lease(const struct supervisor *supervisor,
                                                 struct kernel_lease_id lease);
 
@@ -113,8 +119,13 @@ struct supervisor_notice {
 void supervisor_feed_connect(struct supervisor_feed *feed, struct supervisor *supervisor);
 /* False: there is none. */
 bool supervisor_feed_take(struct supervisor_feed *feed, struct supervisor_notice *ret_notice);
-/* True, once, if there were too many of them. */
-bool supervisor_feed_overflowed(struct supervisor_feed *feed);
+/* Once, if there were too many of them: what was not told. */
+enum supervisor_missed {
+    SUPERVISOR_MISSED_NONE,
+    SUPERVISOR_MISSED_SOME,
+    SUPERVISOR_MISSED_RULES, /* among them rules that were set */
+};
+enum supervisor_missed supervisor_feed_overflowed(struct supervisor_feed *feed);
 struct supervisor_ask *supervisor_feed_answers(struct supervisor_feed *feed);
 
 /* supervisor_ask.c */
@@ -163,7 +174,7 @@ bool supervisor_read_first(struct supervisor *supervisor);
 void supervisor_read_sensor(struct supervisor *supervisor, struct tn_bytes ref, bool at_once);
 void supervisor_read_notice(struct supervisor *supervisor, const struct supervisor_notice *notice);
 /* Everything, since something has been missed. */
-void supervisor_read_all(struct supervisor *supervisor);
+void supervisor_read_all(struct supervisor *supervisor, enum supervisor_missed missed);
 
 /* supervisor_run.c */
 void supervisor_run_issue(struct supervisor_sensor *sensor, bool refresh);

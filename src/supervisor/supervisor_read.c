@@ -59,8 +59,7 @@ static struct supervisor_sensor *spec_take(struct supervisor *supervisor,
             return NULL;
         }
     }
-    memcpy(sensor->trigger, view->trigger, sizeof sensor->trigger);
-    sensor->trigger_len = view->trigger_len;
+    supervisor_index_trigger(sensor, tn_bytes_of(view->trigger, view->trigger_len));
     spec_replace(sensor, good ? spec : NULL);
     sensor->known = true;
     sensor->forgotten = false;
@@ -111,8 +110,12 @@ void supervisor_read_sensor(struct supervisor *supervisor, struct tn_bytes ref, 
 
 /* ---- Notices ---- */
 
+/* What is read of one may take it out of the row. */
 static void trigger_changed(struct supervisor *supervisor, struct tn_bytes trigger, bool new_rule) {
-    for (struct supervisor_sensor *s = supervisor->sensors; s != NULL; s = s->next) {
+    struct supervisor_sensor *next;
+    for (struct supervisor_sensor *s = supervisor_find_trigger(supervisor, trigger); s != NULL;
+         s = next) {
+        next = s->next_of_trigger;
         if (!tn_bytes_equal(trigger, tn_bytes_of(s->trigger, s->trigger_len))) {
             continue;
         }
@@ -265,10 +268,14 @@ static void lease_check(struct supervisor_sensor *sensor) {
     }
 }
 
-void supervisor_read_all(struct supervisor *supervisor) {
+/* Which rules were set is not known any more: any sensor that some rule wants may be one of theirs. */
+void supervisor_read_all(struct supervisor *supervisor, enum supervisor_missed missed) {
     for (struct supervisor_sensor *s = supervisor->sensors; s != NULL; s = s->next) {
         supervisor_read_sensor(supervisor, tn_bytes_of(s->ref, strlen(s->ref)), false);
         lease_check(s);
+        if (missed == SUPERVISOR_MISSED_RULES && s->known && s->rules > 0) {
+            supervisor_tell(s, &(struct plan_fact){.kind = PLAN_FACT_NEW_RULE});
+        }
     }
     if (!sensors_read(supervisor, false)) {
         supervisor_log(supervisor, "event=supervisor_behind reason=\"sensors cannot be read\"");

@@ -173,6 +173,24 @@ static void rule(struct world *w, bool enabled) {
     assert_int_equal(demand(w, KERNEL_VERB_RULE_SET, "r", "t", NULL, enabled), TN_R_OK);
 }
 
+/* By an operator, plainly. */
+static void lease_revoke(struct world *w, const char *ref) {
+    struct engine_lease lease;
+    struct kernel_wish wish = {.is_text = true, .text = bytes_of(ref)};
+    assert_int_equal(engine_lease_by_value(w->engine, 0, bytes_of("sensors"), &wish, &lease),
+                     TN_R_OK);
+    struct kernel_command command = {.verb = KERNEL_VERB_REVOKE,
+                                     .rights = KERNEL_RIGHT_OPERATOR,
+                                     .fields = KERNEL_F_LEASE,
+                                     .lease = lease.view.id};
+    struct ekit_command encoded;
+    struct ekit_answer answer;
+    uint32_t len = kernel_command_encode(&command, encoded.at, sizeof encoded.at);
+    assert_true(len > 0);
+    encoded.bytes = tn_bytes_of(encoded.at, len);
+    assert_int_equal(ekit_run(w->engine, &encoded, &answer), TN_R_OK);
+}
+
 /* ---- What can be seen ---- */
 
 static struct supervisor_status status_of(struct world *w, const char *ref) {
@@ -316,6 +334,59 @@ static void a_lease_of_a_deleted_sensor_is_ended_too(void **state) {
     wait_state(w, "s", PLAN_STATES);
     assert_false(lease_is(w, "s", KERNEL_ACTIVE));
     assert_false(lease_is(w, "s", KERNEL_REVOKING));
+}
+
+/* As many news as fit, of rules that nobody has: none is told one by one after them. */
+static void news_fill(struct world *w) {
+    char id[32];
+    for (unsigned i = 0; i < 4096; i++) {
+        snprintf(id, sizeof id, "nobodys-%u", i);
+        struct kernel_event fact = {
+            .kind = KERNEL_EVENT_RULE_SET, .name = bytes_of(id), .number = 1};
+        supervisor_feed_watch(&w->feed, &fact);
+    }
+}
+
+static void news_that_are_all_missed_are_found_out(void **state) {
+    struct world *w = *state;
+    sensor_set(w, "s", "obey", "");
+    sensor_set(w, "deleted", "obey", "");
+    sensor_set(w, "revoked", "obey", "");
+    rule(w, true);
+    (void)running(w, "s");
+    (void)running(w, "deleted");
+    pid_t pid = running(w, "revoked");
+    news_fill(w);
+    sensor_set(w, "late", "obey", "");
+    assert_int_equal(demand(w, KERNEL_VERB_SENSOR_DELETE, "deleted", NULL, NULL, false), TN_R_OK);
+    assert_int_equal(demand(w, KERNEL_VERB_SENSOR_ENABLE, "s", NULL, NULL, false), TN_R_OK);
+    lease_revoke(w, "revoked");
+    (void)running(w, "late");
+    wait_state(w, "s", PLAN_STATE_STOPPED);
+    wait_state(w, "deleted", PLAN_STATES);
+    runkit_wait(&w->kit, is_dead, &pid);
+    assert_true(running(w, "revoked") != pid);
+}
+
+static bool has_crashed_six_times(void *ctx) {
+    struct supervisor_status status = status_of(ctx, "s");
+    return status.crashes == 6 && status.state == PLAN_STATE_ERROR;
+}
+
+static void a_rule_that_was_missed_clears_an_error(void **state) {
+    struct world *w = *state;
+    sensor_set(w, "s", "exit 7", "");
+    rule(w, true);
+    wait_state(w, "s", PLAN_STATE_ERROR);
+    news_fill(w);
+    assert_int_equal(demand(w, KERNEL_VERB_RULE_SET, "another", "t", NULL, true), TN_R_OK);
+    runkit_wait(&w->kit, has_crashed_six_times, w);
+    /* What is not about rules does not. */
+    news_fill(w);
+    sensor_set(w, "late", "obey", "");
+    (void)running(w, "late");
+    assert_int_equal(status_of(w, "s").state, PLAN_STATE_ERROR);
+    assert_int_equal(status_of(w, "s").crashes, 6);
 }
 
 static void more_news_than_fit_are_no_news_lost(void **state) {
@@ -477,6 +548,8 @@ int main(void) {
         TEST(a_lease_that_could_not_be_ended_at_shutdown_is_ended_by_the_next_life),
         TEST(a_lease_of_a_deleted_sensor_is_ended_too),
         TEST(more_news_than_fit_are_no_news_lost),
+        TEST(news_that_are_all_missed_are_found_out),
+        TEST(a_rule_that_was_missed_clears_an_error),
         TEST(crashes_become_an_error_which_a_reset_clears),
         TEST(a_run_is_known_by_its_token_while_it_lives),
         TEST(a_heart_that_beats_is_left_alone_and_one_that_does_not_is_not),

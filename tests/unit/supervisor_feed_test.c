@@ -60,7 +60,7 @@ static void assert_next(struct desk *d, enum supervisor_notice_kind kind, const 
 static void assert_empty(struct desk *d) {
     struct supervisor_notice notice;
     assert_false(supervisor_feed_take(&d->feed, &notice));
-    assert_false(supervisor_feed_overflowed(&d->feed));
+    assert_int_equal(supervisor_feed_overflowed(&d->feed), SUPERVISOR_MISSED_NONE);
 }
 
 static void what_changes_often_is_looked_at_once(void **state) {
@@ -120,9 +120,12 @@ static void none_of_many_is_missed(void **state) {
         (void)snprintf(name, sizeof name, "trigger.%u", i);
         happens(d, KERNEL_EVENT_DEMAND_CHANGED, name);
     }
-    assert_false(supervisor_feed_overflowed(&d->feed));
+    assert_int_equal(supervisor_feed_overflowed(&d->feed), SUPERVISOR_MISSED_NONE);
     happens(d, KERNEL_EVENT_DEMAND_CHANGED, "one more");
-    assert_true(supervisor_feed_overflowed(&d->feed));
+    assert_int_equal(supervisor_feed_overflowed(&d->feed), SUPERVISOR_MISSED_SOME);
+    happens(d, KERNEL_EVENT_RULE_SET, "one more");
+    happens(d, KERNEL_EVENT_DEMAND_CHANGED, "and another");
+    assert_int_equal(supervisor_feed_overflowed(&d->feed), SUPERVISOR_MISSED_RULES);
     for (unsigned i = 0; i < 4096; i++) {
         (void)snprintf(name, sizeof name, "trigger.%u", i);
         assert_next(d, SUPERVISOR_DEMAND_CHANGED, name);
