@@ -266,8 +266,8 @@ static void tenured_write(FILE *out) {
     section(out, "THE FILE");
     paragraph(
         out,
-        "An INI file with the sections server, udp, engine, tokens, amqp and limits, and a section for "
-        "each pool that is to exist:");
+        "An INI file with the sections server, udp, engine, tokens, amqp, sensors and limits, and a "
+        "section for each user, and each pool, sensor and rule that is to exist:");
     example(out, "[server]\nslow_seconds = 30\n\n[pool ports]\nrange = 30000 30009\nlease = 60");
     section(out, "SIGNALS");
     item(out, "SIGTERM, SIGINT", "", "Answer what is under way, take a snapshot, exit with 0.");

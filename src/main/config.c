@@ -220,17 +220,33 @@ static void value_print(const struct config *config, unsigned setting, FILE *out
     }
 }
 
-void config_print(const struct config *config, FILE *out) {
-    static const char *const sections[] = {"",       "server", "udp",   "engine",
-                                           "tokens", "amqp",   "limits"};
-    for (size_t s = 0; s < sizeof sections / sizeof sections[0]; s++) {
-        if (*sections[s] != '\0') {
-            (void)fprintf(out, "\n[%s]\n", sections[s]);
+/* From this setting on, those of its section. */
+static void section_print(const struct config *config, unsigned first, FILE *out) {
+    const char *section = config_row(first).section;
+    if (*section != '\0') {
+        (void)fprintf(out, "\n[%s]\n", section);
+    }
+    for (unsigned i = first; i < CONFIG_COUNT; i++) {
+        if (strcmp(config_row(i).section, section) == 0) {
+            value_print(config, i, out);
         }
-        for (unsigned i = 0; i < CONFIG_COUNT; i++) {
-            if (strcmp(config_row(i).section, sections[s]) == 0) {
-                value_print(config, i, out);
-            }
+    }
+}
+
+static bool is_first_of_section(unsigned setting) {
+    for (unsigned i = 0; i < setting; i++) {
+        if (strcmp(config_row(i).section, config_row(setting).section) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void config_print(const struct config *config, FILE *out) {
+    _Static_assert(CONFIG_CONFIG == 0, "what no file can say comes first, before any section");
+    for (unsigned i = 0; i < CONFIG_COUNT; i++) {
+        if (is_first_of_section(i)) {
+            section_print(config, i, out);
         }
     }
     config_declared_print(config, out);

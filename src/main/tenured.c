@@ -70,6 +70,13 @@ static void reload(void *ctx) {
     }
 }
 
+/* Room for the names of all settings, and of users, with commas between them. */
+enum {
+#define NAME_BYTES(id, name, ...) +sizeof(name)
+    NAMES_ROOM = sizeof "users" CONFIG_TABLE(NAME_BYTES) KERNEL_LIMIT_TABLE(NAME_BYTES)
+#undef NAME_BYTES
+};
+
 static void list_add(char *list, size_t room, const char *name) {
     size_t len = strlen(list);
     (void)snprintf(list + len, room - len, "%s%s", len > 0 ? "," : "", name);
@@ -162,8 +169,8 @@ static void live_apply(const struct config *config, struct server_options *optio
 
 static void reloaded(void *ctx, struct server_options *options) {
     struct daemon *daemon = ctx;
-    char changed[512] = "";
-    char restart[512] = "";
+    char changed[NAMES_ROOM] = "";
+    char restart[NAMES_ROOM] = "";
     if (daemon->next_is_good) {
         settings_take(daemon, changed, restart, sizeof changed);
         users_take(daemon, options, restart, sizeof restart);

@@ -480,6 +480,24 @@ class Reload(Daemon):
         r.close()
         server.remove()
 
+    def test_each_setting_that_needs_a_restart_is_named(self):
+        server = self.configured("")
+        text, names = "", set()
+        for line in check("")[1].splitlines():
+            number = re.match(r"(?:; )?(\w+) = (\d+) ; default", line)
+            if line.startswith("["):
+                text += line + "\n"
+            elif number is not None:
+                text += "%s = %d\n" % (number[1], int(number[2]) + 1)
+                names.add(number[1])
+        for name in ("sensor_settle_seconds", "sensor_max_restarts", "leases_max"):
+            self.assertIn(name, names)
+        line = server.reload(text)
+        said = re.search(r"changed=(\S+) needs_restart=(\S+) ", line)
+        self.assertEqual(set(said[1].split(",")) | set(said[2].split(",")), names)
+        self.assertIn("sensor_settle_seconds", said[2])
+        server.remove()
+
     def test_the_number_of_connections_goes_down_and_up_again(self):
         server = self.configured("[server]\nmax_connections = 3\n")
         held = [server.connect() for _ in range(2)]

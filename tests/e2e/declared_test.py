@@ -78,7 +78,7 @@ class Check(unittest.TestCase):
         self.assertEqual((code, err), (0, ""))
         code, twice, err = check(once)
         self.assertEqual((code, err), (0, ""))
-        self.assertEqual(once[once.index("[sensor"):], twice[twice.index("[sensor"):])
+        self.assertEqual(once[once.index("[sensor "):], twice[twice.index("[sensor "):])
         self.assertEqual(re.sub(r" ; .*", "", once), re.sub(r" ; .*", "", twice))
 
     def test_a_command_may_be_long(self):
