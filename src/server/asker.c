@@ -98,9 +98,10 @@ void server_waiting_run(struct server *server) {
 
 /* What takes long, that is, what may have a reply of many kilobytes, is done between the turns of the
  * loop, a slice of it at a time: SERVER_SLICE_MAX replies at the most, and none begun after
- * SERVER_SLICE_NS; a page of events is left then, and gone on with in the next slice. So whoever asks
- * for little waits for one slice, however many ask for much. While nobody waits for a slice, the one
- * of this turn is there for whoever comes: alone, nobody waits for anything. */
+ * SERVER_SLICE_NS; a page of events is left then, and gone on with in a later slice. So whoever asks
+ * for little waits for one slice, however many ask for much. Pages of events take longest by far, so
+ * they have a queue of their own, and every other slice is theirs first. While nobody waits for a
+ * slice, the one of this turn is there for whoever comes: alone, nobody waits for anything. */
 
 static void queue_add(struct server_queue *queue, struct server_asker *asker) {
     TN_ASSERT(!asker->waiting && asker->queue == NULL);
@@ -175,6 +176,19 @@ bool server_turn_is_over(const struct server *server) {
     return uv_hrtime() / 1000000 > uv_now(&server->loop) + SERVER_TURN_MS;
 }
 
+static void slice_run(struct server *server, struct server_queue *queue) {
+    struct server_asker *asker;
+    while ((asker = queue->first) != NULL && slice_take(server)) {
+        queue_remove(asker);
+        asker->has_turn = true;
+        asker->run(asker);
+    }
+}
+
+static bool slice_is_wanted(const struct server *server) {
+    return server->heavy.first != NULL || server->pages.first != NULL;
+}
+
 /* As many as the time allows; the others have the next turn. */
 static void turns_run(uv_idle_t *soon) {
     struct server *server = soon->data;
@@ -187,14 +201,12 @@ static void turns_run(uv_idle_t *soon) {
     if (server->slice_end_ns <= SLICE_SPENT) {
         slice_begin(server);
     }
-    server->slice_waited = server->heavy.first != NULL;
-    while ((asker = server->heavy.first) != NULL && slice_take(server)) {
-        queue_remove(asker);
-        asker->has_turn = true;
-        asker->run(asker);
-    }
+    server->slice_waited = slice_is_wanted(server);
+    server->slice_pages = !server->slice_pages;
+    slice_run(server, server->slice_pages ? &server->pages : &server->heavy);
+    slice_run(server, server->slice_pages ? &server->heavy : &server->pages);
     server_connections_look(server);
-    if (server->turns.first == NULL && server->heavy.first == NULL && server->looking == NULL) {
+    if (server->turns.first == NULL && !slice_is_wanted(server) && server->looking == NULL) {
         (void)uv_idle_stop(soon);
     }
 }
@@ -210,22 +222,22 @@ void server_asker_yield(struct server_asker *asker) {
 }
 
 void server_asker_go_on(struct server_asker *asker) {
-    queue_return(&asker->server->heavy, asker);
+    queue_return(&asker->server->pages, asker);
     server_soon(asker->server);
 }
 
-bool server_asker_must_yield(struct server_asker *asker) {
+bool server_asker_must_yield(struct server_asker *asker, bool page) {
     struct server *server = asker->server;
     bool now = asker->has_turn;
     asker->has_turn = false;
-    if (!now && server->heavy.first == NULL) {
+    if (!now && !slice_is_wanted(server)) {
         if (server->slice_end_ns == 0) {
             slice_begin(server);
         }
         now = slice_take(server);
     }
     if (!now) {
-        queue_add(&server->heavy, asker);
+        queue_add(page ? &server->pages : &server->heavy, asker);
         server_soon(server);
     }
     return !now;

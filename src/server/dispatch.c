@@ -148,10 +148,10 @@ bool server_takes_long(const struct protocol_command *row) {
 
 /* Much is made only for who has read what was there before: else whoever does not read would have it
  * made in vain. When the socket has taken what waits, it is tried again. */
-static bool must_wait(struct server_connection *connection) {
+static bool must_wait(struct server_connection *connection, const struct protocol_command *row) {
     server_output_flush(connection);
     return server_output_waiting(connection) > 0 || connection->lost ||
-           server_asker_must_yield(&connection->asker);
+           server_asker_must_yield(&connection->asker, row->id == PROTOCOL_EVENTS);
 }
 
 enum server_step server_dispatch(struct server_connection *connection, const struct tn_bytes *argv,
@@ -178,7 +178,7 @@ enum server_step server_dispatch(struct server_connection *connection, const str
         step = server_write(&connection->asker, row, argv, argc);
         server_replies_collect(connection);
     } else if (connection->asker.inflight > 0 ||
-               (server_takes_long(row) && must_wait(connection))) {
+               (server_takes_long(row) && must_wait(connection, row))) {
         step = SERVER_WAIT;
     } else if (row->kind == PROTOCOL_READ) {
         step = dispatch_read(connection, row, argv, argc);

@@ -179,7 +179,8 @@ static void call_read(struct http_exchange *exchange, const struct protocol_comm
     struct protocol_writer w = {.out = tn_writer_of(server->out, SERVER_REPLY_MAX),
                                 .encoding = PROTOCOL_JSON};
     TN_ASSERT(server->out_len == 0);
-    if (server_takes_long(row) && server_asker_must_yield(&exchange->asker)) {
+    if (server_takes_long(row) &&
+        server_asker_must_yield(&exchange->asker, row->id == PROTOCOL_EVENTS)) {
         return;
     }
     if (server_read(&exchange->asker, row, server->argv, argc, &w, &answer) == SERVER_WAIT) {

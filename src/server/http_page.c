@@ -102,7 +102,7 @@ void http_page_leave(struct http_exchange *exchange) {
 
 static void page_openapi(struct http_exchange *exchange) {
     struct http *http = exchange->connection->http;
-    if (server_asker_must_yield(&exchange->asker)) {
+    if (server_asker_must_yield(&exchange->asker, false)) {
         return;
     }
     http_answer_response(

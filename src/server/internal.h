@@ -220,6 +220,8 @@ struct server {
     struct server_queue heavy;    /* those who ask for what takes long */
     uint64_t slice_end_ns;        /* of what takes long; 0: there is one left in this turn */
     uint32_t slice_left;
+    struct server_queue pages;       /* those who ask for events */
+    bool slice_pages;                /* these came first */
     bool slice_waited;               /* it was for those in the queue */
     struct server_page *making;      /* a page of events, some of which are there; or NULL */
     struct server_asker *making_for; /* who asked for it */
@@ -294,9 +296,10 @@ void server_waiting_run(struct server *server);
 void server_asker_yield(struct server_asker *asker);
 /* Whether this turn of the loop has taken so long that others come first. */
 bool server_turn_is_over(const struct server *server);
-/* Before what takes long. True: others come first, and it runs again in a later turn. */
-bool server_asker_must_yield(struct server_asker *asker);
-/* Runs again in the next slice, before all others who wait for one: it is in the middle of it. */
+/* Before what takes long, or longest: a page of events. True: others come first, and it runs again in a
+ * later turn. */
+bool server_asker_must_yield(struct server_asker *asker, bool page);
+/* Runs again before all others who want a page: it is in the middle of its own. */
 void server_asker_go_on(struct server_asker *asker);
 bool server_slice_is_over(const struct server *server);
 /* There is something to do in the next turn. */

@@ -142,9 +142,13 @@ class Honest:
         assert answer.status == 200, answer.status
         answer.read()
 
+    def page(self):
+        self.r.execute_command("LEASES", "POOL", "p", "COUNT", 10)
+
     def measure(self, seconds):
-        times = {"PING": [], "ALLOC and RELEASE": [], "GET": []}
-        asks = (("PING", self.r.ping), ("ALLOC and RELEASE", self.lease), ("GET", self.get))
+        asks = (("PING", self.r.ping), ("ALLOC and RELEASE", self.lease), ("GET", self.get),
+                ("LEASES of 10", self.page))
+        times = {name: [] for name, _ in asks}
         self.worst_rss = 0
         self.http.close()  # the server may have, in the silence before; it is opened again
         end = time.monotonic() + seconds

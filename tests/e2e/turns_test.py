@@ -115,6 +115,18 @@ class Turns(Case):
         self.assertEqual(len(pages[0]["events"]), 1000)
         self.assertTrue(all(p == pages[0] for p in pages))
 
+    def test_a_list_is_not_behind_all_pages_of_events(self):
+        none = b"*4\r\n$6\r\ncursor\r\n:0\r\n$5\r\nrules\r\n*0\r\n"
+        crowd = [self.connect() for _ in range(CROWD)]
+        other = self.connect()
+        before = calls(self.stats(other), "events")
+        with self.standstill():
+            for s in crowd:
+                s.sendall(EVENTS)
+            other.sendall(b"RULE LIST\r\nINFO commandstats\r\n")
+        self.assertEqual(receive(other, len(none)), none)
+        self.assertLessEqual(calls(self.stats_reply(other), "events") - before, 2 * SLICE)
+
     def test_much_is_made_for_who_reads(self):
         """Of a pipeline of what takes long, as much as the socket takes; the rest when it is read."""
         want = reply_of(self.server, DOCS)
