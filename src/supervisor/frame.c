@@ -39,24 +39,20 @@ static void texts_read(struct tn_reader *r, const char **out, uint32_t count) {
 size_t frame_start_encode(const struct frame_start *start, uint8_t *out, size_t capacity) {
     struct tn_writer w = tn_writer_of(out, capacity);
     tn_write8(&w, FRAME_START);
-    tn_write8(&w, start->change_user);
-    tn_write32(&w, start->uid);
-    tn_write32(&w, start->gid);
     for (uint32_t i = 0; i < SENSOR_LIMITS; i++) {
         tn_write64(&w, start->limits[i]);
     }
     tn_write64(&w, start->log_bytes);
     tn_write32(&w, start->log_files);
     tn_write64(&w, start->log_number);
-    tn_write16(&w, (uint16_t)start->group_count);
     tn_write16(&w, (uint16_t)start->argc);
     tn_write16(&w, (uint16_t)start->envc);
-    for (uint32_t i = 0; i < start->group_count; i++) {
-        tn_write32(&w, start->groups[i]);
-    }
     text_write(&w, start->cwd);
     text_write(&w, start->log_dir);
     text_write(&w, start->cgroup);
+    text_write(&w, start->user);
+    text_write(&w, start->group);
+    text_write(&w, start->token_file);
     for (uint32_t i = 0; i < start->argc; i++) {
         text_write(&w, start->argv[i]);
     }
@@ -72,28 +68,23 @@ bool frame_start_decode(const uint8_t *bytes, size_t len, struct frame_start *re
     if (tn_read8(&r) != FRAME_START) {
         return false;
     }
-    start->change_user = tn_read8(&r) != 0;
-    start->uid = tn_read32(&r);
-    start->gid = tn_read32(&r);
     for (uint32_t i = 0; i < SENSOR_LIMITS; i++) {
         start->limits[i] = tn_read64(&r);
     }
     start->log_bytes = tn_read64(&r);
     start->log_files = tn_read32(&r);
     start->log_number = tn_read64(&r);
-    start->group_count = tn_read16(&r);
     start->argc = tn_read16(&r);
     start->envc = tn_read16(&r);
-    if (start->group_count > FRAME_GROUPS_MAX || start->argc == 0 ||
-        start->argc > SENSOR_ARGS_MAX || start->envc > FRAME_VARIABLES_MAX) {
+    if (start->argc == 0 || start->argc > SENSOR_ARGS_MAX || start->envc > FRAME_VARIABLES_MAX) {
         return false;
-    }
-    for (uint32_t i = 0; i < start->group_count; i++) {
-        start->groups[i] = tn_read32(&r);
     }
     start->cwd = text_read(&r);
     start->log_dir = text_read(&r);
     start->cgroup = text_read(&r);
+    start->user = text_read(&r);
+    start->group = text_read(&r);
+    start->token_file = text_read(&r);
     texts_read(&r, start->argv, start->argc);
     texts_read(&r, start->env, start->envc);
     return !r.bad && tn_reader_left(&r) == 0;

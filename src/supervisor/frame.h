@@ -2,10 +2,10 @@
  * (SOCK_SEQPACKET). The first byte of each is its kind; numbers are little-endian.
  *
  *     to the guardian
- *     START    u8 whether the user is to be changed, u32 uid, u32 gid, u64 for each limit, u64 bytes
- *              of a log file, u32 how many are kept, u64 number of the first, u16 counts of groups, of
- *              arguments and of variables, u32 each group, then texts, each ended by NUL: cwd, log
- *              directory (empty: no log), cgroup directory (empty: none), arguments, variables
+ *     START    u64 for each limit, u64 bytes of a log file, u32 how many are kept, u64 number of the
+ *              first, u16 counts of arguments and of variables, then texts, each ended by NUL: cwd, log
+ *              directory (empty: no log), cgroup directory (empty: none), user and group to become
+ *              (empty: who we are), file to be given to that user (empty: none), arguments, variables
  *     TERM     SIGTERM to the main process's group
  *     KILL     SIGKILL to all descendants, until there are none
  *
@@ -25,7 +25,6 @@
 #define FRAME_SOCKET 3 /* the guardian's descriptor */
 #define FRAME_MAX (96u * 1024u)
 #define FRAME_SMALL_MAX 16u
-#define FRAME_GROUPS_MAX 64u
 #define FRAME_VARIABLES_MAX 320u
 
 enum frame_kind {
@@ -63,15 +62,12 @@ enum frame_step {
 const char *frame_step_name(enum frame_step step);
 
 struct frame_start {
-    bool change_user;
-    uint32_t uid, gid;
-    uint32_t group_count, argc, envc;
-    uint32_t groups[FRAME_GROUPS_MAX];
+    uint32_t argc, envc;
     uint64_t limits[SENSOR_LIMITS];
     uint64_t log_bytes;
     uint32_t log_files;
     uint64_t log_number; /* of the file to go on with */
-    const char *cwd, *log_dir, *cgroup;
+    const char *cwd, *log_dir, *cgroup, *user, *group, *token_file;
     const char *argv[SENSOR_ARGS_MAX + 1]; /* both end with NULL */
     const char *env[FRAME_VARIABLES_MAX + 1];
 };

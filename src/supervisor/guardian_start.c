@@ -1,11 +1,16 @@
 /* Starting the main process. It begins as a copy of the guardian and becomes, step by step, what its
  * program may take for granted: its own session and process group, nothing open but an empty input and
  * the log, no signal ignored or blocked, its limits, its user. A step that fails is told over a
- * pipe that closes by itself when the program begins. */
+ * pipe that closes by itself when the program begins.
+ *
+ * Who a user is, is found out here and not by the server: it may take long, and bring in libraries
+ * that ask a directory service. With the exec they are gone. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <pwd.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -13,6 +18,20 @@
 
 #include "supervisor/cgroup.h"
 #include "supervisor/guardian.h"
+
+#define NAMES_BYTES 16384u
+#define GROUPS_MAX 64
+#define HOME_BYTES 4096u
+
+/* Who it is to be. */
+struct identity {
+    bool changes;
+    uid_t uid;
+    gid_t gid;
+    gid_t groups[GROUPS_MAX];
+    int group_count;
+    char home[HOME_BYTES]; /* as a variable; empty: none */
+};
 
 struct complaint {
     uint32_t error;
@@ -53,21 +72,87 @@ static int limits_set(const struct frame_start *start) {
     return 0;
 }
 
-static int user_set(const struct frame_start *start) {
+/* ---- The user ---- */
+
+static int user_find(const char *name, struct identity *identity) {
+    struct passwd entry;
+    struct passwd *found = NULL;
+    char names[NAMES_BYTES];
+    int error = getpwnam_r(name, &entry, names, sizeof names, &found);
+    if (found == NULL) {
+        return error != 0 ? error : ENOENT;
+    }
+    identity->uid = found->pw_uid;
+    identity->gid = found->pw_gid;
+    (void)snprintf(identity->home, sizeof identity->home, "HOME=%s", found->pw_dir);
+    return 0;
+}
+
+static int group_find(const char *name, struct identity *identity) {
+    struct group entry;
+    struct group *found = NULL;
+    char names[NAMES_BYTES];
+    int error = getgrnam_r(name, &entry, names, sizeof names, &found);
+    if (found == NULL) {
+        return error != 0 ? error : ENOENT;
+    }
+    identity->gid = found->gr_gid;
+    return 0;
+}
+
+static void identity_find(const struct frame_start *start, int to, struct identity *identity) {
+    int error;
+    bool has_user = start->user[0] != '\0';
+    *identity = (struct identity){.uid = geteuid(), .gid = getegid(), .group_count = GROUPS_MAX};
+    identity->changes = has_user || start->group[0] != '\0';
+    if (has_user && (error = user_find(start->user, identity)) != 0) {
+        complain(to, FRAME_STEP_USER, error);
+    }
+    if (start->group[0] != '\0' && (error = group_find(start->group, identity)) != 0) {
+        complain(to, FRAME_STEP_GROUP, error);
+    }
+    if (!has_user) {
+        identity->groups[0] = identity->gid;
+        identity->group_count = 1;
+    } else if (getgrouplist(start->user, identity->gid, identity->groups, &identity->group_count) <
+               0) {
+        complain(to, FRAME_STEP_GROUP, E2BIG);
+    }
+    if (identity->changes && start->token_file[0] != '\0' &&
+        lchown(start->token_file, identity->uid, identity->gid) != 0) {
+        complain(to, FRAME_STEP_TOKEN, errno);
+    }
+}
+
+static int identity_take(const struct identity *identity) {
     /* A program that gains rights could not be killed any more by whoever has fewer. */
     if (geteuid() != 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
         return errno;
     }
-    if (!start->change_user) {
+    if (!identity->changes) {
         return 0;
     }
-    if (setgroups(start->group_count, start->groups) != 0 ||
-        setresgid(start->gid, start->gid, start->gid) != 0 ||
-        setresuid(start->uid, start->uid, start->uid) != 0) {
+    if (setgroups((size_t)identity->group_count, identity->groups) != 0 ||
+        setresgid(identity->gid, identity->gid, identity->gid) != 0 ||
+        setresuid(identity->uid, identity->uid, identity->uid) != 0) {
         return errno;
     }
     return 0;
 }
+
+/* Its user's home, if nobody says another one. */
+static void variables_set(const struct frame_start *start, const struct identity *identity) {
+    static const char *all[FRAME_VARIABLES_MAX + 2];
+    bool has_home = identity->home[0] == '\0';
+    for (uint32_t i = 0; i < start->envc; i++) {
+        all[i] = start->env[i];
+        has_home = has_home || strncmp(all[i], "HOME=", 5) == 0;
+    }
+    all[start->envc] = has_home ? NULL : identity->home;
+    environ = (char **)(uintptr_t)all; /* nobody writes to it; exec searches its PATH */
+}
+
+/* ---- The child ---- */
 
 static void signals_reset(void) {
     struct sigaction usual = {.sa_handler = SIG_DFL};
@@ -82,19 +167,21 @@ static void signals_reset(void) {
 static _Noreturn void child_become(const struct frame_start *start, int sink, int to,
                                    pid_t guardian) {
     int error;
-    if (setsid() < 0) {
+    struct identity identity;
+    if (setsid() < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
         complain(to, FRAME_STEP_SESSION, errno);
     }
     if ((error = stdio_set(sink)) != 0) {
         complain(to, FRAME_STEP_STDIO, error);
     }
+    identity_find(start, to, &identity); /* before the limits, which are not meant for that */
     if (start->cgroup[0] != '\0' && (error = cgroup_enter(start->cgroup)) != 0) {
         complain(to, FRAME_STEP_CGROUP, error);
     }
     if ((error = limits_set(start)) != 0) {
         complain(to, FRAME_STEP_LIMITS, error);
     }
-    if ((error = user_set(start)) != 0) {
+    if ((error = identity_take(&identity)) != 0) {
         complain(to, FRAME_STEP_USER, error);
     }
     /* After the user: where it may go is what counts. */
@@ -107,7 +194,7 @@ static _Noreturn void child_become(const struct frame_start *start, int sink, in
         complain(to, FRAME_STEP_SESSION, ECHILD);
     }
     signals_reset();
-    environ = (char **)(uintptr_t)start->env; /* nobody writes to it; exec searches its PATH */
+    variables_set(start, &identity);
     (void)execvp(start->argv[0], (char *const *)(uintptr_t)start->argv);
     complain(to, FRAME_STEP_EXEC, errno);
 }

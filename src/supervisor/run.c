@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -272,8 +273,18 @@ void run_free(struct run *run) {
 }
 
 enum tn_status run_token_write(struct run *run, struct tn_bytes token) {
-    return record_file_replace(run->os, run->path, RECORD_TOKEN_FILE, token.at, token.len, run->uid,
-                               run->gid);
+    struct stat is;
+    uid_t uid = (uid_t)-1;
+    gid_t gid = (gid_t)-1;
+    char path[RECORD_PATH_MAX + sizeof RECORD_TOKEN_FILE];
+    (void)snprintf(path, sizeof path, "%s/%s", run->path, RECORD_TOKEN_FILE);
+    /* The first one was given to the sensor's user by whoever knows that; none can do so but root. */
+    if (run->has_user && run->told && lstat(path, &is) == 0) {
+        uid = is.st_uid;
+        gid = is.st_gid;
+    }
+    return record_file_replace(run->os, run->path, RECORD_TOKEN_FILE, token.at, token.len, uid,
+                               gid);
 }
 
 /* ---- The start ---- */

@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <pwd.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -20,7 +18,6 @@
 #include "supervisor/cgroup.h"
 #include "supervisor/output.h"
 
-#define NAMES_BYTES 16384u
 #define GUARDIAN_PROGRAM "tenure-guardian"
 
 /* What is being put together; `texts` is where variables lie that are made here. */
@@ -29,7 +26,7 @@ struct beginning {
     const struct run_options *options;
     struct frame_start start;
     struct tn_writer texts;
-    char user_home[RECORD_PATH_MAX];
+    char token_file[RECORD_PATH_MAX];
 };
 
 /* False, so that it can be returned. */
@@ -56,61 +53,15 @@ static int error_of(enum tn_status status) {
 
 /* ---- The user ---- */
 
-static bool group_find(struct beginning *b, const char *name) {
-    struct group entry;
-    struct group *found = NULL;
-    char names[NAMES_BYTES];
-    int error = getgrnam_r(name, &entry, names, sizeof names, &found);
-    if (found == NULL) {
-        return stop(b->run, FRAME_STEP_GROUP, error != 0 ? error : ENOENT);
-    }
-    b->start.gid = found->gr_gid;
-    return true;
-}
-
-static bool user_find(struct beginning *b, const char *name) {
-    struct passwd entry;
-    struct passwd *found = NULL;
-    char names[NAMES_BYTES];
-    int error = getpwnam_r(name, &entry, names, sizeof names, &found);
-    if (found == NULL) {
-        return stop(b->run, FRAME_STEP_USER, error != 0 ? error : ENOENT);
-    }
-    b->start.uid = found->pw_uid;
-    b->start.gid = found->pw_gid;
-    (void)snprintf(b->user_home, sizeof b->user_home, "%s", found->pw_dir);
-    return true;
-}
-
+/* Who that is, the child of the guardian finds out: it may take long, as with a directory service. */
 static bool user_take(struct beginning *b) {
     const struct sensor_spec *spec = b->options->spec;
-    struct frame_start *start = &b->start;
-    int count = FRAME_GROUPS_MAX;
-    _Static_assert(sizeof(gid_t) == sizeof start->groups[0], "as a frame has them");
-    b->run->uid = (uid_t)-1;
-    b->run->gid = (gid_t)-1;
-    start->uid = geteuid();
-    start->gid = getegid();
-    if (spec->user == NULL && spec->group == NULL) {
-        return true;
-    }
-    if (geteuid() != 0) {
+    b->start.user = spec->user != NULL ? spec->user : "";
+    b->start.group = spec->group != NULL ? spec->group : "";
+    b->run->has_user = spec->user != NULL || spec->group != NULL;
+    if (b->run->has_user && geteuid() != 0) {
         return stop(b->run, spec->user != NULL ? FRAME_STEP_USER : FRAME_STEP_GROUP, EPERM);
     }
-    if ((spec->user != NULL && !user_find(b, spec->user)) ||
-        (spec->group != NULL && !group_find(b, spec->group))) {
-        return false;
-    }
-    if (spec->user == NULL) {
-        start->groups[0] = start->gid;
-        count = 1;
-    } else if (getgrouplist(spec->user, start->gid, start->groups, &count) < 0) {
-        return stop(b->run, FRAME_STEP_GROUP, E2BIG);
-    }
-    start->change_user = true;
-    start->group_count = (uint32_t)count;
-    b->run->uid = start->uid;
-    b->run->gid = start->gid;
     return true;
 }
 
@@ -165,23 +116,22 @@ static bool variables_put(struct beginning *b, const char *const *variables, uin
 static bool variables_take(struct beginning *b) {
     const struct run_options *options = b->options;
     const struct sensor_spec *spec = options->spec;
-    char token_path[RECORD_PATH_MAX];
-    bool has_user = spec->user != NULL;
     if (!text_put(b, "PATH", getenv("PATH")) || !text_put(b, "LANG", getenv("LANG")) ||
         !text_put(b, "TZ", getenv("TZ")) ||
-        !text_put(b, "HOME", has_user ? b->user_home : getenv("HOME")) ||
+        /* Another user's own is put there by whoever finds out who that is. */
+        !text_put(b, "HOME", spec->user != NULL ? NULL : getenv("HOME")) ||
         !text_put(b, "USER", spec->user) || !text_put(b, "LOGNAME", spec->user) ||
         !variables_put(b, spec->env, spec->envc) ||
         !variables_put(b, options->env, options->env_count)) {
         return false;
     }
     if (options->token.len > 0) {
-        if (snprintf(token_path, sizeof token_path, "%s/" RECORD_TOKEN_FILE, b->run->path) >=
-            (int)sizeof token_path) {
+        if (snprintf(b->token_file, sizeof b->token_file, "%s/" RECORD_TOKEN_FILE, b->run->path) >=
+            (int)sizeof b->token_file) {
             return stop(b->run, FRAME_STEP_TOKEN, ENAMETOOLONG);
         }
         if (!variable_make(b, spec->token_env, options->token) ||
-            !text_put(b, "TENURE_TOKEN_FILE", token_path)) {
+            !text_put(b, "TENURE_TOKEN_FILE", b->token_file)) {
             return false;
         }
     }
@@ -209,7 +159,7 @@ static bool dir_take(struct beginning *b) {
     if (status == TN_OK) {
         status = os->make_dir(os->ctx, run->path);
     }
-    if (status == TN_OK && b->start.change_user) {
+    if (status == TN_OK && run->has_user) {
         /* Its own files are still its own only; but it must get to its token. */
         if (chmod(base, 0711) != 0 || chmod(run->path, 0711) != 0) {
             status = TN_DENIED;
@@ -362,6 +312,7 @@ static bool frame_take(struct beginning *b) {
     memcpy(start->argv, argv, start->argc * sizeof *argv);
     memcpy(start->limits, spec->limits, sizeof start->limits);
     start->cwd = spec->cwd;
+    start->token_file = b->run->is_check ? "" : b->token_file;
     b->run->frame_len = frame_start_encode(start, b->run->frame, FRAME_MAX);
     return b->run->frame_len > 0 || stop(b->run, FRAME_STEP_EXEC, E2BIG);
 }

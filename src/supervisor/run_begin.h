@@ -14,8 +14,7 @@ struct run {
     void *ctx;
     char path[RECORD_PATH_MAX]; /* its directory, absolute */
     struct run_record record;
-    uid_t uid; /* the sensor's; -1: the server's */
-    gid_t gid;
+    bool has_user;  /* another one than the server's, or another group */
     pid_t guardian; /* 0: there is none */
     int socket;
     int descriptor; /* of the guardian's process */

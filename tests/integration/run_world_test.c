@@ -198,6 +198,8 @@ static void another_user_is_the_root_users_to_ask_for(void **state) {
     assert_non_null(nobody);
     uid_t uid = nobody->pw_uid;
     gid_t gid = nobody->pw_gid;
+    char home[400];
+    snprintf(home, sizeof home, "env HOME=%s", nobody->pw_dir);
     pid_t pids[RUNKIT_PIDS];
     char path[400];
     char line[100];
@@ -223,6 +225,11 @@ static void another_user_is_the_root_users_to_ask_for(void **state) {
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_uid, uid);
     assert_int_equal(st.st_mode & 0777, 0600);
+    assert_int_equal(run_token_write(run.run, tn_bytes_of("another", 7)), TN_OK);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_uid, uid);
+    assert_int_equal(st.st_gid, gid);
+    assert_int_equal(st.st_size, 7);
     stop(&run);
     char *shown = runkit_output(kit, "sensor");
     snprintf(line, sizeof line, "user %d %d", (int)uid, (int)uid);
@@ -231,6 +238,7 @@ static void another_user_is_the_root_users_to_ask_for(void **state) {
     has_line(shown, line);
     assert_int_equal(lines_with(shown, "groups 0"), 0);
     has_line(shown, "env USER=nobody");
+    has_line(shown, home);
     free(shown);
 }
 

@@ -10,11 +10,9 @@
 /* ---- Frames ---- */
 
 static struct frame_start start_make(void) {
-    struct frame_start start = {.change_user = true,
-                                .uid = 65534,
-                                .gid = 65533,
-                                .group_count = 2,
-                                .groups = {65533, 7},
+    struct frame_start start = {.user = "nobody",
+                                .group = "",
+                                .token_file = "/run/token",
                                 .limits = {1, 2, 3, 4, 5, SENSOR_UNLIMITED},
                                 .log_bytes = 4096,
                                 .log_files = 3,
@@ -37,11 +35,9 @@ static void a_start_comes_back_whole_or_not_at_all(void **state) {
     size_t len = frame_start_encode(&start, bytes, sizeof bytes);
     assert_true(len > 0);
     assert_true(frame_start_decode(bytes, len, &back));
-    assert_true(back.change_user);
-    assert_int_equal(back.uid, 65534);
-    assert_int_equal(back.gid, 65533);
-    assert_int_equal(back.group_count, 2);
-    assert_int_equal(back.groups[1], 7);
+    assert_string_equal(back.user, "nobody");
+    assert_string_equal(back.group, "");
+    assert_string_equal(back.token_file, "/run/token");
     assert_memory_equal(back.limits, start.limits, sizeof start.limits);
     assert_int_equal(back.log_number, 17);
     assert_string_equal(back.log_dir, "/var/log");
