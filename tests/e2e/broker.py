@@ -66,7 +66,8 @@ class Broker:
 
     def begin(self, *command):
         environment = {
-            **os.environ, "HOME": self.path("home"), "PATH": os.environ["PATH"] + ":/usr/sbin",
+            **os.environ, "HOME": self.path("home"), "TMPDIR": self.directory,
+            "PATH": os.environ["PATH"] + ":/usr/sbin",
             "ERL_EPMD_PORT": str(self.epmd_port), "ERL_EPMD_ADDRESS": "127.0.0.1",
             "RABBITMQ_NODENAME": "tenure-%d@localhost" % self.port,
             "RABBITMQ_DIST_PORT": str(self.dist_port),

@@ -37,13 +37,17 @@ class Database:
     def path(self, name):
         return os.path.join(self.directory, name)
 
+    def surroundings(self):
+        """Its user may write nowhere else."""
+        return {**os.environ, "PATH": SBIN, "TMPDIR": self.directory}
+
     def once(self, *command):
-        subprocess.run([*self.as_user, *command], check=True, timeout=PATIENCE, stdout=self.log,
-                       stderr=self.log, cwd=self.directory, env={**os.environ, "PATH": SBIN})
+        subprocess.run([*self.as_user, *command], check=True, timeout=2 * PATIENCE, stdout=self.log,
+                       stderr=self.log, cwd=self.directory, env=self.surroundings())
 
     def begin(self, *command):
         self.process = subprocess.Popen([*self.as_user, *command], stdout=self.log, stderr=self.log,
-                                        cwd=self.directory, env={**os.environ, "PATH": SBIN})
+                                        cwd=self.directory, env=self.surroundings())
 
     def is_ready(self):
         assert self.process.poll() is None, "it has ended"

@@ -669,7 +669,7 @@ class Guide(Databases, Import):
                        "PATH": os.path.dirname(TENURE) + ":" + os.environ["PATH"]}
         with tempfile.TemporaryDirectory() as directory:
             done = subprocess.run(["bash", "-ex", "-o", "pipefail", "-c", script], env=environment,
-                                  cwd=directory, check=False, timeout=PATIENCE,
+                                  cwd=directory, check=False, timeout=3 * PATIENCE,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         out, err = done.stdout.decode(), done.stderr.decode()
         self.assertEqual(done.returncode, 0, (out, err))

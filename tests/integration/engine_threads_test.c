@@ -268,9 +268,9 @@ static void *crowd_snapshot(void *arg) {
     struct member *self = arg;
     struct crowd *crowd = self->crowd;
     struct log_error error;
-    while (!crowd->over) {
+    do { /* one at least, however late this thread is */
         crowd->failed += engine_snapshot(crowd->engine, &error) != TN_OK;
-    }
+    } while (!crowd->over);
     return NULL;
 }
 
