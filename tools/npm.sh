@@ -12,7 +12,8 @@ flock 9
 if ! cmp -s tests/e2e/package.json build/npm/installed.json; then
     rm -rf build/npm/node_modules build/npm/installed.json
     cp tests/e2e/package.json build/npm/package.json
-    npm install --no-package-lock --no-audit --no-fund --loglevel=error --prefix build/npm >&2
+    npm install --no-package-lock --no-audit --no-fund --loglevel=error --fetch-retries=5 \
+        --prefix build/npm >&2
     cp tests/e2e/package.json build/npm/installed.json
 fi
 echo "$PWD/build/npm/node_modules"
