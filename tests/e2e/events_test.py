@@ -633,7 +633,7 @@ class Ends(unittest.TestCase):
         resp.close()
 
     def test_a_subscriber_that_never_reads_is_dropped(self):
-        server = Server(None, "--slow-seconds", "1")
+        server = Server(None, "--slow-seconds", "3")
         self.addCleanup(server.remove)
         resp = Resp(server, 3)
         subscribe(resp, "events")

@@ -485,7 +485,7 @@ class BadInput(HttpCase):
 
 
 class Slow(HttpCase):
-    flags = ("--slow-seconds", "1")
+    flags = ("--slow-seconds", "5")  # a server that stands still for half of that takes others for slow
 
     def test_what_is_no_http_ends_its_connection_and_no_other(self):
         for data in (b"*1\r\n$4\r\nPING\r\n", b"\x16\x03\x01\x02\x00", b"GET\r\n\r\n",
