@@ -37,6 +37,12 @@ def text_of(path):
         return file.read()
 
 
+def nobody_may_run(program):
+    """Whether one without privileges may; the build may lie where only its owner gets to."""
+    return subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "test", "-x",
+                           os.path.abspath(program)], timeout=PATIENCE, check=False).returncode == 0
+
+
 def reserve():
     """A socket whose port is nobody else's as long as it is open: connections to it are refused until
     a server of ours listens there, and again when that is gone."""
