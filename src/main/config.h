@@ -78,15 +78,15 @@ enum config_type {
     X(AMQP_PUBLISH,      "amqp_publish_exchange", "amqp", TEXT,    "",               0, 255, 0, "NAME", "the topic exchange that events are published to; empty: none") \
     X(AMQP_PREFIX,       "amqp_publish_prefix", "amqp",   TEXT,    "tenure.",        0, 128, 0, "TEXT", "their routing keys begin with it; the kind of the event follows") \
     X(SENSORS,           "sensors",             "sensors", SWITCH, "on",             0, 0, 0, "SWITCH", "run sensors as rules ask for them: on or off") \
-    X(SENSOR_STOP,       "sensor_stop_seconds", "sensors", SECONDS, "30",            0, 86400000, 0, "N", "from SIGTERM to SIGKILL, as the following where a sensor does not say otherwise") \
-    X(SENSOR_SETTLE,     "sensor_settle_seconds", "sensors", SECONDS, "5",           0, 86400000, 0, "N", "act on what rules ask for when so much time has passed since it changed") \
-    X(SENSOR_RESTARTS,   "sensor_max_restarts", "sensors", NUMBER, "10",             0, 1000000, 0, "N", "restarts in a row before a crash is an error") \
-    X(SENSOR_BACKOFF,    "sensor_backoff_seconds", "sensors", SECONDS, "1",          0, 86400000, 0, "N", "before the first restart; doubles with each one") \
-    X(SENSOR_BACKOFF_MAX, "sensor_backoff_max_seconds", "sensors", SECONDS, "60",    0, 86400000, 0, "N", "up to this") \
-    X(SENSOR_STABLE,     "sensor_stable_seconds", "sensors", SECONDS, "60",          0, 86400000, 0, "N", "a run that lasted so long forgives the crashes before it") \
-    X(SENSOR_LOG_BYTES,  "sensor_log_bytes",    "sensors", BYTES,  "1M",             4096, 1099511627776, 0, "BYTES", "of each file of output") \
-    X(SENSOR_LOG_FILES,  "sensor_log_files",    "sensors", NUMBER, "5",              1, 1000, 0, "N", "files of output that are kept") \
-    X(SENSOR_TOKEN_ENV,  "sensor_token_env",    "sensors", TEXT,   "TENURE_TOKEN",   1, 64, 0, "NAME", "the variable that a run finds its token in") \
+    X(SENSOR_STOP,       "sensor_stop_seconds", "sensors", SECONDS, "30",            0, 86400000, 1, "N", "from SIGTERM to SIGKILL, as the following where a sensor does not say otherwise") \
+    X(SENSOR_SETTLE,     "sensor_settle_seconds", "sensors", SECONDS, "5",           0, 86400000, 1, "N", "act on what rules ask for when so much time has passed since it changed") \
+    X(SENSOR_RESTARTS,   "sensor_max_restarts", "sensors", NUMBER, "10",             0, 1000000, 1, "N", "restarts in a row before a crash is an error") \
+    X(SENSOR_BACKOFF,    "sensor_backoff_seconds", "sensors", SECONDS, "1",          0, 86400000, 1, "N", "before the first restart; doubles with each one") \
+    X(SENSOR_BACKOFF_MAX, "sensor_backoff_max_seconds", "sensors", SECONDS, "60",    0, 86400000, 1, "N", "up to this") \
+    X(SENSOR_STABLE,     "sensor_stable_seconds", "sensors", SECONDS, "60",          0, 86400000, 1, "N", "a run that lasted so long forgives the crashes before it") \
+    X(SENSOR_LOG_BYTES,  "sensor_log_bytes",    "sensors", BYTES,  "1M",             4096, 1099511627776, 1, "BYTES", "of each file of output") \
+    X(SENSOR_LOG_FILES,  "sensor_log_files",    "sensors", NUMBER, "5",              1, 1000, 1, "N", "files of output that are kept") \
+    X(SENSOR_TOKEN_ENV,  "sensor_token_env",    "sensors", TEXT,   "TENURE_TOKEN",   1, 64, 1, "NAME", "the variable that a run finds its token in") \
     X(SENSOR_GUARDIAN,   "sensor_guardian",     "sensors", TEXT,   "",               0, 4095, 0, "FILE", "the program tenure-guardian, if it is not beside tenured or in libexec") \
     X(SENSOR_CGROUP,     "sensor_cgroup",       "sensors", TEXT,   "",               0, 4095, 0, "DIR", "a directory of cgroup v2 where each run gets a group of its own") \
     X(CONFIRM_TIME_JUMP, "confirm_time_jump",   "",       FLAG,    "no",             0, 0, 0, "", "start though the clock is further ahead of the log than max_downtime_days") \

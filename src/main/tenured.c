@@ -37,6 +37,7 @@ struct daemon {
     struct token_issuer tokens;
     struct amqp *amqp; /* NULL: none */
     char sensor_dir[4096];
+    struct supervisor_options sensors; /* of config */
     struct config config;
     uint32_t connections_room; /* what max_connections was at the start */
     struct config next;
@@ -98,7 +99,8 @@ static bool setting_differs(const struct config_value *a, const struct config_va
 }
 
 /* A value that needs a restart stays as it is in effect, and is named at each reload until then. */
-static void settings_take(struct daemon *daemon, char *changed, char *restart, size_t room) {
+static void settings_take(struct daemon *daemon, struct server_options *options, char *changed,
+                          char *restart, size_t room) {
     for (unsigned i = 0; i < CONFIG_COUNT; i++) {
         struct config_value *is = &daemon->config.values[i];
         struct config_value *wanted = &daemon->next.values[i];
@@ -110,10 +112,12 @@ static void settings_take(struct daemon *daemon, char *changed, char *restart, s
             *is = *wanted;
             *wanted = old; /* freed with the rest */
             list_add(changed, room, config_row(i).name);
+            options->sensors_changed |= strcmp(config_row(i).section, "sensors") == 0;
         } else {
             list_add(restart, room, config_row(i).name);
         }
     }
+    daemon->sensors.defaults = config_sensor_defaults(&daemon->config);
 }
 
 /* The users of the configuration in effect, as the server takes them. False: no memory, and nothing
@@ -172,7 +176,7 @@ static void reloaded(void *ctx, struct server_options *options) {
     char changed[NAMES_ROOM] = "";
     char restart[NAMES_ROOM] = "";
     if (daemon->next_is_good) {
-        settings_take(daemon, changed, restart, sizeof changed);
+        settings_take(daemon, options, changed, restart, sizeof changed);
         users_take(daemon, options, restart, sizeof restart);
         live_apply(&daemon->config, options);
         const struct declared_report *declared = &daemon->declared;
@@ -334,8 +338,8 @@ static struct supervisor_options sensors_of(struct daemon *daemon) {
 
 static int serve(struct daemon *daemon) {
     const struct config *config = &daemon->config;
-    struct supervisor_options sensors = sensors_of(daemon);
-    if (!sensors.idle) {
+    daemon->sensors = sensors_of(daemon);
+    if (!daemon->sensors.idle) {
         /* What a guardian that is killed leaves behind comes to us, to be ended. */
         (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     }
@@ -355,7 +359,7 @@ static int serve(struct daemon *daemon) {
                                      .udp_rate = (uint32_t)config_number(config, CONFIG_UDP_RATE),
                                      .udp_burst = (uint32_t)config_number(config, CONFIG_UDP_BURST),
                                      .port_file = *port_file != '\0' ? port_file : NULL,
-                                     .sensors = &sensors,
+                                     .sensors = &daemon->sensors,
                                      .hooks = {.ctx = daemon,
                                                .ready = ready,
                                                .stopping = stopping,

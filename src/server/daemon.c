@@ -16,8 +16,12 @@ static void reload_done(uv_work_t *work, int status) {
     struct server *server = work->data;
     (void)status; /* nobody cancels it */
     server->reloading = false;
+    server->options.sensors_changed = false;
     server->options.hooks.reloaded(server->options.hooks.ctx, &server->options);
     server_users_take(server);
+    if (server->options.sensors_changed && server->supervisor != NULL) {
+        supervisor_defaults_set(server->supervisor, &server->options.sensors->defaults);
+    }
     if (server->reload_again) {
         reload_begin(server);
     }

@@ -65,6 +65,7 @@ struct server_options {
     const struct access_option
         *users; /* the caller's: taken over at the start and after a reload */
     uint32_t user_count;
+    bool sensors_changed; /* the defaults in `sensors`, by this reload */
     struct server_hooks hooks;
 };
 

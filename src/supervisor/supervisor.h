@@ -138,5 +138,8 @@ uint32_t supervisor_bucket(unsigned bucket);
 const char *supervisor_dir(const struct supervisor *supervisor);
 /* What descriptions are judged with. */
 const struct sensor_defaults *supervisor_defaults(const struct supervisor *supervisor);
+/* Others from now on. What runs goes on as it was started; how long it may take to stop, settle, be
+ * started again, is by these at once. Texts are the caller's and stay. */
+void supervisor_defaults_set(struct supervisor *supervisor, const struct sensor_defaults *defaults);
 
 #endif

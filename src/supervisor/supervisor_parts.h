@@ -28,6 +28,7 @@ struct supervisor_sensor {
     uint32_t trigger_len; /* 0: none is known, and it is not in that table */
     uint64_t rules;       /* enabled ones on its trigger */
     bool known;           /* the engine has it */
+    bool outdated;        /* the defaults that its description was read with */
     bool held;            /* not started before what an earlier life left of it is gone */
     bool told;            /* the plan knows whether it is wanted */
     bool member;          /* the pool has its name */

@@ -46,7 +46,7 @@ static struct supervisor_sensor *spec_take(struct supervisor *supervisor,
     char reason[SENSOR_REASON_MAX];
     struct sensor_spec *spec = NULL;
     uint64_t digest = digest_of(view, supervisor->spec);
-    if (sensor != NULL && sensor->known && digest == sensor->plan.digest) {
+    if (sensor != NULL && sensor->known && !sensor->outdated && digest == sensor->plan.digest) {
         return sensor;
     }
     bool good = sensor_spec_parse(tn_bytes_of(supervisor->spec, view->spec_len),
@@ -62,6 +62,7 @@ static struct supervisor_sensor *spec_take(struct supervisor *supervisor,
     supervisor_index_trigger(sensor, tn_bytes_of(view->trigger, view->trigger_len));
     spec_replace(sensor, good ? spec : NULL);
     sensor->known = true;
+    sensor->outdated = false;
     sensor->forgotten = false;
     if (!good) {
         supervisor_error(sensor, "the description cannot be read: %s", reason);
@@ -265,6 +266,17 @@ static void lease_check(struct supervisor_sensor *sensor) {
     if (code == TN_R_STALE || code == TN_R_STATE) {
         supervisor_tell(sensor, &(struct plan_fact){.kind = PLAN_FACT_LEASE_REVOKED,
                                                     .lease = sensor->plan.lease});
+    }
+}
+
+void supervisor_defaults_set(struct supervisor *supervisor,
+                             const struct sensor_defaults *defaults) {
+    supervisor->options.defaults = *defaults;
+    for (struct supervisor_sensor *s = supervisor->sensors; s != NULL; s = s->next) {
+        if (s->known) {
+            s->outdated = true;
+            supervisor_read_sensor(supervisor, tn_bytes_of(s->ref, strlen(s->ref)), false);
+        }
     }
 }
 

@@ -497,7 +497,8 @@ class Reload(Daemon):
         line = server.reload(text)
         said = re.search(r"changed=(\S+) needs_restart=(\S+) ", line)
         self.assertEqual(set(said[1].split(",")) | set(said[2].split(",")), names)
-        self.assertIn("sensor_settle_seconds", said[2])
+        self.assertIn("sensor_settle_seconds", said[1])
+        self.assertIn("leases_max", said[2])
         server.remove()
 
     def test_the_number_of_connections_goes_down_and_up_again(self):

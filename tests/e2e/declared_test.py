@@ -117,6 +117,33 @@ class Declared(Daemon):
         self.assertIn("sensors_set=0", self.server.reload())
         self.assertEqual(self.server.lsn(), before + 1)
 
+    def test_defaults_of_sensors_change_with_a_reload(self):
+        text = "[sensor s]\ntrigger = t\ncommand = /bin/sleep 1000\n" \
+            "[sensors]\nsensor_settle_seconds = %s\nsensor_token_env = %s\n" \
+            "sensor_max_restarts = %s\n"
+        server = self.configured(text % ("3600", "FIRST", 7) + "[rule r]\ntrigger = t\n")
+        with server.client() as r:
+            def pid(other_than=None):
+                status = pairs(r.execute_command("SENSOR", "STATUS", "s"))
+                return status["state"] == "running" and status["pid"] != other_than and status["pid"]
+
+            def variables(of):
+                with open("/proc/%d/environ" % of, encoding="ascii") as file:
+                    return {line.split("=")[0] for line in file.read().split("\0")}
+            first = until(pid, "it runs")
+            self.assertIn("FIRST", variables(first))
+            line = server.reload(text % ("0.05", "SECOND", 7))
+            self.assertIn("changed=sensor_settle_seconds,sensor_token_env needs_restart=none", line)
+            self.assertEqual(pid(), first)  # what runs goes on
+            r.execute_command("RULE", "DISABLE", "r")
+            until(lambda: not pid(), "it stops within the new time")
+            r.execute_command("RULE", "ENABLE", "r")
+            second = until(pid, "it runs again")
+            self.assertIn("SECOND", variables(second))
+            self.assertNotIn("FIRST", variables(second))
+            self.assertIn("changed=none ", server.reload())
+            self.assertEqual(pid(), second)
+
     def test_what_differs_is_set_and_what_is_not_declared_is_left_alone(self):
         self.r.execute_command("SENSOR", "SET", "other", "t", '{"command":["/bin/true"]}', "DISABLED")
         self.r.execute_command("RULE", "SET", "r2", "t", "DISABLED")
