@@ -4,7 +4,8 @@
 #
 #   tools/crowd.sh SECONDS
 #
-# CROWD_SOCKETS (9900) and CROWD_RATE (3000, things that they do in a second) can be set.
+# CROWD_SOCKETS (9900) and CROWD_RATE (3000, things that they do in a second) can be set; with CROWD_REALTIME=1
+# the server and the honest client go before everything else on the machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

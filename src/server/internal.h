@@ -46,8 +46,8 @@
 #define SERVER_LOGIN_KNOWN 1024u
 #define SERVER_LOGIN_MARK 32u
 #define SERVER_TURN_MS 2u /* of the loop, about: then each connection is served one read at most */
-#define SERVER_SLICE_NS UINT64_C(250000) /* of a turn, for what takes long: see asker.c */
-#define SERVER_SLICE_MAX 8u              /* and so many of it */
+#define SERVER_SLICE_NS UINT64_C(100000) /* of a turn, for what takes long: see asker.c */
+#define SERVER_SLICE_MAX 4u              /* and so many of it */
 #define SERVER_LOOKS_MAX 512u            /* at connections, in one turn: who is idle or slow? */
 #define SERVER_DROPS_MAX 16u             /* and so many are hung up on */
 #define SERVER_DROP_LINES 16u            /* of the log, a second */

@@ -17,7 +17,7 @@ from harness import PATIENCE, Case, Server, pairs, text_of, until
 
 DOCS = b"COMMAND DOCS\r\n"
 EVENTS = b"EVENTS COUNT 1000\r\n"
-SLICE = 8  # replies that take long, between two looks at the sockets
+SLICE = 4  # replies that take long, between two looks at the sockets
 CROWD = 100
 
 
