@@ -161,6 +161,7 @@ static enum tn_status check_never_begun(struct recovery *r) {
 enum tn_status log_recover_check_reach(struct recovery *r) {
     struct log_local *log = r->log;
     uint64_t needed = r->snapshot.lsn + 1;
+    char name[LOG_NAME_MAX];
     if (log->segment_count == 0) {
         if (!r->have_snapshot) {
             return check_never_begun(r);
@@ -168,14 +169,14 @@ enum tn_status log_recover_check_reach(struct recovery *r) {
         if (log->options.restored) {
             return TN_OK;
         }
+        log_snapshot_name(r->snapshot.lsn, name);
         return log_fail(r->error, TN_CORRUPT,
-                        "%.300s: there is a snapshot but no log segment; if this is a restored "
-                        "backup, start with --restored, else restore the missing files",
-                        log->dir.path);
+                        "%.300s/%s: there is this snapshot but no log segment; if this is a "
+                        "restored backup, start with --restored, else restore the missing files",
+                        log->dir.path, name);
     }
     const struct log_segment_header *first = &log->segments[0].header;
     if (first->first_lsn > needed) {
-        char name[LOG_NAME_MAX];
         log_segment_name(first->seq, name);
         return log_fail(r->error, TN_CORRUPT,
                         "%.300s/%s: the log starts at LSN %" PRIu64 ", but LSN %" PRIu64
@@ -186,9 +187,10 @@ enum tn_status log_recover_check_reach(struct recovery *r) {
                             : REMEDY_BACKUP);
     }
     if (r->have_snapshot && (uint32_t)first->shard != (uint32_t)r->snapshot.shard) {
+        log_snapshot_name(r->snapshot.lsn, name);
         return log_fail(r->error, TN_CORRUPT,
-                        "%.300s: snapshot and log belong to different shards; " REMEDY_BACKUP,
-                        log->dir.path);
+                        "%.300s/%s: snapshot and log belong to different shards; " REMEDY_BACKUP,
+                        log->dir.path, name);
     }
     while (r->start + 1 < log->segment_count &&
            log->segments[r->start + 1].header.first_lsn <= needed) {

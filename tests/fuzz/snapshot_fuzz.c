@@ -68,7 +68,7 @@ static void image_of_everything(struct image *ret_image) {
 static void go_on(struct kernel *kernel, const uint8_t *at, const uint8_t *end) {
     char why[256];
     struct commands c = {.kernel = kernel, .lsn = kernel_lsn(kernel), .at = at, .end = end};
-    c.now_ms = kernel_now(kernel);
+    c.now_ms = kernel_now(kernel) > 0 ? kernel_now(kernel) : 1; /* 0: nothing has happened yet */
     while (c.lsn < UINT64_MAX && c.now_ms + 10000000 < KERNEL_TIME_MAX && commands_step(&c)) {
     }
     bool sound = kernel_check(kernel, why, sizeof why);

@@ -225,6 +225,7 @@ static void a_policy_or_limits_that_make_no_sense_are_refused(void **state) {
     EXPECT(REFUSED, f, root_of(f)->limits.of[KERNEL_LIMIT_LEASES], 511);
     EXPECT(REFUSED, f, root_of(f)->limits.of[KERNEL_LIMIT_BUNDLE], 31);
     EXPECT(REFUSED, f, root_of(f)->restored_count, KERNEL_RESTORES_MAX + 1);
+    EXPECT(REFUSED, f, root_of(f)->now_ms, 0);
     struct meter *m = image_record(&f->image, TABLE_METER, 0);
     EXPECT(REFUSED, f, m->pool1, 1);
     EXPECT(REFUSED, f, m->rate.slots, 1);

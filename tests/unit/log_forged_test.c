@@ -342,7 +342,7 @@ static void a_snapshot_of_another_place_is_refused(void **state) {
     logbench_assert_refused(&copy, TN_CORRUPT, path, "LSN is not that of the file's name");
     logbench_scrap(&copy);
     snapshot_number_set(b, path, 32, LOGBENCH_SHARD + 1);
-    logbench_assert_refused(b, TN_CORRUPT, "/data", "belong to different shards");
+    logbench_assert_refused(b, TN_CORRUPT, path, "belong to different shards");
 }
 
 #define BENCH_TEST(test) cmocka_unit_test_setup_teardown(test, logbench_setup, logbench_teardown)
