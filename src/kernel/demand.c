@@ -103,16 +103,27 @@ static uint32_t grave_find(const struct kernel *k, const struct grave *wanted) {
     return TN_NONE;
 }
 
+/* The one of which nothing new was said for the longest time. */
+static uint32_t grave_oldest(const struct kernel *k) {
+    uint32_t oldest = 0;
+    for (uint32_t i = 1; i < k->tables[TABLE_GRAVE].used; i++) {
+        if (grave_at(k, i)->lsn < grave_at(k, oldest)->lsn) {
+            oldest = i;
+        }
+    }
+    return oldest;
+}
+
 /* The oldest makes room. */
 static void grave_put(struct kernel *k, const struct grave *grave) {
     uint32_t slot = grave_find(k, grave);
     TN_ASSERT(grave->revision > 0 || grave->said > 0);
     if (slot == TN_NONE) {
         slot = tn_table_room(&k->tables[TABLE_GRAVE]) > 0 ? tn_table_take(&k->tables[TABLE_GRAVE])
-                                                          : root_at(k)->grave_next;
-        root_mut(k)->grave_next = (slot + 1) % KERNEL_GRAVES_MAX;
+                                                          : grave_oldest(k);
     }
     *grave_mut(k, slot) = *grave;
+    grave_mut(k, slot)->lsn = root_at(k)->lsn;
 }
 
 /* What the newest words about a rule are, whether it is there or not; revisions are 0 if none is

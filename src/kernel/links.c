@@ -498,8 +498,7 @@ static bool drains_end(const struct kernel *k) {
 static bool root_agrees(const struct kernel *k) {
     const struct root *root = root_at(k);
     return (root->now_ms > 0) == (root->lsn > 0) && root->now_ms <= KERNEL_TIME_MAX &&
-           root->restored_count <= KERNEL_RESTORES_MAX && root->grave_next < KERNEL_GRAVES_MAX &&
-           root->grave_next <= k->tables[TABLE_GRAVE].used;
+           root->restored_count <= KERNEL_RESTORES_MAX;
 }
 
 bool kernel_links_good(const struct kernel *k) {

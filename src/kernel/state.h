@@ -45,7 +45,7 @@ enum kernel_table_id {
 
 _Static_assert(TABLE_COUNT <= KERNEL_TABLES_MAX, "the image interface has room for every table");
 
-#define KERNEL_STATE_VERSION 3u
+#define KERNEL_STATE_VERSION 4u
 
 /* The one record of TABLE_ROOT. */
 struct root {
@@ -66,8 +66,6 @@ struct root {
     uint32_t job_head, job_tail;         /* disowns under way */
     uint32_t drain_head;                 /* dropped sets whose resources are still being let go */
     uint32_t restored_count;
-    uint32_t grave_next; /* the next one to be used, or used anew: the oldest */
-    uint32_t reserved;
     uint64_t restored_lsn[KERNEL_RESTORES_MAX]; /* where each generation but the first began */
     uint64_t pools_live;
     struct kernel_limits limits;
@@ -243,6 +241,7 @@ struct grave {
     uint64_t revision; /* of its end; 0: none is known */
     uint64_t said;     /* of the word that came early; 0: none did, else not below the end */
     uint64_t enabled;  /* what that word was */
+    uint64_t lsn;      /* where it was last told something new */
 };
 
 struct sensor {

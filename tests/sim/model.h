@@ -165,6 +165,7 @@ struct model_demand {
 struct model_grave {
     char name[8];
     uint64_t ended, said;
+    uint64_t word; /* the number of the last one that was news */
     bool enabled;
 };
 
@@ -187,7 +188,8 @@ struct model {
     uint32_t disown_count;
     struct model_demand rules[MODEL_RULES], sensors[MODEL_RULES];
     struct model_grave graves[KERNEL_GRAVES_MAX];
-    uint32_t grave_count, grave_next;
+    uint32_t grave_count;
+    uint64_t grave_words;
 
     /* The command under way. */
     struct kernel_command c;

@@ -104,12 +104,15 @@ static struct model_grave *dig(struct model *m, const char *name) {
         return NULL;
     }
     if (g == NULL) {
-        g = &m->graves[m->grave_next];
-        m->grave_next = (m->grave_next + 1) % KERNEL_GRAVES_MAX;
-        m->grave_count += m->grave_count < KERNEL_GRAVES_MAX;
+        g = &m->graves[0];
+        for (uint32_t i = 1; i < m->grave_count; i++) {
+            g = m->graves[i].word < g->word ? &m->graves[i] : g;
+        }
+        g = m->grave_count < KERNEL_GRAVES_MAX ? &m->graves[m->grave_count++] : g;
         *g = (struct model_grave){0};
         snprintf(g->name, sizeof g->name, "%.7s", name);
     }
+    g->word = ++m->grave_words;
     return g;
 }
 

@@ -213,6 +213,32 @@ static void the_last_rules_that_are_gone_are_remembered(void **state) {
     kit_close(&kit);
 }
 
+static void what_was_said_last_is_forgotten_last(void **state) {
+    struct kit kit;
+    char name[16];
+    (void)state;
+    kit_open(&kit, NULL);
+    for (unsigned i = 0; i < KERNEL_GRAVES_MAX; i++) {
+        snprintf(name, sizeof name, "r%u", i);
+        assert_int_equal(end(&kit, name, 10), TN_R_NOTFOUND);
+    }
+    /* The oldest ones are heard of again: an end, an early word, a rule that comes and goes. */
+    assert_int_equal(end(&kit, "r0", 20), TN_R_NOTFOUND);
+    assert_int_equal(turn(&kit, "r1", true, 20), TN_R_NOTFOUND);
+    assert_int_equal(set(&kit, "r2", true, 20), TN_R_OK);
+    assert_int_equal(end(&kit, "r2", 30), TN_R_OK);
+    /* What is older than what is known is no news. */
+    assert_int_equal(end(&kit, "r3", 5), TN_R_NOTFOUND);
+    assert_int_equal(end(&kit, "another", 10), TN_R_NOTFOUND);
+    assert_int_equal(set(&kit, "r0", true, 15), TN_R_STALE);
+    assert_int_equal(turn(&kit, "r1", true, 15), TN_R_STALE);
+    assert_int_equal(set(&kit, "r2", true, 25), TN_R_STALE);
+    assert_int_equal(set(&kit, "r3", true, 5), TN_R_OK); /* forgotten */
+    assert_int_equal(set(&kit, "r4", true, 5), TN_R_STALE);
+    kit_check(&kit);
+    kit_close(&kit);
+}
+
 static void a_snapshot_remembers_them(void **state) {
     struct kit kit;
     struct kit clone;
@@ -241,6 +267,7 @@ int main(void) {
         cmocka_unit_test(a_word_that_overtakes_its_rule_counts_when_the_rule_comes),
         cmocka_unit_test(the_order_of_words_does_not_matter),
         cmocka_unit_test(the_last_rules_that_are_gone_are_remembered),
+        cmocka_unit_test(what_was_said_last_is_forgotten_last),
         cmocka_unit_test(a_snapshot_remembers_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
