@@ -183,7 +183,8 @@ static void socket_read(struct run *run) {
     struct frame_news news;
     for (;;) {
         ssize_t n = recv(run->socket, bytes, sizeof bytes, MSG_DONTWAIT);
-        if (n < 0 && errno == EINTR) {
+        /* RESET, once: it has ended without reading an order. What it said before comes after that. */
+        if (n < 0 && (errno == EINTR || errno == ECONNRESET)) {
             continue;
         }
         if (n <= 0) {

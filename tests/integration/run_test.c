@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "lib/runkit.h"
+#include "supervisor/proc.h"
 #include "supervisor/record.h"
 
 static int kit_open(void **state) {
@@ -242,6 +243,38 @@ static void a_guardian_that_hangs_is_given_up(void **state) {
     assert_true(runkit_is_dead(pids[0]));
 }
 
+struct wanted_state {
+    pid_t pid;
+    char state;
+};
+
+static bool is_in_state(void *ctx) {
+    const struct wanted_state *wanted = ctx;
+    struct proc_stat stat;
+    return proc_stat_read(wanted->pid, &stat) == PROC_YES && stat.state == wanted->state;
+}
+
+/* It ends with an order that it has not read: that is an error of the socket, before what it said. */
+static void last_words_are_heard_whatever_was_asked_meanwhile(void **state) {
+    struct runkit *kit = *state;
+    struct runkit_run run;
+    pid_t pids[RUNKIT_PIDS];
+    runkit_start(kit, &run, "ignore-term", "");
+    runkit_wait_pids(kit, 1, pids);
+    pid_t guardian = guardian_of(kit);
+    assert_int_equal(kill(guardian, SIGSTOP), 0);
+    runkit_wait(kit, is_in_state, &(struct wanted_state){guardian, 'T'});
+    assert_int_equal(kill(pids[0], SIGKILL), 0);
+    runkit_wait(kit, is_in_state, &(struct wanted_state){pids[0], 'Z'});
+    run_term(run.run);
+    run_kill(run.run);
+    assert_int_equal(kill(guardian, SIGCONT), 0);
+    runkit_end(&run);
+    assert_int_equal(run.exited, 1);
+    assert_true(WIFSIGNALED(run.status));
+    assert_int_equal(WTERMSIG(run.status), SIGKILL);
+}
+
 static void a_guardian_does_not_mind_signals(void **state) {
     struct runkit *kit = *state;
     struct runkit_run run;
@@ -324,6 +357,7 @@ int main(void) {
         CASE(a_storm_of_forks_ends),
         CASE(what_a_killed_guardian_leaves_is_ended),
         CASE(a_guardian_that_hangs_is_given_up),
+        CASE(last_words_are_heard_whatever_was_asked_meanwhile),
         CASE(a_guardian_does_not_mind_signals),
         CASE(what_is_no_guardian_starts_nothing),
         CASE(a_server_that_ignored_its_children_waits_for_them),
