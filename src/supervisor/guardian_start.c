@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <poll.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -199,11 +200,27 @@ static _Noreturn void child_become(const struct frame_start *start, int sink, in
     complain(to, FRAME_STEP_EXEC, errno);
 }
 
+/* Until the program begins, which closes the pipe, or the child complains. What it asks may take long:
+ * any order that comes meanwhile, and the end of the server, are its end. */
+static ssize_t child_wait(pid_t child, int from, struct complaint *ret_complaint) {
+    struct pollfd on[2] = {{.fd = from, .events = POLLIN}, {.fd = FRAME_SOCKET, .events = POLLIN}};
+    ssize_t n;
+    while (on[0].revents == 0) {
+        if (poll(on, 2, -1) > 0 && on[0].revents == 0) {
+            (void)kill(child, SIGKILL);
+            on[1].fd = -1;
+        }
+    }
+    do {
+        n = read(from, ret_complaint, sizeof *ret_complaint);
+    } while (n < 0 && errno == EINTR);
+    return n;
+}
+
 pid_t guardian_start(const struct frame_start *start, int sink, uint32_t *ret_error,
                      uint32_t *ret_step) {
     struct complaint complaint;
     int ends[2];
-    ssize_t n;
     pid_t guardian = getpid();
     pid_t child = pipe2(ends, O_CLOEXEC) == 0 ? fork() : -1;
     if (child < 0) {
@@ -215,9 +232,7 @@ pid_t guardian_start(const struct frame_start *start, int sink, uint32_t *ret_er
         child_become(start, sink, ends[1], guardian);
     }
     (void)close(ends[1]);
-    do {
-        n = read(ends[0], &complaint, sizeof complaint);
-    } while (n < 0 && errno == EINTR);
+    ssize_t n = child_wait(child, ends[0], &complaint);
     (void)close(ends[0]);
     if (n == 0) { /* closed by the exec: its program runs. Or it was killed before that. */
         return child;

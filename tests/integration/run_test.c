@@ -1,5 +1,6 @@
 /* Real processes through their guardians: how they begin, how they end, that nothing of them is left. */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +17,7 @@
 #include <cmocka.h>
 
 #include "lib/runkit.h"
+#include "supervisor/frame.h"
 #include "supervisor/proc.h"
 #include "supervisor/record.h"
 
@@ -275,6 +278,80 @@ static void last_words_are_heard_whatever_was_asked_meanwhile(void **state) {
     assert_int_equal(WTERMSIG(run.status), SIGKILL);
 }
 
+/* A guardian whose child is held up before its program begins: by a cgroup that nobody reads from. */
+static pid_t guardian_held_up(const struct runkit *kit, int *ret_socket) {
+    static uint8_t bytes[FRAME_MAX];
+    char cgroup[300];
+    char procs[320];
+    char ran[320];
+    int ends[2];
+    snprintf(cgroup, sizeof cgroup, "%s/cgroup", kit->dir);
+    snprintf(procs, sizeof procs, "%s/cgroup.procs", cgroup);
+    snprintf(ran, sizeof ran, "%s/ran", kit->dir);
+    assert_true(mkdir(cgroup, 0700) == 0 || errno == EEXIST);
+    assert_true(mkfifo(procs, 0600) == 0 || errno == EEXIST);
+    struct frame_start start = {.cwd = "/",
+                                .log_dir = "",
+                                .cgroup = cgroup,
+                                .user = "",
+                                .group = "",
+                                .token_file = "",
+                                .argc = 2,
+                                .argv = {"touch", ran}};
+    for (unsigned i = 0; i < SENSOR_LIMITS; i++) {
+        start.limits[i] = SENSOR_UNLIMITED;
+    }
+    size_t len = frame_start_encode(&start, bytes, sizeof bytes);
+    assert_true(len > 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    pid_t guardian = fork();
+    assert_true(guardian >= 0);
+    if (guardian == 0) {
+        if (ends[1] == FRAME_SOCKET ? fcntl(ends[1], F_SETFD, 0) == 0
+                                    : dup2(ends[1], FRAME_SOCKET) == FRAME_SOCKET) {
+            (void)execl(kit->guardian, kit->guardian, "sensor", (char *)NULL);
+        }
+        _exit(2);
+    }
+    (void)close(ends[1]);
+    assert_int_equal(send(ends[0], bytes, len, MSG_NOSIGNAL), (ssize_t)len);
+    *ret_socket = ends[0];
+    return guardian;
+}
+
+static void a_guardian_need_not_wait_for_a_child_that_is_held_up(void **state) {
+    struct runkit *kit = *state;
+    static const uint8_t orders[] = {FRAME_TERM, FRAME_KILL, 0};
+    char ran[320];
+    snprintf(ran, sizeof ran, "%s/ran", kit->dir);
+    for (size_t i = 0; i < sizeof orders; i++) {
+        int server;
+        int status;
+        pid_t guardian = guardian_held_up(kit, &server);
+        if (orders[i] != 0) {
+            assert_int_equal(send(server, &orders[i], 1, MSG_NOSIGNAL), 1);
+        } else { /* the server is gone */
+            assert_int_equal(close(server), 0);
+        }
+        assert_int_equal(waitpid(guardian, &status, 0), guardian);
+        assert_int_equal(status, 0);
+        assert_int_equal(access(ran, F_OK), -1);
+        if (orders[i] != 0) {
+            uint8_t said[FRAME_SMALL_MAX];
+            static const uint8_t kinds[] = {FRAME_STARTED, FRAME_EXITED, FRAME_GONE};
+            for (size_t k = 0; k < sizeof kinds; k++) {
+                ssize_t n = recv(server, said, sizeof said, 0);
+                if (n < 0 && errno == ECONNRESET) { /* it did not read the order */
+                    n = recv(server, said, sizeof said, 0);
+                }
+                assert_true(n > 0);
+                assert_int_equal(said[0], kinds[k]);
+            }
+            assert_int_equal(close(server), 0);
+        }
+    }
+}
+
 static void a_guardian_does_not_mind_signals(void **state) {
     struct runkit *kit = *state;
     struct runkit_run run;
@@ -358,6 +435,7 @@ int main(void) {
         CASE(what_a_killed_guardian_leaves_is_ended),
         CASE(a_guardian_that_hangs_is_given_up),
         CASE(last_words_are_heard_whatever_was_asked_meanwhile),
+        CASE(a_guardian_need_not_wait_for_a_child_that_is_held_up),
         CASE(a_guardian_does_not_mind_signals),
         CASE(what_is_no_guardian_starts_nothing),
         CASE(a_server_that_ignored_its_children_waits_for_them),
