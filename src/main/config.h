@@ -252,6 +252,10 @@ void config_file_read(struct config *config, const struct os *os, const char *pa
 __attribute__((format(printf, 2, 3))) bool config_refuse(char reason[CONFIG_REASON_MAX],
                                                          const char *format, ...);
 
+/* The words of a key that may be repeated. One that begins like a comment must not become one, and has
+ * a line of its own. No word: nothing. */
+void config_words_print(const char *key, const char *words, FILE *out);
+
 /* One key of a section; false: `reason` says why not. */
 bool config_pool_set(struct config_pool *pool, const char *key, const char *text,
                      char reason[CONFIG_REASON_MAX]);

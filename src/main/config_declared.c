@@ -7,6 +7,8 @@
 #include "main/config.h"
 #include "protocol/text.h"
 
+#define WORDS_BLANK " \t"
+
 static bool pool_name_valid(struct tn_bytes name) {
     return name.len <= KERNEL_POOL_BASE_MAX && kernel_name_pool_valid(name, false);
 }
@@ -42,6 +44,23 @@ bool config_refuse(char reason[CONFIG_REASON_MAX], const char *format, ...) {
     (void)vsnprintf(reason, CONFIG_REASON_MAX, format, arguments);
     va_end(arguments);
     return false;
+}
+
+void config_words_print(const char *key, const char *words, FILE *out) {
+    bool first = true;
+    for (const char *at = words + strspn(words, WORDS_BLANK); *at != '\0';) {
+        size_t len = strcspn(at, WORDS_BLANK);
+        bool like_comment = *at == ';';
+        if (first || like_comment) {
+            (void)fprintf(out, "%s%s =%s", first ? "" : "\n", key, like_comment ? "" : " ");
+        } else {
+            (void)fputc(' ', out);
+        }
+        (void)fprintf(out, "%.*s", (int)len, at);
+        first = false;
+        at += len + strspn(at + len, WORDS_BLANK);
+    }
+    (void)fputs(first ? "" : "\n", out);
 }
 
 enum config_kind config_kind_find(const char *word, size_t len) {

@@ -144,6 +144,6 @@ void config_pool_print(const struct config_pool *pool, FILE *out) {
         (void)fprintf(out, "exclude = %s\n", text);
     }
     if (pool->names != NULL) {
-        (void)fprintf(out, "names = %s\n", pool->names);
+        config_words_print("names", pool->names, out);
     }
 }

@@ -38,7 +38,11 @@ static bool secret_set(struct config_user *user, const char *text, char reason[C
     return true;
 }
 
+/* No pattern at all would be the same as no key, and let the user do everything. */
 static bool patterns_add(char **list, const char *text, char reason[CONFIG_REASON_MAX]) {
+    if (*text == '\0') {
+        return config_refuse(reason, "there is no pattern: leave the key out, or write * for all");
+    }
     size_t old = *list == NULL ? 0 : strlen(*list);
     char *more = realloc(*list, old + strlen(text) + 2);
     if (more == NULL) {
@@ -74,10 +78,10 @@ void config_user_print(const struct config_user *user, FILE *out) {
     (void)fprintf(out, "\n[user %s]\nrole = %s\nsecret = %s\n", user->head.name,
                   protocol_role_name(user->role), user->hash);
     if (user->pools != NULL) {
-        (void)fprintf(out, "pools = %s\n", user->pools);
+        config_words_print("pools", user->pools, out);
     }
     if (user->holders != NULL) {
-        (void)fprintf(out, "holders = %s\n", user->holders);
+        config_words_print("holders", user->holders, out);
     }
 }
 

@@ -499,7 +499,8 @@ class Start(unittest.TestCase):
             self.assertEqual(wrong.returncode, 2)
             self.assertNotIn(b"hunter2", wrong.stdout)
             for text in (user("a:b", "reader"), user("a", "king"), "[user a]\nrole = admin\n",
-                         user("a", "reader", "color = red"), "[user a]\nsecret = %s\n" % HASH):
+                         user("a", "reader", "color = red"), user("a", "reader", "pools ="),
+                         user("a", "reader", "holders = ; none"), "[user a]\nsecret = %s\n" % HASH):
                 self.assertEqual(check(text).returncode, 2, text)
 
     def test_secrets_are_lines(self):

@@ -224,7 +224,8 @@ class Check(unittest.TestCase):
     def test_the_printout_is_a_file_with_the_same_meaning(self):
         text = text_of(EXAMPLE) + "[pool gpus]\nset = yes\nnames = a b\nnames = c\nlease = 5\n" \
             "[pool ids]\nsticky = yes\noffline_hold_days = 2\nhigh_rate_min_factor = 0.25\n" \
-            "exclude = 7 9-11\nexclude = 20\n[limits]\nbundle_max = 12\n"
+            "exclude = 7 9-11\nexclude = 20\n[limits]\nbundle_max = 12\n" \
+            "[pool odd]\nset = yes\nnames =;a b\nnames =;c d\n"
         code, once, err = check(text)
         self.assertEqual((code, err), (0, ""))
         code, twice, err = check(once)
@@ -234,6 +235,7 @@ class Check(unittest.TestCase):
             return re.sub(r" ; .*", "", out)
         self.assertEqual(strip(once), strip(twice))
         self.assertIn("lease = 172800", once)
+        self.assertIn("names =;a b\nnames =;c d\n", twice)
         self.assertIn("exclude = 7-7,9-11,20-20\n", once)
 
     def test_help_and_version(self):
