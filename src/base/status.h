@@ -11,7 +11,7 @@
     X(IO, "input/output error")                                             \
     X(NOSPACE, "no space left on the device")                               \
     X(CORRUPT, "stored data is damaged")                                    \
-    X(VERSION, "stored data was written by a newer version")                \
+    X(VERSION, "stored data was written by another version")                \
     X(LOCKED, "the data directory is in use by another process")            \
     X(NOTFOUND, "no such file or directory")                                \
     X(INVALID, "invalid argument or configuration")                         \

@@ -273,7 +273,6 @@ enum tn_status engine_limits_prepare(struct engine *engine, const struct kernel_
 /* snapshot.c */
 #define SECTION_META 1u
 #define SECTION_CHUNK 2u
-#define SECTION_META_VERSION 1u
 #define SECTION_CHUNK_HEADER 12u
 void engine_snapshot_init(struct engine *engine);
 void engine_snapshot_free(struct engine *engine);

@@ -109,8 +109,10 @@ static enum tn_status load_meta_limits(struct recovery *recovery, struct tn_read
 static enum tn_status load_meta(struct recovery *recovery, struct tn_bytes bytes) {
     struct tn_reader r = tn_reader_of(bytes.at, bytes.len);
     uint32_t version = tn_read32(&r);
-    if (r.bad || version > SECTION_META_VERSION) {
-        return recover_fail(recovery, TN_VERSION, "the snapshot was written by a newer version");
+    if (r.bad || version != KERNEL_STATE_VERSION) {
+        return recover_fail(recovery, TN_VERSION,
+                            "the snapshot's state is of version %" PRIu32 ", this program's is %u",
+                            version, KERNEL_STATE_VERSION);
     }
     enum tn_status status = load_meta_limits(recovery, &r);
     if (status != TN_OK) {

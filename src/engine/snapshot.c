@@ -60,7 +60,7 @@ static void snapshot_meta(struct taking *taking, const struct tn_table_header *h
                           uint32_t count) {
     struct tn_writer w = tn_writer_of(taking->meta, sizeof taking->meta);
     const struct kernel_limits *limits = kernel_limits_of(taking->engine->kernel);
-    tn_write32(&w, SECTION_META_VERSION);
+    tn_write32(&w, KERNEL_STATE_VERSION);
     tn_write32(&w, KERNEL_LIMIT_COUNT);
     for (uint32_t i = 0; i < KERNEL_LIMIT_COUNT; i++) {
         tn_write64(&w, limits->of[i]);

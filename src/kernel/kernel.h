@@ -210,6 +210,9 @@ void kernel_image_begin(struct kernel *kernel, tn_table_save *save, void *ctx,
 bool kernel_image_step(struct kernel *kernel, size_t max_bytes);
 void kernel_image_abandon(struct kernel *kernel);
 
+/* Of the records in an image: those of another version cannot be loaded. */
+#define KERNEL_STATE_VERSION 4u
+
 /* Loading into a kernel fresh from kernel_create: headers, then chunks in any order, then end, which
  * rebuilds the indices and checks what it cannot do without. False: the image is not one of ours or
  * does not fit the limits. */

@@ -45,8 +45,6 @@ enum kernel_table_id {
 
 _Static_assert(TABLE_COUNT <= KERNEL_TABLES_MAX, "the image interface has room for every table");
 
-#define KERNEL_STATE_VERSION 4u
-
 /* The one record of TABLE_ROOT. */
 struct root {
     uint64_t version;

@@ -253,6 +253,11 @@ static enum tn_status reader_header(struct snapshot_reader *r, uint64_t lsn) {
     return TN_OK;
 }
 
+/* Another snapshot would most likely be of the same version. */
+static const char *reader_remedy(const struct snapshot_reader *r, enum tn_status status) {
+    return status == TN_VERSION ? "start the version of tenured that wrote it" : r->remedy;
+}
+
 static enum tn_status reader_section(struct snapshot_reader *r) {
     uint64_t left = r->size - FOOTER_BYTES - r->offset;
     if (left < SECTION_HEADER_BYTES) {
@@ -284,7 +289,8 @@ static enum tn_status reader_section(struct snapshot_reader *r) {
         if (status != TN_OK) {
             return log_fail(r->error, status,
                             "%.300s/%s: the section at offset %" PRIu64 " was not accepted: %s; %s",
-                            r->dir->path, r->name, r->offset, tn_status_text(status), r->remedy);
+                            r->dir->path, r->name, r->offset, tn_status_text(status),
+                            reader_remedy(r, status));
         }
     }
     reader_skip(r, SECTION_HEADER_BYTES + (size_t)len);
@@ -311,7 +317,7 @@ static enum tn_status reader_accepted(struct snapshot_reader *r, enum tn_status 
         return TN_OK;
     }
     return log_fail(r->error, status, "%.300s/%s: the snapshot was not accepted: %s; %s",
-                    r->dir->path, r->name, tn_status_text(status), r->remedy);
+                    r->dir->path, r->name, tn_status_text(status), reader_remedy(r, status));
 }
 
 static enum tn_status reader_body(struct snapshot_reader *r) {

@@ -153,6 +153,8 @@ static void a_damaged_snapshot_is_named_with_its_remedy(void **state) {
     expect(world, "--use-older-snapshot");
 }
 
+#define FIRST_SECTION UINT32_MAX
+
 /* Writes four bytes into the first record of a table, and makes all checksums right again. */
 static void forge(const struct world *world, const char *name, uint32_t table, size_t offset,
                   uint32_t value) {
@@ -167,7 +169,9 @@ static void forge(const struct world *world, const char *name, uint32_t table, s
     bool meta = true;
     for (uint8_t *section = bytes + 64; section < footer;) {
         uint32_t len = tn_load32(section + 4);
-        if (!meta && tn_load32(section + 12) == table) {
+        if (meta && table == FIRST_SECTION) {
+            tn_store32(section + 12 + offset, value);
+        } else if (!meta && tn_load32(section + 12) == table) {
             tn_store32(section + 24 + offset, value);
         }
         meta = false;
@@ -191,6 +195,20 @@ static void a_snapshot_that_contradicts_itself_is_named(void **state) {
     expect(world, "snapshot-0000000000000005.snap");
     expect(world, "the snapshot's records do not agree");
     expect(world, "--use-older-snapshot");
+}
+
+static void a_snapshot_of_another_version_is_not_called_damaged(void **state) {
+    struct world *world = *state;
+    for (uint32_t version = KERNEL_STATE_VERSION - 1; version <= KERNEL_STATE_VERSION + 1;
+         version += 2) {
+        char said[100];
+        forge(world, "snapshot-0000000000000005.snap", FIRST_SECTION, 0, version);
+        tenure_on_dir(world, "check", "");
+        assert_int_equal(world->code, 1);
+        (void)snprintf(said, sizeof said, "the snapshot's state is of version %u", version);
+        expect(world, said);
+        expect(world, "start the version of tenured that wrote it");
+    }
 }
 
 static void a_snapshot_whose_numbers_are_wrong_is_not_sound(void **state) {
@@ -260,6 +278,7 @@ int main(void) {
         WORLD_TEST(damage_is_named),
         WORLD_TEST(a_damaged_snapshot_is_named_with_its_remedy),
         WORLD_TEST(a_snapshot_that_contradicts_itself_is_named),
+        WORLD_TEST(a_snapshot_of_another_version_is_not_called_damaged),
         WORLD_TEST(a_snapshot_whose_numbers_are_wrong_is_not_sound),
         WORLD_TEST(a_dump_has_a_line_for_each_command),
         WORLD_TEST(checking_changes_nothing),
