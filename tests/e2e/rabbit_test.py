@@ -18,7 +18,7 @@ import unittest
 import pika
 
 from broker import Broker, Client
-from harness import PATIENCE, TENURED, Server, pairs, text_of, until
+from harness import PATIENCE, TENURED, Server, pairs, port_of, reserve, text_of, until
 
 QUEUE, DEAD, OUT, EARLY = "tenure.rules", "tenure.rules.dead", "tenure.events", "early.rules"
 
@@ -474,6 +474,13 @@ class RabbitTest(unittest.TestCase):
             self.assertEqual(server.stop(), 0)
             for s in held:
                 s.close()
+
+    def test_a_server_stops_while_it_looks_for_its_broker(self):
+        with reserve() as nobody:
+            server = self.serve("--amqp-publish-exchange", OUT, "--amqp-retry-max-ms", "20",
+                                url="amqp://127.0.0.1:%d" % port_of(nobody))
+            until(lambda: self.metric(server, "tenure_amqp_failures_total") >= 4, "it tries")
+            self.assertEqual(server.stop(), 0, text_of(server.log.name))
 
     def test_a_broker_that_falls_silent_is_taken_for_gone(self):
         server = self.connected("--amqp-heartbeat-seconds", "1", "--amqp-publish-exchange", OUT)
