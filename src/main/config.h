@@ -44,7 +44,7 @@ enum config_type {
     X(HTTP,              "http",                "server", ADDRESS, "127.0.0.1:7412", 1, 1, 0, "HOST:PORT", "the same for HTTP; off: none") \
     X(PORT_FILE,         "port_file",           "server", TEXT,    "",               0, 0, 0, "FILE", "gets the ports' numbers, a line each, when the server is ready") \
     X(MAX_CONNECTIONS,   "max_connections",     "server", NUMBER,  "10000",          1, 1000000, 1, "N", "at most so many clients") \
-    X(SLOW_SECONDS,      "slow_seconds",        "server", NUMBER,  "30",             1, 1000000, 1, "N", "drop a client that takes none of its replies, or does not end a request, for so long") \
+    X(SLOW_SECONDS,      "slow_seconds",        "server", NUMBER,  "30",             1, 1000000, 1, "N", "drop a client that takes none of its replies, or does not end its first request, for so long") \
     X(IDLE_SECONDS,      "idle_seconds",        "server", NUMBER,  "0",              0, 1000000, 1, "N", "drop a client that asks for nothing for so long; 0: never") \
     X(CLIENT_MEMORY,     "client_memory",       "server", BYTES,   "256M",           1048576, 1099511627776, 1, "BYTES", "for unfinished requests and unread replies of all clients; above it, who has more than its share is dropped") \
     X(CORE_FILES,        "core_files",          "server", SWITCH,  "off",            0, 0, 0, "SWITCH", "leave a core file behind if it crashes: on or off; it has what clients sent, secrets too") \

@@ -335,8 +335,9 @@ static void drop(struct server_connection *connection, enum server_drop reason) 
     server_connection_close(connection);
 }
 
-/* Who takes none of its replies, does not bring a request to its end, or asks for nothing, goes. False:
- * this one stays. */
+/* Who takes none of its replies, does not bring its first request to its end, or asks for nothing, goes.
+ * Who was served before may be busy with replies that its own socket has, and stops in the middle of
+ * a request meanwhile. False: this one stays. */
 static bool look(struct server_connection *c) {
     const struct server_options *options = &c->server->options;
     uint64_t now = uv_now(&c->server->loop);
@@ -352,7 +353,7 @@ static bool look(struct server_connection *c) {
     }
     if (unsent > 0 && now - c->progress_ms >= slow) {
         drop(c, SERVER_DROP_SLOW);
-    } else if (c->unfinished_ms > 0 && now - c->unfinished_ms >= slow) {
+    } else if (c->unfinished_ms > 0 && !c->served && now - c->unfinished_ms >= slow) {
         drop(c, SERVER_DROP_UNFINISHED);
     } else if (idle > 0 && c->subscriber == NULL && server_connection_quiet(c) &&
                now - c->active_ms >= idle) {

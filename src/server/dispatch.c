@@ -194,6 +194,7 @@ enum server_step server_dispatch(struct server_connection *connection, const str
     }
     if (step == SERVER_DONE) {
         connection->last_command = row;
+        connection->served |= access == TN_R_OK && row != NULL && row->role > PROTOCOL_NOBODY;
     }
     return step;
 }

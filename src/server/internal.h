@@ -141,6 +141,7 @@ struct server_connection {
     size_t memory; /* of the three buffers above: see memory.c */
 
     bool reading;
+    bool served;  /* something was done for it that not everybody may ask for */
     bool leaving; /* takes no more requests; closes when its replies are sent */
     bool ended;   /* the client sends no more */
     bool lost;    /* it cannot be sent to; closes when whatever is being served is done */

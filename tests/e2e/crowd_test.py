@@ -187,6 +187,20 @@ class Trickle(unittest.TestCase):
             quiet.sendall(b"PING\r\n")
             self.assertEqual(quiet.recv(100), b"+PONG\r\n")
 
+    def test_who_was_served_may_take_its_time(self):
+        """It may be busy with the replies that it was given: megabytes wait in its own socket."""
+        server = Server(None, "--slow-seconds", "1")
+        self.addCleanup(server.remove)
+        with server.client() as r, server.connect() as busy, server.connect() as s:
+            busy.sendall(b"POOL LIST\r\n*2\r\n$4\r\nECHO\r\n$5\r\nhe")
+            until(lambda: b"pools" in busy.recv(4096), "it is served")
+            s.sendall(b"HELLO 2\r\n*2\r\n$4\r\nECHO\r\n$5\r\nhe")  # anybody may say hello
+            until(lambda: dropped(r, "unfinished") == 1, "the other is dropped")
+            busy.sendall(b"llo\r\n")
+            got = b""
+            while not got.endswith(b"hello\r\n"):
+                got += busy.recv(4096)
+
 
 if __name__ == "__main__":
     unittest.main()
