@@ -162,7 +162,10 @@ void server_connection_run(struct server_connection *connection) {
     if (connection->in_len > 0) {
         size_t used = serve(connection, connection->in, connection->in_len, &blocked);
         connection->in_len -= (uint32_t)used;
-        connection->unfinished_ms = used > 0 ? 0 : connection->unfinished_ms;
+        if (used > 0) {
+            connection->unfinished_ms = 0;
+            connection->active_ms = uv_now(&connection->server->loop);
+        }
         if (connection->in_len == 0) {
             in_free(connection);
         } else {
@@ -343,6 +346,7 @@ static bool look(struct server_connection *c) {
     uint64_t now = uv_now(&c->server->loop);
     uint64_t slow = (uint64_t)options->slow_seconds * 1000;
     uint64_t idle = (uint64_t)options->idle_seconds * 1000;
+    bool waits = c->in_len > 0 && c->unfinished_ms == 0; /* for what it has asked for */
     size_t unsent = uv_stream_get_write_queue_size((const uv_stream_t *)&c->tcp);
     if (unsent == 0 || unsent != c->unsent) {
         c->progress_ms = now;
@@ -355,7 +359,7 @@ static bool look(struct server_connection *c) {
         drop(c, SERVER_DROP_SLOW);
     } else if (c->unfinished_ms > 0 && !c->served && now - c->unfinished_ms >= slow) {
         drop(c, SERVER_DROP_UNFINISHED);
-    } else if (idle > 0 && c->subscriber == NULL && server_connection_quiet(c) &&
+    } else if (idle > 0 && c->subscriber == NULL && !waits && server_connection_quiet(c) &&
                now - c->active_ms >= idle) {
         drop(c, SERVER_DROP_IDLE);
     }

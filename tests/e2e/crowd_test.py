@@ -175,6 +175,18 @@ class Trickle(unittest.TestCase):
             self.assertIn("reason=unfinished", text_of(server.log.name))
             self.assertTrue(r.ping())
 
+    def test_who_waits_for_answers_is_not_idle(self):
+        """Of a pipeline each waits for a second for what never comes; whoever asks for nothing is
+        dropped meanwhile."""
+        server = Server(None, "--idle-seconds", "1")
+        self.addCleanup(server.remove)
+        with server.connect() as quiet, server.connect() as s:
+            s.sendall(b"POOL LIST FENCE 999999\r\n" * 4)
+            self.assertEqual(quiet.recv(1), b"")
+            with s.makefile("rb") as replies:
+                for _ in range(4):
+                    self.assertTrue(replies.readline().startswith(b"-NOT_YET "))
+
     def test_who_waits_between_requests_stays(self):
         """Silence is no unfinished request, however long: that is for idle_seconds."""
         server = Server(None, "--slow-seconds", "1")
