@@ -195,6 +195,7 @@ enum server_step server_dispatch(struct server_connection *connection, const str
     if (step == SERVER_DONE) {
         connection->last_command = row;
         connection->served |= access == TN_R_OK && row != NULL && row->role > PROTOCOL_NOBODY;
+        server_page_end(&connection->asker); /* refused in the middle of it, it is over, too */
     }
     return step;
 }

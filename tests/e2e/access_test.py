@@ -459,6 +459,37 @@ class Changes(World):
         self.assertTrue(answer.startswith(b"-WRONGPASS "), answer)
         return waiting
 
+    def test_a_page_that_is_refused_in_the_middle_is_over(self):
+        """The first user comes while pages of events are made for those who have no name; nothing of
+        them is in what the user asks for later on the same connections."""
+        self.reload("")
+        with self.server.client() as r:
+            r.execute_command("POOL", "CREATE", "p", "RANGE", 1, 10000)
+            for i in range(1000):
+                r.execute_command("ALLOC", "p", "h%d" % i)
+        crowd = [self.server.connect() for _ in range(8)]
+        streams = [s.makefile("rb") for s in crowd]
+        self.write(self.users)
+        for s in crowd:
+            s.sendall(b"EVENTS COUNT 1000\r\n" * 20)
+        self.server.process.send_signal(signal.SIGHUP)
+        until(lambda: self.http("GET", "/v1/pools")[0] == 401, "the users are there")
+        for s, stream in zip(crowd, streams):
+            for _ in range(20):
+                self.reply(stream)
+            s.sendall(b"AUTH eve \"%s\"\r\nEVENTS COUNT 1\r\n" % SECRET.encode())
+            self.assertEqual(self.reply(stream), b"+OK\r\n")
+            self.assertEqual(self.reply(stream).count(b"$4\r\nkind\r\n"), 1)
+            stream.close()
+            s.close()
+
+    def reply(self, stream):
+        head = stream.readline()
+        if head[:1] == b"$":
+            return head + stream.read(int(head[1:]) + 2 if head[1:2] != b"-" else 0)
+        parts = int(head[1:]) if head[:1] == b"*" else 0
+        return head + b"".join(self.reply(stream) for _ in range(parts))
+
     def test_a_login_that_outlives_all_users_is_over(self):
         waiting = []
 
