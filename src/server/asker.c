@@ -97,7 +97,7 @@ void server_waiting_run(struct server *server) {
 /* ---- Turns ---- */
 
 /* What takes long, that is, what may have a reply of many kilobytes, is done between the turns of the
- * loop, a slice of it at a time: SERVER_SLICE_MAX replies at the most, and none begun after
+ * loop, a slice of it at a time: SERVER_SLICE_MAX long replies at the most, and none begun after
  * SERVER_SLICE_NS; a page of events is left then, and gone on with in a later slice. So whoever asks
  * for little waits for one slice, however many ask for much. Pages of events take longest by far, so
  * they have a queue of their own, and every other slice is theirs first. While nobody waits for a
@@ -163,6 +163,11 @@ static bool slice_take(struct server *server) {
     bool over = server->slice_left == 0 || server_slice_is_over(server);
     server->slice_left -= !over;
     return !over;
+}
+
+/* Of short ones there are as many as the time allows. */
+void server_slice_made(struct server *server, size_t bytes) {
+    server->slice_left += bytes <= SERVER_REPLY_SHORT;
 }
 
 /* There is one slice between two looks at the sockets. After one that was for those who waited,

@@ -147,11 +147,38 @@ bool server_takes_long(const struct protocol_command *row) {
 }
 
 /* Much is made only for who has read what was there before: else whoever does not read would have it
- * made in vain. When the socket has taken what waits, it is tried again. */
+ * made in vain. When the socket has taken what waits, it is tried again. A little before it goes
+ * together with it, in one piece. */
 static bool must_wait(struct server_connection *connection, const struct protocol_command *row) {
-    server_output_flush(connection);
+    if (connection->server->out_len > SERVER_UNSENT_BYTES) {
+        server_output_flush(connection);
+    }
     return server_output_waiting(connection) > 0 || connection->lost ||
            server_asker_must_yield(&connection->asker, row->id == PROTOCOL_EVENTS);
+}
+
+static enum server_step dispatch_now(struct server_connection *connection,
+                                     const struct protocol_command *row,
+                                     const struct tn_bytes *argv, uint32_t argc) {
+    struct server *server = connection->server;
+    size_t before = server->out_len;
+    enum server_step step;
+    if (row->kind == PROTOCOL_READ) {
+        step = dispatch_read(connection, row, argv, argc);
+    } else if (row->kind == PROTOCOL_JOB) {
+        step = server_job(&connection->asker, row, argv, argc);
+        server_replies_collect(connection);
+    } else {
+        step = server_session(connection, row, argv, argc);
+        if (step == SERVER_DONE) {
+            server->counters.calls[row->id]++;
+            server_count_served(&server->counters, row->id, connection->asker.begun_ns);
+        }
+    }
+    if (step == SERVER_DONE && server_takes_long(row)) {
+        server_slice_made(server, server->out_len - before);
+    }
+    return step;
 }
 
 enum server_step server_dispatch(struct server_connection *connection, const struct tn_bytes *argv,
@@ -180,17 +207,8 @@ enum server_step server_dispatch(struct server_connection *connection, const str
     } else if (connection->asker.inflight > 0 ||
                (server_takes_long(row) && must_wait(connection, row))) {
         step = SERVER_WAIT;
-    } else if (row->kind == PROTOCOL_READ) {
-        step = dispatch_read(connection, row, argv, argc);
-    } else if (row->kind == PROTOCOL_JOB) {
-        step = server_job(&connection->asker, row, argv, argc);
-        server_replies_collect(connection);
     } else {
-        step = server_session(connection, row, argv, argc);
-        if (step == SERVER_DONE) {
-            server->counters.calls[row->id]++;
-            server_count_served(&server->counters, row->id, connection->asker.begun_ns);
-        }
+        step = dispatch_now(connection, row, argv, argc);
     }
     if (step == SERVER_DONE) {
         connection->last_command = row;

@@ -186,6 +186,9 @@ static void call_read(struct http_exchange *exchange, const struct protocol_comm
     if (server_read(&exchange->asker, row, server->argv, argc, &w, &answer) == SERVER_WAIT) {
         return;
     }
+    if (server_takes_long(row)) {
+        server_slice_made(server, w.out.len);
+    }
     if (w.out.overflow) {
         http_answer_problem(exchange, 413, "the reply does not fit; ask for less with count");
         return;

@@ -47,7 +47,8 @@
 #define SERVER_LOGIN_MARK 32u
 #define SERVER_TURN_MS 2u /* of the loop, about: then each connection is served one read at most */
 #define SERVER_SLICE_NS UINT64_C(100000) /* of a turn, for what takes long: see asker.c */
-#define SERVER_SLICE_MAX 4u              /* and so many of it */
+#define SERVER_SLICE_MAX 4u              /* and so many of it, */
+#define SERVER_REPLY_SHORT 4096u         /* but for those that have become no longer than this */
 #define SERVER_LOOKS_MAX 512u            /* at connections, in one turn: who is idle or slow? */
 #define SERVER_DROPS_MAX 16u             /* and so many are hung up on */
 #define SERVER_DROP_LINES 16u            /* of the log, a second */
@@ -303,6 +304,8 @@ bool server_asker_must_yield(struct server_asker *asker, bool page);
 /* Runs again before all others who want a page: it is in the middle of its own. */
 void server_asker_go_on(struct server_asker *asker);
 bool server_slice_is_over(const struct server *server);
+/* What could have been long has become a reply of so many bytes. */
+void server_slice_made(struct server *server, size_t bytes);
 /* There is something to do in the next turn. */
 void server_soon(struct server *server);
 /* The loop is about to wait: a turn is over. */
