@@ -2,13 +2,15 @@
 # tsan
 """Events: read back with EVENTS, and as they happen over SUBSCRIBE and PSUBSCRIBE, in both versions of
 RESP; resumed after an event, across kill -9, and by readers that are too slow."""
+import http.client
 import json
 import os
 import signal
 import tempfile
+import threading
 import unittest
 
-from harness import Case, Server, pairs, receive_until, text_of, until
+from harness import PATIENCE, Case, Server, pairs, receive_until, text_of, until
 from resp import Error, Push, Resp
 
 
@@ -374,6 +376,46 @@ class Pages(Case):
         self.assertEqual(len(message(resp)["values"]), 256)
         self.assertEqual(len(dump(self.r, "POOL", "large")[-1]["values"]), 256)
         resp.close()
+
+
+class Gone(unittest.TestCase):
+    """Pages of the oldest events, while these make room for new ones."""
+
+    def setUp(self):
+        self.server = Server(None, "--events-max", "1500")
+        self.addCleanup(self.server.remove)
+        self.full = threading.Event()
+
+    def write(self):
+        with self.server.connect() as s:
+            s.sendall(b"POOL CREATE p RANGE 1 100000000\r\n")
+            i = 0
+            while not self.full.is_set():
+                s.sendall(b"".join(b"ALLOC p h%d\r\n" % n for n in range(i, i + 500)) + b"PING\r\n")
+                receive_until(s, b"+PONG\r\n")
+                i += 500
+
+    def test_a_page_ends_where_events_are_missing(self):
+        """Also if they go while it is made; the next page tells."""
+        c = http.client.HTTPConnection("127.0.0.1", self.server.http_port, timeout=PATIENCE)
+        self.addCleanup(c.close)
+
+        def page_ends():
+            c.request("GET", "/v1/events?count=1000&format=json")
+            got = json.loads(c.getresponse().read())
+            holders = [int(e["holder"][1:]) for e in got["events"] if "holder" in e]
+            if holders:
+                self.assertEqual(holders, list(range(holders[0], holders[-1] + 1)))
+            self.assertFalse(got["lost"])
+            return got["more"] and len(got["events"]) < 1000
+        writer = threading.Thread(target=self.write)
+        writer.start()
+        try:
+            for _ in range(3):
+                until(page_ends, "a page that is not full")
+        finally:
+            self.full.set()
+            writer.join()
 
 
 class Resume(unittest.TestCase):
