@@ -172,6 +172,11 @@ static enum tn_status load_snapshot_end(void *ctx) {
     if (!recovery->has_meta || !kernel_load_end(engine->kernel)) {
         return recover_fail(recovery, TN_CORRUPT, "the snapshot's records do not agree");
     }
+    char why[160] = "";
+    enum tn_status status = kernel_check_status(engine->kernel, why, sizeof why);
+    if (status != TN_OK) {
+        return recover_fail(recovery, status, "the snapshot's records do not agree: %s", why);
+    }
     if (kernel_lsn(engine->kernel) != at->lsn || kernel_now(engine->kernel) != at->now_ms ||
         kernel_shard(engine->kernel) != at->shard) {
         return recover_fail(recovery, TN_CORRUPT,

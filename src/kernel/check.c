@@ -467,15 +467,17 @@ static void scratch_lay(struct check *c, struct scratch *s) {
     c->owned[1] = scratch_take(s, t[TABLE_OP_TEXT].used / 8 + sizeof **c->owned);
 }
 
-bool kernel_check(const struct kernel *k, char *why, size_t capacity) {
+enum tn_status kernel_check_status(const struct kernel *k, char *why, size_t capacity) {
     struct check c = {.k = k, .capacity = capacity, .good = true};
     c.why = why;
     struct scratch measure = {0};
     scratch_lay(&c, &measure);
     void *memory;
     size_t bytes = measure.used + 64;
-    if (k->env.mem_reserve(k->env.ctx, bytes, false, &memory) != TN_OK) {
-        return expect(&c, false, "no memory to check with", 0);
+    enum tn_status status = k->env.mem_reserve(k->env.ctx, bytes, false, &memory);
+    if (status != TN_OK) {
+        (void)expect(&c, false, "no memory to check with", 0);
+        return status;
     }
     struct scratch s = {.at = memory};
     scratch_lay(&c, &s);
@@ -489,5 +491,9 @@ bool kernel_check(const struct kernel *k, char *why, size_t capacity) {
     check_timers(&c);
     check_limits(&c);
     k->env.mem_release(k->env.ctx, memory, bytes);
-    return c.good;
+    return c.good ? TN_OK : TN_CORRUPT;
+}
+
+bool kernel_check(const struct kernel *k, char *why, size_t capacity) {
+    return kernel_check_status(k, why, capacity) == TN_OK;
 }

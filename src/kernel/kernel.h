@@ -225,5 +225,7 @@ uint64_t kernel_hash(const struct kernel *kernel);
 
 /* Recounts everything and compares. True if all invariants hold; else `why` says which broke. */
 bool kernel_check(const struct kernel *kernel, char *why, size_t capacity);
+/* The same: TN_OK, TN_CORRUPT, or that there is no memory to count with. */
+enum tn_status kernel_check_status(const struct kernel *kernel, char *why, size_t capacity);
 
 #endif
