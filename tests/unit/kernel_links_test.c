@@ -245,7 +245,7 @@ static void a_lease_with_impossible_numbers_is_refused(void **state) {
     EXPECT(REFUSED, f, l->timer_ms, UINT64_MAX);
     EXPECT(REFUSED, f, l->member_count, 33);
     /* One that claims more members than are left beside those of all before it. */
-    struct lease *last = NULL;
+    struct lease *last = l;
     for (uint32_t i = 0; i < f->image.headers[TABLE_LEASE].used; i++) {
         l = image_record(&f->image, TABLE_LEASE, i);
         last = l->state == KERNEL_NO_STATE ? last : l;
