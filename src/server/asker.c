@@ -175,6 +175,7 @@ void server_slice_made(struct server *server, size_t bytes) {
 void server_turn_end(struct server *server) {
     server->slice_end_ns = server->slice_waited ? SLICE_SPENT : 0;
     server->slice_waited = false;
+    server->accepts = 0;
 }
 
 bool server_turn_is_over(const struct server *server) {
@@ -211,6 +212,10 @@ static void turns_run(uv_idle_t *soon) {
     slice_run(server, server->slice_pages ? &server->pages : &server->heavy);
     slice_run(server, server->slice_pages ? &server->heavy : &server->pages);
     server_connections_look(server);
+    if (server->door) {
+        server->accepts = 0;
+        server_connection_arrives(server);
+    }
     if (server->turns.first == NULL && !slice_is_wanted(server) && server->looking == NULL) {
         (void)uv_idle_stop(soon);
     }

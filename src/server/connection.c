@@ -299,7 +299,7 @@ static void refuse(struct server *server) {
     uv_close((uv_handle_t *)tcp, refused);
 }
 
-void server_connection_accept(struct server *server) {
+static void accept_one(struct server *server) {
     struct server_connection *connection = connection_new(server);
     if (connection == NULL) {
         refuse(server);
@@ -313,6 +313,17 @@ void server_connection_accept(struct server *server) {
     (void)uv_tcp_nodelay(&connection->tcp, 1);
     (void)uv_tcp_keepalive(&connection->tcp, 1, 300);
     set_reading(connection, true);
+}
+
+/* A few in one turn. Libuv brings nobody else while one is left at the door. */
+void server_connection_arrives(struct server *server) {
+    server->door = server->accepts == SERVER_ACCEPTS_MAX;
+    if (server->door) {
+        server_soon(server);
+        return;
+    }
+    server->accepts++;
+    accept_one(server);
 }
 
 /* ---- Policy ---- */

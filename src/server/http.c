@@ -16,11 +16,42 @@
 
 /* ---- Running ---- */
 
+/* Who does not bring a request to its end in time is hung up on; libmicrohttpd's own limit is for
+ * those who are silent, and a byte now and then passes it. True: that was done. */
+static bool look(struct http_connection *c) {
+    const struct server *server = c->http->server;
+    uint64_t patience = (uint64_t)server->options.slow_seconds * 1000;
+    bool receiving = c->exchange == NULL || c->exchange->state == HTTP_RECEIVING;
+    if (!receiving && c->exchange->stream != NULL) {
+        http_stream_second(c->exchange);
+        return false;
+    }
+    bool over = receiving && uv_now(&server->loop) - c->since_ms >= patience;
+    if (over) {
+        (void)shutdown(c->socket, SHUT_RDWR);
+    }
+    return over;
+}
+
+/* As server_connections_look: once in a turn. */
+static void connections_look(struct http *http) {
+    uint32_t drops = 0;
+    for (uint32_t i = 0; i < SERVER_LOOKS_MAX && drops < SERVER_DROPS_MAX; i++) {
+        struct http_connection *c = http->looking;
+        if (c == NULL) {
+            return;
+        }
+        http->looking = c->next;
+        drops += look(c);
+    }
+}
+
 static void on_timer(uv_timer_t *timer) {
     http_run(timer->data);
 }
 
 static void on_soon(uv_idle_t *soon) {
+    connections_look(soon->data);
     http_run(soon->data);
 }
 
@@ -91,42 +122,11 @@ static void rearm(struct http *http) {
     }
 }
 
-/* Who does not bring a request to its end in time is hung up on; libmicrohttpd's own limit is for
- * those who are silent, and a byte now and then passes it. True: that was done. */
-static bool look(struct http_connection *c) {
-    const struct server *server = c->http->server;
-    uint64_t patience = (uint64_t)server->options.slow_seconds * 1000;
-    bool receiving = c->exchange == NULL || c->exchange->state == HTTP_RECEIVING;
-    if (!receiving && c->exchange->stream != NULL) {
-        http_stream_second(c->exchange);
-        return false;
-    }
-    bool over = receiving && uv_now(&server->loop) - c->since_ms >= patience;
-    if (over) {
-        (void)shutdown(c->socket, SHUT_RDWR);
-    }
-    return over;
-}
-
-/* As server_connections_look. */
-static void connections_look(struct http *http) {
-    uint32_t drops = 0;
-    for (uint32_t i = 0; i < SERVER_LOOKS_MAX && drops < SERVER_DROPS_MAX; i++) {
-        struct http_connection *c = http->looking;
-        if (c == NULL) {
-            return;
-        }
-        http->looking = c->next;
-        drops += look(c);
-    }
-}
-
 void http_run(struct http *http) {
     if (http->daemon == NULL) {
         return;
     }
     http_streams_turn(http);
-    connections_look(http);
     http->resumed = false;
     (void)MHD_run(http->daemon);
     if (http->draining && quiet(http)) {
@@ -167,7 +167,7 @@ static void on_listener(uv_poll_t *poll, int status, int events) {
     struct server *server = http->server;
     (void)status;
     (void)events;
-    for (uint32_t i = 0; i < HTTP_ACCEPT_BURST; i++) {
+    for (uint32_t i = 0; i < SERVER_ACCEPTS_MAX; i++) {
         struct sockaddr_storage from;
         socklen_t len = sizeof from;
         int client =

@@ -32,7 +32,6 @@
 #define HTTP_DISCARD_MAX (16u << 20) /* bytes that are read only to be able to say 413 */
 #define HTTP_KEY_MAX KERNEL_OPID_MAX
 #define HTTP_KEY_BUCKETS 1024u
-#define HTTP_ACCEPT_BURST 64u
 #define HTTP_STEPS_MAX 16u /* of all streams of events, in one turn of the loop */
 
 struct http_exchange;

@@ -49,8 +49,9 @@
 #define SERVER_SLICE_NS UINT64_C(100000) /* of a turn, for what takes long: see asker.c */
 #define SERVER_SLICE_MAX 4u              /* and so many of it, */
 #define SERVER_REPLY_SHORT 4096u         /* but for those that have become no longer than this */
-#define SERVER_LOOKS_MAX 512u            /* at connections, in one turn: who is idle or slow? */
-#define SERVER_DROPS_MAX 16u             /* and so many are hung up on */
+#define SERVER_LOOKS_MAX 64u             /* at connections, in one turn: who is idle or slow? */
+#define SERVER_DROPS_MAX 4u              /* and so many are hung up on */
+#define SERVER_ACCEPTS_MAX 4u            /* come in, over each of RESP and HTTP */
 #define SERVER_DROP_LINES 16u            /* of the log, a second */
 #define SERVER_ROOM_STEP 16u             /* of a list: then it is seen whether there is room */
 #define SERVER_UNSENT_BYTES (32 * 1024)  /* that the kernel keeps for a client, about */
@@ -224,6 +225,8 @@ struct server {
     uint32_t slice_left;
     struct server_queue pages;       /* those who ask for events */
     bool slice_pages;                /* these came first */
+    uint32_t accepts;                /* in this turn */
+    bool door;                       /* somebody waits there for the next one */
     bool slice_waited;               /* it was for those in the queue */
     struct server_page *making;      /* a page of events, some of which are there; or NULL */
     struct server_asker *making_for; /* who asked for it */
@@ -277,7 +280,8 @@ enum server_step {
 };
 
 /* connection.c */
-void server_connection_accept(struct server *server);
+/* Somebody is at the door. */
+void server_connection_arrives(struct server *server);
 /* Serves what has been read, then sends what has been answered. */
 void server_connection_run(struct server_connection *connection);
 void server_connection_close(struct server_connection *connection);

@@ -147,6 +147,7 @@ void server_stop(struct server *server, int exit_code) {
         server->options.hooks.stopping(server->options.hooks.ctx);
     }
     uv_close((uv_handle_t *)&server->listener, NULL);
+    server->door = false;
     server->drain.data = server;
     (void)uv_timer_start(&server->drain, drain_begin, 0, 0);
 }
@@ -155,7 +156,7 @@ void server_stop(struct server *server, int exit_code) {
 
 static void on_connection(uv_stream_t *listener, int status) {
     if (status == 0) {
-        server_connection_accept(listener->data);
+        server_connection_arrives(listener->data);
     }
 }
 

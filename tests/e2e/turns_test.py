@@ -18,6 +18,7 @@ from harness import PATIENCE, Case, Server, pairs, text_of, until
 DOCS = b"COMMAND DOCS\r\n"
 EVENTS = b"EVENTS COUNT 1000\r\n"
 SLICE = 4  # replies that take long, between two looks at the sockets
+DOOR = 4  # who come in, likewise
 CROWD = 100
 
 
@@ -97,6 +98,22 @@ class Turns(Case):
         self.assertLessEqual(made, 2 * SLICE)
         for s in crowd:
             self.assertEqual(receive(s, len(want)), want)
+
+    def test_who_is_there_is_answered_before_all_who_come(self):
+        """A few come in between two looks at the sockets; in the end all do."""
+        def received(text):
+            return int(re.search(r"total_connections_received:(\d+)", text).group(1))
+        light = self.connect()
+        light.sendall(b"INFO stats\r\n")
+        before = received(self.stats_reply(light))
+        with self.standstill():
+            crowd = [self.connect() for _ in range(CROWD)]
+            for s in crowd:
+                s.sendall(b"PING\r\n")
+            light.sendall(b"INFO stats\r\n")
+        self.assertLessEqual(received(self.stats_reply(light)) - before, 2 * DOOR)
+        for s in crowd:
+            self.assertEqual(receive(s, 7), b"+PONG\r\n")
 
     def test_little_is_answered_before_pages_over_http(self):
         crowd = [http.client.HTTPConnection("127.0.0.1", self.server.http_port, timeout=PATIENCE)
