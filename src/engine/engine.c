@@ -125,9 +125,10 @@ static bool engine_free(struct engine *engine) {
     return closed;
 }
 
-/* Commits one command as a batch of its own, before anything is served. */
+/* Commits one command as a batch of its own, before anything is served. Unless another one must follow,
+ * a snapshot may be taken after it. */
 static enum tn_status engine_log_one(struct engine *engine, const struct kernel_command *command,
-                                     struct log_error *error) {
+                                     bool last, struct log_error *error) {
     struct engine_batch *batch = &engine->batches[0];
     uint32_t room = engine->batch_bytes_max - (uint32_t)sizeof(uint32_t);
     uint32_t len = kernel_command_encode(command, batch->payload + sizeof(uint32_t), room);
@@ -147,7 +148,9 @@ static enum tn_status engine_log_one(struct engine *engine, const struct kernel_
     engine->limits_prepared = true;
     enum tn_status status = engine_apply_batch(engine, &logged, NULL, NULL);
     TN_ASSERT(status == TN_OK);
-    engine_snapshot_appended(engine, batch->len);
+    if (last) {
+        engine_snapshot_appended(engine, batch->len);
+    }
     *batch = (struct engine_batch){.payload = batch->payload};
     return TN_OK;
 }
@@ -195,7 +198,7 @@ static enum tn_status engine_log_new(struct engine *engine, const struct log_pos
                        tn_status_text(status));
         return status;
     }
-    return engine_log_one(engine, &command, error);
+    return engine_log_one(engine, &command, true, error);
 }
 
 /* The limits asked for, if they are not the ones in force. */
@@ -220,7 +223,7 @@ static enum tn_status engine_limits_change(struct engine *engine, struct log_err
                                      .rights = KERNEL_RIGHT_OPERATOR,
                                      .fields = KERNEL_F_LIMITS,
                                      .limits = wanted};
-    return engine_log_one(engine, &command, error);
+    return engine_log_one(engine, &command, true, error);
 }
 
 _Static_assert(LOG_GENERATIONS_MAX == KERNEL_RESTORES_MAX,
@@ -234,7 +237,8 @@ static enum tn_status engine_restored(struct engine *engine, const struct log_po
     enum tn_status status = TN_OK;
     while (status == TN_OK && kernel_shard(engine->kernel) < at->shard) {
         uint64_t before = kernel_shard(engine->kernel);
-        status = engine_log_one(engine, &command, error);
+        bool last = before + ((uint64_t)1 << 32) >= at->shard;
+        status = engine_log_one(engine, &command, last, error);
         if (status == TN_OK && kernel_shard(engine->kernel) == before) {
             (void)snprintf(error->text, sizeof error->text,
                            "the state was restored from a backup %llu times, and no more than that "

@@ -41,7 +41,7 @@ static enum tn_result deadline_check(const struct kernel *k, const struct reques
     uint64_t lease_ms = kernel_seconds_ms(q->terms.max_lease_s);
     uint64_t last = hold_ms == 0 ? KERNEL_TIME_MAX : created_of(k, q->c) + hold_ms;
     bool given = (q->c->fields & KERNEL_F_DEADLINE) != 0;
-    if (deadline > last || last <= now) {
+    if (deadline > last || (hold_ms != 0 && last <= now)) {
         return refuse(q->result, TN_R_BAD_TTL, q->terms.max_hold_s);
     }
     if (deadline <= now && (given || deadline != 0)) {

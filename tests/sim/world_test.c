@@ -182,6 +182,17 @@ static void work_twice(void) {
     }
 }
 
+/* Seeds that once found something, as long as they mean the same: here a directory was restored twice
+ * before it could be started, and a snapshot came between the two. */
+static void work_found(void) {
+    (void)play(30052483, STEPS);
+}
+
+static void what_was_found_once_holds(void **state) {
+    (void)state;
+    play_apart(work_found);
+}
+
 static void a_seed_gives_the_same_transcript_twice(void **state) {
     (void)state;
     play_apart(work_twice);
@@ -197,6 +208,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_world_holds),
         cmocka_unit_test(a_seed_gives_the_same_transcript_twice),
+        cmocka_unit_test(what_was_found_once_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
