@@ -89,6 +89,18 @@ static void what_was_given_elsewhere_keeps_its_times(void **state) {
     kit_close(&kit);
 }
 
+static void what_has_no_end_is_imported_at_the_end_of_time(void **state) {
+    (void)state;
+    struct kit kit;
+    world_open(&kit, "vx", "lo=1 hi=100");
+    kit.now_ms = KERNEL_TIME_MAX;
+    struct import row = {.pool = "vx", .holder = "net/1", .value = 5};
+    assert_int_equal(import(&kit, row), TN_R_OK);
+    assert_int_equal(kit.result.deadline_ms, 0);
+    assert_int_equal(import(&kit, row), TN_R_NOOP);
+    kit_close(&kit);
+}
+
 static void an_import_that_is_repeated_changes_nothing(void **state) {
     (void)state;
     struct kit kit;
@@ -213,6 +225,7 @@ static void imports_are_the_same_after_a_replay(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_given_elsewhere_keeps_its_times),
+        cmocka_unit_test(what_has_no_end_is_imported_at_the_end_of_time),
         cmocka_unit_test(an_import_that_is_repeated_changes_nothing),
         cmocka_unit_test(a_sticky_holder_is_imported_once),
         cmocka_unit_test(times_are_taken_as_they_are_or_refused),
