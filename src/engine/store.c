@@ -261,11 +261,8 @@ bool engine_store_flush(struct engine_store *store, uint64_t lsn) {
 }
 
 bool engine_store_arm(struct engine_store *store, struct engine_event_id after) {
-    struct engine_event_id oldest;
-    struct engine_event_id newest;
     pthread_mutex_lock(&store->lock);
-    store_span(store, &oldest, &newest);
-    bool nothing = engine_event_id_compare(after, newest) >= 0;
+    bool nothing = engine_event_id_compare(after, store_newest(store)) >= 0;
     store->armed = store->armed || nothing;
     pthread_mutex_unlock(&store->lock);
     return nothing;
@@ -377,27 +374,29 @@ void engine_store_close(struct engine_store *store) {
     free(store);
 }
 
-void store_span(struct engine_store *store, struct engine_event_id *ret_oldest,
-                struct engine_event_id *ret_newest) {
-    *ret_oldest = *ret_newest = (struct engine_event_id){0, 0};
+struct engine_event_id store_oldest(struct engine_store *store) {
     for (uint64_t n = store->first; n < store_block_end(store); n++) {
         if (!store_block_at(store, n)->gone) {
-            *ret_oldest = store_block_at(store, n)->first;
-            break;
+            return store_block_at(store, n)->first;
         }
     }
+    return (struct engine_event_id){0, 0};
+}
+
+struct engine_event_id store_newest(struct engine_store *store) {
     for (uint64_t n = store_block_end(store); n > store->first; n--) {
         if (!store_block_at(store, n - 1)->gone) {
-            *ret_newest = store_block_at(store, n - 1)->last;
-            break;
+            return store_block_at(store, n - 1)->last;
         }
     }
+    return (struct engine_event_id){0, 0};
 }
 
 void engine_store_stats(struct engine_store *store, struct engine_store_stats *ret_stats) {
     struct engine_store_stats stats = {0};
     pthread_mutex_lock(&store->lock);
-    store_span(store, &stats.oldest, &stats.newest);
+    stats.oldest = store_oldest(store);
+    stats.newest = store_newest(store);
     stats.events = store->events;
     stats.lost = store->lost;
     stats.failing = store->failing;

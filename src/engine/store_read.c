@@ -16,6 +16,7 @@
 struct piece {
     struct store_block block; /* as it was */
     uint64_t number;
+    struct engine_event_id oldest; /* of all that was kept then */
     struct tn_bytes records;
     uint32_t offset; /* of the first of them in the block */
     bool from_ring;
@@ -196,6 +197,7 @@ static enum got piece_get(struct engine_store *store, struct engine_event_id aft
         got = GOT_NONE;
         if (block_find(store, after, &piece.number)) {
             piece.block = *store_block_at(store, piece.number);
+            piece.oldest = store_oldest(store);
             got = piece.number >= store->ring_first ? piece_from_ring(store, after, &piece)
                                                     : piece_from_file(store, &piece);
         }
@@ -299,12 +301,18 @@ enum tn_result engine_store_read(struct engine_store *store, struct engine_event
             break;
         }
         span.lost = span.lost || (hole && after.lsn != 0 && !TN_PLANT(EVENT_HOLE_UNTOLD));
+        if (!tour.visited) {
+            span.oldest = piece.oldest; /* it may be gone when the visitor has seen it */
+        }
         *ret_span = span; /* the visitor may look */
         code = tour_piece(&tour, &piece);
         piece_put(store, &piece);
     }
     pthread_mutex_lock(&store->lock);
-    store_span(store, &span.oldest, &span.newest);
+    span.newest = store_newest(store);
+    if (span.oldest.lsn == 0) {
+        span.oldest = store_oldest(store);
+    }
     pthread_mutex_unlock(&store->lock);
     span.lost = span.lost || tour.unread;
     span.next = only_tell ? span.newest : tour.next;

@@ -143,8 +143,8 @@ void store_block_cut(struct engine_store *store, uint64_t number);
 void store_block_lose(struct engine_store *store, struct store_block *block);
 void store_seal(struct engine_store *store);
 /* The oldest and the newest that are kept; zero if there are none. */
-void store_span(struct engine_store *store, struct engine_event_id *ret_oldest,
-                struct engine_event_id *ret_newest);
+struct engine_event_id store_oldest(struct engine_store *store);
+struct engine_event_id store_newest(struct engine_store *store);
 
 /* ---- store_file.c ---- */
 

@@ -117,14 +117,16 @@ void server_page_end(struct server_asker *asker) {
 
 /* What a step has shown is part of the page; a gap is for who asks for the next one. */
 static void page_add(struct server_page *page, const struct step *step, uint64_t lsn) {
-    struct engine_event_id next = page->span.next;
-    bool lost = page->span.lost || (step->span.lost && !step->gap);
+    struct engine_events_span before = page->span;
     page->span = step->span;
-    page->span.lost = lost;
+    page->span.lost = before.lost || (step->span.lost && !step->gap);
+    if (page->looked > 0) {
+        page->span.oldest = before.oldest; /* of its first step: it is not after the first event */
+    }
     page->looked += step->looked;
     page->lsn = lsn;
     if (step->gap) {
-        page->span.next = next;
+        page->span.next = before.next;
         page->span.more = true;
     }
 }

@@ -407,6 +407,8 @@ class Gone(unittest.TestCase):
             if holders:
                 self.assertEqual(holders, list(range(holders[0], holders[-1] + 1)))
             self.assertFalse(got["lost"])
+            # It began with what was the oldest then, whatever is gone since.
+            self.assertEqual(got["oldest"], got["events"][0]["id"] if got["events"] else None)
             return got["more"] and len(got["events"]) < 1000
         writer = threading.Thread(target=self.write)
         writer.start()

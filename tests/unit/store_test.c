@@ -218,6 +218,35 @@ static void the_oldest_files_go(void **state) {
     assert_int_equal(stats.lost, 0); /* dropped for their age */
 }
 
+/* Looks at the first event it is shown, and much happens meanwhile. */
+static bool see_and_write(void *ctx, const struct engine_event *event) {
+    struct shop *shop = ctx;
+    bool more = see(ctx, event);
+    if (shop->seen == 1) {
+        put_events(shop, 20000);
+    }
+    return more;
+}
+
+static void what_goes_while_it_is_read_was_the_oldest(void **state) {
+    struct shop *shop = *state;
+    struct engine_events_span span;
+    shop->options.events_max = 1600;
+    shop_open(shop, 0);
+    put_events(shop, 5000);
+    struct engine_event_id oldest = stats_of(shop).oldest;
+    shop->seen = 0;
+    shop->enough = UINT64_MAX;
+    assert_int_equal(engine_store_read(shop->store, (struct engine_event_id){1, 0}, 10,
+                                       see_and_write, shop, &span),
+                     TN_R_OK);
+    assert_id(shop->first, oldest);
+    assert_id(span.oldest, oldest);
+    assert_true(span.lost && span.more);
+    assert_id(span.newest, stats_of(shop).newest);
+    assert_true(engine_event_id_compare(stats_of(shop).oldest, shop->last) > 0);
+}
+
 static void a_smaller_bound_drops_at_the_start(void **state) {
     struct shop *shop = *state;
     shop->options.events_max = 3200;
@@ -612,6 +641,7 @@ int main(void) {
         SHOP_TEST(reading_crosses_from_files_to_memory),
         SHOP_TEST(any_id_is_found),
         SHOP_TEST(the_oldest_files_go),
+        SHOP_TEST(what_goes_while_it_is_read_was_the_oldest),
         SHOP_TEST(a_smaller_bound_drops_at_the_start),
         SHOP_TEST(a_store_without_files_keeps_what_fits),
         SHOP_TEST(events_larger_than_a_block_are_kept),
