@@ -1,6 +1,7 @@
 """What the end-to-end tests share: the real server process on a free port with a directory of its
 own, started, awaited by its port file, and stopped by its own process id."""
 import os
+import re
 import resource
 import shutil
 import signal
@@ -14,6 +15,7 @@ import redis
 
 BUILD = os.environ.get("TENURE_BUILD_DIR", "build")
 TENURED = os.path.join(BUILD, "tenured")
+COMPLAINT = re.compile("Sanitizer|runtime error:|assertion failed:")  # of a server with a fault
 PATIENCE = 120.0  # it only matters when something fails: let it be long, for machines that are slow
 
 # A thousand sockets are nothing special here, for us and for the servers that we start.
@@ -97,6 +99,9 @@ class Server:
         if self.process.poll() is None:
             code = self.stop()
             assert code == 0, text_of(self.log.name)
+        with open(self.log.name, encoding="utf-8", errors="replace") as log:
+            said = log.read()  # in all of its lives, however they ended
+        assert not COMPLAINT.search(said), said
         for s in self.held:
             s.close()
         if self.own:
