@@ -27,6 +27,14 @@ static enum tn_status memory_reserve(void *ctx, size_t bytes, bool big, void **r
     return TN_OK;
 }
 
+enum tn_status kit_memory_none(void *ctx, size_t bytes, bool big, void **ret_memory) {
+    (void)ctx;
+    (void)bytes;
+    (void)big;
+    (void)ret_memory;
+    return TN_NOMEM;
+}
+
 static void memory_release(void *ctx, void *memory, size_t bytes) {
     (void)ctx;
     munmap(memory, bytes);

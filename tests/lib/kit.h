@@ -37,6 +37,9 @@ struct kernel_limits kit_limits(void);
 void kit_open(struct kit *kit, const struct kernel_limits *limits);
 void kit_close(struct kit *kit);
 
+/* For the mem_reserve of a kernel_env: there is none to be had. */
+enum tn_status kit_memory_none(void *ctx, size_t bytes, bool big, void **ret_memory);
+
 /* Applies the command at kit->now_ms; the result is also in kit->result. */
 enum tn_result kit_run(struct kit *kit, const struct kernel_command *command);
 enum tn_result kit_run_bytes(struct kit *kit, struct tn_bytes bytes);

@@ -230,14 +230,6 @@ static void an_import_for_a_thousand_years_is_renewed_for_a_hundred(void **state
 
 /* ---- limits ---- */
 
-static enum tn_status memory_none(void *ctx, size_t bytes, bool big, void **ret_memory) {
-    (void)ctx;
-    (void)bytes;
-    (void)big;
-    (void)ret_memory;
-    return TN_NOMEM;
-}
-
 static void without_memory_for_new_limits_the_old_ones_stay(void **state) {
     (void)state;
     struct kit kit;
@@ -247,7 +239,7 @@ static void without_memory_for_new_limits_the_old_ones_stay(void **state) {
     struct kernel_limits limits = kit_limits();
     limits.of[KERNEL_LIMIT_LEASES] = 5000;
     struct kernel_env env = kit.kernel->env;
-    kit.kernel->env.mem_reserve = memory_none;
+    kit.kernel->env.mem_reserve = kit_memory_none;
     assert_int_equal(kernel_limits_prepare(kit.kernel, &limits), TN_NOMEM);
     kit.kernel->env = env;
     assert_int_equal(kernel_hash(kit.kernel), hash);

@@ -309,14 +309,6 @@ static void a_sensors_description_has_a_length(void **state) {
 
 /* ---- limits ---- */
 
-static enum tn_status memory_none(void *ctx, size_t bytes, bool big, void **ret_memory) {
-    (void)ctx;
-    (void)bytes;
-    (void)big;
-    (void)ret_memory;
-    return TN_NOMEM;
-}
-
 static void limits_that_cannot_be_are_refused_and_change_nothing(void **state) {
     (void)state;
     struct kit kit;
@@ -347,7 +339,7 @@ static void limits_that_cannot_be_are_refused_and_change_nothing(void **state) {
         assert_int_equal(kernel_limits_prepare(kit.kernel, &limits), TN_INVALID);
         assert_int_equal(kernel_hash(kit.kernel), hash);
     }
-    struct kernel_env env = {.mem_reserve = memory_none};
+    struct kernel_env env = {.mem_reserve = kit_memory_none};
     struct kernel *none = NULL;
     assert_int_equal(kernel_create(&env, &limits, 0, &none), TN_NOMEM);
     limits.of[KERNEL_LIMIT_LEASES] = 0;
