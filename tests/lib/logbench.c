@@ -3,10 +3,14 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
+
+#include "base/bytes.h"
+#include "base/hash.h"
 
 int logbench_setup(void **state) {
     struct logbench *bench = calloc(1, sizeof *bench);
@@ -52,8 +56,13 @@ void logbench_append(struct logbench *bench, unsigned n, uint32_t len) {
     }
 }
 
-void logbench_snapshot(struct logbench *bench) {
+const char *logbench_snapshot(struct logbench *bench) {
+    struct log_stats stats;
     assert_int_equal(logmodel_snapshot(&bench->model, bench->log), TN_OK);
+    bench->log->verbs->stats(bench->log, &stats);
+    snprintf(bench->snapshot, sizeof bench->snapshot, "/data/snapshot-%016llx.snap",
+             (unsigned long long)stats.snapshot_lsn);
+    return bench->snapshot;
 }
 
 struct logbench logbench_copy(struct logbench *bench, uint64_t seed) {
@@ -69,6 +78,45 @@ void logbench_scrap(struct logbench *copy) {
     }
     logmodel_free(&copy->model);
     fakeos_free(copy->fake);
+}
+
+struct log_segment_header logbench_header(struct logbench *bench, const char *path) {
+    uint8_t bytes[LOG_SEGMENT_HEADER];
+    struct log_segment_header header;
+    fakeos_file_read(bench->fake, path, 0, bytes, sizeof bytes);
+    assert_int_equal(log_segment_header_decode(bytes, &header), TN_OK);
+    return header;
+}
+
+void logbench_header_write(struct logbench *bench, const char *path,
+                           const struct log_segment_header *header) {
+    uint8_t bytes[LOG_SEGMENT_HEADER];
+    log_segment_header_encode(header, bytes);
+    fakeos_file_write(bench->fake, path, 0, bytes, sizeof bytes);
+}
+
+void logbench_forge(struct logbench *bench, const char *path, size_t header, size_t at,
+                    uint64_t number, size_t len) {
+    uint8_t bytes[LOG_SEGMENT_HEADER];
+    assert_in_range(header, at + len + 4, sizeof bytes);
+    fakeos_file_read(bench->fake, path, 0, bytes, header);
+    memcpy(bytes + at, &number, len);
+    tn_store32(bytes + header - 4, tn_crc32c(0, bytes, header - 4));
+    fakeos_file_write(bench->fake, path, 0, bytes, header);
+}
+
+struct log_frame logbench_frame_next(struct logbench *bench, uint64_t last_at) {
+    struct log_segment_header header = logbench_header(bench, LOGBENCH_FIRST);
+    const struct log_batch *last = &bench->model.batches[bench->model.count - 1].batch;
+    uint8_t bytes[LOG_FRAME_ALIGN];
+    fakeos_file_read(bench->fake, LOGBENCH_FIRST, last_at, bytes, sizeof bytes);
+    return (struct log_frame){
+        .seq = header.seq,
+        .salt = header.salt,
+        .first_lsn = last->first_lsn + last->count,
+        .now_ms = last->now_ms,
+        .chain = log_frame_chain(bytes),
+    };
 }
 
 void logbench_assert_refused(struct logbench *bench, enum tn_status status, const char *file,

@@ -20,14 +20,6 @@
 
 #define HEADER LOG_SEGMENT_HEADER
 
-static struct log_segment_header header_of(struct logbench *b, const char *path) {
-    uint8_t bytes[HEADER];
-    struct log_segment_header header;
-    fakeos_file_read(b->fake, path, 0, bytes, sizeof bytes);
-    assert_int_equal(log_segment_header_decode(bytes, &header), TN_OK);
-    return header;
-}
-
 /* Offset behind the last batch of the first segment, whose payloads have these sizes. */
 static uint64_t end_of(const struct logbench *b) {
     uint64_t end = HEADER;
@@ -156,7 +148,7 @@ static void a_frame_inside_a_torn_payload_is_not_a_frame(void **state) {
     assert_int_equal(copy.model.acked, 1);
     logbench_scrap(&copy);
 
-    forged.salt = header_of(b, LOGBENCH_FIRST).salt;
+    forged.salt = logbench_header(b, LOGBENCH_FIRST).salt;
     log_frame_encode(&forged, bytes);
     fakeos_file_write(b->fake, LOGBENCH_FIRST, inside, bytes, sizeof bytes);
     logbench_assert_refused(b, TN_CORRUPT, LOGBENCH_FIRST, "good one after it at offset 5632");
@@ -235,12 +227,9 @@ static void every_bit_of_a_snapshot_is_watched(void **state) {
     struct logbench *b = *state;
     logbench_start(b);
     logbench_append(b, 2, 200);
-    logbench_snapshot(b);
+    const char *path = logbench_snapshot(b);
     logbench_append(b, 1, 600);
     logbench_stop(b);
-    char path[64];
-    snprintf(path, sizeof path, "/data/snapshot-%016llx.snap",
-             (unsigned long long)b->model.batches[2].batch.first_lsn - 1);
     uint64_t size = fakeos_file_size(b->fake, path);
     size_t loaded;
     struct log_error error;
@@ -295,20 +284,14 @@ static void a_good_frame_in_the_wrong_place_is_refused(void **state) {
     logbench_start(b);
     logbench_append(b, 9, 100); /* enough for the time to have moved */
     logbench_die(b);
-    struct log_segment_header header = header_of(b, LOGBENCH_FIRST);
-    const struct log_batch *last = &b->model.batches[8].batch;
-    uint8_t bytes[LOG_FRAME_ALIGN];
-    fakeos_file_read(b->fake, LOGBENCH_FIRST, end_of(b) - sizeof bytes, bytes, sizeof bytes);
-    assert_true(last->now_ms > 0);
+    const struct log_frame good = logbench_frame_next(b, end_of(b) - LOG_FRAME_ALIGN);
+    assert_true(good.now_ms > 0);
     for (size_t i = 0; i < sizeof misfits / sizeof misfits[0]; i++) {
-        struct log_frame next = {
-            .seq = header.seq,
-            .salt = header.salt,
-            .first_lsn = last->first_lsn + last->count + misfits[i].lsn_more,
-            .now_ms = last->now_ms - misfits[i].now_less,
-            .chain = log_frame_chain(bytes) ^ misfits[i].chain_xor,
-            .count = 1,
-        };
+        struct log_frame next = good;
+        next.first_lsn += misfits[i].lsn_more;
+        next.now_ms -= misfits[i].now_less;
+        next.chain ^= misfits[i].chain_xor;
+        next.count = 1;
         struct logbench copy = logbench_copy(b, i);
         uint8_t made[LOG_FRAME_ALIGN];
         log_frame_encode(&next, made);
@@ -335,11 +318,10 @@ static void a_mark_older_than_what_follows_it_is_refused(void **state) {
 
 static void a_header_of_another_history_is_refused(void **state) {
     struct logbench *b = *state;
-    uint8_t bytes[HEADER];
     logbench_start(b);
     logbench_append(b, 3, 30000);
     logbench_stop(b);
-    const struct log_segment_header header = header_of(b, LOGBENCH_SECOND);
+    const struct log_segment_header header = logbench_header(b, LOGBENCH_SECOND);
     struct log_segment_header other[5] = {header, header, header, header, header};
     other[0].chain ^= 1;
     other[1].now_ms += 1;
@@ -347,38 +329,25 @@ static void a_header_of_another_history_is_refused(void **state) {
     other[3].shard += 1;
     other[4].seq += 1;
     for (size_t i = 0; i < 5; i++) {
-        log_segment_header_encode(&other[i], bytes);
-        fakeos_file_write(b->fake, LOGBENCH_SECOND, 0, bytes, sizeof bytes);
+        logbench_header_write(b, LOGBENCH_SECOND, &other[i]);
         logbench_assert_refused(b, TN_CORRUPT, "/data/000000000000000", "offset");
     }
-    log_segment_header_encode(&header, bytes);
-    fakeos_file_write(b->fake, LOGBENCH_SECOND, 0, bytes, sizeof bytes);
+    logbench_header_write(b, LOGBENCH_SECOND, &header);
     logbench_start(b);
-}
-
-static void version_set(struct logbench *b, const char *path, size_t crc_at, uint32_t version) {
-    uint8_t bytes[HEADER];
-    fakeos_file_read(b->fake, path, 0, bytes, crc_at + 4);
-    tn_store32(bytes + 8, version);
-    tn_store32(bytes + crc_at, tn_crc32c(0, bytes, crc_at));
-    fakeos_file_write(b->fake, path, 0, bytes, crc_at + 4);
 }
 
 static void files_of_a_newer_version_are_refused_as_such(void **state) {
     struct logbench *b = *state;
     logbench_start(b);
     logbench_append(b, 1, 100);
-    uint64_t lsn = b->model.batches[0].batch.count;
-    logbench_snapshot(b);
+    const char *path = logbench_snapshot(b);
     logbench_stop(b);
-    char path[64];
-    snprintf(path, sizeof path, "/data/snapshot-%016llx.snap", (unsigned long long)lsn);
-    version_set(b, LOGBENCH_FIRST, HEADER - 4, 2);
+    logbench_forge(b, LOGBENCH_FIRST, HEADER, 8, 2, 4);
     logbench_assert_refused(b, TN_VERSION, LOGBENCH_FIRST, "newer");
-    version_set(b, LOGBENCH_FIRST, HEADER - 4, 1);
-    version_set(b, path, 60, 2);
+    logbench_forge(b, LOGBENCH_FIRST, HEADER, 8, 1, 4);
+    logbench_forge(b, path, LOGBENCH_SNAPSHOT_HEADER, 8, 2, 4);
     logbench_assert_refused(b, TN_VERSION, path, "newer");
-    version_set(b, path, 60, 1);
+    logbench_forge(b, path, LOGBENCH_SNAPSHOT_HEADER, 8, 1, 4);
     logbench_start(b);
 }
 

@@ -18,34 +18,9 @@
 #include "log/segment.h"
 
 #define HEADER LOG_SEGMENT_HEADER
-#define SNAPSHOT_HEADER 64u
 #define SNAPSHOT_FOOTER 32u
 
 /* -- headers ------------------------------------------------------------------------------------- */
-
-static struct log_segment_header header_of(struct logbench *b, const char *path) {
-    uint8_t bytes[HEADER];
-    struct log_segment_header header;
-    fakeos_file_read(b->fake, path, 0, bytes, sizeof bytes);
-    assert_int_equal(log_segment_header_decode(bytes, &header), TN_OK);
-    return header;
-}
-
-static void header_forge(struct logbench *b, const char *path, struct log_segment_header header) {
-    uint8_t bytes[HEADER];
-    log_segment_header_encode(&header, bytes);
-    fakeos_file_write(b->fake, path, 0, bytes, sizeof bytes);
-}
-
-/* A number of the header, behind the encoder's back. */
-static void header_patch(struct logbench *b, const char *path, size_t at, uint64_t number,
-                         size_t len) {
-    uint8_t bytes[HEADER];
-    fakeos_file_read(b->fake, path, 0, bytes, sizeof bytes);
-    memcpy(bytes + at, &number, len);
-    tn_store32(bytes + HEADER - 4, tn_crc32c(0, bytes, HEADER - 4));
-    fakeos_file_write(b->fake, path, 0, bytes, sizeof bytes);
-}
 
 static void a_header_with_impossible_numbers_is_refused(void **state) {
     struct logbench *b = *state;
@@ -65,7 +40,8 @@ static void a_header_with_impossible_numbers_is_refused(void **state) {
     };
     for (size_t i = 0; i < sizeof forged / sizeof forged[0]; i++) {
         struct logbench copy = logbench_copy(b, i);
-        header_patch(&copy, LOGBENCH_FIRST, forged[i].at, forged[i].number, forged[i].len);
+        logbench_forge(&copy, LOGBENCH_FIRST, HEADER, forged[i].at, forged[i].number,
+                       forged[i].len);
         logbench_assert_refused(&copy, TN_CORRUPT, LOGBENCH_FIRST, "header at offset 0 is damaged");
         logbench_scrap(&copy);
     }
@@ -83,17 +59,17 @@ static void a_header_whose_time_or_generation_goes_back_is_refused(void **state)
     logbench_append(b, 2, 40000);
     logbench_stop(b);
     const char *last = "/data/0000000000000003.log";
-    const struct log_segment_header header = header_of(b, last);
+    const struct log_segment_header header = logbench_header(b, last);
     struct log_segment_header back = header;
     assert_true(header.now_ms > 0 && header.shard >> 32 == 1);
     back.now_ms = 0;
-    header_forge(b, last, back);
+    logbench_header_write(b, last, &back);
     logbench_assert_refused(b, TN_CORRUPT, last, "goes back in LSN or time");
     back = header;
     back.shard = LOGBENCH_SHARD;
-    header_forge(b, last, back);
+    logbench_header_write(b, last, &back);
     logbench_assert_refused(b, TN_CORRUPT, last, "another shard");
-    header_forge(b, last, header);
+    logbench_header_write(b, last, &header);
     logbench_start(b);
 }
 
@@ -107,21 +83,6 @@ static void sizes_of_segments_have_bounds(void **state) {
 
 /* -- frames -------------------------------------------------------------------------------------- */
 
-/* A frame of the first segment that follows what is there, to be changed. */
-static struct log_frame frame_next(struct logbench *b, uint64_t last_at) {
-    struct log_segment_header header = header_of(b, LOGBENCH_FIRST);
-    const struct log_batch *last = &b->model.batches[b->model.count - 1].batch;
-    uint8_t bytes[LOG_FRAME_ALIGN];
-    fakeos_file_read(b->fake, LOGBENCH_FIRST, last_at, bytes, sizeof bytes);
-    return (struct log_frame){
-        .seq = header.seq,
-        .salt = header.salt,
-        .first_lsn = last->first_lsn + last->count,
-        .now_ms = last->now_ms,
-        .chain = log_frame_chain(bytes),
-    };
-}
-
 static void frame_put(struct logbench *b, const struct log_frame *frame, uint64_t at) {
     static uint8_t bytes[LOGBENCH_SEGMENT_BYTES];
     size_t size = log_frame_encode(frame, bytes);
@@ -134,7 +95,7 @@ static void a_frame_whose_lsns_overflow_is_none(void **state) {
     logbench_start(b);
     logbench_append(b, 2, 100);
     logbench_die(b);
-    struct log_frame frame = frame_next(b, HEADER + 512);
+    struct log_frame frame = logbench_frame_next(b, HEADER + 512);
     frame.first_lsn = UINT64_MAX;
     frame.count = 2;
     frame_put(b, &frame, HEADER + 1024);
@@ -147,7 +108,7 @@ static void a_mark_in_a_segment_that_goes_on_is_refused(void **state) {
     struct logbench *b = *state;
     logbench_start(b);
     logbench_append(b, 2, 100);
-    struct log_frame mark = frame_next(b, HEADER + 512);
+    struct log_frame mark = logbench_frame_next(b, HEADER + 512);
     logbench_append(b, 1, 40000);
     logbench_append(b, 1, 40000);
     logbench_stop(b);
@@ -162,7 +123,7 @@ static void a_batch_up_to_the_last_byte_of_its_segment_is_read_and_written_again
     logbench_start(b);
     logbench_append(b, 2, 100);
     logbench_die(b);
-    struct log_frame frame = frame_next(b, HEADER + 512);
+    struct log_frame frame = logbench_frame_next(b, HEADER + 512);
     uint32_t room = LOGBENCH_SEGMENT_BYTES - HEADER - 1024;
     const struct log_batch *batch = logmodel_try(&b->model, room - LOG_FRAME_HEADER);
     frame.now_ms = batch->now_ms;
@@ -203,7 +164,7 @@ static const char *recycled(struct logbench *b) {
     logbench_append(b, 2, 100);
     snprintf(path, sizeof path, "/data/%016x.log", 9);
     logbench_die(b);
-    assert_true(header_of(b, path).flags & LOG_SEGMENT_RECYCLED);
+    assert_true(logbench_header(b, path).flags & LOG_SEGMENT_RECYCLED);
     return path;
 }
 
@@ -272,7 +233,7 @@ static void a_header_inside_a_torn_payload_is_not_a_header(void **state) {
     logbench_append(b, 1, 100);
     logbench_append(b, 1, 8000);
     logbench_die(b);
-    struct log_segment_header forged = header_of(b, LOGBENCH_FIRST);
+    struct log_segment_header forged = logbench_header(b, LOGBENCH_FIRST);
     forged.seq = 2;
     forged.first_lsn = 1000;
     forged.before_salt = 0x1234;
@@ -285,7 +246,7 @@ static void a_header_inside_a_torn_payload_is_not_a_header(void **state) {
     logbench_start(&copy);
     assert_int_equal(copy.model.acked, 1);
     logbench_scrap(&copy);
-    forged.before_salt = header_of(b, LOGBENCH_FIRST).salt;
+    forged.before_salt = logbench_header(b, LOGBENCH_FIRST).salt;
     log_segment_header_encode(&forged, bytes);
     fakeos_file_write(b->fake, LOGBENCH_FIRST, HEADER + 1024, bytes, sizeof bytes);
     logbench_assert_refused(b, TN_CORRUPT, LOGBENCH_FIRST, "over it at offset 5120");
@@ -293,21 +254,12 @@ static void a_header_inside_a_torn_payload_is_not_a_header(void **state) {
 
 /* -- snapshots ----------------------------------------------------------------------------------- */
 
-static char *snapshot_path(struct logbench *b) {
-    static char path[64];
-    const struct log_batch *last = &b->model.batches[b->model.acked - 1].batch;
-    snprintf(path, sizeof path, "/data/snapshot-%016llx.snap",
-             (unsigned long long)(last->first_lsn + last->count - 1));
-    return path;
-}
-
 static void a_footer_that_does_not_fit_its_sections_is_refused(void **state) {
     struct logbench *b = *state;
     logbench_start(b);
     logbench_append(b, 2, 100);
-    logbench_snapshot(b);
+    const char *path = logbench_snapshot(b);
     logbench_stop(b);
-    const char *path = snapshot_path(b);
     uint64_t at = fakeos_file_size(b->fake, path) - SNAPSHOT_FOOTER;
     uint8_t footer[SNAPSHOT_FOOTER];
     static const size_t fields[] = {8, 16, 24}; /* sections, size, checksum of the checksums */
@@ -322,26 +274,17 @@ static void a_footer_that_does_not_fit_its_sections_is_refused(void **state) {
     }
 }
 
-static void snapshot_number_set(struct logbench *b, const char *path, size_t at, uint64_t number) {
-    uint8_t header[SNAPSHOT_HEADER];
-    fakeos_file_read(b->fake, path, 0, header, sizeof header);
-    tn_store64(header + at, number);
-    tn_store32(header + 60, tn_crc32c(0, header, 60));
-    fakeos_file_write(b->fake, path, 0, header, sizeof header);
-}
-
 static void a_snapshot_of_another_place_is_refused(void **state) {
     struct logbench *b = *state;
     logbench_start(b);
     logbench_append(b, 2, 100);
-    logbench_snapshot(b);
+    const char *path = logbench_snapshot(b);
     logbench_stop(b);
-    const char *path = snapshot_path(b);
     struct logbench copy = logbench_copy(b, 1);
-    snapshot_number_set(&copy, path, 16, 1);
+    logbench_forge(&copy, path, LOGBENCH_SNAPSHOT_HEADER, 16, 1, 8);
     logbench_assert_refused(&copy, TN_CORRUPT, path, "LSN is not that of the file's name");
     logbench_scrap(&copy);
-    snapshot_number_set(b, path, 32, LOGBENCH_SHARD + 1);
+    logbench_forge(b, path, LOGBENCH_SNAPSHOT_HEADER, 32, LOGBENCH_SHARD + 1, 8);
     logbench_assert_refused(b, TN_CORRUPT, path, "belong to different shards");
 }
 
