@@ -3,6 +3,27 @@
 #include "base/assert.h"
 #include "server/internal.h"
 
+/* ---- Queues ---- */
+
+static void queue_add(struct server_queue *queue, struct server_asker *asker) {
+    TN_ASSERT(asker->queue == NULL);
+    asker->queue = queue;
+    TAILQ_INSERT_TAIL(queue, asker, place);
+}
+
+static void queue_add_front(struct server_queue *queue, struct server_asker *asker) {
+    TN_ASSERT(asker->queue == NULL);
+    asker->queue = queue;
+    TAILQ_INSERT_HEAD(queue, asker, place);
+}
+
+static void queue_remove(struct server_asker *asker) {
+    TAILQ_REMOVE(asker->queue, asker, place);
+    asker->queue = NULL;
+}
+
+/* ---- Waiting ---- */
+
 static void waiting_retry(uv_timer_t *timer) {
     server_waiting_run(timer->data);
     server_stop_check(timer->data); /* the last slot may have been the ticker's */
@@ -10,9 +31,7 @@ static void waiting_retry(uv_timer_t *timer) {
 
 static void wait_begin(struct server_asker *asker) {
     struct server *server = asker->server;
-    asker->waiting = true;
-    asker->next_waiting = server->waiting;
-    server->waiting = asker;
+    queue_add_front(&server->waiting, asker);
     if (uv_is_active((const uv_handle_t *)&server->retry) == 0) {
         server->retry.data = server;
         (void)uv_timer_start(&server->retry, waiting_retry, SERVER_RETRY_MS, SERVER_RETRY_MS);
@@ -20,7 +39,7 @@ static void wait_begin(struct server_asker *asker) {
 }
 
 void server_asker_wait(struct server_asker *asker) {
-    if (!asker->waiting) {
+    if (asker->queue == NULL) {
         asker->server->waiting_try = true;
         wait_begin(asker);
     }
@@ -28,45 +47,32 @@ void server_asker_wait(struct server_asker *asker) {
 
 void server_asker_wait_lsn(struct server_asker *asker, uint64_t lsn) {
     struct server *server = asker->server;
-    TN_ASSERT(!asker->waiting);
-    if (server->waiting == NULL || lsn < server->waiting_lsn) {
+    bool first = TAILQ_EMPTY(&server->waiting);
+    if (first || lsn < server->waiting_lsn) {
         server->waiting_lsn = lsn;
     }
-    if (server->waiting == NULL || asker->fence_until_ms < server->waiting_until_ms) {
+    if (first || asker->fence_until_ms < server->waiting_until_ms) {
         server->waiting_until_ms = asker->fence_until_ms;
     }
     wait_begin(asker);
 }
 
-static bool list_remove(struct server_asker **at, const struct server_asker *asker) {
-    while (*at != NULL && *at != asker) {
-        at = &(*at)->next_waiting;
-    }
-    if (*at == NULL) {
-        return false;
-    }
-    *at = asker->next_waiting;
-    return true;
-}
-
-/* Those on a list try again, one after the other; meanwhile any of them may leave or wait anew, and
- * the server's own asker may add a second list to the first. */
-static void list_run(struct server *server, struct server_asker **list, bool as_is) {
-    while (*list != NULL) {
-        struct server_asker *asker = *list;
-        *list = asker->next_waiting;
+/* Those in a queue try again, one after the other; meanwhile any of them may leave or wait anew, and
+ * the server's own asker may add a second queue to the first. Who came last is in front: moved one by
+ * one, who came first is. */
+static void queue_run(struct server *server, struct server_queue *queue, bool as_is) {
+    struct server_asker *asker;
+    while ((asker = TAILQ_FIRST(queue)) != NULL) {
         asker->as_is = as_is;
-        asker->next_waiting = server->running;
-        server->running = asker;
+        queue_remove(asker);
+        queue_add_front(&server->running, asker);
     }
     if (server->runs) {
         return;
     }
     server->runs = true;
-    while (server->running != NULL) {
-        struct server_asker *asker = server->running;
-        server->running = asker->next_waiting;
-        asker->waiting = false;
+    while ((asker = TAILQ_FIRST(&server->running)) != NULL) {
+        queue_remove(asker);
         asker->run(asker);
     }
     server->runs = false;
@@ -75,7 +81,7 @@ static void list_run(struct server *server, struct server_asker **list, bool as_
 /* Whether some of those who wait may have what they wait for: there can be thousands of them. */
 static bool waiting_is_over(const struct server *server) {
     struct engine_stats stats;
-    if (server->waiting == NULL || server->waiting_try || server->draining ||
+    if (TAILQ_EMPTY(&server->waiting) || server->waiting_try || server->draining ||
         uv_now(&server->loop) >= server->waiting_until_ms) {
         return true;
     }
@@ -88,8 +94,8 @@ void server_waiting_run(struct server *server) {
         return;
     }
     server->waiting_try = false;
-    list_run(server, &server->waiting, false);
-    if (server->waiting == NULL) {
+    queue_run(server, &server->waiting, false);
+    if (TAILQ_EMPTY(&server->waiting)) {
         (void)uv_timer_stop(&server->retry);
     }
 }
@@ -102,51 +108,6 @@ void server_waiting_run(struct server *server) {
  * for little waits for one slice, however many ask for much. Pages of events take longest by far, so
  * they have a queue of their own, and every other slice is theirs first. While nobody waits for a
  * slice, the one of this turn is there for whoever comes: alone, nobody waits for anything. */
-
-static void queue_add(struct server_queue *queue, struct server_asker *asker) {
-    TN_ASSERT(!asker->waiting && asker->queue == NULL);
-    asker->waiting = true;
-    asker->queue = queue;
-    asker->next_waiting = NULL;
-    asker->previous_waiting = queue->last;
-    if (queue->last != NULL) {
-        queue->last->next_waiting = asker;
-    } else {
-        queue->first = asker;
-    }
-    queue->last = asker;
-}
-
-/* In front of all. */
-static void queue_return(struct server_queue *queue, struct server_asker *asker) {
-    TN_ASSERT(!asker->waiting && asker->queue == NULL);
-    asker->waiting = true;
-    asker->queue = queue;
-    asker->previous_waiting = NULL;
-    asker->next_waiting = queue->first;
-    if (queue->first != NULL) {
-        queue->first->previous_waiting = asker;
-    } else {
-        queue->last = asker;
-    }
-    queue->first = asker;
-}
-
-static void queue_remove(struct server_asker *asker) {
-    struct server_queue *queue = asker->queue;
-    if (asker->previous_waiting != NULL) {
-        asker->previous_waiting->next_waiting = asker->next_waiting;
-    } else {
-        queue->first = asker->next_waiting;
-    }
-    if (asker->next_waiting != NULL) {
-        asker->next_waiting->previous_waiting = asker->previous_waiting;
-    } else {
-        queue->last = asker->previous_waiting;
-    }
-    asker->queue = NULL;
-    asker->waiting = false;
-}
 
 #define SLICE_SPENT 1u
 
@@ -184,7 +145,7 @@ bool server_turn_is_over(const struct server *server) {
 
 static void slice_run(struct server *server, struct server_queue *queue) {
     struct server_asker *asker;
-    while ((asker = queue->first) != NULL && slice_take(server)) {
+    while ((asker = TAILQ_FIRST(queue)) != NULL && slice_take(server)) {
         queue_remove(asker);
         asker->has_turn = true;
         asker->run(asker);
@@ -192,7 +153,7 @@ static void slice_run(struct server *server, struct server_queue *queue) {
 }
 
 static bool slice_is_wanted(const struct server *server) {
-    return server->heavy.first != NULL || server->pages.first != NULL;
+    return !TAILQ_EMPTY(&server->heavy) || !TAILQ_EMPTY(&server->pages);
 }
 
 /* As many as the time allows; the others have the next turn. */
@@ -200,7 +161,7 @@ static void turns_run(uv_idle_t *soon) {
     struct server *server = soon->data;
     struct server_asker *asker;
     uint64_t end_ns = uv_hrtime() + SERVER_TURN_MS * UINT64_C(1000000);
-    while ((asker = server->turns.first) != NULL && uv_hrtime() < end_ns) {
+    while ((asker = TAILQ_FIRST(&server->turns)) != NULL && uv_hrtime() < end_ns) {
         queue_remove(asker);
         asker->run(asker);
     }
@@ -216,7 +177,7 @@ static void turns_run(uv_idle_t *soon) {
         server->accepts = 0;
         server_connection_arrives(server);
     }
-    if (server->turns.first == NULL && !slice_is_wanted(server) && server->looking == NULL) {
+    if (TAILQ_EMPTY(&server->turns) && !slice_is_wanted(server) && server->looking == NULL) {
         (void)uv_idle_stop(soon);
     }
 }
@@ -232,7 +193,7 @@ void server_asker_yield(struct server_asker *asker) {
 }
 
 void server_asker_go_on(struct server_asker *asker) {
-    queue_return(&asker->server->pages, asker);
+    queue_add_front(&asker->server->pages, asker);
     server_soon(asker->server);
 }
 
@@ -271,51 +232,45 @@ static void tick_run(struct server_asker *ticker) {
     struct server *server = ticker->server;
     struct server_slot *slot = server_slot_collect(ticker);
     if (slot == NULL) {
-        if (ticker->inflight == 0 && server->ticking != NULL) {
+        if (ticker->inflight == 0 && !TAILQ_EMPTY(&server->ticking)) {
             tick_submit(server);
         }
         return;
     }
     bool full = slot->answer.code == TN_R_NOSPACE;
     server_slot_free(slot);
-    list_run(server, &server->ticking, full);
+    queue_run(server, &server->ticking, full);
 }
 
 void server_asker_tick(struct server_asker *asker) {
     struct server *server = asker->server;
-    TN_ASSERT(!asker->waiting);
     if (asker->tick_since_ms == 0) {
         asker->tick_since_ms = engine_now(server->engine);
     }
-    asker->waiting = true;
-    asker->next_waiting = server->ticking;
-    server->ticking = asker;
-    if (server->ticker.inflight == 0 && !server->ticker.waiting) {
+    queue_add_front(&server->ticking, asker);
+    if (server->ticker.inflight == 0 && server->ticker.queue == NULL) {
         tick_submit(server);
     }
 }
 
-void server_ticker_init(struct server *server) {
+void server_askers_init(struct server *server) {
+    TAILQ_INIT(&server->waiting);
+    TAILQ_INIT(&server->ticking);
+    TAILQ_INIT(&server->running);
+    TAILQ_INIT(&server->turns);
+    TAILQ_INIT(&server->heavy);
+    TAILQ_INIT(&server->pages);
     server->ticker =
         (struct server_asker){.server = server, .run = tick_run, .login = {.user = &access_system}};
 }
 
 /* ---- Leaving ---- */
 
-static void wait_end(struct server_asker *asker) {
-    struct server *server = asker->server;
-    if (asker->queue != NULL) {
-        queue_remove(asker);
-    } else if (asker->waiting) {
-        (void)(list_remove(&server->waiting, asker) || list_remove(&server->ticking, asker) ||
-               list_remove(&server->running, asker));
-        asker->waiting = false;
-    }
-}
-
 void server_asker_leave(struct server_asker *asker) {
     struct server_slot *slot = asker->first;
-    wait_end(asker);
+    if (asker->queue != NULL) {
+        queue_remove(asker);
+    }
     server_page_end(asker);
     server_login_leave(asker);
     asker->first = asker->last = NULL;

@@ -45,7 +45,7 @@ static void in_free(struct server_connection *connection) {
 
 static bool may_take(const struct server_connection *connection) {
     return !connection->closing && !connection->lost && !connection->leaving &&
-           !connection->asker.waiting && connection->asker.inflight < SERVER_INFLIGHT_MAX &&
+           connection->asker.queue == NULL && connection->asker.inflight < SERVER_INFLIGHT_MAX &&
            server_output_waiting(connection) < SERVER_OUT_SOFT;
 }
 
@@ -222,19 +222,11 @@ static void closed(uv_handle_t *handle) {
     in_free(connection);
     TN_ASSERT(connection->memory == 0);
     if (server->looking == connection) {
-        server->looking = connection->next;
+        server->looking = LIST_NEXT(connection, place);
     }
-    if (connection->previous != NULL) {
-        connection->previous->next = connection->next;
-    } else {
-        server->live = connection->next;
-    }
-    if (connection->next != NULL) {
-        connection->next->previous = connection->previous;
-    }
+    LIST_REMOVE(connection, place);
     memset(connection, 0, sizeof *connection);
-    connection->next = server->free_connections;
-    server->free_connections = connection;
+    LIST_INSERT_HEAD(&server->free_connections, connection, place);
     server->connection_count--;
     server_stop_check(server);
 }
@@ -254,12 +246,12 @@ static void asker_run(struct server_asker *asker) {
 }
 
 static struct server_connection *connection_new(struct server *server) {
-    struct server_connection *connection = server->free_connections;
+    struct server_connection *connection = LIST_FIRST(&server->free_connections);
     if (server_clients(server) >= server->options.connections_max) {
         return NULL;
     }
     if (connection != NULL) {
-        server->free_connections = connection->next;
+        LIST_REMOVE(connection, place);
     } else {
         connection = &server->connections[server->connections_touched++];
     }
@@ -268,11 +260,7 @@ static struct server_connection *connection_new(struct server *server) {
     connection->asker.run = asker_run;
     connection->id = ++server->next_id;
     connection->created_ms = connection->active_ms = uv_now(&server->loop);
-    connection->next = server->live;
-    if (server->live != NULL) {
-        server->live->previous = connection;
-    }
-    server->live = connection;
+    LIST_INSERT_HEAD(&server->live, connection, place);
     server->connection_count++;
     (void)uv_tcp_init(&server->loop, &connection->tcp);
     connection->tcp.data = connection;
@@ -385,7 +373,7 @@ void server_connections_look(struct server *server) {
         if (c == NULL) {
             return;
         }
-        server->looking = c->next;
+        server->looking = LIST_NEXT(c, place);
         drops += look(c);
     }
 }
@@ -396,7 +384,7 @@ void server_connections_check(struct server *server) {
     }
     server->drops_told = server->drops_untold = 0;
     if (server->looking == NULL) {
-        server->looking = server->live;
+        server->looking = LIST_FIRST(&server->live);
         server_soon(server);
     }
 }

@@ -230,15 +230,15 @@ static void channel_to_all(void *ctx, struct tn_bytes channel) {
     const struct saying *saying = ctx;
     struct server_streams *streams = &saying->server->streams;
     uint64_t hash = tn_hash64(channel.at, channel.len, streams->seed);
-    struct server_subscription *s = *server_streams_bucket(saying->server, hash);
-    for (; s != NULL; s = s->next) {
+    struct server_subscription *s = LIST_FIRST(server_streams_bucket(saying->server, hash));
+    for (; s != NULL; s = LIST_NEXT(s, place)) {
         streams->looked++;
         if (hears(s, channel, hash) && may_hear(saying, s)) {
             message_put(saying, s, channel);
         }
     }
     streams->looked += streams->pattern_count;
-    for (s = streams->patterns; s != NULL; s = s->next) {
+    for (s = LIST_FIRST(&streams->patterns); s != NULL; s = LIST_NEXT(s, place)) {
         if (may_hear(saying, s) && hears(s, channel, hash)) {
             message_put(saying, s, channel);
         }
@@ -282,8 +282,9 @@ static void gap_tell(struct reading *reading, struct engine_event_id first) {
     struct saying lost = {.server = reading->server, .id = first};
     if (!reading->begun && reading->span.lost) {
         streams->payload_len = 0;
-        struct server_subscriber *all = reading->only != NULL ? NULL : streams->subscribers;
-        for (struct server_subscriber *one = all; one != NULL; one = one->next) {
+        struct server_subscriber *all =
+            reading->only != NULL ? NULL : LIST_FIRST(&streams->subscribers);
+        for (struct server_subscriber *one = all; one != NULL; one = LIST_NEXT(one, place)) {
             if (!one->behind) {
                 lost_to_one(&lost, one);
             }

@@ -41,7 +41,7 @@ static void connections_look(struct http *http) {
         if (c == NULL) {
             return;
         }
-        http->looking = c->next;
+        http->looking = LIST_NEXT(c, place);
         drops += look(c);
     }
 }
@@ -78,7 +78,8 @@ static void stop_listening(struct http *http) {
 /* Closes what is still open. libmicrohttpd must not have suspended connections then. */
 static void stop(struct http *http) {
     stop_listening(http);
-    for (struct http_connection *c = http->connections; c != NULL; c = c->next) {
+    for (struct http_connection *c = LIST_FIRST(&http->connections); c != NULL;
+         c = LIST_NEXT(c, place)) {
         if (c->exchange != NULL && c->exchange->state == HTTP_WORKING) {
             c->exchange->broken = true;
             http_exchange_wake(c->exchange);
@@ -96,7 +97,8 @@ static void stop(struct http *http) {
 
 /* Whether every request that was whole has been answered, and the answer sent. */
 static bool quiet(const struct http *http) {
-    for (const struct http_connection *c = http->connections; c != NULL; c = c->next) {
+    for (const struct http_connection *c = LIST_FIRST(&http->connections); c != NULL;
+         c = LIST_NEXT(c, place)) {
         if (c->exchange != NULL && c->exchange->state != HTTP_RECEIVING) {
             return false;
         }
@@ -109,7 +111,7 @@ static bool quiet(const struct http *http) {
 static void rearm(struct http *http) {
     MHD_UNSIGNED_LONG_LONG ms = 0;
     bool limited = MHD_get_timeout(http->daemon, &ms) == MHD_YES;
-    if (http->resumed || http->queue_first != NULL || http->looking != NULL ||
+    if (http->resumed || !TAILQ_EMPTY(&http->queue) || http->looking != NULL ||
         (limited && ms == 0)) {
         (void)uv_idle_start(&http->soon, on_soon);
         return;
@@ -203,26 +205,15 @@ static void on_connection(void *ctx, struct MHD_Connection *mhd, void **socket_c
         connection->http = http;
         connection->since_ms = uv_now(&http->server->loop);
         connection->socket = info->connect_fd;
-        connection->next = http->connections;
-        if (http->connections != NULL) {
-            http->connections->previous = connection;
-        }
-        http->connections = connection;
+        LIST_INSERT_HEAD(&http->connections, connection, place);
         http->connection_count++;
         http->server->counters.http_connections++;
         *socket_ctx = connection;
     } else if (connection != NULL) {
         if (http->looking == connection) {
-            http->looking = connection->next;
+            http->looking = LIST_NEXT(connection, place);
         }
-        if (connection->previous != NULL) {
-            connection->previous->next = connection->next;
-        } else {
-            http->connections = connection->next;
-        }
-        if (connection->next != NULL) {
-            connection->next->previous = connection->previous;
-        }
+        LIST_REMOVE(connection, place);
         http->connection_count--;
         free(connection);
     }
@@ -238,7 +229,7 @@ void server_http_check(struct server *server) {
         (void)uv_poll_start(&http->listener, UV_READABLE, on_listener);
     }
     if (http->looking == NULL) {
-        http->looking = http->connections;
+        http->looking = LIST_FIRST(&http->connections);
     }
     http_run(http);
 }
@@ -290,6 +281,7 @@ int server_http_start(struct server *server, const char *host, uint16_t port, ui
     }
     http->server = server;
     http->socket = -1;
+    TAILQ_INIT(&http->queue);
     http->scratch = malloc(HTTP_SCRATCH_BYTES);
     http->openapi = protocol_openapi_make(server->options.version, &http->openapi_len);
     int code =
@@ -343,7 +335,8 @@ void server_http_drain(struct server *server) {
     if (http != NULL && http->daemon != NULL) {
         http->draining = true;
         stop_listening(http);
-        for (struct http_connection *c = http->connections; c != NULL; c = c->next) {
+        for (struct http_connection *c = LIST_FIRST(&http->connections); c != NULL;
+             c = LIST_NEXT(c, place)) {
             if (c->exchange != NULL) {
                 http_stream_end(c->exchange);
             }

@@ -40,7 +40,7 @@ struct http_stream;
 /* A client's connection. Exchanges come and go on it, one at a time. */
 struct http_connection {
     struct http *http;
-    struct http_connection *previous, *next;
+    LIST_ENTRY(http_connection) place;
     struct http_exchange *exchange; /* NULL: between two */
     uint64_t since_ms;              /* that it has been waiting for a whole request */
     int socket;
@@ -58,11 +58,11 @@ struct http {
     bool resumed; /* some connection was: http_run has something to do */
     bool draining;
     uint32_t connection_count;
-    struct http_connection *connections;
+    LIST_HEAD(http_connections, http_connection) connections;
     struct http_connection *looking; /* where the look of this second goes on; NULL: it is over */
     uint32_t stream_count;
-    struct http_stream *queue_first, *queue_last; /* wait for a turn */
-    uint32_t steps;                               /* taken in this one */
+    TAILQ_HEAD(http_streams, http_stream) queue; /* wait for a turn */
+    uint32_t steps;                              /* taken in this one */
     size_t body_bytes;
     uint8_t *scratch; /* words of a request */
     char *openapi;    /* the document, made once */

@@ -39,7 +39,7 @@ struct http_stream {
     size_t len, sent;
     size_t memory; /* of those bytes: see memory.c */
     uint64_t spoke_ms;
-    struct http_stream *previous, *next; /* in the queue of those who wait for a turn */
+    TAILQ_ENTRY(http_stream) place; /* in the queue of those who wait for a turn */
     bool suspended, ended, queued;
 };
 
@@ -137,39 +137,12 @@ static bool fill(struct http_stream *stream) {
 
 /* ---- Sending ---- */
 
-static void queue_add(struct http_stream *stream) {
-    struct http *http = stream->http;
-    stream->queued = true;
-    stream->next = NULL;
-    stream->previous = http->queue_last;
-    if (http->queue_last != NULL) {
-        http->queue_last->next = stream;
-    } else {
-        http->queue_first = stream;
-    }
-    http->queue_last = stream;
-}
-
-static void queue_remove(struct http_stream *stream) {
-    struct http *http = stream->http;
-    stream->queued = false;
-    if (stream->previous != NULL) {
-        stream->previous->next = stream->next;
-    } else {
-        http->queue_first = stream->next;
-    }
-    if (stream->next != NULL) {
-        stream->next->previous = stream->previous;
-    } else {
-        http->queue_last = stream->previous;
-    }
-}
-
 static void resume(struct http_stream *stream) {
     if (stream->suspended) {
         stream->suspended = false;
         if (stream->queued) {
-            queue_remove(stream);
+            TAILQ_REMOVE(&stream->http->queue, stream, place);
+            stream->queued = false;
         }
         server_follow_end(stream->server, &stream->follower);
         http_resume(stream->http, stream->mhd);
@@ -182,8 +155,8 @@ static void follower_wake(struct server_follower *follower) {
 
 void http_streams_turn(struct http *http) {
     http->steps = 0;
-    for (uint32_t i = 0; i < HTTP_STEPS_MAX && http->queue_first != NULL; i++) {
-        resume(http->queue_first);
+    for (uint32_t i = 0; i < HTTP_STEPS_MAX && !TAILQ_EMPTY(&http->queue); i++) {
+        resume(TAILQ_FIRST(&http->queue));
     }
 }
 
@@ -205,7 +178,8 @@ static ssize_t refill(struct http_stream *stream) {
         }
         server_follow(stream->server, &stream->follower, stream->cursor);
     } else {
-        queue_add(stream);
+        TAILQ_INSERT_TAIL(&stream->http->queue, stream, place);
+        stream->queued = true;
     }
     stream->suspended = true;
     MHD_suspend_connection(stream->mhd);

@@ -239,7 +239,8 @@ static void client_line(const struct server_connection *c, struct tn_writer *w) 
 void server_client_list(struct server_connection *connection) {
     uint8_t *text = malloc(SERVER_REPLY_MAX - 64);
     struct tn_writer w = tn_writer_of(text, text != NULL ? SERVER_REPLY_MAX - 64 : 0);
-    for (const struct server_connection *c = connection->server->live; c != NULL; c = c->next) {
+    for (const struct server_connection *c = LIST_FIRST(&connection->server->live); c != NULL;
+         c = LIST_NEXT(c, place)) {
         size_t before = w.len;
         client_line(c, &w);
         if (w.overflow) {
@@ -263,7 +264,8 @@ void server_client_kill(struct server_connection *connection, const struct tn_by
         server_reply_error(connection, "ERR syntax error");
         return;
     }
-    for (struct server_connection *c = connection->server->live; c != NULL; c = c->next) {
+    for (struct server_connection *c = LIST_FIRST(&connection->server->live); c != NULL;
+         c = LIST_NEXT(c, place)) {
         char address[64] = "";
         if (by_address) {
             address_of(c, address);

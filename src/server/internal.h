@@ -17,6 +17,7 @@
 #define TN_SERVER_INTERNAL_H
 
 #include <stdatomic.h>
+#include <sys/queue.h>
 #include <uv.h>
 
 #include "engine/read.h"
@@ -63,21 +64,17 @@ struct server_slot;
 struct server_login;
 struct server_page;
 
+TAILQ_HEAD(server_queue, server_asker);
+
 /* Whoever asks: a RESP connection or an HTTP exchange. What the way to the engine and back needs to
  * know of it. */
-struct server_asker;
-
-/* Those who wait for a turn of the loop; the first in front. */
-struct server_queue {
-    struct server_asker *first, *last;
-};
-
 struct server_asker {
     struct server *server;
     /* An answer at the head of its queue is there, or it waited and may try again. */
     void (*run)(struct server_asker *asker);
-    struct server_asker *next_ready, *next_waiting, *previous_waiting;
-    struct server_queue *queue;       /* that it waits in; NULL: in none */
+    struct server_asker *next_ready;
+    struct server_queue *queue; /* that it waits in; NULL: it does not wait */
+    TAILQ_ENTRY(server_asker) place;
     struct server_slot *first, *last; /* writes under way, in order */
     uint64_t begun_ns;                /* when what is being asked now came in, by uv_hrtime */
     uint64_t fence_until_ms;          /* a read waits for a log position; 0: it does not */
@@ -86,7 +83,7 @@ struct server_asker {
     struct server_login *pending;     /* who it says it is, while that is being looked at */
     uint32_t inflight;
     enum protocol_encoding encoding;
-    bool ready, waiting;
+    bool ready;
     bool as_is;    /* there are no ticks to be had: the state will do */
     bool has_turn; /* it has waited for one: what takes long may be done now */
 };
@@ -126,7 +123,7 @@ struct server_connection {
     uv_tcp_t tcp;
     uv_write_t write;
     struct server *server;
-    struct server_connection *previous, *next; /* live ones; `next` of free ones */
+    LIST_ENTRY(server_connection) place; /* among those that are live, or free */
     uint64_t id;
     uint64_t created_ms, active_ms, progress_ms;
     size_t unsent; /* at the last look at progress */
@@ -206,22 +203,21 @@ struct server {
     struct server_connection
         *connections; /* the pool: those from `connections_touched` on are new */
     uint32_t connections_touched;
-    struct server_connection *free_connections;
-    struct server_connection *live;
+    LIST_HEAD(server_connections, server_connection) live, free_connections;
     struct server_connection *looking; /* where the look of this second goes on; NULL: it is over */
     size_t memory;                     /* kept for clients in all: see memory.c */
     uint32_t drops_told, drops_untold; /* in this second: lines of the log */
-    struct server_asker *waiting;
+    struct server_queue waiting;
     bool waiting_try;     /* one of them waits for what may be there any time, such as a slot */
     uint64_t waiting_lsn; /* the others: for this log position at the least, */
-    uint64_t waiting_until_ms;    /* and not beyond this time */
-    struct server_asker ticker;   /* the server itself, which asks for ticks: one at a time */
-    struct server_asker *ticking; /* those who wait for it */
-    struct server_asker *running; /* of these lists: those who try again now */
-    bool runs;                    /* they are being gone through */
-    struct server_queue turns;    /* those who had a turn, and have more to ask */
-    struct server_queue heavy;    /* those who ask for what takes long */
-    uint64_t slice_end_ns;        /* of what takes long; 0: there is one left in this turn */
+    uint64_t waiting_until_ms;   /* and not beyond this time */
+    struct server_asker ticker;  /* the server itself, which asks for ticks: one at a time */
+    struct server_queue ticking; /* those who wait for it */
+    struct server_queue running; /* of these queues: those who try again now */
+    bool runs;                   /* they are being gone through */
+    struct server_queue turns;   /* those who had a turn, and have more to ask */
+    struct server_queue heavy;   /* those who ask for what takes long */
+    uint64_t slice_end_ns;       /* of what takes long; 0: there is one left in this turn */
     uint32_t slice_left;
     struct server_queue pages;       /* those who ask for events */
     bool slice_pages;                /* these came first */
@@ -316,7 +312,7 @@ void server_soon(struct server *server);
 void server_turn_end(struct server *server);
 /* Runs again when a tick has been committed; one tick serves all who wait for it. */
 void server_asker_tick(struct server_asker *asker);
-void server_ticker_init(struct server *server);
+void server_askers_init(struct server *server);
 /* It is going: it waits no more, and nobody wants the answers that are under way. */
 void server_asker_leave(struct server_asker *asker);
 

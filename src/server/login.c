@@ -207,7 +207,8 @@ void server_users_take(struct server *server) {
     if (!access_configure(&server->access, server->options.users, server->options.user_count)) {
         server_log("users_failed", "reason=\"no memory; who could not be taken is refused\"");
     }
-    for (struct server_connection *c = server->live; c != NULL; c = c->next) {
+    for (struct server_connection *c = LIST_FIRST(&server->live); c != NULL;
+         c = LIST_NEXT(c, place)) {
         const struct access_user *user = c->asker.login.user;
         if (user != NULL &&
             access_user_of(&server->access, &c->asker.login)->role == PROTOCOL_NOBODY) {

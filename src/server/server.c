@@ -110,7 +110,8 @@ static void supervisor_closed(void *ctx) {
 
 static void drain_over(uv_timer_t *timer) {
     struct server *server = timer->data;
-    for (struct server_connection *c = server->live; c != NULL; c = c->next) {
+    for (struct server_connection *c = LIST_FIRST(&server->live); c != NULL;
+         c = LIST_NEXT(c, place)) {
         server_connection_close(c);
     }
     server_http_stop(server);
@@ -120,7 +121,8 @@ static void drain_over(uv_timer_t *timer) {
 /* From the loop itself: whoever asked to stop may be in the middle of serving a connection. */
 static void drain_begin(uv_timer_t *timer) {
     struct server *server = timer->data;
-    for (struct server_connection *c = server->live; c != NULL; c = c->next) {
+    for (struct server_connection *c = LIST_FIRST(&server->live); c != NULL;
+         c = LIST_NEXT(c, place)) {
         c->leaving = true;
         server_connection_run(c);
     }
@@ -424,7 +426,7 @@ int server_run(const struct server_options *options) {
     }
     server->options = *options;
     server->engine = options->engine;
-    server_ticker_init(server);
+    server_askers_init(server);
     if (!memory_make(server) || !loop_make(server) || !server_streams_init(server)) {
         server_log("refused", "reason=\"no memory or no descriptors for the server\"");
         memory_free(server);

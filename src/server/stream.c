@@ -168,7 +168,7 @@ bool server_streams_init(struct server *server) {
     struct server_streams *streams = &server->streams;
     const struct os *os = server->options.os;
     streams->run_end = &streams->run;
-    streams->channels = calloc(CHANNEL_BUCKETS, sizeof(struct server_subscription *));
+    streams->channels = calloc(CHANNEL_BUCKETS, sizeof *streams->channels);
     streams->payload = malloc(SERVER_EVENT_BYTES);
     if (streams->channels == NULL || streams->payload == NULL ||
         os->random(os->ctx, &streams->seed, sizeof streams->seed) != TN_OK) {
@@ -182,7 +182,7 @@ bool server_streams_init(struct server *server) {
     return true;
 }
 
-struct server_subscription **server_streams_bucket(struct server *server, uint64_t hash) {
+struct server_subscriptions *server_streams_bucket(struct server *server, uint64_t hash) {
     return &server->streams.channels[hash & (CHANNEL_BUCKETS - 1)];
 }
 
@@ -196,7 +196,7 @@ void server_streams_stop(struct server *server) {
 void server_streams_free(struct server *server) {
     struct server_streams *streams = &server->streams;
     struct server_feed_item *item = feed_take(server->options.feed);
-    TN_ASSERT(!streams->open && streams->subscribers == NULL);
+    TN_ASSERT(!streams->open && LIST_EMPTY(&streams->subscribers));
     while (item != NULL) {
         struct server_feed_item *next = item->next;
         free(item);

@@ -17,6 +17,7 @@
 #ifndef TN_SERVER_STREAM_H
 #define TN_SERVER_STREAM_H
 
+#include <sys/queue.h>
 #include <uv.h>
 
 #include "engine/event.h"
@@ -92,16 +93,18 @@ void server_follow(struct server *server, struct server_follower *follower,
                    struct engine_event_id after);
 void server_follow_end(struct server *server, struct server_follower *follower);
 
+LIST_HEAD(server_subscriptions, server_subscription);
+
 /* One channel or pattern of one connection. */
 struct server_subscription {
     struct server_subscriber *subscriber;
-    struct server_subscription *next_own;        /* of the same connection */
-    struct server_subscription *previous, *next; /* in its bucket, or of all patterns */
-    uint64_t hash;                               /* of the name */
-    struct engine_event_id after;                /* it hears of later ones only */
-    uint16_t text_len;                           /* as it was asked for */
-    uint16_t name_len;                           /* without ?after= */
-    uint8_t kind;                                /* enum server_channel_kind */
+    struct server_subscription *next_own;  /* of the same connection */
+    LIST_ENTRY(server_subscription) place; /* in its bucket, or among all patterns */
+    uint64_t hash;                         /* of the name */
+    struct engine_event_id after;          /* it hears of later ones only */
+    uint16_t text_len;                     /* as it was asked for */
+    uint16_t name_len;                     /* without ?after= */
+    uint8_t kind;                          /* enum server_channel_kind */
     bool pattern;
     uint8_t text[];
 };
@@ -109,7 +112,7 @@ struct server_subscription {
 /* A connection that has subscribed. */
 struct server_subscriber {
     struct server_connection *connection;
-    struct server_subscriber *previous, *next; /* of all */
+    LIST_ENTRY(server_subscriber) place; /* among all */
     struct server_subscriber *next_unsent, *next_over, *next_run;
     struct server_subscription *first;
     uint32_t channels, patterns;
@@ -133,11 +136,11 @@ struct server_streams {
     bool tail_more;              /* and there are later ones */
     uint32_t keeping_up;
 
-    struct server_subscription **channels; /* by the hash of their names */
-    struct server_subscription *patterns;
+    struct server_subscriptions *channels; /* by the hash of their names */
+    struct server_subscriptions patterns;
     uint32_t subscriptions, pattern_count, metrics_wanted;
     uint64_t seed;
-    struct server_subscriber *subscribers;
+    LIST_HEAD(server_subscribers, server_subscriber) subscribers;
     struct server_subscriber *unsent;         /* got messages that are not flushed yet */
     size_t unsent_bytes;                      /* of those messages */
     size_t looked;                            /* at subscriptions, in this step of the tail */
@@ -154,8 +157,8 @@ void server_streams_stop(struct server *server);
 void server_streams_free(struct server *server);
 /* There may be something to do: see that it is done, soon. */
 void server_streams_wake(struct server *server);
-/* Where subscriptions to channels with this hash begin. */
-struct server_subscription **server_streams_bucket(struct server *server, uint64_t hash);
+/* The subscriptions to channels with this hash, and others. */
+struct server_subscriptions *server_streams_bucket(struct server *server, uint64_t hash);
 void server_feed_want_metrics(struct server *server, bool wanted);
 
 /* ---- subscribe.c: SUBSCRIBE and the like ---- */

@@ -9,11 +9,6 @@
 
 /* ---- Tables ---- */
 
-static struct server_subscription **list_of(struct server *server,
-                                            const struct server_subscription *s) {
-    return s->pattern ? &server->streams.patterns : server_streams_bucket(server, s->hash);
-}
-
 static bool hears_metrics(const struct server_subscription *s) {
     return s->pattern || s->kind == SERVER_CHANNEL_METRICS;
 }
@@ -57,12 +52,9 @@ static bool subscription_add(struct server_subscriber *subscriber, bool pattern,
         .pattern = pattern};
     memcpy(s->text, text.at, text.len);
     subscriber->first = s;
-    struct server_subscription **list = list_of(server, s);
-    s->next = *list;
-    if (s->next != NULL) {
-        s->next->previous = s;
-    }
-    *list = s;
+    struct server_subscriptions *list =
+        pattern ? &server->streams.patterns : server_streams_bucket(server, s->hash);
+    LIST_INSERT_HEAD(list, s, place);
     *(pattern ? &subscriber->patterns : &subscriber->channels) += 1;
     server->streams.subscriptions++;
     server->streams.pattern_count += pattern;
@@ -78,14 +70,7 @@ static void subscription_remove(struct server_subscription *s) {
         own = &(*own)->next_own;
     }
     *own = s->next_own;
-    if (s->previous != NULL) {
-        s->previous->next = s->next;
-    } else {
-        *list_of(server, s) = s->next;
-    }
-    if (s->next != NULL) {
-        s->next->previous = s->previous;
-    }
+    LIST_REMOVE(s, place);
     *(s->pattern ? &subscriber->patterns : &subscriber->channels) -= 1;
     server->streams.subscriptions--;
     server->streams.pattern_count -= s->pattern;
@@ -103,11 +88,7 @@ static struct server_subscriber *subscriber_new(struct server_connection *connec
     }
     subscriber->connection = connection;
     subscriber->behind = true; /* until it is said otherwise */
-    subscriber->next = streams->subscribers;
-    if (subscriber->next != NULL) {
-        subscriber->next->previous = subscriber;
-    }
-    streams->subscribers = subscriber;
+    LIST_INSERT_HEAD(&streams->subscribers, subscriber, place);
     connection->subscriber = subscriber;
     return subscriber;
 }
@@ -133,14 +114,7 @@ static void subscriber_free(struct server_subscriber *subscriber) {
     if (subscriber->queued) {
         run_remove(streams, subscriber);
     }
-    if (subscriber->previous != NULL) {
-        subscriber->previous->next = subscriber->next;
-    } else {
-        streams->subscribers = subscriber->next;
-    }
-    if (subscriber->next != NULL) {
-        subscriber->next->previous = subscriber->previous;
-    }
+    LIST_REMOVE(subscriber, place);
     subscriber->connection->subscriber = NULL;
     free(subscriber);
 }
