@@ -4,7 +4,7 @@
  * until it is done (they would come in front of the walk), and a lease that leaves the list under
  * the job's cursor moves the cursor on, so every lease that was there is seen exactly once. Leases
  * that are being revoked are left alone, and so are those of internal pools, unless the supervisor
- * names such a pool. */
+ * names such a pool; what counts is the pool as it is when the lease's turn comes. */
 #include "base/plant.h"
 #include "kernel/state.h"
 

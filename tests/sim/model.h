@@ -78,6 +78,7 @@ struct model_lease {
     enum kernel_reason reason;
     bool renewed;  /* its timer may still be where it was */
     bool in_grace; /* revoking because it lapsed, not because of a revoke */
+    bool passed;   /* a disown may have come by when its pool was internal, which it is no longer */
     uint64_t epoch, deadline_ms;
     uint64_t created_ms, last_seen_ms, offline_since_ms, ended_ms;
     uint32_t ttl_s;
@@ -356,6 +357,8 @@ void model_pool_seed(struct model *m);
 void model_verb(struct model *m);
 struct model_disown *model_disowned(struct model *m, const char *holder, uint32_t pool);
 void model_disown_done(struct model *m);
+/* Before a pool may become or cease to be internal. */
+void model_disown_pass(struct model *m);
 /* A lease of an internal pool, and no such pool was named. */
 bool model_disown_spares(const struct model *m, const struct model_disown *d,
                          const struct model_lease *l);

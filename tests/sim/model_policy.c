@@ -232,6 +232,7 @@ static void alter_applied(struct model *m, uint32_t pool, const struct kernel_po
         m->pools[i].not_lowest = m->pools[i].not_lowest || reached;
     }
     evaluate_scopes(m, pool); /* by the old terms, up to now */
+    model_disown_pass(m);
     p->own = *next;
     if (!model_pool_in_use(m, pool)) {
         p->tracked = model_counts_holders(next);

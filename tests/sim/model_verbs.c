@@ -299,6 +299,16 @@ bool model_disown_spares(const struct model *m, const struct model_disown *d,
     return !named && model_lease_internal(m, l);
 }
 
+void model_disown_pass(struct model *m) {
+    for (uint32_t i = 0; i < m->disown_count; i++) {
+        for (uint32_t n = 0; n < m->lease_count; n++) {
+            struct model_lease *l = &m->leases[n];
+            l->passed = l->passed || (strcmp(l->holder, m->disowns[i].holder) == 0 &&
+                                      model_disown_spares(m, &m->disowns[i], l));
+        }
+    }
+}
+
 static bool disown_has_work(const struct model *m, const struct model_disown *d) {
     for (uint32_t i = 0; i < m->lease_count; i++) {
         const struct model_lease *l = &m->leases[i];
@@ -307,7 +317,7 @@ static bool disown_has_work(const struct model *m, const struct model_disown *d)
             covered = covered || disown_covers(m, d, l->values[v].pool);
         }
         if (covered && strcmp(l->holder, d->holder) == 0 && l->state != KERNEL_REVOKING &&
-            !model_disown_spares(m, d, l)) {
+            !l->passed && !model_disown_spares(m, d, l)) {
             return true;
         }
     }
@@ -320,6 +330,9 @@ void model_disown_done(struct model *m) {
         return;
     }
     struct model_disown d = m->disowns[0];
+    for (uint32_t i = 0; i < m->lease_count; i++) {
+        m->leases[i].passed = m->leases[i].passed && strcmp(m->leases[i].holder, d.holder) != 0;
+    }
     m->disown_count--;
     memmove(&m->disowns[0], &m->disowns[1], m->disown_count * sizeof m->disowns[0]);
     if (m->c.verb == KERNEL_VERB_DISOWN) {
