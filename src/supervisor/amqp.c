@@ -53,7 +53,8 @@ bool amqp_address_parse(const char *url, struct amqp_address *ret_address,
         address.tls = info.ssl != 0;
         address.port = info.port;
         good = part_copy(address.host, sizeof address.host, info.host) &&
-               part_copy(address.vhost, sizeof address.vhost, info.vhost) &&
+               part_copy(address.vhost, sizeof address.vhost,
+                         *info.vhost != '\0' ? info.vhost : "/") &&
                part_copy(address.user, sizeof address.user, info.user) && info.port > 0 &&
                info.port < 65536;
     }

@@ -230,6 +230,8 @@ static void an_address_has_no_password(void **state) {
     assert_string_equal(address.host, "host");
     assert_string_equal(address.vhost, "/");
     assert_string_equal(address.user, "guest");
+    assert_true(amqp_address_parse("amqp://me@host:5673/", &address, reason));
+    assert_string_equal(address.vhost, "/");
     assert_true(amqp_address_parse("amqps://me@[::1]:7000/a%2Fb", &address, reason));
     assert_true(address.tls);
     assert_int_equal(address.port, 7000);
