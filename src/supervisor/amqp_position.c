@@ -10,14 +10,14 @@
 
 #define SLOT_APART 512u
 #define SLOT_COUNT 3u
-#define SLOT_BYTES 32u
-#define CRC_AT 28u
+#define SLOT_BYTES 40u
+#define CRC_AT 36u
 
 static const char magic[8] = {'T', 'N', 'A', 'M', 'Q', 'P', '1', '\n'};
 
 struct slot {
     uint64_t number;
-    struct engine_event_id id;
+    struct amqp_place place;
 };
 
 static bool slot_decode(const uint8_t bytes[SLOT_BYTES], struct slot *ret_slot) {
@@ -26,15 +26,15 @@ static bool slot_decode(const uint8_t bytes[SLOT_BYTES], struct slot *ret_slot) 
         return false;
     }
     ret_slot->number = tn_load64(bytes + 8);
-    ret_slot->id.lsn = tn_load64(bytes + 16);
-    ret_slot->id.index = tn_load32(bytes + 24);
+    ret_slot->place.id.lsn = tn_load64(bytes + 16);
+    ret_slot->place.id.index = tn_load32(bytes + 24);
+    ret_slot->place.time_ms = tn_load64(bytes + 28);
     return true;
 }
 
-/* NOTFOUND: nothing was ever written; CORRUPT: no slot is whole. */
+/* CORRUPT: no slot is whole. */
 static enum tn_status slots_read(struct amqp_position *position) {
     const struct os *os = position->os;
-    bool any = false;
     for (uint32_t i = 0; i < SLOT_COUNT; i++) {
         uint8_t bytes[SLOT_BYTES];
         struct slot slot;
@@ -44,93 +44,115 @@ static enum tn_status slots_read(struct amqp_position *position) {
         if (status != TN_OK) {
             return status;
         }
-        any = any || len > 0;
         if (len == SLOT_BYTES && slot_decode(bytes, &slot) && slot.number > position->number) {
             position->number = slot.number;
-            position->saved = slot.id;
+            position->saved = slot.place;
         }
     }
-    if (position->number > 0) {
-        return TN_OK;
-    }
-    return any ? TN_CORRUPT : TN_NOTFOUND;
+    return position->number > 0 ? TN_OK : TN_CORRUPT;
 }
 
-static enum tn_status file_open(struct amqp_position *position, const char *dir) {
-    const struct os *os = position->os;
-    char path[AMQP_POSITION_PATH + sizeof AMQP_POSITION_FILE];
-    if (snprintf(position->dir, sizeof position->dir, "%s", dir) >= (int)sizeof position->dir) {
-        return TN_INVALID;
-    }
-    (void)snprintf(path, sizeof path, "%s/%s", dir, AMQP_POSITION_FILE);
-    enum tn_status status = os->open(os->ctx, path, OS_WRITE | OS_CREATE, &position->file);
-    position->is_open = status == TN_OK;
-    return status;
+static void path_of(const struct amqp_position *position, const char *suffix,
+                    char out[AMQP_POSITION_PATH + 32]) {
+    (void)snprintf(out, AMQP_POSITION_PATH + 32, "%s/%s%s", position->dir, AMQP_POSITION_FILE,
+                   suffix);
 }
 
 enum tn_status amqp_position_open(struct amqp_position *position, const struct os *os,
-                                  const char *dir, struct engine_event_id newest,
-                                  struct engine_event_id *ret_after, bool *ret_damaged) {
+                                  const char *dir, struct amqp_place *ret_after) {
+    char path[AMQP_POSITION_PATH + 32];
     memset(position, 0, sizeof *position);
     position->os = os;
-    enum tn_status status = file_open(position, dir);
-    if (status == TN_OK) {
-        status = slots_read(position);
+    if (snprintf(position->dir, sizeof position->dir, "%s", dir) >= (int)sizeof position->dir) {
+        return TN_INVALID;
     }
-    if (status != TN_OK && status != TN_NOTFOUND && status != TN_CORRUPT) {
-        amqp_position_close(position);
+    path_of(position, "", path);
+    enum tn_status status = os->open(os->ctx, path, OS_WRITE, &position->file);
+    if (status != TN_OK) {
         return status;
     }
-    *ret_damaged = status == TN_CORRUPT;
-    *ret_after = status == TN_OK        ? position->saved
-                 : status == TN_CORRUPT ? ENGINE_EVENTS_OLDEST
-                                        : newest;
-    if (engine_event_id_compare(*ret_after, newest) > 0) {
-        *ret_after = newest;
-    }
-    return TN_OK;
-}
-
-static enum tn_status slot_write(struct amqp_position *position, uint32_t slot,
-                                 struct engine_event_id settled) {
-    const struct os *os = position->os;
-    uint8_t bytes[SLOT_BYTES];
-    struct tn_writer w = tn_writer_of(bytes, sizeof bytes);
-    TN_ASSERT(position->is_open && slot < SLOT_COUNT);
-    tn_write_raw(&w, magic, sizeof magic);
-    tn_write64(&w, position->number + 1);
-    tn_write64(&w, settled.lsn);
-    tn_write32(&w, settled.index);
-    tn_write32(&w, tn_crc32c(0, bytes, CRC_AT));
-    TN_ASSERT(!w.overflow && w.len == SLOT_BYTES);
-    enum tn_status status =
-        os->write_at(os->ctx, position->file, bytes, sizeof bytes, (uint64_t)slot * SLOT_APART);
+    position->is_open = true;
+    status = slots_read(position);
     if (status == TN_OK) {
-        position->number++;
-        position->saved = settled;
+        *ret_after = position->saved;
+    } else if (status != TN_CORRUPT) {
+        amqp_position_close(position);
     }
     return status;
 }
 
-enum tn_status amqp_position_save(struct amqp_position *position, struct engine_event_id settled) {
-    if (position->number > 0 && engine_event_id_compare(settled, position->saved) == 0) {
-        return TN_OK;
-    }
-    return slot_write(position, 1 + position->number % 2, settled);
+/* With the number that comes next. */
+static enum tn_status slot_write(const struct amqp_position *position, int file, uint32_t slot,
+                                 struct amqp_place settled) {
+    const struct os *os = position->os;
+    uint8_t bytes[SLOT_BYTES];
+    struct tn_writer w = tn_writer_of(bytes, sizeof bytes);
+    TN_ASSERT(slot < SLOT_COUNT);
+    tn_write_raw(&w, magic, sizeof magic);
+    tn_write64(&w, position->number + 1);
+    tn_write64(&w, settled.id.lsn);
+    tn_write32(&w, settled.id.index);
+    tn_write64(&w, settled.time_ms);
+    tn_write32(&w, tn_crc32c(0, bytes, CRC_AT));
+    TN_ASSERT(!w.overflow && w.len == SLOT_BYTES);
+    return os->write_at(os->ctx, file, bytes, sizeof bytes, (uint64_t)slot * SLOT_APART);
 }
 
-/* The slots that were written without a sync are safe before the one that was not is touched. */
-enum tn_status amqp_position_anchor(struct amqp_position *position,
-                                    struct engine_event_id settled) {
+static void saved(struct amqp_position *position, struct amqp_place settled) {
+    position->number++;
+    position->saved = settled;
+}
+
+enum tn_status amqp_position_save(struct amqp_position *position, struct amqp_place settled) {
+    TN_ASSERT(position->is_open);
+    if (position->number > 0 && engine_event_id_compare(settled.id, position->saved.id) == 0) {
+        return TN_OK;
+    }
+    enum tn_status status = slot_write(position, position->file, 1 + position->number % 2, settled);
+    if (status == TN_OK) {
+        saved(position, settled);
+    }
+    return status;
+}
+
+/* Under its name, once that is durable too. */
+static enum tn_status file_name(struct amqp_position *position, int file, const char *temporary) {
     const struct os *os = position->os;
-    enum tn_status status = os->sync(os->ctx, position->file);
+    char path[AMQP_POSITION_PATH + 32];
+    path_of(position, "", path);
+    enum tn_status status = os->sync(os->ctx, file);
     if (status == TN_OK) {
-        status = slot_write(position, 0, settled);
+        status = os->rename(os->ctx, temporary, path);
     }
+    if (status != TN_OK) {
+        (void)os->close(os->ctx, file);
+        return status;
+    }
+    amqp_position_close(position);
+    position->file = file;
+    position->is_open = true;
+    return os->sync_dir(os->ctx, position->dir);
+}
+
+enum tn_status amqp_position_anchor(struct amqp_position *position, struct amqp_place settled) {
+    const struct os *os = position->os;
+    char temporary[AMQP_POSITION_PATH + 32];
+    int file;
+    path_of(position, ".new", temporary);
+    enum tn_status status = os->open(os->ctx, temporary, OS_WRITE | OS_CREATE | OS_TRUNCATE, &file);
+    if (status != TN_OK) {
+        return status;
+    }
+    status = slot_write(position, file, 0, settled);
+    if (status != TN_OK) {
+        (void)os->close(os->ctx, file);
+        return status;
+    }
+    status = file_name(position, file, temporary);
     if (status == TN_OK) {
-        status = os->sync(os->ctx, position->file);
+        saved(position, settled);
     }
-    return status == TN_OK ? os->sync_dir(os->ctx, position->dir) : status;
+    return status;
 }
 
 void amqp_position_close(struct amqp_position *position) {

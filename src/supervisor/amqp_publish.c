@@ -71,7 +71,7 @@ static void position_told(struct amqp *amqp, enum tn_status status) {
 
 /* `id` empty: none. */
 static bool message_send(struct amqp_link *link, amqp_bytes_t key, const char *id,
-                         struct tn_bytes body, struct engine_event_id event) {
+                         struct tn_bytes body, struct amqp_place event) {
     struct amqp_publisher *publisher = publisher_of(link);
     const struct amqp_options *options = &link->amqp->options;
     amqp_basic_properties_t properties = {._flags = AMQP_BASIC_CONTENT_TYPE_FLAG |
@@ -98,7 +98,7 @@ struct batch {
     size_t used;
     uint32_t count;
     struct {
-        struct engine_event_id id;
+        struct amqp_place place;
         enum kernel_event_kind kind;
         size_t at, len;
     } of[EVENTS_A_TURN];
@@ -114,7 +114,7 @@ static bool event_visit(void *ctx, const struct engine_event *event) {
     if (len == 0 && batch->used > 0) {
         return false; /* no room: it comes first next time */
     }
-    batch->of[batch->count].id = id;
+    batch->of[batch->count].place = (struct amqp_place){.id = id, .time_ms = event->fact.now_ms};
     batch->of[batch->count].kind = event->fact.kind;
     batch->of[batch->count].at = batch->used;
     batch->of[batch->count].len = len;
@@ -150,13 +150,14 @@ static bool batch_send(struct amqp_link *link, const struct batch *batch) {
     for (uint32_t i = 0; i < batch->count; i++) {
         char key[AMQP_NAME_MAX + 1];
         char id[PROTOCOL_EVENT_ID_TEXT];
-        (void)protocol_event_id_format(batch->of[i].id.lsn, batch->of[i].id.index, id);
+        struct amqp_place place = batch->of[i].place;
+        (void)protocol_event_id_format(place.id.lsn, place.id.index, id);
         if (!message_send(link, key_make(link, kernel_event_name(batch->of[i].kind), key), id,
                           tn_bytes_of(publisher->bytes + batch->of[i].at, batch->of[i].len),
-                          batch->of[i].id)) {
+                          place)) {
             return false;
         }
-        publisher->cursor = batch->of[i].id;
+        publisher->cursor = place;
     }
     return true;
 }
@@ -173,17 +174,21 @@ static enum amqp_turn events_send(struct amqp_link *link) {
     }
     uint32_t most = room - 1 < EVENTS_A_TURN ? room - 1 : EVENTS_A_TURN;
     enum tn_result code =
-        engine_events_read(engine, publisher->cursor, most, event_visit, &batch, &span);
+        engine_events_read(engine, publisher->cursor.id, most, event_visit, &batch, &span);
     if (code != TN_R_OK) {
         link->wait_ms = MEMORY_WAIT_MS;
     }
     if ((span.lost && !lost_send(link, span.oldest)) || !batch_send(link, &batch)) {
         return AMQP_BROKEN;
     }
+    if (engine_event_id_compare(span.next, publisher->cursor.id) > 0) {
+        publisher->cursor =
+            (struct amqp_place){.id = span.next}; /* some cannot be read: lost, too */
+    }
     if (code != TN_R_OK) {
         return AMQP_IDLE;
     }
-    return span.more || !engine_events_arm(engine, publisher->cursor) ? AMQP_AGAIN : AMQP_IDLE;
+    return span.more || !engine_events_arm(engine, publisher->cursor.id) ? AMQP_AGAIN : AMQP_IDLE;
 }
 
 /* ---- The connection's work ---- */
@@ -242,28 +247,56 @@ void amqp_publisher_init(struct amqp *amqp) {
     publisher->tag_first = publisher->tag_next = 1;
 }
 
+static void starts_over(struct amqp *amqp, const char *event, const char *reason) {
+    amqp_log(amqp, "event=%s file=\"%s/%s\" reason=\"%s\"", event, amqp->options.dir,
+             AMQP_POSITION_FILE, reason);
+}
+
+/* Where it was; at the first time, from now on; if that is not known, all that is kept: once too often
+ * is better than never. */
+static enum tn_status place_find(struct amqp *amqp, enum tn_status opened,
+                                 struct amqp_place *ret_place) {
+    struct engine *engine = amqp->options.engine;
+    bool known = false;
+    if (opened == TN_NOTFOUND) {
+        return amqp_place_newest(engine, ret_place);
+    }
+    if (opened == TN_CORRUPT) {
+        starts_over(amqp, "amqp_position_damaged",
+                    "all events that are kept are published once more");
+        return amqp_place_oldest(engine, ret_place);
+    }
+    enum tn_status status = opened;
+    if (status == TN_OK) {
+        status = amqp_place_known(engine, *ret_place, &known);
+    }
+    if (status != TN_OK || known) {
+        return status;
+    }
+    starts_over(amqp, "amqp_position_foreign",
+                "it is of another log, or of later than this one: "
+                "all events that are kept are published");
+    return amqp_place_oldest(engine, ret_place);
+}
+
 enum tn_status amqp_publisher_open(struct amqp *amqp) {
     struct amqp_publisher *publisher = &amqp->publisher;
     const struct amqp_options *options = &amqp->options;
-    struct engine_events_span span;
-    bool damaged;
     publisher->bytes = malloc(AMQP_BODY_MAX);
-    if (publisher->bytes == NULL || engine_events_read(options->engine, ENGINE_EVENTS_NEWEST, 1,
-                                                       NULL, NULL, &span) != TN_R_OK) {
+    if (publisher->bytes == NULL) {
         return TN_NOMEM;
     }
-    enum tn_status status = amqp_position_open(&publisher->position, options->os, options->dir,
-                                               span.next, &publisher->settled, &damaged);
-    if (status != TN_OK) {
-        return status;
+    enum tn_status opened =
+        amqp_position_open(&publisher->position, options->os, options->dir, &publisher->settled);
+    enum tn_status status = place_find(amqp, opened, &publisher->settled);
+    bool found = status == TN_OK;
+    if (found) {
+        publisher->cursor = publisher->settled;
+        status = amqp_position_anchor(&publisher->position, publisher->settled);
     }
-    if (damaged) {
-        amqp_log(amqp, "event=amqp_position_damaged file=\"%s/%s\" reason=\"%s\"", options->dir,
-                 AMQP_POSITION_FILE, "all events that are kept are published once more");
-    }
-    publisher->cursor = publisher->settled;
-    position_told(amqp, amqp_position_anchor(&publisher->position, publisher->settled));
-    return TN_OK;
+    position_told(amqp, status);
+    /* If the first one is not kept, the next start would not know that there was this one. */
+    return found && opened != TN_NOTFOUND ? TN_OK : status;
 }
 
 void amqp_publisher_close(struct amqp *amqp) {

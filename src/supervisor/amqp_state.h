@@ -74,17 +74,17 @@ struct amqp_consumer {
 #define AMQP_WINDOW 256u /* messages that are sent and not confirmed */
 
 struct amqp_sent {
-    struct engine_event_id event;
+    struct amqp_place event;
     bool confirmed;
 };
 
 struct amqp_publisher {
     struct amqp_link link;
-    struct engine_event_id cursor;  /* events up to here are sent */
-    struct engine_event_id settled; /* and up to here confirmed */
-    struct amqp_position position;  /* and that is kept */
-    bool unkept;                    /* it could not be, the last time */
-    uint64_t tag_first, tag_next;   /* not confirmed: those from first to next - 1 */
+    struct amqp_place cursor;      /* events up to here are sent */
+    struct amqp_place settled;     /* and up to here confirmed */
+    struct amqp_position position; /* and that is kept */
+    bool unkept;                   /* it could not be, the last time */
+    uint64_t tag_first, tag_next;  /* not confirmed: those from first to next - 1 */
     struct amqp_sent sent[AMQP_WINDOW];
     uint8_t *bytes; /* AMQP_BODY_MAX */
 };
