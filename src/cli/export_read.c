@@ -13,7 +13,6 @@
 #include "base/hash.h"
 #include "cli/export.h"
 #include "cli/scan.h"
-#include "cli/words.h"
 #include "protocol/parse.h"
 
 #define ATTEMPTS 3u
@@ -147,18 +146,18 @@ static void times_take(struct export_lease *lease, const struct cli_reader *read
     lease->offline_ms = cli_field_number(reader, map, "offline_since");
 }
 
-static bool lease_read(struct export *export, const struct cli_reader *reader, uint32_t map,
-                       uint64_t lsn) {
+static bool lease_read(void *ctx, const struct cli_reader *reader, uint32_t map) {
+    struct export *export = ctx;
     uint64_t shard, id;
-    if (!id_parse(cli_field(reader, map, "lease"), &shard, &id)) {
-        return false;
-    }
-    struct export_lease *lease = lease_take(export, shard, id);
+    struct export_lease *lease = id_parse(cli_field(reader, map, "lease"), &shard, &id)
+                                     ? lease_take(export, shard, id)
+                                     : NULL;
     if (lease == NULL) {
+        export->strings.failed = true;
         return false;
     }
     uint32_t values = cli_node_find(reader, map, "values");
-    lease->read_lsn = lsn;
+    lease->read_lsn = cli_field_number(reader, 0, "lsn");
     lease->epoch = cli_field_number(reader, map, "epoch");
     lease->state = (uint8_t)state_of(cli_field(reader, map, "state"));
     lease->deadline_ms = cli_field_number(reader, map, "deadline");
@@ -168,44 +167,6 @@ static bool lease_read(struct export *export, const struct cli_reader *reader, u
     times_take(lease, reader, map);
     (void)values_take(export, lease, reader, map);
     return !export->strings.failed;
-}
-
-/* ---- Pages ---- */
-
-static int pages_read(struct export *export, uint64_t *ret_first) {
-    const struct cli_reader *reader = &export->client.reader;
-    uint64_t cursor = 0;
-    *ret_first = 0;
-    do {
-        char digits[24];
-        struct cli_words words = {.at = NULL};
-        (void)snprintf(digits, sizeof digits, "%" PRIu64, cursor);
-        cli_words_put(&words, "LEASES");
-        cli_words_put(&words, "POOL");
-        cli_words_put(&words, export->pool);
-        cli_words_put(&words, "COUNT");
-        cli_words_put(&words, "1000");
-        cli_words_put(&words, "CURSOR");
-        cli_words_put(&words, digits);
-        int code = words.failed ? CLI_FAILED
-                                : cli_ask(export->settings, &export->client, words.at, words.count);
-        cli_words_free(&words);
-        if (code != CLI_OK) {
-            return code;
-        }
-        export->lsn = cli_field_number(reader, 0, "lsn");
-        *ret_first = *ret_first == 0 ? export->lsn : *ret_first;
-        uint32_t array = cli_node_find(reader, 0, "leases");
-        for (uint32_t at = array + 1; array != 0 && at < reader->nodes[array].end;
-             at = reader->nodes[at].end) {
-            if (!lease_read(export, reader, at, export->lsn)) {
-                (void)fprintf(stderr, "tenure export: out of memory\n");
-                return CLI_FAILED;
-            }
-        }
-        cursor = cli_field_number(reader, 0, "cursor");
-    } while (cursor != 0);
-    return CLI_OK;
 }
 
 /* ---- Events ---- */
@@ -341,22 +302,28 @@ static void forget(struct export *export) {
 
 int export_read(struct export *export) {
     for (unsigned attempt = 0; attempt < ATTEMPTS; attempt++) {
-        uint64_t first;
+        struct cli_scan pages = {
+            .settings = export->settings, .client = &export->client, .pool = export->pool};
         forget(export);
-        int code = pages_read(export, &first);
-        struct cli_scan scan = {.settings = export->settings,
-                                .client = &export->client,
-                                .pool = export->scoped ? NULL : export->pool,
-                                .after_lsn = first,
-                                .until_lsn = export->lsn};
-        if (code == CLI_OK && first < export->lsn) {
-            code = cli_scan_events(&scan, event_apply, export);
+        int code = cli_scan_leases(&pages, lease_read, export);
+        export->lsn = pages.lsn;
+        struct cli_scan between = {.settings = export->settings,
+                                   .client = &export->client,
+                                   .pool = export->scoped ? NULL : export->pool,
+                                   .after_lsn = pages.lsn_first,
+                                   .until_lsn = pages.lsn};
+        if (code == CLI_OK && pages.lsn_first < pages.lsn) {
+            code = cli_scan_events(&between, event_apply, export);
         }
-        code = code == CLI_OK && !scan.lost ? details_all(export) : code;
-        if (code != CLI_OK || export->strings.failed) {
-            return code != CLI_OK ? code : CLI_FAILED;
+        code = code == CLI_OK && !between.lost ? details_all(export) : code;
+        if (code == CLI_OK && export->strings.failed) {
+            (void)fprintf(stderr, "tenure export: out of memory\n");
+            code = CLI_FAILED;
         }
-        if (!scan.lost) {
+        if (code != CLI_OK) {
+            return code;
+        }
+        if (!between.lost) {
             settle(export);
             return CLI_OK;
         }

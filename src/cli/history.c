@@ -11,7 +11,6 @@
 #include "cli/options.h"
 #include "cli/scan.h"
 #include "cli/table.h"
-#include "cli/words.h"
 #include "kernel/result.h"
 
 struct stint {
@@ -185,12 +184,13 @@ static bool event_take(void *ctx, const struct cli_reader *reader, uint32_t even
 /* ---- What lives ---- */
 
 /* A lease that no event told of began before them. */
-static void live_take(struct history *history, const struct cli_reader *reader, uint32_t map) {
+static bool live_take(void *ctx, const struct cli_reader *reader, uint32_t map) {
+    struct history *history = ctx;
     struct tn_bytes lease = cli_field(reader, map, "lease");
     uint64_t ended = cli_field_number(reader, map, "ended");
     struct stint *stint = open_find(history, lease);
     if (ended != 0) {
-        return;
+        return true;
     }
     if (stint == NULL) {
         stint = stint_add(history, reader, map, cli_field(reader, map, "holder"),
@@ -199,6 +199,7 @@ static void live_take(struct history *history, const struct cli_reader *reader, 
     if (stint != NULL && stint->from_ms == 0) {
         stint->from_ms = cli_field_number(reader, map, "created");
     }
+    return !history->failed;
 }
 
 static int live_of_value(struct history *history) {
@@ -213,41 +214,8 @@ static int live_of_value(struct history *history) {
         return CLI_UNREACHABLE;
     }
     if (history->client.reader.nodes[0].type != CLI_ERROR) { /* else nobody has it */
-        live_take(history, &history->client.reader, 0);
+        (void)live_take(history, &history->client.reader, 0);
     }
-    return CLI_OK;
-}
-
-static int live_of_holder(struct history *history) {
-    const struct cli_reader *reader = &history->client.reader;
-    uint64_t cursor = 0;
-    do {
-        char digits[24];
-        struct cli_words words = {.at = NULL};
-        (void)snprintf(digits, sizeof digits, "%" PRIu64, cursor);
-        cli_words_put(&words, "LEASES");
-        cli_words_put(&words, "HOLDER");
-        cli_words_put(&words, history->holder);
-        cli_words_put(&words, "CURSOR");
-        cli_words_put(&words, digits);
-        if (history->pool != NULL) {
-            cli_words_put(&words, "POOL");
-            cli_words_put(&words, history->pool);
-        }
-        int code = words.failed
-                       ? CLI_FAILED
-                       : cli_ask(history->settings, &history->client, words.at, words.count);
-        cli_words_free(&words);
-        if (code != CLI_OK) {
-            return code;
-        }
-        uint32_t array = cli_node_find(reader, 0, "leases");
-        for (uint32_t at = array + 1; array != 0 && at < reader->nodes[array].end;
-             at = reader->nodes[at].end) {
-            live_take(history, reader, at);
-        }
-        cursor = cli_field_number(reader, 0, "cursor");
-    } while (cursor != 0);
     return CLI_OK;
 }
 
@@ -410,7 +378,8 @@ static int run(struct history *history) {
     int code = history->value != NULL ? value_settle(history) : CLI_OK;
     code = code == CLI_OK ? cli_scan_events(&history->scan, event_take, history) : code;
     if (code == CLI_OK) {
-        code = history->value != NULL ? live_of_value(history) : live_of_holder(history);
+        code = history->value != NULL ? live_of_value(history)
+                                      : cli_scan_leases(&history->scan, live_take, history);
     }
     return code == CLI_OK ? show(history) : code;
 }

@@ -1,4 +1,4 @@
-/* Events in pages: `more` says whether to go on, since a page of a filter may be empty. */
+/* Pages. Of events, `more` says whether to go on, since a page of a filter may be empty. */
 #include "cli/scan.h"
 
 #include <inttypes.h>
@@ -42,11 +42,13 @@ int cli_ask(const struct cli_settings *settings, struct cli_client *client,
     return refusal.known ? tn_result_exit(refusal.code) : CLI_FAILED;
 }
 
-static int page_ask(const struct cli_scan *scan, const char *after) {
+/* A page that begins `where` (AFTER, CURSOR) it says. */
+static int page_ask(const struct cli_scan *scan, const char *command, const char *where,
+                    const char *place) {
     struct cli_words words = {.at = NULL};
-    cli_words_put(&words, "EVENTS");
-    cli_words_put(&words, "AFTER");
-    cli_words_put(&words, after);
+    cli_words_put(&words, command);
+    cli_words_put(&words, where);
+    cli_words_put(&words, place);
     cli_words_put(&words, "COUNT");
     cli_words_put(&words, "1000");
     if (scan->pool != NULL) {
@@ -85,13 +87,14 @@ int cli_scan_events(struct cli_scan *scan, cli_scan_visit *visit, void *ctx) {
     for (bool first = true; more; first = false) {
         const struct cli_reader *reader = &scan->client->reader;
         struct cli_event_id next = {0, 0};
-        int code = page_ask(scan, after);
+        int code = page_ask(scan, "EVENTS", "AFTER", after);
         if (code != CLI_OK) {
             return code;
         }
         scan->lost = scan->lost || cli_field_is(reader, 0, "lost", "t");
         scan->lsn = cli_field_number(reader, 0, "lsn");
         if (first) {
+            scan->lsn_first = scan->lsn;
             scan->kept = cli_event_id_parse(cli_field(reader, 0, "oldest"), &scan->oldest);
         }
         more = cli_field_is(reader, 0, "more", "t") &&
@@ -100,5 +103,30 @@ int cli_scan_events(struct cli_scan *scan, cli_scan_visit *visit, void *ctx) {
         more = page_visit(scan, visit, ctx) && more;
         cli_event_id_format(next, after);
     }
+    return CLI_OK;
+}
+
+int cli_scan_leases(struct cli_scan *scan, cli_scan_visit *visit, void *ctx) {
+    const struct cli_reader *reader = &scan->client->reader;
+    uint64_t cursor = 0;
+    scan->lsn_first = 0;
+    do {
+        char place[24];
+        (void)snprintf(place, sizeof place, "%" PRIu64, cursor);
+        int code = page_ask(scan, "LEASES", "CURSOR", place);
+        if (code != CLI_OK) {
+            return code;
+        }
+        scan->lsn = cli_field_number(reader, 0, "lsn");
+        scan->lsn_first = scan->lsn_first == 0 ? scan->lsn : scan->lsn_first;
+        uint32_t array = cli_node_find(reader, 0, "leases");
+        for (uint32_t at = array + 1; array != 0 && at < reader->nodes[array].end;
+             at = reader->nodes[at].end) {
+            if (!visit(ctx, reader, at)) {
+                return CLI_OK;
+            }
+        }
+        cursor = cli_field_number(reader, 0, "cursor");
+    } while (cursor != 0);
     return CLI_OK;
 }

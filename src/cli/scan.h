@@ -1,4 +1,4 @@
-/* All events of a span, page by page, and small helpers to look at replies. */
+/* All events of a span and all leases, page by page, and small helpers to look at replies. */
 #ifndef TN_CLI_SCAN_H
 #define TN_CLI_SCAN_H
 
@@ -15,14 +15,16 @@ struct cli_scan {
     bool lost;                  /* out: some between are no longer kept */
     bool kept;                  /* out: there are events at all */
     struct cli_event_id oldest; /* out: of all that are kept */
-    uint64_t lsn;               /* out: where the last page was read */
+    uint64_t lsn_first, lsn;    /* out: where the first page was read, and the last */
 };
 
-/* One event: a map in the reader. False ends the scan. */
-typedef bool cli_scan_visit(void *ctx, const struct cli_reader *reader, uint32_t event);
+/* One event or lease: a map in the reader, which also has the page at 0. False ends the scan. */
+typedef bool cli_scan_visit(void *ctx, const struct cli_reader *reader, uint32_t map);
 
 /* CLI_OK, or the exit code after standard error has been told. */
 int cli_scan_events(struct cli_scan *scan, cli_scan_visit *visit, void *ctx);
+/* The same for the leases of a pool or a holder; each page is of a moment of its own. */
+int cli_scan_leases(struct cli_scan *scan, cli_scan_visit *visit, void *ctx);
 
 /* One request, whose reply is no error. CLI_OK, or the exit code after standard error was told. */
 int cli_ask(const struct cli_settings *settings, struct cli_client *client,
