@@ -49,38 +49,25 @@ uint64_t server_count_commands(const struct server_counters *counters) {
     return sum;
 }
 
+/* Of a row of one of the tables. */
+#define NAME(id, name) name,
+
 const char *server_reject_name(enum server_reject reject) {
-    static const char *const names[SERVER_REJECT_COUNT] = {
-#define SERVER_REJECT_NAME(id, name) name,
-        SERVER_REJECT_TABLE(SERVER_REJECT_NAME)
-#undef SERVER_REJECT_NAME
-    };
+    static const char *const names[SERVER_REJECT_COUNT] = {SERVER_REJECT_TABLE(NAME)};
     return names[reject];
 }
 
 const char *server_drop_name(enum server_drop drop) {
-    static const char *const names[SERVER_DROP_COUNT] = {
-#define SERVER_DROP_NAME(id, name) name,
-        SERVER_DROP_TABLE(SERVER_DROP_NAME)
-#undef SERVER_DROP_NAME
-    };
+    static const char *const names[SERVER_DROP_COUNT] = {SERVER_DROP_TABLE(NAME)};
     return names[drop];
 }
 
 const char *server_login_outcome_name(enum server_login_outcome outcome) {
-    static const char *const names[SERVER_LOGIN_COUNT] = {
-#define SERVER_LOGIN_NAME(id, name) name,
-        SERVER_LOGIN_TABLE(SERVER_LOGIN_NAME)
-#undef SERVER_LOGIN_NAME
-    };
+    static const char *const names[SERVER_LOGIN_COUNT] = {SERVER_LOGIN_TABLE(NAME)};
     return names[outcome];
 }
 
 const char *server_udp_outcome_name(enum server_udp_outcome outcome) {
-    static const char *const names[SERVER_UDP_COUNT] = {
-#define SERVER_UDP_NAME(id, name) name,
-        SERVER_UDP_TABLE(SERVER_UDP_NAME)
-#undef SERVER_UDP_NAME
-    };
+    static const char *const names[SERVER_UDP_COUNT] = {SERVER_UDP_TABLE(NAME)};
     return names[outcome];
 }
