@@ -26,18 +26,6 @@ struct told {
     uint64_t epoch;
 };
 
-static int kit_open(void **state) {
-    static struct runkit kit;
-    runkit_open(&kit);
-    *state = &kit;
-    return 0;
-}
-
-static int kit_close(void **state) {
-    runkit_close(*state);
-    return 0;
-}
-
 /* ---- The next server ---- */
 
 static void told_gone(void *ctx, const char *ref, struct kernel_lease_id lease, uint64_t epoch) {
@@ -316,7 +304,7 @@ static void waiting_can_be_given_up(void **state) {
 }
 
 int main(void) {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, kit_open, kit_close)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, runkit_setup, runkit_teardown)
     const struct CMUnitTest tests[] = {
         CASE(where_nothing_was_nothing_is_waited_for),
         CASE(a_killed_server_leaves_nothing),

@@ -21,18 +21,6 @@
 #include "supervisor/proc.h"
 #include "supervisor/record.h"
 
-static int kit_open(void **state) {
-    static struct runkit kit;
-    runkit_open(&kit);
-    *state = &kit;
-    return 0;
-}
-
-static int kit_close(void **state) {
-    runkit_close(*state);
-    return 0;
-}
-
 static bool exists(const struct runkit *kit, const char *name) {
     char path[400];
     snprintf(path, sizeof path, "%s/sensor/%s", kit->sensors, name);
@@ -421,7 +409,7 @@ static void many_runs_live_next_to_each_other(void **state) {
 }
 
 int main(void) {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, kit_open, kit_close)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, runkit_setup, runkit_teardown)
     const struct CMUnitTest tests[] = {
         CASE(a_run_starts_and_obeys),
         CASE(an_exit_is_told_as_it_was),

@@ -25,18 +25,6 @@
 #include "supervisor/output.h"
 #include "supervisor/proc.h"
 
-static int kit_open(void **state) {
-    static struct runkit kit;
-    runkit_open(&kit);
-    *state = &kit;
-    return 0;
-}
-
-static int kit_close(void **state) {
-    runkit_close(*state);
-    return 0;
-}
-
 static void path_of(const struct runkit *kit, const char *name, char out[400]) {
     snprintf(out, 400, "%s/sensor/%s", kit->sensors, name);
 }
@@ -550,7 +538,7 @@ static void there_may_be_no_output_at_all(void **state) {
 }
 
 int main(void) {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, kit_open, kit_close)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, runkit_setup, runkit_teardown)
     const struct CMUnitTest tests[] = {
         CASE(nothing_of_the_server_is_inherited),
         CASE(the_environment_is_exactly_what_it_should_be),

@@ -59,6 +59,18 @@ void runkit_close(struct runkit *kit) {
     assert_int_equal(nftw(kit->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
 }
 
+int runkit_setup(void **state) {
+    static struct runkit kit;
+    runkit_open(&kit);
+    *state = &kit;
+    return 0;
+}
+
+int runkit_teardown(void **state) {
+    runkit_close(*state);
+    return 0;
+}
+
 /* ---- Runs ---- */
 
 static void told_started(void *ctx, int64_t pid) {

@@ -38,6 +38,10 @@ void runkit_open(struct runkit *kit);
 /* Nothing may be left in the loop. */
 void runkit_close(struct runkit *kit);
 
+/* For cmocka_unit_test_setup_teardown; the kit is *state. */
+int runkit_setup(void **state);
+int runkit_teardown(void **state);
+
 /* For a process that was forked: a loop of its own in the same directory. */
 void runkit_reopen(struct runkit *kit);
 
