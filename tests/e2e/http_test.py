@@ -718,11 +718,13 @@ class OldEvents(HttpCase):
 
     def test_who_fell_behind_is_told(self):
         self.ask("PUT", "/v1/pools/p", {"range": [1, 100000]})
-        first = self.ask("GET", "/v1/events?format=json").json["oldest"]
+        oldest = lambda: self.ask("GET", "/v1/events?format=json&count=1").json["oldest"]
+        first = oldest()
         pipe = self.r.pipeline(transaction=False)
         for i in range(20000):
             pipe.execute_command("ALLOC", "p", "h%d" % i)
         pipe.execute()
+        until(lambda: oldest() != first, "a thread lets the oldest go")
         stream = Stream(self.server, "/v1/events?after=" + first)
         seen = [stream.next()]
         self.assertEqual(seen[0][:2], (None, "lost"))
