@@ -95,6 +95,19 @@ class Server:
         self.log.close()
         return code
 
+    def fail(self, ask):
+        """What `ask` is answered when nothing can be written any more, which is the server's end; then
+        it is started anew. An idle server writes too: if it has ended by that, nobody answers, `ask`
+        gives None, and all is done once more."""
+        def answer():
+            resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (0, 0))
+            got = ask()
+            assert self.process.wait(PATIENCE) == 1
+            self.log.close()
+            self.start()
+            return got
+        return until(answer, "a write that fails")
+
     def remove(self):
         if self.process.poll() is None:
             code = self.stop()
