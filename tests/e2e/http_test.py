@@ -230,7 +230,9 @@ class Commands(HttpCase):
         self.pool("same", range=[1, 9], lease=3600)
         self.pool("sticky", range=[1, 9], sticky=True)
         self.done("PUT", "/v1/rules/same", {"trigger": "t"})
-        self.done("PUT", "/v1/sensors/same", {"trigger": "t", "spec": {"command": ["x", "y"]}})
+        # It is wanted, and would be started between two looks at its state.
+        self.done("PUT", "/v1/sensors/same",
+                  {"trigger": "t", "spec": {"command": ["x", "y"], "settle_seconds": 86400}})
         lease = self.made("/v1/pools/same/leases",
                           {"holder": "h", "count": 2, "meta": {"k": ["v", 1]}}).json["lease"]
         for path, words in [
