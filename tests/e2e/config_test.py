@@ -57,7 +57,8 @@ class Configured(Server):
             file.write(text)
 
     def lines(self, event):
-        return [line for line in text_of(self.log.name).splitlines()
+        """Those that are whole: what is being written may be seen in parts."""
+        return [line for line in text_of(self.log.name).split("\n")[:-1]
                 if "event=%s " % event in line + " " or '"event":"%s"' % event in line]
 
     def reload(self, text=None, event="reloaded"):

@@ -318,7 +318,7 @@ class Lost(Import):
         self.assertEqual(len(self.held()), 3000)
 
     def test_a_server_that_stays_away_ends_it_with_how_far_it_got(self):
-        server = Server()
+        server = Server(keep=True)  # nobody else is there, either, when it is away
         server.client().execute_command("POOL", "CREATE", "p", "RANGE", 1, 100000)
         process = subprocess.Popen([TENURE, "-p", str(server.port), "import", "p", "--batch", "1"],
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE,
