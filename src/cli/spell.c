@@ -25,6 +25,17 @@ bool cli_offers(const struct protocol_command *row) {
     }
 }
 
+const struct protocol_command *cli_command_find(int argc, char **argv) {
+    struct tn_bytes words[2];
+    bool container;
+    for (int i = 0; i < argc && i < 2; i++) {
+        words[i] = tn_bytes_of(argv[i], strlen(argv[i]));
+    }
+    const struct protocol_command *row =
+        protocol_command_find(words, argc < 2 ? (uint32_t)argc : 2, &container);
+    return row != NULL && cli_offers(row) ? row : NULL;
+}
+
 static void put_case(struct cli_text *text, const char *word, bool upper) {
     for (; *word != '\0'; word++) {
         char c = (char)(upper ? toupper((unsigned char)*word) : tolower((unsigned char)*word));

@@ -9,6 +9,8 @@
 /* Whether a command has a subcommand: those that only make sense to the one connection they are sent
  * on have none. */
 bool cli_offers(const struct protocol_command *row);
+/* The command whose subcommand these words begin with; NULL: there is none. */
+const struct protocol_command *cli_command_find(int argc, char **argv);
 
 /* "pool create". */
 void cli_spell_name(struct cli_text *text, const struct protocol_command *row);

@@ -395,19 +395,8 @@ static bool arguments_take(struct maker *m) {
     return true;
 }
 
-static const struct protocol_command *row_find(int argc, char **argv) {
-    struct tn_bytes words[2];
-    bool container;
-    for (int i = 0; i < argc && i < 2; i++) {
-        words[i] = tn_bytes_of(argv[i], strlen(argv[i]));
-    }
-    const struct protocol_command *row =
-        protocol_command_find(words, argc < 2 ? (uint32_t)argc : 2, &container);
-    return row != NULL && cli_offers(row) ? row : NULL;
-}
-
 bool cli_request_make(int argc, char **argv, struct cli_request *ret_request) {
-    *ret_request = (struct cli_request){.row = row_find(argc, argv)};
+    *ret_request = (struct cli_request){.row = cli_command_find(argc, argv)};
     if (ret_request->row == NULL) {
         return false;
     }

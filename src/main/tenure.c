@@ -32,17 +32,6 @@ static const struct {
     {"top", cli_top},
 };
 
-static const struct protocol_command *command_find(int argc, char **argv) {
-    struct tn_bytes words[2];
-    bool container;
-    for (int i = 0; i < argc && i < 2; i++) {
-        words[i] = tn_bytes_of(argv[i], strlen(argv[i]));
-    }
-    const struct protocol_command *row =
-        protocol_command_find(words, argc < 2 ? (uint32_t)argc : 2, &container);
-    return row != NULL && cli_offers(row) ? row : NULL;
-}
-
 static int dispatch(const struct cli_settings *settings, int argc, char **argv) {
     if (argc == 0) {
         cli_help_short(stderr);
@@ -54,7 +43,7 @@ static int dispatch(const struct cli_settings *settings, int argc, char **argv) 
             return locals[i].run(settings, argc - 1, argv + 1);
         }
     }
-    const struct protocol_command *row = command_find(argc, argv);
+    const struct protocol_command *row = cli_command_find(argc, argv);
     if (row != NULL && row->id == PROTOCOL_SENSOR_LOGS) {
         return cli_logs(settings, argc, argv);
     }
