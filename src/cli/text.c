@@ -9,6 +9,7 @@
 #include <wchar.h>
 
 #include "kernel/types.h"
+#include "protocol/text.h"
 
 #define REPLACEMENT "\xef\xbf\xbd"
 
@@ -71,26 +72,10 @@ void cli_text_printf(struct cli_text *text, const char *format, ...) {
 
 /* The character at the start and its length; 0 if the bytes are no character. */
 static uint32_t utf8_next(const uint8_t *at, size_t left, uint32_t *ret_char) {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    uint8_t c = at[0];
-    if (c < 0x80) {
-        *ret_char = c;
-        return 1;
-    }
-    uint32_t len = c >= 0xf0 ? 4 : (c >= 0xe0 ? 3 : 2);
-    if (c < 0xc2 || c > 0xf4 || len > left) {
-        return 0;
-    }
-    uint32_t character = c & (0x7fu >> len);
+    uint32_t len = protocol_utf8_char(at, left);
+    uint32_t character = len > 1 ? at[0] & (0x7fu >> len) : at[0];
     for (uint32_t i = 1; i < len; i++) {
-        if ((at[i] & 0xc0) != 0x80) {
-            return 0;
-        }
         character = character << 6 | (at[i] & 0x3fu);
-    }
-    if (character < least[len] || character > 0x10ffff ||
-        (character >= 0xd800 && character < 0xe000)) {
-        return 0;
     }
     *ret_char = character;
     return len;
