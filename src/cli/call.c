@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli/cli.h"
 #include "cli/client.h"
@@ -295,18 +294,12 @@ static int say_doubt(struct call *call, enum cli_link link) {
     return say_link(call, CLI_LINK_LOST);
 }
 
-static void wait_ms(uint64_t ms) {
-    struct timespec time = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
-    (void)nanosleep(&time, NULL);
-}
-
 static int run(struct call *call) {
     const struct cli_settings *settings = call->settings;
     const struct cli_words *words = &call->request.words;
     bool doubt = false; /* an attempt may have happened */
     for (uint64_t attempt = 0;; attempt++) {
-        enum cli_link link = cli_client_open(&call->client, settings->os, settings->host,
-                                             settings->port, settings->timeout_ms);
+        enum cli_link link = cli_client_open(&call->client, settings);
         if (link == CLI_LINK_OK) {
             link = cli_client_call(&call->client, words->at, words->count, settings->timeout_ms);
         }
@@ -323,7 +316,7 @@ static int run(struct call *call) {
         }
         doubt = doubt || outcome == TN_UNKNOWN;
         cli_client_close(&call->client);
-        wait_ms(attempt < 5 ? (uint64_t)100 << attempt : 3000);
+        cli_wait_ms(attempt < 5 ? (uint64_t)100 << attempt : 3000);
     }
 }
 

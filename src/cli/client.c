@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/text.h"
@@ -161,12 +162,12 @@ static enum cli_link greet(struct cli_client *client, uint64_t timeout_ms) {
     return CLI_LINK_OK;
 }
 
-enum cli_link cli_client_open(struct cli_client *client, const struct os *os, const char *host,
-                              const char *port, uint64_t timeout_ms) {
-    *client = (struct cli_client){.os = os, .socket = -1};
-    enum cli_link link = connect_any(client, host, port, deadline_of(client, timeout_ms));
+enum cli_link cli_client_open(struct cli_client *client, const struct cli_settings *settings) {
+    *client = (struct cli_client){.os = settings->os, .socket = -1};
+    enum cli_link link = connect_any(client, settings->host, settings->port,
+                                     deadline_of(client, settings->timeout_ms));
     if (link == CLI_LINK_OK) {
-        link = greet(client, timeout_ms);
+        link = greet(client, settings->timeout_ms);
     }
     if (link != CLI_LINK_OK) {
         char error[sizeof client->error];
@@ -175,6 +176,16 @@ enum cli_link cli_client_open(struct cli_client *client, const struct os *os, co
         memcpy(client->error, error, sizeof error);
     }
     return link;
+}
+
+int cli_client_unreachable(const struct cli_client *client) {
+    (void)fprintf(stderr, "tenure: %s\n", client->error);
+    return CLI_UNREACHABLE;
+}
+
+void cli_wait_ms(uint64_t ms) {
+    struct timespec time = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+    (void)nanosleep(&time, NULL);
 }
 
 /* ---- Calling ---- */
@@ -232,20 +243,25 @@ static enum cli_link receive_some(struct cli_client *client, bool *ret_some) {
     return CLI_LINK_OK;
 }
 
+/* Whether a reply is there, or something that is none. */
+static bool is_settled(struct cli_client *client, enum cli_link *ret_link) {
+    enum cli_parse parse = cli_reader_next(&client->reader);
+    *ret_link = parse == CLI_BAD ? fail(client, CLI_LINK_LOST, "the answer cannot be read: %s",
+                                        client->reader.error)
+                                 : CLI_LINK_OK;
+    return parse == CLI_READY || parse == CLI_BAD;
+}
+
 enum cli_link cli_client_receive(struct cli_client *client, uint64_t timeout_ms,
                                  bool *ret_timeout) {
     uint64_t deadline = deadline_of(client, timeout_ms);
     for (;;) {
-        enum cli_parse parse = cli_reader_next(&client->reader);
-        if (parse == CLI_READY) {
-            return CLI_LINK_OK;
-        }
-        if (parse == CLI_BAD) {
-            return fail(client, CLI_LINK_LOST, "the answer cannot be read: %s",
-                        client->reader.error);
-        }
         bool some;
-        enum cli_link link = receive_some(client, &some);
+        enum cli_link link;
+        if (is_settled(client, &link)) {
+            return link;
+        }
+        link = receive_some(client, &some);
         if (link != CLI_LINK_OK) {
             return link;
         }
@@ -265,13 +281,9 @@ enum cli_link cli_client_exchange(struct cli_client *client, struct tn_bytes out
     for (;;) {
         bool some;
         ssize_t len = 0;
-        enum cli_parse parse = cli_reader_next(&client->reader);
-        if (parse == CLI_READY) {
-            return CLI_LINK_OK;
-        }
-        if (parse == CLI_BAD) {
-            return fail(client, CLI_LINK_LOST, "the answer cannot be read: %s",
-                        client->reader.error);
+        enum cli_link link;
+        if (is_settled(client, &link)) {
+            return link;
         }
         if (*inout_sent < out.len) {
             len = send(client->socket, out.at + *inout_sent, out.len - *inout_sent, MSG_NOSIGNAL);
@@ -281,7 +293,7 @@ enum cli_link cli_client_exchange(struct cli_client *client, struct tn_bytes out
             }
             *inout_sent += len > 0 ? (uint32_t)len : 0;
         }
-        enum cli_link link = receive_some(client, &some);
+        link = receive_some(client, &some);
         if (link != CLI_LINK_OK) {
             return link;
         }

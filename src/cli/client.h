@@ -2,8 +2,8 @@
 #ifndef TN_CLI_CLIENT_H
 #define TN_CLI_CLIENT_H
 
+#include "cli/cli.h"
 #include "cli/reply.h"
-#include "os/os.h"
 
 #define CLI_NO_TIMEOUT 0u
 
@@ -22,10 +22,13 @@ enum cli_link {
 };
 
 /* Connects to any address of the host and agrees on RESP3; as TENURE_USER with TENURE_SECRET or the
- * line in TENURE_SECRET_FILE, if there is one. `timeout_ms` is for all of it. */
-enum cli_link cli_client_open(struct cli_client *client, const struct os *os, const char *host,
-                              const char *port, uint64_t timeout_ms);
+ * line in TENURE_SECRET_FILE, if there is one. The settings' timeout is for all of it. */
+enum cli_link cli_client_open(struct cli_client *client, const struct cli_settings *settings);
 void cli_client_close(struct cli_client *client);
+/* Tells standard error why it failed; the exit code. */
+int cli_client_unreachable(const struct cli_client *client);
+/* Before trying again. */
+void cli_wait_ms(uint64_t ms);
 
 /* One request and its reply, which is in client->reader when it returns OK. Pushes that come in
  * between are dropped. */

@@ -5,7 +5,6 @@
  * between, that is said. */
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli/cli.h"
 #include "cli/client.h"
@@ -164,11 +163,6 @@ static int say_refusal(const struct events *events) {
     return refusal.known ? tn_result_exit(refusal.code) : CLI_FAILED;
 }
 
-static int say_link(const struct events *events) {
-    (void)fprintf(stderr, "tenure: %s\n", events->client.error);
-    return CLI_UNREACHABLE;
-}
-
 /* ---- Pages ---- */
 
 static void put_option(struct cli_words *words, const char *token, const char *value) {
@@ -231,7 +225,7 @@ static int count_after(struct events *events, struct cli_event_id newest, uint64
     *ret_count = 0;
     do {
         if (page_read(events, PAGE) != CLI_LINK_OK) {
-            return say_link(events);
+            return cli_client_unreachable(&events->client);
         }
         if (events->client.reader.nodes[0].type == CLI_ERROR) {
             return say_refusal(events);
@@ -254,7 +248,7 @@ static int place_last(struct events *events) {
     struct cli_event_id oldest = {0, 0};
     uint64_t count = 0;
     if (page_read(events, 1) != CLI_LINK_OK) {
-        return say_link(events);
+        return cli_client_unreachable(&events->client);
     }
     if (events->client.reader.nodes[0].type == CLI_ERROR) {
         return say_refusal(events);
@@ -285,7 +279,7 @@ static int pages_all(struct events *events) {
     do {
         uint64_t left = events->most - events->shown;
         if (page_read(events, left < PAGE && events->skip == 0 ? left : PAGE) != CLI_LINK_OK) {
-            return say_link(events);
+            return cli_client_unreachable(&events->client);
         }
         if (events->client.reader.nodes[0].type == CLI_ERROR) {
             return say_refusal(events);
@@ -316,7 +310,7 @@ static int pages_all(struct events *events) {
 /* Where "now" is, so that nothing between this and the subscription can be missed. */
 static int place(struct events *events) {
     if (page_read(events, 1) != CLI_LINK_OK) {
-        return say_link(events);
+        return cli_client_unreachable(&events->client);
     }
     if (events->client.reader.nodes[0].type == CLI_ERROR) {
         return say_refusal(events);
@@ -390,17 +384,6 @@ static int listen_on(struct events *events, bool *ret_heard) {
     }
 }
 
-static void wait_ms(uint64_t ms) {
-    struct timespec time = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
-    (void)nanosleep(&time, NULL);
-}
-
-static enum cli_link client_open(struct events *events) {
-    const struct cli_settings *settings = events->settings;
-    return cli_client_open(&events->client, settings->os, settings->host, settings->port,
-                           settings->timeout_ms);
-}
-
 /* Once connected, it goes on for ever: a server that is being restarted comes back. */
 static int follow(struct events *events) {
     uint64_t backoff_ms = BACKOFF_MS;
@@ -421,9 +404,9 @@ static int follow(struct events *events) {
             told = true;
         }
         cli_client_close(&events->client);
-        wait_ms(backoff_ms);
+        cli_wait_ms(backoff_ms);
         backoff_ms = 2 * backoff_ms < BACKOFF_MAX_MS ? 2 * backoff_ms : BACKOFF_MAX_MS;
-        (void)client_open(events);
+        (void)cli_client_open(&events->client, events->settings);
     }
     return code;
 }
@@ -439,8 +422,8 @@ int cli_events(const struct cli_settings *settings, int argc, char **argv) {
     events.table.screen = cli_screen_of(stdout);
     cli_event_columns(&events.table);
     int code = CLI_OK;
-    if (client_open(&events) != CLI_LINK_OK) {
-        code = say_link(&events);
+    if (cli_client_open(&events.client, settings) != CLI_LINK_OK) {
+        code = cli_client_unreachable(&events.client);
     } else if (events.last > 0) {
         code = place_last(&events);
     }

@@ -44,10 +44,8 @@ static int pool_ask(struct export *export) {
 static int run(struct export *export, enum export_format format, enum kernel_state state) {
     const struct cli_settings *settings = export->settings;
     uint64_t rows = 0;
-    if (cli_client_open(&export->client, settings->os, settings->host, settings->port,
-                        settings->timeout_ms) != CLI_LINK_OK) {
-        (void)fprintf(stderr, "tenure: %s\n", export->client.error);
-        return CLI_UNREACHABLE;
+    if (cli_client_open(&export->client, settings) != CLI_LINK_OK) {
+        return cli_client_unreachable(&export->client);
     }
     int code = pool_ask(export);
     code = code == CLI_OK ? export_read(export) : code;

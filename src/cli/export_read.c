@@ -237,8 +237,7 @@ static int details_read(struct export *export, struct export_lease *lease) {
     int len = snprintf(id, sizeof id, "%" PRIu64 "-%" PRIu64, lease->shard, lease->lsn);
     words[1] = tn_bytes_of(id, (size_t)len);
     if (cli_client_call(&export->client, words, 2, export->settings->timeout_ms) != CLI_LINK_OK) {
-        (void)fprintf(stderr, "tenure: %s\n", export->client.error);
-        return CLI_UNREACHABLE;
+        return cli_client_unreachable(&export->client);
     }
     const struct cli_reader *reader = &export->client.reader;
     if (reader->nodes[0].type == CLI_ERROR) {

@@ -210,8 +210,7 @@ static int live_of_value(struct history *history) {
     enum cli_link link = cli_client_call(&history->client, words, 2, history->settings->timeout_ms);
     cli_text_free(&name);
     if (link != CLI_LINK_OK) {
-        (void)fprintf(stderr, "tenure: %s\n", history->client.error);
-        return CLI_UNREACHABLE;
+        return cli_client_unreachable(&history->client);
     }
     if (history->client.reader.nodes[0].type != CLI_ERROR) { /* else nobody has it */
         (void)live_take(history, &history->client.reader, 0);
@@ -365,10 +364,8 @@ static int value_settle(struct history *history) {
 
 static int run(struct history *history) {
     const struct cli_settings *settings = history->settings;
-    if (cli_client_open(&history->client, settings->os, settings->host, settings->port,
-                        settings->timeout_ms) != CLI_LINK_OK) {
-        (void)fprintf(stderr, "tenure: %s\n", history->client.error);
-        return CLI_UNREACHABLE;
+    if (cli_client_open(&history->client, settings) != CLI_LINK_OK) {
+        return cli_client_unreachable(&history->client);
     }
     history->scan = (struct cli_scan){.settings = settings,
                                       .client = &history->client,

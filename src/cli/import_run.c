@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli/client.h"
 #include "cli/import_item.h"
@@ -305,11 +304,6 @@ static bool answer(struct run *run) {
 
 /* ---- The connection ---- */
 
-static void wait_ms(uint64_t ms) {
-    struct timespec time = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
-    (void)nanosleep(&time, NULL);
-}
-
 /* Begins again on another connection with what is in the ring. */
 static void reconnect(struct run *run) {
     const struct cli_settings *settings = run->import->settings;
@@ -318,9 +312,8 @@ static void reconnect(struct run *run) {
     memcpy(why, run->client.error, sizeof why);
     cli_client_close(&run->client);
     while (run->troubles++ < tries) {
-        wait_ms(run->troubles < 6 ? (uint64_t)100 << (run->troubles - 1) : 3000);
-        if (cli_client_open(&run->client, settings->os, settings->host, settings->port,
-                            settings->timeout_ms) == CLI_LINK_OK) {
+        cli_wait_ms(run->troubles < 6 ? (uint64_t)100 << (run->troubles - 1) : 3000);
+        if (cli_client_open(&run->client, settings) == CLI_LINK_OK) {
             run->out.len = run->sent = 0;
             for (uint64_t at = run->head; at < run->tail; at++) {
                 struct import_item *item = item_at(run, at);
@@ -395,8 +388,7 @@ static int pool_ask(struct run *run) {
     const struct tn_bytes words[] = {tn_bytes_of("POOL", 4), tn_bytes_of("INFO", 4),
                                      tn_bytes_of(name, base)};
     if (cli_client_call(&run->client, words, 3, import->settings->timeout_ms) != CLI_LINK_OK) {
-        (void)fprintf(stderr, "tenure: %s\n", run->client.error);
-        return CLI_UNREACHABLE;
+        return cli_client_unreachable(&run->client);
     }
     const struct cli_reader *reader = &run->client.reader;
     if (reader->nodes[0].type == CLI_ERROR) {
@@ -459,10 +451,8 @@ static int begin(struct run *run) {
         (void)fprintf(stderr, "tenure import: out of memory\n");
         return CLI_FAILED;
     }
-    if (cli_client_open(&run->client, settings->os, settings->host, settings->port,
-                        settings->timeout_ms) != CLI_LINK_OK) {
-        (void)fprintf(stderr, "tenure: %s\n", run->client.error);
-        return CLI_UNREACHABLE;
+    if (cli_client_open(&run->client, settings) != CLI_LINK_OK) {
+        return cli_client_unreachable(&run->client);
     }
     int code = pool_ask(run);
     return code == CLI_OK ? columns_settle(run) : code;

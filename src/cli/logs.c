@@ -4,7 +4,6 @@
  * The server gives bytes from a position on, and the position after them: so following is asking
  * again, and a lost connection or a sensor that is restarted loses nothing. */
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -127,17 +126,6 @@ static int pages_all(struct logs *logs) {
     return code;
 }
 
-static void wait_ms(uint64_t ms) {
-    struct timespec time = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
-    (void)nanosleep(&time, NULL);
-}
-
-static enum cli_link client_open(struct logs *logs) {
-    const struct cli_settings *settings = logs->settings;
-    return cli_client_open(&logs->client, settings->os, settings->host, settings->port,
-                           settings->timeout_ms);
-}
-
 /* Once connected it goes on: a server that is being restarted comes back. */
 static int follow(struct logs *logs) {
     uint64_t backoff_ms = POLL_MS;
@@ -149,14 +137,14 @@ static int follow(struct logs *logs) {
         if (code == CLI_OK) {
             backoff_ms = POLL_MS;
         }
-        wait_ms(backoff_ms);
+        cli_wait_ms(backoff_ms);
         while (code != CLI_OK) {
             cli_client_close(&logs->client);
-            if (client_open(logs) == CLI_LINK_OK) {
+            if (cli_client_open(&logs->client, logs->settings) == CLI_LINK_OK) {
                 break;
             }
             backoff_ms = 2 * backoff_ms < BACKOFF_MAX_MS ? 2 * backoff_ms : BACKOFF_MAX_MS;
-            wait_ms(backoff_ms);
+            cli_wait_ms(backoff_ms);
         }
     }
 }
@@ -172,12 +160,10 @@ int cli_logs(const struct cli_settings *settings, int argc, char **argv) {
         (void)fprintf(stderr, "usage: tenure sensor logs REF [--after POSITION] [--follow]\n");
         return CLI_USAGE;
     }
-    int code = CLI_UNREACHABLE;
-    if (client_open(&logs) != CLI_LINK_OK) {
-        (void)fprintf(stderr, "tenure: %s\n", logs.client.error);
-    } else {
-        code = logs.follow ? follow(&logs) : pages_all(&logs);
-    }
+    int code = cli_client_open(&logs.client, settings) != CLI_LINK_OK
+                   ? cli_client_unreachable(&logs.client)
+               : logs.follow ? follow(&logs)
+                             : pages_all(&logs);
     if (logs.line.len > 0) {
         show_clean(&logs, tn_bytes_of("\n", 1));
     }

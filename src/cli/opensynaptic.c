@@ -133,17 +133,14 @@ int opensynaptic_connect(struct cli_client *client, const struct cli_settings *s
     const struct cli_reader *reader = &client->reader;
     uint64_t seconds = 0;
     *ret_pool = (struct opensynaptic_pool){.name = name};
-    if (cli_client_open(client, settings->os, settings->host, settings->port,
-                        settings->timeout_ms) != CLI_LINK_OK ||
+    if (cli_client_open(client, settings) != CLI_LINK_OK ||
         cli_client_call(client, time, 1, settings->timeout_ms) != CLI_LINK_OK) {
-        (void)fprintf(stderr, "tenure: %s\n", client->error);
-        return CLI_UNREACHABLE;
+        return cli_client_unreachable(client);
     }
     (void)(reader->node_count > 1 && cli_node_number(reader, 1, &seconds));
     ret_pool->now_ms = seconds * 1000;
     if (cli_client_call(client, info, 3, settings->timeout_ms) != CLI_LINK_OK) {
-        (void)fprintf(stderr, "tenure: %s\n", client->error);
-        return CLI_UNREACHABLE;
+        return cli_client_unreachable(client);
     }
     pool_take(ret_pool, reader);
     return CLI_OK;

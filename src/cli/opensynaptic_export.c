@@ -254,8 +254,7 @@ static int file_make(struct run *run) {
     run->out.len = 0;
     cli_text_put(&run->out, "{\n  \"allocated\": {");
     if (entries_write(run) != CLI_LINK_OK) {
-        (void)fprintf(stderr, "tenure: %s\n", run->client.error);
-        return CLI_UNREACHABLE;
+        return cli_client_unreachable(&run->client);
     }
     int code = call(run, words, 3);
     if (code != CLI_OK) {

@@ -27,8 +27,7 @@ bool cli_field_is(const struct cli_reader *reader, uint32_t map, const char *nam
 int cli_ask(const struct cli_settings *settings, struct cli_client *client,
             const struct tn_bytes *words, uint32_t count) {
     if (cli_client_call(client, words, count, settings->timeout_ms) != CLI_LINK_OK) {
-        (void)fprintf(stderr, "tenure: %s\n", client->error);
-        return CLI_UNREACHABLE;
+        return cli_client_unreachable(client);
     }
     if (client->reader.nodes[0].type != CLI_ERROR) {
         return CLI_OK;

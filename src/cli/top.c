@@ -29,8 +29,7 @@ static void show_frame(const struct cli_text *frame, size_t height) {
 static enum cli_link look(struct top *top, const struct cli_settings *settings) {
     enum cli_link link = CLI_LINK_OK;
     if (top->client.socket < 0) {
-        link = cli_client_open(&top->client, settings->os, settings->host, settings->port,
-                               settings->timeout_ms);
+        link = cli_client_open(&top->client, settings);
         if (link == CLI_LINK_OK) {
             cli_top_forget(top);
         }
@@ -100,8 +99,7 @@ static int view(struct top *top, const struct cli_settings *settings, bool once)
     (void)snprintf(top->where, sizeof top->where, "%s:%s", settings->host, settings->port);
     enum cli_link link = look(top, settings);
     if (link != CLI_LINK_OK) {
-        (void)fprintf(stderr, "tenure: %s\n", top->client.error);
-        return CLI_UNREACHABLE;
+        return cli_client_unreachable(&top->client);
     }
     if (once || !cli_terminal_take()) {
         return draw(top, settings, link, false) && fflush(stdout) == 0 ? CLI_OK : CLI_FAILED;
