@@ -160,6 +160,9 @@ static void sensor_remove(struct supervisor_sensor *sensor) {
     if (sensor->next != NULL) {
         sensor->next->previous = sensor->previous;
     }
+    if (supervisor->walk.at == sensor) {
+        supervisor->walk.at = sensor->next;
+    }
     supervisor->sensor_count--;
     supervisor->totals.by_state[sensor->counted]--;
     uv_close((uv_handle_t *)&sensor->timer, timer_closed);
@@ -309,7 +312,9 @@ static void notices_take(struct supervisor *supervisor) {
     }
     enum supervisor_missed missed = supervisor_feed_overflowed(supervisor->options.feed);
     if (missed != SUPERVISOR_MISSED_NONE) {
-        supervisor_read_all(supervisor, missed);
+        supervisor_walk(supervisor,
+                        SUPERVISOR_WALK_MISSED |
+                            (missed == SUPERVISOR_MISSED_RULES ? SUPERVISOR_WALK_RULES : 0));
     }
 }
 
@@ -318,6 +323,7 @@ static void on_news(uv_async_t *async) {
     answers_take(supervisor);
     if (!supervisor->off) {
         notices_take(supervisor);
+        supervisor_walk_on(supervisor, uv_hrtime() + TURN_NS);
     }
 }
 

@@ -27,8 +27,8 @@ struct supervisor_sensor {
     char trigger[KERNEL_RULE_MAX + 1];
     uint32_t trigger_len; /* 0: none is known, and it is not in that table */
     uint64_t rules;       /* enabled ones on its trigger */
+    uint64_t defaults;    /* the how-many-th its description was read with */
     bool known;           /* the engine has it */
-    bool outdated;        /* the defaults that its description was read with */
     bool held;            /* not started before what an earlier life left of it is gone */
     bool told;            /* the plan knows whether it is wanted */
     bool member;          /* the pool has its name */
@@ -57,12 +57,22 @@ struct supervisor_sensor {
     char last_error[SUPERVISOR_ERROR_MAX];
 };
 
+/* Through all sensors, a few in each turn of the loop; another one that is asked for meanwhile comes
+ * after it. */
+struct supervisor_walk {
+    unsigned what, next_what;     /* 0: none */
+    struct supervisor_sensor *at; /* the next; NULL: then those of the engine, */
+    uint64_t cursor;              /* from here on */
+};
+
 struct supervisor {
     struct supervisor_options options;
+    uint64_t defaults; /* how often they have changed */
     struct supervisor_sensor *sensors;
     struct supervisor_sensor *by_ref[SUPERVISOR_HASH], *by_lease[SUPERVISOR_HASH];
     struct supervisor_sensor *by_trigger[SUPERVISOR_HASH];
     uint32_t sensor_count;
+    struct supervisor_walk walk;
     struct orphans *orphans;
     struct supervisor_totals totals;
     uv_async_t news;
@@ -174,8 +184,15 @@ bool supervisor_read_first(struct supervisor *supervisor);
 /* One sensor as the engine has it now; `at_once`: without settling. */
 void supervisor_read_sensor(struct supervisor *supervisor, struct tn_bytes ref, bool at_once);
 void supervisor_read_notice(struct supervisor *supervisor, const struct supervisor_notice *notice);
-/* Everything, since something has been missed. */
-void supervisor_read_all(struct supervisor *supervisor, enum supervisor_missed missed);
+/* Begins a walk through all sensors, now or when the one under way has ended. */
+#define SUPERVISOR_WALK_READ 1u   /* each as the engine has it */
+#define SUPERVISOR_WALK_MISSED 2u /* and its lease, and those that were set: something was missed */
+#define SUPERVISOR_WALK_RULES 4u  /* also rules that were set */
+void supervisor_walk(struct supervisor *supervisor, unsigned what);
+#define SUPERVISOR_WALK_MAX 64u /* of them in a turn: their descriptions may be read anew */
+void supervisor_walk_on(struct supervisor *supervisor, uint64_t end_ns);
+/* Of one trigger so many are looked at at once; if there are more, a walk through all finds them. */
+#define SUPERVISOR_DEMAND_MAX 512u
 
 /* supervisor_run.c */
 void supervisor_run_issue(struct supervisor_sensor *sensor, bool refresh);

@@ -46,7 +46,8 @@ static struct supervisor_sensor *spec_take(struct supervisor *supervisor,
     char reason[SENSOR_REASON_MAX];
     struct sensor_spec *spec = NULL;
     uint64_t digest = digest_of(view, supervisor->spec);
-    if (sensor != NULL && sensor->known && !sensor->outdated && digest == sensor->plan.digest) {
+    if (sensor != NULL && sensor->known && sensor->defaults == supervisor->defaults &&
+        digest == sensor->plan.digest) {
         return sensor;
     }
     bool good = sensor_spec_parse(tn_bytes_of(supervisor->spec, view->spec_len),
@@ -62,7 +63,7 @@ static struct supervisor_sensor *spec_take(struct supervisor *supervisor,
     supervisor_index_trigger(sensor, tn_bytes_of(view->trigger, view->trigger_len));
     spec_replace(sensor, good ? spec : NULL);
     sensor->known = true;
-    sensor->outdated = false;
+    sensor->defaults = supervisor->defaults;
     sensor->forgotten = false;
     if (!good) {
         supervisor_error(sensor, "the description cannot be read: %s", reason);
@@ -112,18 +113,29 @@ void supervisor_read_sensor(struct supervisor *supervisor, struct tn_bytes ref, 
 /* ---- Notices ---- */
 
 /* What is read of one may take it out of the row. */
-static void trigger_changed(struct supervisor *supervisor, struct tn_bytes trigger, bool new_rule) {
+static void demand_changed(struct supervisor *supervisor, struct tn_bytes trigger) {
     struct supervisor_sensor *next;
+    uint32_t count = 0;
     for (struct supervisor_sensor *s = supervisor_find_trigger(supervisor, trigger); s != NULL;
          s = next) {
         next = s->next_of_trigger;
         if (!tn_bytes_equal(trigger, tn_bytes_of(s->trigger, s->trigger_len))) {
             continue;
         }
-        if (new_rule) {
+        if (count++ == SUPERVISOR_DEMAND_MAX) { /* the rest of them a few at a time */
+            supervisor_walk(supervisor, SUPERVISOR_WALK_READ);
+            return;
+        }
+        supervisor_read_sensor(supervisor, tn_bytes_of(s->ref, strlen(s->ref)), false);
+    }
+}
+
+static void error_clear(struct supervisor *supervisor, struct tn_bytes trigger) {
+    for (struct supervisor_sensor *s = supervisor_find_trigger(supervisor, trigger); s != NULL;
+         s = s->next_of_trigger) {
+        if (plan_state_of(&s->plan) == PLAN_STATE_ERROR &&
+            tn_bytes_equal(trigger, tn_bytes_of(s->trigger, s->trigger_len))) {
             supervisor_tell(s, &(struct plan_fact){.kind = PLAN_FACT_NEW_RULE});
-        } else {
-            supervisor_read_sensor(supervisor, tn_bytes_of(s->ref, strlen(s->ref)), false);
         }
     }
 }
@@ -134,7 +146,7 @@ static void rule_set(struct supervisor *supervisor, struct tn_bytes id) {
     if (supervisor->totals.by_state[PLAN_STATE_ERROR] > 0 &&
         engine_rule_read(supervisor->options.engine, ENGINE_READ_AS_IS, id, &rule) == TN_R_OK &&
         rule.enabled) {
-        trigger_changed(supervisor, tn_bytes_of(rule.trigger, rule.trigger_len), true);
+        error_clear(supervisor, tn_bytes_of(rule.trigger, rule.trigger_len));
     }
 }
 
@@ -145,7 +157,7 @@ void supervisor_read_notice(struct supervisor *supervisor, const struct supervis
         supervisor_read_sensor(supervisor, name, false);
         break;
     case SUPERVISOR_DEMAND_CHANGED:
-        trigger_changed(supervisor, name, false);
+        demand_changed(supervisor, name);
         break;
     case SUPERVISOR_RULE_SET:
         rule_set(supervisor, name);
@@ -269,27 +281,79 @@ static void lease_check(struct supervisor_sensor *sensor) {
     }
 }
 
-void supervisor_defaults_set(struct supervisor *supervisor,
-                             const struct sensor_defaults *defaults) {
-    supervisor->options.defaults = *defaults;
-    for (struct supervisor_sensor *s = supervisor->sensors; s != NULL; s = s->next) {
-        if (s->known) {
-            s->outdated = true;
-            supervisor_read_sensor(supervisor, tn_bytes_of(s->ref, strlen(s->ref)), false);
-        }
+/* ---- Walks ---- */
+
+/* Those that the engine has and we have not heard of. Whoever sets one meanwhile says so. */
+static void walk_page(struct supervisor *supervisor) {
+    struct supervisor_walk *walk = &supervisor->walk;
+    struct kernel_sensor_view *page = calloc(PAGE, sizeof *page);
+    uint32_t count = 0;
+    bool good = page != NULL && engine_sensors_list(supervisor->options.engine, ENGINE_READ_AS_IS,
+                                                    &walk->cursor, page, PAGE, &count) == TN_R_OK;
+    for (uint32_t i = 0; good && i < count; i++) {
+        supervisor_read_sensor(supervisor, tn_bytes_of(page[i].ref, page[i].ref_len), false);
+    }
+    free(page);
+    if (!good) {
+        supervisor_log(supervisor, "event=supervisor_behind reason=\"sensors cannot be read\"");
+    }
+    if (!good || walk->cursor == 0) {
+        walk->what = 0;
     }
 }
 
 /* Which rules were set is not known any more: any sensor that some rule wants may be one of theirs. */
-void supervisor_read_all(struct supervisor *supervisor, enum supervisor_missed missed) {
-    for (struct supervisor_sensor *s = supervisor->sensors; s != NULL; s = s->next) {
-        supervisor_read_sensor(supervisor, tn_bytes_of(s->ref, strlen(s->ref)), false);
-        lease_check(s);
-        if (missed == SUPERVISOR_MISSED_RULES && s->known && s->rules > 0) {
-            supervisor_tell(s, &(struct plan_fact){.kind = PLAN_FACT_NEW_RULE});
+static void walk_sensor(struct supervisor *supervisor, struct supervisor_sensor *sensor) {
+    unsigned what = supervisor->walk.what;
+    supervisor_read_sensor(supervisor, tn_bytes_of(sensor->ref, strlen(sensor->ref)), false);
+    if (what & SUPERVISOR_WALK_MISSED) {
+        lease_check(sensor);
+    }
+    if ((what & SUPERVISOR_WALK_RULES) && sensor->known && sensor->rules > 0) {
+        supervisor_tell(sensor, &(struct plan_fact){.kind = PLAN_FACT_NEW_RULE});
+    }
+}
+
+/* Those that come meanwhile are put in front of where it begins, and are as new as can be. */
+void supervisor_walk(struct supervisor *supervisor, unsigned what) {
+    struct supervisor_walk *walk = &supervisor->walk;
+    if (supervisor->off || supervisor->closing) {
+        return;
+    }
+    if (walk->what != 0) {
+        walk->next_what |= what;
+    } else {
+        *walk = (struct supervisor_walk){.what = what, .at = supervisor->sensors};
+    }
+    (void)uv_async_send(&supervisor->news);
+}
+
+void supervisor_walk_on(struct supervisor *supervisor, uint64_t end_ns) {
+    struct supervisor_walk *walk = &supervisor->walk;
+    for (unsigned i = 0; walk->what != 0; i++) {
+        if (i >= SUPERVISOR_WALK_MAX || uv_hrtime() >= end_ns) {
+            (void)uv_async_send(&supervisor->news);
+            return;
+        }
+        struct supervisor_sensor *sensor = walk->at;
+        if (sensor != NULL) {
+            walk->at = sensor->next;
+            walk_sensor(supervisor, sensor);
+        } else if (walk->what & SUPERVISOR_WALK_MISSED) {
+            walk_page(supervisor);
+            i += PAGE - 1;
+        } else {
+            walk->what = 0;
+        }
+        if (walk->what == 0 && walk->next_what != 0) {
+            *walk = (struct supervisor_walk){.what = walk->next_what, .at = supervisor->sensors};
         }
     }
-    if (!sensors_read(supervisor, false)) {
-        supervisor_log(supervisor, "event=supervisor_behind reason=\"sensors cannot be read\"");
-    }
+}
+
+void supervisor_defaults_set(struct supervisor *supervisor,
+                             const struct sensor_defaults *defaults) {
+    supervisor->options.defaults = *defaults;
+    supervisor->defaults++;
+    supervisor_walk(supervisor, SUPERVISOR_WALK_READ);
 }

@@ -1,0 +1,249 @@
+/* Walks through very many sensors: a few in each turn of the loop, and in the end all of them. Nothing is
+ * ever started here. */
+#include "unit/unit.h"
+
+#include "lib/enginekit.h"
+#include "lib/fakelog.h"
+#include "lib/fakeos.h"
+#include "supervisor/supervisor_parts.h"
+
+#define SENSORS 1500u
+#define TURN_MOST (SUPERVISOR_DEMAND_MAX + SUPERVISOR_WALK_MAX) /* of a notice, and of a walk */
+#define NEVER_MS 3600000u
+
+struct desk {
+    struct fakelog *log;
+    struct fakeos *machine;
+    struct engine_options options;
+    struct engine *engine;
+    struct supervisor_feed feed;
+    struct token_issuer tokens;
+    struct sensor_defaults defaults;
+    uv_loop_t loop;
+    struct supervisor *supervisor;
+    bool closed;
+};
+
+static void no_line(const char *line) {
+    (void)line;
+}
+
+static void run(struct desk *d, struct kernel_command command) {
+    static struct ekit_command encoded;
+    static struct ekit_answer answer;
+    command.rights = KERNEL_RIGHT_OPERATOR;
+    uint32_t len = kernel_command_encode(&command, encoded.at, sizeof encoded.at);
+    assert_true(len > 0);
+    encoded.bytes = tn_bytes_of(encoded.at, len);
+    assert_int_equal(ekit_run(d->engine, &encoded, &answer), TN_R_OK);
+}
+
+static struct tn_bytes bytes_of(const char *text) {
+    return tn_bytes_of(text, strlen(text));
+}
+
+static void sensor_set(struct desk *d, unsigned i) {
+    char ref[16];
+    (void)snprintf(ref, sizeof ref, "s%u", i);
+    run(d, (struct kernel_command){.verb = KERNEL_VERB_SENSOR_SET,
+                                   .fields = KERNEL_F_NAME | KERNEL_F_TRIGGER | KERNEL_F_SPEC |
+                                             KERNEL_F_ENABLED,
+                                   .name = bytes_of(ref),
+                                   .trigger = bytes_of("t"),
+                                   .spec = bytes_of("{\"command\":[\"/bin/true\"]}"),
+                                   .enabled = true});
+}
+
+static void sensor_delete(struct desk *d, unsigned i) {
+    char ref[16];
+    (void)snprintf(ref, sizeof ref, "s%u", i);
+    run(d, (struct kernel_command){
+               .verb = KERNEL_VERB_SENSOR_DELETE, .fields = KERNEL_F_NAME, .name = bytes_of(ref)});
+}
+
+static void rule_set(struct desk *d, bool enabled) {
+    run(d, (struct kernel_command){.verb = KERNEL_VERB_RULE_SET,
+                                   .fields = KERNEL_F_NAME | KERNEL_F_TRIGGER | KERNEL_F_ENABLED,
+                                   .name = bytes_of("r"),
+                                   .trigger = bytes_of("t"),
+                                   .enabled = enabled});
+}
+
+static int desk_make(void **state) {
+    struct desk *d = calloc(1, sizeof *d);
+    assert_non_null(d);
+    d->log = fakelog_new();
+    d->machine = fakeos_new(1);
+    ekit_limits_small(&d->options);
+    d->options.limits.of[KERNEL_LIMIT_SENSORS] = 2 * SENSORS;
+    d->options.log = fakelog_base(d->log);
+    d->options.manual_ticks = true;
+    d->options.watch = supervisor_feed_watch;
+    d->options.watch_ctx = &d->feed;
+    d->options.watch_kinds = supervisor_feed_kinds();
+    supervisor_feed_init(&d->feed);
+    d->engine = ekit_open(&d->options);
+    for (unsigned i = 0; i < SENSORS; i++) {
+        sensor_set(d, i);
+    }
+    d->defaults = sensor_defaults_make();
+    d->defaults.settle_ms = NEVER_MS;
+    assert_int_equal(uv_loop_init(&d->loop), 0);
+    struct supervisor_options options = {.loop = &d->loop,
+                                         .engine = d->engine,
+                                         .feed = &d->feed,
+                                         .tokens = &d->tokens,
+                                         .os = fakeos_table(d->machine),
+                                         .dir = "/sensors",
+                                         .guardian = "/bin/true",
+                                         .defaults = d->defaults,
+                                         .seed = 1,
+                                         .log = no_line};
+    d->supervisor = supervisor_open(&options);
+    assert_non_null(d->supervisor);
+    assert_false(d->supervisor->off);
+    while (d->supervisor->orphans != NULL) { /* it looks for them, and there are none */
+        (void)uv_run(&d->loop, UV_RUN_ONCE);
+    }
+    *state = d;
+    return 0;
+}
+
+static void on_closed(void *ctx) {
+    ((struct desk *)ctx)->closed = true;
+}
+
+static int desk_drop(void **state) {
+    struct desk *d = *state;
+    supervisor_close(d->supervisor, on_closed, d);
+    while (!d->closed) {
+        (void)uv_run(&d->loop, UV_RUN_ONCE);
+    }
+    supervisor_free(d->supervisor);
+    assert_int_equal(uv_loop_close(&d->loop), 0);
+    (void)engine_close(d->engine);
+    supervisor_feed_free(&d->feed);
+    fakelog_free(d->log);
+    fakeos_free(d->machine);
+    free(d);
+    return 0;
+}
+
+typedef bool is_done(const struct desk *d, const struct supervisor_sensor *sensor);
+
+static unsigned count(const struct desk *d, is_done *done) {
+    unsigned found = 0;
+    for (const struct supervisor_sensor *s = d->supervisor->sensors; s != NULL; s = s->next) {
+        found += done(d, s);
+    }
+    return found;
+}
+
+/* One turn; no more than `most` may be done in it. Returns how many are. */
+static unsigned turn(struct desk *d, is_done *done, unsigned most) {
+    unsigned before = count(d, done);
+    (void)uv_run(&d->loop, UV_RUN_NOWAIT);
+    unsigned after = count(d, done);
+    assert_true(after <= before + most);
+    return after;
+}
+
+static bool is_as_set(const struct desk *d, const struct supervisor_sensor *sensor) {
+    return sensor->plan.terms.stop_ms == d->defaults.stop_ms;
+}
+
+static void defaults_change(struct desk *d, uint64_t stop_ms) {
+    d->defaults.stop_ms = stop_ms;
+    supervisor_defaults_set(d->supervisor, &d->defaults);
+}
+
+static void other_defaults_are_taken_a_few_at_a_time(void **state) {
+    struct desk *d = *state;
+    assert_int_equal(count(d, is_as_set), SENSORS);
+    defaults_change(d, 1234);
+    assert_int_equal(count(d, is_as_set), 0);
+    while (turn(d, is_as_set, SUPERVISOR_WALK_MAX) < SENSORS) {
+    }
+    while (d->supervisor->walk.what != 0) { /* and ends */
+        (void)uv_run(&d->loop, UV_RUN_NOWAIT);
+    }
+}
+
+static void defaults_that_change_again_meanwhile_are_taken_too(void **state) {
+    struct desk *d = *state;
+    for (unsigned i = 0; i < 20; i++) { /* those at the end have their turn, too */
+        defaults_change(d, 1234 + i);
+        (void)turn(d, is_as_set, SUPERVISOR_WALK_MAX);
+    }
+    while (turn(d, is_as_set, SUPERVISOR_WALK_MAX) < SENSORS) {
+    }
+}
+
+static void whoever_goes_or_comes_meanwhile_is_no_harm(void **state) {
+    struct desk *d = *state;
+    d->defaults.settle_ms = 0; /* what is deleted goes at once */
+    defaults_change(d, 1234);
+    unsigned gone = 0;
+    while (turn(d, is_as_set, TURN_MOST) < SENSORS) {
+        const struct supervisor_sensor *next = d->supervisor->walk.at;
+        if (next != NULL && gone < 50) {
+            sensor_delete(d, (unsigned)strtoul(next->ref + 1, NULL, 10));
+            sensor_set(d, SENSORS + gone++);
+        }
+    }
+    while (d->supervisor->sensor_count != SENSORS || count(d, is_as_set) < SENSORS) {
+        (void)uv_run(&d->loop, UV_RUN_NOWAIT);
+    }
+    assert_true(gone > 0);
+}
+
+static bool is_wanted(const struct desk *d, const struct supervisor_sensor *sensor) {
+    (void)d;
+    return sensor->plan.wanted;
+}
+
+static bool is_unwanted(const struct desk *d, const struct supervisor_sensor *sensor) {
+    return !is_wanted(d, sensor);
+}
+
+static void a_rule_that_wants_very_many_is_heard_a_few_at_a_time(void **state) {
+    struct desk *d = *state;
+    rule_set(d, true);
+    while (turn(d, is_wanted, TURN_MOST) < SENSORS) {
+    }
+    rule_set(d, false);
+    while (turn(d, is_unwanted, TURN_MOST) < SENSORS) {
+    }
+}
+
+static bool is_known(const struct desk *d, const struct supervisor_sensor *sensor) {
+    (void)d;
+    return sensor->known;
+}
+
+/* More news than fit: all is read anew, the engine's own list as well. */
+static void what_was_missed_is_found_a_few_at_a_time(void **state) {
+    struct desk *d = *state;
+    d->feed.missed = SUPERVISOR_MISSED_SOME;
+    supervisor_feed_connect(&d->feed, NULL); /* nobody hears of what follows */
+    for (unsigned i = 0; i < 200; i++) {
+        sensor_set(d, SENSORS + i);
+    }
+    supervisor_feed_connect(&d->feed, d->supervisor);
+    (void)uv_async_send(&d->supervisor->news);
+    while (turn(d, is_known, SUPERVISOR_WALK_MAX) < SENSORS + 200) {
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, desk_make, desk_drop)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(other_defaults_are_taken_a_few_at_a_time),
+        TEST(defaults_that_change_again_meanwhile_are_taken_too),
+        TEST(whoever_goes_or_comes_meanwhile_is_no_harm),
+        TEST(a_rule_that_wants_very_many_is_heard_a_few_at_a_time),
+        TEST(what_was_missed_is_found_a_few_at_a_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
