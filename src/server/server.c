@@ -3,8 +3,8 @@
  *     serving --SIGTERM, SIGINT, engine halted--> draining --all answered and sent--> closed
  *
  * While draining nothing new is accepted or read; what was asked is answered. Connections that do not
- * take their answers within SERVER_DRAIN_MS are closed. Meanwhile sensors are stopped, which may take
- * longer: the supervisor bounds it. */
+ * take their answers, or cannot be given them, within SERVER_DRAIN_MS are closed. Meanwhile sensors are
+ * stopped, which may take longer: the supervisor bounds it. */
 #include "server/server.h"
 
 #include <sched.h>
@@ -110,6 +110,9 @@ static void supervisor_closed(void *ctx) {
 
 static void drain_over(uv_timer_t *timer) {
     struct server *server = timer->data;
+    if (server_clients(server) > 0) {
+        server_log("drain_over", "connections=%u", server_clients(server));
+    }
     for (struct server_connection *c = LIST_FIRST(&server->live); c != NULL;
          c = LIST_NEXT(c, place)) {
         server_connection_close(c);
@@ -123,7 +126,7 @@ static void drain_begin(uv_timer_t *timer) {
     struct server *server = timer->data;
     for (struct server_connection *c = LIST_FIRST(&server->live); c != NULL;
          c = LIST_NEXT(c, place)) {
-        c->leaving = true;
+        c->ended = true; /* what was read is answered, also if it waits for its turn */
         server_connection_run(c);
     }
     server_http_drain(server);

@@ -4,7 +4,7 @@ stopped meanwhile, so that all of what they sent, and that they are gone, is the
 import signal
 import unittest
 
-from harness import Server, until
+from harness import Server, text_of, until
 
 
 def words(*words_of_it):
@@ -88,6 +88,26 @@ class Leaving(unittest.TestCase):
         self.assertEqual(self.server.stop(), 0)
         for s in several:
             s.close()
+
+    def test_who_waits_for_a_turn_when_the_server_stops_is_answered(self):
+        """The answer to the first word shows that the second has been read, and waits. What was asked in
+        one piece is answered to its end."""
+        self.busy(1)
+        one = words("EVENTS", "AFTER", "0.0", "POOL", "none", "COUNT", 1)
+        several = [self.server.connect() for _ in range(40)]
+        for s in several:
+            s.sendall(b"PING\r\n" + one + words("ECHO", "waited") + one + words("ECHO", "over"))
+        for s in several:
+            self.assertEqual(s.recv(7), b"+PONG\r\n")
+        self.assertEqual(self.server.stop(), 0)
+        answers = [s.makefile("rb").read() for s in several]
+        for s in several:
+            s.close()
+        if "event=drain_over" in text_of(self.server.log.name):
+            self.skipTest("the machine is too slow to answer them in the time that a server has")
+        for answer in answers:
+            self.assertIn(b"\r\nwaited\r\n", answer)
+            self.assertTrue(answer.endswith(b"\r\nover\r\n"), answer)
 
     def test_reloads_do_not_end_a_server_that_stops(self):
         self.busy(1)
