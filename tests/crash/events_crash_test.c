@@ -6,7 +6,6 @@
  * every event when it happens or is told again by replay: that is the reference. */
 #include "unit/unit.h"
 
-#include "base/hash.h"
 #include "engine/event.h"
 #include "lib/enginekit.h"
 #include "lib/fakeos.h"
@@ -34,29 +33,9 @@ struct run {
     bool lost;                  /* it has just been told of a hole */
 };
 
-static uint64_t digest_bytes(uint64_t digest, struct tn_bytes bytes) {
-    assert_int_equal(bytes.at[bytes.len], 0);
-    return tn_hash64(bytes.at, bytes.len, digest);
-}
-
-static uint64_t digest_of(const struct engine_event *event) {
-    const struct kernel_event *fact = &event->fact;
-    uint64_t numbers[] = {fact->now_ms,    (uint64_t)fact->kind, (uint64_t)fact->reason,
-                          fact->lease.lsn, fact->epoch,          fact->deadline_ms,
-                          fact->number,    fact->value_count,    fact->lease.shard};
-    uint64_t digest = tn_hash64(numbers, sizeof numbers, 1);
-    digest = digest_bytes(digest, fact->holder);
-    digest = digest_bytes(digest, fact->user);
-    digest = digest_bytes(digest, fact->name);
-    for (uint32_t i = 0; i < fact->value_count; i++) {
-        digest = tn_hash64(&event->values[i].number, sizeof(uint64_t), digest);
-        digest = digest_bytes(digest, event->values[i].pool);
-    }
-    return digest;
-}
-
 static struct fact fact_of(const struct engine_event *event) {
-    return (struct fact){.id = {event->fact.lsn, event->fact.index}, .digest = digest_of(event)};
+    return (struct fact){.id = {event->fact.lsn, event->fact.index},
+                         .digest = ekit_event_digest(event)};
 }
 
 static void assert_same(const struct fact *a, const struct fact *b) {
@@ -111,17 +90,14 @@ static void read_all(struct run *run, bool all) {
     }
     struct engine_events_span span = {0};
     struct engine_event_id after = ENGINE_EVENTS_OLDEST;
-    uint32_t total = 0;
     run->position = 0;
     run->found = false;
     do {
         uint32_t max = 1 + unit_below(&run->random, 100);
-        size_t before = run->position;
         run->lost = false;
         assert_int_equal(engine_events_read(run->engine, after, max, see, run, &span), TN_R_OK);
         assert_true(!run->lost || span.lost);
         assert_true(!all || !span.lost);
-        total += run->found ? (uint32_t)(run->position - before) : 0;
         assert_true(!span.more || engine_event_id_compare(span.next, after) > 0);
         after = span.next;
     } while (span.more);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/hash.h"
 #include "crash/workload_state.h"
 #include "engine/internal.h"
 #include "lib/enginekit.h"
@@ -25,23 +24,9 @@ static void engine_options_fill(struct engine_options *options, struct tape *tap
     ekit_limits_small(options);
 }
 
-static uint64_t digest_bytes(uint64_t digest, struct tn_bytes bytes) {
-    return tn_hash64(bytes.at, bytes.len, digest);
-}
-
 static struct workload_fact fact_of(const struct engine_event *event) {
-    const struct kernel_event *fact = &event->fact;
-    uint64_t numbers[] = {fact->now_ms,    (uint64_t)fact->kind, (uint64_t)fact->reason,
-                          fact->lease.lsn, fact->epoch,          fact->deadline_ms,
-                          fact->number,    fact->value_count,    fact->lease.shard};
-    uint64_t digest = tn_hash64(numbers, sizeof numbers, 1);
-    digest = digest_bytes(digest, fact->holder);
-    digest = digest_bytes(digest, fact->user);
-    digest = digest_bytes(digest, fact->name);
-    for (uint32_t i = 0; i < fact->value_count; i++) {
-        digest = tn_hash64(&event->values[i].number, sizeof(uint64_t), digest);
-    }
-    return (struct workload_fact){.id = {fact->lsn, fact->index}, .digest = digest};
+    return (struct workload_fact){.id = {event->fact.lsn, event->fact.index},
+                                  .digest = ekit_event_digest(event)};
 }
 
 /* New, or told again by a start. */

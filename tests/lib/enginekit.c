@@ -13,6 +13,9 @@
 
 #include <cmocka.h>
 
+#include "base/assert.h"
+#include "base/hash.h"
+
 void ekit_limits_small(struct engine_options *options) {
     static const struct {
         enum kernel_limit limit;
@@ -140,6 +143,27 @@ uint64_t ekit_hash(struct engine *engine) {
     uint64_t lsn = 0;
     assert_int_equal(engine_hash(engine, &hash, &lsn), TN_R_OK);
     return hash;
+}
+
+static uint64_t digest_bytes(uint64_t digest, struct tn_bytes bytes) {
+    TN_ASSERT(bytes.at[bytes.len] == 0);
+    return tn_hash64(bytes.at, bytes.len, digest);
+}
+
+uint64_t ekit_event_digest(const struct engine_event *event) {
+    const struct kernel_event *fact = &event->fact;
+    uint64_t numbers[] = {fact->now_ms,    (uint64_t)fact->kind, (uint64_t)fact->reason,
+                          fact->lease.lsn, fact->epoch,          fact->deadline_ms,
+                          fact->number,    fact->value_count,    fact->lease.shard};
+    uint64_t digest = tn_hash64(numbers, sizeof numbers, 1);
+    digest = digest_bytes(digest, fact->holder);
+    digest = digest_bytes(digest, fact->user);
+    digest = digest_bytes(digest, fact->name);
+    for (uint32_t i = 0; i < fact->value_count; i++) {
+        digest = tn_hash64(&event->values[i].number, sizeof(uint64_t), digest);
+        digest = digest_bytes(digest, event->values[i].pool);
+    }
+    return digest;
 }
 
 void ekit_check(struct engine *engine) {

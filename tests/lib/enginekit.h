@@ -44,6 +44,8 @@ void ekit_run_ok(struct engine *engine, const struct ekit_command *command,
                  struct ekit_answer *answer);
 
 uint64_t ekit_hash(struct engine *engine);
+/* Of what an event says, but for its id. */
+uint64_t ekit_event_digest(const struct engine_event *event);
 /* Every invariant of the kernel holds. */
 void ekit_check(struct engine *engine);
 
