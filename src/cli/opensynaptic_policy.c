@@ -92,25 +92,12 @@ static bool policy_read(struct policy *policy, const char *path, struct tn_bytes
 
 /* Days with up to six decimals, in seconds if that is a whole number of them. */
 static bool days_seconds(const char *text, uint64_t *ret_seconds) {
-    size_t whole_len = strcspn(text, ".");
-    uint64_t whole;
-    uint64_t part = 0;
-    if (!cli_number_parse(tn_bytes_of(text, whole_len), &whole) || whole > UINT32_MAX) {
+    uint64_t micro;
+    if (!protocol_micro_parse(text, &micro) || micro > UINT64_MAX / DAY) {
         return false;
     }
-    if (text[whole_len] == '.') {
-        const char *digits = text + whole_len + 1;
-        size_t count = strlen(digits);
-        if (count == 0 || count > 6 || strspn(digits, "0123456789") != count) {
-            return false;
-        }
-        for (size_t i = 0; i < 6; i++) {
-            part = part * 10 + (i < count ? (unsigned)(digits[i] - '0') : 0);
-        }
-    }
-    uint64_t micro = (whole * MICRO + part) * DAY;
-    *ret_seconds = micro / MICRO;
-    return micro % MICRO == 0;
+    *ret_seconds = micro * DAY / MICRO;
+    return micro * DAY % MICRO == 0;
 }
 
 /* The two names of the base must not contradict each other: which one would count? */

@@ -53,8 +53,7 @@ static bool number_parse(const char *text, size_t len, uint64_t *ret_number) {
     return kernel_value_parse(KERNEL_DEC, bytes, ret_number);
 }
 
-/* Up to six decimals, exactly. */
-static bool micro_parse(const char *text, uint64_t *ret_micro) {
+bool protocol_micro_parse(const char *text, uint64_t *ret_micro) {
     size_t len = strcspn(text, ".");
     uint64_t whole;
     uint64_t part = 0;
@@ -86,7 +85,7 @@ static bool option_parse(enum kernel_option_type type, const char *text, uint64_
     if (words.count > 0) {
         return false;
     }
-    return type == KERNEL_TYPE_MICRO ? micro_parse(text, ret_number)
+    return type == KERNEL_TYPE_MICRO ? protocol_micro_parse(text, ret_number)
                                      : number_parse(text, strlen(text), ret_number);
 }
 

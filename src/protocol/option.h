@@ -16,6 +16,9 @@ bool protocol_option_set(const char *name, const char *text, struct kernel_polic
 bool protocol_option_format(const struct kernel_policy *policy, const char *name, char *out,
                             size_t capacity);
 
+/* A number with up to six decimals, exactly, in millionths. */
+bool protocol_micro_parse(const char *text, uint64_t *ret_micro);
+
 /* The words for values of this type, from 0 on; NULL behind the last one, at once if they are numbers. */
 const char *protocol_option_word(enum kernel_option_type type, unsigned i);
 
