@@ -14,16 +14,6 @@ static struct token_order order_of(const struct protocol_call *call) {
                                 .scope = call->scope};
 }
 
-static void triggers_write(struct protocol_writer *w, const struct token_claims *claims) {
-    if (claims->trigger_count > 0) {
-        protocol_write_text(w, "trigger_types");
-        protocol_write_array(w, claims->trigger_count);
-        for (uint32_t i = 0; i < claims->trigger_count; i++) {
-            protocol_write_text(w, claims->triggers[i]);
-        }
-    }
-}
-
 static void pair_integer(struct protocol_writer *w, const char *name, uint64_t number) {
     protocol_write_text(w, name);
     protocol_write_integer(w, (int64_t)number);
@@ -44,7 +34,7 @@ static void issued_write(struct server *server, struct protocol_writer *w,
     protocol_pair_text(w, "scope", claims->scope);
     pair_integer(w, "expires_in", claims->expires_s - claims->issued_s);
     pair_integer(w, "expires_at", claims->expires_s);
-    triggers_write(w, claims);
+    token_triggers_write(w, claims);
     protocol_pair_number(w, "lsn", issued->lsn);
     server->read_lsn = issued->lsn;
     server->counters.tokens_issued++;
@@ -96,7 +86,7 @@ static void state_write(struct server *server, struct protocol_writer *w,
         protocol_pair_text(w, "scope", claims->scope);
         pair_integer(w, "iat", claims->issued_s);
         pair_integer(w, "exp", claims->expires_s);
-        triggers_write(w, claims);
+        token_triggers_write(w, claims);
     }
     if (state->lsn > 0) {
         protocol_pair_number(w, "lsn", state->lsn);

@@ -66,6 +66,16 @@ uint32_t token_jws_sign(const uint8_t *secret, struct tn_bytes header, struct tn
     return (uint32_t)encoded_add(out, len, signature, sizeof signature);
 }
 
+void token_triggers_write(struct protocol_writer *w, const struct token_claims *claims) {
+    if (claims->trigger_count > 0) {
+        protocol_write_text(w, "trigger_types");
+        protocol_write_array(w, claims->trigger_count);
+        for (uint32_t i = 0; i < claims->trigger_count; i++) {
+            protocol_write_text(w, claims->triggers[i]);
+        }
+    }
+}
+
 static void claims_write(struct protocol_writer *w, const struct token_claims *claims) {
     char id[TOKEN_ID_TEXT];
     (void)token_id_format(claims->lease, claims->epoch, id);
@@ -78,13 +88,7 @@ static void claims_write(struct protocol_writer *w, const struct token_claims *c
     protocol_write_integer(w, (int64_t)claims->issued_s);
     protocol_write_text(w, "exp");
     protocol_write_integer(w, (int64_t)claims->expires_s);
-    if (claims->trigger_count > 0) {
-        protocol_write_text(w, "trigger_types");
-        protocol_write_array(w, claims->trigger_count);
-        for (uint32_t i = 0; i < claims->trigger_count; i++) {
-            protocol_write_text(w, claims->triggers[i]);
-        }
-    }
+    token_triggers_write(w, claims);
 }
 
 uint32_t token_sign(const struct token_keys *keys, const struct token_claims *claims,

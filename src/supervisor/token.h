@@ -17,6 +17,7 @@
 #define TN_SUPERVISOR_TOKEN_H
 
 #include "protocol/parse.h"
+#include "protocol/resp.h"
 #include "supervisor/key.h"
 
 #define TOKEN_ISSUER_MAX 128u
@@ -73,6 +74,8 @@ enum token_verdict token_judge(const struct token_keys *keys, struct tn_bytes to
 
 /* "0-1042.3", NUL-terminated; returns the length. */
 uint32_t token_id_format(struct kernel_lease_id lease, uint64_t epoch, char out[TOKEN_ID_TEXT]);
+/* The pair "trigger_types", if the token has any. */
+void token_triggers_write(struct protocol_writer *w, const struct token_claims *claims);
 
 /* ---- The parts, for tests ---- */
 
