@@ -365,9 +365,15 @@ static bool look(struct server_connection *c) {
     return c->closing;
 }
 
-/* A bounded step: to look at thousands, and to hang up on them, takes milliseconds. */
+/* A bounded step: to look at thousands, and to hang up on them, takes milliseconds. The first one only
+ * begins: if the loop stood still, what came meanwhile is read before anybody is taken for idle. */
 void server_connections_look(struct server *server) {
     uint32_t drops = 0;
+    if (server->look_due) {
+        server->look_due = false;
+        server->looking = LIST_FIRST(&server->live);
+        return;
+    }
     for (uint32_t i = 0; i < SERVER_LOOKS_MAX && drops < SERVER_DROPS_MAX; i++) {
         struct server_connection *c = server->looking;
         if (c == NULL) {
@@ -384,7 +390,7 @@ void server_connections_check(struct server *server) {
     }
     server->drops_told = server->drops_untold = 0;
     if (server->looking == NULL) {
-        server->looking = LIST_FIRST(&server->live);
+        server->look_due = true;
         server_soon(server);
     }
 }

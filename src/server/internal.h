@@ -205,6 +205,7 @@ struct server {
     uint32_t connections_touched;
     LIST_HEAD(server_connections, server_connection) live, free_connections;
     struct server_connection *looking; /* where the look of this second goes on; NULL: it is over */
+    bool look_due;                     /* and it has not begun */
     size_t memory;                     /* kept for clients in all: see memory.c */
     uint32_t drops_told, drops_untold; /* in this second: lines of the log */
     struct server_queue waiting;

@@ -2,7 +2,11 @@
 """Crowds that want to use up the server's memory or its patience: requests that never end, replies
 that nobody reads, a byte now and then. The server keeps to what client_memory says, and whoever asks
 honestly is answered."""
+import select
+import signal
 import socket
+import tempfile
+import time
 import unittest
 
 from harness import PATIENCE, Server, text_of, until
@@ -14,6 +18,10 @@ PART = 400000  # of an argument of 500,000 bytes
 
 def dropped(r, reason):
     return int(r.info()["%s_clients_dropped" % reason])
+
+
+def stands(pid):
+    return text_of("/proc/%d/stat" % pid).rsplit(")", 1)[1].split()[0] == "T"
 
 
 class Crowd(unittest.TestCase):
@@ -178,14 +186,48 @@ class Trickle(unittest.TestCase):
     def test_who_waits_for_answers_is_not_idle(self):
         """Of a pipeline each waits for a second for what never comes; whoever asks for nothing is
         dropped meanwhile."""
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as config:
+            server = Server(None, "--config", config.name)
+            self.addCleanup(server.remove)
+            with server.client() as r, server.connect() as s:
+                s.sendall(b"POOL LIST FENCE 999999\r\n" * 4)
+                until(lambda: select.select([s], [], [], 0)[0] or
+                      any(c["qbuf"] != "0" for c in r.client_list()), "it waits, or did already")
+                config.write("[server]\nidle_seconds = 1\n")  # only now: it was idle at first
+                config.flush()
+                server.process.send_signal(signal.SIGHUP)
+                until(lambda: "changed=idle_seconds" in text_of(server.log.name), "the reload")
+                with server.connect() as quiet:
+                    self.assertEqual(quiet.recv(1), b"")
+                with s.makefile("rb") as replies:
+                    for _ in range(4):
+                        self.assertTrue(replies.readline().startswith(b"-NOT_YET "))
+
+    def test_who_asks_while_the_server_stands_still_is_not_idle(self):
+        """What it has sent is read before it is looked how long it has been silent."""
         server = Server(None, "--idle-seconds", "1")
         self.addCleanup(server.remove)
-        with server.connect() as quiet, server.connect() as s:
-            s.sendall(b"POOL LIST FENCE 999999\r\n" * 4)
-            self.assertEqual(quiet.recv(1), b"")
-            with s.makefile("rb") as replies:
-                for _ in range(4):
-                    self.assertTrue(replies.readline().startswith(b"-NOT_YET "))
+
+        def still():
+            with server.connect() as s:
+                try:
+                    s.sendall(b"PING\r\n")
+                    self.assertIn(s.recv(7), (b"+PONG\r\n", b""))
+                except ConnectionError:
+                    return False
+                server.process.send_signal(signal.SIGSTOP)
+                try:
+                    until(lambda: stands(server.process.pid), "it stands still")
+                    if select.select([s], [], [], 0)[0]:
+                        return False  # we were too slow ourselves: it is dropped already
+                    s.sendall(b"PING\r\n")
+                    end = time.monotonic() + 2
+                    until(lambda: time.monotonic() > end, "so long that it would be idle")
+                finally:
+                    server.process.send_signal(signal.SIGCONT)
+                self.assertEqual(s.recv(7), b"+PONG\r\n")
+                return True
+        until(still, "a server that stood still")
 
     def test_who_waits_between_requests_stays(self):
         """Silence is no unfinished request, however long: that is for idle_seconds."""
