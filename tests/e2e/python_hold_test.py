@@ -257,6 +257,8 @@ class Following(Cut):
         for _ in range(30):
             grants = self.client.pipeline([["ALLOC", "busy", "h"]] * 9)
             self.client.pipeline([["RELEASE", g["lease"], "h", g["epoch"]] for g in grants])
+        direct = self.direct
+        until(lambda: direct.events(after="1.0", count=1).lost, "the first ones are dropped")
         with self.client.follow(after="1.0") as follower:
             first = follower.get()
             self.assertEqual(first.kind, "lost")

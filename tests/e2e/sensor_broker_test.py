@@ -69,12 +69,14 @@ class Toggled(SensorCase):
         for ref in refs:
             self.say(client, ref, wanted[ref])
         client.close()
+        until(self.all_heard, "nothing is left for later")
         for ref in refs:
             self.reaches(ref, "running" if wanted[ref] else "stopped")
+        until(lambda: sorted(self.ours()) == sorted(filter(None, self.settled(refs).values())),
+              "one process each, seed %d" % SEED)
+        self.assertEqual({ref: bool(pid) for ref, pid in self.settled(refs).items()}, wanted, SEED)
         starts = [self.status(ref)["starts"] for ref in refs]
         self.assertLessEqual(max(starts), (time.monotonic() - began) / SETTLE + 1)
-        pids = [self.status(ref)["pid"] for ref in refs if wanted[ref]]
-        self.assertEqual(sorted(self.ours()), sorted(pids), SEED)
 
     def settled(self, refs):
         """The pids of those that run, once nothing is under way."""

@@ -316,6 +316,9 @@ class SlowReaders(Case):
     def test_who_takes_no_replies_is_dropped_and_others_are_served(self):
         slow = self.server.connect()
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        # Who was served before is slow, and not one who does not bring its request to its end.
+        slow.sendall(b"PING\r\n")
+        self.assertEqual(receive_until(slow, b"\r\n"), b"+PONG\r\n")
         slow.settimeout(0.05)
         request = b"*2\r\n$4\r\nECHO\r\n$100000\r\n" + b"x" * 100000 + b"\r\n"
         dropped, at = False, 0
