@@ -232,7 +232,12 @@ static enum amqp_turn publisher_turn(struct amqp_link *link) {
     struct amqp_publisher *publisher = publisher_of(link);
     enum amqp_turn turn = answers_take(link);
     position_told(link->amqp, amqp_position_save(&publisher->position, publisher->settled));
-    return turn == AMQP_AGAIN || turn == AMQP_IDLE ? events_send(link) : turn;
+    if (turn != AMQP_AGAIN && turn != AMQP_IDLE) {
+        return turn;
+    }
+    enum amqp_turn sent = events_send(link);
+    /* Answers that have been read from the socket already are not waited for there. */
+    return turn == AMQP_AGAIN && sent == AMQP_IDLE ? AMQP_AGAIN : sent;
 }
 
 /* ---- Beginning and end ---- */
