@@ -25,15 +25,16 @@ static void file_open(struct guardian_log *log) {
     log->size = log->file >= 0 && fstat(log->file, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
+/* The new one first: whoever reads finds one at any time. */
 static void file_next(struct guardian_log *log) {
     char name[32];
     (void)close(log->file);
     log->number++;
+    file_open(log);
     if (log->number > log->files) {
         name_of(log->number - log->files, name);
         (void)unlinkat(log->dir, name, 0);
     }
-    file_open(log);
 }
 
 int guardian_log_open(struct guardian_log *log, const struct frame_start *start, int *ret_sink) {

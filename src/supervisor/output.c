@@ -115,19 +115,21 @@ enum tn_status output_read(const struct os *os, const char *dir, const char *ref
     while (done < capacity) {
         size_t n = 0;
         status = file_read(os, base, at, (uint8_t *)out + done, capacity - done, &n);
-        if (status == TN_NOTFOUND && at.file < files.last) {
-            lost = true; /* it went meanwhile, unread */
-            n = 0;
-        } else if (status != TN_OK) {
+        bool went = status == TN_NOTFOUND; /* meanwhile, unread */
+        if (status != TN_OK && !went) {
             return status;
         }
+        lost = lost || went;
         done += n;
         at.offset += n;
         if (done < capacity) { /* this file has no more */
-            if (at.file == files.last) {
+            bool is_last = at.file == files.last;
+            if (!is_last || went) { /* no file goes before there is a later one */
+                at = (struct output_position){.file = at.file + 1};
+            }
+            if (is_last) {
                 break;
             }
-            at = (struct output_position){.file = at.file + 1};
         }
     }
     *position = at;
