@@ -14,7 +14,8 @@
 #define POLL_MS 200u
 #define BACKOFF_MAX_MS 5000u
 #define POSITION_MAX 64u
-#define POSITION_FIRST "0.0" /* the oldest that is kept */
+#define POSITION_FIRST "0.0"  /* the oldest that is kept */
+#define LINE_MAX_BYTES 65536u /* a longer one is shown in parts */
 
 struct logs {
     const struct cli_settings *settings;
@@ -50,6 +51,14 @@ static bool options_parse(struct logs *logs, int argc, char **argv) {
 
 /* ---- Showing ---- */
 
+static void line_show(struct logs *logs, const char *end) {
+    struct cli_text text = {.at = NULL};
+    cli_text_clean(&text, tn_bytes_of(logs->line.at, logs->line.len));
+    (void)printf("%s%s", text.len > 0 ? text.at : "", end);
+    cli_text_free(&text);
+    logs->line.len = 0;
+}
+
 /* A terminal gets whole lines, and nothing that could move its cursor. */
 static void show_clean(struct logs *logs, struct tn_bytes output) {
     while (output.len > 0) {
@@ -57,12 +66,10 @@ static void show_clean(struct logs *logs, struct tn_bytes output) {
         uint32_t len = end != NULL ? (uint32_t)(end - output.at) : output.len;
         cli_text_add(&logs->line, output.at, len);
         if (end != NULL) {
-            struct cli_text text = {.at = NULL};
-            cli_text_clean(&text, tn_bytes_of(logs->line.at, logs->line.len));
-            (void)printf("%s\n", text.len > 0 ? text.at : "");
-            cli_text_free(&text);
-            logs->line.len = 0;
+            line_show(logs, "\n");
             len++;
+        } else if (logs->line.len >= LINE_MAX_BYTES) {
+            line_show(logs, "");
         }
         output = tn_bytes_of(output.at + len, output.len - len);
     }

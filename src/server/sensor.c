@@ -170,7 +170,7 @@ static enum tn_result read_status(struct server *server, struct protocol_writer 
 
 /* Bytes at the end that begin a character and do not end it: of text that is cut anywhere. */
 static size_t cut_character(const uint8_t *at, size_t len) {
-    for (size_t back = 1; back <= 3 && back < len; back++) {
+    for (size_t back = 1; back <= 3 && back <= len; back++) {
         uint8_t c = at[len - back];
         if (c >= 0xc0) {
             size_t whole = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
@@ -200,7 +200,7 @@ static void logs_write(const struct server *server, struct protocol_writer *w,
     char text[OUTPUT_POSITION_TEXT];
     bool more = len == server->call.bytes;
     size_t cut = w->encoding == PROTOCOL_JSON ? cut_character(bytes, len) : 0;
-    if (cut <= next.offset) {
+    if (cut <= next.offset && !(more && cut == len)) { /* whoever asks for less gets a part of it */
         next.offset -= cut;
         len -= cut;
     }
