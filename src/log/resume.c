@@ -149,9 +149,32 @@ static enum tn_status writer_resume(struct log_local *log, const struct log_tail
 
 /* -- the rest of the directory ------------------------------------------------------------------ */
 
-/* After a start from an older snapshot the newer one must not be taken for the newest again. */
+static void leftover_remove(struct log_local *log, const char *name) {
+    (void)log_dir_remove(&log->dir, name);
+    log_local_notice(log, "event=log_leftover_removed file=%s", name);
+}
+
+/* How many of them, from the oldest on, the log does not reach back to: nobody can start from these.
+ * Their removal failed, or a crash undid it. */
+static size_t snapshots_left_over(const struct log_local *log, const struct log_numbers *found) {
+    size_t count = 0;
+    while (log->segment_count > 0 && count < found->count &&
+           found->at[count] + 1 < log->segments[0].header.first_lsn) {
+        count += 1;
+    }
+    return count;
+}
+
+/* After a start from an older snapshot the newer one must not be taken for the newest again; nor may
+ * then one that is left over be taken for an older one, so these go first, by the same sync. */
 static enum tn_status snapshots_adopt(struct log_local *log, const struct log_numbers *found) {
+    size_t first = snapshots_left_over(log, found);
     size_t count = found->count;
+    for (size_t i = 0; i < first; i++) {
+        char name[LOG_NAME_MAX];
+        log_snapshot_name(found->at[i], name);
+        leftover_remove(log, name);
+    }
     if (log->options.use_older_snapshot && count > 0) {
         count -= 1;
         char from[LOG_NAME_MAX];
@@ -167,7 +190,7 @@ static enum tn_status snapshots_adopt(struct log_local *log, const struct log_nu
         }
         log_local_notice(log, "event=log_snapshot_set_aside file=%s renamed=%s", from, to);
     }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = first; i < count; i++) {
         if (!log_numbers_add(&log->snapshots, found->at[i])) {
             return TN_NOMEM;
         }
@@ -229,8 +252,7 @@ static void leftovers_remove(struct log_local *log, const struct log_listing *li
     for (size_t i = 0; i < listing->segments.count; i++) {
         if (log->segment_count > 0 && listing->segments.at[i] < log->segments[0].header.seq) {
             log_segment_name(listing->segments.at[i], name);
-            (void)log_dir_remove(&log->dir, name);
-            log_local_notice(log, "event=log_leftover_removed file=%s", name);
+            leftover_remove(log, name);
         }
     }
     if (listing->snapshot_tmp) {

@@ -126,11 +126,18 @@ static bool limits_refused(const struct world *w, enum tn_status status,
     return status == TN_INVALID && smaller;
 }
 
+/* If the file of an old snapshot could not be removed, it may be all there is beside the newest. */
+static bool older_refused(const struct world *w, const struct engine_options *options,
+                          const char *why) {
+    return options->local.use_older_snapshot && w->failed_call &&
+           strstr(why, "is needed; start without --use-older-snapshot") != NULL;
+}
+
 /* Why a start failed is known: the machine is put right for the next one. */
 static void start_failed(struct world *w, enum tn_status status, bool hit,
                          const struct engine_options *options, const char *why) {
     bool full = status == TN_NOSPACE && w->full_until_ms != 0;
-    if (!hit && !full && !limits_refused(w, status, options) &&
+    if (!hit && !full && !limits_refused(w, status, options) && !older_refused(w, options, why) &&
         !(status == TN_TIME_JUMP && clock_refused(w))) {
         world_fail(w, "the server does not start: %s%s: %s", tn_status_name(status),
                    options->local.use_older_snapshot ? " (from the older snapshot)" : "", why);
@@ -178,7 +185,7 @@ static void start_options(struct world *w, bool last_try, struct engine_options 
     struct world_doubt *doubt = &w->ledger.doubt;
     world_options(w, w->machine, options);
     options->local.use_older_snapshot =
-        world_trouble(w, WORLD_OLDER, 150) && world_snapshots(w) >= 2;
+        world_trouble(w, WORLD_OLDER, 150) && world_snapshots(w) >= 2 && !last_try;
     if (world_trouble(w, WORLD_LIMITS, 100) && !last_try) {
         options->limits = other_limits(w);
         doubt->limits = true;

@@ -182,10 +182,12 @@ static void work_twice(void) {
     }
 }
 
-/* Seeds that once found something, as long as they mean the same: here a directory was restored twice
- * before it could be started, and a snapshot came between the two. */
+/* Seeds that once found something, as long as they mean the same: a directory was restored twice
+ * before it could be started, and a snapshot came between the two; an old snapshot that could not be
+ * removed was what there was beside the newest. */
 static void work_found(void) {
     (void)play(30052483, STEPS);
+    (void)play(55007346, STEPS);
 }
 
 static void what_was_found_once_holds(void **state) {

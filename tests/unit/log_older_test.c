@@ -98,6 +98,56 @@ static void a_segment_that_the_older_one_needs_is_missed_all_the_same(void **sta
     logbench_assert_refused(b, TN_CORRUPT, "0006.log", "missing");
 }
 
+/* The third snapshot lets go of the first one and of segments, and the call that removes the file of
+ * the first one fails. */
+static struct logbench with_a_snapshot_left_over(struct logbench *b) {
+    logbench_start(b);
+    for (unsigned i = 0; i < 2; i++) {
+        logbench_append(b, 3, 40000);
+        logbench_snapshot(b);
+    }
+    logbench_append(b, 3, 40000);
+    logbench_stop(b);
+    for (uint64_t call = 1;; call++) {
+        struct logbench copy = logbench_copy(b, call);
+        logbench_start(&copy);
+        logbench_append(&copy, 1, 40000);
+        logbench_snapshot(&copy);
+        logbench_append(&copy, 1, 40000);
+        fakeos_fail_call(copy.fake, fakeos_calls(copy.fake) + call, TN_IO);
+        enum tn_status status = logmodel_snapshot(&copy.model, copy.log);
+        assert_non_null(fakeos_fault_name(copy.fake));
+        if (status == TN_OK && strcmp(fakeos_fault_name(copy.fake), "remove") == 0) {
+            logbench_stop(&copy);
+            return copy;
+        }
+        logbench_die(&copy);
+        logbench_scrap(&copy);
+    }
+}
+
+/* Else the next one to be set aside would leave one that nobody can start from. */
+static void a_snapshot_that_is_left_over_goes_when_the_newest_is_set_aside(void **state) {
+    struct logbench b = with_a_snapshot_left_over(*state);
+    assert_int_equal(fakeos_file_count(b.fake, "/data", "snapshot-"), 3);
+    b.options.use_older_snapshot = true;
+    logbench_start(&b);
+    logbench_die(&b);
+    fakeos_reboot(b.fake);
+    assert_int_equal(fakeos_file_count(b.fake, "/data", "set-aside-"), 1);
+    assert_int_equal(fakeos_file_count(b.fake, "/data", "snapshot-"), 2); /* and that one's name */
+    b.options.use_older_snapshot = false;
+    logbench_start(&b);
+    assert_int_equal(b.model.acked, 11);
+    logbench_append(&b, 1, 40000);
+    logbench_snapshot(&b);
+    logbench_stop(&b);
+    b.options.use_older_snapshot = true;
+    logbench_start(&b);
+    assert_int_equal(b.model.acked, 12);
+    logbench_scrap(&b);
+}
+
 /* With one snapshot and none set aside the log from its beginning is what there is to fall back to. */
 static void below_the_only_snapshot_nothing_may_be_missing(void **state) {
     struct logbench *b = *state;
@@ -177,6 +227,7 @@ int main(void) {
         BENCH_TEST(a_leftover_after_the_newest_was_set_aside_is_cleared_away),
         BENCH_TEST(power_cuts_while_setting_aside_are_survived),
         BENCH_TEST(a_segment_that_the_older_one_needs_is_missed_all_the_same),
+        BENCH_TEST(a_snapshot_that_is_left_over_goes_when_the_newest_is_set_aside),
         BENCH_TEST(below_the_only_snapshot_nothing_may_be_missing),
         BENCH_TEST(a_snapshot_whose_name_was_not_synced_counts_for_nothing),
         BENCH_TEST(nor_does_one_whose_process_died_before_the_sync),
