@@ -152,9 +152,12 @@ static enum cli_link greet(struct cli_client *client, uint64_t timeout_ms) {
     }
     uint32_t server = cli_node_find(&client->reader, 0, "server");
     if (client->reader.nodes[0].type == CLI_ERROR) {
-        struct tn_bytes text = cli_node_text(&client->reader, 0);
-        return fail(client, CLI_LINK_UNREACHABLE, "the server refuses: %.*s",
-                    (int)(text.len < 200 ? text.len : 200), (const char *)text.at);
+        struct cli_text text = {.at = NULL};
+        cli_text_clean(&text, cli_node_text(&client->reader, 0));
+        (void)fail(client, CLI_LINK_UNREACHABLE, "the server refuses: %.200s",
+                   text.failed ? "" : text.at);
+        cli_text_free(&text);
+        return CLI_LINK_UNREACHABLE;
     }
     if (server == 0 || !cli_node_is(&client->reader, server, "tenure")) {
         return fail(client, CLI_LINK_UNREACHABLE, "this is not a Tenure server");

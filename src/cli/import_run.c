@@ -393,8 +393,10 @@ static int pool_ask(struct run *run) {
     const struct cli_reader *reader = &run->client.reader;
     if (reader->nodes[0].type == CLI_ERROR) {
         struct cli_refusal refusal = cli_refusal_of(cli_node_text(reader, 0));
-        (void)fprintf(stderr, "tenure import: %s: %.*s\n", name, (int)refusal.words.len,
-                      (const char *)refusal.words.at);
+        struct cli_text line = {.at = NULL};
+        cli_text_clean(&line, refusal.words);
+        (void)fprintf(stderr, "tenure import: %s: %s\n", name, line.failed ? "" : line.at);
+        cli_text_free(&line);
         return refusal.known ? tn_result_exit(refusal.code) : CLI_FAILED;
     }
     pool_take(&import->pool, reader);

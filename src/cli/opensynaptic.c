@@ -103,9 +103,12 @@ int opensynaptic_call(struct cli_client *client, const struct cli_settings *sett
         return CLI_OK;
     }
     struct cli_refusal refusal = cli_refusal_of(cli_node_text(&client->reader, 0));
-    (void)fprintf(stderr, "tenure opensynaptic: %.*s: %.*s\n", (int)refusal.name.len,
-                  (const char *)refusal.name.at, (int)refusal.words.len,
-                  (const char *)refusal.words.at);
+    struct cli_text line = {.at = NULL};
+    cli_text_clean(&line, refusal.name);
+    cli_text_put(&line, ": ");
+    cli_text_clean(&line, refusal.words);
+    (void)fprintf(stderr, "tenure opensynaptic: %s\n", line.failed ? "" : line.at);
+    cli_text_free(&line);
     return refusal.known ? tn_result_exit(refusal.code) : CLI_FAILED;
 }
 

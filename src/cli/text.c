@@ -88,6 +88,7 @@ static bool is_control(uint32_t character) {
 }
 
 void cli_text_clean(struct cli_text *text, struct tn_bytes bytes) {
+    cli_text_put(text, ""); /* of nothing, too, there is a text */
     for (uint32_t i = 0; i < bytes.len;) {
         uint32_t character = 0;
         uint32_t len = utf8_next(bytes.at + i, bytes.len - i, &character);

@@ -16,6 +16,14 @@ static enum cli_link ask(struct top *top, const char *const *words, uint32_t cou
     return cli_client_call(&top->client, request, count, timeout_ms);
 }
 
+/* What is shown comes from outside. */
+static void take_text(char *out, size_t capacity, struct tn_bytes bytes) {
+    struct cli_text text = {.at = NULL};
+    cli_text_clean(&text, bytes);
+    (void)snprintf(out, capacity, "%s", text.failed ? "" : text.at);
+    cli_text_free(&text);
+}
+
 /* ---- INFO ---- */
 
 static const char *const figure_names[TOP_FIGURES] = {
@@ -53,9 +61,7 @@ static enum cli_link look_info(struct top *top, uint64_t timeout_ms) {
     enum cli_link link = ask(top, words, 1, timeout_ms);
     if (link == CLI_LINK_OK) {
         struct tn_bytes info = cli_node_text(&top->client.reader, 0);
-        struct tn_bytes version = info_field(info, "tenure_version");
-        (void)snprintf(top->version, sizeof top->version, "%.*s", (int)version.len,
-                       (const char *)version.at);
+        take_text(top->version, sizeof top->version, info_field(info, "tenure_version"));
         for (unsigned i = 0; i < TOP_FIGURES; i++) {
             top->now->figures[i] = 0;
             (void)cli_number_parse(info_field(info, figure_names[i]), &top->now->figures[i]);
@@ -74,8 +80,8 @@ static uint64_t number(const struct cli_reader *reader, uint32_t map, const char
 
 static void take_pool(struct top_sample *sample, const struct cli_reader *reader, uint32_t map) {
     struct top_pool *pool = &sample->pools[sample->pool_count++];
-    struct tn_bytes name = cli_node_text(reader, cli_node_find(reader, map, "pool"));
-    (void)snprintf(pool->name, sizeof pool->name, "%.*s", (int)name.len, (const char *)name.at);
+    take_text(pool->name, sizeof pool->name,
+              cli_node_text(reader, cli_node_find(reader, map, "pool")));
     pool->size = number(reader, map, "size");
     pool->left = number(reader, map, "free");
     pool->reserved = number(reader, map, "reserved");
