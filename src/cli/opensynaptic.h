@@ -47,7 +47,7 @@ int opensynaptic_connect(struct cli_client *client, const struct cli_settings *s
                          const char *name, struct opensynaptic_pool *ret_pool);
 /* Whether it is there and sticky; else standard error says so, and *ret_code is the exit code. */
 bool opensynaptic_pool_serves(const struct opensynaptic_pool *pool, int *ret_code);
-/* One command; a refusal is told on standard error. The exit code. */
+/* One write; a refusal is told on standard error. The exit code. */
 int opensynaptic_call(struct cli_client *client, const struct cli_settings *settings,
                       const struct tn_bytes *words, uint32_t count);
 

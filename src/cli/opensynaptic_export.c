@@ -9,6 +9,7 @@
 
 #include "cli/opensynaptic.h"
 #include "cli/options.h"
+#include "cli/scan.h"
 
 #define TRIES 5u
 #define WINDOW 512u
@@ -28,14 +29,11 @@ struct run {
     struct held *held;
     uint64_t count, capacity;
     uint64_t bundles, others; /* what the file cannot say */
+    bool failed;              /* no memory */
     struct cli_text out;
 };
 
 /* ---- The pool ---- */
-
-static int call(struct run *run, const struct tn_bytes *words, uint32_t count) {
-    return opensynaptic_call(&run->client, run->settings, words, count);
-}
 
 static int counters_read(struct run *run, uint64_t ret_counters[COUNTERS]) {
     static const char *const names[COUNTERS] = {
@@ -43,7 +41,7 @@ static int counters_read(struct run *run, uint64_t ret_counters[COUNTERS]) {
         "allocated_total", "returned_total", "released_total", "expired_total", "revoked_total"};
     const struct tn_bytes words[] = {tn_bytes_of("POOL", 4), tn_bytes_of("INFO", 4),
                                      tn_bytes_of(run->pool.name, strlen(run->pool.name))};
-    int code = call(run, words, 3);
+    int code = cli_ask(run->settings, &run->client, words, 3);
     for (unsigned i = 0; code == CLI_OK && i < COUNTERS; i++) {
         ret_counters[i] = 0;
         (void)cli_node_number(&run->client.reader, cli_node_find(&run->client.reader, 0, names[i]),
@@ -68,8 +66,8 @@ static bool held_add(struct run *run, uint64_t id, bool kept) {
     return true;
 }
 
-static bool lease_take(struct run *run, uint32_t lease) {
-    const struct cli_reader *reader = &run->client.reader;
+static bool lease_take(void *ctx, const struct cli_reader *reader, uint32_t lease) {
+    struct run *run = ctx;
     uint32_t state = cli_node_find(reader, lease, "state");
     uint32_t values = cli_node_find(reader, lease, "values");
     bool said = cli_node_is(reader, state, "active") || cli_node_is(reader, state, "offline");
@@ -81,6 +79,7 @@ static bool lease_take(struct run *run, uint32_t lease) {
     for (uint32_t node = values + 1; node < reader->nodes[values].end; node++) {
         uint64_t id = 0;
         if (cli_node_number(reader, node, &id) && !held_add(run, id, !said)) {
+            run->failed = true;
             return false;
         }
     }
@@ -94,36 +93,18 @@ static int held_order(const void *a, const void *b) {
 }
 
 static int held_read(struct run *run) {
-    char cursor[24] = "0";
+    struct cli_scan leases = {
+        .settings = run->settings, .client = &run->client, .pool = run->pool.name};
     run->count = run->bundles = run->others = 0;
-    do {
-        const struct tn_bytes words[] = {tn_bytes_of("LEASES", 6),
-                                         tn_bytes_of("POOL", 4),
-                                         tn_bytes_of(run->pool.name, strlen(run->pool.name)),
-                                         tn_bytes_of("CURSOR", 6),
-                                         tn_bytes_of(cursor, strlen(cursor)),
-                                         tn_bytes_of("COUNT", 5),
-                                         tn_bytes_of("1000", 4)};
-        const struct cli_reader *reader = &run->client.reader;
-        int code = call(run, words, 7);
-        if (code != CLI_OK) {
-            return code;
-        }
-        uint32_t leases = cli_node_find(reader, 0, "leases");
-        uint32_t end = leases != 0 ? reader->nodes[leases].end : 0;
-        for (uint32_t node = leases + 1; node < end; node = reader->nodes[node].end) {
-            if (!lease_take(run, node)) {
-                (void)fprintf(stderr, "tenure opensynaptic: out of memory\n");
-                return CLI_FAILED;
-            }
-        }
-        struct tn_bytes next = cli_node_text(reader, cli_node_find(reader, 0, "cursor"));
-        (void)snprintf(cursor, sizeof cursor, "%.*s", (int)next.len, (const char *)next.at);
-    } while (strcmp(cursor, "0") != 0);
+    int code = cli_scan_leases(&leases, lease_take, run);
+    if (code == CLI_OK && run->failed) {
+        (void)fprintf(stderr, "tenure opensynaptic: out of memory\n");
+        code = CLI_FAILED;
+    }
     if (run->count > 0) {
         qsort(run->held, run->count, sizeof *run->held, held_order);
     }
-    return CLI_OK;
+    return code;
 }
 
 /* ---- Entries ---- */
@@ -256,7 +237,7 @@ static int file_make(struct run *run) {
     if (entries_write(run) != CLI_LINK_OK) {
         return cli_client_unreachable(&run->client);
     }
-    int code = call(run, words, 3);
+    int code = cli_ask(run->settings, &run->client, words, 3);
     if (code != CLI_OK) {
         return code;
     }

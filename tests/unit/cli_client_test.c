@@ -1,5 +1,5 @@
 /* The command line's client against a server that means ill: whatever it says, nothing that a terminal
- * would obey gets there. */
+ * would obey gets there; and when it hangs up, the exit code says what that means. */
 #include "unit/unit.h"
 
 #include <arpa/inet.h>
@@ -12,9 +12,11 @@
 
 #define REPLIES 4u
 #define HELLO "%1\r\n+server\r\n+tenure\r\n"
+#define HANG_UP ""
 #define UNKNOWN "\xef\xbf\xbd" /* what stands for what is no character */
 
-/* Takes one connection, answers its requests with these, and waits for its end. */
+/* Takes one connection, answers its requests with these, and waits for its end, or hangs up if the last
+ * is HANG_UP. */
 struct rogue {
     int listener;
     pthread_t thread;
@@ -25,6 +27,7 @@ struct rogue {
 static void *rogue_run(void *ctx) {
     struct rogue *rogue = ctx;
     char request[4096];
+    bool hangs_up = false;
     int socket = accept(rogue->listener, NULL, NULL);
     for (unsigned i = 0; i < REPLIES && rogue->replies[i] != NULL; i++) {
         const char *reply = rogue->replies[i];
@@ -32,8 +35,9 @@ static void *rogue_run(void *ctx) {
             send(socket, reply, strlen(reply), MSG_NOSIGNAL) < 0) {
             break;
         }
+        hangs_up = reply[0] == '\0';
     }
-    while (recv(socket, request, sizeof request, 0) > 0) {
+    while (!hangs_up && recv(socket, request, sizeof request, 0) > 0) {
     }
     close(socket);
     return NULL;
@@ -145,12 +149,31 @@ static void what_the_live_view_shows_is_clean(void **state) {
     rogue_end(&rogue);
 }
 
+/* It was a read: nothing can have happened. */
+static void an_export_without_an_answer_is_no_doubt(void **state) {
+    struct rogue rogue = {
+        .replies = {HELLO, "*2\r\n:1\r\n:1\r\n",
+                    "%1\r\n+options\r\n%3\r\n+sticky\r\n+yes\r\n+kind\r\n+range\r\n"
+                    "+format\r\n+dec\r\n",
+                    HANG_UP}};
+    char *arguments[] = {"--pool", "ids"};
+    struct said said;
+    (void)state;
+    rogue_begin(&rogue);
+    said_begin(&said, STDERR_FILENO);
+    int code = opensynaptic_export(&rogue.settings, 2, arguments);
+    said_end(&said);
+    assert_int_equal(code, CLI_UNREACHABLE);
+    rogue_end(&rogue);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(why_it_refuses_a_connection_is_told_clean),
         cmocka_unit_test(why_it_refuses_a_request_is_told_clean),
         cmocka_unit_test(why_there_is_no_such_pool_is_told_clean),
         cmocka_unit_test(what_the_live_view_shows_is_clean),
+        cmocka_unit_test(an_export_without_an_answer_is_no_doubt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
