@@ -149,6 +149,10 @@ static void serve(struct world *w) {
 
 /* ---- what happens to the server ---- */
 
+bool world_call_failed(struct world *w) {
+    return w->planned && fakeos_calls(w->machine) >= w->planned_call;
+}
+
 static void disk_fills(struct world *w) {
     uint64_t left = world_below(w, 100 << 10);
     if (w->full_until_ms == 0 && world_trouble(w, WORLD_FULL, 4)) {
@@ -219,7 +223,7 @@ static void look(struct world *w) {
 /* Whatever was planned has happened, or the server has halted: this life is over. */
 static void afterwards(struct world *w) {
     bool cut = fakeos_is_cut(w->machine);
-    bool hit = w->planned && fakeos_calls(w->machine) >= w->planned_call;
+    bool hit = world_call_failed(w);
     bool power = w->planned_power;
     if (w->halted && !hit && !cut && !w->life_failed) {
         world_fail(w, "the server has halted, and no call had failed");

@@ -358,6 +358,8 @@ void world_runs_pass(struct world *w);
 
 /* world.c */
 void world_pass(struct world *w, uint64_t ms);
+/* Whether the call that was planned to fail, or to be the last, has been made. */
+bool world_call_failed(struct world *w);
 
 /* world_damage.c: on a copy of the disk, after a clean close. */
 void world_damage(struct world *w);
