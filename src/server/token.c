@@ -190,6 +190,9 @@ static void rotation_done(uv_work_t *work, int status) {
         protocol_pair_number(&w, "keys", keys->count);
         server_log("token_keys_rotated", "kid=%s keys=%u dropped=%s", keys->of[0].kid, keys->count,
                    server->rotation_drop ? "yes" : "no");
+        if (server->rotation_drop) {
+            supervisor_tokens_void(server->supervisor);
+        }
     } else {
         rotation_refuse(server, slot, &w);
     }

@@ -147,6 +147,7 @@ struct plan_terms {
     X(FOUND,           "found")           /* lease, epoch, revoked: of an earlier life; then GONE */ \
     X(ALLOC_ANSWER,    "alloc_answer")    /* code, lease, epoch */ \
     X(TOKEN_ANSWER,    "token_answer")    /* code, lease, issued_ms, expires_ms */ \
+    X(TOKEN_VOID,      "token_void")      /* its key is no longer trusted */ \
     X(REVOKE_ANSWER,   "revoke_answer")   /* code */ \
     X(RECLAIM_ANSWER,  "reclaim_answer")  /* code */ \
     X(LEASE_REVOKED,   "lease_revoked")   /* lease: seen in the log, whoever did it */ \

@@ -276,6 +276,11 @@ void plan_absorb(struct plan *plan, const struct plan_fact *fact, struct plan_ef
     case PLAN_FACT_TOKEN_ANSWER:
         absorb_token(plan, fact, out);
         break;
+    case PLAN_FACT_TOKEN_VOID:
+        if (is_up(plan)) { /* as soon as it runs */
+            plan->refresh_at_ms = plan->now_ms;
+        }
+        break;
     case PLAN_FACT_REVOKE_ANSWER:
         absorb_commit(plan, PLAN_LEASE_REVOKE, fact->code);
         break;

@@ -114,6 +114,9 @@ bool supervisor_status(struct supervisor *supervisor, struct tn_bytes ref,
 enum tn_result supervisor_reset(struct supervisor *supervisor, struct tn_bytes ref);
 enum tn_result supervisor_restart(struct supervisor *supervisor, struct tn_bytes ref);
 
+/* All tokens before this are void: those who run are given new ones. */
+void supervisor_tokens_void(struct supervisor *supervisor);
+
 /* By the token of the run, which the caller has judged: false if this is not the run that lives. */
 bool supervisor_heartbeat(struct supervisor *supervisor, struct kernel_lease_id lease,
                           uint64_t epoch);

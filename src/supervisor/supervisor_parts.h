@@ -188,6 +188,7 @@ void supervisor_read_notice(struct supervisor *supervisor, const struct supervis
 #define SUPERVISOR_WALK_READ 1u   /* each as the engine has it */
 #define SUPERVISOR_WALK_MISSED 2u /* and its lease, and those that were set: something was missed */
 #define SUPERVISOR_WALK_RULES 4u  /* also rules that were set */
+#define SUPERVISOR_WALK_TOKENS 8u /* those that run get new tokens */
 void supervisor_walk(struct supervisor *supervisor, unsigned what);
 #define SUPERVISOR_WALK_MAX 64u /* of them in a turn: their descriptions may be read anew */
 void supervisor_walk_on(struct supervisor *supervisor, uint64_t end_ns);

@@ -312,6 +312,9 @@ static void walk_sensor(struct supervisor *supervisor, struct supervisor_sensor 
     if ((what & SUPERVISOR_WALK_RULES) && sensor->known && sensor->rules > 0) {
         supervisor_tell(sensor, &(struct plan_fact){.kind = PLAN_FACT_NEW_RULE});
     }
+    if (what & SUPERVISOR_WALK_TOKENS) {
+        supervisor_tell(sensor, &(struct plan_fact){.kind = PLAN_FACT_TOKEN_VOID});
+    }
 }
 
 /* Those that come meanwhile are put in front of where it begins, and are as new as can be. */
@@ -348,6 +351,12 @@ void supervisor_walk_on(struct supervisor *supervisor, uint64_t end_ns) {
         if (walk->what == 0 && walk->next_what != 0) {
             *walk = (struct supervisor_walk){.what = walk->next_what, .at = supervisor->sensors};
         }
+    }
+}
+
+void supervisor_tokens_void(struct supervisor *supervisor) {
+    if (supervisor != NULL) {
+        supervisor_walk(supervisor, SUPERVISOR_WALK_TOKENS);
     }
 }
 

@@ -461,6 +461,26 @@ static void a_token_is_refreshed_at_four_fifths_of_its_life(void **state) {
     assert_int_equal(d.effects.wake_ms, d.now + 800000);
 }
 
+static void a_token_that_is_void_is_replaced_at_once(void **state) {
+    struct desk d;
+    (void)state;
+    desk_run(&d);
+    assert_string_equal(tell(&d, PLAN_FACT_TOKEN_VOID), "refresh");
+    assert_string_equal(tell(&d, PLAN_FACT_TOKEN_VOID), ""); /* it is on its way */
+    assert_string_equal(answer(&d, PLAN_FACT_TOKEN_ANSWER, TN_R_OK), "");
+    assert_int_equal(d.effects.wake_ms, d.now + 800000);
+    /* What does not run has none; what is being started, when it runs. */
+    assert_string_equal(tell(&d, PLAN_FACT_RESTART), "revoke");
+    assert_string_equal(tell(&d, PLAN_FACT_TOKEN_VOID), "");
+    stop(&d, "sensor_stopped:restart", "alloc");
+    assert_string_equal(tell(&d, PLAN_FACT_TOKEN_VOID), "");
+    assert_string_equal(answer(&d, PLAN_FACT_ALLOC_ANSWER, TN_R_OK), "issue");
+    assert_string_equal(answer(&d, PLAN_FACT_TOKEN_ANSWER, TN_R_OK), "start");
+    assert_string_equal(tell(&d, PLAN_FACT_TOKEN_VOID), "");
+    assert_string_equal(give(&d, (struct plan_fact){.kind = PLAN_FACT_STARTED, .pid = 99}),
+                        "sensor_started refresh");
+}
+
 /* ---- Descriptions, operators ---- */
 
 static void another_description_restarts_it_once_settled(void **state) {
@@ -629,6 +649,7 @@ int main(void) {
         cmocka_unit_test(a_refused_allocation_is_tried_again_and_never_an_error),
         cmocka_unit_test(a_refused_token_gives_the_lease_back),
         cmocka_unit_test(a_token_is_refreshed_at_four_fifths_of_its_life),
+        cmocka_unit_test(a_token_that_is_void_is_replaced_at_once),
         cmocka_unit_test(another_description_restarts_it_once_settled),
         cmocka_unit_test(a_description_that_cannot_be_read_is_an_error),
         cmocka_unit_test(a_deleted_sensor_is_stopped_then_forgotten),

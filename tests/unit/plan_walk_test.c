@@ -34,6 +34,7 @@ static const struct plan_fact any[] = {
     {.kind = PLAN_FACT_ALLOC_ANSWER, .code = TN_R_BUSY},
     {.kind = PLAN_FACT_TOKEN_ANSWER, .code = TN_R_OK, .lease = {.lsn = 42}},
     {.kind = PLAN_FACT_TOKEN_ANSWER, .code = TN_R_STALE, .lease = {.lsn = 42}},
+    {.kind = PLAN_FACT_TOKEN_VOID},
     {.kind = PLAN_FACT_REVOKE_ANSWER, .code = TN_R_OK},
     {.kind = PLAN_FACT_REVOKE_ANSWER, .code = TN_R_NOSPACE},
     {.kind = PLAN_FACT_REVOKE_ANSWER, .code = TN_R_STATE},
