@@ -340,12 +340,18 @@ static void release(struct supervisor_sensor *sensor) {
 static void on_orphan_gone(void *ctx, const char *ref, struct kernel_lease_id lease,
                            uint64_t epoch) {
     struct supervisor *supervisor = ctx;
-    struct supervisor_sensor *sensor = supervisor_find(supervisor, tn_bytes_of(ref, strlen(ref)));
+    struct tn_bytes name = tn_bytes_of(ref, strlen(ref));
+    struct supervisor_sensor *sensor = supervisor_find(supervisor, name);
+    struct kernel_sensor_view view;
     char text[TOKEN_ID_TEXT];
     (void)token_id_format(lease, epoch, text);
     supervisor_log(supervisor, "event=sensor_orphan_gone sensor=%s run=%s", ref, text);
     if (sensor != NULL) {
         release(sensor);
+    } else if (engine_sensor_read(supervisor->options.engine, ENGINE_READ_AS_IS, name, &view, NULL,
+                                  0) == TN_R_NOTFOUND) {
+        /* It was deleted, and its directory could not go before the record was gone. */
+        output_remove(supervisor->options.os, supervisor->options.dir, ref);
     }
 }
 

@@ -10,12 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "lib/enginekit.h"
 #include "lib/fakelog.h"
 #include "lib/runkit.h"
+#include "supervisor/record.h"
 #include "supervisor/supervisor.h"
 
 struct world {
@@ -338,6 +341,29 @@ static void a_lease_of_a_deleted_sensor_is_ended_too(void **state) {
     assert_false(lease_is(w, "s", KERNEL_REVOKING));
 }
 
+static bool is_removed(void *ctx) {
+    return access(ctx, F_OK) != 0;
+}
+
+/* Its run is found out to be dead after the sensor was forgotten. */
+static void nothing_is_left_of_a_deleted_sensor_that_had_run(void **state) {
+    struct world *w = *state;
+    struct run_record record = {.ref = "s", .boot = "another", .guardian = 1, .lease = {.lsn = 7}};
+    char dir[256];
+    char path[300];
+    unsupervise(w);
+    snprintf(dir, sizeof dir, "%s/s", w->kit.sensors);
+    snprintf(path, sizeof path, "%s/log.1", dir);
+    (void)mkdir(w->kit.sensors, 0700);
+    assert_int_equal(mkdir(dir, 0700), 0);
+    assert_int_equal(record_write(os_posix(), dir, &record), TN_OK);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fclose(file);
+    supervise(w);
+    runkit_wait(&w->kit, is_removed, dir);
+}
+
 /* As many news as fit, of rules that nobody has: none is told one by one after them. */
 static void news_fill(struct world *w) {
     char id[32];
@@ -549,6 +575,7 @@ int main(void) {
         TEST(an_engine_that_halts_is_noticed_by_the_next_request),
         TEST(a_lease_that_could_not_be_ended_at_shutdown_is_ended_by_the_next_life),
         TEST(a_lease_of_a_deleted_sensor_is_ended_too),
+        TEST(nothing_is_left_of_a_deleted_sensor_that_had_run),
         TEST(more_news_than_fit_are_no_news_lost),
         TEST(news_that_are_all_missed_are_found_out),
         TEST(a_rule_that_was_missed_clears_an_error),
