@@ -1,4 +1,9 @@
-/* resolve --> connect --> write, read the first line --> close */
+/* resolve --> connect --> write, read the first line --> close
+ *               |   ^
+ *               v   | there is another address
+ *              close
+ *
+ * A name such as localhost has several addresses, and who is asked may listen at any one of them. */
 #include "supervisor/health_http.h"
 
 #include <ctype.h>
@@ -9,6 +14,7 @@
 
 static void closed(uv_handle_t *handle) {
     struct health_http *http = handle->data;
+    uv_freeaddrinfo(http->found);
     http->hooks.over(http->ctx);
 }
 
@@ -19,9 +25,9 @@ static void end(struct health_http *http) {
     http->ending = true;
     if (http->resolving) {
         (void)uv_cancel((uv_req_t *)&http->resolve); /* either way its callback comes */
-        return;
+    } else if (!http->retrying) {
+        uv_close((uv_handle_t *)&http->tcp, closed);
     }
-    uv_close((uv_handle_t *)&http->tcp, closed);
 }
 
 static void answer(struct health_http *http, bool good, const char *why) {
@@ -83,35 +89,67 @@ static void on_written(uv_write_t *write, int code) {
 
 /* ---- Asking ---- */
 
+static void connect_next(struct health_http *http);
+
+static void on_retry(uv_handle_t *handle) {
+    struct health_http *http = handle->data;
+    http->retrying = false;
+    if (http->ending) {
+        closed(handle);
+        return;
+    }
+    TN_ASSERT(uv_tcp_init(http->loop, &http->tcp) == 0);
+    connect_next(http);
+}
+
+static void connect_failed(struct health_http *http, int code) {
+    if (http->next == NULL) {
+        failed(http, "cannot be connected to", code);
+        return;
+    }
+    http->retrying = true;
+    uv_close((uv_handle_t *)&http->tcp, on_retry);
+}
+
 static void on_connected(uv_connect_t *connect, int code) {
     struct health_http *http = connect->data;
     uv_buf_t buffer = uv_buf_init(http->request, (unsigned)strlen(http->request));
     if (http->ending) {
         return;
     }
-    if (code == 0) {
-        code = uv_read_start((uv_stream_t *)&http->tcp, on_alloc, on_read);
+    if (code != 0) {
+        connect_failed(http, code);
+        return;
     }
+    code = uv_read_start((uv_stream_t *)&http->tcp, on_alloc, on_read);
     if (code == 0) {
         code = uv_write(&http->write, (uv_stream_t *)&http->tcp, &buffer, 1, on_written);
     }
     if (code != 0) {
-        failed(http, "cannot be connected to", code);
+        failed(http, "cannot be asked", code);
+    }
+}
+
+static void connect_next(struct health_http *http) {
+    const struct addrinfo *to = http->next;
+    http->next = to->ai_next;
+    int code = uv_tcp_connect(&http->connect, &http->tcp, to->ai_addr, on_connected);
+    if (code != 0) {
+        connect_failed(http, code);
     }
 }
 
 static void on_resolved(uv_getaddrinfo_t *resolve, int code, struct addrinfo *found) {
     struct health_http *http = resolve->data;
     http->resolving = false;
+    http->found = http->next = found;
     if (http->ending) {
         uv_close((uv_handle_t *)&http->tcp, closed);
-    } else if (code == 0) {
-        code = uv_tcp_connect(&http->connect, &http->tcp, found->ai_addr, on_connected);
+    } else if (code != 0) {
+        failed(http, "the host cannot be found", code);
+    } else {
+        connect_next(http);
     }
-    if (code != 0 && !http->ending) {
-        failed(http, "the host cannot be found or reached", code);
-    }
-    uv_freeaddrinfo(found);
 }
 
 /* Host and port; the rest is the path. */
@@ -137,10 +175,12 @@ void health_http_begin(struct health_http *http, uv_loop_t *loop, const char *ur
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     *http = (struct health_http){.hooks = hooks, .ctx = ctx, .loop = loop};
     const char *path = url_split(http, url);
+    bool six = strchr(http->host, ':') != NULL;
     (void)snprintf(http->request, sizeof http->request,
-                   "GET %s%s HTTP/1.1\r\nHost: %s:%s\r\nUser-Agent: tenure\r\nConnection: close\r\n"
-                   "\r\n",
-                   *path == '/' ? "" : "/", path, http->host, http->port);
+                   "GET %s%s HTTP/1.1\r\nHost: %s%s%s:%s\r\nUser-Agent: tenure\r\n"
+                   "Connection: close\r\n\r\n",
+                   *path == '/' ? "" : "/", path, six ? "[" : "", http->host, six ? "]" : "",
+                   http->port);
     TN_ASSERT(uv_tcp_init(loop, &http->tcp) == 0);
     http->tcp.data = http->connect.data = http->write.data = http->resolve.data = http;
     int code = uv_getaddrinfo(loop, &http->resolve, on_resolved, http->host, http->port, &hints);

@@ -21,7 +21,8 @@ struct health_http {
     uv_tcp_t tcp;
     uv_connect_t connect;
     uv_write_t write;
-    bool resolving, ending;
+    struct addrinfo *found, *next; /* addresses of the host; the one to try next, NULL: none */
+    bool resolving, retrying, ending;
     char host[256], port[8];
     char request[HEALTH_HTTP_URL_MAX + 512u];
     char answer[64];
