@@ -29,6 +29,22 @@ enum tn_result engine_lease_read(struct engine *engine, uint64_t fence_lsn,
 enum tn_result engine_lease_by_value(struct engine *engine, uint64_t fence_lsn,
                                      struct tn_bytes pool, const struct kernel_wish *wish,
                                      struct engine_lease *ret_lease);
+/* What does not fit into a struct engine_lease, for those who want all of it as of one position. */
+struct engine_lease_rest {
+    struct engine_value *values; /* all of them; room for KERNEL_BUNDLE_MAX */
+    uint32_t value_count;
+    void *meta; /* room for KERNEL_META_MAX */
+    uint32_t meta_len;
+};
+
+/* `rest` says where to, and how much there was. */
+enum tn_result engine_lease_read_whole(struct engine *engine, uint64_t fence_lsn,
+                                       struct kernel_lease_id id, struct engine_lease *ret_lease,
+                                       struct engine_lease_rest *rest);
+enum tn_result engine_lease_by_value_whole(struct engine *engine, uint64_t fence_lsn,
+                                           struct tn_bytes pool, const struct kernel_wish *wish,
+                                           struct engine_lease *ret_lease,
+                                           struct engine_lease_rest *rest);
 /* OK if (id, epoch) is the live authority; *ret_lease is filled if there is such a lease. */
 enum tn_result engine_verify(struct engine *engine, uint64_t fence_lsn, struct kernel_lease_id id,
                              uint64_t epoch, struct engine_lease *ret_lease);

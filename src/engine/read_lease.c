@@ -56,8 +56,15 @@ struct lease_query {
     struct tn_bytes pool;
     const struct kernel_wish *wish;
     struct engine_lease *lease;
+    struct engine_lease_rest *rest; /* NULL: it is not wanted */
     enum tn_result answer;
 };
+
+static void rest_fill(const struct kernel *kernel, const struct kernel_lease_view *view,
+                      struct engine_lease_rest *rest) {
+    rest->value_count = lease_values(kernel, view, 0, rest->values, KERNEL_BUNDLE_MAX);
+    rest->meta_len = kernel_lease_meta(kernel, view, rest->meta, KERNEL_META_MAX);
+}
 
 static bool lease_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
     struct lease_query *query = ctx;
@@ -75,6 +82,9 @@ static bool lease_reader(void *ctx, const struct kernel *kernel, uint64_t clock_
         return false;
     }
     lease_fill(kernel, query->lease);
+    if (query->rest != NULL) {
+        rest_fill(kernel, view, query->rest);
+    }
     return lease_is_stale(kernel, view, clock_ms);
 }
 
@@ -94,6 +104,22 @@ enum tn_result engine_lease_by_value(struct engine *engine, uint64_t fence_lsn,
                                      struct tn_bytes pool, const struct kernel_wish *wish,
                                      struct engine_lease *ret_lease) {
     struct lease_query query = {.by = BY_VALUE, .pool = pool, .wish = wish, .lease = ret_lease};
+    return lease_query(engine, fence_lsn, &query);
+}
+
+enum tn_result engine_lease_read_whole(struct engine *engine, uint64_t fence_lsn,
+                                       struct kernel_lease_id id, struct engine_lease *ret_lease,
+                                       struct engine_lease_rest *rest) {
+    struct lease_query query = {.by = BY_ID, .id = id, .lease = ret_lease, .rest = rest};
+    return lease_query(engine, fence_lsn, &query);
+}
+
+enum tn_result engine_lease_by_value_whole(struct engine *engine, uint64_t fence_lsn,
+                                           struct tn_bytes pool, const struct kernel_wish *wish,
+                                           struct engine_lease *ret_lease,
+                                           struct engine_lease_rest *rest) {
+    struct lease_query query = {
+        .by = BY_VALUE, .pool = pool, .wish = wish, .lease = ret_lease, .rest = rest};
     return lease_query(engine, fence_lsn, &query);
 }
 

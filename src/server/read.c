@@ -28,27 +28,13 @@ static void values_write(struct protocol_writer *w, const struct engine_value *v
     }
 }
 
-/* All values: those that came with the lease, or a second look for the many of a large bundle. */
 static void lease_write(struct server *server, struct protocol_writer *w,
-                        const struct engine_lease *lease) {
-    struct engine_value *values = server->page;
-    uint8_t meta[KERNEL_META_MAX];
-    uint32_t count = lease->value_count;
-    uint32_t meta_len = 0;
-    memcpy(values, lease->values, count * sizeof values[0]);
-    if (lease->view.value_count > count) {
-        (void)engine_lease_values(server->engine, ENGINE_READ_AS_IS, lease->view.id, 0, values,
-                                  KERNEL_BUNDLE_MAX, &count);
-    }
-    if (lease->view.meta_len > 0) {
-        (void)engine_lease_meta(server->engine, ENGINE_READ_AS_IS, lease->view.id, meta,
-                                sizeof meta, &meta_len);
-    }
+                        const struct engine_lease *lease, const struct engine_lease_rest *rest) {
     protocol_render_lease(w, &lease->view, 4);
-    values_write(w, values, count);
+    values_write(w, rest->values, rest->value_count);
     protocol_write_text(w, "meta");
-    if (meta_len > 0) {
-        protocol_write_json(w, meta, meta_len < sizeof meta ? meta_len : sizeof meta);
+    if (rest->meta_len > 0) {
+        protocol_write_json(w, rest->meta, rest->meta_len);
     } else {
         protocol_write_null(w);
     }
@@ -57,18 +43,20 @@ static void lease_write(struct server *server, struct protocol_writer *w,
 
 static enum tn_result read_lease(struct server *server, struct protocol_writer *w) {
     const struct protocol_call *call = &server->call;
+    uint8_t meta[KERNEL_META_MAX];
     struct engine_lease lease = {.value_count = 0};
+    struct engine_lease_rest rest = {.values = server->page, .meta = meta};
     struct kernel_wish wish = {.is_text = true, .text = call->value};
     enum tn_result code =
-        call->value.len > 0
-            ? engine_lease_by_value(server->engine, server->read_how, call->command.pool, &wish,
-                                    &lease)
-            : engine_lease_read(server->engine, server->read_how, call->command.lease, &lease);
+        call->value.len > 0 ? engine_lease_by_value_whole(server->engine, server->read_how,
+                                                          call->command.pool, &wish, &lease, &rest)
+                            : engine_lease_read_whole(server->engine, server->read_how,
+                                                      call->command.lease, &lease, &rest);
     if (code == TN_R_OK && !access_sees_lease(server->read_user, server->engine, &lease)) {
         return TN_R_NOTFOUND;
     }
     if (code == TN_R_OK) {
-        lease_write(server, w, &lease);
+        lease_write(server, w, &lease, &rest);
     }
     return code;
 }

@@ -4,17 +4,21 @@
 
 Each test class starts its own tenured on a free port with a directory of its own, waits until the
 port file is there, and stops it by its own process id."""
+import bisect
+import json
 import os
 import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
 import redis
 
 from harness import PATIENCE, TENURED, Case, Server, pairs, receive_until, until
+from resp import Resp
 
 
 class Clients(Case):
@@ -202,6 +206,28 @@ class Commands(Case):
             if cursor == 0:
                 break
         self.assertEqual((len(seen), set(seen)), (25, made))
+
+    def test_a_lease_is_shown_as_it_was_at_one_position(self):
+        """While its metadata is changed again and again."""
+        self.do("POOL", "CREATE", "position", "RANGE", 1, 9)
+        lease = self.alloc("position", "h", "META", '{"n": 0}')
+        reader, seen, lsns, over = Resp(self.server, 3), [], [lease["lsn"]], threading.Event()
+
+        def read():
+            while not over.is_set():
+                for _ in range(50):
+                    reader.send("LEASE", lease["lease"])
+                seen.extend(reader.read() for _ in range(50))
+        thread = threading.Thread(target=read)
+        thread.start()
+        for n in range(1, 500):
+            lsns.append(pairs(self.do("TOUCH", lease["lease"], lease["epoch"], "META",
+                                      '{"n": %d}' % n))["lsn"])
+        over.set()
+        thread.join()
+        reader.close()
+        self.assertEqual([json.loads(one["meta"])["n"] for one in seen],
+                         [bisect.bisect_right(lsns, one["lsn"]) - 1 for one in seen])
 
     def test_large_bundles_come_back_whole(self):
         self.do("POOL", "CREATE", "large", "RANGE", 1, 10000)

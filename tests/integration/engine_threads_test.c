@@ -299,6 +299,56 @@ static void writers_readers_and_snapshots_share_an_engine(void **state) {
     world_check(world);
 }
 
+/* ---- One position ---- */
+
+#define TOUCHES 2000u
+
+struct toucher {
+    pthread_t thread;
+    struct engine *engine;
+    struct kernel_result lease;
+    atomic_bool over;
+};
+
+/* The length of the metadata changes with each of them. */
+static void *toucher_main(void *arg) {
+    struct toucher *toucher = arg;
+    struct ekit_command command;
+    struct ekit_answer *answer = malloc(sizeof *answer);
+    char meta[128];
+    for (unsigned i = 0; i < TOUCHES; i++) {
+        (void)snprintf(meta, sizeof meta, "{\"n\":\"%*u\"}", 1 + i % 100, 1);
+        (void)ekit_run(toucher->engine, ekit_touch(&command, &toucher->lease, meta), answer);
+    }
+    free(answer);
+    toucher->over = true;
+    return NULL;
+}
+
+static void a_lease_is_read_whole_at_one_position(void **state) {
+    struct world *world = *state;
+    static struct engine_value values[KERNEL_BUNDLE_MAX];
+    char meta[KERNEL_META_MAX];
+    struct ekit_command command;
+    struct ekit_answer *answer = malloc(sizeof *answer);
+    assert_non_null(answer);
+    ekit_run_ok(world->engine, ekit_alloc(&command, "p", "h", 100, NULL), answer);
+    struct toucher toucher = {.engine = world->engine, .lease = answer->result};
+    assert_int_equal(pthread_create(&toucher.thread, NULL, toucher_main, &toucher), 0);
+    while (!toucher.over) {
+        struct engine_lease lease;
+        struct engine_lease_rest rest = {.values = values, .meta = meta};
+        assert_int_equal(engine_lease_read_whole(world->engine, ENGINE_READ_AS_IS,
+                                                 toucher.lease.lease, &lease, &rest),
+                         TN_R_OK);
+        assert_int_equal(rest.meta_len, lease.view.meta_len);
+        assert_int_equal(rest.value_count, 100);
+        assert_int_equal(rest.values[99].value.number, answer->values[99].number);
+    }
+    assert_int_equal(pthread_join(toucher.thread, NULL), 0);
+    free(answer);
+}
+
 #define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, world_make, world_free)
 
 int main(void) {
@@ -306,6 +356,7 @@ int main(void) {
         WORLD_TEST(threads_never_get_the_same_value),
         WORLD_TEST(thousands_in_flight_are_answered_in_order),
         WORLD_TEST(writers_readers_and_snapshots_share_an_engine),
+        WORLD_TEST(a_lease_is_read_whole_at_one_position),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
