@@ -71,7 +71,7 @@ static void finish(struct run *run) {
     if (run->record.cgroup[0] != '\0') {
         cgroup_remove(run->record.cgroup);
     }
-    if (!run->is_check) {
+    if (!run->is_check && run->path[0] != '\0') { /* it may have failed before it had a directory */
         record_remove(run->os, run->path);
     }
     handle_close(run, (uv_handle_t *)&run->timer);

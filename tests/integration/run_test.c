@@ -408,6 +408,37 @@ static void many_runs_live_next_to_each_other(void **state) {
     all_dead(pids, 2 * COUNT);
 }
 
+/* ---- Files that are not its own ---- */
+
+static char removed[400]; /* the last one that was to be */
+
+static enum tn_status remove_note(void *ctx, const char *path) {
+    (void)ctx;
+    snprintf(removed, sizeof removed, "%s", path);
+    return TN_OK;
+}
+
+static enum tn_status make_dir_fail(void *ctx, const char *path) {
+    (void)ctx;
+    (void)path;
+    return TN_NOSPACE;
+}
+
+static void one_without_a_directory_removes_nothing(void **state) {
+    struct runkit *kit = *state;
+    struct runkit_run run;
+    struct os os = *os_posix();
+    struct run_options options = runkit_options(kit, &run, "obey", "");
+    os.make_dir = make_dir_fail;
+    os.remove = remove_note;
+    options.os = &os;
+    runkit_begin(&run, &options);
+    assert_int_equal(run.failed, 1);
+    assert_int_equal(run.error, ENOSPC);
+    runkit_end(&run);
+    assert_string_equal(removed, "");
+}
+
 int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, runkit_setup, runkit_teardown)
     const struct CMUnitTest tests[] = {
@@ -428,6 +459,7 @@ int main(void) {
         CASE(what_is_no_guardian_starts_nothing),
         CASE(a_server_that_ignored_its_children_waits_for_them),
         CASE(many_runs_live_next_to_each_other),
+        CASE(one_without_a_directory_removes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
