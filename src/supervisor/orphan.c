@@ -165,17 +165,34 @@ static void process_seen(void *ctx, pid_t pid) {
     }
 }
 
+static void check_cgroup(const struct run_record *record,
+                         char out[RECORD_PATH_MAX + sizeof RECORD_CHECK]) {
+    (void)snprintf(out, RECORD_PATH_MAX + sizeof RECORD_CHECK, "%s" RECORD_CHECK, record->cgroup);
+}
+
+/* How many are not empty: the run's, and that of a check of its health. */
+static uint32_t cgroups_sweep(const struct run_record *record) {
+    char check[RECORD_PATH_MAX + sizeof RECORD_CHECK];
+    const char *const paths[] = {record->cgroup, check};
+    uint32_t found = 0;
+    check_cgroup(record, check);
+    for (size_t i = 0; i < 2; i++) {
+        if (!cgroup_empty(paths[i])) {
+            (void)cgroup_kill(paths[i]);
+            found++;
+        }
+    }
+    return found;
+}
+
 static void pass(struct orphans *orphans) {
     bool needed = false;
     for (uint32_t i = 0; i < orphans->count; i++) {
         struct orphan *orphan = orphans->of[i];
-        orphan->found = 0;
-        needed = needed || is_sweeping(orphan);
-        if (is_sweeping(orphan) && orphan->record.cgroup[0] != '\0' &&
-            !cgroup_empty(orphan->record.cgroup)) {
-            (void)cgroup_kill(orphan->record.cgroup);
-            orphan->found++;
-        }
+        bool sweeping = is_sweeping(orphan);
+        needed = needed || sweeping;
+        orphan->found =
+            sweeping && orphan->record.cgroup[0] != '\0' ? cgroups_sweep(&orphan->record) : 0;
     }
     orphans->pass_whole = true;
     if (needed && !proc_all(process_seen, orphans)) {
@@ -210,7 +227,7 @@ static void orphan_gone(struct orphans *orphans, struct orphan *orphan) {
     orphans->left--;
     if (record->cgroup[0] != '\0') {
         char check[RECORD_PATH_MAX + sizeof RECORD_CHECK];
-        (void)snprintf(check, sizeof check, "%s" RECORD_CHECK, record->cgroup);
+        check_cgroup(record, check);
         cgroup_remove(record->cgroup);
         cgroup_remove(check);
     }

@@ -1,5 +1,6 @@
 /* Servers that are killed, and what the next one finds: everything dead, or ended by it, and nobody else
  * touched. */
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,6 +16,7 @@
 #include <cmocka.h>
 
 #include "lib/runkit.h"
+#include "supervisor/cgroup.h"
 #include "supervisor/orphan.h"
 #include "supervisor/record.h"
 
@@ -292,6 +294,43 @@ static void what_cannot_be_read_is_not_taken_for_nothing(void **state) {
     assert_int_equal(told.all_gone, 0);
 }
 
+/* Of a check, which has forgotten its environment: only its cgroup knows whose it is. */
+static void what_a_check_left_in_its_cgroup_is_ended(void **state) {
+    struct runkit *kit = *state;
+    struct run_record record = {.ref = "s", .guardian = 1, .guardian_start = 1};
+    struct told told;
+    char path[400];
+    char check[RECORD_PATH_MAX + sizeof RECORD_CHECK];
+    int status;
+    if (geteuid() != 0 || !cgroup_find(record.cgroup, sizeof record.cgroup - 64)) {
+        skip();
+    }
+    snprintf(record.cgroup + strlen(record.cgroup), 64, "/tenure-test-%d", (int)getpid());
+    snprintf(check, sizeof check, "%s" RECORD_CHECK, record.cgroup);
+    assert_int_equal(cgroup_make(check), 0);
+    assert_true(proc_boot_id(record.boot));
+    (void)mkdir(kit->sensors, 0700);
+    path_of(kit, "s", "", path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(record_write(os_posix(), path, &record), TN_OK);
+    pid_t left = fork();
+    assert_true(left >= 0);
+    if (left == 0) {
+        _exit(cgroup_enter(check) == 0 && pause() != 0);
+    }
+    while (cgroup_empty(check)) {
+        (void)sched_yield();
+    }
+    orphans_end(kit, &told);
+    assert_int_equal(told.gone, 1);
+    bool removed = access(check, F_OK) != 0; /* which it cannot be while somebody is in it */
+    (void)kill(left, SIGKILL);
+    assert_int_equal(waitpid(left, &status, 0), left);
+    cgroup_remove(check);
+    assert_true(removed);
+    nothing_is_left(kit, "s");
+}
+
 static void waiting_can_be_given_up(void **state) {
     struct runkit *kit = *state;
     struct orphans_hooks hooks = {.gone = told_gone, .all_gone = told_all_gone};
@@ -314,6 +353,7 @@ int main(void) {
         CASE(a_record_of_another_boot_is_only_removed),
         CASE(a_torn_record_is_as_good_as_none),
         CASE(what_cannot_be_read_is_not_taken_for_nothing),
+        CASE(what_a_check_left_in_its_cgroup_is_ended),
         CASE(waiting_can_be_given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
