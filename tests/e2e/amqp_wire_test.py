@@ -1,20 +1,29 @@
 """A broker whose every frame the test decides: what a real one does only now and then."""
 import http.client
+import json
 import re
 import socket
 import unittest
 
 from pika import frame, spec
 
-from harness import PATIENCE, Server, until
+from harness import PATIENCE, Server, pairs, until
 
 OUT = "tenure.events"
 
 
-class Wire:
-    """One connection of a server that publishes, from its first byte to its messages."""
+# What a broker says to each request of a server that begins.
+ANSWERS = {spec.Channel.Open: spec.Channel.OpenOk, spec.Exchange.Declare: spec.Exchange.DeclareOk,
+           spec.Queue.Declare: lambda: spec.Queue.DeclareOk("q", 0, 0),
+           spec.Queue.Bind: spec.Queue.BindOk, spec.Basic.Qos: spec.Basic.QosOk,
+           spec.Confirm.Select: spec.Confirm.SelectOk,
+           spec.Basic.Consume: lambda: spec.Basic.ConsumeOk("c")}
 
-    def __init__(self, listener):
+
+class Wire:
+    """One connection of a server, from its first byte to its last request before messages."""
+
+    def __init__(self, listener, last):
         self.socket, _ = listener.accept()
         self.socket.settimeout(PATIENCE)
         self.buffer = b""
@@ -26,12 +35,10 @@ class Wire:
         self.hear(spec.Connection.TuneOk)
         self.hear(spec.Connection.Open)
         self.say(0, spec.Connection.OpenOk())
-        self.hear(spec.Channel.Open)
-        self.say(1, spec.Channel.OpenOk())
-        self.hear(spec.Exchange.Declare)
-        self.say(1, spec.Exchange.DeclareOk())
-        self.hear(spec.Confirm.Select)
-        self.say(1, spec.Confirm.SelectOk())
+        asked = None
+        while asked != last:
+            asked = type(self.next().method)
+            self.say(1, ANSWERS[asked]())
 
     def take(self, count):
         while len(self.buffer) < count:
@@ -55,6 +62,16 @@ class Wire:
     def hear(self, method):
         got = self.next()
         assert isinstance(got, frame.Method) and isinstance(got.method, method), got
+        return got.method
+
+    def deliver(self, key, body, message_id=None, pieces=1, again=False):
+        """A message, its body in so many frames, with heartbeats between all of them."""
+        size = len(body) // pieces + 1
+        frames = [frame.Method(1, spec.Basic.Deliver("c", 1, again, "attune.events", key)),
+                  frame.Header(1, len(body), spec.BasicProperties(message_id=message_id))]
+        frames += [frame.Body(1, body[at:at + size]) for at in range(0, len(body), size)]
+        for one in frames:
+            self.socket.sendall(one.marshal() + frame.Heartbeat().marshal())
 
     def say(self, channel, *methods):
         """In one piece."""
@@ -71,24 +88,39 @@ class Wire:
         self.socket.close()
 
 
-class WireTest(unittest.TestCase):
+class Case(unittest.TestCase):
+    flags = ()
+    last = None  # what a server asks for before messages
+
     def setUp(self):
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(self.listener.close)
         self.server = Server(None, "--amqp-url",
                              "amqp://127.0.0.1:%d" % self.listener.getsockname()[1],
-                             "--amqp-queue", "", "--amqp-publish-exchange", OUT,
-                             "--amqp-heartbeat-seconds", "3600", "--amqp-retry-ms", "10")
+                             "--amqp-heartbeat-seconds", "3600", "--amqp-retry-ms", "10", *self.flags)
         self.addCleanup(self.server.remove)
-        self.wire = Wire(self.listener)
-        self.addCleanup(self.wire.close)
+        self.wire = self.connection()
 
-    def published(self):
+    def connection(self):
+        """The next that the server makes."""
+        wire = Wire(self.listener, self.last)
+        self.addCleanup(wire.close)
+        return wire
+
+    def metric(self, name):
         connection = http.client.HTTPConnection("127.0.0.1", self.server.http_port, timeout=PATIENCE)
         connection.request("GET", "/metrics")
         text = connection.getresponse().read().decode()
         connection.close()
-        return int(re.search("^tenure_amqp_published_total (.*)$", text, re.M).group(1))
+        return int(re.search("^%s (.*)$" % re.escape(name), text, re.M).group(1))
+
+
+class Publish(Case):
+    flags = ("--amqp-queue", "", "--amqp-publish-exchange", OUT)
+    last = spec.Confirm.Select
+
+    def published(self):
+        return self.metric("tenure_amqp_published_total")
 
     def happen(self, count):
         with self.server.client() as redis:
@@ -118,11 +150,67 @@ class WireTest(unittest.TestCase):
         self.happen(3)
         self.wire.messages(3)
         self.wire.say(1, spec.Basic.Ack(delivery_tag=1), spec.Basic.Nack(delivery_tag=2))
-        again = Wire(self.listener)
-        self.addCleanup(again.close)
+        again = self.connection()
         again.messages(2)
         again.say(1, spec.Basic.Ack(delivery_tag=2, multiple=True))
         until(lambda: self.published() == 3, "all are known to be published")
+
+
+class Consume(Case):
+    last = spec.Basic.Consume
+
+    def outcomes(self):
+        return [self.metric('tenure_amqp_messages_total{outcome="%s"}' % outcome)
+                for outcome in ("applied", "duplicate", "missing", "malformed")]
+
+    def rules(self):
+        with self.server.client() as redis:
+            found = map(pairs, pairs(redis.execute_command("RULE", "LIST"))["rules"])
+            return {rule["id"]: bool(rule["enabled"]) for rule in found}
+
+    def test_a_broker_that_goes_in_the_middle_of_an_acknowledgement(self):
+        """It was committed, so it is known when it comes again: by its id, or because it changes nothing."""
+        created = json.dumps({"rule_id": 1, "trigger_ref": "t"}).encode()
+        deleted = json.dumps({"rule_id": 1}).encode()
+        self.wire.deliver("rule.created", created, "m1")
+        self.assertEqual(self.wire.hear(spec.Basic.Ack).delivery_tag, 1)
+        self.wire.close()
+        wire = self.connection()
+        with self.server.client() as redis:
+            redis.execute_command("RULE", "DISABLE", "1")
+        wire.deliver("rule.created", created, "m1", again=True)
+        wire.hear(spec.Basic.Ack)
+        self.assertEqual((self.outcomes(), self.rules()), ([1, 1, 0, 0], {"1": False}))
+        wire.deliver("rule.deleted", deleted)
+        wire.hear(spec.Basic.Ack)
+        wire.close()
+        wire = self.connection()
+        wire.deliver("rule.deleted", deleted, again=True)
+        wire.hear(spec.Basic.Ack)
+        self.assertEqual((self.outcomes(), self.rules()), ([2, 1, 1, 0], {}))
+
+    def test_a_message_in_many_pieces(self):
+        body = json.dumps({"rule_id": 1, "trigger_ref": "t", "trigger_params": "x" * 5000}).encode()
+        self.wire.deliver("rule.created", body, pieces=100)
+        self.wire.hear(spec.Basic.Ack)
+        self.wire.deliver("rule.created", b"")
+        self.assertFalse(self.wire.hear(spec.Basic.Reject).requeue)
+        self.wire.deliver("rule.created", b"[" * 100000, pieces=3)
+        self.assertFalse(self.wire.hear(spec.Basic.Reject).requeue)
+        self.assertEqual((self.outcomes(), self.rules()), ([1, 0, 0, 2], {"1": True}))
+
+    def test_a_message_that_breaks_off_is_none(self):
+        body = json.dumps({"rule_id": 1, "trigger_ref": "t"}).encode()
+        whole = frame.Header(1, len(body), spec.BasicProperties()).marshal()
+        deliver = frame.Method(1, spec.Basic.Deliver("c", 1, False, "x", "rule.created")).marshal()
+        wire = self.wire
+        for broken in (deliver + whole + frame.Body(1, body[:5]).marshal() + deliver, whole,
+                       frame.Body(1, body).marshal()):
+            wire.socket.sendall(broken)
+            wire = self.connection()
+        wire.deliver("rule.created", body)
+        wire.hear(spec.Basic.Ack)
+        self.assertEqual((self.outcomes(), self.rules()), ([1, 0, 0, 0], {"1": True}))
 
 
 if __name__ == "__main__":
