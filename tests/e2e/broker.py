@@ -95,7 +95,8 @@ class Broker:
 
     def connect(self):
         return pika.BlockingConnection(pika.ConnectionParameters(
-            host="127.0.0.1", port=self.port, heartbeat=0, socket_timeout=PATIENCE))
+            host="127.0.0.1", port=self.port, heartbeat=0, socket_timeout=PATIENCE,
+            stack_timeout=PATIENCE))
 
     def is_ready(self):
         assert self.process.poll() is None, "it has ended"
