@@ -14,7 +14,7 @@ import time
 import unittest
 
 from databases import MariaDB, PostgreSQL
-from harness import BUILD, PATIENCE, Case, Server, until
+from harness import BUILD, PATIENCE, Case, Server, pairs, until
 
 TENURE = os.path.abspath(os.path.join(BUILD, "tenure"))
 NOW = int(time.time())
@@ -424,8 +424,8 @@ class Export(Import):
 
     def test_an_export_under_load_is_of_one_moment(self):
         """Values move in pairs, in one command each time: at any one moment a holder has two."""
-        pairs = 600
-        for i in range(pairs):
+        count = 600
+        for i in range(count):
             self.do("ALLOC", self.pool, "h/%d" % i, "COUNT", 2)
         ended = threading.Event()
 
@@ -439,7 +439,7 @@ class Export(Import):
                     client.execute_command("REKEY", lease[1], lease[3], "n/%d" % i)
                     client.execute_command("RELEASE", lease[1], "n/%d" % i, lease[3] + 1)
                 client.execute_command("ALLOC", self.pool, "h/%d" % i, "COUNT", 2)
-                i = (i + 1) % pairs
+                i = (i + 1) % count
         thread = threading.Thread(target=churn)
         thread.start()
         try:
@@ -454,7 +454,7 @@ class Export(Import):
                     values.add(row["value"])
                     held.setdefault(row["holder"], []).append(row["lease"])
                 numbers = {holder.split("/")[1] for holder in held}
-                self.assertGreaterEqual(len(numbers), pairs - 1)
+                self.assertGreaterEqual(len(numbers), count - 1)
                 for holder, leases in held.items():
                     self.assertEqual(len(leases), 2, holder)
                     self.assertEqual(len(set(leases)), 1, holder)
@@ -532,6 +532,8 @@ class Forgotten(Import):
         rows = "".join("%d,x/%d\n" % (i, i) for i in range(1000, 90000))
         self.tenure("import", self.pool, rows=rows)
         self.do("RELEASE", gone[3], "gone", 1)
+        until(lambda: int(pairs(self.do("EVENTS", "COUNT", 1))["oldest"].split(".")[0]) >
+              pairs(gone)["lsn"], "a thread lets the oldest go")
         got = json.loads(self.tenure("--json", "history", self.pool, "7"))
         self.assertNotEqual(got["oldest_event"].split(".")[0], "2")
         self.assertEqual([(row["holder"], row["current"]) for row in got["history"]],
