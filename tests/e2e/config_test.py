@@ -276,15 +276,27 @@ class Start(unittest.TestCase):
         server = Server()
         self.assertEqual(server.stop(), 0)
         with open(os.path.join(server.data, "data", "lock"), "rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            lines = lambda: text_of(server.log.name).count("event=locked")
 
-            def release():
-                until(lambda: "event=locked" in text_of(server.log.name), "it waits")
-                fcntl.flock(lock, fcntl.LOCK_UN)
-            thread = threading.Thread(target=release)
-            thread.start()
-            server.start()
-            thread.join()
+            def waited():
+                """False: we were so slow to let go that it was no moment any more."""
+                before = lines()
+
+                def release():
+                    until(lambda: lines() > before, "it waits")
+                    fcntl.flock(lock, fcntl.LOCK_UN)
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                thread = threading.Thread(target=release)
+                thread.start()
+                try:
+                    server.start()
+                except AssertionError:
+                    server.log.close()
+                    return False
+                finally:
+                    thread.join()
+                return True
+            until(waited, "a server that waits")
         server.remove()
 
     def test_a_directory_that_may_not_be_written_is_said(self):
