@@ -529,7 +529,7 @@ class Forgotten(Import):
         self.do("ALLOC", self.pool, "early", "VALUES", 1, 7)
         gone = self.do("ALLOC", self.pool, "gone", "VALUES", 1, 8)
         created = self.do("LEASE", self.pool + "/7")
-        rows = "".join("%d,x/%d\n" % (i, i) for i in range(1000, 90000))
+        rows = "".join("%d,x/%d\n" % (i, i) for i in range(1000, 6000))
         self.tenure("import", self.pool, rows=rows)
         self.do("RELEASE", gone[3], "gone", 1)
         until(lambda: int(pairs(self.do("EVENTS", "COUNT", 1))["oldest"].split(".")[0]) >
