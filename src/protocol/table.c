@@ -521,9 +521,11 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                        .role = PROTOCOL_ADMIN, .verb = KERNEL_VERB_TICK, .form = FORM(opid_only),
                        .summary = "Moves the time of the log to now; the server does so by itself",
                        .method = "POST", .path = "/v1/tick", .example = "TICK"},
-    [PROTOCOL_TIME] = {NAME("TIME", ""), .id = PROTOCOL_TIME, .kind = PROTOCOL_CONNECTION,
-                       .role = PROTOCOL_READER, .summary = "Seconds and microseconds since 1970",
-                       .example = "TIME"},
+    [PROTOCOL_TIME] =
+        {NAME("TIME", ""), .id = PROTOCOL_TIME, .kind = PROTOCOL_CONNECTION,
+         .role = PROTOCOL_READER,
+         .summary = "The time that deadlines are counted in: seconds and microseconds since 1970",
+         .example = "TIME"},
     [PROTOCOL_TOKEN_INTROSPECT] =
         {NAME("TOKEN", "INTROSPECT"), .id = PROTOCOL_TOKEN_INTROSPECT, .kind = PROTOCOL_READ,
          .role = PROTOCOL_READER, .form = FORM(token_introspect_args),

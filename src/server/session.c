@@ -242,9 +242,9 @@ static void session_ping(struct server_connection *connection, const struct tn_b
     }
 }
 
+/* The time of deadlines, which is the wall clock's unless somebody has set that since the start. */
 static void session_time(struct server_connection *connection) {
-    const struct os *os = connection->server->options.os;
-    uint64_t now_ms = os->clock_wall_ms(os->ctx);
+    uint64_t now_ms = engine_now(connection->server->engine);
     char text[KERNEL_VALUE_TEXT_MAX];
     struct protocol_writer w = server_reply_begin(connection);
     protocol_write_array(&w, 2);
