@@ -10,6 +10,7 @@
 #include "cli/json.h"
 #include "cli/scan.h"
 #include "cli/words.h"
+#include "protocol/text.h"
 
 #define POLL_MS 200u
 #define BACKOFF_MAX_MS 5000u
@@ -51,12 +52,19 @@ static bool options_parse(struct logs *logs, int argc, char **argv) {
 
 /* ---- Showing ---- */
 
-static void line_show(struct logs *logs, const char *end) {
+/* What there is of the line; `whole`, it ends here, else a character at its end may go on. */
+static void line_show(struct logs *logs, bool whole) {
+    struct cli_text *line = &logs->line;
     struct cli_text text = {.at = NULL};
-    cli_text_clean(&text, tn_bytes_of(logs->line.at, logs->line.len));
-    (void)printf("%s%s", text.len > 0 ? text.at : "", end);
+    size_t kept = whole ? 0 : protocol_utf8_cut((const uint8_t *)line->at, line->len);
+    line->len -= kept;
+    cli_text_clean(&text, tn_bytes_of(line->at, line->len));
+    (void)printf("%s%s", text.failed ? "" : text.at, whole ? "\n" : "");
     cli_text_free(&text);
-    logs->line.len = 0;
+    if (kept > 0) {
+        memmove(line->at, line->at + line->len, kept);
+    }
+    line->len = kept;
 }
 
 /* A terminal gets whole lines, and nothing that could move its cursor. */
@@ -66,10 +74,10 @@ static void show_clean(struct logs *logs, struct tn_bytes output) {
         uint32_t len = end != NULL ? (uint32_t)(end - output.at) : output.len;
         cli_text_add(&logs->line, output.at, len);
         if (end != NULL) {
-            line_show(logs, "\n");
+            line_show(logs, true);
             len++;
         } else if (logs->line.len >= LINE_MAX_BYTES) {
-            line_show(logs, "");
+            line_show(logs, false);
         }
         output = tn_bytes_of(output.at + len, output.len - len);
     }

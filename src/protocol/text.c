@@ -33,6 +33,20 @@ bool protocol_utf8_valid(struct tn_bytes text) {
     return true;
 }
 
+size_t protocol_utf8_cut(const uint8_t *at, size_t len) {
+    for (size_t back = 1; back <= 3 && back <= len; back++) {
+        uint8_t c = at[len - back];
+        if (c >= 0xc0) {
+            size_t whole = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
+            return whole > back ? back : 0;
+        }
+        if (c < 0x80) {
+            return 0;
+        }
+    }
+    return 0;
+}
+
 const char *protocol_name_fault(struct tn_bytes name, uint32_t max) {
     if (name.len == 0) {
         return "it is empty";

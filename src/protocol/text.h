@@ -10,6 +10,8 @@
  * start with none: no overlong forms, no surrogates. */
 uint32_t protocol_utf8_char(const uint8_t *at, size_t left);
 bool protocol_utf8_valid(struct tn_bytes text);
+/* How many bytes at the end begin a character and do not end it: of text that is cut anywhere. */
+size_t protocol_utf8_cut(const uint8_t *at, size_t len);
 
 /* A name has 1..max bytes of valid UTF-8 and no control characters. */
 const char *protocol_name_fault(struct tn_bytes name, uint32_t max);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "protocol/text.h"
 #include "server/internal.h"
 #include "supervisor/output.h"
 #include "supervisor/supervisor.h"
@@ -168,21 +169,6 @@ static enum tn_result read_status(struct server *server, struct protocol_writer 
 
 /* ---- Output ---- */
 
-/* Bytes at the end that begin a character and do not end it: of text that is cut anywhere. */
-static size_t cut_character(const uint8_t *at, size_t len) {
-    for (size_t back = 1; back <= 3 && back <= len; back++) {
-        uint8_t c = at[len - back];
-        if (c >= 0xc0) {
-            size_t whole = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
-            return whole > back ? back : 0;
-        }
-        if (c < 0x80) {
-            return 0;
-        }
-    }
-    return 0;
-}
-
 static enum tn_result logs_refuse(struct server *server, enum tn_status status) {
     struct protocol_call *call = &server->call;
     if (status == TN_NOTFOUND) {
@@ -199,7 +185,7 @@ static void logs_write(const struct server *server, struct protocol_writer *w,
                        struct output_position next, const uint8_t *bytes, size_t len, bool lost) {
     char text[OUTPUT_POSITION_TEXT];
     bool more = len == server->call.bytes;
-    size_t cut = w->encoding == PROTOCOL_JSON ? cut_character(bytes, len) : 0;
+    size_t cut = w->encoding == PROTOCOL_JSON ? protocol_utf8_cut(bytes, len) : 0;
     if (cut <= next.offset && !(more && cut == len)) { /* whoever asks for less gets a part of it */
         next.offset -= cut;
         len -= cut;

@@ -54,23 +54,32 @@ class Logs(unittest.TestCase):
         self.assertEqual(self.logs("1.1", count=1)["next"], "1.2")
         self.assertEqual(self.logs("1.1", count=2)["next"], "1.3")
 
-    def test_a_line_without_an_end_is_shown(self):
-        """On a terminal, which gets lines: but not one that is ever longer."""
-        self.prints(b"z" * 200000)
+    def follow(self, least):
+        """What a terminal that follows it shows, that many bytes at least."""
         ours, theirs = pty.openpty()
+        seen = b""
         with subprocess.Popen([os.path.join(BUILD, "tenure"), "--port", str(self.server.port),
                                "sensor", "logs", REF, "--follow"],
                               stdin=theirs, stdout=theirs, stderr=theirs) as process:
             os.close(theirs)
             try:
-                seen = 0
-                while seen < 131072:
-                    got = os.read(ours, 65536)
-                    self.assertEqual(got, b"z" * len(got))
-                    seen += len(got)
+                while len(seen) < least:
+                    seen += os.read(ours, 65536)
             finally:
                 process.kill()
                 os.close(ours)
+        return seen
+
+    def test_a_line_without_an_end_is_shown(self):
+        """On a terminal, which gets lines: but not one that is ever longer."""
+        self.prints(b"z" * 200000)
+        seen = self.follow(131072)
+        self.assertEqual(seen, b"z" * len(seen))
+
+    def test_a_line_without_an_end_is_not_cut_within_a_character(self):
+        self.prints(b"z" + "\u20ac".encode() * 70000)
+        seen = self.follow(131072).decode(errors="ignore")
+        self.assertEqual(seen, "z" + "\u20ac" * (len(seen) - 1))
 
 
 if __name__ == "__main__":
