@@ -6,6 +6,7 @@
 
 #define READ_EFFORT 4096u /* records looked at in one hold of the lock */
 #define READ_PAGE 128u    /* leases in one hold: the usual page is whole */
+#define READ_VALUES 64u   /* of a bundle in one walk: each begins at its first */
 
 static bool something_is_due(const struct kernel *kernel, uint64_t clock_ms) {
     return kernel_next_due(kernel) <= clock_ms;
@@ -28,16 +29,16 @@ static uint32_t lease_values(const struct kernel *kernel, const struct kernel_le
                              uint32_t first, struct engine_value *out, uint32_t capacity) {
     uint32_t total = 0;
     while (total < capacity) {
-        struct kernel_value values[ENGINE_LEASE_VALUES];
+        struct kernel_value values[READ_VALUES];
         uint32_t want = capacity - total;
         uint32_t got = kernel_lease_values(kernel, view, first + total, values,
-                                           want < ENGINE_LEASE_VALUES ? want : ENGINE_LEASE_VALUES);
+                                           want < READ_VALUES ? want : READ_VALUES);
         for (uint32_t i = 0; i < got; i++) {
             out[total].value = values[i];
             (void)kernel_pool_name(kernel, values[i].pool, out[total].pool);
             total++;
         }
-        if (got < ENGINE_LEASE_VALUES) {
+        if (got < READ_VALUES) {
             break;
         }
     }
