@@ -143,7 +143,9 @@ static void on_resolved(uv_getaddrinfo_t *resolve, int code, struct addrinfo *fo
     struct health_http *http = resolve->data;
     http->resolving = false;
     http->found = http->next = found;
-    if (http->ending) {
+    if (uv_is_closing((uv_handle_t *)&http->tcp)) { /* the loop ends, and has not waited for us */
+        uv_freeaddrinfo(found);
+    } else if (http->ending) {
         uv_close((uv_handle_t *)&http->tcp, closed);
     } else if (code != 0) {
         failed(http, "the host cannot be found", code);

@@ -198,6 +198,25 @@ static void it_can_be_given_up_at_any_moment(void **state) {
     }
 }
 
+static void handle_close(uv_handle_t *handle, void *ctx) {
+    struct desk *d = ctx;
+    if (!uv_is_closing(handle) && handle != (uv_handle_t *)&d->listener) {
+        uv_close(handle, NULL);
+    }
+}
+
+/* A server that has waited long enough closes all there is on its loop; who the host is may be found
+ * out only then. */
+static void a_loop_that_ends_meanwhile_is_no_harm(void **state) {
+    struct desk *d = *state;
+    begin(d, "127.0.0.1", d->port);
+    health_http_end(&d->http);
+    uv_walk(&d->loop, handle_close, d);
+    uv_unref((uv_handle_t *)&d->listener);
+    assert_int_equal(uv_run(&d->loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(d->answers, 0);
+}
+
 static void an_address_of_version_six_is_in_brackets(void **state) {
     struct desk *d = *state;
     begin(d, "[::1]", d->port);
@@ -215,6 +234,7 @@ int main(void) {
         TEST(every_address_of_a_host_is_tried),
         TEST(who_is_nowhere_is_not_well),
         TEST(it_can_be_given_up_at_any_moment),
+        TEST(a_loop_that_ends_meanwhile_is_no_harm),
         TEST(an_address_of_version_six_is_in_brackets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
