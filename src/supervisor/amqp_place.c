@@ -69,7 +69,7 @@ enum tn_status amqp_place_known(struct engine *engine, struct amqp_place place, 
         return TN_OK;
     }
     enum tn_status status = place_read(engine, id_before(place.id), &found, &span);
-    if (status == TN_OK && found.time_ms > 0 && !span.lost) {
+    if (status == TN_OK && span.newest.lsn > 0 && !span.lost) {
         *ret_known =
             engine_event_id_compare(found.id, place.id) == 0 && found.time_ms == place.time_ms;
     }

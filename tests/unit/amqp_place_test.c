@@ -131,6 +131,21 @@ static void a_place_of_another_log_is_not_known(void **state) {
     assert_true(known(world, later)); /* it is none of an event */
 }
 
+/* The log has grown beyond the place, but only by what makes no events. */
+static void a_place_after_all_events_of_another_log_is_not_known(void **state) {
+    struct world *world = *state;
+    world->options.events_max = 1000;
+    world_open(world);
+    happen(world, 10);
+    struct amqp_place place = newest(world);
+    struct kernel_result lease = world->answer.result;
+    ekit_run_ok(world->engine, ekit_touch(&world->command, &lease, NULL), &world->answer);
+    assert_int_equal(world_lsn(world), place.id.lsn + 1);
+    assert_true(known(world, place));
+    place.id.lsn++;
+    assert_false(known(world, place));
+}
+
 /* All that was kept is gone: nobody knows whether it is this log's, but readers are told. */
 static void a_place_whose_event_is_gone_misses_something(void **state) {
     struct world *world = *state;
@@ -158,6 +173,7 @@ int main(void) {
         WORLD_TEST(before_the_first_event_there_is_a_place),
         WORLD_TEST(the_newest_and_the_oldest_are_where_they_say),
         WORLD_TEST(a_place_of_another_log_is_not_known),
+        WORLD_TEST(a_place_after_all_events_of_another_log_is_not_known),
         WORLD_TEST(a_place_whose_event_is_gone_misses_something),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
