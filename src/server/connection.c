@@ -143,10 +143,12 @@ static void settle(struct server_connection *connection, bool blocked) {
     if (connection->ended && !blocked) {
         connection->leaving = true;
     }
-    if (connection->leaving && connection->asker.inflight == 0 &&
-        server_output_waiting(connection) == 0) {
-        server_connection_close(connection);
-        return;
+    if (connection->leaving && server_connection_quiet(connection)) {
+        if (!connection->server->draining || !server_output_unsent(connection)) {
+            server_connection_close(connection);
+            return;
+        }
+        server_asker_wait(&connection->asker); /* until it is sent, or the time for that is over */
     }
     set_reading(connection, !blocked && !connection->leaving && !connection->ended);
     server_subscriber_drained(connection);

@@ -349,6 +349,9 @@ struct protocol_writer server_message_begin(struct server_connection *connection
 bool server_message_end(struct server_connection *connection, const struct protocol_writer *w);
 void server_messages_flush(struct server_connection *connection);
 size_t server_output_waiting(const struct server_connection *connection);
+/* Whether the kernel has some of its replies that it could not send yet: who closes then loses them, if
+ * the client goes on asking. */
+bool server_output_unsent(const struct server_connection *connection);
 void server_output_free(struct server_connection *connection);
 
 /* dispatch.c */

@@ -1,12 +1,14 @@
 /* Replies on their way out. While a connection is served its replies gather in the loop's output
  * buffer; at the end they are written to the socket at once. What the socket does not take is copied:
  * one buffer is with libuv, what comes later gathers in a second one. */
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "base/assert.h"
@@ -77,6 +79,13 @@ void server_reply_error(struct server_connection *connection, const char *format
 void server_unsent_bound(int socket) {
     int bytes = SERVER_UNSENT_BYTES;
     (void)setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
+}
+
+bool server_output_unsent(const struct server_connection *connection) {
+    int socket = -1;
+    int bytes = 0;
+    return uv_fileno((const uv_handle_t *)&connection->tcp, &socket) == 0 &&
+           ioctl(socket, SIOCOUTQNSD, &bytes) == 0 && bytes > 0;
 }
 
 static void written(uv_write_t *request, int status);

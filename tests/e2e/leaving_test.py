@@ -2,9 +2,10 @@
 """Clients that leave at the worst moment: while the server is in the middle of serving them. It is
 stopped meanwhile, so that all of what they sent, and that they are gone, is there at once."""
 import signal
+import socket
 import unittest
 
-from harness import Server, text_of, until
+from harness import PATIENCE, Server, text_of, until
 
 
 def words(*words_of_it):
@@ -108,6 +109,30 @@ class Leaving(unittest.TestCase):
         for answer in answers:
             self.assertIn(b"\r\nwaited\r\n", answer)
             self.assertTrue(answer.endswith(b"\r\nover\r\n"), answer)
+
+    def test_answers_are_not_taken_back_from_who_goes_on_asking(self):
+        """Who closes while there is something to read tells the other side to forget the rest. The buffer
+        of this client is so small that most of its answers wait in the server's."""
+        with socket.socket() as s, self.server.client() as r:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            s.settimeout(PATIENCE)
+            s.connect(("127.0.0.1", self.server.port))
+            s.sendall(words("ECHO", "e" * 100) * 400)
+            until(lambda: r.info("commandstats")["cmdstat_echo"]["calls"] == 400, "all are answered")
+            self.server.process.send_signal(signal.SIGTERM)
+            until(lambda: "event=stopping" in text_of(self.server.log.name), "it stops")
+            s.sendall(b"PING\r\n")
+            answers = b""
+            try:
+                while more := s.recv(65536):
+                    answers += more
+            except ConnectionResetError:
+                pass
+        self.assertEqual(self.server.process.wait(PATIENCE), 0)
+        self.server.log.close()
+        if "event=drain_over" in text_of(self.server.log.name):
+            self.skipTest("the machine is too slow to take them in the time that a server has")
+        self.assertEqual(answers.count(b"e" * 100), 400)
 
     def test_reloads_do_not_end_a_server_that_stops(self):
         self.busy(1)
