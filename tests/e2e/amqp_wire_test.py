@@ -94,6 +94,7 @@ class Case(unittest.TestCase):
 
     def setUp(self):
         self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener.settimeout(PATIENCE)
         self.addCleanup(self.listener.close)
         self.server = Server(None, "--amqp-url",
                              "amqp://127.0.0.1:%d" % self.listener.getsockname()[1],

@@ -15,7 +15,8 @@ import redis
 
 BUILD = os.environ.get("TENURE_BUILD_DIR", "build")
 TENURED = os.path.join(BUILD, "tenured")
-COMPLAINT = re.compile("Sanitizer|runtime error:|assertion failed:")  # of a server with a fault
+# Of a server with a fault, whether we or a library have found it.
+COMPLAINT = re.compile("Sanitizer|runtime error:|assertion failed:|: Assertion `")
 PATIENCE = 120.0  # it only matters when something fails: let it be long, for machines that are slow
 
 # A thousand sockets are nothing special here, for us and for the servers that we start.
