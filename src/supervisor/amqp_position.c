@@ -115,8 +115,9 @@ enum tn_status amqp_position_save(struct amqp_position *position, struct amqp_pl
     return status;
 }
 
-/* Under its name, once that is durable too. */
-static enum tn_status file_name(struct amqp_position *position, int file, const char *temporary) {
+/* Under its name, once it is durable. */
+static enum tn_status file_name(const struct amqp_position *position, int file,
+                                const char *temporary) {
     const struct os *os = position->os;
     char path[AMQP_POSITION_PATH + 32];
     path_of(position, "", path);
@@ -124,14 +125,7 @@ static enum tn_status file_name(struct amqp_position *position, int file, const 
     if (status == TN_OK) {
         status = os->rename(os->ctx, temporary, path);
     }
-    if (status != TN_OK) {
-        (void)os->close(os->ctx, file);
-        return status;
-    }
-    amqp_position_close(position);
-    position->file = file;
-    position->is_open = true;
-    return os->sync_dir(os->ctx, position->dir);
+    return status;
 }
 
 enum tn_status amqp_position_anchor(struct amqp_position *position, struct amqp_place settled) {
@@ -144,15 +138,18 @@ enum tn_status amqp_position_anchor(struct amqp_position *position, struct amqp_
         return status;
     }
     status = slot_write(position, file, 0, settled);
+    if (status == TN_OK) {
+        status = file_name(position, file, temporary);
+    }
     if (status != TN_OK) {
         (void)os->close(os->ctx, file);
         return status;
     }
-    status = file_name(position, file, temporary);
-    if (status == TN_OK) {
-        saved(position, settled);
-    }
-    return status;
+    amqp_position_close(position);
+    position->file = file;
+    position->is_open = true;
+    saved(position, settled); /* though its name may not last: what is written next is newer */
+    return os->sync_dir(os->ctx, position->dir);
 }
 
 void amqp_position_close(struct amqp_position *position) {

@@ -241,6 +241,25 @@ static void a_failed_call_spoils_nothing(void **state) {
     }
 }
 
+/* The new file has its name, but nobody knows for how long: what is saved next is newer all the same. */
+static void a_new_file_that_is_not_surely_kept_is_written_on(void **state) {
+    (void)state;
+    bool failed = true;
+    for (uint64_t call = 1; failed; call++) {
+        struct fakeos *machine = machine_make(1);
+        struct amqp_position position;
+        made(machine, &position, at(10, 0));
+        fakeos_fail_call(machine, fakeos_calls(machine) + call, TN_IO);
+        (void)amqp_position_anchor(&position, at(20, 0));
+        failed = fakeos_fault_name(machine)[0] != '\0';
+        fakeos_fail_call(machine, 0, TN_IO);
+        save(&position, at(21, 0));
+        is(looked_at(machine), at(21, 0));
+        amqp_position_close(&position);
+        fakeos_free(machine);
+    }
+}
+
 static void a_directory_of_too_long_a_name_is_refused(void **state) {
     struct fakeos *machine = machine_make(1);
     static char dir[AMQP_POSITION_PATH + 1];
@@ -261,6 +280,7 @@ int main(void) {
         cmocka_unit_test(a_power_cut_in_the_first_life_damages_nothing),
         cmocka_unit_test(a_power_cut_takes_back_no_more_than_this_life),
         cmocka_unit_test(a_failed_call_spoils_nothing),
+        cmocka_unit_test(a_new_file_that_is_not_surely_kept_is_written_on),
         cmocka_unit_test(a_directory_of_too_long_a_name_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
