@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cli/text.h"
+
 void dump_line_begin(struct dump_line *line) {
     line->begun = false;
     if (line->json) {
@@ -24,37 +26,19 @@ void dump_name(struct dump_line *line, const char *name) {
     (void)fprintf(line->out, line->json ? "\"%s\":" : "%s=", name);
 }
 
-/* Length of the UTF-8 sequence at `at`, 0 if it is not one. */
-static uint32_t utf8_len(const uint8_t *at, uint32_t left) {
-    uint32_t len = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
-    if (len == 0 || at[0] > 0xf4 || len > left) {
-        return 0;
-    }
-    for (uint32_t i = 1; i < len; i++) {
-        if ((at[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    bool bad = (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) ||
-               (at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] > 0x8f);
-    return bad ? 0 : len;
-}
-
 static void quoted(FILE *out, struct tn_bytes text) {
     (void)fputc('"', out);
     for (uint32_t i = 0; i < text.len;) {
-        uint8_t byte = text.at[i];
-        uint32_t len = utf8_len(text.at + i, text.len - i);
-        if (byte == '"' || byte == '\\') {
-            (void)fprintf(out, "\\%c", byte);
-            len = 1;
-        } else if (len == 0 || byte < 0x20 || byte == 0x7f) {
-            (void)fprintf(out, "\\u%04x", byte);
-            len = 1;
+        uint32_t character;
+        uint32_t len = cli_char_next(text.at + i, text.len - i, &character);
+        if (character == '"' || character == '\\') {
+            (void)fprintf(out, "\\%c", (int)character);
+        } else if (len == 0 || cli_char_is_control(character)) {
+            (void)fprintf(out, "\\u%04x", character);
         } else {
             (void)fwrite(text.at + i, 1, len, out);
         }
-        i += len;
+        i += len > 0 ? len : 1;
     }
     (void)fputc('"', out);
 }

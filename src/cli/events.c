@@ -125,7 +125,10 @@ static bool event_show(struct events *events, struct tn_bytes text) {
         events->skip -= !event.lost;
     } else if (!seen && theirs) {
         if (events->settings->json) {
-            (void)printf("%.*s\n", (int)text.len, (const char *)text.at);
+            struct cli_text line = {.at = NULL};
+            cli_text_json_text(&line, text);
+            (void)printf("%s\n", line.failed ? "" : line.at);
+            cli_text_free(&line);
         } else if (!event.lost) {
             const struct os *os = events->settings->os;
             cli_event_row(&events->table, &event, os->clock_wall_ms(os->ctx));

@@ -9,16 +9,12 @@ struct level {
     bool value; /* of a map: the next is a value */
 };
 
-/* Metadata is a JSON object by contract. Blanks between its tokens may be line ends; a line end
- * inside a string cannot be. */
+/* Metadata is a JSON object by contract. */
 static bool put_embedded(struct cli_text *out, struct tn_bytes text) {
     if (protocol_json_fault(text) != NULL) {
         return false;
     }
-    for (uint32_t i = 0; i < text.len; i++) {
-        bool blank = text.at[i] == '\n' || text.at[i] == '\r';
-        cli_text_add(out, blank ? (const uint8_t *)" " : text.at + i, 1);
-    }
+    cli_text_json_text(out, text);
     return true;
 }
 
@@ -27,7 +23,7 @@ static void put_scalar(struct cli_text *out, const struct cli_reader *reader, ui
     struct tn_bytes text = cli_node_text(reader, node);
     switch (reader->nodes[node].type) {
     case CLI_DOUBLE:
-        cli_text_add(out, text.at, text.len);
+        cli_text_json_text(out, text);
         break;
     case CLI_BOOLEAN:
         cli_text_put(out, text.at[0] == 't' ? "true" : "false");

@@ -70,8 +70,7 @@ void cli_text_printf(struct cli_text *text, const char *format, ...) {
 
 /* ---- Characters ---- */
 
-/* The character at the start and its length; 0 if the bytes are no character. */
-static uint32_t utf8_next(const uint8_t *at, size_t left, uint32_t *ret_char) {
+uint32_t cli_char_next(const uint8_t *at, size_t left, uint32_t *ret_char) {
     uint32_t len = protocol_utf8_char(at, left);
     uint32_t character = len > 1 ? at[0] & (0x7fu >> len) : at[0];
     for (uint32_t i = 1; i < len; i++) {
@@ -81,7 +80,7 @@ static uint32_t utf8_next(const uint8_t *at, size_t left, uint32_t *ret_char) {
     return len;
 }
 
-static bool is_control(uint32_t character) {
+bool cli_char_is_control(uint32_t character) {
     return character < ' ' || (character >= 0x7f && character < 0xa0) || character == 0x2028 ||
            character == 0x2029 || (character >= 0x202a && character <= 0x202e) ||
            (character >= 0x2066 && character <= 0x2069);
@@ -91,8 +90,8 @@ void cli_text_clean(struct cli_text *text, struct tn_bytes bytes) {
     cli_text_put(text, ""); /* of nothing, too, there is a text */
     for (uint32_t i = 0; i < bytes.len;) {
         uint32_t character = 0;
-        uint32_t len = utf8_next(bytes.at + i, bytes.len - i, &character);
-        if (len == 0 || is_control(character)) {
+        uint32_t len = cli_char_next(bytes.at + i, bytes.len - i, &character);
+        if (len == 0 || cli_char_is_control(character)) {
             cli_text_put(text, REPLACEMENT);
         } else {
             cli_text_add(text, bytes.at + i, len);
@@ -124,14 +123,14 @@ void cli_text_json(struct cli_text *text, struct tn_bytes bytes) {
     cli_text_put(text, "\"");
     for (uint32_t i = 0; i < bytes.len;) {
         uint32_t character = 0;
-        uint32_t len = utf8_next(bytes.at + i, bytes.len - i, &character);
+        uint32_t len = cli_char_next(bytes.at + i, bytes.len - i, &character);
         if (len == 0) {
             cli_text_put(text, REPLACEMENT);
         } else if (character == '"' || character == '\\') {
             cli_text_printf(text, "\\%c", (int)character);
         } else if (character == '\n') {
             cli_text_put(text, "\\n");
-        } else if (character < ' ' || character == 0x7f) {
+        } else if (cli_char_is_control(character)) {
             cli_text_printf(text, "\\u%04x", character);
         } else {
             cli_text_add(text, bytes.at + i, len);
@@ -139,6 +138,23 @@ void cli_text_json(struct cli_text *text, struct tn_bytes bytes) {
         i += len > 0 ? len : 1;
     }
     cli_text_put(text, "\"");
+}
+
+void cli_text_json_text(struct cli_text *text, struct tn_bytes json) {
+    for (uint32_t i = 0; i < json.len;) {
+        uint32_t character = 0;
+        uint32_t len = cli_char_next(json.at + i, json.len - i, &character);
+        if (len == 0) {
+            cli_text_put(text, REPLACEMENT);
+        } else if (character < ' ') {
+            cli_text_put(text, " ");
+        } else if (cli_char_is_control(character)) {
+            cli_text_printf(text, "\\u%04x", character);
+        } else {
+            cli_text_add(text, json.at + i, len);
+        }
+        i += len > 0 ? len : 1;
+    }
 }
 
 static size_t char_columns(uint32_t character) {
@@ -150,7 +166,7 @@ size_t cli_columns(const char *text, size_t len) {
     size_t columns = 0;
     for (size_t i = 0; i < len;) {
         uint32_t character = 0;
-        uint32_t bytes = utf8_next((const uint8_t *)text + i, len - i, &character);
+        uint32_t bytes = cli_char_next((const uint8_t *)text + i, len - i, &character);
         columns += bytes > 0 ? char_columns(character) : 1;
         i += bytes > 0 ? bytes : 1;
     }
@@ -161,7 +177,7 @@ size_t cli_columns_fit(const char *text, size_t len, size_t columns) {
     size_t i = 0;
     while (i < len) {
         uint32_t character = 0;
-        uint32_t bytes = utf8_next((const uint8_t *)text + i, len - i, &character);
+        uint32_t bytes = cli_char_next((const uint8_t *)text + i, len - i, &character);
         size_t needs = bytes > 0 ? char_columns(character) : 1;
         if (needs > columns) {
             break;

@@ -26,6 +26,14 @@ void cli_text_clean(struct cli_text *text, struct tn_bytes bytes);
 void cli_text_shell(struct cli_text *text, const char *word);
 /* As a JSON string; bytes that are not UTF-8 become the replacement character. */
 void cli_text_json(struct cli_text *text, struct tn_bytes bytes);
+/* What is JSON already, on one line. Blanks between its parts may be anything below a space; other
+ * characters that need to be escaped here can only be in its strings. */
+void cli_text_json_text(struct cli_text *text, struct tn_bytes json);
+
+/* The character at the start and its length; 0 if the bytes are no character. */
+uint32_t cli_char_next(const uint8_t *at, size_t left, uint32_t *ret_char);
+/* Whether it could move the cursor of a terminal, or turn the text around. */
+bool cli_char_is_control(uint32_t character);
 
 /* Columns that a clean text takes on a terminal. */
 size_t cli_columns(const char *text, size_t len);

@@ -293,12 +293,21 @@ class Terminal(Cli):
 
     def test_a_name_cannot_move_the_cursor(self):
         self.do("POOL", "CREATE", "hostile", "RANGE", "1", "9")
-        self.do("ALLOC", "hostile", "\u009b2J\u202eevil")
+        name = "\u009b2J\u202eevil"
+        self.do("ALLOC", "hostile", name, "META", json.dumps({"of": name}, ensure_ascii=False))
+        data = os.path.join(self.server.data, "data")
         for out in (on_terminal(self.server.port, "leases", "--pool", "hostile")[1],
-                    self.tenure("lease", "hostile/1")):
+                    self.tenure("lease", "hostile/1"), self.tenure("--json", "leases"),
+                    self.tenure("--json", "lease", "hostile/1"),
+                    self.tenure("--json", "events", "--pool", "hostile"),
+                    self.tenure("dump", data), self.tenure("dump", data, "--json")):
             self.assertNotIn("\u009b", out)
             self.assertNotIn("\u202e", out)
             self.assertIn("evil", out)
+        # In JSON it is the same as before.
+        lease = self.json("lease", "hostile/1")
+        self.assertEqual((lease["holder"], lease["meta"]["of"]), (name, name))
+        self.assertEqual(self.json("events", "--holder", name)["holder"], name)
 
 
 class Shells(Cli):
