@@ -45,8 +45,8 @@ const char *const *cli_settings_row(unsigned row);
 /* `tenure check DIR`: is everything in this directory as it should be? */
 int cli_check(int argc, char **argv);
 
-/* `tenure dump DIR [--json]`: every command in the log, a line each. */
-int cli_dump(int argc, char **argv);
+/* `tenure dump DIR [--json]`: every command in the log, a line each; `json`: that was said before. */
+int cli_dump(bool json, int argc, char **argv);
 
 /* Any command of the table: its words, then its arguments. */
 int cli_call(const struct cli_settings *settings, int argc, char **argv);

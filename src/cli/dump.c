@@ -289,8 +289,8 @@ static enum tn_status dump_pass(const char *dir, bool older, struct dump *dump,
     return status;
 }
 
-int cli_dump(int argc, char **argv) {
-    struct dump dump = {.line = {.out = stdout}};
+int cli_dump(bool json, int argc, char **argv) {
+    struct dump dump = {.line = {.out = stdout, .json = json}};
     const char *dir = NULL;
     struct log_error error;
     for (int i = 0; i < argc; i++) {

@@ -13,22 +13,27 @@ static int run_help(const struct cli_settings *settings, int argc, char **argv) 
     return cli_help(argc, argv);
 }
 
+static int run_check(const struct cli_settings *settings, int argc, char **argv) {
+    (void)settings;
+    return cli_check(argc, argv);
+}
+
 static int run_completion(const struct cli_settings *settings, int argc, char **argv) {
     (void)settings;
     return cli_completion(argc, argv);
+}
+
+static int run_dump(const struct cli_settings *settings, int argc, char **argv) {
+    return cli_dump(settings->json, argc, argv);
 }
 
 static const struct {
     const char *name;
     int (*run)(const struct cli_settings *settings, int argc, char **argv);
 } locals[] = {
-    {"completion", run_completion},
-    {"events", cli_events},
-    {"export", cli_export},
-    {"help", run_help},
-    {"history", cli_history},
-    {"import", cli_import},
-    {"opensynaptic", cli_opensynaptic},
+    {"check", run_check},     {"completion", run_completion}, {"dump", run_dump},
+    {"events", cli_events},   {"export", cli_export},         {"help", run_help},
+    {"history", cli_history}, {"import", cli_import},         {"opensynaptic", cli_opensynaptic},
     {"top", cli_top},
 };
 
@@ -111,7 +116,7 @@ int main(int argc, char **argv) {
         return cli_check(argc - 2, argv + 2);
     }
     if (argc > 1 && strcmp(argv[1], "dump") == 0) {
-        return cli_dump(argc - 2, argv + 2);
+        return cli_dump(false, argc - 2, argv + 2);
     }
     if (!cli_settings_init(&settings, os_posix())) {
         return CLI_USAGE;

@@ -263,6 +263,18 @@ class Usage(Cli):
         self.assertEqual(run(self.server.port, "help", "aloc")[0], 2)
         self.assertRegex(self.tenure("--version"), r"^tenure \d+\.\d+\.\d+\n$")
 
+    def test_settings_may_stand_before_every_subcommand(self):
+        data = os.path.join(tempfile.mkdtemp(dir=self.server.data), "empty")
+        os.mkdir(data)
+        for words in (("dump", data), ("check", data)):
+            want = run(self.server.port, *words)
+            for before in (("--json",), ("--port", "1")):
+                self.assertEqual(run(self.server.port, *before, *words), want)
+        data = os.path.join(self.server.data, "data")
+        self.do("POOL", "CREATE", "settled", "RANGE", "1", "9")
+        self.assertIn("{", self.tenure("--json", "dump", data))
+        self.assertNotIn("{", self.tenure("--port", "1", "dump", data))
+
 
 class Terminal(Cli):
     def setUp(self):
