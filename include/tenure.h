@@ -703,9 +703,9 @@ struct tenure_event_id {
 struct tenure_events_span {
     struct tenure_event_id oldest; /* kept when the first one was found, else now; lsn 0: none */
     struct tenure_event_id newest; /* kept now; lsn 0: none */
-    struct tenure_event_id next; /* the last one visited, else `after`: read on after it */
-    bool lost;                   /* there were others between `after` and the first one visited */
-    bool more;                   /* there are later ones than `next` */
+    struct tenure_event_id next;   /* the last one visited, else `after`: read on after it */
+    bool lost;                     /* there were others between `after` and the first one visited */
+    bool more;                     /* there are later ones than `next` */
 };
 
 /* False: stop here; this event is not consumed. It must not wait for anything. */

@@ -24,7 +24,7 @@ typedef bool engine_event_visit(void *ctx, const struct engine_event *event);
 struct engine_events_span {
     struct engine_event_id oldest; /* kept when the first one was found, else now; lsn 0: none */
     struct engine_event_id newest; /* kept now; lsn 0: none */
-    struct engine_event_id next; /* the last one visited, else `after`: read on after it */
+    struct engine_event_id next;   /* the last one visited, else `after`: read on after it */
     bool lost; /* there were others between `after` and the first one visited; set before that */
     bool more; /* there are later ones than `next` */
 };
