@@ -317,7 +317,7 @@ static void *toucher_main(void *arg) {
     struct ekit_answer *answer = malloc(sizeof *answer);
     char meta[128];
     for (unsigned i = 0; i < TOUCHES; i++) {
-        (void)snprintf(meta, sizeof meta, "{\"n\":\"%*u\"}", 1 + i % 100, 1);
+        (void)snprintf(meta, sizeof meta, "{\"n\":\"%*u\"}", (int)(1 + i % 100), 1u);
         (void)ekit_run(toucher->engine, ekit_touch(&command, &toucher->lease, meta), answer);
     }
     free(answer);
