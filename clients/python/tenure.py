@@ -1141,19 +1141,23 @@ class Commands:
     # Tokens
 
     def token_issue(self, lease: str, epoch: int, *, ttl: Optional[int] = None,
-                    scope: Optional[str] = None, fence: Optional[int] = None) -> SignedToken:
-        """For a live lease; it dies with it."""
+                    refresh: Optional[int] = None, scope: Optional[str] = None,
+                    fence: Optional[int] = None) -> SignedToken:
+        """For a live lease; it dies with it. A token with a ttl can be extended only for `refresh`
+        seconds in all."""
         return self._read(_token, fence, "TOKEN", "ISSUE", lease, epoch,
-                          *_optional(ttl=ttl, scope=scope))
+                          *_optional(ttl=ttl, refresh=refresh, scope=scope))
 
-    def token_sensor(self, ref: str, *, ttl: Optional[int] = None, scope: Optional[str] = None,
-                     fence: Optional[int] = None) -> SignedToken:
+    def token_sensor(self, ref: str, *, ttl: Optional[int] = None, refresh: Optional[int] = None,
+                     scope: Optional[str] = None, fence: Optional[int] = None) -> SignedToken:
         """For the lease of a running sensor."""
-        return self._read(_token, fence, "TOKEN", "SENSOR", ref, *_optional(ttl=ttl, scope=scope))
+        return self._read(_token, fence, "TOKEN", "SENSOR", ref,
+                          *_optional(ttl=ttl, refresh=refresh, scope=scope))
 
     def token_refresh(self, token: str, *, ttl: Optional[int] = None,
                       fence: Optional[int] = None) -> SignedToken:
-        """One like it with a later end; the old one stays as it is."""
+        """One like it that ends later, if its issuer and its lease allow that; the old one stays
+        valid."""
         return self._read(_token, fence, "TOKEN", "REFRESH", token, *_optional(ttl=ttl))
 
     def token_introspect(self, token: str, *, fence: Optional[int] = None) -> TokenState:

@@ -405,6 +405,9 @@ static bool bind_read(struct cursor *c, enum protocol_bind to) {
         return next(c, "the token", &c->call->token);
     case PROTOCOL_B_SCOPE:
         return bind_scope(c);
+    case PROTOCOL_B_REFRESH:
+        c->call->has_refresh = true;
+        return next_number(c, "REFRESH", UINT32_MAX, &c->call->refresh_s);
     case PROTOCOL_B_FENCE:
         return next_number(c, "FENCE", UINT64_MAX, &c->call->fence_lsn);
     default:
@@ -553,6 +556,8 @@ enum tn_result protocol_call_parse(const struct protocol_command *row, const str
     ret_call->from = ret_call->value = tn_bytes_of(NULL, 0);
     ret_call->token = ret_call->scope = tn_bytes_of(NULL, 0);
     ret_call->fence_lsn = ret_call->cursor = 0;
+    ret_call->refresh_s = 0;
+    ret_call->has_refresh = false;
     ret_call->count = PROTOCOL_PAGE;
     ret_call->bytes = PROTOCOL_LOGS;
     ret_call->position = tn_bytes_of(NULL, 0);

@@ -36,7 +36,9 @@ struct protocol_call {
     enum kernel_state state;        /* lists; KERNEL_NO_STATE: any live one */
     struct tn_bytes value;          /* of pool/value; empty: it was a lease's id */
     struct tn_bytes token, scope;   /* empty: not given */
-    char detail[PROTOCOL_DETAIL];   /* why it is refused */
+    uint64_t refresh_s;             /* of a token */
+    bool has_refresh;
+    char detail[PROTOCOL_DETAIL]; /* why it is refused */
 };
 
 /* argv holds the whole request, the command's words included, and its count is within the command's

@@ -143,9 +143,11 @@ static const struct protocol_argument sensor_logs[] = {
 static const struct protocol_argument heartbeat_args[] = {STRING("token", PROTOCOL_B_BEARER),
                                                           FENCE};
 #define SCOPE OPTION("SCOPE", "scope", PROTOCOL_T_STRING, PROTOCOL_B_SCOPE)
+#define REFRESH OPTION("REFRESH", "seconds", PROTOCOL_T_INTEGER, PROTOCOL_B_REFRESH)
 static const struct protocol_argument token_introspect_args[] = {STRING("token", PROTOCOL_B_TOKEN),
                                                                  FENCE};
-static const struct protocol_argument token_issue_args[] = {LEASE, EPOCH, TTL, SCOPE, FENCE};
+static const struct protocol_argument token_issue_args[] = {LEASE,   EPOCH, TTL,
+                                                            REFRESH, SCOPE, FENCE};
 static const struct protocol_argument token_keys_args[] = {FENCE};
 static const struct protocol_argument token_refresh_args[] = {STRING("token", PROTOCOL_B_TOKEN),
                                                               TTL, FENCE};
@@ -154,7 +156,7 @@ static const struct protocol_argument token_revoke_args[] = {
     OPTION("AFTER", "seconds", PROTOCOL_T_INTEGER, PROTOCOL_B_AFTER), OPID};
 static const struct protocol_argument token_rotate_args[] = {FLAG("NOW", "now", PROTOCOL_B_NOW)};
 static const struct protocol_argument token_sensor_args[] = {STRING("ref", PROTOCOL_B_NAME), TTL,
-                                                             SCOPE, FENCE};
+                                                             REFRESH, SCOPE, FENCE};
 static const struct protocol_argument emit_args[] = {
     STRING("token", PROTOCOL_B_BEARER), STRING("trigger_type", PROTOCOL_B_TRIGGER),
     OPTION("PAYLOAD", "json", PROTOCOL_T_STRING, PROTOCOL_B_PAYLOAD), OPID};
@@ -546,7 +548,8 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
     [PROTOCOL_TOKEN_REFRESH] =
         {NAME("TOKEN", "REFRESH"), .id = PROTOCOL_TOKEN_REFRESH, .kind = PROTOCOL_READ,
          .role = PROTOCOL_NOBODY, .form = FORM(token_refresh_args),
-         .summary = "A token like a live one, with a later end; the old one stays as it is",
+         .summary = "A token like a live one, ending later if its issuer and its lease allow that; "
+                    "the old one stays valid",
          .method = "POST", .path = "/auth/refresh", .example = "TOKEN REFRESH eyJ.eyJ.sig"},
     [PROTOCOL_TOKEN_REVOKE] =
         {NAME("TOKEN", "REVOKE"), .id = PROTOCOL_TOKEN_REVOKE, .kind = PROTOCOL_WRITE,

@@ -69,6 +69,7 @@ enum protocol_bind {
     PROTOCOL_B_BEARER,   /* the same, of whoever asks: in HTTP's Authorization too */
     PROTOCOL_B_TOKEN_ID, /* a token's jti: lease.epoch */
     PROTOCOL_B_SCOPE,
+    PROTOCOL_B_REFRESH, /* seconds for which refreshes may extend a token */
     PROTOCOL_B_OPID,
     PROTOCOL_B_FENCE,
 };

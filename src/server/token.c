@@ -11,6 +11,8 @@ static struct token_order order_of(const struct protocol_call *call) {
                                 .epoch = call->command.epoch,
                                 .ttl_s = call->command.ttl_s,
                                 .has_ttl = (call->command.fields & KERNEL_F_TTL) != 0,
+                                .refresh_s = call->refresh_s,
+                                .has_refresh = call->has_refresh,
                                 .scope = call->scope};
 }
 
@@ -26,7 +28,7 @@ static void issued_write(struct server *server, struct protocol_writer *w,
     const struct token_claims *claims = &issued->claims;
     char id[TOKEN_ID_TEXT];
     (void)token_id_format(claims->lease, claims->epoch, id);
-    protocol_write_map(w, claims->trigger_count > 0 ? 9 : 8);
+    protocol_write_map(w, claims->trigger_count > 0 ? 10 : 9);
     protocol_pair_text(w, "token", issued->text);
     protocol_pair_text(w, "token_type", "Bearer");
     protocol_pair_text(w, "token_id", id);
@@ -34,6 +36,7 @@ static void issued_write(struct server *server, struct protocol_writer *w,
     protocol_pair_text(w, "scope", claims->scope);
     pair_integer(w, "expires_in", claims->expires_s - claims->issued_s);
     pair_integer(w, "expires_at", claims->expires_s);
+    pair_integer(w, "max_exp", claims->max_exp_s);
     token_triggers_write(w, claims);
     protocol_pair_number(w, "lsn", issued->lsn);
     server->read_lsn = issued->lsn;
@@ -70,7 +73,7 @@ static void state_write(struct server *server, struct protocol_writer *w,
     char id[TOKEN_ID_TEXT];
     uint32_t pairs = 1u + (live ? 0u : 1u) + (state->lsn > 0 ? 1u : 0u);
     if (state->has_claims) {
-        pairs += claims->trigger_count > 0 ? 8 : 7;
+        pairs += claims->trigger_count > 0 ? 10 : 9;
     }
     protocol_write_map(w, pairs);
     protocol_pair_flag(w, "active", live);
@@ -86,6 +89,8 @@ static void state_write(struct server *server, struct protocol_writer *w,
         protocol_pair_text(w, "scope", claims->scope);
         pair_integer(w, "iat", claims->issued_s);
         pair_integer(w, "exp", claims->expires_s);
+        pair_integer(w, "max_ttl", claims->max_ttl_s);
+        pair_integer(w, "max_exp", claims->max_exp_s);
         token_triggers_write(w, claims);
     }
     if (state->lsn > 0) {

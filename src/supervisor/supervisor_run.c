@@ -22,6 +22,8 @@ static enum tn_result token_make(struct supervisor_sensor *sensor) {
     struct token_order terms = {.ttl_s = spec->token_ttl_s < tokens->ttl_max_s ? spec->token_ttl_s
                                                                                : tokens->ttl_max_s,
                                 .has_ttl = true,
+                                .refresh_s = TOKEN_OPEN_END, /* as long as the run lives */
+                                .has_refresh = true,
                                 .scope = tn_bytes_of(spec->scope, strlen(spec->scope))};
     enum tn_result code =
         token_issue_sensor(tokens, ENGINE_READ_AS_IS, tn_bytes_of(sensor->ref, strlen(sensor->ref)),

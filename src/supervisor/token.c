@@ -79,7 +79,7 @@ void token_triggers_write(struct protocol_writer *w, const struct token_claims *
 static void claims_write(struct protocol_writer *w, const struct token_claims *claims) {
     char id[TOKEN_ID_TEXT];
     (void)token_id_format(claims->lease, claims->epoch, id);
-    protocol_write_map(w, claims->trigger_count > 0 ? 7 : 6);
+    protocol_write_map(w, claims->trigger_count > 0 ? 9 : 8);
     protocol_pair_text(w, "iss", claims->issuer);
     protocol_pair_text(w, "sub", claims->subject);
     protocol_pair_text(w, "jti", id);
@@ -88,6 +88,10 @@ static void claims_write(struct protocol_writer *w, const struct token_claims *c
     protocol_write_integer(w, (int64_t)claims->issued_s);
     protocol_write_text(w, "exp");
     protocol_write_integer(w, (int64_t)claims->expires_s);
+    protocol_write_text(w, "max_ttl");
+    protocol_write_integer(w, (int64_t)claims->max_ttl_s);
+    protocol_write_text(w, "max_exp");
+    protocol_write_integer(w, (int64_t)claims->max_exp_s);
     token_triggers_write(w, claims);
 }
 

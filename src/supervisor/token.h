@@ -9,6 +9,9 @@
  *     jti            lease and epoch, 0-1042.3
  *     scope          words with a blank between them
  *     iat, exp       seconds since 1970
+ *     max_ttl        seconds: the longest life that a refresh may give
+ *     max_exp        seconds since 1970: the latest end that a refresh may give;
+ *                    TOKEN_OPEN_END: no limit but the lease
  *     trigger_types  of a sensor: for which triggers it may emit events
  *
  * What is judged here is the text: form, signature, time. Whether the lease lives is the engine's to
@@ -28,11 +31,14 @@
 #define TOKEN_MAX 6144u        /* characters of a token */
 #define TOKEN_ID_TEXT 72u      /* of a jti, with its NUL */
 #define TOKEN_SIGNATURE_BYTES 64u
+/* 9999-12-31T23:59:59Z, which RFC 5280 uses for "no end" too. */
+#define TOKEN_OPEN_END UINT64_C(253402300799)
 
 struct token_claims {
     struct kernel_lease_id lease;
     uint64_t epoch;
     uint64_t issued_s, expires_s;
+    uint64_t max_ttl_s, max_exp_s; /* expires_s <= max_exp_s */
     uint32_t trigger_count;
     char issuer[TOKEN_ISSUER_MAX + 1];
     char subject[TOKEN_SUBJECT_MAX + 1];
@@ -94,7 +100,8 @@ struct token_jws {
 bool token_jws_split(struct tn_bytes token, struct token_jws *ret_jws);
 bool token_jws_verify(const struct token_jws *jws, const uint8_t public_key[TOKEN_KEY_BYTES]);
 
-/* Each claim once, none that is not ours, all that must be there. */
+/* Each claim once, none that is not ours, all that must be there. A token without max_ttl and max_exp,
+ * from an earlier version, cannot be extended: they are its own life and end. */
 bool token_claims_parse(struct tn_bytes json, struct token_claims *ret_claims);
 
 #endif

@@ -5,10 +5,12 @@
 #include "protocol/walk.h"
 #include "supervisor/token.h"
 
-/* Bits of the claims that have been seen; all but the last must be. */
+/* Bits of the claims that have been seen; the first six must be. */
 enum { SEEN_ISS = 1, SEEN_SUB = 2, SEEN_JTI = 4, SEEN_SCOPE = 8, SEEN_IAT = 16, SEEN_EXP = 32 };
 #define SEEN_NEEDED 63u
 #define SEEN_TRIGGERS 64u
+#define SEEN_MAX_TTL 128u
+#define SEEN_MAX_EXP 256u
 
 /* A string into `out`, which has room for `max` bytes and a NUL. */
 static bool text_take(struct tn_bytes value, char *out, size_t max) {
@@ -77,6 +79,12 @@ static unsigned claim_take(struct tn_bytes key, struct tn_bytes value,
     if (key_is(key, "\"exp\"")) {
         return seconds_take(value, &claims->expires_s) ? SEEN_EXP : 0;
     }
+    if (key_is(key, "\"max_ttl\"")) {
+        return seconds_take(value, &claims->max_ttl_s) ? SEEN_MAX_TTL : 0;
+    }
+    if (key_is(key, "\"max_exp\"")) {
+        return seconds_take(value, &claims->max_exp_s) ? SEEN_MAX_EXP : 0;
+    }
     if (key_is(key, "\"trigger_types\"")) {
         return triggers_take(value, claims) ? SEEN_TRIGGERS : 0;
     }
@@ -99,5 +107,14 @@ bool token_claims_parse(struct tn_bytes json, struct token_claims *ret_claims) {
         }
         seen |= bit;
     }
-    return (seen & SEEN_NEEDED) == SEEN_NEEDED && ret_claims->issued_s <= ret_claims->expires_s;
+    if ((seen & SEEN_NEEDED) != SEEN_NEEDED || ret_claims->issued_s > ret_claims->expires_s) {
+        return false;
+    }
+    if ((seen & SEEN_MAX_TTL) == 0) {
+        ret_claims->max_ttl_s = ret_claims->expires_s - ret_claims->issued_s;
+    }
+    if ((seen & SEEN_MAX_EXP) == 0) {
+        ret_claims->max_exp_s = ret_claims->expires_s;
+    }
+    return ret_claims->expires_s <= ret_claims->max_exp_s;
 }

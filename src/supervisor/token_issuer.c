@@ -24,16 +24,43 @@ static bool copy(char *out, size_t max, struct tn_bytes text) {
 
 /* ---- Issue ---- */
 
-static enum tn_result times_set(const struct token_issuer *issuer, const struct token_order *order,
-                                struct token_claims *claims, char detail[PROTOCOL_DETAIL]) {
-    uint64_t ttl_s = order->has_ttl ? order->ttl_s : issuer->ttl_max_s;
-    if (ttl_s == 0 || ttl_s > issuer->ttl_max_s) {
+static uint64_t smaller(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+static enum tn_result ttl_check(const struct token_issuer *issuer, const struct token_order *order,
+                                char detail[PROTOCOL_DETAIL]) {
+    if (order->has_ttl && (order->ttl_s == 0 || order->ttl_s > issuer->ttl_max_s)) {
         (void)snprintf(detail, PROTOCOL_DETAIL, "a token lives from 1 to %llu seconds",
                        (unsigned long long)issuer->ttl_max_s);
         return TN_R_BAD_TTL;
     }
-    claims->issued_s = token_now(issuer);
-    claims->expires_s = claims->issued_s + ttl_s;
+    return TN_R_OK;
+}
+
+/* The latest end of this token and of all that it is refreshed to, as the issuer wants it. */
+static uint64_t max_exp_of(const struct token_order *order, const struct token_claims *claims) {
+    uint64_t span_s = order->has_refresh ? order->refresh_s
+                      : order->has_ttl   ? order->ttl_s
+                                         : TOKEN_OPEN_END;
+    uint64_t end_s = claims->issued_s + smaller(span_s, TOKEN_OPEN_END - claims->issued_s);
+    return end_s < claims->expires_s ? claims->expires_s : end_s;
+}
+
+/* The end is within all bounds: ttl_s from now, max_exp_s, and the lease's deadline, rounded down so
+ * that no offline verifier accepts the token after the lease has expired. */
+static enum tn_result times_set(uint64_t now_s, uint64_t ttl_s, uint64_t deadline_ms,
+                                struct token_claims *claims, char detail[PROTOCOL_DETAIL]) {
+    uint64_t end_s = smaller(now_s + ttl_s, claims->max_exp_s);
+    if (deadline_ms != 0) {
+        end_s = smaller(end_s, deadline_ms / 1000);
+    }
+    if (end_s <= now_s) {
+        (void)snprintf(detail, PROTOCOL_DETAIL, "the lease ends in less than a second: renew it");
+        return TN_R_BAD_TTL;
+    }
+    claims->issued_s = now_s;
+    claims->expires_s = end_s;
     return TN_R_OK;
 }
 
@@ -87,10 +114,17 @@ enum tn_result token_issue(struct token_issuer *issuer, uint64_t how,
     }
     claims->lease = order->lease;
     claims->epoch = order->epoch;
-    code = times_set(issuer, order, claims, detail);
+    uint64_t now_s = token_now(issuer);
+    code = ttl_check(issuer, order, detail);
+    if (code == TN_R_OK) {
+        claims->max_ttl_s = order->has_ttl ? order->ttl_s : issuer->ttl_max_s;
+        claims->max_exp_s = TOKEN_OPEN_END;
+        code = times_set(now_s, claims->max_ttl_s, lease.view.deadline_ms, claims, detail);
+    }
     if (code != TN_R_OK) {
         return code;
     }
+    claims->max_exp_s = max_exp_of(order, claims);
     if (!texts_set(issuer, order, &lease, claims)) {
         return too_large(detail);
     }
@@ -135,6 +169,7 @@ enum tn_result token_introspect(struct token_issuer *issuer, uint64_t how, struc
                                 struct token_state *ret_state) {
     struct engine_lease lease = {.value_count = 0};
     ret_state->lsn = 0;
+    ret_state->deadline_ms = 0;
     ret_state->verdict = token_judge(&issuer->keys, token, token_now(issuer), &ret_state->claims);
     ret_state->has_claims = ret_state->verdict == TOKEN_LIVE || ret_state->verdict == TOKEN_EXPIRED;
     if (ret_state->verdict != TOKEN_LIVE) {
@@ -143,6 +178,7 @@ enum tn_result token_introspect(struct token_issuer *issuer, uint64_t how, struc
     enum tn_result code = engine_verify(issuer->engine, how, ret_state->claims.lease,
                                         ret_state->claims.epoch, &lease);
     ret_state->lsn = lease.lsn;
+    ret_state->deadline_ms = lease.view.deadline_ms;
     switch (code) {
     case TN_R_OK:
         return TN_R_OK;
@@ -165,22 +201,23 @@ enum tn_result token_refresh(struct token_issuer *issuer, uint64_t how, struct t
                              const struct token_order *terms, struct token_issued *ret_issued,
                              char detail[PROTOCOL_DETAIL]) {
     struct token_state state;
-    struct token_order order = *terms;
-    enum tn_result code = token_introspect(issuer, how, token, &state);
+    enum tn_result code = ttl_check(issuer, terms, detail);
+    if (code == TN_R_OK) {
+        code = token_introspect(issuer, how, token, &state);
+    }
     if (code != TN_R_OK) {
         return code;
     }
     if (state.verdict != TOKEN_LIVE) {
         (void)snprintf(detail, PROTOCOL_DETAIL, "the token is refused: %s",
                        token_verdict_text(state.verdict));
-        return TN_R_DENIED;
+        return TN_R_BAD_TOKEN;
     }
-    if (!order.has_ttl) {
-        uint64_t life_s = state.claims.expires_s - state.claims.issued_s;
-        order.ttl_s = life_s < issuer->ttl_max_s ? life_s : issuer->ttl_max_s;
-        order.has_ttl = true;
+    uint64_t ttl_s = smaller(state.claims.max_ttl_s, issuer->ttl_max_s);
+    if (terms->has_ttl) {
+        ttl_s = smaller(ttl_s, terms->ttl_s);
     }
     ret_issued->claims = state.claims;
-    code = times_set(issuer, &order, &ret_issued->claims, detail);
+    code = times_set(token_now(issuer), ttl_s, state.deadline_ms, &ret_issued->claims, detail);
     return code == TN_R_OK ? sign(issuer, state.lsn, ret_issued, detail) : code;
 }

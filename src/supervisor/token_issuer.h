@@ -22,13 +22,14 @@ struct token_issuer {
     struct token_keys keys;
 };
 
-/* What a token is to say. What is empty or 0 is the usual: the holder as the subject, "lease" as the
- * scope, ttl_max_s. */
+/* What a token is to say. Defaults for what is empty or absent: the holder as the subject, "lease" as
+ * the scope, ttl_max_s as the ttl. refresh_s: for how long from now refreshes may extend the token; the
+ * default is the ttl if there is one, else as long as the lease lives. */
 struct token_order {
     struct kernel_lease_id lease;
     uint64_t epoch;
-    uint64_t ttl_s;
-    bool has_ttl;
+    uint64_t ttl_s, refresh_s;
+    bool has_ttl, has_refresh;
     const char *subject;
     struct tn_bytes scope;
     const struct tn_bytes *triggers;
@@ -42,7 +43,8 @@ struct token_issued {
     char text[TOKEN_MAX + 1];
 };
 
-/* OK; what VERIFY says of the lease; BAD_TTL; TOO_LARGE. `detail` has words, or is empty. */
+/* The token ends at the lease's deadline at the latest. OK; what VERIFY says of the lease; BAD_TTL;
+ * TOO_LARGE. `detail` has words, or is empty. */
 enum tn_result token_issue(struct token_issuer *issuer, uint64_t how,
                            const struct token_order *order, struct token_issued *ret_issued,
                            char detail[PROTOCOL_DETAIL]);
@@ -53,8 +55,9 @@ enum tn_result token_issue_sensor(struct token_issuer *issuer, uint64_t how, str
                                   const struct token_order *terms, struct token_issued *ret_issued,
                                   char detail[PROTOCOL_DETAIL]);
 
-/* The same claims with a later end: now and so long as the old one lives in all, or `terms` says.
- * The old token is left alone. DENIED: it is not live. */
+/* The same claims with another end: max_ttl_s from now, or the ttl of `terms` if that is less, but
+ * neither after max_exp_s nor after the lease's deadline. The old token is left alone. BAD_TOKEN: it is
+ * not live. */
 enum tn_result token_refresh(struct token_issuer *issuer, uint64_t how, struct tn_bytes token,
                              const struct token_order *terms, struct token_issued *ret_issued,
                              char detail[PROTOCOL_DETAIL]);
@@ -63,7 +66,8 @@ struct token_state {
     enum token_verdict verdict;
     bool has_claims; /* it is signed, whether it lives or not */
     struct token_claims claims;
-    uint64_t lsn; /* where the lease was looked at; 0: it was not */
+    uint64_t lsn;         /* where the lease was looked at; 0: it was not */
+    uint64_t deadline_ms; /* of the lease there; 0: none */
 };
 
 /* OK: *ret_state says what there is to say. Else the engine does not answer. */

@@ -174,23 +174,51 @@ class Tokens(Case):
         until(lambda: not self.introspect(token)["active"], "the token to expire")
         self.assertDead(token, "expired")
         self.assertEqual(pairs(self.do("VERIFY", lease, epoch))["result"], "OK")
-        self.refused("DENIED", "TOKEN", "REFRESH", token)
+        self.refused("BAD_TOKEN", "TOKEN", "REFRESH", token)
         self.assertEqual(jose(self.server, [{"token": token}])[0]["code"], "ERR_JWT_EXPIRED")
 
     def test_a_refresh_leaves_the_old_token_alone_and_a_revoke_kills_both(self):
         lease, epoch = self.lease()
-        old = self.issue(lease, epoch, "TTL", 1000, "SCOPE", "x")
+        old = self.issue(lease, epoch, "TTL", 1000, "REFRESH", 86400, "SCOPE", "x")
         new = pairs(self.do("TOKEN", "REFRESH", old["token"]))
-        longer = pairs(self.do("TOKEN", "REFRESH", old["token"], "TTL", 2000))
-        self.assertEqual([old["token_id"], "x", 1000],
-                         [new["token_id"], new["scope"], new["expires_in"]])
-        self.assertEqual(longer["expires_in"], 2000)
-        for one in (old, new, longer):
+        less = pairs(self.do("TOKEN", "REFRESH", old["token"], "TTL", 500))
+        self.assertEqual([old["token_id"], "x", 1000, old["max_exp"]],
+                         [new["token_id"], new["scope"], new["expires_in"], new["max_exp"]])
+        self.assertEqual(less["expires_in"], 500)
+        for one in (old, new, less):
             self.assertLive(one["token"])
         self.do("REVOKE", lease)
-        for one in (old, new, longer):
+        for one in (old, new, less):
             self.assertDead(one["token"], "stale")
-            self.assertIn("moved on", self.refused("DENIED", "TOKEN", "REFRESH", one["token"]))
+            self.assertIn("moved on", self.refused("BAD_TOKEN", "TOKEN", "REFRESH", one["token"]))
+
+    def test_a_refresh_never_ends_later_than_the_issuer_allowed(self):
+        lease, epoch = self.lease()
+        issued = self.issue(lease, epoch, "TTL", 3600)
+        self.assertEqual(issued["max_exp"], issued["expires_at"])
+        for body in ({}, {"ttl": 7776000}):
+            status, fresh, _ = call(self.server, "POST", "/auth/refresh", body,
+                                    Authorization="Bearer " + issued["token"])
+            self.assertEqual((status, fresh["expires_at"]), (200, issued["expires_at"]))
+            issued = fresh
+        state = self.assertLive(issued["token"])
+        self.assertEqual((state["max_ttl"], state["max_exp"]), (3600, issued["expires_at"]))
+        sliding = self.issue(lease, epoch, "TTL", 3600, "REFRESH", 7200)
+        fresh = pairs(self.do("TOKEN", "REFRESH", sliding["token"], "TTL", 7776000))
+        self.assertEqual((fresh["expires_in"], fresh["max_exp"]), (3600, sliding["max_exp"]))
+
+    def test_a_token_of_a_timed_lease_lives_as_long_as_the_lease(self):
+        got = pairs(self.do("ALLOC", "p", "timed", "TTL", 600))
+        for words in ((), ("TTL", 3600)):
+            issued = self.issue(got["lease"], got["epoch"], *words)
+            self.assertEqual(issued["expires_at"], got["deadline"] // 1000)
+        renewed = pairs(self.do("TOUCH", got["lease"], got["epoch"], "TTL", 1200))
+        fresh = pairs(self.do("TOKEN", "REFRESH", issued["token"]))
+        self.assertEqual(fresh["expires_at"], renewed["deadline"] // 1000)
+        self.do("POOL", "CREATE", "held", "RANGE", "1", "9", "LEASE", "3600", "MAX_HOLD", "60")
+        got = pairs(self.do("ALLOC", "held", "h"))
+        issued = self.issue(got["lease"], got["epoch"], "TTL", 3600, "REFRESH", 3600)
+        self.assertLessEqual(issued["expires_in"], 60)
 
     def test_what_cannot_be_issued_is_refused_by_name(self):
         lease, epoch = self.lease()
@@ -202,7 +230,8 @@ class Tokens(Case):
         self.refused("NOTFOUND", "TOKEN", "ISSUE", "0-99999999", 1)
         self.refused("MALFORMED", "TOKEN", "REVOKE", lease)
         self.refused("NOTFOUND", "TOKEN", "REVOKE", "0-99999999.1")
-        self.refused("DENIED", "TOKEN", "REFRESH", "not.a.token")
+        self.refused("BAD_TOKEN", "TOKEN", "REFRESH", "not.a.token")
+        self.refused("MALFORMED", "TOKEN", "ISSUE", lease, epoch, "REFRESH", "x")
         self.assertDead("not.a.token", "malformed")
         self.assertDead("x" * 500000, "malformed")
         reserved = pairs(self.do("RESERVE", "h", "TTL", 60, "FROM", "p", "COUNT", 1))
@@ -225,7 +254,7 @@ class Tokens(Case):
         self.assertEqual((status, again["token_id"]), (200, issued["token_id"]))
         status, again, _ = call(self.server, "POST", "/auth/refresh", {"ttl": 60},
                                 Authorization="Bearer " + fresh["token"])
-        self.assertEqual((status, again["expires_in"]), (200, 60))
+        self.assertEqual((status, again["expires_at"]), (200, issued["expires_at"]))
         status, again, _ = call(self.server, "POST", "/auth/refresh", {},
                                 Authorization="Bearer " + fresh["token"])
         self.assertEqual((status, again["token_id"]), (200, issued["token_id"]))
@@ -244,7 +273,7 @@ class Tokens(Case):
         status, again, _ = call(self.server, "POST", "/auth/revoke/" + issued["token_id"])
         self.assertEqual((status, again["result"]), (409, "STALE"))
         status, refused, _ = call(self.server, "POST", "/auth/refresh", {"token": fresh["token"]})
-        self.assertEqual((status, refused["result"]), (403, "DENIED"))
+        self.assertEqual((status, refused["result"]), (401, "BAD_TOKEN"))
         self.assertEqual(call(self.server, "POST", "/auth/introspect", {})[0], 400)
         self.assertEqual(call(self.server, "POST", "/auth/introspect", {"token": 7})[0], 400)
         large = call(self.server, "POST", "/auth/introspect", {"token": "A" * 900000})

@@ -34,6 +34,22 @@ static enum tn_result issue(struct desk *desk, const struct token_order *order) 
     return token_issue(&desk->issuer, 0, order, &desk->issued, desk->detail);
 }
 
+/* ttl_s 0: as long as the pool says. */
+static void touch(struct desk *desk, const struct token_order *order, uint32_t ttl_s) {
+    struct world *world = desk->world;
+    struct kernel_command command = {.verb = KERNEL_VERB_TOUCH,
+                                     .fields = KERNEL_F_LEASE | KERNEL_F_EPOCH |
+                                               (ttl_s > 0 ? KERNEL_F_TTL : 0),
+                                     .lease = order->lease,
+                                     .epoch = order->epoch,
+                                     .ttl_s = ttl_s,
+                                     .rights = KERNEL_RIGHT_OPERATOR};
+    uint32_t len = kernel_command_encode(&command, world->command.at, sizeof world->command.at);
+    assert_true(len > 0);
+    world->command.bytes = tn_bytes_of(world->command.at, len);
+    ekit_run_ok(world->engine, &world->command, &world->answer);
+}
+
 static enum token_verdict verdict(struct desk *desk, const char *token) {
     assert_int_equal(
         token_introspect(&desk->issuer, 0, tn_bytes_of(token, strlen(token)), &desk->state),
@@ -70,14 +86,117 @@ static void a_token_ends_with_the_time_of_its_lease(void **state) {
     assert_int_equal(issue(&desk, &order), TN_R_OK);
     assert_string_equal(desk.issued.claims.subject, "holder:h");
     assert_string_equal(desk.issued.claims.scope, "lease");
-    assert_int_equal(desk.issued.claims.expires_s - desk.issued.claims.issued_s, 100);
-    fakeos_clock_advance(world->machine, 59999);
+    assert_int_equal(desk.issued.claims.expires_s - desk.issued.claims.issued_s, 60);
+    /* The lease is cut short: the token is dead although its own time is not over. */
+    touch(&desk, &order, 10);
+    fakeos_clock_advance(world->machine, 9999);
     assert_int_equal(verdict(&desk, desk.issued.text), TOKEN_LIVE);
     fakeos_clock_advance(world->machine, 1);
     /* The read commits what is due first: there is no moment in which both are true. */
     assert_int_equal(verdict(&desk, desk.issued.text), TOKEN_STALE);
     assert_true(desk.state.lsn > desk.issued.lsn);
     assert_int_equal(issue(&desk, &order), TN_R_STALE);
+    token_keys_close(&desk.issuer.keys);
+}
+
+static enum tn_result refresh(struct desk *desk, const char *token, uint64_t ttl_s) {
+    struct token_order terms = {.ttl_s = ttl_s, .has_ttl = ttl_s > 0};
+    return token_refresh(&desk->issuer, 0, tn_bytes_of(token, strlen(token)), &terms, &desk->issued,
+                         desk->detail);
+}
+
+static uint64_t life(const struct desk *desk) {
+    return desk->issued.claims.expires_s - desk->issued.claims.issued_s;
+}
+
+static void a_refresh_never_outlives_what_the_issuer_allowed(void **state) {
+    struct desk desk;
+    struct world *world = *state;
+    static char token[TOKEN_MAX + 1];
+    desk_open(&desk, world);
+    desk.issuer.ttl_max_s = 7776000;
+    struct token_order order = lease_make(&desk, "h");
+    order.ttl_s = 5;
+    order.has_ttl = true;
+    assert_int_equal(issue(&desk, &order), TN_R_OK);
+    uint64_t end_s = desk.issued.claims.expires_s;
+    for (uint32_t i = 0; i < 4; i++) {
+        memcpy(token, desk.issued.text, sizeof token);
+        fakeos_clock_advance(world->machine, 1000);
+        assert_int_equal(refresh(&desk, token, i % 2 == 0 ? 0 : 7776000), TN_R_OK);
+        assert_int_equal(desk.issued.claims.expires_s, end_s);
+    }
+    fakeos_clock_advance(world->machine, 1000);
+    assert_int_equal(refresh(&desk, desk.issued.text, 0), TN_R_BAD_TOKEN);
+    token_keys_close(&desk.issuer.keys);
+}
+
+static void the_issuer_may_allow_refreshes_for_longer_than_one_token_lives(void **state) {
+    struct desk desk;
+    struct world *world = *state;
+    static char token[TOKEN_MAX + 1];
+    desk_open(&desk, world);
+    struct token_order order = lease_make(&desk, "h");
+    order.ttl_s = 5;
+    order.has_ttl = order.has_refresh = true;
+    order.refresh_s = 12;
+    assert_int_equal(issue(&desk, &order), TN_R_OK);
+    uint64_t begun_s = desk.issued.claims.issued_s;
+    assert_int_equal(life(&desk), 5);
+    memcpy(token, desk.issued.text, sizeof token);
+    fakeos_clock_advance(world->machine, 4000);
+    assert_int_equal(refresh(&desk, token, 100), TN_R_OK);
+    assert_int_equal(life(&desk), 5); /* at a time */
+    memcpy(token, desk.issued.text, sizeof token);
+    assert_int_equal(refresh(&desk, token, 2), TN_R_OK);
+    assert_int_equal(life(&desk), 2);
+    assert_int_equal(refresh(&desk, desk.issued.text, 0), TN_R_OK);
+    assert_int_equal(life(&desk), 5); /* a short one does not bind those after it */
+    memcpy(token, desk.issued.text, sizeof token);
+    fakeos_clock_advance(world->machine, 4000);
+    assert_int_equal(refresh(&desk, token, 0), TN_R_OK);
+    assert_int_equal(desk.issued.claims.expires_s, begun_s + 12); /* in all */
+    order.refresh_s = 3; /* less than the token itself has */
+    assert_int_equal(issue(&desk, &order), TN_R_OK);
+    assert_int_equal(desk.issued.claims.max_exp_s, desk.issued.claims.expires_s);
+    assert_int_equal(life(&desk), 5);
+    token_keys_close(&desk.issuer.keys);
+}
+
+static void a_refresh_follows_the_deadline_of_the_lease(void **state) {
+    struct desk desk;
+    struct world *world = *state;
+    static char token[TOKEN_MAX + 1];
+    desk_open(&desk, world);
+    struct token_order order = lease_make(&desk, "h");
+    assert_int_equal(issue(&desk, &order), TN_R_OK);
+    assert_int_equal(life(&desk), 60);
+    assert_true(desk.issued.claims.max_exp_s == TOKEN_OPEN_END);
+    memcpy(token, desk.issued.text, sizeof token);
+    fakeos_clock_advance(world->machine, 50000);
+    assert_int_equal(refresh(&desk, token, 0), TN_R_OK);
+    assert_int_equal(life(&desk), 10);
+    touch(&desk, &order, 0);
+    assert_int_equal(refresh(&desk, token, 0), TN_R_OK);
+    assert_int_equal(life(&desk), 60);
+    order.has_ttl = true; /* a ttl that is asked for does not outlive the lease either */
+    order.ttl_s = 100;
+    assert_int_equal(issue(&desk, &order), TN_R_OK);
+    assert_int_equal(life(&desk), 60);
+    token_keys_close(&desk.issuer.keys);
+}
+
+static void a_lease_in_its_last_second_gets_no_token(void **state) {
+    struct desk desk;
+    struct world *world = *state;
+    desk_open(&desk, world);
+    struct token_order order = lease_make(&desk, "h");
+    assert_int_equal(issue(&desk, &order), TN_R_OK);
+    uint64_t end_ms = desk.issued.claims.expires_s * 1000;
+    fakeos_clock_advance(world->machine, end_ms - engine_now(world->engine));
+    enum tn_result code = issue(&desk, &order);
+    /* Whether the lease ends with the second depends on when it began. */
+    assert_true(code == TN_R_BAD_TTL || code == TN_R_STALE);
     token_keys_close(&desk.issuer.keys);
 }
 
@@ -110,23 +229,19 @@ static void an_order_says_what_the_token_says(void **state) {
     token_keys_close(&desk.issuer.keys);
 }
 
-static void a_refresh_lives_as_long_as_before_but_never_longer_than_allowed(void **state) {
+static void a_refresh_keeps_to_the_setting_that_holds_now(void **state) {
     struct desk desk;
     struct world *world = *state;
     static char old[TOKEN_MAX + 1];
-    struct token_order terms = {.has_ttl = false};
     desk_open(&desk, world);
     struct token_order order = lease_make(&desk, "h");
     assert_int_equal(issue(&desk, &order), TN_R_OK);
     memcpy(old, desk.issued.text, sizeof old);
-    uint64_t ended_s = desk.issued.claims.expires_s;
-    fakeos_clock_advance(world->machine, 50000);
-    desk.issuer.ttl_max_s = 60;
-    assert_int_equal(token_refresh(&desk.issuer, 0, tn_bytes_of(old, strlen(old)), &terms,
-                                   &desk.issued, desk.detail),
-                     TN_R_OK);
-    assert_int_equal(desk.issued.claims.expires_s - desk.issued.claims.issued_s, 60);
-    assert_true(desk.issued.claims.expires_s > ended_s);
+    desk.issuer.ttl_max_s = 40;
+    assert_int_equal(refresh(&desk, old, 0), TN_R_OK);
+    assert_int_equal(life(&desk), 40);
+    assert_int_equal(refresh(&desk, old, 41), TN_R_BAD_TTL);
+    assert_int_equal(refresh(&desk, old, 40), TN_R_OK);
     assert_int_equal(verdict(&desk, old), TOKEN_LIVE);
     assert_int_equal(verdict(&desk, desk.issued.text), TOKEN_LIVE);
     token_keys_close(&desk.issuer.keys);
@@ -139,7 +254,11 @@ int main(void) {
         DESK_TEST(a_token_ends_when_it_says_and_stays_dead),
         DESK_TEST(a_token_ends_with_the_time_of_its_lease),
         DESK_TEST(an_order_says_what_the_token_says),
-        DESK_TEST(a_refresh_lives_as_long_as_before_but_never_longer_than_allowed),
+        DESK_TEST(a_refresh_keeps_to_the_setting_that_holds_now),
+        DESK_TEST(a_refresh_never_outlives_what_the_issuer_allowed),
+        DESK_TEST(the_issuer_may_allow_refreshes_for_longer_than_one_token_lives),
+        DESK_TEST(a_refresh_follows_the_deadline_of_the_lease),
+        DESK_TEST(a_lease_in_its_last_second_gets_no_token),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

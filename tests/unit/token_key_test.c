@@ -39,7 +39,7 @@ static void rotate_at(struct token_keys *keys, uint64_t now_s, bool drop) {
 /* A token of a minute. */
 static void sign_at(const struct token_keys *keys, uint64_t now_s, char out[TOKEN_MAX + 1]) {
     struct token_claims claims = {.lease = {.lsn = 1}, .epoch = 1, .issued_s = now_s};
-    claims.expires_s = now_s + DAY;
+    claims.expires_s = claims.max_exp_s = now_s + DAY;
     snprintf(claims.issuer, sizeof claims.issuer, "t");
     snprintf(claims.subject, sizeof claims.subject, "s");
     snprintf(claims.scope, sizeof claims.scope, "x");

@@ -44,6 +44,8 @@ static struct token_claims claims_make(void) {
                                   .epoch = 3,
                                   .issued_s = NOW,
                                   .expires_s = NOW + 60,
+                                  .max_ttl_s = 70,
+                                  .max_exp_s = NOW + 80,
                                   .trigger_count = 2};
     snprintf(claims.issuer, sizeof claims.issuer, "tenure");
     snprintf(claims.subject, sizeof claims.subject, "sensor:caf\303\251 \"1\\2\"");
@@ -88,6 +90,8 @@ static void what_is_signed_comes_back(void **state) {
     assert_int_equal(back.epoch, 3);
     assert_int_equal(back.issued_s, NOW);
     assert_int_equal(back.expires_s, NOW + 60);
+    assert_int_equal(back.max_ttl_s, 70);
+    assert_int_equal(back.max_exp_s, NOW + 80);
     assert_int_equal(back.trigger_count, 2);
     assert_string_equal(back.issuer, claims.issuer);
     assert_string_equal(back.subject, claims.subject);
@@ -224,6 +228,10 @@ static void claims_that_are_not_ours_are_refused(void **state) {
         {BEGIN "\"iat\":1,\"exp\":99999999999999999999}", false},
         {BEGIN "\"iat\":1,\"exp\":18446744073709551615}", false},
         {BEGIN "\"iat\":1,\"exp\":null}", false},
+        {BEGIN "\"iat\":1,\"exp\":2,\"max_ttl\":9,\"max_exp\":2}", true},
+        {BEGIN "\"iat\":1,\"exp\":2,\"max_exp\":1}", false},
+        {BEGIN "\"iat\":1,\"exp\":2,\"max_exp\":\"9\"}", false},
+        {BEGIN "\"iat\":1,\"exp\":2,\"max_ttl\":9,\"max_ttl\":9}", false},
         {BEGIN "\"iat\":1,\"exp\":2,\"trigger_types\":[]}", false},
         {BEGIN "\"iat\":1,\"exp\":2,\"trigger_types\":\"a\"}", false},
         {BEGIN "\"iat\":1,\"exp\":2,\"trigger_types\":[1]}", false},
@@ -255,6 +263,16 @@ static void claims_that_are_not_ours_are_refused(void **state) {
         struct token_claims claims;
         assert_int_equal(token_claims_parse(text(rows[i].json), &claims), rows[i].good);
     }
+}
+
+static void a_token_without_bounds_cannot_be_extended(void **state) {
+    struct token_claims claims;
+    (void)state;
+    assert_true(token_claims_parse(text("{\"iss\":\"t\",\"sub\":\"s\",\"jti\":\"0-1.1\","
+                                        "\"scope\":\"x\",\"iat\":10,\"exp\":25}"),
+                                   &claims));
+    assert_int_equal(claims.max_ttl_s, 15);
+    assert_int_equal(claims.max_exp_s, 25);
 }
 
 static void a_text_that_is_no_token_is_malformed(void **state) {
@@ -352,6 +370,7 @@ int main(void) {
         cmocka_unit_test(a_bit_changed_anywhere_kills_the_token),
         cmocka_unit_test(another_algorithm_or_header_is_refused_though_it_is_signed),
         cmocka_unit_test(claims_that_are_not_ours_are_refused),
+        cmocka_unit_test(a_token_without_bounds_cannot_be_extended),
         cmocka_unit_test(a_text_that_is_no_token_is_malformed),
         cmocka_unit_test(only_the_key_that_signed_verifies_and_only_while_it_lives),
         cmocka_unit_test(a_scope_is_words_of_ascii),
