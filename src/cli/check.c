@@ -1,29 +1,36 @@
-/* `tenure check DIR`: verifies a data directory offline and changes nothing in it.
+/* `tenure check DIR`: verifies a data directory or a backup offline and changes nothing in it.
  *
  * Everything is read: each frame of each segment, each snapshot. The state is built twice, from the
  * newest snapshot and from the one before it (or from the beginning), if there is such a second way,
  * and must come out the same, with every invariant intact. It can run beside a server; then the last batch may be under way. */
-#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "cli/cli.h"
+#include "cli/datadir.h"
 #include "engine/engine.h"
-#include "log/segment.h"
 
 static void check_note(void *ctx, const char *line) {
     (void)ctx;
     (void)printf("note        %s\n", line);
 }
 
-static enum tn_status check_pass(const char *dir, bool older, struct engine_report *ret_report,
-                                 struct log_error *error) {
+struct check_way {
+    bool older;  /* from the snapshot before the newest */
+    bool backup; /* there is no log to follow */
+};
+
+static enum tn_status check_pass(const char *dir, struct check_way way,
+                                 struct engine_report *ret_report, struct log_error *error) {
     struct log *log;
-    struct log_local_options options = {
-        .os = os_posix(), .dir = dir, .read_only = true, .use_older_snapshot = older};
+    struct log_local_options options = {.os = os_posix(),
+                                        .dir = dir,
+                                        .read_only = true,
+                                        .use_older_snapshot = way.older,
+                                        .restored = way.backup};
     error->text[0] = '\0';
-    enum tn_status status = log_local_open(&options, older ? NULL : check_note, NULL, &log, error);
+    enum tn_status status =
+        log_local_open(&options, way.older ? NULL : check_note, NULL, &log, error);
     if (status != TN_OK) {
         return status;
     }
@@ -66,47 +73,17 @@ static void check_print(const char *dir, const struct engine_report *report) {
     (void)printf("state hash  %016" PRIx64 "\n", report->hash);
 }
 
-/* The first position in the log, by the header of its oldest segment; 0 if there is none to read.
- * Damage is for the passes to find. */
-static uint64_t check_log_begins(const char *dir) {
-    char oldest[256] = "";
-    char path[4096];
-    uint8_t bytes[LOG_SEGMENT_HEADER];
-    struct log_segment_header header = {.first_lsn = 0};
-    DIR *entries = opendir(dir);
-    if (entries == NULL) {
-        return 0;
-    }
-    const struct dirent *entry;
-    while ((entry = readdir(entries)) != NULL) {
-        size_t digits = strspn(entry->d_name, "0123456789abcdef");
-        if (digits == 16 && strcmp(entry->d_name + digits, ".log") == 0 &&
-            (oldest[0] == '\0' || strcmp(entry->d_name, oldest) < 0)) {
-            (void)snprintf(oldest, sizeof oldest, "%s", entry->d_name);
-        }
-    }
-    (void)closedir(entries);
-    (void)snprintf(path, sizeof path, "%s/%s", dir, oldest);
-    FILE *file = oldest[0] != '\0' ? fopen(path, "rb") : NULL;
-    if (file == NULL) {
-        return 0;
-    }
-    bool whole = fread(bytes, 1, sizeof bytes, file) == sizeof bytes &&
-                 log_segment_header_decode(bytes, &header) == TN_OK;
-    (void)fclose(file);
-    return whole ? header.first_lsn : 0;
-}
-
-/* After a start from the older snapshot, and after a restore, there may be only one way. */
-static bool check_has_older(const char *dir, const struct engine_report *newest) {
-    return newest->log.snapshots >= 2 || (newest->log.snapshots == 1 && check_log_begins(dir) == 1);
+/* Whether there is a second way to the same state. After a start from the older snapshot, and after a
+ * restore, there may be only one. */
+static bool check_has_older(const struct cli_datadir *datadir, const struct engine_report *newest) {
+    return newest->log.snapshots >= 2 || (newest->log.snapshots == 1 && datadir->begins == 1);
 }
 
 /* The other way to the same state. */
 static int check_older(const char *dir, const struct engine_report *newest) {
     struct engine_report older;
     struct log_error error;
-    enum tn_status status = check_pass(dir, true, &older, &error);
+    enum tn_status status = check_pass(dir, (struct check_way){.older = true}, &older, &error);
     if (status != TN_OK) {
         return check_failed("from the older snapshot", status, &error);
     }
@@ -123,37 +100,54 @@ static int check_older(const char *dir, const struct engine_report *newest) {
     return CLI_OK;
 }
 
+static int check_found(const char *dir, const struct cli_datadir *datadir,
+                       const struct engine_report *report) {
+    check_print(dir, report);
+    if (!report->sound) {
+        (void)fflush(stdout);
+        (void)fprintf(stderr,
+                      "tenure check: the state breaks an invariant: %s; this is a bug: keep "
+                      "the directory and report it\n",
+                      report->why);
+        return CLI_FAILED;
+    }
+    if (datadir->kind == CLI_DATADIR_BACKUP) {
+        (void)printf("backup      %zu snapshot%s, no log; restore the newest with "
+                     "`tenured --restored`\n",
+                     datadir->snapshots, datadir->snapshots == 1 ? "" : "s");
+    } else if (!check_has_older(datadir, report)) {
+        (void)printf("older path  there is none: %s\n", report->snapshot_lsn > 0
+                                                            ? "one snapshot, and the log since then"
+                                                            : "no snapshot, and the whole log");
+    } else if (check_older(dir, report) != CLI_OK) {
+        return CLI_FAILED;
+    }
+    (void)printf("ok\n");
+    return CLI_OK;
+}
+
 int cli_check(int argc, char **argv) {
     struct engine_report report;
+    struct cli_datadir datadir;
     struct log_error error;
     if (argc != 1 || argv[0][0] == '-') {
         (void)fprintf(stderr, "usage: tenure check DIR\n");
         return CLI_USAGE;
     }
-    enum tn_status status = check_pass(argv[0], false, &report, &error);
+    cli_datadir_look(argv[0], &datadir);
+    if (datadir.kind == CLI_DATADIR_OTHER) {
+        cli_datadir_refuse("check", argv[0]);
+        return CLI_FAILED;
+    }
+    struct check_way way = {.backup = datadir.kind == CLI_DATADIR_BACKUP};
+    enum tn_status status = check_pass(argv[0], way, &report, &error);
     if (status != TN_OK) {
         return check_failed(argv[0], status, &error);
     }
     if (report.empty) {
-        (void)printf("directory   %s\nnothing is in it\n", argv[0]);
+        (void)printf("directory   %s\nan empty data directory: nothing was ever written to it\n",
+                     argv[0]);
         return CLI_OK;
     }
-    check_print(argv[0], &report);
-    if (!report.sound) {
-        (void)fflush(stdout);
-        (void)fprintf(stderr,
-                      "tenure check: the state breaks an invariant: %s; this is a bug: keep "
-                      "the directory and report it\n",
-                      report.why);
-        return CLI_FAILED;
-    }
-    if (!check_has_older(argv[0], &report)) {
-        (void)printf("older path  there is none: %s\n", report.snapshot_lsn > 0
-                                                            ? "one snapshot, and the log since then"
-                                                            : "no snapshot, and the whole log");
-    } else if (check_older(argv[0], &report) != CLI_OK) {
-        return CLI_FAILED;
-    }
-    (void)printf("ok\n");
-    return CLI_OK;
+    return check_found(argv[0], &datadir, &report);
 }

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "cli/cli.h"
+#include "cli/datadir.h"
 #include "cli/dump_write.h"
 #include "kernel/command.h"
 #include "log/local.h"
@@ -269,12 +270,15 @@ static enum tn_status dump_snapshot_end(void *ctx) {
     return TN_OK;
 }
 
-static enum tn_status dump_pass(const char *dir, bool older, struct dump *dump,
+static enum tn_status dump_pass(const char *dir, bool older, bool backup, struct dump *dump,
                                 struct log_error *error) {
     struct log *log;
     struct log_position position;
-    struct log_local_options options = {
-        .os = os_posix(), .dir = dir, .read_only = true, .use_older_snapshot = older};
+    struct log_local_options options = {.os = os_posix(),
+                                        .dir = dir,
+                                        .read_only = true,
+                                        .use_older_snapshot = older,
+                                        .restored = backup};
     const struct log_loader loader = {.ctx = dump,
                                       .snapshot_begin = dump_snapshot_begin,
                                       .snapshot_section = dump_snapshot_section,
@@ -307,9 +311,17 @@ int cli_dump(bool json, int argc, char **argv) {
         (void)fprintf(stderr, "usage: tenure dump DIR [--json]\n");
         return CLI_USAGE;
     }
-    enum tn_status status = dump_pass(dir, true, &dump, &error);
-    if (status != TN_OK && dump.commands == 0) {
-        status = dump_pass(dir, false, &dump, &error); /* the older snapshot may be what is bad */
+    struct cli_datadir datadir;
+    cli_datadir_look(dir, &datadir);
+    if (datadir.kind == CLI_DATADIR_OTHER) {
+        cli_datadir_refuse("dump", dir);
+        return CLI_FAILED;
+    }
+    bool backup = datadir.kind == CLI_DATADIR_BACKUP;
+    enum tn_status status = dump_pass(dir, !backup, backup, &dump, &error);
+    if (status != TN_OK && dump.commands == 0 && !backup) {
+        /* The older snapshot may be the damaged one. */
+        status = dump_pass(dir, false, false, &dump, &error);
     }
     if (fflush(stdout) != 0 || status != TN_OK) {
         (void)fprintf(stderr, "tenure dump: %s: %s\n", tn_status_text(status), error.text);

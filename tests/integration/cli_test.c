@@ -247,6 +247,56 @@ static void checking_changes_nothing(void **state) {
     assert_string_equal(world->output, before);
 }
 
+/* Runs a shell command on the world's directory, in place of the tool. */
+static void shell(struct world *world, const char *command) {
+    char arguments[448];
+    (void)snprintf(arguments, sizeof arguments, "help >/dev/null; cd '%s' && %s", world->dir,
+                   command);
+    tenure(world, arguments);
+}
+
+/* The documented backup: a snapshot, copied alone into an empty directory. */
+static void a_backup_of_one_snapshot_checks_out(void **state) {
+    struct world *world = *state;
+    shell(world, "rm -f *.log lock spare-*");
+    tenure_on_dir(world, "check", "");
+    assert_int_equal(world->code, 0);
+    expect(world, "last lsn 5");
+    expect(world, "backup      2 snapshots, no log");
+    expect(world, "\nok\n");
+    tenure_on_dir(world, "dump", "");
+    assert_int_equal(world->code, 0);
+    expect(world, "lsn=5");
+    shell(world, "rm -f snapshot-0000000000000003.snap");
+    tenure_on_dir(world, "check", "");
+    assert_int_equal(world->code, 0);
+    expect(world, "backup      1 snapshot, no log");
+    flip(world, "snapshot-0000000000000005.snap", 200);
+    tenure_on_dir(world, "check", "");
+    assert_int_equal(world->code, 1);
+}
+
+/* The lock file says that there was a log: this is no backup but a directory that lost its log. */
+static void a_directory_that_lost_its_log_is_no_backup(void **state) {
+    struct world *world = *state;
+    shell(world, "rm -f *.log");
+    tenure_on_dir(world, "check", "");
+    assert_int_equal(world->code, 1);
+    expect(world, "no log segment");
+}
+
+static void a_directory_of_something_else_is_refused(void **state) {
+    struct world *world = *state;
+    for (unsigned i = 0; i < 2; i++) {
+        tenure(world, i == 0 ? "check /etc" : "dump /etc");
+        assert_int_equal(world->code, 1);
+        expect(world, "neither a data directory nor a backup");
+    }
+    shell(world, "rm -f *");
+    tenure_on_dir(world, "check", "");
+    assert_int_equal(world->code, 1);
+}
+
 static void a_wrong_command_line_is_told_how_it_goes(void **state) {
     struct world *world = *state;
     tenure(world, "");
@@ -282,6 +332,9 @@ int main(void) {
         WORLD_TEST(a_snapshot_whose_numbers_are_wrong_is_not_sound),
         WORLD_TEST(a_dump_has_a_line_for_each_command),
         WORLD_TEST(checking_changes_nothing),
+        WORLD_TEST(a_backup_of_one_snapshot_checks_out),
+        WORLD_TEST(a_directory_that_lost_its_log_is_no_backup),
+        WORLD_TEST(a_directory_of_something_else_is_refused),
         WORLD_TEST(a_wrong_command_line_is_told_how_it_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

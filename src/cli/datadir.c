@@ -1,0 +1,92 @@
+/* Which kind of directory this is. Only names, sizes and the header of the oldest segment are looked
+ * at here; finding damage is the job of whoever reads the log.
+ *
+ * A directory with snapshots and no segment is a backup, unless its lock file has text in it: that
+ * text is written with the first segment, so there was a log here and it is gone. */
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/datadir.h"
+#include "log/segment.h"
+
+#define NAME_BYTES 256u
+
+struct look {
+    size_t segments, snapshots;
+    bool lock;
+    char oldest[NAME_BYTES]; /* the segment with the lowest number */
+};
+
+static bool is_numbered(const char *name, const char *prefix, const char *suffix) {
+    size_t before = strlen(prefix);
+    if (strncmp(name, prefix, before) != 0) {
+        return false;
+    }
+    size_t digits = strspn(name + before, "0123456789abcdef");
+    return digits == 16 && strcmp(name + before + digits, suffix) == 0;
+}
+
+static void look_at(struct look *look, const char *name) {
+    if (is_numbered(name, "", ".log")) {
+        look->segments++;
+        if (look->oldest[0] == '\0' || strcmp(name, look->oldest) < 0) {
+            (void)snprintf(look->oldest, sizeof look->oldest, "%s", name);
+        }
+    }
+    look->snapshots += is_numbered(name, "snapshot-", ".snap");
+    look->lock |= strcmp(name, "lock") == 0;
+}
+
+static uint64_t first_lsn(const char *dir, const char *segment) {
+    char path[4096];
+    uint8_t bytes[LOG_SEGMENT_HEADER];
+    struct log_segment_header header = {.first_lsn = 0};
+    (void)snprintf(path, sizeof path, "%s/%s", dir, segment);
+    FILE *file = segment[0] != '\0' ? fopen(path, "rb") : NULL;
+    if (file == NULL) {
+        return 0;
+    }
+    bool whole = fread(bytes, 1, sizeof bytes, file) == sizeof bytes &&
+                 log_segment_header_decode(bytes, &header) == TN_OK;
+    (void)fclose(file);
+    return whole ? header.first_lsn : 0;
+}
+
+static bool lock_has_text(const char *dir) {
+    char path[4096];
+    struct stat status;
+    (void)snprintf(path, sizeof path, "%s/lock", dir);
+    return stat(path, &status) == 0 && status.st_size > 0;
+}
+
+void cli_datadir_look(const char *dir, struct cli_datadir *ret_datadir) {
+    struct look look = {.segments = 0};
+    *ret_datadir = (struct cli_datadir){.kind = CLI_DATADIR_UNREADABLE};
+    DIR *entries = opendir(dir);
+    if (entries == NULL) {
+        return;
+    }
+    const struct dirent *entry;
+    while ((entry = readdir(entries)) != NULL) {
+        look_at(&look, entry->d_name);
+    }
+    (void)closedir(entries);
+    ret_datadir->snapshots = look.snapshots;
+    ret_datadir->begins = first_lsn(dir, look.oldest);
+    if (look.segments == 0 && look.snapshots > 0 && !lock_has_text(dir)) {
+        ret_datadir->kind = CLI_DATADIR_BACKUP;
+    } else if (look.segments > 0 || look.snapshots > 0 || look.lock) {
+        ret_datadir->kind = CLI_DATADIR_LOG;
+    } else {
+        ret_datadir->kind = CLI_DATADIR_OTHER;
+    }
+}
+
+void cli_datadir_refuse(const char *subcommand, const char *dir) {
+    (void)fprintf(stderr,
+                  "tenure %s: %s: neither a data directory nor a backup: it holds no segment "
+                  "(*.log), no snapshot (snapshot-*.snap) and no lock file\n",
+                  subcommand, dir);
+}
