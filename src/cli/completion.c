@@ -102,7 +102,7 @@ static void print_cases(FILE *out) {
                        "    import) options='--format --header --no-header --map --holder-type "
                        "--scope-column --dry-run --batch --report ' what='pool ' ;;\n"
                        "    opensynaptic) what='opensynaptic ' "
-                       "options='--pool --dry-run --derive --report --range ' ;;\n"
+                       "options='--pool --dry-run --derive --keep-keys --report --range ' ;;\n"
                        "    top) options='--once ' ;;\n"
                        "    esac\n");
 }

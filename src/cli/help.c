@@ -22,7 +22,7 @@ static const char *const locals[][3] = {
      "[--holder-type TYPE] [--scope-column NAME] [--dry-run] [--batch N] [--report FILE]",
      "take over allocations from CSV or TSV, as databases write them; with --values: one lease"},
     {"opensynaptic",
-     "import FILE --pool POOL [--dry-run] [--derive] [--report FILE] | export [FILE] --pool POOL | "
+     "import FILE --pool POOL [--dry-run] [--derive | --keep-keys] [--report FILE] | export [FILE] --pool POOL | "
      "policy FILE --pool POOL [--range LO-HI] [--dry-run]",
      "OpenSynaptic's id_allocation.json into a pool and back, Config.json as a pool's policy"},
     {"top", "[--once]", "live view: pools, rates, the engine, the newest events"},

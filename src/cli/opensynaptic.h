@@ -19,6 +19,7 @@
 
 #define OPENSYNAPTIC_FILE_MAX (2047u << 20) /* bytes; a million entries are about 250 MiB */
 #define OPENSYNAPTIC_REASON_MAX 256u
+#define OPENSYNAPTIC_NAMELESS "nameless:" /* then the id: the holder of a device without a name */
 
 int opensynaptic_import(const struct cli_settings *settings, int argc, char **argv);
 int opensynaptic_export(const struct cli_settings *settings, int argc, char **argv);
@@ -59,13 +60,14 @@ struct opensynaptic_entry {
     char holder[KERNEL_HOLDER_MAX];
     struct cli_text meta;                                  /* compact; empty: none */
     uint64_t created_ms, seen_ms, deadline_ms, offline_ms; /* 0: not given */
-    bool other_key; /* its device_key is not what its metadata would be known by */
+    bool other_key; /* its device_key is not the key that its metadata gives */
+    bool nameless;  /* it has neither a device_key nor metadata to derive one from */
     enum tn_result result;
     char reason[OPENSYNAPTIC_REASON_MAX];
 };
 
-/* Reuses what the entry has. `derive`: holders come from metadata, whatever device_key says. False:
- * `result` and `reason` say why not. */
+/* Reuses what the entry has. `derive`: the holder comes from the metadata wherever that names the
+ * device, whatever device_key says. False: `result` and `reason` say why not. */
 bool opensynaptic_entry_read(struct opensynaptic_entry *entry, const struct opensynaptic_pool *pool,
                              bool derive, struct tn_bytes key, struct tn_bytes value);
 

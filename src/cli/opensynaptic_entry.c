@@ -75,7 +75,7 @@ static bool times_agree(struct opensynaptic_entry *e, const struct opensynaptic_
     }
     if (e->deadline_ms != 0 && e->deadline_ms <= pool->now_ms) {
         return refuse(e, TN_R_BAD_TTL,
-                      "its lease has ended, %" PRIu64 " seconds ago: the id is free",
+                      "its lease ended %" PRIu64 " seconds ago: the id is free for other devices",
                       (pool->now_ms - e->deadline_ms) / 1000);
     }
     return true;
@@ -146,9 +146,19 @@ static bool key_read(struct opensynaptic_entry *entry, struct tn_bytes key, char
     return good;
 }
 
+/* OpenSynaptic gives ids to devices that send neither a key nor metadata that names them. Such a
+ * device cannot be told apart when it returns, but its id is in use: it gets a holder of its own, made
+ * from the id, so that the import can be repeated. */
+static void holder_nameless(struct opensynaptic_entry *entry) {
+    int len = snprintf(entry->holder, sizeof entry->holder, OPENSYNAPTIC_NAMELESS "%.*s",
+                       (int)(entry->id.len < 20 ? entry->id.len : 20), (const char *)entry->id.at);
+    entry->holder_len = (uint32_t)len;
+    entry->nameless = true;
+}
+
 static bool holder_read(struct opensynaptic_entry *entry, const struct opensynaptic_pool *pool,
                         bool derive, struct tn_bytes key) {
-    char detail[PROTOCOL_DETAIL] = "there is no metadata";
+    char detail[PROTOCOL_DETAIL];
     char derived[KERNEL_HOLDER_MAX];
     uint32_t derived_len = 0;
     bool from_meta =
@@ -159,14 +169,14 @@ static bool holder_read(struct opensynaptic_entry *entry, const struct opensynap
     if (has_key && protocol_json_kind(key) != PROTOCOL_JSON_STRING) {
         return refuse(entry, TN_R_MALFORMED, "device_key is not a string");
     }
-    if (has_key && !derive) {
+    if (has_key && !(derive && from_meta)) {
         if (!key_read(entry, key, detail)) {
             return refuse(entry, TN_R_BAD_NAME, "device_key: %s", detail);
         }
-        entry->other_key = !from_meta || derived_len != entry->holder_len ||
-                           memcmp(derived, entry->holder, derived_len) != 0;
+        entry->other_key = from_meta && (derived_len != entry->holder_len ||
+                                         memcmp(derived, entry->holder, derived_len) != 0);
     } else if (!from_meta) {
-        return refuse(entry, TN_R_BAD_REQUEST, "nothing says which device it is: %s", detail);
+        holder_nameless(entry);
     } else {
         memcpy(entry->holder, derived, derived_len);
         entry->holder_len = derived_len;
@@ -192,12 +202,12 @@ bool opensynaptic_entry_read(struct opensynaptic_entry *entry, const struct open
                              bool derive, struct tn_bytes key, struct tn_bytes value) {
     entry->id = tn_bytes_of(key.at + 1, key.len - 2);
     entry->holder_len = 0;
-    entry->other_key = false;
+    entry->other_key = entry->nameless = false;
     entry->created_ms = entry->seen_ms = entry->deadline_ms = entry->offline_ms = 0;
     if (protocol_json_kind(value) != PROTOCOL_JSON_OBJECT) {
         return refuse(entry, TN_R_MALFORMED, "the entry is not an object");
     }
-    return meta_read(entry, opensynaptic_member(value, "meta")) &&
+    return meta_read(entry, opensynaptic_member(value, "meta")) && id_read(entry, pool) &&
            holder_read(entry, pool, derive, opensynaptic_member(value, "device_key")) &&
-           id_read(entry, pool) && times_read(entry, pool, value);
+           times_read(entry, pool, value);
 }

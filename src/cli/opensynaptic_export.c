@@ -115,6 +115,15 @@ static uint64_t seconds_of(const struct cli_reader *reader, const char *name) {
     return ms / 1000;
 }
 
+/* A device that was imported without a name has none in the file either. */
+static struct tn_bytes device_key(const struct cli_reader *reader, uint64_t id) {
+    char nameless[sizeof OPENSYNAPTIC_NAMELESS + 20];
+    struct tn_bytes holder = cli_node_text(reader, cli_node_find(reader, 0, "holder"));
+    int len = snprintf(nameless, sizeof nameless, OPENSYNAPTIC_NAMELESS "%" PRIu64, id);
+    bool is_nameless = tn_bytes_equal(holder, tn_bytes_of(nameless, (size_t)len));
+    return is_nameless ? tn_bytes_of("", 0) : holder;
+}
+
 /* Metadata is JSON already; a lease may have none. */
 static void entry_write(struct run *run, uint64_t id, bool first) {
     const struct cli_reader *reader = &run->client.reader;
@@ -128,7 +137,7 @@ static void entry_write(struct run *run, uint64_t id, bool first) {
                     ", \"lease_expires_at\": %" PRIu64 ", \"device_key\": ",
                     seconds_of(reader, "created"), seconds_of(reader, "last_seen"),
                     seconds_of(reader, "deadline"));
-    cli_text_json(&run->out, cli_node_text(reader, cli_node_find(reader, 0, "holder")));
+    cli_text_json(&run->out, device_key(reader, id));
     cli_text_put(&run->out, ", \"state\": ");
     cli_text_json(&run->out, cli_node_text(reader, cli_node_find(reader, 0, "state")));
     cli_text_printf(&run->out, ", \"offline_since\": %" PRIu64 "}",

@@ -33,14 +33,14 @@ struct run {
     const struct cli_settings *settings;
     struct cli_client client;
     struct opensynaptic_pool pool;
-    bool dry_run, derive;
+    bool dry_run, derive, keep_keys;
     struct tn_bytes text; /* the file */
     const uint8_t *counted;
     uint64_t line; /* of `counted` */
     struct protocol_walk walk;
     bool ended;
     struct opensynaptic_entry entry;
-    uint64_t entries_below, other_keys, next;
+    uint64_t entries_below, nameless, next;
     struct item *items;
     uint64_t head, tail;
     struct item *later; /* refused because of another lease, which is looked for at the end */
@@ -152,11 +152,12 @@ static void entry_take(struct run *run, struct tn_bytes key, struct tn_bytes val
     }
     if (item->other_line != 0) {
         item->result = TN_R_CONFLICT;
-        (void)snprintf(item->reason, sizeof item->reason, "the device has another id already");
+        (void)snprintf(item->reason, sizeof item->reason,
+                       "the device has another id already; this one stays free");
         return;
     }
     if (good) {
-        run->other_keys += e->other_key;
+        run->nameless += e->nameless;
         if (run->dry_run) {
             send_look(run);
         } else {
@@ -252,7 +253,7 @@ static bool answer(struct run *run) {
 /* Who has the id, or which id the device has. */
 static bool later_tell(struct run *run, const struct item *item) {
     char name[KERNEL_POOL_MAX + ID_SHOWN + 2];
-    char words[OPENSYNAPTIC_REASON_MAX] = "the device has another id already";
+    char words[OPENSYNAPTIC_REASON_MAX] = "the device has another id already; this one stays free";
     const struct cli_reader *reader = &run->client.reader;
     bool busy = item->result == TN_R_BUSY;
     int len = snprintf(name, sizeof name, "%s/%.*s", run->pool.name, (int)item->id_len, item->id);
@@ -275,8 +276,8 @@ static bool later_tell(struct run *run, const struct item *item) {
                           : 0;
     if (values != 0 && reader->nodes[values].count > 0) {
         struct tn_bytes value = cli_node_text(reader, values + 1);
-        (void)snprintf(words, sizeof words, "the device has id %.*s already", (int)value.len,
-                       (const char *)value.at);
+        (void)snprintf(words, sizeof words, "the device has id %.*s already; this one stays free",
+                       (int)value.len, (const char *)value.at);
     }
     tell(run, item, item->result, words, tn_bytes_of("", 0));
     return true;
@@ -396,6 +397,34 @@ static int file_look(struct run *run, const char *path) {
     return CLI_OK;
 }
 
+/* How many devices would be known by another key than the one their metadata gives. They would come
+ * back under that one and get another id, so the operator chooses before anything is imported. */
+static uint64_t keys_differ(struct run *run) {
+    struct protocol_walk walk = run->walk;
+    struct tn_bytes key;
+    struct tn_bytes value;
+    uint64_t differ = 0;
+    while (protocol_walk_next(&walk, &key, &value)) {
+        differ += opensynaptic_entry_read(&run->entry, &run->pool, false, key, value) &&
+                  run->entry.other_key;
+    }
+    return differ;
+}
+
+static bool keys_chosen(struct run *run) {
+    uint64_t differ = run->derive || run->keep_keys ? 0 : keys_differ(run);
+    if (differ > 0) {
+        (void)fprintf(stderr,
+                      "tenure opensynaptic: %" PRIu64 " device%s a device_key that does not follow "
+                      "from the metadata; nothing was imported. Choose:\n"
+                      "  --derive     take the key from the metadata: right if devices send only "
+                      "metadata\n"
+                      "  --keep-keys  keep device_key: right if devices send device_key too\n",
+                      differ, differ == 1 ? " has" : "s have");
+    }
+    return differ == 0;
+}
+
 static int file_import(struct run *run) {
     bool all = entries_run(run);
     int code = all ? pool_seed(run) : CLI_UNREACHABLE;
@@ -407,10 +436,10 @@ static int file_import(struct run *run) {
         return code;
     }
     released_look(run);
-    if (run->other_keys > 0) {
-        note("%" PRIu64 " devices have a device_key that does not follow from their metadata: they "
-             "get their ids back only if they send it; --derive takes the keys from the metadata",
-             run->other_keys);
+    if (run->nameless > 0) {
+        note("%" PRIu64 " devices have neither a device_key nor metadata that names them: their "
+             "ids are held as " OPENSYNAPTIC_NAMELESS "ID until their leases end",
+             run->nameless);
     }
     bool whole = run->report.taken + run->report.there == run->report.rows;
     return code == CLI_OK && !(written && whole) ? CLI_FAILED : code;
@@ -431,6 +460,9 @@ static int run_all(struct run *run, const char *path, const char *pool, const ch
     run->report = (struct import_report){
         .settings = run->settings, .dry_run = run->dry_run, .size = run->text.len};
     code = file_look(run, path);
+    if (code == CLI_OK && !keys_chosen(run)) {
+        code = CLI_FAILED;
+    }
     if (code != CLI_OK || !import_report_open(&run->report, report)) {
         return code != CLI_OK ? code : CLI_FAILED;
     }
@@ -446,14 +478,20 @@ int opensynaptic_import(const struct cli_settings *settings, int argc, char **ar
     const struct cli_option rows[] = {{"--pool", &pool, NULL},
                                       {"--dry-run", NULL, &run.dry_run},
                                       {"--derive", NULL, &run.derive},
+                                      {"--keep-keys", NULL, &run.keep_keys},
                                       {"--report", &report, NULL}};
     const struct cli_options options = {"opensynaptic import",
-                                        "FILE --pool POOL [--dry-run] [--derive] [--report FILE]",
+                                        "FILE --pool POOL [--dry-run] [--derive | --keep-keys] "
+                                        "[--report FILE]",
                                         rows,
                                         sizeof rows / sizeof rows[0],
                                         &path,
                                         1};
     if (!cli_options_parse(&options, argc, argv)) {
+        return CLI_USAGE;
+    }
+    if (run.derive && run.keep_keys) {
+        (void)cli_options_wrong(&options, "--derive and --keep-keys exclude each other", "");
         return CLI_USAGE;
     }
     if (path == NULL || pool == NULL || strlen(pool) > KERNEL_POOL_MAX) {

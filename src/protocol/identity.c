@@ -272,9 +272,10 @@ enum tn_result protocol_identity_derive(struct tn_bytes meta, bool fallback_json
     }
     json_decref(root);
     if (len == 0) {
-        (void)snprintf(detail, PROTOCOL_DETAIL,
-                       "holder *: META has no device_key, device_id, serial, mac or uuid, and the "
-                       "pool no identity_fallback");
+        (void)snprintf(detail, PROTOCOL_DETAIL, "holder *: %s",
+                       fallback_json ? "META is empty, so it names no device"
+                                     : "META has no device_key, device_id, serial, mac or uuid, "
+                                       "and the pool has no identity_fallback");
         return TN_R_BAD_REQUEST;
     }
     const char *why = protocol_name_fault(tn_bytes_of(out, len), KERNEL_HOLDER_MAX);

@@ -548,8 +548,8 @@ class Files(Case):
         self.policy(POLICY, "--range", "1-100")
         future = self.now + 5000
         bad = {
-            "2": (self.entry(2, lease_expires_at=self.now - 60), "BAD_TTL: its lease has ended"),
-            "3": (self.entry(3, device_key="device_id:DEV1"), "CONFLICT: the device has id 1"),
+            "2": (self.entry(2, lease_expires_at=self.now - 60), "BAD_TTL: its lease ended 6"),
+            "3": (self.entry(1), "CONFLICT: the device has id 1 already; this one stays free"),
             "0": (self.entry(4), "BAD_VALUE: the id is outside the pool, 1 to 100"),
             "101": (self.entry(5), "BAD_VALUE: the id is outside the pool"),
             "4294967295": (self.entry(5), "BAD_VALUE: the id is outside the pool"),
@@ -569,9 +569,6 @@ class Files(Case):
             "18": (self.entry(18, ts=1.5), "MALFORMED: ts is 1.5"),
             "19": (self.entry(19, lease_expires_at=10 ** 19), "MALFORMED: lease_expires_at is 1"),
             "20": (self.entry(20, meta=[1]), "MALFORMED: meta is not an object"),
-            "21": (self.entry(21, device_key=KeyError, meta={"ip": "10.0.0.1"}),
-                   "BAD_REQUEST: nothing says which device it is"),
-            "22": (self.entry(22, device_key="", meta=None), "BAD_REQUEST: nothing says"),
             "23": (self.entry(23, device_key=5), "MALFORMED: device_key is not a string"),
             "24": (self.entry(24, device_key="a\nb"), "BAD_NAME: "),
             "25": (self.entry(25, meta={"device_id": "x" * 5000}), "TOO_LARGE: meta has 5016 bytes"),
@@ -586,7 +583,7 @@ class Files(Case):
                     and text.split(":")[1].split()[0].endswith("/" + key)]
             self.assertEqual(len(line), 1, (key, out))
             self.assertIn(": " + reason, line[0])
-        self.assertIn("28 rows: 1 taken, 0 already there, ", out)
+        self.assertIn("26 rows: 1 taken, 0 already there, ", out)
         self.assertEqual(set(self.export()["allocated"]), {"1", "27"})
         report = text_of(os.path.join(self.directory.name, "report.csv"))
         self.assertEqual(len(report.splitlines()), 1 + len(bad))
@@ -615,18 +612,45 @@ class Files(Case):
         self.assertGreater(int(lease["deadline"]), (self.now + 2500000) * 1000)
         self.assertEqual(pairs(self.do("LEASE", self.pool + "/6"))["holder"], "k")
 
-    def test_keys_that_metadata_does_not_say_are_noted_or_derived(self):
+    def test_keys_that_metadata_contradicts_are_the_operators_choice(self):
         self.policy(POLICY)
         entry = self.entry(1, meta={"device_id": "DEV001", "mac": "AA:BB:CC:DD:EE:01"},
                            device_key="mac:AA:BB:CC:DD:EE:01")
-        _, notes = self.take(self.allocation({"1": entry}, following=2))
-        self.assertIn("1 devices have a device_key that does not follow", notes)
+        content = self.allocation({"1": entry, "2": self.entry(2)}, following=3)
+        for more in ((), ("--dry-run",)):
+            _, error = self.take(content, *more, code=1)
+            self.assertIn("1 device has a device_key that does not follow", error)
+            self.assertIn("nothing was imported", error)
+            self.assertIn("--derive", error)
+            self.assertIn("--keep-keys", error)
+        self.assertEqual(self.export()["allocated"], {})
+        self.take(content, "--derive", "--keep-keys", code=2)
+        self.assertEqual(self.take(content, "--keep-keys")[1], "")
         self.assertEqual(pairs(self.do("LEASE", self.pool + "/1"))["holder"],
                          "mac:AA:BB:CC:DD:EE:01")
         self.pool += "-b"
         self.policy(POLICY)
-        self.assertEqual(self.take(self.allocation({"1": entry}, following=2), "--derive")[1], "")
+        self.assertEqual(self.take(content, "--derive")[1], "")
         self.assertEqual(pairs(self.do("LEASE", self.pool + "/1"))["holder"], "device_id:DEV001")
+
+    def test_ids_of_devices_without_a_name_stay_taken(self):
+        self.policy(POLICY)
+        content = self.allocation(
+            {"1": self.entry(1, device_key="", meta={}), "2": self.entry(2, device_key="", meta=None),
+             "3": self.entry(3, device_key=KeyError, meta={"ip": "10.0.0.1"})}, following=4)
+        out, notes = self.take(content)
+        self.assertIn("3 rows: 3 taken", out)
+        self.assertIn("3 devices have neither a device_key nor metadata that names them", notes)
+        self.assertEqual(pairs(self.do("LEASE", self.pool + "/1"))["holder"], "nameless:1")
+        self.assertEqual(pairs(self.do("ALLOC", self.pool, "new"))["values"], ["4"])
+        self.assertIn("3 already there", self.take(content)[0])
+        back = self.export()["allocated"]
+        self.assertEqual([back[key]["device_key"] for key in "123"], ["", "", ""])
+
+    def test_empty_metadata_is_not_blamed_on_the_pool(self):
+        self.do("POOL", "CREATE", self.pool, "STICKY", "yes", "IDENTITY_FALLBACK", "json")
+        with self.assertRaisesRegex(Exception, "META is empty"):
+            self.do("ALLOC", self.pool, "*", "META", "{}")
 
     def test_lists_that_contradict_are_noted(self):
         self.policy(POLICY)
