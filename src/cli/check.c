@@ -6,8 +6,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "cli/check_dir.h"
 #include "cli/cli.h"
-#include "cli/datadir.h"
 #include "engine/engine.h"
 
 static void check_note(void *ctx, const char *line) {
@@ -75,7 +75,7 @@ static void check_print(const char *dir, const struct engine_report *report) {
 
 /* Whether there is a second way to the same state. After a start from the older snapshot, and after a
  * restore, there may be only one. */
-static bool check_has_older(const struct cli_datadir *datadir, const struct engine_report *newest) {
+static bool check_has_older(const struct check_dir *datadir, const struct engine_report *newest) {
     return newest->log.snapshots >= 2 || (newest->log.snapshots == 1 && datadir->begins == 1);
 }
 
@@ -100,7 +100,7 @@ static int check_older(const char *dir, const struct engine_report *newest) {
     return CLI_OK;
 }
 
-static int check_found(const char *dir, const struct cli_datadir *datadir,
+static int check_found(const char *dir, const struct check_dir *datadir,
                        const struct engine_report *report) {
     check_print(dir, report);
     if (!report->sound) {
@@ -111,7 +111,7 @@ static int check_found(const char *dir, const struct cli_datadir *datadir,
                       report->why);
         return CLI_FAILED;
     }
-    if (datadir->kind == CLI_DATADIR_BACKUP) {
+    if (datadir->kind == CHECK_DIR_BACKUP) {
         (void)printf("backup      %zu snapshot%s, no log; restore the newest with "
                      "`tenured --restored`\n",
                      datadir->snapshots, datadir->snapshots == 1 ? "" : "s");
@@ -128,18 +128,18 @@ static int check_found(const char *dir, const struct cli_datadir *datadir,
 
 int cli_check(int argc, char **argv) {
     struct engine_report report;
-    struct cli_datadir datadir;
+    struct check_dir datadir;
     struct log_error error;
     if (argc != 1 || argv[0][0] == '-') {
         (void)fprintf(stderr, "usage: tenure check DIR\n");
         return CLI_USAGE;
     }
-    cli_datadir_look(argv[0], &datadir);
-    if (datadir.kind == CLI_DATADIR_OTHER) {
-        cli_datadir_refuse("check", argv[0]);
+    check_dir_look(argv[0], &datadir);
+    if (datadir.kind == CHECK_DIR_OTHER) {
+        check_dir_refuse("check", argv[0]);
         return CLI_FAILED;
     }
-    struct check_way way = {.backup = datadir.kind == CLI_DATADIR_BACKUP};
+    struct check_way way = {.backup = datadir.kind == CHECK_DIR_BACKUP};
     enum tn_status status = check_pass(argv[0], way, &report, &error);
     if (status != TN_OK) {
         return check_failed(argv[0], status, &error);

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "cli/check_dir.h"
 #include "cli/cli.h"
-#include "cli/datadir.h"
 #include "cli/dump_write.h"
 #include "kernel/command.h"
 #include "log/local.h"
@@ -311,13 +311,13 @@ int cli_dump(bool json, int argc, char **argv) {
         (void)fprintf(stderr, "usage: tenure dump DIR [--json]\n");
         return CLI_USAGE;
     }
-    struct cli_datadir datadir;
-    cli_datadir_look(dir, &datadir);
-    if (datadir.kind == CLI_DATADIR_OTHER) {
-        cli_datadir_refuse("dump", dir);
+    struct check_dir datadir;
+    check_dir_look(dir, &datadir);
+    if (datadir.kind == CHECK_DIR_OTHER) {
+        check_dir_refuse("dump", dir);
         return CLI_FAILED;
     }
-    bool backup = datadir.kind == CLI_DATADIR_BACKUP;
+    bool backup = datadir.kind == CHECK_DIR_BACKUP;
     enum tn_status status = dump_pass(dir, !backup, backup, &dump, &error);
     if (status != TN_OK && dump.commands == 0 && !backup) {
         /* The older snapshot may be the damaged one. */

@@ -68,7 +68,8 @@ enum tn_result kernel_lease_find(const struct kernel *k, struct kernel_lease_id 
                                  uint32_t *ret_lease) {
     uint32_t slot = kernel_index_lease(k, id.lsn);
     if (slot == TN_NONE) {
-        bool retired = id.lsn <= root_at(k)->retired_lsn && id.shard <= root_at(k)->shard;
+        bool retired =
+            id.lsn > 0 && id.lsn <= root_at(k)->retired_lsn && id.shard <= root_at(k)->shard;
         return retired ? TN_R_RETIRED : TN_R_NOTFOUND;
     }
     const struct lease *l = lease_at(k, slot);
@@ -276,17 +277,29 @@ static void history_push(struct kernel *k, uint32_t lease) {
 
 /* ---- the end of a lease ---- */
 
+/* A value of a sticky pool counts as reclaimed whenever it is free again: by time, by force or by a
+ * release that keeps nothing. last_reclaim_count is of one interval of the pool's metrics, because a
+ * sweep takes several steps. */
+static void counters_reclaim(struct kernel *k, uint32_t pool) {
+    struct kernel_pool_counters *c = &pool_mut(k, pool)->counters;
+    uint64_t now = root_at(k)->now_ms;
+    uint64_t seconds = kernel_pool_option(k, pool, KERNEL_OPTION_METRICS_SECONDS);
+    uint64_t interval_ms = kernel_seconds_ms(seconds > 0 ? seconds : 1);
+    bool same = c->last_reclaim_ms / interval_ms == now / interval_ms;
+    c->last_reclaim_count = same ? c->last_reclaim_count + 1 : 1;
+    c->last_reclaim_ms = now;
+    c->reclaimed++;
+}
+
 static void counters_end(struct kernel *k, uint32_t pool, const struct lease *l) {
     struct kernel_pool_counters *c = &pool_mut(k, pool)->counters;
     enum kernel_reason reason = (enum kernel_reason)(l->bits & LEASE_REASON_MASK);
     c->released += l->state == KERNEL_RELEASED;
     c->expired += l->state == KERNEL_EXPIRED;
     c->revoked += l->state == KERNEL_REVOKED;
-    if (l->state == KERNEL_EXPIRED || reason == KERNEL_REASON_FORCED) {
-        uint64_t now = root_at(k)->now_ms;
-        c->last_reclaim_count = c->last_reclaim_ms == now ? c->last_reclaim_count + 1 : 1;
-        c->last_reclaim_ms = now;
-        c->reclaimed++;
+    if (l->state == KERNEL_EXPIRED || reason == KERNEL_REASON_FORCED ||
+        (l->state == KERNEL_RELEASED && kernel_pool_option(k, pool, KERNEL_OPTION_STICKY) != 0)) {
+        counters_reclaim(k, pool);
     }
 }
 

@@ -110,8 +110,8 @@ struct kernel_pool_counters {
     uint64_t allocated; /* new leases' values */
     uint64_t returned;  /* sticky returns */
     uint64_t released, expired, revoked;
-    uint64_t reclaimed; /* by expiry or force, as seed metrics count */
-    uint64_t last_reclaim_count, last_reclaim_ms;
+    uint64_t reclaimed; /* by expiry or force; of a sticky pool also by release */
+    uint64_t last_reclaim_count, last_reclaim_ms; /* the count: within one metrics interval */
 };
 
 struct kernel_pool_view {

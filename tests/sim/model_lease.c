@@ -80,7 +80,7 @@ enum tn_result model_ended(struct model *m, struct kernel_lease_id id, struct mo
         *ret = l;
         return model_history_over(m, l) ? TN_R_RETIRED : TN_R_OK;
     }
-    bool retired = !known && id.lsn <= m->retired_lsn && id.shard <= m->shard;
+    bool retired = !known && id.lsn > 0 && id.lsn <= m->retired_lsn && id.shard <= m->shard;
     return retired ? TN_R_RETIRED : TN_R_NOTFOUND;
 }
 
@@ -193,16 +193,26 @@ static void history_add(struct model *m, const struct model_lease *l) {
 
 /* ---- the end ---- */
 
+static void count_reclaim(struct model *m, uint32_t pool) {
+    struct kernel_pool_counters *c = &m->pools[pool].counters;
+    uint64_t seconds = model_policy(m, pool)->of[KERNEL_OPTION_METRICS_SECONDS];
+    uint64_t interval_ms = (seconds > 0 ? seconds : 1) * 1000;
+    uint64_t begins_ms = m->now_ms - m->now_ms % interval_ms;
+    c->last_reclaim_count = c->last_reclaim_ms >= begins_ms ? c->last_reclaim_count + 1 : 1;
+    c->last_reclaim_ms = m->now_ms;
+    c->reclaimed++;
+}
+
 static void count_end(struct model *m, const struct model_lease *l) {
     for (uint32_t i = 0; i < l->value_count; i++) {
-        struct kernel_pool_counters *c = &m->pools[l->values[i].pool].counters;
+        uint32_t pool = l->values[i].pool;
+        struct kernel_pool_counters *c = &m->pools[pool].counters;
         c->released += l->state == KERNEL_RELEASED;
         c->expired += l->state == KERNEL_EXPIRED;
         c->revoked += l->state == KERNEL_REVOKED;
-        if (l->state == KERNEL_EXPIRED) {
-            c->reclaimed++;
-            c->last_reclaim_count = c->last_reclaim_ms == m->now_ms ? c->last_reclaim_count + 1 : 1;
-            c->last_reclaim_ms = m->now_ms;
+        if (l->state == KERNEL_EXPIRED ||
+            (l->state == KERNEL_RELEASED && model_policy(m, pool)->of[KERNEL_OPTION_STICKY] != 0)) {
+            count_reclaim(m, pool);
         }
     }
 }

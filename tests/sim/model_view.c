@@ -200,6 +200,7 @@ static void check_counts(struct model *m, uint32_t pool, const struct kernel_poo
     CHECK(what, "expired", c->expired, v->counters.expired);
     CHECK(what, "revoked", c->revoked, v->counters.revoked);
     CHECK(what, "reclaimed", c->reclaimed, v->counters.reclaimed);
+    CHECK(what, "last reclaimed", c->last_reclaim_count, v->counters.last_reclaim_count);
 }
 
 /* A lower bound; exact while `lowest` chose every value. */

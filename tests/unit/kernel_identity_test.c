@@ -34,6 +34,48 @@ static void newcomers(struct kit *kit, unsigned count, unsigned seconds) {
     }
 }
 
+/* A sweep takes several steps, at several times; the metrics are of one interval. */
+static void the_last_reclaim_counts_a_whole_interval(void **state) {
+    (void)state;
+    struct kit kit;
+    world_open(&kit, "sticky=1 adaptive_enabled=0 lease=60");
+    newcomers(&kit, 30, 3);
+    kit.now_ms = 1700000060000;
+    for (unsigned i = 0; i < 30; i++) {
+        assert_int_equal(kit_tick(&kit), TN_R_OK);
+        kit.now_ms += 100;
+    }
+    struct kernel_pool_view view = pool_view(&kit);
+    assert_int_equal(view.counters.reclaimed, 30);
+    assert_int_equal(view.counters.last_reclaim_count, 30);
+    newcomers(&kit, 1, 1);
+    kit.now_ms += 61000;
+    assert_int_equal(kit_tick(&kit), TN_R_OK);
+    assert_int_equal(pool_view(&kit).counters.last_reclaim_count, 1);
+    kit_close(&kit);
+}
+
+static void a_release_that_keeps_nothing_is_a_reclaim(void **state) {
+    (void)state;
+    struct kit kit;
+    world_open(&kit, "sticky=1");
+    assert_int_equal(kit_alloc(&kit, "mac:AA", "ids", 0), TN_R_OK);
+    struct kit_token t = kit_token(&kit);
+    assert_int_equal(kit_release(&kit, t, "mac:AA", true), TN_R_OK);
+    assert_int_equal(pool_view(&kit).counters.reclaimed, 1);
+    kit_close(&kit);
+}
+
+static void the_lease_zero_was_never_there(void **state) {
+    (void)state;
+    struct kit kit;
+    struct kernel_lease_view view;
+    world_open(&kit, "sticky=1");
+    struct kernel_lease_id zero = {.lsn = 0};
+    assert_int_equal(kernel_lease_read(kit.kernel, zero, &view), TN_R_NOTFOUND);
+    kit_close(&kit);
+}
+
 static void a_returning_holder_gets_its_value_back(void **state) {
     (void)state;
     struct kit kit;
@@ -263,6 +305,9 @@ static void metadata_is_kept_replaced_and_bounded(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_last_reclaim_counts_a_whole_interval),
+        cmocka_unit_test(a_release_that_keeps_nothing_is_a_reclaim),
+        cmocka_unit_test(the_lease_zero_was_never_there),
         cmocka_unit_test(a_returning_holder_gets_its_value_back),
         cmocka_unit_test(asking_for_other_than_it_has_is_a_conflict),
         cmocka_unit_test(the_effective_lease_follows_the_rate),

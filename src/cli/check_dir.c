@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cli/datadir.h"
+#include "cli/check_dir.h"
 #include "log/segment.h"
 
 #define NAME_BYTES 256u
@@ -61,9 +61,9 @@ static bool lock_has_text(const char *dir) {
     return stat(path, &status) == 0 && status.st_size > 0;
 }
 
-void cli_datadir_look(const char *dir, struct cli_datadir *ret_datadir) {
+void check_dir_look(const char *dir, struct check_dir *ret_datadir) {
     struct look look = {.segments = 0};
-    *ret_datadir = (struct cli_datadir){.kind = CLI_DATADIR_UNREADABLE};
+    *ret_datadir = (struct check_dir){.kind = CHECK_DIR_UNREADABLE};
     DIR *entries = opendir(dir);
     if (entries == NULL) {
         return;
@@ -76,15 +76,15 @@ void cli_datadir_look(const char *dir, struct cli_datadir *ret_datadir) {
     ret_datadir->snapshots = look.snapshots;
     ret_datadir->begins = first_lsn(dir, look.oldest);
     if (look.segments == 0 && look.snapshots > 0 && !lock_has_text(dir)) {
-        ret_datadir->kind = CLI_DATADIR_BACKUP;
+        ret_datadir->kind = CHECK_DIR_BACKUP;
     } else if (look.segments > 0 || look.snapshots > 0 || look.lock) {
-        ret_datadir->kind = CLI_DATADIR_LOG;
+        ret_datadir->kind = CHECK_DIR_LOG;
     } else {
-        ret_datadir->kind = CLI_DATADIR_OTHER;
+        ret_datadir->kind = CHECK_DIR_OTHER;
     }
 }
 
-void cli_datadir_refuse(const char *subcommand, const char *dir) {
+void check_dir_refuse(const char *subcommand, const char *dir) {
     (void)fprintf(stderr,
                   "tenure %s: %s: neither a data directory nor a backup: it holds no segment "
                   "(*.log), no snapshot (snapshot-*.snap) and no lock file\n",
