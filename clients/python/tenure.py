@@ -2131,9 +2131,14 @@ def derive_holder(meta: Mapping[str, Any], *, fallback: bool = False) -> str:
     return _key_text(prefix, prefix, json.dumps(content, sort_keys=True, ensure_ascii=True))
 
 
-def _numbered(key: str, i: int) -> str:
-    """The holder of the i-th id of a device: `key#i`, with the key's hash if it leaves no room."""
-    return "%s#%d" % (key if _fits(key + "#255") else _hashed("device_key:", key), i)
+def _holder_of_several(key: str, count: int) -> str:
+    """The holder of the `count` ids of a device: `key#xCOUNT`, with the key's hash if it leaves no
+    room."""
+    suffix = "#x%d" % count
+    return (key if _fits(key + suffix) else _hashed("device_key:", key)) + suffix
+
+
+_RELEASED = "_released"  # in the metadata of a lease of several ids: those that were released
 
 
 _POLICY_KEYS = ("base_lease_seconds", "min_lease_seconds", "rate_window_seconds",
@@ -2266,28 +2271,34 @@ class IDAllocator:
                             % (self.start_id, self.end_id))
 
     def allocate_pool(self, count: int, meta: Optional[Mapping[str, Any]] = None) -> List[int]:
-        """`count` distinct ids, or none: each is a lease of its own, held by `key#i`, and can be
-        released by itself. The same device gets the same ones again."""
-        key = self._key(meta)
-        tail = ["META", _json_text(meta)] if meta else []
-        holders = [_numbered(key, i) for i in range(max(0, int(count)))]
-        answers = self.client.pipeline([["ALLOC", self.pool, h, *tail] for h in holders])
-        refusal = next((a for a in answers if isinstance(a, ResultError)), None)
-        if refusal is None:
-            return [int(_grant(a).value) for a in answers]
-        # What was there before stays; what is new goes back.
-        new = [(h, g) for h, g in ((h, _grant(a)) for h, a in zip(holders, answers)
-                                   if not isinstance(a, ResultError)) if g.epoch == 1]
-        self.client.pipeline([["RELEASE", g.lease, h, g.epoch, "NOW"] for h, g in new])
-        if isinstance(refusal, Exhausted):
+        """`count` distinct ids in one lease, or none. The same device asking for the same number
+        gets the same ids again. An id that is released by itself is no longer allocated; the pool
+        has it back when the last of them is released."""
+        number = int(count)
+        if number <= 0:
+            return []
+        try:
+            grant = self.client.alloc(self.pool, _holder_of_several(self._key(meta), number),
+                                      count=number, meta=meta or None)
+        except Exhausted as refusal:
             raise self._exhausted() from refusal
-        raise refusal
+        except TooLarge as refusal:
+            if number > self.end_id - self.start_id + 1:
+                raise self._exhausted() from refusal
+            raise ValueError(refusal.text) from refusal
+        return [int(value) for value in grant.values]
 
     def _find(self, id_val: int) -> Optional[Lease]:
+        """The lease that has the id; None if nobody has it, or it was released out of several."""
         try:
-            return self.client.lease("%s/%d" % (self.pool, int(id_val)))
+            lease = self.client.lease("%s/%d" % (self.pool, int(id_val)))
         except (NotFound, BadValue):
             return None
+        return None if str(int(id_val)) in self._released(lease) else lease
+
+    @staticmethod
+    def _released(lease: Lease) -> Set[str]:
+        return set((lease.meta or {}).get(_RELEASED, ())) if len(lease.values) > 1 else set()
 
     def _with_lease(self, id_val: int, act: Callable[[Lease], Any]) -> bool:
         """Acts on the lease of an id, again if it changes meanwhile; False if there is none."""
@@ -2295,8 +2306,6 @@ class IDAllocator:
             lease = self._find(id_val)
             if lease is None:
                 return False
-            if len(lease.values) != 1:
-                raise ValueError("id %d is one of %d of one lease" % (id_val, len(lease.values)))
             try:
                 act(lease)
                 return True
@@ -2309,8 +2318,14 @@ class IDAllocator:
     def release_id(self, id_val: int, immediate: bool = False) -> bool:
         """The device goes offline: its id is kept for it as long as the policy says, or not at
         all."""
-        return self._with_lease(id_val, lambda lease: self.client.release(
-            lease.lease, lease.holder, lease.epoch, now=immediate))
+        def act(lease: Lease) -> None:
+            released = self._released(lease) | {str(int(id_val))}
+            if released >= set(lease.values):
+                self.client.release(lease.lease, lease.holder, lease.epoch, now=immediate)
+            else:
+                meta = {**(lease.meta or {}), _RELEASED: sorted(released, key=int)}
+                self.client.touch(lease.lease, lease.epoch, meta=meta)
+        return self._with_lease(id_val, act)
 
     def release_pool(self, ids: Sequence[int], immediate: bool = False) -> int:
         return sum(self.release_id(i, immediate) for i in ids)
@@ -2318,15 +2333,20 @@ class IDAllocator:
     def touch(self, aid: int, meta: Optional[Mapping[str, Any]] = None) -> bool:
         """The device is there: its lease begins anew, with other metadata if some is given. The
         device that the id belongs to stays the same."""
-        return self._with_lease(aid, lambda lease: self.client.touch(
-            lease.lease, lease.epoch, meta=meta or None))
+        def act(lease: Lease) -> None:
+            released = sorted(self._released(lease), key=int)
+            kept = {_RELEASED: released} if released else {}
+            self.client.touch(lease.lease, lease.epoch,
+                              meta={**meta, **kept} if meta else None)
+        return self._with_lease(aid, act)
 
     def is_allocated(self, id_val: int) -> bool:
         return self._find(id_val) is not None
 
     def get_meta(self, id_val: int) -> Dict[str, Any]:
         lease = self._find(id_val)
-        return (lease.meta if lease is not None else None) or {}
+        meta = (lease.meta if lease is not None else None) or {}
+        return {name: value for name, value in meta.items() if name != _RELEASED}
 
     def reclaim_expired(self) -> int:
         """How many were reclaimed by this call; the server does so by itself, too."""

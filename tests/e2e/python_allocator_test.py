@@ -91,35 +91,47 @@ class Allocating(Case):
 
     def test_a_pool_of_ids_is_all_or_nothing_and_released_one_by_one(self):
         a = self.make(start_id=1, end_id=10)
-        ids = a.allocate_pool(count=4, meta={"device_id": "gateway"})
+        gateway = {"device_id": "gateway"}
+        ids = a.allocate_pool(count=4, meta=gateway)
         self.assertEqual(ids, [1, 2, 3, 4])
         holders = {self.client.lease("%s/%d" % (a.pool, i)).holder for i in ids}
-        self.assertEqual(holders, {"device_id:gateway#%d" % i for i in range(4)})
-        self.assertEqual(a.allocate_pool(4, {"device_id": "gateway"}), ids)
+        self.assertEqual(holders, {"device_id:gateway#x4"})
+        self.assertEqual(a.allocate_pool(4, gateway), ids)
         self.assertTrue(a.release_id(2, immediate=True))
+        self.assertFalse(a.release_id(2, immediate=True))
+        self.assertFalse(a.touch(2))
+        self.assertTrue(a.touch(3, {"device_id": "gateway", "battery": 7}))
+        self.assertEqual(a.get_meta(3), {"device_id": "gateway", "battery": 7})
         self.assertEqual([a.is_allocated(i) for i in ids], [True, False, True, True])
-        with self.assertRaises(RuntimeError):
-            a.allocate_pool(8, {"device_id": "too-large"})
-        with self.assertRaises(RuntimeError):
-            a.allocate_pool(12, {"device_id": "gateway"})
+        for count in (7, 12):
+            with self.assertRaises(RuntimeError):
+                a.allocate_pool(count, {"device_id": "too-large"})
         self.assertEqual([a.is_allocated(i) for i in range(1, 11)],
                          [True, False, True, True] + [False] * 6)
         self.assertEqual((a.allocate_pool(0), a.allocate_pool(-1)), ([], []))
-        self.assertEqual(len(set(a.allocate_pool(7))), 7)
-        self.assertEqual(a.release_pool([1, 2, 3, 99], immediate=True), 3)
+        self.assertEqual(a.allocate_pool(4, gateway), ids)  # the device is back, with all of them
+        self.assertEqual(a.release_pool([1, 2, 3, 4, 99], immediate=True), 4)
+        self.assertEqual(len(set(a.allocate_pool(10))), 10)
+
+    def test_a_refused_pool_of_ids_is_no_new_device(self):
+        a = self.make(start_id=1, end_id=10)
+        a.allocate_id({"device_id": "one"})
+        rate = a.stats()["lease_metrics"]["new_device_rate_per_hour"]
+        for number in range(5):
+            with self.assertRaises(RuntimeError):
+                a.allocate_pool(10, {"device_id": "many%d" % number})
+        self.assertEqual(a.stats()["lease_metrics"]["new_device_rate_per_hour"], rate)
 
     def test_a_key_too_long_for_its_number_is_hashed(self):
         a = self.make()
         ids = a.allocate_pool(2, {"device_key": "k" * 128})
         self.assertEqual(a.allocate_pool(2, {"device_key": "k" * 128}), ids)
         holder = self.client.lease("%s/%d" % (a.pool, ids[1])).holder
-        self.assertRegex(holder, "^device_key:[0-9a-f]{64}#1$")
+        self.assertRegex(holder, "^device_key:[0-9a-f]{64}#x2$")
 
-    def test_an_id_of_a_lease_of_several_is_left_alone(self):
-        a = self.make()
-        grant = self.client.alloc(a.pool, "several", count=2)
+    def test_more_ids_than_a_lease_can_have_are_refused(self):
         with self.assertRaises(ValueError):
-            a.release_id(int(grant.values[0]))
+            self.make().allocate_pool(100000)
 
     def test_a_revoked_id_is_neither_free_nor_to_be_released(self):
         a = self.make()
@@ -216,8 +228,8 @@ class Allocating(Case):
 
     def test_stats(self):
         a = self.make(end_id=100)
-        a.allocate_pool(5, {"mac": "m"})
-        a.release_id(5, immediate=True)
+        a.allocate_pool(4, {"mac": "m"})
+        a.release_id(a.allocate_id({"mac": "n"}), immediate=True)
         stats = a.stats()
         self.assertEqual((stats["total_allocated"], stats["total_released"]), (4, 1))
         self.assertEqual((stats["next_candidate"], stats["range"]), (6, [1, 100]))
