@@ -28,6 +28,7 @@ test=(
     "libcmocka-dev:the unit test framework"
     "redis-tools:redis-cli and redis-benchmark, which the server is tested with"
     "python3-redis:a client library that the server is tested with"
+    "chromium:a browser that shows the page, and pages that attack the server"
     "curl:HTTP from a shell, which the server is tested with"
     "prometheus:its promtool, which reads the server's metrics"
     "groff-base:sets the pages of the manual, in a test"

@@ -3,6 +3,8 @@
  * be kept between reads but four numbers. */
 #include "protocol/resp.h"
 
+#include <strings.h>
+
 #include "base/assert.h"
 
 static enum protocol_parse refuse(struct protocol_parser *parser, struct protocol_request *request,
@@ -220,7 +222,7 @@ static bool word_quoted(const uint8_t *data, size_t end, size_t *at, uint8_t *li
 }
 
 static bool is_blank(uint8_t c) {
-    return c == ' ' || c == '\t' || c == '\0';
+    return c == ' ' || c == '\t';
 }
 
 /* The words without their quotes go into `line`, where they are never longer than they were. */
@@ -253,10 +255,66 @@ static bool line_split(const uint8_t *data, size_t end, uint8_t *line, struct tn
     }
 }
 
+static bool is_letter(uint8_t c) {
+    c |= 0x20;
+    return c >= 'a' && c <= 'z';
+}
+
+/* The words that begin the first line of HTTP. No command has one of these names. */
+static bool is_method(const uint8_t *word, size_t len) {
+    static const char *const methods[] = {"GET",     "POST",  "PUT",   "HEAD", "OPTIONS", "DELETE",
+                                          "CONNECT", "TRACE", "PATCH", "PRI",  "HTTP",    "HOST"};
+    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
+        if (strlen(methods[i]) == len && strncasecmp(methods[i], (const char *)word, len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether the line's first word shows that the client does not speak RESP: a byte that no command
+ * has in its name (the colon of a header, the first byte of TLS), or a method of HTTP. A word that
+ * is not whole yet shows nothing; neither does an empty line. */
+static bool line_is_foreign(const uint8_t *data, size_t len) {
+    size_t first = 0;
+    while (first < len && (data[first] == ' ' || data[first] == '\t')) {
+        first++;
+    }
+    size_t end = first;
+    while (end < len && is_letter(data[end])) {
+        end++;
+    }
+    if (end == len) {
+        return false;
+    }
+    bool ends = data[end] == ' ' || data[end] == '\t' || data[end] == '\r' || data[end] == '\n';
+    return !ends || is_method(data + first, end - first);
+}
+
+/* A person types printable characters and tabs; UTF-8 has no other bytes below 0x20. */
+static bool line_is_text(const uint8_t *data, size_t end) {
+    for (size_t i = 0; i < end; i++) {
+        if ((data[i] < ' ' && data[i] != '\t') || data[i] == 0x7f) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum protocol_parse line_refuse_foreign(struct protocol_parser *parser,
+                                               struct protocol_request *request) {
+    (void)refuse(parser, request, "this is another protocol", 0);
+    request->foreign = true;
+    return PROTOCOL_BAD;
+}
+
 static enum protocol_parse line_parse(struct protocol_parser *parser, const uint8_t *data,
                                       size_t len, uint8_t *line, struct tn_bytes *argv,
                                       uint32_t capacity, struct protocol_request *request) {
     size_t rest = len < PROTOCOL_LINE_MAX ? len : PROTOCOL_LINE_MAX;
+    if (line_is_foreign(data, rest)) {
+        return line_refuse_foreign(parser, request);
+    }
     const uint8_t *newline = memchr(data + parser->pos, '\n', rest - parser->pos);
     if (newline == NULL) {
         parser->pos = (uint32_t)rest;
@@ -266,9 +324,12 @@ static enum protocol_parse line_parse(struct protocol_parser *parser, const uint
         return PROTOCOL_MORE;
     }
     size_t end = (size_t)(newline - data);
-    *request = (struct protocol_request){.used = (uint32_t)end + 1};
+    *request = (struct protocol_request){.used = (uint32_t)end + 1, .is_line = true};
     if (end > 0 && data[end - 1] == '\r') {
         end--;
+    }
+    if (!line_is_text(data, end)) {
+        return line_refuse_foreign(parser, request);
     }
     if (!line_split(data, end, line, argv, capacity, &request->argc)) {
         return refuse(parser, request, "unbalanced quotes in request", 0);

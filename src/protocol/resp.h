@@ -5,8 +5,9 @@
  *
  *     *2\r\n $4\r\nPING\r\n $2\r\nhi\r\n
  *
- * or as a line of words (with quotes as in a shell) from people with a terminal. The parser may be
- * shown the same request again and again as bytes arrive; it remembers how far it got, so that every
+ * or as a line of words (with quotes as in a shell) from people with a terminal. A line that begins
+ * like another protocol (HTTP, TLS, SSH, ...) is refused as soon as that shows: browsers let any web
+ * page send HTTP to any port of the machine, and the page chooses the body. The parser may be shown the same request again and again as bytes arrive; it remembers how far it got, so that every
  * byte is looked at a bounded number of times, and it refuses what claims too much when it sees the
  * claim, not when the bytes are there. */
 #ifndef TN_PROTOCOL_RESP_H
@@ -40,6 +41,8 @@ struct protocol_request {
     uint32_t argc;     /* 0: an empty line, to be ignored. May be more than the capacity */
     const char *error; /* after "Protocol error: " */
     char got;          /* with that: what was there instead, or 0 */
+    bool foreign;      /* with that: the client speaks another protocol; close without a reply */
+    bool is_line;      /* it came as a line of words, not as an array */
 };
 
 /* Looks for one request at the start of data[0..len). Arguments point into data, those of an inline

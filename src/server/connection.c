@@ -49,9 +49,27 @@ static bool may_take(const struct server_connection *connection) {
            server_output_waiting(connection) < SERVER_OUT_SOFT;
 }
 
+/* A client that speaks HTTP or TLS to this port: a browser, on behalf of any web page. Nothing that
+ * follows is looked at, and no reply tells the page anything. */
+static void hang_up(struct server_connection *connection) {
+    char address[SERVER_ADDRESS_MAX];
+    connection->server->counters.dropped[SERVER_DROP_FOREIGN]++;
+    connection->lost = true;
+    if (server_drop_is_told(connection->server)) {
+        server_client_address(connection, address);
+        server_log("client_dropped", "id=%llu reason=%s addr=%s",
+                   (unsigned long long)connection->id, server_drop_name(SERVER_DROP_FOREIGN),
+                   address);
+    }
+}
+
 /* A request that breaks the protocol ends the connection, after what came before it. */
 static enum server_step protocol_error(struct server_connection *connection,
                                        const struct protocol_request *request) {
+    if (request->foreign) {
+        hang_up(connection);
+        return SERVER_DONE;
+    }
     if (connection->asker.inflight > 0) {
         return SERVER_WAIT;
     }
@@ -98,7 +116,7 @@ static size_t serve(struct server_connection *connection, const uint8_t *data, s
                 return len;
             }
         } else if (request.argc > 0) {
-            step = server_dispatch(connection, server->argv, request.argc);
+            step = server_dispatch(connection, server->argv, request.argc, request.is_line);
         }
         if (step == SERVER_WAIT) {
             return at;

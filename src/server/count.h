@@ -23,6 +23,7 @@
     X(UNKNOWN_COMMAND, "unknown_command") \
     X(ARGUMENTS, "wrong_arguments")       \
     X(PROTOCOL, "protocol_error")         \
+    X(LINE, "not_as_line")                \
     X(CONNECTIONS, "too_many_connections")
 
 enum server_reject {
@@ -37,7 +38,8 @@ enum server_reject {
     X(SLOW, "slow")             \
     X(IDLE, "idle")             \
     X(UNFINISHED, "unfinished") \
-    X(MEMORY, "memory")
+    X(MEMORY, "memory")         \
+    X(FOREIGN, "foreign")
 
 enum server_drop {
 #define SERVER_DROP_ENUM(id, name) SERVER_DROP_##id,

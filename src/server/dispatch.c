@@ -116,6 +116,28 @@ static enum server_step dispatch_forbidden(struct server_connection *connection,
     return SERVER_DONE;
 }
 
+/* A line of text may ask for what a reader may ask for. Whatever changes something comes as an
+ * array: text that only looks like a command, in a request of another protocol, does nothing. */
+static bool may_be_line(const struct protocol_command *row) {
+    return (row->kind == PROTOCOL_READ || row->kind == PROTOCOL_CONNECTION) &&
+           row->role <= PROTOCOL_READER;
+}
+
+static enum server_step dispatch_not_as_line(struct server_connection *connection,
+                                             const struct protocol_command *row) {
+    char name[PROTOCOL_NAME_MAX];
+    if (connection->asker.inflight > 0) {
+        return SERVER_WAIT;
+    }
+    protocol_command_full_name(row, name);
+    connection->server->counters.rejected[SERVER_REJECT_LINE]++;
+    server_reply_error(connection,
+                       "ERR '%s' is not accepted as a line of text, only reads are; send it as an "
+                       "array of strings, as redis-cli and tenure do",
+                       name);
+    return SERVER_DONE;
+}
+
 static enum server_step dispatch_read(struct server_connection *connection,
                                       const struct protocol_command *row,
                                       const struct tn_bytes *argv, uint32_t argc) {
@@ -182,7 +204,7 @@ static enum server_step dispatch_now(struct server_connection *connection,
 }
 
 enum server_step server_dispatch(struct server_connection *connection, const struct tn_bytes *argv,
-                                 uint32_t argc) {
+                                 uint32_t argc, bool is_line) {
     bool container;
     uint32_t stored = argc < SERVER_ARGS_MAX ? argc : SERVER_ARGS_MAX;
     const struct protocol_command *row = protocol_command_find(argv, stored, &container);
@@ -190,14 +212,18 @@ enum server_step server_dispatch(struct server_connection *connection, const str
     enum server_step step;
     enum tn_result access = TN_R_OK;
     int32_t arity = row != NULL ? server->arity[row->id] : 0;
+    bool bad = row == NULL || argc > SERVER_ARGS_MAX ||
+               (arity > 0 ? argc != (uint32_t)arity : argc < (uint32_t)-arity);
+    bool not_as_line = is_line && row != NULL && !may_be_line(row);
     if (row != NULL) {
         access = access_role(access_user_of(&server->access, &connection->asker.login),
                              (enum protocol_role)row->role);
     }
     if (access != TN_R_OK) {
         step = dispatch_forbidden(connection, row, access);
-    } else if (row == NULL || argc > SERVER_ARGS_MAX ||
-               (arity > 0 ? argc != (uint32_t)arity : argc < (uint32_t)-arity)) {
+    } else if (not_as_line) {
+        step = dispatch_not_as_line(connection, row);
+    } else if (bad) {
         step = dispatch_bad(connection, row, container, argv, argc);
     } else if (only_listens(connection, row)) {
         step = dispatch_not_now(connection, row);
@@ -211,6 +237,7 @@ enum server_step server_dispatch(struct server_connection *connection, const str
         step = dispatch_now(connection, row, argv, argc);
     }
     if (step == SERVER_DONE) {
+        connection->leaving |= is_line && (bad || not_as_line);
         connection->last_command = row;
         connection->served |= access == TN_R_OK && row != NULL && row->role > PROTOCOL_NOBODY;
         server_page_end(&connection->asker); /* refused in the middle of it, it is over, too */

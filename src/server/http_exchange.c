@@ -111,6 +111,13 @@ void http_exchange_wake(struct http_exchange *exchange) {
 
 /* ---- Serving ---- */
 
+/* What a browser says about the page that sends the request. It may say "none" (the user typed the
+ * address) or that the page is ours. */
+static bool is_cross_site(struct http_exchange *exchange) {
+    const char *site = http_header_in(exchange, "Sec-Fetch-Site");
+    return site != NULL && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0;
+}
+
 static bool guarded(struct http_exchange *exchange) {
     const char *host = http_header_in(exchange, MHD_HTTP_HEADER_HOST);
     const char *origin = http_header_in(exchange, MHD_HTTP_HEADER_ORIGIN);
@@ -124,6 +131,8 @@ static bool guarded(struct http_exchange *exchange) {
     } else if (!safe && origin != NULL && !http_origin_is_host(origin, host)) {
         http_answer_problem(exchange, 403, "Origin is '%.100s': pages from elsewhere may not write",
                             origin);
+    } else if (!safe && is_cross_site(exchange)) {
+        http_answer_problem(exchange, 403, "Sec-Fetch-Site: pages from elsewhere may not write");
     }
     return exchange->response == NULL;
 }

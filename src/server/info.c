@@ -196,7 +196,8 @@ void server_config_get(struct server_connection *connection, const struct tn_byt
 
 /* ---- CLIENT LIST, CLIENT KILL ---- */
 
-static void address_of(const struct server_connection *connection, char out[64]) {
+void server_client_address(const struct server_connection *connection,
+                           char out[SERVER_ADDRESS_MAX]) {
     struct sockaddr_storage peer;
     int len = sizeof peer;
     char host[48] = "?";
@@ -213,14 +214,15 @@ static void address_of(const struct server_connection *connection, char out[64])
         }
     }
     bool six = strchr(host, ':') != NULL;
-    (void)snprintf(out, 64, "%s%s%s:%u", six ? "[" : "", host, six ? "]" : "", port);
+    (void)snprintf(out, SERVER_ADDRESS_MAX, "%s%s%s:%u", six ? "[" : "", host, six ? "]" : "",
+                   port);
 }
 
 static void client_line(const struct server_connection *c, struct tn_writer *w) {
-    char address[64];
+    char address[SERVER_ADDRESS_MAX];
     char command[PROTOCOL_NAME_MAX] = "NULL";
     uint64_t now = uv_now(&c->server->loop);
-    address_of(c, address);
+    server_client_address(c, address);
     if (c->last_command != NULL) {
         protocol_command_full_name(c->last_command, command);
     }
@@ -266,9 +268,9 @@ void server_client_kill(struct server_connection *connection, const struct tn_by
     }
     for (struct server_connection *c = LIST_FIRST(&connection->server->live); c != NULL;
          c = LIST_NEXT(c, place)) {
-        char address[64] = "";
+        char address[SERVER_ADDRESS_MAX] = "";
         if (by_address) {
-            address_of(c, address);
+            server_client_address(c, address);
         }
         if (c->closing ||
             (by_id ? c->id != id : !tn_bytes_equal(what, tn_bytes_of(address, strlen(address))))) {

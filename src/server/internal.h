@@ -40,6 +40,7 @@
 #define SERVER_OUT_BYTES (SERVER_OUT_FLUSH + 2 * SERVER_REPLY_MAX)
 #define SERVER_SLOT_BYTES 448u /* most replies to a write fit in a slot's part of `replies` */
 #define SERVER_NAME_MAX 64u
+#define SERVER_ADDRESS_MAX 64u
 #define SERVER_DRAIN_MS 5000u
 #define SERVER_FENCE_MS 1000u
 #define SERVER_RETRY_MS 5u
@@ -357,8 +358,10 @@ void server_output_free(struct server_connection *connection);
 /* dispatch.c */
 /* Whether the reply may have many kilobytes. */
 bool server_takes_long(const struct protocol_command *row);
+/* `is_line`: typed as a line of text. Then only reads are served, and any other line ends the
+ * connection. */
 enum server_step server_dispatch(struct server_connection *connection, const struct tn_bytes *argv,
-                                 uint32_t argc);
+                                 uint32_t argc, bool is_line);
 
 /* write.c */
 /* DONE: a slot at the end of the asker's queue has the answer or will have it; a refusal is there at
@@ -449,6 +452,9 @@ void server_info(struct server_connection *connection, const struct tn_bytes *se
                  uint32_t count);
 void server_config_get(struct server_connection *connection, const struct tn_bytes *patterns,
                        uint32_t count);
+/* The peer's address and port, as CLIENT LIST shows it. */
+void server_client_address(const struct server_connection *connection,
+                           char out[SERVER_ADDRESS_MAX]);
 void server_client_list(struct server_connection *connection);
 void server_client_kill(struct server_connection *connection, const struct tn_bytes *argv,
                         uint32_t argc);

@@ -211,7 +211,7 @@ class Matrix(World):
 
     def test_a_pipeline_waits_for_its_login(self):
         with self.server.connect() as s:
-            s.sendall(b"AUTH reader %s\r\nPING\r\nSNAPSHOT\r\nPING\r\n" %
+            s.sendall(b"AUTH reader %s\r\nPING\r\nPOOL LIST\r\nPING\r\n" %
                       SECRET.replace(" ", "\\x20").encode())
             # An inline request has no blanks in its words: so it is the wrong secret.
             got = b""
@@ -220,7 +220,8 @@ class Matrix(World):
             self.assertEqual([line[:6] for line in got.split(b"\r\n")[:4]],
                              [b"-WRONG", b"-NOAUT", b"-NOAUT", b"-NOAUT"])
             s.sendall(b"*3\r\n$4\r\nAUTH\r\n$6\r\nreader\r\n$%d\r\n%s\r\n" %
-                      (len(SECRET), SECRET.encode()) + b"PING\r\nSNAPSHOT\r\nPING\r\n")
+                      (len(SECRET), SECRET.encode()) +
+                      b"PING\r\n*1\r\n$8\r\nSNAPSHOT\r\nPING\r\n")
             got = b""
             while got.count(b"\r\n") < 4:
                 got += s.recv(65536)

@@ -264,7 +264,7 @@ class Order(Case):
     def test_a_client_that_closes_its_side_still_gets_its_answers(self):
         self.do("POOL", "CREATE", "half", "RANGE", 1, 10)
         s = self.server.connect()
-        s.sendall(b"ALLOC half h\r\nPING\r\n")
+        s.sendall(b"*3\r\n$5\r\nALLOC\r\n$4\r\nhalf\r\n$1\r\nh\r\nPING\r\n")
         s.shutdown(socket.SHUT_WR)
         self.assertTrue(receive_until(s, b"nothing").endswith(b"+PONG\r\n"))
         s.close()

@@ -40,6 +40,18 @@ static void run(const struct tn_bytes *argv, uint32_t argc) {
     }
 }
 
+/* A line that became a request begins with letters only: no header of HTTP, no other protocol. */
+static void check_line(const struct tn_bytes *word) {
+    static const char *const methods[] = {"GET", "POST", "PUT", "OPTIONS", "HOST"};
+    for (uint32_t i = 0; i < word->len; i++) {
+        uint8_t c = word->at[i] | 0x20;
+        TN_ASSERT(c >= 'a' && c <= 'z');
+    }
+    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
+        TN_ASSERT(!protocol_word_is(*word, methods[i], strlen(methods[i])));
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
@@ -66,6 +78,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
             continue;
         }
         TN_ASSERT(request.used > 0 && request.used <= shown - from);
+        if (request.argc > 0 && request.is_line) {
+            check_line(&argv[0]);
+        }
         if (request.argc > 0 && request.argc <= ARGS) {
             run(argv, request.argc);
         }

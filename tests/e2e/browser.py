@@ -1,0 +1,81 @@
+"""A real browser for tests: Debian's Chromium, without a window."""
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+
+from harness import PATIENCE
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+class Browser:
+    """Chromium without a window, spoken to over two pipes: a line is JSON and ends in a NUL."""
+
+    def __init__(self, *flags):
+        self.home = tempfile.mkdtemp(prefix="tenure-chromium-")
+        to_read, self.to = os.pipe()
+        self.of, of_write = os.pipe()
+
+        def pipes():
+            os.dup2(to_read, 3)
+            os.dup2(of_write, 4)
+        # The numbers 3 and 4 are Chromium's; ours must not be those.
+        to_read, of_write = (os.dup2(fd, fd + 100) for fd in (to_read, of_write))
+        self.process = subprocess.Popen(
+            [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+             "--no-first-run", "--remote-debugging-pipe", "--user-data-dir=" + self.home, *flags],
+            preexec_fn=pipes, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        os.close(to_read)
+        os.close(of_write)
+        self.waiting = b""
+        self.number = 0
+        self.session = None
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+
+    def call(self, method, **params):
+        self.number += 1
+        message = {"id": self.number, "method": method, "params": params}
+        if self.session:
+            message["sessionId"] = self.session
+        os.write(self.to, json.dumps(message).encode() + b"\0")
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            while b"\0" in self.waiting:
+                line, self.waiting = self.waiting.split(b"\0", 1)
+                reply = json.loads(line)
+                if reply.get("id") == self.number:
+                    assert "error" not in reply, reply
+                    return reply["result"]
+            more = os.read(self.of, 1 << 16)
+            assert more, "Chromium is gone"
+            self.waiting += more
+        raise AssertionError("no answer to " + method)
+
+    def value(self, script):
+        reply = self.call("Runtime.evaluate", expression=script, returnByValue=True)
+        assert "exceptionDetails" not in reply, reply
+        return reply["result"].get("value")
+
+    def text(self, selector):
+        """Of what is to be seen."""
+        return self.value("(() => { const e = document.querySelector(%s);"
+                          "return e && e.getClientRects().length > 0 ? e.innerText : ''; })()"
+                          % json.dumps(selector))
+
+    def go(self, url):
+        self.call("Page.navigate", url=url)
+
+    def close(self):
+        self.session = None
+        try:
+            self.call("Browser.close")
+        except (AssertionError, OSError):
+            self.process.kill()
+        self.process.wait(PATIENCE)
+        os.close(self.to)
+        os.close(self.of)
+        shutil.rmtree(self.home, ignore_errors=True)
