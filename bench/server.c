@@ -169,9 +169,15 @@ static struct load_script tenure_script(const struct tenure_job *job) {
 }
 
 static void tenure_pool(const char *name, unsigned values) {
-    char request[128], reply[64];
-    snprintf(request, sizeof request, "POOL CREATE %s RANGE 0 %u LEASE %u\r\n", name, values - 1,
-             LEASE_SECONDS);
+    char request[192], reply[64];
+    struct words w = words_of(request);
+    PUT(&w, "*8\r\n$4\r\nPOOL\r\n$6\r\nCREATE\r\n");
+    put_word(&w, name, strlen(name));
+    PUT(&w, "$5\r\nRANGE\r\n$1\r\n0\r\n");
+    put_number(&w, values - 1);
+    PUT(&w, "$5\r\nLEASE\r\n");
+    put_number(&w, LEASE_SECONDS);
+    request[w.len] = '\0';
     load_ask(tenure.port, request, reply, sizeof reply);
     if (strncmp(reply, "6", 1) != 0) {
         die(name, reply);

@@ -392,7 +392,8 @@ class Gone(unittest.TestCase):
         with self.server.connect() as s:
             i = 0
             while not self.full.is_set():
-                s.sendall(b"".join(b"ALLOC p h%d\r\n" % n for n in range(i, i + 500)) + b"PING\r\n")
+                s.sendall(b"".join(b"*3\r\n$5\r\nALLOC\r\n$1\r\np\r\n$%d\r\n%s\r\n" % (len(h), h) for h in
+                                   (b"h%d" % n for n in range(i, i + 500))) + b"PING\r\n")
                 receive_until(s, b"+PONG\r\n")
                 i += 500
 

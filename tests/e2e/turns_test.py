@@ -183,7 +183,7 @@ class Turns(Case):
         docs = reply_of(self.server, DOCS)
         crowd = [self.connect() for _ in range(20)]
         for s in crowd:
-            s.sendall((b"PING\r\n" + DOCS + b"RENEW x x 1\r\n" + DOCS + b"ECHO e\r\n") * 10)
+            s.sendall((b"PING\r\n" + DOCS + b"*1\r\n$5\r\nRENEW\r\n" + DOCS + b"ECHO e\r\n") * 10)
         for s in crowd:
             for _ in range(10):
                 self.assertEqual(receive(s, 7), b"+PONG\r\n")
