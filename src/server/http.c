@@ -130,7 +130,7 @@ void http_run(struct http *http) {
     }
     http_streams_turn(http);
     http->resumed = false;
-    (void)MHD_run(http->daemon);
+    http_wire_run(http);
     if (http->draining && quiet(http)) {
         stop(http);
         server_stop_check(http->server);
@@ -205,6 +205,10 @@ static void on_connection(void *ctx, struct MHD_Connection *mhd, void **socket_c
         connection->http = http;
         connection->since_ms = uv_now(&http->server->loop);
         connection->socket = info->connect_fd;
+        if (!http_wire_add(http, connection)) {
+            free(connection);
+            return;
+        }
         LIST_INSERT_HEAD(&http->connections, connection, place);
         http->connection_count++;
         http->server->counters.http_connections++;
@@ -213,6 +217,7 @@ static void on_connection(void *ctx, struct MHD_Connection *mhd, void **socket_c
         if (http->looking == connection) {
             http->looking = LIST_NEXT(connection, place);
         }
+        http_wire_remove(http, connection);
         LIST_REMOVE(connection, place);
         http->connection_count--;
         free(connection);
@@ -353,6 +358,7 @@ void server_http_stop(struct server *server) {
 
 void server_http_free(struct server *server) {
     if (server->http != NULL) {
+        free(server->http->sockets);
         free(server->http->scratch);
         free(server->http->openapi);
         free(server->http);

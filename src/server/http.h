@@ -19,6 +19,7 @@
 
 #include <microhttpd.h>
 
+#include "protocol/framing.h"
 #include "protocol/http.h"
 #include "server/internal.h"
 
@@ -44,6 +45,10 @@ struct http_connection {
     struct http_exchange *exchange; /* NULL: between two */
     uint64_t since_ms;              /* that it has been waiting for a whole request */
     int socket;
+    struct protocol_framing framing; /* of what has been read from it */
+    uint64_t heads;                  /* of those, that libmicrohttpd has made requests of */
+    bool refused;                    /* told why; what it still sends is thrown away */
+    size_t discarded;
 };
 
 struct http {
@@ -59,7 +64,9 @@ struct http {
     bool draining;
     uint32_t connection_count;
     LIST_HEAD(http_connections, http_connection) connections;
-    struct http_connection *looking; /* where the look of this second goes on; NULL: it is over */
+    struct http_connection *looking;  /* where the look of this second goes on; NULL: it is over */
+    struct http_connection **sockets; /* by descriptor; NULL: none of ours */
+    uint32_t socket_capacity;
     uint32_t stream_count;
     TAILQ_HEAD(http_streams, http_stream) queue; /* wait for a turn */
     uint32_t steps;                              /* taken in this one */
@@ -108,6 +115,15 @@ struct http_exchange {
 void http_run(struct http *http);
 /* A suspended connection goes on, when http_run is next called: soon. */
 void http_resume(struct http *http, struct MHD_Connection *mhd);
+
+/* http_wire.c: what libmicrohttpd reads, judged before it has it. */
+/* False: no memory. */
+bool http_wire_add(struct http *http, struct http_connection *connection);
+void http_wire_remove(struct http *http, const struct http_connection *connection);
+/* MHD_run, with its reads judged. */
+void http_wire_run(struct http *http);
+/* A head is there. False: libmicrohttpd has seen one that was not judged, or ended differently. */
+bool http_wire_agrees(struct http_connection *connection);
 
 /* http_exchange.c */
 /* What libmicrohttpd calls. */

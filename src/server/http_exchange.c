@@ -238,6 +238,9 @@ static bool body_add(struct http_exchange *exchange, const char *data, size_t le
 static enum MHD_Result begin(struct http_exchange *exchange, const char *method) {
     const char *length = http_header_in(exchange, MHD_HTTP_HEADER_CONTENT_LENGTH);
     uint64_t bytes = 0;
+    if (!http_wire_agrees(exchange->connection)) {
+        return MHD_NO;
+    }
     exchange->begun = true;
     exchange->method = method;
     if (length != NULL &&
