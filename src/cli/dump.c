@@ -173,6 +173,9 @@ static void dump_other_fields(struct dump_line *line, const struct kernel_comman
     if ((fields & KERNEL_F_POLICY) != 0) {
         dump_policy(line, command);
     }
+    if ((fields & KERNEL_F_EDITION) != 0) {
+        dump_named_number(line, "edition", command->edition);
+    }
     if ((fields & KERNEL_F_LIMITS) != 0) {
         dump_limits(line, command);
     }

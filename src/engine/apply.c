@@ -46,7 +46,7 @@ static enum tn_status apply_limits(struct engine *engine, struct tn_bytes bytes)
         return TN_OK;
     }
     if (!kernel_command_decode(bytes, &command)) {
-        return TN_CORRUPT;
+        return TN_VERSION;
     }
     return engine_limits_prepare(engine, &command.limits);
 }
@@ -100,6 +100,10 @@ static enum tn_status apply_run(struct apply *apply, uint32_t *ret_count) {
         result->value_capacity = capacity - used;
         kernel_apply(engine->kernel, &entry, result);
         TN_ASSERT(result->value_count <= result->value_capacity);
+        if (result->code == TN_R_MALFORMED && apply->next == NULL) {
+            status = TN_VERSION; /* nothing malformed is ever logged: a newer version knew it */
+            break;
+        }
         if (apply->next != NULL) {
             used += result->value_count;
             apply->next = apply->next->next;

@@ -183,7 +183,8 @@ static enum tn_status engine_log_new(struct engine *engine, const struct log_pos
                                      struct log_error *error) {
     struct kernel_command command = {.verb = KERNEL_VERB_LIMITS,
                                      .rights = KERNEL_RIGHT_OPERATOR,
-                                     .fields = KERNEL_F_LIMITS | KERNEL_F_EPOCH,
+                                     .fields = KERNEL_F_LIMITS | KERNEL_F_EPOCH | KERNEL_F_EDITION,
+                                     .edition = KERNEL_EDITION,
                                      .limits = engine_limits_wanted(engine)};
     enum tn_status status = engine_limits_check(&command.limits, error);
     if (status != TN_OK) {
@@ -201,10 +202,11 @@ static enum tn_status engine_log_new(struct engine *engine, const struct log_pos
     return engine_log_one(engine, &command, true, error);
 }
 
-/* The limits asked for, if they are not the ones in force. */
+/* The limits asked for and this version's rules, if they are not the ones in force. */
 static enum tn_status engine_limits_change(struct engine *engine, struct log_error *error) {
     struct kernel_limits wanted = engine_limits_wanted(engine);
-    if (memcmp(&wanted, kernel_limits_of(engine->kernel), sizeof wanted) == 0) {
+    if (memcmp(&wanted, kernel_limits_of(engine->kernel), sizeof wanted) == 0 &&
+        kernel_edition(engine->kernel) == KERNEL_EDITION) {
         return TN_OK;
     }
     enum tn_status status = engine_limits_check(&wanted, error);
@@ -221,7 +223,8 @@ static enum tn_status engine_limits_change(struct engine *engine, struct log_err
     }
     struct kernel_command command = {.verb = KERNEL_VERB_LIMITS,
                                      .rights = KERNEL_RIGHT_OPERATOR,
-                                     .fields = KERNEL_F_LIMITS,
+                                     .fields = KERNEL_F_LIMITS | KERNEL_F_EDITION,
+                                     .edition = KERNEL_EDITION,
                                      .limits = wanted};
     return engine_log_one(engine, &command, true, error);
 }

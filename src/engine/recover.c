@@ -85,14 +85,18 @@ static enum tn_status load_snapshot_begin(void *ctx, const struct log_position *
     return TN_OK;
 }
 
-static enum tn_status load_meta_limits(struct recovery *recovery, struct tn_reader *r) {
+static enum tn_status load_meta_limits(struct recovery *recovery, struct tn_reader *r,
+                                       uint32_t version) {
     struct kernel_limits limits = kernel_limits_default();
     uint32_t count = tn_read32(r);
-    if (r->bad || count > KERNEL_LIMIT_COUNT) {
+    if (!r->bad && count > KERNEL_LIMIT_COUNT && version <= KERNEL_STATE_VERSION) {
         return recover_fail(recovery, TN_VERSION, "the snapshot carries limits unknown here");
     }
-    for (uint32_t i = 0; i < count; i++) {
-        limits.of[i] = tn_read64(r);
+    for (uint32_t i = 0; i < count && !r->bad; i++) {
+        uint64_t limit = tn_read64(r);
+        if (i < KERNEL_LIMIT_COUNT) {
+            limits.of[i] = limit;
+        }
     }
     if (r->bad || kernel_limits_bad(&limits) != KERNEL_LIMIT_COUNT) {
         return recover_fail(recovery, TN_CORRUPT, "the snapshot's limits are damaged");
@@ -108,17 +112,23 @@ static enum tn_status load_meta_limits(struct recovery *recovery, struct tn_read
 
 static enum tn_status load_meta(struct recovery *recovery, struct tn_bytes bytes) {
     struct tn_reader r = tn_reader_of(bytes.at, bytes.len);
-    uint32_t version = tn_read32(&r);
-    if (r.bad || version != KERNEL_STATE_VERSION) {
+    uint32_t reader = tn_read32(&r);
+    if (r.bad || reader < KERNEL_STATE_OLDEST || reader > KERNEL_STATE_VERSION) {
         return recover_fail(recovery, TN_VERSION,
-                            "the snapshot's state is of version %" PRIu32 ", this program's is %u",
-                            version, KERNEL_STATE_VERSION);
+                            "the snapshot's state is of version %" PRIu32
+                            ", this program reads %u to %u",
+                            reader, KERNEL_STATE_OLDEST, KERNEL_STATE_VERSION);
     }
-    enum tn_status status = load_meta_limits(recovery, &r);
+    uint32_t version = reader > KERNEL_STATE_OLDEST ? tn_read32(&r) : reader;
+    if (version < reader) {
+        return recover_fail(recovery, TN_CORRUPT, "the snapshot's first section is damaged");
+    }
+    enum tn_status status = load_meta_limits(recovery, &r, version);
     if (status != TN_OK) {
         return status;
     }
     recovery->has_meta = true;
+    kernel_load_version(recovery->engine->kernel, version);
     uint32_t count = tn_read32(&r);
     for (uint32_t i = 0; i < count && !r.bad; i++) {
         struct tn_table_header header = {.id = tn_read32(&r)};
@@ -271,6 +281,13 @@ static enum tn_status load_batch(void *ctx, const struct log_batch *batch) {
     }
     load_events_begin(recovery);
     status = engine_apply_batch(engine, batch, NULL, NULL);
+    if (status == TN_VERSION) {
+        return recover_fail(recovery, status,
+                            "the batch at lsn %" PRIu64
+                            " has a command that this program does not know: a newer version "
+                            "logged it; start that version",
+                            batch->first_lsn);
+    }
     if (status != TN_OK) {
         return recover_fail(recovery, status,
                             "the limits logged at lsn %" PRIu64

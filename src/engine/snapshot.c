@@ -8,7 +8,8 @@
  * for the state lock: applying slows down to the speed of the disk, memory does not grow.
  *
  * Sections of a snapshot
- *   SECTION_META, first: u32 version, u32 n, n u64 limits, u32 m, m table headers of five u32
+ *   SECTION_META, first: u32 oldest version that can read it, u32 version of the writer (not in
+ *     version 4), u32 n, n u64 limits, u32 m, m table headers of five u32
  *   SECTION_CHUNK, in any order: u32 table, u32 first record, u32 count, the records
  *
  * A snapshot that fails harms nothing: it is abandoned, said so, and tried again when as much log
@@ -23,7 +24,7 @@
 #define SNAPSHOT_META_MAX 2048u
 #define SNAPSHOT_BATCH_BYTES 256u /* what a batch takes in the log beside its payload, about */
 
-_Static_assert(4 + 4 + 8 * KERNEL_LIMIT_COUNT + 4 + 20 * KERNEL_TABLES_MAX <= SNAPSHOT_META_MAX,
+_Static_assert(4 + 4 + 4 + 8 * KERNEL_LIMIT_COUNT + 4 + 20 * KERNEL_TABLES_MAX <= SNAPSHOT_META_MAX,
                "the meta section fits its buffer");
 
 /* One snapshot being taken. */
@@ -60,6 +61,7 @@ static void snapshot_meta(struct taking *taking, const struct tn_table_header *h
                           uint32_t count) {
     struct tn_writer w = tn_writer_of(taking->meta, sizeof taking->meta);
     const struct kernel_limits *limits = kernel_limits_of(taking->engine->kernel);
+    tn_write32(&w, KERNEL_STATE_READER);
     tn_write32(&w, KERNEL_STATE_VERSION);
     tn_write32(&w, KERNEL_LIMIT_COUNT);
     for (uint32_t i = 0; i < KERNEL_LIMIT_COUNT; i++) {

@@ -15,7 +15,8 @@ const struct kernel_verb_row kernel_verb_rows[KERNEL_VERB_COUNT] = {
 #undef VERB_ROW
 };
 
-_Static_assert(KERNEL_OPTION_COUNT <= 32, "a policy patch has one bit an option");
+_Static_assert(KERNEL_OPTION_COUNT <= KERNEL_OPTION_SLOTS, "a pool stores every option");
+_Static_assert(KERNEL_OPTION_SLOTS <= 32, "a policy patch has one bit an option");
 _Static_assert(KERNEL_VERB_COUNT <= 256, "a verb is one byte");
 
 #define WISH_BYTES_MIN 3u
@@ -215,6 +216,9 @@ static void fields_write(struct tn_writer *w, const struct kernel_command *c) {
         tn_write64(w, c->given_values);
         tn_write64(w, c->reclaimed);
     }
+    if (f & KERNEL_F_EDITION) {
+        tn_write32(w, c->edition);
+    }
 }
 
 uint32_t kernel_command_encode(const struct kernel_command *command, void *out, size_t capacity) {
@@ -350,6 +354,12 @@ __attribute__((always_inline)) static inline void field_parse(struct tn_reader *
     case KERNEL_F_DEADLINE:
         c->deadline_ms = tn_read64(r);
         break;
+    case KERNEL_F_EDITION:
+        c->edition = tn_read32(r);
+        if (c->edition > KERNEL_EDITION) {
+            tn_reader_spoil(r);
+        }
+        break;
     default: {
         size_t pos = parts_parse(r->at, r->len, r->pos, c, field);
         if (pos == PARTS_BAD) {
@@ -372,6 +382,7 @@ static void command_clear(struct kernel_command *c) {
     c->ttl_s = 0;
     c->after_s = 0;
     c->deadline_ms = 0;
+    c->edition = 0;
     c->created_ms = c->seen_ms = c->offline_ms = 0;
     c->given_values = c->reclaimed = 0;
     c->meta = none;

@@ -6,6 +6,10 @@
  *   uint16 + bytes user  uint16 + bytes operation id
  *   then the fields that are present, in order of their bits.
  *
+ * Verbs and field bits are only ever appended, and an appended field is optional for the verbs that
+ * existed before it: what an older version logged is decoded as it was. Only a newer version logs
+ * what is malformed here, so recovery refuses a log with such a command.
+ *
  * The table of verbs says which fields a verb must and may have; anything else is malformed. Claims
  * and values are checked for structure at decoding, so that the kernel can walk them blindly. */
 #ifndef TN_KERNEL_COMMAND_H
@@ -39,14 +43,22 @@ enum kernel_field {
     KERNEL_F_DEADLINE = 1 << 16, /* u64 milliseconds: an import's own end (operator) */
     KERNEL_F_TIMES = 1 << 17,    /* u64 created, u64 last seen, u64 offline since; 0: not given */
     KERNEL_F_FIGURES = 1 << 18,  /* u64 values once given, u64 reclaimed */
+    KERNEL_F_EDITION = 1 << 19,  /* u32 */
 };
+
+/* The edition of the rules that commands are applied by. A command in the log must have the same
+ * effect in every later version. So a change in what an existing encoding does raises this number,
+ * and the kernel follows the old rule while the state's edition is below it (kernel_edition). New
+ * verbs, fields and options need no edition. A server raises the edition of its log at start, by a
+ * LIMITS command. Edition 0 is version 0.1.0. */
+#define KERNEL_EDITION 1u
 
 /* Verb, text, fields it must have, fields it may have, needs operator rights. Position is the
  * format: rows are only ever appended. */
 /* clang-format off */
 #define KERNEL_VERB_TABLE(X) \
     X(TICK,          "tick",          0, 0, 0) \
-    X(LIMITS,        "limits",        KERNEL_F_LIMITS, KERNEL_F_EPOCH /* seeds the generator */, 1) \
+    X(LIMITS,        "limits",        KERNEL_F_LIMITS, KERNEL_F_EPOCH /* seeds the generator */ | KERNEL_F_EDITION, 1) \
     X(RESTORED,      "restored",      0, 0, 1) \
     X(POOL_CREATE,   "pool create",   KERNEL_F_POOL | KERNEL_F_POLICY, 0, 1) \
     X(POOL_ALTER,    "pool alter",    KERNEL_F_POOL | KERNEL_F_POLICY, 0, 1) \
@@ -104,6 +116,7 @@ struct kernel_command {
     uint32_t ttl_s;
     uint32_t after_s;
     uint64_t deadline_ms;
+    uint32_t edition;
     uint64_t created_ms, seen_ms, offline_ms; /* of an import; 0: not given */
     uint64_t given_values, reclaimed;         /* of a pool's past */
     struct tn_bytes meta;

@@ -2,6 +2,21 @@
 #include "base/plant.h"
 #include "kernel/state.h"
 
+/* Sizes in version 0.1.0. */
+#define BASE_LIMIT_BYTES (20u * sizeof(uint64_t))
+#define BASE_COUNTER_BYTES (8u * sizeof(uint64_t))
+#define BASE_OPTION_BYTES (25u * sizeof(uint64_t))
+#define BASE_EXCLUDE_BYTES (16u * sizeof(struct kernel_span) + sizeof(uint64_t))
+#define BASE_POOL_BYTES \
+    (offsetof(struct pool, counters) + BASE_COUNTER_BYTES + BASE_OPTION_BYTES + BASE_EXCLUDE_BYTES)
+#define RECORD_WORDS_MAX 512u
+
+_Static_assert(offsetof(struct root, limits) == 416 && offsetof(struct pool, counters) == 136,
+               "fields are appended only");
+_Static_assert(offsetof(struct kernel_policy, exclude_count) + sizeof(uint64_t) ==
+                   KERNEL_OPTION_SLOTS * sizeof(uint64_t) + BASE_EXCLUDE_BYTES,
+               "fields are appended only");
+
 void kernel_image_begin(struct kernel *k, tn_table_save *save, void *ctx,
                         struct tn_table_header ret_headers[KERNEL_TABLES_MAX],
                         uint32_t *ret_count) {
@@ -25,26 +40,119 @@ void kernel_image_abandon(struct kernel *k) {
     }
 }
 
+/* ---- loading ---- */
+
+/* Records of 0.1.0, which every image has at least. */
+static const uint32_t base_bytes[TABLE_COUNT] = {
+    [TABLE_ROOT] = offsetof(struct root, limits) + BASE_LIMIT_BYTES,
+    [TABLE_LEASE] = 88,
+    [TABLE_MEMBER] = 32,
+    [TABLE_POOL] = BASE_POOL_BYTES,
+    [TABLE_RESOURCE] = 40,
+    [TABLE_NAME] = 16,
+    [TABLE_TEXT] = TN_TEXT_CHUNK_BYTES,
+    [TABLE_GRANT] = 16,
+    [TABLE_OP] = 56,
+    [TABLE_OP_TEXT] = TN_TEXT_CHUNK_BYTES,
+    [TABLE_JOB] = 32,
+    [TABLE_RULE] = 32,
+    [TABLE_SENSOR] = 32,
+    [TABLE_TRIGGER] = 16,
+    [TABLE_GRAVE] = 48,
+};
+
+static bool newer_writer(const struct kernel *k) {
+    return k->load_version > KERNEL_STATE_VERSION;
+}
+
+/* The size of a text chunk is fixed, and that of a meter follows from the limits. */
+static bool record_bytes_good(const struct kernel *k, const struct tn_table_header *header) {
+    uint32_t ours = k->tables[header->id].record_bytes;
+    if (header->id == TABLE_TEXT || header->id == TABLE_OP_TEXT || header->id == TABLE_METER) {
+        return header->record_bytes == ours;
+    }
+    return header->record_bytes >= base_bytes[header->id] &&
+           (header->record_bytes <= ours || newer_writer(k));
+}
+
+/* One record of an image as ours. */
+static void record_load(const struct kernel *k, uint32_t table, const uint8_t *from, uint8_t *to) {
+    uint32_t bytes = k->load_bytes[table];
+    uint32_t ours = k->tables[table].record_bytes;
+    memset(to, 0, ours);
+    if (table == TABLE_POOL && bytes == BASE_POOL_BYTES) { /* it had no slots in reserve */
+        memcpy(to, from, offsetof(struct pool, counters) + BASE_COUNTER_BYTES);
+        from += offsetof(struct pool, counters) + BASE_COUNTER_BYTES;
+        memcpy(to + offsetof(struct pool, policy.of), from, BASE_OPTION_BYTES);
+        from += BASE_OPTION_BYTES;
+        memcpy(to + offsetof(struct pool, policy.exclude), from, BASE_EXCLUDE_BYTES);
+        return;
+    }
+    memcpy(to, from, bytes < ours ? bytes : ours);
+}
+
+void kernel_load_version(struct kernel *k, uint32_t version) {
+    k->load_version = version;
+}
+
 bool kernel_load_header(struct kernel *k, const struct tn_table_header *header) {
     if (header->id >= TABLE_COUNT) {
-        return false;
+        return newer_writer(k);
     }
     struct tn_table *table = &k->tables[header->id];
+    struct tn_table_header as_ours = *header;
+    if (!record_bytes_good(k, header)) {
+        return false;
+    }
+    as_ours.record_bytes = table->record_bytes;
     if (header->id == TABLE_ROOT && table->used == 1 && root_at(k)->lsn == 0) {
         tn_table_give(table, 0); /* the fresh kernel's own */
         table->used = 0;
         table->free_head = 0;
     }
-    return table->used == 0 && tn_table_load_header(table, header);
+    k->load_bytes[header->id] = header->record_bytes;
+    return table->used == 0 && tn_table_load_header(table, &as_ours);
+}
+
+/* Record by record, because their size or layout differs from ours. */
+static bool chunk_convert(struct kernel *k, const struct tn_table_chunk *chunk, size_t len) {
+    struct tn_table *table = &k->tables[chunk->table_id];
+    uint32_t bytes = k->load_bytes[chunk->table_id];
+    uint64_t record[RECORD_WORDS_MAX];
+    if ((uint64_t)chunk->first + chunk->count > table->used ||
+        (uint64_t)chunk->count * bytes != len) {
+        return false;
+    }
+    TN_ASSERT(table->record_bytes <= sizeof record);
+    for (uint32_t i = 0; i < chunk->count; i++) {
+        struct tn_table_chunk one = {
+            .table_id = chunk->table_id, .first = chunk->first + i, .count = 1, .bytes = record};
+        record_load(k, chunk->table_id, (const uint8_t *)chunk->bytes + (size_t)i * bytes,
+                    (uint8_t *)record);
+        if (!tn_table_load_chunk(table, &one, table->record_bytes)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 bool kernel_load_chunk(struct kernel *k, const struct tn_table_chunk *chunk, size_t len) {
-    if (chunk->table_id >= TABLE_COUNT ||
-        !tn_table_load_chunk(&k->tables[chunk->table_id], chunk, len)) {
+    if (chunk->table_id >= TABLE_COUNT) {
+        return newer_writer(k);
+    }
+    struct tn_table *table = &k->tables[chunk->table_id];
+    uint32_t bytes = k->load_bytes[chunk->table_id];
+    bool same = bytes == 0 || bytes == table->record_bytes; /* without a header it is refused */
+    if (!(same ? tn_table_load_chunk(table, chunk, len) : chunk_convert(k, chunk, len))) {
         return false;
     }
     k->loaded[chunk->table_id] += chunk->count;
     return true;
+}
+
+static bool root_version_good(const struct kernel *k) {
+    uint32_t writer = k->load_version != 0 ? k->load_version : KERNEL_STATE_VERSION;
+    return root_at(k)->version == writer && root_at(k)->edition <= KERNEL_EDITION;
 }
 
 bool kernel_load_end(struct kernel *k) {
@@ -53,10 +161,11 @@ bool kernel_load_end(struct kernel *k) {
             return false;
         }
     }
-    if (k->tables[TABLE_ROOT].used != 1 || root_at(k)->version != KERNEL_STATE_VERSION ||
+    if (k->tables[TABLE_ROOT].used != 1 || !root_version_good(k) ||
         kernel_limits_bad(&root_at(k)->limits) != KERNEL_LIMIT_COUNT) {
         return false;
     }
+    root_mut(k)->version = KERNEL_STATE_VERSION;
     if (TN_PLANT(SNAPSHOT_LOSES_RANDOM)) {
         tn_prng_seed(&root_mut(k)->prng, 1);
     }

@@ -43,6 +43,7 @@ static void root_init(struct kernel *k, const struct kernel_limits *limits, uint
     TN_ASSERT(slot == 0);
     struct root *root = root_mut(k);
     root->version = KERNEL_STATE_VERSION;
+    root->edition = KERNEL_EDITION;
     root->shard = shard;
     tn_prng_seed(&root->prng, shard);
     root->history_head = root->history_tail = TN_NONE;
@@ -149,7 +150,11 @@ void kernel_run_limits(struct kernel *k, const struct kernel_command *c,
     (void)result;
     TN_ASSERT(k->tables[TABLE_LEASE].capacity ==
               c->limits.of[KERNEL_LIMIT_LEASES] + c->limits.of[KERNEL_LIMIT_HISTORY]);
-    root_mut(k)->limits = c->limits;
+    struct root *root = root_mut(k);
+    root->limits = c->limits;
+    if ((c->fields & KERNEL_F_EDITION) || root->lsn == 1) { /* 0.1.0 began its logs without one */
+        root->edition = c->edition;
+    }
     kernel_history_trim(k);
     if (c->fields & KERNEL_F_EPOCH) {
         tn_prng_seed(&root_mut(k)->prng, c->epoch);
@@ -323,4 +328,8 @@ uint64_t kernel_shard(const struct kernel *k) {
 
 const struct kernel_limits *kernel_limits_of(const struct kernel *k) {
     return &root_at(k)->limits;
+}
+
+uint64_t kernel_edition(const struct kernel *k) {
+    return root_at(k)->edition;
 }

@@ -135,6 +135,7 @@ uint64_t kernel_lsn(const struct kernel *kernel);
 uint64_t kernel_now(const struct kernel *kernel);
 uint64_t kernel_shard(const struct kernel *kernel);
 const struct kernel_limits *kernel_limits_of(const struct kernel *kernel);
+uint64_t kernel_edition(const struct kernel *kernel);
 
 /* The earliest time at which a tick would have something to do; UINT64_MAX: never, as things are. */
 uint64_t kernel_next_due(const struct kernel *kernel);
@@ -201,7 +202,7 @@ void kernel_usage_read(const struct kernel *kernel, struct kernel_usage *ret_usa
 
 /* ---- Images: snapshots without stopping. ---- */
 
-#define KERNEL_TABLES_MAX 16u
+#define KERNEL_TABLES_MAX 32u
 
 /* The tables' headers at the image's moment are in ret_headers (ret_count of them). */
 void kernel_image_begin(struct kernel *kernel, tn_table_save *save, void *ctx,
@@ -210,12 +211,20 @@ void kernel_image_begin(struct kernel *kernel, tn_table_save *save, void *ctx,
 bool kernel_image_step(struct kernel *kernel, size_t max_bytes);
 void kernel_image_abandon(struct kernel *kernel);
 
-/* Of the records in an image: those of another version cannot be loaded. */
-#define KERNEL_STATE_VERSION 4u
+/* Versions of the records in an image. Raise KERNEL_STATE_VERSION with every appended field or
+ * table. Raise KERNEL_STATE_READER, to the same number, if an older program must not drop what was
+ * appended: it is the oldest version that can read our images, and the image says so.
+ * Version 4 is that of 0.1.0. */
+#define KERNEL_STATE_VERSION 5u
+#define KERNEL_STATE_READER 5u
+#define KERNEL_STATE_OLDEST 4u
 
-/* Loading into a kernel fresh from kernel_create: headers, then chunks in any order, then end, which
- * rebuilds the indices and checks what it cannot do without. False: the image is not one of ours or
- * does not fit the limits. */
+/* Loading into a kernel fresh from kernel_create: the writer's version, unless it is ours; headers,
+ * chunks in any order, then end, which rebuilds the indices and checks what it cannot do without.
+ * Records that are shorter than ours are filled up with zeros, and a table without a header is
+ * empty. Of a newer writer, fields and tables unknown here are dropped. False: the image is not one
+ * of ours or does not fit the limits. */
+void kernel_load_version(struct kernel *kernel, uint32_t version);
 bool kernel_load_header(struct kernel *kernel, const struct tn_table_header *header);
 bool kernel_load_chunk(struct kernel *kernel, const struct tn_table_chunk *chunk, size_t len);
 bool kernel_load_end(struct kernel *kernel);

@@ -8,6 +8,10 @@
  * Records are read through NAME_at (const) and written through NAME_mut, which saves the old bytes
  * first while an image is being taken. A pointer from either is good until the end of the command.
  *
+ * Snapshots outlive versions. Fields are appended to a record and tables to the list, never moved,
+ * removed or given another meaning; what a snapshot does not have is loaded as zero, so zero must mean
+ * what held before the field existed. Arrays that grow have slots in reserve. See KERNEL_STATE_VERSION.
+ *
  * A free record is zero but for its first four bytes; each record type has a field behind those
  * that is never zero in use. */
 #ifndef TN_KERNEL_STATE_H
@@ -45,6 +49,9 @@ enum kernel_table_id {
 
 _Static_assert(TABLE_COUNT <= KERNEL_TABLES_MAX, "the image interface has room for every table");
 
+#define LIMIT_SLOTS 64u
+#define COUNTER_SLOTS 16u
+
 /* The one record of TABLE_ROOT. */
 struct root {
     uint64_t version;
@@ -66,8 +73,14 @@ struct root {
     uint32_t restored_count;
     uint64_t restored_lsn[KERNEL_RESTORES_MAX]; /* where each generation but the first began */
     uint64_t pools_live;
-    struct kernel_limits limits;
+    union {
+        struct kernel_limits limits;
+        uint64_t limit_slots[LIMIT_SLOTS];
+    };
+    uint64_t edition; /* of the rules in force; see KERNEL_EDITION */
 };
+
+_Static_assert(KERNEL_LIMIT_COUNT <= LIMIT_SLOTS, "a snapshot has a slot for every limit");
 
 /* Bits of lease.bits: the reason of the last transition below, flags above. */
 #define LEASE_REASON_MASK 0x0fu
@@ -160,9 +173,15 @@ struct pool {
     uint64_t next_ordinal;              /* of a set */
     uint64_t rotor;                     /* the last value given, for `next` */
     uint64_t peak;                      /* the most values that were ever used at once */
-    struct kernel_pool_counters counters;
+    union {
+        struct kernel_pool_counters counters;
+        uint64_t counter_slots[COUNTER_SLOTS];
+    };
     struct kernel_policy policy;
 };
+
+_Static_assert(sizeof(struct kernel_pool_counters) <= COUNTER_SLOTS * sizeof(uint64_t),
+               "a snapshot has a slot for every counter");
 
 #define HELD_COOLING 0u
 
@@ -316,7 +335,9 @@ struct kernel {
     struct kernel_value *event_values;
     uint8_t *op_buffer; /* for an encoded result */
     size_t op_buffer_bytes;
-    uint32_t loaded[TABLE_COUNT]; /* records that a load has brought */
+    uint32_t load_version; /* of the program that wrote the snapshot being loaded; 0: ours */
+    uint32_t load_bytes[TABLE_COUNT]; /* of a record in it */
+    uint32_t loaded[TABLE_COUNT];     /* records that a load has brought */
 
     void *memory; /* of all that is above and not in a table */
     size_t memory_bytes;
@@ -372,6 +393,11 @@ static inline struct root *root_mut(struct kernel *k) {
 
 static inline uint64_t kernel_limit(const struct kernel *k, enum kernel_limit limit) {
     return root_at(k)->limits.of[limit];
+}
+
+/* Which rules commands are applied by; see KERNEL_EDITION. */
+static inline bool kernel_edition_has(const struct kernel *k, uint64_t edition) {
+    return root_at(k)->edition >= edition;
 }
 
 static inline uint64_t kernel_seconds_ms(uint64_t seconds) {

@@ -203,8 +203,12 @@ struct kernel_span {
     uint64_t lo, hi; /* both included */
 };
 
+/* Pools store this many options, so that a new option does not move the fields behind them. An
+ * option that a pool was stored without reads as 0: 0 must mean what held before the option. */
+#define KERNEL_OPTION_SLOTS 32u
+
 struct kernel_policy {
-    uint64_t of[KERNEL_OPTION_COUNT];
+    uint64_t of[KERNEL_OPTION_SLOTS];
     struct kernel_span exclude[KERNEL_EXCLUDES_MAX]; /* sorted, disjoint */
     uint64_t exclude_count;
 };

@@ -199,8 +199,8 @@ static void a_snapshot_that_contradicts_itself_is_named(void **state) {
 
 static void a_snapshot_of_another_version_is_not_called_damaged(void **state) {
     struct world *world = *state;
-    for (uint32_t version = KERNEL_STATE_VERSION - 1; version <= KERNEL_STATE_VERSION + 1;
-         version += 2) {
+    for (uint32_t version = KERNEL_STATE_OLDEST - 1; version <= KERNEL_STATE_VERSION + 1;
+         version += KERNEL_STATE_VERSION - KERNEL_STATE_OLDEST + 2) {
         char said[100];
         forge(world, "snapshot-0000000000000005.snap", FIRST_SECTION, 0, version);
         tenure_on_dir(world, "check", "");

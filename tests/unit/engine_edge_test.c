@@ -45,6 +45,18 @@ static void a_logged_time_that_cannot_be_is_damage(void **state) {
     (void)state;
 }
 
+static void a_command_of_a_newer_version_is_not_skipped(void **state) {
+    struct world *world = *state;
+    struct log_error error;
+    world->options.no_snapshot_at_close = true;
+    world_open(world);
+    world_close(world);
+    fakelog_batch_set_verb(world->log, fakelog_batches(world->log) - 1, 250);
+    assert_int_equal(engine_open(&world->options, &world->engine, &error), TN_VERSION);
+    assert_non_null(strstr(error.text, "a newer version logged it"));
+    world->engine = NULL;
+}
+
 static void an_idle_month_is_no_downtime(void **state) {
     struct world *world = *state;
     world_open(world);
@@ -521,6 +533,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WORLD_TEST(a_clock_at_zero_starts_at_one),
         cmocka_unit_test(a_logged_time_that_cannot_be_is_damage),
+        cmocka_unit_test_setup_teardown(a_command_of_a_newer_version_is_not_skipped, world_make,
+                                        world_free),
         WORLD_TEST(an_idle_month_is_no_downtime),
         WORLD_TEST(a_quiet_day_is_logged),
         WORLD_TEST(more_restores_than_can_be_followed_are_refused),
