@@ -24,9 +24,10 @@ function rowMake(ref) {
 
 function rowShow(row, sensor, status) {
   const cells = row.cells_of;
-  const words = sensor.enabled ? status.state : status.state + ", disabled";
+  const state = status.proof === "none" ? status.state + ", unproven" : status.state;
+  const words = sensor.enabled ? state : state + ", disabled";
   setText(cells.state, words);
-  cells.state.classList.toggle("soon", ["error", "backoff"].includes(status.state));
+  cells.state.classList.toggle("soon", status.proof === "none" || ["error", "backoff"].includes(status.state));
   cells.state.title = status.last_error || "";
   setText(cells.trigger, sensor.trigger);
   setText(cells.rules, count(sensor.active_rules));

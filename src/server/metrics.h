@@ -81,6 +81,7 @@
     X(AMQP_GAPS, "tenure_amqp_publish_gaps_total", "counter", "", "Times that events were dropped for their age before they could be published") \
     X(SENSORS, "tenure_sensors", "gauge", "state", "Sensors by state") \
     X(SENSORS_RUNNING, "tenure_sensors_running", "gauge", "", "Sensors that run now") \
+    X(SENSORS_UNPROVEN, "tenure_sensors_unproven", "gauge", "", "Sensors that are not started because nothing proves an earlier run dead, until SENSOR RESET") \
     X(SENSOR_STARTS, "tenure_sensor_starts_total", "counter", "", "Runs of sensors that were started") \
     X(SENSOR_STOPS, "tenure_sensor_stops_total", "counter", "", "Runs of sensors that have ended, proven dead, whatever the reason") \
     X(SENSOR_CRASHES, "tenure_sensor_crashes_total", "counter", "", "Runs that ended though nobody asked for it, or were unhealthy") \

@@ -211,6 +211,7 @@ static void render_sensors(struct metrics_text *text, const struct supervisor_to
         labelled(text, "state", plan_state_name((enum plan_state)i), totals->by_state[i]);
     }
     metrics_single(text, SERVER_METRIC_SENSORS_RUNNING, totals->by_state[PLAN_STATE_RUNNING], 0);
+    metrics_single(text, SERVER_METRIC_SENSORS_UNPROVEN, totals->unproven, 0);
     metrics_single(text, SERVER_METRIC_SENSOR_STARTS, totals->starts, 0);
     metrics_single(text, SERVER_METRIC_SENSOR_STOPS, totals->stops, 0);
     metrics_single(text, SERVER_METRIC_SENSOR_CRASHES, totals->crashes, 0);

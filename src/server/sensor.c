@@ -119,13 +119,14 @@ static void pair_text_or_null(struct protocol_writer *w, const char *name, bool 
     }
 }
 
-#define STATUS_PAIRS 19u
+#define STATUS_PAIRS 20u
 
 static void status_write(struct protocol_writer *w, const struct supervisor_status *status) {
     char lease[PROTOCOL_LEASE_TEXT];
     (void)protocol_lease_format(status->lease, lease);
     protocol_pair_text(w, "state", plan_state_name(status->state));
     pair_integer_or_null(w, "pid", status->pid > 0, status->pid);
+    pair_text_or_null(w, "proof", status->proof != NULL, status->proof);
     pair_text_or_null(w, "lease", status->has_lease, lease);
     protocol_write_text(w, "epoch");
     if (status->has_lease) {
@@ -290,8 +291,9 @@ void server_sensor_job(struct server_slot *slot) {
                               : supervisor_restart(server->supervisor, ref);
     if (code == TN_R_STATE) {
         (void)snprintf(call->detail, sizeof call->detail, "%s",
-                       row->id == PROTOCOL_SENSOR_RESET ? "it is neither in error nor in backoff"
-                                                        : "it is not wanted, so it does not run");
+                       row->id == PROTOCOL_SENSOR_RESET
+                           ? "it is neither in error nor in backoff, and no run of it is unproven"
+                           : "it is not wanted, so it does not run");
     }
     if (code != TN_R_OK) {
         server_slot_refuse(slot, code, call->detail);

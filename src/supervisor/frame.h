@@ -23,6 +23,7 @@
 #include "supervisor/spec.h"
 
 #define FRAME_SOCKET 3 /* the guardian's descriptor */
+#define FRAME_DIR 4    /* the directory of the run's record; a check of its health has none */
 #define FRAME_MAX (96u * 1024u)
 #define FRAME_SMALL_MAX 16u
 #define FRAME_VARIABLES_MAX 320u

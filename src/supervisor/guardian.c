@@ -1,7 +1,7 @@
 /* `tenure-guardian`: the parent of one run of a sensor, so that nothing of it outlives the server.
  *
- * Started by the server with a socket as descriptor 3, and the sensor's name, for people, as its only
- * argument. It is a session leader and a child subreaper: whoever of its descendants loses his parent
+ * Started by the server with a socket as descriptor 3, the directory of the run's record as descriptor 4,
+ * and the sensor's name, for people, as its only argument. It is a session leader and a child subreaper: whoever of its descendants loses his parent
  * becomes its child. It holds nothing but what is below, needs no heap once the main process runs, and
  * ignores all signals that can be.
  *
@@ -16,7 +16,10 @@
  * 2. Nobody but children that were not waited for is signalled: their pids are theirs.
  * 3. While killing, every child that is seen gets SIGKILL; it dies, which wakes us, and its
  *    children are ours then. So a pass that finds no child, and ECHILD, are the end. A group is killed
- *    in one stroke, against which fork() cannot win; so is a cgroup. */
+ *    in one stroke, against which fork() cannot win; so is a cgroup.
+ * 4. ECHILD is the proof that nothing of the run lives: whatever comes of it is a descendant, and a
+ *    process without children has none. With the proof the record is removed, before the server is told,
+ *    who may be gone: a record that is still there when its guardian has ended was not proven dead. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -32,6 +35,7 @@
 #include "supervisor/cgroup.h"
 #include "supervisor/guardian.h"
 #include "supervisor/proc.h"
+#include "supervisor/record.h"
 
 #define CGROUP_BYTES 4096u
 #define AGAIN_MS 50   /* in case a pass missed somebody */
@@ -61,9 +65,16 @@ static void say(const struct frame_news *news) {
     } while (n < 0 && errno == EINTR);
 }
 
+/* Nothing of the run lives. The record goes last. */
+static void record_drop(void) {
+    (void)unlinkat(FRAME_DIR, RECORD_TOKEN_FILE, 0);
+    (void)unlinkat(FRAME_DIR, RECORD_FILE, 0);
+}
+
 static _Noreturn void finish(void) {
     for (int i = 0; i < LAST_PUMPS && guardian_log_pump(&guardian.log); i++) {
     }
+    record_drop();
     say(&(struct frame_news){.kind = FRAME_GONE});
     _exit(0);
 }
@@ -200,6 +211,7 @@ static bool start_wait(uint8_t *bytes, size_t *ret_len) {
 }
 
 static _Noreturn void fail(uint32_t error, uint32_t step) {
+    record_drop();
     say(&(struct frame_news){.kind = FRAME_FAILED, .error = error, .step = step});
     say(&(struct frame_news){.kind = FRAME_GONE});
     _exit(0);
@@ -295,7 +307,7 @@ static void guard(void) {
 
 int main(int argc, char **argv) {
     (void)argv;
-    if (argc != 2 || close_range(FRAME_SOCKET + 1, ~0u, 0) != 0 || !signals_take() ||
+    if (argc != 2 || close_range(FRAME_DIR + 1, ~0u, 0) != 0 || !signals_take() ||
         prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 || chdir("/") != 0) {
         return 2;
     }
@@ -303,5 +315,6 @@ int main(int argc, char **argv) {
         look(); /* it may have ended already */
         guard();
     }
+    record_drop(); /* the server went away before it wanted anything */
     return 0;
 }

@@ -1,12 +1,17 @@
 /* Orphans of an earlier server. One timer serves all: it looks at the guardians that are left, and,
  * for runs whose guardian has ended, passes over all processes of the machine.
  *
- *     guardian lives --it ends, or is killed when it takes too long--> sweeping
- *     sweeping --PASSES_EMPTY passes in a row find nothing of it--> gone
+ *     guardian lives --takes too long--> its run is ended from here --> it is killed
+ *          |                                                               |
+ *          +--ends-----------------> sweeping <----------------------------+
+ *     sweeping --proven, and a pass finds nothing of it--> gone
+ *     sweeping --a pass finds nothing of it, or SWEEPS_MAX have been made--> unproven
  *
- * One pass is not enough: a process that was started while it went on may have a smaller pid. */
+ * What a pass finds of a run that is proven dead are checks of its health, which have guardians of their
+ * own. */
 #include "supervisor/orphan.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,21 +21,26 @@
 #include "supervisor/cgroup.h"
 #include "supervisor/proc.h"
 #include "supervisor/record.h"
+#include "supervisor/run.h"
+#include "supervisor/tree.h"
 
 #define TICK_MS 10
 #define TICK_SLOW_MS 200 /* after a while: what still lives waits for a disk, not for us */
 #define TICK_SLOW_AFTER_MS 3000
 #define GUARDIAN_MS 5000
-#define PASSES_EMPTY 2u
+#define SWEEPS_MAX 100u /* for what nothing proves: one that forks faster is not seen the last of */
 
 struct orphan {
     struct run_record record;
     char path[RECORD_PATH_MAX]; /* of its directory */
     int guardian;               /* a descriptor of its process; -1: it has ended */
-    bool is_other_boot;
-    bool is_gone;
-    uint32_t found;        /* in this pass */
-    uint32_t passes_empty; /* in a row */
+    struct tree tree;           /* below it */
+    bool is_dead_with_server;   /* nothing of it can live, and nothing is to be looked for */
+    bool is_elsewhere;          /* in a pid namespace that we do not see */
+    bool is_ended;              /* nothing lived below the guardian before it was killed */
+    bool is_gone, is_unproven;
+    uint32_t found;  /* in this pass */
+    uint32_t sweeps; /* passes so far */
 };
 
 struct orphans {
@@ -43,7 +53,8 @@ struct orphans {
     uint32_t count, capacity;
     uint32_t left;
     enum tn_status status; /* while the directory is read */
-    uint64_t begun_ms;
+    uint64_t begun_ms, patience_ms;
+    uint64_t namespace;
     bool pass_whole; /* nothing was left out of it */
     bool is_freed;
     char boot[PROC_BOOT_TEXT];
@@ -71,10 +82,25 @@ static struct orphan *orphan_add(struct orphans *orphans) {
 
 /* UNKNOWN: it cannot even be asked for. */
 static enum proc_answer guardian_open(struct orphan *orphan) {
+    const struct run_record *record = &orphan->record;
     orphan->guardian = -1;
-    return orphan->is_other_boot ? PROC_NO
-                                 : proc_open(orphan->record.guardian, orphan->record.guardian_start,
-                                             &orphan->guardian);
+    if (orphan->is_dead_with_server || orphan->is_elsewhere) {
+        return PROC_NO;
+    }
+    enum proc_answer answer =
+        proc_open(record->guardian, record->guardian_start, &orphan->guardian);
+    if (answer == PROC_YES) {
+        tree_init(&orphan->tree, record->guardian, orphan->guardian);
+        proc_signal(orphan->guardian, SIGCONT); /* somebody may have stopped it */
+    }
+    return answer;
+}
+
+static void place_judge(const struct orphans *orphans, struct orphan *orphan) {
+    const struct run_record *record = &orphan->record;
+    orphan->is_dead_with_server = strcmp(record->boot, orphans->boot) != 0 || record->server == 1;
+    orphan->is_elsewhere = !orphan->is_dead_with_server && record->server_namespace != 0 &&
+                           record->server_namespace != orphans->namespace;
 }
 
 static void entry_seen(void *ctx, const char *name) {
@@ -103,7 +129,7 @@ static void entry_seen(void *ctx, const char *name) {
     }
     orphan->record = record;
     memcpy(orphan->path, path, sizeof path);
-    orphan->is_other_boot = strcmp(record.boot, orphans->boot) != 0;
+    place_judge(orphans, orphan);
     if (guardian_open(orphan) == PROC_UNKNOWN) {
         orphans->status = TN_NOMEM;
     }
@@ -112,7 +138,8 @@ static void entry_seen(void *ctx, const char *name) {
 /* ---- Passing over all processes ---- */
 
 static bool is_sweeping(const struct orphan *orphan) {
-    return !orphan->is_gone && !orphan->is_other_boot && orphan->guardian < 0;
+    return !orphan->is_gone && !orphan->is_unproven && !orphan->is_dead_with_server &&
+           !orphan->is_elsewhere && orphan->guardian < 0;
 }
 
 /* The run that a process belongs to, as far as can be known for certain. */
@@ -156,7 +183,7 @@ static void process_seen(void *ctx, pid_t pid) {
         answer = proc_open(pid, stat.start, &descriptor);
         if (answer == PROC_YES) {
             owner->found++;
-            proc_kill(descriptor);
+            proc_signal(descriptor, SIGKILL);
             (void)close(descriptor);
         }
     }
@@ -235,6 +262,27 @@ static void orphan_gone(struct orphans *orphans, struct orphan *orphan) {
     orphans->hooks.gone(orphans->ctx, record->ref, record->lease, record->epoch);
 }
 
+static void orphan_unproven(struct orphans *orphans, struct orphan *orphan) {
+    const struct run_record *record = &orphan->record;
+    orphan->is_unproven = true;
+    orphans->left--;
+    orphans->hooks.unproven(orphans->ctx, record->ref, record->lease, record->epoch);
+}
+
+/* ---- Looking ---- */
+
+/* Ends what is below a guardian that does not do it in time. True: nothing lives there any more. */
+static bool guardian_ends(struct orphan *orphan) {
+    switch (orphan->record.proof) {
+    case RECORD_PIDNS:
+        return true; /* everything dies with it, in one stroke */
+    case RECORD_CGROUP:
+        return cgroups_sweep(&orphan->record) == 0;
+    default:
+        return tree_end(&orphan->tree);
+    }
+}
+
 static void guardian_look(const struct orphans *orphans, struct orphan *orphan) {
     if (orphan->guardian < 0) {
         return;
@@ -242,8 +290,46 @@ static void guardian_look(const struct orphans *orphans, struct orphan *orphan) 
     if (proc_ended(orphan->guardian)) {
         (void)close(orphan->guardian);
         orphan->guardian = -1;
-    } else if (uv_now(orphans->loop) - orphans->begun_ms >= GUARDIAN_MS) {
-        proc_kill(orphan->guardian);
+    } else if (orphan->is_ended) {
+        proc_signal(orphan->guardian, SIGKILL);
+    } else if (uv_now(orphans->loop) - orphans->begun_ms >= orphans->patience_ms &&
+               guardian_ends(orphan)) {
+        orphan->is_ended = true;
+        proc_signal(orphan->guardian, SIGKILL);
+    }
+}
+
+/* Of a run whose guardian has ended. */
+static bool is_proven(const struct orphans *orphans, const struct orphan *orphan) {
+    const struct run_record *record = &orphan->record;
+    struct run_record now;
+    if (orphan->is_ended || record->proof == RECORD_PIDNS) {
+        return true;
+    }
+    if (record->proof == RECORD_CGROUP) {
+        return orphan->found == 0; /* with its cgroups */
+    }
+    return record_read(orphans->os, orphan->path, &now) == TN_NOTFOUND;
+}
+
+static void orphan_look(struct orphans *orphans, struct orphan *orphan) {
+    if (orphan->is_gone || orphan->is_unproven) {
+        return;
+    }
+    if (orphan->is_dead_with_server) {
+        orphan_gone(orphans, orphan);
+    } else if (orphan->is_elsewhere) {
+        orphan_unproven(orphans, orphan);
+    } else if (is_sweeping(orphan)) {
+        bool empty = orphans->pass_whole && orphan->found == 0;
+        bool proven = is_proven(orphans, orphan);
+        orphan->sweeps++;
+        if (proven && empty) {
+            orphan_gone(orphans, orphan);
+        } else if (!proven && orphan->record.proof == RECORD_REAPED &&
+                   (empty || orphan->sweeps >= SWEEPS_MAX)) {
+            orphan_unproven(orphans, orphan);
+        }
     }
 }
 
@@ -254,16 +340,7 @@ static void tick(uv_timer_t *timer) {
     }
     pass(orphans);
     for (uint32_t i = 0; i < orphans->count && !orphans->is_freed; i++) {
-        struct orphan *orphan = orphans->of[i];
-        if (orphan->is_other_boot && !orphan->is_gone) {
-            orphan_gone(orphans, orphan);
-        } else if (is_sweeping(orphan)) {
-            bool empty = orphans->pass_whole && orphan->found == 0;
-            orphan->passes_empty = empty ? orphan->passes_empty + 1 : 0;
-            if (orphan->passes_empty == PASSES_EMPTY) {
-                orphan_gone(orphans, orphan);
-            }
-        }
+        orphan_look(orphans, orphans->of[i]);
     }
     if (uv_now(orphans->loop) - orphans->begun_ms >= TICK_SLOW_AFTER_MS) {
         uv_timer_set_repeat(timer, TICK_SLOW_MS);
@@ -288,7 +365,9 @@ enum tn_status orphans_begin(uv_loop_t *loop, const struct os *os, const char *d
                                 .hooks = hooks,
                                 .ctx = ctx,
                                 .status = TN_OK,
-                                .begun_ms = uv_now(loop)};
+                                .begun_ms = uv_now(loop),
+                                .patience_ms = GUARDIAN_MS,
+                                .namespace = proc_namespace()};
     TN_ASSERT(uv_timer_init(loop, &orphans->timer) == 0);
     orphans->timer.data = orphans;
     enum tn_status status = proc_boot_id(orphans->boot) ? TN_OK : TN_IO;
@@ -316,4 +395,17 @@ bool orphans_has(const struct orphans *orphans, const char *ref) {
         }
     }
     return false;
+}
+
+void orphans_patience(struct orphans *orphans, uint64_t ms) {
+    orphans->patience_ms = ms;
+}
+
+void orphans_vouch(const struct os *os, const char *dir, const char *ref) {
+    char name[RECORD_PATH_MAX];
+    char path[RECORD_PATH_MAX];
+    if (run_dir_name(ref, name, sizeof name) &&
+        snprintf(path, sizeof path, "%s/%s", dir, name) < (int)sizeof path) {
+        record_remove(os, path);
+    }
 }

@@ -3,12 +3,21 @@
  * A server that was killed leaves guardians whose sockets are closed: they are killing what they
  * guard, and end. For each record of this boot (record.h) we wait for that: a descriptor for the
  * guardian's pid is opened first and its start time compared afterwards, so that no other process that
- * has got its pid is ever waited for or signalled. A guardian that is not done in time is killed. Then
- * everything that can be known to belong to the run is ended: the recorded main process, its session,
- * every process that has the run's TENURE_RUN_ID in its environment, its cgroup. Only a pass over
- * all processes that finds none of these proves the run dead.
+ * has got its pid is ever waited for or signalled. A stopped guardian is continued. Below one that is
+ * not done in time everything is ended from here, by its cgroup, with its pid namespace, or as tree.h
+ * says; only then is it killed.
  *
- * Records of another boot are of processes that cannot live. */
+ * A run is proven dead by one of these:
+ *     - its guardian has removed the record: it had no child left
+ *     - its guardian, the first process of the run's pid namespace, has ended
+ *     - its cgroup is empty
+ *     - nothing was left below its guardian before we killed that (tree.h)
+ *     - the record is of another boot; or of a server that was the first process of its own pid namespace,
+ *       as in a container, which has ended with that server
+ * If none is given, as when somebody has killed guardian and server of a run without a cgroup and a
+ * namespace, the run is unproven. What can be recognized of it is still ended: the recorded main process,
+ * its session, every process with the run's TENURE_RUN_ID in its environment. But that something is not
+ * seen there proves nothing, so the record stays, until somebody else vouches for the run's death. */
 #ifndef TN_SUPERVISOR_ORPHAN_H
 #define TN_SUPERVISOR_ORPHAN_H
 
@@ -22,6 +31,8 @@ struct orphans;
 struct orphans_hooks {
     /* Proven dead; its record is removed. */
     void (*gone)(void *ctx, const char *ref, struct kernel_lease_id lease, uint64_t epoch);
+    /* It may live, for all that can be known; its record stays. */
+    void (*unproven)(void *ctx, const char *ref, struct kernel_lease_id lease, uint64_t epoch);
     /* Nothing is left to wait for: the last call, and orphans_free is allowed inside. */
     void (*all_gone)(void *ctx);
 };
@@ -30,10 +41,15 @@ struct orphans_hooks {
  * called: what is in `dir` cannot be known, and nothing of it may be started. `dir` need not exist. */
 enum tn_status orphans_begin(uv_loop_t *loop, const struct os *os, const char *dir,
                              struct orphans_hooks hooks, void *ctx, struct orphans **ret_orphans);
+/* How long the guardians of an earlier server may take until they are seen to; for tests. */
+void orphans_patience(struct orphans *orphans, uint64_t ms);
 /* After all_gone; or before, to stop waiting: then no hook is called any more. */
 void orphans_free(struct orphans *orphans);
 
-/* Whether a run of this sensor is still being waited for. */
+/* Somebody vouches that nothing of the sensor's unproven run lives: its record is removed. */
+void orphans_vouch(const struct os *os, const char *dir, const char *ref);
+
+/* Whether a run of this sensor is still being waited for, or is unproven. */
 bool orphans_has(const struct orphans *orphans, const char *ref);
 
 #endif

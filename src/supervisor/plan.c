@@ -357,7 +357,7 @@ void plan_step(struct plan *plan, uint64_t now_ms, const struct plan_fact *fact,
     if (fact->kind == PLAN_FACT_HALT) {
         plan->halted = true;
     } else if (!plan->halted || fact->kind == PLAN_FACT_EXITED || fact->kind == PLAN_FACT_GONE ||
-               fact->kind == PLAN_FACT_STARTED) {
+               fact->kind == PLAN_FACT_STARTED || fact->kind == PLAN_FACT_UNPROVEN) {
         plan_absorb(plan, fact, ret_effects);
     }
     if (now_ms >= plan->settle_at_ms) {
@@ -389,11 +389,12 @@ enum plan_state plan_state_of(const struct plan *plan) {
 }
 
 bool plan_is_over(const struct plan *plan) {
-    if (plan->run_is != PLAN_RUN_NONE || !(plan->shutdown || plan->halted)) {
+    bool unproven = plan->run_is == PLAN_RUN_UNPROVEN;
+    if ((plan->run_is != PLAN_RUN_NONE && !unproven) || !(plan->shutdown || plan->halted)) {
         return false;
     }
-    return plan->halted || plan->lease_is == PLAN_LEASE_NONE ||
-           plan->lease_is == PLAN_LEASE_REVOKE_REFUSED ||
+    return plan->halted || (unproven && plan->lease_is == PLAN_LEASE_REVOKED) ||
+           plan->lease_is == PLAN_LEASE_NONE || plan->lease_is == PLAN_LEASE_REVOKE_REFUSED ||
            plan->lease_is == PLAN_LEASE_RECLAIM_REFUSED;
 }
 

@@ -12,6 +12,9 @@
  *      |  lease ended and all of it dead           |
  *      +--- reset, new rule --- FAILED <-----------+ crashed too often
  *
+ * A run of an earlier life that nothing proves dead stays in ENDING: its token is revoked, its lease is
+ * not reclaimed, nothing is started, until RESET, by which an operator vouches that it is dead.
+ *
  * IDLE shows as stopped, ALLOCATING to LAUNCHING as starting, ENDING as stopping, WAITING as backoff,
  * FAILED as error.
  *
@@ -26,7 +29,8 @@
  *
  * Invariants, asserted
  *   1  START only with an active lease, a token for it and nothing left of any run before
- *   2  RECLAIM only when its revoke was committed and nothing of the run lives
+ *   2  RECLAIM only when its revoke was committed and nothing of the run lives, by proof or by an
+ *      operator's word
  *   3  ALLOC only when there is no lease and nothing of a run
  *   4  SIGTERM and SIGKILL only to a run that was started and is not gone
  *   5  after HALT nothing is asked of the engine any more */
@@ -95,7 +99,8 @@ enum plan_phase {
     X(ORPHANED, "orphaned") /* its tenured ended before it */ \
     X(SHUTDOWN, "shutdown")                                   \
     X(HALTED, "halted")                                       \
-    X(BAD_DESCRIPTION, "bad_description")
+    X(BAD_DESCRIPTION, "bad_description")                     \
+    X(UNPROVEN, "unproven") /* of an error: nothing proves that a run is dead */
 
 enum plan_reason {
 #define PLAN_REASON_ENUM(id, name) PLAN_REASON_##id,
@@ -117,8 +122,9 @@ enum plan_lease {
 
 enum plan_run {
     PLAN_RUN_NONE,
-    PLAN_RUN_ORPHAN, /* of an earlier life; somebody else ends it and says when it is gone */
-    PLAN_RUN_ALIVE,  /* from START on; also what has failed to start, until it is gone */
+    PLAN_RUN_ORPHAN,   /* of an earlier life; somebody else ends it and says when it is gone */
+    PLAN_RUN_UNPROVEN, /* the same, and nobody can say whether it is gone */
+    PLAN_RUN_ALIVE,    /* from START on; also what has failed to start, until it is gone */
     PLAN_RUN_TERMED,
     PLAN_RUN_KILLED,
 };
@@ -142,7 +148,7 @@ struct plan_terms {
     X(SPEC,            "spec")            /* terms, digest: the sensor is there, with this description */ \
     X(DELETED,         "deleted") \
     X(NEW_RULE,        "new_rule")        /* an enabled rule on its trigger was set */ \
-    X(RESET,           "reset")           /* forgives crashes; ends error and backoff */ \
+    X(RESET,           "reset")           /* forgives crashes; ends error and backoff; vouches for what is unproven */ \
     X(RESTART,         "restart") \
     X(FOUND,           "found")           /* lease, epoch, revoked: of an earlier life; then GONE */ \
     X(ALLOC_ANSWER,    "alloc_answer")    /* code, lease, epoch */ \
@@ -155,6 +161,7 @@ struct plan_terms {
     X(START_FAILED,    "start_failed")    /* GONE follows */ \
     X(EXITED,          "exited")          /* status of the main process; others may live */ \
     X(GONE,            "gone")            /* all of the run is proven dead */ \
+    X(UNPROVEN,        "unproven")        /* of an earlier life: nothing proves it dead, and nothing will */ \
     X(UNHEALTHY,       "unhealthy") \
     X(SHUTDOWN,        "shutdown")        /* for good */ \
     X(HALT,            "halt")            /* nothing can be committed any more; for good */

@@ -188,9 +188,13 @@ static bool is_up(const struct plan *plan) {
     return plan->phase == PLAN_LAUNCHING || plan->phase == PLAN_RUNNING;
 }
 
+static bool is_of_earlier_life(const struct plan *plan) {
+    return plan->run_is == PLAN_RUN_ORPHAN || plan->run_is == PLAN_RUN_UNPROVEN;
+}
+
 static void absorb_started(struct plan *plan, const struct plan_fact *fact,
                            struct plan_effects *out) {
-    if (plan->run_is == PLAN_RUN_NONE || plan->run_is == PLAN_RUN_ORPHAN) {
+    if (plan->run_is == PLAN_RUN_NONE || is_of_earlier_life(plan)) {
         return;
     }
     plan->pid = fact->pid;
@@ -203,7 +207,7 @@ static void absorb_started(struct plan *plan, const struct plan_fact *fact,
 
 static void absorb_exited(struct plan *plan, const struct plan_fact *fact,
                           struct plan_effects *out) {
-    if (plan->run_is == PLAN_RUN_NONE || plan->run_is == PLAN_RUN_ORPHAN) {
+    if (plan->run_is == PLAN_RUN_NONE || is_of_earlier_life(plan)) {
         return;
     }
     plan->last_status = fact->status;
@@ -231,6 +235,27 @@ static void absorb_gone(struct plan *plan, struct plan_effects *out) {
     plan->ended_ms = plan->now_ms;
 }
 
+/* Its lease may be gone: then there is only its record, and it is ended like any other. */
+static void absorb_unproven(struct plan *plan, struct plan_effects *out) {
+    if (plan->phase == PLAN_IDLE && plan->run_is == PLAN_RUN_NONE &&
+        plan->lease_is == PLAN_LEASE_NONE) {
+        plan_end(plan, PLAN_REASON_ORPHANED, false, PLAN_IDLE);
+        plan->run_is = PLAN_RUN_ORPHAN;
+    }
+    if (plan->run_is == PLAN_RUN_ORPHAN) {
+        plan->run_is = TN_PLANT(UNPROVEN_IS_DEAD) ? PLAN_RUN_NONE : PLAN_RUN_UNPROVEN;
+        (void)plan_report_emit(out, PLAN_REPORT_ERROR, PLAN_REASON_UNPROVEN);
+    }
+}
+
+static void absorb_reset(struct plan *plan) {
+    forgive(plan);
+    if (plan->run_is == PLAN_RUN_UNPROVEN) {
+        plan->run_is = PLAN_RUN_NONE;
+        plan->ended_ms = plan->now_ms;
+    }
+}
+
 /* ---- All of them ---- */
 
 static void absorb_asked(struct plan *plan, const struct plan_fact *fact) {
@@ -252,7 +277,7 @@ static void absorb_asked(struct plan *plan, const struct plan_fact *fact) {
         }
         break;
     case PLAN_FACT_RESET:
-        forgive(plan);
+        absorb_reset(plan);
         break;
     case PLAN_FACT_RESTART:
         absorb_restart(plan);
@@ -303,6 +328,9 @@ void plan_absorb(struct plan *plan, const struct plan_fact *fact, struct plan_ef
         break;
     case PLAN_FACT_GONE:
         absorb_gone(plan, out);
+        break;
+    case PLAN_FACT_UNPROVEN:
+        absorb_unproven(plan, out);
         break;
     case PLAN_FACT_UNHEALTHY:
         if (plan->phase == PLAN_RUNNING) {

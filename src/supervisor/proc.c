@@ -5,10 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -103,6 +103,29 @@ enum proc_answer proc_stat_read(pid_t pid, struct proc_stat *ret_stat) {
     return proc_stat_parse(text, len, ret_stat) ? PROC_YES : PROC_NO;
 }
 
+enum proc_answer proc_switches(pid_t pid, uint64_t *ret_switches) {
+    static const char *const names[] = {"\nvoluntary_ctxt_switches:",
+                                        "\nnonvoluntary_ctxt_switches:"};
+    char path[32];
+    char text[8192];
+    uint64_t sum = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    size_t len = file_whole(path, text, sizeof text - 1);
+    if (len == 0) {
+        return answer_of_error();
+    }
+    text[len] = '\0';
+    for (size_t i = 0; i < 2; i++) {
+        const char *at = strstr(text, names[i]);
+        if (at == NULL) {
+            return PROC_UNKNOWN;
+        }
+        sum += strtoull(at + strlen(names[i]), NULL, 10);
+    }
+    *ret_switches = sum;
+    return PROC_YES;
+}
+
 /* ---- Variables ---- */
 
 void proc_variable_begin(struct proc_variable_scan *scan, const char *name,
@@ -182,6 +205,12 @@ bool proc_children_of_thread(proc_visit *visit, void *ctx) {
     return children_visit("/proc/thread-self/children", visit, ctx);
 }
 
+bool proc_children_of(pid_t pid, proc_visit *visit, void *ctx) {
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    return children_visit(path, visit, ctx);
+}
+
 /* Calls for every entry of a directory that is a number. */
 static bool numbers_visit(const char *path, proc_visit *visit, void *ctx) {
     const struct dirent *entry;
@@ -233,6 +262,11 @@ bool proc_boot_id(char out[PROC_BOOT_TEXT]) {
     return true;
 }
 
+uint64_t proc_namespace(void) {
+    struct stat is;
+    return stat("/proc/self/ns/pid", &is) == 0 ? (uint64_t)is.st_ino : 0;
+}
+
 /* ---- Descriptors ---- */
 
 enum proc_answer proc_open(pid_t pid, uint64_t start, int *ret_descriptor) {
@@ -259,6 +293,6 @@ bool proc_ended(int descriptor) {
     return poll(&fd, 1, 0) == 1;
 }
 
-void proc_kill(int descriptor) {
-    (void)syscall(SYS_pidfd_send_signal, descriptor, SIGKILL, NULL, 0);
+void proc_signal(int descriptor, int signal) {
+    (void)syscall(SYS_pidfd_send_signal, descriptor, signal, NULL, 0);
 }

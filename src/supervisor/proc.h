@@ -46,17 +46,26 @@ typedef void proc_visit(void *ctx, pid_t pid);
 bool proc_children_of_thread(proc_visit *visit, void *ctx);
 /* The same of all threads of this process. */
 bool proc_children(proc_visit *visit, void *ctx);
+/* The children of another process that has one thread. The list is whole as long as that process
+ * waits for none of them meanwhile. */
+bool proc_children_of(pid_t pid, proc_visit *visit, void *ctx);
 /* Every process there is, by rising pid. */
 bool proc_all(proc_visit *visit, void *ctx);
 
+/* How often a process with one thread has given up its processor. The same number twice, with the
+ * process not running both times: it has not run in between. */
+enum proc_answer proc_switches(pid_t pid, uint64_t *ret_switches);
+
 bool proc_boot_id(char out[PROC_BOOT_TEXT]);
+/* The number of the pid namespace that this process is in; 0: not known. */
+uint64_t proc_namespace(void);
 
 /* A descriptor for the process whose pid and start time are these; NO: it does not live. The start
  * time is looked at after the descriptor is there: what that stands for cannot change any more. */
 enum proc_answer proc_open(pid_t pid, uint64_t start, int *ret_descriptor);
 /* Whether the process of the descriptor has ended. */
 bool proc_ended(int descriptor);
-/* SIGKILL to it, whatever became of its pid. */
-void proc_kill(int descriptor);
+/* Signals it, whatever became of its pid. */
+void proc_signal(int descriptor, int signal);
 
 #endif

@@ -8,9 +8,10 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 
-#define RECORD_BYTES_MAX (60u + 4u * 2u + PROC_BOOT_TEXT + RECORD_ID_TEXT + RECORD_PATH_MAX + 256u)
+#define RECORD_BYTES_MAX (73u + 4u * 2u + PROC_BOOT_TEXT + RECORD_ID_TEXT + RECORD_PATH_MAX + 256u)
 
-static const char magic[8] = {'T', 'N', 'R', 'U', 'N', '0', '1', '\n'};
+static const char magic[8] = {'T', 'N', 'R', 'U', 'N', '0', '2', '\n'};
+static const char magic_1[8] = {'T', 'N', 'R', 'U', 'N', '0', '1', '\n'};
 
 static bool path_of(const char *dir, const char *name, const char *suffix,
                     char out[RECORD_PATH_MAX]) {
@@ -68,9 +69,18 @@ static bool text_read(struct tn_reader *r, char *out, size_t capacity) {
     return true;
 }
 
-enum tn_status record_write(const struct os *os, const char *dir, const struct run_record *record) {
-    uint8_t bytes[RECORD_BYTES_MAX];
-    struct tn_writer w = tn_writer_of(bytes, sizeof bytes);
+const char *record_proof_name(enum record_proof proof) {
+    static const char *const names[RECORD_PROOFS] = {
+#define PROOF_NAME(id, name) name,
+        RECORD_PROOF_TABLE(PROOF_NAME)
+#undef PROOF_NAME
+    };
+    TN_ASSERT((unsigned)proof < RECORD_PROOFS);
+    return names[proof];
+}
+
+static size_t record_encode(const struct run_record *record, uint8_t bytes[RECORD_BYTES_MAX]) {
+    struct tn_writer w = tn_writer_of(bytes, RECORD_BYTES_MAX);
     tn_write_raw(&w, magic, sizeof magic);
     tn_write32(&w, 0);
     tn_write64(&w, record->lease.shard);
@@ -80,18 +90,51 @@ enum tn_status record_write(const struct os *os, const char *dir, const struct r
     tn_write64(&w, record->guardian_start);
     tn_write32(&w, (uint32_t)record->main);
     tn_write64(&w, record->main_start);
+    tn_write32(&w, (uint32_t)record->server);
+    tn_write64(&w, record->server_namespace);
+    tn_write8(&w, (uint8_t)record->proof);
     text_write(&w, record->boot);
     text_write(&w, record->id);
     text_write(&w, record->cgroup);
     text_write(&w, record->ref);
     TN_ASSERT(!w.overflow);
     tn_store32(bytes + 8, tn_crc32c(0, bytes + 12, w.len - 12));
-    return record_file_replace(os, dir, RECORD_FILE, bytes, w.len, (uid_t)-1, (gid_t)-1);
+    return w.len;
+}
+
+enum tn_status record_write(const struct os *os, const char *dir, const struct run_record *record) {
+    uint8_t bytes[RECORD_BYTES_MAX];
+    size_t len = record_encode(record, bytes);
+    return record_file_replace(os, dir, RECORD_FILE, bytes, len, (uid_t)-1, (gid_t)-1);
+}
+
+/* One write of the same length: a server that is killed has written all of it or nothing. */
+enum tn_status record_update(const struct os *os, const char *dir,
+                             const struct run_record *record) {
+    uint8_t bytes[RECORD_BYTES_MAX];
+    char path[RECORD_PATH_MAX];
+    int file;
+    size_t len = record_encode(record, bytes);
+    if (!path_of(dir, RECORD_FILE, "", path)) {
+        return TN_INVALID;
+    }
+    enum tn_status status = os->open(os->ctx, path, OS_WRITE, &file);
+    if (status != TN_OK) {
+        return status;
+    }
+    status = os->write_at(os->ctx, file, bytes, len, 0);
+    enum tn_status closed = os->close(os->ctx, file);
+    return status != TN_OK ? status : closed;
+}
+
+static bool is_of_version(const uint8_t *bytes, size_t len, const char of[8]) {
+    return len >= 12 && memcmp(bytes, of, sizeof magic) == 0;
 }
 
 static bool record_decode(const uint8_t *bytes, size_t len, struct run_record *out) {
     struct tn_reader r = tn_reader_of(bytes, len);
-    if (len < 12 || memcmp(bytes, magic, sizeof magic) != 0 ||
+    bool is_first = is_of_version(bytes, len, magic_1);
+    if ((!is_first && !is_of_version(bytes, len, magic)) ||
         tn_load32(bytes + 8) != tn_crc32c(0, bytes + 12, len - 12)) {
         return false;
     }
@@ -103,9 +146,17 @@ static bool record_decode(const uint8_t *bytes, size_t len, struct run_record *o
     out->guardian_start = tn_read64(&r);
     out->main = (pid_t)tn_read32(&r);
     out->main_start = tn_read64(&r);
-    return text_read(&r, out->boot, sizeof out->boot) && text_read(&r, out->id, sizeof out->id) &&
-           text_read(&r, out->cgroup, sizeof out->cgroup) &&
-           text_read(&r, out->ref, sizeof out->ref) && tn_reader_left(&r) == 0;
+    out->server = is_first ? 0 : (pid_t)tn_read32(&r);
+    out->server_namespace = is_first ? 0 : tn_read64(&r);
+    out->proof = is_first ? RECORD_REAPED : (enum record_proof)tn_read8(&r);
+    bool whole =
+        (unsigned)out->proof < RECORD_PROOFS && text_read(&r, out->boot, sizeof out->boot) &&
+        text_read(&r, out->id, sizeof out->id) && text_read(&r, out->cgroup, sizeof out->cgroup) &&
+        text_read(&r, out->ref, sizeof out->ref) && tn_reader_left(&r) == 0;
+    if (whole && is_first && out->cgroup[0] != '\0') {
+        out->proof = RECORD_CGROUP;
+    }
+    return whole;
 }
 
 enum tn_status record_read(const struct os *os, const char *dir, struct run_record *ret_record) {

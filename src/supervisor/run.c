@@ -5,7 +5,10 @@
  *       |                                       |
  *       | cannot: failed                        | the guardian ends without GONE
  *       v                                       v
- *     closing                                sweeping --no orphan of a guardian left--> closing */
+ *     closing                                sweeping --no orphan of a guardian left--> closing
+ *
+ * A guardian that does not end what is below it in time is not killed before that is ended from here: see
+ * tree.h. One that somebody else has killed leaves its orphans to us, a subreaper too. */
 #include "supervisor/run.h"
 
 #include <errno.h>
@@ -105,7 +108,7 @@ static void exited(struct run *run, int status) {
 }
 
 static void orphan_visit(void *ctx, pid_t pid) {
-    uint32_t *left = ctx;
+    uint32_t *seen = ctx;
     struct run *owner = NULL; /* whose main process it was, if it was one */
     int status = 0;
     for (struct run *run = runs; run != NULL; run = run->next) {
@@ -116,31 +119,49 @@ static void orphan_visit(void *ctx, pid_t pid) {
             owner = run;
         }
     }
+    (*seen)++;
     if (waitpid(pid, &status, WNOHANG | __WALL) != pid) {
-        (*left)++;
         (void)kill(pid, SIGKILL); /* a child that was not waited for: its pid is its own */
     } else if (owner != NULL) {
         exited(owner, status);
     }
 }
 
+/* Only a pass that meets no orphan at all is a proof. One that has ended may have left others, which
+ * came into the list of children behind what was read of it; but as long as we wait for nobody that list
+ * only grows, and an orphan that was in it at the beginning of the pass is met. */
 static void sweep_pass(uv_timer_t *timer) {
     struct run *run = timer->data;
-    uint32_t left = 0;
+    uint32_t seen = 0;
     if (run->record.cgroup[0] != '\0') {
         (void)cgroup_kill(run->record.cgroup);
     }
-    if (proc_children(orphan_visit, &left) && left == 0 &&
+    if (proc_children(orphan_visit, &seen) && seen == 0 &&
         (run->record.cgroup[0] == '\0' || cgroup_empty(run->record.cgroup))) {
         (void)uv_timer_stop(timer);
         finish(run);
     }
 }
 
-/* What it leaves is swept then. */
-static void guardian_kill(const struct run *run) {
-    if (run->is_guarded) { /* not waited for: its pid is its own */
+/* ---- Guardians that do not do their work ---- */
+
+/* First what is below it, then itself. That a stopped one goes on is worth a try, before. */
+static void guardian_end(uv_timer_t *timer) {
+    struct run *run = timer->data;
+    TN_ASSERT(run->is_guarded); /* not waited for: its pid is its own */
+    if (tree_end(&run->tree)) {
+        (void)uv_timer_stop(timer);
+        if (!run->is_check) {
+            record_remove(run->os, run->path); /* proven: nobody after us need look for it */
+        }
         (void)kill(run->guardian, SIGKILL);
+    }
+}
+
+static void guardian_give_up(struct run *run) {
+    if (run->is_guarded) {
+        tree_init(&run->tree, run->guardian, run->descriptor);
+        (void)uv_timer_start(&run->timer, guardian_end, 0, SWEEP_MS);
     }
 }
 
@@ -159,8 +180,9 @@ static void news_take(struct run *run, const struct frame_news *news) {
         run->record.main = (pid_t)news->pid;
         run->record.main_start = news->start;
         if (!run->is_check) {
-            /* If this fails, the guardian's part is there, and the run's id in the environment. */
-            (void)record_write(run->os, run->path, &run->record);
+            /* If this fails, the guardian's part is there. If it has proven the run dead meanwhile, there
+             * is no record, and none is made. */
+            (void)record_update(run->os, run->path, &run->record);
         }
         run->told = true;
         run->hooks.started(run->ctx, (int64_t)news->pid);
@@ -196,7 +218,7 @@ static void socket_read(struct run *run) {
         if (!frame_news_decode(bytes, (size_t)n, &news) || !news_fits(run, &news)) {
             /* Somebody speaks in its place, or it is another program. */
             (void)uv_poll_stop(&run->socket_poll);
-            guardian_kill(run);
+            guardian_give_up(run);
             return;
         }
         news_take(run, &news);
@@ -224,15 +246,14 @@ static void guardian_ended(uv_poll_t *poll, int status, int events) {
     (void)uv_poll_stop(&run->socket_poll);
     (void)uv_poll_stop(&run->descriptor_poll);
     (void)uv_timer_stop(&run->timer);
+    if (!run->told && run->early_error != 0) {
+        fail(run, run->early_error, run->early_step);
+    } else if (!run->told) {
+        fail(run, EPIPE, FRAME_STEP_GUARDIAN);
+    }
     if (run->gone_said || !run->start_sent) {
-        if (!run->told) {
-            fail(run, run->early_error, run->early_step);
-        }
         finish(run);
         return;
-    }
-    if (!run->told) {
-        fail(run, EPIPE, FRAME_STEP_GUARDIAN);
     }
     /* By now its children are ours. */
     (void)uv_timer_start(&run->timer, sweep_pass, 0, SWEEP_MS);
@@ -246,7 +267,8 @@ static bool order_send(struct run *run, enum frame_kind kind) {
 }
 
 static void guardian_late(uv_timer_t *timer) {
-    guardian_kill(timer->data);
+    struct run *run = timer->data;
+    guardian_give_up(run);
 }
 
 void run_term(struct run *run) {
@@ -260,10 +282,16 @@ void run_kill(struct run *run) {
         return;
     }
     run->killing = true;
-    if (!order_send(run, FRAME_KILL)) {
-        guardian_kill(run);
+    (void)kill(run->guardian, SIGCONT); /* somebody may have stopped it */
+    if (order_send(run, FRAME_KILL)) {
+        (void)uv_timer_start(&run->timer, guardian_late, run->late_ms, 0);
+    } else {
+        guardian_give_up(run);
     }
-    (void)uv_timer_start(&run->timer, guardian_late, run->late_ms, 0);
+}
+
+enum record_proof run_proof(const struct run *run) {
+    return run->record.proof;
 }
 
 void run_free(struct run *run) {

@@ -14,7 +14,8 @@
  * The guardian is a child subreaper: whatever the main process starts is its descendant for as long
  * as it lives, daemons too. If the server goes away, the guardian sees its socket close and kills all
  * of them. If the guardian goes away, its orphans become children of the server, a subreaper too,
- * which kills them: so a process that uses this has no children but guardians.
+ * which kills them: so a process that uses this has no children but guardians, and only the thread of
+ * its loop waits for them.
  *
  * The directory of a run, DIR/<ref, encoded>, is that of its sensor:
  *
@@ -30,6 +31,7 @@
 
 #include "kernel/types.h"
 #include "os/os.h"
+#include "supervisor/record.h"
 #include "supervisor/spec.h"
 
 struct run;
@@ -78,6 +80,8 @@ enum tn_status run_start(const struct run_options *options, struct run **ret_run
 void run_term(struct run *run);
 /* SIGKILL to all of them until none is left. */
 void run_kill(struct run *run);
+/* What proves its death. */
+enum record_proof run_proof(const struct run *run);
 /* After gone. */
 void run_free(struct run *run);
 

@@ -212,6 +212,7 @@ static bool cgroup_take(struct beginning *b) {
         return stop(b->run, FRAME_STEP_CGROUP, ENAMETOOLONG);
     }
     b->start.cgroup = record->cgroup;
+    record->proof = RECORD_CGROUP;
     return true;
 }
 
@@ -225,9 +226,10 @@ static bool token_take(struct beginning *b) {
 
 /* ---- The guardian ---- */
 
-static int spawn(const struct run_options *options, int theirs, pid_t *ret_pid) {
+static int spawn(struct run *run, const struct run_options *options, int theirs) {
     char *argv[] = {GUARDIAN_PROGRAM, (char *)(uintptr_t)options->ref, NULL};
     char *env[] = {NULL};
+    bool has_record = !run->is_check;
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
     sigset_t all;
@@ -244,14 +246,18 @@ static int spawn(const struct run_options *options, int theirs, pid_t *ret_pid) 
     if (error == 0) {
         error = posix_spawn_file_actions_adddup2(&files, theirs, FRAME_SOCKET);
     }
+    if (error == 0 && has_record) {
+        error = posix_spawn_file_actions_addopen(&files, FRAME_DIR, run->path,
+                                                 O_RDONLY | O_DIRECTORY, 0);
+    }
     for (int fd = 0; fd < 3 && error == 0; fd++) {
         error = posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_RDWR, 0);
     }
     if (error == 0) {
-        error = posix_spawn_file_actions_addclosefrom_np(&files, FRAME_SOCKET + 1);
+        error = posix_spawn_file_actions_addclosefrom_np(&files, FRAME_DIR + has_record);
     }
     if (error == 0) {
-        error = posix_spawn(ret_pid, options->guardian, &files, &attributes, argv, env);
+        error = posix_spawn(&run->guardian, options->guardian, &files, &attributes, argv, env);
     }
     (void)posix_spawn_file_actions_destroy(&files);
     (void)posix_spawnattr_destroy(&attributes);
@@ -279,7 +285,7 @@ static bool guardian_take(struct beginning *b) {
         return stop(run, FRAME_STEP_GUARDIAN, errno);
     }
     run->socket = ends[0];
-    int error = spawn(b->options, ends[1], &run->guardian);
+    int error = spawn(run, b->options, ends[1]);
     (void)close(ends[1]);
     if (error != 0) {
         run->guardian = 0;
@@ -293,6 +299,8 @@ static bool guardian_take(struct beginning *b) {
     }
     run->record.guardian = run->guardian;
     run->record.guardian_start = stat.start;
+    run->record.server = getpid();
+    run->record.server_namespace = proc_namespace();
     return true;
 }
 

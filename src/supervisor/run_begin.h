@@ -5,6 +5,7 @@
 #include "supervisor/frame.h"
 #include "supervisor/record.h"
 #include "supervisor/run.h"
+#include "supervisor/tree.h"
 
 struct run {
     struct run *next; /* of those that are not gone */
@@ -31,6 +32,7 @@ struct run {
     bool killing;
     bool is_gone;
     bool is_guarded;  /* the guardian was not waited for */
+    struct tree tree; /* below a guardian that is given up */
     unsigned polls;   /* how many of the two there are */
     unsigned handles; /* that are being closed */
     uv_poll_t socket_poll, descriptor_poll;

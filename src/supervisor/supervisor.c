@@ -221,6 +221,10 @@ static void count_state(struct supervisor_sensor *sensor) {
     by_state[sensor->counted]--;
     by_state[state]++;
     sensor->counted = state;
+    bool unproven = sensor->plan.run_is == PLAN_RUN_UNPROVEN;
+    sensor->supervisor->totals.unproven += unproven;
+    sensor->supervisor->totals.unproven -= sensor->counted_unproven;
+    sensor->counted_unproven = unproven;
 }
 
 static uint64_t step(struct supervisor_sensor *sensor, const struct plan_fact *fact) {
@@ -355,12 +359,17 @@ static void on_orphan_gone(void *ctx, const char *ref, struct kernel_lease_id le
     }
 }
 
+static void on_orphan_unproven(void *ctx, const char *ref, struct kernel_lease_id lease,
+                               uint64_t epoch) {
+    supervisor_read_unproven(ctx, tn_bytes_of(ref, strlen(ref)), lease, epoch);
+}
+
 static void on_orphans_gone(void *ctx) {
     struct supervisor *supervisor = ctx;
     orphans_free(supervisor->orphans);
     supervisor->orphans = NULL;
     for (struct supervisor_sensor *s = supervisor->sensors; s != NULL; s = s->next) {
-        if (s->held || s->plan.run_is == PLAN_RUN_ORPHAN) {
+        if (s->plan.run_is != PLAN_RUN_UNPROVEN && (s->held || s->plan.run_is == PLAN_RUN_ORPHAN)) {
             release(s);
         }
     }
@@ -380,7 +389,8 @@ static bool guardian_find(struct supervisor *supervisor) {
 
 static bool begin(struct supervisor *supervisor) {
     const struct supervisor_options *options = &supervisor->options;
-    struct orphans_hooks hooks = {.gone = on_orphan_gone, .all_gone = on_orphans_gone};
+    struct orphans_hooks hooks = {
+        .gone = on_orphan_gone, .unproven = on_orphan_unproven, .all_gone = on_orphans_gone};
     supervisor->idle = options->idle;
     if (!supervisor->idle && !guardian_find(supervisor)) {
         supervisor_log(supervisor, "event=supervisor_off reason=\"tenure-guardian is not found\"");
@@ -518,8 +528,25 @@ void supervisor_free(struct supervisor *supervisor) {
 
 /* ---- What the server asks for ---- */
 
+/* The operator says that nothing of the unproven run lives. The record goes first: should the server be
+ * killed before the rest, it is the lease that is found, and nothing to wait for. */
+static void vouch(struct supervisor_sensor *sensor) {
+    struct supervisor *supervisor = sensor->supervisor;
+    orphans_vouch(supervisor->options.os, supervisor->options.dir, sensor->ref);
+    supervisor_log(supervisor, "event=sensor_vouched sensor=%s reason=\"%s\"", sensor->ref,
+                   "an operator has reset it: its run counts as dead");
+    sensor->held = false;
+    sensor->last_error[0] = '\0';
+    supervisor_tell(sensor, &(struct plan_fact){.kind = PLAN_FACT_RESET});
+    supervisor_read_sensor(supervisor, tn_bytes_of(sensor->ref, strlen(sensor->ref)), true);
+}
+
 enum tn_result supervisor_reset(struct supervisor *supervisor, struct tn_bytes ref) {
     struct supervisor_sensor *sensor = supervisor != NULL ? supervisor_find(supervisor, ref) : NULL;
+    if (sensor != NULL && sensor->plan.run_is == PLAN_RUN_UNPROVEN) {
+        vouch(sensor);
+        return TN_R_OK;
+    }
     if (sensor == NULL || !sensor->known) {
         return TN_R_NOTFOUND;
     }

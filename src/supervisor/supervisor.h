@@ -98,8 +98,11 @@ struct supervisor_status {
     bool has_exit;            /* of the last run: code, or if that is -1 the signal */
     int exit_code, exit_signal;
     enum plan_reason last_reason; /* why the last run ended; NONE: there was none */
-    uint32_t failures;            /* crashes in a row */
-    bool has_next;                /* of backoff: when it is tried again */
+    /* What will prove the run dead, in a word: see record.h; "none" if nothing can. NULL: there is no run,
+     * or it is not known. */
+    const char *proof;
+    uint32_t failures; /* crashes in a row */
+    bool has_next;     /* of backoff: when it is tried again */
     uint64_t next_in_ms;
     char last_error[SUPERVISOR_ERROR_MAX]; /* in words; empty: none */
 };
@@ -110,7 +113,8 @@ bool supervisor_status(struct supervisor *supervisor, struct tn_bytes ref,
                        struct supervisor_status *ret_status);
 
 /* OK; NOTFOUND: there is no such sensor; STATE: there is nothing to be done about it as it is (reset of
- * what is neither in error nor waiting, restart of what is not wanted). */
+ * what is neither in error nor waiting nor unproven, restart of what is not wanted). Reset of an unproven
+ * run is the operator's word that nothing of it lives. */
 enum tn_result supervisor_reset(struct supervisor *supervisor, struct tn_bytes ref);
 enum tn_result supervisor_restart(struct supervisor *supervisor, struct tn_bytes ref);
 
@@ -128,6 +132,7 @@ struct supervisor_totals {
     uint64_t starts, stops, crashes, restarts;
     uint64_t tokens_issued, tokens_revoked, emitted;
     uint64_t by_state[PLAN_STATES];
+    uint64_t unproven; /* stopping, and nothing proves their runs dead */
     /* Restarts by the how-many-th attempt in a row it was: up to supervisor_bucket(i); the last: more. */
     uint64_t attempts[SUPERVISOR_BUCKETS + 1];
     uint64_t attempts_sum;

@@ -41,6 +41,7 @@ struct supervisor_sensor {
     uint32_t fact_count;
     bool telling;
     enum plan_state counted; /* the state that it is counted under */
+    bool counted_unproven;
     uv_timer_t timer;
 
     struct sensor_spec *spec;     /* NULL: it cannot be read */
@@ -184,6 +185,9 @@ bool supervisor_read_first(struct supervisor *supervisor);
 /* One sensor as the engine has it now; `at_once`: without settling. */
 void supervisor_read_sensor(struct supervisor *supervisor, struct tn_bytes ref, bool at_once);
 void supervisor_read_notice(struct supervisor *supervisor, const struct supervisor_notice *notice);
+/* Nothing proves the sensor's run of an earlier life dead. It may be deleted, and not known at all. */
+void supervisor_read_unproven(struct supervisor *supervisor, struct tn_bytes ref,
+                              struct kernel_lease_id lease, uint64_t epoch);
 /* Begins a walk through all sensors, now or when the one under way has ended. */
 #define SUPERVISOR_WALK_READ 1u   /* each as the engine has it */
 #define SUPERVISOR_WALK_MISSED 2u /* and its lease, and those that were set: something was missed */

@@ -281,6 +281,26 @@ static void lease_check(struct supervisor_sensor *sensor) {
     }
 }
 
+void supervisor_read_unproven(struct supervisor *supervisor, struct tn_bytes ref,
+                              struct kernel_lease_id lease, uint64_t epoch) {
+    struct plan_terms terms = terms_of(supervisor, NULL);
+    struct supervisor_sensor *sensor = supervisor_find(supervisor, ref);
+    if (sensor == NULL) {
+        sensor = supervisor_add(supervisor, ref, &terms, 0);
+    }
+    if (sensor == NULL) {
+        return;
+    }
+    char run[TOKEN_ID_TEXT];
+    (void)token_id_format(lease, epoch, run);
+    sensor->held = true;
+    supervisor_error(sensor,
+                     "nothing proves that run %s of an earlier server is dead: its guardian "
+                     "was killed. End what is left of it, then reset the sensor",
+                     run);
+    supervisor_tell(sensor, &(struct plan_fact){.kind = PLAN_FACT_UNPROVEN});
+}
+
 /* ---- Walks ---- */
 
 /* Those that the engine has and we have not heard of. Whoever sets one meanwhile says so. */

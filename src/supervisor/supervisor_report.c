@@ -235,6 +235,11 @@ bool supervisor_status(struct supervisor *supervisor, struct tn_bytes ref,
         ret_status->has_next = true;
         ret_status->next_in_ms = plan->next_at_ms > now ? plan->next_at_ms - now : 0;
     }
+    if (sensor->run != NULL) {
+        ret_status->proof = record_proof_name(run_proof(sensor->run));
+    } else if (plan->run_is == PLAN_RUN_UNPROVEN) {
+        ret_status->proof = "none";
+    }
     status_exit(sensor, ret_status);
     memcpy(ret_status->last_error, sensor->last_error, sizeof ret_status->last_error);
     return !supervisor->idle && !supervisor->off;

@@ -18,6 +18,9 @@
  *     sensor_dummy lock FILE            takes FILE for itself, writes "pid epoch" to it, then obeys; if
  *                                       another has it, makes FILE.twice and exits with 99
  *     sensor_dummy lock-child FILE      the same by a child in a session of its own that ignores SIGTERM
+ *     sensor_dummy lock-forget FILE     the same by a daemon whose environment is empty; it obeys itself
+ *     sensor_dummy lock-chain FILE      the same, and every millisecond the daemon forks and exits
+ *     sensor_dummy hold FILE | chain FILE   what those two become; not for use by themselves
  *     sensor_dummy babble               says to descriptor 3 what no guardian says, then ignores SIGTERM
  *
  * Every process that comes of it appends its pid and a newline to the file in SENSOR_DUMMY_PIDS, if that
@@ -202,6 +205,36 @@ static void lock(const char *path) {
     }
 }
 
+/* A daemon that holds the lock and that nothing in its environment gives away. */
+static void forget(const char *program, const char *mode, const char *file) {
+    char *const argv[] = {(char *)program, (char *)mode, (char *)file, NULL};
+    char *const nothing[] = {NULL};
+    if (fork() != 0) {
+        return;
+    }
+    setsid();
+    if (fork() != 0) {
+        _exit(0);
+    }
+    lock(file);
+    signal(SIGTERM, SIG_IGN);
+    note();
+    execve("/proc/self/exe", argv, nothing);
+    _exit(98);
+}
+
+/* Always another pid, and never one that lives for long. */
+static _Noreturn void chain(void) {
+    struct timespec moment = {.tv_nsec = 1000000};
+    for (;;) {
+        pid_t child = fork();
+        if (child > 0) {
+            _exit(0);
+        }
+        nanosleep(&moment, NULL);
+    }
+}
+
 int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "obey";
     const char *word = argc > 2 ? argv[2] : "0";
@@ -237,6 +270,14 @@ int main(int argc, char **argv) {
             lock(word);
             live(false);
         }
+    } else if (strcmp(mode, "lock-forget") == 0) {
+        forget(argv[0], "hold", word);
+    } else if (strcmp(mode, "lock-chain") == 0) {
+        forget(argv[0], "chain", word);
+    } else if (strcmp(mode, "hold") == 0) {
+        live(false);
+    } else if (strcmp(mode, "chain") == 0) {
+        chain();
     } else if (strcmp(mode, "babble") == 0) {
         if (write(3, "babble", 6) == 6) {
             live(false);

@@ -19,6 +19,7 @@
 
 #define POOL "sensors"
 #define QUIET_STEPS 4000u
+#define UNPROVEN_EVERY 4u /* of the runs that a server has left alive */
 
 static struct tn_bytes text(const char *s) {
     return tn_bytes_of(s, strlen(s));
@@ -143,13 +144,17 @@ static void tell(struct world *w, unsigned index, const struct plan_fact *fact) 
 
 /* ---- facts ---- */
 
-/* Somebody else has ended what an earlier life left; the plan hears only that it is gone. */
+/* Somebody else has ended what an earlier life left; the plan hears only that it is gone. Of a run that
+ * nothing proves dead it hears by the operator, who has looked. */
 void world_sensor_fact(struct world *w, const struct world_run *run, enum plan_fact_kind kind) {
     struct world_sensor *s = &w->sensors[run->sensor];
     if (w->engine == NULL || !s->known || (run->orphan && kind != PLAN_FACT_GONE)) {
         return;
     }
     s->orphaned = s->orphaned && !run->orphan;
+    if (run->orphan && s->plan.run_is == PLAN_RUN_UNPROVEN) {
+        kind = PLAN_FACT_RESET;
+    }
     tell(w, run->sensor, &(struct plan_fact){.kind = kind, .pid = 1 + (int64_t)run->sensor});
 }
 
@@ -216,6 +221,8 @@ static void find(struct world *w, unsigned index) {
     }
     if (!s->orphaned) {
         tell(w, index, &(struct plan_fact){.kind = PLAN_FACT_GONE});
+    } else if (s->plan.lease.lsn % UNPROVEN_EVERY == 0) { /* no dice: see generate_sensor.c */
+        tell(w, index, &(struct plan_fact){.kind = PLAN_FACT_UNPROVEN});
     }
 }
 

@@ -45,6 +45,7 @@ static const struct plan_fact any[] = {
     {.kind = PLAN_FACT_START_FAILED},
     {.kind = PLAN_FACT_EXITED},
     {.kind = PLAN_FACT_GONE},
+    {.kind = PLAN_FACT_UNPROVEN},
     {.kind = PLAN_FACT_UNHEALTHY},
     {.kind = PLAN_FACT_SHUTDOWN},
     {.kind = PLAN_FACT_HALT},
@@ -125,7 +126,10 @@ static void every_short_sequence_of_facts_keeps_the_invariants(void **state) {
     plan_step(&plan, 1, &(struct plan_fact){.kind = PLAN_FACT_FOUND, .lease = {.lsn = 42}},
               &effects);
     walk(&plan, &steps);
-    assert_int_equal(steps, 4 * (ANY + ANY * ANY + ANY * ANY * ANY + ANY * ANY * ANY * ANY));
+    plan_step(&plan, 2, &(struct plan_fact){.kind = PLAN_FACT_UNPROVEN}, &effects);
+    assert_int_equal(plan.run_is, PLAN_RUN_UNPROVEN);
+    walk(&plan, &steps);
+    assert_int_equal(steps, 5 * (ANY + ANY * ANY + ANY * ANY * ANY + ANY * ANY * ANY * ANY));
 }
 
 /* ---- A small world ---- */
@@ -138,10 +142,11 @@ struct small_world {
     enum { FREE, HELD, REVOKING } lease;
     uint64_t lease_lsn, next_lsn;
     bool alive, main_alive, killed;
+    bool unproven;            /* an operator has to say that it is dead */
     uint64_t token_lsn;       /* of the process's token */
     struct plan_fact due[16]; /* answers on their way, in no order */
     uint32_t due_count;
-    uint32_t starts, orphans, revokes_refused;
+    uint32_t starts, orphans, unprovens, revokes_refused;
     bool wanted, faults;
 };
 
@@ -257,6 +262,7 @@ static void world_restart(struct small_world *w) {
     w->plan.terms.max_restarts = 1000000;
     w->due_count = 0;
     w->orphans += w->alive;
+    w->unproven = false;
     if (w->lease != FREE) {
         world_give(w, (struct plan_fact){.kind = PLAN_FACT_FOUND,
                                          .lease = {.lsn = w->lease_lsn},
@@ -266,6 +272,11 @@ static void world_restart(struct small_world *w) {
         assert_false(w->alive);
     }
     world_want(w, w->wanted, true);
+    if (w->alive && unit_below(&w->random, 3) == 0) {
+        w->unproven = true;
+        w->unprovens++;
+        world_give(w, (struct plan_fact){.kind = PLAN_FACT_UNPROVEN});
+    }
     w->killed = true; /* the orphan, if there is one; else it is gone already */
     if (w->lease != FREE && !w->alive) {
         world_give(w, (struct plan_fact){.kind = PLAN_FACT_GONE});
@@ -278,7 +289,8 @@ static void world_exit(struct small_world *w) {
         world_give(w, (struct plan_fact){.kind = PLAN_FACT_EXITED, .status = 256});
     } else {
         w->alive = false;
-        world_give(w, (struct plan_fact){.kind = PLAN_FACT_GONE});
+        world_give(w, (struct plan_fact){.kind = w->unproven ? PLAN_FACT_RESET : PLAN_FACT_GONE});
+        w->unproven = false;
     }
 }
 
@@ -358,6 +370,7 @@ static void random_walks_never_run_two_and_end_as_they_are_wanted(void **state) 
     struct small_world w;
     uint64_t starts = 0;
     uint64_t orphans = 0;
+    uint64_t unprovens = 0;
     uint64_t refused = 0;
     (void)state;
     for (unsigned run = 0; run < 300; run++) {
@@ -377,9 +390,10 @@ static void random_walks_never_run_two_and_end_as_they_are_wanted(void **state) 
         }
         starts += w.starts;
         orphans += w.orphans;
+        unprovens += w.unprovens;
         refused += w.revokes_refused;
     }
-    assert_true(starts > 1000 && orphans > 100 && refused > 100);
+    assert_true(starts > 1000 && orphans > 100 && unprovens > 30 && refused > 100);
 }
 
 int main(void) {

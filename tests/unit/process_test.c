@@ -127,12 +127,12 @@ static void this_process_is_there(void **state) {
     }
     assert_int_equal(proc_stat_read(child, &child_stat), PROC_YES);
     assert_int_equal(proc_open(child, child_stat.start, &descriptor), PROC_YES);
-    proc_kill(descriptor);
+    proc_signal(descriptor, SIGKILL);
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(WTERMSIG(status), SIGKILL);
     assert_true(proc_ended(descriptor));
-    proc_kill(descriptor); /* nobody */
+    proc_signal(descriptor, SIGKILL); /* nobody */
     close(descriptor);
     assert_int_equal(proc_open(child, child_stat.start, &descriptor), PROC_NO);
     assert_int_equal(proc_stat_read(child, &stat), PROC_NO);
