@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages a task needs, those that are missing and no others, without asking.
 #
-#   tools/deps.sh build|test|lint|bench|fuzz|valgrind
+#   tools/deps.sh build|test|lint|bench|crowd|fuzz|valgrind
 #
 # Does nothing (and needs no network) when all of them are there. On other systems it says what is
 # needed and leaves it to you.
@@ -54,7 +54,9 @@ lint=(
     "cppcheck:static analysis, a second opinion"
     "shellcheck:checks the shell scripts"
 )
-bench=("${build[@]}" "redis-server:what the server is measured against")
+redis=("redis-server:what the server is measured against")
+bench=("${build[@]}" "${redis[@]}")
+crowd=("${test[@]}" "${redis[@]}")
 valgrind=("${test[@]}" "valgrind:memcheck")
 fuzz=(
     "${build[@]}"
@@ -68,10 +70,11 @@ build) wanted=("${build[@]}") ;;
 test) wanted=("${test[@]}") ;;
 lint) wanted=("${lint[@]}") ;;
 bench) wanted=("${bench[@]}") ;;
+crowd) wanted=("${crowd[@]}") ;;
 fuzz) wanted=("${fuzz[@]}") ;;
 valgrind) wanted=("${valgrind[@]}") ;;
 *)
-    echo "usage: tools/deps.sh build|test|lint|bench|fuzz|valgrind" >&2
+    echo "usage: tools/deps.sh build|test|lint|bench|crowd|fuzz|valgrind" >&2
     exit 2
     ;;
 esac

@@ -102,6 +102,50 @@ void server_waiting_run(struct server *server) {
 
 /* ---- Turns ---- */
 
+/* In one turn of the loop a connection is read once (SERVER_SHARE_BYTES at the most), and at most
+ * SERVER_SHARE_COMMANDS of its requests are served, whatever they are. A connection that has more to
+ * ask is not read until it has been served again from the queue of turns, which has SERVER_TURN_MS of
+ * each turn of the loop and serves each connection once in it. So a client that asks for little waits
+ * for one share of each connection that was silent before, and for SERVER_TURN_MS, however many
+ * connections send requests without end.
+ *
+ * If users are defined, a connection that has not logged in has a smaller share, and a queue of its own:
+ * the time of that queue is short, so users' connections do not wait for a round of all strangers. */
+
+bool server_asker_is_stranger(const struct server_asker *asker) {
+    return asker->server->access.on && asker->login.user == NULL;
+}
+
+static uint32_t share_of(const struct server_asker *asker) {
+    return server_asker_is_stranger(asker) ? SERVER_STRANGER_COMMANDS : SERVER_SHARE_COMMANDS;
+}
+
+void server_share_begin(struct server_asker *asker) {
+    if (asker->turn != asker->server->turn) {
+        asker->turn = asker->server->turn;
+        asker->share = share_of(asker);
+    }
+}
+
+bool server_share_is_large(const struct server_asker *asker) {
+    uint32_t all = share_of(asker);
+    return asker->share < all - all / 4 && server_turn_is_over(asker->server);
+}
+
+/* One round at the most: who has been served in this one is behind all who have not. */
+static void turns_serve(struct server *server, struct server_queue *queue, uint64_t end_ns) {
+    struct server_asker *asker;
+    while ((asker = TAILQ_FIRST(queue)) != NULL && asker->round != server->round) {
+        queue_remove(asker);
+        asker->round = server->round;
+        asker->turn = server->turn - 1; /* it has a whole share again */
+        asker->run(asker);
+        if (uv_hrtime() >= end_ns) {
+            return;
+        }
+    }
+}
+
 /* What takes long, that is, what may have a reply of many kilobytes, is done between the turns of the
  * loop, a slice of it at a time: SERVER_SLICE_MAX long replies at the most, and none begun after
  * SERVER_SLICE_NS; a page of events is left then, and gone on with in a later slice. So whoever asks
@@ -137,6 +181,7 @@ void server_turn_end(struct server *server) {
     server->slice_end_ns = server->slice_waited ? SLICE_SPENT : 0;
     server->slice_waited = false;
     server->accepts = 0;
+    server->turn++;
 }
 
 bool server_turn_is_over(const struct server *server) {
@@ -159,12 +204,9 @@ static bool slice_is_wanted(const struct server *server) {
 /* As many as the time allows; the others have the next turn. */
 static void turns_run(uv_idle_t *soon) {
     struct server *server = soon->data;
-    struct server_asker *asker;
-    uint64_t end_ns = uv_hrtime() + SERVER_TURN_MS * UINT64_C(1000000);
-    while ((asker = TAILQ_FIRST(&server->turns)) != NULL && uv_hrtime() < end_ns) {
-        queue_remove(asker);
-        asker->run(asker);
-    }
+    server->round++;
+    turns_serve(server, &server->turns, uv_hrtime() + SERVER_TURN_MS * UINT64_C(1000000));
+    turns_serve(server, &server->strangers, uv_hrtime() + SERVER_STRANGERS_NS);
     if (server->slice_end_ns <= SLICE_SPENT) {
         slice_begin(server);
     }
@@ -177,7 +219,8 @@ static void turns_run(uv_idle_t *soon) {
         server->accepts = 0;
         server_connection_arrives(server);
     }
-    if (TAILQ_EMPTY(&server->turns) && !slice_is_wanted(server) && server->looking == NULL) {
+    if (TAILQ_EMPTY(&server->turns) && TAILQ_EMPTY(&server->strangers) &&
+        !slice_is_wanted(server) && server->looking == NULL) {
         (void)uv_idle_stop(soon);
     }
 }
@@ -188,8 +231,9 @@ void server_soon(struct server *server) {
 }
 
 void server_asker_yield(struct server_asker *asker) {
-    queue_add(&asker->server->turns, asker);
-    server_soon(asker->server);
+    struct server *server = asker->server;
+    queue_add(server_asker_is_stranger(asker) ? &server->strangers : &server->turns, asker);
+    server_soon(server);
 }
 
 void server_asker_go_on(struct server_asker *asker) {
@@ -257,7 +301,9 @@ void server_askers_init(struct server *server) {
     TAILQ_INIT(&server->waiting);
     TAILQ_INIT(&server->ticking);
     TAILQ_INIT(&server->running);
+    server->turn = server->round = 1; /* 0: a connection that has not been read or served */
     TAILQ_INIT(&server->turns);
+    TAILQ_INIT(&server->strangers);
     TAILQ_INIT(&server->heavy);
     TAILQ_INIT(&server->pages);
     server->ticker =

@@ -7,10 +7,19 @@
 
 /* ---- Reading ---- */
 
+/* Once in a turn: libuv would go on for as long as each read fills the buffer. Without a buffer it calls
+ * read_some with UV_ENOBUFS instead. */
 static void read_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buffer) {
     struct server_connection *connection = handle->data;
+    struct server *server = connection->server;
+    unsigned share =
+        server_asker_is_stranger(&connection->asker) ? SERVER_STRANGER_BYTES : SERVER_SHARE_BYTES;
     (void)suggested;
-    *ret_buffer = uv_buf_init((char *)connection->server->read_buffer, SERVER_READ_BYTES);
+    if (connection->read_turn == server->turn) {
+        share = 0;
+    }
+    connection->read_turn = server->turn;
+    *ret_buffer = uv_buf_init((char *)server->read_buffer, share);
 }
 
 static bool in_append(struct server_connection *connection, const uint8_t *bytes, size_t len) {
@@ -43,9 +52,17 @@ static void in_free(struct server_connection *connection) {
 
 /* ---- Serving ---- */
 
+/* Writes of one connection that may be under way. The more slots are used, the fewer: else a few
+ * connections would take them all, and any other write would wait behind thousands of theirs. */
+static uint32_t inflight_max(const struct server *server) {
+    uint32_t quarters = server->slots_used / (SERVER_SLOTS / 4);
+    return SERVER_INFLIGHT_MAX >> 3 * quarters;
+}
+
 static bool may_take(const struct server_connection *connection) {
     return !connection->closing && !connection->lost && !connection->leaving &&
-           connection->asker.queue == NULL && connection->asker.inflight < SERVER_INFLIGHT_MAX &&
+           connection->asker.queue == NULL &&
+           connection->asker.inflight < inflight_max(connection->server) &&
            server_output_waiting(connection) < SERVER_OUT_SOFT;
 }
 
@@ -83,14 +100,13 @@ static enum server_step protocol_error(struct server_connection *connection,
     return SERVER_DONE;
 }
 
-/* Whether this turn of the loop has taken so long that the others come first: a pipeline of what
- * takes long must not keep them waiting. What takes no time is not worth a look at the clock. */
-static bool turn_is_over(const struct server_connection *connection) {
+/* After a request: whether the connection has had its share of this turn of the loop. What takes long
+ * is bounded by the clock, too; after what takes no time that is not looked at. */
+static bool share_is_over(struct server_connection *connection) {
     const struct protocol_command *row = connection->last_command;
-    if (row == NULL || row->kind == PROTOCOL_WRITE || row->id == PROTOCOL_PING) {
-        return false;
-    }
-    return server_turn_is_over(connection->server);
+    bool quick = row == NULL || row->kind == PROTOCOL_WRITE || row->id == PROTOCOL_PING;
+    connection->asker.share -= connection->asker.share > 0;
+    return connection->asker.share == 0 || (!quick && server_turn_is_over(connection->server));
 }
 
 /* Serves requests from the start of the bytes; returns how many bytes are done with, and whether
@@ -100,6 +116,7 @@ static size_t serve(struct server_connection *connection, const uint8_t *data, s
     struct server *server = connection->server;
     size_t at = 0;
     *ret_blocked = true;
+    server_share_begin(&connection->asker);
     while (may_take(connection)) {
         struct protocol_request request;
         enum protocol_parse parse =
@@ -107,7 +124,10 @@ static size_t serve(struct server_connection *connection, const uint8_t *data, s
                                    server->argv, SERVER_ARGS_MAX, &request);
         enum server_step step = SERVER_DONE;
         if (parse == PROTOCOL_MORE) {
-            *ret_blocked = false;
+            *ret_blocked = server_share_is_large(&connection->asker);
+            if (*ret_blocked) {
+                server_asker_yield(&connection->asker);
+            }
             return at;
         }
         if (parse == PROTOCOL_BAD) {
@@ -122,8 +142,7 @@ static size_t serve(struct server_connection *connection, const uint8_t *data, s
             return at;
         }
         at += request.used;
-        bool more = at < len || len >= SERVER_READ_BYTES; /* or probably */
-        if (more && may_take(connection) && turn_is_over(connection)) {
+        if (share_is_over(connection) && at < len && may_take(connection)) {
             server_asker_yield(&connection->asker);
         }
     }
@@ -197,6 +216,13 @@ void server_connection_run(struct server_connection *connection) {
     settle(connection, blocked);
 }
 
+/* Its memory is free for the next connection at once, not only at the end of the turn: else all that
+ * are read in this turn would be closed because of the first. */
+static void close_for_memory(struct server_connection *connection) {
+    in_free(connection);
+    server_connection_close(connection);
+}
+
 static void read_some(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer) {
     struct server_connection *connection = stream->data;
     const uint8_t *data = (const uint8_t *)buffer->base;
@@ -205,6 +231,14 @@ static void read_some(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer
         /* The client may have closed only its side: what it asked for before is still answered. */
         connection->ended = true;
         server_connection_run(connection);
+        return;
+    }
+    if (count == UV_ENOBUFS) {
+        /* It was read in this turn already, and there is more. */
+        if (connection->asker.queue == NULL) {
+            server_asker_yield(&connection->asker);
+        }
+        set_reading(connection, false);
         return;
     }
     if (count <= 0) {
@@ -218,7 +252,7 @@ static void read_some(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer
     connection->server->counters.bytes_in += (uint64_t)count;
     if (connection->in_len > 0) {
         if (!in_append(connection, data, (size_t)count)) {
-            server_connection_close(connection);
+            close_for_memory(connection);
             return;
         }
         server_connection_run(connection);
@@ -228,7 +262,7 @@ static void read_some(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer
     size_t used = serve(connection, data, (size_t)count, &blocked);
     if (used < (size_t)count && !connection->closing &&
         !in_append(connection, data + used, (size_t)count - used)) {
-        server_connection_close(connection);
+        close_for_memory(connection);
     }
     settle(connection, blocked);
 }

@@ -47,16 +47,21 @@
 #define SERVER_LOGINS_MAX 256u /* waiting to be looked at */
 #define SERVER_LOGIN_KNOWN 1024u
 #define SERVER_LOGIN_MARK 32u
-#define SERVER_TURN_MS 2u /* of the loop, about: then each connection is served one read at most */
-#define SERVER_SLICE_NS UINT64_C(100000) /* of a turn, for what takes long: see asker.c */
-#define SERVER_SLICE_MAX 4u              /* and so many of it, */
-#define SERVER_REPLY_SHORT 4096u         /* but for those that have become no longer than this */
-#define SERVER_LOOKS_MAX 64u             /* at connections, in one turn: who is idle or slow? */
-#define SERVER_DROPS_MAX 4u              /* and so many are hung up on */
-#define SERVER_ACCEPTS_MAX 4u            /* come in, over each of RESP and HTTP */
-#define SERVER_DROP_LINES 16u            /* of the log, a second */
-#define SERVER_ROOM_STEP 16u             /* of a list: then it is seen whether there is room */
-#define SERVER_UNSENT_BYTES (32 * 1024)  /* that the kernel keeps for a client, about */
+#define SERVER_TURN_MS 2u                /* of the loop, about: see asker.c */
+#define SERVER_SHARE_BYTES (16u * 1024u) /* read from one connection in one turn, */
+#define SERVER_SHARE_COMMANDS 256u       /* and requests of it that are served */
+#define SERVER_STRANGER_BYTES 2048u      /* the same before it has logged in, if there are users */
+#define SERVER_STRANGER_COMMANDS 32u
+#define SERVER_STRANGERS_NS UINT64_C(250000) /* of a turn, for all connections that wait there */
+#define SERVER_SLICE_NS UINT64_C(100000)     /* of a turn, for what takes long: see asker.c */
+#define SERVER_SLICE_MAX 4u                  /* and so many of it, */
+#define SERVER_REPLY_SHORT 4096u        /* but for those that have become no longer than this */
+#define SERVER_LOOKS_MAX 64u            /* at connections, in one turn: who is idle or slow? */
+#define SERVER_DROPS_MAX 4u             /* and so many are hung up on */
+#define SERVER_ACCEPTS_MAX 4u           /* come in, over each of RESP and HTTP */
+#define SERVER_DROP_LINES 16u           /* of the log, a second */
+#define SERVER_ROOM_STEP 16u            /* of a list: then it is seen whether there is room */
+#define SERVER_UNSENT_BYTES (32 * 1024) /* that the kernel keeps for a client, about */
 
 struct http;
 struct server;
@@ -83,6 +88,8 @@ struct server_asker {
     struct access_login login;        /* who it is */
     struct server_login *pending;     /* who it says it is, while that is being looked at */
     uint32_t inflight;
+    uint32_t turn, share; /* requests that may still be served in that turn of the loop */
+    uint32_t round;       /* of the queue of turns, in which it was last served */
     enum protocol_encoding encoding;
     bool ready;
     bool as_is;    /* there are no ticks to be had: the state will do */
@@ -132,6 +139,7 @@ struct server_connection {
     struct protocol_parser parser;
     uint8_t *in; /* read, and not parsed or not served yet */
     uint32_t in_len, in_capacity;
+    uint32_t read_turn;     /* the turn of the loop in which it was last read */
     uint64_t unfinished_ms; /* since when a request is begun and not whole; 0: none is */
 
     uint8_t *sending; /* libuv's until written */
@@ -212,14 +220,16 @@ struct server {
     struct server_queue waiting;
     bool waiting_try;     /* one of them waits for what may be there any time, such as a slot */
     uint64_t waiting_lsn; /* the others: for this log position at the least, */
-    uint64_t waiting_until_ms;   /* and not beyond this time */
-    struct server_asker ticker;  /* the server itself, which asks for ticks: one at a time */
-    struct server_queue ticking; /* those who wait for it */
-    struct server_queue running; /* of these queues: those who try again now */
-    bool runs;                   /* they are being gone through */
-    struct server_queue turns;   /* those who had a turn, and have more to ask */
-    struct server_queue heavy;   /* those who ask for what takes long */
-    uint64_t slice_end_ns;       /* of what takes long; 0: there is one left in this turn */
+    uint64_t waiting_until_ms;     /* and not beyond this time */
+    struct server_asker ticker;    /* the server itself, which asks for ticks: one at a time */
+    struct server_queue ticking;   /* those who wait for it */
+    struct server_queue running;   /* of these queues: those who try again now */
+    bool runs;                     /* they are being gone through */
+    uint32_t turn, round;          /* of the loop; of the two queues below */
+    struct server_queue turns;     /* connections that had their share of a turn and want more */
+    struct server_queue strangers; /* the same, before they have logged in */
+    struct server_queue heavy;     /* those who ask for what takes long */
+    uint64_t slice_end_ns;         /* of what takes long; 0: there is one left in this turn */
     uint32_t slice_left;
     struct server_queue pages;       /* those who ask for events */
     bool slice_pages;                /* these came first */
@@ -298,6 +308,12 @@ void server_asker_wait_lsn(struct server_asker *asker, uint64_t lsn);
 void server_waiting_run(struct server *server);
 /* Runs again in the next turn of the loop: others come first. */
 void server_asker_yield(struct server_asker *asker);
+/* Whether users are defined and it has not logged in as one. */
+bool server_asker_is_stranger(const struct server_asker *asker);
+/* The connection is about to be served: in a new turn it has a new share. */
+void server_share_begin(struct server_asker *asker);
+/* Whether it has had a good part of its share while this turn has taken long. */
+bool server_share_is_large(const struct server_asker *asker);
 /* Whether this turn of the loop has taken so long that others come first. */
 bool server_turn_is_over(const struct server *server);
 /* Before what takes long, or longest: a page of events. True: others come first, and it runs again in a

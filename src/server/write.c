@@ -65,6 +65,21 @@ void server_slot_free(struct server_slot *slot) {
     server->slots_used--;
 }
 
+/* Undoes the last server_slot_take of the asker. */
+static void slot_return(struct server_asker *asker) {
+    struct server_slot **link = &asker->first;
+    struct server_slot *slot = asker->last, *before = NULL;
+    while (*link != slot) {
+        before = *link;
+        link = &before->next;
+    }
+    *link = NULL;
+    asker->last = before;
+    asker->inflight--;
+    asker->server->counters.calls[slot->row->id]--;
+    server_slot_free(slot);
+}
+
 static uint8_t *slot_bytes(const struct server_slot *slot) {
     return slot->server->replies + (size_t)(slot - slot->server->slots) * SERVER_SLOT_BYTES;
 }
@@ -341,6 +356,13 @@ enum server_step server_write(struct server_asker *asker, const struct protocol_
             code = engine_submit_later(server->engine, &slot->request,
                                        tn_bytes_of(server->encoded, len));
             server->submitted = true;
+        }
+        /* The batch that is being filled is full. Refusing would punish the client that asked last
+         * for what others have sent: it waits for the next batch instead. */
+        if (code == TN_R_OVERLOADED) {
+            slot_return(asker);
+            server_asker_wait(asker);
+            return SERVER_WAIT;
         }
     }
     if (code != TN_R_OK) {
