@@ -110,7 +110,8 @@ enum tenure_result {
     TENURE_NOPERM,
     TENURE_HALTED,
     TENURE_LOST,
-    TENURE_BAD_TOKEN
+    TENURE_BAD_TOKEN,
+    TENURE_OVERDUE
 };
 
 enum tenure_outcome { TENURE_COMMITTED, TENURE_REJECTED, TENURE_UNKNOWN };
@@ -166,7 +167,8 @@ enum tenure_state {
     TENURE_LEASE_REVOKING,
     TENURE_LEASE_RELEASED,
     TENURE_LEASE_EXPIRED,
-    TENURE_LEASE_REVOKED
+    TENURE_LEASE_REVOKED,
+    TENURE_LEASE_OVERDUE /* in reads only: the deadline has passed and the log has not recorded it */
 };
 
 TENURE_API const char *tenure_state_name(enum tenure_state state);
@@ -444,7 +446,10 @@ struct tenure_pool {
     bool ultra_rate, force_zero;
     uint64_t next_free_ms; /* when a value comes free by itself; 0: unknown */
     uint64_t lsn;          /* where this was read */
-    uint64_t reserved[4];
+    /* The earliest deadline that may have passed without the log having recorded it: the counts are
+     * older than that. 0: none. */
+    uint64_t overdue_since_ms;
+    uint64_t reserved[3];
 };
 
 TENURE_API enum tenure_result tenure_pool_info(struct tenure *tenure, const char *pool,
@@ -563,8 +568,9 @@ TENURE_API enum tenure_result tenure_tick(struct tenure *tenure);
 /* ---- Leases: reads ------------------------------------------------------------------------- */
 
 /* A read waits up to a second for the log to reach fence_lsn (0: no matter), else NOT_YET. If its
- * answer hangs on a deadline that has passed, it commits a tick first; inside a callback and on a full
- * disk it does not, and shows the state at its LSN. */
+ * answer hangs on a deadline that has passed, it commits a tick first. Inside a callback and on a full
+ * disk it cannot: then it shows the state at its LSN, but never a lease as live whose deadline has
+ * passed. Such a lease is TENURE_LEASE_OVERDUE, and tenure_verify answers TENURE_OVERDUE. */
 
 struct tenure_lease {
     struct tenure_lease_id id;
@@ -591,7 +597,8 @@ TENURE_API enum tenure_result tenure_lease_by_value(struct tenure *tenure, const
                                                     const struct tenure_wish *value,
                                                     uint64_t fence_lsn,
                                                     struct tenure_lease *ret_lease);
-/* Is (id, epoch) the live authority? OK, or STALE STATE NOTFOUND RETIRED; ret_lease may be NULL. */
+/* Is (id, epoch) the live authority? OK, or STALE STATE OVERDUE NOTFOUND RETIRED; ret_lease may be
+ * NULL. Any other answer than OK means no. */
 TENURE_API enum tenure_result tenure_verify(struct tenure *tenure, struct tenure_lease_id id,
                                             uint64_t epoch, uint64_t fence_lsn,
                                             struct tenure_lease *ret_lease);

@@ -43,7 +43,9 @@ export async function showHealth() {
   $("halted").hidden = !halted;
   setText($("halted"), halted ? "The engine has halted: storage failed. Nothing is served until the "
     + "server is started again; see its log." : "");
-  setText($("h-state"), halted ? "halted" : "serving");
+  // A deadline that the log has not recorded for this long: the disk is full, or does not answer.
+  const overdue = value("tenure_engine_overdue_seconds") > 5;
+  setText($("h-state"), halted ? "halted" : overdue ? "log is late" : "serving");
   setText($("h-lsn"), count(value("tenure_engine_lsn")));
   setText($("h-sync"), duration(value("tenure_engine_last_sync_seconds")));
   const perSecond = commandRate(samples);

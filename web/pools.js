@@ -170,6 +170,7 @@ export async function showPool(name, still) {
     ["Given", rates.short > 0 ? rate(rates.given / rates.short) : "–"],
     ["Ended", rates.short > 0 ? rate(rates.ended / rates.short) : "–"],
     ["Next free by itself", momentAndDistance(pool.next_free)],
+    ...(pool.overdue_since ? [["Counts are older than", momentAndDistance(pool.overdue_since)]] : []),
     ["Lease of a newcomer", Number(pool.effective_lease) > 0 ? duration(Number(pool.effective_lease)) : "no end"],
     ["Given in all", count(pool.allocated_total)],
     ["Returned to sticky holders", count(pool.returned_total)],

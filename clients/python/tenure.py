@@ -290,8 +290,12 @@ class BadToken(ResultError, result="BAD_TOKEN"):
     """the token is missing, not valid, or its lease is over"""
 
 
+class Overdue(ResultError, result="OVERDUE"):
+    """the lease's deadline has passed, and the log has not recorded it"""
+
+
 _REJECTED = frozenset(("NOT_YET", "OPS_FULL", "MALFORMED", "OVERLOADED", "NOSPACE", "CLOSED",
-                       "NOAUTH", "NOPERM", "BAD_TOKEN"))
+                       "NOAUTH", "NOPERM", "BAD_TOKEN", "OVERDUE"))
 _UNKNOWN = frozenset(("HALTED", "LOST"))
 _TRY_AGAIN = frozenset(("OVERLOADED", "CLOSED", "HALTED", "LOST"))
 _TURNED_AWAY = frozenset(("OVERLOADED", "CLOSED", "NOSPACE"))
@@ -504,6 +508,7 @@ class Pool:
     effective_lease: int
     next_free: Optional[int]
     options: Dict[str, str]
+    overdue_since: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -729,7 +734,8 @@ def _pool(r: Reply) -> Pool:
                 int(r["offline"]), int(r["revoking"]), int(r["cooling"]), int(r["scopes"]),
                 int(r["allocated_total"]), int(r["returned_total"]), int(r["released_total"]),
                 int(r["expired_total"]), int(r["revoked_total"]), float(r["rate_per_hour"]),
-                int(r["effective_lease"]), _maybe_int(r["next_free"]), options)
+                int(r["effective_lease"]), _maybe_int(r["next_free"]), options,
+                _maybe_int(r.get("overdue_since")))
 
 
 def _pool_page(r: Reply) -> PoolPage:

@@ -108,7 +108,7 @@ static void print_cases(FILE *out) {
 }
 
 static void print_states(FILE *out) {
-    for (unsigned i = KERNEL_RESERVED; i < KERNEL_STATE_COUNT; i++) {
+    for (unsigned i = KERNEL_RESERVED; i < KERNEL_SHOWN_COUNT; i++) {
         (void)fprintf(out, "%s ", kernel_state_name((enum kernel_state)i));
     }
 }

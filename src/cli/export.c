@@ -19,8 +19,9 @@ static bool format_parse(const char *text, enum export_format *ret_format) {
 }
 
 static bool state_parse(const char *text, enum kernel_state *ret_state) {
-    for (unsigned i = KERNEL_RESERVED; i <= KERNEL_REVOKING; i++) {
-        if (strcmp(text, kernel_state_name((enum kernel_state)i)) == 0) {
+    for (unsigned i = KERNEL_RESERVED; i < KERNEL_SHOWN_COUNT; i++) {
+        if (!kernel_state_terminal((enum kernel_state)i) &&
+            strcmp(text, kernel_state_name((enum kernel_state)i)) == 0) {
             *ret_state = (enum kernel_state)i;
             return true;
         }

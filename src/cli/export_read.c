@@ -131,7 +131,7 @@ static uint32_t values_take(struct export *export, struct export_lease *lease,
 }
 
 static enum kernel_state state_of(struct tn_bytes name) {
-    for (unsigned i = KERNEL_RESERVED; i < KERNEL_STATE_COUNT; i++) {
+    for (unsigned i = KERNEL_RESERVED; i < KERNEL_SHOWN_COUNT; i++) {
         const char *known = kernel_state_name((enum kernel_state)i);
         if (tn_bytes_equal(name, tn_bytes_of(known, strlen(known)))) {
             return (enum kernel_state)i;

@@ -29,10 +29,6 @@
 #define COMMIT_TICK_BYTES 14u /* of a tick in a batch: its length and its bytes */
 #define COMMIT_GATHER_MAX 64u /* commands that are worth a sync of their own */
 
-enum tn_result engine_commit_stopped(const struct engine *engine) {
-    return (enum tn_result)atomic_load_explicit(&engine->stopped, memory_order_acquire);
-}
-
 /* ---- Entering ---- */
 
 /* What can be said about a command without the state. Commands that change limits or shard belong to
@@ -132,7 +128,7 @@ static enum tn_result commit_submit(struct engine *engine, struct engine_request
     }
     request->waiter = NULL;
     pthread_mutex_lock(&engine->submit_lock);
-    verdict = engine->closing ? TN_R_CLOSED : engine_commit_stopped(engine);
+    verdict = engine->closing ? TN_R_CLOSED : engine_authority(engine);
     if (verdict == TN_R_OK && !commit_enqueue(engine, request, command, has_op)) {
         commit_gathered(engine);
         engine->overloads++;
@@ -175,7 +171,7 @@ static enum tn_result commit_enter(struct engine *engine, struct engine_request 
     enum tn_result verdict = TN_R_OK;
     pthread_mutex_lock(&engine->submit_lock);
     for (;;) {
-        verdict = engine->closing ? TN_R_CLOSED : engine_commit_stopped(engine);
+        verdict = engine->closing ? TN_R_CLOSED : engine_authority(engine);
         if (verdict != TN_R_OK || commit_enqueue(engine, request, command, has_op)) {
             break;
         }
@@ -298,7 +294,7 @@ static void commit_admit(struct engine *engine, struct engine_batch *batch,
 /* One batch from its taking to its answers; only the sleepers remain to be woken. */
 static void commit_batch(struct engine *engine, struct engine_batch *batch,
                          struct engine_list *sleepers) {
-    enum tn_result verdict = engine_commit_stopped(engine);
+    enum tn_result verdict = engine_authority(engine);
     if (verdict == TN_R_OK && batch->op_count > 0) {
         struct engine_list refused = {0};
         commit_admit(engine, batch, &refused);

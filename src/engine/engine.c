@@ -450,11 +450,13 @@ void engine_stats_read(struct engine *engine, struct engine_stats *ret_stats) {
         .syncs = engine_counter(&engine->appends),
         .append_ns_last = engine_counter(&engine->append_ns_last),
         .append_ns_sum = engine_counter(&engine->append_ns_sum),
-        .stopped = engine_commit_stopped(engine),
+        .stopped = engine_authority(engine),
         .stopped_by = (enum tn_status)atomic_load(&engine->stopped_by),
         .recovery_commands = engine->recovery_commands,
         .recovery_ns = engine->recovery_ns,
     };
+    uint64_t due_ms = engine_counter(&engine->next_due);
+    stats.overdue_ms = due_ms < stats.now_ms ? stats.now_ms - due_ms : 0;
     pthread_mutex_lock(&engine->submit_lock);
     stats.queue_commands = engine->filling->count + engine->committing;
     stats.overloads = engine->overloads;

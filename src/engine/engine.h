@@ -15,7 +15,8 @@
  * event, events_ready, metrics, notice) run with no lock held, one at a time for each kind, on the engine's own
  * threads or on a thread inside a blocking call. A callback may submit and read; a blocking write or
  * a snapshot from inside a callback is refused with OVERLOADED, since it would wait for itself. A
- * read from inside one commits no tick: it shows the state at its LSN.
+ * read from inside one commits no tick: it shows the state at its LSN, and a lease whose deadline the
+ * clock has passed as OVERDUE (authority.c).
  *
  * After a failed append, or a mark that the log could not write, the engine is halted: everything is answered HALTED, reads too, and nothing
  * is ever appended again. Only a new engine_open, which recovers from the log, ends that. */
@@ -184,8 +185,9 @@ enum tn_outcome engine_outcome(const struct kernel_result *result);
 /* Looks at the state; `clock_ms` is what the time would be if something were committed now. True:
  * the answer hangs on a deadline that the clock has passed and the log has not; a tick is committed
  * and the reader called again, more than once only as long as something is due. Inside a callback
- * and on a full disk there is no tick, and the first answer stands. It runs under the engine's lock:
- * short, and no calls back. */
+ * and on a full disk there is no tick, and the first answer stands: so a reader never calls a lease
+ * live whose deadline `clock_ms` has reached. It runs under the engine's lock: short, and no calls
+ * back. */
 typedef bool engine_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms);
 
 /* OK, or why the reader was not called or could not be given what it asked for: NOT_YET (the log did
@@ -196,7 +198,8 @@ enum tn_result engine_read(struct engine *engine, uint64_t fence_lsn, engine_rea
 /* In place of a fence, for threads that must not wait: the read neither waits nor commits anything.
  *   NOWAIT  if the answer hangs on a deadline that has passed, NOT_YET: submit engine_tick_command,
  *           and when it is done ask again; a few times at the most, then AS_IS
- *   AS_IS   whatever the state says at its LSN; also if the tick is refused for a full disk */
+ *   AS_IS   what the state says at its LSN; also if the tick is refused for a full disk. Leases whose
+ *           deadline has passed unrecorded are OVERDUE, as everywhere */
 #define ENGINE_READ_NOWAIT UINT64_MAX
 #define ENGINE_READ_AS_IS (UINT64_MAX - 1)
 
@@ -237,6 +240,7 @@ static inline uint64_t engine_append_bound_ns(unsigned bucket) {
 struct engine_stats {
     uint64_t lsn;
     uint64_t now_ms;
+    uint64_t overdue_ms; /* since the earliest deadline that the log has not recorded; 0: none */
     uint64_t batches;
     uint64_t commands;
     uint64_t batch_commands_max; /* the largest batch so far */

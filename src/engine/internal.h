@@ -202,6 +202,12 @@ struct engine {
     struct engine_meters meters;
 };
 
+/* authority.c */
+/* OK, or why this engine may not say anything about leases. */
+enum tn_result engine_authority(const struct engine *engine);
+/* Shows a lease as OVERDUE if `clock_ms` has reached its deadline; true: it did. */
+bool engine_authority_mark(struct kernel_lease_view *view, uint64_t clock_ms);
+
 /* clock.c */
 enum tn_status engine_clock_start(struct engine *engine, const struct log_position *at,
                                   struct log_error *error);
@@ -213,7 +219,6 @@ void engine_commit_lead(struct engine *engine, struct engine_waiter *self);
 /* With submit_lock held, by the leader: it is one no more, unless it is the commit thread and there
  * is more to do. */
 void engine_commit_pass(struct engine *engine, bool is_thread);
-enum tn_result engine_commit_stopped(const struct engine *engine);
 /* The commit thread's own tick, for which every batch has room once. With submit_lock held. */
 void engine_commit_tick(struct engine *engine, struct engine_request *request);
 

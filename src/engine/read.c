@@ -16,7 +16,7 @@ static enum tn_result read_fence(struct engine *engine, uint64_t fence_lsn) {
     uint64_t started_ns = engine->os->clock_boot_ns(engine->os->ctx);
     uint64_t left_ms = READ_FENCE_MS;
     atomic_fetch_add(&engine->fence_waiters, 1);
-    while (left_ms > 0 && engine_commit_stopped(engine) == TN_R_OK) {
+    while (left_ms > 0 && engine_authority(engine) == TN_R_OK) {
         uint32_t seen = atomic_load(&engine->applied);
         if (atomic_load(&engine->lsn) >= fence_lsn ||
             !engine_park_wait_ms(&engine->applied, seen, left_ms)) {
@@ -30,24 +30,28 @@ static enum tn_result read_fence(struct engine *engine, uint64_t fence_lsn) {
 }
 
 /* Calls the reader once. True: it wants another look after a tick, and there is a use in one. The
- * first tick brings the time; further ones only help if the one before left work behind. */
-static bool read_look(struct engine *engine, engine_reader *reader, void *ctx, uint64_t clock_ms,
+ * first tick brings the time; further ones only help if the one before left work behind of what was
+ * due at `asked_ms`. The reader judges by the clock as it is now, under the lock: waiting for the
+ * lock or for a tick takes time, and a deadline may have passed meanwhile. */
+static bool read_look(struct engine *engine, engine_reader *reader, void *ctx, uint64_t asked_ms,
                       bool ticked) {
     pthread_mutex_lock(&engine->state_lock);
     uint64_t state_ms = kernel_now(engine->kernel);
+    uint64_t clock_ms = engine_now(engine);
     bool again = reader(ctx, engine->kernel, clock_ms > state_ms ? clock_ms : state_ms);
-    bool due = kernel_next_due(engine->kernel) <= clock_ms;
+    bool due = kernel_next_due(engine->kernel) <= asked_ms;
     pthread_mutex_unlock(&engine->state_lock);
     return again && (due || !ticked) && !engine_delivering(engine) && !TN_PLANT(READ_WITHOUT_TICK);
 }
 
-/* Without a tick, because of a callback or a full disk, the answer is the state at its LSN. */
+/* Without a tick, because of a callback or a full disk, the answer is the state at its LSN, with
+ * leases judged by the clock. */
 static enum tn_result read_current(struct engine *engine, engine_reader *reader, void *ctx) {
-    uint64_t clock_ms = engine_now(engine);
+    uint64_t asked_ms = engine_now(engine);
     bool ticked = false;
     for (;;) {
-        enum tn_result verdict = engine_commit_stopped(engine);
-        if (verdict != TN_R_OK || !read_look(engine, reader, ctx, clock_ms, ticked)) {
+        enum tn_result verdict = engine_authority(engine);
+        if (verdict != TN_R_OK || !read_look(engine, reader, ctx, asked_ms, ticked)) {
             return verdict;
         }
         struct kernel_result tick = {0};
@@ -63,13 +67,17 @@ static enum tn_result read_current(struct engine *engine, engine_reader *reader,
  * it only once, which is for the caller to count, but not if the state's time is the clock's. */
 static enum tn_result read_at_once(struct engine *engine, uint64_t how, engine_reader *reader,
                                    void *ctx) {
-    enum tn_result verdict = engine_commit_stopped(engine);
+    enum tn_result verdict = engine_authority(engine);
     if (verdict != TN_R_OK) {
         return verdict;
     }
-    uint64_t clock_ms = engine_now(engine);
-    bool timely = atomic_load(&engine->logged_ms) >= clock_ms;
-    bool again = read_look(engine, reader, ctx, clock_ms, timely);
+    uint64_t asked_ms = engine_now(engine);
+    bool timely = atomic_load(&engine->logged_ms) >= asked_ms;
+    bool again = read_look(engine, reader, ctx, asked_ms, timely);
+    verdict = engine_authority(engine);
+    if (verdict != TN_R_OK) {
+        return verdict; /* it was lost while the reader looked */
+    }
     return again && how == ENGINE_READ_NOWAIT ? TN_R_NOT_YET : TN_R_OK;
 }
 
@@ -84,7 +92,7 @@ enum tn_result engine_read(struct engine *engine, uint64_t fence_lsn, engine_rea
         verdict = read_current(engine, reader, ctx);
     }
     engine_cancel_allow(cancel);
-    enum tn_result stopped = engine_commit_stopped(engine);
+    enum tn_result stopped = engine_authority(engine);
     return stopped != TN_R_OK ? stopped : verdict;
 }
 

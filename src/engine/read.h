@@ -2,7 +2,8 @@
  *
  * All see committed state only, and the caller's own completed writes. A read whose answer hangs on
  * a deadline that has passed commits a tick first, but not inside a callback and not on a full disk:
- * there it shows the state at its LSN. `fence_lsn` makes a read wait, at most a second,
+ * there it shows the state at its LSN, with leases past their deadlines as OVERDUE and the counts of
+ * pools marked by overdue_since_ms. `fence_lsn` makes a read wait, at most a second,
  * until the log has got there: else NOT_YET. Each answer carries the position that it was read at.
  * Threads that must not wait give ENGINE_READ_NOWAIT or ENGINE_READ_AS_IS (engine.h) for a fence. */
 #ifndef TN_ENGINE_READ_H
@@ -45,7 +46,8 @@ enum tn_result engine_lease_by_value_whole(struct engine *engine, uint64_t fence
                                            struct tn_bytes pool, const struct kernel_wish *wish,
                                            struct engine_lease *ret_lease,
                                            struct engine_lease_rest *rest);
-/* OK if (id, epoch) is the live authority; *ret_lease is filled if there is such a lease. */
+/* OK if (id, epoch) is the live authority; OVERDUE if it was and the clock has passed its deadline,
+ * which the log has not recorded; *ret_lease is filled if there is such a lease. */
 enum tn_result engine_verify(struct engine *engine, uint64_t fence_lsn, struct kernel_lease_id id,
                              uint64_t epoch, struct engine_lease *ret_lease);
 /* Values from `first` on, at most `capacity`; *ret_count of them. */

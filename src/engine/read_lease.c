@@ -86,13 +86,22 @@ static bool lease_reader(void *ctx, const struct kernel *kernel, uint64_t clock_
     if (query->rest != NULL) {
         rest_fill(kernel, view, query->rest);
     }
-    return lease_is_stale(kernel, view, clock_ms);
+    bool stale = lease_is_stale(kernel, view, clock_ms);
+    if (engine_authority_mark(view, clock_ms) && query->by == BY_TOKEN &&
+        query->answer == TN_R_OK) {
+        query->answer = TN_R_OVERDUE;
+    }
+    return stale;
 }
 
 static enum tn_result lease_query(struct engine *engine, uint64_t fence_lsn,
                                   struct lease_query *query) {
     enum tn_result verdict = engine_read(engine, fence_lsn, lease_reader, query);
-    return verdict == TN_R_OK ? query->answer : verdict;
+    if (verdict != TN_R_OK) { /* what the reader saw is no answer */
+        memset(query->lease, 0, sizeof *query->lease);
+        return verdict;
+    }
+    return query->answer;
 }
 
 enum tn_result engine_lease_read(struct engine *engine, uint64_t fence_lsn,
@@ -191,18 +200,29 @@ struct leases_query {
     uint64_t lsn;
 };
 
+/* The filter means states as they are shown: an overdue lease is not an active one. */
 static bool leases_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
     struct leases_query *query = ctx;
     struct kernel_lease_view views[READ_PAGE];
+    struct kernel_lease_filter stored = *query->filter;
+    enum kernel_state shown = stored.state;
+    uint32_t found;
     bool stale = something_is_due(kernel, clock_ms); /* it may belong on this page afterwards */
+    if (shown == KERNEL_OVERDUE) {
+        stored.state = KERNEL_NO_STATE;
+    }
     query->lsn = kernel_lsn(kernel);
-    query->cursor = kernel_leases_scan(kernel, query->filter, query->from, READ_EFFORT, views,
-                                       query->capacity < READ_PAGE ? query->capacity : READ_PAGE,
-                                       &query->count);
-    for (uint32_t i = 0; i < query->count; i++) {
-        query->out[i].view = views[i];
-        lease_fill(kernel, &query->out[i]);
+    query->count = 0;
+    query->cursor =
+        kernel_leases_scan(kernel, &stored, query->from, READ_EFFORT, views,
+                           query->capacity < READ_PAGE ? query->capacity : READ_PAGE, &found);
+    for (uint32_t i = 0; i < found; i++) {
         stale = stale || lease_is_stale(kernel, &views[i], clock_ms);
+        (void)engine_authority_mark(&views[i], clock_ms);
+        if (shown == KERNEL_NO_STATE || views[i].state == shown) {
+            query->out[query->count].view = views[i];
+            lease_fill(kernel, &query->out[query->count++]);
+        }
     }
     return stale;
 }

@@ -161,7 +161,7 @@ static enum tn_status taking_drain(struct taking *taking) {
     pthread_mutex_lock(&engine->snapshots.drain_lock);
     enum tn_status status = engine->snapshots.write_status;
     pthread_mutex_unlock(&engine->snapshots.drain_lock);
-    if (status == TN_OK && engine_commit_stopped(engine) != TN_R_OK) {
+    if (status == TN_OK && engine_authority(engine) != TN_R_OK) {
         status = TN_HALTED;
     }
     return status;
@@ -228,7 +228,7 @@ static void snapshot_run(struct engine *engine) {
     pthread_mutex_unlock(&snapshots->lock);
     uint64_t started_ns = snapshot_clock_ns(engine);
     enum tn_status status = TN_HALTED;
-    if (engine_commit_stopped(engine) == TN_R_OK) {
+    if (engine_authority(engine) == TN_R_OK) {
         status = snapshot_take(engine, &error);
     } else {
         (void)snprintf(error.text, sizeof error.text, "%s", tn_status_text(TN_HALTED));
@@ -314,7 +314,7 @@ enum tn_status engine_snapshot(struct engine *engine, struct log_error *error) {
 /* With the engine's threads gone. */
 bool engine_snapshot_at_close(struct engine *engine) {
     struct engine_snapshots *snapshots = &engine->snapshots;
-    if (engine->options.no_snapshot_at_close || engine_commit_stopped(engine) != TN_R_OK ||
+    if (engine->options.no_snapshot_at_close || engine_authority(engine) != TN_R_OK ||
         atomic_load(&snapshots->bytes_since) == 0) {
         return true;
     }

@@ -57,7 +57,7 @@ static void tick_done(struct engine_request *request, struct tn_bytes command) {
 }
 
 static uint64_t tick_due_ms(const struct engine *engine) {
-    if (engine->options.manual_ticks || engine_commit_stopped(engine) != TN_R_OK) {
+    if (engine->options.manual_ticks || engine_authority(engine) != TN_R_OK) {
         return UINT64_MAX;
     }
     uint64_t due_ms = atomic_load(&engine->next_due);
@@ -88,7 +88,7 @@ static void ticker_idle(struct engine *engine) {
     bool quiet = appends == engine->awake_appends;
     engine->awake_appends = appends;
     if (!quiet || appends == engine->idle_appends || engine->leading ||
-        engine_commit_stopped(engine) != TN_R_OK) {
+        engine_authority(engine) != TN_R_OK) {
         return;
     }
     engine->idle_appends = appends;

@@ -180,6 +180,20 @@ static bool filling(const struct tn_table *table) {
     return table->live > table->capacity / 2;
 }
 
+uint64_t kernel_due_pool(const struct kernel *k, uint32_t pool) {
+    uint32_t unused;
+    uint64_t due = k->clock_min[pool];
+    if (pool_at(k, pool)->mixed > 0) {
+        uint64_t at = k->clock_min[kernel_clock_mixed(k)];
+        due = at < due ? at : due;
+    }
+    if (pool_at(k, pool)->meter != TN_NONE && kernel_clock_first_offline(k, pool, &unused)) {
+        uint64_t at = kernel_meter_forces_at(k, pool);
+        due = at < due ? at : due;
+    }
+    return due;
+}
+
 uint64_t kernel_next_due(const struct kernel *k) {
     const struct root *root = root_at(k);
     uint64_t due = UINT64_MAX;

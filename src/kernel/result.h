@@ -51,7 +51,8 @@ enum tn_outcome { TN_COMMITTED, TN_REJECTED, TN_UNKNOWN };
     X(NOPERM,         REJECTED,  403, 45, "the user's role, pools or holders do not allow it") \
     X(HALTED,         UNKNOWN,   503, 50, "storage failed; the outcome is unknown until recovery") \
     X(LOST,           UNKNOWN,   503, 51, "the log moved to another owner; the outcome is unknown") \
-    X(BAD_TOKEN,      REJECTED,  401, 46, "the token is missing, not valid, or its lease is over")
+    X(BAD_TOKEN,      REJECTED,  401, 46, "the token is missing, not valid, or its lease is over") \
+    X(OVERDUE,        REJECTED,  409, 47, "the lease's deadline has passed, and the log has not recorded it")
 /* clang-format on */
 
 enum tn_result {
@@ -128,6 +129,9 @@ struct kernel_pool_view {
     uint64_t effective_lease_s;
     bool ultra_active, force_zero;
     uint64_t next_free_ms; /* when a value comes free by itself; 0: unknown */
+    /* The earliest deadline that may have passed without the log having recorded it: the counts are
+     * older than that. 0: none. */
+    uint64_t overdue_since_ms;
 };
 
 struct kernel_sensor_view {

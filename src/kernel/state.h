@@ -519,6 +519,8 @@ void kernel_due_all(struct kernel *k, uint32_t budget, uint64_t *freed);
 bool kernel_due_remains(const struct kernel *k, uint32_t pool);
 /* When a value of the pool comes free by itself; 0: unknown. */
 uint64_t kernel_due_next_free(const struct kernel *k, uint32_t pool);
+/* The earliest time at which a tick may have something to do in this pool; UINT64_MAX: never. */
+uint64_t kernel_due_pool(const struct kernel *k, uint32_t pool);
 
 /* ---- value.c: a pool's values ---- */
 /* The value a client means: a number or a resource index. OK or BAD_VALUE. */

@@ -3,10 +3,12 @@
 
 #include "base/decimal.h"
 
-static const char *const state_names[KERNEL_STATE_COUNT] = {[KERNEL_NO_STATE] = "",
+static const char *const state_names[KERNEL_SHOWN_COUNT] = {
+    [KERNEL_NO_STATE] = "",
 #define STATE_NAME(id, text) [KERNEL_##id] = text,
-                                                            KERNEL_STATE_TABLE(STATE_NAME)
+    KERNEL_STATE_TABLE(STATE_NAME)
 #undef STATE_NAME
+        [KERNEL_OVERDUE] = "overdue",
 };
 
 static const char *const reason_names[KERNEL_REASON_COUNT] = {
@@ -31,7 +33,7 @@ const struct kernel_option_row kernel_option_rows[KERNEL_OPTION_COUNT] = {
 };
 
 const char *kernel_state_name(enum kernel_state state) {
-    return (unsigned)state < KERNEL_STATE_COUNT ? state_names[state] : "?";
+    return (unsigned)state < KERNEL_SHOWN_COUNT ? state_names[state] : "?";
 }
 
 const char *kernel_reason_name(enum kernel_reason reason) {

@@ -38,7 +38,11 @@ static inline int kernel_lease_id_compare(struct kernel_lease_id a, struct kerne
     return a.lsn < b.lsn ? -1 : a.lsn > b.lsn;
 }
 
-/* Lease states; the order is stored on disk. Terminal ones come last. */
+/* Lease states; the order is stored on disk. Terminal ones come last.
+ *
+ * OVERDUE is never stored and no command leads to it. A read shows it in place of `reserved`,
+ * `active` or `offline` when the clock has passed the lease's deadline and the log has not recorded
+ * that (engine/authority.c). */
 #define KERNEL_STATE_TABLE(X) \
     X(RESERVED, "reserved")   \
     X(ACTIVE, "active")       \
@@ -53,13 +57,15 @@ enum kernel_state {
 #define KERNEL_STATE_ENUM(name, text) KERNEL_##name,
     KERNEL_STATE_TABLE(KERNEL_STATE_ENUM)
 #undef KERNEL_STATE_ENUM
-        KERNEL_STATE_COUNT
+        KERNEL_STATE_COUNT,
+    KERNEL_OVERDUE = KERNEL_STATE_COUNT,
+    KERNEL_SHOWN_COUNT /* states that reads show */
 };
 
 const char *kernel_state_name(enum kernel_state state);
 
 static inline bool kernel_state_terminal(enum kernel_state state) {
-    return state >= KERNEL_RELEASED;
+    return state >= KERNEL_RELEASED && state < KERNEL_STATE_COUNT;
 }
 
 /* Why a transition happened. */

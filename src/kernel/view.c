@@ -169,6 +169,8 @@ static void pool_show(const struct kernel *k, uint32_t pool, uint64_t clock_ms,
         .counters = p->counters,
         .next_free_ms = kernel_due_next_free(k, pool),
     };
+    uint64_t due_ms = kernel_due_pool(k, pool);
+    v->overdue_since_ms = due_ms <= clock_ms ? due_ms : 0;
     v->name_len = kernel_pool_name(k, pool, v->name);
     struct kernel_meter_view meter = kernel_meter_read(k, pool, clock_ms);
     v->rate_micro = meter.rate_micro;

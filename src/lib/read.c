@@ -171,6 +171,7 @@ static void pool_of(const struct kernel_pool_view *view, uint64_t lsn, struct te
         .ultra_rate = view->ultra_active,
         .force_zero = view->force_zero,
         .next_free_ms = view->next_free_ms,
+        .overdue_since_ms = view->overdue_since_ms,
         .lsn = lsn,
     };
     lib_copy(out->name, sizeof out->name, view->name, view->name_len);

@@ -52,7 +52,7 @@ static void lower(const char *from, char *out, size_t capacity) {
 
 static json_t *states(struct made *made) {
     json_t *names = json_array();
-    for (unsigned i = KERNEL_RESERVED; i < KERNEL_STATE_COUNT; i++) {
+    for (unsigned i = KERNEL_RESERVED; i < KERNEL_SHOWN_COUNT; i++) {
         append(made, names, json_string(kernel_state_name((enum kernel_state)i)));
     }
     return json_pack("{s:s, s:o}", "type", "string", "enum", names);

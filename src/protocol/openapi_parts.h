@@ -82,6 +82,7 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
     "revoked_total": {"$ref": "#/components/schemas/U64"},
     "rate_per_hour": {"type": "number"}, "effective_lease": {"$ref": "#/components/schemas/U64"},
     "next_free": {"$ref": "#/components/schemas/Time"},
+    "overdue_since": {"$ref": "#/components/schemas/Time"},
     "options": {"type": "object", "additionalProperties": {"type": "string"},
         "description": "Each option as text that would set it"},
     "lsn": {"$ref": "#/components/schemas/U64"}}},

@@ -318,7 +318,7 @@ static bool bind_state(struct cursor *c) {
         return false;
     }
     if (lower_copy(word, name, sizeof name)) {
-        for (unsigned i = KERNEL_RESERVED; i < KERNEL_STATE_COUNT; i++) {
+        for (unsigned i = KERNEL_RESERVED; i < KERNEL_SHOWN_COUNT; i++) {
             if (strcmp(name, kernel_state_name((enum kernel_state)i)) == 0) {
                 c->call->state = (enum kernel_state)i;
                 return true;

@@ -373,12 +373,13 @@ static void pool_figures(struct protocol_writer *w, const struct kernel_pool_vie
     protocol_write_micro(w, view->rate_micro);
     protocol_pair_number(w, "effective_lease", view->effective_lease_s);
     protocol_pair_time(w, "next_free", view->next_free_ms);
+    protocol_pair_time(w, "overdue_since", view->overdue_since_ms);
 }
 
 void protocol_render_pool(struct protocol_writer *w, const struct kernel_pool_view *view,
                           uint32_t more) {
     char text[PROTOCOL_OPTION_TEXT];
-    protocol_write_map(w, 18 + more);
+    protocol_write_map(w, 19 + more);
     pair_bytes(w, "pool", view->name, view->name_len);
     pool_figures(w, view);
     protocol_write_text(w, "options");

@@ -150,10 +150,7 @@ static enum server_step item_ask(struct udp_exchange *exchange, uint32_t i) {
 static bool item_live(struct udp_exchange *exchange, const struct udp_item *item) {
     struct engine *engine = exchange->udp->server->engine;
     struct engine_lease lease;
-    enum tn_result code =
-        engine_verify(engine, ENGINE_READ_AS_IS, item->lease, item->epoch, &lease);
-    return code == TN_R_OK && lease.view.state == KERNEL_ACTIVE &&
-           (lease.view.deadline_ms == 0 || lease.view.deadline_ms > engine_now(engine));
+    return engine_verify(engine, ENGINE_READ_AS_IS, item->lease, item->epoch, &lease) == TN_R_OK;
 }
 
 static void item_answered(struct udp_exchange *exchange, struct udp_item *item,

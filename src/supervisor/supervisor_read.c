@@ -275,7 +275,7 @@ static void lease_check(struct supervisor_sensor *sensor) {
     }
     enum tn_result code = engine_verify(sensor->supervisor->options.engine, ENGINE_READ_AS_IS,
                                         sensor->plan.lease, sensor->plan.epoch, &lease);
-    if (code == TN_R_STALE || code == TN_R_STATE) {
+    if (code == TN_R_STALE || code == TN_R_STATE || code == TN_R_OVERDUE) {
         supervisor_tell(sensor, &(struct plan_fact){.kind = PLAN_FACT_LEASE_REVOKED,
                                                     .lease = sensor->plan.lease});
     }

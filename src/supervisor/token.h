@@ -57,7 +57,8 @@ struct token_claims {
     X(EXPIRED, "expired", "its time is over")                                         \
     X(STALE, "stale", "the lease has moved on: it was revoked, rekeyed or has ended") \
     X(INACTIVE, "inactive", "the lease is not active")                                \
-    X(GONE, "gone", "there is no such lease, or not any more")
+    X(GONE, "gone", "there is no such lease, or not any more")                        \
+    X(OVERDUE, "overdue", "the lease's deadline has passed, and the log has not recorded it")
 
 enum token_verdict {
 #define TOKEN_VERDICT_ENUM(id, name, text) TOKEN_##id,

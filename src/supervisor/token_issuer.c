@@ -188,6 +188,9 @@ enum tn_result token_introspect(struct token_issuer *issuer, uint64_t how, struc
     case TN_R_STATE:
         ret_state->verdict = TOKEN_INACTIVE;
         return TN_R_OK;
+    case TN_R_OVERDUE:
+        ret_state->verdict = TOKEN_OVERDUE;
+        return TN_R_OK;
     case TN_R_NOTFOUND:
     case TN_R_RETIRED:
         ret_state->verdict = TOKEN_GONE;

@@ -421,7 +421,7 @@ class Lives(unittest.TestCase):
         r.close()
         server.remove()
 
-    def test_on_a_full_disk_a_read_answers_with_the_state_that_there_is(self):
+    def test_on_a_full_disk_a_read_answers_and_shows_no_lease_as_live_past_its_deadline(self):
         """A deadline has passed, but the tick that would say so cannot be written."""
         server = Server(None, "--segment-bytes", "65536")
         r = server.client()
@@ -442,7 +442,7 @@ class Lives(unittest.TestCase):
         until(lambda: r.time()[0] * 1000 > made["deadline"], "the deadline has passed")
         seen = pairs(r.execute_command("LEASE", made["lease"]))
         self.assertIn((seen["state"], seen["deadline"]),
-                      [("active", made["deadline"]), ("expired", None)])
+                      [("overdue", made["deadline"]), ("expired", None)])
         self.assertGreater(pairs(r.execute_command("POOL", "INFO", "p"))["active"], 0)
         r.close()
         server.remove()

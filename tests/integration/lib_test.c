@@ -415,6 +415,48 @@ static void leases_are_found_by_value_and_by_filter(void **state) {
     assert_int_equal(tenure_lease_by_value(t, "nowhere", &text, 0, &page[0]), TENURE_POOL_NOTFOUND);
 }
 
+/* The disk takes no new segment, and what is left of the old one fills up. */
+static void disk_fill(struct world *world) {
+    assert_int_equal(tenure_close(world->t), TENURE_STATUS_OK);
+    world->options.segment_bytes = 65536;
+    world->options.space_reserve_bytes = UINT64_C(1) << 60;
+    world_open(world);
+    enum tenure_result code;
+    do {
+        code = tenure_tick(world->t);
+    } while (code == TENURE_OK);
+    assert_int_equal(code, TENURE_NOSPACE);
+}
+
+static void on_a_full_disk_no_lease_lives_past_its_deadline(void **state) {
+    struct world *world = *state;
+    struct tenure_reply made;
+    struct tenure_lease lease;
+    struct tenure_pool pool;
+    const struct tenure_filter active = {.state = TENURE_LEASE_ACTIVE};
+    uint64_t cursor = 0;
+    uint32_t count = 0;
+    make_ports(world);
+    assert_int_equal(tenure_alloc_any(world->t, "ports", "a", 1, NULL, &made), TENURE_OK);
+    assert_true(made.deadline_ms > 0);
+    disk_fill(world);
+    struct tenure *t = world->t;
+    assert_int_equal(tenure_verify(t, made.lease, made.epoch, 0, NULL), TENURE_OK);
+    clock_advance(world, made.deadline_ms - world->wall_ms);
+    assert_int_equal(tenure_verify(t, made.lease, made.epoch, 0, &lease), TENURE_OVERDUE);
+    assert_int_equal(lease.state, TENURE_LEASE_OVERDUE);
+    assert_string_equal(tenure_state_name(lease.state), "overdue");
+    assert_int_equal(tenure_lease_read(t, made.lease, 0, &lease), TENURE_OK);
+    assert_int_equal(lease.state, TENURE_LEASE_OVERDUE);
+    const struct tenure_wish value = {.text = made.values[0].text};
+    assert_int_equal(tenure_lease_by_value(t, "ports", &value, 0, &lease), TENURE_OK);
+    assert_int_equal(lease.state, TENURE_LEASE_OVERDUE);
+    assert_int_equal(tenure_leases(t, &active, &cursor, &lease, 1, &count), TENURE_OK);
+    assert_int_equal(count, 0);
+    assert_int_equal(tenure_pool_info(t, "ports", 0, &pool), TENURE_OK);
+    assert_int_equal(pool.overdue_since_ms, made.deadline_ms);
+}
+
 static void rules_and_sensors_meet_at_their_trigger(void **state) {
     struct world *world = *state;
     struct tenure *t = world->t;
@@ -627,6 +669,7 @@ int main(void) {
         WORLD_TEST(an_operation_id_makes_a_write_repeatable),
         WORLD_TEST(rights_come_with_the_caller),
         WORLD_TEST(leases_are_found_by_value_and_by_filter),
+        WORLD_TEST(on_a_full_disk_no_lease_lives_past_its_deadline),
         WORLD_TEST(rules_and_sensors_meet_at_their_trigger),
         WORLD_TEST(submitted_commands_call_back),
         WORLD_TEST(events_arrive_before_the_call_returns),

@@ -390,7 +390,7 @@ static void hear_and_look(void *ctx, const struct engine_event *event) {
     }
 }
 
-static void a_read_in_a_callback_shows_the_state_as_it_is(void **state) {
+static void a_read_in_a_callback_shows_no_lease_as_live_past_its_deadline(void **state) {
     struct world *world = *state;
     struct look look = {.world = world};
     world->options.limits.of[KERNEL_LIMIT_TICK_STEP] = 1;
@@ -407,11 +407,11 @@ static void a_read_in_a_callback_shows_the_state_as_it_is(void **state) {
     assert_int_equal(engine_tick(world->engine), TN_R_OK); /* a step: most are still due */
     assert_int_equal(look.lease_code, TN_R_OK);
     assert_int_equal(look.pool_code, TN_R_OK);
-    assert_int_equal(look.lease.view.state, KERNEL_ACTIVE);
+    assert_int_equal(look.lease.view.state, KERNEL_OVERDUE);
     world_close(world);
 }
 
-static void a_read_on_a_full_disk_shows_the_state_as_it_is(void **state) {
+static void a_read_on_a_full_disk_shows_what_the_log_could_not_record(void **state) {
     struct world *world = *state;
     struct engine_lease lease;
     struct kernel_pool_view pool;
@@ -422,9 +422,10 @@ static void a_read_on_a_full_disk_shows_the_state_as_it_is(void **state) {
     fakeos_clock_advance(world->machine, 60000);
     fakelog_fail(world->log, TN_NOSPACE, 2, false);
     assert_int_equal(engine_lease_read(world->engine, 0, id, &lease), TN_R_OK);
-    assert_int_equal(lease.view.state, KERNEL_ACTIVE);
+    assert_int_equal(lease.view.state, KERNEL_OVERDUE);
     assert_int_equal(engine_pool_read(world->engine, 0, tn_bytes_of("p", 1), &pool, &lsn), TN_R_OK);
     assert_int_equal(pool.active, 1);
+    assert_int_equal(pool.overdue_since_ms, lease.view.deadline_ms);
     assert_int_equal(engine_lease_read(world->engine, 0, id, &lease), TN_R_OK);
     assert_int_equal(lease.view.state, KERNEL_EXPIRED);
 }
@@ -449,7 +450,7 @@ static void a_read_that_may_not_wait_asks_for_a_tick(void **state) {
     assert_int_equal(engine_lease_read(world->engine, ENGINE_READ_NOWAIT, id, &lease),
                      TN_R_NOT_YET);
     assert_int_equal(engine_lease_read(world->engine, ENGINE_READ_AS_IS, id, &lease), TN_R_OK);
-    assert_int_equal(lease.view.state, KERNEL_ACTIVE);
+    assert_int_equal(lease.view.state, KERNEL_OVERDUE);
     assert_int_equal(world_lsn(world), lsn);
     uint64_t asked_ms = engine_now(world->engine);
     assert_false(engine_is_current(world->engine, asked_ms));
@@ -547,8 +548,8 @@ int main(void) {
         WORLD_TEST(an_ended_lease_is_forgotten_in_time),
         WORLD_TEST(a_list_by_state_sees_what_has_just_ended),
         WORLD_TEST(parts_of_a_lease_are_as_fresh_as_the_lease),
-        WORLD_TEST(a_read_in_a_callback_shows_the_state_as_it_is),
-        WORLD_TEST(a_read_on_a_full_disk_shows_the_state_as_it_is),
+        WORLD_TEST(a_read_in_a_callback_shows_no_lease_as_live_past_its_deadline),
+        WORLD_TEST(a_read_on_a_full_disk_shows_what_the_log_could_not_record),
         WORLD_TEST(a_read_that_may_not_wait_asks_for_a_tick),
         cmocka_unit_test(a_mark_that_fails_halts_like_an_append),
         WORLD_TEST(a_full_batch_has_room_for_a_tick),

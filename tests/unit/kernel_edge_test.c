@@ -93,7 +93,7 @@ static void values_that_are_almost_values_are_none(void **state) {
     assert_false(kernel_value_parse(KERNEL_HEX, kit_text("0x"), &number));
     assert_false(kernel_value_parse(KERNEL_HEX, kit_text("0y12"), &number));
     assert_string_equal(kernel_reason_name(KERNEL_REASON_COUNT), "?");
-    assert_string_equal(kernel_state_name(KERNEL_STATE_COUNT), "?");
+    assert_string_equal(kernel_state_name(KERNEL_SHOWN_COUNT), "?");
 }
 
 static void what_is_asked_about_nobody_is_nothing(void **state) {
