@@ -210,6 +210,9 @@ static void look(struct world *w) {
     if (world_chance(w, 15)) {
         world_clients_verify(w);
     }
+    if (!w->halted && world_chance(w, 10)) {
+        world_witness_ask(w);
+    }
     for (unsigned i = 0; i < WORLD_READERS; i++) {
         if (!w->halted && world_chance(w, i == 0 ? 30 : 3)) {
             world_reader_read(w, i);

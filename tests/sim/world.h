@@ -18,6 +18,8 @@
  * - Each batch carries the time that the clocks of the machine demand.
  * - A repeated operation id is answered as the first time. Nobody who was granted a value until some
  *   time finds it another's before that, on the time of the log; and its token verifies until then.
+ * - Nothing that is read says that a lease lives after its deadline, also while the disk is full and
+ *   the log cannot record that time has passed (world_witness.c).
  * - Events are read back as they were told, from any place on; what is missing is said to be
  *   missing, and nothing is missing if no call failed (world_reader.c).
  * - Sensors run as the supervisor's plans say, over virtual processes (world_sensor.c): never two of
@@ -39,6 +41,7 @@
 #define WORLD_TRACE 24u
 #define WORLD_VALUES 4u /* that a client asks for at the most */
 #define WORLD_READERS 2u
+#define WORLD_TOKENS 12u
 #define WORLD_SENSORS 3u
 #define WORLD_RUNS 8u
 #define WORLD_SENSOR_BASE (WORLD_CLIENTS + 1u) /* in the place of a client */
@@ -170,6 +173,13 @@ struct world_reader {
     size_t resumed; /* where it found itself then */
 };
 
+/* A token that was granted once. */
+struct world_token {
+    const char *pool;
+    struct kernel_lease_id lease;
+    uint64_t epoch;
+};
+
 /* ---- sensors ---- */
 
 /* A run of a sensor: a process and perhaps a child. */
@@ -214,6 +224,7 @@ struct world {
     struct engine *engine;     /* NULL: down */
     uint64_t up_at_ms;         /* when to start it again */
     uint64_t base_ms, boot_ms; /* of the log's time since it is up */
+    uint64_t up_true_ms;       /* the true time then */
     struct kernel_limits limits;
     uint64_t events_max;
     uint64_t snapshot_bytes;
@@ -236,6 +247,8 @@ struct world {
     struct world_fact *listened; /* by the listener, since it was looked at */
     size_t listened_count, listened_capacity;
     struct world_reader readers[WORLD_READERS];
+    struct world_token tokens[WORLD_TOKENS]; /* the last ones */
+    uint64_t token_count;
     struct world_sensor sensors[WORLD_SENSORS];
     struct world_run runs[WORLD_RUNS];
     bool quiet; /* nothing happens any more but what was begun */
@@ -246,7 +259,7 @@ struct world {
     struct {
         uint64_t commands, events, starts, cuts, kills, faults, full, snapshots, older, damages,
             limits, restores, refused, unknown, replays, beliefs, resolved, doubts, doubts_kept,
-            runs;
+            runs, overdue;
     } counts;
 };
 
@@ -334,6 +347,10 @@ struct world_request *world_group_add(struct world *w, unsigned client, uint32_t
 /* world_reader.c */
 void world_reader_read(struct world *w, unsigned reader);
 void world_reader_read_all(struct world *w);
+
+/* world_witness.c */
+void world_witness_take(struct world *w, const char *pool, const struct kernel_result *head);
+void world_witness_ask(struct world *w);
 
 /* world_sensor.c */
 void world_sensors_begin(struct world *w);

@@ -165,6 +165,7 @@ static void clock_begin(struct world *w) {
     uint64_t last_ms = kernel_now(w->ledger.kernel);
     w->base_ms = wall_ms > last_ms ? wall_ms : last_ms;
     w->boot_ms = table(w)->clock_boot_ms(table(w)->ctx);
+    w->up_true_ms = w->true_ms;
 }
 
 /* Others than it has; clients count on the window of operations. */

@@ -140,9 +140,10 @@ static void play_many(const struct seeds *seeds, uint64_t last, uint64_t steps) 
             total.counts.damages, total.counts.snapshots);
     fprintf(stderr,
             "  %" PRIu64 " batches in doubt, %" PRIu64 " of them there; %" PRIu64
-            " operations resolved, %" PRIu64 " grants believed in, %" PRIu64 " runs of sensors\n",
+            " operations resolved, %" PRIu64 " grants believed in, %" PRIu64
+            " runs of sensors, %" PRIu64 " tokens found overdue\n",
             total.counts.doubts, total.counts.doubts_kept, total.counts.resolved,
-            total.counts.beliefs, total.counts.runs);
+            total.counts.beliefs, total.counts.runs, total.counts.overdue);
 }
 
 /* In a process of its own, which may die of an assertion: what it leaves is told. */
