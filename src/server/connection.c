@@ -352,6 +352,7 @@ static void accept_one(struct server *server) {
         server_connection_close(connection);
         return;
     }
+    (void)uv_fileno((const uv_handle_t *)&connection->tcp, &connection->asker.socket);
     (void)uv_tcp_nodelay(&connection->tcp, 1);
     (void)uv_tcp_keepalive(&connection->tcp, 1, 300);
     set_reading(connection, true);

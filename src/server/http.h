@@ -44,6 +44,7 @@ struct http_connection {
     LIST_ENTRY(http_connection) place;
     struct http_exchange *exchange; /* NULL: between two */
     uint64_t since_ms;              /* that it has been waiting for a whole request */
+    uint32_t failures;              /* log-ins that failed on it */
     int socket;
     struct protocol_framing framing; /* of what has been read from it */
     uint64_t heads;                  /* of those, that libmicrohttpd has made requests of */

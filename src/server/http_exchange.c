@@ -180,6 +180,8 @@ void *http_exchange_new(void *ctx, const char *uri, struct MHD_Connection *mhd) 
     exchange->asker.server = http->server;
     exchange->asker.run = exchange_run;
     exchange->asker.encoding = PROTOCOL_JSON;
+    exchange->asker.socket = connection->socket;
+    exchange->asker.failures = connection->failures;
     exchange->connection = connection;
     exchange->mhd = mhd;
     exchange->path_len = len <= HTTP_PATH_MAX ? (uint32_t)len : HTTP_PATH_MAX + 1;

@@ -63,9 +63,13 @@ static bool login(struct http_exchange *exchange) {
                             tn_bytes_of(colon + 1, len - name - 1));
     }
     sodium_memzero(credentials, sizeof credentials);
+    exchange->connection->failures = exchange->asker.failures;
     if (step == SERVER_LOGIN_BAD) {
         http_answer_refusal(exchange, TN_R_NOAUTH,
                             "there is no such user, or it has another secret");
+        if (exchange->connection->failures >= SERVER_LOGIN_FAILURES) {
+            http_header_out(exchange, MHD_HTTP_HEADER_CONNECTION, "close");
+        }
     } else if (step == SERVER_LOGIN_BUSY) {
         http_answer_refusal(exchange, TN_R_OVERLOADED, "too many log in at once; try again");
         http_header_out(exchange, MHD_HTTP_HEADER_RETRY_AFTER, "1");

@@ -44,7 +44,12 @@
 #define SERVER_DRAIN_MS 5000u
 #define SERVER_FENCE_MS 1000u
 #define SERVER_RETRY_MS 5u
-#define SERVER_LOGINS_MAX 256u /* waiting to be looked at */
+#define SERVER_LOGINS_MAX 4096u         /* log-ins that wait to be compared */
+#define SERVER_LOGINS_ADDRESS_MAX 1024u /* and of one address */
+#define SERVER_LOGIN_ADDRESSES 512u     /* that are remembered: see login_address.c */
+#define SERVER_LOGIN_NAMES 256u
+#define SERVER_LOGIN_FAILURES 8u /* on one connection; then it is closed */
+#define SERVER_LOGIN_LINES 8u    /* of the log, a second */
 #define SERVER_LOGIN_KNOWN 1024u
 #define SERVER_LOGIN_MARK 32u
 #define SERVER_TURN_MS 2u                /* of the loop, about: see asker.c */
@@ -87,6 +92,8 @@ struct server_asker {
     uint64_t tick_since_ms;           /* a read waits for the state to get there; 0: it does not */
     struct access_login login;        /* who it is */
     struct server_login *pending;     /* who it says it is, while that is being looked at */
+    int socket;                       /* that it asks over: for the address */
+    uint32_t failures;                /* log-ins that failed on this connection */
     uint32_t inflight;
     uint32_t turn, share; /* requests that may still be served in that turn of the loop */
     uint32_t round;       /* of the queue of turns, in which it was last served */
@@ -169,10 +176,22 @@ struct server_login_known {
     struct access_login login;
 };
 
+/* An address that clients log in from: see login_address.c. */
+struct server_login_address {
+    uint8_t key[16];
+    uint32_t waiting;  /* its log-ins in the queue */
+    uint32_t failures; /* lately: halved every second */
+    uint64_t used_ms;
+};
+
 struct server_logins {
-    struct server_login *first, *last;
-    uint32_t count;
-    bool busy; /* the first is being looked at, on another thread */
+    TAILQ_HEAD(server_login_list, server_login) waiting; /* in order of arrival */
+    struct server_login *compared;           /* on another thread, not in the list; NULL: none */
+    uint32_t count;                          /* with that one */
+    uint64_t turn;                           /* comparisons begun */
+    uint64_t name_turns[SERVER_LOGIN_NAMES]; /* the last one for a user, by a hash of its name */
+    struct server_login_address addresses[SERVER_LOGIN_ADDRESSES + 1];
+    uint32_t told, untold; /* failures in this second: lines of the log */
     uv_work_t work;
     uint8_t key[32];
     struct server_login_known known[SERVER_LOGIN_KNOWN];
@@ -459,6 +478,15 @@ void server_users_take(struct server *server);
 enum server_login_step server_login(struct server_asker *asker, struct tn_bytes name,
                                     struct tn_bytes secret);
 void server_login_leave(struct server_asker *asker);
+/* Every second. */
+void server_logins_second(struct server *server);
+
+/* login_address.c */
+#define SERVER_LOGIN_ADDRESS_TEXT 64u
+/* Where the client at the other end of the socket comes from; in the text without its port. */
+struct server_login_address *server_login_address(struct server *server, int socket);
+void server_login_address_text(int socket, char out[SERVER_LOGIN_ADDRESS_TEXT]);
+void server_login_addresses_second(struct server *server);
 
 /* session.c, info.c */
 enum server_step server_session(struct server_connection *connection,

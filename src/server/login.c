@@ -4,6 +4,18 @@
  * is done on another thread, one at a time, and whoever logs in waits for its turn in a bounded queue.
  * One at a time also bounds how fast secrets can be guessed. A name that nobody has takes as long.
  *
+ * Clients that guess cannot keep users out. The next log-in to be compared is the best of those that
+ * wait, by these rules in their order:
+ *
+ *   1. its address has fewer failures lately (in powers of two);
+ *   2. no log-in has failed on its connection before;
+ *   3. its user has waited longest for a comparison; all names that nobody has count as one user;
+ *   4. every other time the one that came last, else the one that came first. Each guessing connection
+ *      waits for the answer to its guess, so a user who comes while hundreds wait is soon the last one.
+ *
+ * An address may have a part of the queue only, and a connection on which too many log-ins failed is
+ * closed.
+ *
  * Over HTTP each request brings its secret anew. What was found to be right is remembered by a keyed
  * hash, whose key this process made for itself; never the secret. A login of an older generation of
  * the user is not what is remembered. */
@@ -12,12 +24,16 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/hash.h"
 #include "server/internal.h"
 
 struct server_login {
     struct server *server;
     struct server_asker *asker; /* NULL: it is gone */
-    struct server_login *next;
+    TAILQ_ENTRY(server_login) place;
+    struct server_login_address *address;
+    uint32_t failures;              /* on its connection, before this one */
+    uint32_t name;                  /* its place in name_turns */
     const struct access_user *user; /* NULL: there is none of that name */
     uint32_t generation;
     bool done, good;
@@ -35,6 +51,7 @@ bool server_login_init(struct server *server) {
     if (sodium_init() < 0) {
         return false;
     }
+    TAILQ_INIT(&server->logins.waiting);
     randombytes_buf(server->logins.key, sizeof server->logins.key);
     randombytes_buf(secret, sizeof secret);
     return crypto_pwhash_str(nobodys_hash, secret, sizeof secret, SERVER_LOGIN_OPS,
@@ -86,7 +103,7 @@ static bool is_current(const struct server_login *login) {
 
 /* On another thread. */
 static void login_compare(uv_work_t *work) {
-    struct server_login *login = ((struct server *)work->data)->logins.first;
+    struct server_login *login = ((struct server *)work->data)->logins.compared;
     bool right = crypto_pwhash_str_verify(login->hash, login->secret, login->len) == 0;
     login->good = right && login->user != NULL;
 }
@@ -95,14 +112,15 @@ static void login_next(struct server *server);
 
 static void login_compared(uv_work_t *work, int status) {
     struct server *server = work->data;
-    struct server_login *login = server->logins.first;
+    struct server_login *login = server->logins.compared;
     struct server_asker *asker = login->asker;
-    server->logins.first = login->next;
+    server->logins.compared = NULL;
     server->logins.count--;
-    server->logins.busy = false;
+    login->address->waiting--;
     sodium_memzero(login->secret, sizeof login->secret);
     login->done = true;
     login->good = login->good && status == 0 && is_current(login);
+    login->address->failures += !login->good;
     if (login->good) {
         struct server_login_known *known = known_at(server, login->mark);
         memcpy(known->mark, login->mark, sizeof known->mark);
@@ -117,42 +135,108 @@ static void login_compared(uv_work_t *work, int status) {
     server_stop_check(server);
 }
 
+static uint32_t magnitude(uint32_t failures) {
+    return failures == 0 ? 0 : 32u - (uint32_t)__builtin_clz(failures);
+}
+
+/* Whether it comes before the best of those that came before it. */
+static bool is_better(const struct server_logins *logins, const struct server_login *login,
+                      const struct server_login *best) {
+    uint32_t mine = magnitude(login->address->failures), its = magnitude(best->address->failures);
+    if (mine != its) {
+        return mine < its;
+    }
+    if ((login->failures == 0) != (best->failures == 0)) {
+        return login->failures == 0;
+    }
+    if (login->name != best->name) {
+        return logins->name_turns[login->name] < logins->name_turns[best->name];
+    }
+    return logins->turn % 2 == 0;
+}
+
+/* Takes the one that is compared next out of the list. A look at all that wait, thousands at the most, is
+ * nothing beside a comparison. */
+static struct server_login *login_choose(struct server_logins *logins) {
+    struct server_login *best = TAILQ_FIRST(&logins->waiting), *login;
+    TAILQ_FOREACH(login, &logins->waiting, place) {
+        if (login != best && is_better(logins, login, best)) {
+            best = login;
+        }
+    }
+    TAILQ_REMOVE(&logins->waiting, best, place);
+    logins->turn++;
+    logins->name_turns[best->name] = logins->turn;
+    return best;
+}
+
 static void login_next(struct server *server) {
-    if (server->logins.first != NULL && !server->logins.busy) {
-        server->logins.busy = true;
+    if (!TAILQ_EMPTY(&server->logins.waiting) && server->logins.compared == NULL) {
+        server->logins.compared = login_choose(&server->logins);
         server->logins.work.data = server;
         (void)uv_queue_work(&server->loop, &server->logins.work, login_compare, login_compared);
     }
 }
 
+/* False: too many wait, or there is no memory. */
 static bool login_begin(struct server_asker *asker, struct tn_bytes name, struct tn_bytes secret,
                         const uint8_t mark[SERVER_LOGIN_MARK]) {
     struct server *server = asker->server;
+    struct server_login_address *address = server_login_address(server, asker->socket);
+    if (server->logins.count >= SERVER_LOGINS_MAX ||
+        address->waiting >= SERVER_LOGINS_ADDRESS_MAX) {
+        return false;
+    }
     struct server_login *login = calloc(1, sizeof *login);
     if (login == NULL) {
         return false;
     }
+    login->address = address;
+    address->waiting++;
+    login->failures = asker->failures;
     login->server = server;
     login->asker = asker;
     login->user = access_find(&server->access, name);
     login->generation = login->user != NULL ? login->user->generation : 0;
+    login->name = login->user == NULL
+                      ? 0
+                      : 1 + (uint32_t)(tn_hash64(name.at, name.len, 0) % (SERVER_LOGIN_NAMES - 1));
     memcpy(login->hash, login->user != NULL ? login->user->hash : nobodys_hash, sizeof login->hash);
     memcpy(login->mark, mark, sizeof login->mark);
     memcpy(login->secret, secret.at, secret.len);
     login->len = secret.len;
     asker->pending = login;
-    if (server->logins.first == NULL) {
-        server->logins.first = login;
-    } else {
-        server->logins.last->next = login;
-    }
-    server->logins.last = login;
+    TAILQ_INSERT_TAIL(&server->logins.waiting, login, place);
     server->logins.count++;
     login_next(server);
     return true;
 }
 
 /* ---- For those who log in ---- */
+
+static enum server_login_step login_failed(struct server_asker *asker, struct tn_bytes name) {
+    struct server_logins *logins = &asker->server->logins;
+    char address[SERVER_LOGIN_ADDRESS_TEXT];
+    asker->failures++;
+    asker->server->counters.logins[SERVER_LOGIN_REFUSED]++;
+    if (logins->told == SERVER_LOGIN_LINES) {
+        logins->untold++;
+        return SERVER_LOGIN_BAD;
+    }
+    logins->told++;
+    server_login_address_text(asker->socket, address);
+    server_log("login_failed", "user=\"%.*s\" addr=%s", (int)(name.len < 64 ? name.len : 64),
+               (const char *)name.at, address);
+    return SERVER_LOGIN_BAD;
+}
+
+void server_logins_second(struct server *server) {
+    if (server->logins.untold > 0) {
+        server_log("logins_failed", "more=%u", server->logins.untold);
+    }
+    server->logins.told = server->logins.untold = 0;
+    server_login_addresses_second(server);
+}
 
 static enum server_login_step login_end(struct server_asker *asker, struct tn_bytes name) {
     struct server *server = asker->server;
@@ -161,13 +245,13 @@ static enum server_login_step login_end(struct server_asker *asker, struct tn_by
     asker->pending = NULL;
     if (good) {
         asker->login = (struct access_login){.user = login->user, .generation = login->generation};
-    } else {
-        server_log("login_failed", "user=\"%.*s\"", (int)(name.len < 64 ? name.len : 64),
-                   (const char *)name.at);
     }
     login_free(login);
-    server->counters.logins[good ? SERVER_LOGIN_ACCEPTED : SERVER_LOGIN_REFUSED]++;
-    return good ? SERVER_LOGIN_GOOD : SERVER_LOGIN_BAD;
+    if (!good) {
+        return login_failed(asker, name);
+    }
+    server->counters.logins[SERVER_LOGIN_ACCEPTED]++;
+    return SERVER_LOGIN_GOOD;
 }
 
 enum server_login_step server_login(struct server_asker *asker, struct tn_bytes name,
@@ -179,28 +263,37 @@ enum server_login_step server_login(struct server_asker *asker, struct tn_bytes 
     }
     if (name.len == 0 || name.len > KERNEL_USER_MAX || secret.len == 0 ||
         secret.len > ACCESS_SECRET_MAX) {
-        server->counters.logins[SERVER_LOGIN_REFUSED]++;
-        return SERVER_LOGIN_BAD;
+        return login_failed(asker, name);
     }
     mark_make(server, name, secret, mark);
     if (known_find(server, mark, &asker->login)) {
         return SERVER_LOGIN_GOOD;
     }
-    if (server->logins.count >= SERVER_LOGINS_MAX || !login_begin(asker, name, secret, mark)) {
+    if (!login_begin(asker, name, secret, mark)) {
         server->counters.logins[SERVER_LOGIN_CROWDED]++;
         return SERVER_LOGIN_BUSY;
     }
     return SERVER_LOGIN_WAIT;
 }
 
+/* What is being compared cannot be stopped; what still waits is not compared in vain. */
 void server_login_leave(struct server_asker *asker) {
+    struct server_logins *logins = &asker->server->logins;
     struct server_login *login = asker->pending;
     asker->pending = NULL;
-    if (login != NULL && login->done) {
-        login_free(login);
-    } else if (login != NULL) {
-        login->asker = NULL;
+    if (login == NULL) {
+        return;
     }
+    if (login == logins->compared) {
+        login->asker = NULL;
+        return;
+    }
+    if (!login->done) {
+        TAILQ_REMOVE(&logins->waiting, login, place);
+        login->address->waiting--;
+        logins->count--;
+    }
+    login_free(login);
 }
 
 void server_users_take(struct server *server) {

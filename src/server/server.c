@@ -183,6 +183,7 @@ static void on_second(uv_timer_t *timer) {
     struct server *server = timer->data;
     struct engine_stats stats;
     server_connections_check(server);
+    server_logins_second(server);
     server_metrics_second(server);
     server_http_check(server);
     engine_stats_read(server->engine, &stats);

@@ -109,6 +109,7 @@ static enum auth session_auth(struct server_connection *connection, const struct
     if (step == SERVER_LOGIN_BAD) {
         server_reply_error(connection,
                            "WRONGPASS invalid username-password pair or user is disabled.");
+        connection->leaving |= connection->asker.failures >= SERVER_LOGIN_FAILURES;
     } else if (step == SERVER_LOGIN_BUSY) {
         server_reply_error(connection, "OVERLOADED too many log in at once; try again");
     }
