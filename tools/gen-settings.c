@@ -18,6 +18,8 @@ static void print_bounds(FILE *out, const struct config_row *row) {
         (void)fprintf(out, "`on`, `off`");
     } else if (row->type == CONFIG_FORM) {
         (void)fprintf(out, "`logfmt`, `json`");
+    } else if (row->type == CONFIG_CONTAINMENT) {
+        (void)fprintf(out, "`auto`, `pidns`, `cgroup`, `none`");
     } else if (row->type == CONFIG_ADDRESS) {
         (void)fprintf(out, "HOST:PORT%s", row->high == 1 ? ", `off`" : "");
     }

@@ -31,7 +31,8 @@ enum config_type {
     CONFIG_BYTES,   /* a number, with K, M or G for 2^10, 2^20, 2^30 */
     CONFIG_SECONDS, /* with up to three decimals; its number, `least` and `most` are milliseconds */
     CONFIG_FORM,    /* of the log: logfmt or json */
-    CONFIG_SWITCH,  /* on or off */
+    CONFIG_CONTAINMENT, /* of runs: see sensor_containment_parse */
+    CONFIG_SWITCH,      /* on or off */
     CONFIG_FLAG, /* a flag without a value, on the command line only: nothing to be left in a file */
 };
 
@@ -88,7 +89,8 @@ enum config_type {
     X(SENSOR_LOG_FILES,  "sensor_log_files",    "sensors", NUMBER, "5",              1, 1000, 1, "N", "files of output that are kept") \
     X(SENSOR_TOKEN_ENV,  "sensor_token_env",    "sensors", TEXT,   "TENURE_TOKEN",   1, 64, 1, "NAME", "the variable that a run finds its token in") \
     X(SENSOR_GUARDIAN,   "sensor_guardian",     "sensors", TEXT,   "",               0, 4095, 0, "FILE", "the program tenure-guardian, if it is not beside tenured or in libexec") \
-    X(SENSOR_CGROUP,     "sensor_cgroup",       "sensors", TEXT,   "",               0, 4095, 0, "DIR", "a directory of cgroup v2 where each run gets a group of its own") \
+    X(SENSOR_CONTAINMENT, "sensor_containment", "sensors", CONTAINMENT, "auto",      0, 0, 1, "KIND", "how a run is kept together, which proves it dead: auto, pidns, cgroup or none") \
+    X(SENSOR_CGROUP,     "sensor_cgroup",       "sensors", TEXT,   "",               0, 4095, 0, "DIR", "a directory of cgroup v2 where each run gets a group of its own; empty: below the server's, if that was delegated to it") \
     X(CONFIRM_TIME_JUMP, "confirm_time_jump",   "",       FLAG,    "no",             0, 0, 0, "", "start though the clock is further ahead of the log than max_downtime_days") \
     X(OLDER_SNAPSHOT,    "use_older_snapshot",  "",       FLAG,    "no",             0, 0, 0, "", "recover from the snapshot before the newest one") \
     X(RESTORED,          "restored",            "",       FLAG,    "no",             0, 0, 0, "", "the data is a restored backup: once, at the first start from it")

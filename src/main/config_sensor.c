@@ -23,6 +23,7 @@ static const struct {
     {"cwd", KEY_TEXT},
     {"user", KEY_TEXT},
     {"group", KEY_TEXT},
+    {"containment", KEY_TEXT},
     {"limits.nofile", KEY_NUMBER},
     {"limits.memory_bytes", KEY_NUMBER},
     {"limits.cpu_seconds", KEY_NUMBER},
@@ -271,6 +272,8 @@ struct sensor_defaults config_sensor_defaults(const struct config *config) {
     defaults.max_restarts = (uint32_t)config_number(config, CONFIG_SENSOR_RESTARTS);
     defaults.log_bytes = config_number(config, CONFIG_SENSOR_LOG_BYTES);
     defaults.log_files = (uint32_t)config_number(config, CONFIG_SENSOR_LOG_FILES);
+    defaults.containment =
+        (enum sensor_containment)config_number(config, CONFIG_SENSOR_CONTAINMENT);
     defaults.token_env = config_text(config, CONFIG_SENSOR_TOKEN_ENV);
     defaults.token_ttl_s = config_number(config, CONFIG_TOKEN_TTL);
     return defaults;

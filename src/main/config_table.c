@@ -133,6 +133,18 @@ static bool seconds_parse(const char *text, uint64_t *ret_ms) {
 }
 
 /* One of two words: the first is 0. */
+static bool containment_parse(const char *text, uint64_t *ret_number,
+                              char reason[CONFIG_REASON_MAX]) {
+    enum sensor_containment containment;
+    if (!sensor_containment_parse(text, &containment)) {
+        (void)snprintf(reason, CONFIG_REASON_MAX, "'%.60s' is neither auto, pidns, cgroup nor none",
+                       text);
+        return false;
+    }
+    *ret_number = containment;
+    return true;
+}
+
 static bool word_parse(const char *text, const char *first, const char *second,
                        uint64_t *ret_number, char reason[CONFIG_REASON_MAX]) {
     *ret_number = strcmp(text, second) == 0;
@@ -166,6 +178,8 @@ bool config_parse(const struct config_row *row, const char *text, uint64_t *ret_
         return server_udp_allow_check(text, reason, CONFIG_REASON_MAX);
     case CONFIG_FORM:
         return word_parse(text, "logfmt", "json", ret_number, reason);
+    case CONFIG_CONTAINMENT:
+        return containment_parse(text, ret_number, reason);
     case CONFIG_SWITCH:
         return word_parse(text, "off", "on", ret_number, reason);
     case CONFIG_FLAG:

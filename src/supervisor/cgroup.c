@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #define PATH_BYTES 4096u
@@ -96,6 +97,22 @@ bool cgroup_find(char *out, size_t capacity) {
     return text_read("/proc/self/mountinfo", mounts, sizeof mounts) == 0 &&
            text_read("/proc/self/cgroup", cgroups, sizeof cgroups) == 0 &&
            cgroup_find_in(mounts, cgroups, out, capacity) && access(out, W_OK | X_OK) == 0;
+}
+
+bool cgroup_delegated(char *out, size_t capacity) {
+    static const char *const marks[] = {"trusted.delegate", "user.delegate"};
+    char kill[PATH_BYTES];
+    char value = '0';
+    if (!cgroup_find(out, capacity) ||
+        snprintf(kill, sizeof kill, "%s/cgroup.kill", out) >= (int)sizeof kill ||
+        access(kill, W_OK) != 0) {
+        return false;
+    }
+    bool marked = geteuid() != 0; /* nobody else may write where nothing was delegated */
+    for (size_t i = 0; i < 2 && !marked; i++) {
+        marked = getxattr(out, marks[i], &value, 1) == 1 && value == '1';
+    }
+    return marked;
 }
 
 /* ---- One cgroup ---- */

@@ -12,6 +12,10 @@
 bool cgroup_find(char *out, size_t capacity);
 bool cgroup_find_in(const char *mounts, const char *cgroups, char *out, size_t capacity);
 
+/* The same if it was delegated to this process, which may then order what is below: by its owner, or by the
+ * mark that systemd gives; and if it can be killed in one stroke. */
+bool cgroup_delegated(char *out, size_t capacity);
+
 /* 0, or the error. A cgroup that is there already is no success: it is somebody else's. */
 int cgroup_make(const char *path);
 /* The calling process goes into it, and whatever it starts from then on. 0, or the error. */

@@ -39,6 +39,7 @@ static void texts_read(struct tn_reader *r, const char **out, uint32_t count) {
 size_t frame_start_encode(const struct frame_start *start, uint8_t *out, size_t capacity) {
     struct tn_writer w = tn_writer_of(out, capacity);
     tn_write8(&w, FRAME_START);
+    tn_write8(&w, start->own_proc);
     for (uint32_t i = 0; i < SENSOR_LIMITS; i++) {
         tn_write64(&w, start->limits[i]);
     }
@@ -68,6 +69,7 @@ bool frame_start_decode(const uint8_t *bytes, size_t len, struct frame_start *re
     if (tn_read8(&r) != FRAME_START) {
         return false;
     }
+    start->own_proc = tn_read8(&r) != 0;
     for (uint32_t i = 0; i < SENSOR_LIMITS; i++) {
         start->limits[i] = tn_read64(&r);
     }

@@ -2,7 +2,7 @@
  * (SOCK_SEQPACKET). The first byte of each is its kind; numbers are little-endian.
  *
  *     to the guardian
- *     START    u64 for each limit, u64 bytes of a log file, u32 how many are kept, u64 number of the
+ *     START    u8 whether /proc is to be that of our own pid namespace, u64 for each limit, u64 bytes of a log file, u32 how many are kept, u64 number of the
  *              first, u16 counts of arguments and of variables, then texts, each ended by NUL: cwd, log
  *              directory (empty: no log), cgroup directory (empty: none), user and group to become
  *              (empty: who we are), file to be given to that user (empty: none), arguments, variables
@@ -10,7 +10,8 @@
  *     KILL     SIGKILL to all descendants, until there are none
  *
  *     from the guardian
- *     STARTED  u32 pid, u64 start time (clock ticks since boot)
+ *     STARTED  u32 pid, u64 start time (clock ticks since boot); with the credentials of the main process
+ *              if the guardian is in another pid namespace, since they have its pid as the server sees it
  *     FAILED   u32 errno, u8 step: nothing was started
  *     EXITED   u32 wait status of the main process
  *     GONE     no descendant lives; the last there is
@@ -51,7 +52,8 @@ enum frame_kind {
     X(STDIO, "stdio")       \
     X(LIMITS, "limits")     \
     X(CWD, "cwd")           \
-    X(EXEC, "exec")
+    X(EXEC, "exec")         \
+    X(CONTAINMENT, "containment")
 
 enum frame_step {
 #define FRAME_STEP_ENUM(id, name) FRAME_STEP_##id,
@@ -64,6 +66,7 @@ const char *frame_step_name(enum frame_step step);
 
 struct frame_start {
     uint32_t argc, envc;
+    bool own_proc; /* it is in a pid namespace of which the server's /proc shows nothing right */
     uint64_t limits[SENSOR_LIMITS];
     uint64_t log_bytes;
     uint32_t log_files;

@@ -1,7 +1,8 @@
 /* `tenure-guardian`: the parent of one run of a sensor, so that nothing of it outlives the server.
  *
  * Started by the server with a socket as descriptor 3, the directory of the run's record as descriptor 4,
- * and the sensor's name, for people, as its only argument. It is a session leader and a child subreaper: whoever of its descendants loses his parent
+ * and the sensor's name, for people, as its only argument; without it, it only says by its exit code
+ * whether it could work as the first process of a pid namespace. It is a session leader and a child subreaper: whoever of its descendants loses his parent
  * becomes its child. It holds nothing but what is below, needs no heap once the main process runs, and
  * ignores all signals that can be.
  *
@@ -47,7 +48,9 @@ static struct {
     pid_t main_pid;
     enum main_state main;
     bool killing;
-    bool asked; /* to end: TERM */
+    bool asked;    /* to end: TERM */
+    bool is_first; /* of its pid namespace, which is the run's */
+    bool own_proc; /* it is in another pid namespace than the server */
     int signals;
     struct guardian_log log;
     char cgroup[CGROUP_BYTES]; /* empty: none */
@@ -55,14 +58,33 @@ static struct {
 
 /* ---- Saying what happened ---- */
 
-/* If nobody listens any more, the closed socket tells us so by itself. */
-static void say(const struct frame_news *news) {
+/* If nobody listens any more, the closed socket tells us so by itself. The kernel translates the pid into
+ * the one that the server sees; 0: none is sent. */
+static void say_as(const struct frame_news *news, pid_t pid) {
     uint8_t bytes[FRAME_SMALL_MAX];
-    size_t len = frame_news_encode(news, bytes);
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof(struct ucred))];
+    } control = {.room = {0}};
+    struct ucred who = {.pid = pid, .uid = geteuid(), .gid = getegid()};
+    struct iovec text = {.iov_base = bytes, .iov_len = frame_news_encode(news, bytes)};
+    struct msghdr message = {.msg_iov = &text, .msg_iovlen = 1};
     ssize_t n;
+    if (pid != 0) {
+        message.msg_control = control.room;
+        message.msg_controllen = sizeof control.room;
+        control.head = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof who),
+                                        .cmsg_level = SOL_SOCKET,
+                                        .cmsg_type = SCM_CREDENTIALS};
+        memcpy(CMSG_DATA(&control.head), &who, sizeof who);
+    }
     do {
-        n = send(FRAME_SOCKET, bytes, len, MSG_NOSIGNAL);
+        n = sendmsg(FRAME_SOCKET, &message, MSG_NOSIGNAL);
     } while (n < 0 && errno == EINTR);
+}
+
+static void say(const struct frame_news *news) {
+    say_as(news, 0);
 }
 
 /* Nothing of the run lives. The record goes last. */
@@ -147,6 +169,9 @@ static void look(void) {
     if (guardian.killing && guardian.cgroup[0] != '\0') {
         (void)cgroup_kill(guardian.cgroup);
     }
+    if (guardian.killing && guardian.is_first) {
+        (void)kill(-1, SIGKILL); /* all of the namespace but us, in one stroke */
+    }
     uint32_t left = children_pass(guardian.killing ? SIGKILL : 0);
     main_look();
     if (left > 0 || guardian.main == MAIN_RUNS) {
@@ -227,6 +252,11 @@ static void start(const uint8_t *bytes, size_t len) {
         fail(EBADMSG, FRAME_STEP_GUARDIAN);
     }
     memcpy(guardian.cgroup, wanted.cgroup, strlen(wanted.cgroup) + 1);
+    guardian.own_proc = wanted.own_proc;
+    int world_error = wanted.own_proc ? guardian_world_make() : 0;
+    if (world_error != 0) {
+        fail((uint32_t)world_error, FRAME_STEP_CONTAINMENT);
+    }
     int log_error = guardian_log_open(&guardian.log, &wanted, &sink);
     if (log_error != 0) {
         fail((uint32_t)log_error, FRAME_STEP_STDIO);
@@ -238,8 +268,10 @@ static void start(const uint8_t *bytes, size_t len) {
     (void)close(sink);
     guardian.main = MAIN_RUNS;
     (void)proc_stat_read(guardian.main_pid, &stat);
-    say(&(struct frame_news){
-        .kind = FRAME_STARTED, .pid = (uint32_t)guardian.main_pid, .start = stat.start});
+    say_as(&(struct frame_news){.kind = FRAME_STARTED,
+                                .pid = (uint32_t)guardian.main_pid,
+                                .start = stat.start},
+           guardian.own_proc ? guardian.main_pid : 0);
 }
 
 /* The message has the token in it, and is forgotten as soon as it was passed on. */
@@ -307,6 +339,10 @@ static void guard(void) {
 
 int main(int argc, char **argv) {
     (void)argv;
+    guardian.is_first = getpid() == 1;
+    if (argc == 1) { /* only whether it could work in a pid namespace */
+        return guardian.is_first && guardian_world_make() == 0 ? 0 : 2;
+    }
     if (argc != 2 || close_range(FRAME_DIR + 1, ~0u, 0) != 0 || !signals_take() ||
         prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 || chdir("/") != 0) {
         return 2;

@@ -25,6 +25,12 @@ int guardian_log_open(struct guardian_log *log, const struct frame_start *start,
  * nothing never makes the sensor wait: what cannot be written is counted and dropped. */
 bool guardian_log_pump(struct guardian_log *log);
 
+/* ---- guardian_world.c: in a pid namespace of its own ---- */
+
+/* /proc shows this pid namespace, to this process and what it starts; other mounts stay as they are, and
+ * later ones of the machine are seen. 0, or the error. */
+int guardian_world_make(void);
+
 /* ---- guardian_start.c: from the guardian to the sensor's program ---- */
 
 /* The pid of the main process, which runs its own program by now; 0: nothing was started, the

@@ -267,6 +267,12 @@ uint64_t proc_namespace(void) {
     return stat("/proc/self/ns/pid", &is) == 0 ? (uint64_t)is.st_ino : 0;
 }
 
+int proc_namespace_open(pid_t pid) {
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/ns/pid", (int)pid);
+    return file_open(pid == 0 ? "/proc/self/ns/pid" : path);
+}
+
 /* ---- Descriptors ---- */
 
 enum proc_answer proc_open(pid_t pid, uint64_t start, int *ret_descriptor) {

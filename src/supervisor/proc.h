@@ -59,6 +59,8 @@ enum proc_answer proc_switches(pid_t pid, uint64_t *ret_switches);
 bool proc_boot_id(char out[PROC_BOOT_TEXT]);
 /* The number of the pid namespace that this process is in; 0: not known. */
 uint64_t proc_namespace(void);
+/* A descriptor of the pid namespace of a process; 0: of this one. -1: errno says why not. */
+int proc_namespace_open(pid_t pid);
 
 /* A descriptor for the process whose pid and start time are these; NO: it does not live. The start
  * time is looked at after the descriptor is there: what that stands for cannot change any more. */

@@ -159,7 +159,9 @@ static void guardian_end(uv_timer_t *timer) {
 }
 
 static void guardian_give_up(struct run *run) {
-    if (run->is_guarded) {
+    if (run->is_guarded && run->is_first) {
+        (void)kill(run->guardian, SIGKILL); /* and with it all of its namespace */
+    } else if (run->is_guarded) {
         tree_init(&run->tree, run->guardian, run->descriptor);
         (void)uv_timer_start(&run->timer, guardian_end, 0, SWEEP_MS);
     }
@@ -199,12 +201,34 @@ static void news_take(struct run *run, const struct frame_news *news) {
     }
 }
 
+/* As recv; the pid is the one in its credentials, or stays. */
+static ssize_t news_receive(const struct run *run, uint8_t bytes[FRAME_SMALL_MAX], pid_t *pid) {
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof(struct ucred))];
+    } control;
+    struct iovec text = {.iov_base = bytes, .iov_len = FRAME_SMALL_MAX};
+    struct msghdr message = {.msg_iov = &text,
+                             .msg_iovlen = 1,
+                             .msg_control = control.room,
+                             .msg_controllen = sizeof control.room};
+    struct ucred who;
+    ssize_t n = recvmsg(run->socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    const struct cmsghdr *head = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    if (head != NULL && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_CREDENTIALS) {
+        memcpy(&who, CMSG_DATA(head), sizeof who);
+        *pid = who.pid;
+    }
+    return n;
+}
+
 /* Everything that has come. The end of the socket is no news: the guardian's end is. */
 static void socket_read(struct run *run) {
     uint8_t bytes[FRAME_SMALL_MAX];
     struct frame_news news;
+    pid_t pid = 0;
     for (;;) {
-        ssize_t n = recv(run->socket, bytes, sizeof bytes, MSG_DONTWAIT);
+        ssize_t n = news_receive(run, bytes, &pid);
         /* RESET, once: it has ended without reading an order. What it said before comes after that. */
         if (n < 0 && (errno == EINTR || errno == ECONNRESET)) {
             continue;
@@ -215,7 +239,11 @@ static void socket_read(struct run *run) {
             }
             return;
         }
-        if (!frame_news_decode(bytes, (size_t)n, &news) || !news_fits(run, &news)) {
+        bool good = frame_news_decode(bytes, (size_t)n, &news) && news_fits(run, &news);
+        if (good && news.kind == FRAME_STARTED && run->record.proof == RECORD_PIDNS) {
+            news.pid = (uint32_t)pid; /* it says the one of its namespace */
+        }
+        if (!good) {
             /* Somebody speaks in its place, or it is another program. */
             (void)uv_poll_stop(&run->socket_poll);
             guardian_give_up(run);
@@ -251,7 +279,7 @@ static void guardian_ended(uv_poll_t *poll, int status, int events) {
     } else if (!run->told) {
         fail(run, EPIPE, FRAME_STEP_GUARDIAN);
     }
-    if (run->gone_said || !run->start_sent) {
+    if (run->gone_said || run->is_first || !run->start_sent) {
         finish(run);
         return;
     }

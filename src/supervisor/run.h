@@ -53,7 +53,8 @@ struct run_options {
     const struct os *os;
     const char *dir;      /* of all sensors; made if it is not there */
     const char *guardian; /* the program */
-    const char *cgroup;   /* a directory of cgroup v2 where runs get their own; NULL: none */
+    enum record_proof proof;
+    const char *cgroup; /* of CGROUP: a directory of cgroup v2 where runs get their own */
     const char *ref;
     struct kernel_lease_id lease;
     uint64_t epoch;
@@ -87,6 +88,9 @@ void run_free(struct run *run);
 
 /* A fresh token into the file; what was there stays if this fails. */
 enum tn_status run_token_write(struct run *run, struct tn_bytes token);
+
+/* Whether runs can have pid namespaces of their own; found out by starting a guardian in one. */
+bool run_can_pidns(const char *guardian);
 
 /* Where the program of this server's guardian is if nobody says: next to the server's own, or, as
  * it is installed, in ../libexec/tenure. False: in neither place. */

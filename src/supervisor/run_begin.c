@@ -17,6 +17,7 @@
 #include "base/assert.h"
 #include "supervisor/cgroup.h"
 #include "supervisor/output.h"
+#include "supervisor/pidns.h"
 
 #define GUARDIAN_PROGRAM "tenure-guardian"
 
@@ -202,8 +203,12 @@ static bool id_take(struct beginning *b) {
 static bool cgroup_take(struct beginning *b) {
     struct run_record *record = &b->run->record;
     b->start.cgroup = "";
-    if (b->options->cgroup == NULL) {
+    record->proof = b->options->proof;
+    if (record->proof != RECORD_CGROUP) {
         return true;
+    }
+    if (b->options->cgroup == NULL) {
+        return stop(b->run, FRAME_STEP_CGROUP, ENOENT);
     }
     if (snprintf(record->cgroup, sizeof record->cgroup, "%s/tenure-%s%s", b->options->cgroup,
                  record->id, b->run->is_check ? RECORD_CHECK : "") >=
@@ -212,7 +217,6 @@ static bool cgroup_take(struct beginning *b) {
         return stop(b->run, FRAME_STEP_CGROUP, ENAMETOOLONG);
     }
     b->start.cgroup = record->cgroup;
-    record->proof = RECORD_CGROUP;
     return true;
 }
 
@@ -274,6 +278,41 @@ static void children_are_kept(void) {
     }
 }
 
+/* A check is born in the namespace of its run, to see what that sees and to die with it. */
+static int spawn_contained(struct run *run, const struct run_options *options, int theirs) {
+    int error = 0;
+    if (options->proof == RECORD_PIDNS) {
+        error = pidns_enter(run->is_check ? options->check_of->guardian : 0);
+    }
+    if (error != 0) {
+        run->early_step = FRAME_STEP_CONTAINMENT;
+        return error;
+    }
+    run->early_step = FRAME_STEP_GUARDIAN;
+    if (options->proof != RECORD_PIDNS && !pidns_leave()) {
+        return EAGAIN;
+    }
+    error = spawn(run, options, theirs);
+    (void)pidns_leave(); /* if not now, then before the next one */
+    return error;
+}
+
+bool run_can_pidns(const char *guardian) {
+    char *argv[] = {GUARDIAN_PROGRAM, NULL};
+    char *env[] = {NULL};
+    pid_t pid;
+    int status = 1;
+    if (pidns_enter(0) != 0) {
+        return false;
+    }
+    int error = posix_spawn(&pid, guardian, NULL, NULL, argv, env);
+    bool left = pidns_leave();
+    if (error == 0) {
+        (void)waitpid(pid, &status, 0);
+    }
+    return left && status == 0;
+}
+
 static bool guardian_take(struct beginning *b) {
     struct run *run = b->run;
     struct proc_stat stat;
@@ -285,12 +324,18 @@ static bool guardian_take(struct beginning *b) {
         return stop(run, FRAME_STEP_GUARDIAN, errno);
     }
     run->socket = ends[0];
-    int error = spawn(run, b->options, ends[1]);
+    if (b->options->proof == RECORD_PIDNS &&
+        setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &(int){1}, sizeof(int)) != 0) {
+        (void)close(ends[1]);
+        return stop(run, FRAME_STEP_CONTAINMENT, errno);
+    }
+    int error = spawn_contained(run, b->options, ends[1]);
     (void)close(ends[1]);
     if (error != 0) {
         run->guardian = 0;
-        return stop(run, FRAME_STEP_GUARDIAN, error);
+        return stop(run, run->early_step, error);
     }
+    run->is_first = b->options->proof == RECORD_PIDNS && !run->is_check;
     run->descriptor = (int)syscall(SYS_pidfd_open, run->guardian, 0);
     if (run->descriptor < 0 || proc_stat_read(run->guardian, &stat) != PROC_YES) {
         (void)stop(run, FRAME_STEP_GUARDIAN, errno);
@@ -320,6 +365,7 @@ static bool frame_take(struct beginning *b) {
     memcpy(start->argv, argv, start->argc * sizeof *argv);
     memcpy(start->limits, spec->limits, sizeof start->limits);
     start->cwd = spec->cwd;
+    start->own_proc = b->options->proof == RECORD_PIDNS;
     start->token_file = b->run->is_check ? "" : b->token_file;
     b->run->frame_len = frame_start_encode(start, b->run->frame, FRAME_MAX);
     return b->run->frame_len > 0 || stop(b->run, FRAME_STEP_EXEC, E2BIG);

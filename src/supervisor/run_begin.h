@@ -25,6 +25,7 @@ struct run {
     enum frame_step early_step;
     uint32_t late_ms; /* after which a guardian that is to kill is given up */
     bool is_check;
+    bool is_first; /* the guardian, in the run's pid namespace: its end is the end of all */
     bool start_sent;
     bool told; /* started or failed */
     bool has_exited;

@@ -340,11 +340,31 @@ static bool member_take(struct reading *r, const char *key, json_t *item) {
     if (strcmp(key, "scope") == 0) {
         return text_take(r, key, item, 512, &spec->scope);
     }
+    if (strcmp(key, "containment") == 0) {
+        return (json_is_string(item) &&
+                sensor_containment_parse(json_string_value(item), &spec->containment)) ||
+               refuse(r, "containment must be auto, pidns, cgroup or none");
+    }
     bool taken = number_take(r, key, item, &known);
     return known ? taken : refuse(r, "unknown member: %.64s", key);
 }
 
 /* ---- The whole ---- */
+
+bool sensor_containment_parse(const char *word, enum sensor_containment *ret_containment) {
+    static const char *const names[SENSOR_CONTAINMENTS] = {
+#define CONTAINMENT_NAME(id, name) name,
+        SENSOR_CONTAINMENT_TABLE(CONTAINMENT_NAME)
+#undef CONTAINMENT_NAME
+    };
+    for (unsigned i = 0; i < SENSOR_CONTAINMENTS; i++) {
+        if (strcmp(word, names[i]) == 0) {
+            *ret_containment = (enum sensor_containment)i;
+            return true;
+        }
+    }
+    return false;
+}
 
 struct sensor_defaults sensor_defaults_make(void) {
     return (struct sensor_defaults){.stop_ms = 30000,
@@ -385,6 +405,7 @@ static struct sensor_spec *spec_make(const json_t *document, size_t json_len,
                                  .max_restarts = d->max_restarts,
                                  .log_files = d->log_files,
                                  .log_bytes = d->log_bytes,
+                                 .containment = d->containment,
                                  .token_ttl_s = d->token_ttl_s,
                                  .health_interval_ms = 10000,
                                  .health_timeout_ms = 5000,

@@ -54,6 +54,23 @@ enum sensor_health {
     SENSOR_HEALTH_HEARTBEAT,
 };
 
+/* How a run is kept together, so that its death can be proven; by the word that says it. */
+#define SENSOR_CONTAINMENT_TABLE(X)                                                        \
+    X(AUTO, "auto")     /* a cgroup, or a pid namespace, or nothing: the first there is */ \
+    X(PIDNS, "pidns")   /* a pid namespace of its own */                                   \
+    X(CGROUP, "cgroup") /* a cgroup of its own */                                          \
+    X(NONE, "none")     /* its guardian alone */
+
+enum sensor_containment {
+#define SENSOR_CONTAINMENT_ENUM(id, name) SENSOR_CONTAINMENT_##id,
+    SENSOR_CONTAINMENT_TABLE(SENSOR_CONTAINMENT_ENUM)
+#undef SENSOR_CONTAINMENT_ENUM
+        SENSOR_CONTAINMENTS
+};
+
+/* False: there is no such word. */
+bool sensor_containment_parse(const char *word, enum sensor_containment *ret_containment);
+
 /* What the server's settings say where a description says nothing. */
 struct sensor_defaults {
     uint64_t stop_ms, settle_ms;
@@ -62,6 +79,7 @@ struct sensor_defaults {
     uint64_t log_bytes;
     uint32_t log_files;
     uint32_t max_restarts;
+    enum sensor_containment containment;
     const char *token_env, *scope; /* the caller's, copied */
 };
 
@@ -73,6 +91,7 @@ struct sensor_spec {
     const char *cwd;
     const char *user, *group; /* NULL: the server's */
     uint64_t limits[SENSOR_LIMITS];
+    enum sensor_containment containment;
     uint64_t stop_ms, settle_ms;
     uint64_t backoff_ms, backoff_max_ms, stable_ms;
     uint32_t max_restarts;

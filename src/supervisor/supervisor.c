@@ -396,6 +396,9 @@ static bool begin(struct supervisor *supervisor) {
         supervisor_log(supervisor, "event=supervisor_off reason=\"tenure-guardian is not found\"");
         supervisor->idle = true;
     }
+    if (!supervisor->idle) {
+        supervisor_run_judge(supervisor);
+    }
     enum tn_status status = orphans_begin(options->loop, options->os, options->dir, hooks,
                                           supervisor, &supervisor->orphans);
     if (status != TN_OK) {

@@ -60,7 +60,7 @@ struct supervisor_options {
     const char *dir;      /* where runs have their records, tokens and output */
     const char *url;      /* of our own HTTP door, for sensors; NULL: it is off */
     const char *guardian; /* the program; NULL or empty: where run_guardian_find finds it */
-    const char *cgroup;   /* for runs; NULL or empty: none */
+    const char *cgroup;   /* for runs; NULL or empty: below our own, if that was delegated to us */
     struct sensor_defaults defaults;
     bool idle;                     /* runs nothing; only what an earlier life left is ended */
     uint64_t seed;                 /* of the jitter */

@@ -88,6 +88,8 @@ struct supervisor {
     void (*on_closed)(void *ctx);
     void *closed_ctx;
     char guardian[4096];
+    char cgroup[4096]; /* empty: none can be used */
+    bool can_pidns;
     uint8_t spec[KERNEL_SENSOR_SPEC_MAX]; /* of the sensor that is being read */
     uint8_t encoded[8192];                /* a command */
     struct token_issued token;            /* of the run that is being started */
@@ -200,6 +202,8 @@ void supervisor_walk_on(struct supervisor *supervisor, uint64_t end_ns);
 #define SUPERVISOR_DEMAND_MAX 512u
 
 /* supervisor_run.c */
+/* What runs can be kept together with; said in the log. */
+void supervisor_run_judge(struct supervisor *supervisor);
 void supervisor_run_issue(struct supervisor_sensor *sensor, bool refresh);
 void supervisor_run_start(struct supervisor_sensor *sensor);
 /* Checks go on as long as it runs. */

@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "protocol/render.h"
+#include "supervisor/cgroup.h"
 #include "supervisor/supervisor_parts.h"
 
 /* ---- Tokens ---- */
@@ -153,16 +154,46 @@ static void variables_make(const struct supervisor_sensor *sensor,
     }
 }
 
+void supervisor_run_judge(struct supervisor *supervisor) {
+    const char *given = supervisor->options.cgroup;
+    if (given != NULL && *given != '\0') {
+        (void)snprintf(supervisor->cgroup, sizeof supervisor->cgroup, "%s", given);
+    } else if (!cgroup_delegated(supervisor->cgroup, sizeof supervisor->cgroup)) {
+        supervisor->cgroup[0] = '\0';
+    }
+    supervisor->can_pidns = run_can_pidns(supervisor->guardian);
+    supervisor_log(supervisor, "event=supervisor_containment pidns=%s cgroup=\"%s\"",
+                   supervisor->can_pidns ? "yes" : "no", supervisor->cgroup);
+}
+
+/* What was asked for; whether it can be had shows when the run is started. */
+static enum record_proof proof_of(const struct supervisor *supervisor,
+                                  enum sensor_containment containment) {
+    switch (containment) {
+    case SENSOR_CONTAINMENT_PIDNS:
+        return RECORD_PIDNS;
+    case SENSOR_CONTAINMENT_CGROUP:
+        return RECORD_CGROUP;
+    case SENSOR_CONTAINMENT_NONE:
+        return RECORD_REAPED;
+    default: /* a cgroup changes nothing that the sensor sees */
+        return supervisor->cgroup[0] != '\0' ? RECORD_CGROUP
+               : supervisor->can_pidns       ? RECORD_PIDNS
+                                             : RECORD_REAPED;
+    }
+}
+
 static struct run_options options_of(struct supervisor_sensor *sensor,
                                      const struct run_variables *variables) {
     struct supervisor *supervisor = sensor->supervisor;
-    const char *cgroup = supervisor->options.cgroup;
     return (struct run_options){
         .loop = supervisor->options.loop,
         .os = supervisor->options.os,
         .dir = supervisor->options.dir,
         .guardian = supervisor->guardian,
-        .cgroup = cgroup != NULL && *cgroup != '\0' ? cgroup : NULL,
+        .proof = sensor->run != NULL ? run_proof(sensor->run)
+                                     : proof_of(supervisor, sensor->run_spec->containment),
+        .cgroup = supervisor->cgroup[0] != '\0' ? supervisor->cgroup : NULL,
         .ref = sensor->ref,
         .lease = sensor->plan.lease,
         .epoch = sensor->plan.epoch,

@@ -114,5 +114,10 @@ def parent(pid):
         return int(file.read().rsplit(")", 1)[1].split()[1])
 
 
+class KilledAsByDefault(Killed):
+    """Contained in what this machine permits."""
+    flags = ("--sensor-containment", "auto")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -3,6 +3,7 @@
 and an empty environment, and holds a lock on a file; a second run that finds the lock taken says so."""
 import os
 import signal
+import subprocess
 import threading
 import unittest
 
@@ -28,6 +29,16 @@ def with_word(word):
 def parent(pid):
     with open("/proc/%d/stat" % pid, "rb") as file:
         return int(file.read().rsplit(b")", 1)[1].split()[1])
+
+
+def cgroups():
+    """The directory of cgroup v2 that we may make others in; None: there is none."""
+    with open("/proc/self/mountinfo", encoding="ascii") as file:
+        for line in file:
+            path = line.split()[4]
+            if " - cgroup2 " in line and os.access(path, os.W_OK) and os.geteuid() == 0:
+                return path
+    return None
 
 
 class Stopper(threading.Thread):
@@ -135,7 +146,7 @@ class Proof(SensorCase):
 
 class Reaped(Proof):
     """By the guardian alone."""
-    flags = ()
+    flags = ("--sensor-containment", "none")
 
     def test_what_nothing_proves_dead_is_not_started_until_an_operator_vouches(self):
         status = self.starts("lock-forget")
@@ -159,7 +170,52 @@ class Reaped(Proof):
         self.assertEqual(totals(self.server)["tenure_sensors_unproven"], 0)
 
 
-del Proof  # only with a way of containment
+class Contained(Proof):
+    """By something that needs nobody who looks: no word of an operator is ever needed."""
+    kind = None
+
+    def starts(self, mode):
+        status = super().starts(mode)
+        self.assertEqual(status["proof"], self.kind)
+        return status
+
+    def test_what_guardian_and_server_leave_is_proven_dead(self):
+        for mode in LEAVERS:
+            with self.subTest(mode):
+                status = self.starts(mode)
+                os.kill(self.server.process.pid, signal.SIGSTOP)  # it must not see its guardian die
+                os.kill(parent(status["pid"]), signal.SIGKILL)
+                self.again(signal.SIGKILL)
+                self.check_another_runs(status)
+                self.want("a", wanted=False)
+                self.reaches("a", "stopped")
+
+
+@unittest.skipIf(subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "true"], check=False,
+                                stderr=subprocess.DEVNULL).returncode, "no pid namespace")
+class Namespace(Contained):
+    """What a server that may make them does by itself."""
+    flags = ("--sensor-containment", "auto")
+    kind = "pidns"
+
+    def test_a_sensor_may_be_kept_out_of_it(self):
+        self.sensor("b", containment="none")
+        self.assertEqual(self.runs("b")["proof"], "reaped")
+
+
+@unittest.skipUnless(cgroups(), "no cgroup")
+class Cgroup(Contained):
+    kind = "cgroup"
+
+    def setUp(self):
+        self.group = os.path.join(cgroups(), "tenure-e2e-%d" % os.getpid())
+        os.mkdir(self.group)
+        self.addCleanup(os.rmdir, self.group)
+        self.flags = ("--sensor-containment", "auto", "--sensor-cgroup", self.group)
+        super().setUp()
+
+
+del Proof, Contained  # only with a way of containment
 
 if __name__ == "__main__":
     unittest.main()

@@ -10,6 +10,8 @@ import urllib.request
 from harness import BUILD, PATIENCE, Server, pairs, text_of, until
 
 DUMMY = os.environ.get("SENSOR_TEST_DUMMY", os.path.join(BUILD, "tests", "sensor_dummy"))
+# So that the pids that dummies write down are those that tests see. Those of sensor_proof_test.py have all.
+os.environ.setdefault("TENURE_SENSOR_CONTAINMENT", "none")
 # Short enough for tests, long enough to see that they are kept.
 TERMS = {"settle_seconds": 0.1, "stop_seconds": 60, "backoff_seconds": 0.05,
          "backoff_max_seconds": 0.2, "stable_seconds": 3600}

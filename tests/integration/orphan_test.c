@@ -72,6 +72,8 @@ static void orphans_end(struct runkit *kit, struct told *told) {
 
 /* ---- A server that will be killed ---- */
 
+static enum record_proof proof; /* of the runs of the next servers */
+
 static void serve(struct runkit *kit, const char *const *words, unsigned count) {
     struct runkit_run *runs = calloc(count, sizeof *runs);
     char ref[16];
@@ -81,6 +83,7 @@ static void serve(struct runkit *kit, const char *const *words, unsigned count) 
         snprintf(ref, sizeof ref, "s%u", i);
         options.ref = ref;
         options.token = tn_bytes_of("secret", 6);
+        options.proof = proof;
         runkit_begin(&runs[i], &options);
     }
     for (;;) {
@@ -237,6 +240,33 @@ static bool is_free(const char *path) {
     bool free = flock(fd, LOCK_EX | LOCK_NB) == 0;
     (void)close(fd);
     return free;
+}
+
+/* The kernel has ended all of the namespace with its first process, the guardian. */
+static void what_both_leave_of_a_namespace_is_proven_dead(void **state) {
+    struct runkit *kit = *state;
+    static const char *const modes[] = {"lock-forget", "lock-chain"};
+    struct told told;
+    pid_t pids[RUNKIT_PIDS];
+    char lock[300];
+    char words[400];
+    const char *list[] = {words};
+    if (!run_can_pidns(kit->guardian)) {
+        skip();
+    }
+    snprintf(lock, sizeof lock, "%s/lock", kit->dir);
+    proof = RECORD_PIDNS;
+    for (unsigned i = 0; i < 2; i++) {
+        snprintf(words, sizeof words, "%s %s", modes[i], lock);
+        pid_t server = server_start(kit, list, 1, 2 * (i + 1), pids);
+        assert_false(is_free(lock));
+        server_and_guardian_kill(kit, server);
+        orphans_end(kit, &told);
+        assert_true(is_free(lock));
+        assert_int_equal(told.gone, 1);
+        nothing_is_left(kit, "s0");
+    }
+    proof = RECORD_REAPED;
 }
 
 /* What holds the lock has a session of its own and nothing in its environment; one forks each
@@ -485,6 +515,7 @@ int main(void) {
         CASE(what_both_leave_is_ended_and_unproven),
         CASE(a_stopped_guardian_goes_on_and_ends_its_run),
         CASE(all_below_a_guardian_that_hangs_is_ended_before_it),
+        CASE(what_both_leave_of_a_namespace_is_proven_dead),
         CASE(what_a_server_that_was_the_first_process_left_died_with_it),
         CASE(what_another_namespace_holds_is_unproven),
         CASE(a_record_of_the_first_version_is_read),

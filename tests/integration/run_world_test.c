@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -305,6 +306,106 @@ static void a_check_runs_next_to_its_run(void **state) {
     stop(&run);
 }
 
+/* ---- A pid namespace of its own ---- */
+
+static bool can_pidns(const struct runkit *kit) {
+    return run_can_pidns(kit->guardian);
+}
+
+/* By a shell: its pid there, how many processes it sees, its parent. */
+static void it_sees_its_namespace_and_we_see_it(void **state) {
+    struct runkit *kit = *state;
+    struct runkit_run run;
+    struct proc_stat stat;
+    if (!can_pidns(kit)) {
+        skip();
+    }
+    struct run_options options = runkit_options(kit, &run, "obey", "");
+    const char *argv[] = {"sh", "-c", "set -- /proc/[0-9]*; echo $$ $# $PPID; exec sleep 1000",
+                          NULL};
+    run.spec->argv = argv;
+    run.spec->argc = 3;
+    options.proof = RECORD_PIDNS;
+    runkit_begin(&run, &options);
+    assert_int_equal(run.failed, 0);
+    runkit_wait_output(kit, "sensor", "2 2 1\n");
+    assert_int_equal(proc_stat_read((pid_t)run.pid, &stat), PROC_YES);
+    assert_int_equal(stat.session, run.pid); /* the pid that is told is the one that we see */
+    assert_int_equal(proc_stat_read(stat.parent, &stat), PROC_YES);
+    assert_int_equal(stat.parent, getpid());
+    assert_int_equal(run_proof(run.run), RECORD_PIDNS);
+    stop(&run);
+    assert_true(WIFSIGNALED(run.status));
+    assert_int_equal(WTERMSIG(run.status), SIGTERM);
+    /* What we start otherwise is where we are. */
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        _exit(getppid() == 0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void a_check_sees_the_namespace_of_its_run(void **state) {
+    struct runkit *kit = *state;
+    struct runkit_run run;
+    struct runkit_run check;
+    static const char more[] =
+        ",\"health\":{\"command\":[\"/bin/sh\",\"-c\",\"kill -0 2 && test -d /proc/2\"]}";
+    pid_t pids[RUNKIT_PIDS];
+    if (!can_pidns(kit)) {
+        skip();
+    }
+    struct run_options options = runkit_options(kit, &run, "obey", more);
+    options.proof = RECORD_PIDNS;
+    runkit_begin(&run, &options);
+    runkit_wait_pids(kit, 1, pids);
+    assert_int_equal(pids[0], 2);
+    options = runkit_options(kit, &check, "obey", more);
+    options.proof = RECORD_PIDNS;
+    options.check_of = run.run;
+    runkit_begin(&check, &options);
+    runkit_end(&check);
+    assert_int_equal(check.status, 0);
+    stop(&run);
+}
+
+static void a_namespace_ends_with_its_guardian(void **state) {
+    struct runkit *kit = *state;
+    static const char *const modes[] = {"lock-forget", "lock-chain"};
+    struct runkit_run run;
+    struct proc_stat stat;
+    pid_t pids[RUNKIT_PIDS];
+    char lock[200];
+    char words[300];
+    if (!can_pidns(kit)) {
+        skip();
+    }
+    snprintf(lock, sizeof lock, "%s/lock", kit->dir);
+    for (unsigned i = 0; i < 4; i++) {
+        snprintf(words, sizeof words, "%s %s", modes[i % 2], lock);
+        struct run_options options = runkit_options(kit, &run, words, "");
+        options.proof = RECORD_PIDNS;
+        options.guardian_late_ms = 1;
+        runkit_begin(&run, &options);
+        runkit_wait_pids(kit, 2 * (i + 1), pids);
+        assert_int_equal(proc_stat_read((pid_t)run.pid, &stat), PROC_YES);
+        if (i < 2) { /* killed by somebody */
+            assert_int_equal(kill(stat.parent, SIGKILL), 0);
+        } else { /* stopped, and given up */
+            assert_int_equal(kill(stat.parent, SIGSTOP), 0);
+            run_kill(run.run);
+        }
+        runkit_end(&run);
+        int fd = open(lock, O_RDWR | O_CLOEXEC);
+        assert_true(fd >= 0);
+        assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
+        (void)close(fd);
+    }
+}
+
 /* ---- A cgroup of its own ---- */
 
 static void a_cgroup_is_killed_in_one_stroke_and_removed(void **state) {
@@ -320,6 +421,7 @@ static void a_cgroup_is_killed_in_one_stroke_and_removed(void **state) {
     strncat(base, own, sizeof base - strlen(base) - 1);
     assert_int_equal(cgroup_make(base), 0);
     struct run_options options = runkit_options(kit, &run, "storm 100", "");
+    options.proof = RECORD_CGROUP;
     options.cgroup = base;
     runkit_begin(&run, &options);
     runkit_wait_pids(kit, 10, pids);
@@ -334,6 +436,7 @@ static void a_cgroup_is_killed_in_one_stroke_and_removed(void **state) {
     assert_int_equal(rmdir(base), 0); /* so the run's own, inside, is removed */
     /* And where none can be made, nothing is started. */
     options = runkit_options(kit, &run, "obey", "");
+    options.proof = RECORD_CGROUP;
     options.cgroup = base;
     runkit_begin(&run, &options);
     assert_string_equal(run.step, "cgroup");
@@ -549,6 +652,9 @@ int main(void) {
         CASE(the_token_file_is_private_and_rewritten),
         CASE(secrets_are_on_no_command_line),
         CASE(a_check_runs_next_to_its_run),
+        CASE(it_sees_its_namespace_and_we_see_it),
+        CASE(a_check_sees_the_namespace_of_its_run),
+        CASE(a_namespace_ends_with_its_guardian),
         CASE(a_cgroup_is_killed_in_one_stroke_and_removed),
         CASE(output_is_rotated_and_read_back),
         CASE(output_that_cannot_be_written_blocks_nobody),

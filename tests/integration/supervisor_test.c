@@ -61,6 +61,7 @@ static void supervise(struct world *w) {
                                          .defaults = sensor_defaults_make(),
                                          .seed = 1,
                                          .log = log_line};
+    options.defaults.containment = SENSOR_CONTAINMENT_NONE; /* dummies write the pids that we see */
     options.defaults.settle_ms = 20;
     options.defaults.stop_ms = 2000;
     options.defaults.backoff_ms = 20;

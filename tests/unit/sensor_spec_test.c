@@ -52,7 +52,8 @@ static void everything_can_be_said(void **state) {
         "\"backoff_max_seconds\":2,\"stable_seconds\":1.5,\"token_env\":\"ATTUNE_API_TOKEN\","
         "\"token_ttl_seconds\":60,\"scope\":\"sensor read\",\"health\":{\"command\":[\"/bin/true\"],"
         "\"interval_seconds\":0.5,\"timeout_seconds\":0.2,\"threshold\":7,\"start_seconds\":3},"
-        "\"log_bytes\":4096,\"log_files\":1}");
+        "\"log_bytes\":4096,\"log_files\":1,\"containment\":\"cgroup\"}");
+    assert_int_equal(spec->containment, SENSOR_CONTAINMENT_CGROUP);
     assert_int_equal(spec->argc, 3);
     assert_string_equal(spec->argv[1], "");
     assert_string_equal(spec->argv[2], "caf\303\251");
@@ -112,12 +113,14 @@ static void settings_fill_in_what_is_not_said(void **state) {
     defaults.token_env = "ATTUNE_API_TOKEN";
     defaults.scope = "a b";
     defaults.log_files = 9;
+    defaults.containment = SENSOR_CONTAINMENT_NONE;
     assert_true(sensor_spec_parse(tn_bytes_of(json, strlen(json)), &defaults, &spec, reason));
     assert_int_equal(spec->stop_ms, 1000);
     assert_int_equal(spec->settle_ms, 8);
     assert_string_equal(spec->token_env, "ATTUNE_API_TOKEN");
     assert_string_equal(spec->scope, "a b");
     assert_int_equal(spec->log_files, 9);
+    assert_int_equal(spec->containment, SENSOR_CONTAINMENT_NONE);
     sensor_spec_free(spec);
 }
 
@@ -161,6 +164,8 @@ static void what_is_wrong_is_refused_with_its_name(void **state) {
         {"{\"command\":[\"a\"],\"token_env\":\"A B\"}", "token_env must be a name"},
         {"{\"command\":[\"a\"],\"token_ttl_seconds\":0}", "token_ttl_seconds must be seconds"},
         {"{\"command\":[\"a\"],\"log_bytes\":1}", "log_bytes must be a whole number from 4096"},
+        {"{\"command\":[\"a\"],\"containment\":\"jail\"}", "containment must be auto, pidns"},
+        {"{\"command\":[\"a\"],\"containment\":1}", "containment must be auto, pidns"},
         {"{\"command\":[\"a\"],\"log_files\":0}", "log_files must be a whole number from 1"},
         {"{\"command\":[\"a\"],\"health\":{}}", "health must have one of"},
         {"{\"command\":[\"a\"],\"health\":{\"interval_seconds\":1}}", "health must have one of"},
