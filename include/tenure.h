@@ -744,7 +744,9 @@ struct tenure_stats {
     uint64_t snapshot_hold_ns_max; /* the longest that a snapshot kept anyone waiting */
     uint64_t log_bytes, log_segments, snapshot_bytes, snapshot_lsn;
     uint64_t leases, members, pools, names, ops; /* in use */
-    uint64_t reserved[8];
+    uint64_t log_ahead_ms; /* of now_ms before the wall clock; 0: it is not ahead */
+    uint64_t overdue_ms;   /* since the earliest deadline that the log has not recorded; 0: none */
+    uint64_t reserved[6];
 };
 
 TENURE_API enum tenure_result tenure_stats_read(struct tenure *tenure,

@@ -46,6 +46,9 @@ export async function showHealth() {
   // A deadline that the log has not recorded for this long: the disk is full, or does not answer.
   const overdue = value("tenure_engine_overdue_seconds") > 5;
   setText($("h-state"), halted ? "halted" : overdue ? "log is late" : "serving");
+  const ahead = value("tenure_log_ahead_seconds");
+  $("h-ahead-tile").hidden = !(ahead >= 1);
+  setText($("h-ahead"), duration(ahead));
   setText($("h-lsn"), count(value("tenure_engine_lsn")));
   setText($("h-sync"), duration(value("tenure_engine_last_sync_seconds")));
   const perSecond = commandRate(samples);

@@ -2,13 +2,19 @@
  *
  * At start it continues from the later of the last logged time and the wall clock; from then on it
  * advances by the boot clock, so that nothing done to the wall clock shows. A stamp is never smaller
- * than the one before it, within this process and across its restarts, and never 0. */
+ * than the one before it, within this process and across its restarts, and never 0.
+ *
+ * The log can be ahead of the wall clock, because that clock was ahead once. The lead is measured at
+ * the start and then melts: of every CLOCK_MELT milliseconds of the boot clock, one does not count,
+ * until the lead is gone. So time never goes back, and leases last a seventh longer at the most. */
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "base/plant.h"
 #include "engine/internal.h"
 
+#define CLOCK_MELT 8u
+#define CLOCK_LEAD_TOLD_MS 1000u /* clocks that are disciplined differ by less */
 #define CLOCK_DOWNTIME_MS_DEFAULT (30ull * 86400u * 1000u)
 
 static uint64_t clock_read(const struct engine *engine) {
@@ -17,8 +23,24 @@ static uint64_t clock_read(const struct engine *engine) {
     if (boot_ms <= engine->clock_boot_ms) {
         return engine->clock_base_ms;
     }
-    uint64_t now_ms = engine->clock_base_ms + (boot_ms - engine->clock_boot_ms);
+    uint64_t passed_ms = boot_ms - engine->clock_boot_ms;
+    uint64_t melted_ms = passed_ms / CLOCK_MELT;
+    if (melted_ms > engine->clock_lead_ms) {
+        melted_ms = engine->clock_lead_ms;
+    }
+    uint64_t now_ms = engine->clock_base_ms + passed_ms - melted_ms;
     return now_ms < KERNEL_TIME_MAX ? now_ms : KERNEL_TIME_MAX;
+}
+
+static void clock_lead_set(struct engine *engine, const struct log_position *at, uint64_t wall_ms) {
+    bool ahead = at->lsn > 0 && at->now_ms > wall_ms && !TN_PLANT(TIME_STARTS_ANEW);
+    engine->clock_lead_ms = ahead ? at->now_ms - wall_ms : 0;
+    if (engine->clock_lead_ms >= CLOCK_LEAD_TOLD_MS) {
+        engine_notice(engine,
+                      "event=clock_ahead seconds=%" PRIu64 " reason=\"the log is ahead of the wall "
+                      "clock: time goes slower by an eighth until the wall clock has caught up\"",
+                      engine->clock_lead_ms / 1000);
+    }
 }
 
 enum tn_status engine_clock_start(struct engine *engine, const struct log_position *at,
@@ -48,6 +70,7 @@ enum tn_status engine_clock_start(struct engine *engine, const struct log_positi
     if (engine->clock_base_ms == 0) {
         engine->clock_base_ms = 1; /* 0 stands for "never" wherever a time is kept */
     }
+    clock_lead_set(engine, at, wall_ms);
     engine->clock_boot_ms =
         TN_PLANT(TIME_BY_WALL) ? wall_ms : engine->os->clock_boot_ms(engine->os->ctx);
     atomic_store(&engine->last_ms, TN_PLANT(TIME_STARTS_ANEW) ? wall_ms : at->now_ms);

@@ -455,6 +455,8 @@ void engine_stats_read(struct engine *engine, struct engine_stats *ret_stats) {
         .recovery_commands = engine->recovery_commands,
         .recovery_ns = engine->recovery_ns,
     };
+    uint64_t wall_ms = engine->os->clock_wall_ms(engine->os->ctx);
+    stats.log_ahead_ms = stats.now_ms > wall_ms ? stats.now_ms - wall_ms : 0;
     uint64_t due_ms = engine_counter(&engine->next_due);
     stats.overdue_ms = due_ms < stats.now_ms ? stats.now_ms - due_ms : 0;
     pthread_mutex_lock(&engine->submit_lock);

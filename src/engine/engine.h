@@ -240,7 +240,8 @@ static inline uint64_t engine_append_bound_ns(unsigned bucket) {
 struct engine_stats {
     uint64_t lsn;
     uint64_t now_ms;
-    uint64_t overdue_ms; /* since the earliest deadline that the log has not recorded; 0: none */
+    uint64_t log_ahead_ms; /* of now_ms before the wall clock as it is; 0: it is not ahead */
+    uint64_t overdue_ms;   /* since the earliest deadline that the log has not recorded; 0: none */
     uint64_t batches;
     uint64_t commands;
     uint64_t batch_commands_max; /* the largest batch so far */

@@ -144,6 +144,7 @@ struct engine {
     /* clock.c */
     uint64_t clock_base_ms; /* the time that clock_boot_ms stands for */
     uint64_t clock_boot_ms;
+    uint64_t clock_lead_ms;   /* of the log before the wall clock at the start */
     _Atomic uint64_t last_ms; /* of the last batch */
 
     /* Waiting to be committed: under submit_lock. */

@@ -181,6 +181,8 @@ enum tenure_result tenure_stats_read(struct tenure *tenure, struct tenure_stats 
     *ret_stats = (struct tenure_stats){
         .lsn = stats.lsn,
         .now_ms = stats.now_ms,
+        .log_ahead_ms = stats.log_ahead_ms,
+        .overdue_ms = stats.overdue_ms,
         .batches = stats.batches,
         .commands = stats.commands,
         .batch_commands_max = stats.batch_commands_max,

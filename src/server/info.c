@@ -63,7 +63,8 @@ static void info_engine(struct server *server, struct tn_writer *w) {
     struct kernel_limits limits;
     engine_stats_read(server->engine, &stats);
     line(w, "\r\n# Tenure\r\nlsn:%" PRIu64 "\r\nnow:%" PRIu64 "\r\n", stats.lsn, stats.now_ms);
-    line(w, "overdue_seconds:%" PRIu64 "\r\n", stats.overdue_ms / 1000);
+    line(w, "overdue_seconds:%" PRIu64 "\r\nlog_ahead_seconds:%" PRIu64 "\r\n",
+         stats.overdue_ms / 1000, stats.log_ahead_ms / 1000);
     line(w, "batches:%" PRIu64 "\r\ncommands:%" PRIu64 "\r\nbatch_commands_max:%" PRIu64 "\r\n",
          stats.batches, stats.commands, stats.batch_commands_max);
     line(w, "queue_commands:%" PRIu64 "\r\noverloads:%" PRIu64 "\r\n", stats.queue_commands,

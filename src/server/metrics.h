@@ -27,6 +27,7 @@
     X(UP_HALTED, "tenure_engine_halted", "gauge", "", "1 if storage failed and nothing is served any more, else 0") \
     X(LSN, "tenure_engine_lsn", "gauge", "", "Log position of the last applied command") \
     X(ENGINE_TIME, "tenure_engine_time_seconds", "gauge", "", "The engine's clock, seconds since 1970") \
+    X(LOG_AHEAD, "tenure_log_ahead_seconds", "gauge", "", "How far the log's time is ahead of the wall clock; a lead that a start finds melts by an eighth of the time") \
     X(ENGINE_OVERDUE, "tenure_engine_overdue_seconds", "gauge", "", "How long ago the earliest deadline passed that the log has not recorded; more than a second means that it cannot, and that pools count leases which are over") \
     X(ENGINE_BATCHES, "tenure_engine_batches_total", "counter", "", "Batches committed") \
     X(ENGINE_COMMANDS, "tenure_engine_commands_total", "counter", "", "Commands committed, ticks of the clock included") \

@@ -74,6 +74,14 @@ class FullDisk(unittest.TestCase):
         connection.close()
         return response.status, answer
 
+    def metric(self, name):
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.http_port,
+                                                timeout=PATIENCE)
+        connection.request("GET", "/metrics")
+        lines = connection.getresponse().read().decode().splitlines()
+        connection.close()
+        return float(next(line for line in lines if line.startswith(name + " ")).split()[1])
+
     def test_a_passed_deadline_ends_authority_although_nothing_can_be_logged(self):
         lease, token = self.lapse()
         name, epoch = lease["lease"], lease["epoch"]
@@ -91,6 +99,11 @@ class FullDisk(unittest.TestCase):
             self.assertEqual(len(page), count)
         pool = pairs(self.r.execute_command("POOL", "INFO", "p"))
         self.assertEqual((pool["active"], pool["overdue_since"]), (1, lease["deadline"]))
+        info = self.r.info("tenure")
+        self.assertEqual(info["log_ahead_seconds"], 0)
+        until(lambda: self.r.info("tenure")["overdue_seconds"] > 0, "it is told that the log is late")
+        self.assertGreater(self.metric("tenure_engine_overdue_seconds"), 0)
+        self.assertLess(self.metric("tenure_log_ahead_seconds"), 1)
 
         status, answer = self.call("GET", "/v1/leases/%s/verify?epoch=%s" % (name, epoch))
         self.assertEqual((status, answer["result"]), (409, "OVERDUE"))

@@ -15,7 +15,8 @@
  *   command by command. The engine's answers, events, reads and state must be the same as its.
  * - After each start the log is read back (world_server.c): it holds the ledger, byte for byte and
  *   with the same times, then the batch whose outcome was unknown or not, and nothing else.
- * - Each batch carries the time that the clocks of the machine demand.
+ * - Each batch carries the time that the clocks of the machine demand; if the log was ahead of the wall
+ *   clock at the start, an eighth of the time does not count until that is made up.
  * - A repeated operation id is answered as the first time. Nobody who was granted a value until some
  *   time finds it another's before that, on the time of the log; and its token verifies until then.
  * - Nothing that is read says that a lease lives after its deadline, also while the disk is full and
@@ -225,6 +226,7 @@ struct world {
     uint64_t up_at_ms;         /* when to start it again */
     uint64_t base_ms, boot_ms; /* of the log's time since it is up */
     uint64_t up_true_ms;       /* the true time then */
+    uint64_t lead_ms;          /* of the log before the wall clock then */
     struct kernel_limits limits;
     uint64_t events_max;
     uint64_t snapshot_bytes;
@@ -259,7 +261,7 @@ struct world {
     struct {
         uint64_t commands, events, starts, cuts, kills, faults, full, snapshots, older, damages,
             limits, restores, refused, unknown, replays, beliefs, resolved, doubts, doubts_kept,
-            runs, overdue;
+            runs, overdue, ahead;
     } counts;
 };
 

@@ -18,7 +18,9 @@ static const struct os *table(const struct world *w) {
 
 uint64_t world_now(struct world *w) {
     uint64_t boot_ms = table(w)->clock_boot_ms(table(w)->ctx);
-    uint64_t now_ms = w->base_ms + (boot_ms - w->boot_ms);
+    uint64_t passed_ms = boot_ms - w->boot_ms;
+    uint64_t melted_ms = passed_ms / 8 < w->lead_ms ? passed_ms / 8 : w->lead_ms;
+    uint64_t now_ms = w->base_ms + passed_ms - melted_ms;
     uint64_t last_ms = kernel_now(w->ledger.kernel);
     return w->engine != NULL && now_ms > last_ms ? now_ms : last_ms;
 }
@@ -166,6 +168,8 @@ static void clock_begin(struct world *w) {
     w->base_ms = wall_ms > last_ms ? wall_ms : last_ms;
     w->boot_ms = table(w)->clock_boot_ms(table(w)->ctx);
     w->up_true_ms = w->true_ms;
+    w->lead_ms = w->base_ms - wall_ms;
+    w->counts.ahead += w->lead_ms >= 1000;
 }
 
 /* Others than it has; clients count on the window of operations. */
@@ -357,6 +361,12 @@ void world_server_settle(struct world *w) {
     if (stats.stopped != TN_R_OK) {
         w->halted = true;
         w->ledger.doubt.tick = true;
+    }
+    uint64_t wall_ms = table(w)->clock_wall_ms(table(w)->ctx);
+    uint64_t ahead_ms = world_now(w) > wall_ms ? world_now(w) - wall_ms : 0;
+    if (stats.log_ahead_ms != ahead_ms) {
+        world_fail(w, "the log is %" PRIu64 " ms ahead, and told as %" PRIu64, ahead_ms,
+                   stats.log_ahead_ms);
     }
     if (stats.now_ms != world_now(w)) {
         world_fail(w, "the engine's time is %" PRIu64 ", the clocks say %" PRIu64, stats.now_ms,
