@@ -479,13 +479,12 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
          .role = PROTOCOL_OPERATOR, .form = FORM(sensor_logs),
          .summary = "What a sensor has printed: the end of it, or what follows a position",
          .method = "GET", .path = "/v1/sensors/{ref}/logs", .example = "SENSOR LOGS s1 COUNT 4096"},
-    [PROTOCOL_SENSOR_RESET] = {NAME("SENSOR", "RESET"), .id = PROTOCOL_SENSOR_RESET,
-                               .kind = PROTOCOL_JOB, .role = PROTOCOL_OPERATOR,
-                               .form = FORM(sensor_job),
-                               .summary =
-                                   "Forgives a sensor its crashes: it is tried again at once",
-                               .method = "POST", .path = "/v1/sensors/{ref}/reset",
-                               .example = "SENSOR RESET s1"},
+    [PROTOCOL_SENSOR_RESET] =
+        {NAME("SENSOR", "RESET"), .id = PROTOCOL_SENSOR_RESET, .kind = PROTOCOL_JOB,
+         .role = PROTOCOL_OPERATOR, .form = FORM(sensor_job),
+         .summary = "Forgives a sensor its crashes, or declares its unproven run dead: it is "
+                    "tried again at once",
+         .method = "POST", .path = "/v1/sensors/{ref}/reset", .example = "SENSOR RESET s1"},
     [PROTOCOL_SENSOR_RESTART] = {NAME("SENSOR", "RESTART"), .id = PROTOCOL_SENSOR_RESTART,
                                  .kind = PROTOCOL_JOB, .role = PROTOCOL_OPERATOR,
                                  .form = FORM(sensor_job),
