@@ -196,6 +196,8 @@ static void tenure_write(FILE *out) {
     section(out, "ENVIRONMENT");
     item(out, "TENURE_URL", "", "The server as tenure://HOST:PORT.");
     item(out, "TENURE_HOST, TENURE_PORT", "", "Its host and port; they go before TENURE_URL.");
+    item(out, "TENURE_SOCKET", "",
+         "The path of its Unix-domain socket; it goes before host and port of the environment.");
     item(out, "TENURE_USER, TENURE_SECRET, TENURE_SECRET_FILE", "",
          "Who to log in as (default), and the secret or a file whose first line it is; without a "
          "secret nobody logs in.");

@@ -16,6 +16,8 @@ static void print_bounds(FILE *out, const struct config_row *row) {
         (void)fprintf(out, "%" PRIu64 " – %" PRIu64, row->low / 1000, row->high / 1000);
     } else if (row->type == CONFIG_SWITCH) {
         (void)fprintf(out, "`on`, `off`");
+    } else if (row->type == CONFIG_DEFINER) {
+        (void)fprintf(out, "`file`, `admin`");
     } else if (row->type == CONFIG_FORM) {
         (void)fprintf(out, "`logfmt`, `json`");
     } else if (row->type == CONFIG_CONTAINMENT) {

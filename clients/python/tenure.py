@@ -1354,7 +1354,7 @@ class _Wire:
 class _Address:
     """Where the server is and who is asking."""
 
-    host: str
+    host: str  # or the path of a Unix-domain socket, if the port is 0
     port: int
     username: Optional[str]
     password: Optional[str]
@@ -1363,18 +1363,36 @@ class _Address:
 
     @staticmethod
     def parse(text: Optional[str]) -> Tuple[str, int, Optional[str], Optional[str]]:
+        if text is None and os.environ.get("TENURE_SOCKET"):
+            text = "unix://" + os.environ["TENURE_SOCKET"]
         if text is None:
             text = os.environ.get("TENURE_URL")
+        if text is not None and text.startswith("unix://"):
+            return text[len("unix://"):], 0, None, None
         if text is None:
             host = os.environ.get("TENURE_HOST", "127.0.0.1")
             text = "%s:%s" % ("[%s]" % host if ":" in host else host,
                               os.environ.get("TENURE_PORT", DEFAULT_PORT))
         parts = urllib.parse.urlsplit(text if "://" in text else "tenure://" + text)
         if parts.scheme != "tenure" or not parts.hostname or parts.path.strip("/"):
-            raise ValueError("%r is not tenure://HOST:PORT" % text)
+            raise ValueError("%r is not tenure://HOST:PORT or unix://PATH" % text)
         unquoted = [None if p is None else urllib.parse.unquote(p)
                     for p in (parts.username, parts.password)]
         return parts.hostname, parts.port or DEFAULT_PORT, unquoted[0], unquoted[1]
+
+    def connect(self) -> socket.socket:
+        if self.port != 0:
+            sock = socket.create_connection((self.host, self.port), self.timeout)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return sock
+        sock = socket.socket(socket.AF_UNIX)
+        try:
+            sock.settimeout(self.timeout)
+            sock.connect(self.host)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
 
     def hello(self) -> List[Word]:
         words: List[Word] = ["HELLO", 3]
@@ -1393,9 +1411,8 @@ class Connection(Commands):
         self._timeout = address.timeout
         self.pushes: Deque[_Push] = collections.deque()
         self.broken = False
-        sock = socket.create_connection((address.host, address.port), address.timeout)
+        sock = address.connect()
         try:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._wire = _Wire(sock)
             answer = self.exchange([_Request(address.hello())])[0]
         except BaseException:
@@ -1627,8 +1644,9 @@ class _Pause:
 class Client(Commands):
     """A client with up to `connections` connections, made when they are needed; threads share it.
 
-    `address`: `host:port` or `tenure://user:password@host:port`; without it what TENURE_URL,
-    TENURE_HOST and TENURE_PORT say, else 127.0.0.1:7411. `timeout`: seconds for one answer.
+    `address`: `host:port`, `tenure://user:password@host:port` or `unix:///path/of/tenure.sock`;
+    without it what TENURE_SOCKET (a path), TENURE_URL, TENURE_HOST and TENURE_PORT say, else
+    127.0.0.1:7411. `timeout`: seconds for one answer.
     `retry_seconds`: how long a request is repeated after a lost connection, a server that is
     stopping or one that has too much to do; 0: never."""
 

@@ -33,6 +33,10 @@ struct call {
 static void say_how_to_resolve(const struct call *call) {
     struct cli_text line = {.at = NULL};
     cli_text_put(&line, "tenure");
+    if (call->settings->socket[0] != '\0') {
+        cli_text_put(&line, " -s ");
+        cli_text_shell(&line, call->settings->socket);
+    }
     if (strcmp(call->settings->host, CLI_HOST) != 0) {
         cli_text_put(&line, " -h ");
         cli_text_shell(&line, call->settings->host);

@@ -20,6 +20,7 @@ struct cli_settings {
     const struct os *os;
     char host[256];
     char port[16];
+    char socket[108]; /* the path of a Unix-domain socket, instead of both; empty: none */
     bool json;
     const char *opid; /* NULL: a write gets one made for it */
     uint64_t timeout_ms;
@@ -31,8 +32,8 @@ struct cli_settings {
 #define CLI_PORT "7411"
 #define CLI_LIMIT 1000u /* of a list that is not told otherwise */
 
-/* From the environment: TENURE_URL (tenure://host:port), TENURE_HOST, TENURE_PORT. False: what is
- * there makes no sense, and standard error says so. */
+/* From the environment: TENURE_URL (tenure://host:port), TENURE_HOST, TENURE_PORT, and
+ * TENURE_SOCKET, which goes before them. False: what is there makes no sense, and standard error says so. */
 bool cli_settings_init(struct cli_settings *settings, const struct os *os);
 /* Takes the option at argv[*at] and its value, if it is one of ours: 1, and *at is behind them. 0: it
  * is not. -1: it is, and makes no sense; standard error says so. -h and -p stand before the

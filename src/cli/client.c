@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -74,7 +75,9 @@ static int connect_one(struct cli_client *client, const struct addrinfo *address
     if (client->socket < 0) {
         return errno;
     }
-    (void)setsockopt(client->socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (address->ai_family != AF_UNIX) {
+        (void)setsockopt(client->socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    }
     if (connect(client->socket, address->ai_addr, address->ai_addrlen) != 0) {
         error = errno;
     }
@@ -111,6 +114,19 @@ static enum cli_link connect_any(struct cli_client *client, const char *host, co
     return error == 0 ? CLI_LINK_OK
                       : fail(client, CLI_LINK_UNREACHABLE, "cannot connect to %.100s:%.20s: %s",
                              host, port, strerror(error));
+}
+
+static enum cli_link connect_unix(struct cli_client *client, const char *path, uint64_t deadline) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const struct addrinfo at = {.ai_family = AF_UNIX,
+                                .ai_socktype = SOCK_STREAM,
+                                .ai_addr = (struct sockaddr *)&address,
+                                .ai_addrlen = sizeof address};
+    (void)snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    int error = connect_one(client, &at, deadline);
+    return error == 0 ? CLI_LINK_OK
+                      : fail(client, CLI_LINK_UNREACHABLE, "cannot connect to %.107s: %s", path,
+                             strerror(error));
 }
 
 /* The secret is in the environment or in a file, never on the command line, which others may see.
@@ -167,8 +183,10 @@ static enum cli_link greet(struct cli_client *client, uint64_t timeout_ms) {
 
 enum cli_link cli_client_open(struct cli_client *client, const struct cli_settings *settings) {
     *client = (struct cli_client){.os = settings->os, .socket = -1};
-    enum cli_link link = connect_any(client, settings->host, settings->port,
-                                     deadline_of(client, settings->timeout_ms));
+    uint64_t deadline = deadline_of(client, settings->timeout_ms);
+    enum cli_link link = settings->socket[0] != '\0'
+                             ? connect_unix(client, settings->socket, deadline)
+                             : connect_any(client, settings->host, settings->port, deadline);
     if (link == CLI_LINK_OK) {
         link = greet(client, settings->timeout_ms);
     }

@@ -21,7 +21,7 @@ enum cli_link {
     CLI_LINK_LOST,        /* something may have been */
 };
 
-/* Connects to any address of the host and agrees on RESP3; as TENURE_USER with TENURE_SECRET or the
+/* Connects to the Unix-domain socket or any address of the host and agrees on RESP3; as TENURE_USER with TENURE_SECRET or the
  * line in TENURE_SECRET_FILE, if there is one. The settings' timeout is for all of it. */
 enum cli_link cli_client_open(struct cli_client *client, const struct cli_settings *settings);
 void cli_client_close(struct cli_client *client);

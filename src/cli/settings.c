@@ -5,11 +5,13 @@
 #include "cli/cli.h"
 #include "cli/text.h"
 
-enum setting { HOST, PORT, JSON, OPID, TIMEOUT, RETRY, LIMIT, SETTINGS };
+enum setting { HOST, PORT, SOCKET, JSON, OPID, TIMEOUT, RETRY, LIMIT, SETTINGS };
 
 static const char *const rows[SETTINGS][3] = {
     [HOST] = {"-h, --host", "HOST", "the server's host (127.0.0.1; TENURE_HOST)"},
     [PORT] = {"-p, --port", "PORT", "its port (7411; TENURE_PORT)"},
+    [SOCKET] = {"-s, --socket", "PATH",
+                "its Unix-domain socket, instead of host and port (TENURE_SOCKET)"},
     [JSON] = {"--json", "",
               "the reply as JSON on one line; whole numbers are strings, as over HTTP"},
     [OPID] = {"--opid", "ID",
@@ -40,8 +42,12 @@ static bool port_set(struct cli_settings *settings, const char *text) {
            copy(settings->port, sizeof settings->port, text, len);
 }
 
-/* tenure://host:port, redis://[::1]:7411, or the same without the scheme; the port may be missing. */
+/* tenure://host:port, redis://[::1]:7411, or the same without the scheme; the port may be missing. Or
+ * unix:///path/of/a.socket. */
 static bool url_set(struct cli_settings *settings, const char *url) {
+    if (strncmp(url, "unix://", 7) == 0) {
+        return copy(settings->socket, sizeof settings->socket, url + 7, strlen(url + 7));
+    }
     const char *scheme = strstr(url, "://");
     const char *host = scheme != NULL ? scheme + 3 : url;
     size_t len = strcspn(host, "/");
@@ -65,10 +71,12 @@ bool cli_settings_init(struct cli_settings *settings, const struct os *os) {
     const char *url = getenv("TENURE_URL");
     const char *host = getenv("TENURE_HOST");
     const char *port = getenv("TENURE_PORT");
+    const char *path = getenv("TENURE_SOCKET");
     *settings = (struct cli_settings){
         .os = os, .host = CLI_HOST, .port = CLI_PORT, .timeout_ms = 30000, .limit = CLI_LIMIT};
     if (url != NULL && url[0] != '\0' && !url_set(settings, url)) {
-        (void)fprintf(stderr, "tenure: TENURE_URL: '%s' is not tenure://HOST:PORT\n", url);
+        (void)fprintf(stderr, "tenure: TENURE_URL: '%s' is not tenure://HOST:PORT or unix://PATH\n",
+                      url);
         return false;
     }
     if (host != NULL && host[0] != '\0' &&
@@ -78,6 +86,12 @@ bool cli_settings_init(struct cli_settings *settings, const struct os *os) {
     }
     if (port != NULL && port[0] != '\0' && !port_set(settings, port)) {
         (void)fprintf(stderr, "tenure: TENURE_PORT: '%s' is not a port\n", port);
+        return false;
+    }
+    if (path != NULL && path[0] != '\0' &&
+        !copy(settings->socket, sizeof settings->socket, path, strlen(path))) {
+        (void)fprintf(stderr, "tenure: TENURE_SOCKET: the path of a socket has at most %zu bytes\n",
+                      sizeof settings->socket - 1);
         return false;
     }
     return true;
@@ -97,9 +111,13 @@ static bool value_set(struct cli_settings *settings, enum setting setting, const
     struct tn_bytes text = tn_bytes_of(value, strlen(value));
     uint64_t seconds = 0;
     switch (setting) {
+    case SOCKET:
+        return copy(settings->socket, sizeof settings->socket, value, strlen(value));
     case HOST:
+        settings->socket[0] = '\0'; /* what the environment says does not count any more */
         return copy(settings->host, sizeof settings->host, value, strlen(value));
     case PORT:
+        settings->socket[0] = '\0';
         return port_set(settings, value);
     case OPID:
         settings->opid = value;

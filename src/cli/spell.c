@@ -242,7 +242,7 @@ void cli_spell_example(struct cli_text *text, const struct protocol_command *row
     char option[CLI_OPTION_MAX];
     example_split(&example, row->example);
     example.next = row->sub_len > 0 ? 2 : 1;
-    cli_text_put(text, "tenure ");
+    cli_text_put(text, row->programs ? "tenure -s data/tenure.sock " : "tenure ");
     cli_spell_name(text, row);
     while (example.next < example.count) {
         const char *word = example.at[example.next];

@@ -96,7 +96,11 @@ static int live_view(struct top *top, const struct cli_settings *settings, enum 
 }
 
 static int view(struct top *top, const struct cli_settings *settings, bool once) {
-    (void)snprintf(top->where, sizeof top->where, "%s:%s", settings->host, settings->port);
+    if (settings->socket[0] != '\0') {
+        (void)snprintf(top->where, sizeof top->where, "%s", settings->socket);
+    } else {
+        (void)snprintf(top->where, sizeof top->where, "%s:%s", settings->host, settings->port);
+    }
     enum cli_link link = look(top, settings);
     if (link != CLI_LINK_OK) {
         return cli_client_unreachable(&top->client);

@@ -33,6 +33,7 @@ enum config_type {
     CONFIG_FORM,    /* of the log: logfmt or json */
     CONFIG_CONTAINMENT, /* of runs: see sensor_containment_parse */
     CONFIG_SWITCH,      /* on or off */
+    CONFIG_DEFINER,     /* of sensors: file or admin */
     CONFIG_FLAG, /* a flag without a value, on the command line only: nothing to be left in a file */
 };
 
@@ -43,6 +44,7 @@ enum config_type {
     X(CONFIG,            "config",              "",       TEXT,    "",               0, 0, 0, "FILE", "read settings and pools from this file") \
     X(LISTEN,            "listen",              "server", ADDRESS, "127.0.0.1:7411", 1, 0, 0, "HOST:PORT", "RESP; on a loopback address as long as there are no users; port 0 picks a free one") \
     X(HTTP,              "http",                "server", ADDRESS, "127.0.0.1:7412", 1, 1, 0, "HOST:PORT", "the same for HTTP; off: none") \
+    X(UNIX,              "unix",                "server", TEXT,    "tenure.sock",    1, 4095, 0, "PATH", "RESP on a Unix-domain socket, for the server's own user and root; a name without a slash is in the data directory; off: none") \
     X(PORT_FILE,         "port_file",           "server", TEXT,    "",               0, 0, 0, "FILE", "gets the ports' numbers, a line each, when the server is ready") \
     X(MAX_CONNECTIONS,   "max_connections",     "server", NUMBER,  "10000",          1, 1000000, 1, "N", "at most so many clients") \
     X(SLOW_SECONDS,      "slow_seconds",        "server", NUMBER,  "30",             1, 1000000, 1, "N", "drop a client that takes none of its replies, or does not end its first request, for so long") \
@@ -79,6 +81,7 @@ enum config_type {
     X(AMQP_PUBLISH,      "amqp_publish_exchange", "amqp", TEXT,    "",               0, 255, 0, "NAME", "the topic exchange that events are published to; empty: none") \
     X(AMQP_PREFIX,       "amqp_publish_prefix", "amqp",   TEXT,    "tenure.",        0, 128, 0, "TEXT", "their routing keys begin with it; the kind of the event follows") \
     X(SENSORS,           "sensors",             "sensors", SWITCH, "on",             0, 0, 0, "SWITCH", "run sensors as rules ask for them: on or off") \
+    X(SENSOR_COMMANDS,   "sensor_commands",     "sensors", DEFINER, "admin",         0, 0, 0, "WHO", "who may define sensors: file (the configuration file only) or admin (also clients of the Unix-domain socket and users with that role)") \
     X(SENSOR_STOP,       "sensor_stop_seconds", "sensors", SECONDS, "30",            0, 86400000, 1, "N", "from SIGTERM to SIGKILL, as the following where a sensor does not say otherwise") \
     X(SENSOR_SETTLE,     "sensor_settle_seconds", "sensors", SECONDS, "5",           0, 86400000, 1, "N", "act on what rules ask for when so much time has passed since it changed") \
     X(SENSOR_RESTARTS,   "sensor_max_restarts", "sensors", NUMBER, "10",             0, 1000000, 1, "N", "restarts in a row before a crash is an error") \

@@ -182,6 +182,8 @@ bool config_parse(const struct config_row *row, const char *text, uint64_t *ret_
         return containment_parse(text, ret_number, reason);
     case CONFIG_SWITCH:
         return word_parse(text, "off", "on", ret_number, reason);
+    case CONFIG_DEFINER:
+        return word_parse(text, "file", "admin", ret_number, reason);
     case CONFIG_FLAG:
         return word_parse(text, "no", "yes", ret_number, reason);
     case CONFIG_SECONDS:

@@ -68,6 +68,10 @@ bool config_user_set(struct config_user *user, const char *key, const char *text
 }
 
 bool config_user_check(const struct config_user *user, char reason[CONFIG_REASON_MAX]) {
+    if (strncmp(user->head.name, ACCESS_LOCAL_PREFIX, sizeof ACCESS_LOCAL_PREFIX - 1) == 0) {
+        return config_refuse(reason, "names that begin with " ACCESS_LOCAL_PREFIX
+                                     " are for clients of the Unix-domain socket");
+    }
     if (user->role == PROTOCOL_NOBODY) {
         return config_refuse(reason, "it has no role");
     }

@@ -37,6 +37,7 @@ struct daemon {
     struct token_issuer tokens;
     struct amqp *amqp; /* NULL: none */
     char sensor_dir[4096];
+    char unix_path[8192];
     struct supervisor_options sensors; /* of config */
     struct config config;
     uint32_t connections_room; /* what max_connections was at the start */
@@ -336,6 +337,20 @@ static struct supervisor_options sensors_of(struct daemon *daemon) {
     return options;
 }
 
+/* NULL: there is to be none. */
+static const char *unix_path_of(struct daemon *daemon) {
+    const char *path = config_text(&daemon->config, CONFIG_UNIX);
+    if (strcmp(path, "off") == 0) {
+        return NULL;
+    }
+    if (strchr(path, '/') != NULL) {
+        return path;
+    }
+    (void)snprintf(daemon->unix_path, sizeof daemon->unix_path, "%s/%s",
+                   config_text(&daemon->config, CONFIG_DATA), path);
+    return daemon->unix_path;
+}
+
 static int serve(struct daemon *daemon) {
     const struct config *config = &daemon->config;
     daemon->sensors = sensors_of(daemon);
@@ -344,29 +359,33 @@ static int serve(struct daemon *daemon) {
         (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     }
     const char *port_file = config_text(config, CONFIG_PORT_FILE);
-    struct server_options options = {.engine = daemon->engine,
-                                     .feed = &daemon->feed,
-                                     .tokens = &daemon->tokens,
-                                     .amqp = daemon->amqp,
-                                     .os = daemon->os,
-                                     .version = tenure_version(),
-                                     .data = config_text(config, CONFIG_DATA),
-                                     .listen = config_text(config, CONFIG_LISTEN),
-                                     .http = config_text(config, CONFIG_HTTP),
-                                     .udp = config_text(config, CONFIG_UDP_LISTEN),
-                                     .udp_pool = config_text(config, CONFIG_UDP_POOL),
-                                     .udp_allow = config_text(config, CONFIG_UDP_ALLOW),
-                                     .udp_rate = (uint32_t)config_number(config, CONFIG_UDP_RATE),
-                                     .udp_burst = (uint32_t)config_number(config, CONFIG_UDP_BURST),
-                                     .port_file = *port_file != '\0' ? port_file : NULL,
-                                     .sensors = &daemon->sensors,
-                                     .hooks = {.ctx = daemon,
-                                               .ready = ready,
-                                               .stopping = stopping,
-                                               .alive = alive,
-                                               .alive_ms = notify_alive_ms(),
-                                               .reload = reload,
-                                               .reloaded = reloaded}};
+    struct server_options options = {
+        .engine = daemon->engine,
+        .feed = &daemon->feed,
+        .tokens = &daemon->tokens,
+        .amqp = daemon->amqp,
+        .os = daemon->os,
+        .version = tenure_version(),
+        .data = config_text(config, CONFIG_DATA),
+        .listen = config_text(config, CONFIG_LISTEN),
+        .unix_path = unix_path_of(daemon),
+        .unix_chosen = config->values[CONFIG_UNIX].source != CONFIG_FROM_DEFAULT,
+        .http = config_text(config, CONFIG_HTTP),
+        .udp = config_text(config, CONFIG_UDP_LISTEN),
+        .udp_pool = config_text(config, CONFIG_UDP_POOL),
+        .udp_allow = config_text(config, CONFIG_UDP_ALLOW),
+        .udp_rate = (uint32_t)config_number(config, CONFIG_UDP_RATE),
+        .udp_burst = (uint32_t)config_number(config, CONFIG_UDP_BURST),
+        .sensors_by_file = config_number(config, CONFIG_SENSOR_COMMANDS) == 0,
+        .port_file = *port_file != '\0' ? port_file : NULL,
+        .sensors = &daemon->sensors,
+        .hooks = {.ctx = daemon,
+                  .ready = ready,
+                  .stopping = stopping,
+                  .alive = alive,
+                  .alive_ms = notify_alive_ms(),
+                  .reload = reload,
+                  .reloaded = reloaded}};
     live_apply(config, &options);
     if (!users_apply(daemon, &options)) {
         server_log("refused", "reason=\"no memory\"");

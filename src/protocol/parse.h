@@ -38,7 +38,7 @@ struct protocol_call {
     struct tn_bytes token, scope;   /* empty: not given */
     uint64_t refresh_s;             /* of a token */
     bool has_refresh;
-    char detail[PROTOCOL_DETAIL]; /* why it is refused */
+    char detail[PROTOCOL_REASON]; /* why it is refused; the parser uses PROTOCOL_DETAIL of it */
 };
 
 /* argv holds the whole request, the command's words included, and its count is within the command's

@@ -493,9 +493,11 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                                  .example = "SENSOR RESTART s1"},
     [PROTOCOL_SENSOR_SET] =
         {NAME("SENSOR", "SET"), .id = PROTOCOL_SENSOR_SET, .kind = PROTOCOL_WRITE,
-         .role = PROTOCOL_OPERATOR, .verb = KERNEL_VERB_SENSOR_SET, .form = FORM(sensor_set),
+         .role = PROTOCOL_ADMIN, .programs = true, .verb = KERNEL_VERB_SENSOR_SET,
+         .form = FORM(sensor_set),
          .summary =
-             "Makes or changes a sensor: what serves a trigger; the description is a JSON object",
+             "Makes or changes a sensor: what serves a trigger; the description is a JSON object. For "
+             "the Unix socket and named users only, not for anonymous clients",
          .method = "PUT", .path = "/v1/sensors/{ref}",
          .example = "SENSOR SET s1 core.timer {\"command\":[\"/usr/bin/timer\"]}"},
     [PROTOCOL_SENSOR_STATUS] =

@@ -179,10 +179,11 @@ struct protocol_command {
     const char *word; /* upper case */
     const char *sub;  /* "" if one word is the whole name */
     uint8_t word_len, sub_len;
-    uint8_t kind; /* enum protocol_kind */
-    uint8_t role; /* enum protocol_role */
-    uint8_t verb; /* enum kernel_verb: what a write is logged as */
-    uint8_t id;   /* its own index */
+    uint8_t kind;  /* enum protocol_kind */
+    uint8_t role;  /* enum protocol_role */
+    uint8_t verb;  /* enum kernel_verb: what a write is logged as */
+    uint8_t id;    /* its own index */
+    bool programs; /* it says which programs the server runs: not for anonymous clients */
     struct protocol_form form;
     struct protocol_form other; /* another way to write it; count 0: none */
     const char *summary;

@@ -13,10 +13,31 @@
 #define BLANKS " \t,"
 #define VALUES_STEP 64u
 
-const struct access_user access_system = {.role = PROTOCOL_ADMIN};
+const struct access_user access_system = {.role = PROTOCOL_ADMIN, .is_fixed = true};
+const struct access_user access_stranger = {.name = "nobody", .is_fixed = true};
+static const struct access_user anonymous = {.role = PROTOCOL_ADMIN, .is_anonymous = true};
 static const struct access_user nobody = {.role = PROTOCOL_NOBODY};
 
 /* ---- Users ---- */
+
+void access_init(struct access *access, uint32_t own_uid) {
+    access->local_uid[1] = own_uid; /* and root is the first */
+    for (unsigned i = 0; i < 2; i++) {
+        struct access_user *user = &access->local[i];
+        *user = (struct access_user){.role = PROTOCOL_ADMIN, .is_fixed = true};
+        user->name_len = (uint32_t)snprintf(user->name, sizeof user->name, ACCESS_LOCAL_PREFIX "%u",
+                                            access->local_uid[i]);
+    }
+}
+
+const struct access_user *access_peer(const struct access *access, uint32_t uid) {
+    for (unsigned i = 0; i < 2; i++) {
+        if (access->local_uid[i] == uid) {
+            return &access->local[i];
+        }
+    }
+    return &access_stranger;
+}
 
 const struct access_user *access_find(const struct access *access, struct tn_bytes name) {
     for (const struct access_user *user = access->users; user != NULL; user = user->next) {
@@ -113,8 +134,11 @@ void access_free(struct access *access) {
 
 const struct access_user *access_user_of(const struct access *access,
                                          const struct access_login *login) {
-    if (login->user == &access_system || !access->on) {
-        return &access_system;
+    if (login->user != NULL && login->user->is_fixed) {
+        return login->user;
+    }
+    if (!access->on) {
+        return &anonymous;
     }
     if (login->user == NULL || login->generation != login->user->generation) {
         return &nobody;
@@ -223,6 +247,10 @@ bool access_sees_lease(const struct access_user *user, struct engine *engine,
 }
 
 /* ---- What it may do ---- */
+
+bool access_programs(const struct access_user *user) {
+    return user->role == PROTOCOL_ADMIN && !user->is_anonymous;
+}
 
 enum tn_result access_role(const struct access_user *user, enum protocol_role needed) {
     if (needed <= user->role) {

@@ -2,8 +2,12 @@
  *
  * A user has a name, a role, a hashed secret and two lists of patterns: the pools it may touch and the
  * holders it may act for. Users come from the configuration and can change while the server runs. As
- * long as there is none, everybody is an anonymous administrator, and the server listens on loopback
- * addresses only.
+ * long as there is none, every client is an anonymous administrator, and the server listens on loopback
+ * addresses only. That an anonymous client is on this machine proves little (a browser is too, and does
+ * what web pages ask for), so it may do everything but define programs for the server to run.
+ *
+ * A client of the Unix-domain socket is known by its process: root and the server's own user are
+ * administrators named unix:UID, whether there are users or not; all others must log in.
  *
  * Invariants
  *   1. What a user may is decided here, before anything is logged; the command carries the user's name
@@ -24,6 +28,7 @@
 #define ACCESS_HASH_MAX 128u /* of a secret, as crypto_pwhash_str writes it, with its NUL */
 #define ACCESS_SECRET_MAX 256u
 #define ACCESS_DETAIL PROTOCOL_DETAIL
+#define ACCESS_LOCAL_PREFIX "unix:" /* begins the names of clients of the Unix-domain socket */
 
 /* As the configuration has it; texts are the caller's. */
 struct access_option {
@@ -43,12 +48,16 @@ struct access_user {
     char name[KERNEL_USER_MAX + 1];
     char hash[ACCESS_HASH_MAX];
     enum protocol_role role; /* NOBODY: it is gone */
+    bool is_fixed;           /* it does not come from the configuration and never goes */
+    bool is_anonymous;
     uint32_t generation;
     struct access_list pools, holders;
 };
 
 struct access {
     struct access_user *users;
+    struct access_user local[2]; /* root and the server's own user, at the Unix-domain socket */
+    uint32_t local_uid[2];
     bool on; /* there are users: nobody is let in without a name */
 };
 
@@ -60,6 +69,14 @@ struct access_login {
 
 /* Of the server's own doing: ticks, the UDP door. */
 extern const struct access_user access_system;
+
+/* Another user at the Unix-domain socket: it must log in. */
+extern const struct access_user access_stranger;
+
+/* `own_uid`: whom the server runs as. */
+void access_init(struct access *access, uint32_t own_uid);
+/* Who a client of the Unix-domain socket is by its process. */
+const struct access_user *access_peer(const struct access *access, uint32_t uid);
 
 /* Takes these users in place of those there are. False: no memory, and some may have been taken. */
 bool access_configure(struct access *access, const struct access_option *options, uint32_t count);
@@ -81,6 +98,9 @@ bool access_is_narrow(const struct access_user *user);
 bool access_sees_event(const struct access_user *user, const struct engine_event *event);
 bool access_sees_lease(const struct access_user *user, struct engine *engine,
                        const struct engine_lease *lease);
+
+/* Whether it may define what programs the server runs. */
+bool access_programs(const struct access_user *user);
 
 /* OK; NOAUTH: it must log in; NOPERM: its role is too low. */
 enum tn_result access_role(const struct access_user *user, enum protocol_role needed);

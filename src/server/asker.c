@@ -113,7 +113,8 @@ void server_waiting_run(struct server *server) {
  * the time of that queue is short, so users' connections do not wait for a round of all strangers. */
 
 bool server_asker_is_stranger(const struct server_asker *asker) {
-    return asker->server->access.on && asker->login.user == NULL;
+    return asker->login.user == &access_stranger ||
+           (asker->server->access.on && asker->login.user == NULL);
 }
 
 static uint32_t share_of(const struct server_asker *asker) {
@@ -215,10 +216,7 @@ static void turns_run(uv_idle_t *soon) {
     slice_run(server, server->slice_pages ? &server->pages : &server->heavy);
     slice_run(server, server->slice_pages ? &server->heavy : &server->pages);
     server_connections_look(server);
-    if (server->door) {
-        server->accepts = 0;
-        server_connection_arrives(server);
-    }
+    server_listen_resume(server);
     if (TAILQ_EMPTY(&server->turns) && TAILQ_EMPTY(&server->strangers) &&
         !slice_is_wanted(server) && server->looking == NULL) {
         (void)uv_idle_stop(soon);

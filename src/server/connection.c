@@ -9,17 +9,16 @@
 
 /* Once in a turn: libuv would go on for as long as each read fills the buffer. Without a buffer it calls
  * read_some with UV_ENOBUFS instead. */
-static void read_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buffer) {
-    struct server_connection *connection = handle->data;
+static uv_buf_t read_buffer(void *owner) {
+    struct server_connection *connection = owner;
     struct server *server = connection->server;
     unsigned share =
         server_asker_is_stranger(&connection->asker) ? SERVER_STRANGER_BYTES : SERVER_SHARE_BYTES;
-    (void)suggested;
     if (connection->read_turn == server->turn) {
         share = 0;
     }
     connection->read_turn = server->turn;
-    *ret_buffer = uv_buf_init((char *)server->read_buffer, share);
+    return uv_buf_init((char *)server->read_buffer, share);
 }
 
 static bool in_append(struct server_connection *connection, const uint8_t *bytes, size_t len) {
@@ -69,11 +68,11 @@ static bool may_take(const struct server_connection *connection) {
 /* A client that speaks HTTP or TLS to this port: a browser, on behalf of any web page. Nothing that
  * follows is looked at, and no reply tells the page anything. */
 static void hang_up(struct server_connection *connection) {
-    char address[SERVER_ADDRESS_MAX];
+    char address[TRANSPORT_PEER_MAX];
     connection->server->counters.dropped[SERVER_DROP_FOREIGN]++;
     connection->lost = true;
     if (server_drop_is_told(connection->server)) {
-        server_client_address(connection, address);
+        transport_name(&connection->transport, address);
         server_log("client_dropped", "id=%llu reason=%s addr=%s",
                    (unsigned long long)connection->id, server_drop_name(SERVER_DROP_FOREIGN),
                    address);
@@ -149,17 +148,15 @@ static size_t serve(struct server_connection *connection, const uint8_t *data, s
     return at;
 }
 
-static void read_some(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer);
-
 static void set_reading(struct server_connection *connection, bool on) {
     if (on == connection->reading || connection->closing) {
         return;
     }
     connection->reading = on;
     if (on) {
-        (void)uv_read_start((uv_stream_t *)&connection->tcp, read_alloc, read_some);
+        transport_start(&connection->transport);
     } else {
-        (void)uv_read_stop((uv_stream_t *)&connection->tcp);
+        transport_stop(&connection->transport);
     }
 }
 
@@ -223,9 +220,8 @@ static void close_for_memory(struct server_connection *connection) {
     server_connection_close(connection);
 }
 
-static void read_some(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer) {
-    struct server_connection *connection = stream->data;
-    const uint8_t *data = (const uint8_t *)buffer->base;
+static void read_some(void *owner, const uint8_t *data, ssize_t count) {
+    struct server_connection *connection = owner;
     bool blocked;
     if (count == UV_EOF) {
         /* The client may have closed only its side: what it asked for before is still answered. */
@@ -269,8 +265,12 @@ static void read_some(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer
 
 /* ---- Opening and closing ---- */
 
-static void closed(uv_handle_t *handle) {
-    struct server_connection *connection = handle->data;
+static void written(void *owner, int status) {
+    server_output_written(owner, status);
+}
+
+static void closed(void *owner) {
+    struct server_connection *connection = owner;
     struct server *server = connection->server;
     server_output_free(connection);
     in_free(connection);
@@ -286,20 +286,23 @@ static void closed(uv_handle_t *handle) {
 }
 
 void server_connection_close(struct server_connection *connection) {
-    if (uv_is_closing((const uv_handle_t *)&connection->tcp)) {
+    if (transport_is_closing(&connection->transport)) {
         return;
     }
     connection->closing = true;
     server_asker_leave(&connection->asker);
     server_unsubscribe_all(connection);
-    uv_close((uv_handle_t *)&connection->tcp, closed);
+    transport_close(&connection->transport);
 }
 
 static void asker_run(struct server_asker *asker) {
     server_connection_run((struct server_connection *)asker);
 }
 
-static struct server_connection *connection_new(struct server *server) {
+static const struct transport_calls transport_calls = {
+    .buffer = read_buffer, .read = read_some, .written = written, .closed = closed};
+
+static struct server_connection *connection_new(struct server *server, enum transport_kind kind) {
     struct server_connection *connection = LIST_FIRST(&server->free_connections);
     if (server_clients(server) >= server->options.connections_max) {
         return NULL;
@@ -316,57 +319,69 @@ static struct server_connection *connection_new(struct server *server) {
     connection->created_ms = connection->active_ms = uv_now(&server->loop);
     LIST_INSERT_HEAD(&server->live, connection, place);
     server->connection_count++;
-    (void)uv_tcp_init(&server->loop, &connection->tcp);
-    connection->tcp.data = connection;
+    transport_init(&connection->transport, &server->loop, kind, &transport_calls, connection);
     return connection;
 }
 
-static void refused(uv_handle_t *handle) {
-    free(handle);
+static void refused(void *owner) {
+    free(owner);
 }
 
 /* Over the limit: say so and hang up. */
-static void refuse(struct server *server) {
-    static char text[] = "-ERR max number of clients reached\r\n";
-    uv_tcp_t *tcp = malloc(sizeof *tcp);
-    if (tcp == NULL) {
+static void refuse(struct server_listener *listener) {
+    static const char text[] = "-ERR max number of clients reached\r\n";
+    static const struct transport_calls calls = {.closed = refused};
+    struct server *server = listener->server;
+    struct transport *transport = malloc(sizeof *transport);
+    if (transport == NULL) {
         return;
     }
-    (void)uv_tcp_init(&server->loop, tcp);
-    if (uv_accept((uv_stream_t *)&server->listener, (uv_stream_t *)tcp) == 0) {
-        uv_buf_t buffer = uv_buf_init(text, sizeof text - 1);
-        (void)uv_try_write((uv_stream_t *)tcp, &buffer, 1);
+    transport_init(transport, &server->loop, listener->kind, &calls, transport);
+    if (transport_accept(transport, &listener->handle.stream) == 0) {
+        (void)transport_try_write(transport, text, sizeof text - 1);
     }
     server->counters.rejected[SERVER_REJECT_CONNECTIONS]++;
-    uv_close((uv_handle_t *)tcp, refused);
+    transport_close(transport);
 }
 
-static void accept_one(struct server *server) {
-    struct server_connection *connection = connection_new(server);
+/* A client of the Unix-domain socket is known by its process. */
+static void peer_find(struct server_connection *connection) {
+    struct transport_peer peer;
+    if (connection->transport.kind == TRANSPORT_UNIX) {
+        bool known = transport_peer(&connection->transport, &peer);
+        connection->peer =
+            known ? access_peer(&connection->server->access, peer.uid) : &access_stranger;
+        connection->asker.login.user = connection->peer;
+    }
+}
+
+static void accept_one(struct server_listener *listener) {
+    struct server *server = listener->server;
+    struct server_connection *connection = connection_new(server, listener->kind);
     if (connection == NULL) {
-        refuse(server);
+        refuse(listener);
         return;
     }
     server->counters.connections++;
-    if (uv_accept((uv_stream_t *)&server->listener, (uv_stream_t *)&connection->tcp) != 0) {
+    if (transport_accept(&connection->transport, &listener->handle.stream) != 0) {
         server_connection_close(connection);
         return;
     }
-    (void)uv_fileno((const uv_handle_t *)&connection->tcp, &connection->asker.socket);
-    (void)uv_tcp_nodelay(&connection->tcp, 1);
-    (void)uv_tcp_keepalive(&connection->tcp, 1, 300);
+    (void)uv_fileno(&connection->transport.handle.any, &connection->asker.socket);
+    peer_find(connection);
     set_reading(connection, true);
 }
 
-/* A few in one turn. Libuv brings nobody else while one is left at the door. */
-void server_connection_arrives(struct server *server) {
-    server->door = server->accepts == SERVER_ACCEPTS_MAX;
-    if (server->door) {
+/* A few in one turn. Libuv reports no other client of a listener while one waits there. */
+void server_connection_arrives(struct server_listener *listener) {
+    struct server *server = listener->server;
+    listener->waiting = server->accepts == SERVER_ACCEPTS_MAX;
+    if (listener->waiting) {
         server_soon(server);
         return;
     }
     server->accepts++;
-    accept_one(server);
+    accept_one(listener);
 }
 
 /* ---- Policy ---- */
@@ -401,7 +416,7 @@ static bool look(struct server_connection *c) {
     uint64_t slow = (uint64_t)options->slow_seconds * 1000;
     uint64_t idle = (uint64_t)options->idle_seconds * 1000;
     bool waits = c->in_len > 0 && c->unfinished_ms == 0; /* for what it has asked for */
-    size_t unsent = uv_stream_get_write_queue_size((const uv_stream_t *)&c->tcp);
+    size_t unsent = transport_queued(&c->transport);
     if (unsent == 0 || unsent != c->unsent) {
         c->progress_ms = now;
     }

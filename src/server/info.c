@@ -198,33 +198,11 @@ void server_config_get(struct server_connection *connection, const struct tn_byt
 
 /* ---- CLIENT LIST, CLIENT KILL ---- */
 
-void server_client_address(const struct server_connection *connection,
-                           char out[SERVER_ADDRESS_MAX]) {
-    struct sockaddr_storage peer;
-    int len = sizeof peer;
-    char host[48] = "?";
-    unsigned port = 0;
-    if (uv_tcp_getpeername(&connection->tcp, (struct sockaddr *)&peer, &len) == 0) {
-        if (peer.ss_family == AF_INET6) {
-            const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&peer;
-            (void)uv_ip6_name(six, host, sizeof host);
-            port = ntohs(six->sin6_port);
-        } else {
-            const struct sockaddr_in *four = (const struct sockaddr_in *)&peer;
-            (void)uv_ip4_name(four, host, sizeof host);
-            port = ntohs(four->sin_port);
-        }
-    }
-    bool six = strchr(host, ':') != NULL;
-    (void)snprintf(out, SERVER_ADDRESS_MAX, "%s%s%s:%u", six ? "[" : "", host, six ? "]" : "",
-                   port);
-}
-
 static void client_line(const struct server_connection *c, struct tn_writer *w) {
-    char address[SERVER_ADDRESS_MAX];
+    char address[TRANSPORT_PEER_MAX];
     char command[PROTOCOL_NAME_MAX] = "NULL";
     uint64_t now = uv_now(&c->server->loop);
-    server_client_address(c, address);
+    transport_name(&c->transport, address);
     if (c->last_command != NULL) {
         protocol_command_full_name(c->last_command, command);
     }
@@ -270,9 +248,9 @@ void server_client_kill(struct server_connection *connection, const struct tn_by
     }
     for (struct server_connection *c = LIST_FIRST(&connection->server->live); c != NULL;
          c = LIST_NEXT(c, place)) {
-        char address[SERVER_ADDRESS_MAX] = "";
+        char address[TRANSPORT_PEER_MAX] = "";
         if (by_address) {
-            server_client_address(c, address);
+            transport_name(&c->transport, address);
         }
         if (c->closing ||
             (by_id ? c->id != id : !tn_bytes_equal(what, tn_bytes_of(address, strlen(address))))) {

@@ -29,6 +29,8 @@
 #include "server/metrics.h"
 #include "server/server.h"
 #include "server/stream.h"
+#include "server/transport.h"
+#include "server/unix.h"
 
 #define SERVER_READ_BYTES (64u * 1024u)
 #define SERVER_ARGS_MAX 16384u          /* of one request; a bundle has 4096 values at most */
@@ -40,7 +42,6 @@
 #define SERVER_OUT_BYTES (SERVER_OUT_FLUSH + 2 * SERVER_REPLY_MAX)
 #define SERVER_SLOT_BYTES 448u /* most replies to a write fit in a slot's part of `replies` */
 #define SERVER_NAME_MAX 64u
-#define SERVER_ADDRESS_MAX 64u
 #define SERVER_DRAIN_MS 5000u
 #define SERVER_FENCE_MS 1000u
 #define SERVER_RETRY_MS 5u
@@ -135,8 +136,7 @@ struct server_slot {
 
 struct server_connection {
     struct server_asker asker;
-    uv_tcp_t tcp;
-    uv_write_t write;
+    struct transport transport;
     struct server *server;
     LIST_ENTRY(server_connection) place; /* among those that are live, or free */
     uint64_t id;
@@ -161,6 +161,8 @@ struct server_connection {
     bool ended;   /* the client sends no more */
     bool lost;    /* it cannot be sent to; closes when whatever is being served is done */
     bool closing;
+    /* Whom a client of the Unix-domain socket is by its process; NULL: it came over TCP. */
+    const struct access_user *peer;
     struct server_subscriber *subscriber; /* NULL: it has not subscribed to anything */
     const struct protocol_command *last_command;
     char name[SERVER_NAME_MAX + 1];
@@ -169,6 +171,15 @@ struct server_connection {
 };
 
 _Static_assert(sizeof(struct server_connection) <= 2048, "an idle connection is cheap");
+
+/* A socket that accepts RESP connections. */
+struct server_listener {
+    union transport_handle handle;
+    struct server *server;
+    enum transport_kind kind;
+    bool is_open;
+    bool waiting; /* a client waits to be accepted in the next turn */
+};
 
 /* Logins under way, in order, and those that were found to be right: see login.c. */
 struct server_login_known {
@@ -201,7 +212,8 @@ struct server {
     struct server_options options;
     struct engine *engine;
     uv_loop_t loop;
-    uv_tcp_t listener;
+    struct server_listener listeners[2]; /* by enum transport_kind */
+    struct unix_socket unix_socket;      /* of the second one, if it is open */
     uv_async_t completed;
     uv_prepare_t before_wait;
     uv_signal_t sigterm, sigint, sighup;
@@ -253,7 +265,6 @@ struct server {
     struct server_queue pages;       /* those who ask for events */
     bool slice_pages;                /* these came first */
     uint32_t accepts;                /* in this turn */
-    bool door;                       /* somebody waits there for the next one */
     bool slice_waited;               /* it was for those in the queue */
     struct server_page *making;      /* a page of events, some of which are there; or NULL */
     struct server_asker *making_for; /* who asked for it */
@@ -307,8 +318,8 @@ enum server_step {
 };
 
 /* connection.c */
-/* Somebody is at the door. */
-void server_connection_arrives(struct server *server);
+/* A client waits to be accepted. */
+void server_connection_arrives(struct server_listener *listener);
 /* Serves what has been read, then sends what has been answered. */
 void server_connection_run(struct server_connection *connection);
 void server_connection_close(struct server_connection *connection);
@@ -368,8 +379,6 @@ bool server_memory_take(struct server_connection *connection, size_t bytes);
 void server_memory_give(struct server_connection *connection, size_t bytes);
 
 /* output.c */
-/* For a socket that listens: how much of what those who connect do not read the kernel keeps. */
-void server_unsent_bound(int socket);
 struct protocol_writer server_reply_begin(struct server_connection *connection);
 void server_reply_end(struct server_connection *connection, const struct protocol_writer *w);
 void server_reply_bytes(struct server_connection *connection, const void *bytes, size_t len);
@@ -388,6 +397,8 @@ size_t server_output_waiting(const struct server_connection *connection);
 /* Whether the kernel has some of its replies that it could not send yet: who closes then loses them, if
  * the client goes on asking. */
 bool server_output_unsent(const struct server_connection *connection);
+/* The buffer that was with the transport has been sent, or cannot be. */
+void server_output_written(struct server_connection *connection, int status);
 void server_output_free(struct server_connection *connection);
 
 /* dispatch.c */
@@ -452,6 +463,8 @@ struct server_emitter {
 enum tn_result server_sensor_emit(struct server *server, struct server_emitter *emitter);
 /* It has been committed. */
 void server_sensor_emitted(const struct server_slot *slot);
+/* Whether the user may say which programs run: NOPERM, and what to do instead. */
+enum tn_result server_program_judge(struct server *server, const struct access_user *user);
 /* Whether the description in a SENSOR SET that has been parsed is one; BAD_REQUEST and why. */
 enum tn_result server_sensor_judge(struct server *server);
 /* SENSOR HEARTBEAT, LOGS, STATUS. */
@@ -496,9 +509,6 @@ void server_info(struct server_connection *connection, const struct tn_bytes *se
                  uint32_t count);
 void server_config_get(struct server_connection *connection, const struct tn_bytes *patterns,
                        uint32_t count);
-/* The peer's address and port, as CLIENT LIST shows it. */
-void server_client_address(const struct server_connection *connection,
-                           char out[SERVER_ADDRESS_MAX]);
 void server_client_list(struct server_connection *connection);
 void server_client_kill(struct server_connection *connection, const struct tn_bytes *argv,
                         uint32_t argc);
@@ -530,10 +540,26 @@ void server_udp_free(struct server *server);
 /* daemon.c */
 void server_daemon_start(struct server *server);
 
+/* listen.c */
+/* For a socket that listens: how much of what those who connect do not read the kernel keeps. */
+void server_unsent_bound(int socket);
+/* 0, or a code of libuv's. */
+int server_listen_tcp(struct server *server, const char *host, uint16_t port);
+/* At options.unix_path. False: the reason has been logged. */
+bool server_listen_unix(struct server *server);
+/* Accepts no more, and removes the Unix-domain socket. */
+void server_listen_stop(struct server *server);
+/* Once a turn: clients that were left waiting in the turn before. */
+void server_listen_resume(struct server *server);
+
 /* server.c */
+/* "HOST:PORT" or "[HOST]:PORT", and "localhost" for 127.0.0.1. False: it is none of them. */
+bool server_address_split(const char *text, char host[64], uint16_t *ret_port);
 /* 0, or a code of libuv's: the host is an address, not a name. */
 int server_address_make(const char *host, uint16_t port, struct sockaddr_storage *ret_address);
 uint16_t server_address_port(const struct sockaddr_storage *address);
+/* Where the Unix-domain socket is, or "off". */
+const char *server_unix_path(const struct server *server);
 /* Connections of both protocols. */
 uint32_t server_clients(const struct server *server);
 void server_stop(struct server *server, int exit_code);

@@ -303,7 +303,7 @@ void server_users_take(struct server *server) {
     for (struct server_connection *c = LIST_FIRST(&server->live); c != NULL;
          c = LIST_NEXT(c, place)) {
         const struct access_user *user = c->asker.login.user;
-        if (user != NULL &&
+        if (user != NULL && user != c->peer &&
             access_user_of(&server->access, &c->asker.login)->role == PROTOCOL_NOBODY) {
             server_connection_close(c);
         }

@@ -1,15 +1,10 @@
 /* Replies on their way out. While a connection is served its replies gather in the loop's output
  * buffer; at the end they are written to the socket at once. What the socket does not take is copied:
- * one buffer is with libuv, what comes later gathers in a second one. */
-#include <linux/sockios.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
+ * one buffer is with the transport, what comes later gathers in a second one. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
 
 #include "base/assert.h"
 #include "server/internal.h"
@@ -74,32 +69,18 @@ void server_reply_error(struct server_connection *connection, const char *format
 
 /* ---- Sending ---- */
 
-/* Those who connect have it from the socket that listens. It is of what could not be sent yet, and no
- * limit to what is on its way: who reads is served as fast as before. */
-void server_unsent_bound(int socket) {
-    int bytes = SERVER_UNSENT_BYTES;
-    (void)setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
-}
-
 bool server_output_unsent(const struct server_connection *connection) {
-    int socket = -1;
-    int bytes = 0;
-    return uv_fileno((const uv_handle_t *)&connection->tcp, &socket) == 0 &&
-           ioctl(socket, SIOCOUTQNSD, &bytes) == 0 && bytes > 0;
+    return transport_unsent(&connection->transport);
 }
 
-static void written(uv_write_t *request, int status);
-
-/* Gives a buffer to libuv, which has none of this connection's now. */
+/* Gives a buffer to the transport, which has none of this connection's now. */
 static bool send_buffer(struct server_connection *connection, uint8_t *bytes, uint32_t len,
                         uint32_t capacity) {
-    uv_buf_t buffer = uv_buf_init((char *)bytes, len);
     TN_ASSERT(connection->sending == NULL);
     connection->sending = bytes;
     connection->sending_len = len;
     connection->sending_capacity = capacity;
-    connection->write.data = connection;
-    return uv_write(&connection->write, (uv_stream_t *)&connection->tcp, &buffer, 1, written) == 0;
+    return transport_write(&connection->transport, bytes, len) == 0;
 }
 
 static void sending_free(struct server_connection *connection) {
@@ -117,8 +98,7 @@ void server_output_free(struct server_connection *connection) {
     connection->out_len = connection->out_capacity = 0;
 }
 
-static void written(uv_write_t *request, int status) {
-    struct server_connection *connection = request->data;
+void server_output_written(struct server_connection *connection, int status) {
     sending_free(connection);
     if (status < 0 || connection->closing) {
         server_connection_close(connection);
@@ -197,9 +177,8 @@ void server_output_flush(struct server_connection *connection) {
     }
     TN_ASSERT(connection->sending != NULL || connection->out_len == 0);
     if (connection->sending == NULL) {
-        uv_buf_t buffer = uv_buf_init((char *)server->out, (unsigned)len);
-        int took = uv_try_write((uv_stream_t *)&connection->tcp, &buffer, 1);
-        connection->lost = took < 0 && took != UV_EAGAIN;
+        int took = transport_try_write(&connection->transport, server->out, len);
+        connection->lost = took < 0;
         sent = took > 0 ? (size_t)took : 0;
     }
     if (sent < len && !connection->lost) {
@@ -232,10 +211,9 @@ void server_messages_flush(struct server_connection *connection) {
     }
     uint8_t *bytes = connection->out;
     uint32_t len = connection->out_len;
-    uv_buf_t buffer = uv_buf_init((char *)bytes, len);
-    int took = uv_try_write((uv_stream_t *)&connection->tcp, &buffer, 1);
+    int took = transport_try_write(&connection->transport, bytes, len);
     uint32_t sent = took > 0 ? (uint32_t)took : 0, capacity = connection->out_capacity;
-    if (took < 0 && took != UV_EAGAIN) {
+    if (took < 0) {
         server_connection_close(connection);
         return;
     }

@@ -248,6 +248,27 @@ enum tn_result server_sensor_read(struct server *server, enum protocol_id id,
 
 /* ---- What operators do ---- */
 
+/* A description is a program that will run as the server's user. */
+enum tn_result server_program_judge(struct server *server, const struct access_user *user) {
+    char *detail = server->call.detail;
+    if (server->options.sensors_by_file) {
+        (void)snprintf(
+            detail, sizeof server->call.detail,
+            "sensors are defined in the configuration file only: sensor_commands = file");
+        return TN_R_NOPERM;
+    }
+    if (!access_programs(user)) {
+        (void)snprintf(
+            detail, sizeof server->call.detail,
+            "an anonymous client may not define programs to run; define the sensor over "
+            "the Unix socket %s (tenure --socket PATH, redis-cli -s PATH), as a user with "
+            "the role admin, or in the configuration file",
+            server_unix_path(server));
+        return TN_R_NOPERM;
+    }
+    return TN_R_OK;
+}
+
 enum tn_result server_sensor_judge(struct server *server) {
     struct protocol_call *call = &server->call;
     struct sensor_defaults standard = sensor_defaults_make();

@@ -11,14 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/assert.h"
 #include "server/internal.h"
 
 /* ---- Addresses ---- */
 
-/* "HOST:PORT" or "[HOST]:PORT", and "localhost" for 127.0.0.1. */
-static bool address_split(const char *text, char host[64], uint16_t *ret_port) {
+bool server_address_split(const char *text, char host[64], uint16_t *ret_port) {
     const char *colon = strrchr(text, ':');
     uint64_t port;
     if (colon == NULL ||
@@ -69,7 +69,7 @@ uint32_t server_clients(const struct server *server) {
 bool server_address_check(const char *text, bool anywhere, char *reason, size_t room) {
     char host[64];
     uint16_t port;
-    if (!address_split(text, host, &port)) {
+    if (!server_address_split(text, host, &port)) {
         (void)snprintf(reason, room, "'%s' is not HOST:PORT", text);
         return false;
     }
@@ -151,19 +151,12 @@ void server_stop(struct server *server, int exit_code) {
     if (server->options.hooks.stopping != NULL) {
         server->options.hooks.stopping(server->options.hooks.ctx);
     }
-    uv_close((uv_handle_t *)&server->listener, NULL);
-    server->door = false;
+    server_listen_stop(server);
     server->drain.data = server;
     (void)uv_timer_start(&server->drain, drain_begin, 0, 0);
 }
 
 /* ---- What the loop calls ---- */
-
-static void on_connection(uv_stream_t *listener, int status) {
-    if (status == 0) {
-        server_connection_arrives(listener->data);
-    }
-}
 
 static void on_before_wait(uv_prepare_t *prepare) {
     server_submit_now(prepare->data);
@@ -258,7 +251,6 @@ static bool loop_make(struct server *server) {
     if (uv_loop_init(&server->loop) != 0) {
         return false;
     }
-    (void)uv_tcp_init(&server->loop, &server->listener);
     (void)uv_async_init(&server->loop, &server->completed, on_completed);
     (void)uv_prepare_init(&server->loop, &server->before_wait);
     (void)uv_signal_init(&server->loop, &server->sigterm);
@@ -267,7 +259,7 @@ static bool loop_make(struct server *server) {
     (void)uv_timer_init(&server->loop, &server->retry);
     (void)uv_idle_init(&server->loop, &server->soon);
     (void)uv_timer_init(&server->loop, &server->drain);
-    server->listener.data = server->completed.data = server;
+    server->completed.data = server;
     server->sigterm.data = server->sigint.data = server->every_second.data = server;
     (void)uv_signal_start(&server->sigterm, on_signal, SIGTERM);
     (void)uv_signal_start(&server->sigint, on_signal, SIGINT);
@@ -276,26 +268,6 @@ static bool loop_make(struct server *server) {
     (void)uv_timer_start(&server->every_second, on_second, 1000, 1000);
     server_daemon_start(server);
     return true;
-}
-
-static int listen_on(struct server *server, const char *host, uint16_t port) {
-    struct sockaddr_storage address;
-    int len = sizeof address;
-    int code = server_address_make(host, port, &address);
-    if (code == 0) {
-        code = uv_tcp_bind(&server->listener, (const struct sockaddr *)&address, 0);
-    }
-    if (code == 0) {
-        int socket = -1;
-        (void)uv_fileno((const uv_handle_t *)&server->listener, &socket);
-        server_unsent_bound(socket);
-        code = uv_listen((uv_stream_t *)&server->listener, 1024, on_connection);
-    }
-    if (code == 0) {
-        code = uv_tcp_getsockname(&server->listener, (struct sockaddr *)&address, &len);
-        server->port = server_address_port(&address);
-    }
-    return code;
 }
 
 /* Under another name first, so that whoever finds the file finds a whole number in it. */
@@ -335,7 +307,7 @@ static bool start_listening(struct server *server, const char *flag, const char 
     int code = 0;
     bool anywhere = server->access.on && door != DOOR_UDP;
     if (!server_address_check(address, anywhere, reason, sizeof reason) ||
-        !address_split(address, host, &port)) {
+        !server_address_split(address, host, &port)) {
         server_log("refused", "reason=\"%s: %s\"", flag, reason);
         return false;
     }
@@ -347,7 +319,7 @@ static bool start_listening(struct server *server, const char *flag, const char 
         return true;
     }
     code = door == DOOR_HTTP ? server_http_start(server, host, port, &server->http_port)
-                             : listen_on(server, host, port);
+                             : server_listen_tcp(server, host, port);
     if (code != 0) {
         server_log("refused", "reason=\"%s %s: %s\"", flag, address, uv_strerror(code));
     }
@@ -363,7 +335,7 @@ static const char *url_make(struct server *server) {
     const char *http = server->options.http;
     char host[64];
     uint16_t port;
-    if (!is_on(http) || !address_split(http, host, &port)) {
+    if (!is_on(http) || !server_address_split(http, host, &port)) {
         return NULL;
     }
     bool six = strchr(host, ':') != NULL;
@@ -393,10 +365,15 @@ static bool supervisor_start(struct server *server) {
     return server->supervisor != NULL;
 }
 
+const char *server_unix_path(const struct server *server) {
+    return server->listeners[TRANSPORT_UNIX].is_open ? server->options.unix_path : "off";
+}
+
 /* True: it listens, and says so. */
 static bool start(struct server *server) {
     const struct server_options *options = &server->options;
     if (!start_listening(server, "--listen", options->listen, DOOR_RESP) ||
+        (options->unix_path != NULL && !server_listen_unix(server)) ||
         (is_on(options->http) && !start_listening(server, "--http", options->http, DOOR_HTTP)) ||
         (is_on(options->udp) && !start_listening(server, "--udp-listen", options->udp, DOOR_UDP))) {
         return false;
@@ -414,8 +391,8 @@ static bool start(struct server *server) {
     }
     /* A first look at the pools: libuv makes its threads for it, and they block what we still do. */
     server_metrics_second(server);
-    server_log("ready", "port=%u http_port=%u udp_port=%u data=%s", server->port, server->http_port,
-               server->udp_port, options->data);
+    server_log("ready", "port=%u http_port=%u udp_port=%u unix=%s data=%s", server->port,
+               server->http_port, server->udp_port, server_unix_path(server), options->data);
     if (options->hooks.ready != NULL) {
         options->hooks.ready(options->hooks.ctx);
     }
@@ -430,6 +407,7 @@ int server_run(const struct server_options *options) {
     }
     server->options = *options;
     server->engine = options->engine;
+    access_init(&server->access, geteuid());
     server_askers_init(server);
     if (!memory_make(server) || !loop_make(server) || !server_streams_init(server)) {
         server_log("refused", "reason=\"no memory or no descriptors for the server\"");
@@ -438,6 +416,7 @@ int server_run(const struct server_options *options) {
     }
     if (!start(server)) {
         server->exit_code = 2;
+        server_listen_stop(server);
         server_http_stop(server);
         server_streams_stop(server);
         uv_walk(&server->loop, handle_close, NULL);

@@ -341,6 +341,9 @@ enum server_step server_write(struct server_asker *asker, const struct protocol_
         call->command.user = tn_bytes_of(user->name, user->name_len);
         call->command.rights = user->role >= PROTOCOL_OPERATOR ? KERNEL_RIGHT_OPERATOR : 0;
     }
+    if (code == TN_R_OK && row->programs) {
+        code = server_program_judge(server, user);
+    }
     if (code == TN_R_OK && row->id == PROTOCOL_EMIT) {
         code = server_sensor_emit(server, &emitter);
     } else if (code == TN_R_OK && row->id == PROTOCOL_SENSOR_SET) {

@@ -114,6 +114,10 @@ class Commands(Cli):
                 done.add(words)
             arguments = [re.sub("^0-1042", lease[0], w) for w in arguments]
             arguments = [token[0] if w == "eyJ.eyJ.sig" else w for w in arguments]
+            if arguments[0] == "-s":  # as the example has it
+                arguments = arguments[2:]
+            if arguments[:2] == ["sensor", "set"]:
+                arguments = ["--socket", self.server.socket] + arguments
             reply = self.json(*arguments)
             if arguments[0] in ("alloc", "reserve"):
                 lease[0] = reply["lease"]

@@ -165,6 +165,19 @@ console.log("a server that came back: ok");
 for (const client of clients) {
   await client.end();
 }
+
+// The same over the Unix-domain socket, as the server's own user.
+const path = join(server.data, "data", "tenure.sock");
+const spec = JSON.stringify({ command: ["/bin/true"] });
+const node = createClient({ socket: { path } });
+await node.connect();
+assert.equal(pairs(await node.sendCommand(["SENSOR", "SET", "s", "t", spec])).result, "OK");
+await node.close();
+const io = new Redis({ path });
+assert.equal(pairs(await io.call("SENSOR", "SET", "s", "t", spec)).result, "OK");
+await io.quit();
+console.log("the socket: ok");
+
 assert.equal(await server.stop("SIGTERM"), 0);
 rmSync(server.data, { recursive: true });
 console.log("all ok");

@@ -93,7 +93,9 @@ class Declared(Daemon):
     def setUp(self):
         self.server = self.configured(SENSOR + RULE)
         self.r = self.server.client()
+        self.local = self.server.local()
         self.addCleanup(self.r.close)
+        self.addCleanup(self.local.close)
 
     def sensor(self, ref="core.timer"):
         return pairs(self.r.execute_command("SENSOR", "INFO", ref))
@@ -113,7 +115,7 @@ class Declared(Daemon):
         line = self.server.reload()
         self.assertIn("sensors_set=0 sensors_refused=0 rules_set=0 rules_refused=0", line)
         spaced = json.dumps(dict(reversed(DESCRIPTION.items())), indent=2)
-        self.r.execute_command("SENSOR", "SET", "core.timer", "core.tick", spaced)
+        self.local.execute_command("SENSOR", "SET", "core.timer", "core.tick", spaced)
         self.assertIn("sensors_set=0", self.server.reload())
         self.assertEqual(self.server.lsn(), before + 1)
 
@@ -145,7 +147,7 @@ class Declared(Daemon):
             self.assertEqual(pid(), second)
 
     def test_what_differs_is_set_and_what_is_not_declared_is_left_alone(self):
-        self.r.execute_command("SENSOR", "SET", "other", "t", '{"command":["/bin/true"]}', "DISABLED")
+        self.local.execute_command("SENSOR", "SET", "other", "t", '{"command":["/bin/true"]}', "DISABLED")
         self.r.execute_command("RULE", "SET", "r2", "t", "DISABLED")
         self.r.execute_command("RULE", "SET", "r1", "elsewhere", "DISABLED")
         line = self.server.reload(SENSOR.replace("--every 5", "--every 6") + RULE)

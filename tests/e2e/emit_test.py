@@ -22,7 +22,7 @@ class Sensors(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.server = Server(None, "--sensor-settle-seconds", "0", "--sensor-stop-seconds", "5")
-        cls.r = cls.server.client()
+        cls.r = cls.server.local()
         cls.do("POOL", "CREATE", "p", "RANGE", "1", "1000")
 
     @classmethod

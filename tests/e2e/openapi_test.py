@@ -112,7 +112,8 @@ class Answers(Case):
             "holder": "job/43", "ttl": 30,
             "from": [{"pool": "ports", "count": 1}, {"pool": "gpus", "values": ["gpu-1"]}]})
         ask("Result", "PUT", "/v1/rules/r1", {"trigger": "t"})
-        ask("Result", "PUT", "/v1/sensors/s1", {"trigger": "t", "spec": {"command": ["true"]}})
+        ask("Problem", "PUT", "/v1/sensors/s1", {"trigger": "t", "spec": {"command": ["true"]}})
+        self.do("SENSOR", "SET", "s1", "t", '{"command": ["true"]}')
         ask("Result", "POST", "/v1/sweep")
         name = lease["lease"]
         seen = ask("Lease", "GET", "/v1/leases/" + name)

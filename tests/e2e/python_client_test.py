@@ -152,7 +152,7 @@ class Methods(Case):
                              "read" if "readonly" in flags else "connection", name)
 
     def test_all_of_them(self):
-        with Recording(self.address) as c:
+        with Recording("unix://" + self.server.socket) as c:
             self.pools(c)
             self.leases(c)
             self.revoked(c)
@@ -186,7 +186,8 @@ class Methods(Case):
         self.assertEqual((grant.values, grant.state), (("30000", "30001"), "active"))
         lease = c.lease("ports/30001")
         self.assertEqual((lease.holder, lease.meta, lease.token), ("job/1", {"ä": 1}, grant.token))
-        self.assertEqual((lease.ttl, lease.deadline, lease.user), (60, grant.deadline, None))
+        self.assertEqual((lease.ttl, lease.deadline, lease.user),
+                         (60, grant.deadline, "unix:%d" % os.getuid()))
         self.assertEqual(c.alloc("ports", "job/1", values=[30005]).value, "30005")
         self.assertEqual(c.alloc("ports", "from", values=[30006]).value, "30006")
         self.assertEqual({x.values for x in c.all_leases(pool="ports", holder="job/1")},

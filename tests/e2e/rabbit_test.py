@@ -597,7 +597,7 @@ class RabbitTest(unittest.TestCase):
     def sensor(server, trigger):
         """A sensor by the name of its trigger; returns what tells the pids of its runs so far."""
         out = os.path.join(server.data, trigger)
-        client = server.client()
+        client = server.local()
         client.execute_command("SENSOR", "SET", trigger, trigger, json.dumps(
             {"command": ["/bin/sh", "-c", SENSOR], "env": {"OUT": out}}))
         client.close()

@@ -29,7 +29,7 @@ class Sensors(unittest.TestCase):
 
     def setUp(self):
         self.server = Server(None, *self.flags)
-        self.r = self.server.client()
+        self.r = self.server.local()
         self.addCleanup(self.server.remove)
         self.addCleanup(self.r.close)
         self.out = os.path.join(self.server.data, "out")
@@ -75,7 +75,7 @@ class Sensors(unittest.TestCase):
     def restart(self, number):
         self.server.stop(number)
         self.server.start()
-        self.r = self.server.client()
+        self.r = self.server.local()
 
     def test_it_runs_from_the_first_enabled_rule_to_the_last(self):
         self.do("SENSOR", "SET", "s", "t", self.spec())
@@ -127,7 +127,7 @@ class Sensors(unittest.TestCase):
         self.assertEqual(len(self.lines("stop")), 1)
         self.assertTrue(self.logged("event=sensor_stopped", "reason=shutdown", "token_revoked=yes"))
         self.server.start()
-        self.r = self.server.client()
+        self.r = self.server.local()
         _, _, second = self.started(2)
         self.assertNotEqual(first, second)
         until(lambda: len(self.events("sensor.started")) == 2, "the second event")
@@ -226,7 +226,7 @@ class Sensors(unittest.TestCase):
     def test_it_can_be_switched_off(self):
         server = Server(None, "--sensors", "off", *self.flags)
         self.addCleanup(server.remove)
-        r = server.client()
+        r = server.local()
         r.execute_command("SENSOR", "SET", "s", "t", self.spec())
         r.execute_command("RULE", "SET", "r", "t")
         self.assertEqual(server.stop(), 0)

@@ -72,7 +72,7 @@ class SensorCase(unittest.TestCase):
         self.directory = tempfile.mkdtemp(prefix="tenure-e2e-")
         self.mark = os.path.basename(self.directory)
         self.server = Server(self.directory, *self.flags, keep=self.keep)
-        self.r = self.server.client()
+        self.r = self.server.local()
         self.addCleanup(self.leave)
 
     def leave(self):
@@ -97,7 +97,7 @@ class SensorCase(unittest.TestCase):
         self.r.close()
         self.server.stop(number)
         self.server.start()
-        self.r = self.server.client()
+        self.r = self.server.local()
 
     def path(self, name):
         return os.path.join(self.directory, name)

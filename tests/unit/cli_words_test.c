@@ -111,7 +111,10 @@ static void every_example_means_what_the_table_says(void **state) {
         char table[512];
         cli_spell_example(&example, row);
         assert_memory_equal(example.at, "tenure ", 7);
-        int argc = split(example.at + 7, argv);
+        /* Which server it is for is a setting, which stands before the words. */
+        const char *setting = row->programs ? "-s data/tenure.sock " : "";
+        assert_memory_equal(example.at + 7, setting, strlen(setting));
+        int argc = split(example.at + 7 + strlen(setting), argv);
         for (int a = 0; a < argc; a++) { /* the shell's quotes */
             size_t len = strlen(argv[a]);
             if (argv[a][0] == '\'' && argv[a][len - 1] == '\'') {
