@@ -371,9 +371,9 @@ static enum tn_result lease_return(struct kernel *k, struct request *q, uint32_t
     if (c->fields & KERNEL_F_META) {
         kernel_lease_meta_set(k, lease, c->meta);
     }
+    kernel_lease_seen(k, lease);
     l->ttl_s = ttl_given(k, c);
     l->grace_s = (uint32_t)q->terms.grace_s;
-    l->last_seen_ms = root_at(k)->now_ms;
     uint64_t deadline = deadline_given(k, q, l->created_ms, l->deadline_ms);
     kernel_lease_move(k, lease, CAUSE_RETURN, deadline);
     pool_mut(k, l->pool)->counters.returned++;

@@ -111,9 +111,9 @@ void kernel_run_touch(struct kernel *k, const struct kernel_command *c,
     if (c->fields & KERNEL_F_META) {
         kernel_lease_meta_set(k, lease, c->meta);
     }
+    kernel_lease_seen(k, lease);
     struct lease *l = lease_mut(k, lease);
     l->ttl_s = c->fields & KERNEL_F_TTL ? c->ttl_s : l->ttl_s;
-    l->last_seen_ms = root_at(k)->now_ms;
     l->grace_s = (uint32_t)terms.grace_s;
     uint64_t deadline = kernel_terms_deadline(k, &terms, l->ttl_s, l->created_ms, l->deadline_ms);
     if (l->state == KERNEL_ACTIVE) {

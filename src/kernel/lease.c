@@ -83,6 +83,30 @@ enum tn_result kernel_lease_find(const struct kernel *k, struct kernel_lease_id 
     return TN_R_OK;
 }
 
+/* ---- being here and being away ---- */
+
+uint64_t kernel_lease_offline_since(const struct lease *l) {
+    uint64_t lag_s = l->bits & LEASE_LAG ? l->lag_s : 0;
+    return l->state == KERNEL_OFFLINE ? l->last_seen_ms + kernel_seconds_ms(lag_s) : 0;
+}
+
+void kernel_lease_seen(struct kernel *k, uint32_t lease) {
+    static const uint64_t bounds_s[KERNEL_AWAY_BUCKETS - 1] = KERNEL_AWAY_BOUNDS;
+    struct lease *l = lease_mut(k, lease);
+    uint64_t now = root_at(k)->now_ms;
+    if (l->state == KERNEL_OFFLINE && kernel_edition_has(k, 1)) {
+        struct kernel_pool_counters *c = &pool_mut(k, l->pool)->counters;
+        uint64_t away_ms = now - kernel_lease_offline_since(l);
+        unsigned bucket = 0;
+        while (bucket < KERNEL_AWAY_BUCKETS - 1 && away_ms > kernel_seconds_ms(bounds_s[bucket])) {
+            bucket++;
+        }
+        c->away[bucket]++;
+        c->away_ms += away_ms;
+    }
+    l->last_seen_ms = now;
+}
+
 /* ---- the holder's list ---- */
 
 void kernel_lease_link(struct kernel *k, uint32_t lease) {
@@ -284,7 +308,8 @@ static void counters_reclaim(struct kernel *k, uint32_t pool) {
     struct kernel_pool_counters *c = &pool_mut(k, pool)->counters;
     uint64_t now = root_at(k)->now_ms;
     uint64_t seconds = kernel_pool_option(k, pool, KERNEL_OPTION_METRICS_SECONDS);
-    uint64_t interval_ms = kernel_seconds_ms(seconds > 0 ? seconds : 1);
+    uint64_t interval_ms = kernel_edition_has(k, 1) ? kernel_seconds_ms(seconds > 0 ? seconds : 1)
+                                                    : 1; /* edition 0: of one moment */
     bool same = c->last_reclaim_ms / interval_ms == now / interval_ms;
     c->last_reclaim_count = same ? c->last_reclaim_count + 1 : 1;
     c->last_reclaim_ms = now;
@@ -298,7 +323,8 @@ static void counters_end(struct kernel *k, uint32_t pool, const struct lease *l)
     c->expired += l->state == KERNEL_EXPIRED;
     c->revoked += l->state == KERNEL_REVOKED;
     if (l->state == KERNEL_EXPIRED || reason == KERNEL_REASON_FORCED ||
-        (l->state == KERNEL_RELEASED && kernel_pool_option(k, pool, KERNEL_OPTION_STICKY) != 0)) {
+        (l->state == KERNEL_RELEASED && kernel_edition_has(k, 1) &&
+         kernel_pool_option(k, pool, KERNEL_OPTION_STICKY) != 0)) {
         counters_reclaim(k, pool);
     }
 }

@@ -107,12 +107,20 @@ struct kernel_lease_view {
     uint32_t slot; /* for the calls below, within the same locked read */
 };
 
+/* How long holders of a sticky pool were offline before they came back: upper bounds in seconds, and
+ * one bucket beyond the last. */
+#define KERNEL_AWAY_BOUNDS \
+    { 60, 600, 3600, 21600, 86400, 259200, 604800, 1209600, 2592000 }
+#define KERNEL_AWAY_BUCKETS 10u
+
 struct kernel_pool_counters {
     uint64_t allocated; /* new leases' values */
     uint64_t returned;  /* sticky returns */
     uint64_t released, expired, revoked;
     uint64_t reclaimed; /* by expiry or force; of a sticky pool also by release */
     uint64_t last_reclaim_count, last_reclaim_ms; /* the count: within one metrics interval */
+    uint64_t away_ms;                             /* the sum behind the buckets */
+    uint64_t away[KERNEL_AWAY_BUCKETS];
 };
 
 struct kernel_pool_view {

@@ -50,7 +50,7 @@ enum kernel_table_id {
 _Static_assert(TABLE_COUNT <= KERNEL_TABLES_MAX, "the image interface has room for every table");
 
 #define LIMIT_SLOTS 64u
-#define COUNTER_SLOTS 16u
+#define COUNTER_SLOTS 32u
 
 /* The one record of TABLE_ROOT. */
 struct root {
@@ -580,6 +580,10 @@ void kernel_lease_move(struct kernel *k, uint32_t lease, enum kernel_cause cause
 enum tn_result kernel_lease_find(const struct kernel *k, struct kernel_lease_id id,
                                  uint32_t *ret_lease);
 struct kernel_lease_id kernel_lease_id_of(const struct kernel *k, const struct lease *l);
+/* When an offline lease went offline; 0 for any other. */
+uint64_t kernel_lease_offline_since(const struct lease *l);
+/* Its holder is here now. Counts how long it was away, if the lease was offline. */
+void kernel_lease_seen(struct kernel *k, uint32_t lease);
 void kernel_lease_link(struct kernel *k, uint32_t lease);
 void kernel_lease_unlink(struct kernel *k, uint32_t lease);
 /* Counts the lease's values as held in its state (sign +1) or no longer (-1). */

@@ -24,10 +24,7 @@ static void lease_show(const struct kernel *k, uint32_t slot, struct kernel_leas
     v->deadline_ms = kernel_lease_deadline(l);
     v->created_ms = l->created_ms;
     v->last_seen_ms = l->last_seen_ms;
-    v->offline_since_ms = l->state == KERNEL_OFFLINE ? l->last_seen_ms : 0;
-    if (l->bits & LEASE_LAG) {
-        v->offline_since_ms += kernel_seconds_ms(l->lag_s);
-    }
+    v->offline_since_ms = kernel_lease_offline_since(l);
     v->ended_ms = ended ? l->ended_ms : 0;
     v->ttl_s = l->ttl_s;
     v->value_count = l->member_count;

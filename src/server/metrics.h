@@ -113,6 +113,7 @@
     X(POOL_REVOCATIONS, "tenure_pool_revocations_total", "counter", "pool", "Values whose lease was revoked") \
     X(POOL_RECLAIMS, "tenure_pool_reclaims_total", "counter", "pool", "Values taken back by expiry or by force") \
     X(POOL_REFUSALS, "tenure_pool_refusals_total", "counter", "pool, result", "Requests to the pool that were refused; zeros are left out") \
+    X(POOL_AWAY, "tenure_pool_return_away_seconds", "histogram", "pool", "How long holders of a sticky pool were offline before they came back") \
     X(POOL_RATE, "tenure_pool_new_leases_per_second", "gauge", "pool", "Rate of newcomers as the adaptive lease sees it; sticky pools only") \
     X(POOL_LEASE, "tenure_pool_effective_lease_seconds", "gauge", "pool", "Lease that a newcomer gets now; sticky pools only") \
     X(POOL_ULTRA, "tenure_pool_ultra_rate_active", "gauge", "pool", "1 while newcomers come at the ultra rate; sticky pools only") \
@@ -157,7 +158,8 @@ struct metrics_buckets {
     const uint64_t *bounds_ns;
     const uint64_t *counts;
     uint32_t count;
-    uint64_t sum_ns;
+    uint64_t sum;
+    unsigned sum_digits; /* decimals of the sum: 9 for nanoseconds, 3 for milliseconds */
 };
 
 void metrics_histogram(struct metrics_text *text, const char *label, const char *value,

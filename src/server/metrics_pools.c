@@ -18,6 +18,7 @@
 /* Of one pool, at most: samples but refusals, the bytes of one without its name, and those that the
  * other families together may need. */
 #define POOL_SAMPLES 22u
+#define POOL_AWAY_SAMPLES (KERNEL_AWAY_BUCKETS + 2u) /* of a sticky pool */
 #define POOL_SAMPLE_BYTES 96u
 #define POOL_REFUSAL_SAMPLES 6u
 #define OTHER_BYTES (4u << 20)
@@ -25,7 +26,9 @@
 /* ---- Rows ---- */
 
 static size_t pool_text_bytes(const struct kernel_pool_view *view) {
-    return (size_t)(POOL_SAMPLES + POOL_REFUSAL_SAMPLES) * (POOL_SAMPLE_BYTES + view->name_len);
+    bool sticky = view->policy.of[KERNEL_OPTION_STICKY] != 0;
+    size_t samples = POOL_SAMPLES + POOL_REFUSAL_SAMPLES + (sticky ? POOL_AWAY_SAMPLES : 0);
+    return samples * (POOL_SAMPLE_BYTES + view->name_len);
 }
 
 bool metrics_pools_add(struct metrics_pools *pools, const struct kernel_pool_view *view) {
@@ -232,6 +235,26 @@ static void flag_family(struct metrics_text *text, const struct metrics_pools *p
     }
 }
 
+static void away_family(struct metrics_text *text, const struct metrics_pools *pools) {
+    static const uint64_t bounds_s[KERNEL_AWAY_BUCKETS - 1] = KERNEL_AWAY_BOUNDS;
+    uint64_t bounds_ns[KERNEL_AWAY_BUCKETS - 1];
+    for (unsigned i = 0; i < KERNEL_AWAY_BUCKETS - 1; i++) {
+        bounds_ns[i] = bounds_s[i] * UINT64_C(1000000000);
+    }
+    metrics_family(text, SERVER_METRIC_POOL_AWAY);
+    for (uint32_t i = 0; i < pools->count; i++) {
+        const struct metrics_pool *pool = &pools->of[i];
+        if (pool->sticky) {
+            metrics_histogram(text, "pool", pool->name,
+                              &(struct metrics_buckets){.bounds_ns = bounds_ns,
+                                                        .counts = pool->counters.away,
+                                                        .count = KERNEL_AWAY_BUCKETS - 1,
+                                                        .sum = pool->counters.away_ms,
+                                                        .sum_digits = 3});
+        }
+    }
+}
+
 static void refusal_family(struct metrics_text *text, const struct metrics_pools *pools,
                            const struct server_refusals *refusals) {
     metrics_family(text, SERVER_METRIC_POOL_REFUSALS);
@@ -271,6 +294,7 @@ void metrics_pools_render(struct metrics_text *text, const struct metrics_pools 
         number_family(text, pools, &before[i]);
     }
     refusal_family(text, pools, refusals);
+    away_family(text, pools);
     number_family(text, pools, &rate);
     number_family(text, pools, &lease);
     flag_family(text, pools, SERVER_METRIC_POOL_ULTRA);

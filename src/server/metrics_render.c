@@ -20,7 +20,8 @@ static void render_appends(struct metrics_text *text, const struct engine_stats 
                       &(struct metrics_buckets){.bounds_ns = bounds_ns,
                                                 .counts = stats->append_histogram,
                                                 .count = ENGINE_APPEND_BUCKETS,
-                                                .sum_ns = stats->append_ns_sum});
+                                                .sum = stats->append_ns_sum,
+                                                .sum_digits = 9});
 }
 
 static void render_engine(struct metrics_text *text, const struct metrics_view *view) {
@@ -170,7 +171,8 @@ static void render_commands(struct metrics_text *text, const struct server_count
                               &(struct metrics_buckets){.bounds_ns = server_bucket_ns,
                                                         .counts = counters->latency[i].counts,
                                                         .count = SERVER_BUCKETS,
-                                                        .sum_ns = counters->latency[i].sum_ns});
+                                                        .sum = counters->latency[i].sum_ns,
+                                                        .sum_digits = 9});
         }
     }
 }
@@ -223,12 +225,12 @@ static void render_sensors(struct metrics_text *text, const struct supervisor_to
     for (unsigned i = 0; i < SUPERVISOR_BUCKETS; i++) {
         bounds[i] = supervisor_bucket(i) * UINT64_C(1000000000); /* written as seconds are */
     }
-    metrics_histogram(
-        text, NULL, NULL,
-        &(struct metrics_buckets){.bounds_ns = bounds,
-                                  .counts = totals->attempts,
-                                  .count = SUPERVISOR_BUCKETS,
-                                  .sum_ns = totals->attempts_sum * UINT64_C(1000000000)});
+    metrics_histogram(text, NULL, NULL,
+                      &(struct metrics_buckets){.bounds_ns = bounds,
+                                                .counts = totals->attempts,
+                                                .count = SUPERVISOR_BUCKETS,
+                                                .sum = totals->attempts_sum * UINT64_C(1000000000),
+                                                .sum_digits = 9});
     metrics_single(text, SERVER_METRIC_SENSOR_EVENTS, totals->emitted, 0);
 }
 

@@ -169,7 +169,7 @@ void metrics_histogram(struct metrics_text *text, const char *label, const char 
     sum += buckets->counts[buckets->count];
     bucket_write(text, label, bytes, "+Inf", sum);
     metrics_sample(text, "_sum", label, bytes, NULL, NULL);
-    metrics_number(text, buckets->sum_ns, 9);
+    metrics_number(text, buckets->sum, buckets->sum_digits);
     metrics_sample(text, "_count", label, bytes, NULL, NULL);
     metrics_number(text, sum, 0);
 }

@@ -266,6 +266,8 @@ bool model_lease_forced(const struct model *m, const struct model_lease *l);
 struct model_lease *model_lease_settle(struct model *m, struct model_lease *l);
 /* One transition that is due. */
 void model_lease_step(struct model *m, struct model_lease *l);
+/* Counts how long the holder was away, if the lease is offline. */
+void model_lease_away(struct model *m, const struct model_lease *l);
 void model_lease_end(struct model *m, struct model_lease *l, enum kernel_state state,
                      enum kernel_reason reason);
 void model_lease_result(struct model *m, const struct model_lease *l, bool values);

@@ -271,6 +271,7 @@ static void come_back(struct model *m, const struct model_request *q, struct mod
     if (m->want.head.code != TN_R_OK) {
         return;
     }
+    model_lease_away(m, l);
     l->epoch++;
     l->renewed = true;
     l->state = KERNEL_ACTIVE;

@@ -193,6 +193,20 @@ static void history_add(struct model *m, const struct model_lease *l) {
 
 /* ---- the end ---- */
 
+void model_lease_away(struct model *m, const struct model_lease *l) {
+    static const uint64_t bounds_s[] = KERNEL_AWAY_BOUNDS;
+    if (l->state == KERNEL_OFFLINE) {
+        struct kernel_pool_counters *c = &m->pools[l->values[0].pool].counters;
+        uint64_t away_ms = m->now_ms - l->offline_since_ms;
+        unsigned bucket = 0;
+        for (unsigned i = 0; i < KERNEL_AWAY_BUCKETS - 1; i++) {
+            bucket += away_ms > bounds_s[i] * 1000;
+        }
+        c->away[bucket]++;
+        c->away_ms += away_ms;
+    }
+}
+
 static void count_reclaim(struct model *m, uint32_t pool) {
     struct kernel_pool_counters *c = &m->pools[pool].counters;
     uint64_t seconds = model_policy(m, pool)->of[KERNEL_OPTION_METRICS_SECONDS];

@@ -101,6 +101,7 @@ static void touch(struct model *m, struct model_lease *l) {
         return;
     }
     bool was_offline = l->state == KERNEL_OFFLINE;
+    model_lease_away(m, l);
     l->renewed = true;
     l->ttl_s = asked ? m->c.ttl_s : l->ttl_s;
     l->grace_s = terms.grace_s;

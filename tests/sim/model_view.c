@@ -201,6 +201,10 @@ static void check_counts(struct model *m, uint32_t pool, const struct kernel_poo
     CHECK(what, "revoked", c->revoked, v->counters.revoked);
     CHECK(what, "reclaimed", c->reclaimed, v->counters.reclaimed);
     CHECK(what, "last reclaimed", c->last_reclaim_count, v->counters.last_reclaim_count);
+    CHECK(what, "time away", c->away_ms, v->counters.away_ms);
+    for (unsigned i = 0; i < KERNEL_AWAY_BUCKETS; i++) {
+        CHECK(what, "away", c->away[i], v->counters.away[i]);
+    }
 }
 
 /* A lower bound; exact while `lowest` chose every value. */

@@ -55,6 +55,29 @@ static void the_last_reclaim_counts_a_whole_interval(void **state) {
     kit_close(&kit);
 }
 
+static void returns_are_counted_by_how_long_they_took(void **state) {
+    (void)state;
+    struct kit kit;
+    world_open(&kit, "sticky=1");
+    assert_int_equal(kit_alloc(&kit, "mac:AA", "ids", 0), TN_R_OK);
+    kit.now_ms += 5000;
+    assert_int_equal(kit_alloc(&kit, "mac:AA", "ids", 0), TN_R_OK); /* it was not away */
+    assert_int_equal(pool_view(&kit).counters.away_ms, 0);
+    const uint64_t away_s[] = {60, 61, 86400, 86401};
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(kit_release(&kit, kit_token(&kit), "mac:AA", false), TN_R_OK);
+        kit.now_ms += away_s[i] * 1000;
+        assert_int_equal(kit_alloc(&kit, "mac:AA", "ids", 0), TN_R_OK);
+    }
+    struct kernel_pool_counters counters = pool_view(&kit).counters;
+    assert_int_equal(counters.away[0], 1);
+    assert_int_equal(counters.away[1], 1);
+    assert_int_equal(counters.away[4], 1);
+    assert_int_equal(counters.away[5], 1);
+    assert_int_equal(counters.away_ms, (60 + 61 + 86400 + 86401) * 1000);
+    kit_close(&kit);
+}
+
 static void a_release_that_keeps_nothing_is_a_reclaim(void **state) {
     (void)state;
     struct kit kit;
@@ -306,6 +329,7 @@ static void metadata_is_kept_replaced_and_bounded(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_last_reclaim_counts_a_whole_interval),
+        cmocka_unit_test(returns_are_counted_by_how_long_they_took),
         cmocka_unit_test(a_release_that_keeps_nothing_is_a_reclaim),
         cmocka_unit_test(the_lease_zero_was_never_there),
         cmocka_unit_test(a_returning_holder_gets_its_value_back),

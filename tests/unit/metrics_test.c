@@ -82,7 +82,8 @@ static void histograms_add_up(void **state) {
     struct metrics_buckets buckets = {.bounds_ns = server_bucket_ns,
                                       .counts = histogram.counts,
                                       .count = SERVER_BUCKETS,
-                                      .sum_ns = histogram.sum_ns};
+                                      .sum = histogram.sum_ns,
+                                      .sum_digits = 9};
     metrics_histogram(&text, "command", "ping", &buckets);
     metrics_histogram(&text, NULL, NULL, &buckets);
     assert_true(has(&text, "_bucket{command=\"ping\",le=\"0.000025\"} 2\n"));
