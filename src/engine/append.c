@@ -61,8 +61,9 @@ enum tn_result engine_append_stop(struct engine *engine, enum tn_status status) 
 enum tn_result engine_append_batch(struct engine *engine, const struct engine_batch *batch,
                                    struct log_batch *ret_logged) {
     TN_ASSERT(batch->count > 0);
+    uint64_t next_lsn = atomic_load_explicit(&engine->lsn, memory_order_relaxed) + 1;
     *ret_logged = (struct log_batch){
-        .first_lsn = atomic_load_explicit(&engine->lsn, memory_order_relaxed) + 1,
+        .first_lsn = next_lsn > engine->lsn_least ? next_lsn : engine->lsn_least,
         .now_ms = engine_clock_stamp(engine),
         .payload = batch->payload,
         .len = batch->len,

@@ -280,6 +280,7 @@ static enum tn_status engine_start_from_log(struct engine *engine, struct log_er
         return status;
     }
     TN_ASSERT(engine->kernel == NULL ? at.lsn == 0 : at.lsn == kernel_lsn(engine->kernel));
+    engine->lsn_least = at.next_lsn;
     engine_events_replayed(engine, at.lsn);
     engine->log->verbs->stats(engine->log, &log);
     atomic_store(&engine->snapshots.bytes_since, log.bytes_since_snapshot);

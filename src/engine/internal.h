@@ -164,6 +164,7 @@ struct engine {
     /* The leader's own. */
     _Alignas(ENGINE_LINE) engine_park_word appended; /* 1: append_status is there */
     enum tn_status append_status;
+    uint64_t lsn_least;   /* of a new command: the log may have passed over LSNs at this start */
     bool limits_prepared; /* for the LIMITS command that comes next */
     struct engine_linger linger;
     struct engine_events events;

@@ -233,8 +233,10 @@ static enum tn_status load_first(struct recovery *recovery, const struct log_bat
     struct kernel_command command;
     struct tn_bytes first =
         tn_bytes_of(batch->payload + sizeof(uint32_t), tn_load32(batch->payload));
-    if (batch->first_lsn != 1 || !kernel_command_decode(first, &command) ||
-        command.verb != KERNEL_VERB_LIMITS) {
+    /* Only the first record of all carries a seed. Its LSN is 1, unless an earlier start has died before
+     * it and the log has passed over the LSNs that it may have given. */
+    if (!kernel_command_decode(first, &command) || command.verb != KERNEL_VERB_LIMITS ||
+        (command.fields & KERNEL_F_EPOCH) == 0) {
         return recover_fail(recovery, TN_CORRUPT,
                             "the log begins with lsn %" PRIu64
                             " and no snapshot covers what came before",
@@ -273,7 +275,7 @@ static enum tn_status load_batch(void *ctx, const struct log_batch *batch) {
     if (status != TN_OK) {
         return status;
     }
-    if (batch->first_lsn != kernel_lsn(engine->kernel) + 1 ||
+    if (batch->first_lsn <= kernel_lsn(engine->kernel) ||
         batch->now_ms < kernel_now(engine->kernel)) {
         return recover_fail(recovery, TN_CORRUPT,
                             "the batch at lsn %" PRIu64 " does not follow lsn %" PRIu64,

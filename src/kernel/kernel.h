@@ -103,7 +103,7 @@ void kernel_destroy(struct kernel *kernel);
 
 /* One logged command. */
 struct kernel_entry {
-    uint64_t lsn;    /* the last one + 1 */
+    uint64_t lsn;    /* larger than the last one; by 1, but where the log has passed some over */
     uint64_t now_ms; /* not before the last one */
     struct tn_bytes command;
 };

@@ -23,18 +23,23 @@ enum {
 };
 
 _Static_assert(AT_PAYLOAD == LOG_FRAME_HEADER, "the header ends where the payload begins");
-_Static_assert(LOG_FRAME_HEADER < LOG_FRAME_ALIGN, "a header never spans two sectors");
+_Static_assert(LOG_FRAME_HEADER < LOG_SECTOR_OLD, "a header never spans two sectors");
 
-static uint32_t frame_kind(const struct log_frame *frame) {
-    if (frame->count > 0) {
-        return LOG_FRAME_BATCH;
+static bool frame_kind_known(uint32_t kind) {
+    switch (kind) {
+    case LOG_FRAME_BATCH:
+    case LOG_FRAME_MARK:
+    case LOG_FRAME_CONTINUED:
+    case LOG_FRAME_CLOSING:
+        return true;
+    default:
+        return false;
     }
-    return frame->continued ? LOG_FRAME_CONTINUED : LOG_FRAME_MARK;
 }
 
-uint64_t log_frame_size(uint64_t payload_len) {
+uint64_t log_frame_size(uint64_t payload_len, uint32_t sector_bytes) {
     uint64_t bytes = LOG_FRAME_HEADER + payload_len;
-    return (bytes + LOG_FRAME_ALIGN - 1) / LOG_FRAME_ALIGN * LOG_FRAME_ALIGN;
+    return (bytes + sector_bytes - 1) / sector_bytes * sector_bytes;
 }
 
 static uint32_t frame_crc(const uint8_t *at, size_t size) {
@@ -42,10 +47,11 @@ static uint32_t frame_crc(const uint8_t *at, size_t size) {
 }
 
 size_t log_frame_encode(const struct log_frame *frame, uint8_t *out) {
-    size_t size = (size_t)log_frame_size(frame->len);
+    TN_ASSERT(frame->sector_bytes > 0);
+    size_t size = (size_t)log_frame_size(frame->len, frame->sector_bytes);
     TN_ASSERT(frame->first_lsn > 0);
     TN_ASSERT(frame->count > 0 || frame->len == 0);
-    TN_ASSERT(frame->count == 0 || !frame->continued);
+    TN_ASSERT((frame->count > 0) == (frame->kind == LOG_FRAME_BATCH));
 
     tn_store32(out + AT_LEN, frame->len);
     tn_store64(out + AT_SEQ, frame->seq);
@@ -55,7 +61,7 @@ size_t log_frame_encode(const struct log_frame *frame, uint8_t *out) {
     tn_store64(out + AT_DURABLE_LSN, frame->first_lsn - 1);
     tn_store64(out + AT_CHAIN, frame->chain);
     tn_store32(out + AT_COUNT, frame->count);
-    tn_store32(out + AT_KIND, frame_kind(frame));
+    tn_store32(out + AT_KIND, (uint32_t)frame->kind);
     if (frame->len > 0) {
         memcpy(out + AT_PAYLOAD, frame->payload, frame->len);
     }
@@ -80,20 +86,19 @@ static bool frame_sound(const uint8_t *at) {
     return count == 0 && tn_load32(at + AT_LEN) == 0;
 }
 
-bool log_frame_decode(const uint8_t *at, size_t room, uint64_t seq, uint64_t salt,
+bool log_frame_decode(const uint8_t *at, size_t room, const struct log_segment_header *segment,
                       struct log_frame *ret_frame) {
-    if (room < LOG_FRAME_ALIGN) {
+    if (room < segment->sector_bytes) {
         return false;
     }
     /* The cheap comparisons come first: a search for frames tries every sector of a segment. */
     uint32_t kind = tn_load32(at + AT_KIND);
-    bool ours = tn_load64(at + AT_SEQ) == seq && tn_load64(at + AT_SALT) == salt;
-    if ((!ours && !TN_PLANT(ACCEPT_OLD_FRAMES)) ||
-        (kind != LOG_FRAME_BATCH && kind != LOG_FRAME_MARK && kind != LOG_FRAME_CONTINUED)) {
+    bool ours = tn_load64(at + AT_SEQ) == segment->seq && tn_load64(at + AT_SALT) == segment->salt;
+    if ((!ours && !TN_PLANT(ACCEPT_OLD_FRAMES)) || !frame_kind_known(kind)) {
         return false;
     }
     uint32_t len = tn_load32(at + AT_LEN);
-    uint64_t size = log_frame_size(len);
+    uint64_t size = log_frame_size(len, segment->sector_bytes);
     if (size > room || !frame_sound(at)) {
         return false;
     }
@@ -101,14 +106,15 @@ bool log_frame_decode(const uint8_t *at, size_t room, uint64_t seq, uint64_t sal
         return false;
     }
     *ret_frame = (struct log_frame){
-        .seq = seq,
-        .salt = salt,
+        .kind = (enum log_frame_kind)kind,
+        .seq = segment->seq,
+        .salt = segment->salt,
         .first_lsn = tn_load64(at + AT_FIRST_LSN),
         .now_ms = tn_load64(at + AT_NOW),
         .chain = tn_load64(at + AT_CHAIN),
         .count = tn_load32(at + AT_COUNT),
         .len = len,
-        .continued = kind == LOG_FRAME_CONTINUED,
+        .sector_bytes = segment->sector_bytes,
         .payload = at + AT_PAYLOAD,
     };
     return true;

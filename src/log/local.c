@@ -56,9 +56,11 @@ bool log_local_segment_add(struct log_local *log, const struct log_segment *segm
 }
 
 uint64_t log_local_batch_max(uint64_t segment_bytes) {
-    /* Every segment keeps room for a mark behind its last batch. */
-    return log_segment_bytes(segment_bytes) - LOG_SEGMENT_HEADER - LOG_FRAME_ALIGN -
-           LOG_FRAME_HEADER;
+    /* Every segment keeps room for a mark behind its last batch. It depends on the size only, not on
+     * the disk: a batch that fits here fits after a move to a disk with larger sectors. */
+    uint64_t bytes = log_segment_bytes(segment_bytes);
+    uint64_t sector = log_segment_sector(bytes, UINT64_MAX);
+    return bytes - 2 * sector - LOG_FRAME_HEADER;
 }
 
 /* -- snapshots ---------------------------------------------------------------------------------- */
@@ -204,6 +206,18 @@ static enum tn_status open_settle(struct log_local *log, bool made, struct log_e
     return TN_OK;
 }
 
+/* A device that does not tell has sectors of 4096 bytes at most, as far as anybody knows. */
+static void sector_choose(struct log_local *log) {
+    const struct os *os = log->dir.os;
+    uint64_t device = 0;
+    if (log->options.sector_bytes == 0) {
+        if (os->sector_bytes(os->ctx, log->dir.path, &device) != TN_OK) {
+            device = 0;
+        }
+        log->options.sector_bytes = log_segment_sector(log->options.segment_bytes, device);
+    }
+}
+
 static enum tn_status open_directory(struct log_local *log, struct log_error *error) {
     if (log->options.read_only) {
         return TN_OK;
@@ -229,6 +243,7 @@ static enum tn_status open_directory(struct log_local *log, struct log_error *er
         return log_fail(error, status, "%.300s/lock: cannot be locked: %s", log->dir.path,
                         tn_status_text(status));
     }
+    sector_choose(log);
     return open_settle(log, made, error);
 }
 

@@ -13,9 +13,10 @@
 
 struct log_local_options {
     const struct os *os;
-    const char *dir;              /* created if it is not there (unless read_only) */
-    uint64_t segment_bytes;       /* 0 = 16 MiB; rounded up to 4096, at least 64 KiB */
-    uint64_t shard_number;        /* for a new directory */
+    const char *dir;        /* created if it is not there (unless read_only) */
+    uint64_t segment_bytes; /* 0 = 16 MiB; rounded up to 4096, at least 64 KiB */
+    uint32_t sector_bytes;  /* of new segments, a power of two; 0 = the device's, at least 4096 */
+    uint64_t shard_number;  /* for a new directory */
     uint64_t space_reserve_bytes; /* refuse (TN_NOSPACE) a new segment that would leave less free */
     bool use_older_snapshot;      /* recover from the one before the newest */
     bool read_only;               /* for check and dump: change nothing, need no lock */

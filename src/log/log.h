@@ -32,7 +32,9 @@ struct log_error {
     char text[512];
 };
 
-/* payload: `count` commands, each { uint32 length; bytes }. LSNs are first_lsn, first_lsn + 1, ... */
+/* payload: `count` commands, each { uint32 length; bytes }. LSNs are first_lsn, first_lsn + 1, ...
+ * Between the last LSN of a batch and the first one of the next there may be a gap only where load
+ * said that next_lsn is more than lsn + 1; replay then sees the same gap. */
 struct log_batch {
     uint64_t shard; /* as in log_position; given by load, ignored by append */
     uint64_t first_lsn;
@@ -47,6 +49,9 @@ struct log_position {
     uint64_t lsn;    /* of the last command, 0 if there is none */
     uint64_t now_ms; /* of the last batch */
     uint64_t shard;  /* generation << 32 | shard number */
+    /* Of the next command: lsn + 1, or more if LSNs were passed over. Told by load; a snapshot has no
+     * use for it. */
+    uint64_t next_lsn;
 };
 
 struct log_section {

@@ -6,9 +6,8 @@
  * with the segment's name has been synced, so neither can promise a segment that a crash took, and
  * synced before anything in the segment is acknowledged, so each segment that matters is promised.
  *
- * The same two say at the next start that the name did reach the disk. A segment of which nothing
- * says so, neither they nor a second frame in it, may have its name in the cache only, and syncing
- * the directory once more would not help after that has failed once: resume.c makes it anew.
+ * A segment that holds nothing but what it got its name with may have that name in the cache only, and
+ * syncing the directory once more would not help after that has failed once: resume.c makes it anew.
  *
  * A segment that recovery has cut needs no mark: being short says the same. */
 #include "base/assert.h"
@@ -17,13 +16,13 @@
 static const char begun_text[] = "there is a log here: do not remove\n";
 
 static uint64_t continued_at(const struct log_segment_header *header) {
-    return header->bytes - LOG_FRAME_ALIGN;
+    return header->bytes - header->sector_bytes;
 }
 
 static bool continued_decode(const struct log_segment_header *header, const uint8_t *at) {
     struct log_frame frame;
-    return log_frame_decode(at, LOG_FRAME_ALIGN, header->seq, header->salt, &frame) &&
-           frame.continued;
+    return log_frame_decode(at, header->sector_bytes, header, &frame) &&
+           frame.kind == LOG_FRAME_CONTINUED;
 }
 
 bool log_proof_continued_in(const struct log_segment_header *header, const uint8_t *bytes,
@@ -46,12 +45,12 @@ enum tn_status log_proof_continued(const struct log_local *log, const struct log
     if (status != TN_OK) {
         return status;
     }
-    uint8_t bytes[LOG_FRAME_ALIGN];
+    uint8_t bytes[LOG_SECTOR_MOST];
     size_t got = 0;
-    status = os->read_at(os->ctx, file, bytes, sizeof bytes, continued_at(header), &got);
+    status = os->read_at(os->ctx, file, bytes, header->sector_bytes, continued_at(header), &got);
     (void)os->close(os->ctx, file);
     if (status == TN_OK) {
-        *ret_continued = got == sizeof bytes && continued_decode(header, bytes);
+        *ret_continued = got == header->sector_bytes && continued_decode(header, bytes);
     }
     return status;
 }
@@ -60,17 +59,18 @@ enum tn_status log_proof_continue(const struct log_local *log, int file,
                                   const struct log_segment_header *header,
                                   const struct log_segment_header *next) {
     const struct os *os = log->dir.os;
-    uint8_t bytes[LOG_FRAME_ALIGN];
+    uint8_t bytes[LOG_SECTOR_MOST];
     struct log_frame mark = {
+        .kind = LOG_FRAME_CONTINUED,
+        .sector_bytes = header->sector_bytes,
         .seq = header->seq,
         .salt = header->salt,
         .first_lsn = next->first_lsn,
         .now_ms = next->now_ms,
         .chain = next->chain,
-        .continued = true,
     };
     size_t size = log_frame_encode(&mark, bytes);
-    TN_ASSERT(size == sizeof bytes);
+    TN_ASSERT(size == header->sector_bytes);
     enum tn_status status = os->write_at(os->ctx, file, bytes, size, continued_at(header));
     return status == TN_OK ? os->sync(os->ctx, file) : status;
 }
@@ -118,26 +118,6 @@ static enum tn_status begun_settle(const struct log_local *log) {
         if (status == TN_OK) {
             status = os->sync(os->ctx, log->lock_file);
         }
-    }
-    return status;
-}
-
-enum tn_status log_proof_tail(const struct log_local *log, struct log_tail *tail) {
-    if (log->segment_count == 0 || log->options.read_only || !tail->sole) {
-        return TN_OK;
-    }
-    const struct log_segment *newest = &log->segments[log->segment_count - 1];
-    /* If the one before it was let go, two snapshots do without, one of them with a batch of this. */
-    bool proven = true;
-    enum tn_status status = TN_OK;
-    if (log->segment_count > 1) {
-        status = log_proof_continued(log, newest - 1, &proven);
-    } else if (newest->header.seq == 1) {
-        status = log_proof_begun(log, &proven);
-    }
-    if (status == TN_OK && !proven) {
-        tail->unnamed = true;
-        tail->unmarked = tail->batch.count > 0;
     }
     return status;
 }

@@ -6,8 +6,8 @@
  *    newest. Every header in it must verify, and the run must reach down to the snapshot.
  * 3. Hand over the snapshot. Begin at the last segment that starts no later than the first LSN after
  *    it (at the first of all, if read only: then everything is checked).
- * 4. In each segment follow the frames. Each must verify, have the LSN that is next, a time not
- *    before the last, and the chain value of the last. A segment that has a successor ends where
+ * 4. In each segment follow the frames. Each must verify, have the LSN that is next (with the gap that
+ *    the segment's header may declare), a time not before the last, and the chain value of the last. A segment that has a successor ends where
  *    the successor's first LSN is reached; frames there and after are superseded. The newest ends
  *    at a mark, or where nothing verifies.
  * 5. Where a frame should be and none verifies:
@@ -22,7 +22,8 @@
  *    a started segment. If not, it may exist in this machine's cache only: see resume.c.
  *
  * The one ambiguity: damage to the last batch, when nothing follows it that proves it was synced,
- * looks like a torn tail. Marks keep that window small. */
+ * looks like a torn tail. Marks keep that window small, and a start that cannot exclude it gives none
+ * of the LSNs again that the batch could have had: see resume.c. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,15 +93,14 @@ static bool frame_at(const struct recovery *r, const struct segment_scan *scan, 
                      struct log_frame *ret_frame) {
     const struct log_segment_header *header = &scan->segment->header;
     return offset < r->bytes_len &&
-           log_frame_decode(r->bytes + offset, r->bytes_len - (size_t)offset, header->seq,
-                            header->salt, ret_frame);
+           log_frame_decode(r->bytes + offset, r->bytes_len - (size_t)offset, header, ret_frame);
 }
 
 /* A frame that verifies can still stand in the wrong place. */
 static const char *frame_misfit(const struct recovery *r, const struct segment_scan *scan,
                                 const struct log_frame *frame) {
     if (frame->first_lsn != r->next_lsn) {
-        return "a frame with another LSN than the next (a gap or a repetition)";
+        return "a frame with another LSN than the next (an undeclared gap or a repetition)";
     }
     if (frame->now_ms < r->now_ms) {
         return "a frame whose time goes back";
@@ -123,7 +123,7 @@ static enum tn_status frame_deliver(struct recovery *r, const struct segment_sca
     if (batch->first_lsn <= r->snapshot.lsn) {
         return TN_OK;
     }
-    r->log->bytes_appended += log_frame_size(batch->len);
+    r->log->bytes_appended += log_local_counted(batch->len);
     enum tn_status status = r->loader->batch(r->loader->ctx, batch);
     if (status == TN_OK) {
         return TN_OK;
@@ -152,9 +152,13 @@ static enum tn_status frame_follow(struct recovery *r, struct segment_scan *scan
     if (status != TN_OK) {
         return status;
     }
-    bool opens = scan->offset == LOG_SEGMENT_HEADER && (header->flags & LOG_SEGMENT_STARTED) != 0;
+    bool opens =
+        scan->offset == log_segment_begin(header) && (header->flags & LOG_SEGMENT_STARTED) != 0;
     r->tail = (struct log_tail){
-        .before = {.lsn = r->next_lsn - 1, .now_ms = r->now_ms, .shard = header->shard},
+        .before = {.lsn = r->last_lsn,
+                   .next_lsn = frame->first_lsn,
+                   .now_ms = r->now_ms,
+                   .shard = header->shard},
         .chain = r->chain,
         .offset = scan->offset,
         .sole = opens,
@@ -162,9 +166,10 @@ static enum tn_status frame_follow(struct recovery *r, struct segment_scan *scan
         .batch = batch,
     };
     r->chain = log_frame_chain(r->bytes + scan->offset);
-    r->next_lsn += frame->count;
+    r->last_lsn = frame->first_lsn + frame->count - 1;
+    r->next_lsn = log_segment_next(header, r->last_lsn + 1);
     r->now_ms = frame->now_ms;
-    scan->offset += log_frame_size(frame->len);
+    scan->offset += log_frame_size(frame->len, header->sector_bytes);
     return TN_OK;
 }
 
@@ -172,8 +177,9 @@ static enum tn_status frame_follow(struct recovery *r, struct segment_scan *scan
 static uint64_t frame_search(const struct recovery *r, const struct segment_scan *scan,
                              uint64_t from) {
     struct log_frame frame;
-    for (uint64_t offset = from; offset < r->bytes_len; offset += LOG_FRAME_ALIGN) {
-        if (frame_at(r, scan, offset, &frame) && !frame.continued) {
+    uint32_t sector = scan->segment->header.sector_bytes;
+    for (uint64_t offset = from; offset < r->bytes_len; offset += sector) {
+        if (frame_at(r, scan, offset, &frame) && frame.kind != LOG_FRAME_CONTINUED) {
             return offset;
         }
     }
@@ -186,7 +192,7 @@ static uint64_t stray_search(const struct recovery *r, const struct segment_scan
                              uint64_t from) {
     struct log_segment_header stray;
     for (uint64_t offset = from; offset + LOG_SEGMENT_HEADER <= r->bytes_len;
-         offset += LOG_FRAME_ALIGN) {
+         offset += LOG_SECTOR_OLD) {
         if (log_segment_header_decode(r->bytes + offset, &stray) == TN_OK &&
             stray.before_salt == scan->segment->header.salt && stray.first_lsn > r->next_lsn) {
             return offset;
@@ -206,7 +212,7 @@ static uint64_t torn_bytes(const struct recovery *r, const struct segment_scan *
     size_t room = r->bytes_len - (size_t)scan->offset;
     if ((header->flags & LOG_SEGMENT_RECYCLED) != 0) {
         bool ours = log_frame_resembles(at, header->seq, header->salt, r->next_lsn);
-        return ours ? LOG_FRAME_ALIGN : 0;
+        return ours ? header->sector_bytes : 0;
     }
     while (room > 0 && at[room - 1] == 0) {
         room -= 1;
@@ -217,10 +223,10 @@ static uint64_t torn_bytes(const struct recovery *r, const struct segment_scan *
 /* Nothing verifies where the next frame of the newest segment would be: the end, or damage. */
 static enum tn_status tail_end(struct recovery *r, struct segment_scan *scan) {
     const struct log_segment_header *header = &scan->segment->header;
-    if (scan->offset == LOG_SEGMENT_HEADER && (header->flags & LOG_SEGMENT_STARTED) != 0) {
+    if (scan->offset == log_segment_begin(header) && (header->flags & LOG_SEGMENT_STARTED) != 0) {
         return damaged(r, scan, "the first frame, which was synced, is damaged");
     }
-    uint64_t later = frame_search(r, scan, scan->offset + LOG_FRAME_ALIGN);
+    uint64_t later = frame_search(r, scan, scan->offset + header->sector_bytes);
     if (later != 0 && !TN_PLANT(CUT_AT_DAMAGE)) {
         char what[96];
         snprintf(what, sizeof what, "a damaged frame, with a good one after it at offset %" PRIu64,
@@ -250,15 +256,15 @@ static enum tn_status tail_end(struct recovery *r, struct segment_scan *scan) {
 }
 
 /* A mark: the end of the newest segment, and the proof that everything before it was synced. */
-static enum tn_status tail_mark(struct recovery *r, struct segment_scan *scan) {
+static enum tn_status tail_mark(struct recovery *r, struct segment_scan *scan, bool closing) {
     if (!is_newest(r, scan)) {
         return damaged(r, scan, "a mark where the next segment expects more batches");
     }
-    if (frame_search(r, scan, scan->offset + LOG_FRAME_ALIGN) != 0) {
+    if (frame_search(r, scan, scan->offset + scan->segment->header.sector_bytes) != 0) {
         return damaged(r, scan, "a mark that is older than the frames after it");
     }
     r->tail.unmarked = false;
-    r->tail.sole = false;
+    r->tail.closed = closing;
     return TN_OK;
 }
 
@@ -275,10 +281,11 @@ static enum tn_status segment_follow(struct recovery *r, struct segment_scan *sc
             return damaged(r, scan, misfit);
         }
         if (frame.count == 0) {
-            return tail_mark(r, scan);
+            return tail_mark(r, scan, frame.kind == LOG_FRAME_CLOSING);
         }
         if (TN_PLANT(SKIP_LAST_FRAME) && is_newest(r, scan) &&
-            frame_search(r, scan, scan->offset + log_frame_size(frame.len)) == 0) {
+            frame_search(r, scan, scan->offset + log_frame_size(frame.len, frame.sector_bytes)) ==
+                0) {
             return TN_OK;
         }
         enum tn_status status = frame_follow(r, scan, &frame);
@@ -310,12 +317,30 @@ static enum tn_status check_not_continued(struct recovery *r, const struct segme
         r->log->dir.path, name);
 }
 
-static enum tn_status tail_prove(struct recovery *r) {
-    enum tn_status status = log_proof_tail(r->log, &r->tail);
-    if (status != TN_OK) {
-        return log_fail(r->error, status, "%.300s: cannot be read: %s", r->log->dir.path,
-                        tn_status_text(status));
+/* Takes over what the header says of the log before it: at the first segment that is followed; later
+ * ones must agree with what was followed. */
+static enum tn_status header_follow(struct recovery *r, const struct segment_scan *scan,
+                                    bool first) {
+    const struct log_segment_header *header = &scan->segment->header;
+    if (first) {
+        r->last_lsn = header->first_lsn - 1;
+        r->now_ms = header->now_ms;
+        r->chain = header->chain;
+    } else if (header->chain != r->chain || header->now_ms != r->now_ms ||
+               header->first_lsn != r->next_lsn) {
+        return damaged(r, scan, "a header that does not follow the segment before it,");
     }
+    r->next_lsn = log_segment_next(header, header->first_lsn);
+    /* A batch in an older segment is followed by this one's header, which proves it synced. */
+    r->tail = (struct log_tail){
+        .before = {.lsn = r->last_lsn,
+                   .next_lsn = header->first_lsn,
+                   .now_ms = r->now_ms,
+                   .shard = header->shard},
+        .chain = r->chain,
+        .offset = log_segment_begin(header),
+        .sole = true,
+    };
     return TN_OK;
 }
 
@@ -323,7 +348,6 @@ static enum tn_status segments_follow(struct recovery *r) {
     struct log_local *log = r->log;
     size_t first = log->options.read_only ? 0 : r->start;
     for (size_t i = first; i < log->segment_count; i++) {
-        const struct log_segment_header *header = &log->segments[i].header;
         bool newest = i + 1 == log->segment_count;
         struct segment_scan scan = {
             .index = i,
@@ -331,18 +355,12 @@ static enum tn_status segments_follow(struct recovery *r) {
             .limit_lsn = newest || TN_PLANT(IGNORE_SUPERSESSION)
                              ? UINT64_MAX
                              : log->segments[i + 1].header.first_lsn,
-            .offset = LOG_SEGMENT_HEADER,
+            .offset = log_segment_begin(&log->segments[i].header),
         };
-        if (i == first) {
-            r->next_lsn = header->first_lsn;
-            r->now_ms = header->now_ms;
-            r->chain = header->chain;
-        } else if (header->chain != r->chain || header->now_ms != r->now_ms) {
-            return damaged(r, &scan, "a header that does not follow the segment before it,");
+        enum tn_status status = header_follow(r, &scan, i == first);
+        if (status == TN_OK) {
+            status = segment_load(r, &scan);
         }
-        /* A batch in an older segment is followed by this one's header, which proves it synced. */
-        r->tail = (struct log_tail){.sole = true};
-        enum tn_status status = segment_load(r, &scan);
         if (status == TN_OK && newest) {
             status = check_not_continued(r, &scan);
         }
@@ -352,7 +370,10 @@ static enum tn_status segments_follow(struct recovery *r) {
         if (status != TN_OK) {
             return status;
         }
-        if (!r->tail.unmarked) {
+        r->tail.sole = r->tail.sole && !r->tail.closed;
+        if (r->tail.sole) {
+            r->tail.unmarked = r->tail.batch.count > 0; /* the segment will be made anew */
+        } else if (!r->tail.unmarked) {
             r->tail.offset = scan.offset;
         }
     }
@@ -416,12 +437,13 @@ static enum tn_status position_settle(struct recovery *r) {
         if (!r->have_snapshot) {
             log->position.shard = log->options.shard_number;
         }
+        log->position.next_lsn = log->position.lsn + 1;
         r->tail.before = log->position;
         return TN_OK;
     }
     const struct log_segment_header *newest = &log->segments[log->segment_count - 1].header;
-    log->position =
-        (struct log_position){.lsn = r->next_lsn - 1, .now_ms = r->now_ms, .shard = newest->shard};
+    log->position = (struct log_position){
+        .lsn = r->last_lsn, .next_lsn = r->next_lsn, .now_ms = r->now_ms, .shard = newest->shard};
     if (log->position.lsn < r->snapshot.lsn) {
         char name[LOG_NAME_MAX];
         log_segment_name(newest->seq, name);
@@ -430,7 +452,7 @@ static enum tn_status position_settle(struct recovery *r) {
                         ", before the snapshot of LSN %" PRIu64 "; " REMEDY_BACKUP,
                         log->dir.path, name, log->position.lsn, r->tail.offset, r->snapshot.lsn);
     }
-    if (!r->tail.unmarked) {
+    if (!r->tail.unmarked && !r->tail.sole) {
         r->tail.before = log->position;
         r->tail.chain = r->chain;
     }
@@ -445,14 +467,8 @@ static enum tn_status recover(struct recovery *r) {
                         log->dir.path, tn_status_text(status));
     }
     enum tn_status (*const steps[])(struct recovery *) = {
-        snapshot_choose,
-        log_recover_collect,
-        log_recover_check_gap,
-        log_recover_check_reach,
-        snapshot_deliver,
-        segments_follow,
-        tail_prove,
-        position_settle,
+        snapshot_choose,  log_recover_collect, log_recover_check_gap, log_recover_check_reach,
+        snapshot_deliver, segments_follow,     position_settle,
     };
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         status = steps[i](r);

@@ -1,20 +1,22 @@
 /* Load, second half: from what was read to a log that can be written.
  *
  * 1. Sync the directory: the entries that were read may exist in this machine's cache only.
- * 2. If the last batch is not known to be on disk, write it again, with the same LSNs, time and
- *    payload, as the first batch of a fresh segment. Reading it back proves nothing: after a failed
- *    sync the cache can hold, as clean, pages that the disk never got. A crash before the fresh
- *    segment has its name leaves things as they were; after that, the old copy is superseded.
- * 3. If nothing shows that the newest segment's own name ever reached the disk (proof.c), make that
- *    segment anew and rename it over the old one: a directory sync that has failed once may have
- *    dropped the entry, and another one would not bring it back. It has one batch at most.
- *    Otherwise go on in the newest segment, over its mark.
+ * 2. If the log ends in a closing mark, nothing can be missing: go on in the newest segment. As the
+ *    last step of the start an ordinary mark replaces the closing mark.
+ * 3. Otherwise an acknowledged batch may be missing at the end without a trace, Begin a fresh segment whose header passes over every LSN that the
+ *    newest segment can have held, so that no id is ever given twice, whatever was lost.
+ *    - If the last batch is not known to be on disk, write it again, with the same LSNs, time and
+ *      payload, as the first batch of the fresh segment. Reading it back proves nothing: after a failed
+ *      sync the cache can hold, as clean, pages that the disk never got. A crash before the fresh
+ *      segment has its name leaves things as they were; after that, the old copy is superseded.
+ *    - If the newest segment has no batch but what it got its name with, the fresh one replaces it
+ *      by a rename over its name: a directory sync that has failed once may have dropped the entry,
+ *      and another one would not bring it back. It has one batch at most. So crashes in a row use
+ *      one segment, not one each.
  * 4. Only then change anything else: set the passed-over snapshot aside, cut the unused end off the
  *    segment that was left (so that crashes in a row cost what they wrote, not a segment each),
  *    remove leftovers, adopt spares.
- *
- * Opening again and again without appending changes nothing after the first time: the batch that
- * was written again opens its segment, which is as good as a mark. */
+ */
 #include <inttypes.h>
 #include <string.h>
 
@@ -37,7 +39,11 @@ static enum tn_status buffer_reserve(struct log_local *log, const struct log_tai
     if (log->writer.header.bytes > bytes) {
         bytes = log->writer.header.bytes;
     }
-    TN_ASSERT(!tail->unmarked || LOG_SEGMENT_HEADER + log_frame_size(tail->batch.len) <= bytes);
+    if (tail->unmarked) {
+        uint32_t sector = log->options.sector_bytes;
+        uint64_t need = LOG_SEGMENT_HEADER + sector + log_frame_size(tail->batch.len, sector);
+        bytes = need > bytes ? need : bytes;
+    }
     void *memory = NULL;
     enum tn_status status = os->mem_reserve(os->ctx, (size_t)bytes, false, &memory);
     if (status == TN_OK) {
@@ -68,7 +74,7 @@ static void old_tail_cut(struct log_local *log, struct log_segment *segment, uin
         return;
     }
     if (TN_PLANT(CUT_TOO_MUCH) && offset > LOG_SEGMENT_HEADER) {
-        offset -= LOG_FRAME_ALIGN;
+        offset -= segment->header.sector_bytes;
     }
     if (os->truncate(os->ctx, file, offset) == TN_OK) {
         segment->file_bytes = offset;
@@ -76,39 +82,63 @@ static void old_tail_cut(struct log_local *log, struct log_segment *segment, uin
     (void)os->close(os->ctx, file);
 }
 
-static enum tn_status tail_rewrite(struct log_local *log, const struct log_tail *tail) {
-    struct log_rotation rotation = {
-        .batch = &tail->batch, .shard = log->position.shard, .urgent = true};
-    if (TN_PLANT(CUT_BEFORE_REWRITE)) {
+/* The LSNs that this start passes over: none after a clean close. */
+static void skip_choose(const struct log_local *log, const struct log_tail *tail,
+                        struct log_rotation *rotation) {
+    if (tail->closed) {
+        return;
+    }
+    rotation->skip_from =
+        tail->unmarked ? tail->batch.first_lsn + tail->batch.count : tail->before.next_lsn;
+    rotation->skip_to = log_segment_beyond(&log->writer.header);
+    TN_ASSERT(rotation->skip_to > rotation->skip_from);
+}
+
+static void tail_notice(struct log_local *log, const struct log_tail *tail,
+                        const struct log_rotation *rotation) {
+    if (rotation->skip_to != 0) {
+        log_local_notice(log,
+                         "event=log_positions_skipped from=%" PRIu64 " to=%" PRIu64
+                         " text=\"the log was not closed cleanly; these log positions are not "
+                         "used, so that no id can be given twice\"",
+                         rotation->skip_from, rotation->skip_to - 1);
+    }
+    if (tail->unmarked && !rotation->again) {
+        log_local_notice(
+            log,
+            "event=log_tail_rewritten lsn=%" PRIu64 " commands=%" PRIu32
+            " text=\"the last batch was not marked as synced; it is now in a new segment\"",
+            tail->batch.first_lsn, tail->batch.count);
+    }
+}
+
+/* A fresh segment for the end of a log that was not closed, or that has sectors too small for this
+ * disk. */
+static enum tn_status segment_begin(struct log_local *log, const struct log_tail *tail) {
+    struct log_rotation rotation = {.batch = tail->unmarked ? &tail->batch : NULL,
+                                    .shard = log->position.shard,
+                                    .urgent = true,
+                                    .again = tail->sole && !TN_PLANT(TRUST_ANY_NAME)};
+    skip_choose(log, tail, &rotation);
+    if (rotation.skip_to > LOG_LSN_MAX) {
+        return TN_INVALID;
+    }
+    if (TN_PLANT(CUT_BEFORE_REWRITE) && !rotation.again) {
         old_tail_cut(log, &log->segments[log->segment_count - 1], tail->offset);
     }
     enum tn_status status = log_writer_rotate(log, &rotation);
     if (status != TN_OK) {
         return status;
     }
-    /* It was counted when it was read. */
-    log->bytes_appended -= log_frame_size(tail->batch.len);
-    TN_ASSERT(log->segment_count >= 2);
-    log_local_notice(
-        log,
-        "event=log_tail_rewritten lsn=%" PRIu64 " commands=%" PRIu32
-        " text=\"the last batch was not marked as synced; it is now in a new segment\"",
-        tail->batch.first_lsn, tail->batch.count);
-    old_tail_cut(log, &log->segments[log->segment_count - 2], tail->offset);
-    return TN_OK;
-}
-
-/* The newest segment once more, over its own name: one rename that either happens or does not. */
-static enum tn_status segment_remake(struct log_local *log, const struct log_tail *tail) {
-    struct log_rotation rotation = {.batch = tail->unmarked ? &tail->batch : NULL,
-                                    .shard = log->position.shard,
-                                    .urgent = true,
-                                    .again = true};
-    enum tn_status status = log_writer_rotate(log, &rotation);
-    if (status == TN_OK && tail->unmarked) {
-        log->bytes_appended -= log_frame_size(tail->batch.len);
+    if (tail->unmarked) { /* it was counted when it was read */
+        log->bytes_appended -= log_local_counted(tail->batch.len);
     }
-    return status;
+    tail_notice(log, tail, &rotation);
+    if (!rotation.again) {
+        TN_ASSERT(log->segment_count >= 2);
+        old_tail_cut(log, &log->segments[log->segment_count - 2], tail->offset);
+    }
+    return TN_OK;
 }
 
 static enum tn_status writer_open(struct log_local *log) {
@@ -125,10 +155,11 @@ static enum tn_status tail_settle(struct log_local *log, const struct log_tail *
     if (status != TN_OK) {
         return status;
     }
-    if (tail->unnamed && !TN_PLANT(TRUST_ANY_NAME)) {
-        return segment_remake(log, tail);
+    if (tail->closed && log->writer.header.sector_bytes >= log->options.sector_bytes) {
+        log->writer.closing = true;
+        return TN_OK;
     }
-    return tail->unmarked ? tail_rewrite(log, tail) : TN_OK;
+    return segment_begin(log, tail);
 }
 
 static enum tn_status writer_resume(struct log_local *log, const struct log_tail *tail) {
@@ -290,6 +321,11 @@ enum tn_status log_local_resume(struct log_local *log, const struct log_tail *ta
         return resume_failed(log, status, "a snapshot cannot be set aside", error);
     }
     leftovers_remove(log, listing);
+    /* Last of all: a start that fails before has given nothing, and leaves a log that is closed. */
+    status = log_writer_reopen(log);
+    if (status != TN_OK) {
+        return resume_failed(log, status, "the end of the log cannot be written", error);
+    }
     log->writable = true;
     log_local_retain(log);
     if (!log->options.no_background) {

@@ -15,10 +15,20 @@
  *     56  u64  chain      chain value of the last batch before it
  *     64  u64  salt       random; every frame of this segment repeats it
  *     72  u64  before_salt  salt of the segment that was in use when this one was made; 0: none was
- *     80       zeros
+ *     80  u32  sector_bytes  frames begin at multiples of it; version 1 has zeros here: 512
+ *     84  u32  zero
+ *     88  u64  skip_from  the LSNs from here ...
+ *     96  u64  skip_to    ... to just before here were passed over (see below); 0 and 0: none were
+ *    104       zeros
  *   4092  u32  crc32c     of the 4092 bytes before it
  *
- * Magic, version and crc32c keep their places in every version.
+ * Magic, version and crc32c keep their places in every version. This program reads versions 1 and 2
+ * and writes version 2.
+ *
+ * Passed-over LSNs: a start that cannot prove that it sees the last acknowledged batch continues
+ * behind every LSN that the segment before could have given, and begins a segment that says so. When
+ * the next LSN is skip_from, it becomes skip_to. That place is at the beginning of the segment, or
+ * behind its first batch if that one was written again from the segment before.
  *
  * Invariants
  * 1. A file gets a segment's name only after its header, and its first frame if it has the flag
@@ -37,7 +47,11 @@
 #include "base/status.h"
 
 #define LOG_SEGMENT_HEADER 4096u
-#define LOG_SEGMENT_VERSION 1u
+#define LOG_SEGMENT_VERSION 2u
+#define LOG_SECTOR_OLD 512u    /* in segments of version 1 */
+#define LOG_SECTOR_LEAST 4096u /* what new segments use unless the device has larger ones */
+#define LOG_SECTOR_MOST (64u << 10)
+#define LOG_LSN_MAX ((uint64_t)1 << 62) /* of a header: no sum of LSNs can overflow */
 #define LOG_SEGMENT_BYTES_MIN (64u << 10)
 #define LOG_SEGMENT_BYTES_MAX (1u << 30)
 #define LOG_SEGMENT_BYTES_DEFAULT (16u << 20)
@@ -57,6 +71,9 @@ struct log_segment_header {
     uint64_t chain;
     uint64_t salt;
     uint64_t before_salt; /* 0 also if it was made before there was this field */
+    uint64_t skip_from;
+    uint64_t skip_to;
+    uint32_t sector_bytes;
     uint32_t flags;
 };
 
@@ -74,5 +91,17 @@ enum tn_status log_segment_header_decode(const uint8_t *at, struct log_segment_h
 
 /* The option as it is used: default, rounded, bounded. */
 uint64_t log_segment_bytes(uint64_t wanted);
+
+/* The sector size for new segments of this size, if the device's is `device_bytes` (0: not known). */
+uint32_t log_segment_sector(uint64_t segment_bytes, uint64_t device_bytes);
+
+/* Where the first frame begins. */
+uint64_t log_segment_begin(const struct log_segment_header *header);
+
+/* The LSN that is given when `lsn` would be the next one: `lsn`, or where the skip leads. */
+uint64_t log_segment_next(const struct log_segment_header *header, uint64_t lsn);
+
+/* An LSN that is larger than any that a command in this segment can have. */
+uint64_t log_segment_beyond(const struct log_segment_header *header);
 
 #endif

@@ -24,11 +24,10 @@
 #include "log/snapshot.h"
 #include "log/spare.h"
 
-/* Whether the last batch is known to be synced by something that a reader can see. */
+/* Whether a reader can see that the last batch was synced. */
 enum log_mark {
-    LOG_MARK_DUE,     /* no: a mark should follow it */
-    LOG_MARK_WRITTEN, /* a mark does, but it may not have reached the disk itself */
-    LOG_MARK_DONE,    /* a synced mark does, or none is needed: the batch opens its segment */
+    LOG_MARK_DUE,  /* no: a mark should follow it */
+    LOG_MARK_DONE, /* a mark follows it, or none is needed: the batch opens its segment */
 };
 
 /* The end of the log, as the appender sees it. */
@@ -38,16 +37,17 @@ struct log_writer {
     uint64_t offset;                  /* where the next frame goes */
     uint64_t chain;                   /* of the last batch */
     enum log_mark mark;
+    bool closing;    /* a closing mark stands at the end */
     bool refused;    /* the last append was, and it has been said why */
     bool dead;       /* a write or sync of log data failed: nothing is ever written again */
-    uint8_t *buffer; /* a segment header, then room for the largest frame */
+    uint8_t *buffer; /* room for what a segment begins with: header, then the largest frame */
     size_t buffer_bytes;
 };
 
 struct log_local {
     struct log log; /* first: what the engine holds */
     struct log_dir dir;
-    struct log_local_options options; /* segment_bytes as it is used; dir and os are in `dir` */
+    struct log_local_options options; /* sizes as they are used; dir and os are in `dir` */
     log_notice *notice;
     void *notice_ctx;
     int lock_file; /* -1: read only */
@@ -66,7 +66,7 @@ struct log_local {
     struct log_numbers snapshots; /* LSNs, oldest first */
     uint64_t snapshot_found;      /* the newest when load was done; UINT64_MAX: there was none */
     uint64_t snapshot_bytes;      /* of the newest */
-    uint64_t bytes_appended;      /* frames, since the snapshot that was loaded */
+    uint64_t bytes_appended;      /* since the snapshot that was loaded: see log_local_counted */
     uint64_t bytes_at_snapshot;   /* bytes_appended when the newest snapshot began */
     uint64_t bytes_at_begin;      /* the same for the one being written */
     uint64_t appends;
@@ -76,6 +76,12 @@ struct log_local {
 
 static inline struct log_local *log_local_of(struct log *log) {
     return (struct log_local *)log;
+}
+
+/* What a batch counts towards the next snapshot: its bytes, without what a large sector adds to
+ * them. A snapshot saves time at the next start, and padding costs none. */
+static inline uint64_t log_local_counted(uint64_t payload_len) {
+    return log_frame_size(payload_len, LOG_SECTOR_OLD);
 }
 
 void log_local_lock(struct log_local *log);
@@ -95,13 +101,13 @@ enum tn_status log_local_load(struct log *base, const struct log_loader *loader,
 
 /* What recover.c found and resume.c needs. */
 struct log_tail {
-    struct log_position before; /* of the batch before the tail batch, or of the last one */
+    struct log_position before; /* of `batch` if it is to be written again, else of the end */
     uint64_t chain;             /* chain value there */
     uint64_t offset;            /* in the newest segment: where the next frame goes */
-    bool sole;                  /* the newest segment holds nothing but what it got its name with */
-    bool unnamed;               /* and nothing shows that this name ever reached the disk */
-    bool unmarked;              /* there is a last batch that may never have reached the disk */
-    struct log_batch batch;     /* that one */
+    bool closed; /* the log ends in a closing mark: no acknowledged batch can be missing */
+    bool sole;   /* not closed, and no batch in the newest segment but what it got its name with */
+    bool unmarked;          /* there is a last batch that is to be written again */
+    struct log_batch batch; /* that one; count is 0 if the segment has none */
 };
 
 /* resume.c: makes durable what was read, opens the end for writing, clears leftovers away. */
@@ -112,13 +118,16 @@ enum tn_status log_local_resume(struct log_local *log, const struct log_tail *ta
 void log_writer_append(struct log *base, const struct log_batch *batch, log_committed *done,
                        void *ctx);
 enum tn_status log_writer_idle(struct log *base);
-/* Makes the last batch's mark durable; false if that is not possible. */
+/* Puts an ordinary mark over a closing mark at the end, durably: from now on there may be more. */
+enum tn_status log_writer_reopen(struct log_local *log);
+/* Writes a durable closing mark; false if that is not possible. */
 bool log_writer_finish(struct log_local *log);
 /* What a new segment begins with, and how far the making of it got. */
 struct log_rotation {
     const struct log_batch *batch; /* NULL: it begins empty */
     uint64_t shard;
-    bool urgent;  /* may use the reserved space */
+    uint64_t skip_from, skip_to; /* LSNs that it passes over; 0: none */
+    bool urgent;                 /* may use the reserved space */
     bool again;   /* makes the newest segment anew, under its own name, instead of the next one */
     bool written; /* out: the batch may be on disk, if only in a file that is no segment */
     bool named;   /* out: that file has its name and is part of the log */
@@ -142,8 +151,6 @@ enum tn_status log_proof_continue(const struct log_local *log, int file,
 enum tn_status log_proof_begun(const struct log_local *log, bool *ret_begun);
 /* Before the first segment of all is made: it had none. */
 enum tn_status log_proof_clear(const struct log_local *log);
-/* Whether anything shows that the newest segment's name is on disk; sets `unnamed` if not. */
-enum tn_status log_proof_tail(const struct log_local *log, struct log_tail *tail);
 /* After resuming: writes what is missing for the newest segment. */
 enum tn_status log_proof_settle(const struct log_local *log);
 

@@ -4,7 +4,8 @@
  * 1. A frame is written only after the sync of the frame before it has returned. So every frame is
  *    the proof that all before it are durable, and only the last one can be torn.
  * 2. A mark stands where the next batch will go, and that batch overwrites it: marks cost no room.
- *    What a torn overwrite destroys is the mark's own word, never the batch it spoke of.
+ *    Frames and marks have physical sectors of their own, so the overwriting can destroy the mark
+ *    but not the batch before it. A sector that holds an acknowledged batch is never written again.
  * 3. Every segment keeps room for one mark behind its last batch.
  * 4. A new segment gets its name after its header and first batch have been synced. Until then
  *    nothing of it is part of the log, so a failure for lack of space harms nothing.
@@ -12,9 +13,8 @@
  *    continued mark (proof.c). A batch is refused for sure only before it is written anywhere.
  * 6. After a failed write or sync of a segment that has its name nothing is written any more: what
  *    the disk holds is not known, and a second sync would not find it out.
- *
- * A write runs to the end of its 4096-byte page, in zeros: the system then never has to read a page
- * of a recycled segment in order to change a part of it. Those sectors hold nothing yet. */
+ * 7. A closing mark is the last thing that a process writes. The next process overwrites it before it
+ *    acknowledges anything. */
 #include "log/state.h"
 
 #include <string.h>
@@ -22,14 +22,16 @@
 #include "base/assert.h"
 #include "base/plant.h"
 
-#define PAGE_BYTES 4096u
-
-static uint64_t page_end(uint64_t offset) {
-    return (offset + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+/* How much of a new segment comes before its first frame. */
+static size_t head_bytes(const struct log_local *log) {
+    struct log_segment_header made = {.sector_bytes = log->options.sector_bytes};
+    return (size_t)log_segment_begin(&made);
 }
 
 static struct log_frame frame_of(const struct log_writer *writer, const struct log_batch *batch) {
     return (struct log_frame){
+        .kind = LOG_FRAME_BATCH,
+        .sector_bytes = writer->header.sector_bytes,
         .seq = writer->header.seq,
         .salt = writer->header.salt,
         .first_lsn = batch->first_lsn,
@@ -41,30 +43,28 @@ static struct log_frame frame_of(const struct log_writer *writer, const struct l
     };
 }
 
-/* Encodes the frame behind the header's place in the buffer; returns its size. */
-static size_t buffer_frame(struct log_writer *writer, const struct log_frame *frame,
-                           uint64_t offset) {
-    uint8_t *at = writer->buffer + LOG_SEGMENT_HEADER;
-    size_t size = log_frame_encode(frame, at);
-    size_t padded = (size_t)(page_end(offset + size) - offset);
-    TN_ASSERT(LOG_SEGMENT_HEADER + padded <= writer->buffer_bytes);
-    memset(at + size, 0, padded - size);
-    return size;
+/* Where frames are encoded in the buffer: behind the place of what a segment begins with. */
+static uint8_t *buffer_at(const struct log_local *log) {
+    return log->writer.buffer + head_bytes(log);
 }
 
-static size_t buffer_padded(uint64_t offset, size_t size) {
-    return (size_t)(page_end(offset + size) - offset);
+/* Returns the frame's size. */
+static size_t buffer_frame(const struct log_local *log, const struct log_frame *frame) {
+    uint64_t size = log_frame_size(frame->len, frame->sector_bytes);
+    TN_ASSERT(head_bytes(log) + size <= log->writer.buffer_bytes);
+    return log_frame_encode(frame, buffer_at(log));
 }
 
 /* The batch is durable: the log stands behind it. */
 static void writer_advance(struct log_local *log, const struct log_batch *batch, size_t size) {
     struct log_writer *writer = &log->writer;
-    writer->chain = log_frame_chain(writer->buffer + LOG_SEGMENT_HEADER);
+    writer->chain = log_frame_chain(buffer_at(log));
     writer->offset += size;
     log_local_lock(log);
     log->position.lsn = batch->first_lsn + batch->count - 1;
+    log->position.next_lsn = log_segment_next(&writer->header, log->position.lsn + 1);
     log->position.now_ms = batch->now_ms;
-    log->bytes_appended += size;
+    log->bytes_appended += log_local_counted(batch->len);
     log_local_unlock(log);
 }
 
@@ -86,9 +86,12 @@ static uint64_t rotate_bytes(const struct log_local *log, const struct log_batch
     if (batch == NULL) {
         return usual;
     }
-    /* A batch that recovery writes again may come from a segment that was larger. */
-    uint64_t need = LOG_SEGMENT_HEADER + log_frame_size(batch->len) + LOG_FRAME_ALIGN;
-    return need > usual ? page_end(need) : usual;
+    /* A batch that recovery writes again may come from a segment that was larger, or that had smaller
+     * sectors. */
+    uint32_t sector = log->options.sector_bytes;
+    uint64_t need = head_bytes(log) + log_frame_size(batch->len, sector) + sector;
+    need = (need + LOG_SEGMENT_HEADER - 1) / LOG_SEGMENT_HEADER * LOG_SEGMENT_HEADER;
+    return need > usual ? need : usual;
 }
 
 static enum tn_status rotate_header(struct log_local *log, const struct log_rotation *rotation,
@@ -104,10 +107,13 @@ static enum tn_status rotate_header(struct log_local *log, const struct log_rota
         .seq = log->writer.header.seq + (rotation->again ? 0 : 1),
         .bytes = rotate_bytes(log, rotation->batch),
         .shard = rotation->shard,
-        .first_lsn = log->position.lsn + 1,
+        .first_lsn = log->position.next_lsn,
         .now_ms = log->position.now_ms,
         .chain = log->writer.chain,
         .salt = salt,
+        .skip_from = rotation->skip_from,
+        .skip_to = rotation->skip_to,
+        .sector_bytes = log->options.sector_bytes,
         .before_salt = log->writer.header.salt,
         .flags = (rotation->batch != NULL ? LOG_SEGMENT_STARTED : 0u) |
                  (spare->recycled ? LOG_SEGMENT_RECYCLED : 0u),
@@ -149,6 +155,7 @@ static enum tn_status rotate_prepare(struct log_local *log, const struct log_rot
 static size_t rotate_encode(struct log_local *log, const struct log_batch *batch,
                             const struct log_segment_header *header) {
     struct log_writer *writer = &log->writer;
+    memset(writer->buffer, 0, head_bytes(log));
     log_segment_header_encode(header, writer->buffer);
     if (batch == NULL) {
         return 0;
@@ -156,7 +163,8 @@ static size_t rotate_encode(struct log_local *log, const struct log_batch *batch
     struct log_frame frame = frame_of(writer, batch);
     frame.seq = header->seq;
     frame.salt = header->salt;
-    return buffer_frame(writer, &frame, LOG_SEGMENT_HEADER);
+    frame.sector_bytes = header->sector_bytes;
+    return buffer_frame(log, &frame);
 }
 
 /* Writes header and first batch into the spare, syncs it and gives it its name. */
@@ -189,11 +197,13 @@ static void rotate_adopt(struct log_local *log, bool again, int file,
         TN_ASSERT(added); /* there was room */
     }
     log->position.shard = header->shard;
+    log->position.next_lsn = log_segment_next(header, header->first_lsn);
     log_local_unlock(log);
     log->writer.file = file;
     log->writer.header = *header;
-    log->writer.offset = LOG_SEGMENT_HEADER;
+    log->writer.offset = log_segment_begin(header);
     log->writer.mark = LOG_MARK_DONE;
+    log->writer.closing = false;
 }
 
 /* The one that was made anew has taken the name of this one, durably. Should the disk forget that all the
@@ -236,9 +246,8 @@ enum tn_status log_writer_rotate(struct log_local *log, struct log_rotation *rot
         return status;
     }
     size_t size = rotate_encode(log, rotation->batch, &header);
-    size_t len = LOG_SEGMENT_HEADER + (size > 0 ? buffer_padded(LOG_SEGMENT_HEADER, size) : 0);
     rotation->written = true;
-    status = rotate_write(log, &spare, &header, len);
+    status = rotate_write(log, &spare, &header, head_bytes(log) + size);
     if (status != TN_OK) {
         log_spares_discard(&log->spares, &spare);
         return status;
@@ -260,9 +269,9 @@ static enum tn_status append_in_place(struct log_local *log, const struct log_ba
     struct log_writer *writer = &log->writer;
     const struct os *os = log->dir.os;
     struct log_frame frame = frame_of(writer, batch);
-    size_t size = buffer_frame(writer, &frame, writer->offset);
-    enum tn_status status = os->write_at(os->ctx, writer->file, writer->buffer + LOG_SEGMENT_HEADER,
-                                         buffer_padded(writer->offset, size), writer->offset);
+    size_t size = buffer_frame(log, &frame);
+    enum tn_status status =
+        os->write_at(os->ctx, writer->file, buffer_at(log), size, writer->offset);
     if (status == TN_OK && !TN_PLANT(ACK_BEFORE_SYNC)) {
         status = sync_timed(log, writer->file);
     }
@@ -315,10 +324,11 @@ void log_writer_append(struct log *base, const struct log_batch *batch, log_comm
         done(ctx, TN_IO);
         return;
     }
-    TN_ASSERT(batch->first_lsn == log->position.lsn + 1);
+    TN_ASSERT(batch->first_lsn == log->position.next_lsn);
     TN_ASSERT(batch->now_ms >= log->position.now_ms);
 
-    uint64_t end = writer->offset + log_frame_size(batch->len) + LOG_FRAME_ALIGN;
+    uint32_t sector = writer->header.sector_bytes;
+    uint64_t end = writer->offset + log_frame_size(batch->len, sector) + sector;
     enum tn_status status =
         end <= writer->header.bytes ? append_in_place(log, batch) : append_rotating(log, batch);
     if (status == TN_OK) {
@@ -330,25 +340,28 @@ void log_writer_append(struct log *base, const struct log_batch *batch, log_comm
 }
 
 /* Writes the mark where the next batch will go. It is no part of the chain and moves nothing. */
-static enum tn_status mark_write(struct log_local *log) {
+static enum tn_status mark_write(struct log_local *log, enum log_frame_kind kind) {
     struct log_writer *writer = &log->writer;
     const struct os *os = log->dir.os;
-    TN_ASSERT(writer->offset + LOG_FRAME_ALIGN <= writer->header.bytes);
+    TN_ASSERT(writer->offset + writer->header.sector_bytes <= writer->header.bytes);
     struct log_frame mark = {
+        .kind = kind,
+        .sector_bytes = writer->header.sector_bytes,
         .seq = writer->header.seq,
         .salt = writer->header.salt,
-        .first_lsn = log->position.lsn + 1,
+        .first_lsn = log->position.next_lsn,
         .now_ms = log->position.now_ms,
         .chain = writer->chain,
     };
-    size_t size = buffer_frame(writer, &mark, writer->offset);
-    enum tn_status status = os->write_at(os->ctx, writer->file, writer->buffer + LOG_SEGMENT_HEADER,
-                                         buffer_padded(writer->offset, size), writer->offset);
+    size_t size = buffer_frame(log, &mark);
+    enum tn_status status =
+        os->write_at(os->ctx, writer->file, buffer_at(log), size, writer->offset);
     if (status != TN_OK) {
         writer->dead = true;
         return status;
     }
-    writer->mark = LOG_MARK_WRITTEN;
+    writer->mark = LOG_MARK_DONE;
+    writer->closing = kind == LOG_FRAME_CLOSING;
     return TN_OK;
 }
 
@@ -357,19 +370,24 @@ enum tn_status log_writer_idle(struct log *base) {
     if (log->writer.dead) {
         return TN_IO;
     }
-    return log->writable && log->writer.mark == LOG_MARK_DUE ? mark_write(log) : TN_OK;
+    return log->writable && log->writer.mark == LOG_MARK_DUE ? mark_write(log, LOG_FRAME_MARK)
+                                                             : TN_OK;
+}
+
+static enum tn_status mark_sync(struct log_local *log, enum log_frame_kind kind) {
+    const struct os *os = log->dir.os;
+    enum tn_status status = mark_write(log, kind);
+    if (status == TN_OK) {
+        status = os->sync(os->ctx, log->writer.file);
+        log->writer.dead = status != TN_OK;
+    }
+    return status;
+}
+
+enum tn_status log_writer_reopen(struct log_local *log) {
+    return log->writer.closing ? mark_sync(log, LOG_FRAME_MARK) : TN_OK;
 }
 
 bool log_writer_finish(struct log_local *log) {
-    struct log_writer *writer = &log->writer;
-    const struct os *os = log->dir.os;
-    (void)log_writer_idle(&log->log);
-    if (!writer->dead && writer->mark == LOG_MARK_WRITTEN) {
-        if (os->sync(os->ctx, writer->file) == TN_OK) {
-            writer->mark = LOG_MARK_DONE;
-        } else {
-            writer->dead = true;
-        }
-    }
-    return !writer->dead;
+    return !log->writer.dead && mark_sync(log, LOG_FRAME_CLOSING) == TN_OK;
 }

@@ -51,6 +51,8 @@ struct os {
     /* Every entry but . and .., in no order. */
     enum tn_status (*list)(void *ctx, const char *path, os_list_entry *entry, void *entry_ctx);
     enum tn_status (*space_free)(void *ctx, const char *path, uint64_t *ret_bytes);
+    /* The unit that the device below this path writes at once; TN_NOTFOUND if it cannot be told. */
+    enum tn_status (*sector_bytes)(void *ctx, const char *path, uint64_t *ret_bytes);
     /* An exclusive lock that ends with the handle or the process; TN_LOCKED if another has it
      * (another handle of this process too). Creates the file, which can be read and written. */
     enum tn_status (*lock)(void *ctx, const char *path, int *ret_file);

@@ -15,6 +15,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/sysmacros.h>
 #include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
@@ -265,6 +266,32 @@ static enum tn_status posix_space_free(void *ctx, const char *path, uint64_t *re
     return TN_OK;
 }
 
+/* The kernel tells it for a whole disk; a partition's entry is a directory inside its disk's. */
+static enum tn_status posix_sector_bytes(void *ctx, const char *path, uint64_t *ret_bytes) {
+    (void)ctx;
+    static const char *const places[] = {"queue", "../queue"};
+    struct stat st;
+    if (stat(path, &st) != 0) {
+        return last_status();
+    }
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        char name[96];
+        snprintf(name, sizeof name, "/sys/dev/block/%u:%u/%s/physical_block_size", major(st.st_dev),
+                 minor(st.st_dev), places[i]);
+        FILE *file = fopen(name, "re");
+        unsigned long long bytes = 0;
+        bool read = file != NULL && fscanf(file, "%llu", &bytes) == 1;
+        if (file != NULL) {
+            (void)fclose(file);
+        }
+        if (read) {
+            *ret_bytes = bytes;
+            return TN_OK;
+        }
+    }
+    return TN_NOTFOUND;
+}
+
 /* flock belongs to the open file description, so that a second open by this very process is
  * refused too, and it ends with the process however that dies. */
 static enum tn_status posix_lock(void *ctx, const char *path, int *ret_file) {
@@ -362,6 +389,7 @@ const struct os *os_posix(void) {
         .sync_dir = posix_sync_dir,
         .list = posix_list,
         .space_free = posix_space_free,
+        .sector_bytes = posix_sector_bytes,
         .lock = posix_lock,
         .clock_boot_ms = posix_clock_boot_ms,
         .clock_boot_ns = posix_clock_boot_ns,

@@ -404,7 +404,7 @@ static uint64_t picked_hash(const struct after *after, const struct choice *choi
         return durable_hash(&after->inodes[choice->inode], choice->sector);
     }
     uint64_t newest = after->pending[choice->versions[choice->options - 2]].to.hash;
-    if (pick == PICK_GARBAGE || pick == PICK_HALF) {
+    if (pick == PICK_GARBAGE || pick == PICK_HALF || pick == PICK_PHYSICAL) {
         return tn_mix64(newest + pick + choice->sector);
     }
     return after->pending[choice->versions[pick - 1]].to.hash;
@@ -466,20 +466,51 @@ uint64_t after_hash(struct after *after, const uint8_t *picks) {
     return hash;
 }
 
+static void sector_garble(uint64_t seed, uint8_t *at) {
+    struct tn_prng prng;
+    tn_prng_seed(&prng, seed);
+    for (size_t i = 0; i < SECTOR_BYTES; i++) {
+        at[i] = (uint8_t)tn_prng_next(&prng);
+    }
+}
+
 static void sector_make(const struct after *after, const struct choice *choice, uint8_t pick,
                         uint8_t *at) {
-    bool odd = pick == PICK_GARBAGE || pick == PICK_HALF;
+    bool odd = pick >= PICK_GARBAGE;
     size_t version = choice->versions[odd ? choice->options - 2 : pick - 1u];
     const struct tape_sector *to = &after->pending[version].to;
-    if (pick == PICK_GARBAGE) {
-        struct tn_prng prng;
-        tn_prng_seed(&prng, to->hash + choice->sector);
-        for (size_t i = 0; i < SECTOR_BYTES; i++) {
-            at[i] = (uint8_t)tn_prng_next(&prng);
-        }
+    if (pick == PICK_GARBAGE || pick == PICK_PHYSICAL) {
+        sector_garble(to->hash + choice->sector, at);
     } else {
         memcpy(at, to->bytes, pick == PICK_HALF ? SECTOR_BYTES / 2 : SECTOR_BYTES);
     }
+}
+
+/* Garbles the physical sectors that were picked, as far as the file goes. The blob is the caller's. */
+static void physical_garble(const struct after *after, const uint8_t *picks, int number,
+                            struct blob *blob, size_t size) {
+    for (size_t i = 0; i < after->choice_count; i++) {
+        const struct choice *choice = &after->choices[i];
+        if (choice->kind != CHOICE_SECTOR || choice->inode != number || picks[i] != PICK_PHYSICAL) {
+            continue;
+        }
+        size_t begin = choice->sector * SECTOR_BYTES / PHYSICAL_BYTES * PHYSICAL_BYTES;
+        for (size_t at = begin; at < begin + PHYSICAL_BYTES && at + SECTOR_BYTES <= size;
+             at += SECTOR_BYTES) {
+            sector_garble(at + choice->sector, blob->bytes + at);
+        }
+    }
+}
+
+bool after_is_log(const struct after *after, int inode) {
+    for (int i = 0; i < after->names.count; i++) {
+        const char *path = after->names.at[i].path;
+        size_t len = strlen(path);
+        if (after->names.at[i].inode == inode) {
+            return len > 4 && strcmp(path + len - 4, ".log") == 0;
+        }
+    }
+    return false;
 }
 
 /* The contents of one inode, shared if the picks leave them as they are. */
@@ -504,6 +535,7 @@ static struct blob *blob_make(const struct after *after, const uint8_t *picks, i
         }
         if (!same) {
             blob = blob_own(blob, size);
+            physical_garble(after, picks, number, blob, size);
             memset(blob->bytes + size, 0, blob->capacity - size);
             blob->size = size;
         }

@@ -2,7 +2,8 @@
  * each decision gives.
  *
  * What it believes about disks is what fakeos.h says, taken to the end: every unsynced sector by itself
- * is as it was, as any of the writes since made it, or garbage; every unsynced size, and every unsynced
+ * is as it was, as any of the writes since made it, or garbage, with the physical sector around it or
+ * without; every unsynced size, and every unsynced
  * change of a name, is there or not, in any selection. A directory that is not there takes what is
  * in it with it. After a sync that failed all this stays open for ever: no later sync settles it,
  * but only new writes and names do. */
@@ -14,8 +15,10 @@
 #define VERSIONS_MAX 6
 #define CHOICES_MAX 1024
 
-/* Picks beyond the versions, for sectors only. */
-enum { PICK_GARBAGE = 60, PICK_HALF = 61 };
+/* Picks beyond the versions, for sectors only. PICK_PHYSICAL: the disk was rewriting the whole physical
+ * sector around it and has lost all of that, what was synced before included; for the files of the
+ * log only, which promise to survive it. */
+enum { PICK_GARBAGE = 60, PICK_HALF = 61, PICK_PHYSICAL = 62 };
 
 enum choice_kind { CHOICE_SECTOR, CHOICE_SIZE, CHOICE_NAME };
 
@@ -34,6 +37,9 @@ struct after;
 struct after *after_new(const struct image *image);
 void after_free(struct after *after);
 void after_apply(struct after *after, const struct tape_op *op);
+
+/* Whether the file is one of the log, so that PICK_PHYSICAL may be picked for its sectors. */
+bool after_is_log(const struct after *after, int inode);
 
 /* All that is open now; valid until the next apply. */
 const struct choice *after_choices(struct after *after, size_t *ret_count);

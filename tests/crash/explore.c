@@ -276,13 +276,17 @@ static void picks_sample(struct level *level, size_t sample) {
     }
 }
 
-/* A sector that was being written comes back as garbage, or as half of it. */
+/* A sector that was being written comes back as garbage, or as half of it, or takes the physical
+ * sector around it with it. */
 static void picks_garble(struct level *level) {
     struct tn_prng *prng = &level->x->prng;
     for (unsigned i = 0; i < 3; i++) {
         size_t at = (size_t)tn_prng_below(prng, level->choice_count);
-        if (level->choices[at].kind == CHOICE_SECTOR) {
-            level->picks[at] = tn_prng_below(prng, 2) == 0 ? PICK_GARBAGE : PICK_HALF;
+        const struct choice *choice = &level->choices[at];
+        if (choice->kind == CHOICE_SECTOR) {
+            uint64_t luck = tn_prng_below(prng, 4);
+            bool physical = luck >= 2 && after_is_log(level->after, choice->inode);
+            level->picks[at] = physical ? PICK_PHYSICAL : luck % 2 == 0 ? PICK_GARBAGE : PICK_HALF;
         }
     }
 }

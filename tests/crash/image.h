@@ -18,6 +18,7 @@
 #include "os/os.h"
 
 #define SECTOR_BYTES ((size_t)512)
+#define PHYSICAL_BYTES ((size_t)4096) /* what the disk writes at once: it can lose all of it */
 #define PATH_BYTES 56
 #define NAMES_MAX 48
 

@@ -37,6 +37,7 @@ void ledger_fork(struct ledger *to, const struct ledger *from, const struct ledg
     memset(to, 0, sizeof *to);
     to->tried = tip == NULL ? 0 : tip->number;
     to->acked = acked;
+    to->lsn_high = tip == NULL ? 0 : tip->lsn_high;
     TN_ASSERT(to->acked <= to->tried);
     batches_reserve(to, to->tried);
     for (const struct ledger_batch *at = tip; at != NULL; at = at->before) {
@@ -66,6 +67,11 @@ uint64_t ledger_hash(const struct ledger *ledger, size_t count) {
     return count == 0 ? 0 : ledger->batches[count - 1]->hash;
 }
 
+uint64_t ledger_next(const struct ledger *ledger) {
+    uint64_t next = ledger_lsn(ledger, ledger->acked) + 1;
+    return next > ledger->next_lsn ? next : ledger->next_lsn;
+}
+
 void ledger_try(struct ledger *ledger, const struct log_batch *batch) {
     TN_ASSERT(ledger->tried == ledger->acked);
     if (ledger->made_count == ledger->made_capacity) {
@@ -76,6 +82,9 @@ void ledger_try(struct ledger *ledger, const struct log_batch *batch) {
     struct ledger_batch *made = must(malloc(sizeof *made + batch->len));
     *made = (struct ledger_batch){
         .before = ledger_tip(ledger), .number = ledger->tried + 1, .batch = *batch};
+    made->lsn_high = batch->first_lsn + batch->count - 1;
+    made->lsn_high_before = ledger->lsn_high;
+    ledger->lsn_high = made->lsn_high;
     memcpy(made->payload, batch->payload, batch->len);
     made->batch.payload = made->payload;
     uint64_t fields[5] = {batch->first_lsn, batch->now_ms, batch->count, batch->len,
@@ -96,6 +105,7 @@ void ledger_settle(struct ledger *ledger, enum tn_status status) {
     if (status == TN_OK) {
         ledger->acked = ledger->tried;
     } else if (status == TN_NOSPACE) {
+        ledger->lsn_high = ledger_tip(ledger)->lsn_high_before;
         ledger_cut(ledger, ledger->acked);
     }
 }
@@ -244,6 +254,13 @@ static enum tn_status spy_load(struct log *log, const struct log_loader *loader,
                  spy->result.loaded, spy->ledger->acked);
         return TN_CORRUPT;
     }
+    if (spy->result.position.next_lsn <= spy->ledger->lsn_high) {
+        snprintf(error->text, sizeof error->text,
+                 "LSN %" PRIu64 " would be given again: up to %" PRIu64 " may have been",
+                 spy->result.position.next_lsn, spy->ledger->lsn_high);
+        return TN_CORRUPT;
+    }
+    spy->ledger->next_lsn = spy->result.position.next_lsn;
     ledger_cut(spy->ledger, spy->result.loaded);
     spy_note(spy);
     *ret_position = spy->result.position;
@@ -261,6 +278,7 @@ static void spy_append(struct log *log, const struct log_batch *batch, log_commi
                        void *ctx) {
     struct spy *spy = spy_of(log);
     if (spy->ledger->tried == spy->ledger->acked) {
+        TN_ASSERT(batch->first_lsn > spy->ledger->lsn_high); /* else it is given again */
         ledger_try(spy->ledger, batch);
     }
     spy_note(spy);

@@ -2,7 +2,8 @@
  *
  * A load is right if it gives back a first part of what was tried, byte for byte, with every batch that
  * was acknowledged; a snapshot in front of it must be one that was written, for a batch that was
- * acknowledged. What a load gave back counts as acknowledged from then on: it has been served. */
+ * acknowledged. No LSN that may have been written before is given again, whether its batch is still
+ * there or not. What a load gave back counts as acknowledged from then on: it has been served. */
 #ifndef TESTS_CRASH_LEDGER_H
 #define TESTS_CRASH_LEDGER_H
 
@@ -15,6 +16,8 @@ struct ledger_batch {
     const struct ledger_batch *before; /* NULL: it is the first */
     size_t number;                     /* from 1 */
     uint64_t hash;                     /* of this batch and all before it */
+    uint64_t lsn_high;                 /* the largest LSN that was tried up to here */
+    uint64_t lsn_high_before;          /* and before this batch */
     struct log_batch batch;
     uint8_t payload[];
 };
@@ -28,6 +31,8 @@ struct ledger {
     const struct ledger_batch **batches; /* from the first to the last one tried */
     size_t tried, capacity;
     size_t acked;
+    uint64_t lsn_high;          /* the largest LSN that may have been written */
+    uint64_t next_lsn;          /* what the last load said */
     struct ledger_batch **made; /* the ones that are this ledger's */
     size_t made_count, made_capacity;
     struct ledger_snapshot *snapshots;
@@ -43,6 +48,7 @@ const struct ledger_batch *ledger_tip(const struct ledger *ledger);
 
 uint64_t ledger_lsn(const struct ledger *ledger, size_t count); /* of the last of so many batches */
 uint64_t ledger_hash(const struct ledger *ledger, size_t count);
+uint64_t ledger_next(const struct ledger *ledger); /* the LSN of the next command */
 
 void ledger_try(struct ledger *ledger, const struct log_batch *batch);
 /* How the last one that was tried ended. */

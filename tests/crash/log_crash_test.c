@@ -31,6 +31,7 @@ struct machine {
 static void machine_init(struct machine *m, uint64_t seed) {
     memset(m, 0, sizeof *m);
     m->fake = fakeos_new(seed);
+    fakeos_physical_set(m->fake, 4096);
     logmodel_init(&m->model, seed);
     m->options = (struct log_local_options){.os = fakeos_table(m->fake),
                                             .dir = "/data",
@@ -88,7 +89,7 @@ static void work(struct machine *m) {
             return;
         }
         m->log->verbs->idle(m->log);
-        if (!work_append(m, 2, 100) || !work_append(m, 4, 60000)) {
+        if (!work_append(m, 2, 100) || !work_append(m, 4, 57000)) {
             return;
         }
         if (logmodel_snapshot(&m->model, m->log) != TN_OK || !work_append(m, 4, 50000)) {
@@ -327,7 +328,7 @@ static void long_lives_with_many_crashes(void **state) {
                     m.log->verbs->idle(m.log);
                     break;
                 case 2:
-                    alive = work_append(&m, 1, 60000);
+                    alive = work_append(&m, 1, 57000);
                     break;
                 default:
                     alive = work_append(&m, 2, 4000);

@@ -16,6 +16,9 @@ static char pick_letter(uint8_t pick) {
     if (pick == PICK_GARBAGE) {
         return 'x';
     }
+    if (pick == PICK_PHYSICAL) {
+        return 'p';
+    }
     return pick == PICK_HALF ? 'h' : (char)('0' + pick);
 }
 
@@ -53,6 +56,7 @@ bool name_read_state(const char **at, size_t *ret_op, uint8_t *picks, size_t cap
     size_t count = 0;
     while (*next != '\0' && *next != '/') {
         uint8_t pick = *next == 'x'   ? PICK_GARBAGE
+                       : *next == 'p' ? PICK_PHYSICAL
                        : *next == 'h' ? PICK_HALF
                                       : (uint8_t)(*next - '0');
         size_t run = 1;

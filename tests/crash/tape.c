@@ -380,6 +380,13 @@ static enum tn_status tape_space_free(void *ctx, const char *path, uint64_t *ret
     return status;
 }
 
+static enum tn_status tape_sector_bytes(void *ctx, const char *path, uint64_t *ret_bytes) {
+    (void)ctx;
+    (void)path;
+    *ret_bytes = PHYSICAL_BYTES;
+    return TN_OK;
+}
+
 static enum tn_status tape_lock(void *ctx, const char *path, int *ret_file) {
     struct tape *tape = ctx;
     enum tn_status status;
@@ -467,6 +474,7 @@ static const struct os tape_table = {
     .sync_dir = tape_sync_dir,
     .list = tape_list,
     .space_free = tape_space_free,
+    .sector_bytes = tape_sector_bytes,
     .lock = tape_lock,
     .clock_boot_ms = tape_clock_ms,
     .clock_boot_ns = tape_clock_ns,

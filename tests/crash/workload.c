@@ -84,7 +84,7 @@ static enum tn_status batch_append(const struct ledger *ledger, struct log *log,
     }
     uint64_t now = ledger->acked == 0 ? 0 : ledger->batches[ledger->acked - 1]->batch.now_ms;
     struct log_batch batch = {
-        .first_lsn = ledger_lsn(ledger, ledger->acked) + 1,
+        .first_lsn = ledger_next(ledger),
         .now_ms = now + tn_prng_below(prng, 3),
         .payload = payload,
         .len = (uint32_t)len,

@@ -164,9 +164,13 @@ static void repair_segment(uint8_t *at, uint64_t size, unsigned repair, uint64_t
     }
     uint64_t salt = tn_load64(at + 64);
     *chain = tn_load64(at + 56);
-    for (uint64_t pos = LOG_SEGMENT_HEADER; pos + LOG_FRAME_ALIGN <= size;) {
+    uint32_t sector = tn_load32(at + 80);
+    if (sector < LOG_SECTOR_OLD || sector > LOG_SECTOR_MOST || (sector & (sector - 1)) != 0) {
+        sector = LOG_SECTOR_OLD;
+    }
+    for (uint64_t pos = LOG_SEGMENT_HEADER; pos + sector <= size;) {
         uint8_t *frame = at + pos;
-        uint64_t bytes = log_frame_size(tn_load32(frame + 4));
+        uint64_t bytes = log_frame_size(tn_load32(frame + 4), sector);
         if (bytes > size - pos || tn_load64(frame + 16) != salt) {
             return;
         }

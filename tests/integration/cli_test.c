@@ -134,11 +134,11 @@ static void one_way_to_the_state_is_enough(void **state) {
 
 static void damage_is_named(void **state) {
     struct world *world = *state;
-    flip(world, "0000000000000001.log", 4096 + 512 + 70);
+    flip(world, "0000000000000001.log", 4096 + 4096 + 70);
     tenure_on_dir(world, "check", "");
     assert_int_equal(world->code, 1);
     expect(world, "0000000000000001.log");
-    expect(world, "offset 4608");
+    expect(world, "offset 8192");
     tenure_on_dir(world, "dump", "");
     assert_int_equal(world->code, 1);
     expect(world, "0000000000000001.log");

@@ -294,7 +294,32 @@ static void sector_garble(struct fakedisk *disk, uint8_t *durable, const uint8_t
     }
 }
 
+/* The disk was rewriting physical sectors when the power went: some are garbage, or zeros, with all
+ * that was synced to them before. */
+static void inode_lose_physical(struct fakedisk *disk, struct fake_inode *inode) {
+    uint64_t sectors = disk->physical_bytes / FAKEOS_SECTOR;
+    uint64_t count = inode->capacity / FAKEOS_SECTOR;
+    for (uint64_t first = 0; first < count; first += sectors) {
+        uint64_t end = first + sectors < count ? first + sectors : count;
+        bool dirty = false;
+        for (uint64_t sector = first; sector < end; sector++) {
+            dirty = dirty || inode->dirty[sector] != 0;
+        }
+        if (!dirty || tn_prng_below(&disk->prng, 3) != 0) {
+            continue;
+        }
+        uint8_t mask = fakedisk_coin(disk) ? 0xff : 0;
+        for (uint64_t at = first * FAKEOS_SECTOR; at < end * FAKEOS_SECTOR; at++) {
+            inode->durable[at] = (uint8_t)tn_prng_next(&disk->prng) & mask;
+        }
+        memset(inode->dirty + first, 0, (size_t)(end - first));
+    }
+}
+
 static void inode_lose(struct fakedisk *disk, struct fake_inode *inode, enum luck luck) {
+    if (luck == LUCK_GARBLED && disk->physical_bytes > FAKEOS_SECTOR) {
+        inode_lose_physical(disk, inode);
+    }
     for (uint64_t sector = 0; sector < inode->capacity / FAKEOS_SECTOR; sector++) {
         bool dirty = inode->dirty[sector] != 0;
         if (dirty && luck == LUCK_GARBLED && tn_prng_below(&disk->prng, 3) == 0) {
@@ -339,6 +364,7 @@ static void names_lose(struct fakedisk *disk, enum luck luck) {
 /* -- the calls ---------------------------------------------------------------------------------- */
 
 void fakedisk_copy(struct fakedisk *to, const struct fakedisk *from) {
+    to->physical_bytes = from->physical_bytes;
     to->inode_count = from->inode_count;
     to->inodes = must(calloc(from->inode_count + 1, sizeof *to->inodes));
     for (size_t i = 0; i < from->inode_count; i++) {

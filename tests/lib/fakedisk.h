@@ -47,6 +47,7 @@ struct fake_change {
 
 struct fakedisk {
     struct tn_prng prng;
+    uint64_t physical_bytes; /* what it rewrites at once, and can lose at once; 0: one sector */
     struct fake_inode *inodes;
     size_t inode_count;
     struct fake_names cached;

@@ -41,6 +41,8 @@ struct fakelog {
     bool failure_stored;
     unsigned snapshot_failure;
     uint64_t shard;
+    uint64_t skips; /* LSNs that each load passes over */
+    uint64_t lsn_least;
 
     struct stored *batches;
     unsigned batch_count;
@@ -68,6 +70,11 @@ static uint64_t last_lsn(const struct fakelog *log) {
         lsn = last->first_lsn + last->count - 1;
     }
     return lsn;
+}
+
+static uint64_t next_lsn(const struct fakelog *log) {
+    uint64_t next = last_lsn(log) + 1;
+    return next > log->lsn_least ? next : log->lsn_least;
 }
 
 static uint64_t last_now(const struct fakelog *log) {
@@ -129,7 +136,7 @@ static void fake_append(struct log *base, const struct log_batch *batch, log_com
     assert_true(log->open);
     assert_false(log->busy);
     assert_false(log->dead);
-    assert_int_equal(batch->first_lsn, last_lsn(log) + 1);
+    assert_int_equal(batch->first_lsn, next_lsn(log));
     assert_true(batch->now_ms >= last_now(log));
     assert_true(batch->count > 0);
     log->pending = *batch;
@@ -187,8 +194,11 @@ static enum tn_status fake_load(struct log *base, const struct log_loader *loade
             status = loader->batch(loader->ctx, &log->batches[i].batch);
         }
     }
-    *ret_position =
-        (struct log_position){.lsn = last_lsn(log), .now_ms = last_now(log), .shard = log->shard};
+    log->lsn_least = last_lsn(log) + 1 + log->skips;
+    *ret_position = (struct log_position){.lsn = last_lsn(log),
+                                          .next_lsn = next_lsn(log),
+                                          .now_ms = last_now(log),
+                                          .shard = log->shard};
     return status;
 }
 
@@ -388,6 +398,10 @@ void fakelog_batch_set_verb(struct fakelog *log, unsigned n, uint8_t verb) {
 
 void fakelog_set_shard(struct fakelog *log, uint64_t shard) {
     log->shard = shard;
+}
+
+void fakelog_set_skips(struct fakelog *log, uint64_t count) {
+    log->skips = count;
 }
 
 void fakelog_fail_snapshot(struct fakelog *log, unsigned section) {

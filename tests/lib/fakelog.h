@@ -45,6 +45,8 @@ void fakelog_batch_set_now(struct fakelog *log, unsigned n, uint64_t now_ms);
 /* The verb of the first command in it. */
 void fakelog_batch_set_verb(struct fakelog *log, unsigned n, uint8_t verb);
 void fakelog_set_shard(struct fakelog *log, uint64_t shard);
+/* Every load from now on passes over this many LSNs. */
+void fakelog_set_skips(struct fakelog *log, uint64_t count);
 
 /* What happened. */
 unsigned fakelog_appends(struct fakelog *log);                 /* all, failed ones included */

@@ -28,6 +28,7 @@ struct fakeos *fakeos_copy(struct fakeos *fake, uint64_t seed) {
     fake_lock(fake);
     fakedisk_copy(&copy->disk, &fake->disk);
     copy->space = fake->space;
+    copy->sector_bytes = fake->sector_bytes;
     copy->boot_ms = fake->boot_ms;
     copy->wall_ms = fake->wall_ms;
     fake_unlock(fake);
@@ -120,6 +121,13 @@ void fakeos_reboot(struct fakeos *fake) {
 void fakeos_space_set(struct fakeos *fake, uint64_t bytes) {
     fake_lock(fake);
     fake->space = bytes;
+    fake_unlock(fake);
+}
+
+void fakeos_physical_set(struct fakeos *fake, uint64_t bytes) {
+    fake_lock(fake);
+    fake->sector_bytes = bytes;
+    fake->disk.physical_bytes = bytes;
     fake_unlock(fake);
 }
 

@@ -71,6 +71,8 @@ void fakeos_reboot(struct fakeos *fake);
 /* Room for file contents in bytes; writes that need more get TN_NOSPACE. Unlimited at first. */
 void fakeos_space_set(struct fakeos *fake, uint64_t bytes);
 uint64_t fakeos_space_used(struct fakeos *fake);
+/* The device writes this many bytes at once, says so, and may lose all of them in a power cut. */
+void fakeos_physical_set(struct fakeos *fake, uint64_t bytes);
 
 /* -- clocks ------------------------------------------------------------------------------------- */
 

@@ -29,7 +29,8 @@ struct fakeos {
     uint64_t cut_call;
     bool cut;
     const char *fault_name;
-    uint64_t space; /* UINT64_MAX: unlimited */
+    uint64_t space;        /* UINT64_MAX: unlimited */
+    uint64_t sector_bytes; /* what the device tells; 0: nothing */
     uint64_t reservations;
     uint64_t fail_memory; /* the reservation with this number */
 

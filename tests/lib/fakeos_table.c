@@ -334,6 +334,14 @@ static enum tn_status fake_space_free(void *ctx, const char *path, uint64_t *ret
     return status;
 }
 
+/* No call that can fail on the way: nobody may depend on its answer. */
+static enum tn_status fake_sector_bytes(void *ctx, const char *path, uint64_t *ret_bytes) {
+    struct fakeos *fake = ctx;
+    (void)path;
+    *ret_bytes = fake->sector_bytes;
+    return fake->sector_bytes > 0 ? TN_OK : TN_NOTFOUND;
+}
+
 static enum tn_status fake_lock_file(void *ctx, const char *path, int *ret_file) {
     struct fakeos *fake = ctx;
     enum tn_status status = TN_OK;
@@ -428,6 +436,7 @@ struct os fakeos_verbs(struct fakeos *fake) {
         .sync_dir = fake_sync_dir,
         .list = fake_list,
         .space_free = fake_space_free,
+        .sector_bytes = fake_sector_bytes,
         .lock = fake_lock_file,
         .clock_boot_ms = fake_clock_boot_ms,
         .clock_boot_ns = fake_clock_boot_ns,

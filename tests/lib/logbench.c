@@ -20,6 +20,7 @@ int logbench_setup(void **state) {
     bench->options = (struct log_local_options){.os = fakeos_table(bench->fake),
                                                 .dir = "/data",
                                                 .segment_bytes = LOGBENCH_SEGMENT_BYTES,
+                                                .sector_bytes = LOGBENCH_SECTOR,
                                                 .shard_number = LOGBENCH_SHARD,
                                                 .no_background = true};
     *state = bench;
@@ -44,7 +45,11 @@ void logbench_stop(struct logbench *bench) {
 }
 
 void logbench_die(struct logbench *bench) {
+    const struct os *os = fakeos_table(bench->fake);
+    uint64_t space;
     fakeos_cut_call(bench->fake, fakeos_calls(bench->fake) + 1);
+    (void)os->space_free(os->ctx, bench->options.dir,
+                         &space); /* it dies here, not while it closes */
     bench->log->verbs->close(bench->log);
     bench->log = NULL;
     fakeos_restart(bench->fake);
@@ -108,9 +113,11 @@ void logbench_forge(struct logbench *bench, const char *path, size_t header, siz
 struct log_frame logbench_frame_next(struct logbench *bench, uint64_t last_at) {
     struct log_segment_header header = logbench_header(bench, LOGBENCH_FIRST);
     const struct log_batch *last = &bench->model.batches[bench->model.count - 1].batch;
-    uint8_t bytes[LOG_FRAME_ALIGN];
+    uint8_t bytes[LOGBENCH_SECTOR];
     fakeos_file_read(bench->fake, LOGBENCH_FIRST, last_at, bytes, sizeof bytes);
     return (struct log_frame){
+        .kind = LOG_FRAME_MARK,
+        .sector_bytes = header.sector_bytes,
         .seq = header.seq,
         .salt = header.salt,
         .first_lsn = last->first_lsn + last->count,

@@ -8,6 +8,7 @@
 #include "log/segment.h"
 
 #define LOGBENCH_SEGMENT_BYTES (64u << 10)
+#define LOGBENCH_SECTOR 512u /* small, so that a small segment has many */
 #define LOGBENCH_SHARD 3
 #define LOGBENCH_FIRST "/data/0000000000000001.log"
 #define LOGBENCH_SECOND "/data/0000000000000002.log"
@@ -48,7 +49,7 @@ void logbench_header_write(struct logbench *bench, const char *path,
 void logbench_forge(struct logbench *bench, const char *path, size_t header, size_t at,
                     uint64_t number, size_t len);
 
-/* A frame of the first segment that follows what is there, to be changed; its last frame begins at
+/* A mark of the first segment that follows what is there, to be changed; its last frame begins at
  * last_at. */
 struct log_frame logbench_frame_next(struct logbench *bench, uint64_t last_at);
 

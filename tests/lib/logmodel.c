@@ -62,6 +62,11 @@ static uint64_t model_lsn(const struct logmodel *model, size_t count) {
     return last->first_lsn + last->count - 1;
 }
 
+static uint64_t model_next(const struct logmodel *model) {
+    uint64_t next = model_lsn(model, model->count) + 1;
+    return next > model->next_lsn ? next : model->next_lsn;
+}
+
 const struct log_batch *logmodel_try(struct logmodel *model, uint32_t len) {
     assert_true(model->count == model->acked);
     if (model->count == model->capacity) {
@@ -80,7 +85,7 @@ const struct log_batch *logmodel_try(struct logmodel *model, uint32_t len) {
         memcpy(made->payload + i, bytes, len - i < 8 ? len - i : 8);
     }
     made->batch = (struct log_batch){
-        .first_lsn = model_lsn(model, model->count) + 1,
+        .first_lsn = model_next(model),
         .now_ms = now_ms + tn_prng_below(&model->prng, 3),
         .payload = made->payload,
         .len = len,
@@ -118,6 +123,9 @@ enum tn_status logmodel_append(struct logmodel *model, struct log *log, uint32_t
         model->acked = model->count;
     } else if (model->done_status == TN_NOSPACE) {
         model_drop(model, model->acked);
+    }
+    if (model->done_status != TN_NOSPACE) {
+        model->lsn_high = model_lsn(model, model->count);
     }
     return model->done_status;
 }
@@ -218,7 +226,7 @@ static void notice_keep(void *ctx, const char *line) {
 }
 
 static enum tn_status model_load(struct logmodel *model, const struct log_local_options *options,
-                                 struct log **ret_log, size_t *ret_loaded,
+                                 struct log **ret_log, size_t *ret_loaded, uint64_t *ret_next_lsn,
                                  struct log_error *error) {
     struct log *log = NULL;
     error->text[0] = '\0';
@@ -248,15 +256,19 @@ static enum tn_status model_load(struct logmodel *model, const struct log_local_
     model->shard = position.shard;
     *ret_log = log;
     *ret_loaded = loading.count;
+    *ret_next_lsn = position.next_lsn;
     return TN_OK;
 }
 
 enum tn_status logmodel_open(struct logmodel *model, const struct log_local_options *options,
                              struct log **ret_log, struct log_error *error) {
     size_t loaded = 0;
-    enum tn_status status = model_load(model, options, ret_log, &loaded, error);
+    uint64_t next_lsn = 0;
+    enum tn_status status = model_load(model, options, ret_log, &loaded, &next_lsn, error);
     if (status == TN_OK) {
         assert_true(loaded >= model->acked);
+        assert_true(options->read_only || next_lsn > model->lsn_high);
+        model->next_lsn = next_lsn;
         model_drop(model, loaded);
         model->acked = loaded;
     }
@@ -266,7 +278,8 @@ enum tn_status logmodel_open(struct logmodel *model, const struct log_local_opti
 enum tn_status logmodel_check(struct logmodel *model, const struct log_local_options *options,
                               size_t *ret_loaded, struct log_error *error) {
     struct log *log = NULL;
-    enum tn_status status = model_load(model, options, &log, ret_loaded, error);
+    uint64_t next_lsn = 0;
+    enum tn_status status = model_load(model, options, &log, ret_loaded, &next_lsn, error);
     if (status == TN_OK) {
         log->verbs->close(log);
     }

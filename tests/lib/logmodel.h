@@ -2,7 +2,7 @@
  *
  * Batches are random bytes; a snapshot says how many batches it stands for and their checksum. A load
  * is right if it gives back a first part of what was tried that has at least every acknowledged
- * batch, byte for byte. What it gave back counts as acknowledged from then on: the engine has served
+ * batch, byte for byte, and if no LSN that was tried is given again. What it gave back counts as acknowledged from then on: the engine has served
  * it. All checks are cmocka assertions. */
 #ifndef TESTS_LIB_LOGMODEL_H
 #define TESTS_LIB_LOGMODEL_H
@@ -26,6 +26,8 @@ struct logmodel {
     size_t acked; /* surely there: count or count - 1 */
     size_t capacity;
     uint64_t shard; /* what the last load said */
+    uint64_t next_lsn;
+    uint64_t lsn_high; /* the largest that was ever tried, unless it was surely not written */
     uint64_t notices;
     char notice_last[1024];
     enum tn_status done_status; /* of the last append */

@@ -101,7 +101,7 @@ struct nm_history {
     uint64_t shard;
     struct nm_op *ops;
     uint32_t op_count, op_capacity;
-    struct nm_entry *entries; /* of the log: entries[0] is lsn 1 */
+    struct nm_entry *entries; /* of the log: entries[0] is lsn 1; len 0: passed over by a start */
     uint32_t entry_count, entry_capacity;
     uint8_t *bytes;
     uint64_t byte_count, byte_capacity;

@@ -339,7 +339,7 @@ static void flags_set(struct nm_load *load) {
     nm_process_flag(process, "--rate-window-max", 60);
     nm_process_flag(process, "--cold-max", 40);
     nm_process_flag(process, "--cold-per-pool-max", 20);
-    nm_process_flag(process, "--segment-bytes", (uint64_t)65536 << tn_prng_below(&load->random, 6));
+    nm_process_flag(process, "--segment-bytes", (uint64_t)65536 << tn_prng_below(&load->random, 4));
     nm_process_flag(process, "--events-max", 10000);
 }
 

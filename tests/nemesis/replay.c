@@ -152,6 +152,10 @@ bool nm_replay_step(struct nm_replay *replay, char *why, size_t capacity) {
     uint64_t lsn = ++replay->lsn;
     const struct nm_entry *entry = &replay->h->entries[lsn - 1];
     struct tn_bytes bytes = nm_history_bytes(replay->h, lsn);
+    if (bytes.len == 0) {
+        return true; /* no command has this position */
+    }
+    model_skip(&replay->model, lsn);
     if (!kernel_command_decode(bytes, &command) || !limits_take(replay, &command)) {
         snprintf(why, capacity, "lsn %llu of the log is no command that could be replayed",
                  (unsigned long long)lsn);

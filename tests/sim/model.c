@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/hash.h"
 #include "base/text.h"
 
@@ -220,6 +221,11 @@ static void check_bounds(struct model *m) {
         model_fail(m, "%u transitions that were due in one command, %" PRIu64 " may be", m->steps,
                    most);
     }
+}
+
+void model_skip(struct model *m, uint64_t lsn) {
+    TN_ASSERT(lsn > m->lsn);
+    m->lsn = lsn - 1;
 }
 
 bool model_run(struct model *m, uint64_t now_ms, struct tn_bytes bytes,

@@ -215,6 +215,9 @@ void model_take_event(const struct kernel *kernel, const struct kernel_event *ev
 void model_take_result(const struct kernel *kernel, const struct kernel_result *result,
                        struct model_result *ret);
 
+/* The log has passed over LSNs: the next command is at `lsn`. */
+void model_skip(struct model *m, uint64_t lsn);
+
 /* Judges one command that the kernel has applied at lsn + 1; false and `why` if they disagree. */
 bool model_run(struct model *m, uint64_t now_ms, struct tn_bytes bytes,
                const struct model_event *events, uint32_t event_count,

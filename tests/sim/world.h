@@ -75,7 +75,7 @@ enum world_trouble {
 /* ---- the ledger ---- */
 
 struct world_entry {
-    uint64_t now_ms;
+    uint64_t lsn, now_ms;
     uint32_t len;
     uint8_t *bytes;
 };
@@ -105,8 +105,9 @@ struct world_ledger {
     struct model_result shown; /* the same, as the model and the generator take it */
     struct model_event events[MODEL_EVENTS];
     uint32_t event_count;
-    struct world_entry *entries; /* of LSN 1 and on */
+    struct world_entry *entries; /* in the order of the log */
     uint64_t count, capacity;
+    uint64_t lsn, next_lsn;   /* of the last entry, and of the next one: the log passes some over */
     struct world_fact *facts; /* every event, in order */
     size_t fact_count, fact_capacity;
     struct world_doubt doubt;

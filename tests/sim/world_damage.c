@@ -88,10 +88,9 @@ static void judge(struct world *w, struct fakeos *machine) {
     uint64_t hash = 0;
     uint64_t lsn = 0;
     assert_int_equal(engine_hash(engine, &hash, &lsn), TN_R_OK);
-    if (lsn < w->ledger.count ||
-        (lsn == w->ledger.count && hash != kernel_hash(w->ledger.kernel))) {
+    if (lsn < w->ledger.lsn || (lsn == w->ledger.lsn && hash != kernel_hash(w->ledger.kernel))) {
         world_fail(w, "damage went unseen: the log ends at LSN %" PRIu64 " of %" PRIu64, lsn,
-                   w->ledger.count);
+                   w->ledger.lsn);
     }
     (void)engine_close(engine);
 }

@@ -130,6 +130,7 @@ void world_ledger_open(struct world *w) {
                              .sink_ctx = w};
     assert_int_equal(kernel_create(&env, &w->limits, 0, &ledger->kernel), TN_OK);
     model_open(&ledger->model, &w->limits, 0);
+    ledger->next_lsn = 1;
     ledger->values = must(calloc(KERNEL_BUNDLE_MAX, sizeof *ledger->values));
     ledger->result.values = ledger->values;
     ledger->result.value_capacity = KERNEL_BUNDLE_MAX;
@@ -153,7 +154,8 @@ static void ledger_remember(struct world_ledger *ledger, uint64_t now_ms, struct
             must(realloc(ledger->entries, ledger->capacity * sizeof *ledger->entries));
     }
     struct world_entry *entry = &ledger->entries[ledger->count++];
-    *entry = (struct world_entry){.now_ms = now_ms, .len = bytes.len};
+    *entry = (struct world_entry){.lsn = ledger->next_lsn, .now_ms = now_ms, .len = bytes.len};
+    ledger->lsn = ledger->next_lsn++;
     entry->bytes = must(malloc(bytes.len + 1u));
     memcpy(entry->bytes, bytes.at, bytes.len);
 }
@@ -167,7 +169,7 @@ static void ledger_trace(struct world *w, uint64_t now_ms, struct tn_bytes bytes
         snprintf(lease, sizeof lease, " lease %" PRIu64 " epoch %" PRIu64 " until %" PRIu64,
                  r->lease.lsn, r->epoch, r->deadline_ms);
     }
-    world_trace(w, "%" PRIu64 " @%" PRIu64 " %s -> %s%s%s", w->ledger.count, now_ms, command,
+    world_trace(w, "%" PRIu64 " @%" PRIu64 " %s -> %s%s%s", w->ledger.lsn, now_ms, command,
                 tn_result_name(r->code), r->replayed ? " (replay)" : "", lease);
     world_note(w, tn_hash64(bytes.at, bytes.len, now_ms));
     world_note(w, r->code + r->deadline_ms + r->lease.lsn);
@@ -181,7 +183,8 @@ void world_ledger_commit(struct world *w, uint64_t now_ms, struct tn_bytes bytes
         assert_int_equal(kernel_limits_prepare(ledger->kernel, &c.limits), TN_OK);
     }
     ledger_remember(ledger, now_ms, bytes);
-    struct kernel_entry entry = {.lsn = ledger->count, .now_ms = now_ms, .command = bytes};
+    model_skip(&ledger->model, ledger->lsn);
+    struct kernel_entry entry = {.lsn = ledger->lsn, .now_ms = now_ms, .command = bytes};
     if (now_ms < kernel_now(ledger->kernel)) {
         world_fail(w, "the log's time goes back from %" PRIu64 " to %" PRIu64,
                    kernel_now(ledger->kernel), now_ms);

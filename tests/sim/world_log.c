@@ -16,16 +16,23 @@ struct reading {
     struct world *w;
     bool own;
     uint64_t lsn;    /* the last one seen */
+    uint64_t index;  /* of the ledger's next entry */
     uint32_t doubts; /* commands in doubt that are there */
 };
 
 static enum tn_status snapshot_begin(void *ctx, const struct log_position *at) {
     struct reading *reading = ctx;
+    const struct world_ledger *ledger = &reading->w->ledger;
     reading->lsn = at->lsn;
-    if (at->lsn > reading->w->ledger.count) {
+    while (reading->index < ledger->count && ledger->entries[reading->index].lsn <= at->lsn) {
+        reading->index++;
+    }
+    if (at->lsn > 0 &&
+        (reading->index == 0 || ledger->entries[reading->index - 1].lsn != at->lsn)) {
         world_fail(reading->w,
-                   "there is a snapshot of LSN %" PRIu64 ", but only %" PRIu64 " are known",
-                   at->lsn, reading->w->ledger.count);
+                   "there is a snapshot of LSN %" PRIu64
+                   ", which no command has; the last is %" PRIu64,
+                   at->lsn, ledger->lsn);
     }
     return TN_OK;
 }
@@ -58,7 +65,7 @@ static bool expected(struct reading *reading, uint64_t now_ms, struct tn_bytes b
         reading->doubts++;
         return true;
     }
-    if (reading->lsn == 1) {
+    if (reading->index == 0) {
         return is_verb(bytes, KERNEL_VERB_LIMITS);
     }
     if ((doubt->limits && is_verb(bytes, KERNEL_VERB_LIMITS)) ||
@@ -72,9 +79,12 @@ static bool expected(struct reading *reading, uint64_t now_ms, struct tn_bytes b
 
 static void command(struct reading *reading, uint64_t now_ms, struct tn_bytes bytes) {
     struct world *w = reading->w;
-    reading->lsn++;
-    if (reading->lsn <= w->ledger.count) {
-        const struct world_entry *entry = &w->ledger.entries[reading->lsn - 1];
+    if (reading->index < w->ledger.count) {
+        const struct world_entry *entry = &w->ledger.entries[reading->index++];
+        if (reading->lsn != entry->lsn) {
+            world_fail(w, "the command of LSN %" PRIu64 " is in the log as LSN %" PRIu64,
+                       entry->lsn, reading->lsn);
+        }
         if (!tn_bytes_equal(bytes, tn_bytes_of(entry->bytes, entry->len))) {
             world_fail(w, "another command than was committed is in the log as LSN %" PRIu64,
                        reading->lsn);
@@ -91,15 +101,21 @@ static void command(struct reading *reading, uint64_t now_ms, struct tn_bytes by
         world_fail(w, "LSN %" PRIu64 " of the log is nobody's: %s, time %" PRIu64, reading->lsn,
                    text, now_ms);
     }
+    if (reading->lsn < w->ledger.next_lsn) {
+        world_fail(w, "LSN %" PRIu64 " is given again", reading->lsn);
+    }
+    reading->index++;
+    w->ledger.next_lsn = reading->lsn;
     world_ledger_commit(w, now_ms, bytes);
 }
 
 static enum tn_status batch(void *ctx, const struct log_batch *b) {
     struct reading *reading = ctx;
     uint32_t at = 0;
-    assert_int_equal(b->first_lsn, reading->lsn + 1);
+    assert_true(b->first_lsn > reading->lsn);
     for (uint32_t i = 0; i < b->count; i++) {
         uint32_t len = tn_load32(b->payload + at);
+        reading->lsn = b->first_lsn + i;
         at += (uint32_t)sizeof(uint32_t);
         command(reading, b->now_ms, tn_bytes_of(b->payload + at, len));
         at += len;
@@ -121,7 +137,7 @@ static bool is_covered(const struct world *w, struct fakeos *machine) {
     const struct os *os = fakeos_table(machine);
     uint64_t newest = 0;
     assert_int_equal(os->list(os->ctx, WORLD_DIR, newest_snapshot, &newest), TN_OK);
-    return newest > w->ledger.count;
+    return newest > w->ledger.lsn;
 }
 
 void world_log_compare(struct world *w, struct fakeos *machine, bool own) {
@@ -138,7 +154,8 @@ void world_log_compare(struct world *w, struct fakeos *machine, bool own) {
     struct log_position position;
     struct log_error error = {.text = ""};
     struct log *log = NULL;
-    uint64_t known = w->ledger.count;
+    uint64_t known = w->ledger.lsn;
+    uint64_t tried = w->ledger.next_lsn + w->ledger.doubt.count; /* no LSN from here on was */
     enum tn_status status = log_local_open(&options, NULL, NULL, &log, &error);
     if (status == TN_OK) {
         status = log->verbs->load(log, &loader, &position, &error);
@@ -157,6 +174,10 @@ void world_log_compare(struct world *w, struct fakeos *machine, bool own) {
             world_fail(w, "of a batch of %u, %u commands are in the log", doubt->count,
                        reading.doubts);
         }
+        if (position.next_lsn < tried) {
+            world_fail(w, "LSN %" PRIu64 " will be given again", position.next_lsn);
+        }
+        w->ledger.next_lsn = position.next_lsn;
         w->counts.doubts += doubt->count > 0;
         w->counts.doubts_kept += reading.doubts > 0;
         doubt->count = 0;

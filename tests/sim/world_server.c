@@ -351,12 +351,12 @@ void world_server_serve(struct world *w) {
 void world_server_settle(struct world *w) {
     struct engine_stats stats;
     engine_stats_read(w->engine, &stats);
-    while (w->ledger.count < stats.lsn) {
+    while (w->ledger.lsn < stats.lsn) {
         world_ledger_commit(w, world_now(w), engine_tick_command());
     }
-    if (stats.lsn != w->ledger.count) {
+    if (stats.lsn != w->ledger.lsn) {
         world_fail(w, "the engine is at LSN %" PRIu64 ", the ledger at %" PRIu64, stats.lsn,
-                   w->ledger.count);
+                   w->ledger.lsn);
     }
     if (stats.stopped != TN_R_OK) {
         w->halted = true;
@@ -383,9 +383,9 @@ void world_server_check(struct world *w) {
     if (engine_hash(w->engine, &hash, &lsn) != TN_R_OK) {
         return;
     }
-    if (lsn != w->ledger.count || hash != kernel_hash(w->ledger.kernel)) {
+    if (lsn != w->ledger.lsn || hash != kernel_hash(w->ledger.kernel)) {
         world_fail(w, "the engine's state at LSN %" PRIu64 " is not that of its log up to %" PRIu64,
-                   lsn, w->ledger.count);
+                   lsn, w->ledger.lsn);
     }
     if (engine_check(w->engine, &sound, why, sizeof why) == TN_R_OK && !sound) {
         world_fail(w, "an invariant of the engine's state is broken: %s", why);

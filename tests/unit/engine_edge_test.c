@@ -71,6 +71,39 @@ static void an_idle_month_is_no_downtime(void **state) {
     assert_int_equal(fakelog_batches(world->log), batches);
 }
 
+static uint64_t hash_of(struct engine *engine, uint64_t *ret_lsn) {
+    uint64_t hash = 0;
+    assert_int_equal(engine_hash(engine, &hash, ret_lsn), TN_R_OK);
+    return hash;
+}
+
+/* The log passes over LSNs at a start: the next command has the LSN that the log says, reads show the
+ * last one there was, and replay comes to the same state. */
+static void lsns_that_the_log_passes_over_are_given_to_nobody(void **state) {
+    struct world *world = *state;
+    uint64_t lsn;
+    uint64_t again;
+    world->options.no_snapshot_at_close = true;
+    world_open(world);
+    assert_int_equal(world_alloc(world, "a"), TN_R_OK);
+    uint64_t hash = hash_of(world->engine, &lsn);
+    fakelog_set_skips(world->log, 1000);
+    for (unsigned i = 0; i < 3; i++) {
+        world_reopen(world);
+        assert_true(hash_of(world->engine, &again) == hash);
+        assert_true(again == lsn);
+        assert_int_equal(world_alloc(world, "a"), TN_R_OK);
+        hash = hash_of(world->engine, &again);
+        assert_true(again == lsn + 1001);
+        lsn = again;
+    }
+    assert_int_equal(world_alloc(world, "a"), TN_R_OK);
+    hash = hash_of(world->engine, &again);
+    assert_true(again == lsn + 1);
+    world_reopen(world);
+    assert_true(hash_of(world->engine, &lsn) == hash);
+}
+
 struct batches_wait {
     struct fakelog *log;
     unsigned count;
@@ -537,6 +570,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_command_of_a_newer_version_is_not_skipped, world_make,
                                         world_free),
         WORLD_TEST(an_idle_month_is_no_downtime),
+        WORLD_TEST(lsns_that_the_log_passes_over_are_given_to_nobody),
         WORLD_TEST(a_quiet_day_is_logged),
         WORLD_TEST(more_restores_than_can_be_followed_are_refused),
         WORLD_TEST(callbacks_nest_across_engines),

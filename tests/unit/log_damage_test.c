@@ -24,7 +24,7 @@
 static uint64_t end_of(const struct logbench *b) {
     uint64_t end = HEADER;
     for (size_t i = 0; i < b->model.count; i++) {
-        end += log_frame_size(b->model.batches[i].batch.len);
+        end += log_frame_size(b->model.batches[i].batch.len, LOGBENCH_SECTOR);
     }
     return end;
 }
@@ -135,9 +135,14 @@ static void a_frame_inside_a_torn_payload_is_not_a_frame(void **state) {
     logbench_append(b, 1, 100);
     logbench_append(b, 1, 2000);
     logbench_die(b);
-    struct log_frame forged = {.seq = 1, .salt = 0x1234, .first_lsn = 50, .now_ms = 99};
+    struct log_frame forged = {.kind = LOG_FRAME_MARK,
+                               .sector_bytes = LOGBENCH_SECTOR,
+                               .seq = 1,
+                               .salt = 0x1234,
+                               .first_lsn = 50,
+                               .now_ms = 99};
     uint64_t inside = HEADER + 512 + 1024;
-    uint8_t bytes[LOG_FRAME_ALIGN];
+    uint8_t bytes[LOGBENCH_SECTOR];
     b->model.acked = 1;
 
     log_frame_encode(&forged, bytes);
@@ -190,7 +195,7 @@ static void every_bit_of_a_closed_log_is_watched(void **state) {
     logbench_append(b, 2, 200);
     logbench_append(b, 1, 600);
     logbench_stop(b);
-    uint64_t end = end_of(b) + LOG_FRAME_ALIGN;
+    uint64_t end = end_of(b) + LOGBENCH_SECTOR;
     assert_int_equal(flip_every_bit(b, LOGBENCH_FIRST, 0, end + 1024, 0, 0), 0);
     assert_int_equal(flip_every_bit(b, LOGBENCH_FIRST, LOGBENCH_SEGMENT_BYTES - 512,
                                     LOGBENCH_SEGMENT_BYTES, 0, 0),
@@ -204,9 +209,9 @@ static void only_the_last_batch_without_a_mark_can_pass_for_torn(void **state) {
     logbench_append(b, 1, 600);
     logbench_die(b);
     uint64_t end = end_of(b);
-    uint64_t last = end - log_frame_size(600);
+    uint64_t last = end - log_frame_size(600, LOGBENCH_SECTOR);
     unsigned lost = flip_every_bit(b, LOGBENCH_FIRST, HEADER, end + 1024, last, end);
-    assert_int_equal(lost, log_frame_size(600) * 8);
+    assert_int_equal(lost, log_frame_size(600, LOGBENCH_SECTOR) * 8);
 }
 
 static void every_bit_of_a_rewritten_tail_is_watched(void **state) {
@@ -284,16 +289,17 @@ static void a_good_frame_in_the_wrong_place_is_refused(void **state) {
     logbench_start(b);
     logbench_append(b, 9, 100); /* enough for the time to have moved */
     logbench_die(b);
-    const struct log_frame good = logbench_frame_next(b, end_of(b) - LOG_FRAME_ALIGN);
+    const struct log_frame good = logbench_frame_next(b, end_of(b) - LOGBENCH_SECTOR);
     assert_true(good.now_ms > 0);
     for (size_t i = 0; i < sizeof misfits / sizeof misfits[0]; i++) {
         struct log_frame next = good;
         next.first_lsn += misfits[i].lsn_more;
         next.now_ms -= misfits[i].now_less;
         next.chain ^= misfits[i].chain_xor;
+        next.kind = LOG_FRAME_BATCH;
         next.count = 1;
         struct logbench copy = logbench_copy(b, i);
-        uint8_t made[LOG_FRAME_ALIGN];
+        uint8_t made[LOGBENCH_SECTOR];
         log_frame_encode(&next, made);
         fakeos_file_write(copy.fake, LOGBENCH_FIRST, end_of(b), made, sizeof made);
         logbench_assert_refused(&copy, TN_CORRUPT, LOGBENCH_FIRST, misfits[i].word);
@@ -304,7 +310,7 @@ static void a_good_frame_in_the_wrong_place_is_refused(void **state) {
 /* A write that the disk claimed and never did: the mark is still there, and what came after too. */
 static void a_mark_older_than_what_follows_it_is_refused(void **state) {
     struct logbench *b = *state;
-    uint8_t mark[LOG_FRAME_ALIGN];
+    uint8_t mark[LOGBENCH_SECTOR];
     logbench_start(b);
     logbench_append(b, 2, 100);
     b->log->verbs->idle(b->log);
@@ -342,9 +348,9 @@ static void files_of_a_newer_version_are_refused_as_such(void **state) {
     logbench_append(b, 1, 100);
     const char *path = logbench_snapshot(b);
     logbench_stop(b);
-    logbench_forge(b, LOGBENCH_FIRST, HEADER, 8, 2, 4);
+    logbench_forge(b, LOGBENCH_FIRST, HEADER, 8, 3, 4);
     logbench_assert_refused(b, TN_VERSION, LOGBENCH_FIRST, "newer");
-    logbench_forge(b, LOGBENCH_FIRST, HEADER, 8, 1, 4);
+    logbench_forge(b, LOGBENCH_FIRST, HEADER, 8, 2, 4);
     logbench_forge(b, path, LOGBENCH_SNAPSHOT_HEADER, 8, 2, 4);
     logbench_assert_refused(b, TN_VERSION, path, "newer");
     logbench_forge(b, path, LOGBENCH_SNAPSHOT_HEADER, 8, 1, 4);
@@ -436,9 +442,11 @@ static void the_format_is_pinned(void **state) {
                               .now_ms = 5,
                               .chain = 6,
                               .count = 7,
+                              .kind = LOG_FRAME_BATCH,
+                              .sector_bytes = LOGBENCH_SECTOR,
                               .len = 3,
                               .payload = (const uint8_t *)"abc"};
-    uint8_t bytes[LOG_FRAME_ALIGN];
+    uint8_t bytes[LOGBENCH_SECTOR];
     assert_int_equal(log_frame_encode(&frame, bytes), sizeof bytes);
     static const uint64_t words[] = {2, 3, 4, 5, 3, 6};
     assert_int_equal(tn_load32(bytes), tn_crc32c_portable(0, bytes + 4, sizeof bytes - 4));
@@ -459,14 +467,19 @@ static void the_format_is_pinned(void **state) {
                                         .now_ms = 4,
                                         .chain = 5,
                                         .salt = 6,
+                                        .sector_bytes = 4096,
                                         .flags = LOG_SEGMENT_STARTED};
     uint8_t segment[HEADER];
     log_segment_header_encode(&header, segment);
-    assert_memory_equal(segment, "TENURLOG\1\0\0\0\1\0\0\0\1\0\0\0\0\0\0\0", 24);
-    assert_int_equal(tn_load32(segment + 4092), 0x162dca48);
+    assert_memory_equal(segment, "TENURLOG\2\0\0\0\1\0\0\0\1\0\0\0\0\0\0\0", 24);
+    assert_int_equal(tn_load32(segment + 4092), 0xb8a99381);
     header.before_salt = 7;
+    header.skip_from = 8;
+    header.skip_to = 9;
     log_segment_header_encode(&header, segment);
-    assert_memory_equal(segment + 64, "\6\0\0\0\0\0\0\0\7\0\0\0\0\0\0\0\0", 17);
+    assert_memory_equal(segment + 64, "\6\0\0\0\0\0\0\0\7\0\0\0\0\0\0\0", 16);
+    assert_memory_equal(segment + 80, "\0\x10\0\0\0\0\0\0\x08\0\0\0\0\0\0\0\x09\0\0\0\0\0\0\0\0",
+                        25);
 }
 
 #define BENCH_TEST(test) cmocka_unit_test_setup_teardown(test, logbench_setup, logbench_teardown)

@@ -97,6 +97,7 @@ static void a_frame_whose_lsns_overflow_is_none(void **state) {
     logbench_die(b);
     struct log_frame frame = logbench_frame_next(b, HEADER + 512);
     frame.first_lsn = UINT64_MAX;
+    frame.kind = LOG_FRAME_BATCH;
     frame.count = 2;
     frame_put(b, &frame, HEADER + 1024);
     logbench_start(b);
@@ -127,6 +128,7 @@ static void a_batch_up_to_the_last_byte_of_its_segment_is_read_and_written_again
     uint32_t room = LOGBENCH_SEGMENT_BYTES - HEADER - 1024;
     const struct log_batch *batch = logmodel_try(&b->model, room - LOG_FRAME_HEADER);
     frame.now_ms = batch->now_ms;
+    frame.kind = LOG_FRAME_BATCH;
     frame.count = batch->count;
     frame.len = batch->len;
     frame.payload = batch->payload;
@@ -172,7 +174,7 @@ static const char *recycled(struct logbench *b) {
 static void a_torn_batch_in_a_recycled_segment_is_told_by_any_of_its_marks(void **state) {
     struct logbench *b = *state;
     const char *path = recycled(b);
-    uint64_t last = HEADER + log_frame_size(40000) + 512;
+    uint64_t last = HEADER + log_frame_size(40000, LOGBENCH_SECTOR) + 512;
     static const uint8_t garbage[16] = {1, 2, 3};
     for (unsigned left = 0; left < 4; left++) {
         struct logbench copy = logbench_copy(b, left);
@@ -188,7 +190,7 @@ static void a_torn_batch_in_a_recycled_segment_is_told_by_any_of_its_marks(void 
         assert_int_equal(copy.model.acked, b->model.acked - 1);
         struct log_stats stats;
         copy.log->verbs->stats(copy.log, &stats);
-        assert_int_equal(stats.torn_tail_bytes, left < 3 ? LOG_FRAME_ALIGN : 0);
+        assert_int_equal(stats.torn_tail_bytes, left < 3 ? LOGBENCH_SECTOR : 0);
         logbench_scrap(&copy);
     }
 }
@@ -208,7 +210,7 @@ static void a_new_segment_over_the_end_of_the_old_one_is_refused(void **state) {
     struct logbench before = logbench_copy(b, 1);
     logbench_append(b, 1, 54000); /* for which there is no room */
     fakeos_file_read(b->fake, LOGBENCH_SECOND, 0, bytes, sizeof bytes);
-    for (uint64_t at = HEADER; at <= end + 1024; at += LOG_FRAME_ALIGN) {
+    for (uint64_t at = HEADER; at <= end + 1024; at += LOGBENCH_SECTOR) {
         struct logbench copy = logbench_copy(&before, at);
         size_t room = (size_t)(LOGBENCH_SEGMENT_BYTES - at);
         fakeos_file_write(copy.fake, LOGBENCH_FIRST, at, bytes,
@@ -228,7 +230,7 @@ static void a_new_segment_over_the_end_of_the_old_one_is_refused(void **state) {
 /* A client may send what looks like a header, but it does not know whose salt to put into it. */
 static void a_header_inside_a_torn_payload_is_not_a_header(void **state) {
     struct logbench *b = *state;
-    static const uint8_t zeros[LOG_FRAME_ALIGN];
+    static const uint8_t zeros[LOGBENCH_SECTOR];
     logbench_start(b);
     logbench_append(b, 1, 100);
     logbench_append(b, 1, 8000);

@@ -160,6 +160,10 @@ static void directories_list_rename_and_remove(void **state) {
     assert_int_equal(os->sync_dir(os->ctx, at(p, "none")), TN_NOTFOUND);
     uint64_t space = 0;
     assert_int_equal(os->space_free(os->ctx, p->dir, &space), TN_OK);
+    uint64_t sector = 0;
+    enum tn_status told = os->sector_bytes(os->ctx, p->dir, &sector);
+    assert_true(told == TN_NOTFOUND || (told == TN_OK && sector >= 512));
+    assert_int_equal(os->sector_bytes(os->ctx, "/nowhere/at/all", &sector), TN_NOTFOUND);
     assert_true(space > 0);
 }
 
