@@ -3,8 +3,9 @@
 
     interval-sensor.py SECONDS
 
-Everything else it finds in its environment, where Tenure puts it: the door to speak to (TENURE_API_URL),
-the trigger that it serves (TENURE_TRIGGER) and the token that lets it (TENURE_TOKEN). A token does not live
+Everything else it finds in its environment, where Tenure puts it: the server's address (TENURE_API_URL),
+the trigger that it serves (TENURE_TRIGGER) and the token that allows it to, in TENURE_TOKEN or in the
+variable that the sensor's description names as token_env (TENURE_TOKEN_ENV). A token does not live
 for ever, so it is exchanged for a fresh one when a fifth of its life is left. One that is refused is dead:
 the sensor was stopped and somebody else may run in its place, so there is nothing to do but to leave.
 """
@@ -20,6 +21,7 @@ import urllib.request
 
 URL = os.environ["TENURE_API_URL"]
 TRIGGER = os.environ["TENURE_TRIGGER"]
+TOKEN = os.environ[os.environ.get("TENURE_TOKEN_ENV", "TENURE_TOKEN")]
 
 stopping = threading.Event()
 
@@ -56,7 +58,7 @@ def main():
     every = float(sys.argv[1]) if len(sys.argv) > 1 else 5.0
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    token = Token(os.environ["TENURE_TOKEN"])
+    token = Token(TOKEN)
     say("started; an event of %s every %g s; token %s" % (TRIGGER, every, token.name))
     count = 0
     while not stopping.is_set():

@@ -26,6 +26,7 @@ enum config_type {
     CONFIG_ADDRESS, /* HOST:PORT, as the server may listen on it; if `least` is 1 and there are users,
                         not on loopback only; if `most` is 1 also off */
     CONFIG_BROKER,   /* where RabbitMQ is; or empty */
+    CONFIG_VARIABLE, /* the name of a variable that may have a token */
     CONFIG_NETWORKS, /* addresses and ADDRESS/BITS, with blanks or commas between them */
     CONFIG_NUMBER,
     CONFIG_BYTES,   /* a number, with K, M or G for 2^10, 2^20, 2^30 */
@@ -90,7 +91,7 @@ enum config_type {
     X(SENSOR_STABLE,     "sensor_stable_seconds", "sensors", SECONDS, "60",          0, 86400000, 1, "N", "a run that lasted so long forgives the crashes before it") \
     X(SENSOR_LOG_BYTES,  "sensor_log_bytes",    "sensors", BYTES,  "1M",             4096, 1099511627776, 1, "BYTES", "of each file of output") \
     X(SENSOR_LOG_FILES,  "sensor_log_files",    "sensors", NUMBER, "5",              1, 1000, 1, "N", "files of output that are kept") \
-    X(SENSOR_TOKEN_ENV,  "sensor_token_env",    "sensors", TEXT,   "TENURE_TOKEN",   1, 64, 1, "NAME", "the variable that a run finds its token in") \
+    X(SENSOR_TOKEN_ENV,  "sensor_token_env",    "sensors", VARIABLE, "TENURE_TOKEN", 1, 64, 1, "NAME", "the variable that a run finds its token in") \
     X(SENSOR_GUARDIAN,   "sensor_guardian",     "sensors", TEXT,   "",               0, 4095, 0, "FILE", "the program tenure-guardian, if it is not beside tenured or in libexec") \
     X(SENSOR_CONTAINMENT, "sensor_containment", "sensors", CONTAINMENT, "auto",      0, 0, 1, "KIND", "how a run is kept together, which proves it dead: auto, pidns, cgroup or none") \
     X(SENSOR_CGROUP,     "sensor_cgroup",       "sensors", TEXT,   "",               0, 4095, 0, "DIR", "a directory of cgroup v2 where each run gets a group of its own; empty: below the server's, if that was delegated to it") \

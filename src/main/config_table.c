@@ -7,6 +7,7 @@
 #include "main/config.h"
 #include "server/server.h"
 #include "supervisor/amqp.h"
+#include "supervisor/spec.h"
 
 static const struct config_row rows[CONFIG_OWN_COUNT] = {
 #define CONFIG_ROW(id, key, where, kind, usual, least, most, reload, placeholder, words) \
@@ -113,6 +114,17 @@ static bool broker_check(const char *text, char reason[CONFIG_REASON_MAX]) {
     return *text == '\0' || amqp_address_parse(text, &address, reason);
 }
 
+static bool variable_check(const char *text, char reason[CONFIG_REASON_MAX]) {
+    const char *fault = *text == '\0' ? "is empty" : sensor_variable_fault(text);
+    if (fault == NULL && strlen(text) > SENSOR_ENV_NAME_MAX) {
+        fault = "is too long";
+    }
+    if (fault != NULL) {
+        (void)snprintf(reason, CONFIG_REASON_MAX, "'%.60s' %s", text, fault);
+    }
+    return fault == NULL;
+}
+
 /* "0.5": 500. */
 static bool seconds_parse(const char *text, uint64_t *ret_ms) {
     size_t whole = strcspn(text, ".");
@@ -174,6 +186,8 @@ bool config_parse(const struct config_row *row, const char *text, uint64_t *ret_
                server_address_check(text, row->low == 1, reason, CONFIG_REASON_MAX);
     case CONFIG_BROKER:
         return broker_check(text, reason);
+    case CONFIG_VARIABLE:
+        return variable_check(text, reason);
     case CONFIG_NETWORKS:
         return server_udp_allow_check(text, reason, CONFIG_REASON_MAX);
     case CONFIG_FORM:

@@ -22,7 +22,8 @@
 
 #define NAMES_BYTES 16384u
 #define GROUPS_MAX 64
-#define HOME_BYTES 4096u
+#define VARIABLE_BYTES 4096u
+#define VARIABLES 3u /* HOME, USER, LOGNAME */
 
 /* Who it is to be. */
 struct identity {
@@ -31,7 +32,7 @@ struct identity {
     gid_t gid;
     gid_t groups[GROUPS_MAX];
     int group_count;
-    char home[HOME_BYTES]; /* as a variable; empty: none */
+    char variables[VARIABLES][VARIABLE_BYTES]; /* empty: unknown */
 };
 
 struct complaint {
@@ -75,17 +76,23 @@ static int limits_set(const struct frame_start *start) {
 
 /* ---- The user ---- */
 
+/* An empty name: the guardian's own user. */
 static int user_find(const char *name, struct identity *identity) {
+    static const char *const texts[VARIABLES] = {"HOME=%s", "USER=%s", "LOGNAME=%s"};
     struct passwd entry;
     struct passwd *found = NULL;
     char names[NAMES_BYTES];
-    int error = getpwnam_r(name, &entry, names, sizeof names, &found);
+    int error = name[0] != '\0' ? getpwnam_r(name, &entry, names, sizeof names, &found)
+                                : getpwuid_r(geteuid(), &entry, names, sizeof names, &found);
     if (found == NULL) {
         return error != 0 ? error : ENOENT;
     }
     identity->uid = found->pw_uid;
-    identity->gid = found->pw_gid;
-    (void)snprintf(identity->home, sizeof identity->home, "HOME=%s", found->pw_dir);
+    identity->gid = name[0] != '\0' ? found->pw_gid : getegid();
+    for (unsigned i = 0; i < VARIABLES; i++) {
+        (void)snprintf(identity->variables[i], VARIABLE_BYTES, texts[i],
+                       i == 0 ? found->pw_dir : found->pw_name);
+    }
     return 0;
 }
 
@@ -106,7 +113,8 @@ static void identity_find(const struct frame_start *start, int to, struct identi
     bool has_user = start->user[0] != '\0';
     *identity = (struct identity){.uid = geteuid(), .gid = getegid(), .group_count = GROUPS_MAX};
     identity->changes = has_user || start->group[0] != '\0';
-    if (has_user && (error = user_find(start->user, identity)) != 0) {
+    error = user_find(start->user, identity); /* a user without a name may still run programs */
+    if (has_user && error != 0) {
         complain(to, FRAME_STEP_USER, error);
     }
     if (start->group[0] != '\0' && (error = group_find(start->group, identity)) != 0) {
@@ -141,15 +149,27 @@ static int identity_take(const struct identity *identity) {
     return 0;
 }
 
-/* Its user's home, if nobody says another one. */
-static void variables_set(const struct frame_start *start, const struct identity *identity) {
-    static const char *all[FRAME_VARIABLES_MAX + 2];
-    bool has_home = identity->home[0] == '\0';
+static bool variable_is_set(const struct frame_start *start, const char *variable) {
+    size_t len = strcspn(variable, "=") + 1;
     for (uint32_t i = 0; i < start->envc; i++) {
-        all[i] = start->env[i];
-        has_home = has_home || strncmp(all[i], "HOME=", 5) == 0;
+        if (strncmp(start->env[i], variable, len) == 0) {
+            return true;
+        }
     }
-    all[start->envc] = has_home ? NULL : identity->home;
+    return false;
+}
+
+/* Those of its user, unless the description or the server sets others. */
+static void variables_set(const struct frame_start *start, const struct identity *identity) {
+    static const char *all[FRAME_VARIABLES_MAX + VARIABLES + 1];
+    uint32_t count = start->envc;
+    memcpy(all, start->env, count * sizeof all[0]);
+    for (unsigned i = 0; i < VARIABLES; i++) {
+        const char *variable = identity->variables[i];
+        if (variable[0] != '\0' && !variable_is_set(start, variable)) {
+            all[count++] = variable;
+        }
+    }
     environ = (char **)(uintptr_t)all; /* nobody writes to it; exec searches its PATH */
 }
 

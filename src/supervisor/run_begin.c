@@ -119,9 +119,8 @@ static bool variables_take(struct beginning *b) {
     const struct sensor_spec *spec = options->spec;
     if (!text_put(b, "PATH", getenv("PATH")) || !text_put(b, "LANG", getenv("LANG")) ||
         !text_put(b, "TZ", getenv("TZ")) ||
-        /* Another user's own is put there by whoever finds out who that is. */
+        /* The guardian adds HOME, USER and LOGNAME, if they are not set here: it looks the user up. */
         !text_put(b, "HOME", spec->user != NULL ? NULL : getenv("HOME")) ||
-        !text_put(b, "USER", spec->user) || !text_put(b, "LOGNAME", spec->user) ||
         !variables_put(b, spec->env, spec->envc) ||
         !variables_put(b, options->env, options->env_count)) {
         return false;
@@ -132,6 +131,7 @@ static bool variables_take(struct beginning *b) {
             return stop(b->run, FRAME_STEP_TOKEN, ENAMETOOLONG);
         }
         if (!variable_make(b, spec->token_env, options->token) ||
+            !text_put(b, "TENURE_TOKEN_ENV", spec->token_env) ||
             !text_put(b, "TENURE_TOKEN_FILE", b->token_file)) {
             return false;
         }

@@ -237,19 +237,44 @@ static bool health_take(struct reading *r, json_t *value) {
 
 /* ---- Members ---- */
 
+/* A token in one of these would replace what the supervisor puts there, or change which programs are
+ * found and how they are loaded. */
+static bool variable_is_taken(const char *name) {
+    static const char *const taken[] = {
+        "PATH", "HOME",     "USER",       "LOGNAME",        "SHELL",    "LANG",    "LANGUAGE",
+        "TZ",   "IFS",      "GCONV_PATH", "GLIBC_TUNABLES", "LOCPATH",  "NLSPATH", "ENV",
+        "PWD",  "BASH_ENV", "PYTHONPATH", "PYTHONHOME",     "PERL5LIB", "TMPDIR"};
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
+        if (strcmp(name, taken[i]) == 0) {
+            return true;
+        }
+    }
+    return strncmp(name, "LD_", 3) == 0 || strncmp(name, "LC_", 3) == 0 ||
+           strncmp(name, "MALLOC_", 7) == 0 ||
+           (strncmp(name, "TENURE_", 7) == 0 && strcmp(name, "TENURE_TOKEN") != 0);
+}
+
 /* A name of a variable as shells know it: what reads it may be one. */
+const char *sensor_variable_fault(const char *name) {
+    for (const char *at = name; *at != '\0'; at++) {
+        bool letter = (*at >= 'A' && *at <= 'Z') || (*at >= 'a' && *at <= 'z') || *at == '_';
+        bool digit = *at >= '0' && *at <= '9' && at != name;
+        if (!letter && !digit) {
+            return "must be a name of letters, digits and _";
+        }
+    }
+    return variable_is_taken(name)
+               ? "must be a variable of its own: this one is set by the server or changes how "
+                 "programs are run"
+               : NULL;
+}
+
 static bool variable_take(struct reading *r, const json_t *value) {
     if (!text_take(r, "token_env", value, SENSOR_ENV_NAME_MAX, &r->spec->token_env)) {
         return false;
     }
-    for (const char *at = r->spec->token_env; *at != '\0'; at++) {
-        bool letter = (*at >= 'A' && *at <= 'Z') || (*at >= 'a' && *at <= 'z') || *at == '_';
-        bool digit = *at >= '0' && *at <= '9' && at != r->spec->token_env;
-        if (!letter && !digit) {
-            return refuse(r, "token_env must be a name of letters, digits and _");
-        }
-    }
-    return true;
+    const char *fault = sensor_variable_fault(r->spec->token_env);
+    return fault == NULL || refuse(r, "token_env %s", fault);
 }
 
 static bool cwd_take(struct reading *r, const json_t *value) {

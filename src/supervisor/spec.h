@@ -83,6 +83,9 @@ struct sensor_defaults {
     const char *token_env, *scope; /* the caller's, copied */
 };
 
+/* Why `name` cannot be the variable that a run finds its token in; NULL: it can. */
+const char *sensor_variable_fault(const char *name);
+
 /* One block of the heap; every pointer is into it. */
 struct sensor_spec {
     uint32_t argc, envc;

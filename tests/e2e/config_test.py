@@ -160,6 +160,13 @@ class Check(unittest.TestCase):
         self.assertEqual(check("[pool %s]\nlease = 1\n" % ("p" * 64))[0], 0)
         self.assertIn("1 to 64", check("[pool %s]\n" % ("p" * 65))[2])
 
+    def test_a_variable_that_the_server_needs_cannot_have_the_token(self):
+        for name in ("PATH", "TENURE_RUN_ID", "LD_PRELOAD", "1A"):
+            code, _, err = check("[sensors]\nsensor_token_env = %s\n" % name)
+            self.assertNotEqual(code, 0)
+            self.assertIn("'%s' must be a " % name, err)
+        self.assertEqual(check("[sensors]\nsensor_token_env = ATTUNE_API_TOKEN\n")[0], 0)
+
     def test_a_line_may_be_as_long_as_the_file(self):
         names = ["name-%d" % i for i in range(50000)]
         for text in ("[server]\nport_file = /%s\n" % ("x" * 100000),

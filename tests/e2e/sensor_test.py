@@ -3,6 +3,7 @@
 lifecycle names, under their names, and those in which processes have no manners."""
 import json
 import os
+import pwd
 import resource
 import signal
 import subprocess
@@ -349,6 +350,9 @@ class Surroundings(SensorCase):
                           "http://127.0.0.1:%d" % self.server.http_port])
         self.assertNotIn("LEAKED", env)
         self.assertNotIn("TENURE_TOKEN", env)
+        me = pwd.getpwuid(os.geteuid()).pw_name
+        self.assertEqual([env["USER"], env["LOGNAME"], env["TENURE_TOKEN_ENV"]],
+                         [me, me, "ATTUNE_API_TOKEN"])
         self.assertEqual(self.live(env["ATTUNE_API_TOKEN"]), True)
         self.assertEqual(text_of(env["TENURE_TOKEN_FILE"]).strip(), env["ATTUNE_API_TOKEN"])
         self.assertEqual(os.stat(env["TENURE_TOKEN_FILE"]).st_mode & 0o777, 0o600)
@@ -371,6 +375,8 @@ class Surroundings(SensorCase):
         self.runs("s")
         lines = self.shown("s").splitlines()
         self.assertIn("user 65534 65534", lines)
+        self.assertIn("env USER=nobody", lines)
+        self.assertIn("env LOGNAME=nobody", lines)
         self.sensor("bad", user="no-such-user", max_restarts=0)
         self.want("bad")
         self.assertIn("user", self.reaches("bad", "error")["last_error"])

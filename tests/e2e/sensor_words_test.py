@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What the documents tell to type about sensors, typed: each document in one shell, as a newcomer would,
 who waits and looks before typing on."""
+import json
 import os
 import re
 import subprocess
@@ -82,6 +83,16 @@ class Words(SensorCase):
         # Its token is dead before it is asked to stop: it may meet that first.
         self.assertRegex(shell.type("build/tenure sensor logs demo.interval"),
                          "stopped after|refused: ")
+
+    def test_the_example_reads_the_variable_that_its_description_names(self):
+        example = os.path.join(SOURCE, "examples/interval-sensor/interval-sensor.py")
+        self.do("SENSOR", "SET", "renamed", "renamed.tick",
+                json.dumps({"command": [example, "0.1"], "token_env": "ATTUNE_API_TOKEN",
+                            "settle_seconds": 0.01}))
+        self.do("RULE", "SET", "renamed", "renamed.tick")
+        self.reaches("renamed", "running")
+        self.has_said("renamed", "event 2 emitted")
+        self.do("RULE", "DELETE", "renamed")
 
     def test_the_guide_from_attune(self):
         """Its sensor knows nothing of us, and speaks to an API that asks us about tokens."""

@@ -105,7 +105,8 @@ static void the_environment_is_exactly_what_it_should_be(void **state) {
     pid_t pids[RUNKIT_PIDS];
     char line[600];
     char path[400];
-    unsigned expected = 7; /* those below */
+    unsigned expected = 10; /* those below */
+    const struct passwd *user = getpwuid(geteuid());
     struct run_options options =
         runkit_options(kit, &run, "show", ",\"token_env\":\"ATTUNE_TOKEN\"");
     const char *env[] = {run.spec->env[0], "OVERRIDDEN=by the description", "LANG=C.UTF-8"};
@@ -130,6 +131,17 @@ static void the_environment_is_exactly_what_it_should_be(void **state) {
     has_line(shown, "env OVERRIDDEN=by options");
     has_line(shown, "env TENURE_EPOCH=3");
     has_line(shown, "env ATTUNE_TOKEN=the-token");
+    has_line(shown, "env TENURE_TOKEN_ENV=ATTUNE_TOKEN");
+    assert_non_null(user);
+    snprintf(line, sizeof line, "env USER=%s", user->pw_name);
+    has_line(shown, line);
+    snprintf(line, sizeof line, "env LOGNAME=%s", user->pw_name);
+    has_line(shown, line);
+    if (getenv("HOME") == NULL) {
+        snprintf(line, sizeof line, "env HOME=%s", user->pw_dir);
+        has_line(shown, line);
+        expected++;
+    }
     snprintf(line, sizeof line, "env SENSOR_DUMMY_PIDS=%s", kit->pids);
     has_line(shown, line);
     path_of(kit, "token", path);

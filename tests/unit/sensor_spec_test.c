@@ -221,8 +221,38 @@ static void as_many_as_are_allowed_fit(void **state) {
     sensor_spec_free(NULL);
 }
 
+static void the_token_replaces_no_variable_that_is_needed(void **state) {
+    static const char *const taken[] = {"PATH",
+                                        "HOME",
+                                        "USER",
+                                        "LOGNAME",
+                                        "LANG",
+                                        "TZ",
+                                        "LC_ALL",
+                                        "LD_PRELOAD",
+                                        "TENURE_RUN_ID",
+                                        "TENURE_TOKEN_FILE",
+                                        "TENURE_TOKEN_ENV",
+                                        "TENURE_API_URL"};
+    static const char *const good[] = {"TENURE_TOKEN", "ATTUNE_API_TOKEN", "PATHS", "_", "LDX"};
+    (void)state;
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
+        assert_non_null(sensor_variable_fault(taken[i]));
+    }
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_null(sensor_variable_fault(good[i]));
+    }
+    struct sensor_defaults defaults = sensor_defaults_make();
+    struct sensor_spec *spec = NULL;
+    char reason[SENSOR_REASON_MAX];
+    static const char json[] = "{\"command\":[\"a\"],\"token_env\":\"PATH\"}";
+    assert_false(sensor_spec_parse(tn_bytes_of(json, strlen(json)), &defaults, &spec, reason));
+    assert_non_null(strstr(reason, "token_env must be a variable of its own"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_token_replaces_no_variable_that_is_needed),
         cmocka_unit_test(the_least_is_a_command),
         cmocka_unit_test(everything_can_be_said),
         cmocka_unit_test(health_is_one_of_three),
