@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import tempfile
 import unittest
@@ -540,6 +541,40 @@ class Start(unittest.TestCase):
             done = subprocess.run([TENURED, "--hash-secret"], input=text, check=False,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=PATIENCE)
             self.assertEqual((done.returncode, done.stdout), (2, b""), text)
+
+
+class Keys(World):
+    """An Idempotency-Key is its user's own, also while a request with it is under way."""
+    users = user("root", "admin") + user("ann", "operator") + user("bob", "operator")
+
+    def request(self, name, key):
+        body = b'{"holder": "h"}'
+        secret = base64.b64encode(("%s:%s" % (name, SECRET)).encode())
+        s = socket.create_connection(("127.0.0.1", self.server.http_port), timeout=PATIENCE)
+        s.sendall(b"POST /v1/pools/keys/leases HTTP/1.1\r\nHost: localhost\r\n"
+                  b"Authorization: Basic " + secret + b"\r\nIdempotency-Key: " + key +
+                  b"\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % len(body) + body)
+        return s
+
+    def test_the_keys_of_two_users_do_not_meet(self):
+        with self.login("root") as r:
+            r.execute_command("POOL", "CREATE", "keys", "RANGE", 1, 1000000)
+        numbers = iter(range(1000000))
+
+        def crossed():
+            """Bob's comes between two of Ann's: if hers meet, his was under way with the first."""
+            key = b"key-%d" % next(numbers)
+            sockets = [self.request(name, key) for name in ("ann", "bob", "ann")]
+            answers = [receive_until(s, b"nothing") for s in sockets]
+            for s in sockets:
+                s.close()
+            statuses = [answer[9:12] for answer in answers]
+            self.assertEqual(statuses[1], b"201", answers[1])
+            leases = {re.search(rb'"lease":"([^"]+)"', answer).group(1) for answer in answers
+                      if answer[9:12] == b"201"}
+            self.assertEqual(len(leases), 2)
+            return b"409" in (statuses[0], statuses[2])
+        until(crossed, "two of Ann's at once")
 
 
 if __name__ == "__main__":

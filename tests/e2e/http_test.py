@@ -344,6 +344,17 @@ class Commands(HttpCase):
         self.problem(400, "POST", "/v1/pools/once/leases", {"holder": "h"},
                      {"Idempotency-Key": "k" * 65})
 
+    def test_who_comes_back_after_retry_after_is_not_too_early(self):
+        """Whole seconds, rounded up: whoever waits that long finds the value free."""
+        self.pool("soon", range=[1, 1], lease=3600)
+        self.made("/v1/pools/soon/leases", {"holder": "h"})
+        for _ in range(50):
+            full = self.problem(409, "POST", "/v1/pools/soon/leases", {"holder": "other"})
+            seconds, micros = self.do("TIME")
+            now_ms = int(seconds) * 1000 + int(micros) // 1000
+            free_ms = now_ms + 1000 * int(full.headers["Retry-After"])
+            self.assertGreaterEqual(free_ms, int(full.json["retry_at"]))
+
     def test_a_key_under_way_is_a_conflict(self):
         """Two at once: of the repeats that come while the first is being synced, some are told."""
         self.pool("race", range=[1, 1000])

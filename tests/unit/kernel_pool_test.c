@@ -169,6 +169,31 @@ static void a_bundle_is_whole_or_not_at_all(void **state) {
     kit_close(&kit);
 }
 
+/* An allocation does what time has done to its pools, in at most sweep_step steps. Bundles come after
+ * the pools' own leases, and get the last step too. */
+static void the_last_step_of_an_allocation_may_free_a_bundle(void **state) {
+    (void)state;
+    for (uint64_t steps = 1; steps <= 4; steps++) {
+        struct kit kit;
+        struct kernel_limits limits = kit_limits();
+        char claim[16];
+        limits.of[KERNEL_LIMIT_SWEEP_STEP] = steps;
+        kit_open(&kit, &limits);
+        kit_pool(&kit, "p", "lo=1 hi=4");
+        kit_pool(&kit, "other", "lo=1 hi=4");
+        for (uint64_t i = 1; i < steps; i++) {
+            assert_int_equal(kit_alloc(&kit, "single", "p:1", 10), TN_R_OK);
+        }
+        assert_int_equal(kit_alloc(&kit, "bundle", "p:1 other:1", 10), TN_R_OK);
+        while (kit_alloc(&kit, "stays", "p:1", 0) == TN_R_OK) {
+        }
+        kit.now_ms += 10000;
+        snprintf(claim, sizeof claim, "p:%llu", (unsigned long long)steps);
+        assert_int_equal(kit_alloc(&kit, "next", claim, 0), TN_R_OK);
+        kit_close(&kit);
+    }
+}
+
 static void values_asked_for_are_never_taken_by_any_of_the_same_request(void **state) {
     (void)state;
     struct kit kit;
@@ -455,6 +480,7 @@ int main(void) {
         cmocka_unit_test(the_whole_of_64_bits_is_a_range),
         cmocka_unit_test(excluded_values_are_never_any_and_need_rights_by_name),
         cmocka_unit_test(a_bundle_is_whole_or_not_at_all),
+        cmocka_unit_test(the_last_step_of_an_allocation_may_free_a_bundle),
         cmocka_unit_test(values_asked_for_are_never_taken_by_any_of_the_same_request),
         cmocka_unit_test(the_strictest_policy_of_a_bundle_counts),
         cmocka_unit_test(a_cooling_value_rests_and_the_refusal_says_how_long),

@@ -1,0 +1,126 @@
+/* What a user sees whose pools and holders are patterns: leases and events are judged by all that they
+ * name, not by the first of it. */
+#include "server/access.h"
+
+#include "unit/engine_world.h"
+
+static struct tn_bytes text(const char *s) {
+    return tn_bytes_of(s, strlen(s));
+}
+
+struct guest {
+    struct access access;
+    const struct access_user *user;
+};
+
+static void guest_make(struct guest *guest, const char *pools, const char *holders) {
+    struct access_option option = {
+        .name = "guest", .hash = "x", .role = PROTOCOL_READER, .pools = pools, .holders = holders};
+    *guest = (struct guest){.user = NULL};
+    assert_true(access_configure(&guest->access, &option, 1));
+    guest->user = access_find(&guest->access, text("guest"));
+    assert_non_null(guest->user);
+}
+
+static void a_rekeyed_lease_is_told_to_those_who_may_see_both_holders(void **state) {
+    static const struct {
+        const char *holders;
+        bool sees;
+    } rows[] = {{NULL, true},     {"*", true},    {"new/*", false},
+                {"old/*", false}, {"x/*", false}, {"new/* old/*", true}};
+    struct engine_event_value value = {.pool = text("p")};
+    struct engine_event event = {.fact = {.kind = KERNEL_EVENT_LEASE_REKEYED,
+                                          .holder = text("new/1"),
+                                          .previous = text("old/1"),
+                                          .value_count = 1},
+                                 .values = &value};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct guest guest;
+        guest_make(&guest, NULL, rows[i].holders);
+        assert_int_equal(access_sees_event(guest.user, &event), rows[i].sees);
+        access_free(&guest.access);
+    }
+}
+
+#define BUNDLE 200u
+
+/* A lease with one value of `secret` at `place` among those of p. */
+static void bundle_make(struct world *world, uint32_t place, struct engine_lease *ret_lease) {
+    uint8_t claims[256];
+    struct tn_writer w = tn_writer_of(claims, sizeof claims);
+    uint32_t count = 1;
+    if (place > 0) {
+        kernel_claim_write(&w, text("p"), true, place);
+        count++;
+    }
+    kernel_claim_write(&w, text("secret"), true, 1);
+    if (place < BUNDLE - 1) {
+        kernel_claim_write(&w, text("p"), true, BUNDLE - 1 - place);
+        count++;
+    }
+    struct kernel_command command = {.verb = KERNEL_VERB_ALLOC,
+                                     .rights = KERNEL_RIGHT_OPERATOR,
+                                     .fields = KERNEL_F_HOLDER | KERNEL_F_CLAIMS,
+                                     .holder = text("h"),
+                                     .claims = tn_bytes_of(claims, w.len),
+                                     .claim_count = count};
+    uint32_t len = kernel_command_encode(&command, world->command.at, sizeof world->command.at);
+    assert_true(len > 0);
+    world->command.bytes = tn_bytes_of(world->command.at, len);
+    ekit_run_ok(world->engine, &world->command, &world->answer);
+    assert_int_equal(
+        engine_lease_read(world->engine, ENGINE_READ_AS_IS, world->answer.result.lease, ret_lease),
+        TN_R_OK);
+    assert_int_equal(ret_lease->view.value_count, BUNDLE);
+}
+
+static void a_bundle_is_judged_by_every_one_of_its_values(void **state) {
+    static const uint32_t places[] = {0, 3, 4, 63, 64, 127, 128, 198, 199};
+    struct world *world = *state;
+    struct guest narrow;
+    struct guest wide;
+    world_open(world);
+    ekit_run_ok(world->engine, ekit_pool(&world->command, "secret", 1, 100, 60), &world->answer);
+    guest_make(&narrow, "p", NULL);
+    guest_make(&wide, "p secret", NULL);
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        struct engine_lease lease;
+        bundle_make(world, places[i], &lease);
+        assert_false(access_sees_lease(narrow.user, world->engine, &lease));
+        assert_true(access_sees_lease(wide.user, world->engine, &lease));
+        ekit_run_ok(world->engine, ekit_release(&world->command, &world->answer.result, "h"),
+                    &world->answer);
+    }
+    access_free(&narrow.access);
+    access_free(&wide.access);
+}
+
+static void an_event_of_a_bundle_is_judged_by_every_one_of_its_values(void **state) {
+    struct engine_event_value values[BUNDLE];
+    struct engine_event event = {
+        .fact = {.kind = KERNEL_EVENT_LEASE_ACTIVE, .holder = text("h"), .value_count = BUNDLE},
+        .values = values};
+    struct guest guest;
+    (void)state;
+    guest_make(&guest, "p", NULL);
+    for (uint32_t place = 0; place < BUNDLE; place++) {
+        for (uint32_t i = 0; i < BUNDLE; i++) {
+            values[i] = (struct engine_event_value){.pool = text(i == place ? "secret" : "p")};
+        }
+        assert_false(access_sees_event(guest.user, &event));
+        values[place].pool = text("p");
+        assert_true(access_sees_event(guest.user, &event));
+    }
+    access_free(&guest.access);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rekeyed_lease_is_told_to_those_who_may_see_both_holders),
+        cmocka_unit_test_setup_teardown(a_bundle_is_judged_by_every_one_of_its_values, world_make,
+                                        world_free),
+        cmocka_unit_test(an_event_of_a_bundle_is_judged_by_every_one_of_its_values),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
