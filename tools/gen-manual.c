@@ -230,6 +230,15 @@ static void setting_write(FILE *out, const struct config_row *row) {
     item(out, flag, row->meta, text);
 }
 
+static void action_write(FILE *out, const struct config_action_row *row) {
+    char flag[CONFIG_NAME_MAX];
+    char text[256];
+    (void)snprintf(flag, sizeof flag, "%s%s%s", row->flag, row->also[0] != '\0' ? ", " : "",
+                   row->also);
+    (void)snprintf(text, sizeof text, "%c%s.", row->text[0] - 'a' + 'A', row->text + 1);
+    item(out, flag, "", text);
+}
+
 static void tenured_write(FILE *out) {
     (void)fputs(".\\\" Made by build/gen-manual; do not edit.\n", out);
     (void)fputs(".TH TENURED 8 \"\" \"Tenure\" \"System Administration\"\n", out);
@@ -253,12 +262,9 @@ static void tenured_write(FILE *out) {
         struct config_row row = config_row(i);
         setting_write(out, &row);
     }
-    item(out, "--check-config", "",
-         "Read everything, say what is wrong, print the settings in effect, and stop.");
-    item(out, "--hash-secret", "",
-         "Turn a secret, a line on standard input, into its hash for a section [user NAME], and "
-         "stop.");
-    item(out, "--version, --help", "", "Say so, and stop.");
+    for (unsigned i = 0; config_action_row(i) != NULL; i++) {
+        action_write(out, config_action_row(i));
+    }
     section(out, "LIMITS");
     paragraph(out, "Logged at the start if they are given; else those of the log stay.");
     for (unsigned i = CONFIG_OWN_COUNT; i < CONFIG_COUNT; i++) {

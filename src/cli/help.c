@@ -1,4 +1,5 @@
 /* `tenure help`: the subcommands, or all about one of them, from the table of commands. */
+#include <limits.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -60,7 +61,27 @@ static void list_command(FILE *out, const struct protocol_command *row) {
     cli_text_free(&name);
 }
 
+/* The least and the greatest exit code of results whose outcome is known, or is not. */
+static void exit_range(bool unknown, int *ret_low, int *ret_high) {
+    *ret_low = unknown ? CLI_UNKNOWN : INT_MAX;
+    *ret_high = unknown ? CLI_UNKNOWN : 0;
+    for (unsigned i = 0; i < TN_R_COUNT; i++) {
+        enum tn_result code = (enum tn_result)i;
+        int number = tn_result_exit(code);
+        if (number != 0 && (tn_result_outcome(code) == TN_UNKNOWN) == unknown) {
+            *ret_low = number < *ret_low ? number : *ret_low;
+            *ret_high = number > *ret_high ? number : *ret_high;
+        }
+    }
+}
+
 static void list_all(FILE *out) {
+    int low;
+    int high;
+    int unknown_low;
+    int unknown_high;
+    exit_range(false, &low, &high);
+    exit_range(true, &unknown_low, &unknown_high);
     cli_help_short(out);
     (void)fprintf(out, "\nCommands of the server:\n\n");
     for (unsigned i = 0; i < PROTOCOL_COMMANDS; i++) {
@@ -74,8 +95,9 @@ static void list_all(FILE *out) {
     }
     (void)fprintf(out,
                   "\n`tenure help SUBCOMMAND` tells more. Exit codes: 0 done; 1 failed; 2 wrong "
-                  "usage; 3 no server;\n10 to 43 refused, 50 to 52 outcome unknown: see "
-                  "`tenure help exit-codes`.\n");
+                  "usage; 3 no server;\n%d to %d refused, %d to %d outcome unknown: see "
+                  "`tenure help exit-codes`.\n",
+                  low, high, unknown_low, unknown_high);
 }
 
 static void list_exit_codes(FILE *out) {

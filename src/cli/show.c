@@ -131,10 +131,15 @@ static const struct column sensor_columns[] = {{"SENSOR", "ref", PLAIN},
                                                {"RULES", "active_rules", NUMBER},
                                                {NULL, NULL, PLAIN}};
 
+static const struct column key_columns[] = {{"KEY", "kid", PLAIN},   {"TYPE", "kty", PLAIN},
+                                            {"CURVE", "crv", PLAIN}, {"ALGORITHM", "alg", PLAIN},
+                                            {"PUBLIC", "x", PLAIN},  {NULL, NULL, PLAIN}};
+
 static const struct {
     const char *what;
     const struct column *columns;
-} lists[] = {{"leases", lease_columns},
+} lists[] = {{"keys", key_columns},
+             {"leases", lease_columns},
              {"pools", pool_columns},
              {"rules", rule_columns},
              {"sensors", sensor_columns}};
@@ -362,6 +367,10 @@ bool cli_reply_show(const struct protocol_command *row, const struct cli_reader 
     struct cli_text text = {.at = NULL};
     if (row->id == PROTOCOL_CLIENT_LIST) {
         return show_clients(cli_node_text(reader, 0), out);
+    }
+    if (row->id == PROTOCOL_TOKEN_KEYS) {
+        struct cli_list list = {.table.screen = cli_screen_of(out), .now_ms = now_ms};
+        return cli_list_show(&list, reader, UINT64_MAX, out);
     }
     if (row->id == PROTOCOL_TIME) {
         show_time(&text, reader, now_ms);

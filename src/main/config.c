@@ -67,17 +67,10 @@ static void environment_read(struct config *config, bool only_config) {
 /* ---- Flags ---- */
 
 static bool action_find(const char *flag, enum config_action *ret_action) {
-    static const struct {
-        const char *flag;
-        enum config_action action;
-    } actions[] = {{"--check-config", CONFIG_CHECK},
-                   {"--help", CONFIG_HELP},
-                   {"-h", CONFIG_HELP},
-                   {"--version", CONFIG_VERSION},
-                   {"--hash-secret", CONFIG_HASH}};
-    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++) {
-        if (strcmp(flag, actions[i].flag) == 0) {
-            *ret_action = actions[i].action;
+    const struct config_action_row *row;
+    for (unsigned i = 0; (row = config_action_row(i)) != NULL; i++) {
+        if (strcmp(flag, row->flag) == 0 || (*row->also != '\0' && strcmp(flag, row->also) == 0)) {
+            *ret_action = row->action;
             return true;
         }
     }

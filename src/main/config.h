@@ -194,6 +194,15 @@ struct config_list {
 
 enum config_action { CONFIG_SERVE, CONFIG_CHECK, CONFIG_HELP, CONFIG_VERSION, CONFIG_HASH };
 
+/* The flags that make the program do something else than serve. NULL: there are no more. */
+struct config_action_row {
+    const char *flag;
+    const char *also; /* another spelling, or "" */
+    enum config_action action;
+    const char *text;
+};
+const struct config_action_row *config_action_row(unsigned row);
+
 /* Hears of each mistake: where (FILE:LINE, a variable, a flag) and what. */
 typedef void config_mistake(void *ctx, const char *where, const char *what);
 

@@ -224,6 +224,25 @@ bool config_parse(const struct config_row *row, const char *text, uint64_t *ret_
 
 /* ---- Help ---- */
 
+const struct config_action_row *config_action_row(unsigned row) {
+    static const struct config_action_row actions[] = {
+        {"--check-config", "", CONFIG_CHECK,
+         "read everything, say what is wrong, print the settings in effect, and stop"},
+        {"--hash-secret", "", CONFIG_HASH,
+         "turn a secret, a line on standard input, into its hash for a section [user NAME], and "
+         "stop"},
+        {"--version", "", CONFIG_VERSION, "print the version, and stop"},
+        {"--help", "-h", CONFIG_HELP, "print this list of options, and stop"}};
+    return row < sizeof actions / sizeof actions[0] ? &actions[row] : NULL;
+}
+
+static void help_action(FILE *out, const struct config_action_row *row) {
+    char left[2 * CONFIG_NAME_MAX];
+    (void)snprintf(left, sizeof left, "%s%s%s", row->flag, *row->also != '\0' ? ", " : "",
+                   row->also);
+    (void)fprintf(out, "  %-28s %s\n", left, row->text);
+}
+
 static void help_row(FILE *out, const struct config_row *row) {
     char flag[CONFIG_NAME_MAX];
     char left[2 * CONFIG_NAME_MAX];
@@ -249,13 +268,12 @@ void config_help(FILE *out) {
         }
         help_row(out, &row);
     }
-    (void)fputs(
-        "\n  --check-config               read everything, say what is wrong, print the "
-        "settings in effect, stop\n"
-        "  --hash-secret                turn a secret on standard input into its hash, for [user NAME]\n"
-        "  --version, --help\n"
-        "\nEach can be given in the file (slow_seconds = 30), in the environment "
-        "(TENURE_SLOW_SECONDS=30),\nor as a flag (--slow-seconds 30); the later of these "
-        "goes before the earlier.\n",
-        out);
+    (void)fputs("\n", out);
+    for (unsigned i = 0; config_action_row(i) != NULL; i++) {
+        help_action(out, config_action_row(i));
+    }
+    (void)fputs("\nEach can be given in the file (slow_seconds = 30), in the environment "
+                "(TENURE_SLOW_SECONDS=30),\nor as a flag (--slow-seconds 30); the later of these "
+                "goes before the earlier.\n",
+                out);
 }

@@ -187,7 +187,7 @@ static const struct protocol_argument hello_args[] = {
 
 #define NAME(first, second)                                          \
     .word = (first), .sub = (second), .word_len = sizeof(first) - 1, \
-    .sub_len = sizeof(second) - 1, .since = "0.2.0"
+    .sub_len = sizeof(second) - 1, .since = "0.1.0"
 
 const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
     [PROTOCOL_ACK] =

@@ -27,6 +27,63 @@ static void reply_unknown(struct server_connection *connection, const struct tn_
     server_reply_error(connection, "%s", text);
 }
 
+/* ---- Transactions: there are none ---- */
+
+enum transaction { NO_TRANSACTION, MULTI, EXEC, OTHER_TRANSACTION };
+
+static enum transaction transaction_of(struct tn_bytes word) {
+    static const struct {
+        const char *word;
+        enum transaction is;
+    } words[] = {{"MULTI", MULTI},
+                 {"EXEC", EXEC},
+                 {"DISCARD", OTHER_TRANSACTION},
+                 {"WATCH", OTHER_TRANSACTION},
+                 {"UNWATCH", OTHER_TRANSACTION}};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (protocol_word_is(word, words[i].word, strlen(words[i].word))) {
+            return words[i].is;
+        }
+    }
+    return NO_TRANSACTION;
+}
+
+/* A client that sends MULTI, commands and EXEC in one go does not want the commands without the
+ * transaction: they are refused as well. */
+static bool is_in_transaction(const struct server_connection *connection,
+                              const struct protocol_command *row, const struct tn_bytes *argv) {
+    if (row == NULL && transaction_of(argv[0]) != NO_TRANSACTION) {
+        return true;
+    }
+    return connection->in_multi &&
+           (row == NULL || (row->id != PROTOCOL_RESET && row->id != PROTOCOL_QUIT));
+}
+
+static enum server_step dispatch_transaction(struct server_connection *connection,
+                                             const struct tn_bytes *argv) {
+    static const char text[] =
+        "Tenure has no transactions: MULTI, EXEC, DISCARD, WATCH and UNWATCH "
+        "are not supported. Send the commands without them; in redis-py "
+        "use pipeline(transaction=False)";
+    enum transaction word = transaction_of(argv[0]);
+    if (connection->asker.inflight > 0) {
+        return SERVER_WAIT;
+    }
+    if (word == NO_TRANSACTION) {
+        server_reply_error(connection,
+                           "ERR not executed: it follows MULTI, which is not supported; "
+                           "DISCARD ends this");
+    } else {
+        bool aborts = word == EXEC && connection->in_multi;
+        server_reply_error(connection, "%s %s", aborts ? "EXECABORT" : "ERR", text);
+        connection->in_multi = word == MULTI;
+    }
+    connection->server->counters.rejected[SERVER_REJECT_UNKNOWN_COMMAND]++;
+    return SERVER_DONE;
+}
+
+/* ---- What is wrong ---- */
+
 static void reply_unknown_second(struct server_connection *connection, const struct tn_bytes *argv,
                                  uint32_t argc) {
     if (argc == 1) {
@@ -219,7 +276,9 @@ enum server_step server_dispatch(struct server_connection *connection, const str
         access = access_role(access_user_of(&server->access, &connection->asker.login),
                              (enum protocol_role)row->role);
     }
-    if (access != TN_R_OK) {
+    if (is_in_transaction(connection, row, argv)) {
+        step = dispatch_transaction(connection, argv);
+    } else if (access != TN_R_OK) {
         step = dispatch_forbidden(connection, row, access);
     } else if (not_as_line) {
         step = dispatch_not_as_line(connection, row);

@@ -289,6 +289,9 @@ int server_http_start(struct server *server, const char *host, uint16_t port, ui
     TAILQ_INIT(&http->queue);
     http->scratch = malloc(HTTP_SCRATCH_BYTES);
     http->openapi = protocol_openapi_make(server->options.version, &http->openapi_len);
+    if (http->openapi != NULL) {
+        http->openapi[http->openapi_len++] = '\n'; /* in place of its NUL: the length counts */
+    }
     int code =
         http->scratch != NULL && http->openapi != NULL ? listen_on(http, host, port) : UV_ENOMEM;
     if (code == 0) {

@@ -36,15 +36,28 @@ void http_answer_response(struct http_exchange *exchange, unsigned status,
     }
 }
 
+/* JSON ends in a newline, for those who read it in a terminal. NULL: no memory. */
+static struct MHD_Response *response_make(const char *type, const char *text, size_t len) {
+    size_t type_len = strlen(type);
+    bool json = type_len >= 4 && strcmp(type + type_len - 4, "json") == 0;
+    bool add = json && len > 0 && text[len - 1] != '\n';
+    char *copy = malloc(len + 1);
+    if (copy == NULL) {
+        return NULL;
+    }
+    memcpy(copy, text, len);
+    copy[len] = '\n';
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(len + add, copy, MHD_RESPMEM_MUST_FREE);
+    if (response == NULL) {
+        free(copy);
+    }
+    return response;
+}
+
 static void answer_text(struct http_exchange *exchange, unsigned status, const char *type,
                         const void *text, size_t len) {
-    /* The library wants a pointer that is not const; it copies. */
-    union {
-        const void *in;
-        void *out;
-    } bytes = {.in = text};
-    http_answer_response(exchange, status,
-                         MHD_create_response_from_buffer(len, bytes.out, MHD_RESPMEM_MUST_COPY));
+    http_answer_response(exchange, status, response_make(type, text, len));
     if (len > 0) {
         header_add(exchange, MHD_HTTP_HEADER_CONTENT_TYPE, type);
     }

@@ -80,8 +80,8 @@ static void answer(const struct http_connection *connection) {
                        "Content-Length: %zu\r\n"
                        "Cache-Control: no-store\r\n"
                        "X-Content-Type-Options: nosniff\r\n"
-                       "Connection: close\r\n\r\n%.*s",
-                       status, title, (size_t)w.out.len, (int)w.out.len, body);
+                       "Connection: close\r\n\r\n%.*s\n",
+                       status, title, (size_t)w.out.len + 1, (int)w.out.len, body);
     TN_ASSERT(len > 0 && (size_t)len < sizeof text);
     (void)send(connection->socket, text, (size_t)len, MSG_DONTWAIT | MSG_NOSIGNAL);
     (void)shutdown(connection->socket, SHUT_WR);

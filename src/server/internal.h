@@ -156,10 +156,11 @@ struct server_connection {
     size_t memory; /* of the three buffers above: see memory.c */
 
     bool reading;
-    bool served;  /* something was done for it that not everybody may ask for */
-    bool leaving; /* takes no more requests; closes when its replies are sent */
-    bool ended;   /* the client sends no more */
-    bool lost;    /* it cannot be sent to; closes when whatever is being served is done */
+    bool served;   /* something was done for it that not everybody may ask for */
+    bool in_multi; /* MULTI was refused, and so is what follows it, up to EXEC or DISCARD */
+    bool leaving;  /* takes no more requests; closes when its replies are sent */
+    bool ended;    /* the client sends no more */
+    bool lost;     /* it cannot be sent to; closes when whatever is being served is done */
     bool closing;
     /* Whom a client of the Unix-domain socket is by its process; NULL: it came over TCP. */
     const struct access_user *peer;

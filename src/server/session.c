@@ -208,6 +208,7 @@ static void session_reset(struct server_connection *connection) {
     server_unsubscribe_all(connection);
     connection->asker.encoding = PROTOCOL_RESP2;
     connection->name[0] = '\0';
+    connection->in_multi = false;
     connection->asker.login = (struct access_login){.user = connection->peer};
     reply_simple(connection, "RESET");
 }

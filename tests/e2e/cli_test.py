@@ -148,6 +148,18 @@ class Commands(Cli):
         bundle = self.json("alloc", "h", "--from", "both", "--values", "9", "--from", "both")
         self.assertEqual(bundle["values"], ["9", "5"])
 
+    def test_help_names_the_whole_range_of_exit_codes(self):
+        numbers = [int(n) for n in re.findall(r"^ +(\d+) ", self.tenure("help", "exit-codes"),
+                                              re.M)]
+        self.assertIn("10 to %d refused, 50 to %d outcome unknown" %
+                      (max(n for n in numbers if n < 50), max(numbers)), self.tenure("help"))
+
+    def test_token_keys_is_a_table(self):
+        lines = self.tenure("token", "keys").splitlines()
+        self.assertEqual(lines[0].split(), ["KEY", "TYPE", "CURVE", "ALGORITHM", "PUBLIC"])
+        kid = json.loads(self.tenure("token", "keys", "--json"))["keys"][0]["kid"]
+        self.assertEqual(lines[1].split()[:4], [kid, "OKP", "Ed25519", "EdDSA"])
+
     def test_each_refusal_has_its_exit_code(self):
         self.tenure("pool", "create", "codes", "--range", "1", "2", "--max-per-holder", "1")
         lease = self.json("alloc", "codes", "h")["lease"]

@@ -160,6 +160,16 @@ class Check(unittest.TestCase):
         self.assertEqual(check("[pool %s]\nlease = 1\n" % ("p" * 64))[0], 0)
         self.assertIn("1 to 64", check("[pool %s]\n" % ("p" * 65))[2])
 
+    def test_the_manual_has_every_option_that_the_help_has(self):
+        flags = set(re.findall(r"(?:^  |, )(--?[a-z][a-z-]*)", tenured("--help")[1], re.M))
+        self.assertGreater(len(flags), 50)
+        path = os.path.join(os.environ.get("TENURE_SOURCE_DIR", "."), "docs/man/tenured.8")
+        manual = text_of(path).replace("\\-", "-")
+        tags = set(re.findall(r"^\.TP\n\.B (.*)$", manual, re.M))
+        named = {flag for tag in tags for flag in re.findall(r"(?:^|, )(--?[a-z][a-z-]*)", tag)}
+        self.assertEqual(flags - named, set())
+        self.assertEqual(tenured("-h")[1], tenured("--help")[1])
+
     def test_a_variable_that_the_server_needs_cannot_have_the_token(self):
         for name in ("PATH", "TENURE_RUN_ID", "LD_PRELOAD", "1A"):
             code, _, err = check("[sensors]\nsensor_token_env = %s\n" % name)

@@ -75,6 +75,15 @@ class Pages(HttpCase):
                                                 "readyz check passed"])
         self.assertIn(b"/readyz", self.ask("GET", "/").body)
 
+    def test_json_ends_in_a_newline(self):
+        self.ask("PUT", "/v1/pools/lines", {"range": [1, 9]})
+        for method, path in (("GET", "/v1/pools/lines"), ("GET", "/v1/pools"), ("GET", "/nowhere"),
+                             ("GET", "/openapi.json"), ("POST", "/v1/pools/lines/leases"),
+                             ("GET", "/.well-known/jwks.json")):
+            body = self.ask(method, path).body
+            self.assertTrue(body.endswith(b"}\n") and not body.endswith(b"\n\n"), (path, body[-9:]))
+        self.assertTrue(self.raw(b"GET / HTTP/1.1\r\n\r\n").endswith(b"}\n"))
+
     def test_head_options_and_wrong_methods(self):
         head = self.ask("HEAD", "/livez")
         self.assertEqual((head.status, head.headers["Content-Length"], head.body),
@@ -412,7 +421,7 @@ class Commands(HttpCase):
         s.sendall(head + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body))
         self.assertEqual(receive_until(s, b"\r\n\r\n"), b"HTTP/1.1 100 Continue\r\n\r\n")
         s.sendall(body)
-        self.assertTrue(receive_until(s, b"}").startswith(b"HTTP/1.1 201 "))
+        self.assertTrue(receive_until(s, b"}\n").startswith(b"HTTP/1.1 201 "))
         s.close()
 
     def test_head_options_and_methods_of_routes(self):

@@ -235,6 +235,44 @@ class Commands(Case):
         self.assertEqual(pairs(self.do("LEASE", got["lease"]))["values"], got["values"])
 
 
+class Transactions(Case):
+    def test_a_transaction_is_refused_as_a_whole_and_says_what_to_do(self):
+        self.do("POOL", "CREATE", "tx", "RANGE", 1, 9)
+        with self.assertRaisesRegex(redis.ResponseError, r"pipeline\(transaction=False\)"):
+            with self.r.pipeline() as pipe:
+                pipe.execute_command("ALLOC", "tx", "a")
+                pipe.execute_command("ALLOC", "tx", "b")
+                pipe.execute()
+        self.assertEqual(pairs(self.do("POOL", "INFO", "tx"))["active"], 0)
+        with self.r.pipeline(transaction=False) as pipe:
+            pipe.execute_command("ALLOC", "tx", "a")
+            pipe.execute_command("ALLOC", "tx", "b")
+            self.assertEqual([pairs(one)["result"] for one in pipe.execute()], ["OK", "OK"])
+        with self.assertRaisesRegex(redis.ResponseError, "has no transactions"):
+            with self.r.pipeline() as pipe:
+                pipe.watch("tx")
+
+    def test_each_word_of_it(self):
+        connection = Resp(self.server, 3)
+
+        def ask(*words):
+            connection.send(*words)
+            return str(connection.read())
+        for word in ("WATCH", "UNWATCH", "EXEC", "DISCARD", "multi"):
+            self.assertRegex(ask(word, *(["x"] if word == "WATCH" else [])),
+                             "^ERR Tenure has no transactions")
+        self.assertRegex(ask("PING"), "^ERR not executed")
+        self.assertRegex(ask("NONSENSE"), "^ERR not executed")
+        self.assertRegex(ask("EXEC"), "^EXECABORT Tenure has no transactions")
+        self.assertEqual(ask("PING"), "PONG")
+        for end in ("DISCARD", "RESET"):
+            ask("MULTI")
+            self.assertRegex(ask("PING"), "^ERR not executed")
+            ask(end)
+            self.assertEqual(ask("PING"), "PONG")
+        connection.close()
+
+
 class Order(Case):
     def test_replies_leave_in_the_order_of_the_requests(self):
         self.do("POOL", "CREATE", "order", "RANGE", 1, 100000)

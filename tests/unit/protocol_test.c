@@ -5,6 +5,7 @@
 #include "protocol/parse.h"
 #include "protocol/render.h"
 #include "protocol/text.h"
+#include "tenure.h"
 
 #define ARGS 64u
 
@@ -425,8 +426,25 @@ static void the_descriptions_of_commands_are_whole_replies(void **state) {
     }
 }
 
+/* "since" is never later than the version that has the table. */
+static void commands_are_not_from_the_future(void **state) {
+    int major;
+    int minor;
+    int patch;
+    (void)state;
+    assert_int_equal(sscanf(tenure_version(), "%d.%d.%d", &major, &minor, &patch), 3);
+    for (unsigned i = 0; i < PROTOCOL_COMMANDS; i++) {
+        int since[3];
+        assert_int_equal(
+            sscanf(protocol_table[i].since, "%d.%d.%d", &since[0], &since[1], &since[2]), 3);
+        assert_true(since[0] * 1000000 + since[1] * 1000 + since[2] <=
+                    major * 1000000 + minor * 1000 + patch);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(commands_are_not_from_the_future),
         cmocka_unit_test(the_table_is_in_order_and_complete),
         cmocka_unit_test(events_have_ids_of_two_numbers),
         cmocka_unit_test(every_example_of_a_read_or_write_parses_and_encodes),
