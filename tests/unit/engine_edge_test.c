@@ -382,6 +382,31 @@ static void a_list_by_state_sees_what_has_just_ended(void **state) {
     assert_int_equal(count, 1);
 }
 
+/* What is due need not be on the page yet: time puts it there. So the second page wants a tick too. */
+static void later_pages_of_a_list_see_what_has_just_ended(void **state) {
+    struct world *world = *state;
+    struct kernel_lease_filter filter = {.state = KERNEL_EXPIRED};
+    struct engine_lease leases[4];
+    uint64_t cursor = 0;
+    uint32_t count = 0;
+    uint64_t lsn = 0;
+    world_open(world);
+    assert_int_equal(world_alloc(world, "first"), TN_R_OK);
+    assert_int_equal(world_alloc(world, "first"), TN_R_OK);
+    fakeos_clock_advance(world->machine, 30000);
+    assert_int_equal(world_alloc(world, "later"), TN_R_OK);
+    fakeos_clock_advance(world->machine, 30000);
+    assert_int_equal(
+        engine_leases_list(world->engine, 0, &filter, &cursor, leases, 1, &count, &lsn), TN_R_OK);
+    assert_int_equal(count, 1);
+    assert_true(cursor != 0);
+    fakeos_clock_advance(world->machine, 30000);
+    assert_int_equal(
+        engine_leases_list(world->engine, 0, &filter, &cursor, leases, 4, &count, &lsn), TN_R_OK);
+    assert_int_equal(count, 2);
+    assert_string_equal(leases[1].view.holder, "later");
+}
+
 static void parts_of_a_lease_are_as_fresh_as_the_lease(void **state) {
     struct world *world = *state;
     struct engine_value value;
@@ -581,6 +606,7 @@ int main(void) {
         WORLD_TEST(a_cancelled_caller_leaves_nothing_behind),
         WORLD_TEST(an_ended_lease_is_forgotten_in_time),
         WORLD_TEST(a_list_by_state_sees_what_has_just_ended),
+        WORLD_TEST(later_pages_of_a_list_see_what_has_just_ended),
         WORLD_TEST(parts_of_a_lease_are_as_fresh_as_the_lease),
         WORLD_TEST(a_read_in_a_callback_shows_no_lease_as_live_past_its_deadline),
         WORLD_TEST(a_read_on_a_full_disk_shows_what_the_log_could_not_record),

@@ -75,6 +75,36 @@ static void events_are_read_back_in_order(void **state) {
     assert_false(span.lost);
 }
 
+/* Where the last reader stopped is remembered. A reader in the middle of the same command's events
+ * stands elsewhere. */
+static void readers_within_one_command_go_on_where_each_of_them_stopped(void **state) {
+    struct world *world = *state;
+    static struct seen seen;
+    struct engine_lease lease;
+    world->options.events_max = 1000;
+    world_open(world);
+    for (unsigned i = 0; i < 6; i++) {
+        assert_int_equal(world_alloc(world, "h"), TN_R_OK);
+    }
+    struct engine_events_span span = read_on(world, ENGINE_EVENTS_NEWEST, 10, &seen);
+    fakeos_clock_advance(world->machine, 60000); /* one tick ends them all */
+    (void)engine_lease_read(world->engine, 0, world->answer.result.lease, &lease);
+    uint64_t lsn = world_lsn(world);
+    for (uint32_t stop = 1; stop < 6; stop++) {
+        for (uint32_t from = 0; from < 6; from++) {
+            seen = (struct seen){0};
+            struct engine_events_span one = read_on(world, span.next, stop, &seen);
+            assert_id(one.next, lsn, stop - 1);
+            seen = (struct seen){0};
+            (void)read_on(world, (struct engine_event_id){lsn, from}, 100, &seen);
+            assert_int_equal(seen.count, 5 - from);
+            for (uint32_t i = 0; i < seen.count; i++) {
+                assert_id(seen.ids[i], lsn, from + 1 + i);
+            }
+        }
+    }
+}
+
 static void those_beyond_the_bound_are_lost_and_said_to_be(void **state) {
     struct world *world = *state;
     static struct seen seen;
@@ -342,6 +372,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WORLD_TEST(an_engine_that_keeps_none_says_so),
         WORLD_TEST(events_are_read_back_in_order),
+        WORLD_TEST(readers_within_one_command_go_on_where_each_of_them_stopped),
         WORLD_TEST(those_beyond_the_bound_are_lost_and_said_to_be),
         WORLD_TEST(whoever_arms_is_called_once),
         WORLD_TEST(another_log_has_a_directory_for_them),
