@@ -392,8 +392,10 @@ static bool begin(struct supervisor *supervisor) {
     struct orphans_hooks hooks = {
         .gone = on_orphan_gone, .unproven = on_orphan_unproven, .all_gone = on_orphans_gone};
     supervisor->idle = options->idle;
+    supervisor->off_reason = supervisor->idle ? "sensors = off" : NULL;
     if (!supervisor->idle && !guardian_find(supervisor)) {
-        supervisor_log(supervisor, "event=supervisor_off reason=\"tenure-guardian is not found\"");
+        supervisor->off_reason = "tenure-guardian is not found";
+        supervisor_log(supervisor, "event=supervisor_off reason=\"%s\"", supervisor->off_reason);
         supervisor->idle = true;
     }
     if (!supervisor->idle) {
@@ -403,13 +405,15 @@ static bool begin(struct supervisor *supervisor) {
                                           supervisor, &supervisor->orphans);
     if (status != TN_OK) {
         supervisor->orphans = NULL;
+        supervisor->off_reason = "the directory of runs cannot be read";
         supervisor_log(supervisor, "event=supervisor_off dir=%s reason=\"%s\"", options->dir,
                        tn_status_text(status));
         (void)supervisor_read_leases(supervisor);
         return false;
     }
     if (!supervisor_read_first(supervisor)) {
-        supervisor_log(supervisor, "event=supervisor_off reason=\"sensors cannot be read\"");
+        supervisor->off_reason = "sensors cannot be read";
+        supervisor_log(supervisor, "event=supervisor_off reason=\"%s\"", supervisor->off_reason);
         return false;
     }
     return true;
@@ -430,6 +434,7 @@ struct supervisor *supervisor_open(const struct supervisor_options *options) {
     supervisor->news.data = supervisor->deadline.data = supervisor;
     supervisor_feed_connect(options->feed, supervisor);
     supervisor->off = !begin(supervisor);
+    supervisor_report_not_started(supervisor);
     return supervisor;
 }
 

@@ -81,8 +81,9 @@ struct supervisor {
     uint32_t asks, healths, handles; /* under way; open */
     struct supervisor_ask *answers;  /* that are there and not taken yet */
     uint64_t seeds;
-    bool idle; /* nothing is wanted of it: it only ends */
-    bool off;  /* nor that: it only revokes */
+    bool idle;              /* nothing is wanted of it: it only ends */
+    bool off;               /* nor that: it only revokes */
+    const char *off_reason; /* why no sensor is started; NULL: sensors are started */
     bool pool_is_ours, pool_asked;
     bool halted, closing, closed;
     void (*on_closed)(void *ctx);
@@ -213,6 +214,10 @@ void supervisor_run_drop(struct supervisor_sensor *sensor);
 
 /* supervisor_report.c */
 void supervisor_report(struct supervisor_sensor *sensor, const struct plan_effect *effect);
+/* At the start of the server: logs which sensors are not started, and why. Counts them all, by reason,
+ * and names the first few of each reason. */
+#define SUPERVISOR_NOT_STARTED_NAMED 16u
+void supervisor_report_not_started(struct supervisor *supervisor);
 __attribute__((format(printf, 2, 3))) void supervisor_error(struct supervisor_sensor *sensor,
                                                             const char *format, ...);
 

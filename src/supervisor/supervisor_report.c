@@ -11,6 +11,8 @@
 #include "protocol/render.h"
 #include "supervisor/supervisor_parts.h"
 
+#define NOT_STARTED_PAGE 64u
+
 void supervisor_log(struct supervisor *supervisor, const char *format, ...) {
     char line[SUPERVISOR_LINE_MAX];
     va_list arguments;
@@ -189,6 +191,86 @@ void supervisor_report(struct supervisor_sensor *sensor, const struct plan_effec
         free(payload);
     }
     json_decref(report.payload);
+}
+
+/* ---- Sensors that are not started with the server ---- */
+
+/* Each reason, and its text; that of OFF depends on what switched the supervisor off. */
+#define NOT_STARTED_TABLE(X)                        \
+    X(DISABLED, "the sensor is disabled")           \
+    X(NO_RULE, "no enabled rule has its trigger")   \
+    X(OFF, NULL)                                    \
+    X(UNREADABLE, "its description cannot be read") \
+    X(LEFT, "a run of an earlier server has not ended yet")
+
+enum not_started {
+#define NOT_STARTED_ENUM(id, text) NOT_STARTED_##id,
+    NOT_STARTED_TABLE(NOT_STARTED_ENUM)
+#undef NOT_STARTED_ENUM
+        NOT_STARTED_COUNT /* it is started */
+};
+
+static const char *not_started_text(const struct supervisor *supervisor, enum not_started why) {
+    static const char *const texts[NOT_STARTED_COUNT] = {
+#define NOT_STARTED_TEXT(id, text) text,
+        NOT_STARTED_TABLE(NOT_STARTED_TEXT)
+#undef NOT_STARTED_TEXT
+    };
+    return why == NOT_STARTED_OFF ? supervisor->off_reason : texts[why];
+}
+
+static enum not_started not_started_why(const struct supervisor *supervisor,
+                                        const struct kernel_sensor_view *view) {
+    const struct supervisor_sensor *sensor =
+        supervisor_find(supervisor, tn_bytes_of(view->ref, view->ref_len));
+    if (!view->enabled) {
+        return NOT_STARTED_DISABLED;
+    }
+    if (!view->wanted) {
+        return NOT_STARTED_NO_RULE;
+    }
+    if (supervisor->off_reason != NULL) {
+        return NOT_STARTED_OFF;
+    }
+    if (sensor != NULL && sensor->spec == NULL) {
+        return NOT_STARTED_UNREADABLE;
+    }
+    return sensor != NULL && sensor->held ? NOT_STARTED_LEFT : NOT_STARTED_COUNT;
+}
+
+static void not_started_page(struct supervisor *supervisor, const struct kernel_sensor_view *page,
+                             uint32_t count, uint64_t counts[NOT_STARTED_COUNT]) {
+    for (uint32_t i = 0; i < count; i++) {
+        enum not_started why = not_started_why(supervisor, &page[i]);
+        if (why == NOT_STARTED_COUNT || counts[why]++ >= SUPERVISOR_NOT_STARTED_NAMED) {
+            continue;
+        }
+        supervisor_log(supervisor, "event=sensor_not_started sensor=%s reason=\"%s\"", page[i].ref,
+                       not_started_text(supervisor, why));
+    }
+}
+
+void supervisor_report_not_started(struct supervisor *supervisor) {
+    struct kernel_sensor_view *page = calloc(NOT_STARTED_PAGE, sizeof *page);
+    uint64_t counts[NOT_STARTED_COUNT] = {0};
+    uint64_t cursor = 0;
+    uint32_t count;
+    do {
+        if (page == NULL ||
+            engine_sensors_list(supervisor->options.engine, ENGINE_READ_AS_IS, &cursor, page,
+                                NOT_STARTED_PAGE, &count) != TN_R_OK) {
+            break; /* the engine has halted, which is logged */
+        }
+        not_started_page(supervisor, page, count, counts);
+    } while (cursor != 0);
+    free(page);
+    for (unsigned why = 0; why < NOT_STARTED_COUNT; why++) {
+        if (counts[why] > 0) {
+            supervisor_log(supervisor, "event=sensors_not_started count=%llu reason=\"%s\"",
+                           (unsigned long long)counts[why],
+                           not_started_text(supervisor, (enum not_started)why));
+        }
+    }
 }
 
 /* ---- Status ---- */

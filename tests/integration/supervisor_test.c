@@ -50,7 +50,7 @@ static unsigned said(const char *text) {
 
 /* ---- The world ---- */
 
-static void supervise(struct world *w) {
+static void supervise_idle(struct world *w, bool idle) {
     struct supervisor_options options = {.loop = &w->kit.loop,
                                          .engine = w->engine,
                                          .feed = &w->feed,
@@ -60,6 +60,7 @@ static void supervise(struct world *w) {
                                          .guardian = w->kit.guardian,
                                          .defaults = sensor_defaults_make(),
                                          .seed = 1,
+                                         .idle = idle,
                                          .log = log_line};
     options.defaults.containment = SENSOR_CONTAINMENT_NONE; /* dummies write the pids that we see */
     options.defaults.settle_ms = 20;
@@ -70,6 +71,10 @@ static void supervise(struct world *w) {
     w->closed = false;
     w->supervisor = supervisor_open(&options);
     assert_non_null(w->supervisor);
+}
+
+static void supervise(struct world *w) {
+    supervise_idle(w, false);
 }
 
 static void on_closed(void *ctx) {
@@ -525,6 +530,38 @@ static void a_directory_that_cannot_be_read_switches_it_off(void **state) {
     unsupervise(w);
 }
 
+static void sensors_that_are_not_started_with_the_server_are_logged_with_the_reason(void **state) {
+    struct world *w = *state;
+    unsupervise(w);
+    sensor_set(w, "wanted", "obey", "");
+    for (unsigned i = 0; i < 20; i++) {
+        char ref[16];
+        snprintf(ref, sizeof ref, "idle-%02u", i);
+        assert_int_equal(
+            demand(w, KERNEL_VERB_SENSOR_SET, ref, "u", "{\"command\":[\"/bin/true\"]}", true),
+            TN_R_OK);
+    }
+    assert_int_equal(
+        demand(w, KERNEL_VERB_SENSOR_SET, "dark", "t", "{\"command\":[\"/bin/true\"]}", false),
+        TN_R_OK);
+    assert_int_equal(demand(w, KERNEL_VERB_SENSOR_SET, "torn", "t", "{}", true), TN_R_OK);
+    rule(w, true);
+    lines[0] = '\0';
+    supervise_idle(w, true);
+    assert_int_equal(said("event=sensor_not_started sensor=wanted reason=\"sensors = off\""), 1);
+    assert_int_equal(said("event=sensors_not_started count=2 reason=\"sensors = off\""), 1);
+    assert_int_equal(said("sensor=dark reason=\"the sensor is disabled\""), 1);
+    assert_int_equal(said("event=sensor_not_started sensor=idle-"), 16);
+    assert_int_equal(said("count=20 reason=\"no enabled rule has its trigger\""), 1);
+    unsupervise(w);
+    lines[0] = '\0';
+    supervise(w);
+    (void)running(w, "wanted");
+    assert_int_equal(said("sensor_not_started sensor=wanted"), 0);
+    assert_int_equal(said("sensor=torn reason=\"its description cannot be read\""), 1);
+    unsupervise(w);
+}
+
 static bool all_run(void *ctx) {
     struct world *w = ctx;
     struct supervisor_totals totals;
@@ -584,6 +621,7 @@ int main(void) {
         TEST(a_run_is_known_by_its_token_while_it_lives),
         TEST(a_heart_that_beats_is_left_alone_and_one_that_does_not_is_not),
         TEST(a_directory_that_cannot_be_read_switches_it_off),
+        TEST(sensors_that_are_not_started_with_the_server_are_logged_with_the_reason),
         TEST(what_ignores_sigterm_is_killed_and_that_is_told),
         TEST(many_start_and_stop_together),
     };
