@@ -88,7 +88,9 @@ class Server:
         until(ready, "the port file")
         ports = text_of(port_file).split()
         self.port = int(ports[0])
-        self.socket = os.path.join(self.data, "data", "tenure.sock")
+        data = self.flags[self.flags.index("--data") + 1] if "--data" in self.flags else \
+            os.path.join(self.data, "data")
+        self.socket = os.path.join(data, "tenure.sock")
         self.http_port = int(ports[1]) if len(ports) > 1 else None
 
     def stop(self, number=signal.SIGTERM):
