@@ -60,15 +60,19 @@ bool cli_event_concerns(const struct cli_event *event, const char *holder) {
 static const struct {
     const char *name;
     size_t width;
-} columns[] = {{"TIME", 12},   {"ID", 8},    {"EVENT", 10}, {"LEASE", 6},
-               {"HOLDER", 12}, {"WHAT", 18}, {"REASON", 0}};
+    bool fixed;
+    uint8_t spare; /* the kind of event says more than its reason */
+} columns[] = {{"TIME", 12, true, 0},  {"ID", 8, true, 3},       {"EVENT", 10, true, 0},
+               {"LEASE", 6, true, 2},  {"HOLDER", 12, false, 0}, {"WHAT", 18, false, 0},
+               {"REASON", 0, false, 1}};
 
 void cli_event_columns(struct cli_table *table) {
     for (unsigned i = 0; i < sizeof columns / sizeof columns[0]; i++) {
         cli_table_column(table, columns[i].name, false);
-        table->columns[i].fixed = i < 4; /* up to the lease */
-        if (table->columns[i].width < columns[i].width) {
-            table->columns[i].width = columns[i].width;
+        table->columns[i].fixed = columns[i].fixed;
+        table->columns[i].spare = columns[i].spare;
+        if (table->columns[i].natural < columns[i].width) {
+            table->columns[i].natural = columns[i].width;
         }
     }
 }

@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/spell.h"
+#include "cli/table.h"
 #include "kernel/result.h"
 
 static const char *const locals[][3] = {
@@ -42,6 +43,21 @@ bool cli_is_local(const char *word) {
     return false;
 }
 
+/* Ends a line that has so many columns already; what does not fit goes below. */
+static void put_wrapped(FILE *out, size_t indent, const char *words) {
+    struct cli_text text = {.at = NULL};
+    cli_text_wrap(&text, words, indent, cli_screen_of(out).width);
+    cli_text_put(&text, "\n");
+    (void)fputs(text.failed ? "" : text.at, out);
+    cli_text_free(&text);
+}
+
+/* A name, and what it is in a column of its own. */
+static void put_item(FILE *out, int name_width, const char *name, const char *words) {
+    (void)fprintf(out, "  %-*s ", name_width, name);
+    put_wrapped(out, (size_t)name_width + 3, words);
+}
+
 /* ---- The list ---- */
 
 void cli_help_short(FILE *out) {
@@ -49,15 +65,15 @@ void cli_help_short(FILE *out) {
     for (unsigned i = 0; cli_settings_row(i) != NULL; i++) {
         char name[64];
         (void)snprintf(name, sizeof name, "%s %s", cli_settings_row(i)[0], cli_settings_row(i)[1]);
-        (void)fprintf(out, "  %-20s %s\n", name, cli_settings_row(i)[2]);
+        put_item(out, 20, name, cli_settings_row(i)[2]);
     }
-    (void)fprintf(out, "  %-20s %s\n", "--version, --help", "");
+    (void)fprintf(out, "  --version, --help\n");
 }
 
 static void list_command(FILE *out, const struct protocol_command *row) {
     struct cli_text name = {.at = NULL};
     cli_spell_name(&name, row);
-    (void)fprintf(out, "  %-16s %s\n", name.failed ? "" : name.at, row->summary);
+    put_item(out, 16, name.failed ? "" : name.at, row->summary);
     cli_text_free(&name);
 }
 
@@ -91,12 +107,12 @@ static void list_all(FILE *out) {
     }
     (void)fprintf(out, "\nAnd:\n\n");
     for (unsigned i = 0; cli_local_row(i) != NULL; i++) {
-        (void)fprintf(out, "  %-16s %s\n", cli_local_row(i)[0], cli_local_row(i)[2]);
+        put_item(out, 16, cli_local_row(i)[0], cli_local_row(i)[2]);
     }
     (void)fprintf(out,
-                  "\n`tenure help SUBCOMMAND` tells more. Exit codes: 0 done; 1 failed; 2 wrong "
-                  "usage; 3 no server;\n%d to %d refused, %d to %d outcome unknown: see "
-                  "`tenure help exit-codes`.\n",
+                  "\n`tenure help SUBCOMMAND` tells more. Exit codes: 0 done; 1 failed;\n"
+                  "2 wrong usage; 3 no server; %d to %d refused, %d to %d outcome unknown.\n"
+                  "`tenure help exit-codes` lists them.\n",
                   low, high, unknown_low, unknown_high);
 }
 
@@ -110,8 +126,8 @@ static void list_exit_codes(FILE *out) {
     for (unsigned i = 0; i < TN_R_COUNT; i++) {
         enum tn_result code = (enum tn_result)i;
         if (tn_result_exit(code) != 0) {
-            (void)fprintf(out, "%5d  %-14s %s\n", tn_result_exit(code), tn_result_name(code),
-                          tn_result_text(code));
+            (void)fprintf(out, "%5d  %-14s ", tn_result_exit(code), tn_result_name(code));
+            put_wrapped(out, 22, tn_result_text(code));
         }
     }
     (void)fprintf(out, "%5d  %s\n", CLI_UNKNOWN, "a write was sent and no answer came: unknown");
@@ -123,15 +139,26 @@ static void print_option(void *ctx, const char *name, const char *value) {
     (void)fprintf(ctx, "  %s%s%s\n", name, value[0] != '\0' ? " " : "", value);
 }
 
+static void put_usage(FILE *out, const char *before, const struct protocol_command *row,
+                      const struct protocol_form *form) {
+    struct cli_text text = {.at = NULL};
+    cli_spell_usage(&text, row, form);
+    (void)fputs(before, out);
+    put_wrapped(out, strlen(before), text.failed ? "" : text.at);
+    cli_text_free(&text);
+}
+
 static void about_command(FILE *out, const struct protocol_command *row) {
     struct cli_text text = {.at = NULL};
-    cli_text_put(&text, "usage: ");
-    cli_spell_usage(&text, row, &row->form);
+    put_usage(out, "usage: ", row, &row->form);
     if (row->other.count > 0) {
-        cli_text_put(&text, "\n       ");
-        cli_spell_usage(&text, row, &row->other);
+        put_usage(out, "       ", row, &row->other);
     }
-    cli_text_printf(&text, "\n\n%s.\n\nExample: ", row->summary);
+    cli_text_printf(&text, "%s.", row->summary);
+    (void)fprintf(out, "\n");
+    put_wrapped(out, 0, text.failed ? "" : text.at);
+    text.len = 0;
+    cli_text_put(&text, "\nExample: ");
     cli_spell_example(&text, row);
     cli_text_put(&text, "\n");
     (void)fputs(text.failed ? "" : text.at, out);
@@ -140,7 +167,7 @@ static void about_command(FILE *out, const struct protocol_command *row) {
         (void)fprintf(out, "\nOptions:\n");
         cli_spell_options(row, print_option, out);
     }
-    (void)fprintf(out, "\n`%s` is the same request. Exit codes: tenure help exit-codes\n",
+    (void)fprintf(out, "\n`%s` is the same request.\nExit codes: tenure help exit-codes\n",
                   row->example);
 }
 
@@ -148,7 +175,15 @@ static bool about_local(FILE *out, const char *name) {
     for (unsigned i = 0; cli_local_row(i) != NULL; i++) {
         const char *const *row = cli_local_row(i);
         if (strcmp(row[0], name) == 0) {
-            (void)fprintf(out, "usage: tenure %s %s\n\n%s.\n\n", row[0], row[1], row[2]);
+            struct cli_text text = {.at = NULL};
+            cli_text_printf(&text, "tenure %s %s", row[0], row[1]);
+            (void)fputs("usage: ", out);
+            put_wrapped(out, strlen("usage: "), text.failed ? "" : text.at);
+            text.len = 0;
+            cli_text_printf(&text, "%s.\n", row[2]);
+            (void)fputs("\n", out);
+            put_wrapped(out, 0, text.failed ? "" : text.at);
+            cli_text_free(&text);
             return true;
         }
     }

@@ -236,20 +236,35 @@ static void time_cell(struct cli_table *table, uint64_t ms, const char *none, ui
         cli_table_put(table, none);
         return;
     }
-    cli_text_time(&text, ms, now_ms);
+    if (table->screen.tty) {
+        cli_text_moment(&text, ms, now_ms);
+    } else {
+        cli_text_time(&text, ms, now_ms);
+    }
     cli_table_cell(table, tn_bytes_of(text.at, text.len));
     cli_text_free(&text);
 }
 
+static void columns_make(struct cli_table *table) {
+    static const struct {
+        const char *name;
+        bool fixed;
+        uint8_t spare;
+    } columns[] = {{"FROM", true, 0},  {"TO", true, 0},    {"HOLDER", false, 0}, {"WHAT", false, 0},
+                   {"ENDED", true, 0}, {"LEASE", true, 1}, {"EPOCH", true, 2}};
+    for (unsigned i = 0; i < sizeof columns / sizeof columns[0]; i++) {
+        cli_table_column(table, columns[i].name, columns[i].spare == 2);
+        table->columns[i].fixed = columns[i].fixed;
+        table->columns[i].spare = columns[i].spare;
+    }
+}
+
 static bool table_show(const struct history *history) {
-    static const char *const names[] = {"FROM", "TO", "HOLDER", "WHAT", "LEASE", "EPOCH", "ENDED"};
     const struct os *os = history->settings->os;
     uint64_t now = os->clock_wall_ms(os->ctx);
     struct cli_table table = {.screen = cli_screen_of(stdout)};
     char epoch[24];
-    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
-        cli_table_column(&table, names[i], i == 5);
-    }
+    columns_make(&table);
     for (uint32_t i = 0; i < history->count; i++) {
         const struct stint *stint = &history->stints[i];
         if (is_shown(history, stint)) {
@@ -258,9 +273,9 @@ static bool table_show(const struct history *history) {
             time_cell(&table, stint->to_ms, "now", now);
             cli_table_put(&table, stint->holder);
             cli_table_put(&table, stint->what);
+            cli_table_put(&table, stint->end != NULL ? stint->end : "has it");
             cli_table_put(&table, stint->lease);
             cli_table_put(&table, epoch);
-            cli_table_put(&table, stint->end != NULL ? stint->end : "has it");
         }
     }
     bool good = table.cell_count == 0 || cli_table_flush(&table, stdout);

@@ -9,8 +9,8 @@
 
 #define GAP 2u
 #define NARROW 8u /* no text is cut shorter */
-#define NAME \
-    16u /* and in the first column, which says what the row is about, not shorter than this */
+#define NAME 16u  /* nor in the first column, which says what the row is about, shorter than this */
+#define LONG 32u  /* a longer text is cut to this before a spare column is left out */
 
 struct cli_screen cli_screen_of(FILE *out) {
     struct cli_screen screen = {.width = SIZE_MAX};
@@ -40,7 +40,7 @@ void cli_table_column(struct cli_table *table, const char *name, bool right) {
     TN_ASSERT(table->column_count < CLI_COLUMNS_MAX);
     table->columns[table->column_count].name = name;
     table->columns[table->column_count].right = right;
-    table->columns[table->column_count++].width = cli_columns(name, strlen(name));
+    table->columns[table->column_count++].natural = cli_columns(name, strlen(name));
 }
 
 void cli_table_cell(struct cli_table *table, struct tn_bytes text) {
@@ -75,18 +75,26 @@ void cli_text_fit(struct cli_text *out, const char *text, size_t len, size_t col
 
 static size_t total_width(const struct cli_table *table) {
     size_t total = 0;
-    for (uint32_t i = 0; i < table->column_shown; i++) {
-        total += table->columns[i].width + (i > 0 ? GAP : 0);
+    for (uint32_t i = 0; i < table->column_count; i++) {
+        if (!table->columns[i].hidden) {
+            total += table->columns[i].width + (total > 0 ? GAP : 0);
+        }
     }
     return total;
 }
 
-/* The widest text column loses one; false if none can. */
-static bool shrink(struct cli_table *table) {
+static bool is_wide(const struct cli_table *table) {
+    return total_width(table) > table->screen.width;
+}
+
+/* Takes one column from the widest text if that leaves it at least `narrow`, or as a table's first
+ * column at least NAME. False: no text is so wide. */
+static bool shrink(struct cli_table *table, size_t narrow) {
     uint32_t widest = CLI_COLUMNS_MAX;
-    for (uint32_t i = 0; i < table->column_shown; i++) {
-        if (!table->columns[i].right && !table->columns[i].fixed &&
-            table->columns[i].width > (i == 0 ? NAME : NARROW) &&
+    for (uint32_t i = 0; i < table->column_count; i++) {
+        size_t least = i == 0 && narrow < NAME ? NAME : narrow;
+        if (!table->columns[i].right && !table->columns[i].fixed && !table->columns[i].hidden &&
+            table->columns[i].width > least &&
             (widest == CLI_COLUMNS_MAX || table->columns[i].width > table->columns[widest].width)) {
             widest = i;
         }
@@ -98,28 +106,89 @@ static bool shrink(struct cli_table *table) {
     return true;
 }
 
-static void measure(struct cli_table *table) {
+/* Hides the most dispensable column. False: none is. */
+static bool hide_spare(struct cli_table *table) {
+    uint32_t most = 0;
+    for (uint32_t i = 1; i < table->column_count; i++) {
+        bool better =
+            table->columns[most].hidden || table->columns[i].spare > table->columns[most].spare;
+        most = !table->columns[i].hidden && better ? i : most;
+    }
+    bool found = !table->columns[most].hidden && table->columns[most].spare > 0;
+    table->columns[most].hidden = table->columns[most].hidden || found;
+    return found;
+}
+
+/* All columns that are shown get the width of their widest cell. */
+static void widen(struct cli_table *table) {
+    for (uint32_t i = 0; i < table->column_count; i++) {
+        table->columns[i].width = table->columns[i].natural;
+    }
+}
+
+/* Hides the last column that is shown, unless it is the only one. */
+static bool hide_last(struct cli_table *table) {
+    uint32_t last = table->column_count - 1;
+    while (last > 0 && table->columns[last].hidden) {
+        last--;
+    }
+    table->columns[last].hidden = last > 0;
+    return last > 0;
+}
+
+/* Gives texts that are cut the room that is left. */
+static void spread(struct cli_table *table) {
+    size_t total = total_width(table);
+    for (uint32_t i = 0; i < table->column_count && total < table->screen.width; i++) {
+        size_t room = table->screen.width - total;
+        size_t lacks = table->columns[i].natural - table->columns[i].width;
+        if (!table->columns[i].hidden) {
+            table->columns[i].width += lacks < room ? lacks : room;
+            total += lacks < room ? lacks : room;
+        }
+    }
+}
+
+static void fit(struct cli_table *table) {
+    for (uint32_t i = 0; i < table->column_count; i++) {
+        table->columns[i].hidden = false;
+    }
+    widen(table);
+    while (is_wide(table) && shrink(table, LONG)) {
+    }
+    while (is_wide(table) && hide_spare(table)) {
+    }
+    while (is_wide(table)) {
+        if (!shrink(table, NARROW)) {
+            if (!hide_last(table)) {
+                break;
+            }
+            widen(table);
+        }
+    }
+    spread(table);
+}
+
+/* Whether other columns are shown than before. */
+static bool measure(struct cli_table *table) {
     const char *cell = table->bytes.at;
+    bool before[CLI_COLUMNS_MAX];
+    bool changed = false;
     for (uint64_t i = 0; i < table->cell_count; i++) {
         size_t len = strlen(cell);
         size_t columns = cli_columns(cell, len);
-        size_t *width = &table->columns[i % table->column_count].width;
-        *width = columns > *width ? columns : *width;
+        size_t *natural = &table->columns[i % table->column_count].natural;
+        *natural = columns > *natural ? columns : *natural;
         cell += len + 1;
     }
-    size_t natural[CLI_COLUMNS_MAX] = {0};
     for (uint32_t i = 0; i < table->column_count; i++) {
-        natural[i] = table->columns[i].width;
+        before[i] = table->columns[i].hidden;
     }
-    table->column_shown = table->column_count;
-    while (total_width(table) > table->screen.width && table->column_shown > 1) {
-        if (!shrink(table)) { /* one less, and the others may be as wide as they like again */
-            table->column_shown--;
-            for (uint32_t i = 0; i < table->column_shown; i++) {
-                table->columns[i].width = natural[i];
-            }
-        }
+    fit(table);
+    for (uint32_t i = 0; i < table->column_count; i++) {
+        changed = changed || table->columns[i].hidden != before[i];
     }
+    return changed;
 }
 
 /* ---- Printing ---- */
@@ -128,10 +197,13 @@ static void put_cell(const struct cli_table *table, struct cli_text *line, uint3
                      const char *cell) {
     size_t len = strlen(cell);
     size_t width = table->columns[column].width;
+    if (table->columns[column].hidden) {
+        return;
+    }
     if (table->screen.width == SIZE_MAX && cli_columns(cell, len) > width) {
         width = cli_columns(cell, len); /* of a later page; nothing is cut */
     }
-    cli_text_put(line, column > 0 ? "  " : "");
+    cli_text_put(line, line->len > 0 ? "  " : "");
     cli_text_fit(line, cell, len, width, table->columns[column].right);
 }
 
@@ -145,7 +217,7 @@ static void put_line(struct cli_text *line, FILE *out) {
 }
 
 static void put_head(const struct cli_table *table, struct cli_text *line, FILE *out) {
-    for (uint32_t i = 0; i < table->column_shown; i++) {
+    for (uint32_t i = 0; i < table->column_count; i++) {
         put_cell(table, line, i, table->columns[i].name);
     }
     (void)fputs(table->screen.colour ? "\033[1m" : "", out);
@@ -157,16 +229,15 @@ bool cli_table_flush(struct cli_table *table, FILE *out) {
     struct cli_text line = {.at = NULL};
     const char *cell = table->bytes.at;
     bool good = !table->bytes.failed;
-    if (good && !table->begun) {
-        measure(table);
+    bool fitted = !table->begun || table->screen.width != SIZE_MAX;
+    bool changed = good && fitted && measure(table);
+    if (good && (changed || !table->begun)) {
         put_head(table, &line, out);
         table->begun = true;
     }
     for (uint64_t i = 0; good && i < table->cell_count; i++) {
         uint32_t column = (uint32_t)(i % table->column_count);
-        if (column < table->column_shown) {
-            put_cell(table, &line, column, cell);
-        }
+        put_cell(table, &line, column, cell);
         if (column + 1 == table->column_count) {
             good = !line.failed;
             put_line(&line, out);

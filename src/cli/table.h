@@ -1,6 +1,6 @@
-/* Tables for people. On a terminal a table fits its width: long texts are cut with an ellipsis,
- * numbers never are, and before a text becomes unreadable the last columns are left out. Elsewhere
- * nothing is cut. */
+/* Tables for people. On a terminal a table fits its width: very long texts are cut with an ellipsis
+ * first, then spare columns are left out, then the other texts are cut, and before a text becomes
+ * unreadable the last columns are left out. Numbers are never cut. Elsewhere nothing is cut. */
 #ifndef TN_CLI_TABLE_H
 #define TN_CLI_TABLE_H
 
@@ -25,12 +25,14 @@ struct cli_table {
         const char *name;
         bool right; /* a number */
         bool fixed; /* never cut; numbers are not either */
+        bool hidden;
+        uint8_t spare;  /* not 0: can be left out; the largest goes first */
+        size_t natural; /* of the widest cell so far */
         size_t width;
     } columns[CLI_COLUMNS_MAX];
     uint32_t column_count;
-    uint32_t column_shown;
     struct cli_screen screen;
-    bool begun;            /* the head stands, and with it the widths */
+    bool begun;            /* the head is printed */
     struct cli_text bytes; /* all cells, a NUL after each */
     uint64_t cell_count;
 };
@@ -39,7 +41,8 @@ void cli_table_column(struct cli_table *table, const char *name, bool right);
 /* The next cell, row by row. */
 void cli_table_cell(struct cli_table *table, struct tn_bytes text);
 void cli_table_put(struct cli_table *table, const char *text);
-/* Prints the rows so far, the head before the first of them. False: out of memory. */
+/* Prints the rows so far, with a head before the first row and when other columns are shown than
+ * before. False: out of memory. */
 bool cli_table_flush(struct cli_table *table, FILE *out);
 void cli_table_free(struct cli_table *table);
 

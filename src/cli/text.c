@@ -188,6 +188,37 @@ size_t cli_columns_fit(const char *text, size_t len, size_t columns) {
     return i;
 }
 
+/* ---- Lines ---- */
+
+/* The length of the words up to the next blank that is not inside brackets. */
+static size_t word_len(const char *text) {
+    int depth = 0;
+    size_t len = 0;
+    while (text[len] != '\0' && (text[len] != ' ' || depth > 0)) {
+        depth += (text[len] == '[') - (text[len] == ']');
+        len++;
+    }
+    return len;
+}
+
+void cli_text_wrap(struct cli_text *out, const char *text, size_t indent, size_t width) {
+    size_t at = indent;
+    for (size_t len; text[0] != '\0'; text += len) {
+        text += strspn(text, " ");
+        len = word_len(text);
+        size_t columns = cli_columns(text, len);
+        if (at > indent && at + 1 + columns > width) {
+            cli_text_printf(out, "\n%*s", (int)indent, "");
+            at = indent;
+        } else if (at > indent) {
+            cli_text_put(out, " ");
+            at++;
+        }
+        cli_text_add(out, text, len);
+        at += columns;
+    }
+}
+
 /* ---- Times ---- */
 
 static void text_local(struct cli_text *text, uint64_t ms, const char *format) {
@@ -211,6 +242,15 @@ void cli_text_when(struct cli_text *text, uint64_t ms, uint64_t now_ms) {
     } else {
         cli_text_clock(text, ms);
     }
+}
+
+void cli_text_moment(struct cli_text *text, uint64_t ms, uint64_t now_ms) {
+    const uint64_t day = 86400000;
+    uint64_t away = ms > now_ms ? ms - now_ms : now_ms - ms;
+    text_local(text, ms,
+               away < day         ? "%H:%M:%S"
+               : away < 300 * day ? "%m-%d %H:%M:%S"
+                                  : "%Y-%m-%d %H:%M:%S");
 }
 
 void cli_text_relative(struct cli_text *text, uint64_t ms, uint64_t now_ms) {

@@ -40,6 +40,10 @@ size_t cli_columns(const char *text, size_t len);
 /* How many bytes of it fit into so many columns. */
 size_t cli_columns_fit(const char *text, size_t len, size_t columns);
 
+/* Adds the words to a line that has `indent` columns already, and begins a new line, with as many
+ * blanks, before a word that does not fit into `width`. Brackets with blanks inside are one word. */
+void cli_text_wrap(struct cli_text *out, const char *text, size_t indent, size_t width);
+
 /* "2026-11-15 13:04:05 (in 59 s)": local time, and how far from now. */
 void cli_text_time(struct cli_text *text, uint64_t ms, uint64_t now_ms);
 /* "in 59 s", "3 min ago". */
@@ -48,6 +52,9 @@ void cli_text_relative(struct cli_text *text, uint64_t ms, uint64_t now_ms);
 void cli_text_clock(struct cli_text *text, uint64_t ms);
 /* The same, with its date instead of its milliseconds if it is more than a day ago. */
 void cli_text_when(struct cli_text *text, uint64_t ms, uint64_t now_ms);
+
+/* As short as it is unambiguous: "13:04:05" of the last day, "11-15 13:04:05" of this year. */
+void cli_text_moment(struct cli_text *text, uint64_t ms, uint64_t now_ms);
 
 /* A whole number and nothing else. */
 bool cli_number_parse(struct tn_bytes text, uint64_t *ret_number);

@@ -313,6 +313,43 @@ class Terminal(Cli):
         self.assertIn(self.long, self.tenure("leases"))
         self.assertNotIn("…", self.tenure("leases"))
 
+    def test_80_columns_show_what_matters(self):
+        """The values, the holder, when, and how it ended; not necessarily the lease's id."""
+        pool, holder = "console-ports", "instance/8c1f2a77"
+        self.tenure("pool", "create", pool, "--range", "30000", "30009", "--lease", "3600")
+        lease = self.json("alloc", pool, holder)["lease"]
+        self.tenure("revoke", lease, "--after", "3600")
+        self.tenure("ack", lease, holder, "1")
+        self.tenure("alloc", pool, holder, "--values", "30000")
+        value = pool + "/30000"
+        ends = [(holder, value, "acknowledged"), (holder, value, "has it")]
+        for words, rows in (
+                (["history", pool, "30000"], ends),
+                (["history", "--holder", holder], ends),
+                (["events", "--pool", pool],
+                 [("pool.created", pool), ("lease.active", holder, value),
+                  ("lease.revoking", holder, value), ("lease.revoked", holder, value),
+                  ("lease.active", holder, value)])):
+            code, out = on_terminal(self.server.port, *words)
+            lines = [line for line in self.lines(out) if re.match(r"\d\d:\d\d:\d\d", line)]
+            self.assertEqual((code, len(lines)), (0, len(rows)), out)
+            for line, row in zip(lines, rows):
+                self.assertLessEqual(len(line), 80, line)
+                for text in row:
+                    self.assertIn(text, re.split(" {2,}", line))
+        wide = on_terminal(self.server.port, "events", "--pool", pool, width=120)[1]
+        for text in ("ID", "LEASE", lease, "requested"):
+            self.assertIn(text, wide)
+
+    def test_help_wraps_at_80_columns(self):
+        for words in ([], ["exit-codes"], ["alloc"], ["events"], ["history"], ["import"], ["pool"],
+                      ["opensynaptic"]):
+            code, out = on_terminal(self.server.port, "help", *words)
+            self.assertEqual(code, 0)
+            for line in out.splitlines():
+                self.assertLessEqual(len(line), 80, line)
+            self.assertEqual(out.split(), self.tenure("help", *words).split())
+
     def test_colour_is_for_terminals_that_want_it(self):
         self.assertIn("\x1b[1m", on_terminal(self.server.port, "leases")[1])
         for env in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
@@ -396,16 +433,6 @@ class Shells(Cli):
                                   check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             self.assertEqual(done.stderr, b"")
             self.assertTrue(re.sub(b".\x08", b"", done.stdout).find(b"\nSEE ALSO\n") > 0)
-
-    def test_the_lines_of_the_readme_work(self):
-        path = os.path.join(os.environ.get("TENURE_SOURCE_DIR", "."), "README.md")
-        with open(path, encoding="utf-8") as file:
-            text = re.sub(r"(?ms)^## Sensors$.*?^## ", "", file.read())  # those have a test of their own
-            lines = re.findall(r"(?m)^    build/tenure ([^#\n]*)", text)
-        self.assertGreater(len(lines), 4)
-        for line in lines:
-            if "--follow" not in line:
-                self.tenure(*shlex.split(line))
 
 
 class Following(Cli):

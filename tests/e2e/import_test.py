@@ -490,7 +490,7 @@ class History(Import):
         self.assertEqual(got[0]["lease"], got[1]["lease"])
         self.assertLessEqual(int(got[1]["to"]), int(got[2]["from"]))
         text = self.tenure("history", self.pool, "7")
-        self.assertEqual([line.split()[-1] for line in text.splitlines()[1:]],
+        self.assertEqual([line.split()[-3] for line in text.splitlines()[1:]],
                          ["rekeyed", "released", "reclaimed", "it"])
 
     def test_what_a_holder_had(self):

@@ -225,6 +225,55 @@ static void times_are_told_from_now(void **state) {
     }
 }
 
+static void words_wrap(void **state) {
+    (void)state;
+    struct cli_text text = {.at = NULL};
+    cli_text_wrap(&text, "alloc POOL [--count N | --values V] [--ttl S]", 7, 32);
+    assert_string_equal(text.at, "alloc POOL\n"
+                                 "       [--count N | --values V]\n"
+                                 "       [--ttl S]");
+    text.len = 0;
+    cli_text_wrap(&text, "a word-that-is-too-long b", 2, 8);
+    assert_string_equal(text.at, "a\n  word-that-is-too-long\n  b");
+    text.len = 0;
+    cli_text_wrap(&text, "as wide as it gets", 2, SIZE_MAX);
+    assert_string_equal(text.at, "as wide as it gets");
+    cli_text_free(&text);
+}
+
+/* The least important columns go first, and the head is printed anew when that changes. */
+static void spare_columns_go_first(void **state) {
+    (void)state;
+    char out[512];
+    struct cli_table table = {.screen = {.width = 30}};
+    FILE *file = fmemopen(out, sizeof out, "w");
+    assert_non_null(file);
+    cli_table_column(&table, "TIME", false);
+    cli_table_column(&table, "ID", false);
+    cli_table_column(&table, "HOLDER", false);
+    cli_table_column(&table, "WHY", false);
+    table.columns[1].spare = 2;
+    table.columns[3].spare = 1;
+    static const char *const rows[][4] = {{"12:00", "1.0", "job/1", "asked"},
+                                          {"12:01", "2.0", "job/with-a-name", "asked"},
+                                          {"12:02", "3.0", "job/with-a-longer-name", "asked"},
+                                          {"12:03", "4.0", "job/4", "asked"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        for (size_t j = 0; j < 4; j++) {
+            cli_table_put(&table, rows[i][j]);
+        }
+        assert_true(cli_table_flush(&table, file));
+    }
+    assert_int_equal(fclose(file), 0);
+    assert_string_equal(out, "TIME   ID   HOLDER  WHY\n"
+                             "12:00  1.0  job/1   asked\n"
+                             "TIME   HOLDER           WHY\n"
+                             "12:01  job/with-a-name  asked\n"
+                             "TIME   HOLDER\n"
+                             "12:02  job/with-a-longer-name\n"
+                             "12:03  job/4\n");
+}
+
 /* Prints the same small table into so many columns. */
 static void print(size_t width, char *out, size_t capacity) {
     struct cli_table table = {.screen = {.width = width}};
@@ -275,6 +324,8 @@ int main(void) {
         cmocka_unit_test(guesses_are_near),
         cmocka_unit_test(text_for_a_terminal_is_clean),
         cmocka_unit_test(times_are_told_from_now),
+        cmocka_unit_test(words_wrap),
+        cmocka_unit_test(spare_columns_go_first),
         cmocka_unit_test(tables_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
