@@ -16,7 +16,7 @@ import unittest
 
 import redis
 
-from harness import BUILD, PATIENCE, TENURED, Server, nobody_may_run, pairs, text_of, until
+from harness import PATIENCE, TENURED, Server, nobody_may_run, pairs, text_of, until
 
 SOURCE = os.environ.get("TENURE_SOURCE_DIR", ".")
 EXAMPLE = os.path.join(SOURCE, "packaging", "tenured.conf.example")
@@ -357,45 +357,6 @@ class Start(unittest.TestCase):
         r = server.client()
         r.execute_command("ALLOC", "p", "h", "COUNT", "3")
         r.close()
-        server.remove()
-
-
-class Words(Daemon):
-    """What a newcomer is told to type, typed."""
-
-    def type(self, server, lines):
-        """Those that end by themselves. The outputs."""
-        outputs = []
-        for line in lines:
-            if "-N " in line or "--follow" in line or "SUBSCRIBE" in line:
-                continue
-            line = line.replace("7411", str(server.port)).replace("7412", str(server.http_port))
-            line = line.replace("build/", BUILD + "/").replace("curl ", "curl -sS --fail ")
-            line = line.replace("redis-cli ", "redis-cli -e ")  # an error is its exit code
-            out = subprocess.run(["sh", "-c", line], stdout=subprocess.PIPE, timeout=PATIENCE,
-                                 stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, check=False,
-                                 env=dict(os.environ, TENURE_PORT=str(server.port)))
-            self.assertEqual(out.returncode, 0, (line, out.stdout))
-            outputs.append(out.stdout)
-        return outputs
-
-    def test_what_make_run_tells_to_try_works(self):
-        server = self.configured("")
-        recipe = text_of(os.path.join(SOURCE, "Makefile")).split("\nrun:")[1].split("\n\n")[0]
-        lines = [line.replace('\\"', '"') for line in re.findall(r'@echo "  (.*)"', recipe)]
-        self.assertGreaterEqual(len(lines), 5)
-        leases = self.type(server, lines)[-1]
-        for job in (b"job/42", b"job/43", b"job/44"):
-            self.assertIn(job, leases)
-        server.remove()
-
-    def test_what_the_readme_tells_to_type_works(self):
-        server = self.configured("")
-        section = text_of(os.path.join(SOURCE, "README.md")).split("\n## The server\n")[1]
-        lines = re.findall(r"^    ((?:redis-cli|curl|build/tenure) .*)", section.split("\n## ")[0],
-                           re.MULTILINE)
-        self.assertGreaterEqual(len(lines), 5)
-        self.assertIn(b"job/42", self.type(server, lines)[2])
         server.remove()
 
 

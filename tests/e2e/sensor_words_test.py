@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What the documents tell to type about sensors, typed: each document in one shell, as a newcomer would,
-who waits and looks before typing on."""
+"""The example of a sensor, and the commands of the guide from Attune, typed in one shell, as by a user who
+waits for each result before typing on."""
 import json
 import os
 import re
@@ -54,35 +54,9 @@ class Words(SensorCase):
         self.addCleanup(shell.close)
         return shell
 
-    def emitted(self):
-        return len(self.events("sensor.emitted"))
-
     def has_said(self, ref, words):
         """What it prints gets to its files a moment later."""
         until(lambda: words in pairs(self.do("SENSOR", "LOGS", ref))["output"], words)
-
-    def test_the_readme(self):
-        section = text_of(os.path.join(SOURCE, "README.md")).split("\n## Sensors\n")[1]
-        lines = re.findall(r"^    (.*)", section.split("\n## ")[0], re.MULTILINE)
-        self.assertEqual(len(lines), 11)
-        shell = self.shell()
-        seen = []
-        for line in lines:
-            seen.append(shell.type(line))
-            if "rule set" in line:
-                self.reaches("demo.interval", "running")
-                until(lambda: self.emitted() >= 3, "three events")
-                self.has_said("demo.interval", "event 1 emitted")
-            elif "rule disable" in line:
-                self.reaches("demo.interval", "stopped")
-        for at, words in ((1, "stopped"), (3, "running"), (4, "event 1 emitted"), (5, "demo.tick"),
-                          (9, "no_rules"), (10, "stale")):
-            self.assertIn(words, seen[at])
-        self.assertRegex(seen[7], r"active +yes")
-        self.assertRegex(seen[10], r"active +no")
-        # Its token is dead before it is asked to stop: it may meet that first.
-        self.assertRegex(shell.type("build/tenure sensor logs demo.interval"),
-                         "stopped after|refused: ")
 
     def test_the_example_reads_the_variable_that_its_description_names(self):
         example = os.path.join(SOURCE, "examples/interval-sensor/interval-sensor.py")
