@@ -91,6 +91,13 @@ static int32_t form_arity(const struct protocol_form *form, bool *ret_open) {
     return least;
 }
 
+const struct protocol_form *protocol_command_form(const struct protocol_command *row, bool also) {
+    if (also && row->also_form.count > 0) {
+        return &row->also_form;
+    }
+    return also && row->other.count > 0 ? &row->other : &row->form;
+}
+
 int32_t protocol_command_arity(const struct protocol_command *command) {
     bool open = false;
     int32_t least = form_arity(&command->form, &open);

@@ -298,10 +298,18 @@ static json_t *answers(struct made *made, const struct protocol_command *row) {
 
 /* ---- Operations ---- */
 
+/* Whether the path is one of Attune's. */
+static bool is_api(const char *path) {
+    return strncmp(path, "/api/v1/", 8) == 0;
+}
+
 /* What tells a second route from the first. */
 static const char *also_name(const struct protocol_command *row) {
     if (row->other.count > 0) {
         return "_bundle";
+    }
+    if (is_api(row->also_path)) {
+        return "_api";
     }
     return strstr(row->also_path, "{value}") != NULL ? "_of_value" : "_by_delete";
 }
@@ -327,14 +335,15 @@ static json_t *description(const struct protocol_command *row, const struct prot
 }
 
 static json_t *operation(struct made *made, const struct protocol_command *row, bool also) {
-    const struct protocol_form *form = also && row->other.count > 0 ? &row->other : &row->form;
+    const struct protocol_form *form = protocol_command_form(row, also);
     const char *path = also ? row->also_path : row->path;
     const char *method = also ? row->also_method : row->method;
     char id[3 * PROTOCOL_NAME_MAX];
     char tag[32];
     operation_id(row, also, id);
-    if (strncmp(path, "/v1/", 4) == 0) {
-        (void)snprintf(tag, sizeof tag, "%.*s", (int)strcspn(path + 4, "/"), path + 4);
+    const char *version = is_api(path) ? path + 4 : path;
+    if (strncmp(version, "/v1/", 4) == 0 && strncmp(version, "/v1/auth", 8) != 0) {
+        (void)snprintf(tag, sizeof tag, "%.*s", (int)strcspn(version + 4, "/"), version + 4);
     } else {
         (void)snprintf(tag, sizeof tag, "tokens");
     }

@@ -127,7 +127,7 @@ enum protocol_route_code protocol_route_find(struct tn_bytes method, struct tn_b
         }
         if (method_is(wanted, name)) {
             ret_route->row = row;
-            ret_route->form = also && row->other.count > 0 ? &row->other : &row->form;
+            ret_route->form = protocol_command_form(row, also);
             return PROTOCOL_ROUTE_OK;
         }
         allow_add(ret_allow, name);

@@ -160,6 +160,16 @@ static const struct protocol_argument token_sensor_args[] = {STRING("ref", PROTO
 static const struct protocol_argument emit_args[] = {
     STRING("token", PROTOCOL_B_BEARER), STRING("trigger_type", PROTOCOL_B_TRIGGER),
     OPTION("PAYLOAD", "json", PROTOCOL_T_STRING, PROTOCOL_B_PAYLOAD), OPID};
+/* As sensors of Attune post it. */
+static const struct protocol_argument emit_api_args[] = {
+    STRING("token", PROTOCOL_B_BEARER),
+    STRING("trigger_ref", PROTOCOL_B_TRIGGER),
+    OPTION("PAYLOAD", "json", PROTOCOL_T_STRING, PROTOCOL_B_PAYLOAD),
+    {.name = "trigger_instance_id",
+     .type = PROTOCOL_T_STRING,
+     .bind = PROTOCOL_B_UNUSED,
+     .optional = true},
+    OPID};
 static const struct protocol_argument auth_args[] = {
     {.name = "username", .type = PROTOCOL_T_STRING, .optional = true},
     STRING("password", PROTOCOL_B_NONE)};
@@ -275,7 +285,8 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
          .verb = KERNEL_VERB_EMIT, .form = FORM(emit_args),
          .summary =
              "An event of a running sensor, by its token and for a trigger type that the token has",
-         .method = "POST", .path = "/v1/events/emit",
+         .method = "POST", .path = "/v1/events/emit", .also_method = "POST",
+         .also_path = "/api/v1/events", .also_form = FORM(emit_api_args),
          .example = "EMIT eyJ.eyJ.sig core.tick PAYLOAD {\"n\":1}"},
     [PROTOCOL_EVENTS] = {NAME("EVENTS", ""), .id = PROTOCOL_EVENTS, .kind = PROTOCOL_READ,
                          .role = PROTOCOL_READER, .form = FORM(events_args),
@@ -551,7 +562,8 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
          .role = PROTOCOL_NOBODY, .form = FORM(token_refresh_args),
          .summary = "A token like a live one, ending later if its issuer and its lease allow that; "
                     "the old one stays valid",
-         .method = "POST", .path = "/auth/refresh", .example = "TOKEN REFRESH eyJ.eyJ.sig"},
+         .method = "POST", .path = "/auth/refresh", .also_method = "POST",
+         .also_path = "/api/v1/auth/refresh", .example = "TOKEN REFRESH eyJ.eyJ.sig"},
     [PROTOCOL_TOKEN_REVOKE] =
         {NAME("TOKEN", "REVOKE"), .id = PROTOCOL_TOKEN_REVOKE, .kind = PROTOCOL_WRITE,
          .role = PROTOCOL_OPERATOR, .verb = KERNEL_VERB_REVOKE, .form = FORM(token_revoke_args),

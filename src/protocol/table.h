@@ -72,6 +72,7 @@ enum protocol_bind {
     PROTOCOL_B_REFRESH, /* seconds for which refreshes may extend a token */
     PROTOCOL_B_OPID,
     PROTOCOL_B_FENCE,
+    PROTOCOL_B_UNUSED, /* a field of an HTTP body that is accepted and not used */
 };
 
 struct protocol_argument {
@@ -192,10 +193,14 @@ struct protocol_command {
     const char *path;
     const char *also_method; /* another route: to the other form, if there is one. NULL: none */
     const char *also_path;
+    struct protocol_form also_form; /* that route's own names of the fields; count 0: none */
     const char *example;
 };
 
 extern const struct protocol_command protocol_table[PROTOCOL_COMMANDS];
+
+/* The fields of the row's first route, or of the second (`also`). */
+const struct protocol_form *protocol_command_form(const struct protocol_command *row, bool also);
 
 /* The command that argv names. NULL: there is none; then *ret_container says whether the first word is
  * that of some command, that is, whether the second one is to blame. A first word that needs no

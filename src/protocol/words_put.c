@@ -427,6 +427,8 @@ bool protocol_words_put(struct protocol_words *w, uint32_t i) {
                                                            field_name(argument, name));
     }
     switch (argument->bind) {
+    case PROTOCOL_B_UNUSED:
+        return true;
     case PROTOCOL_B_AMOUNT:
         return put_amount(w, i, field);
     case PROTOCOL_B_VALUES:

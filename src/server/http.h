@@ -91,6 +91,7 @@ struct http_exchange {
     bool broken;    /* no memory for an answer: the connection is closed */
     bool too_large; /* the body; the rest of it is thrown away */
     bool no_room;   /* for it, beside those of the others; the same */
+    bool enveloped; /* the answer has "data", as that of Attune's API */
 
     struct MHD_Response *response; /* made, not given to libmicrohttpd yet */
     unsigned status;

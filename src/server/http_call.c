@@ -59,6 +59,8 @@ void http_key_forget(struct http_exchange *exchange) {
 
 /* ---- Answers ---- */
 
+#define HTTP_EVENT_ANSWER_MAX 512u /* result, id, lsn and replayed, and the id in "data" */
+
 static void header_number(struct http_exchange *exchange, const char *name, uint64_t number) {
     char text[24];
     (void)snprintf(text, sizeof text, "%" PRIu64, number);
@@ -86,6 +88,18 @@ static void answer_retry(struct http_exchange *exchange, const struct server_ans
     }
 }
 
+/* Attune's sensors take the id of their event from "data", as a number: an event that a sensor emits is
+ * the only one of its command. */
+static void answer_event(struct http_exchange *exchange, uint64_t lsn, const char *text,
+                         size_t len) {
+    char out[HTTP_EVENT_ANSWER_MAX];
+    TN_ASSERT(len > 1 && text[0] == '{');
+    int size = snprintf(out, sizeof out, "{\"data\":{\"id\":%" PRIu64 "},%.*s", lsn, (int)len - 1,
+                        text + 1);
+    TN_ASSERT(size > 0 && (size_t)size < sizeof out);
+    http_answer(exchange, 201, json_type, out, (size_t)size);
+}
+
 static void answer_call(struct http_exchange *exchange, const struct protocol_command *row,
                         const struct server_answer *answer, const void *text, size_t len) {
     bool done = answer->code == TN_R_OK || answer->code == TN_R_NOOP;
@@ -93,7 +107,11 @@ static void answer_call(struct http_exchange *exchange, const struct protocol_co
     bool leased = done && answer->has_lease && answer->lease.lsn == answer->lsn;
     bool made = leased || (answer->code == TN_R_OK && row->id == PROTOCOL_POOL_CREATE);
     unsigned status = made ? 201 : answer->http_status;
-    http_answer(exchange, status, status < 400 ? json_type : problem_type, text, len);
+    if (exchange->enveloped && answer->code == TN_R_OK) {
+        answer_event(exchange, answer->lsn, text, len);
+    } else {
+        http_answer(exchange, status, status < 400 ? json_type : problem_type, text, len);
+    }
     if (leased) {
         answer_location(exchange, answer);
     } else if (made) {
@@ -350,6 +368,7 @@ void http_call(struct http_exchange *exchange) {
         !http_access(exchange, (enum protocol_role)route.row->role)) {
         return;
     }
+    exchange->enveloped = route.row->id == PROTOCOL_EMIT && route.form == &route.row->also_form;
     const char *type = http_header_in(exchange, MHD_HTTP_HEADER_CONTENT_TYPE);
     const char *key = http_header_in(exchange, "Idempotency-Key");
     (void)MHD_get_connection_values_n(exchange->mhd, MHD_GET_ARGUMENT_KIND, argument_add,

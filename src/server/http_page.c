@@ -3,7 +3,7 @@
  *
  * /livez    the loop runs. It has answered, so it does.
  * /readyz   the server takes requests: the engine has not stopped and nobody told us to. With
- *           ?verbose each of these is a line. /healthz is the same. */
+ *           ?verbose each of these is a line. /healthz and /health are the same. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -124,6 +124,7 @@ static const struct page {
     {"/livez", PROTOCOL_NOBODY, page_live, "200 while the server runs"},
     {"/readyz", PROTOCOL_NOBODY, page_ready, "200 while it takes requests; ?verbose says why not"},
     {"/healthz", PROTOCOL_NOBODY, page_ready, "the same"},
+    {"/health", PROTOCOL_NOBODY, page_ready, "the same, where Attune's sensors look"},
     {"/metrics", PROTOCOL_READER, page_metrics, "for Prometheus; ?pools=no leaves the pools out"},
     {"/openapi.json", PROTOCOL_NOBODY, page_openapi, "all of this, for tools"},
 };

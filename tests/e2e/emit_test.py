@@ -99,6 +99,28 @@ class Emit(Sensors):
         self.assertEqual([e["payload"] for e in page if e["kind"] == "sensor.emitted" and
                           e["name"] == "e1"], [{"n": 1}, {"n": 2}])
 
+    def test_the_call_that_sensors_of_attune_make(self):
+        token = self.run_sensor("a1")
+        body = {"trigger_ref": "t.a1", "payload": {"n": 1}, "trigger_instance_id": "rule_7"}
+        status, made, _ = self.ask("POST", "/api/v1/events", body, token)
+        self.assertEqual((status, made["result"], made["id"]),
+                         (201, "OK", "%d.0" % made["data"]["id"]))
+        self.assertEqual([(e["id"], e["trigger"], json.loads(e["payload"]))
+                          for e in self.emitted("a1")], [(made["id"], "t.a1", {"n": 1})])
+        status, fresh, _ = self.ask("POST", "/api/v1/auth/refresh", {}, token)
+        self.assertEqual(status, 200)
+        status, more, _ = self.ask("POST", "/api/v1/events", {"trigger_ref": "t.a1"}, fresh["token"])
+        self.assertEqual((status, more["data"]["id"] > made["data"]["id"]), (201, True))
+        for body, key, want in (({"trigger_ref": "t.a2"}, token, 403),
+                                ({"trigger_ref": "t.a1"}, None, 401),
+                                ({"trigger_ref": "t.a1"}, "a.b.c", 401),
+                                ({"trigger_type": "t.a1"}, token, 400)):
+            self.assertEqual(self.ask("POST", "/api/v1/events", body, key)[0], want, body)
+        self.do("REVOKE", self.status("a1")["lease"])
+        status, problem, wanted = self.ask("POST", "/api/v1/events", {"trigger_ref": "t.a1"}, token)
+        self.assertEqual((status, problem["result"], wanted), (401, "BAD_TOKEN", "Bearer"))
+        self.assertEqual(len(self.emitted("a1")), 2)
+
     def test_an_operation_id_is_the_runs_own(self):
         one, two = self.run_sensor("o1"), self.run_sensor("o2")
         first = pairs(self.do("EMIT", one, "t.o1", "OPID", "1"))

@@ -67,7 +67,7 @@ class HttpCase(Case):
 
 class Pages(HttpCase):
     def test_health(self):
-        for path in ("/livez", "/readyz", "/healthz"):
+        for path in ("/livez", "/readyz", "/healthz", "/health"):
             answer = self.ask("GET", path)
             self.assertEqual((answer.status, answer.body), (200, b"ok\n"))
         verbose = self.ask("GET", "/readyz?verbose").body.decode()

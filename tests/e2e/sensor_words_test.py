@@ -95,6 +95,22 @@ class Words(SensorCase):
                          ["stale", 401])
         self.assertEqual(self.status(ref)["crashes"], 0)
 
+    def test_a_sensor_of_attune_speaks_to_tenure_itself(self):
+        """The same program, unchanged: only the address of the API is another."""
+        ref = "core.interval_timer_sensor"
+        spec = {"command": ["/usr/bin/python3", os.path.join(SOURCE, "tests/e2e/attune_sensor.py")],
+                "token_env": "ATTUNE_API_TOKEN", "settle_seconds": 0.2,
+                "env": {"ATTUNE_API_URL": "http://127.0.0.1:%d" % self.server.http_port,
+                        "ATTUNE_SENSOR_REF": ref}}
+        self.do("SENSOR", "SET", ref, "core.intervaltimer", json.dumps(spec))
+        self.do("RULE", "SET", "every-5-minutes", "core.intervaltimer")
+        self.reaches(ref, "running")
+        until(lambda: self.status(ref)["emitted"] > 10, "events, also after a refresh")
+        self.has_said(ref, "token refreshed")
+        self.do("RULE", "DISABLE", "every-5-minutes")
+        self.reaches(ref, "stopped")
+        self.assertEqual(self.status(ref)["crashes"], 0)
+
 
 if __name__ == "__main__":
     unittest.main()

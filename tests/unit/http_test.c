@@ -113,7 +113,7 @@ static void every_route_of_the_table_leads_to_its_row(void **state) {
             protocol_route_find(bytes(method), bytes(path), scratch, sizeof scratch, &route, allow),
             PROTOCOL_ROUTE_OK);
         assert_ptr_equal(route.row, row);
-        assert_ptr_equal(route.form, i % 2 == 1 && row->other.count > 0 ? &row->other : &row->form);
+        assert_ptr_equal(route.form, protocol_command_form(row, i % 2 == 1));
         assert_true(route.param_count <= PROTOCOL_PARAMS_MAX);
     }
 }
@@ -242,6 +242,10 @@ static const struct request good[] = {
      .want = "EMIT|a.b.c|core.timer|PAYLOAD|{\"n\":1}|OPID|o"},
     {"POST", "/v1/events/emit?token=a.b.c", "{\"trigger_type\":\"core.timer\"}",
      .want = "EMIT|a.b.c|core.timer"},
+    {"POST", "/api/v1/events?token=a.b.c",
+     "{\"trigger_ref\":\"core.timer\",\"payload\":{\"n\":1},\"trigger_instance_id\":\"rule_7\"}",
+     .want = "EMIT|a.b.c|core.timer|PAYLOAD|{\"n\":1}"},
+    {"POST", "/api/v1/auth/refresh", "{\"token\":\"a.b.c\"}", .want = "TOKEN|REFRESH|a.b.c"},
     {"POST", "/auth/introspect", "{\"token\":\"a.b.c\",\"fence\":3}",
      .want = "TOKEN|INTROSPECT|a.b.c|FENCE|3"},
     {"POST", "/auth/revoke/0-7.1", "", .opid = "o", .want = "TOKEN|REVOKE|0-7.1|OPID|o"},
@@ -331,6 +335,10 @@ static const struct request bad[] = {
     {"POST", "/v1/events/emit", "{\"trigger_type\":\"t\"}", .code = TN_R_BAD_TOKEN,
      .want = "there is no token: Authorization: Bearer is missing"},
     {"POST", "/v1/events/emit", "{\"token\":\"a.b.c\"}", .want = "trigger_type is missing"},
+    {"POST", "/api/v1/events", "{\"token\":\"a.b.c\",\"trigger_type\":\"t\"}",
+     .want = "there is no field 'trigger_type'"},
+    {"POST", "/v1/events/emit", "{\"token\":\"a.b.c\",\"trigger_ref\":\"t\"}",
+     .want = "there is no field 'trigger_ref'"},
     {"POST", "/v1/pools/p/leases", "", .want = "holder is missing"},
     {"POST", "/v1/pools/p/leases", "{\"holder\":null}", .want = "holder is missing"},
     {"POST", "/v1/pools/p/leases", "[]", .want = "the body: it is not a JSON object"},
