@@ -291,7 +291,7 @@ struct tenure_reply {
     uint32_t value_count;
     struct tenure_value *values; /* value_count of them, in the order of the request */
     struct tenure_value first[TENURE_REPLY_VALUES]; /* where `values` points if they fit */
-    char detail[128];                               /* a rejection by the library, in words */
+    char detail[192];                               /* a rejection by the library, in words */
     uint64_t reserved[4];
 };
 

@@ -52,6 +52,8 @@ Meta = Union[str, Mapping[str, Any]]
 """A JSON object, or its text."""
 Option = Union[str, int, float, bool, Sequence[Tuple[Value, Value]]]
 """The value of a pool's option; pairs are spans, for `exclude`."""
+Duration = Union[int, str]
+"""Seconds, or a whole number with a unit: "90s", "15m", "12h", "30d"."""
 Word = Union[str, int, bytes]
 Reply = Any
 """What the server says, as it is: int, float, bool, str, None, list, dict."""
@@ -966,7 +968,7 @@ class Commands:
     # Leases
 
     def alloc(self, pool: str, holder: Optional[str] = None, *, count: Optional[int] = None,
-              values: Optional[Sequence[Value]] = None, ttl: Optional[int] = None,
+              values: Optional[Sequence[Value]] = None, ttl: Optional[Duration] = None,
               meta: Optional[Meta] = None, opid: Optional[str] = None) -> Grant:
         """Values of one pool. Without a holder the server derives it from `meta`."""
         if count is not None and values is not None:
@@ -980,14 +982,14 @@ class Commands:
                            *([] if amount is None else _amount_words(amount)),
                            *_optional(ttl=ttl, meta=text))
 
-    def alloc_bundle(self, holder: str, claims: Claims, *, ttl: Optional[int] = None,
+    def alloc_bundle(self, holder: str, claims: Claims, *, ttl: Optional[Duration] = None,
                      meta: Optional[Meta] = None, opid: Optional[str] = None) -> Grant:
         """Values of several pools, all or none: `{"ports": 2, "gpus": ["gpu-7"]}`."""
         text = None if meta is None else _json_text(meta)
         return self._write(_grant, opid, "ALLOC", holder, *_claim_words(claims),
                            *_optional(ttl=ttl, meta=text))
 
-    def reserve(self, holder: str, claims: Claims, *, ttl: int, meta: Optional[Meta] = None,
+    def reserve(self, holder: str, claims: Claims, *, ttl: Duration, meta: Optional[Meta] = None,
                 opid: Optional[str] = None) -> Grant:
         text = None if meta is None else _json_text(meta)
         return self._write(_grant, opid, "RESERVE", holder, "TTL", ttl, *_claim_words(claims),
@@ -997,7 +999,7 @@ class Commands:
                  opid: Optional[str] = None) -> Moved:
         return self._write(_moved, opid, "ACTIVATE", lease, holder, epoch)
 
-    def touch(self, lease: str, epoch: int, *, ttl: Optional[int] = None,
+    def touch(self, lease: str, epoch: int, *, ttl: Optional[Duration] = None,
               meta: Optional[Meta] = None, opid: Optional[str] = None) -> Moved:
         text = None if meta is None else _json_text(meta)
         return self._write(_moved, opid, "TOUCH", lease, epoch, *_optional(ttl=ttl, meta=text))
@@ -1009,7 +1011,7 @@ class Commands:
         return self._write(_moved, opid, "RELEASE", lease, holder, epoch,
                            *(["NOW"] if now else []))
 
-    def revoke(self, lease: str, *, after: Optional[int] = None,
+    def revoke(self, lease: str, *, after: Optional[Duration] = None,
                opid: Optional[str] = None) -> Moved:
         return self._write(_moved, opid, "REVOKE", lease, *_optional(after=after))
 
@@ -1146,21 +1148,21 @@ class Commands:
 
     # Tokens
 
-    def token_issue(self, lease: str, epoch: int, *, ttl: Optional[int] = None,
-                    refresh: Optional[int] = None, scope: Optional[str] = None,
+    def token_issue(self, lease: str, epoch: int, *, ttl: Optional[Duration] = None,
+                    refresh: Optional[Duration] = None, scope: Optional[str] = None,
                     fence: Optional[int] = None) -> SignedToken:
         """For a live lease; it dies with it. A token with a ttl can be extended only for `refresh`
         seconds in all."""
         return self._read(_token, fence, "TOKEN", "ISSUE", lease, epoch,
                           *_optional(ttl=ttl, refresh=refresh, scope=scope))
 
-    def token_sensor(self, ref: str, *, ttl: Optional[int] = None, refresh: Optional[int] = None,
+    def token_sensor(self, ref: str, *, ttl: Optional[Duration] = None, refresh: Optional[Duration] = None,
                      scope: Optional[str] = None, fence: Optional[int] = None) -> SignedToken:
         """For the lease of a running sensor."""
         return self._read(_token, fence, "TOKEN", "SENSOR", ref,
                           *_optional(ttl=ttl, refresh=refresh, scope=scope))
 
-    def token_refresh(self, token: str, *, ttl: Optional[int] = None,
+    def token_refresh(self, token: str, *, ttl: Optional[Duration] = None,
                       fence: Optional[int] = None) -> SignedToken:
         """One like it that ends later, if its issuer and its lease allow that; the old one stays
         valid."""
@@ -1169,7 +1171,7 @@ class Commands:
     def token_introspect(self, token: str, *, fence: Optional[int] = None) -> TokenState:
         return self._read(_token_state, fence, "TOKEN", "INTROSPECT", token)
 
-    def token_revoke(self, id: str, *, after: Optional[int] = None,
+    def token_revoke(self, id: str, *, after: Optional[Duration] = None,
                      opid: Optional[str] = None) -> Moved:
         """Revokes the lease, if it still has the token's epoch."""
         return self._write(_moved, opid, "TOKEN", "REVOKE", id, *_optional(after=after))
@@ -1808,14 +1810,14 @@ class Client(Commands):
         return Follower(self, channel, after)
 
     def hold(self, pool: str, holder: str, *, count: Optional[int] = None,
-             values: Optional[Sequence[Value]] = None, ttl: Optional[int] = None,
+             values: Optional[Sequence[Value]] = None, ttl: Optional[Duration] = None,
              meta: Optional[Meta] = None,
              on_lost: Optional[Callable[[Held], None]] = None) -> Held:
         """Leases values and keeps the lease alive until the `with` block ends; see `Held`."""
         amount: Amount = values if values is not None else 1 if count is None else count
         return self.hold_bundle(holder, {pool: amount}, ttl=ttl, meta=meta, on_lost=on_lost)
 
-    def hold_bundle(self, holder: str, claims: Claims, *, ttl: Optional[int] = None,
+    def hold_bundle(self, holder: str, claims: Claims, *, ttl: Optional[Duration] = None,
                     meta: Optional[Meta] = None,
                     on_lost: Optional[Callable[[Held], None]] = None) -> Held:
         asked = _clock()
@@ -1920,7 +1922,7 @@ class Held:
 
     CHECK = 10.0  # seconds between looks at a lease without a deadline
 
-    def __init__(self, client: Client, grant: Grant, holder: str, ttl: Optional[int],
+    def __init__(self, client: Client, grant: Grant, holder: str, ttl: Optional[Duration],
                  asked: float, on_lost: Optional[Callable[[Held], None]]) -> None:
         self.grant = grant
         self.holder = holder

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/duration.h"
 #include "cli/import.h"
 #include "protocol/text.h"
 
@@ -145,8 +146,8 @@ static bool ttl_read(struct import_row *row, const struct import_columns *column
     if (text.len == 0) {
         return true;
     }
-    if (!cli_number_parse(text, &seconds) || seconds == 0 || seconds > UINT32_MAX) {
-        return refuse(row, TN_R_BAD_TTL, "the ttl is no number of seconds above 0");
+    if (!tn_duration_parse(text, &seconds) || seconds == 0 || seconds > UINT32_MAX) {
+        return refuse(row, TN_R_BAD_TTL, "the ttl is not above 0, or not " TN_DURATION_FORM);
     }
     row->deadline_ms = now_ms + seconds * 1000;
     return true;

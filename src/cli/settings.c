@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/duration.h"
 #include "cli/cli.h"
 #include "cli/text.h"
 
@@ -16,7 +17,8 @@ static const char *const rows[SETTINGS][3] = {
               "the reply as JSON on one line; whole numbers are strings, as over HTTP"},
     [OPID] = {"--opid", "ID",
               "the operation id of a write; without it one is made, and told if needed"},
-    [TIMEOUT] = {"--timeout", "SECONDS", "wait so long for an answer (30; 0: for ever)"},
+    [TIMEOUT] = {"--timeout", "DURATION",
+                 "wait at most this long for an answer (30s; 0: no limit)"},
     [RETRY] = {"--retry", "N",
                "repeat so often, with the same operation id, when the connection fails (0)"},
     [LIMIT] = {"--limit", "N", "of lists: show at most so many (1000; 0: all)"},
@@ -123,7 +125,7 @@ static bool value_set(struct cli_settings *settings, enum setting setting, const
         settings->opid = value;
         return value[0] != '\0';
     case TIMEOUT:
-        if (!cli_number_parse(text, &seconds) || seconds > 1000000) {
+        if (!tn_duration_parse(text, &seconds) || seconds > 1000000) {
             return false;
         }
         settings->timeout_ms = seconds * 1000;

@@ -29,9 +29,10 @@ enum config_type {
     CONFIG_VARIABLE, /* the name of a variable that may have a token */
     CONFIG_NETWORKS, /* addresses and ADDRESS/BITS, with blanks or commas between them */
     CONFIG_NUMBER,
-    CONFIG_BYTES,   /* a number, with K, M or G for 2^10, 2^20, 2^30 */
-    CONFIG_SECONDS, /* with up to three decimals; its number, `least` and `most` are milliseconds */
-    CONFIG_FORM,    /* of the log: logfmt or json */
+    CONFIG_BYTES,    /* a number, with K, M or G for 2^10, 2^20, 2^30 */
+    CONFIG_DURATION, /* whole seconds, or with a unit: 15m */
+    CONFIG_SECONDS, /* or up to three decimals; its number, `least` and `most` are milliseconds */
+    CONFIG_FORM,        /* of the log: logfmt or json */
     CONFIG_CONTAINMENT, /* of runs: see sensor_containment_parse */
     CONFIG_SWITCH,      /* on or off */
     CONFIG_DEFINER,     /* of sensors: file or admin */
@@ -48,8 +49,8 @@ enum config_type {
     X(UNIX,              "unix",                "server", TEXT,    "tenure.sock",    1, 4095, 0, "PATH", "RESP on a Unix-domain socket, for the server's own user and root; a name without a slash is in the data directory; off: none") \
     X(PORT_FILE,         "port_file",           "server", TEXT,    "",               0, 0, 0, "FILE", "gets the ports' numbers, a line each, when the server is ready") \
     X(MAX_CONNECTIONS,   "max_connections",     "server", NUMBER,  "10000",          1, 1000000, 1, "N", "at most so many clients") \
-    X(SLOW_SECONDS,      "slow_seconds",        "server", NUMBER,  "30",             1, 1000000, 1, "N", "drop a client that takes none of its replies, or does not end its first request, for so long") \
-    X(IDLE_SECONDS,      "idle_seconds",        "server", NUMBER,  "0",              0, 1000000, 1, "N", "drop a client that asks for nothing for so long; 0: never") \
+    X(SLOW_SECONDS,      "slow_seconds",        "server", DURATION, "30",            1, 1000000, 1, "DURATION", "drop a client that takes none of its replies, or does not end its first request, for so long") \
+    X(IDLE_SECONDS,      "idle_seconds",        "server", DURATION, "0",             0, 1000000, 1, "DURATION", "drop a client that asks for nothing for so long; 0: never") \
     X(CLIENT_MEMORY,     "client_memory",       "server", BYTES,   "256M",           1048576, 1099511627776, 1, "BYTES", "for unfinished requests and unread replies of all clients; above it, who has more than its share is dropped") \
     X(CORE_FILES,        "core_files",          "server", SWITCH,  "off",            0, 0, 0, "SWITCH", "leave a core file behind if it crashes: on or off; it has what clients sent, secrets too") \
     X(LOG_FORMAT,        "log_format",          "server", FORM,    "logfmt",         0, 0, 1, "FORM", "lines on standard error: logfmt or json") \
@@ -64,7 +65,7 @@ enum config_type {
     X(UDP_RATE,          "udp_rate",            "udp",    NUMBER,  "20",             0, 1000000, 0, "N", "requests a second that one address may send; 0: any number") \
     X(UDP_BURST,         "udp_burst",           "udp",    NUMBER,  "40",             1, 1000000, 0, "N", "and so many at once") \
     X(UDP_ALLOW,         "udp_allow",           "udp",    NETWORKS, "",              0, 0, 0, "ADDRESSES", "who may get replies that are longer than the request") \
-    X(TOKEN_TTL,         "token_ttl_seconds",   "tokens", NUMBER,  "7776000",        1, 315360000, 0, "N", "a token lives so long, or less if it is asked for") \
+    X(TOKEN_TTL,         "token_ttl_seconds",   "tokens", DURATION, "7776000",       1, 315360000, 0, "DURATION", "a token lives so long, or less if it is asked for") \
     X(TOKEN_ISSUER,      "token_issuer",        "tokens", TEXT,    "tenure",         1, 128, 0, "NAME", "who signs tokens: their claim iss") \
     X(AMQP_URL,          "amqp_url",            "amqp",   BROKER,  "",               0, 0, 0, "URL", "rules from RabbitMQ: amqp[s]://[USER@]HOST[:PORT][/VHOST]; empty: none") \
     X(AMQP_PASSWORD,     "amqp_password_file",  "amqp",   TEXT,    "",               0, 0, 0, "FILE", "has the password; without one TENURE_AMQP_PASSWORD counts, else guest") \
@@ -76,19 +77,19 @@ enum config_type {
     X(AMQP_KEYS,         "amqp_keys",           "amqp",   TEXT,    "rule.created rule.enabled rule.disabled rule.deleted", 1, 1024, 0, "KEYS", "the routing keys that it is bound with") \
     X(AMQP_DEAD_LETTER,  "amqp_dead_letter",    "amqp",   TEXT,    "tenure.rules.dead", 1, 255, 0, "NAME", "exchange and queue of messages that cannot be understood") \
     X(AMQP_PREFETCH,     "amqp_prefetch",       "amqp",   NUMBER,  "64",             1, 10000, 0, "N", "messages on their way to us at once") \
-    X(AMQP_HEARTBEAT,    "amqp_heartbeat_seconds", "amqp", NUMBER, "30",             1, 3600, 0, "N", "a broker that is silent for twice as long is taken for gone") \
+    X(AMQP_HEARTBEAT,    "amqp_heartbeat_seconds", "amqp", DURATION, "30",           1, 3600, 0, "DURATION", "a broker that is silent for twice as long is taken for gone") \
     X(AMQP_RETRY,        "amqp_retry_ms",       "amqp",   NUMBER,  "1000",           10, 3600000, 0, "N", "the pause before the broker is tried again, which doubles") \
     X(AMQP_RETRY_MAX,    "amqp_retry_max_ms",   "amqp",   NUMBER,  "60000",          10, 3600000, 0, "N", "up to this one") \
     X(AMQP_PUBLISH,      "amqp_publish_exchange", "amqp", TEXT,    "",               0, 255, 0, "NAME", "the topic exchange that events are published to; empty: none") \
     X(AMQP_PREFIX,       "amqp_publish_prefix", "amqp",   TEXT,    "tenure.",        0, 128, 0, "TEXT", "their routing keys begin with it; the kind of the event follows") \
     X(SENSORS,           "sensors",             "sensors", SWITCH, "on",             0, 0, 0, "SWITCH", "run sensors as rules ask for them: on or off") \
     X(SENSOR_COMMANDS,   "sensor_commands",     "sensors", DEFINER, "admin",         0, 0, 0, "WHO", "who may define sensors: file (the configuration file only) or admin (also clients of the Unix-domain socket and users with that role)") \
-    X(SENSOR_STOP,       "sensor_stop_seconds", "sensors", SECONDS, "30",            0, 86400000, 1, "N", "from SIGTERM to SIGKILL, as the following where a sensor does not say otherwise") \
-    X(SENSOR_SETTLE,     "sensor_settle_seconds", "sensors", SECONDS, "5",           0, 86400000, 1, "N", "act on what rules ask for when so much time has passed since it changed") \
+    X(SENSOR_STOP,       "sensor_stop_seconds", "sensors", SECONDS, "30",            0, 86400000, 1, "DURATION", "from SIGTERM to SIGKILL, as the following where a sensor does not say otherwise") \
+    X(SENSOR_SETTLE,     "sensor_settle_seconds", "sensors", SECONDS, "5",           0, 86400000, 1, "DURATION", "act on what rules ask for when so much time has passed since it changed") \
     X(SENSOR_RESTARTS,   "sensor_max_restarts", "sensors", NUMBER, "10",             0, 1000000, 1, "N", "restarts in a row before a crash is an error") \
-    X(SENSOR_BACKOFF,    "sensor_backoff_seconds", "sensors", SECONDS, "1",          0, 86400000, 1, "N", "before the first restart; doubles with each one") \
-    X(SENSOR_BACKOFF_MAX, "sensor_backoff_max_seconds", "sensors", SECONDS, "60",    0, 86400000, 1, "N", "up to this") \
-    X(SENSOR_STABLE,     "sensor_stable_seconds", "sensors", SECONDS, "60",          0, 86400000, 1, "N", "a run that lasted so long forgives the crashes before it") \
+    X(SENSOR_BACKOFF,    "sensor_backoff_seconds", "sensors", SECONDS, "1",          0, 86400000, 1, "DURATION", "before the first restart; doubles with each one") \
+    X(SENSOR_BACKOFF_MAX, "sensor_backoff_max_seconds", "sensors", SECONDS, "60",    0, 86400000, 1, "DURATION", "up to this") \
+    X(SENSOR_STABLE,     "sensor_stable_seconds", "sensors", SECONDS, "60",          0, 86400000, 1, "DURATION", "a run that lasted so long forgives the crashes before it") \
     X(SENSOR_LOG_BYTES,  "sensor_log_bytes",    "sensors", BYTES,  "1M",             4096, 1099511627776, 1, "BYTES", "of each file of output") \
     X(SENSOR_LOG_FILES,  "sensor_log_files",    "sensors", NUMBER, "5",              1, 1000, 1, "N", "files of output that are kept") \
     X(SENSOR_TOKEN_ENV,  "sensor_token_env",    "sensors", VARIABLE, "TENURE_TOKEN", 1, 64, 1, "NAME", "the variable that a run finds its token in") \

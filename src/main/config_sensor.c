@@ -26,7 +26,7 @@ static const struct {
     {"containment", KEY_TEXT},
     {"limits.nofile", KEY_NUMBER},
     {"limits.memory_bytes", KEY_NUMBER},
-    {"limits.cpu_seconds", KEY_NUMBER},
+    {"limits.cpu_seconds", KEY_SECONDS},
     {"limits.processes", KEY_NUMBER},
     {"limits.file_bytes", KEY_NUMBER},
     {"limits.core_bytes", KEY_NUMBER},
@@ -97,17 +97,14 @@ static json_t *words_of(const char *text, char reason[CONFIG_REASON_MAX]) {
     return list;
 }
 
-/* 30 or 0.25: as a number of JSON is, no sign and no exponent. */
-static json_t *seconds_of(const char *text, char reason[CONFIG_REASON_MAX]) {
-    size_t whole = strspn(text, "0123456789");
-    bool fraction = text[whole] == '.';
-    size_t rest = fraction ? strspn(text + whole + 1, "0123456789") : 0;
-    if (whole == 0 || whole > 9 || (fraction && (rest == 0 || rest > 3)) ||
-        text[whole + fraction + rest] != '\0') {
-        (void)config_refuse(reason, "'%.60s' is not a number of seconds, such as 30 or 0.25", text);
+/* Seconds as a number of JSON: whole ones, or up to three decimals. */
+static json_t *seconds_of(const char *key, const char *text, char reason[CONFIG_REASON_MAX]) {
+    struct config_row row = {.name = key, .type = CONFIG_SECONDS, .high = SENSOR_TIME_MAX_MS};
+    uint64_t ms;
+    if (!config_parse(&row, text, &ms, reason)) {
         return NULL;
     }
-    return fraction ? json_real(strtod(text, NULL)) : json_integer(strtoll(text, NULL, 10));
+    return ms % 1000 == 0 ? json_integer((json_int_t)(ms / 1000)) : json_real((double)ms / 1000.0);
 }
 
 static json_t *number_of(const char *key, const char *text, char reason[CONFIG_REASON_MAX]) {
@@ -132,7 +129,7 @@ static json_t *value_of(const char *key, enum key_form form, const char *text,
     case KEY_NUMBER:
         return number_of(key, text, reason);
     case KEY_SECONDS:
-        return seconds_of(text, reason);
+        return seconds_of(key, text, reason);
     case KEY_SWITCH:
         return switch_parse(text, &on, reason) ? json_boolean(on) : NULL;
     default:

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/duration.h"
 #include "main/config.h"
 #include "server/server.h"
 #include "supervisor/amqp.h"
@@ -47,6 +48,11 @@ static const char *const limit_texts[KERNEL_LIMIT_COUNT] = {
     [KERNEL_LIMIT_SENSORS] = "sensors",
 };
 
+static bool limit_is_duration(unsigned limit) {
+    return limit == KERNEL_LIMIT_HISTORY_SECONDS || limit == KERNEL_LIMIT_OP_SECONDS ||
+           limit == KERNEL_LIMIT_RATE_WINDOW;
+}
+
 struct config_row config_row(unsigned setting) {
     TN_ASSERT(setting < CONFIG_COUNT);
     if (setting < CONFIG_OWN_COUNT) {
@@ -56,11 +62,11 @@ struct config_row config_row(unsigned setting) {
     TN_ASSERT(limit_texts[limit] != NULL);
     return (struct config_row){.name = kernel_limit_rows[limit].name,
                                .section = "limits",
-                               .type = CONFIG_NUMBER,
+                               .type = limit_is_duration(limit) ? CONFIG_DURATION : CONFIG_NUMBER,
                                .number = kernel_limit_rows[limit].standard,
                                .low = kernel_limit_rows[limit].low,
                                .high = kernel_limit_rows[limit].high,
-                               .meta = "N",
+                               .meta = limit_is_duration(limit) ? "DURATION" : "N",
                                .text = limit_texts[limit]};
 }
 
@@ -125,22 +131,23 @@ static bool variable_check(const char *text, char reason[CONFIG_REASON_MAX]) {
     return fault == NULL;
 }
 
-/* "0.5": 500. */
-static bool seconds_parse(const char *text, uint64_t *ret_ms) {
-    size_t whole = strcspn(text, ".");
-    const char *rest = text[whole] == '.' ? text + whole + 1 : "";
-    size_t decimals = strlen(rest);
-    uint64_t seconds;
-    uint64_t fraction = 0;
-    if (!kernel_value_parse(KERNEL_DEC, tn_bytes_of(text, whole), &seconds) || decimals > 3 ||
-        (text[whole] == '.' && decimals == 0) || strspn(rest, "0123456789") != decimals ||
-        seconds > UINT32_MAX) {
+/* CONFIG_DURATION in seconds, CONFIG_SECONDS in milliseconds. */
+static bool duration_parse(const struct config_row *row, const char *text, uint64_t *ret_number,
+                           char reason[CONFIG_REASON_MAX]) {
+    struct tn_bytes bytes = tn_bytes_of(text, strlen(text));
+    bool fine = row->type == CONFIG_SECONDS;
+    uint64_t unit = fine ? 1000 : 1;
+    if (!(fine ? tn_duration_parse_ms(bytes, ret_number) : tn_duration_parse(bytes, ret_number))) {
+        (void)snprintf(reason, CONFIG_REASON_MAX, "'%.60s' is not %s%s", text, TN_DURATION_FORM,
+                       fine ? " (without a unit up to three decimals: 0.25)" : "");
         return false;
     }
-    for (size_t i = 0; i < 3; i++) {
-        fraction = fraction * 10 + (i < decimals ? (uint64_t)(rest[i] - '0') : 0);
+    if (*ret_number < row->low || *ret_number > row->high) {
+        (void)snprintf(reason, CONFIG_REASON_MAX,
+                       "'%.60s' is not from %" PRIu64 " to %" PRIu64 " seconds", text,
+                       row->low / unit, row->high / unit);
+        return false;
     }
-    *ret_ms = seconds * 1000 + fraction;
     return true;
 }
 
@@ -200,15 +207,9 @@ bool config_parse(const struct config_row *row, const char *text, uint64_t *ret_
         return word_parse(text, "file", "admin", ret_number, reason);
     case CONFIG_FLAG:
         return word_parse(text, "no", "yes", ret_number, reason);
+    case CONFIG_DURATION:
     case CONFIG_SECONDS:
-        if (!seconds_parse(text, ret_number) || *ret_number < row->low || *ret_number > row->high) {
-            (void)snprintf(reason, CONFIG_REASON_MAX,
-                           "'%.60s' is not a number of seconds from %" PRIu64 " to %" PRIu64
-                           ", with three decimals at most",
-                           text, row->low / 1000, row->high / 1000);
-            return false;
-        }
-        return true;
+        return duration_parse(row, text, ret_number, reason);
     default:
         break;
     }
@@ -248,7 +249,7 @@ static void help_row(FILE *out, const struct config_row *row) {
     char left[2 * CONFIG_NAME_MAX];
     config_flag_name(row, flag);
     (void)snprintf(left, sizeof left, "%s%s%s", flag, *row->meta != '\0' ? " " : "", row->meta);
-    (void)fprintf(out, "  %-28s %s", left, row->text);
+    (void)fprintf(out, "  %-36s %s", left, row->text);
     if (row->standard == NULL) {
         (void)fprintf(out, " (%" PRIu64 ")", row->number);
     } else if (row->type != CONFIG_FLAG && *row->standard != '\0') {

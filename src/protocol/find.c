@@ -201,6 +201,7 @@ const char *protocol_role_name(enum protocol_role role) {
 }
 
 const char *protocol_type_name(enum protocol_type type) {
-    static const char *const names[] = {"string", "integer", "pure-token", "oneof", "block"};
+    static const char *const names[] = {"string",     "integer", "string",
+                                        "pure-token", "oneof",   "block"};
     return names[type];
 }

@@ -84,6 +84,8 @@ static json_t *argument_schema(const struct protocol_argument *argument) {
     switch (argument->type) {
     case PROTOCOL_T_INTEGER:
         return ref("Number");
+    case PROTOCOL_T_DURATION:
+        return ref("Duration");
     case PROTOCOL_T_TOKEN:
         return json_pack("{s:s}", "type", "boolean");
     default:
@@ -106,7 +108,7 @@ static json_t *option_schema(struct made *made, enum kernel_option_type type) {
     case KERNEL_TYPE_NUMBER:
     case KERNEL_TYPE_SECONDS:
         json_decref(words);
-        return ref(type == KERNEL_TYPE_NUMBER ? "Value" : "Number");
+        return ref(type == KERNEL_TYPE_NUMBER ? "Value" : "Duration");
     default:
         return json_pack("{s:s, s:o}", "type", "string", "enum", words);
     }

@@ -18,6 +18,8 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
 "U64": {"type": "string", "pattern": "^[0-9]+$", "description": "A whole number from 0 to 2^64-1"},
 "Number": {"description": "A whole number from 0 to 2^64-1; as a string if it may be large",
     "oneOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": "^[0-9]+$"}]},
+"Duration": {"description": "Seconds as a whole number, or a string with a unit: 90s, 15m, 12h, 30d",
+    "oneOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": "^[0-9]+[smhdSMHD]?$"}]},
 "Time": {"type": ["string", "null"], "pattern": "^[0-9]+$",
     "description": "Milliseconds since 1970; null: never, or not known"},
 "LeaseId": {"type": "string", "pattern": "^[0-9]+-[0-9]+$", "examples": ["0-1042"]},

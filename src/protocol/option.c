@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/duration.h"
+
 #define MICRO 1000000u
 
 static const char *const kind_names[] = {"range", "set"};
@@ -85,8 +87,15 @@ static bool option_parse(enum kernel_option_type type, const char *text, uint64_
     if (words.count > 0) {
         return false;
     }
-    return type == KERNEL_TYPE_MICRO ? protocol_micro_parse(text, ret_number)
-                                     : number_parse(text, strlen(text), ret_number);
+    struct tn_bytes bytes = tn_bytes_of(text, strlen(text));
+    switch (type) {
+    case KERNEL_TYPE_MICRO:
+        return protocol_micro_parse(text, ret_number);
+    case KERNEL_TYPE_SECONDS:
+        return tn_duration_parse(bytes, ret_number);
+    default:
+        return number_parse(text, bytes.len, ret_number);
+    }
 }
 
 /* "10-20,30": spans, in any order; empty for none. */
@@ -130,6 +139,39 @@ static unsigned option_find(const char *name) {
     return i;
 }
 
+/* What an option takes, for people: it completes "'x' is not ...". */
+static void option_form(const char *name, const struct kernel_option_row *row, char *out,
+                        size_t capacity) {
+    struct option_words words = option_words(row->type);
+    uint64_t low =
+        row->type == KERNEL_TYPE_FLAG ? 2 : words.count; /* the rest are other spellings */
+    size_t used = 0;
+    if (strcmp(name, "offline_hold_days") == 0) {
+        (void)snprintf(out, capacity, "a whole number of days, at most %" PRIu64,
+                       row->high / 86400);
+        return;
+    }
+    for (uint64_t i = 0; i < low && used < capacity; i++) {
+        used += (size_t)snprintf(out + used, capacity - used, "%s%s",
+                                 i == 0 ? "" : (i + 1 == low ? " or " : ", "), words.of[i]);
+    }
+    if (words.count > 0) {
+        return;
+    }
+    switch (row->type) {
+    case KERNEL_TYPE_MICRO:
+        (void)snprintf(out, capacity, "a number from 0 to %" PRIu64 ", with up to six decimals",
+                       row->high / MICRO);
+        break;
+    case KERNEL_TYPE_SECONDS:
+        (void)snprintf(out, capacity, "%s", TN_DURATION_FORM);
+        break;
+    default:
+        (void)snprintf(out, capacity, "a whole number from 0 to %" PRIu64, row->high);
+        break;
+    }
+}
+
 bool protocol_option_set(const char *name, const char *text, struct kernel_policy_patch *patch,
                          char *detail) {
     uint64_t number = 0;
@@ -147,13 +189,17 @@ bool protocol_option_set(const char *name, const char *text, struct kernel_polic
         return false;
     }
     const struct kernel_option_row *row = &kernel_option_rows[i];
-    if (!option_parse(row->type, text, &number)) {
-        (void)snprintf(detail, PROTOCOL_DETAIL, "%s: '%.60s' is not a value for it", name, text);
+    bool days = strcmp(name, "offline_hold_days") == 0;
+    uint64_t unit = days ? 86400 : 1;
+    bool read = option_parse(days ? KERNEL_TYPE_NUMBER : row->type, text, &number);
+    if (read && number > row->high / unit && row->type == KERNEL_TYPE_SECONDS && !days) {
+        (void)snprintf(detail, PROTOCOL_DETAIL, "%s: at most %" PRIu64 " seconds", name, row->high);
         return false;
     }
-    uint64_t unit = strcmp(name, "offline_hold_days") == 0 ? 86400 : 1;
-    if (number > row->high / unit) {
-        (void)snprintf(detail, PROTOCOL_DETAIL, "%s: at most %" PRIu64, name, row->high / unit);
+    if (!read || number > row->high / unit) {
+        char form[PROTOCOL_DETAIL];
+        option_form(name, row, form, sizeof form);
+        (void)snprintf(detail, PROTOCOL_DETAIL, "%s: '%.40s' is not %.100s", name, text, form);
         return false;
     }
     patch->values.of[i] = number * unit;

@@ -5,7 +5,7 @@
 
 #include "kernel/types.h"
 
-#define PROTOCOL_DETAIL 128       /* bytes for the words that explain a rejection */
+#define PROTOCOL_DETAIL 192       /* bytes for the words that explain a rejection */
 #define PROTOCOL_REASON 384       /* the same, with the path of a file in them */
 #define PROTOCOL_OPTION_TEXT 1024 /* bytes that any option's text fits in */
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/duration.h"
 #include "protocol/text.h"
 
 struct cursor {
@@ -245,11 +246,18 @@ static bool bind_holder(struct cursor *c) {
 
 static bool bind_seconds(struct cursor *c, const char *what, uint32_t field,
                          uint32_t *ret_seconds) {
-    uint64_t number;
-    if (!next_number(c, what, UINT32_MAX, &number)) {
+    struct tn_bytes word;
+    uint64_t seconds;
+    if (!next(c, what, &word)) {
         return false;
     }
-    *ret_seconds = (uint32_t)number;
+    if (!tn_duration_parse(word, &seconds)) {
+        return refuse(c, TN_R_MALFORMED, "%s: '%.*s' is not " TN_DURATION_FORM, what, SHOWN(word));
+    }
+    if (seconds > UINT32_MAX) {
+        return refuse(c, TN_R_MALFORMED, "%s: at most %u seconds", what, UINT32_MAX);
+    }
+    *ret_seconds = (uint32_t)seconds;
     c->call->command.fields |= field;
     return true;
 }

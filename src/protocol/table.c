@@ -22,7 +22,7 @@
 
 #define OPID OPTION("OPID", "id", PROTOCOL_T_STRING, PROTOCOL_B_OPID)
 #define FENCE OPTION("FENCE", "lsn", PROTOCOL_T_INTEGER, PROTOCOL_B_FENCE)
-#define TTL OPTION("TTL", "seconds", PROTOCOL_T_INTEGER, PROTOCOL_B_TTL)
+#define TTL OPTION("TTL", "duration", PROTOCOL_T_DURATION, PROTOCOL_B_TTL)
 #define META OPTION("META", "json", PROTOCOL_T_STRING, PROTOCOL_B_META)
 #define IN_POOL OPTION("POOL", "pool", PROTOCOL_T_STRING, PROTOCOL_B_POOL)
 #define CURSOR OPTION("CURSOR", "cursor", PROTOCOL_T_INTEGER, PROTOCOL_B_CURSOR)
@@ -91,12 +91,12 @@ static const struct protocol_argument seed_args[] = {
     POOL, OPTION("GIVEN", "n", PROTOCOL_T_INTEGER, PROTOCOL_B_GIVEN),
     OPTION("RECLAIMED", "n", PROTOCOL_T_INTEGER, PROTOCOL_B_RECLAIMED), OPID};
 static const struct protocol_argument reserve_args[] = {
-    HOLDER, NEEDED("TTL", "seconds", PROTOCOL_T_INTEGER, PROTOCOL_B_TTL), CLAIMS, META, OPID};
+    HOLDER, NEEDED("TTL", "duration", PROTOCOL_T_DURATION, PROTOCOL_B_TTL), CLAIMS, META, OPID};
 static const struct protocol_argument touch_args[] = {LEASE, EPOCH, TTL, META, OPID};
 static const struct protocol_argument release_args[] = {LEASE, HOLDER, EPOCH,
                                                         FLAG("NOW", "now", PROTOCOL_B_NOW), OPID};
 static const struct protocol_argument revoke_args[] = {
-    LEASE, OPTION("AFTER", "seconds", PROTOCOL_T_INTEGER, PROTOCOL_B_AFTER), OPID};
+    LEASE, OPTION("AFTER", "duration", PROTOCOL_T_DURATION, PROTOCOL_B_AFTER), OPID};
 static const struct protocol_argument lease_write[] = {LEASE, OPID};
 static const struct protocol_argument rekey_args[] = {LEASE, EPOCH, HOLDER, OPID};
 static const struct protocol_argument disown_args[] = {HOLDER, IN_POOL, OPID};
@@ -143,7 +143,7 @@ static const struct protocol_argument sensor_logs[] = {
 static const struct protocol_argument heartbeat_args[] = {STRING("token", PROTOCOL_B_BEARER),
                                                           FENCE};
 #define SCOPE OPTION("SCOPE", "scope", PROTOCOL_T_STRING, PROTOCOL_B_SCOPE)
-#define REFRESH OPTION("REFRESH", "seconds", PROTOCOL_T_INTEGER, PROTOCOL_B_REFRESH)
+#define REFRESH OPTION("REFRESH", "duration", PROTOCOL_T_DURATION, PROTOCOL_B_REFRESH)
 static const struct protocol_argument token_introspect_args[] = {STRING("token", PROTOCOL_B_TOKEN),
                                                                  FENCE};
 static const struct protocol_argument token_issue_args[] = {LEASE,   EPOCH, TTL,
@@ -153,7 +153,7 @@ static const struct protocol_argument token_refresh_args[] = {STRING("token", PR
                                                               TTL, FENCE};
 static const struct protocol_argument token_revoke_args[] = {
     STRING("id", PROTOCOL_B_TOKEN_ID),
-    OPTION("AFTER", "seconds", PROTOCOL_T_INTEGER, PROTOCOL_B_AFTER), OPID};
+    OPTION("AFTER", "duration", PROTOCOL_T_DURATION, PROTOCOL_B_AFTER), OPID};
 static const struct protocol_argument token_rotate_args[] = {FLAG("NOW", "now", PROTOCOL_B_NOW)};
 static const struct protocol_argument token_sensor_args[] = {STRING("ref", PROTOCOL_B_NAME), TTL,
                                                              REFRESH, SCOPE, FENCE};

@@ -26,9 +26,10 @@ enum protocol_kind {
 enum protocol_type {
     PROTOCOL_T_STRING,
     PROTOCOL_T_INTEGER,
-    PROTOCOL_T_TOKEN, /* the word itself is all there is */
-    PROTOCOL_T_ONEOF, /* one of `parts` */
-    PROTOCOL_T_BLOCK, /* all of `parts` */
+    PROTOCOL_T_DURATION, /* see base/duration.h */
+    PROTOCOL_T_TOKEN,    /* the word itself is all there is */
+    PROTOCOL_T_ONEOF,    /* one of `parts` */
+    PROTOCOL_T_BLOCK,    /* all of `parts` */
 };
 
 /* Where the parser puts an argument; see struct protocol_call. */

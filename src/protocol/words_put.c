@@ -116,8 +116,8 @@ static bool put_scalar(struct protocol_words *w, const struct protocol_argument 
         (object && protocol_json_kind(field->value) == PROTOCOL_JSON_OBJECT)) {
         return protocol_words_add(w, field->value);
     }
-    return add_value(w, name, field->value,
-                     argument->type == PROTOCOL_T_INTEGER ? ACCEPT_NUMBER : ACCEPT_STRING);
+    bool number = argument->type == PROTOCOL_T_INTEGER || argument->type == PROTOCOL_T_DURATION;
+    return add_value(w, name, field->value, number ? ACCEPT_NUMBER : ACCEPT_STRING);
 }
 
 /* ---- Lists ---- */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/assert.h"
+#include "base/duration.h"
 
 #define DAY_S 86400u
 #define NAME_MAX_BYTES 64u /* of users and groups */
@@ -74,16 +75,29 @@ static bool count_take(const struct reading *r, const char *name, const json_t *
     return true;
 }
 
-static bool time_take(const struct reading *r, const char *name, const json_t *value,
-                      uint64_t min_ms, uint64_t *ret_ms) {
+/* A number of seconds, or a duration as text. */
+static bool time_read(const json_t *value, uint64_t *ret_ms) {
     double seconds = json_number_value(value);
+    if (json_is_string(value)) {
+        return tn_duration_parse_ms(
+            tn_bytes_of(json_string_value(value), json_string_length(value)), ret_ms);
+    }
     if (!json_is_number(value) || !(seconds >= 0) ||
-        seconds > (double)SENSOR_TIME_MAX_MS / 1000.0 ||
-        (uint64_t)(seconds * 1000.0 + 0.5) < min_ms) {
-        return refuse(r, "%s must be seconds, from %g to %llu", name, (double)min_ms / 1000.0,
-                      (unsigned long long)(SENSOR_TIME_MAX_MS / 1000u));
+        seconds > (double)SENSOR_TIME_MAX_MS / 1000.0) {
+        return false;
     }
     *ret_ms = (uint64_t)(seconds * 1000.0 + 0.5);
+    return true;
+}
+
+static bool time_take(const struct reading *r, const char *name, const json_t *value,
+                      uint64_t min_ms, uint64_t *ret_ms) {
+    uint64_t ms = 0;
+    if (!time_read(value, &ms) || ms < min_ms || ms > SENSOR_TIME_MAX_MS) {
+        return refuse(r, "%s must be seconds, or a text such as 15m or 12h, from %g to %llu", name,
+                      (double)min_ms / 1000.0, (unsigned long long)(SENSOR_TIME_MAX_MS / 1000u));
+    }
+    *ret_ms = ms;
     return true;
 }
 
@@ -156,7 +170,13 @@ static bool limits_take(const struct reading *r, json_t *value) {
         }
         /* A program without descriptors, memory or time cannot even begin. */
         uint64_t min = i == SENSOR_LIMIT_FILE || i == SENSOR_LIMIT_CORE ? 0 : 1;
-        if (!count_take(r, names[i], item, min, INT64_MAX, &r->spec->limits[i])) {
+        if (i == SENSOR_LIMIT_CPU && json_is_string(item)) {
+            uint64_t ms = 0;
+            if (!time_take(r, names[i], item, 1000, &ms)) {
+                return false;
+            }
+            r->spec->limits[i] = ms / 1000;
+        } else if (!count_take(r, names[i], item, min, INT64_MAX, &r->spec->limits[i])) {
             return false;
         }
     }

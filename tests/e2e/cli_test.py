@@ -160,6 +160,17 @@ class Commands(Cli):
         kid = json.loads(self.tenure("token", "keys", "--json"))["keys"][0]["kid"]
         self.assertEqual(lines[1].split()[:4], [kid, "OKP", "Ed25519", "EdDSA"])
 
+    def test_durations_may_have_units(self):
+        self.tenure("pool", "create", "units", "--range", "1", "9", "--lease", "1h", "--max-lease=30d")
+        options = self.json("pool", "info", "units", "--timeout", "1m")["options"]
+        self.assertEqual((options["lease"], options["max_lease"]), ("3600", "2592000"))
+        lease = self.json("alloc", "units", "h", "--ttl", "15m")["lease"]
+        self.assertEqual(self.json("lease", lease)["ttl"], "900")
+        for text in ("1.5h", "h", "-1", "", "1h30m"):
+            code, _, err = run(self.server.port, "alloc", "units", "h", "--ttl=" + text)
+            self.assertEqual(code, 40, text)
+            self.assertIn("a whole number of seconds, or one with a unit: 90s, 15m, 12h, 30d", err)
+
     def test_each_refusal_has_its_exit_code(self):
         self.tenure("pool", "create", "codes", "--range", "1", "2", "--max-per-holder", "1")
         lease = self.json("alloc", "codes", "h")["lease"]

@@ -177,6 +177,24 @@ class Check(unittest.TestCase):
             self.assertIn("'%s' must be a " % name, err)
         self.assertEqual(check("[sensors]\nsensor_token_env = ATTUNE_API_TOKEN\n")[0], 0)
 
+    def test_durations_may_have_units(self):
+        code, out, err = check("[server]\nslow_seconds = 2m\n[tokens]\ntoken_ttl_seconds = 30d\n"
+                               "[sensors]\nsensor_stop_seconds = 1m\nsensor_settle_seconds = 0.25\n"
+                               "[limits]\nhistory_seconds = 1h\nop_window_seconds = 15m\n"
+                               "[pool p]\nlease = 12h\ngrace = 90s\nmax_lease = 30d\n"
+                               "[sensor s]\ntrigger = t\ncommand = /bin/true\nstop_seconds = 2m\n"
+                               "limits.cpu_seconds = 1h\n")
+        self.assertEqual((code, err), (0, ""))
+        for line in ("slow_seconds = 2m ; conf:2", "lease = 43200", "grace = 90", "max_lease = 2592000"):
+            self.assertIn(line + "\n", out)
+        self.assertEqual(check(out)[0], 0)
+        for text in ("1.5h", "-1", "h", "1w", "1h30m", "99999999999d"):
+            for section in ("[server]\nslow_seconds = ", "[limits]\nhistory_seconds = ",
+                            "[sensors]\nsensor_stop_seconds = ", "[pool p]\nmax_hold = "):
+                code, _, err = check(section + text + "\n")
+                self.assertEqual(code, 2, section + text)
+                self.assertRegex(err, "90s, 15m, 12h, 30d|from . to [0-9]+ seconds|at most [0-9]+ sec")
+
     def test_a_line_may_be_as_long_as_the_file(self):
         names = ["name-%d" % i for i in range(50000)]
         for text in ("[server]\nport_file = /%s\n" % ("x" * 100000),
@@ -215,7 +233,8 @@ class Check(unittest.TestCase):
                           ("names = a", "names are for a set"),
                           ("set = no", "set = yes"),
                           ("offline_hold_days = 60000", "at most"),
-                          ("high_rate_min_factor = 1.1", "at most")]:
+                          ("high_rate_min_factor = 1.1", "from 0 to 1,"),
+                          ("lease = 1.5h", "90s, 15m, 12h, 30d")]:
             code, _, err = check("[pool p]\n" + body + "\n")
             self.assertEqual(code, 2, body)
             self.assertIn(why, err)
@@ -259,7 +278,7 @@ class Check(unittest.TestCase):
     def test_help_and_version(self):
         code, out, _ = tenured("--help")
         self.assertEqual(code, 0)
-        self.assertIn("--slow-seconds N", out)
+        self.assertIn("--slow-seconds DURATION", out)
         code, out, _ = tenured("--version")
         self.assertEqual(code, 0)
         self.assertRegex(out, r"^tenured \d+\.\d+\.\d+")

@@ -68,7 +68,7 @@ class Check(unittest.TestCase):
                                          125], err)
         for words in ("its trigger is missing", "rule r1 is there already, in line 1",
                       "is not a sensor's name", "a sensor has no 'what'", 'a " is missing',
-                      "is not a number of seconds", "is not yes or no", "cwd is set twice",
+                      "90s, 15m, 12h, 30d", "is not yes or no", "cwd is set twice",
                       "a rule has no 'command'", "more than 16384 bytes",
                       "sensor none: command", "sensor odd: health"):
             self.assertIn(words, err)

@@ -275,6 +275,13 @@ class Commands(HttpCase):
                          "a/b c")
         self.assertEqual(self.done("POST", "/v1/holders/a%2Fb%20c/disown").json["released"], "1")
 
+    def test_durations_may_have_units(self):
+        self.pool("units", range=[1, 9], lease="12h")
+        self.assertEqual(self.ask("GET", "/v1/pools/units").json["options"]["lease"], "43200")
+        for ttl, seconds in (("15m", "900"), ("90s", "90"), (60, "60"), ("60", "60")):
+            lease = self.made("/v1/pools/units/leases", {"holder": "h", "ttl": ttl}).json["lease"]
+            self.assertEqual(self.ask("GET", "/v1/leases/" + lease).json["ttl"], seconds)
+
     def test_refusals_are_problems_with_an_outcome(self):
         self.pool("few", range=[1, 1], lease=60)
         made = self.made("/v1/pools/few/leases", {"holder": "h"}).json["lease"]

@@ -726,7 +726,7 @@ class Files(Case):
                 ({"offline_hold_days": -1}, "id_lease.offline_hold_days is negative"),
                 ({"offline_hold_days": 0.00001}, "is not a whole number of seconds"),
                 ({"offline_hold_days": 30, "base_lease_seconds": 60}, "leave one of them out"),
-                ({"base_lease_seconds": 1.5}, "is not a value for it"),
+                ({"base_lease_seconds": 1.5}, "is not a whole number of seconds"),
                 ({"min_lease_seconds": -1}, "id_lease.min_lease_seconds is negative"),
                 ({"min_lease_seconds": 99, "base_lease_seconds": 98}, "min_lease"),
                 ({"rate_window_seconds": 0}, "rate_window"),

@@ -170,11 +170,11 @@ static void usage_is_written_as_people_read_it(void **state) {
     const struct protocol_command *create = &protocol_table[PROTOCOL_POOL_CREATE];
     (void)state;
     assert_true(protocol_usage_write(alloc, &alloc->form, text, sizeof text));
-    assert_string_equal(text, "ALLOC pool holder [COUNT n | VALUES n value...] [TTL seconds] "
+    assert_string_equal(text, "ALLOC pool holder [COUNT n | VALUES n value...] [TTL duration] "
                               "[META json] [OPID id]");
     assert_true(protocol_usage_write(alloc, &alloc->other, text, sizeof text));
     assert_string_equal(text, "ALLOC holder FROM pool (COUNT n | VALUES n value...) ... "
-                              "[TTL seconds] [META json] [OPID id]");
+                              "[TTL duration] [META json] [OPID id]");
     assert_true(protocol_usage_write(create, &create->form, text, sizeof text));
     assert_string_equal(text, "POOL CREATE pool [[RANGE lo hi | SET] [option value ...]] "
                               "[OPID id]");
@@ -211,6 +211,18 @@ static const struct {
     {"ALLOC ports job/1 VALUES 2 a", TN_R_MALFORMED, "a value is missing"},
     {"ALLOC ports job/1 VALUES 4097 a", TN_R_MALFORMED, "VALUES: '4097'"},
     {"ALLOC ports job/1 TTL 1.5", TN_R_MALFORMED, "TTL: '1.5'"},
+    {"ALLOC ports job/1 TTL 1.5h", TN_R_MALFORMED,
+     "TTL: '1.5h' is not a whole number of seconds, or one with a unit: 90s, 15m, 12h, 30d"},
+    {"ALLOC ports job/1 TTL h", TN_R_MALFORMED, "TTL: 'h' is not"},
+    {"ALLOC ports job/1 TTL 99999d", TN_R_MALFORMED, "TTL: at most 4294967295 seconds"},
+    {"REVOKE 0-1 AFTER -5m", TN_R_MALFORMED, "AFTER: '-5m' is not"},
+    {"POOL CREATE p LEASE 1.5h", TN_R_BAD_POLICY, "lease: '1.5h' is not a whole number of seconds"},
+    {"POOL CREATE p LEASE 99999d", TN_R_BAD_POLICY, "lease: at most 4294967295 seconds"},
+    {"POOL CREATE p OFFLINE_HOLD_DAYS 60000", TN_R_BAD_POLICY,
+     "offline_hold_days: '60000' is not a whole number of days, at most 49710"},
+    {"POOL CREATE p HIGH_RATE_MIN_FACTOR 1.5", TN_R_BAD_POLICY,
+     "high_rate_min_factor: '1.5' is not a number from 0 to 1, with up to six decimals"},
+    {"POOL CREATE p STICKY maybe", TN_R_BAD_POLICY, "sticky: 'maybe' is not no or yes"},
     {"ALLOC ports job/1 TTL 5 TTL 6", TN_R_MALFORMED, "TTL is there twice"},
     {"ALLOC ports job/1 NOW", TN_R_MALFORMED, "'NOW' does not belong there"},
     {"ALLOC ports job/1 META [1]", TN_R_MALFORMED, "META: it is not a JSON object"},
@@ -230,7 +242,8 @@ static const struct {
     {"LEASES COUNT 1001", TN_R_MALFORMED, "COUNT: '1001'"},
     {"LEASES FENCE x", TN_R_MALFORMED, "FENCE: 'x'"},
     {"POOL CREATE p COLOUR blue", TN_R_BAD_POLICY, "there is no option 'colour'"},
-    {"POOL CREATE p STRATEGY best", TN_R_BAD_POLICY, "strategy: 'best' is not a value"},
+    {"POOL CREATE p STRATEGY best", TN_R_BAD_POLICY,
+     "strategy: 'best' is not lowest, random, next or coldest"},
     {"POOL CREATE p RANGE 1", TN_R_MALFORMED, "the range's last value is missing"},
     {"POOL CREATE p LEASE", TN_R_MALFORMED, "lease is missing"},
     {"POOL ADD gpus OPID x", TN_R_MALFORMED, "a name is missing"},
