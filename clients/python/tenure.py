@@ -1156,8 +1156,9 @@ class Commands:
         return self._read(_token, fence, "TOKEN", "ISSUE", lease, epoch,
                           *_optional(ttl=ttl, refresh=refresh, scope=scope))
 
-    def token_sensor(self, ref: str, *, ttl: Optional[Duration] = None, refresh: Optional[Duration] = None,
-                     scope: Optional[str] = None, fence: Optional[int] = None) -> SignedToken:
+    def token_sensor(self, ref: str, *, ttl: Optional[Duration] = None,
+                     refresh: Optional[Duration] = None, scope: Optional[str] = None,
+                     fence: Optional[int] = None) -> SignedToken:
         """For the lease of a running sensor."""
         return self._read(_token, fence, "TOKEN", "SENSOR", ref,
                           *_optional(ttl=ttl, refresh=refresh, scope=scope))

@@ -74,7 +74,7 @@ static int say_link(const struct call *call, enum cli_link link) {
         say_how_to_resolve(call);
         return CLI_UNKNOWN;
     }
-    return CLI_UNREACHABLE;
+    return cli_client_exit(&call->client);
 }
 
 static int refusal_exit(const struct cli_refusal *refusal) {

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "cli/text.h"
+#include "kernel/result.h"
 
 #define SECRET_MAX 256u
 
@@ -149,6 +150,11 @@ static bool secret_find(char out[SECRET_MAX + 1]) {
     return out[0] != '\0';
 }
 
+static bool begins(struct tn_bytes text, const char *word) {
+    size_t len = strlen(word);
+    return text.len >= len && memcmp(text.at, word, len) == 0;
+}
+
 /* HELLO 3; whoever answers must be one of us: a write must not go to some other server that happens
  * to know the word. */
 static enum cli_link greet(struct cli_client *client, uint64_t timeout_ms) {
@@ -168,10 +174,15 @@ static enum cli_link greet(struct cli_client *client, uint64_t timeout_ms) {
     }
     uint32_t server = cli_node_find(&client->reader, 0, "server");
     if (client->reader.nodes[0].type == CLI_ERROR) {
+        struct tn_bytes reply = cli_node_text(&client->reader, 0);
         struct cli_text text = {.at = NULL};
-        cli_text_clean(&text, cli_node_text(&client->reader, 0));
-        (void)fail(client, CLI_LINK_UNREACHABLE, "the server refuses: %.200s",
-                   text.failed ? "" : text.at);
+        client->login = begins(reply, "NOAUTH") || begins(reply, "WRONGPASS");
+        cli_text_clean(&text, reply);
+        (void)fail(client, CLI_LINK_UNREACHABLE, "the server refuses: %.150s%s",
+                   text.failed ? "" : text.at,
+                   client->login ? "\nset TENURE_USER, and TENURE_SECRET or TENURE_SECRET_FILE, to "
+                                   "the name and the secret of a user of this server"
+                                 : "");
         cli_text_free(&text);
         return CLI_LINK_UNREACHABLE;
     }
@@ -192,16 +203,22 @@ enum cli_link cli_client_open(struct cli_client *client, const struct cli_settin
     }
     if (link != CLI_LINK_OK) {
         char error[sizeof client->error];
+        bool login = client->login;
         memcpy(error, client->error, sizeof error);
         cli_client_close(client);
         memcpy(client->error, error, sizeof error);
+        client->login = login;
     }
     return link;
 }
 
+int cli_client_exit(const struct cli_client *client) {
+    return client->login ? tn_result_exit(TN_R_NOAUTH) : CLI_UNREACHABLE;
+}
+
 int cli_client_unreachable(const struct cli_client *client) {
     (void)fprintf(stderr, "tenure: %s\n", client->error);
-    return CLI_UNREACHABLE;
+    return cli_client_exit(client);
 }
 
 void cli_wait_ms(uint64_t ms) {

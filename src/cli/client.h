@@ -12,6 +12,7 @@ struct cli_client {
     int socket; /* -1: not connected */
     struct cli_reader reader;
     char error[320]; /* why it failed, in words */
+    bool login;      /* because the server wants a log-in, or another one */
 };
 
 /* How a call went. Only LOST leaves it open whether the server did what it was asked. */
@@ -25,6 +26,8 @@ enum cli_link {
  * line in TENURE_SECRET_FILE, if there is one. The settings' timeout is for all of it. */
 enum cli_link cli_client_open(struct cli_client *client, const struct cli_settings *settings);
 void cli_client_close(struct cli_client *client);
+/* The exit code of a client that could not connect or log in. */
+int cli_client_exit(const struct cli_client *client);
 /* Tells standard error why it failed; the exit code. */
 int cli_client_unreachable(const struct cli_client *client);
 /* Before trying again. */

@@ -196,11 +196,12 @@ static bool policy_judge(const struct policy *policy, const struct cli_reader *r
         i += range;
     }
     struct kernel_policy whole = kernel_policy_new(&patch);
-    const char *fault = kernel_policy_fault(&whole, UINT64_MAX);
-    if (fault != NULL) {
-        (void)fprintf(stderr, "tenure opensynaptic: the policy makes no sense: %s\n", fault);
+    enum kernel_fault fault = kernel_policy_fault(&whole, UINT64_MAX);
+    if (fault != KERNEL_FAULT_NONE) {
+        (void)fprintf(stderr, "tenure opensynaptic: options contradict each other: %s\n",
+                      kernel_fault_text(fault));
     }
-    return fault == NULL;
+    return fault == KERNEL_FAULT_NONE;
 }
 
 /* ---- Applying ---- */

@@ -21,6 +21,10 @@ _Static_assert(KERNEL_VERB_COUNT <= 256, "a verb is one byte");
 
 #define WISH_BYTES_MIN 3u
 
+/* What follows the numbers of a patch. Logs of 0.1 have PATCH_EXCLUDE or nothing here. */
+#define PATCH_EXCLUDE 1u
+#define PATCH_STRICT 2u
+
 void kernel_claim_write(struct tn_writer *w, struct tn_bytes pool, bool any, uint32_t count) {
     tn_write_bytes16(w, pool);
     tn_write8(w, any);
@@ -104,7 +108,8 @@ static void policy_write(struct tn_writer *w, const struct kernel_policy_patch *
             tn_write64(w, patch->values.of[i]);
         }
     }
-    tn_write8(w, patch->has_exclude);
+    tn_write8(w, (uint8_t)((patch->has_exclude ? PATCH_EXCLUDE : 0) |
+                           (patch->strict ? PATCH_STRICT : 0)));
     if (patch->has_exclude) {
         tn_write8(w, (uint8_t)patch->values.exclude_count);
         for (uint64_t i = 0; i < patch->values.exclude_count; i++) {
@@ -125,9 +130,10 @@ static struct kernel_policy_patch policy_parse(struct tn_reader *r) {
             patch.values.of[i] = tn_read64(r);
         }
     }
-    uint8_t has_exclude = tn_read8(r);
-    patch.has_exclude = has_exclude == 1;
-    if (has_exclude > 1) {
+    uint8_t parts = tn_read8(r);
+    patch.has_exclude = (parts & PATCH_EXCLUDE) != 0;
+    patch.strict = (parts & PATCH_STRICT) != 0;
+    if ((parts & ~(PATCH_EXCLUDE | PATCH_STRICT)) != 0) {
         tn_reader_spoil(r);
     }
     if (patch.has_exclude) {

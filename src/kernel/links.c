@@ -300,7 +300,7 @@ static bool pool_policy_agrees(const struct kernel *k, const struct pool *p) {
     }
     return policy.exclude_count <= KERNEL_EXCLUDES_MAX &&
            kernel_policy_fault(&policy, live ? kernel_limit(k, KERNEL_LIMIT_RATE_WINDOW)
-                                             : UINT64_MAX) == NULL;
+                                             : UINT64_MAX) == KERNEL_FAULT_NONE;
 }
 
 static bool pools_agree(const struct kernel *k) {

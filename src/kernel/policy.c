@@ -42,43 +42,95 @@ static bool excludes_sort(struct kernel_policy *policy) {
 }
 
 /* Fractions and thresholds of the adaptive lease that would contradict each other. */
-static const char *sticky_fault(const uint64_t *of, uint64_t rate_window_max) {
+static enum kernel_fault sticky_fault(const uint64_t *of, uint64_t rate_window_max) {
     if (of[KERNEL_OPTION_LEASE] == 0) {
-        return "a sticky pool needs a lease above 0";
+        return KERNEL_FAULT_NO_LEASE;
     }
     if (of[KERNEL_OPTION_LEASE] < of[KERNEL_OPTION_MIN_LEASE]) {
-        return "the lease is below min_lease_seconds";
+        return KERNEL_FAULT_MIN_LEASE;
     }
     if (of[KERNEL_OPTION_RATE_WINDOW] == 0 || of[KERNEL_OPTION_RATE_WINDOW] > rate_window_max) {
-        return "rate_window_seconds is 0 or above the limit rate_window_max";
+        return KERNEL_FAULT_RATE_WINDOW;
     }
-    return of[KERNEL_OPTION_ULTRA_RATE] < of[KERNEL_OPTION_HIGH_RATE]
-               ? "ultra_rate_threshold_per_hour is below high_rate_threshold_per_hour"
-               : NULL;
+    return of[KERNEL_OPTION_ULTRA_RATE] < of[KERNEL_OPTION_HIGH_RATE] ? KERNEL_FAULT_ULTRA_RATE
+                                                                      : KERNEL_FAULT_NONE;
 }
 
-const char *kernel_policy_fault(struct kernel_policy *policy, uint64_t rate_window_max) {
+enum kernel_fault kernel_policy_fault(struct kernel_policy *policy, uint64_t rate_window_max) {
     const uint64_t *of = policy->of;
     for (unsigned i = 0; i < KERNEL_OPTION_COUNT; i++) {
         if (of[i] > kernel_option_rows[i].high) {
-            return "an option is above its largest value";
+            return KERNEL_FAULT_HIGH;
         }
     }
     if (!excludes_sort(policy)) {
-        return "excluded spans overlap, or end before they begin";
+        return KERNEL_FAULT_EXCLUDE;
     }
     if (of[KERNEL_OPTION_LO] > of[KERNEL_OPTION_HI]) {
-        return "the range ends before it begins";
+        return KERNEL_FAULT_RANGE;
     }
     bool set = of[KERNEL_OPTION_KIND] == KERNEL_SET;
     if (set && (policy->exclude_count > 0 || of[KERNEL_OPTION_SCOPED])) {
-        return "a set has no exclusions and no scopes";
+        return KERNEL_FAULT_SET;
     }
     if (of[KERNEL_OPTION_FORMAT] == KERNEL_MAC && of[KERNEL_OPTION_HI] >> 48 != 0) {
-        return "the range is too large for MAC addresses";
+        return KERNEL_FAULT_FORMAT;
     }
     if (of[KERNEL_OPTION_MAX_LEASE] != 0 && of[KERNEL_OPTION_LEASE] > of[KERNEL_OPTION_MAX_LEASE]) {
-        return "the lease is above max_lease";
+        return KERNEL_FAULT_MAX_LEASE;
     }
-    return of[KERNEL_OPTION_STICKY] ? sticky_fault(of, rate_window_max) : NULL;
+    return of[KERNEL_OPTION_STICKY] ? sticky_fault(of, rate_window_max) : KERNEL_FAULT_NONE;
+}
+
+static bool is_adaptive(unsigned option) {
+    return option >= KERNEL_OPTION_ADAPTIVE && option <= KERNEL_OPTION_METRICS_SECONDS;
+}
+
+bool kernel_option_applies(const struct kernel_policy *policy, unsigned option) {
+    if (policy->of[KERNEL_OPTION_KIND] == KERNEL_SET &&
+        (option == KERNEL_OPTION_LO || option == KERNEL_OPTION_HI)) {
+        return false;
+    }
+    return policy->of[KERNEL_OPTION_STICKY] != 0 || !is_adaptive(option);
+}
+
+uint64_t kernel_policy_patch_fault(const struct kernel_policy_patch *patch,
+                                   struct kernel_policy *policy, uint64_t rate_window_max) {
+    enum kernel_fault fault = kernel_policy_fault(policy, rate_window_max);
+    if (fault != KERNEL_FAULT_NONE || !patch->strict || policy->of[KERNEL_OPTION_STICKY]) {
+        return fault;
+    }
+    for (uint64_t i = 0; i < KERNEL_OPTION_COUNT; i++) {
+        if ((patch->mask >> i & 1) && is_adaptive((unsigned)i)) {
+            return KERNEL_FAULT_NOT_STICKY | i << KERNEL_FAULT_BITS;
+        }
+    }
+    return KERNEL_FAULT_NONE;
+}
+
+const char *kernel_option_name(unsigned option) {
+    return option < KERNEL_OPTION_COUNT ? kernel_option_rows[option].name : "exclude";
+}
+
+const char *kernel_fault_text(uint64_t fault) {
+    static const char *const texts[] = {
+#define FAULT_TEXT(id, text) text,
+        KERNEL_FAULT_TABLE(FAULT_TEXT)
+#undef FAULT_TEXT
+    };
+    fault &= (1u << KERNEL_FAULT_BITS) - 1;
+    return fault < KERNEL_FAULT_COUNT ? texts[fault] : "";
+}
+
+unsigned kernel_policy_differs(const struct kernel_policy *a, const struct kernel_policy *b) {
+    for (unsigned i = 0; i < KERNEL_OPTION_COUNT; i++) {
+        if (a->of[i] != b->of[i] && kernel_option_applies(a, i)) {
+            return i;
+        }
+    }
+    bool same = a->exclude_count == b->exclude_count;
+    for (uint64_t i = 0; same && i < a->exclude_count; i++) {
+        same = a->exclude[i].lo == b->exclude[i].lo && a->exclude[i].hi == b->exclude[i].hi;
+    }
+    return same ? KERNEL_OPTION_ALL : KERNEL_OPTION_EXCLUDE;
 }

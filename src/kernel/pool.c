@@ -27,8 +27,9 @@ uint64_t kernel_pool_size(const struct kernel *k, uint32_t pool) {
 
 /* ---- policies ---- */
 
-static bool policy_sound(const struct kernel *k, struct kernel_policy *policy) {
-    return kernel_policy_fault(policy, kernel_limit(k, KERNEL_LIMIT_RATE_WINDOW)) == NULL;
+static uint64_t policy_fault(const struct kernel *k, const struct kernel_policy_patch *patch,
+                             struct kernel_policy *policy) {
+    return kernel_policy_patch_fault(patch, policy, kernel_limit(k, KERNEL_LIMIT_RATE_WINDOW));
 }
 
 static bool policy_tracks(const struct kernel_policy *policy) {
@@ -205,19 +206,36 @@ enum tn_result kernel_pool_scope(struct kernel *k, uint32_t template, struct tn_
 
 /* ---- the verbs ---- */
 
+/* Creating a pool that is there: declarations may be repeated. The result of a difference says which
+ * option, counted from 1. */
+static void create_again(const struct kernel *k, uint32_t pool, const struct kernel_policy *policy,
+                         uint64_t fault, struct kernel_result *result) {
+    unsigned differs = kernel_policy_differs(policy, &pool_at(k, pool)->policy);
+    bool same = fault == KERNEL_FAULT_NONE && differs == KERNEL_OPTION_ALL;
+    result->code = same && kernel_edition_has(k, 1) ? TN_R_NOOP : TN_R_EXISTS;
+    result->number = differs < KERNEL_OPTION_ALL && kernel_edition_has(k, 1) ? differs + 1 : 0;
+}
+
+static void policy_refuse(const struct kernel *k, uint64_t fault, struct kernel_result *result) {
+    result->code = TN_R_BAD_POLICY;
+    result->number = kernel_edition_has(k, 1) ? fault : 0;
+}
+
 void kernel_run_pool_create(struct kernel *k, const struct kernel_command *c,
                             struct kernel_result *result) {
     struct kernel_policy_patch patch = kernel_policy_read(c->policy_bytes);
     struct kernel_policy policy = kernel_policy_new(&patch);
     bool metered = policy.of[KERNEL_OPTION_STICKY] && !policy.of[KERNEL_OPTION_SCOPED];
+    uint64_t fault = policy_fault(k, &patch, &policy);
+    uint32_t there = kernel_pool_find(k, c->pool);
     if (!kernel_name_pool_valid(c->pool, false)) {
         result->code = TN_R_BAD_NAME;
     } else if (policy.of[KERNEL_OPTION_INTERNAL] && !(c->rights & KERNEL_RIGHT_SUPERVISOR)) {
         result->code = TN_R_DENIED;
-    } else if (kernel_pool_find(k, c->pool) != TN_NONE) {
-        result->code = TN_R_EXISTS;
-    } else if (!policy_sound(k, &policy)) {
-        result->code = TN_R_BAD_POLICY;
+    } else if (there != TN_NONE) {
+        create_again(k, there, &policy, fault, result);
+    } else if (fault != KERNEL_FAULT_NONE) {
+        policy_refuse(k, fault, result);
     } else if (pools_full(k) || (metered && tn_table_room(&k->tables[TABLE_METER]) == 0)) {
         result->code = TN_R_POOLS_FULL;
     } else if (tn_table_room(&k->tables[TABLE_TEXT]) < tn_text_chunks(c->pool.len)) {
@@ -354,8 +372,12 @@ void kernel_run_pool_alter(struct kernel *k, const struct kernel_command *c,
     struct kernel_policy_patch patch = kernel_policy_read(c->policy_bytes);
     struct kernel_policy next = pool_at(k, pool)->policy;
     kernel_policy_apply(&next, &patch);
-    result->code =
-        policy_sound(k, &next) ? alter_allowed(k, pool, &next, c->rights) : TN_R_BAD_POLICY;
+    uint64_t fault = policy_fault(k, &patch, &next);
+    if (fault != KERNEL_FAULT_NONE) {
+        policy_refuse(k, fault, result);
+        return;
+    }
+    result->code = alter_allowed(k, pool, &next, c->rights);
     if (result->code == TN_R_TOO_LARGE) {
         result->number = (uint64_t)SHRINK_WORDS_MAX * 64;
     }

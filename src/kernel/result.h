@@ -84,6 +84,8 @@ struct kernel_result {
         retry_at_ms; /* EXHAUSTED: when a value comes free by itself; now_ms: at once; 0: unknown */
     uint64_t number; /* sweep: freed; disown: released so far; BAD_TTL, QUOTA, TOO_LARGE: the cap;
                         pool add/remove: how many; BAD_VALUE, BUSY: index of the wish, from 0;
+                        BAD_POLICY: see kernel_policy_patch_fault; EXISTS: the option of the
+                        pool that differs, from 1;
                         CONFLICT: where the operation id did something else, 0 if it is not that */
     uint32_t value_count;
     uint32_t value_capacity;

@@ -219,10 +219,12 @@ struct kernel_policy {
     uint64_t exclude_count;
 };
 
-/* Some options of a policy: bit n of `mask` says that of[n] is set; exclude has its own flag. */
+/* Some options of a policy: bit n of `mask` says that of[n] is set; exclude has its own flag.
+ * `strict` refuses options that do not apply to the pool; logs from before it exist without. */
 struct kernel_policy_patch {
     uint32_t mask;
     bool has_exclude;
+    bool strict;
     struct kernel_policy values;
 };
 
@@ -230,8 +232,50 @@ struct kernel_policy kernel_policy_default(void);
 void kernel_policy_apply(struct kernel_policy *policy, const struct kernel_policy_patch *patch);
 /* Of a new pool: the patch on the defaults. */
 struct kernel_policy kernel_policy_new(const struct kernel_policy_patch *patch);
-/* Why the options make no sense together, in words; NULL: they do. Puts exclusions in order. */
-const char *kernel_policy_fault(struct kernel_policy *policy, uint64_t rate_window_max);
+
+/* Why options contradict each other. A result carries the number, so the order is stored. */
+/* clang-format off */
+#define KERNEL_FAULT_TABLE(X) \
+    X(NONE,        "") \
+    X(HIGH,        "an option is above its largest value") \
+    X(EXCLUDE,     "exclude: two spans overlap, or one ends before it begins") \
+    X(RANGE,       "range: lo is above hi") \
+    X(SET,         "a set has no exclude and cannot be scoped") \
+    X(FORMAT,      "format mac: hi is above ff:ff:ff:ff:ff:ff") \
+    X(MAX_LEASE,   "lease is above max_lease") \
+    X(NO_LEASE,    "sticky: lease must be above 0") \
+    X(MIN_LEASE,   "lease is below min_lease_seconds") \
+    X(RATE_WINDOW, "rate_window_seconds is 0 or above the server's limit rate_window_max") \
+    X(ULTRA_RATE,  "ultra_rate_threshold_per_hour is below high_rate_threshold_per_hour") \
+    X(NOT_STICKY,  "is for sticky pools only (sticky yes)")
+/* clang-format on */
+
+enum kernel_fault {
+#define KERNEL_FAULT_ENUM(id, text) KERNEL_FAULT_##id,
+    KERNEL_FAULT_TABLE(KERNEL_FAULT_ENUM)
+#undef KERNEL_FAULT_ENUM
+        KERNEL_FAULT_COUNT
+};
+
+/* In words; after the name of the option for NOT_STICKY. "" if there is no such fault. */
+const char *kernel_fault_text(uint64_t fault);
+/* NONE: the options agree. Puts exclusions in order. */
+enum kernel_fault kernel_policy_fault(struct kernel_policy *policy, uint64_t rate_window_max);
+/* The same for what a patch has made of a policy, as a result carries it: the fault, and above its
+ * eight bits the option, for NOT_STICKY. */
+#define KERNEL_FAULT_BITS 8u
+uint64_t kernel_policy_patch_fault(const struct kernel_policy_patch *patch,
+                                   struct kernel_policy *policy, uint64_t rate_window_max);
+
+/* Whether the option means something for a pool of this policy: bounds mean nothing in a set, and
+ * the adaptive lease is for sticky pools. */
+bool kernel_option_applies(const struct kernel_policy *policy, unsigned option);
+
+/* The options of a pool in one numbering: those of the table, then the others. */
+enum { KERNEL_OPTION_EXCLUDE = KERNEL_OPTION_COUNT, KERNEL_OPTION_ALL };
+const char *kernel_option_name(unsigned option);
+/* The first option that differs and applies; KERNEL_OPTION_ALL: none. Both policies are in order. */
+unsigned kernel_policy_differs(const struct kernel_policy *a, const struct kernel_policy *b);
 
 /* One value of one pool, as results, views and events show it. */
 struct kernel_value {

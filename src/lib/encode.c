@@ -176,7 +176,7 @@ static uint32_t encode_into(const struct tenure_command *command, uint32_t field
 
 static bool options_parse(const struct tenure_command *command,
                           struct kernel_policy_patch *ret_patch, char *detail) {
-    *ret_patch = (struct kernel_policy_patch){.mask = 0};
+    *ret_patch = (struct kernel_policy_patch){.strict = true};
     for (uint32_t i = 0; i < command->option_count; i++) {
         const struct tenure_option *option = &command->options[i];
         if (option->name == NULL || option->value == NULL) {

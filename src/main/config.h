@@ -31,8 +31,8 @@ enum config_type {
     CONFIG_NUMBER,
     CONFIG_BYTES,    /* a number, with K, M or G for 2^10, 2^20, 2^30 */
     CONFIG_DURATION, /* whole seconds, or with a unit: 15m */
-    CONFIG_SECONDS, /* or up to three decimals; its number, `least` and `most` are milliseconds */
-    CONFIG_FORM,        /* of the log: logfmt or json */
+    CONFIG_SECONDS,  /* or up to three decimals; its number, `least` and `most` are milliseconds */
+    CONFIG_FORM,     /* of the log: logfmt or json */
     CONFIG_CONTAINMENT, /* of runs: see sensor_containment_parse */
     CONFIG_SWITCH,      /* on or off */
     CONFIG_DEFINER,     /* of sensors: file or admin */

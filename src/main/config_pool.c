@@ -123,11 +123,15 @@ bool config_pool_check(const struct config *config, const struct config_pool *po
         &config->values[CONFIG_OWN_COUNT + (unsigned)KERNEL_LIMIT_RATE_WINDOW];
     /* Without the setting it is what the log says, which only the kernel knows. */
     uint64_t rate_window_max = window->text != NULL ? window->number : UINT64_MAX;
-    const char *fault = kernel_policy_fault(&policy, rate_window_max);
-    if (fault == NULL && pool->names != NULL && policy.of[KERNEL_OPTION_KIND] != KERNEL_SET) {
-        fault = "names are for a set (set = yes)";
+    struct kernel_policy_patch patch = pool->patch;
+    patch.strict = true;
+    uint64_t fault = kernel_policy_patch_fault(&patch, &policy, rate_window_max);
+    if (fault != KERNEL_FAULT_NONE) {
+        protocol_fault_format(fault, reason, CONFIG_REASON_MAX);
+        return false;
     }
-    return fault == NULL || config_refuse(reason, "%s", fault);
+    return pool->names == NULL || policy.of[KERNEL_OPTION_KIND] == KERNEL_SET ||
+           config_refuse(reason, "names are for a set (set = yes)");
 }
 
 void config_pool_print(const struct config_pool *pool, FILE *out) {

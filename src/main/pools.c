@@ -30,18 +30,16 @@ static bool excludes_differ(const struct kernel_policy *a, const struct kernel_p
     return differ;
 }
 
-/* What has to change, and its names. Bounds mean nothing in a set. */
+/* What has to change, and its names. */
 static struct kernel_policy_patch difference(const struct kernel_policy *is,
                                              const struct kernel_policy *wanted, char *names,
                                              size_t room) {
     struct kernel_policy_patch patch = {.values = *wanted,
                                         .has_exclude = excludes_differ(is, wanted)};
-    bool set = is->of[KERNEL_OPTION_KIND] == KERNEL_SET;
     size_t len = 0;
     names[0] = '\0';
     for (unsigned i = 0; i < KERNEL_OPTION_COUNT; i++) {
-        bool bound = i == KERNEL_OPTION_LO || i == KERNEL_OPTION_HI;
-        if (is->of[i] != wanted->of[i] && !(set && bound)) {
+        if (is->of[i] != wanted->of[i] && kernel_option_applies(wanted, i)) {
             patch.mask |= (uint32_t)1 << i;
             (void)snprintf(names + len, room - len, "%s%s", len > 0 ? "," : "",
                            kernel_option_rows[i].name);

@@ -209,6 +209,13 @@ bool protocol_option_set(const char *name, const char *text, struct kernel_polic
 
 /* ---- Writing ---- */
 
+void protocol_fault_format(uint64_t fault, char *out, size_t capacity) {
+    bool named = (fault & ((1u << KERNEL_FAULT_BITS) - 1)) == KERNEL_FAULT_NOT_STICKY;
+    (void)snprintf(out, capacity, "%s%s%s",
+                   named ? kernel_option_name((unsigned)(fault >> KERNEL_FAULT_BITS)) : "",
+                   named ? " " : "", kernel_fault_text(fault));
+}
+
 /* So that number_parse reads the same number. */
 static void number_format(const struct kernel_policy *policy, uint64_t number, char *out,
                           size_t capacity) {

@@ -17,6 +17,9 @@ bool protocol_option_set(const char *name, const char *text, struct kernel_polic
 bool protocol_option_format(const struct kernel_policy *policy, const char *name, char *out,
                             size_t capacity);
 
+/* What a result's BAD_POLICY says, in words. */
+void protocol_fault_format(uint64_t fault, char *out, size_t capacity);
+
 /* A number with up to six decimals, exactly, in millionths. */
 bool protocol_micro_parse(const char *text, uint64_t *ret_micro);
 

@@ -244,18 +244,23 @@ static bool bind_holder(struct cursor *c) {
     return true;
 }
 
-static bool bind_seconds(struct cursor *c, const char *what, uint32_t field,
-                         uint32_t *ret_seconds) {
+static bool next_seconds(struct cursor *c, const char *what, uint64_t *ret_seconds) {
     struct tn_bytes word;
-    uint64_t seconds;
     if (!next(c, what, &word)) {
         return false;
     }
-    if (!tn_duration_parse(word, &seconds)) {
+    if (!tn_duration_parse(word, ret_seconds)) {
         return refuse(c, TN_R_MALFORMED, "%s: '%.*s' is not " TN_DURATION_FORM, what, SHOWN(word));
     }
-    if (seconds > UINT32_MAX) {
-        return refuse(c, TN_R_MALFORMED, "%s: at most %u seconds", what, UINT32_MAX);
+    return *ret_seconds <= UINT32_MAX ||
+           refuse(c, TN_R_MALFORMED, "%s: at most %u seconds", what, UINT32_MAX);
+}
+
+static bool bind_seconds(struct cursor *c, const char *what, uint32_t field,
+                         uint32_t *ret_seconds) {
+    uint64_t seconds;
+    if (!next_seconds(c, what, &seconds)) {
+        return false;
     }
     *ret_seconds = (uint32_t)seconds;
     c->call->command.fields |= field;
@@ -415,7 +420,7 @@ static bool bind_read(struct cursor *c, enum protocol_bind to) {
         return bind_scope(c);
     case PROTOCOL_B_REFRESH:
         c->call->has_refresh = true;
-        return next_number(c, "REFRESH", UINT32_MAX, &c->call->refresh_s);
+        return next_seconds(c, "REFRESH", &c->call->refresh_s);
     case PROTOCOL_B_FENCE:
         return next_number(c, "FENCE", UINT64_MAX, &c->call->fence_lsn);
     default:
@@ -560,6 +565,7 @@ enum tn_result protocol_call_parse(const struct protocol_command *row, const str
     ret_call->command = (struct kernel_command){.verb = (enum kernel_verb)row->verb};
     ret_call->policy.mask = 0;
     ret_call->policy.has_exclude = false;
+    ret_call->policy.strict = true;
     ret_call->derive = false;
     ret_call->from = ret_call->value = tn_bytes_of(NULL, 0);
     ret_call->token = ret_call->scope = tn_bytes_of(NULL, 0);

@@ -177,9 +177,18 @@ static void facts_of(const struct kernel_result *result, struct facts *facts) {
         }
         break;
     case TN_R_BAD_TTL:
+        if (result->number != 0) { /* 0: there is none */
+            fact_add(facts, "cap", NULL, result->number);
+        }
+        break;
     case TN_R_QUOTA:
     case TN_R_TOO_LARGE:
         fact_add(facts, "cap", NULL, result->number);
+        break;
+    case TN_R_EXISTS:
+        if (result->number > 0) {
+            fact_add(facts, "option", kernel_option_name((unsigned)result->number - 1), 0);
+        }
         break;
     case TN_R_BAD_VALUE:
     case TN_R_BUSY:
@@ -205,6 +214,22 @@ static void facts_of(const struct kernel_result *result, struct facts *facts) {
         }
         fact_add(facts, "lsn", NULL, result->lsn);
     }
+}
+
+/* Words that the number of a result stands for; NULL: there are none but its text. */
+static const char *detail_of(const struct kernel_result *result, char out[PROTOCOL_DETAIL]) {
+    if (result->code == TN_R_EXISTS && result->number > 0) {
+        (void)snprintf(out, PROTOCOL_DETAIL, "the pool exists with other options: %s differs",
+                       kernel_option_name((unsigned)result->number - 1));
+        return out;
+    }
+    if (result->code == TN_R_BAD_POLICY && result->number > 0) {
+        protocol_fault_format(result->number, out, PROTOCOL_DETAIL);
+        return out;
+    }
+    return result->code == TN_R_BAD_TTL && result->number == 0
+               ? "the ttl must be above 0; without one the pool's lease counts"
+               : NULL;
 }
 
 /* A line: NAME words for people key=value ... */
@@ -294,15 +319,18 @@ void protocol_render_result(struct protocol_writer *w, const struct protocol_com
         return;
     }
     struct facts facts;
+    char text[PROTOCOL_DETAIL];
+    const char *detail = detail_of(result, text);
     facts_of(result, &facts);
     if (w->encoding != PROTOCOL_JSON) {
-        error_write(w, result->code, NULL, &facts);
+        error_write(w, result->code, detail, &facts);
         return;
     }
     enum tn_outcome outcome = tn_result_outcome(result->code);
     struct problem problem = {
         .code = result->code,
         .status = protocol_http_status(row, result),
+        .detail = detail,
         .outcome = outcome != TN_COMMITTED || result_committed(result) ? outcome : TN_REJECTED};
     problem_write(w, &problem, &facts);
 }
@@ -383,13 +411,18 @@ void protocol_render_pool(struct protocol_writer *w, const struct kernel_pool_vi
     pair_bytes(w, "pool", view->name, view->name_len);
     pool_figures(w, view);
     protocol_write_text(w, "options");
-    protocol_write_map(w, KERNEL_OPTION_COUNT + 1);
-    for (unsigned i = 0; i < KERNEL_OPTION_COUNT; i++) {
-        (void)protocol_option_format(&view->policy, kernel_option_rows[i].name, text, sizeof text);
-        protocol_pair_text(w, kernel_option_rows[i].name, text);
+    uint32_t count = 0;
+    for (unsigned i = 0; i < KERNEL_OPTION_ALL; i++) {
+        count += kernel_option_applies(&view->policy, i);
     }
-    (void)protocol_option_format(&view->policy, "exclude", text, sizeof text);
-    protocol_pair_text(w, "exclude", text);
+    protocol_write_map(w, count);
+    for (unsigned i = 0; i < KERNEL_OPTION_ALL; i++) {
+        const char *name = kernel_option_name(i);
+        if (kernel_option_applies(&view->policy, i)) {
+            (void)protocol_option_format(&view->policy, name, text, sizeof text);
+            protocol_pair_text(w, name, text);
+        }
+    }
 }
 
 void protocol_render_rule(struct protocol_writer *w, const struct kernel_rule_view *view) {

@@ -242,6 +242,9 @@ class Matrix(World):
         def run(**more):
             return subprocess.run(tool, env={**os.environ, **more}, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, timeout=PATIENCE, check=False)
+        for asked in (run(), run(TENURE_USER="reader", TENURE_SECRET="x")):
+            self.assertEqual(asked.returncode, 44)
+            self.assertIn(b"set TENURE_USER, and TENURE_SECRET or TENURE_SECRET_FILE", asked.stdout)
         self.assertIn(b"NOAUTH", run().stdout)
         self.assertEqual(run(TENURE_USER="reader", TENURE_SECRET=SECRET).returncode, 0)
         self.assertIn(b"WRONGPASS", run(TENURE_USER="reader", TENURE_SECRET="x").stdout)

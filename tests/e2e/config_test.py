@@ -146,7 +146,7 @@ class Check(unittest.TestCase):
                                          24, 25, 29, 30, 31, 33, 34, 36, 37], err)
         for word in ("loopback", "from 1 to 1000000", "no setting 'what'", "belongs in section [engine]",
                      "neither a [section] nor key = value", "logfmt or json", "set twice",
-                     "there already, in line 14", "there already, in line 16", "ends before it begins",
+                     "there already, in line 14", "there already, in line 16", "lo is above hi",
                      "TENURE_IDLE_SECONDS: '-1'", "--slow-seconds: 'x'",
                      "--wat: there is no such flag"):
             self.assertIn(word, err)
@@ -224,11 +224,12 @@ class Check(unittest.TestCase):
 
     def test_policies_that_make_no_sense(self):
         for body, why in [("range = 1 2\nsticky = yes\nlease = 0", "above 0"),
+                          ("high_rate_min_factor = 0.5", "high_rate_min_factor is for sticky pools only"),
                           ("sticky = yes\nlease = 5\nmin_lease_seconds = 6", "min_lease_seconds"),
                           ("sticky = yes\nultra_rate_threshold_per_hour = 1", "ultra"),
-                          ("set = yes\nscoped = yes", "no scopes"),
+                          ("set = yes\nscoped = yes", "cannot be scoped"),
                           ("lease = 9\nmax_lease = 8", "max_lease"),
-                          ("range = 0 0xffffffffffffffff\nformat = mac", "MAC"),
+                          ("range = 0 0xffffffffffffffff\nformat = mac", "format mac"),
                           ("exclude = 1-5 4-9", "overlap"),
                           ("names = a", "names are for a set"),
                           ("set = no", "set = yes"),

@@ -275,6 +275,42 @@ class Commands(HttpCase):
                          "a/b c")
         self.assertEqual(self.done("POST", "/v1/holders/a%2Fb%20c/disown").json["released"], "1")
 
+    def test_a_pool_can_be_declared_again(self):
+        first = self.ask("PUT", "/v1/pools/again", {"range": [1, 9], "lease": "1m"})
+        self.assertEqual((first.status, first.json["result"]), (201, "OK"), str(first))
+        for body in ({"range": [1, 9], "lease": 60}, {"lo": 1, "hi": 9, "lease": "60s"}):
+            again = self.ask("PUT", "/v1/pools/again", body)
+            self.assertEqual((again.status, again.json["result"]), (200, "NOOP"), str(again))
+        for option, body in (("lease", {"range": [1, 9]}), ("hi", {"range": [1, 8], "lease": 60}),
+                             ("exclude", {"range": [1, 9], "lease": 60, "exclude": "3"})):
+            other = self.problem(409, "PUT", "/v1/pools/again", body)
+            self.assertEqual((other.json["result"], other.json["option"]), ("EXISTS", option))
+            self.assertIn("%s differs" % option, other.json["detail"])
+
+    def test_adaptive_options_are_for_sticky_pools(self):
+        self.pool("plain", range=[1, 9])
+        self.pool("sticky", range=[1, 9], sticky=True, high_rate_min_factor=0.5)
+        plain = self.ask("GET", "/v1/pools/plain").json["options"]
+        sticky = self.ask("GET", "/v1/pools/sticky").json["options"]
+        self.assertEqual(sticky["high_rate_min_factor"], "0.500000")
+        self.assertEqual({name for name in sticky if name not in plain},
+                         {"adaptive_enabled", "min_lease_seconds", "rate_window_seconds",
+                          "high_rate_threshold_per_hour", "ultra_rate_threshold_per_hour",
+                          "ultra_rate_sustain_seconds", "high_rate_min_factor",
+                          "ultra_force_release", "metrics_emit_interval_seconds"})
+        for method, path in (("PUT", "/v1/pools/other"), ("PATCH", "/v1/pools/plain")):
+            refused = self.problem(422, method, path, {"high_rate_min_factor": 0.5})
+            self.assertEqual(refused.json["detail"],
+                             "high_rate_min_factor is for sticky pools only (sticky yes)")
+        for body, words in (({"range": [10, 5]}, "range: lo is above hi"),
+                            ({"lease": 9, "max_lease": 8}, "lease is above max_lease"),
+                            ({"sticky": True, "lease": 5, "min_lease_seconds": 6},
+                             "lease is below min_lease_seconds")):
+            self.assertEqual(self.problem(422, "PUT", "/v1/pools/bad", body).json["detail"], words)
+        zero = self.problem(422, "POST", "/v1/pools/plain/leases", {"holder": "h", "ttl": 0})
+        self.assertNotIn("cap", zero.json)
+        self.assertIn("above 0", zero.json["detail"])
+
     def test_durations_may_have_units(self):
         self.pool("units", range=[1, 9], lease="12h")
         self.assertEqual(self.ask("GET", "/v1/pools/units").json["options"]["lease"], "43200")

@@ -110,7 +110,7 @@ class Metrics(Case):
 
     def test_refusals_of_a_pool_that_was_dropped_are_forgotten(self):
         self.do("POOL", "CREATE", "brief", "RANGE", 1, 1)
-        self.refused("EXISTS", "POOL", "CREATE", "brief", "RANGE", 1, 1)
+        self.refused("EXISTS", "POOL", "CREATE", "brief", "RANGE", 1, 2)
         self.assertIn('tenure_pool_refusals_total{pool="brief",result="EXISTS"} 1\n',
                       scrape(self.server))
         self.do("POOL", "DROP", "brief")

@@ -114,7 +114,26 @@ static void some_option(struct generate *g, struct generate_draft *d, uint32_t w
     }
 }
 
+/* A pool that is there with the options that it has. */
+static bool some_create_again(struct generate *g, struct generate_draft *d, const struct model *m) {
+    uint32_t pool;
+    generate_pool(g, m, d->pool, sizeof d->pool);
+    pool = model_pool_find(m, d->pool);
+    if (pool == MODEL_NONE || m->pools[pool].is_scope) {
+        return false;
+    }
+    d->c.pool = generate_text(d->pool);
+    d->patch.values = m->pools[pool].own;
+    d->patch.mask = (1u << KERNEL_OPTION_COUNT) - 1;
+    d->patch.has_exclude = true;
+    d->c.rights |= d->patch.values.of[KERNEL_OPTION_INTERNAL] ? KERNEL_RIGHT_SUPERVISOR : 0;
+    return true;
+}
+
 void generate_pool_create(struct generate *g, struct generate_draft *d, const struct model *m) {
+    if (generate_chance(g, 8) && some_create_again(g, d, m)) {
+        return;
+    }
     for (uint32_t tries = 0; tries < 3; tries++) {
         snprintf(d->pool, sizeof d->pool, "p%u", generate_below(g, g->pools));
         if (model_pool_find(m, d->pool) == MODEL_NONE) {
@@ -124,6 +143,7 @@ void generate_pool_create(struct generate *g, struct generate_draft *d, const st
     if (generate_chance(g, 1)) {
         strcat(d->pool, "@a");
     }
+    d->patch.strict = generate_chance(g, 50);
     d->c.pool = generate_text(d->pool);
     bool set = generate_chance(g, 25);
     some_option(g, d, 0);
@@ -159,6 +179,7 @@ void generate_pool_alter(struct generate *g, struct generate_draft *d, const str
         d->pool[strcspn(d->pool, "@")] = '\0'; /* scopes have no policy of their own */
     }
     d->c.pool = generate_text(d->pool);
+    d->patch.strict = generate_chance(g, 50);
     uint32_t count = 1 + generate_below(g, 2);
     for (uint32_t i = 0; i < count; i++) {
         some_option(g, d, generate_below(g, 12));

@@ -55,6 +55,48 @@ static bool policy_sound(const struct model *m, struct kernel_policy *p) {
     return sound;
 }
 
+/* Which of the reasons is told; that there is one was decided here. */
+static uint64_t fault_told(const struct model *m, const struct kernel_policy_patch *patch,
+                           struct kernel_policy *p) {
+    return kernel_policy_patch_fault(patch, p, m->limits.of[KERNEL_LIMIT_RATE_WINDOW]);
+}
+
+static bool patch_sound(const struct model *m, const struct kernel_policy_patch *patch,
+                        struct kernel_policy *p) {
+    static const uint32_t adaptive =
+        1u << KERNEL_OPTION_ADAPTIVE | 1u << KERNEL_OPTION_MIN_LEASE |
+        1u << KERNEL_OPTION_RATE_WINDOW | 1u << KERNEL_OPTION_HIGH_RATE |
+        1u << KERNEL_OPTION_ULTRA_RATE | 1u << KERNEL_OPTION_ULTRA_SUSTAIN |
+        1u << KERNEL_OPTION_MIN_FACTOR | 1u << KERNEL_OPTION_FORCE_RELEASE |
+        1u << KERNEL_OPTION_METRICS_SECONDS;
+    bool sticky = p->of[KERNEL_OPTION_STICKY] != 0;
+    return policy_sound(m, p) && (sticky || !patch->strict || (patch->mask & adaptive) == 0);
+}
+
+/* A pool that is there is created again: nothing happens if every option that counts is the same. */
+static void created_again(const struct model *m, uint32_t pool, struct kernel_policy *policy,
+                          bool sound, struct kernel_result *r) {
+    const struct kernel_policy *own = &m->pools[pool].own;
+    bool set = policy->of[KERNEL_OPTION_KIND] == KERNEL_SET;
+    bool sticky = policy->of[KERNEL_OPTION_STICKY] != 0;
+    r->number = 0;
+    for (uint32_t i = KERNEL_OPTION_COUNT; i > 0; i--) {
+        uint32_t o = i - 1;
+        bool bound = o == KERNEL_OPTION_LO || o == KERNEL_OPTION_HI;
+        bool adaptive = o >= KERNEL_OPTION_ADAPTIVE && o <= KERNEL_OPTION_METRICS_SECONDS;
+        if (own->of[o] != policy->of[o] && !(set && bound) && (sticky || !adaptive)) {
+            r->number = o + 1;
+        }
+    }
+    bool excludes = own->exclude_count == policy->exclude_count &&
+                    memcmp(own->exclude, policy->exclude,
+                           policy->exclude_count * sizeof policy->exclude[0]) == 0;
+    if (r->number == 0 && !excludes) {
+        r->number = KERNEL_OPTION_EXCLUDE + 1;
+    }
+    r->code = sound && r->number == 0 ? TN_R_NOOP : TN_R_EXISTS;
+}
+
 static void patched(struct kernel_policy *p, const struct kernel_policy_patch *patch) {
     for (uint32_t i = 0; i < KERNEL_OPTION_COUNT; i++) {
         if ((patch->mask & 1u << i) != 0) {
@@ -117,14 +159,17 @@ void model_pool_create(struct model *m) {
     if (policy.of[KERNEL_OPTION_STICKY] != 0 && !names_lease) {
         policy.of[KERNEL_OPTION_LEASE] = KERNEL_STICKY_LEASE_S;
     }
+    bool sound = patch_sound(m, &patch, &policy);
+    uint32_t there = model_pool_find(m, name);
     if (!kernel_name_pool_valid(m->c.pool, false)) {
         r->code = TN_R_BAD_NAME;
     } else if (policy.of[KERNEL_OPTION_INTERNAL] && !(m->c.rights & KERNEL_RIGHT_SUPERVISOR)) {
         r->code = TN_R_DENIED;
-    } else if (model_pool_find(m, name) != MODEL_NONE) {
-        r->code = TN_R_EXISTS;
-    } else if (!policy_sound(m, &policy)) {
+    } else if (there != MODEL_NONE) {
+        created_again(m, there, &policy, sound, r);
+    } else if (!sound) {
         r->code = TN_R_BAD_POLICY;
+        r->number = fault_told(m, &patch, &policy);
     } else if (model_pools_full(m) ||
                (metered(&policy) && model_meters(m) >= m->limits.of[KERNEL_LIMIT_RATES])) {
         r->code = TN_R_POOLS_FULL;
@@ -257,8 +302,10 @@ void model_pool_alter(struct model *m) {
     struct kernel_policy_patch patch = kernel_policy_read(m->c.policy_bytes);
     struct kernel_policy next = m->pools[pool].own;
     patched(&next, &patch);
-    r->code = policy_sound(m, &next) ? alter_judged(m, pool, &next) : TN_R_BAD_POLICY;
-    r->number = r->code == TN_R_TOO_LARGE ? SHRINK_MAX : 0;
+    r->code = patch_sound(m, &patch, &next) ? alter_judged(m, pool, &next) : TN_R_BAD_POLICY;
+    r->number = r->code == TN_R_TOO_LARGE    ? SHRINK_MAX
+                : r->code == TN_R_BAD_POLICY ? fault_told(m, &patch, &next)
+                                             : 0;
     if (r->code != TN_R_OK) {
         return;
     }
