@@ -172,7 +172,7 @@ static void fit(struct cli_table *table) {
 /* Whether other columns are shown than before. */
 static bool measure(struct cli_table *table) {
     const char *cell = table->bytes.at;
-    bool before[CLI_COLUMNS_MAX];
+    bool before[CLI_COLUMNS_MAX] = {false};
     bool changed = false;
     for (uint64_t i = 0; i < table->cell_count; i++) {
         size_t len = strlen(cell);
