@@ -95,10 +95,10 @@ static void what_write(struct cli_text *text, const struct cli_event *event) {
         cli_text_put(text, field(event, field(event, "pool")[0] != '\0' ? "pool" : "name"));
     }
     if (field(event, "trigger")[0] != '\0') {
-        cli_text_printf(text, " %s", field(event, "trigger"));
+        cli_text_printf(text, "%s%s", text->len > 0 ? " " : "", field(event, "trigger"));
     }
     if (field(event, "number")[0] != '\0') {
-        cli_text_printf(text, " (%s)", field(event, "number"));
+        cli_text_printf(text, "%s(%s)", text->len > 0 ? " " : "", field(event, "number"));
     }
 }
 
