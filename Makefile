@@ -47,7 +47,7 @@ run: deps ## builds, tells the story (the first time), starts the server with it
 	@echo "Tenure: RESP on 127.0.0.1:7411, HTTP on 127.0.0.1:7412, its data in ./data; Ctrl-C stops it."
 	@echo "In another terminal:"
 	@echo
-	@echo "  build/tenure pool create ports --range 30000 30009 --lease 60   # the first time"
+	@echo "  build/tenure pool create ports --range 30000 30009 --lease 60"
 	@echo "  build/tenure alloc ports job/42"
 	@echo "  redis-cli -p 7411 ALLOC ports job/43      # any Redis client; and type: help @tenure"
 	@echo "  curl --json '{\"holder\":\"job/44\"}' http://127.0.0.1:7412/v1/pools/ports/leases"

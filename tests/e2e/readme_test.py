@@ -146,6 +146,7 @@ class Readme(unittest.TestCase):
             self.assertIn(holder, seen)
         for block in self.pastes()[:3]:
             self.clone.paste(block)
+        self.clone.paste("\n".join(lines) + "\n")  # the next `make run` prints them again
 
     def test_live_views_show_what_happens(self):
         """The commands in the text that run until Ctrl-C: they show the next event."""
