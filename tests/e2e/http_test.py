@@ -289,9 +289,9 @@ class Commands(HttpCase):
 
     def test_adaptive_options_are_for_sticky_pools(self):
         self.pool("plain", range=[1, 9])
-        self.pool("sticky", range=[1, 9], sticky=True, high_rate_min_factor=0.5)
+        self.pool("adaptive", range=[1, 9], sticky=True, high_rate_min_factor=0.5)
         plain = self.ask("GET", "/v1/pools/plain").json["options"]
-        sticky = self.ask("GET", "/v1/pools/sticky").json["options"]
+        sticky = self.ask("GET", "/v1/pools/adaptive").json["options"]
         self.assertEqual(sticky["high_rate_min_factor"], "0.500000")
         self.assertEqual({name for name in sticky if name not in plain},
                          {"adaptive_enabled", "min_lease_seconds", "rate_window_seconds",
