@@ -96,19 +96,6 @@ enum tn_status log_proof_begun(const struct log_local *log, bool *ret_begun) {
     return status;
 }
 
-enum tn_status log_proof_clear(const struct log_local *log) {
-    const struct os *os = log->dir.os;
-    bool begun;
-    enum tn_status status = log_proof_begun(log, &begun);
-    if (status == TN_OK && begun) {
-        status = os->truncate(os->ctx, log->lock_file, 0);
-        if (status == TN_OK) {
-            status = os->sync(os->ctx, log->lock_file);
-        }
-    }
-    return status;
-}
-
 static enum tn_status begun_settle(const struct log_local *log) {
     const struct os *os = log->dir.os;
     bool begun;

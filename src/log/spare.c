@@ -53,6 +53,9 @@ void log_spares_destroy(struct log_spares *spares) {
     pthread_mutex_destroy(&spares->mutex);
 }
 
+/* The syncs are for the speed of what comes later, not for safety: header and first batch of a segment
+ * are synced, with all of its zeros, before it gets its name. Without them that one sync would write
+ * the whole file while a client waits. */
 static enum tn_status spare_fill(const struct log_dir *dir, int file, uint64_t bytes) {
     const struct os *os = dir->os;
     for (uint64_t offset = 0; offset < bytes; offset += SPARE_STEP_BYTES) {

@@ -149,8 +149,6 @@ enum tn_status log_proof_continue(const struct log_local *log, int file,
                                   const struct log_segment_header *next);
 /* Whether the directory ever had a segment. */
 enum tn_status log_proof_begun(const struct log_local *log, bool *ret_begun);
-/* Before the first segment of all is made: it had none. */
-enum tn_status log_proof_clear(const struct log_local *log);
 /* After resuming: writes what is missing for the newest segment. */
 enum tn_status log_proof_settle(const struct log_local *log);
 

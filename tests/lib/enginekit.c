@@ -208,7 +208,12 @@ struct engine *ekit_open(const struct engine_options *options) {
 }
 
 void ekit_wait(bool (*met)(void *ctx), void *ctx) {
+    const struct os *os = os_posix();
+    uint64_t begin_ms = os->clock_boot_ms(os->ctx);
     while (!met(ctx)) {
+        if (os->clock_boot_ms(os->ctx) - begin_ms > EKIT_PATIENCE_MS) {
+            fail_msg("what was waited for does not happen");
+        }
         sched_yield();
     }
 }

@@ -319,6 +319,9 @@ static void a_mark_older_than_what_follows_it_is_refused(void **state) {
     logbench_append(b, 2, 100);
     logbench_die(b);
     fakeos_file_write(b->fake, LOGBENCH_FIRST, at, mark, sizeof mark);
+    b->options.read_only = true; /* as `tenure check` does */
+    logbench_assert_refused(b, TN_CORRUPT, LOGBENCH_FIRST, "a mark that is older");
+    b->options.read_only = false;
     logbench_assert_refused(b, TN_CORRUPT, LOGBENCH_FIRST, "a mark that is older");
 }
 

@@ -227,6 +227,31 @@ static void a_new_segment_over_the_end_of_the_old_one_is_refused(void **state) {
     logbench_scrap(&before);
 }
 
+/* The least that such a header can prove: one command is missing. */
+static void a_stray_header_over_one_lost_command_is_seen(void **state) {
+    struct logbench *b = *state;
+    logbench_start(b);
+    logbench_append(b, 1, 100);
+    while (b->model.batches[b->model.count - 1].batch.count != 1) {
+        logbench_append(b, 1, 100);
+    }
+    logbench_die(b);
+    struct log_segment_header stray = logbench_header(b, LOGBENCH_FIRST);
+    stray.before_salt = stray.salt;
+    stray.salt ^= 1;
+    stray.seq = 2;
+    stray.first_lsn = b->model.batches[b->model.count - 1].batch.first_lsn + 1;
+    uint8_t bytes[HEADER];
+    log_segment_header_encode(&stray, bytes);
+    fakeos_file_write(b->fake, LOGBENCH_FIRST, HEADER + (b->model.count - 1) * 512, bytes,
+                      sizeof bytes);
+    for (unsigned check = 0; check < 2; check++) {
+        b->options.read_only = check == 0;
+        logbench_assert_refused(b, TN_CORRUPT, LOGBENCH_FIRST,
+                                "the header of the next segment over it");
+    }
+}
+
 /* A client may send what looks like a header, but it does not know whose salt to put into it. */
 static void a_header_inside_a_torn_payload_is_not_a_header(void **state) {
     struct logbench *b = *state;
@@ -303,6 +328,7 @@ int main(void) {
         BENCH_TEST(a_segment_that_ends_within_a_sector_is_refused),
         BENCH_TEST(a_torn_batch_in_a_recycled_segment_is_told_by_any_of_its_marks),
         BENCH_TEST(a_new_segment_over_the_end_of_the_old_one_is_refused),
+        BENCH_TEST(a_stray_header_over_one_lost_command_is_seen),
         BENCH_TEST(a_header_inside_a_torn_payload_is_not_a_header),
         BENCH_TEST(a_footer_that_does_not_fit_its_sections_is_refused),
         BENCH_TEST(a_snapshot_of_another_place_is_refused),

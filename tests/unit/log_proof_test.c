@@ -206,6 +206,35 @@ static void a_name_that_may_not_be_on_disk_is_made_anew(void **state) {
     logbench_scrap(&copy);
 }
 
+/* Should the disk forget the renaming after all, the old file must not pass for the segment. */
+static void a_segment_that_was_replaced_is_spoilt(void **state) {
+    struct logbench *b = *state;
+    const struct os *os = fakeos_table(b->fake);
+    uint8_t bytes[LOG_SEGMENT_HEADER];
+    static const uint8_t zeros[LOG_SEGMENT_HEADER];
+    size_t got = 0;
+    int file;
+    logbench_start(b);
+    logbench_append(b, 30, 3000); /* the newest segment has more than its first batch */
+    logbench_die(b);
+    logbench_start(b); /* and now there is one that has only that */
+    logbench_die(b);
+    char path[64];
+    unsigned seq = 2;
+    do {
+        snprintf(path, sizeof path, "/data/%016x.log", ++seq);
+    } while (fakeos_file_exists(b->fake, path));
+    snprintf(path, sizeof path, "/data/%016x.log", seq - 1);
+    uint64_t salt = logbench_header(b, path).salt;
+    assert_int_equal(os->open(os->ctx, path, OS_READ, &file), TN_OK);
+    logbench_start(b);
+    assert_true(logbench_header(b, path).salt != salt);
+    assert_int_equal(os->read_at(os->ctx, file, bytes, sizeof bytes, 0, &got), TN_OK);
+    assert_int_equal(got, sizeof bytes);
+    assert_memory_equal(bytes, zeros, sizeof bytes);
+    assert_int_equal(os->close(os->ctx, file), TN_OK);
+}
+
 static void a_log_cannot_be_restored_for_ever(void **state) {
     struct logbench *b = *state;
     logbench_start(b);
@@ -364,6 +393,7 @@ int main(void) {
         BENCH_TEST(a_segment_of_a_new_generation_is_missed),
         BENCH_TEST(a_reader_may_be_overtaken_by_the_writer),
         BENCH_TEST(a_name_that_may_not_be_on_disk_is_made_anew),
+        BENCH_TEST(a_segment_that_was_replaced_is_spoilt),
         BENCH_TEST(a_log_cannot_be_restored_for_ever),
         BENCH_TEST(a_failure_before_anything_is_written_is_a_refusal),
         BENCH_TEST(a_mark_that_cannot_be_written_is_told),
