@@ -173,12 +173,12 @@ static enum tn_status frame_follow(struct recovery *r, struct segment_scan *scan
     return TN_OK;
 }
 
-/* The offset of a frame that verifies at or after `from`, or 0. */
+/* The offset of a frame that verifies at or after `from`, or 0. Frames begin at sectors, but a write
+ * that went astray may have left one at any multiple of 512. */
 static uint64_t frame_search(const struct recovery *r, const struct segment_scan *scan,
                              uint64_t from) {
     struct log_frame frame;
-    uint32_t sector = scan->segment->header.sector_bytes;
-    for (uint64_t offset = from; offset < r->bytes_len; offset += sector) {
+    for (uint64_t offset = from; offset < r->bytes_len; offset += LOG_SECTOR_OLD) {
         if (frame_at(r, scan, offset, &frame) && frame.kind != LOG_FRAME_CONTINUED) {
             return offset;
         }
@@ -226,7 +226,7 @@ static enum tn_status tail_end(struct recovery *r, struct segment_scan *scan) {
     if (scan->offset == log_segment_begin(header) && (header->flags & LOG_SEGMENT_STARTED) != 0) {
         return damaged(r, scan, "the first frame, which was synced, is damaged");
     }
-    uint64_t later = frame_search(r, scan, scan->offset + header->sector_bytes);
+    uint64_t later = frame_search(r, scan, scan->offset + LOG_SECTOR_OLD);
     if (later != 0 && !TN_PLANT(CUT_AT_DAMAGE)) {
         char what[96];
         snprintf(what, sizeof what, "a damaged frame, with a good one after it at offset %" PRIu64,
@@ -260,7 +260,7 @@ static enum tn_status tail_mark(struct recovery *r, struct segment_scan *scan, b
     if (!is_newest(r, scan)) {
         return damaged(r, scan, "a mark where the next segment expects more batches");
     }
-    if (frame_search(r, scan, scan->offset + scan->segment->header.sector_bytes) != 0) {
+    if (frame_search(r, scan, scan->offset + LOG_SECTOR_OLD) != 0) {
         return damaged(r, scan, "a mark that is older than the frames after it");
     }
     r->tail.unmarked = false;
