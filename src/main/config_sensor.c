@@ -30,6 +30,7 @@ static const struct {
     {"limits.processes", KEY_NUMBER},
     {"limits.file_bytes", KEY_NUMBER},
     {"limits.core_bytes", KEY_NUMBER},
+    {"stop_order", KEY_TEXT},
     {"stop_seconds", KEY_SECONDS},
     {"settle_seconds", KEY_SECONDS},
     {"max_restarts", KEY_NUMBER},

@@ -117,6 +117,8 @@ void plan_end(struct plan *plan, enum plan_reason reason, bool gentle, enum plan
     plan->again_at_ms = PLAN_NEVER;
     plan->again_in_ms = PLAN_AGAIN_FIRST_MS;
     plan->refresh_at_ms = PLAN_NEVER;
+    plan->exit_first = plan->terms.exit_first && gentle && plan->run_is == PLAN_RUN_ALIVE;
+    plan->keeps_token = plan->exit_first;
 }
 
 /* backoff_ms * 2^(n-1), at most backoff_max_ms, a fifth more or less. */
@@ -173,7 +175,11 @@ static void drive_lease(struct plan *plan, struct plan_effects *out) {
     if (plan->halted) {
         return;
     }
-    if (plan->lease_is == PLAN_LEASE_ACTIVE ||
+    if (plan->keeps_token && plan->now_ms >= plan->kill_at_ms) {
+        plan->keeps_token = false; /* SIGKILL waits for the revoke */
+        plan->patience_at_ms = plan->now_ms + PLAN_PATIENCE_MS;
+    }
+    if ((plan->lease_is == PLAN_LEASE_ACTIVE && !plan->keeps_token) ||
         (plan->lease_is == PLAN_LEASE_REVOKE_REFUSED && again)) {
         plan->lease_is = PLAN_LEASE_REVOKE;
         (void)plan_emit(out, PLAN_EFFECT_REVOKE);
@@ -187,16 +193,25 @@ static void drive_lease(struct plan *plan, struct plan_effects *out) {
     }
 }
 
+/* Whether a signal waits for the answer to the revoke: SIGTERM, or with exit_first SIGKILL. */
+static bool revoke_waited_for(const struct plan *plan) {
+    return plan->lease_is == PLAN_LEASE_REVOKE && plan->now_ms < plan->patience_at_ms &&
+           !plan->halted;
+}
+
+static bool kill_is_due(const struct plan *plan) {
+    return plan->now_ms >= plan->kill_at_ms && !(plan->exit_first && revoke_waited_for(plan));
+}
+
 static void drive_run(struct plan *plan, struct plan_effects *out) {
-    bool revoke_waited_for =
-        plan->lease_is == PLAN_LEASE_REVOKE && plan->now_ms < plan->patience_at_ms && !plan->halted;
-    if (plan->run_is == PLAN_RUN_ALIVE && (!revoke_waited_for || TN_PLANT(STOP_BEFORE_REVOKE))) {
+    if (plan->run_is == PLAN_RUN_ALIVE &&
+        (!revoke_waited_for(plan) || TN_PLANT(STOP_BEFORE_REVOKE))) {
         plan->run_is = plan->gentle ? PLAN_RUN_TERMED : PLAN_RUN_KILLED;
         plan->kill_at_ms = plan->now_ms + plan->terms.stop_ms;
         (void)plan_emit(out, plan->gentle ? PLAN_EFFECT_TERM : PLAN_EFFECT_KILL);
     }
-    if (plan->run_is == PLAN_RUN_TERMED && plan->now_ms >= plan->kill_at_ms &&
-        !TN_PLANT(NEVER_KILL)) {
+    if (plan->run_is == PLAN_RUN_TERMED && kill_is_due(plan) && !TN_PLANT(NEVER_KILL)) {
+        TN_ASSERT(plan->lease_is != PLAN_LEASE_ACTIVE || plan->halted);
         plan->run_is = PLAN_RUN_KILLED;
         (void)plan_emit(out, PLAN_EFFECT_KILL);
     }
@@ -330,7 +345,8 @@ static uint64_t wake(const struct plan *plan) {
         if (plan->run_is == PLAN_RUN_ALIVE) {
             at = sooner(at, plan->patience_at_ms);
         } else if (plan->run_is == PLAN_RUN_TERMED) {
-            at = sooner(at, plan->kill_at_ms);
+            at = sooner(at,
+                        plan->now_ms < plan->kill_at_ms ? plan->kill_at_ms : plan->patience_at_ms);
         }
         if (!plan->halted && (plan->lease_is == PLAN_LEASE_REVOKE_REFUSED ||
                               plan->lease_is == PLAN_LEASE_RECLAIM_REFUSED)) {

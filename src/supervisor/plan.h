@@ -24,6 +24,10 @@
  * what has crashed, the rest gets SIGKILL at once. So a disk that takes no revoke delays nobody's end; the resource stays
  * taken until the revoke and the reclaim are committed.
  *
+ * With exit_first a run that is asked to stop gets SIGTERM at once and keeps its token: the lease is
+ * revoked when the main process has exited, and at the latest stop_ms later, before SIGKILL, which
+ * waits for the answer as SIGTERM does otherwise.
+ *
  * Settling. A change that asks for something else than what is being done opens a window of
  * settle_ms; what is asked for at its end is done. Changes meanwhile do not prolong it.
  *
@@ -33,7 +37,8 @@
  *      operator's word
  *   3  ALLOC only when there is no lease and nothing of a run
  *   4  SIGTERM and SIGKILL only to a run that was started and is not gone
- *   5  after HALT nothing is asked of the engine any more */
+ *   5  after HALT nothing is asked of the engine any more
+ *   6  SIGKILL only when the revoke was asked for, or after HALT */
 #ifndef TN_SUPERVISOR_PLAN_H
 #define TN_SUPERVISOR_PLAN_H
 
@@ -138,6 +143,7 @@ struct plan_terms {
     uint64_t backoff_max_ms; /* up to this; each is off by up to a fifth */
     uint64_t stable_ms;      /* a run that lasted so long forgives the crashes before it */
     uint32_t max_restarts;   /* after so many in a row the next crash is an error */
+    bool exit_first;         /* the token lives until the process has ended */
 };
 
 /* Facts. Answers carry the code that the engine gave. */
@@ -267,6 +273,8 @@ struct plan {
     enum plan_phase after;   /* IDLE, WAITING or FAILED */
     bool gentle;             /* SIGTERM first */
     bool resume;             /* it is to run again after that */
+    bool exit_first;         /* of this ending: SIGTERM comes before the revoke */
+    bool keeps_token;        /* with that: the process has not ended yet */
     bool launched;           /* START was among the effects: there is something to report */
     uint64_t patience_at_ms; /* no longer is the revoke waited for */
     uint64_t kill_at_ms;

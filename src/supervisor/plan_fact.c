@@ -177,7 +177,8 @@ static void absorb_revoked(struct plan *plan, const struct plan_fact *fact) {
     if (plan->lease_is == PLAN_LEASE_ACTIVE && plan_has_token(plan)) {
         plan->lease_is = PLAN_LEASE_REVOKED;
         plan_end(plan, PLAN_REASON_TOKEN_REVOKED, true, PLAN_IDLE);
-    } else if (plan->lease_is == PLAN_LEASE_REVOKE_REFUSED) {
+    } else if (plan->lease_is == PLAN_LEASE_REVOKE_REFUSED ||
+               (plan->lease_is == PLAN_LEASE_ACTIVE && plan->phase == PLAN_ENDING)) {
         plan->lease_is = PLAN_LEASE_REVOKED;
     }
 }
@@ -212,6 +213,7 @@ static void absorb_exited(struct plan *plan, const struct plan_fact *fact,
     }
     plan->last_status = fact->status;
     plan->last_uptime_ms = plan_uptime(plan);
+    plan->keeps_token = false;
     if (is_up(plan)) {
         plan_crash(plan, PLAN_REPORT_CRASHED, PLAN_REASON_CRASHED, false, out);
     } else if (plan->run_is == PLAN_RUN_TERMED) {
@@ -231,6 +233,7 @@ static void absorb_gone(struct plan *plan, struct plan_effects *out) {
     }
     plan->run_is = PLAN_RUN_NONE;
     plan->pid = 0;
+    plan->keeps_token = false;
     plan->kill_at_ms = PLAN_NEVER;
     plan->ended_ms = plan->now_ms;
 }

@@ -355,6 +355,13 @@ static bool number_take(const struct reading *r, const char *key, const json_t *
     return true;
 }
 
+static bool stop_order_take(const struct reading *r, const json_t *item, struct sensor_spec *spec) {
+    const char *word = json_is_string(item) ? json_string_value(item) : "";
+    spec->exit_first = strcmp(word, "exit_first") == 0;
+    return spec->exit_first || strcmp(word, "revoke_first") == 0 ||
+           refuse(r, "stop_order must be revoke_first or exit_first");
+}
+
 static bool member_take(struct reading *r, const char *key, json_t *item) {
     struct sensor_spec *spec = r->spec;
     bool known;
@@ -384,6 +391,9 @@ static bool member_take(struct reading *r, const char *key, json_t *item) {
     }
     if (strcmp(key, "scope") == 0) {
         return text_take(r, key, item, 512, &spec->scope);
+    }
+    if (strcmp(key, "stop_order") == 0) {
+        return stop_order_take(r, item, spec);
     }
     if (strcmp(key, "containment") == 0) {
         return (json_is_string(item) &&

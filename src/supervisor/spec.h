@@ -6,7 +6,7 @@
  *      "user": "name", "group": "name",                   only for a server that runs as root
  *      "limits": {"nofile": n, "memory_bytes": n, "cpu_seconds": n, "processes": n,
  *                 "file_bytes": n, "core_bytes": n},
- *      "stop_seconds": 30, "settle_seconds": 5, "max_restarts": 10, "backoff_seconds": 1,
+ *      "stop_seconds": 30, "stop_order": "revoke_first", "settle_seconds": 5, "max_restarts": 10, "backoff_seconds": 1,
  *      "backoff_max_seconds": 60, "stable_seconds": 60,
  *      "token_env": "TENURE_TOKEN", "token_ttl_seconds": 7776000, "scope": "sensor",
  *      "health": {"command": [...]} or {"http": "http://..."} or {"heartbeat": true}, with
@@ -95,6 +95,7 @@ struct sensor_spec {
     const char *user, *group; /* NULL: the server's */
     uint64_t limits[SENSOR_LIMITS];
     enum sensor_containment containment;
+    bool exit_first; /* stop_order: the token is revoked after the process has ended */
     uint64_t stop_ms, settle_ms;
     uint64_t backoff_ms, backoff_max_ms, stable_ms;
     uint32_t max_restarts;

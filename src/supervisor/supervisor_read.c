@@ -23,7 +23,8 @@ static struct plan_terms terms_of(const struct supervisor *supervisor,
                                .backoff_ms = spec->backoff_ms,
                                .backoff_max_ms = spec->backoff_max_ms,
                                .stable_ms = spec->stable_ms,
-                               .max_restarts = spec->max_restarts};
+                               .max_restarts = spec->max_restarts,
+                               .exit_first = spec->exit_first};
 }
 
 /* Of all that makes a run what it is: its token has the trigger. */

@@ -17,6 +17,15 @@ echo "hello from $TENURE_SENSOR, ü"
 while :; do sleep 0.05; done
 """
 
+# The same; and at SIGTERM it emits what it still has, and keeps the answer.
+FLUSHING = """
+trap 'curl -s -o /dev/null -w %{http_code} -H "Authorization: Bearer $TENURE_TOKEN" \\
+      -H "Content-Type: application/json" -d "{\\"trigger_type\\": \\"$TRIGGER\\"}" \\
+      "$TENURE_API_URL/v1/events/emit" > "$OUT.code.tmp"; mv "$OUT.code.tmp" "$OUT.code"; exit 0' TERM
+printf %s "$TENURE_TOKEN" > "$OUT.tmp"; mv "$OUT.tmp" "$OUT"
+while :; do sleep 0.05; done
+"""
+
 
 class Sensors(unittest.TestCase):
     @classmethod
@@ -120,6 +129,17 @@ class Emit(Sensors):
         status, problem, wanted = self.ask("POST", "/api/v1/events", {"trigger_ref": "t.a1"}, token)
         self.assertEqual((status, problem["result"], wanted), (401, "BAD_TOKEN", "Bearer"))
         self.assertEqual(len(self.emitted("a1")), 2)
+
+    def test_what_a_run_can_emit_after_sigterm_depends_on_the_stop_order(self):
+        for order, code, events in (("revoke_first", "401", 0), ("exit_first", "200", 1)):
+            ref = order.replace("_", "-")
+            out = os.path.join(self.server.data, "token." + ref)
+            token = self.run_sensor(ref, command=["/bin/sh", "-c", FLUSHING], stop_order=order,
+                                    env={"OUT": out, "TRIGGER": "t." + ref})
+            self.do("RULE", "DISABLE", "rule." + ref)
+            until(lambda: self.status(ref)["state"] == "stopped", "the end of " + ref)  # pylint: disable=W0640
+            self.assertEqual((text_of(out + ".code"), len(self.emitted(ref))), (code, events))
+            self.refused("BAD_TOKEN", "EMIT", token, "t." + ref)
 
     def test_an_operation_id_is_the_runs_own(self):
         one, two = self.run_sensor("o1"), self.run_sensor("o2")

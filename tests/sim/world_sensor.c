@@ -25,14 +25,16 @@ static struct tn_bytes text(const char *s) {
     return tn_bytes_of(s, strlen(s));
 }
 
-static struct plan_terms terms(void) {
+/* Every other sensor keeps its token until its process has ended. */
+static struct plan_terms terms(unsigned index) {
     return (struct plan_terms){.valid = true,
                                .settle_ms = 200,
                                .stop_ms = 500,
                                .backoff_ms = 100,
                                .backoff_max_ms = 1000,
                                .stable_ms = 3000,
-                               .max_restarts = 3};
+                               .max_restarts = 3,
+                               .exit_first = index % 2 == 1};
 }
 
 /* ---- checks ---- */
@@ -51,8 +53,12 @@ static void tokens_check(struct world *w, unsigned index) {
     s->last_epoch = s->plan.epoch;
 }
 
-static void stop_check(struct world *w, struct world_sensor *s) {
+/* No run is stopped while its token is good: not even asked to end, or with exit_first not killed. */
+static void stop_check(struct world *w, struct world_sensor *s, enum plan_effect_kind signal) {
     struct kernel_lease_view view;
+    if (signal == PLAN_EFFECT_TERM && s->plan.exit_first) {
+        return;
+    }
     bool patient = w->true_ms < s->plan.patience_at_ms && !s->plan.halted;
     bool refused = s->plan.lease_is == PLAN_LEASE_REVOKE_REFUSED;
     bool first = !s->stops;
@@ -122,7 +128,7 @@ static void effect_do(struct world *w, unsigned index, const struct plan_effect 
         break;
     case PLAN_EFFECT_TERM:
     case PLAN_EFFECT_KILL:
-        stop_check(w, s);
+        stop_check(w, s, effect->kind);
         if (run != NULL) {
             world_run_signal(w, run, effect->kind == PLAN_EFFECT_KILL);
         }
@@ -185,7 +191,8 @@ static void read_sensor(struct world *w, unsigned index, bool at_once) {
     if (spec[0] != s->digest) {
         s->digest = spec[0];
         tell(w, index,
-             &(struct plan_fact){.kind = PLAN_FACT_SPEC, .terms = terms(), .digest = s->digest});
+             &(struct plan_fact){
+                 .kind = PLAN_FACT_SPEC, .terms = terms(index), .digest = s->digest});
     }
     if (!s->orphaned &&
         (!s->told || view.wanted != s->plan.wanted || view.enabled != s->plan.enabled)) {
@@ -229,7 +236,7 @@ static void find(struct world *w, unsigned index) {
 void world_sensors_begin(struct world *w) {
     for (unsigned i = 0; i < WORLD_SENSORS; i++) {
         struct world_sensor *s = &w->sensors[i];
-        struct plan_terms t = terms();
+        struct plan_terms t = terms(i);
         *s = (struct world_sensor){
             .known = true, .last_lease = s->last_lease, .last_epoch = s->last_epoch};
         snprintf(s->ref, sizeof s->ref, "s%u", i);

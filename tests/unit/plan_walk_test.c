@@ -67,9 +67,13 @@ static void check_effects(const struct plan *before, const struct plan *after,
         case PLAN_EFFECT_RECLAIM:
             assert_int_equal(after->run_is, PLAN_RUN_NONE);
             break;
-        case PLAN_EFFECT_TERM:
         case PLAN_EFFECT_KILL:
+            assert_true(after->lease_is != PLAN_LEASE_ACTIVE || after->halted);
             assert_true(before->run_is >= PLAN_RUN_ALIVE);
+            break;
+        case PLAN_EFFECT_TERM:
+            assert_true(before->run_is >= PLAN_RUN_ALIVE);
+            assert_true(after->lease_is != PLAN_LEASE_ACTIVE || after->exit_first || after->halted);
             break;
         default:
             break;
@@ -103,7 +107,8 @@ static void walk(const struct plan *plan, uint64_t *steps) {
     }
 }
 
-static void every_short_sequence_of_facts_keeps_the_invariants(void **state) {
+/* To a run. */
+static struct plan run_make(bool exit_first) {
     static const struct plan_fact way[] = {
         {.kind = PLAN_FACT_WANTED, .wanted = true, .enabled = true, .at_once = true},
         {.kind = PLAN_FACT_ALLOC_ANSWER, .code = TN_R_OK, .lease = {.lsn = 42}, .epoch = 1},
@@ -111,16 +116,29 @@ static void every_short_sequence_of_facts_keeps_the_invariants(void **state) {
         {.kind = PLAN_FACT_STARTED, .pid = 1}};
     struct plan plan;
     struct plan_effects effects;
-    uint64_t steps = 0;
-    (void)state;
     plan_init(&plan, &usual, DIGEST, 1);
-    walk(&plan, &steps);
+    plan.terms.exit_first = exit_first;
     for (unsigned i = 0; i < sizeof way / sizeof way[0]; i++) {
         plan_step(&plan, plan.now_ms + 1, &way[i], &effects);
     }
     assert_int_equal(plan.phase, PLAN_RUNNING);
+    return plan;
+}
+
+static void every_short_sequence_of_facts_keeps_the_invariants(void **state) {
+    struct plan plan;
+    struct plan_effects effects;
+    uint64_t steps = 0;
+    (void)state;
+    plan_init(&plan, &usual, DIGEST, 1);
     walk(&plan, &steps);
-    plan_step(&plan, plan.now_ms + 1, &(struct plan_fact){.kind = PLAN_FACT_RESTART}, &effects);
+    for (unsigned i = 0; i < 2; i++) {
+        plan = run_make(i == 1);
+        walk(&plan, &steps);
+        plan_step(&plan, plan.now_ms + 1, &(struct plan_fact){.kind = PLAN_FACT_RESTART}, &effects);
+        walk(&plan, &steps);
+    }
+    plan.now_ms = plan.kill_at_ms - 2; /* the next is SIGKILL */
     walk(&plan, &steps);
     plan_init(&plan, &usual, DIGEST, 1);
     plan_step(&plan, 1, &(struct plan_fact){.kind = PLAN_FACT_FOUND, .lease = {.lsn = 42}},
@@ -129,7 +147,7 @@ static void every_short_sequence_of_facts_keeps_the_invariants(void **state) {
     plan_step(&plan, 2, &(struct plan_fact){.kind = PLAN_FACT_UNPROVEN}, &effects);
     assert_int_equal(plan.run_is, PLAN_RUN_UNPROVEN);
     walk(&plan, &steps);
-    assert_int_equal(steps, 5 * (ANY + ANY * ANY + ANY * ANY * ANY + ANY * ANY * ANY * ANY));
+    assert_int_equal(steps, 8 * (ANY + ANY * ANY + ANY * ANY * ANY + ANY * ANY * ANY * ANY));
 }
 
 /* ---- A small world ---- */
@@ -147,7 +165,7 @@ struct small_world {
     struct plan_fact due[16]; /* answers on their way, in no order */
     uint32_t due_count;
     uint32_t starts, orphans, unprovens, revokes_refused;
-    bool wanted, faults;
+    bool wanted, faults, exit_first;
 };
 
 static void world_due(struct small_world *w, struct plan_fact fact) {
@@ -260,6 +278,7 @@ static void world_want(struct small_world *w, bool wanted, bool at_once) {
 static void world_restart(struct small_world *w) {
     plan_init(&w->plan, &usual, DIGEST, w->now);
     w->plan.terms.max_restarts = 1000000;
+    w->plan.terms.exit_first = w->exit_first;
     w->due_count = 0;
     w->orphans += w->alive;
     w->unproven = false;
@@ -374,7 +393,7 @@ static void random_walks_never_run_two_and_end_as_they_are_wanted(void **state) 
     uint64_t refused = 0;
     (void)state;
     for (unsigned run = 0; run < 300; run++) {
-        w = (struct small_world){.now = 1000, .next_lsn = 1};
+        w = (struct small_world){.now = 1000, .next_lsn = 1, .exit_first = run % 2 == 1};
         tn_prng_seed(&w.random, tn_prng_next(&random));
         world_restart(&w);
         for (unsigned round = 0; round < 4; round++) {

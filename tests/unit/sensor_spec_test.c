@@ -52,7 +52,8 @@ static void everything_can_be_said(void **state) {
         "\"backoff_max_seconds\":2,\"stable_seconds\":1.5,\"token_env\":\"ATTUNE_API_TOKEN\","
         "\"token_ttl_seconds\":60,\"scope\":\"sensor read\",\"health\":{\"command\":[\"/bin/true\"],"
         "\"interval_seconds\":0.5,\"timeout_seconds\":0.2,\"threshold\":7,\"start_seconds\":3},"
-        "\"log_bytes\":4096,\"log_files\":1,\"containment\":\"cgroup\"}");
+        "\"log_bytes\":4096,\"log_files\":1,\"containment\":\"cgroup\",\"stop_order\":\"exit_first\"}");
+    assert_true(spec->exit_first);
     assert_int_equal(spec->containment, SENSOR_CONTAINMENT_CGROUP);
     assert_int_equal(spec->argc, 3);
     assert_string_equal(spec->argv[1], "");
@@ -122,6 +123,20 @@ static void settings_fill_in_what_is_not_said(void **state) {
     assert_int_equal(spec->log_files, 9);
     assert_int_equal(spec->containment, SENSOR_CONTAINMENT_NONE);
     sensor_spec_free(spec);
+}
+
+static void another_stop_order_is_refused(void **state) {
+    static const char *const others[] = {"\"kill_first\"", "\"\"", "true", "null"};
+    struct sensor_defaults defaults = sensor_defaults_make();
+    (void)state;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        struct sensor_spec *spec = NULL;
+        char json[128];
+        char reason[SENSOR_REASON_MAX];
+        (void)snprintf(json, sizeof json, "{\"command\":[\"/a\"],\"stop_order\":%s}", others[i]);
+        assert_false(sensor_spec_parse(tn_bytes_of(json, strlen(json)), &defaults, &spec, reason));
+        assert_string_equal(reason, "stop_order must be revoke_first or exit_first");
+    }
 }
 
 static void what_is_wrong_is_refused_with_its_name(void **state) {
@@ -259,6 +274,7 @@ int main(void) {
         cmocka_unit_test(everything_can_be_said),
         cmocka_unit_test(health_is_one_of_three),
         cmocka_unit_test(settings_fill_in_what_is_not_said),
+        cmocka_unit_test(another_stop_order_is_refused),
         cmocka_unit_test(what_is_wrong_is_refused_with_its_name),
         cmocka_unit_test(as_many_as_are_allowed_fit),
     };
