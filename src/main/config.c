@@ -146,7 +146,7 @@ static void source_name(const struct config *config, unsigned setting,
 static bool is_elsewhere(const struct config *config, unsigned setting) {
     char reason[CONFIG_REASON_MAX];
     const char *text = config_text(config, (enum config_setting)setting);
-    return config_row(setting).type == CONFIG_ADDRESS && config_row(setting).low == 1 &&
+    return config_row(setting).type == CONFIG_ADDRESS && config_row(setting).low > 0 &&
            strcmp(text, "off") != 0 && server_address_check(text, true, reason, sizeof reason) &&
            !server_address_check(text, false, reason, sizeof reason);
 }
@@ -158,7 +158,8 @@ bool config_is_local(const struct config *config) {
 /* Whoever can reach the server from elsewhere must say who it is. */
 static void addresses_check(struct config *config) {
     for (unsigned i = 0; i < CONFIG_OWN_COUNT; i++) {
-        if (is_elsewhere(config, i) && config->declared[CONFIG_KIND_USER].count == 0) {
+        if (config_row(i).low == 1 && is_elsewhere(config, i) &&
+            config->declared[CONFIG_KIND_USER].count == 0) {
             char where[CONFIG_REASON_MAX];
             source_name(config, i, where);
             config_wrong(config, where,
@@ -166,6 +167,19 @@ static void addresses_check(struct config *config) {
                          "127.0.0.1 or [::1]",
                          config_text(config, (enum config_setting)i));
         }
+    }
+}
+
+/* Datagrams name no user: the list of sources is all that protects the door. */
+static void udp_check(struct config *config) {
+    if (is_elsewhere(config, CONFIG_UDP_LISTEN) &&
+        !server_udp_allow_any(config_text(config, CONFIG_UDP_ALLOW))) {
+        char where[CONFIG_REASON_MAX];
+        source_name(config, CONFIG_UDP_LISTEN, where);
+        config_wrong(config, where,
+                     "%s: beyond loopback the UDP door needs udp_allow, which names the addresses "
+                     "that may use it",
+                     config_text(config, CONFIG_UDP_LISTEN));
     }
 }
 
@@ -185,6 +199,7 @@ bool config_load(struct config *config, const struct os *os, int argc, char **ar
     flags_read(config, argc, argv, false);
     config_declared_check(config);
     addresses_check(config);
+    udp_check(config);
     return config->mistakes == 0;
 }
 

@@ -24,7 +24,8 @@
 enum config_type {
     CONFIG_TEXT,    /* of `least` bytes at least, and if `most` is not 0 of so many at most */
     CONFIG_ADDRESS, /* HOST:PORT, as the server may listen on it; if `least` is 1 and there are users,
-                        not on loopback only; if `most` is 1 also off */
+                        not on loopback only; if it is 2, elsewhere only with udp_allow;
+                        if `most` is 1 also off */
     CONFIG_BROKER,   /* where RabbitMQ is; or empty */
     CONFIG_VARIABLE, /* the name of a variable that may have a token */
     CONFIG_NETWORKS, /* addresses and ADDRESS/BITS, with blanks or commas between them */
@@ -60,11 +61,11 @@ enum config_type {
     X(SEGMENT_BYTES,     "segment_bytes",       "engine", BYTES,   "16M",            65536, 1073741824, 0, "BYTES", "the size of the log's files") \
     X(SPACE_RESERVE,     "space_reserve_bytes", "engine", BYTES,   "0",              0, 1099511627776, 0, "BYTES", "refuse writes rather than leave less than this free on the disk") \
     X(EVENTS_MAX,        "events_max",          "engine", NUMBER,  "1000000",        1, 1000000000, 0, "N", "keep at least so many events to be read back") \
-    X(UDP_LISTEN,        "udp_listen",          "udp",    ADDRESS, "off",            0, 1, 0, "HOST:PORT", "the door for OpenSynaptic's nodes, on a loopback address; off: none") \
+    X(UDP_LISTEN,        "udp_listen",          "udp",    ADDRESS, "off",            2, 1, 0, "HOST:PORT", "the door for OpenSynaptic's nodes; beyond loopback only with udp_allow; off: none") \
     X(UDP_POOL,          "udp_pool",            "udp",    TEXT,    "",               0, 0, 0, "POOL", "the sticky pool that it gives ids from") \
     X(UDP_RATE,          "udp_rate",            "udp",    NUMBER,  "20",             0, 1000000, 0, "N", "requests a second that one address may send; 0: any number") \
     X(UDP_BURST,         "udp_burst",           "udp",    NUMBER,  "40",             1, 1000000, 0, "N", "and so many at once") \
-    X(UDP_ALLOW,         "udp_allow",           "udp",    NETWORKS, "",              0, 0, 0, "ADDRESSES", "who may get replies that are longer than the request") \
+    X(UDP_ALLOW,         "udp_allow",           "udp",    NETWORKS, "",              0, 0, 0, "ADDRESSES", "who may get replies that are longer than the request; beyond loopback, who may use the door at all") \
     X(TOKEN_TTL,         "token_ttl_seconds",   "tokens", DURATION, "7776000",       1, 315360000, 0, "DURATION", "a token lives so long, or less if it is asked for") \
     X(TOKEN_ISSUER,      "token_issuer",        "tokens", TEXT,    "tenure",         1, 128, 0, "NAME", "who signs tokens: their claim iss") \
     X(AMQP_URL,          "amqp_url",            "amqp",   BROKER,  "",               0, 0, 0, "URL", "rules from RabbitMQ: amqp[s]://[USER@]HOST[:PORT][/VHOST]; empty: none") \

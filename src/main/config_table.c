@@ -190,7 +190,7 @@ bool config_parse(const struct config_row *row, const char *text, uint64_t *ret_
         return true;
     case CONFIG_ADDRESS:
         return (row->high == 1 && strcmp(text, "off") == 0) ||
-               server_address_check(text, row->low == 1, reason, CONFIG_REASON_MAX);
+               server_address_check(text, row->low > 0, reason, CONFIG_REASON_MAX);
     case CONFIG_BROKER:
         return broker_check(text, reason);
     case CONFIG_VARIABLE:

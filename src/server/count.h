@@ -67,6 +67,7 @@ enum server_login_outcome {
     X(FAILED, "failed")         \
     X(MALFORMED, "malformed")   \
     X(SHORT, "short")           \
+    X(UNLISTED, "unlisted")     \
     X(LIMITED, "limited")       \
     X(OVERLOADED, "overloaded") \
     X(UNKNOWN, "unknown")       \

@@ -305,7 +305,8 @@ static bool start_listening(struct server *server, const char *flag, const char 
     uint16_t port;
     char reason[256];
     int code = 0;
-    bool anywhere = server->access.on && door != DOOR_UDP;
+    bool anywhere =
+        door == DOOR_UDP ? server_udp_allow_any(server->options.udp_allow) : server->access.on;
     if (!server_address_check(address, anywhere, reason, sizeof reason) ||
         !server_address_split(address, host, &port)) {
         server_log("refused", "reason=\"%s: %s\"", flag, reason);

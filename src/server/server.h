@@ -53,7 +53,8 @@ struct server_options {
     const char *http;             /* the same for HTTP; empty, "off" or NULL: none */
     const char *udp;              /* the same for the UDP door */
     const char *udp_pool;         /* that it gives ids from */
-    const char *udp_allow;        /* addresses that may get replies longer than their requests */
+    const char *udp_allow;        /* addresses that may get replies longer than their requests;
+                                     beyond loopback, that may use the door at all */
     uint32_t udp_rate, udp_burst; /* requests a second of one address, and at once; 0: no limit */
     bool sensors_by_file;         /* no command defines a sensor: sensor_commands = file */
     const char *port_file;        /* gets the ports' numbers, a line each; NULL: none */
@@ -86,6 +87,8 @@ bool server_address_check(const char *text, bool anywhere, char *reason, size_t 
 
 /* Whether it is a list of addresses and networks, as for udp_allow. */
 bool server_udp_allow_check(const char *text, char *reason, size_t room);
+/* Whether such a list names anybody. */
+bool server_udp_allow_any(const char *text);
 
 /* ---- The log: one line on standard error for each event; from any thread ---- */
 

@@ -80,12 +80,16 @@ static void datagram_take(struct server_udp *udp, struct tn_bytes datagram,
     struct udp_source source = udp_source_of(peer);
     struct protocol_udp_request request;
     char detail[PROTOCOL_DETAIL] = "";
+    bool allowed = udp_networks_have(&udp->allow, &source);
+    if (udp->listed_only && !allowed) { /* before it takes a bucket that others need */
+        counted[SERVER_UDP_UNLISTED]++;
+        return;
+    }
     if (!udp_rate_take(&udp->rate, &source, uv_now(&udp->server->loop))) {
         counted[SERVER_UDP_LIMITED]++;
         return;
     }
     enum protocol_udp parsed = protocol_udp_parse(datagram, &request, detail);
-    bool allowed = udp_networks_have(&udp->allow, &source);
     if (parsed == PROTOCOL_UDP_NOTHING) {
         counted[SERVER_UDP_MALFORMED]++;
         return;
@@ -198,6 +202,7 @@ bool server_udp_start(struct server *server, const char *host, uint16_t port, ui
     if (!udp_networks_parse(options->udp_allow, &udp->allow, reason, room)) {
         return false;
     }
+    udp->listed_only = !server_address_is_loopback(host);
     (void)uv_udp_init(&server->loop, &udp->socket);
     udp->socket.data = udp;
     int code = socket_open(udp, host, port, ret_port);

@@ -102,6 +102,7 @@ struct server_udp {
     uv_udp_t socket;
     struct tn_bytes pool;
     struct udp_networks allow;
+    bool listed_only; /* it listens beyond loopback: other sources are dropped */
     struct udp_exchange *free;
     struct udp_rate rate;
     struct udp_exchange exchanges[UDP_EXCHANGES];

@@ -98,6 +98,10 @@ bool server_udp_allow_check(const char *text, char *reason, size_t room) {
     return udp_networks_parse(text, &networks, reason, room);
 }
 
+bool server_udp_allow_any(const char *text) {
+    return text[strspn(text, " ,")] != '\0';
+}
+
 /* ---- Rates ---- */
 
 static void bucket_fill(const struct udp_rate *rate, struct udp_bucket *bucket, uint64_t now_ms) {

@@ -22,7 +22,8 @@ class Node:
     request that must have an answer the node waits, and one that must have none is followed by one
     that has."""
 
-    def __init__(self, server, address="127.0.0.1"):
+    def __init__(self, server, address="127.0.0.1", host="127.0.0.1"):
+        self.host = host
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.bind((address, 0))
         self.socket.settimeout(PATIENCE)
@@ -30,7 +31,7 @@ class Node:
 
     def to(self, server):
         ports = text_of(os.path.join(server.data, "port")).split()
-        self.server = ("127.0.0.1", int(ports[2]))
+        self.server = (self.host, int(ports[2]))
         self.socket.connect(self.server)
 
     def close(self):
@@ -297,6 +298,30 @@ class Strict(unittest.TestCase):
         self.assertEqual(given(other.ask(one(2, {"serial": "T-000001"})))[0], 2)
         self.assertTrue(failed(listed.ask(one(3, b"{")))[1].startswith("BAD_REQUEST: "))
 
+    def test_beyond_loopback_only_listed_sources_are_served(self):
+        server = self.serve("--udp-listen", "0.0.0.0:0", *DOOR[2:], "--udp-allow", "127.0.0.1")
+        listed, other = Node(server, "127.0.0.1"), Node(server, "127.0.0.2")
+        self.addCleanup(listed.close)
+        self.addCleanup(other.close)
+
+        def unlisted():
+            return samples(scrape(server))[
+                ("tenure_server_udp_datagrams_total", (("outcome", "unlisted"),))]
+        other.send(one(1, {"serial": "T-000001"}))
+        other.send(b"\x09")  # also what is no request
+        until(lambda: unlisted() == 2, "both are dropped and counted")
+        self.assertEqual(given(listed.ask(one(2, {"serial": "S-000001"})))[:2], (2, 1))
+        self.assertEqual(unlisted(), 2)
+        with server.client() as client:
+            info = pairs(client.execute_command("POOL", "INFO", "devices"))
+        self.assertEqual(int(info["active"]), 1)
+
+    def test_a_list_on_loopback_keeps_nobody_out(self):
+        server = self.serve("--udp-listen", "127.0.0.2:0", *DOOR[2:], "--udp-allow", "10.0.0.0/8")
+        node = Node(server, "127.0.0.3", "127.0.0.2")
+        self.addCleanup(node.close)
+        self.assertEqual(given(node.ask(one(3, {"serial": "S-000001"})))[:2], (3, 1))
+
     def test_a_resend_after_a_crash_gets_the_same_ids(self):
         server = self.serve(*DOOR)
         node = Node(server)
@@ -409,7 +434,9 @@ class Strict(unittest.TestCase):
         self.addCleanup(lambda: subprocess.run(["rm", "-r", directory], check=True))
         for flags, reason in (
                 (("--udp-listen", "127.0.0.1:0"), "udp_pool must name the pool"),
-                (("--udp-listen", "0.0.0.0:0", "--udp-pool", "p"), "only loopback addresses"),
+                (("--udp-listen", "0.0.0.0:0", "--udp-pool", "p"), "beyond loopback the UDP door needs udp_allow"),
+                (("--udp-listen", "[::]:0", "--udp-pool", "p", "--udp-allow", " , "),
+                 "beyond loopback the UDP door needs udp_allow"),
                 (("--udp-allow", "10.0.0.0/33"), "is not an address"),
                 (("--udp-allow", "example"), "is not an address"),
                 (("--udp-burst", "0"), "is not a number from 1")):
