@@ -169,7 +169,8 @@ static enum server_step dispatch_forbidden(struct server_connection *connection,
         server_reply_error(connection,
                            "NOPERM this user has no permissions to run the '%s' command", name);
     }
-    server_count_refusal(&connection->server->counters, row->id, code);
+    /* server_reply_error has counted it among all errors. */
+    connection->server->counters.refusals[row->id][code]++;
     return SERVER_DONE;
 }
 

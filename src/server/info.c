@@ -1,5 +1,5 @@
 /* The server and its connections in figures, in the form that tools for Redis read. */
-#include <fnmatch.h>
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/glob.h"
 #include "server/internal.h"
 
 #define REDIS_VERSION "7.4.0" /* for those who decide by it what they may send */
@@ -174,13 +175,16 @@ void server_config_get(struct server_connection *connection, const struct tn_byt
     (void)snprintf(timeout, sizeof timeout, "%u", connection->server->options.idle_seconds);
     for (uint32_t i = 0; i < count; i++) {
         char pattern[64];
-        if (patterns[i].len >= sizeof pattern) {
+        if (patterns[i].len > sizeof pattern) {
             continue;
         }
-        memcpy(pattern, patterns[i].at, patterns[i].len);
-        pattern[patterns[i].len] = '\0';
+        for (uint32_t at = 0; at < patterns[i].len; at++) {
+            pattern[at] = (char)tolower(patterns[i].at[at]);
+        }
         for (unsigned s = 0; s < SETTINGS; s++) {
-            if (!wanted[s] && fnmatch(pattern, settings[s][0], FNM_CASEFOLD) == 0) {
+            const char *name = settings[s][0];
+            if (!wanted[s] && tn_glob_match(tn_bytes_of(pattern, patterns[i].len),
+                                            tn_bytes_of(name, strlen(name)))) {
                 wanted[s] = true;
                 found++;
             }

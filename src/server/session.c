@@ -315,8 +315,22 @@ static void session_client(struct server_connection *connection, enum protocol_i
     }
 }
 
+/* The reply is made in one step, and each word costs up to some microseconds. */
+#define WORDS_MAX 64u
+
+static bool session_words_fit(struct server_connection *connection, uint32_t argc) {
+    if (argc > WORDS_MAX + 2) {
+        server_reply_error(connection, "ERR at most %u names or patterns at once", WORDS_MAX);
+        return false;
+    }
+    return true;
+}
+
 static void session_server(struct server_connection *connection, enum protocol_id id,
                            const struct tn_bytes *argv, uint32_t argc) {
+    if (!session_words_fit(connection, argc)) {
+        return;
+    }
     switch (id) {
     case PROTOCOL_INFO:
         server_info(connection, argv + 1, argc - 1);

@@ -3,6 +3,7 @@
 The commands, their roles, examples and paths are those of docs/commands.md, which is made from the
 table; so a command that is added is looked at here without anybody thinking of it."""
 import base64
+import contextlib
 import http.client
 import json
 import os
@@ -16,6 +17,7 @@ import unittest
 import redis
 
 from harness import PATIENCE, TENURED, Server, receive_until, text_of, until
+from resp import Resp
 
 ROLES = ["none", "reader", "holder", "operator", "admin"]
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "commands.md")
@@ -141,6 +143,18 @@ class Matrix(World):
                                      (role, command.name))
             client.close()
         self.assertGreater(looked, 5 * 50)
+
+    def test_a_refusal_counts_once(self):
+        admin = self.login("admin")
+        for name, code in ((None, "NOAUTH"), ("reader", "NOPERM")):
+            with contextlib.closing(Resp(self.server)) as client:
+                if name is not None:
+                    self.assertEqual(client.do("AUTH", name, SECRET), "OK")
+                before = admin.info("all")
+                self.assertEqual(first_word(client.do("TOUCH", "1-0", "x", "1")), code)
+                after = admin.info("all")
+            self.assertEqual(after["total_error_replies"] - before["total_error_replies"], 1, code)
+            self.assertNotEqual(after["errorstat_" + code], before.get("errorstat_" + code))
 
     def test_every_path_as_every_role(self):
         looked = 0

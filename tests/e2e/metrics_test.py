@@ -1,5 +1,6 @@
 # tsan
 """The server's figures: what INFO tells tools made for Redis, and the metrics for Prometheus."""
+import contextlib
 import http.client
 import re
 import shutil
@@ -9,6 +10,7 @@ import threading
 import unittest
 
 from harness import Case, PATIENCE, until
+from resp import Resp
 
 SAMPLE = re.compile(r'^([a-z_]+)(?:\{(.*)\})? ([0-9.]+|\+Inf)$')
 LABEL = re.compile(r'([a-z]+)="((?:[^"\\]|\\.)*)"(?:,|$)')
@@ -66,6 +68,24 @@ class Info(Case):
         self.assertEqual(stats["total_error_replies"] - before["total_error_replies"], 3)
         self.assertGreater(stats["total_net_output_bytes"], before["total_net_output_bytes"])
         self.assertNotIn("cmdstat_alloc", self.r.info())
+
+    def test_a_reply_that_is_made_in_one_step_is_about_at_most_64_names(self):
+        with contextlib.closing(Resp(self.server)) as client:
+            for words in (["COMMAND", "DOCS"], ["COMMAND", "INFO"], ["CONFIG", "GET"]):
+                self.assertIsInstance(client.do(*words, *["ping"] * 64), list)
+                for count in (65, 16000):
+                    self.assertIn("at most 64 names", client.do(*words, *["ping"] * count))
+            self.assertIn("at most 64 names", client.do("INFO", *["ping"] * 16000))
+
+    def test_settings_are_found_by_pattern(self):
+        def found(*patterns):
+            got = self.do("CONFIG", "GET", *patterns)
+            return set(got if isinstance(got, dict) else got[::2])
+        self.assertEqual(found("SAVE", "data?ases"), {"save", "databases"})
+        self.assertEqual(found("MAX*", "[s-t]*t"), {"maxclients", "maxmemory", "timeout"})
+        self.assertEqual(found("*-read-only"), {"replica-read-only", "slave-read-only"})
+        self.assertEqual(found("x" * 65), set())
+        self.assertEqual(len(found("*")), 10)
 
 
 class Metrics(Case):
