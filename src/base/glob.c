@@ -64,3 +64,12 @@ bool tn_glob_match(struct tn_bytes pattern, struct tn_bytes text) {
     }
     return p == pattern.len;
 }
+
+uint32_t tn_glob_steps(struct tn_bytes pattern, uint32_t text_len) {
+    uint32_t before = 0;
+    while (before < pattern.len && pattern.at[before] != '*') {
+        before++;
+    }
+    uint32_t after = before < pattern.len ? pattern.len - before - 1 : 0;
+    return 1 + before + after * text_len;
+}

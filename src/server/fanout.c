@@ -20,6 +20,7 @@
 #define BEHIND_STEP 256u       /* and one who is behind */
 #define BEHIND_STEPS 4096u     /* and all of those */
 #define CHANNEL_STEP 131072u   /* subscriptions looked at in one step, about */
+#define STEPS_A_LOOK 4u        /* of matching a pattern */
 #define STEP_BYTES (8u << 20)  /* of messages: then they are sent before more are made */
 #define ROOM_BYTES (32u << 20) /* of messages of one event, about */
 
@@ -237,7 +238,7 @@ static void channel_to_all(void *ctx, struct tn_bytes channel) {
             message_put(saying, s, channel);
         }
     }
-    streams->looked += streams->pattern_count;
+    streams->looked += streams->pattern_count + streams->pattern_steps / STEPS_A_LOOK;
     for (s = LIST_FIRST(&streams->patterns); s != NULL; s = LIST_NEXT(s, place)) {
         if (may_hear(saying, s) && hears(s, channel, hash)) {
             message_put(saying, s, channel);
@@ -369,8 +370,10 @@ static uint32_t behind_step(struct server *server, struct server_subscriber *sub
     struct server_connection *connection = subscriber->connection;
     struct reading reading = {.server = server, .only = subscriber};
     uint32_t subscriptions = subscriber->channels + subscriber->patterns;
-    uint32_t step = CHANNEL_STEP / (4 * subscriptions + 1);
+    uint32_t looks = 4 * (subscriptions + subscriber->pattern_steps / STEPS_A_LOOK) + 1;
+    uint32_t step = CHANNEL_STEP / looks;
     step = step < BEHIND_STEP ? step : BEHIND_STEP;
+    step = step > 0 ? step : 1;
     enum tn_result code = engine_events_read(server->engine, subscriber->cursor, step, behind_visit,
                                              &reading, &reading.span);
     bool there =
@@ -383,7 +386,8 @@ static uint32_t behind_step(struct server *server, struct server_subscriber *sub
     }
     unsent_flush(streams);
     server_subscriber_drained(connection); /* by now it may be gone */
-    return step;
+    uint32_t worth = step * looks / (CHANNEL_STEP / BEHIND_STEPS);
+    return worth > step ? worth : step;
 }
 
 void server_fanout_behind(struct server *server) {

@@ -25,7 +25,12 @@
 
 #define SERVER_SUBSCRIPTIONS_MAX 1024u
 #define SERVER_SUBSCRIPTIONS_ALL 262144u
-#define SERVER_PATTERNS_ALL 16384u    /* each is looked at for each event */
+#define SERVER_PATTERNS_ALL 16384u /* each is looked at for each event */
+/* What matching patterns with one channel's name may take, in steps of tn_glob_steps: of one connection,
+ * and of all. A pattern whose only * is its last byte takes as many as it has bytes. */
+#define SERVER_PATTERN_TEXT 128u /* bytes of a long name */
+#define SERVER_PATTERN_STEPS_MAX (1u << 17)
+#define SERVER_PATTERN_STEPS_ALL (1u << 20)
 #define SERVER_CHANNEL_MAX 256u       /* bytes of a channel's name or a pattern */
 #define SERVER_OUT_HARD (32u << 20)   /* waiting to be sent: the connection is dropped */
 #define SERVER_EVENT_BYTES (2u << 20) /* one event, rendered, at the most */
@@ -116,6 +121,7 @@ struct server_subscriber {
     struct server_subscriber *next_unsent, *next_over, *next_run;
     struct server_subscription *first;
     uint32_t channels, patterns;
+    uint32_t pattern_steps;    /* SERVER_PATTERN_STEPS_MAX at the most */
     bool unsent, over, queued; /* it is on that list */
     bool behind;
     bool doomed;                   /* no memory, or too much waits for it: to be closed */
@@ -139,6 +145,7 @@ struct server_streams {
     struct server_subscriptions *channels; /* by the hash of their names */
     struct server_subscriptions patterns;
     uint32_t subscriptions, pattern_count, metrics_wanted;
+    uint32_t pattern_steps; /* SERVER_PATTERN_STEPS_ALL at the most */
     uint64_t seed;
     LIST_HEAD(server_subscribers, server_subscriber) subscribers;
     struct server_subscriber *unsent;         /* got messages that are not flushed yet */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/glob.h"
 #include "base/hash.h"
 #include "server/internal.h"
 
@@ -21,6 +22,10 @@ static void metrics_count(struct server *server, const struct server_subscriptio
     if ((before > 0) != (server->streams.metrics_wanted > 0)) {
         server_feed_want_metrics(server, before == 0);
     }
+}
+
+static uint32_t steps_of(bool pattern, struct tn_bytes name) {
+    return pattern ? tn_glob_steps(name, SERVER_PATTERN_TEXT) : 0;
 }
 
 static struct server_subscription *subscription_find(const struct server_subscriber *subscriber,
@@ -58,6 +63,8 @@ static bool subscription_add(struct server_subscriber *subscriber, bool pattern,
     *(pattern ? &subscriber->patterns : &subscriber->channels) += 1;
     server->streams.subscriptions++;
     server->streams.pattern_count += pattern;
+    server->streams.pattern_steps += steps_of(pattern, channel->name);
+    subscriber->pattern_steps += steps_of(pattern, channel->name);
     metrics_count(server, s, +1);
     return true;
 }
@@ -74,6 +81,9 @@ static void subscription_remove(struct server_subscription *s) {
     *(s->pattern ? &subscriber->patterns : &subscriber->channels) -= 1;
     server->streams.subscriptions--;
     server->streams.pattern_count -= s->pattern;
+    uint32_t steps = steps_of(s->pattern, tn_bytes_of(s->text, s->name_len));
+    server->streams.pattern_steps -= steps;
+    subscriber->pattern_steps -= steps;
     metrics_count(server, s, -1);
     free(s);
 }
@@ -159,12 +169,28 @@ static bool hears_events(bool pattern, const struct server_channel *channel) {
            channel->kind == SERVER_CHANNEL_POOL || channel->kind == SERVER_CHANNEL_HOLDER;
 }
 
+static bool steps_allowed(struct server_connection *connection, uint64_t steps) {
+    const struct server_subscriber *subscriber = connection->subscriber;
+    uint32_t has = subscriber != NULL ? subscriber->pattern_steps : 0;
+    if (steps <= SERVER_PATTERN_STEPS_MAX - has &&
+        steps <= SERVER_PATTERN_STEPS_ALL - connection->server->streams.pattern_steps) {
+        return true;
+    }
+    server_reply_error(connection,
+                       "OVERLOADED the patterns take too long to match: each costs its bytes "
+                       "before the first *, and %u times those after it; a connection may have %u "
+                       "and all connections %u",
+                       SERVER_PATTERN_TEXT, SERVER_PATTERN_STEPS_MAX, SERVER_PATTERN_STEPS_ALL);
+    return false;
+}
+
 /* Whether all names are good and there is room for them; else it has been refused. */
 static bool subscribe_allowed(struct server_connection *connection, bool pattern,
                               const struct tn_bytes *names, uint32_t count, bool *ret_resumes) {
     struct server *server = connection->server;
     const struct server_subscriber *subscriber = connection->subscriber;
     uint32_t has = subscriber != NULL ? subscriber->channels + subscriber->patterns : 0;
+    uint64_t steps = 0;
     struct engine_stats stats;
     engine_stats_read(server->engine, &stats);
     *ret_resumes = false;
@@ -181,6 +207,7 @@ static bool subscribe_allowed(struct server_connection *connection, bool pattern
             return false;
         }
         *ret_resumes = *ret_resumes || channel.resumes;
+        steps += steps_of(pattern, channel.name);
     }
     if (count > SERVER_SUBSCRIPTIONS_MAX - has ||
         count > SERVER_SUBSCRIPTIONS_ALL - server->streams.subscriptions ||
@@ -191,7 +218,7 @@ static bool subscribe_allowed(struct server_connection *connection, bool pattern
                            SERVER_SUBSCRIPTIONS_MAX, SERVER_SUBSCRIPTIONS_ALL, SERVER_PATTERNS_ALL);
         return false;
     }
-    return true;
+    return steps_allowed(connection, steps);
 }
 
 /* Where the connection's subscriptions have got to: nothing up to here may come again. */

@@ -326,6 +326,32 @@ class Channels(Case):
         counts = [self.resp.read()[2] for _ in range(1024)]
         self.assertEqual(counts, list(range(1023, -1, -1)))
 
+    def test_patterns_that_take_long_to_match_are_bounded(self):
+        def ask(resp, names):
+            resp.send("PSUBSCRIBE", *names)
+            got = resp.read()
+            if not isinstance(got, Error):
+                self.assertEqual([resp.read()[0] for _ in names[1:]], ["psubscribe"] * (len(names) - 1))
+            return got
+        slow = ["*[%s%03d]" % ("b" * 240, i) for i in range(1000)]
+        usual = ["holder:team-%d/*" % i for i in range(1000)]
+        got = ask(self.resp, slow)
+        self.assertIsInstance(got, Error)
+        self.assertIn("OVERLOADED the patterns take too long to match", got)
+        self.assertNotIsInstance(ask(self.resp, usual), Error)
+        others = [Resp(self.server) for _ in range(9)]
+        refused = [isinstance(ask(other, slow[:4]), Error) for other in others]
+        self.assertEqual(refused, [False] * 8 + [True])
+        # Those that are gone make room.
+        others[0].close()
+        until(lambda: self.r.info()["pubsub_patterns"] == 1000 + 7 * 4, "one is gone")
+        self.assertNotIsInstance(ask(others[8], slow[:4]), Error)
+        for other in others[1:]:
+            other.close()
+        until(lambda: self.r.info()["pubsub_patterns"] == 1000, "they are gone")
+        self.resp.send("PUNSUBSCRIBE")
+        self.assertEqual([self.resp.read()[2] for _ in usual][-1], 0)
+
 
 class Pages(Case):
     def test_events_in_pages_and_by_filter(self):

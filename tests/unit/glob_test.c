@@ -4,6 +4,20 @@
 #include "base/glob.h"
 #include "unit/unit.h"
 
+static uint32_t steps(const char *pattern) {
+    return tn_glob_steps(tn_bytes_of(pattern, strlen(pattern)), 100);
+}
+
+static void steps_grow_behind_the_first_star(void **state) {
+    (void)state;
+    assert_int_equal(steps(""), 1);
+    assert_int_equal(steps("pool:ports"), 11);
+    assert_int_equal(steps("pool:*"), 6);
+    assert_int_equal(steps("*"), 1);
+    assert_int_equal(steps("*ab"), 201);
+    assert_int_equal(steps("a*b*c"), 302);
+}
+
 static void patterns_match_as_in_redis(void **state) {
     static const struct {
         const char *pattern;
@@ -70,6 +84,7 @@ static void a_pattern_of_many_stars_is_not_tried_in_every_way(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_grow_behind_the_first_star),
         cmocka_unit_test(patterns_match_as_in_redis),
         cmocka_unit_test(a_pattern_of_many_stars_is_not_tried_in_every_way),
     };
