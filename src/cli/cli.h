@@ -80,6 +80,10 @@ int cli_top(const struct cli_settings *settings, int argc, char **argv);
 /* `tenure opensynaptic import|export|policy ...`: the files of OpenSynaptic's id allocator. */
 int cli_opensynaptic(const struct cli_settings *settings, int argc, char **argv);
 
+/* `tenure rule|sensor export`, and `import [FILE] [--dry-run]`: lines of JSON; argv has both words. */
+bool cli_is_demand(int argc, char **argv);
+int cli_demand(const struct cli_settings *settings, int argc, char **argv);
+
 /* `tenure completion bash|zsh`. */
 int cli_completion(int argc, char **argv);
 

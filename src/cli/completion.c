@@ -60,7 +60,9 @@ static void print_words(FILE *out, const char *first) {
 
 static void print_locals(FILE *out) {
     for (unsigned i = 0; cli_local_row(i) != NULL; i++) {
-        (void)fprintf(out, "%s ", cli_local_row(i)[0]);
+        if (strchr(cli_local_row(i)[0], ' ') == NULL) { /* the others begin with a command's word */
+            (void)fprintf(out, "%s ", cli_local_row(i)[0]);
+        }
     }
 }
 

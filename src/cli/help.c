@@ -27,6 +27,10 @@ static const char *const locals[][3] = {
      "import FILE --pool POOL [--dry-run] [--derive | --keep-keys] [--report FILE] | export [FILE] --pool POOL | "
      "policy FILE --pool POOL [--range LO-HI] [--dry-run]",
      "OpenSynaptic's id_allocation.json into a pool and back, Config.json as a pool's policy"},
+    {"rule export", "", "all rules, as lines of JSON"},
+    {"rule import", "[FILE] [--dry-run]", "set rules from lines of JSON; can be repeated"},
+    {"sensor export", "", "all sensors with their descriptions, as lines of JSON"},
+    {"sensor import", "[FILE] [--dry-run]", "set sensors from lines of JSON; can be repeated"},
     {"top", "[--once]", "live view: pools, rates, the engine, the newest events"},
 };
 

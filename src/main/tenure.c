@@ -48,6 +48,9 @@ static int dispatch(const struct cli_settings *settings, int argc, char **argv) 
             return locals[i].run(settings, argc - 1, argv + 1);
         }
     }
+    if (cli_is_demand(argc, argv)) {
+        return cli_demand(settings, argc, argv);
+    }
     const struct protocol_command *row = cli_command_find(argc, argv);
     if (row != NULL && row->id == PROTOCOL_SENSOR_LOGS) {
         return cli_logs(settings, argc, argv);

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Rules and sensors as lines of JSON: out of one server and into another, by the command line."""
+import json
+import os
+import subprocess
+import unittest
+
+from harness import BUILD, PATIENCE, Server, pairs
+
+TENURE = os.path.abspath(os.path.join(BUILD, "tenure"))
+SPEC = {"command": ["/bin/true", "ü \"quoted\""], "env": {"A": "1"}}
+
+
+def tenure(server, *words, given=None):
+    """Exit code, standard output, standard error."""
+    environment = {**os.environ, "TENURE_SOCKET": server.socket}
+    done = subprocess.run([TENURE, *words], input=given, timeout=PATIENCE, check=False, text=True,
+                          env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return done.returncode, done.stdout, done.stderr
+
+
+class Demand(unittest.TestCase):
+    def serve(self):
+        server = Server(None, "--sensors", "off")
+        self.addCleanup(server.remove)
+        return server
+
+    def test_a_deployment_moves_in_whole(self):
+        old, new = self.serve(), self.serve()
+        with old.local() as client:
+            for i in range(1005):  # more than a page
+                client.execute_command("RULE", "SET", "r%d" % i, "t", *["DISABLED"] * (i % 2))
+            client.execute_command("SENSOR", "SET", "s.1", "t", json.dumps(SPEC))
+            client.execute_command("SENSOR", "SET", "s.2", "u", json.dumps(SPEC), "DISABLED")
+        for kind, count in (("rule", 1005), ("sensor", 2)):
+            code, lines, error = tenure(old, kind, "export")
+            self.assertEqual((code, error, lines.count("\n")), (0, "", count))
+            code, said, _ = tenure(new, kind, "import", "--dry-run", given=lines)
+            self.assertEqual((code, said), (0, "%d %ss can be set; nothing was sent\n" % (count, kind)))
+            self.assertEqual(tenure(new, kind, "export"), (0, "", ""))
+            for _ in range(2):  # it can be repeated
+                self.assertEqual(tenure(new, kind, "import", "-", given=lines)[:2],
+                                 (0, "%d %ss set\n" % (count, kind)))
+            self.assertEqual(sorted(tenure(new, kind, "export")[1].splitlines()),
+                             sorted(lines.splitlines()))
+        with new.local() as client:
+            sensor = pairs(client.execute_command("SENSOR", "INFO", "s.2"))
+        self.assertEqual((sensor["trigger"], sensor["enabled"], json.loads(sensor["spec"])),
+                         ("u", 0, SPEC))
+
+    def test_nothing_is_sent_if_a_line_is_wrong(self):
+        server = self.serve()
+        good = '{"id": "r1", "trigger": "t"}\n\n'
+        for line, reason in (("{} x", "not valid JSON"), ("[]", "not a JSON object"),
+                             ('{"id": "r2"}', "trigger is missing"),
+                             ('{"id": "r2", "trigger": "t", "enabled": 1}', "true or false"),
+                             ('{"id": "r2", "id": "r3", "trigger": "t"}', "twice"),
+                             ('{"id": "r2", "trigger": "t", "spec": {}}', "not known here")):
+            code, said, error = tenure(server, "rule", "import", given=good + line)
+            self.assertEqual((code, said), (1, ""), line)
+            self.assertIn("line 3", error)
+            self.assertIn(reason, error)
+        self.assertEqual(tenure(server, "rule", "export"), (0, "", ""))
+        code, _, error = tenure(server, "sensor", "import", given='{"ref": "s", "trigger": "t"}')
+        self.assertEqual((code, "spec is missing" in error), (1, True))
+
+    def test_a_refused_line_is_named_and_those_before_it_are_set(self):
+        server = self.serve()
+        lines = '{"ref": "s1", "trigger": "t", "spec": {"command": ["/a"]}}\n' \
+                '{"ref": "s2", "trigger": "t", "spec": {"comand": ["/a"]}}\n'
+        code, said, error = tenure(server, "sensor", "import", given=lines)
+        self.assertNotEqual(code, 0)
+        self.assertEqual(said, "")
+        self.assertIn("unknown member: comand", error)
+        self.assertIn("line 2; 1 before it are set", error)
+
+
+if __name__ == "__main__":
+    unittest.main()
