@@ -200,6 +200,17 @@ static bool name(struct protocol_framing *f, uint8_t c) {
     return true;
 }
 
+static bool name_is(const struct protocol_framing *f, const char *name) {
+    return f->name_len == strlen(name) && strncasecmp(f->name, name, f->name_len) == 0;
+}
+
+/* libmicrohttpd keeps cookies twice: the header, and each of them. */
+static void cookie_count(struct protocol_framing *f, uint8_t c) {
+    if (name_is(f, "Cookie")) {
+        f->head_cost += c == ';' || c == ',' ? PROTOCOL_FIELD_COST : 1;
+    }
+}
+
 /* Blanks before a value are none of it. Those behind it are kept: libmicrohttpd does not take
  * "chunked " for chunked, so we must not either. */
 static bool value(struct protocol_framing *f, uint8_t c) {
@@ -212,15 +223,12 @@ static bool value(struct protocol_framing *f, uint8_t c) {
     if (f->value_len == 0 && (c == ' ' || c == '\t')) {
         return true;
     }
+    cookie_count(f, c);
     if (f->value_len < PROTOCOL_FRAMING_VALUE_MAX) {
         f->value[f->value_len] = (char)c;
     }
     f->value_len += f->value_len <= PROTOCOL_FRAMING_VALUE_MAX;
     return true;
-}
-
-static bool name_is(const struct protocol_framing *f, const char *name) {
-    return f->name_len == strlen(name) && strncasecmp(f->name, name, f->name_len) == 0;
 }
 
 static bool length_take(struct protocol_framing *f) {

@@ -19,8 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of a head: its bytes, and PROTOCOL_FIELD_COST for each header and argument of the query, which is
- * what the library keeps for one beside the text. */
+/* Of a head: its bytes, those of cookies twice, and PROTOCOL_FIELD_COST for each header, cookie and
+ * argument of the query, which is what the library keeps for one beside the text. */
 #define PROTOCOL_HEAD_MAX (12u * 1024u)
 #define PROTOCOL_FIELD_COST 64u
 

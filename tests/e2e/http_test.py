@@ -648,6 +648,9 @@ class Framing(HttpCase):
         self.refused_once(line % b"" + b"X: " + b"x" * 100000 + b"\r\n\r\n", 431)
         self.refused_once(line % (b"?" + b"x" * 100000) + b"\r\n", 431)
         self.refused_once(line % b"" + b"X: x\r\n" * 1000 + b"\r\n", 431)
+        for cookie in (b"a=b;", b"a;", b"a=b,", b";"):  # the library keeps each of them
+            for count in (300, 1000, 2000):
+                self.refused_once(line % b"" + b"cookie: " + cookie * count + b"\r\n\r\n", 431)
 
     def test_the_largest_heads_are_answered(self):
         """libmicrohttpd has room for whatever is let through: nobody gets no answer."""
