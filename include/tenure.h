@@ -436,7 +436,7 @@ struct tenure_pool {
     uint64_t lo, hi;
     uint64_t lease_s; /* 0: permanent */
     uint32_t scopes;  /* of a template */
-    uint64_t size;    /* values; UINT64_MAX stands for 2^64 */
+    uint64_t size;    /* values that can be given; UINT64_MAX stands for 2^64 */
     uint64_t reserved_count, active_count, offline_count, revoking_count, cooling_count;
     uint64_t free_count;
     uint64_t allocated_total, returned_total, released_total, expired_total, revoked_total,
@@ -449,7 +449,8 @@ struct tenure_pool {
     /* The earliest deadline that may have passed without the log having recorded it: the counts are
      * older than that. 0: none. */
     uint64_t overdue_since_ms;
-    uint64_t reserved[3];
+    uint64_t excluded_count; /* values that are not given; see EXCLUDE */
+    uint64_t reserved[2];
 };
 
 TENURE_API enum tenure_result tenure_pool_info(struct tenure *tenure, const char *pool,

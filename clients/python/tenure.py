@@ -511,6 +511,7 @@ class Pool:
     next_free: Optional[int]
     options: Dict[str, str]
     overdue_since: Optional[int] = None
+    excluded: int = 0
 
 
 @dataclass(frozen=True)
@@ -737,7 +738,7 @@ def _pool(r: Reply) -> Pool:
                 int(r["allocated_total"]), int(r["returned_total"]), int(r["released_total"]),
                 int(r["expired_total"]), int(r["revoked_total"]), float(r["rate_per_hour"]),
                 int(r["effective_lease"]), _maybe_int(r["next_free"]), options,
-                _maybe_int(r.get("overdue_since")))
+                _maybe_int(r.get("overdue_since")), int(r.get("excluded", 0)))
 
 
 def _pool_page(r: Reply) -> PoolPage:

@@ -184,6 +184,23 @@ static enum tn_result quota_check(const struct kernel *k, const struct request *
     return TN_R_OK;
 }
 
+/* More than the pool has, whoever gives back: no use in trying again. One value of an empty pool may
+ * come by a change of the pool. */
+static enum tn_result capacity_check(const struct kernel *k, const struct request *q) {
+    for (uint32_t i = 0; i < q->claim_count && kernel_edition_has(k, 1); i++) {
+        uint32_t pool = k->plan_claims[i].pool;
+        uint64_t capacity = kernel_pool_capacity(k, pool), demand = 0;
+        for (uint32_t j = 0; j < q->claim_count; j++) {
+            const struct claim_plan *plan = &k->plan_claims[j];
+            demand += plan->any && plan->pool == pool ? plan->count : 0;
+        }
+        if (demand > 1 && demand > capacity) {
+            return refuse(q->result, TN_R_TOO_LARGE, capacity);
+        }
+    }
+    return TN_R_OK;
+}
+
 /* ---- the effects of time on what the request touches ---- */
 
 static void settle_values(struct kernel *k, const struct claim_plan *plan) {
@@ -297,7 +314,9 @@ static void members_settle(struct kernel *k, const struct request *q) {
         p->mixed += pool == TN_NONE;
         p->counters.allocated++;
         if (p->template != TN_NONE) {
-            pool_mut(k, p->template)->used++;
+            struct pool *t = pool_mut(k, p->template);
+            t->used++;
+            t->counters.allocated += kernel_edition_has(k, 1);
         }
     }
     struct root *root = root_mut(k);
@@ -376,7 +395,11 @@ static enum tn_result lease_return(struct kernel *k, struct request *q, uint32_t
     l->grace_s = (uint32_t)q->terms.grace_s;
     uint64_t deadline = deadline_given(k, q, l->created_ms, l->deadline_ms);
     kernel_lease_move(k, lease, CAUSE_RETURN, deadline);
+    uint32_t template = kernel_pool_summed(k, l->pool);
     pool_mut(k, l->pool)->counters.returned++;
+    if (template != TN_NONE) {
+        pool_mut(k, template)->counters.returned++;
+    }
     kernel_result_lease(k, lease, q->result);
     kernel_result_values(k, lease, 1, q->result);
     return TN_R_OK;
@@ -411,6 +434,9 @@ static enum tn_result grant_new(struct kernel *k, struct request *q) {
     }
     if (code == TN_R_OK) {
         code = quota_check(k, q);
+    }
+    if (code == TN_R_OK) {
+        code = capacity_check(k, q);
     }
     if (code != TN_R_OK) {
         return code;

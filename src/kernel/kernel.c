@@ -153,6 +153,9 @@ void kernel_run_limits(struct kernel *k, const struct kernel_command *c,
     struct root *root = root_mut(k);
     root->limits = c->limits;
     if ((c->fields & KERNEL_F_EDITION) || root->lsn == 1) { /* 0.1.0 began its logs without one */
+        if (root->edition < 1 && c->edition >= 1) {
+            kernel_pool_sum_scopes(k);
+        }
         root->edition = c->edition;
     }
     kernel_history_trim(k);

@@ -138,8 +138,12 @@ void kernel_lease_unlink(struct kernel *k, uint32_t lease) {
 /* ---- counters ---- */
 
 static void held_add(struct kernel *k, uint32_t pool, unsigned state, uint32_t n, int sign) {
-    struct pool *p = pool_mut(k, pool);
-    p->held[state] += sign > 0 ? n : (uint64_t)0 - n;
+    uint64_t change = sign > 0 ? n : (uint64_t)0 - n;
+    uint32_t template = kernel_pool_summed(k, pool);
+    pool_mut(k, pool)->held[state] += change;
+    if (template != TN_NONE) {
+        pool_mut(k, template)->held[state] += change;
+    }
 }
 
 void kernel_lease_count(struct kernel *k, uint32_t lease, int sign) {
@@ -316,7 +320,7 @@ static void counters_reclaim(struct kernel *k, uint32_t pool) {
     c->reclaimed++;
 }
 
-static void counters_end(struct kernel *k, uint32_t pool, const struct lease *l) {
+static void counters_end_one(struct kernel *k, uint32_t pool, const struct lease *l) {
     struct kernel_pool_counters *c = &pool_mut(k, pool)->counters;
     enum kernel_reason reason = (enum kernel_reason)(l->bits & LEASE_REASON_MASK);
     c->released += l->state == KERNEL_RELEASED;
@@ -326,6 +330,14 @@ static void counters_end(struct kernel *k, uint32_t pool, const struct lease *l)
         (l->state == KERNEL_RELEASED && kernel_edition_has(k, 1) &&
          kernel_pool_option(k, pool, KERNEL_OPTION_STICKY) != 0)) {
         counters_reclaim(k, pool);
+    }
+}
+
+static void counters_end(struct kernel *k, uint32_t pool, const struct lease *l) {
+    uint32_t template = kernel_pool_summed(k, pool);
+    counters_end_one(k, pool, l);
+    if (template != TN_NONE) {
+        counters_end_one(k, template, l);
     }
 }
 
@@ -341,14 +353,14 @@ static void member_end(struct kernel *k, uint32_t member) {
     struct member *m = member_mut(k, member);
     m->state = MEMBER_COOLING;
     m->cool_ms = root_at(k)->now_ms + kernel_seconds_ms(cooldown_s);
-    pool_mut(k, pool)->held[HELD_COOLING]++;
+    held_add(k, pool, HELD_COOLING, 1, +1);
     root_mut(k)->members_cooling++;
     kernel_clock_cooling_add(k, member);
 }
 
 void kernel_member_cooled(struct kernel *k, uint32_t member) {
     kernel_clock_cooling_remove(k, member);
-    pool_mut(k, member_at(k, member)->pool)->held[HELD_COOLING]--;
+    held_add(k, member_at(k, member)->pool, HELD_COOLING, 1, -1);
     root_mut(k)->members_cooling--;
     kernel_event_value(k, KERNEL_EVENT_VALUE_COOLED, member);
     kernel_value_free(k, member);

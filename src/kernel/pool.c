@@ -25,6 +25,67 @@ uint64_t kernel_pool_size(const struct kernel *k, uint32_t pool) {
     return last == UINT64_MAX ? UINT64_MAX : last + 1;
 }
 
+/* Of excluded values that are in the range. */
+static uint64_t excluded_count(const struct kernel_policy *policy) {
+    uint64_t lo = policy->of[KERNEL_OPTION_LO], hi = policy->of[KERNEL_OPTION_HI];
+    uint64_t count = 0;
+    for (uint64_t i = 0; i < policy->exclude_count; i++) {
+        uint64_t from = policy->exclude[i].lo > lo ? policy->exclude[i].lo : lo;
+        uint64_t to = policy->exclude[i].hi < hi ? policy->exclude[i].hi : hi;
+        if (from <= to) {
+            uint64_t last = to - from;
+            count = last >= UINT64_MAX - count ? UINT64_MAX : count + last + 1;
+        }
+    }
+    return count;
+}
+
+uint64_t kernel_pool_capacity(const struct kernel *k, uint32_t pool) {
+    const struct kernel_policy *policy = kernel_pool_policy(k, pool);
+    if (policy->of[KERNEL_OPTION_KIND] == KERNEL_SET) {
+        return pool_at(k, pool)->resources;
+    }
+    uint64_t last = policy->of[KERNEL_OPTION_HI] - policy->of[KERNEL_OPTION_LO];
+    uint64_t excluded = excluded_count(policy);
+    if (excluded > 0) {
+        return excluded > last ? 0 : last - excluded + 1;
+    }
+    return last == UINT64_MAX ? UINT64_MAX : last + 1;
+}
+
+/* In use by a lease or cooling, in the spans of `policy`. Cold values are free. */
+static uint64_t span_in_use(const struct kernel *k, uint32_t pool, struct kernel_span span) {
+    uint64_t count = 0;
+    for (uint64_t word = span.lo >> 6; word <= span.hi >> 6; word++) {
+        uint64_t bits = tn_bitmap_word(&k->taken, pool, word << 6);
+        for (; bits != 0; bits &= bits - 1) {
+            uint64_t value = word << 6 | (uint64_t)__builtin_ctzll(bits);
+            count += value >= span.lo && value <= span.hi &&
+                     member_at(k, kernel_index_value(k, pool, value))->state != MEMBER_COLD;
+        }
+    }
+    return count;
+}
+
+void kernel_pool_excluded(const struct kernel *k, uint32_t pool, uint64_t *ret_count,
+                          uint64_t *ret_used) {
+    const struct kernel_policy *policy = kernel_pool_policy(k, pool);
+    uint64_t lo = policy->of[KERNEL_OPTION_LO], hi = policy->of[KERNEL_OPTION_HI];
+    *ret_count = excluded_count(policy);
+    *ret_used = 0;
+    if (*ret_count > EXCLUDED_COUNTED_MAX || pool_at(k, pool)->used == 0) {
+        return;
+    }
+    for (uint64_t i = 0; i < policy->exclude_count; i++) {
+        struct kernel_span span = policy->exclude[i];
+        span.lo = span.lo > lo ? span.lo : lo;
+        span.hi = span.hi < hi ? span.hi : hi;
+        if (span.lo <= span.hi) {
+            *ret_used += span_in_use(k, pool, span);
+        }
+    }
+}
+
 /* ---- policies ---- */
 
 static uint64_t policy_fault(const struct kernel *k, const struct kernel_policy_patch *patch,
@@ -34,6 +95,16 @@ static uint64_t policy_fault(const struct kernel *k, const struct kernel_policy_
 
 static bool policy_tracks(const struct kernel_policy *policy) {
     return policy->of[KERNEL_OPTION_STICKY] || policy->of[KERNEL_OPTION_MAX_PER_HOLDER] != 0;
+}
+
+void kernel_pool_sum_scopes(struct kernel *k) {
+    for (uint32_t i = 0; i < k->tables[TABLE_POOL].used; i++) {
+        const struct pool *p = pool_at(k, i);
+        for (unsigned s = 0;
+             p->state == POOL_LIVE && p->template != TN_NONE && s <= KERNEL_REVOKING; s++) {
+            pool_mut(k, p->template)->held[s] += p->held[s];
+        }
+    }
 }
 
 /* ---- making and dropping ---- */

@@ -130,8 +130,12 @@ struct kernel_pool_view {
     char name[KERNEL_POOL_MAX + 1];
     struct kernel_policy policy; /* its template's, for a scope */
     bool is_scope;
-    uint32_t scopes;                                       /* of a template */
-    uint64_t size;                                         /* values; UINT64_MAX stands for 2^64 */
+    uint32_t scopes; /* of a template */
+    /* Values that can be given, and excluded ones in use; of a template: of its scopes together.
+     * UINT64_MAX stands for 2^64 and more. */
+    uint64_t size;
+    uint64_t excluded;                                     /* and not in use; UINT64_MAX as above */
+    uint64_t free;                                         /* of `size`, not in use */
     uint64_t reserved, active, offline, revoking, cooling; /* values, by state */
     uint64_t ever_used_free; /* values once given and free now: exact for `lowest`, else at least */
     struct kernel_pool_counters counters;

@@ -386,6 +386,11 @@ static inline uint64_t kernel_pool_option(const struct kernel *k, uint32_t pool,
     return kernel_pool_policy(k, pool)->of[option];
 }
 
+/* The template that has a scope's figures too, or TN_NONE. Edition 0 kept none. */
+static inline uint32_t kernel_pool_summed(const struct kernel *k, uint32_t pool) {
+    return kernel_edition_has(k, 1) ? pool_at(k, pool)->template : TN_NONE;
+}
+
 /* ---- memory.c: tables, maps and scratch; sizes follow the limits ---- */
 enum tn_status kernel_memory_take(struct kernel *k, const struct kernel_limits *limits);
 void kernel_memory_drop(struct kernel *k);
@@ -619,6 +624,15 @@ void kernel_pool_unref(struct kernel *k, uint32_t pool);
 void kernel_pool_drain(struct kernel *k, uint32_t *budget);
 void kernel_resource_unref(struct kernel *k, uint32_t resource);
 uint64_t kernel_pool_size(const struct kernel *k, uint32_t pool);
+/* The values that the pool can give for "any": all but the excluded ones. UINT64_MAX: also 2^64. */
+uint64_t kernel_pool_capacity(const struct kernel *k, uint32_t pool);
+/* Of a range: its excluded values, and how many of them are in use. Above EXCLUDED_COUNTED_MAX the
+ * latter is not counted and is 0. */
+#define EXCLUDED_COUNTED_MAX 16384u
+void kernel_pool_excluded(const struct kernel *k, uint32_t pool, uint64_t *ret_count,
+                          uint64_t *ret_used);
+/* A template's figures, from those of its scopes, for a state that has not kept them so far. */
+void kernel_pool_sum_scopes(struct kernel *k);
 
 /* ---- operator.c ---- */
 /* Steps of disowns under way. */

@@ -147,6 +147,52 @@ uint64_t kernel_leases_scan(const struct kernel *k, const struct kernel_lease_fi
 
 /* ---- pools ---- */
 
+static bool is_template(const struct kernel *k, uint32_t pool) {
+    const struct pool *p = pool_at(k, pool);
+    return p->template == TN_NONE && p->policy.of[KERNEL_OPTION_SCOPED] != 0;
+}
+
+static uint64_t times(uint64_t a, uint64_t b) {
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+/* A template's figures are those of its scopes together. Excluded values in use are part of the size
+ * as long as they are; where they are too many to count, and in a template, `free` is too low by as
+ * many, never too high. */
+static void pool_show_size(const struct kernel *k, uint32_t pool, struct kernel_pool_view *v) {
+    const struct pool *p = pool_at(k, pool);
+    uint64_t excluded = 0, in_use = 0;
+    v->size = kernel_pool_capacity(k, pool);
+    if (v->policy.of[KERNEL_OPTION_KIND] == KERNEL_RANGE) {
+        kernel_pool_excluded(k, pool, &excluded, &in_use);
+    }
+    if (is_template(k, pool)) {
+        v->size = times(v->size, p->scopes);
+        excluded = times(excluded, p->scopes);
+        in_use = 0;
+    }
+    v->size += v->size > UINT64_MAX - in_use ? UINT64_MAX - v->size : in_use;
+    v->excluded = excluded - in_use;
+    v->free = v->size > p->used ? v->size - p->used : 0;
+}
+
+/* Rates of the scopes of a template; only so many pools can have one. */
+static void pool_show_rate(const struct kernel *k, uint32_t pool, uint64_t clock_ms,
+                           struct kernel_pool_view *v) {
+    struct kernel_meter_view meter = kernel_meter_read(k, pool, clock_ms);
+    v->rate_micro = meter.rate_micro;
+    v->effective_lease_s = meter.effective_s;
+    v->ultra_active = meter.ultra_active;
+    v->force_zero = meter.force_zero;
+    for (uint32_t i = 0; is_template(k, pool) && i < k->tables[TABLE_METER].used; i++) {
+        uint32_t pool1 = meter_at(k, i)->pool1;
+        if (pool1 != 0 && pool_at(k, pool1 - 1)->template == pool) {
+            v->rate_micro += kernel_meter_read(k, pool1 - 1, clock_ms).rate_micro;
+        }
+    }
+}
+
 static void pool_show(const struct kernel *k, uint32_t pool, uint64_t clock_ms,
                       struct kernel_pool_view *v) {
     const struct pool *p = pool_at(k, pool);
@@ -156,7 +202,6 @@ static void pool_show(const struct kernel *k, uint32_t pool, uint64_t clock_ms,
         .policy = *kernel_pool_policy(k, pool),
         .is_scope = p->template != TN_NONE,
         .scopes = p->scopes,
-        .size = size,
         .reserved = p->held[KERNEL_RESERVED],
         .active = p->held[KERNEL_ACTIVE],
         .offline = p->held[KERNEL_OFFLINE],
@@ -169,11 +214,8 @@ static void pool_show(const struct kernel *k, uint32_t pool, uint64_t clock_ms,
     uint64_t due_ms = kernel_due_pool(k, pool);
     v->overdue_since_ms = due_ms <= clock_ms ? due_ms : 0;
     v->name_len = kernel_pool_name(k, pool, v->name);
-    struct kernel_meter_view meter = kernel_meter_read(k, pool, clock_ms);
-    v->rate_micro = meter.rate_micro;
-    v->effective_lease_s = meter.effective_s;
-    v->ultra_active = meter.ultra_active;
-    v->force_zero = meter.force_zero;
+    pool_show_size(k, pool, v);
+    pool_show_rate(k, pool, clock_ms, v);
 }
 
 enum tn_result kernel_pool_read(const struct kernel *k, struct tn_bytes name, uint64_t clock_ms,

@@ -137,11 +137,6 @@ enum tenure_result tenure_leases(struct tenure *tenure, const struct tenure_filt
 
 /* ---- Pools ---- */
 
-static uint64_t pool_free(const struct kernel_pool_view *view) {
-    uint64_t used = view->reserved + view->active + view->offline + view->revoking + view->cooling;
-    return view->size > used ? view->size - used : 0;
-}
-
 static void pool_of(const struct kernel_pool_view *view, uint64_t lsn, struct tenure_pool *out) {
     const uint64_t *of = view->policy.of;
     *out = (struct tenure_pool){
@@ -159,7 +154,8 @@ static void pool_of(const struct kernel_pool_view *view, uint64_t lsn, struct te
         .offline_count = view->offline,
         .revoking_count = view->revoking,
         .cooling_count = view->cooling,
-        .free_count = pool_free(view),
+        .free_count = view->free,
+        .excluded_count = view->excluded,
         .allocated_total = view->counters.allocated,
         .returned_total = view->counters.returned,
         .released_total = view->counters.released,

@@ -73,7 +73,8 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
     "lsn": {"$ref": "#/components/schemas/U64"}}},
 "Pool": {"type": "object", "required": ["pool", "size", "free", "options"], "properties": {
     "pool": {"type": "string"}, "size": {"$ref": "#/components/schemas/U64"},
-    "free": {"$ref": "#/components/schemas/U64"}, "reserved": {"$ref": "#/components/schemas/U64"},
+    "free": {"$ref": "#/components/schemas/U64"}, "excluded": {"$ref": "#/components/schemas/U64"},
+    "reserved": {"$ref": "#/components/schemas/U64"},
     "active": {"$ref": "#/components/schemas/U64"}, "offline": {"$ref": "#/components/schemas/U64"},
     "revoking": {"$ref": "#/components/schemas/U64"}, "cooling": {"$ref": "#/components/schemas/U64"},
     "scopes": {"$ref": "#/components/schemas/U64"},

@@ -383,9 +383,9 @@ void protocol_render_lease(struct protocol_writer *w, const struct kernel_lease_
 }
 
 static void pool_figures(struct protocol_writer *w, const struct kernel_pool_view *view) {
-    uint64_t taken = view->reserved + view->active + view->offline + view->revoking + view->cooling;
     protocol_pair_number(w, "size", view->size);
-    protocol_pair_number(w, "free", view->size - taken);
+    protocol_pair_number(w, "free", view->free);
+    protocol_pair_number(w, "excluded", view->excluded);
     protocol_pair_number(w, "reserved", view->reserved);
     protocol_pair_number(w, "active", view->active);
     protocol_pair_number(w, "offline", view->offline);

@@ -173,7 +173,7 @@ struct metrics_pool {
     uint8_t name_len;
     bool sticky, ultra, force_zero;
     uint64_t name_hash;
-    uint64_t size, used, scopes, next_free_ms, lease_s;
+    uint64_t size, free, used, scopes, next_free_ms, lease_s;
     uint64_t rate_nano; /* newcomers a second, billionths */
     uint64_t states[5]; /* reserved, active, offline, revoking, cooling */
     struct kernel_pool_counters counters;

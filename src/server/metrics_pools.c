@@ -55,6 +55,7 @@ bool metrics_pools_add(struct metrics_pools *pools, const struct kernel_pool_vie
         .force_zero = view->force_zero,
         .name_hash = server_refusal_name_hash(view->name, view->name_len),
         .size = view->size,
+        .free = view->free,
         .used = view->reserved + view->active + view->offline + view->revoking + view->cooling,
         .next_free_ms = view->next_free_ms,
         .rate_nano = view->rate_micro * 1000 / 3600,
@@ -109,7 +110,7 @@ static uint64_t growth_exhaustion_ms(const struct metrics_growth *growth, uint64
 }
 
 static uint64_t pool_free_values(const struct metrics_pool *pool) {
-    return pool->size > pool->used ? pool->size - pool->used : 0;
+    return pool->free;
 }
 
 bool metrics_pools_estimate(struct metrics_pools *pools, uint64_t now_ms) {
@@ -184,7 +185,7 @@ static uint64_t occupancy_micro(const struct metrics_pool *pool) {
     if (pool->size == 0) {
         return 0;
     }
-    double ratio = (double)pool->used / (double)pool->size;
+    double ratio = (double)(pool->size - pool->free) / (double)pool->size;
     return ratio < 1 ? (uint64_t)(ratio * 1e6) : 1000000;
 }
 

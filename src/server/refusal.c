@@ -61,6 +61,23 @@ static void refusal_add(struct server_refusals *refusals, uint64_t name_hash, en
     entry->count += count;
 }
 
+/* Of a scope's name, also that of its template: a template has the refusals of all its scopes. */
+static uint32_t names_add(uint64_t *names, uint32_t count, struct tn_bytes name) {
+    bool scoped;
+    struct tn_bytes base = kernel_name_pool_base(name, &scoped);
+    struct tn_bytes both[2] = {name, base};
+    for (unsigned i = 0; i < 1u + scoped && count < SERVER_REFUSAL_POOLS; i++) {
+        uint64_t hash = server_refusal_name_hash(both[i].at, both[i].len);
+        uint32_t same = 0;
+        while (same < count && names[same] != hash) {
+            same++;
+        }
+        names[count] = hash;
+        count += same == count;
+    }
+    return count;
+}
+
 void server_refusals_note(struct server_refusals *refusals, struct tn_bytes command,
                           enum tn_result code) {
     struct kernel_command decoded;
@@ -71,19 +88,13 @@ void server_refusals_note(struct server_refusals *refusals, struct tn_bytes comm
         return;
     }
     if ((decoded.fields & KERNEL_F_POOL) != 0) {
-        names[count++] = server_refusal_name_hash(decoded.pool.at, decoded.pool.len);
+        count = names_add(names, count, decoded.pool);
     }
     if ((decoded.fields & KERNEL_F_CLAIMS) != 0) {
         struct tn_reader r = tn_reader_of(decoded.claims.at, decoded.claims.len);
         for (uint32_t i = 0; i < decoded.claim_count && count < SERVER_REFUSAL_POOLS; i++) {
             struct kernel_claim claim = kernel_claim_read(&r);
-            uint64_t hash = server_refusal_name_hash(claim.pool.at, claim.pool.len);
-            uint32_t same = 0;
-            while (same < count && names[same] != hash) {
-                same++;
-            }
-            names[count] = hash;
-            count += same == count;
+            count = names_add(names, count, claim.pool);
         }
     }
     uv_mutex_lock(&refusals->lock);

@@ -308,6 +308,10 @@ uint64_t model_pool_size(const struct model *m, uint32_t pool);
 uint32_t model_pool_new(struct model *m, const char *name, bool is_scope, uint32_t parent);
 void model_scopes_drop(struct model *m);
 bool model_excluded(const struct kernel_policy *policy, uint64_t number);
+/* Excluded values of the range; the values that "any" can get. */
+#define MODEL_EXCLUDED_COUNTED 16384u /* above it, those in use are not told apart */
+uint64_t model_pool_excluded(const struct model *m, uint32_t pool);
+uint64_t model_pool_capacity(const struct model *m, uint32_t pool);
 bool model_pool_has(const struct model *m, uint32_t pool, uint64_t number);
 bool model_resolve(const struct model *m, uint32_t pool, const struct kernel_wish *wish,
                    uint64_t *ret_number);

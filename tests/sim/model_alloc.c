@@ -282,7 +282,11 @@ static void come_back(struct model *m, const struct model_request *q, struct mod
     l->last_seen_ms = m->now_ms;
     l->offline_since_ms = 0;
     model_lease_meta(m, l);
+    const struct model_pool *returned_to = &m->pools[l->values[0].pool];
     m->pools[l->values[0].pool].counters.returned++;
+    if (returned_to->is_scope) {
+        m->pools[returned_to->parent].counters.returned++;
+    }
     model_lease_result(m, l, true);
     for (uint32_t i = 0; i < l->value_count; i++) {
         m->want.values[i].claim = 0;
@@ -306,6 +310,21 @@ static enum tn_result check_quota(struct model *m, const struct model_request *q
         }
         if (quota != 0 && values > quota) {
             return refuse(m, TN_R_QUOTA, quota);
+        }
+    }
+    return TN_R_OK;
+}
+
+/* More of "any" than the pool has is refused for good; one of an empty pool may come. */
+static enum tn_result check_capacity(struct model *m, const struct model_request *q) {
+    for (uint32_t i = 0; i < q->part_count; i++) {
+        uint32_t pool = q->parts[i].pool;
+        uint64_t wanted = 0;
+        for (uint32_t v = 0; v < q->value_count; v++) {
+            wanted += q->values[v].pool == pool && q->parts[q->values[v].claim].any;
+        }
+        if (wanted > 1 && wanted > model_pool_capacity(m, pool)) {
+            return refuse(m, TN_R_TOO_LARGE, model_pool_capacity(m, pool));
         }
     }
     return TN_R_OK;
@@ -359,6 +378,9 @@ static void count_given(struct model *m, const struct model_request *q) {
         struct model_pool *p = &m->pools[pool];
         bool any = q->parts[q->values[i].claim].any;
         p->counters.allocated++;
+        if (p->is_scope) {
+            m->pools[p->parent].counters.allocated++;
+        }
         p->by_value = p->by_value || !any;
         p->not_lowest = p->not_lowest || !any ||
                         model_policy(m, pool)->of[KERNEL_OPTION_STRATEGY] != KERNEL_LOWEST;
@@ -443,7 +465,8 @@ void model_alloc(struct model *m) {
     if (q->import && model_import_known(m, q, NULL)) {
         return;
     }
-    if (check_room(m, q) == TN_R_OK && check_quota(m, q) == TN_R_OK && choose(m, q) == TN_R_OK) {
+    if (check_room(m, q) == TN_R_OK && check_quota(m, q) == TN_R_OK &&
+        check_capacity(m, q) == TN_R_OK && choose(m, q) == TN_R_OK) {
         grant(m, q);
     }
 }

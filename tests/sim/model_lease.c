@@ -217,16 +217,24 @@ static void count_reclaim(struct model *m, uint32_t pool) {
     c->reclaimed++;
 }
 
+static void count_end_in(struct model *m, uint32_t pool, const struct model_lease *l) {
+    struct kernel_pool_counters *c = &m->pools[pool].counters;
+    c->released += l->state == KERNEL_RELEASED;
+    c->expired += l->state == KERNEL_EXPIRED;
+    c->revoked += l->state == KERNEL_REVOKED;
+    if (l->state == KERNEL_EXPIRED ||
+        (l->state == KERNEL_RELEASED && model_policy(m, pool)->of[KERNEL_OPTION_STICKY] != 0)) {
+        count_reclaim(m, pool);
+    }
+}
+
+/* A template counts what its scopes count. */
 static void count_end(struct model *m, const struct model_lease *l) {
     for (uint32_t i = 0; i < l->value_count; i++) {
         uint32_t pool = l->values[i].pool;
-        struct kernel_pool_counters *c = &m->pools[pool].counters;
-        c->released += l->state == KERNEL_RELEASED;
-        c->expired += l->state == KERNEL_EXPIRED;
-        c->revoked += l->state == KERNEL_REVOKED;
-        if (l->state == KERNEL_EXPIRED ||
-            (l->state == KERNEL_RELEASED && model_policy(m, pool)->of[KERNEL_OPTION_STICKY] != 0)) {
-            count_reclaim(m, pool);
+        count_end_in(m, pool, l);
+        if (m->pools[pool].is_scope) {
+            count_end_in(m, m->pools[pool].parent, l);
         }
     }
 }

@@ -31,6 +31,33 @@ uint64_t model_pool_size(const struct model *m, uint32_t pool) {
     return last == UINT64_MAX ? UINT64_MAX : last + 1;
 }
 
+uint64_t model_pool_excluded(const struct model *m, uint32_t pool) {
+    const struct kernel_policy *policy = model_policy(m, pool);
+    uint64_t count = 0;
+    for (uint64_t i = 0; !is_set(m, pool) && i < policy->exclude_count; i++) {
+        uint64_t lo = policy->exclude[i].lo, hi = policy->exclude[i].hi;
+        lo = lo < policy->of[KERNEL_OPTION_LO] ? policy->of[KERNEL_OPTION_LO] : lo;
+        hi = hi > policy->of[KERNEL_OPTION_HI] ? policy->of[KERNEL_OPTION_HI] : hi;
+        if (lo <= hi && __builtin_add_overflow(count, hi - lo + 1, &count)) {
+            return UINT64_MAX;
+        }
+        if (lo == 0 && hi == UINT64_MAX) {
+            return UINT64_MAX;
+        }
+    }
+    return count;
+}
+
+uint64_t model_pool_capacity(const struct model *m, uint32_t pool) {
+    const uint64_t *of = model_policy(m, pool)->of;
+    uint64_t excluded = model_pool_excluded(m, pool);
+    if (excluded == 0) {
+        return model_pool_size(m, pool);
+    }
+    uint64_t last = of[KERNEL_OPTION_HI] - of[KERNEL_OPTION_LO];
+    return excluded > last ? 0 : last - (excluded - 1);
+}
+
 /* A scope that history still names is the same scope when it comes back. */
 static bool same_scope(const struct model_pool *p, const char *name, uint32_t parent) {
     return p->state == MODEL_POOL_DROPPED && p->is_scope && p->parent == parent &&

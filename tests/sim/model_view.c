@@ -185,14 +185,75 @@ static uint64_t cooling_in(const struct model *m, uint32_t pool) {
     return count;
 }
 
+/* Of the pool itself or of a scope of it. */
+static bool belongs(const struct model *m, uint32_t i, uint32_t pool) {
+    const struct model_pool *p = &m->pools[i];
+    return p->state == MODEL_POOL_LIVE && (i == pool || (p->is_scope && p->parent == pool));
+}
+
+static bool is_template(const struct model *m, uint32_t pool) {
+    return !m->pools[pool].is_scope && m->pools[pool].own.of[KERNEL_OPTION_SCOPED] != 0;
+}
+
+static uint64_t held_in(const struct model *m, uint32_t pool, enum kernel_state state) {
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < MODEL_POOLS; i++) {
+        count += belongs(m, i, pool) ? model_pool_held(m, i, state, NULL) : 0;
+    }
+    return count;
+}
+
+/* Excluded values of the pool itself that a lease has or that rest. */
+static uint64_t excluded_in_use(const struct model *m, uint32_t pool) {
+    const struct kernel_policy *policy = model_policy(m, pool);
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < m->lease_count; i++) {
+        for (uint32_t v = 0; v < m->leases[i].value_count; v++) {
+            const struct model_value *value = &m->leases[i].values[v];
+            count += value->pool == pool && model_excluded(policy, value->number);
+        }
+    }
+    for (uint32_t i = 0; i < m->cooling_count; i++) {
+        const struct model_value *value = &m->cooling[i].value;
+        count += value->pool == pool && model_excluded(policy, value->number);
+    }
+    return count;
+}
+
+static void check_size(struct model *m, uint32_t pool, const struct kernel_pool_view *v) {
+    const char *what = m->pools[pool].name;
+    uint64_t excluded = model_pool_excluded(m, pool);
+    uint64_t size = model_pool_capacity(m, pool);
+    uint64_t in_use = excluded > MODEL_EXCLUDED_COUNTED ? 0 : excluded_in_use(m, pool);
+    uint64_t used = held_in(m, pool, KERNEL_NO_STATE);
+    for (uint32_t i = 0; i < MODEL_POOLS; i++) {
+        used += belongs(m, i, pool) ? cooling_in(m, i) : 0;
+    }
+    if (is_template(m, pool)) {
+        bool large = v->scopes > 0 && (size > UINT64_MAX / v->scopes);
+        size = large ? UINT64_MAX : size * v->scopes;
+        excluded =
+            v->scopes > 0 && excluded > UINT64_MAX / v->scopes ? UINT64_MAX : excluded * v->scopes;
+        in_use = 0;
+    }
+    size = size > UINT64_MAX - in_use ? UINT64_MAX : size + in_use;
+    CHECK(what, "size", size, v->size);
+    CHECK(what, "excluded", excluded - in_use, v->excluded);
+    CHECK(what, "free", size > used ? size - used : 0, v->free);
+}
+
 static void check_counts(struct model *m, uint32_t pool, const struct kernel_pool_view *v) {
     const char *what = m->pools[pool].name;
-    CHECK(what, "size", model_pool_size(m, pool), v->size);
-    CHECK(what, "reserved", model_pool_held(m, pool, KERNEL_RESERVED, NULL), v->reserved);
-    CHECK(what, "active", model_pool_held(m, pool, KERNEL_ACTIVE, NULL), v->active);
-    CHECK(what, "offline", model_pool_held(m, pool, KERNEL_OFFLINE, NULL), v->offline);
-    CHECK(what, "revoking", model_pool_held(m, pool, KERNEL_REVOKING, NULL), v->revoking);
-    CHECK(what, "cooling", cooling_in(m, pool), v->cooling);
+    uint64_t cooling = 0;
+    for (uint32_t i = 0; i < MODEL_POOLS; i++) {
+        cooling += belongs(m, i, pool) ? cooling_in(m, i) : 0;
+    }
+    check_size(m, pool, v);
+    CHECK(what, "reserved", held_in(m, pool, KERNEL_RESERVED), v->reserved);
+    CHECK(what, "active", held_in(m, pool, KERNEL_ACTIVE), v->active);
+    CHECK(what, "offline", held_in(m, pool, KERNEL_OFFLINE), v->offline);
+    CHECK(what, "revoking", held_in(m, pool, KERNEL_REVOKING), v->revoking);
+    CHECK(what, "cooling", cooling, v->cooling);
     const struct kernel_pool_counters *c = &m->pools[pool].counters;
     CHECK(what, "allocated", c->allocated, v->counters.allocated);
     CHECK(what, "returned", c->returned, v->counters.returned);
@@ -253,6 +314,14 @@ static void check_pool(struct model *m, uint32_t pool, const struct kernel_pool_
         CHECK(what, "effective lease", rate.effective_s, v->effective_lease_s);
         CHECK(what, "ultra", rate.ultra, v->ultra_active);
         CHECK(what, "force zero", rate.force_zero, v->force_zero);
+    }
+    if (is_template(m, pool)) {
+        uint64_t sum = 0;
+        for (uint32_t i = 0; i < MODEL_POOLS; i++) {
+            bool counts = i != pool && belongs(m, i, pool) && model_metered(m, i);
+            sum += counts ? model_rate(m, i, clock_ms).rate_micro : 0;
+        }
+        CHECK(what, "rate of the scopes", sum, v->rate_micro);
     }
 }
 

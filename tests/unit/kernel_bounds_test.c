@@ -209,9 +209,9 @@ static void a_refusal_is_remembered_too(void **state) {
     struct kit kit;
     kit_open(&kit, NULL);
     kit_pool(&kit, "p", "lo=1 hi=1");
-    assert_int_equal(alloc_with_id(&kit, "", "op", "h"), TN_R_EXHAUSTED);
+    assert_int_equal(alloc_with_id(&kit, "", "op", "h"), TN_R_TOO_LARGE);
     kit_alter(&kit, "p", "hi=9");
-    assert_int_equal(alloc_with_id(&kit, "", "op", "h"), TN_R_EXHAUSTED);
+    assert_int_equal(alloc_with_id(&kit, "", "op", "h"), TN_R_TOO_LARGE);
     assert_true(kit.result.replayed);
     kit_close(&kit);
 }

@@ -43,7 +43,10 @@ static void next_goes_round(void **state) {
         assert_int_equal(given(&kit, "a", "p:1"), 1 + round % 3);
         kit_release(&kit, kit_token(&kit), "a", true);
     }
-    assert_int_equal(kit_alloc(&kit, "a", "p:4", 0), TN_R_EXHAUSTED);
+    assert_int_equal(kit_alloc(&kit, "a", "p:4", 0), TN_R_TOO_LARGE);
+    assert_int_equal(kit.result.number, 3);
+    assert_int_equal(kit_alloc(&kit, "b", "p=3", 0), TN_R_OK);
+    assert_int_equal(kit_alloc(&kit, "a", "p:3", 0), TN_R_EXHAUSTED);
     assert_int_equal(given(&kit, "a", "p:1"), 1); /* a refusal turns no rotor */
     kit_close(&kit);
 }
@@ -296,7 +299,7 @@ static void scopes_are_made_by_use_and_go_when_empty(void **state) {
     assert_int_equal(kernel_pool_read(kit.kernel, kit_text("console@node7"), 0, &gone),
                      TN_R_POOL_NOTFOUND);
     assert_int_equal(pool_view(&kit, "console").scopes, 1);
-    assert_int_equal(kit_alloc(&kit, "a", "console@x:7", 0), TN_R_EXHAUSTED);
+    assert_int_equal(kit_alloc(&kit, "a", "console@x:7", 0), TN_R_TOO_LARGE);
     assert_int_equal(pool_view(&kit, "console").scopes, 1); /* a refusal leaves no scope behind */
     assert_int_equal(kit_alloc(&kit, "a", "nothing@x:1", 0), TN_R_POOL_NOTFOUND);
     kit_close(&kit);

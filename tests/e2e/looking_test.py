@@ -1,0 +1,83 @@
+"""What reads show: figures of pools with excluded values, templates, lists and single values."""
+import re
+import unittest
+import urllib.request
+
+from harness import Case
+from resp import Error, Resp
+
+
+class Looking(Case):
+    def setUp(self):
+        super().setUp()
+        self.ask = Resp(self.server, 3)
+        self.addCleanup(self.ask.close)
+
+    def do(self, *words):
+        reply = self.ask.do(*words)
+        self.assertNotIsInstance(reply, Error, (words, reply))
+        return reply
+
+    def refused(self, code, *words):
+        reply = self.ask.do(*words)
+        self.assertIsInstance(reply, Error, (words, reply))
+        self.assertTrue(reply.startswith(code + " "), reply)
+        return reply
+
+    def figures(self, pool):
+        info = self.do("POOL", "INFO", pool)
+        return info["size"], info["free"], info["excluded"]
+
+    def metric(self, name, pool):
+        url = "http://127.0.0.1:%d/metrics" % self.server.http_port
+        with urllib.request.urlopen(url) as reply:
+            text = reply.read().decode()
+        return float(re.search(r'(?m)^tenure_%s\{pool="%s"\} (\S+)' % (name, pool), text).group(1))
+
+    def test_excluded_values_are_neither_free_nor_part_of_the_occupancy(self):
+        self.do("POOL", "CREATE", "few", "RANGE", 1, 10, "EXCLUDE", "4-10")
+        self.assertEqual(self.figures("few"), (3, 3, 7))
+        self.do("ALLOC", "few", "a", "COUNT", 3)
+        self.assertEqual(self.figures("few"), (3, 0, 7))
+        self.assertEqual(self.metric("pool_occupancy_ratio", "few"), 1)
+        self.assertEqual(self.metric("pool_free", "few"), 0)
+        self.assertEqual(self.metric("pool_exhaustion_seconds", "few"), 0)
+        self.refused("EXHAUSTED", "ALLOC", "few", "b")
+
+    def test_an_excluded_value_in_use_counts_while_it_is(self):
+        self.do("POOL", "CREATE", "static", "RANGE", 1, 10, "EXCLUDE", "4-10")
+        held = self.do("ALLOC", "static", "a", "VALUES", 2, 7, 8)
+        self.assertEqual(self.figures("static"), (5, 3, 5))
+        self.do("RELEASE", held["lease"], "a", held["epoch"])
+        self.assertEqual(self.figures("static"), (3, 3, 7))
+        self.do("ALLOC", "static", "b", "COUNT", 2)
+        self.do("POOL", "ALTER", "static", "EXCLUDE", "1-5")  # to drain them
+        self.assertEqual(self.figures("static"), (7, 5, 3))
+
+    def test_more_than_a_pool_can_ever_give_is_too_large(self):
+        self.do("POOL", "CREATE", "ten", "RANGE", 1, 12, "EXCLUDE", "11-12")
+        self.do("ALLOC", "ten", "a")
+        self.assertIn("most=10", self.refused("TOO_LARGE", "ALLOC", "ten", "b", "COUNT", 200))
+        self.refused("TOO_LARGE", "ALLOC", "b", "FROM", "ten", "COUNT", 6, "FROM", "ten", "COUNT", 6)
+        self.refused("EXHAUSTED", "ALLOC", "ten", "b", "COUNT", 10)
+        self.do("POOL", "CREATE", "empty", "SET")
+        self.refused("EXHAUSTED", "ALLOC", "empty", "b")
+
+    def test_a_template_sums_its_scopes(self):
+        self.do("POOL", "CREATE", "ports", "RANGE", 1, 10, "EXCLUDE", "10", "SCOPED", "yes")
+        leases = [self.do("ALLOC", "ports@" + scope, "a", "COUNT", 2) for scope in ("x", "y", "z")]
+        self.do("REVOKE", leases[0]["lease"], "AFTER", 600)
+        self.do("RELEASE", leases[1]["lease"], "a", leases[1]["epoch"])
+        info = self.do("POOL", "INFO", "ports")
+        self.assertEqual([info[key] for key in ("scopes", "size", "excluded", "free", "active", "revoking",
+                                                "allocated_total", "released_total")],
+                         [2, 18, 2, 14, 2, 2, 6, 2])
+        self.refused("TOO_LARGE", "ALLOC", "ports@x", "b", "COUNT", 99)
+        url = "http://127.0.0.1:%d/metrics" % self.server.http_port
+        with urllib.request.urlopen(url) as reply:
+            text = reply.read().decode()
+        self.assertIn('tenure_pool_refusals_total{pool="ports",result="TOO_LARGE"} 1', text)
+
+
+if __name__ == "__main__":
+    unittest.main()
