@@ -586,8 +586,11 @@ struct tenure_lease {
     char user[TENURE_USER_MAX + 1]; /* empty: anonymous */
     uint32_t value_count; /* in all; the first ones are here, tenure_lease_values has all */
     struct tenure_value values[TENURE_REPLY_VALUES];
-    uint64_t lsn; /* where this was read */
-    uint64_t reserved[4];
+    uint64_t lsn;        /* where this was read */
+    uint64_t ended_lsn;  /* the command that ended it; 0: none, or not known */
+    uint64_t retires_ms; /* ended: it can be read until then, or less if history is full */
+    uint64_t now_ms;     /* the moment that this is of: deadline_ms - now_ms are left */
+    uint64_t reserved[1];
 };
 
 /* OK, NOTFOUND, or RETIRED when it ended so long ago that it is forgotten. */

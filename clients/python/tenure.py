@@ -482,6 +482,9 @@ class Lease:
     value_count: int
     meta: Optional[Dict[str, Any]] = None
     lsn: Optional[int] = None
+    ended_lsn: Optional[int] = None
+    retires: Optional[int] = None
+    seconds_left: Optional[int] = None
 
     @property
     def token(self) -> Token:
@@ -724,7 +727,8 @@ def _lease(r: Reply) -> Lease:
                  r["user"] or None, _maybe_int(r["deadline"]), int(r["ttl"]), int(r["created"]),
                  int(r["last_seen"]), _maybe_int(r["offline_since"]), _maybe_int(r["ended"]),
                  values, _texts(r["pools"]), int(r.get("value_count", len(values))),
-                 _object(r.get("meta")), _maybe_int(r.get("lsn")))
+                 _object(r.get("meta")), _maybe_int(r.get("lsn")), _maybe_int(r.get("ended_lsn")),
+                 _maybe_int(r.get("retires")), _maybe_int(r.get("seconds_left")))
 
 
 def _lease_page(r: Reply) -> LeasePage:

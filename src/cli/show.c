@@ -18,9 +18,9 @@ static bool key_is(const char *key, const char *const *names) {
 }
 
 static bool is_time(const char *key, uint64_t *ret_unit_ms) {
-    static const char *const ms[] = {"deadline",      "created", "last_seen", "offline_since",
-                                     "ended",         "time",    "retry_at",  "next_free",
-                                     "overdue_since", "started", NULL};
+    static const char *const ms[] = {
+        "deadline",  "created",       "last_seen", "offline_since", "ended", "time", "retry_at",
+        "next_free", "overdue_since", "started",   "retires",       "until", NULL};
     static const char *const seconds[] = {"last_reclaim_at", "updated_at", "token_expires_at",
                                           NULL};
     *ret_unit_ms = key_is(key, ms) ? 1 : 1000;

@@ -45,8 +45,11 @@ static uint32_t lease_values(const struct kernel *kernel, const struct kernel_le
     return total;
 }
 
-static void lease_fill(const struct kernel *kernel, struct engine_lease *lease) {
+static void lease_fill(const struct kernel *kernel, struct engine_lease *lease, uint64_t clock_ms) {
     lease->lsn = kernel_lsn(kernel);
+    if (clock_ms > lease->view.now_ms) {
+        lease->view.now_ms = clock_ms;
+    }
     lease->value_count = lease_values(kernel, &lease->view, 0, lease->values, ENGINE_LEASE_VALUES);
 }
 
@@ -82,7 +85,7 @@ static bool lease_reader(void *ctx, const struct kernel *kernel, uint64_t clock_
     if (view->state == KERNEL_NO_STATE) {
         return false;
     }
-    lease_fill(kernel, query->lease);
+    lease_fill(kernel, query->lease, clock_ms);
     if (query->rest != NULL) {
         rest_fill(kernel, view, query->rest);
     }
@@ -221,7 +224,7 @@ static bool leases_reader(void *ctx, const struct kernel *kernel, uint64_t clock
         (void)engine_authority_mark(&views[i], clock_ms);
         if (shown == KERNEL_NO_STATE || views[i].state == shown) {
             query->out[query->count].view = views[i];
-            lease_fill(kernel, &query->out[query->count++]);
+            lease_fill(kernel, &query->out[query->count++], clock_ms);
         }
     }
     return stale;

@@ -116,7 +116,7 @@ void kernel_clock_lease(struct kernel *k, uint32_t lease) {
 
 void kernel_clock_lease_restore(struct kernel *k, uint32_t lease) {
     const struct lease *l = lease_at(k, lease);
-    if (l->timer_ms != 0) {
+    if (l->timer_ms != 0 && !kernel_state_terminal((enum kernel_state)l->state)) {
         entry_add(k, clock_of(k, l), (l->bits & LEASE_TIMER_OFFLINE) != 0, l->timer_ms, lease);
     }
 }

@@ -431,6 +431,7 @@ void kernel_lease_move(struct kernel *k, uint32_t lease, enum kernel_cause cause
     if (ends) {
         l->bits &= (uint8_t)~LEASE_GRACE;
         l->ended_ms = now;
+        l->ended_lsn = kernel_edition_has(k, 1) ? root_at(k)->lsn : 0;
         lease_end(k, lease);
     } else {
         kernel_lease_count(k, lease, +1);

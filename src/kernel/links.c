@@ -219,7 +219,7 @@ static bool leases_agree(const struct kernel *k, struct census *census) {
         }
         census->ended++;
         census->ended_members += l->member_count;
-        if (l->timer_ms != 0 || l->holder_prev != TN_NONE) {
+        if (l->ended_lsn > root_at(k)->lsn || l->holder_prev != TN_NONE) {
             return false;
         }
     }

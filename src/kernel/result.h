@@ -101,7 +101,10 @@ struct kernel_lease_view {
     enum kernel_reason reason; /* of the last transition */
     uint64_t deadline_ms;      /* 0: none */
     uint64_t created_ms, last_seen_ms, offline_since_ms, ended_ms;
-    uint32_t ttl_s; /* asked for; 0: the pool's */
+    uint64_t ended_lsn;  /* the command that ended it; 0: none, or not known */
+    uint64_t retires_ms; /* ended: history keeps it until then, or less if it is full; else 0 */
+    uint64_t now_ms; /* the moment that this is of; what is left of the lease is counted from it */
+    uint32_t ttl_s;  /* asked for; 0: the pool's */
     uint32_t value_count;
     uint32_t holder_len, user_len, meta_len;
     char holder[KERNEL_HOLDER_MAX + 1];

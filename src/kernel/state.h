@@ -98,7 +98,11 @@ struct lease {
         uint64_t deadline_ms; /* live; 0: none */
         uint64_t ended_ms;    /* ended */
     };
-    uint64_t timer_ms; /* where the timer index has it; 0: nowhere; never after deadline_ms */
+    union {
+        uint64_t
+            timer_ms; /* live: where the timer index has it; 0: nowhere; not after deadline_ms */
+        uint64_t ended_lsn; /* ended: by which command; 0: edition 0 did not tell */
+    };
     uint64_t created_ms;
     uint64_t last_seen_ms; /* offline: also since when, for a release sets both (but LEASE_LAG) */
     union {

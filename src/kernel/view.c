@@ -26,6 +26,10 @@ static void lease_show(const struct kernel *k, uint32_t slot, struct kernel_leas
     v->last_seen_ms = l->last_seen_ms;
     v->offline_since_ms = kernel_lease_offline_since(l);
     v->ended_ms = ended ? l->ended_ms : 0;
+    v->ended_lsn = ended ? l->ended_lsn : 0;
+    v->retires_ms =
+        ended ? l->ended_ms + kernel_seconds_ms(kernel_limit(k, KERNEL_LIMIT_HISTORY_SECONDS)) : 0;
+    v->now_ms = root_at(k)->now_ms;
     v->ttl_s = l->ttl_s;
     v->value_count = l->member_count;
     v->holder_len = text_out(k, name_at(k, l->holder)->text, v->holder, sizeof v->holder);

@@ -57,6 +57,8 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
     "ttl": {"$ref": "#/components/schemas/U64"},
     "created": {"$ref": "#/components/schemas/Time"}, "last_seen": {"$ref": "#/components/schemas/Time"},
     "offline_since": {"$ref": "#/components/schemas/Time"}, "ended": {"$ref": "#/components/schemas/Time"},
+    "ended_lsn": {"$ref": "#/components/schemas/Time"}, "retires": {"$ref": "#/components/schemas/Time"},
+    "seconds_left": {"$ref": "#/components/schemas/Time"},
     "values": {"type": "array", "items": {"type": "string"}},
     "pools": {"type": "array", "items": {"type": "string"}, "description": "The pool of each value"},
     "value_count": {"$ref": "#/components/schemas/U64"},

@@ -365,9 +365,20 @@ void protocol_render_problem(struct protocol_writer *w, int status, enum tn_outc
 
 /* ---- Views ---- */
 
+/* Whole seconds to the deadline, rounded up; null without one. */
+static void pair_left(struct protocol_writer *w, const struct kernel_lease_view *view) {
+    uint64_t left_ms = view->deadline_ms > view->now_ms ? view->deadline_ms - view->now_ms : 0;
+    if (view->deadline_ms == 0) {
+        protocol_write_text(w, "seconds_left");
+        protocol_write_null(w);
+    } else {
+        protocol_pair_number(w, "seconds_left", left_ms / 1000 + (left_ms % 1000 != 0));
+    }
+}
+
 void protocol_render_lease(struct protocol_writer *w, const struct kernel_lease_view *view,
                            uint32_t more) {
-    protocol_write_map(w, 12 + more);
+    protocol_write_map(w, 15 + more);
     pair_lease(w, view->id);
     protocol_pair_number(w, "epoch", view->epoch);
     protocol_pair_text(w, "state", kernel_state_name(view->state));
@@ -375,11 +386,14 @@ void protocol_render_lease(struct protocol_writer *w, const struct kernel_lease_
     pair_bytes(w, "holder", view->holder, view->holder_len);
     pair_bytes(w, "user", view->user, view->user_len);
     protocol_pair_time(w, "deadline", view->deadline_ms);
+    pair_left(w, view);
     protocol_pair_number(w, "ttl", view->ttl_s);
     protocol_pair_time(w, "created", view->created_ms);
     protocol_pair_time(w, "last_seen", view->last_seen_ms);
     protocol_pair_time(w, "offline_since", view->offline_since_ms);
     protocol_pair_time(w, "ended", view->ended_ms);
+    protocol_pair_time(w, "ended_lsn", view->ended_lsn);
+    protocol_pair_time(w, "retires", view->retires_ms);
 }
 
 static void pool_figures(struct protocol_writer *w, const struct kernel_pool_view *view) {
@@ -407,7 +421,7 @@ static void pool_figures(struct protocol_writer *w, const struct kernel_pool_vie
 void protocol_render_pool(struct protocol_writer *w, const struct kernel_pool_view *view,
                           uint32_t more) {
     char text[PROTOCOL_OPTION_TEXT];
-    protocol_write_map(w, 19 + more);
+    protocol_write_map(w, 20 + more);
     pair_bytes(w, "pool", view->name, view->name_len);
     pool_figures(w, view);
     protocol_write_text(w, "options");

@@ -57,7 +57,7 @@ class Looking(Case):
     def test_more_than_a_pool_can_ever_give_is_too_large(self):
         self.do("POOL", "CREATE", "ten", "RANGE", 1, 12, "EXCLUDE", "11-12")
         self.do("ALLOC", "ten", "a")
-        self.assertIn("most=10", self.refused("TOO_LARGE", "ALLOC", "ten", "b", "COUNT", 200))
+        self.assertIn("cap=10", self.refused("TOO_LARGE", "ALLOC", "ten", "b", "COUNT", 200))
         self.refused("TOO_LARGE", "ALLOC", "b", "FROM", "ten", "COUNT", 6, "FROM", "ten", "COUNT", 6)
         self.refused("EXHAUSTED", "ALLOC", "ten", "b", "COUNT", 10)
         self.do("POOL", "CREATE", "empty", "SET")
@@ -77,6 +77,20 @@ class Looking(Case):
         with urllib.request.urlopen(url) as reply:
             text = reply.read().decode()
         self.assertIn('tenure_pool_refusals_total{pool="ports",result="TOO_LARGE"} 1', text)
+
+    def test_a_lease_shows_what_ended_it_when_it_retires_and_what_is_left(self):
+        self.do("POOL", "CREATE", "timed", "RANGE", 1, 10, "LEASE", 3600)
+        held = self.do("ALLOC", "timed", "a")
+        shown = self.do("LEASE", held["lease"])
+        self.assertIn(shown["seconds_left"], range(1, 3601))
+        self.assertEqual((shown["ended_lsn"], shown["retires"]), (None, None))
+        ended = self.do("RELEASE", held["lease"], "a", held["epoch"])
+        shown = self.do("LEASE", held["lease"])
+        self.assertEqual((shown["ended_lsn"], shown["seconds_left"]), (ended["lsn"], None))
+        self.assertEqual(shown["retires"], shown["ended"] + 3600 * 1000)
+        self.do("POOL", "CREATE", "kept", "RANGE", 1, 10)
+        self.do("ALLOC", "kept", "a")
+        self.assertIsNone(self.do("LEASES", "POOL", "kept")["leases"][0]["seconds_left"])
 
 
 if __name__ == "__main__":

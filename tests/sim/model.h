@@ -80,7 +80,7 @@ struct model_lease {
     bool in_grace; /* revoking because it lapsed, not because of a revoke */
     bool passed;   /* a disown may have come by when its pool was internal, which it is no longer */
     uint64_t epoch, deadline_ms;
-    uint64_t created_ms, last_seen_ms, offline_since_ms, ended_ms;
+    uint64_t created_ms, last_seen_ms, offline_since_ms, ended_ms, ended_lsn;
     uint32_t ttl_s;
     uint64_t grace_s; /* as granted */
     char holder[KERNEL_HOLDER_MAX + 1];

@@ -246,6 +246,7 @@ void model_lease_end(struct model *m, struct model_lease *l, enum kernel_state s
     l->deadline_ms = 0;
     l->offline_since_ms = 0;
     l->ended_ms = m->now_ms;
+    l->ended_lsn = m->lsn;
     enum kernel_event_kind kind = state == KERNEL_RELEASED  ? KERNEL_EVENT_LEASE_RELEASED
                                   : state == KERNEL_EXPIRED ? KERNEL_EVENT_LEASE_EXPIRED
                                                             : KERNEL_EVENT_LEASE_REVOKED;

@@ -65,6 +65,9 @@ static void check_lease_view(struct model *m, const struct kernel *k, const stru
     CHECK(what, "last seen", l->last_seen_ms, v->last_seen_ms);
     CHECK(what, "offline since", l->offline_since_ms, v->offline_since_ms);
     CHECK(what, "ended", l->ended_ms, v->ended_ms);
+    CHECK(what, "ended by", l->ended_lsn, v->ended_lsn);
+    uint64_t kept_ms = m->limits.of[KERNEL_LIMIT_HISTORY_SECONDS] * 1000;
+    CHECK(what, "retires", l->ended_ms == 0 ? 0 : l->ended_ms + kept_ms, v->retires_ms);
     CHECK(what, "ttl", l->ttl_s, v->ttl_s);
     if (strcmp(l->holder, v->holder) != 0 || strcmp(l->user, v->user) != 0 ||
         v->holder_len != strlen(l->holder) || v->user_len != strlen(l->user)) {
