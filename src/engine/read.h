@@ -60,8 +60,12 @@ enum tn_result engine_lease_meta(struct engine *engine, uint64_t fence_lsn,
                                  struct kernel_lease_id id, void *out, uint32_t capacity,
                                  uint32_t *ret_len);
 
-/* A page of leases that match. *cursor starts at 0 and is 0 again when there are no more; a page may
- * be empty before that. */
+/* OK if a pool of this name exists or a template would make it; else POOL_NOTFOUND. */
+enum tn_result engine_pool_known(struct engine *engine, struct tn_bytes name);
+
+/* A page of leases that match. *cursor starts at 0 and is 0 again when there are no more. A page is
+ * short only at the end, or after ENGINE_LEASES_LOOKED leases that do not match. */
+#define ENGINE_LEASES_LOOKED 262144u
 enum tn_result engine_leases_list(struct engine *engine, uint64_t fence_lsn,
                                   const struct kernel_lease_filter *filter, uint64_t *cursor,
                                   struct engine_lease *out, uint32_t capacity, uint32_t *ret_count,

@@ -5,8 +5,9 @@
 #include "engine/read.h"
 
 #define READ_EFFORT 4096u /* records looked at in one hold of the lock */
-#define READ_PAGE 128u    /* leases in one hold: the usual page is whole */
-#define READ_VALUES 64u   /* of a bundle in one walk: each begins at its first */
+#define READ_ROUNDS (ENGINE_LEASES_LOOKED / READ_EFFORT)
+#define READ_PAGE 128u  /* leases in one hold: the usual page is whole */
+#define READ_VALUES 64u /* of a bundle in one walk: each begins at its first */
 
 static bool something_is_due(const struct kernel *kernel, uint64_t clock_ms) {
     return kernel_next_due(kernel) <= clock_ms;
@@ -234,10 +235,23 @@ enum tn_result engine_leases_list(struct engine *engine, uint64_t fence_lsn,
                                   const struct kernel_lease_filter *filter, uint64_t *cursor,
                                   struct engine_lease *out, uint32_t capacity, uint32_t *ret_count,
                                   uint64_t *ret_lsn) {
-    struct leases_query query = {
-        .filter = filter, .from = *cursor, .out = out, .capacity = capacity};
-    enum tn_result verdict = engine_read(engine, fence_lsn, leases_reader, &query);
-    *ret_count = verdict == TN_R_OK ? query.count : 0;
+    struct leases_query query = {.filter = filter, .cursor = *cursor};
+    enum tn_result verdict = TN_R_OK;
+    uint32_t count = 0;
+    for (uint32_t round = 0; round < READ_ROUNDS && count < capacity; round++) {
+        query.from = query.cursor;
+        query.out = out + count;
+        query.capacity = capacity - count;
+        verdict = engine_read(engine, fence_lsn, leases_reader, &query);
+        if (verdict != TN_R_OK) {
+            break;
+        }
+        count += query.count;
+        if (query.cursor == 0) {
+            break;
+        }
+    }
+    *ret_count = verdict == TN_R_OK ? count : 0;
     *ret_lsn = query.lsn;
     if (verdict == TN_R_OK) {
         *cursor = query.cursor;

@@ -42,6 +42,19 @@ enum tn_result engine_pool_metrics(struct engine *engine, uint64_t fence_lsn, st
     return view.policy.of[KERNEL_OPTION_STICKY] != 0 ? TN_R_OK : TN_R_BAD_REQUEST;
 }
 
+static bool known_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
+    struct pool_query *query = ctx;
+    (void)clock_ms;
+    query->answer = kernel_pool_known(kernel, query->name) ? TN_R_OK : TN_R_POOL_NOTFOUND;
+    return false;
+}
+
+enum tn_result engine_pool_known(struct engine *engine, struct tn_bytes name) {
+    struct pool_query query = {.name = name};
+    enum tn_result verdict = engine_read(engine, ENGINE_READ_AS_IS, known_reader, &query);
+    return verdict == TN_R_OK ? query.answer : verdict;
+}
+
 /* One page of a table; `out` is an array of the table's views. */
 struct page_query {
     uint64_t from, cursor;

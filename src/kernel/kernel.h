@@ -166,12 +166,15 @@ struct kernel_lease_filter {
 };
 
 /* Leases that match, in table order. `cursor` starts at 0; the new one is returned, 0 at the end.
- * Looks at no more than `effort` records, so it may find fewer than `capacity` before the end.
+ * Looks at no more than `effort` records, or at the live leases of the holder if it has no more than
+ * 4096, so it may find fewer than `capacity` before the end.
  * A lease that lives all the while is found exactly once. */
 uint64_t kernel_leases_scan(const struct kernel *kernel, const struct kernel_lease_filter *filter,
                             uint64_t cursor, uint32_t effort, struct kernel_lease_view *out,
                             uint32_t capacity, uint32_t *ret_count);
 
+/* Whether the pool exists, or is a scope that a template would make. */
+bool kernel_pool_known(const struct kernel *kernel, struct tn_bytes name);
 enum tn_result kernel_pool_read(const struct kernel *kernel, struct tn_bytes name,
                                 uint64_t clock_ms, struct kernel_pool_view *ret_view);
 /* In order of creation slots; cursor as above. */

@@ -130,6 +130,53 @@ static bool filter_matches(const struct kernel *k, const struct filter *f, uint3
            (f->pool == TN_NONE || kernel_lease_in_pool(k, slot, f->pool));
 }
 
+/* ---- a holder's leases by its list ---- */
+
+#define CHAIN_MAX 4096u
+
+static void sort_slots(uint32_t *slots, uint32_t count) {
+    static const uint32_t gaps[] = {1750, 701, 301, 132, 57, 23, 10, 4, 1};
+    for (unsigned g = 0; g < sizeof gaps / sizeof gaps[0]; g++) {
+        for (uint32_t i = gaps[g]; i < count; i++) {
+            uint32_t slot = slots[i], j = i;
+            for (; j >= gaps[g] && slots[j - gaps[g]] > slot; j -= gaps[g]) {
+                slots[j] = slots[j - gaps[g]];
+            }
+            slots[j] = slot;
+        }
+    }
+}
+
+/* The holder's live leases from slot `cursor` on that match, in table order, so that pages are as
+ * stable as those of the table. False: the list is too long for one look, or has no ended leases. */
+static bool chain_read(const struct kernel *k, const struct filter *f, uint64_t cursor,
+                       uint32_t slots[CHAIN_MAX], uint32_t *ret_count) {
+    uint32_t count = 0, looked = 0;
+    if (f->holder == TN_NONE || kernel_state_terminal(f->state)) {
+        return false;
+    }
+    for (uint32_t slot = name_at(k, f->holder)->first_lease; slot != TN_NONE;
+         slot = lease_at(k, slot)->holder_next) {
+        if (looked++ == CHAIN_MAX) {
+            return false;
+        }
+        if (slot >= cursor && filter_matches(k, f, slot)) {
+            slots[count++] = slot;
+        }
+    }
+    sort_slots(slots, count);
+    *ret_count = count;
+    return true;
+}
+
+bool kernel_pool_known(const struct kernel *k, struct tn_bytes name) {
+    bool scoped;
+    struct tn_bytes base = kernel_name_pool_base(name, &scoped);
+    uint32_t template = scoped ? kernel_pool_find(k, base) : TN_NONE;
+    return kernel_pool_find(k, name) != TN_NONE ||
+           (template != TN_NONE && pool_at(k, template)->policy.of[KERNEL_OPTION_SCOPED] != 0);
+}
+
 uint64_t kernel_leases_scan(const struct kernel *k, const struct kernel_lease_filter *filter,
                             uint64_t cursor, uint32_t effort, struct kernel_lease_view *out,
                             uint32_t capacity, uint32_t *ret_count) {
@@ -139,6 +186,15 @@ uint64_t kernel_leases_scan(const struct kernel *k, const struct kernel_lease_fi
     *ret_count = 0;
     if (f.none) {
         return 0;
+    }
+    uint32_t slots[CHAIN_MAX];
+    uint32_t listed;
+    if (chain_read(k, &f, cursor, slots, &listed)) {
+        for (; found < listed && found < capacity; found++) {
+            lease_show(k, slots[found], &out[found]);
+        }
+        *ret_count = found;
+        return found < listed ? slots[found] : 0;
     }
     for (; cursor < end && effort > 0 && found < capacity; cursor++, effort--) {
         if (filter_matches(k, &f, (uint32_t)cursor)) {

@@ -118,8 +118,12 @@ static enum tn_result read_leases(struct server *server, struct protocol_writer 
         .pool = call->command.pool, .holder = call->command.holder, .state = call->state};
     uint32_t count = 0;
     uint64_t lsn;
-    enum tn_result code = engine_leases_list(server->engine, server->read_how, &filter,
-                                             &call->cursor, page, call->count, &count, &lsn);
+    enum tn_result code =
+        filter.pool.len > 0 ? engine_pool_known(server->engine, filter.pool) : TN_R_OK;
+    if (code == TN_R_OK) {
+        code = engine_leases_list(server->engine, server->read_how, &filter, &call->cursor, page,
+                                  call->count, &count, &lsn);
+    }
     if (code != TN_R_OK) {
         return code;
     }

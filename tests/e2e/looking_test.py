@@ -92,6 +92,57 @@ class Looking(Case):
         self.do("ALLOC", "kept", "a")
         self.assertIsNone(self.do("LEASES", "POOL", "kept")["leases"][0]["seconds_left"])
 
+    def many(self, count, *words):
+        """The same request so often, without waiting in between; the replies."""
+        for _ in range(count):
+            self.ask.send(*words)
+        return [self.ask.read() for _ in range(count)]
+
+    def walk(self, *words):
+        leases, cursor, pages = [], "0", 0
+        while cursor != "0" or pages == 0:
+            page = self.do("LEASES", *words, "CURSOR", cursor)
+            leases += page["leases"]
+            cursor, pages = str(page["cursor"]), pages + 1
+            yield page["leases"], leases
+        return
+
+    def test_filtered_lists_are_whole_among_many_others(self):
+        self.do("POOL", "CREATE", "large", "RANGE", 1, 100000)
+        self.do("POOL", "CREATE", "small", "RANGE", 1, 100000)
+        self.many(5000, "ALLOC", "large", "filler")
+        self.many(1200, "ALLOC", "small", "one")
+        page = self.do("LEASES", "HOLDER", "one", "COUNT", 1000)
+        self.assertEqual((len(page["leases"]), str(page["cursor"]) != "0"), (1000, True))
+        rest = self.do("LEASES", "HOLDER", "one", "COUNT", 1000, "CURSOR", page["cursor"])
+        self.assertEqual((len(rest["leases"]), str(rest["cursor"])), (200, "0"))
+        self.assertEqual(len({row["lease"] for row in page["leases"] + rest["leases"]}), 1200)
+        self.assertEqual(len(self.do("LEASES", "POOL", "small", "COUNT", 1000)["leases"]), 1000)
+        self.assertEqual(len(self.do("LEASES", "HOLDER", "filler", "COUNT", 1000)["leases"]), 1000)
+        self.assertEqual(self.do("LEASES", "HOLDER", "one", "POOL", "large")["leases"], [])
+
+    def test_a_list_of_a_pool_that_is_not_there_is_refused(self):
+        self.refused("POOL_NOTFOUND", "LEASES", "POOL", "nosuch")
+        self.do("POOL", "CREATE", "made", "RANGE", 1, 9, "SCOPED", "yes")
+        self.assertEqual(self.do("LEASES", "POOL", "made@nobody")["leases"], [])
+        self.refused("POOL_NOTFOUND", "LEASES", "POOL", "other@nobody")
+
+    def test_a_walk_finds_each_lease_that_stays_once_whatever_comes_and_goes(self):
+        self.do("POOL", "CREATE", "busy", "RANGE", 1, 100000)
+        for by in (("HOLDER", "walked"), ("POOL", "busy")):
+            stay = self.many(100, "ALLOC", "busy", "walked")
+            go = self.many(100, "ALLOC", "busy", "walked")
+            more = self.many(100, "ALLOC", "busy", "walked")
+            stay = {row["lease"] for row in stay + more}
+            for _, leases in self.walk(*by, "COUNT", 20):
+                for row in [go.pop() for _ in range(min(7, len(go)))]:
+                    self.do("RELEASE", row["lease"], "walked", row["epoch"])
+                self.many(3, "ALLOC", "busy", "walked")
+            found = [row["lease"] for row in leases if row["lease"] in stay]
+            self.assertEqual(len(found), len(stay), by)
+            self.assertEqual(set(found), stay, by)
+            self.do("DISOWN", "walked")
+
 
 if __name__ == "__main__":
     unittest.main()
