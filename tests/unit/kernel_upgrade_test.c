@@ -126,12 +126,56 @@ static void a_log_of_the_first_release_is_replayed_by_its_own_rules(void **state
     kit_close(&kit);
 }
 
+static void edition_set(struct kit *kit, uint32_t fields, uint32_t edition) {
+    struct kernel_command limits = kit_command(KERNEL_VERB_LIMITS);
+    limits.fields = KERNEL_F_LIMITS | fields;
+    limits.limits = kit->limits;
+    limits.edition = edition;
+    assert_int_equal(kit_run(kit, &limits), TN_R_OK);
+}
+
+static struct kernel_pool_view view_of(const struct kit *kit, const char *pool) {
+    struct kernel_pool_view view;
+    assert_int_equal(kernel_pool_read(kit->kernel, kit_text(pool), 0, &view), TN_R_OK);
+    return view;
+}
+
+static void new_rules_hold_from_the_edition_that_brings_them(void **state) {
+    (void)state;
+    struct kit kit;
+    struct kernel_lease_view lease;
+    kit_open(&kit, NULL);
+    edition_set(&kit, 0, 0);
+    kit_pool(&kit, "p", "lo=1 hi=3");
+    kit_pool(&kit, "t", "lo=1 hi=3 scoped=1 cooldown=60");
+    assert_int_equal(kit_alloc(&kit, "a", "p:4", 0), TN_R_EXHAUSTED);
+    assert_int_equal(kit_alloc(&kit, "a", "t@x:2", 0), TN_R_OK);
+    struct kit_token token = kit_token(&kit);
+    assert_int_equal(kit_alloc(&kit, "a", "t@x:1", 0), TN_R_OK);
+    assert_int_equal(kit_release(&kit, kit_token(&kit), "a", true), TN_R_OK);
+    assert_int_equal(kernel_lease_read(kit.kernel, kit_token(&kit).lease, &lease), TN_R_OK);
+    assert_int_equal(lease.ended_lsn, 0);
+    assert_int_equal(view_of(&kit, "t").active, 0);
+    kit_check(&kit);
+    edition_set(&kit, KERNEL_F_EDITION, KERNEL_EDITION);
+    assert_int_equal(view_of(&kit, "t").active, 2);
+    assert_int_equal(view_of(&kit, "t").cooling, 1);
+    kit_check(&kit);
+    assert_int_equal(kit_alloc(&kit, "a", "p:4", 0), TN_R_TOO_LARGE);
+    assert_int_equal(kit_release(&kit, token, "a", true), TN_R_OK);
+    assert_int_equal(kernel_lease_read(kit.kernel, token.lease, &lease), TN_R_OK);
+    assert_int_equal(lease.ended_lsn, kernel_lsn(kit.kernel));
+    kit_check(&kit);
+    kit_close(&kit);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fields_of_a_newer_version_are_dropped_and_ours_are_kept),
         cmocka_unit_test(a_table_of_a_newer_version_is_dropped),
         cmocka_unit_test(a_record_shorter_than_in_the_first_release_is_refused),
         cmocka_unit_test(a_log_of_the_first_release_is_replayed_by_its_own_rules),
+        cmocka_unit_test(new_rules_hold_from_the_edition_that_brings_them),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
