@@ -109,6 +109,13 @@ static struct tn_bytes word(const char *text) {
     return tn_bytes_of(text, strlen(text));
 }
 
+static uint32_t item_holder(const struct udp_exchange *exchange, uint32_t i,
+                            char holder[KERNEL_HOLDER_MAX + 1]) {
+    int len = snprintf(holder, KERNEL_HOLDER_MAX + 1, "%.*s#%u", (int)exchange->key_len,
+                       exchange->key, i);
+    return (uint32_t)len;
+}
+
 static enum server_step item_ask(struct udp_exchange *exchange, uint32_t i) {
     char holder[KERNEL_HOLDER_MAX + 1];
     char operation[PROTOCOL_UDP_OPERATION + 8];
@@ -116,9 +123,9 @@ static enum server_step item_ask(struct udp_exchange *exchange, uint32_t i) {
     char epoch[24];
     struct tn_bytes words[WORDS_MAX];
     const struct udp_item *item = &exchange->items[i];
-    int len = (int)exchange->key_len;
+    uint32_t len = exchange->key_len;
     if (exchange->many) {
-        len = snprintf(holder, sizeof holder, "%.*s#%u", len, exchange->key, i);
+        len = item_holder(exchange, i, holder);
     } else {
         memcpy(holder, exchange->key, exchange->key_len);
     }
@@ -127,7 +134,7 @@ static enum server_step item_ask(struct udp_exchange *exchange, uint32_t i) {
         (void)snprintf(epoch, sizeof epoch, "%" PRIu64, item->epoch);
         words[0] = word("RELEASE");
         words[1] = word(lease);
-        words[2] = tn_bytes_of(holder, (size_t)len);
+        words[2] = tn_bytes_of(holder, len);
         words[3] = word(epoch);
         words[4] = word("NOW");
         return server_write(&exchange->asker, &protocol_table[PROTOCOL_RELEASE], words, 5);
@@ -135,7 +142,7 @@ static enum server_step item_ask(struct udp_exchange *exchange, uint32_t i) {
     (void)snprintf(operation, sizeof operation, "%s#%u", exchange->operation, i);
     words[0] = word("ALLOC");
     words[1] = exchange->udp->pool;
-    words[2] = tn_bytes_of(holder, (size_t)len);
+    words[2] = tn_bytes_of(holder, len);
     words[3] = word("META");
     words[4] = tn_bytes_of(exchange->meta, exchange->meta_len);
     words[5] = word("OPID");
@@ -245,8 +252,44 @@ static void exchange_run(struct server_asker *asker) {
     }
 }
 
+/* ---- Beginning ---- */
+
+/* How many of the ids that it asks for the node has already. */
+static uint32_t items_held(const struct udp_exchange *exchange) {
+    uint32_t held = 0;
+    for (uint32_t i = 0; i < exchange->count; i++) {
+        char holder[KERNEL_HOLDER_MAX + 1];
+        struct kernel_lease_filter filter = {.pool = exchange->udp->pool};
+        struct engine_lease lease;
+        uint64_t cursor = 0;
+        uint64_t lsn;
+        uint32_t found = 0;
+        filter.holder = tn_bytes_of(holder, item_holder(exchange, i, holder));
+        (void)engine_leases_list(exchange->udp->server->engine, ENGINE_READ_AS_IS, &filter, &cursor,
+                                 &lease, 1, &found, &lsn);
+        held += found > 0;
+    }
+    return held;
+}
+
+/* Whether the pool surely cannot give all of them. Each id is a lease of its own, and a new lease counts
+ * in the pool's rate even if it is given back at once: a node that repeats a request which cannot be
+ * met must not drive the pool to force-zero. If values may come free by a sweep, it is tried. */
+static bool pool_lacks_room(const struct udp_exchange *exchange) {
+    struct kernel_pool_view view;
+    uint64_t lsn;
+    enum tn_result code = engine_pool_read(exchange->udp->server->engine, ENGINE_READ_AS_IS,
+                                           exchange->udp->pool, &view, &lsn);
+    return exchange->many && code == TN_R_OK && view.free < exchange->count && !view.force_zero &&
+           view.overdue_since_ms == 0 && view.free + items_held(exchange) < exchange->count;
+}
+
 void udp_exchange_begin(struct udp_exchange *exchange) {
     struct server *server = exchange->udp->server;
+    if (pool_lacks_room(exchange)) {
+        udp_exchange_fail(exchange, reason_of(TN_R_EXHAUSTED), "");
+        return;
+    }
     exchange->asker = (struct server_asker){.server = server,
                                             .run = exchange_run,
                                             .begun_ns = uv_hrtime(),

@@ -170,6 +170,11 @@ class Door(Case):
         self.assertEqual(failed(self.node.ask(many(2, 3, {"serial": "S-000002"}))),
                          (2, "ID_POOL_EXHAUSTED"))
         self.assertEqual([lease["values"] for lease in self.leases()], [["1"]])
+        # Nor does it count as new devices, however often it is repeated.
+        rate = pairs(self.do("POOL", "METRICS", "devices"))["new_device_rate_per_hour"]
+        for sequence in range(10, 15):
+            failed(self.node.ask(many(sequence, 3, {"serial": "S-000002"})))
+        self.assertEqual(pairs(self.do("POOL", "METRICS", "devices"))["new_device_rate_per_hour"], rate)
         # A refusal is not kept: the same datagram is served as soon as it can be.
         data = many(2, 3, {"serial": "S-000002"})
         self.assertEqual(failed(self.node.ask(data))[1], "ID_POOL_EXHAUSTED")
