@@ -76,11 +76,26 @@ static uint32_t value_lowest(const struct nm_cell *cell, uint32_t pool, uint32_t
     return NM_CELL_VALUES;
 }
 
+/* Whether it asks for more of any values than a pool has: two numbers, or one name. */
+static bool grant_too_large(const struct nm_op *op) {
+    uint32_t demand[2] = {0};
+    for (uint32_t i = 0; i < op->claim_count; i++) {
+        const struct nm_claim *claim = &op->claims[i];
+        if (claim->any) {
+            demand[claim->pool == 0 ? 0 : 1] += claim->count == 0 ? 1 : claim->count;
+        }
+    }
+    return demand[0] > 2 || demand[1] > 1;
+}
+
 /* Listed values first, then any; all or none. Values in the order of the request. */
 static enum tn_result grant_choose(const struct nm_cell *cell, const struct nm_op *op,
                                    uint32_t *ret_mask, uint8_t values[NM_VALUES],
                                    uint32_t *ret_count) {
     uint32_t taken = 0, count = 0;
+    if (grant_too_large(op)) {
+        return TN_R_TOO_LARGE;
+    }
     for (uint32_t pass = 0; pass < 2; pass++) {
         count = 0;
         for (uint32_t i = 0; i < op->claim_count; i++) {
