@@ -429,11 +429,11 @@ TENURE_API enum tenure_result tenure_pool_remove(struct tenure *tenure, const ch
 
 struct tenure_pool {
     char name[TENURE_POOL_MAX + 1];
-    bool is_set;   /* of named resources; else a range, lo..hi */
+    bool is_set;   /* of named resources; else a range */
     bool is_scope; /* made from a template */
     bool is_template;
     bool sticky;
-    uint64_t lo, hi;
+    uint64_t lo, hi;  /* the first and the last value of a range, which may have gaps */
     uint64_t lease_s; /* 0: permanent */
     uint32_t scopes;  /* of a template */
     uint64_t size;    /* values that can be given; UINT64_MAX stands for 2^64 */

@@ -38,7 +38,7 @@ import uuid
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import (Any, Callable, ClassVar, Deque, Dict, Iterator, List, Mapping, Optional,
-                    Sequence, Set, Tuple, Type, TypeVar, Union)
+                    Sequence, Set, Tuple, Type, TypeVar, Union, cast)
 
 __version__ = "0.1.0"
 
@@ -52,6 +52,8 @@ Meta = Union[str, Mapping[str, Any]]
 """A JSON object, or its text."""
 Option = Union[str, int, float, bool, Sequence[Tuple[Value, Value]]]
 """The value of a pool's option; pairs are spans, for `exclude`."""
+Range = Union[str, Tuple[Value, Value], Sequence[Tuple[Value, Value]]]
+"""The values of a range: `(1, 9)`, `[(1, 9), (20, 29)]`, or text, `"1-9,20-29"` or `"10.0.0.0/24"`."""
 Duration = Union[int, str]
 """Seconds, or a whole number with a unit: "90s", "15m", "12h", "30d"."""
 Word = Union[str, int, bytes]
@@ -900,9 +902,20 @@ def _option_text(value: Option) -> str:
     return ",".join("%s-%s" % (lo, hi) for lo, hi in value)
 
 
-def _policy_words(span: Optional[Tuple[Value, Value]], named: bool,
+def _range_words(span: Range) -> List[Word]:
+    if isinstance(span, str):
+        return ["RANGE", span]
+    if len(span) == 2 and isinstance(span[0], (str, int)):
+        return ["RANGE", *cast(Tuple[Value, Value], span)]
+    words: List[Word] = []
+    for pair in cast(Sequence[Tuple[Value, Value]], span):
+        words += ["RANGE", *pair]
+    return words
+
+
+def _policy_words(span: Optional[Range], named: bool,
                   options: Mapping[str, Option]) -> List[Word]:
-    words: List[Word] = ["RANGE", *span] if span is not None else []
+    words: List[Word] = _range_words(span) if span is not None else []
     words += ["SET"] if named else []
     for name, value in options.items():
         words += [name.upper(), _option_text(value)]
@@ -925,13 +938,13 @@ class Commands:
 
     # Pools
 
-    def pool_create(self, pool: str, *, range: Optional[Tuple[Value, Value]] = None,
+    def pool_create(self, pool: str, *, range: Optional[Range] = None,
                     set: bool = False, opid: Optional[str] = None, **options: Option) -> Done:
         """A range of numbers, or with `set` a set of names; options by their names: `lease=60`."""
         return self._write(_done, opid, "POOL", "CREATE", pool,
                            *_policy_words(range, set, options))
 
-    def pool_alter(self, pool: str, *, range: Optional[Tuple[Value, Value]] = None,
+    def pool_alter(self, pool: str, *, range: Optional[Range] = None,
                    opid: Optional[str] = None, **options: Option) -> Done:
         return self._write(_done, opid, "POOL", "ALTER", pool,
                            *_policy_words(range, False, options))

@@ -88,6 +88,11 @@ static void dump_policy(struct dump_line *line, const struct kernel_command *com
             dump_string(line, text);
         }
     }
+    if (patch.has_spans) {
+        (void)protocol_option_format(&patch.values, "range", text, sizeof text);
+        dump_name(line, "range");
+        dump_string(line, text);
+    }
     if (patch.has_exclude) {
         (void)protocol_option_format(&patch.values, "exclude", text, sizeof text);
         dump_name(line, "exclude");

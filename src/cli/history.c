@@ -364,9 +364,10 @@ static int value_settle(struct history *history) {
         return CLI_OK;
     }
     uint64_t number;
-    enum kernel_format format = cli_field_is(reader, options, "format", "mac")   ? KERNEL_MAC
-                                : cli_field_is(reader, options, "format", "hex") ? KERNEL_HEX
-                                                                                 : KERNEL_DEC;
+    enum kernel_format format = cli_field_is(reader, options, "format", "mac")    ? KERNEL_MAC
+                                : cli_field_is(reader, options, "format", "hex")  ? KERNEL_HEX
+                                : cli_field_is(reader, options, "format", "ipv4") ? KERNEL_IPV4
+                                                                                  : KERNEL_DEC;
     if (!kernel_value_parse(format, tn_bytes_of(history->value, strlen(history->value)), &number)) {
         (void)fprintf(stderr, "tenure history: %s is no value of %s\n", history->value,
                       history->pool);

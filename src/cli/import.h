@@ -60,6 +60,7 @@ struct import_pool {
     bool set, scoped, sticky;
     enum kernel_format format;
     uint64_t lo, hi;
+    struct kernel_policy range; /* only its spans count; none: lo to hi */
     uint64_t max_lease_s, max_hold_s;
     uint64_t lsn; /* where this was so */
 };

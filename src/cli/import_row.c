@@ -102,7 +102,8 @@ static bool pool_write(struct import_row *row, const struct import_columns *colu
 /* ---- The value ---- */
 
 static bool value_check(struct import_row *row, const struct import_pool *pool) {
-    static const char *const kinds[] = {"a number", "a number in hex", "a MAC address"};
+    static const char *const kinds[] = {"a number", "a number in hex", "a MAC address",
+                                        "an IPv4 address"};
     char lo[KERNEL_VALUE_TEXT_MAX], hi[KERNEL_VALUE_TEXT_MAX];
     if (row->value.len == 0) {
         return refuse(row, TN_R_BAD_VALUE, "the value is empty");
@@ -116,8 +117,11 @@ static bool value_check(struct import_row *row, const struct import_pool *pool) 
     }
     (void)kernel_value_format(pool->format, pool->lo, lo);
     (void)kernel_value_format(pool->format, pool->hi, hi);
-    return (row->number >= pool->lo && row->number <= pool->hi) ||
-           refuse(row, TN_R_BAD_VALUE, "the value is outside %s..%s", lo, hi);
+    if (row->number < pool->lo || row->number > pool->hi) {
+        return refuse(row, TN_R_BAD_VALUE, "the value is outside %s..%s", lo, hi);
+    }
+    return pool->range.span_count == 0 || kernel_policy_contains(&pool->range, row->number) ||
+           refuse(row, TN_R_BAD_VALUE, "the value is between two spans of the range");
 }
 
 /* ---- Times ---- */

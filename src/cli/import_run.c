@@ -13,6 +13,7 @@
 #include "cli/client.h"
 #include "cli/import_item.h"
 #include "cli/json.h"
+#include "protocol/option.h"
 
 #define TRIES 6u
 #define BACKLOG_BYTES (1024u * 1024u)
@@ -365,16 +366,31 @@ static bool option_is(const struct cli_reader *reader, const char *name, const c
     return tn_bytes_equal(option(reader, name), tn_bytes_of(value, strlen(value)));
 }
 
+/* Spans that cannot be read are left to the server, which judges each row anyway. */
+static void spans_take(struct import_pool *pool, struct tn_bytes text) {
+    struct kernel_policy_patch patch = {.mask = 0};
+    char detail[PROTOCOL_DETAIL];
+    char spans[PROTOCOL_OPTION_TEXT];
+    (void)snprintf(spans, sizeof spans, "%.*s", (int)text.len, (const char *)text.at);
+    pool->range.span_count = 0;
+    if (text.len > 0 && protocol_range_add(spans, &patch, detail)) {
+        pool->range = kernel_policy_new(&patch);
+        (void)kernel_policy_fault(&pool->range, UINT64_MAX); /* puts the spans in order */
+    }
+}
+
 static void pool_take(struct import_pool *pool, const struct cli_reader *reader) {
     pool->set = option_is(reader, "kind", "set");
     pool->scoped = option_is(reader, "scoped", "yes");
     pool->sticky = option_is(reader, "sticky", "yes");
-    pool->format = option_is(reader, "format", "mac")   ? KERNEL_MAC
-                   : option_is(reader, "format", "hex") ? KERNEL_HEX
-                                                        : KERNEL_DEC;
+    pool->format = option_is(reader, "format", "mac")    ? KERNEL_MAC
+                   : option_is(reader, "format", "hex")  ? KERNEL_HEX
+                   : option_is(reader, "format", "ipv4") ? KERNEL_IPV4
+                                                         : KERNEL_DEC;
     pool->hi = UINT64_MAX;
     (void)kernel_value_parse(pool->format, option(reader, "lo"), &pool->lo);
     (void)kernel_value_parse(pool->format, option(reader, "hi"), &pool->hi);
+    spans_take(pool, option(reader, "range"));
     (void)cli_number_parse(option(reader, "max_lease"), &pool->max_lease_s);
     (void)cli_number_parse(option(reader, "max_hold"), &pool->max_hold_s);
     (void)cli_node_number(reader, cli_node_find(reader, 0, "lsn"), &pool->lsn);

@@ -170,6 +170,15 @@ static bool option_judge(struct kernel_policy_patch *patch, struct tn_bytes name
     return true;
 }
 
+/* In place of the range that the pool has. */
+static bool range_judge(struct kernel_policy_patch *patch, struct tn_bytes lo, struct tn_bytes hi) {
+    char text[PROTOCOL_DETAIL];
+    int len = snprintf(text, sizeof text, "%.*s-%.*s", (int)lo.len, (const char *)lo.at,
+                       (int)hi.len, (const char *)hi.at);
+    return len > 0 && (size_t)len < sizeof text &&
+           option_judge(patch, tn_bytes_of("range", 5), tn_bytes_of(text, (size_t)len));
+}
+
 /* The options as they will be, those of the pool included, by the rules of the server: it would only
  * say that they make no sense together. */
 static bool policy_judge(const struct policy *policy, const struct cli_reader *reader,
@@ -187,8 +196,7 @@ static bool policy_judge(const struct policy *policy, const struct cli_reader *r
         bool range = tn_bytes_equal(word[0], tn_bytes_of("RANGE", 5));
         bool sticky = tn_bytes_equal(word[0], tn_bytes_of("STICKY", 6));
         bool good =
-            range ? option_judge(&patch, tn_bytes_of("lo", 2), word[1]) &&
-                        option_judge(&patch, tn_bytes_of("hi", 2), word[2])
+            range ? range_judge(&patch, word[1], word[2])
                   : option_judge(&patch, sticky ? tn_bytes_of("sticky", 6) : word[0], word[1]);
         if (!good) {
             return false;

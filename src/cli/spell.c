@@ -153,7 +153,7 @@ static const char *pool_value(enum kernel_option_type type) {
     case KERNEL_TYPE_STRATEGY:
         return "lowest|random|next|coldest";
     case KERNEL_TYPE_FORMAT:
-        return "dec|hex|mac";
+        return "dec|hex|mac|ipv4";
     case KERNEL_TYPE_FALLBACK:
         return "none|json";
     default:
@@ -163,7 +163,7 @@ static const char *pool_value(enum kernel_option_type type) {
 
 static void options_of_pools(cli_option_fn *each, void *ctx) {
     char option[CLI_OPTION_MAX];
-    each(ctx, "--range", "lo hi");
+    each(ctx, "--range", "lo hi|lo-hi,...|address/bits");
     each(ctx, "--set", "");
     for (unsigned i = 0; i < KERNEL_OPTION_COUNT; i++) {
         if (i == KERNEL_OPTION_KIND || i == KERNEL_OPTION_LO || i == KERNEL_OPTION_HI) {

@@ -234,11 +234,14 @@ static bool take_pool_option(struct maker *m, const char *option, size_t len, co
         if (value == NULL) {
             return false;
         }
-        if (m->at >= m->argc) {
-            return complain(m, "two values belong after ", "--range");
-        }
         cli_words_put(&m->options, "RANGE");
         cli_words_put(&m->options, value);
+        if (protocol_range_is_whole(tn_bytes_of(value, strlen(value)))) {
+            return true;
+        }
+        if (m->at >= m->argc) {
+            return complain(m, "LO HI, LO-HI or ADDRESS/BITS belongs after ", "--range");
+        }
         cli_words_put(&m->options, m->argv[m->at++]);
         return true;
     }

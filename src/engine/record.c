@@ -26,7 +26,7 @@ _Static_assert(KERNEL_HOLDER_MAX <= UINT8_MAX, "a run's length is a byte");
 _Static_assert(KERNEL_POOL_MAX <= UINT8_MAX, "a run's length is a byte");
 _Static_assert(KERNEL_RULE_MAX <= UINT8_MAX, "a run's length is a byte");
 _Static_assert(KERNEL_META_MAX <= UINT16_MAX, "a long run's length is two bytes");
-_Static_assert(KERNEL_MAC <= RECORD_FORMAT_MASK, "a format fits its bits");
+_Static_assert(KERNEL_FORMAT_COUNT - 1 <= RECORD_FORMAT_MASK, "a format fits its bits");
 
 /* ---- Writing ---- */
 
@@ -202,7 +202,7 @@ static void get_values(struct tn_reader *r, const struct kernel_event *fact,
             .format = (enum kernel_format)(tag & RECORD_FORMAT_MASK),
         };
         values[i].number = named ? 0 : tn_read64(r);
-        if (values[i].format > KERNEL_MAC) {
+        if (values[i].format >= KERNEL_FORMAT_COUNT) {
             tn_reader_spoil(r);
         }
     }

@@ -24,6 +24,7 @@ _Static_assert(KERNEL_VERB_COUNT <= 256, "a verb is one byte");
 /* What follows the numbers of a patch. Logs of 0.1 have PATCH_EXCLUDE or nothing here. */
 #define PATCH_EXCLUDE 1u
 #define PATCH_STRICT 2u
+#define PATCH_SPANS 4u
 
 void kernel_claim_write(struct tn_writer *w, struct tn_bytes pool, bool any, uint32_t count) {
     tn_write_bytes16(w, pool);
@@ -101,6 +102,27 @@ uint64_t kernel_claims_total(const struct kernel_command *command) {
     return total;
 }
 
+static void spans_write(struct tn_writer *w, const struct kernel_span *spans, uint64_t count) {
+    tn_write8(w, (uint8_t)count);
+    for (uint64_t i = 0; i < count; i++) {
+        tn_write64(w, spans[i].lo);
+        tn_write64(w, spans[i].hi);
+    }
+}
+
+static uint64_t spans_parse(struct tn_reader *r, struct kernel_span *spans, uint64_t most) {
+    uint8_t count = tn_read8(r);
+    if (count > most) {
+        tn_reader_spoil(r);
+        return 0;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        spans[i].lo = tn_read64(r);
+        spans[i].hi = tn_read64(r);
+    }
+    return count;
+}
+
 static void policy_write(struct tn_writer *w, const struct kernel_policy_patch *patch) {
     tn_write32(w, patch->mask);
     for (unsigned i = 0; i < KERNEL_OPTION_COUNT; i++) {
@@ -108,14 +130,14 @@ static void policy_write(struct tn_writer *w, const struct kernel_policy_patch *
             tn_write64(w, patch->values.of[i]);
         }
     }
-    tn_write8(w, (uint8_t)((patch->has_exclude ? PATCH_EXCLUDE : 0) |
-                           (patch->strict ? PATCH_STRICT : 0)));
+    tn_write8(w,
+              (uint8_t)((patch->has_exclude ? PATCH_EXCLUDE : 0) |
+                        (patch->strict ? PATCH_STRICT : 0) | (patch->has_spans ? PATCH_SPANS : 0)));
     if (patch->has_exclude) {
-        tn_write8(w, (uint8_t)patch->values.exclude_count);
-        for (uint64_t i = 0; i < patch->values.exclude_count; i++) {
-            tn_write64(w, patch->values.exclude[i].lo);
-            tn_write64(w, patch->values.exclude[i].hi);
-        }
+        spans_write(w, patch->values.exclude, patch->values.exclude_count);
+    }
+    if (patch->has_spans) {
+        spans_write(w, patch->values.spans, patch->values.span_count);
     }
 }
 
@@ -133,19 +155,17 @@ static struct kernel_policy_patch policy_parse(struct tn_reader *r) {
     uint8_t parts = tn_read8(r);
     patch.has_exclude = (parts & PATCH_EXCLUDE) != 0;
     patch.strict = (parts & PATCH_STRICT) != 0;
-    if ((parts & ~(PATCH_EXCLUDE | PATCH_STRICT)) != 0) {
+    patch.has_spans = (parts & PATCH_SPANS) != 0;
+    if ((parts & ~(PATCH_EXCLUDE | PATCH_STRICT | PATCH_SPANS)) != 0) {
         tn_reader_spoil(r);
     }
     if (patch.has_exclude) {
-        uint8_t count = tn_read8(r);
-        if (count > KERNEL_EXCLUDES_MAX) {
+        patch.values.exclude_count = spans_parse(r, patch.values.exclude, KERNEL_EXCLUDES_MAX);
+    }
+    if (patch.has_spans) {
+        patch.values.span_count = spans_parse(r, patch.values.spans, KERNEL_SPANS_MAX);
+        if (patch.values.span_count == 0) {
             tn_reader_spoil(r);
-            return patch;
-        }
-        patch.values.exclude_count = count;
-        for (unsigned i = 0; i < count; i++) {
-            patch.values.exclude[i].lo = tn_read64(r);
-            patch.values.exclude[i].hi = tn_read64(r);
         }
     }
     return patch;

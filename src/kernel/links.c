@@ -298,7 +298,7 @@ static bool pool_policy_agrees(const struct kernel *k, const struct pool *p) {
         const struct pool *of = pool_at(k, p->template);
         return of->template == TN_NONE && (!live || of->state == POOL_LIVE);
     }
-    return policy.exclude_count <= KERNEL_EXCLUDES_MAX &&
+    return policy.exclude_count <= KERNEL_EXCLUDES_MAX && policy.span_count <= KERNEL_SPANS_MAX &&
            kernel_policy_fault(&policy, live ? kernel_limit(k, KERNEL_LIMIT_RATE_WINDOW)
                                              : UINT64_MAX) == KERNEL_FAULT_NONE;
 }

@@ -64,7 +64,7 @@ static bool value_read(struct tn_reader *in, struct kernel_value *v) {
     } else {
         v->number = tn_read64(in);
     }
-    return !in->bad && v->format <= KERNEL_MAC;
+    return !in->bad && v->format < KERNEL_FORMAT_COUNT;
 }
 
 /* False if the bytes are not a result with room for its values. Without `values` in the result they

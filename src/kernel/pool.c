@@ -21,21 +21,33 @@ uint64_t kernel_pool_size(const struct kernel *k, uint32_t pool) {
     if (policy->of[KERNEL_OPTION_KIND] == KERNEL_SET) {
         return pool_at(k, pool)->resources;
     }
-    uint64_t last = policy->of[KERNEL_OPTION_HI] - policy->of[KERNEL_OPTION_LO];
-    return last == UINT64_MAX ? UINT64_MAX : last + 1;
+    return kernel_policy_size(policy);
 }
 
-/* Of excluded values that are in the range. */
-static uint64_t excluded_count(const struct kernel_policy *policy) {
-    uint64_t lo = policy->of[KERNEL_OPTION_LO], hi = policy->of[KERNEL_OPTION_HI];
-    uint64_t count = 0;
-    for (uint64_t i = 0; i < policy->exclude_count; i++) {
-        uint64_t from = policy->exclude[i].lo > lo ? policy->exclude[i].lo : lo;
-        uint64_t to = policy->exclude[i].hi < hi ? policy->exclude[i].hi : hi;
-        if (from <= to) {
-            uint64_t last = to - from;
-            count = last >= UINT64_MAX - count ? UINT64_MAX : count + last + 1;
+/* The next excluded part of the range; both are sorted. *exclude and *span are the places in them,
+ * from 0. False: there is none left. */
+static bool excluded_part(const struct kernel_policy *policy, uint64_t *exclude, uint64_t *span,
+                          struct kernel_span *ret_part) {
+    struct kernel_span in;
+    while (*exclude < policy->exclude_count && kernel_policy_span_at(policy, *span, &in)) {
+        struct kernel_span out = policy->exclude[*exclude];
+        ret_part->lo = out.lo > in.lo ? out.lo : in.lo;
+        ret_part->hi = out.hi < in.hi ? out.hi : in.hi;
+        *(out.hi < in.hi ? exclude : span) += 1;
+        if (ret_part->lo <= ret_part->hi) {
+            return true;
         }
+    }
+    return false;
+}
+
+/* The number of excluded values in the range; 2^64 is told as 2^64-1. */
+static uint64_t excluded_count(const struct kernel_policy *policy) {
+    uint64_t count = 0, exclude = 0, span = 0;
+    struct kernel_span part;
+    while (excluded_part(policy, &exclude, &span, &part)) {
+        uint64_t last = part.hi - part.lo;
+        count = last >= UINT64_MAX - count ? UINT64_MAX : count + last + 1;
     }
     return count;
 }
@@ -45,12 +57,14 @@ uint64_t kernel_pool_capacity(const struct kernel *k, uint32_t pool) {
     if (policy->of[KERNEL_OPTION_KIND] == KERNEL_SET) {
         return pool_at(k, pool)->resources;
     }
-    uint64_t last = policy->of[KERNEL_OPTION_HI] - policy->of[KERNEL_OPTION_LO];
+    uint64_t size = kernel_policy_size(policy);
     uint64_t excluded = excluded_count(policy);
-    if (excluded > 0) {
-        return excluded > last ? 0 : last - excluded + 1;
+    if (excluded == 0) {
+        return size;
     }
-    return last == UINT64_MAX ? UINT64_MAX : last + 1;
+    bool one = policy->span_count == 0; /* several have less than 2^64 values */
+    uint64_t last = one ? policy->of[KERNEL_OPTION_HI] - policy->of[KERNEL_OPTION_LO] : size - 1;
+    return excluded > last ? 0 : last - excluded + 1;
 }
 
 /* In use by a lease or cooling, in the spans of `policy`. Cold values are free. */
@@ -70,19 +84,15 @@ static uint64_t span_in_use(const struct kernel *k, uint32_t pool, struct kernel
 void kernel_pool_excluded(const struct kernel *k, uint32_t pool, uint64_t *ret_count,
                           uint64_t *ret_used) {
     const struct kernel_policy *policy = kernel_pool_policy(k, pool);
-    uint64_t lo = policy->of[KERNEL_OPTION_LO], hi = policy->of[KERNEL_OPTION_HI];
+    uint64_t exclude = 0, span = 0;
+    struct kernel_span part;
     *ret_count = excluded_count(policy);
     *ret_used = 0;
     if (*ret_count > EXCLUDED_COUNTED_MAX || pool_at(k, pool)->used == 0) {
         return;
     }
-    for (uint64_t i = 0; i < policy->exclude_count; i++) {
-        struct kernel_span span = policy->exclude[i];
-        span.lo = span.lo > lo ? span.lo : lo;
-        span.hi = span.hi < hi ? span.hi : hi;
-        if (span.lo <= span.hi) {
-            *ret_used += span_in_use(k, pool, span);
-        }
+    while (excluded_part(policy, &exclude, &span, &part)) {
+        *ret_used += span_in_use(k, pool, part);
     }
 }
 
@@ -322,12 +332,14 @@ void kernel_run_pool_create(struct kernel *k, const struct kernel_command *c,
     }
 }
 
-/* OK if no value in from..to is held or cooling; a cold one does not count. */
-static enum tn_result span_unused(const struct kernel *k, uint32_t pool, uint64_t from,
-                                  uint64_t to) {
-    if ((to >> 6) - (from >> 6) >= SHRINK_WORDS_MAX) {
+/* OK if no value in from..to is held or cooling; a cold one does not count. *words is how many words
+ * of the bitmap may still be looked at. */
+static enum tn_result span_unused(const struct kernel *k, uint32_t pool, uint64_t from, uint64_t to,
+                                  uint64_t *words) {
+    if ((to >> 6) - (from >> 6) >= *words) {
         return TN_R_TOO_LARGE;
     }
+    *words -= (to >> 6) - (from >> 6) + 1;
     for (uint64_t word = from >> 6; word <= to >> 6; word++) {
         uint64_t bits = tn_bitmap_word(&k->taken, pool, word << 6);
         for (; bits != 0; bits &= bits - 1) {
@@ -341,27 +353,63 @@ static enum tn_result span_unused(const struct kernel *k, uint32_t pool, uint64_
     return TN_R_OK;
 }
 
+/* The first part of `span` from *from on that the policy does not have; false: there is none left. */
+static bool part_removed(const struct kernel_policy *next, struct kernel_span span, uint64_t *from,
+                         struct kernel_span *ret_part) {
+    struct kernel_span kept;
+    while (*from <= span.hi && kernel_policy_span(next, *from, &kept) && kept.lo <= *from) {
+        if (kept.hi >= span.hi) {
+            return false;
+        }
+        *from = kept.hi + 1;
+    }
+    if (*from > span.hi) {
+        return false;
+    }
+    bool above = kernel_policy_span(next, *from, &kept) && kept.lo <= span.hi;
+    *ret_part = (struct kernel_span){.lo = *from, .hi = above ? kept.lo - 1 : span.hi};
+    return true;
+}
+
+static bool ranges_meet(const struct kernel_policy *a, const struct kernel_policy *b) {
+    struct kernel_span span;
+    struct kernel_span other;
+    for (uint64_t i = 0; kernel_policy_span_at(a, i, &span); i++) {
+        if (kernel_policy_span(b, span.lo, &other) && other.lo <= span.hi) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Whether the values that the new range leaves out may go. */
 static enum tn_result range_may_change(const struct kernel *k, uint32_t pool,
                                        const struct kernel_policy *next) {
     const struct pool *p = pool_at(k, pool);
-    uint64_t lo = p->policy.of[KERNEL_OPTION_LO], hi = p->policy.of[KERNEL_OPTION_HI];
-    uint64_t new_lo = next->of[KERNEL_OPTION_LO], new_hi = next->of[KERNEL_OPTION_HI];
-    bool set = p->policy.of[KERNEL_OPTION_KIND] == KERNEL_SET; /* bounds mean nothing there */
-    if (set || p->used == 0 || (new_lo <= lo && new_hi >= hi)) {
+    bool disjoint = !ranges_meet(&p->policy, next);
+    bool single = p->policy.span_count == 0 && next->span_count == 0;
+    uint64_t words = SHRINK_WORDS_MAX;
+    struct kernel_span span;
+    struct kernel_span part;
+    if (p->policy.of[KERNEL_OPTION_KIND] == KERNEL_SET || p->used == 0) {
         return TN_R_OK;
     }
-    if (p->policy.of[KERNEL_OPTION_SCOPED] || new_lo > hi || new_hi < lo) {
-        return TN_R_POOL_IN_USE;
+    for (uint64_t i = 0; kernel_policy_span_at(&p->policy, i, &span); i++) {
+        uint64_t from = span.lo;
+        for (bool more = true; more && part_removed(next, span, &from, &part);) {
+            if (p->policy.of[KERNEL_OPTION_SCOPED] || disjoint) {
+                return TN_R_POOL_IN_USE;
+            }
+            words = single ? SHRINK_WORDS_MAX : words; /* of one span, each end has its own */
+            enum tn_result code = span_unused(k, pool, part.lo, part.hi, &words);
+            if (code != TN_R_OK) {
+                return code;
+            }
+            more = part.hi < span.hi; /* which may be the largest number there is */
+            from = part.hi + 1;
+        }
     }
-    enum tn_result code = TN_R_OK;
-    if (new_lo > lo) {
-        code = span_unused(k, pool, lo, new_lo - 1);
-    }
-    if (code == TN_R_OK && new_hi < hi) {
-        code = span_unused(k, pool, new_hi + 1, hi);
-    }
-    return code;
+    return TN_R_OK;
 }
 
 static enum tn_result alter_allowed(const struct kernel *k, uint32_t pool,
@@ -402,7 +450,8 @@ static void alter_apply(struct kernel *k, uint32_t pool, const struct kernel_pol
     struct pool *p = pool_mut(k, pool);
     bool was_sticky = p->policy.of[KERNEL_OPTION_STICKY] != 0;
     bool range_changes = p->policy.of[KERNEL_OPTION_LO] != next->of[KERNEL_OPTION_LO] ||
-                         p->policy.of[KERNEL_OPTION_HI] != next->of[KERNEL_OPTION_HI];
+                         p->policy.of[KERNEL_OPTION_HI] != next->of[KERNEL_OPTION_HI] ||
+                         memcmp(p->policy.spans, next->spans, sizeof next->spans) != 0;
     bool exclude_changes = p->policy.exclude_count != next->exclude_count ||
                            memcmp(p->policy.exclude, next->exclude, sizeof next->exclude) != 0;
     if (range_changes || exclude_changes || next->of[KERNEL_OPTION_STRATEGY] != KERNEL_COLDEST) {

@@ -162,9 +162,36 @@ static bool parse_mac(struct tn_bytes text, uint64_t *ret_number) {
     return true;
 }
 
+/* Four decimal numbers without leading zeros, which others read as octal. */
+static bool parse_ipv4(struct tn_bytes text, uint64_t *ret_number) {
+    uint64_t number = 0;
+    uint32_t at = 0;
+    for (unsigned part = 0; part < 4; part++) {
+        uint32_t begin = at;
+        uint64_t value = 0;
+        while (at < text.len && at - begin < 3 && text.at[at] >= '0' && text.at[at] <= '9') {
+            value = value * 10 + (uint64_t)(text.at[at++] - '0');
+        }
+        bool padded = at - begin > 1 && text.at[begin] == '0';
+        if (at == begin || padded || value > 255 ||
+            (part < 3 && (at == text.len || text.at[at++] != '.'))) {
+            return false;
+        }
+        number = number << 8 | value;
+    }
+    if (at != text.len) {
+        return false;
+    }
+    *ret_number = number;
+    return true;
+}
+
 bool kernel_value_parse(enum kernel_format format, struct tn_bytes text, uint64_t *ret_number) {
     if (format == KERNEL_MAC) {
         return parse_mac(text, ret_number);
+    }
+    if (format == KERNEL_IPV4) {
+        return parse_ipv4(text, ret_number);
     }
     if (format == KERNEL_HEX) {
         if (text.len > 2 && text.at[0] == '0' && (text.at[1] | 0x20) == 'x') {
@@ -184,6 +211,13 @@ uint32_t kernel_value_format(enum kernel_format format, uint64_t number,
         n = tn_decimal(number, out);
         out[n] = '\0';
         return n;
+    }
+    if (format == KERNEL_IPV4) {
+        for (unsigned part = 4; part > 0; part--) {
+            n += tn_decimal(number >> (8 * (part - 1)) & 255, out + n);
+            out[n++] = part > 1 ? '.' : '\0';
+        }
+        return n - 1;
     }
     if (format == KERNEL_MAC) {
         for (unsigned i = 0; i < 12; i++) {

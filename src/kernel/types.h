@@ -21,6 +21,7 @@
 #define KERNEL_BUNDLE_MAX 4096u
 #define KERNEL_CLAIMS_MAX 256u /* parts of one request */
 #define KERNEL_EXCLUDES_MAX 16u
+#define KERNEL_SPANS_MAX 64u
 #define KERNEL_COMMAND_MAX (512u * 1024u) /* encoded bytes */
 #define KERNEL_RESTORES_MAX 32u           /* generations of one lineage that are told apart */
 #define KERNEL_TIME_MAX ((uint64_t)1 << 53)
@@ -142,7 +143,7 @@ enum kernel_limit kernel_limits_bad(const struct kernel_limits *limits);
 
 enum kernel_kind { KERNEL_RANGE, KERNEL_SET };
 enum kernel_strategy { KERNEL_LOWEST, KERNEL_RANDOM, KERNEL_NEXT, KERNEL_COLDEST };
-enum kernel_format { KERNEL_DEC, KERNEL_HEX, KERNEL_MAC };
+enum kernel_format { KERNEL_DEC, KERNEL_HEX, KERNEL_MAC, KERNEL_IPV4, KERNEL_FORMAT_COUNT };
 enum kernel_fallback { KERNEL_FALLBACK_NONE, KERNEL_FALLBACK_JSON };
 
 /* How an option's number is written. */
@@ -172,7 +173,7 @@ enum kernel_option_type {
     X(COOLDOWN,        "cooldown",                      SECONDS,  0,             UINT32_MAX) \
     X(STICKY,          "sticky",                        FLAG,     0,             1) \
     X(MAX_PER_HOLDER,  "max_per_holder",                NUMBER,   0,             UINT32_MAX) \
-    X(FORMAT,          "format",                        FORMAT,   KERNEL_DEC,    KERNEL_MAC) \
+    X(FORMAT,          "format",                        FORMAT,   KERNEL_DEC,    KERNEL_IPV4) \
     X(SCOPED,          "scoped",                        FLAG,     0,             1) \
     X(FALLBACK,        "identity_fallback",             FALLBACK, KERNEL_FALLBACK_NONE, KERNEL_FALLBACK_JSON) \
     X(ADAPTIVE,        "adaptive_enabled",              FLAG,     1,             1) \
@@ -217,6 +218,10 @@ struct kernel_policy {
     uint64_t of[KERNEL_OPTION_SLOTS];
     struct kernel_span exclude[KERNEL_EXCLUDES_MAX]; /* sorted, disjoint */
     uint64_t exclude_count;
+    /* The spans of a range that has several: sorted, with a gap between any two; lo is the first one's
+     * and hi the last one's. span_count 0: there is one, from lo to hi. */
+    struct kernel_span spans[KERNEL_SPANS_MAX];
+    uint64_t span_count;
 };
 
 /* Some options of a policy: bit n of `mask` says that of[n] is set; exclude has its own flag.
@@ -224,6 +229,7 @@ struct kernel_policy {
 struct kernel_policy_patch {
     uint32_t mask;
     bool has_exclude;
+    bool has_spans; /* then they, in any order, are the range; lo and hi must be its ends */
     bool strict;
     struct kernel_policy values;
 };
@@ -240,14 +246,18 @@ struct kernel_policy kernel_policy_new(const struct kernel_policy_patch *patch);
     X(HIGH,        "an option is above its largest value") \
     X(EXCLUDE,     "exclude: two spans overlap, or one ends before it begins") \
     X(RANGE,       "range: lo is above hi") \
-    X(SET,         "a set has no exclude and cannot be scoped") \
+    X(SET,         "a set has no range and no exclude and cannot be scoped") \
     X(FORMAT,      "format mac: hi is above ff:ff:ff:ff:ff:ff") \
     X(MAX_LEASE,   "lease is above max_lease") \
     X(NO_LEASE,    "sticky: lease must be above 0") \
     X(MIN_LEASE,   "lease is below min_lease_seconds") \
     X(RATE_WINDOW, "rate_window_seconds is 0 or above the server's limit rate_window_max") \
     X(ULTRA_RATE,  "ultra_rate_threshold_per_hour is below high_rate_threshold_per_hour") \
-    X(NOT_STICKY,  "is for sticky pools only (sticky yes)")
+    X(NOT_STICKY,  "is for sticky pools only (sticky yes)") \
+    X(OVERLAP,     "range: two spans overlap") \
+    X(SPANS,       "lo, hi: the pool has several spans; name all of them with RANGE") \
+    X(IPV4,        "format ipv4: hi is above 255.255.255.255") \
+    X(BOUNDS,      "lo, hi: they are not the ends of the range that RANGE names")
 /* clang-format on */
 
 enum kernel_fault {
@@ -259,7 +269,7 @@ enum kernel_fault {
 
 /* In words; after the name of the option for NOT_STICKY. "" if there is no such fault. */
 const char *kernel_fault_text(uint64_t fault);
-/* NONE: the options agree. Puts exclusions in order. */
+/* NONE: the options agree. Puts exclusions and spans in order; spans that touch become one. */
 enum kernel_fault kernel_policy_fault(struct kernel_policy *policy, uint64_t rate_window_max);
 /* The same for what a patch has made of a policy, as a result carries it: the fault, and above its
  * eight bits the option, for NOT_STICKY. */
@@ -272,10 +282,21 @@ uint64_t kernel_policy_patch_fault(const struct kernel_policy_patch *patch,
 bool kernel_option_applies(const struct kernel_policy *policy, unsigned option);
 
 /* The options of a pool in one numbering: those of the table, then the others. */
-enum { KERNEL_OPTION_EXCLUDE = KERNEL_OPTION_COUNT, KERNEL_OPTION_ALL };
+enum { KERNEL_OPTION_EXCLUDE = KERNEL_OPTION_COUNT, KERNEL_OPTION_SPANS, KERNEL_OPTION_ALL };
 const char *kernel_option_name(unsigned option);
 /* The first option that differs and applies; KERNEL_OPTION_ALL: none. Both policies are in order. */
 unsigned kernel_policy_differs(const struct kernel_policy *a, const struct kernel_policy *b);
+
+/* The span of a range that has this number, or the first one above it; false: there is none. Of a
+ * policy in order, as all the following. */
+bool kernel_policy_span(const struct kernel_policy *policy, uint64_t number,
+                        struct kernel_span *ret_span);
+bool kernel_policy_contains(const struct kernel_policy *policy, uint64_t number);
+/* How many numbers a range has; 2^64 is told as 2^64-1. */
+uint64_t kernel_policy_size(const struct kernel_policy *policy);
+/* The i-th span, from 0; false behind the last. */
+bool kernel_policy_span_at(const struct kernel_policy *policy, uint64_t i,
+                           struct kernel_span *ret_span);
 
 /* One value of one pool, as results, views and events show it. */
 struct kernel_value {

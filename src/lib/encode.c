@@ -6,7 +6,7 @@
 
 #include "lib/internal.h"
 
-#define POLICY_BYTES 1024u /* room for every option and every excluded span */
+#define POLICY_BYTES 2048u /* room for every option, 64 spans and 16 excluded ones */
 
 static const char *const field_names[] = {
     "lease",   "epoch",  "holder",      "ttl_s",   "after_s", "meta", "immediate",

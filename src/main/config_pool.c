@@ -24,20 +24,26 @@ static bool option_set(struct config_pool *pool, const char *key, const char *te
     return true;
 }
 
-static bool range_set(struct config_pool *pool, const char *text, char reason[CONFIG_REASON_MAX]) {
-    char lo[64];
-    char hi[64];
-    size_t lo_len = strcspn(text, WORDS_BLANK);
-    const char *second = text + lo_len + strspn(text + lo_len, WORDS_BLANK);
-    size_t hi_len = strcspn(second, WORDS_BLANK);
-    if (lo_len == 0 || hi_len == 0 || second[hi_len] != '\0' || lo_len >= sizeof lo ||
-        hi_len >= sizeof hi) {
-        return config_refuse(reason, "range = LO HI, such as range = 30000 30009");
+/* LO HI, or spans with commas or blanks between them; the key may be repeated. */
+static bool range_add(struct config_pool *pool, const char *text, char reason[CONFIG_REASON_MAX]) {
+    char span[PROTOCOL_OPTION_TEXT];
+    size_t len = 0;
+    bool whole = protocol_range_is_whole(tn_bytes_of(text, strlen(text)));
+    uint32_t words = 0;
+    for (const char *at = text; *at != '\0' && len < sizeof span; words++) {
+        size_t word = strcspn(at, WORDS_BLANK ",");
+        len += (size_t)snprintf(span + len, sizeof span - len, "%s%.*s",
+                                words == 0 ? "" : (whole ? "," : "-"), (int)word, at);
+        at += word + strspn(at + word, WORDS_BLANK ",");
     }
-    (void)snprintf(lo, sizeof lo, "%.*s", (int)lo_len, text);
-    (void)snprintf(hi, sizeof hi, "%s", second);
-    return option_set(pool, "kind", "range", reason) && option_set(pool, "lo", lo, reason) &&
-           option_set(pool, "hi", hi, reason);
+    if (!whole && words != 2) {
+        return config_refuse(reason, "range = LO HI, LO-HI or ADDRESS/BITS, such as 30000 30009");
+    }
+    if ((pool->patch.mask >> KERNEL_OPTION_LO & 3) != 0 ||
+        (!pool->patch.has_spans && (pool->patch.mask >> KERNEL_OPTION_KIND & 1) != 0)) {
+        return config_refuse(reason, "pool %s: range is set twice", pool->head.name);
+    }
+    return protocol_range_add(span, &pool->patch, reason);
 }
 
 /* Spans with commas or blanks between them; the key may be repeated. */
@@ -101,7 +107,7 @@ bool config_pool_set(struct config_pool *pool, const char *key, const char *text
         *at = (char)tolower((unsigned char)*at);
     }
     if (strcmp(key, "range") == 0) {
-        return range_set(pool, value, reason);
+        return range_add(pool, value, reason);
     }
     if (strcmp(key, "exclude") == 0) {
         return exclude_add(pool, value, reason);
@@ -140,9 +146,14 @@ void config_pool_print(const struct config_pool *pool, FILE *out) {
     (void)fprintf(out, "\n[pool %s]\n", pool->head.name);
     for (unsigned i = 0; i < KERNEL_OPTION_COUNT; i++) {
         const char *name = kernel_option_rows[i].name;
-        if (pool->patch.mask >> i & 1 && protocol_option_format(&policy, name, text, sizeof text)) {
+        bool told = i == KERNEL_OPTION_KIND && pool->patch.has_spans; /* by the range */
+        if (!told && pool->patch.mask >> i & 1 &&
+            protocol_option_format(&policy, name, text, sizeof text)) {
             (void)fprintf(out, "%s = %s\n", name, text);
         }
+    }
+    if (pool->patch.has_spans && protocol_option_format(&policy, "range", text, sizeof text)) {
+        (void)fprintf(out, "range = %s\n", text);
     }
     if (pool->patch.has_exclude && protocol_option_format(&policy, "exclude", text, sizeof text)) {
         (void)fprintf(out, "exclude = %s\n", text);

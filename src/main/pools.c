@@ -30,6 +30,16 @@ static bool excludes_differ(const struct kernel_policy *a, const struct kernel_p
     return differ;
 }
 
+static bool spans_equal(const struct kernel_policy *a, const struct kernel_policy *b) {
+    struct kernel_span x;
+    struct kernel_span y;
+    bool same = (a->span_count == 0 && b->span_count == 0) || a->span_count == b->span_count;
+    for (uint64_t i = 0; same && a->span_count > 0 && kernel_policy_span_at(a, i, &x); i++) {
+        same = kernel_policy_span_at(b, i, &y) && x.lo == y.lo && x.hi == y.hi;
+    }
+    return same;
+}
+
 /* What has to change, and its names. */
 static struct kernel_policy_patch difference(const struct kernel_policy *is,
                                              const struct kernel_policy *wanted, char *names,
@@ -45,6 +55,19 @@ static struct kernel_policy_patch difference(const struct kernel_policy *is,
                            kernel_option_rows[i].name);
             len = strlen(names);
         }
+    }
+    if (!spans_equal(is, wanted)) { /* a range is told whole */
+        patch.mask &= ~((uint32_t)1 << KERNEL_OPTION_LO | (uint32_t)1 << KERNEL_OPTION_HI);
+        patch.has_spans = true;
+        patch.values.span_count = 0;
+        while (kernel_policy_span_at(wanted, patch.values.span_count,
+                                     &patch.values.spans[patch.values.span_count])) {
+            if (++patch.values.span_count == KERNEL_SPANS_MAX) {
+                break;
+            }
+        }
+        (void)snprintf(names + len, room - len, "%srange", len > 0 ? "," : "");
+        len = strlen(names);
     }
     if (patch.has_exclude) {
         (void)snprintf(names + len, room - len, "%sexclude", len > 0 ? "," : "");
@@ -68,7 +91,7 @@ static bool alter(struct pool_work *p, const struct kernel_policy *is) {
     struct kernel_policy wanted = kernel_policy_new(&p->pool->patch);
     (void)kernel_policy_fault(&wanted, UINT64_MAX); /* puts exclusions in order */
     struct kernel_policy_patch patch = difference(is, &wanted, names, sizeof names);
-    if (patch.mask == 0 && !patch.has_exclude) {
+    if (patch.mask == 0 && !patch.has_exclude && !patch.has_spans) {
         return true;
     }
     struct kernel_command command = {

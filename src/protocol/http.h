@@ -7,7 +7,8 @@
  *   COUNT n | VALUES n v...    "count": n or "values": [...]
  *   FROM pool ...              "from": [{"pool": ..., "count": n or "values": [...]}, ...]
  *   names of resources         "names": [...], or ?name=a&name=b
- *   options of pools           each by its own name; "range": [lo, hi] or {"lo":, "hi":},
+ *   options of pools           each by its own name; "range": [lo, hi], {"lo":, "hi":}, an array of
+ *                              these, or text such as "1-9,20-29" or "10.0.0.0/24",
  *                              "set": true, "exclude": text or [[lo, hi], ...]
  * Whole numbers may be strings of digits; flags are true and false; metadata and descriptions are
  * objects, or strings that hold one; null is as if the field were not there. */

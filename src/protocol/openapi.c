@@ -115,7 +115,9 @@ static json_t *option_schema(struct made *made, enum kernel_option_type type) {
 }
 
 static void options_put(struct made *made, json_t *properties) {
-    put(made, properties, "range", ref("Span"));
+    put(made, properties, "range",
+        json_pack("{s:[o, {s:s, s:o}, {s:s, s:s}]}", "oneOf", ref("Span"), "type", "array", "items",
+                  ref("Span"), "type", "string", "description", "lo-hi,lo-hi or address/bits"));
     put(made, properties, "set", json_pack("{s:s}", "type", "boolean"));
     for (unsigned i = 0; i < KERNEL_OPTION_COUNT; i++) {
         put(made, properties, kernel_option_rows[i].name,

@@ -11,7 +11,7 @@
 
 static const char *const kind_names[] = {"range", "set"};
 static const char *const strategy_names[] = {"lowest", "random", "next", "coldest"};
-static const char *const format_names[] = {"dec", "hex", "mac"};
+static const char *const format_names[] = {"dec", "hex", "mac", "ipv4"};
 static const char *const fallback_names[] = {"none", "json"};
 static const char *const flag_names[] = {"no", "yes", "false", "true", "off", "on", "0", "1"};
 
@@ -28,7 +28,7 @@ static struct option_words option_words(enum kernel_option_type type) {
     case KERNEL_TYPE_STRATEGY:
         return (struct option_words){strategy_names, 4};
     case KERNEL_TYPE_FORMAT:
-        return (struct option_words){format_names, 3};
+        return (struct option_words){format_names, KERNEL_FORMAT_COUNT};
     case KERNEL_TYPE_FALLBACK:
         return (struct option_words){fallback_names, 2};
     case KERNEL_TYPE_FLAG:
@@ -43,11 +43,14 @@ const char *protocol_option_word(enum kernel_option_type type, unsigned i) {
     return i < words.count ? words.of[i] : NULL;
 }
 
-/* Decimal, 0x and hexadecimal digits, or a MAC address. */
+/* Decimal, 0x and hexadecimal digits, a MAC address or an IPv4 address. */
 static bool number_parse(const char *text, size_t len, uint64_t *ret_number) {
     struct tn_bytes bytes = tn_bytes_of(text, len);
     if (memchr(text, ':', len) != NULL) {
         return kernel_value_parse(KERNEL_MAC, bytes, ret_number);
+    }
+    if (memchr(text, '.', len) != NULL) {
+        return kernel_value_parse(KERNEL_IPV4, bytes, ret_number);
     }
     if (len > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X')) {
         return kernel_value_parse(KERNEL_HEX, bytes, ret_number);
@@ -98,33 +101,86 @@ static bool option_parse(enum kernel_option_type type, const char *text, uint64_
     }
 }
 
-/* "10-20,30": spans, in any order; empty for none. */
-static bool exclude_parse(const char *text, struct kernel_policy *policy) {
-    policy->exclude_count = 0;
+/* "10.0.0.0/24". A bit behind the prefix is a mistake: the writer meant another span. */
+static bool prefix_parse(const char *text, size_t len, size_t slash, struct kernel_span *ret_span) {
+    uint64_t bits;
+    uint64_t lo;
+    if (!kernel_value_parse(KERNEL_IPV4, tn_bytes_of(text, slash), &lo) ||
+        !kernel_value_parse(KERNEL_DEC, tn_bytes_of(text + slash + 1, len - slash - 1), &bits) ||
+        bits > 32) {
+        return false;
+    }
+    uint64_t rest = ((uint64_t)1 << (32 - bits)) - 1;
+    *ret_span = (struct kernel_span){.lo = lo, .hi = lo | rest};
+    return (lo & rest) == 0;
+}
+
+/* "10-20", "30" or "10.0.0.0/24". */
+static bool span_parse(const char *text, size_t len, struct kernel_span *ret_span) {
+    const char *dash = memchr(text, '-', len);
+    const char *slash = memchr(text, '/', len);
+    if (slash != NULL) {
+        return prefix_parse(text, len, (size_t)(slash - text), ret_span);
+    }
+    size_t first = dash != NULL ? (size_t)(dash - text) : len;
+    if (!number_parse(text, first, &ret_span->lo)) {
+        return false;
+    }
+    ret_span->hi = ret_span->lo;
+    return dash == NULL || number_parse(dash + 1, len - first - 1, &ret_span->hi);
+}
+
+/* Appends spans such as "10-20,30,10.0.0.0/24", in any order. False: one of them is not a span, or
+ * there are too many. */
+static bool spans_parse(const char *text, struct kernel_span *spans, uint64_t most,
+                        uint64_t *count) {
     while (*text != '\0') {
         size_t len = strcspn(text, ",");
-        size_t dash = strcspn(text, "-");
-        struct kernel_span span;
-        if (policy->exclude_count == KERNEL_EXCLUDES_MAX) {
+        if (*count == most || !span_parse(text, len, &spans[*count])) {
             return false;
         }
-        if (dash < len) {
-            if (!number_parse(text, dash, &span.lo) ||
-                !number_parse(text + dash + 1, len - dash - 1, &span.hi)) {
-                return false;
-            }
-        } else if (!number_parse(text, len, &span.lo)) {
-            return false;
-        } else {
-            span.hi = span.lo;
-        }
-        uint64_t at = policy->exclude_count++;
-        for (; at > 0 && policy->exclude[at - 1].lo > span.lo; at--) {
-            policy->exclude[at] = policy->exclude[at - 1];
-        }
-        policy->exclude[at] = span;
+        ++*count;
         text += len + (text[len] == ',');
     }
+    return true;
+}
+
+static bool exclude_set(const char *text, struct kernel_policy_patch *patch, char *detail) {
+    patch->values.exclude_count = 0;
+    patch->has_exclude =
+        spans_parse(text, patch->values.exclude, KERNEL_EXCLUDES_MAX, &patch->values.exclude_count);
+    if (!patch->has_exclude) {
+        (void)snprintf(detail, PROTOCOL_DETAIL,
+                       "exclude: spans such as 10-20,30 or 10.0.0.0/28, at most %u",
+                       KERNEL_EXCLUDES_MAX);
+    }
+    return patch->has_exclude;
+}
+
+bool protocol_range_is_whole(struct tn_bytes word) {
+    for (uint32_t i = 0; i < word.len; i++) {
+        if (word.at[i] == '-' || word.at[i] == '/' || word.at[i] == ',') {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool protocol_range_add(const char *text, struct kernel_policy_patch *patch, char *detail) {
+    struct kernel_policy *values = &patch->values;
+    if (!patch->has_spans) {
+        values->span_count = 0;
+    }
+    if (*text == '\0' || !spans_parse(text, values->spans, KERNEL_SPANS_MAX, &values->span_count)) {
+        (void)snprintf(detail, PROTOCOL_DETAIL,
+                       "range: '%.40s' is not LO-HI or ADDRESS/BITS, or there are more than %u "
+                       "spans",
+                       text, KERNEL_SPANS_MAX);
+        return false;
+    }
+    patch->has_spans = true;
+    values->of[KERNEL_OPTION_KIND] = KERNEL_RANGE;
+    patch->mask |= (uint32_t)1 << KERNEL_OPTION_KIND;
     return true;
 }
 
@@ -176,12 +232,11 @@ bool protocol_option_set(const char *name, const char *text, struct kernel_polic
                          char *detail) {
     uint64_t number = 0;
     if (strcmp(name, "exclude") == 0) {
-        patch->has_exclude = exclude_parse(text, &patch->values);
-        if (!patch->has_exclude) {
-            (void)snprintf(detail, PROTOCOL_DETAIL, "exclude: spans such as 10-20,30, at most %u",
-                           KERNEL_EXCLUDES_MAX);
-        }
-        return patch->has_exclude;
+        return exclude_set(text, patch, detail);
+    }
+    if (strcmp(name, "range") == 0) {
+        patch->has_spans = false;
+        return protocol_range_add(text, patch, detail);
     }
     unsigned i = option_find(name);
     if (i == KERNEL_OPTION_COUNT) {
@@ -225,14 +280,15 @@ static void number_format(const struct kernel_policy *policy, uint64_t number, c
     (void)snprintf(out, capacity, "%s%s", format == KERNEL_HEX ? "0x" : "", text);
 }
 
-static void exclude_format(const struct kernel_policy *policy, char *out, size_t capacity) {
+static void spans_format(const struct kernel_policy *policy, const struct kernel_span *spans,
+                         uint64_t count, char *out, size_t capacity) {
     size_t used = 0;
     out[0] = '\0';
-    for (uint64_t i = 0; i < policy->exclude_count && used + 1 < capacity; i++) {
+    for (uint64_t i = 0; i < count && used + 1 < capacity; i++) {
         char lo[KERNEL_VALUE_TEXT_MAX + 2];
         char hi[KERNEL_VALUE_TEXT_MAX + 2];
-        number_format(policy, policy->exclude[i].lo, lo, sizeof lo);
-        number_format(policy, policy->exclude[i].hi, hi, sizeof hi);
+        number_format(policy, spans[i].lo, lo, sizeof lo);
+        number_format(policy, spans[i].hi, hi, sizeof hi);
         int len = snprintf(out + used, capacity - used, "%s%s-%s", i > 0 ? "," : "", lo, hi);
         used += (size_t)len;
     }
@@ -241,7 +297,14 @@ static void exclude_format(const struct kernel_policy *policy, char *out, size_t
 bool protocol_option_format(const struct kernel_policy *policy, const char *name, char *out,
                             size_t capacity) {
     if (strcmp(name, "exclude") == 0) {
-        exclude_format(policy, out, capacity);
+        spans_format(policy, policy->exclude, policy->exclude_count, out, capacity);
+        return true;
+    }
+    if (strcmp(name, "range") == 0) {
+        struct kernel_span one = {policy->of[KERNEL_OPTION_LO], policy->of[KERNEL_OPTION_HI]};
+        bool several = policy->span_count > 0;
+        spans_format(policy, several ? policy->spans : &one, several ? policy->span_count : 1, out,
+                     capacity);
         return true;
     }
     unsigned i = option_find(name);

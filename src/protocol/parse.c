@@ -174,6 +174,25 @@ static bool option_put(struct cursor *c, const char *name, struct tn_bytes word)
     return true;
 }
 
+/* RANGE again and again: each adds spans. */
+static bool range_put(struct cursor *c, struct tn_bytes first, struct tn_bytes last) {
+    char text[PROTOCOL_OPTION_TEXT];
+    size_t len = 0;
+    if (last.len > 0 && lower_copy(first, text, sizeof text - 1)) {
+        len = first.len;
+        text[len++] = '-';
+    }
+    if ((last.len > 0 && len == 0) ||
+        !lower_copy(last.len > 0 ? last : first, text + len, sizeof text - len)) {
+        return refuse(c, TN_R_BAD_POLICY, "range: '%.*s' is not a value", SHOWN(first));
+    }
+    if (!protocol_range_add(text, &c->call->policy, c->call->detail)) {
+        c->code = TN_R_BAD_POLICY;
+        return false;
+    }
+    return true;
+}
+
 static bool option_next(struct cursor *c) {
     struct tn_bytes word = c->argv[c->at++];
     struct tn_bytes value;
@@ -182,11 +201,10 @@ static bool option_next(struct cursor *c) {
         return option_put(c, "kind", tn_bytes_of("set", 3));
     }
     if (protocol_word_is(word, "RANGE", 5)) {
-        struct tn_bytes hi;
+        struct tn_bytes hi = {.len = 0};
         return next(c, "the range's first value", &value) &&
-               next(c, "the range's last value", &hi) &&
-               option_put(c, "kind", tn_bytes_of("range", 5)) && option_put(c, "lo", value) &&
-               option_put(c, "hi", hi);
+               (protocol_range_is_whole(value) || next(c, "the range's last value", &hi)) &&
+               range_put(c, value, hi);
     }
     if (!lower_copy(word, name, sizeof name)) {
         return refuse(c, TN_R_BAD_POLICY, "there is no option '%.*s'", SHOWN(word));
@@ -565,6 +583,7 @@ enum tn_result protocol_call_parse(const struct protocol_command *row, const str
     ret_call->command = (struct kernel_command){.verb = (enum kernel_verb)row->verb};
     ret_call->policy.mask = 0;
     ret_call->policy.has_exclude = false;
+    ret_call->policy.has_spans = false;
     ret_call->policy.strict = true;
     ret_call->derive = false;
     ret_call->from = ret_call->value = tn_bytes_of(NULL, 0);

@@ -54,7 +54,7 @@ static const struct protocol_argument from[] = {
 static const struct protocol_argument range[] = {
     NEEDED("RANGE", "lo", PROTOCOL_T_STRING, PROTOCOL_B_NONE), STRING("hi", PROTOCOL_B_NONE)};
 static const struct protocol_argument shape[] = {
-    {.name = "range", .type = PROTOCOL_T_BLOCK, PARTS(range)},
+    {.name = "range", .type = PROTOCOL_T_BLOCK, PARTS(range), .multiple = true},
     NEEDED("SET", "set", PROTOCOL_T_TOKEN, PROTOCOL_B_NONE)};
 static const struct protocol_argument setting[] = {STRING("option", PROTOCOL_B_NONE),
                                                    STRING("value", PROTOCOL_B_NONE)};

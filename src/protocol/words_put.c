@@ -305,8 +305,39 @@ static bool span_read(struct protocol_words *w, const char *name, struct tn_byte
            protocol_words_refuse(w, TN_R_MALFORMED, "%s: [lo, hi] is needed", name);
 }
 
+static bool put_spans(struct protocol_words *w, struct tn_bytes array) {
+    struct protocol_walk walk = protocol_walk_of(array);
+    struct tn_bytes key;
+    struct tn_bytes item;
+    while (protocol_walk_next(&walk, &key, &item)) {
+        struct tn_bytes ends[2] = {{.len = 0}, {.len = 0}};
+        if (!span_read(w, "range", item, ends) || !add_text(w, "RANGE") ||
+            !add_value(w, "range", ends[0], ACCEPT_NUMBER) ||
+            !add_value(w, "range", ends[1], ACCEPT_NUMBER)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* [lo, hi], [[lo, hi], ...], or the text of spans. */
 static bool put_range(struct protocol_words *w, struct tn_bytes value) {
     struct tn_bytes ends[2] = {{.len = 0}, {.len = 0}};
+    struct tn_bytes key;
+    struct tn_bytes item;
+    if (protocol_json_kind(value) == PROTOCOL_JSON_STRING) {
+        return add_text(w, "RANGE") && add_value(w, "range", value, ACCEPT_STRING) &&
+               (protocol_range_is_whole(w->argv[w->argc - 1]) ||
+                protocol_words_refuse(w, TN_R_MALFORMED, "range: [lo, hi] is needed"));
+    }
+    if (protocol_json_kind(value) == PROTOCOL_JSON_ARRAY) {
+        struct protocol_walk walk = protocol_walk_of(value);
+        bool first = protocol_walk_next(&walk, &key, &item);
+        enum protocol_json_kind kind = first ? protocol_json_kind(item) : PROTOCOL_JSON_NULL;
+        if (kind == PROTOCOL_JSON_ARRAY || kind == PROTOCOL_JSON_OBJECT) {
+            return put_spans(w, value);
+        }
+    }
     return span_read(w, "range", value, ends) && add_text(w, "RANGE") &&
            add_value(w, "range", ends[0], ACCEPT_NUMBER) &&
            add_value(w, "range", ends[1], ACCEPT_NUMBER);
@@ -366,7 +397,10 @@ static bool put_option(struct protocol_words *w, struct tn_bytes name,
     }
     if (text_is(name, "range")) {
         return json ? put_range(w, field->value)
-                    : protocol_words_refuse(w, TN_R_MALFORMED, "range: it belongs into the body");
+               : protocol_range_is_whole(field->value)
+                   ? add_text(w, "RANGE") && protocol_words_add(w, field->value)
+                   : protocol_words_refuse(w, TN_R_MALFORMED,
+                                           "range: LO-HI or ADDRESS/BITS is needed");
     }
     if (json && text_is(name, "exclude") &&
         protocol_json_kind(field->value) == PROTOCOL_JSON_ARRAY) {

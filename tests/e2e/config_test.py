@@ -209,8 +209,8 @@ class Check(unittest.TestCase):
         self.assertEqual(code, 2)
         self.assertEqual([line[:7] for line in err.splitlines()],
                          ["conf:2:", "conf:3:", "conf:4:", "conf:5:"])
-        self.assertIn("longer than 1023 bytes", check(
-            "[pool p]\nrange = 1 9999\nexclude = %s\n" % ",".join(map(str, range(1, 500))))[2])
+        self.assertIn("longer than 4095 bytes", check(
+            "[pool p]\nrange = 1 9999\nexclude = %s\n" % ",".join(map(str, range(1, 2000))))[2])
         self.assertIn("larger than", check("# %s\n" % ("x" * (1 << 20)))[2])
         self.assertIn("larger than", check("#\n" * 600000)[2])
         code, _, err = tenured("--config", "missing", "--check-config")

@@ -270,6 +270,20 @@ static void time_is_the_clock_that_was_given(void **state) {
     assert_int_equal(reply.number, 1);
 }
 
+static void the_longest_range_fits(void **state) {
+    struct world *world = *state;
+    char spans[2048], text[4096];
+    for (unsigned i = 0, len = 0; i < 64; i++) {
+        len += (unsigned)snprintf(spans + len, sizeof spans - len, "%s%u-%u", i > 0 ? "," : "",
+                                  1000 + 10 * i, 1004 + 10 * i);
+    }
+    const struct tenure_option options[] = {{"range", spans},
+                                            {"exclude", "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16"}};
+    assert_int_equal(tenure_pool_create(world->t, "long", options, 2, NULL, NULL), TENURE_OK);
+    assert_int_equal(tenure_pool_option(world->t, "long", "range", text, sizeof text), TENURE_OK);
+    assert_string_equal(text, spans);
+}
+
 static void pools_are_declared_altered_listed_dropped(void **state) {
     struct world *world = *state;
     struct tenure *t = world->t;
@@ -665,6 +679,7 @@ int main(void) {
         WORLD_TEST(every_step_of_a_lease_has_its_call),
         WORLD_TEST(time_is_the_clock_that_was_given),
         WORLD_TEST(pools_are_declared_altered_listed_dropped),
+        WORLD_TEST(the_longest_range_fits),
         WORLD_TEST(what_makes_no_sense_is_rejected_with_a_reason),
         WORLD_TEST(an_operation_id_makes_a_write_repeatable),
         WORLD_TEST(rights_come_with_the_caller),

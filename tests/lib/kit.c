@@ -212,12 +212,15 @@ static void patch_word(struct kernel_policy_patch *patch, char *word) {
     char *value = strchr(word, '=');
     assert_non_null(value);
     *value++ = '\0';
-    if (strcmp(word, "exclude") == 0) {
+    bool exclude = strcmp(word, "exclude") == 0;
+    if (exclude || strcmp(word, "range") == 0) {
         char *end;
-        struct kernel_span *span = &patch->values.exclude[patch->values.exclude_count++];
+        struct kernel_policy *values = &patch->values;
+        struct kernel_span *span = exclude ? &values->exclude[values->exclude_count++]
+                                           : &values->spans[values->span_count++];
         span->lo = strtoull(value, &end, 10);
         span->hi = strtoull(end + 1, NULL, 10);
-        patch->has_exclude = true;
+        *(exclude ? &patch->has_exclude : &patch->has_spans) = true;
         return;
     }
     for (unsigned i = 0; i < KERNEL_OPTION_COUNT; i++) {

@@ -57,6 +57,9 @@ static void put_policy(struct line *l, const struct kernel_command *c) {
             put(l, " %s=%" PRIu64, kernel_option_rows[i].name, p.values.of[i]);
         }
     }
+    for (uint64_t i = 0; p.has_spans && i < p.values.span_count; i++) {
+        put(l, " range=%" PRIu64 "-%" PRIu64, p.values.spans[i].lo, p.values.spans[i].hi);
+    }
     for (uint64_t i = 0; p.has_exclude && i < p.values.exclude_count; i++) {
         put(l, " exclude=%" PRIu64 "-%" PRIu64, p.values.exclude[i].lo, p.values.exclude[i].hi);
     }

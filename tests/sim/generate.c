@@ -192,8 +192,11 @@ static void wish(struct generate *g, struct generate_draft *d, const struct mode
     char word[32];
     uint64_t number = generate_below(g, 14);
     if (of != NULL && !generate_chance(g, 4)) {
-        uint64_t size = of[KERNEL_OPTION_HI] - of[KERNEL_OPTION_LO];
-        number = of[KERNEL_OPTION_LO] + generate_below(g, size < 12 ? (uint32_t)size + 1 : 12);
+        const struct kernel_policy *policy = model_policy(m, known);
+        uint64_t count = model_span_count(policy);
+        struct kernel_span span = model_span(policy, generate_below(g, (uint32_t)count));
+        uint64_t size = span.hi - span.lo;
+        number = span.lo + generate_below(g, size < 12 ? (uint32_t)size + 1 : 12);
     }
     if (of != NULL && of[KERNEL_OPTION_KIND] == KERNEL_SET && !generate_chance(g, 2)) {
         const struct model_pool *p = &m->pools[known];

@@ -25,6 +25,28 @@ static void some_range(struct generate *g, struct generate_draft *d) {
     }
 }
 
+/* One to four spans, in any order; some touch, some overlap. */
+static void some_spans(struct generate *g, struct generate_draft *d) {
+    uint64_t at = generate_below(g, 5);
+    d->patch.has_spans = true;
+    d->patch.values.span_count = 1 + generate_below(g, 4);
+    for (uint64_t i = 0; i < d->patch.values.span_count; i++) {
+        uint64_t far = generate_chance(g, 10) ? (uint64_t)1 << (6 + generate_below(g, 40)) : 0;
+        uint64_t gap = generate_chance(g, 3) ? 0 : 1 + generate_below(g, 5) + far;
+        d->patch.values.spans[i].lo = at;
+        d->patch.values.spans[i].hi = at + generate_below(g, g->crowded ? 20 : 5);
+        at = d->patch.values.spans[i].hi + gap;
+    }
+    if (generate_below(g, 40) == 0) {
+        d->patch.values.spans[0].hi = UINT64_MAX - generate_below(g, 3);
+        d->patch.values.span_count = 1;
+    }
+    uint64_t swap = generate_below(g, (uint32_t)d->patch.values.span_count);
+    struct kernel_span first = d->patch.values.spans[0];
+    d->patch.values.spans[0] = d->patch.values.spans[swap];
+    d->patch.values.spans[swap] = first;
+}
+
 static void some_excludes(struct generate *g, struct generate_draft *d) {
     d->patch.has_exclude = true;
     d->patch.values.exclude_count = generate_below(g, 3);
@@ -76,7 +98,11 @@ static uint64_t zero_or(struct generate *g, uint32_t percent_zero, uint32_t n) {
 static void some_option(struct generate *g, struct generate_draft *d, uint32_t which) {
     switch (which) {
     case 0:
-        some_range(g, d);
+        if (generate_chance(g, 40)) {
+            some_spans(g, d);
+        } else {
+            some_range(g, d);
+        }
         break;
     case 1:
         option(d, KERNEL_OPTION_STRATEGY, generate_below(g, 4));
@@ -106,7 +132,7 @@ static void some_option(struct generate *g, struct generate_draft *d, uint32_t w
         some_excludes(g, d);
         break;
     case 10:
-        option(d, KERNEL_OPTION_FORMAT, generate_below(g, 3));
+        option(d, KERNEL_OPTION_FORMAT, generate_below(g, 4));
         break;
     default:
         some_rates(g, d);
@@ -126,6 +152,7 @@ static bool some_create_again(struct generate *g, struct generate_draft *d, cons
     d->patch.values = m->pools[pool].own;
     d->patch.mask = (1u << KERNEL_OPTION_COUNT) - 1;
     d->patch.has_exclude = true;
+    d->patch.has_spans = d->patch.values.span_count > 0;
     d->c.rights |= d->patch.values.of[KERNEL_OPTION_INTERNAL] ? KERNEL_RIGHT_SUPERVISOR : 0;
     return true;
 }

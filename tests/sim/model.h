@@ -307,6 +307,9 @@ const struct kernel_policy *model_policy(const struct model *m, uint32_t pool);
 uint64_t model_pool_size(const struct model *m, uint32_t pool);
 uint32_t model_pool_new(struct model *m, const char *name, bool is_scope, uint32_t parent);
 void model_scopes_drop(struct model *m);
+uint64_t model_span_count(const struct kernel_policy *policy);
+struct kernel_span model_span(const struct kernel_policy *policy, uint64_t i);
+bool model_in_range(const struct kernel_policy *policy, uint64_t number);
 bool model_excluded(const struct kernel_policy *policy, uint64_t number);
 /* Excluded values of the range; the values that "any" can get. */
 #define MODEL_EXCLUDED_COUNTED 16384u /* above it, those in use are not told apart */

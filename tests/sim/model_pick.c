@@ -34,16 +34,23 @@ static bool next_value(const struct model *m, uint32_t pool, uint64_t number, ui
         }
         return found;
     }
-    for (uint64_t i = 0; i < policy->exclude_count; i++) {
-        if (number >= policy->exclude[i].lo && number <= policy->exclude[i].hi) {
-            if (policy->exclude[i].hi == UINT64_MAX) {
-                return false;
+    bool found = false;
+    for (uint64_t s = 0; s < model_span_count(policy); s++) {
+        struct kernel_span span = model_span(policy, s);
+        uint64_t at = number > span.lo ? number : span.lo;
+        bool in = at <= span.hi;
+        for (uint64_t i = 0; in && i < policy->exclude_count; i++) {
+            if (at >= policy->exclude[i].lo && at <= policy->exclude[i].hi) {
+                in = policy->exclude[i].hi < span.hi;
+                at = in ? policy->exclude[i].hi + 1 : at;
             }
-            number = policy->exclude[i].hi + 1;
+        }
+        if (in && (!found || at < *ret)) {
+            *ret = at;
+            found = true;
         }
     }
-    *ret = number;
-    return true;
+    return found;
 }
 
 static bool lowest_from(struct model *m, const struct model_request *q, uint32_t at, uint64_t from,

@@ -30,17 +30,66 @@ static bool excludes_sound(struct kernel_policy *p) {
     return true;
 }
 
+/* Spans in order; those that touch are one; lo and hi are their ends. */
+static bool spans_sound(struct kernel_policy *p) {
+    struct kernel_span *s = p->spans;
+    for (uint64_t i = 0; i < p->span_count; i++) {
+        if (s[i].lo > s[i].hi) {
+            return false;
+        }
+        for (uint64_t j = 0; j < i; j++) {
+            if (s[i].lo <= s[j].hi && s[j].lo <= s[i].hi) {
+                return false;
+            }
+        }
+    }
+    for (uint64_t i = 0; i < p->span_count;) {
+        uint64_t j = 0;
+        while (j < p->span_count && (s[i].hi == UINT64_MAX || s[j].lo != s[i].hi + 1)) {
+            j++;
+        }
+        if (j == p->span_count) {
+            i++;
+            continue;
+        }
+        s[i].hi = s[j].hi;
+        s[j] = s[--p->span_count];
+        i = 0;
+    }
+    for (uint64_t i = 0; i < p->span_count; i++) {
+        for (uint64_t j = i + 1; j < p->span_count; j++) {
+            if (s[j].lo < s[i].lo) {
+                struct kernel_span span = s[i];
+                s[i] = s[j];
+                s[j] = span;
+            }
+        }
+    }
+    if (p->span_count > 0) {
+        p->of[KERNEL_OPTION_LO] = s[0].lo;
+        p->of[KERNEL_OPTION_HI] = s[p->span_count - 1].hi;
+    }
+    p->span_count = p->span_count == 1 ? 0 : p->span_count;
+    memset(s + p->span_count, 0, (KERNEL_SPANS_MAX - p->span_count) * sizeof s[0]);
+    return true;
+}
+
 static bool policy_sound(const struct model *m, struct kernel_policy *p) {
     const uint64_t *of = p->of;
-    bool sound = excludes_sound(p) && of[KERNEL_OPTION_LO] <= of[KERNEL_OPTION_HI];
+    bool sound =
+        excludes_sound(p) && spans_sound(p) && of[KERNEL_OPTION_LO] <= of[KERNEL_OPTION_HI];
     for (uint32_t i = 0; i < KERNEL_OPTION_COUNT; i++) {
         sound = sound && of[i] <= kernel_option_rows[i].high;
     }
     if (of[KERNEL_OPTION_KIND] == KERNEL_SET) {
-        sound = sound && p->exclude_count == 0 && of[KERNEL_OPTION_SCOPED] == 0;
+        sound =
+            sound && p->exclude_count == 0 && p->span_count == 0 && of[KERNEL_OPTION_SCOPED] == 0;
     }
     if (of[KERNEL_OPTION_FORMAT] == KERNEL_MAC) {
         sound = sound && of[KERNEL_OPTION_HI] <= 0xffffffffffff;
+    }
+    if (of[KERNEL_OPTION_FORMAT] == KERNEL_IPV4) {
+        sound = sound && of[KERNEL_OPTION_HI] <= 0xffffffff;
     }
     if (of[KERNEL_OPTION_MAX_LEASE] != 0) {
         sound = sound && of[KERNEL_OPTION_LEASE] <= of[KERNEL_OPTION_MAX_LEASE];
@@ -70,7 +119,13 @@ static bool patch_sound(const struct model *m, const struct kernel_policy_patch 
         1u << KERNEL_OPTION_MIN_FACTOR | 1u << KERNEL_OPTION_FORCE_RELEASE |
         1u << KERNEL_OPTION_METRICS_SECONDS;
     bool sticky = p->of[KERNEL_OPTION_STICKY] != 0;
-    return policy_sound(m, p) && (sticky || !patch->strict || (patch->mask & adaptive) == 0);
+    bool sound = policy_sound(m, p);
+    for (unsigned o = KERNEL_OPTION_LO; o <= KERNEL_OPTION_HI; o++) {
+        bool named = (patch->mask >> o & 1) != 0;
+        bool same = patch->values.of[o] == p->of[o];
+        sound = sound && (!named || (patch->has_spans ? same : p->span_count == 0));
+    }
+    return sound && (sticky || !patch->strict || (patch->mask & adaptive) == 0);
 }
 
 /* A pool that is there is created again: nothing happens if every option that counts is the same. */
@@ -91,8 +146,10 @@ static void created_again(const struct model *m, uint32_t pool, struct kernel_po
     bool excludes = own->exclude_count == policy->exclude_count &&
                     memcmp(own->exclude, policy->exclude,
                            policy->exclude_count * sizeof policy->exclude[0]) == 0;
-    if (r->number == 0 && !excludes) {
-        r->number = KERNEL_OPTION_EXCLUDE + 1;
+    bool spans = own->span_count == policy->span_count &&
+                 memcmp(own->spans, policy->spans, sizeof own->spans) == 0;
+    if (r->number == 0 && !(excludes && spans)) {
+        r->number = excludes ? KERNEL_OPTION_SPANS + 1 : KERNEL_OPTION_EXCLUDE + 1;
     }
     r->code = sound && r->number == 0 ? TN_R_NOOP : TN_R_EXISTS;
 }
@@ -107,6 +164,29 @@ static void patched(struct kernel_policy *p, const struct kernel_policy_patch *p
         memcpy(p->exclude, patch->values.exclude, sizeof p->exclude);
         p->exclude_count = patch->values.exclude_count;
     }
+    if (patch->has_spans) {
+        memcpy(p->spans, patch->values.spans, sizeof p->spans);
+        p->span_count = patch->values.span_count;
+    }
+}
+
+/* A range has its spans, or the one from lo to hi. */
+uint64_t model_span_count(const struct kernel_policy *p) {
+    return p->span_count == 0 ? 1 : p->span_count;
+}
+
+struct kernel_span model_span(const struct kernel_policy *p, uint64_t i) {
+    return p->span_count > 0
+               ? p->spans[i]
+               : (struct kernel_span){.lo = p->of[KERNEL_OPTION_LO], .hi = p->of[KERNEL_OPTION_HI]};
+}
+
+bool model_in_range(const struct kernel_policy *p, uint64_t number) {
+    bool in = false;
+    for (uint64_t i = 0; i < model_span_count(p); i++) {
+        in = in || (number >= model_span(p, i).lo && number <= model_span(p, i).hi);
+    }
+    return in;
 }
 
 bool model_counts_holders(const struct kernel_policy *p) {
@@ -186,44 +266,84 @@ void model_pool_create(struct model *m) {
 
 #define SHRINK_MAX 4194304u /* values that one alter may cut off a pool in use */
 
-/* Whether a value from..to is held or cooling; the kernel looks at a bounded span only. */
-static enum tn_result cut_off(const struct model *m, uint32_t pool, uint64_t from, uint64_t to) {
-    if ((to >> 6) - (from >> 6) >= SHRINK_MAX / 64) {
-        return TN_R_TOO_LARGE;
-    }
+static bool used_between(const struct model *m, uint32_t pool, uint64_t from, uint64_t to) {
     for (uint32_t i = 0; i < m->lease_count; i++) {
         for (uint32_t v = 0; v < m->leases[i].value_count; v++) {
             const struct model_value *value = &m->leases[i].values[v];
             if (value->pool == pool && value->number >= from && value->number <= to) {
-                return TN_R_POOL_IN_USE;
+                return true;
             }
         }
     }
     for (uint32_t i = 0; i < m->cooling_count; i++) {
         const struct model_value *value = &m->cooling[i].value;
         if (value->pool == pool && value->number >= from && value->number <= to) {
-            return TN_R_POOL_IN_USE;
+            return true;
         }
     }
-    return TN_R_OK;
+    return false;
 }
 
+/* From `from` on, the first number that is in the one policy and not in the other, and the last one
+ * behind it of which that is true. Steps from end to end: spans begin and end nowhere else. */
+static bool part_cut(const struct kernel_policy *old, const struct kernel_policy *next,
+                     uint64_t from, struct kernel_span *ret) {
+    for (uint64_t i = 0; i < model_span_count(old); i++) {
+        struct kernel_span part = model_span(old, i);
+        part.lo = part.lo > from ? part.lo : from;
+        for (uint64_t j = 0; part.lo <= part.hi && j < model_span_count(next); j++) {
+            struct kernel_span kept = model_span(next, j);
+            if (kept.lo <= part.lo && kept.hi >= part.lo) {
+                if (kept.hi >= part.hi) {
+                    part.lo = 1;
+                    part.hi = 0;
+                } else {
+                    part.lo = kept.hi + 1;
+                }
+            } else if (kept.lo > part.lo && kept.lo <= part.hi) {
+                part.hi = kept.lo - 1;
+            }
+        }
+        if (part.lo <= part.hi) {
+            *ret = part;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The kernel looks at a bounded number of values only: of one span at each end, of several in all. */
 static enum tn_result range_judged(const struct model *m, uint32_t pool,
                                    const struct kernel_policy *next) {
-    const uint64_t *old = m->pools[pool].own.of;
-    uint64_t lo = old[KERNEL_OPTION_LO];
-    uint64_t hi = old[KERNEL_OPTION_HI];
-    uint64_t new_lo = next->of[KERNEL_OPTION_LO];
-    uint64_t new_hi = next->of[KERNEL_OPTION_HI];
-    bool shrinks = new_lo > lo || new_hi < hi;
-    if (!shrinks || old[KERNEL_OPTION_KIND] == KERNEL_SET || !model_pool_in_use(m, pool)) {
+    const struct kernel_policy *old = &m->pools[pool].own;
+    bool single = old->span_count == 0 && next->span_count == 0;
+    uint64_t left = SHRINK_MAX / 64;
+    bool meet = false;
+    struct kernel_span part;
+    for (uint64_t i = 0; i < model_span_count(old); i++) {
+        for (uint64_t j = 0; j < model_span_count(next); j++) {
+            meet = meet || (model_span(old, i).lo <= model_span(next, j).hi &&
+                            model_span(next, j).lo <= model_span(old, i).hi);
+        }
+    }
+    if (old->of[KERNEL_OPTION_KIND] == KERNEL_SET || !model_pool_in_use(m, pool) ||
+        !part_cut(old, next, 0, &part)) {
         return TN_R_OK;
     }
-    if (old[KERNEL_OPTION_SCOPED] != 0 || new_lo > hi || new_hi < lo) {
+    if (old->of[KERNEL_OPTION_SCOPED] != 0 || !meet) {
         return TN_R_POOL_IN_USE;
     }
-    enum tn_result code = new_lo > lo ? cut_off(m, pool, lo, new_lo - 1) : TN_R_OK;
-    return code == TN_R_OK && new_hi < hi ? cut_off(m, pool, new_hi + 1, hi) : code;
+    do {
+        uint64_t words = (part.hi >> 6) - (part.lo >> 6) + 1;
+        if (words > (single ? SHRINK_MAX / 64 : left)) {
+            return TN_R_TOO_LARGE;
+        }
+        left -= single ? 0 : words;
+        if (used_between(m, pool, part.lo, part.hi)) {
+            return TN_R_POOL_IN_USE;
+        }
+    } while (part.hi < UINT64_MAX && part_cut(old, next, part.hi + 1, &part));
+    return TN_R_OK;
 }
 
 static enum tn_result alter_judged(struct model *m, uint32_t pool,
@@ -264,7 +384,8 @@ static void evaluate_scopes(struct model *m, uint32_t pool) {
 static void alter_applied(struct model *m, uint32_t pool, const struct kernel_policy *next) {
     struct model_pool *p = &m->pools[pool];
     bool moved = p->own.of[KERNEL_OPTION_LO] != next->of[KERNEL_OPTION_LO] ||
-                 p->own.of[KERNEL_OPTION_HI] != next->of[KERNEL_OPTION_HI];
+                 p->own.of[KERNEL_OPTION_HI] != next->of[KERNEL_OPTION_HI] ||
+                 memcmp(p->own.spans, next->spans, sizeof next->spans) != 0;
     bool starts = metered(next) && !metered(&p->own);
     bool excludes = p->own.exclude_count != next->exclude_count ||
                     memcmp(p->own.exclude, next->exclude, sizeof next->exclude) != 0;

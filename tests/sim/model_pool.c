@@ -23,21 +23,28 @@ static bool is_set(const struct model *m, uint32_t pool) {
 }
 
 uint64_t model_pool_size(const struct model *m, uint32_t pool) {
-    const uint64_t *of = model_policy(m, pool)->of;
+    const struct kernel_policy *policy = model_policy(m, pool);
     if (is_set(m, pool)) {
         return m->pools[pool].resource_count;
     }
-    uint64_t last = of[KERNEL_OPTION_HI] - of[KERNEL_OPTION_LO];
-    return last == UINT64_MAX ? UINT64_MAX : last + 1;
+    uint64_t size = 0;
+    for (uint64_t i = 0; i < model_span_count(policy); i++) {
+        uint64_t last = model_span(policy, i).hi - model_span(policy, i).lo;
+        size += last == UINT64_MAX ? UINT64_MAX : last + 1;
+    }
+    return size;
 }
 
 uint64_t model_pool_excluded(const struct model *m, uint32_t pool) {
     const struct kernel_policy *policy = model_policy(m, pool);
+    uint64_t pairs = is_set(m, pool) ? 0 : policy->exclude_count * model_span_count(policy);
     uint64_t count = 0;
-    for (uint64_t i = 0; !is_set(m, pool) && i < policy->exclude_count; i++) {
-        uint64_t lo = policy->exclude[i].lo, hi = policy->exclude[i].hi;
-        lo = lo < policy->of[KERNEL_OPTION_LO] ? policy->of[KERNEL_OPTION_LO] : lo;
-        hi = hi > policy->of[KERNEL_OPTION_HI] ? policy->of[KERNEL_OPTION_HI] : hi;
+    for (uint64_t i = 0; i < pairs; i++) {
+        struct kernel_span in = model_span(policy, i / policy->exclude_count);
+        uint64_t lo = policy->exclude[i % policy->exclude_count].lo;
+        uint64_t hi = policy->exclude[i % policy->exclude_count].hi;
+        lo = lo < in.lo ? in.lo : lo;
+        hi = hi > in.hi ? in.hi : hi;
         if (lo <= hi && __builtin_add_overflow(count, hi - lo + 1, &count)) {
             return UINT64_MAX;
         }
@@ -49,12 +56,13 @@ uint64_t model_pool_excluded(const struct model *m, uint32_t pool) {
 }
 
 uint64_t model_pool_capacity(const struct model *m, uint32_t pool) {
-    const uint64_t *of = model_policy(m, pool)->of;
+    const struct kernel_policy *policy = model_policy(m, pool);
     uint64_t excluded = model_pool_excluded(m, pool);
     if (excluded == 0) {
         return model_pool_size(m, pool);
     }
-    uint64_t last = of[KERNEL_OPTION_HI] - of[KERNEL_OPTION_LO];
+    struct kernel_span first = model_span(policy, 0);
+    uint64_t last = policy->span_count == 0 ? first.hi - first.lo : model_pool_size(m, pool) - 1;
     return excluded > last ? 0 : last - (excluded - 1);
 }
 
@@ -159,11 +167,10 @@ static const struct model_resource *resource_named(const struct model_pool *p,
 }
 
 bool model_pool_has(const struct model *m, uint32_t pool, uint64_t number) {
-    const uint64_t *of = model_policy(m, pool)->of;
     if (is_set(m, pool)) {
         return resource_at(&m->pools[pool], number) != NULL;
     }
-    return number >= of[KERNEL_OPTION_LO] && number <= of[KERNEL_OPTION_HI];
+    return model_in_range(model_policy(m, pool), number);
 }
 
 void model_value_name(const struct model *m, struct model_value *v) {

@@ -297,7 +297,9 @@ static void check_pool(struct model *m, uint32_t pool, const struct kernel_pool_
     if (memcmp(policy->of, v->policy.of, sizeof policy->of) != 0 ||
         policy->exclude_count != v->policy.exclude_count ||
         memcmp(policy->exclude, v->policy.exclude,
-               policy->exclude_count * sizeof policy->exclude[0]) != 0) {
+               policy->exclude_count * sizeof policy->exclude[0]) != 0 ||
+        policy->span_count != v->policy.span_count ||
+        memcmp(policy->spans, v->policy.spans, sizeof policy->spans) != 0) {
         model_fail(m, "%s: another policy", what);
     }
     uint32_t scopes = 0;

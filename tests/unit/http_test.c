@@ -414,7 +414,7 @@ static const struct request bad[] = {
     {"PUT", "/v1/pools/p", "{\"range\":[1]}", .want = "range: [lo, hi] is needed"},
     {"PUT", "/v1/pools/p", "{\"range\":[1,2,3]}", .want = "range: [lo, hi] is needed"},
     {"PUT", "/v1/pools/p", "{\"range\":{\"lo\":1,\"lo\":2}}", .want = "range: [lo, hi] is needed"},
-    {"PUT", "/v1/pools/p?range=1", "", .want = "range: it belongs into the body"},
+    {"PUT", "/v1/pools/p?range=1", "", .want = "range: LO-HI or ADDRESS/BITS is needed"},
     {"PUT", "/v1/pools/p", "{\"exclude\":[5]}", .want = "exclude: [lo, hi] is needed"},
     {"PUT", "/v1/pools/p", "{\"exclude\":[[true,2]]}",
      .want = "exclude: a number or a string is needed"},

@@ -391,7 +391,7 @@ static void an_answer_whose_values_make_no_sense_is_refused(void **state) {
     EXPECT(REFUSED, f, *text_byte(&f->image, o->result, 35), KERNEL_STATE_COUNT);
     EXPECT(REFUSED, f, *text_byte(&f->image, o->result, 60), 3);   /* values */
     EXPECT(REFUSED, f, *text_byte(&f->image, o->result, 60), 33);  /* more than a bundle */
-    EXPECT(REFUSED, f, *text_byte(&f->image, o->result, 66), 3);   /* a format */
+    EXPECT(REFUSED, f, *text_byte(&f->image, o->result, 66), 4);   /* a format */
     EXPECT(REFUSED, f, *text_byte(&f->image, o->result, 67), 255); /* a name's length */
     EXPECT(REFUSED, f, *text_byte(&f->image, o->result, 79), 20);
 }

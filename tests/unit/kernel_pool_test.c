@@ -147,6 +147,71 @@ static void excluded_values_are_never_any_and_need_rights_by_name(void **state) 
     kit_close(&kit);
 }
 
+static void a_range_may_have_gaps(void **state) {
+    (void)state;
+    static const struct {
+        const char *strategy;
+        uint64_t want[6];
+    } rows[] = {
+        {"0", {1, 2, 10, 11, 20, 0}}, /* lowest */
+        {"2", {1, 2, 10, 11, 20, 0}}, /* next */
+        {"3", {1, 2, 10, 11, 20, 0}}, /* coldest */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct kit kit;
+        char options[96];
+        (void)snprintf(options, sizeof options,
+                       "range=20-20 range=1-2 range=10-14 exclude=12-16 strategy=%s",
+                       rows[i].strategy);
+        kit_open(&kit, NULL);
+        assert_int_equal(kit_pool(&kit, "p", options), TN_R_OK);
+        struct kernel_pool_view view = pool_view(&kit, "p");
+        assert_true(view.size == 5 && view.free == 5 && view.excluded == 3);
+        for (size_t v = 0; rows[i].want[v] != 0; v++) {
+            assert_int_equal(given(&kit, "a", "p:1"), rows[i].want[v]);
+        }
+        assert_int_equal(kit_alloc(&kit, "a", "p:1", 0), TN_R_EXHAUSTED);
+        assert_int_equal(kit_alloc(&kit, "a", "p:6", 0), TN_R_TOO_LARGE);
+        assert_int_equal(kit_alloc(&kit, "a", "p=5", 0), TN_R_BAD_VALUE);
+        assert_int_equal(pool_view(&kit, "p").free, 0);
+        kit_close(&kit);
+    }
+}
+
+static void random_gives_no_value_in_a_gap(void **state) {
+    (void)state;
+    struct kit kit;
+    kit_open(&kit, NULL);
+    kit_pool(&kit, "p", "range=1-20 range=1000000-1000019 range=99-99 strategy=1");
+    unsigned seen = 0;
+    for (; seen < 41; seen++) {
+        uint64_t value = given(&kit, "a", "p:1");
+        assert_true((value >= 1 && value <= 20) || value == 99 ||
+                    (value >= 1000000 && value <= 1000019));
+    }
+    assert_int_equal(kit_alloc(&kit, "a", "p:1", 0), TN_R_EXHAUSTED);
+    kit_close(&kit);
+}
+
+static void spans_that_touch_are_one_and_spans_in_use_stay(void **state) {
+    (void)state;
+    struct kit kit;
+    kit_open(&kit, NULL);
+    kit_pool(&kit, "p", "range=5-9 range=1-4");
+    assert_int_equal(kit_pool(&kit, "p", "lo=1 hi=9"), TN_R_NOOP);
+    assert_int_equal(kit_alter(&kit, "p", "lo=2"), TN_R_OK);
+    assert_int_equal(kit_alter(&kit, "p", "range=2-4 range=8-9"), TN_R_OK);
+    assert_int_equal(kit_alter(&kit, "p", "hi=10"), TN_R_BAD_POLICY); /* of which span? */
+    given(&kit, "a", "p=8");
+    assert_int_equal(kit_alter(&kit, "p", "range=2-4"), TN_R_POOL_IN_USE);
+    assert_int_equal(kit_alter(&kit, "p", "range=2-4 range=9-9"), TN_R_POOL_IN_USE);
+    assert_int_equal(kit_alter(&kit, "p", "range=8-8 range=100-100"), TN_R_OK);
+    assert_int_equal(given(&kit, "a", "p:1"), 100);
+    assert_int_equal(kit_alter(&kit, "p", "range=8-8 range=100-100000000"), TN_R_OK);
+    assert_int_equal(kit_alter(&kit, "p", "range=8-8 range=100-100"), TN_R_TOO_LARGE);
+    kit_close(&kit);
+}
+
 static void a_bundle_is_whole_or_not_at_all(void **state) {
     (void)state;
     struct kit kit;
@@ -404,6 +469,10 @@ static void policies_that_make_no_sense_are_refused(void **state) {
     kit_open(&kit, NULL);
     static const char *const bad[] = {
         "lo=5 hi=4",
+        "range=1-5 range=5-6",
+        "range=1-5 range=9-8",
+        "kind=1 range=1-2 range=5-6",
+        "lo=0 hi=4294967296 format=3",
         "lo=0 hi=281474976710656 format=2",
         "lo=1 hi=9 sticky=1 lease=0",
         "lo=1 hi=9 sticky=1 lease=10 min_lease_seconds=11",
@@ -442,6 +511,16 @@ static void values_read_and_write_in_their_format(void **state) {
     assert_string_equal(text, "18446744073709551615");
     assert_true(kernel_value_parse(KERNEL_DEC, kit_text(text), &number) && number == UINT64_MAX);
     assert_true(kernel_value_parse(KERNEL_HEX, kit_text("0xFF"), &number) && number == 255);
+    kernel_value_format(KERNEL_IPV4, 0x0a0000ff, text);
+    assert_string_equal(text, "10.0.0.255");
+    assert_true(kernel_value_parse(KERNEL_IPV4, kit_text("255.255.255.255"), &number));
+    assert_int_equal(number, UINT32_MAX);
+    static const char *const addresses[] = {"",          "10.0.0",   "10.0.0.256", "10.0.0.01",
+                                            "10.0.0.1.", "10..0.1",  "10.0.0.1/8", "10",
+                                            "1.2.3.4.5", "1.2.3.-4", "a.b.c.d",    "1.2.3.0004"};
+    for (size_t i = 0; i < sizeof addresses / sizeof addresses[0]; i++) {
+        assert_false(kernel_value_parse(KERNEL_IPV4, kit_text(addresses[i]), &number));
+    }
     static const char *const wrong[] = {"", "-1", "+1", " 1", "1 ", "18446744073709551616", "0x1"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         assert_false(kernel_value_parse(KERNEL_DEC, kit_text(wrong[i]), &number));
@@ -483,6 +562,9 @@ int main(void) {
         cmocka_unit_test(random_gives_every_value_once_and_all_of_them),
         cmocka_unit_test(the_whole_of_64_bits_is_a_range),
         cmocka_unit_test(excluded_values_are_never_any_and_need_rights_by_name),
+        cmocka_unit_test(a_range_may_have_gaps),
+        cmocka_unit_test(random_gives_no_value_in_a_gap),
+        cmocka_unit_test(spans_that_touch_are_one_and_spans_in_use_stay),
         cmocka_unit_test(a_bundle_is_whole_or_not_at_all),
         cmocka_unit_test(the_last_step_of_an_allocation_may_free_a_bundle),
         cmocka_unit_test(values_asked_for_are_never_taken_by_any_of_the_same_request),

@@ -176,7 +176,7 @@ static void usage_is_written_as_people_read_it(void **state) {
     assert_string_equal(text, "ALLOC holder FROM pool (COUNT n | VALUES n value...) ... "
                               "[TTL duration] [META json] [OPID id]");
     assert_true(protocol_usage_write(create, &create->form, text, sizeof text));
-    assert_string_equal(text, "POOL CREATE pool [[RANGE lo hi | SET] [option value ...]] "
+    assert_string_equal(text, "POOL CREATE pool [[RANGE lo hi ... | SET] [option value ...]] "
                               "[OPID id]");
     assert_false(protocol_usage_write(create, &create->form, text, 20));
 }
@@ -299,14 +299,42 @@ static void options_of_pools_are_read(void **state) {
                            &call, scratch, sizeof scratch),
                      TN_R_OK);
     const struct kernel_policy *policy = &call.policy.values;
-    assert_true(policy->of[KERNEL_OPTION_LO] == 0x525400000000);
-    assert_true(policy->of[KERNEL_OPTION_HI] == 0x5254ffffffff);
+    assert_true(call.policy.has_spans && policy->span_count == 1);
+    assert_true(policy->spans[0].lo == 0x525400000000);
+    assert_true(policy->spans[0].hi == 0x5254ffffffff);
     assert_int_equal(policy->of[KERNEL_OPTION_STRATEGY], KERNEL_RANDOM);
     assert_int_equal(policy->of[KERNEL_OPTION_FORMAT], KERNEL_MAC);
     assert_int_equal(policy->of[KERNEL_OPTION_STICKY], 1);
     assert_int_equal(policy->of[KERNEL_OPTION_MIN_FACTOR], 250000);
     assert_int_equal(policy->exclude_count, 2);
     assert_int_equal(call.command.opid.len, 1);
+}
+
+static void a_range_may_have_several_spans_and_prefixes(void **state) {
+    static uint8_t scratch[4096];
+    struct protocol_call call;
+    struct line line;
+    char text[PROTOCOL_OPTION_TEXT];
+    (void)state;
+    assert_int_equal(parse(&line,
+                           "pool create p range 10.0.1.0/24 range 10.0.0.9 10.0.0.10 range "
+                           "10.0.3.1-10.0.3.2 format ipv4 exclude 10.0.1.0,10.0.1.240/28",
+                           &call, scratch, sizeof scratch),
+                     TN_R_OK);
+    struct kernel_policy policy = kernel_policy_new(&call.policy);
+    assert_int_equal(kernel_policy_patch_fault(&call.policy, &policy, 7200), KERNEL_FAULT_NONE);
+    assert_true(protocol_option_format(&policy, "range", text, sizeof text));
+    assert_string_equal(text, "10.0.0.9-10.0.0.10,10.0.1.0-10.0.1.255,10.0.3.1-10.0.3.2");
+    assert_true(protocol_option_format(&policy, "exclude", text, sizeof text));
+    assert_string_equal(text, "10.0.1.0-10.0.1.0,10.0.1.240-10.0.1.255");
+    assert_int_equal(kernel_policy_size(&policy), 2 + 256 + 2);
+    static const char *const bad[] = {"10.0.0.7/24", "10.0.0.0/33",   "10.0.0/24",   "1/24", "1-",
+                                      "-",           "10.0.0.256/32", "010.0.0.0/8", "1,,2"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char words[64];
+        (void)snprintf(words, sizeof words, "pool create p range %s", bad[i]);
+        assert_int_equal(parse(&line, words, &call, scratch, sizeof scratch), TN_R_BAD_POLICY);
+    }
 }
 
 static void a_star_asks_for_a_derived_holder_in_alloc_only(void **state) {
@@ -467,6 +495,7 @@ int main(void) {
         cmocka_unit_test(each_refusal_says_why),
         cmocka_unit_test(long_names_and_values_are_refused),
         cmocka_unit_test(options_of_pools_are_read),
+        cmocka_unit_test(a_range_may_have_several_spans_and_prefixes),
         cmocka_unit_test(a_star_asks_for_a_derived_holder_in_alloc_only),
         cmocka_unit_test(json_is_judged_without_building_it),
         cmocka_unit_test(the_three_outcomes_are_told_apart),
