@@ -2,8 +2,8 @@
  *
  * A log stores batches of opaque commands in order, and snapshots of opaque sections; it never looks
  * inside. Commit is asynchronous and can fail or end in doubt: nothing above may assume otherwise.
- * log_local (log/local.h) keeps both in a directory; a replicated one would implement the same five
- * verbs over a distributed store.
+ * log_local (log/local.h) keeps both in a directory; a replicated log would implement the same verbs
+ * over a distributed store.
  *
  * Contract
  * - load is called once, before anything else: it hands over the snapshot, then every batch after it.

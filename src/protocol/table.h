@@ -1,6 +1,6 @@
 /* The one table of commands. Dispatch, arity errors, usage texts, COMMAND DOCS, the reference in
- * docs/commands.md, HTTP routes and the command line all follow it: a command is added in table.c and
- * nowhere else. */
+ * docs/commands.md, HTTP routes and the command line all follow it. A new command is a row in table.c,
+ * and its handler in the server. */
 #ifndef TN_PROTOCOL_TABLE_H
 #define TN_PROTOCOL_TABLE_H
 
