@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -279,12 +280,13 @@ static enum tn_status posix_sector_bytes(void *ctx, const char *path, uint64_t *
         snprintf(name, sizeof name, "/sys/dev/block/%u:%u/%s/physical_block_size", major(st.st_dev),
                  minor(st.st_dev), places[i]);
         FILE *file = fopen(name, "re");
-        unsigned long long bytes = 0;
-        bool read = file != NULL && fscanf(file, "%llu", &bytes) == 1;
+        char digits[24] = "";
+        bool read = file != NULL && fgets(digits, sizeof digits, file) != NULL;
         if (file != NULL) {
             (void)fclose(file);
         }
-        if (read) {
+        uint64_t bytes = read ? strtoull(digits, NULL, 10) : 0;
+        if (bytes > 0) {
             *ret_bytes = bytes;
             return TN_OK;
         }

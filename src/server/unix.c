@@ -26,10 +26,9 @@ static int probe(const struct sockaddr_un *address) {
     if (fd < 0) {
         return errno;
     }
-    if (connect(fd, (const struct sockaddr *)address, sizeof *address) == 0) {
+    bool connected = connect(fd, (const struct sockaddr *)address, sizeof *address) == 0;
+    if (connected || errno == EAGAIN) { /* that one: its backlog is full */
         error = EADDRINUSE;
-    } else if (errno == EAGAIN) {
-        error = EADDRINUSE; /* its backlog is full */
     } else if (errno != ECONNREFUSED) {
         error = errno;
     }

@@ -202,7 +202,10 @@ static void news_take(struct run *run, const struct frame_news *news) {
 }
 
 /* As recv; the pid is the one in its credentials, or stays. */
-static ssize_t news_receive(const struct run *run, uint8_t bytes[FRAME_SMALL_MAX], pid_t *pid) {
+static ssize_t news_receive(
+    const struct run *run,
+    uint8_t bytes[FRAME_SMALL_MAX], /* NOLINT(readability-non-const-parameter) */
+    pid_t *pid) {
     union {
         struct cmsghdr head;
         char room[CMSG_SPACE(sizeof(struct ucred))];
