@@ -48,10 +48,7 @@ function may_include(header,    to) {
     if (room == "cli" && FILENAME ~ /^src\/cli\/(check|dump)[^\/]*$/ && to ~ /^(log|os|kernel|engine|lib)$/) {
         return 1
     }
-    if (room == "lib" && header == "protocol/option.h") {
-        return 1
-    }
-    if (header in kernel_types && index(" protocol server supervisor cli ", " " room " ") > 0) {
+    if (header in kernel_types && index(" protocol token process guardian broker supervisor server config cli ", " " room " ") > 0) {
         return 1
     }
     return index(" " uses[room] " ", " " to " ") > 0
@@ -182,11 +179,16 @@ BEGIN {
     uses["engine"] = "base os kernel log include"
     uses["lib"] = "base os kernel log engine include"
     uses["protocol"] = "base"
-    uses["server"] = "base os engine protocol supervisor"
-    uses["supervisor"] = "base os engine protocol"
+    uses["token"] = "base os engine protocol"
+    uses["process"] = "base os protocol"
+    uses["guardian"] = "base process"
+    uses["broker"] = "base os engine protocol"
+    uses["supervisor"] = "base os engine protocol token process"
+    uses["server"] = "base os engine protocol token process broker supervisor"
+    uses["config"] = "base os engine protocol token process broker supervisor server"
     uses["cli"] = "base os protocol include"
     uses["main"] = ""
-    split("kernel/command.h kernel/result.h kernel/types.h", list, " ")
+    split("kernel/command.h kernel/result.h kernel/types.h kernel/option.h", list, " ")
     for (i in list) kernel_types[list[i]] = 1
     split("malloc calloc realloc free aligned_alloc posix_memalign strdup strndup mmap " \
         "time clock clock_gettime gettimeofday rand srand random getrandom", list, " ")
@@ -208,7 +210,7 @@ FNR == 1 {
     sub(/^src\//, "", room)
     sub(/\/.*/, "", room)
     asserts = FILENAME == "src/base/assert.c"
-    may_open = FILENAME ~ /^src\/supervisor\/(guardian[a-z_]*|proc|cgroup)\.c$/
+    may_open = FILENAME ~ /^src\/(guardian\/[a-z_]+|process\/proc|process\/cgroup)\.c$/
 }
 
 {

@@ -10,8 +10,8 @@
 
 #include "cli/cli.h"
 #include "cli/spell.h"
+#include "config/config.h"
 #include "kernel/result.h"
-#include "main/config.h"
 #include "stale.h"
 
 /* ---- troff ---- */

@@ -7,11 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "main/config.h"
+#include "config/config.h"
 
 static void print_bounds(FILE *out, const struct config_row *row) {
-    if (row->type == CONFIG_NUMBER || row->type == CONFIG_BYTES ||
-        row->type == CONFIG_DURATION) {
+    if (row->type == CONFIG_NUMBER || row->type == CONFIG_BYTES || row->type == CONFIG_DURATION) {
         (void)fprintf(out, "%" PRIu64 " – %" PRIu64, row->low, row->high);
     } else if (row->type == CONFIG_SECONDS) {
         (void)fprintf(out, "%" PRIu64 " – %" PRIu64, row->low / 1000, row->high / 1000);

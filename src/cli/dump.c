@@ -11,8 +11,8 @@
 #include "cli/cli.h"
 #include "cli/dump_write.h"
 #include "kernel/command.h"
+#include "kernel/option.h"
 #include "log/local.h"
-#include "protocol/option.h"
 
 struct dump {
     struct dump_line line;

@@ -13,7 +13,7 @@
 #include "cli/client.h"
 #include "cli/import_item.h"
 #include "cli/json.h"
-#include "protocol/option.h"
+#include "kernel/option.h"
 
 #define TRIES 6u
 #define BACKLOG_BYTES (1024u * 1024u)

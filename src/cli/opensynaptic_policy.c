@@ -8,7 +8,7 @@
 
 #include "cli/opensynaptic.h"
 #include "cli/options.h"
-#include "protocol/option.h"
+#include "kernel/option.h"
 #include "protocol/walk.h"
 
 #define DAY 86400u

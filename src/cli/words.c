@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "cli/spell.h"
-#include "protocol/option.h"
+#include "kernel/option.h"
 
 /* ---- Words ---- */
 

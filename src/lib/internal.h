@@ -9,7 +9,7 @@
 #include "base/assert.h"
 #include "engine/engine.h"
 #include "engine/read.h"
-#include "protocol/option.h"
+#include "kernel/option.h"
 #include "tenure.h"
 
 #define LIB_INFLIGHT_MAX 16384u /* as many as two batches of the engine hold */

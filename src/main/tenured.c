@@ -13,11 +13,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "main/broker.h"
-#include "main/config.h"
-#include "main/declared.h"
+#include "config/config.h"
+#include "config/reconcile.h"
+#include "config/secret.h"
 #include "main/notify.h"
-#include "main/secret.h"
+#include "main/wire_broker.h"
 #include "server/server.h"
 #include "tenure.h"
 

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernel/option.h"
 #include "protocol/openapi_parts.h"
-#include "protocol/option.h"
 #include "protocol/table.h"
 
 struct made {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "protocol/option.h"
+#include "kernel/option.h"
 
 uint32_t protocol_lease_format(struct kernel_lease_id lease, char out[PROTOCOL_LEASE_TEXT]) {
     uint32_t len = kernel_value_format(KERNEL_DEC, lease.shard, out);

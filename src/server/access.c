@@ -8,7 +8,7 @@
 #include "base/assert.h"
 #include "base/glob.h"
 #include "supervisor/supervisor.h"
-#include "supervisor/token_issuer.h"
+#include "token/token_issuer.h"
 
 #define BLANKS " \t,"
 #define VALUES_STEP 64u

@@ -12,7 +12,7 @@
 
 #include "engine/engine.h"
 #include "protocol/table.h"
-#include "supervisor/token.h"
+#include "token/token.h"
 
 #define SERVER_BUCKETS 16u /* and one more for what is longer than all of them */
 #define SERVER_RUNS 16u

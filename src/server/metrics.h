@@ -10,10 +10,10 @@
 #ifndef TN_SERVER_METRICS_H
 #define TN_SERVER_METRICS_H
 
+#include "broker/broker.h"
 #include "engine/read.h"
 #include "server/count.h"
 #include "server/refusal.h"
-#include "supervisor/amqp.h"
 #include "supervisor/supervisor.h"
 
 /* The text of one scrape is at most so long. Pools whose samples may not fit are left out, and

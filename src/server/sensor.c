@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "process/run_output.h"
 #include "protocol/text.h"
 #include "server/internal.h"
-#include "supervisor/output.h"
 #include "supervisor/supervisor.h"
 
 /* ---- By a token ---- */

@@ -4,9 +4,9 @@
 
 #include <pthread.h>
 
+#include "broker/broker.h"
 #include "engine/engine.h"
 #include "server/access.h"
-#include "supervisor/amqp.h"
 #include "supervisor/supervisor.h"
 
 struct server_options;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "protocol/option.h"
+#include "kernel/option.h"
 
 /* ---- Exchanges ---- */
 

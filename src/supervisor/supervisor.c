@@ -7,7 +7,7 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
-#include "supervisor/output.h"
+#include "process/run_output.h"
 #include "supervisor/supervisor_parts.h"
 
 #define TURN_NS 2000000u /* that answers, and notices, may take of a turn of the loop */

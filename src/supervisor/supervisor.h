@@ -3,7 +3,7 @@
  * It is outside of the engine's state: it reads sensors, hears by the feed when something about them
  * has changed, and acts by commands. What it does next for a sensor is the sensor's plan's to say
  * (plan.h); here facts are gathered and effects carried out: requests to the engine, tokens, runs
- * (run.h), checks (health.h), log lines and events.
+ * (run.h), checks (run_health.h), log lines and events.
  *
  * A run holds a lease on SENSOR in the pool `sensors`, which the first run makes and which is internal:
  * the supervisor alone may allocate there. So there is one run of a sensor at a time, and the lease's epoch fences all that came
@@ -17,9 +17,9 @@
 #include <uv.h>
 
 #include "engine/engine.h"
+#include "process/sensor_spec.h"
 #include "supervisor/plan.h"
-#include "supervisor/spec.h"
-#include "supervisor/token_issuer.h"
+#include "token/token_issuer.h"
 
 #define SUPERVISOR_USER "tenure:supervisor" /* of its commands; no user's name has a colon */
 #define SUPERVISOR_HOLDER "sensor/"         /* and the sensor's reference: of its leases */
@@ -98,7 +98,7 @@ struct supervisor_status {
     bool has_exit;            /* of the last run: code, or if that is -1 the signal */
     int exit_code, exit_signal;
     enum plan_reason last_reason; /* why the last run ended; NONE: there was none */
-    /* What will prove the run dead, in a word: see record.h; "none" if nothing can. NULL: there is no run,
+    /* What will prove the run dead, in a word: see run_record.h; "none" if nothing can. NULL: there is no run,
      * or it is not known. */
     const char *proof;
     uint32_t failures; /* crashes in a row */
@@ -142,7 +142,7 @@ void supervisor_totals(const struct supervisor *supervisor, struct supervisor_to
 /* 1, 2, 3, 5, 8, 13, 21. */
 uint32_t supervisor_bucket(unsigned bucket);
 
-/* Where the output of sensors is: for output.h. */
+/* Where the output of sensors is: for run_output.h. */
 const char *supervisor_dir(const struct supervisor *supervisor);
 /* What descriptions are judged with. */
 const struct sensor_defaults *supervisor_defaults(const struct supervisor *supervisor);

@@ -1,7 +1,7 @@
 /* Internal: what the files of the supervisor share.
  *
  *     engine's threads --feed--> notices, answers --+
- *     run.h, health.h, timers ---------------------+--> facts --> plan --> effects --> ask, run, report
+ *     run.h, run_health.h, timers -----------------+--> facts --> plan --> effects --> ask, run, report
  *     calls of the server --------------------------+
  *
  * A fact that comes up while the effects of another are carried out waits until that is done. A
@@ -10,9 +10,9 @@
 #define TN_SUPERVISOR_SUPERVISOR_PARTS_H
 
 #include "engine/read.h"
-#include "supervisor/health.h"
-#include "supervisor/orphan.h"
-#include "supervisor/run.h"
+#include "process/run.h"
+#include "process/run_health.h"
+#include "process/run_orphan.h"
 #include "supervisor/supervisor.h"
 
 #define SUPERVISOR_FACTS_MAX 8u /* waiting, of one sensor: those that its effects cause at once */

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "process/cgroup.h"
 #include "protocol/render.h"
-#include "supervisor/cgroup.h"
 #include "supervisor/supervisor_parts.h"
 
 /* ---- Tokens ---- */

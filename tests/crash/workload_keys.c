@@ -6,7 +6,7 @@
 
 #include "base/assert.h"
 #include "crash/workload_state.h"
-#include "supervisor/key.h"
+#include "token/token_key.h"
 
 #define TTL_S 3600u
 

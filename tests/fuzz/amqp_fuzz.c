@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "broker/broker.h"
+#include "broker/rule_message.h"
 #include "protocol/text.h"
-#include "supervisor/amqp.h"
-#include "supervisor/rule_message.h"
 
 static void check_command(const struct rule_message *message) {
     uint8_t encoded[1024];

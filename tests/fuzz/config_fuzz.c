@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "main/config.h"
+#include "config/config.h"
 
 struct content {
     const uint8_t *at;

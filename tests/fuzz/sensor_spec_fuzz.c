@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "supervisor/spec.h"
+#include "process/sensor_spec.h"
 
 /* Touches every byte, so that one too many is seen. */
 static size_t texts_check(const char **texts, uint32_t count) {

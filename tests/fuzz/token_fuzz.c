@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "supervisor/token.h"
+#include "token/token.h"
 
 static struct token_keys keys;
 

@@ -20,9 +20,9 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "lib/runkit.h"
-#include "supervisor/cgroup.h"
-#include "supervisor/orphan.h"
-#include "supervisor/record.h"
+#include "process/cgroup.h"
+#include "process/run_orphan.h"
+#include "process/run_record.h"
 
 struct told {
     struct orphans *orphans;

@@ -17,9 +17,9 @@
 #include <cmocka.h>
 
 #include "lib/runkit.h"
-#include "supervisor/frame.h"
-#include "supervisor/proc.h"
-#include "supervisor/record.h"
+#include "process/proc.h"
+#include "process/run_frame.h"
+#include "process/run_record.h"
 
 static bool exists(const struct runkit *kit, const char *name) {
     char path[400];

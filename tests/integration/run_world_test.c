@@ -22,9 +22,9 @@
 #include <cmocka.h>
 
 #include "lib/runkit.h"
-#include "supervisor/cgroup.h"
-#include "supervisor/output.h"
-#include "supervisor/proc.h"
+#include "process/cgroup.h"
+#include "process/proc.h"
+#include "process/run_output.h"
 
 static void path_of(const struct runkit *kit, const char *name, char out[400]) {
     snprintf(out, 400, "%s/sensor/%s", kit->sensors, name);

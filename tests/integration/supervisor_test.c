@@ -18,7 +18,7 @@
 #include "lib/enginekit.h"
 #include "lib/fakelog.h"
 #include "lib/runkit.h"
-#include "supervisor/record.h"
+#include "process/run_record.h"
 #include "supervisor/supervisor.h"
 
 struct world {

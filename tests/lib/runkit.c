@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "lib/enginekit.h"
-#include "supervisor/output.h"
-#include "supervisor/proc.h"
+#include "process/proc.h"
+#include "process/run_output.h"
 
 #define REF "sensor"
 #define OUTPUT_MAX (8u << 20)

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "supervisor/run.h"
+#include "process/run.h"
 
 #define RUNKIT_PIDS 512
 

@@ -2,7 +2,7 @@
  * it is. */
 #include "unit/engine_world.h"
 
-#include "supervisor/amqp_place.h"
+#include "broker/broker_place.h"
 
 static struct amqp_place newest(struct world *world) {
     struct amqp_place place;

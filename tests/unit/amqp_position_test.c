@@ -2,8 +2,8 @@
  * not known for sure is published once more. */
 #include "unit/unit.h"
 
+#include "broker/broker_position.h"
 #include "lib/fakeos.h"
-#include "supervisor/amqp_position.h"
 
 #define PATH "/d/" AMQP_POSITION_FILE
 

@@ -3,7 +3,7 @@
  * nothing about leases at all. */
 #include "unit/engine_world.h"
 
-#include "supervisor/token_issuer.h"
+#include "token/token_issuer.h"
 
 struct subject {
     struct kernel_lease_id id;

@@ -5,7 +5,7 @@
 
 #include <netdb.h>
 
-#include "supervisor/health_http.h"
+#include "process/run_health_http.h"
 
 /* The names are those that the linker gives. NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c) */
 int __real_uv_getaddrinfo(uv_loop_t *loop, uv_getaddrinfo_t *request, uv_getaddrinfo_cb callback,

@@ -2,7 +2,7 @@
 #include "unit/unit.h"
 
 #include "lib/fakeos.h"
-#include "supervisor/output.h"
+#include "process/run_output.h"
 
 #define DIR "/d"
 #define BASE DIR "/s"

@@ -1,11 +1,11 @@
 /* The small parts around processes: frames, what /proc says, where a cgroup is, names, positions. */
 #include "unit/unit.h"
 
-#include "supervisor/cgroup.h"
-#include "supervisor/frame.h"
-#include "supervisor/output.h"
-#include "supervisor/proc.h"
-#include "supervisor/run.h"
+#include "process/cgroup.h"
+#include "process/proc.h"
+#include "process/run.h"
+#include "process/run_frame.h"
+#include "process/run_output.h"
 
 /* ---- Frames ---- */
 

@@ -1,8 +1,8 @@
 /* Messages about rules: what is understood, as what, and what is not. */
 #include "unit/unit.h"
 
-#include "supervisor/amqp.h"
-#include "supervisor/rule_message.h"
+#include "broker/broker.h"
+#include "broker/rule_message.h"
 
 static struct tn_bytes text(const char *s) {
     return tn_bytes_of(s, strlen(s));

@@ -1,7 +1,7 @@
 /* Descriptions of sensors: what is taken, what is filled in, what is refused and with which words. */
 #include "unit/unit.h"
 
-#include "supervisor/spec.h"
+#include "process/sensor_spec.h"
 
 static struct sensor_spec *parse(const char *json) {
     struct sensor_defaults defaults = sensor_defaults_make();

@@ -1,7 +1,7 @@
 /* Tokens and the engine, on a machine whose clock the test moves. */
 #include "unit/engine_world.h"
 
-#include "supervisor/token_issuer.h"
+#include "token/token_issuer.h"
 
 struct desk {
     struct world *world;

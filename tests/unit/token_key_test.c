@@ -5,7 +5,7 @@
 
 #include "lib/enginekit.h"
 #include "lib/fakeos.h"
-#include "supervisor/token.h"
+#include "token/token.h"
 
 #define NOW 1700000000u
 #define DAY 86400u

@@ -3,7 +3,7 @@
 
 #include <sodium.h>
 
-#include "supervisor/token.h"
+#include "token/token.h"
 
 #define NOW 1700000000u
 

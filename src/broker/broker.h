@@ -1,0 +1,108 @@
+/* RabbitMQ: rules come in, events go out, by AMQP 0-9-1 and librabbitmq.
+ *
+ * In: messages about rules (rule_message.h) from a durable queue, one after the other. Each becomes a
+ * command, with the message's id as its operation id, and is acknowledged when the command is
+ * committed; what cannot be understood goes to the dead-letter queue. What the engine cannot take now
+ * (overload, a full disk) waits and is tried again, unacknowledged.
+ *
+ * Out: the engine's events from the start on; each is repeated until the broker has confirmed it.
+ *
+ * librabbitmq blocks, so each direction has a thread and a connection of its own: a broker that has
+ * run full of memory stops reading from those who publish, and rules must come in all the same. A
+ * connection that is lost is made anew, after a pause that doubles; the broker's absence changes
+ * nothing else. docs/rabbitmq.md has the guarantees. */
+#ifndef TN_BROKER_BROKER_H
+#define TN_BROKER_BROKER_H
+
+#include "engine/event.h"
+
+#define AMQP_REASON_MAX 256u
+#define AMQP_NAME_MAX 255u /* bytes of the name of an exchange or a queue, and of a routing key */
+#define AMQP_USER "amqp"   /* who the commands are from */
+#define AMQP_BODY_MAX 2097152u /* bytes of one that goes out */
+
+/* Where the broker is, and who asks: amqp[s]://[USER@]HOST[:PORT][/VHOST]. */
+struct amqp_address {
+    bool tls;
+    int port;
+    char host[256], vhost[256], user[256];
+};
+
+/* False: `reason` says why. A password in it is a mistake: it would be seen in the list of processes. */
+bool amqp_address_parse(const char *url, struct amqp_address *ret_address,
+                        char reason[AMQP_REASON_MAX]);
+
+/* An event as bytes: the length, 0 if it does not fit. `event` NULL: events were lost, and `oldest` is
+ * the oldest that is left. Must not wait. */
+typedef size_t amqp_render(const struct engine_event *event, struct engine_event_id oldest,
+                           uint8_t *out, size_t room);
+
+/* All texts are copied. */
+struct amqp_options {
+    struct engine *engine;
+    const struct os *os;
+    const char *dir; /* where the position of what was published is kept */
+    struct amqp_address address;
+    const char *password;
+    const char *ca_file;              /* of TLS: who has signed the broker's certificate */
+    const char *cert_file, *key_file; /* our own; empty: none */
+    const char *exchange;             /* topic, durable */
+    const char *queue;                /* durable; empty: nothing is consumed */
+    const char *keys;                 /* that the queue is bound with, with blanks between them */
+    const char *dead_letter;          /* exchange (fanout) and queue of what cannot be understood */
+    const char *publish_exchange;     /* topic, durable; empty: nothing is published */
+    const char *publish_prefix;       /* of routing keys; the kind of the event follows */
+    uint16_t prefetch;
+    uint16_t heartbeat_s;
+    uint32_t retry_min_ms, retry_max_ms; /* between attempts to connect */
+    amqp_render *render;
+    void (*log)(void *ctx, const char *line); /* event=... key=value; from any thread */
+    void *log_ctx;
+};
+
+struct amqp;
+
+/* Nothing happens before amqp_start. Else than TN_OK: there is no memory, or the position of what was
+ * published cannot be read. */
+enum tn_status amqp_make(const struct amqp_options *options, struct amqp **ret_amqp);
+enum tn_status amqp_start(struct amqp *amqp);
+/* Ends both threads: at once if the broker listens, else within a few seconds. */
+void amqp_stop(struct amqp *amqp);
+/* After the engine is closed, which may call amqp_wake until then. NULL is nothing. */
+void amqp_free(struct amqp *amqp);
+
+/* There may be new events; from any thread, never waits. For engine_options.events_ready. */
+void amqp_wake(struct amqp *amqp);
+
+/* What became of the messages that came in. */
+#define AMQP_OUTCOME_TABLE(X)                                                        \
+    X(APPLIED, "applied")     /* the command was done, or there was nothing to do */ \
+    X(DUPLICATE, "duplicate") /* it had been done before */                          \
+    X(MISSING, "missing")     /* about a rule that is not there, or not yet */       \
+    X(STALE, "stale")         /* older than what is known of the rule */             \
+    X(MALFORMED, "malformed") /* dead-lettered: not understood */                    \
+    X(REFUSED, "refused")     /* dead-lettered: the command was refused, as for a full table */
+
+enum amqp_outcome {
+#define AMQP_OUTCOME_ENUM(name, text) AMQP_##name,
+    AMQP_OUTCOME_TABLE(AMQP_OUTCOME_ENUM)
+#undef AMQP_OUTCOME_ENUM
+        AMQP_OUTCOMES
+};
+
+const char *amqp_outcome_name(enum amqp_outcome outcome);
+
+struct amqp_stats {
+    bool consumes, publishes;                  /* it is meant to */
+    bool consume_connected, publish_connected; /* and can, now */
+    uint64_t connects, failures;               /* of both connections */
+    uint64_t outcomes[AMQP_OUTCOMES];
+    uint64_t retries; /* of commands that the engine could not take */
+    uint64_t published;
+    uint64_t publish_gaps;       /* events were dropped before they could be published */
+    char error[AMQP_REASON_MAX]; /* the last one; empty: there was none */
+};
+
+void amqp_stats_read(struct amqp *amqp, struct amqp_stats *ret_stats);
+
+#endif

@@ -1,0 +1,317 @@
+/* Rules from the broker: from frames to a message, from a message to a command, from its result to an
+ * answer for the broker.
+ *
+ *     none --deliver--> header --> body --> whole --commit--> acknowledged
+ *                                             |  ^                or dead-lettered
+ *                                             +--+ not now: the engine is full, the disk is full
+ *
+ * A message is answered before the next one is read, so their order is kept. The consumer is an
+ * exclusive one for the same reason: two servers on one queue would share out its messages. */
+#include <string.h>
+
+#include "base/assert.h"
+#include "broker/broker_state.h"
+
+#define FRAMES_A_TURN 64u
+#define RETRY_MIN_MS 50u
+#define RETRY_MAX_MS 2000u
+#define AHEAD_MAX_MS (24u * 3600u * 1000u) /* that clocks elsewhere may be ahead of ours */
+#define COMMAND_BYTES 1024u                /* a command about a rule has three names at most */
+
+_Static_assert(COMMAND_BYTES > 64 + 2 * KERNEL_RULE_MAX + KERNEL_OPID_MAX + KERNEL_USER_MAX,
+               "any command about a rule fits");
+
+static struct amqp_consumer *consumer_of(struct amqp_link *link) {
+    return &link->amqp->consumer;
+}
+
+/* ---- Exchanges and queues ---- */
+
+static bool exchange_declare(struct amqp_link *link, const char *name, const char *type) {
+    (void)amqp_exchange_declare(link->connection, AMQP_CHANNEL, amqp_cstring_bytes(name),
+                                amqp_cstring_bytes(type), 0, 1, 0, 0, amqp_empty_table);
+    return amqp_link_good(link, "exchange");
+}
+
+static bool queue_declare(struct amqp_link *link, const char *name, amqp_table_t arguments) {
+    (void)amqp_queue_declare(link->connection, AMQP_CHANNEL, amqp_cstring_bytes(name), 0, 1, 0, 0,
+                             arguments);
+    return amqp_link_good(link, "queue");
+}
+
+static bool queue_bind(struct amqp_link *link, const char *queue, const char *exchange,
+                       struct tn_bytes key) {
+    (void)amqp_queue_bind(link->connection, AMQP_CHANNEL, amqp_cstring_bytes(queue),
+                          amqp_cstring_bytes(exchange), amqp_bytes_of(key.at, key.len),
+                          amqp_empty_table);
+    return amqp_link_good(link, "binding");
+}
+
+/* The word at *at, which moves on; false: there is none left. */
+static bool word_next(const char **at, struct tn_bytes *ret_word) {
+    const char *begin = *at + strspn(*at, " \t,");
+    size_t len = strcspn(begin, " \t,");
+    *at = begin + len;
+    *ret_word = tn_bytes_of(begin, len);
+    return len > 0;
+}
+
+static bool topology(struct amqp_link *link) {
+    const struct amqp_options *options = &link->amqp->options;
+    amqp_table_entry_t entry = {.key = amqp_cstring_bytes("x-dead-letter-exchange"),
+                                .value = {.kind = AMQP_FIELD_KIND_UTF8,
+                                          .value.bytes = amqp_cstring_bytes(options->dead_letter)}};
+    amqp_table_t arguments = {.num_entries = 1, .entries = &entry};
+    if (!exchange_declare(link, options->exchange, "topic") ||
+        !exchange_declare(link, options->dead_letter, "fanout") ||
+        !queue_declare(link, options->dead_letter, amqp_empty_table) ||
+        !queue_bind(link, options->dead_letter, options->dead_letter, tn_bytes_of("", 0)) ||
+        !queue_declare(link, options->queue, arguments)) {
+        return false;
+    }
+    const char *at = options->keys;
+    struct tn_bytes key;
+    while (word_next(&at, &key)) {
+        if (!queue_bind(link, options->queue, options->exchange, key)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool consumer_begin(struct amqp_link *link) {
+    const struct amqp_options *options = &link->amqp->options;
+    consumer_of(link)->delivery.stage = DELIVERY_NONE;
+    if (!topology(link)) {
+        return false;
+    }
+    (void)amqp_basic_qos(link->connection, AMQP_CHANNEL, 0, options->prefetch, 0);
+    if (!amqp_link_good(link, "prefetch")) {
+        return false;
+    }
+    (void)amqp_basic_consume(link->connection, AMQP_CHANNEL, amqp_cstring_bytes(options->queue),
+                             amqp_empty_bytes, 0, 0, 1, amqp_empty_table);
+    return amqp_link_good(link, "consume");
+}
+
+/* ---- Frames to a message ---- */
+
+static uint32_t text_copy(char *out, amqp_bytes_t text) {
+    uint32_t len = text.len < AMQP_NAME_MAX ? (uint32_t)text.len : AMQP_NAME_MAX;
+    if (len > 0) {
+        memcpy(out, text.bytes, len);
+    }
+    return len;
+}
+
+static void header_take(struct amqp_delivery *delivery, const amqp_frame_t *frame) {
+    const amqp_basic_properties_t *properties = frame->payload.properties.decoded;
+    delivery->size = delivery->left = frame->payload.properties.body_size;
+    delivery->stage = delivery->left > 0 ? DELIVERY_BODY : DELIVERY_WHOLE;
+    if (properties->_flags & AMQP_BASIC_MESSAGE_ID_FLAG) {
+        delivery->id_len = text_copy(delivery->id, properties->message_id);
+    }
+    if (properties->_flags & AMQP_BASIC_TIMESTAMP_FLAG) {
+        delivery->time_s = properties->timestamp;
+    }
+}
+
+static void body_take(struct amqp_delivery *delivery, const amqp_frame_t *frame) {
+    amqp_bytes_t part = frame->payload.body_fragment;
+    uint64_t len = part.len < delivery->left ? part.len : delivery->left;
+    if (delivery->size <= sizeof delivery->body) {
+        memcpy(delivery->body + delivery->body_len, part.bytes, len);
+        delivery->body_len += (uint32_t)len;
+    }
+    delivery->left -= len;
+    delivery->stage = delivery->left > 0 ? DELIVERY_BODY : DELIVERY_WHOLE;
+}
+
+/* False: it does not belong where it comes. */
+static bool frame_take(struct amqp_delivery *delivery, const amqp_frame_t *frame) {
+    switch (frame->frame_type) {
+    case AMQP_FRAME_METHOD: {
+        if (frame->payload.method.id != AMQP_BASIC_DELIVER_METHOD) {
+            return true;
+        }
+        const amqp_basic_deliver_t *deliver = frame->payload.method.decoded;
+        bool expected = delivery->stage == DELIVERY_NONE;
+        delivery->stage = DELIVERY_HEADER;
+        delivery->tag = deliver->delivery_tag;
+        delivery->id_len = delivery->body_len = 0;
+        delivery->time_s = 0;
+        delivery->key_len = text_copy(delivery->key, deliver->routing_key);
+        return expected;
+    }
+    case AMQP_FRAME_HEADER:
+        if (delivery->stage != DELIVERY_HEADER) {
+            return false;
+        }
+        header_take(delivery, frame);
+        return true;
+    case AMQP_FRAME_BODY:
+        if (delivery->stage != DELIVERY_BODY) {
+            return false;
+        }
+        body_take(delivery, frame);
+        return true;
+    default:
+        return true;
+    }
+}
+
+/* ---- A message to a command, and its result to an answer ---- */
+
+static void outcome_count(struct amqp *amqp, enum amqp_outcome outcome) {
+    pthread_mutex_lock(&amqp->lock);
+    amqp->stats.outcomes[outcome]++;
+    pthread_mutex_unlock(&amqp->lock);
+}
+
+static void told(struct amqp *amqp, const char *event, const char *reason) {
+    const struct amqp_delivery *delivery = &amqp->consumer.delivery;
+    char key[AMQP_NAME_MAX + 1];
+    char id[AMQP_NAME_MAX + 1];
+    amqp_log(amqp, "event=%s queue=\"%s\" routing_key=\"%s\" message_id=\"%s\" reason=\"%s\"",
+             event, amqp->options.queue,
+             amqp_log_text(tn_bytes_of(delivery->key, delivery->key_len), key, sizeof key),
+             amqp_log_text(tn_bytes_of(delivery->id, delivery->id_len), id, sizeof id), reason);
+}
+
+static enum amqp_turn acknowledge(struct amqp_link *link) {
+    struct amqp_consumer *consumer = consumer_of(link);
+    uint64_t tag = consumer->delivery.tag;
+    consumer->delivery.stage = DELIVERY_NONE;
+    consumer->retries = 0;
+    int status = amqp_basic_ack(link->connection, AMQP_CHANNEL, tag, 0);
+    return amqp_link_status(link, "acknowledge", status) ? AMQP_AGAIN : AMQP_BROKEN;
+}
+
+/* Not to be delivered again: the broker moves it to the dead-letter queue. */
+static enum amqp_turn reject(struct amqp_link *link, enum amqp_outcome outcome,
+                             const char *reason) {
+    struct amqp_consumer *consumer = consumer_of(link);
+    uint64_t tag = consumer->delivery.tag;
+    told(link->amqp, "amqp_message_rejected", reason);
+    outcome_count(link->amqp, outcome);
+    consumer->delivery.stage = DELIVERY_NONE;
+    consumer->retries = 0;
+    int status = amqp_basic_reject(link->connection, AMQP_CHANNEL, tag, 0);
+    return amqp_link_status(link, "reject", status) ? AMQP_AGAIN : AMQP_BROKEN;
+}
+
+/* The engine cannot take it now. It stays ours, and those behind it wait at the broker. */
+static enum amqp_turn retry_later(struct amqp_link *link, enum tn_result code) {
+    struct amqp_consumer *consumer = consumer_of(link);
+    struct amqp *amqp = link->amqp;
+    if (consumer->retries++ == 0) {
+        told(amqp, "amqp_message_waits", tn_result_text(code));
+    }
+    pthread_mutex_lock(&amqp->lock);
+    amqp->stats.retries++;
+    pthread_mutex_unlock(&amqp->lock);
+    uint32_t shift = consumer->retries < 8 ? consumer->retries : 8;
+    uint32_t ms = RETRY_MIN_MS << shift;
+    link->wait_ms = ms < RETRY_MAX_MS ? ms : RETRY_MAX_MS;
+    return amqp_link_beat(link) ? AMQP_DEAF : AMQP_BROKEN;
+}
+
+static enum amqp_turn result_take(struct amqp_link *link, const struct kernel_result *result) {
+    struct amqp *amqp = link->amqp;
+    switch (engine_outcome(result)) {
+    case TN_COMMITTED:
+        break;
+    case TN_REJECTED:
+        if (result->code == TN_R_CLOSED) {
+            return AMQP_OVER;
+        }
+        if (result->code == TN_R_MALFORMED) {
+            return reject(link, AMQP_REFUSED, tn_result_text(result->code));
+        }
+        return retry_later(link, result->code);
+    case TN_UNKNOWN:
+        return AMQP_OVER; /* it comes again after recovery */
+    }
+    if (result->code == TN_R_NOTFOUND) {
+        told(amqp, "amqp_rule_missing", "there is no such rule, or not yet");
+        outcome_count(amqp, AMQP_MISSING);
+        return acknowledge(link);
+    }
+    if (result->code == TN_R_STALE) {
+        outcome_count(amqp, AMQP_STALE);
+        return acknowledge(link);
+    }
+    if (result->code != TN_R_OK && result->code != TN_R_NOOP) {
+        return reject(link, AMQP_REFUSED, tn_result_text(result->code));
+    }
+    outcome_count(amqp, result->replayed ? AMQP_DUPLICATE : AMQP_APPLIED);
+    return acknowledge(link);
+}
+
+/* When it was said; 0: that is not known. One from far in the future would make all that is ever said
+ * of its rule outdated, so it counts as none. */
+static uint64_t time_of(const struct amqp_link *link, const struct rule_message *message) {
+    const struct amqp_delivery *delivery = &link->amqp->consumer.delivery;
+    uint64_t most_us = (engine_now(link->amqp->options.engine) + AHEAD_MAX_MS) * 1000;
+    uint64_t time_us = message->time_us;
+    if (time_us == 0 && delivery->time_s < UINT32_MAX) {
+        time_us = delivery->time_s * 1000000;
+    }
+    return time_us <= most_us ? time_us : 0;
+}
+
+static enum amqp_turn message_take(struct amqp_link *link) {
+    struct amqp_delivery *delivery = &consumer_of(link)->delivery;
+    struct rule_message message;
+    struct kernel_result result = {0};
+    uint8_t encoded[COMMAND_BYTES];
+    if (delivery->size > sizeof delivery->body) {
+        return reject(link, AMQP_MALFORMED, "it is too long");
+    }
+    const char *fault = rule_message_parse(tn_bytes_of(delivery->body, delivery->body_len),
+                                           tn_bytes_of(delivery->key, delivery->key_len), &message);
+    if (fault != NULL) {
+        return reject(link, AMQP_MALFORMED, fault);
+    }
+    message.time_us = time_of(link, &message);
+    struct kernel_command command = rule_message_command(&message);
+    if (delivery->id_len > 0) {
+        message.id_len = rule_message_opid(tn_bytes_of(delivery->id, delivery->id_len), message.id);
+    }
+    command.user = tn_bytes_of(AMQP_USER, strlen(AMQP_USER));
+    command.opid = tn_bytes_of(message.id, message.id_len);
+    uint32_t len = kernel_command_encode(&command, encoded, sizeof encoded);
+    TN_ASSERT(len > 0);
+    engine_execute(link->amqp->options.engine, tn_bytes_of(encoded, len), &result);
+    return result_take(link, &result);
+}
+
+static enum amqp_turn consumer_turn(struct amqp_link *link) {
+    struct amqp_delivery *delivery = &consumer_of(link)->delivery;
+    for (unsigned i = 0; i < FRAMES_A_TURN; i++) {
+        enum amqp_turn turn;
+        if (delivery->stage == DELIVERY_WHOLE) {
+            turn = message_take(link);
+        } else {
+            amqp_frame_t frame;
+            turn = amqp_link_frame(link, &frame);
+            if (turn == AMQP_AGAIN && frame.channel == AMQP_CHANNEL &&
+                !frame_take(delivery, &frame)) {
+                (void)amqp_link_fail(link, "the broker's frames are not in order");
+                turn = AMQP_BROKEN;
+            }
+        }
+        if (turn != AMQP_AGAIN) {
+            return turn;
+        }
+    }
+    return AMQP_AGAIN;
+}
+
+void amqp_consumer_init(struct amqp *amqp) {
+    struct amqp_link *link = &amqp->consumer.link;
+    link->amqp = amqp;
+    link->name = "consume";
+    link->begin = consumer_begin;
+    link->turn = consumer_turn;
+}

@@ -1,0 +1,51 @@
+/* Up to where events have been published, kept across restarts.
+ *
+ * In a file of its own in the data directory: three slots, each in a sector of its own, at 0, 512 and
+ * 1024. Of those that are whole, the one with the largest number counts.
+ *
+ *     0   8   "TNAMQP1\n"
+ *     8   8   number: one more with each that is written
+ *     16  8   LSN of an event: it and all before it were confirmed by the broker
+ *     24  4   its index there
+ *     28  8   when it happened, by which another log is told from this one; 0: there was none
+ *     36  4   CRC32C of what stands before
+ *
+ * At the start and at the end of a server a new file takes the place of the old one, when its first
+ * slot is durable; the other slots are written in turn as the broker confirms, without a sync, for the
+ * log needs the disk more. So a file without a whole slot is damaged, and where there is none, nothing
+ * was ever published. A server that is killed loses nothing. A power cut may spoil the slots that were
+ * not synced; then what was confirmed since the start is published again, which the ids of events
+ * tell. */
+#ifndef TN_BROKER_BROKER_POSITION_H
+#define TN_BROKER_BROKER_POSITION_H
+
+#include "broker/broker_place.h"
+#include "os/os.h"
+
+#define AMQP_POSITION_FILE "amqp.position"
+#define AMQP_POSITION_PATH 4096u
+
+struct amqp_position {
+    const struct os *os;
+    char dir[AMQP_POSITION_PATH];
+    bool is_open;
+    int file;
+    uint64_t number; /* of what was written last; 0: nothing was */
+    struct amqp_place saved;
+};
+
+/* OK: *ret_after is what was saved. NOTFOUND: there is no file, and amqp_position_anchor makes it.
+ * CORRUPT: no slot is whole. Else it cannot be opened or read. */
+enum tn_status amqp_position_open(struct amqp_position *position, const struct os *os,
+                                  const char *dir, struct amqp_place *ret_after);
+
+/* OK: this is kept, whatever happens. Else what was kept before is, or this. */
+enum tn_status amqp_position_anchor(struct amqp_position *position, struct amqp_place settled);
+
+/* After an anchor, or with a file. Writes nothing if that was saved last. */
+enum tn_status amqp_position_save(struct amqp_position *position, struct amqp_place settled);
+
+/* Harmless if it is not open. */
+void amqp_position_close(struct amqp_position *position);
+
+#endif

@@ -1,0 +1,53 @@
+/* Messages about rules, as another program sends them: JSON to a command of the kernel.
+ *
+ *     {"event_type": "RuleCreated", "rule_id": 7, "trigger_ref": "core.timer", "enabled": true}
+ *
+ * or the same as `payload` of an envelope, which may have the type, an id and a time:
+ *
+ *     {"message_id": "...", "message_type": "RuleEnabled", "timestamp": "...", "payload": {...}}
+ *
+ * The type is event_type, else message_type, else what the routing key ends in (rule.created). A rule
+ * is known by its rule_id, else by its rule_ref: an id stays with its rule and is never used again,
+ * whereas a ref may be renamed, or be given to another rule before the end of the first is heard of.
+ * A trigger is known by trigger_ref, else trigger_type, else trigger_id. Members that are null are not
+ * there; others are ignored. */
+#ifndef TN_BROKER_RULE_MESSAGE_H
+#define TN_BROKER_RULE_MESSAGE_H
+
+#include "kernel/command.h"
+
+#define RULE_MESSAGE_MAX 65536u /* bytes of a message */
+
+enum rule_message_kind {
+    RULE_MESSAGE_CREATED,
+    RULE_MESSAGE_ENABLED,
+    RULE_MESSAGE_DISABLED,
+    RULE_MESSAGE_DELETED,
+};
+
+struct rule_message {
+    enum rule_message_kind kind;
+    bool enabled; /* the rule, after it */
+    uint32_t rule_len, trigger_len, id_len;
+    char rule[KERNEL_RULE_MAX];
+    char trigger[KERNEL_RULE_MAX]; /* empty: it names none */
+    char id[KERNEL_OPID_MAX];      /* of the message, from its envelope; empty: none */
+    uint64_t time_us;              /* when it was made, since 1970; 0: it does not say */
+};
+
+/* NULL, or why it is malformed, in words. */
+const char *rule_message_parse(struct tn_bytes body, struct tn_bytes routing_key,
+                               struct rule_message *ret_message);
+
+/* What an id of a message is as an operation id: itself, or a hash of it if it is too long. Returns the
+ * length. */
+uint32_t rule_message_opid(struct tn_bytes id, char out[KERNEL_OPID_MAX]);
+
+/* Borrows from the message. Who asks, and with which operation id, the caller adds. */
+struct kernel_command rule_message_command(const struct rule_message *message);
+
+/* Microseconds since 1970 of 2026-01-02T03:04:05.678Z, with any fraction and any zone. False: it is
+ * none, or before 1970. */
+bool rule_message_time(struct tn_bytes text, uint64_t *ret_us);
+
+#endif

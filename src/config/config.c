@@ -1,0 +1,261 @@
+/* Where settings come from: defaults, then the file, then the environment, then flags. */
+#include "config/config.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+
+void config_wrong(struct config *config, const char *where, const char *format, ...) {
+    char what[CONFIG_REASON_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    config->mistakes++;
+    config->mistake(config->mistake_ctx, where, what);
+}
+
+void config_set(struct config *config, unsigned setting, const char *text,
+                enum config_source source, uint32_t line, const char *where) {
+    struct config_value *value = &config->values[setting];
+    struct config_row row = config_row(setting);
+    char reason[CONFIG_REASON_MAX];
+    uint64_t number = 0;
+    if (!config_parse(&row, text, &number, reason)) {
+        config_wrong(config, where, "%s", reason);
+        return;
+    }
+    char *copy = strdup(text);
+    if (copy == NULL) {
+        config_wrong(config, where, "no memory");
+        return;
+    }
+    free(value->text);
+    *value = (struct config_value){.text = copy, .number = number, .source = source, .line = line};
+}
+
+static void defaults_set(struct config *config) {
+    for (unsigned i = 0; i < CONFIG_COUNT; i++) {
+        struct config_row row = config_row(i);
+        if (row.standard != NULL) {
+            config_set(config, i, row.standard, CONFIG_FROM_DEFAULT, 0, row.name);
+        }
+    }
+}
+
+/* ---- The environment ---- */
+
+/* Other programs have variables of that prefix too: those that are no settings are not ours. */
+static void environment_read(struct config *config, bool only_config) {
+    for (unsigned i = 0; i < CONFIG_COUNT; i++) {
+        struct config_row row = config_row(i);
+        char name[CONFIG_NAME_MAX];
+        if (row.type == CONFIG_FLAG || (i == CONFIG_CONFIG) != only_config) {
+            continue;
+        }
+        config_environment_name(&row, name);
+        const char *text = getenv(name);
+        if (text != NULL && *text != '\0') {
+            config_set(config, i, text, CONFIG_FROM_ENV, 0, name);
+        }
+    }
+}
+
+/* ---- Flags ---- */
+
+static bool action_find(const char *flag, enum config_action *ret_action) {
+    const struct config_action_row *row;
+    for (unsigned i = 0; (row = config_action_row(i)) != NULL; i++) {
+        if (strcmp(flag, row->flag) == 0 || (*row->also != '\0' && strcmp(flag, row->also) == 0)) {
+            *ret_action = row->action;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The setting of a flag that may be written --flag=value; *ret_value is NULL if it is not. */
+static unsigned flag_find(const char *word, const char **ret_value) {
+    size_t len = strcspn(word, "=");
+    *ret_value = word[len] == '=' ? word + len + 1 : NULL;
+    for (unsigned i = 0; i < CONFIG_COUNT; i++) {
+        struct config_row row = config_row(i);
+        char name[CONFIG_NAME_MAX];
+        config_flag_name(&row, name);
+        if (strlen(name) == len && strncmp(name, word, len) == 0) {
+            return i;
+        }
+    }
+    return CONFIG_COUNT;
+}
+
+/* Twice: first for the file's name only, which must be known before everything else. */
+static void flags_read(struct config *config, int argc, char **argv, bool only_config) {
+    for (int i = 1; i < argc; i++) {
+        const char *value;
+        if (action_find(argv[i], &config->action)) {
+            continue;
+        }
+        unsigned setting = flag_find(argv[i], &value);
+        bool wanted = (setting == CONFIG_CONFIG) == only_config;
+        if (setting == CONFIG_COUNT) {
+            if (wanted) {
+                config_wrong(config, argv[i], "there is no such flag; see tenured --help");
+            }
+            continue;
+        }
+        bool lone = config_row(setting).type == CONFIG_FLAG;
+        if (lone && value == NULL) {
+            value = "yes";
+        } else if (value == NULL && i + 1 < argc) {
+            value = argv[++i];
+        }
+        if (!wanted) {
+            continue;
+        }
+        if (value == NULL) {
+            config_wrong(config, argv[i], "a value is missing: %s", config_row(setting).meta);
+        } else {
+            char name[CONFIG_NAME_MAX];
+            struct config_row row = config_row(setting);
+            config_flag_name(&row, name);
+            config_set(config, setting, value, CONFIG_FROM_FLAG, 0, name);
+        }
+    }
+}
+
+/* Where a setting comes from. */
+static void source_name(const struct config *config, unsigned setting,
+                        char out[CONFIG_REASON_MAX]) {
+    const struct config_value *value = &config->values[setting];
+    struct config_row row = config_row(setting);
+    (void)snprintf(out, CONFIG_REASON_MAX, "default");
+    if (value->source == CONFIG_FROM_FILE) {
+        (void)snprintf(out, CONFIG_REASON_MAX, "%s:%u", config_text(config, CONFIG_CONFIG),
+                       value->line);
+    } else if (value->source == CONFIG_FROM_ENV) {
+        config_environment_name(&row, out);
+    } else if (value->source == CONFIG_FROM_FLAG) {
+        config_flag_name(&row, out);
+    }
+}
+
+static bool is_elsewhere(const struct config *config, unsigned setting) {
+    char reason[CONFIG_REASON_MAX];
+    const char *text = config_text(config, (enum config_setting)setting);
+    return config_row(setting).type == CONFIG_ADDRESS && config_row(setting).low > 0 &&
+           strcmp(text, "off") != 0 && server_address_check(text, true, reason, sizeof reason) &&
+           !server_address_check(text, false, reason, sizeof reason);
+}
+
+bool config_is_local(const struct config *config) {
+    return !is_elsewhere(config, CONFIG_LISTEN) && !is_elsewhere(config, CONFIG_HTTP);
+}
+
+/* Whoever can reach the server from elsewhere must say who it is. */
+static void addresses_check(struct config *config) {
+    for (unsigned i = 0; i < CONFIG_OWN_COUNT; i++) {
+        if (config_row(i).low == 1 && is_elsewhere(config, i) &&
+            config->declared[CONFIG_KIND_USER].count == 0) {
+            char where[CONFIG_REASON_MAX];
+            source_name(config, i, where);
+            config_wrong(config, where,
+                         "%s: there are no users, so only loopback addresses may be listened on: "
+                         "127.0.0.1 or [::1]",
+                         config_text(config, (enum config_setting)i));
+        }
+    }
+}
+
+/* Datagrams name no user: the list of sources is all that protects the door. */
+static void udp_check(struct config *config) {
+    if (is_elsewhere(config, CONFIG_UDP_LISTEN) &&
+        !server_udp_allow_any(config_text(config, CONFIG_UDP_ALLOW))) {
+        char where[CONFIG_REASON_MAX];
+        source_name(config, CONFIG_UDP_LISTEN, where);
+        config_wrong(config, where,
+                     "%s: beyond loopback the UDP door needs udp_allow, which names the addresses "
+                     "that may use it",
+                     config_text(config, CONFIG_UDP_LISTEN));
+    }
+}
+
+bool config_load(struct config *config, const struct os *os, int argc, char **argv,
+                 config_mistake *mistake, void *ctx) {
+    *config = (struct config){.mistake = mistake, .mistake_ctx = ctx};
+    defaults_set(config);
+    environment_read(config, true);
+    flags_read(config, argc, argv, true);
+    if (config->action != CONFIG_SERVE && config->action != CONFIG_CHECK) {
+        return true;
+    }
+    if (*config_text(config, CONFIG_CONFIG) != '\0') {
+        config_file_read(config, os, config_text(config, CONFIG_CONFIG));
+    }
+    environment_read(config, false);
+    flags_read(config, argc, argv, false);
+    config_declared_check(config);
+    addresses_check(config);
+    udp_check(config);
+    return config->mistakes == 0;
+}
+
+void config_free(struct config *config) {
+    for (unsigned i = 0; i < CONFIG_COUNT; i++) {
+        free(config->values[i].text);
+    }
+    config_declared_free(config);
+    *config = (struct config){0};
+}
+
+/* ---- The printout ---- */
+
+static void value_print(const struct config *config, unsigned setting, FILE *out) {
+    const struct config_value *value = &config->values[setting];
+    struct config_row row = config_row(setting);
+    char from[CONFIG_REASON_MAX];
+    source_name(config, setting, from);
+    /* What no file can say, or is not said, is a comment in the file that this is. */
+    const char *comment = *row.section == '\0' || value->text == NULL ? "; " : "";
+    if (value->text != NULL) {
+        (void)fprintf(out, "%s%s = %s ; %s\n", comment, row.name, value->text, from);
+    } else {
+        (void)fprintf(out, "%s%s = %" PRIu64 " ; default of a new log\n", comment, row.name,
+                      row.number);
+    }
+}
+
+/* From this setting on, those of its section. */
+static void section_print(const struct config *config, unsigned first, FILE *out) {
+    const char *section = config_row(first).section;
+    if (*section != '\0') {
+        (void)fprintf(out, "\n[%s]\n", section);
+    }
+    for (unsigned i = first; i < CONFIG_COUNT; i++) {
+        if (strcmp(config_row(i).section, section) == 0) {
+            value_print(config, i, out);
+        }
+    }
+}
+
+static bool is_first_of_section(unsigned setting) {
+    for (unsigned i = 0; i < setting; i++) {
+        if (strcmp(config_row(i).section, config_row(setting).section) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void config_print(const struct config *config, FILE *out) {
+    _Static_assert(CONFIG_CONFIG == 0, "what no file can say comes first, before any section");
+    for (unsigned i = 0; i < CONFIG_COUNT; i++) {
+        if (is_first_of_section(i)) {
+            section_print(config, i, out);
+        }
+    }
+    config_declared_print(config, out);
+}

@@ -1,0 +1,314 @@
+/* What tenured is told: settings, users, and declared pools, sensors and rules.
+ *
+ * A setting comes from the configuration file, or from the environment, which goes before it, or from
+ * a flag, which goes before both. One table says for each its section and key in the file, and from
+ * the key follow the name in the environment (slow_seconds: TENURE_SLOW_SECONDS) and the flag
+ * (--slow-seconds); help, the printout of --check-config and docs/operations.md are made from it.
+ * The kernel's limits are settings too; their rows come from the kernel's own table. */
+#ifndef TN_CONFIG_CONFIG_H
+#define TN_CONFIG_CONFIG_H
+
+#include <stdio.h>
+
+#include "kernel/option.h"
+#include "kernel/types.h"
+#include "os/os.h"
+#include "process/sensor_spec.h"
+#include "server/server.h"
+
+#define CONFIG_NAME_MAX 64u
+#define CONFIG_REASON_MAX 256u
+#define CONFIG_FILE_MAX (1u << 20)
+#define CONFIG_DECLARED_MAX 4096u /* of each kind */
+
+enum config_type {
+    CONFIG_TEXT,    /* of `least` bytes at least, and if `most` is not 0 of so many at most */
+    CONFIG_ADDRESS, /* HOST:PORT, as the server may listen on it; if `least` is 1 and there are users,
+                        not on loopback only; if it is 2, elsewhere only with udp_allow;
+                        if `most` is 1 also off */
+    CONFIG_BROKER,   /* where RabbitMQ is; or empty */
+    CONFIG_VARIABLE, /* the name of a variable that may have a token */
+    CONFIG_NETWORKS, /* addresses and ADDRESS/BITS, with blanks or commas between them */
+    CONFIG_NUMBER,
+    CONFIG_BYTES,    /* a number, with K, M or G for 2^10, 2^20, 2^30 */
+    CONFIG_DURATION, /* whole seconds, or with a unit: 15m */
+    CONFIG_SECONDS,  /* or up to three decimals; its number, `least` and `most` are milliseconds */
+    CONFIG_FORM,     /* of the log: logfmt or json */
+    CONFIG_CONTAINMENT, /* of runs: see sensor_containment_parse */
+    CONFIG_SWITCH,      /* on or off */
+    CONFIG_DEFINER,     /* of sensors: file or admin */
+    CONFIG_FLAG, /* a flag without a value, on the command line only: nothing to be left in a file */
+};
+
+/* Key, section, type, default, least, most, whether a reload changes it, what stands for the value,
+ * text. The section "" is for what no file can say. */
+/* clang-format off */
+#define CONFIG_TABLE(X) \
+    X(CONFIG,            "config",              "",       TEXT,    "",               0, 0, 0, "FILE", "read settings and pools from this file") \
+    X(LISTEN,            "listen",              "server", ADDRESS, "127.0.0.1:7411", 1, 0, 0, "HOST:PORT", "RESP; on a loopback address as long as there are no users; port 0 picks a free one") \
+    X(HTTP,              "http",                "server", ADDRESS, "127.0.0.1:7412", 1, 1, 0, "HOST:PORT", "the same for HTTP; off: none") \
+    X(UNIX,              "unix",                "server", TEXT,    "tenure.sock",    1, 4095, 0, "PATH", "RESP on a Unix-domain socket, for the server's own user and root; a name without a slash is in the data directory; off: none") \
+    X(PORT_FILE,         "port_file",           "server", TEXT,    "",               0, 0, 0, "FILE", "gets the ports' numbers, a line each, when the server is ready") \
+    X(MAX_CONNECTIONS,   "max_connections",     "server", NUMBER,  "10000",          1, 1000000, 1, "N", "at most so many clients") \
+    X(SLOW_SECONDS,      "slow_seconds",        "server", DURATION, "30",            1, 1000000, 1, "DURATION", "drop a client that takes none of its replies, or does not end its first request, for so long") \
+    X(IDLE_SECONDS,      "idle_seconds",        "server", DURATION, "0",             0, 1000000, 1, "DURATION", "drop a client that asks for nothing for so long; 0: never") \
+    X(CLIENT_MEMORY,     "client_memory",       "server", BYTES,   "256M",           1048576, 1099511627776, 1, "BYTES", "for unfinished requests and unread replies of all clients; above it, who has more than its share is dropped") \
+    X(CORE_FILES,        "core_files",          "server", SWITCH,  "off",            0, 0, 0, "SWITCH", "leave a core file behind if it crashes: on or off; it has what clients sent, secrets too") \
+    X(LOG_FORMAT,        "log_format",          "server", FORM,    "logfmt",         0, 0, 1, "FORM", "lines on standard error: logfmt or json") \
+    X(DATA,              "data",                "engine", TEXT,    "./data",         1, 0, 0, "DIR", "where everything is kept") \
+    X(MAX_DOWNTIME_DAYS, "max_downtime_days",   "engine", NUMBER,  "30",             1, 36500, 0, "N", "refuse to start if the clock is further ahead of the log than this") \
+    X(SNAPSHOT_BYTES,    "snapshot_bytes",      "engine", BYTES,   "64M",            1048576, 1099511627776, 0, "BYTES", "take a snapshot after so much log") \
+    X(SEGMENT_BYTES,     "segment_bytes",       "engine", BYTES,   "16M",            65536, 1073741824, 0, "BYTES", "the size of the log's files") \
+    X(SPACE_RESERVE,     "space_reserve_bytes", "engine", BYTES,   "0",              0, 1099511627776, 0, "BYTES", "refuse writes rather than leave less than this free on the disk") \
+    X(EVENTS_MAX,        "events_max",          "engine", NUMBER,  "1000000",        1, 1000000000, 0, "N", "keep at least so many events to be read back") \
+    X(UDP_LISTEN,        "udp_listen",          "udp",    ADDRESS, "off",            2, 1, 0, "HOST:PORT", "the door for OpenSynaptic's nodes; beyond loopback only with udp_allow; off: none") \
+    X(UDP_POOL,          "udp_pool",            "udp",    TEXT,    "",               0, 0, 0, "POOL", "the sticky pool that it gives ids from") \
+    X(UDP_RATE,          "udp_rate",            "udp",    NUMBER,  "20",             0, 1000000, 0, "N", "requests a second that one address may send; 0: any number") \
+    X(UDP_BURST,         "udp_burst",           "udp",    NUMBER,  "40",             1, 1000000, 0, "N", "and so many at once") \
+    X(UDP_ALLOW,         "udp_allow",           "udp",    NETWORKS, "",              0, 0, 0, "ADDRESSES", "who may get replies that are longer than the request; beyond loopback, who may use the door at all") \
+    X(TOKEN_TTL,         "token_ttl_seconds",   "tokens", DURATION, "7776000",       1, 315360000, 0, "DURATION", "a token lives so long, or less if it is asked for") \
+    X(TOKEN_ISSUER,      "token_issuer",        "tokens", TEXT,    "tenure",         1, 128, 0, "NAME", "who signs tokens: their claim iss") \
+    X(AMQP_URL,          "amqp_url",            "amqp",   BROKER,  "",               0, 0, 0, "URL", "rules from RabbitMQ: amqp[s]://[USER@]HOST[:PORT][/VHOST]; empty: none") \
+    X(AMQP_PASSWORD,     "amqp_password_file",  "amqp",   TEXT,    "",               0, 0, 0, "FILE", "has the password; without one TENURE_AMQP_PASSWORD counts, else guest") \
+    X(AMQP_CA,           "amqp_ca_file",        "amqp",   TEXT,    "",               0, 0, 0, "FILE", "for amqps: who has signed the broker's certificate") \
+    X(AMQP_CERT,         "amqp_cert_file",      "amqp",   TEXT,    "",               0, 0, 0, "FILE", "for amqps: our own certificate, if the broker asks for one") \
+    X(AMQP_KEY,          "amqp_key_file",       "amqp",   TEXT,    "",               0, 0, 0, "FILE", "and its key") \
+    X(AMQP_EXCHANGE,     "amqp_exchange",       "amqp",   TEXT,    "attune.events",  1, 255, 0, "NAME", "the topic exchange that messages about rules go to") \
+    X(AMQP_QUEUE,        "amqp_queue",          "amqp",   TEXT,    "tenure.rules",   0, 255, 0, "NAME", "the durable queue that they are read from; empty: none") \
+    X(AMQP_KEYS,         "amqp_keys",           "amqp",   TEXT,    "rule.created rule.enabled rule.disabled rule.deleted", 1, 1024, 0, "KEYS", "the routing keys that it is bound with") \
+    X(AMQP_DEAD_LETTER,  "amqp_dead_letter",    "amqp",   TEXT,    "tenure.rules.dead", 1, 255, 0, "NAME", "exchange and queue of messages that cannot be understood") \
+    X(AMQP_PREFETCH,     "amqp_prefetch",       "amqp",   NUMBER,  "64",             1, 10000, 0, "N", "messages on their way to us at once") \
+    X(AMQP_HEARTBEAT,    "amqp_heartbeat_seconds", "amqp", DURATION, "30",           1, 3600, 0, "DURATION", "a broker that is silent for twice as long is taken for gone") \
+    X(AMQP_RETRY,        "amqp_retry_ms",       "amqp",   NUMBER,  "1000",           10, 3600000, 0, "N", "the pause before the broker is tried again, which doubles") \
+    X(AMQP_RETRY_MAX,    "amqp_retry_max_ms",   "amqp",   NUMBER,  "60000",          10, 3600000, 0, "N", "up to this one") \
+    X(AMQP_PUBLISH,      "amqp_publish_exchange", "amqp", TEXT,    "",               0, 255, 0, "NAME", "the topic exchange that events are published to; empty: none") \
+    X(AMQP_PREFIX,       "amqp_publish_prefix", "amqp",   TEXT,    "tenure.",        0, 128, 0, "TEXT", "their routing keys begin with it; the kind of the event follows") \
+    X(SENSORS,           "sensors",             "sensors", SWITCH, "on",             0, 0, 0, "SWITCH", "run sensors as rules ask for them: on or off") \
+    X(SENSOR_COMMANDS,   "sensor_commands",     "sensors", DEFINER, "admin",         0, 0, 0, "WHO", "who may define sensors: file (the configuration file only) or admin (also clients of the Unix-domain socket and users with that role)") \
+    X(SENSOR_STOP,       "sensor_stop_seconds", "sensors", SECONDS, "30",            0, 86400000, 1, "DURATION", "from SIGTERM to SIGKILL, as the following where a sensor does not say otherwise") \
+    X(SENSOR_SETTLE,     "sensor_settle_seconds", "sensors", SECONDS, "5",           0, 86400000, 1, "DURATION", "act on what rules ask for when so much time has passed since it changed") \
+    X(SENSOR_RESTARTS,   "sensor_max_restarts", "sensors", NUMBER, "10",             0, 1000000, 1, "N", "restarts in a row before a crash is an error") \
+    X(SENSOR_BACKOFF,    "sensor_backoff_seconds", "sensors", SECONDS, "1",          0, 86400000, 1, "DURATION", "before the first restart; doubles with each one") \
+    X(SENSOR_BACKOFF_MAX, "sensor_backoff_max_seconds", "sensors", SECONDS, "60",    0, 86400000, 1, "DURATION", "up to this") \
+    X(SENSOR_STABLE,     "sensor_stable_seconds", "sensors", SECONDS, "60",          0, 86400000, 1, "DURATION", "a run that lasted so long forgives the crashes before it") \
+    X(SENSOR_LOG_BYTES,  "sensor_log_bytes",    "sensors", BYTES,  "1M",             4096, 1099511627776, 1, "BYTES", "of each file of output") \
+    X(SENSOR_LOG_FILES,  "sensor_log_files",    "sensors", NUMBER, "5",              1, 1000, 1, "N", "files of output that are kept") \
+    X(SENSOR_TOKEN_ENV,  "sensor_token_env",    "sensors", VARIABLE, "TENURE_TOKEN", 1, 64, 1, "NAME", "the variable that a run finds its token in") \
+    X(SENSOR_GUARDIAN,   "sensor_guardian",     "sensors", TEXT,   "",               0, 4095, 0, "FILE", "the program tenure-guardian, if it is not beside tenured or in libexec") \
+    X(SENSOR_CONTAINMENT, "sensor_containment", "sensors", CONTAINMENT, "auto",      0, 0, 1, "KIND", "how a run is kept together, which proves it dead: auto, pidns, cgroup or none") \
+    X(SENSOR_CGROUP,     "sensor_cgroup",       "sensors", TEXT,   "",               0, 4095, 0, "DIR", "a directory of cgroup v2 where each run gets a group of its own; empty: below the server's, if that was delegated to it") \
+    X(CONFIRM_TIME_JUMP, "confirm_time_jump",   "",       FLAG,    "no",             0, 0, 0, "", "start though the clock is further ahead of the log than max_downtime_days") \
+    X(OLDER_SNAPSHOT,    "use_older_snapshot",  "",       FLAG,    "no",             0, 0, 0, "", "recover from the snapshot before the newest one") \
+    X(RESTORED,          "restored",            "",       FLAG,    "no",             0, 0, 0, "", "the data is a restored backup: once, at the first start from it")
+/* clang-format on */
+
+enum config_setting {
+#define CONFIG_ENUM(id, name, section, type, standard, low, high, live, meta, text) CONFIG_##id,
+    CONFIG_TABLE(CONFIG_ENUM)
+#undef CONFIG_ENUM
+        CONFIG_OWN_COUNT
+};
+
+/* Those above, and after them the kernel's limits. */
+#define CONFIG_COUNT (CONFIG_OWN_COUNT + KERNEL_LIMIT_COUNT)
+
+struct config_row {
+    const char *name, *section;
+    enum config_type type;
+    const char *standard; /* NULL, for limits: what the log says, or `number` if it is new */
+    uint64_t number, low, high;
+    bool live;
+    const char *meta, *text;
+};
+
+struct config_row config_row(unsigned setting);
+/* CONFIG_COUNT if there is none. */
+unsigned config_find(const char *name);
+void config_flag_name(const struct config_row *row, char out[CONFIG_NAME_MAX]);
+void config_environment_name(const struct config_row *row, char out[CONFIG_NAME_MAX]);
+/* False: `reason` says why not. */
+bool config_parse(const struct config_row *row, const char *text, uint64_t *ret_number,
+                  char reason[CONFIG_REASON_MAX]);
+
+enum config_source { CONFIG_FROM_DEFAULT, CONFIG_FROM_FILE, CONFIG_FROM_ENV, CONFIG_FROM_FLAG };
+
+struct config_value {
+    char *text; /* NULL: a limit that nobody has set */
+    uint64_t number;
+    enum config_source source;
+    uint32_t line; /* in the file */
+};
+
+/* What the file declares in sections of their own: [pool NAME], [sensor REF], [rule ID],
+ * [user NAME]. */
+enum config_kind {
+    CONFIG_KIND_POOL,
+    CONFIG_KIND_SENSOR,
+    CONFIG_KIND_RULE,
+    CONFIG_KIND_USER,
+    CONFIG_KINDS
+};
+
+/* Begins each of those below. */
+struct config_head {
+    char name[KERNEL_RULE_MAX + 1];
+    uint32_t line;
+};
+
+/* What its section does not say has its default. */
+struct config_pool {
+    struct config_head head;
+    struct kernel_policy_patch patch;
+    char exclude[PROTOCOL_OPTION_TEXT];
+    char *names; /* of a set, with a blank after each; NULL: none */
+};
+
+/* Who does not say whether a sensor or a rule is enabled leaves that to commands; it is, when it is
+ * made. */
+struct config_demand {
+    char trigger[KERNEL_RULE_MAX + 1];
+    bool enabled, has_enabled;
+};
+
+struct config_sensor {
+    struct config_head head;
+    struct config_demand demand;
+    struct json_t *description; /* as SENSOR SET takes it */
+    char *lines;                /* the keys of the description as written, a line each */
+};
+
+struct config_rule {
+    struct config_head head;
+    struct config_demand demand;
+};
+
+struct config_user {
+    struct config_head head;
+    enum protocol_role role;
+    char hash[ACCESS_HASH_MAX];
+    char *pools, *holders; /* patterns with blanks between them; NULL: all */
+};
+
+struct config_list {
+    void *items;
+    uint32_t count;
+};
+
+enum config_action { CONFIG_SERVE, CONFIG_CHECK, CONFIG_HELP, CONFIG_VERSION, CONFIG_HASH };
+
+/* The flags that make the program do something else than serve. NULL: there are no more. */
+struct config_action_row {
+    const char *flag;
+    const char *also; /* another spelling, or "" */
+    enum config_action action;
+    const char *text;
+};
+const struct config_action_row *config_action_row(unsigned row);
+
+/* Hears of each mistake: where (FILE:LINE, a variable, a flag) and what. */
+typedef void config_mistake(void *ctx, const char *where, const char *what);
+
+struct config {
+    enum config_action action;
+    struct config_value values[CONFIG_COUNT];
+    struct config_list declared[CONFIG_KINDS];
+    uint32_t mistakes;
+    config_mistake *mistake;
+    void *mistake_ctx;
+};
+
+/* Reads everything, and goes on after a mistake, so that all are heard of. True: there was none.
+ * config_free either way. */
+bool config_load(struct config *config, const struct os *os, int argc, char **argv,
+                 config_mistake *mistake, void *ctx);
+void config_free(struct config *config);
+
+static inline const char *config_text(const struct config *config, enum config_setting setting) {
+    return config->values[setting].text;
+}
+
+static inline uint64_t config_number(const struct config *config, enum config_setting setting) {
+    return config->values[setting].number;
+}
+
+static inline struct config_pool *config_pool_at(const struct config *config, uint32_t i) {
+    return (struct config_pool *)config->declared[CONFIG_KIND_POOL].items + i;
+}
+
+static inline struct config_sensor *config_sensor_at(const struct config *config, uint32_t i) {
+    return (struct config_sensor *)config->declared[CONFIG_KIND_SENSOR].items + i;
+}
+
+static inline struct config_rule *config_rule_at(const struct config *config, uint32_t i) {
+    return (struct config_rule *)config->declared[CONFIG_KIND_RULE].items + i;
+}
+
+static inline struct config_user *config_user_at(const struct config *config, uint32_t i) {
+    return (struct config_user *)config->declared[CONFIG_KIND_USER].items + i;
+}
+
+/* Whether an address that is listened on is for this machine only. */
+bool config_is_local(const struct config *config);
+
+/* What the settings say where a description says nothing. Strings are the configuration's. */
+struct sensor_defaults config_sensor_defaults(const struct config *config);
+/* The description as JSON, to be freed; NULL: no memory. */
+char *config_sensor_json(const struct config_sensor *sensor);
+
+void config_help(FILE *out);
+/* The settings as they are in effect, each with where it comes from: a file that could be read. */
+void config_print(const struct config *config, FILE *out);
+
+/* ---- Among the files of the configuration ---- */
+
+__attribute__((format(printf, 3, 4))) void config_wrong(struct config *config, const char *where,
+                                                        const char *format, ...);
+void config_set(struct config *config, unsigned setting, const char *text,
+                enum config_source source, uint32_t line, const char *where);
+void config_file_read(struct config *config, const struct os *os, const char *path);
+__attribute__((format(printf, 2, 3))) bool config_refuse(char reason[CONFIG_REASON_MAX],
+                                                         const char *format, ...);
+
+/* The words of a key that may be repeated. One that begins like a comment must not become one, and has
+ * a line of its own. No word: nothing. */
+void config_words_print(const char *key, const char *words, FILE *out);
+
+/* One key of a section; false: `reason` says why not. */
+bool config_pool_set(struct config_pool *pool, const char *key, const char *text,
+                     char reason[CONFIG_REASON_MAX]);
+bool config_sensor_set(struct config_sensor *sensor, const char *key, const char *text,
+                       char reason[CONFIG_REASON_MAX]);
+bool config_rule_set(struct config_rule *rule, const char *key, const char *text,
+                     char reason[CONFIG_REASON_MAX]);
+bool config_user_set(struct config_user *user, const char *key, const char *text,
+                     char reason[CONFIG_REASON_MAX]);
+/* Whether the thing makes sense as a whole; false: `reason` says why not. */
+bool config_pool_check(const struct config *config, const struct config_pool *pool,
+                       char reason[CONFIG_REASON_MAX]);
+bool config_sensor_check(const struct config *config, const struct config_sensor *sensor,
+                         char reason[CONFIG_REASON_MAX]);
+bool config_rule_check(const struct config_rule *rule, char reason[CONFIG_REASON_MAX]);
+bool config_user_check(const struct config_user *user, char reason[CONFIG_REASON_MAX]);
+void config_pool_print(const struct config_pool *pool, FILE *out);
+void config_sensor_print(const struct config_sensor *sensor, FILE *out);
+void config_rule_print(const struct config_rule *rule, FILE *out);
+void config_user_print(const struct config_user *user, FILE *out);
+void config_sensor_free(struct config_sensor *sensor);
+void config_user_free(struct config_user *user);
+
+/* ---- All kinds: config_declared.c ---- */
+
+/* The kind that the section's word names, or CONFIG_KINDS. */
+enum config_kind config_kind_find(const char *word, size_t len);
+/* A new one of that kind; NULL: `reason` says why not. */
+struct config_head *config_declare(struct config *config, enum config_kind kind,
+                                   struct tn_bytes name, uint32_t line,
+                                   char reason[CONFIG_REASON_MAX]);
+bool config_declared_set(struct config_head *head, enum config_kind kind, const char *key,
+                         const char *text, char reason[CONFIG_REASON_MAX]);
+/* Judges all that are declared; the mistakes are told. */
+void config_declared_check(struct config *config);
+void config_declared_print(const struct config *config, FILE *out);
+void config_declared_free(struct config *config);
+
+#endif

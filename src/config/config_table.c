@@ -1,0 +1,280 @@
+/* The table of settings: names, values, help. */
+#include <ctype.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/duration.h"
+#include "broker/broker.h"
+#include "config/config.h"
+#include "process/sensor_spec.h"
+#include "server/server.h"
+
+static const struct config_row rows[CONFIG_OWN_COUNT] = {
+#define CONFIG_ROW(id, key, where, kind, usual, least, most, reload, placeholder, words) \
+    [CONFIG_##id] = {.name = (key),                                                      \
+                     .section = (where),                                                 \
+                     .type = CONFIG_##kind,                                              \
+                     .standard = (usual),                                                \
+                     .low = (least),                                                     \
+                     .high = (most),                                                     \
+                     .live = (reload),                                                   \
+                     .meta = (placeholder),                                              \
+                     .text = (words)},
+    CONFIG_TABLE(CONFIG_ROW)
+#undef CONFIG_ROW
+};
+
+static const char *const limit_texts[KERNEL_LIMIT_COUNT] = {
+    [KERNEL_LIMIT_LEASES] = "live leases",
+    [KERNEL_LIMIT_MEMBERS] = "values held or cooling",
+    [KERNEL_LIMIT_HISTORY] = "ended leases that can still be read, and their values",
+    [KERNEL_LIMIT_HISTORY_SECONDS] = "how long an ended lease can be read",
+    [KERNEL_LIMIT_POOLS] = "pools, scopes included",
+    [KERNEL_LIMIT_RESOURCES] = "named resources in all sets",
+    [KERNEL_LIMIT_NAMES] = "distinct holders and users",
+    [KERNEL_LIMIT_TEXT_BYTES] = "bytes of names and metadata",
+    [KERNEL_LIMIT_OPS] = "operation ids remembered",
+    [KERNEL_LIMIT_OP_SECONDS] = "how long an operation id is remembered",
+    [KERNEL_LIMIT_BUNDLE] = "values of one lease",
+    [KERNEL_LIMIT_SWEEP_STEP] = "leases that one allocation may expire on its way",
+    [KERNEL_LIMIT_TICK_STEP] = "leases that one tick or sweep may expire",
+    [KERNEL_LIMIT_DISOWNS] = "disowns under way at once",
+    [KERNEL_LIMIT_RATES] = "sticky pools",
+    [KERNEL_LIMIT_RATE_WINDOW] = "the largest rate_window_seconds of a pool",
+    [KERNEL_LIMIT_COLD] = "freed values remembered for the strategy coldest",
+    [KERNEL_LIMIT_COLD_PER_POOL] = "and of one pool",
+    [KERNEL_LIMIT_RULES] = "rules",
+    [KERNEL_LIMIT_SENSORS] = "sensors",
+};
+
+static bool limit_is_duration(unsigned limit) {
+    return limit == KERNEL_LIMIT_HISTORY_SECONDS || limit == KERNEL_LIMIT_OP_SECONDS ||
+           limit == KERNEL_LIMIT_RATE_WINDOW;
+}
+
+struct config_row config_row(unsigned setting) {
+    TN_ASSERT(setting < CONFIG_COUNT);
+    if (setting < CONFIG_OWN_COUNT) {
+        return rows[setting];
+    }
+    unsigned limit = setting - CONFIG_OWN_COUNT;
+    TN_ASSERT(limit_texts[limit] != NULL);
+    return (struct config_row){.name = kernel_limit_rows[limit].name,
+                               .section = "limits",
+                               .type = limit_is_duration(limit) ? CONFIG_DURATION : CONFIG_NUMBER,
+                               .number = kernel_limit_rows[limit].standard,
+                               .low = kernel_limit_rows[limit].low,
+                               .high = kernel_limit_rows[limit].high,
+                               .meta = limit_is_duration(limit) ? "DURATION" : "N",
+                               .text = limit_texts[limit]};
+}
+
+unsigned config_find(const char *name) {
+    unsigned i = 0;
+    while (i < CONFIG_COUNT && strcmp(config_row(i).name, name) != 0) {
+        i++;
+    }
+    return i;
+}
+
+void config_flag_name(const struct config_row *row, char out[CONFIG_NAME_MAX]) {
+    (void)snprintf(out, CONFIG_NAME_MAX, "--%s", row->name);
+    for (char *at = out; *at != '\0'; at++) {
+        *at = *at == '_' ? '-' : *at;
+    }
+}
+
+void config_environment_name(const struct config_row *row, char out[CONFIG_NAME_MAX]) {
+    (void)snprintf(out, CONFIG_NAME_MAX, "TENURE_%s", row->name);
+    for (char *at = out; *at != '\0'; at++) {
+        *at = (char)toupper((unsigned char)*at);
+    }
+}
+
+/* ---- Values ---- */
+
+/* "64M"; also the number of a plain one. */
+static bool number_parse(const char *text, bool units, uint64_t *ret_number) {
+    size_t len = strlen(text);
+    unsigned shift = 0;
+    uint64_t number;
+    if (units && len > 1) {
+        const char *unit = strchr("KMG", toupper((unsigned char)text[len - 1]));
+        if (unit != NULL && *unit != '\0') {
+            shift = *unit == 'K' ? 10 : *unit == 'M' ? 20 : 30;
+            len--;
+        }
+    }
+    if (!kernel_value_parse(KERNEL_DEC, tn_bytes_of(text, len), &number) ||
+        number > UINT64_MAX >> shift) {
+        return false;
+    }
+    *ret_number = number << shift;
+    return true;
+}
+
+static bool broker_check(const char *text, char reason[CONFIG_REASON_MAX]) {
+    struct amqp_address address;
+    _Static_assert(AMQP_REASON_MAX <= CONFIG_REASON_MAX, "reasons fit");
+    return *text == '\0' || amqp_address_parse(text, &address, reason);
+}
+
+static bool variable_check(const char *text, char reason[CONFIG_REASON_MAX]) {
+    const char *fault = *text == '\0' ? "is empty" : sensor_variable_fault(text);
+    if (fault == NULL && strlen(text) > SENSOR_ENV_NAME_MAX) {
+        fault = "is too long";
+    }
+    if (fault != NULL) {
+        (void)snprintf(reason, CONFIG_REASON_MAX, "'%.60s' %s", text, fault);
+    }
+    return fault == NULL;
+}
+
+/* CONFIG_DURATION in seconds, CONFIG_SECONDS in milliseconds. */
+static bool duration_parse(const struct config_row *row, const char *text, uint64_t *ret_number,
+                           char reason[CONFIG_REASON_MAX]) {
+    struct tn_bytes bytes = tn_bytes_of(text, strlen(text));
+    bool fine = row->type == CONFIG_SECONDS;
+    uint64_t unit = fine ? 1000 : 1;
+    if (!(fine ? tn_duration_parse_ms(bytes, ret_number) : tn_duration_parse(bytes, ret_number))) {
+        (void)snprintf(reason, CONFIG_REASON_MAX, "'%.60s' is not %s%s", text, TN_DURATION_FORM,
+                       fine ? " (without a unit up to three decimals: 0.25)" : "");
+        return false;
+    }
+    if (*ret_number < row->low || *ret_number > row->high) {
+        (void)snprintf(reason, CONFIG_REASON_MAX,
+                       "'%.60s' is not from %" PRIu64 " to %" PRIu64 " seconds", text,
+                       row->low / unit, row->high / unit);
+        return false;
+    }
+    return true;
+}
+
+/* One of two words: the first is 0. */
+static bool containment_parse(const char *text, uint64_t *ret_number,
+                              char reason[CONFIG_REASON_MAX]) {
+    enum sensor_containment containment;
+    if (!sensor_containment_parse(text, &containment)) {
+        (void)snprintf(reason, CONFIG_REASON_MAX, "'%.60s' is neither auto, pidns, cgroup nor none",
+                       text);
+        return false;
+    }
+    *ret_number = containment;
+    return true;
+}
+
+static bool word_parse(const char *text, const char *first, const char *second,
+                       uint64_t *ret_number, char reason[CONFIG_REASON_MAX]) {
+    *ret_number = strcmp(text, second) == 0;
+    if (*ret_number == 0 && strcmp(text, first) != 0) {
+        (void)snprintf(reason, CONFIG_REASON_MAX, "'%.60s' is not %s or %s", text, first, second);
+        return false;
+    }
+    return true;
+}
+
+bool config_parse(const struct config_row *row, const char *text, uint64_t *ret_number,
+                  char reason[CONFIG_REASON_MAX]) {
+    switch (row->type) {
+    case CONFIG_TEXT:
+        if (strlen(text) < row->low) {
+            (void)snprintf(reason, CONFIG_REASON_MAX, "%s is empty", row->name);
+            return false;
+        }
+        if (row->high > 0 && strlen(text) > row->high) {
+            (void)snprintf(reason, CONFIG_REASON_MAX, "%s: at most %" PRIu64 " bytes", row->name,
+                           row->high);
+            return false;
+        }
+        return true;
+    case CONFIG_ADDRESS:
+        return (row->high == 1 && strcmp(text, "off") == 0) ||
+               server_address_check(text, row->low > 0, reason, CONFIG_REASON_MAX);
+    case CONFIG_BROKER:
+        return broker_check(text, reason);
+    case CONFIG_VARIABLE:
+        return variable_check(text, reason);
+    case CONFIG_NETWORKS:
+        return server_udp_allow_check(text, reason, CONFIG_REASON_MAX);
+    case CONFIG_FORM:
+        return word_parse(text, "logfmt", "json", ret_number, reason);
+    case CONFIG_CONTAINMENT:
+        return containment_parse(text, ret_number, reason);
+    case CONFIG_SWITCH:
+        return word_parse(text, "off", "on", ret_number, reason);
+    case CONFIG_DEFINER:
+        return word_parse(text, "file", "admin", ret_number, reason);
+    case CONFIG_FLAG:
+        return word_parse(text, "no", "yes", ret_number, reason);
+    case CONFIG_DURATION:
+    case CONFIG_SECONDS:
+        return duration_parse(row, text, ret_number, reason);
+    default:
+        break;
+    }
+    if (!number_parse(text, row->type == CONFIG_BYTES, ret_number) || *ret_number < row->low ||
+        *ret_number > row->high) {
+        (void)snprintf(reason, CONFIG_REASON_MAX,
+                       "'%.60s' is not a number from %" PRIu64 " to %" PRIu64 "%s", text, row->low,
+                       row->high, row->type == CONFIG_BYTES ? " (K, M and G may follow it)" : "");
+        return false;
+    }
+    return true;
+}
+
+/* ---- Help ---- */
+
+const struct config_action_row *config_action_row(unsigned row) {
+    static const struct config_action_row actions[] = {
+        {"--check-config", "", CONFIG_CHECK,
+         "read everything, say what is wrong, print the settings in effect, and stop"},
+        {"--hash-secret", "", CONFIG_HASH,
+         "turn a secret, a line on standard input, into its hash for a section [user NAME], and "
+         "stop"},
+        {"--version", "", CONFIG_VERSION, "print the version, and stop"},
+        {"--help", "-h", CONFIG_HELP, "print this list of options, and stop"}};
+    return row < sizeof actions / sizeof actions[0] ? &actions[row] : NULL;
+}
+
+static void help_action(FILE *out, const struct config_action_row *row) {
+    char left[2 * CONFIG_NAME_MAX];
+    (void)snprintf(left, sizeof left, "%s%s%s", row->flag, *row->also != '\0' ? ", " : "",
+                   row->also);
+    (void)fprintf(out, "  %-28s %s\n", left, row->text);
+}
+
+static void help_row(FILE *out, const struct config_row *row) {
+    char flag[CONFIG_NAME_MAX];
+    char left[2 * CONFIG_NAME_MAX];
+    config_flag_name(row, flag);
+    (void)snprintf(left, sizeof left, "%s%s%s", flag, *row->meta != '\0' ? " " : "", row->meta);
+    (void)fprintf(out, "  %-36s %s", left, row->text);
+    if (row->standard == NULL) {
+        (void)fprintf(out, " (%" PRIu64 ")", row->number);
+    } else if (row->type != CONFIG_FLAG && *row->standard != '\0') {
+        (void)fprintf(out, " (%s)", row->standard);
+    }
+    (void)fprintf(out, "\n");
+}
+
+void config_help(FILE *out) {
+    (void)fputs("usage: tenured [--config FILE] [--data DIR] [--listen HOST:PORT] ...\n\n", out);
+    for (unsigned i = 0; i < CONFIG_COUNT; i++) {
+        struct config_row row = config_row(i);
+        if (i == CONFIG_OWN_COUNT) {
+            (void)fputs("\nLimits, logged at the start if they are given; else those of the log "
+                        "stay:\n\n",
+                        out);
+        }
+        help_row(out, &row);
+    }
+    (void)fputs("\n", out);
+    for (unsigned i = 0; config_action_row(i) != NULL; i++) {
+        help_action(out, config_action_row(i));
+    }
+    (void)fputs("\nEach can be given in the file (slow_seconds = 30), in the environment "
+                "(TENURE_SLOW_SECONDS=30),\nor as a flag (--slow-seconds 30); the later of these "
+                "goes before the earlier.\n",
+                out);
+}

@@ -1,0 +1,95 @@
+/* Users: the keys of a section [user NAME].
+ *
+ *     role = reader | holder | operator | admin
+ *     secret = what `tenured --hash-secret` prints: never the secret itself
+ *     pools = ports gpu-*          patterns; without it, all; the key may be repeated
+ *     holders = job:*              the same for holders */
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/config.h"
+
+static bool role_set(struct config_user *user, const char *text, char reason[CONFIG_REASON_MAX]) {
+    if (user->role != PROTOCOL_NOBODY) {
+        return config_refuse(reason, "user %s: role is set twice", user->head.name);
+    }
+    for (int role = PROTOCOL_READER; role <= PROTOCOL_ADMIN; role++) {
+        if (strcmp(text, protocol_role_name((enum protocol_role)role)) == 0) {
+            user->role = (enum protocol_role)role;
+            return true;
+        }
+    }
+    return config_refuse(reason, "role = reader, holder, operator or admin");
+}
+
+/* It is not shown: who put the secret itself here would find it in the log. */
+static bool secret_set(struct config_user *user, const char *text, char reason[CONFIG_REASON_MAX]) {
+    if (user->hash[0] != '\0') {
+        return config_refuse(reason, "user %s: secret is set twice", user->head.name);
+    }
+    if (strncmp(text, crypto_pwhash_STRPREFIX, strlen(crypto_pwhash_STRPREFIX)) != 0 ||
+        strlen(text) >= sizeof user->hash ||
+        crypto_pwhash_str_needs_rehash(text, SERVER_LOGIN_OPS, SERVER_LOGIN_MEMORY) < 0) {
+        return config_refuse(reason,
+                             "secret is not a hash: put here what tenured --hash-secret prints");
+    }
+    (void)snprintf(user->hash, sizeof user->hash, "%s", text);
+    return true;
+}
+
+/* No pattern at all would be the same as no key, and let the user do everything. */
+static bool patterns_add(char **list, const char *text, char reason[CONFIG_REASON_MAX]) {
+    if (*text == '\0') {
+        return config_refuse(reason, "there is no pattern: leave the key out, or write * for all");
+    }
+    size_t old = *list == NULL ? 0 : strlen(*list);
+    char *more = realloc(*list, old + strlen(text) + 2);
+    if (more == NULL) {
+        return config_refuse(reason, "no memory");
+    }
+    *list = more;
+    (void)sprintf(more + old, "%s%s", old > 0 ? " " : "", text);
+    return true;
+}
+
+bool config_user_set(struct config_user *user, const char *key, const char *text,
+                     char reason[CONFIG_REASON_MAX]) {
+    if (strcmp(key, "role") == 0) {
+        return role_set(user, text, reason);
+    }
+    if (strcmp(key, "secret") == 0) {
+        return secret_set(user, text, reason);
+    }
+    if (strcmp(key, "pools") == 0 || strcmp(key, "holders") == 0) {
+        return patterns_add(*key == 'p' ? &user->pools : &user->holders, text, reason);
+    }
+    return config_refuse(reason, "a user has no '%.60s': role, secret, pools, holders", key);
+}
+
+bool config_user_check(const struct config_user *user, char reason[CONFIG_REASON_MAX]) {
+    if (strncmp(user->head.name, ACCESS_LOCAL_PREFIX, sizeof ACCESS_LOCAL_PREFIX - 1) == 0) {
+        return config_refuse(reason, "names that begin with " ACCESS_LOCAL_PREFIX
+                                     " are for clients of the Unix-domain socket");
+    }
+    if (user->role == PROTOCOL_NOBODY) {
+        return config_refuse(reason, "it has no role");
+    }
+    return user->hash[0] != '\0' || config_refuse(reason, "it has no secret");
+}
+
+void config_user_print(const struct config_user *user, FILE *out) {
+    (void)fprintf(out, "\n[user %s]\nrole = %s\nsecret = %s\n", user->head.name,
+                  protocol_role_name(user->role), user->hash);
+    if (user->pools != NULL) {
+        config_words_print("pools", user->pools, out);
+    }
+    if (user->holders != NULL) {
+        config_words_print("holders", user->holders, out);
+    }
+}
+
+void config_user_free(struct config_user *user) {
+    free(user->pools);
+    free(user->holders);
+}

@@ -1,0 +1,51 @@
+/* Reconciling: a read for each thing that is declared, and a command where something differs. */
+#include "config/reconcile.h"
+
+#include <stdlib.h>
+
+#include "server/server.h"
+
+void declared_refused(struct declared_work *work, const struct config_head *head, const char *what,
+                      enum tn_result code) {
+    static const char *const events[CONFIG_KINDS] = {[CONFIG_KIND_POOL] = "pool_refused",
+                                                     [CONFIG_KIND_SENSOR] = "sensor_refused",
+                                                     [CONFIG_KIND_RULE] = "rule_refused"};
+    work->report.refused[work->kind]++;
+    server_log(events[work->kind], "name=%s command=%s result=%s reason=%s", head->name, what,
+               tn_result_name(code), tn_result_text(code));
+}
+
+bool declared_execute(struct declared_work *work, const struct config_head *head,
+                      struct kernel_command *command) {
+    struct kernel_result result = {0};
+    command->rights = KERNEL_RIGHT_OPERATOR;
+    uint32_t len = work->encoded == NULL
+                       ? 0
+                       : kernel_command_encode(command, work->encoded, KERNEL_COMMAND_MAX);
+    if (len == 0) {
+        result.code = work->encoded == NULL ? TN_R_OVERLOADED : TN_R_TOO_LARGE;
+    } else {
+        engine_execute(work->engine, tn_bytes_of(work->encoded, len), &result);
+    }
+    if (result.code != TN_R_OK && result.code != TN_R_NOOP) {
+        declared_refused(work, head, kernel_verb_rows[command->verb].name, result.code);
+        return false;
+    }
+    return true;
+}
+
+struct declared_report declared_reconcile(struct engine *engine, const struct config *config) {
+    static void (*const each[CONFIG_KINDS])(struct declared_work *, const struct config *) = {
+        [CONFIG_KIND_POOL] = declared_pools,
+        [CONFIG_KIND_SENSOR] = declared_sensors,
+        [CONFIG_KIND_RULE] = declared_rules};
+    struct declared_work work = {.engine = engine, .encoded = malloc(KERNEL_COMMAND_MAX)};
+    for (unsigned kind = 0; kind < CONFIG_KINDS; kind++) {
+        work.kind = (enum config_kind)kind;
+        if (each[kind] != NULL) { /* users are no business of the engine's */
+            each[kind](&work, config);
+        }
+    }
+    free(work.encoded);
+    return work.report;
+}

@@ -1,0 +1,115 @@
+/* Declared sensors and rules: set where they are missing or differ. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/reconcile.h"
+#include "engine/read.h"
+#include "server/server.h"
+
+static struct tn_bytes text_of(const char *text) {
+    return tn_bytes_of(text, strlen(text));
+}
+
+static bool trigger_is(const struct config_demand *demand, const char *trigger, uint32_t len) {
+    return strlen(demand->trigger) == len && memcmp(demand->trigger, trigger, len) == 0;
+}
+
+/* What it is to be: as declared; else as it is; else enabled. */
+static bool enabled_of(const struct config_demand *demand, bool there, bool is) {
+    return demand->has_enabled ? demand->enabled : !there || is;
+}
+
+static bool set(struct declared_work *work, enum kernel_verb verb, const struct config_head *head,
+                const struct config_demand *demand, bool enabled, const char *json) {
+    struct kernel_command command = {.verb = verb,
+                                     .fields = KERNEL_F_NAME | KERNEL_F_TRIGGER | KERNEL_F_ENABLED,
+                                     .name = text_of(head->name),
+                                     .trigger = text_of(demand->trigger),
+                                     .enabled = enabled};
+    if (json != NULL) {
+        command.fields |= KERNEL_F_SPEC;
+        command.spec = text_of(json);
+    }
+    return declared_execute(work, head, &command);
+}
+
+/* ---- Sensors ---- */
+
+/* Spaces and the order of members make no other description: nobody is restarted for those. */
+static bool description_is(const struct config_sensor *sensor, const char *spec, size_t len) {
+    json_t *is = json_loadb(spec, len, 0, NULL);
+    json_t *none = json_object();
+    bool same =
+        is != NULL && json_equal(is, sensor->description != NULL ? sensor->description : none);
+    json_decref(is);
+    json_decref(none);
+    return same;
+}
+
+static void sensor_reconcile(struct declared_work *work, const struct config_sensor *sensor,
+                             char *spec) {
+    struct kernel_sensor_view view = {0};
+    enum tn_result code = engine_sensor_read(work->engine, 0, text_of(sensor->head.name), &view,
+                                             spec, KERNEL_SENSOR_SPEC_MAX);
+    bool there = code == TN_R_OK;
+    if (!there && code != TN_R_NOTFOUND) {
+        declared_refused(work, &sensor->head, "read", code);
+        return;
+    }
+    bool enabled = enabled_of(&sensor->demand, there, view.enabled);
+    if (there && enabled == view.enabled &&
+        trigger_is(&sensor->demand, view.trigger, view.trigger_len) &&
+        description_is(sensor, spec, view.spec_len)) {
+        return;
+    }
+    char *json = config_sensor_json(sensor);
+    if (json == NULL) {
+        declared_refused(work, &sensor->head, "read", TN_R_OVERLOADED);
+    } else if (set(work, KERNEL_VERB_SENSOR_SET, &sensor->head, &sensor->demand, enabled, json)) {
+        work->report.sensors_set++;
+        server_log("sensor_declared", "name=%s enabled=%s", sensor->head.name,
+                   enabled ? "yes" : "no");
+    }
+    free(json);
+}
+
+void declared_sensors(struct declared_work *work, const struct config *config) {
+    char *spec = malloc(KERNEL_SENSOR_SPEC_MAX);
+    for (uint32_t i = 0; i < config->declared[CONFIG_KIND_SENSOR].count; i++) {
+        const struct config_sensor *sensor = config_sensor_at(config, i);
+        if (spec == NULL) {
+            declared_refused(work, &sensor->head, "read", TN_R_OVERLOADED);
+        } else {
+            sensor_reconcile(work, sensor, spec);
+        }
+    }
+    free(spec);
+}
+
+/* ---- Rules ---- */
+
+static void rule_reconcile(struct declared_work *work, const struct config_rule *rule) {
+    struct kernel_rule_view view = {0};
+    enum tn_result code = engine_rule_read(work->engine, 0, text_of(rule->head.name), &view);
+    bool there = code == TN_R_OK;
+    if (!there && code != TN_R_NOTFOUND) {
+        declared_refused(work, &rule->head, "read", code);
+        return;
+    }
+    bool enabled = enabled_of(&rule->demand, there, view.enabled);
+    if (there && enabled == view.enabled &&
+        trigger_is(&rule->demand, view.trigger, view.trigger_len)) {
+        return;
+    }
+    if (set(work, KERNEL_VERB_RULE_SET, &rule->head, &rule->demand, enabled, NULL)) {
+        work->report.rules_set++;
+        server_log("rule_declared", "name=%s enabled=%s", rule->head.name, enabled ? "yes" : "no");
+    }
+}
+
+void declared_rules(struct declared_work *work, const struct config *config) {
+    for (uint32_t i = 0; i < config->declared[CONFIG_KIND_RULE].count; i++) {
+        rule_reconcile(work, config_rule_at(config, i));
+    }
+}

@@ -1,0 +1,52 @@
+/* What secret.h promises. The secret is read from standard input, one line, so that it is in no
+ * command line; on a terminal it is not shown. */
+#include "config/secret.h"
+
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "server/server.h"
+
+/* The length of the line without its end; 0: there is none, or it is too long. */
+static size_t line_read(char *out, size_t room) {
+    struct termios shown;
+    bool terminal = tcgetattr(STDIN_FILENO, &shown) == 0;
+    if (terminal) {
+        struct termios hidden = shown;
+        hidden.c_lflag &= ~(tcflag_t)ECHO;
+        (void)fputs("Secret: ", stderr);
+        (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden);
+    }
+    bool got = fgets(out, (int)room, stdin) != NULL;
+    if (terminal) {
+        (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &shown);
+        (void)fputc('\n', stderr);
+    }
+    size_t len = got ? strlen(out) : 0;
+    if (len > 0 && out[len - 1] == '\n') {
+        return len - 1;
+    }
+    return len < room - 1 ? len : 0;
+}
+
+int secret_hash(void) {
+    char secret[ACCESS_SECRET_MAX + 2];
+    char hash[crypto_pwhash_STRBYTES];
+    if (sodium_init() < 0) {
+        return 2;
+    }
+    size_t len = line_read(secret, sizeof secret);
+    bool made =
+        len > 0 && crypto_pwhash_str(hash, secret, len, SERVER_LOGIN_OPS, SERVER_LOGIN_MEMORY) == 0;
+    sodium_memzero(secret, sizeof secret);
+    if (!made) {
+        (void)fprintf(stderr, "a secret is a line of 1 to %u bytes on standard input\n",
+                      ACCESS_SECRET_MAX);
+        return 2;
+    }
+    (void)printf("%s\n", hash);
+    return 0;
+}

@@ -1,0 +1,356 @@
+/* `tenure-guardian`: the parent of one run of a sensor, so that nothing of it outlives the server.
+ *
+ * Started by the server with a socket as descriptor 3, the directory of the run's record as descriptor 4,
+ * and the sensor's name, for people, as its only argument; without it, it only says by its exit code
+ * whether it could work as the first process of a pid namespace. It is a session leader and a child subreaper: whoever of its descendants loses his parent
+ * becomes its child. It holds nothing but what is below, needs no heap once the main process runs, and
+ * ignores all signals that can be.
+ *
+ *     waiting --START--> guarding --TERM, KILL--> guarding --no descendant left: GONE--> ends
+ *        |                   |
+ *        | the socket closes | the socket closes: as KILL, at once
+ *        v                   v
+ *       ends            guarding, killing
+ *
+ * 1. The main process is not waited for until nothing else is left: for as long, its pid, which is its
+ *    group's and session's, can be nobody else's, and may be signalled.
+ * 2. Nobody but children that were not waited for is signalled: their pids are theirs.
+ * 3. While killing, every child that is seen gets SIGKILL; it dies, which wakes us, and its
+ *    children are ours then. So a pass that finds no child, and ECHILD, are the end. A group is killed
+ *    in one stroke, against which fork() cannot win; so is a cgroup.
+ * 4. ECHILD is the proof that nothing of the run lives: whatever comes of it is a descendant, and a
+ *    process without children has none. With the proof the record is removed, before the server is told,
+ *    who may be gone: a record that is still there when its guardian has ended was not proven dead. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "guardian/guardian.h"
+#include "process/cgroup.h"
+#include "process/proc.h"
+#include "process/run_record.h"
+
+#define CGROUP_BYTES 4096u
+#define AGAIN_MS 50   /* in case a pass missed somebody */
+#define LAST_PUMPS 64 /* somebody who is no descendant may have got hold of the output */
+
+enum main_state { MAIN_NONE, MAIN_RUNS, MAIN_ENDED, MAIN_WAITED_FOR };
+
+static struct {
+    pid_t main_pid;
+    enum main_state main;
+    bool killing;
+    bool asked;    /* to end: TERM */
+    bool is_first; /* of its pid namespace, which is the run's */
+    bool own_proc; /* it is in another pid namespace than the server */
+    int signals;
+    struct guardian_log log;
+    char cgroup[CGROUP_BYTES]; /* empty: none */
+} guardian;
+
+/* ---- Saying what happened ---- */
+
+/* If nobody listens any more, the closed socket tells us so by itself. The kernel translates the pid into
+ * the one that the server sees; 0: none is sent. */
+static void say_as(const struct frame_news *news, pid_t pid) {
+    uint8_t bytes[FRAME_SMALL_MAX];
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof(struct ucred))];
+    } control = {.room = {0}};
+    struct ucred who = {.pid = pid, .uid = geteuid(), .gid = getegid()};
+    struct iovec text = {.iov_base = bytes, .iov_len = frame_news_encode(news, bytes)};
+    struct msghdr message = {.msg_iov = &text, .msg_iovlen = 1};
+    ssize_t n;
+    if (pid != 0) {
+        message.msg_control = control.room;
+        message.msg_controllen = sizeof control.room;
+        control.head = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof who),
+                                        .cmsg_level = SOL_SOCKET,
+                                        .cmsg_type = SCM_CREDENTIALS};
+        memcpy(CMSG_DATA(&control.head), &who, sizeof who);
+    }
+    do {
+        n = sendmsg(FRAME_SOCKET, &message, MSG_NOSIGNAL);
+    } while (n < 0 && errno == EINTR);
+}
+
+static void say(const struct frame_news *news) {
+    say_as(news, 0);
+}
+
+/* Nothing of the run lives. The record goes last. */
+static void record_drop(void) {
+    (void)unlinkat(FRAME_DIR, RECORD_TOKEN_FILE, 0);
+    (void)unlinkat(FRAME_DIR, RECORD_FILE, 0);
+}
+
+static _Noreturn void finish(void) {
+    for (int i = 0; i < LAST_PUMPS && guardian_log_pump(&guardian.log); i++) {
+    }
+    record_drop();
+    say(&(struct frame_news){.kind = FRAME_GONE});
+    _exit(0);
+}
+
+/* ---- Children ---- */
+
+struct pass {
+    uint32_t waited_for;
+    uint32_t left; /* without the main process */
+    int signal;    /* 0: none */
+};
+
+static void child_visit(void *ctx, pid_t pid) {
+    struct pass *pass = ctx;
+    if (pid == guardian.main_pid && guardian.main != MAIN_WAITED_FOR) {
+        return;
+    }
+    if (waitpid(pid, NULL, WNOHANG | __WALL) == pid) {
+        pass->waited_for++;
+        return;
+    }
+    pass->left++;
+    if (pass->signal != 0) {
+        (void)kill(pid, pass->signal);
+        if (getpgid(pid) == pid) { /* it leads its group */
+            (void)kill(-pid, pass->signal);
+        }
+    }
+}
+
+/* Waits for whoever has ended and signals the others, until nobody more has ended meanwhile. */
+static uint32_t children_pass(int signal) {
+    struct pass pass;
+    do {
+        pass = (struct pass){.signal = signal};
+        if (signal != 0 && guardian.main != MAIN_WAITED_FOR) {
+            (void)kill(-guardian.main_pid, signal);
+        }
+        if (!proc_children_of_thread(child_visit, &pass)) {
+            return 1; /* cannot be known now; asked again */
+        }
+    } while (pass.waited_for > 0);
+    return pass.left;
+}
+
+static int status_of(const siginfo_t *info) {
+    if (info->si_code == CLD_EXITED) {
+        return (info->si_status & 0xff) << 8;
+    }
+    return info->si_status | (info->si_code == CLD_DUMPED ? 0x80 : 0);
+}
+
+static void main_look(void) {
+    siginfo_t info = {.si_pid = 0};
+    if (guardian.main != MAIN_RUNS ||
+        waitid(P_PID, (id_t)guardian.main_pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        info.si_pid == 0) {
+        return;
+    }
+    guardian.main = MAIN_ENDED;
+    say(&(struct frame_news){.kind = FRAME_EXITED, .status = status_of(&info)});
+    if (guardian.asked && !guardian.killing) {
+        (void)children_pass(SIGTERM);
+    }
+}
+
+/* Ends the guardian if nothing is left to guard. */
+static void look(void) {
+    main_look();
+    if (guardian.killing && guardian.cgroup[0] != '\0') {
+        (void)cgroup_kill(guardian.cgroup);
+    }
+    if (guardian.killing && guardian.is_first) {
+        (void)kill(-1, SIGKILL); /* all of the namespace but us, in one stroke */
+    }
+    uint32_t left = children_pass(guardian.killing ? SIGKILL : 0);
+    main_look();
+    if (left > 0 || guardian.main == MAIN_RUNS) {
+        return;
+    }
+    if (guardian.main == MAIN_ENDED) {
+        (void)waitpid(guardian.main_pid, NULL, WNOHANG | __WALL);
+        guardian.main = MAIN_WAITED_FOR;
+    }
+    pid_t another = waitpid(-1, NULL, WNOHANG | __WALL);
+    if (another < 0 && errno == ECHILD &&
+        (guardian.cgroup[0] == '\0' || cgroup_empty(guardian.cgroup))) {
+        finish();
+    }
+}
+
+/* ---- Orders ---- */
+
+static void term(void) {
+    guardian.asked = true;
+    if (guardian.main == MAIN_RUNS) {
+        (void)kill(-guardian.main_pid, SIGTERM);
+    } else {
+        (void)children_pass(SIGTERM);
+    }
+}
+
+static void order_take(void) {
+    uint8_t kind = 0;
+    ssize_t n = recv(FRAME_SOCKET, &kind, sizeof kind, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+    }
+    if (n == 1 && kind == FRAME_TERM) {
+        term();
+        return;
+    }
+    if (n <= 0) {
+        (void)shutdown(FRAME_SOCKET, SHUT_RDWR); /* the server is gone */
+    }
+    guardian.killing = true;
+}
+
+/* ---- The start ---- */
+
+/* False: the server went away before it wanted anything. */
+static bool start_wait(uint8_t *bytes, size_t *ret_len) {
+    struct pollfd socket = {.fd = FRAME_SOCKET, .events = POLLIN};
+    for (;;) {
+        if (poll(&socket, 1, -1) < 0 && errno != EINTR) {
+            return false;
+        }
+        ssize_t n = recv(FRAME_SOCKET, bytes, FRAME_MAX, MSG_DONTWAIT);
+        if (n > 0) {
+            *ret_len = (size_t)n;
+            return true;
+        }
+        if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+            return false;
+        }
+    }
+}
+
+static _Noreturn void fail(uint32_t error, uint32_t step) {
+    record_drop();
+    say(&(struct frame_news){.kind = FRAME_FAILED, .error = error, .step = step});
+    say(&(struct frame_news){.kind = FRAME_GONE});
+    _exit(0);
+}
+
+static void start(const uint8_t *bytes, size_t len) {
+    struct frame_start wanted;
+    struct proc_stat stat = {.start = 0};
+    uint32_t error = 0;
+    uint32_t step = 0;
+    int sink = -1;
+    if (!frame_start_decode(bytes, len, &wanted) || strlen(wanted.cgroup) >= CGROUP_BYTES) {
+        fail(EBADMSG, FRAME_STEP_GUARDIAN);
+    }
+    memcpy(guardian.cgroup, wanted.cgroup, strlen(wanted.cgroup) + 1);
+    guardian.own_proc = wanted.own_proc;
+    int world_error = wanted.own_proc ? guardian_world_make() : 0;
+    if (world_error != 0) {
+        fail((uint32_t)world_error, FRAME_STEP_CONTAINMENT);
+    }
+    int log_error = guardian_log_open(&guardian.log, &wanted, &sink);
+    if (log_error != 0) {
+        fail((uint32_t)log_error, FRAME_STEP_STDIO);
+    }
+    guardian.main_pid = guardian_start(&wanted, sink, &error, &step);
+    if (guardian.main_pid == 0) {
+        fail(error, step);
+    }
+    (void)close(sink);
+    guardian.main = MAIN_RUNS;
+    (void)proc_stat_read(guardian.main_pid, &stat);
+    say_as(&(struct frame_news){.kind = FRAME_STARTED,
+                                .pid = (uint32_t)guardian.main_pid,
+                                .start = stat.start},
+           guardian.own_proc ? guardian.main_pid : 0);
+}
+
+/* The message has the token in it, and is forgotten as soon as it was passed on. */
+static bool start_once(void) {
+    size_t len = 0;
+    uint8_t *bytes =
+        mmap(NULL, FRAME_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (bytes == MAP_FAILED) {
+        fail(ENOMEM, FRAME_STEP_GUARDIAN);
+    }
+    bool wanted = start_wait(bytes, &len);
+    if (wanted) {
+        start(bytes, len);
+    }
+    explicit_bzero(bytes, len);
+    (void)munmap(bytes, FRAME_MAX);
+    return wanted;
+}
+
+/* Nobody but the server has anything to tell us. Children must not vanish unseen, so theirs is not
+ * ignored but waits to be read. */
+static bool signals_take(void) {
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct sigaction usual = {.sa_handler = SIG_DFL};
+    sigset_t child;
+    for (int number = 1; number <= SIGRTMAX; number++) {
+        (void)sigaction(number, number == SIGCHLD ? &usual : &ignore, NULL);
+    }
+    (void)sigemptyset(&child);
+    (void)sigaddset(&child, SIGCHLD);
+    (void)sigprocmask(SIG_SETMASK, &child, NULL);
+    guardian.signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    return guardian.signals >= 0;
+}
+
+/* ---- The loop ---- */
+
+static void guard(void) {
+    struct signalfd_siginfo news;
+    for (;;) {
+        bool child = false;
+        struct pollfd on[3] = {{.fd = FRAME_SOCKET, .events = POLLIN},
+                               {.fd = guardian.signals, .events = POLLIN},
+                               {.fd = guardian.log.source, .events = POLLIN}};
+        /* Once all children are gone, only its cgroup is waited for, which does not wake us. */
+        bool again = guardian.killing || guardian.main == MAIN_WAITED_FOR;
+        if (guardian.killing) {
+            on[0].fd = -1; /* there is no other order */
+        }
+        (void)poll(on, 3, again ? AGAIN_MS : -1);
+        if (on[2].revents != 0) {
+            (void)guardian_log_pump(&guardian.log);
+        }
+        if (on[0].revents != 0) {
+            order_take();
+        }
+        while (read(guardian.signals, &news, sizeof news) == (ssize_t)sizeof news) {
+            child = true; /* also one that has come since */
+        }
+        if (on[0].revents != 0 || child || again) {
+            look();
+        }
+    }
+}
+
+int main(int argc, char **argv) {
+    (void)argv;
+    guardian.is_first = getpid() == 1;
+    if (argc == 1) { /* only whether it could work in a pid namespace */
+        return guardian.is_first && guardian_world_make() == 0 ? 0 : 2;
+    }
+    if (argc != 2 || close_range(FRAME_DIR + 1, ~0u, 0) != 0 || !signals_take() ||
+        prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 || chdir("/") != 0) {
+        return 2;
+    }
+    if (start_once()) {
+        look(); /* it may have ended already */
+        guard();
+    }
+    record_drop(); /* the server went away before it wanted anything */
+    return 0;
+}

@@ -1,0 +1,41 @@
+/* Inside the guardian: see guardian.c. */
+#ifndef TN_GUARDIAN_GUARDIAN_H
+#define TN_GUARDIAN_GUARDIAN_H
+
+#include <sys/types.h>
+
+#include "process/run_frame.h"
+
+/* ---- guardian_log.c: what the sensor prints, into files ---- */
+
+struct guardian_log {
+    int dir;    /* -1: there is no log */
+    int file;   /* -1: it could not be opened */
+    int source; /* where the output comes from; -1: nobody can print any more */
+    uint32_t files;
+    uint64_t number;
+    uint64_t bytes_max;
+    uint64_t size;
+    uint64_t lost; /* bytes that could not be written */
+};
+
+/* *ret_sink is for the sensor to print to, close-on-exec. 0, or the error. */
+int guardian_log_open(struct guardian_log *log, const struct frame_start *start, int *ret_sink);
+/* Writes down what there is to read, but not for ever: false if it may have been all. A disk that takes
+ * nothing never makes the sensor wait: what cannot be written is counted and dropped. */
+bool guardian_log_pump(struct guardian_log *log);
+
+/* ---- guardian_world.c: in a pid namespace of its own ---- */
+
+/* /proc shows this pid namespace, to this process and what it starts; other mounts stay as they are, and
+ * later ones of the machine are seen. 0, or the error. */
+int guardian_world_make(void);
+
+/* ---- guardian_start.c: from the guardian to the sensor's program ---- */
+
+/* The pid of the main process, which runs its own program by now; 0: nothing was started, the
+ * reasons are set. */
+pid_t guardian_start(const struct frame_start *start, int sink, uint32_t *ret_error,
+                     uint32_t *ret_step);
+
+#endif

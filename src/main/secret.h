@@ -1,8 +1,0 @@
-/* tenured --hash-secret: from standard input to standard output, a secret becomes its hash. */
-#ifndef TN_MAIN_SECRET_H
-#define TN_MAIN_SECRET_H
-
-/* The exit code. */
-int secret_hash(void);
-
-#endif

@@ -1,0 +1,399 @@
+/* Runs: the server's side. What the guardian says comes over its socket, that it has ended from a
+ * descriptor for its process. Nothing here waits.
+ *
+ *     begin --spawned, recorded, START sent--> on --GONE, then the guardian ends--> closing --> gone
+ *       |                                       |
+ *       | cannot: failed                        | the guardian ends without GONE
+ *       v                                       v
+ *     closing                                sweeping --no orphan of a guardian left--> closing
+ *
+ * A guardian that does not end what is below it in time is not killed before that is ended from here: see
+ * run_tree.h. One that somebody else has killed leaves its orphans to us, a subreaper too. */
+#include "process/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "process/cgroup.h"
+#include "process/proc.h"
+#include "process/run_begin.h"
+#include "process/run_frame.h"
+#include "process/run_record.h"
+
+#define SWEEP_MS 10
+/* A guardian kills in far less. One that does not is stopped, or waits for a disk that hangs. */
+#define GUARDIAN_MS 10000
+
+/* All from their guardian's start to their end: a child that is none of the guardians is an orphan. */
+static struct run *runs;
+
+/* ---- The end ---- */
+
+static void handle_closed(uv_handle_t *handle) {
+    struct run *run = handle->data;
+    TN_ASSERT(run->handles > 0);
+    if (--run->handles > 0) {
+        return;
+    }
+    if (run->socket >= 0) {
+        (void)close(run->socket);
+    }
+    if (run->descriptor >= 0) {
+        (void)close(run->descriptor);
+    }
+    run->is_gone = true;
+    run->hooks.gone(run->ctx);
+}
+
+static void handle_close(struct run *run, uv_handle_t *handle) {
+    handle->data = run;
+    run->handles++;
+    uv_close(handle, handle_closed);
+}
+
+/* Nothing of it lives. */
+static void finish(struct run *run) {
+    struct run **at = &runs;
+    while (*at != NULL && *at != run) { /* one that has failed early is not among them */
+        at = &(*at)->next;
+    }
+    if (*at != NULL) {
+        *at = run->next;
+    }
+    if (run->record.cgroup[0] != '\0') {
+        cgroup_remove(run->record.cgroup);
+    }
+    if (!run->is_check && run->path[0] != '\0') { /* it may have failed before it had a directory */
+        record_remove(run->os, run->path);
+    }
+    handle_close(run, (uv_handle_t *)&run->timer);
+    if (run->polls > 0) {
+        handle_close(run, (uv_handle_t *)&run->socket_poll);
+    }
+    if (run->polls > 1) {
+        handle_close(run, (uv_handle_t *)&run->descriptor_poll);
+    }
+}
+
+static void fail(struct run *run, int error, enum frame_step step) {
+    TN_ASSERT(!run->told);
+    run->told = true;
+    run->hooks.failed(run->ctx, error, frame_step_name(step));
+}
+
+static void failed_early(uv_timer_t *timer) {
+    struct run *run = timer->data;
+    fail(run, run->early_error, run->early_step);
+    finish(run);
+}
+
+/* ---- Orphans of a guardian that died ---- */
+
+static void exited(struct run *run, int status) {
+    if (!run->has_exited && run->told) {
+        run->has_exited = true;
+        run->hooks.exited(run->ctx, status);
+    }
+}
+
+static void orphan_visit(void *ctx, pid_t pid) {
+    uint32_t *seen = ctx;
+    struct run *owner = NULL; /* whose main process it was, if it was one */
+    int status = 0;
+    for (struct run *run = runs; run != NULL; run = run->next) {
+        if (run->is_guarded && run->guardian == pid) {
+            return;
+        }
+        if (!run->is_guarded && run->record.main == pid) {
+            owner = run;
+        }
+    }
+    (*seen)++;
+    if (waitpid(pid, &status, WNOHANG | __WALL) != pid) {
+        (void)kill(pid, SIGKILL); /* a child that was not waited for: its pid is its own */
+    } else if (owner != NULL) {
+        exited(owner, status);
+    }
+}
+
+/* Only a pass that meets no orphan at all is a proof. One that has ended may have left others, which
+ * came into the list of children behind what was read of it; but as long as we wait for nobody that list
+ * only grows, and an orphan that was in it at the beginning of the pass is met. */
+static void sweep_pass(uv_timer_t *timer) {
+    struct run *run = timer->data;
+    uint32_t seen = 0;
+    if (run->record.cgroup[0] != '\0') {
+        (void)cgroup_kill(run->record.cgroup);
+    }
+    if (proc_children(orphan_visit, &seen) && seen == 0 &&
+        (run->record.cgroup[0] == '\0' || cgroup_empty(run->record.cgroup))) {
+        (void)uv_timer_stop(timer);
+        finish(run);
+    }
+}
+
+/* ---- Guardians that do not do their work ---- */
+
+/* First what is below it, then itself. That a stopped one goes on is worth a try, before. */
+static void guardian_end(uv_timer_t *timer) {
+    struct run *run = timer->data;
+    TN_ASSERT(run->is_guarded); /* not waited for: its pid is its own */
+    if (tree_end(&run->tree)) {
+        (void)uv_timer_stop(timer);
+        if (!run->is_check) {
+            record_remove(run->os, run->path); /* proven: nobody after us need look for it */
+        }
+        (void)kill(run->guardian, SIGKILL);
+    }
+}
+
+static void guardian_give_up(struct run *run) {
+    if (run->is_guarded && run->is_first) {
+        (void)kill(run->guardian, SIGKILL); /* and with it all of its namespace */
+    } else if (run->is_guarded) {
+        tree_init(&run->tree, run->guardian, run->descriptor);
+        (void)uv_timer_start(&run->timer, guardian_end, 0, SWEEP_MS);
+    }
+}
+
+/* ---- News ---- */
+
+/* In the order in which a guardian says them, each once. */
+static bool news_fits(const struct run *run, const struct frame_news *news) {
+    bool is_first = news->kind == FRAME_STARTED || news->kind == FRAME_FAILED;
+    return !run->gone_said && run->start_sent && run->told != is_first &&
+           (news->kind != FRAME_EXITED || !run->has_exited);
+}
+
+static void news_take(struct run *run, const struct frame_news *news) {
+    switch (news->kind) {
+    case FRAME_STARTED:
+        run->record.main = (pid_t)news->pid;
+        run->record.main_start = news->start;
+        if (!run->is_check) {
+            /* If this fails, the guardian's part is there. If it has proven the run dead meanwhile, there
+             * is no record, and none is made. */
+            (void)record_update(run->os, run->path, &run->record);
+        }
+        run->told = true;
+        run->hooks.started(run->ctx, (int64_t)news->pid);
+        break;
+    case FRAME_FAILED:
+        fail(run, (int)news->error, (enum frame_step)news->step);
+        break;
+    case FRAME_EXITED:
+        exited(run, news->status);
+        break;
+    default:
+        run->gone_said = true;
+        break;
+    }
+}
+
+/* As recv; the pid is the one in its credentials, or stays. */
+static ssize_t news_receive(
+    const struct run *run,
+    uint8_t bytes[FRAME_SMALL_MAX], /* NOLINT(readability-non-const-parameter) */
+    pid_t *pid) {
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof(struct ucred))];
+    } control;
+    struct iovec text = {.iov_base = bytes, .iov_len = FRAME_SMALL_MAX};
+    struct msghdr message = {.msg_iov = &text,
+                             .msg_iovlen = 1,
+                             .msg_control = control.room,
+                             .msg_controllen = sizeof control.room};
+    struct ucred who;
+    ssize_t n = recvmsg(run->socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    const struct cmsghdr *head = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    if (head != NULL && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_CREDENTIALS) {
+        memcpy(&who, CMSG_DATA(head), sizeof who);
+        *pid = who.pid;
+    }
+    return n;
+}
+
+/* Everything that has come. The end of the socket is no news: the guardian's end is. */
+static void socket_read(struct run *run) {
+    uint8_t bytes[FRAME_SMALL_MAX];
+    struct frame_news news;
+    pid_t pid = 0;
+    for (;;) {
+        ssize_t n = news_receive(run, bytes, &pid);
+        /* RESET, once: it has ended without reading an order. What it said before comes after that. */
+        if (n < 0 && (errno == EINTR || errno == ECONNRESET)) {
+            continue;
+        }
+        if (n <= 0) {
+            if (n == 0) {
+                (void)uv_poll_stop(&run->socket_poll);
+            }
+            return;
+        }
+        bool good = frame_news_decode(bytes, (size_t)n, &news) && news_fits(run, &news);
+        if (good && news.kind == FRAME_STARTED && run->record.proof == RECORD_PIDNS) {
+            news.pid = (uint32_t)pid; /* it says the one of its namespace */
+        }
+        if (!good) {
+            /* Somebody speaks in its place, or it is another program. */
+            (void)uv_poll_stop(&run->socket_poll);
+            guardian_give_up(run);
+            return;
+        }
+        news_take(run, &news);
+    }
+}
+
+static void socket_ready(uv_poll_t *poll, int status, int events) {
+    (void)events;
+    if (status < 0) {
+        (void)uv_poll_stop(poll);
+        return;
+    }
+    socket_read(poll->data);
+}
+
+static void guardian_ended(uv_poll_t *poll, int status, int events) {
+    struct run *run = poll->data;
+    (void)events;
+    (void)status;
+    if (waitpid(run->guardian, NULL, WNOHANG) == 0) {
+        return;
+    }
+    run->is_guarded = false;
+    socket_read(run); /* its last words */
+    (void)uv_poll_stop(&run->socket_poll);
+    (void)uv_poll_stop(&run->descriptor_poll);
+    (void)uv_timer_stop(&run->timer);
+    if (!run->told && run->early_error != 0) {
+        fail(run, run->early_error, run->early_step);
+    } else if (!run->told) {
+        fail(run, EPIPE, FRAME_STEP_GUARDIAN);
+    }
+    if (run->gone_said || run->is_first || !run->start_sent) {
+        finish(run);
+        return;
+    }
+    /* By now its children are ours. */
+    (void)uv_timer_start(&run->timer, sweep_pass, 0, SWEEP_MS);
+}
+
+/* ---- Orders ---- */
+
+static bool order_send(struct run *run, enum frame_kind kind) {
+    uint8_t byte = (uint8_t)kind;
+    return send(run->socket, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
+}
+
+static void guardian_late(uv_timer_t *timer) {
+    struct run *run = timer->data;
+    guardian_give_up(run);
+}
+
+void run_term(struct run *run) {
+    if (run->is_guarded && !run->killing) {
+        (void)order_send(run, FRAME_TERM);
+    }
+}
+
+void run_kill(struct run *run) {
+    if (!run->is_guarded || run->killing) {
+        return;
+    }
+    run->killing = true;
+    (void)kill(run->guardian, SIGCONT); /* somebody may have stopped it */
+    if (order_send(run, FRAME_KILL)) {
+        (void)uv_timer_start(&run->timer, guardian_late, run->late_ms, 0);
+    } else {
+        guardian_give_up(run);
+    }
+}
+
+enum record_proof run_proof(const struct run *run) {
+    return run->record.proof;
+}
+
+void run_free(struct run *run) {
+    if (run != NULL) {
+        TN_ASSERT(run->is_gone);
+        free(run);
+    }
+}
+
+enum tn_status run_token_write(struct run *run, struct tn_bytes token) {
+    struct stat is;
+    uid_t uid = (uid_t)-1;
+    gid_t gid = (gid_t)-1;
+    char path[RECORD_PATH_MAX + sizeof RECORD_TOKEN_FILE];
+    (void)snprintf(path, sizeof path, "%s/%s", run->path, RECORD_TOKEN_FILE);
+    /* The first one was given to the sensor's user by whoever knows that; none can do so but root. */
+    if (run->has_user && run->told && lstat(path, &is) == 0) {
+        uid = is.st_uid;
+        gid = is.st_gid;
+    }
+    return record_file_replace(run->os, run->path, RECORD_TOKEN_FILE, token.at, token.len, uid,
+                               gid);
+}
+
+/* ---- The start ---- */
+
+/* False: there is no room in the loop. */
+static bool guardian_watch(struct run *run) {
+    if (uv_poll_init(run->loop, &run->socket_poll, run->socket) != 0) {
+        return false;
+    }
+    run->polls = 1;
+    if (uv_poll_init(run->loop, &run->descriptor_poll, run->descriptor) != 0) {
+        return false;
+    }
+    run->polls = 2;
+    run->socket_poll.data = run;
+    run->descriptor_poll.data = run;
+    return uv_poll_start(&run->socket_poll, UV_READABLE, socket_ready) == 0 &&
+           uv_poll_start(&run->descriptor_poll, UV_READABLE, guardian_ended) == 0;
+}
+
+enum tn_status run_start(const struct run_options *options, struct run **ret_run) {
+    struct run *run = calloc(1, sizeof *run);
+    if (run == NULL) {
+        return TN_NOMEM;
+    }
+    run->loop = options->loop;
+    run->os = options->os;
+    run->hooks = options->hooks;
+    run->ctx = options->ctx;
+    run->socket = run->descriptor = -1;
+    run->is_check = options->check_of != NULL;
+    run->late_ms = options->guardian_late_ms != 0 ? options->guardian_late_ms : GUARDIAN_MS;
+    enum tn_status status = run_begin(run, options);
+    if (status != TN_OK) {
+        free(run);
+        return status;
+    }
+    TN_ASSERT(uv_timer_init(run->loop, &run->timer) == 0);
+    run->timer.data = run;
+    if (run->guardian != 0 && guardian_watch(run)) {
+        run->is_guarded = true;
+        run->next = runs;
+        runs = run;
+        run_begin_send(run);
+    } else {
+        run_begin_undo(run);
+        TN_ASSERT(run->early_error != 0);
+        TN_ASSERT(uv_timer_start(&run->timer, failed_early, 0, 0) == 0);
+    }
+    *ret_run = run;
+    return TN_OK;
+}

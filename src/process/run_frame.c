@@ -1,0 +1,131 @@
+/* Messages between the server and a guardian; no I/O. */
+#include "process/run_frame.h"
+
+const char *frame_step_name(enum frame_step step) {
+    static const char *const names[FRAME_STEPS] = {
+#define STEP_NAME(id, name) name,
+        FRAME_STEP_TABLE(STEP_NAME)
+#undef STEP_NAME
+    };
+    return (unsigned)step < FRAME_STEPS ? names[step] : "unknown";
+}
+
+/* ---- Start ---- */
+
+static void text_write(struct tn_writer *w, const char *text) {
+    tn_write_raw(w, text, strlen(text) + 1);
+}
+
+/* NULL: there is no text that ends. */
+static const char *text_read(struct tn_reader *r) {
+    size_t left = tn_reader_left(r);
+    const void *end = left > 0 ? memchr(r->at + r->pos, 0, left) : NULL;
+    if (end == NULL) {
+        tn_reader_spoil(r);
+        return NULL;
+    }
+    const char *text = (const char *)r->at + r->pos;
+    r->pos = (size_t)((const uint8_t *)end - r->at) + 1;
+    return text;
+}
+
+static void texts_read(struct tn_reader *r, const char **out, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        out[i] = text_read(r);
+    }
+    out[count] = NULL;
+}
+
+size_t frame_start_encode(const struct frame_start *start, uint8_t *out, size_t capacity) {
+    struct tn_writer w = tn_writer_of(out, capacity);
+    tn_write8(&w, FRAME_START);
+    tn_write8(&w, start->own_proc);
+    for (uint32_t i = 0; i < SENSOR_LIMITS; i++) {
+        tn_write64(&w, start->limits[i]);
+    }
+    tn_write64(&w, start->log_bytes);
+    tn_write32(&w, start->log_files);
+    tn_write64(&w, start->log_number);
+    tn_write16(&w, (uint16_t)start->argc);
+    tn_write16(&w, (uint16_t)start->envc);
+    text_write(&w, start->cwd);
+    text_write(&w, start->log_dir);
+    text_write(&w, start->cgroup);
+    text_write(&w, start->user);
+    text_write(&w, start->group);
+    text_write(&w, start->token_file);
+    for (uint32_t i = 0; i < start->argc; i++) {
+        text_write(&w, start->argv[i]);
+    }
+    for (uint32_t i = 0; i < start->envc; i++) {
+        text_write(&w, start->env[i]);
+    }
+    return w.overflow ? 0 : w.len;
+}
+
+bool frame_start_decode(const uint8_t *bytes, size_t len, struct frame_start *ret_start) {
+    struct tn_reader r = tn_reader_of(bytes, len);
+    struct frame_start *start = ret_start;
+    if (tn_read8(&r) != FRAME_START) {
+        return false;
+    }
+    start->own_proc = tn_read8(&r) != 0;
+    for (uint32_t i = 0; i < SENSOR_LIMITS; i++) {
+        start->limits[i] = tn_read64(&r);
+    }
+    start->log_bytes = tn_read64(&r);
+    start->log_files = tn_read32(&r);
+    start->log_number = tn_read64(&r);
+    start->argc = tn_read16(&r);
+    start->envc = tn_read16(&r);
+    if (start->argc == 0 || start->argc > SENSOR_ARGS_MAX || start->envc > FRAME_VARIABLES_MAX) {
+        return false;
+    }
+    start->cwd = text_read(&r);
+    start->log_dir = text_read(&r);
+    start->cgroup = text_read(&r);
+    start->user = text_read(&r);
+    start->group = text_read(&r);
+    start->token_file = text_read(&r);
+    texts_read(&r, start->argv, start->argc);
+    texts_read(&r, start->env, start->envc);
+    return !r.bad && tn_reader_left(&r) == 0;
+}
+
+/* ---- News ---- */
+
+size_t frame_news_encode(const struct frame_news *news, uint8_t out[FRAME_SMALL_MAX]) {
+    struct tn_writer w = tn_writer_of(out, FRAME_SMALL_MAX);
+    tn_write8(&w, (uint8_t)news->kind);
+    if (news->kind == FRAME_STARTED) {
+        tn_write32(&w, news->pid);
+        tn_write64(&w, news->start);
+    } else if (news->kind == FRAME_FAILED) {
+        tn_write32(&w, news->error);
+        tn_write8(&w, (uint8_t)news->step);
+    } else if (news->kind == FRAME_EXITED) {
+        tn_write32(&w, (uint32_t)news->status);
+    }
+    return w.len;
+}
+
+bool frame_news_decode(const uint8_t *bytes, size_t len, struct frame_news *ret_news) {
+    struct tn_reader r = tn_reader_of(bytes, len);
+    struct frame_news news = {.kind = (enum frame_kind)tn_read8(&r)};
+    if (news.kind == FRAME_STARTED) {
+        news.pid = tn_read32(&r);
+        news.start = tn_read64(&r);
+    } else if (news.kind == FRAME_FAILED) {
+        news.error = tn_read32(&r);
+        news.step = tn_read8(&r);
+    } else if (news.kind == FRAME_EXITED) {
+        news.status = (int)tn_read32(&r);
+    } else if (news.kind != FRAME_GONE) {
+        return false;
+    }
+    if (r.bad || tn_reader_left(&r) != 0 || news.step >= FRAME_STEPS) {
+        return false;
+    }
+    *ret_news = news;
+    return true;
+}

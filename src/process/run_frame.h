@@ -1,0 +1,96 @@
+/* What the server and a guardian say to each other, over a socket that keeps messages apart
+ * (SOCK_SEQPACKET). The first byte of each is its kind; numbers are little-endian.
+ *
+ *     to the guardian
+ *     START    u8 whether /proc is to be that of our own pid namespace, u64 for each limit, u64 bytes of a log file, u32 how many are kept, u64 number of the
+ *              first, u16 counts of arguments and of variables, then texts, each ended by NUL: cwd, log
+ *              directory (empty: no log), cgroup directory (empty: none), user and group to become
+ *              (empty: who we are), file to be given to that user (empty: none), arguments, variables
+ *     TERM     SIGTERM to the main process's group
+ *     KILL     SIGKILL to all descendants, until there are none
+ *
+ *     from the guardian
+ *     STARTED  u32 pid, u64 start time (clock ticks since boot); with the credentials of the main process
+ *              if the guardian is in another pid namespace, since they have its pid as the server sees it
+ *     FAILED   u32 errno, u8 step: nothing was started
+ *     EXITED   u32 wait status of the main process
+ *     GONE     no descendant lives; the last there is
+ *
+ * Both ends are ours; still, whatever is not exactly this is refused. */
+#ifndef TN_PROCESS_RUN_FRAME_H
+#define TN_PROCESS_RUN_FRAME_H
+
+#include "base/bytes.h"
+#include "process/sensor_spec.h"
+
+#define FRAME_SOCKET 3 /* the guardian's descriptor */
+#define FRAME_DIR 4    /* the directory of the run's record; a check of its health has none */
+#define FRAME_MAX (96u * 1024u)
+#define FRAME_SMALL_MAX 16u
+#define FRAME_VARIABLES_MAX 320u
+
+enum frame_kind {
+    FRAME_START = 1,
+    FRAME_TERM,
+    FRAME_KILL,
+    FRAME_STARTED,
+    FRAME_FAILED,
+    FRAME_EXITED,
+    FRAME_GONE,
+};
+
+/* What may fail before a sensor runs, by the word that is told. */
+#define FRAME_STEP_TABLE(X) \
+    X(RECORD, "record")     \
+    X(GUARDIAN, "guardian") \
+    X(USER, "user")         \
+    X(GROUP, "group")       \
+    X(TOKEN, "token")       \
+    X(CGROUP, "cgroup")     \
+    X(FORK, "fork")         \
+    X(SESSION, "session")   \
+    X(STDIO, "stdio")       \
+    X(LIMITS, "limits")     \
+    X(CWD, "cwd")           \
+    X(EXEC, "exec")         \
+    X(CONTAINMENT, "containment")
+
+enum frame_step {
+#define FRAME_STEP_ENUM(id, name) FRAME_STEP_##id,
+    FRAME_STEP_TABLE(FRAME_STEP_ENUM)
+#undef FRAME_STEP_ENUM
+        FRAME_STEPS
+};
+
+const char *frame_step_name(enum frame_step step);
+
+struct frame_start {
+    uint32_t argc, envc;
+    bool own_proc; /* it is in a pid namespace of which the server's /proc shows nothing right */
+    uint64_t limits[SENSOR_LIMITS];
+    uint64_t log_bytes;
+    uint32_t log_files;
+    uint64_t log_number; /* of the file to go on with */
+    const char *cwd, *log_dir, *cgroup, *user, *group, *token_file;
+    const char *argv[SENSOR_ARGS_MAX + 1]; /* both end with NULL */
+    const char *env[FRAME_VARIABLES_MAX + 1];
+};
+
+struct frame_news {
+    enum frame_kind kind;
+    uint32_t pid;   /* STARTED */
+    uint64_t start; /* STARTED */
+    uint32_t error; /* FAILED */
+    uint32_t step;  /* FAILED */
+    int status;     /* EXITED */
+};
+
+/* The length; 0: it does not fit. */
+size_t frame_start_encode(const struct frame_start *start, uint8_t *out, size_t capacity);
+/* The texts stay where they are, in `bytes`. */
+bool frame_start_decode(const uint8_t *bytes, size_t len, struct frame_start *ret_start);
+
+size_t frame_news_encode(const struct frame_news *news, uint8_t out[FRAME_SMALL_MAX]);
+bool frame_news_decode(const uint8_t *bytes, size_t len, struct frame_news *ret_news);
+
+#endif

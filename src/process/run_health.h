@@ -1,0 +1,32 @@
+/* Whether a run does its work: a check at intervals, as the sensor's description says.
+ *
+ *     command     a program in the surroundings of the run: healthy if it ends with 0 in time
+ *     http        GET of a URL: healthy if the answer, in time, is 2xx
+ *     heartbeat   the run says so by its token: healthy if it did within each interval
+ *
+ * The first check comes start_seconds after the start, a heartbeat's one interval after that; one check
+ * at a time. `threshold` checks in a row that fail make the run unhealthy, which is said once. */
+#ifndef TN_PROCESS_RUN_HEALTH_H
+#define TN_PROCESS_RUN_HEALTH_H
+
+#include "process/run.h"
+
+#define HEALTH_WHY_MAX 160u
+
+struct health;
+
+struct health_hooks {
+    void (*unhealthy)(void *ctx, const char *why);
+    /* The last call: its memory is gone. */
+    void (*stopped)(void *ctx);
+};
+
+/* `run_options` are those of the run, whose hooks are not looked at; what they point to is copied or
+ * stays until the health has stopped, the spec too. NULL: no memory; nothing follows. */
+struct health *health_start(const struct run_options *run_options, const struct run *run,
+                            struct health_hooks hooks, void *ctx);
+void health_beat(struct health *health);
+/* `stopped` follows, never from inside the call; nothing else does. */
+void health_stop(struct health *health);
+
+#endif

@@ -1,0 +1,411 @@
+/* Orphans of an earlier server. One timer serves all: it looks at the guardians that are left, and,
+ * for runs whose guardian has ended, passes over all processes of the machine.
+ *
+ *     guardian lives --takes too long--> its run is ended from here --> it is killed
+ *          |                                                               |
+ *          +--ends-----------------> sweeping <----------------------------+
+ *     sweeping --proven, and a pass finds nothing of it--> gone
+ *     sweeping --a pass finds nothing of it, or SWEEPS_MAX have been made--> unproven
+ *
+ * What a pass finds of a run that is proven dead are checks of its health, which have guardians of their
+ * own. */
+#include "process/run_orphan.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "process/cgroup.h"
+#include "process/proc.h"
+#include "process/run.h"
+#include "process/run_record.h"
+#include "process/run_tree.h"
+
+#define TICK_MS 10
+#define TICK_SLOW_MS 200 /* after a while: what still lives waits for a disk, not for us */
+#define TICK_SLOW_AFTER_MS 3000
+#define GUARDIAN_MS 5000
+#define SWEEPS_MAX 100u /* for what nothing proves: one that forks faster is not seen the last of */
+
+struct orphan {
+    struct run_record record;
+    char path[RECORD_PATH_MAX]; /* of its directory */
+    int guardian;               /* a descriptor of its process; -1: it has ended */
+    struct tree tree;           /* below it */
+    bool is_dead_with_server;   /* nothing of it can live, and nothing is to be looked for */
+    bool is_elsewhere;          /* in a pid namespace that we do not see */
+    bool is_ended;              /* nothing lived below the guardian before it was killed */
+    bool is_gone, is_unproven;
+    uint32_t found;  /* in this pass */
+    uint32_t sweeps; /* passes so far */
+};
+
+struct orphans {
+    uv_loop_t *loop;
+    const struct os *os;
+    const char *dir;
+    struct orphans_hooks hooks;
+    void *ctx;
+    struct orphan **of;
+    uint32_t count, capacity;
+    uint32_t left;
+    enum tn_status status; /* while the directory is read */
+    uint64_t begun_ms, patience_ms;
+    uint64_t namespace;
+    bool pass_whole; /* nothing was left out of it */
+    bool is_freed;
+    char boot[PROC_BOOT_TEXT];
+    uv_timer_t timer;
+};
+
+/* ---- Reading the records ---- */
+
+static struct orphan *orphan_add(struct orphans *orphans) {
+    if (orphans->count == orphans->capacity) {
+        uint32_t capacity = orphans->capacity == 0 ? 16 : orphans->capacity * 2;
+        struct orphan **of = realloc(orphans->of, capacity * sizeof(struct orphan *));
+        if (of == NULL) {
+            return NULL;
+        }
+        orphans->of = of;
+        orphans->capacity = capacity;
+    }
+    struct orphan *orphan = calloc(1, sizeof *orphan);
+    if (orphan != NULL) {
+        orphans->of[orphans->count++] = orphan;
+    }
+    return orphan;
+}
+
+/* UNKNOWN: it cannot even be asked for. */
+static enum proc_answer guardian_open(struct orphan *orphan) {
+    const struct run_record *record = &orphan->record;
+    orphan->guardian = -1;
+    if (orphan->is_dead_with_server || orphan->is_elsewhere) {
+        return PROC_NO;
+    }
+    enum proc_answer answer =
+        proc_open(record->guardian, record->guardian_start, &orphan->guardian);
+    if (answer == PROC_YES) {
+        tree_init(&orphan->tree, record->guardian, orphan->guardian);
+        proc_signal(orphan->guardian, SIGCONT); /* somebody may have stopped it */
+    }
+    return answer;
+}
+
+static void place_judge(const struct orphans *orphans, struct orphan *orphan) {
+    const struct run_record *record = &orphan->record;
+    orphan->is_dead_with_server = strcmp(record->boot, orphans->boot) != 0 || record->server == 1;
+    orphan->is_elsewhere = !orphan->is_dead_with_server && record->server_namespace != 0 &&
+                           record->server_namespace != orphans->namespace;
+}
+
+static void entry_seen(void *ctx, const char *name) {
+    struct orphans *orphans = ctx;
+    struct run_record record;
+    char path[RECORD_PATH_MAX];
+    if (orphans->status != TN_OK) {
+        return;
+    }
+    if (snprintf(path, sizeof path, "%s/%s", orphans->dir, name) >= (int)sizeof path) {
+        orphans->status = TN_INVALID;
+        return;
+    }
+    enum tn_status status = record_read(orphans->os, path, &record);
+    if (status == TN_NOTFOUND || status == TN_INVALID) {
+        return; /* no run; or no directory of a sensor at all */
+    }
+    if (status == TN_CORRUPT) {
+        record_remove(orphans->os, path); /* torn, so of another boot */
+        return;
+    }
+    struct orphan *orphan = status == TN_OK ? orphan_add(orphans) : NULL;
+    if (orphan == NULL) {
+        orphans->status = status == TN_OK ? TN_NOMEM : status;
+        return;
+    }
+    orphan->record = record;
+    memcpy(orphan->path, path, sizeof path);
+    place_judge(orphans, orphan);
+    if (guardian_open(orphan) == PROC_UNKNOWN) {
+        orphans->status = TN_NOMEM;
+    }
+}
+
+/* ---- Passing over all processes ---- */
+
+static bool is_sweeping(const struct orphan *orphan) {
+    return !orphan->is_gone && !orphan->is_unproven && !orphan->is_dead_with_server &&
+           !orphan->is_elsewhere && orphan->guardian < 0;
+}
+
+/* The run that a process belongs to, as far as can be known for certain. */
+static struct orphan *owner_find(struct orphans *orphans, pid_t pid, const struct proc_stat *stat,
+                                 enum proc_answer *ret_answer) {
+    char id[PROC_VALUE_MAX];
+    struct proc_stat leader;
+    enum proc_answer has_id = proc_variable(pid, RECORD_VARIABLE, id);
+    *ret_answer = has_id == PROC_UNKNOWN ? PROC_UNKNOWN : PROC_NO;
+    for (uint32_t i = 0; i < orphans->count; i++) {
+        struct orphan *orphan = orphans->of[i];
+        const struct run_record *record = &orphan->record;
+        if (!is_sweeping(orphan)) {
+            continue;
+        }
+        bool is_main = pid == record->main && stat->start == record->main_start;
+        bool is_named = has_id == PROC_YES && strcmp(id, record->id) == 0;
+        /* Its session, if who leads it is the recorded process: then its number is nobody else's. */
+        bool is_in_session = record->main != 0 && stat->session == record->main &&
+                             proc_stat_read(record->main, &leader) == PROC_YES &&
+                             leader.start == record->main_start;
+        if (is_main || is_named || is_in_session) {
+            *ret_answer = PROC_YES;
+            return orphan;
+        }
+    }
+    return NULL;
+}
+
+static void process_seen(void *ctx, pid_t pid) {
+    struct orphans *orphans = ctx;
+    struct proc_stat stat;
+    int descriptor;
+    enum proc_answer answer = pid == getpid() ? PROC_NO : proc_stat_read(pid, &stat);
+    struct orphan *owner = NULL;
+    if (answer == PROC_YES) {
+        owner = owner_find(orphans, pid, &stat, &answer);
+    }
+    if (owner != NULL) {
+        /* Opened with the start time that its owner was found by: nobody else's. */
+        answer = proc_open(pid, stat.start, &descriptor);
+        if (answer == PROC_YES) {
+            owner->found++;
+            proc_signal(descriptor, SIGKILL);
+            (void)close(descriptor);
+        }
+    }
+    if (answer == PROC_UNKNOWN) {
+        orphans->pass_whole = false;
+    }
+}
+
+static void check_cgroup(const struct run_record *record,
+                         char out[RECORD_PATH_MAX + sizeof RECORD_CHECK]) {
+    (void)snprintf(out, RECORD_PATH_MAX + sizeof RECORD_CHECK, "%s" RECORD_CHECK, record->cgroup);
+}
+
+/* How many are not empty: the run's, and that of a check of its health. */
+static uint32_t cgroups_sweep(const struct run_record *record) {
+    char check[RECORD_PATH_MAX + sizeof RECORD_CHECK];
+    const char *const paths[] = {record->cgroup, check};
+    uint32_t found = 0;
+    check_cgroup(record, check);
+    for (size_t i = 0; i < 2; i++) {
+        if (!cgroup_empty(paths[i])) {
+            (void)cgroup_kill(paths[i]);
+            found++;
+        }
+    }
+    return found;
+}
+
+static void pass(struct orphans *orphans) {
+    bool needed = false;
+    for (uint32_t i = 0; i < orphans->count; i++) {
+        struct orphan *orphan = orphans->of[i];
+        bool sweeping = is_sweeping(orphan);
+        needed = needed || sweeping;
+        orphan->found =
+            sweeping && orphan->record.cgroup[0] != '\0' ? cgroups_sweep(&orphan->record) : 0;
+    }
+    orphans->pass_whole = true;
+    if (needed && !proc_all(process_seen, orphans)) {
+        orphans->pass_whole = false;
+    }
+}
+
+/* ---- The end ---- */
+
+static void timer_closed(uv_handle_t *handle) {
+    struct orphans *orphans = handle->data;
+    for (uint32_t i = 0; i < orphans->count; i++) {
+        if (orphans->of[i]->guardian >= 0) {
+            (void)close(orphans->of[i]->guardian);
+        }
+        free(orphans->of[i]);
+    }
+    free(orphans->of);
+    free(orphans);
+}
+
+void orphans_free(struct orphans *orphans) {
+    if (orphans != NULL && !orphans->is_freed) {
+        orphans->is_freed = true;
+        uv_close((uv_handle_t *)&orphans->timer, timer_closed);
+    }
+}
+
+static void orphan_gone(struct orphans *orphans, struct orphan *orphan) {
+    const struct run_record *record = &orphan->record;
+    orphan->is_gone = true;
+    orphans->left--;
+    if (record->cgroup[0] != '\0') {
+        char check[RECORD_PATH_MAX + sizeof RECORD_CHECK];
+        check_cgroup(record, check);
+        cgroup_remove(record->cgroup);
+        cgroup_remove(check);
+    }
+    record_remove(orphans->os, orphan->path);
+    orphans->hooks.gone(orphans->ctx, record->ref, record->lease, record->epoch);
+}
+
+static void orphan_unproven(struct orphans *orphans, struct orphan *orphan) {
+    const struct run_record *record = &orphan->record;
+    orphan->is_unproven = true;
+    orphans->left--;
+    orphans->hooks.unproven(orphans->ctx, record->ref, record->lease, record->epoch);
+}
+
+/* ---- Looking ---- */
+
+/* Ends what is below a guardian that does not do it in time. True: nothing lives there any more. */
+static bool guardian_ends(struct orphan *orphan) {
+    switch (orphan->record.proof) {
+    case RECORD_PIDNS:
+        return true; /* everything dies with it, in one stroke */
+    case RECORD_CGROUP:
+        return cgroups_sweep(&orphan->record) == 0;
+    default:
+        return tree_end(&orphan->tree);
+    }
+}
+
+static void guardian_look(const struct orphans *orphans, struct orphan *orphan) {
+    if (orphan->guardian < 0) {
+        return;
+    }
+    if (proc_ended(orphan->guardian)) {
+        (void)close(orphan->guardian);
+        orphan->guardian = -1;
+    } else if (orphan->is_ended) {
+        proc_signal(orphan->guardian, SIGKILL);
+    } else if (uv_now(orphans->loop) - orphans->begun_ms >= orphans->patience_ms &&
+               guardian_ends(orphan)) {
+        orphan->is_ended = true;
+        proc_signal(orphan->guardian, SIGKILL);
+    }
+}
+
+/* Of a run whose guardian has ended. */
+static bool is_proven(const struct orphans *orphans, const struct orphan *orphan) {
+    const struct run_record *record = &orphan->record;
+    struct run_record now;
+    if (orphan->is_ended || record->proof == RECORD_PIDNS) {
+        return true;
+    }
+    if (record->proof == RECORD_CGROUP) {
+        return orphan->found == 0; /* with its cgroups */
+    }
+    return record_read(orphans->os, orphan->path, &now) == TN_NOTFOUND;
+}
+
+static void orphan_look(struct orphans *orphans, struct orphan *orphan) {
+    if (orphan->is_gone || orphan->is_unproven) {
+        return;
+    }
+    if (orphan->is_dead_with_server) {
+        orphan_gone(orphans, orphan);
+    } else if (orphan->is_elsewhere) {
+        orphan_unproven(orphans, orphan);
+    } else if (is_sweeping(orphan)) {
+        bool empty = orphans->pass_whole && orphan->found == 0;
+        bool proven = is_proven(orphans, orphan);
+        orphan->sweeps++;
+        if (proven && empty) {
+            orphan_gone(orphans, orphan);
+        } else if (!proven && orphan->record.proof == RECORD_REAPED &&
+                   (empty || orphan->sweeps >= SWEEPS_MAX)) {
+            orphan_unproven(orphans, orphan);
+        }
+    }
+}
+
+static void tick(uv_timer_t *timer) {
+    struct orphans *orphans = timer->data;
+    for (uint32_t i = 0; i < orphans->count; i++) {
+        guardian_look(orphans, orphans->of[i]);
+    }
+    pass(orphans);
+    for (uint32_t i = 0; i < orphans->count && !orphans->is_freed; i++) {
+        orphan_look(orphans, orphans->of[i]);
+    }
+    if (uv_now(orphans->loop) - orphans->begun_ms >= TICK_SLOW_AFTER_MS) {
+        uv_timer_set_repeat(timer, TICK_SLOW_MS);
+    }
+    if (orphans->left == 0 && !orphans->is_freed) {
+        (void)uv_timer_stop(timer);
+        orphans->hooks.all_gone(orphans->ctx);
+    }
+}
+
+/* ---- The beginning ---- */
+
+enum tn_status orphans_begin(uv_loop_t *loop, const struct os *os, const char *dir,
+                             struct orphans_hooks hooks, void *ctx, struct orphans **ret_orphans) {
+    struct orphans *orphans = calloc(1, sizeof *orphans);
+    if (orphans == NULL) {
+        return TN_NOMEM;
+    }
+    *orphans = (struct orphans){.loop = loop,
+                                .os = os,
+                                .dir = dir,
+                                .hooks = hooks,
+                                .ctx = ctx,
+                                .status = TN_OK,
+                                .begun_ms = uv_now(loop),
+                                .patience_ms = GUARDIAN_MS,
+                                .namespace = proc_namespace()};
+    TN_ASSERT(uv_timer_init(loop, &orphans->timer) == 0);
+    orphans->timer.data = orphans;
+    enum tn_status status = proc_boot_id(orphans->boot) ? TN_OK : TN_IO;
+    if (status == TN_OK) {
+        status = os->list(os->ctx, dir, entry_seen, orphans);
+        status = status == TN_NOTFOUND ? TN_OK : status;
+    }
+    if (status == TN_OK) {
+        status = orphans->status;
+    }
+    if (status != TN_OK) {
+        orphans_free(orphans);
+        return status;
+    }
+    orphans->left = orphans->count;
+    TN_ASSERT(uv_timer_start(&orphans->timer, tick, 0, TICK_MS) == 0);
+    *ret_orphans = orphans;
+    return TN_OK;
+}
+
+bool orphans_has(const struct orphans *orphans, const char *ref) {
+    for (uint32_t i = 0; i < orphans->count; i++) {
+        if (!orphans->of[i]->is_gone && strcmp(orphans->of[i]->record.ref, ref) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void orphans_patience(struct orphans *orphans, uint64_t ms) {
+    orphans->patience_ms = ms;
+}
+
+void orphans_vouch(const struct os *os, const char *dir, const char *ref) {
+    char name[RECORD_PATH_MAX];
+    char path[RECORD_PATH_MAX];
+    if (run_dir_name(ref, name, sizeof name) &&
+        snprintf(path, sizeof path, "%s/%s", dir, name) < (int)sizeof path) {
+        record_remove(os, path);
+    }
+}

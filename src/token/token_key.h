@@ -1,0 +1,71 @@
+/* The keys that tokens are signed with: Ed25519, one that signs and those before it, which only verify.
+ *
+ * They live in one file of the data directory, mode 0600, which is written whole under another name,
+ * synced and renamed. All numbers are little-endian:
+ *
+ *     0   8   "TNKEYS1\n"
+ *     8   4   number of keys, 1 to TOKEN_KEYS_MAX
+ *     12  4   CRC32C of everything before and after this field
+ *     16  88  for each key, the one that signs first, then from the newest to the oldest:
+ *             0   32  public key
+ *             32  32  seed; zero if the key does not sign any more
+ *             64  8   when it was made, seconds since 1970
+ *             72  8   until when it verifies; 0: it signs
+ *             80  8   seconds that its longest token may live
+ *
+ * A key verifies for as long as the longest token that it may have signed: so the greatest life that
+ * was ever allowed while it signed is written down before the first token that may have it.
+ *
+ * The secret lies in memory that is locked, guarded and wiped; nothing else ever holds it for longer
+ * than a call. */
+#ifndef TN_TOKEN_TOKEN_KEY_H
+#define TN_TOKEN_TOKEN_KEY_H
+
+#include "base/bytes.h"
+#include "os/os.h"
+
+#define TOKEN_KEYS_MAX 32u
+#define TOKEN_KEY_BYTES 32u
+#define TOKEN_KEY_TEXT 43u /* characters of 32 bytes in base64url, without padding */
+#define TOKEN_KEYS_FILE "token.keys"
+#define TOKEN_REASON_MAX 256u
+
+struct token_key {
+    uint8_t public_key[TOKEN_KEY_BYTES];
+    char text[TOKEN_KEY_TEXT + 1]; /* the same in base64url */
+    char kid[TOKEN_KEY_TEXT + 1];  /* its thumbprint (RFC 7638) */
+    uint64_t made_s;
+    uint64_t until_s; /* verifies until then; 0: it signs */
+    uint64_t ttl_max_s;
+};
+
+struct token_keys {
+    const struct os *os;
+    const char *dir; /* the caller's */
+    struct token_key of[TOKEN_KEYS_MAX];
+    uint32_t count;
+    uint8_t *secret; /* of the first */
+};
+
+/* Reads the keys of the directory, or makes the first one. Tokens may live for up to ttl_max_s from now
+ * on. DENIED, CORRUPT and the like, with `reason` for people; then there is nothing to close. */
+enum tn_status token_keys_open(struct token_keys *keys, const struct os *os, const char *dir,
+                               uint64_t ttl_max_s, uint64_t now_s, char reason[TOKEN_REASON_MAX]);
+void token_keys_close(struct token_keys *keys);
+
+/* A new key that signs, in *ret_next and on disk; `keys` only verify from the moment that the caller
+ * puts *ret_next in their place, and stay as they are. `drop`: they do not even verify. OVERLOAD: there
+ * are as many keys as there may be. */
+enum tn_status token_keys_rotate(const struct token_keys *keys, uint64_t now_s, bool drop,
+                                 struct token_keys *ret_next, char reason[TOKEN_REASON_MAX]);
+
+/* By thumbprint; NULL: there is none, or not any more. */
+const struct token_key *token_key_find(const struct token_keys *keys, struct tn_bytes kid,
+                                       uint64_t now_s);
+/* Whether it still verifies. */
+bool token_key_lives(const struct token_key *key, uint64_t now_s);
+
+/* From a public key: the texts. */
+void token_key_name(struct token_key *key);
+
+#endif
