@@ -50,8 +50,9 @@ static bool description_is(const struct config_sensor *sensor, const char *spec,
 static void sensor_reconcile(struct declared_work *work, const struct config_sensor *sensor,
                              char *spec) {
     struct kernel_sensor_view view = {0};
-    enum tn_result code = engine_sensor_read(work->engine, 0, text_of(sensor->head.name), &view,
-                                             spec, KERNEL_SENSOR_SPEC_MAX);
+    enum tn_result code =
+        engine_sensor_read(work->engine, ENGINE_READ_CURRENT, text_of(sensor->head.name), &view,
+                           spec, KERNEL_SENSOR_SPEC_MAX);
     bool there = code == TN_R_OK;
     if (!there && code != TN_R_NOTFOUND) {
         declared_refused(work, &sensor->head, "read", code);
@@ -91,7 +92,8 @@ void declared_sensors(struct declared_work *work, const struct config *config) {
 
 static void rule_reconcile(struct declared_work *work, const struct config_rule *rule) {
     struct kernel_rule_view view = {0};
-    enum tn_result code = engine_rule_read(work->engine, 0, text_of(rule->head.name), &view);
+    enum tn_result code =
+        engine_rule_read(work->engine, ENGINE_READ_CURRENT, text_of(rule->head.name), &view);
     bool there = code == TN_R_OK;
     if (!there && code != TN_R_NOTFOUND) {
         declared_refused(work, &rule->head, "read", code);

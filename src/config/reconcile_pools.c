@@ -109,8 +109,8 @@ static bool alter(struct pool_work *p, const struct kernel_policy *is) {
 static bool name_is_missing(struct pool_work *p, struct tn_bytes name) {
     struct engine_lease lease;
     struct kernel_wish wish = {.is_text = true, .text = name};
-    return engine_lease_by_value(p->work->engine, 0, name_of(p->pool), &wish, &lease) ==
-           TN_R_BAD_VALUE;
+    return engine_lease_by_value(p->work->engine, ENGINE_READ_CURRENT, name_of(p->pool), &wish,
+                                 &lease) == TN_R_BAD_VALUE;
 }
 
 static void names_flush(struct pool_work *p, struct tn_writer *values, uint32_t *count) {
@@ -147,7 +147,8 @@ static void names_add(struct pool_work *p) {
 static void pool_reconcile(struct pool_work *p) {
     struct kernel_pool_view view;
     uint64_t lsn;
-    enum tn_result code = engine_pool_read(p->work->engine, 0, name_of(p->pool), &view, &lsn);
+    enum tn_result code =
+        engine_pool_read(p->work->engine, ENGINE_READ_CURRENT, name_of(p->pool), &view, &lsn);
     bool there;
     if (code == TN_R_POOL_NOTFOUND) {
         there = create(p);

@@ -190,18 +190,27 @@ enum tn_outcome engine_outcome(const struct kernel_result *result);
  * back. */
 typedef bool engine_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms);
 
-/* OK, or why the reader was not called or could not be given what it asked for: NOT_YET (the log did
- * not reach `fence_lsn` within a second), HALTED, LOST, CLOSED, or what refused the tick. */
-enum tn_result engine_read(struct engine *engine, uint64_t fence_lsn, engine_reader *reader,
+/* How a read treats deadlines that the clock has passed and the log has not recorded.
+ *   CURRENT  commits a tick and looks again, so it may wait for the log
+ *   NOWAIT   for threads that must not wait: never waits and commits nothing. If the answer depends on
+ *            such a deadline, NOT_YET: submit engine_tick_command and ask again when it is done; a few
+ *            times at the most, then AS_IS
+ *   AS_IS    never waits: the state at its LSN. Also for after a tick that a full disk refused. A lease
+ *            past its deadline is shown as OVERDUE, as everywhere */
+enum engine_read_mode {
+    ENGINE_READ_CURRENT,
+    ENGINE_READ_NOWAIT,
+    ENGINE_READ_AS_IS,
+};
+
+/* OK, or why the reader was not called or could not be given what it asked for: NOT_YET (NOWAIT),
+ * HALTED, LOST, CLOSED, or the result that refused the tick. */
+enum tn_result engine_read(struct engine *engine, enum engine_read_mode mode, engine_reader *reader,
                            void *ctx);
 
-/* In place of a fence, for threads that must not wait: the read neither waits nor commits anything.
- *   NOWAIT  if the answer hangs on a deadline that has passed, NOT_YET: submit engine_tick_command,
- *           and when it is done ask again; a few times at the most, then AS_IS
- *   AS_IS   what the state says at its LSN; also if the tick is refused for a full disk. Leases whose
- *           deadline has passed unrecorded are OVERDUE, as everywhere */
-#define ENGINE_READ_NOWAIT UINT64_MAX
-#define ENGINE_READ_AS_IS (UINT64_MAX - 1)
+/* Waits until the command at `lsn` has been applied, at most a second: OK; NOT_YET; or HALTED, LOST.
+ * Inside a callback it does not wait. */
+enum tn_result engine_wait_lsn(struct engine *engine, uint64_t lsn);
 
 uint64_t engine_now(const struct engine *engine);
 

@@ -108,7 +108,7 @@ void engine_metrics_run(struct engine *engine) {
     if (metrics_worth_a_look(engine)) {
         uint32_t sticky = 0;
         do {
-            if (engine_read(engine, 0, metrics_read_page, &page) != TN_R_OK) {
+            if (engine_read(engine, ENGINE_READ_CURRENT, metrics_read_page, &page) != TN_R_OK) {
                 break;
             }
             for (uint32_t i = 0; i < page.count; i++) {

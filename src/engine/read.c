@@ -4,10 +4,9 @@
 
 #define READ_FENCE_MS 1000u
 
-/* Waits until the log has got to `fence_lsn`. A callback runs on the very thread that would get it
- * there, so it does not wait. */
-static enum tn_result read_fence(struct engine *engine, uint64_t fence_lsn) {
-    if (atomic_load(&engine->lsn) >= fence_lsn) {
+/* A callback runs on the thread that would apply the missing commands, so it does not wait. */
+static enum tn_result wait_applied(struct engine *engine, uint64_t lsn) {
+    if (atomic_load(&engine->lsn) >= lsn) {
         return TN_R_OK;
     }
     if (engine_delivering(engine)) {
@@ -18,7 +17,7 @@ static enum tn_result read_fence(struct engine *engine, uint64_t fence_lsn) {
     atomic_fetch_add(&engine->fence_waiters, 1);
     while (left_ms > 0 && engine_authority(engine) == TN_R_OK) {
         uint32_t seen = atomic_load(&engine->applied);
-        if (atomic_load(&engine->lsn) >= fence_lsn ||
+        if (atomic_load(&engine->lsn) >= lsn ||
             !engine_park_wait_ms(&engine->applied, seen, left_ms)) {
             break;
         }
@@ -26,7 +25,7 @@ static enum tn_result read_fence(struct engine *engine, uint64_t fence_lsn) {
         left_ms = waited_ms < READ_FENCE_MS ? READ_FENCE_MS - waited_ms : 0;
     }
     atomic_fetch_sub(&engine->fence_waiters, 1);
-    return atomic_load(&engine->lsn) >= fence_lsn ? TN_R_OK : TN_R_NOT_YET;
+    return atomic_load(&engine->lsn) >= lsn ? TN_R_OK : TN_R_NOT_YET;
 }
 
 /* Calls the reader once. True: it wants another look after a tick, and there is a use in one. The
@@ -65,8 +64,8 @@ static enum tn_result read_current(struct engine *engine, engine_reader *reader,
 
 /* One look, and no tick. The caller commits those: one that would change nothing but the time is worth
  * it only once, which is for the caller to count, but not if the state's time is the clock's. */
-static enum tn_result read_at_once(struct engine *engine, uint64_t how, engine_reader *reader,
-                                   void *ctx) {
+static enum tn_result read_at_once(struct engine *engine, enum engine_read_mode mode,
+                                   engine_reader *reader, void *ctx) {
     enum tn_result verdict = engine_authority(engine);
     if (verdict != TN_R_OK) {
         return verdict;
@@ -78,19 +77,24 @@ static enum tn_result read_at_once(struct engine *engine, uint64_t how, engine_r
     if (verdict != TN_R_OK) {
         return verdict; /* it was lost while the reader looked */
     }
-    return again && how == ENGINE_READ_NOWAIT ? TN_R_NOT_YET : TN_R_OK;
+    return again && mode == ENGINE_READ_NOWAIT ? TN_R_NOT_YET : TN_R_OK;
 }
 
-enum tn_result engine_read(struct engine *engine, uint64_t fence_lsn, engine_reader *reader,
+enum tn_result engine_wait_lsn(struct engine *engine, uint64_t lsn) {
+    int cancel = engine_cancel_hold();
+    enum tn_result verdict = wait_applied(engine, lsn);
+    engine_cancel_allow(cancel);
+    enum tn_result stopped = engine_authority(engine);
+    return stopped != TN_R_OK ? stopped : verdict;
+}
+
+enum tn_result engine_read(struct engine *engine, enum engine_read_mode mode, engine_reader *reader,
                            void *ctx) {
-    if (fence_lsn >= ENGINE_READ_AS_IS) {
-        return read_at_once(engine, fence_lsn, reader, ctx);
+    if (mode != ENGINE_READ_CURRENT) {
+        return read_at_once(engine, mode, reader, ctx);
     }
     int cancel = engine_cancel_hold();
-    enum tn_result verdict = read_fence(engine, fence_lsn);
-    if (verdict == TN_R_OK) {
-        verdict = read_current(engine, reader, ctx);
-    }
+    enum tn_result verdict = read_current(engine, reader, ctx);
     engine_cancel_allow(cancel);
     enum tn_result stopped = engine_authority(engine);
     return stopped != TN_R_OK ? stopped : verdict;

@@ -3,9 +3,8 @@
  * All see committed state only, and the caller's own completed writes. A read whose answer hangs on
  * a deadline that has passed commits a tick first, but not inside a callback and not on a full disk:
  * there it shows the state at its LSN, with leases past their deadlines as OVERDUE and the counts of
- * pools marked by overdue_since_ms. `fence_lsn` makes a read wait, at most a second,
- * until the log has got there: else NOT_YET. Each answer carries the position that it was read at.
- * Threads that must not wait give ENGINE_READ_NOWAIT or ENGINE_READ_AS_IS (engine.h) for a fence. */
+ * pools marked by overdue_since_ms. `mode` chooses among these (engine.h). To read what a certain
+ * command did, call engine_wait_lsn first. Each answer carries the position that it was read at. */
 #ifndef TN_ENGINE_READ_H
 #define TN_ENGINE_READ_H
 
@@ -25,9 +24,9 @@ struct engine_lease {
     struct engine_value values[ENGINE_LEASE_VALUES];
 };
 
-enum tn_result engine_lease_read(struct engine *engine, uint64_t fence_lsn,
+enum tn_result engine_lease_read(struct engine *engine, enum engine_read_mode mode,
                                  struct kernel_lease_id id, struct engine_lease *ret_lease);
-enum tn_result engine_lease_by_value(struct engine *engine, uint64_t fence_lsn,
+enum tn_result engine_lease_by_value(struct engine *engine, enum engine_read_mode mode,
                                      struct tn_bytes pool, const struct kernel_wish *wish,
                                      struct engine_lease *ret_lease);
 /* What does not fit into a struct engine_lease, for those who want all of it as of one position. */
@@ -39,24 +38,25 @@ struct engine_lease_rest {
 };
 
 /* `rest` says where to, and how much there was. */
-enum tn_result engine_lease_read_whole(struct engine *engine, uint64_t fence_lsn,
+enum tn_result engine_lease_read_whole(struct engine *engine, enum engine_read_mode mode,
                                        struct kernel_lease_id id, struct engine_lease *ret_lease,
                                        struct engine_lease_rest *rest);
-enum tn_result engine_lease_by_value_whole(struct engine *engine, uint64_t fence_lsn,
+enum tn_result engine_lease_by_value_whole(struct engine *engine, enum engine_read_mode mode,
                                            struct tn_bytes pool, const struct kernel_wish *wish,
                                            struct engine_lease *ret_lease,
                                            struct engine_lease_rest *rest);
 /* OK if (id, epoch) is the live authority; OVERDUE if it was and the clock has passed its deadline,
  * which the log has not recorded; *ret_lease is filled if there is such a lease. */
-enum tn_result engine_verify(struct engine *engine, uint64_t fence_lsn, struct kernel_lease_id id,
-                             uint64_t epoch, struct engine_lease *ret_lease);
+enum tn_result engine_verify(struct engine *engine, enum engine_read_mode mode,
+                             struct kernel_lease_id id, uint64_t epoch,
+                             struct engine_lease *ret_lease);
 /* Values from `first` on, at most `capacity`; *ret_count of them. */
-enum tn_result engine_lease_values(struct engine *engine, uint64_t fence_lsn,
+enum tn_result engine_lease_values(struct engine *engine, enum engine_read_mode mode,
                                    struct kernel_lease_id id, uint32_t first,
                                    struct engine_value *out, uint32_t capacity,
                                    uint32_t *ret_count);
 /* At most capacity bytes; *ret_len is the whole length. */
-enum tn_result engine_lease_meta(struct engine *engine, uint64_t fence_lsn,
+enum tn_result engine_lease_meta(struct engine *engine, enum engine_read_mode mode,
                                  struct kernel_lease_id id, void *out, uint32_t capacity,
                                  uint32_t *ret_len);
 
@@ -66,32 +66,33 @@ enum tn_result engine_pool_known(struct engine *engine, struct tn_bytes name);
 /* A page of leases that match. *cursor starts at 0 and is 0 again when there are no more. A page is
  * short only at the end, or after ENGINE_LEASES_LOOKED leases that do not match. */
 #define ENGINE_LEASES_LOOKED 262144u
-enum tn_result engine_leases_list(struct engine *engine, uint64_t fence_lsn,
+enum tn_result engine_leases_list(struct engine *engine, enum engine_read_mode mode,
                                   const struct kernel_lease_filter *filter, uint64_t *cursor,
                                   struct engine_lease *out, uint32_t capacity, uint32_t *ret_count,
                                   uint64_t *ret_lsn);
 
-enum tn_result engine_pool_read(struct engine *engine, uint64_t fence_lsn, struct tn_bytes name,
-                                struct kernel_pool_view *ret_view, uint64_t *ret_lsn);
-enum tn_result engine_pools_list(struct engine *engine, uint64_t fence_lsn, uint64_t *cursor,
-                                 struct kernel_pool_view *out, uint32_t capacity,
+enum tn_result engine_pool_read(struct engine *engine, enum engine_read_mode mode,
+                                struct tn_bytes name, struct kernel_pool_view *ret_view,
+                                uint64_t *ret_lsn);
+enum tn_result engine_pools_list(struct engine *engine, enum engine_read_mode mode,
+                                 uint64_t *cursor, struct kernel_pool_view *out, uint32_t capacity,
                                  uint32_t *ret_count, uint64_t *ret_lsn);
 /* BAD_REQUEST if the pool is not sticky. */
-enum tn_result engine_pool_metrics(struct engine *engine, uint64_t fence_lsn, struct tn_bytes name,
-                                   struct engine_metrics *ret_metrics);
+enum tn_result engine_pool_metrics(struct engine *engine, enum engine_read_mode mode,
+                                   struct tn_bytes name, struct engine_metrics *ret_metrics);
 
-enum tn_result engine_rule_read(struct engine *engine, uint64_t fence_lsn, struct tn_bytes id,
-                                struct kernel_rule_view *ret_view);
-enum tn_result engine_rules_list(struct engine *engine, uint64_t fence_lsn, uint64_t *cursor,
-                                 struct kernel_rule_view *out, uint32_t capacity,
+enum tn_result engine_rule_read(struct engine *engine, enum engine_read_mode mode,
+                                struct tn_bytes id, struct kernel_rule_view *ret_view);
+enum tn_result engine_rules_list(struct engine *engine, enum engine_read_mode mode,
+                                 uint64_t *cursor, struct kernel_rule_view *out, uint32_t capacity,
                                  uint32_t *ret_count);
 /* Up to capacity bytes of the sensor's specification; *ret_view has its whole length. */
-enum tn_result engine_sensor_read(struct engine *engine, uint64_t fence_lsn, struct tn_bytes ref,
-                                  struct kernel_sensor_view *ret_view, void *spec,
-                                  uint32_t capacity);
-enum tn_result engine_sensors_list(struct engine *engine, uint64_t fence_lsn, uint64_t *cursor,
-                                   struct kernel_sensor_view *out, uint32_t capacity,
-                                   uint32_t *ret_count);
+enum tn_result engine_sensor_read(struct engine *engine, enum engine_read_mode mode,
+                                  struct tn_bytes ref, struct kernel_sensor_view *ret_view,
+                                  void *spec, uint32_t capacity);
+enum tn_result engine_sensors_list(struct engine *engine, enum engine_read_mode mode,
+                                   uint64_t *cursor, struct kernel_sensor_view *out,
+                                   uint32_t capacity, uint32_t *ret_count);
 
 /* Whether the state has got to `ms` and nothing that was due by then is left to be done: then what it
  * says is right for that moment, and AS_IS is enough. */

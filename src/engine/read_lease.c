@@ -98,9 +98,9 @@ static bool lease_reader(void *ctx, const struct kernel *kernel, uint64_t clock_
     return stale;
 }
 
-static enum tn_result lease_query(struct engine *engine, uint64_t fence_lsn,
+static enum tn_result lease_query(struct engine *engine, enum engine_read_mode mode,
                                   struct lease_query *query) {
-    enum tn_result verdict = engine_read(engine, fence_lsn, lease_reader, query);
+    enum tn_result verdict = engine_read(engine, mode, lease_reader, query);
     if (verdict != TN_R_OK) { /* what the reader saw is no answer */
         memset(query->lease, 0, sizeof *query->lease);
         return verdict;
@@ -108,39 +108,40 @@ static enum tn_result lease_query(struct engine *engine, uint64_t fence_lsn,
     return query->answer;
 }
 
-enum tn_result engine_lease_read(struct engine *engine, uint64_t fence_lsn,
+enum tn_result engine_lease_read(struct engine *engine, enum engine_read_mode mode,
                                  struct kernel_lease_id id, struct engine_lease *ret_lease) {
     struct lease_query query = {.by = BY_ID, .id = id, .lease = ret_lease};
-    return lease_query(engine, fence_lsn, &query);
+    return lease_query(engine, mode, &query);
 }
 
-enum tn_result engine_lease_by_value(struct engine *engine, uint64_t fence_lsn,
+enum tn_result engine_lease_by_value(struct engine *engine, enum engine_read_mode mode,
                                      struct tn_bytes pool, const struct kernel_wish *wish,
                                      struct engine_lease *ret_lease) {
     struct lease_query query = {.by = BY_VALUE, .pool = pool, .wish = wish, .lease = ret_lease};
-    return lease_query(engine, fence_lsn, &query);
+    return lease_query(engine, mode, &query);
 }
 
-enum tn_result engine_lease_read_whole(struct engine *engine, uint64_t fence_lsn,
+enum tn_result engine_lease_read_whole(struct engine *engine, enum engine_read_mode mode,
                                        struct kernel_lease_id id, struct engine_lease *ret_lease,
                                        struct engine_lease_rest *rest) {
     struct lease_query query = {.by = BY_ID, .id = id, .lease = ret_lease, .rest = rest};
-    return lease_query(engine, fence_lsn, &query);
+    return lease_query(engine, mode, &query);
 }
 
-enum tn_result engine_lease_by_value_whole(struct engine *engine, uint64_t fence_lsn,
+enum tn_result engine_lease_by_value_whole(struct engine *engine, enum engine_read_mode mode,
                                            struct tn_bytes pool, const struct kernel_wish *wish,
                                            struct engine_lease *ret_lease,
                                            struct engine_lease_rest *rest) {
     struct lease_query query = {
         .by = BY_VALUE, .pool = pool, .wish = wish, .lease = ret_lease, .rest = rest};
-    return lease_query(engine, fence_lsn, &query);
+    return lease_query(engine, mode, &query);
 }
 
-enum tn_result engine_verify(struct engine *engine, uint64_t fence_lsn, struct kernel_lease_id id,
-                             uint64_t epoch, struct engine_lease *ret_lease) {
+enum tn_result engine_verify(struct engine *engine, enum engine_read_mode mode,
+                             struct kernel_lease_id id, uint64_t epoch,
+                             struct engine_lease *ret_lease) {
     struct lease_query query = {.by = BY_TOKEN, .id = id, .epoch = epoch, .lease = ret_lease};
-    return lease_query(engine, fence_lsn, &query);
+    return lease_query(engine, mode, &query);
 }
 
 /* Parts of a lease that do not fit the answer. */
@@ -177,21 +178,21 @@ static bool meta_reader(void *ctx, const struct kernel *kernel, uint64_t clock_m
     return lease_is_stale(kernel, &view, clock_ms);
 }
 
-enum tn_result engine_lease_values(struct engine *engine, uint64_t fence_lsn,
+enum tn_result engine_lease_values(struct engine *engine, enum engine_read_mode mode,
                                    struct kernel_lease_id id, uint32_t first,
                                    struct engine_value *out, uint32_t capacity,
                                    uint32_t *ret_count) {
     struct part_query query = {.id = id, .first = first, .out = out, .capacity = capacity};
-    enum tn_result verdict = engine_read(engine, fence_lsn, values_reader, &query);
+    enum tn_result verdict = engine_read(engine, mode, values_reader, &query);
     *ret_count = query.got;
     return verdict == TN_R_OK ? query.answer : verdict;
 }
 
-enum tn_result engine_lease_meta(struct engine *engine, uint64_t fence_lsn,
+enum tn_result engine_lease_meta(struct engine *engine, enum engine_read_mode mode,
                                  struct kernel_lease_id id, void *out, uint32_t capacity,
                                  uint32_t *ret_len) {
     struct part_query query = {.id = id, .out = out, .capacity = capacity};
-    enum tn_result verdict = engine_read(engine, fence_lsn, meta_reader, &query);
+    enum tn_result verdict = engine_read(engine, mode, meta_reader, &query);
     *ret_len = query.got;
     return verdict == TN_R_OK ? query.answer : verdict;
 }
@@ -231,7 +232,7 @@ static bool leases_reader(void *ctx, const struct kernel *kernel, uint64_t clock
     return stale;
 }
 
-enum tn_result engine_leases_list(struct engine *engine, uint64_t fence_lsn,
+enum tn_result engine_leases_list(struct engine *engine, enum engine_read_mode mode,
                                   const struct kernel_lease_filter *filter, uint64_t *cursor,
                                   struct engine_lease *out, uint32_t capacity, uint32_t *ret_count,
                                   uint64_t *ret_lsn) {
@@ -242,7 +243,7 @@ enum tn_result engine_leases_list(struct engine *engine, uint64_t fence_lsn,
         query.from = query.cursor;
         query.out = out + count;
         query.capacity = capacity - count;
-        verdict = engine_read(engine, fence_lsn, leases_reader, &query);
+        verdict = engine_read(engine, mode, leases_reader, &query);
         if (verdict != TN_R_OK) {
             break;
         }

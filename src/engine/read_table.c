@@ -23,19 +23,20 @@ static bool pool_reader(void *ctx, const struct kernel *kernel, uint64_t clock_m
     return query->answer == TN_R_OK && kernel_next_due(kernel) <= clock_ms;
 }
 
-enum tn_result engine_pool_read(struct engine *engine, uint64_t fence_lsn, struct tn_bytes name,
-                                struct kernel_pool_view *ret_view, uint64_t *ret_lsn) {
+enum tn_result engine_pool_read(struct engine *engine, enum engine_read_mode mode,
+                                struct tn_bytes name, struct kernel_pool_view *ret_view,
+                                uint64_t *ret_lsn) {
     struct pool_query query = {.name = name, .view = ret_view};
-    enum tn_result verdict = engine_read(engine, fence_lsn, pool_reader, &query);
+    enum tn_result verdict = engine_read(engine, mode, pool_reader, &query);
     *ret_lsn = query.lsn;
     return verdict == TN_R_OK ? query.answer : verdict;
 }
 
-enum tn_result engine_pool_metrics(struct engine *engine, uint64_t fence_lsn, struct tn_bytes name,
-                                   struct engine_metrics *ret_metrics) {
+enum tn_result engine_pool_metrics(struct engine *engine, enum engine_read_mode mode,
+                                   struct tn_bytes name, struct engine_metrics *ret_metrics) {
     struct kernel_pool_view view;
     struct pool_query query = {.name = name, .view = &view, .metrics = ret_metrics};
-    enum tn_result verdict = engine_read(engine, fence_lsn, pool_reader, &query);
+    enum tn_result verdict = engine_read(engine, mode, pool_reader, &query);
     if (verdict != TN_R_OK || query.answer != TN_R_OK) {
         return verdict != TN_R_OK ? verdict : query.answer;
     }
@@ -113,9 +114,10 @@ static bool sensors_reader(void *ctx, const struct kernel *kernel, uint64_t cloc
     return false;
 }
 
-static enum tn_result page_read(struct engine *engine, uint64_t fence_lsn, engine_reader *reader,
-                                struct page_query *query, uint64_t *cursor, uint32_t *ret_count) {
-    enum tn_result verdict = engine_read(engine, fence_lsn, reader, query);
+static enum tn_result page_read(struct engine *engine, enum engine_read_mode mode,
+                                engine_reader *reader, struct page_query *query, uint64_t *cursor,
+                                uint32_t *ret_count) {
+    enum tn_result verdict = engine_read(engine, mode, reader, query);
     *ret_count = verdict == TN_R_OK ? query->count : 0;
     if (verdict == TN_R_OK) {
         *cursor = query->cursor;
@@ -123,27 +125,27 @@ static enum tn_result page_read(struct engine *engine, uint64_t fence_lsn, engin
     return verdict;
 }
 
-enum tn_result engine_pools_list(struct engine *engine, uint64_t fence_lsn, uint64_t *cursor,
-                                 struct kernel_pool_view *out, uint32_t capacity,
+enum tn_result engine_pools_list(struct engine *engine, enum engine_read_mode mode,
+                                 uint64_t *cursor, struct kernel_pool_view *out, uint32_t capacity,
                                  uint32_t *ret_count, uint64_t *ret_lsn) {
     struct page_query query = {.from = *cursor, .out = out, .capacity = capacity};
-    enum tn_result verdict = page_read(engine, fence_lsn, pools_reader, &query, cursor, ret_count);
+    enum tn_result verdict = page_read(engine, mode, pools_reader, &query, cursor, ret_count);
     *ret_lsn = query.lsn;
     return verdict;
 }
 
-enum tn_result engine_rules_list(struct engine *engine, uint64_t fence_lsn, uint64_t *cursor,
-                                 struct kernel_rule_view *out, uint32_t capacity,
+enum tn_result engine_rules_list(struct engine *engine, enum engine_read_mode mode,
+                                 uint64_t *cursor, struct kernel_rule_view *out, uint32_t capacity,
                                  uint32_t *ret_count) {
     struct page_query query = {.from = *cursor, .out = out, .capacity = capacity};
-    return page_read(engine, fence_lsn, rules_reader, &query, cursor, ret_count);
+    return page_read(engine, mode, rules_reader, &query, cursor, ret_count);
 }
 
-enum tn_result engine_sensors_list(struct engine *engine, uint64_t fence_lsn, uint64_t *cursor,
-                                   struct kernel_sensor_view *out, uint32_t capacity,
-                                   uint32_t *ret_count) {
+enum tn_result engine_sensors_list(struct engine *engine, enum engine_read_mode mode,
+                                   uint64_t *cursor, struct kernel_sensor_view *out,
+                                   uint32_t capacity, uint32_t *ret_count) {
     struct page_query query = {.from = *cursor, .out = out, .capacity = capacity};
-    return page_read(engine, fence_lsn, sensors_reader, &query, cursor, ret_count);
+    return page_read(engine, mode, sensors_reader, &query, cursor, ret_count);
 }
 
 /* A rule or a sensor. */
@@ -170,19 +172,19 @@ static bool demand_reader(void *ctx, const struct kernel *kernel, uint64_t clock
     return false;
 }
 
-enum tn_result engine_rule_read(struct engine *engine, uint64_t fence_lsn, struct tn_bytes id,
-                                struct kernel_rule_view *ret_view) {
+enum tn_result engine_rule_read(struct engine *engine, enum engine_read_mode mode,
+                                struct tn_bytes id, struct kernel_rule_view *ret_view) {
     struct demand_query query = {.name = id, .rule = ret_view};
-    enum tn_result verdict = engine_read(engine, fence_lsn, demand_reader, &query);
+    enum tn_result verdict = engine_read(engine, mode, demand_reader, &query);
     return verdict == TN_R_OK ? query.answer : verdict;
 }
 
-enum tn_result engine_sensor_read(struct engine *engine, uint64_t fence_lsn, struct tn_bytes ref,
-                                  struct kernel_sensor_view *ret_view, void *spec,
-                                  uint32_t capacity) {
+enum tn_result engine_sensor_read(struct engine *engine, enum engine_read_mode mode,
+                                  struct tn_bytes ref, struct kernel_sensor_view *ret_view,
+                                  void *spec, uint32_t capacity) {
     struct demand_query query = {
         .name = ref, .sensor = ret_view, .spec = spec, .capacity = capacity};
-    enum tn_result verdict = engine_read(engine, fence_lsn, demand_reader, &query);
+    enum tn_result verdict = engine_read(engine, mode, demand_reader, &query);
     return verdict == TN_R_OK ? query.answer : verdict;
 }
 
@@ -222,12 +224,12 @@ static bool check_reader(void *ctx, const struct kernel *kernel, uint64_t clock_
 enum tn_result engine_usage(struct engine *engine, struct kernel_usage *ret_usage,
                             struct kernel_limits *ret_limits) {
     struct whole_query query = {.usage = ret_usage, .limits = ret_limits};
-    return engine_read(engine, 0, usage_reader, &query);
+    return engine_read(engine, ENGINE_READ_CURRENT, usage_reader, &query);
 }
 
 enum tn_result engine_hash(struct engine *engine, uint64_t *ret_hash, uint64_t *ret_lsn) {
     struct whole_query query = {0};
-    enum tn_result verdict = engine_read(engine, 0, hash_reader, &query);
+    enum tn_result verdict = engine_read(engine, ENGINE_READ_CURRENT, hash_reader, &query);
     *ret_hash = query.hash;
     *ret_lsn = query.lsn;
     return verdict;
@@ -235,7 +237,7 @@ enum tn_result engine_hash(struct engine *engine, uint64_t *ret_hash, uint64_t *
 
 enum tn_result engine_check(struct engine *engine, bool *ret_sound, char *why, size_t capacity) {
     struct whole_query query = {.sound = false};
-    enum tn_result verdict = engine_read(engine, 0, check_reader, &query);
+    enum tn_result verdict = engine_read(engine, ENGINE_READ_CURRENT, check_reader, &query);
     *ret_sound = query.sound;
     (void)snprintf(why, capacity, "%s", query.why);
     return verdict;

@@ -43,17 +43,15 @@ static void lease_of(const struct engine_lease *lease, struct tenure_lease *out)
     }
 }
 
-/* The largest numbers mean something else to the engine; no log gets there. */
-static uint64_t fence_of(uint64_t fence_lsn) {
-    return fence_lsn < ENGINE_READ_AS_IS ? fence_lsn : ENGINE_READ_AS_IS - 1;
-}
-
 enum tenure_result tenure_lease_read(struct tenure *tenure, struct tenure_lease_id id,
                                      uint64_t fence_lsn, struct tenure_lease *ret_lease) {
     struct engine_lease lease = {0};
-    enum tn_result code =
-        engine_lease_read(tenure->engine, fence_of(fence_lsn),
-                          (struct kernel_lease_id){.shard = id.shard, .lsn = id.lsn}, &lease);
+    enum tn_result code = engine_wait_lsn(tenure->engine, fence_lsn);
+    if (code == TN_R_OK) {
+        code =
+            engine_lease_read(tenure->engine, ENGINE_READ_CURRENT,
+                              (struct kernel_lease_id){.shard = id.shard, .lsn = id.lsn}, &lease);
+    }
     lease_of(&lease, ret_lease);
     return (enum tenure_result)code;
 }
@@ -64,8 +62,11 @@ enum tenure_result tenure_lease_by_value(struct tenure *tenure, const char *pool
     struct engine_lease lease = {0};
     struct kernel_wish wish = {
         .is_text = value->text != NULL, .number = value->number, .text = lib_text(value->text)};
-    enum tn_result code =
-        engine_lease_by_value(tenure->engine, fence_of(fence_lsn), lib_text(pool), &wish, &lease);
+    enum tn_result code = engine_wait_lsn(tenure->engine, fence_lsn);
+    if (code == TN_R_OK) {
+        code = engine_lease_by_value(tenure->engine, ENGINE_READ_CURRENT, lib_text(pool), &wish,
+                                     &lease);
+    }
     lease_of(&lease, ret_lease);
     return (enum tenure_result)code;
 }
@@ -73,9 +74,12 @@ enum tenure_result tenure_lease_by_value(struct tenure *tenure, const char *pool
 enum tenure_result tenure_verify(struct tenure *tenure, struct tenure_lease_id id, uint64_t epoch,
                                  uint64_t fence_lsn, struct tenure_lease *ret_lease) {
     struct engine_lease lease = {0};
-    enum tn_result code =
-        engine_verify(tenure->engine, fence_of(fence_lsn),
-                      (struct kernel_lease_id){.shard = id.shard, .lsn = id.lsn}, epoch, &lease);
+    enum tn_result code = engine_wait_lsn(tenure->engine, fence_lsn);
+    if (code == TN_R_OK) {
+        code = engine_verify(tenure->engine, ENGINE_READ_CURRENT,
+                             (struct kernel_lease_id){.shard = id.shard, .lsn = id.lsn}, epoch,
+                             &lease);
+    }
     if (ret_lease != NULL) {
         lease_of(&lease, ret_lease);
     }
@@ -90,9 +94,10 @@ enum tenure_result tenure_lease_values(struct tenure *tenure, struct tenure_leas
     for (;;) {
         uint32_t want = capacity - *ret_count < READ_PAGE ? capacity - *ret_count : READ_PAGE;
         uint32_t got = 0;
-        enum tn_result code = engine_lease_values(
-            tenure->engine, 0, (struct kernel_lease_id){.shard = id.shard, .lsn = id.lsn},
-            first + *ret_count, page, want, &got);
+        enum tn_result code =
+            engine_lease_values(tenure->engine, ENGINE_READ_CURRENT,
+                                (struct kernel_lease_id){.shard = id.shard, .lsn = id.lsn},
+                                first + *ret_count, page, want, &got);
         if (code != TN_R_OK) {
             return (enum tenure_result)code;
         }
@@ -110,8 +115,8 @@ enum tenure_result tenure_lease_meta(struct tenure *tenure, struct tenure_lease_
     uint32_t len = 0;
     uint32_t room = capacity < KERNEL_META_MAX ? (uint32_t)capacity : KERNEL_META_MAX;
     enum tn_result code = engine_lease_meta(
-        tenure->engine, 0, (struct kernel_lease_id){.shard = id.shard, .lsn = id.lsn}, out, room,
-        &len);
+        tenure->engine, ENGINE_READ_CURRENT,
+        (struct kernel_lease_id){.shard = id.shard, .lsn = id.lsn}, out, room, &len);
     *ret_len = len;
     return (enum tenure_result)code;
 }
@@ -129,7 +134,7 @@ enum tenure_result tenure_leases(struct tenure *tenure, const struct tenure_filt
         inner.state = (enum kernel_state)filter->state;
     }
     enum tn_result code =
-        engine_leases_list(tenure->engine, 0, &inner, cursor, page,
+        engine_leases_list(tenure->engine, ENGINE_READ_CURRENT, &inner, cursor, page,
                            capacity < READ_PAGE ? capacity : READ_PAGE, &got, &lsn);
     for (uint32_t i = 0; i < got; i++) {
         lease_of(&page[i], &out[i]);
@@ -180,8 +185,10 @@ enum tenure_result tenure_pool_info(struct tenure *tenure, const char *pool, uin
                                     struct tenure_pool *ret_pool) {
     struct kernel_pool_view view;
     uint64_t lsn;
-    enum tn_result code =
-        engine_pool_read(tenure->engine, fence_of(fence_lsn), lib_text(pool), &view, &lsn);
+    enum tn_result code = engine_wait_lsn(tenure->engine, fence_lsn);
+    if (code == TN_R_OK) {
+        code = engine_pool_read(tenure->engine, ENGINE_READ_CURRENT, lib_text(pool), &view, &lsn);
+    }
     if (code == TN_R_OK) {
         pool_of(&view, lsn, ret_pool);
     }
@@ -192,7 +199,8 @@ enum tenure_result tenure_pool_option(struct tenure *tenure, const char *pool, c
                                       char *out, size_t capacity) {
     struct kernel_pool_view view;
     uint64_t lsn;
-    enum tn_result code = engine_pool_read(tenure->engine, 0, lib_text(pool), &view, &lsn);
+    enum tn_result code =
+        engine_pool_read(tenure->engine, ENGINE_READ_CURRENT, lib_text(pool), &view, &lsn);
     if (code != TN_R_OK) {
         return (enum tenure_result)code;
     }
@@ -206,8 +214,9 @@ enum tenure_result tenure_pool_list(struct tenure *tenure, uint64_t *cursor,
     struct kernel_pool_view page[READ_PAGE];
     uint32_t got = 0;
     uint64_t lsn;
-    enum tn_result code = engine_pools_list(
-        tenure->engine, 0, cursor, page, capacity < READ_PAGE ? capacity : READ_PAGE, &got, &lsn);
+    enum tn_result code =
+        engine_pools_list(tenure->engine, ENGINE_READ_CURRENT, cursor, page,
+                          capacity < READ_PAGE ? capacity : READ_PAGE, &got, &lsn);
     for (uint32_t i = 0; i < got; i++) {
         pool_of(&page[i], lsn, &out[i]);
     }
@@ -235,8 +244,10 @@ void lib_metrics_of(const struct engine_metrics *metrics, struct tenure_metrics 
 enum tenure_result tenure_pool_metrics(struct tenure *tenure, const char *pool, uint64_t fence_lsn,
                                        struct tenure_metrics *ret_metrics) {
     struct engine_metrics metrics;
-    enum tn_result code =
-        engine_pool_metrics(tenure->engine, fence_of(fence_lsn), lib_text(pool), &metrics);
+    enum tn_result code = engine_wait_lsn(tenure->engine, fence_lsn);
+    if (code == TN_R_OK) {
+        code = engine_pool_metrics(tenure->engine, ENGINE_READ_CURRENT, lib_text(pool), &metrics);
+    }
     if (code == TN_R_OK) {
         lib_metrics_of(&metrics, ret_metrics);
     }
@@ -263,7 +274,8 @@ static void sensor_of(const struct kernel_sensor_view *view, struct tenure_senso
 enum tenure_result tenure_rule_read(struct tenure *tenure, const char *id,
                                     struct tenure_rule *ret_rule) {
     struct kernel_rule_view view;
-    enum tn_result code = engine_rule_read(tenure->engine, 0, lib_text(id), &view);
+    enum tn_result code =
+        engine_rule_read(tenure->engine, ENGINE_READ_CURRENT, lib_text(id), &view);
     if (code == TN_R_OK) {
         rule_of(&view, ret_rule);
     }
@@ -275,7 +287,7 @@ enum tenure_result tenure_rule_list(struct tenure *tenure, uint64_t *cursor,
                                     uint32_t *ret_count) {
     struct kernel_rule_view page[READ_PAGE];
     uint32_t got = 0;
-    enum tn_result code = engine_rules_list(tenure->engine, 0, cursor, page,
+    enum tn_result code = engine_rules_list(tenure->engine, ENGINE_READ_CURRENT, cursor, page,
                                             capacity < READ_PAGE ? capacity : READ_PAGE, &got);
     for (uint32_t i = 0; i < got; i++) {
         rule_of(&page[i], &out[i]);
@@ -290,7 +302,8 @@ enum tenure_result tenure_sensor_read(struct tenure *tenure, const char *ref,
     struct kernel_sensor_view view;
     uint32_t room =
         spec_capacity < KERNEL_SENSOR_SPEC_MAX ? (uint32_t)spec_capacity : KERNEL_SENSOR_SPEC_MAX;
-    enum tn_result code = engine_sensor_read(tenure->engine, 0, lib_text(ref), &view, spec, room);
+    enum tn_result code =
+        engine_sensor_read(tenure->engine, ENGINE_READ_CURRENT, lib_text(ref), &view, spec, room);
     if (code == TN_R_OK) {
         sensor_of(&view, ret_sensor);
     }
@@ -302,7 +315,7 @@ enum tenure_result tenure_sensor_list(struct tenure *tenure, uint64_t *cursor,
                                       uint32_t *ret_count) {
     struct kernel_sensor_view page[READ_PAGE];
     uint32_t got = 0;
-    enum tn_result code = engine_sensors_list(tenure->engine, 0, cursor, page,
+    enum tn_result code = engine_sensors_list(tenure->engine, ENGINE_READ_CURRENT, cursor, page,
                                               capacity < READ_PAGE ? capacity : READ_PAGE, &got);
     for (uint32_t i = 0; i < got; i++) {
         sensor_of(&page[i], &out[i]);

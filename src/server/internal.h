@@ -307,7 +307,7 @@ struct server {
     uint8_t *out;
     size_t out_len;
     struct protocol_call call;
-    uint64_t read_how;                   /* ENGINE_READ_..., of the read being served */
+    enum engine_read_mode read_how;      /* of the read being served */
     uint64_t read_lsn;                   /* that it has shown */
     bool read_more;                      /* it is not done yet: the slice is over */
     const struct access_user *read_user; /* who asks */

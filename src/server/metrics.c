@@ -94,8 +94,8 @@ static bool collect(struct server_metrics *metrics) {
     do {
         uint32_t count = 0;
         uint64_t lsn;
-        if (engine_pools_list(engine, 0, &cursor, metrics->page, POOLS_A_HOLD, &count, &lsn) !=
-            TN_R_OK) {
+        if (engine_pools_list(engine, ENGINE_READ_CURRENT, &cursor, metrics->page, POOLS_A_HOLD,
+                              &count, &lsn) != TN_R_OK) {
             return false;
         }
         for (uint32_t i = 0; i < count; i++) {

@@ -291,7 +291,7 @@ static enum tn_result read_run(struct server_asker *asker, enum protocol_id id,
 
 /* How to look. Once the state has been brought up to the moment of the first try, it is the answer:
  * deadlines that pass while it is being asked again are for those who ask later. */
-static uint64_t read_how(const struct server_asker *asker) {
+static enum engine_read_mode read_how(const struct server_asker *asker) {
     bool current = asker->tick_since_ms > 0 &&
                    (asker->as_is || engine_is_current(asker->server->engine, asker->tick_since_ms));
     return current ? ENGINE_READ_AS_IS : ENGINE_READ_NOWAIT;

@@ -12,7 +12,7 @@
 /* ---- By a token ---- */
 
 /* OK and the claims of a live token of a sensor, or why it is none, in words too. */
-static enum tn_result bearer_judge(struct server *server, uint64_t how,
+static enum tn_result bearer_judge(struct server *server, enum engine_read_mode how,
                                    struct token_state *ret_state) {
     struct protocol_call *call = &server->call;
     enum tn_result code = token_introspect(server->options.tokens, how, call->token, ret_state);

@@ -103,7 +103,7 @@ static enum tn_result sign(const struct token_issuer *issuer, uint64_t lsn,
     return issued->len > 0 ? TN_R_OK : too_large(detail);
 }
 
-enum tn_result token_issue(struct token_issuer *issuer, uint64_t how,
+enum tn_result token_issue(struct token_issuer *issuer, enum engine_read_mode how,
                            const struct token_order *order, struct token_issued *ret_issued,
                            char detail[PROTOCOL_DETAIL]) {
     struct engine_lease lease = {.value_count = 0};
@@ -131,9 +131,9 @@ enum tn_result token_issue(struct token_issuer *issuer, uint64_t how,
     return sign(issuer, lease.lsn, ret_issued, detail);
 }
 
-enum tn_result token_issue_sensor(struct token_issuer *issuer, uint64_t how, struct tn_bytes ref,
-                                  const struct token_order *terms, struct token_issued *ret_issued,
-                                  char detail[PROTOCOL_DETAIL]) {
+enum tn_result token_issue_sensor(struct token_issuer *issuer, enum engine_read_mode how,
+                                  struct tn_bytes ref, const struct token_order *terms,
+                                  struct token_issued *ret_issued, char detail[PROTOCOL_DETAIL]) {
     struct kernel_sensor_view sensor;
     struct engine_lease lease = {.value_count = 0};
     struct kernel_wish wish = {.is_text = true, .text = ref};
@@ -165,8 +165,8 @@ enum tn_result token_issue_sensor(struct token_issuer *issuer, uint64_t how, str
 
 /* ---- Introspect, refresh ---- */
 
-enum tn_result token_introspect(struct token_issuer *issuer, uint64_t how, struct tn_bytes token,
-                                struct token_state *ret_state) {
+enum tn_result token_introspect(struct token_issuer *issuer, enum engine_read_mode how,
+                                struct tn_bytes token, struct token_state *ret_state) {
     struct engine_lease lease = {.value_count = 0};
     ret_state->lsn = 0;
     ret_state->deadline_ms = 0;
@@ -200,9 +200,9 @@ enum tn_result token_introspect(struct token_issuer *issuer, uint64_t how, struc
     }
 }
 
-enum tn_result token_refresh(struct token_issuer *issuer, uint64_t how, struct tn_bytes token,
-                             const struct token_order *terms, struct token_issued *ret_issued,
-                             char detail[PROTOCOL_DETAIL]) {
+enum tn_result token_refresh(struct token_issuer *issuer, enum engine_read_mode how,
+                             struct tn_bytes token, const struct token_order *terms,
+                             struct token_issued *ret_issued, char detail[PROTOCOL_DETAIL]) {
     struct token_state state;
     enum tn_result code = ttl_check(issuer, terms, detail);
     if (code == TN_R_OK) {

@@ -45,22 +45,22 @@ struct token_issued {
 
 /* The token ends at the lease's deadline at the latest. OK; what VERIFY says of the lease; BAD_TTL;
  * TOO_LARGE. `detail` has words, or is empty. */
-enum tn_result token_issue(struct token_issuer *issuer, uint64_t how,
+enum tn_result token_issue(struct token_issuer *issuer, enum engine_read_mode how,
                            const struct token_order *order, struct token_issued *ret_issued,
                            char detail[PROTOCOL_DETAIL]);
 
 /* For the sensor's own lease, with its trigger: sub sensor:REF, scope "sensor" unless another is
  * given. NOTFOUND: there is no such sensor, or it has no lease. */
-enum tn_result token_issue_sensor(struct token_issuer *issuer, uint64_t how, struct tn_bytes ref,
-                                  const struct token_order *terms, struct token_issued *ret_issued,
-                                  char detail[PROTOCOL_DETAIL]);
+enum tn_result token_issue_sensor(struct token_issuer *issuer, enum engine_read_mode how,
+                                  struct tn_bytes ref, const struct token_order *terms,
+                                  struct token_issued *ret_issued, char detail[PROTOCOL_DETAIL]);
 
 /* The same claims with another end: max_ttl_s from now, or the ttl of `terms` if that is less, but
  * neither after max_exp_s nor after the lease's deadline. The old token is left alone. BAD_TOKEN: it is
  * not live. */
-enum tn_result token_refresh(struct token_issuer *issuer, uint64_t how, struct tn_bytes token,
-                             const struct token_order *terms, struct token_issued *ret_issued,
-                             char detail[PROTOCOL_DETAIL]);
+enum tn_result token_refresh(struct token_issuer *issuer, enum engine_read_mode how,
+                             struct tn_bytes token, const struct token_order *terms,
+                             struct token_issued *ret_issued, char detail[PROTOCOL_DETAIL]);
 
 struct token_state {
     enum token_verdict verdict;
@@ -71,8 +71,8 @@ struct token_state {
 };
 
 /* OK: *ret_state says what there is to say. Else the engine does not answer. */
-enum tn_result token_introspect(struct token_issuer *issuer, uint64_t how, struct tn_bytes token,
-                                struct token_state *ret_state);
+enum tn_result token_introspect(struct token_issuer *issuer, enum engine_read_mode how,
+                                struct tn_bytes token, struct token_state *ret_state);
 
 /* Seconds since 1970, as tokens count them. */
 uint64_t token_now(const struct token_issuer *issuer);

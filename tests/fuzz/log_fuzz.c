@@ -284,7 +284,7 @@ static void start(const struct os *os) {
     enum tn_result result = ekit_run(engine, ekit_pool(&c, "new", 1, 5, 60), &answer);
     TN_ASSERT(engine_outcome(&answer.result) == TN_COMMITTED || result != TN_R_OK);
     TN_ASSERT(result != TN_R_HALTED && result != TN_R_LOST);
-    result = engine_read(engine, 0, reads_sound, &sound);
+    result = engine_read(engine, ENGINE_READ_CURRENT, reads_sound, &sound);
     TN_ASSERT(result == TN_R_OK && sound);
     (void)engine_close(engine);
 }

@@ -229,15 +229,16 @@ static void *crowd_write(void *arg) {
         crowd->failed +=
             ekit_run(crowd->engine, ekit_alloc(&command, "p", holder, 2, NULL), answer) != TN_R_OK;
         struct kernel_result granted = answer->result;
+        crowd->failed += engine_wait_lsn(crowd->engine, granted.lsn) != TN_R_OK;
         crowd->failed +=
-            engine_lease_read(crowd->engine, granted.lsn, granted.lease, &lease) != TN_R_OK;
+            engine_lease_read(crowd->engine, ENGINE_READ_CURRENT, granted.lease, &lease) != TN_R_OK;
         crowd->failed += lease.view.epoch != granted.epoch || lease.value_count != 2;
         crowd->failed +=
             ekit_run(crowd->engine, ekit_touch(&command, &granted, "{}"), answer) != TN_R_OK;
         crowd->failed +=
             ekit_run(crowd->engine, ekit_release(&command, &granted, holder), answer) != TN_R_OK;
-        crowd->failed +=
-            engine_verify(crowd->engine, 0, granted.lease, granted.epoch, &lease) == TN_R_OK;
+        crowd->failed += engine_verify(crowd->engine, ENGINE_READ_CURRENT, granted.lease,
+                                       granted.epoch, &lease) == TN_R_OK;
     }
     free(answer);
     return NULL;
@@ -254,11 +255,11 @@ static void *crowd_read(void *arg) {
         uint64_t cursor = 0;
         uint32_t count = 0;
         const struct kernel_lease_filter filter = {.state = KERNEL_NO_STATE};
-        crowd->failed +=
-            engine_pool_read(crowd->engine, 0, tn_bytes_of("p", 1), &pool, &lsn) != TN_R_OK;
+        crowd->failed += engine_pool_read(crowd->engine, ENGINE_READ_CURRENT, tn_bytes_of("p", 1),
+                                          &pool, &lsn) != TN_R_OK;
         crowd->failed += pool.active % 2; /* bundles are there whole */
-        crowd->failed += engine_leases_list(crowd->engine, 0, &filter, &cursor, page, 8, &count,
-                                            &lsn) != TN_R_OK;
+        crowd->failed += engine_leases_list(crowd->engine, ENGINE_READ_CURRENT, &filter, &cursor,
+                                            page, 8, &count, &lsn) != TN_R_OK;
         engine_stats_read(crowd->engine, &stats);
     }
     return NULL;

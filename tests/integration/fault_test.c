@@ -350,7 +350,7 @@ static void a_disk_that_fills_up_recovers_by_itself(void **state) {
         assert_true(n < 10000);
     }
     assert_int_equal(code, TN_R_NOSPACE);
-    assert_int_equal(engine_lease_read(engine, 0, id, &lease), TN_R_OK);
+    assert_int_equal(engine_lease_read(engine, ENGINE_READ_CURRENT, id, &lease), TN_R_OK);
     fakeos_space_set(life->machine, UINT64_MAX);
     ekit_run_ok(engine, life_write(life, 20000), &life->answer);
     uint64_t hash = ekit_hash(engine);

@@ -375,7 +375,9 @@ static void a_clock_set_back_does_not_set_leases_back(void **state) {
     world_open(world);
     struct kernel_pool_view pool;
     uint64_t lsn;
-    assert_int_equal(engine_pool_read(world->engine, 0, tn_bytes_of("p", 1), &pool, &lsn), TN_R_OK);
+    assert_int_equal(
+        engine_pool_read(world->engine, ENGINE_READ_CURRENT, tn_bytes_of("p", 1), &pool, &lsn),
+        TN_R_OK);
     assert_int_equal(pool.active, 0);
     world_close(world); /* while the clock is there */
 }
@@ -425,7 +427,8 @@ static void a_restored_backup_is_another_generation(void **state) {
         assert_true(ekit_hash(world->engine) == hash);
     }
     struct engine_lease lease;
-    assert_int_equal(engine_lease_read(world->engine, 0, before, &lease), TN_R_OK);
+    assert_int_equal(engine_lease_read(world->engine, ENGINE_READ_CURRENT, before, &lease),
+                     TN_R_OK);
     ekit_check(world->engine);
 }
 

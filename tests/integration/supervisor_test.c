@@ -186,8 +186,9 @@ static void rule(struct world *w, bool enabled) {
 static void lease_revoke(struct world *w, const char *ref) {
     struct engine_lease lease;
     struct kernel_wish wish = {.is_text = true, .text = bytes_of(ref)};
-    assert_int_equal(engine_lease_by_value(w->engine, 0, bytes_of("sensors"), &wish, &lease),
-                     TN_R_OK);
+    assert_int_equal(
+        engine_lease_by_value(w->engine, ENGINE_READ_CURRENT, bytes_of("sensors"), &wish, &lease),
+        TN_R_OK);
     struct kernel_command command = {.verb = KERNEL_VERB_REVOKE,
                                      .rights = KERNEL_RIGHT_OPERATOR,
                                      .fields = KERNEL_F_LEASE,
@@ -233,7 +234,8 @@ static pid_t running(struct world *w, const char *ref) {
 static bool lease_is(struct world *w, const char *ref, enum kernel_state state) {
     struct engine_lease lease;
     struct kernel_wish wish = {.is_text = true, .text = bytes_of(ref)};
-    return engine_lease_by_value(w->engine, 0, bytes_of("sensors"), &wish, &lease) == TN_R_OK &&
+    return engine_lease_by_value(w->engine, ENGINE_READ_CURRENT, bytes_of("sensors"), &wish,
+                                 &lease) == TN_R_OK &&
            lease.view.state == state;
 }
 

@@ -179,8 +179,9 @@ void world_clients_verify(struct world *w) {
         }
         struct engine_lease lease;
         bool as_is = world_chance(w, 50);
-        enum tn_result code = engine_verify(w->engine, as_is ? ENGINE_READ_AS_IS : 0, belief->lease,
-                                            belief->epoch, &lease);
+        enum tn_result code =
+            engine_verify(w->engine, as_is ? ENGINE_READ_AS_IS : ENGINE_READ_CURRENT, belief->lease,
+                          belief->epoch, &lease);
         world_server_settle(w);
         if (w->halted || code == TN_R_NOSPACE) {
             return;

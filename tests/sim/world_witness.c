@@ -56,7 +56,7 @@ static void pool_check(struct world *w, const struct world_token *token) {
 static void token_check(struct world *w, const struct world_token *token) {
     struct engine_lease lease;
     bool as_is = world_chance(w, 50);
-    uint64_t how = as_is ? ENGINE_READ_AS_IS : 0;
+    enum engine_read_mode how = as_is ? ENGINE_READ_AS_IS : ENGINE_READ_CURRENT;
     enum tn_result code = engine_verify(w->engine, how, token->lease, token->epoch, &lease);
     world_server_settle(w);
     if (w->halted) {
@@ -82,7 +82,7 @@ static void token_check(struct world *w, const struct world_token *token) {
 static void page_check(struct world *w) {
     struct engine_lease page[16];
     struct kernel_lease_filter filter = {.state = KERNEL_NO_STATE};
-    uint64_t how = world_chance(w, 50) ? ENGINE_READ_AS_IS : 0;
+    enum engine_read_mode how = world_chance(w, 50) ? ENGINE_READ_AS_IS : ENGINE_READ_CURRENT;
     uint64_t cursor = 0;
     uint64_t lsn;
     do {

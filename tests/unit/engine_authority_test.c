@@ -28,7 +28,7 @@ static struct subject lease_lapse(struct world *world) {
     return subject;
 }
 
-static uint32_t listed(struct world *world, uint64_t how, enum kernel_state state,
+static uint32_t listed(struct world *world, enum engine_read_mode how, enum kernel_state state,
                        struct engine_lease page[4]) {
     struct kernel_lease_filter filter = {.state = state};
     uint64_t cursor = 0;
@@ -40,7 +40,8 @@ static uint32_t listed(struct world *world, uint64_t how, enum kernel_state stat
 }
 
 /* What every read of a lease says of one whose deadline has passed unrecorded. */
-static void reads_say_overdue(struct world *world, const struct subject *subject, uint64_t how) {
+static void reads_say_overdue(struct world *world, const struct subject *subject,
+                              enum engine_read_mode how) {
     struct engine_lease lease;
     struct engine_lease page[4];
     struct kernel_pool_view pool;
@@ -74,8 +75,9 @@ static void on_a_full_disk_a_passed_deadline_ends_authority(void **state) {
     reads_say_overdue(world, &subject, 0);
     reads_say_overdue(world, &subject, ENGINE_READ_AS_IS);
     fakelog_fail(world->log, TN_OK, 0, false);
-    assert_int_equal(engine_verify(world->engine, 0, subject.id, subject.epoch, &lease),
-                     TN_R_STALE);
+    assert_int_equal(
+        engine_verify(world->engine, ENGINE_READ_CURRENT, subject.id, subject.epoch, &lease),
+        TN_R_STALE);
     assert_int_equal(lease.view.state, KERNEL_EXPIRED);
 }
 
@@ -87,7 +89,9 @@ static void before_the_deadline_a_full_disk_changes_nothing(void **state) {
     struct subject subject = lease_make(world);
     fakelog_fail(world->log, TN_NOSPACE, 1000, false);
     fakeos_clock_advance(world->machine, 59999);
-    assert_int_equal(engine_verify(world->engine, 0, subject.id, subject.epoch, &lease), TN_R_OK);
+    assert_int_equal(
+        engine_verify(world->engine, ENGINE_READ_CURRENT, subject.id, subject.epoch, &lease),
+        TN_R_OK);
     assert_int_equal(listed(world, 0, KERNEL_ACTIVE, page), 1);
     assert_int_equal(listed(world, 0, KERNEL_OVERDUE, page), 0);
     fakelog_fail(world->log, TN_OK, 0, false);
@@ -108,7 +112,8 @@ static void what_a_bounded_tick_left_behind_is_overdue(void **state) {
     assert_int_equal(engine_tick(world->engine), TN_R_OK);
     assert_int_equal(engine_verify(world->engine, ENGINE_READ_AS_IS, last.id, last.epoch, &lease),
                      TN_R_OVERDUE);
-    assert_int_equal(engine_verify(world->engine, 0, last.id, last.epoch, &lease), TN_R_STALE);
+    assert_int_equal(engine_verify(world->engine, ENGINE_READ_CURRENT, last.id, last.epoch, &lease),
+                     TN_R_STALE);
 }
 
 static void command_run(struct world *world, const struct kernel_command *command) {
@@ -130,7 +135,8 @@ static void a_revoked_lease_stays_revoking_past_its_deadline(void **state) {
     command_run(world, &revoke);
     fakeos_clock_advance(world->machine, 10000);
     fakelog_fail(world->log, TN_NOSPACE, 1000, false);
-    assert_int_equal(engine_lease_read(world->engine, 0, subject.id, &lease), TN_R_OK);
+    assert_int_equal(engine_lease_read(world->engine, ENGINE_READ_CURRENT, subject.id, &lease),
+                     TN_R_OK);
     assert_int_equal(lease.view.state, KERNEL_REVOKING);
     fakelog_fail(world->log, TN_OK, 0, false);
 }
@@ -188,7 +194,8 @@ static void *stalled_list(void *arg) {
     uint64_t cursor = 0;
     uint64_t lsn;
     uint32_t count = 4;
-    stalled->code = engine_leases_list(stalled->engine, 0, &filter, &cursor, page, 4, &count, &lsn);
+    stalled->code = engine_leases_list(stalled->engine, ENGINE_READ_CURRENT, &filter, &cursor, page,
+                                       4, &count, &lsn);
     assert_int_equal(count, 0);
     return NULL;
 }
@@ -220,7 +227,8 @@ static void without_its_log_an_engine_vouches_for_nothing(void **state) {
         enum tn_status status;
         enum tn_result verdict;
     } cases[] = {{TN_IO, TN_R_HALTED}, {TN_LOST, TN_R_LOST}};
-    static const uint64_t hows[] = {0, ENGINE_READ_NOWAIT, ENGINE_READ_AS_IS};
+    static const enum engine_read_mode hows[] = {ENGINE_READ_CURRENT, ENGINE_READ_NOWAIT,
+                                                 ENGINE_READ_AS_IS};
     (void)state;
     for (unsigned i = 0; i < 6; i++) {
         struct world *world;
@@ -229,7 +237,7 @@ static void without_its_log_an_engine_vouches_for_nothing(void **state) {
         struct kernel_lease_filter filter = {.state = KERNEL_NO_STATE};
         struct kernel_wish wish = {.number = 1};
         struct engine_value value;
-        uint64_t how = hows[i % 3];
+        enum engine_read_mode how = hows[i % 3];
         uint64_t lsn = 0;
         uint64_t cursor = 0;
         uint32_t count = 0;

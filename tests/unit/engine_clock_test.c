@@ -102,9 +102,9 @@ static void a_lease_lasts_longer_while_the_lead_melts_never_shorter(void **state
     assert_int_equal(world_alloc(world, "h"), TN_R_OK);
     struct kernel_lease_id id = world->answer.result.lease;
     fakeos_clock_advance(world->machine, 60000);
-    assert_int_equal(engine_verify(world->engine, 0, id, 1, &lease), TN_R_OK);
+    assert_int_equal(engine_verify(world->engine, ENGINE_READ_CURRENT, id, 1, &lease), TN_R_OK);
     fakeos_clock_advance(world->machine, 60000 / 7 + 1);
-    assert_int_equal(engine_verify(world->engine, 0, id, 1, &lease), TN_R_STALE);
+    assert_int_equal(engine_verify(world->engine, ENGINE_READ_CURRENT, id, 1, &lease), TN_R_STALE);
     world_close(world);
 }
 

@@ -357,13 +357,15 @@ static void an_ended_lease_is_forgotten_in_time(void **state) {
     ekit_run_ok(world->engine, ekit_release(&world->command, &world->answer.result, "h"),
                 &released);
     uint64_t lsn = world_lsn(world);
-    assert_int_equal(engine_lease_read(world->engine, 0, id, &lease), TN_R_OK);
+    assert_int_equal(engine_lease_read(world->engine, ENGINE_READ_CURRENT, id, &lease), TN_R_OK);
     assert_int_equal(world_lsn(world), lsn);
     uint64_t kept_s = kernel_limits_default().of[KERNEL_LIMIT_HISTORY_SECONDS];
     fakeos_clock_advance(world->machine, kept_s * 1000);
-    assert_int_equal(engine_lease_read(world->engine, 0, id, &lease), TN_R_RETIRED);
+    assert_int_equal(engine_lease_read(world->engine, ENGINE_READ_CURRENT, id, &lease),
+                     TN_R_RETIRED);
     assert_int_equal(world_lsn(world), lsn + 1);
-    assert_int_equal(engine_lease_read(world->engine, 0, id, &lease), TN_R_RETIRED);
+    assert_int_equal(engine_lease_read(world->engine, ENGINE_READ_CURRENT, id, &lease),
+                     TN_R_RETIRED);
     assert_int_equal(world_lsn(world), lsn + 1);
 }
 
@@ -377,8 +379,9 @@ static void a_list_by_state_sees_what_has_just_ended(void **state) {
     world_open(world);
     assert_int_equal(world_alloc(world, "h"), TN_R_OK);
     fakeos_clock_advance(world->machine, 60000);
-    assert_int_equal(
-        engine_leases_list(world->engine, 0, &filter, &cursor, leases, 4, &count, &lsn), TN_R_OK);
+    assert_int_equal(engine_leases_list(world->engine, ENGINE_READ_CURRENT, &filter, &cursor,
+                                        leases, 4, &count, &lsn),
+                     TN_R_OK);
     assert_int_equal(count, 1);
 }
 
@@ -396,13 +399,15 @@ static void later_pages_of_a_list_see_what_has_just_ended(void **state) {
     fakeos_clock_advance(world->machine, 30000);
     assert_int_equal(world_alloc(world, "later"), TN_R_OK);
     fakeos_clock_advance(world->machine, 30000);
-    assert_int_equal(
-        engine_leases_list(world->engine, 0, &filter, &cursor, leases, 1, &count, &lsn), TN_R_OK);
+    assert_int_equal(engine_leases_list(world->engine, ENGINE_READ_CURRENT, &filter, &cursor,
+                                        leases, 1, &count, &lsn),
+                     TN_R_OK);
     assert_int_equal(count, 1);
     assert_true(cursor != 0);
     fakeos_clock_advance(world->machine, 30000);
-    assert_int_equal(
-        engine_leases_list(world->engine, 0, &filter, &cursor, leases, 4, &count, &lsn), TN_R_OK);
+    assert_int_equal(engine_leases_list(world->engine, ENGINE_READ_CURRENT, &filter, &cursor,
+                                        leases, 4, &count, &lsn),
+                     TN_R_OK);
     assert_int_equal(count, 2);
     assert_string_equal(leases[1].view.holder, "later");
 }
@@ -419,10 +424,14 @@ static void parts_of_a_lease_are_as_fresh_as_the_lease(void **state) {
     uint64_t kept_ms = kernel_limits_default().of[KERNEL_LIMIT_HISTORY_SECONDS] * 1000;
     fakeos_clock_advance(world->machine, 60000);
     uint64_t lsn = world_lsn(world);
-    assert_int_equal(engine_lease_meta(world->engine, 0, id, meta, sizeof meta, &len), TN_R_OK);
+    assert_int_equal(
+        engine_lease_meta(world->engine, ENGINE_READ_CURRENT, id, meta, sizeof meta, &len),
+        TN_R_OK);
     assert_int_equal(world_lsn(world), lsn + 1);
     fakeos_clock_advance(world->machine, kept_ms);
-    assert_int_equal(engine_lease_values(world->engine, 0, id, 0, &value, 1, &count), TN_R_RETIRED);
+    assert_int_equal(
+        engine_lease_values(world->engine, ENGINE_READ_CURRENT, id, 0, &value, 1, &count),
+        TN_R_RETIRED);
     assert_int_equal(count, 0);
 }
 
@@ -442,9 +451,10 @@ static void hear_and_look(void *ctx, const struct engine_event *event) {
     (void)event;
     if (look->armed) {
         look->armed = false;
-        look->lease_code = engine_lease_read(look->world->engine, 0, look->id, &look->lease);
-        look->pool_code =
-            engine_pool_read(look->world->engine, 0, tn_bytes_of("p", 1), &pool, &lsn);
+        look->lease_code =
+            engine_lease_read(look->world->engine, ENGINE_READ_CURRENT, look->id, &look->lease);
+        look->pool_code = engine_pool_read(look->world->engine, ENGINE_READ_CURRENT,
+                                           tn_bytes_of("p", 1), &pool, &lsn);
     }
 }
 
@@ -479,12 +489,14 @@ static void a_read_on_a_full_disk_shows_what_the_log_could_not_record(void **sta
     struct kernel_lease_id id = world->answer.result.lease;
     fakeos_clock_advance(world->machine, 60000);
     fakelog_fail(world->log, TN_NOSPACE, 2, false);
-    assert_int_equal(engine_lease_read(world->engine, 0, id, &lease), TN_R_OK);
+    assert_int_equal(engine_lease_read(world->engine, ENGINE_READ_CURRENT, id, &lease), TN_R_OK);
     assert_int_equal(lease.view.state, KERNEL_OVERDUE);
-    assert_int_equal(engine_pool_read(world->engine, 0, tn_bytes_of("p", 1), &pool, &lsn), TN_R_OK);
+    assert_int_equal(
+        engine_pool_read(world->engine, ENGINE_READ_CURRENT, tn_bytes_of("p", 1), &pool, &lsn),
+        TN_R_OK);
     assert_int_equal(pool.active, 1);
     assert_int_equal(pool.overdue_since_ms, lease.view.deadline_ms);
-    assert_int_equal(engine_lease_read(world->engine, 0, id, &lease), TN_R_OK);
+    assert_int_equal(engine_lease_read(world->engine, ENGINE_READ_CURRENT, id, &lease), TN_R_OK);
     assert_int_equal(lease.view.state, KERNEL_EXPIRED);
 }
 

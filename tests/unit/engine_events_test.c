@@ -88,7 +88,7 @@ static void readers_within_one_command_go_on_where_each_of_them_stopped(void **s
     }
     struct engine_events_span span = read_on(world, ENGINE_EVENTS_NEWEST, 10, &seen);
     fakeos_clock_advance(world->machine, 60000); /* one tick ends them all */
-    (void)engine_lease_read(world->engine, 0, world->answer.result.lease, &lease);
+    (void)engine_lease_read(world->engine, ENGINE_READ_CURRENT, world->answer.result.lease, &lease);
     uint64_t lsn = world_lsn(world);
     for (uint32_t stop = 1; stop < 6; stop++) {
         for (uint32_t from = 0; from < 6; from++) {

@@ -158,16 +158,18 @@ static void a_read_that_hangs_on_a_passed_deadline_ticks_first(void **state) {
     assert_int_equal(world_alloc(world, "a"), TN_R_OK);
     struct kernel_lease_id id = world->answer.result.lease;
     uint64_t before = world_lsn(world);
-    assert_int_equal(engine_verify(world->engine, 0, id, 1, &lease), TN_R_OK);
+    assert_int_equal(engine_verify(world->engine, ENGINE_READ_CURRENT, id, 1, &lease), TN_R_OK);
     assert_int_equal(world_lsn(world), before);
     fakeos_clock_advance(world->machine, 60000);
-    assert_int_not_equal(engine_verify(world->engine, 0, id, 1, &lease), TN_R_OK);
+    assert_int_not_equal(engine_verify(world->engine, ENGINE_READ_CURRENT, id, 1, &lease), TN_R_OK);
     assert_int_equal(lease.view.state, KERNEL_EXPIRED);
     assert_int_equal(world_lsn(world), before + 1);
 
     assert_int_equal(world_alloc(world, "b"), TN_R_OK);
     fakeos_clock_advance(world->machine, 60000);
-    assert_int_equal(engine_pool_read(world->engine, 0, tn_bytes_of("p", 1), &pool, &lsn), TN_R_OK);
+    assert_int_equal(
+        engine_pool_read(world->engine, ENGINE_READ_CURRENT, tn_bytes_of("p", 1), &pool, &lsn),
+        TN_R_OK);
     assert_int_equal(pool.active, 0);
     assert_int_equal(lsn, world_lsn(world));
 }
@@ -182,10 +184,12 @@ static void a_read_waits_for_the_position_asked_for(void **state) {
     callers_start(&caller, 1, world->engine);
     fakelog_gate_wait(world->log);
     struct kernel_lease_id id = {.shard = 0, .lsn = lsn + 1};
-    assert_int_equal(engine_lease_read(world->engine, 0, id, &lease), TN_R_NOTFOUND);
-    assert_int_equal(engine_lease_read(world->engine, lsn + 1, id, &lease), TN_R_NOT_YET);
+    assert_int_equal(engine_lease_read(world->engine, ENGINE_READ_CURRENT, id, &lease),
+                     TN_R_NOTFOUND);
+    assert_int_equal(engine_wait_lsn(world->engine, lsn + 1), TN_R_NOT_YET);
     fakelog_gate_open(world->log);
-    assert_int_equal(engine_lease_read(world->engine, lsn + 1, id, &lease), TN_R_OK);
+    assert_int_equal(engine_wait_lsn(world->engine, lsn + 1), TN_R_OK);
+    assert_int_equal(engine_lease_read(world->engine, ENGINE_READ_CURRENT, id, &lease), TN_R_OK);
     assert_int_equal(lease.view.state, KERNEL_ACTIVE);
     assert_int_equal(lease.value_count, 1);
     assert_string_equal(lease.values[0].pool, "p");
@@ -226,7 +230,8 @@ static void hear(void *ctx, const struct engine_event *event) {
     if (heard->tries) {
         struct engine_lease lease;
         struct kernel_result result = {0};
-        heard->read_code = engine_lease_read(heard->world->engine, 0, event->fact.lease, &lease);
+        heard->read_code =
+            engine_lease_read(heard->world->engine, ENGINE_READ_CURRENT, event->fact.lease, &lease);
         engine_execute(heard->world->engine, heard->command.bytes, &result);
         heard->write_code = result.code;
     }

@@ -234,7 +234,7 @@ static void a_full_disk_rejects_and_the_next_write_tries_again(void **state) {
     assert_int_equal(world_alloc(world, "b"), TN_R_NOSPACE);
     assert_int_equal(engine_outcome(&world->answer.result), TN_REJECTED);
     assert_int_equal(world_alloc(world, "b"), TN_R_NOSPACE);
-    assert_int_equal(engine_lease_read(world->engine, 0, id, &lease), TN_R_OK);
+    assert_int_equal(engine_lease_read(world->engine, ENGINE_READ_CURRENT, id, &lease), TN_R_OK);
     assert_int_equal(world_alloc(world, "b"), TN_R_OK);
     assert_int_equal(world->answer.result.lsn, lsn + 1);
 }
@@ -244,7 +244,8 @@ static void halted_answers(struct world *world, enum tn_result expected) {
     unsigned appends = fakelog_appends(world->log);
     assert_int_equal(world_alloc(world, "later"), expected);
     assert_int_equal(engine_outcome(&world->answer.result), TN_UNKNOWN);
-    assert_int_equal(engine_lease_read(world->engine, 0, (struct kernel_lease_id){0, 3}, &lease),
+    assert_int_equal(engine_lease_read(world->engine, ENGINE_READ_CURRENT,
+                                       (struct kernel_lease_id){0, 3}, &lease),
                      expected);
     assert_int_equal(engine_tick(world->engine), expected);
     struct log_error error;
