@@ -9,13 +9,13 @@
 #include "base/assert.h"
 #include "broker/broker_state.h"
 
-const char *amqp_outcome_name(enum amqp_outcome outcome) {
-    static const char *const names[AMQP_OUTCOMES] = {
-#define AMQP_OUTCOME_NAME(name, text) [AMQP_##name] = (text),
-        AMQP_OUTCOME_TABLE(AMQP_OUTCOME_NAME)
-#undef AMQP_OUTCOME_NAME
+const char *broker_outcome_name(enum broker_outcome outcome) {
+    static const char *const names[BROKER_OUTCOMES] = {
+#define BROKER_OUTCOME_NAME(name, text) [BROKER_##name] = (text),
+        BROKER_OUTCOME_TABLE(BROKER_OUTCOME_NAME)
+#undef BROKER_OUTCOME_NAME
     };
-    TN_ASSERT(outcome < AMQP_OUTCOMES);
+    TN_ASSERT(outcome < BROKER_OUTCOMES);
     return names[outcome];
 }
 
@@ -38,13 +38,13 @@ static bool part_copy(char *out, size_t room, const char *part) {
     return true;
 }
 
-bool amqp_address_parse(const char *url, struct amqp_address *ret_address,
-                        char reason[AMQP_REASON_MAX]) {
+bool broker_address_parse(const char *url, struct broker_address *ret_address,
+                          char reason[BROKER_REASON_MAX]) {
     struct amqp_connection_info info;
-    struct amqp_address address = {0};
+    struct broker_address address = {0};
     char copy[1024];
     if (has_password(url)) {
-        (void)snprintf(reason, AMQP_REASON_MAX,
+        (void)snprintf(reason, BROKER_REASON_MAX,
                        "a password has no place in it: use amqp_password_file");
         return false;
     }
@@ -59,7 +59,7 @@ bool amqp_address_parse(const char *url, struct amqp_address *ret_address,
                info.port < 65536;
     }
     if (!good) {
-        (void)snprintf(reason, AMQP_REASON_MAX,
+        (void)snprintf(reason, BROKER_REASON_MAX,
                        "'%.60s' is not amqp[s]://[USER@]HOST[:PORT][/VHOST]", url);
         return false;
     }
@@ -72,7 +72,7 @@ bool amqp_address_parse(const char *url, struct amqp_address *ret_address,
 /* Every text of the options, so that each can be copied and freed. */
 enum { TEXTS = 11 };
 
-static void texts_of(struct amqp_options *options, const char **ret_texts[TEXTS]) {
+static void texts_of(struct broker_options *options, const char **ret_texts[TEXTS]) {
     const char **texts[TEXTS] = {
         &options->password,       &options->ca_file,     &options->cert_file,
         &options->key_file,       &options->exchange,    &options->queue,
@@ -81,7 +81,7 @@ static void texts_of(struct amqp_options *options, const char **ret_texts[TEXTS]
     memcpy(ret_texts, texts, sizeof texts);
 }
 
-static bool texts_copy(struct amqp_options *options) {
+static bool texts_copy(struct broker_options *options) {
     const char **texts[TEXTS];
     bool good = true;
     texts_of(options, texts);
@@ -92,7 +92,7 @@ static bool texts_copy(struct amqp_options *options) {
     return good;
 }
 
-static void texts_free(struct amqp_options *options) {
+static void texts_free(struct broker_options *options) {
     const char **texts[TEXTS];
     texts_of(options, texts);
     if (options->password != NULL) {
@@ -103,70 +103,70 @@ static void texts_free(struct amqp_options *options) {
     }
 }
 
-enum tn_status amqp_make(const struct amqp_options *options, struct amqp **ret_amqp) {
-    struct amqp *amqp = calloc(1, sizeof *amqp);
-    if (amqp == NULL) {
+enum tn_status broker_make(const struct broker_options *options, struct broker **ret_broker) {
+    struct broker *broker = calloc(1, sizeof *broker);
+    if (broker == NULL) {
         return TN_NOMEM;
     }
-    amqp->options = *options;
-    (void)pthread_mutex_init(&amqp->lock, NULL);
-    amqp_consumer_init(amqp);
-    amqp_publisher_init(amqp);
-    bool good = texts_copy(&amqp->options);
-    good = amqp_link_init(&amqp->consumer.link) && good;
-    good = amqp_link_init(&amqp->publisher.link) && good;
-    amqp->stats.consumes = *options->queue != '\0';
-    amqp->stats.publishes = *options->publish_exchange != '\0';
+    broker->options = *options;
+    (void)pthread_mutex_init(&broker->lock, NULL);
+    broker_consumer_init(broker);
+    broker_publisher_init(broker);
+    bool good = texts_copy(&broker->options);
+    good = broker_link_init(&broker->consumer.link) && good;
+    good = broker_link_init(&broker->publisher.link) && good;
+    broker->stats.consumes = *options->queue != '\0';
+    broker->stats.publishes = *options->publish_exchange != '\0';
     enum tn_status status = good ? TN_OK : TN_NOMEM;
-    if (good && amqp->stats.publishes) {
-        status = amqp_publisher_open(amqp);
+    if (good && broker->stats.publishes) {
+        status = broker_publisher_open(broker);
     }
     if (status != TN_OK) {
-        amqp_free(amqp);
+        broker_free(broker);
         return status;
     }
-    *ret_amqp = amqp;
+    *ret_broker = broker;
     return TN_OK;
 }
 
-enum tn_status amqp_start(struct amqp *amqp) {
-    if ((amqp->stats.consumes && !amqp_link_start(&amqp->consumer.link)) ||
-        (amqp->stats.publishes && !amqp_link_start(&amqp->publisher.link))) {
+enum tn_status broker_start(struct broker *broker) {
+    if ((broker->stats.consumes && !broker_link_start(&broker->consumer.link)) ||
+        (broker->stats.publishes && !broker_link_start(&broker->publisher.link))) {
         return TN_NOMEM;
     }
     return TN_OK;
 }
 
-void amqp_stop(struct amqp *amqp) {
-    atomic_store(&amqp->stopping, true);
-    amqp_link_wake(&amqp->publisher.link);
-    amqp_link_stop(&amqp->consumer.link);
-    amqp_link_stop(&amqp->publisher.link);
-    amqp_publisher_close(amqp);
+void broker_stop(struct broker *broker) {
+    atomic_store(&broker->stopping, true);
+    broker_link_wake(&broker->publisher.link);
+    broker_link_stop(&broker->consumer.link);
+    broker_link_stop(&broker->publisher.link);
+    broker_publisher_close(broker);
 }
 
-void amqp_free(struct amqp *amqp) {
-    if (amqp == NULL) {
+void broker_free(struct broker *broker) {
+    if (broker == NULL) {
         return;
     }
-    TN_ASSERT(!amqp->consumer.link.running && !amqp->publisher.link.running);
-    amqp_position_close(&amqp->publisher.position);
-    free(amqp->publisher.bytes);
-    amqp_link_free(&amqp->consumer.link);
-    amqp_link_free(&amqp->publisher.link);
-    texts_free(&amqp->options);
-    (void)pthread_mutex_destroy(&amqp->lock);
-    free(amqp);
+    TN_ASSERT(!broker->consumer.link.running && !broker->publisher.link.running);
+    broker_position_close(&broker->publisher.position);
+    free(broker->publisher.bytes);
+    broker_link_free(&broker->consumer.link);
+    broker_link_free(&broker->publisher.link);
+    texts_free(&broker->options);
+    (void)pthread_mutex_destroy(&broker->lock);
+    free(broker);
 }
 
-void amqp_wake(struct amqp *amqp) {
-    amqp_link_wake(&amqp->publisher.link);
+void broker_wake(struct broker *broker) {
+    broker_link_wake(&broker->publisher.link);
 }
 
-void amqp_stats_read(struct amqp *amqp, struct amqp_stats *ret_stats) {
-    pthread_mutex_lock(&amqp->lock);
-    *ret_stats = amqp->stats;
-    ret_stats->consume_connected = amqp->consumer.link.connected;
-    ret_stats->publish_connected = amqp->publisher.link.connected;
-    pthread_mutex_unlock(&amqp->lock);
+void broker_stats_read(struct broker *broker, struct broker_stats *ret_stats) {
+    pthread_mutex_lock(&broker->lock);
+    *ret_stats = broker->stats;
+    ret_stats->consume_connected = broker->consumer.link.connected;
+    ret_stats->publish_connected = broker->publisher.link.connected;
+    pthread_mutex_unlock(&broker->lock);
 }

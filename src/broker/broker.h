@@ -16,33 +16,33 @@
 
 #include "engine/event.h"
 
-#define AMQP_REASON_MAX 256u
-#define AMQP_NAME_MAX 255u /* bytes of the name of an exchange or a queue, and of a routing key */
-#define AMQP_USER "amqp"   /* who the commands are from */
-#define AMQP_BODY_MAX 2097152u /* bytes of one that goes out */
+#define BROKER_REASON_MAX 256u
+#define BROKER_NAME_MAX 255u /* bytes of the name of an exchange or a queue, and of a routing key */
+#define BROKER_USER "amqp"   /* who the commands are from */
+#define BROKER_BODY_MAX 2097152u /* bytes of one that goes out */
 
 /* Where the broker is, and who asks: amqp[s]://[USER@]HOST[:PORT][/VHOST]. */
-struct amqp_address {
+struct broker_address {
     bool tls;
     int port;
     char host[256], vhost[256], user[256];
 };
 
 /* False: `reason` says why. A password in it is a mistake: it would be seen in the list of processes. */
-bool amqp_address_parse(const char *url, struct amqp_address *ret_address,
-                        char reason[AMQP_REASON_MAX]);
+bool broker_address_parse(const char *url, struct broker_address *ret_address,
+                          char reason[BROKER_REASON_MAX]);
 
 /* An event as bytes: the length, 0 if it does not fit. `event` NULL: events were lost, and `oldest` is
  * the oldest that is left. Must not wait. */
-typedef size_t amqp_render(const struct engine_event *event, struct engine_event_id oldest,
-                           uint8_t *out, size_t room);
+typedef size_t broker_render(const struct engine_event *event, struct engine_event_id oldest,
+                             uint8_t *out, size_t room);
 
 /* All texts are copied. */
-struct amqp_options {
+struct broker_options {
     struct engine *engine;
     const struct os *os;
     const char *dir; /* where the position of what was published is kept */
-    struct amqp_address address;
+    struct broker_address address;
     const char *password;
     const char *ca_file;              /* of TLS: who has signed the broker's certificate */
     const char *cert_file, *key_file; /* our own; empty: none */
@@ -55,27 +55,27 @@ struct amqp_options {
     uint16_t prefetch;
     uint16_t heartbeat_s;
     uint32_t retry_min_ms, retry_max_ms; /* between attempts to connect */
-    amqp_render *render;
+    broker_render *render;
     void (*log)(void *ctx, const char *line); /* event=... key=value; from any thread */
     void *log_ctx;
 };
 
-struct amqp;
+struct broker;
 
-/* Nothing happens before amqp_start. Else than TN_OK: there is no memory, or the position of what was
+/* Nothing happens before broker_start. Else than TN_OK: there is no memory, or the position of what was
  * published cannot be read. */
-enum tn_status amqp_make(const struct amqp_options *options, struct amqp **ret_amqp);
-enum tn_status amqp_start(struct amqp *amqp);
+enum tn_status broker_make(const struct broker_options *options, struct broker **ret_broker);
+enum tn_status broker_start(struct broker *broker);
 /* Ends both threads: at once if the broker listens, else within a few seconds. */
-void amqp_stop(struct amqp *amqp);
-/* After the engine is closed, which may call amqp_wake until then. NULL is nothing. */
-void amqp_free(struct amqp *amqp);
+void broker_stop(struct broker *broker);
+/* After the engine is closed, which may call broker_wake until then. NULL is nothing. */
+void broker_free(struct broker *broker);
 
 /* There may be new events; from any thread, never waits. For engine_options.events_ready. */
-void amqp_wake(struct amqp *amqp);
+void broker_wake(struct broker *broker);
 
 /* What became of the messages that came in. */
-#define AMQP_OUTCOME_TABLE(X)                                                        \
+#define BROKER_OUTCOME_TABLE(X)                                                      \
     X(APPLIED, "applied")     /* the command was done, or there was nothing to do */ \
     X(DUPLICATE, "duplicate") /* it had been done before */                          \
     X(MISSING, "missing")     /* about a rule that is not there, or not yet */       \
@@ -83,26 +83,26 @@ void amqp_wake(struct amqp *amqp);
     X(MALFORMED, "malformed") /* dead-lettered: not understood */                    \
     X(REFUSED, "refused")     /* dead-lettered: the command was refused, as for a full table */
 
-enum amqp_outcome {
-#define AMQP_OUTCOME_ENUM(name, text) AMQP_##name,
-    AMQP_OUTCOME_TABLE(AMQP_OUTCOME_ENUM)
-#undef AMQP_OUTCOME_ENUM
-        AMQP_OUTCOMES
+enum broker_outcome {
+#define BROKER_OUTCOME_ENUM(name, text) BROKER_##name,
+    BROKER_OUTCOME_TABLE(BROKER_OUTCOME_ENUM)
+#undef BROKER_OUTCOME_ENUM
+        BROKER_OUTCOMES
 };
 
-const char *amqp_outcome_name(enum amqp_outcome outcome);
+const char *broker_outcome_name(enum broker_outcome outcome);
 
-struct amqp_stats {
+struct broker_stats {
     bool consumes, publishes;                  /* it is meant to */
     bool consume_connected, publish_connected; /* and can, now */
     uint64_t connects, failures;               /* of both connections */
-    uint64_t outcomes[AMQP_OUTCOMES];
+    uint64_t outcomes[BROKER_OUTCOMES];
     uint64_t retries; /* of commands that the engine could not take */
     uint64_t published;
-    uint64_t publish_gaps;       /* events were dropped before they could be published */
-    char error[AMQP_REASON_MAX]; /* the last one; empty: there was none */
+    uint64_t publish_gaps;         /* events were dropped before they could be published */
+    char error[BROKER_REASON_MAX]; /* the last one; empty: there was none */
 };
 
-void amqp_stats_read(struct amqp *amqp, struct amqp_stats *ret_stats);
+void broker_stats_read(struct broker *broker, struct broker_stats *ret_stats);
 
 #endif

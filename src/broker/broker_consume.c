@@ -21,30 +21,30 @@
 _Static_assert(COMMAND_BYTES > 64 + 2 * KERNEL_RULE_MAX + KERNEL_OPID_MAX + KERNEL_USER_MAX,
                "any command about a rule fits");
 
-static struct amqp_consumer *consumer_of(struct amqp_link *link) {
-    return &link->amqp->consumer;
+static struct broker_consumer *consumer_of(struct broker_link *link) {
+    return &link->broker->consumer;
 }
 
 /* ---- Exchanges and queues ---- */
 
-static bool exchange_declare(struct amqp_link *link, const char *name, const char *type) {
-    (void)amqp_exchange_declare(link->connection, AMQP_CHANNEL, amqp_cstring_bytes(name),
+static bool exchange_declare(struct broker_link *link, const char *name, const char *type) {
+    (void)amqp_exchange_declare(link->connection, BROKER_CHANNEL, amqp_cstring_bytes(name),
                                 amqp_cstring_bytes(type), 0, 1, 0, 0, amqp_empty_table);
-    return amqp_link_good(link, "exchange");
+    return broker_link_good(link, "exchange");
 }
 
-static bool queue_declare(struct amqp_link *link, const char *name, amqp_table_t arguments) {
-    (void)amqp_queue_declare(link->connection, AMQP_CHANNEL, amqp_cstring_bytes(name), 0, 1, 0, 0,
+static bool queue_declare(struct broker_link *link, const char *name, amqp_table_t arguments) {
+    (void)amqp_queue_declare(link->connection, BROKER_CHANNEL, amqp_cstring_bytes(name), 0, 1, 0, 0,
                              arguments);
-    return amqp_link_good(link, "queue");
+    return broker_link_good(link, "queue");
 }
 
-static bool queue_bind(struct amqp_link *link, const char *queue, const char *exchange,
+static bool queue_bind(struct broker_link *link, const char *queue, const char *exchange,
                        struct tn_bytes key) {
-    (void)amqp_queue_bind(link->connection, AMQP_CHANNEL, amqp_cstring_bytes(queue),
-                          amqp_cstring_bytes(exchange), amqp_bytes_of(key.at, key.len),
+    (void)amqp_queue_bind(link->connection, BROKER_CHANNEL, amqp_cstring_bytes(queue),
+                          amqp_cstring_bytes(exchange), broker_bytes_of(key.at, key.len),
                           amqp_empty_table);
-    return amqp_link_good(link, "binding");
+    return broker_link_good(link, "binding");
 }
 
 /* The word at *at, which moves on; false: there is none left. */
@@ -56,8 +56,8 @@ static bool word_next(const char **at, struct tn_bytes *ret_word) {
     return len > 0;
 }
 
-static bool topology(struct amqp_link *link) {
-    const struct amqp_options *options = &link->amqp->options;
+static bool topology(struct broker_link *link) {
+    const struct broker_options *options = &link->broker->options;
     amqp_table_entry_t entry = {.key = amqp_cstring_bytes("x-dead-letter-exchange"),
                                 .value = {.kind = AMQP_FIELD_KIND_UTF8,
                                           .value.bytes = amqp_cstring_bytes(options->dead_letter)}};
@@ -79,32 +79,32 @@ static bool topology(struct amqp_link *link) {
     return true;
 }
 
-static bool consumer_begin(struct amqp_link *link) {
-    const struct amqp_options *options = &link->amqp->options;
+static bool consumer_begin(struct broker_link *link) {
+    const struct broker_options *options = &link->broker->options;
     consumer_of(link)->delivery.stage = DELIVERY_NONE;
     if (!topology(link)) {
         return false;
     }
-    (void)amqp_basic_qos(link->connection, AMQP_CHANNEL, 0, options->prefetch, 0);
-    if (!amqp_link_good(link, "prefetch")) {
+    (void)amqp_basic_qos(link->connection, BROKER_CHANNEL, 0, options->prefetch, 0);
+    if (!broker_link_good(link, "prefetch")) {
         return false;
     }
-    (void)amqp_basic_consume(link->connection, AMQP_CHANNEL, amqp_cstring_bytes(options->queue),
+    (void)amqp_basic_consume(link->connection, BROKER_CHANNEL, amqp_cstring_bytes(options->queue),
                              amqp_empty_bytes, 0, 0, 1, amqp_empty_table);
-    return amqp_link_good(link, "consume");
+    return broker_link_good(link, "consume");
 }
 
 /* ---- Frames to a message ---- */
 
 static uint32_t text_copy(char *out, amqp_bytes_t text) {
-    uint32_t len = text.len < AMQP_NAME_MAX ? (uint32_t)text.len : AMQP_NAME_MAX;
+    uint32_t len = text.len < BROKER_NAME_MAX ? (uint32_t)text.len : BROKER_NAME_MAX;
     if (len > 0) {
         memcpy(out, text.bytes, len);
     }
     return len;
 }
 
-static void header_take(struct amqp_delivery *delivery, const amqp_frame_t *frame) {
+static void header_take(struct broker_delivery *delivery, const amqp_frame_t *frame) {
     const amqp_basic_properties_t *properties = frame->payload.properties.decoded;
     delivery->size = delivery->left = frame->payload.properties.body_size;
     delivery->stage = delivery->left > 0 ? DELIVERY_BODY : DELIVERY_WHOLE;
@@ -116,7 +116,7 @@ static void header_take(struct amqp_delivery *delivery, const amqp_frame_t *fram
     }
 }
 
-static void body_take(struct amqp_delivery *delivery, const amqp_frame_t *frame) {
+static void body_take(struct broker_delivery *delivery, const amqp_frame_t *frame) {
     amqp_bytes_t part = frame->payload.body_fragment;
     uint64_t len = part.len < delivery->left ? part.len : delivery->left;
     if (delivery->size <= sizeof delivery->body) {
@@ -128,7 +128,7 @@ static void body_take(struct amqp_delivery *delivery, const amqp_frame_t *frame)
 }
 
 /* False: it does not belong where it comes. */
-static bool frame_take(struct amqp_delivery *delivery, const amqp_frame_t *frame) {
+static bool frame_take(struct broker_delivery *delivery, const amqp_frame_t *frame) {
     switch (frame->frame_type) {
     case AMQP_FRAME_METHOD: {
         if (frame->payload.method.id != AMQP_BASIC_DELIVER_METHOD) {
@@ -162,97 +162,97 @@ static bool frame_take(struct amqp_delivery *delivery, const amqp_frame_t *frame
 
 /* ---- A message to a command, and its result to an answer ---- */
 
-static void outcome_count(struct amqp *amqp, enum amqp_outcome outcome) {
-    pthread_mutex_lock(&amqp->lock);
-    amqp->stats.outcomes[outcome]++;
-    pthread_mutex_unlock(&amqp->lock);
+static void outcome_count(struct broker *broker, enum broker_outcome outcome) {
+    pthread_mutex_lock(&broker->lock);
+    broker->stats.outcomes[outcome]++;
+    pthread_mutex_unlock(&broker->lock);
 }
 
-static void told(struct amqp *amqp, const char *event, const char *reason) {
-    const struct amqp_delivery *delivery = &amqp->consumer.delivery;
-    char key[AMQP_NAME_MAX + 1];
-    char id[AMQP_NAME_MAX + 1];
-    amqp_log(amqp, "event=%s queue=\"%s\" routing_key=\"%s\" message_id=\"%s\" reason=\"%s\"",
-             event, amqp->options.queue,
-             amqp_log_text(tn_bytes_of(delivery->key, delivery->key_len), key, sizeof key),
-             amqp_log_text(tn_bytes_of(delivery->id, delivery->id_len), id, sizeof id), reason);
+static void told(struct broker *broker, const char *event, const char *reason) {
+    const struct broker_delivery *delivery = &broker->consumer.delivery;
+    char key[BROKER_NAME_MAX + 1];
+    char id[BROKER_NAME_MAX + 1];
+    broker_log(broker, "event=%s queue=\"%s\" routing_key=\"%s\" message_id=\"%s\" reason=\"%s\"",
+               event, broker->options.queue,
+               broker_log_text(tn_bytes_of(delivery->key, delivery->key_len), key, sizeof key),
+               broker_log_text(tn_bytes_of(delivery->id, delivery->id_len), id, sizeof id), reason);
 }
 
-static enum amqp_turn acknowledge(struct amqp_link *link) {
-    struct amqp_consumer *consumer = consumer_of(link);
+static enum broker_turn acknowledge(struct broker_link *link) {
+    struct broker_consumer *consumer = consumer_of(link);
     uint64_t tag = consumer->delivery.tag;
     consumer->delivery.stage = DELIVERY_NONE;
     consumer->retries = 0;
-    int status = amqp_basic_ack(link->connection, AMQP_CHANNEL, tag, 0);
-    return amqp_link_status(link, "acknowledge", status) ? AMQP_AGAIN : AMQP_BROKEN;
+    int status = amqp_basic_ack(link->connection, BROKER_CHANNEL, tag, 0);
+    return broker_link_status(link, "acknowledge", status) ? BROKER_AGAIN : BROKER_BROKEN;
 }
 
 /* Not to be delivered again: the broker moves it to the dead-letter queue. */
-static enum amqp_turn reject(struct amqp_link *link, enum amqp_outcome outcome,
-                             const char *reason) {
-    struct amqp_consumer *consumer = consumer_of(link);
+static enum broker_turn reject(struct broker_link *link, enum broker_outcome outcome,
+                               const char *reason) {
+    struct broker_consumer *consumer = consumer_of(link);
     uint64_t tag = consumer->delivery.tag;
-    told(link->amqp, "amqp_message_rejected", reason);
-    outcome_count(link->amqp, outcome);
+    told(link->broker, "amqp_message_rejected", reason);
+    outcome_count(link->broker, outcome);
     consumer->delivery.stage = DELIVERY_NONE;
     consumer->retries = 0;
-    int status = amqp_basic_reject(link->connection, AMQP_CHANNEL, tag, 0);
-    return amqp_link_status(link, "reject", status) ? AMQP_AGAIN : AMQP_BROKEN;
+    int status = amqp_basic_reject(link->connection, BROKER_CHANNEL, tag, 0);
+    return broker_link_status(link, "reject", status) ? BROKER_AGAIN : BROKER_BROKEN;
 }
 
 /* The engine cannot take it now. It stays ours, and those behind it wait at the broker. */
-static enum amqp_turn retry_later(struct amqp_link *link, enum tn_result code) {
-    struct amqp_consumer *consumer = consumer_of(link);
-    struct amqp *amqp = link->amqp;
+static enum broker_turn retry_later(struct broker_link *link, enum tn_result code) {
+    struct broker_consumer *consumer = consumer_of(link);
+    struct broker *broker = link->broker;
     if (consumer->retries++ == 0) {
-        told(amqp, "amqp_message_waits", tn_result_text(code));
+        told(broker, "amqp_message_waits", tn_result_text(code));
     }
-    pthread_mutex_lock(&amqp->lock);
-    amqp->stats.retries++;
-    pthread_mutex_unlock(&amqp->lock);
+    pthread_mutex_lock(&broker->lock);
+    broker->stats.retries++;
+    pthread_mutex_unlock(&broker->lock);
     uint32_t shift = consumer->retries < 8 ? consumer->retries : 8;
     uint32_t ms = RETRY_MIN_MS << shift;
     link->wait_ms = ms < RETRY_MAX_MS ? ms : RETRY_MAX_MS;
-    return amqp_link_beat(link) ? AMQP_DEAF : AMQP_BROKEN;
+    return broker_link_beat(link) ? BROKER_DEAF : BROKER_BROKEN;
 }
 
-static enum amqp_turn result_take(struct amqp_link *link, const struct kernel_result *result) {
-    struct amqp *amqp = link->amqp;
+static enum broker_turn result_take(struct broker_link *link, const struct kernel_result *result) {
+    struct broker *broker = link->broker;
     switch (engine_outcome(result)) {
     case TN_COMMITTED:
         break;
     case TN_REJECTED:
         if (result->code == TN_R_CLOSED) {
-            return AMQP_OVER;
+            return BROKER_OVER;
         }
         if (result->code == TN_R_MALFORMED) {
-            return reject(link, AMQP_REFUSED, tn_result_text(result->code));
+            return reject(link, BROKER_REFUSED, tn_result_text(result->code));
         }
         return retry_later(link, result->code);
     case TN_UNKNOWN:
-        return AMQP_OVER; /* it comes again after recovery */
+        return BROKER_OVER; /* it comes again after recovery */
     }
     if (result->code == TN_R_NOTFOUND) {
-        told(amqp, "amqp_rule_missing", "there is no such rule, or not yet");
-        outcome_count(amqp, AMQP_MISSING);
+        told(broker, "amqp_rule_missing", "there is no such rule, or not yet");
+        outcome_count(broker, BROKER_MISSING);
         return acknowledge(link);
     }
     if (result->code == TN_R_STALE) {
-        outcome_count(amqp, AMQP_STALE);
+        outcome_count(broker, BROKER_STALE);
         return acknowledge(link);
     }
     if (result->code != TN_R_OK && result->code != TN_R_NOOP) {
-        return reject(link, AMQP_REFUSED, tn_result_text(result->code));
+        return reject(link, BROKER_REFUSED, tn_result_text(result->code));
     }
-    outcome_count(amqp, result->replayed ? AMQP_DUPLICATE : AMQP_APPLIED);
+    outcome_count(broker, result->replayed ? BROKER_DUPLICATE : BROKER_APPLIED);
     return acknowledge(link);
 }
 
 /* When it was said; 0: that is not known. One from far in the future would make all that is ever said
  * of its rule outdated, so it counts as none. */
-static uint64_t time_of(const struct amqp_link *link, const struct rule_message *message) {
-    const struct amqp_delivery *delivery = &link->amqp->consumer.delivery;
-    uint64_t most_us = (engine_now(link->amqp->options.engine) + AHEAD_MAX_MS) * 1000;
+static uint64_t time_of(const struct broker_link *link, const struct rule_message *message) {
+    const struct broker_delivery *delivery = &link->broker->consumer.delivery;
+    uint64_t most_us = (engine_now(link->broker->options.engine) + AHEAD_MAX_MS) * 1000;
     uint64_t time_us = message->time_us;
     if (time_us == 0 && delivery->time_s < UINT32_MAX) {
         time_us = delivery->time_s * 1000000;
@@ -260,57 +260,57 @@ static uint64_t time_of(const struct amqp_link *link, const struct rule_message 
     return time_us <= most_us ? time_us : 0;
 }
 
-static enum amqp_turn message_take(struct amqp_link *link) {
-    struct amqp_delivery *delivery = &consumer_of(link)->delivery;
+static enum broker_turn message_take(struct broker_link *link) {
+    struct broker_delivery *delivery = &consumer_of(link)->delivery;
     struct rule_message message;
     struct kernel_result result = {0};
     uint8_t encoded[COMMAND_BYTES];
     if (delivery->size > sizeof delivery->body) {
-        return reject(link, AMQP_MALFORMED, "it is too long");
+        return reject(link, BROKER_MALFORMED, "it is too long");
     }
     const char *fault = rule_message_parse(tn_bytes_of(delivery->body, delivery->body_len),
                                            tn_bytes_of(delivery->key, delivery->key_len), &message);
     if (fault != NULL) {
-        return reject(link, AMQP_MALFORMED, fault);
+        return reject(link, BROKER_MALFORMED, fault);
     }
     message.time_us = time_of(link, &message);
     struct kernel_command command = rule_message_command(&message);
     if (delivery->id_len > 0) {
         message.id_len = rule_message_opid(tn_bytes_of(delivery->id, delivery->id_len), message.id);
     }
-    command.user = tn_bytes_of(AMQP_USER, strlen(AMQP_USER));
+    command.user = tn_bytes_of(BROKER_USER, strlen(BROKER_USER));
     command.opid = tn_bytes_of(message.id, message.id_len);
     uint32_t len = kernel_command_encode(&command, encoded, sizeof encoded);
     TN_ASSERT(len > 0);
-    engine_execute(link->amqp->options.engine, tn_bytes_of(encoded, len), &result);
+    engine_execute(link->broker->options.engine, tn_bytes_of(encoded, len), &result);
     return result_take(link, &result);
 }
 
-static enum amqp_turn consumer_turn(struct amqp_link *link) {
-    struct amqp_delivery *delivery = &consumer_of(link)->delivery;
+static enum broker_turn consumer_turn(struct broker_link *link) {
+    struct broker_delivery *delivery = &consumer_of(link)->delivery;
     for (unsigned i = 0; i < FRAMES_A_TURN; i++) {
-        enum amqp_turn turn;
+        enum broker_turn turn;
         if (delivery->stage == DELIVERY_WHOLE) {
             turn = message_take(link);
         } else {
             amqp_frame_t frame;
-            turn = amqp_link_frame(link, &frame);
-            if (turn == AMQP_AGAIN && frame.channel == AMQP_CHANNEL &&
+            turn = broker_link_frame(link, &frame);
+            if (turn == BROKER_AGAIN && frame.channel == BROKER_CHANNEL &&
                 !frame_take(delivery, &frame)) {
-                (void)amqp_link_fail(link, "the broker's frames are not in order");
-                turn = AMQP_BROKEN;
+                (void)broker_link_fail(link, "the broker's frames are not in order");
+                turn = BROKER_BROKEN;
             }
         }
-        if (turn != AMQP_AGAIN) {
+        if (turn != BROKER_AGAIN) {
             return turn;
         }
     }
-    return AMQP_AGAIN;
+    return BROKER_AGAIN;
 }
 
-void amqp_consumer_init(struct amqp *amqp) {
-    struct amqp_link *link = &amqp->consumer.link;
-    link->amqp = amqp;
+void broker_consumer_init(struct broker *broker) {
+    struct broker_link *link = &broker->consumer.link;
+    link->broker = broker;
     link->name = "consume";
     link->begin = consumer_begin;
     link->turn = consumer_turn;

@@ -21,16 +21,16 @@
 
 /* ---- Log ---- */
 
-void amqp_log(struct amqp *amqp, const char *format, ...) {
+void broker_log(struct broker *broker, const char *format, ...) {
     char line[1024];
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    amqp->options.log(amqp->options.log_ctx, line);
+    broker->options.log(broker->options.log_ctx, line);
 }
 
-const char *amqp_log_text(struct tn_bytes text, char *out, size_t room) {
+const char *broker_log_text(struct tn_bytes text, char *out, size_t room) {
     size_t len = text.len < room - 1 ? text.len : room - 1;
     for (size_t i = 0; i < len; i++) {
         uint8_t c = text.at[i];
@@ -42,78 +42,78 @@ const char *amqp_log_text(struct tn_bytes text, char *out, size_t room) {
 
 /* ---- Failures ---- */
 
-bool amqp_link_fail(struct amqp_link *link, const char *format, ...) {
-    char text[AMQP_REASON_MAX];
+bool broker_link_fail(struct broker_link *link, const char *format, ...) {
+    char text[BROKER_REASON_MAX];
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    (void)amqp_log_text(tn_bytes_of(text, strlen(text)), link->reason, sizeof link->reason);
+    (void)broker_log_text(tn_bytes_of(text, strlen(text)), link->reason, sizeof link->reason);
     return false;
 }
 
-bool amqp_link_status(struct amqp_link *link, const char *what, int status) {
+bool broker_link_status(struct broker_link *link, const char *what, int status) {
     return status == AMQP_STATUS_OK ||
-           amqp_link_fail(link, "%s: %s", what, amqp_error_string2(status));
+           broker_link_fail(link, "%s: %s", what, amqp_error_string2(status));
 }
 
 /* What the broker says when it closes a channel or the connection. */
-static bool closed(struct amqp_link *link, const char *what, const amqp_method_t *method) {
+static bool closed(struct broker_link *link, const char *what, const amqp_method_t *method) {
     if (method->id == AMQP_CONNECTION_CLOSE_METHOD) {
         const amqp_connection_close_t *close = method->decoded;
-        return amqp_link_fail(link, "%s: %.*s", what, (int)close->reply_text.len,
-                              (const char *)close->reply_text.bytes);
+        return broker_link_fail(link, "%s: %.*s", what, (int)close->reply_text.len,
+                                (const char *)close->reply_text.bytes);
     }
     if (method->id == AMQP_CHANNEL_CLOSE_METHOD) {
         const amqp_channel_close_t *close = method->decoded;
-        return amqp_link_fail(link, "%s: %.*s", what, (int)close->reply_text.len,
-                              (const char *)close->reply_text.bytes);
+        return broker_link_fail(link, "%s: %.*s", what, (int)close->reply_text.len,
+                                (const char *)close->reply_text.bytes);
     }
-    return amqp_link_fail(link, "%s: the broker says %s", what,
-                          amqp_method_name(method->id) != NULL ? amqp_method_name(method->id)
-                                                               : "what is not known");
+    return broker_link_fail(link, "%s: the broker says %s", what,
+                            amqp_method_name(method->id) != NULL ? amqp_method_name(method->id)
+                                                                 : "what is not known");
 }
 
-static bool reply_good(struct amqp_link *link, const char *what, amqp_rpc_reply_t reply) {
+static bool reply_good(struct broker_link *link, const char *what, amqp_rpc_reply_t reply) {
     switch (reply.reply_type) {
     case AMQP_RESPONSE_NORMAL:
         return true;
     case AMQP_RESPONSE_SERVER_EXCEPTION:
         return closed(link, what, &reply.reply);
     case AMQP_RESPONSE_LIBRARY_EXCEPTION:
-        return amqp_link_status(link, what, reply.library_error);
+        return broker_link_status(link, what, reply.library_error);
     default:
-        return amqp_link_fail(link, "%s: no answer", what);
+        return broker_link_fail(link, "%s: no answer", what);
     }
 }
 
-bool amqp_link_good(struct amqp_link *link, const char *what) {
+bool broker_link_good(struct broker_link *link, const char *what) {
     return reply_good(link, what, amqp_get_rpc_reply(link->connection));
 }
 
 /* ---- Opening and closing ---- */
 
-static bool socket_make(struct amqp_link *link, amqp_socket_t **ret_socket) {
-    const struct amqp_options *options = &link->amqp->options;
+static bool socket_make(struct broker_link *link, amqp_socket_t **ret_socket) {
+    const struct broker_options *options = &link->broker->options;
     amqp_connection_state_t connection = link->connection;
     if (!options->address.tls) {
         *ret_socket = amqp_tcp_socket_new(connection);
-        return *ret_socket != NULL || amqp_link_fail(link, "no memory");
+        return *ret_socket != NULL || broker_link_fail(link, "no memory");
     }
     amqp_socket_t *made = amqp_ssl_socket_new(connection);
     *ret_socket = made;
     if (made == NULL) {
-        return amqp_link_fail(link, "no memory");
+        return broker_link_fail(link, "no memory");
     }
     amqp_ssl_socket_set_verify_peer(made, 1);
     amqp_ssl_socket_set_verify_hostname(made, 1);
-    if (!amqp_link_status(link, "amqp_ca_file",
-                          amqp_ssl_socket_set_cacert(made, options->ca_file))) {
+    if (!broker_link_status(link, "amqp_ca_file",
+                            amqp_ssl_socket_set_cacert(made, options->ca_file))) {
         return false;
     }
     return *options->cert_file == '\0' ||
-           amqp_link_status(link, "amqp_cert_file, amqp_key_file",
-                            amqp_ssl_socket_set_key(made, options->cert_file, options->key_file));
+           broker_link_status(link, "amqp_cert_file, amqp_key_file",
+                              amqp_ssl_socket_set_key(made, options->cert_file, options->key_file));
 }
 
 /* What we tell the broker about ourselves. */
@@ -124,7 +124,7 @@ struct properties {
     amqp_table_t table;
 };
 
-static void properties_make(struct amqp_link *link, struct properties *properties) {
+static void properties_make(struct broker_link *link, struct properties *properties) {
     (void)snprintf(properties->name, sizeof properties->name, "tenured %s", link->name);
     properties->capability =
         (amqp_table_entry_t){.key = amqp_cstring_bytes("consumer_cancel_notify"),
@@ -142,25 +142,25 @@ static void properties_make(struct amqp_link *link, struct properties *propertie
     properties->table = (amqp_table_t){.num_entries = 2, .entries = properties->entries};
 }
 
-static void socket_show(struct amqp_link *link, int number) {
+static void socket_show(struct broker_link *link, int number) {
     pthread_mutex_lock(&link->lock);
     link->socket = number;
     pthread_mutex_unlock(&link->lock);
 }
 
-static bool link_open(struct amqp_link *link) {
-    const struct amqp_options *options = &link->amqp->options;
+static bool link_open(struct broker_link *link) {
+    const struct broker_options *options = &link->broker->options;
     struct timeval patience = {.tv_sec = CONNECT_S};
     amqp_socket_t *made;
     struct properties properties;
     link->connection = amqp_new_connection();
     if (link->connection == NULL) {
-        return amqp_link_fail(link, "no memory");
+        return broker_link_fail(link, "no memory");
     }
     if (!socket_make(link, &made) ||
-        !amqp_link_status(link, "connect",
-                          amqp_socket_open_noblock(made, options->address.host,
-                                                   options->address.port, &patience))) {
+        !broker_link_status(link, "connect",
+                            amqp_socket_open_noblock(made, options->address.host,
+                                                     options->address.port, &patience))) {
         return false;
     }
     socket_show(link, amqp_get_sockfd(link->connection));
@@ -174,12 +174,12 @@ static bool link_open(struct amqp_link *link) {
                                                options->password))) {
         return false;
     }
-    (void)amqp_channel_open(link->connection, AMQP_CHANNEL);
-    return amqp_link_good(link, "channel");
+    (void)amqp_channel_open(link->connection, BROKER_CHANNEL);
+    return broker_link_good(link, "channel");
 }
 
 /* `politely`: what was not acknowledged goes back into the queue either way, but at once. */
-static void link_close(struct amqp_link *link, bool politely) {
+static void link_close(struct broker_link *link, bool politely) {
     struct timeval patience = {.tv_sec = 1};
     if (link->connection == NULL) {
         return;
@@ -195,15 +195,15 @@ static void link_close(struct amqp_link *link, bool politely) {
 
 /* ---- Frames ---- */
 
-enum amqp_turn amqp_link_frame(struct amqp_link *link, amqp_frame_t *ret_frame) {
+enum broker_turn broker_link_frame(struct broker_link *link, amqp_frame_t *ret_frame) {
     struct timeval at_once = {0};
     amqp_maybe_release_buffers(link->connection);
     int status = amqp_simple_wait_frame_noblock(link->connection, ret_frame, &at_once);
     if (status == AMQP_STATUS_TIMEOUT) {
-        return AMQP_IDLE;
+        return BROKER_IDLE;
     }
-    if (!amqp_link_status(link, "connection", status)) {
-        return AMQP_BROKEN;
+    if (!broker_link_status(link, "connection", status)) {
+        return BROKER_BROKEN;
     }
     if (ret_frame->frame_type == AMQP_FRAME_METHOD) {
         switch (ret_frame->payload.method.id) {
@@ -211,27 +211,27 @@ enum amqp_turn amqp_link_frame(struct amqp_link *link, amqp_frame_t *ret_frame) 
         case AMQP_CHANNEL_CLOSE_METHOD:
         case AMQP_BASIC_CANCEL_METHOD: /* the queue is gone */
             (void)closed(link, "connection", &ret_frame->payload.method);
-            return AMQP_BROKEN;
+            return BROKER_BROKEN;
         default:
             break;
         }
     }
-    return AMQP_AGAIN;
+    return BROKER_AGAIN;
 }
 
-bool amqp_link_beat(struct amqp_link *link) {
+bool broker_link_beat(struct broker_link *link) {
     amqp_frame_t beat = {.channel = 0, .frame_type = AMQP_FRAME_HEARTBEAT};
-    return amqp_link_status(link, "connection", amqp_send_frame(link->connection, &beat));
+    return broker_link_status(link, "connection", amqp_send_frame(link->connection, &beat));
 }
 
 /* ---- The thread ---- */
 
-static bool is_stopping(const struct amqp_link *link) {
-    return atomic_load(&link->amqp->stopping);
+static bool is_stopping(const struct broker_link *link) {
+    return atomic_load(&link->broker->stopping);
 }
 
 /* Until somebody wakes us, the broker says something, or the time is over. */
-static void link_wait(struct amqp_link *link, uint32_t ms, bool listens) {
+static void link_wait(struct broker_link *link, uint32_t ms, bool listens) {
     struct pollfd of[2] = {{.fd = link->wake, .events = POLLIN}, {.fd = -1, .events = POLLIN}};
     eventfd_t ignored;
     if (listens) {
@@ -241,18 +241,18 @@ static void link_wait(struct amqp_link *link, uint32_t ms, bool listens) {
     (void)eventfd_read(link->wake, &ignored);
 }
 
-static void connected_set(struct amqp_link *link, bool connected) {
-    struct amqp *amqp = link->amqp;
-    pthread_mutex_lock(&amqp->lock);
+static void connected_set(struct broker_link *link, bool connected) {
+    struct broker *broker = link->broker;
+    pthread_mutex_lock(&broker->lock);
     link->connected = connected;
-    amqp->stats.connects += connected;
-    pthread_mutex_unlock(&amqp->lock);
+    broker->stats.connects += connected;
+    pthread_mutex_unlock(&broker->lock);
 }
 
 /* From retry_min_ms on doubling to retry_max_ms, half of it by chance, so that many do not come back at
  * the same moment. */
-static uint32_t pause_ms(struct amqp_link *link) {
-    const struct amqp_options *options = &link->amqp->options;
+static uint32_t pause_ms(struct broker_link *link) {
+    const struct broker_options *options = &link->broker->options;
     uint64_t ms = options->retry_min_ms;
     for (uint32_t i = 1; i < link->failures && ms < options->retry_max_ms; i++) {
         ms *= 2;
@@ -261,17 +261,17 @@ static uint32_t pause_ms(struct amqp_link *link) {
     return (uint32_t)(ms / 2 + tn_prng_below(&link->prng, ms / 2 + 1));
 }
 
-static void failed(struct amqp_link *link) {
-    struct amqp *amqp = link->amqp;
-    const struct os *os = amqp->options.os;
+static void failed(struct broker_link *link) {
+    struct broker *broker = link->broker;
+    const struct os *os = broker->options.os;
     link->failures++;
     uint32_t ms = pause_ms(link);
-    pthread_mutex_lock(&amqp->lock);
-    amqp->stats.failures++;
-    memcpy(amqp->stats.error, link->reason, sizeof amqp->stats.error);
-    pthread_mutex_unlock(&amqp->lock);
-    amqp_log(amqp, "event=amqp_failed connection=%s reason=\"%s\" retry_ms=%u", link->name,
-             link->reason, ms);
+    pthread_mutex_lock(&broker->lock);
+    broker->stats.failures++;
+    memcpy(broker->stats.error, link->reason, sizeof broker->stats.error);
+    pthread_mutex_unlock(&broker->lock);
+    broker_log(broker, "event=amqp_failed connection=%s reason=\"%s\" retry_ms=%u", link->name,
+               link->reason, ms);
     uint64_t end_ms = os->clock_boot_ms(os->ctx) + ms;
     uint64_t now_ms;
     while (!is_stopping(link) && (now_ms = os->clock_boot_ms(os->ctx)) < end_ms) {
@@ -280,38 +280,38 @@ static void failed(struct amqp_link *link) {
 }
 
 /* Works until it is told to stop, or cannot. */
-static enum amqp_turn link_work(struct amqp_link *link) {
+static enum broker_turn link_work(struct broker_link *link) {
     /* The library sends heartbeats when it is called, and only then. */
-    uint32_t beat_ms = link->amqp->options.heartbeat_s * 1000u / 4;
-    enum amqp_turn turn = AMQP_AGAIN;
-    while (!is_stopping(link) && turn != AMQP_BROKEN && turn != AMQP_OVER) {
+    uint32_t beat_ms = link->broker->options.heartbeat_s * 1000u / 4;
+    enum broker_turn turn = BROKER_AGAIN;
+    while (!is_stopping(link) && turn != BROKER_BROKEN && turn != BROKER_OVER) {
         link->wait_ms = 0;
         turn = link->turn(link);
-        if (turn == AMQP_IDLE || turn == AMQP_DEAF) {
+        if (turn == BROKER_IDLE || turn == BROKER_DEAF) {
             uint32_t ms = link->wait_ms;
-            link_wait(link, ms == 0 || ms > beat_ms ? beat_ms : ms, turn == AMQP_IDLE);
+            link_wait(link, ms == 0 || ms > beat_ms ? beat_ms : ms, turn == BROKER_IDLE);
         }
     }
     return turn;
 }
 
 static void *link_main(void *arg) {
-    struct amqp_link *link = arg;
-    struct amqp *amqp = link->amqp;
-    enum amqp_turn turn = AMQP_BROKEN;
-    while (!is_stopping(link) && turn != AMQP_OVER) {
-        turn = AMQP_BROKEN;
+    struct broker_link *link = arg;
+    struct broker *broker = link->broker;
+    enum broker_turn turn = BROKER_BROKEN;
+    while (!is_stopping(link) && turn != BROKER_OVER) {
+        turn = BROKER_BROKEN;
         if (link_open(link) && link->begin(link)) {
             link->failures = 0;
             connected_set(link, true);
-            amqp_log(amqp, "event=amqp_connected connection=%s host=%s port=%d tls=%s", link->name,
-                     amqp->options.address.host, amqp->options.address.port,
-                     amqp->options.address.tls ? "yes" : "no");
+            broker_log(broker, "event=amqp_connected connection=%s host=%s port=%d tls=%s",
+                       link->name, broker->options.address.host, broker->options.address.port,
+                       broker->options.address.tls ? "yes" : "no");
             turn = link_work(link);
             connected_set(link, false);
         }
-        link_close(link, turn != AMQP_BROKEN);
-        if (turn == AMQP_BROKEN && !is_stopping(link)) {
+        link_close(link, turn != BROKER_BROKEN);
+        if (turn == BROKER_BROKEN && !is_stopping(link)) {
             failed(link);
         }
     }
@@ -320,8 +320,8 @@ static void *link_main(void *arg) {
 
 /* ---- Beginning and end ---- */
 
-bool amqp_link_init(struct amqp_link *link) {
-    const struct os *os = link->amqp->options.os;
+bool broker_link_init(struct broker_link *link) {
+    const struct os *os = link->broker->options.os;
     uint64_t seed = 0;
     (void)pthread_mutex_init(&link->lock, NULL);
     link->socket = -1;
@@ -333,7 +333,7 @@ bool amqp_link_init(struct amqp_link *link) {
     return true;
 }
 
-void amqp_link_free(struct amqp_link *link) {
+void broker_link_free(struct broker_link *link) {
     if (link->wake >= 0) {
         (void)close(link->wake);
     }
@@ -341,7 +341,7 @@ void amqp_link_free(struct amqp_link *link) {
 }
 
 /* Signals are for others. */
-bool amqp_link_start(struct amqp_link *link) {
+bool broker_link_start(struct broker_link *link) {
     sigset_t all;
     sigset_t before;
     (void)sigfillset(&all);
@@ -351,16 +351,16 @@ bool amqp_link_start(struct amqp_link *link) {
     return link->running;
 }
 
-void amqp_link_wake(struct amqp_link *link) {
+void broker_link_wake(struct broker_link *link) {
     (void)eventfd_write(link->wake, 1);
 }
 
-void amqp_link_stop(struct amqp_link *link) {
-    const struct os *os = link->amqp->options.os;
+void broker_link_stop(struct broker_link *link) {
+    const struct os *os = link->broker->options.os;
     if (!link->running) {
         return;
     }
-    amqp_link_wake(link);
+    broker_link_wake(link);
     uint64_t end_ms = os->clock_wall_ms(os->ctx) + STOP_GRACE_MS;
     struct timespec end = {.tv_sec = (time_t)(end_ms / 1000),
                            .tv_nsec = (long)(end_ms % 1000) * 1000000};

@@ -2,7 +2,7 @@
 #include "broker/broker_place.h"
 
 static bool place_visit(void *ctx, const struct engine_event *event) {
-    struct amqp_place *place = ctx;
+    struct broker_place *place = ctx;
     place->id = (struct engine_event_id){.lsn = event->fact.lsn, .index = event->fact.index};
     place->time_ms = event->fact.now_ms;
     return true;
@@ -16,9 +16,9 @@ static struct engine_event_id id_before(struct engine_event_id id) {
 
 /* The first event after that; time_ms 0: there is none. */
 static enum tn_status place_read(struct engine *engine, struct engine_event_id after,
-                                 struct amqp_place *ret_place,
+                                 struct broker_place *ret_place,
                                  struct engine_events_span *ret_span) {
-    *ret_place = (struct amqp_place){0};
+    *ret_place = (struct broker_place){0};
     switch (engine_events_read(engine, after, 1, place_visit, ret_place, ret_span)) {
     case TN_R_OK:
         return TN_OK;
@@ -30,15 +30,15 @@ static enum tn_status place_read(struct engine *engine, struct engine_event_id a
 }
 
 /* After all that is committed, whether there was an event or not. */
-static struct amqp_place place_end(struct engine *engine) {
+static struct broker_place place_end(struct engine *engine) {
     struct engine_stats stats;
     engine_stats_read(engine, &stats);
-    return (struct amqp_place){.id = {.lsn = stats.lsn, .index = UINT32_MAX}};
+    return (struct broker_place){.id = {.lsn = stats.lsn, .index = UINT32_MAX}};
 }
 
-enum tn_status amqp_place_newest(struct engine *engine, struct amqp_place *ret_place) {
+enum tn_status broker_place_newest(struct engine *engine, struct broker_place *ret_place) {
     struct engine_events_span span;
-    struct amqp_place found;
+    struct broker_place found;
     *ret_place = place_end(engine);
     enum tn_status status = place_read(engine, ENGINE_EVENTS_NEWEST, &found, &span);
     if (status == TN_OK && span.newest.lsn > 0) {
@@ -50,9 +50,9 @@ enum tn_status amqp_place_newest(struct engine *engine, struct amqp_place *ret_p
     return status;
 }
 
-enum tn_status amqp_place_oldest(struct engine *engine, struct amqp_place *ret_place) {
+enum tn_status broker_place_oldest(struct engine *engine, struct broker_place *ret_place) {
     struct engine_events_span span;
-    struct amqp_place none;
+    struct broker_place none;
     *ret_place = place_end(engine);
     enum tn_status status = place_read(engine, ENGINE_EVENTS_NEWEST, &none, &span);
     if (status == TN_OK && span.oldest.lsn > 0) {
@@ -61,9 +61,10 @@ enum tn_status amqp_place_oldest(struct engine *engine, struct amqp_place *ret_p
     return status;
 }
 
-enum tn_status amqp_place_known(struct engine *engine, struct amqp_place place, bool *ret_known) {
+enum tn_status broker_place_known(struct engine *engine, struct broker_place place,
+                                  bool *ret_known) {
     struct engine_events_span span;
-    struct amqp_place found;
+    struct broker_place found;
     *ret_known = place.id.lsn <= place_end(engine).id.lsn;
     if (!*ret_known || place.time_ms == 0) {
         return TN_OK;

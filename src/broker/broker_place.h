@@ -5,19 +5,20 @@
 #include "engine/event.h"
 
 /* After this event and all before it. */
-struct amqp_place {
+struct broker_place {
     struct engine_event_id id;
     uint64_t time_ms; /* when that event happened; 0: it stands for none, as before the first one */
 };
 
 /* After all that has happened; before the oldest that is kept. From either, a reader is told of what
  * is dropped before it could be read. TN_NOMEM; TN_NOTFOUND if no events are kept at all. */
-enum tn_status amqp_place_newest(struct engine *engine, struct amqp_place *ret_place);
-enum tn_status amqp_place_oldest(struct engine *engine, struct amqp_place *ret_place);
+enum tn_status broker_place_newest(struct engine *engine, struct broker_place *ret_place);
+enum tn_status broker_place_oldest(struct engine *engine, struct broker_place *ret_place);
 
 /* Whether it is a place in this log: not after its end, and the event there, if it is still kept, of
  * that time. Else the log was put back to an earlier state, or is another one. (If the event is no
  * longer kept, whoever reads on from there is told that some are missing.) */
-enum tn_status amqp_place_known(struct engine *engine, struct amqp_place place, bool *ret_known);
+enum tn_status broker_place_known(struct engine *engine, struct broker_place place,
+                                  bool *ret_known);
 
 #endif

@@ -17,7 +17,7 @@ static const char magic[8] = {'T', 'N', 'A', 'M', 'Q', 'P', '1', '\n'};
 
 struct slot {
     uint64_t number;
-    struct amqp_place place;
+    struct broker_place place;
 };
 
 static bool slot_decode(const uint8_t bytes[SLOT_BYTES], struct slot *ret_slot) {
@@ -33,7 +33,7 @@ static bool slot_decode(const uint8_t bytes[SLOT_BYTES], struct slot *ret_slot) 
 }
 
 /* CORRUPT: no slot is whole. */
-static enum tn_status slots_read(struct amqp_position *position) {
+static enum tn_status slots_read(struct broker_position *position) {
     const struct os *os = position->os;
     for (uint32_t i = 0; i < SLOT_COUNT; i++) {
         uint8_t bytes[SLOT_BYTES];
@@ -52,15 +52,15 @@ static enum tn_status slots_read(struct amqp_position *position) {
     return position->number > 0 ? TN_OK : TN_CORRUPT;
 }
 
-static void path_of(const struct amqp_position *position, const char *suffix,
-                    char out[AMQP_POSITION_PATH + 32]) {
-    (void)snprintf(out, AMQP_POSITION_PATH + 32, "%s/%s%s", position->dir, AMQP_POSITION_FILE,
+static void path_of(const struct broker_position *position, const char *suffix,
+                    char out[BROKER_POSITION_PATH + 32]) {
+    (void)snprintf(out, BROKER_POSITION_PATH + 32, "%s/%s%s", position->dir, BROKER_POSITION_FILE,
                    suffix);
 }
 
-enum tn_status amqp_position_open(struct amqp_position *position, const struct os *os,
-                                  const char *dir, struct amqp_place *ret_after) {
-    char path[AMQP_POSITION_PATH + 32];
+enum tn_status broker_position_open(struct broker_position *position, const struct os *os,
+                                    const char *dir, struct broker_place *ret_after) {
+    char path[BROKER_POSITION_PATH + 32];
     memset(position, 0, sizeof *position);
     position->os = os;
     if (snprintf(position->dir, sizeof position->dir, "%s", dir) >= (int)sizeof position->dir) {
@@ -76,14 +76,14 @@ enum tn_status amqp_position_open(struct amqp_position *position, const struct o
     if (status == TN_OK) {
         *ret_after = position->saved;
     } else if (status != TN_CORRUPT) {
-        amqp_position_close(position);
+        broker_position_close(position);
     }
     return status;
 }
 
 /* With the number that comes next. */
-static enum tn_status slot_write(const struct amqp_position *position, int file, uint32_t slot,
-                                 struct amqp_place settled) {
+static enum tn_status slot_write(const struct broker_position *position, int file, uint32_t slot,
+                                 struct broker_place settled) {
     const struct os *os = position->os;
     uint8_t bytes[SLOT_BYTES];
     struct tn_writer w = tn_writer_of(bytes, sizeof bytes);
@@ -98,12 +98,12 @@ static enum tn_status slot_write(const struct amqp_position *position, int file,
     return os->write_at(os->ctx, file, bytes, sizeof bytes, (uint64_t)slot * SLOT_APART);
 }
 
-static void saved(struct amqp_position *position, struct amqp_place settled) {
+static void saved(struct broker_position *position, struct broker_place settled) {
     position->number++;
     position->saved = settled;
 }
 
-enum tn_status amqp_position_save(struct amqp_position *position, struct amqp_place settled) {
+enum tn_status broker_position_save(struct broker_position *position, struct broker_place settled) {
     TN_ASSERT(position->is_open);
     if (position->number > 0 && engine_event_id_compare(settled.id, position->saved.id) == 0) {
         return TN_OK;
@@ -116,10 +116,10 @@ enum tn_status amqp_position_save(struct amqp_position *position, struct amqp_pl
 }
 
 /* Under its name, once it is durable. */
-static enum tn_status file_name(const struct amqp_position *position, int file,
+static enum tn_status file_name(const struct broker_position *position, int file,
                                 const char *temporary) {
     const struct os *os = position->os;
-    char path[AMQP_POSITION_PATH + 32];
+    char path[BROKER_POSITION_PATH + 32];
     path_of(position, "", path);
     enum tn_status status = os->sync(os->ctx, file);
     if (status == TN_OK) {
@@ -128,9 +128,10 @@ static enum tn_status file_name(const struct amqp_position *position, int file,
     return status;
 }
 
-enum tn_status amqp_position_anchor(struct amqp_position *position, struct amqp_place settled) {
+enum tn_status broker_position_anchor(struct broker_position *position,
+                                      struct broker_place settled) {
     const struct os *os = position->os;
-    char temporary[AMQP_POSITION_PATH + 32];
+    char temporary[BROKER_POSITION_PATH + 32];
     int file;
     path_of(position, ".new", temporary);
     enum tn_status status = os->open(os->ctx, temporary, OS_WRITE | OS_CREATE | OS_TRUNCATE, &file);
@@ -145,14 +146,14 @@ enum tn_status amqp_position_anchor(struct amqp_position *position, struct amqp_
         (void)os->close(os->ctx, file);
         return status;
     }
-    amqp_position_close(position);
+    broker_position_close(position);
     position->file = file;
     position->is_open = true;
     saved(position, settled); /* though its name may not last: what is written next is newer */
     return os->sync_dir(os->ctx, position->dir);
 }
 
-void amqp_position_close(struct amqp_position *position) {
+void broker_position_close(struct broker_position *position) {
     if (position->is_open) {
         (void)position->os->close(position->os->ctx, position->file);
         position->is_open = false;

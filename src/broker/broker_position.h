@@ -22,30 +22,31 @@
 #include "broker/broker_place.h"
 #include "os/os.h"
 
-#define AMQP_POSITION_FILE "amqp.position"
-#define AMQP_POSITION_PATH 4096u
+#define BROKER_POSITION_FILE "amqp.position"
+#define BROKER_POSITION_PATH 4096u
 
-struct amqp_position {
+struct broker_position {
     const struct os *os;
-    char dir[AMQP_POSITION_PATH];
+    char dir[BROKER_POSITION_PATH];
     bool is_open;
     int file;
     uint64_t number; /* of what was written last; 0: nothing was */
-    struct amqp_place saved;
+    struct broker_place saved;
 };
 
-/* OK: *ret_after is what was saved. NOTFOUND: there is no file, and amqp_position_anchor makes it.
+/* OK: *ret_after is what was saved. NOTFOUND: there is no file, and broker_position_anchor makes it.
  * CORRUPT: no slot is whole. Else it cannot be opened or read. */
-enum tn_status amqp_position_open(struct amqp_position *position, const struct os *os,
-                                  const char *dir, struct amqp_place *ret_after);
+enum tn_status broker_position_open(struct broker_position *position, const struct os *os,
+                                    const char *dir, struct broker_place *ret_after);
 
 /* OK: this is kept, whatever happens. Else what was kept before is, or this. */
-enum tn_status amqp_position_anchor(struct amqp_position *position, struct amqp_place settled);
+enum tn_status broker_position_anchor(struct broker_position *position,
+                                      struct broker_place settled);
 
 /* After an anchor, or with a file. Writes nothing if that was saved last. */
-enum tn_status amqp_position_save(struct amqp_position *position, struct amqp_place settled);
+enum tn_status broker_position_save(struct broker_position *position, struct broker_place settled);
 
 /* Harmless if it is not open. */
-void amqp_position_close(struct amqp_position *position);
+void broker_position_close(struct broker_position *position);
 
 #endif

@@ -17,32 +17,32 @@
 #define LOST_BYTES 128u
 #define MEMORY_WAIT_MS 200u
 
-static struct amqp_publisher *publisher_of(struct amqp_link *link) {
-    return &link->amqp->publisher;
+static struct broker_publisher *publisher_of(struct broker_link *link) {
+    return &link->broker->publisher;
 }
 
 /* ---- The row ---- */
 
-static uint32_t window_room(const struct amqp_publisher *publisher) {
-    return AMQP_WINDOW - (uint32_t)(publisher->tag_next - publisher->tag_first);
+static uint32_t window_room(const struct broker_publisher *publisher) {
+    return BROKER_WINDOW - (uint32_t)(publisher->tag_next - publisher->tag_first);
 }
 
-static struct amqp_sent *sent_at(struct amqp_publisher *publisher, uint64_t tag) {
-    return &publisher->sent[tag % AMQP_WINDOW];
+static struct broker_sent *sent_at(struct broker_publisher *publisher, uint64_t tag) {
+    return &publisher->sent[tag % BROKER_WINDOW];
 }
 
-static void row_abandon(struct amqp_publisher *publisher) {
+static void row_abandon(struct broker_publisher *publisher) {
     publisher->tag_first = publisher->tag_next = 1;
     publisher->cursor = publisher->settled;
 }
 
-static bool confirm(struct amqp_link *link, const amqp_basic_ack_t *ack) {
-    struct amqp_publisher *publisher = publisher_of(link);
-    struct amqp *amqp = link->amqp;
+static bool confirm(struct broker_link *link, const amqp_basic_ack_t *ack) {
+    struct broker_publisher *publisher = publisher_of(link);
+    struct broker *broker = link->broker;
     uint64_t from = ack->multiple ? publisher->tag_first : ack->delivery_tag;
     uint64_t published = 0;
     if (ack->delivery_tag < publisher->tag_first || ack->delivery_tag >= publisher->tag_next) {
-        return amqp_link_fail(link, "the broker confirms what was not sent");
+        return broker_link_fail(link, "the broker confirms what was not sent");
     }
     for (uint64_t tag = from; tag <= ack->delivery_tag; tag++) {
         sent_at(publisher, tag)->confirmed = true;
@@ -52,17 +52,17 @@ static bool confirm(struct amqp_link *link, const amqp_basic_ack_t *ack) {
         publisher->settled = sent_at(publisher, publisher->tag_first++)->event;
         published++;
     }
-    pthread_mutex_lock(&amqp->lock);
-    amqp->stats.published += published;
-    pthread_mutex_unlock(&amqp->lock);
+    pthread_mutex_lock(&broker->lock);
+    broker->stats.published += published;
+    pthread_mutex_unlock(&broker->lock);
     return true;
 }
 
 /* A failure is logged once, and after the next success once more. */
-static void position_told(struct amqp *amqp, enum tn_status status) {
-    struct amqp_publisher *publisher = &amqp->publisher;
+static void position_told(struct broker *broker, enum tn_status status) {
+    struct broker_publisher *publisher = &broker->publisher;
     if (status != TN_OK && !publisher->unkept) {
-        amqp_log(amqp, "event=amqp_position_failed reason=\"%s\"", tn_status_text(status));
+        broker_log(broker, "event=amqp_position_failed reason=\"%s\"", tn_status_text(status));
     }
     publisher->unkept = status != TN_OK;
 }
@@ -70,10 +70,10 @@ static void position_told(struct amqp *amqp, enum tn_status status) {
 /* ---- Sending ---- */
 
 /* `id` empty: none. */
-static bool message_send(struct amqp_link *link, amqp_bytes_t key, const char *id,
-                         struct tn_bytes body, struct amqp_place event) {
-    struct amqp_publisher *publisher = publisher_of(link);
-    const struct amqp_options *options = &link->amqp->options;
+static bool message_send(struct broker_link *link, amqp_bytes_t key, const char *id,
+                         struct tn_bytes body, struct broker_place event) {
+    struct broker_publisher *publisher = publisher_of(link);
+    const struct broker_options *options = &link->broker->options;
     amqp_basic_properties_t properties = {._flags = AMQP_BASIC_CONTENT_TYPE_FLAG |
                                                     AMQP_BASIC_DELIVERY_MODE_FLAG,
                                           .content_type = amqp_cstring_bytes("application/json"),
@@ -83,22 +83,22 @@ static bool message_send(struct amqp_link *link, amqp_bytes_t key, const char *i
         properties.message_id = amqp_cstring_bytes(id);
     }
     TN_ASSERT(window_room(publisher) > 0);
-    *sent_at(publisher, publisher->tag_next++) = (struct amqp_sent){.event = event};
-    return amqp_link_status(link, "publish",
-                            amqp_basic_publish(link->connection, AMQP_CHANNEL,
-                                               amqp_cstring_bytes(options->publish_exchange), key,
-                                               0, 0, &properties,
-                                               amqp_bytes_of(body.at, body.len)));
+    *sent_at(publisher, publisher->tag_next++) = (struct broker_sent){.event = event};
+    return broker_link_status(link, "publish",
+                              amqp_basic_publish(link->connection, BROKER_CHANNEL,
+                                                 amqp_cstring_bytes(options->publish_exchange), key,
+                                                 0, 0, &properties,
+                                                 broker_bytes_of(body.at, body.len)));
 }
 
 /* ---- Events ---- */
 
 struct batch {
-    struct amqp_publisher *publisher;
+    struct broker_publisher *publisher;
     size_t used;
     uint32_t count;
     struct {
-        struct amqp_place place;
+        struct broker_place place;
         enum kernel_event_kind kind;
         size_t at, len;
     } of[EVENTS_A_TURN];
@@ -107,14 +107,14 @@ struct batch {
 /* Inside the engine's read, where nothing may wait: rendered here, sent after. */
 static bool event_visit(void *ctx, const struct engine_event *event) {
     struct batch *batch = ctx;
-    struct amqp_publisher *publisher = batch->publisher;
+    struct broker_publisher *publisher = batch->publisher;
     struct engine_event_id id = {.lsn = event->fact.lsn, .index = event->fact.index};
-    size_t len = publisher->link.amqp->options.render(event, id, publisher->bytes + batch->used,
-                                                      AMQP_BODY_MAX - batch->used);
+    size_t len = publisher->link.broker->options.render(event, id, publisher->bytes + batch->used,
+                                                        BROKER_BODY_MAX - batch->used);
     if (len == 0 && batch->used > 0) {
         return false; /* no room: it comes first next time */
     }
-    batch->of[batch->count].place = (struct amqp_place){.id = id, .time_ms = event->fact.now_ms};
+    batch->of[batch->count].place = (struct broker_place){.id = id, .time_ms = event->fact.now_ms};
     batch->of[batch->count].kind = event->fact.kind;
     batch->of[batch->count].at = batch->used;
     batch->of[batch->count].len = len;
@@ -123,34 +123,34 @@ static bool event_visit(void *ctx, const struct engine_event *event) {
     return true;
 }
 
-static amqp_bytes_t key_make(struct amqp_link *link, const char *kind, char *out) {
-    (void)snprintf(out, AMQP_NAME_MAX + 1, "%s%s", link->amqp->options.publish_prefix, kind);
+static amqp_bytes_t key_make(struct broker_link *link, const char *kind, char *out) {
+    (void)snprintf(out, BROKER_NAME_MAX + 1, "%s%s", link->broker->options.publish_prefix, kind);
     return amqp_cstring_bytes(out);
 }
 
 /* Some were dropped before they could be read: those who listen are told. In bytes of its own: those of
  * the publisher have the events that follow. */
-static bool lost_send(struct amqp_link *link, struct engine_event_id oldest) {
-    struct amqp *amqp = link->amqp;
-    char key[AMQP_NAME_MAX + 1];
+static bool lost_send(struct broker_link *link, struct engine_event_id oldest) {
+    struct broker *broker = link->broker;
+    char key[BROKER_NAME_MAX + 1];
     uint8_t bytes[LOST_BYTES];
-    size_t len = amqp->options.render(NULL, oldest, bytes, sizeof bytes);
+    size_t len = broker->options.render(NULL, oldest, bytes, sizeof bytes);
     TN_ASSERT(len > 0);
-    amqp_log(amqp, "event=amqp_events_lost oldest=%llu.%u", (unsigned long long)oldest.lsn,
-             oldest.index);
-    pthread_mutex_lock(&amqp->lock);
-    amqp->stats.publish_gaps++;
-    pthread_mutex_unlock(&amqp->lock);
+    broker_log(broker, "event=amqp_events_lost oldest=%llu.%u", (unsigned long long)oldest.lsn,
+               oldest.index);
+    pthread_mutex_lock(&broker->lock);
+    broker->stats.publish_gaps++;
+    pthread_mutex_unlock(&broker->lock);
     return message_send(link, key_make(link, "lost", key), "", tn_bytes_of(bytes, len),
-                        amqp->publisher.cursor);
+                        broker->publisher.cursor);
 }
 
-static bool batch_send(struct amqp_link *link, const struct batch *batch) {
-    struct amqp_publisher *publisher = publisher_of(link);
+static bool batch_send(struct broker_link *link, const struct batch *batch) {
+    struct broker_publisher *publisher = publisher_of(link);
     for (uint32_t i = 0; i < batch->count; i++) {
-        char key[AMQP_NAME_MAX + 1];
+        char key[BROKER_NAME_MAX + 1];
         char id[PROTOCOL_EVENT_ID_TEXT];
-        struct amqp_place place = batch->of[i].place;
+        struct broker_place place = batch->of[i].place;
         (void)protocol_event_id_format(place.id.lsn, place.id.index, id);
         if (!message_send(link, key_make(link, kernel_event_name(batch->of[i].kind), key), id,
                           tn_bytes_of(publisher->bytes + batch->of[i].at, batch->of[i].len),
@@ -163,14 +163,14 @@ static bool batch_send(struct amqp_link *link, const struct batch *batch) {
 }
 
 /* AGAIN: there are more, and room for them. */
-static enum amqp_turn events_send(struct amqp_link *link) {
-    struct amqp_publisher *publisher = publisher_of(link);
-    struct engine *engine = link->amqp->options.engine;
+static enum broker_turn events_send(struct broker_link *link) {
+    struct broker_publisher *publisher = publisher_of(link);
+    struct engine *engine = link->broker->options.engine;
     struct engine_events_span span = {0};
     struct batch batch = {.publisher = publisher};
     uint32_t room = window_room(publisher);
     if (room < 2) { /* one for the news that some are lost */
-        return AMQP_IDLE;
+        return BROKER_IDLE;
     }
     uint32_t most = room - 1 < EVENTS_A_TURN ? room - 1 : EVENTS_A_TURN;
     enum tn_result code =
@@ -179,135 +179,136 @@ static enum amqp_turn events_send(struct amqp_link *link) {
         link->wait_ms = MEMORY_WAIT_MS;
     }
     if ((span.lost && !lost_send(link, span.oldest)) || !batch_send(link, &batch)) {
-        return AMQP_BROKEN;
+        return BROKER_BROKEN;
     }
     if (engine_event_id_compare(span.next, publisher->cursor.id) > 0) {
         publisher->cursor =
-            (struct amqp_place){.id = span.next}; /* some cannot be read: lost, too */
+            (struct broker_place){.id = span.next}; /* some cannot be read: lost, too */
     }
     if (code != TN_R_OK) {
-        return AMQP_IDLE;
+        return BROKER_IDLE;
     }
-    return span.more || !engine_events_arm(engine, publisher->cursor.id) ? AMQP_AGAIN : AMQP_IDLE;
+    return span.more || !engine_events_arm(engine, publisher->cursor.id) ? BROKER_AGAIN
+                                                                         : BROKER_IDLE;
 }
 
 /* ---- The connection's work ---- */
 
-static bool publisher_begin(struct amqp_link *link) {
-    const struct amqp_options *options = &link->amqp->options;
+static bool publisher_begin(struct broker_link *link) {
+    const struct broker_options *options = &link->broker->options;
     row_abandon(publisher_of(link));
-    (void)amqp_exchange_declare(link->connection, AMQP_CHANNEL,
+    (void)amqp_exchange_declare(link->connection, BROKER_CHANNEL,
                                 amqp_cstring_bytes(options->publish_exchange),
                                 amqp_cstring_bytes("topic"), 0, 1, 0, 0, amqp_empty_table);
-    if (!amqp_link_good(link, "exchange")) {
+    if (!broker_link_good(link, "exchange")) {
         return false;
     }
-    (void)amqp_confirm_select(link->connection, AMQP_CHANNEL);
-    return amqp_link_good(link, "confirm");
+    (void)amqp_confirm_select(link->connection, BROKER_CHANNEL);
+    return broker_link_good(link, "confirm");
 }
 
-static enum amqp_turn answers_take(struct amqp_link *link) {
+static enum broker_turn answers_take(struct broker_link *link) {
     for (unsigned i = 0; i < FRAMES_A_TURN; i++) {
         amqp_frame_t frame;
-        enum amqp_turn turn = amqp_link_frame(link, &frame);
-        if (turn != AMQP_AGAIN) {
+        enum broker_turn turn = broker_link_frame(link, &frame);
+        if (turn != BROKER_AGAIN) {
             return turn;
         }
         if (frame.frame_type != AMQP_FRAME_METHOD) {
             continue;
         }
         if (frame.payload.method.id == AMQP_BASIC_NACK_METHOD) {
-            (void)amqp_link_fail(link, "the broker could not take a message");
-            return AMQP_BROKEN;
+            (void)broker_link_fail(link, "the broker could not take a message");
+            return BROKER_BROKEN;
         }
         if (frame.payload.method.id == AMQP_BASIC_ACK_METHOD &&
             !confirm(link, frame.payload.method.decoded)) {
-            return AMQP_BROKEN;
+            return BROKER_BROKEN;
         }
     }
-    return AMQP_AGAIN;
+    return BROKER_AGAIN;
 }
 
-static enum amqp_turn publisher_turn(struct amqp_link *link) {
-    struct amqp_publisher *publisher = publisher_of(link);
-    enum amqp_turn turn = answers_take(link);
-    position_told(link->amqp, amqp_position_save(&publisher->position, publisher->settled));
-    if (turn != AMQP_AGAIN && turn != AMQP_IDLE) {
+static enum broker_turn publisher_turn(struct broker_link *link) {
+    struct broker_publisher *publisher = publisher_of(link);
+    enum broker_turn turn = answers_take(link);
+    position_told(link->broker, broker_position_save(&publisher->position, publisher->settled));
+    if (turn != BROKER_AGAIN && turn != BROKER_IDLE) {
         return turn;
     }
-    enum amqp_turn sent = events_send(link);
+    enum broker_turn sent = events_send(link);
     /* Answers that have been read from the socket already are not waited for there. */
-    return turn == AMQP_AGAIN && sent == AMQP_IDLE ? AMQP_AGAIN : sent;
+    return turn == BROKER_AGAIN && sent == BROKER_IDLE ? BROKER_AGAIN : sent;
 }
 
 /* ---- Beginning and end ---- */
 
-void amqp_publisher_init(struct amqp *amqp) {
-    struct amqp_publisher *publisher = &amqp->publisher;
-    struct amqp_link *link = &publisher->link;
-    link->amqp = amqp;
+void broker_publisher_init(struct broker *broker) {
+    struct broker_publisher *publisher = &broker->publisher;
+    struct broker_link *link = &publisher->link;
+    link->broker = broker;
     link->name = "publish";
     link->begin = publisher_begin;
     link->turn = publisher_turn;
     publisher->tag_first = publisher->tag_next = 1;
 }
 
-static void starts_over(struct amqp *amqp, const char *event, const char *reason) {
-    amqp_log(amqp, "event=%s file=\"%s/%s\" reason=\"%s\"", event, amqp->options.dir,
-             AMQP_POSITION_FILE, reason);
+static void starts_over(struct broker *broker, const char *event, const char *reason) {
+    broker_log(broker, "event=%s file=\"%s/%s\" reason=\"%s\"", event, broker->options.dir,
+               BROKER_POSITION_FILE, reason);
 }
 
 /* Where it was; at the first time, from now on; if that is not known, all that is kept: once too often
  * is better than never. */
-static enum tn_status place_find(struct amqp *amqp, enum tn_status opened,
-                                 struct amqp_place *ret_place) {
-    struct engine *engine = amqp->options.engine;
+static enum tn_status place_find(struct broker *broker, enum tn_status opened,
+                                 struct broker_place *ret_place) {
+    struct engine *engine = broker->options.engine;
     bool known = false;
     if (opened == TN_NOTFOUND) {
-        return amqp_place_newest(engine, ret_place);
+        return broker_place_newest(engine, ret_place);
     }
     if (opened == TN_CORRUPT) {
-        starts_over(amqp, "amqp_position_damaged",
+        starts_over(broker, "amqp_position_damaged",
                     "all events that are kept are published once more");
-        return amqp_place_oldest(engine, ret_place);
+        return broker_place_oldest(engine, ret_place);
     }
     enum tn_status status = opened;
     if (status == TN_OK) {
-        status = amqp_place_known(engine, *ret_place, &known);
+        status = broker_place_known(engine, *ret_place, &known);
     }
     if (status != TN_OK || known) {
         return status;
     }
-    starts_over(amqp, "amqp_position_foreign",
+    starts_over(broker, "amqp_position_foreign",
                 "it is of another log, or of later than this one: "
                 "all events that are kept are published");
-    return amqp_place_oldest(engine, ret_place);
+    return broker_place_oldest(engine, ret_place);
 }
 
-enum tn_status amqp_publisher_open(struct amqp *amqp) {
-    struct amqp_publisher *publisher = &amqp->publisher;
-    const struct amqp_options *options = &amqp->options;
-    publisher->bytes = malloc(AMQP_BODY_MAX);
+enum tn_status broker_publisher_open(struct broker *broker) {
+    struct broker_publisher *publisher = &broker->publisher;
+    const struct broker_options *options = &broker->options;
+    publisher->bytes = malloc(BROKER_BODY_MAX);
     if (publisher->bytes == NULL) {
         return TN_NOMEM;
     }
     enum tn_status opened =
-        amqp_position_open(&publisher->position, options->os, options->dir, &publisher->settled);
-    enum tn_status status = place_find(amqp, opened, &publisher->settled);
+        broker_position_open(&publisher->position, options->os, options->dir, &publisher->settled);
+    enum tn_status status = place_find(broker, opened, &publisher->settled);
     bool found = status == TN_OK;
     if (found) {
         publisher->cursor = publisher->settled;
-        status = amqp_position_anchor(&publisher->position, publisher->settled);
+        status = broker_position_anchor(&publisher->position, publisher->settled);
     }
-    position_told(amqp, status);
+    position_told(broker, status);
     /* If the first one is not kept, the next start would not know that there was this one. */
     return found && opened != TN_NOTFOUND ? TN_OK : status;
 }
 
-void amqp_publisher_close(struct amqp *amqp) {
-    struct amqp_publisher *publisher = &amqp->publisher;
+void broker_publisher_close(struct broker *broker) {
+    struct broker_publisher *publisher = &broker->publisher;
     if (publisher->position.is_open) {
-        position_told(amqp, amqp_position_anchor(&publisher->position, publisher->settled));
-        amqp_position_close(&publisher->position);
+        position_told(broker, broker_position_anchor(&publisher->position, publisher->settled));
+        broker_position_close(&publisher->position);
     }
 }

@@ -79,22 +79,22 @@ static void dump_claims(struct dump_line *line, const struct kernel_command *com
 /* Options and limits become names of their own. */
 static void dump_policy(struct dump_line *line, const struct kernel_command *command) {
     struct kernel_policy_patch patch = kernel_policy_read(command->policy_bytes);
-    char text[PROTOCOL_OPTION_TEXT];
+    char text[KERNEL_OPTION_TEXT_MAX];
     for (unsigned i = 0; i < KERNEL_OPTION_COUNT; i++) {
         if ((patch.mask >> i & 1) != 0) {
             const char *name = kernel_option_rows[i].name;
-            (void)protocol_option_format(&patch.values, name, text, sizeof text);
+            (void)kernel_option_format(&patch.values, name, text, sizeof text);
             dump_name(line, name);
             dump_string(line, text);
         }
     }
     if (patch.has_spans) {
-        (void)protocol_option_format(&patch.values, "range", text, sizeof text);
+        (void)kernel_option_format(&patch.values, "range", text, sizeof text);
         dump_name(line, "range");
         dump_string(line, text);
     }
     if (patch.has_exclude) {
-        (void)protocol_option_format(&patch.values, "exclude", text, sizeof text);
+        (void)kernel_option_format(&patch.values, "exclude", text, sizeof text);
         dump_name(line, "exclude");
         dump_string(line, text);
     }

@@ -369,11 +369,11 @@ static bool option_is(const struct cli_reader *reader, const char *name, const c
 /* Spans that cannot be read are left to the server, which judges each row anyway. */
 static void spans_take(struct import_pool *pool, struct tn_bytes text) {
     struct kernel_policy_patch patch = {.mask = 0};
-    char detail[PROTOCOL_DETAIL];
-    char spans[PROTOCOL_OPTION_TEXT];
+    char detail[KERNEL_OPTION_DETAIL];
+    char spans[KERNEL_OPTION_TEXT_MAX];
     (void)snprintf(spans, sizeof spans, "%.*s", (int)text.len, (const char *)text.at);
     pool->range.span_count = 0;
-    if (text.len > 0 && protocol_range_add(spans, &patch, detail)) {
+    if (text.len > 0 && kernel_range_add(spans, &patch, detail)) {
         pool->range = kernel_policy_new(&patch);
         (void)kernel_policy_fault(&pool->range, UINT64_MAX); /* puts the spans in order */
     }

@@ -93,7 +93,7 @@ static bool policy_read(struct policy *policy, const char *path, struct tn_bytes
 /* Days with up to six decimals, in seconds if that is a whole number of them. */
 static bool days_seconds(const char *text, uint64_t *ret_seconds) {
     uint64_t micro;
-    if (!protocol_micro_parse(text, &micro) || micro > UINT64_MAX / DAY) {
+    if (!kernel_micro_parse(text, &micro) || micro > UINT64_MAX / DAY) {
         return false;
     }
     *ret_seconds = micro * DAY / MICRO;
@@ -154,8 +154,8 @@ static void options_add(struct policy *policy) {
 static bool option_judge(struct kernel_policy_patch *patch, struct tn_bytes name,
                          struct tn_bytes value) {
     char key[64];
-    char text[PROTOCOL_OPTION_TEXT];
-    char detail[PROTOCOL_DETAIL];
+    char text[KERNEL_OPTION_TEXT_MAX];
+    char detail[KERNEL_OPTION_DETAIL];
     if (name.len >= sizeof key || value.len >= sizeof text) {
         return false;
     }
@@ -163,7 +163,7 @@ static bool option_judge(struct kernel_policy_patch *patch, struct tn_bytes name
     key[name.len] = '\0';
     memcpy(text, value.at, value.len);
     text[value.len] = '\0';
-    if (!protocol_option_set(key, text, patch, detail)) {
+    if (!kernel_option_set(key, text, patch, detail)) {
         (void)fprintf(stderr, "tenure opensynaptic: %s\n", detail);
         return false;
     }
@@ -172,7 +172,7 @@ static bool option_judge(struct kernel_policy_patch *patch, struct tn_bytes name
 
 /* In place of the range that the pool has. */
 static bool range_judge(struct kernel_policy_patch *patch, struct tn_bytes lo, struct tn_bytes hi) {
-    char text[PROTOCOL_DETAIL];
+    char text[KERNEL_OPTION_DETAIL];
     int len = snprintf(text, sizeof text, "%.*s-%.*s", (int)lo.len, (const char *)lo.at,
                        (int)hi.len, (const char *)hi.at);
     return len > 0 && (size_t)len < sizeof text &&

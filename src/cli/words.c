@@ -210,9 +210,9 @@ static bool option_name(const char *option, size_t len, char out[CLI_OPTION_MAX]
 /* A flag alone means yes; followed by something that is a value for it, that. */
 static bool take_flag(struct maker *m, const char *name, const char *value) {
     static struct kernel_policy_patch scratch;
-    char detail[PROTOCOL_DETAIL];
+    char detail[KERNEL_OPTION_DETAIL];
     if (value == NULL && m->at < m->argc &&
-        protocol_option_set(name, m->argv[m->at], &scratch, detail)) {
+        kernel_option_set(name, m->argv[m->at], &scratch, detail)) {
         value = m->argv[m->at++];
     }
     cli_words_put(&m->options, value != NULL ? value : "yes");
@@ -236,7 +236,7 @@ static bool take_pool_option(struct maker *m, const char *option, size_t len, co
         }
         cli_words_put(&m->options, "RANGE");
         cli_words_put(&m->options, value);
-        if (protocol_range_is_whole(tn_bytes_of(value, strlen(value)))) {
+        if (kernel_range_is_whole(tn_bytes_of(value, strlen(value)))) {
             return true;
         }
         if (m->at >= m->argc) {

@@ -159,7 +159,7 @@ struct config_head {
 struct config_pool {
     struct config_head head;
     struct kernel_policy_patch patch;
-    char exclude[PROTOCOL_OPTION_TEXT];
+    char exclude[KERNEL_OPTION_TEXT_MAX];
     char *names; /* of a set, with a blank after each; NULL: none */
 };
 

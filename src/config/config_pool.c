@@ -13,7 +13,7 @@ static bool option_set(struct config_pool *pool, const char *key, const char *te
                        char reason[CONFIG_REASON_MAX]) {
     struct kernel_policy_patch before = pool->patch;
     pool->patch.mask = 0;
-    bool good = protocol_option_set(key, text, &pool->patch, reason);
+    bool good = kernel_option_set(key, text, &pool->patch, reason);
     uint32_t set = pool->patch.mask;
     if (!good || (set & before.mask) != 0) {
         pool->patch = before;
@@ -26,9 +26,9 @@ static bool option_set(struct config_pool *pool, const char *key, const char *te
 
 /* LO HI, or spans with commas or blanks between them; the key may be repeated. */
 static bool range_add(struct config_pool *pool, const char *text, char reason[CONFIG_REASON_MAX]) {
-    char span[PROTOCOL_OPTION_TEXT];
+    char span[KERNEL_OPTION_TEXT_MAX];
     size_t len = 0;
-    bool whole = protocol_range_is_whole(tn_bytes_of(text, strlen(text)));
+    bool whole = kernel_range_is_whole(tn_bytes_of(text, strlen(text)));
     uint32_t words = 0;
     for (const char *at = text; *at != '\0' && len < sizeof span; words++) {
         size_t word = strcspn(at, WORDS_BLANK ",");
@@ -43,7 +43,7 @@ static bool range_add(struct config_pool *pool, const char *text, char reason[CO
         (!pool->patch.has_spans && (pool->patch.mask >> KERNEL_OPTION_KIND & 1) != 0)) {
         return config_refuse(reason, "pool %s: range is set twice", pool->head.name);
     }
-    return protocol_range_add(span, &pool->patch, reason);
+    return kernel_range_add(span, &pool->patch, reason);
 }
 
 /* Spans with commas or blanks between them; the key may be repeated. */
@@ -65,7 +65,7 @@ static bool exclude_add(struct config_pool *pool, const char *text,
         }
         at += word + strspn(at + word, WORDS_BLANK ",");
     }
-    return protocol_option_set("exclude", pool->exclude, &pool->patch, reason);
+    return kernel_option_set("exclude", pool->exclude, &pool->patch, reason);
 }
 
 static bool names_add(struct config_pool *pool, const char *text, char reason[CONFIG_REASON_MAX]) {
@@ -95,7 +95,7 @@ static bool names_add(struct config_pool *pool, const char *text, char reason[CO
 
 bool config_pool_set(struct config_pool *pool, const char *key, const char *text,
                      char reason[CONFIG_REASON_MAX]) {
-    char value[PROTOCOL_OPTION_TEXT];
+    char value[KERNEL_OPTION_TEXT_MAX];
     if (strcmp(key, "names") == 0) {
         return names_add(pool, text, reason);
     }
@@ -133,7 +133,7 @@ bool config_pool_check(const struct config *config, const struct config_pool *po
     patch.strict = true;
     uint64_t fault = kernel_policy_patch_fault(&patch, &policy, rate_window_max);
     if (fault != KERNEL_FAULT_NONE) {
-        protocol_fault_format(fault, reason, CONFIG_REASON_MAX);
+        kernel_fault_format(fault, reason, CONFIG_REASON_MAX);
         return false;
     }
     return pool->names == NULL || policy.of[KERNEL_OPTION_KIND] == KERNEL_SET ||
@@ -142,20 +142,20 @@ bool config_pool_check(const struct config *config, const struct config_pool *po
 
 void config_pool_print(const struct config_pool *pool, FILE *out) {
     struct kernel_policy policy = kernel_policy_new(&pool->patch);
-    char text[PROTOCOL_OPTION_TEXT];
+    char text[KERNEL_OPTION_TEXT_MAX];
     (void)fprintf(out, "\n[pool %s]\n", pool->head.name);
     for (unsigned i = 0; i < KERNEL_OPTION_COUNT; i++) {
         const char *name = kernel_option_rows[i].name;
         bool told = i == KERNEL_OPTION_KIND && pool->patch.has_spans; /* by the range */
         if (!told && pool->patch.mask >> i & 1 &&
-            protocol_option_format(&policy, name, text, sizeof text)) {
+            kernel_option_format(&policy, name, text, sizeof text)) {
             (void)fprintf(out, "%s = %s\n", name, text);
         }
     }
-    if (pool->patch.has_spans && protocol_option_format(&policy, "range", text, sizeof text)) {
+    if (pool->patch.has_spans && kernel_option_format(&policy, "range", text, sizeof text)) {
         (void)fprintf(out, "range = %s\n", text);
     }
-    if (pool->patch.has_exclude && protocol_option_format(&policy, "exclude", text, sizeof text)) {
+    if (pool->patch.has_exclude && kernel_option_format(&policy, "exclude", text, sizeof text)) {
         (void)fprintf(out, "exclude = %s\n", text);
     }
     if (pool->names != NULL) {

@@ -115,9 +115,9 @@ static bool number_parse(const char *text, bool units, uint64_t *ret_number) {
 }
 
 static bool broker_check(const char *text, char reason[CONFIG_REASON_MAX]) {
-    struct amqp_address address;
-    _Static_assert(AMQP_REASON_MAX <= CONFIG_REASON_MAX, "reasons fit");
-    return *text == '\0' || amqp_address_parse(text, &address, reason);
+    struct broker_address address;
+    _Static_assert(BROKER_REASON_MAX <= CONFIG_REASON_MAX, "reasons fit");
+    return *text == '\0' || broker_address_parse(text, &address, reason);
 }
 
 static bool variable_check(const char *text, char reason[CONFIG_REASON_MAX]) {

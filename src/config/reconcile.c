@@ -5,8 +5,8 @@
 
 #include "server/server.h"
 
-void declared_refused(struct declared_work *work, const struct config_head *head, const char *what,
-                      enum tn_result code) {
+void config_reconcile_refused(struct config_reconcile_work *work, const struct config_head *head,
+                              const char *what, enum tn_result code) {
     static const char *const events[CONFIG_KINDS] = {[CONFIG_KIND_POOL] = "pool_refused",
                                                      [CONFIG_KIND_SENSOR] = "sensor_refused",
                                                      [CONFIG_KIND_RULE] = "rule_refused"};
@@ -15,8 +15,8 @@ void declared_refused(struct declared_work *work, const struct config_head *head
                tn_result_name(code), tn_result_text(code));
 }
 
-bool declared_execute(struct declared_work *work, const struct config_head *head,
-                      struct kernel_command *command) {
+bool config_reconcile_execute(struct config_reconcile_work *work, const struct config_head *head,
+                              struct kernel_command *command) {
     struct kernel_result result = {0};
     command->rights = KERNEL_RIGHT_OPERATOR;
     uint32_t len = work->encoded == NULL
@@ -28,18 +28,20 @@ bool declared_execute(struct declared_work *work, const struct config_head *head
         engine_execute(work->engine, tn_bytes_of(work->encoded, len), &result);
     }
     if (result.code != TN_R_OK && result.code != TN_R_NOOP) {
-        declared_refused(work, head, kernel_verb_rows[command->verb].name, result.code);
+        config_reconcile_refused(work, head, kernel_verb_rows[command->verb].name, result.code);
         return false;
     }
     return true;
 }
 
-struct declared_report declared_reconcile(struct engine *engine, const struct config *config) {
-    static void (*const each[CONFIG_KINDS])(struct declared_work *, const struct config *) = {
-        [CONFIG_KIND_POOL] = declared_pools,
-        [CONFIG_KIND_SENSOR] = declared_sensors,
-        [CONFIG_KIND_RULE] = declared_rules};
-    struct declared_work work = {.engine = engine, .encoded = malloc(KERNEL_COMMAND_MAX)};
+struct config_reconcile_report config_reconcile(struct engine *engine,
+                                                const struct config *config) {
+    static void (*const each[CONFIG_KINDS])(struct config_reconcile_work *,
+                                            const struct config *) = {
+        [CONFIG_KIND_POOL] = config_reconcile_pools,
+        [CONFIG_KIND_SENSOR] = config_reconcile_sensors,
+        [CONFIG_KIND_RULE] = config_reconcile_rules};
+    struct config_reconcile_work work = {.engine = engine, .encoded = malloc(KERNEL_COMMAND_MAX)};
     for (unsigned kind = 0; kind < CONFIG_KINDS; kind++) {
         work.kind = (enum config_kind)kind;
         if (each[kind] != NULL) { /* users are no business of the engine's */

@@ -20,8 +20,9 @@ static bool enabled_of(const struct config_demand *demand, bool there, bool is) 
     return demand->has_enabled ? demand->enabled : !there || is;
 }
 
-static bool set(struct declared_work *work, enum kernel_verb verb, const struct config_head *head,
-                const struct config_demand *demand, bool enabled, const char *json) {
+static bool set(struct config_reconcile_work *work, enum kernel_verb verb,
+                const struct config_head *head, const struct config_demand *demand, bool enabled,
+                const char *json) {
     struct kernel_command command = {.verb = verb,
                                      .fields = KERNEL_F_NAME | KERNEL_F_TRIGGER | KERNEL_F_ENABLED,
                                      .name = text_of(head->name),
@@ -31,7 +32,7 @@ static bool set(struct declared_work *work, enum kernel_verb verb, const struct 
         command.fields |= KERNEL_F_SPEC;
         command.spec = text_of(json);
     }
-    return declared_execute(work, head, &command);
+    return config_reconcile_execute(work, head, &command);
 }
 
 /* ---- Sensors ---- */
@@ -47,7 +48,7 @@ static bool description_is(const struct config_sensor *sensor, const char *spec,
     return same;
 }
 
-static void sensor_reconcile(struct declared_work *work, const struct config_sensor *sensor,
+static void sensor_reconcile(struct config_reconcile_work *work, const struct config_sensor *sensor,
                              char *spec) {
     struct kernel_sensor_view view = {0};
     enum tn_result code =
@@ -55,7 +56,7 @@ static void sensor_reconcile(struct declared_work *work, const struct config_sen
                            spec, KERNEL_SENSOR_SPEC_MAX);
     bool there = code == TN_R_OK;
     if (!there && code != TN_R_NOTFOUND) {
-        declared_refused(work, &sensor->head, "read", code);
+        config_reconcile_refused(work, &sensor->head, "read", code);
         return;
     }
     bool enabled = enabled_of(&sensor->demand, there, view.enabled);
@@ -66,7 +67,7 @@ static void sensor_reconcile(struct declared_work *work, const struct config_sen
     }
     char *json = config_sensor_json(sensor);
     if (json == NULL) {
-        declared_refused(work, &sensor->head, "read", TN_R_OVERLOADED);
+        config_reconcile_refused(work, &sensor->head, "read", TN_R_OVERLOADED);
     } else if (set(work, KERNEL_VERB_SENSOR_SET, &sensor->head, &sensor->demand, enabled, json)) {
         work->report.sensors_set++;
         server_log("sensor_declared", "name=%s enabled=%s", sensor->head.name,
@@ -75,12 +76,12 @@ static void sensor_reconcile(struct declared_work *work, const struct config_sen
     free(json);
 }
 
-void declared_sensors(struct declared_work *work, const struct config *config) {
+void config_reconcile_sensors(struct config_reconcile_work *work, const struct config *config) {
     char *spec = malloc(KERNEL_SENSOR_SPEC_MAX);
     for (uint32_t i = 0; i < config->declared[CONFIG_KIND_SENSOR].count; i++) {
         const struct config_sensor *sensor = config_sensor_at(config, i);
         if (spec == NULL) {
-            declared_refused(work, &sensor->head, "read", TN_R_OVERLOADED);
+            config_reconcile_refused(work, &sensor->head, "read", TN_R_OVERLOADED);
         } else {
             sensor_reconcile(work, sensor, spec);
         }
@@ -90,13 +91,13 @@ void declared_sensors(struct declared_work *work, const struct config *config) {
 
 /* ---- Rules ---- */
 
-static void rule_reconcile(struct declared_work *work, const struct config_rule *rule) {
+static void rule_reconcile(struct config_reconcile_work *work, const struct config_rule *rule) {
     struct kernel_rule_view view = {0};
     enum tn_result code =
         engine_rule_read(work->engine, ENGINE_READ_CURRENT, text_of(rule->head.name), &view);
     bool there = code == TN_R_OK;
     if (!there && code != TN_R_NOTFOUND) {
-        declared_refused(work, &rule->head, "read", code);
+        config_reconcile_refused(work, &rule->head, "read", code);
         return;
     }
     bool enabled = enabled_of(&rule->demand, there, view.enabled);
@@ -110,7 +111,7 @@ static void rule_reconcile(struct declared_work *work, const struct config_rule 
     }
 }
 
-void declared_rules(struct declared_work *work, const struct config *config) {
+void config_reconcile_rules(struct config_reconcile_work *work, const struct config *config) {
     for (uint32_t i = 0; i < config->declared[CONFIG_KIND_RULE].count; i++) {
         rule_reconcile(work, config_rule_at(config, i));
     }

@@ -7,7 +7,7 @@
 #include "server/server.h"
 
 struct pool_work {
-    struct declared_work *work;
+    struct config_reconcile_work *work;
     const struct config_pool *pool;
     uint8_t *values; /* KERNEL_COMMAND_MAX bytes */
 };
@@ -19,7 +19,7 @@ static struct tn_bytes name_of(const struct config_pool *pool) {
 static bool execute(struct pool_work *p, struct kernel_command *command) {
     command->pool = name_of(p->pool);
     command->fields |= KERNEL_F_POOL;
-    return declared_execute(p->work, &p->pool->head, command);
+    return config_reconcile_execute(p->work, &p->pool->head, command);
 }
 
 static bool excludes_differ(const struct kernel_policy *a, const struct kernel_policy *b) {
@@ -155,7 +155,7 @@ static void pool_reconcile(struct pool_work *p) {
     } else if (code == TN_R_OK) {
         there = alter(p, &view.policy);
     } else {
-        declared_refused(p->work, &p->pool->head, "read", code);
+        config_reconcile_refused(p->work, &p->pool->head, "read", code);
         return;
     }
     if (there) {
@@ -163,12 +163,12 @@ static void pool_reconcile(struct pool_work *p) {
     }
 }
 
-void declared_pools(struct declared_work *work, const struct config *config) {
+void config_reconcile_pools(struct config_reconcile_work *work, const struct config *config) {
     struct pool_work p = {.work = work, .values = malloc(KERNEL_COMMAND_MAX)};
     for (uint32_t i = 0; i < config->declared[CONFIG_KIND_POOL].count; i++) {
         p.pool = config_pool_at(config, i);
         if (p.values == NULL) {
-            declared_refused(work, &p.pool->head, "read", TN_R_OVERLOADED);
+            config_reconcile_refused(work, &p.pool->head, "read", TN_R_OVERLOADED);
         } else {
             pool_reconcile(&p);
         }

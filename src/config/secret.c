@@ -32,7 +32,7 @@ static size_t line_read(char *out, size_t room) {
     return len < room - 1 ? len : 0;
 }
 
-int secret_hash(void) {
+int config_secret_hash(void) {
     char secret[ACCESS_SECRET_MAX + 2];
     char hash[crypto_pwhash_STRBYTES];
     if (sodium_init() < 0) {

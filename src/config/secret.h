@@ -3,6 +3,6 @@
 #define TN_CONFIG_SECRET_H
 
 /* The exit code. */
-int secret_hash(void);
+int config_secret_hash(void);
 
 #endif

@@ -60,14 +60,14 @@ static struct {
 
 /* If nobody listens any more, the closed socket tells us so by itself. The kernel translates the pid into
  * the one that the server sees; 0: none is sent. */
-static void say_as(const struct frame_news *news, pid_t pid) {
-    uint8_t bytes[FRAME_SMALL_MAX];
+static void say_as(const struct run_frame_news *news, pid_t pid) {
+    uint8_t bytes[RUN_FRAME_SMALL_MAX];
     union {
         struct cmsghdr head;
         char room[CMSG_SPACE(sizeof(struct ucred))];
     } control = {.room = {0}};
     struct ucred who = {.pid = pid, .uid = geteuid(), .gid = getegid()};
-    struct iovec text = {.iov_base = bytes, .iov_len = frame_news_encode(news, bytes)};
+    struct iovec text = {.iov_base = bytes, .iov_len = run_frame_news_encode(news, bytes)};
     struct msghdr message = {.msg_iov = &text, .msg_iovlen = 1};
     ssize_t n;
     if (pid != 0) {
@@ -79,25 +79,25 @@ static void say_as(const struct frame_news *news, pid_t pid) {
         memcpy(CMSG_DATA(&control.head), &who, sizeof who);
     }
     do {
-        n = sendmsg(FRAME_SOCKET, &message, MSG_NOSIGNAL);
+        n = sendmsg(RUN_FRAME_SOCKET, &message, MSG_NOSIGNAL);
     } while (n < 0 && errno == EINTR);
 }
 
-static void say(const struct frame_news *news) {
+static void say(const struct run_frame_news *news) {
     say_as(news, 0);
 }
 
 /* Nothing of the run lives. The record goes last. */
 static void record_drop(void) {
-    (void)unlinkat(FRAME_DIR, RECORD_TOKEN_FILE, 0);
-    (void)unlinkat(FRAME_DIR, RECORD_FILE, 0);
+    (void)unlinkat(RUN_FRAME_DIR, RUN_RECORD_TOKEN_FILE, 0);
+    (void)unlinkat(RUN_FRAME_DIR, RUN_RECORD_FILE, 0);
 }
 
 static _Noreturn void finish(void) {
     for (int i = 0; i < LAST_PUMPS && guardian_log_pump(&guardian.log); i++) {
     }
     record_drop();
-    say(&(struct frame_news){.kind = FRAME_GONE});
+    say(&(struct run_frame_news){.kind = RUN_FRAME_GONE});
     _exit(0);
 }
 
@@ -135,7 +135,7 @@ static uint32_t children_pass(int signal) {
         if (signal != 0 && guardian.main != MAIN_WAITED_FOR) {
             (void)kill(-guardian.main_pid, signal);
         }
-        if (!proc_children_of_thread(child_visit, &pass)) {
+        if (!process_children_of_thread(child_visit, &pass)) {
             return 1; /* cannot be known now; asked again */
         }
     } while (pass.waited_for > 0);
@@ -157,7 +157,7 @@ static void main_look(void) {
         return;
     }
     guardian.main = MAIN_ENDED;
-    say(&(struct frame_news){.kind = FRAME_EXITED, .status = status_of(&info)});
+    say(&(struct run_frame_news){.kind = RUN_FRAME_EXITED, .status = status_of(&info)});
     if (guardian.asked && !guardian.killing) {
         (void)children_pass(SIGTERM);
     }
@@ -167,7 +167,7 @@ static void main_look(void) {
 static void look(void) {
     main_look();
     if (guardian.killing && guardian.cgroup[0] != '\0') {
-        (void)cgroup_kill(guardian.cgroup);
+        (void)process_cgroup_kill(guardian.cgroup);
     }
     if (guardian.killing && guardian.is_first) {
         (void)kill(-1, SIGKILL); /* all of the namespace but us, in one stroke */
@@ -183,7 +183,7 @@ static void look(void) {
     }
     pid_t another = waitpid(-1, NULL, WNOHANG | __WALL);
     if (another < 0 && errno == ECHILD &&
-        (guardian.cgroup[0] == '\0' || cgroup_empty(guardian.cgroup))) {
+        (guardian.cgroup[0] == '\0' || process_cgroup_empty(guardian.cgroup))) {
         finish();
     }
 }
@@ -201,16 +201,16 @@ static void term(void) {
 
 static void order_take(void) {
     uint8_t kind = 0;
-    ssize_t n = recv(FRAME_SOCKET, &kind, sizeof kind, MSG_DONTWAIT);
+    ssize_t n = recv(RUN_FRAME_SOCKET, &kind, sizeof kind, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }
-    if (n == 1 && kind == FRAME_TERM) {
+    if (n == 1 && kind == RUN_FRAME_TERM) {
         term();
         return;
     }
     if (n <= 0) {
-        (void)shutdown(FRAME_SOCKET, SHUT_RDWR); /* the server is gone */
+        (void)shutdown(RUN_FRAME_SOCKET, SHUT_RDWR); /* the server is gone */
     }
     guardian.killing = true;
 }
@@ -219,12 +219,12 @@ static void order_take(void) {
 
 /* False: the server went away before it wanted anything. */
 static bool start_wait(uint8_t *bytes, size_t *ret_len) {
-    struct pollfd socket = {.fd = FRAME_SOCKET, .events = POLLIN};
+    struct pollfd socket = {.fd = RUN_FRAME_SOCKET, .events = POLLIN};
     for (;;) {
         if (poll(&socket, 1, -1) < 0 && errno != EINTR) {
             return false;
         }
-        ssize_t n = recv(FRAME_SOCKET, bytes, FRAME_MAX, MSG_DONTWAIT);
+        ssize_t n = recv(RUN_FRAME_SOCKET, bytes, RUN_FRAME_MAX, MSG_DONTWAIT);
         if (n > 0) {
             *ret_len = (size_t)n;
             return true;
@@ -237,29 +237,29 @@ static bool start_wait(uint8_t *bytes, size_t *ret_len) {
 
 static _Noreturn void fail(uint32_t error, uint32_t step) {
     record_drop();
-    say(&(struct frame_news){.kind = FRAME_FAILED, .error = error, .step = step});
-    say(&(struct frame_news){.kind = FRAME_GONE});
+    say(&(struct run_frame_news){.kind = RUN_FRAME_FAILED, .error = error, .step = step});
+    say(&(struct run_frame_news){.kind = RUN_FRAME_GONE});
     _exit(0);
 }
 
 static void start(const uint8_t *bytes, size_t len) {
-    struct frame_start wanted;
-    struct proc_stat stat = {.start = 0};
+    struct run_frame_start wanted;
+    struct process_stat stat = {.start = 0};
     uint32_t error = 0;
     uint32_t step = 0;
     int sink = -1;
-    if (!frame_start_decode(bytes, len, &wanted) || strlen(wanted.cgroup) >= CGROUP_BYTES) {
-        fail(EBADMSG, FRAME_STEP_GUARDIAN);
+    if (!run_frame_start_decode(bytes, len, &wanted) || strlen(wanted.cgroup) >= CGROUP_BYTES) {
+        fail(EBADMSG, RUN_FRAME_STEP_GUARDIAN);
     }
     memcpy(guardian.cgroup, wanted.cgroup, strlen(wanted.cgroup) + 1);
     guardian.own_proc = wanted.own_proc;
     int world_error = wanted.own_proc ? guardian_world_make() : 0;
     if (world_error != 0) {
-        fail((uint32_t)world_error, FRAME_STEP_CONTAINMENT);
+        fail((uint32_t)world_error, RUN_FRAME_STEP_CONTAINMENT);
     }
     int log_error = guardian_log_open(&guardian.log, &wanted, &sink);
     if (log_error != 0) {
-        fail((uint32_t)log_error, FRAME_STEP_STDIO);
+        fail((uint32_t)log_error, RUN_FRAME_STEP_STDIO);
     }
     guardian.main_pid = guardian_start(&wanted, sink, &error, &step);
     if (guardian.main_pid == 0) {
@@ -267,10 +267,10 @@ static void start(const uint8_t *bytes, size_t len) {
     }
     (void)close(sink);
     guardian.main = MAIN_RUNS;
-    (void)proc_stat_read(guardian.main_pid, &stat);
-    say_as(&(struct frame_news){.kind = FRAME_STARTED,
-                                .pid = (uint32_t)guardian.main_pid,
-                                .start = stat.start},
+    (void)process_stat_read(guardian.main_pid, &stat);
+    say_as(&(struct run_frame_news){.kind = RUN_FRAME_STARTED,
+                                    .pid = (uint32_t)guardian.main_pid,
+                                    .start = stat.start},
            guardian.own_proc ? guardian.main_pid : 0);
 }
 
@@ -278,16 +278,16 @@ static void start(const uint8_t *bytes, size_t len) {
 static bool start_once(void) {
     size_t len = 0;
     uint8_t *bytes =
-        mmap(NULL, FRAME_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mmap(NULL, RUN_FRAME_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (bytes == MAP_FAILED) {
-        fail(ENOMEM, FRAME_STEP_GUARDIAN);
+        fail(ENOMEM, RUN_FRAME_STEP_GUARDIAN);
     }
     bool wanted = start_wait(bytes, &len);
     if (wanted) {
         start(bytes, len);
     }
     explicit_bzero(bytes, len);
-    (void)munmap(bytes, FRAME_MAX);
+    (void)munmap(bytes, RUN_FRAME_MAX);
     return wanted;
 }
 
@@ -313,7 +313,7 @@ static void guard(void) {
     struct signalfd_siginfo news;
     for (;;) {
         bool child = false;
-        struct pollfd on[3] = {{.fd = FRAME_SOCKET, .events = POLLIN},
+        struct pollfd on[3] = {{.fd = RUN_FRAME_SOCKET, .events = POLLIN},
                                {.fd = guardian.signals, .events = POLLIN},
                                {.fd = guardian.log.source, .events = POLLIN}};
         /* Once all children are gone, only its cgroup is waited for, which does not wake us. */
@@ -343,7 +343,7 @@ int main(int argc, char **argv) {
     if (argc == 1) { /* only whether it could work in a pid namespace */
         return guardian.is_first && guardian_world_make() == 0 ? 0 : 2;
     }
-    if (argc != 2 || close_range(FRAME_DIR + 1, ~0u, 0) != 0 || !signals_take() ||
+    if (argc != 2 || close_range(RUN_FRAME_DIR + 1, ~0u, 0) != 0 || !signals_take() ||
         prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 || chdir("/") != 0) {
         return 2;
     }

@@ -20,7 +20,7 @@ struct guardian_log {
 };
 
 /* *ret_sink is for the sensor to print to, close-on-exec. 0, or the error. */
-int guardian_log_open(struct guardian_log *log, const struct frame_start *start, int *ret_sink);
+int guardian_log_open(struct guardian_log *log, const struct run_frame_start *start, int *ret_sink);
 /* Writes down what there is to read, but not for ever: false if it may have been all. A disk that takes
  * nothing never makes the sensor wait: what cannot be written is counted and dropped. */
 bool guardian_log_pump(struct guardian_log *log);
@@ -35,7 +35,7 @@ int guardian_world_make(void);
 
 /* The pid of the main process, which runs its own program by now; 0: nothing was started, the
  * reasons are set. */
-pid_t guardian_start(const struct frame_start *start, int sink, uint32_t *ret_error,
+pid_t guardian_start(const struct run_frame_start *start, int sink, uint32_t *ret_error,
                      uint32_t *ret_step);
 
 #endif

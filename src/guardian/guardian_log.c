@@ -13,7 +13,7 @@
 #define PUMP_ROUNDS 16 /* then somebody else gets a turn */
 
 static void name_of(uint64_t number, char out[32]) {
-    (void)snprintf(out, 32, OUTPUT_FILE_PREFIX "%llu", (unsigned long long)number);
+    (void)snprintf(out, 32, RUN_OUTPUT_FILE_PREFIX "%llu", (unsigned long long)number);
 }
 
 static void file_open(struct guardian_log *log) {
@@ -37,7 +37,8 @@ static void file_next(struct guardian_log *log) {
     }
 }
 
-int guardian_log_open(struct guardian_log *log, const struct frame_start *start, int *ret_sink) {
+int guardian_log_open(struct guardian_log *log, const struct run_frame_start *start,
+                      int *ret_sink) {
     int ends[2];
     *log = (struct guardian_log){.dir = -1,
                                  .file = -1,

@@ -40,7 +40,7 @@ struct complaint {
     uint32_t step;
 };
 
-static _Noreturn void complain(int to, enum frame_step step, int error) {
+static _Noreturn void complain(int to, enum run_frame_step step, int error) {
     struct complaint complaint = {.error = (uint32_t)error, .step = step};
     ssize_t n;
     do {
@@ -58,7 +58,7 @@ static int stdio_set(int sink) {
     return close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) == 0 ? 0 : errno;
 }
 
-static int limits_set(const struct frame_start *start) {
+static int limits_set(const struct run_frame_start *start) {
     static const int kinds[SENSOR_LIMITS] = {
         [SENSOR_LIMIT_NOFILE] = RLIMIT_NOFILE, [SENSOR_LIMIT_MEMORY] = RLIMIT_AS,
         [SENSOR_LIMIT_CPU] = RLIMIT_CPU,       [SENSOR_LIMIT_PROCESSES] = RLIMIT_NPROC,
@@ -108,28 +108,28 @@ static int group_find(const char *name, struct identity *identity) {
     return 0;
 }
 
-static void identity_find(const struct frame_start *start, int to, struct identity *identity) {
+static void identity_find(const struct run_frame_start *start, int to, struct identity *identity) {
     int error;
     bool has_user = start->user[0] != '\0';
     *identity = (struct identity){.uid = geteuid(), .gid = getegid(), .group_count = GROUPS_MAX};
     identity->changes = has_user || start->group[0] != '\0';
     error = user_find(start->user, identity); /* a user without a name may still run programs */
     if (has_user && error != 0) {
-        complain(to, FRAME_STEP_USER, error);
+        complain(to, RUN_FRAME_STEP_USER, error);
     }
     if (start->group[0] != '\0' && (error = group_find(start->group, identity)) != 0) {
-        complain(to, FRAME_STEP_GROUP, error);
+        complain(to, RUN_FRAME_STEP_GROUP, error);
     }
     if (!has_user) {
         identity->groups[0] = identity->gid;
         identity->group_count = 1;
     } else if (getgrouplist(start->user, identity->gid, identity->groups, &identity->group_count) <
                0) {
-        complain(to, FRAME_STEP_GROUP, E2BIG);
+        complain(to, RUN_FRAME_STEP_GROUP, E2BIG);
     }
     if (identity->changes && start->token_file[0] != '\0' &&
         lchown(start->token_file, identity->uid, identity->gid) != 0) {
-        complain(to, FRAME_STEP_TOKEN, errno);
+        complain(to, RUN_FRAME_STEP_TOKEN, errno);
     }
 }
 
@@ -149,7 +149,7 @@ static int identity_take(const struct identity *identity) {
     return 0;
 }
 
-static bool variable_is_set(const struct frame_start *start, const char *variable) {
+static bool variable_is_set(const struct run_frame_start *start, const char *variable) {
     size_t len = strcspn(variable, "=") + 1;
     for (uint32_t i = 0; i < start->envc; i++) {
         if (strncmp(start->env[i], variable, len) == 0) {
@@ -160,8 +160,8 @@ static bool variable_is_set(const struct frame_start *start, const char *variabl
 }
 
 /* Those of its user, unless the description or the server sets others. */
-static void variables_set(const struct frame_start *start, const struct identity *identity) {
-    static const char *all[FRAME_VARIABLES_MAX + VARIABLES + 1];
+static void variables_set(const struct run_frame_start *start, const struct identity *identity) {
+    static const char *all[RUN_FRAME_VARIABLES_MAX + VARIABLES + 1];
     uint32_t count = start->envc;
     memcpy(all, start->env, count * sizeof all[0]);
     for (unsigned i = 0; i < VARIABLES; i++) {
@@ -185,45 +185,46 @@ static void signals_reset(void) {
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static _Noreturn void child_become(const struct frame_start *start, int sink, int to,
+static _Noreturn void child_become(const struct run_frame_start *start, int sink, int to,
                                    pid_t guardian) {
     int error;
     struct identity identity;
     if (setsid() < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
-        complain(to, FRAME_STEP_SESSION, errno);
+        complain(to, RUN_FRAME_STEP_SESSION, errno);
     }
     if ((error = stdio_set(sink)) != 0) {
-        complain(to, FRAME_STEP_STDIO, error);
+        complain(to, RUN_FRAME_STEP_STDIO, error);
     }
     identity_find(start, to, &identity); /* before the limits, which are not meant for that */
-    if (start->cgroup[0] != '\0' && (error = cgroup_enter(start->cgroup)) != 0) {
-        complain(to, FRAME_STEP_CGROUP, error);
+    if (start->cgroup[0] != '\0' && (error = process_cgroup_enter(start->cgroup)) != 0) {
+        complain(to, RUN_FRAME_STEP_CGROUP, error);
     }
     if ((error = limits_set(start)) != 0) {
-        complain(to, FRAME_STEP_LIMITS, error);
+        complain(to, RUN_FRAME_STEP_LIMITS, error);
     }
     if ((error = identity_take(&identity)) != 0) {
-        complain(to, FRAME_STEP_USER, error);
+        complain(to, RUN_FRAME_STEP_USER, error);
     }
     /* After the user: where it may go is what counts. */
     if (chdir(start->cwd) != 0) {
-        complain(to, FRAME_STEP_CWD, errno);
+        complain(to, RUN_FRAME_STEP_CWD, errno);
     }
     /* After the user too, for a change of it clears this. A guardian that died before is noticed by
      * the parent being another. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != guardian) {
-        complain(to, FRAME_STEP_SESSION, ECHILD);
+        complain(to, RUN_FRAME_STEP_SESSION, ECHILD);
     }
     signals_reset();
     variables_set(start, &identity);
     (void)execvp(start->argv[0], (char *const *)(uintptr_t)start->argv);
-    complain(to, FRAME_STEP_EXEC, errno);
+    complain(to, RUN_FRAME_STEP_EXEC, errno);
 }
 
 /* Until the program begins, which closes the pipe, or the child complains. What it asks may take long:
  * any order that comes meanwhile, and the end of the server, are its end. */
 static ssize_t child_wait(pid_t child, int from, struct complaint *ret_complaint) {
-    struct pollfd on[2] = {{.fd = from, .events = POLLIN}, {.fd = FRAME_SOCKET, .events = POLLIN}};
+    struct pollfd on[2] = {{.fd = from, .events = POLLIN},
+                           {.fd = RUN_FRAME_SOCKET, .events = POLLIN}};
     ssize_t n;
     while (on[0].revents == 0) {
         if (poll(on, 2, -1) > 0 && on[0].revents == 0) {
@@ -237,7 +238,7 @@ static ssize_t child_wait(pid_t child, int from, struct complaint *ret_complaint
     return n;
 }
 
-pid_t guardian_start(const struct frame_start *start, int sink, uint32_t *ret_error,
+pid_t guardian_start(const struct run_frame_start *start, int sink, uint32_t *ret_error,
                      uint32_t *ret_step) {
     struct complaint complaint;
     int ends[2];
@@ -245,7 +246,7 @@ pid_t guardian_start(const struct frame_start *start, int sink, uint32_t *ret_er
     pid_t child = pipe2(ends, O_CLOEXEC) == 0 ? fork() : -1;
     if (child < 0) {
         *ret_error = (uint32_t)errno;
-        *ret_step = FRAME_STEP_FORK;
+        *ret_step = RUN_FRAME_STEP_FORK;
         return 0;
     }
     if (child == 0) {
@@ -259,6 +260,6 @@ pid_t guardian_start(const struct frame_start *start, int sink, uint32_t *ret_er
     }
     (void)waitpid(child, NULL, 0);
     *ret_error = n == (ssize_t)sizeof complaint ? complaint.error : EIO;
-    *ret_step = n == (ssize_t)sizeof complaint ? complaint.step : FRAME_STEP_EXEC;
+    *ret_step = n == (ssize_t)sizeof complaint ? complaint.step : RUN_FRAME_STEP_EXEC;
     return 0;
 }

@@ -38,7 +38,7 @@ static struct option_words option_words(enum kernel_option_type type) {
     }
 }
 
-const char *protocol_option_word(enum kernel_option_type type, unsigned i) {
+const char *kernel_option_word(enum kernel_option_type type, unsigned i) {
     struct option_words words = option_words(type);
     return i < words.count ? words.of[i] : NULL;
 }
@@ -58,7 +58,7 @@ static bool number_parse(const char *text, size_t len, uint64_t *ret_number) {
     return kernel_value_parse(KERNEL_DEC, bytes, ret_number);
 }
 
-bool protocol_micro_parse(const char *text, uint64_t *ret_micro) {
+bool kernel_micro_parse(const char *text, uint64_t *ret_micro) {
     size_t len = strcspn(text, ".");
     uint64_t whole;
     uint64_t part = 0;
@@ -93,7 +93,7 @@ static bool option_parse(enum kernel_option_type type, const char *text, uint64_
     struct tn_bytes bytes = tn_bytes_of(text, strlen(text));
     switch (type) {
     case KERNEL_TYPE_MICRO:
-        return protocol_micro_parse(text, ret_number);
+        return kernel_micro_parse(text, ret_number);
     case KERNEL_TYPE_SECONDS:
         return tn_duration_parse(bytes, ret_number);
     default:
@@ -150,14 +150,14 @@ static bool exclude_set(const char *text, struct kernel_policy_patch *patch, cha
     patch->has_exclude =
         spans_parse(text, patch->values.exclude, KERNEL_EXCLUDES_MAX, &patch->values.exclude_count);
     if (!patch->has_exclude) {
-        (void)snprintf(detail, PROTOCOL_DETAIL,
+        (void)snprintf(detail, KERNEL_OPTION_DETAIL,
                        "exclude: spans such as 10-20,30 or 10.0.0.0/28, at most %u",
                        KERNEL_EXCLUDES_MAX);
     }
     return patch->has_exclude;
 }
 
-bool protocol_range_is_whole(struct tn_bytes word) {
+bool kernel_range_is_whole(struct tn_bytes word) {
     for (uint32_t i = 0; i < word.len; i++) {
         if (word.at[i] == '-' || word.at[i] == '/' || word.at[i] == ',') {
             return true;
@@ -166,13 +166,13 @@ bool protocol_range_is_whole(struct tn_bytes word) {
     return false;
 }
 
-bool protocol_range_add(const char *text, struct kernel_policy_patch *patch, char *detail) {
+bool kernel_range_add(const char *text, struct kernel_policy_patch *patch, char *detail) {
     struct kernel_policy *values = &patch->values;
     if (!patch->has_spans) {
         values->span_count = 0;
     }
     if (*text == '\0' || !spans_parse(text, values->spans, KERNEL_SPANS_MAX, &values->span_count)) {
-        (void)snprintf(detail, PROTOCOL_DETAIL,
+        (void)snprintf(detail, KERNEL_OPTION_DETAIL,
                        "range: '%.40s' is not LO-HI or ADDRESS/BITS, or there are more than %u "
                        "spans",
                        text, KERNEL_SPANS_MAX);
@@ -228,19 +228,19 @@ static void option_form(const char *name, const struct kernel_option_row *row, c
     }
 }
 
-bool protocol_option_set(const char *name, const char *text, struct kernel_policy_patch *patch,
-                         char *detail) {
+bool kernel_option_set(const char *name, const char *text, struct kernel_policy_patch *patch,
+                       char *detail) {
     uint64_t number = 0;
     if (strcmp(name, "exclude") == 0) {
         return exclude_set(text, patch, detail);
     }
     if (strcmp(name, "range") == 0) {
         patch->has_spans = false;
-        return protocol_range_add(text, patch, detail);
+        return kernel_range_add(text, patch, detail);
     }
     unsigned i = option_find(name);
     if (i == KERNEL_OPTION_COUNT) {
-        (void)snprintf(detail, PROTOCOL_DETAIL, "there is no option '%.60s'", name);
+        (void)snprintf(detail, KERNEL_OPTION_DETAIL, "there is no option '%.60s'", name);
         return false;
     }
     const struct kernel_option_row *row = &kernel_option_rows[i];
@@ -248,13 +248,14 @@ bool protocol_option_set(const char *name, const char *text, struct kernel_polic
     uint64_t unit = days ? 86400 : 1;
     bool read = option_parse(days ? KERNEL_TYPE_NUMBER : row->type, text, &number);
     if (read && number > row->high / unit && row->type == KERNEL_TYPE_SECONDS && !days) {
-        (void)snprintf(detail, PROTOCOL_DETAIL, "%s: at most %" PRIu64 " seconds", name, row->high);
+        (void)snprintf(detail, KERNEL_OPTION_DETAIL, "%s: at most %" PRIu64 " seconds", name,
+                       row->high);
         return false;
     }
     if (!read || number > row->high / unit) {
-        char form[PROTOCOL_DETAIL];
+        char form[KERNEL_OPTION_DETAIL];
         option_form(name, row, form, sizeof form);
-        (void)snprintf(detail, PROTOCOL_DETAIL, "%s: '%.40s' is not %.100s", name, text, form);
+        (void)snprintf(detail, KERNEL_OPTION_DETAIL, "%s: '%.40s' is not %.100s", name, text, form);
         return false;
     }
     patch->values.of[i] = number * unit;
@@ -264,7 +265,7 @@ bool protocol_option_set(const char *name, const char *text, struct kernel_polic
 
 /* ---- Writing ---- */
 
-void protocol_fault_format(uint64_t fault, char *out, size_t capacity) {
+void kernel_fault_format(uint64_t fault, char *out, size_t capacity) {
     bool named = (fault & ((1u << KERNEL_FAULT_BITS) - 1)) == KERNEL_FAULT_NOT_STICKY;
     (void)snprintf(out, capacity, "%s%s%s",
                    named ? kernel_option_name((unsigned)(fault >> KERNEL_FAULT_BITS)) : "",
@@ -294,8 +295,8 @@ static void spans_format(const struct kernel_policy *policy, const struct kernel
     }
 }
 
-bool protocol_option_format(const struct kernel_policy *policy, const char *name, char *out,
-                            size_t capacity) {
+bool kernel_option_format(const struct kernel_policy *policy, const char *name, char *out,
+                          size_t capacity) {
     if (strcmp(name, "exclude") == 0) {
         spans_format(policy, policy->exclude, policy->exclude_count, out, capacity);
         return true;

@@ -183,7 +183,7 @@ static bool options_parse(const struct tenure_command *command,
             (void)snprintf(detail, LIB_DETAIL, "option %" PRIu32 " has no name or value", i);
             return false;
         }
-        if (!protocol_option_set(option->name, option->value, ret_patch, detail)) {
+        if (!kernel_option_set(option->name, option->value, ret_patch, detail)) {
             return false;
         }
     }

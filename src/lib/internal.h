@@ -14,7 +14,7 @@
 
 #define LIB_INFLIGHT_MAX 16384u /* as many as two batches of the engine hold */
 #define LIB_NO_SLOT UINT32_MAX
-#define LIB_DETAIL PROTOCOL_DETAIL
+#define LIB_DETAIL KERNEL_OPTION_DETAIL
 
 /* An asynchronous command on its way. Slots are taken and given back without a lock. */
 struct lib_slot {

@@ -204,8 +204,7 @@ enum tenure_result tenure_pool_option(struct tenure *tenure, const char *pool, c
     if (code != TN_R_OK) {
         return (enum tenure_result)code;
     }
-    return protocol_option_format(&view.policy, name, out, capacity) ? TENURE_OK
-                                                                     : TENURE_BAD_REQUEST;
+    return kernel_option_format(&view.policy, name, out, capacity) ? TENURE_OK : TENURE_BAD_REQUEST;
 }
 
 enum tenure_result tenure_pool_list(struct tenure *tenure, uint64_t *cursor,

@@ -35,7 +35,7 @@ struct daemon {
     struct server_feed feed;
     struct supervisor_feed sensor_feed;
     struct token_issuer tokens;
-    struct amqp *amqp; /* NULL: none */
+    struct broker *amqp; /* NULL: none */
     char sensor_dir[4096];
     char unix_path[8192];
     struct supervisor_options sensors; /* of config */
@@ -43,7 +43,7 @@ struct daemon {
     uint32_t connections_room; /* what max_connections was at the start */
     struct config next;
     bool next_is_good;
-    struct declared_report declared;
+    struct config_reconcile_report declared;
     struct access_option *users; /* of config */
 };
 
@@ -64,11 +64,11 @@ static void mistake(void *ctx, const char *where, const char *what) {
 static void reload(void *ctx) {
     struct daemon *daemon = ctx;
     notify_reloading();
-    daemon->declared = (struct declared_report){0};
+    daemon->declared = (struct config_reconcile_report){0};
     daemon->next_is_good =
         config_load(&daemon->next, daemon->os, daemon->argc, daemon->argv, mistake, &daemon->next);
     if (daemon->next_is_good) {
-        daemon->declared = declared_reconcile(daemon->engine, &daemon->next);
+        daemon->declared = config_reconcile(daemon->engine, &daemon->next);
     }
 }
 
@@ -180,7 +180,7 @@ static void reloaded(void *ctx, struct server_options *options) {
         settings_take(daemon, options, changed, restart, sizeof changed);
         users_take(daemon, options, restart, sizeof restart);
         live_apply(&daemon->config, options);
-        const struct declared_report *declared = &daemon->declared;
+        const struct config_reconcile_report *declared = &daemon->declared;
         server_log("reloaded",
                    "changed=%s needs_restart=%s pools_created=%u pools_altered=%u pools_refused=%u "
                    "sensors_set=%u sensors_refused=%u rules_set=%u rules_refused=%u",
@@ -230,7 +230,7 @@ static void events_ready(void *ctx) {
     struct daemon *daemon = ctx;
     server_feed_events(&daemon->feed);
     if (daemon->amqp != NULL) {
-        amqp_wake(daemon->amqp);
+        broker_wake(daemon->amqp);
     }
 }
 
@@ -284,7 +284,7 @@ static int config_read(struct daemon *daemon) {
         (void)printf("tenured %s\n", tenure_version());
         return 0;
     case CONFIG_HASH:
-        return secret_hash();
+        return config_secret_hash();
     case CONFIG_CHECK:
         if (good) {
             config_print(config, stdout);
@@ -418,12 +418,12 @@ static int serve_with_broker(struct daemon *daemon) {
         return serve(daemon);
     }
     int code = 2;
-    if (amqp_start(daemon->amqp) == TN_OK) {
+    if (broker_start(daemon->amqp) == TN_OK) {
         code = serve(daemon);
     } else {
         server_log("refused", "reason=\"no thread for the broker\"");
     }
-    amqp_stop(daemon->amqp);
+    broker_stop(daemon->amqp);
     return code;
 }
 
@@ -469,8 +469,8 @@ static int run(struct daemon *daemon) {
     }
     int code = 2;
     if (tokens_open(daemon)) {
-        if (broker_make(&daemon->config, daemon->os, daemon->engine, &daemon->amqp)) {
-            (void)declared_reconcile(daemon->engine, &daemon->config);
+        if (wire_broker(&daemon->config, daemon->os, daemon->engine, &daemon->amqp)) {
+            (void)config_reconcile(daemon->engine, &daemon->config);
             code = serve_with_broker(daemon);
         }
         token_keys_close(&daemon->tokens.keys);
@@ -479,7 +479,7 @@ static int run(struct daemon *daemon) {
         server_log("close_failed", "data=%s", options.local.dir);
         code = 1;
     }
-    amqp_free(daemon->amqp);
+    broker_free(daemon->amqp);
     supervisor_feed_free(&daemon->sensor_feed);
     return code;
 }

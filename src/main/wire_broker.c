@@ -12,7 +12,7 @@
 #define PASSWORD_VARIABLE "TENURE_AMQP_PASSWORD"
 #define PASSWORD_STANDARD "guest" /* a new broker's own, which it takes from its own machine only */
 
-_Static_assert(AMQP_BODY_MAX >= SERVER_EVENT_BYTES, "an event fits into a message");
+_Static_assert(BROKER_BODY_MAX >= SERVER_EVENT_BYTES, "an event fits into a message");
 
 static size_t render(const struct engine_event *event, struct engine_event_id oldest, uint8_t *out,
                      size_t room) {
@@ -69,8 +69,8 @@ static bool password_find(const struct config *config, const struct os *os,
     return true;
 }
 
-static struct amqp_options options_of(const struct config *config) {
-    return (struct amqp_options){
+static struct broker_options options_of(const struct config *config) {
+    return (struct broker_options){
         .dir = config_text(config, CONFIG_DATA),
         .ca_file = config_text(config, CONFIG_AMQP_CA),
         .cert_file = config_text(config, CONFIG_AMQP_CERT),
@@ -89,20 +89,20 @@ static struct amqp_options options_of(const struct config *config) {
         .log = log_line};
 }
 
-bool broker_make(const struct config *config, const struct os *os, struct engine *engine,
-                 struct amqp **ret_amqp) {
+bool wire_broker(const struct config *config, const struct os *os, struct engine *engine,
+                 struct broker **ret_broker) {
     const char *url = config_text(config, CONFIG_AMQP_URL);
-    struct amqp_options options = options_of(config);
+    struct broker_options options = options_of(config);
     char password[PASSWORD_MAX];
-    char reason[AMQP_REASON_MAX];
-    *ret_amqp = NULL;
+    char reason[BROKER_REASON_MAX];
+    *ret_broker = NULL;
     if (*url == '\0') {
         return true;
     }
     options.engine = engine;
     options.os = os;
     options.password = password;
-    if (!amqp_address_parse(url, &options.address, reason)) {
+    if (!broker_address_parse(url, &options.address, reason)) {
         return refuse("amqp_url", reason);
     }
     if (options.address.tls && *options.ca_file == '\0') {
@@ -113,7 +113,7 @@ bool broker_make(const struct config *config, const struct os *os, struct engine
     }
     bool made = password_find(config, os, password);
     if (made) {
-        enum tn_status status = amqp_make(&options, ret_amqp);
+        enum tn_status status = broker_make(&options, ret_broker);
         made = status == TN_OK || refuse("amqp_url", tn_status_text(status));
     }
     sodium_memzero(password, sizeof password);

@@ -6,7 +6,7 @@
 #include "config/config.h"
 
 /* True with *ret_amqp NULL: the configuration names none. False: the reason has been logged. */
-bool broker_make(const struct config *config, const struct os *os, struct engine *engine,
-                 struct amqp **ret_amqp);
+bool wire_broker(const struct config *config, const struct os *os, struct engine *engine,
+                 struct broker **ret_broker);
 
 #endif

@@ -72,7 +72,7 @@ static bool mount_point(const char *mounts, const char **ret_at, size_t *ret_len
     return false;
 }
 
-bool cgroup_find_in(const char *mounts, const char *cgroups, char *out, size_t capacity) {
+bool process_cgroup_find_in(const char *mounts, const char *cgroups, char *out, size_t capacity) {
     const char *mount;
     size_t mount_len;
     const char *line = strncmp(cgroups, "0::", 3) == 0 ? cgroups : strstr(cgroups, "\n0::");
@@ -91,19 +91,19 @@ bool cgroup_find_in(const char *mounts, const char *cgroups, char *out, size_t c
     return len > 0 && (size_t)len < capacity;
 }
 
-bool cgroup_find(char *out, size_t capacity) {
+bool process_cgroup_find(char *out, size_t capacity) {
     char mounts[32768];
     char cgroups[PATH_BYTES];
     return text_read("/proc/self/mountinfo", mounts, sizeof mounts) == 0 &&
            text_read("/proc/self/cgroup", cgroups, sizeof cgroups) == 0 &&
-           cgroup_find_in(mounts, cgroups, out, capacity) && access(out, W_OK | X_OK) == 0;
+           process_cgroup_find_in(mounts, cgroups, out, capacity) && access(out, W_OK | X_OK) == 0;
 }
 
-bool cgroup_delegated(char *out, size_t capacity) {
+bool process_cgroup_delegated(char *out, size_t capacity) {
     static const char *const marks[] = {"trusted.delegate", "user.delegate"};
     char kill[PATH_BYTES];
     char value = '0';
-    if (!cgroup_find(out, capacity) ||
+    if (!process_cgroup_find(out, capacity) ||
         snprintf(kill, sizeof kill, "%s/cgroup.kill", out) >= (int)sizeof kill ||
         access(kill, W_OK) != 0) {
         return false;
@@ -117,19 +117,19 @@ bool cgroup_delegated(char *out, size_t capacity) {
 
 /* ---- One cgroup ---- */
 
-int cgroup_make(const char *path) {
+int process_cgroup_make(const char *path) {
     return mkdir(path, 0755) == 0 ? 0 : errno;
 }
 
-int cgroup_enter(const char *path) {
+int process_cgroup_enter(const char *path) {
     return control_write(path, "cgroup.procs", "0");
 }
 
-bool cgroup_kill(const char *path) {
+bool process_cgroup_kill(const char *path) {
     return control_write(path, "cgroup.kill", "1") == 0;
 }
 
-bool cgroup_empty(const char *path) {
+bool process_cgroup_empty(const char *path) {
     char full[PATH_BYTES];
     char text[256];
     if (snprintf(full, sizeof full, "%s/cgroup.events", path) >= (int)sizeof full) {
@@ -160,7 +160,7 @@ static void remove_below(char *path, size_t len, unsigned depth) {
     (void)rmdir(path);
 }
 
-void cgroup_remove(const char *path) {
+void process_cgroup_remove(const char *path) {
     char full[PATH_BYTES];
     int len = snprintf(full, sizeof full, "%s", path);
     if (len > 0 && (size_t)len < sizeof full) {

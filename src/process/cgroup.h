@@ -9,22 +9,22 @@
 
 /* The directory of the cgroup that this process is in, if it may make others below it; the texts are
  * those of /proc/self/mountinfo and /proc/self/cgroup. False: there is none, or it may not. */
-bool cgroup_find(char *out, size_t capacity);
-bool cgroup_find_in(const char *mounts, const char *cgroups, char *out, size_t capacity);
+bool process_cgroup_find(char *out, size_t capacity);
+bool process_cgroup_find_in(const char *mounts, const char *cgroups, char *out, size_t capacity);
 
 /* The same if it was delegated to this process, which may then order what is below: by its owner, or by the
  * mark that systemd gives; and if it can be killed in one stroke. */
-bool cgroup_delegated(char *out, size_t capacity);
+bool process_cgroup_delegated(char *out, size_t capacity);
 
 /* 0, or the error. A cgroup that is there already is no success: it is somebody else's. */
-int cgroup_make(const char *path);
+int process_cgroup_make(const char *path);
 /* The calling process goes into it, and whatever it starts from then on. 0, or the error. */
-int cgroup_enter(const char *path);
+int process_cgroup_enter(const char *path);
 /* SIGKILL to everything in it. False: this kernel cannot, or it is not there any more. */
-bool cgroup_kill(const char *path);
+bool process_cgroup_kill(const char *path);
 /* Whether nothing is in it or below it; true if it is not there. */
-bool cgroup_empty(const char *path);
+bool process_cgroup_empty(const char *path);
 /* With those that were made inside; nothing happens if it is not empty. */
-void cgroup_remove(const char *path);
+void process_cgroup_remove(const char *path);
 
 #endif

@@ -10,18 +10,18 @@
 static int own = -1;    /* our namespace */
 static bool is_entered; /* another one */
 
-int pidns_enter(pid_t of) {
-    if (!pidns_leave()) {
+int process_pidns_enter(pid_t of) {
+    if (!process_pidns_leave()) {
         return EAGAIN;
     }
-    if (own < 0 && (own = proc_namespace_open(0)) < 0) {
+    if (own < 0 && (own = process_namespace_open(0)) < 0) {
         return errno;
     }
     if (of == 0) {
         is_entered = unshare(CLONE_NEWPID) == 0;
         return is_entered ? 0 : errno;
     }
-    int theirs = proc_namespace_open(of);
+    int theirs = process_namespace_open(of);
     if (theirs < 0) {
         return errno;
     }
@@ -31,7 +31,7 @@ int pidns_enter(pid_t of) {
     return error;
 }
 
-bool pidns_leave(void) {
+bool process_pidns_leave(void) {
     is_entered = is_entered && setns(own, CLONE_NEWPID) != 0;
     return !is_entered;
 }

@@ -16,9 +16,9 @@
 
 /* The next child is born in a new namespace, as its first process; or, if `of` is not 0, in the namespace
  * of that process. 0, or the error: then children are born where we are. */
-int pidns_enter(pid_t of);
+int process_pidns_enter(pid_t of);
 /* Children are born where we are again. False: they are not, and nothing may be started; asked again
- * it may succeed. Without pidns_enter before it does nothing. */
-bool pidns_leave(void);
+ * it may succeed. Without process_pidns_enter before it does nothing. */
+bool process_pidns_leave(void);
 
 #endif

@@ -32,8 +32,8 @@ static size_t file_read(int fd, char *out, size_t capacity) {
 }
 
 /* Of the last call that failed. */
-static enum proc_answer answer_of_error(void) {
-    return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? PROC_UNKNOWN : PROC_NO;
+static enum process_answer answer_of_error(void) {
+    return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? PROCESS_UNKNOWN : PROCESS_NO;
 }
 
 static size_t file_whole(const char *path, char *out, size_t capacity) {
@@ -68,11 +68,11 @@ static int64_t number_next(const char **at, const char *end) {
     return negative ? -value : value;
 }
 
-bool proc_stat_parse(const char *text, size_t len, struct proc_stat *ret_stat) {
+bool process_stat_parse(const char *text, size_t len, struct process_stat *ret_stat) {
     const char *end = text + len;
     /* The name is between the first ( and the last ), and may have both and blanks in it. */
     const char *at = len > 0 ? memrchr(text, ')', len) : NULL;
-    struct proc_stat stat;
+    struct process_stat stat;
     if (at == NULL || end - at < 4 || at[1] != ' ') {
         return false;
     }
@@ -92,7 +92,7 @@ bool proc_stat_parse(const char *text, size_t len, struct proc_stat *ret_stat) {
     return true;
 }
 
-enum proc_answer proc_stat_read(pid_t pid, struct proc_stat *ret_stat) {
+enum process_answer process_stat_read(pid_t pid, struct process_stat *ret_stat) {
     char path[32];
     char text[1024];
     (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -100,10 +100,10 @@ enum proc_answer proc_stat_read(pid_t pid, struct proc_stat *ret_stat) {
     if (len == 0) {
         return answer_of_error();
     }
-    return proc_stat_parse(text, len, ret_stat) ? PROC_YES : PROC_NO;
+    return process_stat_parse(text, len, ret_stat) ? PROCESS_YES : PROCESS_NO;
 }
 
-enum proc_answer proc_switches(pid_t pid, uint64_t *ret_switches) {
+enum process_answer process_switches(pid_t pid, uint64_t *ret_switches) {
     static const char *const names[] = {"\nvoluntary_ctxt_switches:",
                                         "\nnonvoluntary_ctxt_switches:"};
     char path[32];
@@ -118,29 +118,29 @@ enum proc_answer proc_switches(pid_t pid, uint64_t *ret_switches) {
     for (size_t i = 0; i < 2; i++) {
         const char *at = strstr(text, names[i]);
         if (at == NULL) {
-            return PROC_UNKNOWN;
+            return PROCESS_UNKNOWN;
         }
         sum += strtoull(at + strlen(names[i]), NULL, 10);
     }
     *ret_switches = sum;
-    return PROC_YES;
+    return PROCESS_YES;
 }
 
 /* ---- Variables ---- */
 
-void proc_variable_begin(struct proc_variable_scan *scan, const char *name,
-                         char out[PROC_VALUE_MAX]) {
+void process_variable_begin(struct process_variable_scan *scan, const char *name,
+                            char out[PROCESS_VALUE_MAX]) {
     out[0] = '\0';
-    *scan = (struct proc_variable_scan){.name = name, .out = out};
+    *scan = (struct process_variable_scan){.name = name, .out = out};
 }
 
-bool proc_variable_feed(struct proc_variable_scan *scan, const char *bytes, size_t count) {
+bool process_variable_feed(struct process_variable_scan *scan, const char *bytes, size_t count) {
     size_t name_len = strlen(scan->name);
     for (size_t i = 0; i < count; i++) {
         char c = bytes[i];
         if (scan->matched == name_len + 1) {
             scan->out[scan->len] = c;
-            if (c == '\0' || ++scan->len == PROC_VALUE_MAX - 1) {
+            if (c == '\0' || ++scan->len == PROCESS_VALUE_MAX - 1) {
                 scan->out[scan->len] = '\0';
                 return true;
             }
@@ -156,8 +156,8 @@ bool proc_variable_feed(struct proc_variable_scan *scan, const char *bytes, size
     return false;
 }
 
-enum proc_answer proc_variable(pid_t pid, const char *name, char out[PROC_VALUE_MAX]) {
-    struct proc_variable_scan scan;
+enum process_answer process_variable(pid_t pid, const char *name, char out[PROCESS_VALUE_MAX]) {
+    struct process_variable_scan scan;
     char path[32];
     char chunk[CHUNK_BYTES];
     size_t n;
@@ -168,18 +168,18 @@ enum proc_answer proc_variable(pid_t pid, const char *name, char out[PROC_VALUE_
         return answer_of_error();
     }
     errno = 0;
-    proc_variable_begin(&scan, name, out);
+    process_variable_begin(&scan, name, out);
     while (!found && (n = file_read(fd, chunk, sizeof chunk)) > 0) {
-        found = proc_variable_feed(&scan, chunk, n);
+        found = process_variable_feed(&scan, chunk, n);
     }
-    enum proc_answer answer = found ? PROC_YES : answer_of_error();
+    enum process_answer answer = found ? PROCESS_YES : answer_of_error();
     (void)close(fd);
     return answer;
 }
 
 /* ---- Many processes ---- */
 
-static bool children_visit(const char *path, proc_visit *visit, void *ctx) {
+static bool children_visit(const char *path, process_visit *visit, void *ctx) {
     char chunk[CHUNK_BYTES];
     size_t n;
     pid_t pid = 0;
@@ -201,18 +201,18 @@ static bool children_visit(const char *path, proc_visit *visit, void *ctx) {
     return true;
 }
 
-bool proc_children_of_thread(proc_visit *visit, void *ctx) {
+bool process_children_of_thread(process_visit *visit, void *ctx) {
     return children_visit("/proc/thread-self/children", visit, ctx);
 }
 
-bool proc_children_of(pid_t pid, proc_visit *visit, void *ctx) {
+bool process_children_of(pid_t pid, process_visit *visit, void *ctx) {
     char path[64];
     (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
     return children_visit(path, visit, ctx);
 }
 
 /* Calls for every entry of a directory that is a number. */
-static bool numbers_visit(const char *path, proc_visit *visit, void *ctx) {
+static bool numbers_visit(const char *path, process_visit *visit, void *ctx) {
     const struct dirent *entry;
     DIR *dir = opendir(path);
     if (dir == NULL) {
@@ -228,7 +228,7 @@ static bool numbers_visit(const char *path, proc_visit *visit, void *ctx) {
 }
 
 struct threads_walk {
-    proc_visit *visit;
+    process_visit *visit;
     void *ctx;
     bool good;
 };
@@ -243,31 +243,31 @@ static void thread_visit(void *ctx, pid_t tid) {
     }
 }
 
-bool proc_children(proc_visit *visit, void *ctx) {
+bool process_children(process_visit *visit, void *ctx) {
     struct threads_walk walk = {.visit = visit, .ctx = ctx, .good = true};
     return access("/proc/thread-self/children", R_OK) == 0 &&
            numbers_visit("/proc/self/task", thread_visit, &walk) && walk.good;
 }
 
-bool proc_all(proc_visit *visit, void *ctx) {
+bool process_all(process_visit *visit, void *ctx) {
     return numbers_visit("/proc", visit, ctx);
 }
 
-bool proc_boot_id(char out[PROC_BOOT_TEXT]) {
-    if (file_whole("/proc/sys/kernel/random/boot_id", out, PROC_BOOT_TEXT - 1) !=
-        PROC_BOOT_TEXT - 1) {
+bool process_boot_id(char out[PROCESS_BOOT_TEXT]) {
+    if (file_whole("/proc/sys/kernel/random/boot_id", out, PROCESS_BOOT_TEXT - 1) !=
+        PROCESS_BOOT_TEXT - 1) {
         return false;
     }
-    out[PROC_BOOT_TEXT - 1] = '\0';
+    out[PROCESS_BOOT_TEXT - 1] = '\0';
     return true;
 }
 
-uint64_t proc_namespace(void) {
+uint64_t process_namespace(void) {
     struct stat is;
     return stat("/proc/self/ns/pid", &is) == 0 ? (uint64_t)is.st_ino : 0;
 }
 
-int proc_namespace_open(pid_t pid) {
+int process_namespace_open(pid_t pid) {
     char path[64];
     (void)snprintf(path, sizeof path, "/proc/%d/ns/pid", (int)pid);
     return file_open(pid == 0 ? "/proc/self/ns/pid" : path);
@@ -275,18 +275,18 @@ int proc_namespace_open(pid_t pid) {
 
 /* ---- Descriptors ---- */
 
-enum proc_answer proc_open(pid_t pid, uint64_t start, int *ret_descriptor) {
-    struct proc_stat stat;
+enum process_answer process_open(pid_t pid, uint64_t start, int *ret_descriptor) {
+    struct process_stat stat;
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (fd < 0) {
         return answer_of_error();
     }
-    enum proc_answer answer = proc_stat_read(pid, &stat);
+    enum process_answer answer = process_stat_read(pid, &stat);
     /* Not ended even now: so the pid was its own when the start time was read. */
-    if (answer == PROC_YES && (stat.start != start || proc_ended(fd))) {
-        answer = PROC_NO;
+    if (answer == PROCESS_YES && (stat.start != start || process_ended(fd))) {
+        answer = PROCESS_NO;
     }
-    if (answer == PROC_YES) {
+    if (answer == PROCESS_YES) {
         *ret_descriptor = fd;
     } else {
         (void)close(fd);
@@ -294,11 +294,11 @@ enum proc_answer proc_open(pid_t pid, uint64_t start, int *ret_descriptor) {
     return answer;
 }
 
-bool proc_ended(int descriptor) {
+bool process_ended(int descriptor) {
     struct pollfd fd = {.fd = descriptor, .events = POLLIN};
     return poll(&fd, 1, 0) == 1;
 }
 
-void proc_signal(int descriptor, int signal) {
+void process_signal(int descriptor, int signal) {
     (void)syscall(SYS_pidfd_send_signal, descriptor, signal, NULL, 0);
 }

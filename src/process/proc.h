@@ -8,66 +8,66 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define PROC_BOOT_TEXT 37u /* of a boot's id, with its NUL */
-#define PROC_VALUE_MAX 64u
+#define PROCESS_BOOT_TEXT 37u /* of a boot's id, with its NUL */
+#define PROCESS_VALUE_MAX 64u
 
 /* UNKNOWN: there was no descriptor or no memory to look with; nothing is proven. */
-enum proc_answer { PROC_NO, PROC_YES, PROC_UNKNOWN };
+enum process_answer { PROCESS_NO, PROCESS_YES, PROCESS_UNKNOWN };
 
-struct proc_stat {
+struct process_stat {
     char state; /* Z and X: dead */
     pid_t parent, group, session;
     uint64_t start; /* clock ticks since boot: with the pid, a name that nobody else ever gets */
 };
 
 /* NO: there is no such process. */
-enum proc_answer proc_stat_read(pid_t pid, struct proc_stat *ret_stat);
+enum process_answer process_stat_read(pid_t pid, struct process_stat *ret_stat);
 /* From the text of the file; the name in it may be anything. */
-bool proc_stat_parse(const char *text, size_t len, struct proc_stat *ret_stat);
+bool process_stat_parse(const char *text, size_t len, struct process_stat *ret_stat);
 
 /* The value of a variable in what a process began with, NUL-terminated, cut at the end of `out`.
  * NO: it has none, or may not be looked at. */
-enum proc_answer proc_variable(pid_t pid, const char *name, char out[PROC_VALUE_MAX]);
+enum process_answer process_variable(pid_t pid, const char *name, char out[PROCESS_VALUE_MAX]);
 /* The same from a run of NUL-terminated texts, a part at a time. */
-struct proc_variable_scan {
+struct process_variable_scan {
     const char *name;
     size_t matched; /* characters of the name and its =; SIZE_MAX: another variable */
     size_t len;
     char *out;
 };
-void proc_variable_begin(struct proc_variable_scan *scan, const char *name,
-                         char out[PROC_VALUE_MAX]);
+void process_variable_begin(struct process_variable_scan *scan, const char *name,
+                            char out[PROCESS_VALUE_MAX]);
 /* True: found, all of it. */
-bool proc_variable_feed(struct proc_variable_scan *scan, const char *bytes, size_t count);
+bool process_variable_feed(struct process_variable_scan *scan, const char *bytes, size_t count);
 
-typedef void proc_visit(void *ctx, pid_t pid);
+typedef void process_visit(void *ctx, pid_t pid);
 /* Every child of the calling thread; what ends but is not waited for stays in the list, so it is
  * whole as long as only the caller waits. False: the kernel does not tell. */
-bool proc_children_of_thread(proc_visit *visit, void *ctx);
+bool process_children_of_thread(process_visit *visit, void *ctx);
 /* The same of all threads of this process. */
-bool proc_children(proc_visit *visit, void *ctx);
+bool process_children(process_visit *visit, void *ctx);
 /* The children of another process that has one thread. The list is whole as long as that process
  * waits for none of them meanwhile. */
-bool proc_children_of(pid_t pid, proc_visit *visit, void *ctx);
+bool process_children_of(pid_t pid, process_visit *visit, void *ctx);
 /* Every process there is, by rising pid. */
-bool proc_all(proc_visit *visit, void *ctx);
+bool process_all(process_visit *visit, void *ctx);
 
 /* How often a process with one thread has given up its processor. The same number twice, with the
  * process not running both times: it has not run in between. */
-enum proc_answer proc_switches(pid_t pid, uint64_t *ret_switches);
+enum process_answer process_switches(pid_t pid, uint64_t *ret_switches);
 
-bool proc_boot_id(char out[PROC_BOOT_TEXT]);
+bool process_boot_id(char out[PROCESS_BOOT_TEXT]);
 /* The number of the pid namespace that this process is in; 0: not known. */
-uint64_t proc_namespace(void);
+uint64_t process_namespace(void);
 /* A descriptor of the pid namespace of a process; 0: of this one. -1: errno says why not. */
-int proc_namespace_open(pid_t pid);
+int process_namespace_open(pid_t pid);
 
 /* A descriptor for the process whose pid and start time are these; NO: it does not live. The start
  * time is looked at after the descriptor is there: what that stands for cannot change any more. */
-enum proc_answer proc_open(pid_t pid, uint64_t start, int *ret_descriptor);
+enum process_answer process_open(pid_t pid, uint64_t start, int *ret_descriptor);
 /* Whether the process of the descriptor has ended. */
-bool proc_ended(int descriptor);
+bool process_ended(int descriptor);
 /* Signals it, whatever became of its pid. */
-void proc_signal(int descriptor, int signal);
+void process_signal(int descriptor, int signal);
 
 #endif

@@ -72,10 +72,10 @@ static void finish(struct run *run) {
         *at = run->next;
     }
     if (run->record.cgroup[0] != '\0') {
-        cgroup_remove(run->record.cgroup);
+        process_cgroup_remove(run->record.cgroup);
     }
     if (!run->is_check && run->path[0] != '\0') { /* it may have failed before it had a directory */
-        record_remove(run->os, run->path);
+        run_record_remove(run->os, run->path);
     }
     handle_close(run, (uv_handle_t *)&run->timer);
     if (run->polls > 0) {
@@ -86,10 +86,10 @@ static void finish(struct run *run) {
     }
 }
 
-static void fail(struct run *run, int error, enum frame_step step) {
+static void fail(struct run *run, int error, enum run_frame_step step) {
     TN_ASSERT(!run->told);
     run->told = true;
-    run->hooks.failed(run->ctx, error, frame_step_name(step));
+    run->hooks.failed(run->ctx, error, run_frame_step_name(step));
 }
 
 static void failed_early(uv_timer_t *timer) {
@@ -134,10 +134,10 @@ static void sweep_pass(uv_timer_t *timer) {
     struct run *run = timer->data;
     uint32_t seen = 0;
     if (run->record.cgroup[0] != '\0') {
-        (void)cgroup_kill(run->record.cgroup);
+        (void)process_cgroup_kill(run->record.cgroup);
     }
-    if (proc_children(orphan_visit, &seen) && seen == 0 &&
-        (run->record.cgroup[0] == '\0' || cgroup_empty(run->record.cgroup))) {
+    if (process_children(orphan_visit, &seen) && seen == 0 &&
+        (run->record.cgroup[0] == '\0' || process_cgroup_empty(run->record.cgroup))) {
         (void)uv_timer_stop(timer);
         finish(run);
     }
@@ -149,10 +149,10 @@ static void sweep_pass(uv_timer_t *timer) {
 static void guardian_end(uv_timer_t *timer) {
     struct run *run = timer->data;
     TN_ASSERT(run->is_guarded); /* not waited for: its pid is its own */
-    if (tree_end(&run->tree)) {
+    if (run_tree_end(&run->tree)) {
         (void)uv_timer_stop(timer);
         if (!run->is_check) {
-            record_remove(run->os, run->path); /* proven: nobody after us need look for it */
+            run_record_remove(run->os, run->path); /* proven: nobody after us need look for it */
         }
         (void)kill(run->guardian, SIGKILL);
     }
@@ -162,7 +162,7 @@ static void guardian_give_up(struct run *run) {
     if (run->is_guarded && run->is_first) {
         (void)kill(run->guardian, SIGKILL); /* and with it all of its namespace */
     } else if (run->is_guarded) {
-        tree_init(&run->tree, run->guardian, run->descriptor);
+        run_tree_init(&run->tree, run->guardian, run->descriptor);
         (void)uv_timer_start(&run->timer, guardian_end, 0, SWEEP_MS);
     }
 }
@@ -170,29 +170,29 @@ static void guardian_give_up(struct run *run) {
 /* ---- News ---- */
 
 /* In the order in which a guardian says them, each once. */
-static bool news_fits(const struct run *run, const struct frame_news *news) {
-    bool is_first = news->kind == FRAME_STARTED || news->kind == FRAME_FAILED;
+static bool news_fits(const struct run *run, const struct run_frame_news *news) {
+    bool is_first = news->kind == RUN_FRAME_STARTED || news->kind == RUN_FRAME_FAILED;
     return !run->gone_said && run->start_sent && run->told != is_first &&
-           (news->kind != FRAME_EXITED || !run->has_exited);
+           (news->kind != RUN_FRAME_EXITED || !run->has_exited);
 }
 
-static void news_take(struct run *run, const struct frame_news *news) {
+static void news_take(struct run *run, const struct run_frame_news *news) {
     switch (news->kind) {
-    case FRAME_STARTED:
+    case RUN_FRAME_STARTED:
         run->record.main = (pid_t)news->pid;
         run->record.main_start = news->start;
         if (!run->is_check) {
             /* If this fails, the guardian's part is there. If it has proven the run dead meanwhile, there
              * is no record, and none is made. */
-            (void)record_update(run->os, run->path, &run->record);
+            (void)run_record_update(run->os, run->path, &run->record);
         }
         run->told = true;
         run->hooks.started(run->ctx, (int64_t)news->pid);
         break;
-    case FRAME_FAILED:
-        fail(run, (int)news->error, (enum frame_step)news->step);
+    case RUN_FRAME_FAILED:
+        fail(run, (int)news->error, (enum run_frame_step)news->step);
         break;
-    case FRAME_EXITED:
+    case RUN_FRAME_EXITED:
         exited(run, news->status);
         break;
     default:
@@ -204,13 +204,13 @@ static void news_take(struct run *run, const struct frame_news *news) {
 /* As recv; the pid is the one in its credentials, or stays. */
 static ssize_t news_receive(
     const struct run *run,
-    uint8_t bytes[FRAME_SMALL_MAX], /* NOLINT(readability-non-const-parameter) */
+    uint8_t bytes[RUN_FRAME_SMALL_MAX], /* NOLINT(readability-non-const-parameter) */
     pid_t *pid) {
     union {
         struct cmsghdr head;
         char room[CMSG_SPACE(sizeof(struct ucred))];
     } control;
-    struct iovec text = {.iov_base = bytes, .iov_len = FRAME_SMALL_MAX};
+    struct iovec text = {.iov_base = bytes, .iov_len = RUN_FRAME_SMALL_MAX};
     struct msghdr message = {.msg_iov = &text,
                              .msg_iovlen = 1,
                              .msg_control = control.room,
@@ -227,8 +227,8 @@ static ssize_t news_receive(
 
 /* Everything that has come. The end of the socket is no news: the guardian's end is. */
 static void socket_read(struct run *run) {
-    uint8_t bytes[FRAME_SMALL_MAX];
-    struct frame_news news;
+    uint8_t bytes[RUN_FRAME_SMALL_MAX];
+    struct run_frame_news news;
     pid_t pid = 0;
     for (;;) {
         ssize_t n = news_receive(run, bytes, &pid);
@@ -242,8 +242,8 @@ static void socket_read(struct run *run) {
             }
             return;
         }
-        bool good = frame_news_decode(bytes, (size_t)n, &news) && news_fits(run, &news);
-        if (good && news.kind == FRAME_STARTED && run->record.proof == RECORD_PIDNS) {
+        bool good = run_frame_news_decode(bytes, (size_t)n, &news) && news_fits(run, &news);
+        if (good && news.kind == RUN_FRAME_STARTED && run->record.proof == RUN_RECORD_PIDNS) {
             news.pid = (uint32_t)pid; /* it says the one of its namespace */
         }
         if (!good) {
@@ -280,7 +280,7 @@ static void guardian_ended(uv_poll_t *poll, int status, int events) {
     if (!run->told && run->early_error != 0) {
         fail(run, run->early_error, run->early_step);
     } else if (!run->told) {
-        fail(run, EPIPE, FRAME_STEP_GUARDIAN);
+        fail(run, EPIPE, RUN_FRAME_STEP_GUARDIAN);
     }
     if (run->gone_said || run->is_first || !run->start_sent) {
         finish(run);
@@ -292,7 +292,7 @@ static void guardian_ended(uv_poll_t *poll, int status, int events) {
 
 /* ---- Orders ---- */
 
-static bool order_send(struct run *run, enum frame_kind kind) {
+static bool order_send(struct run *run, enum run_frame_kind kind) {
     uint8_t byte = (uint8_t)kind;
     return send(run->socket, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
 }
@@ -304,7 +304,7 @@ static void guardian_late(uv_timer_t *timer) {
 
 void run_term(struct run *run) {
     if (run->is_guarded && !run->killing) {
-        (void)order_send(run, FRAME_TERM);
+        (void)order_send(run, RUN_FRAME_TERM);
     }
 }
 
@@ -314,14 +314,14 @@ void run_kill(struct run *run) {
     }
     run->killing = true;
     (void)kill(run->guardian, SIGCONT); /* somebody may have stopped it */
-    if (order_send(run, FRAME_KILL)) {
+    if (order_send(run, RUN_FRAME_KILL)) {
         (void)uv_timer_start(&run->timer, guardian_late, run->late_ms, 0);
     } else {
         guardian_give_up(run);
     }
 }
 
-enum record_proof run_proof(const struct run *run) {
+enum run_record_proof run_proof(const struct run *run) {
     return run->record.proof;
 }
 
@@ -336,15 +336,15 @@ enum tn_status run_token_write(struct run *run, struct tn_bytes token) {
     struct stat is;
     uid_t uid = (uid_t)-1;
     gid_t gid = (gid_t)-1;
-    char path[RECORD_PATH_MAX + sizeof RECORD_TOKEN_FILE];
-    (void)snprintf(path, sizeof path, "%s/%s", run->path, RECORD_TOKEN_FILE);
+    char path[RUN_RECORD_PATH_MAX + sizeof RUN_RECORD_TOKEN_FILE];
+    (void)snprintf(path, sizeof path, "%s/%s", run->path, RUN_RECORD_TOKEN_FILE);
     /* The first one was given to the sensor's user by whoever knows that; none can do so but root. */
     if (run->has_user && run->told && lstat(path, &is) == 0) {
         uid = is.st_uid;
         gid = is.st_gid;
     }
-    return record_file_replace(run->os, run->path, RECORD_TOKEN_FILE, token.at, token.len, uid,
-                               gid);
+    return run_record_file_replace(run->os, run->path, RUN_RECORD_TOKEN_FILE, token.at, token.len,
+                                   uid, gid);
 }
 
 /* ---- The start ---- */

@@ -53,7 +53,7 @@ struct run_options {
     const struct os *os;
     const char *dir;      /* of all sensors; made if it is not there */
     const char *guardian; /* the program */
-    enum record_proof proof;
+    enum run_record_proof proof;
     const char *cgroup; /* of CGROUP: a directory of cgroup v2 where runs get their own */
     const char *ref;
     struct kernel_lease_id lease;
@@ -82,7 +82,7 @@ void run_term(struct run *run);
 /* SIGKILL to all of them until none is left. */
 void run_kill(struct run *run);
 /* What proves its death. */
-enum record_proof run_proof(const struct run *run);
+enum run_record_proof run_proof(const struct run *run);
 /* After gone. */
 void run_free(struct run *run);
 

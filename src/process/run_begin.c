@@ -25,13 +25,13 @@
 struct beginning {
     struct run *run;
     const struct run_options *options;
-    struct frame_start start;
+    struct run_frame_start start;
     struct tn_writer texts;
-    char token_file[RECORD_PATH_MAX];
+    char token_file[RUN_RECORD_PATH_MAX];
 };
 
 /* False, so that it can be returned. */
-static bool stop(struct run *run, enum frame_step step, int error) {
+static bool stop(struct run *run, enum run_frame_step step, int error) {
     run->early_step = step;
     run->early_error = error != 0 ? error : EIO;
     return false;
@@ -61,7 +61,7 @@ static bool user_take(struct beginning *b) {
     b->start.group = spec->group != NULL ? spec->group : "";
     b->run->has_user = spec->user != NULL || spec->group != NULL;
     if (b->run->has_user && geteuid() != 0) {
-        return stop(b->run, spec->user != NULL ? FRAME_STEP_USER : FRAME_STEP_GROUP, EPERM);
+        return stop(b->run, spec->user != NULL ? RUN_FRAME_STEP_USER : RUN_FRAME_STEP_GROUP, EPERM);
     }
     return true;
 }
@@ -74,7 +74,7 @@ static size_t name_len(const char *variable) {
 
 /* The last of a name wins. */
 static bool variable_put(struct beginning *b, const char *variable) {
-    struct frame_start *start = &b->start;
+    struct run_frame_start *start = &b->start;
     size_t len = name_len(variable);
     for (uint32_t i = 0; i < start->envc; i++) {
         if (name_len(start->env[i]) == len && memcmp(start->env[i], variable, len) == 0) {
@@ -82,8 +82,8 @@ static bool variable_put(struct beginning *b, const char *variable) {
             return true;
         }
     }
-    if (start->envc == FRAME_VARIABLES_MAX) {
-        return stop(b->run, FRAME_STEP_EXEC, E2BIG);
+    if (start->envc == RUN_FRAME_VARIABLES_MAX) {
+        return stop(b->run, RUN_FRAME_STEP_EXEC, E2BIG);
     }
     start->env[start->envc++] = variable;
     return true;
@@ -96,7 +96,7 @@ static bool variable_make(struct beginning *b, const char *name, struct tn_bytes
     tn_write_raw(&b->texts, value.at, value.len);
     tn_write8(&b->texts, 0);
     if (b->texts.overflow) {
-        return stop(b->run, FRAME_STEP_EXEC, E2BIG);
+        return stop(b->run, RUN_FRAME_STEP_EXEC, E2BIG);
     }
     return variable_put(b, at);
 }
@@ -126,9 +126,9 @@ static bool variables_take(struct beginning *b) {
         return false;
     }
     if (options->token.len > 0) {
-        if (snprintf(b->token_file, sizeof b->token_file, "%s/" RECORD_TOKEN_FILE, b->run->path) >=
-            (int)sizeof b->token_file) {
-            return stop(b->run, FRAME_STEP_TOKEN, ENAMETOOLONG);
+        if (snprintf(b->token_file, sizeof b->token_file, "%s/" RUN_RECORD_TOKEN_FILE,
+                     b->run->path) >= (int)sizeof b->token_file) {
+            return stop(b->run, RUN_FRAME_STEP_TOKEN, ENAMETOOLONG);
         }
         if (!variable_make(b, spec->token_env, options->token) ||
             !text_put(b, "TENURE_TOKEN_ENV", spec->token_env) ||
@@ -136,7 +136,7 @@ static bool variables_take(struct beginning *b) {
             return false;
         }
     }
-    return text_put(b, RECORD_VARIABLE, b->run->record.id);
+    return text_put(b, RUN_RECORD_VARIABLE, b->run->record.id);
 }
 
 /* ---- Files ---- */
@@ -145,7 +145,7 @@ static bool variables_take(struct beginning *b) {
 static bool dir_take(struct beginning *b) {
     const struct os *os = b->options->os;
     struct run *run = b->run;
-    char name[RECORD_PATH_MAX];
+    char name[RUN_RECORD_PATH_MAX];
     char *base = NULL;
     enum tn_status status = os->make_dir(os->ctx, b->options->dir);
     if (status == TN_OK) {
@@ -167,7 +167,7 @@ static bool dir_take(struct beginning *b) {
         }
     }
     free(base);
-    return status == TN_OK || stop(run, FRAME_STEP_RECORD, error_of(status));
+    return status == TN_OK || stop(run, RUN_FRAME_STEP_RECORD, error_of(status));
 }
 
 static bool log_take(struct beginning *b) {
@@ -180,14 +180,14 @@ static bool log_take(struct beginning *b) {
     b->start.log_bytes = spec->log_bytes;
     b->start.log_files = spec->log_files;
     enum tn_status status =
-        output_begin(b->options->os, b->run->path, spec->log_files, &b->start.log_number);
-    return status == TN_OK || stop(b->run, FRAME_STEP_STDIO, error_of(status));
+        run_output_begin(b->options->os, b->run->path, spec->log_files, &b->start.log_number);
+    return status == TN_OK || stop(b->run, RUN_FRAME_STEP_STDIO, error_of(status));
 }
 
 static bool id_take(struct beginning *b) {
     struct run_record *record = &b->run->record;
     const struct os *os = b->options->os;
-    uint8_t random[(RECORD_ID_TEXT - 1) / 2];
+    uint8_t random[(RUN_RECORD_ID_TEXT - 1) / 2];
     if (b->run->is_check) {
         memcpy(record->id, b->options->check_of->record.id, sizeof record->id);
         return true;
@@ -196,7 +196,8 @@ static bool id_take(struct beginning *b) {
     for (size_t i = 0; i < sizeof random; i++) {
         (void)snprintf(record->id + 2 * i, 3, "%02x", random[i]);
     }
-    return (status == TN_OK && proc_boot_id(record->boot)) || stop(b->run, FRAME_STEP_RECORD, EIO);
+    return (status == TN_OK && process_boot_id(record->boot)) ||
+           stop(b->run, RUN_FRAME_STEP_RECORD, EIO);
 }
 
 /* Its name only: it is made when the record has it. */
@@ -204,17 +205,17 @@ static bool cgroup_take(struct beginning *b) {
     struct run_record *record = &b->run->record;
     b->start.cgroup = "";
     record->proof = b->options->proof;
-    if (record->proof != RECORD_CGROUP) {
+    if (record->proof != RUN_RECORD_CGROUP) {
         return true;
     }
     if (b->options->cgroup == NULL) {
-        return stop(b->run, FRAME_STEP_CGROUP, ENOENT);
+        return stop(b->run, RUN_FRAME_STEP_CGROUP, ENOENT);
     }
     if (snprintf(record->cgroup, sizeof record->cgroup, "%s/tenure-%s%s", b->options->cgroup,
-                 record->id, b->run->is_check ? RECORD_CHECK : "") >=
-        (int)(sizeof record->cgroup - sizeof RECORD_CHECK)) {
+                 record->id, b->run->is_check ? RUN_RECORD_CHECK : "") >=
+        (int)(sizeof record->cgroup - sizeof RUN_RECORD_CHECK)) {
         record->cgroup[0] = '\0';
-        return stop(b->run, FRAME_STEP_CGROUP, ENAMETOOLONG);
+        return stop(b->run, RUN_FRAME_STEP_CGROUP, ENAMETOOLONG);
     }
     b->start.cgroup = record->cgroup;
     return true;
@@ -225,7 +226,7 @@ static bool token_take(struct beginning *b) {
         return true;
     }
     enum tn_status status = run_token_write(b->run, b->options->token);
-    return status == TN_OK || stop(b->run, FRAME_STEP_TOKEN, error_of(status));
+    return status == TN_OK || stop(b->run, RUN_FRAME_STEP_TOKEN, error_of(status));
 }
 
 /* ---- The guardian ---- */
@@ -248,17 +249,17 @@ static int spawn(struct run *run, const struct run_options *options, int theirs)
     int error = posix_spawn_file_actions_init(&files);
     /* The socket first: it may lie where the others are going to be. */
     if (error == 0) {
-        error = posix_spawn_file_actions_adddup2(&files, theirs, FRAME_SOCKET);
+        error = posix_spawn_file_actions_adddup2(&files, theirs, RUN_FRAME_SOCKET);
     }
     if (error == 0 && has_record) {
-        error = posix_spawn_file_actions_addopen(&files, FRAME_DIR, run->path,
+        error = posix_spawn_file_actions_addopen(&files, RUN_FRAME_DIR, run->path,
                                                  O_RDONLY | O_DIRECTORY, 0);
     }
     for (int fd = 0; fd < 3 && error == 0; fd++) {
         error = posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_RDWR, 0);
     }
     if (error == 0) {
-        error = posix_spawn_file_actions_addclosefrom_np(&files, FRAME_DIR + has_record);
+        error = posix_spawn_file_actions_addclosefrom_np(&files, RUN_FRAME_DIR + has_record);
     }
     if (error == 0) {
         error = posix_spawn(&run->guardian, options->guardian, &files, &attributes, argv, env);
@@ -281,19 +282,19 @@ static void children_are_kept(void) {
 /* A check is born in the namespace of its run, to see what that sees and to die with it. */
 static int spawn_contained(struct run *run, const struct run_options *options, int theirs) {
     int error = 0;
-    if (options->proof == RECORD_PIDNS) {
-        error = pidns_enter(run->is_check ? options->check_of->guardian : 0);
+    if (options->proof == RUN_RECORD_PIDNS) {
+        error = process_pidns_enter(run->is_check ? options->check_of->guardian : 0);
     }
     if (error != 0) {
-        run->early_step = FRAME_STEP_CONTAINMENT;
+        run->early_step = RUN_FRAME_STEP_CONTAINMENT;
         return error;
     }
-    run->early_step = FRAME_STEP_GUARDIAN;
-    if (options->proof != RECORD_PIDNS && !pidns_leave()) {
+    run->early_step = RUN_FRAME_STEP_GUARDIAN;
+    if (options->proof != RUN_RECORD_PIDNS && !process_pidns_leave()) {
         return EAGAIN;
     }
     error = spawn(run, options, theirs);
-    (void)pidns_leave(); /* if not now, then before the next one */
+    (void)process_pidns_leave(); /* if not now, then before the next one */
     return error;
 }
 
@@ -302,11 +303,11 @@ bool run_can_pidns(const char *guardian) {
     char *env[] = {NULL};
     pid_t pid;
     int status = 1;
-    if (pidns_enter(0) != 0) {
+    if (process_pidns_enter(0) != 0) {
         return false;
     }
     int error = posix_spawn(&pid, guardian, NULL, NULL, argv, env);
-    bool left = pidns_leave();
+    bool left = process_pidns_leave();
     if (error == 0) {
         (void)waitpid(pid, &status, 0);
     }
@@ -315,19 +316,19 @@ bool run_can_pidns(const char *guardian) {
 
 static bool guardian_take(struct beginning *b) {
     struct run *run = b->run;
-    struct proc_stat stat;
+    struct process_stat stat;
     int ends[2];
     children_are_kept();
     /* What a guardian that is killed leaves comes to us. */
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 ||
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
-        return stop(run, FRAME_STEP_GUARDIAN, errno);
+        return stop(run, RUN_FRAME_STEP_GUARDIAN, errno);
     }
     run->socket = ends[0];
-    if (b->options->proof == RECORD_PIDNS &&
+    if (b->options->proof == RUN_RECORD_PIDNS &&
         setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &(int){1}, sizeof(int)) != 0) {
         (void)close(ends[1]);
-        return stop(run, FRAME_STEP_CONTAINMENT, errno);
+        return stop(run, RUN_FRAME_STEP_CONTAINMENT, errno);
     }
     int error = spawn_contained(run, b->options, ends[1]);
     (void)close(ends[1]);
@@ -335,17 +336,17 @@ static bool guardian_take(struct beginning *b) {
         run->guardian = 0;
         return stop(run, run->early_step, error);
     }
-    run->is_first = b->options->proof == RECORD_PIDNS && !run->is_check;
+    run->is_first = b->options->proof == RUN_RECORD_PIDNS && !run->is_check;
     run->descriptor = (int)syscall(SYS_pidfd_open, run->guardian, 0);
-    if (run->descriptor < 0 || proc_stat_read(run->guardian, &stat) != PROC_YES) {
-        (void)stop(run, FRAME_STEP_GUARDIAN, errno);
+    if (run->descriptor < 0 || process_stat_read(run->guardian, &stat) != PROCESS_YES) {
+        (void)stop(run, RUN_FRAME_STEP_GUARDIAN, errno);
         run_begin_undo(run);
         return false;
     }
     run->record.guardian = run->guardian;
     run->record.guardian_start = stat.start;
     run->record.server = getpid();
-    run->record.server_namespace = proc_namespace();
+    run->record.server_namespace = process_namespace();
     return true;
 }
 
@@ -359,29 +360,29 @@ static void frame_drop(struct run *run) {
 
 static bool frame_take(struct beginning *b) {
     const struct sensor_spec *spec = b->options->spec;
-    struct frame_start *start = &b->start;
+    struct run_frame_start *start = &b->start;
     const char **argv = b->run->is_check ? spec->health_argv : spec->argv;
     start->argc = b->run->is_check ? spec->health_argc : spec->argc;
     memcpy(start->argv, argv, start->argc * sizeof *argv);
     memcpy(start->limits, spec->limits, sizeof start->limits);
     start->cwd = spec->cwd;
-    start->own_proc = b->options->proof == RECORD_PIDNS;
+    start->own_proc = b->options->proof == RUN_RECORD_PIDNS;
     start->token_file = b->run->is_check ? "" : b->token_file;
-    b->run->frame_len = frame_start_encode(start, b->run->frame, FRAME_MAX);
-    return b->run->frame_len > 0 || stop(b->run, FRAME_STEP_EXEC, E2BIG);
+    b->run->frame_len = run_frame_start_encode(start, b->run->frame, RUN_FRAME_MAX);
+    return b->run->frame_len > 0 || stop(b->run, RUN_FRAME_STEP_EXEC, E2BIG);
 }
 
 enum tn_status run_begin(struct run *run, const struct run_options *options) {
     struct beginning b = {.run = run, .options = options};
-    uint8_t *texts = malloc(FRAME_MAX);
-    run->frame = malloc(FRAME_MAX);
+    uint8_t *texts = malloc(RUN_FRAME_MAX);
+    run->frame = malloc(RUN_FRAME_MAX);
     if (texts == NULL || run->frame == NULL || strlen(options->ref) > KERNEL_RULE_MAX) {
         enum tn_status status = texts == NULL || run->frame == NULL ? TN_NOMEM : TN_INVALID;
         free(texts);
         free(run->frame);
         return status;
     }
-    b.texts = tn_writer_of(texts, FRAME_MAX);
+    b.texts = tn_writer_of(texts, RUN_FRAME_MAX);
     run->record.lease = options->lease;
     run->record.epoch = options->epoch;
     memcpy(run->record.ref, options->ref, strlen(options->ref) + 1);
@@ -395,16 +396,18 @@ enum tn_status run_begin(struct run *run, const struct run_options *options) {
 }
 
 void run_begin_send(struct run *run) {
-    enum tn_status status = run->is_check ? TN_OK : record_write(run->os, run->path, &run->record);
-    int error =
-        status == TN_OK && run->record.cgroup[0] != '\0' ? cgroup_make(run->record.cgroup) : 0;
+    enum tn_status status =
+        run->is_check ? TN_OK : run_record_write(run->os, run->path, &run->record);
+    int error = status == TN_OK && run->record.cgroup[0] != '\0'
+                    ? process_cgroup_make(run->record.cgroup)
+                    : 0;
     if (status != TN_OK) {
-        (void)stop(run, FRAME_STEP_RECORD, error_of(status));
+        (void)stop(run, RUN_FRAME_STEP_RECORD, error_of(status));
     } else if (error != 0) {
         run->record.cgroup[0] = '\0'; /* not ours to remove */
-        (void)stop(run, FRAME_STEP_CGROUP, error);
+        (void)stop(run, RUN_FRAME_STEP_CGROUP, error);
     } else if (send(run->socket, run->frame, run->frame_len, MSG_NOSIGNAL) < 0) {
-        (void)stop(run, FRAME_STEP_GUARDIAN, errno);
+        (void)stop(run, RUN_FRAME_STEP_GUARDIAN, errno);
     } else {
         run->start_sent = true;
     }
@@ -421,7 +424,7 @@ void run_begin_undo(struct run *run) {
         run->guardian = 0;
     }
     if (run->early_error == 0) {
-        (void)stop(run, FRAME_STEP_GUARDIAN, ENOSPC);
+        (void)stop(run, RUN_FRAME_STEP_GUARDIAN, ENOSPC);
     }
     frame_drop(run);
 }
@@ -481,7 +484,7 @@ bool run_dir_ref(const char *name, char out[KERNEL_RESOURCE_MAX + 1]) {
 bool run_guardian_find(char *out, size_t capacity) {
     static const char *const places[] = {"/" GUARDIAN_PROGRAM,
                                          "/../libexec/tenure/" GUARDIAN_PROGRAM};
-    char self[RECORD_PATH_MAX];
+    char self[RUN_RECORD_PATH_MAX];
     ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
     if (len <= 0) {
         return false;

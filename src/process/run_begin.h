@@ -13,7 +13,7 @@ struct run {
     const struct os *os;
     struct run_hooks hooks;
     void *ctx;
-    char path[RECORD_PATH_MAX]; /* its directory, absolute */
+    char path[RUN_RECORD_PATH_MAX]; /* its directory, absolute */
     struct run_record record;
     bool has_user;  /* another one than the server's, or another group */
     pid_t guardian; /* 0: there is none */
@@ -22,7 +22,7 @@ struct run {
     uint8_t *frame; /* START, with the token in it; NULL once it is sent */
     size_t frame_len;
     int early_error; /* what failed on our side, and at which step */
-    enum frame_step early_step;
+    enum run_frame_step early_step;
     uint32_t late_ms; /* after which a guardian that is to kill is given up */
     bool is_check;
     bool is_first; /* the guardian, in the run's pid namespace: its end is the end of all */
@@ -32,10 +32,10 @@ struct run {
     bool gone_said;
     bool killing;
     bool is_gone;
-    bool is_guarded;  /* the guardian was not waited for */
-    struct tree tree; /* below a guardian that is given up */
-    unsigned polls;   /* how many of the two there are */
-    unsigned handles; /* that are being closed */
+    bool is_guarded;      /* the guardian was not waited for */
+    struct run_tree tree; /* below a guardian that is given up */
+    unsigned polls;       /* how many of the two there are */
+    unsigned handles;     /* that are being closed */
     uv_poll_t socket_poll, descriptor_poll;
     uv_timer_t timer; /* an early failure; a guardian that is late; sweeping */
 };

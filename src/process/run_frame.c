@@ -1,13 +1,13 @@
 /* Messages between the server and a guardian; no I/O. */
 #include "process/run_frame.h"
 
-const char *frame_step_name(enum frame_step step) {
-    static const char *const names[FRAME_STEPS] = {
+const char *run_frame_step_name(enum run_frame_step step) {
+    static const char *const names[RUN_FRAME_STEPS] = {
 #define STEP_NAME(id, name) name,
-        FRAME_STEP_TABLE(STEP_NAME)
+        RUN_FRAME_STEP_TABLE(STEP_NAME)
 #undef STEP_NAME
     };
-    return (unsigned)step < FRAME_STEPS ? names[step] : "unknown";
+    return (unsigned)step < RUN_FRAME_STEPS ? names[step] : "unknown";
 }
 
 /* ---- Start ---- */
@@ -36,9 +36,9 @@ static void texts_read(struct tn_reader *r, const char **out, uint32_t count) {
     out[count] = NULL;
 }
 
-size_t frame_start_encode(const struct frame_start *start, uint8_t *out, size_t capacity) {
+size_t run_frame_start_encode(const struct run_frame_start *start, uint8_t *out, size_t capacity) {
     struct tn_writer w = tn_writer_of(out, capacity);
-    tn_write8(&w, FRAME_START);
+    tn_write8(&w, RUN_FRAME_START);
     tn_write8(&w, start->own_proc);
     for (uint32_t i = 0; i < SENSOR_LIMITS; i++) {
         tn_write64(&w, start->limits[i]);
@@ -63,10 +63,10 @@ size_t frame_start_encode(const struct frame_start *start, uint8_t *out, size_t 
     return w.overflow ? 0 : w.len;
 }
 
-bool frame_start_decode(const uint8_t *bytes, size_t len, struct frame_start *ret_start) {
+bool run_frame_start_decode(const uint8_t *bytes, size_t len, struct run_frame_start *ret_start) {
     struct tn_reader r = tn_reader_of(bytes, len);
-    struct frame_start *start = ret_start;
-    if (tn_read8(&r) != FRAME_START) {
+    struct run_frame_start *start = ret_start;
+    if (tn_read8(&r) != RUN_FRAME_START) {
         return false;
     }
     start->own_proc = tn_read8(&r) != 0;
@@ -78,7 +78,8 @@ bool frame_start_decode(const uint8_t *bytes, size_t len, struct frame_start *re
     start->log_number = tn_read64(&r);
     start->argc = tn_read16(&r);
     start->envc = tn_read16(&r);
-    if (start->argc == 0 || start->argc > SENSOR_ARGS_MAX || start->envc > FRAME_VARIABLES_MAX) {
+    if (start->argc == 0 || start->argc > SENSOR_ARGS_MAX ||
+        start->envc > RUN_FRAME_VARIABLES_MAX) {
         return false;
     }
     start->cwd = text_read(&r);
@@ -94,36 +95,36 @@ bool frame_start_decode(const uint8_t *bytes, size_t len, struct frame_start *re
 
 /* ---- News ---- */
 
-size_t frame_news_encode(const struct frame_news *news, uint8_t out[FRAME_SMALL_MAX]) {
-    struct tn_writer w = tn_writer_of(out, FRAME_SMALL_MAX);
+size_t run_frame_news_encode(const struct run_frame_news *news, uint8_t out[RUN_FRAME_SMALL_MAX]) {
+    struct tn_writer w = tn_writer_of(out, RUN_FRAME_SMALL_MAX);
     tn_write8(&w, (uint8_t)news->kind);
-    if (news->kind == FRAME_STARTED) {
+    if (news->kind == RUN_FRAME_STARTED) {
         tn_write32(&w, news->pid);
         tn_write64(&w, news->start);
-    } else if (news->kind == FRAME_FAILED) {
+    } else if (news->kind == RUN_FRAME_FAILED) {
         tn_write32(&w, news->error);
         tn_write8(&w, (uint8_t)news->step);
-    } else if (news->kind == FRAME_EXITED) {
+    } else if (news->kind == RUN_FRAME_EXITED) {
         tn_write32(&w, (uint32_t)news->status);
     }
     return w.len;
 }
 
-bool frame_news_decode(const uint8_t *bytes, size_t len, struct frame_news *ret_news) {
+bool run_frame_news_decode(const uint8_t *bytes, size_t len, struct run_frame_news *ret_news) {
     struct tn_reader r = tn_reader_of(bytes, len);
-    struct frame_news news = {.kind = (enum frame_kind)tn_read8(&r)};
-    if (news.kind == FRAME_STARTED) {
+    struct run_frame_news news = {.kind = (enum run_frame_kind)tn_read8(&r)};
+    if (news.kind == RUN_FRAME_STARTED) {
         news.pid = tn_read32(&r);
         news.start = tn_read64(&r);
-    } else if (news.kind == FRAME_FAILED) {
+    } else if (news.kind == RUN_FRAME_FAILED) {
         news.error = tn_read32(&r);
         news.step = tn_read8(&r);
-    } else if (news.kind == FRAME_EXITED) {
+    } else if (news.kind == RUN_FRAME_EXITED) {
         news.status = (int)tn_read32(&r);
-    } else if (news.kind != FRAME_GONE) {
+    } else if (news.kind != RUN_FRAME_GONE) {
         return false;
     }
-    if (r.bad || tn_reader_left(&r) != 0 || news.step >= FRAME_STEPS) {
+    if (r.bad || tn_reader_left(&r) != 0 || news.step >= RUN_FRAME_STEPS) {
         return false;
     }
     *ret_news = news;

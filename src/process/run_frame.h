@@ -23,48 +23,48 @@
 #include "base/bytes.h"
 #include "process/sensor_spec.h"
 
-#define FRAME_SOCKET 3 /* the guardian's descriptor */
-#define FRAME_DIR 4    /* the directory of the run's record; a check of its health has none */
-#define FRAME_MAX (96u * 1024u)
-#define FRAME_SMALL_MAX 16u
-#define FRAME_VARIABLES_MAX 320u
+#define RUN_FRAME_SOCKET 3 /* the guardian's descriptor */
+#define RUN_FRAME_DIR 4    /* the directory of the run's record; a check of its health has none */
+#define RUN_FRAME_MAX (96u * 1024u)
+#define RUN_FRAME_SMALL_MAX 16u
+#define RUN_FRAME_VARIABLES_MAX 320u
 
-enum frame_kind {
-    FRAME_START = 1,
-    FRAME_TERM,
-    FRAME_KILL,
-    FRAME_STARTED,
-    FRAME_FAILED,
-    FRAME_EXITED,
-    FRAME_GONE,
+enum run_frame_kind {
+    RUN_FRAME_START = 1,
+    RUN_FRAME_TERM,
+    RUN_FRAME_KILL,
+    RUN_FRAME_STARTED,
+    RUN_FRAME_FAILED,
+    RUN_FRAME_EXITED,
+    RUN_FRAME_GONE,
 };
 
 /* What may fail before a sensor runs, by the word that is told. */
-#define FRAME_STEP_TABLE(X) \
-    X(RECORD, "record")     \
-    X(GUARDIAN, "guardian") \
-    X(USER, "user")         \
-    X(GROUP, "group")       \
-    X(TOKEN, "token")       \
-    X(CGROUP, "cgroup")     \
-    X(FORK, "fork")         \
-    X(SESSION, "session")   \
-    X(STDIO, "stdio")       \
-    X(LIMITS, "limits")     \
-    X(CWD, "cwd")           \
-    X(EXEC, "exec")         \
+#define RUN_FRAME_STEP_TABLE(X) \
+    X(RECORD, "record")         \
+    X(GUARDIAN, "guardian")     \
+    X(USER, "user")             \
+    X(GROUP, "group")           \
+    X(TOKEN, "token")           \
+    X(CGROUP, "cgroup")         \
+    X(FORK, "fork")             \
+    X(SESSION, "session")       \
+    X(STDIO, "stdio")           \
+    X(LIMITS, "limits")         \
+    X(CWD, "cwd")               \
+    X(EXEC, "exec")             \
     X(CONTAINMENT, "containment")
 
-enum frame_step {
-#define FRAME_STEP_ENUM(id, name) FRAME_STEP_##id,
-    FRAME_STEP_TABLE(FRAME_STEP_ENUM)
-#undef FRAME_STEP_ENUM
-        FRAME_STEPS
+enum run_frame_step {
+#define RUN_FRAME_STEP_ENUM(id, name) RUN_FRAME_STEP_##id,
+    RUN_FRAME_STEP_TABLE(RUN_FRAME_STEP_ENUM)
+#undef RUN_FRAME_STEP_ENUM
+        RUN_FRAME_STEPS
 };
 
-const char *frame_step_name(enum frame_step step);
+const char *run_frame_step_name(enum run_frame_step step);
 
-struct frame_start {
+struct run_frame_start {
     uint32_t argc, envc;
     bool own_proc; /* it is in a pid namespace of which the server's /proc shows nothing right */
     uint64_t limits[SENSOR_LIMITS];
@@ -73,11 +73,11 @@ struct frame_start {
     uint64_t log_number; /* of the file to go on with */
     const char *cwd, *log_dir, *cgroup, *user, *group, *token_file;
     const char *argv[SENSOR_ARGS_MAX + 1]; /* both end with NULL */
-    const char *env[FRAME_VARIABLES_MAX + 1];
+    const char *env[RUN_FRAME_VARIABLES_MAX + 1];
 };
 
-struct frame_news {
-    enum frame_kind kind;
+struct run_frame_news {
+    enum run_frame_kind kind;
     uint32_t pid;   /* STARTED */
     uint64_t start; /* STARTED */
     uint32_t error; /* FAILED */
@@ -86,11 +86,11 @@ struct frame_news {
 };
 
 /* The length; 0: it does not fit. */
-size_t frame_start_encode(const struct frame_start *start, uint8_t *out, size_t capacity);
+size_t run_frame_start_encode(const struct run_frame_start *start, uint8_t *out, size_t capacity);
 /* The texts stay where they are, in `bytes`. */
-bool frame_start_decode(const uint8_t *bytes, size_t len, struct frame_start *ret_start);
+bool run_frame_start_decode(const uint8_t *bytes, size_t len, struct run_frame_start *ret_start);
 
-size_t frame_news_encode(const struct frame_news *news, uint8_t out[FRAME_SMALL_MAX]);
-bool frame_news_decode(const uint8_t *bytes, size_t len, struct frame_news *ret_news);
+size_t run_frame_news_encode(const struct run_frame_news *news, uint8_t out[RUN_FRAME_SMALL_MAX]);
+bool run_frame_news_decode(const uint8_t *bytes, size_t len, struct run_frame_news *ret_news);
 
 #endif

@@ -17,35 +17,35 @@
 #define HEALTH_VARIABLES_MAX 8u
 #define HEALTH_VARIABLE_MAX 256u
 
-struct health {
-    struct health_hooks hooks;
+struct run_health {
+    struct run_health_hooks hooks;
     void *ctx;
     enum sensor_health kind;
     uint64_t interval_ms, timeout_ms;
     uint32_t threshold, failures;
     bool beaten, said, stopping;
     bool checking, judged;
-    char why[HEALTH_WHY_MAX]; /* the last failure */
-    uv_timer_t timer;         /* to the next check, or to the end of this one's time */
+    char why[RUN_HEALTH_WHY_MAX]; /* the last failure */
+    uv_timer_t timer;             /* to the next check, or to the end of this one's time */
     struct run_options options;
     const struct run *run;
     struct run *check;
-    struct health_http http;
+    struct run_health_http http;
     const char *variables[HEALTH_VARIABLES_MAX];
     char variable_texts[HEALTH_VARIABLES_MAX][HEALTH_VARIABLE_MAX];
 };
 
-static void check_begin(struct health *health);
+static void check_begin(struct run_health *health);
 
 /* ---- Verdicts ---- */
 
 static void on_timer(uv_timer_t *timer);
 
-static void timer_set(struct health *health, uint64_t ms) {
+static void timer_set(struct run_health *health, uint64_t ms) {
     (void)uv_timer_start(&health->timer, on_timer, ms, 0);
 }
 
-static void judge(struct health *health, bool good, const char *why) {
+static void judge(struct run_health *health, bool good, const char *why) {
     if (health->judged) {
         return;
     }
@@ -57,15 +57,15 @@ static void judge(struct health *health, bool good, const char *why) {
 }
 
 static void timer_closed(uv_handle_t *handle) {
-    struct health *health = handle->data;
-    struct health_hooks hooks = health->hooks;
+    struct run_health *health = handle->data;
+    struct run_health_hooks hooks = health->hooks;
     void *ctx = health->ctx;
     free(health);
     hooks.stopped(ctx);
 }
 
 /* Nothing of the check is left. */
-static void check_over(struct health *health) {
+static void check_over(struct run_health *health) {
     health->checking = false;
     if (health->stopping) {
         uv_close((uv_handle_t *)&health->timer, timer_closed);
@@ -86,14 +86,14 @@ static void command_started(void *ctx, int64_t pid) {
 }
 
 static void command_failed(void *ctx, int error, const char *step) {
-    char why[HEALTH_WHY_MAX];
+    char why[RUN_HEALTH_WHY_MAX];
     (void)snprintf(why, sizeof why, "the check cannot be started: %s: %s", step, strerror(error));
     judge(ctx, false, why);
 }
 
 static void command_exited(void *ctx, int status) {
-    struct health *health = ctx;
-    char why[HEALTH_WHY_MAX] = "";
+    struct run_health *health = ctx;
+    char why[RUN_HEALTH_WHY_MAX] = "";
     bool good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     if (WIFSIGNALED(status)) {
         (void)snprintf(why, sizeof why, "the check was ended by signal %d", WTERMSIG(status));
@@ -105,14 +105,14 @@ static void command_exited(void *ctx, int status) {
 }
 
 static void command_gone(void *ctx) {
-    struct health *health = ctx;
+    struct run_health *health = ctx;
     run_free(health->check);
     health->check = NULL;
     judge(health, false, "the check was lost");
     check_over(health);
 }
 
-static void command_begin(struct health *health) {
+static void command_begin(struct run_health *health) {
     health->options.check_of = health->run;
     health->options.ctx = health;
     health->options.hooks = (struct run_hooks){.started = command_started,
@@ -138,7 +138,7 @@ static void http_over(void *ctx) {
 
 /* ---- Checks ---- */
 
-static void check_begin(struct health *health) {
+static void check_begin(struct run_health *health) {
     health->checking = true;
     health->judged = false;
     if (health->kind == SENSOR_HEALTH_HEARTBEAT) {
@@ -151,23 +151,23 @@ static void check_begin(struct health *health) {
     if (health->kind == SENSOR_HEALTH_COMMAND) {
         command_begin(health);
     } else {
-        struct health_http_hooks hooks = {.answered = http_answered, .over = http_over};
-        health_http_begin(&health->http, health->options.loop, health->options.spec->health_url,
-                          hooks, health);
+        struct run_health_http_hooks hooks = {.answered = http_answered, .over = http_over};
+        run_health_http_begin(&health->http, health->options.loop, health->options.spec->health_url,
+                              hooks, health);
     }
 }
 
 /* Its end is on its way then. */
-static void check_abandon(struct health *health) {
+static void check_abandon(struct run_health *health) {
     if (health->check != NULL) {
         run_kill(health->check);
     } else {
-        health_http_end(&health->http);
+        run_health_http_end(&health->http);
     }
 }
 
 static void on_timer(uv_timer_t *timer) {
-    struct health *health = timer->data;
+    struct run_health *health = timer->data;
     if (!health->checking) {
         check_begin(health);
         return;
@@ -178,7 +178,7 @@ static void on_timer(uv_timer_t *timer) {
 
 /* ---- Starting and stopping ---- */
 
-static bool options_copy(struct health *health, const struct run_options *options) {
+static bool options_copy(struct run_health *health, const struct run_options *options) {
     health->options = *options;
     if (options->env_count > HEALTH_VARIABLES_MAX) {
         return false;
@@ -195,10 +195,10 @@ static bool options_copy(struct health *health, const struct run_options *option
     return true;
 }
 
-struct health *health_start(const struct run_options *run_options, const struct run *run,
-                            struct health_hooks hooks, void *ctx) {
+struct run_health *run_health_start(const struct run_options *run_options, const struct run *run,
+                                    struct run_health_hooks hooks, void *ctx) {
     const struct sensor_spec *spec = run_options->spec;
-    struct health *health = calloc(1, sizeof *health);
+    struct run_health *health = calloc(1, sizeof *health);
     TN_ASSERT(spec->health != SENSOR_HEALTH_NONE && spec->health_threshold > 0);
     if (health == NULL) {
         return NULL;
@@ -219,11 +219,11 @@ struct health *health_start(const struct run_options *run_options, const struct 
     return health;
 }
 
-void health_beat(struct health *health) {
+void run_health_beat(struct run_health *health) {
     health->beaten = true;
 }
 
-void health_stop(struct health *health) {
+void run_health_stop(struct run_health *health) {
     TN_ASSERT(!health->stopping);
     health->stopping = true;
     (void)uv_timer_stop(&health->timer);

@@ -11,11 +11,11 @@
 
 #include "process/run.h"
 
-#define HEALTH_WHY_MAX 160u
+#define RUN_HEALTH_WHY_MAX 160u
 
-struct health;
+struct run_health;
 
-struct health_hooks {
+struct run_health_hooks {
     void (*unhealthy)(void *ctx, const char *why);
     /* The last call: its memory is gone. */
     void (*stopped)(void *ctx);
@@ -23,10 +23,10 @@ struct health_hooks {
 
 /* `run_options` are those of the run, whose hooks are not looked at; what they point to is copied or
  * stays until the health has stopped, the spec too. NULL: no memory; nothing follows. */
-struct health *health_start(const struct run_options *run_options, const struct run *run,
-                            struct health_hooks hooks, void *ctx);
-void health_beat(struct health *health);
+struct run_health *run_health_start(const struct run_options *run_options, const struct run *run,
+                                    struct run_health_hooks hooks, void *ctx);
+void run_health_beat(struct run_health *health);
 /* `stopped` follows, never from inside the call; nothing else does. */
-void health_stop(struct health *health);
+void run_health_stop(struct run_health *health);
 
 #endif

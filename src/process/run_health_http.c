@@ -13,12 +13,12 @@
 #include "base/assert.h"
 
 static void closed(uv_handle_t *handle) {
-    struct health_http *http = handle->data;
+    struct run_health_http *http = handle->data;
     uv_freeaddrinfo(http->found);
     http->hooks.over(http->ctx);
 }
 
-static void end(struct health_http *http) {
+static void end(struct run_health_http *http) {
     if (http->ending) {
         return;
     }
@@ -30,14 +30,14 @@ static void end(struct health_http *http) {
     }
 }
 
-static void answer(struct health_http *http, bool good, const char *why) {
+static void answer(struct run_health_http *http, bool good, const char *why) {
     if (!http->ending) {
         http->hooks.answered(http->ctx, good, why);
     }
     end(http);
 }
 
-static void failed(struct health_http *http, const char *what, int code) {
+static void failed(struct run_health_http *http, const char *what, int code) {
     char why[160];
     (void)snprintf(why, sizeof why, "%s: %s", what, uv_strerror(code));
     answer(http, false, why);
@@ -56,14 +56,14 @@ static int status_of(const char *line, size_t len) {
 }
 
 static void on_alloc(uv_handle_t *handle, size_t size, uv_buf_t *buffer) {
-    struct health_http *http = handle->data;
+    struct run_health_http *http = handle->data;
     (void)size;
     *buffer = uv_buf_init(http->answer + http->answer_len,
                           (unsigned)(sizeof http->answer - http->answer_len));
 }
 
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer) {
-    struct health_http *http = stream->data;
+    struct run_health_http *http = stream->data;
     char why[64];
     (void)buffer;
     if (n < 0) {
@@ -81,7 +81,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer) {
 }
 
 static void on_written(uv_write_t *write, int code) {
-    struct health_http *http = write->data;
+    struct run_health_http *http = write->data;
     if (code < 0) {
         failed(http, "cannot be asked", code);
     }
@@ -89,10 +89,10 @@ static void on_written(uv_write_t *write, int code) {
 
 /* ---- Asking ---- */
 
-static void connect_next(struct health_http *http);
+static void connect_next(struct run_health_http *http);
 
 static void on_retry(uv_handle_t *handle) {
-    struct health_http *http = handle->data;
+    struct run_health_http *http = handle->data;
     http->retrying = false;
     if (http->ending) {
         closed(handle);
@@ -102,7 +102,7 @@ static void on_retry(uv_handle_t *handle) {
     connect_next(http);
 }
 
-static void connect_failed(struct health_http *http, int code) {
+static void connect_failed(struct run_health_http *http, int code) {
     if (http->next == NULL) {
         failed(http, "cannot be connected to", code);
         return;
@@ -112,7 +112,7 @@ static void connect_failed(struct health_http *http, int code) {
 }
 
 static void on_connected(uv_connect_t *connect, int code) {
-    struct health_http *http = connect->data;
+    struct run_health_http *http = connect->data;
     uv_buf_t buffer = uv_buf_init(http->request, (unsigned)strlen(http->request));
     if (http->ending) {
         return;
@@ -130,7 +130,7 @@ static void on_connected(uv_connect_t *connect, int code) {
     }
 }
 
-static void connect_next(struct health_http *http) {
+static void connect_next(struct run_health_http *http) {
     const struct addrinfo *to = http->next;
     http->next = to->ai_next;
     int code = uv_tcp_connect(&http->connect, &http->tcp, to->ai_addr, on_connected);
@@ -140,7 +140,7 @@ static void connect_next(struct health_http *http) {
 }
 
 static void on_resolved(uv_getaddrinfo_t *resolve, int code, struct addrinfo *found) {
-    struct health_http *http = resolve->data;
+    struct run_health_http *http = resolve->data;
     http->resolving = false;
     http->found = http->next = found;
     if (uv_is_closing((uv_handle_t *)&http->tcp)) { /* the loop ends, and has not waited for us */
@@ -155,7 +155,7 @@ static void on_resolved(uv_getaddrinfo_t *resolve, int code, struct addrinfo *fo
 }
 
 /* Host and port; the rest is the path. */
-static const char *url_split(struct health_http *http, const char *url) {
+static const char *url_split(struct run_health_http *http, const char *url) {
     static const char scheme[] = "http://";
     const char *host = url + (strncmp(url, scheme, sizeof scheme - 1) == 0 ? sizeof scheme - 1 : 0);
     const char *path = host + strcspn(host, "/?");
@@ -172,10 +172,10 @@ static const char *url_split(struct health_http *http, const char *url) {
     return path;
 }
 
-void health_http_begin(struct health_http *http, uv_loop_t *loop, const char *url,
-                       struct health_http_hooks hooks, void *ctx) {
+void run_health_http_begin(struct run_health_http *http, uv_loop_t *loop, const char *url,
+                           struct run_health_http_hooks hooks, void *ctx) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    *http = (struct health_http){.hooks = hooks, .ctx = ctx, .loop = loop};
+    *http = (struct run_health_http){.hooks = hooks, .ctx = ctx, .loop = loop};
     const char *path = url_split(http, url);
     bool six = strchr(http->host, ':') != NULL;
     (void)snprintf(http->request, sizeof http->request,
@@ -192,6 +192,6 @@ void health_http_begin(struct health_http *http, uv_loop_t *loop, const char *ur
     }
 }
 
-void health_http_end(struct health_http *http) {
+void run_health_http_end(struct run_health_http *http) {
     end(http);
 }

@@ -5,16 +5,16 @@
 #include <stdbool.h>
 #include <uv.h>
 
-#define HEALTH_HTTP_URL_MAX 1024u
+#define RUN_HEALTH_HTTP_URL_MAX 1024u
 
-struct health_http_hooks {
+struct run_health_http_hooks {
     void (*answered)(void *ctx, bool good, const char *why); /* at most once */
     void (*over)(void *ctx);                                 /* the last call */
 };
 
 /* The caller's memory, from begin to over; its own otherwise. */
-struct health_http {
-    struct health_http_hooks hooks;
+struct run_health_http {
+    struct run_health_http_hooks hooks;
     void *ctx;
     uv_loop_t *loop;
     uv_getaddrinfo_t resolve;
@@ -24,15 +24,15 @@ struct health_http {
     struct addrinfo *found, *next; /* addresses of the host; the one to try next, NULL: none */
     bool resolving, retrying, ending;
     char host[256], port[8];
-    char request[HEALTH_HTTP_URL_MAX + 512u];
+    char request[RUN_HEALTH_HTTP_URL_MAX + 512u];
     char answer[64];
     size_t answer_len;
 };
 
 /* `url` is http://HOST[:PORT][/PATH]. `over` is never called from inside. */
-void health_http_begin(struct health_http *http, uv_loop_t *loop, const char *url,
-                       struct health_http_hooks hooks, void *ctx);
+void run_health_http_begin(struct run_health_http *http, uv_loop_t *loop, const char *url,
+                           struct run_health_http_hooks hooks, void *ctx);
 /* Gives it up; `over` follows, later. */
-void health_http_end(struct health_http *http);
+void run_health_http_end(struct run_health_http *http);
 
 #endif

@@ -32,22 +32,22 @@
 
 struct orphan {
     struct run_record record;
-    char path[RECORD_PATH_MAX]; /* of its directory */
-    int guardian;               /* a descriptor of its process; -1: it has ended */
-    struct tree tree;           /* below it */
-    bool is_dead_with_server;   /* nothing of it can live, and nothing is to be looked for */
-    bool is_elsewhere;          /* in a pid namespace that we do not see */
-    bool is_ended;              /* nothing lived below the guardian before it was killed */
+    char path[RUN_RECORD_PATH_MAX]; /* of its directory */
+    int guardian;                   /* a descriptor of its process; -1: it has ended */
+    struct run_tree tree;           /* below it */
+    bool is_dead_with_server;       /* nothing of it can live, and nothing is to be looked for */
+    bool is_elsewhere;              /* in a pid namespace that we do not see */
+    bool is_ended;                  /* nothing lived below the guardian before it was killed */
     bool is_gone, is_unproven;
     uint32_t found;  /* in this pass */
     uint32_t sweeps; /* passes so far */
 };
 
-struct orphans {
+struct run_orphans {
     uv_loop_t *loop;
     const struct os *os;
     const char *dir;
-    struct orphans_hooks hooks;
+    struct run_orphans_hooks hooks;
     void *ctx;
     struct orphan **of;
     uint32_t count, capacity;
@@ -57,13 +57,13 @@ struct orphans {
     uint64_t namespace;
     bool pass_whole; /* nothing was left out of it */
     bool is_freed;
-    char boot[PROC_BOOT_TEXT];
+    char boot[PROCESS_BOOT_TEXT];
     uv_timer_t timer;
 };
 
 /* ---- Reading the records ---- */
 
-static struct orphan *orphan_add(struct orphans *orphans) {
+static struct orphan *orphan_add(struct run_orphans *orphans) {
     if (orphans->count == orphans->capacity) {
         uint32_t capacity = orphans->capacity == 0 ? 16 : orphans->capacity * 2;
         struct orphan **of = realloc(orphans->of, capacity * sizeof(struct orphan *));
@@ -81,22 +81,22 @@ static struct orphan *orphan_add(struct orphans *orphans) {
 }
 
 /* UNKNOWN: it cannot even be asked for. */
-static enum proc_answer guardian_open(struct orphan *orphan) {
+static enum process_answer guardian_open(struct orphan *orphan) {
     const struct run_record *record = &orphan->record;
     orphan->guardian = -1;
     if (orphan->is_dead_with_server || orphan->is_elsewhere) {
-        return PROC_NO;
+        return PROCESS_NO;
     }
-    enum proc_answer answer =
-        proc_open(record->guardian, record->guardian_start, &orphan->guardian);
-    if (answer == PROC_YES) {
-        tree_init(&orphan->tree, record->guardian, orphan->guardian);
-        proc_signal(orphan->guardian, SIGCONT); /* somebody may have stopped it */
+    enum process_answer answer =
+        process_open(record->guardian, record->guardian_start, &orphan->guardian);
+    if (answer == PROCESS_YES) {
+        run_tree_init(&orphan->tree, record->guardian, orphan->guardian);
+        process_signal(orphan->guardian, SIGCONT); /* somebody may have stopped it */
     }
     return answer;
 }
 
-static void place_judge(const struct orphans *orphans, struct orphan *orphan) {
+static void place_judge(const struct run_orphans *orphans, struct orphan *orphan) {
     const struct run_record *record = &orphan->record;
     orphan->is_dead_with_server = strcmp(record->boot, orphans->boot) != 0 || record->server == 1;
     orphan->is_elsewhere = !orphan->is_dead_with_server && record->server_namespace != 0 &&
@@ -104,9 +104,9 @@ static void place_judge(const struct orphans *orphans, struct orphan *orphan) {
 }
 
 static void entry_seen(void *ctx, const char *name) {
-    struct orphans *orphans = ctx;
+    struct run_orphans *orphans = ctx;
     struct run_record record;
-    char path[RECORD_PATH_MAX];
+    char path[RUN_RECORD_PATH_MAX];
     if (orphans->status != TN_OK) {
         return;
     }
@@ -114,12 +114,12 @@ static void entry_seen(void *ctx, const char *name) {
         orphans->status = TN_INVALID;
         return;
     }
-    enum tn_status status = record_read(orphans->os, path, &record);
+    enum tn_status status = run_record_read(orphans->os, path, &record);
     if (status == TN_NOTFOUND || status == TN_INVALID) {
         return; /* no run; or no directory of a sensor at all */
     }
     if (status == TN_CORRUPT) {
-        record_remove(orphans->os, path); /* torn, so of another boot */
+        run_record_remove(orphans->os, path); /* torn, so of another boot */
         return;
     }
     struct orphan *orphan = status == TN_OK ? orphan_add(orphans) : NULL;
@@ -130,7 +130,7 @@ static void entry_seen(void *ctx, const char *name) {
     orphan->record = record;
     memcpy(orphan->path, path, sizeof path);
     place_judge(orphans, orphan);
-    if (guardian_open(orphan) == PROC_UNKNOWN) {
+    if (guardian_open(orphan) == PROCESS_UNKNOWN) {
         orphans->status = TN_NOMEM;
     }
 }
@@ -143,12 +143,12 @@ static bool is_sweeping(const struct orphan *orphan) {
 }
 
 /* The run that a process belongs to, as far as can be known for certain. */
-static struct orphan *owner_find(struct orphans *orphans, pid_t pid, const struct proc_stat *stat,
-                                 enum proc_answer *ret_answer) {
-    char id[PROC_VALUE_MAX];
-    struct proc_stat leader;
-    enum proc_answer has_id = proc_variable(pid, RECORD_VARIABLE, id);
-    *ret_answer = has_id == PROC_UNKNOWN ? PROC_UNKNOWN : PROC_NO;
+static struct orphan *owner_find(struct run_orphans *orphans, pid_t pid,
+                                 const struct process_stat *stat, enum process_answer *ret_answer) {
+    char id[PROCESS_VALUE_MAX];
+    struct process_stat leader;
+    enum process_answer has_id = process_variable(pid, RUN_RECORD_VARIABLE, id);
+    *ret_answer = has_id == PROCESS_UNKNOWN ? PROCESS_UNKNOWN : PROCESS_NO;
     for (uint32_t i = 0; i < orphans->count; i++) {
         struct orphan *orphan = orphans->of[i];
         const struct run_record *record = &orphan->record;
@@ -156,13 +156,13 @@ static struct orphan *owner_find(struct orphans *orphans, pid_t pid, const struc
             continue;
         }
         bool is_main = pid == record->main && stat->start == record->main_start;
-        bool is_named = has_id == PROC_YES && strcmp(id, record->id) == 0;
+        bool is_named = has_id == PROCESS_YES && strcmp(id, record->id) == 0;
         /* Its session, if who leads it is the recorded process: then its number is nobody else's. */
         bool is_in_session = record->main != 0 && stat->session == record->main &&
-                             proc_stat_read(record->main, &leader) == PROC_YES &&
+                             process_stat_read(record->main, &leader) == PROCESS_YES &&
                              leader.start == record->main_start;
         if (is_main || is_named || is_in_session) {
-            *ret_answer = PROC_YES;
+            *ret_answer = PROCESS_YES;
             return orphan;
         }
     }
@@ -170,49 +170,50 @@ static struct orphan *owner_find(struct orphans *orphans, pid_t pid, const struc
 }
 
 static void process_seen(void *ctx, pid_t pid) {
-    struct orphans *orphans = ctx;
-    struct proc_stat stat;
+    struct run_orphans *orphans = ctx;
+    struct process_stat stat;
     int descriptor;
-    enum proc_answer answer = pid == getpid() ? PROC_NO : proc_stat_read(pid, &stat);
+    enum process_answer answer = pid == getpid() ? PROCESS_NO : process_stat_read(pid, &stat);
     struct orphan *owner = NULL;
-    if (answer == PROC_YES) {
+    if (answer == PROCESS_YES) {
         owner = owner_find(orphans, pid, &stat, &answer);
     }
     if (owner != NULL) {
         /* Opened with the start time that its owner was found by: nobody else's. */
-        answer = proc_open(pid, stat.start, &descriptor);
-        if (answer == PROC_YES) {
+        answer = process_open(pid, stat.start, &descriptor);
+        if (answer == PROCESS_YES) {
             owner->found++;
-            proc_signal(descriptor, SIGKILL);
+            process_signal(descriptor, SIGKILL);
             (void)close(descriptor);
         }
     }
-    if (answer == PROC_UNKNOWN) {
+    if (answer == PROCESS_UNKNOWN) {
         orphans->pass_whole = false;
     }
 }
 
 static void check_cgroup(const struct run_record *record,
-                         char out[RECORD_PATH_MAX + sizeof RECORD_CHECK]) {
-    (void)snprintf(out, RECORD_PATH_MAX + sizeof RECORD_CHECK, "%s" RECORD_CHECK, record->cgroup);
+                         char out[RUN_RECORD_PATH_MAX + sizeof RUN_RECORD_CHECK]) {
+    (void)snprintf(out, RUN_RECORD_PATH_MAX + sizeof RUN_RECORD_CHECK, "%s" RUN_RECORD_CHECK,
+                   record->cgroup);
 }
 
 /* How many are not empty: the run's, and that of a check of its health. */
 static uint32_t cgroups_sweep(const struct run_record *record) {
-    char check[RECORD_PATH_MAX + sizeof RECORD_CHECK];
+    char check[RUN_RECORD_PATH_MAX + sizeof RUN_RECORD_CHECK];
     const char *const paths[] = {record->cgroup, check};
     uint32_t found = 0;
     check_cgroup(record, check);
     for (size_t i = 0; i < 2; i++) {
-        if (!cgroup_empty(paths[i])) {
-            (void)cgroup_kill(paths[i]);
+        if (!process_cgroup_empty(paths[i])) {
+            (void)process_cgroup_kill(paths[i]);
             found++;
         }
     }
     return found;
 }
 
-static void pass(struct orphans *orphans) {
+static void pass(struct run_orphans *orphans) {
     bool needed = false;
     for (uint32_t i = 0; i < orphans->count; i++) {
         struct orphan *orphan = orphans->of[i];
@@ -222,7 +223,7 @@ static void pass(struct orphans *orphans) {
             sweeping && orphan->record.cgroup[0] != '\0' ? cgroups_sweep(&orphan->record) : 0;
     }
     orphans->pass_whole = true;
-    if (needed && !proc_all(process_seen, orphans)) {
+    if (needed && !process_all(process_seen, orphans)) {
         orphans->pass_whole = false;
     }
 }
@@ -230,7 +231,7 @@ static void pass(struct orphans *orphans) {
 /* ---- The end ---- */
 
 static void timer_closed(uv_handle_t *handle) {
-    struct orphans *orphans = handle->data;
+    struct run_orphans *orphans = handle->data;
     for (uint32_t i = 0; i < orphans->count; i++) {
         if (orphans->of[i]->guardian >= 0) {
             (void)close(orphans->of[i]->guardian);
@@ -241,28 +242,28 @@ static void timer_closed(uv_handle_t *handle) {
     free(orphans);
 }
 
-void orphans_free(struct orphans *orphans) {
+void run_orphans_free(struct run_orphans *orphans) {
     if (orphans != NULL && !orphans->is_freed) {
         orphans->is_freed = true;
         uv_close((uv_handle_t *)&orphans->timer, timer_closed);
     }
 }
 
-static void orphan_gone(struct orphans *orphans, struct orphan *orphan) {
+static void orphan_gone(struct run_orphans *orphans, struct orphan *orphan) {
     const struct run_record *record = &orphan->record;
     orphan->is_gone = true;
     orphans->left--;
     if (record->cgroup[0] != '\0') {
-        char check[RECORD_PATH_MAX + sizeof RECORD_CHECK];
+        char check[RUN_RECORD_PATH_MAX + sizeof RUN_RECORD_CHECK];
         check_cgroup(record, check);
-        cgroup_remove(record->cgroup);
-        cgroup_remove(check);
+        process_cgroup_remove(record->cgroup);
+        process_cgroup_remove(check);
     }
-    record_remove(orphans->os, orphan->path);
+    run_record_remove(orphans->os, orphan->path);
     orphans->hooks.gone(orphans->ctx, record->ref, record->lease, record->epoch);
 }
 
-static void orphan_unproven(struct orphans *orphans, struct orphan *orphan) {
+static void orphan_unproven(struct run_orphans *orphans, struct orphan *orphan) {
     const struct run_record *record = &orphan->record;
     orphan->is_unproven = true;
     orphans->left--;
@@ -274,45 +275,45 @@ static void orphan_unproven(struct orphans *orphans, struct orphan *orphan) {
 /* Ends what is below a guardian that does not do it in time. True: nothing lives there any more. */
 static bool guardian_ends(struct orphan *orphan) {
     switch (orphan->record.proof) {
-    case RECORD_PIDNS:
+    case RUN_RECORD_PIDNS:
         return true; /* everything dies with it, in one stroke */
-    case RECORD_CGROUP:
+    case RUN_RECORD_CGROUP:
         return cgroups_sweep(&orphan->record) == 0;
     default:
-        return tree_end(&orphan->tree);
+        return run_tree_end(&orphan->tree);
     }
 }
 
-static void guardian_look(const struct orphans *orphans, struct orphan *orphan) {
+static void guardian_look(const struct run_orphans *orphans, struct orphan *orphan) {
     if (orphan->guardian < 0) {
         return;
     }
-    if (proc_ended(orphan->guardian)) {
+    if (process_ended(orphan->guardian)) {
         (void)close(orphan->guardian);
         orphan->guardian = -1;
     } else if (orphan->is_ended) {
-        proc_signal(orphan->guardian, SIGKILL);
+        process_signal(orphan->guardian, SIGKILL);
     } else if (uv_now(orphans->loop) - orphans->begun_ms >= orphans->patience_ms &&
                guardian_ends(orphan)) {
         orphan->is_ended = true;
-        proc_signal(orphan->guardian, SIGKILL);
+        process_signal(orphan->guardian, SIGKILL);
     }
 }
 
 /* Of a run whose guardian has ended. */
-static bool is_proven(const struct orphans *orphans, const struct orphan *orphan) {
+static bool is_proven(const struct run_orphans *orphans, const struct orphan *orphan) {
     const struct run_record *record = &orphan->record;
     struct run_record now;
-    if (orphan->is_ended || record->proof == RECORD_PIDNS) {
+    if (orphan->is_ended || record->proof == RUN_RECORD_PIDNS) {
         return true;
     }
-    if (record->proof == RECORD_CGROUP) {
+    if (record->proof == RUN_RECORD_CGROUP) {
         return orphan->found == 0; /* with its cgroups */
     }
-    return record_read(orphans->os, orphan->path, &now) == TN_NOTFOUND;
+    return run_record_read(orphans->os, orphan->path, &now) == TN_NOTFOUND;
 }
 
-static void orphan_look(struct orphans *orphans, struct orphan *orphan) {
+static void orphan_look(struct run_orphans *orphans, struct orphan *orphan) {
     if (orphan->is_gone || orphan->is_unproven) {
         return;
     }
@@ -326,7 +327,7 @@ static void orphan_look(struct orphans *orphans, struct orphan *orphan) {
         orphan->sweeps++;
         if (proven && empty) {
             orphan_gone(orphans, orphan);
-        } else if (!proven && orphan->record.proof == RECORD_REAPED &&
+        } else if (!proven && orphan->record.proof == RUN_RECORD_REAPED &&
                    (empty || orphan->sweeps >= SWEEPS_MAX)) {
             orphan_unproven(orphans, orphan);
         }
@@ -334,7 +335,7 @@ static void orphan_look(struct orphans *orphans, struct orphan *orphan) {
 }
 
 static void tick(uv_timer_t *timer) {
-    struct orphans *orphans = timer->data;
+    struct run_orphans *orphans = timer->data;
     for (uint32_t i = 0; i < orphans->count; i++) {
         guardian_look(orphans, orphans->of[i]);
     }
@@ -353,24 +354,25 @@ static void tick(uv_timer_t *timer) {
 
 /* ---- The beginning ---- */
 
-enum tn_status orphans_begin(uv_loop_t *loop, const struct os *os, const char *dir,
-                             struct orphans_hooks hooks, void *ctx, struct orphans **ret_orphans) {
-    struct orphans *orphans = calloc(1, sizeof *orphans);
+enum tn_status run_orphans_begin(uv_loop_t *loop, const struct os *os, const char *dir,
+                                 struct run_orphans_hooks hooks, void *ctx,
+                                 struct run_orphans **ret_orphans) {
+    struct run_orphans *orphans = calloc(1, sizeof *orphans);
     if (orphans == NULL) {
         return TN_NOMEM;
     }
-    *orphans = (struct orphans){.loop = loop,
-                                .os = os,
-                                .dir = dir,
-                                .hooks = hooks,
-                                .ctx = ctx,
-                                .status = TN_OK,
-                                .begun_ms = uv_now(loop),
-                                .patience_ms = GUARDIAN_MS,
-                                .namespace = proc_namespace()};
+    *orphans = (struct run_orphans){.loop = loop,
+                                    .os = os,
+                                    .dir = dir,
+                                    .hooks = hooks,
+                                    .ctx = ctx,
+                                    .status = TN_OK,
+                                    .begun_ms = uv_now(loop),
+                                    .patience_ms = GUARDIAN_MS,
+                                    .namespace = process_namespace()};
     TN_ASSERT(uv_timer_init(loop, &orphans->timer) == 0);
     orphans->timer.data = orphans;
-    enum tn_status status = proc_boot_id(orphans->boot) ? TN_OK : TN_IO;
+    enum tn_status status = process_boot_id(orphans->boot) ? TN_OK : TN_IO;
     if (status == TN_OK) {
         status = os->list(os->ctx, dir, entry_seen, orphans);
         status = status == TN_NOTFOUND ? TN_OK : status;
@@ -379,7 +381,7 @@ enum tn_status orphans_begin(uv_loop_t *loop, const struct os *os, const char *d
         status = orphans->status;
     }
     if (status != TN_OK) {
-        orphans_free(orphans);
+        run_orphans_free(orphans);
         return status;
     }
     orphans->left = orphans->count;
@@ -388,7 +390,7 @@ enum tn_status orphans_begin(uv_loop_t *loop, const struct os *os, const char *d
     return TN_OK;
 }
 
-bool orphans_has(const struct orphans *orphans, const char *ref) {
+bool run_orphans_has(const struct run_orphans *orphans, const char *ref) {
     for (uint32_t i = 0; i < orphans->count; i++) {
         if (!orphans->of[i]->is_gone && strcmp(orphans->of[i]->record.ref, ref) == 0) {
             return true;
@@ -397,15 +399,15 @@ bool orphans_has(const struct orphans *orphans, const char *ref) {
     return false;
 }
 
-void orphans_patience(struct orphans *orphans, uint64_t ms) {
+void run_orphans_patience(struct run_orphans *orphans, uint64_t ms) {
     orphans->patience_ms = ms;
 }
 
-void orphans_vouch(const struct os *os, const char *dir, const char *ref) {
-    char name[RECORD_PATH_MAX];
-    char path[RECORD_PATH_MAX];
+void run_orphans_vouch(const struct os *os, const char *dir, const char *ref) {
+    char name[RUN_RECORD_PATH_MAX];
+    char path[RUN_RECORD_PATH_MAX];
     if (run_dir_name(ref, name, sizeof name) &&
         snprintf(path, sizeof path, "%s/%s", dir, name) < (int)sizeof path) {
-        record_remove(os, path);
+        run_record_remove(os, path);
     }
 }

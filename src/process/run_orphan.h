@@ -26,30 +26,31 @@
 #include "kernel/types.h"
 #include "os/os.h"
 
-struct orphans;
+struct run_orphans;
 
-struct orphans_hooks {
+struct run_orphans_hooks {
     /* Proven dead; its record is removed. */
     void (*gone)(void *ctx, const char *ref, struct kernel_lease_id lease, uint64_t epoch);
     /* It may live, for all that can be known; its record stays. */
     void (*unproven)(void *ctx, const char *ref, struct kernel_lease_id lease, uint64_t epoch);
-    /* Nothing is left to wait for: the last call, and orphans_free is allowed inside. */
+    /* Nothing is left to wait for: the last call, and run_orphans_free is allowed inside. */
     void (*all_gone)(void *ctx);
 };
 
 /* TN_OK: all_gone follows, also if there are none, and never from inside the call. Else no hook is
  * called: what is in `dir` cannot be known, and nothing of it may be started. `dir` need not exist. */
-enum tn_status orphans_begin(uv_loop_t *loop, const struct os *os, const char *dir,
-                             struct orphans_hooks hooks, void *ctx, struct orphans **ret_orphans);
+enum tn_status run_orphans_begin(uv_loop_t *loop, const struct os *os, const char *dir,
+                                 struct run_orphans_hooks hooks, void *ctx,
+                                 struct run_orphans **ret_orphans);
 /* How long the guardians of an earlier server may take until they are seen to; for tests. */
-void orphans_patience(struct orphans *orphans, uint64_t ms);
+void run_orphans_patience(struct run_orphans *orphans, uint64_t ms);
 /* After all_gone; or before, to stop waiting: then no hook is called any more. */
-void orphans_free(struct orphans *orphans);
+void run_orphans_free(struct run_orphans *orphans);
 
 /* Somebody vouches that nothing of the sensor's unproven run lives: its record is removed. */
-void orphans_vouch(const struct os *os, const char *dir, const char *ref);
+void run_orphans_vouch(const struct os *os, const char *dir, const char *ref);
 
 /* Whether a run of this sensor is still being waited for, or is unproven. */
-bool orphans_has(const struct orphans *orphans, const char *ref);
+bool run_orphans_has(const struct run_orphans *orphans, const char *ref);
 
 #endif

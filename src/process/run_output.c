@@ -18,8 +18,8 @@ struct files {
 /* ---- Names ---- */
 
 static bool number_of(const char *name, uint64_t *ret_number) {
-    size_t prefix = sizeof OUTPUT_FILE_PREFIX - 1;
-    if (strncmp(name, OUTPUT_FILE_PREFIX, prefix) != 0) {
+    size_t prefix = sizeof RUN_OUTPUT_FILE_PREFIX - 1;
+    if (strncmp(name, RUN_OUTPUT_FILE_PREFIX, prefix) != 0) {
         return false;
     }
     name += prefix;
@@ -53,7 +53,7 @@ static enum tn_status files_find(const struct os *os, const char *dir, const cha
 static enum tn_status file_open(const struct os *os, const char *base, uint64_t number,
                                 int *ret_file) {
     char path[PATH_BYTES];
-    if (snprintf(path, sizeof path, "%s/" OUTPUT_FILE_PREFIX "%llu", base,
+    if (snprintf(path, sizeof path, "%s/" RUN_OUTPUT_FILE_PREFIX "%llu", base,
                  (unsigned long long)number) >= (int)sizeof path) {
         return TN_INVALID;
     }
@@ -61,7 +61,7 @@ static enum tn_status file_open(const struct os *os, const char *base, uint64_t 
 }
 
 static enum tn_status file_read(const struct os *os, const char *base,
-                                struct output_position position, void *out, size_t capacity,
+                                struct run_output_position position, void *out, size_t capacity,
                                 size_t *ret_len) {
     int file;
     enum tn_status status = file_open(os, base, position.file, &file);
@@ -90,18 +90,18 @@ static enum tn_status file_size(const struct os *os, const char *base, uint64_t 
 /* Whether there never was such a place in the files that there are: it was rotated away, or it is of a
  * sensor that was deleted and has been made anew. */
 static bool is_elsewhere(const struct os *os, const char *base, const struct files *files,
-                         struct output_position at) {
+                         struct run_output_position at) {
     uint64_t size;
     return at.file < files->first || at.file > files->last ||
            (at.offset > 0 && file_size(os, base, at.file, &size) == TN_OK && at.offset > size);
 }
 
-enum tn_status output_read(const struct os *os, const char *dir, const char *ref,
-                           struct output_position *position, void *out, size_t capacity,
-                           size_t *ret_len, bool *ret_lost) {
+enum tn_status run_output_read(const struct os *os, const char *dir, const char *ref,
+                               struct run_output_position *position, void *out, size_t capacity,
+                               size_t *ret_len, bool *ret_lost) {
     char base[PATH_BYTES];
     struct files files;
-    struct output_position at = *position;
+    struct run_output_position at = *position;
     size_t done = 0;
     bool lost = false;
     enum tn_status status = files_find(os, dir, ref, base, &files);
@@ -110,7 +110,7 @@ enum tn_status output_read(const struct os *os, const char *dir, const char *ref
     }
     if (is_elsewhere(os, base, &files, at)) {
         lost = at.file != 0;
-        at = (struct output_position){.file = files.first};
+        at = (struct run_output_position){.file = files.first};
     }
     while (done < capacity) {
         size_t n = 0;
@@ -125,7 +125,7 @@ enum tn_status output_read(const struct os *os, const char *dir, const char *ref
         if (done < capacity) { /* this file has no more */
             bool is_last = at.file == files.last;
             if (!is_last || went) { /* no file goes before there is a later one */
-                at = (struct output_position){.file = at.file + 1};
+                at = (struct run_output_position){.file = at.file + 1};
             }
             if (is_last) {
                 break;
@@ -138,15 +138,15 @@ enum tn_status output_read(const struct os *os, const char *dir, const char *ref
     return TN_OK;
 }
 
-enum tn_status output_tail(const struct os *os, const char *dir, const char *ref, uint64_t bytes,
-                           struct output_position *ret_position) {
+enum tn_status run_output_tail(const struct os *os, const char *dir, const char *ref,
+                               uint64_t bytes, struct run_output_position *ret_position) {
     char base[PATH_BYTES];
     struct files files;
     enum tn_status status = files_find(os, dir, ref, base, &files);
     if (status != TN_OK) {
         return status;
     }
-    struct output_position at = {.file = files.last};
+    struct run_output_position at = {.file = files.last};
     for (;;) {
         uint64_t size = 0;
         status = file_size(os, base, at.file, &size);
@@ -169,8 +169,8 @@ enum tn_status output_tail(const struct os *os, const char *dir, const char *ref
 
 /* ---- Writing: the guardian's, but for where it begins ---- */
 
-enum tn_status output_begin(const struct os *os, const char *path, uint32_t keep,
-                            uint64_t *ret_number) {
+enum tn_status run_output_begin(const struct os *os, const char *path, uint32_t keep,
+                                uint64_t *ret_number) {
     char old[PATH_BYTES];
     struct files files = {0};
     enum tn_status status = os->list(os->ctx, path, file_seen, &files);
@@ -178,7 +178,7 @@ enum tn_status output_begin(const struct os *os, const char *path, uint32_t keep
         return status;
     }
     for (uint64_t n = files.first; files.last > keep && n <= files.last - keep; n++) {
-        if (snprintf(old, sizeof old, "%s/" OUTPUT_FILE_PREFIX "%llu", path,
+        if (snprintf(old, sizeof old, "%s/" RUN_OUTPUT_FILE_PREFIX "%llu", path,
                      (unsigned long long)n) < (int)sizeof old) {
             (void)os->remove(os->ctx, old);
         }
@@ -196,8 +196,8 @@ struct removal {
 
 /* Of a write that was cut short. */
 static bool is_unfinished(const char *name) {
-    return strcmp(name, RECORD_FILE RECORD_NEW) == 0 ||
-           strcmp(name, RECORD_TOKEN_FILE RECORD_NEW) == 0;
+    return strcmp(name, RUN_RECORD_FILE RUN_RECORD_NEW) == 0 ||
+           strcmp(name, RUN_RECORD_TOKEN_FILE RUN_RECORD_NEW) == 0;
 }
 
 static void file_remove(void *ctx, const char *name) {
@@ -210,7 +210,7 @@ static void file_remove(void *ctx, const char *name) {
     }
 }
 
-void output_remove(const struct os *os, const char *dir, const char *ref) {
+void run_output_remove(const struct os *os, const char *dir, const char *ref) {
     char base[PATH_BYTES];
     struct files files;
     struct removal removal = {.os = os, .base = base};
@@ -222,14 +222,15 @@ void output_remove(const struct os *os, const char *dir, const char *ref) {
 
 /* ---- Positions as text ---- */
 
-void output_position_format(struct output_position position, char out[OUTPUT_POSITION_TEXT]) {
-    (void)snprintf(out, OUTPUT_POSITION_TEXT, "%llu.%llu", (unsigned long long)position.file,
+void run_output_position_format(struct run_output_position position,
+                                char out[RUN_OUTPUT_POSITION_TEXT]) {
+    (void)snprintf(out, RUN_OUTPUT_POSITION_TEXT, "%llu.%llu", (unsigned long long)position.file,
                    (unsigned long long)position.offset);
 }
 
-bool output_position_parse(struct tn_bytes text, struct output_position *ret_position) {
+bool run_output_position_parse(struct tn_bytes text, struct run_output_position *ret_position) {
     const uint8_t *dot = text.len > 0 ? memchr(text.at, '.', text.len) : NULL;
-    struct output_position position;
+    struct run_output_position position;
     if (dot == NULL ||
         !kernel_value_parse(KERNEL_DEC, tn_bytes_of(text.at, (size_t)(dot - text.at)),
                             &position.file) ||

@@ -8,14 +8,16 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 
-#define RECORD_BYTES_MAX (73u + 4u * 2u + PROC_BOOT_TEXT + RECORD_ID_TEXT + RECORD_PATH_MAX + 256u)
+#define RUN_RECORD_BYTES_MAX \
+    (73u + 4u * 2u + PROCESS_BOOT_TEXT + RUN_RECORD_ID_TEXT + RUN_RECORD_PATH_MAX + 256u)
 
 static const char magic[8] = {'T', 'N', 'R', 'U', 'N', '0', '2', '\n'};
 static const char magic_1[8] = {'T', 'N', 'R', 'U', 'N', '0', '1', '\n'};
 
 static bool path_of(const char *dir, const char *name, const char *suffix,
-                    char out[RECORD_PATH_MAX]) {
-    return snprintf(out, RECORD_PATH_MAX, "%s/%s%s", dir, name, suffix) < (int)RECORD_PATH_MAX;
+                    char out[RUN_RECORD_PATH_MAX]) {
+    return snprintf(out, RUN_RECORD_PATH_MAX, "%s/%s%s", dir, name, suffix) <
+           (int)RUN_RECORD_PATH_MAX;
 }
 
 /* ---- Files ---- */
@@ -33,11 +35,11 @@ static enum tn_status bytes_write(const struct os *os, const char *path, const v
     return status != TN_OK ? status : closed;
 }
 
-enum tn_status record_file_replace(const struct os *os, const char *dir, const char *name,
-                                   const void *bytes, size_t len, uid_t uid, gid_t gid) {
-    char path[RECORD_PATH_MAX];
-    char temporary[RECORD_PATH_MAX];
-    if (!path_of(dir, name, "", path) || !path_of(dir, name, RECORD_NEW, temporary)) {
+enum tn_status run_record_file_replace(const struct os *os, const char *dir, const char *name,
+                                       const void *bytes, size_t len, uid_t uid, gid_t gid) {
+    char path[RUN_RECORD_PATH_MAX];
+    char temporary[RUN_RECORD_PATH_MAX];
+    if (!path_of(dir, name, "", path) || !path_of(dir, name, RUN_RECORD_NEW, temporary)) {
         return TN_INVALID;
     }
     enum tn_status status = bytes_write(os, temporary, bytes, len);
@@ -69,18 +71,18 @@ static bool text_read(struct tn_reader *r, char *out, size_t capacity) {
     return true;
 }
 
-const char *record_proof_name(enum record_proof proof) {
-    static const char *const names[RECORD_PROOFS] = {
+const char *run_record_proof_name(enum run_record_proof proof) {
+    static const char *const names[RUN_RECORD_PROOFS] = {
 #define PROOF_NAME(id, name) name,
-        RECORD_PROOF_TABLE(PROOF_NAME)
+        RUN_RECORD_PROOF_TABLE(PROOF_NAME)
 #undef PROOF_NAME
     };
-    TN_ASSERT((unsigned)proof < RECORD_PROOFS);
+    TN_ASSERT((unsigned)proof < RUN_RECORD_PROOFS);
     return names[proof];
 }
 
-static size_t record_encode(const struct run_record *record, uint8_t bytes[RECORD_BYTES_MAX]) {
-    struct tn_writer w = tn_writer_of(bytes, RECORD_BYTES_MAX);
+static size_t record_encode(const struct run_record *record, uint8_t bytes[RUN_RECORD_BYTES_MAX]) {
+    struct tn_writer w = tn_writer_of(bytes, RUN_RECORD_BYTES_MAX);
     tn_write_raw(&w, magic, sizeof magic);
     tn_write32(&w, 0);
     tn_write64(&w, record->lease.shard);
@@ -102,20 +104,21 @@ static size_t record_encode(const struct run_record *record, uint8_t bytes[RECOR
     return w.len;
 }
 
-enum tn_status record_write(const struct os *os, const char *dir, const struct run_record *record) {
-    uint8_t bytes[RECORD_BYTES_MAX];
+enum tn_status run_record_write(const struct os *os, const char *dir,
+                                const struct run_record *record) {
+    uint8_t bytes[RUN_RECORD_BYTES_MAX];
     size_t len = record_encode(record, bytes);
-    return record_file_replace(os, dir, RECORD_FILE, bytes, len, (uid_t)-1, (gid_t)-1);
+    return run_record_file_replace(os, dir, RUN_RECORD_FILE, bytes, len, (uid_t)-1, (gid_t)-1);
 }
 
 /* One write of the same length: a server that is killed has written all of it or nothing. */
-enum tn_status record_update(const struct os *os, const char *dir,
-                             const struct run_record *record) {
-    uint8_t bytes[RECORD_BYTES_MAX];
-    char path[RECORD_PATH_MAX];
+enum tn_status run_record_update(const struct os *os, const char *dir,
+                                 const struct run_record *record) {
+    uint8_t bytes[RUN_RECORD_BYTES_MAX];
+    char path[RUN_RECORD_PATH_MAX];
     int file;
     size_t len = record_encode(record, bytes);
-    if (!path_of(dir, RECORD_FILE, "", path)) {
+    if (!path_of(dir, RUN_RECORD_FILE, "", path)) {
         return TN_INVALID;
     }
     enum tn_status status = os->open(os->ctx, path, OS_WRITE, &file);
@@ -148,23 +151,24 @@ static bool record_decode(const uint8_t *bytes, size_t len, struct run_record *o
     out->main_start = tn_read64(&r);
     out->server = is_first ? 0 : (pid_t)tn_read32(&r);
     out->server_namespace = is_first ? 0 : tn_read64(&r);
-    out->proof = is_first ? RECORD_REAPED : (enum record_proof)tn_read8(&r);
+    out->proof = is_first ? RUN_RECORD_REAPED : (enum run_record_proof)tn_read8(&r);
     bool whole =
-        (unsigned)out->proof < RECORD_PROOFS && text_read(&r, out->boot, sizeof out->boot) &&
+        (unsigned)out->proof < RUN_RECORD_PROOFS && text_read(&r, out->boot, sizeof out->boot) &&
         text_read(&r, out->id, sizeof out->id) && text_read(&r, out->cgroup, sizeof out->cgroup) &&
         text_read(&r, out->ref, sizeof out->ref) && tn_reader_left(&r) == 0;
     if (whole && is_first && out->cgroup[0] != '\0') {
-        out->proof = RECORD_CGROUP;
+        out->proof = RUN_RECORD_CGROUP;
     }
     return whole;
 }
 
-enum tn_status record_read(const struct os *os, const char *dir, struct run_record *ret_record) {
-    char path[RECORD_PATH_MAX];
-    uint8_t bytes[RECORD_BYTES_MAX];
+enum tn_status run_record_read(const struct os *os, const char *dir,
+                               struct run_record *ret_record) {
+    char path[RUN_RECORD_PATH_MAX];
+    uint8_t bytes[RUN_RECORD_BYTES_MAX];
     size_t len = 0;
     int file;
-    if (!path_of(dir, RECORD_FILE, "", path)) {
+    if (!path_of(dir, RUN_RECORD_FILE, "", path)) {
         return TN_INVALID;
     }
     enum tn_status status = os->open(os->ctx, path, OS_READ, &file);
@@ -179,11 +183,12 @@ enum tn_status record_read(const struct os *os, const char *dir, struct run_reco
     return status;
 }
 
-void record_remove(const struct os *os, const char *dir) {
+void run_record_remove(const struct os *os, const char *dir) {
     /* With what a write that was cut short has left. */
-    static const char *const names[] = {RECORD_TOKEN_FILE RECORD_NEW, RECORD_FILE RECORD_NEW,
-                                        RECORD_TOKEN_FILE, RECORD_FILE};
-    char path[RECORD_PATH_MAX];
+    static const char *const names[] = {RUN_RECORD_TOKEN_FILE RUN_RECORD_NEW,
+                                        RUN_RECORD_FILE RUN_RECORD_NEW, RUN_RECORD_TOKEN_FILE,
+                                        RUN_RECORD_FILE};
+    char path[RUN_RECORD_PATH_MAX];
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (path_of(dir, names[i], "", path)) {
             (void)os->remove(os->ctx, path);

@@ -11,7 +11,7 @@
  *     52  8   its start time
  *     60  4   pid of the server, in its own namespace
  *     64  8   number of the pid namespace of the server; 0: not known
- *     72  1   how the run is contained: enum record_proof
+ *     72  1   how the run is contained: enum run_record_proof
  *     73      boot, id of the run, cgroup, ref: a 16-bit length and a text each
  *
  * Little-endian. A record of version 01 has no bytes 60 to 72; it is read as one of a run that only
@@ -32,28 +32,28 @@
 #include "os/os.h"
 #include "process/proc.h"
 
-#define RECORD_FILE "run"
-#define RECORD_TOKEN_FILE "token"
-#define RECORD_NEW ".new"  /* at the end of the name of either until it is whole */
-#define RECORD_ID_TEXT 33u /* with its NUL */
-#define RECORD_PATH_MAX 4096u
-#define RECORD_VARIABLE "TENURE_RUN_ID"
-#define RECORD_CHECK "-check" /* at the end of the name of a check's cgroup */
+#define RUN_RECORD_FILE "run"
+#define RUN_RECORD_TOKEN_FILE "token"
+#define RUN_RECORD_NEW ".new"  /* at the end of the name of either until it is whole */
+#define RUN_RECORD_ID_TEXT 33u /* with its NUL */
+#define RUN_RECORD_PATH_MAX 4096u
+#define RUN_RECORD_VARIABLE "TENURE_RUN_ID"
+#define RUN_RECORD_CHECK "-check" /* at the end of the name of a check's cgroup */
 
 /* What proves that all of a run is dead, by the word that is told. */
-#define RECORD_PROOF_TABLE(X)                                                           \
+#define RUN_RECORD_PROOF_TABLE(X)                                                       \
     X(REAPED, "reaped") /* its guardian, to which all its orphans come, has no child */ \
     X(CGROUP, "cgroup") /* its cgroup is empty */                                       \
     X(PIDNS, "pidns")   /* the first process of its pid namespace, the guardian, ended */
 
-enum record_proof {
-#define RECORD_PROOF_ENUM(id, name) RECORD_##id,
-    RECORD_PROOF_TABLE(RECORD_PROOF_ENUM)
-#undef RECORD_PROOF_ENUM
-        RECORD_PROOFS
+enum run_record_proof {
+#define RUN_RECORD_PROOF_ENUM(id, name) RUN_RECORD_##id,
+    RUN_RECORD_PROOF_TABLE(RUN_RECORD_PROOF_ENUM)
+#undef RUN_RECORD_PROOF_ENUM
+        RUN_RECORD_PROOFS
 };
 
-const char *record_proof_name(enum record_proof proof);
+const char *run_record_proof_name(enum run_record_proof proof);
 
 struct run_record {
     struct kernel_lease_id lease;
@@ -62,25 +62,27 @@ struct run_record {
     uint64_t guardian_start, main_start;
     pid_t server;
     uint64_t server_namespace;
-    enum record_proof proof;
-    char boot[PROC_BOOT_TEXT];
-    char id[RECORD_ID_TEXT]; /* random, in the environment of all its processes */
-    char cgroup[RECORD_PATH_MAX];
+    enum run_record_proof proof;
+    char boot[PROCESS_BOOT_TEXT];
+    char id[RUN_RECORD_ID_TEXT]; /* random, in the environment of all its processes */
+    char cgroup[RUN_RECORD_PATH_MAX];
     char ref[KERNEL_RULE_MAX + 1];
 };
 
 /* Of the sensor whose directory this is. */
-enum tn_status record_write(const struct os *os, const char *dir, const struct run_record *record);
+enum tn_status run_record_write(const struct os *os, const char *dir,
+                                const struct run_record *record);
 /* The same into the record that is there. NOTFOUND: there is none any more. */
-enum tn_status record_update(const struct os *os, const char *dir, const struct run_record *record);
+enum tn_status run_record_update(const struct os *os, const char *dir,
+                                 const struct run_record *record);
 /* NOTFOUND: there is none. CORRUPT: it is torn. */
-enum tn_status record_read(const struct os *os, const char *dir, struct run_record *ret_record);
+enum tn_status run_record_read(const struct os *os, const char *dir, struct run_record *ret_record);
 /* With the token that lies next to it. */
-void record_remove(const struct os *os, const char *dir);
+void run_record_remove(const struct os *os, const char *dir);
 
 /* A small file of 0600, by another name and a rename. `uid` and `gid` become its owner; -1: nobody
  * but us. */
-enum tn_status record_file_replace(const struct os *os, const char *dir, const char *name,
-                                   const void *bytes, size_t len, uid_t uid, gid_t gid);
+enum tn_status run_record_file_replace(const struct os *os, const char *dir, const char *name,
+                                       const void *bytes, size_t len, uid_t uid, gid_t gid);
 
 #endif

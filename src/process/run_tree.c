@@ -6,8 +6,8 @@
 
 #define PASSES_MAX 16u /* in one call */
 
-void tree_init(struct tree *tree, pid_t guardian, int descriptor) {
-    *tree = (struct tree){.guardian = guardian, .descriptor = descriptor};
+void run_tree_init(struct run_tree *tree, pid_t guardian, int descriptor) {
+    *tree = (struct run_tree){.guardian = guardian, .descriptor = descriptor};
 }
 
 struct pass {
@@ -19,9 +19,9 @@ struct pass {
  * leads or has led. A group is killed in one stroke, which fork() cannot escape. */
 static void child_seen(void *ctx, pid_t pid) {
     struct pass *pass = ctx;
-    struct proc_stat stat;
+    struct process_stat stat;
     int descriptor;
-    if (proc_stat_read(pid, &stat) != PROC_YES || stat.parent != pass->guardian) {
+    if (process_stat_read(pid, &stat) != PROCESS_YES || stat.parent != pass->guardian) {
         pass->alive++; /* not known: no proof */
         return;
     }
@@ -31,31 +31,31 @@ static void child_seen(void *ctx, pid_t pid) {
         return;
     }
     pass->alive++;
-    if (proc_open(pid, stat.start, &descriptor) == PROC_YES) {
-        proc_signal(descriptor, SIGKILL);
+    if (process_open(pid, stat.start, &descriptor) == PROCESS_YES) {
+        process_signal(descriptor, SIGKILL);
         (void)close(descriptor);
     }
 }
 
 /* True: it is stopped; *ret_switches is what it has run until then. */
-static bool guardian_is_stopped(const struct tree *tree, uint64_t *ret_switches) {
-    struct proc_stat stat;
-    return proc_stat_read(tree->guardian, &stat) == PROC_YES &&
-           (stat.state == 'T' || stat.state == 't') && !proc_ended(tree->descriptor) &&
-           proc_switches(tree->guardian, ret_switches) == PROC_YES;
+static bool guardian_is_stopped(const struct run_tree *tree, uint64_t *ret_switches) {
+    struct process_stat stat;
+    return process_stat_read(tree->guardian, &stat) == PROCESS_YES &&
+           (stat.state == 'T' || stat.state == 't') && !process_ended(tree->descriptor) &&
+           process_switches(tree->guardian, ret_switches) == PROCESS_YES;
 }
 
-static bool pass_is_proof(struct tree *tree) {
+static bool pass_is_proof(struct run_tree *tree) {
     struct pass pass = {.guardian = tree->guardian};
     uint64_t before;
     uint64_t after;
     if (!guardian_is_stopped(tree, &before)) {
-        proc_signal(tree->descriptor, SIGSTOP);
+        process_signal(tree->descriptor, SIGSTOP);
         tree->is_quiet = false;
         return false;
     }
     bool was_quiet = tree->is_quiet && tree->switches == before;
-    bool read = proc_children_of(tree->guardian, child_seen, &pass);
+    bool read = process_children_of(tree->guardian, child_seen, &pass);
     bool unchanged = guardian_is_stopped(tree, &after) && before == after;
     /* A list that only grows and is as long as before is the same. */
     bool proof = was_quiet && read && unchanged && pass.alive == 0 && pass.ended == tree->ended;
@@ -65,7 +65,7 @@ static bool pass_is_proof(struct tree *tree) {
     return proof;
 }
 
-bool tree_end(struct tree *tree) {
+bool run_tree_end(struct run_tree *tree) {
     for (unsigned i = 0; i < PASSES_MAX; i++) {
         if (pass_is_proof(tree)) {
             return true;

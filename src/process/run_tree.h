@@ -16,7 +16,7 @@
 
 #include "process/proc.h"
 
-struct tree {
+struct run_tree {
     pid_t guardian;
     int descriptor;    /* of its process; the caller's */
     uint64_t switches; /* of the guardian, at the last pass */
@@ -24,9 +24,9 @@ struct tree {
     bool is_quiet;  /* none lived in the last pass, and the guardian has not run since */
 };
 
-void tree_init(struct tree *tree, pid_t guardian, int descriptor);
+void run_tree_init(struct run_tree *tree, pid_t guardian, int descriptor);
 /* A few passes, without waiting. True: nothing below the guardian lives, or ever will; it is stopped.
  * False: to be called again, soon. */
-bool tree_end(struct tree *tree);
+bool run_tree_end(struct run_tree *tree);
 
 #endif

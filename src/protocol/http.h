@@ -15,8 +15,8 @@
 #ifndef TN_PROTOCOL_HTTP_H
 #define TN_PROTOCOL_HTTP_H
 
-#include "kernel/option.h"
 #include "kernel/result.h"
+#include "protocol/detail.h"
 #include "protocol/table.h"
 
 #define PROTOCOL_PARAMS_MAX 4u

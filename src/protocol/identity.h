@@ -17,9 +17,9 @@
 #ifndef TN_PROTOCOL_IDENTITY_H
 #define TN_PROTOCOL_IDENTITY_H
 
-#include "kernel/option.h"
 #include "kernel/result.h"
 #include "kernel/types.h"
+#include "protocol/detail.h"
 
 /* `meta` is a JSON object that protocol_json_fault has passed. OK; or a refusal, with words in
  * `detail` (PROTOCOL_DETAIL bytes). */

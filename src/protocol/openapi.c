@@ -95,8 +95,8 @@ static json_t *argument_schema(const struct protocol_argument *argument) {
 
 static json_t *option_schema(struct made *made, enum kernel_option_type type) {
     json_t *words = json_array();
-    for (unsigned i = 0; protocol_option_word(type, i) != NULL; i++) {
-        append(made, words, json_string(protocol_option_word(type, i)));
+    for (unsigned i = 0; kernel_option_word(type, i) != NULL; i++) {
+        append(made, words, json_string(kernel_option_word(type, i)));
     }
     switch (type) {
     case KERNEL_TYPE_FLAG:

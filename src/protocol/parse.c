@@ -163,11 +163,11 @@ static bool lower_copy(struct tn_bytes word, char *out, size_t capacity) {
 }
 
 static bool option_put(struct cursor *c, const char *name, struct tn_bytes word) {
-    char text[PROTOCOL_OPTION_TEXT];
+    char text[KERNEL_OPTION_TEXT_MAX];
     if (!lower_copy(word, text, sizeof text)) {
         return refuse(c, TN_R_BAD_POLICY, "%s: '%.*s' is not a value for it", name, SHOWN(word));
     }
-    if (!protocol_option_set(name, text, &c->call->policy, c->call->detail)) {
+    if (!kernel_option_set(name, text, &c->call->policy, c->call->detail)) {
         c->code = TN_R_BAD_POLICY;
         return false;
     }
@@ -176,7 +176,7 @@ static bool option_put(struct cursor *c, const char *name, struct tn_bytes word)
 
 /* RANGE again and again: each adds spans. */
 static bool range_put(struct cursor *c, struct tn_bytes first, struct tn_bytes last) {
-    char text[PROTOCOL_OPTION_TEXT];
+    char text[KERNEL_OPTION_TEXT_MAX];
     size_t len = 0;
     if (last.len > 0 && lower_copy(first, text, sizeof text - 1)) {
         len = first.len;
@@ -186,7 +186,7 @@ static bool range_put(struct cursor *c, struct tn_bytes first, struct tn_bytes l
         !lower_copy(last.len > 0 ? last : first, text + len, sizeof text - len)) {
         return refuse(c, TN_R_BAD_POLICY, "range: '%.*s' is not a value", SHOWN(first));
     }
-    if (!protocol_range_add(text, &c->call->policy, c->call->detail)) {
+    if (!kernel_range_add(text, &c->call->policy, c->call->detail)) {
         c->code = TN_R_BAD_POLICY;
         return false;
     }
@@ -203,7 +203,7 @@ static bool option_next(struct cursor *c) {
     if (protocol_word_is(word, "RANGE", 5)) {
         struct tn_bytes hi = {.len = 0};
         return next(c, "the range's first value", &value) &&
-               (protocol_range_is_whole(value) || next(c, "the range's last value", &hi)) &&
+               (kernel_range_is_whole(value) || next(c, "the range's last value", &hi)) &&
                range_put(c, value, hi);
     }
     if (!lower_copy(word, name, sizeof name)) {

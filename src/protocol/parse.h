@@ -3,8 +3,8 @@
 #define TN_PROTOCOL_PARSE_H
 
 #include "kernel/command.h"
-#include "kernel/option.h"
 #include "kernel/result.h"
+#include "protocol/detail.h"
 #include "protocol/table.h"
 
 #define PROTOCOL_PAGE_MAX 1000u  /* that COUNT of a list may ask for */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "kernel/option.h"
+#include "protocol/detail.h"
 
 uint32_t protocol_lease_format(struct kernel_lease_id lease, char out[PROTOCOL_LEASE_TEXT]) {
     uint32_t len = kernel_value_format(KERNEL_DEC, lease.shard, out);
@@ -224,7 +224,7 @@ static const char *detail_of(const struct kernel_result *result, char out[PROTOC
         return out;
     }
     if (result->code == TN_R_BAD_POLICY && result->number > 0) {
-        protocol_fault_format(result->number, out, PROTOCOL_DETAIL);
+        kernel_fault_format(result->number, out, PROTOCOL_DETAIL);
         return out;
     }
     return result->code == TN_R_BAD_TTL && result->number == 0
@@ -420,7 +420,7 @@ static void pool_figures(struct protocol_writer *w, const struct kernel_pool_vie
 
 void protocol_render_pool(struct protocol_writer *w, const struct kernel_pool_view *view,
                           uint32_t more) {
-    char text[PROTOCOL_OPTION_TEXT];
+    char text[KERNEL_OPTION_TEXT_MAX];
     protocol_write_map(w, 20 + more);
     pair_bytes(w, "pool", view->name, view->name_len);
     pool_figures(w, view);
@@ -433,7 +433,7 @@ void protocol_render_pool(struct protocol_writer *w, const struct kernel_pool_vi
     for (unsigned i = 0; i < KERNEL_OPTION_ALL; i++) {
         const char *name = kernel_option_name(i);
         if (kernel_option_applies(&view->policy, i)) {
-            (void)protocol_option_format(&view->policy, name, text, sizeof text);
+            (void)kernel_option_format(&view->policy, name, text, sizeof text);
             protocol_pair_text(w, name, text);
         }
     }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "kernel/option.h"
+#include "protocol/detail.h"
 #include "protocol/text.h"
 
 enum { ASK_ONE = 1, GIVE_ONE = 2, ASK_MANY = 3, GIVE_MANY = 4, FAILURE = 6 };

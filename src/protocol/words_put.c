@@ -327,7 +327,7 @@ static bool put_range(struct protocol_words *w, struct tn_bytes value) {
     struct tn_bytes item;
     if (protocol_json_kind(value) == PROTOCOL_JSON_STRING) {
         return add_text(w, "RANGE") && add_value(w, "range", value, ACCEPT_STRING) &&
-               (protocol_range_is_whole(w->argv[w->argc - 1]) ||
+               (kernel_range_is_whole(w->argv[w->argc - 1]) ||
                 protocol_words_refuse(w, TN_R_MALFORMED, "range: [lo, hi] is needed"));
     }
     if (protocol_json_kind(value) == PROTOCOL_JSON_ARRAY) {
@@ -397,7 +397,7 @@ static bool put_option(struct protocol_words *w, struct tn_bytes name,
     }
     if (text_is(name, "range")) {
         return json ? put_range(w, field->value)
-               : protocol_range_is_whole(field->value)
+               : kernel_range_is_whole(field->value)
                    ? add_text(w, "RANGE") && protocol_words_add(w, field->value)
                    : protocol_words_refuse(w, TN_R_MALFORMED,
                                            "range: LO-HI or ADDRESS/BITS is needed");

@@ -80,12 +80,12 @@ static void info_engine(struct server *server, struct tn_writer *w) {
     }
 }
 
-static void info_amqp(struct amqp *amqp, struct tn_writer *w) {
-    struct amqp_stats stats;
+static void info_amqp(struct broker *amqp, struct tn_writer *w) {
+    struct broker_stats stats;
     if (amqp == NULL) {
         return;
     }
-    amqp_stats_read(amqp, &stats);
+    broker_stats_read(amqp, &stats);
     line(w, "\r\n# RabbitMQ\r\namqp_consume_connected:%d\r\namqp_publish_connected:%d\r\n",
          stats.consume_connected, stats.publish_connected);
     line(w, "amqp_connects:%" PRIu64 "\r\namqp_failures:%" PRIu64 "\r\namqp_last_error:%s\r\n",

@@ -144,7 +144,7 @@ static void job_run(uv_work_t *work) {
     engine_stats_read(metrics->server->engine, &view->stats);
     view->has_usage = engine_usage(metrics->server->engine, &view->usage, &view->limits) == TN_R_OK;
     if (metrics->server->options.amqp != NULL) {
-        amqp_stats_read(metrics->server->options.amqp, &view->amqp);
+        broker_stats_read(metrics->server->options.amqp, &view->amqp);
     }
     process_read(os, &view->process);
     metrics_render(&metrics->text, view);

@@ -229,7 +229,7 @@ struct metrics_view {
     struct server_counters counters;
     uint64_t connections, http_connections, connections_max, client_memory, client_memory_max,
         writes_in_flight, subscriptions, streams;
-    struct amqp_stats amqp;
+    struct broker_stats amqp;
     struct supervisor_totals sensors;
     struct metrics_process process;
     uint64_t collection_ns, pools_omitted;

@@ -189,7 +189,7 @@ static void render_tokens(struct metrics_text *text, const struct server_counter
 
 /* Without a broker there is nothing to be seen but that these families exist. */
 static void render_amqp(struct metrics_text *text, const struct metrics_view *view) {
-    const struct amqp_stats *stats = &view->amqp;
+    const struct broker_stats *stats = &view->amqp;
     metrics_family(text, SERVER_METRIC_AMQP_CONNECTED);
     if (stats->consumes) {
         labelled(text, "connection", "consume", stats->consume_connected);
@@ -200,8 +200,8 @@ static void render_amqp(struct metrics_text *text, const struct metrics_view *vi
     metrics_single(text, SERVER_METRIC_AMQP_CONNECTS, stats->connects, 0);
     metrics_single(text, SERVER_METRIC_AMQP_FAILURES, stats->failures, 0);
     metrics_family(text, SERVER_METRIC_AMQP_MESSAGES);
-    for (unsigned i = 0; i < AMQP_OUTCOMES; i++) {
-        labelled(text, "outcome", amqp_outcome_name((enum amqp_outcome)i), stats->outcomes[i]);
+    for (unsigned i = 0; i < BROKER_OUTCOMES; i++) {
+        labelled(text, "outcome", broker_outcome_name((enum broker_outcome)i), stats->outcomes[i]);
     }
     metrics_single(text, SERVER_METRIC_AMQP_RETRIES, stats->retries, 0);
     metrics_single(text, SERVER_METRIC_AMQP_PUBLISHED, stats->published, 0);

@@ -183,15 +183,16 @@ static enum tn_result logs_refuse(struct server *server, enum tn_status status) 
 
 /* What comes as JSON is text: a character is told whole, or later. */
 static void logs_write(const struct server *server, struct protocol_writer *w,
-                       struct output_position next, const uint8_t *bytes, size_t len, bool lost) {
-    char text[OUTPUT_POSITION_TEXT];
+                       struct run_output_position next, const uint8_t *bytes, size_t len,
+                       bool lost) {
+    char text[RUN_OUTPUT_POSITION_TEXT];
     bool more = len == server->call.bytes;
     size_t cut = w->encoding == PROTOCOL_JSON ? protocol_utf8_cut(bytes, len) : 0;
     if (cut <= next.offset && !(more && cut == len)) { /* whoever asks for less gets a part of it */
         next.offset -= cut;
         len -= cut;
     }
-    output_position_format(next, text);
+    run_output_position_format(next, text);
     protocol_write_map(w, 4);
     protocol_write_text(w, "output");
     protocol_write_bulk(w, bytes, len);
@@ -204,7 +205,7 @@ static enum tn_result read_logs(struct server *server, struct protocol_writer *w
     struct protocol_call *call = &server->call;
     struct tn_bytes name = call->command.name;
     const struct os *os = server->options.os;
-    struct output_position position = {.file = 0};
+    struct run_output_position position = {.file = 0};
     char ref[KERNEL_RESOURCE_MAX + 1];
     uint8_t *bytes = server->page;
     size_t len = 0;
@@ -216,15 +217,15 @@ static enum tn_result read_logs(struct server *server, struct protocol_writer *w
     if (server->supervisor == NULL) {
         return logs_refuse(server, TN_NOTFOUND);
     }
-    if (call->position.len > 0 && !output_position_parse(call->position, &position)) {
+    if (call->position.len > 0 && !run_output_position_parse(call->position, &position)) {
         (void)snprintf(call->detail, sizeof call->detail, "AFTER: not a position such as 3.4096");
         return TN_R_MALFORMED;
     }
     const char *dir = supervisor_dir(server->supervisor);
     enum tn_status status =
-        call->position.len > 0 ? TN_OK : output_tail(os, dir, ref, call->bytes, &position);
+        call->position.len > 0 ? TN_OK : run_output_tail(os, dir, ref, call->bytes, &position);
     if (status == TN_OK) {
-        status = output_read(os, dir, ref, &position, bytes, call->bytes, &len, &lost);
+        status = run_output_read(os, dir, ref, &position, bytes, call->bytes, &len, &lost);
     }
     if (status != TN_OK) {
         return logs_refuse(server, status);

@@ -43,7 +43,7 @@ struct server_options {
     struct engine *engine;
     struct server_feed *feed;
     struct token_issuer *tokens; /* the caller's; used on the loop's thread until it is over */
-    struct amqp *amqp;           /* the caller's, for its figures; NULL: none */
+    struct broker *amqp;         /* the caller's, for its figures; NULL: none */
     const struct os *os;
     const char *version;          /* ours, for clients that ask */
     const char *data;             /* for the log line: where the engine's directory is */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/option.h"
+#include "protocol/detail.h"
 
 /* ---- Exchanges ---- */
 

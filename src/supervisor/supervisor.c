@@ -101,7 +101,7 @@ struct supervisor_sensor *supervisor_add(struct supervisor *supervisor, struct t
     memcpy(sensor->ref, ref.at, ref.len);
     plan_init(&sensor->plan, terms, digest, tn_mix64(supervisor->options.seed + supervisor->seeds));
     supervisor->seeds++;
-    sensor->held = supervisor->orphans != NULL && orphans_has(supervisor->orphans, sensor->ref);
+    sensor->held = supervisor->orphans != NULL && run_orphans_has(supervisor->orphans, sensor->ref);
     (void)uv_timer_init(supervisor->options.loop, &sensor->timer);
     sensor->timer.data = sensor;
     supervisor->handles++;
@@ -209,7 +209,8 @@ static void effect_do(struct supervisor_sensor *sensor, const struct plan_effect
     default:
         TN_ASSERT(effect->kind == PLAN_EFFECT_FORGET);
         sensor->forgotten = true;
-        output_remove(sensor->supervisor->options.os, sensor->supervisor->options.dir, sensor->ref);
+        run_output_remove(sensor->supervisor->options.os, sensor->supervisor->options.dir,
+                          sensor->ref);
         supervisor_ask_remove(sensor);
         break;
     }
@@ -355,7 +356,7 @@ static void on_orphan_gone(void *ctx, const char *ref, struct kernel_lease_id le
     } else if (engine_sensor_read(supervisor->options.engine, ENGINE_READ_AS_IS, name, &view, NULL,
                                   0) == TN_R_NOTFOUND) {
         /* It was deleted, and its directory could not go before the record was gone. */
-        output_remove(supervisor->options.os, supervisor->options.dir, ref);
+        run_output_remove(supervisor->options.os, supervisor->options.dir, ref);
     }
 }
 
@@ -366,7 +367,7 @@ static void on_orphan_unproven(void *ctx, const char *ref, struct kernel_lease_i
 
 static void on_orphans_gone(void *ctx) {
     struct supervisor *supervisor = ctx;
-    orphans_free(supervisor->orphans);
+    run_orphans_free(supervisor->orphans);
     supervisor->orphans = NULL;
     for (struct supervisor_sensor *s = supervisor->sensors; s != NULL; s = s->next) {
         if (s->plan.run_is != PLAN_RUN_UNPROVEN && (s->held || s->plan.run_is == PLAN_RUN_ORPHAN)) {
@@ -389,7 +390,7 @@ static bool guardian_find(struct supervisor *supervisor) {
 
 static bool begin(struct supervisor *supervisor) {
     const struct supervisor_options *options = &supervisor->options;
-    struct orphans_hooks hooks = {
+    struct run_orphans_hooks hooks = {
         .gone = on_orphan_gone, .unproven = on_orphan_unproven, .all_gone = on_orphans_gone};
     supervisor->idle = options->idle;
     supervisor->off_reason = supervisor->idle ? "sensors = off" : NULL;
@@ -401,8 +402,8 @@ static bool begin(struct supervisor *supervisor) {
     if (!supervisor->idle) {
         supervisor_run_judge(supervisor);
     }
-    enum tn_status status = orphans_begin(options->loop, options->os, options->dir, hooks,
-                                          supervisor, &supervisor->orphans);
+    enum tn_status status = run_orphans_begin(options->loop, options->os, options->dir, hooks,
+                                              supervisor, &supervisor->orphans);
     if (status != TN_OK) {
         supervisor->orphans = NULL;
         supervisor->off_reason = "the directory of runs cannot be read";
@@ -468,7 +469,7 @@ static void own_closed(uv_handle_t *handle) {
 static void close_now(struct supervisor *supervisor) {
     supervisor->closed = true;
     supervisor_feed_connect(supervisor->options.feed, NULL);
-    orphans_free(supervisor->orphans);
+    run_orphans_free(supervisor->orphans);
     supervisor->orphans = NULL;
     for (struct supervisor_sensor *s = supervisor->sensors; s != NULL; s = s->next) {
         uv_close((uv_handle_t *)&s->timer, sensor_closed);
@@ -540,7 +541,7 @@ void supervisor_free(struct supervisor *supervisor) {
  * killed before the rest, it is the lease that is found, and nothing to wait for. */
 static void vouch(struct supervisor_sensor *sensor) {
     struct supervisor *supervisor = sensor->supervisor;
-    orphans_vouch(supervisor->options.os, supervisor->options.dir, sensor->ref);
+    run_orphans_vouch(supervisor->options.os, supervisor->options.dir, sensor->ref);
     supervisor_log(supervisor, "event=sensor_vouched sensor=%s reason=\"%s\"", sensor->ref,
                    "an operator has reset it: its run counts as dead");
     sensor->held = false;
@@ -589,7 +590,7 @@ bool supervisor_heartbeat(struct supervisor *supervisor, struct kernel_lease_id 
                           uint64_t epoch) {
     struct supervisor_sensor *sensor = run_find(supervisor, lease, epoch);
     if (sensor != NULL && sensor->health != NULL) {
-        health_beat(sensor->health);
+        run_health_beat(sensor->health);
     }
     return sensor != NULL;
 }

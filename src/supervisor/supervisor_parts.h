@@ -47,7 +47,7 @@ struct supervisor_sensor {
     struct sensor_spec *spec;     /* NULL: it cannot be read */
     struct sensor_spec *run_spec; /* of the run; may be the same */
     struct run *run;
-    struct health *health;
+    struct run_health *health;
     bool health_stopping;
     uint32_t asks; /* under way */
 
@@ -74,7 +74,7 @@ struct supervisor {
     struct supervisor_sensor *by_trigger[SUPERVISOR_HASH];
     uint32_t sensor_count;
     struct supervisor_walk walk;
-    struct orphans *orphans;
+    struct run_orphans *orphans;
     struct supervisor_totals totals;
     uv_async_t news;
     uv_timer_t deadline;             /* of closing */

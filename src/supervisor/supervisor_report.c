@@ -318,7 +318,7 @@ bool supervisor_status(struct supervisor *supervisor, struct tn_bytes ref,
         ret_status->next_in_ms = plan->next_at_ms > now ? plan->next_at_ms - now : 0;
     }
     if (sensor->run != NULL) {
-        ret_status->proof = record_proof_name(run_proof(sensor->run));
+        ret_status->proof = run_record_proof_name(run_proof(sensor->run));
     } else if (plan->run_is == PLAN_RUN_UNPROVEN) {
         ret_status->proof = "none";
     }

@@ -158,7 +158,7 @@ void supervisor_run_judge(struct supervisor *supervisor) {
     const char *given = supervisor->options.cgroup;
     if (given != NULL && *given != '\0') {
         (void)snprintf(supervisor->cgroup, sizeof supervisor->cgroup, "%s", given);
-    } else if (!cgroup_delegated(supervisor->cgroup, sizeof supervisor->cgroup)) {
+    } else if (!process_cgroup_delegated(supervisor->cgroup, sizeof supervisor->cgroup)) {
         supervisor->cgroup[0] = '\0';
     }
     supervisor->can_pidns = run_can_pidns(supervisor->guardian);
@@ -167,19 +167,19 @@ void supervisor_run_judge(struct supervisor *supervisor) {
 }
 
 /* What was asked for; whether it can be had shows when the run is started. */
-static enum record_proof proof_of(const struct supervisor *supervisor,
-                                  enum sensor_containment containment) {
+static enum run_record_proof proof_of(const struct supervisor *supervisor,
+                                      enum sensor_containment containment) {
     switch (containment) {
     case SENSOR_CONTAINMENT_PIDNS:
-        return RECORD_PIDNS;
+        return RUN_RECORD_PIDNS;
     case SENSOR_CONTAINMENT_CGROUP:
-        return RECORD_CGROUP;
+        return RUN_RECORD_CGROUP;
     case SENSOR_CONTAINMENT_NONE:
-        return RECORD_REAPED;
+        return RUN_RECORD_REAPED;
     default: /* a cgroup changes nothing that the sensor sees */
-        return supervisor->cgroup[0] != '\0' ? RECORD_CGROUP
-               : supervisor->can_pidns       ? RECORD_PIDNS
-                                             : RECORD_REAPED;
+        return supervisor->cgroup[0] != '\0' ? RUN_RECORD_CGROUP
+               : supervisor->can_pidns       ? RUN_RECORD_PIDNS
+                                             : RUN_RECORD_REAPED;
     }
 }
 
@@ -241,10 +241,10 @@ static void on_health_stopped(void *ctx) {
 
 static void health_begin(struct supervisor_sensor *sensor) {
     struct run_variables variables;
-    struct health_hooks hooks = {.unhealthy = on_unhealthy, .stopped = on_health_stopped};
+    struct run_health_hooks hooks = {.unhealthy = on_unhealthy, .stopped = on_health_stopped};
     variables_make(sensor, &variables);
     struct run_options options = options_of(sensor, &variables);
-    sensor->health = health_start(&options, sensor->run, hooks, sensor);
+    sensor->health = run_health_start(&options, sensor->run, hooks, sensor);
     if (sensor->health == NULL) {
         supervisor_log(sensor->supervisor,
                        "event=sensor_unchecked sensor=%s reason=\"no memory for its checks\"",
@@ -261,6 +261,6 @@ void supervisor_run_health(struct supervisor_sensor *sensor) {
         health_begin(sensor);
     } else if (!runs && sensor->health != NULL && !sensor->health_stopping) {
         sensor->health_stopping = true;
-        health_stop(sensor->health);
+        run_health_stop(sensor->health);
     }
 }

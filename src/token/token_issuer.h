@@ -9,7 +9,7 @@
 #define TN_TOKEN_TOKEN_ISSUER_H
 
 #include "engine/read.h"
-#include "kernel/option.h"
+#include "protocol/detail.h"
 #include "token/token.h"
 
 #define TOKEN_SENSOR_POOL "sensors"    /* one resource a sensor, of its reference */

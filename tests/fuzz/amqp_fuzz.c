@@ -11,7 +11,7 @@ static void check_command(const struct rule_message *message) {
     uint8_t encoded[1024];
     struct kernel_command back;
     struct kernel_command command = rule_message_command(message);
-    command.user = tn_bytes_of(AMQP_USER, strlen(AMQP_USER));
+    command.user = tn_bytes_of(BROKER_USER, strlen(BROKER_USER));
     command.opid = tn_bytes_of(message->id, message->id_len);
     TN_ASSERT(protocol_name_fault(command.name, KERNEL_RULE_MAX) == NULL);
     uint32_t len = kernel_command_encode(&command, encoded, sizeof encoded);
@@ -24,8 +24,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct rule_message message;
-    struct amqp_address address;
-    char reason[AMQP_REASON_MAX];
+    struct broker_address address;
+    char reason[BROKER_REASON_MAX];
     char url[256];
     uint64_t us;
     const uint8_t *end = size > 0 ? memchr(data, '\n', size) : NULL;
@@ -39,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < sizeof url) {
         memcpy(url, data, size);
         url[size] = '\0';
-        if (amqp_address_parse(url, &address, reason)) {
+        if (broker_address_parse(url, &address, reason)) {
             TN_ASSERT(address.port > 0 && address.port < 65536 && *address.host != '\0');
         }
     }

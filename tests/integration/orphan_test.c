@@ -25,7 +25,7 @@
 #include "process/run_record.h"
 
 struct told {
-    struct orphans *orphans;
+    struct run_orphans *orphans;
     unsigned gone, unproven, all_gone;
     char ref[KERNEL_RULE_MAX + 1]; /* of the last */
     struct kernel_lease_id lease;
@@ -40,7 +40,7 @@ static void told_gone(void *ctx, const char *ref, struct kernel_lease_id lease, 
     snprintf(told->ref, sizeof told->ref, "%s", ref);
     told->lease = lease;
     told->epoch = epoch;
-    assert_false(orphans_has(told->orphans, ref));
+    assert_false(run_orphans_has(told->orphans, ref));
 }
 
 static void told_unproven(void *ctx, const char *ref, struct kernel_lease_id lease,
@@ -50,29 +50,30 @@ static void told_unproven(void *ctx, const char *ref, struct kernel_lease_id lea
     snprintf(told->ref, sizeof told->ref, "%s", ref);
     told->lease = lease;
     told->epoch = epoch;
-    assert_true(orphans_has(told->orphans, ref));
+    assert_true(run_orphans_has(told->orphans, ref));
 }
 
 static void told_all_gone(void *ctx) {
     struct told *told = ctx;
     told->all_gone++;
-    orphans_free(told->orphans);
+    run_orphans_free(told->orphans);
 }
 
-static const struct orphans_hooks hooks = {
+static const struct run_orphans_hooks hooks = {
     .gone = told_gone, .unproven = told_unproven, .all_gone = told_all_gone};
 
 static void orphans_end(struct runkit *kit, struct told *told) {
     *told = (struct told){.gone = 0};
     assert_int_equal(
-        orphans_begin(&kit->loop, os_posix(), kit->sensors, hooks, told, &told->orphans), TN_OK);
+        run_orphans_begin(&kit->loop, os_posix(), kit->sensors, hooks, told, &told->orphans),
+        TN_OK);
     assert_int_equal(told->gone + told->all_gone, 0);
     runkit_wait_count(kit, &told->all_gone);
 }
 
 /* ---- A server that will be killed ---- */
 
-static enum record_proof proof; /* of the runs of the next servers */
+static enum run_record_proof proof; /* of the runs of the next servers */
 
 static void serve(struct runkit *kit, const char *const *words, unsigned count) {
     struct runkit_run *runs = calloc(count, sizeof *runs);
@@ -116,7 +117,7 @@ static void path_of(const struct runkit *kit, const char *ref, const char *name,
 static void record_of(const struct runkit *kit, const char *ref, struct run_record *ret_record) {
     char path[400];
     path_of(kit, ref, "", path);
-    assert_int_equal(record_read(os_posix(), path, ret_record), TN_OK);
+    assert_int_equal(run_record_read(os_posix(), path, ret_record), TN_OK);
 }
 
 static void nothing_is_left(const struct runkit *kit, const char *ref) {
@@ -161,8 +162,8 @@ static void a_killed_server_leaves_nothing(void **state) {
 
 static bool is_ended(pid_t pid) {
     /* Whoever reaps for us may not have done it yet: dead is enough. */
-    struct proc_stat stat;
-    return proc_stat_read(pid, &stat) == PROC_NO || stat.state == 'Z' || stat.state == 'X';
+    struct process_stat stat;
+    return process_stat_read(pid, &stat) == PROCESS_NO || stat.state == 'Z' || stat.state == 'X';
 }
 
 /* The server cannot help: it is stopped before its guardian is killed. */
@@ -198,7 +199,7 @@ static void what_both_leave_is_ended_and_unproven(void **state) {
         for (unsigned j = seen; j < seen + counts[i]; j++) {
             assert_true(is_ended(pids[j]));
         }
-        orphans_vouch(os_posix(), kit->sensors, "s0");
+        run_orphans_vouch(os_posix(), kit->sensors, "s0");
         nothing_is_left(kit, "s0");
         seen += counts[i];
     }
@@ -255,7 +256,7 @@ static void what_both_leave_of_a_namespace_is_proven_dead(void **state) {
         skip();
     }
     snprintf(lock, sizeof lock, "%s/lock", kit->dir);
-    proof = RECORD_PIDNS;
+    proof = RUN_RECORD_PIDNS;
     for (unsigned i = 0; i < 2; i++) {
         snprintf(words, sizeof words, "%s %s", modes[i], lock);
         pid_t server = server_start(kit, list, 1, 2 * (i + 1), pids);
@@ -266,7 +267,7 @@ static void what_both_leave_of_a_namespace_is_proven_dead(void **state) {
         assert_int_equal(told.gone, 1);
         nothing_is_left(kit, "s0");
     }
-    proof = RECORD_REAPED;
+    proof = RUN_RECORD_REAPED;
 }
 
 /* What holds the lock has a session of its own and nothing in its environment; one forks each
@@ -291,9 +292,9 @@ static void all_below_a_guardian_that_hangs_is_ended_before_it(void **state) {
         server_kill(server);
         told = (struct told){.gone = 0};
         assert_int_equal(
-            orphans_begin(&kit->loop, os_posix(), kit->sensors, hooks, &told, &told.orphans),
+            run_orphans_begin(&kit->loop, os_posix(), kit->sensors, hooks, &told, &told.orphans),
             TN_OK);
-        orphans_patience(told.orphans, 1);
+        run_orphans_patience(told.orphans, 1);
         runkit_wait_count(kit, &told.all_gone);
         assert_true(is_free(lock)); /* from the moment that it is said */
         assert_int_equal(told.gone, 1);
@@ -312,7 +313,7 @@ struct innocent {
 
 static struct innocent innocent_make(void) {
     struct innocent innocent = {.pid = fork()};
-    struct proc_stat stat;
+    struct process_stat stat;
     assert_true(innocent.pid >= 0);
     if (innocent.pid == 0) {
         (void)setsid();
@@ -321,7 +322,7 @@ static struct innocent innocent_make(void) {
         }
     }
     do { /* its session is its own: as that of a run would be */
-        assert_int_equal(proc_stat_read(innocent.pid, &stat), PROC_YES);
+        assert_int_equal(process_stat_read(innocent.pid, &stat), PROCESS_YES);
     } while (stat.session != innocent.pid);
     innocent.start = stat.start;
     return innocent;
@@ -341,7 +342,7 @@ static void record_put(const struct runkit *kit, const struct run_record *record
     (void)mkdir(kit->sensors, 0700);
     path_of(kit, record->ref, "", path);
     (void)mkdir(path, 0700);
-    assert_int_equal(record_write(os_posix(), path, record), TN_OK);
+    assert_int_equal(run_record_write(os_posix(), path, record), TN_OK);
 }
 
 static void whoever_got_the_pid_is_not_touched(void **state) {
@@ -356,7 +357,7 @@ static void whoever_got_the_pid_is_not_touched(void **state) {
                                 .main_start = innocent.start - 1,
                                 .id = "00112233445566778899aabbccddeeff",
                                 .ref = "s0"};
-    assert_true(proc_boot_id(record.boot));
+    assert_true(process_boot_id(record.boot));
     record_put(kit, &record);
     orphans_end(kit, &told);
     assert_int_equal(told.unproven, 1);
@@ -388,7 +389,7 @@ static void what_a_server_that_was_the_first_process_left_died_with_it(void **st
     struct runkit *kit = *state;
     struct told told;
     struct run_record record = {.ref = "s0", .id = "x", .server = 1, .server_namespace = 3};
-    assert_true(proc_boot_id(record.boot));
+    assert_true(process_boot_id(record.boot));
     record_put(kit, &record);
     orphans_end(kit, &told);
     assert_int_equal(told.gone, 1);
@@ -399,8 +400,8 @@ static void what_another_namespace_holds_is_unproven(void **state) {
     struct runkit *kit = *state;
     struct told told;
     struct run_record record = {
-        .ref = "s0", .id = "x", .server = 2, .server_namespace = 3, .proof = RECORD_PIDNS};
-    assert_true(proc_boot_id(record.boot));
+        .ref = "s0", .id = "x", .server = 2, .server_namespace = 3, .proof = RUN_RECORD_PIDNS};
+    assert_true(process_boot_id(record.boot));
     record_put(kit, &record);
     orphans_end(kit, &told);
     assert_int_equal(told.gone, 0);
@@ -430,7 +431,7 @@ static void a_record_of_the_first_version_is_read(void **state) {
     record_of(kit, "s0", &got);
     assert_int_equal(got.epoch, 4);
     assert_int_equal(got.server, 0);
-    assert_int_equal(got.proof, RECORD_REAPED);
+    assert_int_equal(got.proof, RUN_RECORD_REAPED);
     assert_string_equal(got.ref, "s0");
 }
 
@@ -439,7 +440,7 @@ static void a_torn_record_is_as_good_as_none(void **state) {
     struct told told;
     struct run_record record = {.ref = "s0", .id = "x"};
     char path[400];
-    assert_true(proc_boot_id(record.boot));
+    assert_true(process_boot_id(record.boot));
     record_put(kit, &record);
     path_of(kit, "s0", "run", path);
     assert_int_equal(truncate(path, 40), 0);
@@ -451,9 +452,9 @@ static void a_torn_record_is_as_good_as_none(void **state) {
 static void what_cannot_be_read_is_not_taken_for_nothing(void **state) {
     struct runkit *kit = *state;
     struct told told = {.gone = 0};
-    assert_int_equal(
-        orphans_begin(&kit->loop, os_posix(), kit->dummy /* a file */, hooks, &told, &told.orphans),
-        TN_INVALID);
+    assert_int_equal(run_orphans_begin(&kit->loop, os_posix(), kit->dummy /* a file */, hooks,
+                                       &told, &told.orphans),
+                     TN_INVALID);
     uv_run(&kit->loop, UV_RUN_ONCE);
     assert_int_equal(told.all_gone, 0);
 }
@@ -462,28 +463,28 @@ static void what_cannot_be_read_is_not_taken_for_nothing(void **state) {
 static void what_a_check_left_in_its_cgroup_is_ended(void **state) {
     struct runkit *kit = *state;
     struct run_record record = {
-        .ref = "s", .guardian = 1, .guardian_start = 1, .proof = RECORD_CGROUP};
+        .ref = "s", .guardian = 1, .guardian_start = 1, .proof = RUN_RECORD_CGROUP};
     struct told told;
     char path[400];
-    char check[RECORD_PATH_MAX + sizeof RECORD_CHECK];
+    char check[RUN_RECORD_PATH_MAX + sizeof RUN_RECORD_CHECK];
     int status;
-    if (geteuid() != 0 || !cgroup_find(record.cgroup, sizeof record.cgroup - 64)) {
+    if (geteuid() != 0 || !process_cgroup_find(record.cgroup, sizeof record.cgroup - 64)) {
         skip();
     }
     snprintf(record.cgroup + strlen(record.cgroup), 64, "/tenure-test-%d", (int)getpid());
-    snprintf(check, sizeof check, "%s" RECORD_CHECK, record.cgroup);
-    assert_int_equal(cgroup_make(check), 0);
-    assert_true(proc_boot_id(record.boot));
+    snprintf(check, sizeof check, "%s" RUN_RECORD_CHECK, record.cgroup);
+    assert_int_equal(process_cgroup_make(check), 0);
+    assert_true(process_boot_id(record.boot));
     (void)mkdir(kit->sensors, 0700);
     path_of(kit, "s", "", path);
     assert_int_equal(mkdir(path, 0700), 0);
-    assert_int_equal(record_write(os_posix(), path, &record), TN_OK);
+    assert_int_equal(run_record_write(os_posix(), path, &record), TN_OK);
     pid_t left = fork();
     assert_true(left >= 0);
     if (left == 0) {
-        _exit(cgroup_enter(check) == 0 && pause() != 0);
+        _exit(process_cgroup_enter(check) == 0 && pause() != 0);
     }
-    while (cgroup_empty(check)) {
+    while (process_cgroup_empty(check)) {
         assert_int_equal(waitpid(left, &status, WNOHANG), 0); /* it could not get in */
         (void)sched_yield();
     }
@@ -492,7 +493,7 @@ static void what_a_check_left_in_its_cgroup_is_ended(void **state) {
     bool removed = access(check, F_OK) != 0; /* which it cannot be while somebody is in it */
     (void)kill(left, SIGKILL);
     assert_int_equal(waitpid(left, &status, 0), left);
-    cgroup_remove(check);
+    process_cgroup_remove(check);
     assert_true(removed);
     nothing_is_left(kit, "s");
 }
@@ -501,8 +502,9 @@ static void waiting_can_be_given_up(void **state) {
     struct runkit *kit = *state;
     struct told told = {.gone = 0};
     assert_int_equal(
-        orphans_begin(&kit->loop, os_posix(), kit->sensors, hooks, &told, &told.orphans), TN_OK);
-    orphans_free(told.orphans);
+        run_orphans_begin(&kit->loop, os_posix(), kit->sensors, hooks, &told, &told.orphans),
+        TN_OK);
+    run_orphans_free(told.orphans);
     uv_run(&kit->loop, UV_RUN_ONCE);
     assert_int_equal(told.all_gone, 0);
 }

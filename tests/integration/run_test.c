@@ -37,7 +37,7 @@ static pid_t guardian_of(const struct runkit *kit) {
     struct run_record record;
     char path[400];
     snprintf(path, sizeof path, "%s/sensor", kit->sensors);
-    assert_int_equal(record_read(os_posix(), path, &record), TN_OK);
+    assert_int_equal(run_record_read(os_posix(), path, &record), TN_OK);
     return record.guardian;
 }
 
@@ -168,12 +168,12 @@ static void children_that_are_left_are_asked_too(void **state) {
 static void a_daemon_does_not_get_away(void **state) {
     struct runkit *kit = *state;
     struct runkit_run run;
-    struct proc_stat stat;
+    struct process_stat stat;
     pid_t pids[RUNKIT_PIDS];
     runkit_start(kit, &run, "daemonise", "");
     runkit_wait_count(kit, &run.exited);
     runkit_wait_pids(kit, 1, pids);
-    assert_int_equal(proc_stat_read(pids[0], &stat), PROC_YES);
+    assert_int_equal(process_stat_read(pids[0], &stat), PROCESS_YES);
     assert_int_not_equal(stat.session, run.pid);
     assert_int_equal(run.gone, 0);
     run_kill(run.run);
@@ -241,8 +241,8 @@ struct wanted_state {
 
 static bool is_in_state(void *ctx) {
     const struct wanted_state *wanted = ctx;
-    struct proc_stat stat;
-    return proc_stat_read(wanted->pid, &stat) == PROC_YES && stat.state == wanted->state;
+    struct process_stat stat;
+    return process_stat_read(wanted->pid, &stat) == PROCESS_YES && stat.state == wanted->state;
 }
 
 /* It ends with an order that it has not read: that is an error of the socket, before what it said. */
@@ -268,7 +268,7 @@ static void last_words_are_heard_whatever_was_asked_meanwhile(void **state) {
 
 /* A guardian whose child is held up before its program begins: by a cgroup that nobody reads from. */
 static pid_t guardian_held_up(const struct runkit *kit, int *ret_socket) {
-    static uint8_t bytes[FRAME_MAX];
+    static uint8_t bytes[RUN_FRAME_MAX];
     char cgroup[300];
     char procs[320];
     char ran[320];
@@ -278,25 +278,25 @@ static pid_t guardian_held_up(const struct runkit *kit, int *ret_socket) {
     snprintf(ran, sizeof ran, "%s/ran", kit->dir);
     assert_true(mkdir(cgroup, 0700) == 0 || errno == EEXIST);
     assert_true(mkfifo(procs, 0600) == 0 || errno == EEXIST);
-    struct frame_start start = {.cwd = "/",
-                                .log_dir = "",
-                                .cgroup = cgroup,
-                                .user = "",
-                                .group = "",
-                                .token_file = "",
-                                .argc = 2,
-                                .argv = {"touch", ran}};
+    struct run_frame_start start = {.cwd = "/",
+                                    .log_dir = "",
+                                    .cgroup = cgroup,
+                                    .user = "",
+                                    .group = "",
+                                    .token_file = "",
+                                    .argc = 2,
+                                    .argv = {"touch", ran}};
     for (unsigned i = 0; i < SENSOR_LIMITS; i++) {
         start.limits[i] = SENSOR_UNLIMITED;
     }
-    size_t len = frame_start_encode(&start, bytes, sizeof bytes);
+    size_t len = run_frame_start_encode(&start, bytes, sizeof bytes);
     assert_true(len > 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
     pid_t guardian = fork();
     assert_true(guardian >= 0);
     if (guardian == 0) {
-        if (ends[1] == FRAME_SOCKET ? fcntl(ends[1], F_SETFD, 0) == 0
-                                    : dup2(ends[1], FRAME_SOCKET) == FRAME_SOCKET) {
+        if (ends[1] == RUN_FRAME_SOCKET ? fcntl(ends[1], F_SETFD, 0) == 0
+                                        : dup2(ends[1], RUN_FRAME_SOCKET) == RUN_FRAME_SOCKET) {
             (void)execl(kit->guardian, kit->guardian, "sensor", (char *)NULL);
         }
         _exit(2);
@@ -309,7 +309,7 @@ static pid_t guardian_held_up(const struct runkit *kit, int *ret_socket) {
 
 static void a_guardian_need_not_wait_for_a_child_that_is_held_up(void **state) {
     struct runkit *kit = *state;
-    static const uint8_t orders[] = {FRAME_TERM, FRAME_KILL, 0};
+    static const uint8_t orders[] = {RUN_FRAME_TERM, RUN_FRAME_KILL, 0};
     char ran[320];
     snprintf(ran, sizeof ran, "%s/ran", kit->dir);
     for (size_t i = 0; i < sizeof orders; i++) {
@@ -325,8 +325,8 @@ static void a_guardian_need_not_wait_for_a_child_that_is_held_up(void **state) {
         assert_int_equal(status, 0);
         assert_int_equal(access(ran, F_OK), -1);
         if (orders[i] != 0) {
-            uint8_t said[FRAME_SMALL_MAX];
-            static const uint8_t kinds[] = {FRAME_STARTED, FRAME_EXITED, FRAME_GONE};
+            uint8_t said[RUN_FRAME_SMALL_MAX];
+            static const uint8_t kinds[] = {RUN_FRAME_STARTED, RUN_FRAME_EXITED, RUN_FRAME_GONE};
             for (size_t k = 0; k < sizeof kinds; k++) {
                 ssize_t n = recv(server, said, sizeof said, 0);
                 if (n < 0 && errno == ECONNRESET) { /* it did not read the order */

@@ -274,13 +274,13 @@ static void the_token_file_is_private_and_rewritten(void **state) {
 static void secrets_are_on_no_command_line(void **state) {
     struct runkit *kit = *state;
     struct runkit_run run;
-    struct proc_stat stat;
+    struct process_stat stat;
     char path[64];
     char text[512] = {0};
     struct run_options options = runkit_options(kit, &run, "obey", "");
     options.token = tn_bytes_of("the-token", 9);
     runkit_begin(&run, &options);
-    assert_int_equal(proc_stat_read((pid_t)run.pid, &stat), PROC_YES);
+    assert_int_equal(process_stat_read((pid_t)run.pid, &stat), PROCESS_YES);
     snprintf(path, sizeof path, "/proc/%d/cmdline", (int)stat.parent);
     int file = open(path, O_RDONLY);
     ssize_t len = read(file, text, sizeof text);
@@ -328,7 +328,7 @@ static bool can_pidns(const struct runkit *kit) {
 static void it_sees_its_namespace_and_we_see_it(void **state) {
     struct runkit *kit = *state;
     struct runkit_run run;
-    struct proc_stat stat;
+    struct process_stat stat;
     if (!can_pidns(kit)) {
         skip();
     }
@@ -337,15 +337,15 @@ static void it_sees_its_namespace_and_we_see_it(void **state) {
                           NULL};
     run.spec->argv = argv;
     run.spec->argc = 3;
-    options.proof = RECORD_PIDNS;
+    options.proof = RUN_RECORD_PIDNS;
     runkit_begin(&run, &options);
     assert_int_equal(run.failed, 0);
     runkit_wait_output(kit, "sensor", "2 2 1\n");
-    assert_int_equal(proc_stat_read((pid_t)run.pid, &stat), PROC_YES);
+    assert_int_equal(process_stat_read((pid_t)run.pid, &stat), PROCESS_YES);
     assert_int_equal(stat.session, run.pid); /* the pid that is told is the one that we see */
-    assert_int_equal(proc_stat_read(stat.parent, &stat), PROC_YES);
+    assert_int_equal(process_stat_read(stat.parent, &stat), PROCESS_YES);
     assert_int_equal(stat.parent, getpid());
-    assert_int_equal(run_proof(run.run), RECORD_PIDNS);
+    assert_int_equal(run_proof(run.run), RUN_RECORD_PIDNS);
     stop(&run);
     assert_true(WIFSIGNALED(run.status));
     assert_int_equal(WTERMSIG(run.status), SIGTERM);
@@ -371,12 +371,12 @@ static void a_check_sees_the_namespace_of_its_run(void **state) {
         skip();
     }
     struct run_options options = runkit_options(kit, &run, "obey", more);
-    options.proof = RECORD_PIDNS;
+    options.proof = RUN_RECORD_PIDNS;
     runkit_begin(&run, &options);
     runkit_wait_pids(kit, 1, pids);
     assert_int_equal(pids[0], 2);
     options = runkit_options(kit, &check, "obey", more);
-    options.proof = RECORD_PIDNS;
+    options.proof = RUN_RECORD_PIDNS;
     options.check_of = run.run;
     runkit_begin(&check, &options);
     runkit_end(&check);
@@ -388,7 +388,7 @@ static void a_namespace_ends_with_its_guardian(void **state) {
     struct runkit *kit = *state;
     static const char *const modes[] = {"lock-forget", "lock-chain"};
     struct runkit_run run;
-    struct proc_stat stat;
+    struct process_stat stat;
     pid_t pids[RUNKIT_PIDS];
     char lock[200];
     char words[300];
@@ -399,11 +399,11 @@ static void a_namespace_ends_with_its_guardian(void **state) {
     for (unsigned i = 0; i < 4; i++) {
         snprintf(words, sizeof words, "%s %s", modes[i % 2], lock);
         struct run_options options = runkit_options(kit, &run, words, "");
-        options.proof = RECORD_PIDNS;
+        options.proof = RUN_RECORD_PIDNS;
         options.guardian_late_ms = 1;
         runkit_begin(&run, &options);
         runkit_wait_pids(kit, 2 * (i + 1), pids);
-        assert_int_equal(proc_stat_read((pid_t)run.pid, &stat), PROC_YES);
+        assert_int_equal(process_stat_read((pid_t)run.pid, &stat), PROCESS_YES);
         if (i < 2) { /* killed by somebody */
             assert_int_equal(kill(stat.parent, SIGKILL), 0);
         } else { /* stopped, and given up */
@@ -426,21 +426,21 @@ static void a_cgroup_is_killed_in_one_stroke_and_removed(void **state) {
     char base[4096];
     char own[64];
     pid_t pids[RUNKIT_PIDS];
-    if (geteuid() != 0 || !cgroup_find(base, sizeof base)) {
+    if (geteuid() != 0 || !process_cgroup_find(base, sizeof base)) {
         skip();
     }
     snprintf(own, sizeof own, "/tenure-test-%d", (int)getpid());
     strncat(base, own, sizeof base - strlen(base) - 1);
-    assert_int_equal(cgroup_make(base), 0);
+    assert_int_equal(process_cgroup_make(base), 0);
     struct run_options options = runkit_options(kit, &run, "storm 100", "");
-    options.proof = RECORD_CGROUP;
+    options.proof = RUN_RECORD_CGROUP;
     options.cgroup = base;
     runkit_begin(&run, &options);
     runkit_wait_pids(kit, 10, pids);
-    assert_false(cgroup_empty(base));
+    assert_false(process_cgroup_empty(base));
     run_kill(run.run);
     runkit_end(&run);
-    assert_true(cgroup_empty(base));
+    assert_true(process_cgroup_empty(base));
     unsigned count = runkit_pids(kit, pids);
     for (unsigned i = 0; i < count; i++) {
         assert_true(runkit_is_dead(pids[i]));
@@ -448,7 +448,7 @@ static void a_cgroup_is_killed_in_one_stroke_and_removed(void **state) {
     assert_int_equal(rmdir(base), 0); /* so the run's own, inside, is removed */
     /* And where none can be made, nothing is started. */
     options = runkit_options(kit, &run, "obey", "");
-    options.proof = RECORD_CGROUP;
+    options.proof = RUN_RECORD_CGROUP;
     options.cgroup = base;
     runkit_begin(&run, &options);
     assert_string_equal(run.step, "cgroup");
@@ -461,7 +461,7 @@ static void a_cgroup_is_killed_in_one_stroke_and_removed(void **state) {
 static void output_is_rotated_and_read_back(void **state) {
     struct runkit *kit = *state;
     struct runkit_run run;
-    struct output_position position = {.file = 0};
+    struct run_output_position position = {.file = 0};
     static char bytes[20000];
     size_t len;
     bool lost;
@@ -472,8 +472,8 @@ static void output_is_rotated_and_read_back(void **state) {
     size_t total = 0;
     char last[65] = {0};
     do {
-        assert_int_equal(output_read(os_posix(), kit->sensors, "sensor", &position, bytes,
-                                     999 /* over ends of files */, &len, &lost),
+        assert_int_equal(run_output_read(os_posix(), kit->sensors, "sensor", &position, bytes,
+                                         999 /* over ends of files */, &len, &lost),
                          TN_OK);
         assert_false(lost);
         total += len;
@@ -485,15 +485,16 @@ static void output_is_rotated_and_read_back(void **state) {
     assert_int_equal(position.file, 7);
     assert_int_equal(position.offset, 4000);
     /* A position that was rotated away is said to be lost, and reading goes on with what there is. */
-    position = (struct output_position){.file = 2, .offset = 17};
+    position = (struct run_output_position){.file = 2, .offset = 17};
     assert_int_equal(
-        output_read(os_posix(), kit->sensors, "sensor", &position, bytes, 64, &len, &lost), TN_OK);
+        run_output_read(os_posix(), kit->sensors, "sensor", &position, bytes, 64, &len, &lost),
+        TN_OK);
     assert_true(lost);
     assert_int_equal(position.file, 5);
     /* The last bytes. */
-    assert_int_equal(output_tail(os_posix(), kit->sensors, "sensor", 6400, &position), TN_OK);
-    assert_int_equal(output_read(os_posix(), kit->sensors, "sensor", &position, bytes, sizeof bytes,
-                                 &len, &lost),
+    assert_int_equal(run_output_tail(os_posix(), kit->sensors, "sensor", 6400, &position), TN_OK);
+    assert_int_equal(run_output_read(os_posix(), kit->sensors, "sensor", &position, bytes,
+                                     sizeof bytes, &len, &lost),
                      TN_OK);
     assert_int_equal(len, 6400);
     assert_int_equal(strtol(bytes, NULL, 10), 900);
@@ -501,8 +502,8 @@ static void output_is_rotated_and_read_back(void **state) {
     runkit_start(kit, &run, "print 64", ",\"log_bytes\":10000,\"log_files\":3");
     runkit_wait_output(kit, "sensor", "\n0 ");
     stop(&run);
-    assert_int_equal(output_read(os_posix(), kit->sensors, "sensor", &position, bytes, sizeof bytes,
-                                 &len, &lost),
+    assert_int_equal(run_output_read(os_posix(), kit->sensors, "sensor", &position, bytes,
+                                     sizeof bytes, &len, &lost),
                      TN_OK);
     assert_int_equal(len, 64);
 }
@@ -628,28 +629,28 @@ static void output_of_a_deleted_sensor_is_removed(void **state) {
     stop(&run);
     path_of(kit, "log.5", path);
     assert_int_equal(access(path, F_OK), 0);
-    output_remove(os_posix(), kit->sensors, "sensor");
+    run_output_remove(os_posix(), kit->sensors, "sensor");
     path_of(kit, "", path);
     assert_int_not_equal(access(path, F_OK), 0);
     /* Nothing but output is removed. */
     assert_int_equal(mkdir(path, 0700), 0);
     path_of(kit, "log.notes", path);
     (void)close(open(path, O_WRONLY | O_CREAT, 0600));
-    output_remove(os_posix(), kit->sensors, "sensor");
+    run_output_remove(os_posix(), kit->sensors, "sensor");
     assert_int_equal(access(path, F_OK), 0);
-    output_remove(os_posix(), kit->sensors, "never-was");
+    run_output_remove(os_posix(), kit->sensors, "never-was");
 }
 
 static void there_may_be_no_output_at_all(void **state) {
     struct runkit *kit = *state;
-    struct output_position position = {.file = 0};
+    struct run_output_position position = {.file = 0};
     char byte;
     size_t len;
     bool lost;
     assert_int_equal(
-        output_read(os_posix(), kit->sensors, "none", &position, &byte, 1, &len, &lost),
+        run_output_read(os_posix(), kit->sensors, "none", &position, &byte, 1, &len, &lost),
         TN_NOTFOUND);
-    assert_int_equal(output_tail(os_posix(), kit->sensors, "none", 1, &position), TN_NOTFOUND);
+    assert_int_equal(run_output_tail(os_posix(), kit->sensors, "none", 1, &position), TN_NOTFOUND);
 }
 
 int main(void) {

@@ -364,7 +364,7 @@ static void nothing_is_left_of_a_deleted_sensor_that_had_run(void **state) {
     snprintf(path, sizeof path, "%s/log.1", dir);
     (void)mkdir(w->kit.sensors, 0700);
     assert_int_equal(mkdir(dir, 0700), 0);
-    assert_int_equal(record_write(os_posix(), dir, &record), TN_OK);
+    assert_int_equal(run_record_write(os_posix(), dir, &record), TN_OK);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fclose(file);

@@ -202,20 +202,20 @@ void runkit_wait_pids(struct runkit *kit, unsigned count, pid_t out[RUNKIT_PIDS]
 }
 
 bool runkit_is_dead(pid_t pid) {
-    struct proc_stat stat;
-    return proc_stat_read(pid, &stat) == PROC_NO;
+    struct process_stat stat;
+    return process_stat_read(pid, &stat) == PROCESS_NO;
 }
 
 /* ---- Output ---- */
 
 char *runkit_output(struct runkit *kit, const char *ref) {
-    struct output_position position = {.file = 0};
+    struct run_output_position position = {.file = 0};
     char *out = malloc(OUTPUT_MAX);
     size_t len = 0;
     bool lost;
     assert_non_null(out);
     enum tn_status status =
-        output_read(os_posix(), kit->sensors, ref, &position, out, OUTPUT_MAX - 1, &len, &lost);
+        run_output_read(os_posix(), kit->sensors, ref, &position, out, OUTPUT_MAX - 1, &len, &lost);
     assert_true(status == TN_OK || status == TN_NOTFOUND);
     out[len] = '\0';
     return out;

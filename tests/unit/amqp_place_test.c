@@ -4,21 +4,21 @@
 
 #include "broker/broker_place.h"
 
-static struct amqp_place newest(struct world *world) {
-    struct amqp_place place;
-    assert_int_equal(amqp_place_newest(world->engine, &place), TN_OK);
+static struct broker_place newest(struct world *world) {
+    struct broker_place place;
+    assert_int_equal(broker_place_newest(world->engine, &place), TN_OK);
     return place;
 }
 
-static struct amqp_place oldest(struct world *world) {
-    struct amqp_place place;
-    assert_int_equal(amqp_place_oldest(world->engine, &place), TN_OK);
+static struct broker_place oldest(struct world *world) {
+    struct broker_place place;
+    assert_int_equal(broker_place_oldest(world->engine, &place), TN_OK);
     return place;
 }
 
-static bool known(struct world *world, struct amqp_place place) {
+static bool known(struct world *world, struct broker_place place) {
     bool is_known;
-    assert_int_equal(amqp_place_known(world->engine, place, &is_known), TN_OK);
+    assert_int_equal(broker_place_known(world->engine, place, &is_known), TN_OK);
     return is_known;
 }
 
@@ -36,7 +36,7 @@ static bool count_visit(void *ctx, const struct engine_event *event) {
 }
 
 /* How many there are after it, and whether some were missed. */
-static unsigned after(struct world *world, struct amqp_place place, bool *ret_lost) {
+static unsigned after(struct world *world, struct broker_place place, bool *ret_lost) {
     struct engine_events_span span;
     unsigned count = 0;
     assert_int_equal(
@@ -46,13 +46,13 @@ static unsigned after(struct world *world, struct amqp_place place, bool *ret_lo
     return count;
 }
 
-static void follows(struct world *world, struct amqp_place place, unsigned count) {
+static void follows(struct world *world, struct broker_place place, unsigned count) {
     bool lost;
     assert_int_equal(after(world, place, &lost), count);
     assert_false(lost);
 }
 
-static void misses(struct world *world, struct amqp_place place) {
+static void misses(struct world *world, struct broker_place place) {
     bool lost;
     (void)after(world, place, &lost);
     assert_true(lost);
@@ -60,10 +60,10 @@ static void misses(struct world *world, struct amqp_place place) {
 
 static void an_engine_that_keeps_none_has_no_places(void **state) {
     struct world *world = *state;
-    struct amqp_place place;
+    struct broker_place place;
     world_open(world);
-    assert_int_equal(amqp_place_newest(world->engine, &place), TN_NOTFOUND);
-    assert_int_equal(amqp_place_oldest(world->engine, &place), TN_NOTFOUND);
+    assert_int_equal(broker_place_newest(world->engine, &place), TN_NOTFOUND);
+    assert_int_equal(broker_place_oldest(world->engine, &place), TN_NOTFOUND);
 }
 
 /* Whoever begins before there is any event hears of all, or that some are missing. */
@@ -71,8 +71,8 @@ static void before_the_first_event_there_is_a_place(void **state) {
     struct world *world = *state;
     world->options.events_max = 10;
     world->engine = ekit_open(&world->options);
-    struct amqp_place first = newest(world);
-    struct amqp_place same = oldest(world);
+    struct broker_place first = newest(world);
+    struct broker_place same = oldest(world);
     assert_int_equal(engine_event_id_compare(first.id, same.id), 0);
     assert_true(known(world, first));
     follows(world, first, 0);
@@ -90,8 +90,8 @@ static void the_newest_and_the_oldest_are_where_they_say(void **state) {
     world->options.events_max = 10;
     world_open(world);
     happen(world, 9);
-    struct amqp_place end = newest(world);
-    struct amqp_place begin = oldest(world);
+    struct broker_place end = newest(world);
+    struct broker_place begin = oldest(world);
     assert_int_equal(end.id.lsn, world_lsn(world));
     assert_true(end.time_ms > 0);
     follows(world, begin, 10);
@@ -102,7 +102,7 @@ static void the_newest_and_the_oldest_are_where_they_say(void **state) {
     happen(world, 500);
     misses(world, begin);
     misses(world, end);
-    struct amqp_place now = oldest(world);
+    struct broker_place now = oldest(world);
     bool lost;
     assert_true(after(world, now, &lost) >= 10);
     assert_false(lost);
@@ -115,9 +115,9 @@ static void a_place_of_another_log_is_not_known(void **state) {
     world->options.events_max = 1000;
     world_open(world);
     happen(world, 10);
-    struct amqp_place place = newest(world);
+    struct broker_place place = newest(world);
     assert_true(known(world, place));
-    struct amqp_place later = place;
+    struct broker_place later = place;
     later.id.lsn++;
     assert_false(known(world, later)); /* after the end */
     happen(world, 10);
@@ -137,7 +137,7 @@ static void a_place_after_all_events_of_another_log_is_not_known(void **state) {
     world->options.events_max = 1000;
     world_open(world);
     happen(world, 10);
-    struct amqp_place place = newest(world);
+    struct broker_place place = newest(world);
     struct kernel_result lease = world->answer.result;
     ekit_run_ok(world->engine, ekit_touch(&world->command, &lease, NULL), &world->answer);
     assert_int_equal(world_lsn(world), place.id.lsn + 1);
@@ -152,13 +152,13 @@ static void a_place_whose_event_is_gone_misses_something(void **state) {
     world->options.events_max = 1000; /* in memory only */
     world_open(world);
     happen(world, 10);
-    struct amqp_place place = newest(world);
+    struct broker_place place = newest(world);
     happen(world, 10);
     assert_true(engine_close(world->engine)); /* with a snapshot, so replay tells nothing */
     world->engine = ekit_open(&world->options);
     assert_true(known(world, place));
-    struct amqp_place begin = oldest(world);
-    struct amqp_place end = newest(world);
+    struct broker_place begin = oldest(world);
+    struct broker_place end = newest(world);
     assert_int_equal(begin.time_ms, 0);
     assert_int_equal(engine_event_id_compare(begin.id, end.id), 0);
     assert_int_equal(end.id.lsn, world_lsn(world));

@@ -5,7 +5,7 @@
 #include "broker/broker_position.h"
 #include "lib/fakeos.h"
 
-#define PATH "/d/" AMQP_POSITION_FILE
+#define PATH "/d/" BROKER_POSITION_FILE
 
 static struct fakeos *machine_make(uint64_t seed) {
     struct fakeos *machine = fakeos_new(seed);
@@ -15,67 +15,68 @@ static struct fakeos *machine_make(uint64_t seed) {
     return machine;
 }
 
-static struct amqp_place at(uint64_t lsn, uint32_t index) {
-    return (struct amqp_place){.id = {.lsn = lsn, .index = index}, .time_ms = lsn * 10 + index};
+static struct broker_place at(uint64_t lsn, uint32_t index) {
+    return (struct broker_place){.id = {.lsn = lsn, .index = index}, .time_ms = lsn * 10 + index};
 }
 
-static void is(struct amqp_place got, struct amqp_place want) {
+static void is(struct broker_place got, struct broker_place want) {
     assert_int_equal(got.id.lsn, want.id.lsn);
     assert_int_equal(got.id.index, want.id.index);
     assert_int_equal(got.time_ms, want.time_ms);
 }
 
-static void anchor(struct amqp_position *position, struct amqp_place settled) {
-    assert_int_equal(amqp_position_anchor(position, settled), TN_OK);
+static void anchor(struct broker_position *position, struct broker_place settled) {
+    assert_int_equal(broker_position_anchor(position, settled), TN_OK);
 }
 
 /* For the first time. */
-static void made(struct fakeos *machine, struct amqp_position *position, struct amqp_place first) {
-    struct amqp_place after;
-    assert_int_equal(amqp_position_open(position, fakeos_table(machine), "/d", &after),
+static void made(struct fakeos *machine, struct broker_position *position,
+                 struct broker_place first) {
+    struct broker_place after;
+    assert_int_equal(broker_position_open(position, fakeos_table(machine), "/d", &after),
                      TN_NOTFOUND);
     anchor(position, first);
 }
 
-static struct amqp_place opened(struct fakeos *machine, struct amqp_position *position) {
-    struct amqp_place after;
-    assert_int_equal(amqp_position_open(position, fakeos_table(machine), "/d", &after), TN_OK);
+static struct broker_place opened(struct fakeos *machine, struct broker_position *position) {
+    struct broker_place after;
+    assert_int_equal(broker_position_open(position, fakeos_table(machine), "/d", &after), TN_OK);
     return after;
 }
 
-static struct amqp_place looked_at(struct fakeos *machine) {
-    struct amqp_position position;
-    struct amqp_place after = opened(machine, &position);
-    amqp_position_close(&position);
+static struct broker_place looked_at(struct fakeos *machine) {
+    struct broker_position position;
+    struct broker_place after = opened(machine, &position);
+    broker_position_close(&position);
     return after;
 }
 
 static void is_damaged(struct fakeos *machine) {
-    struct amqp_position position;
-    struct amqp_place after;
-    assert_int_equal(amqp_position_open(&position, fakeos_table(machine), "/d", &after),
+    struct broker_position position;
+    struct broker_place after;
+    assert_int_equal(broker_position_open(&position, fakeos_table(machine), "/d", &after),
                      TN_CORRUPT);
-    amqp_position_close(&position);
+    broker_position_close(&position);
 }
 
-static void save(struct amqp_position *position, struct amqp_place settled) {
-    assert_int_equal(amqp_position_save(position, settled), TN_OK);
+static void save(struct broker_position *position, struct broker_place settled) {
+    assert_int_equal(broker_position_save(position, settled), TN_OK);
 }
 
 static void a_new_one_is_kept_from_the_start(void **state) {
     struct fakeos *machine = machine_make(1);
-    struct amqp_position position;
+    struct broker_position position;
     (void)state;
     made(machine, &position, at(1000, 3));
     is(looked_at(machine), at(1000, 3));
-    amqp_position_close(&position);
+    broker_position_close(&position);
     assert_int_equal(fakeos_file_count(machine, "/d", NULL), 1);
     fakeos_free(machine);
 }
 
 static void what_was_saved_last_is_found_again(void **state) {
     struct fakeos *machine = machine_make(1);
-    struct amqp_position position;
+    struct broker_position position;
     (void)state;
     made(machine, &position, at(6, 0));
     for (uint32_t i = 0; i < 10; i++) {
@@ -84,8 +85,8 @@ static void what_was_saved_last_is_found_again(void **state) {
         is(looked_at(machine), at(7, i));
     }
     assert_int_equal(position.number, 11);
-    amqp_position_close(&position);
-    amqp_position_close(&position);
+    broker_position_close(&position);
+    broker_position_close(&position);
     /* Backwards too, as after a restore. */
     is(opened(machine, &position), at(7, 9));
     save(&position, at(3, 1));
@@ -94,7 +95,7 @@ static void what_was_saved_last_is_found_again(void **state) {
     is(looked_at(machine), at(2, 1));
     save(&position, at(2, 5));
     is(looked_at(machine), at(2, 5));
-    amqp_position_close(&position);
+    broker_position_close(&position);
     fakeos_free(machine);
 }
 
@@ -102,35 +103,35 @@ static void a_damaged_slot_leaves_the_one_before(void **state) {
     (void)state;
     for (unsigned byte = 0; byte < 40; byte++) {
         struct fakeos *machine = machine_make(1);
-        struct amqp_position position;
-        struct amqp_place after;
+        struct broker_position position;
+        struct broker_place after;
         made(machine, &position, at(5, 0));
         save(&position, at(6, 0)); /* the third slot */
         save(&position, at(7, 0)); /* the second */
         assert_int_equal(position.os->sync(position.os->ctx, position.file), TN_OK);
-        amqp_position_close(&position);
+        broker_position_close(&position);
         fakeos_file_flip(machine, PATH, 512 + byte, byte % 8);
         is(looked_at(machine), at(6, 0));
         fakeos_file_flip(machine, PATH, 1024 + byte, byte % 8);
         is(looked_at(machine), at(5, 0));
         fakeos_file_flip(machine, PATH, byte, 0);
-        assert_int_equal(amqp_position_open(&position, fakeos_table(machine), "/d", &after),
+        assert_int_equal(broker_position_open(&position, fakeos_table(machine), "/d", &after),
                          TN_CORRUPT);
         save(&position, at(1, 0)); /* if a new file could not be made */
         is(looked_at(machine), at(1, 0));
         anchor(&position, at(2, 0));
         is(looked_at(machine), at(2, 0));
-        amqp_position_close(&position);
+        broker_position_close(&position);
         fakeos_free(machine);
     }
 }
 
 static void a_file_with_nothing_in_it_is_damaged(void **state) {
     struct fakeos *machine = machine_make(1);
-    struct amqp_position position;
+    struct broker_position position;
     (void)state;
     made(machine, &position, at(5, 0));
-    amqp_position_close(&position);
+    broker_position_close(&position);
     fakeos_file_resize(machine, PATH, 39);
     is_damaged(machine);
     fakeos_file_resize(machine, PATH, 0);
@@ -141,27 +142,27 @@ static void a_file_with_nothing_in_it_is_damaged(void **state) {
 /* A life with the calls that a server makes: the last position that is surely kept, 0 if that is not
  * of this one. Those after it, up to *ret_last, may be. */
 static uint64_t life(struct fakeos *machine, uint64_t from, uint64_t *ret_last) {
-    struct amqp_position position;
-    struct amqp_place after;
+    struct broker_position position;
+    struct broker_place after;
     uint64_t sure = 0;
-    enum tn_status status = amqp_position_open(&position, fakeos_table(machine), "/d", &after);
+    enum tn_status status = broker_position_open(&position, fakeos_table(machine), "/d", &after);
     assert_int_not_equal(status, TN_CORRUPT);
     if (status != TN_OK && status != TN_NOTFOUND) {
         return 0;
     }
     *ret_last = from;
-    enum tn_status anchored = amqp_position_anchor(&position, at(from, 0));
+    enum tn_status anchored = broker_position_anchor(&position, at(from, 0));
     sure = anchored == TN_OK ? from : 0;
     if (status == TN_NOTFOUND && anchored != TN_OK) {
-        amqp_position_close(&position);
+        broker_position_close(&position);
         return 0; /* such a server does not start */
     }
     for (uint64_t lsn = from + 1; lsn < from + 6; lsn++) {
         *ret_last = lsn;
-        (void)amqp_position_save(&position, at(lsn, 0));
+        (void)broker_position_save(&position, at(lsn, 0));
     }
-    sure = amqp_position_anchor(&position, at(*ret_last, 0)) == TN_OK ? *ret_last : sure;
-    amqp_position_close(&position);
+    sure = broker_position_anchor(&position, at(*ret_last, 0)) == TN_OK ? *ret_last : sure;
+    broker_position_close(&position);
     return sure;
 }
 
@@ -173,8 +174,8 @@ static void a_power_cut_in_the_first_life_damages_nothing(void **state) {
         bool cut = true;
         for (uint64_t call = 1; cut; call++) {
             struct fakeos *machine = machine_make(seed);
-            struct amqp_position position;
-            struct amqp_place after = {0};
+            struct broker_position position;
+            struct broker_place after = {0};
             uint64_t last = 0;
             fakeos_cut_call(machine, fakeos_calls(machine) + call);
             uint64_t sure = life(machine, 10, &last);
@@ -182,14 +183,14 @@ static void a_power_cut_in_the_first_life_damages_nothing(void **state) {
             assert_true(cut || sure == 15);
             fakeos_reboot(machine);
             enum tn_status status =
-                amqp_position_open(&position, fakeos_table(machine), "/d", &after);
+                broker_position_open(&position, fakeos_table(machine), "/d", &after);
             if (status == TN_OK) {
                 assert_in_range(after.id.lsn, sure > 0 ? sure : 10, last);
             } else {
                 assert_int_equal(status, TN_NOTFOUND);
                 assert_int_equal(sure, 0);
             }
-            amqp_position_close(&position);
+            broker_position_close(&position);
             fakeos_free(machine);
         }
     }
@@ -247,27 +248,28 @@ static void a_new_file_that_is_not_surely_kept_is_written_on(void **state) {
     bool failed = true;
     for (uint64_t call = 1; failed; call++) {
         struct fakeos *machine = machine_make(1);
-        struct amqp_position position;
+        struct broker_position position;
         made(machine, &position, at(10, 0));
         fakeos_fail_call(machine, fakeos_calls(machine) + call, TN_IO);
-        (void)amqp_position_anchor(&position, at(20, 0));
+        (void)broker_position_anchor(&position, at(20, 0));
         failed = fakeos_fault_name(machine)[0] != '\0';
         fakeos_fail_call(machine, 0, TN_IO);
         save(&position, at(21, 0));
         is(looked_at(machine), at(21, 0));
-        amqp_position_close(&position);
+        broker_position_close(&position);
         fakeos_free(machine);
     }
 }
 
 static void a_directory_of_too_long_a_name_is_refused(void **state) {
     struct fakeos *machine = machine_make(1);
-    static char dir[AMQP_POSITION_PATH + 1];
-    struct amqp_position position;
-    struct amqp_place after;
+    static char dir[BROKER_POSITION_PATH + 1];
+    struct broker_position position;
+    struct broker_place after;
     (void)state;
     memset(dir, 'd', sizeof dir - 1);
-    assert_int_equal(amqp_position_open(&position, fakeos_table(machine), dir, &after), TN_INVALID);
+    assert_int_equal(broker_position_open(&position, fakeos_table(machine), dir, &after),
+                     TN_INVALID);
     fakeos_free(machine);
 }
 

@@ -24,7 +24,7 @@ struct desk {
     char heard[2048];
     size_t heard_len;
     int port;
-    struct health_http http;
+    struct run_health_http http;
     unsigned answers, overs;
     bool good;
     char why[160];
@@ -138,9 +138,9 @@ static void on_over(void *ctx) {
 
 static void begin(struct desk *d, const char *host, int port) {
     char url[256];
-    struct health_http_hooks hooks = {.answered = on_answered, .over = on_over};
+    struct run_health_http_hooks hooks = {.answered = on_answered, .over = on_over};
     (void)snprintf(url, sizeof url, "http://%s:%d/healthz?all", host, port);
-    health_http_begin(&d->http, &d->loop, url, hooks, d);
+    run_health_http_begin(&d->http, &d->loop, url, hooks, d);
 }
 
 static void wait_over(struct desk *d) {
@@ -192,7 +192,7 @@ static void it_can_be_given_up_at_any_moment(void **state) {
             (void)uv_run(&d->loop, UV_RUN_ONCE);
         }
         if (d->answers == 0) {
-            health_http_end(&d->http);
+            run_health_http_end(&d->http);
         }
         wait_over(d);
     }
@@ -210,7 +210,7 @@ static void handle_close(uv_handle_t *handle, void *ctx) {
 static void a_loop_that_ends_meanwhile_is_no_harm(void **state) {
     struct desk *d = *state;
     begin(d, "127.0.0.1", d->port);
-    health_http_end(&d->http);
+    run_health_http_end(&d->http);
     uv_walk(&d->loop, handle_close, d);
     uv_unref((uv_handle_t *)&d->listener);
     assert_int_equal(uv_run(&d->loop, UV_RUN_DEFAULT), 0);
@@ -220,7 +220,7 @@ static void a_loop_that_ends_meanwhile_is_no_harm(void **state) {
 static void an_address_of_version_six_is_in_brackets(void **state) {
     struct desk *d = *state;
     begin(d, "[::1]", d->port);
-    health_http_end(&d->http);
+    run_health_http_end(&d->http);
     wait_over(d);
     assert_string_equal(d->http.host, "::1");
     assert_non_null(strstr(d->http.request, "\r\nHost: [::1]:"));

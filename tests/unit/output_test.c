@@ -17,7 +17,7 @@ struct busy {
 };
 
 static void path_of(uint64_t number, char out[64]) {
-    (void)snprintf(out, 64, BASE "/" OUTPUT_FILE_PREFIX "%llu", (unsigned long long)number);
+    (void)snprintf(out, 64, BASE "/" RUN_OUTPUT_FILE_PREFIX "%llu", (unsigned long long)number);
 }
 
 static void put(const struct busy *busy, uint64_t number, const char *text) {
@@ -98,13 +98,13 @@ static int busy_drop(void **state) {
 }
 
 /* What is read from there on, and that it is this. */
-static void reads(struct busy *busy, struct output_position *position, const char *text,
+static void reads(struct busy *busy, struct run_output_position *position, const char *text,
                   bool lost) {
     char out[256];
     size_t len = 0;
     bool is_lost;
     assert_int_equal(
-        output_read(&busy->os, DIR, "s", position, out, sizeof out - 1, &len, &is_lost), TN_OK);
+        run_output_read(&busy->os, DIR, "s", position, out, sizeof out - 1, &len, &is_lost), TN_OK);
     out[len] = '\0';
     assert_string_equal(out, text);
     assert_int_equal(is_lost, lost);
@@ -112,7 +112,7 @@ static void reads(struct busy *busy, struct output_position *position, const cha
 
 static void the_only_file_may_be_replaced_meanwhile(void **state) {
     struct busy *busy = *state;
-    struct output_position position = {.file = 0};
+    struct run_output_position position = {.file = 0};
     put(busy, 1, "first ");
     reads(busy, &position, "first ", false);
     busy->after = 1;
@@ -126,7 +126,7 @@ static void the_only_file_may_be_replaced_meanwhile(void **state) {
 
 static void all_may_be_replaced_while_they_are_read(void **state) {
     struct busy *busy = *state;
-    struct output_position position = {.file = 0};
+    struct run_output_position position = {.file = 0};
     put(busy, 3, "three ");
     put(busy, 4, "four ");
     put(busy, 5, "five ");
@@ -138,7 +138,7 @@ static void all_may_be_replaced_while_they_are_read(void **state) {
     reads(busy, &position, "of 6 ", false);
     /* Some of them: the rest is read. */
     put(busy, 7, "seven ");
-    position = (struct output_position){.file = 0};
+    position = (struct run_output_position){.file = 0};
     busy->after = 1;
     busy->remove_first = busy->remove_last = 6;
     busy->add = 8;
@@ -148,24 +148,24 @@ static void all_may_be_replaced_while_they_are_read(void **state) {
 
 static void the_end_of_it_may_be_replaced_while_it_is_looked_for(void **state) {
     struct busy *busy = *state;
-    struct output_position position;
+    struct run_output_position position;
     put(busy, 1, "first ");
     busy->after = 1;
     busy->remove_first = busy->remove_last = 1;
     busy->add = 2;
-    assert_int_equal(output_tail(&busy->os, DIR, "s", 100, &position), TN_OK);
+    assert_int_equal(run_output_tail(&busy->os, DIR, "s", 100, &position), TN_OK);
     reads(busy, &position, "of 2 ", true);
 }
 
 static void a_sensor_that_is_deleted_has_none(void **state) {
     struct busy *busy = *state;
-    struct output_position position = {.file = 1, .offset = 3};
+    struct run_output_position position = {.file = 1, .offset = 3};
     char out[8];
     size_t len;
     bool lost;
-    assert_int_equal(output_read(&busy->os, DIR, "s", &position, out, sizeof out, &len, &lost),
+    assert_int_equal(run_output_read(&busy->os, DIR, "s", &position, out, sizeof out, &len, &lost),
                      TN_NOTFOUND);
-    assert_int_equal(output_tail(&busy->os, DIR, "s", 100, &position), TN_NOTFOUND);
+    assert_int_equal(run_output_tail(&busy->os, DIR, "s", 100, &position), TN_NOTFOUND);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, busy_make, busy_drop)

@@ -9,32 +9,32 @@
 
 /* ---- Frames ---- */
 
-static struct frame_start start_make(void) {
-    struct frame_start start = {.user = "nobody",
-                                .group = "",
-                                .token_file = "/run/token",
-                                .limits = {1, 2, 3, 4, 5, SENSOR_UNLIMITED},
-                                .log_bytes = 4096,
-                                .log_files = 3,
-                                .log_number = 17,
-                                .cwd = "/",
-                                .log_dir = "/var/log",
-                                .cgroup = "",
-                                .argc = 2,
-                                .argv = {"/bin/true", "", NULL},
-                                .envc = 1,
-                                .env = {"A=b", NULL}};
+static struct run_frame_start start_make(void) {
+    struct run_frame_start start = {.user = "nobody",
+                                    .group = "",
+                                    .token_file = "/run/token",
+                                    .limits = {1, 2, 3, 4, 5, SENSOR_UNLIMITED},
+                                    .log_bytes = 4096,
+                                    .log_files = 3,
+                                    .log_number = 17,
+                                    .cwd = "/",
+                                    .log_dir = "/var/log",
+                                    .cgroup = "",
+                                    .argc = 2,
+                                    .argv = {"/bin/true", "", NULL},
+                                    .envc = 1,
+                                    .env = {"A=b", NULL}};
     return start;
 }
 
 static void a_start_comes_back_whole_or_not_at_all(void **state) {
-    struct frame_start start = start_make();
-    struct frame_start back;
-    static uint8_t bytes[FRAME_MAX];
+    struct run_frame_start start = start_make();
+    struct run_frame_start back;
+    static uint8_t bytes[RUN_FRAME_MAX];
     (void)state;
-    size_t len = frame_start_encode(&start, bytes, sizeof bytes);
+    size_t len = run_frame_start_encode(&start, bytes, sizeof bytes);
     assert_true(len > 0);
-    assert_true(frame_start_decode(bytes, len, &back));
+    assert_true(run_frame_start_decode(bytes, len, &back));
     assert_string_equal(back.user, "nobody");
     assert_string_equal(back.group, "");
     assert_string_equal(back.token_file, "/run/token");
@@ -50,41 +50,41 @@ static void a_start_comes_back_whole_or_not_at_all(void **state) {
         uint8_t *part = malloc(cut + 1); /* its own, so that reading behind it is seen */
         assert_non_null(part);
         memcpy(part, bytes, cut);
-        assert_false(frame_start_decode(part, cut, &back));
+        assert_false(run_frame_start_decode(part, cut, &back));
         free(part);
-        assert_int_equal(frame_start_encode(&start, bytes, cut), 0);
-        (void)frame_start_encode(&start, bytes, sizeof bytes);
+        assert_int_equal(run_frame_start_encode(&start, bytes, cut), 0);
+        (void)run_frame_start_encode(&start, bytes, sizeof bytes);
     }
     bytes[len] = 0;
-    assert_false(frame_start_decode(bytes, len + 1, &back));
+    assert_false(run_frame_start_decode(bytes, len + 1, &back));
 }
 
 static void news_come_back(void **state) {
-    static const struct frame_news all[] = {
-        {.kind = FRAME_STARTED, .pid = 4194304, .start = UINT64_MAX},
-        {.kind = FRAME_FAILED, .error = 2, .step = FRAME_STEP_EXEC},
-        {.kind = FRAME_EXITED, .status = 139},
-        {.kind = FRAME_GONE},
+    static const struct run_frame_news all[] = {
+        {.kind = RUN_FRAME_STARTED, .pid = 4194304, .start = UINT64_MAX},
+        {.kind = RUN_FRAME_FAILED, .error = 2, .step = RUN_FRAME_STEP_EXEC},
+        {.kind = RUN_FRAME_EXITED, .status = 139},
+        {.kind = RUN_FRAME_GONE},
     };
-    uint8_t bytes[FRAME_SMALL_MAX];
-    struct frame_news back;
+    uint8_t bytes[RUN_FRAME_SMALL_MAX];
+    struct run_frame_news back;
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        size_t len = frame_news_encode(&all[i], bytes);
-        assert_true(frame_news_decode(bytes, len, &back));
+        size_t len = run_frame_news_encode(&all[i], bytes);
+        assert_true(run_frame_news_decode(bytes, len, &back));
         assert_int_equal(back.kind, all[i].kind);
         assert_int_equal(back.pid, all[i].pid);
         assert_true(back.start == all[i].start);
         assert_int_equal(back.error, all[i].error);
         assert_int_equal(back.step, all[i].step);
         assert_int_equal(back.status, all[i].status);
-        assert_false(frame_news_decode(bytes, len - 1, &back));
-        assert_false(frame_news_decode(bytes, len + 1, &back));
+        assert_false(run_frame_news_decode(bytes, len - 1, &back));
+        assert_false(run_frame_news_decode(bytes, len + 1, &back));
     }
-    bytes[0] = FRAME_START;
-    assert_false(frame_news_decode(bytes, 1, &back));
-    assert_string_equal(frame_step_name(FRAME_STEP_EXEC), "exec");
-    assert_string_equal(frame_step_name((enum frame_step)99), "unknown");
+    bytes[0] = RUN_FRAME_START;
+    assert_false(run_frame_news_decode(bytes, 1, &back));
+    assert_string_equal(run_frame_step_name(RUN_FRAME_STEP_EXEC), "exec");
+    assert_string_equal(run_frame_step_name((enum run_frame_step)99), "unknown");
 }
 
 /* ---- /proc ---- */
@@ -93,30 +93,30 @@ static void a_name_in_proc_can_be_anything(void **state) {
     static const char text[] =
         "42 (a) R 1 2 (b\n) S 7 8 9 34816 9 4194304 1 0 0 0 3 4 0 0 20 0 1 0 "
         "987654 1 2 3";
-    struct proc_stat stat;
+    struct process_stat stat;
     (void)state;
-    assert_true(proc_stat_parse(text, strlen(text), &stat));
+    assert_true(process_stat_parse(text, strlen(text), &stat));
     assert_int_equal(stat.state, 'S');
     assert_int_equal(stat.parent, 7);
     assert_int_equal(stat.group, 8);
     assert_int_equal(stat.session, 9);
     assert_int_equal(stat.start, 987654);
-    assert_false(proc_stat_parse(text, 20, &stat));
-    assert_false(proc_stat_parse("", 0, &stat));
-    assert_false(proc_stat_parse("1 (a)", 5, &stat));
+    assert_false(process_stat_parse(text, 20, &stat));
+    assert_false(process_stat_parse("", 0, &stat));
+    assert_false(process_stat_parse("1 (a)", 5, &stat));
 }
 
 static void this_process_is_there(void **state) {
-    struct proc_stat stat;
-    struct proc_stat child_stat;
+    struct process_stat stat;
+    struct process_stat child_stat;
     int descriptor = -1;
     (void)state;
-    assert_int_equal(proc_stat_read(getpid(), &stat), PROC_YES);
+    assert_int_equal(process_stat_read(getpid(), &stat), PROCESS_YES);
     assert_int_equal(stat.parent, getppid());
     assert_int_equal(stat.session, getsid(0));
-    assert_int_equal(proc_open(getpid(), stat.start + 1, &descriptor), PROC_NO);
-    assert_int_equal(proc_open(getpid(), stat.start, &descriptor), PROC_YES);
-    assert_false(proc_ended(descriptor));
+    assert_int_equal(process_open(getpid(), stat.start + 1, &descriptor), PROCESS_NO);
+    assert_int_equal(process_open(getpid(), stat.start, &descriptor), PROCESS_YES);
+    assert_false(process_ended(descriptor));
     close(descriptor);
     pid_t child = fork();
     assert_true(child >= 0);
@@ -125,17 +125,17 @@ static void this_process_is_there(void **state) {
             pause();
         }
     }
-    assert_int_equal(proc_stat_read(child, &child_stat), PROC_YES);
-    assert_int_equal(proc_open(child, child_stat.start, &descriptor), PROC_YES);
-    proc_signal(descriptor, SIGKILL);
+    assert_int_equal(process_stat_read(child, &child_stat), PROCESS_YES);
+    assert_int_equal(process_open(child, child_stat.start, &descriptor), PROCESS_YES);
+    process_signal(descriptor, SIGKILL);
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(WTERMSIG(status), SIGKILL);
-    assert_true(proc_ended(descriptor));
-    proc_signal(descriptor, SIGKILL); /* nobody */
+    assert_true(process_ended(descriptor));
+    process_signal(descriptor, SIGKILL); /* nobody */
     close(descriptor);
-    assert_int_equal(proc_open(child, child_stat.start, &descriptor), PROC_NO);
-    assert_int_equal(proc_stat_read(child, &stat), PROC_NO);
+    assert_int_equal(process_open(child, child_stat.start, &descriptor), PROCESS_NO);
+    assert_int_equal(process_stat_read(child, &stat), PROCESS_NO);
 }
 
 struct seen {
@@ -152,7 +152,7 @@ static void pid_seen(void *ctx, pid_t pid) {
 static void children_are_listed_until_they_are_waited_for(void **state) {
     struct seen seen = {.wanted = 0};
     (void)state;
-    assert_true(proc_children(pid_seen, &seen));
+    assert_true(process_children(pid_seen, &seen));
     assert_int_equal(seen.count, 0);
     pid_t child = fork();
     assert_true(child >= 0);
@@ -162,15 +162,15 @@ static void children_are_listed_until_they_are_waited_for(void **state) {
     siginfo_t info;
     assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
     seen = (struct seen){.wanted = child};
-    assert_true(proc_children(pid_seen, &seen));
-    assert_true(proc_children_of_thread(pid_seen, &seen));
+    assert_true(process_children(pid_seen, &seen));
+    assert_true(process_children_of_thread(pid_seen, &seen));
     assert_int_equal(seen.count, 2);
     assert_int_equal(seen.wanted_count, 2);
     assert_int_equal(waitpid(child, NULL, 0), child);
     seen = (struct seen){.wanted = getpid()};
-    assert_true(proc_children(pid_seen, &seen));
+    assert_true(process_children(pid_seen, &seen));
     assert_int_equal(seen.count, 0);
-    assert_true(proc_all(pid_seen, &seen));
+    assert_true(process_all(pid_seen, &seen));
     assert_int_equal(seen.wanted_count, 1);
 }
 
@@ -178,29 +178,29 @@ static void a_variable_is_found_whatever_the_parts(void **state) {
     static const char texts[] = "X=1\0ID\0IDX=2\0XID=3\0ID=abc=d\0ID=other";
     (void)state;
     for (size_t part = 1; part < sizeof texts; part++) {
-        struct proc_variable_scan scan;
-        char out[PROC_VALUE_MAX];
+        struct process_variable_scan scan;
+        char out[PROCESS_VALUE_MAX];
         bool found = false;
-        proc_variable_begin(&scan, "ID", out);
+        process_variable_begin(&scan, "ID", out);
         for (size_t at = 0; at < sizeof texts && !found; at += part) {
             size_t left = sizeof texts - at;
-            found = proc_variable_feed(&scan, texts + at, left < part ? left : part);
+            found = process_variable_feed(&scan, texts + at, left < part ? left : part);
         }
         assert_true(found);
         assert_string_equal(out, "abc=d");
     }
-    struct proc_variable_scan scan;
-    char out[PROC_VALUE_MAX];
+    struct process_variable_scan scan;
+    char out[PROCESS_VALUE_MAX];
     char large[200];
     memset(large, 'v', sizeof large);
     large[0] = 'I';
     large[1] = 'D';
     large[2] = '=';
-    proc_variable_begin(&scan, "ID", out);
-    assert_true(proc_variable_feed(&scan, large, sizeof large));
-    assert_int_equal(strlen(out), PROC_VALUE_MAX - 1);
-    proc_variable_begin(&scan, "NONE", out);
-    assert_false(proc_variable_feed(&scan, texts, sizeof texts));
+    process_variable_begin(&scan, "ID", out);
+    assert_true(process_variable_feed(&scan, large, sizeof large));
+    assert_int_equal(strlen(out), PROCESS_VALUE_MAX - 1);
+    process_variable_begin(&scan, "NONE", out);
+    assert_false(process_variable_feed(&scan, texts, sizeof texts));
 }
 
 /* ---- Cgroups ---- */
@@ -211,16 +211,17 @@ static void the_cgroup_is_where_the_mounts_say(void **state) {
                                  "31 22 0:27 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 c rw\n";
     char out[128];
     (void)state;
-    assert_true(cgroup_find_in(mounts, "4:cpu:/x\n0::/system.slice/tenured.service\n", out, 128));
+    assert_true(
+        process_cgroup_find_in(mounts, "4:cpu:/x\n0::/system.slice/tenured.service\n", out, 128));
     assert_string_equal(out, "/sys/fs/cgroup/system.slice/tenured.service");
-    assert_true(cgroup_find_in(mounts, "0::/\n", out, 128));
+    assert_true(process_cgroup_find_in(mounts, "0::/\n", out, 128));
     assert_string_equal(out, "/sys/fs/cgroup");
-    assert_false(cgroup_find_in(mounts, "4:cpu:/x\n", out, 128));
-    assert_false(cgroup_find_in("", "0::/\n", out, 128));
-    assert_false(cgroup_find_in(mounts, "0::/system.slice/tenured.service\n", out, 20));
-    assert_true(cgroup_empty("/does/not/exist"));
-    assert_false(cgroup_kill("/does/not/exist"));
-    assert_int_equal(cgroup_make("/does/not/exist"), 2 /* ENOENT */);
+    assert_false(process_cgroup_find_in(mounts, "4:cpu:/x\n", out, 128));
+    assert_false(process_cgroup_find_in("", "0::/\n", out, 128));
+    assert_false(process_cgroup_find_in(mounts, "0::/system.slice/tenured.service\n", out, 20));
+    assert_true(process_cgroup_empty("/does/not/exist"));
+    assert_false(process_cgroup_kill("/does/not/exist"));
+    assert_int_equal(process_cgroup_make("/does/not/exist"), 2 /* ENOENT */);
 }
 
 /* ---- Names and positions ---- */
@@ -250,17 +251,17 @@ static void names_of_directories_are_harmless_and_different(void **state) {
 }
 
 static void positions_are_texts(void **state) {
-    struct output_position position = {.file = 3, .offset = UINT64_MAX};
-    struct output_position back;
-    char out[OUTPUT_POSITION_TEXT];
+    struct run_output_position position = {.file = 3, .offset = UINT64_MAX};
+    struct run_output_position back;
+    char out[RUN_OUTPUT_POSITION_TEXT];
     static const char *const bad[] = {"", ".", "3", "3.", ".4", "3.4.5", "-1.2", "a.b", "3. 4"};
     (void)state;
-    output_position_format(position, out);
+    run_output_position_format(position, out);
     assert_string_equal(out, "3.18446744073709551615");
-    assert_true(output_position_parse(tn_bytes_of(out, strlen(out)), &back));
+    assert_true(run_output_position_parse(tn_bytes_of(out, strlen(out)), &back));
     assert_true(back.file == 3 && back.offset == UINT64_MAX);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_false(output_position_parse(tn_bytes_of(bad[i], strlen(bad[i])), &back));
+        assert_false(run_output_position_parse(tn_bytes_of(bad[i], strlen(bad[i])), &back));
     }
 }
 

@@ -314,7 +314,7 @@ static void a_range_may_have_several_spans_and_prefixes(void **state) {
     static uint8_t scratch[4096];
     struct protocol_call call;
     struct line line;
-    char text[PROTOCOL_OPTION_TEXT];
+    char text[KERNEL_OPTION_TEXT_MAX];
     (void)state;
     assert_int_equal(parse(&line,
                            "pool create p range 10.0.1.0/24 range 10.0.0.9 10.0.0.10 range "
@@ -323,9 +323,9 @@ static void a_range_may_have_several_spans_and_prefixes(void **state) {
                      TN_R_OK);
     struct kernel_policy policy = kernel_policy_new(&call.policy);
     assert_int_equal(kernel_policy_patch_fault(&call.policy, &policy, 7200), KERNEL_FAULT_NONE);
-    assert_true(protocol_option_format(&policy, "range", text, sizeof text));
+    assert_true(kernel_option_format(&policy, "range", text, sizeof text));
     assert_string_equal(text, "10.0.0.9-10.0.0.10,10.0.1.0-10.0.1.255,10.0.3.1-10.0.3.2");
-    assert_true(protocol_option_format(&policy, "exclude", text, sizeof text));
+    assert_true(kernel_option_format(&policy, "exclude", text, sizeof text));
     assert_string_equal(text, "10.0.1.0-10.0.1.0,10.0.1.240-10.0.1.255");
     assert_int_equal(kernel_policy_size(&policy), 2 + 256 + 2);
     static const char *const bad[] = {"10.0.0.7/24", "10.0.0.0/33",   "10.0.0/24",   "1/24", "1-",

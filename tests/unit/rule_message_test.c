@@ -221,28 +221,28 @@ static void a_timestamp_may_be_a_number_and_is_never_a_mistake(void **state) {
 }
 
 static void an_address_has_no_password(void **state) {
-    struct amqp_address address;
-    char reason[AMQP_REASON_MAX];
+    struct broker_address address;
+    char reason[BROKER_REASON_MAX];
     (void)state;
-    assert_true(amqp_address_parse("amqp://host", &address, reason));
+    assert_true(broker_address_parse("amqp://host", &address, reason));
     assert_false(address.tls);
     assert_int_equal(address.port, 5672);
     assert_string_equal(address.host, "host");
     assert_string_equal(address.vhost, "/");
     assert_string_equal(address.user, "guest");
-    assert_true(amqp_address_parse("amqp://me@host:5673/", &address, reason));
+    assert_true(broker_address_parse("amqp://me@host:5673/", &address, reason));
     assert_string_equal(address.vhost, "/");
-    assert_true(amqp_address_parse("amqps://me@[::1]:7000/a%2Fb", &address, reason));
+    assert_true(broker_address_parse("amqps://me@[::1]:7000/a%2Fb", &address, reason));
     assert_true(address.tls);
     assert_int_equal(address.port, 7000);
     assert_string_equal(address.host, "::1");
     assert_string_equal(address.vhost, "a/b");
     assert_string_equal(address.user, "me");
-    assert_false(amqp_address_parse("amqp://me:secret@host", &address, reason));
+    assert_false(broker_address_parse("amqp://me:secret@host", &address, reason));
     assert_null(strstr(reason, "secret"));
-    assert_false(amqp_address_parse("http://host", &address, reason));
-    assert_false(amqp_address_parse("amqp://host:70000", &address, reason));
-    assert_false(amqp_address_parse("", &address, reason));
+    assert_false(broker_address_parse("http://host", &address, reason));
+    assert_false(broker_address_parse("amqp://host:70000", &address, reason));
+    assert_false(broker_address_parse("", &address, reason));
 }
 
 int main(void) {
