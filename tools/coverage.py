@@ -4,8 +4,8 @@
     coverage.py ROOT NOTES...
 
 A branch is counted once for each place in the source, whatever test took it. Lines with TN_ASSERT are
-left out of the branches: the other way of an assertion is a bug, which no test can take; so are planted
-bugs, which are not there in a usual build, and accessors that are made by a macro with an assertion in it.
+left out of the branches: the other way of an assertion is a bug, which no test can take; so are accessors
+that are made by a macro with an assertion in it.
 For src/kernel (but for its checker) and src/log the branches are summed up, and those never taken are
 listed with -v."""
 import collections
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-LEFT_OUT = ("TN_ASSERT", "TN_PLANT", "_Static_assert", "KERNEL_RECORD(")
+LEFT_OUT = ("TN_ASSERT", "_Static_assert", "KERNEL_RECORD(")
 CHECKERS = ("src/kernel/check.c",)  # all of it is one assertion: the other ways are what fuzzing takes
 
 
@@ -50,7 +50,7 @@ def take(document, lines, branches):
 
 
 def asserted(source):
-    """The numbers of lines that belong to an assertion or a planted bug."""
+    """The numbers of lines that belong to an assertion."""
     out = set()
     open_parentheses = 0
     for number, text in enumerate(source, 1):

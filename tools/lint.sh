@@ -29,7 +29,7 @@ mapfile -t units < <(find "${dirs[@]}" -name '*.c' -not -path 'tests/fuzz/*' | s
 # One file a run: clang-tidy 14 invents uninitialised va_lists when it is given several.
 tidy() {
     cmake --preset dev >/dev/null
-    # And one way to compile it: what is also built with planted bugs counts as several.
+    # And one way to compile it: sources that the planted build compiles again would count as several.
     mkdir -p build/lint
     python3 - build/dev/compile_commands.json >build/lint/compile_commands.json <<'EOF'
 import json, sys

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds a server with the planted bugs in (src/base/plant.h) and lets the clients of tests/nemesis at
-# it, with one of them alive at a time: those in tests/nemesis/plants.txt must be found. The judges are
-# built without them. Prints the table; exits 1 if one was not found within five rounds.
+# Builds a server from a copy of the tree with the bugs of tests/plants in it and runs the clients of
+# tests/nemesis against it, with one bug active at a time: the clients must find those in
+# tests/nemesis/plants.txt. The judges are built from the real tree. Prints a table; exits 1 if a bug was
+# not found within five rounds.
 #
 #   tools/nemesis-plants.sh [NAME...]     all of them, or these
 set -euo pipefail
@@ -10,8 +11,17 @@ cd "$(dirname "$0")/.."
 tools/deps.sh test
 cmake --preset sim >/dev/null
 cmake --build build/sim --target tests-nemesis
-cmake -S . -B build/planted -DCMAKE_BUILD_TYPE=Release -DTENURE_TESTS=OFF \
-    -DCMAKE_C_FLAGS=-DTN_PLANT_ON >/dev/null
+# The copy: src/ with the bugs, and everything else as a link to the original.
+tree=$PWD/build/planted/tree
+mkdir -p "$tree"
+tools/plants.py apply "$tree"
+for path in *; do
+    case "$path" in
+    src | build | data) ;;
+    *) ln -sfn "$PWD/$path" "$tree/$path" ;;
+    esac
+done
+cmake -S "$tree" -B build/planted -DCMAKE_BUILD_TYPE=Release -DTENURE_TESTS=OFF >/dev/null
 cmake --build build/planted --target tenured
 if [ $# -eq 0 ]; then
     mapfile -t names <tests/nemesis/plants.txt

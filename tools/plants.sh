@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the library with the planted bugs in and runs each of them until the simulation finds it, or
-# has not within the number of seeds that tests/sim/plants.def states. Prints the table; exits 1 if
-# one was not found.
+# Builds the library from a copy of src/ with the bugs of tests/plants in it and searches for each bug: it
+# must be found within the number of seeds that its entry states. Prints a table; exits 1 if a bug was
+# not found.
 #
 #   tools/plants.sh [NAME]     all of them, or one
 set -euo pipefail

@@ -16,7 +16,6 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
-#include "base/plant.h"
 
 #define LINK_BYTES 4u
 
@@ -130,7 +129,7 @@ void tn_table_before_write(struct tn_table *table, uint32_t index) {
         return; /* younger than the image, though it may share a chunk with older records */
     }
     uint32_t number = index >> table->chunk_shift;
-    if ((table->saved[number / 64] >> (number % 64) & 1) == 0 && !TN_PLANT(CHANGE_BEFORE_COPY)) {
+    if ((table->saved[number / 64] >> (number % 64) & 1) == 0) {
         save_chunk(table, used_then, number);
     }
 }

@@ -3,7 +3,6 @@
  * The log may answer before append returns or later, from another thread. Whatever is neither
  * success, nor a full disk with nothing written, ends the engine's service: the log is not touched
  * again, because a sync that failed once cannot be trusted to have failed completely. */
-#include "base/plant.h"
 #include "engine/internal.h"
 
 /* ctx is the engine. The word is moved last: the leader may go on at once. */
@@ -71,15 +70,12 @@ enum tn_result engine_append_batch(struct engine *engine, const struct engine_ba
     };
     enum tn_status status = append_wait(engine, ret_logged);
     atomic_fetch_add_explicit(&engine->appends, 1, memory_order_relaxed);
-    if (TN_PLANT(REPLY_BEFORE_COMMIT) || (TN_PLANT(FULL_DISK_IS_FINE) && status == TN_NOSPACE)) {
-        return TN_R_OK;
-    }
     switch (status) {
     case TN_OK:
         return TN_R_OK;
     case TN_NOSPACE:
         return TN_R_NOSPACE;
     default:
-        return TN_PLANT(DOUBT_IS_REFUSAL) ? TN_R_NOSPACE : engine_append_stop(engine, status);
+        return engine_append_stop(engine, status);
     }
 }

@@ -5,7 +5,6 @@
  * buffer of values or of events is full, so neither can grow with the batch. What has been applied
  * is durable, so it does no harm that readers see half of a batch; only a snapshot waits for its
  * end, because the log can only be cut between batches. */
-#include "base/plant.h"
 #include "engine/internal.h"
 
 /* Commands between one hint to the caches and the next, and between the last and the use: enough of
@@ -88,7 +87,6 @@ static enum tn_status apply_run(struct apply *apply, uint32_t *ret_count) {
            !engine_events_full(&engine->events)) {
         struct kernel_entry entry = {
             .lsn = apply->lsn, .now_ms = apply->now_ms, .command = walk_next(&apply->commands)};
-        entry.now_ms += TN_PLANT(REPLAY_IN_ANOTHER_TIME) && apply->next == NULL ? 1 : 0;
         struct kernel_result *result = apply->next != NULL ? &apply->next->result : &unread;
         status = apply_limits(engine, entry.command);
         if (status != TN_OK) {

@@ -10,7 +10,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/plant.h"
 #include "engine/internal.h"
 
 #define CLOCK_MELT 8u
@@ -18,8 +17,7 @@
 #define CLOCK_DOWNTIME_MS_DEFAULT (30ull * 86400u * 1000u)
 
 static uint64_t clock_read(const struct engine *engine) {
-    uint64_t boot_ms = TN_PLANT(TIME_BY_WALL) ? engine->os->clock_wall_ms(engine->os->ctx)
-                                              : engine->os->clock_boot_ms(engine->os->ctx);
+    uint64_t boot_ms = engine->os->clock_boot_ms(engine->os->ctx);
     if (boot_ms <= engine->clock_boot_ms) {
         return engine->clock_base_ms;
     }
@@ -33,7 +31,7 @@ static uint64_t clock_read(const struct engine *engine) {
 }
 
 static void clock_lead_set(struct engine *engine, const struct log_position *at, uint64_t wall_ms) {
-    bool ahead = at->lsn > 0 && at->now_ms > wall_ms && !TN_PLANT(TIME_STARTS_ANEW);
+    bool ahead = at->lsn > 0 && at->now_ms > wall_ms;
     engine->clock_lead_ms = ahead ? at->now_ms - wall_ms : 0;
     if (engine->clock_lead_ms >= CLOCK_LEAD_TOLD_MS) {
         engine_notice(engine,
@@ -65,15 +63,13 @@ enum tn_status engine_clock_start(struct engine *engine, const struct log_positi
                        (wall_ms - at->now_ms) / 1000, downtime_ms / 1000);
         return TN_TIME_JUMP;
     }
-    engine->clock_base_ms =
-        wall_ms > at->now_ms || TN_PLANT(TIME_STARTS_ANEW) ? wall_ms : at->now_ms;
+    engine->clock_base_ms = wall_ms > at->now_ms ? wall_ms : at->now_ms;
     if (engine->clock_base_ms == 0) {
         engine->clock_base_ms = 1; /* 0 stands for "never" wherever a time is kept */
     }
     clock_lead_set(engine, at, wall_ms);
-    engine->clock_boot_ms =
-        TN_PLANT(TIME_BY_WALL) ? wall_ms : engine->os->clock_boot_ms(engine->os->ctx);
-    atomic_store(&engine->last_ms, TN_PLANT(TIME_STARTS_ANEW) ? wall_ms : at->now_ms);
+    engine->clock_boot_ms = engine->os->clock_boot_ms(engine->os->ctx);
+    atomic_store(&engine->last_ms, at->now_ms);
     return TN_OK;
 }
 

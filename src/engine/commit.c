@@ -23,7 +23,6 @@
  *     it (a full disk) leaves no gap. */
 #include <string.h>
 
-#include "base/plant.h"
 #include "engine/internal.h"
 
 #define COMMIT_TICK_BYTES 14u /* of a tick in a batch: its length and its bytes */
@@ -269,9 +268,8 @@ static void commit_admit(struct engine *engine, struct engine_batch *batch,
         bool whole = kernel_command_decode(
             tn_bytes_of(batch->payload + from + sizeof(uint32_t), len), &command);
         TN_ASSERT(whole);
-        if (command.opid.len > 0 && !TN_PLANT(LOG_BEFORE_ADMISSION) &&
-            kernel_op_admit(engine->kernel, &command, engine_now(engine), pending, pending_chunks,
-                            &chunks) != TN_R_OK) {
+        if (command.opid.len > 0 && kernel_op_admit(engine->kernel, &command, engine_now(engine),
+                                                    pending, pending_chunks, &chunks) != TN_R_OK) {
             engine_list_push(refused, request);
             batch->count--;
         } else {

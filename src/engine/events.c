@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/plant.h"
 #include "engine/event.h"
 #include "engine/internal.h"
 #include "engine/record.h"
@@ -109,7 +108,7 @@ enum tn_status engine_events_start(struct engine *engine) {
 
 /* A snapshot is worth the same without its events: whether this works makes no difference to it. */
 void engine_events_flush(struct engine *engine, uint64_t lsn) {
-    if (engine->events.store != NULL && !TN_PLANT(SNAPSHOT_BEFORE_EVENTS)) {
+    if (engine->events.store != NULL) {
         (void)engine_store_flush(engine->events.store, lsn);
     }
 }

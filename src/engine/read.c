@@ -1,5 +1,4 @@
 /* Reads: committed state, under the state lock, with time brought up to date where it matters. */
-#include "base/plant.h"
 #include "engine/internal.h"
 
 #define READ_FENCE_MS 1000u
@@ -40,7 +39,7 @@ static bool read_look(struct engine *engine, engine_reader *reader, void *ctx, u
     bool again = reader(ctx, engine->kernel, clock_ms > state_ms ? clock_ms : state_ms);
     bool due = kernel_next_due(engine->kernel) <= asked_ms;
     pthread_mutex_unlock(&engine->state_lock);
-    return again && (due || !ticked) && !engine_delivering(engine) && !TN_PLANT(READ_WITHOUT_TICK);
+    return again && (due || !ticked) && !engine_delivering(engine);
 }
 
 /* Without a tick, because of a callback or a full disk, the answer is the state at its LSN, with

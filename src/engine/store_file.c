@@ -25,7 +25,6 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/plant.h"
 #include "engine/store_state.h"
 
 #define BLOCK_MAGIC 0x42454e54u
@@ -220,7 +219,7 @@ void store_drop_old(struct engine_store *store) {
     while (store->file_count > 1) {
         struct store_file *oldest = store->files[0];
         pthread_mutex_lock(&store->lock);
-        uint64_t rest = TN_PLANT(KEEP_TOO_FEW_EVENTS) ? 0 : oldest->events;
+        uint64_t rest = oldest->events;
         bool drop = store->events >= store->options.events_max + rest;
         if (drop) {
             store_block_pop(store, file_blocks(store, oldest->number));
@@ -241,7 +240,7 @@ bool store_sync(struct engine_store *store) {
     if (file == NULL || store->suspect || !store->unsynced) {
         return !store->suspect;
     }
-    enum tn_status status = TN_PLANT(EVENTS_NOT_SYNCED) ? TN_OK : os->sync(os->ctx, file->file);
+    enum tn_status status = os->sync(os->ctx, file->file);
     store->unsynced = false;
     if (status != TN_OK) {
         store->suspect = true;

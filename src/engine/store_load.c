@@ -3,7 +3,6 @@
  * At the start only headers are read. What they say of a block is believed until it is read. What is
  * later than the snapshot that replay begins with is cut: replay tells it again. Missing events that
  * are older than the snapshot cannot be had again: the hole stays, and readers are told of it. */
-#include "base/plant.h"
 #include "engine/store_state.h"
 
 #include <stdio.h>
@@ -267,7 +266,7 @@ void engine_store_replay(struct engine_store *store, uint64_t snapshot_lsn) {
     while (number < store_block_end(store) && store_block_at(store, number)->first.lsn <= flushed) {
         number++;
     }
-    bool cut = number < store_block_end(store) && !TN_PLANT(KEEP_UNPROVEN_EVENTS);
+    bool cut = number < store_block_end(store);
     if (cut) {
         store_cut(store, number);
     }

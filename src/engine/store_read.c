@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/plant.h"
 #include "engine/store_state.h"
 
 #define READ_VALUES 64u /* values of an event that need no memory from elsewhere */
@@ -259,8 +258,7 @@ static enum tn_result tour_piece(struct tour *tour, const struct piece *piece) {
     while (rest.len > 0 && tour->left > 0) {
         struct tn_bytes record = engine_record_first(rest);
         TN_ASSERT(record.len > 0);
-        if (engine_event_id_compare(engine_record_id(record.at), tour->next) >
-            (TN_PLANT(EVENT_INDEX_OFF_BY_ONE) ? -1 : 0)) {
+        if (engine_event_id_compare(engine_record_id(record.at), tour->next) > 0) {
             code = tour_show(tour, record);
             if (code != TN_R_OK || tour->stopped) {
                 break;
@@ -300,7 +298,7 @@ enum tn_result engine_store_read(struct engine_store *store, struct engine_event
             piece_put(store, &piece);
             break;
         }
-        span.lost = span.lost || (hole && after.lsn != 0 && !TN_PLANT(EVENT_HOLE_UNTOLD));
+        span.lost = span.lost || (hole && after.lsn != 0);
         if (!tour.visited) {
             span.oldest = piece.oldest; /* it may be gone when the visitor has seen it */
         }

@@ -9,7 +9,6 @@
  *   rate >= ultra for at least `sustain`      0
  *   rate <= high                              base
  *   else   max(min_lease, base * max(min_factor, high / rate)) */
-#include "base/plant.h"
 #include "kernel/state.h"
 
 #define MICRO 1000000u
@@ -106,9 +105,8 @@ struct kernel_meter_view kernel_meter_read(const struct kernel *k, uint32_t pool
     view.ultra_active = meter->ultra_since_ms != 0 && sum >= ultra_floor(policy);
     view.force_zero = policy->of[KERNEL_OPTION_ADAPTIVE] && view.ultra_active &&
                       clock_ms >= meter->ultra_since_ms &&
-                      (clock_ms - meter->ultra_since_ms >=
-                           kernel_seconds_ms(policy->of[KERNEL_OPTION_ULTRA_SUSTAIN]) ||
-                       TN_PLANT(ULTRA_AT_ONCE));
+                      clock_ms - meter->ultra_since_ms >=
+                          kernel_seconds_ms(policy->of[KERNEL_OPTION_ULTRA_SUSTAIN]);
     if (view.force_zero) {
         view.effective_s = 0;
     } else if (policy->of[KERNEL_OPTION_ADAPTIVE] &&

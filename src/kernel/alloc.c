@@ -4,7 +4,6 @@
  * sticky lease, room in the tables, quotas, then the values: those asked for by name first, so that
  * "any" never takes one of them. Values are claimed one by one and claims are undone on a refusal,
  * the generator's state included: a refusal leaves no trace but the effects of time. */
-#include "base/plant.h"
 #include "kernel/request.h"
 
 /* ---- form and pools ---- */
@@ -122,8 +121,7 @@ static enum tn_result ttl_check(const struct kernel *k, const struct request *q)
 
 static enum tn_result disown_check(const struct kernel *k, const struct request *q) {
     for (uint32_t i = 0; i < q->claim_count && q->holder != TN_NONE; i++) {
-        if (kernel_job_blocks(k, q->holder, k->plan_claims[i].pool) &&
-            !TN_PLANT(ALLOC_WHILE_DISOWNED)) {
+        if (kernel_job_blocks(k, q->holder, k->plan_claims[i].pool)) {
             return TN_R_BUSY;
         }
     }
@@ -177,7 +175,7 @@ static enum tn_result quota_check(const struct kernel *k, const struct request *
         }
         uint32_t grant = q->holder == TN_NONE ? TN_NONE : kernel_index_grant(k, pool, q->holder);
         uint64_t has = grant == TN_NONE ? 0 : grant_at(k, grant)->values;
-        if (has + pool_demand(k, q, i) > most + (TN_PLANT(QUOTA_OFF_BY_ONE) ? 1 : 0)) {
+        if (has + pool_demand(k, q, i) > most) {
             return refuse(q->result, TN_R_QUOTA, most);
         }
     }
@@ -283,8 +281,7 @@ static void rotors_turn(struct kernel *k, const struct request *q) {
     for (uint32_t i = 0; i < q->claim_count; i++) {
         const struct claim_plan *plan = &k->plan_claims[i];
         const struct kernel_policy *policy = kernel_pool_policy(k, plan->pool);
-        if (!plan->any || policy->of[KERNEL_OPTION_STRATEGY] != KERNEL_NEXT ||
-            TN_PLANT(ROTOR_STANDS_STILL)) {
+        if (!plan->any || policy->of[KERNEL_OPTION_STRATEGY] != KERNEL_NEXT) {
             continue;
         }
         uint64_t last = member_at(k, k->plan_members[plan->offset + plan->count - 1])->value;
@@ -344,8 +341,7 @@ static void lease_begin(struct kernel *k, const struct request *q) {
     kernel_lease_count(k, q->lease, +1);
     kernel_lease_grants_add(k, q->lease);
     kernel_clock_lease(k, q->lease);
-    if ((!q->import || TN_PLANT(COUNT_IMPORTS_AS_NEW)) &&
-        kernel_pool_option(k, k->plan_claims[0].pool, KERNEL_OPTION_STICKY)) {
+    if (!q->import && kernel_pool_option(k, k->plan_claims[0].pool, KERNEL_OPTION_STICKY)) {
         kernel_meter_count(k, k->plan_claims[0].pool);
     }
     kernel_event_lease(k, birth_event(k, q), q->lease);
@@ -375,7 +371,7 @@ void kernel_lease_meta_set(struct kernel *k, uint32_t lease, struct tn_bytes met
 static enum tn_result lease_return(struct kernel *k, struct request *q, uint32_t lease) {
     const struct kernel_command *c = q->c;
     struct lease *l = lease_mut(k, lease);
-    if (!kernel_lease_user_may(k, c, l) && !TN_PLANT(STICKY_TO_ANOTHER_USER)) {
+    if (!kernel_lease_user_may(k, c, l)) {
         return TN_R_DENIED; /* the token would be another user's */
     }
     if (l->state == KERNEL_REVOKING) {
@@ -413,7 +409,7 @@ static uint32_t sticky_lease(struct kernel *k, const struct request *q) {
     }
     kernel_meter_advance(k, pool);
     uint32_t grant = q->holder == TN_NONE ? TN_NONE : kernel_index_grant(k, pool, q->holder);
-    if (grant == TN_NONE || TN_PLANT(FORGET_STICKY_LEASE)) {
+    if (grant == TN_NONE) {
         return TN_NONE;
     }
     kernel_due_lease(k, grant_at(k, grant)->lease);

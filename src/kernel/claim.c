@@ -1,6 +1,5 @@
 /* The values of a request: claimed one by one, all of them or none, and compared with those of a lease
  * that is there already. */
-#include "base/plant.h"
 #include "kernel/request.h"
 
 static void claim_value(struct kernel *k, struct request *q, uint32_t at, uint32_t pool,
@@ -31,8 +30,7 @@ static enum tn_result claim_listed(struct kernel *k, struct request *q, uint32_t
         if (owner != TN_NONE && member_at(k, owner)->lease == q->lease) {
             return refuse(q->result, TN_R_BAD_VALUE, plan->offset + i); /* named twice */
         }
-        if (owner != TN_NONE && member_at(k, owner)->state != MEMBER_COLD &&
-            !(TN_PLANT(GIVE_COOLING_VALUE) && member_at(k, owner)->state == MEMBER_COOLING)) {
+        if (owner != TN_NONE && member_at(k, owner)->state != MEMBER_COLD) {
             return refuse(q->result, TN_R_BUSY, plan->offset + i);
         }
         claim_value(k, q, plan->offset + i, plan->pool, value);
@@ -79,7 +77,7 @@ enum tn_result kernel_request_claim(struct kernel *k, struct request *q) {
     for (uint32_t i = 0; i < q->claim_count && code == TN_R_OK; i++) {
         code = k->plan_claims[i].any ? claim_any(k, q, i) : TN_R_OK;
     }
-    if (code != TN_R_OK && !TN_PLANT(HALF_A_BUNDLE)) {
+    if (code != TN_R_OK) {
         unclaim_all(k, q);
         root_mut(k)->prng = prng;
     }
@@ -112,8 +110,7 @@ bool kernel_request_matches(struct kernel *k, uint32_t lease) {
     const struct claim_plan *plan = &k->plan_claims[0];
     const struct lease *l = lease_at(k, lease);
     if (plan->any) {
-        return plan->asked == 0 || plan->asked == l->member_count || /* 0: whatever it has */
-               TN_PLANT(RETURN_ANY_COUNT);
+        return plan->asked == 0 || plan->asked == l->member_count; /* 0: whatever it has */
     }
     bool matches = plan->count == l->member_count && mark_named(k, plan, lease);
     for (uint32_t m = l->first_member; m != TN_NONE; m = member_at(k, m)->next) {

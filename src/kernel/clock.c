@@ -7,7 +7,6 @@
  * Invariant: a live lease with a deadline has one entry, at lease.timer_ms <= deadline_ms, in the
  * tree that LEASE_TIMER_OFFLINE names; a cooling member has one at cool_ms. Nothing else has any. A
  * renewal leaves the entry where it is; whoever finds it due moves it on. */
-#include "base/plant.h"
 #include "kernel/state.h"
 
 #define NEVER UINT64_MAX
@@ -89,9 +88,7 @@ void kernel_clock_lease_remove(struct kernel *k, uint32_t lease) {
     if (l->timer_ms == 0) {
         return;
     }
-    if (!TN_PLANT(KEEP_TIMER)) {
-        entry_remove(k, clock_of(k, l), (l->bits & LEASE_TIMER_OFFLINE) != 0, l->timer_ms, lease);
-    }
+    entry_remove(k, clock_of(k, l), (l->bits & LEASE_TIMER_OFFLINE) != 0, l->timer_ms, lease);
     struct lease *w = lease_mut(k, lease);
     w->timer_ms = 0;
     w->bits &= (uint8_t)~LEASE_TIMER_OFFLINE;

@@ -4,7 +4,6 @@
  * is not zero. The count changes with the rule, in the same command: nothing ever looks through rules
  * to find out. When a count becomes or leaves zero the supervisor is told by an event; what it does
  * about it, it reports, so that the log and the events have that too. */
-#include "base/plant.h"
 #include "kernel/state.h"
 
 static uint32_t trigger_hold(struct kernel *k, struct tn_bytes text) {
@@ -141,7 +140,7 @@ static struct known known_of(const struct kernel *k, uint32_t slot, struct tn_by
     }
     struct grave wanted = grave_of(id);
     uint32_t found = grave_find(k, &wanted);
-    if (found == TN_NONE || TN_PLANT(OLD_RULE_RISES)) {
+    if (found == TN_NONE) {
         return (struct known){0};
     }
     const struct grave *g = grave_at(k, found);
@@ -157,7 +156,7 @@ static uint64_t revision_of(const struct kernel_command *c) {
 /* Whether something newer is known. */
 static bool is_older(const struct kernel_command *c, uint64_t known) {
     uint64_t revision = revision_of(c);
-    return revision > 0 && revision < known && !TN_PLANT(OLD_RULE_WINS);
+    return revision > 0 && revision < known;
 }
 
 /* The newest one after this command. */
@@ -177,7 +176,7 @@ static void revision_note(struct kernel *k, uint32_t slot, uint64_t revision, ui
  * yet. */
 static void early_note(struct kernel *k, const struct kernel_command *c, uint64_t ended) {
     struct grave grave = grave_of(c->name);
-    if (revision_of(c) == 0 || !word_valid(c->name) || TN_PLANT(EARLY_RULE_IS_LOST)) {
+    if (revision_of(c) == 0 || !word_valid(c->name)) {
         return;
     }
     grave.revision = ended;
@@ -306,9 +305,7 @@ void kernel_run_rule_delete(struct kernel *k, const struct kernel_command *c,
     }
     /* Who names no revision ends all that is known. */
     end_note(k, c, &known, revision_of(c) > 0 ? revision_of(c) : known.revision);
-    if (!TN_PLANT(DELETED_RULE_COUNTS)) {
-        rule_enable(k, slot, false);
-    }
+    rule_enable(k, slot, false);
     kernel_event_named(k, KERNEL_EVENT_RULE_DELETED, c->name, 0);
     kernel_index_text_remove(k, TEXT_RULE, slot);
     tn_text_drop(&k->tables[TABLE_TEXT], rule_at(k, slot)->id);

@@ -5,7 +5,6 @@
  * the job's cursor moves the cursor on, so every lease that was there is seen exactly once. Leases
  * that are being revoked are left alone, and so are those of internal pools, unless the supervisor
  * names such a pool; what counts is the pool as it is when the lease's turn comes. */
-#include "base/plant.h"
 #include "kernel/state.h"
 
 bool kernel_lease_in_pool(const struct kernel *k, uint32_t lease, uint32_t pool) {
@@ -34,7 +33,7 @@ bool kernel_job_blocks(const struct kernel *k, uint32_t holder, uint32_t pool) {
 void kernel_job_skip(struct kernel *k, uint32_t lease) {
     const struct lease *l = lease_at(k, lease);
     uint32_t slot = name_at(k, l->holder)->job;
-    if (slot != TN_NONE && job_at(k, slot)->cursor == lease && !TN_PLANT(DISOWN_CURSOR_STAYS)) {
+    if (slot != TN_NONE && job_at(k, slot)->cursor == lease) {
         job_mut(k, slot)->cursor = l->holder_next;
     }
 }
@@ -57,7 +56,7 @@ static void job_end(struct kernel *k, uint32_t slot) {
 }
 
 static bool job_spares(const struct kernel *k, const struct job *j, uint32_t lease) {
-    return kernel_lease_internal(k, lease) && !TN_PLANT(DISOWN_ENDS_RUNS) &&
+    return kernel_lease_internal(k, lease) &&
            (j->pool == TN_NONE || !kernel_pool_option(k, j->pool, KERNEL_OPTION_INTERNAL));
 }
 
@@ -71,8 +70,7 @@ static void job_step(struct kernel *k, uint32_t slot) {
     }
     kernel_due_lease(k, lease);
     uint8_t state = lease_at(k, lease)->state;
-    if (state == KERNEL_RESERVED || state == KERNEL_ACTIVE ||
-        (state == KERNEL_OFFLINE && !TN_PLANT(DISOWN_SKIPS_OFFLINE))) {
+    if (state == KERNEL_RESERVED || state == KERNEL_ACTIVE || state == KERNEL_OFFLINE) {
         kernel_lease_move(k, lease, CAUSE_DISOWN, 0);
         j->released++;
     }

@@ -4,7 +4,6 @@
  * are brought up to now one by one; an allocation also sweeps its own pool in a bounded step; ticks
  * and sweeps do the rest. A value may therefore come free late, never early, and no command has
  * unbounded work. */
-#include "base/plant.h"
 #include "kernel/state.h"
 
 #define NEXT_FREE_LOOK 16u /* entries of a tree looked at to tell when a value comes free */
@@ -12,7 +11,7 @@
 /* A grace counts from the deadline, not from when it was noticed: authority ended at the deadline. */
 static void lapse(struct kernel *k, uint32_t lease) {
     const struct lease *l = lease_at(k, lease);
-    if (l->grace_s == 0 || TN_PLANT(IGNORE_GRACE)) {
+    if (l->grace_s == 0) {
         kernel_lease_move(k, lease, CAUSE_EXPIRE, 0);
     } else {
         kernel_lease_move(k, lease, CAUSE_LAPSE, l->deadline_ms + kernel_seconds_ms(l->grace_s));
@@ -20,8 +19,7 @@ static void lapse(struct kernel *k, uint32_t lease) {
 }
 
 static bool lease_due(const struct kernel *k, const struct lease *l) {
-    return l->deadline_ms != 0 &&
-           l->deadline_ms <= root_at(k)->now_ms + (TN_PLANT(EXPIRE_EARLY) ? 1 : 0) &&
+    return l->deadline_ms != 0 && l->deadline_ms <= root_at(k)->now_ms &&
            !kernel_state_terminal((enum kernel_state)l->state);
 }
 
@@ -86,8 +84,7 @@ static void entry_due(struct kernel *k, uint32_t ref, uint64_t *freed) {
 
 static void force_offline(struct kernel *k, uint32_t pool, uint32_t *budget, uint64_t *freed) {
     uint32_t lease;
-    if (pool_at(k, pool)->meter == TN_NONE || !kernel_meter_forces(k, pool) ||
-        TN_PLANT(FORGET_FORCED_RELEASE)) {
+    if (pool_at(k, pool)->meter == TN_NONE || !kernel_meter_forces(k, pool)) {
         return;
     }
     while (*budget > 0 && kernel_clock_first_offline(k, pool, &lease)) {
@@ -120,7 +117,7 @@ void kernel_due_all(struct kernel *k, uint32_t budget, uint64_t *freed) {
         }
     }
     while (budget > 0 && tn_timer_first(&k->timers, &k->due, &when, &clock) &&
-           when + (TN_PLANT(SWEEP_OFF_BY_ONE) ? 1 : 0) <= root_at(k)->now_ms) {
+           when <= root_at(k)->now_ms) {
         kernel_due_clock(k, clock, &budget, freed);
     }
     kernel_job_run(k, &budget);

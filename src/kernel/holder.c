@@ -6,7 +6,6 @@
  * A lease on a value of an internal pool stands for a process that the supervisor runs: its value may
  * be reused when that process is proven dead, and only the supervisor knows. So it alone may end or
  * change such a lease; an operator may revoke it, which the supervisor sees and acts on. */
-#include "base/plant.h"
 #include "kernel/state.h"
 
 /* Finds the lease and brings it up to now. */
@@ -39,7 +38,7 @@ static bool holder_is(const struct kernel *k, const struct kernel_command *c,
 /* Whether the lease is nobody's but the supervisor's, and this is not the supervisor. One that has
  * ended is past harm, and its pool may be gone. */
 static bool lease_barred(const struct kernel *k, const struct kernel_command *c, uint32_t lease) {
-    return !(c->rights & KERNEL_RIGHT_SUPERVISOR) && !TN_PLANT(ANYBODYS_RUN) &&
+    return !(c->rights & KERNEL_RIGHT_SUPERVISOR) &&
            !kernel_state_terminal((enum kernel_state)lease_at(k, lease)->state) &&
            kernel_lease_internal(k, lease);
 }
@@ -55,10 +54,10 @@ static enum tn_result holder_enter(struct kernel *k, const struct kernel_command
     if (!kernel_lease_user_may(k, c, l) || lease_barred(k, c, *ret_lease)) {
         return TN_R_DENIED;
     }
-    if (!holder_is(k, c, l) && !TN_PLANT(ANY_HOLDER)) {
+    if (!holder_is(k, c, l)) {
         return TN_R_HOLDER;
     }
-    if (c->epoch + behind != l->epoch && !(TN_PLANT(ACCEPT_STALE) && c->epoch < l->epoch)) {
+    if (c->epoch + behind != l->epoch) {
         return TN_R_STALE;
     }
     return states >> l->state & 1 ? TN_R_OK : TN_R_STATE;
@@ -194,7 +193,7 @@ void kernel_run_emit(struct kernel *k, const struct kernel_command *c,
     if (result->code != TN_R_OK) {
         return;
     }
-    if (!lease_runs(k, lease, c->name) && !TN_PLANT(EMIT_FOR_OTHERS)) {
+    if (!lease_runs(k, lease, c->name)) {
         result->code = TN_R_BAD_VALUE;
     } else if (c->trigger.len == 0 || c->trigger.len > KERNEL_RULE_MAX) {
         result->code = TN_R_BAD_NAME;
@@ -232,14 +231,10 @@ void kernel_run_revoke(struct kernel *k, const struct kernel_command *c,
         kernel_lease_move(k, lease, CAUSE_REVOKE_RESERVED, 0);
     } else if (l->state == KERNEL_ACTIVE || l->state == KERNEL_OFFLINE) {
         kernel_lease_move(k, lease, CAUSE_REVOKE, deadline);
-        if (TN_PLANT(REVOKE_FREES_AT_ONCE)) {
-            kernel_lease_move(k, lease, CAUSE_RECLAIM, 0);
-        }
     } else if (l->state == KERNEL_REVOKING && (l->bits & LEASE_GRACE) != 0) {
         bool keep = has_after && l->deadline_ms > deadline;
         kernel_lease_move(k, lease, CAUSE_CONVERT, keep ? l->deadline_ms : deadline);
     } else {
-        lease_mut(k, lease)->epoch += TN_PLANT(NOOP_CHANGES_STATE) ? 1 : 0;
         result->code = l->state == KERNEL_REVOKING ? TN_R_NOOP : TN_R_STATE;
     }
     if (result->code != TN_R_STATE) {

@@ -1,5 +1,4 @@
 /* Images of the whole state, the state hash, and the way back: rebuilding what is derived. */
-#include "base/plant.h"
 #include "kernel/state.h"
 
 /* Sizes in version 0.1.0. */
@@ -166,9 +165,6 @@ bool kernel_load_end(struct kernel *k) {
         return false;
     }
     root_mut(k)->version = KERNEL_STATE_VERSION;
-    if (TN_PLANT(SNAPSHOT_LOSES_RANDOM)) {
-        tn_prng_seed(&root_mut(k)->prng, 1);
-    }
     return kernel_memory_fits(k, &root_at(k)->limits) && kernel_links_good(k) && kernel_rebuild(k);
 }
 
@@ -189,10 +185,7 @@ static void rebuild_leases(struct kernel *k) {
         if (l->state == KERNEL_NO_STATE) {
             continue;
         }
-        if (!TN_PLANT(SNAPSHOT_LOSES_HISTORY) ||
-            !kernel_state_terminal((enum kernel_state)l->state)) {
-            kernel_index_lease_add(k, i);
-        }
+        kernel_index_lease_add(k, i);
         kernel_clock_lease_restore(k, i);
     }
 }
@@ -210,7 +203,7 @@ static bool rebuild_members(struct kernel *k) {
             tn_bitmap_set(&k->taken, m->pool, m->value);
             kernel_index_value_add(k, i);
         }
-        if (m->state == MEMBER_COOLING && !TN_PLANT(SNAPSHOT_LOSES_COOLING)) {
+        if (m->state == MEMBER_COOLING) {
             kernel_clock_cooling_add(k, i);
         }
     }
@@ -274,7 +267,7 @@ bool kernel_rebuild(struct kernel *k) {
         }
     }
     for (uint32_t i = 0; i < k->tables[TABLE_OP].used; i++) {
-        if (op_at(k, i)->lsn > 0 && !op_at(k, i)->unmapped && !TN_PLANT(SNAPSHOT_LOSES_OPS)) {
+        if (op_at(k, i)->lsn > 0 && !op_at(k, i)->unmapped) {
             kernel_index_op_add(k, i);
         }
     }

@@ -1,5 +1,4 @@
 /* The kernel's door: creation, and the one function through which everything changes. */
-#include "base/plant.h"
 #include "kernel/state.h"
 
 #define HOUSEKEEPING 4u /* old operations and ended leases let go with each command */
@@ -174,7 +173,7 @@ void kernel_run_restored(struct kernel *k, const struct kernel_command *c,
         return;
     }
     root->restored_lsn[root->restored_count++] = root->lsn;
-    root->shard += TN_PLANT(RESTORE_KEEPS_IDS) ? 0 : (uint64_t)1 << 32;
+    root->shard += (uint64_t)1 << 32;
     result->number = root->shard >> 32;
 }
 
@@ -279,9 +278,7 @@ static void operation_run(struct kernel *k, const struct kernel_command *c, stru
         return;
     }
     verb_run(k, c, result);
-    if (!TN_PLANT(FORGET_REFUSED_OPS) || result->code == TN_R_OK) {
-        kernel_op_end(k, c, encoded, user, result);
-    }
+    kernel_op_end(k, c, encoded, user, result);
 }
 
 void kernel_apply(struct kernel *k, const struct kernel_entry *entry,

@@ -9,7 +9,6 @@
  *     active --lapse with grace--> revoking --> expired
  *
  * The table below is the lifecycle; kernel_lease_move is the only function that changes a state. */
-#include "base/plant.h"
 #include "kernel/state.h"
 
 #define IN(state) (1u << KERNEL_##state)
@@ -225,7 +224,7 @@ static void history_retire_oldest(struct kernel *k) {
     }
     root->history_count--;
     root->history_members -= l.member_count;
-    if (l.lsn > root->retired_lsn && !TN_PLANT(LOSE_RETIRED_WATERMARK)) {
+    if (l.lsn > root->retired_lsn) {
         root->retired_lsn = l.lsn;
     }
     for (uint32_t m = l.first_member; m != TN_NONE;) {
@@ -345,7 +344,7 @@ static void counters_end(struct kernel *k, uint32_t pool, const struct lease *l)
 static void member_end(struct kernel *k, uint32_t member) {
     uint32_t pool = member_at(k, member)->pool;
     uint64_t cooldown_s = kernel_pool_option(k, pool, KERNEL_OPTION_COOLDOWN);
-    if (cooldown_s == 0 || TN_PLANT(SKIP_COOLDOWN)) {
+    if (cooldown_s == 0) {
         kernel_value_free(k, member);
         member_mut(k, member)->state = MEMBER_ENDED;
         return;
@@ -386,7 +385,7 @@ static void lease_end(struct kernel *k, uint32_t lease) {
     for (uint32_t m = l->first_member; m != TN_NONE; m = member_at(k, m)->next) {
         uint32_t pool = member_at(k, m)->pool;
         counters_end(k, pool, l);
-        if (l->pool == TN_NONE && !TN_PLANT(KEEP_MIXED_COUNTER)) {
+        if (l->pool == TN_NONE) {
             pool_mut(k, pool)->mixed--;
         }
         member_end(k, m);
@@ -414,9 +413,7 @@ void kernel_lease_move(struct kernel *k, uint32_t lease, enum kernel_cause cause
 
     kernel_lease_count(k, lease, -1);
     l->state = to;
-    if (!TN_PLANT(SKIP_EPOCH_BUMP) && !(TN_PLANT(REKEY_KEEPS_EPOCH) && cause == CAUSE_REKEY)) {
-        l->epoch += row->epoch_up;
-    }
+    l->epoch += row->epoch_up;
     l->bits = (uint8_t)((l->bits & ~LEASE_REASON_MASK) | row->reason);
     if (cause != CAUSE_REKEY) {
         l->bits &= (uint8_t)~LEASE_LAG; /* it is offline no more, or from now on */
@@ -436,8 +433,7 @@ void kernel_lease_move(struct kernel *k, uint32_t lease, enum kernel_cause cause
     } else {
         kernel_lease_count(k, lease, +1);
     }
-    if ((cause != CAUSE_TOUCH || from != to) &&
-        !(TN_PLANT(SILENT_RECLAIM) && cause == CAUSE_RECLAIM)) {
+    if (cause != CAUSE_TOUCH || from != to) {
         kernel_event_lease(k,
                            to == KERNEL_EXPIRED ? KERNEL_EVENT_LEASE_EXPIRED
                                                 : (enum kernel_event_kind)row->event,
@@ -493,7 +489,7 @@ uint64_t kernel_terms_deadline(const struct kernel *k, const struct kernel_terms
                                uint32_t ttl_s, uint64_t created_ms, uint64_t given_ms) {
     uint64_t period_s = ttl_s != 0 ? smaller_nonzero(ttl_s, terms->max_lease_s) : terms->lease_s;
     uint64_t deadline = period_s == 0 ? 0 : root_at(k)->now_ms + kernel_seconds_ms(period_s);
-    if (terms->max_hold_s == 0 || TN_PLANT(IGNORE_MAX_HOLD)) {
+    if (terms->max_hold_s == 0) {
         return deadline;
     }
     uint64_t last = created_ms + kernel_seconds_ms(terms->max_hold_s);

@@ -8,7 +8,6 @@
  *   u16 code, u8 has_lease, u64 now, u64 shard, u64 lsn, u64 epoch, u8 state, u64 deadline,
  *   u64 retry_at, u64 number, u32 count, count values: u16 claim, u8 format, u8 name length,
  *   then the name or a u64 number. */
-#include "base/plant.h"
 #include "kernel/state.h"
 
 #define RESULT_FIXED_BYTES 70u
@@ -104,7 +103,7 @@ bool kernel_op_readable(const struct kernel *k, uint32_t slot) {
 }
 
 static uint32_t user_of(const struct kernel *k, const struct kernel_command *c, bool *ret_known) {
-    bool anonymous = c->user.len == 0 || TN_PLANT(OPS_FORGET_USER);
+    bool anonymous = c->user.len == 0;
     uint32_t user = anonymous ? TN_NONE : kernel_index_text(k, TEXT_NAME, c->user);
     *ret_known = anonymous || user != TN_NONE;
     return user;
@@ -127,7 +126,7 @@ bool kernel_op_replay(struct kernel *k, const struct kernel_command *c, struct t
     const struct op *o = op_at(k, slot);
     uint64_t digest[2];
     digest_of(encoded, digest);
-    if ((digest[0] != o->digest[0] || digest[1] != o->digest[1]) && !TN_PLANT(OP_ID_IS_ENOUGH)) {
+    if (digest[0] != o->digest[0] || digest[1] != o->digest[1]) {
         result->code = TN_R_CONFLICT;
         result->number = o->lsn;
         return true;
@@ -211,7 +210,7 @@ enum tn_result kernel_op_begin(struct kernel *k, const struct kernel_command *c,
         tn_table_room(&k->tables[TABLE_TEXT]) < chunks) {
         return TN_R_NAMES_FULL;
     }
-    bool anonymous = c->user.len == 0 || TN_PLANT(OPS_FORGET_USER);
+    bool anonymous = c->user.len == 0;
     *ret_user = anonymous ? TN_NONE : kernel_name_hold(k, c->user);
     return TN_R_OK;
 }
@@ -257,7 +256,7 @@ void kernel_op_purge(struct kernel *k, uint32_t budget) {
     for (uint32_t i = 0; i < budget && root_at(k)->op_head != TN_NONE; i++) {
         uint32_t slot = root_at(k)->op_head;
         struct op o = *op_at(k, slot);
-        if (o.expires_ms > root_at(k)->now_ms + (TN_PLANT(DROP_OPS_EARLY) ? 1000 : 0)) {
+        if (o.expires_ms > root_at(k)->now_ms) {
             return;
         }
         if (!o.unmapped) {

@@ -11,7 +11,6 @@
  * uniformly random value, then the next free one upwards; a free value behind a run of n taken ones is
  * n + 1 times as likely as one behind a free one. Every free value can come up at every pick, so none
  * is starved. */
-#include "base/plant.h"
 #include "kernel/state.h"
 
 static bool is_set(const struct kernel *k, uint32_t pool) {
@@ -78,7 +77,7 @@ static bool search(const struct kernel *k, uint32_t pool, const struct kernel_po
     uint64_t value;
     while (from <= to && tn_bitmap_next(&k->taken, pool, from, to, &value)) {
         uint64_t last;
-        if (!skipped(policy, value, &last) || TN_PLANT(GIVE_EXCLUDED)) {
+        if (!skipped(policy, value, &last)) {
             *ret_value = value;
             return true;
         }
@@ -245,7 +244,7 @@ static void mark_free(struct kernel *k, uint32_t pool, uint64_t value, bool is_f
         }
     } else if (is_free) {
         struct low_mark *low = &k->lows[pool];
-        if (value >= low->from && value < low->next && !TN_PLANT(FORGET_LOWEST)) {
+        if (value >= low->from && value < low->next) {
             low->next = value;
         }
         tn_bitmap_clear(&k->taken, pool, value);

@@ -6,7 +6,6 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "base/hash.h"
-#include "base/plant.h"
 
 enum {
     AT_CRC = 0,
@@ -94,7 +93,7 @@ bool log_frame_decode(const uint8_t *at, size_t room, const struct log_segment_h
     /* The cheap comparisons come first: a search for frames tries every sector of a segment. */
     uint32_t kind = tn_load32(at + AT_KIND);
     bool ours = tn_load64(at + AT_SEQ) == segment->seq && tn_load64(at + AT_SALT) == segment->salt;
-    if ((!ours && !TN_PLANT(ACCEPT_OLD_FRAMES)) || !frame_kind_known(kind)) {
+    if (!ours || !frame_kind_known(kind)) {
         return false;
     }
     uint32_t len = tn_load32(at + AT_LEN);
@@ -102,7 +101,7 @@ bool log_frame_decode(const uint8_t *at, size_t room, const struct log_segment_h
     if (size > room || !frame_sound(at)) {
         return false;
     }
-    if (tn_load32(at + AT_CRC) != frame_crc(at, (size_t)size) && !TN_PLANT(ACCEPT_BAD_CRC)) {
+    if (tn_load32(at + AT_CRC) != frame_crc(at, (size_t)size)) {
         return false;
     }
     *ret_frame = (struct log_frame){

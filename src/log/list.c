@@ -1,7 +1,6 @@
 /* Load, its first part: which segments there are, and whether any is missing. */
 #include <inttypes.h>
 
-#include "base/plant.h"
 #include "log/recover.h"
 
 enum tn_status log_recover_failed(struct recovery *r, enum tn_status status, const char *name,
@@ -110,7 +109,7 @@ static bool let_go_up_to(const struct log_listing *listing, uint64_t *ret_lsn) {
         return false;
     }
     uint64_t newest = snapshots->at[snapshots->count - 1];
-    if (aside->count > 0 && aside->at[aside->count - 1] > newest && !TN_PLANT(FORGET_SET_ASIDE)) {
+    if (aside->count > 0 && aside->at[aside->count - 1] > newest) {
         *ret_lsn = newest;
         return true;
     }

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/plant.h"
 #include "log/state.h"
 
 #define NOTICE_MAX 1024
@@ -193,7 +192,7 @@ static const struct log_verbs local_verbs = {
 static enum tn_status open_settle(struct log_local *log, bool made, struct log_error *error) {
     bool begun = false;
     enum tn_status status = log_proof_begun(log, &begun);
-    if (status == TN_OK && !begun && !TN_PLANT(FORGET_PARENT_SYNC)) {
+    if (status == TN_OK && !begun) {
         status = log_dir_sync_parent(&log->dir);
         if (status == TN_DENIED && !made) {
             status = TN_OK;

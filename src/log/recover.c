@@ -30,7 +30,6 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/plant.h"
 #include "log/recover.h"
 
 /* One segment while its frames are followed. */
@@ -162,7 +161,7 @@ static enum tn_status frame_follow(struct recovery *r, struct segment_scan *scan
         .chain = r->chain,
         .offset = scan->offset,
         .sole = opens,
-        .unmarked = !opens && !TN_PLANT(SKIP_TAIL_REWRITE),
+        .unmarked = !opens,
         .batch = batch,
     };
     r->chain = log_frame_chain(r->bytes + scan->offset);
@@ -227,7 +226,7 @@ static enum tn_status tail_end(struct recovery *r, struct segment_scan *scan) {
         return damaged(r, scan, "the first frame, which was synced, is damaged");
     }
     uint64_t later = frame_search(r, scan, scan->offset + LOG_SECTOR_OLD);
-    if (later != 0 && !TN_PLANT(CUT_AT_DAMAGE)) {
+    if (later != 0) {
         char what[96];
         snprintf(what, sizeof what, "a damaged frame, with a good one after it at offset %" PRIu64,
                  later);
@@ -282,11 +281,6 @@ static enum tn_status segment_follow(struct recovery *r, struct segment_scan *sc
         }
         if (frame.count == 0) {
             return tail_mark(r, scan, frame.kind == LOG_FRAME_CLOSING);
-        }
-        if (TN_PLANT(SKIP_LAST_FRAME) && is_newest(r, scan) &&
-            frame_search(r, scan, scan->offset + log_frame_size(frame.len, frame.sector_bytes)) ==
-                0) {
-            return TN_OK;
         }
         enum tn_status status = frame_follow(r, scan, &frame);
         if (status != TN_OK) {
@@ -352,9 +346,7 @@ static enum tn_status segments_follow(struct recovery *r) {
         struct segment_scan scan = {
             .index = i,
             .segment = &log->segments[i],
-            .limit_lsn = newest || TN_PLANT(IGNORE_SUPERSESSION)
-                             ? UINT64_MAX
-                             : log->segments[i + 1].header.first_lsn,
+            .limit_lsn = newest ? UINT64_MAX : log->segments[i + 1].header.first_lsn,
             .offset = log_segment_begin(&log->segments[i].header),
         };
         enum tn_status status = header_follow(r, &scan, i == first);

@@ -21,7 +21,6 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/plant.h"
 #include "log/state.h"
 
 #define GENERATION_ONE ((uint64_t)1 << 32)
@@ -73,9 +72,6 @@ static void old_tail_cut(struct log_local *log, struct log_segment *segment, uin
     if (offset >= segment->file_bytes || log_dir_open(&log->dir, name, OS_WRITE, &file) != TN_OK) {
         return;
     }
-    if (TN_PLANT(CUT_TOO_MUCH) && offset > LOG_SEGMENT_HEADER) {
-        offset -= segment->header.sector_bytes;
-    }
     if (os->truncate(os->ctx, file, offset) == TN_OK) {
         segment->file_bytes = offset;
     }
@@ -118,13 +114,10 @@ static enum tn_status segment_begin(struct log_local *log, const struct log_tail
     struct log_rotation rotation = {.batch = tail->unmarked ? &tail->batch : NULL,
                                     .shard = log->position.shard,
                                     .urgent = true,
-                                    .again = tail->sole && !TN_PLANT(TRUST_ANY_NAME)};
+                                    .again = tail->sole};
     skip_choose(log, tail, &rotation);
     if (rotation.skip_to > LOG_LSN_MAX) {
         return TN_INVALID;
-    }
-    if (TN_PLANT(CUT_BEFORE_REWRITE) && !rotation.again) {
-        old_tail_cut(log, &log->segments[log->segment_count - 1], tail->offset);
     }
     enum tn_status status = log_writer_rotate(log, &rotation);
     if (status != TN_OK) {
@@ -248,7 +241,7 @@ static bool spare_usable(struct log_local *log, const char *name) {
     (void)os->close(os->ctx, file);
     static const uint8_t zeros[sizeof head];
     return status == TN_OK && bytes == log->options.segment_bytes && got == sizeof head &&
-           (TN_PLANT(USE_ANY_SPARE) || memcmp(head, zeros, sizeof head) == 0);
+           memcmp(head, zeros, sizeof head) == 0;
 }
 
 /* The numbers of all spares are known before the first one is made, so that no name is used twice. */

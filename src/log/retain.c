@@ -17,7 +17,6 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/plant.h"
 
 /* The part of the lists that goes, moved out from under the mutex. */
 struct retired {
@@ -46,7 +45,7 @@ static size_t snapshots_surplus(const struct log_local *log) {
 /* A segment can go when the one after it starts no later than the first LSN that the oldest snapshot
  * that is kept still needs; the last one never goes. */
 static size_t segments_surplus(const struct log_local *log) {
-    size_t kept = TN_PLANT(LET_GO_TOO_MUCH) ? 1 : snapshots_kept(log);
+    size_t kept = snapshots_kept(log);
     if (log->snapshots.count < kept) {
         return 0;
     }
@@ -128,8 +127,7 @@ void log_local_retain(struct log_local *log) {
             spare_count += 1;
         }
     }
-    if (retired.snapshot_count + retired.segment_count > 0 &&
-        (TN_PLANT(RECYCLE_BEFORE_SYNC) || log_dir_sync(&log->dir) == TN_OK)) {
+    if (retired.snapshot_count + retired.segment_count > 0 && log_dir_sync(&log->dir) == TN_OK) {
         for (unsigned i = 0; i < spare_count; i++) {
             log_spares_give(&log->spares, spares[i]);
         }

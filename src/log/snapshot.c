@@ -8,7 +8,6 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "base/hash.h"
-#include "base/plant.h"
 
 enum {
     HEADER_BYTES = 64,
@@ -132,7 +131,7 @@ enum tn_status log_snapshot_writer_end(struct log_snapshot_writer *writer, uint6
     writer_flush(writer);
     uint64_t bytes = writer->offset;
     enum tn_status status = writer->status;
-    if (status == TN_OK && !TN_PLANT(SNAPSHOT_NAMED_BEFORE_SYNC)) {
+    if (status == TN_OK) {
         status = os->sync(os->ctx, writer->file);
     }
     enum tn_status closed = os->close(os->ctx, writer->file);
@@ -146,7 +145,7 @@ enum tn_status log_snapshot_writer_end(struct log_snapshot_writer *writer, uint6
     }
     if (status != TN_OK) {
         (void)log_dir_remove(dir, LOG_SNAPSHOT_TMP);
-    } else if (!TN_PLANT(SNAPSHOT_NAME_UNSYNCED)) {
+    } else {
         status = log_dir_sync(dir);
     }
     writer_free(writer);
@@ -277,7 +276,7 @@ static enum tn_status reader_section(struct snapshot_reader *r) {
     }
     const uint8_t *at = r->buffer + r->at;
     uint32_t crc = tn_crc32c(tn_crc32c(0, at, 8), at + SECTION_HEADER_BYTES, len);
-    if (crc != tn_load32(at + 8) && !TN_PLANT(ACCEPT_ROTTEN_SNAPSHOT)) {
+    if (crc != tn_load32(at + 8)) {
         return reader_damaged(r, "a section's checksum is wrong");
     }
     r->chain = tn_crc32c(r->chain, at + 8, 4);

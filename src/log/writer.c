@@ -20,7 +20,6 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/plant.h"
 
 /* How much of a new segment comes before its first frame. */
 static size_t head_bytes(const struct log_local *log) {
@@ -172,7 +171,7 @@ static enum tn_status rotate_write(struct log_local *log, const struct log_spare
                                    const struct log_segment_header *header, size_t len) {
     const struct os *os = log->dir.os;
     enum tn_status status = os->write_at(os->ctx, spare->file, log->writer.buffer, len, 0);
-    if (status == TN_OK && !TN_PLANT(SEGMENT_NAMED_BEFORE_SYNC)) {
+    if (status == TN_OK) {
         status = sync_timed(log, spare->file);
     }
     if (status != TN_OK) {
@@ -221,10 +220,7 @@ static void rotate_spoil(struct log_local *log, int old_file) {
 static enum tn_status rotate_settle(struct log_local *log, bool again, int old_file,
                                     const struct log_segment_header *old) {
     const struct os *os = log->dir.os;
-    if (TN_PLANT(CONTINUED_BEFORE_NAMED) && old_file >= 0 && !again) {
-        (void)log_proof_continue(log, old_file, old, &log->writer.header);
-    }
-    enum tn_status status = TN_PLANT(FORGET_DIRECTORY_SYNC) ? TN_OK : log_dir_sync(&log->dir);
+    enum tn_status status = log_dir_sync(&log->dir);
     if (old_file < 0) {
         return status;
     }
@@ -272,10 +268,10 @@ static enum tn_status append_in_place(struct log_local *log, const struct log_ba
     size_t size = buffer_frame(log, &frame);
     enum tn_status status =
         os->write_at(os->ctx, writer->file, buffer_at(log), size, writer->offset);
-    if (status == TN_OK && !TN_PLANT(ACK_BEFORE_SYNC)) {
+    if (status == TN_OK) {
         status = sync_timed(log, writer->file);
     }
-    if (status != TN_OK && !TN_PLANT(FAILED_SYNC_IS_FINE)) {
+    if (status != TN_OK) {
         writer->dead = true;
         return TN_IO;
     }
@@ -305,8 +301,7 @@ static enum tn_status append_rotating(struct log_local *log, const struct log_ba
         log->writer.refused = false;
         return TN_OK;
     }
-    if ((!rotation.written || (status == TN_NOSPACE && !rotation.named)) &&
-        !TN_PLANT(FULL_DISK_IS_FATAL)) {
+    if (!rotation.written || (status == TN_NOSPACE && !rotation.named)) {
         return append_refused(log, status);
     }
     log->writer.dead = true;

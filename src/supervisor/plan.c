@@ -5,7 +5,6 @@
 #include "supervisor/plan_parts.h"
 
 #include "base/assert.h"
-#include "base/plant.h"
 
 #define PLAN_TO(phase) (1u << PLAN_##phase)
 
@@ -184,7 +183,7 @@ static void drive_lease(struct plan *plan, struct plan_effects *out) {
         plan->lease_is = PLAN_LEASE_REVOKE;
         (void)plan_emit(out, PLAN_EFFECT_REVOKE);
     }
-    if ((plan->run_is == PLAN_RUN_NONE || TN_PLANT(RECLAIM_BEFORE_DEATH)) &&
+    if (plan->run_is == PLAN_RUN_NONE &&
         (plan->lease_is == PLAN_LEASE_REVOKED ||
          (plan->lease_is == PLAN_LEASE_RECLAIM_REFUSED && again))) {
         report_stopped(plan, out);
@@ -204,13 +203,12 @@ static bool kill_is_due(const struct plan *plan) {
 }
 
 static void drive_run(struct plan *plan, struct plan_effects *out) {
-    if (plan->run_is == PLAN_RUN_ALIVE &&
-        (!revoke_waited_for(plan) || TN_PLANT(STOP_BEFORE_REVOKE))) {
+    if (plan->run_is == PLAN_RUN_ALIVE && !revoke_waited_for(plan)) {
         plan->run_is = plan->gentle ? PLAN_RUN_TERMED : PLAN_RUN_KILLED;
         plan->kill_at_ms = plan->now_ms + plan->terms.stop_ms;
         (void)plan_emit(out, plan->gentle ? PLAN_EFFECT_TERM : PLAN_EFFECT_KILL);
     }
-    if (plan->run_is == PLAN_RUN_TERMED && kill_is_due(plan) && !TN_PLANT(NEVER_KILL)) {
+    if (plan->run_is == PLAN_RUN_TERMED && kill_is_due(plan)) {
         TN_ASSERT(plan->lease_is != PLAN_LEASE_ACTIVE || plan->halted);
         plan->run_is = PLAN_RUN_KILLED;
         (void)plan_emit(out, PLAN_EFFECT_KILL);

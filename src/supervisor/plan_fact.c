@@ -1,7 +1,6 @@
 /* What facts mean to the plan of a sensor. Whatever a fact does not concern it leaves alone: late and
  * repeated answers are harmless. */
 #include "base/assert.h"
-#include "base/plant.h"
 #include "supervisor/plan_parts.h"
 
 #define REFRESH_AGAIN_LEAST_MS 100u
@@ -56,7 +55,7 @@ static void absorb_found(struct plan *plan, const struct plan_fact *fact) {
     plan->lease = fact->lease;
     plan->epoch = fact->epoch;
     plan->lease_is = fact->revoked ? PLAN_LEASE_REVOKED : PLAN_LEASE_ACTIVE;
-    plan->run_is = TN_PLANT(FORGET_THE_ORPHAN) ? PLAN_RUN_NONE : PLAN_RUN_ORPHAN;
+    plan->run_is = PLAN_RUN_ORPHAN;
     plan->launched = true;
     plan_end(plan, PLAN_REASON_ORPHANED, false, PLAN_IDLE);
 }
@@ -158,10 +157,6 @@ static void absorb_commit(struct plan *plan, enum plan_lease asked, enum tn_resu
         plan->lease_is = PLAN_LEASE_NONE;
         return;
     default:
-        if (TN_PLANT(REFUSED_IS_DONE)) {
-            plan->lease_is = revoke ? PLAN_LEASE_REVOKED : PLAN_LEASE_NONE;
-            return;
-        }
         plan->lease_is = revoke ? PLAN_LEASE_REVOKE_REFUSED : PLAN_LEASE_RECLAIM_REFUSED;
         plan->again_at_ms = plan->now_ms + plan->again_in_ms;
         plan->again_in_ms *= 2;
@@ -246,7 +241,7 @@ static void absorb_unproven(struct plan *plan, struct plan_effects *out) {
         plan->run_is = PLAN_RUN_ORPHAN;
     }
     if (plan->run_is == PLAN_RUN_ORPHAN) {
-        plan->run_is = TN_PLANT(UNPROVEN_IS_DEAD) ? PLAN_RUN_NONE : PLAN_RUN_UNPROVEN;
+        plan->run_is = PLAN_RUN_UNPROVEN;
         (void)plan_report_emit(out, PLAN_REPORT_ERROR, PLAN_REASON_UNPROVEN);
     }
 }

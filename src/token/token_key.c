@@ -8,7 +8,6 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
-#include "base/plant.h"
 
 #define HEAD_BYTES 16u
 #define KEY_BYTES 88u
@@ -150,7 +149,7 @@ static enum tn_status bytes_save(const struct os *os, const char *path, const ui
         return status;
     }
     status = os->write_at(os->ctx, file, bytes, len, 0);
-    if (status == TN_OK && !TN_PLANT(KEYS_NAMED_BEFORE_SYNC)) {
+    if (status == TN_OK) {
         status = os->sync(os->ctx, file);
     }
     enum tn_status closed = os->close(os->ctx, file);
