@@ -274,7 +274,8 @@ void example_curl(FILE *out, const struct protocol_command *row) {
         query_write(memory, &e);
     }
     (void)fclose(memory);
-    (void)fputs(row->programs ? "curl -u admin:SECRET" : "curl", out);
+    (void)fputs(protocol_command_has(row, PROTOCOL_PROGRAMS) ? "curl -u admin:SECRET" : "curl",
+                out);
     if (strcmp(row->path, "/v1/events") == 0) {
         (void)fputs(" -H 'Accept: application/json'", out); /* else it is a stream without an end */
     }

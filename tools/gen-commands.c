@@ -33,7 +33,8 @@ static void print_example(FILE *out, const struct protocol_command *row) {
         cli_text_shell(&text, word);
     }
     (void)fprintf(out, "\nExample:\n\n    redis-cli %s%s\n",
-                  row->programs ? "-s data/tenure.sock" : "-p 7411", text.at);
+                  protocol_command_has(row, PROTOCOL_PROGRAMS) ? "-s data/tenure.sock" : "-p 7411",
+                  text.at);
     if (row->method != NULL) {
         (void)fputs("    ", out);
         example_curl(out, row);

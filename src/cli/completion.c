@@ -17,7 +17,7 @@ static void print_option(void *ctx, const char *name, const char *value) {
 static void print_command(FILE *out, const struct protocol_command *row) {
     (void)fprintf(out, "options='");
     cli_spell_options(row, print_option, out);
-    (void)fputs(row->id == PROTOCOL_SENSOR_LOGS ? "--follow " : "", out);
+    (void)fputs(protocol_command_has(row, PROTOCOL_FOLLOW) ? "--follow " : "", out);
     (void)fprintf(out, "' what='");
     for (uint32_t i = 0; i < row->form.count; i++) {
         const struct protocol_argument *argument = &row->form.arguments[i];

@@ -8,21 +8,7 @@
 #define AMOUNT_TEXT "--count N | --values VALUE,..."
 
 bool cli_offers(const struct protocol_command *row) {
-    if (row->kind != PROTOCOL_CONNECTION) {
-        return true;
-    }
-    switch (row->id) {
-    case PROTOCOL_CLIENT_KILL:
-    case PROTOCOL_CLIENT_LIST:
-    case PROTOCOL_CONFIG_GET:
-    case PROTOCOL_ECHO:
-    case PROTOCOL_INFO:
-    case PROTOCOL_PING:
-    case PROTOCOL_TIME:
-        return true;
-    default:
-        return false;
-    }
+    return row->kind != PROTOCOL_CONNECTION || protocol_command_has(row, PROTOCOL_CLI);
 }
 
 const struct protocol_command *cli_command_find(int argc, char **argv) {
@@ -242,7 +228,8 @@ void cli_spell_example(struct cli_text *text, const struct protocol_command *row
     char option[CLI_OPTION_MAX];
     example_split(&example, row->example);
     example.next = row->sub_len > 0 ? 2 : 1;
-    cli_text_put(text, row->programs ? "tenure -s data/tenure.sock " : "tenure ");
+    cli_text_put(text, protocol_command_has(row, PROTOCOL_PROGRAMS) ? "tenure -s data/tenure.sock "
+                                                                    : "tenure ");
     cli_spell_name(text, row);
     while (example.next < example.count) {
         const char *word = example.at[example.next];

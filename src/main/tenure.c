@@ -52,7 +52,7 @@ static int dispatch(const struct cli_settings *settings, int argc, char **argv) 
         return cli_demand(settings, argc, argv);
     }
     const struct protocol_command *row = cli_command_find(argc, argv);
-    if (row != NULL && row->id == PROTOCOL_SENSOR_LOGS) {
+    if (row != NULL && protocol_command_has(row, PROTOCOL_FOLLOW)) {
         return cli_logs(settings, argc, argv);
     }
     return row != NULL ? cli_call(settings, argc, argv) : cli_unknown(argc, argv);

@@ -66,17 +66,12 @@ struct nature {
 
 /* What Redis would call it; proxies and clients look whether a command subscribes. */
 static struct nature nature_of(const struct protocol_command *command) {
-    switch ((enum protocol_id)command->id) {
-    case PROTOCOL_SUBSCRIBE:
-    case PROTOCOL_PSUBSCRIBE:
-    case PROTOCOL_UNSUBSCRIBE:
-    case PROTOCOL_PUNSUBSCRIBE:
+    if (protocol_command_has(command, PROTOCOL_PUBSUB)) {
         return (struct nature){"pubsub", "@pubsub"};
-    default:
-        return command->kind == PROTOCOL_WRITE  ? (struct nature){"write", "@write"}
-               : command->kind == PROTOCOL_READ ? (struct nature){"readonly", "@read"}
-                                                : (struct nature){"fast", "@connection"};
     }
+    return command->kind == PROTOCOL_WRITE  ? (struct nature){"write", "@write"}
+           : command->kind == PROTOCOL_READ ? (struct nature){"readonly", "@read"}
+                                            : (struct nature){"fast", "@connection"};
 }
 
 /* Up to the list of subcommands, which the caller writes. There are no keys. The role that it needs

@@ -257,8 +257,8 @@ static bool bind_holder(struct cursor *c) {
         return false;
     }
     call->command.fields |= KERNEL_F_HOLDER;
-    call->derive = call->row->id == PROTOCOL_ALLOC && call->command.holder.len == 1 &&
-                   call->command.holder.at[0] == '*';
+    call->derive = protocol_command_has(call->row, PROTOCOL_DERIVES) &&
+                   call->command.holder.len == 1 && call->command.holder.at[0] == '*';
     return true;
 }
 
@@ -566,8 +566,7 @@ static void fields_set(struct protocol_call *call) {
     call->command.fields |= verb->required & KERNEL_F_FIGURES;
     if ((verb->required & KERNEL_F_ENABLED) != 0) {
         call->command.fields |= KERNEL_F_ENABLED;
-        call->command.enabled =
-            call->row->id != PROTOCOL_RULE_DISABLE && call->row->id != PROTOCOL_SENSOR_DISABLE;
+        call->command.enabled = !protocol_command_has(call->row, PROTOCOL_DISABLES);
     }
 }
 

@@ -1,6 +1,7 @@
-/* The one table of commands. Dispatch, arity errors, usage texts, COMMAND DOCS, the reference in
- * docs/commands.md, HTTP routes and the command line all follow it. A new command is a row in table.c,
- * and its handler in the server. */
+/* The one table of commands. A row owns its command: dispatch, access, scheduling, arity errors, usage
+ * texts, COMMAND DOCS, the reference in docs/commands.md, HTTP routes and the command line follow what
+ * the row says and do not know commands by their ids. A new command is a row in table.c, its handler
+ * in server/handler.c and, if it is a write, its verb in the kernel. */
 #ifndef TN_PROTOCOL_TABLE_H
 #define TN_PROTOCOL_TABLE_H
 
@@ -19,7 +20,42 @@ enum protocol_kind {
     PROTOCOL_CONNECTION, /* about the connection or the server; RESP only */
     PROTOCOL_READ,
     PROTOCOL_WRITE,
-    PROTOCOL_JOB, /* done on another thread and answered like a write */
+    PROTOCOL_JOB, /* no command of the engine's; answered like a write, perhaps by another thread */
+};
+
+/* What a command acts on or shows. Users can be limited to some pools and holders; access control
+ * judges a command of such a user by its subject, and refuses a subject that it does not know. */
+enum protocol_subject {
+    PROTOCOL_OF_UNKNOWN, /* of no row: refused */
+    PROTOCOL_OF_NONE,    /* nothing that a user can be limited to, or a token proves the right */
+    PROTOCOL_OF_POOL,    /* the pools that it names; a limited user must name one */
+    PROTOCOL_OF_LEASE,   /* the lease that it names, or whatever lease has the value it names */
+    PROTOCOL_OF_RULE,    /* a rule: those who see the pool of sensors */
+    PROTOCOL_OF_SENSOR,  /* a sensor: those who may also act for its holder */
+    PROTOCOL_OF_MANY,    /* leases that it does not name, in any pools */
+    PROTOCOL_OF_LIST,    /* a list that shows only what the user may see: its handler filters */
+};
+
+/* What else the server and the command line must know of a command before they serve it. */
+enum protocol_trait {
+    PROTOCOL_LONG = 1 << 0,        /* the reply may have many kilobytes: it waits for a slice */
+    PROTOCOL_SLICED = 1 << 1,      /* it is made in several slices */
+    PROTOCOL_QUICK = 1 << 2,       /* it takes no time worth measuring, as every write */
+    PROTOCOL_SUBSCRIBER = 1 << 3,  /* RESP2: a client that has subscribed may send it */
+    PROTOCOL_PUBSUB = 1 << 4,      /* it begins or ends a subscription */
+    PROTOCOL_AFTER_MULTI = 1 << 5, /* it is served even after MULTI, which is refused */
+    PROTOCOL_DERIVES = 1 << 6,     /* its holder may be *: derived from the metadata */
+    PROTOCOL_DISABLES = 1 << 7,    /* it turns a rule or a sensor off */
+    PROTOCOL_PROGRAMS =
+        1 << 8, /* it says which programs the server runs: not for anonymous clients */
+    PROTOCOL_OWN_LEASE = 1 << 9,   /* below operator only for the user that the lease belongs to */
+    PROTOCOL_STATE_ONLY = 1 << 10, /* of a sensor it shows the state and not the program */
+    PROTOCOL_CLI = 1 << 11,      /* the command line offers it though it is about the connection */
+    PROTOCOL_CREATES = 1 << 12,  /* HTTP: success has created what the path names */
+    PROTOCOL_STREAM = 1 << 13,   /* HTTP: it can be answered as a stream of events */
+    PROTOCOL_BEARER = 1 << 14,   /* HTTP: without a token in the body, that of Authorization */
+    PROTOCOL_ENVELOPE = 1 << 15, /* HTTP: the second route answers {"data":{"id":...},...} */
+    PROTOCOL_FOLLOW = 1 << 16,   /* the command line can follow it */
 };
 
 /* How an argument is written. */
@@ -181,11 +217,12 @@ struct protocol_command {
     const char *word; /* upper case */
     const char *sub;  /* "" if one word is the whole name */
     uint8_t word_len, sub_len;
-    uint8_t kind;  /* enum protocol_kind */
-    uint8_t role;  /* enum protocol_role */
-    uint8_t verb;  /* enum kernel_verb: what a write is logged as */
-    uint8_t id;    /* its own index */
-    bool programs; /* it says which programs the server runs: not for anonymous clients */
+    uint8_t kind;    /* enum protocol_kind */
+    uint8_t role;    /* enum protocol_role */
+    uint8_t verb;    /* enum kernel_verb: what a write is logged as */
+    uint8_t id;      /* its own index */
+    uint8_t subject; /* enum protocol_subject */
+    uint32_t traits; /* of enum protocol_trait */
     struct protocol_form form;
     struct protocol_form other; /* another way to write it; count 0: none */
     const char *summary;
@@ -199,6 +236,11 @@ struct protocol_command {
 };
 
 extern const struct protocol_command protocol_table[PROTOCOL_COMMANDS];
+
+static inline bool protocol_command_has(const struct protocol_command *row,
+                                        enum protocol_trait trait) {
+    return (row->traits & (uint32_t)trait) != 0;
+}
 
 /* The fields of the row's first route, or of the second (`also`). */
 const struct protocol_form *protocol_command_form(const struct protocol_command *row, bool also);

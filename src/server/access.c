@@ -281,18 +281,23 @@ static enum tn_result judge_claims(const struct access_user *user,
 /* A token for a lease is for the lease's own user. */
 static bool is_foreign(const struct access_user *user, const struct protocol_command *row,
                        const struct engine_lease *lease) {
-    return row->id == PROTOCOL_TOKEN_ISSUE && user->role < PROTOCOL_OPERATOR &&
+    return protocol_command_has(row, PROTOCOL_OWN_LEASE) && user->role < PROTOCOL_OPERATOR &&
            strcmp(lease->view.user, user->name) != 0;
 }
 
-/* Members of a lease and their pools never change, so this may be asked before the command is logged;
- * that it may be rekeyed to another holder meanwhile is as if that had come a moment later. */
+/* The members of a lease and their pools never change, so they can be judged before the command is
+ * logged. If the lease is rekeyed to another holder meanwhile, it is as if that had come later. */
 static enum tn_result judge_lease(const struct access_user *user, struct engine *engine,
-                                  const struct protocol_command *row, struct kernel_lease_id id,
+                                  const struct protocol_command *row,
+                                  const struct kernel_command *command,
                                   char detail[ACCESS_DETAIL]) {
     struct engine_lease lease;
-    if (engine_lease_read(engine, ENGINE_READ_AS_IS, id, &lease) != TN_R_OK) {
-        return TN_R_OK; /* whoever is asked next says why */
+    if (command->lease.lsn == 0) {
+        /* A read names it by pool/value: the pool has been judged, and the handler judges the lease. */
+        return command->pool.len > 0 ? TN_R_OK : TN_R_NOTFOUND;
+    }
+    if (engine_lease_read(engine, ENGINE_READ_AS_IS, command->lease, &lease) != TN_R_OK) {
+        return TN_R_OK; /* the kernel says why; it may remember the operation of a lease that ended */
     }
     if (!access_sees_lease(user, engine, &lease)) {
         return TN_R_NOTFOUND;
@@ -304,69 +309,66 @@ static enum tn_result judge_lease(const struct access_user *user, struct engine 
     return TN_R_OK;
 }
 
-/* What a sensor runs, says and may is for those who may act for its holder, sensor/REF: a description
- * is a program that will run. Its state is for all who may see the pool. */
+/* Rules, and the state of sensors, are for users who may see the pool of sensors. What a sensor runs
+ * and prints is for those who may also act for its holder, sensor/REF: its description is a program. */
 static enum tn_result judge_sensor(const struct access_user *user,
                                    const struct protocol_command *row, struct tn_bytes ref,
                                    char detail[ACCESS_DETAIL]) {
     char holder[sizeof SUPERVISOR_HOLDER + KERNEL_RESOURCE_MAX];
-    bool is_a_sensor = false;
-    switch ((enum protocol_id)row->id) {
-    case PROTOCOL_RULE_DELETE:
-    case PROTOCOL_RULE_DISABLE:
-    case PROTOCOL_RULE_ENABLE:
-    case PROTOCOL_RULE_SET:
-    case PROTOCOL_SENSOR_STATUS:
-        break;
-    case PROTOCOL_SENSOR_DELETE:
-    case PROTOCOL_SENSOR_DISABLE:
-    case PROTOCOL_SENSOR_ENABLE:
-    case PROTOCOL_SENSOR_INFO:
-    case PROTOCOL_SENSOR_LOGS:
-    case PROTOCOL_SENSOR_RESET:
-    case PROTOCOL_SENSOR_RESTART:
-    case PROTOCOL_SENSOR_SET:
-    case PROTOCOL_TOKEN_SENSOR:
-        is_a_sensor = true;
-        break;
-    default:
-        return TN_R_OK;
-    }
+    bool state_only =
+        row->subject == PROTOCOL_OF_RULE || protocol_command_has(row, PROTOCOL_STATE_ONLY);
     if (!access_sensors(user)) {
         return refuse(detail, "pool", tn_bytes_of(TOKEN_SENSOR_POOL, sizeof TOKEN_SENSOR_POOL - 1));
     }
     int len = snprintf(holder, sizeof holder, "%s%.*s", SUPERVISOR_HOLDER,
                        (int)(ref.len < KERNEL_RESOURCE_MAX ? ref.len : KERNEL_RESOURCE_MAX),
                        (const char *)ref.at);
-    if (is_a_sensor && !access_holder(user, tn_bytes_of(holder, (size_t)len))) {
+    if (!state_only && !access_holder(user, tn_bytes_of(holder, (size_t)len))) {
         return refuse(detail, "holder", tn_bytes_of(holder, (size_t)len));
     }
     return TN_R_OK;
 }
 
-/* What is done to many leases at once, whose pools and holders the command does not all name. */
-static enum tn_result judge_many(const struct access_user *user, const struct protocol_command *row,
-                                 const struct kernel_command *command, char detail[ACCESS_DETAIL]) {
-    const char *why = NULL;
-    if (row->id == PROTOCOL_SWEEP && command->pool.len == 0) {
-        why = "name a pool: not all of them are yours";
-    } else if (row->id == PROTOCOL_DISOWN && user->pools.patterns != NULL) {
-        why =
-            "bundles would end that reach into pools that are not yours: revoke leases by their ids";
+static enum tn_result deny(char detail[ACCESS_DETAIL], const char *why) {
+    (void)snprintf(detail, ACCESS_DETAIL, "%s", why);
+    return TN_R_NOPERM;
+}
+
+/* The command of a limited user, by its subject. The pools, the holder and the claims that it names
+ * have been judged. A new subject must have a case here: until then it is refused. */
+static enum tn_result judge_subject(const struct access_user *user, struct engine *engine,
+                                    const struct protocol_command *row,
+                                    const struct kernel_command *command,
+                                    char detail[ACCESS_DETAIL]) {
+    switch (row->subject) {
+    case PROTOCOL_OF_NONE:
+    case PROTOCOL_OF_LIST:
+        return TN_R_OK;
+    case PROTOCOL_OF_POOL:
+        return command->pool.len > 0 || command->claim_count > 0
+                   ? TN_R_OK
+                   : deny(detail, "name a pool: not all of them are yours");
+    case PROTOCOL_OF_LEASE:
+        return judge_lease(user, engine, row, command, detail);
+    case PROTOCOL_OF_RULE:
+    case PROTOCOL_OF_SENSOR:
+        return judge_sensor(user, row, command->name, detail);
+    case PROTOCOL_OF_MANY:
+        return user->pools.patterns == NULL
+                   ? TN_R_OK
+                   : deny(detail, "bundles would end that reach into pools that are not yours: "
+                                  "revoke leases by their ids");
+    default:
+        return deny(detail, "the subject of this command is unknown, so nobody may use it");
     }
-    if (why != NULL) {
-        (void)snprintf(detail, ACCESS_DETAIL, "%s", why);
-    }
-    return why != NULL ? TN_R_NOPERM : TN_R_OK;
 }
 
 enum tn_result access_judge(const struct access_user *user, struct engine *engine,
                             const struct protocol_command *row, const struct protocol_call *call,
                             char detail[ACCESS_DETAIL]) {
     const struct kernel_command *command = &call->command;
-    bool narrow = access_is_narrow(user);
-    enum tn_result code = TN_R_OK;
-    if (!narrow && row->id != PROTOCOL_TOKEN_ISSUE) {
+    bool known = row->subject > PROTOCOL_OF_UNKNOWN && row->subject <= PROTOCOL_OF_LIST;
+    if (known && !access_is_narrow(user) && !protocol_command_has(row, PROTOCOL_OWN_LEASE)) {
         return TN_R_OK;
     }
     if (command->pool.len > 0 && !access_pool(user, command->pool)) {
@@ -375,14 +377,6 @@ enum tn_result access_judge(const struct access_user *user, struct engine *engin
     if (command->holder.len > 0 && !access_holder(user, command->holder)) {
         return refuse(detail, "holder", command->holder);
     }
-    if (command->claim_count > 0) {
-        code = judge_claims(user, command, detail);
-    }
-    if (code == TN_R_OK && command->lease.lsn > 0) {
-        code = judge_lease(user, engine, row, command->lease, detail);
-    }
-    if (code == TN_R_OK && narrow) {
-        code = judge_many(user, row, command, detail);
-    }
-    return code == TN_R_OK && narrow ? judge_sensor(user, row, command->name, detail) : code;
+    enum tn_result code = judge_claims(user, command, detail);
+    return code == TN_R_OK ? judge_subject(user, engine, row, command, detail) : code;
 }

@@ -263,9 +263,10 @@ bool server_asker_must_yield(struct server_asker *asker, bool page) {
 static void tick_submit(struct server *server) {
     static const struct tn_bytes word = {.at = (const uint8_t *)"TICK", .len = 4};
     struct server_asker *ticker = &server->ticker;
+    struct server_request request;
     ticker->begun_ns = uv_hrtime();
-    if (server_write(ticker, &protocol_table[PROTOCOL_TICK], &word, 1) == SERVER_DONE &&
-        ticker->first->done) {
+    server_request_begin(&request, ticker, &protocol_table[PROTOCOL_TICK], &word, 1);
+    if (server_write(&request) == SERVER_DONE && ticker->first->done) {
         server_asker_wait(ticker);
     }
 }

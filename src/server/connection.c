@@ -103,7 +103,8 @@ static enum server_step protocol_error(struct server_connection *connection,
  * is bounded by the clock, too; after what takes no time that is not looked at. */
 static bool share_is_over(struct server_connection *connection) {
     const struct protocol_command *row = connection->last_command;
-    bool quick = row == NULL || row->kind == PROTOCOL_WRITE || row->id == PROTOCOL_PING;
+    bool quick =
+        row == NULL || row->kind == PROTOCOL_WRITE || protocol_command_has(row, PROTOCOL_QUICK);
     connection->asker.share -= connection->asker.share > 0;
     return connection->asker.share == 0 || (!quick && server_turn_is_over(connection->server));
 }

@@ -56,7 +56,7 @@ static bool is_in_transaction(const struct server_connection *connection,
         return true;
     }
     return connection->in_multi &&
-           (row == NULL || (row->id != PROTOCOL_RESET && row->id != PROTOCOL_QUIT));
+           (row == NULL || !protocol_command_has(row, PROTOCOL_AFTER_MULTI));
 }
 
 static enum server_step dispatch_transaction(struct server_connection *connection,
@@ -123,21 +123,8 @@ static enum server_step dispatch_bad(struct server_connection *connection,
 /* In RESP2 a message looks like a reply, so whoever gets messages may ask for nothing else. */
 static bool only_listens(const struct server_connection *connection,
                          const struct protocol_command *row) {
-    if (connection->subscriber == NULL || connection->asker.encoding != PROTOCOL_RESP2) {
-        return false;
-    }
-    switch ((enum protocol_id)row->id) {
-    case PROTOCOL_SUBSCRIBE:
-    case PROTOCOL_PSUBSCRIBE:
-    case PROTOCOL_UNSUBSCRIBE:
-    case PROTOCOL_PUNSUBSCRIBE:
-    case PROTOCOL_PING:
-    case PROTOCOL_QUIT:
-    case PROTOCOL_RESET:
-        return false;
-    default:
-        return true;
-    }
+    return connection->subscriber != NULL && connection->asker.encoding == PROTOCOL_RESP2 &&
+           !protocol_command_has(row, PROTOCOL_SUBSCRIBER);
 }
 
 static enum server_step dispatch_not_now(struct server_connection *connection,
@@ -197,33 +184,15 @@ static enum server_step dispatch_not_as_line(struct server_connection *connectio
 }
 
 static enum server_step dispatch_read(struct server_connection *connection,
-                                      const struct protocol_command *row,
-                                      const struct tn_bytes *argv, uint32_t argc) {
+                                      struct server_request *request) {
     struct server_answer answer;
     struct protocol_writer w = server_reply_begin(connection);
-    enum server_step step = server_read(&connection->asker, row, argv, argc, &w, &answer);
+    request->w = &w;
+    enum server_step step = server_read(request, &answer);
     if (step == SERVER_DONE) {
         server_reply_end(connection, &w);
     }
     return step;
-}
-
-bool server_takes_long(const struct protocol_command *row) {
-    switch ((enum protocol_id)row->id) {
-    case PROTOCOL_CLIENT_LIST:
-    case PROTOCOL_COMMAND:
-    case PROTOCOL_COMMAND_DOCS:
-    case PROTOCOL_COMMAND_INFO:
-    case PROTOCOL_EVENTS:
-    case PROTOCOL_LEASES:
-    case PROTOCOL_POOL_LIST:
-    case PROTOCOL_RULE_LIST:
-    case PROTOCOL_SENSOR_LIST:
-    case PROTOCOL_SENSOR_LOGS:
-        return true;
-    default:
-        return false;
-    }
 }
 
 /* Much is made only for who has read what was there before: else whoever does not read would have it
@@ -234,30 +203,57 @@ static bool must_wait(struct server_connection *connection, const struct protoco
         server_output_flush(connection);
     }
     return server_output_waiting(connection) > 0 || connection->lost ||
-           server_asker_must_yield(&connection->asker, row->id == PROTOCOL_EVENTS);
+           server_asker_must_yield(&connection->asker, protocol_command_has(row, PROTOCOL_SLICED));
+}
+
+static enum server_step dispatch_session(struct server_connection *connection,
+                                         const struct server_request *request) {
+    uint8_t id = request->row->id;
+    struct server_counters *counters = &request->server->counters;
+    enum server_step step = server_handlers[id].session(connection, request->argv, request->argc);
+    if (step == SERVER_DONE) {
+        counters->calls[id]++;
+        server_count_served(counters, id, connection->asker.begun_ns);
+    }
+    return step;
 }
 
 static enum server_step dispatch_now(struct server_connection *connection,
-                                     const struct protocol_command *row,
-                                     const struct tn_bytes *argv, uint32_t argc) {
+                                     struct server_request *request) {
     struct server *server = connection->server;
     size_t before = server->out_len;
     enum server_step step;
-    if (row->kind == PROTOCOL_READ) {
-        step = dispatch_read(connection, row, argv, argc);
-    } else if (row->kind == PROTOCOL_JOB) {
-        step = server_job(&connection->asker, row, argv, argc);
+    if (request->row->kind == PROTOCOL_READ) {
+        step = dispatch_read(connection, request);
+    } else if (request->row->kind == PROTOCOL_JOB) {
+        step = server_job_begin(request);
         server_replies_collect(connection);
     } else {
-        step = server_session(connection, row, argv, argc);
-        if (step == SERVER_DONE) {
-            server->counters.calls[row->id]++;
-            server_count_served(&server->counters, row->id, connection->asker.begun_ns);
-        }
+        step = dispatch_session(connection, request);
     }
-    if (step == SERVER_DONE && server_takes_long(row)) {
+    if (step == SERVER_DONE && protocol_command_has(request->row, PROTOCOL_LONG)) {
         server_slice_made(server, server->out_len - before);
     }
+    return step;
+}
+
+/* A command that may be served: in its turn, and after the writes before it. */
+static enum server_step dispatch_good(struct server_connection *connection,
+                                      const struct protocol_command *row,
+                                      const struct tn_bytes *argv, uint32_t argc) {
+    struct server_request request;
+    enum server_step step;
+    if (row->kind != PROTOCOL_WRITE &&
+        (connection->asker.inflight > 0 ||
+         (protocol_command_has(row, PROTOCOL_LONG) && must_wait(connection, row)))) {
+        return SERVER_WAIT;
+    }
+    server_request_begin(&request, &connection->asker, row, argv, argc);
+    if (row->kind != PROTOCOL_WRITE) {
+        return dispatch_now(connection, &request);
+    }
+    step = server_write(&request);
+    server_replies_collect(connection);
     return step;
 }
 
@@ -287,14 +283,8 @@ enum server_step server_dispatch(struct server_connection *connection, const str
         step = dispatch_bad(connection, row, container, argv, argc);
     } else if (only_listens(connection, row)) {
         step = dispatch_not_now(connection, row);
-    } else if (row->kind == PROTOCOL_WRITE) {
-        step = server_write(&connection->asker, row, argv, argc);
-        server_replies_collect(connection);
-    } else if (connection->asker.inflight > 0 ||
-               (server_takes_long(row) && must_wait(connection, row))) {
-        step = SERVER_WAIT;
     } else {
-        step = dispatch_now(connection, row, argv, argc);
+        step = dispatch_good(connection, row, argv, argc);
     }
     if (step == SERVER_DONE) {
         connection->leaving |= is_line && (bad || not_as_line);

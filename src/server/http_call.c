@@ -105,7 +105,7 @@ static void answer_call(struct http_exchange *exchange, const struct protocol_co
     bool done = answer->code == TN_R_OK || answer->code == TN_R_NOOP;
     /* A lease has the position of the command that made it: an old one that was renewed has not. */
     bool leased = done && answer->has_lease && answer->lease.lsn == answer->lsn;
-    bool made = leased || (answer->code == TN_R_OK && row->id == PROTOCOL_POOL_CREATE);
+    bool made = leased || (answer->code == TN_R_OK && protocol_command_has(row, PROTOCOL_CREATES));
     unsigned status = made ? 201 : answer->http_status;
     if (exchange->enveloped && answer->code == TN_R_OK) {
         answer_event(exchange, answer->lsn, text, len);
@@ -190,30 +190,32 @@ static void answer_link(struct http_exchange *exchange, const struct protocol_ht
     }
 }
 
-static void call_read(struct http_exchange *exchange, const struct protocol_command *row,
-                      const struct protocol_http *request, uint32_t argc) {
-    struct server *server = exchange->asker.server;
+static void call_read(struct http_exchange *exchange, struct server_request *request,
+                      const struct protocol_http *http) {
+    struct server *server = request->server;
     struct server_answer answer;
     struct protocol_writer w = {.out = tn_writer_of(server->out, SERVER_REPLY_MAX),
                                 .encoding = PROTOCOL_JSON};
+    bool is_long = protocol_command_has(request->row, PROTOCOL_LONG);
     TN_ASSERT(server->out_len == 0);
-    if (server_takes_long(row) &&
-        server_asker_must_yield(&exchange->asker, row->id == PROTOCOL_EVENTS)) {
+    if (is_long && server_asker_must_yield(&exchange->asker,
+                                           protocol_command_has(request->row, PROTOCOL_SLICED))) {
         return;
     }
-    if (server_read(&exchange->asker, row, server->argv, argc, &w, &answer) == SERVER_WAIT) {
+    request->w = &w;
+    if (server_read(request, &answer) == SERVER_WAIT) {
         return;
     }
-    if (server_takes_long(row)) {
+    if (is_long) {
         server_slice_made(server, w.out.len);
     }
     if (w.out.overflow) {
         http_answer_problem(exchange, 413, "the reply does not fit; ask for less with count");
         return;
     }
-    answer_call(exchange, row, &answer, server->out, w.out.len);
+    answer_call(exchange, request->row, &answer, server->out, w.out.len);
     if (answer.code == TN_R_OK && answer.cursor > 0) {
-        answer_link(exchange, request, answer.cursor);
+        answer_link(exchange, http, answer.cursor);
     }
 }
 
@@ -267,40 +269,38 @@ static bool call_route(struct http_exchange *exchange, struct protocol_route *re
     }
 }
 
-static void call_write(struct http_exchange *exchange, const struct protocol_command *row,
-                       struct tn_bytes key, uint32_t argc) {
-    struct server *server = exchange->asker.server;
+static void call_write(struct http_exchange *exchange, struct server_request *request,
+                       struct tn_bytes key) {
     if (!key_remember(exchange, key)) {
         http_answer_unknown(exchange, 409,
                             "a request with this Idempotency-Key is being worked on");
         http_header_out(exchange, MHD_HTTP_HEADER_RETRY_AFTER, "1");
         return;
     }
-    if (server_write(&exchange->asker, row, server->argv, argc) == SERVER_DONE) {
+    if (server_write(request) == SERVER_DONE) {
         http_call_done(exchange); /* if it was refused */
     }
 }
 
 /* The command that the words are, as a RESP connection would have it served. */
 static void call_words(struct http_exchange *exchange, const struct protocol_route *route,
-                       const struct protocol_http *request) {
+                       const struct protocol_http *http) {
     struct server *server = exchange->asker.server;
-    const struct protocol_command *row = route->row;
+    struct server_request request;
     char detail[PROTOCOL_DETAIL] = "";
     uint32_t argc = 0;
     enum tn_result code =
-        protocol_http_words(route, request, exchange->connection->http->scratch, HTTP_SCRATCH_BYTES,
+        protocol_http_words(route, http, exchange->connection->http->scratch, HTTP_SCRATCH_BYTES,
                             server->argv, SERVER_ARGS_MAX, &argc, detail);
+    server_request_begin(&request, &exchange->asker, route->row, server->argv, argc);
     if (code != TN_R_OK) {
-        answer_refusal(exchange, row, code, detail);
-    } else if (row->kind == PROTOCOL_WRITE) {
-        call_write(exchange, row, request->opid, argc);
-    } else if (row->kind == PROTOCOL_READ) {
-        call_read(exchange, row, request, argc);
-    } else {
-        if (server_job(&exchange->asker, row, server->argv, argc) == SERVER_DONE) {
-            http_call_done(exchange);
-        }
+        answer_refusal(exchange, route->row, code, detail);
+    } else if (route->row->kind == PROTOCOL_WRITE) {
+        call_write(exchange, &request, http->opid);
+    } else if (route->row->kind == PROTOCOL_READ) {
+        call_read(exchange, &request, http);
+    } else if (server_job_begin(&request) == SERVER_DONE) {
+        http_call_done(exchange);
     }
     server_count_ended(&server->counters); /* if it was answered at once */
 }
@@ -349,7 +349,7 @@ static bool bearer_wanted(const struct http_exchange *exchange,
             return true;
         }
     }
-    return route->row->id == PROTOCOL_TOKEN_REFRESH && !body_has_token(exchange);
+    return protocol_command_has(route->row, PROTOCOL_BEARER) && !body_has_token(exchange);
 }
 
 static void bearer_add(struct http_exchange *exchange, struct arguments *arguments) {
@@ -368,7 +368,8 @@ void http_call(struct http_exchange *exchange) {
         !http_access(exchange, (enum protocol_role)route.row->role)) {
         return;
     }
-    exchange->enveloped = route.row->id == PROTOCOL_EMIT && route.form == &route.row->also_form;
+    exchange->enveloped =
+        protocol_command_has(route.row, PROTOCOL_ENVELOPE) && route.form == &route.row->also_form;
     const char *type = http_header_in(exchange, MHD_HTTP_HEADER_CONTENT_TYPE);
     const char *key = http_header_in(exchange, "Idempotency-Key");
     (void)MHD_get_connection_values_n(exchange->mhd, MHD_GET_ARGUMENT_KIND, argument_add,
@@ -376,7 +377,8 @@ void http_call(struct http_exchange *exchange) {
     if (bearer_wanted(exchange, &route)) {
         bearer_add(exchange, &arguments);
     }
-    bool stream = route.row->id == PROTOCOL_EVENTS && wants_stream(exchange, &arguments);
+    bool stream =
+        protocol_command_has(route.row, PROTOCOL_STREAM) && wants_stream(exchange, &arguments);
     struct protocol_http request = {
         .query = arguments.of,
         .query_count = arguments.count,

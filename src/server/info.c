@@ -140,25 +140,29 @@ static bool section_wanted(const struct tn_bytes *sections, uint32_t count, cons
 
 /* Sections may be asked for; most are small, and a superset never hurt a client. A line a command is
  * written for those who ask, as Redis does. */
-void server_info(struct server_connection *connection, const struct tn_bytes *sections,
-                 uint32_t count) {
+enum server_step session_info(struct server_connection *connection, const struct tn_bytes *argv,
+                              uint32_t argc) {
     char text[4096 + PROTOCOL_COMMANDS * 160 + TN_R_COUNT * 64];
     struct tn_writer w = tn_writer_of(text, sizeof text);
+    if (!session_words_fit(connection, argc)) {
+        return SERVER_DONE;
+    }
     info_server(connection->server, &w);
     info_engine(connection->server, &w);
     info_amqp(connection->server->options.amqp, &w);
-    if (section_wanted(sections, count, "COMMANDSTATS")) {
+    if (section_wanted(argv + 1, argc - 1, "COMMANDSTATS")) {
         info_commands(&connection->server->counters, &w);
     }
-    if (section_wanted(sections, count, "ERRORSTATS")) {
+    if (section_wanted(argv + 1, argc - 1, "ERRORSTATS")) {
         info_errors(&connection->server->counters, &w);
     }
     reply_text(connection, &w);
+    return SERVER_DONE;
 }
 
 /* ---- CONFIG GET ---- */
 
-void server_config_get(struct server_connection *connection, const struct tn_bytes *patterns,
+static void config_get(struct server_connection *connection, const struct tn_bytes *patterns,
                        uint32_t count) {
     char clients[16];
     char timeout[16];
@@ -200,6 +204,14 @@ void server_config_get(struct server_connection *connection, const struct tn_byt
     server_reply_end(connection, &w);
 }
 
+enum server_step session_config_get(struct server_connection *connection,
+                                    const struct tn_bytes *argv, uint32_t argc) {
+    if (session_words_fit(connection, argc)) {
+        config_get(connection, argv + 2, argc - 2);
+    }
+    return SERVER_DONE;
+}
+
 /* ---- CLIENT LIST, CLIENT KILL ---- */
 
 static void client_line(const struct server_connection *c, struct tn_writer *w) {
@@ -222,9 +234,12 @@ static void client_line(const struct server_connection *c, struct tn_writer *w) 
 }
 
 /* As many lines as a reply may have, the newest connections first. */
-void server_client_list(struct server_connection *connection) {
+enum server_step session_client_list(struct server_connection *connection,
+                                     const struct tn_bytes *argv, uint32_t argc) {
     uint8_t *text = malloc(SERVER_REPLY_MAX - 64);
     struct tn_writer w = tn_writer_of(text, text != NULL ? SERVER_REPLY_MAX - 64 : 0);
+    (void)argv;
+    (void)argc;
     for (const struct server_connection *c = LIST_FIRST(&connection->server->live); c != NULL;
          c = LIST_NEXT(c, place)) {
         size_t before = w.len;
@@ -236,11 +251,12 @@ void server_client_list(struct server_connection *connection) {
     }
     reply_text(connection, &w);
     free(text);
+    return SERVER_DONE;
 }
 
 /* CLIENT KILL address, CLIENT KILL ID id, CLIENT KILL ADDR address. */
-void server_client_kill(struct server_connection *connection, const struct tn_bytes *argv,
-                        uint32_t argc) {
+enum server_step session_client_kill(struct server_connection *connection,
+                                     const struct tn_bytes *argv, uint32_t argc) {
     bool by_id = argc == 4 && protocol_word_is(argv[2], "ID", 2);
     bool by_address = argc == 3 || (argc == 4 && protocol_word_is(argv[2], "ADDR", 4));
     struct tn_bytes what = argv[argc - 1];
@@ -248,7 +264,7 @@ void server_client_kill(struct server_connection *connection, const struct tn_by
     uint64_t killed = 0;
     if ((!by_id && !by_address) || (by_id && !kernel_value_parse(KERNEL_DEC, what, &id))) {
         server_reply_error(connection, "ERR syntax error");
-        return;
+        return SERVER_DONE;
     }
     for (struct server_connection *c = LIST_FIRST(&connection->server->live); c != NULL;
          c = LIST_NEXT(c, place)) {
@@ -269,7 +285,7 @@ void server_client_kill(struct server_connection *connection, const struct tn_by
     }
     if (argc == 3 && killed == 0) {
         server_reply_error(connection, "ERR No such client");
-        return;
+        return SERVER_DONE;
     }
     struct protocol_writer w = server_reply_begin(connection);
     if (argc == 3) {
@@ -278,4 +294,5 @@ void server_client_kill(struct server_connection *connection, const struct tn_by
         protocol_write_u64(&w, killed);
     }
     server_reply_end(connection, &w);
+    return SERVER_DONE;
 }

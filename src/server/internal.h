@@ -26,7 +26,9 @@
 #include "protocol/resp.h"
 #include "server/access.h"
 #include "server/count.h"
+#include "server/handler.h"
 #include "server/metrics.h"
+#include "server/request.h"
 #include "server/server.h"
 #include "server/stream.h"
 #include "server/transport.h"
@@ -306,16 +308,6 @@ struct server {
     void *page;                       /* views of a list */
     uint8_t *out;
     size_t out_len;
-    struct protocol_call call;
-    enum engine_read_mode read_how;      /* of the read being served */
-    uint64_t read_lsn;                   /* that it has shown */
-    bool read_more;                      /* it is not done yet: the slice is over */
-    const struct access_user *read_user; /* who asks */
-};
-
-enum server_step {
-    SERVER_DONE, /* answered, or under way */
-    SERVER_WAIT, /* not now: show it again */
 };
 
 /* connection.c */
@@ -403,8 +395,6 @@ void server_output_written(struct server_connection *connection, int status);
 void server_output_free(struct server_connection *connection);
 
 /* dispatch.c */
-/* Whether the reply may have many kilobytes. */
-bool server_takes_long(const struct protocol_command *row);
 /* `is_line`: typed as a line of text. Then only reads are served, and any other line ends the
  * connection. */
 enum server_step server_dispatch(struct server_connection *connection, const struct tn_bytes *argv,
@@ -413,16 +403,13 @@ enum server_step server_dispatch(struct server_connection *connection, const str
 /* write.c */
 /* DONE: a slot at the end of the asker's queue has the answer or will have it; a refusal is there at
  * once. */
-enum server_step server_write(struct server_asker *asker, const struct protocol_command *row,
-                              const struct tn_bytes *argv, uint32_t argc);
+enum server_step server_write(struct server_request *request);
 /* The holder that metadata stands for in this pool; `detail` has PROTOCOL_DETAIL bytes. */
 enum tn_result server_holder_derive(struct server *server, struct tn_bytes pool,
                                     struct tn_bytes meta, char holder[KERNEL_HOLDER_MAX],
                                     uint32_t *ret_len, char *detail);
-/* What is no command of the engine's and answered like a write, if it takes long by another thread:
- * SNAPSHOT, TOKEN ROTATE, SENSOR RESET, SENSOR RESTART. */
-enum server_step server_job(struct server_asker *asker, const struct protocol_command *row,
-                            const struct tn_bytes *argv, uint32_t argc);
+/* The same for a job. */
+enum server_step server_job_begin(struct server_request *request);
 /* NULL: there is none free; the asker waits for one. */
 struct server_slot *server_slot_take(struct server_asker *asker,
                                      const struct protocol_command *row);
@@ -444,39 +431,15 @@ void server_slot_write(const struct server_slot *slot, struct protocol_writer *w
 void server_slot_free(struct server_slot *slot);
 
 /* read.c */
-/* DONE: the reply has been written, and what it is stands in *ret_answer. */
-enum server_step server_read(struct server_asker *asker, const struct protocol_command *row,
-                             const struct tn_bytes *argv, uint32_t argc, struct protocol_writer *w,
-                             struct server_answer *ret_answer);
-
-/* token.c */
-enum tn_result server_token_read(struct server *server, enum protocol_id id,
-                                 struct protocol_writer *w);
-void server_token_rotate(struct server_slot *slot);
+/* DONE: the reply has been written to request->w, and what it is stands in *ret_answer. */
+enum server_step server_read(struct server_request *request, struct server_answer *ret_answer);
 
 /* sensor.c */
-/* Whose token it was, for the command that refers to it. */
-struct server_emitter {
-    struct token_state state;
-    char user[KERNEL_USER_MAX + 1];
-};
-/* Judges the token of an EMIT that has been parsed, and fills in what its command needs of it. */
-enum tn_result server_sensor_emit(struct server *server, struct server_emitter *emitter);
-/* It has been committed. */
-void server_sensor_emitted(const struct server_slot *slot);
 /* Whether the user may say which programs run: NOPERM, and what to do instead. */
-enum tn_result server_program_judge(struct server *server, const struct access_user *user);
-/* Whether the description in a SENSOR SET that has been parsed is one; BAD_REQUEST and why. */
-enum tn_result server_sensor_judge(struct server *server);
-/* SENSOR HEARTBEAT, LOGS, STATUS. */
-enum tn_result server_sensor_read(struct server *server, enum protocol_id id,
-                                  struct protocol_writer *w);
-void server_sensor_job(struct server_slot *slot);
+enum tn_result server_program_judge(struct server_request *request);
 
 /* read_events.c */
-/* With read_more: what there is of the page is kept for the asker. */
-enum tn_result server_read_events(struct server_asker *asker, struct protocol_writer *w);
-/* It wants none of it any more. */
+/* The asker does not want its page of events any more. */
 void server_page_end(struct server_asker *asker);
 
 /* login.c */
@@ -502,17 +465,9 @@ struct server_login_address *server_login_address(struct server *server, int soc
 void server_login_address_text(int socket, char out[SERVER_LOGIN_ADDRESS_TEXT]);
 void server_login_addresses_second(struct server *server);
 
-/* session.c, info.c */
-enum server_step server_session(struct server_connection *connection,
-                                const struct protocol_command *row, const struct tn_bytes *argv,
-                                uint32_t argc);
-void server_info(struct server_connection *connection, const struct tn_bytes *sections,
-                 uint32_t count);
-void server_config_get(struct server_connection *connection, const struct tn_bytes *patterns,
-                       uint32_t count);
-void server_client_list(struct server_connection *connection);
-void server_client_kill(struct server_connection *connection, const struct tn_bytes *argv,
-                        uint32_t argc);
+/* session.c */
+/* Whether the command has no more words than can be answered in one step; false: it has been refused. */
+bool session_words_fit(struct server_connection *connection, uint32_t argc);
 
 /* http.c */
 /* 0, or libuv's reason. */

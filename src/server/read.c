@@ -7,9 +7,9 @@
 #include "server/internal.h"
 
 /* Where it was read, which whoever asked may want to know apart from the reply. */
-static void lsn_write(struct server *server, struct protocol_writer *w, uint64_t lsn) {
+static void lsn_write(struct server_request *request, struct protocol_writer *w, uint64_t lsn) {
     protocol_pair_number(w, "lsn", lsn);
-    server->read_lsn = lsn;
+    request->lsn = lsn;
 }
 
 /* ---- Leases ---- */
@@ -28,7 +28,7 @@ static void values_write(struct protocol_writer *w, const struct engine_value *v
     }
 }
 
-static void lease_write(struct server *server, struct protocol_writer *w,
+static void lease_write(struct server_request *request, struct protocol_writer *w,
                         const struct engine_lease *lease, const struct engine_lease_rest *rest) {
     protocol_render_lease(w, &lease->view, 4);
     values_write(w, rest->values, rest->value_count);
@@ -38,34 +38,38 @@ static void lease_write(struct server *server, struct protocol_writer *w,
     } else {
         protocol_write_null(w);
     }
-    lsn_write(server, w, lease->lsn);
+    lsn_write(request, w, lease->lsn);
 }
 
-static enum tn_result read_lease(struct server *server, struct protocol_writer *w) {
-    const struct protocol_call *call = &server->call;
+enum tn_result read_lease(struct server_request *request) {
+    struct server *server = request->server;
+    struct protocol_writer *w = request->w;
+    const struct protocol_call *call = &request->call;
     uint8_t meta[KERNEL_META_MAX];
     struct engine_lease lease = {.value_count = 0};
     struct engine_lease_rest rest = {.values = server->page, .meta = meta};
     struct kernel_wish wish = {.is_text = true, .text = call->value};
     enum tn_result code =
-        call->value.len > 0 ? engine_lease_by_value_whole(server->engine, server->read_how,
+        call->value.len > 0 ? engine_lease_by_value_whole(server->engine, request->how,
                                                           call->command.pool, &wish, &lease, &rest)
-                            : engine_lease_read_whole(server->engine, server->read_how,
+                            : engine_lease_read_whole(server->engine, request->how,
                                                       call->command.lease, &lease, &rest);
-    if (code == TN_R_OK && !access_sees_lease(server->read_user, server->engine, &lease)) {
+    if (code == TN_R_OK && !access_sees_lease(request->user, server->engine, &lease)) {
         return TN_R_NOTFOUND;
     }
     if (code == TN_R_OK) {
-        lease_write(server, w, &lease, &rest);
+        lease_write(request, w, &lease, &rest);
     }
     return code;
 }
 
-static enum tn_result read_verify(struct server *server, struct protocol_writer *w) {
-    const struct kernel_command *command = &server->call.command;
+enum tn_result read_verify(struct server_request *request) {
+    struct server *server = request->server;
+    struct protocol_writer *w = request->w;
+    const struct kernel_command *command = &request->call.command;
     struct engine_lease lease = {.value_count = 0};
     enum tn_result code =
-        engine_verify(server->engine, server->read_how, command->lease, command->epoch, &lease);
+        engine_verify(server->engine, request->how, command->lease, command->epoch, &lease);
     if (code == TN_R_OK) {
         char text[PROTOCOL_LEASE_TEXT];
         protocol_write_map(w, 5);
@@ -74,7 +78,7 @@ static enum tn_result read_verify(struct server *server, struct protocol_writer 
         protocol_pair_text(w, "lease", text);
         protocol_pair_number(w, "epoch", lease.view.epoch);
         protocol_pair_time(w, "deadline", lease.view.deadline_ms);
-        lsn_write(server, w, lease.lsn);
+        lsn_write(request, w, lease.lsn);
     }
     return code;
 }
@@ -89,30 +93,33 @@ static void page_head(struct protocol_writer *w, uint64_t cursor, const char *na
 }
 
 /* After the n-th of a page. False: it could not be kept, and is not made. */
-static bool page_room(struct server *server, const struct protocol_writer *w, uint32_t n) {
-    if (n % SERVER_ROOM_STEP != 0 || server_memory_reply(server, w->out.len)) {
+static bool page_room(struct server_request *request, uint32_t n) {
+    if (n % SERVER_ROOM_STEP != 0 || server_memory_reply(request->server, request->w->out.len)) {
         return true;
     }
-    (void)snprintf(server->call.detail, sizeof server->call.detail, "%s", server_no_room);
+    (void)snprintf(request->call.detail, sizeof request->call.detail, "%s", server_no_room);
     return false;
 }
 
 /* Those of the page that whoever asks may see, put together at its beginning. */
-static uint32_t leases_seen(struct server *server, struct engine_lease *page, uint32_t count) {
+static uint32_t leases_seen(const struct server_request *request, struct engine_lease *page,
+                            uint32_t count) {
     uint32_t seen = 0;
-    if (!access_is_narrow(server->read_user)) {
+    if (!access_is_narrow(request->user)) {
         return count;
     }
     for (uint32_t i = 0; i < count; i++) {
-        if (access_sees_lease(server->read_user, server->engine, &page[i])) {
+        if (access_sees_lease(request->user, request->server->engine, &page[i])) {
             page[seen++] = page[i];
         }
     }
     return seen;
 }
 
-static enum tn_result read_leases(struct server *server, struct protocol_writer *w) {
-    struct protocol_call *call = &server->call;
+enum tn_result read_leases(struct server_request *request) {
+    struct server *server = request->server;
+    struct protocol_writer *w = request->w;
+    struct protocol_call *call = &request->call;
     struct engine_lease *page = server->page;
     struct kernel_lease_filter filter = {
         .pool = call->command.pool, .holder = call->command.holder, .state = call->state};
@@ -121,17 +128,17 @@ static enum tn_result read_leases(struct server *server, struct protocol_writer 
     enum tn_result code =
         filter.pool.len > 0 ? engine_pool_known(server->engine, filter.pool) : TN_R_OK;
     if (code == TN_R_OK) {
-        code = engine_leases_list(server->engine, server->read_how, &filter, &call->cursor, page,
+        code = engine_leases_list(server->engine, request->how, &filter, &call->cursor, page,
                                   call->count, &count, &lsn);
     }
     if (code != TN_R_OK) {
         return code;
     }
-    count = leases_seen(server, page, count);
+    count = leases_seen(request, page, count);
     struct protocol_writer begin = *w;
     page_head(w, call->cursor, "leases", count, 1);
     for (uint32_t i = 0; i < count; i++) {
-        if (!page_room(server, w, i)) {
+        if (!page_room(request, i)) {
             *w = begin;
             return TN_R_OVERLOADED;
         }
@@ -139,37 +146,41 @@ static enum tn_result read_leases(struct server *server, struct protocol_writer 
         values_write(w, page[i].values, page[i].value_count);
         protocol_pair_number(w, "value_count", page[i].view.value_count);
     }
-    lsn_write(server, w, lsn);
+    lsn_write(request, w, lsn);
     return code;
 }
 
 /* ---- Pools ---- */
 
-static enum tn_result read_pool(struct server *server, struct protocol_writer *w) {
+enum tn_result read_pool(struct server_request *request) {
+    struct server *server = request->server;
+    struct protocol_writer *w = request->w;
     struct kernel_pool_view view;
     uint64_t lsn;
     enum tn_result code =
-        engine_pool_read(server->engine, server->read_how, server->call.command.pool, &view, &lsn);
+        engine_pool_read(server->engine, request->how, request->call.command.pool, &view, &lsn);
     if (code == TN_R_OK) {
         protocol_render_pool(w, &view, 1);
-        lsn_write(server, w, lsn);
+        lsn_write(request, w, lsn);
     }
     return code;
 }
 
-static enum tn_result read_pools(struct server *server, struct protocol_writer *w) {
-    struct protocol_call *call = &server->call;
+enum tn_result read_pools(struct server_request *request) {
+    struct server *server = request->server;
+    struct protocol_writer *w = request->w;
+    struct protocol_call *call = &request->call;
     struct kernel_pool_view *page = server->page;
     uint32_t count = 0;
     uint64_t lsn;
-    enum tn_result code = engine_pools_list(server->engine, server->read_how, &call->cursor, page,
+    enum tn_result code = engine_pools_list(server->engine, request->how, &call->cursor, page,
                                             call->count, &count, &lsn);
     if (code != TN_R_OK) {
         return code;
     }
     uint32_t seen = 0;
     for (uint32_t i = 0; i < count; i++) {
-        if (access_pool(server->read_user, tn_bytes_of(page[i].name, strlen(page[i].name)))) {
+        if (access_pool(request->user, tn_bytes_of(page[i].name, strlen(page[i].name)))) {
             page[seen++] = page[i];
         }
     }
@@ -177,20 +188,22 @@ static enum tn_result read_pools(struct server *server, struct protocol_writer *
     struct protocol_writer begin = *w;
     page_head(w, call->cursor, "pools", count, 1);
     for (uint32_t i = 0; i < count; i++) {
-        if (!page_room(server, w, i)) {
+        if (!page_room(request, i)) {
             *w = begin;
             return TN_R_OVERLOADED;
         }
         protocol_render_pool(w, &page[i], 0);
     }
-    lsn_write(server, w, lsn);
+    lsn_write(request, w, lsn);
     return code;
 }
 
-static enum tn_result read_metrics(struct server *server, struct protocol_writer *w) {
+enum tn_result read_pool_metrics(struct server_request *request) {
+    struct server *server = request->server;
+    struct protocol_writer *w = request->w;
     struct engine_metrics m;
     enum tn_result code =
-        engine_pool_metrics(server->engine, server->read_how, server->call.command.pool, &m);
+        engine_pool_metrics(server->engine, request->how, request->call.command.pool, &m);
     if (code == TN_R_OK) {
         server_pool_metrics_write(w, &m);
     }
@@ -199,14 +212,16 @@ static enum tn_result read_metrics(struct server *server, struct protocol_writer
 
 /* ---- Rules and sensors ---- */
 
-static enum tn_result read_rules(struct server *server, struct protocol_writer *w) {
-    struct protocol_call *call = &server->call;
+enum tn_result read_rules(struct server_request *request) {
+    struct server *server = request->server;
+    struct protocol_writer *w = request->w;
+    struct protocol_call *call = &request->call;
     struct kernel_rule_view *page = server->page;
     uint32_t count = 0;
-    enum tn_result code = engine_rules_list(server->engine, server->read_how, &call->cursor, page,
-                                            call->count, &count);
+    enum tn_result code =
+        engine_rules_list(server->engine, request->how, &call->cursor, page, call->count, &count);
     if (code == TN_R_OK) {
-        count = access_sensors(server->read_user) ? count : 0;
+        count = access_sensors(request->user) ? count : 0;
         page_head(w, call->cursor, "rules", count, 0);
         for (uint32_t i = 0; i < count; i++) {
             protocol_render_rule(w, &page[i]);
@@ -223,14 +238,16 @@ static void sensor_state(struct server *server, struct protocol_writer *w,
     protocol_pair_text(w, "state", plan_state_name(status.state));
 }
 
-static enum tn_result read_sensors(struct server *server, struct protocol_writer *w) {
-    struct protocol_call *call = &server->call;
+enum tn_result read_sensors(struct server_request *request) {
+    struct server *server = request->server;
+    struct protocol_writer *w = request->w;
+    struct protocol_call *call = &request->call;
     struct kernel_sensor_view *page = server->page;
     uint32_t count = 0;
-    enum tn_result code = engine_sensors_list(server->engine, server->read_how, &call->cursor, page,
-                                              call->count, &count);
+    enum tn_result code =
+        engine_sensors_list(server->engine, request->how, &call->cursor, page, call->count, &count);
     if (code == TN_R_OK) {
-        count = access_sensors(server->read_user) ? count : 0;
+        count = access_sensors(request->user) ? count : 0;
         page_head(w, call->cursor, "sensors", count, 0);
         for (uint32_t i = 0; i < count; i++) {
             protocol_render_sensor(w, &page[i], 1);
@@ -240,11 +257,13 @@ static enum tn_result read_sensors(struct server *server, struct protocol_writer
     return code;
 }
 
-static enum tn_result read_sensor(struct server *server, struct protocol_writer *w) {
+enum tn_result read_sensor(struct server_request *request) {
+    struct server *server = request->server;
+    struct protocol_writer *w = request->w;
     struct kernel_sensor_view view;
     uint8_t spec[KERNEL_SENSOR_SPEC_MAX];
-    enum tn_result code = engine_sensor_read(server->engine, server->read_how,
-                                             server->call.command.name, &view, spec, sizeof spec);
+    enum tn_result code = engine_sensor_read(server->engine, request->how,
+                                             request->call.command.name, &view, spec, sizeof spec);
     if (code == TN_R_OK) {
         protocol_render_sensor(w, &view, 2);
         sensor_state(server, w, &view);
@@ -255,39 +274,6 @@ static enum tn_result read_sensor(struct server *server, struct protocol_writer 
 }
 
 /* ---- All ---- */
-
-static enum tn_result read_run(struct server_asker *asker, enum protocol_id id,
-                               struct protocol_writer *w) {
-    struct server *server = asker->server;
-    switch (id) {
-    case PROTOCOL_EVENTS:
-        return server_read_events(asker, w);
-    case PROTOCOL_LEASE:
-        return read_lease(server, w);
-    case PROTOCOL_LEASES:
-        return read_leases(server, w);
-    case PROTOCOL_VERIFY:
-        return read_verify(server, w);
-    case PROTOCOL_POOL_INFO:
-        return read_pool(server, w);
-    case PROTOCOL_POOL_LIST:
-        return read_pools(server, w);
-    case PROTOCOL_POOL_METRICS:
-        return read_metrics(server, w);
-    case PROTOCOL_RULE_LIST:
-        return read_rules(server, w);
-    case PROTOCOL_SENSOR_LIST:
-        return read_sensors(server, w);
-    case PROTOCOL_SENSOR_INFO:
-        return read_sensor(server, w);
-    case PROTOCOL_SENSOR_HEARTBEAT:
-    case PROTOCOL_SENSOR_LOGS:
-    case PROTOCOL_SENSOR_STATUS:
-        return server_sensor_read(server, id, w);
-    default:
-        return server_token_read(server, id, w);
-    }
-}
 
 /* How to look. Once the state has been brought up to the moment of the first try, it is the answer:
  * deadlines that pass while it is being asked again are for those who ask later. */
@@ -321,46 +307,48 @@ static enum tn_result fence_check(struct server_asker *asker, uint64_t fence_lsn
     return TN_R_NOT_YET;
 }
 
-enum server_step server_read(struct server_asker *asker, const struct protocol_command *row,
-                             const struct tn_bytes *argv, uint32_t argc, struct protocol_writer *w,
-                             struct server_answer *ret_answer) {
-    struct server *server = asker->server;
-    struct protocol_call *call = &server->call;
+/* What a read that has not answered waits for; false: it has answered. */
+static bool read_waits(struct server_request *request, enum tn_result code) {
+    if (code == TN_R_NOT_YET) {
+        server_asker_tick(request->asker);
+    } else if (request->more) {
+        server_asker_go_on(request->asker);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+enum server_step server_read(struct server_request *request, struct server_answer *ret_answer) {
+    struct server *server = request->server;
+    struct server_asker *asker = request->asker;
+    const struct protocol_command *row = request->row;
     bool wait = false;
-    struct server_answer answer = {.code = protocol_call_parse(row, argv, argc, server->scratch,
-                                                               2 * PROTOCOL_REQUEST_MAX, call)};
-    server->read_user = access_user_of(&server->access, &asker->login);
+    struct server_answer answer = {.code = server_request_parse(request)};
     if (answer.code == TN_R_OK) {
-        answer.code = access_judge(server->read_user, server->engine, row, call, call->detail);
+        answer.code = server_request_judge(request);
     }
     if (answer.code == TN_R_OK) {
-        answer.code = fence_check(asker, call->fence_lsn, &wait);
+        answer.code = fence_check(asker, request->call.fence_lsn, &wait);
     }
     if (wait) {
-        server_asker_wait_lsn(asker, call->fence_lsn);
+        server_asker_wait_lsn(asker, request->call.fence_lsn);
         return SERVER_WAIT;
     }
     if (answer.code == TN_R_OK) {
-        server->read_lsn = 0;
-        server->read_more = false;
-        server->read_how = read_how(asker);
-        answer.code = read_run(asker, (enum protocol_id)row->id, w);
-        if (answer.code == TN_R_NOT_YET) {
-            server_asker_tick(asker);
+        request->how = read_how(asker);
+        answer.code = server_handlers[row->id].read(request);
+        if (read_waits(request, answer.code)) {
             return SERVER_WAIT;
         }
-        if (server->read_more) {
-            server_asker_go_on(asker);
-            return SERVER_WAIT;
-        }
-        answer.lsn = server->read_lsn;
-        answer.cursor = call->cursor;
+        answer.lsn = request->lsn;
+        answer.cursor = request->call.cursor;
     }
     server_page_end(asker);
     asker->tick_since_ms = 0;
     asker->as_is = false;
     if (answer.code != TN_R_OK) {
-        protocol_render_refusal(w, answer.code, call->detail);
+        protocol_render_refusal(request->w, answer.code, request->call.detail);
         server_count_refusal(&server->counters, row->id, answer.code);
     }
     server->counters.calls[row->id]++;

@@ -83,9 +83,10 @@ static void page_write(struct protocol_writer *w, const struct server_page *page
 }
 
 /* The one that is being made for this asker, or a new one. */
-static struct server_page *page_of(struct server_asker *asker) {
-    struct server *server = asker->server;
-    const struct protocol_call *call = &server->call;
+static struct server_page *page_of(struct server_request *request) {
+    struct server *server = request->server;
+    struct server_asker *asker = request->asker;
+    const struct protocol_call *call = &request->call;
     if (server->making_for == asker) {
         return server->making;
     }
@@ -131,18 +132,18 @@ static void page_add(struct server_page *page, const struct step *step, uint64_t
     }
 }
 
-enum tn_result server_read_events(struct server_asker *asker, struct protocol_writer *w) {
-    struct server *server = asker->server;
-    struct protocol_call *call = &server->call;
+enum tn_result read_events(struct server_request *request) {
+    struct server *server = request->server;
+    struct protocol_call *call = &request->call;
     struct engine_stats stats;
-    struct server_page *page = page_of(asker);
+    struct server_page *page = page_of(request);
     if (page == NULL) {
         return TN_R_OVERLOADED;
     }
     struct step step = {.page = page};
     page->filter =
         (struct server_event_filter){.pool = call->command.pool, .holder = call->command.holder};
-    page->user = server->read_user;
+    page->user = request->user;
     engine_stats_read(server->engine, &stats); /* before: all up to there can be seen */
     enum tn_result code =
         engine_events_read(server->engine, page->span.next, SERVER_EVENTS_LOOK - page->looked,
@@ -156,11 +157,11 @@ enum tn_result server_read_events(struct server_asker *asker, struct protocol_wr
     }
     if (code == TN_R_OK) {
         page_add(page, &step, stats.lsn);
-        server->read_more = step.left;
+        request->more = step.left;
     }
     if (code == TN_R_OK && !step.left) {
-        page_write(w, page);
-        server->read_lsn = page->lsn;
+        page_write(request->w, page);
+        request->lsn = page->lsn;
     }
     return code;
 }

@@ -12,10 +12,11 @@
 /* ---- By a token ---- */
 
 /* OK and the claims of a live token of a sensor, or why it is none, in words too. */
-static enum tn_result bearer_judge(struct server *server, enum engine_read_mode how,
+static enum tn_result bearer_judge(struct server_request *request, enum engine_read_mode how,
                                    struct token_state *ret_state) {
-    struct protocol_call *call = &server->call;
-    enum tn_result code = token_introspect(server->options.tokens, how, call->token, ret_state);
+    struct protocol_call *call = &request->call;
+    enum tn_result code =
+        token_introspect(request->server->options.tokens, how, call->token, ret_state);
     if (code != TN_R_OK) {
         return code;
     }
@@ -44,12 +45,14 @@ static bool trigger_allowed(const struct token_claims *claims, struct tn_bytes t
 
 /* Where the lease stands is looked up as it is now, because the kernel judges it again. Operation ids are
  * scoped to the run, by its lease, for every sensor counts its own. */
-enum tn_result server_sensor_emit(struct server *server, struct server_emitter *emitter) {
-    struct protocol_call *call = &server->call;
+enum tn_result write_emit(struct server_request *request) {
+    struct protocol_call *call = &request->call;
     struct kernel_command *command = &call->command;
-    const struct token_claims *claims = &emitter->state.claims;
+    struct token_state state; /* and `user`: the command refers to them until it is submitted */
+    const struct token_claims *claims = &state.claims;
+    char user[KERNEL_USER_MAX + 1];
     char lease[PROTOCOL_LEASE_TEXT];
-    enum tn_result code = bearer_judge(server, ENGINE_READ_AS_IS, &emitter->state);
+    enum tn_result code = bearer_judge(request, ENGINE_READ_AS_IS, &state);
     if (code != TN_R_OK) {
         return code;
     }
@@ -59,32 +62,34 @@ enum tn_result server_sensor_emit(struct server *server, struct server_emitter *
         return TN_R_DENIED;
     }
     (void)protocol_lease_format(claims->lease, lease);
-    int len = snprintf(emitter->user, sizeof emitter->user, "lease:%s", lease);
+    int len = snprintf(user, sizeof user, "lease:%s", lease);
     const char *ref = claims->subject + sizeof TOKEN_SENSOR_SUBJECT - 1;
-    command->user = tn_bytes_of(emitter->user, (size_t)len);
+    command->user = tn_bytes_of(user, (size_t)len);
     command->name = tn_bytes_of(ref, strlen(ref));
     command->lease = claims->lease;
     command->epoch = claims->epoch;
     command->fields |= KERNEL_F_NAME | KERNEL_F_LEASE | KERNEL_F_EPOCH;
     command->rights = KERNEL_RIGHT_OPERATOR | KERNEL_RIGHT_SUPERVISOR; /* it is for EMIT alone */
-    return TN_R_OK;
+    return server_write_submit(request);
 }
 
-void server_sensor_emitted(const struct server_slot *slot) {
+void write_emit_committed(const struct server_slot *slot) {
     const struct kernel_result *result = &slot->request.result;
     if (!result->replayed) {
         supervisor_emitted(slot->server->supervisor, result->lease, result->epoch);
     }
 }
 
-static enum tn_result read_heartbeat(struct server *server, struct protocol_writer *w) {
+enum tn_result read_sensor_heartbeat(struct server_request *request) {
+    struct protocol_writer *w = request->w;
     struct token_state state;
-    enum tn_result code = bearer_judge(server, server->read_how, &state);
+    enum tn_result code = bearer_judge(request, request->how, &state);
     if (code != TN_R_OK) {
         return code;
     }
-    if (!supervisor_heartbeat(server->supervisor, state.claims.lease, state.claims.epoch)) {
-        (void)snprintf(server->call.detail, sizeof server->call.detail,
+    if (!supervisor_heartbeat(request->server->supervisor, state.claims.lease,
+                              state.claims.epoch)) {
+        (void)snprintf(request->call.detail, sizeof request->call.detail,
                        "the token is refused: its run is not one that is supervised here");
         return TN_R_BAD_TOKEN;
     }
@@ -93,7 +98,7 @@ static enum tn_result read_heartbeat(struct server *server, struct protocol_writ
     protocol_write_text(w, "expires_at");
     protocol_write_integer(w, (int64_t)state.claims.expires_s);
     protocol_pair_number(w, "lsn", state.lsn);
-    server->read_lsn = state.lsn;
+    request->lsn = state.lsn;
     return TN_R_OK;
 }
 
@@ -154,11 +159,13 @@ static void status_write(struct protocol_writer *w, const struct supervisor_stat
     pair_text_or_null(w, "last_error", status->last_error[0] != '\0', status->last_error);
 }
 
-static enum tn_result read_status(struct server *server, struct protocol_writer *w) {
+enum tn_result read_sensor_status(struct server_request *request) {
+    struct server *server = request->server;
+    struct protocol_writer *w = request->w;
     struct kernel_sensor_view view;
     struct supervisor_status status = {.state = PLAN_STATE_STOPPED};
-    struct tn_bytes ref = server->call.command.name;
-    enum tn_result code = engine_sensor_read(server->engine, server->read_how, ref, &view, NULL, 0);
+    struct tn_bytes ref = request->call.command.name;
+    enum tn_result code = engine_sensor_read(server->engine, request->how, ref, &view, NULL, 0);
     if (code == TN_R_OK) {
         bool supervised = supervisor_status(server->supervisor, ref, &status);
         protocol_render_sensor(w, &view, STATUS_PAIRS);
@@ -170,8 +177,7 @@ static enum tn_result read_status(struct server *server, struct protocol_writer 
 
 /* ---- Output ---- */
 
-static enum tn_result logs_refuse(struct server *server, enum tn_status status) {
-    struct protocol_call *call = &server->call;
+static enum tn_result logs_refuse(struct protocol_call *call, enum tn_status status) {
     if (status == TN_NOTFOUND) {
         (void)snprintf(call->detail, sizeof call->detail, "there is no output of such a sensor");
         return TN_R_NOTFOUND;
@@ -182,11 +188,11 @@ static enum tn_result logs_refuse(struct server *server, enum tn_status status) 
 }
 
 /* What comes as JSON is text: a character is told whole, or later. */
-static void logs_write(const struct server *server, struct protocol_writer *w,
+static void logs_write(const struct protocol_call *call, struct protocol_writer *w,
                        struct run_output_position next, const uint8_t *bytes, size_t len,
                        bool lost) {
     char text[RUN_OUTPUT_POSITION_TEXT];
-    bool more = len == server->call.bytes;
+    bool more = len == call->bytes;
     size_t cut = w->encoding == PROTOCOL_JSON ? protocol_utf8_cut(bytes, len) : 0;
     if (cut <= next.offset && !(more && cut == len)) { /* whoever asks for less gets a part of it */
         next.offset -= cut;
@@ -201,8 +207,9 @@ static void logs_write(const struct server *server, struct protocol_writer *w,
     protocol_pair_flag(w, "lost", lost);
 }
 
-static enum tn_result read_logs(struct server *server, struct protocol_writer *w) {
-    struct protocol_call *call = &server->call;
+enum tn_result read_sensor_logs(struct server_request *request) {
+    struct server *server = request->server;
+    struct protocol_call *call = &request->call;
     struct tn_bytes name = call->command.name;
     const struct os *os = server->options.os;
     struct run_output_position position = {.file = 0};
@@ -215,7 +222,7 @@ static enum tn_result read_logs(struct server *server, struct protocol_writer *w
     }
     (void)snprintf(ref, sizeof ref, "%.*s", (int)name.len, (const char *)name.at);
     if (server->supervisor == NULL) {
-        return logs_refuse(server, TN_NOTFOUND);
+        return logs_refuse(call, TN_NOTFOUND);
     }
     if (call->position.len > 0 && !run_output_position_parse(call->position, &position)) {
         (void)snprintf(call->detail, sizeof call->detail, "AFTER: not a position such as 3.4096");
@@ -228,39 +235,27 @@ static enum tn_result read_logs(struct server *server, struct protocol_writer *w
         status = run_output_read(os, dir, ref, &position, bytes, call->bytes, &len, &lost);
     }
     if (status != TN_OK) {
-        return logs_refuse(server, status);
+        return logs_refuse(call, status);
     }
-    logs_write(server, w, position, bytes, len, lost);
+    logs_write(call, request->w, position, bytes, len, lost);
     return TN_R_OK;
-}
-
-enum tn_result server_sensor_read(struct server *server, enum protocol_id id,
-                                  struct protocol_writer *w) {
-    switch (id) {
-    case PROTOCOL_SENSOR_HEARTBEAT:
-        return read_heartbeat(server, w);
-    case PROTOCOL_SENSOR_LOGS:
-        return read_logs(server, w);
-    default:
-        TN_ASSERT(id == PROTOCOL_SENSOR_STATUS);
-        return read_status(server, w);
-    }
 }
 
 /* ---- What operators do ---- */
 
 /* A description is a program that will run as the server's user. */
-enum tn_result server_program_judge(struct server *server, const struct access_user *user) {
-    char *detail = server->call.detail;
+enum tn_result server_program_judge(struct server_request *request) {
+    struct server *server = request->server;
+    char *detail = request->call.detail;
     if (server->options.sensors_by_file) {
         (void)snprintf(
-            detail, sizeof server->call.detail,
+            detail, sizeof request->call.detail,
             "sensors are defined in the configuration file only: sensor_commands = file");
         return TN_R_NOPERM;
     }
-    if (!access_programs(user)) {
+    if (!access_programs(request->user)) {
         (void)snprintf(
-            detail, sizeof server->call.detail,
+            detail, sizeof request->call.detail,
             "an anonymous client may not define programs to run; define the sensor over "
             "the Unix socket %s (tenure --socket PATH, redis-cli -s PATH), as a user with "
             "the role admin, or in the configuration file",
@@ -270,11 +265,12 @@ enum tn_result server_program_judge(struct server *server, const struct access_u
     return TN_R_OK;
 }
 
-enum tn_result server_sensor_judge(struct server *server) {
-    struct protocol_call *call = &server->call;
+enum tn_result write_sensor_set(struct server_request *request) {
+    struct protocol_call *call = &request->call;
+    struct supervisor *supervisor = request->server->supervisor;
     struct sensor_defaults standard = sensor_defaults_make();
     const struct sensor_defaults *defaults =
-        server->supervisor != NULL ? supervisor_defaults(server->supervisor) : &standard;
+        supervisor != NULL ? supervisor_defaults(supervisor) : &standard;
     struct sensor_spec *spec = NULL;
     char reason[SENSOR_REASON_MAX];
     if (!sensor_spec_parse(call->command.spec, defaults, &spec, reason)) {
@@ -283,7 +279,7 @@ enum tn_result server_sensor_judge(struct server *server) {
         return TN_R_BAD_REQUEST;
     }
     sensor_spec_free(spec);
-    return TN_R_OK;
+    return server_write_submit(request);
 }
 
 static void job_answer(struct server_slot *slot, struct tn_bytes ref) {
@@ -303,23 +299,24 @@ static void job_answer(struct server_slot *slot, struct tn_bytes ref) {
     server_count_served(&server->counters, slot->row->id, slot->begun_ns);
 }
 
-void server_sensor_job(struct server_slot *slot) {
-    struct server *server = slot->server;
-    struct protocol_call *call = &server->call;
-    const struct protocol_command *row = slot->row;
-    struct tn_bytes ref = call->command.name;
-    enum tn_result code = row->id == PROTOCOL_SENSOR_RESET
-                              ? supervisor_reset(server->supervisor, ref)
-                              : supervisor_restart(server->supervisor, ref);
+static void job_finish(struct server_request *request, enum tn_result code, const char *state) {
+    struct protocol_call *call = &request->call;
     if (code == TN_R_STATE) {
-        (void)snprintf(call->detail, sizeof call->detail, "%s",
-                       row->id == PROTOCOL_SENSOR_RESET
-                           ? "it is neither in error nor in backoff, and no run of it is unproven"
-                           : "it is not wanted, so it does not run");
+        (void)snprintf(call->detail, sizeof call->detail, "%s", state);
     }
     if (code != TN_R_OK) {
-        server_slot_refuse(slot, code, call->detail);
+        server_slot_refuse(request->slot, code, call->detail);
     } else {
-        job_answer(slot, ref);
+        job_answer(request->slot, call->command.name);
     }
+}
+
+void job_sensor_reset(struct server_request *request) {
+    job_finish(request, supervisor_reset(request->server->supervisor, request->call.command.name),
+               "it is neither in error nor in backoff, and no run of it is unproven");
+}
+
+void job_sensor_restart(struct server_request *request) {
+    job_finish(request, supervisor_restart(request->server->supervisor, request->call.command.name),
+               "it is not wanted, so it does not run");
 }

@@ -44,8 +44,8 @@ static bool name_set(char out[SERVER_NAME_MAX + 1], struct tn_bytes name) {
     return true;
 }
 
-static bool session_name(struct server_connection *connection, struct tn_bytes name,
-                         char out[SERVER_NAME_MAX + 1]) {
+static bool name_take(struct server_connection *connection, struct tn_bytes name,
+                      char out[SERVER_NAME_MAX + 1]) {
     if (!name_set(out, name)) {
         server_reply_error(connection,
                            "ERR Client names cannot contain spaces, newlines or special "
@@ -55,7 +55,34 @@ static bool session_name(struct server_connection *connection, struct tn_bytes n
     return true;
 }
 
-static void session_setinfo(struct server_connection *connection, const struct tn_bytes *argv) {
+enum server_step session_client_setname(struct server_connection *connection,
+                                        const struct tn_bytes *argv, uint32_t argc) {
+    (void)argc;
+    if (name_take(connection, argv[2], connection->name)) {
+        reply_simple(connection, "OK");
+    }
+    return SERVER_DONE;
+}
+
+enum server_step session_client_getname(struct server_connection *connection,
+                                        const struct tn_bytes *argv, uint32_t argc) {
+    (void)argv;
+    (void)argc;
+    reply_bulk(connection, connection->name, strlen(connection->name));
+    return SERVER_DONE;
+}
+
+enum server_step session_client_id(struct server_connection *connection,
+                                   const struct tn_bytes *argv, uint32_t argc) {
+    (void)argv;
+    (void)argc;
+    reply_number(connection, connection->id);
+    return SERVER_DONE;
+}
+
+enum server_step session_client_setinfo(struct server_connection *connection,
+                                        const struct tn_bytes *argv, uint32_t argc) {
+    (void)argc;
     bool lib_name = protocol_word_is(argv[2], "LIB-NAME", 8);
     if (!lib_name && !protocol_word_is(argv[2], "LIB-VER", 7)) {
         server_reply_error(connection, "ERR Unrecognized option '%.*s'",
@@ -68,6 +95,7 @@ static void session_setinfo(struct server_connection *connection, const struct t
     } else {
         reply_simple(connection, "OK");
     }
+    return SERVER_DONE;
 }
 
 /* ---- Who, and in which protocol ---- */
@@ -93,8 +121,8 @@ static enum auth auth_open(struct server_connection *connection, const struct tn
 /* A password without a name is the user default's, as in Redis. It is wiped where it was read. All
  * users may go while one of them waits for its turn: then the answer is that of a server without any,
  * and what is found out about the secret is for nobody. */
-static enum auth session_auth(struct server_connection *connection, const struct tn_bytes *user,
-                              struct tn_bytes secret) {
+static enum auth log_in(struct server_connection *connection, const struct tn_bytes *user,
+                        struct tn_bytes secret) {
     if (!connection->server->access.on) {
         server_login_leave(&connection->asker);
         sodium_memzero((void *)(uintptr_t)secret.at, secret.len);
@@ -149,7 +177,7 @@ static bool hello_parse(struct server_connection *connection, const struct tn_by
             hello->user = &argv[i + 1];
             i += 3;
         } else if (i + 1 < argc && protocol_word_is(argv[i], "SETNAME", 7)) {
-            if (!session_name(connection, argv[i + 1], hello->name)) {
+            if (!name_take(connection, argv[i + 1], hello->name)) {
                 return false;
             }
             i += 2;
@@ -169,8 +197,8 @@ static bool is_nobody(const struct server_connection *connection) {
 }
 
 /* HELLO [version [AUTH user password] [SETNAME name]]: all of it or nothing. */
-static enum server_step session_hello(struct server_connection *connection,
-                                      const struct tn_bytes *argv, uint32_t argc) {
+enum server_step session_hello(struct server_connection *connection, const struct tn_bytes *argv,
+                               uint32_t argc) {
     struct hello hello = {.version = connection->asker.encoding == PROTOCOL_RESP3 ? 3 : 2};
     enum auth auth = AUTH_GOOD;
     memcpy(hello.name, connection->name, sizeof hello.name);
@@ -178,7 +206,7 @@ static enum server_step session_hello(struct server_connection *connection,
         return SERVER_DONE;
     }
     if (hello.user != NULL) {
-        auth = session_auth(connection, hello.user, hello.user[1]);
+        auth = log_in(connection, hello.user, hello.user[1]);
     } else if (is_nobody(connection)) {
         server_reply_error(connection,
                            "NOAUTH HELLO must be called with the client already authenticated, "
@@ -195,39 +223,46 @@ static enum server_step session_hello(struct server_connection *connection,
     return auth == AUTH_WAIT ? SERVER_WAIT : SERVER_DONE;
 }
 
-static enum server_step session_login(struct server_connection *connection,
-                                      const struct tn_bytes *argv, uint32_t argc) {
-    enum auth auth = session_auth(connection, argc > 2 ? &argv[1] : NULL, argv[argc - 1]);
+enum server_step session_auth(struct server_connection *connection, const struct tn_bytes *argv,
+                              uint32_t argc) {
+    enum auth auth = log_in(connection, argc > 2 ? &argv[1] : NULL, argv[argc - 1]);
     if (auth == AUTH_GOOD) {
         reply_simple(connection, "OK");
     }
     return auth == AUTH_WAIT ? SERVER_WAIT : SERVER_DONE;
 }
 
-static void session_reset(struct server_connection *connection) {
+enum server_step session_reset(struct server_connection *connection, const struct tn_bytes *argv,
+                               uint32_t argc) {
+    (void)argv;
+    (void)argc;
     server_unsubscribe_all(connection);
     connection->asker.encoding = PROTOCOL_RESP2;
     connection->name[0] = '\0';
     connection->in_multi = false;
     connection->asker.login = (struct access_login){.user = connection->peer};
     reply_simple(connection, "RESET");
+    return SERVER_DONE;
 }
 
-static void session_select(struct server_connection *connection, struct tn_bytes index) {
+enum server_step session_select(struct server_connection *connection, const struct tn_bytes *argv,
+                                uint32_t argc) {
+    (void)argc;
     uint64_t number;
-    if (!kernel_value_parse(KERNEL_DEC, index, &number)) {
+    if (!kernel_value_parse(KERNEL_DEC, argv[1], &number)) {
         server_reply_error(connection, "ERR value is not an integer or out of range");
     } else if (number != 0) {
         server_reply_error(connection, "ERR DB index is out of range");
     } else {
         reply_simple(connection, "OK");
     }
+    return SERVER_DONE;
 }
 
 /* ---- The rest ---- */
 
-static void session_ping(struct server_connection *connection, const struct tn_bytes *argv,
-                         uint32_t argc) {
+enum server_step session_ping(struct server_connection *connection, const struct tn_bytes *argv,
+                              uint32_t argc) {
     bool listens = connection->subscriber != NULL && connection->asker.encoding == PROTOCOL_RESP2;
     if (argc <= 2 && listens) {
         struct protocol_writer w = server_reply_begin(connection);
@@ -242,21 +277,52 @@ static void session_ping(struct server_connection *connection, const struct tn_b
     } else {
         server_reply_error(connection, "ERR wrong number of arguments for 'ping' command");
     }
+    return SERVER_DONE;
+}
+
+enum server_step session_echo(struct server_connection *connection, const struct tn_bytes *argv,
+                              uint32_t argc) {
+    (void)argc;
+    reply_bulk(connection, argv[1].at, argv[1].len);
+    return SERVER_DONE;
+}
+
+enum server_step session_quit(struct server_connection *connection, const struct tn_bytes *argv,
+                              uint32_t argc) {
+    (void)argv;
+    (void)argc;
+    reply_simple(connection, "OK");
+    connection->leaving = true;
+    return SERVER_DONE;
+}
+
+enum server_step session_readonly(struct server_connection *connection, const struct tn_bytes *argv,
+                                  uint32_t argc) {
+    (void)argv;
+    (void)argc;
+    reply_simple(connection, "OK");
+    return SERVER_DONE;
 }
 
 /* The time of deadlines, which is the wall clock's unless somebody has set that since the start. */
-static void session_time(struct server_connection *connection) {
+enum server_step session_time(struct server_connection *connection, const struct tn_bytes *argv,
+                              uint32_t argc) {
     uint64_t now_ms = engine_now(connection->server->engine);
     char text[KERNEL_VALUE_TEXT_MAX];
+    (void)argv;
+    (void)argc;
     struct protocol_writer w = server_reply_begin(connection);
     protocol_write_array(&w, 2);
     protocol_write_bulk(&w, text, kernel_value_format(KERNEL_DEC, now_ms / 1000, text));
     protocol_write_bulk(&w, text, kernel_value_format(KERNEL_DEC, now_ms % 1000 * 1000, text));
     server_reply_end(connection, &w);
+    return SERVER_DONE;
 }
 
+/* ---- What commands there are ---- */
+
 /* Of all commands: always the same, so it is made once. */
-static bool session_docs_all(struct server_connection *connection) {
+static bool docs_all(struct server_connection *connection) {
     struct server *server = connection->server;
     enum protocol_encoding encoding = connection->asker.encoding;
     struct tn_bytes *docs = &server->docs[encoding == PROTOCOL_RESP3];
@@ -274,51 +340,10 @@ static bool session_docs_all(struct server_connection *connection) {
     return true;
 }
 
-static void session_docs(struct server_connection *connection, enum protocol_id id,
-                         const struct tn_bytes *names, uint32_t count) {
-    if (id == PROTOCOL_COMMAND_DOCS && count == 0 && session_docs_all(connection)) {
-        return;
-    }
-    struct protocol_writer w = server_reply_begin(connection);
-    if (id == PROTOCOL_COMMAND_DOCS) {
-        protocol_docs_docs(&w, names, count);
-    } else if (id == PROTOCOL_COMMAND_LIST) {
-        protocol_docs_list(&w);
-    } else {
-        protocol_docs_info(&w, names, count);
-    }
-    server_reply_end(connection, &w);
-}
-
-static void session_client(struct server_connection *connection, enum protocol_id id,
-                           const struct tn_bytes *argv, uint32_t argc) {
-    switch (id) {
-    case PROTOCOL_CLIENT_GETNAME:
-        reply_bulk(connection, connection->name, strlen(connection->name));
-        break;
-    case PROTOCOL_CLIENT_ID:
-        reply_number(connection, connection->id);
-        break;
-    case PROTOCOL_CLIENT_KILL:
-        server_client_kill(connection, argv, argc);
-        break;
-    case PROTOCOL_CLIENT_LIST:
-        server_client_list(connection);
-        break;
-    case PROTOCOL_CLIENT_SETINFO:
-        session_setinfo(connection, argv);
-        break;
-    default:
-        if (session_name(connection, argv[2], connection->name)) {
-            reply_simple(connection, "OK");
-        }
-    }
-}
-
 /* The reply is made in one step, and each word costs up to some microseconds. */
 #define WORDS_MAX 64u
 
-static bool session_words_fit(struct server_connection *connection, uint32_t argc) {
+bool session_words_fit(struct server_connection *connection, uint32_t argc) {
     if (argc > WORDS_MAX + 2) {
         server_reply_error(connection, "ERR at most %u names or patterns at once", WORDS_MAX);
         return false;
@@ -326,75 +351,51 @@ static bool session_words_fit(struct server_connection *connection, uint32_t arg
     return true;
 }
 
-static void session_server(struct server_connection *connection, enum protocol_id id,
-                           const struct tn_bytes *argv, uint32_t argc) {
-    if (!session_words_fit(connection, argc)) {
-        return;
+enum server_step session_command_docs(struct server_connection *connection,
+                                      const struct tn_bytes *argv, uint32_t argc) {
+    if (!session_words_fit(connection, argc) || (argc == 2 && docs_all(connection))) {
+        return SERVER_DONE;
     }
-    switch (id) {
-    case PROTOCOL_INFO:
-        server_info(connection, argv + 1, argc - 1);
-        break;
-    case PROTOCOL_CONFIG_GET:
-        server_config_get(connection, argv + 2, argc - 2);
-        break;
-    case PROTOCOL_COMMAND_COUNT:
-        reply_number(connection, protocol_docs_count());
-        break;
-    case PROTOCOL_COMMAND:
-        session_docs(connection, id, NULL, 0);
-        break;
-    case PROTOCOL_COMMAND_DOCS:
-    case PROTOCOL_COMMAND_INFO:
-    case PROTOCOL_COMMAND_LIST:
-        session_docs(connection, id, argv + 2, argc - 2);
-        break;
-    default:
-        session_client(connection, id, argv, argc);
-    }
+    struct protocol_writer w = server_reply_begin(connection);
+    protocol_docs_docs(&w, argv + 2, argc - 2);
+    server_reply_end(connection, &w);
+    return SERVER_DONE;
 }
 
-enum server_step server_session(struct server_connection *connection,
-                                const struct protocol_command *row, const struct tn_bytes *argv,
-                                uint32_t argc) {
-    enum protocol_id id = (enum protocol_id)row->id;
-    switch (id) {
-    case PROTOCOL_PING:
-        session_ping(connection, argv, argc);
-        break;
-    case PROTOCOL_ECHO:
-        reply_bulk(connection, argv[1].at, argv[1].len);
-        break;
-    case PROTOCOL_HELLO:
-        return session_hello(connection, argv, argc);
-    case PROTOCOL_AUTH:
-        return session_login(connection, argv, argc);
-    case PROTOCOL_QUIT:
-        reply_simple(connection, "OK");
-        connection->leaving = true;
-        break;
-    case PROTOCOL_RESET:
-        session_reset(connection);
-        break;
-    case PROTOCOL_READONLY:
-        reply_simple(connection, "OK");
-        break;
-    case PROTOCOL_SELECT:
-        session_select(connection, argv[1]);
-        break;
-    case PROTOCOL_TIME:
-        session_time(connection);
-        break;
-    case PROTOCOL_SUBSCRIBE:
-    case PROTOCOL_PSUBSCRIBE:
-        server_subscribe(connection, id == PROTOCOL_PSUBSCRIBE, argv + 1, argc - 1);
-        break;
-    case PROTOCOL_UNSUBSCRIBE:
-    case PROTOCOL_PUNSUBSCRIBE:
-        server_unsubscribe(connection, id == PROTOCOL_PUNSUBSCRIBE, argv + 1, argc - 1);
-        break;
-    default:
-        session_server(connection, id, argv, argc);
+enum server_step session_command_info(struct server_connection *connection,
+                                      const struct tn_bytes *argv, uint32_t argc) {
+    if (session_words_fit(connection, argc)) {
+        struct protocol_writer w = server_reply_begin(connection);
+        protocol_docs_info(&w, argv + 2, argc - 2);
+        server_reply_end(connection, &w);
     }
+    return SERVER_DONE;
+}
+
+enum server_step session_command(struct server_connection *connection, const struct tn_bytes *argv,
+                                 uint32_t argc) {
+    struct protocol_writer w = server_reply_begin(connection);
+    (void)argv;
+    (void)argc;
+    protocol_docs_info(&w, NULL, 0);
+    server_reply_end(connection, &w);
+    return SERVER_DONE;
+}
+
+enum server_step session_command_list(struct server_connection *connection,
+                                      const struct tn_bytes *argv, uint32_t argc) {
+    struct protocol_writer w = server_reply_begin(connection);
+    (void)argv;
+    (void)argc;
+    protocol_docs_list(&w);
+    server_reply_end(connection, &w);
+    return SERVER_DONE;
+}
+
+enum server_step session_command_count(struct server_connection *connection,
+                                       const struct tn_bytes *argv, uint32_t argc) {
+    (void)argv;
+    (void)argc;
+    reply_number(connection, protocol_docs_count());
     return SERVER_DONE;
 }

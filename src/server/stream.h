@@ -170,10 +170,6 @@ void server_feed_want_metrics(struct server *server, bool wanted);
 
 /* ---- subscribe.c: SUBSCRIBE and the like ---- */
 
-void server_subscribe(struct server_connection *connection, bool pattern,
-                      const struct tn_bytes *names, uint32_t count);
-void server_unsubscribe(struct server_connection *connection, bool pattern,
-                        const struct tn_bytes *names, uint32_t count);
 /* All of the connection's, without a word. */
 void server_unsubscribe_all(struct server_connection *connection);
 

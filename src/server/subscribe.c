@@ -250,7 +250,7 @@ static bool subscribe_all(struct server_subscriber *subscriber, bool pattern,
     return true;
 }
 
-void server_subscribe(struct server_connection *connection, bool pattern,
+static void subscribe(struct server_connection *connection, bool pattern,
                       const struct tn_bytes *names, uint32_t count) {
     struct server *server = connection->server;
     struct server_streams *streams = &server->streams;
@@ -285,6 +285,18 @@ void server_subscribe(struct server_connection *connection, bool pattern,
     }
 }
 
+enum server_step session_subscribe(struct server_connection *connection,
+                                   const struct tn_bytes *argv, uint32_t argc) {
+    subscribe(connection, false, argv + 1, argc - 1);
+    return SERVER_DONE;
+}
+
+enum server_step session_psubscribe(struct server_connection *connection,
+                                    const struct tn_bytes *argv, uint32_t argc) {
+    subscribe(connection, true, argv + 1, argc - 1);
+    return SERVER_DONE;
+}
+
 /* ---- UNSUBSCRIBE, PUNSUBSCRIBE ---- */
 
 static void unsubscribe_one(struct server_connection *connection, bool pattern,
@@ -310,7 +322,7 @@ static struct server_subscription *first_of(const struct server_connection *conn
     return s;
 }
 
-void server_unsubscribe(struct server_connection *connection, bool pattern,
+static void unsubscribe(struct server_connection *connection, bool pattern,
                         const struct tn_bytes *names, uint32_t count) {
     if (count > SERVER_SUBSCRIPTIONS_MAX) { /* each is looked for among all that it has */
         server_reply_error(connection, "OVERLOADED at most %u names at once",
@@ -331,4 +343,16 @@ void server_unsubscribe(struct server_connection *connection, bool pattern,
     if (connection->subscriber != NULL && connection->subscriber->first == NULL) {
         subscriber_free(connection->subscriber);
     }
+}
+
+enum server_step session_unsubscribe(struct server_connection *connection,
+                                     const struct tn_bytes *argv, uint32_t argc) {
+    unsubscribe(connection, false, argv + 1, argc - 1);
+    return SERVER_DONE;
+}
+
+enum server_step session_punsubscribe(struct server_connection *connection,
+                                      const struct tn_bytes *argv, uint32_t argc) {
+    unsubscribe(connection, true, argv + 1, argc - 1);
+    return SERVER_DONE;
 }

@@ -23,8 +23,8 @@ static void pair_integer(struct protocol_writer *w, const char *name, uint64_t n
 
 /* ---- A new token ---- */
 
-static void issued_write(struct server *server, struct protocol_writer *w,
-                         const struct token_issued *issued) {
+static void issued_write(struct server_request *request, const struct token_issued *issued) {
+    struct protocol_writer *w = request->w;
     const struct token_claims *claims = &issued->claims;
     char id[TOKEN_ID_TEXT];
     (void)token_id_format(claims->lease, claims->epoch, id);
@@ -39,35 +39,48 @@ static void issued_write(struct server *server, struct protocol_writer *w,
     pair_integer(w, "max_exp", claims->max_exp_s);
     token_triggers_write(w, claims);
     protocol_pair_number(w, "lsn", issued->lsn);
-    server->read_lsn = issued->lsn;
-    server->counters.tokens_issued++;
+    request->lsn = issued->lsn;
+    request->server->counters.tokens_issued++;
 }
 
-static enum tn_result read_issue(struct server *server, enum protocol_id id,
-                                 struct protocol_writer *w) {
-    struct protocol_call *call = &server->call;
-    struct token_issuer *issuer = server->options.tokens;
-    struct token_order order = order_of(call);
+enum tn_result read_token_issue(struct server_request *request) {
+    struct token_order order = order_of(&request->call);
     struct token_issued issued;
-    enum tn_result code;
-    if (id == PROTOCOL_TOKEN_ISSUE) {
-        code = token_issue(issuer, server->read_how, &order, &issued, call->detail);
-    } else if (id == PROTOCOL_TOKEN_SENSOR) {
-        code = token_issue_sensor(issuer, server->read_how, call->command.name, &order, &issued,
-                                  call->detail);
-    } else {
-        code = token_refresh(issuer, server->read_how, call->token, &order, &issued, call->detail);
-    }
+    enum tn_result code = token_issue(request->server->options.tokens, request->how, &order,
+                                      &issued, request->call.detail);
     if (code == TN_R_OK) {
-        issued_write(server, w, &issued);
+        issued_write(request, &issued);
+    }
+    return code;
+}
+
+enum tn_result read_token_sensor(struct server_request *request) {
+    struct token_order order = order_of(&request->call);
+    struct token_issued issued;
+    enum tn_result code =
+        token_issue_sensor(request->server->options.tokens, request->how,
+                           request->call.command.name, &order, &issued, request->call.detail);
+    if (code == TN_R_OK) {
+        issued_write(request, &issued);
+    }
+    return code;
+}
+
+enum tn_result read_token_refresh(struct server_request *request) {
+    struct token_order order = order_of(&request->call);
+    struct token_issued issued;
+    enum tn_result code = token_refresh(request->server->options.tokens, request->how,
+                                        request->call.token, &order, &issued, request->call.detail);
+    if (code == TN_R_OK) {
+        issued_write(request, &issued);
     }
     return code;
 }
 
 /* ---- What a token is ---- */
 
-static void state_write(struct server *server, struct protocol_writer *w,
-                        const struct token_state *state) {
+static void state_write(struct server_request *request, const struct token_state *state) {
+    struct protocol_writer *w = request->w;
     const struct token_claims *claims = &state->claims;
     bool live = state->verdict == TOKEN_LIVE;
     char id[TOKEN_ID_TEXT];
@@ -95,24 +108,27 @@ static void state_write(struct server *server, struct protocol_writer *w,
     }
     if (state->lsn > 0) {
         protocol_pair_number(w, "lsn", state->lsn);
-        server->read_lsn = state->lsn;
+        request->lsn = state->lsn;
     }
 }
 
-static enum tn_result read_introspect(struct server *server, struct protocol_writer *w) {
+enum tn_result read_token_introspect(struct server_request *request) {
+    struct server *server = request->server;
     struct token_state state;
     enum tn_result code =
-        token_introspect(server->options.tokens, server->read_how, server->call.token, &state);
+        token_introspect(server->options.tokens, request->how, request->call.token, &state);
     if (code == TN_R_OK) {
         server->counters.introspections[state.verdict]++;
-        state_write(server, w, &state);
+        state_write(request, &state);
     }
     return code;
 }
 
 /* ---- Keys ---- */
 
-static enum tn_result read_keys(const struct server *server, struct protocol_writer *w) {
+enum tn_result read_token_keys(struct server_request *request) {
+    const struct server *server = request->server;
+    struct protocol_writer *w = request->w;
     const struct token_keys *keys = &server->options.tokens->keys;
     uint64_t now_s = token_now(server->options.tokens);
     uint32_t count = 0;
@@ -136,19 +152,10 @@ static enum tn_result read_keys(const struct server *server, struct protocol_wri
     return TN_R_OK;
 }
 
-enum tn_result server_token_read(struct server *server, enum protocol_id id,
-                                 struct protocol_writer *w) {
-    switch (id) {
-    case PROTOCOL_TOKEN_ISSUE:
-    case PROTOCOL_TOKEN_SENSOR:
-    case PROTOCOL_TOKEN_REFRESH:
-        return read_issue(server, id, w);
-    case PROTOCOL_TOKEN_INTROSPECT:
-        return read_introspect(server, w);
-    default:
-        TN_ASSERT(id == PROTOCOL_TOKEN_KEYS);
-        return read_keys(server, w);
-    }
+/* ---- Revocation: the kernel's ---- */
+
+void write_token_revoke_committed(const struct server_slot *slot) {
+    slot->server->counters.tokens_revoked++;
 }
 
 /* ---- Rotation: writing the file is not for the loop ---- */
@@ -204,14 +211,15 @@ static void rotation_done(uv_work_t *work, int status) {
     server_slot_answered(slot, &w);
 }
 
-void server_token_rotate(struct server_slot *slot) {
-    struct server *server = slot->server;
+void job_token_rotate(struct server_request *request) {
+    struct server *server = request->server;
+    struct server_slot *slot = request->slot;
     if (server->rotation_slot != NULL) {
         server_slot_refuse(slot, TN_R_OVERLOADED, "the keys are being rotated; try again");
         return;
     }
     server->rotation_slot = slot;
-    server->rotation_drop = (server->call.command.fields & KERNEL_F_IMMEDIATE) != 0;
+    server->rotation_drop = (request->call.command.fields & KERNEL_F_IMMEDIATE) != 0;
     server->rotation.data = server;
     (void)uv_queue_work(&server->loop, &server->rotation, rotation_run, rotation_done);
 }

@@ -122,6 +122,7 @@ static enum server_step item_ask(struct udp_exchange *exchange, uint32_t i) {
     char lease[PROTOCOL_LEASE_TEXT];
     char epoch[24];
     struct tn_bytes words[WORDS_MAX];
+    struct server_request request;
     const struct udp_item *item = &exchange->items[i];
     uint32_t len = exchange->key_len;
     if (exchange->many) {
@@ -137,7 +138,9 @@ static enum server_step item_ask(struct udp_exchange *exchange, uint32_t i) {
         words[2] = tn_bytes_of(holder, len);
         words[3] = word(epoch);
         words[4] = word("NOW");
-        return server_write(&exchange->asker, &protocol_table[PROTOCOL_RELEASE], words, 5);
+        server_request_begin(&request, &exchange->asker, &protocol_table[PROTOCOL_RELEASE], words,
+                             5);
+        return server_write(&request);
     }
     (void)snprintf(operation, sizeof operation, "%s#%u", exchange->operation, i);
     words[0] = word("ALLOC");
@@ -147,8 +150,9 @@ static enum server_step item_ask(struct udp_exchange *exchange, uint32_t i) {
     words[4] = tn_bytes_of(exchange->meta, exchange->meta_len);
     words[5] = word("OPID");
     words[6] = word(operation);
-    return server_write(&exchange->asker, &protocol_table[PROTOCOL_ALLOC], words,
-                        exchange->phase == UDP_ASK ? 7 : 5);
+    server_request_begin(&request, &exchange->asker, &protocol_table[PROTOCOL_ALLOC], words,
+                         exchange->phase == UDP_ASK ? 7 : 5);
+    return server_write(&request);
 }
 
 /* ---- Answers ---- */

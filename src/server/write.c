@@ -213,10 +213,9 @@ struct tn_bytes server_slot_reply(struct server_slot *slot) {
 static void slot_count(const struct server_slot *slot, uint64_t now_ns) {
     struct server_counters *counters = &slot->server->counters;
     server_histogram_add(&counters->latency[slot->row->id], now_ns - slot->begun_ns, 1);
-    counters->tokens_revoked +=
-        slot->row->id == PROTOCOL_TOKEN_REVOKE && slot->answer.code == TN_R_OK;
-    if (slot->row->id == PROTOCOL_EMIT && slot->answer.code == TN_R_OK) {
-        server_sensor_emitted(slot);
+    void (*committed)(const struct server_slot *) = server_handlers[slot->row->id].committed;
+    if (committed != NULL && slot->answer.code == TN_R_OK) {
+        committed(slot);
     }
     server_count_refusal(counters, slot->row->id, slot->answer.code);
 }
@@ -307,69 +306,77 @@ enum tn_result server_holder_derive(struct server *server, struct tn_bytes pool,
     return code;
 }
 
-static enum tn_result holder_derive(struct server *server, char holder[KERNEL_HOLDER_MAX]) {
-    struct protocol_call *call = &server->call;
+static enum tn_result holder_derive(struct server_request *request,
+                                    char holder[KERNEL_HOLDER_MAX]) {
+    struct protocol_call *call = &request->call;
     uint32_t len = 0;
     if ((call->command.fields & KERNEL_F_META) == 0) {
         (void)snprintf(call->detail, sizeof call->detail, "holder *: META is missing");
         return TN_R_MALFORMED;
     }
-    enum tn_result code =
-        server_holder_derive(server, call->from, call->command.meta, holder, &len, call->detail);
+    enum tn_result code = server_holder_derive(request->server, call->from, call->command.meta,
+                                               holder, &len, call->detail);
     call->command.holder = tn_bytes_of(holder, len);
     return code;
 }
 
-enum server_step server_write(struct server_asker *asker, const struct protocol_command *row,
-                              const struct tn_bytes *argv, uint32_t argc) {
-    struct server *server = asker->server;
-    struct protocol_call *call = &server->call;
+enum tn_result server_write_submit(struct server_request *request) {
+    struct server *server = request->server;
+    struct server_slot *slot = request->slot;
+    uint32_t len =
+        kernel_command_encode(&request->call.command, server->encoded, KERNEL_COMMAND_MAX);
+    if (len == 0) {
+        return TN_R_TOO_LARGE;
+    }
+    slot->request.done = slot_done;
+    slot->request.ctx = slot;
+    enum tn_result code =
+        engine_submit_later(server->engine, &slot->request, tn_bytes_of(server->encoded, len));
+    server->submitted = true;
+    request->full = code == TN_R_OVERLOADED;
+    return code;
+}
+
+/* Whether the user may do it, and in whose name it is logged. */
+static enum tn_result write_judge(struct server_request *request) {
+    const struct access_user *user = request->user;
+    struct kernel_command *command = &request->call.command;
+    enum tn_result code = server_request_judge(request);
+    command->user = tn_bytes_of(user->name, user->name_len);
+    command->rights = user->role >= PROTOCOL_OPERATOR ? KERNEL_RIGHT_OPERATOR : 0;
+    if (code == TN_R_OK && protocol_command_has(request->row, PROTOCOL_PROGRAMS)) {
+        code = server_program_judge(request);
+    }
+    return code;
+}
+
+enum server_step server_write(struct server_request *request) {
+    struct server_asker *asker = request->asker;
     char holder[KERNEL_HOLDER_MAX];
-    struct server_emitter emitter;
-    struct server_slot *slot = server_slot_take(asker, row);
+    struct server_slot *slot = server_slot_take(asker, request->row);
     if (slot == NULL) {
         return SERVER_WAIT;
     }
-    enum tn_result code =
-        protocol_call_parse(row, argv, argc, server->scratch, 2 * PROTOCOL_REQUEST_MAX, call);
-    if (code == TN_R_OK && call->derive) {
-        code = holder_derive(server, holder);
-    }
-    const struct access_user *user = access_user_of(&server->access, &asker->login);
-    if (code == TN_R_OK) {
-        code = access_judge(user, server->engine, row, call, call->detail);
-        call->command.user = tn_bytes_of(user->name, user->name_len);
-        call->command.rights = user->role >= PROTOCOL_OPERATOR ? KERNEL_RIGHT_OPERATOR : 0;
-    }
-    if (code == TN_R_OK && row->programs) {
-        code = server_program_judge(server, user);
-    }
-    if (code == TN_R_OK && row->id == PROTOCOL_EMIT) {
-        code = server_sensor_emit(server, &emitter);
-    } else if (code == TN_R_OK && row->id == PROTOCOL_SENSOR_SET) {
-        code = server_sensor_judge(server);
+    request->slot = slot;
+    enum tn_result code = server_request_parse(request);
+    if (code == TN_R_OK && request->call.derive) {
+        code = holder_derive(request, holder);
     }
     if (code == TN_R_OK) {
-        uint32_t len = kernel_command_encode(&call->command, server->encoded, KERNEL_COMMAND_MAX);
-        if (len == 0) {
-            code = TN_R_TOO_LARGE;
-        } else {
-            slot->request.done = slot_done;
-            slot->request.ctx = slot;
-            code = engine_submit_later(server->engine, &slot->request,
-                                       tn_bytes_of(server->encoded, len));
-            server->submitted = true;
-        }
-        /* The batch that is being filled is full. Refusing would punish the client that asked last
-         * for what others have sent: it waits for the next batch instead. */
-        if (code == TN_R_OVERLOADED) {
-            slot_return(asker);
-            server_asker_wait(asker);
-            return SERVER_WAIT;
-        }
+        code = write_judge(request);
+    }
+    if (code == TN_R_OK) {
+        code = server_handlers[request->row->id].write(request);
+    }
+    /* The batch that is being filled is full. Refusing would punish the client that asked last
+     * for what others have sent: it waits for the next batch instead. */
+    if (request->full) {
+        slot_return(asker);
+        server_asker_wait(asker);
+        return SERVER_WAIT;
     }
     if (code != TN_R_OK) {
-        server_slot_refuse(slot, code, call->detail);
+        server_slot_refuse(slot, code, request->call.detail);
     }
     return SERVER_DONE;
 }
@@ -433,40 +440,30 @@ static void snapshot_taken(uv_work_t *work, int status) {
     snapshot_render(slot, taken, server->snapshot_error.text);
 }
 
-static void snapshot_begin(struct server_slot *slot) {
-    struct server *server = slot->server;
+void job_snapshot(struct server_request *request) {
+    struct server *server = request->server;
     if (server->snapshot_slot != NULL) {
-        server_slot_refuse(slot, TN_R_OVERLOADED, "a snapshot is being taken; try again");
+        server_slot_refuse(request->slot, TN_R_OVERLOADED, "a snapshot is being taken; try again");
         return;
     }
-    server->snapshot_slot = slot;
+    server->snapshot_slot = request->slot;
     server->snapshot.data = server;
     (void)uv_queue_work(&server->loop, &server->snapshot, snapshot_take, snapshot_taken);
 }
 
-enum server_step server_job(struct server_asker *asker, const struct protocol_command *row,
-                            const struct tn_bytes *argv, uint32_t argc) {
-    struct server *server = asker->server;
-    struct protocol_call *call = &server->call;
-    struct server_slot *slot = server_slot_take(asker, row);
-    if (slot == NULL) {
+enum server_step server_job_begin(struct server_request *request) {
+    request->slot = server_slot_take(request->asker, request->row);
+    if (request->slot == NULL) {
         return SERVER_WAIT;
     }
-    enum tn_result code =
-        protocol_call_parse(row, argv, argc, server->scratch, 2 * PROTOCOL_REQUEST_MAX, call);
+    enum tn_result code = server_request_parse(request);
     if (code == TN_R_OK) {
-        code = access_judge(access_user_of(&server->access, &asker->login), server->engine, row,
-                            call, call->detail);
+        code = server_request_judge(request);
     }
     if (code != TN_R_OK) {
-        server_slot_refuse(slot, code, call->detail);
-    } else if (row->id == PROTOCOL_TOKEN_ROTATE) {
-        server_token_rotate(slot);
-    } else if (row->id == PROTOCOL_SNAPSHOT) {
-        snapshot_begin(slot);
+        server_slot_refuse(request->slot, code, request->call.detail);
     } else {
-        TN_ASSERT(row->id == PROTOCOL_SENSOR_RESET || row->id == PROTOCOL_SENSOR_RESTART);
-        server_sensor_job(slot);
+        server_handlers[request->row->id].job(request);
     }
     return SERVER_DONE;
 }

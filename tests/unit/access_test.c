@@ -115,12 +115,86 @@ static void an_event_of_a_bundle_is_judged_by_every_one_of_its_values(void **sta
     access_free(&guest.access);
 }
 
+/* ---- Commands, by their subjects ---- */
+
+static enum tn_result judge(const struct access_user *user, struct engine *engine,
+                            const struct protocol_command *row,
+                            const struct kernel_command *named) {
+    struct protocol_call call = {.row = row, .command = *named};
+    char detail[ACCESS_DETAIL] = "";
+    return access_judge(user, engine, row, &call, detail);
+}
+
+/* A command that the code does not know by its id: what its row says is all there is to judge by. */
+static struct protocol_command new_command(uint8_t subject) {
+    return (struct protocol_command){.word = "NEW",
+                                     .sub = "",
+                                     .word_len = 3,
+                                     .kind = PROTOCOL_READ,
+                                     .role = PROTOCOL_READER,
+                                     .id = PROTOCOL_COMMANDS,
+                                     .subject = subject};
+}
+
+static void a_command_whose_subject_is_unknown_is_refused(void **state) {
+    static const uint8_t unknown[] = {PROTOCOL_OF_UNKNOWN, PROTOCOL_OF_LIST + 1, UINT8_MAX};
+    struct kernel_command named = {.pool = text("p"), .name = text("s1")};
+    struct guest narrow;
+    struct guest wide;
+    (void)state;
+    guest_make(&narrow, "p", NULL);
+    guest_make(&wide, NULL, NULL);
+    for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
+        struct protocol_command row = new_command(unknown[i]);
+        assert_int_equal(judge(narrow.user, NULL, &row, &named), TN_R_NOPERM);
+        assert_int_equal(judge(wide.user, NULL, &row, &named), TN_R_NOPERM);
+        assert_int_equal(judge(&access_system, NULL, &row, &named), TN_R_NOPERM);
+    }
+    access_free(&narrow.access);
+    access_free(&wide.access);
+}
+
+static void a_new_command_is_judged_by_its_subject_alone(void **state) {
+    static const struct {
+        uint8_t subject;
+        const char *pools, *holders;
+        enum tn_result unnamed, named;
+    } rows[] = {
+        {PROTOCOL_OF_NONE, "p", NULL, TN_R_OK, TN_R_OK},
+        {PROTOCOL_OF_LIST, "p", NULL, TN_R_OK, TN_R_OK},
+        {PROTOCOL_OF_POOL, "p", NULL, TN_R_NOPERM, TN_R_OK},
+        {PROTOCOL_OF_POOL, "q", NULL, TN_R_NOPERM, TN_R_NOPERM},
+        {PROTOCOL_OF_LEASE, "p", NULL, TN_R_NOTFOUND, TN_R_OK},
+        {PROTOCOL_OF_LEASE, "q", NULL, TN_R_NOTFOUND, TN_R_NOPERM},
+        {PROTOCOL_OF_RULE, "p", NULL, TN_R_NOPERM, TN_R_NOPERM},
+        {PROTOCOL_OF_RULE, "p sensors", "x", TN_R_OK, TN_R_OK},
+        {PROTOCOL_OF_SENSOR, "p", NULL, TN_R_NOPERM, TN_R_NOPERM},
+        {PROTOCOL_OF_SENSOR, "p sensors", "x", TN_R_NOPERM, TN_R_NOPERM},
+        {PROTOCOL_OF_SENSOR, "p sensors", "sensor/s1", TN_R_NOPERM, TN_R_OK},
+        {PROTOCOL_OF_MANY, "p", NULL, TN_R_NOPERM, TN_R_NOPERM},
+        {PROTOCOL_OF_MANY, NULL, "h", TN_R_OK, TN_R_OK},
+    };
+    struct kernel_command unnamed = {.fields = 0};
+    struct kernel_command named = {.pool = text("p"), .name = text("s1")};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct protocol_command row = new_command(rows[i].subject);
+        struct guest guest;
+        guest_make(&guest, rows[i].pools, rows[i].holders);
+        assert_int_equal(judge(guest.user, NULL, &row, &unnamed), rows[i].unnamed);
+        assert_int_equal(judge(guest.user, NULL, &row, &named), rows[i].named);
+        access_free(&guest.access);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rekeyed_lease_is_told_to_those_who_may_see_both_holders),
         cmocka_unit_test_setup_teardown(a_bundle_is_judged_by_every_one_of_its_values, world_make,
                                         world_free),
         cmocka_unit_test(an_event_of_a_bundle_is_judged_by_every_one_of_its_values),
+        cmocka_unit_test(a_command_whose_subject_is_unknown_is_refused),
+        cmocka_unit_test(a_new_command_is_judged_by_its_subject_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

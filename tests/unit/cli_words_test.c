@@ -112,7 +112,8 @@ static void every_example_means_what_the_table_says(void **state) {
         cli_spell_example(&example, row);
         assert_memory_equal(example.at, "tenure ", 7);
         /* Which server it is for is a setting, which stands before the words. */
-        const char *setting = row->programs ? "-s data/tenure.sock " : "";
+        const char *setting =
+            protocol_command_has(row, PROTOCOL_PROGRAMS) ? "-s data/tenure.sock " : "";
         assert_memory_equal(example.at + 7, setting, strlen(setting));
         int argc = split(example.at + 7 + strlen(setting), argv);
         for (int a = 0; a < argc; a++) { /* the shell's quotes */

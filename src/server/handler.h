@@ -1,0 +1,106 @@
+/* The handlers of the commands: one for each row of the table, of the row's kind. */
+#ifndef TN_SERVER_HANDLER_H
+#define TN_SERVER_HANDLER_H
+
+#include "server/request.h"
+
+struct server_connection;
+
+enum server_step {
+    SERVER_DONE, /* answered, or under way */
+    SERVER_WAIT, /* not now: show it again */
+};
+
+/* Answers, or has the connection wait. */
+typedef enum server_step server_session(struct server_connection *connection,
+                                        const struct tn_bytes *argv, uint32_t argc);
+/* The call is parsed and judged. OK: the reply is in request->w. NOT_YET: it needs a tick first. */
+typedef enum tn_result server_reader(struct server_request *request);
+/* The call is parsed and judged. Completes the command and ends in server_write_submit. */
+typedef enum tn_result server_writer(struct server_request *request);
+/* The call is parsed and judged. Answers request->slot, now or later. */
+typedef void server_job(struct server_request *request);
+
+/* Exactly one of the first four is set: the one that the row's kind names. */
+struct server_handler {
+    server_session *session;
+    server_reader *read;
+    server_writer *write;
+    server_job *job;
+    /* Of a write, or NULL: it is committed and its result is OK. */
+    void (*committed)(const struct server_slot *slot);
+};
+
+extern const struct server_handler server_handlers[PROTOCOL_COMMANDS];
+
+/* session.c, info.c */
+server_session session_auth;
+server_session session_client_getname;
+server_session session_client_id;
+server_session session_client_kill;
+server_session session_client_list;
+server_session session_client_setinfo;
+server_session session_client_setname;
+server_session session_command;
+server_session session_command_count;
+server_session session_command_docs;
+server_session session_command_info;
+server_session session_command_list;
+server_session session_config_get;
+server_session session_echo;
+server_session session_hello;
+server_session session_info;
+server_session session_ping;
+server_session session_quit;
+server_session session_readonly;
+server_session session_reset;
+server_session session_select;
+server_session session_time;
+
+/* subscribe.c */
+server_session session_subscribe;
+server_session session_psubscribe;
+server_session session_unsubscribe;
+server_session session_punsubscribe;
+
+/* read.c */
+server_reader read_lease;
+server_reader read_leases;
+server_reader read_verify;
+server_reader read_pool;
+server_reader read_pools;
+server_reader read_pool_metrics;
+server_reader read_rules;
+server_reader read_sensors;
+server_reader read_sensor;
+/* read_events.c; with request->more, what there is of the page is kept for the asker. */
+server_reader read_events;
+/* sensor.c */
+server_reader read_sensor_heartbeat;
+server_reader read_sensor_logs;
+server_reader read_sensor_status;
+/* token.c */
+server_reader read_token_introspect;
+server_reader read_token_issue;
+server_reader read_token_keys;
+server_reader read_token_refresh;
+server_reader read_token_sensor;
+
+/* write.c: the command as it was parsed, and what all other writes end in. */
+server_writer server_write_submit;
+/* sensor.c */
+server_writer write_emit;
+void write_emit_committed(const struct server_slot *slot);
+server_writer write_sensor_set;
+/* token.c */
+void write_token_revoke_committed(const struct server_slot *slot);
+
+/* write.c */
+server_job job_snapshot;
+/* token.c */
+server_job job_token_rotate;
+/* sensor.c */
+server_job job_sensor_reset;
+server_job job_sensor_restart;
+
+#endif

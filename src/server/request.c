@@ -1,0 +1,30 @@
+/* What request.h promises. */
+#include "server/request.h"
+
+#include "server/internal.h"
+
+void server_request_begin(struct server_request *request, struct server_asker *asker,
+                          const struct protocol_command *row, const struct tn_bytes *argv,
+                          uint32_t argc) {
+    request->server = asker->server;
+    request->asker = asker;
+    request->user = access_user_of(&asker->server->access, &asker->login);
+    request->row = row;
+    request->argv = argv;
+    request->argc = argc;
+    request->slot = NULL;
+    request->w = NULL;
+    request->how = ENGINE_READ_AS_IS;
+    request->lsn = 0;
+    request->more = request->full = false;
+}
+
+enum tn_result server_request_parse(struct server_request *request) {
+    return protocol_call_parse(request->row, request->argv, request->argc, request->server->scratch,
+                               2 * PROTOCOL_REQUEST_MAX, &request->call);
+}
+
+enum tn_result server_request_judge(struct server_request *request) {
+    return access_judge(request->user, request->server->engine, request->row, &request->call,
+                        request->call.detail);
+}
