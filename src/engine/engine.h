@@ -51,6 +51,15 @@ typedef void engine_event_sink(void *ctx, const struct engine_event *event);
 /* Called while the command is applied, under the engine's lock: short, and no calls back. */
 typedef void engine_watch(void *ctx, const struct kernel_event *fact);
 
+/* Watches for a few kinds of events as they happen: bit n of `kinds` stands for kind n. The caller's
+ * memory, from engine_watch_add to engine_watch_remove or engine_close. */
+struct engine_watcher {
+    engine_watch *call;
+    void *ctx;
+    uint64_t kinds;
+    struct engine_watcher *next; /* the engine's */
+};
+
 /* Written lsn.index; ordered. */
 struct engine_event_id {
     uint64_t lsn;
@@ -104,12 +113,6 @@ struct engine_options {
     engine_event_sink *event;
     void *event_ctx;
     bool replay_events; /* deliver those of recovery too */
-
-    /* For whoever must know at once of a few kinds of events as they happen, and not of the others:
-     * bit n of watch_kinds stands for kind n. Not called in recovery. */
-    engine_watch *watch;
-    void *watch_ctx;
-    uint64_t watch_kinds;
 
     /* Events to be read back (event.h). */
     uint64_t events_max;    /* at least so many are kept, and at most a sixteenth more; 0: none */
@@ -234,6 +237,14 @@ struct engine_report {
 /* Replays a log that was opened read-only, checks the state, and closes the log, also on failure. */
 enum tn_status engine_replay(const struct os *os, struct log *log, struct engine_report *ret_report,
                              struct log_error *error);
+
+/* ---- Watchers ---- */
+
+/* Watchers hear of each event in the order in which they were added. They do not hear of what recovery
+ * replays: engine_open has ended before one can be added. Not from inside a watch. */
+void engine_watch_add(struct engine *engine, struct engine_watcher *watcher);
+/* On return the watcher is not being called and will not be. */
+void engine_watch_remove(struct engine *engine, struct engine_watcher *watcher);
 
 /* ---- Snapshots and figures ---- */
 

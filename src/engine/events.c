@@ -19,11 +19,7 @@
 #define EVENTS_BYTES ((size_t)1 << 20)
 #define EVENTS_BYTES_KEPT ((size_t)4 << 20)
 
-_Static_assert(KERNEL_EVENT_COUNT <= 64, "a kind is a bit of watch_kinds");
-
-static bool events_watched(const struct engine *engine) {
-    return engine->options.watch != NULL && engine->options.watch_kinds != 0;
-}
+_Static_assert(KERNEL_EVENT_COUNT <= 64, "a kind is a bit of a watcher's kinds");
 
 static bool events_wanted(const struct engine *engine) {
     return engine->options.event != NULL || engine->options.events_max > 0;
@@ -131,7 +127,7 @@ void engine_events_free(struct engine *engine) {
 }
 
 kernel_sink *engine_events_sink_of(const struct engine *engine) {
-    return events_wanted(engine) || events_watched(engine) ? engine_events_sink : NULL;
+    return events_wanted(engine) || engine->watch_kinds != 0 ? engine_events_sink : NULL;
 }
 
 bool engine_events_full(const struct engine_events *events) {
@@ -164,12 +160,19 @@ static void events_lose(struct engine_events *events, const struct kernel_event 
     engine_record_write_lost(events->at + events->lost_end - RECORD_HEAD, id);
 }
 
+static void events_watch(const struct engine *engine, const struct kernel_event *fact) {
+    for (const struct engine_watcher *w = engine->watchers; w != NULL; w = w->next) {
+        if ((w->kinds >> fact->kind & 1) != 0) {
+            w->call(w->ctx, fact);
+        }
+    }
+}
+
 void engine_events_sink(void *ctx, const struct kernel *kernel, const struct kernel_event *fact) {
     struct engine *engine = ctx;
     struct engine_events *events = &engine->events;
-    if (TN_UNLIKELY((engine->options.watch_kinds >> fact->kind & 1) != 0) &&
-        engine->options.watch != NULL && !events->replaying) {
-        engine->options.watch(engine->options.watch_ctx, fact);
+    if (TN_UNLIKELY((engine->watch_kinds >> fact->kind & 1) != 0)) {
+        events_watch(engine, fact);
     }
     if (events->at == NULL ||
         (events->store == NULL && events->replaying && !engine->options.replay_events)) {
@@ -182,6 +185,41 @@ void engine_events_sink(void *ctx, const struct kernel *kernel, const struct ker
         return;
     }
     events->used += engine_record_write(events->at + events->used, kernel, fact);
+}
+
+/* With the state lock held, after the list has changed. */
+static void watchers_changed(struct engine *engine) {
+    engine->watch_kinds = 0;
+    for (const struct engine_watcher *w = engine->watchers; w != NULL; w = w->next) {
+        engine->watch_kinds |= w->kinds;
+    }
+    kernel_sink_set(engine->kernel, engine_events_sink_of(engine));
+}
+
+void engine_watch_add(struct engine *engine, struct engine_watcher *watcher) {
+    TN_ASSERT(watcher->call != NULL);
+    pthread_mutex_lock(&engine->state_lock);
+    struct engine_watcher **link = &engine->watchers;
+    while (*link != NULL) {
+        TN_ASSERT(*link != watcher);
+        link = &(*link)->next;
+    }
+    watcher->next = NULL;
+    *link = watcher;
+    watchers_changed(engine);
+    pthread_mutex_unlock(&engine->state_lock);
+}
+
+void engine_watch_remove(struct engine *engine, struct engine_watcher *watcher) {
+    pthread_mutex_lock(&engine->state_lock);
+    struct engine_watcher **link = &engine->watchers;
+    while (*link != watcher) {
+        TN_ASSERT(*link != NULL);
+        link = &(*link)->next;
+    }
+    *link = watcher->next;
+    watchers_changed(engine);
+    pthread_mutex_unlock(&engine->state_lock);
 }
 
 static void events_tell(struct engine *engine) {

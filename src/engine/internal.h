@@ -173,7 +173,9 @@ struct engine {
     _Alignas(ENGINE_LINE) pthread_mutex_t state_lock;
     pthread_cond_t boundary; /* mid_batch has become false */
     struct kernel *kernel;
-    bool mid_batch; /* a batch is applied in part: no moment for a snapshot */
+    struct engine_watcher *watchers; /* in the order in which they were added */
+    uint64_t watch_kinds;            /* of all of them */
+    bool mid_batch;                  /* a batch is applied in part: no moment for a snapshot */
 
     /* For everyone to see. */
     _Alignas(ENGINE_LINE) _Atomic uint64_t lsn;
@@ -256,7 +258,8 @@ void engine_cancel_allow(int before);
 
 /* events.c */
 kernel_sink engine_events_sink;
-kernel_sink *engine_events_sink_of(const struct engine *engine); /* NULL: nobody wants any */
+/* NULL: nobody wants any. With the state lock held, or while nobody else knows the engine. */
+kernel_sink *engine_events_sink_of(const struct engine *engine);
 enum tn_status engine_events_init(struct engine *engine);
 enum tn_status engine_events_open(struct engine *engine);
 void engine_events_replay(struct engine *engine, uint64_t snapshot_lsn);

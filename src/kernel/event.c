@@ -111,3 +111,7 @@ void kernel_event_holder(struct kernel *k, enum kernel_event_kind kind, uint32_t
         .kind = kind, .holder = name_text(k, holder, text, sizeof text), .number = number};
     event_send(k, &event);
 }
+
+void kernel_sink_set(struct kernel *kernel, kernel_sink *sink) {
+    kernel->env.sink = sink;
+}

@@ -100,6 +100,8 @@ struct kernel_env {
 enum tn_status kernel_create(const struct kernel_env *env, const struct kernel_limits *limits,
                              uint64_t shard, struct kernel **ret_kernel);
 void kernel_destroy(struct kernel *kernel);
+/* Another sink, or NULL: none; its context stays. */
+void kernel_sink_set(struct kernel *kernel, kernel_sink *sink);
 
 /* One logged command. */
 struct kernel_entry {

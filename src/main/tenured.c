@@ -458,15 +458,13 @@ static int run(struct daemon *daemon) {
     options.events_ready_ctx = daemon;
     options.metrics = server_feed_metrics;
     options.metrics_ctx = &daemon->feed;
-    options.watch = supervisor_feed_watch;
-    options.watch_ctx = &daemon->sensor_feed;
-    options.watch_kinds = supervisor_feed_kinds();
     notify_status("Recovering.");
     if (engine_open_patiently(daemon, &options, &error) != TN_OK) {
         server_log("refused", "data=%s reason=\"%s\"", options.local.dir, error.text);
         supervisor_feed_free(&daemon->sensor_feed);
         return 2;
     }
+    supervisor_feed_attach(&daemon->sensor_feed, daemon->engine);
     int code = 2;
     if (tokens_open(daemon)) {
         if (wire_broker(&daemon->config, daemon->os, daemon->engine, &daemon->amqp)) {

@@ -30,9 +30,9 @@ struct supervisor;
 
 /* ---- From the engine ---- */
 
-/* There before the engine, whose options refer to it, and until after it:
- * watch = supervisor_feed_watch, watch_ctx = the feed, watch_kinds = supervisor_feed_kinds(). */
+/* Watches an engine, from supervisor_feed_attach until the engine is closed. */
 struct supervisor_feed {
+    struct engine_watcher watcher;
     pthread_mutex_t lock; /* everything below */
     struct supervisor *supervisor;
     struct supervisor_notice *notices; /* a ring */
@@ -45,8 +45,9 @@ struct supervisor_feed {
 
 void supervisor_feed_init(struct supervisor_feed *feed);
 void supervisor_feed_free(struct supervisor_feed *feed);
+/* Before the first command that could change a sensor. */
+void supervisor_feed_attach(struct supervisor_feed *feed, struct engine *engine);
 engine_watch supervisor_feed_watch;
-uint64_t supervisor_feed_kinds(void);
 
 /* ---- Opening and closing ---- */
 

@@ -25,7 +25,7 @@ void supervisor_feed_free(struct supervisor_feed *feed) {
     (void)pthread_mutex_destroy(&feed->lock);
 }
 
-uint64_t supervisor_feed_kinds(void) {
+static uint64_t feed_kinds(void) {
     return (uint64_t)1 << KERNEL_EVENT_LEASE_REVOKING | (uint64_t)1 << KERNEL_EVENT_RULE_SET |
            (uint64_t)1 << KERNEL_EVENT_SENSOR_SET | (uint64_t)1 << KERNEL_EVENT_SENSOR_DELETED |
            (uint64_t)1 << KERNEL_EVENT_DEMAND_CHANGED;
@@ -123,6 +123,12 @@ void supervisor_feed_watch(void *ctx, const struct kernel_event *fact) {
         (void)uv_async_send(&feed->supervisor->news);
     }
     pthread_mutex_unlock(&feed->lock);
+}
+
+void supervisor_feed_attach(struct supervisor_feed *feed, struct engine *engine) {
+    feed->watcher =
+        (struct engine_watcher){.call = supervisor_feed_watch, .ctx = feed, .kinds = feed_kinds()};
+    engine_watch_add(engine, &feed->watcher);
 }
 
 void supervisor_feed_connect(struct supervisor_feed *feed, struct supervisor *supervisor) {

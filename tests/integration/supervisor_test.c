@@ -107,10 +107,8 @@ static int world_open(void **state) {
     w.options.log = fakelog_base(w.log);
     w.options.manual_ticks = true;
     w.options.events_max = 1000;
-    w.options.watch = supervisor_feed_watch;
-    w.options.watch_ctx = &w.feed;
-    w.options.watch_kinds = supervisor_feed_kinds();
     w.engine = ekit_open(&w.options);
+    supervisor_feed_attach(&w.feed, w.engine);
     w.tokens = (struct token_issuer){.engine = w.engine, .name = "t", .ttl_max_s = 100};
     assert_int_equal(
         token_keys_open(&w.tokens.keys, os_posix(), w.kit.dir, 100, token_now(&w.tokens), reason),

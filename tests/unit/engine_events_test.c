@@ -330,10 +330,11 @@ static void watch(void *ctx, const struct kernel_event *fact) {
 static void some_kinds_are_watched_as_they_happen(void **state) {
     struct world *world = *state;
     struct watched watched = {.lsn = 0};
-    world->options.watch = watch;
-    world->options.watch_ctx = &watched;
-    world->options.watch_kinds = 1u << KERNEL_EVENT_POOL_CREATED;
-    world_open(world);
+    struct engine_watcher watcher = {
+        .call = watch, .ctx = &watched, .kinds = 1u << KERNEL_EVENT_POOL_CREATED};
+    world->engine = ekit_open(&world->options);
+    engine_watch_add(world->engine, &watcher);
+    ekit_run_ok(world->engine, ekit_pool(&world->command, "p", 1, 1000, 60), &world->answer);
     assert_int_equal(watched.kinds[KERNEL_EVENT_POOL_CREATED], 1);
     assert_int_equal(watched.lsn, world_lsn(world));
     assert_string_equal(watched.name, "p");
@@ -341,10 +342,41 @@ static void some_kinds_are_watched_as_they_happen(void **state) {
     assert_int_equal(watched.kinds[KERNEL_EVENT_LEASE_ACTIVE], 0);
     world->options.events_max = 1000;
     world_reopen(world);
+    engine_watch_add(world->engine, &watcher);
     assert_int_equal(watched.kinds[KERNEL_EVENT_POOL_CREATED], 1);
     ekit_run_ok(world->engine, ekit_pool(&world->command, "q", 1, 10, 0), &world->answer);
     assert_int_equal(watched.kinds[KERNEL_EVENT_POOL_CREATED], 2);
     assert_string_equal(watched.name, "q");
+}
+
+static void each_watcher_hears_of_its_own_kinds_until_it_is_removed(void **state) {
+    struct world *world = *state;
+    struct watched seen[3] = {{.lsn = 0}};
+    struct engine_watcher watchers[3] = {
+        {.call = watch, .ctx = &seen[0], .kinds = 1u << KERNEL_EVENT_POOL_CREATED},
+        {.call = watch, .ctx = &seen[1], .kinds = 1u << KERNEL_EVENT_LEASE_ACTIVE},
+        {.call = watch, .ctx = &seen[2], .kinds = 1u << KERNEL_EVENT_LEASE_ACTIVE}};
+    world_open(world);
+    for (unsigned i = 0; i < 3; i++) {
+        engine_watch_add(world->engine, &watchers[i]);
+    }
+    assert_int_equal(world_alloc(world, "a"), TN_R_OK);
+    assert_int_equal(seen[0].kinds[KERNEL_EVENT_LEASE_ACTIVE], 0);
+    assert_int_equal(seen[1].kinds[KERNEL_EVENT_LEASE_ACTIVE], 1);
+    assert_int_equal(seen[2].kinds[KERNEL_EVENT_LEASE_ACTIVE], 1);
+    engine_watch_remove(world->engine, &watchers[1]);
+    assert_int_equal(world_alloc(world, "b"), TN_R_OK);
+    ekit_run_ok(world->engine, ekit_pool(&world->command, "q", 1, 10, 0), &world->answer);
+    assert_int_equal(seen[0].kinds[KERNEL_EVENT_POOL_CREATED], 1);
+    assert_int_equal(seen[1].kinds[KERNEL_EVENT_LEASE_ACTIVE], 1);
+    assert_int_equal(seen[2].kinds[KERNEL_EVENT_LEASE_ACTIVE], 2);
+    engine_watch_remove(world->engine, &watchers[2]);
+    engine_watch_remove(world->engine, &watchers[0]);
+    assert_int_equal(world_alloc(world, "c"), TN_R_OK);
+    assert_int_equal(seen[2].kinds[KERNEL_EVENT_LEASE_ACTIVE], 2);
+    engine_watch_add(world->engine, &watchers[2]);
+    assert_int_equal(world_alloc(world, "d"), TN_R_OK);
+    assert_int_equal(seen[2].kinds[KERNEL_EVENT_LEASE_ACTIVE], 3);
 }
 
 static void appends_are_counted_by_how_long_they_took(void **state) {
@@ -380,6 +412,7 @@ int main(void) {
         WORLD_TEST(without_a_snapshot_replay_tells_all_again),
         WORLD_TEST(events_without_memory_are_counted_and_missed),
         WORLD_TEST(some_kinds_are_watched_as_they_happen),
+        WORLD_TEST(each_watcher_hears_of_its_own_kinds_until_it_is_removed),
         WORLD_TEST(appends_are_counted_by_how_long_they_took),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

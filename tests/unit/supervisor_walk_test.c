@@ -78,11 +78,9 @@ static int desk_make(void **state) {
     d->options.limits.of[KERNEL_LIMIT_SENSORS] = 2 * SENSORS;
     d->options.log = fakelog_base(d->log);
     d->options.manual_ticks = true;
-    d->options.watch = supervisor_feed_watch;
-    d->options.watch_ctx = &d->feed;
-    d->options.watch_kinds = supervisor_feed_kinds();
     supervisor_feed_init(&d->feed);
     d->engine = ekit_open(&d->options);
+    supervisor_feed_attach(&d->feed, d->engine);
     for (unsigned i = 0; i < SENSORS; i++) {
         sensor_set(d, i);
     }
