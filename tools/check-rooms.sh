@@ -188,7 +188,7 @@ BEGIN {
     uses["config"] = "base os engine protocol token process broker supervisor server"
     uses["cli"] = "base os protocol include"
     uses["main"] = ""
-    split("kernel/command.h kernel/result.h kernel/types.h kernel/option.h", list, " ")
+    split("kernel/command.h kernel/event.h kernel/result.h kernel/types.h kernel/option.h", list, " ")
     for (i in list) kernel_types[list[i]] = 1
     split("malloc calloc realloc free aligned_alloc posix_memalign strdup strndup mmap " \
         "time clock clock_gettime gettimeofday rand srand random getrandom", list, " ")

@@ -23,11 +23,14 @@
 #ifndef TN_ENGINE_ENGINE_H
 #define TN_ENGINE_ENGINE_H
 
-#include "kernel/kernel.h"
+#include "kernel/command.h"
+#include "kernel/event.h"
+#include "kernel/result.h"
 #include "log/local.h"
 #include "os/os.h"
 
 struct engine;
+struct kernel;
 
 /* ---- Events and metrics ---- */
 

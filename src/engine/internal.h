@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "engine/engine.h"
 #include "engine/park.h"
+#include "kernel/kernel.h"
 
 #define ENGINE_LINE 64 /* bytes of a cache line: what different threads write stands apart */
 

@@ -2,6 +2,7 @@
 #include "engine/record.h"
 
 #include "base/assert.h"
+#include "kernel/kernel.h"
 
 enum present {
     HAS_SHARD = 1,

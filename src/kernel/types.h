@@ -321,4 +321,16 @@ bool kernel_value_parse(enum kernel_format format, struct tn_bytes text, uint64_
 uint32_t kernel_value_format(enum kernel_format format, uint64_t number,
                              char out[KERNEL_VALUE_TEXT_MAX]);
 
+struct kernel_lease_filter {
+    struct tn_bytes pool;    /* empty: any */
+    struct tn_bytes holder;  /* empty: any */
+    enum kernel_state state; /* KERNEL_NO_STATE: any live one */
+};
+
+/* How full the tables are. */
+struct kernel_usage {
+    uint64_t leases, members, cooling, history, history_members, pools, resources, names,
+        text_chunks, text_chunks_max, ops, disowns, rates, cold, rules, sensors;
+};
+
 #endif

@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "engine/engine.h"
+#include "kernel/kernel.h"
 #include "lib/enginekit.h"
 #include "lib/fakeos.h"
 #include "log/frame.h"
