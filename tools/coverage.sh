@@ -19,6 +19,9 @@ cmake --build --preset coverage
 status=0
 ctest --preset coverage "$@" || status=$?
 
-mapfile -t notes < <(find build/coverage/CMakeFiles/tenure_objects.dir -name '*.gcno' | sort)
+# The rooms of the embedded library: those that src/lib may use, and itself.
+read -ra rooms < <(awk -F '|' '$1 ~ /^lib *$/ { sub(/include/, "", $2); print $2, "lib" }' src/rooms.list)
+dirs=("${rooms[@]/#/build/coverage/CMakeFiles/tenure_}")
+mapfile -t notes < <(find "${dirs[@]/%/.dir}" -name '*.gcno' | sort)
 python3 tools/coverage.py "${verbose[@]}" . "${notes[@]}"
 exit "$status"

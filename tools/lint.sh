@@ -50,7 +50,8 @@ check_cpp() {
 
 check_python() {
     # Debian's, whatever else is on the path.
-    /usr/bin/mypy --strict --python-version 3.9 --cache-dir build/mypy clients/python/tenure.py
+    /usr/bin/mypy --strict --python-version 3.9 --cache-dir build/mypy clients/python/tenure.py &&
+        /usr/bin/mypy --strict --cache-dir build/mypy tools/check-rooms.py
 }
 
 if [ $# -eq 0 ]; then
@@ -63,7 +64,7 @@ for name in "$@"; do
     cppcheck) step "cppcheck" check_cpp ;;
     shell) step "shellcheck" shellcheck .ci/run tools/*.sh tests/lint/*.sh ;;
     python) step "mypy" check_python ;;
-    rooms) step "rooms" tools/check-rooms.sh ;;
+    rooms) step "rooms" tools/check-rooms.py ;;
     *)
         echo "lint: there is no '$name'" >&2
         exit 2

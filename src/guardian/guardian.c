@@ -36,7 +36,7 @@
 #include "guardian/guardian.h"
 #include "process/cgroup.h"
 #include "process/proc.h"
-#include "process/run_record.h"
+#include "process/run_files.h"
 
 #define CGROUP_BYTES 4096u
 #define AGAIN_MS 50   /* in case a pass missed somebody */
@@ -89,8 +89,8 @@ static void say(const struct run_frame_news *news) {
 
 /* Nothing of the run lives. The record goes last. */
 static void record_drop(void) {
-    (void)unlinkat(RUN_FRAME_DIR, RUN_RECORD_TOKEN_FILE, 0);
-    (void)unlinkat(RUN_FRAME_DIR, RUN_RECORD_FILE, 0);
+    (void)unlinkat(RUN_FRAME_DIR, RUN_FILES_TOKEN, 0);
+    (void)unlinkat(RUN_FRAME_DIR, RUN_FILES_RECORD, 0);
 }
 
 static _Noreturn void finish(void) {

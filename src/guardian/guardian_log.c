@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 #include "guardian/guardian.h"
-#include "process/run_output.h"
+#include "process/run_files.h"
 
 #define PUMP_BYTES 16384u
 #define PUMP_ROUNDS 16 /* then somebody else gets a turn */
 
 static void name_of(uint64_t number, char out[32]) {
-    (void)snprintf(out, 32, RUN_OUTPUT_FILE_PREFIX "%llu", (unsigned long long)number);
+    (void)snprintf(out, 32, RUN_FILES_LOG_PREFIX "%llu", (unsigned long long)number);
 }
 
 static void file_open(struct guardian_log *log) {

@@ -28,6 +28,7 @@
 #include "process/cgroup.h"
 #include "process/proc.h"
 #include "process/run_begin.h"
+#include "process/run_files.h"
 #include "process/run_frame.h"
 #include "process/run_record.h"
 
@@ -336,15 +337,15 @@ enum tn_status run_token_write(struct run *run, struct tn_bytes token) {
     struct stat is;
     uid_t uid = (uid_t)-1;
     gid_t gid = (gid_t)-1;
-    char path[RUN_RECORD_PATH_MAX + sizeof RUN_RECORD_TOKEN_FILE];
-    (void)snprintf(path, sizeof path, "%s/%s", run->path, RUN_RECORD_TOKEN_FILE);
+    char path[RUN_RECORD_PATH_MAX + sizeof RUN_FILES_TOKEN];
+    (void)snprintf(path, sizeof path, "%s/%s", run->path, RUN_FILES_TOKEN);
     /* The first one was given to the sensor's user by whoever knows that; none can do so but root. */
     if (run->has_user && run->told && lstat(path, &is) == 0) {
         uid = is.st_uid;
         gid = is.st_gid;
     }
-    return run_record_file_replace(run->os, run->path, RUN_RECORD_TOKEN_FILE, token.at, token.len,
-                                   uid, gid);
+    return run_record_file_replace(run->os, run->path, RUN_FILES_TOKEN, token.at, token.len, uid,
+                                   gid);
 }
 
 /* ---- The start ---- */

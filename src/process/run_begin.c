@@ -17,6 +17,7 @@
 #include "base/assert.h"
 #include "process/cgroup.h"
 #include "process/pidns.h"
+#include "process/run_files.h"
 #include "process/run_output.h"
 
 #define GUARDIAN_PROGRAM "tenure-guardian"
@@ -126,8 +127,8 @@ static bool variables_take(struct beginning *b) {
         return false;
     }
     if (options->token.len > 0) {
-        if (snprintf(b->token_file, sizeof b->token_file, "%s/" RUN_RECORD_TOKEN_FILE,
-                     b->run->path) >= (int)sizeof b->token_file) {
+        if (snprintf(b->token_file, sizeof b->token_file, "%s/" RUN_FILES_TOKEN, b->run->path) >=
+            (int)sizeof b->token_file) {
             return stop(b->run, RUN_FRAME_STEP_TOKEN, ENAMETOOLONG);
         }
         if (!variable_make(b, spec->token_env, options->token) ||

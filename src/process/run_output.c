@@ -7,6 +7,7 @@
 
 #include "kernel/types.h"
 #include "process/run.h"
+#include "process/run_files.h"
 #include "process/run_record.h"
 
 #define PATH_BYTES 4096u
@@ -18,8 +19,8 @@ struct files {
 /* ---- Names ---- */
 
 static bool number_of(const char *name, uint64_t *ret_number) {
-    size_t prefix = sizeof RUN_OUTPUT_FILE_PREFIX - 1;
-    if (strncmp(name, RUN_OUTPUT_FILE_PREFIX, prefix) != 0) {
+    size_t prefix = sizeof RUN_FILES_LOG_PREFIX - 1;
+    if (strncmp(name, RUN_FILES_LOG_PREFIX, prefix) != 0) {
         return false;
     }
     name += prefix;
@@ -53,7 +54,7 @@ static enum tn_status files_find(const struct os *os, const char *dir, const cha
 static enum tn_status file_open(const struct os *os, const char *base, uint64_t number,
                                 int *ret_file) {
     char path[PATH_BYTES];
-    if (snprintf(path, sizeof path, "%s/" RUN_OUTPUT_FILE_PREFIX "%llu", base,
+    if (snprintf(path, sizeof path, "%s/" RUN_FILES_LOG_PREFIX "%llu", base,
                  (unsigned long long)number) >= (int)sizeof path) {
         return TN_INVALID;
     }
@@ -178,7 +179,7 @@ enum tn_status run_output_begin(const struct os *os, const char *path, uint32_t 
         return status;
     }
     for (uint64_t n = files.first; files.last > keep && n <= files.last - keep; n++) {
-        if (snprintf(old, sizeof old, "%s/" RUN_OUTPUT_FILE_PREFIX "%llu", path,
+        if (snprintf(old, sizeof old, "%s/" RUN_FILES_LOG_PREFIX "%llu", path,
                      (unsigned long long)n) < (int)sizeof old) {
             (void)os->remove(os->ctx, old);
         }
@@ -196,8 +197,8 @@ struct removal {
 
 /* Of a write that was cut short. */
 static bool is_unfinished(const char *name) {
-    return strcmp(name, RUN_RECORD_FILE RUN_RECORD_NEW) == 0 ||
-           strcmp(name, RUN_RECORD_TOKEN_FILE RUN_RECORD_NEW) == 0;
+    return strcmp(name, RUN_FILES_RECORD RUN_FILES_NEW) == 0 ||
+           strcmp(name, RUN_FILES_TOKEN RUN_FILES_NEW) == 0;
 }
 
 static void file_remove(void *ctx, const char *name) {

@@ -9,7 +9,6 @@
 #include "base/bytes.h"
 #include "os/os.h"
 
-#define RUN_OUTPUT_FILE_PREFIX "log."
 #define RUN_OUTPUT_POSITION_TEXT 44u /* with its NUL */
 
 struct run_output_position {

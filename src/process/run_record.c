@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "base/hash.h"
+#include "process/run_files.h"
 
 #define RUN_RECORD_BYTES_MAX \
     (73u + 4u * 2u + PROCESS_BOOT_TEXT + RUN_RECORD_ID_TEXT + RUN_RECORD_PATH_MAX + 256u)
@@ -39,7 +40,7 @@ enum tn_status run_record_file_replace(const struct os *os, const char *dir, con
                                        const void *bytes, size_t len, uid_t uid, gid_t gid) {
     char path[RUN_RECORD_PATH_MAX];
     char temporary[RUN_RECORD_PATH_MAX];
-    if (!path_of(dir, name, "", path) || !path_of(dir, name, RUN_RECORD_NEW, temporary)) {
+    if (!path_of(dir, name, "", path) || !path_of(dir, name, RUN_FILES_NEW, temporary)) {
         return TN_INVALID;
     }
     enum tn_status status = bytes_write(os, temporary, bytes, len);
@@ -108,7 +109,7 @@ enum tn_status run_record_write(const struct os *os, const char *dir,
                                 const struct run_record *record) {
     uint8_t bytes[RUN_RECORD_BYTES_MAX];
     size_t len = record_encode(record, bytes);
-    return run_record_file_replace(os, dir, RUN_RECORD_FILE, bytes, len, (uid_t)-1, (gid_t)-1);
+    return run_record_file_replace(os, dir, RUN_FILES_RECORD, bytes, len, (uid_t)-1, (gid_t)-1);
 }
 
 /* One write of the same length: a server that is killed has written all of it or nothing. */
@@ -118,7 +119,7 @@ enum tn_status run_record_update(const struct os *os, const char *dir,
     char path[RUN_RECORD_PATH_MAX];
     int file;
     size_t len = record_encode(record, bytes);
-    if (!path_of(dir, RUN_RECORD_FILE, "", path)) {
+    if (!path_of(dir, RUN_FILES_RECORD, "", path)) {
         return TN_INVALID;
     }
     enum tn_status status = os->open(os->ctx, path, OS_WRITE, &file);
@@ -168,7 +169,7 @@ enum tn_status run_record_read(const struct os *os, const char *dir,
     uint8_t bytes[RUN_RECORD_BYTES_MAX];
     size_t len = 0;
     int file;
-    if (!path_of(dir, RUN_RECORD_FILE, "", path)) {
+    if (!path_of(dir, RUN_FILES_RECORD, "", path)) {
         return TN_INVALID;
     }
     enum tn_status status = os->open(os->ctx, path, OS_READ, &file);
@@ -185,9 +186,9 @@ enum tn_status run_record_read(const struct os *os, const char *dir,
 
 void run_record_remove(const struct os *os, const char *dir) {
     /* With what a write that was cut short has left. */
-    static const char *const names[] = {RUN_RECORD_TOKEN_FILE RUN_RECORD_NEW,
-                                        RUN_RECORD_FILE RUN_RECORD_NEW, RUN_RECORD_TOKEN_FILE,
-                                        RUN_RECORD_FILE};
+    static const char *const names[] = {RUN_FILES_TOKEN RUN_FILES_NEW,
+                                        RUN_FILES_RECORD RUN_FILES_NEW, RUN_FILES_TOKEN,
+                                        RUN_FILES_RECORD};
     char path[RUN_RECORD_PATH_MAX];
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (path_of(dir, names[i], "", path)) {

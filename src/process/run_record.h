@@ -32,9 +32,6 @@
 #include "os/os.h"
 #include "process/proc.h"
 
-#define RUN_RECORD_FILE "run"
-#define RUN_RECORD_TOKEN_FILE "token"
-#define RUN_RECORD_NEW ".new"  /* at the end of the name of either until it is whole */
 #define RUN_RECORD_ID_TEXT 33u /* with its NUL */
 #define RUN_RECORD_PATH_MAX 4096u
 #define RUN_RECORD_VARIABLE "TENURE_RUN_ID"

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# The tree keeps the rules of tools/check-rooms.sh, and the checker finds each rule broken where we
+# The tree keeps the rules of tools/check-rooms.py, and the checker finds each rule broken where we
 # break it: a copy of the tree gets one file per violation and one that only looks like them.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 
-if ! "$root/tools/check-rooms.sh" "$root"; then
+if ! "$root/tools/check-rooms.py" "$root"; then
     echo "FAILED: the tree breaks the rules above"
     exit 1
 fi
 
-cp -r "$root/src" "$copy/"
-if ! "$root/tools/check-rooms.sh" "$copy"; then
+cp -r "$root/src" "$root/include" "$root/tools" "$root/ARCHITECTURE.md" "$copy/"
+if ! "$root/tools/check-rooms.py" "$copy"; then
     echo "FAILED: a clean copy of src/ is refused"
     exit 1
 fi
@@ -48,10 +48,36 @@ plant protocol '#include "kernel/kernel.h"' include
 plant protocol '#include "engine/engine.h"' include
 plant server '#include "kernel/kernel.h"' include
 plant supervisor '#include "kernel/lease.h"' include
+plant token '#include "process/run.h"' include
+plant process '#include "engine/engine.h"' include
+plant process '#include "supervisor/plan.h"' include
+plant guardian '#include "process/run.h"' include
+plant guardian '#include "os/os.h"' include
+plant broker '#include "server/server.h"' include
+plant supervisor '#include "server/server.h"' include
+plant server '#include "config/config.h"' include
+plant config '#include "main/notify.h"' include
 plant cli '#include "log/log.h"' include
 plant kernel '#include "../os/os.h"' include
 plant kernel '#include "lease.h"' include
 plant elsewhere '#include "base/status.h"' include
+
+# Through a header that the room may use.
+printf '#include "%s"\n' base/bytes.h kernel/types.h >"$copy/src/process/planted_near.h"
+printf '#include "%s"\n' process/planted_near.h log/segment.h >"$copy/src/process/planted_far.h"
+echo "src/process/planted_far.h:2: include: process may not use log/segment.h" >>"$expected"
+plant guardian '#include "process/run_frame.h"
+#include "process/proc.h"' transitive
+sed -i '$d' "$expected"
+echo '#include "os/os.h"' >>"$copy/src/process/proc.h"
+echo "src/guardian/planted_$planted.c:2: transitive: " >>"$expected"
+plant supervisor '#include "process/planted_far.h"' transitive
+
+# Libraries are granted like rooms.
+plant kernel '#include <jansson.h>' library
+plant token '#include <uv.h>' library
+plant guardian '#include <uv.h>' library
+plant server '#include <amqp.h>' library
 
 for room in base kernel; do
     for call in malloc calloc realloc free printf time clock_gettime rand; do
@@ -103,7 +129,31 @@ printf '#include "%s"\n' base/text.h kernel/command.h >"$copy/src/protocol/lawfu
 printf '#include "%s"\n' server/server.h kernel/kernel.h >"$copy/src/main/lawful.c"
 printf '#include "%s"\n' tenure.h engine/engine.h os/os.h >"$copy/src/lib/lawful.c"
 
-if found=$("$root/tools/check-rooms.sh" "$copy"); then
+printf '#include "%s"\n' process/run_frame.h process/cgroup.h >"$copy/src/guardian/lawful.c"
+printf '#include %s\n' '<uv.h>' '<jansson.h>' '"kernel/types.h"' >"$copy/src/process/lawful.c"
+printf '#include "%s"\n' token/token.h process/run.h engine/engine.h >"$copy/src/supervisor/lawful.c"
+
+# The list and the page: a row that uses what stands below it, a room without a directory, an exception
+# that excuses nothing, a row that the table does not have, a directory and a file that are not there.
+cat >>"$copy/src/rooms.list" <<'LIST'
+attic | base cellar | | where nobody goes
+base/bytes.h shows os/os.h
+nonsense
+LIST
+lines=$(wc -l <"$copy/src/rooms.list")
+{
+    echo "src/rooms.list:$((lines - 2)): list: attic uses cellar, which is not above it"
+    echo "src/rooms.list:$((lines - 2)): list: there is no src/attic"
+    echo "src/rooms.list:$((lines - 1)): list: the exception for os/os.h in base/bytes.h is not needed"
+    echo "src/rooms.list:$lines: list: not a row"
+    echo "ARCHITECTURE.md:$(grep -n 'rooms: made from' "$root/ARCHITECTURE.md" | cut -d: -f1): table: "
+    echo "ARCHITECTURE.md:1: map: does not name the directory cellar/"
+    echo "map: there is no src/base/gone.c"
+} >>"$expected"
+mkdir "$copy/cellar"
+echo "\`src/base/gone.c\`" >>"$copy/ARCHITECTURE.md"
+
+if found=$("$root/tools/check-rooms.py" "$copy"); then
     echo "FAILED: $planted planted violations pass"
     exit 1
 fi

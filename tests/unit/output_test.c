@@ -2,6 +2,7 @@
 #include "unit/unit.h"
 
 #include "lib/fakeos.h"
+#include "process/run_files.h"
 #include "process/run_output.h"
 
 #define DIR "/d"
@@ -17,7 +18,7 @@ struct busy {
 };
 
 static void path_of(uint64_t number, char out[64]) {
-    (void)snprintf(out, 64, BASE "/" RUN_OUTPUT_FILE_PREFIX "%llu", (unsigned long long)number);
+    (void)snprintf(out, 64, BASE "/" RUN_FILES_LOG_PREFIX "%llu", (unsigned long long)number);
 }
 
 static void put(const struct busy *busy, uint64_t number, const char *text) {
