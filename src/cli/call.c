@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/client.h"
-#include "cli/json.h"
 #include "cli/show.h"
+#include "cli/show_json.h"
 #include "cli/spell.h"
-#include "cli/words.h"
 #include "protocol/parse.h"
 
 #define OPID_BYTES 12u

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/text.h"
+#include "cli/display.h"
 #include "kernel/result.h"
 
 #define SECRET_MAX 256u

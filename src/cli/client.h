@@ -3,7 +3,7 @@
 #define TN_CLI_CLIENT_H
 
 #include "cli/cli.h"
-#include "cli/reply.h"
+#include "cli/reply_reader.h"
 
 #define CLI_NO_TIMEOUT 0u
 

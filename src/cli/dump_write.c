@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "cli/text.h"
+#include "cli/display.h"
 
 void dump_line_begin(struct dump_line *line) {
     line->begun = false;

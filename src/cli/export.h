@@ -8,7 +8,7 @@
 
 #include "cli/cli.h"
 #include "cli/client.h"
-#include "cli/text.h"
+#include "cli/display.h"
 #include "kernel/types.h"
 
 struct export_lease {

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/columns.h"
 #include "cli/spell.h"
-#include "cli/table.h"
 #include "kernel/result.h"
 
 static const char *const locals[][3] = {

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "cli/columns.h"
 #include "cli/options.h"
 #include "cli/scan.h"
-#include "cli/table.h"
 #include "kernel/result.h"
 
 struct stint {

@@ -12,8 +12,8 @@
 #define TN_CLI_IMPORT_H
 
 #include "cli/cli.h"
+#include "cli/display.h"
 #include "cli/import_rows.h"
-#include "cli/text.h"
 #include "kernel/result.h"
 
 /* ---- Columns ---- */

@@ -12,7 +12,7 @@
 
 #include "cli/client.h"
 #include "cli/import_item.h"
-#include "cli/json.h"
+#include "cli/show_json.h"
 #include "kernel/option.h"
 
 #define TRIES 6u

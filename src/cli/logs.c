@@ -6,10 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/arguments.h"
 #include "cli/cli.h"
-#include "cli/json.h"
 #include "cli/scan.h"
-#include "cli/words.h"
+#include "cli/show_json.h"
 #include "protocol/text.h"
 
 #define POLL_MS 200u

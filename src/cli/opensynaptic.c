@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/json.h"
+#include "cli/show_json.h"
 #include "protocol/text.h"
 #include "protocol/walk.h"
 

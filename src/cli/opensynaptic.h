@@ -13,7 +13,7 @@
 
 #include "cli/cli.h"
 #include "cli/client.h"
-#include "cli/text.h"
+#include "cli/display.h"
 #include "kernel/result.h"
 #include "kernel/types.h"
 

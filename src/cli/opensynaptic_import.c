@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "cli/import.h"
-#include "cli/json.h"
 #include "cli/opensynaptic.h"
 #include "cli/options.h"
+#include "cli/show_json.h"
 #include "protocol/walk.h"
 
 #define WINDOW 1024u

@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "cli/json.h"
-#include "cli/words.h"
+#include "cli/arguments.h"
+#include "cli/show_json.h"
 
 struct tn_bytes cli_field(const struct cli_reader *reader, uint32_t map, const char *name) {
     uint32_t node = cli_node_find(reader, map, name);

@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/client.h"
-#include "cli/event.h"
+#include "cli/event_row.h"
 
 struct cli_scan {
     const struct cli_settings *settings;

@@ -4,7 +4,7 @@
 
 #include "base/duration.h"
 #include "cli/cli.h"
-#include "cli/text.h"
+#include "cli/display.h"
 
 enum setting { HOST, PORT, SOCKET, JSON, OPID, TIMEOUT, RETRY, LIMIT, SETTINGS };
 

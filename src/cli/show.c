@@ -4,7 +4,7 @@
 
 #include <inttypes.h>
 
-#include "cli/json.h"
+#include "cli/show_json.h"
 
 /* ---- Values ---- */
 

@@ -2,8 +2,8 @@
 #ifndef TN_CLI_SHOW_H
 #define TN_CLI_SHOW_H
 
-#include "cli/reply.h"
-#include "cli/table.h"
+#include "cli/columns.h"
+#include "cli/reply_reader.h"
 #include "protocol/table.h"
 
 /* A list in pages; zero but for `screen` before the first. */

@@ -3,7 +3,7 @@
 #ifndef TN_CLI_SPELL_H
 #define TN_CLI_SPELL_H
 
-#include "cli/text.h"
+#include "cli/display.h"
 #include "protocol/table.h"
 
 /* Whether a command has a subcommand: those that only make sense to the one connection they are sent

@@ -3,8 +3,8 @@
 #define TN_CLI_TOP_H
 
 #include "cli/client.h"
-#include "cli/event.h"
-#include "cli/table.h"
+#include "cli/columns.h"
+#include "cli/event_row.h"
 #include "kernel/types.h"
 
 #define TOP_POOLS_MAX 1000u /* looked at; more are counted, not shown */

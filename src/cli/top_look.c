@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cli/json.h"
+#include "cli/show_json.h"
 #include "cli/top.h"
 
 #define PAGE "1000"

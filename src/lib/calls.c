@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/internal.h"
+#include "lib/library.h"
 
 static struct tenure_command call_of(enum tenure_verb verb, const struct tenure_caller *caller) {
     struct tenure_command command = {.verb = verb, .caller = {.rights = TENURE_RIGHT_OPERATOR}};

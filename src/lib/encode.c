@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/internal.h"
+#include "lib/library.h"
 
 #define POLICY_BYTES 2048u /* room for every option, 64 spans and 16 excluded ones */
 

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "lib/internal.h"
+#include "lib/library.h"
 
 #define NAMES_SAME_RESULT(name, outcome, http, exit_code, text) \
     _Static_assert((int)TENURE_##name == (int)TN_R_##name, "result " #name);

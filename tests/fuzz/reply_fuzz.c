@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "cli/event.h"
-#include "cli/json.h"
+#include "cli/event_row.h"
 #include "cli/show.h"
+#include "cli/show_json.h"
 #include "protocol/table.h"
 
 static FILE *nowhere;

@@ -5,7 +5,7 @@
 #ifndef TESTS_NEMESIS_CLIENT_H
 #define TESTS_NEMESIS_CLIENT_H
 
-#include "cli/reply.h"
+#include "cli/reply_reader.h"
 #include "nemesis/history.h"
 
 #define NM_DEPTH 16u

@@ -2,8 +2,8 @@
  * cut the input, and input that lies. */
 #include "unit/unit.h"
 
-#include "cli/json.h"
-#include "cli/reply.h"
+#include "cli/reply_reader.h"
+#include "cli/show_json.h"
 
 static void feed(struct cli_reader *reader, const char *bytes, size_t len) {
     size_t capacity;

@@ -3,9 +3,9 @@
 
 #include <locale.h>
 
+#include "cli/arguments.h"
+#include "cli/columns.h"
 #include "cli/spell.h"
-#include "cli/table.h"
-#include "cli/words.h"
 
 #define ARGUMENTS 24
 

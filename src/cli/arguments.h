@@ -1,9 +1,9 @@
 /* From the command line to the words of a request. Options may stand anywhere among the arguments;
  * the plain spelling of the protocol (`TTL 60`) works too, and both may be mixed. */
-#ifndef TN_CLI_WORDS_H
-#define TN_CLI_WORDS_H
+#ifndef TN_CLI_ARGUMENTS_H
+#define TN_CLI_ARGUMENTS_H
 
-#include "cli/text.h"
+#include "cli/display.h"
 #include "protocol/table.h"
 
 /* Words that grow; total: `failed` says that memory ran out. What they point to is the caller's. */

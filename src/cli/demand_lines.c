@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/scan.h"
-#include "cli/words.h"
 #include "protocol/text.h"
 #include "protocol/walk.h"
 

@@ -1,12 +1,12 @@
 /* Tables for people. On a terminal a table fits its width: very long texts are cut with an ellipsis
  * first, then spare columns are left out, then the other texts are cut, and before a text becomes
  * unreadable the last columns are left out. Numbers are never cut. Elsewhere nothing is cut. */
-#ifndef TN_CLI_TABLE_H
-#define TN_CLI_TABLE_H
+#ifndef TN_CLI_COLUMNS_H
+#define TN_CLI_COLUMNS_H
 
 #include <stdio.h>
 
-#include "cli/text.h"
+#include "cli/display.h"
 
 #define CLI_COLUMNS_MAX 24u
 

@@ -2,8 +2,8 @@
  *
  * It is bounded and total: any bytes may come, in any pieces; what claims too much is refused when
  * the claim is seen. Every byte is looked at a bounded number of times, however it arrives. */
-#ifndef TN_CLI_REPLY_H
-#define TN_CLI_REPLY_H
+#ifndef TN_CLI_REPLY_READER_H
+#define TN_CLI_REPLY_READER_H
 
 #include "base/bytes.h"
 

@@ -1,9 +1,9 @@
 /* Events as the command line shows them: parsed once from JSON, whichever way they came. */
-#ifndef TN_CLI_EVENT_H
-#define TN_CLI_EVENT_H
+#ifndef TN_CLI_EVENT_ROW_H
+#define TN_CLI_EVENT_ROW_H
 
-#include "cli/reply.h"
-#include "cli/table.h"
+#include "cli/columns.h"
+#include "cli/reply_reader.h"
 
 struct json_t;
 

@@ -6,12 +6,12 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/client.h"
-#include "cli/event.h"
-#include "cli/json.h"
+#include "cli/event_row.h"
+#include "cli/show_json.h"
 #include "cli/spell.h"
-#include "cli/words.h"
 #include "kernel/result.h"
 
 #define PAGE 1000u

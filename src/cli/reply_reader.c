@@ -1,6 +1,6 @@
 /* The reader of replies. A reply is read node by node; `open` holds the arrays and maps that still
  * miss something, so that a reply can be left in the middle and gone on with. */
-#include "cli/reply.h"
+#include "cli/reply_reader.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "engine/event.h"
-#include "lib/internal.h"
+#include "lib/library.h"
 
 static void event_value(const struct engine_event_value *value, struct tenure_value *out) {
     out->named = value->name.len > 0;

@@ -4,8 +4,8 @@
  * Names and metadata come from outside and may hold anything. What is added with cli_text_clean can
  * neither move the cursor nor end a line: control characters and bytes that are not UTF-8 become the
  * replacement character. */
-#ifndef TN_CLI_TEXT_H
-#define TN_CLI_TEXT_H
+#ifndef TN_CLI_DISPLAY_H
+#define TN_CLI_DISPLAY_H
 
 #include "base/bytes.h"
 

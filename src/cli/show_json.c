@@ -1,5 +1,5 @@
 /* Replies as JSON: one pass over the flat tree, with a stack of what is open. */
-#include "cli/json.h"
+#include "cli/show_json.h"
 
 #include "protocol/text.h"
 

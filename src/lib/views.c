@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/internal.h"
+#include "lib/library.h"
 
 #define READ_PAGE 16u /* how many of the engine's views are asked for at once */
 

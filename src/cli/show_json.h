@@ -1,9 +1,9 @@
 /* Replies and refusals as JSON. Whole numbers are strings, as over HTTP: they have 64 bits. */
-#ifndef TN_CLI_JSON_H
-#define TN_CLI_JSON_H
+#ifndef TN_CLI_SHOW_JSON_H
+#define TN_CLI_SHOW_JSON_H
 
-#include "cli/reply.h"
-#include "cli/text.h"
+#include "cli/display.h"
+#include "cli/reply_reader.h"
 #include "kernel/result.h"
 
 /* One value, without a line's end. Metadata and descriptions are put in as the JSON they are. */

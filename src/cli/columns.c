@@ -1,5 +1,5 @@
 /* Tables: cells are kept as text until a flush knows how wide they are. */
-#include "cli/table.h"
+#include "cli/columns.h"
 
 #include <stdlib.h>
 #include <sys/ioctl.h>

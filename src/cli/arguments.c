@@ -1,7 +1,7 @@
 /* Options to tokens. A request is put together from parts that the protocol wants in this order:
  * arguments without a token, how much of the pool, what else was written plainly, claims on several
  * pools, options. */
-#include "cli/words.h"
+#include "cli/arguments.h"
 
 #include <stdio.h>
 #include <stdlib.h>

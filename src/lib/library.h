@@ -1,7 +1,7 @@
 /* Internal: what the files of the library share. The library translates between tenure.h and the
  * engine; it has no rules of its own about leases. */
-#ifndef TN_LIB_INTERNAL_H
-#define TN_LIB_INTERNAL_H
+#ifndef TN_LIB_LIBRARY_H
+#define TN_LIB_LIBRARY_H
 
 #include <stdatomic.h>
 #include <string.h>
@@ -50,20 +50,20 @@ static inline struct tn_bytes lib_text(const char *text) {
     return text != NULL ? tn_bytes_of(text, strlen(text)) : tn_bytes_of(NULL, 0);
 }
 
-/* reply.c */
+/* results.c */
 void lib_value_fill(struct tenure_value *out, const struct kernel_value *value);
 void lib_reply_fill(struct tenure_reply *reply, const struct kernel_result *result,
                     struct tn_bytes command, struct tenure_value *values);
 void lib_reply_reject(struct tenure_reply *reply, enum tenure_result code);
 
-/* events.c. `values` has room for all of them, and belongs to *out from then on. */
+/* watch.c. `values` has room for all of them, and belongs to *out from then on. */
 void lib_event_of(const struct engine_event *event, struct tenure_value *values,
                   struct tenure_event *out);
 
-/* read.c */
+/* views.c */
 void lib_metrics_of(const struct engine_metrics *metrics, struct tenure_metrics *out);
 
-/* write.c */
+/* execute.c */
 enum tn_status lib_slots_make(struct tenure *tenure);
 void lib_slots_free(struct tenure *tenure);
 

@@ -1,5 +1,5 @@
 /* Events: ids, fields, rows. */
-#include "cli/event.h"
+#include "cli/event_row.h"
 
 #include <inttypes.h>
 #include <jansson.h>

@@ -1,5 +1,5 @@
 /* Growing text, columns, times. */
-#include "cli/text.h"
+#include "cli/display.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/internal.h"
+#include "lib/library.h"
 
 /* All but the pool's name. */
 void lib_value_fill(struct tenure_value *out, const struct kernel_value *value) {
