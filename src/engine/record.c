@@ -16,7 +16,9 @@ enum present {
     HAS_NAME = 256,
     HAS_TRIGGER = 512,
     HAS_PAYLOAD = 1024,
-    HAS_ALL = 2047,
+    HAS_ACTOR = 2048,
+    HAS_NOTE = 4096,
+    HAS_ALL = 8191,
 };
 
 #define RUN_EXTRA 2u      /* its length and its NUL */
@@ -26,16 +28,19 @@ _Static_assert(KERNEL_EVENT_COUNT < RECORD_LOST, "a kind is a byte, and one is t
 _Static_assert(KERNEL_HOLDER_MAX <= UINT8_MAX, "a run's length is a byte");
 _Static_assert(KERNEL_POOL_MAX <= UINT8_MAX, "a run's length is a byte");
 _Static_assert(KERNEL_RULE_MAX <= UINT8_MAX, "a run's length is a byte");
+_Static_assert(KERNEL_USER_MAX <= UINT8_MAX, "a run's length is a byte");
 _Static_assert(KERNEL_META_MAX <= UINT16_MAX, "a long run's length is two bytes");
+_Static_assert(KERNEL_NOTE_MAX <= UINT16_MAX, "a long run's length is two bytes");
 _Static_assert(KERNEL_FORMAT_COUNT - 1 <= RECORD_FORMAT_MASK, "a format fits its bits");
 
 /* ---- Writing ---- */
 
 /* An upper bound: every value might be of another pool. */
 size_t engine_record_size_max(const struct kernel_event *fact) {
-    size_t size = RECORD_HEAD + 5 * sizeof(uint64_t) + 5 * (size_t)RUN_EXTRA + LONG_RUN_EXTRA +
-                  fact->holder.len + fact->previous.len + fact->user.len + fact->name.len +
-                  fact->trigger.len + fact->payload.len;
+    size_t size = RECORD_HEAD + 5 * sizeof(uint64_t) + 6 * (size_t)RUN_EXTRA +
+                  2 * (size_t)LONG_RUN_EXTRA + fact->holder.len + fact->previous.len +
+                  fact->user.len + fact->name.len + fact->trigger.len + fact->payload.len +
+                  fact->actor.len + fact->note.len;
     return size + fact->value_count *
                       (size_t)(1 + RUN_EXTRA + KERNEL_POOL_MAX + RUN_EXTRA + KERNEL_RESOURCE_MAX);
 }
@@ -65,16 +70,16 @@ static uint8_t *put_text(uint8_t *at, struct tn_bytes text, unsigned bit, unsign
     return put_run(at, text.at, text.len);
 }
 
-static uint8_t *put_payload(uint8_t *at, struct tn_bytes payload, unsigned *present) {
-    if (payload.len == 0) {
+static uint8_t *put_long(uint8_t *at, struct tn_bytes text, unsigned bit, unsigned *present) {
+    if (text.len == 0) {
         return at;
     }
-    TN_ASSERT(payload.len <= UINT16_MAX);
-    *present |= HAS_PAYLOAD;
-    tn_store16(at, (uint16_t)payload.len);
-    memcpy(at + 2, payload.at, payload.len);
-    at[2 + payload.len] = '\0';
-    return at + LONG_RUN_EXTRA + payload.len;
+    TN_ASSERT(text.len <= UINT16_MAX);
+    *present |= bit;
+    tn_store16(at, (uint16_t)text.len);
+    memcpy(at + 2, text.at, text.len);
+    at[2 + text.len] = '\0';
+    return at + LONG_RUN_EXTRA + text.len;
 }
 
 static uint8_t *put_values(uint8_t *at, const struct kernel *kernel,
@@ -125,7 +130,9 @@ size_t engine_record_write(uint8_t *out, const struct kernel *kernel,
     at = put_text(at, fact->user, HAS_USER, &present);
     at = put_text(at, fact->name, HAS_NAME, &present);
     at = put_text(at, fact->trigger, HAS_TRIGGER, &present);
-    at = put_payload(at, fact->payload, &present);
+    at = put_long(at, fact->payload, HAS_PAYLOAD, &present);
+    at = put_text(at, fact->actor, HAS_ACTOR, &present);
+    at = put_long(at, fact->note, HAS_NOTE, &present);
     at = put_values(at, kernel, fact);
     put_head(out, (struct engine_event_id){fact->lsn, fact->index}, fact->now_ms,
              (size_t)(at - out));
@@ -174,8 +181,8 @@ static struct tn_bytes get_run(struct tn_reader *r) {
     return get_rest(r, len);
 }
 
-static struct tn_bytes get_payload(struct tn_reader *r, unsigned present) {
-    if ((present & HAS_PAYLOAD) == 0) {
+static struct tn_bytes get_long(struct tn_reader *r, unsigned present, unsigned bit) {
+    if ((present & bit) == 0) {
         return tn_bytes_of(empty_run, 0);
     }
     uint16_t len = tn_read16(r);
@@ -236,7 +243,9 @@ bool engine_record_read(struct tn_bytes record, struct engine_event_value *value
     fact.user = get_text(&r, present, HAS_USER);
     fact.name = get_text(&r, present, HAS_NAME);
     fact.trigger = get_text(&r, present, HAS_TRIGGER);
-    fact.payload = get_payload(&r, present);
+    fact.payload = get_long(&r, present, HAS_PAYLOAD);
+    fact.actor = get_text(&r, present, HAS_ACTOR);
+    fact.note = get_long(&r, present, HAS_NOTE);
     get_values(&r, &fact, values);
     if (r.bad || tn_reader_left(&r) != 0) {
         return false;

@@ -12,6 +12,8 @@
  *   u64           lease shard, lease lsn, epoch, deadline_ms, number: those that are present
  *   run           holder, previous, user, name, trigger: those that are present
  *   long run      payload, if it is present: a run whose length has two bytes
+ *   run           actor, if it is present
+ *   long run      note, if it is present: the REASON that the actor gave
  *   values, each:
  *     u8  tag     RECORD_FORMAT_MASK, RECORD_NAMED, RECORD_POOL, RECORD_POOL_NAME
  *     run pool    with RECORD_POOL; with RECORD_POOL_NAME it is the event's name, else the pool of

@@ -344,7 +344,7 @@ static void lease_begin(struct kernel *k, const struct request *q) {
     if (!q->import && kernel_pool_option(k, k->plan_claims[0].pool, KERNEL_OPTION_STICKY)) {
         kernel_meter_count(k, k->plan_claims[0].pool);
     }
-    kernel_event_lease(k, birth_event(k, q), q->lease);
+    kernel_event_lease(k, birth_event(k, q), q->lease, false);
 }
 
 /* ---- the return of a sticky holder ---- */

@@ -245,6 +245,9 @@ static void fields_write(struct tn_writer *w, const struct kernel_command *c) {
     if (f & KERNEL_F_EDITION) {
         tn_write32(w, c->edition);
     }
+    if (f & KERNEL_F_NOTE) {
+        tn_write_bytes16(w, c->note);
+    }
 }
 
 uint32_t kernel_command_encode(const struct kernel_command *command, void *out, size_t capacity) {
@@ -377,6 +380,9 @@ __attribute__((always_inline)) static inline void field_parse(struct tn_reader *
     case KERNEL_F_SPEC:
         c->spec = tn_read_bytes16(r);
         break;
+    case KERNEL_F_NOTE:
+        c->note = tn_read_bytes16(r);
+        break;
     case KERNEL_F_DEADLINE:
         c->deadline_ms = tn_read64(r);
         break;
@@ -421,6 +427,7 @@ static void command_clear(struct kernel_command *c) {
     c->trigger = none;
     c->enabled = false;
     c->spec = none;
+    c->note = none;
     c->policy = NULL;
     c->policy_bytes = none;
 }

@@ -44,6 +44,7 @@ enum kernel_field {
     KERNEL_F_TIMES = 1 << 17,    /* u64 created, u64 last seen, u64 offline since; 0: not given */
     KERNEL_F_FIGURES = 1 << 18,  /* u64 values once given, u64 reclaimed */
     KERNEL_F_EDITION = 1 << 19,  /* u32 */
+    KERNEL_F_NOTE = 1 << 20,     /* bytes16: the REASON that the user gave */
 };
 
 /* The edition of the rules that commands are applied by. A command in the log must have the same
@@ -60,28 +61,28 @@ enum kernel_field {
     X(TICK,          "tick",          0, 0, 0) \
     X(LIMITS,        "limits",        KERNEL_F_LIMITS, KERNEL_F_EPOCH /* seeds the generator */ | KERNEL_F_EDITION, 1) \
     X(RESTORED,      "restored",      0, 0, 1) \
-    X(POOL_CREATE,   "pool create",   KERNEL_F_POOL | KERNEL_F_POLICY, 0, 1) \
-    X(POOL_ALTER,    "pool alter",    KERNEL_F_POOL | KERNEL_F_POLICY, 0, 1) \
-    X(POOL_DROP,     "pool drop",     KERNEL_F_POOL, 0, 1) \
-    X(POOL_ADD,      "pool add",      KERNEL_F_POOL | KERNEL_F_VALUES, 0, 1) \
-    X(POOL_REMOVE,   "pool remove",   KERNEL_F_POOL | KERNEL_F_VALUES, 0, 1) \
+    X(POOL_CREATE,   "pool create",   KERNEL_F_POOL | KERNEL_F_POLICY, KERNEL_F_NOTE, 1) \
+    X(POOL_ALTER,    "pool alter",    KERNEL_F_POOL | KERNEL_F_POLICY, KERNEL_F_NOTE, 1) \
+    X(POOL_DROP,     "pool drop",     KERNEL_F_POOL, KERNEL_F_NOTE, 1) \
+    X(POOL_ADD,      "pool add",      KERNEL_F_POOL | KERNEL_F_VALUES, KERNEL_F_NOTE, 1) \
+    X(POOL_REMOVE,   "pool remove",   KERNEL_F_POOL | KERNEL_F_VALUES, KERNEL_F_NOTE, 1) \
     X(ALLOC,         "alloc",         KERNEL_F_HOLDER | KERNEL_F_CLAIMS, KERNEL_F_TTL | KERNEL_F_META | KERNEL_F_DEADLINE, 0) \
     X(RESERVE,       "reserve",       KERNEL_F_HOLDER | KERNEL_F_CLAIMS | KERNEL_F_TTL, KERNEL_F_META, 0) \
     X(ACTIVATE,      "activate",      KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_HOLDER, 0, 0) \
     X(TOUCH,         "touch",         KERNEL_F_LEASE | KERNEL_F_EPOCH, KERNEL_F_TTL | KERNEL_F_META, 0) \
-    X(RELEASE,       "release",       KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_HOLDER, KERNEL_F_IMMEDIATE, 0) \
-    X(REVOKE,        "revoke",        KERNEL_F_LEASE, KERNEL_F_AFTER | KERNEL_F_EPOCH, 1) \
+    X(RELEASE,       "release",       KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_HOLDER, KERNEL_F_IMMEDIATE | KERNEL_F_NOTE, 0) \
+    X(REVOKE,        "revoke",        KERNEL_F_LEASE, KERNEL_F_AFTER | KERNEL_F_EPOCH | KERNEL_F_NOTE, 1) \
     X(ACK,           "ack",           KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_HOLDER, 0, 0) \
-    X(RECLAIM,       "reclaim",       KERNEL_F_LEASE, 0, 1) \
-    X(REKEY,         "rekey",         KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_HOLDER, 0, 1) \
-    X(DISOWN,        "disown",        KERNEL_F_HOLDER, KERNEL_F_POOL, 1) \
+    X(RECLAIM,       "reclaim",       KERNEL_F_LEASE, KERNEL_F_NOTE, 1) \
+    X(REKEY,         "rekey",         KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_HOLDER, KERNEL_F_NOTE, 1) \
+    X(DISOWN,        "disown",        KERNEL_F_HOLDER, KERNEL_F_POOL | KERNEL_F_NOTE, 1) \
     X(SWEEP,         "sweep",         0, KERNEL_F_POOL, 1) \
-    X(RULE_SET,      "rule set",      KERNEL_F_NAME | KERNEL_F_TRIGGER | KERNEL_F_ENABLED, KERNEL_F_EPOCH /* its revision */, 1) \
-    X(RULE_ENABLE,   "rule enable",   KERNEL_F_NAME | KERNEL_F_ENABLED, KERNEL_F_EPOCH, 1) \
-    X(RULE_DELETE,   "rule delete",   KERNEL_F_NAME, KERNEL_F_EPOCH, 1) \
-    X(SENSOR_SET,    "sensor set",    KERNEL_F_NAME | KERNEL_F_TRIGGER | KERNEL_F_ENABLED | KERNEL_F_SPEC, 0, 1) \
-    X(SENSOR_ENABLE, "sensor enable", KERNEL_F_NAME | KERNEL_F_ENABLED, 0, 1) \
-    X(SENSOR_DELETE, "sensor delete", KERNEL_F_NAME, 0, 1) \
+    X(RULE_SET,      "rule set",      KERNEL_F_NAME | KERNEL_F_TRIGGER | KERNEL_F_ENABLED, KERNEL_F_EPOCH /* its revision */ | KERNEL_F_NOTE, 1) \
+    X(RULE_ENABLE,   "rule enable",   KERNEL_F_NAME | KERNEL_F_ENABLED, KERNEL_F_EPOCH | KERNEL_F_NOTE, 1) \
+    X(RULE_DELETE,   "rule delete",   KERNEL_F_NAME, KERNEL_F_EPOCH | KERNEL_F_NOTE, 1) \
+    X(SENSOR_SET,    "sensor set",    KERNEL_F_NAME | KERNEL_F_TRIGGER | KERNEL_F_ENABLED | KERNEL_F_SPEC, KERNEL_F_NOTE, 1) \
+    X(SENSOR_ENABLE, "sensor enable", KERNEL_F_NAME | KERNEL_F_ENABLED, KERNEL_F_NOTE, 1) \
+    X(SENSOR_DELETE, "sensor delete", KERNEL_F_NAME, KERNEL_F_NOTE, 1) \
     X(IMPORT,        "import",        KERNEL_F_HOLDER | KERNEL_F_CLAIMS, KERNEL_F_META | KERNEL_F_DEADLINE | KERNEL_F_TIMES, 1) \
     X(POOL_SEED,     "pool seed",     KERNEL_F_POOL | KERNEL_F_FIGURES, 0, 1) \
     X(EMIT,          "emit",          KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_NAME | KERNEL_F_TRIGGER, KERNEL_F_META /* the payload */, 0) \
@@ -129,6 +130,7 @@ struct kernel_command {
     struct tn_bytes trigger;
     bool enabled;
     struct tn_bytes spec;
+    struct tn_bytes note; /* why the user gave the command; goes into its events */
     const struct kernel_policy_patch *policy; /* for encoding */
     struct tn_bytes policy_bytes;             /* from decoding: kernel_policy_read */
     struct kernel_limits limits;

@@ -76,9 +76,17 @@ static void job_step(struct kernel *k, uint32_t slot) {
     }
 }
 
-void kernel_job_run(struct kernel *k, uint32_t *budget) {
+/* A disown that is continued is still the work of the user who asked for it. */
+static void job_author(struct kernel *k, uint32_t slot) {
+    const struct job *j = job_at(k, slot);
+    k->author = (struct kernel_author){.actor = tn_bytes_of(j->actor, j->actor_len),
+                                       .note = tn_bytes_of(j->note, j->note_len)};
+}
+
+static void jobs_continue(struct kernel *k, uint32_t *budget) {
     while (root_at(k)->job_head != TN_NONE) {
         uint32_t slot = root_at(k)->job_head;
+        job_author(k, slot);
         while (*budget > 0 && job_at(k, slot)->cursor != TN_NONE) {
             job_step(k, slot);
             *budget -= 1;
@@ -90,7 +98,21 @@ void kernel_job_run(struct kernel *k, uint32_t *budget) {
     }
 }
 
-static uint32_t job_new(struct kernel *k, uint32_t holder, uint32_t pool) {
+void kernel_job_run(struct kernel *k, uint32_t *budget) {
+    struct kernel_author author = k->author;
+    jobs_continue(k, budget);
+    k->author = author;
+}
+
+static uint32_t text_keep(uint8_t *to, struct tn_bytes text) {
+    if (text.len > 0) {
+        memcpy(to, text.at, text.len);
+    }
+    return text.len;
+}
+
+static uint32_t job_new(struct kernel *k, const struct kernel_command *c, uint32_t holder,
+                        uint32_t pool) {
     uint32_t slot = tn_table_take(&k->tables[TABLE_JOB]);
     struct root *root = root_mut(k);
     struct job *j = job_mut(k, slot);
@@ -99,6 +121,8 @@ static uint32_t job_new(struct kernel *k, uint32_t holder, uint32_t pool) {
     j->cursor = name_at(k, holder)->first_lease;
     j->next = TN_NONE;
     j->lsn = root->lsn;
+    j->actor_len = text_keep(j->actor, c->user);
+    j->note_len = text_keep(j->note, c->note);
     if (root->job_tail == TN_NONE) {
         root->job_head = slot;
     } else {
@@ -142,7 +166,7 @@ void kernel_run_disown(struct kernel *k, const struct kernel_command *c,
         result->code = TN_R_BUSY;
         return;
     }
-    uint32_t slot = job_new(k, holder, pool);
+    uint32_t slot = job_new(k, c, holder, pool);
     uint64_t lsn = root_at(k)->lsn;
     uint32_t budget = (uint32_t)kernel_limit(k, KERNEL_LIMIT_TICK_STEP);
     if (root_at(k)->job_head == slot) {

@@ -12,7 +12,12 @@ const char *kernel_event_name(enum kernel_event_kind kind) {
     return event_names[kind];
 }
 
-static void event_send(struct kernel *k, struct kernel_event *event) {
+static const struct kernel_author nobody;
+
+static void event_send(struct kernel *k, struct kernel_event *event,
+                       const struct kernel_author *author) {
+    event->actor = author->actor;
+    event->note = author->note;
     event->lsn = root_at(k)->lsn;
     event->now_ms = root_at(k)->now_ms;
     event->index = k->event_index++;
@@ -27,7 +32,8 @@ static struct tn_bytes name_text(const struct kernel *k, uint32_t name, uint8_t 
     return tn_bytes_of(out, len);
 }
 
-void kernel_event_lease(struct kernel *k, enum kernel_event_kind kind, uint32_t lease) {
+void kernel_event_lease(struct kernel *k, enum kernel_event_kind kind, uint32_t lease,
+                        bool by_time) {
     if (k->env.sink == NULL) {
         return;
     }
@@ -51,7 +57,7 @@ void kernel_event_lease(struct kernel *k, enum kernel_event_kind kind, uint32_t 
     if (l->pool != TN_NONE) {
         event.name = tn_bytes_of(pool, kernel_pool_name(k, l->pool, (char *)pool));
     }
-    event_send(k, &event);
+    event_send(k, &event, by_time ? &nobody : &k->author);
 }
 
 void kernel_event_value(struct kernel *k, enum kernel_event_kind kind, uint32_t member) {
@@ -67,7 +73,7 @@ void kernel_event_value(struct kernel *k, enum kernel_event_kind kind, uint32_t 
         .values = k->event_values,
         .value_count = 1,
     };
-    event_send(k, &event);
+    event_send(k, &event, &nobody);
 }
 
 void kernel_event_named(struct kernel *k, enum kernel_event_kind kind, struct tn_bytes name,
@@ -76,7 +82,7 @@ void kernel_event_named(struct kernel *k, enum kernel_event_kind kind, struct tn
         return;
     }
     struct kernel_event event = {.kind = kind, .name = name, .number = number};
-    event_send(k, &event);
+    event_send(k, &event, &k->author);
 }
 
 void kernel_event_sensor(struct kernel *k, enum kernel_event_kind kind,
@@ -90,7 +96,7 @@ void kernel_event_sensor(struct kernel *k, enum kernel_event_kind kind,
                                  .name = c->name,
                                  .trigger = trigger,
                                  .payload = c->meta};
-    event_send(k, &event);
+    event_send(k, &event, &k->author);
 }
 
 void kernel_event_pool(struct kernel *k, enum kernel_event_kind kind, uint32_t pool,
@@ -109,7 +115,7 @@ void kernel_event_holder(struct kernel *k, enum kernel_event_kind kind, uint32_t
     uint8_t text[KERNEL_HOLDER_MAX];
     struct kernel_event event = {
         .kind = kind, .holder = name_text(k, holder, text, sizeof text), .number = number};
-    event_send(k, &event);
+    event_send(k, &event, &k->author);
 }
 
 void kernel_sink_set(struct kernel *kernel, kernel_sink *sink) {

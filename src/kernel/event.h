@@ -56,7 +56,9 @@ struct kernel_event {
     struct tn_bytes holder;
     struct tn_bytes previous; /* of a rekeyed lease: who had it before; else empty */
     struct tn_bytes user;
-    struct tn_bytes name; /* pool, rule, sensor or trigger, if it is about one; else empty */
+    struct tn_bytes actor; /* the user whose command did it; empty: the anonymous user, or time */
+    struct tn_bytes note;  /* the REASON that the actor gave; or empty */
+    struct tn_bytes name;  /* pool, rule, sensor or trigger, if it is about one; else empty */
     const struct kernel_value *values;
     uint32_t value_count;
     uint64_t number;         /* demand: enabled rules now; disowned: leases released */

@@ -255,6 +255,9 @@ static void verb_run(struct kernel *k, const struct kernel_command *c,
                      struct kernel_result *result) {
     if (c->user.len > KERNEL_USER_MAX) {
         result->code = TN_R_BAD_NAME;
+    } else if (c->note.len > KERNEL_NOTE_MAX) {
+        result->code = TN_R_TOO_LARGE;
+        result->number = KERNEL_NOTE_MAX;
     } else if (kernel_verb_rows[c->verb].operator_only && !(c->rights & KERNEL_RIGHT_OPERATOR)) {
         result->code = TN_R_DENIED;
     } else {
@@ -298,6 +301,7 @@ void kernel_apply(struct kernel *k, const struct kernel_entry *entry,
         result->code = TN_R_MALFORMED;
         return;
     }
+    k->author = (struct kernel_author){.actor = c.user, .note = c.note};
     if (root->op_head != TN_NONE) {
         kernel_op_purge(k, HOUSEKEEPING);
     }

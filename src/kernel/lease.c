@@ -19,11 +19,12 @@ struct lifecycle_row {
     uint8_t epoch_up;
     uint8_t reason;
     uint8_t event;
+    uint8_t by_time; /* no command asks for it */
 };
 
 /* clang-format off */
 static const struct lifecycle_row lifecycle[CAUSE_COUNT] = {
-    /* cause                     from                                       to               epoch  reason                        event */
+    /* cause                     from                                       to               epoch  reason                        event, by time */
     [CAUSE_ACTIVATE]         = { IN(RESERVED),                              KERNEL_ACTIVE,   0, KERNEL_REASON_REQUESTED,    KERNEL_EVENT_LEASE_ACTIVE },
     [CAUSE_TOUCH]            = { IN(ACTIVE) | IN(OFFLINE),                  KERNEL_ACTIVE,   0, KERNEL_REASON_RETURNED,     KERNEL_EVENT_LEASE_RETURNED },
     [CAUSE_RETURN]           = { IN(ACTIVE) | IN(OFFLINE),                  KERNEL_ACTIVE,   1, KERNEL_REASON_RETURNED,     KERNEL_EVENT_LEASE_RETURNED },
@@ -36,11 +37,11 @@ static const struct lifecycle_row lifecycle[CAUSE_COUNT] = {
     [CAUSE_CONVERT]          = { IN(REVOKING),                              KERNEL_REVOKING, 0, KERNEL_REASON_REVOKED,      KERNEL_EVENT_LEASE_REVOKING },
     [CAUSE_ACK]              = { IN(REVOKING),                              KERNEL_REVOKED,  0, KERNEL_REASON_ACKNOWLEDGED, KERNEL_EVENT_LEASE_REVOKED },
     [CAUSE_RECLAIM]          = { IN(REVOKING),                              KERNEL_REVOKED,  0, KERNEL_REASON_RECLAIMED,    KERNEL_EVENT_LEASE_REVOKED },
-    [CAUSE_EXPIRE]           = { IN(RESERVED) | IN(ACTIVE) | IN(OFFLINE),   KERNEL_EXPIRED,  1, KERNEL_REASON_EXPIRED,      KERNEL_EVENT_LEASE_EXPIRED },
-    [CAUSE_FORCE]            = { IN(OFFLINE),                               KERNEL_EXPIRED,  1, KERNEL_REASON_FORCED,       KERNEL_EVENT_LEASE_EXPIRED },
-    [CAUSE_LAPSE]            = { IN(ACTIVE),                                KERNEL_REVOKING, 1, KERNEL_REASON_EXPIRED,      KERNEL_EVENT_LEASE_REVOKING },
-    [CAUSE_GRACE_OVER]       = { IN(REVOKING),                              KERNEL_EXPIRED,  0, KERNEL_REASON_EXPIRED,      KERNEL_EVENT_LEASE_EXPIRED },
-    [CAUSE_AFTER_OVER]       = { IN(REVOKING),                              KERNEL_REVOKED,  0, KERNEL_REASON_REVOKED,      KERNEL_EVENT_LEASE_REVOKED },
+    [CAUSE_EXPIRE]           = { IN(RESERVED) | IN(ACTIVE) | IN(OFFLINE),   KERNEL_EXPIRED,  1, KERNEL_REASON_EXPIRED,      KERNEL_EVENT_LEASE_EXPIRED, 1 },
+    [CAUSE_FORCE]            = { IN(OFFLINE),                               KERNEL_EXPIRED,  1, KERNEL_REASON_FORCED,       KERNEL_EVENT_LEASE_EXPIRED, 1 },
+    [CAUSE_LAPSE]            = { IN(ACTIVE),                                KERNEL_REVOKING, 1, KERNEL_REASON_EXPIRED,      KERNEL_EVENT_LEASE_REVOKING, 1 },
+    [CAUSE_GRACE_OVER]       = { IN(REVOKING),                              KERNEL_EXPIRED,  0, KERNEL_REASON_EXPIRED,      KERNEL_EVENT_LEASE_EXPIRED, 1 },
+    [CAUSE_AFTER_OVER]       = { IN(REVOKING),                              KERNEL_REVOKED,  0, KERNEL_REASON_REVOKED,      KERNEL_EVENT_LEASE_REVOKED, 1 },
 };
 /* clang-format on */
 
@@ -437,7 +438,7 @@ void kernel_lease_move(struct kernel *k, uint32_t lease, enum kernel_cause cause
         kernel_event_lease(k,
                            to == KERNEL_EXPIRED ? KERNEL_EVENT_LEASE_EXPIRED
                                                 : (enum kernel_event_kind)row->event,
-                           lease);
+                           lease, row->by_time);
     }
 }
 

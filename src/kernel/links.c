@@ -399,7 +399,8 @@ static bool names_agree(const struct kernel *k) {
     }
     for (uint32_t i = 0; i < k->tables[TABLE_JOB].used; i++) {
         const struct job *j = job_at(k, i);
-        if (j->lsn != 0 && (name_at(k, j->holder)->job != i ||
+        if (j->lsn != 0 && (j->actor_len > KERNEL_USER_MAX || j->note_len > KERNEL_NOTE_MAX ||
+                            name_at(k, j->holder)->job != i ||
                             (j->cursor != TN_NONE && (lease_at(k, j->cursor)->holder != j->holder ||
                                                       !lease_live(k, j->cursor))))) {
             return false;

@@ -236,6 +236,10 @@ struct job {
     uint32_t next;
     uint64_t lsn; /* of the disown; never 0 in use */
     uint64_t released;
+    /* The author, for the events of later steps. In place: no other table's room depends on it. */
+    uint32_t actor_len, note_len;
+    uint8_t actor[KERNEL_USER_MAX];
+    uint8_t note[KERNEL_NOTE_MAX];
 };
 
 /* A sticky pool's rate of new leases. */
@@ -262,6 +266,11 @@ struct claim_plan {
  * bitmap, whatever the policy says; zeroed = none is known to be. */
 struct low_mark {
     uint64_t from, next;
+};
+
+/* Who caused an event and why. The bytes are those of the command or of a job. */
+struct kernel_author {
+    struct tn_bytes actor, note;
 };
 
 struct kernel {
@@ -295,9 +304,10 @@ struct kernel {
     struct tn_timer_root due; /* (clock_min, pool) of all clocks that have entries */
 
     uint32_t event_index;
-    uint32_t event_previous; /* during a rekey: the name that loses the lease; else TN_NONE */
-    uint64_t names_freed;    /* so far: a name looked up before it grew may be gone */
-    uint32_t *empty_scopes;  /* scopes that may have become empty in this command */
+    struct kernel_author author; /* of the command, or of the disown that is being continued */
+    uint32_t event_previous;     /* during a rekey: the name that loses the lease; else TN_NONE */
+    uint64_t names_freed;        /* so far: a name looked up before it grew may be gone */
+    uint32_t *empty_scopes;      /* scopes that may have become empty in this command */
     uint32_t empty_count;
     uint32_t *plan_members;
     struct claim_plan *plan_claims;
@@ -448,7 +458,10 @@ uint32_t kernel_name_hold(struct kernel *k, struct tn_bytes text);
 void kernel_name_drop(struct kernel *k, uint32_t name);
 
 /* ---- event.c ---- */
-void kernel_event_lease(struct kernel *k, enum kernel_event_kind kind, uint32_t lease);
+/* `by_time`: no command did it, so the event has no author. */
+void kernel_event_lease(struct kernel *k, enum kernel_event_kind kind, uint32_t lease,
+                        bool by_time);
+/* Of a value whose cooldown is over: by time. */
 void kernel_event_value(struct kernel *k, enum kernel_event_kind kind, uint32_t member);
 void kernel_event_named(struct kernel *k, enum kernel_event_kind kind, struct tn_bytes name,
                         uint64_t number);

@@ -18,6 +18,7 @@
 #define KERNEL_GRAVES_MAX 4096u /* rules that are gone, or not there yet, that are remembered */
 #define KERNEL_SENSOR_SPEC_MAX 16384u
 #define KERNEL_META_MAX 4096u
+#define KERNEL_NOTE_MAX 256u /* why a command was given, in words */
 #define KERNEL_BUNDLE_MAX 4096u
 #define KERNEL_CLAIMS_MAX 256u /* parts of one request */
 #define KERNEL_EXCLUDES_MAX 16u

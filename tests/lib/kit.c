@@ -57,6 +57,8 @@ static void sink(void *ctx, const struct kernel *kernel, const struct kernel_eve
     h = hash_in(h, head, sizeof head);
     h = hash_in(h, e->holder.at, e->holder.len);
     h = hash_in(h, e->previous.at, e->previous.len);
+    h = hash_in(h, e->actor.at, e->actor.len);
+    h = hash_in(h, e->note.at, e->note.len);
     h = hash_in(h, e->name.at, e->name.len);
     h = hash_in(h, e->trigger.at, e->trigger.len);
     h = hash_in(h, e->payload.at, e->payload.len);

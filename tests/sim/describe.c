@@ -126,6 +126,9 @@ void generate_describe(struct tn_bytes bytes, char *out, size_t capacity) {
     if (c.user.len > 0) {
         put_text(l, "user ", c.user);
     }
+    if (c.note.len > 0) {
+        put_text(l, "note ", c.note);
+    }
     if (c.opid.len > 0) {
         put_text(l, "op ", c.opid);
     }

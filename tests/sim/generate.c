@@ -550,6 +550,18 @@ static struct tn_bytes spoiled(struct generate *g, uint8_t *bytes, uint32_t len)
     return tn_bytes_of(bytes, kernel_command_decode(tn_bytes_of(bytes, at), &unused) ? len : at);
 }
 
+/* Why, in words; now and then one byte too many of them. */
+static void some_note(struct generate *g, struct generate_draft *d) {
+    if ((kernel_verb_rows[d->c.verb].optional & KERNEL_F_NOTE) == 0 || !generate_chance(g, 25)) {
+        return;
+    }
+    uint32_t len =
+        generate_chance(g, 4) ? KERNEL_NOTE_MAX + generate_below(g, 2) : 1 + generate_below(g, 12);
+    memset(d->note, 'a' + (int)generate_below(g, 26), len);
+    d->c.note = tn_bytes_of(d->note, len);
+    d->c.fields |= KERNEL_F_NOTE;
+}
+
 struct tn_bytes generate_next(struct generate *g, const struct model *m) {
     static uint8_t bytes[GENERATE_BYTES];
     move_time(g, m);
@@ -577,6 +589,7 @@ struct tn_bytes generate_next(struct generate *g, const struct model *m) {
         d.c.opid = generate_text(d.opid);
     }
     fill(g, &d, m);
+    some_note(g, &d);
     uint32_t len = kernel_command_encode(&d.c, bytes, sizeof bytes);
     if (generate_below(g, 1000) == 0) {
         return spoiled(g, bytes, len);

@@ -66,6 +66,7 @@ struct generate_draft {
     char pool[MODEL_TEXT];
     char opid[16];
     char name[KERNEL_RULE_MAX + 2];
+    char note[KERNEL_NOTE_MAX + 2];
     char trigger[16];
     uint8_t meta[KERNEL_META_MAX + 1];
     uint8_t spec[MODEL_SPEC];

@@ -173,6 +173,11 @@ static bool op_begins(struct model *m) {
 
 static void judge(struct model *m, struct tn_bytes bytes) {
     model_text(m->want_user, sizeof m->want_user, m->c.user);
+    memset(&m->author, 0, sizeof m->author);
+    model_text(m->author.actor, sizeof m->author.actor, m->c.user);
+    if (m->c.note.len <= KERNEL_NOTE_MAX) {
+        model_text(m->author.note, sizeof m->author.note, m->c.note);
+    }
     if (op_answers(m, bytes)) {
         model_follow(m);
         compare_result(m);
@@ -181,6 +186,9 @@ static void judge(struct model *m, struct tn_bytes bytes) {
     bool begins = op_begins(m);
     if (!begins) {
         m->want.head.code = TN_R_NAMES_FULL;
+    } else if (m->c.note.len > KERNEL_NOTE_MAX) {
+        m->want.head.code = TN_R_TOO_LARGE;
+        m->want.head.number = KERNEL_NOTE_MAX;
     } else if (kernel_verb_rows[m->c.verb].operator_only &&
                !(m->c.rights & KERNEL_RIGHT_OPERATOR)) {
         m->want.head.code = TN_R_DENIED;

@@ -59,6 +59,8 @@ struct model_event {
     char holder[KERNEL_HOLDER_MAX + 1];
     char previous[KERNEL_HOLDER_MAX + 1];
     char user[KERNEL_USER_MAX + 1];
+    char actor[KERNEL_USER_MAX + 1];
+    char note[KERNEL_NOTE_MAX + 1];
     char name[MODEL_TEXT];
     char trigger[KERNEL_RULE_MAX + 1];
     uint32_t payload_len;
@@ -147,7 +149,14 @@ struct model_op {
     struct model_result result;
 };
 
+/* Who did what an event tells, and why; empty: nobody, that is, time. */
+struct model_author {
+    char actor[KERNEL_USER_MAX + 1];
+    char note[KERNEL_NOTE_MAX + 1];
+};
+
 struct model_disown {
+    struct model_author author;
     char holder[KERNEL_HOLDER_MAX + 1];
     uint32_t pool; /* MODEL_NONE: all */
     uint64_t released;
@@ -196,6 +205,7 @@ struct model {
     struct kernel_command c;
     const struct model_event *events;
     uint32_t event_count, event_next;
+    struct model_author author; /* of the next event */
     const struct model_result *got;
     struct model_result want;
     uint64_t retry_low, retry_high; /* what EXHAUSTED may say */

@@ -26,17 +26,17 @@ static void event_text(const struct model_event *e, char *out, size_t capacity) 
     snprintf(out, capacity,
              "%s/%s lease %" PRIu64 " epoch %" PRIu64 " deadline %" PRIu64
              " holder '%s' previous '%s' user '%s' name '%s' trigger '%s' payload(%u)"
-             " values %u first %" PRIu64 "%s number %" PRIu64,
+             " values %u first %" PRIu64 "%s number %" PRIu64 " actor '%s' note '%s'",
              kernel_event_name(e->kind), kernel_reason_name(e->reason), e->lease.lsn, e->epoch,
              e->deadline_ms, e->holder, e->previous, e->user, e->name, e->trigger, e->payload_len,
              e->value_count, e->value_count > 0 ? e->values[0].number : 0,
-             e->value_count > 0 ? e->values[0].name : "", e->number);
+             e->value_count > 0 ? e->values[0].name : "", e->number, e->actor, e->note);
 }
 
 static void disagree(struct model *m, const struct model_event *want,
                      const struct model_event *got) {
-    char a[1280];
-    char b[1280] = "nothing";
+    char a[1664];
+    char b[1664] = "nothing";
     event_text(want, a, sizeof a);
     if (got != NULL) {
         event_text(got, b, sizeof b);
@@ -50,6 +50,7 @@ static bool event_equal(const struct model_event *a, const struct model_event *b
                 a->epoch == b->epoch && a->deadline_ms == b->deadline_ms &&
                 a->number == b->number && strcmp(a->holder, b->holder) == 0 &&
                 strcmp(a->previous, b->previous) == 0 && strcmp(a->user, b->user) == 0 &&
+                strcmp(a->actor, b->actor) == 0 && strcmp(a->note, b->note) == 0 &&
                 strcmp(a->name, b->name) == 0 && strcmp(a->trigger, b->trigger) == 0 &&
                 a->payload_len == b->payload_len && a->payload_hash == b->payload_hash &&
                 a->value_count == b->value_count;
@@ -94,7 +95,10 @@ static bool follow_lease(struct model *m, const struct model_event *e) {
         d->released++;
         m->steps++;
         l->epoch++;
+        struct model_author author = m->author;
+        m->author = d->author;
         model_lease_end(m, l, KERNEL_RELEASED, KERNEL_REASON_DISOWNED);
+        m->author = author;
         return true;
     }
     bool by_time = e->kind == KERNEL_EVENT_LEASE_EXPIRED ||
@@ -154,6 +158,8 @@ void model_follow(struct model *m) {
 static void expect(struct model *m, struct model_event *want) {
     want->lsn = m->lsn;
     want->now_ms = m->now_ms;
+    memcpy(want->actor, m->author.actor, sizeof want->actor);
+    memcpy(want->note, m->author.note, sizeof want->note);
     if (m->failed) {
         return;
     }
@@ -225,7 +231,10 @@ void model_expect_values(struct model *m, enum kernel_event_kind kind, const cha
 void model_expect_disowned(struct model *m, const struct model_disown *d) {
     struct model_event want = {.kind = KERNEL_EVENT_HOLDER_DISOWNED, .number = d->released};
     snprintf(want.holder, sizeof want.holder, "%s", d->holder);
+    struct model_author author = m->author;
+    m->author = d->author;
     expect(m, &want);
+    m->author = author;
 }
 
 void model_expect_sensor(struct model *m, enum kernel_event_kind kind, bool trigger) {

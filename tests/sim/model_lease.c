@@ -106,7 +106,7 @@ bool model_lease_due(const struct model *m, const struct model_lease *l) {
     return (l->deadline_ms != 0 && l->deadline_ms <= m->now_ms) || model_lease_forced(m, l);
 }
 
-void model_lease_step(struct model *m, struct model_lease *l) {
+static void step_take(struct model *m, struct model_lease *l) {
     bool late = l->deadline_ms != 0 && l->deadline_ms <= m->now_ms;
     if (l->state == KERNEL_REVOKING) {
         bool grace = l->in_grace;
@@ -125,6 +125,13 @@ void model_lease_step(struct model *m, struct model_lease *l) {
         return;
     }
     model_lease_end(m, l, KERNEL_EXPIRED, late ? KERNEL_REASON_EXPIRED : KERNEL_REASON_FORCED);
+}
+
+void model_lease_step(struct model *m, struct model_lease *l) {
+    struct model_author author = m->author;
+    memset(&m->author, 0, sizeof m->author);
+    step_take(m, l);
+    m->author = author;
 }
 
 struct model_lease *model_lease_settle(struct model *m, struct model_lease *l) {
@@ -264,7 +271,10 @@ void model_value_cool(struct model *m, uint32_t index) {
     struct model_value v = m->cooling[index].value;
     m->cooling[index] = m->cooling[--m->cooling_count];
     model_value_cooled(m, v.pool, v.number);
+    struct model_author author = m->author;
+    memset(&m->author, 0, sizeof m->author);
     model_expect_values(m, KERNEL_EVENT_VALUE_COOLED, m->pools[v.pool].name, &v, 1);
+    m->author = author;
 }
 
 void model_lease_meta(struct model *m, struct model_lease *l) {

@@ -32,6 +32,8 @@ void model_take_event(const struct kernel *kernel, const struct kernel_event *e,
     model_text(ret->holder, sizeof ret->holder, e->holder);
     model_text(ret->previous, sizeof ret->previous, e->previous);
     model_text(ret->user, sizeof ret->user, e->user);
+    model_text(ret->actor, sizeof ret->actor, e->actor);
+    model_text(ret->note, sizeof ret->note, e->note);
     model_text(ret->name, sizeof ret->name, e->name);
     model_text(ret->trigger, sizeof ret->trigger, e->trigger);
     ret->payload_len = e->payload.len;

@@ -353,7 +353,7 @@ static bool has_leases(const struct model *m, const char *holder) {
 
 static void disown(struct model *m) {
     struct kernel_result *r = &m->want.head;
-    struct model_disown d = {.pool = MODEL_NONE};
+    struct model_disown d = {.author = m->author, .pool = MODEL_NONE};
     if (m->c.holder.len == 0 || m->c.holder.len > KERNEL_HOLDER_MAX) {
         r->code = TN_R_BAD_NAME;
         return;

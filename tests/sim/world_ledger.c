@@ -56,7 +56,8 @@ uint64_t world_event_digest(const struct engine_event *event) {
     const struct kernel_event *e = &event->fact;
     uint64_t digest = digest_head(e->now_ms, e->kind, e->reason, e->lease, e->epoch, e->deadline_ms,
                                   e->number, e->value_count);
-    const struct tn_bytes *texts[] = {&e->holder, &e->previous, &e->user, &e->name, &e->trigger};
+    const struct tn_bytes *texts[] = {&e->holder,  &e->previous, &e->user, &e->name,
+                                      &e->trigger, &e->actor,    &e->note};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         digest = digest_bytes(digest, (const char *)texts[i]->at, texts[i]->len);
     }
@@ -73,7 +74,7 @@ uint64_t world_event_digest(const struct engine_event *event) {
 static uint64_t model_event_digest(const struct model_event *e) {
     uint64_t digest = digest_head(e->now_ms, e->kind, e->reason, e->lease, e->epoch, e->deadline_ms,
                                   e->number, e->value_count);
-    const char *texts[] = {e->holder, e->previous, e->user, e->name, e->trigger};
+    const char *texts[] = {e->holder, e->previous, e->user, e->name, e->trigger, e->actor, e->note};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         digest = digest_text(digest, texts[i]);
     }

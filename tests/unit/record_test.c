@@ -13,7 +13,8 @@ struct sample {
     struct kernel_value pools[3]; /* one value each of a range, a set and a scope */
     struct kernel_event fact;
     struct kernel_value values[VALUES];
-    char texts[5][KERNEL_POOL_MAX];
+    char texts[6][KERNEL_POOL_MAX];
+    char note[KERNEL_NOTE_MAX];
     char payload[KERNEL_META_MAX];
     uint8_t bytes[VALUES * 300];
 };
@@ -77,6 +78,8 @@ static void any_event(struct sample *sample, enum kernel_event_kind kind) {
         .holder = any_text(sample, sample->texts[0]),
         .previous = any_text(sample, sample->texts[1]),
         .user = any_text(sample, sample->texts[2]),
+        .actor = any_text(sample, sample->texts[5]),
+        .note = tn_bytes_of(sample->note, unit_below(&sample->random, KERNEL_NOTE_MAX + 1)),
         .name = any_text(sample, sample->texts[3]),
         .trigger = any_text(sample, sample->texts[4]),
         .payload = any_payload(sample),
@@ -112,6 +115,8 @@ static void assert_read(struct sample *sample, const struct engine_event *event)
     assert_int_equal(read->deadline_ms, fact->deadline_ms);
     assert_int_equal(read->number, fact->number);
     assert_text(read->holder, fact->holder);
+    assert_text(read->actor, fact->actor);
+    assert_text(read->note, fact->note);
     assert_text(read->previous, fact->previous);
     assert_text(read->user, fact->user);
     assert_text(read->name, fact->name);
