@@ -62,6 +62,7 @@ extern "C" {
 #define TENURE_RULE_MAX 128
 #define TENURE_SENSOR_MAX 64
 #define TENURE_META_MAX 4096
+#define TENURE_REASON_MAX 256
 #define TENURE_SPEC_MAX 16384
 
 /* The version of the library that is linked, which may differ from the header's. */
@@ -262,7 +263,11 @@ struct tenure_caller {
     const char *user; /* NULL: anonymous. A lease belongs to the user that created it */
     const char *opid; /* NULL: none. The idempotency key, scoped to the user */
     unsigned rights;  /* enum tenure_right */
-    uint64_t reserved[2];
+    /* NULL: none. Why, in at most TENURE_REASON_MAX bytes of text, for the event: pool_*, release,
+     * revoke, reclaim, rekey, disown, rule_*, sensor_set, sensor_enable, sensor_delete. The other
+     * verbs refuse it. */
+    const char *reason;
+    uint64_t reserved[1];
 };
 
 enum tenure_right {
@@ -703,7 +708,9 @@ struct tenure_event {
     const char *trigger;         /* of what a sensor emitted; else "" */
     const char *payload;         /* of a sensor's event: JSON, payload_len bytes; else "" */
     size_t payload_len;
-    uint64_t reserved[1];
+    const char *actor; /* the user whose command did it; "": time did, or the anonymous user */
+    const char *reason_text; /* the reason that the actor gave; else "" */
+    uint64_t reserved[2];
 };
 
 struct tenure_event_id {

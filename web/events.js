@@ -28,7 +28,8 @@ function eventLine(kind, event) {
   const {values = [], pools = []} = event;
   const words = [valuesText(values, pools, EVENT_VALUES, values.length),
     values.length === 0 && (event.pool || event.name), event.holder,
-    event.reason !== "requested" && event.reason];
+    event.reason !== "requested" && event.reason,
+    event.actor && "by " + event.actor, event.reason_text];
   line.append(words.filter((word) => word).join(" · "));
   return line;
 }

@@ -558,6 +558,8 @@ class Event:
     number: Optional[int] = None
     trigger: Optional[str] = None
     payload: Optional[Dict[str, Any]] = None
+    actor: Optional[str] = None
+    reason_text: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -767,7 +769,8 @@ def _event(r: Reply) -> Event:
                  _maybe_int(r.get("epoch")), r.get("reason"), _maybe_int(r.get("deadline")),
                  r.get("holder"), r.get("previous_holder"), r.get("user"), r.get("pool"),
                  r.get("name"), _texts(r.get("values")), _texts(r.get("pools")),
-                 _maybe_int(r.get("number")), r.get("trigger"), _object(r.get("payload")))
+                 _maybe_int(r.get("number")), r.get("trigger"), _object(r.get("payload")),
+                 r.get("actor"), r.get("reason_text"))
 
 
 def _event_page(r: Reply) -> EventPage:
@@ -939,24 +942,31 @@ class Commands:
     # Pools
 
     def pool_create(self, pool: str, *, range: Optional[Range] = None,
-                    set: bool = False, opid: Optional[str] = None, **options: Option) -> Done:
+                    set: bool = False, reason: Optional[str] = None,
+                    opid: Optional[str] = None, **options: Option) -> Done:
         """A range of numbers, or with `set` a set of names; options by their names: `lease=60`."""
         return self._write(_done, opid, "POOL", "CREATE", pool,
-                           *_policy_words(range, set, options))
+                           *_policy_words(range, set, options), *_optional(reason=reason))
 
     def pool_alter(self, pool: str, *, range: Optional[Range] = None,
-                   opid: Optional[str] = None, **options: Option) -> Done:
+                   reason: Optional[str] = None, opid: Optional[str] = None,
+                   **options: Option) -> Done:
         return self._write(_done, opid, "POOL", "ALTER", pool,
-                           *_policy_words(range, False, options))
+                           *_policy_words(range, False, options), *_optional(reason=reason))
 
-    def pool_drop(self, pool: str, *, opid: Optional[str] = None) -> Done:
-        return self._write(_done, opid, "POOL", "DROP", pool)
+    def pool_drop(self, pool: str, *, reason: Optional[str] = None,
+                  opid: Optional[str] = None) -> Done:
+        return self._write(_done, opid, "POOL", "DROP", pool, *_optional(reason=reason))
 
-    def pool_add(self, pool: str, *names: str, opid: Optional[str] = None) -> Counted:
-        return self._write(_counted("added"), opid, "POOL", "ADD", pool, *names)
+    def pool_add(self, pool: str, *names: str, reason: Optional[str] = None,
+                 opid: Optional[str] = None) -> Counted:
+        return self._write(_counted("added"), opid, "POOL", "ADD", pool, *names,
+                           *_optional(reason=reason))
 
-    def pool_remove(self, pool: str, *names: str, opid: Optional[str] = None) -> Counted:
-        return self._write(_counted("removed"), opid, "POOL", "REMOVE", pool, *names)
+    def pool_remove(self, pool: str, *names: str, reason: Optional[str] = None,
+                    opid: Optional[str] = None) -> Counted:
+        return self._write(_counted("removed"), opid, "POOL", "REMOVE", pool, *names,
+                           *_optional(reason=reason))
 
     def pool_seed(self, pool: str, *, given: Optional[int] = None,
                   reclaimed: Optional[int] = None, opid: Optional[str] = None) -> Done:
@@ -1023,25 +1033,27 @@ class Commands:
         return self._write(_moved, opid, "TOUCH", lease, epoch, *_optional(ttl=ttl, meta=text))
 
     def release(self, lease: str, holder: str, epoch: int, *, now: bool = False,
-                opid: Optional[str] = None) -> Moved:
+                reason: Optional[str] = None, opid: Optional[str] = None) -> Moved:
         """`now`: also in a sticky pool, where the lease would be kept for its holder for a
         while."""
         return self._write(_moved, opid, "RELEASE", lease, holder, epoch,
-                           *(["NOW"] if now else []))
+                           *(["NOW"] if now else []), *_optional(reason=reason))
 
     def revoke(self, lease: str, *, after: Optional[Duration] = None,
-               opid: Optional[str] = None) -> Moved:
-        return self._write(_moved, opid, "REVOKE", lease, *_optional(after=after))
+               reason: Optional[str] = None, opid: Optional[str] = None) -> Moved:
+        return self._write(_moved, opid, "REVOKE", lease, *_optional(after=after, reason=reason))
 
     def ack(self, lease: str, holder: str, epoch: int, *, opid: Optional[str] = None) -> Moved:
         """The holder of a revoked lease says that it has stopped; `epoch` is the one it had."""
         return self._write(_moved, opid, "ACK", lease, holder, epoch)
 
-    def reclaim(self, lease: str, *, opid: Optional[str] = None) -> Moved:
-        return self._write(_moved, opid, "RECLAIM", lease)
+    def reclaim(self, lease: str, *, reason: Optional[str] = None,
+                opid: Optional[str] = None) -> Moved:
+        return self._write(_moved, opid, "RECLAIM", lease, *_optional(reason=reason))
 
-    def rekey(self, lease: str, epoch: int, holder: str, *, opid: Optional[str] = None) -> Moved:
-        return self._write(_moved, opid, "REKEY", lease, epoch, holder)
+    def rekey(self, lease: str, epoch: int, holder: str, *, reason: Optional[str] = None,
+              opid: Optional[str] = None) -> Moved:
+        return self._write(_moved, opid, "REKEY", lease, epoch, holder, *_optional(reason=reason))
 
     def import_(self, pool: str, holder: str, values: Sequence[Value], *,
                 deadline: Optional[int] = None, created: Optional[int] = None,
@@ -1054,8 +1066,9 @@ class Commands:
                                       offline=offline, meta=text))
 
     def disown(self, holder: str, *, pool: Optional[str] = None,
-               opid: Optional[str] = None) -> Counted:
-        return self._write(_counted("released"), opid, "DISOWN", holder, *_optional(pool=pool))
+               reason: Optional[str] = None, opid: Optional[str] = None) -> Counted:
+        return self._write(_counted("released"), opid, "DISOWN", holder,
+                           *_optional(pool=pool, reason=reason))
 
     def sweep(self, *, pool: Optional[str] = None, opid: Optional[str] = None) -> Counted:
         return self._write(_counted("freed"), opid, "SWEEP", *_optional(pool=pool))
@@ -1098,18 +1111,21 @@ class Commands:
     # Rules and sensors
 
     def rule_set(self, id: str, trigger: str, *, disabled: bool = False,
-                 opid: Optional[str] = None) -> Done:
+                 reason: Optional[str] = None, opid: Optional[str] = None) -> Done:
         return self._write(_done, opid, "RULE", "SET", id, trigger,
-                           *(["DISABLED"] if disabled else []))
+                           *(["DISABLED"] if disabled else []), *_optional(reason=reason))
 
-    def rule_delete(self, id: str, *, opid: Optional[str] = None) -> Done:
-        return self._write(_done, opid, "RULE", "DELETE", id)
+    def rule_delete(self, id: str, *, reason: Optional[str] = None,
+                    opid: Optional[str] = None) -> Done:
+        return self._write(_done, opid, "RULE", "DELETE", id, *_optional(reason=reason))
 
-    def rule_enable(self, id: str, *, opid: Optional[str] = None) -> Done:
-        return self._write(_done, opid, "RULE", "ENABLE", id)
+    def rule_enable(self, id: str, *, reason: Optional[str] = None,
+                    opid: Optional[str] = None) -> Done:
+        return self._write(_done, opid, "RULE", "ENABLE", id, *_optional(reason=reason))
 
-    def rule_disable(self, id: str, *, opid: Optional[str] = None) -> Done:
-        return self._write(_done, opid, "RULE", "DISABLE", id)
+    def rule_disable(self, id: str, *, reason: Optional[str] = None,
+                     opid: Optional[str] = None) -> Done:
+        return self._write(_done, opid, "RULE", "DISABLE", id, *_optional(reason=reason))
 
     def rule_list(self, *, cursor: Optional[str] = None, count: Optional[int] = None,
                   fence: Optional[int] = None) -> RulePage:
@@ -1117,18 +1133,21 @@ class Commands:
                           *_optional(cursor=cursor, count=count))
 
     def sensor_set(self, ref: str, trigger: str, spec: Meta, *, disabled: bool = False,
-                   opid: Optional[str] = None) -> Done:
+                   reason: Optional[str] = None, opid: Optional[str] = None) -> Done:
         return self._write(_done, opid, "SENSOR", "SET", ref, trigger, _json_text(spec),
-                           *(["DISABLED"] if disabled else []))
+                           *(["DISABLED"] if disabled else []), *_optional(reason=reason))
 
-    def sensor_delete(self, ref: str, *, opid: Optional[str] = None) -> Done:
-        return self._write(_done, opid, "SENSOR", "DELETE", ref)
+    def sensor_delete(self, ref: str, *, reason: Optional[str] = None,
+                      opid: Optional[str] = None) -> Done:
+        return self._write(_done, opid, "SENSOR", "DELETE", ref, *_optional(reason=reason))
 
-    def sensor_enable(self, ref: str, *, opid: Optional[str] = None) -> Done:
-        return self._write(_done, opid, "SENSOR", "ENABLE", ref)
+    def sensor_enable(self, ref: str, *, reason: Optional[str] = None,
+                      opid: Optional[str] = None) -> Done:
+        return self._write(_done, opid, "SENSOR", "ENABLE", ref, *_optional(reason=reason))
 
-    def sensor_disable(self, ref: str, *, opid: Optional[str] = None) -> Done:
-        return self._write(_done, opid, "SENSOR", "DISABLE", ref)
+    def sensor_disable(self, ref: str, *, reason: Optional[str] = None,
+                       opid: Optional[str] = None) -> Done:
+        return self._write(_done, opid, "SENSOR", "DISABLE", ref, *_optional(reason=reason))
 
     def sensor_info(self, ref: str, *, fence: Optional[int] = None) -> Sensor:
         return self._read(_sensor, fence, "SENSOR", "INFO", ref)
@@ -1191,9 +1210,10 @@ class Commands:
         return self._read(_token_state, fence, "TOKEN", "INTROSPECT", token)
 
     def token_revoke(self, id: str, *, after: Optional[Duration] = None,
-                     opid: Optional[str] = None) -> Moved:
+                     reason: Optional[str] = None, opid: Optional[str] = None) -> Moved:
         """Revokes the lease, if it still has the token's epoch."""
-        return self._write(_moved, opid, "TOKEN", "REVOKE", id, *_optional(after=after))
+        return self._write(_moved, opid, "TOKEN", "REVOKE", id,
+                           *_optional(after=after, reason=reason))
 
     def token_keys(self, *, fence: Optional[int] = None) -> List[Dict[str, str]]:
         """The public keys, as a JSON Web Key Set has them."""

@@ -321,6 +321,10 @@ static void look_at_plain(struct maker *m) {
     struct cli_request *request = m->request;
     for (uint32_t i = leading(&m->row->form); i < m->plain.count; i++) {
         struct tn_bytes word = m->plain.at[i];
+        if (protocol_word_is(word, "REASON", 6)) {
+            i++; /* whatever it says is text */
+            continue;
+        }
         if (protocol_word_is(word, "OPID", 4) && i + 1 < m->plain.count) {
             request->opid = (const char *)m->plain.at[i + 1].at; /* an argument: it ends in a NUL */
         }

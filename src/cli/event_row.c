@@ -102,6 +102,19 @@ static void what_write(struct cli_text *text, const struct cli_event *event) {
     }
 }
 
+/* "revoked by alice: the disk fails", as far as there is any of it. */
+static void why_write(struct cli_text *text, const struct cli_event *event) {
+    const char *actor = field(event, "actor");
+    const char *words = field(event, "reason_text");
+    cli_text_put(text, field(event, "reason"));
+    if (actor[0] != '\0') {
+        cli_text_printf(text, "%sby %s", text->len > 0 ? " " : "", actor);
+    }
+    if (words[0] != '\0') {
+        cli_text_printf(text, "%s%s", text->len > 0 ? ": " : "", words);
+    }
+}
+
 void cli_event_row(struct cli_table *table, const struct cli_event *event, uint64_t now_ms) {
     struct cli_text text = {.at = NULL};
     const char *time = field(event, "time");
@@ -117,7 +130,9 @@ void cli_event_row(struct cli_table *table, const struct cli_event *event, uint6
     text.len = 0;
     what_write(&text, event);
     cli_table_cell(table, tn_bytes_of(text.at, text.len));
-    cli_table_put(table, field(event, "reason"));
+    text.len = 0;
+    why_write(&text, event);
+    cli_table_cell(table, tn_bytes_of(text.at, text.len));
     table->bytes.failed = table->bytes.failed || text.failed;
     cli_text_free(&text);
 }

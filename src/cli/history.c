@@ -13,9 +13,15 @@
 #include "cli/scan.h"
 #include "kernel/result.h"
 
+struct author {
+    char *actor, *text; /* owned; NULL: none */
+};
+
 struct stint {
     char *lease, *holder, *what; /* owned; what: the values */
     char *end;                   /* how it ended; NULL: it has not */
+    struct author ended;         /* who ended it, and the reason that was given */
+    struct author revoked;       /* who revoked it, if it ended only later */
     uint64_t epoch;
     uint64_t from_ms, to_ms; /* 0: not known, not over */
     uint32_t before;         /* position + 1 of the one before it in the same chain; 0: none */
@@ -119,11 +125,27 @@ static struct stint *stint_add(struct history *history, const struct cli_reader 
     return stint;
 }
 
+static void author_free(struct author *author) {
+    free(author->actor);
+    free(author->text);
+}
+
+static void author_take(struct history *history, struct author *author,
+                        const struct cli_reader *reader, uint32_t event) {
+    struct tn_bytes actor = cli_field(reader, event, "actor");
+    struct tn_bytes text = cli_field(reader, event, "reason_text");
+    author_free(author);
+    author->actor = actor.len > 0 ? copy(history, actor) : NULL;
+    author->text = text.len > 0 ? copy(history, text) : NULL;
+}
+
+/* By this event, `how`. */
 static void stint_end(struct history *history, struct stint *stint, struct tn_bytes how,
-                      uint64_t to_ms) {
+                      const struct cli_reader *reader, uint32_t event) {
     if (stint != NULL && stint->end == NULL) {
         stint->end = copy(history, how);
-        stint->to_ms = to_ms;
+        stint->to_ms = cli_field_number(reader, event, "time");
+        author_take(history, &stint->ended, reader, event);
     }
 }
 
@@ -170,11 +192,14 @@ static bool event_take(void *ctx, const struct cli_reader *reader, uint32_t even
         stint = stint_add(history, reader, event, rekeyed ? before : holder, born ? time : 0);
     }
     if (rekeyed) {
-        stint_end(history, stint, tn_bytes_of("rekeyed", 7), time);
+        stint_end(history, stint, tn_bytes_of("rekeyed", 7), reader, event);
         stint = stint_add(history, reader, event, holder, time);
     }
     if (stint != NULL && is_end(kind)) {
-        stint_end(history, stint, cli_field(reader, event, "reason"), time);
+        stint_end(history, stint, cli_field(reader, event, "reason"), reader, event);
+    } else if (stint != NULL && text_is("lease.revoking", kind)) {
+        author_take(history, &stint->revoked, reader, event);
+        stint->epoch = cli_field_number(reader, event, "epoch");
     } else if (stint != NULL && stint->end == NULL) {
         stint->epoch = cli_field_number(reader, event, "epoch");
     }
@@ -245,13 +270,38 @@ static void time_cell(struct cli_table *table, uint64_t ms, const char *none, ui
     cli_text_free(&text);
 }
 
+static void author_put(struct cli_text *text, const struct author *author) {
+    if (author->actor != NULL) {
+        cli_text_printf(text, " by %s", author->actor);
+    }
+    if (author->text != NULL) {
+        cli_text_printf(text, ": %s", author->text);
+    }
+}
+
+/* "reclaimed by bob (revoked by alice: the disk fails)" */
+static void end_cell(struct cli_table *table, const struct stint *stint) {
+    struct cli_text text = {.at = NULL};
+    cli_text_put(&text, stint->end != NULL ? stint->end : "has it");
+    author_put(&text, &stint->ended);
+    if (stint->revoked.actor != NULL || stint->revoked.text != NULL) {
+        cli_text_put(&text, " (revoked");
+        author_put(&text, &stint->revoked);
+        cli_text_put(&text, ")");
+    }
+    cli_table_cell(table, tn_bytes_of(text.at, text.len));
+    table->bytes.failed = table->bytes.failed || text.failed;
+    cli_text_free(&text);
+}
+
 static void columns_make(struct cli_table *table) {
     static const struct {
         const char *name;
         bool fixed;
         uint8_t spare;
-    } columns[] = {{"FROM", true, 0},  {"TO", true, 0},    {"HOLDER", false, 0}, {"WHAT", false, 0},
-                   {"ENDED", true, 0}, {"LEASE", true, 1}, {"EPOCH", true, 2}};
+    } columns[] = {{"FROM", true, 0},  {"TO", true, 0},     {"HOLDER", false, 0},
+                   {"WHAT", false, 0}, {"ENDED", false, 0}, {"LEASE", true, 1},
+                   {"EPOCH", true, 2}};
     for (unsigned i = 0; i < sizeof columns / sizeof columns[0]; i++) {
         cli_table_column(table, columns[i].name, columns[i].spare == 2);
         table->columns[i].fixed = columns[i].fixed;
@@ -273,7 +323,7 @@ static bool table_show(const struct history *history) {
             time_cell(&table, stint->to_ms, "now", now);
             cli_table_put(&table, stint->holder);
             cli_table_put(&table, stint->what);
-            cli_table_put(&table, stint->end != NULL ? stint->end : "has it");
+            end_cell(&table, stint);
             cli_table_put(&table, stint->lease);
             cli_table_put(&table, epoch);
         }
@@ -299,6 +349,16 @@ static void json_string(struct cli_text *text, const char *name, const char *val
     cli_text_json(text, tn_bytes_of(value, strlen(value)));
 }
 
+static void json_author(struct cli_text *text, const struct author *author, const char *actor_name,
+                        const char *text_name) {
+    if (author->actor != NULL) {
+        json_string(text, actor_name, author->actor);
+    }
+    if (author->text != NULL) {
+        json_string(text, text_name, author->text);
+    }
+}
+
 static bool json_show(const struct history *history) {
     struct cli_text text = {.at = NULL};
     char oldest[CLI_EVENT_ID_TEXT];
@@ -316,6 +376,8 @@ static bool json_show(const struct history *history) {
             if (stint->end != NULL) {
                 json_string(&text, ",\"end\"", stint->end);
             }
+            json_author(&text, &stint->ended, ",\"ended_by\"", ",\"ended_text\"");
+            json_author(&text, &stint->revoked, ",\"revoked_by\"", ",\"revoked_text\"");
             cli_text_printf(&text, ",\"current\":%s}", stint->end == NULL ? "true" : "false");
             first = false;
         }
@@ -425,6 +487,8 @@ int cli_history(const struct cli_settings *settings, int argc, char **argv) {
         free(history.stints[i].holder);
         free(history.stints[i].what);
         free(history.stints[i].end);
+        author_free(&history.stints[i].ended);
+        author_free(&history.stints[i].revoked);
     }
     free(history.stints);
     free(history.newest);

@@ -9,13 +9,12 @@
 #define POLICY_BYTES 2048u /* room for every option, 64 spans and 16 excluded ones */
 
 static const char *const field_names[] = {
-    "lease",   "epoch",  "holder",      "ttl_s",   "after_s", "meta", "immediate",
-    "pool",    "claims", "values",      "options", "limits",  "name", "trigger",
-    "enabled", "spec",   "deadline_ms", "times",   "figures",
+    "lease",   "epoch",  "holder",      "ttl_s",   "after_s", "meta",    "immediate",
+    "pool",    "claims", "values",      "options", "limits",  "name",    "trigger",
+    "enabled", "spec",   "deadline_ms", "times",   "figures", "edition", "reason",
 };
 
-_Static_assert((1u << (sizeof field_names / sizeof field_names[0])) == (unsigned)KERNEL_F_FIGURES
-                                                                           << 1,
+_Static_assert((1u << (sizeof field_names / sizeof field_names[0])) == (unsigned)KERNEL_F_NOTE << 1,
                "every field has a name");
 
 /* The fields that the command has. What has no way to be absent counts if the verb takes it. */
@@ -36,6 +35,7 @@ static uint32_t fields_given(const struct tenure_command *command, uint32_t requ
     given |= command->name != NULL ? KERNEL_F_NAME : 0u;
     given |= command->trigger != NULL ? KERNEL_F_TRIGGER : 0u;
     given |= command->spec != NULL ? KERNEL_F_SPEC : 0u;
+    given |= command->caller.reason != NULL ? KERNEL_F_NOTE : 0u;
     given |= command->deadline_ms != 0 ? KERNEL_F_DEADLINE : 0u;
     given |=
         (command->created_ms | command->seen_ms | command->offline_ms) != 0 ? KERNEL_F_TIMES : 0u;
@@ -92,9 +92,9 @@ static size_t text_size(const char *text) {
 
 static size_t whole_size(const struct tenure_command *command, size_t nested) {
     return 128 + nested + text_size(command->caller.user) + text_size(command->caller.opid) +
-           text_size(command->holder) + text_size(command->pool) + text_size(command->name) +
-           text_size(command->trigger) + command->meta_len + command->spec_len +
-           (command->options != NULL ? POLICY_BYTES : 16);
+           text_size(command->caller.reason) + text_size(command->holder) +
+           text_size(command->pool) + text_size(command->name) + text_size(command->trigger) +
+           command->meta_len + command->spec_len + (command->options != NULL ? POLICY_BYTES : 16);
 }
 
 static void wishes_write(struct tn_writer *w, const struct tenure_wish *wishes, uint32_t count) {
@@ -146,6 +146,7 @@ static struct kernel_command command_of(const struct tenure_command *command, ui
         .trigger = lib_text(command->trigger),
         .enabled = command->enabled,
         .spec = tn_bytes_of(command->spec, command->spec_len),
+        .note = lib_text(command->caller.reason),
     };
 }
 

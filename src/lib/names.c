@@ -63,6 +63,7 @@ _Static_assert(TENURE_VALUE_MAX + 1 >= KERNEL_VALUE_TEXT_MAX, "sizes");
 _Static_assert(TENURE_RULE_MAX == KERNEL_RULE_MAX, "sizes");
 _Static_assert(TENURE_SENSOR_MAX == KERNEL_RESOURCE_MAX, "sizes");
 _Static_assert(TENURE_META_MAX == KERNEL_META_MAX, "sizes");
+_Static_assert(TENURE_REASON_MAX == KERNEL_NOTE_MAX, "sizes");
 _Static_assert(TENURE_SPEC_MAX == KERNEL_SENSOR_SPEC_MAX, "sizes");
 _Static_assert(TENURE_REPLY_VALUES == ENGINE_LEASE_VALUES, "sizes");
 _Static_assert(sizeof(((struct tenure_error *)0)->text) == sizeof(((struct log_error *)0)->text),

@@ -42,6 +42,8 @@ void lib_event_of(const struct engine_event *event, struct tenure_value *values,
         .trigger = (const char *)fact->trigger.at,
         .payload = (const char *)fact->payload.at,
         .payload_len = fact->payload.len,
+        .actor = (const char *)fact->actor.at,
+        .reason_text = (const char *)fact->note.at,
     };
 }
 

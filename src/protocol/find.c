@@ -20,6 +20,10 @@ bool protocol_word_is(struct tn_bytes argument, const char *word, size_t len) {
     return true;
 }
 
+bool protocol_word_ends_list(struct tn_bytes word) {
+    return protocol_word_is(word, "OPID", 4) || protocol_word_is(word, "REASON", 6);
+}
+
 /* The first row whose word begins with this letter or a later one. */
 static uint32_t first_row(uint8_t letter) {
     uint32_t low = 0;

@@ -174,7 +174,9 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
     "trigger": {"type": "string", "description": "Of what a sensor emitted"}, "payload": {"type": "object"},
     "values": {"type": "array", "items": {"type": "string"}},
     "pools": {"type": "array", "items": {"type": "string"}},
-    "number": {"$ref": "#/components/schemas/U64"}}},
+    "number": {"$ref": "#/components/schemas/U64"},
+    "actor": {"type": "string", "description": "The user whose command did it; absent if time did, or the anonymous user"},
+    "reason_text": {"type": "string", "description": "The REASON that the actor gave"}}},
 "EventPage": {"type": "object", "required": ["events", "next"], "properties": {
     "events": {"type": "array", "items": {"$ref": "#/components/schemas/Event"}},
     "next": {"$ref": "#/components/schemas/EventId"},

@@ -212,9 +212,13 @@ static bool option_next(struct cursor *c) {
     return next(c, name, &value) && option_put(c, name, value);
 }
 
-/* All that is left, but for an operation id. */
+/* The list at the cursor ends where an argument with one of these tokens, or the request, ends it. */
+static bool list_ends(const struct cursor *c, uint32_t at) {
+    return at >= c->argc || protocol_word_ends_list(c->argv[at]);
+}
+
 static bool options_all(struct cursor *c) {
-    while (c->at < c->argc && !protocol_word_is(c->argv[c->at], "OPID", 4)) {
+    while (!list_ends(c, c->at)) {
         if (!option_next(c)) {
             return false;
         }
@@ -226,7 +230,7 @@ static bool options_all(struct cursor *c) {
 
 static bool values_all(struct cursor *c) {
     uint32_t count = 0;
-    while (c->at + count < c->argc && !protocol_word_is(c->argv[c->at + count], "OPID", 4)) {
+    while (!list_ends(c, c->at + count)) {
         count++;
     }
     if (count == 0) {
@@ -304,6 +308,22 @@ static bool bind_meta(struct cursor *c, const char *what) {
     }
     c->call->command.meta = word;
     c->call->command.fields |= KERNEL_F_META;
+    return true;
+}
+
+static bool bind_reason(struct cursor *c) {
+    struct kernel_command *command = &c->call->command;
+    if (!next(c, "REASON", &command->note)) {
+        return false;
+    }
+    if (command->note.len > KERNEL_NOTE_MAX) {
+        return refuse(c, TN_R_TOO_LARGE, "REASON: at most %u bytes", KERNEL_NOTE_MAX);
+    }
+    const char *why = protocol_name_fault(command->note, KERNEL_NOTE_MAX);
+    if (why != NULL) {
+        return refuse(c, TN_R_MALFORMED, "REASON: %s", why);
+    }
+    command->fields |= KERNEL_F_NOTE;
     return true;
 }
 
@@ -503,6 +523,8 @@ static bool bind(struct cursor *c, enum protocol_bind to) {
         return true;
     case PROTOCOL_B_SPEC:
         return bind_spec(c);
+    case PROTOCOL_B_REASON:
+        return bind_reason(c);
     case PROTOCOL_B_OPID:
         return next_name(c, "OPID", KERNEL_OPID_MAX, &command->opid);
     default:

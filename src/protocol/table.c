@@ -21,6 +21,7 @@
     { .arguments = (array), .count = sizeof(array) / sizeof((array)[0]) }
 
 #define OPID OPTION("OPID", "id", PROTOCOL_T_STRING, PROTOCOL_B_OPID)
+#define REASON OPTION("REASON", "text", PROTOCOL_T_STRING, PROTOCOL_B_REASON)
 #define FENCE OPTION("FENCE", "lsn", PROTOCOL_T_INTEGER, PROTOCOL_B_FENCE)
 #define TTL OPTION("TTL", "duration", PROTOCOL_T_DURATION, PROTOCOL_B_TTL)
 #define META OPTION("META", "json", PROTOCOL_T_STRING, PROTOCOL_B_META)
@@ -93,18 +94,18 @@ static const struct protocol_argument seed_args[] = {
 static const struct protocol_argument reserve_args[] = {
     HOLDER, NEEDED("TTL", "duration", PROTOCOL_T_DURATION, PROTOCOL_B_TTL), CLAIMS, META, OPID};
 static const struct protocol_argument touch_args[] = {LEASE, EPOCH, TTL, META, OPID};
-static const struct protocol_argument release_args[] = {LEASE, HOLDER, EPOCH,
-                                                        FLAG("NOW", "now", PROTOCOL_B_NOW), OPID};
+static const struct protocol_argument release_args[] = {
+    LEASE, HOLDER, EPOCH, FLAG("NOW", "now", PROTOCOL_B_NOW), REASON, OPID};
 static const struct protocol_argument revoke_args[] = {
-    LEASE, OPTION("AFTER", "duration", PROTOCOL_T_DURATION, PROTOCOL_B_AFTER), OPID};
-static const struct protocol_argument lease_write[] = {LEASE, OPID};
-static const struct protocol_argument rekey_args[] = {LEASE, EPOCH, HOLDER, OPID};
-static const struct protocol_argument disown_args[] = {HOLDER, IN_POOL, OPID};
+    LEASE, OPTION("AFTER", "duration", PROTOCOL_T_DURATION, PROTOCOL_B_AFTER), REASON, OPID};
+static const struct protocol_argument lease_write[] = {LEASE, REASON, OPID};
+static const struct protocol_argument rekey_args[] = {LEASE, EPOCH, HOLDER, REASON, OPID};
+static const struct protocol_argument disown_args[] = {HOLDER, IN_POOL, REASON, OPID};
 static const struct protocol_argument sweep_args[] = {IN_POOL, OPID};
 static const struct protocol_argument opid_only[] = {OPID};
-static const struct protocol_argument pool_options[] = {POOL, OPTIONS, OPID};
-static const struct protocol_argument pool_write[] = {POOL, OPID};
-static const struct protocol_argument pool_values[] = {POOL, VALUES, OPID};
+static const struct protocol_argument pool_options[] = {POOL, OPTIONS, REASON, OPID};
+static const struct protocol_argument pool_write[] = {POOL, REASON, OPID};
+static const struct protocol_argument pool_values[] = {POOL, VALUES, REASON, OPID};
 static const struct protocol_argument pool_read[] = {POOL, FENCE};
 static const struct protocol_argument page_args[] = {CURSOR, COUNT, FENCE};
 static const struct protocol_argument verify_args[] = {LEASE, EPOCH, FENCE};
@@ -128,12 +129,17 @@ static const struct protocol_argument any_patterns_args[] = {
     {.name = "pattern", .type = PROTOCOL_T_STRING, .optional = true, .multiple = true}};
 static const struct protocol_argument rule_set[] = {
     STRING("id", PROTOCOL_B_NAME), STRING("trigger", PROTOCOL_B_TRIGGER),
-    FLAG("DISABLED", "disabled", PROTOCOL_B_DISABLED), OPID};
-static const struct protocol_argument rule_write[] = {STRING("id", PROTOCOL_B_NAME), OPID};
+    FLAG("DISABLED", "disabled", PROTOCOL_B_DISABLED), REASON, OPID};
+static const struct protocol_argument rule_write[] = {STRING("id", PROTOCOL_B_NAME), REASON, OPID};
 static const struct protocol_argument sensor_set[] = {
-    STRING("ref", PROTOCOL_B_NAME), STRING("trigger", PROTOCOL_B_TRIGGER),
-    STRING("spec", PROTOCOL_B_SPEC), FLAG("DISABLED", "disabled", PROTOCOL_B_DISABLED), OPID};
-static const struct protocol_argument sensor_write[] = {STRING("ref", PROTOCOL_B_NAME), OPID};
+    STRING("ref", PROTOCOL_B_NAME),
+    STRING("trigger", PROTOCOL_B_TRIGGER),
+    STRING("spec", PROTOCOL_B_SPEC),
+    FLAG("DISABLED", "disabled", PROTOCOL_B_DISABLED),
+    REASON,
+    OPID};
+static const struct protocol_argument sensor_write[] = {STRING("ref", PROTOCOL_B_NAME), REASON,
+                                                        OPID};
 static const struct protocol_argument sensor_read[] = {STRING("ref", PROTOCOL_B_NAME), FENCE};
 static const struct protocol_argument sensor_job[] = {STRING("ref", PROTOCOL_B_NAME)};
 static const struct protocol_argument sensor_logs[] = {
@@ -153,7 +159,7 @@ static const struct protocol_argument token_refresh_args[] = {STRING("token", PR
                                                               TTL, FENCE};
 static const struct protocol_argument token_revoke_args[] = {
     STRING("id", PROTOCOL_B_TOKEN_ID),
-    OPTION("AFTER", "duration", PROTOCOL_T_DURATION, PROTOCOL_B_AFTER), OPID};
+    OPTION("AFTER", "duration", PROTOCOL_T_DURATION, PROTOCOL_B_AFTER), REASON, OPID};
 static const struct protocol_argument token_rotate_args[] = {FLAG("NOW", "now", PROTOCOL_B_NOW)};
 static const struct protocol_argument token_sensor_args[] = {STRING("ref", PROTOCOL_B_NAME), TTL,
                                                              REFRESH, SCOPE, FENCE};

@@ -107,6 +107,7 @@ enum protocol_bind {
     PROTOCOL_B_TOKEN_ID, /* a token's jti: lease.epoch */
     PROTOCOL_B_SCOPE,
     PROTOCOL_B_REFRESH, /* seconds for which refreshes may extend a token */
+    PROTOCOL_B_REASON,
     PROTOCOL_B_OPID,
     PROTOCOL_B_FENCE,
     PROTOCOL_B_UNUSED, /* a field of an HTTP body that is accepted and not used */
@@ -268,5 +269,7 @@ const char *protocol_role_name(enum protocol_role role);
 const char *protocol_type_name(enum protocol_type type);
 
 bool protocol_word_is(struct tn_bytes argument, const char *upper, size_t len);
+/* Whether the word is a token that may follow a list of names or options: none of them can be it. */
+bool protocol_word_ends_list(struct tn_bytes word);
 
 #endif

@@ -183,7 +183,7 @@ static bool put_amount(struct protocol_words *w, uint32_t i, const struct protoc
                : add_values(w, field->value);
 }
 
-/* Names of resources. The word behind them, if there is one, is OPID: no name can be that. */
+/* Names of resources. The words that may follow them, REASON and OPID, cannot be names. */
 static bool put_names(struct protocol_words *w, uint32_t i, const struct protocol_field *field) {
     uint32_t first = w->argc;
     bool array = protocol_json_kind(field->value) == PROTOCOL_JSON_ARRAY;
@@ -197,8 +197,9 @@ static bool put_names(struct protocol_words *w, uint32_t i, const struct protoco
         return protocol_words_refuse(w, TN_R_MALFORMED, "names: at least 1");
     }
     for (; first < w->argc; first++) {
-        if (protocol_word_is(w->argv[first], "OPID", 4)) {
-            return protocol_words_refuse(w, TN_R_MALFORMED, "names: a name cannot be OPID");
+        if (protocol_word_ends_list(w->argv[first])) {
+            return protocol_words_refuse(w, TN_R_MALFORMED, "names: a name cannot be %s",
+                                         w->argv[first].len == 4 ? "OPID" : "REASON");
         }
     }
     return true;

@@ -82,7 +82,7 @@ static uint32_t pairs_of(const struct kernel_event *fact) {
     return 3u + (fact->lease.lsn > 0 ? lease : 0) + (fact->holder.len > 0) +
            (fact->previous.len > 0) + (fact->user.len > 0) + (fact->name.len > 0) +
            (fact->trigger.len > 0) + (fact->payload.len > 0) + (fact->value_count > 0 ? 2u : 0u) +
-           has_number(fact);
+           has_number(fact) + (fact->actor.len > 0) + (fact->note.len > 0);
 }
 
 void server_event_write(struct protocol_writer *w, const struct engine_event *event) {
@@ -119,6 +119,12 @@ void server_event_write(struct protocol_writer *w, const struct engine_event *ev
     }
     if (has_number(fact)) {
         protocol_pair_number(w, "number", fact->number);
+    }
+    if (fact->actor.len > 0) {
+        pair_bytes(w, "actor", fact->actor);
+    }
+    if (fact->note.len > 0) {
+        pair_bytes(w, "reason_text", fact->note);
     }
 }
 

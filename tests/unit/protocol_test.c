@@ -177,7 +177,7 @@ static void usage_is_written_as_people_read_it(void **state) {
                               "[TTL duration] [META json] [OPID id]");
     assert_true(protocol_usage_write(create, &create->form, text, sizeof text));
     assert_string_equal(text, "POOL CREATE pool [[RANGE lo hi ... | SET] [option value ...]] "
-                              "[OPID id]");
+                              "[REASON text] [OPID id]");
     assert_false(protocol_usage_write(create, &create->form, text, 20));
 }
 
