@@ -13,11 +13,11 @@ static uv_buf_t read_buffer(void *owner) {
     struct server_connection *connection = owner;
     struct server *server = connection->server;
     unsigned share =
-        server_asker_is_stranger(&connection->asker) ? SERVER_STRANGER_BYTES : SERVER_SHARE_BYTES;
-    if (connection->read_turn == server->turn) {
+        server_client_is_stranger(&connection->client) ? SERVER_STRANGER_BYTES : SERVER_SHARE_BYTES;
+    if (connection->read_turn == server->schedule.turn) {
         share = 0;
     }
-    connection->read_turn = server->turn;
+    connection->read_turn = server->schedule.turn;
     return uv_buf_init((char *)server->read_buffer, share);
 }
 
@@ -60,8 +60,8 @@ static uint32_t inflight_max(const struct server *server) {
 
 static bool may_take(const struct server_connection *connection) {
     return !connection->closing && !connection->lost && !connection->leaving &&
-           connection->asker.queue == NULL &&
-           connection->asker.inflight < inflight_max(connection->server) &&
+           connection->client.queue == NULL &&
+           connection->client.inflight < inflight_max(connection->server) &&
            server_output_waiting(connection) < SERVER_OUT_SOFT;
 }
 
@@ -86,7 +86,7 @@ static enum server_step protocol_error(struct server_connection *connection,
         hang_up(connection);
         return SERVER_DONE;
     }
-    if (connection->asker.inflight > 0) {
+    if (connection->client.inflight > 0) {
         return SERVER_WAIT;
     }
     if (request->got != '\0') {
@@ -105,8 +105,9 @@ static bool share_is_over(struct server_connection *connection) {
     const struct protocol_command *row = connection->last_command;
     bool quick =
         row == NULL || row->kind == PROTOCOL_WRITE || protocol_command_has(row, PROTOCOL_QUICK);
-    connection->asker.share -= connection->asker.share > 0;
-    return connection->asker.share == 0 || (!quick && server_turn_is_over(connection->server));
+    connection->client.share -= connection->client.share > 0;
+    return connection->client.share == 0 ||
+           (!quick && schedule_turn_is_over(connection->client.schedule));
 }
 
 /* Serves requests from the start of the bytes; returns how many bytes are done with, and whether
@@ -116,7 +117,7 @@ static size_t serve(struct server_connection *connection, const uint8_t *data, s
     struct server *server = connection->server;
     size_t at = 0;
     *ret_blocked = true;
-    server_share_begin(&connection->asker);
+    schedule_share_begin(&connection->client);
     while (may_take(connection)) {
         struct protocol_request request;
         enum protocol_parse parse =
@@ -124,9 +125,9 @@ static size_t serve(struct server_connection *connection, const uint8_t *data, s
                                    server->argv, SERVER_ARGS_MAX, &request);
         enum server_step step = SERVER_DONE;
         if (parse == PROTOCOL_MORE) {
-            *ret_blocked = server_share_is_large(&connection->asker);
+            *ret_blocked = schedule_share_is_large(&connection->client);
             if (*ret_blocked) {
-                server_asker_yield(&connection->asker);
+                schedule_yield(&connection->client);
             }
             return at;
         }
@@ -143,7 +144,7 @@ static size_t serve(struct server_connection *connection, const uint8_t *data, s
         }
         at += request.used;
         if (share_is_over(connection) && at < len && may_take(connection)) {
-            server_asker_yield(&connection->asker);
+            schedule_yield(&connection->client);
         }
     }
     return at;
@@ -183,7 +184,7 @@ static void settle(struct server_connection *connection, bool blocked) {
             server_connection_close(connection);
             return;
         }
-        server_asker_wait(&connection->asker); /* until it is sent, or the time for that is over */
+        schedule_wait(&connection->client); /* until it is sent, or the time for that is over */
     }
     set_reading(connection, !blocked && !connection->leaving && !connection->ended);
     server_subscriber_drained(connection);
@@ -232,8 +233,8 @@ static void read_some(void *owner, const uint8_t *data, ssize_t count) {
     }
     if (count == UV_ENOBUFS) {
         /* It was read in this turn already, and there is more. */
-        if (connection->asker.queue == NULL) {
-            server_asker_yield(&connection->asker);
+        if (connection->client.queue == NULL) {
+            schedule_yield(&connection->client);
         }
         set_reading(connection, false);
         return;
@@ -245,7 +246,7 @@ static void read_some(void *owner, const uint8_t *data, ssize_t count) {
         return;
     }
     connection->active_ms = uv_now(&connection->server->loop);
-    connection->asker.begun_ns = uv_hrtime();
+    connection->client.begun_ns = uv_hrtime();
     connection->server->counters.bytes_in += (uint64_t)count;
     if (connection->in_len > 0) {
         if (!in_append(connection, data, (size_t)count)) {
@@ -291,13 +292,13 @@ void server_connection_close(struct server_connection *connection) {
         return;
     }
     connection->closing = true;
-    server_asker_leave(&connection->asker);
+    server_client_leave(&connection->client);
     server_unsubscribe_all(connection);
     transport_close(&connection->transport);
 }
 
-static void asker_run(struct server_asker *asker) {
-    server_connection_run((struct server_connection *)asker);
+static void client_run(struct server_client *client) {
+    server_connection_run((struct server_connection *)client);
 }
 
 static const struct transport_calls transport_calls = {
@@ -314,8 +315,8 @@ static struct server_connection *connection_new(struct server *server, enum tran
         connection = &server->connections[server->connections_touched++];
     }
     memset(connection, 0, sizeof *connection);
-    connection->server = connection->asker.server = server;
-    connection->asker.run = asker_run;
+    connection->server = server;
+    server_client_init(&connection->client, server, client_run);
     connection->id = ++server->next_id;
     connection->created_ms = connection->active_ms = uv_now(&server->loop);
     LIST_INSERT_HEAD(&server->live, connection, place);
@@ -352,7 +353,7 @@ static void peer_find(struct server_connection *connection) {
         bool known = transport_peer(&connection->transport, &peer);
         connection->peer =
             known ? access_peer(&connection->server->access, peer.uid) : &access_stranger;
-        connection->asker.login.user = connection->peer;
+        connection->client.login.user = connection->peer;
     }
 }
 
@@ -368,7 +369,7 @@ static void accept_one(struct server_listener *listener) {
         server_connection_close(connection);
         return;
     }
-    (void)uv_fileno(&connection->transport.handle.any, &connection->asker.socket);
+    (void)uv_fileno(&connection->transport.handle.any, &connection->client.socket);
     peer_find(connection);
     set_reading(connection, true);
 }
@@ -378,7 +379,7 @@ void server_connection_arrives(struct server_listener *listener) {
     struct server *server = listener->server;
     listener->waiting = server->accepts == SERVER_ACCEPTS_MAX;
     if (listener->waiting) {
-        server_soon(server);
+        schedule_soon(&server->schedule);
         return;
     }
     server->accepts++;
@@ -388,7 +389,7 @@ void server_connection_arrives(struct server_listener *listener) {
 /* ---- Policy ---- */
 
 bool server_connection_quiet(const struct server_connection *connection) {
-    return connection->asker.inflight == 0 && server_output_waiting(connection) == 0;
+    return connection->client.inflight == 0 && server_output_waiting(connection) == 0;
 }
 
 bool server_drop_is_told(struct server *server) {
@@ -462,6 +463,6 @@ void server_connections_check(struct server *server) {
     server->drops_told = server->drops_untold = 0;
     if (server->looking == NULL) {
         server->look_due = true;
-        server_soon(server);
+        schedule_soon(&server->schedule);
     }
 }

@@ -66,7 +66,7 @@ static enum server_step dispatch_transaction(struct server_connection *connectio
         "are not supported. Send the commands without them; in redis-py "
         "use pipeline(transaction=False)";
     enum transaction word = transaction_of(argv[0]);
-    if (connection->asker.inflight > 0) {
+    if (connection->client.inflight > 0) {
         return SERVER_WAIT;
     }
     if (word == NO_TRANSACTION) {
@@ -100,7 +100,7 @@ static void reply_unknown_second(struct server_connection *connection, const str
 static enum server_step dispatch_bad(struct server_connection *connection,
                                      const struct protocol_command *row, bool container,
                                      const struct tn_bytes *argv, uint32_t argc) {
-    if (connection->asker.inflight > 0) {
+    if (connection->client.inflight > 0) {
         return SERVER_WAIT;
     }
     bool unknown = row == NULL && argc <= SERVER_ARGS_MAX && !(container && argc == 1);
@@ -123,14 +123,14 @@ static enum server_step dispatch_bad(struct server_connection *connection,
 /* In RESP2 a message looks like a reply, so whoever gets messages may ask for nothing else. */
 static bool only_listens(const struct server_connection *connection,
                          const struct protocol_command *row) {
-    return connection->subscriber != NULL && connection->asker.encoding == PROTOCOL_RESP2 &&
+    return connection->subscriber != NULL && connection->client.encoding == PROTOCOL_RESP2 &&
            !protocol_command_has(row, PROTOCOL_SUBSCRIBER);
 }
 
 static enum server_step dispatch_not_now(struct server_connection *connection,
                                          const struct protocol_command *row) {
     char name[PROTOCOL_NAME_MAX];
-    if (connection->asker.inflight > 0) {
+    if (connection->client.inflight > 0) {
         return SERVER_WAIT;
     }
     protocol_command_full_name(row, name);
@@ -146,7 +146,7 @@ static enum server_step dispatch_forbidden(struct server_connection *connection,
                                            const struct protocol_command *row,
                                            enum tn_result code) {
     char name[PROTOCOL_NAME_MAX];
-    if (connection->asker.inflight > 0) {
+    if (connection->client.inflight > 0) {
         return SERVER_WAIT;
     }
     protocol_command_full_name(row, name);
@@ -171,7 +171,7 @@ static bool may_be_line(const struct protocol_command *row) {
 static enum server_step dispatch_not_as_line(struct server_connection *connection,
                                              const struct protocol_command *row) {
     char name[PROTOCOL_NAME_MAX];
-    if (connection->asker.inflight > 0) {
+    if (connection->client.inflight > 0) {
         return SERVER_WAIT;
     }
     protocol_command_full_name(row, name);
@@ -203,7 +203,7 @@ static bool must_wait(struct server_connection *connection, const struct protoco
         server_output_flush(connection);
     }
     return server_output_waiting(connection) > 0 || connection->lost ||
-           server_asker_must_yield(&connection->asker, protocol_command_has(row, PROTOCOL_SLICED));
+           schedule_must_yield(&connection->client, protocol_command_has(row, PROTOCOL_SLICED));
 }
 
 static enum server_step dispatch_session(struct server_connection *connection,
@@ -213,7 +213,7 @@ static enum server_step dispatch_session(struct server_connection *connection,
     enum server_step step = server_handlers[id].session(connection, request->argv, request->argc);
     if (step == SERVER_DONE) {
         counters->calls[id]++;
-        server_count_served(counters, id, connection->asker.begun_ns);
+        server_count_served(counters, id, connection->client.begun_ns);
     }
     return step;
 }
@@ -232,7 +232,7 @@ static enum server_step dispatch_now(struct server_connection *connection,
         step = dispatch_session(connection, request);
     }
     if (step == SERVER_DONE && protocol_command_has(request->row, PROTOCOL_LONG)) {
-        server_slice_made(server, server->out_len - before);
+        schedule_slice_made(&server->schedule, server->out_len - before);
     }
     return step;
 }
@@ -244,11 +244,11 @@ static enum server_step dispatch_good(struct server_connection *connection,
     struct server_request request;
     enum server_step step;
     if (row->kind != PROTOCOL_WRITE &&
-        (connection->asker.inflight > 0 ||
+        (connection->client.inflight > 0 ||
          (protocol_command_has(row, PROTOCOL_LONG) && must_wait(connection, row)))) {
         return SERVER_WAIT;
     }
-    server_request_begin(&request, &connection->asker, row, argv, argc);
+    server_request_begin(&request, &connection->client, row, argv, argc);
     if (row->kind != PROTOCOL_WRITE) {
         return dispatch_now(connection, &request);
     }
@@ -270,7 +270,7 @@ enum server_step server_dispatch(struct server_connection *connection, const str
                (arity > 0 ? argc != (uint32_t)arity : argc < (uint32_t)-arity);
     bool not_as_line = is_line && row != NULL && !may_be_line(row);
     if (row != NULL) {
-        access = access_role(access_user_of(&server->access, &connection->asker.login),
+        access = access_role(access_user_of(&server->access, &connection->client.login),
                              (enum protocol_role)row->role);
     }
     if (is_in_transaction(connection, row, argv)) {
@@ -290,7 +290,7 @@ enum server_step server_dispatch(struct server_connection *connection, const str
         connection->leaving |= is_line && (bad || not_as_line);
         connection->last_command = row;
         connection->served |= access == TN_R_OK && row != NULL && row->role > PROTOCOL_NOBODY;
-        server_page_end(&connection->asker); /* refused in the middle of it, it is over, too */
+        server_page_end(&connection->client); /* refused in the middle of it, it is over, too */
     }
     return step;
 }

@@ -153,7 +153,7 @@ static bool has_room(const struct saying *saying, struct server_subscriber *subs
 /* That events were lost, everybody may know. */
 static bool is_allowed(const struct saying *saying, const struct server_connection *connection) {
     const struct access_user *user =
-        access_user_of(&saying->server->access, &connection->asker.login);
+        access_user_of(&saying->server->access, &connection->client.login);
     if (saying->event != NULL) {
         return access_sees_event(user, saying->event);
     }

@@ -73,7 +73,7 @@ server_reader read_pool_metrics;
 server_reader read_rules;
 server_reader read_sensors;
 server_reader read_sensor;
-/* read_events.c; with request->more, what there is of the page is kept for the asker. */
+/* read_events.c; with request->more, what there is of the page is kept for the client. */
 server_reader read_events;
 /* sensor.c */
 server_reader read_sensor_heartbeat;

@@ -9,7 +9,7 @@
  *         +--refused early----+-------------------------------+
  *
  * While it is working its connection is suspended: libmicrohttpd does not look at it. An exchange is
- * an asker as a RESP connection is, with at most one write under way.
+ * an client as a RESP connection is, with at most one write under way.
  *
  * Memory. A connection has what libmicrohttpd gives it and a few words; bodies are bounded one by one
  * (PROTOCOL_REQUEST_MAX) and all together (HTTP_BODIES_MAX). Answers, until they have been sent, are
@@ -82,7 +82,7 @@ struct http {
 enum http_state { HTTP_RECEIVING, HTTP_WORKING, HTTP_ANSWERED };
 
 struct http_exchange {
-    struct server_asker asker;
+    struct server_client client;
     struct http_connection *connection;
     struct MHD_Connection *mhd;
     const char *method; /* libmicrohttpd's */

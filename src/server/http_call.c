@@ -32,7 +32,7 @@ static bool key_remember(struct http_exchange *exchange, struct tn_bytes key) {
         return true;
     }
     for (struct http_exchange *e = *bucket; e != NULL; e = e->next_key) {
-        if (e->asker.login.user == exchange->asker.login.user &&
+        if (e->client.login.user == exchange->client.login.user &&
             tn_bytes_equal(key, tn_bytes_of(e->key, e->key_len))) {
             return false;
         }
@@ -130,7 +130,7 @@ static void answer_call(struct http_exchange *exchange, const struct protocol_co
 }
 
 void http_call_done(struct http_exchange *exchange) {
-    struct server_slot *slot = server_slot_collect(&exchange->asker);
+    struct server_slot *slot = server_slot_collect(&exchange->client);
     if (slot != NULL) {
         struct tn_bytes reply = server_slot_reply(slot);
         answer_call(exchange, slot->row, &slot->answer, reply.at, reply.len);
@@ -147,7 +147,7 @@ static void answer_refusal(struct http_exchange *exchange, const struct protocol
     protocol_render_refusal(&w, code, detail);
     TN_ASSERT(!w.out.overflow);
     answer_call(exchange, row, &answer, text, w.out.len);
-    server_count_refusal(&exchange->asker.server->counters, row->id, code);
+    server_count_refusal(&exchange->client.server->counters, row->id, code);
 }
 
 /* ---- Reads ---- */
@@ -198,8 +198,8 @@ static void call_read(struct http_exchange *exchange, struct server_request *req
                                 .encoding = PROTOCOL_JSON};
     bool is_long = protocol_command_has(request->row, PROTOCOL_LONG);
     TN_ASSERT(server->out_len == 0);
-    if (is_long && server_asker_must_yield(&exchange->asker,
-                                           protocol_command_has(request->row, PROTOCOL_SLICED))) {
+    if (is_long && schedule_must_yield(&exchange->client,
+                                       protocol_command_has(request->row, PROTOCOL_SLICED))) {
         return;
     }
     request->w = &w;
@@ -207,7 +207,7 @@ static void call_read(struct http_exchange *exchange, struct server_request *req
         return;
     }
     if (is_long) {
-        server_slice_made(server, w.out.len);
+        schedule_slice_made(&server->schedule, w.out.len);
     }
     if (w.out.overflow) {
         http_answer_problem(exchange, 413, "the reply does not fit; ask for less with count");
@@ -285,14 +285,14 @@ static void call_write(struct http_exchange *exchange, struct server_request *re
 /* The command that the words are, as a RESP connection would have it served. */
 static void call_words(struct http_exchange *exchange, const struct protocol_route *route,
                        const struct protocol_http *http) {
-    struct server *server = exchange->asker.server;
+    struct server *server = exchange->client.server;
     struct server_request request;
     char detail[PROTOCOL_DETAIL] = "";
     uint32_t argc = 0;
     enum tn_result code =
         protocol_http_words(route, http, exchange->connection->http->scratch, HTTP_SCRATCH_BYTES,
                             server->argv, SERVER_ARGS_MAX, &argc, detail);
-    server_request_begin(&request, &exchange->asker, route->row, server->argv, argc);
+    server_request_begin(&request, &exchange->client, route->row, server->argv, argc);
     if (code != TN_R_OK) {
         answer_refusal(exchange, route->row, code, detail);
     } else if (route->row->kind == PROTOCOL_WRITE) {
@@ -390,7 +390,7 @@ void http_call(struct http_exchange *exchange) {
         http_answer_problem(exchange, 400, "more than %u arguments", HTTP_ARGUMENTS_MAX);
     } else if (request.opid.len > HTTP_KEY_MAX) {
         http_answer_problem(exchange, 400, "an Idempotency-Key has at most %u bytes", HTTP_KEY_MAX);
-    } else if (exchange->asker.server->draining) {
+    } else if (exchange->client.server->draining) {
         answer_refusal(exchange, route.row, TN_R_CLOSED, NULL);
     } else if (stream) {
         http_stream_begin(exchange, &request);

@@ -75,7 +75,7 @@ static void problem_answer(struct http_exchange *exchange, unsigned status, enum
     protocol_render_problem(&w, (int)status, outcome, MHD_get_reason_phrase_for(status), detail);
     TN_ASSERT(!w.out.overflow);
     answer_text(exchange, status, "application/problem+json", text, w.out.len);
-    exchange->asker.server->counters.errors++;
+    exchange->client.server->counters.errors++;
 }
 
 void http_answer_problem(struct http_exchange *exchange, unsigned status, const char *format, ...) {
@@ -94,7 +94,7 @@ void http_answer_unknown(struct http_exchange *exchange, unsigned status, const 
 void http_answer(struct http_exchange *exchange, unsigned status, const char *type,
                  const void *text, size_t len) {
     if (len > HTTP_ANSWER_SMALL &&
-        !server_memory_share(exchange->asker.server, &exchange->memory, len)) {
+        !server_memory_share(exchange->client.server, &exchange->memory, len)) {
         http_answer_unknown(exchange, 503, server_no_room);
         header_add(exchange, MHD_HTTP_HEADER_RETRY_AFTER, "1");
         return;
@@ -107,7 +107,7 @@ static enum MHD_Result answer_queue(struct http_exchange *exchange) {
     if (exchange->broken) {
         return MHD_NO;
     }
-    exchange->asker.server->counters
+    exchange->client.server->counters
         .http_answers[exchange->status < SERVER_HTTP_STATUSES ? exchange->status : 0]++;
     done = MHD_queue_response(exchange->mhd, exchange->status, exchange->response);
     MHD_destroy_response(exchange->response);
@@ -136,7 +136,7 @@ static bool guarded(struct http_exchange *exchange) {
     const char *origin = http_header_in(exchange, MHD_HTTP_HEADER_ORIGIN);
     bool safe = strcmp(exchange->method, "GET") == 0 || strcmp(exchange->method, "HEAD") == 0 ||
                 strcmp(exchange->method, "OPTIONS") == 0;
-    if (host != NULL && !exchange->asker.server->access.on && !http_host_is_ours(host)) {
+    if (host != NULL && !exchange->client.server->access.on && !http_host_is_ours(host)) {
         http_answer_problem(exchange, 421,
                             "Host is '%.100s': without passwords only requests to "
                             "localhost or a loopback address are answered",
@@ -164,10 +164,10 @@ static void serve(struct http_exchange *exchange) {
 }
 
 /* Its write is done, or it waited and may try again. */
-static void exchange_run(struct server_asker *asker) {
-    struct http_exchange *exchange = (struct http_exchange *)asker;
+static void exchange_run(struct server_client *client) {
+    struct http_exchange *exchange = (struct http_exchange *)client;
     TN_ASSERT(exchange->state == HTTP_WORKING);
-    if (asker->first != NULL) {
+    if (client->first != NULL) {
         http_call_done(exchange);
     } else {
         serve(exchange);
@@ -190,11 +190,10 @@ void *http_exchange_new(void *ctx, const char *uri, struct MHD_Connection *mhd) 
     if (exchange == NULL) {
         return NULL;
     }
-    exchange->asker.server = http->server;
-    exchange->asker.run = exchange_run;
-    exchange->asker.encoding = PROTOCOL_JSON;
-    exchange->asker.socket = connection->socket;
-    exchange->asker.failures = connection->failures;
+    server_client_init(&exchange->client, http->server, exchange_run);
+    exchange->client.encoding = PROTOCOL_JSON;
+    exchange->client.socket = connection->socket;
+    exchange->client.failures = connection->failures;
     exchange->connection = connection;
     exchange->mhd = mhd;
     exchange->path_len = len <= HTTP_PATH_MAX ? (uint32_t)len : HTTP_PATH_MAX + 1;
@@ -291,7 +290,7 @@ enum MHD_Result http_exchange_request(void *ctx, struct MHD_Connection *mhd, con
         return taken ? MHD_YES : MHD_NO;
     }
     if (exchange->state == HTTP_RECEIVING) {
-        exchange->asker.begun_ns = uv_hrtime();
+        exchange->client.begun_ns = uv_hrtime();
         serve(exchange);
         if (exchange->response == NULL && !exchange->broken) {
             exchange->state = HTTP_WORKING;
@@ -312,17 +311,17 @@ void http_exchange_end(void *ctx, struct MHD_Connection *mhd, void **exchange_ct
         return;
     }
     *exchange_ctx = NULL;
-    server_asker_leave(&exchange->asker);
+    server_client_leave(&exchange->client);
     http_key_forget(exchange);
     http_page_leave(exchange);
     http_stream_leave(exchange);
     body_free(exchange);
-    server_memory_return(exchange->asker.server, &exchange->memory, exchange->memory);
+    server_memory_return(exchange->client.server, &exchange->memory, exchange->memory);
     if (exchange->response != NULL) {
         MHD_destroy_response(exchange->response);
     }
     exchange->connection->exchange = NULL;
-    exchange->connection->since_ms = uv_now(&exchange->asker.server->loop);
+    exchange->connection->since_ms = uv_now(&exchange->client.server->loop);
     free(exchange);
 }
 

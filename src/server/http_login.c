@@ -51,7 +51,7 @@ void http_answer_refusal(struct http_exchange *exchange, enum tn_result code, co
 static bool login(struct http_exchange *exchange) {
     char credentials[CREDENTIALS_MAX];
     const char *value = http_header_in(exchange, MHD_HTTP_HEADER_AUTHORIZATION);
-    if (value == NULL || exchange->asker.login.user != NULL) {
+    if (value == NULL || exchange->client.login.user != NULL) {
         return true;
     }
     size_t len = credentials_read(value, credentials);
@@ -59,11 +59,11 @@ static bool login(struct http_exchange *exchange) {
     enum server_login_step step = SERVER_LOGIN_BAD;
     if (colon != NULL) {
         size_t name = (size_t)(colon - credentials);
-        step = server_login(&exchange->asker, tn_bytes_of(credentials, name),
+        step = server_login(&exchange->client, tn_bytes_of(credentials, name),
                             tn_bytes_of(colon + 1, len - name - 1));
     }
     sodium_memzero(credentials, sizeof credentials);
-    exchange->connection->failures = exchange->asker.failures;
+    exchange->connection->failures = exchange->client.failures;
     if (step == SERVER_LOGIN_BAD) {
         http_answer_refusal(exchange, TN_R_NOAUTH,
                             "there is no such user, or it has another secret");
@@ -78,14 +78,14 @@ static bool login(struct http_exchange *exchange) {
 }
 
 bool http_access(struct http_exchange *exchange, enum protocol_role role) {
-    struct server *server = exchange->asker.server;
+    struct server *server = exchange->client.server;
     if (!server->access.on || role == PROTOCOL_NOBODY) {
         return true;
     }
     if (!login(exchange)) {
         return false;
     }
-    const struct access_user *user = access_user_of(&server->access, &exchange->asker.login);
+    const struct access_user *user = access_user_of(&server->access, &exchange->client.login);
     enum tn_result code = access_role(user, role);
     if (code != TN_R_OK) {
         http_answer_refusal(exchange, code, NULL);

@@ -25,7 +25,7 @@ static void check_add(struct tn_writer *w, const char *name, bool good, const ch
 }
 
 static void page_ready(struct http_exchange *exchange) {
-    struct server *server = exchange->asker.server;
+    struct server *server = exchange->client.server;
     struct engine_stats stats;
     char text[512];
     struct tn_writer w = tn_writer_of(text, sizeof text);
@@ -86,15 +86,15 @@ static void page_metrics(struct http_exchange *exchange) {
     const char *pools = MHD_lookup_connection_value(exchange->mhd, MHD_GET_ARGUMENT_KIND, "pools");
     exchange->scrape.done = metrics_done;
     /* Whoever may not see all pools gets none here. */
-    exchange->scrape.pools =
-        (pools == NULL || strcmp(pools, "no") != 0) &&
-        !access_is_narrow(access_user_of(&exchange->asker.server->access, &exchange->asker.login));
-    server_metrics_request(exchange->asker.server, &exchange->scrape);
+    exchange->scrape.pools = (pools == NULL || strcmp(pools, "no") != 0) &&
+                             !access_is_narrow(access_user_of(&exchange->client.server->access,
+                                                              &exchange->client.login));
+    server_metrics_request(exchange->client.server, &exchange->scrape);
 }
 
 void http_page_leave(struct http_exchange *exchange) {
     if (exchange->scrape.done != NULL) {
-        server_metrics_cancel(exchange->asker.server, &exchange->scrape);
+        server_metrics_cancel(exchange->client.server, &exchange->scrape);
     }
 }
 
@@ -102,7 +102,7 @@ void http_page_leave(struct http_exchange *exchange) {
 
 static void page_openapi(struct http_exchange *exchange) {
     struct http *http = exchange->connection->http;
-    if (server_asker_must_yield(&exchange->asker, false)) {
+    if (schedule_must_yield(&exchange->client, false)) {
         return;
     }
     http_answer_response(
@@ -132,7 +132,8 @@ enum { PAGES = sizeof pages / sizeof pages[0] };
 
 static void page_index(struct http_exchange *exchange) {
     char text[2048];
-    int len = snprintf(text, sizeof text, "Tenure %s\n\n", exchange->asker.server->options.version);
+    int len =
+        snprintf(text, sizeof text, "Tenure %s\n\n", exchange->client.server->options.version);
     for (unsigned i = 0; i < PAGES; i++) {
         len += snprintf(text + len, sizeof text - (size_t)len, "%-16s %s\n", pages[i].path,
                         pages[i].what);

@@ -332,12 +332,12 @@ static const char *stream_set(struct http_stream *stream, struct http_exchange *
 /* Something to send at once, so that the head is on its way too. */
 static bool keep_first(struct http_stream *stream, struct http_exchange *exchange) {
     static const char first[] = "retry: 1000\n\n";
-    stream->server = exchange->asker.server;
+    stream->server = exchange->client.server;
     stream->http = exchange->connection->http;
     stream->mhd = exchange->mhd;
     stream->socket = exchange->connection->socket;
     stream->follower.wake = follower_wake;
-    stream->login = exchange->asker.login;
+    stream->login = exchange->client.login;
     return keep(stream, first, sizeof first - 1);
 }
 

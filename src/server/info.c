@@ -228,9 +228,9 @@ static void client_line(const struct server_connection *c, struct tn_writer *w) 
     line(w, "sub=%u psub=%u ", c->subscriber != NULL ? c->subscriber->channels : 0,
          c->subscriber != NULL ? c->subscriber->patterns : 0);
     line(w, "qbuf=%u omem=%zu inflight=%u cmd=%s user=%s resp=%u lib-name=%s lib-ver=%s\n",
-         c->in_len, server_output_waiting(c), c->asker.inflight, command,
-         c->asker.login.user != NULL ? c->asker.login.user->name : "default",
-         c->asker.encoding == PROTOCOL_RESP3 ? 3 : 2, c->library, c->library_version);
+         c->in_len, server_output_waiting(c), c->client.inflight, command,
+         c->client.login.user != NULL ? c->client.login.user->name : "default",
+         c->client.encoding == PROTOCOL_RESP3 ? 3 : 2, c->library, c->library_version);
 }
 
 /* As many lines as a reply may have, the newest connections first. */

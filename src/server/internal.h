@@ -3,12 +3,6 @@
  * One thread, the loop's, owns everything here. The engine's threads touch a slot between its
  * submission and its completion, and the stack of completed slots; nothing else.
  *
- * Order. A connection's replies leave in the order of its requests. Writes go to the engine at once,
- * many may be under way, and each has a slot in the connection's queue; a slot's reply is sent when
- * all before it have been. Anything else (reads, PING, a protocol error) is answered at once, so it
- * waits until no write of the connection is under way. That is also what makes a read see the
- * connection's own writes.
- *
  * Memory. An idle connection has its struct and nothing else. Requests are parsed where they were
  * read, in the loop's one buffer, and replies written into the loop's one output buffer; only what
  * cannot be parsed or sent yet is copied into memory of the connection's own. Both are bounded: a
@@ -25,12 +19,15 @@
 #include "protocol/render.h"
 #include "protocol/resp.h"
 #include "server/access.h"
+#include "server/client.h"
 #include "server/count.h"
 #include "server/handler.h"
 #include "server/metrics.h"
 #include "server/request.h"
+#include "server/schedule.h"
 #include "server/server.h"
 #include "server/stream.h"
+#include "server/tick.h"
 #include "server/transport.h"
 #include "server/unix.h"
 
@@ -46,7 +43,6 @@
 #define SERVER_NAME_MAX 64u
 #define SERVER_DRAIN_MS 5000u
 #define SERVER_FENCE_MS 1000u
-#define SERVER_RETRY_MS 5u
 #define SERVER_LOGINS_MAX 4096u         /* log-ins that wait to be compared */
 #define SERVER_LOGINS_ADDRESS_MAX 1024u /* and of one address */
 #define SERVER_LOGIN_ADDRESSES 512u     /* that are remembered: see login_address.c */
@@ -55,15 +51,6 @@
 #define SERVER_LOGIN_LINES 8u    /* of the log, a second */
 #define SERVER_LOGIN_KNOWN 1024u
 #define SERVER_LOGIN_MARK 32u
-#define SERVER_TURN_MS 2u                /* of the loop, about: see asker.c */
-#define SERVER_SHARE_BYTES (16u * 1024u) /* read from one connection in one turn, */
-#define SERVER_SHARE_COMMANDS 256u       /* and requests of it that are served */
-#define SERVER_STRANGER_BYTES 2048u      /* the same before it has logged in, if there are users */
-#define SERVER_STRANGER_COMMANDS 32u
-#define SERVER_STRANGERS_NS UINT64_C(250000) /* of a turn, for all connections that wait there */
-#define SERVER_SLICE_NS UINT64_C(100000)     /* of a turn, for what takes long: see asker.c */
-#define SERVER_SLICE_MAX 4u                  /* and so many of it, */
-#define SERVER_REPLY_SHORT 4096u        /* but for those that have become no longer than this */
 #define SERVER_LOOKS_MAX 64u            /* at connections, in one turn: who is idle or slow? */
 #define SERVER_DROPS_MAX 4u             /* and so many are hung up on */
 #define SERVER_ACCEPTS_MAX 4u           /* come in, over each of RESP and HTTP */
@@ -77,34 +64,6 @@ struct server_udp;
 struct server_slot;
 struct server_login;
 struct server_page;
-
-TAILQ_HEAD(server_queue, server_asker);
-
-/* Whoever asks: a RESP connection or an HTTP exchange. What the way to the engine and back needs to
- * know of it. */
-struct server_asker {
-    struct server *server;
-    /* An answer at the head of its queue is there, or it waited and may try again. */
-    void (*run)(struct server_asker *asker);
-    struct server_asker *next_ready;
-    struct server_queue *queue; /* that it waits in; NULL: it does not wait */
-    TAILQ_ENTRY(server_asker) place;
-    struct server_slot *first, *last; /* writes under way, in order */
-    uint64_t begun_ns;                /* when what is being asked now came in, by uv_hrtime */
-    uint64_t fence_until_ms;          /* a read waits for a log position; 0: it does not */
-    uint64_t tick_since_ms;           /* a read waits for the state to get there; 0: it does not */
-    struct access_login login;        /* who it is */
-    struct server_login *pending;     /* who it says it is, while that is being looked at */
-    int socket;                       /* that it asks over: for the address */
-    uint32_t failures;                /* log-ins that failed on this connection */
-    uint32_t inflight;
-    uint32_t turn, share; /* requests that may still be served in that turn of the loop */
-    uint32_t round;       /* of the queue of turns, in which it was last served */
-    enum protocol_encoding encoding;
-    bool ready;
-    bool as_is;    /* there are no ticks to be had: the state will do */
-    bool has_turn; /* it has waited for one: what takes long may be done now */
-};
 
 /* What an answer says besides its text: HTTP puts it into its head. */
 struct server_answer {
@@ -123,8 +82,8 @@ struct server_slot {
     _Alignas(64) struct engine_request request; /* its result stays, but for the values */
     struct server *server;
     const struct protocol_command *row;
-    struct server_asker *asker; /* NULL: it is gone, nobody wants the answer */
-    struct server_slot *next;   /* in the asker's queue, or free */
+    struct server_client *client; /* NULL: it is gone, nobody wants the answer */
+    struct server_slot *next;     /* in the client's queue, or free */
     uint64_t begun_ns;
     uint64_t value; /* the value of a plain result, if it has one */
     enum protocol_encoding encoding;
@@ -137,7 +96,7 @@ struct server_slot {
 };
 
 struct server_connection {
-    struct server_asker asker;
+    struct server_client client;
     struct transport transport;
     struct server *server;
     LIST_ENTRY(server_connection) place; /* among those that are live, or free */
@@ -221,8 +180,6 @@ struct server {
     uv_prepare_t before_wait;
     uv_signal_t sigterm, sigint, sighup;
     uv_timer_t every_second;
-    uv_timer_t retry; /* runs while somebody waits for a log position or a slot */
-    uv_idle_t soon;   /* runs while somebody waits for the next turn of the loop */
     uv_timer_t drain;
     struct http *http;      /* NULL: off */
     struct server_udp *udp; /* the same */
@@ -251,26 +208,11 @@ struct server {
     bool look_due;                     /* and it has not begun */
     size_t memory;                     /* kept for clients in all: see memory.c */
     uint32_t drops_told, drops_untold; /* in this second: lines of the log */
-    struct server_queue waiting;
-    bool waiting_try;     /* one of them waits for what may be there any time, such as a slot */
-    uint64_t waiting_lsn; /* the others: for this log position at the least, */
-    uint64_t waiting_until_ms;     /* and not beyond this time */
-    struct server_asker ticker;    /* the server itself, which asks for ticks: one at a time */
-    struct server_queue ticking;   /* those who wait for it */
-    struct server_queue running;   /* of these queues: those who try again now */
-    bool runs;                     /* they are being gone through */
-    uint32_t turn, round;          /* of the loop; of the two queues below */
-    struct server_queue turns;     /* connections that had their share of a turn and want more */
-    struct server_queue strangers; /* the same, before they have logged in */
-    struct server_queue heavy;     /* those who ask for what takes long */
-    uint64_t slice_end_ns;         /* of what takes long; 0: there is one left in this turn */
-    uint32_t slice_left;
-    struct server_queue pages;       /* those who ask for events */
-    bool slice_pages;                /* these came first */
-    uint32_t accepts;                /* in this turn */
-    bool slice_waited;               /* it was for those in the queue */
-    struct server_page *making;      /* a page of events, some of which are there; or NULL */
-    struct server_asker *making_for; /* who asked for it */
+    struct schedule schedule;
+    struct ticks ticks;
+    uint32_t accepts;                 /* in this turn */
+    struct server_page *making;       /* a page of events, some of which are there; or NULL */
+    struct server_client *making_for; /* who asked for it */
 
     struct server_slot *slots; /* the same */
     uint32_t slots_touched;
@@ -323,40 +265,6 @@ void server_connections_look(struct server *server);
 bool server_drop_is_told(struct server *server);
 bool server_connection_quiet(const struct server_connection *connection);
 
-/* asker.c */
-/* Runs again when something has changed or a little later. */
-void server_asker_wait(struct server_asker *asker);
-/* The same, when the log has got to that position, or when its fence_until_ms is over. */
-void server_asker_wait_lsn(struct server_asker *asker, uint64_t lsn);
-void server_waiting_run(struct server *server);
-/* Runs again in the next turn of the loop: others come first. */
-void server_asker_yield(struct server_asker *asker);
-/* Whether users are defined and it has not logged in as one. */
-bool server_asker_is_stranger(const struct server_asker *asker);
-/* The connection is about to be served: in a new turn it has a new share. */
-void server_share_begin(struct server_asker *asker);
-/* Whether it has had a good part of its share while this turn has taken long. */
-bool server_share_is_large(const struct server_asker *asker);
-/* Whether this turn of the loop has taken so long that others come first. */
-bool server_turn_is_over(const struct server *server);
-/* Before what takes long, or longest: a page of events. True: others come first, and it runs again in a
- * later turn. */
-bool server_asker_must_yield(struct server_asker *asker, bool page);
-/* Runs again before all others who want a page: it is in the middle of its own. */
-void server_asker_go_on(struct server_asker *asker);
-bool server_slice_is_over(const struct server *server);
-/* What could have been long has become a reply of so many bytes. */
-void server_slice_made(struct server *server, size_t bytes);
-/* There is something to do in the next turn. */
-void server_soon(struct server *server);
-/* The loop is about to wait: a turn is over. */
-void server_turn_end(struct server *server);
-/* Runs again when a tick has been committed; one tick serves all who wait for it. */
-void server_asker_tick(struct server_asker *asker);
-void server_askers_init(struct server *server);
-/* It is going: it waits no more, and nobody wants the answers that are under way. */
-void server_asker_leave(struct server_asker *asker);
-
 /* memory.c */
 /* For `bytes` more of what a client is kept, beside the `held` ones. False: it has its share, and
  * there is no more. */
@@ -401,7 +309,7 @@ enum server_step server_dispatch(struct server_connection *connection, const str
                                  uint32_t argc, bool is_line);
 
 /* write.c */
-/* DONE: a slot at the end of the asker's queue has the answer or will have it; a refusal is there at
+/* DONE: a slot at the end of the client's queue has the answer or will have it; a refusal is there at
  * once. */
 enum server_step server_write(struct server_request *request);
 /* The holder that metadata stands for in this pool; `detail` has PROTOCOL_DETAIL bytes. */
@@ -410,8 +318,8 @@ enum tn_result server_holder_derive(struct server *server, struct tn_bytes pool,
                                     uint32_t *ret_len, char *detail);
 /* The same for a job. */
 enum server_step server_job_begin(struct server_request *request);
-/* NULL: there is none free; the asker waits for one. */
-struct server_slot *server_slot_take(struct server_asker *asker,
+/* NULL: there is none free; the client waits for one. */
+struct server_slot *server_slot_take(struct server_client *client,
                                      const struct protocol_command *row);
 /* Answered without the engine. */
 void server_slot_refuse(struct server_slot *slot, enum tn_result code, const char *detail);
@@ -423,7 +331,7 @@ void server_submit_now(struct server *server);
 /* On the loop: whoever has completed slots at the head of its queue gets to run. */
 void server_completed(struct server *server);
 /* The slot at the head of the queue if its answer is there; the caller frees it. NULL: it is not. */
-struct server_slot *server_slot_collect(struct server_asker *asker);
+struct server_slot *server_slot_collect(struct server_client *client);
 /* Writes the reply if that has not been done; `answer` is whole then. */
 struct tn_bytes server_slot_reply(struct server_slot *slot);
 /* Writes a plain result. */
@@ -439,12 +347,12 @@ enum server_step server_read(struct server_request *request, struct server_answe
 enum tn_result server_program_judge(struct server_request *request);
 
 /* read_events.c */
-/* The asker does not want its page of events any more. */
-void server_page_end(struct server_asker *asker);
+/* The client does not want its page of events any more. */
+void server_page_end(struct server_client *client);
 
 /* login.c */
 enum server_login_step {
-    SERVER_LOGIN_GOOD, /* asker->login says who it is */
+    SERVER_LOGIN_GOOD, /* client->login says who it is */
     SERVER_LOGIN_BAD,
     SERVER_LOGIN_WAIT, /* it will be run; then the same is to be asked again */
     SERVER_LOGIN_BUSY, /* too many wait */
@@ -452,9 +360,9 @@ enum server_login_step {
 bool server_login_init(struct server *server);
 /* From the options. Whoever had logged in as somebody who is gone, or has another secret now, goes. */
 void server_users_take(struct server *server);
-enum server_login_step server_login(struct server_asker *asker, struct tn_bytes name,
+enum server_login_step server_login(struct server_client *client, struct tn_bytes name,
                                     struct tn_bytes secret);
-void server_login_leave(struct server_asker *asker);
+void server_login_leave(struct server_client *client);
 /* Every second. */
 void server_logins_second(struct server *server);
 

@@ -29,7 +29,7 @@
 
 struct server_login {
     struct server *server;
-    struct server_asker *asker; /* NULL: it is gone */
+    struct server_client *client; /* NULL: it is gone */
     TAILQ_ENTRY(server_login) place;
     struct server_login_address *address;
     uint32_t failures;              /* on its connection, before this one */
@@ -113,7 +113,7 @@ static void login_next(struct server *server);
 static void login_compared(uv_work_t *work, int status) {
     struct server *server = work->data;
     struct server_login *login = server->logins.compared;
-    struct server_asker *asker = login->asker;
+    struct server_client *client = login->client;
     server->logins.compared = NULL;
     server->logins.count--;
     login->address->waiting--;
@@ -127,10 +127,10 @@ static void login_compared(uv_work_t *work, int status) {
         known->login = (struct access_login){.user = login->user, .generation = login->generation};
     }
     login_next(server);
-    if (asker == NULL) {
+    if (client == NULL) {
         login_free(login);
     } else {
-        asker->run(asker);
+        client->run(client);
     }
     server_stop_check(server);
 }
@@ -179,10 +179,10 @@ static void login_next(struct server *server) {
 }
 
 /* False: too many wait, or there is no memory. */
-static bool login_begin(struct server_asker *asker, struct tn_bytes name, struct tn_bytes secret,
+static bool login_begin(struct server_client *client, struct tn_bytes name, struct tn_bytes secret,
                         const uint8_t mark[SERVER_LOGIN_MARK]) {
-    struct server *server = asker->server;
-    struct server_login_address *address = server_login_address(server, asker->socket);
+    struct server *server = client->server;
+    struct server_login_address *address = server_login_address(server, client->socket);
     if (server->logins.count >= SERVER_LOGINS_MAX ||
         address->waiting >= SERVER_LOGINS_ADDRESS_MAX) {
         return false;
@@ -193,9 +193,9 @@ static bool login_begin(struct server_asker *asker, struct tn_bytes name, struct
     }
     login->address = address;
     address->waiting++;
-    login->failures = asker->failures;
+    login->failures = client->failures;
     login->server = server;
-    login->asker = asker;
+    login->client = client;
     login->user = access_find(&server->access, name);
     login->generation = login->user != NULL ? login->user->generation : 0;
     login->name = login->user == NULL
@@ -205,7 +205,7 @@ static bool login_begin(struct server_asker *asker, struct tn_bytes name, struct
     memcpy(login->mark, mark, sizeof login->mark);
     memcpy(login->secret, secret.at, secret.len);
     login->len = secret.len;
-    asker->pending = login;
+    client->pending = login;
     TAILQ_INSERT_TAIL(&server->logins.waiting, login, place);
     server->logins.count++;
     login_next(server);
@@ -214,17 +214,17 @@ static bool login_begin(struct server_asker *asker, struct tn_bytes name, struct
 
 /* ---- For those who log in ---- */
 
-static enum server_login_step login_failed(struct server_asker *asker, struct tn_bytes name) {
-    struct server_logins *logins = &asker->server->logins;
+static enum server_login_step login_failed(struct server_client *client, struct tn_bytes name) {
+    struct server_logins *logins = &client->server->logins;
     char address[SERVER_LOGIN_ADDRESS_TEXT];
-    asker->failures++;
-    asker->server->counters.logins[SERVER_LOGIN_REFUSED]++;
+    client->failures++;
+    client->server->counters.logins[SERVER_LOGIN_REFUSED]++;
     if (logins->told == SERVER_LOGIN_LINES) {
         logins->untold++;
         return SERVER_LOGIN_BAD;
     }
     logins->told++;
-    server_login_address_text(asker->socket, address);
+    server_login_address_text(client->socket, address);
     server_log("login_failed", "user=\"%.*s\" addr=%s", (int)(name.len < 64 ? name.len : 64),
                (const char *)name.at, address);
     return SERVER_LOGIN_BAD;
@@ -238,38 +238,38 @@ void server_logins_second(struct server *server) {
     server_login_addresses_second(server);
 }
 
-static enum server_login_step login_end(struct server_asker *asker, struct tn_bytes name) {
-    struct server *server = asker->server;
-    struct server_login *login = asker->pending;
+static enum server_login_step login_end(struct server_client *client, struct tn_bytes name) {
+    struct server *server = client->server;
+    struct server_login *login = client->pending;
     bool good = login->good && is_current(login);
-    asker->pending = NULL;
+    client->pending = NULL;
     if (good) {
-        asker->login = (struct access_login){.user = login->user, .generation = login->generation};
+        client->login = (struct access_login){.user = login->user, .generation = login->generation};
     }
     login_free(login);
     if (!good) {
-        return login_failed(asker, name);
+        return login_failed(client, name);
     }
     server->counters.logins[SERVER_LOGIN_ACCEPTED]++;
     return SERVER_LOGIN_GOOD;
 }
 
-enum server_login_step server_login(struct server_asker *asker, struct tn_bytes name,
+enum server_login_step server_login(struct server_client *client, struct tn_bytes name,
                                     struct tn_bytes secret) {
-    struct server *server = asker->server;
+    struct server *server = client->server;
     uint8_t mark[SERVER_LOGIN_MARK];
-    if (asker->pending != NULL) {
-        return asker->pending->done ? login_end(asker, name) : SERVER_LOGIN_WAIT;
+    if (client->pending != NULL) {
+        return client->pending->done ? login_end(client, name) : SERVER_LOGIN_WAIT;
     }
     if (name.len == 0 || name.len > KERNEL_USER_MAX || secret.len == 0 ||
         secret.len > ACCESS_SECRET_MAX) {
-        return login_failed(asker, name);
+        return login_failed(client, name);
     }
     mark_make(server, name, secret, mark);
-    if (known_find(server, mark, &asker->login)) {
+    if (known_find(server, mark, &client->login)) {
         return SERVER_LOGIN_GOOD;
     }
-    if (!login_begin(asker, name, secret, mark)) {
+    if (!login_begin(client, name, secret, mark)) {
         server->counters.logins[SERVER_LOGIN_CROWDED]++;
         return SERVER_LOGIN_BUSY;
     }
@@ -277,15 +277,15 @@ enum server_login_step server_login(struct server_asker *asker, struct tn_bytes 
 }
 
 /* What is being compared cannot be stopped; what still waits is not compared in vain. */
-void server_login_leave(struct server_asker *asker) {
-    struct server_logins *logins = &asker->server->logins;
-    struct server_login *login = asker->pending;
-    asker->pending = NULL;
+void server_login_leave(struct server_client *client) {
+    struct server_logins *logins = &client->server->logins;
+    struct server_login *login = client->pending;
+    client->pending = NULL;
     if (login == NULL) {
         return;
     }
     if (login == logins->compared) {
-        login->asker = NULL;
+        login->client = NULL;
         return;
     }
     if (!login->done) {
@@ -302,9 +302,9 @@ void server_users_take(struct server *server) {
     }
     for (struct server_connection *c = LIST_FIRST(&server->live); c != NULL;
          c = LIST_NEXT(c, place)) {
-        const struct access_user *user = c->asker.login.user;
+        const struct access_user *user = c->client.login.user;
         if (user != NULL && user != c->peer &&
-            access_user_of(&server->access, &c->asker.login)->role == PROTOCOL_NOBODY) {
+            access_user_of(&server->access, &c->client.login)->role == PROTOCOL_NOBODY) {
             server_connection_close(c);
         }
     }

@@ -20,7 +20,7 @@ struct protocol_writer server_reply_begin(struct server_connection *connection) 
     }
     return (struct protocol_writer){
         .out = tn_writer_of(server->out + server->out_len, SERVER_REPLY_MAX),
-        .encoding = connection->asker.encoding};
+        .encoding = connection->client.encoding};
 }
 
 void server_reply_end(struct server_connection *connection, const struct protocol_writer *w) {
@@ -42,7 +42,7 @@ void server_reply_bytes(struct server_connection *connection, const void *bytes,
 
 void server_replies_collect(struct server_connection *connection) {
     struct server_slot *slot;
-    while ((slot = server_slot_collect(&connection->asker)) != NULL) {
+    while ((slot = server_slot_collect(&connection->client)) != NULL) {
         if (slot->plain) {
             struct protocol_writer w = server_reply_begin(connection);
             server_slot_write(slot, &w);
@@ -193,7 +193,7 @@ struct protocol_writer server_message_begin(struct server_connection *connection
     return (struct protocol_writer){
         .out = tn_writer_of(reserved ? connection->out + connection->out_len : NULL,
                             reserved ? room : 0),
-        .encoding = connection->asker.encoding};
+        .encoding = connection->client.encoding};
 }
 
 bool server_message_end(struct server_connection *connection, const struct protocol_writer *w) {

@@ -277,15 +277,17 @@ enum tn_result read_sensor(struct server_request *request) {
 
 /* How to look. Once the state has been brought up to the moment of the first try, it is the answer:
  * deadlines that pass while it is being asked again are for those who ask later. */
-static enum engine_read_mode read_how(const struct server_asker *asker) {
-    bool current = asker->tick_since_ms > 0 &&
-                   (asker->as_is || engine_is_current(asker->server->engine, asker->tick_since_ms));
+static enum engine_read_mode read_how(const struct server_client *client) {
+    bool current =
+        client->tick_since_ms > 0 &&
+        (client->as_is || engine_is_current(client->server->engine, client->tick_since_ms));
     return current ? ENGINE_READ_AS_IS : ENGINE_READ_NOWAIT;
 }
 
 /* NOT_YET: give up. OK: it is there. Else it has to wait a little, and *ret_wait is set. */
-static enum tn_result fence_check(struct server_asker *asker, uint64_t fence_lsn, bool *ret_wait) {
-    struct server *server = asker->server;
+static enum tn_result fence_check(struct server_client *client, uint64_t fence_lsn,
+                                  bool *ret_wait) {
+    struct server *server = client->server;
     struct engine_stats stats;
     uint64_t now = uv_now(&server->loop);
     *ret_wait = false;
@@ -294,15 +296,15 @@ static enum tn_result fence_check(struct server_asker *asker, uint64_t fence_lsn
     }
     engine_stats_read(server->engine, &stats);
     if (stats.lsn >= fence_lsn || stats.stopped != TN_R_OK) {
-        asker->fence_until_ms = 0;
+        client->fence_until_ms = 0;
         return TN_R_OK; /* if it has stopped, the read says so */
     }
-    if (asker->fence_until_ms == 0) {
-        asker->fence_until_ms = now + SERVER_FENCE_MS;
+    if (client->fence_until_ms == 0) {
+        client->fence_until_ms = now + SERVER_FENCE_MS;
     }
-    *ret_wait = now < asker->fence_until_ms;
+    *ret_wait = now < client->fence_until_ms;
     if (!*ret_wait) {
-        asker->fence_until_ms = 0;
+        client->fence_until_ms = 0;
     }
     return TN_R_NOT_YET;
 }
@@ -310,9 +312,9 @@ static enum tn_result fence_check(struct server_asker *asker, uint64_t fence_lsn
 /* What a read that has not answered waits for; false: it has answered. */
 static bool read_waits(struct server_request *request, enum tn_result code) {
     if (code == TN_R_NOT_YET) {
-        server_asker_tick(request->asker);
+        ticks_wait(&request->server->ticks, request->client);
     } else if (request->more) {
-        server_asker_go_on(request->asker);
+        schedule_go_on(request->client);
     } else {
         return false;
     }
@@ -321,7 +323,7 @@ static bool read_waits(struct server_request *request, enum tn_result code) {
 
 enum server_step server_read(struct server_request *request, struct server_answer *ret_answer) {
     struct server *server = request->server;
-    struct server_asker *asker = request->asker;
+    struct server_client *client = request->client;
     const struct protocol_command *row = request->row;
     bool wait = false;
     struct server_answer answer = {.code = server_request_parse(request)};
@@ -329,14 +331,14 @@ enum server_step server_read(struct server_request *request, struct server_answe
         answer.code = server_request_judge(request);
     }
     if (answer.code == TN_R_OK) {
-        answer.code = fence_check(asker, request->call.fence_lsn, &wait);
+        answer.code = fence_check(client, request->call.fence_lsn, &wait);
     }
     if (wait) {
-        server_asker_wait_lsn(asker, request->call.fence_lsn);
+        schedule_wait_lsn(client, request->call.fence_lsn);
         return SERVER_WAIT;
     }
     if (answer.code == TN_R_OK) {
-        request->how = read_how(asker);
+        request->how = read_how(client);
         answer.code = server_handlers[row->id].read(request);
         if (read_waits(request, answer.code)) {
             return SERVER_WAIT;
@@ -344,15 +346,15 @@ enum server_step server_read(struct server_request *request, struct server_answe
         answer.lsn = request->lsn;
         answer.cursor = request->call.cursor;
     }
-    server_page_end(asker);
-    asker->tick_since_ms = 0;
-    asker->as_is = false;
+    server_page_end(client);
+    client->tick_since_ms = 0;
+    client->as_is = false;
     if (answer.code != TN_R_OK) {
         protocol_render_refusal(request->w, answer.code, request->call.detail);
         server_count_refusal(&server->counters, row->id, answer.code);
     }
     server->counters.calls[row->id]++;
-    server_count_served(&server->counters, row->id, asker->begun_ns);
+    server_count_served(&server->counters, row->id, client->begun_ns);
     if (answer.code == TN_R_HALTED || answer.code == TN_R_LOST) {
         server_stop(server, 1);
     }

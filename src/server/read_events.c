@@ -38,7 +38,7 @@ static bool page_visit(void *ctx, const struct engine_event *event) {
     step->gap = page->looked > 0 && step->looked == 0 && step->span.lost;
     if (step->looked > 0 && step->looked % SERVER_ROOM_STEP == 0) {
         step->no_room = !server_memory_reply(page->server, page->w.out.len);
-        step->left = !step->no_room && server_slice_is_over(page->server);
+        step->left = !step->no_room && schedule_slice_is_over(&page->server->schedule);
     }
     if (step->gap || step->no_room || step->left) {
         return false;
@@ -82,12 +82,12 @@ static void page_write(struct protocol_writer *w, const struct server_page *page
     protocol_pair_number(w, "lsn", page->lsn);
 }
 
-/* The one that is being made for this asker, or a new one. */
+/* The one that is being made for this client, or a new one. */
 static struct server_page *page_of(struct server_request *request) {
     struct server *server = request->server;
-    struct server_asker *asker = request->asker;
+    struct server_client *client = request->client;
     const struct protocol_call *call = &request->call;
-    if (server->making_for == asker) {
+    if (server->making_for == client) {
         return server->making;
     }
     if (server->making == NULL) {
@@ -95,21 +95,21 @@ static struct server_page *page_of(struct server_request *request) {
     }
     struct server_page *page = server->making;
     if (page != NULL) {
-        server->making_for = asker;
+        server->making_for = client;
         page->server = server;
         page->count = page->looked = 0;
         page->most = call->count;
         page->span = (struct engine_events_span){
             .next = {.lsn = call->after.lsn, .index = call->after.index}};
         page->w = (struct protocol_writer){.out = tn_writer_of(page->bytes, PAGE_BYTES),
-                                           .encoding = asker->encoding};
+                                           .encoding = client->encoding};
     }
     return page;
 }
 
-void server_page_end(struct server_asker *asker) {
-    struct server *server = asker->server;
-    if (server->making_for == asker) {
+void server_page_end(struct server_client *client) {
+    struct server *server = client->server;
+    if (server->making_for == client) {
         free(server->making);
         server->making = NULL;
         server->making_for = NULL;

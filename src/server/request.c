@@ -3,12 +3,12 @@
 
 #include "server/internal.h"
 
-void server_request_begin(struct server_request *request, struct server_asker *asker,
+void server_request_begin(struct server_request *request, struct server_client *client,
                           const struct protocol_command *row, const struct tn_bytes *argv,
                           uint32_t argc) {
-    request->server = asker->server;
-    request->asker = asker;
-    request->user = access_user_of(&asker->server->access, &asker->login);
+    request->server = client->server;
+    request->client = client;
+    request->user = access_user_of(&client->server->access, &client->login);
     request->row = row;
     request->argv = argv;
     request->argc = argc;

@@ -10,12 +10,12 @@
 #include "server/access.h"
 
 struct server;
-struct server_asker;
+struct server_client;
 struct server_slot;
 
 struct server_request {
     struct server *server;
-    struct server_asker *asker;
+    struct server_client *client;
     const struct access_user *user;
     const struct protocol_command *row;
     const struct tn_bytes *argv; /* the whole request, the command's words included */
@@ -30,7 +30,7 @@ struct server_request {
 };
 
 /* Everything but the call, which is parsed later. */
-void server_request_begin(struct server_request *request, struct server_asker *asker,
+void server_request_begin(struct server_request *request, struct server_client *client,
                           const struct protocol_command *row, const struct tn_bytes *argv,
                           uint32_t argc);
 

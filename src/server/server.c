@@ -145,7 +145,7 @@ void server_stop(struct server *server, int exit_code) {
     if (server->draining) {
         return;
     }
-    server->draining = true;
+    server->draining = server->schedule.hurry = true;
     server_log("stopping", "connections=%u writes_in_flight=%u reason=%s", server_clients(server),
                server->slots_used, exit_code == 0 ? "signal" : "engine_halted");
     if (server->options.hooks.stopping != NULL) {
@@ -159,8 +159,23 @@ void server_stop(struct server *server, int exit_code) {
 /* ---- What the loop calls ---- */
 
 static void on_before_wait(uv_prepare_t *prepare) {
-    server_submit_now(prepare->data);
-    server_turn_end(prepare->data);
+    struct server *server = prepare->data;
+    server_submit_now(server);
+    schedule_turn_end(&server->schedule);
+    server->accepts = 0;
+}
+
+/* Between the turns of the loop. */
+static bool on_turn(void *ctx) {
+    struct server *server = ctx;
+    server_connections_look(server);
+    server_listen_resume(server);
+    return server->looking != NULL;
+}
+
+/* The last slot may have been that of a tick. */
+static void on_tried(void *ctx) {
+    server_stop_check(ctx);
 }
 
 static void on_completed(uv_async_t *async) {
@@ -256,9 +271,10 @@ static bool loop_make(struct server *server) {
     (void)uv_signal_init(&server->loop, &server->sigterm);
     (void)uv_signal_init(&server->loop, &server->sigint);
     (void)uv_timer_init(&server->loop, &server->every_second);
-    (void)uv_timer_init(&server->loop, &server->retry);
-    (void)uv_idle_init(&server->loop, &server->soon);
     (void)uv_timer_init(&server->loop, &server->drain);
+    schedule_init(&server->schedule, &server->loop, server->engine,
+                  &(struct schedule_hooks){.ctx = server, .turn = on_turn, .tried = on_tried});
+    ticks_init(&server->ticks, server);
     server->completed.data = server;
     server->sigterm.data = server->sigint.data = server->every_second.data = server;
     (void)uv_signal_start(&server->sigterm, on_signal, SIGTERM);
@@ -409,7 +425,6 @@ int server_run(const struct server_options *options) {
     server->options = *options;
     server->engine = options->engine;
     access_init(&server->access, geteuid());
-    server_askers_init(server);
     if (!memory_make(server) || !loop_make(server) || !server_streams_init(server)) {
         server_log("refused", "reason=\"no memory or no descriptors for the server\"");
         memory_free(server);

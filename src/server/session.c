@@ -124,12 +124,12 @@ static enum auth auth_open(struct server_connection *connection, const struct tn
 static enum auth log_in(struct server_connection *connection, const struct tn_bytes *user,
                         struct tn_bytes secret) {
     if (!connection->server->access.on) {
-        server_login_leave(&connection->asker);
+        server_login_leave(&connection->client);
         sodium_memzero((void *)(uintptr_t)secret.at, secret.len);
         return auth_open(connection, user);
     }
     struct tn_bytes name = user != NULL ? *user : tn_bytes_of("default", 7);
-    enum server_login_step step = server_login(&connection->asker, name, secret);
+    enum server_login_step step = server_login(&connection->client, name, secret);
     if (step == SERVER_LOGIN_WAIT) {
         return AUTH_WAIT;
     }
@@ -137,7 +137,7 @@ static enum auth log_in(struct server_connection *connection, const struct tn_by
     if (step == SERVER_LOGIN_BAD) {
         server_reply_error(connection,
                            "WRONGPASS invalid username-password pair or user is disabled.");
-        connection->leaving |= connection->asker.failures >= SERVER_LOGIN_FAILURES;
+        connection->leaving |= connection->client.failures >= SERVER_LOGIN_FAILURES;
     } else if (step == SERVER_LOGIN_BUSY) {
         server_reply_error(connection, "OVERLOADED too many log in at once; try again");
     }
@@ -149,7 +149,7 @@ static void hello_reply(struct server_connection *connection) {
     protocol_write_map(&w, 7);
     protocol_pair_text(&w, "server", "tenure");
     protocol_pair_text(&w, "version", connection->server->options.version);
-    protocol_pair_number(&w, "proto", connection->asker.encoding == PROTOCOL_RESP3 ? 3 : 2);
+    protocol_pair_number(&w, "proto", connection->client.encoding == PROTOCOL_RESP3 ? 3 : 2);
     protocol_pair_number(&w, "id", connection->id);
     protocol_pair_text(&w, "mode", "standalone");
     protocol_pair_text(&w, "role", "master");
@@ -192,14 +192,14 @@ static bool hello_parse(struct server_connection *connection, const struct tn_by
 }
 
 static bool is_nobody(const struct server_connection *connection) {
-    return access_user_of(&connection->server->access, &connection->asker.login)->role ==
+    return access_user_of(&connection->server->access, &connection->client.login)->role ==
            PROTOCOL_NOBODY;
 }
 
 /* HELLO [version [AUTH user password] [SETNAME name]]: all of it or nothing. */
 enum server_step session_hello(struct server_connection *connection, const struct tn_bytes *argv,
                                uint32_t argc) {
-    struct hello hello = {.version = connection->asker.encoding == PROTOCOL_RESP3 ? 3 : 2};
+    struct hello hello = {.version = connection->client.encoding == PROTOCOL_RESP3 ? 3 : 2};
     enum auth auth = AUTH_GOOD;
     memcpy(hello.name, connection->name, sizeof hello.name);
     if (!hello_parse(connection, argv, argc, &hello)) {
@@ -216,7 +216,7 @@ enum server_step session_hello(struct server_connection *connection, const struc
         auth = AUTH_BAD;
     }
     if (auth == AUTH_GOOD) {
-        connection->asker.encoding = hello.version == 3 ? PROTOCOL_RESP3 : PROTOCOL_RESP2;
+        connection->client.encoding = hello.version == 3 ? PROTOCOL_RESP3 : PROTOCOL_RESP2;
         memcpy(connection->name, hello.name, sizeof hello.name);
         hello_reply(connection);
     }
@@ -237,10 +237,10 @@ enum server_step session_reset(struct server_connection *connection, const struc
     (void)argv;
     (void)argc;
     server_unsubscribe_all(connection);
-    connection->asker.encoding = PROTOCOL_RESP2;
+    connection->client.encoding = PROTOCOL_RESP2;
     connection->name[0] = '\0';
     connection->in_multi = false;
-    connection->asker.login = (struct access_login){.user = connection->peer};
+    connection->client.login = (struct access_login){.user = connection->peer};
     reply_simple(connection, "RESET");
     return SERVER_DONE;
 }
@@ -263,7 +263,7 @@ enum server_step session_select(struct server_connection *connection, const stru
 
 enum server_step session_ping(struct server_connection *connection, const struct tn_bytes *argv,
                               uint32_t argc) {
-    bool listens = connection->subscriber != NULL && connection->asker.encoding == PROTOCOL_RESP2;
+    bool listens = connection->subscriber != NULL && connection->client.encoding == PROTOCOL_RESP2;
     if (argc <= 2 && listens) {
         struct protocol_writer w = server_reply_begin(connection);
         protocol_write_array(&w, 2);
@@ -324,7 +324,7 @@ enum server_step session_time(struct server_connection *connection, const struct
 /* Of all commands: always the same, so it is made once. */
 static bool docs_all(struct server_connection *connection) {
     struct server *server = connection->server;
-    enum protocol_encoding encoding = connection->asker.encoding;
+    enum protocol_encoding encoding = connection->client.encoding;
     struct tn_bytes *docs = &server->docs[encoding == PROTOCOL_RESP3];
     if (docs->at == NULL) {
         struct protocol_writer w = server_reply_begin(connection);

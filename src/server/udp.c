@@ -19,9 +19,9 @@ static struct udp_exchange *exchange_take(struct server_udp *udp) {
 
 void udp_exchange_end(struct udp_exchange *exchange) {
     struct server_udp *udp = exchange->udp;
-    if (exchange->asker.server != NULL) {
-        server_asker_leave(&exchange->asker);
-        exchange->asker.server = NULL;
+    if (exchange->client.server != NULL) {
+        server_client_leave(&exchange->client);
+        exchange->client.server = NULL;
     }
     exchange->next_free = udp->free;
     udp->free = exchange;

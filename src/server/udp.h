@@ -78,7 +78,7 @@ struct udp_item {
 };
 
 struct udp_exchange {
-    struct server_asker asker;
+    struct server_client client;
     struct server_udp *udp;
     struct udp_exchange *next_free;
     struct sockaddr_storage peer;

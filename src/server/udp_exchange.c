@@ -138,7 +138,7 @@ static enum server_step item_ask(struct udp_exchange *exchange, uint32_t i) {
         words[2] = tn_bytes_of(holder, len);
         words[3] = word(epoch);
         words[4] = word("NOW");
-        server_request_begin(&request, &exchange->asker, &protocol_table[PROTOCOL_RELEASE], words,
+        server_request_begin(&request, &exchange->client, &protocol_table[PROTOCOL_RELEASE], words,
                              5);
         return server_write(&request);
     }
@@ -150,7 +150,7 @@ static enum server_step item_ask(struct udp_exchange *exchange, uint32_t i) {
     words[4] = tn_bytes_of(exchange->meta, exchange->meta_len);
     words[5] = word("OPID");
     words[6] = word(operation);
-    server_request_begin(&request, &exchange->asker, &protocol_table[PROTOCOL_ALLOC], words,
+    server_request_begin(&request, &exchange->client, &protocol_table[PROTOCOL_ALLOC], words,
                          exchange->phase == UDP_ASK ? 7 : 5);
     return server_write(&request);
 }
@@ -191,7 +191,7 @@ static void item_answered(struct udp_exchange *exchange, struct udp_item *item,
 
 static void exchange_collect(struct udp_exchange *exchange) {
     struct server_slot *slot;
-    while ((slot = server_slot_collect(&exchange->asker)) != NULL) {
+    while ((slot = server_slot_collect(&exchange->client)) != NULL) {
         while (!item_concerned(exchange, &exchange->items[exchange->answered])) {
             exchange->answered++;
         }
@@ -230,13 +230,13 @@ static bool undo_again(struct udp_exchange *exchange) {
         return false;
     }
     exchange->asked = exchange->answered = 0;
-    server_asker_wait(&exchange->asker);
+    schedule_wait(&exchange->client);
     return true;
 }
 
-static void exchange_run(struct server_asker *asker) {
+static void exchange_run(struct server_client *client) {
     struct udp_exchange *exchange =
-        (struct udp_exchange *)((char *)asker - offsetof(struct udp_exchange, asker));
+        (struct udp_exchange *)((char *)client - offsetof(struct udp_exchange, client));
     for (;;) {
         exchange_collect(exchange);
         for (; exchange->asked < exchange->count; exchange->asked++) {
@@ -246,7 +246,7 @@ static void exchange_run(struct server_asker *asker) {
             }
         }
         exchange_collect(exchange); /* what was refused at once */
-        if (asker->inflight > 0 || undo_again(exchange)) {
+        if (client->inflight > 0 || undo_again(exchange)) {
             return;
         }
         if (!phase_next(exchange)) {
@@ -294,13 +294,12 @@ void udp_exchange_begin(struct udp_exchange *exchange) {
         udp_exchange_fail(exchange, reason_of(TN_R_EXHAUSTED), "");
         return;
     }
-    exchange->asker = (struct server_asker){.server = server,
-                                            .run = exchange_run,
-                                            .begun_ns = uv_hrtime(),
-                                            .login = {.user = &access_system},
-                                            .encoding = PROTOCOL_RESP3};
+    server_client_init(&exchange->client, server, exchange_run);
+    exchange->client.begun_ns = uv_hrtime();
+    exchange->client.login.user = &access_system;
+    exchange->client.encoding = PROTOCOL_RESP3;
     exchange->phase = UDP_ASK;
     exchange->asked = exchange->answered = exchange->undone = 0;
     memset(exchange->items, 0, exchange->count * sizeof exchange->items[0]);
-    exchange_run(&exchange->asker);
+    exchange_run(&exchange->client);
 }

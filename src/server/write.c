@@ -21,38 +21,38 @@
 
 /* ---- Slots ---- */
 
-struct server_slot *server_slot_take(struct server_asker *asker,
+struct server_slot *server_slot_take(struct server_client *client,
                                      const struct protocol_command *row) {
-    struct server *server = asker->server;
+    struct server *server = client->server;
     struct server_slot *slot = server->free_slots;
     if (slot != NULL) {
         server->free_slots = slot->next;
     } else if (server->slots_touched < SERVER_SLOTS) {
         slot = &server->slots[server->slots_touched++];
     } else {
-        server_asker_wait(asker);
+        schedule_wait(client);
         return NULL;
     }
     server->slots_used++;
     slot->server = server;
     slot->row = row;
     server->counters.calls[row->id]++;
-    slot->asker = asker;
+    slot->client = client;
     slot->next = NULL;
     slot->answer = (struct server_answer){.code = TN_R_OK};
-    slot->begun_ns = asker->begun_ns;
-    slot->encoding = asker->encoding;
+    slot->begun_ns = client->begun_ns;
+    slot->encoding = client->encoding;
     slot->done = false;
     slot->plain = false;
     slot->len = 0;
     slot->heap = NULL;
-    if (asker->last != NULL) {
-        asker->last->next = slot;
+    if (client->last != NULL) {
+        client->last->next = slot;
     } else {
-        asker->first = slot;
+        client->first = slot;
     }
-    asker->last = slot;
-    asker->inflight++;
+    client->last = slot;
+    client->inflight++;
     return slot;
 }
 
@@ -65,18 +65,18 @@ void server_slot_free(struct server_slot *slot) {
     server->slots_used--;
 }
 
-/* Undoes the last server_slot_take of the asker. */
-static void slot_return(struct server_asker *asker) {
-    struct server_slot **link = &asker->first;
-    struct server_slot *slot = asker->last, *before = NULL;
+/* Undoes the last server_slot_take of the client. */
+static void slot_return(struct server_client *client) {
+    struct server_slot **link = &client->first;
+    struct server_slot *slot = client->last, *before = NULL;
     while (*link != slot) {
         before = *link;
         link = &before->next;
     }
     *link = NULL;
-    asker->last = before;
-    asker->inflight--;
-    asker->server->counters.calls[slot->row->id]--;
+    client->last = before;
+    client->inflight--;
+    client->server->counters.calls[slot->row->id]--;
     server_slot_free(slot);
 }
 
@@ -185,16 +185,16 @@ void server_slot_refuse(struct server_slot *slot, enum tn_result code, const cha
     server_count_served(&slot->server->counters, slot->row->id, slot->begun_ns);
 }
 
-struct server_slot *server_slot_collect(struct server_asker *asker) {
-    struct server_slot *slot = asker->first;
+struct server_slot *server_slot_collect(struct server_client *client) {
+    struct server_slot *slot = client->first;
     if (slot == NULL || !slot->done) {
         return NULL;
     }
-    asker->first = slot->next;
-    if (asker->first == NULL) {
-        asker->last = NULL;
+    client->first = slot->next;
+    if (client->first == NULL) {
+        client->last = NULL;
     }
-    asker->inflight--;
+    client->inflight--;
     return slot;
 }
 
@@ -242,35 +242,35 @@ static struct server_slot *completed_next(struct server *server, uint32_t tail) 
 }
 
 void server_completed(struct server *server) {
-    struct server_asker *first = NULL;
-    struct server_asker **end = &first;
+    struct server_client *first = NULL;
+    struct server_client **end = &first;
     bool halted = false;
     uint64_t now_ns = uv_hrtime();
     uint32_t tail = atomic_load_explicit(&server->done_tail, memory_order_acquire);
     struct server_slot *slot;
     while ((slot = completed_next(server, tail)) != NULL) {
-        struct server_asker *asker = slot->asker;
+        struct server_client *client = slot->client;
         enum tn_result code = slot->request.result.code;
         slot->answer.code = code;
         slot->done = true;
         slot_count(slot, now_ns);
         halted = halted || code == TN_R_HALTED || code == TN_R_LOST;
-        if (asker == NULL) {
+        if (client == NULL) {
             server_slot_free(slot);
-        } else if (!asker->ready) {
-            asker->ready = true;
-            asker->next_ready = NULL;
-            *end = asker;
-            end = &asker->next_ready;
+        } else if (!client->ready) {
+            client->ready = true;
+            client->next_ready = NULL;
+            *end = client;
+            end = &client->next_ready;
         }
     }
     while (first != NULL) {
-        struct server_asker *asker = first;
-        first = asker->next_ready;
-        asker->ready = false;
-        asker->run(asker);
+        struct server_client *client = first;
+        first = client->next_ready;
+        client->ready = false;
+        client->run(client);
     }
-    server_waiting_run(server);
+    schedule_run_waiting(&server->schedule);
     server_http_wake(server);
     if (halted) {
         server_stop(server, 1);
@@ -351,9 +351,9 @@ static enum tn_result write_judge(struct server_request *request) {
 }
 
 enum server_step server_write(struct server_request *request) {
-    struct server_asker *asker = request->asker;
+    struct server_client *client = request->client;
     char holder[KERNEL_HOLDER_MAX];
-    struct server_slot *slot = server_slot_take(asker, request->row);
+    struct server_slot *slot = server_slot_take(client, request->row);
     if (slot == NULL) {
         return SERVER_WAIT;
     }
@@ -371,8 +371,8 @@ enum server_step server_write(struct server_request *request) {
     /* The batch that is being filled is full. Refusing would punish the client that asked last
      * for what others have sent: it waits for the next batch instead. */
     if (request->full) {
-        slot_return(asker);
-        server_asker_wait(asker);
+        slot_return(client);
+        schedule_wait(client);
         return SERVER_WAIT;
     }
     if (code != TN_R_OK) {
@@ -392,14 +392,14 @@ void server_submit_now(struct server *server) {
 
 void server_slot_answered(struct server_slot *slot, const struct protocol_writer *w) {
     struct server *server = slot->server;
-    struct server_asker *asker = slot->asker;
+    struct server_client *client = slot->client;
     slot->len = w->out.overflow ? 0 : (uint32_t)w->out.len;
     slot->done = true;
     slot_count(slot, uv_hrtime());
-    if (asker == NULL) {
+    if (client == NULL) {
         server_slot_free(slot);
     } else {
-        asker->run(asker);
+        client->run(client);
     }
     server_stop_check(server);
 }
@@ -452,7 +452,7 @@ void job_snapshot(struct server_request *request) {
 }
 
 enum server_step server_job_begin(struct server_request *request) {
-    request->slot = server_slot_take(request->asker, request->row);
+    request->slot = server_slot_take(request->client, request->row);
     if (request->slot == NULL) {
         return SERVER_WAIT;
     }

@@ -1,0 +1,267 @@
+/* What schedule.h promises. */
+#include "server/schedule.h"
+
+#include "base/assert.h"
+#include "engine/read.h"
+
+#define RETRY_MS 5u
+#define TURN_MS 2u
+#define STRANGERS_NS UINT64_C(250000) /* of a turn, for all connections that wait there */
+#define SLICE_NS UINT64_C(100000)
+#define SLICE_MAX 4u
+#define REPLY_SHORT 4096u /* does not count as one of them if it has become no longer than this */
+
+/* ---- Queues ---- */
+
+static void queue_add(struct server_queue *queue, struct server_client *client) {
+    TN_ASSERT(client->queue == NULL);
+    client->queue = queue;
+    TAILQ_INSERT_TAIL(queue, client, place);
+}
+
+static void queue_add_front(struct server_queue *queue, struct server_client *client) {
+    TN_ASSERT(client->queue == NULL);
+    client->queue = queue;
+    TAILQ_INSERT_HEAD(queue, client, place);
+}
+
+static void queue_remove(struct server_client *client) {
+    TAILQ_REMOVE(client->queue, client, place);
+    client->queue = NULL;
+}
+
+void schedule_wait_in(struct server_queue *queue, struct server_client *client) {
+    queue_add_front(queue, client);
+}
+
+void schedule_leave(struct server_client *client) {
+    if (client->queue != NULL) {
+        queue_remove(client);
+    }
+}
+
+void schedule_init(struct schedule *schedule, uv_loop_t *loop, struct engine *engine,
+                   const struct schedule_hooks *hooks) {
+    *schedule = (struct schedule){.loop = loop, .engine = engine, .hooks = *hooks};
+    schedule->turn = schedule->round = 1; /* 0: a connection that has not been read or served */
+    TAILQ_INIT(&schedule->waiting);
+    TAILQ_INIT(&schedule->running);
+    TAILQ_INIT(&schedule->turns);
+    TAILQ_INIT(&schedule->strangers);
+    TAILQ_INIT(&schedule->heavy);
+    TAILQ_INIT(&schedule->pages);
+    (void)uv_timer_init(loop, &schedule->retry);
+    (void)uv_idle_init(loop, &schedule->soon);
+    schedule->retry.data = schedule->soon.data = schedule;
+}
+
+/* ---- Waiting ---- */
+
+static void waiting_retry(uv_timer_t *timer) {
+    struct schedule *schedule = timer->data;
+    schedule_run_waiting(schedule);
+    schedule->hooks.tried(schedule->hooks.ctx);
+}
+
+static void wait_begin(struct server_client *client) {
+    struct schedule *schedule = client->schedule;
+    queue_add_front(&schedule->waiting, client);
+    if (uv_is_active((const uv_handle_t *)&schedule->retry) == 0) {
+        (void)uv_timer_start(&schedule->retry, waiting_retry, RETRY_MS, RETRY_MS);
+    }
+}
+
+void schedule_wait(struct server_client *client) {
+    if (client->queue == NULL) {
+        client->schedule->waiting_try = true;
+        wait_begin(client);
+    }
+}
+
+void schedule_wait_lsn(struct server_client *client, uint64_t lsn) {
+    struct schedule *schedule = client->schedule;
+    bool first = TAILQ_EMPTY(&schedule->waiting);
+    if (first || lsn < schedule->waiting_lsn) {
+        schedule->waiting_lsn = lsn;
+    }
+    if (first || client->fence_until_ms < schedule->waiting_until_ms) {
+        schedule->waiting_until_ms = client->fence_until_ms;
+    }
+    wait_begin(client);
+}
+
+/* Those in a queue try again, one after the other; meanwhile any of them may leave or wait anew, and
+ * the server's own client may add a second queue to the first. Who came last is in front: moved one by
+ * one, who came first is. */
+void schedule_run_queue(struct schedule *schedule, struct server_queue *queue, bool as_is) {
+    struct server_client *client;
+    while ((client = TAILQ_FIRST(queue)) != NULL) {
+        client->as_is = as_is;
+        queue_remove(client);
+        queue_add_front(&schedule->running, client);
+    }
+    if (schedule->runs) {
+        return;
+    }
+    schedule->runs = true;
+    while ((client = TAILQ_FIRST(&schedule->running)) != NULL) {
+        queue_remove(client);
+        client->run(client);
+    }
+    schedule->runs = false;
+}
+
+/* Whether some of those who wait may have what they wait for: there can be thousands of them. */
+static bool waiting_is_over(const struct schedule *schedule) {
+    struct engine_stats stats;
+    if (TAILQ_EMPTY(&schedule->waiting) || schedule->waiting_try || schedule->hurry ||
+        uv_now(schedule->loop) >= schedule->waiting_until_ms) {
+        return true;
+    }
+    engine_stats_read(schedule->engine, &stats);
+    return stats.lsn >= schedule->waiting_lsn || stats.stopped != TN_R_OK;
+}
+
+void schedule_run_waiting(struct schedule *schedule) {
+    if (!waiting_is_over(schedule)) {
+        return;
+    }
+    schedule->waiting_try = false;
+    schedule_run_queue(schedule, &schedule->waiting, false);
+    if (TAILQ_EMPTY(&schedule->waiting)) {
+        (void)uv_timer_stop(&schedule->retry);
+    }
+}
+
+/* ---- Turns ---- */
+
+static uint32_t share_of(const struct server_client *client) {
+    return server_client_is_stranger(client) ? SERVER_STRANGER_COMMANDS : SERVER_SHARE_COMMANDS;
+}
+
+void schedule_share_begin(struct server_client *client) {
+    if (client->turn != client->schedule->turn) {
+        client->turn = client->schedule->turn;
+        client->share = share_of(client);
+    }
+}
+
+bool schedule_share_is_large(const struct server_client *client) {
+    uint32_t all = share_of(client);
+    return client->share < all - all / 4 && schedule_turn_is_over(client->schedule);
+}
+
+/* One round at the most: who has been served in this one is behind all who have not. */
+static void turns_serve(struct schedule *schedule, struct server_queue *queue, uint64_t end_ns) {
+    struct server_client *client;
+    while ((client = TAILQ_FIRST(queue)) != NULL && client->round != schedule->round) {
+        queue_remove(client);
+        client->round = schedule->round;
+        client->turn = schedule->turn - 1; /* it has a whole share again */
+        client->run(client);
+        if (uv_hrtime() >= end_ns) {
+            return;
+        }
+    }
+}
+
+/* ---- Slices ---- */
+
+#define SLICE_SPENT 1u
+
+static void slice_begin(struct schedule *schedule) {
+    schedule->slice_end_ns = uv_hrtime() + SLICE_NS;
+    schedule->slice_left = SLICE_MAX;
+}
+
+bool schedule_slice_is_over(const struct schedule *schedule) {
+    return uv_hrtime() >= schedule->slice_end_ns;
+}
+
+static bool slice_take(struct schedule *schedule) {
+    bool over = schedule->slice_left == 0 || schedule_slice_is_over(schedule);
+    schedule->slice_left -= !over;
+    return !over;
+}
+
+/* Of short ones there are as many as the time allows. */
+void schedule_slice_made(struct schedule *schedule, size_t bytes) {
+    schedule->slice_left += bytes <= REPLY_SHORT;
+}
+
+/* There is one slice between two looks at the sockets. After one that was for those who waited,
+ * whoever comes next waits, too. */
+void schedule_turn_end(struct schedule *schedule) {
+    schedule->slice_end_ns = schedule->slice_waited ? SLICE_SPENT : 0;
+    schedule->slice_waited = false;
+    schedule->turn++;
+}
+
+bool schedule_turn_is_over(const struct schedule *schedule) {
+    return uv_hrtime() / 1000000 > uv_now(schedule->loop) + TURN_MS;
+}
+
+static void slice_run(struct schedule *schedule, struct server_queue *queue) {
+    struct server_client *client;
+    while ((client = TAILQ_FIRST(queue)) != NULL && slice_take(schedule)) {
+        queue_remove(client);
+        client->has_turn = true;
+        client->run(client);
+    }
+}
+
+static bool slice_is_wanted(const struct schedule *schedule) {
+    return !TAILQ_EMPTY(&schedule->heavy) || !TAILQ_EMPTY(&schedule->pages);
+}
+
+/* As many as the time allows; the others have the next turn. */
+static void turns_run(uv_idle_t *soon) {
+    struct schedule *schedule = soon->data;
+    schedule->round++;
+    turns_serve(schedule, &schedule->turns, uv_hrtime() + TURN_MS * UINT64_C(1000000));
+    turns_serve(schedule, &schedule->strangers, uv_hrtime() + STRANGERS_NS);
+    if (schedule->slice_end_ns <= SLICE_SPENT) {
+        slice_begin(schedule);
+    }
+    schedule->slice_waited = slice_is_wanted(schedule);
+    schedule->slice_pages = !schedule->slice_pages;
+    slice_run(schedule, schedule->slice_pages ? &schedule->pages : &schedule->heavy);
+    slice_run(schedule, schedule->slice_pages ? &schedule->heavy : &schedule->pages);
+    bool more = schedule->hooks.turn(schedule->hooks.ctx);
+    if (TAILQ_EMPTY(&schedule->turns) && TAILQ_EMPTY(&schedule->strangers) &&
+        !slice_is_wanted(schedule) && !more) {
+        (void)uv_idle_stop(soon);
+    }
+}
+
+void schedule_soon(struct schedule *schedule) {
+    (void)uv_idle_start(&schedule->soon, turns_run);
+}
+
+void schedule_yield(struct server_client *client) {
+    struct schedule *schedule = client->schedule;
+    queue_add(server_client_is_stranger(client) ? &schedule->strangers : &schedule->turns, client);
+    schedule_soon(schedule);
+}
+
+void schedule_go_on(struct server_client *client) {
+    queue_add_front(&client->schedule->pages, client);
+    schedule_soon(client->schedule);
+}
+
+bool schedule_must_yield(struct server_client *client, bool page) {
+    struct schedule *schedule = client->schedule;
+    bool now = client->has_turn;
+    client->has_turn = false;
+    if (!now && !slice_is_wanted(schedule)) {
+        if (schedule->slice_end_ns == 0) {
+            slice_begin(schedule);
+        }
+        now = slice_take(schedule);
+    }
+    if (!now) {
+        queue_add(page ? &schedule->pages : &schedule->heavy, client);
+        schedule_soon(schedule);
+    }
+    return !now;
+}

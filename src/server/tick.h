@@ -1,0 +1,17 @@
+/* Ticks for reads. A read whose answer depends on a deadline that has passed waits until the log's time
+ * is beyond it: the server commits a tick, and one tick serves all reads that wait. */
+#ifndef TN_SERVER_TICK_H
+#define TN_SERVER_TICK_H
+
+#include "server/client.h"
+
+struct ticks {
+    struct server_client client; /* the server itself, which asks for ticks: one at a time */
+    struct server_queue waiting;
+};
+
+void ticks_init(struct ticks *ticks, struct server *server);
+/* The client runs again when a tick has been committed. */
+void ticks_wait(struct ticks *ticks, struct server_client *client);
+
+#endif
