@@ -14,18 +14,8 @@ bool server_client_is_stranger(const struct server_client *client) {
 }
 
 void server_client_leave(struct server_client *client) {
-    struct server_slot *slot = client->first;
     schedule_leave(client);
     server_page_end(client);
     server_login_leave(client);
-    client->first = client->last = NULL;
-    client->inflight = 0;
-    while (slot != NULL) {
-        struct server_slot *next = slot->next;
-        slot->client = NULL;
-        if (slot->done) {
-            server_slot_free(slot);
-        }
-        slot = next;
-    }
+    server_slots_leave(client);
 }

@@ -51,17 +51,10 @@ static void in_free(struct server_connection *connection) {
 
 /* ---- Serving ---- */
 
-/* Writes of one connection that may be under way. The more slots are used, the fewer: else a few
- * connections would take them all, and any other write would wait behind thousands of theirs. */
-static uint32_t inflight_max(const struct server *server) {
-    uint32_t quarters = server->slots_used / (SERVER_SLOTS / 4);
-    return SERVER_INFLIGHT_MAX >> 3 * quarters;
-}
-
 static bool may_take(const struct server_connection *connection) {
     return !connection->closing && !connection->lost && !connection->leaving &&
            connection->client.queue == NULL &&
-           connection->client.inflight < inflight_max(connection->server) &&
+           connection->client.inflight < server_slots_share(&connection->server->slots) &&
            server_output_waiting(connection) < SERVER_OUT_SOFT;
 }
 

@@ -21,14 +21,16 @@ typedef enum tn_result server_writer(struct server_request *request);
 /* The call is parsed and judged. Answers request->slot, now or later. */
 typedef void server_job(struct server_request *request);
 
+/* A write is committed and its result is OK. */
+typedef void server_committed(struct server *server, const struct server_slot *slot);
+
 /* Exactly one of the first four is set: the one that the row's kind names. */
 struct server_handler {
     server_session *session;
     server_reader *read;
     server_writer *write;
     server_job *job;
-    /* Of a write, or NULL: it is committed and its result is OK. */
-    void (*committed)(const struct server_slot *slot);
+    server_committed *committed; /* of a write, or NULL */
 };
 
 extern const struct server_handler server_handlers[PROTOCOL_COMMANDS];
@@ -90,14 +92,13 @@ server_reader read_token_sensor;
 server_writer server_write_submit;
 /* sensor.c */
 server_writer write_emit;
-void write_emit_committed(const struct server_slot *slot);
+server_committed write_emit_committed;
 server_writer write_sensor_set;
 /* token.c */
-void write_token_revoke_committed(const struct server_slot *slot);
+server_committed write_token_revoke_committed;
 
-/* write.c */
+/* jobs.c */
 server_job job_snapshot;
-/* token.c */
 server_job job_token_rotate;
 /* sensor.c */
 server_job job_sensor_reset;

@@ -73,7 +73,7 @@ static void info_engine(struct server *server, struct tn_writer *w) {
     line(w, "log_bytes:%" PRIu64 "\r\nsnapshots:%" PRIu64 "\r\nsnapshots_failed:%" PRIu64 "\r\n",
          stats.log.log_bytes, stats.snapshots, stats.snapshots_failed);
     line(w, "sync_us_last:%" PRIu64 "\r\nwrites_in_flight:%u\r\n", stats.log.sync_ns_last / 1000,
-         server->slots_used);
+         server->slots.used);
     if (engine_usage(server->engine, &usage, &limits) == TN_R_OK) {
         line(w, "leases:%" PRIu64 "\r\nmembers:%" PRIu64 "\r\npools:%" PRIu64 "\r\n",
              (uint64_t)usage.leases, (uint64_t)usage.members, (uint64_t)usage.pools);

@@ -19,27 +19,28 @@
 #include "protocol/render.h"
 #include "protocol/resp.h"
 #include "server/access.h"
+#include "server/answer.h"
 #include "server/client.h"
 #include "server/count.h"
 #include "server/handler.h"
+#include "server/jobs.h"
 #include "server/metrics.h"
 #include "server/request.h"
 #include "server/schedule.h"
 #include "server/server.h"
+#include "server/slots.h"
 #include "server/stream.h"
 #include "server/tick.h"
 #include "server/transport.h"
 #include "server/unix.h"
+#include "server/write.h"
 
 #define SERVER_READ_BYTES (64u * 1024u)
 #define SERVER_ARGS_MAX 16384u          /* of one request; a bundle has 4096 values at most */
-#define SERVER_SLOTS 16384u             /* writes under way in all */
-#define SERVER_INFLIGHT_MAX 1024u       /* and of one connection */
 #define SERVER_REPLY_MAX (4u << 20)     /* bytes of one reply */
 #define SERVER_OUT_FLUSH (128u * 1024u) /* replies are sent when so much is together */
 #define SERVER_OUT_SOFT (256u * 1024u)  /* waiting to be sent: no more requests are taken */
 #define SERVER_OUT_BYTES (SERVER_OUT_FLUSH + 2 * SERVER_REPLY_MAX)
-#define SERVER_SLOT_BYTES 448u /* most replies to a write fit in a slot's part of `replies` */
 #define SERVER_NAME_MAX 64u
 #define SERVER_DRAIN_MS 5000u
 #define SERVER_FENCE_MS 1000u
@@ -64,36 +65,6 @@ struct server_udp;
 struct server_slot;
 struct server_login;
 struct server_page;
-
-/* What an answer says besides its text: HTTP puts it into its head. */
-struct server_answer {
-    enum tn_result code;
-    uint16_t http_status;
-    bool replayed, has_lease;
-    uint64_t lsn;         /* 0: it has none */
-    uint64_t now_ms;      /* at that position */
-    uint64_t retry_at_ms; /* EXHAUSTED: when to try again; 0: unknown */
-    uint64_t cursor;      /* of a page: where the next one begins; 0: nowhere */
-    struct kernel_lease_id lease;
-};
-
-/* A write on its way. Two processors pass it to and fro, so it is small and begins a cache line. */
-struct server_slot {
-    _Alignas(64) struct engine_request request; /* its result stays, but for the values */
-    struct server *server;
-    const struct protocol_command *row;
-    struct server_client *client; /* NULL: it is gone, nobody wants the answer */
-    struct server_slot *next;     /* in the client's queue, or free */
-    uint64_t begun_ns;
-    uint64_t value; /* the value of a plain result, if it has one */
-    enum protocol_encoding encoding;
-    uint32_t len;   /* of a reply that was written already */
-    uint8_t format; /* of the value */
-    bool plain;     /* the reply is not written yet: the result has no values, or `value` */
-    bool done;
-    struct server_answer answer; /* but for the code, of a plain one only with its reply */
-    uint8_t *heap;               /* a reply that did not fit */
-};
 
 struct server_connection {
     struct server_client client;
@@ -176,7 +147,6 @@ struct server {
     uv_loop_t loop;
     struct server_listener listeners[2]; /* by enum transport_kind */
     struct unix_socket unix_socket;      /* of the second one, if it is open */
-    uv_async_t completed;
     uv_prepare_t before_wait;
     uv_signal_t sigterm, sigint, sighup;
     uv_timer_t every_second;
@@ -214,30 +184,11 @@ struct server {
     struct server_page *making;       /* a page of events, some of which are there; or NULL */
     struct server_client *making_for; /* who asked for it */
 
-    struct server_slot *slots; /* the same */
-    uint32_t slots_touched;
-    struct server_slot *free_slots;
-    uint32_t slots_used;
-    uint8_t *replies;          /* SERVER_SLOT_BYTES a slot, for those that are not plain */
-    struct server_slot **done; /* a ring: put in by the engine's threads, one at a time */
-    _Atomic uint32_t done_tail;
-    _Atomic bool waking; /* an engine's thread is about to wake the loop, which must be there */
-    uint32_t done_head;
-    bool submitted; /* something, since the loop last waited */
-
+    struct server_slots slots;
+    struct server_writes writes;
+    struct server_answers answers;
+    struct server_jobs jobs;
     struct server_streams streams;
-
-    uv_work_t snapshot; /* one at a time */
-    struct server_slot *snapshot_slot;
-    struct log_error snapshot_error;
-    enum tn_status snapshot_status;
-
-    uv_work_t rotation; /* of the keys of tokens; one at a time */
-    struct server_slot *rotation_slot;
-    struct token_keys rotation_keys;
-    bool rotation_drop;
-    enum tn_status rotation_status;
-    char rotation_reason[TOKEN_REASON_MAX];
 
     /* The loop's own buffers, for one connection at a time. */
     uint8_t *read_buffer;
@@ -245,7 +196,6 @@ struct server {
     struct tn_bytes *argv;
     int32_t arity[PROTOCOL_COMMANDS]; /* of each command, worked out once */
     uint8_t *scratch;                 /* lists of values */
-    uint8_t *encoded;                 /* a command */
     struct tn_bytes docs[2];          /* COMMAND DOCS in RESP2 and 3, made once; or NULL */
     void *page;                       /* views of a list */
     uint8_t *out;
@@ -307,36 +257,6 @@ void server_output_free(struct server_connection *connection);
  * connection. */
 enum server_step server_dispatch(struct server_connection *connection, const struct tn_bytes *argv,
                                  uint32_t argc, bool is_line);
-
-/* write.c */
-/* DONE: a slot at the end of the client's queue has the answer or will have it; a refusal is there at
- * once. */
-enum server_step server_write(struct server_request *request);
-/* The holder that metadata stands for in this pool; `detail` has PROTOCOL_DETAIL bytes. */
-enum tn_result server_holder_derive(struct server *server, struct tn_bytes pool,
-                                    struct tn_bytes meta, char holder[KERNEL_HOLDER_MAX],
-                                    uint32_t *ret_len, char *detail);
-/* The same for a job. */
-enum server_step server_job_begin(struct server_request *request);
-/* NULL: there is none free; the client waits for one. */
-struct server_slot *server_slot_take(struct server_client *client,
-                                     const struct protocol_command *row);
-/* Answered without the engine. */
-void server_slot_refuse(struct server_slot *slot, enum tn_result code, const char *detail);
-struct protocol_writer server_slot_writer(const struct server_slot *slot);
-/* A job's answer has been written; whoever asked gets to run. */
-void server_slot_answered(struct server_slot *slot, const struct protocol_writer *w);
-/* What was submitted in this turn of the loop is committed together, from now on. */
-void server_submit_now(struct server *server);
-/* On the loop: whoever has completed slots at the head of its queue gets to run. */
-void server_completed(struct server *server);
-/* The slot at the head of the queue if its answer is there; the caller frees it. NULL: it is not. */
-struct server_slot *server_slot_collect(struct server_client *client);
-/* Writes the reply if that has not been done; `answer` is whole then. */
-struct tn_bytes server_slot_reply(struct server_slot *slot);
-/* Writes a plain result. */
-void server_slot_write(const struct server_slot *slot, struct protocol_writer *w);
-void server_slot_free(struct server_slot *slot);
 
 /* read.c */
 /* DONE: the reply has been written to request->w, and what it is stands in *ret_answer. */

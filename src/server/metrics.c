@@ -222,7 +222,7 @@ static void job_begin(struct server_metrics *metrics) {
                                           .connections_max = server->options.connections_max,
                                           .client_memory = server->memory,
                                           .client_memory_max = server->options.client_memory,
-                                          .writes_in_flight = server->slots_used,
+                                          .writes_in_flight = server->slots.used,
                                           .subscriptions = server->streams.subscriptions,
                                           .streams = server_http_streams(server),
                                           .has_pools = !metrics->render};

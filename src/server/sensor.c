@@ -73,10 +73,10 @@ enum tn_result write_emit(struct server_request *request) {
     return server_write_submit(request);
 }
 
-void write_emit_committed(const struct server_slot *slot) {
+void write_emit_committed(struct server *server, const struct server_slot *slot) {
     const struct kernel_result *result = &slot->request.result;
     if (!result->replayed) {
-        supervisor_emitted(slot->server->supervisor, result->lease, result->epoch);
+        supervisor_emitted(server->supervisor, result->lease, result->epoch);
     }
 }
 
@@ -282,8 +282,7 @@ enum tn_result write_sensor_set(struct server_request *request) {
     return server_write_submit(request);
 }
 
-static void job_answer(struct server_slot *slot, struct tn_bytes ref) {
-    struct server *server = slot->server;
+static void job_answer(struct server *server, struct server_slot *slot, struct tn_bytes ref) {
     struct protocol_writer w = server_slot_writer(slot);
     struct supervisor_status status = {.state = PLAN_STATE_STOPPED};
     (void)supervisor_status(server->supervisor, ref, &status);
@@ -307,7 +306,7 @@ static void job_finish(struct server_request *request, enum tn_result code, cons
     if (code != TN_R_OK) {
         server_slot_refuse(request->slot, code, call->detail);
     } else {
-        job_answer(request->slot, call->command.name);
+        job_answer(request->server, request->slot, call->command.name);
     }
 }
 

@@ -7,7 +7,6 @@
  * stopped, which may take longer: the supervisor bounds it. */
 #include "server/server.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,11 +91,9 @@ static void handle_close(uv_handle_t *handle, void *ctx) {
 }
 
 void server_stop_check(struct server *server) {
-    if (server->draining && server->connection_count == 0 && server->slots_used == 0 &&
+    if (server->draining && server->connection_count == 0 && server->slots.used == 0 &&
         server->logins.count == 0 && server_http_stopped(server) && server->supervisor_closed) {
-        while (atomic_load(&server->waking)) {
-            (void)sched_yield(); /* all is answered, but the thread that said so is not done */
-        }
+        server_answers_stop(&server->answers);
         server_streams_stop(server);
         uv_walk(&server->loop, handle_close, NULL);
     }
@@ -147,7 +144,7 @@ void server_stop(struct server *server, int exit_code) {
     }
     server->draining = server->schedule.hurry = true;
     server_log("stopping", "connections=%u writes_in_flight=%u reason=%s", server_clients(server),
-               server->slots_used, exit_code == 0 ? "signal" : "engine_halted");
+               server->slots.used, exit_code == 0 ? "signal" : "engine_halted");
     if (server->options.hooks.stopping != NULL) {
         server->options.hooks.stopping(server->options.hooks.ctx);
     }
@@ -160,7 +157,7 @@ void server_stop(struct server *server, int exit_code) {
 
 static void on_before_wait(uv_prepare_t *prepare) {
     struct server *server = prepare->data;
-    server_submit_now(server);
+    server_writes_commit(&server->writes, server->engine);
     schedule_turn_end(&server->schedule);
     server->accepts = 0;
 }
@@ -176,10 +173,6 @@ static bool on_turn(void *ctx) {
 /* The last slot may have been that of a tick. */
 static void on_tried(void *ctx) {
     server_stop_check(ctx);
-}
-
-static void on_completed(uv_async_t *async) {
-    server_completed(async->data);
 }
 
 static void on_signal(uv_signal_t *signal, int number) {
@@ -219,20 +212,16 @@ static bool memory_make(struct server *server) {
     for (uint32_t i = 0; i < PROTOCOL_COMMANDS; i++) {
         server->arity[i] = protocol_command_arity(&protocol_table[i]);
     }
-    server->slots = aligned_alloc(64, SERVER_SLOTS * sizeof *server->slots);
-    server->replies = malloc((size_t)SERVER_SLOTS * SERVER_SLOT_BYTES);
-    server->done = calloc(SERVER_SLOTS, sizeof(struct server_slot *));
     server->read_buffer = malloc(SERVER_READ_BYTES);
     server->line = malloc(PROTOCOL_LINE_MAX);
     server->argv = malloc(SERVER_ARGS_MAX * sizeof *server->argv);
     server->scratch = malloc(2 * PROTOCOL_REQUEST_MAX);
-    server->encoded = malloc(KERNEL_COMMAND_MAX);
     server->page = malloc(page_bytes());
     server->out = malloc(SERVER_OUT_BYTES);
     server->metrics = server_metrics_make(server);
-    return server->connections != NULL && server->slots != NULL && server->replies != NULL &&
-           server->done != NULL && server->read_buffer != NULL && server->line != NULL &&
-           server->argv != NULL && server->scratch != NULL && server->encoded != NULL &&
+    return server->connections != NULL && server_slots_init(&server->slots, &server->counters) &&
+           server_writes_init(&server->writes) && server->read_buffer != NULL &&
+           server->line != NULL && server->argv != NULL && server->scratch != NULL &&
            server->page != NULL && server->out != NULL && server->metrics != NULL &&
            server_refusals_init(&server->refusals) && server_login_init(server) &&
            access_configure(&server->access, server->options.users, server->options.user_count);
@@ -241,14 +230,12 @@ static bool memory_make(struct server *server) {
 static void memory_free(struct server *server) {
     server_streams_free(server);
     free(server->connections);
-    free(server->slots);
-    free(server->replies);
-    free((void *)server->done);
+    server_slots_free(&server->slots);
     free(server->read_buffer);
     free(server->line);
     free(server->argv);
     free(server->scratch);
-    free(server->encoded);
+    server_writes_free(&server->writes);
     for (unsigned i = 0; i < 2; i++) {
         free((void *)(uintptr_t)server->docs[i].at);
     }
@@ -266,7 +253,7 @@ static bool loop_make(struct server *server) {
     if (uv_loop_init(&server->loop) != 0) {
         return false;
     }
-    (void)uv_async_init(&server->loop, &server->completed, on_completed);
+    server_answers_init(&server->answers, &server->loop, server);
     (void)uv_prepare_init(&server->loop, &server->before_wait);
     (void)uv_signal_init(&server->loop, &server->sigterm);
     (void)uv_signal_init(&server->loop, &server->sigint);
@@ -275,7 +262,6 @@ static bool loop_make(struct server *server) {
     schedule_init(&server->schedule, &server->loop, server->engine,
                   &(struct schedule_hooks){.ctx = server, .turn = on_turn, .tried = on_tried});
     ticks_init(&server->ticks, server);
-    server->completed.data = server;
     server->sigterm.data = server->sigint.data = server->every_second.data = server;
     (void)uv_signal_start(&server->sigterm, on_signal, SIGTERM);
     (void)uv_signal_start(&server->sigint, on_signal, SIGINT);

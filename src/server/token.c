@@ -1,5 +1,5 @@
 /* The commands TOKEN: what they ask of the issuer, and how that is told. All but REVOKE, which is a
- * write, and ROTATE, which takes its time on another thread, are reads. Tokens are told to whoever asks
+ * write, and ROTATE, which is a job, are reads. Tokens are told to whoever asks
  * for them and to nobody else: they are in no log line and no event. */
 #include <string.h>
 
@@ -154,72 +154,7 @@ enum tn_result read_token_keys(struct server_request *request) {
 
 /* ---- Revocation: the kernel's ---- */
 
-void write_token_revoke_committed(const struct server_slot *slot) {
-    slot->server->counters.tokens_revoked++;
-}
-
-/* ---- Rotation: writing the file is not for the loop ---- */
-
-/* Nobody else writes the keys that are read here: they change below, on the loop, when this is over. */
-static void rotation_run(uv_work_t *work) {
-    struct server *server = work->data;
-    const struct token_issuer *issuer = server->options.tokens;
-    server->rotation_status =
-        token_keys_rotate(&issuer->keys, token_now(issuer), server->rotation_drop,
-                          &server->rotation_keys, server->rotation_reason);
-}
-
-static void rotation_refuse(struct server *server, struct server_slot *slot,
-                            struct protocol_writer *w) {
-    enum tn_status status = server->rotation_status;
-    enum tn_result code = status == TN_OVERLOAD  ? TN_R_TOO_LARGE
-                          : status == TN_NOSPACE ? TN_R_NOSPACE
-                                                 : TN_R_OVERLOADED;
-    protocol_render_refusal(w, code, server->rotation_reason);
-    if (w->out.overflow) {
-        *w = server_slot_writer(slot);
-        protocol_render_refusal(w, code, NULL);
-    }
-    slot->answer.code = code;
-    slot->answer.http_status = (uint16_t)tn_result_http(code);
-    server_log("token_keys_rotation_failed", "reason=\"%s\"", server->rotation_reason);
-}
-
-static void rotation_done(uv_work_t *work, int status) {
-    struct server *server = work->data;
-    struct server_slot *slot = server->rotation_slot;
-    struct token_keys *keys = &server->options.tokens->keys;
-    struct protocol_writer w = server_slot_writer(slot);
-    TN_ASSERT(status == 0); /* it is never cancelled */
-    server->rotation_slot = NULL;
-    if (server->rotation_status == TN_OK) {
-        token_keys_close(keys);
-        *keys = server->rotation_keys;
-        slot->answer.http_status = 200;
-        protocol_write_map(&w, 3);
-        protocol_pair_text(&w, "result", "OK");
-        protocol_pair_text(&w, "kid", keys->of[0].kid);
-        protocol_pair_number(&w, "keys", keys->count);
-        server_log("token_keys_rotated", "kid=%s keys=%u dropped=%s", keys->of[0].kid, keys->count,
-                   server->rotation_drop ? "yes" : "no");
-        if (server->rotation_drop) {
-            supervisor_tokens_void(server->supervisor);
-        }
-    } else {
-        rotation_refuse(server, slot, &w);
-    }
-    server_slot_answered(slot, &w);
-}
-
-void job_token_rotate(struct server_request *request) {
-    struct server *server = request->server;
-    struct server_slot *slot = request->slot;
-    if (server->rotation_slot != NULL) {
-        server_slot_refuse(slot, TN_R_OVERLOADED, "the keys are being rotated; try again");
-        return;
-    }
-    server->rotation_slot = slot;
-    server->rotation_drop = (request->call.command.fields & KERNEL_F_IMMEDIATE) != 0;
-    server->rotation.data = server;
-    (void)uv_queue_work(&server->loop, &server->rotation, rotation_run, rotation_done);
+void write_token_revoke_committed(struct server *server, const struct server_slot *slot) {
+    (void)slot;
+    server->counters.tokens_revoked++;
 }

@@ -41,8 +41,8 @@ void udp_send(struct udp_exchange *exchange, const void *bytes, size_t len,
 static bool exchange_identify(struct udp_exchange *exchange,
                               const struct protocol_udp_request *request, char *detail) {
     struct server_udp *udp = exchange->udp;
-    enum tn_result code = server_holder_derive(udp->server, udp->pool, request->meta, exchange->key,
-                                               &exchange->key_len, detail);
+    enum tn_result code = server_holder_derive(udp->server->engine, udp->pool, request->meta,
+                                               exchange->key, &exchange->key_len, detail);
     if (code == TN_R_OK && request->many && exchange->key_len + 4 > KERNEL_HOLDER_MAX) {
         (void)snprintf(detail, PROTOCOL_DETAIL, "the key leaves no room for #255 behind it");
         return false;

@@ -1,0 +1,122 @@
+/* What answer.h promises. */
+#include "server/answer.h"
+
+#include <sched.h>
+
+#include "server/internal.h"
+
+/* ---- On the engine's thread ---- */
+
+void server_answer_done(struct engine_request *request, struct tn_bytes command) {
+    struct server_slot *slot = (struct server_slot *)request;
+    struct server *server = request->ctx;
+    bool last = !request->more;
+    server_slot_keep(slot, &request->result);
+    if (request->result.code > TN_R_NOOP) {
+        server_refusals_note(&server->refusals, command, request->result.code);
+    }
+    if (last) {
+        atomic_store(&server->answers.waking,
+                     true); /* before the loop can see that it was the last */
+    }
+    server_slots_put(&server->slots, slot, last);
+    if (last) {
+        (void)uv_async_send(&server->answers.completed);
+        atomic_store(&server->answers.waking, false);
+    }
+}
+
+/* ---- On the loop ---- */
+
+static void count(struct server *server, const struct server_slot *slot, uint64_t now_ns) {
+    struct server_counters *counters = &server->counters;
+    server_histogram_add(&counters->latency[slot->row->id], now_ns - slot->begun_ns, 1);
+    server_committed *committed = server_handlers[slot->row->id].committed;
+    if (committed != NULL && slot->answer.code == TN_R_OK) {
+        committed(server, slot);
+    }
+    server_count_refusal(counters, slot->row->id, slot->answer.code);
+}
+
+/* Those who have something to collect, each once, in the order of their first completed slots. */
+struct ready {
+    struct server_client *first, **end;
+};
+
+static void ready_add(struct ready *ready, struct server_client *client) {
+    if (!client->ready) {
+        client->ready = true;
+        client->next_ready = NULL;
+        *ready->end = client;
+        ready->end = &client->next_ready;
+    }
+}
+
+static void ready_run(struct ready *ready) {
+    while (ready->first != NULL) {
+        struct server_client *client = ready->first;
+        ready->first = client->next_ready;
+        client->ready = false;
+        client->run(client);
+    }
+}
+
+/* True: the engine has halted. */
+static bool answers_run(struct server *server) {
+    struct ready ready = {.end = &ready.first};
+    bool halted = false;
+    uint64_t now_ns = uv_hrtime();
+    uint32_t tail = server_slots_tail(&server->slots);
+    struct server_slot *slot;
+    while ((slot = server_slots_next(&server->slots, tail)) != NULL) {
+        enum tn_result code = slot->request.result.code;
+        slot->answer.code = code;
+        slot->done = true;
+        count(server, slot, now_ns);
+        halted = halted || code == TN_R_HALTED || code == TN_R_LOST;
+        if (slot->client == NULL) {
+            server_slot_free(slot);
+        } else {
+            ready_add(&ready, slot->client);
+        }
+    }
+    ready_run(&ready);
+    return halted;
+}
+
+static void on_completed(uv_async_t *async) {
+    struct server *server = async->data;
+    bool halted = answers_run(server);
+    schedule_run_waiting(&server->schedule);
+    server_http_wake(server);
+    if (halted) {
+        server_stop(server, 1);
+    } else {
+        server_stop_check(server);
+    }
+}
+
+void server_answer_job(struct server *server, struct server_slot *slot,
+                       const struct protocol_writer *w) {
+    struct server_client *client = slot->client;
+    slot->len = w->out.overflow ? 0 : (uint32_t)w->out.len;
+    slot->done = true;
+    count(server, slot, uv_hrtime());
+    if (client == NULL) {
+        server_slot_free(slot);
+    } else {
+        client->run(client);
+    }
+    server_stop_check(server);
+}
+
+void server_answers_init(struct server_answers *answers, uv_loop_t *loop, struct server *server) {
+    (void)uv_async_init(loop, &answers->completed, on_completed);
+    answers->completed.data = server;
+}
+
+void server_answers_stop(struct server_answers *answers) {
+    while (atomic_load(&answers->waking)) {
+        (void)sched_yield();
+    }
+}

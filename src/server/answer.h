@@ -1,0 +1,31 @@
+/* The way back: from the engine's thread to the client that asked.
+ *
+ *     engine's thread                              loop's thread
+ *     server_answer_done: the slot is put into
+ *     the ring; the last of several wakes the loop
+ *                             -- uv_async_send --> server_answers_run: each client with a completed
+ *                                                  slot at the head of its queue runs, and writes its
+ *                                                  replies in the order of its requests */
+#ifndef TN_SERVER_ANSWER_H
+#define TN_SERVER_ANSWER_H
+
+#include <uv.h>
+
+#include "server/slots.h"
+
+struct server_answers {
+    uv_async_t completed;
+    _Atomic bool waking; /* an engine's thread is about to wake the loop, which must be there */
+};
+
+void server_answers_init(struct server_answers *answers, uv_loop_t *loop, struct server *server);
+/* All is answered: waits until the thread that said so is done. */
+void server_answers_stop(struct server_answers *answers);
+
+/* What the engine calls when a write is done: on one of its threads, or inside a call that commits. */
+void server_answer_done(struct engine_request *request, struct tn_bytes command);
+/* A job's answer has been written; the client runs. */
+void server_answer_job(struct server *server, struct server_slot *slot,
+                       const struct protocol_writer *w);
+
+#endif

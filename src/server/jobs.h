@@ -1,0 +1,32 @@
+/* Jobs: commands that are none of the engine's and take long, on a thread of libuv's. Of each kind one
+ * runs at a time; its answer goes into the slot that it was begun with. */
+#ifndef TN_SERVER_JOBS_H
+#define TN_SERVER_JOBS_H
+
+#include <uv.h>
+
+#include "engine/engine.h"
+#include "server/handler.h"
+#include "token/token_key.h"
+
+struct server_jobs {
+    struct {
+        uv_work_t work;
+        struct server_slot *slot; /* NULL: none runs; the same below */
+        struct log_error error;
+        enum tn_status status;
+    } snapshot;
+    struct {
+        uv_work_t work;
+        struct server_slot *slot;
+        struct token_keys keys;
+        bool drop;
+        enum tn_status status;
+        char reason[TOKEN_REASON_MAX];
+    } rotation;
+};
+
+/* DONE: a slot at the end of the client's queue has the answer or will have it. */
+enum server_step server_job_begin(struct server_request *request);
+
+#endif

@@ -1,0 +1,26 @@
+/* Writes: from a request to the engine. */
+#ifndef TN_SERVER_WRITE_H
+#define TN_SERVER_WRITE_H
+
+#include "server/handler.h"
+
+struct server_writes {
+    uint8_t *encoded; /* a command */
+    bool submitted;   /* something, since the loop last waited */
+};
+
+/* False: no memory. */
+bool server_writes_init(struct server_writes *writes);
+void server_writes_free(struct server_writes *writes);
+
+/* DONE: a slot at the end of the client's queue has the answer or will have it; a refusal is there at
+ * once. */
+enum server_step server_write(struct server_request *request);
+/* What was submitted in this turn of the loop is committed together, from now on. */
+void server_writes_commit(struct server_writes *writes, struct engine *engine);
+/* The holder that metadata stands for in this pool; `detail` has PROTOCOL_DETAIL bytes. */
+enum tn_result server_holder_derive(struct engine *engine, struct tn_bytes pool,
+                                    struct tn_bytes meta, char holder[KERNEL_HOLDER_MAX],
+                                    uint32_t *ret_len, char *detail);
+
+#endif
