@@ -207,53 +207,46 @@ static bool must_wait(struct server_connection *connection, const struct protoco
 }
 
 static enum server_step dispatch_session(struct server_connection *connection,
-                                         const struct server_request *request) {
-    uint8_t id = request->row->id;
-    struct server_counters *counters = &request->server->counters;
-    enum server_step step = server_handlers[id].session(connection, request->argv, request->argc);
+                                         const struct protocol_command *row,
+                                         const struct tn_bytes *argv, uint32_t argc) {
+    struct server_counters *counters = &connection->server->counters;
+    enum server_step step = server_handlers[row->id].session(connection, argv, argc);
     if (step == SERVER_DONE) {
-        counters->calls[id]++;
-        server_count_served(counters, id, connection->client.begun_ns);
+        counters->calls[row->id]++;
+        server_count_served(counters, row->id, connection->client.begun_ns);
     }
     return step;
 }
 
-static enum server_step dispatch_now(struct server_connection *connection,
-                                     struct server_request *request) {
-    struct server *server = connection->server;
-    size_t before = server->out_len;
-    enum server_step step;
-    if (request->row->kind == PROTOCOL_READ) {
-        step = dispatch_read(connection, request);
-    } else if (request->row->kind == PROTOCOL_JOB) {
-        step = server_job_begin(request);
-        server_replies_collect(connection);
-    } else {
-        step = dispatch_session(connection, request);
-    }
-    if (step == SERVER_DONE && protocol_command_has(request->row, PROTOCOL_LONG)) {
-        schedule_slice_made(&server->schedule, server->out_len - before);
-    }
-    return step;
-}
-
-/* A command that may be served: in its turn, and after the writes before it. */
+/* A command that may be served, by its row's kind: in its turn, and after the writes before it. */
 static enum server_step dispatch_good(struct server_connection *connection,
+                                      const struct access_user *user,
                                       const struct protocol_command *row,
                                       const struct tn_bytes *argv, uint32_t argc) {
+    struct server *server = connection->server;
+    bool is_long = protocol_command_has(row, PROTOCOL_LONG);
+    size_t before = server->out_len;
     struct server_request request;
     enum server_step step;
     if (row->kind != PROTOCOL_WRITE &&
-        (connection->client.inflight > 0 ||
-         (protocol_command_has(row, PROTOCOL_LONG) && must_wait(connection, row)))) {
+        (connection->client.inflight > 0 || (is_long && must_wait(connection, row)))) {
         return SERVER_WAIT;
     }
-    server_request_begin(&request, &connection->client, row, argv, argc);
-    if (row->kind != PROTOCOL_WRITE) {
-        return dispatch_now(connection, &request);
+    if (row->kind == PROTOCOL_CONNECTION) {
+        step = dispatch_session(connection, row, argv, argc);
+    } else {
+        server_request_begin(&request, &connection->client, user, row, argv, argc);
+        if (row->kind == PROTOCOL_READ) {
+            step = dispatch_read(connection, &request);
+        } else {
+            step =
+                row->kind == PROTOCOL_WRITE ? server_write(&request) : server_job_begin(&request);
+            server_replies_collect(connection);
+        }
     }
-    step = server_write(&request);
-    server_replies_collect(connection);
+    if (step == SERVER_DONE && is_long) {
+        schedule_slice_made(&server->schedule, server->out_len - before);
+    }
     return step;
 }
 
@@ -269,9 +262,9 @@ enum server_step server_dispatch(struct server_connection *connection, const str
     bool bad = row == NULL || argc > SERVER_ARGS_MAX ||
                (arity > 0 ? argc != (uint32_t)arity : argc < (uint32_t)-arity);
     bool not_as_line = is_line && row != NULL && !may_be_line(row);
+    const struct access_user *user = access_user_of(&server->access, &connection->client.login);
     if (row != NULL) {
-        access = access_role(access_user_of(&server->access, &connection->client.login),
-                             (enum protocol_role)row->role);
+        access = access_role(user, (enum protocol_role)row->role);
     }
     if (is_in_transaction(connection, row, argv)) {
         step = dispatch_transaction(connection, argv);
@@ -284,7 +277,7 @@ enum server_step server_dispatch(struct server_connection *connection, const str
     } else if (only_listens(connection, row)) {
         step = dispatch_not_now(connection, row);
     } else {
-        step = dispatch_good(connection, row, argv, argc);
+        step = dispatch_good(connection, user, row, argv, argc);
     }
     if (step == SERVER_DONE) {
         connection->leaving |= is_line && (bad || not_as_line);

@@ -292,7 +292,9 @@ static void call_words(struct http_exchange *exchange, const struct protocol_rou
     enum tn_result code =
         protocol_http_words(route, http, exchange->connection->http->scratch, HTTP_SCRATCH_BYTES,
                             server->argv, SERVER_ARGS_MAX, &argc, detail);
-    server_request_begin(&request, &exchange->client, route->row, server->argv, argc);
+    server_request_begin(&request, &exchange->client,
+                         access_user_of(&server->access, &exchange->client.login), route->row,
+                         server->argv, argc);
     if (code != TN_R_OK) {
         answer_refusal(exchange, route->row, code, detail);
     } else if (route->row->kind == PROTOCOL_WRITE) {

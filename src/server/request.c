@@ -4,11 +4,11 @@
 #include "server/internal.h"
 
 void server_request_begin(struct server_request *request, struct server_client *client,
-                          const struct protocol_command *row, const struct tn_bytes *argv,
-                          uint32_t argc) {
+                          const struct access_user *user, const struct protocol_command *row,
+                          const struct tn_bytes *argv, uint32_t argc) {
     request->server = client->server;
     request->client = client;
-    request->user = access_user_of(&client->server->access, &client->login);
+    request->user = user;
     request->row = row;
     request->argv = argv;
     request->argc = argc;

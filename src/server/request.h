@@ -31,8 +31,8 @@ struct server_request {
 
 /* Everything but the call, which is parsed later. */
 void server_request_begin(struct server_request *request, struct server_client *client,
-                          const struct protocol_command *row, const struct tn_bytes *argv,
-                          uint32_t argc);
+                          const struct access_user *user, const struct protocol_command *row,
+                          const struct tn_bytes *argv, uint32_t argc);
 
 /* Parses the call and judges whether the user may make it. */
 enum tn_result server_request_parse(struct server_request *request);

@@ -10,7 +10,8 @@ static void tick_submit(struct ticks *ticks) {
     struct server_client *client = &ticks->client;
     struct server_request request;
     client->begun_ns = uv_hrtime();
-    server_request_begin(&request, client, &protocol_table[PROTOCOL_TICK], &word, 1);
+    server_request_begin(&request, client, &access_system, &protocol_table[PROTOCOL_TICK], &word,
+                         1);
     if (server_write(&request) == SERVER_DONE && client->first->done) {
         schedule_wait(client);
     }

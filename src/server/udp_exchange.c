@@ -138,8 +138,8 @@ static enum server_step item_ask(struct udp_exchange *exchange, uint32_t i) {
         words[2] = tn_bytes_of(holder, len);
         words[3] = word(epoch);
         words[4] = word("NOW");
-        server_request_begin(&request, &exchange->client, &protocol_table[PROTOCOL_RELEASE], words,
-                             5);
+        server_request_begin(&request, &exchange->client, &access_system,
+                             &protocol_table[PROTOCOL_RELEASE], words, 5);
         return server_write(&request);
     }
     (void)snprintf(operation, sizeof operation, "%s#%u", exchange->operation, i);
@@ -150,7 +150,8 @@ static enum server_step item_ask(struct udp_exchange *exchange, uint32_t i) {
     words[4] = tn_bytes_of(exchange->meta, exchange->meta_len);
     words[5] = word("OPID");
     words[6] = word(operation);
-    server_request_begin(&request, &exchange->client, &protocol_table[PROTOCOL_ALLOC], words,
+    server_request_begin(&request, &exchange->client, &access_system,
+                         &protocol_table[PROTOCOL_ALLOC], words,
                          exchange->phase == UDP_ASK ? 7 : 5);
     return server_write(&request);
 }
