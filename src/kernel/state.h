@@ -651,7 +651,7 @@ void kernel_pool_excluded(const struct kernel *k, uint32_t pool, uint64_t *ret_c
 /* A template's figures, from those of its scopes, for a state that has not kept them so far. */
 void kernel_pool_sum_scopes(struct kernel *k);
 
-/* ---- operator.c ---- */
+/* ---- disown.c ---- */
 /* Steps of disowns under way. */
 void kernel_job_run(struct kernel *k, uint32_t *budget);
 /* A lease leaves its holder's list: no job may look at it next. */
