@@ -21,6 +21,10 @@ build=(
     "librabbitmq-dev:RabbitMQ, in the server"
     "libinih-dev:the configuration file's form"
     "libsystemd-dev:telling systemd that the server is ready"
+    "libnghttp2-dev:HTTP/2, in the client of etcd"
+    "libprotobuf-c-dev:messages, in the client of etcd"
+    "protobuf-c-compiler:makes them from their description"
+    "libssl-dev:TLS, in the client of etcd"
 )
 # gcc brings the runtimes of its sanitizers along.
 test=(
@@ -39,6 +43,8 @@ test=(
     "rabbitmq-server:a broker that rules come from and events go to, in a test"
     "python3-pika:a client of it, in that test"
     "openssl:certificates for it"
+    "etcd-server:a store that logs are replicated in, in tests"
+    "etcd-client:sets up users of it, in tests"
 )
 # Whatever node is on the path will do; Debian's comes only where there is none.
 if ! command -v node >/dev/null; then

@@ -1,0 +1,97 @@
+/* Members of a real etcd, for tests: Debian's etcd-server on loopback, in a temporary directory and on
+ * free ports. Members die with the test. Waiting has no limit of its own: the test's limit ends it. */
+#ifndef TESTS_LIB_ETCDKIT_H
+#define TESTS_LIB_ETCDKIT_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "etcd/etcd_client.h"
+
+#define ETCDKIT_MEMBERS 3u
+
+struct etcdkit_options {
+    unsigned members;        /* 1 to ETCDKIT_MEMBERS */
+    const char *arguments;   /* more of them, between spaces; or NULL */
+    const char *client_host; /* for client URLs; NULL: http://127.0.0.1 */
+};
+
+struct etcdkit {
+    struct etcdkit_options options;
+    char dir[64];
+    struct etcdkit_member {
+        pid_t pid; /* 0: not running */
+        unsigned client_port, peer_port;
+        char url[64];
+    } members[ETCDKIT_MEMBERS];
+    const char *urls[ETCDKIT_MEMBERS];
+};
+
+/* Starts the members and returns at once; a client waits for them. */
+void etcdkit_open(struct etcdkit *kit, const struct etcdkit_options *options);
+/* The same in a directory that is there already; it is removed at the end. */
+void etcdkit_open_in(struct etcdkit *kit, const struct etcdkit_options *options, const char *dir);
+void etcdkit_close(struct etcdkit *kit);
+
+void etcdkit_start(struct etcdkit *kit, unsigned member);
+void etcdkit_kill(struct etcdkit *kit, unsigned member); /* SIGKILL, and waits for its end */
+void etcdkit_pause(struct etcdkit *kit, unsigned member);
+void etcdkit_resume(struct etcdkit *kit, unsigned member);
+
+/* Options for a client of all members, patient enough for a busy machine. */
+struct etcd_options etcdkit_client(const struct etcdkit *kit);
+
+/* Runs etcdctl with these arguments against the first member; fails the test if it fails. */
+void etcdkit_ctl(const struct etcdkit *kit, const char *arguments);
+
+/* ---- Calls that wait for their answer ---- */
+
+#define ETCDKIT_VALUES 64u
+
+/* What an answer said, copied. */
+struct etcdkit_reply {
+    bool done;
+    enum etcd_outcome outcome;
+    enum etcd_reason reason;
+    int grpc_status;
+    char message[ETCD_MESSAGE_MAX];
+    uint64_t connection;
+    struct etcd_header header;
+    struct etcd_status status; /* without its version */
+    char version[32];
+    /* All keys found, by a range or by the gets of a transaction, in order; values are cut. */
+    unsigned count;
+    int64_t total;
+    bool more;
+    int64_t deleted;
+    struct {
+        char key[64], value[64];
+        uint32_t len; /* of the whole value */
+        int64_t mod_revision, version;
+    } kvs[ETCDKIT_VALUES];
+};
+
+void etcdkit_done(void *ctx, const struct etcd_answer *answer); /* ctx: struct etcdkit_reply */
+
+/* Steps until the call is over. */
+void etcdkit_wait(struct etcd *etcd, const struct etcdkit_reply *reply);
+void etcdkit_wait_until(struct etcd *etcd, bool (*met)(void *ctx), void *ctx);
+uint64_t etcdkit_now(void);
+
+/* One call, with this many milliseconds to its deadline. */
+void etcdkit_call(struct etcd *etcd, const struct etcd_request *request, uint64_t ms,
+                  struct etcdkit_reply *ret_reply);
+/* The same again and again until etcd answers: for reads and writes that may be repeated. */
+void etcdkit_call_surely(struct etcd *etcd, const struct etcd_request *request,
+                         struct etcdkit_reply *ret_reply);
+
+struct tn_bytes etcdkit_text(const char *text);
+void etcdkit_put(struct etcd *etcd, const char *key, const char *value,
+                 struct etcdkit_reply *ret_reply);
+/* If `key` has the value `was` (NULL: is absent), it becomes `value`; otherwise it is read. */
+void etcdkit_swap(struct etcd *etcd, const char *key, const char *was, const char *value,
+                  uint64_t ms, struct etcdkit_reply *ret_reply);
+/* All keys that begin with this. */
+void etcdkit_range(struct etcd *etcd, const char *prefix, struct etcdkit_reply *ret_reply);
+
+#endif
