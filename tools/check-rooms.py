@@ -15,6 +15,7 @@ brings the table in ARCHITECTURE.md up to date.
     os           only src/os opens, writes, syncs and renames files and reads clocks; exempt are the
                  guardian, a program of its own, and the two files it shares with the server, which read
                  /proc and write cgroups
+    comment      comments in src/ name only source files that exist
     function     no function is longer than 70 lines
     file         no file is longer than 700 lines
     table        the table of rooms in ARCHITECTURE.md is that of src/rooms.list
@@ -66,6 +67,8 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)', re.M
 SKIPPED = re.compile(
     r"/\*.*?\*/|//[^\n]*|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'", re.S
 )
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
+FILE_NAME = re.compile(r"(?<![\w./<-])(?:[a-z]+/)*([a-z][a-z0-9_]*\.[ch])\b")
 CALL = re.compile(r"([A-Za-z_]\w*)[ \t]*\(")
 
 
@@ -116,6 +119,11 @@ class Checker:
         self.bad = False
         self.includes: dict[str, list[tuple[int, str]]] = {}  # of room/file: line, header
         self.excused: set[tuple[str, str]] = set()
+        self.file_names = {
+            path.name
+            for directory in ("src", "include", "tests", "bench", "tools", "examples")
+            for path in (root / directory).rglob("*.[ch]")
+        }
 
     def complain(self, path: str, line: int, rule: str, explanation: str) -> None:
         print(f"{path}:{line}: {rule}: {explanation}")
@@ -175,6 +183,14 @@ class Checker:
                 self.complain(path, first, "function", explanation)
         if path.startswith("src/"):
             self.check_calls(path, code)
+            self.check_comments(path, text)
+
+    def check_comments(self, path: str, text: str) -> None:
+        for comment in COMMENT.finditer(text):
+            for name in FILE_NAME.finditer(comment[0]):
+                if name[1] not in self.file_names:
+                    line = text.count("\n", 0, comment.start() + name.start()) + 1
+                    self.complain(path, line, "comment", f"there is no {name[0]}")
 
     def check_calls(self, path: str, code: str) -> None:
         pure = path.split("/")[1] in PURE

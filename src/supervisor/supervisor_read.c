@@ -195,15 +195,19 @@ static bool sensors_read(struct supervisor *supervisor, bool at_once) {
     return good;
 }
 
-/* A lease that this supervisor knows nothing of is of an earlier life. Its sensor may be deleted. */
+/* The sensor of this name, added if it is not in the table: a run or a directory of an earlier server may
+ * belong to a sensor that has been deleted. NULL: there is no memory. */
+static struct supervisor_sensor *find_or_add(struct supervisor *supervisor, struct tn_bytes ref) {
+    struct supervisor_sensor *sensor = supervisor_find(supervisor, ref);
+    struct plan_terms terms = terms_of(supervisor, NULL);
+    return sensor != NULL ? sensor : supervisor_add(supervisor, ref, &terms, 0);
+}
+
+/* A lease that this supervisor did not take is an earlier server's. */
 static void lease_found(struct supervisor *supervisor, const struct engine_lease *lease) {
     const struct kernel_value *value = &lease->values[0].value;
-    struct tn_bytes ref = tn_bytes_of(value->name, value->name_len);
-    struct plan_terms terms = terms_of(supervisor, NULL);
-    struct supervisor_sensor *sensor = supervisor_find(supervisor, ref);
-    if (sensor == NULL) {
-        sensor = supervisor_add(supervisor, ref, &terms, 0);
-    }
+    struct supervisor_sensor *sensor =
+        find_or_add(supervisor, tn_bytes_of(value->name, value->name_len));
     if (sensor == NULL) {
         return;
     }
@@ -244,13 +248,9 @@ bool supervisor_read_leases(struct supervisor *supervisor) {
 /* The directory of a sensor that was deleted while nobody could remove it. */
 static void directory_seen(void *ctx, const char *name) {
     struct supervisor *supervisor = ctx;
-    struct plan_terms terms = terms_of(supervisor, NULL);
     char text[KERNEL_RESOURCE_MAX + 1];
     if (run_dir_ref(name, text)) {
-        struct tn_bytes ref = tn_bytes_of(text, strlen(text));
-        if (supervisor_find(supervisor, ref) == NULL) {
-            (void)supervisor_add(supervisor, ref, &terms, 0);
-        }
+        (void)find_or_add(supervisor, tn_bytes_of(text, strlen(text)));
     }
 }
 
@@ -284,11 +284,7 @@ static void lease_check(struct supervisor_sensor *sensor) {
 
 void supervisor_read_unproven(struct supervisor *supervisor, struct tn_bytes ref,
                               struct kernel_lease_id lease, uint64_t epoch) {
-    struct plan_terms terms = terms_of(supervisor, NULL);
-    struct supervisor_sensor *sensor = supervisor_find(supervisor, ref);
-    if (sensor == NULL) {
-        sensor = supervisor_add(supervisor, ref, &terms, 0);
-    }
+    struct supervisor_sensor *sensor = find_or_add(supervisor, ref);
     if (sensor == NULL) {
         return;
     }

@@ -92,6 +92,9 @@ for call in write pwrite fsync fdatasync clock_gettime open; do
     plant engine "void f(void) { if ($call(1)) g(); }" os
 done
 
+plant server '/* See gone_away.c for the reason. */' comment
+plant kernel '/* kernel/gone_away.h */' comment
+
 body=$(repeat 69 '    g();')
 plant engine $'int f(int a) {\n'"$body"$'\n}' function
 plant server "$(repeat 701 'int g(int a);')" file
@@ -100,7 +103,7 @@ sed -i '$ s/:1: /:701: /' "$expected"
 # None of this breaks a rule.
 lawful=src/kernel/lawful.c
 cat >"$copy/$lawful" <<'C'
-/* malloc(1), printf("x"): in a comment, which may also
+/* malloc(1), printf("x"): in a comment, which may also name state.h and
  * #include "os/os.h" and call write(1) or say double. */
 #include <stdint.h>
 
