@@ -16,6 +16,8 @@ brings the table in ARCHITECTURE.md up to date.
                  guardian, a program of its own, and the two files it shares with the server, which read
                  /proc and write cgroups
     comment      comments in src/ name only source files that exist
+    assert       the condition of a TN_ASSERT only looks: it assigns nothing, and each function that it
+                 calls has a name that says so (LOOKING_WORDS below); call others before it
     function     no function is longer than 70 lines
     file         no file is longer than 700 lines
     table        the table of rooms in ARCHITECTURE.md is that of src/rooms.list
@@ -48,6 +50,13 @@ OS_CALLS = set(
     "open openat creat write writev pwrite pwritev fsync fdatasync sync_file_range msync "
     "ftruncate fallocate rename renameat unlink clock_gettime gettimeofday".split()
 )
+# A function that an assertion may call has one of these as its last word, or asks (is, has, may, should).
+LOOKING_WORDS = set(
+    "at bytes chunks closing count delivering empty end good limit lsn max min newest offsetof room "
+    "sizeof strlen memcmp strcmp valid".split()
+)
+ASKING_WORDS = set("is has may should".split())
+CHANGES = re.compile(r"(?<![=!<>])=(?!=)|\+\+|--|<<=|>>=")
 # Which library a system header belongs to; all others are the C library's or the system's.
 LIBRARIES = {
     r"uv\.h": "libuv",
@@ -184,6 +193,7 @@ class Checker:
         if path.startswith("src/"):
             self.check_calls(path, code)
             self.check_comments(path, text)
+            self.check_asserts(path, code)
 
     def check_comments(self, path: str, text: str) -> None:
         for comment in COMMENT.finditer(text):
@@ -206,6 +216,17 @@ class Checker:
                     self.complain(path, number, "os", f"{call[1]}()")
             if pure and re.search(r"\b(float|double)\b", line):
                 self.complain(path, number, "pure", "floating point")
+
+    def check_asserts(self, path: str, code: str) -> None:
+        for match in re.finditer(r"(?<!#define )\bTN_ASSERT\(", code):
+            condition = parenthesized(code, match.end())
+            line = code.count("\n", 0, match.start()) + 1
+            if CHANGES.search(condition):
+                self.complain(path, line, "assert", "the condition changes something")
+            for call in CALL.finditer(condition):
+                words = call[1].lower().split("_")
+                if words[-1] not in LOOKING_WORDS and not ASKING_WORDS.intersection(words):
+                    self.complain(path, line, "assert", f"{call[1]}() may do work; call it before")
 
     # ---- Includes ----
 
@@ -347,6 +368,16 @@ def strip(text: str) -> str:
         return "0" if match[0][0] == "'" else " " + "\n" * match[0].count("\n")
 
     return SKIPPED.sub(blank, text)
+
+
+def parenthesized(code: str, begin: int) -> str:
+    """The code from begin up to the parenthesis that closes the one before it."""
+    depth = 1
+    end = begin
+    while depth > 0 and end < len(code):
+        depth += (code[end] == "(") - (code[end] == ")")
+        end += 1
+    return code[begin : end - 1]
 
 
 def functions(code: str) -> list[tuple[int, int]]:

@@ -383,7 +383,8 @@ enum tn_status run_start(const struct run_options *options, struct run **ret_run
         free(run);
         return status;
     }
-    TN_ASSERT(uv_timer_init(run->loop, &run->timer) == 0);
+    int code = uv_timer_init(run->loop, &run->timer);
+    TN_ASSERT(code == 0);
     run->timer.data = run;
     if (run->guardian != 0 && guardian_watch(run)) {
         run->is_guarded = true;
@@ -393,7 +394,8 @@ enum tn_status run_start(const struct run_options *options, struct run **ret_run
     } else {
         run_begin_undo(run);
         TN_ASSERT(run->early_error != 0);
-        TN_ASSERT(uv_timer_start(&run->timer, failed_early, 0, 0) == 0);
+        code = uv_timer_start(&run->timer, failed_early, 0, 0);
+        TN_ASSERT(code == 0);
     }
     *ret_run = run;
     return TN_OK;

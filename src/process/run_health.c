@@ -178,21 +178,16 @@ static void on_timer(uv_timer_t *timer) {
 
 /* ---- Starting and stopping ---- */
 
-static bool options_copy(struct run_health *health, const struct run_options *options) {
+static void options_copy(struct run_health *health, const struct run_options *options) {
+    TN_ASSERT(options->env_count <= HEALTH_VARIABLES_MAX);
     health->options = *options;
-    if (options->env_count > HEALTH_VARIABLES_MAX) {
-        return false;
-    }
     for (uint32_t i = 0; i < options->env_count; i++) {
         size_t len = strlen(options->env[i]);
-        if (len >= HEALTH_VARIABLE_MAX) {
-            return false;
-        }
+        TN_ASSERT(len < HEALTH_VARIABLE_MAX);
         memcpy(health->variable_texts[i], options->env[i], len + 1);
         health->variables[i] = health->variable_texts[i];
     }
     health->options.env = health->variables;
-    return true;
 }
 
 struct run_health *run_health_start(const struct run_options *run_options, const struct run *run,
@@ -210,8 +205,9 @@ struct run_health *run_health_start(const struct run_options *run_options, const
     health->timeout_ms = spec->health_timeout_ms;
     health->threshold = spec->health_threshold;
     health->run = run;
-    TN_ASSERT(options_copy(health, run_options));
-    TN_ASSERT(uv_timer_init(run_options->loop, &health->timer) == 0);
+    options_copy(health, run_options);
+    int code = uv_timer_init(run_options->loop, &health->timer);
+    TN_ASSERT(code == 0);
     health->timer.data = health;
     uint64_t first_ms = spec->health_start_ms;
     timer_set(health,

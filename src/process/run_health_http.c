@@ -98,7 +98,8 @@ static void on_retry(uv_handle_t *handle) {
         closed(handle);
         return;
     }
-    TN_ASSERT(uv_tcp_init(http->loop, &http->tcp) == 0);
+    int code = uv_tcp_init(http->loop, &http->tcp);
+    TN_ASSERT(code == 0);
     connect_next(http);
 }
 
@@ -183,9 +184,10 @@ void run_health_http_begin(struct run_health_http *http, uv_loop_t *loop, const 
                    "Connection: close\r\n\r\n",
                    *path == '/' ? "" : "/", path, six ? "[" : "", http->host, six ? "]" : "",
                    http->port);
-    TN_ASSERT(uv_tcp_init(loop, &http->tcp) == 0);
+    int code = uv_tcp_init(loop, &http->tcp);
+    TN_ASSERT(code == 0);
     http->tcp.data = http->connect.data = http->write.data = http->resolve.data = http;
-    int code = uv_getaddrinfo(loop, &http->resolve, on_resolved, http->host, http->port, &hints);
+    code = uv_getaddrinfo(loop, &http->resolve, on_resolved, http->host, http->port, &hints);
     http->resolving = code == 0;
     if (code != 0) {
         failed(http, "the host cannot be found", code);

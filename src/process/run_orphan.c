@@ -370,7 +370,8 @@ enum tn_status run_orphans_begin(uv_loop_t *loop, const struct os *os, const cha
                                     .begun_ms = uv_now(loop),
                                     .patience_ms = GUARDIAN_MS,
                                     .namespace = process_namespace()};
-    TN_ASSERT(uv_timer_init(loop, &orphans->timer) == 0);
+    int code = uv_timer_init(loop, &orphans->timer);
+    TN_ASSERT(code == 0);
     orphans->timer.data = orphans;
     enum tn_status status = process_boot_id(orphans->boot) ? TN_OK : TN_IO;
     if (status == TN_OK) {
@@ -385,7 +386,8 @@ enum tn_status run_orphans_begin(uv_loop_t *loop, const struct os *os, const cha
         return status;
     }
     orphans->left = orphans->count;
-    TN_ASSERT(uv_timer_start(&orphans->timer, tick, 0, TICK_MS) == 0);
+    code = uv_timer_start(&orphans->timer, tick, 0, TICK_MS);
+    TN_ASSERT(code == 0);
     *ret_orphans = orphans;
     return TN_OK;
 }

@@ -95,6 +95,15 @@ done
 plant server '/* See gone_away.c for the reason. */' comment
 plant kernel '/* kernel/gone_away.h */' comment
 
+# What an assertion must not do; the calls are spread over lines in the last one.
+plant log 'void f(void) { TN_ASSERT(g(1)); }' assert
+plant kernel 'void f(int a) { TN_ASSERT(tn_table_take(a) != 0); }' assert
+plant server 'void f(void) { TN_ASSERT(uv_timer_init(a, b) == 0); }' assert
+plant engine 'void f(struct os *os) { TN_ASSERT(os->sync(os->ctx, 1) == 0); }' assert
+plant base 'void f(int a) { TN_ASSERT(a++ < 3); }' assert
+plant base 'void f(int a, int b) { TN_ASSERT((a = b) > 0); }' assert
+plant base $'void f(int a) { TN_ASSERT(a > 0 &&\n    list_push(a)); }' assert
+
 body=$(repeat 69 '    g();')
 plant engine $'int f(int a) {\n'"$body"$'\n}' function
 plant server "$(repeat 701 'int g(int a);')" file
@@ -122,6 +131,8 @@ struct lawful {
 };
 
 int lawful_free(struct lawful *s) {
+    TN_ASSERT(s->time >= 1 && s->time != 2 && (unsigned)lawful_count(s) <= lawful_max(s));
+    TN_ASSERT(lawful_is_open(s) == (s->time <= sizeof(struct lawful)));
     return s->open(s->time) + (*s).open(1) + lawful_printf(text, quote, brace);
 }
 C
