@@ -8,23 +8,39 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static int run_file(const char *path) {
-    FILE *file = fopen(path, "rb");
-    if (file == NULL || fseek(file, 0, SEEK_END) != 0) {
-        (void)fprintf(stderr, "cannot read %s\n", path);
-        return 1;
+/* The bytes of the file, in memory that is exactly as long, so that the sanitizer sees a byte too far;
+ * NULL if it cannot be read. */
+static uint8_t *read_file(FILE *file, size_t *ret_size) {
+    if (fseek(file, 0, SEEK_END) != 0) {
+        return NULL;
     }
     long size = ftell(file);
     rewind(file);
-    /* Exactly as long as it is, so that the sanitizer sees a byte too far. */
+    if (size < 0) {
+        return NULL;
+    }
     uint8_t *bytes = malloc(size > 0 ? (size_t)size : 1);
-    if (size < 0 || bytes == NULL || fread(bytes, 1, (size_t)size, file) != (size_t)size) {
+    if (bytes != NULL && fread(bytes, 1, (size_t)size, file) != (size_t)size) {
+        free(bytes);
+        return NULL;
+    }
+    *ret_size = (size_t)size;
+    return bytes;
+}
+
+static int run_file(const char *path) {
+    size_t size = 0;
+    FILE *file = fopen(path, "rb");
+    uint8_t *bytes = file != NULL ? read_file(file, &size) : NULL;
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    if (bytes == NULL) {
         (void)fprintf(stderr, "cannot read %s\n", path);
         return 1;
     }
-    (void)fclose(file);
     (void)fprintf(stderr, "%s\n", path); /* the last one named is the one that broke it */
-    (void)LLVMFuzzerTestOneInput(bytes, (size_t)size);
+    (void)LLVMFuzzerTestOneInput(bytes, size);
     free(bytes);
     return 0;
 }
