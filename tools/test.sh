@@ -1,22 +1,18 @@
 #!/usr/bin/env bash
-# Everything that must pass: the release build and the rules about the source, all tests under the
-# address and undefined-behaviour sanitizers, the threaded ones under the thread sanitizer.
+# Everything that must pass: the release build and the rules about the source, all tests under the address and
+# undefined-behavior sanitizers, the threaded tests under the thread sanitizer.
 #
 # Goes on after a failure, so that one run shows all of them. In the end it says once more what failed,
 # and the end of what each of those printed. The last line is `N passed, N failed`, over all runs; a
 # build that fails counts as one failure. Exits 0 only if nothing failed.
 #
-# One end-to-end test of a run may fail once: it is played again, alone, and if it holds then it is
-# told of as unsteady, with what it printed. These play real programs against each other on a machine
-# that others use as well. What a sanitizer or an assertion said is not forgiven, nor a test of any
-# other kind, nor a second one.
+# A test that fails has failed: nothing is played again. One that comes and goes has a race to be found.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 passed=0
 failed=0
 failures=() # those of them that have a name: preset and test
-unsteady=() # the same, of what held when it was played again
 tail_lines=60
 
 # The number in attribute $2 of the <testsuite> element of the JUnit file $1.
@@ -43,43 +39,25 @@ output_of() {
         inside' "$(ctest_logs "$1")/LastTest.log"
 }
 
-# Heads each of $2... (preset and test) with $1 and shows what it printed; then says the names again.
-tell() {
-    local head=$1 failure
-    shift
-    for failure in "$@"; do
+# Shows the end of the output of each failure, then lists the failures.
+tell_failures() {
+    local failure
+    for failure in "${failures[@]}"; do
         echo
-        echo "== $head: $failure"
+        echo "== failed: $failure"
         tail -n "$tail_lines" "$(output_file "${failure%% *}" "${failure#* }")"
     done
     echo
-    printf "$head: %s\n" "$@"
+    printf 'failed: %s\n' "${failures[@]}"
 }
 
-# Whether test $2 of preset $1, which has just failed, may be played again and holds then.
-holds_again() {
-    local file
-    file=$(output_file "$1" "$2")
-    [[ $2 == e2e/* ]] && [ "${#unsteady[@]}" -eq 0 ] &&
-        ! grep -qE 'Sanitizer|runtime error:|assertion failed:' "$file" &&
-        echo "== $1: $2 again, alone" && ctest --preset "$1" -R "^$2\$"
-}
-
-# What to make of each of the tests $2... of preset $1, which failed.
-judge() {
+# Keeps the output of the tests $2... of preset $1, which failed.
+note_failures() {
     local preset=$1 name
     shift
     for name in "$@"; do
         output_of "$preset" "$name" >"$(output_file "$preset" "$name")"
-    done
-    for name in "$@"; do
-        if [ $# -eq 1 ] && holds_again "$preset" "$name"; then
-            unsteady+=("$preset $name")
-            passed=$((passed + 1))
-            failed=$((failed - 1))
-        else
-            failures+=("$preset $name")
-        fi
+        failures+=("$preset $name")
     done
 }
 
@@ -120,7 +98,7 @@ run() {
     fi
     if [ -f "$names" ]; then # number:name
         mapfile -t names < <(cut -d: -f2- "$names")
-        judge "$preset" "${names[@]}"
+        note_failures "$preset" "${names[@]}"
     fi
 }
 
@@ -133,8 +111,7 @@ for preset in release dev tsan; do
     run "$preset"
 done
 
-[ "${#unsteady[@]}" -eq 0 ] || tell unsteady "${unsteady[@]}"
-[ "${#failures[@]}" -eq 0 ] || tell failed "${failures[@]}"
+[ "${#failures[@]}" -eq 0 ] || tell_failures
 echo
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
