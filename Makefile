@@ -74,7 +74,7 @@ bench-import: deps ## measures how fast a million allocations move in and out
 	@tools/bench-import.sh
 
 .PHONY: lint
-lint: ## formatting, clang-tidy, cppcheck and the rules between the rooms
+lint: ## formatting, clang-tidy, cppcheck, shellcheck, mypy and the rules between the rooms
 	@tools/deps.sh lint
 	@tools/lint.sh
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything that must pass: the release build and the rules about the source, all tests under the address and
+# Everything that must pass: the release build and the linters, all tests under the address and
 # undefined-behavior sanitizers, the threaded tests under the thread sanitizer.
 #
 # Goes on after a failure, so that one run shows all of them. In the end it says once more what failed,
@@ -103,7 +103,7 @@ run() {
 }
 
 mkdir -p build
-tools/deps.sh test
+tools/deps.sh lint # its packages are those of the tests, and the linters
 if command -v ninja >/dev/null; then
     export CMAKE_GENERATOR=${CMAKE_GENERATOR:-Ninja} # it may have been installed just now
 fi
