@@ -205,6 +205,16 @@ static void what_both_leave_is_ended_and_unproven(void **state) {
     }
 }
 
+/* Stops it and waits until it is stopped: a signal is delivered when its process runs next. */
+static void guardian_stop(pid_t guardian) {
+    struct process_stat stat = {.state = 'R'};
+    assert_int_equal(kill(guardian, SIGSTOP), 0);
+    while (stat.state != 'T') {
+        assert_int_equal(process_stat_read(guardian, &stat), PROCESS_YES);
+        (void)sched_yield();
+    }
+}
+
 static void a_stopped_guardian_goes_on_and_ends_its_run(void **state) {
     struct runkit *kit = *state;
     static const char *const words[] = {"ignore-term"};
@@ -213,7 +223,7 @@ static void a_stopped_guardian_goes_on_and_ends_its_run(void **state) {
     pid_t pids[RUNKIT_PIDS];
     pid_t server = server_start(kit, words, 1, 1, pids);
     record_of(kit, "s0", &record);
-    assert_int_equal(kill(record.guardian, SIGSTOP), 0);
+    guardian_stop(record.guardian);
     server_kill(server);
     orphans_end(kit, &told);
     assert_int_equal(told.gone, 1);
@@ -221,9 +231,10 @@ static void a_stopped_guardian_goes_on_and_ends_its_run(void **state) {
     assert_true(is_ended(record.guardian));
 }
 
-/* Stops it again and again until it is no more. */
+/* Stops it now, and again and again until it is no more. */
 static pid_t stopper_start(pid_t guardian) {
     struct timespec moment = {.tv_nsec = 100000};
+    guardian_stop(guardian);
     pid_t stopper = fork();
     assert_true(stopper >= 0);
     while (stopper == 0) {
