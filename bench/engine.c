@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "engine/engine.h"
+#include "log/local.h"
 
 static char dir[64];
 
@@ -75,7 +76,8 @@ static void disk_turn(int file, struct tally *tally) {
 static struct engine *engine_make(const char *sub, uint64_t snapshot_bytes, uint64_t events_max) {
     char path[128];
     snprintf(path, sizeof path, "%s/%s", dir, sub);
-    struct engine_options options = {.local = {.dir = path, .segment_bytes = 64u << 20},
+    struct log_local_options local = {.os = os_posix(), .dir = path, .segment_bytes = 64u << 20};
+    struct engine_options options = {.events_dir = path,
                                      .limits = kernel_limits_default(),
                                      .limits_mask =
                                          1u << KERNEL_LIMIT_LEASES | 1u << KERNEL_LIMIT_MEMBERS,
@@ -86,6 +88,10 @@ static struct engine *engine_make(const char *sub, uint64_t snapshot_bytes, uint
     options.limits.of[KERNEL_LIMIT_MEMBERS] = 1u << 21;
     struct engine *engine;
     struct log_error error;
+    if (log_local_open(&local, NULL, NULL, &options.log, &error) != TN_OK) {
+        die(error.text);
+    }
+    options.store = log_local_store(options.log);
     if (engine_open(&options, &engine, &error) != TN_OK) {
         die(error.text);
     }

@@ -9,6 +9,7 @@
 #include "cli/check_dir.h"
 #include "cli/cli.h"
 #include "engine/engine.h"
+#include "log/local.h"
 
 static void check_note(void *ctx, const char *line) {
     (void)ctx;
@@ -34,7 +35,7 @@ static enum tn_status check_pass(const char *dir, struct check_way way,
     if (status != TN_OK) {
         return status;
     }
-    return engine_replay(options.os, log, ret_report, error);
+    return engine_replay(options.os, log_local_store(log), log, ret_report, error);
 }
 
 static int check_failed(const char *what, enum tn_status status, const struct log_error *error) {

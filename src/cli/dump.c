@@ -295,8 +295,8 @@ static enum tn_status dump_pass(const char *dir, bool older, bool backup, struct
     error->text[0] = '\0';
     enum tn_status status = log_local_open(&options, NULL, NULL, &log, error);
     if (status == TN_OK) {
-        status = log->verbs->load(log, &loader, &position, error);
-        (void)log->verbs->close(log);
+        status = log_load(log_local_store(log), log, &loader, &position, error);
+        (void)log_close(log_local_store(log), log);
     }
     return status;
 }

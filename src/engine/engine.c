@@ -49,12 +49,10 @@ static size_t engine_values_bytes(void) {
     return (ENGINE_RUN_MAX + KERNEL_BUNDLE_MAX) * sizeof(struct kernel_value);
 }
 
-/* A batch must fit one segment of the log. */
 static void engine_batch_sizes(struct engine *engine) {
     const struct engine_options *options = &engine->options;
     uint64_t bytes = options->batch_bytes_max != 0 ? options->batch_bytes_max : ENGINE_BATCH_BYTES;
-    uint64_t fits =
-        options->log == NULL ? log_local_batch_max(options->local.segment_bytes) : bytes;
+    uint64_t fits = engine->log->verbs->batch_max(engine->log);
     engine->batch_bytes_max = (uint32_t)(bytes < fits ? bytes : fits);
     engine->batch_commands_max =
         options->batch_commands_max != 0 ? options->batch_commands_max : ENGINE_BATCH_COMMANDS;
@@ -86,6 +84,11 @@ static void engine_init(struct engine *engine, const struct engine_options *opti
     engine->options = *options;
     engine->os = options->os != NULL ? options->os : os_posix();
     engine->log = options->log;
+    engine->store = options->store;
+    if (options->notice != NULL) {
+        engine->log->notice = engine_notice_line;
+        engine->log->notice_ctx = engine;
+    }
     engine->options.manual_ticks = options->manual_ticks || options->no_threads;
     engine->filling = &engine->batches[0];
     atomic_store(&engine->next_due, UINT64_MAX);
@@ -103,7 +106,7 @@ static void engine_init(struct engine *engine, const struct engine_options *opti
 static bool engine_free(struct engine *engine) {
     const struct os *os = engine->os;
     engine_events_free(engine); /* while the directory is locked */
-    bool closed = engine->log == NULL || engine->log->verbs->close(engine->log);
+    bool closed = log_close(engine->store, engine->log);
     if (engine->kernel != NULL) {
         kernel_destroy(engine->kernel);
     }
@@ -259,20 +262,13 @@ static enum tn_status engine_restored(struct engine *engine, const struct log_po
     return status;
 }
 
-static enum tn_status engine_log_open(struct engine *engine, struct log_error *error) {
-    struct log_local_options local = engine->options.local;
-    if (engine->log != NULL) {
-        return TN_OK;
-    }
-    local.os = engine->os;
-    local.no_background = local.no_background || engine->options.no_threads;
-    return log_local_open(&local, engine_notice_line, engine, &engine->log, error);
-}
-
 static enum tn_status engine_start_from_log(struct engine *engine, struct log_error *error) {
     struct log_position at = {0};
-    struct log_stats log;
+    struct log_stats log = {0};
     enum tn_status status = engine_recover(engine, &at, error);
+    if (status == TN_OK) {
+        status = engine->log->verbs->lead(engine->log, &at, error);
+    }
     if (status == TN_OK) {
         status = engine_clock_start(engine, &at, error);
     }
@@ -282,7 +278,7 @@ static enum tn_status engine_start_from_log(struct engine *engine, struct log_er
     TN_ASSERT(engine->kernel == NULL ? at.lsn == 0 : at.lsn == kernel_lsn(engine->kernel));
     engine->lsn_least = at.next_lsn;
     engine_events_replayed(engine, at.lsn);
-    engine->log->verbs->stats(engine->log, &log);
+    engine->store->verbs->stats(engine->store, &log);
     atomic_store(&engine->snapshots.bytes_since, log.bytes_since_snapshot);
     engine_notice(engine, "event=recovered lsn=%llu commands=%llu ms=%llu",
                   (unsigned long long)at.lsn, (unsigned long long)engine->recovery_commands,
@@ -316,14 +312,12 @@ static enum tn_status engine_threads(struct engine *engine, struct log_error *er
     return status;
 }
 
-/* NULL, and the given log closed, if there is no memory. */
+/* NULL, and log and store closed, if there is no memory. */
 static struct engine *engine_new(const struct engine_options *options, struct log_error *error) {
     struct engine *engine = aligned_alloc(ENGINE_LINE, sizeof *engine);
     error->text[0] = '\0';
     if (engine == NULL) {
-        if (options->log != NULL) {
-            (void)options->log->verbs->close(options->log);
-        }
+        (void)log_close(options->store, options->log);
         (void)snprintf(error->text, sizeof error->text, "no memory for the engine");
         return NULL;
     }
@@ -339,9 +333,6 @@ static enum tn_status engine_start(const struct engine_options *options, struct 
         return TN_NOMEM;
     }
     enum tn_status status = engine_memory(engine, error);
-    if (status == TN_OK) {
-        status = engine_log_open(engine, error);
-    }
     if (status == TN_OK) {
         status = engine_events_open(engine);
         if (status != TN_OK) {
@@ -371,10 +362,11 @@ enum tn_status engine_open(const struct engine_options *options, struct engine *
     return status;
 }
 
-enum tn_status engine_replay(const struct os *os, struct log *log, struct engine_report *ret_report,
-                             struct log_error *error) {
-    struct engine *engine =
-        engine_new(&(struct engine_options){.os = os, .log = log, .no_threads = true}, error);
+enum tn_status engine_replay(const struct os *os, struct log_store *store, struct log *log,
+                             struct engine_report *ret_report, struct log_error *error) {
+    const struct engine_options options = {
+        .os = os, .log = log, .store = store, .no_threads = true};
+    struct engine *engine = engine_new(&options, error);
     if (engine == NULL) {
         return TN_NOMEM;
     }
@@ -395,6 +387,7 @@ enum tn_status engine_replay(const struct os *os, struct log *log, struct engine
     }
     if (status == TN_OK) {
         log->verbs->stats(log, &report.log);
+        store->verbs->stats(store, &report.log);
         *ret_report = report;
     }
     (void)engine_free(engine);
@@ -481,5 +474,6 @@ void engine_stats_read(struct engine *engine, struct engine_stats *ret_stats) {
     }
     engine_events_stats(engine, &stats);
     engine->log->verbs->stats(engine->log, &stats.log);
+    engine->store->verbs->stats(engine->store, &stats.log);
     *ret_stats = stats;
 }

@@ -26,11 +26,12 @@
 #include "kernel/command.h"
 #include "kernel/event.h"
 #include "kernel/result.h"
-#include "log/local.h"
+#include "log/log.h"
 #include "os/os.h"
 
 struct engine;
 struct kernel;
+struct log_store;
 
 /* ---- Events and metrics ---- */
 
@@ -92,9 +93,10 @@ typedef void engine_metrics_sink(void *ctx, const struct engine_metrics *metrics
 /* Zero everywhere is a good start: every 0 or NULL stands for the default in the comment. */
 struct engine_options {
     const struct os *os; /* os_posix() */
-    struct log *log;     /* a local log; else this one: the engine's own from now on, closed by
-                        engine_close or by an engine_open that fails */
-    struct log_local_options local; /* of the local log; os is filled in */
+    /* Both are needed, and are the engine's own from now on: engine_close closes them, and so does an
+     * engine_open that fails. Notices of the log go where the engine's go, if it has a place for them. */
+    struct log *log;
+    struct log_store *store;
 
     /* Those whose bit is set in the mask; for the others what is logged counts, or the default. */
     struct kernel_limits limits;
@@ -103,7 +105,7 @@ struct engine_options {
     uint64_t max_downtime_ms; /* 30 days */
     bool confirm_time_jump;   /* accept a clock that is further ahead than that */
 
-    uint32_t batch_bytes_max;    /* 1 MiB, or less if a segment is too small for it */
+    uint32_t batch_bytes_max;    /* 1 MiB, or less if the log takes less */
     uint32_t batch_commands_max; /* 8192 */
     uint32_t tick_interval_ms;   /* 50: ticks by the clock are at least this far apart */
     bool manual_ticks;           /* ticks only by engine_tick, reads that need one, and closing */
@@ -119,8 +121,8 @@ struct engine_options {
 
     /* Events to be read back (event.h). */
     uint64_t events_max;    /* at least so many are kept, and at most a sixteenth more; 0: none */
-    const char *events_dir; /* where: the local log's directory; another log needs one of its own,
-                               else they are kept in memory only, as many as fit */
+    const char *events_dir; /* where; NULL: in memory only, as many as fit */
+    uint64_t events_reserve_bytes;   /* free space that their files must leave */
     void (*events_ready)(void *ctx); /* once after engine_events_arm; must not wait */
     void *events_ready_ctx;
 
@@ -237,9 +239,9 @@ struct engine_report {
     struct log_stats log;
 };
 
-/* Replays a log that was opened read-only, checks the state, and closes the log, also on failure. */
-enum tn_status engine_replay(const struct os *os, struct log *log, struct engine_report *ret_report,
-                             struct log_error *error);
+/* Replays a log that nobody leads, checks the state, and closes log and store, also on failure. */
+enum tn_status engine_replay(const struct os *os, struct log_store *store, struct log *log,
+                             struct engine_report *ret_report, struct log_error *error);
 
 /* ---- Watchers ---- */
 

@@ -7,14 +7,12 @@
  * grows for such a command and shrinks again. If there is no memory to grow, the event is dropped,
  * counted, and its place marked, for the store to tell of: the effect has happened and cannot wait
  * for its report. */
-#include <stdio.h>
 #include <string.h>
 
 #include "engine/event.h"
 #include "engine/internal.h"
 #include "engine/record.h"
 #include "engine/store.h"
-#include "log/dir.h"
 
 #define EVENTS_BYTES ((size_t)1 << 20)
 #define EVENTS_BYTES_KEPT ((size_t)4 << 20)
@@ -50,35 +48,19 @@ enum tn_status engine_events_init(struct engine *engine) {
     return status;
 }
 
-/* The newest snapshot has seen a flush, also if the operator passes it over. */
-static uint64_t events_flushed(const struct engine *engine) {
-    struct log_dir dir = {.os = engine->os, .file = -1};
-    struct log_listing listing;
-    uint64_t lsn = 0;
-    if (engine->options.log != NULL) {
-        return 0;
-    }
-    (void)snprintf(dir.path, sizeof dir.path, "%s", engine->options.local.dir);
-    if (log_dir_list(&dir, &listing) == TN_OK && listing.snapshots.count > 0) {
-        lsn = listing.snapshots.at[listing.snapshots.count - 1];
-    }
-    log_listing_free(&listing);
-    return lsn;
-}
-
-/* After the log was opened: its directory is ours alone from then on. */
+/* After the log was opened: its directory is ours alone from then on. The newest snapshot has seen a
+ * flush, also if the operator passes it over. */
 enum tn_status engine_events_open(struct engine *engine) {
     const struct engine_options *options = &engine->options;
     if (options->events_max == 0) {
         return TN_OK;
     }
-    const char *beside = options->log == NULL ? options->local.dir : NULL;
     struct engine_store_options store = {
         .os = engine->os,
-        .dir = options->events_dir != NULL ? options->events_dir : beside,
+        .dir = options->events_dir,
         .events_max = options->events_max,
-        .space_reserve_bytes = options->local.space_reserve_bytes,
-        .flushed_lsn = events_flushed(engine),
+        .space_reserve_bytes = options->events_reserve_bytes,
+        .flushed_lsn = engine->store->verbs->newest(engine->store),
         .no_thread = options->no_threads,
         .notice = engine_notice_line,
         .notice_ctx = engine,

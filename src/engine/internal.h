@@ -9,6 +9,7 @@
 #include "engine/engine.h"
 #include "engine/park.h"
 #include "kernel/kernel.h"
+#include "log/store.h"
 
 #define ENGINE_LINE 64 /* bytes of a cache line: what different threads write stands apart */
 
@@ -136,6 +137,7 @@ struct engine {
     /* Constant after engine_open. */
     const struct os *os;
     struct log *log;
+    struct log_store *store;
     struct engine_options options;
     uint32_t batch_bytes_max;
     uint32_t batch_commands_max;

@@ -312,7 +312,7 @@ enum tn_status engine_recover(struct engine *engine, struct log_position *ret_po
     };
     uint64_t started_ns = engine->os->clock_boot_ns(engine->os->ctx);
     engine->events.replaying = true;
-    enum tn_status status = engine->log->verbs->load(engine->log, &loader, ret_position, error);
+    enum tn_status status = log_load(engine->store, engine->log, &loader, ret_position, error);
     if (status == TN_OK) {
         load_events_begin(&recovery);
     }

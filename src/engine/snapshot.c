@@ -89,7 +89,7 @@ static bool snapshot_drain_one(struct engine *engine) {
     bool found = engine_queue_peek(&snapshots->queue, &section.bytes);
     if (found) {
         if (snapshots->write_status == TN_OK) {
-            snapshots->write_status = engine->log->verbs->snapshot_section(engine->log, &section);
+            snapshots->write_status = engine->store->verbs->section(engine->store, &section);
         }
         engine_queue_pop(&snapshots->queue, section.bytes);
     }
@@ -132,10 +132,10 @@ static enum tn_status taking_open(struct taking *taking, struct log_error *error
     struct engine *engine = taking->engine;
     struct log_section meta = {.kind = SECTION_META,
                                .bytes = tn_bytes_of(taking->meta, taking->meta_len)};
-    enum tn_status status = engine->log->verbs->snapshot_begin(engine->log, &taking->at, error);
+    enum tn_status status = engine->store->verbs->begin(engine->store, &taking->at, error);
     taking->opened = status == TN_OK;
     if (status == TN_OK) {
-        status = engine->log->verbs->snapshot_section(engine->log, &meta);
+        status = engine->store->verbs->section(engine->store, &meta);
     }
     engine->snapshots.write_status = status;
     pthread_mutex_unlock(&engine->snapshots.drain_lock);
@@ -176,7 +176,7 @@ static enum tn_status taking_write(struct taking *taking, struct log_error *erro
     }
     if (status == TN_OK) { /* once it is valid, nobody tells again what was before it */
         engine_events_flush(engine, taking->at.lsn);
-        return engine->log->verbs->snapshot_end(engine->log, error);
+        return engine->store->verbs->end(engine->store, error);
     }
     if (taking->opened) {
         (void)snprintf(error->text, sizeof error->text, "%s", tn_status_text(status));
@@ -192,7 +192,7 @@ static void taking_give_up(struct taking *taking) {
     }
     pthread_mutex_unlock(&engine->state_lock);
     if (taking->opened) {
-        engine->log->verbs->snapshot_abandon(engine->log);
+        engine->store->verbs->abandon(engine->store);
     }
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/library.h"
+#include "log/local.h"
 
 /* ---- Callbacks ---- */
 
@@ -79,11 +80,6 @@ static struct engine_options open_engine_options(struct tenure *tenure) {
     const struct tenure_options *options = &tenure->options;
     return (struct engine_options){
         .os = &tenure->os,
-        .local = {.dir = options->dir,
-                  .segment_bytes = options->segment_bytes,
-                  .space_reserve_bytes = options->space_reserve_bytes,
-                  .use_older_snapshot = options->use_older_snapshot,
-                  .restored = options->restored},
         .max_downtime_ms = options->max_downtime_s < UINT64_MAX / 1000
                                ? options->max_downtime_s * 1000
                                : UINT64_MAX,
@@ -95,11 +91,30 @@ static struct engine_options open_engine_options(struct tenure *tenure) {
         .event_ctx = tenure,
         .replay_events = options->replay_events,
         .events_max = options->events_max,
+        .events_dir = options->dir,
+        .events_reserve_bytes = options->space_reserve_bytes,
         .metrics = options->on_metrics != NULL ? open_metrics : NULL,
         .metrics_ctx = tenure,
         .notice = options->on_notice,
         .notice_ctx = options->notice_ctx,
     };
+}
+
+static enum tn_status open_engine(struct tenure *tenure, struct engine_options *engine,
+                                  struct log_error *error) {
+    const struct tenure_options *options = &tenure->options;
+    const struct log_local_options local = {.os = &tenure->os,
+                                            .dir = options->dir,
+                                            .segment_bytes = options->segment_bytes,
+                                            .space_reserve_bytes = options->space_reserve_bytes,
+                                            .use_older_snapshot = options->use_older_snapshot,
+                                            .restored = options->restored};
+    enum tn_status status = log_local_open(&local, NULL, NULL, &engine->log, error);
+    if (status != TN_OK) {
+        return status;
+    }
+    engine->store = log_local_store(engine->log);
+    return engine_open(engine, &tenure->engine, error);
 }
 
 static void open_free(struct tenure *tenure) {
@@ -139,7 +154,7 @@ enum tenure_status tenure_open(const struct tenure_options *options, struct tenu
         open_free(tenure);
         return open_failed(error, TN_INVALID, "there is no limit '%.60s'", unknown);
     }
-    enum tn_status status = engine_open(&inner, &tenure->engine, &why);
+    enum tn_status status = open_engine(tenure, &inner, &why);
     if (status != TN_OK) {
         open_free(tenure);
         return open_failed(error, status, "%s", why.text);

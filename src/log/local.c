@@ -1,4 +1,4 @@
-/* The local log: open, close and the table of verbs. What it keeps is in state.h. */
+/* The local log: open, close and the table of verbs. Its state is in state.h. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ void log_local_unlock(struct log_local *log) {
 }
 
 void log_local_notice(struct log_local *log, const char *format, ...) {
-    if (log->notice == NULL) {
+    if (log->log.notice == NULL) {
         return;
     }
     char line[NOTICE_MAX];
@@ -29,7 +29,7 @@ void log_local_notice(struct log_local *log, const char *format, ...) {
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    log->notice(log->notice_ctx, line);
+    log->log.notice(log->log.notice_ctx, line);
 }
 
 bool log_local_segment_reserve(struct log_local *log) {
@@ -54,98 +54,31 @@ bool log_local_segment_add(struct log_local *log, const struct log_segment *segm
     return true;
 }
 
-uint64_t log_local_batch_max(uint64_t segment_bytes) {
+uint64_t log_local_batch_max(const struct log *base) {
     /* Every segment keeps room for a mark behind its last batch. It depends on the size only, not on
      * the disk: a batch that fits here fits after a move to a disk with larger sectors. */
-    uint64_t bytes = log_segment_bytes(segment_bytes);
+    uint64_t bytes = ((const struct log_local *)base)->options.segment_bytes;
     uint64_t sector = log_segment_sector(bytes, UINT64_MAX);
     return bytes - 2 * sector - LOG_FRAME_HEADER;
 }
 
-/* -- snapshots ---------------------------------------------------------------------------------- */
-
-static enum tn_status local_snapshot_begin(struct log *base, const struct log_position *at,
-                                           struct log_error *error) {
-    struct log_local *log = log_local_of(base);
-    TN_ASSERT(log->writable);
-    log_local_lock(log);
-    TN_ASSERT(at->lsn <= log->position.lsn && at->shard == log->position.shard);
-    TN_ASSERT(log->snapshots.count == 0 || at->lsn >= log->snapshots.at[log->snapshots.count - 1]);
-    log->bytes_at_begin = log->bytes_appended;
-    log_local_unlock(log);
-    enum tn_status status = log_snapshot_writer_begin(&log->snapshot, &log->dir, at);
-    if (status != TN_OK) {
-        return log_fail(error, status, "%.300s/%s: cannot begin a snapshot: %s", log->dir.path,
-                        LOG_SNAPSHOT_TMP, tn_status_text(status));
-    }
-    return TN_OK;
-}
-
-static enum tn_status local_snapshot_section(struct log *base, const struct log_section *section) {
-    return log_snapshot_writer_section(&log_local_of(base)->snapshot, section);
-}
-
-/* Enters the new snapshot into the list; the same LSN again replaces the file and the entry. */
-static bool snapshots_add(struct log_local *log, uint64_t lsn, uint64_t bytes) {
-    struct log_numbers *snapshots = &log->snapshots;
-    log_local_lock(log);
-    bool known = snapshots->count > 0 && snapshots->at[snapshots->count - 1] == lsn;
-    bool added = known || log_numbers_add(snapshots, lsn);
-    if (log->snapshot_found == lsn) {
-        log->snapshot_found = UINT64_MAX; /* this name is durable, we have seen to it */
-    }
-    log->snapshot_bytes = bytes;
-    log->bytes_at_snapshot = log->bytes_at_begin;
-    log_local_unlock(log);
-    return added;
-}
-
-static enum tn_status local_snapshot_end(struct log *base, struct log_error *error) {
-    struct log_local *log = log_local_of(base);
-    uint64_t lsn = log->snapshot.at.lsn;
-    uint64_t bytes = 0;
-    enum tn_status status = log_snapshot_writer_end(&log->snapshot, &bytes);
-    if (status == TN_OK && !snapshots_add(log, lsn, bytes)) {
-        status = TN_NOMEM;
-    }
-    if (status != TN_OK) {
-        return log_fail(error, status, "%.300s: cannot write the snapshot of LSN %" PRIu64 ": %s",
-                        log->dir.path, lsn, tn_status_text(status));
-    }
-    log_local_retain(log);
-    return TN_OK;
-}
-
-static void local_snapshot_abandon(struct log *base) {
-    log_snapshot_writer_abandon(&log_local_of(base)->snapshot);
-}
-
-/* -- stats, open, close ------------------------------------------------------------------------- */
-
 static void local_stats(struct log *base, struct log_stats *ret_stats) {
     struct log_local *log = log_local_of(base);
     log_local_lock(log);
-    struct log_stats stats = {
-        .segments = log->segment_count,
-        .snapshots = log->snapshots.count,
-        .snapshot_bytes = log->snapshot_bytes,
-        .bytes_since_snapshot = log->bytes_appended - log->bytes_at_snapshot,
-        .appends = log->appends,
-        .sync_ns_last = log->sync_ns_last,
-        .torn_tail_bytes = log->torn_tail_bytes,
-    };
-    if (log->snapshots.count > 0) {
-        stats.snapshot_lsn = log->snapshots.at[log->snapshots.count - 1];
-    }
+    ret_stats->segments = log->segment_count;
+    ret_stats->appends = log->appends;
+    ret_stats->sync_ns_last = log->sync_ns_last;
+    ret_stats->torn_tail_bytes = log->torn_tail_bytes;
+    ret_stats->log_bytes = 0;
     for (size_t i = 0; i < log->segment_count; i++) {
-        stats.log_bytes += log->segments[i].file_bytes;
+        ret_stats->log_bytes += log->segments[i].file_bytes;
     }
     log_local_unlock(log);
-    *ret_stats = stats;
 }
 
 static void local_free(struct log_local *log) {
     const struct os *os = log->dir.os;
+    log_local_recovery_free(log);
     log_spares_destroy(&log->spares);
     if (log->writer.file >= 0) {
         (void)os->close(os->ctx, log->writer.file);
@@ -175,13 +108,11 @@ static bool local_close(struct log *base) {
 }
 
 static const struct log_verbs local_verbs = {
+    .batch_max = log_local_batch_max,
     .load = log_local_load,
+    .lead = log_local_lead,
     .append = log_writer_append,
     .idle = log_writer_idle,
-    .snapshot_begin = local_snapshot_begin,
-    .snapshot_section = local_snapshot_section,
-    .snapshot_end = local_snapshot_end,
-    .snapshot_abandon = local_snapshot_abandon,
     .stats = local_stats,
     .close = local_close,
 };
@@ -256,15 +187,14 @@ enum tn_status log_local_open(const struct log_local_options *options, log_notic
     if (log == NULL) {
         return log_fail(error, TN_NOMEM, "no memory for the log");
     }
-    log->log.verbs = &local_verbs;
+    log->log = (struct log){.verbs = &local_verbs, .notice = notice, .notice_ctx = notice_ctx};
+    log->store.verbs = &log_local_store_verbs;
     log->dir.os = options->os;
     log->dir.file = -1;
     memcpy(log->dir.path, options->dir, len + 1);
     log->options = *options;
     log->options.dir = log->dir.path;
     log->options.segment_bytes = log_segment_bytes(options->segment_bytes);
-    log->notice = notice;
-    log->notice_ctx = notice_ctx;
     log->lock_file = -1;
     log->snapshot_found = UINT64_MAX;
     log->writer.file = -1;
@@ -280,4 +210,8 @@ enum tn_status log_local_open(const struct log_local_options *options, log_notic
     }
     *ret_log = &log->log;
     return TN_OK;
+}
+
+struct log_store *log_local_store(struct log *log) {
+    return &log_local_of(log)->store;
 }

@@ -5,11 +5,8 @@
 #ifndef TN_LOG_LOCAL_H
 #define TN_LOG_LOCAL_H
 
-#include "log/log.h"
+#include "log/store.h"
 #include "os/os.h"
-
-/* How often a directory can be `restored`: the kernel remembers where each generation began. */
-#define LOG_GENERATIONS_MAX 32
 
 struct log_local_options {
     const struct os *os;
@@ -24,15 +21,13 @@ struct log_local_options {
     bool restored; /* this directory is a restored backup: the generation goes up by one */
 };
 
-/* Called for things worth a line in the log of the program: torn tail cut, recovery rewritten, ... */
-typedef void log_notice(void *ctx, const char *line);
-
-/* On failure *error says why; *ret_log is freed by close. A directory that holds a snapshot and no
- * segments is only accepted as `restored`: without that word it is one that lost its log. */
+/* Locks the directory. On failure *error says why; *ret_log is freed by close. A directory that holds
+ * a snapshot and no segments is only accepted as `restored`: without that word it is one that lost its
+ * log. */
 enum tn_status log_local_open(const struct log_local_options *options, log_notice *notice,
                               void *notice_ctx, struct log **ret_log, struct log_error *error);
 
-/* The largest batch payload that fits a segment of this size. */
-uint64_t log_local_batch_max(uint64_t segment_bytes);
+/* The store of snapshots in the same directory. Until the log leads it takes none. */
+struct log_store *log_local_store(struct log *log);
 
 #endif

@@ -1,22 +1,23 @@
 /* The ordered log, as the engine sees it: an interface with one owner.
  *
- * A log stores batches of opaque commands in order, and snapshots of opaque sections; it never looks
- * inside. Commit is asynchronous and can fail or end in doubt: nothing above may assume otherwise.
- * log_local (log/local.h) keeps both in a directory; a replicated log would implement the same verbs
- * over a distributed store.
+ * A log stores batches of opaque commands in order and never looks inside. Commit is asynchronous and
+ * can fail or end in doubt: nothing above may assume otherwise. log_local (log/local.h) keeps the
+ * batches in a directory; a replicated log implements the same verbs over a distributed store.
+ * Snapshots are kept by a store of their own (log/store.h).
  *
  * Contract
- * - load is called once, before anything else: it hands over the snapshot, then every batch after it.
- *   If it fails, what it handed over is void, and close is the only call left.
- * - append is called with one batch at a time: the next one only after `done` of the last one. `done`
- *   runs once, on the calling thread before append returns or later on another thread.
+ * - load is called once, before anything else but batch_max, with the position of the snapshot that
+ *   was loaded: it hands over every batch after it. It changes nothing that is stored. If it fails,
+ *   what it handed over is void, and close is the only call left.
+ * - lead makes the log ready to be appended to and tells from where. Until then nothing is written. If
+ *   it fails, close is the only call left.
+ * - append is called with one batch at a time, after lead: the next one only after `done` of the last
+ *   one. `done` runs once, on the calling thread before append returns or later on another thread.
  *     TN_OK       the batch is durable;
  *     TN_NOSPACE  it surely was not written and the log is unharmed: the caller may append again;
  *     TN_LOST     no longer ours to write; it may or may not become part of the log;
  *     other       it may or may not be durable, and the log takes no more appends.
- * - the snapshot calls may run on another thread while appends go on; one snapshot at a time. Its
- *   position is the end of a committed batch, and not before the newest snapshot.
- * - close makes the durable mark and ends everything. */
+ * - close makes the durable mark, if the log was led, and ends everything. */
 #ifndef TN_LOG_LOG_H
 #define TN_LOG_LOG_H
 
@@ -26,6 +27,12 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
+
+/* How often a log can be `restored` from a backup: the kernel remembers where each generation began. */
+#define LOG_GENERATIONS_MAX 32
+
+/* Called for things worth a line in the log of the program: torn tail cut, recovery rewritten, ... */
+typedef void log_notice(void *ctx, const char *line);
 
 /* Why an operation failed, for people: names file, offset and remedy. One line, no newline. */
 struct log_error {
@@ -63,6 +70,7 @@ struct log_section {
 
 typedef void log_committed(void *ctx, enum tn_status status);
 
+/* Who gets what is stored: the snapshot from a store, the batches from a log. */
 struct log_loader {
     void *ctx;
     /* A snapshot begins; its sections follow, then snapshot_end. Not called if there is none. */
@@ -75,30 +83,31 @@ struct log_loader {
 struct log_stats {
     uint64_t segments;
     uint64_t log_bytes;
+    uint64_t appends;
+    uint64_t sync_ns_last;
+    uint64_t torn_tail_bytes; /* found at load */
+    /* The store's (log/store.h). */
     uint64_t snapshots;
     uint64_t snapshot_bytes; /* of the newest */
     uint64_t snapshot_lsn;   /* of the newest, 0 if none */
     uint64_t bytes_since_snapshot;
-    uint64_t appends;
-    uint64_t sync_ns_last;
-    uint64_t torn_tail_bytes; /* cut at load */
 };
 
 struct log;
 
 struct log_verbs {
-    enum tn_status (*load)(struct log *log, const struct log_loader *loader,
-                           struct log_position *ret_position, struct log_error *error);
+    /* The largest payload that a batch may have. */
+    uint64_t (*batch_max)(const struct log *log);
+    enum tn_status (*load)(struct log *log, const struct log_position *from,
+                           const struct log_loader *loader, struct log_position *ret_position,
+                           struct log_error *error);
+    enum tn_status (*lead)(struct log *log, struct log_position *ret_position,
+                           struct log_error *error);
     void (*append)(struct log *log, const struct log_batch *batch, log_committed *done, void *ctx);
     /* Nothing to append for a while: a moment to write the durable mark. Called like append, not
      * while one is under way. TN_OK, or why it failed: then the log takes no more appends. */
     enum tn_status (*idle)(struct log *log);
-    enum tn_status (*snapshot_begin)(struct log *log, const struct log_position *at,
-                                     struct log_error *error);
-    enum tn_status (*snapshot_section)(struct log *log, const struct log_section *section);
-    /* Durable on return; older snapshots and segments that are no longer needed are let go. */
-    enum tn_status (*snapshot_end)(struct log *log, struct log_error *error);
-    void (*snapshot_abandon)(struct log *log);
+    /* Fills in its own figures and leaves the store's alone. */
     void (*stats)(struct log *log, struct log_stats *ret_stats);
     /* False if a mark could not be written; the log is closed all the same. */
     bool (*close)(struct log *log);
@@ -107,6 +116,9 @@ struct log_verbs {
 /* The first member of every implementation. */
 struct log {
     const struct log_verbs *verbs;
+    /* Where its notices go; may be NULL. Set before load, by whoever calls it. */
+    log_notice *notice;
+    void *notice_ctx;
 };
 
 #endif

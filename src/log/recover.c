@@ -1,4 +1,5 @@
-/* Load: reads a directory from its snapshot to its last batch, and believes nothing unchecked.
+/* Load: reads a directory from its snapshot to its last batch, believes nothing unchecked, and writes
+ * nothing. Steps 1 to 3 are the snapshot store's load, the others the log's.
  *
  * Algorithm
  * 1. List the directory. Take the newest snapshot (or the one before it, if told so).
@@ -451,40 +452,84 @@ static enum tn_status position_settle(struct recovery *r) {
     return TN_OK;
 }
 
-static enum tn_status recover(struct recovery *r) {
-    struct log_local *log = r->log;
-    enum tn_status status = log_dir_list(&log->dir, &r->listing);
+static enum tn_status list(struct recovery *r) {
+    enum tn_status status = log_dir_list(&r->log->dir, &r->listing);
     if (status != TN_OK) {
         return log_fail(r->error, status, "%.300s: the data directory cannot be listed: %s",
-                        log->dir.path, tn_status_text(status));
+                        r->log->dir.path, tn_status_text(status));
     }
-    enum tn_status (*const steps[])(struct recovery *) = {
-        snapshot_choose,  log_recover_collect, log_recover_check_gap, log_recover_check_reach,
-        snapshot_deliver, segments_follow,     position_settle,
-    };
-    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
-        status = steps[i](r);
-        if (status != TN_OK) {
-            return status;
-        }
-    }
-    if (log->options.read_only) {
-        return snapshots_check_others(r);
-    }
-    return log_local_resume(log, &r->tail, &r->listing, r->error);
+    return TN_OK;
 }
 
-enum tn_status log_local_load(struct log *base, const struct log_loader *loader,
-                              struct log_position *ret_position, struct log_error *error) {
+typedef enum tn_status step(struct recovery *r);
+
+static enum tn_status run(struct recovery *r, const struct log_loader *loader,
+                          struct log_error *error, step *const steps[], size_t count) {
+    enum tn_status status = TN_OK;
+    r->loader = loader;
+    r->error = error;
+    for (size_t i = 0; i < count && status == TN_OK; i++) {
+        status = steps[i](r);
+    }
+    return status;
+}
+
+/* The segments are judged before the snapshot is handed over: what is here must belong together. */
+enum tn_status log_local_store_load(struct log_store *store, const struct log_loader *loader,
+                                    struct log_position *ret_at, struct log_error *error) {
+    struct log_local *log = log_local_of_store(store);
+    step *const steps[] = {list,
+                           snapshot_choose,
+                           log_recover_collect,
+                           log_recover_check_gap,
+                           log_recover_check_reach,
+                           snapshot_deliver};
+    TN_ASSERT(log->recovery == NULL && !log->writable);
+    log->recovery = calloc(1, sizeof *log->recovery);
+    if (log->recovery == NULL) {
+        return log_fail(error, TN_NOMEM, "no memory to recover the log");
+    }
+    log->recovery->log = log;
+    enum tn_status status =
+        run(log->recovery, loader, error, steps, sizeof steps / sizeof steps[0]);
+    if (status == TN_OK) {
+        *ret_at = log->recovery->snapshot;
+    }
+    return status;
+}
+
+enum tn_status log_local_load(struct log *base, const struct log_position *from,
+                              const struct log_loader *loader, struct log_position *ret_position,
+                              struct log_error *error) {
     struct log_local *log = log_local_of(base);
-    TN_ASSERT(!log->load_called);
-    log->load_called = true;
-    struct recovery r = {.log = log, .loader = loader, .error = error};
-    enum tn_status status = recover(&r);
+    step *const steps[] = {segments_follow, position_settle, snapshots_check_others};
+    TN_ASSERT(log->recovery != NULL && from->lsn == log->recovery->snapshot.lsn);
+    enum tn_status status =
+        run(log->recovery, loader, error, steps, log->options.read_only ? 3 : 2);
     if (status == TN_OK) {
         *ret_position = log->position;
     }
-    free(r.bytes);
-    log_listing_free(&r.listing);
     return status;
+}
+
+enum tn_status log_local_lead(struct log *base, struct log_position *ret_position,
+                              struct log_error *error) {
+    struct log_local *log = log_local_of(base);
+    struct recovery *r = log->recovery;
+    TN_ASSERT(r != NULL && !log->options.read_only);
+    enum tn_status status = log_local_resume(log, &r->tail, &r->listing, error);
+    log_local_recovery_free(log);
+    if (status == TN_OK) {
+        *ret_position = log->position;
+    }
+    return status;
+}
+
+void log_local_recovery_free(struct log_local *log) {
+    if (log->recovery != NULL) {
+        free(log->recovery->bytes);
+        log_listing_free(&log->recovery->listing);
+        free(log->recovery);
+        log->recovery = NULL;
+    }
 }

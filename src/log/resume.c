@@ -1,4 +1,4 @@
-/* Load, second half: from what was read to a log that can be written.
+/* Lead: from what load has read to a log that can be written.
  *
  * 1. Sync the directory: the entries that were read may exist in this machine's cache only.
  * 2. If the log ends in a closing mark, nothing can be missing: go on in the newest segment. As the

@@ -1,12 +1,13 @@
 /* The local log's own state, shared by its files and by nobody else.
  *
- *   local.c     open, close, the table of verbs
- *   recover.c   load: from a directory to a position, checking everything on the way
- *   list.c      load: which segments there are, and whether one is missing
- *   resume.c    load: from a position to a log that can be written
- *   writer.c    append, marks, rotation
- *   proof.c     what shows later that a segment was there: continued marks, the lock file
- *   retain.c    what is let go after a snapshot
+ *   local.c        open, close, the table of the log's verbs
+ *   local_store.c  the snapshot store's verbs
+ *   recover.c      load: from a directory to a position, checking everything on the way
+ *   list.c         load: which segments there are, and whether one is missing
+ *   resume.c       lead: from a position to a log that can be written
+ *   writer.c       append, marks, rotation
+ *   proof.c        what shows later that a segment was there: continued marks, the lock file
+ *   retain.c       what is let go after a snapshot
  *
  * Threads: the appender owns `writer`; the one who takes a snapshot owns `snapshot`; what both
  * touch is guarded by `mutex`, which is never held during I/O. */
@@ -46,13 +47,12 @@ struct log_writer {
 
 struct log_local {
     struct log log; /* first: what the engine holds */
+    struct log_store store;
     struct log_dir dir;
     struct log_local_options options; /* sizes as they are used; dir and os are in `dir` */
-    log_notice *notice;
-    void *notice_ctx;
-    int lock_file; /* -1: read only */
-    bool load_called;
-    bool writable; /* load has succeeded, and not read only */
+    int lock_file;                    /* -1: read only */
+    struct recovery *recovery;        /* from the store's load to lead */
+    bool writable;                    /* lead has succeeded */
 
     struct log_spares spares;
     struct log_writer writer;
@@ -78,6 +78,10 @@ static inline struct log_local *log_local_of(struct log *log) {
     return (struct log_local *)log;
 }
 
+static inline struct log_local *log_local_of_store(struct log_store *store) {
+    return (struct log_local *)(void *)((char *)store - offsetof(struct log_local, store));
+}
+
 /* What a batch counts towards the next snapshot: its bytes, without what a large sector adds to
  * them. A snapshot saves time at the next start, and padding costs none. */
 static inline uint64_t log_local_counted(uint64_t payload_len) {
@@ -95,9 +99,21 @@ bool log_local_segment_reserve(struct log_local *log);
 /* Adds to the end; false if there is no memory. The caller holds the mutex or is alone. */
 bool log_local_segment_add(struct log_local *log, const struct log_segment *segment);
 
+/* local.c */
+uint64_t log_local_batch_max(const struct log *base);
+
+/* local_store.c */
+extern const struct log_store_verbs log_local_store_verbs;
+
 /* recover.c */
-enum tn_status log_local_load(struct log *base, const struct log_loader *loader,
-                              struct log_position *ret_position, struct log_error *error);
+enum tn_status log_local_store_load(struct log_store *store, const struct log_loader *loader,
+                                    struct log_position *ret_at, struct log_error *error);
+enum tn_status log_local_load(struct log *base, const struct log_position *from,
+                              const struct log_loader *loader, struct log_position *ret_position,
+                              struct log_error *error);
+enum tn_status log_local_lead(struct log *base, struct log_position *ret_position,
+                              struct log_error *error);
+void log_local_recovery_free(struct log_local *log);
 
 /* What recover.c found and resume.c needs. */
 struct log_tail {

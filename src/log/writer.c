@@ -314,7 +314,7 @@ void log_writer_append(struct log *base, const struct log_batch *batch, log_comm
     struct log_writer *writer = &log->writer;
     TN_ASSERT(log->writable);
     TN_ASSERT(batch->count > 0);
-    TN_ASSERT(batch->len <= log_local_batch_max(log->options.segment_bytes));
+    TN_ASSERT(batch->len <= log_local_batch_max(&log->log));
     if (writer->dead) {
         done(ctx, TN_IO);
         return;

@@ -16,6 +16,7 @@
 #include "config/config.h"
 #include "config/reconcile.h"
 #include "config/secret.h"
+#include "log/local.h"
 #include "main/notify.h"
 #include "main/wire_broker.h"
 #include "server/server.h"
@@ -303,15 +304,12 @@ static int config_read(struct daemon *daemon) {
 
 static struct engine_options engine_options_of(const struct config *config) {
     struct engine_options options = {
-        .local = {.dir = config_text(config, CONFIG_DATA),
-                  .segment_bytes = config_number(config, CONFIG_SEGMENT_BYTES),
-                  .space_reserve_bytes = config_number(config, CONFIG_SPACE_RESERVE),
-                  .use_older_snapshot = config_number(config, CONFIG_OLDER_SNAPSHOT) != 0,
-                  .restored = config_number(config, CONFIG_RESTORED) != 0},
         .max_downtime_ms = config_number(config, CONFIG_MAX_DOWNTIME_DAYS) * DAY_MS,
         .confirm_time_jump = config_number(config, CONFIG_CONFIRM_TIME_JUMP) != 0,
         .snapshot_bytes = config_number(config, CONFIG_SNAPSHOT_BYTES),
         .events_max = config_number(config, CONFIG_EVENTS_MAX),
+        .events_dir = config_text(config, CONFIG_DATA),
+        .events_reserve_bytes = config_number(config, CONFIG_SPACE_RESERVE),
         .notice = notice};
     for (unsigned i = 0; i < KERNEL_LIMIT_COUNT; i++) {
         const struct config_value *value = &config->values[CONFIG_OWN_COUNT + i];
@@ -427,26 +425,47 @@ static int serve_with_broker(struct daemon *daemon) {
     return code;
 }
 
-/* A server that was killed in the middle of starting a process leaves its lock to that one, until it has
- * become another program: a moment, even on a busy machine. Whoever comes right after it waits. */
-static enum tn_status engine_open_patiently(struct daemon *daemon,
-                                            const struct engine_options *options,
-                                            struct log_error *error) {
+static struct log_local_options log_options_of(const struct daemon *daemon) {
+    const struct config *config = &daemon->config;
+    return (struct log_local_options){
+        .os = daemon->os,
+        .dir = config_text(config, CONFIG_DATA),
+        .segment_bytes = config_number(config, CONFIG_SEGMENT_BYTES),
+        .space_reserve_bytes = config_number(config, CONFIG_SPACE_RESERVE),
+        .use_older_snapshot = config_number(config, CONFIG_OLDER_SNAPSHOT) != 0,
+        .restored = config_number(config, CONFIG_RESTORED) != 0};
+}
+
+/* If a server is killed while it starts a process, that process keeps the directory's lock until it has
+ * become another program: a moment, even on a busy machine. The next server waits for it. */
+static enum tn_status log_open_patiently(struct daemon *daemon, struct log **ret_log,
+                                         struct log_error *error) {
+    struct log_local_options options = log_options_of(daemon);
     struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
     uint64_t until_ms = daemon->os->clock_boot_ms(daemon->os->ctx) + LOCK_PATIENCE_MS;
     bool said = false;
     for (;;) {
-        enum tn_status status = engine_open(options, &daemon->engine, error);
+        enum tn_status status = log_local_open(&options, NULL, NULL, ret_log, error);
         if (status != TN_LOCKED || daemon->os->clock_boot_ms(daemon->os->ctx) >= until_ms) {
             return status;
         }
         if (!said) {
-            server_log("locked", "data=%s reason=\"%s\"", options->local.dir,
+            server_log("locked", "data=%s reason=\"%s\"", options.dir,
                        "another process has the directory, perhaps for a moment only");
             said = true;
         }
         (void)nanosleep(&pause, NULL);
     }
+}
+
+static enum tn_status engine_start(struct daemon *daemon, struct engine_options *options,
+                                   struct log_error *error) {
+    enum tn_status status = log_open_patiently(daemon, &options->log, error);
+    if (status != TN_OK) {
+        return status;
+    }
+    options->store = log_local_store(options->log);
+    return engine_open(options, &daemon->engine, error);
 }
 
 static int run(struct daemon *daemon) {
@@ -459,8 +478,9 @@ static int run(struct daemon *daemon) {
     options.metrics = server_feed_metrics;
     options.metrics_ctx = &daemon->feed;
     notify_status("Recovering.");
-    if (engine_open_patiently(daemon, &options, &error) != TN_OK) {
-        server_log("refused", "data=%s reason=\"%s\"", options.local.dir, error.text);
+    if (engine_start(daemon, &options, &error) != TN_OK) {
+        server_log("refused", "data=%s reason=\"%s\"", config_text(&daemon->config, CONFIG_DATA),
+                   error.text);
         supervisor_feed_free(&daemon->sensor_feed);
         return 2;
     }
@@ -474,7 +494,7 @@ static int run(struct daemon *daemon) {
         token_keys_close(&daemon->tokens.keys);
     }
     if (!engine_close(daemon->engine) && code == 0) {
-        server_log("close_failed", "data=%s", options.local.dir);
+        server_log("close_failed", "data=%s", config_text(&daemon->config, CONFIG_DATA));
         code = 1;
     }
     broker_free(daemon->amqp);

@@ -113,10 +113,10 @@ static void read_all(struct run *run, bool all) {
 
 /* ---- Lives ---- */
 
-static void run_options(struct run *run, struct engine_options *options) {
+static void run_options(struct run *run, struct engine_options *options,
+                        struct log_local_options *local) {
     *options = (struct engine_options){
         .os = fakeos_table(run->machine),
-        .local = {.dir = "data", .segment_bytes = 64 << 10, .no_background = true},
         .no_threads = true,
         .snapshot_bytes = UINT64_MAX,
         .no_snapshot_at_close = unit_below(&run->random, 2) == 0,
@@ -126,9 +126,11 @@ static void run_options(struct run *run, struct engine_options *options) {
         .events_max = run->events_max,
         .max_downtime_ms = UINT64_MAX / 2,
     };
+    *local =
+        (struct log_local_options){.dir = "data", .segment_bytes = 64 << 10, .no_background = true};
     ekit_limits_small(options);
     if (unit_below(&run->random, 4) == 0) {
-        options->local.use_older_snapshot = true;
+        local->use_older_snapshot = true;
     }
 }
 
@@ -166,15 +168,16 @@ static void step(struct run *run) {
 /* False: it could not be opened, which a fault may cause. */
 static bool life_begin(struct run *run) {
     struct engine_options options;
+    struct log_local_options local;
     struct log_error error;
     size_t count =
         run->count; /* what a start that fails tells may yet turn out not to have happened */
-    run_options(run, &options);
-    enum tn_status status = engine_open(&options, &run->engine, &error);
-    if (status == TN_NOTFOUND || (status != TN_OK && options.local.use_older_snapshot)) {
-        options.local.use_older_snapshot = false; /* there was none */
+    run_options(run, &options, &local);
+    enum tn_status status = ekit_try_local(&options, &local, &run->engine, &error);
+    if (status == TN_NOTFOUND || (status != TN_OK && local.use_older_snapshot)) {
+        local.use_older_snapshot = false; /* there was none */
         run->count = count;
-        status = engine_open(&options, &run->engine, &error);
+        status = ekit_try_local(&options, &local, &run->engine, &error);
     }
     if (status != TN_OK) {
         run->count = count;

@@ -191,45 +191,61 @@ static enum tn_status load_batch(void *ctx, const struct log_batch *batch) {
     return loading->to == NULL ? TN_OK : loading->to->batch(loading->to->ctx, batch);
 }
 
-void ledger_load(const struct ledger *ledger, struct log *log, const struct log_loader *loader,
-                 struct ledger_result *ret_result) {
-    *ret_result = (struct ledger_result){.status = TN_OK};
-    struct loading loading = {.ledger = ledger, .to = loader, .result = ret_result};
-    struct log_loader checking = {
-        .ctx = &loading,
+static struct log_loader loader_checking(struct loading *loading) {
+    return (struct log_loader){
+        .ctx = loading,
         .snapshot_begin = load_snapshot_begin,
         .snapshot_section = load_snapshot_section,
         .snapshot_end = load_snapshot_end,
         .batch = load_batch,
     };
-    struct log_error error = {{0}};
-    ret_result->status = log->verbs->load(log, &checking, &ret_result->position, &error);
-    if (ret_result->status != TN_OK) {
-        size_t used = strlen(ret_result->text);
-        snprintf(ret_result->text + used, sizeof ret_result->text - used, "%s%s",
-                 used > 0 ? ": " : "", error.text);
+}
+
+/* After the batches, or where it failed. */
+static void loading_end(struct loading *loading, enum tn_status status,
+                        const struct log_error *error) {
+    struct ledger_result *result = loading->result;
+    const struct ledger *ledger = loading->ledger;
+    result->status = status;
+    if (status != TN_OK) {
+        size_t used = strlen(result->text);
+        snprintf(result->text + used, sizeof result->text - used, "%s%s", used > 0 ? ": " : "",
+                 error->text);
         return;
     }
-    ret_result->hash = ledger_hash(ledger, ret_result->loaded);
-    if (ret_result->position.lsn != ledger_lsn(ledger, ret_result->loaded)) {
-        ret_result->status = TN_CORRUPT;
-        snprintf(ret_result->text, sizeof ret_result->text,
+    result->hash = ledger_hash(ledger, result->loaded);
+    if (result->position.lsn != ledger_lsn(ledger, result->loaded)) {
+        result->status = TN_CORRUPT;
+        snprintf(result->text, sizeof result->text,
                  "the log says it stands at LSN %" PRIu64 ", its batches end at %" PRIu64,
-                 ret_result->position.lsn, ledger_lsn(ledger, ret_result->loaded));
+                 result->position.lsn, ledger_lsn(ledger, result->loaded));
     }
+}
+
+void ledger_load(const struct ledger *ledger, struct log *log, struct ledger_result *ret_result) {
+    *ret_result = (struct ledger_result){.status = TN_OK};
+    struct loading loading = {.ledger = ledger, .result = ret_result};
+    struct log_loader checking = loader_checking(&loading);
+    struct log_error error = {{0}};
+    enum tn_status status =
+        log_load(log_local_store(log), log, &checking, &ret_result->position, &error);
+    loading_end(&loading, status, &error);
 }
 
 /* ---- The spy ---- */
 
 struct spy {
     struct log log; /* first */
+    struct log_store store;
     struct log *inner;
+    struct log_store *inner_store;
     struct ledger *ledger;
     struct tape *tape;
     struct log_position at; /* of the snapshot being written */
     uint64_t digest;
     log_committed *done;
     void *done_ctx;
+    struct loading loading;
     struct ledger_result result;
 };
 
@@ -237,34 +253,76 @@ static struct spy *spy_of(struct log *log) {
     return (struct spy *)log;
 }
 
+static struct spy *spy_of_store(struct log_store *store) {
+    return (struct spy *)(void *)((char *)store - offsetof(struct spy, store));
+}
+
 static void spy_note(struct spy *spy) {
     (void)tape_note(spy->tape, spy->ledger->acked, ledger_tip(spy->ledger));
 }
 
-static enum tn_status spy_load(struct log *log, const struct log_loader *loader,
-                               struct log_position *ret_position, struct log_error *error) {
-    struct spy *spy = spy_of(log);
-    ledger_load(spy->ledger, spy->inner, loader, &spy->result);
+static enum tn_status spy_loaded(struct spy *spy, enum tn_status status, struct log_error *error) {
+    loading_end(&spy->loading, status, error);
     if (spy->result.status != TN_OK) {
         snprintf(error->text, sizeof error->text, "%.500s", spy->result.text);
-        return spy->result.status;
+    }
+    return spy->result.status;
+}
+
+static enum tn_status spy_store_load(struct log_store *store, const struct log_loader *loader,
+                                     struct log_position *ret_at, struct log_error *error) {
+    struct spy *spy = spy_of_store(store);
+    spy->result = (struct ledger_result){.status = TN_OK};
+    spy->loading = (struct loading){.ledger = spy->ledger, .to = loader, .result = &spy->result};
+    struct log_loader checking = loader_checking(&spy->loading);
+    enum tn_status status =
+        spy->inner_store->verbs->load(spy->inner_store, &checking, ret_at, error);
+    return status == TN_OK ? TN_OK : spy_loaded(spy, status, error);
+}
+
+static enum tn_status spy_load(struct log *log, const struct log_position *from,
+                               const struct log_loader *loader, struct log_position *ret_position,
+                               struct log_error *error) {
+    struct spy *spy = spy_of(log);
+    spy->loading.to = loader;
+    struct log_loader checking = loader_checking(&spy->loading);
+    enum tn_status status =
+        spy->inner->verbs->load(spy->inner, from, &checking, &spy->result.position, error);
+    status = spy_loaded(spy, status, error);
+    if (status != TN_OK) {
+        return status;
     }
     if (spy->result.loaded < spy->ledger->acked) {
         snprintf(error->text, sizeof error->text, "only %zu of %zu acknowledged batches",
                  spy->result.loaded, spy->ledger->acked);
         return TN_CORRUPT;
     }
-    if (spy->result.position.next_lsn <= spy->ledger->lsn_high) {
-        snprintf(error->text, sizeof error->text,
-                 "LSN %" PRIu64 " would be given again: up to %" PRIu64 " may have been",
-                 spy->result.position.next_lsn, spy->ledger->lsn_high);
-        return TN_CORRUPT;
-    }
-    spy->ledger->next_lsn = spy->result.position.next_lsn;
-    ledger_cut(spy->ledger, spy->result.loaded);
-    spy_note(spy);
     *ret_position = spy->result.position;
     return TN_OK;
+}
+
+static enum tn_status spy_lead(struct log *log, struct log_position *ret_position,
+                               struct log_error *error) {
+    struct spy *spy = spy_of(log);
+    enum tn_status status = spy->inner->verbs->lead(spy->inner, ret_position, error);
+    if (status != TN_OK) {
+        return status;
+    }
+    if (ret_position->next_lsn <= spy->ledger->lsn_high) {
+        snprintf(error->text, sizeof error->text,
+                 "LSN %" PRIu64 " would be given again: up to %" PRIu64 " may have been",
+                 ret_position->next_lsn, spy->ledger->lsn_high);
+        return TN_CORRUPT;
+    }
+    spy->ledger->next_lsn = ret_position->next_lsn;
+    ledger_cut(spy->ledger, spy->result.loaded);
+    spy_note(spy);
+    return TN_OK;
+}
+
+static uint64_t spy_batch_max(const struct log *log) {
+    const struct log *inner = ((const struct spy *)log)->inner;
+    return inner->verbs->batch_max(inner);
 }
 
 static void spy_done(void *ctx, enum tn_status status) {
@@ -292,29 +350,45 @@ static enum tn_status spy_idle(struct log *log) {
     return spy->inner->verbs->idle(spy->inner);
 }
 
-static enum tn_status spy_snapshot_begin(struct log *log, const struct log_position *at,
+static enum tn_status spy_snapshot_begin(struct log_store *store, const struct log_position *at,
                                          struct log_error *error) {
-    struct spy *spy = spy_of(log);
+    struct spy *spy = spy_of_store(store);
     spy->at = *at;
     spy->digest = at->lsn;
-    return spy->inner->verbs->snapshot_begin(spy->inner, at, error);
+    return spy->inner_store->verbs->begin(spy->inner_store, at, error);
 }
 
-static enum tn_status spy_snapshot_section(struct log *log, const struct log_section *section) {
-    struct spy *spy = spy_of(log);
+static enum tn_status spy_snapshot_section(struct log_store *store,
+                                           const struct log_section *section) {
+    struct spy *spy = spy_of_store(store);
     spy->digest = section_digest(spy->digest, section);
-    return spy->inner->verbs->snapshot_section(spy->inner, section);
+    return spy->inner_store->verbs->section(spy->inner_store, section);
 }
 
-static enum tn_status spy_snapshot_end(struct log *log, struct log_error *error) {
-    struct spy *spy = spy_of(log);
+static enum tn_status spy_snapshot_end(struct log_store *store, struct log_error *error) {
+    struct spy *spy = spy_of_store(store);
     snapshot_add(spy->ledger, spy->at.lsn, spy->digest); /* from now on it may appear */
-    return spy->inner->verbs->snapshot_end(spy->inner, error);
+    return spy->inner_store->verbs->end(spy->inner_store, error);
 }
 
-static void spy_snapshot_abandon(struct log *log) {
-    struct spy *spy = spy_of(log);
-    spy->inner->verbs->snapshot_abandon(spy->inner);
+static void spy_snapshot_abandon(struct log_store *store) {
+    struct spy *spy = spy_of_store(store);
+    spy->inner_store->verbs->abandon(spy->inner_store);
+}
+
+static uint64_t spy_newest(struct log_store *store) {
+    struct spy *spy = spy_of_store(store);
+    return spy->inner_store->verbs->newest(spy->inner_store);
+}
+
+static void spy_store_stats(struct log_store *store, struct log_stats *ret_stats) {
+    struct spy *spy = spy_of_store(store);
+    spy->inner_store->verbs->stats(spy->inner_store, ret_stats);
+}
+
+static void spy_store_close(struct log_store *store) {
+    struct spy *spy = spy_of_store(store);
+    spy->inner_store->verbs->close(spy->inner_store);
 }
 
 static void spy_stats(struct log *log, struct log_stats *ret_stats) {
@@ -330,24 +404,39 @@ static bool spy_close(struct log *log) {
 }
 
 static const struct log_verbs spy_verbs = {
+    .batch_max = spy_batch_max,
     .load = spy_load,
+    .lead = spy_lead,
     .append = spy_append,
     .idle = spy_idle,
-    .snapshot_begin = spy_snapshot_begin,
-    .snapshot_section = spy_snapshot_section,
-    .snapshot_end = spy_snapshot_end,
-    .snapshot_abandon = spy_snapshot_abandon,
     .stats = spy_stats,
     .close = spy_close,
+};
+
+static const struct log_store_verbs spy_store_verbs = {
+    .newest = spy_newest,
+    .load = spy_store_load,
+    .begin = spy_snapshot_begin,
+    .section = spy_snapshot_section,
+    .end = spy_snapshot_end,
+    .abandon = spy_snapshot_abandon,
+    .stats = spy_store_stats,
+    .close = spy_store_close,
 };
 
 struct log *ledger_spy_on(struct ledger *ledger, struct tape *tape, struct log *log) {
     struct spy *spy = must(calloc(1, sizeof *spy));
     spy->log.verbs = &spy_verbs;
+    spy->store.verbs = &spy_store_verbs;
     spy->inner = log;
+    spy->inner_store = log_local_store(log);
     spy->ledger = ledger;
     spy->tape = tape;
     return &spy->log;
+}
+
+struct log_store *ledger_spy_store(struct log *spy) {
+    return &spy_of(spy)->store;
 }
 
 enum tn_status ledger_spy(struct ledger *ledger, struct tape *tape,

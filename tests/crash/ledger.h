@@ -66,9 +66,8 @@ struct ledger_result {
     char text[600]; /* why not, if status is not OK */
 };
 
-/* Loads a log that has just been opened, checks what comes and hands it on (`loader` may be NULL). */
-void ledger_load(const struct ledger *ledger, struct log *log, const struct log_loader *loader,
-                 struct ledger_result *ret_result);
+/* Loads a local log that has just been opened, with its store, and checks what comes. */
+void ledger_load(const struct ledger *ledger, struct log *log, struct ledger_result *ret_result);
 
 /* ---- The spy ---- */
 
@@ -79,4 +78,6 @@ enum tn_status ledger_spy(struct ledger *ledger, struct tape *tape,
                           struct log_error *error);
 /* The same around a log that has been loaded already. */
 struct log *ledger_spy_on(struct ledger *ledger, struct tape *tape, struct log *log);
+/* The store that goes with a spy. */
+struct log_store *ledger_spy_store(struct log *spy);
 #endif

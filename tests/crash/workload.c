@@ -99,7 +99,8 @@ static enum tn_status snapshot_write(const struct ledger *ledger, struct log *lo
     struct log_error error;
     struct log_position at = {.lsn = ledger_lsn(ledger, ledger->acked), .shard = shard};
     at.now_ms = ledger->acked == 0 ? 0 : ledger->batches[ledger->acked - 1]->batch.now_ms;
-    enum tn_status status = log->verbs->snapshot_begin(log, &at, &error);
+    struct log_store *store = ledger_spy_store(log);
+    enum tn_status status = store->verbs->begin(store, &at, &error);
     if (status != TN_OK) {
         return status;
     }
@@ -108,13 +109,13 @@ static enum tn_status snapshot_write(const struct ledger *ledger, struct log *lo
         memset(bytes, (int)i + 1, sizeof bytes);
         tn_store64(bytes, ledger_hash(ledger, ledger->acked));
         struct log_section section = {.kind = i, .bytes = tn_bytes_of(bytes, 8 + i * 300)};
-        status = log->verbs->snapshot_section(log, &section);
+        status = store->verbs->section(store, &section);
     }
     if (status != TN_OK) {
-        log->verbs->snapshot_abandon(log);
+        store->verbs->abandon(store);
         return status;
     }
-    return log->verbs->snapshot_end(log, &error);
+    return store->verbs->end(store, &error);
 }
 
 /* ---- Lives of a log ---- */
@@ -164,7 +165,10 @@ static enum tn_status log_open(struct ledger *ledger, struct tape *tape, bool ol
     if (status != TN_OK) {
         return status;
     }
-    status = log->verbs->load(log, &load_nothing, ret_position, error);
+    status = log_load(ledger_spy_store(log), log, &load_nothing, ret_position, error);
+    if (status == TN_OK) {
+        status = log->verbs->lead(log, ret_position, error);
+    }
     if (status != TN_OK) {
         log->verbs->close(log);
         return status;
@@ -294,7 +298,7 @@ bool workload_peek(const struct ledger *ledger, struct tape *tape,
     *ret_result =
         (struct ledger_result){.status = log_local_open(&options, NULL, NULL, &log, &error)};
     if (ret_result->status == TN_OK) {
-        ledger_load(ledger, log, NULL, ret_result);
+        ledger_load(ledger, log, ret_result);
         log->verbs->close(log);
     } else {
         snprintf(ret_result->text, sizeof ret_result->text, "%s", error.text);

@@ -11,10 +11,9 @@
 
 #define EVENTS_MAX 64u
 
-static void engine_options_fill(struct engine_options *options, struct tape *tape, bool older) {
+static void engine_options_fill(struct engine_options *options, struct tape *tape) {
     *options = (struct engine_options){
         .os = tape_os(tape),
-        .local = workload_log_options(tape, older),
         .no_threads = true,
         .snapshot_bytes = UINT64_MAX,
         .max_downtime_ms = UINT64_MAX / 2,
@@ -111,11 +110,13 @@ static struct engine *engine_found(struct workload *work, struct log_error *erro
     struct log_local_options local = workload_log_options(work->tape, false);
     struct engine_options options;
     struct engine *engine = NULL;
-    engine_options_fill(&options, work->tape, false);
+    engine_options_fill(&options, work->tape);
     options_hear(&options, work);
-    options.batch_bytes_max = (uint32_t)log_local_batch_max(WORKLOAD_SEGMENT);
-    enum tn_status status = ledger_spy(&work->ledger, work->tape, &local, &options.log, error);
-    return status == TN_OK && engine_open(&options, &engine, error) == TN_OK ? engine : NULL;
+    if (ledger_spy(&work->ledger, work->tape, &local, &options.log, error) != TN_OK) {
+        return NULL;
+    }
+    options.store = ledger_spy_store(options.log);
+    return engine_open(&options, &engine, error) == TN_OK ? engine : NULL;
 }
 
 /* A later one opens the log itself, as it does in real life; from then on the ledger is kept. */
@@ -123,19 +124,21 @@ static struct engine *engine_resume(struct workload *work, bool older, struct lo
     struct engine_options options;
     struct engine *engine = NULL;
     struct ledger_result peek;
-    engine_options_fill(&options, work->tape, older);
+    struct log_local_options local = workload_log_options(work->tape, older);
+    engine_options_fill(&options, work->tape);
     options_hear(&options, work);
     if (!workload_peek(&work->ledger, work->tape, &peek) || peek.loaded < work->ledger.acked) {
         snprintf(error->text, sizeof error->text, "%zu of %zu batches: %.400s", peek.loaded,
                  work->ledger.acked, peek.text);
         return NULL;
     }
-    if (engine_open(&options, &engine, error) != TN_OK) {
+    if (ekit_try_local(&options, &local, &engine, error) != TN_OK) {
         return NULL;
     }
     ledger_cut(&work->ledger, peek.loaded);
     (void)tape_note(work->tape, work->ledger.acked, ledger_tip(&work->ledger));
     engine->log = ledger_spy_on(&work->ledger, work->tape, engine->log);
+    engine->store = ledger_spy_store(engine->log);
     return engine;
 }
 
@@ -265,8 +268,9 @@ bool workload_engine_start(const struct workload *work, struct tape *tape, struc
     struct ledger_result peek;
     uint64_t lsn = ledger_lsn(ledger, ledger->acked);
     bool readable = workload_peek(ledger, tape, &peek);
-    engine_options_fill(&options, tape, false);
-    if (engine_open(&options, &engine, &error) != TN_OK) {
+    struct log_local_options local = workload_log_options(tape, false);
+    engine_options_fill(&options, tape);
+    if (ekit_try_local(&options, &local, &engine, &error) != TN_OK) {
         snprintf(ret_result->text, sizeof ret_result->text, "%.500s", error.text);
         return false;
     }

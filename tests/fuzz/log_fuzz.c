@@ -67,10 +67,10 @@ static struct os os_of(const struct disk *disk) {
     return os;
 }
 
+static const struct log_local_options LOCAL = {.dir = DIR, .segment_bytes = LOG_SEGMENT_BYTES_MIN};
+
 static struct engine_options options_of(const struct os *os) {
     struct engine_options options = {.os = os, .no_threads = true, .events_max = 1000};
-    options.local.dir = DIR;
-    options.local.segment_bytes = LOG_SEGMENT_BYTES_MIN;
     options.snapshot_bytes = UINT64_MAX;
     options.no_snapshot_at_close = true;
     ekit_limits_small(&options);
@@ -101,7 +101,7 @@ static void disk_make(struct disk *disk) {
     disk->fake = fakeos_new(1);
     struct os os = os_of(disk);
     struct engine_options options = options_of(&os);
-    enum tn_status status = engine_open(&options, &engine, &error);
+    enum tn_status status = ekit_try_local(&options, &LOCAL, &engine, &error);
     TN_ASSERT(status == TN_OK);
     ekit_run_ok(engine, ekit_pool(&c, "range", 1, 1000, 600), &answer);
     ekit_run_ok(engine, ekit_pool_sticky(&c, "sticky", 1, 100, 600), &answer);
@@ -254,7 +254,7 @@ static bool look(const struct os *os) {
     struct log_local_options options = {.os = os, .dir = DIR, .read_only = true};
     enum tn_status status = log_local_open(&options, NULL, NULL, &log, &error);
     if (status == TN_OK) {
-        status = engine_replay(os, log, &report, &error);
+        status = engine_replay(os, log_local_store(log), log, &report, &error);
     }
     if (status != TN_OK) {
         TN_ASSERT(strstr(error.text, DIR "/") != NULL); /* which file it is about */
@@ -278,7 +278,7 @@ static void start(const struct os *os) {
     struct log_error error = {.text = ""};
     struct engine_options options = options_of(os);
     bool sound = false;
-    if (engine_open(&options, &engine, &error) != TN_OK) {
+    if (ekit_try_local(&options, &LOCAL, &engine, &error) != TN_OK) {
         TN_ASSERT(error.text[0] != '\0');
         return;
     }

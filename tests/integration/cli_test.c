@@ -28,10 +28,10 @@ static int world_make(void **state) {
     struct log_error error;
     assert_non_null(world);
     ekit_dir_make(world->dir);
-    struct engine_options options = {.local = {.dir = world->dir, .segment_bytes = 1 << 16},
-                                     .no_snapshot_at_close = true};
+    struct log_local_options local = {.dir = world->dir, .segment_bytes = 1 << 16};
+    struct engine_options options = {.no_snapshot_at_close = true};
     ekit_limits_small(&options);
-    struct engine *engine = ekit_open(&options);
+    struct engine *engine = ekit_open_local(&options, &local);
     ekit_run_ok(engine, ekit_pool(&command, "ports", 30000, 30099, 3600), &answer);
     for (unsigned i = 0; i < 2; i++) {
         ekit_run_ok(engine, ekit_alloc(&command, "ports", "a \"quoted\" holder", 2, "op/1\x01"),
@@ -110,9 +110,9 @@ static void one_way_to_the_state_is_enough(void **state) {
     struct ekit_command command;
     struct ekit_answer answer;
     struct log_error error;
-    struct engine_options options = {.local = {.dir = world->dir, .segment_bytes = 1 << 16},
-                                     .no_snapshot_at_close = true};
-    struct engine *engine = ekit_open(&options);
+    struct log_local_options local = {.dir = world->dir, .segment_bytes = 1 << 16};
+    struct engine_options options = {.no_snapshot_at_close = true};
+    struct engine *engine = ekit_open_local(&options, &local);
     for (unsigned round = 0; round < 3; round++) {
         for (unsigned i = 0; i < 30; i++) {
             ekit_alloc_large(&command, "ports", "job/2", 1, NULL, KERNEL_META_MAX);
@@ -124,8 +124,8 @@ static void one_way_to_the_state_is_enough(void **state) {
     tenure_on_dir(world, "check", "");
     assert_int_equal(world->code, 0);
     expect(world, "older path  snapshot of lsn");
-    options.local.use_older_snapshot = true;
-    assert_true(engine_close(ekit_open(&options)));
+    local.use_older_snapshot = true;
+    assert_true(engine_close(ekit_open_local(&options, &local)));
     tenure_on_dir(world, "check", "");
     assert_int_equal(world->code, 0);
     expect(world, "older path  there is none");

@@ -21,6 +21,7 @@
 struct world {
     char dir[128];
     struct engine_options options;
+    struct log_local_options local;
     struct engine *engine;
 };
 
@@ -30,10 +31,9 @@ static int world_make(void **state) {
     struct ekit_answer answer;
     assert_non_null(world);
     ekit_dir_make(world->dir);
-    world->options =
-        (struct engine_options){.local = {.dir = world->dir, .segment_bytes = 1 << 18}};
+    world->local = (struct log_local_options){.dir = world->dir, .segment_bytes = 1 << 18};
     ekit_limits_small(&world->options);
-    world->engine = ekit_open(&world->options);
+    world->engine = ekit_open_local(&world->options, &world->local);
     ekit_run_ok(world->engine, ekit_pool(&command, "p", 1, VALUES, 3600), &answer);
     *state = world;
     return 0;
@@ -52,7 +52,7 @@ static void world_check(struct world *world) {
     ekit_check(world->engine);
     uint64_t hash = ekit_hash(world->engine);
     assert_true(engine_close(world->engine));
-    world->engine = ekit_open(&world->options);
+    world->engine = ekit_open_local(&world->options, &world->local);
     assert_true(ekit_hash(world->engine) == hash);
 }
 

@@ -123,14 +123,13 @@ static void followers_see_everything_once_and_in_order(void **state) {
     char dir[128];
     (void)state;
     ekit_dir_make(dir);
-    struct engine_options options = {.local = {.dir = dir, .segment_bytes = 1 << 20},
-                                     .events_max = EVENTS_MAX,
-                                     .events_ready = call,
-                                     .events_ready_ctx = &crowd};
+    struct log_local_options local = {.dir = dir, .segment_bytes = 1 << 20};
+    struct engine_options options = {
+        .events_max = EVENTS_MAX, .events_ready = call, .events_ready_ctx = &crowd};
     ekit_limits_small(&options);
     pthread_mutex_init(&crowd.lock, NULL);
     pthread_cond_init(&crowd.ready, NULL);
-    crowd.engine = ekit_open(&options);
+    crowd.engine = ekit_open_local(&options, &local);
     ekit_run_ok(crowd.engine, ekit_pool(&command, "p", 1, 1000, 3600), &answer);
     atomic_store(&crowd.writing, WRITERS);
     unsigned count = 0;

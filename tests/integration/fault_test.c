@@ -41,10 +41,12 @@ struct life {
     struct ekit_answer answer;
 };
 
+static const struct log_local_options LOCAL = {
+    .dir = "data", .segment_bytes = 64 << 10, .no_background = true};
+
 static void life_options(const struct life *life, struct engine_options *options) {
     *options = (struct engine_options){
         .os = fakeos_table(life->machine),
-        .local = {.dir = "data", .segment_bytes = 64 << 10, .no_background = true},
         .no_threads = true,
         .snapshot_bytes = UINT64_MAX,
         .events_max = 64, /* its files fail like all others */
@@ -83,7 +85,7 @@ static void life_live(struct life *life) {
     struct engine *engine;
     struct log_error error;
     life_options(life, &options);
-    enum tn_status status = engine_open(&options, &engine, &error);
+    enum tn_status status = ekit_try_local(&options, &LOCAL, &engine, &error);
     life->opened = status == TN_OK;
     if (!life->opened) {
         assert_true(strlen(error.text) > 0);
@@ -124,7 +126,7 @@ static void life_check_halting(const struct life *life) {
 static void life_check_next(struct life *life) {
     struct engine_options options;
     life_options(life, &options);
-    struct engine *engine = ekit_open(&options);
+    struct engine *engine = ekit_open_local(&options, &LOCAL);
     ekit_check(engine);
     if (life->pool.asked && life->pool.code == TN_R_OK) {
         assert_int_equal(
@@ -148,7 +150,7 @@ static void life_check_next(struct life *life) {
     ekit_check(engine);
     uint64_t hash = ekit_hash(engine);
     assert_true(engine_close(engine));
-    engine = ekit_open(&options);
+    engine = ekit_open_local(&options, &LOCAL);
     assert_true(ekit_hash(engine) == hash);
     assert_true(engine_close(engine));
 }
@@ -178,7 +180,7 @@ static struct life *life_before(void) {
     struct engine_options options;
     struct log_error error;
     life_options(life, &options);
-    struct engine *engine = ekit_open(&options);
+    struct engine *engine = ekit_open_local(&options, &LOCAL);
     ekit_run_ok(engine, ekit_pool(&life->command, "p", 1, 1000, 3600), &life->answer);
     life_note(life, &life->pool);
     life_write_some(life, engine, 0, 5);
@@ -220,7 +222,7 @@ static void life_go_on(struct life *life, uint64_t which) {
     if (which % 3 == 1) {
         fakeos_restart(life->machine);
         life_options(life, &options);
-        assert_int_equal(engine_open(&options, &engine, &error), TN_OK);
+        assert_int_equal(ekit_try_local(&options, &LOCAL, &engine, &error), TN_OK);
         fakeos_cut_call(life->machine, fakeos_calls(life->machine) + 1);
         (void)engine_close(engine);
     }
@@ -303,7 +305,7 @@ static void memory_that_is_refused_harms_nothing(void **state) {
         struct log_error error = {{0}};
         fakeos_fail_memory(life->machine, n);
         life_options(life, &options);
-        enum tn_status status = engine_open(&options, &engine, &error);
+        enum tn_status status = ekit_try_local(&options, &LOCAL, &engine, &error);
         reserved = fakeos_reservations(life->machine);
         assert_int_equal(status, n <= reserved ? TN_NOMEM : TN_OK);
         assert_true(status == TN_OK || error.text[0] != '\0');
@@ -339,7 +341,7 @@ static void a_disk_that_fills_up_recovers_by_itself(void **state) {
     struct engine_lease lease;
     (void)state;
     life_options(life, &options);
-    struct engine *engine = ekit_open(&options);
+    struct engine *engine = ekit_open_local(&options, &LOCAL);
     ekit_run_ok(engine, ekit_pool(&life->command, "p", 1, 100000, 3600), &life->answer);
     ekit_run_ok(engine, life_write(life, 0), &life->answer);
     struct kernel_lease_id id = life->answer.result.lease;
@@ -355,7 +357,7 @@ static void a_disk_that_fills_up_recovers_by_itself(void **state) {
     ekit_run_ok(engine, life_write(life, 20000), &life->answer);
     uint64_t hash = ekit_hash(engine);
     assert_true(engine_close(engine));
-    engine = ekit_open(&options);
+    engine = ekit_open_local(&options, &LOCAL);
     assert_true(ekit_hash(engine) == hash);
     assert_true(engine_close(engine));
     life_free(life);

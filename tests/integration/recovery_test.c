@@ -20,6 +20,7 @@
 struct world {
     char dir[128];
     struct engine_options options;
+    struct log_local_options local;
     struct engine *engine;
     struct ekit_command command;
     struct ekit_answer answer;
@@ -29,15 +30,14 @@ static int world_make(void **state) {
     struct world *world = calloc(1, sizeof *world);
     assert_non_null(world);
     ekit_dir_make(world->dir);
-    world->options =
-        (struct engine_options){.local = {.dir = world->dir, .segment_bytes = 1 << 18}};
+    world->local = (struct log_local_options){.dir = world->dir, .segment_bytes = 1 << 18};
     ekit_limits_small(&world->options);
     *state = world;
     return 0;
 }
 
 static void world_open(struct world *world) {
-    world->engine = ekit_open(&world->options);
+    world->engine = ekit_open_local(&world->options, &world->local);
 }
 
 static void world_close(struct world *world) {
@@ -117,7 +117,7 @@ static void replay_snapshot_and_both_give_the_same_state(void **state) {
     assert_true(ekit_hash(world->engine) == hash);
     uint64_t newest = stats_of(world).recovery_commands;
     world_close(world);
-    world->options.local.use_older_snapshot = true;
+    world->local.use_older_snapshot = true;
     world_open(world); /* from the one before */
     assert_true(ekit_hash(world->engine) == hash);
     assert_int_equal(stats_of(world).lsn, lsn);
@@ -170,7 +170,7 @@ static void a_snapshot_under_load_and_what_follows_give_the_same_state(void **st
     world_open(world);
     assert_true(ekit_hash(world->engine) == hash);
     world_close(world);
-    world->options.local.use_older_snapshot = true;
+    world->local.use_older_snapshot = true;
     world_open(world);
     assert_true(ekit_hash(world->engine) == hash);
     ekit_check(world->engine);
@@ -217,12 +217,12 @@ static void *child_thread(void *arg) {
     }
 }
 
-static void child_main(const struct engine_options *options, int pipe_end, uint64_t first) {
+static void child_main(const struct world *world, int pipe_end, uint64_t first) {
     struct engine *engine;
     struct log_error error;
     pthread_t threads[KILL_THREADS];
     struct child_thread work[KILL_THREADS];
-    if (engine_open(options, &engine, &error) != TN_OK) {
+    if (ekit_try_local(&world->options, &world->local, &engine, &error) != TN_OK) {
         _exit(2);
     }
     for (unsigned i = 0; i < KILL_THREADS; i++) {
@@ -271,7 +271,7 @@ static void a_killed_process_loses_nothing_it_answered(void **state) {
         assert_true(child >= 0);
         if (child == 0) {
             (void)close(ends[0]);
-            child_main(&world->options, ends[1], next);
+            child_main(world, ends[1], next);
         }
         (void)close(ends[1]);
         unsigned count = gather(child, ends[0], 40 + 37 * round, told, KILL_CAPACITY);
@@ -307,8 +307,8 @@ static void two_processes_cannot_have_one_directory(void **state) {
     if (child == 0) {
         struct engine *engine;
         struct log_error error;
-        struct engine_options options = world->options;
-        _exit(engine_open(&options, &engine, &error) == TN_LOCKED ? 0 : 1);
+        enum tn_status status = ekit_try_local(&world->options, &world->local, &engine, &error);
+        _exit(status == TN_LOCKED ? 0 : 1);
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -369,7 +369,8 @@ static void a_clock_set_back_does_not_set_leases_back(void **state) {
     world_close(world);
 
     wall_ms = 1700000000000 + 31ull * 86400 * 1000;
-    assert_int_equal(engine_open(&world->options, &world->engine, &error), TN_TIME_JUMP);
+    assert_int_equal(ekit_try_local(&world->options, &world->local, &world->engine, &error),
+                     TN_TIME_JUMP);
     world->engine = NULL;
     world->options.confirm_time_jump = true;
     world_open(world);
@@ -414,9 +415,9 @@ static void a_restored_backup_is_another_generation(void **state) {
     ekit_run_ok(world->engine, ekit_alloc(&world->command, "p", "h", 1, NULL), &world->answer);
     struct kernel_lease_id before = world->answer.result.lease;
     world_close(world);
-    world->options.local.restored = true;
+    world->local.restored = true;
     world_open(world);
-    world->options.local.restored = false;
+    world->local.restored = false;
     for (unsigned i = 0; i < 2; i++) {
         ekit_run_ok(world->engine, ekit_alloc(&world->command, "p", "h", 1, NULL), &world->answer);
         assert_true(world->answer.result.lease.shard >> 32 == 1);

@@ -105,6 +105,7 @@ static int world_open(void **state) {
     supervisor_feed_init(&w.feed);
     ekit_limits_small(&w.options);
     w.options.log = fakelog_base(w.log);
+    w.options.store = fakelog_store(w.log);
     w.options.manual_ticks = true;
     w.options.events_max = 1000;
     w.engine = ekit_open(&w.options);

@@ -157,7 +157,6 @@ struct life {
 
 static struct engine *life_open(struct life *life) {
     struct engine_options options = {
-        .local = {.dir = life->data, .segment_bytes = 64 << 10, .no_background = true},
         .no_threads = true,
         .snapshot_bytes = UINT64_MAX,
         .events_max = 64,
@@ -165,7 +164,9 @@ static struct engine *life_open(struct life *life) {
     struct engine *engine = NULL;
     struct log_error error = {{0}};
     ekit_limits_small(&options);
-    enum tn_status status = engine_open(&options, &engine, &error);
+    const struct log_local_options local = {
+        .dir = life->data, .segment_bytes = 64 << 10, .no_background = true};
+    enum tn_status status = ekit_try_local(&options, &local, &engine, &error);
     assert_true((status == TN_OK) == (error.text[0] == '\0'));
     return status == TN_OK ? engine : NULL;
 }

@@ -197,6 +197,34 @@ void ekit_dir_remove(const char *dir) {
     assert_int_equal(rmdir(dir), 0);
 }
 
+enum tn_status ekit_try_local(const struct engine_options *options,
+                              const struct log_local_options *local, struct engine **ret_engine,
+                              struct log_error *error) {
+    struct engine_options engine = *options;
+    struct log_local_options log = *local;
+    log.os = options->os != NULL ? options->os : os_posix();
+    log.no_background = log.no_background || options->no_threads;
+    enum tn_status status = log_local_open(&log, NULL, NULL, &engine.log, error);
+    if (status != TN_OK) {
+        return status;
+    }
+    engine.store = log_local_store(engine.log);
+    engine.events_dir = options->events_dir != NULL ? options->events_dir : local->dir;
+    engine.events_reserve_bytes = local->space_reserve_bytes;
+    return engine_open(&engine, ret_engine, error);
+}
+
+struct engine *ekit_open_local(const struct engine_options *options,
+                               const struct log_local_options *local) {
+    struct engine *engine = NULL;
+    struct log_error error;
+    enum tn_status status = ekit_try_local(options, local, &engine, &error);
+    if (status != TN_OK) {
+        fail_msg("%s: %s", tn_status_name(status), error.text);
+    }
+    return engine;
+}
+
 struct engine *ekit_open(const struct engine_options *options) {
     struct engine *engine = NULL;
     struct log_error error;

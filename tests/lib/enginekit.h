@@ -4,6 +4,7 @@
 
 #include "engine/engine.h"
 #include "engine/read.h"
+#include "log/local.h"
 
 #define EKIT_VALUES 300u
 
@@ -55,6 +56,13 @@ void ekit_dir_remove(const char *dir);
 
 /* Opens; fails the test with the error if it cannot. */
 struct engine *ekit_open(const struct engine_options *options);
+/* The same over a log in a directory. Its os and whether it has a thread follow the options; events,
+ * if any are kept, are kept beside it. */
+struct engine *ekit_open_local(const struct engine_options *options,
+                               const struct log_local_options *local);
+enum tn_status ekit_try_local(const struct engine_options *options,
+                              const struct log_local_options *local, struct engine **ret_engine,
+                              struct log_error *error);
 
 /* Waits until `met` says yes; fails the test if that takes EKIT_PATIENCE_MS. */
 #define EKIT_PATIENCE_MS 20000u

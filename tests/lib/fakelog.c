@@ -25,6 +25,7 @@ struct snapshot {
 
 struct fakelog {
     struct log log;
+    struct log_store store;
     pthread_mutex_t lock;
     pthread_cond_t changed;
 
@@ -35,6 +36,7 @@ struct fakelog {
     bool busy;           /* an append has not been answered */
     bool dead;           /* no appends any more */
     bool open;           /* between load and close */
+    bool led;
 
     enum tn_status failure;
     unsigned failures;
@@ -61,6 +63,10 @@ struct fakelog {
 
 static struct fakelog *of(struct log *log) {
     return (struct fakelog *)log;
+}
+
+static struct fakelog *of_store(struct log_store *store) {
+    return (struct fakelog *)(void *)((char *)store - offsetof(struct fakelog, store));
 }
 
 static uint64_t last_lsn(const struct fakelog *log) {
@@ -133,7 +139,7 @@ static void fake_append(struct log *base, const struct log_batch *batch, log_com
                         void *ctx) {
     struct fakelog *log = of(base);
     pthread_mutex_lock(&log->lock);
-    assert_true(log->open);
+    assert_true(log->open && log->led);
     assert_false(log->busy);
     assert_false(log->dead);
     assert_int_equal(batch->first_lsn, next_lsn(log));
@@ -170,36 +176,64 @@ static enum tn_status fake_idle(struct log *base) {
 
 /* ---- Load ---- */
 
-static enum tn_status load_snapshot(struct fakelog *log, const struct log_loader *loader) {
-    enum tn_status status = loader->snapshot_begin(loader->ctx, &log->snapshot.at);
-    for (unsigned i = 0; i < log->snapshot.count && status == TN_OK; i++) {
-        status = loader->snapshot_section(loader->ctx, &log->snapshot.sections[i]);
+static enum tn_status fake_store_load(struct log_store *store, const struct log_loader *loader,
+                                      struct log_position *ret_at, struct log_error *error) {
+    struct fakelog *log = of_store(store);
+    enum tn_status status = TN_OK;
+    (void)error;
+    assert_false(log->open);
+    if (log->snapshot.count > 0) {
+        status = loader->snapshot_begin(loader->ctx, &log->snapshot.at);
+        for (unsigned i = 0; i < log->snapshot.count && status == TN_OK; i++) {
+            status = loader->snapshot_section(loader->ctx, &log->snapshot.sections[i]);
+        }
+        status = status == TN_OK ? loader->snapshot_end(loader->ctx) : status;
     }
-    return status == TN_OK ? loader->snapshot_end(loader->ctx) : status;
+    *ret_at = log->snapshot.at;
+    return status;
 }
 
-static enum tn_status fake_load(struct log *base, const struct log_loader *loader,
-                                struct log_position *ret_position, struct log_error *error) {
+static struct log_position position(const struct fakelog *log) {
+    return (struct log_position){.lsn = last_lsn(log),
+                                 .next_lsn = next_lsn(log),
+                                 .now_ms = last_now(log),
+                                 .shard = log->shard};
+}
+
+static enum tn_status fake_load(struct log *base, const struct log_position *from,
+                                const struct log_loader *loader, struct log_position *ret_position,
+                                struct log_error *error) {
     struct fakelog *log = of(base);
     enum tn_status status = TN_OK;
     (void)error;
     assert_false(log->open);
+    assert_int_equal(from->lsn, log->snapshot.at.lsn);
     log->open = true;
     log->dead = false;
-    if (log->snapshot.count > 0) {
-        status = load_snapshot(log, loader);
-    }
+    log->led = false;
     for (unsigned i = 0; i < log->batch_count && status == TN_OK; i++) {
         if (log->batches[i].batch.first_lsn > log->snapshot.at.lsn) {
             status = loader->batch(loader->ctx, &log->batches[i].batch);
         }
     }
-    log->lsn_least = last_lsn(log) + 1 + log->skips;
-    *ret_position = (struct log_position){.lsn = last_lsn(log),
-                                          .next_lsn = next_lsn(log),
-                                          .now_ms = last_now(log),
-                                          .shard = log->shard};
+    *ret_position = position(log);
     return status;
+}
+
+static enum tn_status fake_lead(struct log *base, struct log_position *ret_position,
+                                struct log_error *error) {
+    struct fakelog *log = of(base);
+    (void)error;
+    assert_true(log->open);
+    log->led = true;
+    log->lsn_least = last_lsn(log) + 1 + log->skips;
+    *ret_position = position(log);
+    return TN_OK;
+}
+
+static uint64_t fake_batch_max(const struct log *base) {
+    (void)base;
+    return UINT32_MAX;
 }
 
 /* ---- Snapshots ---- */
@@ -212,9 +246,9 @@ static void snapshot_drop(struct snapshot *snapshot) {
     *snapshot = (struct snapshot){.count = 0};
 }
 
-static enum tn_status fake_snapshot_begin(struct log *base, const struct log_position *at,
+static enum tn_status fake_snapshot_begin(struct log_store *store, const struct log_position *at,
                                           struct log_error *error) {
-    struct fakelog *log = of(base);
+    struct fakelog *log = of_store(store);
     (void)error;
     assert_null(log->writing.sections);
     log->writing.at = *at;
@@ -223,8 +257,9 @@ static enum tn_status fake_snapshot_begin(struct log *base, const struct log_pos
     return TN_OK;
 }
 
-static enum tn_status fake_snapshot_section(struct log *base, const struct log_section *section) {
-    struct fakelog *log = of(base);
+static enum tn_status fake_snapshot_section(struct log_store *store,
+                                            const struct log_section *section) {
+    struct fakelog *log = of_store(store);
     struct snapshot *writing = &log->writing;
     assert_non_null(writing->sections);
     assert_true(writing->count < SECTIONS_MAX);
@@ -249,8 +284,8 @@ static enum tn_status fake_snapshot_section(struct log *base, const struct log_s
     return TN_OK;
 }
 
-static enum tn_status fake_snapshot_end(struct log *base, struct log_error *error) {
-    struct fakelog *log = of(base);
+static enum tn_status fake_snapshot_end(struct log_store *store, struct log_error *error) {
+    struct fakelog *log = of_store(store);
     if (log->snapshot_failure > 0) {
         (void)strcpy(error->text, "the test says so");
         return TN_IO;
@@ -265,17 +300,27 @@ static enum tn_status fake_snapshot_end(struct log *base, struct log_error *erro
     return TN_OK;
 }
 
-static void fake_snapshot_abandon(struct log *base) {
-    snapshot_drop(&of(base)->writing);
+static void fake_snapshot_abandon(struct log_store *store) {
+    snapshot_drop(&of_store(store)->writing);
 }
 
 static void fake_stats(struct log *base, struct log_stats *ret_stats) {
     struct fakelog *log = of(base);
     pthread_mutex_lock(&log->lock);
-    *ret_stats = (struct log_stats){.appends = log->appends,
-                                    .snapshots = log->snapshot.count > 0,
-                                    .snapshot_lsn = log->snapshot.at.lsn};
+    ret_stats->appends = log->appends;
     pthread_mutex_unlock(&log->lock);
+}
+
+static void fake_store_stats(struct log_store *store, struct log_stats *ret_stats) {
+    struct fakelog *log = of_store(store);
+    pthread_mutex_lock(&log->lock);
+    ret_stats->snapshots = log->snapshot.count > 0;
+    ret_stats->snapshot_lsn = log->snapshot.at.lsn;
+    pthread_mutex_unlock(&log->lock);
+}
+
+static uint64_t fake_store_newest(struct log_store *store) {
+    return of_store(store)->snapshot.at.lsn;
 }
 
 static bool fake_close(struct log *base) {
@@ -291,15 +336,24 @@ static bool fake_close(struct log *base) {
 }
 
 static const struct log_verbs fake_verbs = {
+    .batch_max = fake_batch_max,
     .load = fake_load,
+    .lead = fake_lead,
     .append = fake_append,
     .idle = fake_idle,
-    .snapshot_begin = fake_snapshot_begin,
-    .snapshot_section = fake_snapshot_section,
-    .snapshot_end = fake_snapshot_end,
-    .snapshot_abandon = fake_snapshot_abandon,
     .stats = fake_stats,
     .close = fake_close,
+};
+
+static const struct log_store_verbs fake_store_verbs = {
+    .newest = fake_store_newest,
+    .load = fake_store_load,
+    .begin = fake_snapshot_begin,
+    .section = fake_snapshot_section,
+    .end = fake_snapshot_end,
+    .abandon = fake_snapshot_abandon,
+    .stats = fake_store_stats,
+    .close = fake_snapshot_abandon,
 };
 
 /* ---- The test's side ---- */
@@ -308,6 +362,7 @@ struct fakelog *fakelog_new(void) {
     struct fakelog *log = calloc(1, sizeof *log);
     assert_non_null(log);
     log->log.verbs = &fake_verbs;
+    log->store.verbs = &fake_store_verbs;
     log->batches = calloc(BATCHES_MAX, sizeof *log->batches);
     assert_non_null(log->batches);
     pthread_mutex_init(&log->lock, NULL);
@@ -330,6 +385,10 @@ void fakelog_free(struct fakelog *log) {
 
 struct log *fakelog_base(struct fakelog *log) {
     return &log->log;
+}
+
+struct log_store *fakelog_store(struct fakelog *log) {
+    return &log->store;
 }
 
 void fakelog_set_threaded(struct fakelog *log, bool threaded) {

@@ -9,15 +9,16 @@
 
 #include <pthread.h>
 
-#include "log/log.h"
+#include "log/store.h"
 
 struct fakelog;
 
 struct fakelog *fakelog_new(void);
 void fakelog_free(struct fakelog *log);
 
-/* For engine_options.log; after the engine has closed it, it may be given to another. */
+/* For the options of an engine; after the engine has closed it, it may be given to another. */
 struct log *fakelog_base(struct fakelog *log);
+struct log_store *fakelog_store(struct fakelog *log);
 
 /* Answers from a thread of its own instead of inside append. */
 void fakelog_set_threaded(struct fakelog *log, bool threaded);

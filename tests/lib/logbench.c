@@ -64,7 +64,7 @@ void logbench_append(struct logbench *bench, unsigned n, uint32_t len) {
 const char *logbench_snapshot(struct logbench *bench) {
     struct log_stats stats;
     assert_int_equal(logmodel_snapshot(&bench->model, bench->log), TN_OK);
-    bench->log->verbs->stats(bench->log, &stats);
+    logmodel_stats(bench->log, &stats);
     snprintf(bench->snapshot, sizeof bench->snapshot, "/data/snapshot-%016llx.snap",
              (unsigned long long)stats.snapshot_lsn);
     return bench->snapshot;

@@ -146,13 +146,13 @@ static enum tn_status snapshot_sections(struct logmodel *model, struct log *log)
     tn_store32(head + 8, model->acked == 0 ? 0 : model->batches[model->acked - 1].hash);
     tn_store32(head + 12, 0x5eed);
     struct log_section section = {.kind = SECTION_HEAD, .bytes = tn_bytes_of(head, sizeof head)};
-    enum tn_status status = log->verbs->snapshot_section(log, &section);
+    enum tn_status status = log_local_store(log)->verbs->section(log_local_store(log), &section);
     for (uint32_t i = 0; i < 4 && status == TN_OK; i++) {
         uint8_t filler[700];
         memset(filler, (int)i, sizeof filler);
         section = (struct log_section){.kind = SECTION_FILLER,
                                        .bytes = tn_bytes_of(filler, (size_t)i * 200)};
-        status = log->verbs->snapshot_section(log, &section);
+        status = log_local_store(log)->verbs->section(log_local_store(log), &section);
     }
     return status;
 }
@@ -161,17 +161,22 @@ enum tn_status logmodel_snapshot(struct logmodel *model, struct log *log) {
     struct log_error error = {{0}};
     struct log_position at = {.lsn = model_lsn(model, model->acked), .shard = model->shard};
     at.now_ms = model->acked == 0 ? 0 : model->batches[model->acked - 1].batch.now_ms;
-    enum tn_status status = log->verbs->snapshot_begin(log, &at, &error);
+    enum tn_status status = log_local_store(log)->verbs->begin(log_local_store(log), &at, &error);
     if (status != TN_OK) {
         assert_true(error.text[0] != '\0');
         return status;
     }
     status = snapshot_sections(model, log);
     if (status != TN_OK) {
-        log->verbs->snapshot_abandon(log);
+        log_local_store(log)->verbs->abandon(log_local_store(log));
         return status;
     }
-    return log->verbs->snapshot_end(log, &error);
+    return log_local_store(log)->verbs->end(log_local_store(log), &error);
+}
+
+void logmodel_stats(struct log *log, struct log_stats *ret_stats) {
+    log->verbs->stats(log, ret_stats);
+    log_local_store(log)->verbs->stats(log_local_store(log), ret_stats);
 }
 
 static enum tn_status load_snapshot_begin(void *ctx, const struct log_position *at) {
@@ -244,7 +249,10 @@ static enum tn_status model_load(struct logmodel *model, const struct log_local_
         .batch = load_batch,
     };
     struct log_position position = {0};
-    status = log->verbs->load(log, &loader, &position, error);
+    status = log_load(log_local_store(log), log, &loader, &position, error);
+    if (status == TN_OK && !options->read_only) {
+        status = log->verbs->lead(log, &position, error);
+    }
     if (status != TN_OK) {
         assert_true(error->text[0] != '\0');
         log->verbs->close(log);

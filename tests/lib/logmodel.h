@@ -51,6 +51,8 @@ enum tn_status logmodel_append_many(struct logmodel *model, struct log *log, uns
 
 /* Writes a snapshot of what is acknowledged. */
 enum tn_status logmodel_snapshot(struct logmodel *model, struct log *log);
+/* Of a local log and its store. */
+void logmodel_stats(struct log *log, struct log_stats *ret_stats);
 
 /* Opens and loads. If it succeeds, checks what came back; on failure *ret_log is not set. */
 enum tn_status logmodel_open(struct logmodel *model, const struct log_local_options *options,

@@ -266,8 +266,8 @@ bool nm_history_read_log(struct nm_history *h, const char *dir, uint32_t life, c
     why[0] = '\0';
     enum tn_status status = log_local_open(&options, NULL, NULL, &log, &error);
     if (status == TN_OK) {
-        status = log->verbs->load(log, &loader, &position, &error);
-        (void)log->verbs->close(log);
+        status = log_load(log_local_store(log), log, &loader, &position, &error);
+        (void)log_close(log_local_store(log), log);
     }
     if (status != TN_OK && why[0] == '\0') {
         snprintf(why, capacity, "the log cannot be read: %s", error.text);

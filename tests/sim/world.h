@@ -33,6 +33,7 @@
 #include "engine/event.h"
 #include "engine/read.h"
 #include "lib/fakeos.h"
+#include "log/local.h"
 #include "sim/generate.h"
 #include "supervisor/plan.h"
 
@@ -321,6 +322,7 @@ void world_server_check(struct world *w);
 /* The number of snapshots in the directory. */
 unsigned world_snapshots(struct world *w);
 void world_options(struct world *w, struct fakeos *machine, struct engine_options *ret_options);
+struct log_local_options world_log_options(void);
 
 /* world_log.c: the log as it is on the disk against the ledger. On another disk than its own,
  * nothing is committed: the log must end where the ledger does. */

@@ -8,6 +8,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "lib/enginekit.h"
 #include "log/dir.h"
 #include "sim/world.h"
 
@@ -76,7 +77,8 @@ static void judge(struct world *w, struct fakeos *machine) {
     options.event = unheard;
     options.confirm_time_jump = true;
     options.no_snapshot_at_close = true;
-    enum tn_status status = engine_open(&options, &engine, &error);
+    const struct log_local_options local = world_log_options();
+    enum tn_status status = ekit_try_local(&options, &local, &engine, &error);
     w->counts.damages++;
     if (status != TN_OK) {
         bool told = status == TN_CORRUPT || status == TN_VERSION;

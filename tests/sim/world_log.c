@@ -158,8 +158,8 @@ void world_log_compare(struct world *w, struct fakeos *machine, bool own) {
     uint64_t tried = w->ledger.next_lsn + w->ledger.doubt.count; /* no LSN from here on was */
     enum tn_status status = log_local_open(&options, NULL, NULL, &log, &error);
     if (status == TN_OK) {
-        status = log->verbs->load(log, &loader, &position, &error);
-        (void)log->verbs->close(log);
+        status = log_load(log_local_store(log), log, &loader, &position, &error);
+        (void)log_close(log_local_store(log), log);
     }
     if (status != TN_OK) {
         world_fail(w, "the log that has just been opened cannot be read: %s", error.text);

@@ -7,6 +7,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "lib/enginekit.h"
 #include "sim/world.h"
 
 #define DOWNTIME_MS ((uint64_t)30 * 86400 * 1000)
@@ -67,10 +68,14 @@ static void listened_check(struct world *w, bool live) {
 
 /* ---- starting ---- */
 
+struct log_local_options world_log_options(void) {
+    return (struct log_local_options){
+        .dir = WORLD_DIR, .segment_bytes = 64 << 10, .no_background = true};
+}
+
 void world_options(struct world *w, struct fakeos *machine, struct engine_options *ret_options) {
     *ret_options = (struct engine_options){
         .os = fakeos_table(machine),
-        .local = {.dir = WORLD_DIR, .segment_bytes = 64 << 10, .no_background = true},
         .limits = w->limits,
         .limits_mask = UINT32_MAX >> (32 - KERNEL_LIMIT_COUNT),
         .no_threads = true,
@@ -129,20 +134,19 @@ static bool limits_refused(const struct world *w, enum tn_status status,
 }
 
 /* If the file of an old snapshot could not be removed, it may be all there is beside the newest. */
-static bool older_refused(const struct world *w, const struct engine_options *options,
-                          const char *why) {
-    return options->local.use_older_snapshot && w->failed_call &&
+static bool older_refused(const struct world *w, bool older, const char *why) {
+    return older && w->failed_call &&
            strstr(why, "is needed; start without --use-older-snapshot") != NULL;
 }
 
 /* Why a start failed is known: the machine is put right for the next one. */
 static void start_failed(struct world *w, enum tn_status status, bool hit,
-                         const struct engine_options *options, const char *why) {
+                         const struct engine_options *options, bool older, const char *why) {
     bool full = status == TN_NOSPACE && w->full_until_ms != 0;
-    if (!hit && !full && !limits_refused(w, status, options) && !older_refused(w, options, why) &&
+    if (!hit && !full && !limits_refused(w, status, options) && !older_refused(w, older, why) &&
         !(status == TN_TIME_JUMP && clock_refused(w))) {
         world_fail(w, "the server does not start: %s%s: %s", tn_status_name(status),
-                   options->local.use_older_snapshot ? " (from the older snapshot)" : "", why);
+                   older ? " (from the older snapshot)" : "", why);
     }
     world_trace(w, "a start fails: %s: %.200s", tn_status_name(status), why);
     w->counts.faults++;
@@ -186,32 +190,35 @@ static struct kernel_limits other_limits(struct world *w) {
 }
 
 /* How it is started this time. */
-static void start_options(struct world *w, bool last_try, struct engine_options *options) {
+static void start_options(struct world *w, bool last_try, struct engine_options *options,
+                          struct log_local_options *local) {
     struct world_doubt *doubt = &w->ledger.doubt;
     world_options(w, w->machine, options);
-    options->local.use_older_snapshot =
+    *local = world_log_options();
+    local->use_older_snapshot =
         world_trouble(w, WORLD_OLDER, 150) && world_snapshots(w) >= 2 && !last_try;
     if (world_trouble(w, WORLD_LIMITS, 100) && !last_try) {
         options->limits = other_limits(w);
         doubt->limits = true;
     }
     if (world_trouble(w, WORLD_RESTORES, 15) && w->ledger.model.restores < 8) {
-        options->local.restored = true;
+        local->restored = true;
         doubt->restored = true;
     }
 }
 
 static bool start(struct world *w, bool last_try) {
     struct engine_options options;
+    struct log_local_options local;
     struct log_error error = {.text = ""};
     struct attempt attempt = {0};
-    start_options(w, last_try, &options);
+    start_options(w, last_try, &options, &local);
     options.confirm_time_jump = clock_refused(w) && world_chance(w, 50);
     if (!last_try) {
         attempt = attempt_plan(w);
     }
     w->listened_count = 0;
-    enum tn_status status = engine_open(&options, &w->engine, &error);
+    enum tn_status status = ekit_try_local(&options, &local, &w->engine, &error);
     bool hit = attempt_over(w, &attempt);
     if (status == TN_OK && fakeos_is_cut(w->machine)) {
         (void)engine_close(w->engine); /* it died just then */
@@ -220,16 +227,16 @@ static bool start(struct world *w, bool last_try) {
     }
     if (status != TN_OK) {
         w->engine = NULL;
-        start_failed(w, status, hit, &options, error.text);
+        start_failed(w, status, hit, &options, local.use_older_snapshot, error.text);
         return false;
     }
     fakeos_cut_call(w->machine, 0);
-    w->counts.older += options.local.use_older_snapshot;
-    w->counts.restores += options.local.restored;
+    w->counts.older += local.use_older_snapshot;
+    w->counts.restores += local.restored;
     w->counts.limits += memcmp(&w->limits, &options.limits, sizeof w->limits) != 0;
     w->limits = options.limits;
     world_trace(w, "the server starts%s",
-                options.local.use_older_snapshot ? " from the older snapshot" : "");
+                local.use_older_snapshot ? " from the older snapshot" : "");
     return true;
 }
 

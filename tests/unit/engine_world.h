@@ -26,8 +26,10 @@ static inline int world_make(void **state) {
     assert_non_null(world);
     world->log = fakelog_new();
     world->machine = fakeos_new(1);
-    world->options = (struct engine_options){
-        .os = fakeos_table(world->machine), .log = fakelog_base(world->log), .manual_ticks = true};
+    world->options = (struct engine_options){.os = fakeos_table(world->machine),
+                                             .log = fakelog_base(world->log),
+                                             .store = fakelog_store(world->log),
+                                             .manual_ticks = true};
     ekit_limits_small(&world->options);
     *state = world;
     return 0;

@@ -246,7 +246,10 @@ static enum tn_status sections_start(struct logbench *b, struct sections *ret_se
     if (status != TN_OK) {
         return status;
     }
-    status = log->verbs->load(log, &loader, &position, error);
+    status = log_load(log_local_store(log), log, &loader, &position, error);
+    if (status == TN_OK && !b->options.read_only) {
+        status = log->verbs->lead(log, &position, error);
+    }
     if (status == TN_OK) {
         b->log = log;
     } else {
@@ -271,16 +274,17 @@ static enum tn_status sections_write(struct logbench *b, uint64_t lsn, const uin
     static uint8_t bytes[LOG_SECTION_MAX];
     struct log_error error;
     struct log_position at = {.lsn = lsn, .shard = b->model.shard};
-    enum tn_status status = b->log->verbs->snapshot_begin(b->log, &at, &error);
+    enum tn_status status =
+        log_local_store(b->log)->verbs->begin(log_local_store(b->log), &at, &error);
     for (unsigned i = 0; i < count && status == TN_OK; i++) {
         memset(bytes, (int)i + 1, lens[i]);
         struct log_section section = {.kind = i + 1, .bytes = tn_bytes_of(bytes, lens[i])};
-        status = b->log->verbs->snapshot_section(b->log, &section);
+        status = log_local_store(b->log)->verbs->section(log_local_store(b->log), &section);
     }
     if (status == TN_OK) {
-        return b->log->verbs->snapshot_end(b->log, &error);
+        return log_local_store(b->log)->verbs->end(log_local_store(b->log), &error);
     }
-    b->log->verbs->snapshot_abandon(b->log);
+    log_local_store(b->log)->verbs->abandon(log_local_store(b->log));
     return status;
 }
 
@@ -364,7 +368,7 @@ static void a_large_snapshot_that_cannot_be_written_is_refused(void **state) {
         status = sections_write(b, model_lsn(b), lens, 3);
         fakeos_fail_call(b->fake, 0, TN_OK);
         struct log_stats stats;
-        b->log->verbs->stats(b->log, &stats);
+        logmodel_stats(b->log, &stats);
         assert_int_equal(stats.snapshots, status == TN_OK ? 1 : 0);
         assert_true(status == TN_OK || status == TN_IO);
         refused += status != TN_OK;

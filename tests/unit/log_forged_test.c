@@ -189,7 +189,7 @@ static void a_torn_batch_in_a_recycled_segment_is_told_by_any_of_its_marks(void 
         logbench_start(&copy);
         assert_int_equal(copy.model.acked, b->model.acked - 1);
         struct log_stats stats;
-        copy.log->verbs->stats(copy.log, &stats);
+        logmodel_stats(copy.log, &stats);
         assert_int_equal(stats.torn_tail_bytes, left < 3 ? LOGBENCH_SECTOR : 0);
         logbench_scrap(&copy);
     }

@@ -106,7 +106,7 @@ static void start(struct world *w) {
 
 static struct log_stats stats_of(struct world *w) {
     struct log_stats stats;
-    w->log->verbs->stats(w->log, &stats);
+    logmodel_stats(w->log, &stats);
     return stats;
 }
 

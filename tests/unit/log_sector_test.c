@@ -167,7 +167,7 @@ static void larger_sectors_of_the_device_are_used(void **state) {
     assert_int_equal(logbench_header(b, LOGBENCH_SECOND).sector_bytes, large);
     assert_true(b->model.next_lsn == last_lsn(b) + 1);
     logbench_append(b, 3, 100);
-    logbench_append(b, 1, (uint32_t)log_local_batch_max(2u << 20));
+    logbench_append(b, 1, (uint32_t)b->log->verbs->batch_max(b->log));
     logbench_append(b, 3, 20000);
     logbench_die(b);
     logbench_start(b);

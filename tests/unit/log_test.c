@@ -21,7 +21,7 @@
 
 static struct log_stats stats_of(struct logbench *b) {
     struct log_stats stats;
-    b->log->verbs->stats(b->log, &stats);
+    logmodel_stats(b->log, &stats);
     return stats;
 }
 
@@ -48,7 +48,7 @@ static void batches_come_back_in_order(void **state) {
     logbench_append(b, 3, 1);
     logbench_append(b, 2, 448); /* one sector with its header */
     logbench_append(b, 2, 449);
-    logbench_append(b, 1, (uint32_t)log_local_batch_max(LOGBENCH_SEGMENT_BYTES));
+    logbench_append(b, 1, (uint32_t)b->log->verbs->batch_max(b->log));
     logbench_append(b, 2, 700);
     logbench_stop(b);
     logbench_start(b);
@@ -174,16 +174,16 @@ static void another_segment_size_is_used_from_the_next_segment_on(void **state) 
     b->options.segment_bytes = 4 * small;
     logbench_start(b);
     logbench_append(b, 1, 100);
-    logbench_append(b, 1, (uint32_t)log_local_batch_max(2 * small));
+    logbench_append(b, 1, (uint32_t)b->log->verbs->batch_max(b->log));
     logbench_die(b);
     /* The batch that has to be written again is larger than a segment is now. */
     b->options.segment_bytes = small;
     logbench_start(b);
-    logbench_append(b, 4, (uint32_t)log_local_batch_max(small));
+    logbench_append(b, 4, (uint32_t)b->log->verbs->batch_max(b->log));
     logbench_stop(b);
     b->options.segment_bytes = 2 * small;
     logbench_start(b);
-    logbench_append(b, 4, (uint32_t)log_local_batch_max(2 * small));
+    logbench_append(b, 4, (uint32_t)b->log->verbs->batch_max(b->log));
     logbench_stop(b);
     logbench_start(b);
     assert_int_equal(b->model.acked, 10);
@@ -344,8 +344,9 @@ static void an_abandoned_snapshot_leaves_no_trace(void **state) {
     struct log_position at = {.shard = LOGBENCH_SHARD};
     logbench_start(b);
     logbench_append(b, 2, 100);
-    assert_int_equal(b->log->verbs->snapshot_begin(b->log, &at, &error), TN_OK);
-    b->log->verbs->snapshot_abandon(b->log);
+    assert_int_equal(log_local_store(b->log)->verbs->begin(log_local_store(b->log), &at, &error),
+                     TN_OK);
+    log_local_store(b->log)->verbs->abandon(log_local_store(b->log));
     assert_int_equal(fakeos_file_count(b->fake, "/data", "snap"), 0);
     logbench_snapshot(b);
 }
@@ -358,16 +359,19 @@ static void sections_larger_than_the_buffer_come_back(void **state) {
     uint8_t *large = calloc(1, LOG_SECTION_MAX);
     assert_non_null(large);
     struct log_position at = {.shard = LOGBENCH_SHARD};
-    assert_int_equal(b->log->verbs->snapshot_begin(b->log, &at, &error), TN_OK);
+    assert_int_equal(log_local_store(b->log)->verbs->begin(log_local_store(b->log), &at, &error),
+                     TN_OK);
     uint8_t head[16] = {0};
     struct log_section section = {.kind = 1, .bytes = tn_bytes_of(head, sizeof head)};
-    assert_int_equal(b->log->verbs->snapshot_section(b->log, &section), TN_OK);
+    assert_int_equal(log_local_store(b->log)->verbs->section(log_local_store(b->log), &section),
+                     TN_OK);
     for (unsigned i = 0; i < 12; i++) {
         section =
             (struct log_section){.kind = 2, .bytes = tn_bytes_of(large, LOG_SECTION_MAX - i * 31)};
-        assert_int_equal(b->log->verbs->snapshot_section(b->log, &section), TN_OK);
+        assert_int_equal(log_local_store(b->log)->verbs->section(log_local_store(b->log), &section),
+                         TN_OK);
     }
-    assert_int_equal(b->log->verbs->snapshot_end(b->log, &error), TN_OK);
+    assert_int_equal(log_local_store(b->log)->verbs->end(log_local_store(b->log), &error), TN_OK);
     assert_true(stats_of(b).snapshot_bytes > 11 * LOG_SECTION_MAX);
     free(large);
     logbench_stop(b);
@@ -432,7 +436,7 @@ static void *race_snapshots(void *ctx) {
             assert_int_equal(logmodel_snapshot(&copy, race->log), TN_OK);
         }
         struct log_stats stats;
-        race->log->verbs->stats(race->log, &stats);
+        logmodel_stats(race->log, &stats);
         logmodel_free(&copy);
     }
     return NULL;

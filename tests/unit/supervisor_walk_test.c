@@ -77,6 +77,7 @@ static int desk_make(void **state) {
     ekit_limits_small(&d->options);
     d->options.limits.of[KERNEL_LIMIT_SENSORS] = 2 * SENSORS;
     d->options.log = fakelog_base(d->log);
+    d->options.store = fakelog_store(d->log);
     d->options.manual_ticks = true;
     supervisor_feed_init(&d->feed);
     d->engine = ekit_open(&d->options);
