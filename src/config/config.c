@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "server/address.h"
 
 void config_wrong(struct config *config, const char *where, const char *format, ...) {
     char what[CONFIG_REASON_MAX];

@@ -8,6 +8,7 @@
 #include "broker/broker.h"
 #include "config/config.h"
 #include "process/sensor_spec.h"
+#include "server/address.h"
 #include "server/server.h"
 
 static const struct config_row rows[CONFIG_OWN_COUNT] = {

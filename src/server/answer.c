@@ -3,7 +3,8 @@
 
 #include <sched.h>
 
-#include "server/internal.h"
+#include "server/http_listen.h"
+#include "server/parts.h"
 
 /* ---- On the engine's thread ---- */
 

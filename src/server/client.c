@@ -1,7 +1,7 @@
 /* What client.h promises. */
 #include "server/client.h"
 
-#include "server/internal.h"
+#include "server/parts.h"
 
 void server_client_init(struct server_client *client, struct server *server,
                         void (*run)(struct server_client *client)) {
@@ -15,7 +15,7 @@ bool server_client_is_stranger(const struct server_client *client) {
 
 void server_client_leave(struct server_client *client) {
     schedule_leave(client);
-    server_page_end(client);
+    server_page_end(&client->server->pages, client);
     server_login_leave(client);
     server_slots_leave(client);
 }

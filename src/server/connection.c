@@ -1,9 +1,34 @@
 /* Connections: accepting, reading, serving what has been read, and closing. */
+#include "server/connection.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
-#include "server/internal.h"
+#include "server/dispatch.h"
+#include "server/parts.h"
+
+#define DROP_LINES 16u /* of the log, a second */
+
+/* ---- Memory ---- */
+
+bool server_connection_take(struct server_connection *connection, size_t bytes) {
+    struct server *server = connection->server;
+    if (!server_memory_share(&server->memory, &connection->memory, bytes)) {
+        server->counters.dropped[SERVER_DROP_MEMORY]++;
+        if (server_connections_tell(&server->connections)) {
+            server_log("client_dropped", "id=%llu reason=memory held=%zu wanted=%zu all=%zu",
+                       (unsigned long long)connection->id, connection->memory, bytes,
+                       server->memory.used);
+        }
+        return false;
+    }
+    return true;
+}
+
+void server_connection_give(struct server_connection *connection, size_t bytes) {
+    server_memory_return(&connection->server->memory, &connection->memory, bytes);
+}
 
 /* ---- Reading ---- */
 
@@ -18,7 +43,7 @@ static uv_buf_t read_buffer(void *owner) {
         share = 0;
     }
     connection->read_turn = server->schedule.turn;
-    return uv_buf_init((char *)server->read_buffer, share);
+    return uv_buf_init((char *)server->buffers.read, share);
 }
 
 static bool in_append(struct server_connection *connection, const uint8_t *bytes, size_t len) {
@@ -26,12 +51,12 @@ static bool in_append(struct server_connection *connection, const uint8_t *bytes
     if (need > connection->in_capacity) {
         size_t twice = 2 * (size_t)connection->in_capacity;
         size_t capacity = need < twice ? twice : need;
-        if (!server_memory_take(connection, capacity - connection->in_capacity)) {
+        if (!server_connection_take(connection, capacity - connection->in_capacity)) {
             return false;
         }
         uint8_t *bigger = realloc(connection->in, capacity);
         if (bigger == NULL) {
-            server_memory_give(connection, capacity - connection->in_capacity);
+            server_connection_give(connection, capacity - connection->in_capacity);
             return false;
         }
         connection->in = bigger;
@@ -44,7 +69,7 @@ static bool in_append(struct server_connection *connection, const uint8_t *bytes
 
 static void in_free(struct server_connection *connection) {
     free(connection->in);
-    server_memory_give(connection, connection->in_capacity);
+    server_connection_give(connection, connection->in_capacity);
     connection->in = NULL;
     connection->in_len = connection->in_capacity = 0;
 }
@@ -64,7 +89,7 @@ static void hang_up(struct server_connection *connection) {
     char address[TRANSPORT_PEER_MAX];
     connection->server->counters.dropped[SERVER_DROP_FOREIGN]++;
     connection->lost = true;
-    if (server_drop_is_told(connection->server)) {
+    if (server_connections_tell(&connection->server->connections)) {
         transport_name(&connection->transport, address);
         server_log("client_dropped", "id=%llu reason=%s addr=%s",
                    (unsigned long long)connection->id, server_drop_name(SERVER_DROP_FOREIGN),
@@ -114,8 +139,8 @@ static size_t serve(struct server_connection *connection, const uint8_t *data, s
     while (may_take(connection)) {
         struct protocol_request request;
         enum protocol_parse parse =
-            protocol_request_parse(&connection->parser, data + at, len - at, server->line,
-                                   server->argv, SERVER_ARGS_MAX, &request);
+            protocol_request_parse(&connection->parser, data + at, len - at, server->buffers.line,
+                                   server->buffers.argv, SERVER_ARGS_MAX, &request);
         enum server_step step = SERVER_DONE;
         if (parse == PROTOCOL_MORE) {
             *ret_blocked = schedule_share_is_large(&connection->client);
@@ -130,7 +155,7 @@ static size_t serve(struct server_connection *connection, const uint8_t *data, s
                 return len;
             }
         } else if (request.argc > 0) {
-            step = server_dispatch(connection, server->argv, request.argc, request.is_line);
+            step = server_dispatch(connection, server->buffers.argv, request.argc, request.is_line);
         }
         if (step == SERVER_WAIT) {
             return at;
@@ -173,7 +198,7 @@ static void settle(struct server_connection *connection, bool blocked) {
         connection->leaving = true;
     }
     if (connection->leaving && server_connection_quiet(connection)) {
-        if (!connection->server->draining || !server_output_unsent(connection)) {
+        if (!connection->server->stop.draining || !server_output_unsent(connection)) {
             server_connection_close(connection);
             return;
         }
@@ -188,7 +213,7 @@ void server_connection_run(struct server_connection *connection) {
     if (connection->closing) {
         return;
     }
-    TN_ASSERT(connection->server->out_len == 0);
+    TN_ASSERT(connection->server->output.len == 0);
     server_replies_collect(connection);
     if (connection->in_len > 0) {
         size_t used = serve(connection, connection->in, connection->in_len, &blocked);
@@ -249,7 +274,7 @@ static void read_some(void *owner, const uint8_t *data, ssize_t count) {
         server_connection_run(connection);
         return;
     }
-    TN_ASSERT(connection->server->out_len == 0);
+    TN_ASSERT(connection->server->output.len == 0);
     size_t used = serve(connection, data, (size_t)count, &blocked);
     if (used < (size_t)count && !connection->closing &&
         !in_append(connection, data + used, (size_t)count - used)) {
@@ -261,22 +286,27 @@ static void read_some(void *owner, const uint8_t *data, ssize_t count) {
 /* ---- Opening and closing ---- */
 
 static void written(void *owner, int status) {
-    server_output_written(owner, status);
+    struct server_connection *connection = owner;
+    if (server_output_written(connection, status)) {
+        server_connection_run(connection);
+    } else {
+        server_connection_close(connection);
+    }
 }
 
 static void closed(void *owner) {
     struct server_connection *connection = owner;
     struct server *server = connection->server;
-    server_output_free(connection);
+    server_output_drop(connection);
     in_free(connection);
     TN_ASSERT(connection->memory == 0);
-    if (server->looking == connection) {
-        server->looking = LIST_NEXT(connection, place);
+    if (server->connections.looking == connection) {
+        server->connections.looking = LIST_NEXT(connection, place);
     }
     LIST_REMOVE(connection, place);
     memset(connection, 0, sizeof *connection);
-    LIST_INSERT_HEAD(&server->free_connections, connection, place);
-    server->connection_count--;
+    LIST_INSERT_HEAD(&server->connections.free, connection, place);
+    server->connections.count--;
     server_stop_check(server);
 }
 
@@ -298,22 +328,22 @@ static const struct transport_calls transport_calls = {
     .buffer = read_buffer, .read = read_some, .written = written, .closed = closed};
 
 static struct server_connection *connection_new(struct server *server, enum transport_kind kind) {
-    struct server_connection *connection = LIST_FIRST(&server->free_connections);
+    struct server_connection *connection = LIST_FIRST(&server->connections.free);
     if (server_clients(server) >= server->options.connections_max) {
         return NULL;
     }
     if (connection != NULL) {
         LIST_REMOVE(connection, place);
     } else {
-        connection = &server->connections[server->connections_touched++];
+        connection = &server->connections.of[server->connections.touched++];
     }
     memset(connection, 0, sizeof *connection);
     connection->server = server;
     server_client_init(&connection->client, server, client_run);
-    connection->id = ++server->next_id;
+    connection->id = ++server->connections.next_id;
     connection->created_ms = connection->active_ms = uv_now(&server->loop);
-    LIST_INSERT_HEAD(&server->live, connection, place);
-    server->connection_count++;
+    LIST_INSERT_HEAD(&server->connections.live, connection, place);
+    server->connections.count++;
     transport_init(&connection->transport, &server->loop, kind, &transport_calls, connection);
     return connection;
 }
@@ -323,16 +353,15 @@ static void refused(void *owner) {
 }
 
 /* Over the limit: say so and hang up. */
-static void refuse(struct server_listener *listener) {
+static void refuse(struct server *server, struct server_listener *listener) {
     static const char text[] = "-ERR max number of clients reached\r\n";
     static const struct transport_calls calls = {.closed = refused};
-    struct server *server = listener->server;
     struct transport *transport = malloc(sizeof *transport);
     if (transport == NULL) {
         return;
     }
-    transport_init(transport, &server->loop, listener->kind, &calls, transport);
-    if (transport_accept(transport, &listener->handle.stream) == 0) {
+    transport_init(transport, &server->loop, listener->socket.kind, &calls, transport);
+    if (transport_accept(transport, &listener->socket) == 0) {
         (void)transport_try_write(transport, text, sizeof text - 1);
     }
     server->counters.rejected[SERVER_REJECT_CONNECTIONS]++;
@@ -350,33 +379,20 @@ static void peer_find(struct server_connection *connection) {
     }
 }
 
-static void accept_one(struct server_listener *listener) {
-    struct server *server = listener->server;
-    struct server_connection *connection = connection_new(server, listener->kind);
+void server_connection_accept(struct server *server, struct server_listener *listener) {
+    struct server_connection *connection = connection_new(server, listener->socket.kind);
     if (connection == NULL) {
-        refuse(listener);
+        refuse(server, listener);
         return;
     }
     server->counters.connections++;
-    if (transport_accept(&connection->transport, &listener->handle.stream) != 0) {
+    if (transport_accept(&connection->transport, &listener->socket) != 0) {
         server_connection_close(connection);
         return;
     }
-    (void)uv_fileno(&connection->transport.handle.any, &connection->client.socket);
+    connection->client.socket = transport_socket(&connection->transport);
     peer_find(connection);
     set_reading(connection, true);
-}
-
-/* A few in one turn. Libuv reports no other client of a listener while one waits there. */
-void server_connection_arrives(struct server_listener *listener) {
-    struct server *server = listener->server;
-    listener->waiting = server->accepts == SERVER_ACCEPTS_MAX;
-    if (listener->waiting) {
-        schedule_soon(&server->schedule);
-        return;
-    }
-    server->accepts++;
-    accept_one(listener);
 }
 
 /* ---- Policy ---- */
@@ -385,16 +401,16 @@ bool server_connection_quiet(const struct server_connection *connection) {
     return connection->client.inflight == 0 && server_output_waiting(connection) == 0;
 }
 
-bool server_drop_is_told(struct server *server) {
-    bool told = server->drops_told < SERVER_DROP_LINES;
-    server->drops_told += told;
-    server->drops_untold += !told;
+bool server_connections_tell(struct server_connections *connections) {
+    bool told = connections->drops_told < DROP_LINES;
+    connections->drops_told += told;
+    connections->drops_untold += !told;
     return told;
 }
 
 static void drop(struct server_connection *connection, enum server_drop reason) {
     connection->server->counters.dropped[reason]++;
-    if (reason != SERVER_DROP_IDLE && server_drop_is_told(connection->server)) {
+    if (reason != SERVER_DROP_IDLE && server_connections_tell(&connection->server->connections)) {
         server_log("client_dropped", "id=%llu reason=%s unsent=%zu unfinished=%u",
                    (unsigned long long)connection->id, server_drop_name(reason),
                    server_output_waiting(connection), connection->in_len);
@@ -434,28 +450,28 @@ static bool look(struct server_connection *c) {
  * begins: if the loop stood still, what came meanwhile is read before anybody is taken for idle. */
 void server_connections_look(struct server *server) {
     uint32_t drops = 0;
-    if (server->look_due) {
-        server->look_due = false;
-        server->looking = LIST_FIRST(&server->live);
+    if (server->connections.look_due) {
+        server->connections.look_due = false;
+        server->connections.looking = LIST_FIRST(&server->connections.live);
         return;
     }
     for (uint32_t i = 0; i < SERVER_LOOKS_MAX && drops < SERVER_DROPS_MAX; i++) {
-        struct server_connection *c = server->looking;
+        struct server_connection *c = server->connections.looking;
         if (c == NULL) {
             return;
         }
-        server->looking = LIST_NEXT(c, place);
+        server->connections.looking = LIST_NEXT(c, place);
         drops += look(c);
     }
 }
 
 void server_connections_check(struct server *server) {
-    if (server->drops_untold > 0) {
-        server_log("clients_dropped", "more=%u", server->drops_untold);
+    if (server->connections.drops_untold > 0) {
+        server_log("clients_dropped", "more=%u", server->connections.drops_untold);
     }
-    server->drops_told = server->drops_untold = 0;
-    if (server->looking == NULL) {
-        server->look_due = true;
+    server->connections.drops_told = server->connections.drops_untold = 0;
+    if (server->connections.looking == NULL) {
+        server->connections.look_due = true;
         schedule_soon(&server->schedule);
     }
 }

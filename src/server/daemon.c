@@ -1,9 +1,7 @@
-/* What whoever runs the server asks of it and hears from it: reload, sign of life.
- *
- *     SIGHUP --> reload, on a worker thread --> reloaded, on the loop
- *
- * One reload at a time; a signal that comes meanwhile is one more after it, however many came. */
-#include "server/internal.h"
+/* What daemon.h promises. */
+#include "server/daemon.h"
+
+#include "server/parts.h"
 
 static void reload_begin(struct server *server);
 
@@ -15,24 +13,24 @@ static void reload_work(uv_work_t *work) {
 static void reload_done(uv_work_t *work, int status) {
     struct server *server = work->data;
     (void)status; /* nobody cancels it */
-    server->reloading = false;
+    server->daemon.reloading = false;
     server->options.sensors_changed = false;
     server->options.hooks.reloaded(server->options.hooks.ctx, &server->options);
     server_users_take(server);
     if (server->options.sensors_changed && server->supervisor != NULL) {
         supervisor_defaults_set(server->supervisor, &server->options.sensors->defaults);
     }
-    if (server->reload_again) {
+    if (server->daemon.reload_again) {
         reload_begin(server);
     }
 }
 
 static void reload_begin(struct server *server) {
-    server->reload_again = server->reloading;
-    if (!server->reloading && !server->draining) {
-        server->reloading = true;
-        server->reload.data = server;
-        (void)uv_queue_work(&server->loop, &server->reload, reload_work, reload_done);
+    server->daemon.reload_again = server->daemon.reloading;
+    if (!server->daemon.reloading && !server->stop.draining) {
+        server->daemon.reloading = true;
+        server->daemon.reload.data = server;
+        (void)uv_queue_work(&server->loop, &server->daemon.reload, reload_work, reload_done);
     }
 }
 
@@ -52,13 +50,13 @@ static void on_alive(uv_timer_t *timer) {
 
 void server_daemon_start(struct server *server) {
     const struct server_hooks *hooks = &server->options.hooks;
-    (void)uv_signal_init(&server->loop, &server->sighup);
-    (void)uv_timer_init(&server->loop, &server->alive);
-    server->sighup.data = server->alive.data = server;
+    (void)uv_signal_init(&server->loop, &server->daemon.sighup);
+    (void)uv_timer_init(&server->loop, &server->daemon.alive);
+    server->daemon.sighup.data = server->daemon.alive.data = server;
     if (hooks->reload != NULL) {
-        (void)uv_signal_start(&server->sighup, on_hangup, SIGHUP);
+        (void)uv_signal_start(&server->daemon.sighup, on_hangup, SIGHUP);
     }
     if (hooks->alive != NULL && hooks->alive_ms > 0) {
-        (void)uv_timer_start(&server->alive, on_alive, hooks->alive_ms, hooks->alive_ms);
+        (void)uv_timer_start(&server->daemon.alive, on_alive, hooks->alive_ms, hooks->alive_ms);
     }
 }

@@ -1,7 +1,7 @@
 /* Which command it is, whether it has as many words as it must, and who serves it. */
 #include <string.h>
 
-#include "server/internal.h"
+#include "server/parts.h"
 
 /* As Redis says it: clients look at this text to find out what a server can do. */
 static void reply_unknown(struct server_connection *connection, const struct tn_bytes *argv,
@@ -199,7 +199,7 @@ static enum server_step dispatch_read(struct server_connection *connection,
  * made in vain. When the socket has taken what waits, it is tried again. A little before it goes
  * together with it, in one piece. */
 static bool must_wait(struct server_connection *connection, const struct protocol_command *row) {
-    if (connection->server->out_len > SERVER_UNSENT_BYTES) {
+    if (connection->server->output.len > SERVER_UNSENT_BYTES) {
         server_output_flush(connection);
     }
     return server_output_waiting(connection) > 0 || connection->lost ||
@@ -225,7 +225,7 @@ static enum server_step dispatch_good(struct server_connection *connection,
                                       const struct tn_bytes *argv, uint32_t argc) {
     struct server *server = connection->server;
     bool is_long = protocol_command_has(row, PROTOCOL_LONG);
-    size_t before = server->out_len;
+    size_t before = server->output.len;
     struct server_request request;
     enum server_step step;
     if (row->kind != PROTOCOL_WRITE &&
@@ -245,7 +245,7 @@ static enum server_step dispatch_good(struct server_connection *connection,
         }
     }
     if (step == SERVER_DONE && is_long) {
-        schedule_slice_made(&server->schedule, server->out_len - before);
+        schedule_slice_made(&server->schedule, server->output.len - before);
     }
     return step;
 }
@@ -258,7 +258,7 @@ enum server_step server_dispatch(struct server_connection *connection, const str
     struct server *server = connection->server;
     enum server_step step;
     enum tn_result access = TN_R_OK;
-    int32_t arity = row != NULL ? server->arity[row->id] : 0;
+    int32_t arity = row != NULL ? server->buffers.arity[row->id] : 0;
     bool bad = row == NULL || argc > SERVER_ARGS_MAX ||
                (arity > 0 ? argc != (uint32_t)arity : argc < (uint32_t)-arity);
     bool not_as_line = is_line && row != NULL && !may_be_line(row);
@@ -283,7 +283,8 @@ enum server_step server_dispatch(struct server_connection *connection, const str
         connection->leaving |= is_line && (bad || not_as_line);
         connection->last_command = row;
         connection->served |= access == TN_R_OK && row != NULL && row->role > PROTOCOL_NOBODY;
-        server_page_end(&connection->client); /* refused in the middle of it, it is over, too */
+        server_page_end(&server->pages,
+                        &connection->client); /* refused in the middle of it, it is over, too */
     }
     return step;
 }

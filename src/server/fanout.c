@@ -14,7 +14,7 @@
 #include "base/assert.h"
 #include "base/glob.h"
 #include "base/hash.h"
-#include "server/internal.h"
+#include "server/parts.h"
 
 #define TAIL_STEP 512u         /* events that the tail reads in one turn of the loop */
 #define BEHIND_STEP 256u       /* and one who is behind */
@@ -199,7 +199,7 @@ static void unsent_flush(struct server_streams *streams) {
         subscriber->unsent = false;
         if (subscriber->doomed) {
             connection->server->counters.dropped[SERVER_DROP_SLOW]++;
-            if (server_drop_is_told(connection->server)) {
+            if (server_connections_tell(&connection->server->connections)) {
                 server_log("client_dropped", "id=%llu reason=output unsent=%zu",
                            (unsigned long long)connection->id, server_output_waiting(connection));
             }

@@ -3,6 +3,9 @@
  * Connections are accepted here and not by libmicrohttpd, since they share one limit with those of
  * RESP, and whoever is over it is told. */
 #include "server/http.h"
+#include "server/address.h"
+#include "server/http_listen.h"
+#include "server/parts.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -254,7 +257,7 @@ static int listen_on(struct http *http, const char *host, uint16_t port) {
     if (http->socket < 0) {
         return uv_translate_sys_error(errno);
     }
-    server_unsent_bound(http->socket);
+    transport_unsent_bound(http->socket, SERVER_UNSENT_BYTES);
     if (setsockopt(http->socket, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 ||
         bind(http->socket, (const struct sockaddr *)&address, len) != 0 ||
         listen(http->socket, 1024) != 0 ||

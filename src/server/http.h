@@ -21,7 +21,9 @@
 
 #include "protocol/framing.h"
 #include "protocol/http.h"
-#include "server/internal.h"
+#include "server/client.h"
+#include "server/metrics.h"
+#include "server/stream.h"
 
 #define HTTP_CONNECTION_BYTES (16u * 1024u) /* head of a request, and what is being sent */
 #define HTTP_CONNECTIONS_MAX 1000000u       /* libmicrohttpd's limit; it is ours that counts */

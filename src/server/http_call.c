@@ -9,9 +9,11 @@
 #include "base/assert.h"
 #include "base/hash.h"
 #include "protocol/http.h"
+#include "protocol/render.h"
 #include "protocol/text.h"
 #include "protocol/walk.h"
 #include "server/http.h"
+#include "server/parts.h"
 
 static const char json_type[] = "application/json";
 static const char problem_type[] = "application/problem+json";
@@ -194,10 +196,10 @@ static void call_read(struct http_exchange *exchange, struct server_request *req
                       const struct protocol_http *http) {
     struct server *server = request->server;
     struct server_answer answer;
-    struct protocol_writer w = {.out = tn_writer_of(server->out, SERVER_REPLY_MAX),
+    struct protocol_writer w = {.out = tn_writer_of(server->output.bytes, SERVER_REPLY_MAX),
                                 .encoding = PROTOCOL_JSON};
     bool is_long = protocol_command_has(request->row, PROTOCOL_LONG);
-    TN_ASSERT(server->out_len == 0);
+    TN_ASSERT(server->output.len == 0);
     if (is_long && schedule_must_yield(&exchange->client,
                                        protocol_command_has(request->row, PROTOCOL_SLICED))) {
         return;
@@ -213,7 +215,7 @@ static void call_read(struct http_exchange *exchange, struct server_request *req
         http_answer_problem(exchange, 413, "the reply does not fit; ask for less with count");
         return;
     }
-    answer_call(exchange, request->row, &answer, server->out, w.out.len);
+    answer_call(exchange, request->row, &answer, server->output.bytes, w.out.len);
     if (answer.code == TN_R_OK && answer.cursor > 0) {
         answer_link(exchange, http, answer.cursor);
     }
@@ -291,10 +293,10 @@ static void call_words(struct http_exchange *exchange, const struct protocol_rou
     uint32_t argc = 0;
     enum tn_result code =
         protocol_http_words(route, http, exchange->connection->http->scratch, HTTP_SCRATCH_BYTES,
-                            server->argv, SERVER_ARGS_MAX, &argc, detail);
+                            server->buffers.argv, SERVER_ARGS_MAX, &argc, detail);
     server_request_begin(&request, &exchange->client,
                          access_user_of(&server->access, &exchange->client.login), route->row,
-                         server->argv, argc);
+                         server->buffers.argv, argc);
     if (code != TN_R_OK) {
         answer_refusal(exchange, route->row, code, detail);
     } else if (route->row->kind == PROTOCOL_WRITE) {
@@ -392,7 +394,7 @@ void http_call(struct http_exchange *exchange) {
         http_answer_problem(exchange, 400, "more than %u arguments", HTTP_ARGUMENTS_MAX);
     } else if (request.opid.len > HTTP_KEY_MAX) {
         http_answer_problem(exchange, 400, "an Idempotency-Key has at most %u bytes", HTTP_KEY_MAX);
-    } else if (exchange->client.server->draining) {
+    } else if (exchange->client.server->stop.draining) {
         answer_refusal(exchange, route.row, TN_R_CLOSED, NULL);
     } else if (stream) {
         http_stream_begin(exchange, &request);

@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "protocol/render.h"
 #include "server/http.h"
+#include "server/parts.h"
 
 static struct http_connection *connection_of(struct MHD_Connection *mhd) {
     const union MHD_ConnectionInfo *info =
@@ -94,7 +96,7 @@ void http_answer_unknown(struct http_exchange *exchange, unsigned status, const 
 void http_answer(struct http_exchange *exchange, unsigned status, const char *type,
                  const void *text, size_t len) {
     if (len > HTTP_ANSWER_SMALL &&
-        !server_memory_share(exchange->client.server, &exchange->memory, len)) {
+        !server_memory_share(&exchange->client.server->memory, &exchange->memory, len)) {
         http_answer_unknown(exchange, 503, server_no_room);
         header_add(exchange, MHD_HTTP_HEADER_RETRY_AFTER, "1");
         return;
@@ -316,7 +318,7 @@ void http_exchange_end(void *ctx, struct MHD_Connection *mhd, void **exchange_ct
     http_page_leave(exchange);
     http_stream_leave(exchange);
     body_free(exchange);
-    server_memory_return(exchange->client.server, &exchange->memory, exchange->memory);
+    server_memory_return(&exchange->client.server->memory, &exchange->memory, exchange->memory);
     if (exchange->response != NULL) {
         MHD_destroy_response(exchange->response);
     }

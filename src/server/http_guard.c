@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "server/address.h"
 #include "server/http.h"
 
 bool http_host_is_ours(const char *host) {

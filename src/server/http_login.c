@@ -4,7 +4,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "protocol/render.h"
 #include "server/http.h"
+#include "server/parts.h"
 
 #define CREDENTIALS_MAX (KERNEL_USER_MAX + 1 + ACCESS_SECRET_MAX)
 

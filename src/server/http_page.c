@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "server/http.h"
+#include "server/parts.h"
 
 static const char text_type[] = "text/plain; charset=utf-8";
 
@@ -31,11 +32,11 @@ static void page_ready(struct http_exchange *exchange) {
     struct tn_writer w = tn_writer_of(text, sizeof text);
     engine_stats_read(server->engine, &stats);
     bool engine = stats.stopped == TN_R_OK;
-    bool ready = engine && !server->draining;
+    bool ready = engine && !server->stop.draining;
     if (!ready || http_argument_in(exchange, "verbose")) {
         check_add(&w, "loop", true, "");
         check_add(&w, "engine", engine, tn_result_name(stats.stopped));
-        check_add(&w, "serving", !server->draining, "stopping");
+        check_add(&w, "serving", !server->stop.draining, "stopping");
         tn_write_raw(&w, ready ? "readyz check passed\n" : "readyz check failed\n", 20);
     } else {
         tn_write_raw(&w, "ok\n", 3);

@@ -12,7 +12,9 @@
 #include <sys/socket.h>
 
 #include "base/assert.h"
+#include "protocol/render.h"
 #include "server/http.h"
+#include "server/parts.h"
 #include "server/stream.h"
 
 #define STREAM_STEP_BYTES (32u * 1024u) /* rendered at a time, and the event that passes it */
@@ -95,13 +97,13 @@ static bool step_visit(void *ctx, const struct engine_event *event) {
 static void bytes_free(struct http_stream *stream) {
     free(stream->bytes);
     stream->bytes = NULL;
-    server_memory_return(stream->server, &stream->memory, stream->memory);
+    server_memory_return(&stream->server->memory, &stream->memory, stream->memory);
 }
 
 /* Keeps what was rendered, in memory of the stream's own. */
 static bool keep(struct http_stream *stream, const void *bytes, size_t len) {
     TN_ASSERT(stream->bytes == NULL);
-    if (!server_memory_share(stream->server, &stream->memory, len)) {
+    if (!server_memory_share(&stream->server->memory, &stream->memory, len)) {
         return false;
     }
     stream->bytes = malloc(len);
@@ -119,18 +121,18 @@ static bool keep(struct http_stream *stream, const void *bytes, size_t len) {
 /* The next step. False: it cannot go on. */
 static bool fill(struct http_stream *stream) {
     struct server *server = stream->server;
-    struct step step = {
-        .stream = stream,
-        .user = access_user_of(&server->access, &stream->login),
-        .w = {.out = tn_writer_of(server->out, SERVER_OUT_BYTES), .encoding = PROTOCOL_JSON}};
-    TN_ASSERT(server->out_len == 0);
+    struct step step = {.stream = stream,
+                        .user = access_user_of(&server->access, &stream->login),
+                        .w = {.out = tn_writer_of(server->output.bytes, SERVER_OUT_BYTES),
+                              .encoding = PROTOCOL_JSON}};
+    TN_ASSERT(server->output.len == 0);
     enum tn_result code = engine_events_read(server->engine, stream->cursor, STREAM_STEP_EVENTS,
                                              step_visit, &step, &step.span);
     if (code != TN_R_OK && code != TN_R_OVERLOADED) {
         return false;
     }
     stream->cursor = step.span.next;
-    bool kept = step.w.out.len == 0 || keep(stream, server->out, step.w.out.len);
+    bool kept = step.w.out.len == 0 || keep(stream, server->output.bytes, step.w.out.len);
     server->counters.dropped[SERVER_DROP_MEMORY] += !kept;
     return kept;
 }

@@ -8,7 +8,11 @@
 #include <unistd.h>
 
 #include "base/glob.h"
-#include "server/internal.h"
+#include "protocol/render.h"
+#include "server/http_listen.h"
+#include "server/metrics.h"
+#include "server/parts.h"
+#include "server/session.h"
 
 #define REDIS_VERSION "7.4.0" /* for those who decide by it what they may send */
 
@@ -33,10 +37,10 @@ static void reply_text(struct server_connection *connection, const struct tn_wri
 static void info_server(struct server *server, struct tn_writer *w) {
     line(w, "# Server\r\nredis_version:" REDIS_VERSION "\r\nredis_mode:standalone\r\n");
     line(w, "tenure_version:%s\r\nprocess_id:%ld\r\ntcp_port:%u\r\n", server->options.version,
-         (long)getpid(), server->port);
-    line(w, "\r\n# Clients\r\nconnected_clients:%u\r\nmaxclients:%u\r\n", server->connection_count,
+         (long)getpid(), server->listeners.port);
+    line(w, "\r\n# Clients\r\nconnected_clients:%u\r\nmaxclients:%u\r\n", server->connections.count,
          server->options.connections_max);
-    line(w, "clients_memory:%zu\r\nclients_memory_max:%zu\r\n", server->memory,
+    line(w, "clients_memory:%zu\r\nclients_memory_max:%zu\r\n", server->memory.used,
          server->options.client_memory);
     line(w, "\r\n# Persistence\r\nloading:0\r\n");
     line(w, "\r\n# Stats\r\ntotal_connections_received:%" PRIu64 "\r\n",
@@ -240,8 +244,8 @@ enum server_step session_client_list(struct server_connection *connection,
     struct tn_writer w = tn_writer_of(text, text != NULL ? SERVER_REPLY_MAX - 64 : 0);
     (void)argv;
     (void)argc;
-    for (const struct server_connection *c = LIST_FIRST(&connection->server->live); c != NULL;
-         c = LIST_NEXT(c, place)) {
+    for (const struct server_connection *c = LIST_FIRST(&connection->server->connections.live);
+         c != NULL; c = LIST_NEXT(c, place)) {
         size_t before = w.len;
         client_line(c, &w);
         if (w.overflow) {
@@ -266,7 +270,7 @@ enum server_step session_client_kill(struct server_connection *connection,
         server_reply_error(connection, "ERR syntax error");
         return SERVER_DONE;
     }
-    for (struct server_connection *c = LIST_FIRST(&connection->server->live); c != NULL;
+    for (struct server_connection *c = LIST_FIRST(&connection->server->connections.live); c != NULL;
          c = LIST_NEXT(c, place)) {
         char address[TRANSPORT_PEER_MAX] = "";
         if (by_address) {

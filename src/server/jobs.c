@@ -4,7 +4,8 @@
 #include <stdio.h>
 
 #include "base/assert.h"
-#include "server/internal.h"
+#include "protocol/render.h"
+#include "server/parts.h"
 
 enum server_step server_job_begin(struct server_request *request) {
     request->slot = server_slot_take(&request->server->slots, request->client, request->row);

@@ -1,30 +1,30 @@
-/* The sockets that RESP clients connect to: one of TCP, and one of the Unix domain, whose clients are
- * known by their processes. */
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <string.h>
-#include <sys/socket.h>
+/* What listen.h promises. */
+#include "server/listen.h"
 
-#include "server/internal.h"
+#include "server/address.h"
+#include "server/memory.h"
+#include "server/parts.h"
 
-#define BACKLOG 1024
-
-static void on_connection(uv_stream_t *stream, int status) {
-    if (status == 0) {
-        server_connection_arrives(stream->data);
+/* A few in one turn. The listener reports no other client while one waits there. */
+static void arrives(struct server_listener *listener) {
+    struct server *server = listener->server;
+    listener->waiting = server->listeners.accepts == SERVER_ACCEPTS_MAX;
+    if (listener->waiting) {
+        schedule_soon(&server->schedule);
+        return;
     }
+    server->listeners.accepts++;
+    server_connection_accept(server, listener);
+}
+
+static void on_waiting(void *owner) {
+    arrives(owner);
 }
 
 static struct server_listener *listener_make(struct server *server, enum transport_kind kind) {
-    struct server_listener *listener = &server->listeners[kind];
+    struct server_listener *listener = &server->listeners.of[kind];
     listener->server = server;
-    listener->kind = kind;
-    if (kind == TRANSPORT_UNIX) {
-        (void)uv_pipe_init(&server->loop, &listener->handle.pipe, 0);
-    } else {
-        (void)uv_tcp_init(&server->loop, &listener->handle.tcp);
-    }
-    listener->handle.any.data = listener;
+    transport_listener_init(&listener->socket, &server->loop, kind, on_waiting, listener);
     listener->is_open = true;
     return listener;
 }
@@ -32,39 +32,23 @@ static struct server_listener *listener_make(struct server *server, enum transpo
 static void listener_close(struct server_listener *listener) {
     struct server *server = listener->server;
     if (listener->is_open) {
-        uv_close(&listener->handle.any, NULL);
-        if (listener->kind == TRANSPORT_UNIX) {
-            unix_remove(server->options.os, server->options.unix_path, &server->unix_socket);
+        transport_listener_close(&listener->socket);
+        if (listener->socket.kind == TRANSPORT_UNIX) {
+            unix_remove(server->options.os, server->options.unix_path,
+                        &server->listeners.unix_socket);
         }
     }
     listener->is_open = listener->waiting = false;
 }
 
-/* Sockets that are accepted inherit it. It bounds what the kernel keeps of what could not be sent yet,
- * not what is on its way: a client that reads is served as fast as before. */
-void server_unsent_bound(int socket) {
-    int bytes = SERVER_UNSENT_BYTES;
-    (void)setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
-}
-
 int server_listen_tcp(struct server *server, const char *host, uint16_t port) {
     struct server_listener *listener = listener_make(server, TRANSPORT_TCP);
     struct sockaddr_storage address;
-    int len = sizeof address;
     int code = server_address_make(host, port, &address);
     if (code == 0) {
-        code = uv_tcp_bind(&listener->handle.tcp, (const struct sockaddr *)&address, 0);
+        code = transport_listen_tcp(&listener->socket, &address, SERVER_UNSENT_BYTES);
     }
-    if (code == 0) {
-        int socket = -1;
-        (void)uv_fileno(&listener->handle.any, &socket);
-        server_unsent_bound(socket);
-        code = uv_listen(&listener->handle.stream, BACKLOG, on_connection);
-    }
-    if (code == 0) {
-        code = uv_tcp_getsockname(&listener->handle.tcp, (struct sockaddr *)&address, &len);
-        server->port = server_address_port(&address);
-    }
+    server->listeners.port = code == 0 ? server_address_port(&address) : 0;
     return code;
 }
 
@@ -79,17 +63,14 @@ static bool unix_failed(const struct server *server, enum unix_result result, co
 
 bool server_listen_unix(struct server *server) {
     const char *path = server->options.unix_path;
+    struct unix_socket *socket = &server->listeners.unix_socket;
     char reason[256];
-    enum unix_result result =
-        unix_bind(server->options.os, path, &server->unix_socket, reason, sizeof reason);
+    enum unix_result result = unix_bind(server->options.os, path, socket, reason, sizeof reason);
     if (result != UNIX_OK) {
         return unix_failed(server, result, reason);
     }
     struct server_listener *listener = listener_make(server, TRANSPORT_UNIX);
-    int code = uv_pipe_open(&listener->handle.pipe, server->unix_socket.fd);
-    if (code == 0) {
-        code = uv_listen(&listener->handle.stream, BACKLOG, on_connection);
-    }
+    int code = transport_listen_unix(&listener->socket, socket->fd);
     if (code != 0) {
         listener_close(listener);
         return unix_failed(server, UNIX_FAILED, uv_strerror(code));
@@ -97,17 +78,21 @@ bool server_listen_unix(struct server *server) {
     return true;
 }
 
+const char *server_unix_path(const struct server *server) {
+    return server->listeners.of[TRANSPORT_UNIX].is_open ? server->options.unix_path : "off";
+}
+
 void server_listen_stop(struct server *server) {
     for (unsigned i = 0; i < 2; i++) {
-        listener_close(&server->listeners[i]);
+        listener_close(&server->listeners.of[i]);
     }
 }
 
 void server_listen_resume(struct server *server) {
     for (unsigned i = 0; i < 2; i++) {
-        if (server->listeners[i].waiting) {
-            server->accepts = 0;
-            server_connection_arrives(&server->listeners[i]);
+        if (server->listeners.of[i].waiting) {
+            server->listeners.accepts = 0;
+            arrives(&server->listeners.of[i]);
         }
     }
 }

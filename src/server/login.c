@@ -19,13 +19,15 @@
  * Over HTTP each request brings its secret anew. What was found to be right is remembered by a keyed
  * hash, whose key this process made for itself; never the secret. A login of an older generation of
  * the user is not what is remembered. */
+#include "server/login.h"
+
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/hash.h"
-#include "server/internal.h"
+#include "server/parts.h"
 
 struct server_login {
     struct server *server;
@@ -46,13 +48,13 @@ struct server_login {
 /* Of a secret that nobody knows: what a name that does not exist is compared with. */
 static char nobodys_hash[crypto_pwhash_STRBYTES];
 
-bool server_login_init(struct server *server) {
+bool server_login_init(struct server_logins *logins) {
     char secret[32];
     if (sodium_init() < 0) {
         return false;
     }
-    TAILQ_INIT(&server->logins.waiting);
-    randombytes_buf(server->logins.key, sizeof server->logins.key);
+    TAILQ_INIT(&logins->waiting);
+    randombytes_buf(logins->key, sizeof logins->key);
     randombytes_buf(secret, sizeof secret);
     return crypto_pwhash_str(nobodys_hash, secret, sizeof secret, SERVER_LOGIN_OPS,
                              SERVER_LOGIN_MEMORY) == 0;
@@ -60,12 +62,11 @@ bool server_login_init(struct server *server) {
 
 /* ---- What is remembered ---- */
 
-static void mark_make(const struct server *server, struct tn_bytes name, struct tn_bytes secret,
-                      uint8_t mark[SERVER_LOGIN_MARK]) {
+static void mark_make(const struct server_logins *logins, struct tn_bytes name,
+                      struct tn_bytes secret, uint8_t mark[SERVER_LOGIN_MARK]) {
     crypto_generichash_state state;
     uint8_t len = (uint8_t)name.len;
-    (void)crypto_generichash_init(&state, server->logins.key, sizeof server->logins.key,
-                                  SERVER_LOGIN_MARK);
+    (void)crypto_generichash_init(&state, logins->key, sizeof logins->key, SERVER_LOGIN_MARK);
     (void)crypto_generichash_update(&state, &len, 1);
     (void)crypto_generichash_update(&state, name.at, name.len);
     (void)crypto_generichash_update(&state, secret.at, secret.len);
@@ -73,14 +74,14 @@ static void mark_make(const struct server *server, struct tn_bytes name, struct 
     sodium_memzero(&state, sizeof state);
 }
 
-static struct server_login_known *known_at(struct server *server,
+static struct server_login_known *known_at(struct server_logins *logins,
                                            const uint8_t mark[SERVER_LOGIN_MARK]) {
-    return &server->logins.known[tn_load32(mark) % SERVER_LOGIN_KNOWN];
+    return &logins->known[tn_load32(mark) % SERVER_LOGIN_KNOWN];
 }
 
-static bool known_find(struct server *server, const uint8_t mark[SERVER_LOGIN_MARK],
+static bool known_find(struct server_logins *logins, const uint8_t mark[SERVER_LOGIN_MARK],
                        struct access_login *ret_login) {
-    const struct server_login_known *known = known_at(server, mark);
+    const struct server_login_known *known = known_at(logins, mark);
     if (known->login.user == NULL || known->login.generation != known->login.user->generation ||
         sodium_memcmp(known->mark, mark, SERVER_LOGIN_MARK) != 0) {
         return false;
@@ -122,7 +123,7 @@ static void login_compared(uv_work_t *work, int status) {
     login->good = login->good && status == 0 && is_current(login);
     login->address->failures += !login->good;
     if (login->good) {
-        struct server_login_known *known = known_at(server, login->mark);
+        struct server_login_known *known = known_at(&server->logins, login->mark);
         memcpy(known->mark, login->mark, sizeof known->mark);
         known->login = (struct access_login){.user = login->user, .generation = login->generation};
     }
@@ -182,7 +183,8 @@ static void login_next(struct server *server) {
 static bool login_begin(struct server_client *client, struct tn_bytes name, struct tn_bytes secret,
                         const uint8_t mark[SERVER_LOGIN_MARK]) {
     struct server *server = client->server;
-    struct server_login_address *address = server_login_address(server, client->socket);
+    struct server_login_address *address =
+        server_login_address(&server->logins, client->socket, uv_now(&server->loop));
     if (server->logins.count >= SERVER_LOGINS_MAX ||
         address->waiting >= SERVER_LOGINS_ADDRESS_MAX) {
         return false;
@@ -230,12 +232,14 @@ static enum server_login_step login_failed(struct server_client *client, struct 
     return SERVER_LOGIN_BAD;
 }
 
-void server_logins_second(struct server *server) {
-    if (server->logins.untold > 0) {
-        server_log("logins_failed", "more=%u", server->logins.untold);
+void server_logins_second(struct server_logins *logins) {
+    if (logins->untold > 0) {
+        server_log("logins_failed", "more=%u", logins->untold);
     }
-    server->logins.told = server->logins.untold = 0;
-    server_login_addresses_second(server);
+    logins->told = logins->untold = 0;
+    for (uint32_t i = 0; i <= SERVER_LOGIN_ADDRESSES; i++) {
+        logins->addresses[i].failures /= 2;
+    }
 }
 
 static enum server_login_step login_end(struct server_client *client, struct tn_bytes name) {
@@ -265,8 +269,8 @@ enum server_login_step server_login(struct server_client *client, struct tn_byte
         secret.len > ACCESS_SECRET_MAX) {
         return login_failed(client, name);
     }
-    mark_make(server, name, secret, mark);
-    if (known_find(server, mark, &client->login)) {
+    mark_make(&server->logins, name, secret, mark);
+    if (known_find(&server->logins, mark, &client->login)) {
         return SERVER_LOGIN_GOOD;
     }
     if (!login_begin(client, name, secret, mark)) {
@@ -300,7 +304,7 @@ void server_users_take(struct server *server) {
     if (!access_configure(&server->access, server->options.users, server->options.user_count)) {
         server_log("users_failed", "reason=\"no memory; who could not be taken is refused\"");
     }
-    for (struct server_connection *c = LIST_FIRST(&server->live); c != NULL;
+    for (struct server_connection *c = LIST_FIRST(&server->connections.live); c != NULL;
          c = LIST_NEXT(c, place)) {
         const struct access_user *user = c->client.login.user;
         if (user != NULL && user != c->peer &&

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 
 #include "base/hash.h"
-#include "server/internal.h"
+#include "server/login.h"
 
 #define GROUP 8u
 
@@ -37,8 +37,8 @@ static void key_make(int socket, uint8_t key[16]) {
     }
 }
 
-struct server_login_address *server_login_address(struct server *server, int socket) {
-    struct server_logins *logins = &server->logins;
+struct server_login_address *server_login_address(struct server_logins *logins, int socket,
+                                                  uint64_t now_ms) {
     struct server_login_address *oldest = NULL;
     uint8_t key[16];
     key_make(socket, key);
@@ -48,7 +48,7 @@ struct server_login_address *server_login_address(struct server *server, int soc
     for (uint32_t i = 0; i < GROUP; i++) {
         struct server_login_address *entry = &group[i];
         if (entry->used_ms > 0 && memcmp(entry->key, key, sizeof key) == 0) {
-            entry->used_ms = uv_now(&server->loop) + 1;
+            entry->used_ms = now_ms + 1;
             return entry;
         }
         if (entry->waiting == 0 && (oldest == NULL || entry->used_ms < oldest->used_ms)) {
@@ -58,7 +58,7 @@ struct server_login_address *server_login_address(struct server *server, int soc
     if (oldest == NULL) {
         return &logins->addresses[SERVER_LOGIN_ADDRESSES];
     }
-    *oldest = (struct server_login_address){.used_ms = uv_now(&server->loop) + 1};
+    *oldest = (struct server_login_address){.used_ms = now_ms + 1};
     memcpy(oldest->key, key, sizeof key);
     return oldest;
 }
@@ -71,11 +71,5 @@ void server_login_address_text(int socket, char out[SERVER_LOGIN_ADDRESS_TEXT]) 
         (void)uv_ip4_name((const struct sockaddr_in *)&peer, out, SERVER_LOGIN_ADDRESS_TEXT);
     } else {
         (void)uv_ip6_name((const struct sockaddr_in6 *)&peer, out, SERVER_LOGIN_ADDRESS_TEXT);
-    }
-}
-
-void server_login_addresses_second(struct server *server) {
-    for (uint32_t i = 0; i <= SERVER_LOGIN_ADDRESSES; i++) {
-        server->logins.addresses[i].failures /= 2;
     }
 }

@@ -15,7 +15,8 @@
 #include <unistd.h>
 
 #include "base/assert.h"
-#include "server/internal.h"
+#include "server/http_listen.h"
+#include "server/parts.h"
 
 #define POOLS_A_HOLD 32u /* read under one hold of the engine's lock */
 
@@ -170,7 +171,7 @@ static struct server_text *text_make(struct server_metrics *metrics) {
         free(metrics->text.at);
     }
     if (text != NULL &&
-        !server_memory_share(metrics->server, &text->memory, metrics->text.capacity)) {
+        !server_memory_share(&metrics->server->memory, &text->memory, metrics->text.capacity)) {
         server_text_release(text);
         text = NULL;
     }
@@ -181,7 +182,7 @@ static struct server_text *text_make(struct server_metrics *metrics) {
 void server_text_release(struct server_text *text) {
     TN_ASSERT(text->references > 0);
     if (--text->references == 0) {
-        server_memory_return(text->server, &text->memory, text->memory);
+        server_memory_return(&text->server->memory, &text->memory, text->memory);
         free(text->at);
         free(text);
     }
@@ -217,10 +218,10 @@ static void job_begin(struct server_metrics *metrics) {
     metrics->render = metrics->serving != NULL;
     metrics->view = (struct metrics_view){.version = server->options.version,
                                           .counters = server->counters,
-                                          .connections = server->connection_count,
+                                          .connections = server->connections.count,
                                           .http_connections = server_http_connections(server),
                                           .connections_max = server->options.connections_max,
-                                          .client_memory = server->memory,
+                                          .client_memory = server->memory.used,
                                           .client_memory_max = server->options.client_memory,
                                           .writes_in_flight = server->slots.used,
                                           .subscriptions = server->streams.subscriptions,
@@ -262,7 +263,7 @@ void server_metrics_cancel(struct server *server, struct server_scrape *scrape) 
 
 void server_metrics_second(struct server *server) {
     struct server_metrics *metrics = server->metrics;
-    if (!metrics->running && !server->draining &&
+    if (!metrics->running && !server->stop.draining &&
         uv_now(&server->loop) - metrics->looked_ms >= SERVER_METRICS_SAMPLE_SECONDS * 1000) {
         job_begin(metrics);
     }

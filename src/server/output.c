@@ -1,13 +1,22 @@
-/* Replies on their way out. While a connection is served its replies gather in the loop's output
- * buffer; at the end they are written to the socket at once. What the socket does not take is copied:
- * one buffer is with the transport, what comes later gathers in a second one. */
+/* What output.h promises. */
+#include "server/output.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
-#include "server/internal.h"
+#include "server/parts.h"
+
+bool server_output_init(struct server_output *output) {
+    output->bytes = malloc(SERVER_OUT_BYTES);
+    return output->bytes != NULL;
+}
+
+void server_output_free(struct server_output *output) {
+    free(output->bytes);
+}
 
 size_t server_output_waiting(const struct server_connection *connection) {
     return (size_t)connection->sending_len + connection->out_len;
@@ -15,11 +24,11 @@ size_t server_output_waiting(const struct server_connection *connection) {
 
 struct protocol_writer server_reply_begin(struct server_connection *connection) {
     struct server *server = connection->server;
-    if (server->out_len > SERVER_OUT_FLUSH) {
+    if (server->output.len > SERVER_OUT_FLUSH) {
         server_output_flush(connection);
     }
     return (struct protocol_writer){
-        .out = tn_writer_of(server->out + server->out_len, SERVER_REPLY_MAX),
+        .out = tn_writer_of(server->output.bytes + server->output.len, SERVER_REPLY_MAX),
         .encoding = connection->client.encoding};
 }
 
@@ -27,11 +36,11 @@ void server_reply_end(struct server_connection *connection, const struct protoco
     static const char too_large[] = "-TOO_LARGE the reply does not fit\r\n";
     struct server *server = connection->server;
     if (w->out.overflow) {
-        memcpy(server->out + server->out_len, too_large, sizeof too_large - 1);
-        server->out_len += sizeof too_large - 1;
+        memcpy(server->output.bytes + server->output.len, too_large, sizeof too_large - 1);
+        server->output.len += sizeof too_large - 1;
         return;
     }
-    server->out_len += w->out.len;
+    server->output.len += w->out.len;
 }
 
 void server_reply_bytes(struct server_connection *connection, const void *bytes, size_t len) {
@@ -85,52 +94,48 @@ static bool send_buffer(struct server_connection *connection, uint8_t *bytes, ui
 
 static void sending_free(struct server_connection *connection) {
     free(connection->sending);
-    server_memory_give(connection, connection->sending_capacity);
+    server_connection_give(connection, connection->sending_capacity);
     connection->sending = NULL;
     connection->sending_len = connection->sending_capacity = 0;
 }
 
-void server_output_free(struct server_connection *connection) {
+void server_output_drop(struct server_connection *connection) {
     sending_free(connection);
     free(connection->out);
-    server_memory_give(connection, connection->out_capacity);
+    server_connection_give(connection, connection->out_capacity);
     connection->out = NULL;
     connection->out_len = connection->out_capacity = 0;
 }
 
-void server_output_written(struct server_connection *connection, int status) {
+bool server_output_written(struct server_connection *connection, int status) {
     sending_free(connection);
     if (status < 0 || connection->closing) {
-        server_connection_close(connection);
-        return;
+        return false;
     }
     connection->progress_ms = uv_now(&connection->server->loop);
-    if (connection->out_len > 0) {
-        uint8_t *bytes = connection->out;
-        uint32_t len = connection->out_len, capacity = connection->out_capacity;
-        connection->out = NULL;
-        connection->out_len = connection->out_capacity = 0;
-        if (!send_buffer(connection, bytes, len, capacity)) {
-            server_connection_close(connection);
-            return;
-        }
+    if (connection->out_len == 0) {
+        return true;
     }
-    server_connection_run(connection);
+    uint8_t *bytes = connection->out;
+    uint32_t len = connection->out_len, capacity = connection->out_capacity;
+    connection->out = NULL;
+    connection->out_len = connection->out_capacity = 0;
+    return send_buffer(connection, bytes, len, capacity);
 }
 
-/* Room for more of what is sent after the buffer that libuv has. */
+/* Room for more of what is sent after the buffer that the transport has. */
 static bool out_reserve(struct server_connection *connection, size_t len) {
     size_t need = connection->out_len + len;
     if (need > connection->out_capacity) {
         size_t twice = 2 * (size_t)connection->out_capacity;
         size_t capacity = need < twice ? twice : need;
         size_t more = capacity - connection->out_capacity;
-        if (capacity > UINT32_MAX || !server_memory_take(connection, more)) {
+        if (capacity > UINT32_MAX || !server_connection_take(connection, more)) {
             return false;
         }
         uint8_t *bigger = realloc(connection->out, capacity);
         if (bigger == NULL) {
-            server_memory_give(connection, more);
+            server_connection_give(connection, more);
             return false;
         }
         connection->out = bigger;
@@ -152,12 +157,12 @@ static bool send_rest(struct server_connection *connection, const uint8_t *bytes
     if (connection->sending != NULL) {
         return keep(connection, bytes, len);
     }
-    if (!server_memory_take(connection, len)) {
+    if (!server_connection_take(connection, len)) {
         return false;
     }
     uint8_t *copy = malloc(len);
     if (copy == NULL) {
-        server_memory_give(connection, len);
+        server_connection_give(connection, len);
         return false;
     }
     memcpy(copy, bytes, len);
@@ -167,9 +172,9 @@ static bool send_rest(struct server_connection *connection, const uint8_t *bytes
 
 void server_output_flush(struct server_connection *connection) {
     struct server *server = connection->server;
-    size_t len = server->out_len;
+    size_t len = server->output.len;
     size_t sent = 0;
-    server->out_len = 0;
+    server->output.len = 0;
     server->counters.bytes_out += len;
     server_count_ended(&server->counters);
     if (len == 0 || connection->closing || connection->lost) {
@@ -177,12 +182,12 @@ void server_output_flush(struct server_connection *connection) {
     }
     TN_ASSERT(connection->sending != NULL || connection->out_len == 0);
     if (connection->sending == NULL) {
-        int took = transport_try_write(&connection->transport, server->out, len);
+        int took = transport_try_write(&connection->transport, server->output.bytes, len);
         connection->lost = took < 0;
         sent = took > 0 ? (size_t)took : 0;
     }
     if (sent < len && !connection->lost) {
-        connection->lost = !send_rest(connection, server->out + sent, len - sent);
+        connection->lost = !send_rest(connection, server->output.bytes + sent, len - sent);
     }
 }
 
@@ -221,7 +226,7 @@ void server_messages_flush(struct server_connection *connection) {
     connection->out_len = connection->out_capacity = 0;
     if (sent == len) {
         free(bytes);
-        server_memory_give(connection, capacity);
+        server_connection_give(connection, capacity);
         return;
     }
     memmove(bytes, bytes + sent, len - sent);

@@ -4,7 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/internal.h"
+#include "protocol/render.h"
+#include "server/parts.h"
+
+#define FENCE_MS 1000u /* that a read waits for a log position */
 
 /* Where it was read, which whoever asked may want to know apart from the reply. */
 static void lsn_write(struct server_request *request, struct protocol_writer *w, uint64_t lsn) {
@@ -47,7 +50,7 @@ enum tn_result read_lease(struct server_request *request) {
     const struct protocol_call *call = &request->call;
     uint8_t meta[KERNEL_META_MAX];
     struct engine_lease lease = {.value_count = 0};
-    struct engine_lease_rest rest = {.values = server->page, .meta = meta};
+    struct engine_lease_rest rest = {.values = server->buffers.page, .meta = meta};
     struct kernel_wish wish = {.is_text = true, .text = call->value};
     enum tn_result code =
         call->value.len > 0 ? engine_lease_by_value_whole(server->engine, request->how,
@@ -94,7 +97,8 @@ static void page_head(struct protocol_writer *w, uint64_t cursor, const char *na
 
 /* After the n-th of a page. False: it could not be kept, and is not made. */
 static bool page_room(struct server_request *request, uint32_t n) {
-    if (n % SERVER_ROOM_STEP != 0 || server_memory_reply(request->server, request->w->out.len)) {
+    if (n % SERVER_ROOM_STEP != 0 ||
+        server_memory_reply(&request->server->memory, request->w->out.len)) {
         return true;
     }
     (void)snprintf(request->call.detail, sizeof request->call.detail, "%s", server_no_room);
@@ -120,7 +124,7 @@ enum tn_result read_leases(struct server_request *request) {
     struct server *server = request->server;
     struct protocol_writer *w = request->w;
     struct protocol_call *call = &request->call;
-    struct engine_lease *page = server->page;
+    struct engine_lease *page = server->buffers.page;
     struct kernel_lease_filter filter = {
         .pool = call->command.pool, .holder = call->command.holder, .state = call->state};
     uint32_t count = 0;
@@ -170,7 +174,7 @@ enum tn_result read_pools(struct server_request *request) {
     struct server *server = request->server;
     struct protocol_writer *w = request->w;
     struct protocol_call *call = &request->call;
-    struct kernel_pool_view *page = server->page;
+    struct kernel_pool_view *page = server->buffers.page;
     uint32_t count = 0;
     uint64_t lsn;
     enum tn_result code = engine_pools_list(server->engine, request->how, &call->cursor, page,
@@ -216,7 +220,7 @@ enum tn_result read_rules(struct server_request *request) {
     struct server *server = request->server;
     struct protocol_writer *w = request->w;
     struct protocol_call *call = &request->call;
-    struct kernel_rule_view *page = server->page;
+    struct kernel_rule_view *page = server->buffers.page;
     uint32_t count = 0;
     enum tn_result code =
         engine_rules_list(server->engine, request->how, &call->cursor, page, call->count, &count);
@@ -242,7 +246,7 @@ enum tn_result read_sensors(struct server_request *request) {
     struct server *server = request->server;
     struct protocol_writer *w = request->w;
     struct protocol_call *call = &request->call;
-    struct kernel_sensor_view *page = server->page;
+    struct kernel_sensor_view *page = server->buffers.page;
     uint32_t count = 0;
     enum tn_result code =
         engine_sensors_list(server->engine, request->how, &call->cursor, page, call->count, &count);
@@ -300,7 +304,7 @@ static enum tn_result fence_check(struct server_client *client, uint64_t fence_l
         return TN_R_OK; /* if it has stopped, the read says so */
     }
     if (client->fence_until_ms == 0) {
-        client->fence_until_ms = now + SERVER_FENCE_MS;
+        client->fence_until_ms = now + FENCE_MS;
     }
     *ret_wait = now < client->fence_until_ms;
     if (!*ret_wait) {
@@ -346,7 +350,7 @@ enum server_step server_read(struct server_request *request, struct server_answe
         answer.lsn = request->lsn;
         answer.cursor = request->call.cursor;
     }
-    server_page_end(client);
+    server_page_end(&server->pages, client);
     client->tick_since_ms = 0;
     client->as_is = false;
     if (answer.code != TN_R_OK) {

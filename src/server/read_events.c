@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "server/internal.h"
+#include "protocol/render.h"
+#include "server/parts.h"
 
 #define PAGE_BYTES (SERVER_REPLY_MAX - 4096u)
 
@@ -37,7 +38,7 @@ static bool page_visit(void *ctx, const struct engine_event *event) {
     struct server_page *page = step->page;
     step->gap = page->looked > 0 && step->looked == 0 && step->span.lost;
     if (step->looked > 0 && step->looked % SERVER_ROOM_STEP == 0) {
-        step->no_room = !server_memory_reply(page->server, page->w.out.len);
+        step->no_room = !server_memory_reply(&page->server->memory, page->w.out.len);
         step->left = !step->no_room && schedule_slice_is_over(&page->server->schedule);
     }
     if (step->gap || step->no_room || step->left) {
@@ -84,19 +85,19 @@ static void page_write(struct protocol_writer *w, const struct server_page *page
 
 /* The one that is being made for this client, or a new one. */
 static struct server_page *page_of(struct server_request *request) {
-    struct server *server = request->server;
+    struct server_pages *pages = &request->server->pages;
     struct server_client *client = request->client;
     const struct protocol_call *call = &request->call;
-    if (server->making_for == client) {
-        return server->making;
+    if (pages->making_for == client) {
+        return pages->making;
     }
-    if (server->making == NULL) {
-        server->making = malloc(sizeof *server->making);
+    if (pages->making == NULL) {
+        pages->making = malloc(sizeof *pages->making);
     }
-    struct server_page *page = server->making;
+    struct server_page *page = pages->making;
     if (page != NULL) {
-        server->making_for = client;
-        page->server = server;
+        pages->making_for = client;
+        page->server = request->server;
         page->count = page->looked = 0;
         page->most = call->count;
         page->span = (struct engine_events_span){
@@ -107,12 +108,11 @@ static struct server_page *page_of(struct server_request *request) {
     return page;
 }
 
-void server_page_end(struct server_client *client) {
-    struct server *server = client->server;
-    if (server->making_for == client) {
-        free(server->making);
-        server->making = NULL;
-        server->making_for = NULL;
+void server_page_end(struct server_pages *pages, const struct server_client *client) {
+    if (pages->making_for == client) {
+        free(pages->making);
+        pages->making = NULL;
+        pages->making_for = NULL;
     }
 }
 

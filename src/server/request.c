@@ -1,7 +1,7 @@
 /* What request.h promises. */
 #include "server/request.h"
 
-#include "server/internal.h"
+#include "server/parts.h"
 
 void server_request_begin(struct server_request *request, struct server_client *client,
                           const struct access_user *user, const struct protocol_command *row,
@@ -20,8 +20,9 @@ void server_request_begin(struct server_request *request, struct server_client *
 }
 
 enum tn_result server_request_parse(struct server_request *request) {
-    return protocol_call_parse(request->row, request->argv, request->argc, request->server->scratch,
-                               2 * PROTOCOL_REQUEST_MAX, &request->call);
+    return protocol_call_parse(request->row, request->argv, request->argc,
+                               request->server->buffers.scratch, 2 * PROTOCOL_REQUEST_MAX,
+                               &request->call);
 }
 
 enum tn_result server_request_judge(struct server_request *request) {

@@ -30,6 +30,10 @@
 #define SERVER_SHARE_COMMANDS 256u       /* and requests of it that are served */
 #define SERVER_STRANGER_BYTES 2048u      /* the same before it has logged in, if there are users */
 #define SERVER_STRANGER_COMMANDS 32u
+/* In one turn, of each of RESP and HTTP: */
+#define SERVER_ACCEPTS_MAX 4u /* clients that come in */
+#define SERVER_LOOKS_MAX 64u  /* connections looked at: is one idle or slow? */
+#define SERVER_DROPS_MAX 4u   /* and closed for that */
 
 struct engine;
 

@@ -5,8 +5,9 @@
 
 #include "base/assert.h"
 #include "process/run_output.h"
+#include "protocol/render.h"
 #include "protocol/text.h"
-#include "server/internal.h"
+#include "server/parts.h"
 #include "supervisor/supervisor.h"
 
 /* ---- By a token ---- */
@@ -214,7 +215,7 @@ enum tn_result read_sensor_logs(struct server_request *request) {
     const struct os *os = server->options.os;
     struct run_output_position position = {.file = 0};
     char ref[KERNEL_RESOURCE_MAX + 1];
-    uint8_t *bytes = server->page;
+    uint8_t *bytes = server->buffers.page;
     size_t len = 0;
     bool lost = false;
     if (!kernel_name_resource_valid(name)) {

@@ -81,10 +81,6 @@ struct server_options {
  * stays the caller's. 2: it could not start; the reason has been logged. */
 int server_run(const struct server_options *options);
 
-bool server_address_is_loopback(const char *host);
-/* Whether it is HOST:PORT, and on loopback if not `anywhere`; else `reason` says why not. */
-bool server_address_check(const char *text, bool anywhere, char *reason, size_t room);
-
 /* Whether it is a list of addresses and networks, as for udp_allow. */
 bool server_udp_allow_check(const char *text, char *reason, size_t room);
 /* Whether such a list names anybody. */

@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "protocol/docs.h"
+#include "protocol/render.h"
 #include "protocol/text.h"
-#include "server/internal.h"
+#include "server/parts.h"
+#include "server/session.h"
 
 static void reply_simple(struct server_connection *connection, const char *text) {
     struct protocol_writer w = server_reply_begin(connection);
@@ -325,7 +327,7 @@ enum server_step session_time(struct server_connection *connection, const struct
 static bool docs_all(struct server_connection *connection) {
     struct server *server = connection->server;
     enum protocol_encoding encoding = connection->client.encoding;
-    struct tn_bytes *docs = &server->docs[encoding == PROTOCOL_RESP3];
+    struct tn_bytes *docs = &server->buffers.docs[encoding == PROTOCOL_RESP3];
     if (docs->at == NULL) {
         struct protocol_writer w = server_reply_begin(connection);
         protocol_docs_docs(&w, NULL, 0);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "server/internal.h"
+#include "server/parts.h"
 
 #define FEED_METRICS_MAX 1024u /* on their way to the loop; more are dropped: newer ones follow */
 #define CHANNEL_BUCKETS 65536u

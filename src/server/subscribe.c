@@ -6,7 +6,7 @@
 #include "base/assert.h"
 #include "base/glob.h"
 #include "base/hash.h"
-#include "server/internal.h"
+#include "server/parts.h"
 
 /* ---- Tables ---- */
 

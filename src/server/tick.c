@@ -1,7 +1,7 @@
 /* What tick.h promises. */
 #include "server/tick.h"
 
-#include "server/internal.h"
+#include "server/parts.h"
 
 /* A refusal, or no free slot, is dealt with from the queue of waiting clients: the client that wants the
  * tick is in the middle of being served. */

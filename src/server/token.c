@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "server/internal.h"
+#include "protocol/render.h"
+#include "server/parts.h"
 
 static struct token_order order_of(const struct protocol_call *call) {
     return (struct token_order){.lease = call->command.lease,

@@ -4,6 +4,7 @@
 
 #include <linux/sockios.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -11,21 +12,77 @@
 
 #include "base/assert.h"
 
+#define BACKLOG 1024
+
+static void handle_init(union transport_handle *handle, uv_loop_t *loop, enum transport_kind kind,
+                        void *data) {
+    if (kind == TRANSPORT_UNIX) {
+        (void)uv_pipe_init(loop, &handle->pipe, 0);
+    } else {
+        (void)uv_tcp_init(loop, &handle->tcp);
+    }
+    handle->any.data = data;
+}
+
+/* ---- Listeners ---- */
+
+void transport_listener_init(struct transport_listener *listener, uv_loop_t *loop,
+                             enum transport_kind kind, void (*waiting)(void *owner), void *owner) {
+    handle_init(&listener->handle, loop, kind, listener);
+    listener->kind = kind;
+    listener->waiting = waiting;
+    listener->owner = owner;
+}
+
+static void on_connection(uv_stream_t *stream, int status) {
+    struct transport_listener *listener = stream->data;
+    if (status == 0) {
+        listener->waiting(listener->owner);
+    }
+}
+
+void transport_unsent_bound(int socket, int unsent) {
+    (void)setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+}
+
+int transport_listen_tcp(struct transport_listener *listener, struct sockaddr_storage *address,
+                         int unsent) {
+    int len = sizeof *address;
+    int socket = -1;
+    int code = uv_tcp_bind(&listener->handle.tcp, (const struct sockaddr *)address, 0);
+    if (code == 0) {
+        (void)uv_fileno(&listener->handle.any, &socket);
+        transport_unsent_bound(socket, unsent);
+        code = uv_listen(&listener->handle.stream, BACKLOG, on_connection);
+    }
+    if (code == 0) {
+        code = uv_tcp_getsockname(&listener->handle.tcp, (struct sockaddr *)address, &len);
+    }
+    return code;
+}
+
+int transport_listen_unix(struct transport_listener *listener, int socket) {
+    int code = uv_pipe_open(&listener->handle.pipe, socket);
+    return code == 0 ? uv_listen(&listener->handle.stream, BACKLOG, on_connection) : code;
+}
+
+void transport_listener_close(struct transport_listener *listener) {
+    uv_close(&listener->handle.any, NULL);
+}
+
+/* ---- Streams ---- */
+
 void transport_init(struct transport *transport, uv_loop_t *loop, enum transport_kind kind,
                     const struct transport_calls *calls, void *owner) {
+    transport->ops = &transport_plain;
     transport->calls = calls;
     transport->owner = owner;
     transport->kind = kind;
-    if (kind == TRANSPORT_UNIX) {
-        (void)uv_pipe_init(loop, &transport->handle.pipe, 0);
-    } else {
-        (void)uv_tcp_init(loop, &transport->handle.tcp);
-    }
-    transport->handle.any.data = transport;
+    handle_init(&transport->handle, loop, kind, transport);
 }
 
-int transport_accept(struct transport *transport, uv_stream_t *listener) {
-    int code = uv_accept(listener, &transport->handle.stream);
+int transport_accept(struct transport *transport, struct transport_listener *listener) {
+    int code = uv_accept(&listener->handle.stream, &transport->handle.stream);
     if (code == 0 && transport->kind == TRANSPORT_TCP) {
         (void)uv_tcp_nodelay(&transport->handle.tcp, 1);
         (void)uv_tcp_keepalive(&transport->handle.tcp, 1, 300);
@@ -46,11 +103,11 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer) 
     transport->calls->read(transport->owner, (const uint8_t *)buffer->base, count);
 }
 
-void transport_start(struct transport *transport) {
+static void plain_start(struct transport *transport) {
     (void)uv_read_start(&transport->handle.stream, on_alloc, on_read);
 }
 
-void transport_stop(struct transport *transport) {
+static void plain_stop(struct transport *transport) {
     (void)uv_read_stop(&transport->handle.stream);
 }
 
@@ -61,7 +118,7 @@ static void on_written(uv_write_t *request, int status) {
     transport->calls->written(transport->owner, status);
 }
 
-int transport_try_write(struct transport *transport, const void *bytes, size_t len) {
+static int plain_try_write(struct transport *transport, const void *bytes, size_t len) {
     /* libuv wants a pointer that is not const; it only reads. */
     union {
         const void *in;
@@ -72,18 +129,18 @@ int transport_try_write(struct transport *transport, const void *bytes, size_t l
     return took == UV_EAGAIN ? 0 : took;
 }
 
-int transport_write(struct transport *transport, void *bytes, size_t len) {
+static int plain_write(struct transport *transport, void *bytes, size_t len) {
     uv_buf_t buffer = uv_buf_init(bytes, (unsigned)len);
-    transport->write.data = transport;
-    return uv_write(&transport->write, &transport->handle.stream, &buffer, 1, on_written);
+    transport->request.data = transport;
+    return uv_write(&transport->request, &transport->handle.stream, &buffer, 1, on_written);
 }
 
-size_t transport_queued(const struct transport *transport) {
+static size_t plain_queued(const struct transport *transport) {
     return uv_stream_get_write_queue_size(&transport->handle.stream);
 }
 
 /* What a Unix-domain socket has taken is the peer's already. */
-bool transport_unsent(const struct transport *transport) {
+static bool plain_unsent(const struct transport *transport) {
     int socket = -1;
     int bytes = 0;
     return transport->kind == TRANSPORT_TCP && uv_fileno(&transport->handle.any, &socket) == 0 &&
@@ -101,12 +158,25 @@ bool transport_is_closing(const struct transport *transport) {
     return uv_is_closing(&transport->handle.any) != 0;
 }
 
-void transport_close(struct transport *transport) {
+static void plain_close(struct transport *transport) {
     TN_ASSERT(!transport_is_closing(transport));
     uv_close(&transport->handle.any, on_closed);
 }
 
+const struct transport_ops transport_plain = {.start = plain_start,
+                                              .stop = plain_stop,
+                                              .try_write = plain_try_write,
+                                              .write = plain_write,
+                                              .queued = plain_queued,
+                                              .unsent = plain_unsent,
+                                              .close = plain_close};
+
 /* ---- The other end ---- */
+
+int transport_socket(const struct transport *transport) {
+    int socket = -1;
+    return uv_fileno(&transport->handle.any, &socket) == 0 ? socket : -1;
+}
 
 bool transport_peer(const struct transport *transport, struct transport_peer *ret_peer) {
     struct ucred peer;

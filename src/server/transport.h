@@ -1,5 +1,6 @@
-/* The byte stream of one RESP connection: a TCP socket or a Unix-domain socket. The connection and its
- * output use these calls and none of libuv's, so that another kind of stream is one more case here.
+/* The byte stream of one RESP connection, and the sockets that accept such streams. The rest of the
+ * server uses these calls and none of libuv's for streams. A stream is behind a table of functions, so
+ * that another kind, such as TLS, is one more file: see transport_plain.
  *
  * The owner embeds the struct and passes its calls once, when the stream is accepted. After
  * transport_close the struct is in use until `closed` has been called. All on the loop's thread. */
@@ -15,6 +16,8 @@
 
 enum transport_kind { TRANSPORT_TCP, TRANSPORT_UNIX };
 
+struct transport;
+
 /* What the owner is called for. */
 struct transport_calls {
     /* Where the next bytes are read to. */
@@ -26,6 +29,20 @@ struct transport_calls {
     void (*closed)(void *owner);
 };
 
+/* What a kind of stream does; the functions of the same names below say what each promises. */
+struct transport_ops {
+    void (*start)(struct transport *transport);
+    void (*stop)(struct transport *transport);
+    int (*try_write)(struct transport *transport, const void *bytes, size_t len);
+    int (*write)(struct transport *transport, void *bytes, size_t len);
+    size_t (*queued)(const struct transport *transport);
+    bool (*unsent)(const struct transport *transport);
+    void (*close)(struct transport *transport);
+};
+
+/* The bytes as they are. */
+extern const struct transport_ops transport_plain;
+
 union transport_handle {
     uv_handle_t any;
     uv_stream_t stream;
@@ -34,46 +51,96 @@ union transport_handle {
 };
 
 struct transport {
+    const struct transport_ops *ops;
     union transport_handle handle;
-    uv_write_t write;
+    uv_write_t request;
     const struct transport_calls *calls;
     void *owner;
     enum transport_kind kind;
 };
 
-/* The process at the other end of a Unix-domain socket, as the kernel knows it. */
+/* A socket that accepts streams. */
+struct transport_listener {
+    union transport_handle handle;
+    enum transport_kind kind;
+    void (*waiting)(void *owner);
+    void *owner;
+};
+
+/* The process at the other end of a Unix-domain socket, as the operating system knows it. */
 struct transport_peer {
     uint32_t uid;
     int32_t pid;
 };
 
+/* ---- Listeners ---- */
+
+/* Must be called first; then close it, whatever the next two return. `waiting` is called when a client
+ * waits to be accepted, and not for the next one before that client has been. */
+void transport_listener_init(struct transport_listener *listener, uv_loop_t *loop,
+                             enum transport_kind kind, void (*waiting)(void *owner), void *owner);
+/* 0, or a code of libuv's. *address becomes the one that it has. Of what a client does not read, the
+ * operating system keeps about `unsent` bytes. */
+int transport_listen_tcp(struct transport_listener *listener, struct sockaddr_storage *address,
+                         int unsent);
+/* On a socket that is bound; it is the listener's from now on. */
+int transport_listen_unix(struct transport_listener *listener, int socket);
+void transport_listener_close(struct transport_listener *listener);
+/* The bound on unsent bytes, for a socket that listens: accepted ones inherit it. It bounds what could
+ * not be sent yet, not what is on its way: a client that reads is served as fast as before. */
+void transport_unsent_bound(int socket, int unsent);
+
+/* ---- Streams ---- */
+
 /* Must be called first; then close it, whatever accept returns. */
 void transport_init(struct transport *transport, uv_loop_t *loop, enum transport_kind kind,
                     const struct transport_calls *calls, void *owner);
 /* Takes the client that waits at a listener of the same kind. 0, or a code of libuv's. */
-int transport_accept(struct transport *transport, uv_stream_t *listener);
+int transport_accept(struct transport *transport, struct transport_listener *listener);
 
-void transport_start(struct transport *transport);
-void transport_stop(struct transport *transport);
+static inline void transport_start(struct transport *transport) {
+    transport->ops->start(transport);
+}
+
+static inline void transport_stop(struct transport *transport) {
+    transport->ops->stop(transport);
+}
 
 /* Sends what can be sent at once: how many bytes (perhaps 0), or a code of libuv's. Not while a
  * transport_write is under way. */
-int transport_try_write(struct transport *transport, const void *bytes, size_t len);
+static inline int transport_try_write(struct transport *transport, const void *bytes, size_t len) {
+    return transport->ops->try_write(transport, bytes, len);
+}
+
 /* Sends all of it; the bytes stay the owner's and must stay until `written`. One at a time. 0, or a
  * code of libuv's, and then `written` is not called. */
-int transport_write(struct transport *transport, void *bytes, size_t len);
+static inline int transport_write(struct transport *transport, void *bytes, size_t len) {
+    return transport->ops->write(transport, bytes, len);
+}
 
 /* Bytes of transport_write that have not left. */
-size_t transport_queued(const struct transport *transport);
-/* Whether the operating system keeps some that it could not send yet: who closes then may lose them. */
-bool transport_unsent(const struct transport *transport);
+static inline size_t transport_queued(const struct transport *transport) {
+    return transport->ops->queued(transport);
+}
+
+/* Whether the operating system keeps some that it could not send yet: closing then may lose them. */
+static inline bool transport_unsent(const struct transport *transport) {
+    return transport->ops->unsent(transport);
+}
+
+static inline void transport_close(struct transport *transport) {
+    transport->ops->close(transport);
+}
 
 bool transport_is_closing(const struct transport *transport);
-void transport_close(struct transport *transport);
 
+/* ---- The other end ---- */
+
+/* -1: it has none. */
+int transport_socket(const struct transport *transport);
 /* HOST:PORT, or unix:UID:PID. */
 void transport_name(const struct transport *transport, char out[TRANSPORT_PEER_MAX]);
-/* False: it is no Unix-domain socket, or the kernel does not say. */
+/* False: it is no Unix-domain socket, or the operating system does not say. */
 bool transport_peer(const struct transport *transport, struct transport_peer *ret_peer);
 
 #endif

@@ -1,5 +1,8 @@
 /* The UDP door's socket: who may ask, and what is dropped. */
 #include "server/udp.h"
+#include "server/address.h"
+#include "server/parts.h"
+#include "server/udp_listen.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,7 +122,7 @@ static void datagram_take(struct server_udp *udp, struct tn_bytes datagram,
 static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buffer) {
     struct server_udp *udp = handle->data;
     (void)suggested;
-    *ret_buffer = uv_buf_init((char *)udp->server->read_buffer, SERVER_READ_BYTES);
+    *ret_buffer = uv_buf_init((char *)udp->server->buffers.read, SERVER_READ_BYTES);
 }
 
 static void on_datagram(uv_udp_t *socket, ssize_t len, const uv_buf_t *buffer,

@@ -13,8 +13,11 @@
 #ifndef TN_SERVER_UDP_H
 #define TN_SERVER_UDP_H
 
+#include <uv.h>
+
 #include "protocol/udp.h"
-#include "server/internal.h"
+#include "server/client.h"
+#include "server/count.h"
 
 #define UDP_EXCHANGES 256u /* at once */
 #define UDP_SOURCES 4096u  /* whose rates are known at once; in sets of UDP_WAYS */

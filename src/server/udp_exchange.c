@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "protocol/render.h"
+#include "server/parts.h"
 #include "server/udp.h"
 
 #define WORDS_MAX 8u

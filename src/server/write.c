@@ -5,7 +5,8 @@
 #include <stdlib.h>
 
 #include "protocol/identity.h"
-#include "server/internal.h"
+#include "server/parts.h"
+#include "server/sensor.h"
 
 bool server_writes_init(struct server_writes *writes) {
     writes->encoded = malloc(KERNEL_COMMAND_MAX);

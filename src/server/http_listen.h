@@ -1,0 +1,25 @@
+/* HTTP as the rest of the server sees it; http.h is its inside. */
+#ifndef TN_SERVER_HTTP_LISTEN_H
+#define TN_SERVER_HTTP_LISTEN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct server;
+
+/* 0, or a code of libuv's. */
+int server_http_start(struct server *server, const char *host, uint16_t port, uint16_t *ret_port);
+uint32_t server_http_connections(const struct server *server);
+/* Streams of events. */
+uint32_t server_http_streams(const struct server *server);
+/* Every second. */
+void server_http_check(struct server *server);
+/* Sends the answers that have been made since. */
+void server_http_wake(struct server *server);
+/* Takes no more requests; stops when those under way are answered. */
+void server_http_drain(struct server *server);
+void server_http_stop(struct server *server);
+bool server_http_stopped(const struct server *server);
+void server_http_free(struct server *server);
+
+#endif

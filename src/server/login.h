@@ -1,0 +1,68 @@
+/* Logging in: whether a name and a secret belong together. See login.c and login_address.c. */
+#ifndef TN_SERVER_LOGIN_H
+#define TN_SERVER_LOGIN_H
+
+#include <uv.h>
+
+#include "server/client.h"
+
+#define SERVER_LOGINS_MAX 4096u         /* log-ins that wait to be compared */
+#define SERVER_LOGINS_ADDRESS_MAX 1024u /* and of one address */
+#define SERVER_LOGIN_ADDRESSES 512u     /* that are remembered */
+#define SERVER_LOGIN_NAMES 256u
+#define SERVER_LOGIN_FAILURES 8u /* on one connection; then it is closed */
+#define SERVER_LOGIN_LINES 8u    /* of the log, a second */
+#define SERVER_LOGIN_KNOWN 1024u
+#define SERVER_LOGIN_MARK 32u
+#define SERVER_LOGIN_ADDRESS_TEXT 64u
+
+/* A log-in that was found to be right. */
+struct server_login_known {
+    uint8_t mark[SERVER_LOGIN_MARK];
+    struct access_login login;
+};
+
+/* An address that clients log in from. */
+struct server_login_address {
+    uint8_t key[16];
+    uint32_t waiting;  /* its log-ins in the queue */
+    uint32_t failures; /* lately: halved every second */
+    uint64_t used_ms;
+};
+
+struct server_logins {
+    TAILQ_HEAD(server_login_list, server_login) waiting; /* in order of arrival */
+    struct server_login *compared;           /* on another thread, not in the list; NULL: none */
+    uint32_t count;                          /* with that one */
+    uint64_t turn;                           /* comparisons begun */
+    uint64_t name_turns[SERVER_LOGIN_NAMES]; /* the last one for a user, by a hash of its name */
+    struct server_login_address addresses[SERVER_LOGIN_ADDRESSES + 1];
+    uint32_t told, untold; /* failures in this second: lines of the log */
+    uv_work_t work;
+    uint8_t key[32];
+    struct server_login_known known[SERVER_LOGIN_KNOWN];
+};
+
+enum server_login_step {
+    SERVER_LOGIN_GOOD, /* client->login says who it is */
+    SERVER_LOGIN_BAD,
+    SERVER_LOGIN_WAIT, /* the client will be run; then the same is to be asked again */
+    SERVER_LOGIN_BUSY, /* too many wait */
+};
+
+bool server_login_init(struct server_logins *logins);
+/* From the options. Connections whose user is gone, or has another secret now, are closed. */
+void server_users_take(struct server *server);
+enum server_login_step server_login(struct server_client *client, struct tn_bytes name,
+                                    struct tn_bytes secret);
+void server_login_leave(struct server_client *client);
+/* Every second. */
+void server_logins_second(struct server_logins *logins);
+
+/* login_address.c: the address of the client at the other end of the socket; in the text without its
+ * port. */
+struct server_login_address *server_login_address(struct server_logins *logins, int socket,
+                                                  uint64_t now_ms);
+void server_login_address_text(int socket, char out[SERVER_LOGIN_ADDRESS_TEXT]);
+
+#endif

@@ -1,0 +1,42 @@
+/* The memory that is kept for clients: requests that are not whole, replies that they have not read.
+ *
+ * Each connection has bounds of its own, but ten thousand of them together would be gigabytes; so
+ * client_memory bounds them all. Below it every client gets what it needs. Above it, up to one and a
+ * half times as much, a client that would have more than its share of the moment, that is client_memory
+ * divided by the number of connections, is refused. Above that, a client that would have more than half
+ * of client_memory divided by the highest number of connections that there may ever be. So a crowd that
+ * hoards cannot starve a client that asks for the usual amount, and no search for the largest is needed.
+ *
+ * The total never exceeds twice client_memory: since the last time that a client got memory by one of
+ * the first two rules, when the total was one and a half times at the most, every client has got less
+ * than its part of the other half. The shares of the moment alone would be no bound: a crowd that grows
+ * takes a half, a third, a quarter, and so on. */
+#ifndef TN_SERVER_MEMORY_H
+#define TN_SERVER_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SERVER_UNSENT_BYTES (32 * 1024) /* that the kernel keeps for a client, about */
+#define SERVER_ROOM_STEP 16u /* items of a list after which server_memory_reply is asked */
+
+struct server_options;
+
+struct server_memory {
+    const struct server_options *options; /* client_memory, connections_max */
+    uint32_t (*clients)(const void *ctx); /* how many there are */
+    const void *ctx;
+    size_t used;
+};
+
+/* For `bytes` more than the `held` ones of one client. False: it has its share, and there is no more. */
+bool server_memory_share(struct server_memory *memory, size_t *held, size_t bytes);
+void server_memory_return(struct server_memory *memory, size_t *held, size_t bytes);
+/* Whether a reply of so many bytes could be kept, if it is not read at once. Asked while a long reply is
+ * made: making it whole and then having no place for it would be in vain. */
+bool server_memory_reply(const struct server_memory *memory, size_t bytes);
+/* What is said then. */
+extern const char server_no_room[];
+
+#endif

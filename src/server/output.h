@@ -1,0 +1,58 @@
+/* Replies on their way out. While a connection is served its replies gather in the loop's output buffer;
+ * at the end they are written to the socket at once. What the socket does not take is copied: one buffer
+ * is with the transport, what comes later gathers in a second one. Both are bounded, because no more
+ * requests are read while SERVER_OUT_SOFT bytes wait. */
+#ifndef TN_SERVER_OUTPUT_H
+#define TN_SERVER_OUTPUT_H
+
+#include "protocol/resp.h"
+
+#define SERVER_REPLY_MAX (4u << 20)     /* bytes of one reply */
+#define SERVER_OUT_FLUSH (128u * 1024u) /* replies are sent when so much is together */
+#define SERVER_OUT_SOFT (256u * 1024u)  /* waiting to be sent: no more requests are taken */
+
+#define SERVER_OUT_BYTES (SERVER_OUT_FLUSH + 2 * SERVER_REPLY_MAX)
+
+struct server_connection;
+
+/* The loop's output buffer, for one connection at a time; empty between two. */
+struct server_output {
+    uint8_t *bytes;
+    size_t len;
+};
+
+/* False: no memory. */
+bool server_output_init(struct server_output *output);
+void server_output_free(struct server_output *output);
+
+/* ---- Replies ---- */
+
+struct protocol_writer server_reply_begin(struct server_connection *connection);
+void server_reply_end(struct server_connection *connection, const struct protocol_writer *w);
+void server_reply_bytes(struct server_connection *connection, const void *bytes, size_t len);
+/* Adds the replies to writes that are there, as far as those before them are. */
+void server_replies_collect(struct server_connection *connection);
+__attribute__((format(printf, 2, 3))) void server_reply_error(struct server_connection *connection,
+                                                              const char *format, ...);
+/* Never closes the connection: it may be in the middle of being served. */
+void server_output_flush(struct server_connection *connection);
+
+/* ---- Messages: between replies, gathered in the connection's own memory, and sent by a flush ---- */
+
+/* `room` is what the message needs at the most; false: no memory. */
+struct protocol_writer server_message_begin(struct server_connection *connection, size_t room);
+bool server_message_end(struct server_connection *connection, const struct protocol_writer *w);
+void server_messages_flush(struct server_connection *connection);
+
+/* ---- Sending ---- */
+
+size_t server_output_waiting(const struct server_connection *connection);
+/* Whether the operating system has some of its replies that it could not send yet: a client that goes on
+ * asking loses them when the connection is closed then. */
+bool server_output_unsent(const struct server_connection *connection);
+/* The buffer that was with the transport has been sent, or cannot be. False: close the connection. */
+bool server_output_written(struct server_connection *connection, int status);
+/* Frees what the connection still has to send. */
+void server_output_drop(struct server_connection *connection);
+
+#endif

@@ -1,0 +1,82 @@
+/* What stop.h promises. */
+#include "server/stop.h"
+
+#include "server/http_listen.h"
+#include "server/parts.h"
+#include "server/udp_listen.h"
+
+static void handle_close(uv_handle_t *handle, void *ctx) {
+    (void)ctx;
+    if (!uv_is_closing(handle)) {
+        uv_close(handle, NULL);
+    }
+}
+
+void server_stop_now(struct server *server) {
+    uv_walk(&server->loop, handle_close, NULL);
+}
+
+void server_stop_check(struct server *server) {
+    if (server->stop.draining && server->connections.count == 0 && server->slots.used == 0 &&
+        server->logins.count == 0 && server_http_stopped(server) &&
+        server->stop.supervisor_closed) {
+        server_answers_stop(&server->answers);
+        server_streams_stop(server);
+        server_stop_now(server);
+    }
+}
+
+static void supervisor_closed(void *ctx) {
+    struct server *server = ctx;
+    server->stop.supervisor_closed = true;
+    server_stop_check(server);
+}
+
+static void drain_over(uv_timer_t *timer) {
+    struct server *server = timer->data;
+    if (server_clients(server) > 0) {
+        server_log("drain_over", "connections=%u", server_clients(server));
+    }
+    for (struct server_connection *c = LIST_FIRST(&server->connections.live); c != NULL;
+         c = LIST_NEXT(c, place)) {
+        server_connection_close(c);
+    }
+    server_http_stop(server);
+    server_stop_check(server);
+}
+
+/* From the loop itself: whoever asked to stop may be in the middle of serving a connection. */
+static void drain_begin(uv_timer_t *timer) {
+    struct server *server = timer->data;
+    for (struct server_connection *c = LIST_FIRST(&server->connections.live); c != NULL;
+         c = LIST_NEXT(c, place)) {
+        c->ended = true; /* what was read is answered, also if it waits for its turn */
+        server_connection_run(c);
+    }
+    server_http_drain(server);
+    server_udp_drain(server);
+    (void)uv_timer_start(&server->stop.timer, drain_over, SERVER_DRAIN_MS, 0);
+    if (server->supervisor != NULL) {
+        supervisor_close(server->supervisor, supervisor_closed, server);
+    } else {
+        server->stop.supervisor_closed = true;
+    }
+    server_stop_check(server);
+}
+
+void server_stop(struct server *server, int exit_code) {
+    server->stop.exit_code =
+        exit_code > server->stop.exit_code ? exit_code : server->stop.exit_code;
+    if (server->stop.draining) {
+        return;
+    }
+    server->stop.draining = server->schedule.hurry = true;
+    server_log("stopping", "connections=%u writes_in_flight=%u reason=%s", server_clients(server),
+               server->slots.used, exit_code == 0 ? "signal" : "engine_halted");
+    if (server->options.hooks.stopping != NULL) {
+        server->options.hooks.stopping(server->options.hooks.ctx);
+    }
+    server_listen_stop(server);
+    server->stop.timer.data = server;
+    (void)uv_timer_start(&server->stop.timer, drain_begin, 0, 0);
+}

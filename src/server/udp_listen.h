@@ -1,0 +1,18 @@
+/* The UDP listener as the rest of the server sees it; udp.h is its inside. */
+#ifndef TN_SERVER_UDP_LISTEN_H
+#define TN_SERVER_UDP_LISTEN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct server;
+
+/* False: it does not listen, for the reason given. */
+bool server_udp_start(struct server *server, const char *host, uint16_t port, uint16_t *ret_port,
+                      char *reason, size_t room);
+/* Takes no more requests; those under way are answered. */
+void server_udp_drain(struct server *server);
+void server_udp_free(struct server *server);
+
+#endif
