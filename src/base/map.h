@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "base/assert.h"
-#include "base/table.h"
+#include "base/record_table.h"
 
 struct tn_map_entry {
     uint32_t tag;

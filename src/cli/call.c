@@ -8,7 +8,7 @@
 
 #include "cli/arguments.h"
 #include "cli/cli.h"
-#include "cli/client.h"
+#include "cli/resp_client.h"
 #include "cli/show.h"
 #include "cli/show_json.h"
 #include "cli/spell.h"

@@ -7,8 +7,8 @@
 #define TN_CLI_EXPORT_H
 
 #include "cli/cli.h"
-#include "cli/client.h"
 #include "cli/display.h"
+#include "cli/resp_client.h"
 #include "kernel/types.h"
 
 struct export_lease {

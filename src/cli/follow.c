@@ -8,8 +8,8 @@
 
 #include "cli/arguments.h"
 #include "cli/cli.h"
-#include "cli/client.h"
 #include "cli/event_row.h"
+#include "cli/resp_client.h"
 #include "cli/show_json.h"
 #include "cli/spell.h"
 #include "kernel/result.h"

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/client.h"
 #include "cli/import_item.h"
+#include "cli/resp_client.h"
 #include "cli/show_json.h"
 #include "kernel/option.h"
 

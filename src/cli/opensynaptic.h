@@ -12,8 +12,8 @@
 #define TN_CLI_OPENSYNAPTIC_H
 
 #include "cli/cli.h"
-#include "cli/client.h"
 #include "cli/display.h"
+#include "cli/resp_client.h"
 #include "kernel/result.h"
 #include "kernel/types.h"
 

@@ -3,8 +3,8 @@
 #define TN_CLI_SCAN_H
 
 #include "cli/cli.h"
-#include "cli/client.h"
 #include "cli/event_row.h"
+#include "cli/resp_client.h"
 
 struct cli_scan {
     const struct cli_settings *settings;

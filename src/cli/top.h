@@ -2,9 +2,9 @@
 #ifndef TN_CLI_TOP_H
 #define TN_CLI_TOP_H
 
-#include "cli/client.h"
 #include "cli/columns.h"
 #include "cli/event_row.h"
+#include "cli/resp_client.h"
 #include "kernel/types.h"
 
 #define TOP_POOLS_MAX 1000u /* looked at; more are counted, not shown */

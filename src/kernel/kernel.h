@@ -16,8 +16,8 @@
 #ifndef TN_KERNEL_KERNEL_H
 #define TN_KERNEL_KERNEL_H
 
+#include "base/record_table.h"
 #include "base/status.h"
-#include "base/table.h"
 #include "kernel/command.h"
 #include "kernel/event.h"
 #include "kernel/result.h"

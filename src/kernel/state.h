@@ -1,6 +1,6 @@
 /* Internal: the kernel's records, its tables and what is derived from them.
  *
- * Everything durable is a record of a table (base/table.h): a snapshot is the tables' bytes and the
+ * Everything durable is a record of a table (base/record_table.h): a snapshot is the tables' bytes and the
  * state hash is their hash. So records hold no pointers, no hash values and no padding that could
  * differ, and anything in `struct kernel` outside the tables can be rebuilt from them: the maps, the
  * bitmaps and the timer index (image.c).
@@ -18,12 +18,12 @@
 #define TN_KERNEL_STATE_H
 
 #include "base/bitmap.h"
+#include "base/chunks.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/prng.h"
 #include "base/rate.h"
-#include "base/table.h"
-#include "base/text.h"
+#include "base/record_table.h"
 #include "base/timer.h"
 #include "kernel/demand.h"
 #include "kernel/kernel.h"
@@ -405,7 +405,7 @@ static inline uint32_t kernel_pool_summed(const struct kernel *k, uint32_t pool)
     return kernel_edition_has(k, 1) ? pool_at(k, pool)->template : TN_NONE;
 }
 
-/* ---- memory.c: tables, maps and scratch; sizes follow the limits ---- */
+/* ---- tables.c: tables, maps and scratch; sizes follow the limits ---- */
 enum tn_status kernel_memory_take(struct kernel *k, const struct kernel_limits *limits);
 void kernel_memory_drop(struct kernel *k);
 /* True if the kernel's memory is what these limits ask for. */
@@ -473,7 +473,7 @@ void kernel_event_pool(struct kernel *k, enum kernel_event_kind kind, uint32_t p
 void kernel_event_holder(struct kernel *k, enum kernel_event_kind kind, uint32_t holder,
                          uint64_t number);
 
-/* ---- clock.c: the timer index ---- */
+/* ---- deadline.c: the timer index ---- */
 /* Makes the index agree with the lease's deadline and state. Cheap when the deadline only grew. */
 void kernel_clock_lease(struct kernel *k, uint32_t lease);
 /* Takes the lease out of the index. */

@@ -1,4 +1,4 @@
-/* The local log: open, close and the table of verbs. Its state is in state.h. */
+/* The local log: open, close and the table of verbs. Its state is in local_state.h. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "log/state.h"
+#include "log/local_state.h"
 
 #define NOTICE_MAX 1024
 

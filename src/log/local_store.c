@@ -3,7 +3,7 @@
 #include <inttypes.h>
 
 #include "base/assert.h"
-#include "log/state.h"
+#include "log/local_state.h"
 
 /* Read from the directory: load has not listed it yet. */
 static uint64_t store_newest(struct log_store *store) {

@@ -11,7 +11,7 @@
  *
  * A segment that recovery has cut needs no mark: being short says the same. */
 #include "base/assert.h"
-#include "log/state.h"
+#include "log/local_state.h"
 
 static const char begun_text[] = "there is a log here: do not remove\n";
 

@@ -2,7 +2,7 @@
 #ifndef TN_LOG_RECOVER_H
 #define TN_LOG_RECOVER_H
 
-#include "log/state.h"
+#include "log/local_state.h"
 
 #define REMEDY_BACKUP "restore from a backup (`tenure check DIR` lists what is readable)"
 #define REMEDY_OLDER "start with --use-older-snapshot, which loses nothing"

@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "log/state.h"
+#include "log/local_state.h"
 
 #define GENERATION_ONE ((uint64_t)1 << 32)
 

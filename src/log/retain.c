@@ -11,7 +11,7 @@
  * run of segments that covers the snapshots that matter; one directory sync for all; and only then
  * may a retired file be written again (see spare.h). Failures here cost space, not safety: what is
  * left is found and let go at the next start. */
-#include "log/state.h"
+#include "log/local_state.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -15,7 +15,7 @@
  *    the disk holds is not known, and a second sync would not find it out.
  * 7. A closing mark is the last thing that a process writes. The next process overwrites it before it
  *    acknowledges anything. */
-#include "log/state.h"
+#include "log/local_state.h"
 
 #include <string.h>
 

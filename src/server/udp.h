@@ -1,4 +1,4 @@
-/* The UDP door: nodes of OpenSynaptic ask for ids in datagrams (protocol/udp.h).
+/* The UDP door: nodes of OpenSynaptic ask for ids in datagrams (protocol/datagram.h).
  *
  *     datagram --rate, length, form--> exchange --writes--> engine --committed--> reply
  *
@@ -15,7 +15,7 @@
 
 #include <uv.h>
 
-#include "protocol/udp.h"
+#include "protocol/datagram.h"
 #include "server/client.h"
 #include "server/count.h"
 

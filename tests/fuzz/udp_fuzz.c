@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "protocol/datagram.h"
 #include "protocol/identity.h"
-#include "protocol/udp.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -139,7 +139,7 @@ C
 printf '%s\n' "int f(int a)" "{" "$(repeat 67 '    g();')" "}" >"$copy/src/kernel/lawful_long.c"
 mkdir -p "$copy/src/cli" "$copy/src/protocol" "$copy/src/main" "$copy/src/lib"
 printf '#include "%s"\n' log/log.h os/os.h kernel/kernel.h >"$copy/src/cli/check_lawful.c"
-printf '#include "%s"\n' base/text.h kernel/command.h >"$copy/src/protocol/lawful.c"
+printf '#include "%s"\n' base/chunks.h kernel/command.h >"$copy/src/protocol/lawful.c"
 printf '#include "%s"\n' server/server.h kernel/kernel.h >"$copy/src/main/lawful.c"
 printf '#include "%s"\n' tenure.h engine/engine.h os/os.h >"$copy/src/lib/lawful.c"
 

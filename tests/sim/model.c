@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/chunks.h"
 #include "base/hash.h"
-#include "base/text.h"
 
 #define HOUSEKEEPING 4u /* ended leases and operations that leave with each command */
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/chunks.h"
 
 static enum tn_result refuse(struct model *m, enum tn_result code, uint64_t number) {
     m->want.head.code = code;

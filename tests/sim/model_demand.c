@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/chunks.h"
 
 uint64_t model_trigger_rules(const struct model *m, const char *trigger) {
     uint64_t count = 0;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/chunks.h"
 
 static bool excludes_sound(struct kernel_policy *p) {
     /* Sorted by a plain exchange; there are few. */

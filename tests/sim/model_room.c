@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/text.h"
+#include "base/chunks.h"
 
 #define NAMES_MAX 512u
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/chunks.h"
 
 static bool operator_rights(const struct model *m) {
     return (m->c.rights & KERNEL_RIGHT_OPERATOR) != 0;

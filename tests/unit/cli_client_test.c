@@ -6,8 +6,8 @@
 #include <pthread.h>
 #include <sys/socket.h>
 
-#include "cli/client.h"
 #include "cli/opensynaptic.h"
+#include "cli/resp_client.h"
 #include "kernel/result.h"
 
 #define REPLIES 4u

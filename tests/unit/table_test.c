@@ -2,7 +2,7 @@
 #include "unit/unit.h"
 
 #include "base/bytes.h"
-#include "base/table.h"
+#include "base/record_table.h"
 
 /* The twin of a table: its records, and the free ones as a stack. */
 struct twin {

@@ -1,7 +1,7 @@
 /* Strings in chunks, against strings on the heap. */
 #include "unit/unit.h"
 
-#include "base/text.h"
+#include "base/chunks.h"
 
 #define TEXTS 64u
 

@@ -10,7 +10,7 @@
  *     four bytes.
  *   - While an image is being taken, records below the image's `used` whose chunk is not marked in
  *     `saved` still have the bytes they had when the image began. */
-#include "base/table.h"
+#include "base/record_table.h"
 
 #include <string.h>
 

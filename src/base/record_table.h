@@ -12,8 +12,8 @@
  *
  * Invariants: free records are chained from free_head and number used - live; a record's first four
  * bytes are the chain link (index + 1) while it is free. Indices are 32 bits; TN_NONE is none. */
-#ifndef TN_BASE_TABLE_H
-#define TN_BASE_TABLE_H
+#ifndef TN_BASE_RECORD_TABLE_H
+#define TN_BASE_RECORD_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* A connection to the server: a socket with a deadline for each call, words out, replies in. */
-#ifndef TN_CLI_CLIENT_H
-#define TN_CLI_CLIENT_H
+#ifndef TN_CLI_RESP_CLIENT_H
+#define TN_CLI_RESP_CLIENT_H
 
 #include "cli/cli.h"
 #include "cli/reply_reader.h"

@@ -1,6 +1,6 @@
 /* Sockets. The socket is non-blocking and waited for with poll, because that is what has a timeout
  * for connecting, sending and receiving alike. */
-#include "cli/client.h"
+#include "cli/resp_client.h"
 
 #include <errno.h>
 #include <fcntl.h>

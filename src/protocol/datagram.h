@@ -6,8 +6,8 @@
  *
  * Numbers are big-endian, metadata is one JSON object, blanks around it are dropped (so a request can
  * be made as long as its reply), the reason is text. Everything here is pure. */
-#ifndef TN_PROTOCOL_UDP_H
-#define TN_PROTOCOL_UDP_H
+#ifndef TN_PROTOCOL_DATAGRAM_H
+#define TN_PROTOCOL_DATAGRAM_H
 
 #include "base/bytes.h"
 #include "kernel/types.h"

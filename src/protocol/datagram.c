@@ -1,5 +1,5 @@
 /* Datagrams to requests, answers to datagrams. */
-#include "protocol/udp.h"
+#include "protocol/datagram.h"
 
 #include <sodium.h>
 #include <stdio.h>

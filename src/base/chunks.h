@@ -3,11 +3,11 @@
  * No fragmentation: a string of n bytes takes ceil((n + 4) / 28) chunks (its length, four bytes,
  * comes first; an empty string takes one), so room can be counted exactly before anything changes.
  * A chunk is { uint32 next (index + 1, 0 = last); uint8 payload[28] }. */
-#ifndef TN_BASE_TEXT_H
-#define TN_BASE_TEXT_H
+#ifndef TN_BASE_CHUNKS_H
+#define TN_BASE_CHUNKS_H
 
 #include "base/bytes.h"
-#include "base/table.h"
+#include "base/record_table.h"
 
 #define TN_TEXT_CHUNK_BYTES 32u
 #define TN_TEXT_MAX (1u << 20)

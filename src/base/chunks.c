@@ -3,7 +3,7 @@
  * Invariants: the four length bytes are the first of the first chunk's payload, so that chunk holds
  * up to 24 bytes of text and every other one 28; a chain has exactly tn_text_chunks(len) chunks,
  * and the bytes after the text are zero (equal texts have equal chunks, but for the links). */
-#include "base/text.h"
+#include "base/chunks.h"
 
 #define PAYLOAD 28u
 #define LENGTH_BYTES 4u

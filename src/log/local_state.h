@@ -11,8 +11,8 @@
  *
  * Threads: the appender owns `writer`; the one who takes a snapshot owns `snapshot`; what both
  * touch is guarded by `mutex`, which is never held during I/O. */
-#ifndef TN_LOG_STATE_H
-#define TN_LOG_STATE_H
+#ifndef TN_LOG_LOCAL_STATE_H
+#define TN_LOG_LOCAL_STATE_H
 
 #include <pthread.h>
 #include <stdbool.h>
