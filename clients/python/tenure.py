@@ -30,6 +30,7 @@ import json
 import logging
 import os
 import random
+import re
 import socket
 import threading
 import time as _time
@@ -2149,7 +2150,7 @@ class Held:
 # ---- Devices and their ids -----------------------------------------------------------------------
 
 _HOLDER_BYTES = 128
-_KEY_FIELDS = ("device_id", "serial", "mac", "uuid")
+_KEY_FIELDS = ("device_key", "device_id", "serial", "mac", "uuid")
 
 
 def _key_value(value: Any) -> str:
@@ -2172,28 +2173,51 @@ def _key_text(prefix: str, shown: str, value: str) -> str:
     return shown + value if _fits(shown + value) else _hashed(prefix, value)
 
 
-def derive_holder(meta: Mapping[str, Any], *, fallback: bool = False) -> str:
-    """The holder that the server derives from metadata; empty if there is none. `fallback`: as in a
-    pool with `identity_fallback json`.
+def _normal_mac(text: Any) -> Optional[str]:
+    """An address of 48 or 64 bits as `52:54:00:00:00:01`, None if it is none."""
+    if not isinstance(text, str):
+        return None
+    digits = re.sub("[-:.]", "", text)
+    if len(digits) not in (12, 16) or re.search("[^0-9a-fA-F]", digits):
+        return None
+    return ":".join(re.findall("..", digits.lower()))
 
-    >>> derive_holder({"mac": "52:54:00:00:00:01", "device_meta": {"serial": 7}})
-    'serial:7'
-    """
+
+def _derived(meta: Mapping[str, Any], fallback: bool, fields: Sequence[str]) -> Tuple[str, str]:
+    """The key, and the key with an address as it is written; both empty if there is none."""
     whole: Dict[str, Any] = json.loads(json.dumps(meta, allow_nan=False))
     inner = whole.get("device_meta")
     inner = inner if isinstance(inner, dict) else {}
-    key = _key_value(whole.get("device_key")).strip("".join(map(chr, range(33))))
-    if key:
-        return _key_text("device_key:", "", key)
-    for name in _KEY_FIELDS:
+    for name in fields:
+        if name == "device_key":
+            key = _key_value(whole.get(name)).strip("".join(map(chr, range(33))))
+            if key:
+                return (_key_text("device_key:", "", key),) * 2
+            continue
         for place in (whole, inner):
             value = _key_value(place.get(name))
             if value:
-                return _key_text(name + ":", name + ":", value)
+                mac = _normal_mac(place.get(name)) if name == "mac" else None
+                raw = _key_text(name + ":", name + ":", value)
+                return (raw if mac is None else "mac:" + mac), raw
     if not fallback or not whole:
-        return ""
+        return "", ""
     prefix, content = ("meta:", inner) if inner else ("request:", whole)
-    return _key_text(prefix, prefix, json.dumps(content, sort_keys=True, ensure_ascii=True))
+    key = _key_text(prefix, prefix, json.dumps(content, sort_keys=True, ensure_ascii=True))
+    return key, key
+
+
+def derive_holder(meta: Mapping[str, Any], *, fallback: bool = False,
+                  fields: Union[str, Sequence[str]] = _KEY_FIELDS) -> str:
+    """The holder that the server derives from metadata; empty if there is none. `fallback`: as in a
+    pool with `identity_fallback json`; `fields`: those of the pool's `identity_fields`.
+
+    >>> derive_holder({"mac": "52-54-00-00-00-0A", "device_meta": {"serial": 7}})
+    'serial:7'
+    >>> derive_holder({"mac": "52-54-00-00-00-0A", "device_meta": {"serial": 7}}, fields="mac")
+    'mac:52:54:00:00:00:0a'
+    """
+    return _derived(meta, fallback, fields.split(",") if isinstance(fields, str) else fields)[0]
 
 
 def _holder_of_several(key: str, count: int) -> str:
@@ -2259,6 +2283,7 @@ class IDAllocator:
         self._closed = threading.Event()
         self._subscription: Optional[Subscription] = None
         self._thread: Optional[threading.Thread] = None
+        self._fields: Sequence[str] = _KEY_FIELDS
         try:
             self.start_id, self.end_id = self._settle(
                 start_id, end_id, _policy_options(lease_policy),
@@ -2296,6 +2321,7 @@ class IDAllocator:
         has = self.client.pool_info(self.pool).options
         if has["kind"] != "range" or has["sticky"] != "yes" or has["format"] != "dec":
             raise ValueError("pool %s is not a sticky range of numbers" % self.pool)
+        self._fields = has.get("identity_fields", ",".join(_KEY_FIELDS)).split(",")
         return (int(has["lo"]) if start_id is None else start_id,
                 int(has["hi"]) if end_id is None else end_id)
 
@@ -2322,14 +2348,21 @@ class IDAllocator:
         """The id of the device that the metadata is about: its own again, or a new one. Without
         metadata there is no device to come back, and it is always a new one."""
         try:
-            return int(self.client.alloc(self.pool, self._key(meta), meta=meta or None).value)
+            return int(self.client.alloc(self.pool, self._holder(meta), meta=meta or None).value)
         except Exhausted as refusal:
             raise self._exhausted() from refusal
 
-    @staticmethod
-    def _key(meta: Optional[Mapping[str, Any]]) -> str:
-        key = derive_holder(meta or {}, fallback=True)
-        return key or "nameless:" + uuid.uuid4().hex
+    def _holder(self, meta: Optional[Mapping[str, Any]], count: Optional[int] = None) -> str:
+        """A lease that was granted under an address as it is written is found as long as it
+        lives."""
+        key, raw = _derived(meta or {}, True, self._fields)
+        key = key or "nameless:" + uuid.uuid4().hex
+        if count is not None:
+            key, raw = _holder_of_several(key, count), raw and _holder_of_several(raw, count)
+        if raw and raw != key:
+            if self.client.leases(pool=self.pool, holder=raw, count=1).leases:
+                return raw
+        return key
 
     def _exhausted(self) -> RuntimeError:
         return RuntimeError("[IDAllocator] ID pool exhausted (%d-%d)"
@@ -2343,8 +2376,7 @@ class IDAllocator:
         if number <= 0:
             return []
         try:
-            grant = self.client.alloc(self.pool, _holder_of_several(self._key(meta), number),
-                                      count=number, meta=meta or None)
+            grant = self.client.alloc(self.pool, self._holder(meta, number), count=number, meta=meta or None)
         except Exhausted as refusal:
             raise self._exhausted() from refusal
         except TooLarge as refusal:

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/show_json.h"
+#include "kernel/option.h"
 #include "protocol/text.h"
 #include "protocol/walk.h"
 
@@ -112,6 +113,17 @@ int opensynaptic_call(struct cli_client *client, const struct cli_settings *sett
     return refusal.known ? tn_result_exit(refusal.code) : CLI_FAILED;
 }
 
+/* A server without the option has the default. */
+static uint64_t fields_take(const struct cli_reader *reader, uint32_t node) {
+    struct kernel_policy_patch patch = {0};
+    char text[64], detail[KERNEL_OPTION_DETAIL];
+    struct tn_bytes said = node == 0 ? tn_bytes_of("", 0) : cli_node_text(reader, node);
+    (void)snprintf(text, sizeof text, "%.*s", (int)(said.len < 63 ? said.len : 63),
+                   (const char *)said.at);
+    (void)kernel_option_set("identity_fields", text, &patch, detail);
+    return patch.values.of[KERNEL_OPTION_IDENTITY];
+}
+
 static void pool_take(struct opensynaptic_pool *pool, const struct cli_reader *reader) {
     uint32_t options = cli_node_find(reader, 0, "options");
     pool->exists = options != 0;
@@ -121,8 +133,9 @@ static void pool_take(struct opensynaptic_pool *pool, const struct cli_reader *r
     pool->sticky = cli_node_is(reader, cli_node_find(reader, options, "sticky"), "yes") &&
                    cli_node_is(reader, cli_node_find(reader, options, "kind"), "range") &&
                    cli_node_is(reader, cli_node_find(reader, options, "format"), "dec");
-    pool->fallback_json =
+    pool->identity.fallback_json =
         cli_node_is(reader, cli_node_find(reader, options, "identity_fallback"), "json");
+    pool->identity.fields = fields_take(reader, cli_node_find(reader, options, "identity_fields"));
     (void)cli_node_number(reader, cli_node_find(reader, options, "lo"), &pool->lo);
     (void)cli_node_number(reader, cli_node_find(reader, options, "hi"), &pool->hi);
     (void)cli_node_number(reader, cli_node_find(reader, 0, "cooling"), &pool->cooling);

@@ -38,7 +38,8 @@ bool opensynaptic_number(struct tn_bytes value, uint64_t *ret_number);
 
 struct opensynaptic_pool {
     const char *name;
-    bool exists, sticky, fallback_json;
+    bool exists, sticky;
+    struct kernel_identity identity;
     uint64_t lo, hi, cooling;
     uint64_t now_ms; /* the server's clock */
 };

@@ -133,16 +133,29 @@ static bool meta_read(struct opensynaptic_entry *entry, struct tn_bytes meta) {
                   KERNEL_META_MAX);
 }
 
+static void holder_set(struct opensynaptic_entry *entry, const char *holder, uint32_t len) {
+    memcpy(entry->holder, holder, len);
+    entry->holder_len = len;
+}
+
+static bool holder_is(const struct opensynaptic_entry *entry, const char *holder, uint32_t len) {
+    return len == entry->holder_len && memcmp(holder, entry->holder, len) == 0;
+}
+
 /* device_key by the rules for metadata: without blanks around it, hashed if it is too long. */
 static bool key_read(struct opensynaptic_entry *entry, struct tn_bytes key, char *detail) {
     struct cli_text object = {.at = NULL};
+    struct protocol_identity_key derived;
     cli_text_put(&object, "{\"device_key\":");
     cli_text_add(&object, key.at, key.len);
     cli_text_put(&object, "}");
     bool good = !object.failed &&
-                protocol_identity_derive(tn_bytes_of(object.at, object.len), false, entry->holder,
-                                         &entry->holder_len, detail) == TN_R_OK;
+                protocol_identity_derive(tn_bytes_of(object.at, object.len),
+                                         &(struct kernel_identity){0}, &derived, detail) == TN_R_OK;
     cli_text_free(&object);
+    if (good) {
+        holder_set(entry, derived.text, derived.len);
+    }
     return good;
 }
 
@@ -159,12 +172,10 @@ static void holder_nameless(struct opensynaptic_entry *entry) {
 static bool holder_read(struct opensynaptic_entry *entry, const struct opensynaptic_pool *pool,
                         bool derive, struct tn_bytes key) {
     char detail[PROTOCOL_DETAIL];
-    char derived[KERNEL_HOLDER_MAX];
-    uint32_t derived_len = 0;
-    bool from_meta =
-        entry->meta.len > 0 &&
-        protocol_identity_derive(tn_bytes_of(entry->meta.at, entry->meta.len), pool->fallback_json,
-                                 derived, &derived_len, detail) == TN_R_OK;
+    struct protocol_identity_key derived;
+    bool from_meta = entry->meta.len > 0 &&
+                     protocol_identity_derive(tn_bytes_of(entry->meta.at, entry->meta.len),
+                                              &pool->identity, &derived, detail) == TN_R_OK;
     bool has_key = is_given(key) && !text_is(key, "");
     if (has_key && protocol_json_kind(key) != PROTOCOL_JSON_STRING) {
         return refuse(entry, TN_R_MALFORMED, "device_key is not a string");
@@ -173,13 +184,13 @@ static bool holder_read(struct opensynaptic_entry *entry, const struct opensynap
         if (!key_read(entry, key, detail)) {
             return refuse(entry, TN_R_BAD_NAME, "device_key: %s", detail);
         }
-        entry->other_key = from_meta && (derived_len != entry->holder_len ||
-                                         memcmp(derived, entry->holder, derived_len) != 0);
+        /* The server also finds a lease under a MAC address as it is written there. */
+        entry->other_key = from_meta && !holder_is(entry, derived.text, derived.len) &&
+                           !holder_is(entry, derived.raw, derived.raw_len);
     } else if (!from_meta) {
         holder_nameless(entry);
     } else {
-        memcpy(entry->holder, derived, derived_len);
-        entry->holder_len = derived_len;
+        holder_set(entry, derived.text, derived.len);
     }
     const char *fault =
         protocol_name_fault(tn_bytes_of(entry->holder, entry->holder_len), KERNEL_HOLDER_MAX);

@@ -142,6 +142,8 @@ static const char *pool_value(enum kernel_option_type type) {
         return "dec|hex|mac|ipv4";
     case KERNEL_TYPE_FALLBACK:
         return "none|json";
+    case KERNEL_TYPE_FIELDS:
+        return "field,...";
     default:
         return "n";
     }

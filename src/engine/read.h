@@ -63,6 +63,11 @@ enum tn_result engine_lease_meta(struct engine *engine, enum engine_read_mode mo
 /* OK if a pool of this name exists or a template would make it; else POOL_NOTFOUND. */
 enum tn_result engine_pool_known(struct engine *engine, struct tn_bytes name);
 
+/* How holders are derived in a pool, and whether a holder has something of it; as things are. */
+enum tn_result engine_identity_read(struct engine *engine, struct tn_bytes pool,
+                                    struct kernel_identity *ret_identity);
+bool engine_holder_has(struct engine *engine, struct tn_bytes pool, struct tn_bytes holder);
+
 /* A page of leases that match. *cursor starts at 0 and is 0 again when there are no more. A page is
  * short only at the end, or after ENGINE_LEASES_LOOKED leases that do not match. */
 #define ENGINE_LEASES_LOOKED 262144u

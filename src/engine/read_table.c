@@ -56,6 +56,36 @@ enum tn_result engine_pool_known(struct engine *engine, struct tn_bytes name) {
     return verdict == TN_R_OK ? query.answer : verdict;
 }
 
+struct identity_query {
+    struct tn_bytes pool, holder;
+    struct kernel_identity *identity;
+    enum tn_result answer;
+    bool has;
+};
+
+static bool identity_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
+    struct identity_query *query = ctx;
+    (void)clock_ms;
+    if (query->identity != NULL) {
+        query->answer = kernel_identity_read(kernel, query->pool, query->identity);
+    } else {
+        query->has = kernel_holder_has(kernel, query->pool, query->holder);
+    }
+    return false;
+}
+
+enum tn_result engine_identity_read(struct engine *engine, struct tn_bytes pool,
+                                    struct kernel_identity *ret_identity) {
+    struct identity_query query = {.pool = pool, .identity = ret_identity};
+    enum tn_result verdict = engine_read(engine, ENGINE_READ_AS_IS, identity_reader, &query);
+    return verdict == TN_R_OK ? query.answer : verdict;
+}
+
+bool engine_holder_has(struct engine *engine, struct tn_bytes pool, struct tn_bytes holder) {
+    struct identity_query query = {.pool = pool, .holder = holder};
+    return engine_read(engine, ENGINE_READ_AS_IS, identity_reader, &query) == TN_R_OK && query.has;
+}
+
 /* One page of a table; `out` is an array of the table's views. */
 struct page_query {
     uint64_t from, cursor;

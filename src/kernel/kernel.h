@@ -109,6 +109,12 @@ uint64_t kernel_leases_scan(const struct kernel *kernel, const struct kernel_lea
                             uint64_t cursor, uint32_t effort, struct kernel_lease_view *out,
                             uint32_t capacity, uint32_t *ret_count);
 
+/* How holders are derived in the pool, or in a scope that a template would make; POOL_NOTFOUND. */
+enum tn_result kernel_identity_read(const struct kernel *kernel, struct tn_bytes pool,
+                                    struct kernel_identity *ret_identity);
+/* Whether the holder has something of the pool, as far as that is counted: in sticky pools it is. */
+bool kernel_holder_has(const struct kernel *kernel, struct tn_bytes pool, struct tn_bytes holder);
+
 /* Whether the pool exists, or is a scope that a template would make. */
 bool kernel_pool_known(const struct kernel *kernel, struct tn_bytes name);
 enum tn_result kernel_pool_read(const struct kernel *kernel, struct tn_bytes name,

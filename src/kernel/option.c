@@ -13,6 +13,7 @@ static const char *const kind_names[] = {"range", "set"};
 static const char *const strategy_names[] = {"lowest", "random", "next", "coldest"};
 static const char *const format_names[] = {"dec", "hex", "mac", "ipv4"};
 static const char *const fallback_names[] = {"none", "json"};
+static const char *const identity_names[] = {"device_key", "device_id", "serial", "mac", "uuid"};
 static const char *const flag_names[] = {"no", "yes", "false", "true", "off", "on", "0", "1"};
 
 struct option_words {
@@ -41,6 +42,61 @@ static struct option_words option_words(enum kernel_option_type type) {
 const char *kernel_option_word(enum kernel_option_type type, unsigned i) {
     struct option_words words = option_words(type);
     return i < words.count ? words.of[i] : NULL;
+}
+
+const char *kernel_identity_name(enum kernel_identity_field field) {
+    return identity_names[field - 1];
+}
+
+enum kernel_identity_field kernel_identity_field_at(uint64_t fields, unsigned i) {
+    uint64_t field = fields == 0 ? i + 1 : fields >> (i * KERNEL_IDENTITY_BITS) & 15;
+    return field <= KERNEL_IDENTITY_LAST ? (enum kernel_identity_field)field : 0;
+}
+
+static uint64_t identity_find(const char *text, size_t len) {
+    for (uint64_t i = 1; i <= KERNEL_IDENTITY_LAST; i++) {
+        const char *name = identity_names[i - 1];
+        if (strlen(name) == len && memcmp(name, text, len) == 0) {
+            return i;
+        }
+    }
+    return 0;
+}
+
+/* "mac,serial", each at most once. The default order is 0 however it is written. */
+static bool identity_parse(const char *text, uint64_t *ret_fields) {
+    uint64_t fields = 0, seen = 0, standard = 0;
+    for (unsigned i = 0; i < KERNEL_IDENTITY_LAST; i++) {
+        size_t len = strcspn(text, ",");
+        uint64_t field = identity_find(text, len);
+        if (field == 0 || (seen >> field & 1) != 0) {
+            return false;
+        }
+        seen |= (uint64_t)1 << field;
+        fields |= field << (i * KERNEL_IDENTITY_BITS);
+        text += len;
+        if (*text == '\0') {
+            break;
+        }
+        text++;
+    }
+    for (unsigned i = 0; i < KERNEL_IDENTITY_LAST; i++) {
+        standard |= (uint64_t)(i + 1) << (i * KERNEL_IDENTITY_BITS);
+    }
+    *ret_fields = fields == standard ? 0 : fields;
+    return *text == '\0';
+}
+
+static void identity_format(uint64_t fields, char *out, size_t capacity) {
+    size_t used = 0;
+    for (unsigned i = 0; i < KERNEL_IDENTITY_LAST && used < capacity; i++) {
+        enum kernel_identity_field field = kernel_identity_field_at(fields, i);
+        if (field == 0) {
+            return;
+        }
+        used += (size_t)snprintf(out + used, capacity - used, "%s%s", i > 0 ? "," : "",
+                                 kernel_identity_name(field));
+    }
 }
 
 /* Decimal, 0x and hexadecimal digits, a MAC address or an IPv4 address. */
@@ -96,6 +152,8 @@ static bool option_parse(enum kernel_option_type type, const char *text, uint64_
         return kernel_micro_parse(text, ret_number);
     case KERNEL_TYPE_SECONDS:
         return tn_duration_parse(bytes, ret_number);
+    case KERNEL_TYPE_FIELDS:
+        return identity_parse(text, ret_number);
     default:
         return number_parse(text, bytes.len, ret_number);
     }
@@ -222,6 +280,9 @@ static void option_form(const char *name, const struct kernel_option_row *row, c
     case KERNEL_TYPE_SECONDS:
         (void)snprintf(out, capacity, "%s", TN_DURATION_FORM);
         break;
+    case KERNEL_TYPE_FIELDS:
+        (void)snprintf(out, capacity, "a list of device_key, device_id, serial, mac, uuid");
+        break;
     default:
         (void)snprintf(out, capacity, "a whole number from 0 to %" PRIu64, row->high);
         break;
@@ -320,6 +381,8 @@ bool kernel_option_format(const struct kernel_policy *policy, const char *name, 
         (void)snprintf(out, capacity, "%s", words.of[number]);
     } else if (i == KERNEL_OPTION_LO || i == KERNEL_OPTION_HI) {
         number_format(policy, number, out, capacity);
+    } else if (kernel_option_rows[i].type == KERNEL_TYPE_FIELDS) {
+        identity_format(number, out, capacity);
     } else if (kernel_option_rows[i].type == KERNEL_TYPE_MICRO) {
         (void)snprintf(out, capacity, "%" PRIu64 ".%06" PRIu64, number / MICRO, number % MICRO);
     } else {

@@ -21,6 +21,10 @@ bool kernel_range_is_whole(struct tn_bytes word);
 bool kernel_option_format(const struct kernel_policy *policy, const char *name, char *out,
                           size_t capacity);
 
+/* The name of a field of metadata, and the i-th field of a pool's identity_fields; 0: no more. */
+const char *kernel_identity_name(enum kernel_identity_field field);
+enum kernel_identity_field kernel_identity_field_at(uint64_t fields, unsigned i);
+
 /* What a result's BAD_POLICY says, in words. */
 void kernel_fault_format(uint64_t fault, char *out, size_t capacity);
 

@@ -147,6 +147,24 @@ enum kernel_strategy { KERNEL_LOWEST, KERNEL_RANDOM, KERNEL_NEXT, KERNEL_COLDEST
 enum kernel_format { KERNEL_DEC, KERNEL_HEX, KERNEL_MAC, KERNEL_IPV4, KERNEL_FORMAT_COUNT };
 enum kernel_fallback { KERNEL_FALLBACK_NONE, KERNEL_FALLBACK_JSON };
 
+/* The fields of metadata that a device can be known by, in the default order. */
+enum kernel_identity_field {
+    KERNEL_IDENTITY_DEVICE_KEY = 1,
+    KERNEL_IDENTITY_DEVICE_ID,
+    KERNEL_IDENTITY_SERIAL,
+    KERNEL_IDENTITY_MAC,
+    KERNEL_IDENTITY_UUID,
+    KERNEL_IDENTITY_LAST = KERNEL_IDENTITY_UUID,
+};
+#define KERNEL_IDENTITY_BITS 4u
+#define KERNEL_IDENTITY_MAX 0xfffffu /* five fields */
+
+/* How a pool derives holders from metadata. */
+struct kernel_identity {
+    uint64_t fields; /* the option identity_fields */
+    bool fallback_json;
+};
+
 /* How an option's number is written. */
 enum kernel_option_type {
     KERNEL_TYPE_NUMBER,
@@ -157,6 +175,8 @@ enum kernel_option_type {
     KERNEL_TYPE_STRATEGY,
     KERNEL_TYPE_FORMAT,
     KERNEL_TYPE_FALLBACK,
+    KERNEL_TYPE_FIELDS, /* enum kernel_identity_field, four bits each, the first one lowest; 0: all
+                           of them, in their order */
 };
 
 /* Pool options: name, type, default, largest. Position is the format. */
@@ -186,7 +206,8 @@ enum kernel_option_type {
     X(MIN_FACTOR,      "high_rate_min_factor",          MICRO,    200000,        1000000) \
     X(FORCE_RELEASE,   "ultra_force_release",           FLAG,     1,             1) \
     X(METRICS_SECONDS, "metrics_emit_interval_seconds", SECONDS,  5,             UINT32_MAX) \
-    X(INTERNAL,        "internal",                      FLAG,     0,             1)
+    X(INTERNAL,        "internal",                      FLAG,     0,             1) \
+    X(IDENTITY,        "identity_fields",               FIELDS,   0,             KERNEL_IDENTITY_MAX)
 /* clang-format on */
 
 enum kernel_option {

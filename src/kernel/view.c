@@ -177,6 +177,30 @@ bool kernel_pool_known(const struct kernel *k, struct tn_bytes name) {
            (template != TN_NONE && pool_at(k, template)->policy.of[KERNEL_OPTION_SCOPED] != 0);
 }
 
+enum tn_result kernel_identity_read(const struct kernel *k, struct tn_bytes name,
+                                    struct kernel_identity *ret_identity) {
+    bool scoped;
+    struct tn_bytes base = kernel_name_pool_base(name, &scoped);
+    uint32_t pool = kernel_pool_find(k, name);
+    if (pool == TN_NONE && scoped) {
+        pool = kernel_pool_find(k, base);
+    }
+    if (pool == TN_NONE) {
+        return TN_R_POOL_NOTFOUND;
+    }
+    const struct kernel_policy *policy = kernel_pool_policy(k, pool);
+    *ret_identity = (struct kernel_identity){.fields = policy->of[KERNEL_OPTION_IDENTITY],
+                                             .fallback_json = policy->of[KERNEL_OPTION_FALLBACK] ==
+                                                              KERNEL_FALLBACK_JSON};
+    return TN_R_OK;
+}
+
+bool kernel_holder_has(const struct kernel *k, struct tn_bytes pool, struct tn_bytes holder) {
+    uint32_t of = kernel_pool_find(k, pool);
+    uint32_t name = kernel_index_text(k, TEXT_NAME, holder);
+    return of != TN_NONE && name != TN_NONE && kernel_index_grant(k, of, name) != TN_NONE;
+}
+
 uint64_t kernel_leases_scan(const struct kernel *k, const struct kernel_lease_filter *filter,
                             uint64_t cursor, uint32_t effort, struct kernel_lease_view *out,
                             uint32_t capacity, uint32_t *ret_count) {

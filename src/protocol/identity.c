@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "kernel/option.h"
 #include "protocol/text.h"
 
 /* ---- Canonical JSON ---- */
@@ -224,27 +225,90 @@ static struct tn_bytes trim(struct tn_bytes text) {
     return text;
 }
 
-/* 0: there is no field to go by. */
-static uint32_t key_by_field(const json_t *root, char out[KERNEL_HOLDER_MAX]) {
-    static const char *const fields[] = {"device_id", "serial", "mac", "uuid"};
-    const json_t *inner = json_object_get(root, "device_meta");
+/* ---- MAC addresses ---- */
+
+#define MAC_OCTETS_MAX 8u
+#define MAC_TEXT_MAX (3u * MAC_OCTETS_MAX)
+
+static int hex_digit(uint8_t c) {
+    uint8_t lower = c | 0x20;
+    return c >= '0' && c <= '9' ? c - '0' : (lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1);
+}
+
+/* 48 or 64 bits as aa:bb:cc:dd:ee:ff; 0: it is no such address, and counts as it is. */
+static uint32_t mac_normalize(struct tn_bytes text, char out[MAC_TEXT_MAX]) {
+    uint32_t digits = 0, len = 0;
+    for (uint32_t i = 0; i < text.len; i++) {
+        uint8_t c = text.at[i];
+        if (c == ':' || c == '-' || c == '.') {
+            continue;
+        }
+        if (hex_digit(c) < 0 || digits == 2 * MAC_OCTETS_MAX) {
+            return 0;
+        }
+        if (digits > 0 && digits % 2 == 0) {
+            out[len++] = ':';
+        }
+        out[len++] = "0123456789abcdef"[hex_digit(c)];
+        digits++;
+    }
+    return digits == 12 || digits == 16 ? len : 0;
+}
+
+/* ---- Keys from fields ---- */
+
+static bool key_by_device_key(const json_t *root, struct protocol_identity_key *key) {
     char number[24];
     struct tn_bytes text;
-    if (value_text(json_object_get(root, "device_key"), number, &text)) {
-        text = trim(text);
-        if (text.len > 0) {
-            return key_store("device_key:", false, text, out);
+    if (!value_text(json_object_get(root, "device_key"), number, &text)) {
+        return false;
+    }
+    text = trim(text);
+    if (text.len > 0) {
+        key->len = key_store("device_key:", false, text, key->text);
+    }
+    return text.len > 0;
+}
+
+static bool key_by_name(const json_t *root, enum kernel_identity_field field,
+                        struct protocol_identity_key *key) {
+    const char *name = kernel_identity_name(field);
+    const json_t *value = json_object_get(root, name);
+    char number[24];
+    char prefix[16];
+    char mac[MAC_TEXT_MAX];
+    struct tn_bytes text;
+    if (!value_text(value, number, &text)) {
+        value = json_object_get(json_object_get(root, "device_meta"), name);
+        if (!value_text(value, number, &text)) {
+            return false;
         }
     }
-    for (unsigned i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        if (value_text(json_object_get(root, fields[i]), number, &text) ||
-            value_text(json_object_get(inner, fields[i]), number, &text)) {
-            char prefix[16];
-            (void)snprintf(prefix, sizeof prefix, "%s:", fields[i]);
-            return key_store(prefix, true, text, out);
+    (void)snprintf(prefix, sizeof prefix, "%s:", name);
+    key->len = key_store(prefix, true, text, key->text);
+    uint32_t len =
+        field == KERNEL_IDENTITY_MAC && json_is_string(value) ? mac_normalize(text, mac) : 0;
+    if (len > 0 && !tn_bytes_equal(text, tn_bytes_of(mac, len))) {
+        key->raw_len = key->len;
+        memcpy(key->raw, key->text, key->len);
+        key->len = key_store(prefix, true, tn_bytes_of(mac, len), key->text);
+    }
+    return true;
+}
+
+/* False: there is no field to go by. */
+static bool key_by_field(const json_t *root, uint64_t fields, struct protocol_identity_key *key) {
+    for (unsigned i = 0; i < KERNEL_IDENTITY_LAST; i++) {
+        enum kernel_identity_field field = kernel_identity_field_at(fields, i);
+        if (field == 0) {
+            return false;
+        }
+        if (field == KERNEL_IDENTITY_DEVICE_KEY ? key_by_device_key(root, key)
+                                                : key_by_name(root, field, key)) {
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 static uint32_t key_by_content(const json_t *root, char out[KERNEL_HOLDER_MAX]) {
@@ -256,9 +320,23 @@ static uint32_t key_by_content(const json_t *root, char out[KERNEL_HOLDER_MAX]) 
     return key_store(meta ? "meta:" : "request:", true, text, out);
 }
 
-enum tn_result protocol_identity_derive(struct tn_bytes meta, bool fallback_json,
-                                        char out[KERNEL_HOLDER_MAX], uint32_t *ret_len,
-                                        char *detail) {
+static enum tn_result nothing_found(const struct kernel_identity *identity, char *detail) {
+    char fields[64] = "";
+    struct kernel_policy policy = {.of[KERNEL_OPTION_IDENTITY] = identity->fields};
+    (void)kernel_option_format(&policy, "identity_fields", fields, sizeof fields);
+    if (identity->fallback_json) {
+        (void)snprintf(detail, PROTOCOL_DETAIL, "holder *: META is empty, so it names no device");
+    } else {
+        (void)snprintf(detail, PROTOCOL_DETAIL,
+                       "holder *: META has none of %s, and the pool has no identity_fallback",
+                       fields);
+    }
+    return TN_R_BAD_REQUEST;
+}
+
+enum tn_result protocol_identity_derive(struct tn_bytes meta,
+                                        const struct kernel_identity *identity,
+                                        struct protocol_identity_key *ret_key, char *detail) {
     json_error_t error;
     json_t *root = json_loadb((const char *)meta.at, meta.len, 0, &error);
     if (root == NULL) {
@@ -266,23 +344,20 @@ enum tn_result protocol_identity_derive(struct tn_bytes meta, bool fallback_json
                        error.text);
         return TN_R_MALFORMED;
     }
-    uint32_t len = key_by_field(root, out);
-    if (len == 0 && fallback_json && json_object_size(root) > 0) {
-        len = key_by_content(root, out);
+    ret_key->len = ret_key->raw_len = 0;
+    if (!key_by_field(root, identity->fields, ret_key) && identity->fallback_json &&
+        json_object_size(root) > 0) {
+        ret_key->len = key_by_content(root, ret_key->text);
     }
     json_decref(root);
-    if (len == 0) {
-        (void)snprintf(detail, PROTOCOL_DETAIL, "holder *: %s",
-                       fallback_json ? "META is empty, so it names no device"
-                                     : "META has no device_key, device_id, serial, mac or uuid, "
-                                       "and the pool has no identity_fallback");
-        return TN_R_BAD_REQUEST;
+    if (ret_key->len == 0) {
+        return nothing_found(identity, detail);
     }
-    const char *why = protocol_name_fault(tn_bytes_of(out, len), KERNEL_HOLDER_MAX);
+    const char *why =
+        protocol_name_fault(tn_bytes_of(ret_key->text, ret_key->len), KERNEL_HOLDER_MAX);
     if (why != NULL) {
         (void)snprintf(detail, PROTOCOL_DETAIL, "the derived holder: %s", why);
         return TN_R_BAD_NAME;
     }
-    *ret_len = len;
     return TN_R_OK;
 }

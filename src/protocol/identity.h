@@ -1,12 +1,14 @@
 /* The holder that a device's metadata stands for, when a client names none.
  *
- * In this order, the first that is there:
- *   device_key                              as it is, without blanks around it
+ * In this order, or in that of the pool's identity_fields, the first that is there:
+ *   device_key                              as it is, without blanks around it; top level only
  *   device_id, serial, mac, uuid            each at the top level, then inside device_meta;
  *                                           written name:value
  *   with identity_fallback = json:          meta: and the canonical JSON of device_meta; if that is
  *                                           missing or empty, request: and that of the whole object
- * A value counts if it is a string that is not empty or an integer that is not 0.
+ * A value counts if it is a string that is not empty or an integer that is not 0. A mac of 12 or 16
+ * hexadecimal digits, whatever its case and whether it is separated by : - or . or not at all, is
+ * written 52:54:00:00:00:01.
  *
  * Canonical JSON is what Python's json.dumps(x, sort_keys=True, ensure_ascii=True) writes: keys in the
  * order of their code points, ", " and ": " between things, everything outside printable ASCII as
@@ -21,10 +23,17 @@
 #include "kernel/types.h"
 #include "protocol/detail.h"
 
+struct protocol_identity_key {
+    char text[KERNEL_HOLDER_MAX];
+    uint32_t len;
+    char raw[KERNEL_HOLDER_MAX]; /* with the address as the client wrote it: the key of 0.1.0 */
+    uint32_t raw_len;            /* 0: the same */
+};
+
 /* `meta` is a JSON object that protocol_json_fault has passed. OK; or a refusal, with words in
  * `detail` (PROTOCOL_DETAIL bytes). */
-enum tn_result protocol_identity_derive(struct tn_bytes meta, bool fallback_json,
-                                        char out[KERNEL_HOLDER_MAX], uint32_t *ret_len,
-                                        char *detail);
+enum tn_result protocol_identity_derive(struct tn_bytes meta,
+                                        const struct kernel_identity *identity,
+                                        struct protocol_identity_key *ret_key, char *detail);
 
 #endif

@@ -109,6 +109,10 @@ static json_t *option_schema(struct made *made, enum kernel_option_type type) {
     case KERNEL_TYPE_SECONDS:
         json_decref(words);
         return ref(type == KERNEL_TYPE_NUMBER ? "Value" : "Duration");
+    case KERNEL_TYPE_FIELDS:
+        json_decref(words);
+        return json_pack("{s:s, s:s}", "type", "string", "description",
+                         "device_key,device_id,serial,mac,uuid, or some of them in another order");
     default:
         return json_pack("{s:s, s:o}", "type", "string", "enum", words);
     }

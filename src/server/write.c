@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "protocol/identity.h"
 #include "server/parts.h"
@@ -19,28 +20,23 @@ void server_writes_free(struct server_writes *writes) {
 
 /* ---- Holders ---- */
 
-/* Whether the pool, or the template of a scope that does not exist yet, falls back on the content of
- * metadata. A pool that is not there is the kernel's to refuse. */
-static bool pool_falls_back(struct engine *engine, struct tn_bytes pool) {
-    struct kernel_pool_view view;
-    uint64_t lsn;
-    bool scoped;
-    enum tn_result code = engine_pool_read(engine, ENGINE_READ_AS_IS, pool, &view, &lsn);
-    if (code != TN_R_OK) {
-        struct tn_bytes base = kernel_name_pool_base(pool, &scoped);
-        code = scoped ? engine_pool_read(engine, ENGINE_READ_AS_IS, base, &view, &lsn) : code;
-    }
-    return code == TN_R_OK && view.policy.of[KERNEL_OPTION_FALLBACK] == KERNEL_FALLBACK_JSON;
-}
-
+/* A pool that is not there is the kernel's to refuse. A lease that an earlier version granted under a
+ * MAC address as it was written is found as long as it lives. */
 enum tn_result server_holder_derive(struct engine *engine, struct tn_bytes pool,
                                     struct tn_bytes meta, char holder[KERNEL_HOLDER_MAX],
                                     uint32_t *ret_len, char *detail) {
-    enum tn_result code = protocol_identity_derive(meta, false, holder, ret_len, detail);
-    if (code == TN_R_BAD_REQUEST && pool_falls_back(engine, pool)) {
-        code = protocol_identity_derive(meta, true, holder, ret_len, detail);
+    struct kernel_identity identity = {0};
+    struct protocol_identity_key key;
+    (void)engine_identity_read(engine, pool, &identity);
+    enum tn_result code = protocol_identity_derive(meta, &identity, &key, detail);
+    if (code != TN_R_OK) {
+        return code;
     }
-    return code;
+    bool raw =
+        key.raw_len > 0 && engine_holder_has(engine, pool, tn_bytes_of(key.raw, key.raw_len));
+    *ret_len = raw ? key.raw_len : key.len;
+    memcpy(holder, raw ? key.raw : key.text, *ret_len);
+    return TN_R_OK;
 }
 
 static enum tn_result holder_derive(struct server_request *request,

@@ -110,7 +110,7 @@ class Door(Case):
         self.assertEqual((sequence, number), (7, 1))
         self.assertLess(abs(seconds - int(self.do("TIME")[0])), PATIENCE)
         lease = pairs(self.do("LEASE", "devices/1"))
-        self.assertEqual(lease["holder"], "mac:AA:BB:CC:DD:EE:01")
+        self.assertEqual(lease["holder"], "mac:aa:bb:cc:dd:ee:01")
         self.assertEqual(json.loads(lease["meta"]), {"mac": "AA:BB:CC:DD:EE:01"})
         self.assertEqual(given(self.node.ask(one(8, {"mac": "AA:BB:CC:DD:EE:02"})))[1], 2)
 
@@ -664,6 +664,30 @@ class Files(Case):
         self.policy(POLICY)
         self.assertEqual(self.take(content, "--derive")[1], "")
         self.assertEqual(pairs(self.do("LEASE", self.pool + "/1"))["holder"], "device_id:DEV001")
+
+    def test_an_address_as_key_is_the_device_however_it_is_written(self):
+        self.policy(POLICY)
+        entry = self.entry(1, meta={"mac": "AA-BB-CC-DD-EE-01"}, device_key="mac:AA-BB-CC-DD-EE-01")
+        self.assertEqual(self.take(self.allocation({"1": entry}, following=2))[1], "")
+        self.assertEqual(pairs(self.do("ALLOC", self.pool, "*", "META",
+                                       '{"mac":"AA-BB-CC-DD-EE-01"}'))["values"], ["1"])
+        self.assertEqual(pairs(self.do("LEASE", self.pool + "/1"))["holder"],
+                         "mac:AA-BB-CC-DD-EE-01")
+
+    def test_keys_are_derived_by_the_fields_of_the_pool(self):
+        self.policy(POLICY)
+        self.do("POOL", "ALTER", self.pool, "IDENTITY_FIELDS", "mac,device_id")
+        entry = self.entry(1, meta={"device_id": "DEV001", "mac": "AA:BB:CC:DD:EE:01"},
+                           device_key="mac:aa:bb:cc:dd:ee:01")
+        other = self.entry(2, meta={"device_id": "DEV002", "mac": "AA:BB:CC:DD:EE:02"},
+                           device_key="device_id:DEV002")
+        self.assertEqual(self.take(self.allocation({"1": entry}, following=2))[1], "")
+        content = self.allocation({"1": entry, "2": other}, following=3)
+        self.assertIn("1 device has a device_key that does not follow",
+                      self.take(content, code=1)[1])
+        self.take(content, "--derive")
+        self.assertEqual(pairs(self.do("LEASE", self.pool + "/2"))["holder"],
+                         "mac:aa:bb:cc:dd:ee:02")
 
     def test_ids_of_devices_without_a_name_stay_taken(self):
         self.policy(POLICY)

@@ -155,6 +155,31 @@ class Allocating(Case):
             self.assertEqual(self.client.lease(grant.lease).holder,
                              tenure.derive_holder(meta, fallback=True), meta)
 
+    def test_an_address_is_one_device_however_it_is_written(self):
+        a = self.make()
+        one = a.allocate_id({"mac": "52:54:00:AB:CD:01"})
+        self.assertEqual(self.client.lease("%s/%d" % (a.pool, one)).holder, "mac:52:54:00:ab:cd:01")
+        self.assertEqual(a.allocate_id({"mac": "5254.00ab.cd01"}), one)
+        # An earlier version granted it under the address as it was written.
+        old = self.client.alloc(a.pool, "mac:52-54-00-AB-CD-02").value
+        self.assertEqual(a.allocate_id({"mac": "52-54-00-AB-CD-02"}), int(old))
+        self.assertEqual(self.client.alloc(a.pool, meta={"mac": "52-54-00-AB-CD-02"}).value, old)
+        several = self.client.alloc(a.pool, "mac:52-54-00-AB-CD-03#x2", count=2).values
+        self.assertEqual(a.allocate_pool(2, {"mac": "52-54-00-AB-CD-03"}), list(map(int, several)))
+
+    def test_a_pool_says_which_fields_a_device_is_known_by(self):
+        a = self.make()
+        self.client.pool_alter(a.pool, identity_fields="mac,serial")
+        b = self.make()
+        for who in (a, b):
+            self.assertIs(type(who), tenure.IDAllocator)
+        one = b.allocate_id({"serial": "s", "device_meta": {"mac": "52-54-00-00-00-01"}})
+        self.assertEqual(self.client.lease("%s/%d" % (b.pool, one)).holder, "mac:52:54:00:00:00:01")
+        grant = self.client.alloc(b.pool, meta={"mac": "525400000001", "device_key": "k"})
+        self.assertEqual(int(grant.value), one)
+        with self.assertRaisesRegex(tenure.BadPolicy, "a list of device_key"):
+            self.client.pool_alter(b.pool, identity_fields="mac,mac")
+
     def test_a_policy_is_taken_as_it_is_or_refused(self):
         a = self.make(lease_policy={
             "offline_hold_days": 2, "base_lease_seconds": 172800, "min_lease_seconds": 0,

@@ -35,7 +35,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct tn_bytes key;
     struct tn_bytes value;
     pool.now_ms = UINT64_C(1700000000000);
-    pool.fallback_json = size % 2 == 1;
+    pool.identity.fields = size % 7;
+    pool.identity.fallback_json = size % 2 == 1;
     if (size == 0 || protocol_json_fault(text) != NULL) {
         return 0;
     }

@@ -28,10 +28,10 @@ static void run(const struct tn_bytes *argv, uint32_t argc) {
         return;
     }
     if ((call.command.fields & KERNEL_F_META) != 0) {
-        char holder[KERNEL_HOLDER_MAX];
+        struct protocol_identity_key key;
         char detail[PROTOCOL_DETAIL];
-        uint32_t len;
-        (void)protocol_identity_derive(call.command.meta, true, holder, &len, detail);
+        const struct kernel_identity identity = {.fields = argc % 7, .fallback_json = true};
+        (void)protocol_identity_derive(call.command.meta, &identity, &key, detail);
     }
     if (row->kind == PROTOCOL_WRITE) {
         struct kernel_command decoded;

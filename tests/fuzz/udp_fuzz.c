@@ -12,8 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct protocol_udp_request request;
     char detail[PROTOCOL_DETAIL] = "";
     char operation[PROTOCOL_UDP_OPERATION];
-    char holder[KERNEL_HOLDER_MAX];
-    uint32_t len = 0;
+    struct protocol_identity_key key;
     struct tn_bytes datagram = tn_bytes_of(data, size);
     enum protocol_udp parsed = protocol_udp_parse(datagram, &request, detail);
     if (parsed != PROTOCOL_UDP_OK) {
@@ -27,9 +26,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     protocol_udp_operation(datagram, datagram, operation);
     TN_ASSERT(strlen(operation) == PROTOCOL_UDP_OPERATION - 1);
     for (unsigned fallback = 0; fallback < 2; fallback++) {
-        enum tn_result code =
-            protocol_identity_derive(request.meta, fallback == 1, holder, &len, detail);
-        TN_ASSERT(code != TN_R_OK ? detail[0] != '\0' : len > 0 && len <= KERNEL_HOLDER_MAX);
+        struct kernel_identity identity = {.fallback_json = fallback == 1};
+        enum tn_result code = protocol_identity_derive(request.meta, &identity, &key, detail);
+        TN_ASSERT(code != TN_R_OK ? detail[0] != '\0'
+                                  : key.len > 0 && key.len <= KERNEL_HOLDER_MAX &&
+                                        key.raw_len <= KERNEL_HOLDER_MAX);
     }
     return 0;
 }

@@ -133,6 +133,7 @@ static void some_option(struct generate *g, struct generate_draft *d, uint32_t w
         break;
     case 10:
         option(d, KERNEL_OPTION_FORMAT, generate_below(g, 4));
+        option(d, KERNEL_OPTION_IDENTITY, generate_below(g, KERNEL_IDENTITY_MAX + 2));
         break;
     default:
         some_rates(g, d);

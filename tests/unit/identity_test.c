@@ -2,6 +2,7 @@
  * ensure_ascii=True) and hashlib.blake2b(digest_size=32), never by the code under test. */
 #include "unit/unit.h"
 
+#include "kernel/option.h"
 #include "protocol/identity.h"
 #include "protocol/text.h"
 
@@ -49,14 +50,108 @@ static const struct {
      "2.0, \"y\": 0.0001, \"z\": 1e-05}"},
 };
 
-static enum tn_result derive(const char *meta, bool fallback, char out[KERNEL_HOLDER_MAX + 1]) {
+static enum tn_result derive_by(const char *meta, const struct kernel_identity *identity,
+                                char out[KERNEL_HOLDER_MAX + 1], char raw[KERNEL_HOLDER_MAX + 1]) {
     char detail[PROTOCOL_DETAIL];
-    uint32_t len = 0;
+    struct protocol_identity_key key = {.len = 0};
     struct tn_bytes bytes = tn_bytes_of(meta, strlen(meta));
     assert_null(protocol_json_fault(bytes));
-    enum tn_result code = protocol_identity_derive(bytes, fallback, out, &len, detail);
-    out[len] = '\0';
+    enum tn_result code = protocol_identity_derive(bytes, identity, &key, detail);
+    memcpy(out, key.text, key.len);
+    out[key.len] = '\0';
+    memcpy(raw, key.raw, key.raw_len);
+    raw[key.raw_len] = '\0';
     return code;
+}
+
+static enum tn_result derive(const char *meta, bool fallback, char out[KERNEL_HOLDER_MAX + 1]) {
+    char raw[KERNEL_HOLDER_MAX + 1];
+    return derive_by(meta, &(struct kernel_identity){.fallback_json = fallback}, out, raw);
+}
+
+static uint64_t fields_of(const char *text) {
+    struct kernel_policy_patch patch = {0};
+    char detail[KERNEL_OPTION_DETAIL];
+    assert_true(kernel_option_set("identity_fields", text, &patch, detail));
+    return patch.values.of[KERNEL_OPTION_IDENTITY];
+}
+
+static void an_address_is_one_key_however_it_is_written(void **state) {
+    static const struct {
+        const char *mac, *holder, *raw;
+    } rows[] = {
+        {"52:54:00:aB:cD:01", "mac:52:54:00:ab:cd:01", "mac:52:54:00:aB:cD:01"},
+        {"52-54-00-AB-CD-01", "mac:52:54:00:ab:cd:01", "mac:52-54-00-AB-CD-01"},
+        {"5254.00ab.cd01", "mac:52:54:00:ab:cd:01", "mac:5254.00ab.cd01"},
+        {"525400ABCD01", "mac:52:54:00:ab:cd:01", "mac:525400ABCD01"},
+        {"52:54:00:ab:cd:01", "mac:52:54:00:ab:cd:01", ""},
+        {"00124B0001020304", "mac:00:12:4b:00:01:02:03:04", "mac:00124B0001020304"},
+        {"52:54:00:AB:CD", "mac:52:54:00:AB:CD", ""},             /* 40 bits */
+        {"52:54:00:AB:CD:0G", "mac:52:54:00:AB:CD:0G", ""},       /* no digit */
+        {"52:54:00:AB:CD:01:02", "mac:52:54:00:AB:CD:01:02", ""}, /* 56 bits */
+        {"52 54 00 AB CD 01", "mac:52 54 00 AB CD 01", ""},
+        {"00124B000102030405", "mac:00124B000102030405", ""},
+    };
+    char meta[64], out[KERNEL_HOLDER_MAX + 1], raw[KERNEL_HOLDER_MAX + 1];
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        (void)snprintf(meta, sizeof meta, "{\"mac\": \"%s\"}", rows[i].mac);
+        assert_int_equal(derive_by(meta, &(struct kernel_identity){0}, out, raw), TN_R_OK);
+        assert_string_equal(out, rows[i].holder);
+        assert_string_equal(raw, rows[i].raw);
+    }
+    /* A number is no address, and a serial is none either. */
+    assert_int_equal(derive("{\"mac\": 525400123456}", false, out), TN_R_OK);
+    assert_string_equal(out, "mac:525400123456");
+    assert_int_equal(derive("{\"serial\": \"52-54-00-AB-CD-01\"}", false, out), TN_R_OK);
+    assert_string_equal(out, "serial:52-54-00-AB-CD-01");
+}
+
+static void a_pool_says_which_fields_count_and_in_which_order(void **state) {
+    static const struct {
+        const char *fields, *holder;
+    } rows[] = {
+        {"device_key,device_id,serial,mac,uuid", "k"},
+        {"uuid,mac", "uuid:u"},
+        {"mac,uuid", "mac:m"},
+        {"serial,device_key", "serial:inner"},
+        {"device_key", "k"},
+        {"device_id", ""},
+    };
+    const char *meta = "{\"device_key\":\"k\",\"mac\":\"m\",\"uuid\":\"u\","
+                       "\"device_meta\":{\"serial\":\"inner\",\"device_key\":\"no\"}}";
+    char out[KERNEL_HOLDER_MAX + 1], raw[KERNEL_HOLDER_MAX + 1];
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct kernel_identity identity = {.fields = fields_of(rows[i].fields)};
+        enum tn_result code = derive_by(meta, &identity, out, raw);
+        assert_int_equal(code, rows[i].holder[0] != '\0' ? TN_R_OK : TN_R_BAD_REQUEST);
+        assert_string_equal(out, rows[i].holder);
+    }
+}
+
+static void the_option_is_read_and_written(void **state) {
+    struct kernel_policy_patch patch = {0};
+    char detail[KERNEL_OPTION_DETAIL], text[64];
+    (void)state;
+    assert_int_equal(fields_of("device_key,device_id,serial,mac,uuid"), 0);
+    assert_int_equal(fields_of("mac"), KERNEL_IDENTITY_MAC);
+    const char *good[] = {"mac", "uuid,mac,serial,device_id,device_key", "serial,mac"};
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(kernel_option_set("identity_fields", good[i], &patch, detail));
+        assert_true(kernel_option_format(&patch.values, "identity_fields", text, sizeof text));
+        assert_string_equal(text, good[i]);
+    }
+    const char *bad[] = {"",
+                         "imei",
+                         "mac,",
+                         ",mac",
+                         "mac,mac",
+                         "mac serial",
+                         "mac,serial,uuid,device_id,device_key,mac"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_false(kernel_option_set("identity_fields", bad[i], &patch, detail));
+    }
 }
 
 static void the_golden_vectors_hold(void **state) {
@@ -115,6 +210,9 @@ static void the_largest_metadata_fits(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_golden_vectors_hold),
+        cmocka_unit_test(an_address_is_one_key_however_it_is_written),
+        cmocka_unit_test(a_pool_says_which_fields_count_and_in_which_order),
+        cmocka_unit_test(the_option_is_read_and_written),
         cmocka_unit_test(fields_come_before_content_and_content_needs_the_fallback),
         cmocka_unit_test(what_cannot_be_a_holder_is_refused),
         cmocka_unit_test(the_largest_metadata_fits),
