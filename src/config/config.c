@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "server/address.h"
+#include "server/udp_allow.h"
 
 void config_wrong(struct config *config, const char *where, const char *format, ...) {
     char what[CONFIG_REASON_MAX];

@@ -14,7 +14,7 @@
 #include "kernel/types.h"
 #include "os/os.h"
 #include "process/sensor_spec.h"
-#include "server/server.h"
+#include "server/access.h"
 
 #define CONFIG_NAME_MAX 64u
 #define CONFIG_REASON_MAX 256u

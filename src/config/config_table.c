@@ -9,7 +9,7 @@
 #include "config/config.h"
 #include "process/sensor_spec.h"
 #include "server/address.h"
-#include "server/server.h"
+#include "server/udp_allow.h"
 
 static const struct config_row rows[CONFIG_OWN_COUNT] = {
 #define CONFIG_ROW(id, key, where, kind, usual, least, most, reload, placeholder, words) \

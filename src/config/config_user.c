@@ -30,7 +30,7 @@ static bool secret_set(struct config_user *user, const char *text, char reason[C
     }
     if (strncmp(text, crypto_pwhash_STRPREFIX, strlen(crypto_pwhash_STRPREFIX)) != 0 ||
         strlen(text) >= sizeof user->hash ||
-        crypto_pwhash_str_needs_rehash(text, SERVER_LOGIN_OPS, SERVER_LOGIN_MEMORY) < 0) {
+        crypto_pwhash_str_needs_rehash(text, ACCESS_HASH_OPS, ACCESS_HASH_MEMORY) < 0) {
         return config_refuse(reason,
                              "secret is not a hash: put here what tenured --hash-secret prints");
     }

@@ -1,9 +1,9 @@
 /* Reconciling: a read for each thing that is declared, and a command where something differs. */
 #include "config/reconcile.h"
 
-#include <stdlib.h>
+#include "server/log_line.h"
 
-#include "server/server.h"
+#include <stdlib.h>
 
 void config_reconcile_refused(struct config_reconcile_work *work, const struct config_head *head,
                               const char *what, enum tn_result code) {

@@ -5,7 +5,7 @@
 
 #include "config/reconcile.h"
 #include "engine/read.h"
-#include "server/server.h"
+#include "server/log_line.h"
 
 static struct tn_bytes text_of(const char *text) {
     return tn_bytes_of(text, strlen(text));

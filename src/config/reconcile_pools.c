@@ -4,7 +4,7 @@
 
 #include "config/reconcile.h"
 #include "engine/read.h"
-#include "server/server.h"
+#include "server/log_line.h"
 
 struct pool_work {
     struct config_reconcile_work *work;

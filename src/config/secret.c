@@ -2,13 +2,13 @@
  * command line; on a terminal it is not shown. */
 #include "config/secret.h"
 
+#include "server/access.h"
+
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 #include <termios.h>
 #include <unistd.h>
-
-#include "server/server.h"
 
 /* The length of the line without its end; 0: there is none, or it is too long. */
 static size_t line_read(char *out, size_t room) {
@@ -40,7 +40,7 @@ int config_secret_hash(void) {
     }
     size_t len = line_read(secret, sizeof secret);
     bool made =
-        len > 0 && crypto_pwhash_str(hash, secret, len, SERVER_LOGIN_OPS, SERVER_LOGIN_MEMORY) == 0;
+        len > 0 && crypto_pwhash_str(hash, secret, len, ACCESS_HASH_OPS, ACCESS_HASH_MEMORY) == 0;
     sodium_memzero(secret, sizeof secret);
     if (!made) {
         (void)fprintf(stderr, "a secret is a line of 1 to %u bytes on standard input\n",

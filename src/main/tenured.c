@@ -19,6 +19,7 @@
 #include "log/local.h"
 #include "main/notify.h"
 #include "main/wire_broker.h"
+#include "server/log_line.h"
 #include "server/server.h"
 #include "tenure.h"
 

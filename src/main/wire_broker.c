@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/log_line.h"
 #include "server/server.h"
 #include "server/stream.h"
 

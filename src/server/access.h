@@ -27,6 +27,9 @@
 #define ACCESS_USERS_MAX 4096u
 #define ACCESS_HASH_MAX 128u /* of a secret, as crypto_pwhash_str writes it, with its NUL */
 #define ACCESS_SECRET_MAX 256u
+/* The cost of hashing a new secret, and of every comparison with it: see crypto_pwhash. */
+#define ACCESS_HASH_OPS 2u
+#define ACCESS_HASH_MEMORY (19u << 20)
 #define ACCESS_DETAIL PROTOCOL_DETAIL
 #define ACCESS_LOCAL_PREFIX "unix:" /* begins the names of clients of the Unix-domain socket */
 

@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "server/dispatch.h"
+#include "server/log_line.h"
 #include "server/parts.h"
 
 #define DROP_LINES 16u /* of the log, a second */

@@ -14,6 +14,7 @@
 #include "base/assert.h"
 #include "base/glob.h"
 #include "base/hash.h"
+#include "server/log_line.h"
 #include "server/parts.h"
 
 #define TAIL_STEP 512u         /* events that the tail reads in one turn of the loop */

@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "protocol/render.h"
+#include "server/log_line.h"
 #include "server/parts.h"
 
 enum server_step server_job_begin(struct server_request *request) {

@@ -2,6 +2,7 @@
 #include "server/listen.h"
 
 #include "server/address.h"
+#include "server/log_line.h"
 #include "server/memory.h"
 #include "server/parts.h"
 

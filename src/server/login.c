@@ -27,6 +27,7 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
+#include "server/log_line.h"
 #include "server/parts.h"
 
 struct server_login {
@@ -56,8 +57,8 @@ bool server_login_init(struct server_logins *logins) {
     TAILQ_INIT(&logins->waiting);
     randombytes_buf(logins->key, sizeof logins->key);
     randombytes_buf(secret, sizeof secret);
-    return crypto_pwhash_str(nobodys_hash, secret, sizeof secret, SERVER_LOGIN_OPS,
-                             SERVER_LOGIN_MEMORY) == 0;
+    return crypto_pwhash_str(nobodys_hash, secret, sizeof secret, ACCESS_HASH_OPS,
+                             ACCESS_HASH_MEMORY) == 0;
 }
 
 /* ---- What is remembered ---- */

@@ -9,8 +9,10 @@
 #include "base/assert.h"
 #include "server/address.h"
 #include "server/http_listen.h"
+#include "server/log_line.h"
 #include "server/metrics.h"
 #include "server/parts.h"
+#include "server/udp_allow.h"
 #include "server/udp_listen.h"
 
 /* The server and what only this file needs. */

@@ -73,30 +73,8 @@ struct server_options {
     struct server_hooks hooks;
 };
 
-/* What a new secret costs whoever compares it: see crypto_pwhash. */
-#define SERVER_LOGIN_OPS 2u
-#define SERVER_LOGIN_MEMORY (19u << 20)
-
 /* Serves until SIGTERM or SIGINT (then the exit code is 0) or until the engine halts (1). The engine
  * stays the caller's. 2: it could not start; the reason has been logged. */
 int server_run(const struct server_options *options);
-
-/* Whether it is a list of addresses and networks, as for udp_allow. */
-bool server_udp_allow_check(const char *text, char *reason, size_t room);
-/* Whether such a list names anybody. */
-bool server_udp_allow_any(const char *text);
-
-/* ---- The log: one line on standard error for each event; from any thread ---- */
-
-/* `clock` tells the time that each line begins with; NULL: whoever reads the lines has a clock. */
-void server_log_setup(const struct os *clock, bool json);
-void server_log_json(bool json);
-
-/* `format` is pairs with a blank between them, "port=%u reason=\"%s: %s\"", or empty: quotes hold a
- * value of several words or conversions together. Understood are %s, %.*s, %d and %u, and the last two
- * with l, ll and z. Values are quoted and escaped as they need it. */
-__attribute__((format(printf, 2, 3))) void server_log(const char *event, const char *format, ...);
-/* The same for a line of event=... key=value key="..." that somebody else has made. */
-void server_log_line(const char *text);
 
 #endif

@@ -2,6 +2,7 @@
 #include "server/stop.h"
 
 #include "server/http_listen.h"
+#include "server/log_line.h"
 #include "server/parts.h"
 #include "server/udp_listen.h"
 

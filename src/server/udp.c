@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "protocol/detail.h"
+#include "server/log_line.h"
 
 /* ---- Exchanges ---- */
 

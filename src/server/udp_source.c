@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "server/udp.h"
+#include "server/udp_allow.h"
 
 static const uint8_t four_in_six[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 

@@ -4,8 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/server.h"
 #include "unit/unit.h"
+
+#include "server/log_line.h"
 
 static int saved_stderr;
 static int reader;

@@ -5,6 +5,8 @@
  *
  * A value that is not plain is quoted and escaped, so one event is one line whatever a name, a path
  * or a message of the operating system holds. A line leaves in one piece: threads do not mix. */
+#include "server/log_line.h"
+
 #include <limits.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -14,7 +16,6 @@
 
 #include "base/assert.h"
 #include "protocol/text.h"
-#include "server/server.h"
 
 #define LOG_VALUE_MAX 1024u
 #define LOG_LINE_MAX 4096u
