@@ -152,7 +152,7 @@ class MoveInFirst(TenureError, RuntimeError):
 
 
 class AlreadyExists(ResultError, result="EXISTS"):
-    """it exists already"""
+    """it already exists"""
 
 
 class NotFound(ResultError, result="NOTFOUND"):
@@ -160,11 +160,11 @@ class NotFound(ResultError, result="NOTFOUND"):
 
 
 class Retired(ResultError, result="RETIRED"):
-    """the lease ended and its history is no longer kept"""
+    """the lease has ended and is no longer in history"""
 
 
 class Busy(ResultError, result="BUSY"):
-    """held, cooling, or its holder is being disowned"""
+    """held or cooling, or its holder is being disowned"""
 
 
 class Exhausted(ResultError, result="EXHAUSTED"):
@@ -176,7 +176,7 @@ class OverQuota(ResultError, result="QUOTA"):
 
 
 class WrongState(ResultError, result="STATE"):
-    """not allowed in the lease's state"""
+    """not allowed in this state of the lease"""
 
 
 class WrongHolder(ResultError, result="HOLDER"):
@@ -184,11 +184,11 @@ class WrongHolder(ResultError, result="HOLDER"):
 
 
 class Stale(ResultError, result="STALE"):
-    """the epoch is not the current one, or something newer is known"""
+    """the epoch is not current, or a newer revision is known"""
 
 
 class TooLarge(ResultError, result="TOO_LARGE"):
-    """more than a limit allows"""
+    """it exceeds a limit"""
 
 
 class BadTtl(ResultError, result="BAD_TTL"):
@@ -200,11 +200,11 @@ class BadValue(ResultError, result="BAD_VALUE"):
 
 
 class BadName(ResultError, result="BAD_NAME"):
-    """a name is empty, too long or has forbidden characters"""
+    """a name is empty, too long or has invalid characters"""
 
 
 class BadPolicy(ResultError, result="BAD_POLICY"):
-    """the pool's options make no sense together"""
+    """the pool's options contradict each other"""
 
 
 class BadRequest(ResultError, result="BAD_REQUEST"):
@@ -212,7 +212,7 @@ class BadRequest(ResultError, result="BAD_REQUEST"):
 
 
 class Conflict(ResultError, result="CONFLICT"):
-    """it contradicts what the holder has or what the operation id did"""
+    """it conflicts with the holder's lease or with an earlier use of the operation id"""
 
 
 class Denied(ResultError, result="DENIED"):
@@ -220,7 +220,7 @@ class Denied(ResultError, result="DENIED"):
 
 
 class NotYet(ResultError, result="NOT_YET"):
-    """the log has not reached the position asked for"""
+    """the log has not reached the requested position"""
 
 
 class PoolNotFound(ResultError, result="POOL_NOTFOUND"):
@@ -260,11 +260,11 @@ class DemandFull(ResultError, result="DEMAND_FULL"):
 
 
 class Malformed(ResultError, result="MALFORMED"):
-    """the request cannot be understood"""
+    """the request is malformed"""
 
 
 class Overloaded(ResultError, result="OVERLOADED"):
-    """too much is in flight; try again"""
+    """too many requests are in flight; try again"""
 
 
 class NoSpace(ResultError, result="NOSPACE"):
@@ -284,7 +284,7 @@ class LogLost(ResultError, result="LOST"):
 
 
 class NoAuth(ResultError, result="NOAUTH"):
-    """log in first: who asks is not known"""
+    """not logged in"""
 
 
 class NoPerm(ResultError, result="NOPERM"):
@@ -292,7 +292,7 @@ class NoPerm(ResultError, result="NOPERM"):
 
 
 class BadToken(ResultError, result="BAD_TOKEN"):
-    """the token is missing, not valid, or its lease is over"""
+    """the token is missing or invalid, or its lease has ended"""
 
 
 class Overdue(ResultError, result="OVERDUE"):

@@ -18,10 +18,10 @@
     X(TIME_JUMP, "the clock is further ahead of the log than max_downtime") \
     X(HALTED, "the engine has halted after a storage failure")              \
     X(CLOSED, "the engine is closed")                                       \
-    X(LOST, "the log is no longer ours to write (lost leader)")             \
-    X(OVERLOAD, "too much is in flight; try again")                         \
+    X(LOST, "another process owns the log (lost leader)")                   \
+    X(OVERLOAD, "too many requests are in flight; try again")               \
     X(DENIED, "permission denied")                                          \
-    X(INTERRUPTED, "stopped before it was done")
+    X(INTERRUPTED, "canceled")
 
 enum tn_status {
 #define TN_STATUS_ENUM(name, text) TN_##name,

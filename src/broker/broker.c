@@ -45,7 +45,7 @@ bool broker_address_parse(const char *url, struct broker_address *ret_address,
     char copy[1024];
     if (has_password(url)) {
         (void)snprintf(reason, BROKER_REASON_MAX,
-                       "a password has no place in it: use amqp_password_file");
+                       "it must not contain a password; use amqp_password_file");
         return false;
     }
     bool good = part_copy(copy, sizeof copy, url) && amqp_parse_url(copy, &info) == AMQP_STATUS_OK;

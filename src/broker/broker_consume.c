@@ -233,7 +233,7 @@ static enum broker_turn result_take(struct broker_link *link, const struct kerne
         return BROKER_OVER; /* it comes again after recovery */
     }
     if (result->code == TN_R_NOTFOUND) {
-        told(broker, "amqp_rule_missing", "there is no such rule, or not yet");
+        told(broker, "amqp_rule_missing", "the rule does not exist (yet)");
         outcome_count(broker, BROKER_MISSING);
         return acknowledge(link);
     }
@@ -297,7 +297,7 @@ static enum broker_turn consumer_turn(struct broker_link *link) {
             turn = broker_link_frame(link, &frame);
             if (turn == BROKER_AGAIN && frame.channel == BROKER_CHANNEL &&
                 !frame_take(delivery, &frame)) {
-                (void)broker_link_fail(link, "the broker's frames are not in order");
+                (void)broker_link_fail(link, "the broker's frames are out of order");
                 turn = BROKER_BROKEN;
             }
         }

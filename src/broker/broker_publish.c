@@ -42,7 +42,7 @@ static bool confirm(struct broker_link *link, const amqp_basic_ack_t *ack) {
     uint64_t from = ack->multiple ? publisher->tag_first : ack->delivery_tag;
     uint64_t published = 0;
     if (ack->delivery_tag < publisher->tag_first || ack->delivery_tag >= publisher->tag_next) {
-        return broker_link_fail(link, "the broker confirms what was not sent");
+        return broker_link_fail(link, "the broker confirmed a message that was not sent");
     }
     for (uint64_t tag = from; tag <= ack->delivery_tag; tag++) {
         sent_at(publisher, tag)->confirmed = true;
@@ -218,7 +218,7 @@ static enum broker_turn answers_take(struct broker_link *link) {
             continue;
         }
         if (frame.payload.method.id == AMQP_BASIC_NACK_METHOD) {
-            (void)broker_link_fail(link, "the broker could not take a message");
+            (void)broker_link_fail(link, "the broker rejected a message");
             return BROKER_BROKEN;
         }
         if (frame.payload.method.id == AMQP_BASIC_ACK_METHOD &&
@@ -268,8 +268,7 @@ static enum tn_status place_find(struct broker *broker, enum tn_status opened,
         return broker_place_newest(engine, ret_place);
     }
     if (opened == TN_CORRUPT) {
-        starts_over(broker, "amqp_position_damaged",
-                    "all events that are kept are published once more");
+        starts_over(broker, "amqp_position_damaged", "all retained events are published again");
         return broker_place_oldest(engine, ret_place);
     }
     enum tn_status status = opened;
@@ -279,9 +278,9 @@ static enum tn_status place_find(struct broker *broker, enum tn_status opened,
     if (status != TN_OK || known) {
         return status;
     }
-    starts_over(broker, "amqp_position_foreign",
-                "it is of another log, or of later than this one: "
-                "all events that are kept are published");
+    starts_over(
+        broker, "amqp_position_foreign",
+        "it belongs to another log or is later than this log; all retained events are published");
     return broker_place_oldest(engine, ret_place);
 }
 

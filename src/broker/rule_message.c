@@ -147,13 +147,13 @@ static const char *kind_take(const struct members *members, struct tn_bytes rout
     if (value.len == 0) {
         return kind_find(key_end(routing_key), true, ret_kind)
                    ? NULL
-                   : "neither event_type nor the routing key says what it is about";
+                   : "neither event_type nor the routing key names the type";
     }
     char text[TYPE_MAX];
     uint32_t len = 0;
     if (!text_take(value, text, sizeof text, &len) ||
         !kind_find(tn_bytes_of(text, len), false, ret_kind)) {
-        return "event_type is none of RuleCreated, RuleEnabled, RuleDisabled, RuleDeleted";
+        return "event_type is not RuleCreated, RuleEnabled, RuleDisabled or RuleDeleted";
     }
     return NULL;
 }
@@ -279,7 +279,7 @@ static const char *fields_take(const struct members *members, struct rule_messag
         return "rule_id or rule_ref is not a name or a number";
     }
     if (message->rule_len == 0) {
-        return "neither rule_id nor rule_ref is there";
+        return "rule_id and rule_ref are missing";
     }
     if (!name_take(members, triggers, 3, message->trigger, &message->trigger_len)) {
         return "the trigger is not a name or a number";
@@ -288,7 +288,7 @@ static const char *fields_take(const struct members *members, struct rule_messag
     message->enabled = message->kind != RULE_MESSAGE_DISABLED;
     if (message->kind == RULE_MESSAGE_CREATED) {
         if (message->trigger_len == 0) {
-            return "a rule was created, and its trigger is not named";
+            return "the trigger of a created rule is missing";
         }
         if (enabled.len > 0) {
             enum protocol_json_kind kind = protocol_json_kind(enabled);
@@ -314,13 +314,13 @@ const char *rule_message_parse(struct tn_bytes body, struct tn_bytes routing_key
         return fault;
     }
     if (!members_read(body, &envelope)) {
-        return "a member is there twice";
+        return "a member is repeated";
     }
     members = envelope;
     struct tn_bytes payload = envelope.of[MEMBER_PAYLOAD];
     if (payload.len > 0 && protocol_json_kind(payload) == PROTOCOL_JSON_OBJECT) {
         if (!members_read(payload, &members)) {
-            return "a member is there twice";
+            return "a member is repeated";
         }
         members_inherit(&members, &envelope);
     }

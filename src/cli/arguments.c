@@ -152,7 +152,7 @@ static bool take_token(struct maker *m, const struct protocol_argument *argument
                        const char *option, const char *value) {
     if (argument->type == PROTOCOL_T_TOKEN) {
         if (value != NULL) {
-            return complain(m, "there is no value to give to ", option);
+            return complain(m, "unexpected value for ", option);
         }
         cli_words_put(&m->options, argument->token);
         return true;
@@ -240,7 +240,7 @@ static bool take_pool_option(struct maker *m, const char *option, size_t len, co
             return true;
         }
         if (m->at >= m->argc) {
-            return complain(m, "LO HI, LO-HI or ADDRESS/BITS belongs after ", "--range");
+            return complain(m, "LO HI, LO-HI or ADDRESS/BITS must follow ", "--range");
         }
         cli_words_put(&m->options, m->argv[m->at++]);
         return true;
@@ -275,9 +275,9 @@ static bool unknown_option(const struct maker *m, const char *option) {
     cli_spell_options(m->row, guess_option, &guess);
     if (cli_guess_found(&guess)) {
         (void)snprintf(words, sizeof words, "%.60s; did you mean %s?", option, guess.best);
-        return complain(m, "there is no option ", words);
+        return complain(m, "unknown option ", words);
     }
-    return complain(m, "there is no option ", option);
+    return complain(m, "unknown option ", option);
 }
 
 static bool take_option(struct maker *m) {
@@ -376,10 +376,10 @@ static bool arity_check(const struct maker *m) {
         return false;
     }
     if (count < (uint32_t)(arity < 0 ? -arity : arity)) {
-        return complain(m, "something is missing", "");
+        return complain(m, "an argument is missing", "");
     }
     if (arity > 0 && count > (uint32_t)arity) {
-        return complain(m, "there is too much after it", "");
+        return complain(m, "unexpected arguments follow", "");
     }
     return true;
 }

@@ -52,10 +52,10 @@ static void say_how_to_resolve(const struct call *call) {
         cli_text_put(&line, " ");
         cli_text_shell(&line, call->argv[i]);
     }
-    (void)fprintf(stderr,
-                  "The outcome is unknown: it may have happened. To find out, repeat it with the "
-                  "same operation id:\n  %s\n",
-                  line.failed ? "" : line.at);
+    (void)fprintf(
+        stderr,
+        "The outcome is unknown: the command may have happened. To find out, repeat it with the same operation id:\n  %s\n",
+        line.failed ? "" : line.at);
     cli_text_free(&line);
 }
 
@@ -120,7 +120,7 @@ static int say_refusal(const struct call *call) {
         if (refusal.known && refusal.code == TN_R_MALFORMED) {
             struct cli_text name = {.at = NULL};
             cli_spell_name(&name, call->request.row);
-            (void)fprintf(stderr, "how it goes: tenure help %s\n", name.failed ? "" : name.at);
+            (void)fprintf(stderr, "see tenure help %s\n", name.failed ? "" : name.at);
             cli_text_free(&name);
         }
     }
@@ -241,7 +241,7 @@ static int pages_all(struct call *call) {
         (void)fflush(stdout);
         (void)fprintf(stderr,
                       "tenure: there is more; --limit 0 shows all, --cursor %" PRIu64
-                      " goes on after the last page\n",
+                      " continues after this page\n",
                       pages.cursor);
     }
     cli_table_free(&pages.list.table);
@@ -292,7 +292,7 @@ static int say_doubt(struct call *call, enum cli_link link) {
     if (link == CLI_LINK_OK) {
         cli_text_clean(&text, cli_node_text(&call->client.reader, 0));
         (void)snprintf(call->client.error, sizeof call->client.error,
-                       "the repeat was refused: %.200s", text.failed ? "" : text.at);
+                       "the retry was refused: %.200s", text.failed ? "" : text.at);
         cli_text_free(&text);
     }
     return say_link(call, CLI_LINK_LOST);
@@ -349,8 +349,8 @@ static bool opid_make(struct call *call) {
 static int prepare(struct call *call) {
     struct cli_request *request = &call->request;
     if (call->settings->opid != NULL && (!request->takes_opid || request->opid != NULL)) {
-        (void)fprintf(stderr, request->opid != NULL ? "tenure: OPID is there twice\n"
-                                                    : "tenure: only writes take --opid\n");
+        (void)fprintf(stderr, request->opid != NULL ? "tenure: OPID is repeated\n"
+                                                    : "tenure: --opid is only for writes\n");
         return CLI_USAGE;
     }
     call->used_opid = request->opid;
@@ -378,7 +378,7 @@ int cli_call(const struct cli_settings *settings, int argc, char **argv) {
     }
     cli_request_free(&call.request);
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        (void)fprintf(stderr, "tenure: standard output cannot be written\n");
+        (void)fprintf(stderr, "tenure: cannot write to standard output\n");
         return code == CLI_OK ? CLI_FAILED : code;
     }
     return code;

@@ -91,9 +91,9 @@ static int check_older(const char *dir, const struct engine_report *newest) {
     if (older.position.lsn != newest->position.lsn || older.hash != newest->hash) {
         (void)fflush(stdout);
         (void)fprintf(stderr,
-                      "tenure check: the older snapshot leads to another state (lsn %" PRIu64
-                      ", hash %016" PRIx64 "): the newest snapshot or the log is not what was "
-                      "written; keep the directory and start with --use-older-snapshot\n",
+                      "tenure check: the previous snapshot leads to another state (lsn %" PRIu64
+                      ", hash %016" PRIx64 "): the newest snapshot or the log has changed since it "
+                      "was written; keep the directory and start with --use-older-snapshot\n",
                       older.position.lsn, older.hash);
         return CLI_FAILED;
     }
@@ -146,7 +146,7 @@ int cli_check(int argc, char **argv) {
         return check_failed(argv[0], status, &error);
     }
     if (report.empty) {
-        (void)printf("directory   %s\nan empty data directory: nothing was ever written to it\n",
+        (void)printf("directory   %s\nan empty data directory: nothing was written to it\n",
                      argv[0]);
         return CLI_OK;
     }

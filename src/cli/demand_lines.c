@@ -124,7 +124,7 @@ static const char *member_take(const struct kind *kind, struct item *item, struc
         struct tn_bytes *text = named ? &item->name : &item->trigger;
         return text->len == 0 && is == PROTOCOL_JSON_STRING && protocol_json_text(value, out, text)
                    ? NULL
-                   : "the name or the trigger is there twice, too long or no text";
+                   : "the name or the trigger is repeated, too long or not a string";
     }
     if (tn_bytes_equal(name, tn_bytes_of("enabled", 7))) {
         item->enabled = is == PROTOCOL_JSON_TRUE;
@@ -136,7 +136,7 @@ static const char *member_take(const struct kind *kind, struct item *item, struc
         item->spec = value;
         return is == PROTOCOL_JSON_OBJECT ? NULL : "spec must be an object";
     }
-    return "it has a field that is not known here";
+    return "it has an unknown field";
 }
 
 /* NULL, or why the line cannot be taken. */
@@ -214,7 +214,8 @@ static int lines_go(const struct kind *kind, const struct cli_settings *settings
         if (code != CLI_OK) {
             (void)fprintf(stderr, "tenure %s import: line %" PRIu64 "%s%s; %" PRIu64 " %s\n",
                           kind->word, number, fault != NULL ? ": " : "", fault != NULL ? fault : "",
-                          *ret_count, client != NULL ? "before it are set" : "before it are good");
+                          *ret_count,
+                          client != NULL ? "before it were set" : "before it are valid");
             return code;
         }
         (*ret_count)++;
@@ -232,7 +233,7 @@ static bool input_read(const struct kind *kind, const char *path, struct cli_tex
     while (why == NULL && got > 0) {
         got = fread(piece, 1, sizeof piece, in);
         cli_text_add(all, piece, got);
-        why = ferror(in)             ? "it cannot be read"
+        why = ferror(in)             ? "cannot read it"
               : all->failed          ? "no memory"
               : all->len > INPUT_MAX ? "it has more than 64 MiB"
                                      : NULL;

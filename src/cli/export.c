@@ -54,7 +54,7 @@ static int run(struct export *export, enum export_format format, enum kernel_sta
         return code;
     }
     if (!export_write(export, format, state, stdout, &rows)) {
-        (void)fprintf(stderr, "tenure: standard output cannot be written\n");
+        (void)fprintf(stderr, "tenure: cannot write to standard output\n");
         return CLI_FAILED;
     }
     (void)fprintf(stderr, "%" PRIu64 " rows of %s, as of LSN %" PRIu64 "\n", rows, export->pool,
@@ -77,7 +77,7 @@ int cli_export(const struct cli_settings *settings, int argc, char **argv) {
     }
     if (pool == NULL || (format_text != NULL && !format_parse(format_text, &format)) ||
         (state_text != NULL && !state_parse(state_text, &state))) {
-        (void)cli_options_wrong(&options, pool == NULL ? "which pool?" : "no such format or state",
+        (void)cli_options_wrong(&options, pool == NULL ? "which pool?" : "unknown format or state",
                                 "");
         return CLI_USAGE;
     }

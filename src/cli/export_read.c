@@ -327,7 +327,8 @@ int export_read(struct export *export) {
             return CLI_OK;
         }
     }
-    (void)fprintf(stderr, "tenure export: the server forgets events faster than they can be read; "
-                          "raise events_max, or try when there is less to do\n");
+    (void)fprintf(
+        stderr,
+        "tenure export: the server drops events faster than they can be read; raise events_max, or try again at a quieter time\n");
     return CLI_FAILED;
 }

@@ -103,10 +103,10 @@ static bool options_parse(struct events *events, int argc, char **argv) {
             return wrong("a value is missing after ", names[option]);
         }
         if (!option_set(events, (enum option)option, value)) {
-            return wrong("this makes no sense: ", value);
+            return wrong("invalid argument: ", value);
         }
     }
-    return events->last == 0 || !events->placed || wrong("either --after or --last", "");
+    return events->last == 0 || !events->placed || wrong("use either --after or --last", "");
 }
 
 /* ---- Showing ---- */
@@ -115,7 +115,7 @@ static bool options_parse(struct events *events, int argc, char **argv) {
 static bool event_show(struct events *events, struct tn_bytes text) {
     struct cli_event event;
     if (!cli_event_parse(text, &event)) {
-        (void)fprintf(stderr, "tenure: an event cannot be read\n");
+        (void)fprintf(stderr, "tenure: cannot read an event\n");
         return false;
     }
     bool seen = events->placed && !event.lost && cli_event_id_compare(event.id, events->after) <= 0;
@@ -134,7 +134,8 @@ static bool event_show(struct events *events, struct tn_bytes text) {
             cli_event_row(&events->table, &event, os->clock_wall_ms(os->ctx));
         }
         if (event.lost) {
-            (void)fprintf(stderr, "tenure: some events before the next are no longer kept\n");
+            (void)fprintf(stderr,
+                          "tenure: some events before the next one are no longer retained\n");
         }
         events->shown += !event.lost;
     }
@@ -206,7 +207,7 @@ static bool page_show(struct events *events) {
     struct cli_text text = {.at = NULL};
     bool good = true;
     if (lost != 0 && cli_node_is(reader, lost, "t")) {
-        (void)fprintf(stderr, "tenure: some events before the next are no longer kept\n");
+        (void)fprintf(stderr, "tenure: some events before the next one are no longer retained\n");
     }
     for (uint32_t at = array + 1; good && array != 0 && at < reader->nodes[array].end;
          at = reader->nodes[at].end) {
@@ -303,7 +304,8 @@ static int pages_all(struct events *events) {
     if (cli_event_id_compare(next, newest) < 0) {
         char id[CLI_EVENT_ID_TEXT];
         cli_event_id_format(next, id);
-        (void)fprintf(stderr, "tenure: there is more: --after %s; --limit 0 shows all\n", id);
+        (void)fprintf(stderr, "tenure: there is more; --after %s continues, --limit 0 shows all\n",
+                      id);
     }
     return CLI_OK;
 }
@@ -402,7 +404,7 @@ static int follow(struct events *events) {
             return end;
         }
         if (heard || !told) {
-            (void)fprintf(stderr, "tenure: %s; trying again\n", events->client.error);
+            (void)fprintf(stderr, "tenure: %s; retrying\n", events->client.error);
             backoff_ms = BACKOFF_MS;
             told = true;
         }

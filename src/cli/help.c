@@ -8,30 +8,31 @@
 #include "kernel/result.h"
 
 static const char *const locals[][3] = {
-    {"check", "DIR", "verify a data directory, offline: log, snapshots, state"},
-    {"completion", "bash|zsh", "a script that completes subcommands, options and names"},
-    {"dump", "DIR [--json]", "print every command in a data directory's log, a line each"},
+    {"check", "DIR", "verify the log, snapshots and state of a data directory, offline"},
+    {"completion", "bash|zsh",
+     "print a shell script that completes subcommands, options and names"},
+    {"dump", "DIR [--json]", "print every command in the log of a data directory, one per line"},
     {"events",
      "[--after ID | --last N] [--count N] [--follow] [--pool POOL] [--holder HOLDER] [--fence LSN]",
-     "what happened to leases, oldest first; with --follow also what happens, from now on"},
+     "print retained events, oldest first; with --follow, print new events"},
     {"export", "POOL [--format csv|tsv|sql] [--state STATE]",
-     "who has what in a pool, at one position of the log, as a table that can be imported"},
-    {"help", "[SUBCOMMAND]", "this list, or all about one of them"},
+     "print the leases of a pool at one log position, as a table that can be imported"},
+    {"help", "[SUBCOMMAND]", "print this list, or the help of one subcommand"},
     {"history", "POOL VALUE | --holder HOLDER [--pool POOL]",
-     "who had a value, or what a holder had: from when to when, and how it ended"},
+     "print the holders of a value, or the values of a holder: when each lease began, and when and how it ended"},
     {"import",
      "POOL [FILE] [--format csv|tsv] [--header | --no-header] [--map COLUMN=NAME,...] "
      "[--holder-type TYPE] [--scope-column NAME] [--dry-run] [--batch N] [--report FILE]",
-     "take over allocations from CSV or TSV, as databases write them; with --values: one lease"},
+     "import allocations from CSV or TSV files, as databases write them; with --values, one lease"},
     {"opensynaptic",
      "import FILE --pool POOL [--dry-run] [--derive | --keep-keys] [--report FILE] | export [FILE] --pool POOL | "
      "policy FILE --pool POOL [--range LO-HI] [--dry-run]",
-     "OpenSynaptic's id_allocation.json into a pool and back, Config.json as a pool's policy"},
-    {"rule export", "", "all rules, as lines of JSON"},
+     "import OpenSynaptic's id_allocation.json into a pool, export it, or apply Config.json as a pool's policy"},
+    {"rule export", "", "print all rules as lines of JSON"},
     {"rule import", "[FILE] [--dry-run]", "set rules from lines of JSON; can be repeated"},
-    {"sensor export", "", "all sensors with their descriptions, as lines of JSON"},
+    {"sensor export", "", "print all sensors with their descriptions as lines of JSON"},
     {"sensor import", "[FILE] [--dry-run]", "set sensors from lines of JSON; can be repeated"},
-    {"top", "[--once]", "live view: pools, rates, the engine, the newest events"},
+    {"top", "[--once]", "show pools, rates, the engine and the newest events, live"},
 };
 
 const char *const *cli_local_row(unsigned row) {
@@ -113,20 +114,19 @@ static void list_all(FILE *out) {
     for (unsigned i = 0; cli_local_row(i) != NULL; i++) {
         put_item(out, 16, cli_local_row(i)[0], cli_local_row(i)[2]);
     }
-    (void)fprintf(out,
-                  "\n`tenure help SUBCOMMAND` tells more. Exit codes: 0 done; 1 failed;\n"
-                  "2 wrong usage; 3 no server; %d to %d refused, %d to %d outcome unknown.\n"
-                  "`tenure help exit-codes` lists them.\n",
-                  low, high, unknown_low, unknown_high);
+    (void)fprintf(
+        out,
+        "\n`tenure help SUBCOMMAND` shows details. Exit codes: 0 success; 1 failure;\n2 usage error; 3 no server; %d to %d refused, %d to %d outcome unknown.\n`tenure help exit-codes` lists them.\n",
+        low, high, unknown_low, unknown_high);
 }
 
 static void list_exit_codes(FILE *out) {
-    (void)fprintf(out, "%5d  %s\n", CLI_OK, "done, or nothing to do");
+    (void)fprintf(out, "%5d  %s\n", CLI_OK, "success, or nothing to do");
     (void)fprintf(out, "%5d  %s\n", CLI_FAILED,
-                  "something failed here, or an error without a name");
-    (void)fprintf(out, "%5d  %s\n", CLI_USAGE, "the command line cannot be understood");
+                  "a local failure, or an error without a result name");
+    (void)fprintf(out, "%5d  %s\n", CLI_USAGE, "usage error: nothing was sent");
     (void)fprintf(out, "%5d  %s\n", CLI_UNREACHABLE,
-                  "no server, or it left before a read's answer");
+                  "no server, or the connection was lost before the answer to a read");
     for (unsigned i = 0; i < TN_R_COUNT; i++) {
         enum tn_result code = (enum tn_result)i;
         if (tn_result_exit(code) != 0) {
@@ -134,7 +134,8 @@ static void list_exit_codes(FILE *out) {
             put_wrapped(out, 22, tn_result_text(code));
         }
     }
-    (void)fprintf(out, "%5d  %s\n", CLI_UNKNOWN, "a write was sent and no answer came: unknown");
+    (void)fprintf(out, "%5d  %s\n", CLI_UNKNOWN,
+                  "a write was sent and no answer arrived: outcome unknown");
 }
 
 /* ---- One ---- */
@@ -279,12 +280,12 @@ int cli_unknown(int argc, char **argv) {
                 (void)fprintf(stderr, "; did you mean '%s'?", second.best);
             }
         } else {
-            (void)fprintf(stderr, "tenure: '%s' needs another word", argv[0]);
+            (void)fprintf(stderr, "tenure: '%s' needs a subcommand", argv[0]);
         }
         (void)fprintf(stderr, "\nthere are: %s\n", seconds.at);
     } else {
         guess_first(&first);
-        (void)fprintf(stderr, "tenure: there is no subcommand '%s'", argv[0]);
+        (void)fprintf(stderr, "tenure: unknown subcommand '%s'", argv[0]);
         if (cli_guess_found(&first)) {
             (void)fprintf(stderr, "; did you mean '%s'?", first.best);
         }

@@ -330,7 +330,7 @@ static bool table_show(const struct history *history) {
     }
     bool good = table.cell_count == 0 || cli_table_flush(&table, stdout);
     if (table.cell_count == 0 && history->count == 0) {
-        (void)fprintf(stderr, "nobody, as far as is known\n");
+        (void)fprintf(stderr, "no holder is known\n");
     }
     cli_table_free(&table);
     return good;
@@ -404,7 +404,7 @@ static int show(struct history *history) {
     (void)fflush(stdout);
     if (!history->settings->json && history->scan.kept) {
         cli_event_id_format(history->scan.oldest, oldest);
-        (void)fprintf(stderr, "events are kept from %s on\n", oldest);
+        (void)fprintf(stderr, "events are retained since %s\n", oldest);
     }
     return good && !ferror(stdout) ? CLI_OK : CLI_FAILED;
 }
@@ -431,7 +431,7 @@ static int value_settle(struct history *history) {
                                 : cli_field_is(reader, options, "format", "ipv4") ? KERNEL_IPV4
                                                                                   : KERNEL_DEC;
     if (!kernel_value_parse(format, tn_bytes_of(history->value, strlen(history->value)), &number)) {
-        (void)fprintf(stderr, "tenure history: %s is no value of %s\n", history->value,
+        (void)fprintf(stderr, "tenure history: %s is not a value of %s\n", history->value,
                       history->pool);
         return tn_result_exit(TN_R_BAD_VALUE);
     }
@@ -472,7 +472,7 @@ int cli_history(const struct cli_settings *settings, int argc, char **argv) {
     }
     bool of_value = history.holder == NULL && pool == NULL && places[1] != NULL;
     if (!of_value && (history.holder == NULL || places[0] != NULL)) {
-        (void)cli_options_wrong(&options, "of a value, or of a holder?", "");
+        (void)cli_options_wrong(&options, "specify POOL VALUE or --holder", "");
         return CLI_USAGE;
     }
     history.pool = of_value ? places[0] : pool;

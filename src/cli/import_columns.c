@@ -73,7 +73,7 @@ bool import_columns_map(struct import_columns *columns, const char *map) {
             return false;
         }
         if (columns->map[names[i].column] != NULL) {
-            (void)snprintf(columns->error, sizeof columns->error, "--map: '%s' is there twice",
+            (void)snprintf(columns->error, sizeof columns->error, "--map: '%s' is repeated",
                            import_column_name(names[i].column));
             return false;
         }
@@ -124,11 +124,11 @@ static bool place_mapped(struct import_columns *columns, const struct cli_rows *
         }
         if (!cli_number_parse(text, &number) || number == 0 || number > CLI_ROW_FIELDS) {
             (void)snprintf(columns->error, sizeof columns->error,
-                           "%s is to come from the column '%.*s', and %s",
+                           "--map: cannot take %s from the column '%.*s': %s",
                            import_column_name((enum import_column)i), (int)text.len,
                            (const char *)text.at,
-                           named ? "the first line has none of that name"
-                                 : "without a line of names, columns are numbers from 1");
+                           named ? "the first line has no such name"
+                                 : "without a header line, columns are numbers from 1");
             return false;
         }
         columns->at[i] = (uint32_t)number;
@@ -186,7 +186,8 @@ bool import_columns_place(struct import_columns *columns, const struct cli_rows 
     if (columns->at[IMPORT_VALUE] == 0 ||
         (columns->at[IMPORT_HOLDER] == 0 && columns->at[IMPORT_OWNER_UUID] == 0)) {
         (void)snprintf(columns->error, sizeof columns->error,
-                       "which column is the %s? say --map %s=NAME, or a number", missing, missing);
+                       "cannot find the column of the %s; use --map %s=NAME, or a number", missing,
+                       missing);
         return false;
     }
     return true;

@@ -43,13 +43,13 @@ static bool settle(struct import *import, const struct cli_options *options, con
                    const char *batch) {
     struct import_columns *columns = &import->columns;
     if (import->pool_name == NULL) {
-        return cli_options_wrong(options, "into which pool?", "");
+        return cli_options_wrong(options, "specify a pool", "");
     }
     if (import->header && import->no_header) {
-        return cli_options_wrong(options, "--header or --no-header?", "");
+        return cli_options_wrong(options, "--header and --no-header exclude each other", "");
     }
     if (!format_set(import, format)) {
-        return cli_options_wrong(options, "there is no format ", format);
+        return cli_options_wrong(options, "unknown format ", format);
     }
     import->window = WINDOW;
     if (batch != NULL && (!cli_number_parse(tn_bytes_of(batch, strlen(batch)), &import->window) ||
@@ -114,7 +114,7 @@ int cli_import(const struct cli_settings *settings, int argc, char **argv) {
         return cli_call(settings, argc + 1, argv - 1);
     }
     if (settings->opid != NULL) { /* the rows are many writes; each can be repeated as it is */
-        (void)fprintf(stderr, "tenure import: rows take no --opid\n");
+        (void)fprintf(stderr, "tenure import: --opid is not allowed for rows\n");
         return CLI_USAGE;
     }
     if (!options_parse(&import, argc, argv)) {

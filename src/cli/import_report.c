@@ -100,7 +100,7 @@ static void words_write(struct cli_text *text, const struct import_said *said) {
         clean_put(text, said->held_by);
     }
     if (said->other_line != 0) {
-        cli_text_printf(text, " (line %" PRIu64 " has it too)", said->other_line);
+        cli_text_printf(text, " (also in line %" PRIu64 ")", said->other_line);
     }
     cli_text_put(text, "\n");
 }
@@ -183,8 +183,8 @@ static void json_end(const struct import_report *report, const char *stopped) {
 }
 
 static void words_end(const struct import_report *report) {
-    (void)printf("%" PRIu64 " rows: %" PRIu64 " %s, %" PRIu64 " already there", report->rows,
-                 report->taken, report->dry_run ? "would be taken" : "taken", report->there);
+    (void)printf("%" PRIu64 " rows: %" PRIu64 " %s, %" PRIu64 " already present", report->rows,
+                 report->taken, report->dry_run ? "would be imported" : "imported", report->there);
     for (unsigned i = 0; i < TN_R_COUNT; i++) {
         if (report->refused[i] > 0) {
             (void)printf(", %" PRIu64 " %s", report->refused[i], tn_result_name((enum tn_result)i));
@@ -205,9 +205,9 @@ bool import_report_end(struct import_report *report, const char *stopped) {
         (void)fflush(stdout);
         (void)fprintf(stderr, "tenure import: %s\nIt stopped after line %" PRIu64 ". %s\n", stopped,
                       report->last_line,
-                      report->dry_run ? "Nothing was changed."
-                                      : "Repeat the same import to go on: what is there is left "
-                                        "alone.");
+                      report->dry_run
+                          ? "Nothing was changed."
+                          : "Repeat the import to continue; existing leases are left unchanged.");
     }
     if (report->file != NULL) {
         good = !ferror(report->file);
@@ -215,10 +215,10 @@ bool import_report_end(struct import_report *report, const char *stopped) {
         report->file = NULL;
     }
     if (!good) {
-        (void)fprintf(stderr, "tenure import: the report cannot be written\n");
+        (void)fprintf(stderr, "tenure import: cannot write the report\n");
     }
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        (void)fprintf(stderr, "tenure: standard output cannot be written\n");
+        (void)fprintf(stderr, "tenure: cannot write to standard output\n");
         good = false;
     }
     return good;

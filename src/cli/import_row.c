@@ -85,16 +85,15 @@ static bool pool_write(struct import_row *row, const struct import_columns *colu
         bool inside = pool->scoped && named.len > len && named.at[len] == '@' &&
                       memcmp(named.at, pool->name, len) == 0;
         if (!same && !inside) {
-            return refuse(row, TN_R_CONFLICT, "this row is of another pool");
+            return refuse(row, TN_R_CONFLICT, "this row belongs to another pool");
         }
         cli_text_add(&row->pool, named.at + len, named.len - len);
     }
     if (!kernel_name_pool_valid(tn_bytes_of(row->pool.at, row->pool.len), true)) {
-        return refuse(row, TN_R_BAD_NAME,
-                      "the scope is empty or has characters that none may have");
+        return refuse(row, TN_R_BAD_NAME, "the scope is empty or has invalid characters");
     }
     if (pool->scoped && row->pool.len == len) {
-        return refuse(row, TN_R_MALFORMED, "the row does not say which scope it is of");
+        return refuse(row, TN_R_MALFORMED, "the row has no scope");
     }
     return true;
 }
@@ -110,7 +109,7 @@ static bool value_check(struct import_row *row, const struct import_pool *pool) 
     }
     if (pool->set) {
         return kernel_name_resource_valid(row->value) ||
-               refuse(row, TN_R_BAD_VALUE, "this cannot be the name of a resource");
+               refuse(row, TN_R_BAD_VALUE, "this is not a resource name");
     }
     if (!kernel_value_parse(pool->format, row->value, &row->number)) {
         return refuse(row, TN_R_BAD_VALUE, "the value is not %s", kinds[pool->format]);
@@ -161,21 +160,20 @@ static bool times_check(struct import_row *row, const struct import_pool *pool, 
     uint64_t created = row->created_ms != 0 ? row->created_ms : now_ms;
     uint64_t hold_ms = pool->max_hold_s * 1000;
     if (row->created_ms > now_ms || row->seen_ms > now_ms || row->offline_ms > now_ms) {
-        return refuse(row, TN_R_BAD_REQUEST, "a time of its past lies in the future");
+        return refuse(row, TN_R_BAD_REQUEST, "created or seen is in the future");
     }
     if (hold_ms != 0 && (created + hold_ms <= now_ms || row->deadline_ms > created + hold_ms)) {
-        return refuse(row, TN_R_BAD_TTL, "its end is later than the pool's max_hold, %" PRIu64 " s",
+        return refuse(row, TN_R_BAD_TTL, "the expiry exceeds the pool's max_hold, %" PRIu64 " s",
                       pool->max_hold_s);
     }
     if (row->deadline_ms == 0) {
         return true;
     }
     if (row->deadline_ms <= now_ms) {
-        return refuse(row, TN_R_BAD_TTL, "its end has passed");
+        return refuse(row, TN_R_BAD_TTL, "the expiry has passed");
     }
     if (pool->max_lease_s != 0 && row->deadline_ms - now_ms > pool->max_lease_s * 1000) {
-        return refuse(row, TN_R_BAD_TTL,
-                      "its end is later than the pool's max_lease, %" PRIu64 " s",
+        return refuse(row, TN_R_BAD_TTL, "the expiry exceeds the pool's max_lease, %" PRIu64 " s",
                       pool->max_lease_s);
     }
     return true;
@@ -188,7 +186,7 @@ static bool state_check(struct import_row *row, const struct import_columns *col
         tn_bytes_equal(state, tn_bytes_of("offline", 7))) {
         return true;
     }
-    return refuse(row, TN_R_STATE, "only what is active or offline can be taken over");
+    return refuse(row, TN_R_STATE, "only active and offline leases can be imported");
 }
 
 bool import_row_read(struct import_row *row, const struct import_columns *columns,

@@ -43,7 +43,7 @@ static bool fill(struct cli_rows *rows) {
         rows->ended = len == 0;
     }
     if (ferror(rows->in)) {
-        rows->error = "the input cannot be read";
+        rows->error = "cannot read the input";
         return false;
     }
     return true;
@@ -150,7 +150,7 @@ static bool csv_field(struct scan *scan) {
             return false;
         }
         if (!at_end(scan) && *scan->at != ',') {
-            scan->rows->error = "something stands between a closing quote and the next comma";
+            scan->rows->error = "unexpected text between a closing quote and the next comma";
             return false;
         }
         return field_add(scan, begin, false);

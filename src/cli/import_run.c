@@ -230,9 +230,9 @@ static void looked_held(struct run *run, struct import_item *item) {
         tell(run, item, TN_R_BUSY, "held", holder);
     } else if (values != 0 && reader->nodes[values].count > 1 &&
                run->import->columns.at[IMPORT_LEASE] == 0) {
-        tell(run, item, TN_R_BUSY, "held together with others", holder);
+        tell(run, item, TN_R_BUSY, "held in a lease with other values", holder);
     } else {
-        tell(run, item, TN_R_NOOP, "already there", NOBODY);
+        tell(run, item, TN_R_NOOP, "already present", NOBODY);
     }
 }
 
@@ -240,13 +240,13 @@ static void looked_held(struct run *run, struct import_item *item) {
 static void looked_free(struct run *run, struct import_item *item) {
     struct tn_bytes owner = import_item_owner(item);
     if (item->other_line == 0) {
-        tell(run, item, TN_R_OK, "would be taken", NOBODY);
+        tell(run, item, TN_R_OK, "would be imported", NOBODY);
     } else if (owner.len == 0) {
         tell(run, item, TN_R_CONFLICT, "the holder can have only one lease in this pool", NOBODY);
     } else if (import_item_holder_is(item, owner)) {
-        tell(run, item, TN_R_NOOP, "would be there already", NOBODY);
+        tell(run, item, TN_R_NOOP, "already exists", NOBODY);
     } else {
-        tell(run, item, TN_R_BUSY, "the file gives it to two, first taken", owner);
+        tell(run, item, TN_R_BUSY, "assigned twice in the file, first", owner);
     }
 }
 
@@ -447,14 +447,14 @@ static int columns_settle(struct run *run) {
     }
     bool scope_known = columns->at[IMPORT_SCOPE] != 0 || columns->at[IMPORT_POOL] != 0;
     if (import->pool.scoped && !scope_known) {
-        (void)fprintf(stderr,
-                      "tenure import: %s has scopes: say which column they are in "
-                      "(--scope-column), or import into %s@SCOPE\n",
-                      import->pool.name, import->pool.name);
+        (void)fprintf(
+            stderr,
+            "tenure import: %s has scopes; name their column (--scope-column), or import into %s@SCOPE\n",
+            import->pool.name, import->pool.name);
         return CLI_USAGE;
     }
     if (!import->pool.scoped && columns->at[IMPORT_SCOPE] != 0) {
-        (void)fprintf(stderr, "tenure import: %s takes no scopes\n", import->pool.name);
+        (void)fprintf(stderr, "tenure import: %s has no scopes\n", import->pool.name);
         return CLI_USAGE;
     }
     run->pending = !named;

@@ -91,7 +91,7 @@ static bool page_show(struct logs *logs, uint32_t *ret_len) {
     *ret_len = output.len;
     if (cli_field_is(reader, 0, "lost", "t")) {
         (void)fflush(stdout);
-        (void)fprintf(stderr, "tenure: some output before this is no longer kept\n");
+        (void)fprintf(stderr, "tenure: some earlier output is no longer retained\n");
     }
     if (position.len < sizeof logs->after) {
         memcpy(logs->after, position.at, position.len);

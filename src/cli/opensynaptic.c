@@ -42,7 +42,7 @@ static const char *read_all(FILE *in, uint8_t **ret_bytes, size_t *ret_len) {
         }
         if (got == 0) {
             *ret_len = len;
-            return ferror(in) ? "it cannot be read" : NULL;
+            return ferror(in) ? "cannot read it" : NULL;
         }
     }
 }
@@ -164,10 +164,10 @@ int opensynaptic_connect(struct cli_client *client, const struct cli_settings *s
 
 bool opensynaptic_pool_serves(const struct opensynaptic_pool *pool, int *ret_code) {
     if (!pool->exists) {
-        (void)fprintf(stderr,
-                      "tenure opensynaptic: there is no pool %s; `tenure opensynaptic policy "
-                      "Config.json --pool %s` makes it\n",
-                      pool->name, pool->name);
+        (void)fprintf(
+            stderr,
+            "tenure opensynaptic: the pool %s does not exist; `tenure opensynaptic policy Config.json --pool %s` creates it\n",
+            pool->name, pool->name);
         *ret_code = tn_result_exit(TN_R_POOL_NOTFOUND);
     } else if (!pool->sticky) {
         (void)fprintf(stderr,
@@ -192,7 +192,8 @@ int cli_opensynaptic(const struct cli_settings *settings, int argc, char **argv)
             return parts[i].run(settings, argc - 1, argv + 1);
         }
     }
-    (void)fprintf(stderr, "usage: tenure opensynaptic import|export|policy ...\n"
-                          "`tenure help opensynaptic` tells more\n");
+    (void)fprintf(
+        stderr,
+        "usage: tenure opensynaptic import|export|policy ...\n`tenure help opensynaptic` shows details\n");
     return CLI_USAGE;
 }

@@ -67,15 +67,15 @@ static bool times_agree(struct opensynaptic_entry *e, const struct opensynaptic_
     }
     if (offline != (e->offline_ms != 0)) {
         return refuse(e, TN_R_BAD_REQUEST,
-                      offline ? "state is offline, but offline_since says it is not"
-                              : "state is active, but offline_since says it is not");
+                      offline ? "state is offline, but offline_since contradicts it"
+                              : "state is active, but offline_since contradicts it");
     }
     if (offline && e->offline_ms < seen_ms) {
         return refuse(e, TN_R_BAD_REQUEST, "offline_since is before last_seen");
     }
     if (e->deadline_ms != 0 && e->deadline_ms <= pool->now_ms) {
         return refuse(e, TN_R_BAD_TTL,
-                      "its lease ended %" PRIu64 " seconds ago: the id is free for other devices",
+                      "its lease ended %" PRIu64 " seconds ago; the id is free for other devices",
                       (pool->now_ms - e->deadline_ms) / 1000);
     }
     return true;
@@ -129,7 +129,7 @@ static bool meta_read(struct opensynaptic_entry *entry, struct tn_bytes meta) {
         return refuse(entry, TN_R_OVERLOADED, "out of memory");
     }
     return entry->meta.len <= KERNEL_META_MAX ||
-           refuse(entry, TN_R_TOO_LARGE, "meta has %zu bytes; %u are kept", entry->meta.len,
+           refuse(entry, TN_R_TOO_LARGE, "meta has %zu bytes; the limit is %u", entry->meta.len,
                   KERNEL_META_MAX);
 }
 

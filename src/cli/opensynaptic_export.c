@@ -190,10 +190,10 @@ static bool released_write(struct run *run, uint64_t next) {
     uint64_t at = 0;
     uint64_t count = 0;
     if (next - run->pool.lo > run->count + RELEASED_MAX) {
-        (void)fprintf(stderr,
-                      "tenure opensynaptic: more than %u ids would have to be listed as released: "
-                      "the pool is not of this kind\n",
-                      RELEASED_MAX);
+        (void)fprintf(
+            stderr,
+            "tenure opensynaptic: more than %u released ids; the pool is too large for this format\n",
+            RELEASED_MAX);
         return false;
     }
     for (uint64_t id = run->pool.lo; id < next; id++) {
@@ -287,10 +287,10 @@ static int file_settle(struct run *run) {
             return code;
         }
     }
-    (void)fprintf(stderr,
-                  "tenure opensynaptic: the pool %s changed while it was read, %u times; export it "
-                  "when nothing asks for ids\n",
-                  run->pool.name, TRIES);
+    (void)fprintf(
+        stderr,
+        "tenure opensynaptic: the pool %s changed while it was read, %u times; export it while no device requests ids\n",
+        run->pool.name, TRIES);
     return CLI_FAILED;
 }
 
@@ -312,19 +312,19 @@ static int file_write(const struct run *run, const char *path) {
                              : fwrite(run->out.at, 1, run->out.len, stdout) == run->out.len &&
                                    fflush(stdout) == 0;
     if (!good) {
-        (void)fprintf(stderr, "tenure opensynaptic: %s cannot be written\n",
+        (void)fprintf(stderr, "tenure opensynaptic: cannot write %s\n",
                       path != NULL ? path : "standard output");
         return CLI_FAILED;
     }
     if (run->bundles > 0) {
         (void)fprintf(stderr,
-                      "note: %" PRIu64 " leases have several ids; each id is an entry of its own\n",
+                      "note: %" PRIu64 " leases have several ids; each id has its own entry\n",
                       run->bundles);
     }
     if (run->others > 0) {
         (void)fprintf(stderr,
-                      "note: %" PRIu64 " leases are reserved or being revoked: the file has no "
-                      "word for that; their ids are in neither list\n",
+                      "note: %" PRIu64 " leases are reserved or revoking, which the format "
+                      "cannot express; their ids are in neither list\n",
                       run->others);
     }
     return CLI_OK;

@@ -153,7 +153,7 @@ static void entry_take(struct run *run, struct tn_bytes key, struct tn_bytes val
     if (item->other_line != 0) {
         item->result = TN_R_CONFLICT;
         (void)snprintf(item->reason, sizeof item->reason,
-                       "the device has another id already; this one stays free");
+                       "the device already has another id; this one stays free");
         return;
     }
     if (good) {
@@ -195,12 +195,12 @@ static void answer_look(struct run *run, const struct item *item,
     if (refused != NULL) {
         bool free = refused->known && refused->code == TN_R_NOTFOUND;
         tell(run, item, free ? TN_R_OK : TN_R_MALFORMED,
-             free ? "would be taken" : "the server cannot tell who has it", nobody);
+             free ? "would be imported" : "the server does not show its holder", nobody);
         return;
     }
     struct tn_bytes holder = found(&run->client.reader, 0, "holder");
     if (tn_bytes_equal(holder, tn_bytes_of(item->holder, item->holder_len))) {
-        tell(run, item, TN_R_NOOP, "is there already", nobody);
+        tell(run, item, TN_R_NOOP, "already exists", nobody);
     } else {
         tell(run, item, TN_R_BUSY, "held", holder);
     }
@@ -253,7 +253,7 @@ static bool answer(struct run *run) {
 /* Who has the id, or which id the device has. */
 static bool later_tell(struct run *run, const struct item *item) {
     char name[KERNEL_POOL_MAX + ID_SHOWN + 2];
-    char words[OPENSYNAPTIC_REASON_MAX] = "the device has another id already; this one stays free";
+    char words[OPENSYNAPTIC_REASON_MAX] = "the device already has another id; this one stays free";
     const struct cli_reader *reader = &run->client.reader;
     bool busy = item->result == TN_R_BUSY;
     int len = snprintf(name, sizeof name, "%s/%.*s", run->pool.name, (int)item->id_len, item->id);
@@ -276,7 +276,7 @@ static bool later_tell(struct run *run, const struct item *item) {
                           : 0;
     if (values != 0 && reader->nodes[values].count > 0) {
         struct tn_bytes value = cli_node_text(reader, values + 1);
-        (void)snprintf(words, sizeof words, "the device has id %.*s already; this one stays free",
+        (void)snprintf(words, sizeof words, "the device already has id %.*s; this one stays free",
                        (int)value.len, (const char *)value.at);
     }
     tell(run, item, item->result, words, tn_bytes_of("", 0));
@@ -330,7 +330,7 @@ static void released_look(const struct run *run) {
     struct tn_bytes key;
     struct tn_bytes value;
     if (released.len == 0 || protocol_json_kind(released) != PROTOCOL_JSON_ARRAY) {
-        note("released is not a list: nothing is taken from it");
+        note("released is not a list and is ignored");
         return;
     }
     struct protocol_walk walk = protocol_walk_of(released);
@@ -341,17 +341,17 @@ static void released_look(const struct run *run) {
         above += good && number >= run->next;
     }
     if (wrong > 0) {
-        note("released: %" PRIu64 " of its items are no ids of this pool", wrong);
+        note("released: %" PRIu64 " items are not ids of this pool", wrong);
     }
     if (above > 0) {
         note("released: %" PRIu64 " ids are not below next_candidate (%" PRIu64
-             "): here they are free like any other",
+             "); they are imported as free",
              above, run->next);
     }
     uint64_t given = run->next - run->pool.lo;
     if (below + run->entries_below < given) {
-        note("%" PRIu64 " ids below next_candidate are neither allocated nor released: here they "
-             "are free",
+        note("%" PRIu64 " ids below next_candidate are neither allocated nor released; they are "
+             "imported as free",
              given - below - run->entries_below);
     }
 }
@@ -379,7 +379,7 @@ static int file_look(struct run *run, const char *path) {
     struct tn_bytes allocated = opensynaptic_member(run->text, "allocated");
     struct tn_bytes next = opensynaptic_member(run->text, "next_candidate");
     if (allocated.len == 0 || protocol_json_kind(allocated) != PROTOCOL_JSON_OBJECT) {
-        (void)fprintf(stderr, "tenure opensynaptic: %s: there is no object \"allocated\" in it\n",
+        (void)fprintf(stderr, "tenure opensynaptic: %s: the object \"allocated\" is missing\n",
                       path);
         return CLI_FAILED;
     }
@@ -495,7 +495,7 @@ int opensynaptic_import(const struct cli_settings *settings, int argc, char **ar
         return CLI_USAGE;
     }
     if (path == NULL || pool == NULL || strlen(pool) > KERNEL_POOL_MAX) {
-        (void)cli_options_wrong(&options, path == NULL ? "which file?" : "into which pool?", "");
+        (void)cli_options_wrong(&options, path == NULL ? "which file?" : "specify a pool", "");
         return CLI_USAGE;
     }
     if (!opensynaptic_read(path, &bytes, &run.text)) {

@@ -48,7 +48,7 @@ static bool value_read(const char *path, const char *key, struct tn_bytes value,
     enum protocol_json_kind kind = protocol_json_kind(value);
     if (is_flag(key)) {
         if (kind != PROTOCOL_JSON_TRUE && kind != PROTOCOL_JSON_FALSE) {
-            return refused(path, key, "is neither true nor false");
+            return refused(path, key, "must be true or false");
         }
         (void)snprintf(text, 64, "%s", kind == PROTOCOL_JSON_TRUE ? "yes" : "no");
         return true;
@@ -81,7 +81,7 @@ static bool policy_read(struct policy *policy, const char *path, struct tn_bytes
             char name[64];
             (void)snprintf(name, sizeof name, "%.*s", (int)(key.len < 60 ? key.len : 60),
                            (const char *)key.at);
-            return refused(path, name, "is no key that is known");
+            return refused(path, name, "is an unknown key");
         }
         if (!value_read(path, keys[i], value, policy->texts[i])) {
             return false;
@@ -114,10 +114,10 @@ static bool base_settle(struct policy *policy, const char *path) {
     }
     (void)snprintf(text, sizeof text, "%" PRIu64, seconds);
     if (base[0] != '\0' && strcmp(base, text) != 0) {
-        (void)fprintf(stderr,
-                      "tenure opensynaptic: %s: offline_hold_days %s is %s seconds, but "
-                      "base_lease_seconds says %s: leave one of them out\n",
-                      path, days, text, base);
+        (void)fprintf(
+            stderr,
+            "tenure opensynaptic: %s: offline_hold_days %s is %s seconds, but base_lease_seconds is %s; remove one of them\n",
+            path, days, text, base);
         return false;
     }
     (void)snprintf(base, sizeof policy->texts[1], "%s", text);
@@ -278,7 +278,7 @@ int opensynaptic_policy(const struct cli_settings *settings, int argc, char **ar
         return CLI_USAGE;
     }
     if (path == NULL || pool == NULL) {
-        (void)cli_options_wrong(&options, path == NULL ? "which file?" : "of which pool?", "");
+        (void)cli_options_wrong(&options, path == NULL ? "which file?" : "specify a pool", "");
         return CLI_USAGE;
     }
     if (!opensynaptic_read(path, &bytes, &text)) {
@@ -289,7 +289,7 @@ int opensynaptic_policy(const struct cli_settings *settings, int argc, char **ar
     int code = CLI_FAILED;
     if (lease.len == 0 || protocol_json_kind(lease) != PROTOCOL_JSON_OBJECT) {
         (void)fprintf(stderr,
-                      "tenure opensynaptic: %s: there is no object security_settings.id_lease\n",
+                      "tenure opensynaptic: %s: the object security_settings.id_lease is missing\n",
                       path);
     } else if (policy_read(&policy, path, lease) && base_settle(&policy, path)) {
         code = policy_apply(settings, &policy, pool, range, dry_run);

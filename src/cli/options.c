@@ -36,7 +36,7 @@ static bool option_take(const struct cli_options *options, int argc, char **argv
     const struct cli_option *row = &options->rows[i];
     if (row->flag != NULL) {
         *row->flag = true;
-        return value == NULL || cli_options_wrong(options, "takes no value: ", row->name);
+        return value == NULL || cli_options_wrong(options, "unexpected value: ", row->name);
     }
     value = value == NULL && *inout_at < argc ? argv[(*inout_at)++] : value;
     *row->value = value;

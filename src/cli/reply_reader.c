@@ -85,7 +85,7 @@ static enum cli_parse read_bulk(struct cli_reader *reader, char kind, struct tn_
     bool null;
     uint32_t len;
     if (!length_parse(tn_bytes_of(line.at + 1, line.len - 1), CLI_REPLY_MAX, &null, &len)) {
-        return bad(reader, "a string's length makes no sense");
+        return bad(reader, "a string has an invalid length");
     }
     size_t from = (size_t)(line.at - reader->bytes) + line.len;
     from += reader->bytes[from] == '\r' ? 2 : 1;
@@ -159,7 +159,7 @@ static enum cli_parse read_group(struct cli_reader *reader, char kind, struct tn
     uint32_t count;
     struct tn_bytes digits = tn_bytes_of(line.at + 1, line.len - 1);
     if (!length_parse(digits, CLI_NODES_MAX / 2, &null, &count)) {
-        return bad(reader, "a length makes no sense");
+        return bad(reader, "invalid length");
     }
     if (reader->depth == CLI_DEPTH_MAX) {
         return bad(reader, "too deep");

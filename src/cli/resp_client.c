@@ -178,11 +178,12 @@ static enum cli_link greet(struct cli_client *client, uint64_t timeout_ms) {
         struct cli_text text = {.at = NULL};
         client->login = begins(reply, "NOAUTH") || begins(reply, "WRONGPASS");
         cli_text_clean(&text, reply);
-        (void)fail(client, CLI_LINK_UNREACHABLE, "the server refuses: %.150s%s",
-                   text.failed ? "" : text.at,
-                   client->login ? "\nset TENURE_USER, and TENURE_SECRET or TENURE_SECRET_FILE, to "
-                                   "the name and the secret of a user of this server"
-                                 : "");
+        (void)fail(
+            client, CLI_LINK_UNREACHABLE, "the server refuses: %.150s%s",
+            text.failed ? "" : text.at,
+            client->login
+                ? "\nset TENURE_USER, and TENURE_SECRET or TENURE_SECRET_FILE, to the name and secret of a user of this server"
+                : "");
         cli_text_free(&text);
         return CLI_LINK_UNREACHABLE;
     }
@@ -252,7 +253,7 @@ enum cli_link cli_client_send(struct cli_client *client, const struct tn_bytes *
             link = fail(client, CLI_LINK_LOST, "the connection broke while sending: %s",
                         strerror(errno));
         } else if (!wait_for(client, POLLOUT, deadline)) {
-            link = fail(client, CLI_LINK_LOST, "the server took too long to take the request");
+            link = fail(client, CLI_LINK_LOST, "the server did not accept the request in time");
         }
     }
     cli_text_free(&out);
@@ -284,7 +285,7 @@ static enum cli_link receive_some(struct cli_client *client, bool *ret_some) {
 /* Whether a reply is there, or something that is none. */
 static bool is_settled(struct cli_client *client, enum cli_link *ret_link) {
     enum cli_parse parse = cli_reader_next(&client->reader);
-    *ret_link = parse == CLI_BAD ? fail(client, CLI_LINK_LOST, "the answer cannot be read: %s",
+    *ret_link = parse == CLI_BAD ? fail(client, CLI_LINK_LOST, "cannot read the answer: %s",
                                         client->reader.error)
                                  : CLI_LINK_OK;
     return parse == CLI_READY || parse == CLI_BAD;

@@ -14,14 +14,13 @@ static const char *const rows[SETTINGS][3] = {
     [SOCKET] = {"-s, --socket", "PATH",
                 "its Unix-domain socket, instead of host and port (TENURE_SOCKET)"},
     [JSON] = {"--json", "",
-              "the reply as JSON on one line; whole numbers are strings, as over HTTP"},
+              "print the reply as one line of JSON; integers are strings, as over HTTP"},
     [OPID] = {"--opid", "ID",
-              "the operation id of a write; without it one is made, and told if needed"},
+              "the operation id of a write; by default a generated one, printed if needed"},
     [TIMEOUT] = {"--timeout", "DURATION",
-                 "wait at most this long for an answer (30s; 0: no limit)"},
-    [RETRY] = {"--retry", "N",
-               "repeat so often, with the same operation id, when the connection fails (0)"},
-    [LIMIT] = {"--limit", "N", "of lists: show at most so many (1000; 0: all)"},
+                 "the maximum time to wait for an answer (30s; 0: no limit)"},
+    [RETRY] = {"--retry", "N", "retries with the same operation id when the connection fails (0)"},
+    [LIMIT] = {"--limit", "N", "the maximum number of list items to show (1000; 0: all)"},
 };
 
 const char *const *cli_settings_row(unsigned row) {
@@ -179,7 +178,7 @@ int cli_settings_take(struct cli_settings *settings, int argc, char **argv, int 
         return -1;
     }
     if (!value_set(settings, row, value)) {
-        (void)fprintf(stderr, "tenure: %s: '%s' makes no sense; it is %s\n", name, value,
+        (void)fprintf(stderr, "tenure: %s: invalid value '%s'; expected %s\n", name, value,
                       rows[row][2]);
         return -1;
     }

@@ -53,7 +53,7 @@ static bool draw(struct top *top, const struct cli_settings *settings, enum cli_
     if (!live) {
         screen.height = 0;
     }
-    cli_top_draw(top, &screen, link == CLI_LINK_OK ? NULL : "disconnected, trying again",
+    cli_top_draw(top, &screen, link == CLI_LINK_OK ? NULL : "disconnected, retrying",
                  settings->os->clock_wall_ms(settings->os->ctx), &frame);
     bool good = !frame.failed;
     if (good && live) {

@@ -105,7 +105,7 @@ static void flags_read(struct config *config, int argc, char **argv, bool only_c
         bool wanted = (setting == CONFIG_CONFIG) == only_config;
         if (setting == CONFIG_COUNT) {
             if (wanted) {
-                config_wrong(config, argv[i], "there is no such flag; see tenured --help");
+                config_wrong(config, argv[i], "unknown flag; see tenured --help");
             }
             continue;
         }
@@ -119,7 +119,7 @@ static void flags_read(struct config *config, int argc, char **argv, bool only_c
             continue;
         }
         if (value == NULL) {
-            config_wrong(config, argv[i], "a value is missing: %s", config_row(setting).meta);
+            config_wrong(config, argv[i], "needs a value: %s", config_row(setting).meta);
         } else {
             char name[CONFIG_NAME_MAX];
             struct config_row row = config_row(setting);
@@ -164,10 +164,10 @@ static void addresses_check(struct config *config) {
             config->declared[CONFIG_KIND_USER].count == 0) {
             char where[CONFIG_REASON_MAX];
             source_name(config, i, where);
-            config_wrong(config, where,
-                         "%s: there are no users, so only loopback addresses may be listened on: "
-                         "127.0.0.1 or [::1]",
-                         config_text(config, (enum config_setting)i));
+            config_wrong(
+                config, where,
+                "%s: without users, the server may listen only on loopback addresses: 127.0.0.1 or [::1]",
+                config_text(config, (enum config_setting)i));
         }
     }
 }
@@ -178,10 +178,10 @@ static void udp_check(struct config *config) {
         !server_udp_allow_any(config_text(config, CONFIG_UDP_ALLOW))) {
         char where[CONFIG_REASON_MAX];
         source_name(config, CONFIG_UDP_LISTEN, where);
-        config_wrong(config, where,
-                     "%s: beyond loopback the UDP door needs udp_allow, which names the addresses "
-                     "that may use it",
-                     config_text(config, CONFIG_UDP_LISTEN));
+        config_wrong(
+            config, where,
+            "%s: beyond loopback, the UDP listener needs udp_allow with the addresses that may use it",
+            config_text(config, CONFIG_UDP_LISTEN));
     }
 }
 

@@ -44,62 +44,62 @@ enum config_type {
  * text. The section "" is for what no file can say. */
 /* clang-format off */
 #define CONFIG_TABLE(X) \
-    X(CONFIG,            "config",              "",       TEXT,    "",               0, 0, 0, "FILE", "read settings and pools from this file") \
-    X(LISTEN,            "listen",              "server", ADDRESS, "127.0.0.1:7411", 1, 0, 0, "HOST:PORT", "RESP; on a loopback address as long as there are no users; port 0 picks a free one") \
-    X(HTTP,              "http",                "server", ADDRESS, "127.0.0.1:7412", 1, 1, 0, "HOST:PORT", "the same for HTTP; off: none") \
-    X(UNIX,              "unix",                "server", TEXT,    "tenure.sock",    1, 4095, 0, "PATH", "RESP on a Unix-domain socket, for the server's own user and root; a name without a slash is in the data directory; off: none") \
-    X(PORT_FILE,         "port_file",           "server", TEXT,    "",               0, 0, 0, "FILE", "gets the ports' numbers, a line each, when the server is ready") \
-    X(MAX_CONNECTIONS,   "max_connections",     "server", NUMBER,  "10000",          1, 1000000, 1, "N", "at most so many clients") \
-    X(SLOW_SECONDS,      "slow_seconds",        "server", DURATION, "30",            1, 1000000, 1, "DURATION", "drop a client that takes none of its replies, or does not end its first request, for so long") \
-    X(IDLE_SECONDS,      "idle_seconds",        "server", DURATION, "0",             0, 1000000, 1, "DURATION", "drop a client that asks for nothing for so long; 0: never") \
-    X(CLIENT_MEMORY,     "client_memory",       "server", BYTES,   "256M",           1048576, 1099511627776, 1, "BYTES", "for unfinished requests and unread replies of all clients; above it, who has more than its share is dropped") \
-    X(CORE_FILES,        "core_files",          "server", SWITCH,  "off",            0, 0, 0, "SWITCH", "leave a core file behind if it crashes: on or off; it has what clients sent, secrets too") \
-    X(LOG_FORMAT,        "log_format",          "server", FORM,    "logfmt",         0, 0, 1, "FORM", "lines on standard error: logfmt or json") \
-    X(DATA,              "data",                "engine", TEXT,    "./data",         1, 0, 0, "DIR", "where everything is kept") \
-    X(MAX_DOWNTIME_DAYS, "max_downtime_days",   "engine", NUMBER,  "30",             1, 36500, 0, "N", "refuse to start if the clock is further ahead of the log than this") \
-    X(SNAPSHOT_BYTES,    "snapshot_bytes",      "engine", BYTES,   "64M",            1048576, 1099511627776, 0, "BYTES", "take a snapshot after so much log") \
-    X(SEGMENT_BYTES,     "segment_bytes",       "engine", BYTES,   "16M",            65536, 1073741824, 0, "BYTES", "the size of the log's files") \
-    X(SPACE_RESERVE,     "space_reserve_bytes", "engine", BYTES,   "0",              0, 1099511627776, 0, "BYTES", "refuse writes rather than leave less than this free on the disk") \
-    X(EVENTS_MAX,        "events_max",          "engine", NUMBER,  "1000000",        1, 1000000000, 0, "N", "keep at least so many events to be read back") \
-    X(UDP_LISTEN,        "udp_listen",          "udp",    ADDRESS, "off",            2, 1, 0, "HOST:PORT", "the door for OpenSynaptic's nodes; beyond loopback only with udp_allow; off: none") \
-    X(UDP_POOL,          "udp_pool",            "udp",    TEXT,    "",               0, 0, 0, "POOL", "the sticky pool that it gives ids from") \
-    X(UDP_RATE,          "udp_rate",            "udp",    NUMBER,  "20",             0, 1000000, 0, "N", "requests a second that one address may send; 0: any number") \
-    X(UDP_BURST,         "udp_burst",           "udp",    NUMBER,  "40",             1, 1000000, 0, "N", "and so many at once") \
-    X(UDP_ALLOW,         "udp_allow",           "udp",    NETWORKS, "",              0, 0, 0, "ADDRESSES", "who may get replies that are longer than the request; beyond loopback, who may use the door at all") \
-    X(TOKEN_TTL,         "token_ttl_seconds",   "tokens", DURATION, "7776000",       1, 315360000, 0, "DURATION", "a token lives so long, or less if it is asked for") \
-    X(TOKEN_ISSUER,      "token_issuer",        "tokens", TEXT,    "tenure",         1, 128, 0, "NAME", "who signs tokens: their claim iss") \
-    X(AMQP_URL,          "amqp_url",            "amqp",   BROKER,  "",               0, 0, 0, "URL", "rules from RabbitMQ: amqp[s]://[USER@]HOST[:PORT][/VHOST]; empty: none") \
-    X(AMQP_PASSWORD,     "amqp_password_file",  "amqp",   TEXT,    "",               0, 0, 0, "FILE", "has the password; without one TENURE_AMQP_PASSWORD counts, else guest") \
-    X(AMQP_CA,           "amqp_ca_file",        "amqp",   TEXT,    "",               0, 0, 0, "FILE", "for amqps: who has signed the broker's certificate") \
-    X(AMQP_CERT,         "amqp_cert_file",      "amqp",   TEXT,    "",               0, 0, 0, "FILE", "for amqps: our own certificate, if the broker asks for one") \
-    X(AMQP_KEY,          "amqp_key_file",       "amqp",   TEXT,    "",               0, 0, 0, "FILE", "and its key") \
-    X(AMQP_EXCHANGE,     "amqp_exchange",       "amqp",   TEXT,    "attune.events",  1, 255, 0, "NAME", "the topic exchange that messages about rules go to") \
-    X(AMQP_QUEUE,        "amqp_queue",          "amqp",   TEXT,    "tenure.rules",   0, 255, 0, "NAME", "the durable queue that they are read from; empty: none") \
-    X(AMQP_KEYS,         "amqp_keys",           "amqp",   TEXT,    "rule.created rule.enabled rule.disabled rule.deleted", 1, 1024, 0, "KEYS", "the routing keys that it is bound with") \
-    X(AMQP_DEAD_LETTER,  "amqp_dead_letter",    "amqp",   TEXT,    "tenure.rules.dead", 1, 255, 0, "NAME", "exchange and queue of messages that cannot be understood") \
-    X(AMQP_PREFETCH,     "amqp_prefetch",       "amqp",   NUMBER,  "64",             1, 10000, 0, "N", "messages on their way to us at once") \
-    X(AMQP_HEARTBEAT,    "amqp_heartbeat_seconds", "amqp", DURATION, "30",           1, 3600, 0, "DURATION", "a broker that is silent for twice as long is taken for gone") \
-    X(AMQP_RETRY,        "amqp_retry_ms",       "amqp",   NUMBER,  "1000",           10, 3600000, 0, "N", "the pause before the broker is tried again, which doubles") \
-    X(AMQP_RETRY_MAX,    "amqp_retry_max_ms",   "amqp",   NUMBER,  "60000",          10, 3600000, 0, "N", "up to this one") \
-    X(AMQP_PUBLISH,      "amqp_publish_exchange", "amqp", TEXT,    "",               0, 255, 0, "NAME", "the topic exchange that events are published to; empty: none") \
-    X(AMQP_PREFIX,       "amqp_publish_prefix", "amqp",   TEXT,    "tenure.",        0, 128, 0, "TEXT", "their routing keys begin with it; the kind of the event follows") \
-    X(SENSORS,           "sensors",             "sensors", SWITCH, "on",             0, 0, 0, "SWITCH", "run sensors as rules ask for them: on or off") \
-    X(SENSOR_COMMANDS,   "sensor_commands",     "sensors", DEFINER, "admin",         0, 0, 0, "WHO", "who may define sensors: file (the configuration file only) or admin (also clients of the Unix-domain socket and users with that role)") \
-    X(SENSOR_STOP,       "sensor_stop_seconds", "sensors", SECONDS, "30",            0, 86400000, 1, "DURATION", "from SIGTERM to SIGKILL, as the following where a sensor does not say otherwise") \
-    X(SENSOR_SETTLE,     "sensor_settle_seconds", "sensors", SECONDS, "5",           0, 86400000, 1, "DURATION", "act on what rules ask for when so much time has passed since it changed") \
-    X(SENSOR_RESTARTS,   "sensor_max_restarts", "sensors", NUMBER, "10",             0, 1000000, 1, "N", "restarts in a row before a crash is an error") \
-    X(SENSOR_BACKOFF,    "sensor_backoff_seconds", "sensors", SECONDS, "1",          0, 86400000, 1, "DURATION", "before the first restart; doubles with each one") \
-    X(SENSOR_BACKOFF_MAX, "sensor_backoff_max_seconds", "sensors", SECONDS, "60",    0, 86400000, 1, "DURATION", "up to this") \
-    X(SENSOR_STABLE,     "sensor_stable_seconds", "sensors", SECONDS, "60",          0, 86400000, 1, "DURATION", "a run that lasted so long forgives the crashes before it") \
-    X(SENSOR_LOG_BYTES,  "sensor_log_bytes",    "sensors", BYTES,  "1M",             4096, 1099511627776, 1, "BYTES", "of each file of output") \
-    X(SENSOR_LOG_FILES,  "sensor_log_files",    "sensors", NUMBER, "5",              1, 1000, 1, "N", "files of output that are kept") \
-    X(SENSOR_TOKEN_ENV,  "sensor_token_env",    "sensors", VARIABLE, "TENURE_TOKEN", 1, 64, 1, "NAME", "the variable that a run finds its token in") \
-    X(SENSOR_GUARDIAN,   "sensor_guardian",     "sensors", TEXT,   "",               0, 4095, 0, "FILE", "the program tenure-guardian, if it is not beside tenured or in libexec") \
-    X(SENSOR_CONTAINMENT, "sensor_containment", "sensors", CONTAINMENT, "auto",      0, 0, 1, "KIND", "how a run is kept together, which proves it dead: auto, pidns, cgroup or none") \
-    X(SENSOR_CGROUP,     "sensor_cgroup",       "sensors", TEXT,   "",               0, 4095, 0, "DIR", "a directory of cgroup v2 where each run gets a group of its own; empty: below the server's, if that was delegated to it") \
-    X(CONFIRM_TIME_JUMP, "confirm_time_jump",   "",       FLAG,    "no",             0, 0, 0, "", "start though the clock is further ahead of the log than max_downtime_days") \
-    X(OLDER_SNAPSHOT,    "use_older_snapshot",  "",       FLAG,    "no",             0, 0, 0, "", "recover from the snapshot before the newest one") \
-    X(RESTORED,          "restored",            "",       FLAG,    "no",             0, 0, 0, "", "the data is a restored backup: once, at the first start from it")
+    X(CONFIG,            "config",              "",       TEXT,    "",               0, 0, 0, "FILE", "read settings and declarations from this file") \
+    X(LISTEN,            "listen",              "server", ADDRESS, "127.0.0.1:7411", 1, 0, 0, "HOST:PORT", "the address of the RESP listener; a loopback address unless users are defined; port 0 selects a free port") \
+    X(HTTP,              "http",                "server", ADDRESS, "127.0.0.1:7412", 1, 1, 0, "HOST:PORT", "the address of the HTTP listener, likewise; off: none") \
+    X(UNIX,              "unix",                "server", TEXT,    "tenure.sock",    1, 4095, 0, "PATH", "the Unix-domain socket for RESP, for root and the server's own user; a name without a slash is in the data directory; off: none") \
+    X(PORT_FILE,         "port_file",           "server", TEXT,    "",               0, 0, 0, "FILE", "write the port numbers to this file, one per line, when the server is ready") \
+    X(MAX_CONNECTIONS,   "max_connections",     "server", NUMBER,  "10000",          1, 1000000, 1, "N", "the maximum number of connected clients") \
+    X(SLOW_SECONDS,      "slow_seconds",        "server", DURATION, "30",            1, 1000000, 1, "DURATION", "disconnect a client that does not read its replies, or does not finish its first request, within this time") \
+    X(IDLE_SECONDS,      "idle_seconds",        "server", DURATION, "0",             0, 1000000, 1, "DURATION", "disconnect a client that sends no request for this time; 0: never") \
+    X(CLIENT_MEMORY,     "client_memory",       "server", BYTES,   "256M",           1048576, 1099511627776, 1, "BYTES", "memory for unfinished requests and unread replies of all clients; above it, clients that use more than their share are disconnected") \
+    X(CORE_FILES,        "core_files",          "server", SWITCH,  "off",            0, 0, 0, "SWITCH", "write a core file after a crash: on or off; it contains client data, including secrets") \
+    X(LOG_FORMAT,        "log_format",          "server", FORM,    "logfmt",         0, 0, 1, "FORM", "the format of log lines on standard error: logfmt or json") \
+    X(DATA,              "data",                "engine", TEXT,    "./data",         1, 0, 0, "DIR", "the data directory") \
+    X(MAX_DOWNTIME_DAYS, "max_downtime_days",   "engine", NUMBER,  "30",             1, 36500, 0, "N", "refuse to start if the clock is ahead of the log by more days than this") \
+    X(SNAPSHOT_BYTES,    "snapshot_bytes",      "engine", BYTES,   "64M",            1048576, 1099511627776, 0, "BYTES", "take a snapshot after this many bytes of log") \
+    X(SEGMENT_BYTES,     "segment_bytes",       "engine", BYTES,   "16M",            65536, 1073741824, 0, "BYTES", "the size of a log file") \
+    X(SPACE_RESERVE,     "space_reserve_bytes", "engine", BYTES,   "0",              0, 1099511627776, 0, "BYTES", "reject writes that would leave less free space than this on the disk") \
+    X(EVENTS_MAX,        "events_max",          "engine", NUMBER,  "1000000",        1, 1000000000, 0, "N", "the minimum number of retained events") \
+    X(UDP_LISTEN,        "udp_listen",          "udp",    ADDRESS, "off",            2, 1, 0, "HOST:PORT", "the address of the UDP listener for OpenSynaptic nodes; beyond loopback it needs udp_allow; off: none") \
+    X(UDP_POOL,          "udp_pool",            "udp",    TEXT,    "",               0, 0, 0, "POOL", "the sticky pool for the ids of the UDP listener") \
+    X(UDP_RATE,          "udp_rate",            "udp",    NUMBER,  "20",             0, 1000000, 0, "N", "requests per second from one address; 0: no limit") \
+    X(UDP_BURST,         "udp_burst",           "udp",    NUMBER,  "40",             1, 1000000, 0, "N", "requests in a burst from one address") \
+    X(UDP_ALLOW,         "udp_allow",           "udp",    NETWORKS, "",              0, 0, 0, "ADDRESSES", "addresses that may get replies longer than their requests; beyond loopback, the only addresses that may use the UDP listener") \
+    X(TOKEN_TTL,         "token_ttl_seconds",   "tokens", DURATION, "7776000",       1, 315360000, 0, "DURATION", "the maximum lifetime of a token") \
+    X(TOKEN_ISSUER,      "token_issuer",        "tokens", TEXT,    "tenure",         1, 128, 0, "NAME", "the issuer of tokens: their claim iss") \
+    X(AMQP_URL,          "amqp_url",            "amqp",   BROKER,  "",               0, 0, 0, "URL", "the RabbitMQ broker: amqp[s]://[USER@]HOST[:PORT][/VHOST]; empty: none") \
+    X(AMQP_PASSWORD,     "amqp_password_file",  "amqp",   TEXT,    "",               0, 0, 0, "FILE", "a file with the broker's password; without it, TENURE_AMQP_PASSWORD, else guest") \
+    X(AMQP_CA,           "amqp_ca_file",        "amqp",   TEXT,    "",               0, 0, 0, "FILE", "for amqps: the certificate authorities for the broker's certificate") \
+    X(AMQP_CERT,         "amqp_cert_file",      "amqp",   TEXT,    "",               0, 0, 0, "FILE", "for amqps: the client certificate, if the broker requires one") \
+    X(AMQP_KEY,          "amqp_key_file",       "amqp",   TEXT,    "",               0, 0, 0, "FILE", "for amqps: the key of the client certificate") \
+    X(AMQP_EXCHANGE,     "amqp_exchange",       "amqp",   TEXT,    "attune.events",  1, 255, 0, "NAME", "the topic exchange for messages about rules") \
+    X(AMQP_QUEUE,        "amqp_queue",          "amqp",   TEXT,    "tenure.rules",   0, 255, 0, "NAME", "the durable queue for messages about rules; empty: none") \
+    X(AMQP_KEYS,         "amqp_keys",           "amqp",   TEXT,    "rule.created rule.enabled rule.disabled rule.deleted", 1, 1024, 0, "KEYS", "the routing keys that bind the queue") \
+    X(AMQP_DEAD_LETTER,  "amqp_dead_letter",    "amqp",   TEXT,    "tenure.rules.dead", 1, 255, 0, "NAME", "the exchange and queue for malformed and refused messages") \
+    X(AMQP_PREFETCH,     "amqp_prefetch",       "amqp",   NUMBER,  "64",             1, 10000, 0, "N", "unacknowledged messages that the broker may send ahead") \
+    X(AMQP_HEARTBEAT,    "amqp_heartbeat_seconds", "amqp", DURATION, "30",           1, 3600, 0, "DURATION", "the heartbeat interval; a broker that is silent for twice this time counts as lost") \
+    X(AMQP_RETRY,        "amqp_retry_ms",       "amqp",   NUMBER,  "1000",           10, 3600000, 0, "N", "the delay before the first reconnect; doubles with each attempt") \
+    X(AMQP_RETRY_MAX,    "amqp_retry_max_ms",   "amqp",   NUMBER,  "60000",          10, 3600000, 0, "N", "the maximum delay before a reconnect") \
+    X(AMQP_PUBLISH,      "amqp_publish_exchange", "amqp", TEXT,    "",               0, 255, 0, "NAME", "the topic exchange for published events; empty: none") \
+    X(AMQP_PREFIX,       "amqp_publish_prefix", "amqp",   TEXT,    "tenure.",        0, 128, 0, "TEXT", "the prefix of the routing keys of published events; the kind of the event follows") \
+    X(SENSORS,           "sensors",             "sensors", SWITCH, "on",             0, 0, 0, "SWITCH", "run sensors: on or off") \
+    X(SENSOR_COMMANDS,   "sensor_commands",     "sensors", DEFINER, "admin",         0, 0, 0, "WHO", "who may define sensors: file (only the configuration file) or admin (also root and the server's user on the Unix-domain socket, and users with the role admin)") \
+    X(SENSOR_STOP,       "sensor_stop_seconds", "sensors", SECONDS, "30",            0, 86400000, 1, "DURATION", "default of stop_seconds: the time from SIGTERM to SIGKILL") \
+    X(SENSOR_SETTLE,     "sensor_settle_seconds", "sensors", SECONDS, "5",           0, 86400000, 1, "DURATION", "default of settle_seconds: the delay between a change of rules and the reaction") \
+    X(SENSOR_RESTARTS,   "sensor_max_restarts", "sensors", NUMBER, "10",             0, 1000000, 1, "N", "default of max_restarts: restarts in a row before a crash is an error") \
+    X(SENSOR_BACKOFF,    "sensor_backoff_seconds", "sensors", SECONDS, "1",          0, 86400000, 1, "DURATION", "default of backoff_seconds: the delay before the first restart; doubles with each restart") \
+    X(SENSOR_BACKOFF_MAX, "sensor_backoff_max_seconds", "sensors", SECONDS, "60",    0, 86400000, 1, "DURATION", "default of backoff_max_seconds: the maximum delay before a restart") \
+    X(SENSOR_STABLE,     "sensor_stable_seconds", "sensors", SECONDS, "60",          0, 86400000, 1, "DURATION", "default of stable_seconds: a run that lasts this long resets the count of crashes") \
+    X(SENSOR_LOG_BYTES,  "sensor_log_bytes",    "sensors", BYTES,  "1M",             4096, 1099511627776, 1, "BYTES", "default of log_bytes: the maximum size of an output file") \
+    X(SENSOR_LOG_FILES,  "sensor_log_files",    "sensors", NUMBER, "5",              1, 1000, 1, "N", "default of log_files: the number of retained output files") \
+    X(SENSOR_TOKEN_ENV,  "sensor_token_env",    "sensors", VARIABLE, "TENURE_TOKEN", 1, 64, 1, "NAME", "default of token_env: the environment variable with the token of a run") \
+    X(SENSOR_GUARDIAN,   "sensor_guardian",     "sensors", TEXT,   "",               0, 4095, 0, "FILE", "the path of tenure-guardian, if it is not next to tenured or in libexec") \
+    X(SENSOR_CONTAINMENT, "sensor_containment", "sensors", CONTAINMENT, "auto",      0, 0, 1, "KIND", "default of containment: how a run is contained and proven dead: auto, pidns, cgroup or none") \
+    X(SENSOR_CGROUP,     "sensor_cgroup",       "sensors", TEXT,   "",               0, 4095, 0, "DIR", "a cgroup v2 directory in which each run gets a cgroup; empty: the server's own cgroup, if it was delegated") \
+    X(CONFIRM_TIME_JUMP, "confirm_time_jump",   "",       FLAG,    "no",             0, 0, 0, "", "start even if the clock is ahead of the log by more than max_downtime_days") \
+    X(OLDER_SNAPSHOT,    "use_older_snapshot",  "",       FLAG,    "no",             0, 0, 0, "", "recover from the previous snapshot instead of the newest one") \
+    X(RESTORED,          "restored",            "",       FLAG,    "no",             0, 0, 0, "", "required once, at the first start from a restored backup")
 /* clang-format on */
 
 enum config_setting {

@@ -95,7 +95,7 @@ struct config_head *config_declare(struct config *config, enum config_kind kind,
     struct config_list *list = &config->declared[kind];
     const char *word = kinds[kind].word;
     if (!kinds[kind].valid(name)) {
-        (void)config_refuse(reason, "'%.*s' is not a %s's name: %s",
+        (void)config_refuse(reason, "'%.*s' is not a %s name: %s",
                             name.len < 80 ? (int)name.len : 80, (const char *)name.at, word,
                             kinds[kind].form);
         return NULL;
@@ -103,7 +103,7 @@ struct config_head *config_declare(struct config *config, enum config_kind kind,
     for (uint32_t i = 0; i < list->count; i++) {
         const struct config_head *other = head_at(config, kind, i);
         if (strlen(other->name) == name.len && memcmp(other->name, name.at, name.len) == 0) {
-            (void)config_refuse(reason, "%s %s is there already, in line %u", word, other->name,
+            (void)config_refuse(reason, "%s %s is already in line %u", word, other->name,
                                 other->line);
             return NULL;
         }

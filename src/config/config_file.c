@@ -73,7 +73,7 @@ static void section_begin(struct file *file, const char *text) {
     size_t len = strcspn(text, "]");
     file->kind = SECTION_WRONG;
     if (text[len] != ']') {
-        WRONG(file, "the section's ] is missing");
+        WRONG(file, "the ] of the section is missing");
         return;
     }
     size_t word = strcspn(text, " \t]");
@@ -86,10 +86,10 @@ static void section_begin(struct file *file, const char *text) {
     if (section_is_known(file->section)) {
         file->kind = SECTION_SETTINGS;
     } else {
-        WRONG(file,
-              "there is no section [%s]: server, udp, engine, tokens, amqp, sensors, limits, or "
-              "pool NAME, sensor REF, rule ID, user NAME",
-              file->section);
+        WRONG(
+            file,
+            "unknown section [%s]; known: server, udp, engine, tokens, amqp, sensors, limits, pool NAME, sensor REF, rule ID, user NAME",
+            file->section);
     }
 }
 
@@ -125,7 +125,7 @@ static char *line_next(char *out, int room, void *stream) {
     TN_ASSERT(room == LINE_ROOM && len < LINE_ROOM);
     out[0] = '\0';
     if (memchr(at, '\0', len) != NULL) {
-        WRONG(file, "the line has a NUL byte in it");
+        WRONG(file, "the line contains a NUL byte");
         return out;
     }
     memcpy(out, at, len);
@@ -142,11 +142,11 @@ static void setting_take(struct file *file, const char *name, const char *value)
     unsigned setting = config_find(name);
     struct config *config = file->config;
     if (setting == CONFIG_COUNT || *config_row(setting).section == '\0') {
-        WRONG(file, "there is no setting '%.60s'", name);
+        WRONG(file, "unknown setting '%.60s'", name);
     } else if (strcmp(config_row(setting).section, file->section) != 0) {
         WRONG(file, "%s belongs in section [%s]", name, config_row(setting).section);
     } else if (config->values[setting].source == CONFIG_FROM_FILE) {
-        WRONG(file, "%s is there already, in line %u", name, config->values[setting].line);
+        WRONG(file, "%s is already in line %u", name, config->values[setting].line);
     } else {
         char place[CONFIG_REASON_MAX + CONFIG_NAME_MAX];
         (void)snprintf(place, sizeof place, "%s:%u: %s", file->path, file->line, name);
@@ -162,7 +162,7 @@ static int entry_take(void *user, const char *section, const char *name, const c
     file->heard = true;
     switch (file->kind) {
     case SECTION_NONE:
-        WRONG(file, "'%.60s' stands before any [section]", name);
+        WRONG(file, "'%.60s' comes before any [section]", name);
         break;
     case SECTION_SETTINGS:
         setting_take(file, name, value);
@@ -198,7 +198,7 @@ void config_file_read(struct config *config, const struct os *os, const char *pa
         text == NULL ? TN_NOMEM : whole_read(os, path, text, CONFIG_FILE_MAX + 1, &len);
     if (status != TN_OK) {
         config_wrong(config, path, "%s",
-                     status == TN_INVALID ? "not a file that can be read" : tn_status_text(status));
+                     status == TN_INVALID ? "not a readable file" : tn_status_text(status));
     } else if (len > CONFIG_FILE_MAX) {
         config_wrong(config, path, "larger than %u bytes", CONFIG_FILE_MAX);
     } else {

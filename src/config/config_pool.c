@@ -81,7 +81,7 @@ static bool names_add(struct config_pool *pool, const char *text, char reason[CO
         size_t word = strcspn(at, WORDS_BLANK);
         if (!kernel_name_resource_valid(tn_bytes_of(at, word))) {
             return config_refuse(
-                reason, "'%.*s' is not a resource's name: 1 to 64 printable characters, no /",
+                reason, "'%.*s' is not a resource name: 1 to 64 printable characters, no /",
                 word < 80 ? (int)word : 80, at);
         }
         memcpy(names + len, at, word);
@@ -117,7 +117,7 @@ bool config_pool_set(struct config_pool *pool, const char *key, const char *text
                                          : config_refuse(reason, "set = yes, or range = LO HI");
     }
     if (strcmp(key, "internal") == 0) {
-        return config_refuse(reason, "there is no option 'internal'");
+        return config_refuse(reason, "unknown option 'internal'");
     }
     return option_set(pool, key, value, reason);
 }

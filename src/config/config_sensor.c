@@ -243,7 +243,7 @@ bool config_sensor_set(struct config_sensor *sensor, const char *key, const char
             i++;
         }
         if (i == sizeof keys / sizeof keys[0]) {
-            return config_refuse(reason, "a sensor has no '%.60s'", key);
+            return config_refuse(reason, "unknown sensor key '%.60s'", key);
         }
         form = keys[i].form;
     }
@@ -284,7 +284,7 @@ static bool description_check(const struct config *config, const char *json,
     struct sensor_spec *spec = NULL;
     char why[SENSOR_REASON_MAX];
     if (strlen(json) > KERNEL_SENSOR_SPEC_MAX) {
-        return config_refuse(reason, "its description has more than %u bytes",
+        return config_refuse(reason, "its description is longer than %u bytes",
                              KERNEL_SENSOR_SPEC_MAX);
     }
     bool good = sensor_spec_parse(tn_bytes_of(json, strlen(json)), &defaults, &spec, why) ||
@@ -321,7 +321,7 @@ void config_sensor_free(struct config_sensor *sensor) {
 bool config_rule_set(struct config_rule *rule, const char *key, const char *text,
                      char reason[CONFIG_REASON_MAX]) {
     return demand_knows(key) ? demand_set(&rule->demand, key, text, reason)
-                             : config_refuse(reason, "a rule has no '%.60s'", key);
+                             : config_refuse(reason, "unknown rule key '%.60s'", key);
 }
 
 bool config_rule_check(const struct config_rule *rule, char reason[CONFIG_REASON_MAX]) {

@@ -29,22 +29,22 @@ static const struct config_row rows[CONFIG_OWN_COUNT] = {
 static const char *const limit_texts[KERNEL_LIMIT_COUNT] = {
     [KERNEL_LIMIT_LEASES] = "live leases",
     [KERNEL_LIMIT_MEMBERS] = "values held or cooling",
-    [KERNEL_LIMIT_HISTORY] = "ended leases that can still be read, and their values",
-    [KERNEL_LIMIT_HISTORY_SECONDS] = "how long an ended lease can be read",
+    [KERNEL_LIMIT_HISTORY] = "ended leases in history, and their values",
+    [KERNEL_LIMIT_HISTORY_SECONDS] = "the time an ended lease stays in history",
     [KERNEL_LIMIT_POOLS] = "pools, scopes included",
     [KERNEL_LIMIT_RESOURCES] = "named resources in all sets",
     [KERNEL_LIMIT_NAMES] = "distinct holders and users",
     [KERNEL_LIMIT_TEXT_BYTES] = "bytes of names and metadata",
-    [KERNEL_LIMIT_OPS] = "operation ids remembered",
-    [KERNEL_LIMIT_OP_SECONDS] = "how long an operation id is remembered",
+    [KERNEL_LIMIT_OPS] = "remembered operation ids",
+    [KERNEL_LIMIT_OP_SECONDS] = "the time an operation id is remembered",
     [KERNEL_LIMIT_BUNDLE] = "values of one lease",
-    [KERNEL_LIMIT_SWEEP_STEP] = "leases that one allocation may expire on its way",
-    [KERNEL_LIMIT_TICK_STEP] = "leases that one tick or sweep may expire",
-    [KERNEL_LIMIT_DISOWNS] = "disowns under way at once",
+    [KERNEL_LIMIT_SWEEP_STEP] = "due leases that one allocation may expire",
+    [KERNEL_LIMIT_TICK_STEP] = "due leases that one tick or sweep may expire",
+    [KERNEL_LIMIT_DISOWNS] = "disowns in progress",
     [KERNEL_LIMIT_RATES] = "sticky pools",
     [KERNEL_LIMIT_RATE_WINDOW] = "the largest rate_window_seconds of a pool",
     [KERNEL_LIMIT_COLD] = "freed values remembered for the strategy coldest",
-    [KERNEL_LIMIT_COLD_PER_POOL] = "and of one pool",
+    [KERNEL_LIMIT_COLD_PER_POOL] = "freed values remembered for one pool",
     [KERNEL_LIMIT_RULES] = "rules",
     [KERNEL_LIMIT_SENSORS] = "sensors",
 };
@@ -157,7 +157,7 @@ static bool containment_parse(const char *text, uint64_t *ret_number,
                               char reason[CONFIG_REASON_MAX]) {
     enum sensor_containment containment;
     if (!sensor_containment_parse(text, &containment)) {
-        (void)snprintf(reason, CONFIG_REASON_MAX, "'%.60s' is neither auto, pidns, cgroup nor none",
+        (void)snprintf(reason, CONFIG_REASON_MAX, "'%.60s' is not auto, pidns, cgroup or none",
                        text);
         return false;
     }
@@ -229,12 +229,11 @@ bool config_parse(const struct config_row *row, const char *text, uint64_t *ret_
 const struct config_action_row *config_action_row(unsigned row) {
     static const struct config_action_row actions[] = {
         {"--check-config", "", CONFIG_CHECK,
-         "read everything, say what is wrong, print the settings in effect, and stop"},
+         "read everything, print all errors or the effective settings, and exit"},
         {"--hash-secret", "", CONFIG_HASH,
-         "turn a secret, a line on standard input, into its hash for a section [user NAME], and "
-         "stop"},
-        {"--version", "", CONFIG_VERSION, "print the version, and stop"},
-        {"--help", "-h", CONFIG_HELP, "print this list of options, and stop"}};
+         "read a secret, one line, from standard input, print its hash for a section [user NAME], and exit"},
+        {"--version", "", CONFIG_VERSION, "print the version and exit"},
+        {"--help", "-h", CONFIG_HELP, "print this list of options and exit"}};
     return row < sizeof actions / sizeof actions[0] ? &actions[row] : NULL;
 }
 
@@ -264,9 +263,9 @@ void config_help(FILE *out) {
     for (unsigned i = 0; i < CONFIG_COUNT; i++) {
         struct config_row row = config_row(i);
         if (i == CONFIG_OWN_COUNT) {
-            (void)fputs("\nLimits, logged at the start if they are given; else those of the log "
-                        "stay:\n\n",
-                        out);
+            (void)fputs(
+                "\nLimits, written to the log at start if they are set; otherwise the logged ones apply:\n\n",
+                out);
         }
         help_row(out, &row);
     }
@@ -274,8 +273,7 @@ void config_help(FILE *out) {
     for (unsigned i = 0; config_action_row(i) != NULL; i++) {
         help_action(out, config_action_row(i));
     }
-    (void)fputs("\nEach can be given in the file (slow_seconds = 30), in the environment "
-                "(TENURE_SLOW_SECONDS=30),\nor as a flag (--slow-seconds 30); the later of these "
-                "goes before the earlier.\n",
-                out);
+    (void)fputs(
+        "\nEach can be set by a flag (--slow-seconds 30), in the environment (TENURE_SLOW_SECONDS=30)\nor in the file (slow_seconds = 30), in this order of priority.\n",
+        out);
 }

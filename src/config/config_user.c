@@ -32,7 +32,7 @@ static bool secret_set(struct config_user *user, const char *text, char reason[C
         strlen(text) >= sizeof user->hash ||
         crypto_pwhash_str_needs_rehash(text, ACCESS_HASH_OPS, ACCESS_HASH_MEMORY) < 0) {
         return config_refuse(reason,
-                             "secret is not a hash: put here what tenured --hash-secret prints");
+                             "secret is not a hash; use the output of tenured --hash-secret");
     }
     (void)snprintf(user->hash, sizeof user->hash, "%s", text);
     return true;
@@ -41,7 +41,7 @@ static bool secret_set(struct config_user *user, const char *text, char reason[C
 /* No pattern at all would be the same as no key, and let the user do everything. */
 static bool patterns_add(char **list, const char *text, char reason[CONFIG_REASON_MAX]) {
     if (*text == '\0') {
-        return config_refuse(reason, "there is no pattern: leave the key out, or write * for all");
+        return config_refuse(reason, "the pattern is missing; omit the key, or use * for all");
     }
     size_t old = *list == NULL ? 0 : strlen(*list);
     char *more = realloc(*list, old + strlen(text) + 2);
@@ -64,7 +64,8 @@ bool config_user_set(struct config_user *user, const char *key, const char *text
     if (strcmp(key, "pools") == 0 || strcmp(key, "holders") == 0) {
         return patterns_add(*key == 'p' ? &user->pools : &user->holders, text, reason);
     }
-    return config_refuse(reason, "a user has no '%.60s': role, secret, pools, holders", key);
+    return config_refuse(reason, "unknown user key '%.60s'; known: role, secret, pools, holders",
+                         key);
 }
 
 bool config_user_check(const struct config_user *user, char reason[CONFIG_REASON_MAX]) {

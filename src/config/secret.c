@@ -43,7 +43,7 @@ int config_secret_hash(void) {
         len > 0 && crypto_pwhash_str(hash, secret, len, ACCESS_HASH_OPS, ACCESS_HASH_MEMORY) == 0;
     sodium_memzero(secret, sizeof secret);
     if (!made) {
-        (void)fprintf(stderr, "a secret is a line of 1 to %u bytes on standard input\n",
+        (void)fprintf(stderr, "standard input must be one line of 1 to %u bytes\n",
                       ACCESS_SECRET_MAX);
         return 2;
     }

@@ -49,9 +49,9 @@ enum tn_status engine_clock_start(struct engine *engine, const struct log_positi
         downtime_ms = CLOCK_DOWNTIME_MS_DEFAULT;
     }
     if (wall_ms > KERNEL_TIME_MAX) {
-        (void)snprintf(error->text, sizeof error->text,
-                       "the wall clock shows %" PRIu64 " ms since 1970, which cannot be; set it",
-                       wall_ms);
+        (void)snprintf(
+            error->text, sizeof error->text,
+            "the wall clock shows %" PRIu64 " ms since 1970, which is impossible; set it", wall_ms);
         return TN_INVALID;
     }
     if (at->lsn > 0 && wall_ms > at->now_ms && wall_ms - at->now_ms > downtime_ms &&

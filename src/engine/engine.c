@@ -198,7 +198,7 @@ static enum tn_status engine_log_new(struct engine *engine, const struct log_pos
         status = engine->os->random(engine->os->ctx, &command.epoch, sizeof command.epoch);
     }
     if (status != TN_OK) {
-        (void)snprintf(error->text, sizeof error->text, "a new state cannot be made: %s",
+        (void)snprintf(error->text, sizeof error->text, "cannot create a new state: %s",
                        tn_status_text(status));
         return status;
     }
@@ -220,8 +220,8 @@ static enum tn_status engine_limits_change(struct engine *engine, struct log_err
     if (status != TN_OK) {
         (void)snprintf(error->text, sizeof error->text, "%s",
                        status == TN_INVALID
-                           ? "the limits asked for are too small for what is stored"
-                           : "no memory for the limits asked for");
+                           ? "the configured limits are too small for the stored data"
+                           : "no memory for the configured limits");
         return status;
     }
     struct kernel_command command = {.verb = KERNEL_VERB_LIMITS,
@@ -336,8 +336,8 @@ static enum tn_status engine_start(const struct engine_options *options, struct 
     if (status == TN_OK) {
         status = engine_events_open(engine);
         if (status != TN_OK) {
-            (void)snprintf(error->text, sizeof error->text,
-                           "the store of events cannot be opened: %s", tn_status_text(status));
+            (void)snprintf(error->text, sizeof error->text, "cannot open the event store: %s",
+                           tn_status_text(status));
         }
     }
     if (status == TN_OK) {

@@ -90,7 +90,7 @@ static enum tn_status load_meta_limits(struct recovery *recovery, struct tn_read
     struct kernel_limits limits = kernel_limits_default();
     uint32_t count = tn_read32(r);
     if (!r->bad && count > KERNEL_LIMIT_COUNT && version <= KERNEL_STATE_VERSION) {
-        return recover_fail(recovery, TN_VERSION, "the snapshot carries limits unknown here");
+        return recover_fail(recovery, TN_VERSION, "the snapshot has unknown limits");
     }
     for (uint32_t i = 0; i < count && !r->bad; i++) {
         uint64_t limit = tn_read64(r);
@@ -104,7 +104,7 @@ static enum tn_status load_meta_limits(struct recovery *recovery, struct tn_read
     enum tn_status status =
         engine_kernel_create(recovery->engine, &limits, recovery->snapshot.shard);
     if (status != TN_OK) {
-        return recover_fail(recovery, status, "cannot get memory for the snapshot's limits: %s",
+        return recover_fail(recovery, status, "no memory for the snapshot's limits: %s",
                             tn_status_text(status));
     }
     return TN_OK;
@@ -138,7 +138,7 @@ static enum tn_status load_meta(struct recovery *recovery, struct tn_bytes bytes
         header.free_head = tn_read32(&r);
         if (!r.bad && !kernel_load_header(recovery->engine->kernel, &header)) {
             return recover_fail(recovery, TN_CORRUPT,
-                                "the snapshot's table %" PRIu32 " is not ours", header.id);
+                                "the snapshot has the unknown table %" PRIu32 "", header.id);
         }
     }
     if (r.bad || tn_reader_left(&r) != 0) {
@@ -239,7 +239,7 @@ static enum tn_status load_first(struct recovery *recovery, const struct log_bat
         (command.fields & KERNEL_F_EPOCH) == 0) {
         return recover_fail(recovery, TN_CORRUPT,
                             "the log begins with lsn %" PRIu64
-                            " and no snapshot covers what came before",
+                            " and no snapshot covers the earlier commands",
                             batch->first_lsn);
     }
     if (kernel_limits_bad(&command.limits) != KERNEL_LIMIT_COUNT) {
@@ -250,7 +250,7 @@ static enum tn_status load_first(struct recovery *recovery, const struct log_bat
     enum tn_status status =
         engine_kernel_create(recovery->engine, &command.limits, (uint32_t)batch->shard);
     if (status != TN_OK) {
-        return recover_fail(recovery, status, "cannot get memory for the logged limits: %s",
+        return recover_fail(recovery, status, "no memory for the logged limits: %s",
                             tn_status_text(status));
     }
     return TN_OK;

@@ -123,11 +123,11 @@ static void check_lease(struct check *c, uint32_t slot) {
         check_member(c, slot, m);
         count++;
     }
-    expect(c, count == l->member_count && count > 0, "a lease is not whole", slot);
+    expect(c, count == l->member_count && count > 0, "a lease is incomplete", slot);
     expect(c, kernel_index_lease(k, l->lsn) == slot, "a lease is not found by its id", slot);
     expect(c, l->lsn <= root_at(k)->lsn && l->epoch > 0, "a lease is from the future", slot);
     expect(c, l->created_ms <= l->last_seen_ms && l->last_seen_ms <= root_at(k)->now_ms,
-           "a lease was seen before it was made, or will be", slot);
+           "a lease was last seen before its creation or in the future", slot);
     expect(c, !(l->bits & LEASE_LAG) || l->state == KERNEL_OFFLINE, "a lag without a hold", slot);
     c->names[l->holder]++;
     if (l->user != TN_NONE) {
@@ -156,8 +156,9 @@ static void check_leases(struct check *c) {
     expect(c, root->retired_lsn <= root->lsn, "history ends in the future", root->retired_lsn);
     expect(c, c->leases == root->leases_live, "live leases are miscounted", c->leases);
     expect(c, c->history == root->history_count, "ended leases are miscounted", c->history);
-    expect(c, c->history_members == root->history_members, "their members, too", 0);
-    expect(c, k->leases.count == c->leases + c->history, "the lease map has strays", 0);
+    expect(c, c->history_members == root->history_members, "members of ended leases are miscounted",
+           0);
+    expect(c, k->leases.count == c->leases + c->history, "the lease map has extra entries", 0);
     uint64_t queued = 0, last = 0;
     for (uint32_t i = root->history_head; i != TN_NONE && queued <= c->history;
          i = lease_at(k, i)->holder_next) {
@@ -217,7 +218,7 @@ static void check_members(struct check *c) {
     expect(c, c->members == root_at(k)->members_live, "held values are miscounted", c->members);
     expect(c, c->cooling == root_at(k)->members_cooling, "cooling values are miscounted", 0);
     expect(c, c->cold == root_at(k)->cold_count, "cold values are miscounted", c->cold);
-    expect(c, k->values.count == owners, "the value map has strays", owners);
+    expect(c, k->values.count == owners, "the value map has extra entries", owners);
 }
 
 /* ---- pools and resources ---- */
@@ -252,7 +253,7 @@ static void check_pool(struct check *c, uint32_t slot) {
         for (unsigned s = 0; s <= KERNEL_REVOKING && kernel_edition_has(k, 1); s++) {
             t->held[s] += n->held[s];
         }
-        expect(c, p->state != POOL_LIVE || p->used > 0, "an empty scope is still there", slot);
+        expect(c, p->state != POOL_LIVE || p->used > 0, "an empty scope was not deleted", slot);
     }
     c->pools_live += p->state == POOL_LIVE;
     expect(c, p->mixed == n->mixed, "a pool's values in spanning leases are miscounted", slot);
@@ -363,7 +364,7 @@ static void check_names(struct check *c) {
     for (uint32_t i = 0; i < k->tables[TABLE_GRANT].used; i++) {
         expect(c, grant_at(k, i)->values == c->grants[i], "a grant is miscounted", i);
     }
-    expect(c, k->grants.count == k->tables[TABLE_GRANT].live, "the grant map has strays", 0);
+    expect(c, k->grants.count == k->tables[TABLE_GRANT].live, "the grant map has extra entries", 0);
 }
 
 static void check_demand(struct check *c) {
@@ -378,13 +379,15 @@ static void check_demand(struct check *c) {
         }
     }
     const struct tn_table *graves = &k->tables[TABLE_GRAVE];
-    expect(c, graves->live == graves->used, "a grave was given back", graves->used);
+    expect(c, graves->live == graves->used, "a tombstone was freed", graves->used);
     for (uint32_t i = 0; i < graves->used; i++) {
         const struct grave *g = grave_at(k, i);
-        expect(c, g->revision > 0 || g->said > 0, "a grave has no revision", i);
-        expect(c, g->said == 0 || g->said >= g->revision, "a grave remembers what is over", i);
-        expect(c, g->enabled == 0 || g->said > 0, "a grave remembers what nobody said", i);
-        expect(c, g->lsn > 0 && g->lsn <= root_at(k)->lsn, "a grave is from another time", i);
+        expect(c, g->revision > 0 || g->said > 0, "a tombstone has no revision", i);
+        expect(c, g->said == 0 || g->said >= g->revision,
+               "a tombstone has an early change older than the deletion", i);
+        expect(c, g->enabled == 0 || g->said > 0, "a tombstone is enabled without an early change",
+               i);
+        expect(c, g->lsn > 0 && g->lsn <= root_at(k)->lsn, "a tombstone is from the future", i);
     }
     for (uint32_t i = 0; i < k->tables[TABLE_SENSOR].used; i++) {
         const struct sensor *s = sensor_at(k, i);
@@ -421,8 +424,8 @@ static void check_timers(struct check *c) {
         entries += i < pools ? k->clocks[2 * (size_t)i + 1].count : 0;
         clocks += k->clock_min[i] != UINT64_MAX;
     }
-    expect(c, entries == c->timers, "the timer index has strays", entries);
-    expect(c, k->due.count == clocks, "the order of clocks has strays", clocks);
+    expect(c, entries == c->timers, "the timer index has extra entries", entries);
+    expect(c, k->due.count == clocks, "the order of clocks has extra entries", clocks);
     expect(c, tn_timer_check(&k->timers, &k->due), "the order of clocks is broken", 0);
 }
 

@@ -209,7 +209,7 @@ static bool exclude_set(const char *text, struct kernel_policy_patch *patch, cha
         spans_parse(text, patch->values.exclude, KERNEL_EXCLUDES_MAX, &patch->values.exclude_count);
     if (!patch->has_exclude) {
         (void)snprintf(detail, KERNEL_OPTION_DETAIL,
-                       "exclude: spans such as 10-20,30 or 10.0.0.0/28, at most %u",
+                       "exclude: at most %u spans such as 10-20,30 or 10.0.0.0/28",
                        KERNEL_EXCLUDES_MAX);
     }
     return patch->has_exclude;
@@ -301,7 +301,7 @@ bool kernel_option_set(const char *name, const char *text, struct kernel_policy_
     }
     unsigned i = option_find(name);
     if (i == KERNEL_OPTION_COUNT) {
-        (void)snprintf(detail, KERNEL_OPTION_DETAIL, "there is no option '%.60s'", name);
+        (void)snprintf(detail, KERNEL_OPTION_DETAIL, "unknown option '%.60s'", name);
         return false;
     }
     const struct kernel_option_row *row = &kernel_option_rows[i];

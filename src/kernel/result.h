@@ -15,25 +15,25 @@ enum tn_outcome { TN_COMMITTED, TN_REJECTED, TN_UNKNOWN };
 /* clang-format off */
 #define TN_RESULT_TABLE(X) \
     X(OK,             COMMITTED, 200,  0, "done") \
-    X(NOOP,           COMMITTED, 200,  0, "nothing to do: it already is so") \
-    X(EXISTS,         COMMITTED, 409, 10, "it exists already") \
+    X(NOOP,           COMMITTED, 200,  0, "nothing to do") \
+    X(EXISTS,         COMMITTED, 409, 10, "it already exists") \
     X(NOTFOUND,       COMMITTED, 404, 11, "no such lease, resource, rule or sensor") \
-    X(RETIRED,        COMMITTED, 410, 12, "the lease ended and its history is no longer kept") \
-    X(BUSY,           COMMITTED, 409, 13, "held, cooling, or its holder is being disowned") \
+    X(RETIRED,        COMMITTED, 410, 12, "the lease has ended and is no longer in history") \
+    X(BUSY,           COMMITTED, 409, 13, "held or cooling, or its holder is being disowned") \
     X(EXHAUSTED,      COMMITTED, 409, 14, "no free value in the pool") \
     X(QUOTA,          COMMITTED, 409, 15, "the holder's quota in this pool is used up") \
-    X(STATE,          COMMITTED, 409, 16, "not allowed in the lease's state") \
+    X(STATE,          COMMITTED, 409, 16, "not allowed in this state of the lease") \
     X(HOLDER,         COMMITTED, 403, 17, "another holder has this lease") \
-    X(STALE,          COMMITTED, 409, 18, "the epoch is not the current one, or something newer is known") \
-    X(TOO_LARGE,      COMMITTED, 413, 19, "more than a limit allows") \
+    X(STALE,          COMMITTED, 409, 18, "the epoch is not current, or a newer revision is known") \
+    X(TOO_LARGE,      COMMITTED, 413, 19, "it exceeds a limit") \
     X(BAD_TTL,        COMMITTED, 422, 20, "the ttl is zero or above the pool's cap") \
     X(BAD_VALUE,      COMMITTED, 422, 21, "not a value of this pool, or named twice") \
-    X(BAD_NAME,       COMMITTED, 422, 22, "a name is empty, too long or has forbidden characters") \
-    X(BAD_POLICY,     COMMITTED, 422, 23, "the pool's options make no sense together") \
+    X(BAD_NAME,       COMMITTED, 422, 22, "a name is empty, too long or has invalid characters") \
+    X(BAD_POLICY,     COMMITTED, 422, 23, "the pool's options contradict each other") \
     X(BAD_REQUEST,    COMMITTED, 422, 24, "the request breaks a rule that no state could satisfy") \
-    X(CONFLICT,       COMMITTED, 409, 25, "it contradicts what the holder has or what the operation id did") \
+    X(CONFLICT,       COMMITTED, 409, 25, "it conflicts with the holder's lease or with an earlier use of the operation id") \
     X(DENIED,         COMMITTED, 403, 26, "needs the lease's own user or operator rights") \
-    X(NOT_YET,        REJECTED,  503, 30, "the log has not reached the position asked for") \
+    X(NOT_YET,        REJECTED,  503, 30, "the log has not reached the requested position") \
     X(POOL_NOTFOUND,  COMMITTED, 404, 31, "no such pool") \
     X(POOL_IN_USE,    COMMITTED, 409, 32, "the pool has live or cooling values") \
     X(LEASES_FULL,    COMMITTED, 507, 33, "the table of live leases is full") \
@@ -43,15 +43,15 @@ enum tn_outcome { TN_COMMITTED, TN_REJECTED, TN_UNKNOWN };
     X(POOLS_FULL,     COMMITTED, 507, 37, "the table of pools is full") \
     X(RESOURCES_FULL, COMMITTED, 507, 38, "the table of named resources is full") \
     X(DEMAND_FULL,    COMMITTED, 507, 39, "the table of rules or sensors is full") \
-    X(MALFORMED,      REJECTED,  400, 40, "the request cannot be understood") \
-    X(OVERLOADED,     REJECTED,  503, 41, "too much is in flight; try again") \
+    X(MALFORMED,      REJECTED,  400, 40, "the request is malformed") \
+    X(OVERLOADED,     REJECTED,  503, 41, "too many requests are in flight; try again") \
     X(NOSPACE,        REJECTED,  507, 42, "the disk is full; nothing was written") \
     X(CLOSED,         REJECTED,  503, 43, "closing or closed") \
-    X(NOAUTH,         REJECTED,  401, 44, "log in first: who asks is not known") \
+    X(NOAUTH,         REJECTED,  401, 44, "not logged in") \
     X(NOPERM,         REJECTED,  403, 45, "the user's role, pools or holders do not allow it") \
     X(HALTED,         UNKNOWN,   503, 50, "storage failed; the outcome is unknown until recovery") \
     X(LOST,           UNKNOWN,   503, 51, "the log moved to another owner; the outcome is unknown") \
-    X(BAD_TOKEN,      REJECTED,  401, 46, "the token is missing, not valid, or its lease is over") \
+    X(BAD_TOKEN,      REJECTED,  401, 46, "the token is missing or invalid, or its lease has ended") \
     X(OVERDUE,        REJECTED,  409, 47, "the lease's deadline has passed, and the log has not recorded it")
 /* clang-format on */
 

@@ -275,11 +275,11 @@ struct kernel_policy kernel_policy_new(const struct kernel_policy_patch *patch);
     X(MIN_LEASE,   "lease is below min_lease_seconds") \
     X(RATE_WINDOW, "rate_window_seconds is 0 or above the server's limit rate_window_max") \
     X(ULTRA_RATE,  "ultra_rate_threshold_per_hour is below high_rate_threshold_per_hour") \
-    X(NOT_STICKY,  "is for sticky pools only (sticky yes)") \
+    X(NOT_STICKY,  "needs a sticky pool (sticky yes)") \
     X(OVERLAP,     "range: two spans overlap") \
-    X(SPANS,       "lo, hi: the pool has several spans; name all of them with RANGE") \
+    X(SPANS,       "lo, hi: the pool has several spans; list all of them with RANGE") \
     X(IPV4,        "format ipv4: hi is above 255.255.255.255") \
-    X(BOUNDS,      "lo, hi: they are not the ends of the range that RANGE names")
+    X(BOUNDS,      "lo, hi: they differ from the ends of RANGE")
 /* clang-format on */
 
 enum kernel_fault {

@@ -45,7 +45,7 @@ static uint32_t fields_given(const struct tenure_command *command, uint32_t requ
 /* A lease of LSN 0 never existed; the kernel says so, if it is asked. */
 static bool fields_check(const struct tenure_command *command, uint32_t *ret_fields, char *detail) {
     if ((unsigned)command->verb >= KERNEL_VERB_COUNT) {
-        (void)snprintf(detail, LIB_DETAIL, "there is no such verb");
+        (void)snprintf(detail, LIB_DETAIL, "unknown verb");
         return false;
     }
     const struct kernel_verb_row *row = &kernel_verb_rows[command->verb];
@@ -56,7 +56,7 @@ static bool fields_check(const struct tenure_command *command, uint32_t *ret_fie
     if (wrong != 0) {
         unsigned which = (unsigned)__builtin_ctz(wrong);
         (void)snprintf(detail, LIB_DETAIL, "%s: %s %s", row->name, field_names[which],
-                       (given >> which & 1) != 0 ? "does not belong there" : "is missing");
+                       (given >> which & 1) != 0 ? "is unexpected" : "is missing");
         return false;
     }
     *ret_fields = given;

@@ -143,7 +143,8 @@ enum tenure_status tenure_open(const struct tenure_options *options, struct tenu
     const char *unknown = NULL;
     if (options->size < offsetof(struct tenure_options, limits) ||
         options->size > sizeof *options || options->dir == NULL) {
-        return open_failed(error, TN_INVALID, "the options were not set by tenure_options_init");
+        return open_failed(error, TN_INVALID,
+                           "the options were not initialized by tenure_options_init");
     }
     struct tenure *tenure = open_new(options);
     if (tenure == NULL) {
@@ -152,7 +153,7 @@ enum tenure_status tenure_open(const struct tenure_options *options, struct tenu
     struct engine_options inner = open_engine_options(tenure);
     if (!open_limits(&tenure->options, &inner, &unknown)) {
         open_free(tenure);
-        return open_failed(error, TN_INVALID, "there is no limit '%.60s'", unknown);
+        return open_failed(error, TN_INVALID, "unknown limit '%.60s'", unknown);
     }
     enum tn_status status = open_engine(tenure, &inner, &why);
     if (status != TN_OK) {

@@ -134,7 +134,7 @@ enum tn_status log_recover_check_gap(struct recovery *r) {
     char name[LOG_NAME_MAX];
     log_segment_name(found->at[begin] - 1, name);
     return log_fail(r->error, TN_CORRUPT,
-                    "%.300s/%s: this segment is missing, and there are older ones; " REMEDY_BACKUP,
+                    "%.300s/%s: this segment is missing, but older ones exist; " REMEDY_BACKUP,
                     r->log->dir.path, name);
 }
 
@@ -169,10 +169,10 @@ enum tn_status log_recover_check_reach(struct recovery *r) {
             return TN_OK;
         }
         log_snapshot_name(r->snapshot.lsn, name);
-        return log_fail(r->error, TN_CORRUPT,
-                        "%.300s/%s: there is this snapshot but no log segment; if this is a "
-                        "restored backup, start with --restored, else restore the missing files",
-                        log->dir.path, name);
+        return log_fail(
+            r->error, TN_CORRUPT,
+            "%.300s/%s: this snapshot exists, but no log segment; if this is a restored backup, start with --restored, otherwise restore the missing files",
+            log->dir.path, name);
     }
     const struct log_segment_header *first = &log->segments[0].header;
     if (first->first_lsn > needed) {

@@ -130,7 +130,7 @@ static enum tn_status open_settle(struct log_local *log, bool made, struct log_e
         }
     }
     if (status != TN_OK) {
-        return log_fail(error, status, "%.300s: cannot be made durable: %s", log->dir.path,
+        return log_fail(error, status, "%.300s: cannot make it durable: %s", log->dir.path,
                         tn_status_text(status));
     }
     return TN_OK;
@@ -159,8 +159,8 @@ static enum tn_status open_directory(struct log_local *log, struct log_error *er
         status = os->open(os->ctx, log->dir.path, OS_READ | OS_DIRECTORY, &log->dir.file);
     }
     if (status != TN_OK) {
-        return log_fail(error, status, "%.300s: the data directory cannot be used: %s",
-                        log->dir.path, tn_status_text(status));
+        return log_fail(error, status, "%.300s: cannot use the data directory: %s", log->dir.path,
+                        tn_status_text(status));
     }
     status = log_dir_lock(&log->dir, &log->lock_file);
     if (status == TN_LOCKED) {
@@ -170,7 +170,7 @@ static enum tn_status open_directory(struct log_local *log, struct log_error *er
                         log->dir.path);
     }
     if (status != TN_OK) {
-        return log_fail(error, status, "%.300s/lock: cannot be locked: %s", log->dir.path,
+        return log_fail(error, status, "%.300s/lock: cannot lock it: %s", log->dir.path,
                         tn_status_text(status));
     }
     sector_choose(log);

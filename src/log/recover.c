@@ -100,7 +100,7 @@ static bool frame_at(const struct recovery *r, const struct segment_scan *scan, 
 static const char *frame_misfit(const struct recovery *r, const struct segment_scan *scan,
                                 const struct log_frame *frame) {
     if (frame->first_lsn != r->next_lsn) {
-        return "a frame with another LSN than the next (an undeclared gap or a repetition)";
+        return "a frame with an unexpected LSN (an undeclared gap or a repetition)";
     }
     if (frame->now_ms < r->now_ms) {
         return "a frame whose time goes back";
@@ -113,7 +113,7 @@ static const char *frame_misfit(const struct recovery *r, const struct segment_s
     }
     if (frame->first_lsn <= r->snapshot.lsn &&
         frame->first_lsn + frame->count - 1 > r->snapshot.lsn) {
-        return "a frame that the snapshot ends in the middle of";
+        return "a frame that is only partly in the snapshot";
     }
     return NULL;
 }
@@ -308,7 +308,7 @@ static enum tn_status check_not_continued(struct recovery *r, const struct segme
     }
     return log_fail(
         r->error, TN_CORRUPT,
-        "%.300s/%s: this segment is missing, the one before it says that it follows; " REMEDY_BACKUP,
+        "%.300s/%s: this segment is missing, but the previous segment refers to it; " REMEDY_BACKUP,
         r->log->dir.path, name);
 }
 

@@ -29,7 +29,7 @@ static enum tn_status resume_failed(struct log_local *log, enum tn_status status
                                     struct log_error *error) {
     return log_fail(error, status, "%.300s: %s: %s; %s", log->dir.path, what,
                     tn_status_text(status),
-                    status == TN_NOSPACE ? "make room and start again" : "check the disk");
+                    status == TN_NOSPACE ? "free some space and start again" : "check the disk");
 }
 
 static enum tn_status buffer_reserve(struct log_local *log, const struct log_tail *tail) {
@@ -290,15 +290,13 @@ enum tn_status log_local_resume(struct log_local *log, const struct log_tail *ta
         log->position.shard >> 32 >= LOG_GENERATIONS_MAX) {
         return log_fail(
             error, TN_INVALID,
-            "%.300s: this log has been restored %u times, and cannot be once more; start "
-            "without --restored if no other copy of it has been written to, or move to "
-            "a new directory",
+            "%.300s: this log has been restored %u times and cannot be restored again; start without --restored if no other copy of it has been written to, or move to a new directory",
             log->dir.path, LOG_GENERATIONS_MAX);
     }
     spares_reserve(log, listing);
     enum tn_status status = log_dir_sync(&log->dir);
     if (status != TN_OK) {
-        return resume_failed(log, status, "the directory cannot be synced", error);
+        return resume_failed(log, status, "cannot sync the directory", error);
     }
     /* The spares come before the writer, which may need one on a disk that is full. */
     spares_adopt(log, listing);
@@ -307,17 +305,17 @@ enum tn_status log_local_resume(struct log_local *log, const struct log_tail *ta
         status = writer_resume(log, tail);
     }
     if (status != TN_OK) {
-        return resume_failed(log, status, "the end of the log cannot be opened for writing", error);
+        return resume_failed(log, status, "cannot open the end of the log for writing", error);
     }
     status = snapshots_adopt(log, &listing->snapshots);
     if (status != TN_OK) {
-        return resume_failed(log, status, "a snapshot cannot be set aside", error);
+        return resume_failed(log, status, "cannot set a snapshot aside", error);
     }
     leftovers_remove(log, listing);
     /* Last of all: a start that fails before has given nothing, and leaves a log that is closed. */
     status = log_writer_reopen(log);
     if (status != TN_OK) {
-        return resume_failed(log, status, "the end of the log cannot be written", error);
+        return resume_failed(log, status, "cannot write the end of the log", error);
     }
     log->writable = true;
     log_local_retain(log);

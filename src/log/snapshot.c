@@ -268,7 +268,7 @@ static enum tn_status reader_section(struct snapshot_reader *r) {
     }
     uint32_t len = tn_load32(r->buffer + r->at + 4);
     if (len > LOG_SECTION_MAX || len > left - SECTION_HEADER_BYTES) {
-        return reader_damaged(r, "a section's length is impossible");
+        return reader_damaged(r, "a section has an invalid length");
     }
     status = reader_need(r, SECTION_HEADER_BYTES + (size_t)len);
     if (status != TN_OK) {
@@ -306,7 +306,7 @@ static enum tn_status reader_footer(struct snapshot_reader *r) {
         tn_load32(footer + FOOTER_CRC) != tn_crc32c(0, footer, FOOTER_CRC) ||
         tn_load64(footer + 8) != r->sections || tn_load64(footer + 16) != r->size ||
         tn_load32(footer + 24) != r->chain) {
-        return reader_damaged(r, "the footer is damaged or does not fit the sections");
+        return reader_damaged(r, "the footer is damaged or does not match the sections");
     }
     return TN_OK;
 }

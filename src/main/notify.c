@@ -20,7 +20,7 @@ void notify_reloading(void) {
 }
 
 void notify_stopping(void) {
-    (void)sd_notify(0, "STOPPING=1\nSTATUS=Answering what was asked, then stopping.");
+    (void)sd_notify(0, "STOPPING=1\nSTATUS=Answering pending requests, then stopping.");
 }
 
 void notify_alive(void) {

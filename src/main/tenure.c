@@ -96,7 +96,7 @@ static int settle(struct cli_settings *settings, int argc, char **argv, int *ret
         }
         if (taken == 0) {
             if (leading && argv[at][0] == '-') {
-                (void)fprintf(stderr, "tenure: there is no option %s\n", argv[at]);
+                (void)fprintf(stderr, "tenure: unknown option %s\n", argv[at]);
                 cli_help_short(stderr);
                 return CLI_USAGE;
             }

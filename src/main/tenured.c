@@ -452,7 +452,7 @@ static enum tn_status log_open_patiently(struct daemon *daemon, struct log **ret
         }
         if (!said) {
             server_log("locked", "data=%s reason=\"%s\"", options.dir,
-                       "another process has the directory, perhaps for a moment only");
+                       "another process uses the directory, perhaps only for a moment");
             said = true;
         }
         (void)nanosleep(&pause, NULL);

@@ -46,9 +46,9 @@ static bool password_read(const struct os *os, const char *path, char out[PASSWO
         (void)os->close(os->ctx, file);
     }
     if (status != TN_OK) {
-        return refuse("amqp_password_file", status == TN_DENIED
-                                                ? "it must be ours, and of mode 0600"
-                                                : tn_status_text(status));
+        return refuse("amqp_password_file",
+                      status == TN_DENIED ? "it must belong to the server's user, with mode 0600"
+                                          : tn_status_text(status));
     }
     out[len] = '\0';
     out[strcspn(out, "\r\n")] = '\0';
@@ -107,10 +107,10 @@ bool wire_broker(const struct config *config, const struct os *os, struct engine
         return refuse("amqp_url", reason);
     }
     if (options.address.tls && *options.ca_file == '\0') {
-        return refuse("amqp_ca_file", "amqps needs it: whose signature is to be trusted?");
+        return refuse("amqp_ca_file", "amqps needs the certificate authorities to trust");
     }
     if ((*options.cert_file == '\0') != (*options.key_file == '\0')) {
-        return refuse("amqp_cert_file", "it and amqp_key_file come together");
+        return refuse("amqp_cert_file", "amqp_cert_file and amqp_key_file must be set together");
     }
     bool made = password_find(config, os, password);
     if (made) {

@@ -87,7 +87,7 @@ static void command_started(void *ctx, int64_t pid) {
 
 static void command_failed(void *ctx, int error, const char *step) {
     char why[RUN_HEALTH_WHY_MAX];
-    (void)snprintf(why, sizeof why, "the check cannot be started: %s: %s", step, strerror(error));
+    (void)snprintf(why, sizeof why, "cannot start the check: %s: %s", step, strerror(error));
     judge(ctx, false, why);
 }
 
@@ -96,9 +96,9 @@ static void command_exited(void *ctx, int status) {
     char why[RUN_HEALTH_WHY_MAX] = "";
     bool good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     if (WIFSIGNALED(status)) {
-        (void)snprintf(why, sizeof why, "the check was ended by signal %d", WTERMSIG(status));
+        (void)snprintf(why, sizeof why, "signal %d ended the check", WTERMSIG(status));
     } else {
-        (void)snprintf(why, sizeof why, "the check ended with exit code %d", WEXITSTATUS(status));
+        (void)snprintf(why, sizeof why, "the check exited with code %d", WEXITSTATUS(status));
     }
     judge(health, good, why);
     run_kill(health->check); /* whatever it left behind */
@@ -108,7 +108,7 @@ static void command_gone(void *ctx) {
     struct run_health *health = ctx;
     run_free(health->check);
     health->check = NULL;
-    judge(health, false, "the check was lost");
+    judge(health, false, "the result of the check was lost");
     check_over(health);
 }
 

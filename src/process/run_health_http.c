@@ -83,7 +83,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer) {
 static void on_written(uv_write_t *write, int code) {
     struct run_health_http *http = write->data;
     if (code < 0) {
-        failed(http, "cannot be asked", code);
+        failed(http, "cannot send the request", code);
     }
 }
 
@@ -105,7 +105,7 @@ static void on_retry(uv_handle_t *handle) {
 
 static void connect_failed(struct run_health_http *http, int code) {
     if (http->next == NULL) {
-        failed(http, "cannot be connected to", code);
+        failed(http, "cannot connect", code);
         return;
     }
     http->retrying = true;
@@ -127,7 +127,7 @@ static void on_connected(uv_connect_t *connect, int code) {
         code = uv_write(&http->write, (uv_stream_t *)&http->tcp, &buffer, 1, on_written);
     }
     if (code != 0) {
-        failed(http, "cannot be asked", code);
+        failed(http, "cannot send the request", code);
     }
 }
 
@@ -149,7 +149,7 @@ static void on_resolved(uv_getaddrinfo_t *resolve, int code, struct addrinfo *fo
     } else if (http->ending) {
         uv_close((uv_handle_t *)&http->tcp, closed);
     } else if (code != 0) {
-        failed(http, "the host cannot be found", code);
+        failed(http, "cannot find the host", code);
     } else {
         connect_next(http);
     }
@@ -190,7 +190,7 @@ void run_health_http_begin(struct run_health_http *http, uv_loop_t *loop, const 
     code = uv_getaddrinfo(loop, &http->resolve, on_resolved, http->host, http->port, &hints);
     http->resolving = code == 0;
     if (code != 0) {
-        failed(http, "the host cannot be found", code);
+        failed(http, "cannot find the host", code);
     }
 }
 

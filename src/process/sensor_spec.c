@@ -54,7 +54,7 @@ static const char **pointers_keep(struct reading *r, size_t count) {
 static bool text_take(struct reading *r, const char *name, const json_t *value, size_t max,
                       const char **ret_text) {
     if (!json_is_string(value)) {
-        return refuse(r, "%s must be a text", name);
+        return refuse(r, "%s must be a string", name);
     }
     size_t len = json_string_length(value);
     if (len == 0 || len > max) {
@@ -94,8 +94,9 @@ static bool time_take(const struct reading *r, const char *name, const json_t *v
                       uint64_t min_ms, uint64_t *ret_ms) {
     uint64_t ms = 0;
     if (!time_read(value, &ms) || ms < min_ms || ms > SENSOR_TIME_MAX_MS) {
-        return refuse(r, "%s must be seconds, or a text such as 15m or 12h, from %g to %llu", name,
-                      (double)min_ms / 1000.0, (unsigned long long)(SENSOR_TIME_MAX_MS / 1000u));
+        return refuse(r, "%s must be seconds, or a string such as 15m or 12h, from %g to %llu",
+                      name, (double)min_ms / 1000.0,
+                      (unsigned long long)(SENSOR_TIME_MAX_MS / 1000u));
     }
     *ret_ms = ms;
     return true;
@@ -105,13 +106,13 @@ static bool command_take(struct reading *r, const char *name, const json_t *valu
                          const char ***ret_argv, uint32_t *ret_argc) {
     size_t count = json_array_size(value);
     if (!json_is_array(value) || count == 0 || count > SENSOR_ARGS_MAX) {
-        return refuse(r, "%s must be an array of 1 to %u texts", name, SENSOR_ARGS_MAX);
+        return refuse(r, "%s must be an array of 1 to %u strings", name, SENSOR_ARGS_MAX);
     }
     const char **argv = pointers_keep(r, count);
     for (size_t i = 0; i < count; i++) {
         const json_t *item = json_array_get(value, i);
         if (!json_is_string(item)) {
-            return refuse(r, "%s must be an array of texts", name);
+            return refuse(r, "%s must be an array of strings", name);
         }
         argv[i] = text_keep(r, json_string_value(item), json_string_length(item));
     }
@@ -129,15 +130,15 @@ static bool env_take(struct reading *r, json_t *value) {
     const char *key;
     json_t *item;
     if (!json_is_object(value) || count > SENSOR_ENV_MAX) {
-        return refuse(r, "env must be an object with at most %u texts", SENSOR_ENV_MAX);
+        return refuse(r, "env must be an object with at most %u strings", SENSOR_ENV_MAX);
     }
     r->spec->env = pointers_keep(r, count);
     json_object_foreach(value, key, item) {
         if (key[0] == '\0' || strchr(key, '=') != NULL) {
-            return refuse(r, "env has a name that is empty or has a = in it");
+            return refuse(r, "env has a name that is empty or contains =");
         }
         if (!json_is_string(item)) {
-            return refuse(r, "env must be an object of texts");
+            return refuse(r, "env must be an object of strings");
         }
         const char *start = (const char *)r->texts.at + r->texts.len;
         tn_write_raw(&r->texts, key, strlen(key));
@@ -197,7 +198,7 @@ static bool url_take(struct reading *r, const json_t *value) {
     }
     for (const char *at = host; *at != '\0'; at++) {
         if (*at <= ' ' || *at > '~') { /* it becomes part of a request, as it is */
-            return refuse(r, "health http has a character that no address has");
+            return refuse(r, "health http has an invalid character");
         }
     }
     return true;
@@ -284,8 +285,7 @@ const char *sensor_variable_fault(const char *name) {
         }
     }
     return variable_is_taken(name)
-               ? "must be a variable of its own: this one is set by the server or changes how "
-                 "programs are run"
+               ? "must not be a variable that the server sets or that changes how programs run"
                : NULL;
 }
 
@@ -499,7 +499,7 @@ bool sensor_spec_parse(struct tn_bytes json, const struct sensor_defaults *defau
     reason[0] = '\0';
     json_t *document = json_loadb((const char *)json.at, json.len, JSON_REJECT_DUPLICATES, &error);
     if (document == NULL) {
-        return refuse(&r, "it is no JSON: %.100s", error.text);
+        return refuse(&r, "it is not JSON: %.100s", error.text);
     }
     bool good = false;
     if (!json_is_object(document)) {

@@ -58,7 +58,7 @@ enum protocol_udp protocol_udp_parse(struct tn_bytes datagram, struct protocol_u
         ret->count = load16(datagram.at + PROTOCOL_UDP_HEADER);
         ret->reply_len = MANY_LEN + 4 * ret->count;
         if (ret->count == 0 || ret->count > PROTOCOL_UDP_COUNT_MAX) {
-            return bad(detail, "the count is not 1 to 256");
+            return bad(detail, "the count is outside 1 to 256");
         }
     }
     ret->meta = trimmed(tn_bytes_of(datagram.at + head, datagram.len - head));

@@ -42,7 +42,7 @@ enum {
 #define SIZE_DIGITS_MAX 15u /* of a chunk, in hexadecimal: no overflow */
 #define EXTENSION_MAX 256u  /* bytes behind the size of a chunk */
 
-_Static_assert(PROTOCOL_QUERY_MAX == 64, "the text of ARGUMENTS says how many");
+_Static_assert(PROTOCOL_QUERY_MAX == 64, "the text of ARGUMENTS states the number");
 
 unsigned protocol_framing_status(enum protocol_framing_fault fault) {
     static const uint16_t of[] = {200,

@@ -340,7 +340,7 @@ enum tn_result protocol_identity_derive(struct tn_bytes meta,
     json_error_t error;
     json_t *root = json_loadb((const char *)meta.at, meta.len, 0, &error);
     if (root == NULL) {
-        (void)snprintf(detail, PROTOCOL_DETAIL, "no holder can be derived from META: %.80s",
+        (void)snprintf(detail, PROTOCOL_DETAIL, "cannot derive a holder from META: %.80s",
                        error.text);
         return TN_R_MALFORMED;
     }

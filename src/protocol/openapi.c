@@ -287,13 +287,13 @@ static json_t *answers(struct made *made, const struct protocol_command *row) {
     if (is_events(row)) {
         put(made, json_object_get(done, "content"), "text/event-stream",
             json_pack("{s:{s:s, s:s}}", "schema", "type", "string", "description",
-                      "Events as they happen: id, event and data, which is an Event"));
+                      "A stream of events: id, event and data, which is an Event"));
     }
     put(made, responses, "200", done);
     if (row->kind == PROTOCOL_WRITE &&
         (row->verb == KERNEL_VERB_ALLOC || row->verb == KERNEL_VERB_RESERVE ||
          row->verb == KERNEL_VERB_IMPORT || row->verb == KERNEL_VERB_POOL_CREATE)) {
-        json_t *created = answer(row, "Made; Location says where it is");
+        json_t *created = answer(row, "Created; Location is its path");
         put(made, created, "headers",
             json_pack("{s:{s:{s:s}}}", "Location", "schema", "type", "string"));
         put(made, responses, "201", created);

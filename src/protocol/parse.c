@@ -94,7 +94,7 @@ static bool claim_amount(struct cursor *c, struct tn_bytes pool, bool *ret_given
             return false;
         }
         if (count == 0) {
-            return refuse(c, TN_R_MALFORMED, "COUNT: at least 1");
+            return refuse(c, TN_R_MALFORMED, "COUNT must be at least 1");
         }
         kernel_claim_write(&c->scratch, pool, true, (uint32_t)count);
     } else if (c->at < c->argc && protocol_word_is(c->argv[c->at], "VALUES", 6)) {
@@ -103,7 +103,7 @@ static bool claim_amount(struct cursor *c, struct tn_bytes pool, bool *ret_given
             return false;
         }
         if (count == 0) {
-            return refuse(c, TN_R_MALFORMED, "VALUES: at least 1");
+            return refuse(c, TN_R_MALFORMED, "VALUES must be at least 1");
         }
         kernel_claim_write(&c->scratch, pool, false, (uint32_t)count);
         if (!wishes(c, (uint32_t)count)) {
@@ -126,7 +126,7 @@ static bool claim_add(struct cursor *c) {
         return usage(c, "FROM a pool needs COUNT n or VALUES n value...");
     }
     if (command->claim_count == KERNEL_CLAIMS_MAX) {
-        return refuse(c, TN_R_TOO_LARGE, "at most %u times FROM", KERNEL_CLAIMS_MAX);
+        return refuse(c, TN_R_TOO_LARGE, "at most %u FROM clauses", KERNEL_CLAIMS_MAX);
     }
     c->call->from = pool;
     command->claim_count++;
@@ -165,7 +165,7 @@ static bool lower_copy(struct tn_bytes word, char *out, size_t capacity) {
 static bool option_put(struct cursor *c, const char *name, struct tn_bytes word) {
     char text[KERNEL_OPTION_TEXT_MAX];
     if (!lower_copy(word, text, sizeof text)) {
-        return refuse(c, TN_R_BAD_POLICY, "%s: '%.*s' is not a value for it", name, SHOWN(word));
+        return refuse(c, TN_R_BAD_POLICY, "%s: invalid value '%.*s'", name, SHOWN(word));
     }
     if (!kernel_option_set(name, text, &c->call->policy, c->call->detail)) {
         c->code = TN_R_BAD_POLICY;
@@ -184,7 +184,7 @@ static bool range_put(struct cursor *c, struct tn_bytes first, struct tn_bytes l
     }
     if ((last.len > 0 && len == 0) ||
         !lower_copy(last.len > 0 ? last : first, text + len, sizeof text - len)) {
-        return refuse(c, TN_R_BAD_POLICY, "range: '%.*s' is not a value", SHOWN(first));
+        return refuse(c, TN_R_BAD_POLICY, "range: invalid value '%.*s'", SHOWN(first));
     }
     if (!kernel_range_add(text, &c->call->policy, c->call->detail)) {
         c->code = TN_R_BAD_POLICY;
@@ -207,7 +207,7 @@ static bool option_next(struct cursor *c) {
                range_put(c, value, hi);
     }
     if (!lower_copy(word, name, sizeof name)) {
-        return refuse(c, TN_R_BAD_POLICY, "there is no option '%.*s'", SHOWN(word));
+        return refuse(c, TN_R_BAD_POLICY, "unknown option '%.*s'", SHOWN(word));
     }
     return next(c, name, &value) && option_put(c, name, value);
 }
@@ -249,7 +249,7 @@ static bool bind_lease(struct cursor *c) {
         return false;
     }
     if (!protocol_lease_parse(word, &c->call->command.lease)) {
-        return refuse(c, TN_R_MALFORMED, "'%.*s' is not a lease such as 0-1042", SHOWN(word));
+        return refuse(c, TN_R_MALFORMED, "'%.*s' is not a lease id such as 0-1042", SHOWN(word));
     }
     c->call->command.fields |= KERNEL_F_LEASE;
     return true;
@@ -357,7 +357,7 @@ static bool bind_target(struct cursor *c) {
     c->call->command.pool = tn_bytes_of(word.at, pool);
     c->call->value = tn_bytes_of(slash + 1, word.len - pool - 1);
     if (c->call->value.len == 0) {
-        return refuse(c, TN_R_MALFORMED, "there is no value after the pool and '/'");
+        return refuse(c, TN_R_MALFORMED, "the value after the pool and '/' is missing");
     }
     return true;
 }
@@ -376,7 +376,7 @@ static bool bind_state(struct cursor *c) {
             }
         }
     }
-    return refuse(c, TN_R_MALFORMED, "there is no state '%.*s'", SHOWN(word));
+    return refuse(c, TN_R_MALFORMED, "unknown state '%.*s'", SHOWN(word));
 }
 
 static bool bind_count(struct cursor *c, uint32_t max, uint32_t *ret_count) {
@@ -385,7 +385,7 @@ static bool bind_count(struct cursor *c, uint32_t max, uint32_t *ret_count) {
         return false;
     }
     if (count == 0) {
-        return refuse(c, TN_R_MALFORMED, "COUNT: at least 1");
+        return refuse(c, TN_R_MALFORMED, "COUNT must be at least 1");
     }
     *ret_count = (uint32_t)count;
     return true;
@@ -397,7 +397,7 @@ static bool bind_event(struct cursor *c) {
         return false;
     }
     if (!protocol_event_id_parse(word, &c->call->after)) {
-        return refuse(c, TN_R_MALFORMED, "'%.*s' is not an event such as 1042.0", SHOWN(word));
+        return refuse(c, TN_R_MALFORMED, "'%.*s' is not an event id such as 1042.0", SHOWN(word));
     }
     return true;
 }
@@ -415,8 +415,7 @@ static bool bind_token_id(struct cursor *c) {
         return false;
     }
     if (!protocol_token_id_parse(word, &command->lease, &command->epoch)) {
-        return refuse(c, TN_R_MALFORMED, "'%.*s' is not a token's id such as 0-1042.1",
-                      SHOWN(word));
+        return refuse(c, TN_R_MALFORMED, "'%.*s' is not a token id such as 0-1042.1", SHOWN(word));
     }
     command->fields |= KERNEL_F_LEASE | KERNEL_F_EPOCH;
     return true;
@@ -428,7 +427,7 @@ static bool bind_scope(struct cursor *c) {
     }
     if (!protocol_scope_fits(c->call->scope)) {
         return refuse(c, TN_R_MALFORMED,
-                      "SCOPE: up to %u bytes of ASCII words with one blank between them",
+                      "SCOPE: up to %u bytes of ASCII words separated by single blanks",
                       PROTOCOL_SCOPE_MAX);
     }
     return true;
@@ -550,11 +549,11 @@ static bool tokens_parse(struct cursor *c, const struct protocol_form *form) {
     while (c->at < c->argc) {
         uint32_t i = token_find(c, form);
         if (i == form->count) {
-            return refuse(c, TN_R_MALFORMED, "'%.*s' does not belong there; see COMMAND DOCS %s",
+            return refuse(c, TN_R_MALFORMED, "unexpected '%.*s'; see COMMAND DOCS %s",
                           SHOWN(c->argv[c->at]), c->call->row->word);
         }
         if ((seen >> i & 1) != 0 && !form->arguments[i].multiple) {
-            return refuse(c, TN_R_MALFORMED, "%s is there twice", form->arguments[i].token);
+            return refuse(c, TN_R_MALFORMED, "%s is repeated", form->arguments[i].token);
         }
         seen |= 1u << i;
         c->at++;

@@ -219,7 +219,7 @@ static void facts_of(const struct kernel_result *result, struct facts *facts) {
 /* Words that the number of a result stands for; NULL: there are none but its text. */
 static const char *detail_of(const struct kernel_result *result, char out[PROTOCOL_DETAIL]) {
     if (result->code == TN_R_EXISTS && result->number > 0) {
-        (void)snprintf(out, PROTOCOL_DETAIL, "the pool exists with other options: %s differs",
+        (void)snprintf(out, PROTOCOL_DETAIL, "the pool exists with other options; %s differs",
                        kernel_option_name((unsigned)result->number - 1));
         return out;
     }
@@ -228,7 +228,7 @@ static const char *detail_of(const struct kernel_result *result, char out[PROTOC
         return out;
     }
     return result->code == TN_R_BAD_TTL && result->number == 0
-               ? "the ttl must be above 0; without one the pool's lease counts"
+               ? "the ttl must be above 0; without a ttl the pool's lease applies"
                : NULL;
 }
 

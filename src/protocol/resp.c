@@ -303,7 +303,7 @@ static bool line_is_text(const uint8_t *data, size_t end) {
 
 static enum protocol_parse line_refuse_foreign(struct protocol_parser *parser,
                                                struct protocol_request *request) {
-    (void)refuse(parser, request, "this is another protocol", 0);
+    (void)refuse(parser, request, "not the RESP protocol", 0);
     request->foreign = true;
     return PROTOCOL_BAD;
 }

@@ -57,7 +57,7 @@ const char *protocol_name_fault(struct tn_bytes name, uint32_t max) {
     bool ascii = true;
     for (uint32_t i = 0; i < name.len; i++) {
         if (name.at[i] < ' ' || name.at[i] == 0x7f) {
-            return "it has control characters";
+            return "it contains control characters";
         }
         ascii = ascii && name.at[i] < 0x80;
     }
@@ -240,7 +240,7 @@ const char *protocol_json_fault(struct tn_bytes text) {
         bool whole = true;
         if (peek(&s) == '{' || peek(&s) == '[') {
             if (depth == PROTOCOL_JSON_DEPTH) {
-                return "it is nested more than 16 deep";
+                return "it is nested more than 16 levels deep";
             }
             if (!scan_open(&s, &objects, &depth, &whole)) {
                 return "it is not valid JSON";

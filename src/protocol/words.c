@@ -82,12 +82,11 @@ bool protocol_words_key(struct tn_bytes key, char out[PROTOCOL_KEY_MAX], struct 
 /* ---- Fields ---- */
 
 static bool field_twice(struct protocol_words *w, struct tn_bytes name) {
-    return protocol_words_refuse(w, TN_R_MALFORMED, "%.*s is there twice", PROTOCOL_SHOWN(name));
+    return protocol_words_refuse(w, TN_R_MALFORMED, "%.*s is repeated", PROTOCOL_SHOWN(name));
 }
 
 static bool field_unknown(struct protocol_words *w, struct tn_bytes name) {
-    return protocol_words_refuse(w, TN_R_MALFORMED, "there is no field '%.*s'",
-                                 PROTOCOL_SHOWN(name));
+    return protocol_words_refuse(w, TN_R_MALFORMED, "unknown field '%.*s'", PROTOCOL_SHOWN(name));
 }
 
 static bool field_set(struct protocol_words *w, uint32_t i, struct tn_bytes name,
@@ -109,7 +108,7 @@ static bool collect_path(struct protocol_words *w) {
     const struct protocol_param *params = route->params;
     if (route->param_count == 2 && route->form->arguments[0].bind == PROTOCOL_B_TARGET) {
         if (memchr(params[0].value.at, '/', params[0].value.len) != NULL) {
-            return protocol_words_refuse(w, TN_R_MALFORMED, "pool: it has a slash in it");
+            return protocol_words_refuse(w, TN_R_MALFORMED, "pool: it contains a slash");
         }
         size_t begin = w->scratch.len;
         tn_write_raw(&w->scratch, params[0].value.at, params[0].value.len);

@@ -43,7 +43,8 @@ static bool value_text(struct protocol_words *w, const char *name, struct tn_byt
         return w->scratch.overflow
                    ? protocol_words_refuse(w, TN_R_TOO_LARGE, "the request is too large")
                    : protocol_words_refuse(w, TN_R_MALFORMED,
-                                           "%s: it has a NUL or half a character in it", name);
+                                           "%s: it contains a NUL or an incomplete character",
+                                           name);
     case PROTOCOL_JSON_NUMBER:
         *ret_text = value;
         if (accept != ACCEPT_STRING) {
@@ -194,7 +195,7 @@ static bool put_names(struct protocol_words *w, uint32_t i, const struct protoco
         return false;
     }
     if (w->argc == first) {
-        return protocol_words_refuse(w, TN_R_MALFORMED, "names: at least 1");
+        return protocol_words_refuse(w, TN_R_MALFORMED, "names: at least 1 name is needed");
     }
     for (; first < w->argc; first++) {
         if (protocol_word_ends_list(w->argv[first])) {
@@ -229,11 +230,11 @@ static bool claim_read(struct protocol_words *w, struct tn_bytes object, struct 
                               : text_is(name, "values") ? &ret_claim->values
                                                         : NULL;
         if (to == NULL) {
-            return protocol_words_refuse(w, TN_R_MALFORMED, "from: there is no field '%.*s'",
+            return protocol_words_refuse(w, TN_R_MALFORMED, "from: unknown field '%.*s'",
                                          PROTOCOL_SHOWN(tn_bytes_of(key.at + 1, key.len - 2)));
         }
         if (to->len > 0) {
-            return protocol_words_refuse(w, TN_R_MALFORMED, "from: %.*s is there twice",
+            return protocol_words_refuse(w, TN_R_MALFORMED, "from: %.*s is repeated",
                                          PROTOCOL_SHOWN(name));
         }
         if (protocol_json_kind(value) != PROTOCOL_JSON_NULL) {
@@ -249,7 +250,7 @@ static bool claim_put(struct protocol_words *w, const struct claim *claim) {
     }
     if ((claim->count.len == 0) == (claim->values.len == 0)) {
         return protocol_words_refuse(w, TN_R_MALFORMED,
-                                     "from: each needs count or values, and not both");
+                                     "from: each item needs either count or values");
     }
     if (!add_text(w, "FROM") || !add_value(w, "from: pool", claim->pool, ACCEPT_STRING)) {
         return false;
@@ -261,7 +262,7 @@ static bool claim_put(struct protocol_words *w, const struct claim *claim) {
 
 static bool put_claims(struct protocol_words *w, const struct protocol_field *field) {
     if (field->given == PROTOCOL_GIVEN_TEXT) {
-        return protocol_words_refuse(w, TN_R_MALFORMED, "from: it belongs into the body");
+        return protocol_words_refuse(w, TN_R_MALFORMED, "from: it must be in the body");
     }
     if (!array_check(w, "from", field->value)) {
         return false;
@@ -277,7 +278,7 @@ static bool put_claims(struct protocol_words *w, const struct protocol_field *fi
             return false;
         }
     }
-    return count > 0 || protocol_words_refuse(w, TN_R_MALFORMED, "from: at least 1");
+    return count > 0 || protocol_words_refuse(w, TN_R_MALFORMED, "from: at least 1 item is needed");
 }
 
 /* ---- Options of pools ---- */
@@ -388,7 +389,7 @@ static bool put_option(struct protocol_words *w, struct tn_bytes name,
     for (uint32_t i = 0; i < name.len; i++) {
         uint8_t c = name.at[i];
         if ((c < 'a' || c > 'z') && c != '_') {
-            return protocol_words_refuse(w, TN_R_MALFORMED, "there is no option '%.*s'",
+            return protocol_words_refuse(w, TN_R_MALFORMED, "unknown option '%.*s'",
                                          PROTOCOL_SHOWN(name));
         }
     }
@@ -455,7 +456,7 @@ bool protocol_words_put(struct protocol_words *w, uint32_t i) {
     }
     if (field->given == PROTOCOL_GIVEN_NOT && argument->bind == PROTOCOL_B_BEARER) {
         return protocol_words_refuse(w, TN_R_BAD_TOKEN,
-                                     "there is no token: Authorization: Bearer is missing");
+                                     "no token: the header Authorization: Bearer is missing");
     }
     if (field->given == PROTOCOL_GIVEN_NOT) {
         return argument->optional || protocol_words_refuse(w, TN_R_MALFORMED, "%s is missing",

@@ -260,7 +260,7 @@ enum tn_result access_role(const struct access_user *user, enum protocol_role ne
 }
 
 static enum tn_result refuse(char detail[ACCESS_DETAIL], const char *what, struct tn_bytes name) {
-    (void)snprintf(detail, ACCESS_DETAIL, "%s '%.*s' is not among yours", what,
+    (void)snprintf(detail, ACCESS_DETAIL, "this user has no access to %s '%.*s'", what,
                    (int)(name.len < 80 ? name.len : 80), (const char *)name.at);
     return TN_R_NOPERM;
 }
@@ -303,7 +303,7 @@ static enum tn_result judge_lease(const struct access_user *user, struct engine 
         return TN_R_NOTFOUND;
     }
     if (is_foreign(user, row, &lease)) {
-        (void)snprintf(detail, ACCESS_DETAIL, "it is the lease of another user");
+        (void)snprintf(detail, ACCESS_DETAIL, "the lease belongs to another user");
         return TN_R_NOPERM;
     }
     return TN_R_OK;
@@ -347,7 +347,7 @@ static enum tn_result judge_subject(const struct access_user *user, struct engin
     case PROTOCOL_OF_POOL:
         return command->pool.len > 0 || command->claim_count > 0
                    ? TN_R_OK
-                   : deny(detail, "name a pool: not all of them are yours");
+                   : deny(detail, "name a pool: this user does not have access to all pools");
     case PROTOCOL_OF_LEASE:
         return judge_lease(user, engine, row, command, detail);
     case PROTOCOL_OF_RULE:
@@ -356,8 +356,9 @@ static enum tn_result judge_subject(const struct access_user *user, struct engin
     case PROTOCOL_OF_MANY:
         return user->pools.patterns == NULL
                    ? TN_R_OK
-                   : deny(detail, "bundles would end that reach into pools that are not yours: "
-                                  "revoke leases by their ids");
+                   : deny(
+                         detail,
+                         "DISOWN could end bundles in pools that this user has no access to; revoke leases by id");
     default:
         return deny(detail, "the subject of this command is unknown, so nobody may use it");
     }

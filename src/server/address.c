@@ -61,8 +61,7 @@ bool server_address_check(const char *text, bool anywhere, char *reason, size_t 
     }
     if (!anywhere && !server_address_is_loopback(host)) {
         (void)snprintf(reason, room,
-                       "%s: only loopback addresses may be listened on here: 127.0.0.1 or [::1]",
-                       text);
+                       "%s: only loopback addresses are allowed here: 127.0.0.1 or [::1]", text);
         return false;
     }
     return true;

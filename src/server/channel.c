@@ -59,7 +59,7 @@ static const char *name_take(struct tn_bytes text, struct server_channel *channe
 
 static const char *pool_take(struct server_channel *channel, enum server_channel_kind kind) {
     channel->kind = kind;
-    return kernel_name_pool_valid(channel->subject, true) ? NULL : "no pool can have such a name";
+    return kernel_name_pool_valid(channel->subject, true) ? NULL : "this is not a valid pool name";
 }
 
 const char *server_channel_parse(struct tn_bytes text, struct server_channel *ret_channel) {
@@ -83,7 +83,7 @@ const char *server_channel_parse(struct tn_bytes text, struct server_channel *re
         if (subject->len == 0) {
             ret_channel->kind = SERVER_CHANNEL_EVENTS;
         } else if (subject->at[0] == '?') {
-            return "after ?after= there is no event such as 1042.0";
+            return "?after= needs an event id such as 1042.0";
         }
     }
     return NULL;

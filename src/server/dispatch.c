@@ -70,9 +70,9 @@ static enum server_step dispatch_transaction(struct server_connection *connectio
         return SERVER_WAIT;
     }
     if (word == NO_TRANSACTION) {
-        server_reply_error(connection,
-                           "ERR not executed: it follows MULTI, which is not supported; "
-                           "DISCARD ends this");
+        server_reply_error(
+            connection,
+            "ERR not executed after MULTI, which is not supported; send DISCARD to continue");
     } else {
         bool aborts = word == EXEC && connection->in_multi;
         server_reply_error(connection, "%s %s", aborts ? "EXECABORT" : "ERR", text);
@@ -176,10 +176,10 @@ static enum server_step dispatch_not_as_line(struct server_connection *connectio
     }
     protocol_command_full_name(row, name);
     connection->server->counters.rejected[SERVER_REJECT_LINE]++;
-    server_reply_error(connection,
-                       "ERR '%s' is not accepted as a line of text, only reads are; send it as an "
-                       "array of strings, as redis-cli and tenure do",
-                       name);
+    server_reply_error(
+        connection,
+        "ERR '%s' is not allowed as an inline command, only reads are; send it as an array, as redis-cli and tenure do",
+        name);
     return SERVER_DONE;
 }
 

@@ -212,7 +212,7 @@ static void call_read(struct http_exchange *exchange, struct server_request *req
         schedule_slice_made(&server->schedule, w.out.len);
     }
     if (w.out.overflow) {
-        http_answer_problem(exchange, 413, "the reply does not fit; ask for less with count");
+        http_answer_problem(exchange, 413, "the reply is too large; use a smaller count");
         return;
     }
     answer_call(exchange, request->row, &answer, server->output.bytes, w.out.len);
@@ -263,10 +263,10 @@ static bool call_route(struct http_exchange *exchange, struct protocol_route *re
         http_header_out(exchange, MHD_HTTP_HEADER_ALLOW, allow);
         return false;
     case PROTOCOL_ROUTE_BAD_PATH:
-        http_answer_problem(exchange, 400, "the path is not percent-encoded as it should be");
+        http_answer_problem(exchange, 400, "the path has an invalid percent-encoding");
         return false;
     default:
-        http_answer_problem(exchange, 404, "there is nothing at this path; / lists what there is");
+        http_answer_problem(exchange, 404, "unknown path; / lists all paths");
         return false;
     }
 }
@@ -274,8 +274,7 @@ static bool call_route(struct http_exchange *exchange, struct protocol_route *re
 static void call_write(struct http_exchange *exchange, struct server_request *request,
                        struct tn_bytes key) {
     if (!key_remember(exchange, key)) {
-        http_answer_unknown(exchange, 409,
-                            "a request with this Idempotency-Key is being worked on");
+        http_answer_unknown(exchange, 409, "a request with this Idempotency-Key is in progress");
         http_header_out(exchange, MHD_HTTP_HEADER_RETRY_AFTER, "1");
         return;
     }

@@ -139,15 +139,15 @@ static bool guarded(struct http_exchange *exchange) {
     bool safe = strcmp(exchange->method, "GET") == 0 || strcmp(exchange->method, "HEAD") == 0 ||
                 strcmp(exchange->method, "OPTIONS") == 0;
     if (host != NULL && !exchange->client.server->access.on && !http_host_is_ours(host)) {
-        http_answer_problem(exchange, 421,
-                            "Host is '%.100s': without passwords only requests to "
-                            "localhost or a loopback address are answered",
-                            host);
+        http_answer_problem(
+            exchange, 421,
+            "Host is '%.100s': without users, only requests to localhost or a loopback address are answered",
+            host);
     } else if (!safe && origin != NULL && !http_origin_is_host(origin, host)) {
-        http_answer_problem(exchange, 403, "Origin is '%.100s': pages from elsewhere may not write",
-                            origin);
+        http_answer_problem(exchange, 403,
+                            "Origin is '%.100s': pages from other sites may not write", origin);
     } else if (!safe && is_cross_site(exchange)) {
-        http_answer_problem(exchange, 403, "Sec-Fetch-Site: pages from elsewhere may not write");
+        http_answer_problem(exchange, 403, "Sec-Fetch-Site: pages from other sites may not write");
     }
     return exchange->response == NULL;
 }
@@ -156,7 +156,7 @@ static void serve(struct http_exchange *exchange) {
     if (exchange->too_large) {
         http_answer_problem(exchange, 413, "a body has at most %u bytes", PROTOCOL_REQUEST_MAX);
     } else if (exchange->no_room) {
-        http_answer_problem(exchange, 503, "too many bodies at once; try again");
+        http_answer_problem(exchange, 503, "too many request bodies at once; try again");
         http_header_out(exchange, MHD_HTTP_HEADER_RETRY_AFTER, "1");
     } else if (exchange->path_len > HTTP_PATH_MAX) {
         http_answer_problem(exchange, 414, "a path has at most %u bytes", HTTP_PATH_MAX);

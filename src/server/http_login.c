@@ -67,13 +67,12 @@ static bool login(struct http_exchange *exchange) {
     sodium_memzero(credentials, sizeof credentials);
     exchange->connection->failures = exchange->client.failures;
     if (step == SERVER_LOGIN_BAD) {
-        http_answer_refusal(exchange, TN_R_NOAUTH,
-                            "there is no such user, or it has another secret");
+        http_answer_refusal(exchange, TN_R_NOAUTH, "unknown user or wrong secret");
         if (exchange->connection->failures >= SERVER_LOGIN_FAILURES) {
             http_header_out(exchange, MHD_HTTP_HEADER_CONNECTION, "close");
         }
     } else if (step == SERVER_LOGIN_BUSY) {
-        http_answer_refusal(exchange, TN_R_OVERLOADED, "too many log in at once; try again");
+        http_answer_refusal(exchange, TN_R_OVERLOADED, "too many log-ins at once; try again");
         http_header_out(exchange, MHD_HTTP_HEADER_RETRY_AFTER, "1");
     }
     return step == SERVER_LOGIN_GOOD;

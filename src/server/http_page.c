@@ -121,13 +121,14 @@ static const struct page {
     const char *what;
 } pages[] = {
     {"/", PROTOCOL_NOBODY, page_index,
-     "this list; to a browser, a page that shows pools and leases"},
+     "this list; for a browser, a page that shows pools and leases"},
     {"/livez", PROTOCOL_NOBODY, page_live, "200 while the server runs"},
-    {"/readyz", PROTOCOL_NOBODY, page_ready, "200 while it takes requests; ?verbose says why not"},
+    {"/readyz", PROTOCOL_NOBODY, page_ready,
+     "200 while the server accepts requests; ?verbose lists the checks"},
     {"/healthz", PROTOCOL_NOBODY, page_ready, "the same"},
-    {"/health", PROTOCOL_NOBODY, page_ready, "the same, where Attune's sensors look"},
-    {"/metrics", PROTOCOL_READER, page_metrics, "for Prometheus; ?pools=no leaves the pools out"},
-    {"/openapi.json", PROTOCOL_NOBODY, page_openapi, "all of this, for tools"},
+    {"/health", PROTOCOL_NOBODY, page_ready, "the same, at the path that Attune's sensors use"},
+    {"/metrics", PROTOCOL_READER, page_metrics, "for Prometheus; ?pools=no omits the pools"},
+    {"/openapi.json", PROTOCOL_NOBODY, page_openapi, "a description of this interface for tools"},
 };
 enum { PAGES = sizeof pages / sizeof pages[0] };
 
@@ -153,7 +154,7 @@ static bool page_method(struct http_exchange *exchange) {
     if (strcmp(exchange->method, "OPTIONS") == 0) {
         http_answer(exchange, 204, text_type, "", 0);
     } else {
-        http_answer_problem(exchange, 405, "%.200s can only be read", exchange->path);
+        http_answer_problem(exchange, 405, "%.200s is read-only", exchange->path);
     }
     http_header_out(exchange, MHD_HTTP_HEADER_ALLOW, "GET, HEAD, OPTIONS");
     return false;

@@ -271,10 +271,10 @@ static const char *argument_set(struct http_stream *stream, struct tn_bytes *aft
         } else if (why == NULL && channel.kind == SERVER_CHANNEL_HOLDER) {
             stream->filter.holder = channel.subject;
         } else if (why == NULL && channel.kind != SERVER_CHANNEL_EVENTS) {
-            why = "of channels there are events, pool:NAME and holder:NAME here";
+            why = "channel must be events, pool:NAME or holder:NAME";
         }
     } else {
-        why = "a stream takes after, pool, holder, channel and format";
+        why = "a stream has the arguments after, pool, holder, channel and format";
     }
     return why;
 }
@@ -299,14 +299,13 @@ static const char *cursor_set(struct http_stream *stream, struct tn_bytes after)
     struct engine_stats stats;
     struct engine_events_span span = {.more = false};
     if (!protocol_event_id_parse(after, &id)) {
-        return "after: no event's id, such as 1042.0";
+        return "after: not an event id such as 1042.0";
     }
     stream->cursor = (struct engine_event_id){id.lsn, id.index};
     engine_stats_read(stream->server->engine, &stats);
     (void)engine_events_read(stream->server->engine, ENGINE_EVENTS_NEWEST, 0, NULL, NULL, &span);
-    return id.lsn > stats.lsn && id.lsn > span.newest.lsn
-               ? "after: later than anything that has happened"
-               : NULL;
+    return id.lsn > stats.lsn && id.lsn > span.newest.lsn ? "after: later than the last event"
+                                                          : NULL;
 }
 
 static const char *stream_set(struct http_stream *stream, struct http_exchange *exchange,

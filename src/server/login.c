@@ -303,7 +303,7 @@ void server_login_leave(struct server_client *client) {
 
 void server_users_take(struct server *server) {
     if (!access_configure(&server->access, server->options.users, server->options.user_count)) {
-        server_log("users_failed", "reason=\"no memory; who could not be taken is refused\"");
+        server_log("users_failed", "reason=\"no memory; the log-in is refused\"");
     }
     for (struct server_connection *c = LIST_FIRST(&server->connections.live); c != NULL;
          c = LIST_NEXT(c, place)) {

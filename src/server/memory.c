@@ -4,7 +4,7 @@
 #include "base/assert.h"
 #include "server/server.h"
 
-const char server_no_room[] = "too much is kept for those who read slowly; try again";
+const char server_no_room[] = "too much memory is used for slow clients; try again";
 
 static bool has_room(const struct server_memory *memory, size_t held, size_t bytes) {
     size_t most = memory->options->client_memory;

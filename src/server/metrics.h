@@ -24,100 +24,100 @@
 /* clang-format off */
 #define SERVER_METRIC_TABLE(X) \
     X(BUILD_INFO, "tenure_build_info", "gauge", "version", "Always 1; the version is in the label") \
-    X(UP_HALTED, "tenure_engine_halted", "gauge", "", "1 if storage failed and nothing is served any more, else 0") \
+    X(UP_HALTED, "tenure_engine_halted", "gauge", "", "1 if storage failed and the engine has halted, else 0") \
     X(LSN, "tenure_engine_lsn", "gauge", "", "Log position of the last applied command") \
     X(ENGINE_TIME, "tenure_engine_time_seconds", "gauge", "", "The engine's clock, seconds since 1970") \
-    X(LOG_AHEAD, "tenure_log_ahead_seconds", "gauge", "", "How far the log's time is ahead of the wall clock; a lead that a start finds melts by an eighth of the time") \
-    X(ENGINE_OVERDUE, "tenure_engine_overdue_seconds", "gauge", "", "How long ago the earliest deadline passed that the log has not recorded; more than a second means that it cannot, and that pools count leases which are over") \
+    X(LOG_AHEAD, "tenure_log_ahead_seconds", "gauge", "", "Lead of the log's time over the wall clock; a lead found at start shrinks by an eighth of the elapsed time") \
+    X(ENGINE_OVERDUE, "tenure_engine_overdue_seconds", "gauge", "", "Time since the earliest deadline that the log has not recorded; more than a second means that the log cannot record it, and that pools count ended leases") \
     X(ENGINE_BATCHES, "tenure_engine_batches_total", "counter", "", "Batches committed") \
-    X(ENGINE_COMMANDS, "tenure_engine_commands_total", "counter", "", "Commands committed, ticks of the clock included") \
-    X(ENGINE_BATCH_MAX, "tenure_engine_batch_commands_max", "gauge", "", "Commands in the largest batch since the start") \
+    X(ENGINE_COMMANDS, "tenure_engine_commands_total", "counter", "", "Commands committed, including ticks") \
+    X(ENGINE_BATCH_MAX, "tenure_engine_batch_commands_max", "gauge", "", "Commands in the largest batch since start") \
     X(ENGINE_QUEUE, "tenure_engine_queue_commands", "gauge", "", "Commands waiting or being committed") \
-    X(ENGINE_OVERLOADS, "tenure_engine_overloads_total", "counter", "", "Commands turned away because the queue was full") \
-    X(ENGINE_APPEND, "tenure_engine_append_duration_seconds", "histogram", "", "How long batches took to become durable: write and sync") \
-    X(ENGINE_SYNC, "tenure_engine_last_sync_seconds", "gauge", "", "How long the last sync of the log took") \
-    X(EVENTS_KEPT, "tenure_events_kept", "gauge", "", "Events that can be read back") \
-    X(EVENTS_BYTES, "tenure_events_bytes", "gauge", "", "Bytes of their files") \
-    X(EVENTS_LOST, "tenure_events_lost_total", "counter", "", "Events that were not kept for want of memory or disk") \
-    X(EVENTS_FAILING, "tenure_events_failing", "gauge", "", "1 while the disk does not take events, else 0") \
-    X(RECOVERY_SECONDS, "tenure_engine_recovery_seconds", "gauge", "", "How long recovery took at the start") \
-    X(RECOVERY_COMMANDS, "tenure_engine_recovery_commands", "gauge", "", "Commands replayed at the start") \
+    X(ENGINE_OVERLOADS, "tenure_engine_overloads_total", "counter", "", "Commands rejected because the queue was full") \
+    X(ENGINE_APPEND, "tenure_engine_append_duration_seconds", "histogram", "", "Time to make a batch durable: write and sync") \
+    X(ENGINE_SYNC, "tenure_engine_last_sync_seconds", "gauge", "", "Duration of the last sync of the log") \
+    X(EVENTS_KEPT, "tenure_events_kept", "gauge", "", "Retained events") \
+    X(EVENTS_BYTES, "tenure_events_bytes", "gauge", "", "Bytes of the event files") \
+    X(EVENTS_LOST, "tenure_events_lost_total", "counter", "", "Events lost because memory or disk was full") \
+    X(EVENTS_FAILING, "tenure_events_failing", "gauge", "", "1 while the disk does not accept events, else 0") \
+    X(RECOVERY_SECONDS, "tenure_engine_recovery_seconds", "gauge", "", "Duration of the recovery at start") \
+    X(RECOVERY_COMMANDS, "tenure_engine_recovery_commands", "gauge", "", "Commands replayed at start") \
     X(LOG_BYTES, "tenure_log_bytes", "gauge", "", "Bytes of all log segments") \
     X(LOG_SEGMENTS, "tenure_log_segments", "gauge", "", "Log segments") \
     X(LOG_SINCE, "tenure_log_bytes_since_snapshot", "gauge", "", "Bytes logged after the newest snapshot") \
     X(SNAPSHOT_BYTES, "tenure_snapshot_bytes", "gauge", "", "Bytes of the newest snapshot") \
     X(SNAPSHOT_LSN, "tenure_snapshot_lsn", "gauge", "", "Log position of the newest snapshot, 0 if there is none") \
-    X(SNAPSHOT_SECONDS, "tenure_snapshot_last_seconds", "gauge", "", "How long the last snapshot of this process took") \
-    X(SNAPSHOT_HOLD, "tenure_snapshot_hold_seconds_max", "gauge", "", "The longest that a step of a snapshot kept the state locked") \
+    X(SNAPSHOT_SECONDS, "tenure_snapshot_last_seconds", "gauge", "", "Duration of the last snapshot of this process") \
+    X(SNAPSHOT_HOLD, "tenure_snapshot_hold_seconds_max", "gauge", "", "Longest time that a snapshot step locked the state") \
     X(SNAPSHOTS, "tenure_snapshots_total", "counter", "", "Snapshots taken by this process") \
-    X(SNAPSHOTS_FAILED, "tenure_snapshots_failed_total", "counter", "", "Snapshots that could not be taken") \
-    X(TABLE_ENTRIES, "tenure_table_entries", "gauge", "table", "Entries of a table of the state") \
-    X(TABLE_LIMIT, "tenure_table_entries_limit", "gauge", "table", "Entries that the table may have") \
-    X(CONNECTIONS, "tenure_server_connections", "gauge", "protocol", "Clients connected now") \
-    X(CONNECTIONS_LIMIT, "tenure_server_connections_limit", "gauge", "", "Clients that may be connected at once") \
-    X(CONNECTIONS_TOTAL, "tenure_server_connections_total", "counter", "protocol", "Clients that have connected") \
-    X(DROPPED, "tenure_server_clients_dropped_total", "counter", "reason", "Clients dropped by policy") \
+    X(SNAPSHOTS_FAILED, "tenure_snapshots_failed_total", "counter", "", "Snapshots that failed") \
+    X(TABLE_ENTRIES, "tenure_table_entries", "gauge", "table", "Entries of a state table") \
+    X(TABLE_LIMIT, "tenure_table_entries_limit", "gauge", "table", "Maximum entries of the table") \
+    X(CONNECTIONS, "tenure_server_connections", "gauge", "protocol", "Connected clients") \
+    X(CONNECTIONS_LIMIT, "tenure_server_connections_limit", "gauge", "", "Maximum number of connected clients") \
+    X(CONNECTIONS_TOTAL, "tenure_server_connections_total", "counter", "protocol", "Accepted client connections") \
+    X(DROPPED, "tenure_server_clients_dropped_total", "counter", "reason", "Clients disconnected by the server") \
     X(CLIENT_MEMORY, "tenure_server_client_memory_bytes", "gauge", "", "Unfinished requests and unread replies") \
     X(CLIENT_MEMORY_LIMIT, "tenure_server_client_memory_limit_bytes", "gauge", "", "The setting client_memory") \
-    X(LOGINS, "tenure_server_logins_total", "counter", "outcome", "Secrets that were looked at; those remembered from before are not counted") \
+    X(LOGINS, "tenure_server_logins_total", "counter", "outcome", "Secrets checked, without those remembered from an earlier check") \
     X(RECEIVED, "tenure_server_received_bytes_total", "counter", "protocol", "Bytes read from clients; RESP only") \
     X(SENT, "tenure_server_sent_bytes_total", "counter", "protocol", "Bytes of replies to clients; RESP only") \
-    X(WRITES, "tenure_server_writes_in_flight", "gauge", "", "Writes on their way to the disk and back") \
-    X(SUBSCRIPTIONS, "tenure_server_subscriptions", "gauge", "", "Channels and patterns that clients are subscribed to") \
-    X(STREAMS, "tenure_server_event_streams", "gauge", "", "Streams of events over HTTP") \
-    X(REJECTED, "tenure_server_rejected_total", "counter", "reason", "Requests turned away before they became a command") \
-    X(UDP, "tenure_server_udp_datagrams_total", "counter", "outcome", "Datagrams that came to the UDP door, by what became of them") \
-    X(HTTP, "tenure_server_http_responses_total", "counter", "status", "Responses over HTTP by status; those never given are left out") \
-    X(COMMANDS, "tenure_server_commands_total", "counter", "command", "Commands of clients; those never used are left out") \
-    X(REFUSALS, "tenure_server_refusals_total", "counter", "command, result", "Commands answered with a refusal; zeros are left out") \
-    X(LATENCY, "tenure_server_command_duration_seconds", "histogram", "command", "From reading a request to handing over its reply; commands never used are left out") \
-    X(TOKENS_ISSUED, "tenure_tokens_issued_total", "counter", "", "Tokens signed, refreshed ones too") \
-    X(TOKENS_REVOKED, "tenure_tokens_revoked_total", "counter", "", "Leases revoked by TOKEN REVOKE, with all their tokens") \
-    X(INTROSPECTIONS, "tenure_token_introspections_total", "counter", "outcome", "Tokens shown, by how they were found to be") \
-    X(AMQP_CONNECTED, "tenure_amqp_connected", "gauge", "connection", "1 while the connection to RabbitMQ stands, else 0") \
-    X(AMQP_CONNECTS, "tenure_amqp_connects_total", "counter", "", "Connections to RabbitMQ that were made") \
-    X(AMQP_FAILURES, "tenure_amqp_failures_total", "counter", "", "Connections to RabbitMQ that were lost or could not be made") \
-    X(AMQP_MESSAGES, "tenure_amqp_messages_total", "counter", "outcome", "Messages about rules, by what became of them") \
-    X(AMQP_RETRIES, "tenure_amqp_retries_total", "counter", "", "Times that a message had to wait because nothing could be committed") \
+    X(WRITES, "tenure_server_writes_in_flight", "gauge", "", "Writes in flight") \
+    X(SUBSCRIPTIONS, "tenure_server_subscriptions", "gauge", "", "Subscriptions to channels and patterns") \
+    X(STREAMS, "tenure_server_event_streams", "gauge", "", "Event streams over HTTP") \
+    X(REJECTED, "tenure_server_rejected_total", "counter", "reason", "Requests rejected before they became a command") \
+    X(UDP, "tenure_server_udp_datagrams_total", "counter", "outcome", "Datagrams received by the UDP listener, by outcome") \
+    X(HTTP, "tenure_server_http_responses_total", "counter", "status", "HTTP responses by status; unused statuses are omitted") \
+    X(COMMANDS, "tenure_server_commands_total", "counter", "command", "Client commands; unused commands are omitted") \
+    X(REFUSALS, "tenure_server_refusals_total", "counter", "command, result", "Refused commands; zeros are omitted") \
+    X(LATENCY, "tenure_server_command_duration_seconds", "histogram", "command", "Time from reading a request to writing its reply; unused commands are omitted") \
+    X(TOKENS_ISSUED, "tenure_tokens_issued_total", "counter", "", "Tokens signed, including refreshed ones") \
+    X(TOKENS_REVOKED, "tenure_tokens_revoked_total", "counter", "", "Leases revoked by TOKEN REVOKE") \
+    X(INTROSPECTIONS, "tenure_token_introspections_total", "counter", "outcome", "Token introspections, by outcome") \
+    X(AMQP_CONNECTED, "tenure_amqp_connected", "gauge", "connection", "1 while connected to RabbitMQ, else 0") \
+    X(AMQP_CONNECTS, "tenure_amqp_connects_total", "counter", "", "Connections to RabbitMQ") \
+    X(AMQP_FAILURES, "tenure_amqp_failures_total", "counter", "", "Connections to RabbitMQ that were lost or refused") \
+    X(AMQP_MESSAGES, "tenure_amqp_messages_total", "counter", "outcome", "Messages about rules, by outcome") \
+    X(AMQP_RETRIES, "tenure_amqp_retries_total", "counter", "", "Retries of messages because nothing could be committed") \
     X(AMQP_PUBLISHED, "tenure_amqp_published_total", "counter", "", "Events that RabbitMQ has confirmed") \
-    X(AMQP_GAPS, "tenure_amqp_publish_gaps_total", "counter", "", "Times that events were dropped for their age before they could be published") \
+    X(AMQP_GAPS, "tenure_amqp_publish_gaps_total", "counter", "", "Gaps in the published events, because events were dropped before they could be published") \
     X(SENSORS, "tenure_sensors", "gauge", "state", "Sensors by state") \
-    X(SENSORS_RUNNING, "tenure_sensors_running", "gauge", "", "Sensors that run now") \
-    X(SENSORS_UNPROVEN, "tenure_sensors_unproven", "gauge", "", "Sensors that are not started because nothing proves an earlier run dead, until SENSOR RESET") \
-    X(SENSOR_STARTS, "tenure_sensor_starts_total", "counter", "", "Runs of sensors that were started") \
-    X(SENSOR_STOPS, "tenure_sensor_stops_total", "counter", "", "Runs of sensors that have ended, proven dead, whatever the reason") \
-    X(SENSOR_CRASHES, "tenure_sensor_crashes_total", "counter", "", "Runs that ended though nobody asked for it, or were unhealthy") \
-    X(SENSOR_TOKENS_ISSUED, "tenure_sensor_tokens_issued_total", "counter", "", "Tokens issued to runs of sensors, refreshed ones too") \
+    X(SENSORS_RUNNING, "tenure_sensors_running", "gauge", "", "Running sensors") \
+    X(SENSORS_UNPROVEN, "tenure_sensors_unproven", "gauge", "", "Sensors that do not start before SENSOR RESET, because nothing proves an earlier run dead") \
+    X(SENSOR_STARTS, "tenure_sensor_starts_total", "counter", "", "Started runs of sensors") \
+    X(SENSOR_STOPS, "tenure_sensor_stops_total", "counter", "", "Ended runs of sensors, proven dead, for any reason") \
+    X(SENSOR_CRASHES, "tenure_sensor_crashes_total", "counter", "", "Runs that ended unexpectedly or were unhealthy") \
+    X(SENSOR_TOKENS_ISSUED, "tenure_sensor_tokens_issued_total", "counter", "", "Tokens issued to runs of sensors, including refreshed ones") \
     X(SENSOR_TOKENS_REVOKED, "tenure_sensor_tokens_revoked_total", "counter", "", "Runs whose tokens were revoked") \
-    X(SENSOR_ATTEMPTS, "tenure_sensor_restart_attempts", "histogram", "", "Restarts after a crash, by the how-many-th in a row each was") \
-    X(SENSOR_EVENTS, "tenure_sensor_events_total", "counter", "", "Events that sensors have emitted") \
+    X(SENSOR_ATTEMPTS, "tenure_sensor_restart_attempts", "histogram", "", "Restarts after a crash, by their number in a row") \
+    X(SENSOR_EVENTS, "tenure_sensor_events_total", "counter", "", "Events emitted by sensors") \
     X(PROCESS_CPU, "process_cpu_seconds_total", "counter", "", "Processor time, user and system") \
     X(PROCESS_FDS, "process_open_fds", "gauge", "", "Open file descriptors") \
-    X(PROCESS_MAX_FDS, "process_max_fds", "gauge", "", "File descriptors that may be open") \
+    X(PROCESS_MAX_FDS, "process_max_fds", "gauge", "", "Maximum number of open file descriptors") \
     X(PROCESS_RSS, "process_resident_memory_bytes", "gauge", "", "Resident memory") \
     X(PROCESS_VSIZE, "process_virtual_memory_bytes", "gauge", "", "Virtual memory") \
-    X(PROCESS_START, "process_start_time_seconds", "gauge", "", "When the process started, seconds since 1970") \
-    X(COLLECTION, "tenure_metrics_collection_seconds", "gauge", "", "How long asking the engine for all pools took") \
-    X(OMITTED, "tenure_metrics_pools_omitted", "gauge", "", "Pools left out of this text because it would be too long") \
-    X(POOL_SIZE, "tenure_pool_size", "gauge", "pool", "Values that the pool has") \
+    X(PROCESS_START, "process_start_time_seconds", "gauge", "", "Start time of the process, seconds since 1970") \
+    X(COLLECTION, "tenure_metrics_collection_seconds", "gauge", "", "Time to read all pools from the engine") \
+    X(OMITTED, "tenure_metrics_pools_omitted", "gauge", "", "Pools omitted because the text would be too long") \
+    X(POOL_SIZE, "tenure_pool_size", "gauge", "pool", "Values that the pool can give") \
     X(POOL_VALUES, "tenure_pool_values", "gauge", "pool, state", "Values held or cooling, by state") \
-    X(POOL_FREE, "tenure_pool_free", "gauge", "pool", "Values free to be given") \
-    X(POOL_OCCUPANCY, "tenure_pool_occupancy_ratio", "gauge", "pool", "Part of the values that is not free, 0 to 1") \
-    X(POOL_EXHAUSTION, "tenure_pool_exhaustion_seconds", "gauge", "pool", "When no value will be free at the present growth, in seconds from now; +Inf if it does not grow") \
-    X(POOL_NEXT_FREE, "tenure_pool_next_free_time_seconds", "gauge", "pool", "When a value comes free by itself, seconds since 1970; left out if unknown") \
-    X(POOL_SCOPES, "tenure_pool_scopes", "gauge", "pool", "Scopes of a template; left out for other pools") \
-    X(POOL_ALLOCATIONS, "tenure_pool_allocations_total", "counter", "pool", "Values given in new leases") \
-    X(POOL_RETURNS, "tenure_pool_returns_total", "counter", "pool", "Values given back to a returning sticky holder") \
+    X(POOL_FREE, "tenure_pool_free", "gauge", "pool", "Free values") \
+    X(POOL_OCCUPANCY, "tenure_pool_occupancy_ratio", "gauge", "pool", "Fraction of the values that is not free, 0 to 1") \
+    X(POOL_EXHAUSTION, "tenure_pool_exhaustion_seconds", "gauge", "pool", "Seconds until no value is free at the current growth; +Inf without growth") \
+    X(POOL_NEXT_FREE, "tenure_pool_next_free_time_seconds", "gauge", "pool", "Time at which a value becomes free by itself, seconds since 1970; omitted if unknown") \
+    X(POOL_SCOPES, "tenure_pool_scopes", "gauge", "pool", "Scopes of a template; omitted for other pools") \
+    X(POOL_ALLOCATIONS, "tenure_pool_allocations_total", "counter", "pool", "Values allocated to new leases") \
+    X(POOL_RETURNS, "tenure_pool_returns_total", "counter", "pool", "Values of returning sticky holders") \
     X(POOL_RELEASES, "tenure_pool_releases_total", "counter", "pool", "Values released by their holders") \
     X(POOL_EXPIRIES, "tenure_pool_expiries_total", "counter", "pool", "Values whose lease expired") \
     X(POOL_REVOCATIONS, "tenure_pool_revocations_total", "counter", "pool", "Values whose lease was revoked") \
-    X(POOL_RECLAIMS, "tenure_pool_reclaims_total", "counter", "pool", "Values taken back by expiry or by force") \
-    X(POOL_REFUSALS, "tenure_pool_refusals_total", "counter", "pool, result", "Requests to the pool that were refused; zeros are left out") \
-    X(POOL_AWAY, "tenure_pool_return_away_seconds", "histogram", "pool", "How long holders of a sticky pool were offline before they came back") \
-    X(POOL_RATE, "tenure_pool_new_leases_per_second", "gauge", "pool", "Rate of newcomers as the adaptive lease sees it; sticky pools only") \
-    X(POOL_LEASE, "tenure_pool_effective_lease_seconds", "gauge", "pool", "Lease that a newcomer gets now; sticky pools only") \
-    X(POOL_ULTRA, "tenure_pool_ultra_rate_active", "gauge", "pool", "1 while newcomers come at the ultra rate; sticky pools only") \
-    X(POOL_FORCE_ZERO, "tenure_pool_force_zero_active", "gauge", "pool", "1 while leases are forced to zero; sticky pools only")
+    X(POOL_RECLAIMS, "tenure_pool_reclaims_total", "counter", "pool", "Values reclaimed by expiry or by force") \
+    X(POOL_REFUSALS, "tenure_pool_refusals_total", "counter", "pool, result", "Refused requests that name the pool; zeros are omitted") \
+    X(POOL_AWAY, "tenure_pool_return_away_seconds", "histogram", "pool", "Time that returning holders of a sticky pool were offline") \
+    X(POOL_RATE, "tenure_pool_new_leases_per_second", "gauge", "pool", "Rate of new leases that the adaptive lease uses; sticky pools only") \
+    X(POOL_LEASE, "tenure_pool_effective_lease_seconds", "gauge", "pool", "Current effective lease; sticky pools only") \
+    X(POOL_ULTRA, "tenure_pool_ultra_rate_active", "gauge", "pool", "1 while the rate of new leases is at the ultra threshold; sticky pools only") \
+    X(POOL_FORCE_ZERO, "tenure_pool_force_zero_active", "gauge", "pool", "1 while the effective lease is forced to zero; sticky pools only")
 /* clang-format on */
 
 enum server_metric {

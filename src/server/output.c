@@ -33,7 +33,7 @@ struct protocol_writer server_reply_begin(struct server_connection *connection) 
 }
 
 void server_reply_end(struct server_connection *connection, const struct protocol_writer *w) {
-    static const char too_large[] = "-TOO_LARGE the reply does not fit\r\n";
+    static const char too_large[] = "-TOO_LARGE the reply is too large\r\n";
     struct server *server = connection->server;
     if (w->out.overflow) {
         memcpy(server->output.bytes + server->output.len, too_large, sizeof too_large - 1);

@@ -149,7 +149,7 @@ enum tn_result read_events(struct server_request *request) {
         engine_events_read(server->engine, page->span.next, SERVER_EVENTS_LOOK - page->looked,
                            page_visit, &step, &step.span);
     if (code == TN_R_NOTFOUND) {
-        (void)snprintf(call->detail, sizeof call->detail, "no events are kept");
+        (void)snprintf(call->detail, sizeof call->detail, "no events are retained");
     }
     if (step.no_room) {
         (void)snprintf(call->detail, sizeof call->detail, "%s", server_no_room);

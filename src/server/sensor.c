@@ -28,7 +28,7 @@ static enum tn_result bearer_judge(struct server_request *request, enum engine_r
     }
     if (strncmp(ret_state->claims.subject, TOKEN_SENSOR_SUBJECT, sizeof TOKEN_SENSOR_SUBJECT - 1) !=
         0) {
-        (void)snprintf(call->detail, sizeof call->detail, "the token is not that of a sensor");
+        (void)snprintf(call->detail, sizeof call->detail, "this is not a sensor's token");
         return TN_R_DENIED;
     }
     return TN_R_OK;
@@ -59,7 +59,7 @@ enum tn_result write_emit(struct server_request *request) {
     }
     if (!trigger_allowed(claims, command->trigger)) {
         (void)snprintf(call->detail, sizeof call->detail,
-                       "the token's trigger types do not have this one");
+                       "the token does not include this trigger type");
         return TN_R_DENIED;
     }
     (void)protocol_lease_format(claims->lease, lease);
@@ -91,7 +91,7 @@ enum tn_result read_sensor_heartbeat(struct server_request *request) {
     if (!supervisor_heartbeat(request->server->supervisor, state.claims.lease,
                               state.claims.epoch)) {
         (void)snprintf(request->call.detail, sizeof request->call.detail,
-                       "the token is refused: its run is not one that is supervised here");
+                       "the token is refused: this server does not supervise its run");
         return TN_R_BAD_TOKEN;
     }
     protocol_write_map(w, 3);
@@ -180,10 +180,10 @@ enum tn_result read_sensor_status(struct server_request *request) {
 
 static enum tn_result logs_refuse(struct protocol_call *call, enum tn_status status) {
     if (status == TN_NOTFOUND) {
-        (void)snprintf(call->detail, sizeof call->detail, "there is no output of such a sensor");
+        (void)snprintf(call->detail, sizeof call->detail, "there is no output of this sensor");
         return TN_R_NOTFOUND;
     }
-    (void)snprintf(call->detail, sizeof call->detail, "the output cannot be read: %s",
+    (void)snprintf(call->detail, sizeof call->detail, "cannot read the output: %s",
                    tn_status_text(status));
     return status == TN_INVALID ? TN_R_BAD_NAME : TN_R_OVERLOADED;
 }
@@ -251,7 +251,7 @@ enum tn_result server_program_judge(struct server_request *request) {
     if (server->options.sensors_by_file) {
         (void)snprintf(
             detail, sizeof request->call.detail,
-            "sensors are defined in the configuration file only: sensor_commands = file");
+            "sensors can be defined only in the configuration file: sensor_commands = file");
         return TN_R_NOPERM;
     }
     if (!access_programs(request->user)) {
@@ -313,10 +313,10 @@ static void job_finish(struct server_request *request, enum tn_result code, cons
 
 void job_sensor_reset(struct server_request *request) {
     job_finish(request, supervisor_reset(request->server->supervisor, request->call.command.name),
-               "it is neither in error nor in backoff, and no run of it is unproven");
+               "the sensor is not in error or backoff and has no unproven run");
 }
 
 void job_sensor_restart(struct server_request *request) {
     job_finish(request, supervisor_restart(request->server->supervisor, request->call.command.name),
-               "it is not wanted, so it does not run");
+               "the sensor is not wanted and does not run");
 }

@@ -141,7 +141,7 @@ static enum auth log_in(struct server_connection *connection, const struct tn_by
                            "WRONGPASS invalid username-password pair or user is disabled.");
         connection->leaving |= connection->client.failures >= SERVER_LOGIN_FAILURES;
     } else if (step == SERVER_LOGIN_BUSY) {
-        server_reply_error(connection, "OVERLOADED too many log in at once; try again");
+        server_reply_error(connection, "OVERLOADED too many log-ins at once; try again");
     }
     return step == SERVER_LOGIN_GOOD ? AUTH_GOOD : AUTH_BAD;
 }

@@ -133,7 +133,8 @@ static void slot_render(struct server_slot *slot, const struct kernel_result *re
         if (slot->heap == NULL) {
             /* It is done and cannot be told: for the client that is an unknown outcome. */
             w = server_slot_writer(slot);
-            protocol_render_refusal(&w, TN_R_LOST, "done, but there is no memory for the reply");
+            protocol_render_refusal(&w, TN_R_LOST,
+                                    "committed, but there is no memory for the reply");
         } else {
             w.out = tn_writer_of(slot->heap, room);
             protocol_render_result(&w, slot->row, result);

@@ -176,11 +176,10 @@ static bool steps_allowed(struct server_connection *connection, uint64_t steps) 
         steps <= SERVER_PATTERN_STEPS_ALL - connection->server->streams.pattern_steps) {
         return true;
     }
-    server_reply_error(connection,
-                       "OVERLOADED the patterns take too long to match: each costs its bytes "
-                       "before the first *, and %u times those after it; a connection may have %u "
-                       "and all connections %u",
-                       SERVER_PATTERN_TEXT, SERVER_PATTERN_STEPS_MAX, SERVER_PATTERN_STEPS_ALL);
+    server_reply_error(
+        connection,
+        "OVERLOADED the patterns are too expensive: each costs its bytes before the first *, plus %u times the bytes after it; the limit is %u per connection and %u in all",
+        SERVER_PATTERN_TEXT, SERVER_PATTERN_STEPS_MAX, SERVER_PATTERN_STEPS_ALL);
     return false;
 }
 
@@ -198,7 +197,7 @@ static bool subscribe_allowed(struct server_connection *connection, bool pattern
         struct server_channel channel;
         const char *why = name_parse(pattern, names[i], &channel);
         if (why == NULL && channel.after.lsn > stats.lsn) {
-            why = "?after= is later than anything that has happened";
+            why = "?after= is later than the last event";
         }
         if (why != NULL) {
             server_reply_error(connection, "ERR channel '%.*s': %s",
@@ -212,10 +211,10 @@ static bool subscribe_allowed(struct server_connection *connection, bool pattern
     if (count > SERVER_SUBSCRIPTIONS_MAX - has ||
         count > SERVER_SUBSCRIPTIONS_ALL - server->streams.subscriptions ||
         (pattern && count > SERVER_PATTERNS_ALL - server->streams.pattern_count)) {
-        server_reply_error(connection,
-                           "OVERLOADED at most %u subscriptions a connection, %u in all, and of "
-                           "these %u patterns",
-                           SERVER_SUBSCRIPTIONS_MAX, SERVER_SUBSCRIPTIONS_ALL, SERVER_PATTERNS_ALL);
+        server_reply_error(
+            connection,
+            "OVERLOADED at most %u subscriptions per connection, %u in all, of which %u patterns",
+            SERVER_SUBSCRIPTIONS_MAX, SERVER_SUBSCRIPTIONS_ALL, SERVER_PATTERNS_ALL);
         return false;
     }
     return steps_allowed(connection, steps);

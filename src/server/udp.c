@@ -48,7 +48,7 @@ static bool exchange_identify(struct udp_exchange *exchange,
     enum tn_result code = server_holder_derive(udp->server->engine, udp->pool, request->meta,
                                                exchange->key, &exchange->key_len, detail);
     if (code == TN_R_OK && request->many && exchange->key_len + 4 > KERNEL_HOLDER_MAX) {
-        (void)snprintf(detail, PROTOCOL_DETAIL, "the key leaves no room for #255 behind it");
+        (void)snprintf(detail, PROTOCOL_DETAIL, "the key is too long for the suffix #255");
         return false;
     }
     return code == TN_R_OK;
@@ -147,7 +147,7 @@ static bool pool_check(struct server *server, const char *pool, char *reason, si
     uint64_t lsn;
     struct tn_bytes name = tn_bytes_of(pool, strlen(pool));
     if (name.len == 0 || name.len > KERNEL_POOL_MAX) {
-        (void)snprintf(reason, room, "udp_pool must name the pool that the ids come from");
+        (void)snprintf(reason, room, "udp_pool must name the pool of the ids");
         return false;
     }
     if (engine_pool_read(server->engine, ENGINE_READ_AS_IS, name, &view, &lsn) ==

@@ -15,16 +15,16 @@
 
 static const char *policy_fault(const struct kernel_policy *policy) {
     if (policy->of[KERNEL_OPTION_KIND] != KERNEL_RANGE) {
-        return "the pool has names, not numbers";
+        return "the pool contains names, not numbers";
     }
     if (policy->of[KERNEL_OPTION_SCOPED]) {
-        return "the pool is a template of scopes";
+        return "the pool is a template";
     }
     if (!policy->of[KERNEL_OPTION_STICKY]) {
-        return "the pool is not sticky: a node that asks twice would get two ids";
+        return "the pool is not sticky: a node that sends two requests would get two ids";
     }
     return policy->of[KERNEL_OPTION_HI] >= PROTOCOL_UDP_NO_ID
-               ? "the pool has values above 4294967294, which is the last id"
+               ? "the pool has values above 4294967294, the largest id"
                : NULL;
 }
 

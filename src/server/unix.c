@@ -44,11 +44,11 @@ static enum unix_result clear(const struct os *os, const struct sockaddr_un *add
         return errno == ENOENT ? UNIX_OK : fail(reason, room, strerror(errno));
     }
     if (!S_ISSOCK(file.st_mode)) {
-        return fail(reason, room, "there is a file of that name that is not a socket");
+        return fail(reason, room, "a file of that name exists and is not a socket");
     }
     int error = probe(address);
     if (error == EADDRINUSE) {
-        (void)fail(reason, room, "another process listens there");
+        (void)fail(reason, room, "another process listens on it");
         return UNIX_LIVE;
     }
     if (error != 0) {
@@ -63,7 +63,7 @@ enum unix_result unix_bind(const struct os *os, const char *path, struct unix_so
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct stat file;
     if (strlen(path) > UNIX_PATH_BYTES) {
-        (void)snprintf(reason, room, "a socket's path has at most %zu bytes", UNIX_PATH_BYTES);
+        (void)snprintf(reason, room, "the path of a socket has at most %zu bytes", UNIX_PATH_BYTES);
         return UNIX_FAILED;
     }
     memcpy(address.sun_path, path, strlen(path) + 1);

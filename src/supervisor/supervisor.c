@@ -197,7 +197,7 @@ static void effect_do(struct supervisor_sensor *sensor, const struct plan_effect
         break;
     case PLAN_EFFECT_KILL:
         if (sensor->plan.gentle) {
-            supervisor_error(sensor, "it did not end on SIGTERM, and is being killed");
+            supervisor_error(sensor, "it did not exit after SIGTERM and is being killed");
         }
         if (sensor->run != NULL) {
             run_kill(sensor->run);
@@ -395,7 +395,7 @@ static bool begin(struct supervisor *supervisor) {
     supervisor->idle = options->idle;
     supervisor->off_reason = supervisor->idle ? "sensors = off" : NULL;
     if (!supervisor->idle && !guardian_find(supervisor)) {
-        supervisor->off_reason = "tenure-guardian is not found";
+        supervisor->off_reason = "tenure-guardian was not found";
         supervisor_log(supervisor, "event=supervisor_off reason=\"%s\"", supervisor->off_reason);
         supervisor->idle = true;
     }
@@ -406,14 +406,14 @@ static bool begin(struct supervisor *supervisor) {
                                               supervisor, &supervisor->orphans);
     if (status != TN_OK) {
         supervisor->orphans = NULL;
-        supervisor->off_reason = "the directory of runs cannot be read";
+        supervisor->off_reason = "cannot read the directory of runs";
         supervisor_log(supervisor, "event=supervisor_off dir=%s reason=\"%s\"", options->dir,
                        tn_status_text(status));
         (void)supervisor_read_leases(supervisor);
         return false;
     }
     if (!supervisor_read_first(supervisor)) {
-        supervisor->off_reason = "sensors cannot be read";
+        supervisor->off_reason = "cannot read sensors";
         supervisor_log(supervisor, "event=supervisor_off reason=\"%s\"", supervisor->off_reason);
         return false;
     }
@@ -451,7 +451,7 @@ void supervisor_halt(struct supervisor *supervisor) {
     if (supervisor != NULL && !supervisor->halted) {
         supervisor->halted = true;
         supervisor_log(supervisor, "event=supervisor_halted sensors=%u reason=\"%s\"",
-                       supervisor->sensor_count, "the engine takes no more commands");
+                       supervisor->sensor_count, "the engine accepts no more commands");
         tell_all(supervisor, PLAN_FACT_HALT);
     }
 }
@@ -495,7 +495,7 @@ static void closed_check(struct supervisor *supervisor) {
 static void on_deadline(uv_timer_t *timer) {
     struct supervisor *supervisor = timer->data;
     supervisor_log(supervisor, "event=supervisor_late reason=\"%s\"",
-                   "not everything could be stopped in time: the guardians see to it");
+                   "some sensors did not stop in time; their guardians kill them");
     close_now(supervisor);
 }
 
@@ -543,7 +543,7 @@ static void vouch(struct supervisor_sensor *sensor) {
     struct supervisor *supervisor = sensor->supervisor;
     run_orphans_vouch(supervisor->options.os, supervisor->options.dir, sensor->ref);
     supervisor_log(supervisor, "event=sensor_vouched sensor=%s reason=\"%s\"", sensor->ref,
-                   "an operator has reset it: its run counts as dead");
+                   "an operator confirmed that its run is dead");
     sensor->held = false;
     sensor->last_error[0] = '\0';
     supervisor_tell(sensor, &(struct plan_fact){.kind = PLAN_FACT_RESET});

@@ -195,9 +195,10 @@ static bool pool_create(struct supervisor_sensor *sensor) {
 }
 
 static void pool_refuse(struct supervisor_sensor *sensor) {
-    supervisor_error(sensor, "there is a pool %s that is not the supervisor's", TOKEN_SENSOR_POOL);
+    supervisor_error(sensor, "the pool %s does not belong to the supervisor", TOKEN_SENSOR_POOL);
     supervisor_log(sensor->supervisor, "event=sensor_waits sensor=%s pool=%s reason=\"%s\"",
-                   sensor->ref, TOKEN_SENSOR_POOL, "the pool is another's: drop it");
+                   sensor->ref, TOKEN_SENSOR_POOL,
+                   "the pool does not belong to the supervisor: drop it");
     refused(sensor, SUPERVISOR_ASK_ALLOC, TN_R_DENIED);
 }
 

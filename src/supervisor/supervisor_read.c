@@ -67,7 +67,7 @@ static struct supervisor_sensor *spec_take(struct supervisor *supervisor,
     sensor->defaults = supervisor->defaults;
     sensor->forgotten = false;
     if (!good) {
-        supervisor_error(sensor, "the description cannot be read: %s", reason);
+        supervisor_error(sensor, "invalid description: %s", reason);
     }
     supervisor_tell(sensor,
                     &(struct plan_fact){.kind = PLAN_FACT_SPEC, .terms = terms, .digest = digest});
@@ -291,10 +291,10 @@ void supervisor_read_unproven(struct supervisor *supervisor, struct tn_bytes ref
     char run[TOKEN_ID_TEXT];
     (void)token_id_format(lease, epoch, run);
     sensor->held = true;
-    supervisor_error(sensor,
-                     "nothing proves that run %s of an earlier server is dead: its guardian "
-                     "was killed. End what is left of it, then reset the sensor",
-                     run);
+    supervisor_error(
+        sensor,
+        "nothing proves that run %s of an earlier server is dead: its guardian was killed. Kill its remaining processes, then reset the sensor",
+        run);
     supervisor_tell(sensor, &(struct plan_fact){.kind = PLAN_FACT_UNPROVEN});
 }
 
@@ -312,7 +312,7 @@ static void walk_page(struct supervisor *supervisor) {
     }
     free(page);
     if (!good) {
-        supervisor_log(supervisor, "event=supervisor_behind reason=\"sensors cannot be read\"");
+        supervisor_log(supervisor, "event=supervisor_behind reason=\"cannot read sensors\"");
     }
     if (!good || walk->cursor == 0) {
         walk->what = 0;

@@ -134,11 +134,11 @@ static void count_attempt(struct supervisor *supervisor, uint32_t attempt) {
 static void error_of_exit(struct supervisor_sensor *sensor) {
     int status = sensor->plan.last_status;
     if (status == PLAN_NO_STATUS) {
-        supervisor_error(sensor, "it was gone, and nobody saw how it ended");
+        supervisor_error(sensor, "it disappeared; its exit status is unknown");
     } else if (WIFSIGNALED(status)) {
-        supervisor_error(sensor, "it was ended by signal %d", WTERMSIG(status));
+        supervisor_error(sensor, "signal %d ended it", WTERMSIG(status));
     } else {
-        supervisor_error(sensor, "it ended by itself with exit code %d", WEXITSTATUS(status));
+        supervisor_error(sensor, "it exited unexpectedly with code %d", WEXITSTATUS(status));
     }
 }
 
@@ -196,11 +196,11 @@ void supervisor_report(struct supervisor_sensor *sensor, const struct plan_effec
 /* ---- Sensors that are not started with the server ---- */
 
 /* Each reason, and its text; that of OFF depends on what switched the supervisor off. */
-#define NOT_STARTED_TABLE(X)                        \
-    X(DISABLED, "the sensor is disabled")           \
-    X(NO_RULE, "no enabled rule has its trigger")   \
-    X(OFF, NULL)                                    \
-    X(UNREADABLE, "its description cannot be read") \
+#define NOT_STARTED_TABLE(X)                      \
+    X(DISABLED, "the sensor is disabled")         \
+    X(NO_RULE, "no enabled rule has its trigger") \
+    X(OFF, NULL)                                  \
+    X(UNREADABLE, "its description is invalid")   \
     X(LEFT, "a run of an earlier server has not ended yet")
 
 enum not_started {

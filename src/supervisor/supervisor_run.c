@@ -63,7 +63,7 @@ void supervisor_run_issue(struct supervisor_sensor *sensor, bool refresh) {
     if (fact.code == TN_R_OK && refresh) {
         enum tn_status status = run_token_write(sensor->run, token_text(supervisor));
         if (status != TN_OK) {
-            supervisor_error(sensor, "the new token cannot be written: %s", tn_status_text(status));
+            supervisor_error(sensor, "cannot write the new token: %s", tn_status_text(status));
             fact.code = TN_R_NOSPACE;
         }
     }
@@ -86,7 +86,7 @@ static void on_started(void *ctx, int64_t pid) {
 
 static void start_failed(struct supervisor_sensor *sensor, const char *step, const char *why) {
     (void)snprintf(sensor->failed_step, sizeof sensor->failed_step, "%s", step);
-    supervisor_error(sensor, "it cannot be started: %s: %s", step, why);
+    supervisor_error(sensor, "cannot start it: %s: %s", step, why);
     supervisor_tell(sensor, &(struct plan_fact){.kind = PLAN_FACT_START_FAILED});
 }
 

@@ -47,17 +47,17 @@ struct token_claims {
 };
 
 /* How a token is found to be: name, words. The last three are about its lease. */
-#define TOKEN_VERDICT_TABLE(X)                                                        \
-    X(LIVE, "live", "it is good")                                                     \
-    X(MALFORMED, "malformed", "it is not header.claims.signature in base64url")       \
-    X(HEADER, "bad_header", "its header is not one of ours")                          \
-    X(KEY, "unknown_key", "there is no such key, or not any more")                    \
-    X(SIGNATURE, "bad_signature", "its signature is wrong")                           \
-    X(CLAIMS, "bad_claims", "its claims are not as ours are")                         \
-    X(EXPIRED, "expired", "its time is over")                                         \
-    X(STALE, "stale", "the lease has moved on: it was revoked, rekeyed or has ended") \
-    X(INACTIVE, "inactive", "the lease is not active")                                \
-    X(GONE, "gone", "there is no such lease, or not any more")                        \
+#define TOKEN_VERDICT_TABLE(X)                                                  \
+    X(LIVE, "live", "it is valid")                                              \
+    X(MALFORMED, "malformed", "it is not header.claims.signature in base64url") \
+    X(HEADER, "bad_header", "its header is not one that Tenure writes")         \
+    X(KEY, "unknown_key", "its key does not exist or has expired")              \
+    X(SIGNATURE, "bad_signature", "its signature is wrong")                     \
+    X(CLAIMS, "bad_claims", "its claims are not those that Tenure writes")      \
+    X(EXPIRED, "expired", "it has expired")                                     \
+    X(STALE, "stale", "the lease was revoked or rekeyed or has ended")          \
+    X(INACTIVE, "inactive", "the lease is not active")                          \
+    X(GONE, "gone", "the lease does not exist or is no longer in history")      \
     X(OVERDUE, "overdue", "the lease's deadline has passed, and the log has not recorded it")
 
 enum token_verdict {

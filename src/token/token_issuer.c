@@ -31,7 +31,7 @@ static uint64_t smaller(uint64_t a, uint64_t b) {
 static enum tn_result ttl_check(const struct token_issuer *issuer, const struct token_order *order,
                                 char detail[PROTOCOL_DETAIL]) {
     if (order->has_ttl && (order->ttl_s == 0 || order->ttl_s > issuer->ttl_max_s)) {
-        (void)snprintf(detail, PROTOCOL_DETAIL, "a token lives from 1 to %llu seconds",
+        (void)snprintf(detail, PROTOCOL_DETAIL, "the lifetime of a token is 1 to %llu seconds",
                        (unsigned long long)issuer->ttl_max_s);
         return TN_R_BAD_TTL;
     }
@@ -143,7 +143,7 @@ enum tn_result token_issue_sensor(struct token_issuer *issuer, enum engine_read_
     if (code == TN_R_OK) {
         code = engine_lease_by_value(issuer->engine, how, pool, &wish, &lease);
         if (code == TN_R_POOL_NOTFOUND || code == TN_R_BAD_VALUE || code == TN_R_NOTFOUND) {
-            (void)snprintf(detail, PROTOCOL_DETAIL, "the sensor has no lease: it does not run");
+            (void)snprintf(detail, PROTOCOL_DETAIL, "the sensor is not running");
             return TN_R_NOTFOUND;
         }
     }

@@ -98,7 +98,7 @@ static const char *file_decode(struct token_keys *keys, const uint8_t *bytes, si
     struct tn_reader r = tn_reader_of(bytes, len);
     uint8_t seed[TOKEN_KEY_BYTES];
     if (len < HEAD_BYTES || memcmp(bytes, magic, sizeof magic) != 0) {
-        return "it does not begin as one";
+        return "its first bytes are wrong";
     }
     keys->count = tn_load32(bytes + 8);
     if (keys->count == 0 || keys->count > TOKEN_KEYS_MAX ||
@@ -121,12 +121,12 @@ static const char *file_decode(struct token_keys *keys, const uint8_t *bytes, si
             (void)crypto_sign_seed_keypair(derived, keys->secret, seed);
             if (memcmp(derived, key->public_key, TOKEN_KEY_BYTES) != 0) {
                 sodium_memzero(seed, sizeof seed);
-                return "its keys do not belong together";
+                return "its keys do not match";
             }
         }
         if ((key->until_s == 0) != (i == 0)) {
             sodium_memzero(seed, sizeof seed);
-            return "it does not say which key signs";
+            return "it has no signing key";
         }
         token_key_name(key);
     }
@@ -176,7 +176,7 @@ static enum tn_status keys_save(const struct token_keys *keys, char reason[TOKEN
         status = os->sync_dir(os->ctx, keys->dir);
     }
     return status == TN_OK ? TN_OK
-                           : fail(status, reason, "the token keys cannot be written to %.150s: %s",
+                           : fail(status, reason, "cannot write the token keys to %.150s: %s",
                                   keys->dir, tn_status_text(status));
 }
 
@@ -192,7 +192,8 @@ static enum tn_status keys_load(struct token_keys *keys, char reason[TOKEN_REASO
     enum tn_status status = os->open(os->ctx, path, OS_READ | OS_PRIVATE, &file);
     if (status == TN_DENIED) {
         return fail(status, reason,
-                    "%.120s must be the server's own and nobody else's to read: chmod 600", path);
+                    "%.120s must belong to the server's user and be readable only by it: chmod 600",
+                    path);
     }
     if (status != TN_OK) {
         return fail(status, reason, "%.150s: %s", path, tn_status_text(status));
@@ -207,7 +208,7 @@ static enum tn_status keys_load(struct token_keys *keys, char reason[TOKEN_REASO
         const char *fault = file_decode(keys, bytes, len);
         if (fault != NULL) {
             status = fail(TN_CORRUPT, reason,
-                          "%.120s is damaged: %s; without it all tokens are void", path, fault);
+                          "%.120s is damaged: %s; without it all tokens are invalid", path, fault);
         }
     }
     sodium_free(bytes);
@@ -242,7 +243,7 @@ enum tn_status token_keys_open(struct token_keys *keys, const struct os *os, con
     }
     keys->secret = sodium_malloc(crypto_sign_SECRETKEYBYTES);
     if (keys->secret == NULL) {
-        return fail(TN_NOMEM, reason, "no memory that can be locked for keys");
+        return fail(TN_NOMEM, reason, "cannot lock memory for keys");
     }
     enum tn_status status = keys_load(keys, reason);
     if (status == TN_NOTFOUND) {
@@ -279,7 +280,7 @@ enum tn_status token_keys_rotate(const struct token_keys *keys, uint64_t now_s, 
     }
     if (next.count == TOKEN_KEYS_MAX) {
         return fail(TN_OVERLOAD, reason,
-                    "there are %u keys whose tokens may still live; the oldest ends at %llu",
+                    "there are %u keys whose tokens may still be valid; the oldest expires at %llu",
                     TOKEN_KEYS_MAX, (unsigned long long)next.of[next.count - 1].until_s);
     }
     if (next.count > 0) {
@@ -287,7 +288,7 @@ enum tn_status token_keys_rotate(const struct token_keys *keys, uint64_t now_s, 
     }
     next.secret = sodium_malloc(crypto_sign_SECRETKEYBYTES);
     if (next.secret == NULL) {
-        return fail(TN_NOMEM, reason, "no memory that can be locked for keys");
+        return fail(TN_NOMEM, reason, "cannot lock memory for keys");
     }
     enum tn_status status = key_make(&next, ttl_max_s, now_s, reason);
     if (status != TN_OK) {

@@ -543,7 +543,7 @@ class Start(unittest.TestCase):
             elsewhere = "[server]\nlisten = 0.0.0.0:0\nhttp = off\n"
             refused = check(elsewhere)
             self.assertEqual(refused.returncode, 2)
-            self.assertIn(b"there are no users", refused.stdout)
+            self.assertIn(b"without users", refused.stdout)
             self.assertEqual(check(elsewhere + user("a", "reader")).returncode, 0)
             wrong = check(user("a", "reader", secret="hunter2"))
             self.assertEqual(wrong.returncode, 2)

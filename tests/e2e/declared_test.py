@@ -66,10 +66,10 @@ class Check(unittest.TestCase):
         lines = [int(line.split(":")[1]) for line in err.splitlines()]
         self.assertEqual(sorted(lines), [1, 2, 3, 6, 8, 9, 10, 11, 12, 14, 15, 16, 17, 19, 21, 123,
                                          125], err)
-        for words in ("its trigger is missing", "rule r1 is there already, in line 1",
-                      "is not a sensor's name", "a sensor has no 'what'", 'a " is missing',
+        for words in ("its trigger is missing", "rule r1 is already in line 1",
+                      "is not a sensor name", "unknown sensor key 'what'", 'a " is missing',
                       "90s, 15m, 12h, 30d", "is not yes or no", "cwd is set twice",
-                      "a rule has no 'command'", "more than 16384 bytes",
+                      "unknown rule key 'command'", "longer than 16384 bytes",
                       "sensor none: command", "sensor odd: health"):
             self.assertIn(words, err)
 

@@ -54,8 +54,8 @@ class Demand(unittest.TestCase):
         for line, reason in (("{} x", "not valid JSON"), ("[]", "not a JSON object"),
                              ('{"id": "r2"}', "trigger is missing"),
                              ('{"id": "r2", "trigger": "t", "enabled": 1}', "true or false"),
-                             ('{"id": "r2", "id": "r3", "trigger": "t"}', "twice"),
-                             ('{"id": "r2", "trigger": "t", "spec": {}}', "not known here")):
+                             ('{"id": "r2", "id": "r3", "trigger": "t"}', "repeated"),
+                             ('{"id": "r2", "trigger": "t", "spec": {}}', "unknown field")):
             code, said, error = tenure(server, "rule", "import", given=good + line)
             self.assertEqual((code, said), (1, ""), line)
             self.assertIn("line 3", error)
@@ -72,7 +72,7 @@ class Demand(unittest.TestCase):
         self.assertNotEqual(code, 0)
         self.assertEqual(said, "")
         self.assertIn("unknown member: comand", error)
-        self.assertIn("line 2; 1 before it are set", error)
+        self.assertIn("line 2; 1 before it were set", error)
 
 
 if __name__ == "__main__":

@@ -301,7 +301,7 @@ class Commands(HttpCase):
         for method, path in (("PUT", "/v1/pools/other"), ("PATCH", "/v1/pools/plain")):
             refused = self.problem(422, method, path, {"high_rate_min_factor": 0.5})
             self.assertEqual(refused.json["detail"],
-                             "high_rate_min_factor is for sticky pools only (sticky yes)")
+                             "high_rate_min_factor needs a sticky pool (sticky yes)")
         for body, words in (({"range": [10, 5]}, "range: lo is above hi"),
                             ({"lease": 9, "max_lease": 8}, "lease is above max_lease"),
                             ({"sticky": True, "lease": 5, "min_lease_seconds": 6},

@@ -122,18 +122,18 @@ class Rows(Import):
         (b"12,", "BAD_NAME: the holder is empty"),
         (b"13," + b"h" * 129, "BAD_NAME: the holder"),
         (b"14,\xff\xfe", "BAD_NAME: the holder"),
-        (b"15,a\x00b", "BAD_NAME: the holder: it has control characters"),
+        (b"15,a\x00b", "BAD_NAME: the holder: it contains control characters"),
         (b"16,h,soon", "BAD_TTL: expires_at is neither"),
         (b"17,h,2026-02-30", "BAD_TTL: expires_at is neither"),
-        (b"18,h,2001-01-01 00:00:00", "BAD_TTL: its end has passed"),
-        (b"19,h,0", "BAD_TTL: its end has passed"),
-        (b"20,\"h\"x", "MALFORMED: something stands between"),
+        (b"18,h,2001-01-01 00:00:00", "BAD_TTL: the expiry has passed"),
+        (b"19,h,0", "BAD_TTL: the expiry has passed"),
+        (b"20,\"h\"x", "MALFORMED: unexpected text between"),
         (b"21,\"h", "MALFORMED: a quote is not closed"),
         (b"\x00\x01\x02\xff\xfe,\x80,\x81", "BAD_VALUE: the value is not a number"),
         (b"22," + b"x" * 10000000, "MALFORMED: the line has more than 64 KiB"),
         (b"23,\"" + b"x" * 10000000 + b"\"", "MALFORMED: a quote is not closed within 64 KiB"),
         (b"," * 70, "MALFORMED: it has more than 64 columns"),
-        (b"10,other", "BUSY: held by good (line 2 has it too)"),
+        (b"10,other", "BUSY: held by good (also in line 2)"),
         (b"24,last", None),
     ]
 
@@ -146,7 +146,7 @@ class Rows(Import):
             told = dict(line[5:].split(": ", 1) for line in out.splitlines() if line[:5] == "line ")
             for line, why in expected.items():
                 if dry and why.startswith("BUSY"):
-                    why = "BUSY: the file gives it to two, first taken by good (line 2 has it too)"
+                    why = "BUSY: assigned twice in the file, first by good (also in line 2)"
                 self.assertIn(why, told[str(line)])
             self.assertEqual(len(told), len(self.BAD) - 1 if dry else len(expected))
             self.assertEqual(self.held(), {} if dry else {"10": "good", "24": "last"})
@@ -245,7 +245,7 @@ class Rows(Import):
             process.stdout.close()
             os.close(main)
             self.assertEqual(process.wait(PATIENCE), 0)
-        self.assertEqual(out, b"60000 rows: 60000 taken, 0 already there\n")
+        self.assertEqual(out, b"60000 rows: 60000 imported, 0 already present\n")
         self.assertRegex(seen.decode(), r"\r\x1b\[K\d+ rows  \d+ rows/s  \[#*-*\] \d+ %  eta \d+ s")
         self.assertTrue(seen.endswith(b"\r\x1b[K"))
 
@@ -332,7 +332,7 @@ class Lost(Import):
         server.process.wait()
         out, err = process.communicate(rows[1 << 20:], timeout=PATIENCE)
         self.assertEqual(process.returncode, 3, (out, err))
-        self.assertRegex(err.decode(), r"stopped after line \d+\. Repeat the same import")
+        self.assertRegex(err.decode(), r"stopped after line \d+\. Repeat the import")
         server.log.close()
         server.start()
         code, out, err = run(server.port, "--json", "import", "p", rows=rows)
@@ -398,7 +398,7 @@ class Export(Import):
         try:
             other.client().execute_command(*create)
             code, told, err = run(other.port, "import", pool, rows=out)
-            self.assertEqual((code, told), (0, "9 rows: 9 taken, 0 already there\n"), err)
+            self.assertEqual((code, told), (0, "9 rows: 9 imported, 0 already present\n"), err)
             self.assertEqual(run(other.port, "import", pool, rows=out)[0], 0)
             self.assertEqual(run(other.port, "import", pool, "--dry-run", rows=out)[0], 0)
             again = run(other.port, "export", pool)[1]
@@ -420,7 +420,7 @@ class Export(Import):
                          [(name + "@n1", "30000"), (name + "@n2", "30000")])
         self.assertEqual([row["pool"] for row in self.rows(name + "@n2")], [name + "@n2"])
         self.assertEqual(self.tenure("import", name, rows=out),
-                         "2 rows: 0 taken, 2 already there\n")
+                         "2 rows: 0 imported, 2 already present\n")
 
     def test_an_export_under_load_is_of_one_moment(self):
         """Values move in pairs, in one command each time: at any one moment a holder has two."""
@@ -582,7 +582,7 @@ class Databases:
         """`ask` has a %s for the query."""
         def take(pool, query, options, code=0):
             return self.pipe(database, (ask % query) + " | tenure import " + pool + " " + options, code)
-        self.assertIn("2 would be taken", take(
+        self.assertIn("2 would be imported", take(
             "vxlan", "SELECT uuid, vxid, name, created_at FROM networks",
             "--map value=vxid,holder=uuid --holder-type network --dry-run", 1))
         told = take("vxlan", "SELECT uuid, vxid, name, created_at FROM networks",
@@ -607,7 +607,7 @@ class Databases:
         told = take("mac", "SELECT macaddr, uuid FROM network_interfaces ORDER BY uuid",
                     "--map holder=uuid --holder-type interface", 1)
         self.assertIn("line 4: mac/52:54:00:12:34:56 for interface/m-3: BUSY: held by interface/m-1 "
-                      "(line 2 has it too)", told)
+                      "(also in line 2)", told)
         self.assertIn("line 5: mac/none for interface/m-4: BAD_VALUE: the value is not a MAC", told)
 
     def move_out(self, database, client, zone):
@@ -629,7 +629,7 @@ class Databases:
         for pool in ("vxlan", "mac"):
             self.assertRegex(self.pipe(
                 database, "echo \"SELECT * FROM resource_pool_allocations WHERE pool_name = '%s'\" | %s "
-                "| tenure import %s" % (pool, client, pool), 0), r"0 taken, \d already there")
+                "| tenure import %s" % (pool, client, pool), 0), r"0 imported, \d already present")
 
 
 class FromMariaDB(Databases, Import):
@@ -679,9 +679,9 @@ class Guide(Databases, Import):
             self.assertNotRegex(out, r"(?m)^(\(error\) )?%s" % refusal)
         self.assertRegex(out, r'3,"mac","52:54:00:12:34:56","interface/m-2",BUSY,.*,"interface/m-1",2'
                               r'|"interface/m-1",BUSY')
-        self.assertIn("3 rows: 3 would be taken", out)
-        self.assertIn("6 rows: 6 taken", out)
-        self.assertIn("6 rows: 0 taken, 6 already there", out)
+        self.assertIn("3 rows: 3 would be imported", out)
+        self.assertIn("6 rows: 6 imported", out)
+        self.assertIn("6 rows: 0 imported, 6 already present", out)
         self.assertRegex(out, r"console-ports@sf-2\t30001\tinstance\ti-2")
         self.assertRegex(out, r"vxlan +\| +3")
         self.assertRegex(out, r"network/a1 +vxlan/4711 .* released")

@@ -226,11 +226,11 @@ class File(unittest.TestCase):
         with socket.socket(socket.AF_UNIX) as s:
             s.bind(self.path)
             s.listen()
-            self.assertIn("another process listens there", self.fails("--unix", self.path))
+            self.assertIn("another process listens on it", self.fails("--unix", self.path))
             self.assertTrue(os.path.exists(self.path))
             os.makedirs(os.path.join(self.directory, "data"), exist_ok=True)
             os.rename(self.path, os.path.join(self.directory, "data", "tenure.sock"))
-            self.assertIn("another process listens there", self.fails())
+            self.assertIn("another process listens on it", self.fails())
 
     def test_another_file_is_left_alone(self):
         with open(self.path, "w", encoding="ascii") as file:

@@ -439,9 +439,9 @@ class Strict(unittest.TestCase):
         self.addCleanup(lambda: subprocess.run(["rm", "-r", directory], check=True))
         for flags, reason in (
                 (("--udp-listen", "127.0.0.1:0"), "udp_pool must name the pool"),
-                (("--udp-listen", "0.0.0.0:0", "--udp-pool", "p"), "beyond loopback the UDP door needs udp_allow"),
+                (("--udp-listen", "0.0.0.0:0", "--udp-pool", "p"), "beyond loopback, the UDP listener needs udp_allow"),
                 (("--udp-listen", "[::]:0", "--udp-pool", "p", "--udp-allow", " , "),
-                 "beyond loopback the UDP door needs udp_allow"),
+                 "beyond loopback, the UDP listener needs udp_allow"),
                 (("--udp-allow", "10.0.0.0/33"), "is not an address"),
                 (("--udp-allow", "example"), "is not an address"),
                 (("--udp-burst", "0"), "is not a number from 1")):
@@ -545,7 +545,7 @@ class Files(Case):
         content = self.allocation(allocated, range(2, 1500, 2), 1500)
         content["lease_metrics"]["total_reclaimed"] = 847
         out, notes = self.take(content)
-        self.assertEqual(out, "750 rows: 750 taken, 0 already there\n")
+        self.assertEqual(out, "750 rows: 750 imported, 0 already present\n")
         self.assertEqual(notes, "")
         back = self.export()
         self.assertEqual(back["allocated"], allocated)
@@ -554,7 +554,7 @@ class Files(Case):
         self.assertEqual(back["next_candidate"], 1500)
         self.assertEqual(back["lease_metrics"]["total_reclaimed"], 847)
         # It can be repeated, and moved on to another pool.
-        self.assertEqual(self.take(content)[0], "750 rows: 0 taken, 750 already there\n")
+        self.assertEqual(self.take(content)[0], "750 rows: 0 imported, 750 already present\n")
         first, self.pool = self.pool, self.pool + "-b"
         self.policy(POLICY)
         self.take(back)
@@ -581,7 +581,7 @@ class Files(Case):
         future = self.now + 5000
         bad = {
             "2": (self.entry(2, lease_expires_at=self.now - 60), "BAD_TTL: its lease ended 6"),
-            "3": (self.entry(1), "CONFLICT: the device has id 1 already; this one stays free"),
+            "3": (self.entry(1), "CONFLICT: the device already has id 1; this one stays free"),
             "0": (self.entry(4), "BAD_VALUE: the id is outside the pool, 1 to 100"),
             "101": (self.entry(5), "BAD_VALUE: the id is outside the pool"),
             "4294967295": (self.entry(5), "BAD_VALUE: the id is outside the pool"),
@@ -615,7 +615,7 @@ class Files(Case):
                     and text.split(":")[1].split()[0].endswith("/" + key)]
             self.assertEqual(len(line), 1, (key, out))
             self.assertIn(": " + reason, line[0])
-        self.assertIn("26 rows: 1 taken, 0 already there, ", out)
+        self.assertIn("26 rows: 1 imported, 0 already present, ", out)
         self.assertEqual(set(self.export()["allocated"]), {"1", "27"})
         report = text_of(os.path.join(self.directory.name, "report.csv"))
         self.assertEqual(len(report.splitlines()), 1 + len(bad))
@@ -630,7 +630,7 @@ class Files(Case):
         self.policy(POLICY)
         before = self.do("POOL", "INFO", self.pool)
         out, _ = self.take(self.allocation({"5": self.entry(5)}, following=9), "--dry-run")
-        self.assertIn("/5 for device_id:DEV5: would be taken", out)
+        self.assertIn("/5 for device_id:DEV5: would be imported", out)
         self.assertEqual(pairs(self.do("POOL", "INFO", self.pool))["active"],
                          pairs(before)["active"])
         self.assertEqual(self.export()["next_candidate"], 1)
@@ -695,11 +695,11 @@ class Files(Case):
             {"1": self.entry(1, device_key="", meta={}), "2": self.entry(2, device_key="", meta=None),
              "3": self.entry(3, device_key=KeyError, meta={"ip": "10.0.0.1"})}, following=4)
         out, notes = self.take(content)
-        self.assertIn("3 rows: 3 taken", out)
+        self.assertIn("3 rows: 3 imported", out)
         self.assertIn("3 devices have neither a device_key nor metadata that names them", notes)
         self.assertEqual(pairs(self.do("LEASE", self.pool + "/1"))["holder"], "nameless:1")
         self.assertEqual(pairs(self.do("ALLOC", self.pool, "new"))["values"], ["4"])
-        self.assertIn("3 already there", self.take(content)[0])
+        self.assertIn("3 already present", self.take(content)[0])
         back = self.export()["allocated"]
         self.assertEqual([back[key]["device_key"] for key in "123"], ["", "", ""])
 
@@ -712,7 +712,7 @@ class Files(Case):
         self.policy(POLICY)
         _, notes = self.take(self.allocation({"1": self.entry(1)}, [101, 202, 303, "x"], 5))
         self.assertIn("3 ids are not below next_candidate (5)", notes)
-        self.assertIn("1 of its items are no ids", notes)
+        self.assertIn("1 items are not ids", notes)
         self.assertIn("3 ids below next_candidate are neither allocated nor released", notes)
         self.assertEqual(self.export()["released"], [2, 3, 4])
 
@@ -720,8 +720,8 @@ class Files(Case):
         self.policy(POLICY)
         path = os.path.join(self.directory.name, "bad.json")
         for text, reason in (("", "it is not a JSON object"), ("{", "it is not valid JSON"),
-                             ("[]", "it is not a JSON object"), ("{}", "no object \"allocated\""),
-                             ('{"allocated": []}', "no object \"allocated\""),
+                             ("[]", "it is not a JSON object"), ("{}", "the object \"allocated\" is missing"),
+                             ('{"allocated": []}', "the object \"allocated\" is missing"),
                              ('{"allocated": {}, "next_candidate": 0}', "next_candidate 0"),
                              ('{"allocated": {}, "next_candidate": "5"}', "next_candidate \"5\""),
                              ('{"allocated": {}, "next_candidate": 4294967296}', "next_candidate 4")):
@@ -730,7 +730,7 @@ class Files(Case):
             _, error = self.tenure("opensynaptic", "import", path, "--pool", self.pool, code=1)
             self.assertIn(reason, error)
         _, error = self.tenure("opensynaptic", "import", path, "--pool", "none", code=31)
-        self.assertIn("there is no pool none", error)
+        self.assertIn("the pool none does not exist", error)
         self.do("POOL", "CREATE", self.pool + "-plain", "RANGE", 1, 9)
         _, error = self.tenure("opensynaptic", "export", "--pool", self.pool + "-plain", code=1)
         self.assertIn("is not a sticky range", error)
@@ -751,7 +751,7 @@ class Files(Case):
         content = json.loads(out)
         self.assertEqual((set(content["allocated"]), content["released"]), ({"1", "3", "4"}, []))
         self.assertIn("1 leases have several ids", notes)
-        self.assertIn("1 leases are reserved or being revoked", notes)
+        self.assertIn("1 leases are reserved or revoking", notes)
 
     def test_every_key_of_the_policy_is_taken(self):
         self.policy({"base_lease_seconds": 86401, "min_lease_seconds": 7, "rate_window_seconds": 61,
@@ -781,7 +781,7 @@ class Files(Case):
                 ({"base_lease_seconds": 0}, "lease"),
                 ({"offline_hold_days": -1}, "id_lease.offline_hold_days is negative"),
                 ({"offline_hold_days": 0.00001}, "is not a whole number of seconds"),
-                ({"offline_hold_days": 30, "base_lease_seconds": 60}, "leave one of them out"),
+                ({"offline_hold_days": 30, "base_lease_seconds": 60}, "remove one of them"),
                 ({"base_lease_seconds": 1.5}, "is not a whole number of seconds"),
                 ({"min_lease_seconds": -1}, "id_lease.min_lease_seconds is negative"),
                 ({"min_lease_seconds": 99, "base_lease_seconds": 98}, "min_lease"),
@@ -790,10 +790,10 @@ class Files(Case):
                 ({"high_rate_threshold_per_hour": 10, "ultra_rate_threshold_per_hour": 9}, "ultra"),
                 ({"high_rate_min_factor": 1.01}, "high_rate_min_factor"),
                 ({"high_rate_min_factor": "0.2"}, "is not a number"),
-                ({"adaptive_enabled": 1}, "is neither true nor false"),
-                ({"ultra_force_release": None}, "is neither true nor false"),
+                ({"adaptive_enabled": 1}, "must be true or false"),
+                ({"ultra_force_release": None}, "must be true or false"),
                 ({"metrics_emit_interval_seconds": None}, "is not a number"),
-                ({"base_lease_second": 5}, "is no key that is known")):
+                ({"base_lease_second": 5}, "is an unknown key")):
             with self.subTest(lease=lease):
                 done = subprocess.run(
                     [TENURE, "opensynaptic", "policy", self.file(
@@ -809,7 +809,7 @@ class Files(Case):
         self.assertEqual(self.options()["rate_window_seconds"], "299")
         _, error = self.tenure("opensynaptic", "policy", self.file("Config.json", {}), "--pool",
                                self.pool, code=1)
-        self.assertIn("no object security_settings.id_lease", error)
+        self.assertIn("the object security_settings.id_lease is missing", error)
 
     def test_the_lease_shortens_as_the_original_says(self):
         policy = {**POLICY, "base_lease_seconds": 1000003, "high_rate_threshold_per_hour": 10,

@@ -515,7 +515,7 @@ class RabbitTest(unittest.TestCase):
         for flags, words in ((("--amqp-url", "amqp://u:p@host"), "password"),
                              (("--amqp-url", "http://host"), "amqp[s]://"),
                              (("--amqp-url", "amqps://host"), "amqp_ca_file"),
-                             (("--amqp-url", "amqp://h", "--amqp-cert-file", "x"), "come together"),
+                             (("--amqp-url", "amqp://h", "--amqp-cert-file", "x"), "set together"),
                              (("--amqp-url", "amqp://h", "--amqp-password-file", "/nowhere"),
                               "amqp_password_file")):
             with tempfile.TemporaryDirectory(prefix="tenure-e2e-") as directory:

@@ -499,7 +499,7 @@ class Lives(unittest.TestCase):
     def test_what_cannot_start_says_why(self):
         for flags, why in [(["--listen", "0.0.0.0:0"], "loopback"),
                            (["--listen", "[::]:0"], "loopback"),
-                           (["--listen", "nonsense"], "HOST:PORT"), (["--what"], "no such flag"),
+                           (["--listen", "nonsense"], "HOST:PORT"), (["--what"], "unknown flag"),
                            (["--listen", "127.0.0.1:0", "--http", "0.0.0.0:0"], "loopback"),
                            (["--listen", "127.0.0.1:0", "--http", "9"], "HOST:PORT")]:
             with tempfile.TemporaryDirectory() as data:

@@ -64,8 +64,8 @@ class Spans(Case):
                             ("lo is above hi", ("RANGE", 9, 1, "RANGE", 20, 30)),
                             ("more than 64", ("RANGE", ",".join(str(2 * i) for i in range(65)))),
                             ("not LO-HI or ADDRESS/BITS", ("RANGE", "10.0.0.7/24")),
-                            ("not the ends", ("RANGE", 1, 5, "LO", 2)),
-                            ("not the ends", ("HI", 6, "RANGE", 1, 5)),
+                            ("differ from the ends", ("RANGE", 1, 5, "LO", 2)),
+                            ("differ from the ends", ("HI", 6, "RANGE", 1, 5)),
                             ("255.255.255.255", ("FORMAT", "ipv4", "RANGE", 0, 1 << 32)),
                             ("no range", ("SET", "RANGE", "1-2,5-6", "KIND", "set"))):
             self.refused(text, "POOL", "CREATE", "wrong", *words)

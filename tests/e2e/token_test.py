@@ -190,7 +190,7 @@ class Tokens(Case):
         self.do("REVOKE", lease)
         for one in (old, new, less):
             self.assertDead(one["token"], "stale")
-            self.assertIn("moved on", self.refused("BAD_TOKEN", "TOKEN", "REFRESH", one["token"]))
+            self.assertIn("revoked or rekeyed", self.refused("BAD_TOKEN", "TOKEN", "REFRESH", one["token"]))
 
     def test_a_refresh_never_ends_later_than_the_issuer_allowed(self):
         lease, epoch = self.lease()
@@ -286,7 +286,7 @@ class Tokens(Case):
         self.do("SENSOR", "SET", "core.timer", "core.tick", '{"command":["/bin/true"]}')
         status, refused, _ = call(self.server, "POST", "/auth/sensor-token", {"ref": "core.timer"})
         self.assertEqual((status, refused["result"]), (404, "NOTFOUND"))
-        self.assertIn("does not run", refused["detail"])
+        self.assertIn("not running", refused["detail"])
         run = pairs(self.do("ALLOC", "sensors", "supervisor", "VALUES", 1, "core.timer"))
         status, issued, _ = call(self.server, "POST", "/auth/sensor-token", {"ref": "core.timer"})
         self.assertEqual(status, 200, issued)

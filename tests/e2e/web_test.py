@@ -86,7 +86,7 @@ class Source(unittest.TestCase):
 
 
     def test_all_kinds_of_events_are_listened_to(self):
-        table = text_of(os.path.join(SOURCE, "src", "kernel", "kernel.h"))
+        table = text_of(os.path.join(SOURCE, "src", "kernel", "event.h"))
         table = table[table.index("#define KERNEL_EVENT_TABLE"):table.index("enum kernel_event_kind")]
         script = text_of(os.path.join(SOURCE, "web", "events.js"))
         listed = script[script.index("const KINDS"):script.index("];")]

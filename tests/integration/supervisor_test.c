@@ -455,7 +455,7 @@ static void crashes_become_an_error_which_a_reset_clears(void **state) {
     assert_int_equal(status.restarts, 2);
     assert_true(status.has_exit);
     assert_int_equal(status.exit_code, 7);
-    assert_string_equal(status.last_error, "it ended by itself with exit code 7");
+    assert_string_equal(status.last_error, "it exited unexpectedly with code 7");
     supervisor_totals(w->supervisor, &totals);
     assert_true(totals.on);
     assert_int_equal(totals.crashes, 3);
@@ -559,7 +559,7 @@ static void sensors_that_are_not_started_with_the_server_are_logged_with_the_rea
     supervise(w);
     (void)running(w, "wanted");
     assert_int_equal(said("sensor_not_started sensor=wanted"), 0);
-    assert_int_equal(said("sensor=torn reason=\"its description cannot be read\""), 1);
+    assert_int_equal(said("sensor=torn reason=\"its description is invalid\""), 1);
     unsupervise(w);
 }
 
@@ -583,7 +583,7 @@ static void what_ignores_sigterm_is_killed_and_that_is_told(void **state) {
         assert_true(runkit_is_dead(pids[i]));
     }
     assert_string_equal(status_of(w, "s").last_error,
-                        "it did not end on SIGTERM, and is being killed");
+                        "it did not exit after SIGTERM and is being killed");
     assert_int_equal(status_of(w, "s").crashes, 0);
 }
 

@@ -179,7 +179,7 @@ static void who_is_nowhere_is_not_well(void **state) {
     wait_over(d);
     assert_int_equal(d->answers, 1);
     assert_false(d->good);
-    assert_string_equal(d->why, "cannot be connected to: connection refused");
+    assert_string_equal(d->why, "cannot connect: connection refused");
 }
 
 static void it_can_be_given_up_at_any_moment(void **state) {

@@ -217,9 +217,10 @@ static void each_refusal_is_a_problem_with_its_outcome_and_facts(void **state) {
                   "{\"type\":\"urn:tenure:result:EXHAUSTED\",\"title\":\"no free value in the "
                   "pool\",\"status\":409,\"result\":\"EXHAUSTED\",\"outcome\":\"committed\","
                   "\"retry_at\":\"99\",\"lsn\":\"8\"}");
-    expect_result(&(struct kernel_result){.code = TN_R_OVERLOADED}, 503,
-                  "{\"type\":\"urn:tenure:result:OVERLOADED\",\"title\":\"too much is in flight; "
-                  "try again\",\"status\":503,\"result\":\"OVERLOADED\",\"outcome\":\"rejected\"}");
+    expect_result(
+        &(struct kernel_result){.code = TN_R_OVERLOADED}, 503,
+        "{\"type\":\"urn:tenure:result:OVERLOADED\",\"title\":\"too many requests are in flight; "
+        "try again\",\"status\":503,\"result\":\"OVERLOADED\",\"outcome\":\"rejected\"}");
     expect_result(&(struct kernel_result){.code = TN_R_HALTED, .lsn = 9}, 503,
                   "{\"type\":\"urn:tenure:result:HALTED\",\"title\":\"storage failed; the outcome "
                   "is unknown until recovery\",\"status\":503,\"result\":\"HALTED\","
@@ -232,20 +233,20 @@ static void each_refusal_is_a_problem_with_its_outcome_and_facts(void **state) {
                                   .epoch = 2,
                                   .state = KERNEL_REVOKING};
     expect_result(&stale, 409,
-                  "{\"type\":\"urn:tenure:result:STALE\",\"title\":\"the epoch is not the current "
-                  "one, or something newer is known\",\"status\":409,\"result\":\"STALE\","
+                  "{\"type\":\"urn:tenure:result:STALE\",\"title\":\"the epoch is not current, or "
+                  "a newer revision is known\",\"status\":409,\"result\":\"STALE\","
                   "\"outcome\":\"committed\",\"lease\":\"0-3\",\"epoch\":\"2\","
                   "\"state\":\"revoking\",\"replayed\":true,\"lsn\":\"12\"}");
     /* Not logged, so it surely did not happen. */
-    expect_result(
-        &(struct kernel_result){.code = TN_R_TOO_LARGE, .number = 256}, 413,
-        "{\"type\":\"urn:tenure:result:TOO_LARGE\",\"title\":\"more than a limit allows\","
-        "\"status\":413,\"result\":\"TOO_LARGE\",\"outcome\":\"rejected\","
-        "\"cap\":\"256\"}");
+    expect_result(&(struct kernel_result){.code = TN_R_TOO_LARGE, .number = 256}, 413,
+                  "{\"type\":\"urn:tenure:result:TOO_LARGE\",\"title\":\"it exceeds a limit\","
+                  "\"status\":413,\"result\":\"TOO_LARGE\",\"outcome\":\"rejected\","
+                  "\"cap\":\"256\"}");
 }
 
 static void an_operation_id_used_for_something_else_differs_from_other_conflicts(void **state) {
-    static const char title[] = "it contradicts what the holder has or what the operation id did";
+    static const char title[] =
+        "it conflicts with the holder's lease or with an earlier use of the operation id";
     char want[512];
     (void)state;
     for (unsigned reused = 0; reused < 2; reused++) {

@@ -64,7 +64,7 @@ static void a_directory_in_a_place_that_may_not_be_read_is_its_makers_matter(voi
     struct logbench own = {.options = b->options};
     own.options.os = &denied;
     logmodel_init(&own.model, 1);
-    logbench_assert_refused(&own, TN_DENIED, "/data", "cannot be made durable");
+    logbench_assert_refused(&own, TN_DENIED, "/data", "cannot make it durable");
     assert_true(fakeos_file_exists(b->fake, "/data")); /* made, by whoever it was */
     own.log = logmodel_must_open(&own.model, &own.options);
     logbench_append(&own, 1, 100);
@@ -306,7 +306,7 @@ static void a_snapshot_that_ends_within_a_batch_is_refused(void **state) {
     struct log_error error;
     assert_int_equal(sections_load(b, &sections, &error), TN_CORRUPT);
     assert_non_null(strstr(error.text, LOGBENCH_FIRST));
-    assert_non_null(strstr(error.text, "the snapshot ends in the middle of"));
+    assert_non_null(strstr(error.text, "only partly in the snapshot"));
 }
 
 static void a_snapshot_that_becomes_shorter_while_it_is_read_is_refused(void **state) {

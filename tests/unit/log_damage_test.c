@@ -282,7 +282,7 @@ struct misfit {
 static void a_good_frame_in_the_wrong_place_is_refused(void **state) {
     struct logbench *b = *state;
     static const struct misfit misfits[] = {
-        {.word = "another LSN", .lsn_more = 1},
+        {.word = "unexpected LSN", .lsn_more = 1},
         {.word = "time goes back", .now_less = 1},
         {.word = "broken chain", .chain_xor = 1},
     };

@@ -206,7 +206,7 @@ static const struct {
     {"ALLOC ports job/1 COUNT x", TN_R_MALFORMED, "COUNT: 'x' is not a whole number"},
     {"ALLOC ports job/1 COUNT -1", TN_R_MALFORMED, "COUNT: '-1' is not a whole number"},
     {"ALLOC ports job/1 COUNT 4294967296", TN_R_MALFORMED, "COUNT: '4294967296'"},
-    {"ALLOC ports job/1 COUNT 0", TN_R_MALFORMED, "COUNT: at least 1"},
+    {"ALLOC ports job/1 COUNT 0", TN_R_MALFORMED, "COUNT must be at least 1"},
     {"ALLOC ports job/1 COUNT", TN_R_MALFORMED, "COUNT is missing"},
     {"ALLOC ports job/1 VALUES 2 a", TN_R_MALFORMED, "a value is missing"},
     {"ALLOC ports job/1 VALUES 4097 a", TN_R_MALFORMED, "VALUES: '4097'"},
@@ -223,31 +223,31 @@ static const struct {
     {"POOL CREATE p HIGH_RATE_MIN_FACTOR 1.5", TN_R_BAD_POLICY,
      "high_rate_min_factor: '1.5' is not a number from 0 to 1, with up to six decimals"},
     {"POOL CREATE p STICKY maybe", TN_R_BAD_POLICY, "sticky: 'maybe' is not no or yes"},
-    {"ALLOC ports job/1 TTL 5 TTL 6", TN_R_MALFORMED, "TTL is there twice"},
-    {"ALLOC ports job/1 NOW", TN_R_MALFORMED, "'NOW' does not belong there"},
+    {"ALLOC ports job/1 TTL 5 TTL 6", TN_R_MALFORMED, "TTL is repeated"},
+    {"ALLOC ports job/1 NOW", TN_R_MALFORMED, "unexpected 'NOW'"},
     {"ALLOC ports job/1 META [1]", TN_R_MALFORMED, "META: it is not a JSON object"},
     {"ALLOC ports job/1 META {\"a\":}", TN_R_MALFORMED, "META: it is not valid JSON"},
     {"ALLOC ports j\xff", TN_R_BAD_NAME, "the holder: it is not valid UTF-8"},
     {"ALLOC ports job/1 OPID \xc0\x80", TN_R_BAD_NAME, "OPID: it is not valid UTF-8"},
     {"ALLOC job/1 FROM ports", TN_R_MALFORMED, "FROM a pool needs COUNT n"},
     {"ALLOC job/1 FROM ports TTL 5", TN_R_MALFORMED, "FROM a pool needs COUNT n"},
-    {"RESERVE job/1 TTL 5 COUNT 1 FROM ports COUNT 1", TN_R_MALFORMED, "'COUNT' does not belong"},
+    {"RESERVE job/1 TTL 5 COUNT 1 FROM ports COUNT 1", TN_R_MALFORMED, "unexpected 'COUNT'"},
     {"RESERVE job/1 FROM ports COUNT 1 FROM gpus COUNT 1", TN_R_MALFORMED, "TTL is missing"},
     {"TOUCH 1042 1", TN_R_MALFORMED, "'1042' is not a lease"},
     {"TOUCH 0- 1", TN_R_MALFORMED, "'0-' is not a lease"},
     {"TOUCH 0-1 -1", TN_R_MALFORMED, "the epoch: '-1'"},
     {"TOUCH 0-1 18446744073709551616", TN_R_MALFORMED, "the epoch: '18446744073709551616'"},
-    {"LEASE ports/", TN_R_MALFORMED, "there is no value after"},
-    {"LEASES STATE sleeping", TN_R_MALFORMED, "there is no state 'sleeping'"},
+    {"LEASE ports/", TN_R_MALFORMED, "the value after"},
+    {"LEASES STATE sleeping", TN_R_MALFORMED, "unknown state 'sleeping'"},
     {"LEASES COUNT 1001", TN_R_MALFORMED, "COUNT: '1001'"},
     {"LEASES FENCE x", TN_R_MALFORMED, "FENCE: 'x'"},
-    {"POOL CREATE p COLOUR blue", TN_R_BAD_POLICY, "there is no option 'colour'"},
+    {"POOL CREATE p COLOUR blue", TN_R_BAD_POLICY, "unknown option 'colour'"},
     {"POOL CREATE p STRATEGY best", TN_R_BAD_POLICY,
      "strategy: 'best' is not lowest, random, next or coldest"},
     {"POOL CREATE p RANGE 1", TN_R_MALFORMED, "the range's last value is missing"},
     {"POOL CREATE p LEASE", TN_R_MALFORMED, "lease is missing"},
     {"POOL ADD gpus OPID x", TN_R_MALFORMED, "a name is missing"},
-    {"RULE SET r1 t ENABLED", TN_R_MALFORMED, "'ENABLED' does not belong"},
+    {"RULE SET r1 t ENABLED", TN_R_MALFORMED, "unexpected 'ENABLED'"},
     {"SENSOR SET s1 t nothing", TN_R_MALFORMED, "the description: it is not a JSON object"},
 };
 
@@ -418,7 +418,8 @@ static void the_three_outcomes_are_told_apart(void **state) {
     expect_reply(PROTOCOL_ALLOC, &result,
                  "-EXHAUSTED no free value in the pool retry_at=99 lsn=8\r\n");
     result = (struct kernel_result){.code = TN_R_OVERLOADED};
-    expect_reply(PROTOCOL_ALLOC, &result, "-OVERLOADED too much is in flight; try again\r\n");
+    expect_reply(PROTOCOL_ALLOC, &result,
+                 "-OVERLOADED too many requests are in flight; try again\r\n");
     result = (struct kernel_result){.code = TN_R_HALTED, .lsn = 9};
     expect_reply(PROTOCOL_ALLOC, &result,
                  "-HALTED storage failed; the outcome is unknown until recovery\r\n");

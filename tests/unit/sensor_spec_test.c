@@ -143,25 +143,25 @@ static void what_is_wrong_is_refused_with_its_name(void **state) {
     static const struct {
         const char *json, *reason;
     } cases[] = {
-        {"", "it is no JSON"},
+        {"", "it is not JSON"},
         {"[]", "it must be a JSON object"},
-        {"{\"command\":[\"a\"]} x", "it is no JSON"},
-        {"{\"command\":[\"a\"],\"command\":[\"b\"]}", "it is no JSON: duplicate"},
+        {"{\"command\":[\"a\"]} x", "it is not JSON"},
+        {"{\"command\":[\"a\"],\"command\":[\"b\"]}", "it is not JSON: duplicate"},
         {"{}", "command is missing"},
-        {"{\"command\":[]}", "command must be an array of 1 to 64 texts"},
+        {"{\"command\":[]}", "command must be an array of 1 to 64 strings"},
         {"{\"command\":\"a\"}", "command must be an array"},
-        {"{\"command\":[1]}", "command must be an array of texts"},
+        {"{\"command\":[1]}", "command must be an array of strings"},
         {"{\"command\":[\"\"]}", "command must begin with an absolute path"},
         {"{\"command\":[\"./a\"]}", "command must begin with an absolute path"},
-        {"{\"command\":[\"a\\u0000b\"]}", "it is no JSON"},
+        {"{\"command\":[\"a\\u0000b\"]}", "it is not JSON"},
         {"{\"command\":[\"a\"],\"comand\":1}", "unknown member: comand"},
         {"{\"command\":[\"a\"],\"env\":[]}", "env must be an object"},
-        {"{\"command\":[\"a\"],\"env\":{\"A\":1}}", "env must be an object of texts"},
+        {"{\"command\":[\"a\"],\"env\":{\"A\":1}}", "env must be an object of strings"},
         {"{\"command\":[\"a\"],\"env\":{\"A=B\":\"\"}}", "env has a name"},
         {"{\"command\":[\"a\"],\"env\":{\"\":\"\"}}", "env has a name"},
         {"{\"command\":[\"a\"],\"cwd\":\"tmp\"}", "cwd must be an absolute path"},
         {"{\"command\":[\"a\"],\"cwd\":\"\"}", "cwd must have 1 to"},
-        {"{\"command\":[\"a\"],\"user\":7}", "user must be a text"},
+        {"{\"command\":[\"a\"],\"user\":7}", "user must be a string"},
         {"{\"command\":[\"a\"],\"limits\":7}", "limits must be an object"},
         {"{\"command\":[\"a\"],\"limits\":{\"memory\":7}}", "limits has an unknown member: memory"},
         {"{\"command\":[\"a\"],\"limits\":{\"nofile\":0}}", "nofile must be a whole number from 1"},
@@ -173,7 +173,7 @@ static void what_is_wrong_is_refused_with_its_name(void **state) {
         {"{\"command\":[\"a\"],\"stop_seconds\":\"9999d\"}", "stop_seconds must be seconds"},
         {"{\"command\":[\"a\"],\"stop_seconds\":1e300}", "stop_seconds must be seconds"},
         {"{\"command\":[\"a\"],\"backoff_seconds\":0}",
-         "backoff_seconds must be seconds, or a text such as 15m or 12h, from 0.01"},
+         "backoff_seconds must be seconds, or a string such as 15m or 12h, from 0.01"},
         {"{\"command\":[\"a\"],\"backoff_seconds\":9,\"backoff_max_seconds\":8}",
          "backoff_max_seconds is less than backoff_seconds"},
         {"{\"command\":[\"a\"],\"max_restarts\":0.5}", "max_restarts must be a whole number"},
@@ -264,7 +264,7 @@ static void the_token_replaces_no_variable_that_is_needed(void **state) {
     char reason[SENSOR_REASON_MAX];
     static const char json[] = "{\"command\":[\"a\"],\"token_env\":\"PATH\"}";
     assert_false(sensor_spec_parse(tn_bytes_of(json, strlen(json)), &defaults, &spec, reason));
-    assert_non_null(strstr(reason, "token_env must be a variable of its own"));
+    assert_non_null(strstr(reason, "token_env must not be a variable that the server sets"));
 }
 
 int main(void) {
