@@ -21,11 +21,14 @@ brings the table in ARCHITECTURE.md up to date.
     function     no function is longer than 70 lines
     file         no file is longer than 700 lines
     table        the table of rooms in ARCHITECTURE.md is that of src/rooms.list
-    map          ARCHITECTURE.md names every directory, and names no source file that is gone
+    map          ARCHITECTURE.md names every directory and, in the indented lines of the section about
+                 each room, every file of that room (a header may stand for its .c file, a * for any
+                 text); it names no source file that is gone
 
 Comments and literals do not count, nor do calls through a table (os->open).
 """
 import argparse
+import fnmatch
 import re
 import sys
 from dataclasses import dataclass, field
@@ -337,6 +340,27 @@ class Checker:
             if not (self.root / match[1]).exists():
                 line = text.count("\n", 0, match.start()) + 1
                 self.complain(PAGE, line, "map", f"there is no {match[1]}")
+
+        for room in self.rooms.rooms():
+            self.check_section(text, room.name)
+
+    def check_section(self, text: str, room: str) -> None:
+        """The lines about one room: every file of it, and no other."""
+        found = re.search(rf"^### [^\n]*`src/{room}/`$.*?(?=^##|\Z)", text, re.M | re.S)
+        if found is None:
+            self.complain(PAGE, 1, "map", f"has no section ### ... `src/{room}/`")
+            return
+        line = text.count("\n", 0, found.start()) + 1
+        block = "\n".join(re.findall(r"^    .*$", found[0], re.M))
+        patterns = {pattern.rsplit(".", 1)[0] for pattern in re.findall(r"[\w*]+\.[ch]\b", block)}
+        files = {path.stem: path.name for path in (self.root / "src" / room).glob("*.[ch]")}
+        for stem, name in sorted(files.items()):
+            if not any(fnmatch.fnmatchcase(stem, pattern) for pattern in patterns):
+                self.complain(PAGE, line, "map", f"does not name src/{room}/{name}")
+        others = {path.stem for path in (self.root / "src").rglob("*.[ch]")}
+        for pattern in sorted(patterns):
+            if not fnmatch.filter(others, pattern):
+                self.complain(PAGE, line, "map", f"there is no {pattern}.c or .h")
 
     def run(self, write: bool) -> bool:
         """True: there is nothing to complain about."""

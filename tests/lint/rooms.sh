@@ -163,8 +163,12 @@ lines=$(wc -l <"$copy/src/rooms.list")
     echo "ARCHITECTURE.md:$(grep -n 'rooms: made from' "$root/ARCHITECTURE.md" | cut -d: -f1): table: "
     echo "ARCHITECTURE.md:1: map: does not name the directory cellar/"
     echo "map: there is no src/base/gone.c"
+    echo "map: does not name src/kernel/lawful.c"
+    echo "map: there is no no_such_part.c or .h"
+    echo "map: has no section ### ... \`src/log/\`"
 } >>"$expected"
 mkdir "$copy/cellar"
+sed -i '/^### .*src.log/s/^###/##/; /^### .*src.os/a \    no_such_part.c' "$copy/ARCHITECTURE.md"
 echo "\`src/base/gone.c\`" >>"$copy/ARCHITECTURE.md"
 
 if found=$("$root/tools/check-rooms.py" "$copy"); then
@@ -178,7 +182,7 @@ while read -r line; do
         failures=$((failures + 1))
     fi
 done <"$expected"
-if grep lawful <<<"$found"; then
+if grep lawful <<<"$found" | grep -v ': map: does not name '; then
     echo "FAILED: complaints about what is allowed"
     failures=$((failures + 1))
 fi
