@@ -8,8 +8,8 @@
 
 #include "cli/spell.h"
 #include "example.h"
+#include "generate.h"
 #include "protocol/table.h"
-#include "stale.h"
 
 static void print_usage(FILE *out, const struct protocol_command *row,
                         const struct protocol_form *form) {
@@ -97,32 +97,7 @@ static void print_all(FILE *out) {
     }
 }
 
-static int compare(const char *path, const char *want, size_t len) {
-    bool code = stale(path, want, len);
-    if (code) {
-        (void)fprintf(stderr, "%s is stale: build/gen-commands > docs/commands.md\n", path);
-    }
-    return code;
-}
-
 int main(int argc, char **argv) {
-    char *text = NULL;
-    size_t len = 0;
-    FILE *out = open_memstream(&text, &len);
-    if (out == NULL) {
-        return 2;
-    }
-    print_all(out);
-    (void)fclose(out);
-    while (len > 1 && text[len - 2] == '\n') {
-        len--;
-    }
-    int code = 0;
-    if (argc > 1) {
-        code = compare(argv[1], text, len);
-    } else {
-        code = fwrite(text, 1, len, stdout) == len ? 0 : 2;
-    }
-    free(text);
-    return code;
+    return generate(print_all, argc > 1 ? argv[1] : NULL, GENERATE_WHOLE,
+                    "build/gen-commands > docs/commands.md");
 }

@@ -11,8 +11,8 @@
 #include "cli/cli.h"
 #include "cli/spell.h"
 #include "config/config.h"
+#include "generate.h"
 #include "kernel/result.h"
-#include "stale.h"
 
 /* ---- troff ---- */
 
@@ -282,34 +282,19 @@ static void tenured_write(FILE *out) {
 
 /* ---- Files ---- */
 
-static int compare(const char *page, const char *path, const char *want, size_t len) {
-    bool code = stale(path, want, len);
-    if (code) {
-        (void)fprintf(stderr, "%s is stale: build/gen-manual %s > docs/man/%s\n", path, page, page);
-    }
-    return code;
-}
-
 int main(int argc, char **argv) {
-    char *text = NULL;
-    size_t len = 0;
-    bool first = argc > 1 && strcmp(argv[1], "tenure.1") == 0;
-    if (argc < 2 || (!first && strcmp(argv[1], "tenured.8") != 0)) {
-        (void)fprintf(stderr, "usage: gen-manual tenure.1|tenured.8 [FILE]\n");
-        return 2;
+    static const struct {
+        const char *name;
+        void (*write)(FILE *out);
+        const char *remedy;
+    } pages[] = {{"tenure.1", tenure_write, "build/gen-manual tenure.1 > docs/man/tenure.1"},
+                 {"tenured.8", tenured_write, "build/gen-manual tenured.8 > docs/man/tenured.8"}};
+    for (size_t i = 0; argc > 1 && i < sizeof pages / sizeof pages[0]; i++) {
+        if (strcmp(argv[1], pages[i].name) == 0) {
+            return generate(pages[i].write, argc > 2 ? argv[2] : NULL, GENERATE_WHOLE,
+                            pages[i].remedy);
+        }
     }
-    FILE *out = open_memstream(&text, &len);
-    if (out == NULL) {
-        return 2;
-    }
-    if (first) {
-        tenure_write(out);
-    } else {
-        tenured_write(out);
-    }
-    (void)fclose(out);
-    int code = argc > 2 ? compare(argv[1], argv[2], text, len)
-                        : (fwrite(text, 1, len, stdout) == len ? 0 : 2);
-    free(text);
-    return code;
+    (void)fprintf(stderr, "usage: gen-manual tenure.1|tenured.8 [FILE]\n");
+    return 2;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "config/config.h"
+#include "generate.h"
 
 static void print_bounds(FILE *out, const struct config_row *row) {
     if (row->type == CONFIG_NUMBER || row->type == CONFIG_BYTES || row->type == CONFIG_DURATION) {
@@ -68,46 +69,7 @@ static void print_all(FILE *out) {
     }
 }
 
-static char *whole(FILE *file) {
-    size_t room = 1 << 20;
-    char *text = calloc(1, room);
-    if (text != NULL) {
-        text[fread(text, 1, room - 1, file)] = '\0';
-    }
-    return text;
-}
-
-/* Whether the file has what is wanted somewhere in it. */
-static int compare(const char *path, const char *want) {
-    FILE *file = fopen(path, "r");
-    char *have = file != NULL ? whole(file) : NULL;
-    bool same = have != NULL && strstr(have, want) != NULL;
-    if (!same) {
-        (void)fprintf(stderr, "gen-settings: %s is not up to date; it should have:\n\n%s", path,
-                      want);
-    }
-    if (file != NULL) {
-        (void)fclose(file);
-    }
-    free(have);
-    return same ? 0 : 1;
-}
-
 int main(int argc, char **argv) {
-    char *want = NULL;
-    size_t len = 0;
-    int code = 0;
-    FILE *out = open_memstream(&want, &len);
-    if (out == NULL) {
-        return 1;
-    }
-    print_all(out);
-    (void)fclose(out);
-    if (argc < 2) {
-        (void)fputs(want, stdout);
-    } else {
-        code = compare(argv[1], want);
-    }
-    free(want);
-    return code;
+    return generate(print_all, argc > 1 ? argv[1] : NULL, GENERATE_SECTION,
+                    "replace its tables of settings with the output of build/gen-settings");
 }
