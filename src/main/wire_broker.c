@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/event.h"
 #include "server/log_line.h"
 #include "server/server.h"
-#include "server/stream.h"
 
 #define PASSWORD_MAX 1024u
 #define PASSWORD_VARIABLE "TENURE_AMQP_PASSWORD"

@@ -13,7 +13,7 @@
 
 #include "protocol/parse.h"
 #include "protocol/text.h"
-#include "server/stream.h"
+#include "server/channel.h"
 
 #define AFTER "?after="
 #define AFTER_LEN (sizeof(AFTER) - 1)

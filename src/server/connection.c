@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "server/dispatch.h"
+#include "server/fanout.h"
 #include "server/log_line.h"
 #include "server/parts.h"
 
@@ -214,7 +215,7 @@ void server_connection_run(struct server_connection *connection) {
     if (connection->closing) {
         return;
     }
-    TN_ASSERT(connection->server->output.len == 0);
+    TN_ASSERT(connection->output->len == 0);
     server_replies_collect(connection);
     if (connection->in_len > 0) {
         size_t used = serve(connection, connection->in, connection->in_len, &blocked);
@@ -275,7 +276,7 @@ static void read_some(void *owner, const uint8_t *data, ssize_t count) {
         server_connection_run(connection);
         return;
     }
-    TN_ASSERT(connection->server->output.len == 0);
+    TN_ASSERT(connection->output->len == 0);
     size_t used = serve(connection, data, (size_t)count, &blocked);
     if (used < (size_t)count && !connection->closing &&
         !in_append(connection, data + used, (size_t)count - used)) {
@@ -341,6 +342,8 @@ static struct server_connection *connection_new(struct server *server, enum tran
     memset(connection, 0, sizeof *connection);
     connection->server = server;
     server_client_init(&connection->client, server, client_run);
+    connection->output = &server->output;
+    connection->streams = &server->streams;
     connection->id = ++server->connections.next_id;
     connection->created_ms = connection->active_ms = uv_now(&server->loop);
     LIST_INSERT_HEAD(&server->connections.live, connection, place);
@@ -419,6 +422,15 @@ static void drop(struct server_connection *connection, enum server_drop reason) 
     server_connection_close(connection);
 }
 
+void server_connection_overflow(struct server_connection *connection) {
+    connection->server->counters.dropped[SERVER_DROP_SLOW]++;
+    if (server_connections_tell(&connection->server->connections)) {
+        server_log("client_dropped", "id=%llu reason=output unsent=%zu",
+                   (unsigned long long)connection->id, server_output_waiting(connection));
+    }
+    server_connection_close(connection);
+}
+
 /* Who takes none of its replies, does not bring its first request to its end, or asks for nothing, goes.
  * Who was served before may be busy with replies that its own socket has, and stops in the middle of
  * a request meanwhile. False: this one stays. */
@@ -445,6 +457,17 @@ static bool look(struct server_connection *c) {
         drop(c, SERVER_DROP_IDLE);
     }
     return c->closing;
+}
+
+void server_connections_review(struct server *server) {
+    for (struct server_connection *c = LIST_FIRST(&server->connections.live); c != NULL;
+         c = LIST_NEXT(c, place)) {
+        const struct access_user *user = c->client.login.user;
+        if (user != NULL && user != c->peer &&
+            access_user_of(&server->access, &c->client.login)->role == PROTOCOL_NOBODY) {
+            server_connection_close(c);
+        }
+    }
 }
 
 /* A bounded step: to look at thousands, and to hang up on them, takes milliseconds. The first one only

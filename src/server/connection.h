@@ -9,12 +9,16 @@
 #define SERVER_NAME_MAX 64u
 
 struct server_listener;
+struct server_output;
+struct server_streams;
 struct server_subscriber;
 
 struct server_connection {
     struct server_client client;
     struct transport transport;
     struct server *server;
+    struct server_output *output;
+    struct server_streams *streams;
     LIST_ENTRY(server_connection) place; /* among those that are live, or free */
     uint64_t id;
     uint64_t created_ms, active_ms, progress_ms;
@@ -68,6 +72,8 @@ void server_connection_accept(struct server *server, struct server_listener *lis
 /* Serves what has been read, then sends what has been answered. */
 void server_connection_run(struct server_connection *connection);
 void server_connection_close(struct server_connection *connection);
+/* Too much waits to be sent to a subscriber: it is disconnected. */
+void server_connection_overflow(struct server_connection *connection);
 bool server_connection_quiet(const struct server_connection *connection);
 /* Memory for the connection's buffers, see memory.h; one that is refused is counted as dropped. */
 bool server_connection_take(struct server_connection *connection, size_t bytes);
@@ -76,6 +82,8 @@ void server_connection_give(struct server_connection *connection, size_t bytes);
 /* Every second; and in each turn, until all have been looked at. */
 void server_connections_check(struct server *server);
 void server_connections_look(struct server *server);
+/* Closes connections whose user is gone, or has another secret now. */
+void server_connections_review(struct server *server);
 /* Whether the log has a line for one more client that is disconnected: a crowd is counted instead. */
 bool server_connections_tell(struct server_connections *connections);
 

@@ -1,9 +1,17 @@
 /* What daemon.h promises. */
 #include "server/daemon.h"
 
+#include "server/log_line.h"
 #include "server/parts.h"
 
 static void reload_begin(struct server *server);
+
+static void users_take(struct server *server) {
+    if (!access_configure(&server->access, server->options.users, server->options.user_count)) {
+        server_log("users_failed", "reason=\"no memory; the log-in is refused\"");
+    }
+    server_connections_review(server);
+}
 
 static void reload_work(uv_work_t *work) {
     struct server *server = work->data;
@@ -16,7 +24,7 @@ static void reload_done(uv_work_t *work, int status) {
     server->daemon.reloading = false;
     server->options.sensors_changed = false;
     server->options.hooks.reloaded(server->options.hooks.ctx, &server->options);
-    server_users_take(server);
+    users_take(server);
     if (server->options.sensors_changed && server->supervisor != NULL) {
         supervisor_defaults_set(server->supervisor, &server->options.sensors->defaults);
     }

@@ -199,7 +199,7 @@ static enum server_step dispatch_read(struct server_connection *connection,
  * made in vain. When the socket has taken what waits, it is tried again. A little before it goes
  * together with it, in one piece. */
 static bool must_wait(struct server_connection *connection, const struct protocol_command *row) {
-    if (connection->server->output.len > SERVER_UNSENT_BYTES) {
+    if (connection->output->len > SERVER_UNSENT_BYTES) {
         server_output_flush(connection);
     }
     return server_output_waiting(connection) > 0 || connection->lost ||
@@ -218,34 +218,39 @@ static enum server_step dispatch_session(struct server_connection *connection,
     return step;
 }
 
+static enum server_step dispatch_write(struct server_connection *connection,
+                                       struct server_request *request) {
+    enum server_step step =
+        request->row->kind == PROTOCOL_WRITE ? server_write(request) : server_job_begin(request);
+    server_replies_collect(connection);
+    return step;
+}
+
 /* A command that may be served, by its row's kind: in its turn, and after the writes before it. */
 static enum server_step dispatch_good(struct server_connection *connection,
                                       const struct access_user *user,
                                       const struct protocol_command *row,
                                       const struct tn_bytes *argv, uint32_t argc) {
-    struct server *server = connection->server;
-    bool is_long = protocol_command_has(row, PROTOCOL_LONG);
-    size_t before = server->output.len;
     struct server_request request;
+    if (row->kind == PROTOCOL_WRITE) {
+        server_request_begin(&request, &connection->client, user, row, argv, argc);
+        return dispatch_write(connection, &request);
+    }
+    bool is_long = protocol_command_has(row, PROTOCOL_LONG);
+    size_t before = connection->output->len;
     enum server_step step;
-    if (row->kind != PROTOCOL_WRITE &&
-        (connection->client.inflight > 0 || (is_long && must_wait(connection, row)))) {
+    if (connection->client.inflight > 0 || (is_long && must_wait(connection, row))) {
         return SERVER_WAIT;
     }
     if (row->kind == PROTOCOL_CONNECTION) {
         step = dispatch_session(connection, row, argv, argc);
     } else {
         server_request_begin(&request, &connection->client, user, row, argv, argc);
-        if (row->kind == PROTOCOL_READ) {
-            step = dispatch_read(connection, &request);
-        } else {
-            step =
-                row->kind == PROTOCOL_WRITE ? server_write(&request) : server_job_begin(&request);
-            server_replies_collect(connection);
-        }
+        step = row->kind == PROTOCOL_READ ? dispatch_read(connection, &request)
+                                          : dispatch_write(connection, &request);
     }
     if (step == SERVER_DONE && is_long) {
-        schedule_slice_made(&server->schedule, server->output.len - before);
+        schedule_slice_made(connection->client.schedule, connection->output->len - before);
     }
     return step;
 }

@@ -2,7 +2,8 @@
 #include <string.h>
 
 #include "protocol/render.h"
-#include "server/stream.h"
+#include "server/channel.h"
+#include "server/event.h"
 
 /* ---- Fields ---- */
 

@@ -14,8 +14,12 @@
 #include "base/assert.h"
 #include "base/glob.h"
 #include "base/hash.h"
-#include "server/log_line.h"
-#include "server/parts.h"
+#include "server/access.h"
+#include "server/channel.h"
+#include "server/connection.h"
+#include "server/event.h"
+#include "server/fanout.h"
+#include "server/output.h"
 
 #define TAIL_STEP 512u         /* events that the tail reads in one turn of the loop */
 #define BEHIND_STEP 256u       /* and one who is behind */
@@ -29,8 +33,7 @@
 
 void server_subscriber_keep_up(struct server_subscriber *subscriber,
                                struct engine_event_id position) {
-    struct server *server = subscriber->connection->server;
-    struct server_streams *streams = &server->streams;
+    struct server_streams *streams = subscriber->connection->streams;
     TN_ASSERT(subscriber->behind);
     for (struct server_subscription *s = subscriber->first; s != NULL; s = s->next_own) {
         if (engine_event_id_compare(s->after, position) < 0) {
@@ -40,8 +43,8 @@ void server_subscriber_keep_up(struct server_subscriber *subscriber,
     subscriber->behind = false;
     if (streams->keeping_up++ == 0) {
         streams->tail = position;
-        streams->tail_more = !engine_events_arm(server->engine, position);
-        server_streams_wake(server);
+        streams->tail_more = !engine_events_arm(streams->engine, position);
+        server_streams_wake(streams);
     }
 }
 
@@ -67,14 +70,14 @@ void server_subscriber_drained(struct server_connection *connection) {
     struct server_subscriber *subscriber = connection->subscriber;
     if (subscriber != NULL && subscriber->behind && !subscriber->queued && !connection->leaving &&
         server_output_waiting(connection) < SERVER_OUT_SOFT / 2) {
-        queue_push(&connection->server->streams, subscriber);
-        server_streams_wake(connection->server);
+        queue_push(connection->streams, subscriber);
+        server_streams_wake(connection->streams);
     }
 }
 
 void server_subscriber_fall_behind(struct server_subscriber *subscriber,
                                    struct engine_event_id cursor) {
-    struct server_streams *streams = &subscriber->connection->server->streams;
+    struct server_streams *streams = subscriber->connection->streams;
     if (!subscriber->behind) {
         subscriber->behind = true;
         streams->keeping_up--;
@@ -88,7 +91,7 @@ void server_subscriber_fall_behind(struct server_subscriber *subscriber,
 
 /* What is being said. */
 struct saying {
-    struct server *server;
+    struct server_streams *streams;
     struct server_subscriber *only; /* NULL: to all who keep up */
     struct engine_event_id id;
     const struct engine_event *event;     /* one of these two, or */
@@ -96,7 +99,7 @@ struct saying {
 };
 
 static struct tn_bytes payload_of(const struct saying *saying) {
-    struct server_streams *streams = &saying->server->streams;
+    struct server_streams *streams = saying->streams;
     if (streams->payload_len == 0) {
         struct protocol_writer w = {.out = tn_writer_of(streams->payload, SERVER_EVENT_BYTES),
                                     .encoding = PROTOCOL_JSON};
@@ -114,7 +117,7 @@ static struct tn_bytes payload_of(const struct saying *saying) {
 }
 
 static void over_add(struct server_subscriber *subscriber) {
-    struct server_streams *streams = &subscriber->connection->server->streams;
+    struct server_streams *streams = subscriber->connection->streams;
     if (!subscriber->over && !subscriber->behind) {
         subscriber->over = true;
         subscriber->next_over = streams->over;
@@ -123,7 +126,7 @@ static void over_add(struct server_subscriber *subscriber) {
 }
 
 static void mark(struct server_subscriber *subscriber) {
-    struct server_streams *streams = &subscriber->connection->server->streams;
+    struct server_streams *streams = subscriber->connection->streams;
     size_t waiting = server_output_waiting(subscriber->connection);
     if (!subscriber->unsent) {
         subscriber->unsent = true;
@@ -143,7 +146,7 @@ static bool has_room(const struct saying *saying, struct server_subscriber *subs
     }
     if (!subscriber->skips && engine_event_id_compare(subscriber->told, saying->id) != 0) {
         subscriber->told = saying->id;
-        subscriber->skips = saying->server->streams.unsent_bytes > ROOM_BYTES;
+        subscriber->skips = saying->streams->unsent_bytes > ROOM_BYTES;
         if (subscriber->skips) {
             over_add(subscriber);
         }
@@ -154,7 +157,7 @@ static bool has_room(const struct saying *saying, struct server_subscriber *subs
 /* That events were lost, everybody may know. */
 static bool is_allowed(const struct saying *saying, const struct server_connection *connection) {
     const struct access_user *user =
-        access_user_of(&saying->server->access, &connection->client.login);
+        access_user_of(saying->streams->access, &connection->client.login);
     if (saying->event != NULL) {
         return access_sees_event(user, saying->event);
     }
@@ -186,7 +189,7 @@ static void message_put(const struct saying *saying, struct server_subscription 
     }
     protocol_write_bulk(&w, payload.at, payload.len);
     s->subscriber->doomed = !server_message_end(connection, &w) || s->subscriber->doomed;
-    saying->server->streams.unsent_bytes += w.out.len;
+    saying->streams->unsent_bytes += w.out.len;
     mark(s->subscriber);
 }
 
@@ -199,12 +202,7 @@ static void unsent_flush(struct server_streams *streams) {
         streams->unsent = subscriber->next_unsent;
         subscriber->unsent = false;
         if (subscriber->doomed) {
-            connection->server->counters.dropped[SERVER_DROP_SLOW]++;
-            if (server_connections_tell(&connection->server->connections)) {
-                server_log("client_dropped", "id=%llu reason=output unsent=%zu",
-                           (unsigned long long)connection->id, server_output_waiting(connection));
-            }
-            server_connection_close(connection);
+            server_connection_overflow(connection);
         } else {
             server_messages_flush(connection);
             server_subscriber_drained(connection);
@@ -230,9 +228,9 @@ static bool may_hear(const struct saying *saying, const struct server_subscripti
 
 static void channel_to_all(void *ctx, struct tn_bytes channel) {
     const struct saying *saying = ctx;
-    struct server_streams *streams = &saying->server->streams;
+    struct server_streams *streams = saying->streams;
     uint64_t hash = tn_hash64(channel.at, channel.len, streams->seed);
-    struct server_subscription *s = LIST_FIRST(server_streams_bucket(saying->server, hash));
+    struct server_subscription *s = LIST_FIRST(server_streams_bucket(streams, hash));
     for (; s != NULL; s = LIST_NEXT(s, place)) {
         streams->looked++;
         if (hears(s, channel, hash) && may_hear(saying, s)) {
@@ -249,7 +247,7 @@ static void channel_to_all(void *ctx, struct tn_bytes channel) {
 
 static void channel_to_one(void *ctx, struct tn_bytes channel) {
     const struct saying *saying = ctx;
-    uint64_t hash = tn_hash64(channel.at, channel.len, saying->server->streams.seed);
+    uint64_t hash = tn_hash64(channel.at, channel.len, saying->streams->seed);
     for (struct server_subscription *s = saying->only->first; s != NULL; s = s->next_own) {
         if (engine_event_id_compare(saying->id, s->after) > 0 && hears(s, channel, hash)) {
             message_put(saying, s, channel);
@@ -272,7 +270,7 @@ static void lost_to_one(const struct saying *saying, struct server_subscriber *s
 
 /* One turn of reading. */
 struct reading {
-    struct server *server;
+    struct server_streams *streams;
     struct server_subscriber *only;
     struct engine_events_span span;
     bool begun;
@@ -280,8 +278,8 @@ struct reading {
 
 /* Tells of a gap before the first event that is read. */
 static void gap_tell(struct reading *reading, struct engine_event_id first) {
-    struct server_streams *streams = &reading->server->streams;
-    struct saying lost = {.server = reading->server, .id = first};
+    struct server_streams *streams = reading->streams;
+    struct saying lost = {.streams = reading->streams, .id = first};
     if (!reading->begun && reading->span.lost) {
         streams->payload_len = 0;
         struct server_subscriber *all =
@@ -300,9 +298,9 @@ static void gap_tell(struct reading *reading, struct engine_event_id first) {
 
 static bool tail_visit(void *ctx, const struct engine_event *event) {
     struct reading *reading = ctx;
-    struct server_streams *streams = &reading->server->streams;
+    struct server_streams *streams = reading->streams;
     struct engine_event_id id = {.lsn = event->fact.lsn, .index = event->fact.index};
-    struct saying saying = {.server = reading->server, .id = id, .event = event};
+    struct saying saying = {.streams = reading->streams, .id = id, .event = event};
     if (streams->unsent_bytes > STEP_BYTES || streams->looked > CHANNEL_STEP) {
         return false;
     }
@@ -320,33 +318,32 @@ static bool tail_visit(void *ctx, const struct engine_event *event) {
     return streams->keeping_up > 0;
 }
 
-void server_fanout_tail(struct server *server) {
-    struct server_streams *streams = &server->streams;
-    struct reading reading = {.server = server};
+void server_fanout_tail(struct server_streams *streams) {
+    struct reading reading = {.streams = streams};
     streams->looked = 0;
-    enum tn_result code = engine_events_read(server->engine, streams->tail, TAIL_STEP, tail_visit,
+    enum tn_result code = engine_events_read(streams->engine, streams->tail, TAIL_STEP, tail_visit,
                                              &reading, &reading.span);
     unsent_flush(streams);
     if (streams->keeping_up > 0) {
         streams->tail_more = reading.span.more || code == TN_R_OVERLOADED ||
-                             !engine_events_arm(server->engine, streams->tail);
+                             !engine_events_arm(streams->engine, streams->tail);
     }
 }
 
-void server_fanout_metrics(struct server *server, const struct engine_metrics *metrics) {
-    struct saying saying = {.server = server, .metrics = metrics};
+void server_fanout_metrics(struct server_streams *streams, const struct engine_metrics *metrics) {
+    struct saying saying = {.streams = streams, .metrics = metrics};
     uint8_t name[SERVER_CHANNEL_MAX] = "metrics:";
     size_t len = strlen(metrics->pool);
     memcpy(name + 8, metrics->pool, len);
-    server->streams.payload_len = 0;
+    streams->payload_len = 0;
     channel_to_all(&saying, tn_bytes_of(name, 8 + len));
-    while (server->streams.over != NULL) {
-        struct server_subscriber *subscriber = server->streams.over;
-        server->streams.over = subscriber->next_over;
+    while (streams->over != NULL) {
+        struct server_subscriber *subscriber = streams->over;
+        streams->over = subscriber->next_over;
         subscriber->over = false;
-        server_subscriber_fall_behind(subscriber, server->streams.tail);
+        server_subscriber_fall_behind(subscriber, streams->tail);
     }
-    unsent_flush(&server->streams);
+    unsent_flush(streams);
 }
 
 /* ---- Those who are behind ---- */
@@ -355,28 +352,27 @@ static bool behind_visit(void *ctx, const struct engine_event *event) {
     struct reading *reading = ctx;
     struct engine_event_id id = {.lsn = event->fact.lsn, .index = event->fact.index};
     struct saying saying = {
-        .server = reading->server, .only = reading->only, .id = id, .event = event};
+        .streams = reading->streams, .only = reading->only, .id = id, .event = event};
     if (server_output_waiting(reading->only->connection) >= SERVER_OUT_SOFT) {
         return false;
     }
     gap_tell(reading, id);
-    reading->server->streams.payload_len = 0;
+    reading->streams->payload_len = 0;
     server_event_channels(event, channel_to_one, &saying);
     return true;
 }
 
 /* Reads on for one who is behind; returns about how many events that was worth. */
-static uint32_t behind_step(struct server *server, struct server_subscriber *subscriber) {
-    struct server_streams *streams = &server->streams;
+static uint32_t behind_step(struct server_streams *streams, struct server_subscriber *subscriber) {
     struct server_connection *connection = subscriber->connection;
-    struct reading reading = {.server = server, .only = subscriber};
+    struct reading reading = {.streams = streams, .only = subscriber};
     uint32_t subscriptions = subscriber->channels + subscriber->patterns;
     uint32_t looks = 4 * (subscriptions + subscriber->pattern_steps / STEPS_A_LOOK) + 1;
     uint32_t step = CHANNEL_STEP / looks;
     step = step < BEHIND_STEP ? step : BEHIND_STEP;
     step = step > 0 ? step : 1;
-    enum tn_result code = engine_events_read(server->engine, subscriber->cursor, step, behind_visit,
-                                             &reading, &reading.span);
+    enum tn_result code = engine_events_read(streams->engine, subscriber->cursor, step,
+                                             behind_visit, &reading, &reading.span);
     bool there =
         streams->keeping_up > 0 && engine_event_id_compare(reading.span.next, streams->tail) >= 0;
     if (code == TN_R_OK) {
@@ -391,10 +387,9 @@ static uint32_t behind_step(struct server *server, struct server_subscriber *sub
     return worth > step ? worth : step;
 }
 
-void server_fanout_behind(struct server *server) {
-    struct server_streams *streams = &server->streams;
+void server_fanout_behind(struct server_streams *streams) {
     uint32_t done = 0;
     while (streams->run != NULL && done < BEHIND_STEPS) {
-        done += behind_step(server, queue_pop(streams));
+        done += behind_step(streams, queue_pop(streams));
     }
 }

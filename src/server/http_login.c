@@ -61,8 +61,8 @@ static bool login(struct http_exchange *exchange) {
     enum server_login_step step = SERVER_LOGIN_BAD;
     if (colon != NULL) {
         size_t name = (size_t)(colon - credentials);
-        step = server_login(&exchange->client, tn_bytes_of(credentials, name),
-                            tn_bytes_of(colon + 1, len - name - 1));
+        step = server_login(&exchange->client.server->logins, &exchange->client,
+                            tn_bytes_of(credentials, name), tn_bytes_of(colon + 1, len - name - 1));
     }
     sodium_memzero(credentials, sizeof credentials);
     exchange->connection->failures = exchange->client.failures;

@@ -13,6 +13,8 @@
 
 #include "base/assert.h"
 #include "protocol/render.h"
+#include "server/channel.h"
+#include "server/event.h"
 #include "server/http.h"
 #include "server/parts.h"
 #include "server/stream.h"
@@ -146,7 +148,7 @@ static void resume(struct http_stream *stream) {
             TAILQ_REMOVE(&stream->http->queue, stream, place);
             stream->queued = false;
         }
-        server_follow_end(stream->server, &stream->follower);
+        server_follow_end(&stream->server->streams, &stream->follower);
         http_resume(stream->http, stream->mhd);
     }
 }
@@ -178,7 +180,7 @@ static ssize_t refill(struct http_stream *stream) {
         if (stream->bytes != NULL) {
             return 1;
         }
-        server_follow(stream->server, &stream->follower, stream->cursor);
+        server_follow(&stream->server->streams, &stream->follower, stream->cursor);
     } else {
         TAILQ_INSERT_TAIL(&stream->http->queue, stream, place);
         stream->queued = true;
@@ -210,7 +212,7 @@ static ssize_t reader(void *ctx, uint64_t position, char *out, size_t room) {
 /* The response is gone: nobody asks any more. */
 static void reader_free(void *ctx) {
     struct http_stream *stream = ctx;
-    server_follow_end(stream->server, &stream->follower);
+    server_follow_end(&stream->server->streams, &stream->follower);
     bytes_free(stream);
     free(stream);
 }
@@ -227,7 +229,7 @@ void http_stream_end(struct http_exchange *exchange) {
 
 void http_stream_leave(struct http_exchange *exchange) {
     if (exchange->stream != NULL) {
-        server_follow_end(exchange->stream->server, &exchange->stream->follower);
+        server_follow_end(&exchange->stream->server->streams, &exchange->stream->follower);
         exchange->stream = NULL;
         exchange->connection->http->stream_count--;
     }

@@ -28,10 +28,8 @@
 #include "base/assert.h"
 #include "base/hash.h"
 #include "server/log_line.h"
-#include "server/parts.h"
 
 struct server_login {
-    struct server *server;
     struct server_client *client; /* NULL: it is gone */
     TAILQ_ENTRY(server_login) place;
     struct server_login_address *address;
@@ -105,36 +103,36 @@ static bool is_current(const struct server_login *login) {
 
 /* On another thread. */
 static void login_compare(uv_work_t *work) {
-    struct server_login *login = ((struct server *)work->data)->logins.compared;
+    struct server_login *login = ((struct server_logins *)work->data)->compared;
     bool right = crypto_pwhash_str_verify(login->hash, login->secret, login->len) == 0;
     login->good = right && login->user != NULL;
 }
 
-static void login_next(struct server *server);
+static void login_next(struct server_logins *logins);
 
 static void login_compared(uv_work_t *work, int status) {
-    struct server *server = work->data;
-    struct server_login *login = server->logins.compared;
+    struct server_logins *logins = work->data;
+    struct server_login *login = logins->compared;
     struct server_client *client = login->client;
-    server->logins.compared = NULL;
-    server->logins.count--;
+    logins->compared = NULL;
+    logins->count--;
     login->address->waiting--;
     sodium_memzero(login->secret, sizeof login->secret);
     login->done = true;
     login->good = login->good && status == 0 && is_current(login);
     login->address->failures += !login->good;
     if (login->good) {
-        struct server_login_known *known = known_at(&server->logins, login->mark);
+        struct server_login_known *known = known_at(logins, login->mark);
         memcpy(known->mark, login->mark, sizeof known->mark);
         known->login = (struct access_login){.user = login->user, .generation = login->generation};
     }
-    login_next(server);
+    login_next(logins);
     if (client == NULL) {
         login_free(login);
     } else {
         client->run(client);
     }
-    server_stop_check(server);
+    logins->ended(logins->ctx);
 }
 
 static uint32_t magnitude(uint32_t failures) {
@@ -172,22 +170,21 @@ static struct server_login *login_choose(struct server_logins *logins) {
     return best;
 }
 
-static void login_next(struct server *server) {
-    if (!TAILQ_EMPTY(&server->logins.waiting) && server->logins.compared == NULL) {
-        server->logins.compared = login_choose(&server->logins);
-        server->logins.work.data = server;
-        (void)uv_queue_work(&server->loop, &server->logins.work, login_compare, login_compared);
+static void login_next(struct server_logins *logins) {
+    if (!TAILQ_EMPTY(&logins->waiting) && logins->compared == NULL) {
+        logins->compared = login_choose(logins);
+        logins->work.data = logins;
+        (void)uv_queue_work(logins->loop, &logins->work, login_compare, login_compared);
     }
 }
 
 /* False: too many wait, or there is no memory. */
-static bool login_begin(struct server_client *client, struct tn_bytes name, struct tn_bytes secret,
+static bool login_begin(struct server_logins *logins, struct server_client *client,
+                        struct tn_bytes name, struct tn_bytes secret,
                         const uint8_t mark[SERVER_LOGIN_MARK]) {
-    struct server *server = client->server;
     struct server_login_address *address =
-        server_login_address(&server->logins, client->socket, uv_now(&server->loop));
-    if (server->logins.count >= SERVER_LOGINS_MAX ||
-        address->waiting >= SERVER_LOGINS_ADDRESS_MAX) {
+        server_login_address(logins, client->socket, uv_now(logins->loop));
+    if (logins->count >= SERVER_LOGINS_MAX || address->waiting >= SERVER_LOGINS_ADDRESS_MAX) {
         return false;
     }
     struct server_login *login = calloc(1, sizeof *login);
@@ -197,9 +194,8 @@ static bool login_begin(struct server_client *client, struct tn_bytes name, stru
     login->address = address;
     address->waiting++;
     login->failures = client->failures;
-    login->server = server;
     login->client = client;
-    login->user = access_find(&server->access, name);
+    login->user = access_find(logins->access, name);
     login->generation = login->user != NULL ? login->user->generation : 0;
     login->name = login->user == NULL
                       ? 0
@@ -209,19 +205,19 @@ static bool login_begin(struct server_client *client, struct tn_bytes name, stru
     memcpy(login->secret, secret.at, secret.len);
     login->len = secret.len;
     client->pending = login;
-    TAILQ_INSERT_TAIL(&server->logins.waiting, login, place);
-    server->logins.count++;
-    login_next(server);
+    TAILQ_INSERT_TAIL(&logins->waiting, login, place);
+    logins->count++;
+    login_next(logins);
     return true;
 }
 
 /* ---- For those who log in ---- */
 
-static enum server_login_step login_failed(struct server_client *client, struct tn_bytes name) {
-    struct server_logins *logins = &client->server->logins;
+static enum server_login_step login_failed(struct server_logins *logins,
+                                           struct server_client *client, struct tn_bytes name) {
     char address[SERVER_LOGIN_ADDRESS_TEXT];
     client->failures++;
-    client->server->counters.logins[SERVER_LOGIN_REFUSED]++;
+    logins->counters->logins[SERVER_LOGIN_REFUSED]++;
     if (logins->told == SERVER_LOGIN_LINES) {
         logins->untold++;
         return SERVER_LOGIN_BAD;
@@ -243,8 +239,8 @@ void server_logins_second(struct server_logins *logins) {
     }
 }
 
-static enum server_login_step login_end(struct server_client *client, struct tn_bytes name) {
-    struct server *server = client->server;
+static enum server_login_step login_end(struct server_logins *logins, struct server_client *client,
+                                        struct tn_bytes name) {
     struct server_login *login = client->pending;
     bool good = login->good && is_current(login);
     client->pending = NULL;
@@ -253,37 +249,35 @@ static enum server_login_step login_end(struct server_client *client, struct tn_
     }
     login_free(login);
     if (!good) {
-        return login_failed(client, name);
+        return login_failed(logins, client, name);
     }
-    server->counters.logins[SERVER_LOGIN_ACCEPTED]++;
+    logins->counters->logins[SERVER_LOGIN_ACCEPTED]++;
     return SERVER_LOGIN_GOOD;
 }
 
-enum server_login_step server_login(struct server_client *client, struct tn_bytes name,
-                                    struct tn_bytes secret) {
-    struct server *server = client->server;
+enum server_login_step server_login(struct server_logins *logins, struct server_client *client,
+                                    struct tn_bytes name, struct tn_bytes secret) {
     uint8_t mark[SERVER_LOGIN_MARK];
     if (client->pending != NULL) {
-        return client->pending->done ? login_end(client, name) : SERVER_LOGIN_WAIT;
+        return client->pending->done ? login_end(logins, client, name) : SERVER_LOGIN_WAIT;
     }
     if (name.len == 0 || name.len > KERNEL_USER_MAX || secret.len == 0 ||
         secret.len > ACCESS_SECRET_MAX) {
-        return login_failed(client, name);
+        return login_failed(logins, client, name);
     }
-    mark_make(&server->logins, name, secret, mark);
-    if (known_find(&server->logins, mark, &client->login)) {
+    mark_make(logins, name, secret, mark);
+    if (known_find(logins, mark, &client->login)) {
         return SERVER_LOGIN_GOOD;
     }
-    if (!login_begin(client, name, secret, mark)) {
-        server->counters.logins[SERVER_LOGIN_CROWDED]++;
+    if (!login_begin(logins, client, name, secret, mark)) {
+        logins->counters->logins[SERVER_LOGIN_CROWDED]++;
         return SERVER_LOGIN_BUSY;
     }
     return SERVER_LOGIN_WAIT;
 }
 
 /* What is being compared cannot be stopped; what still waits is not compared in vain. */
-void server_login_leave(struct server_client *client) {
-    struct server_logins *logins = &client->server->logins;
+void server_login_leave(struct server_logins *logins, struct server_client *client) {
     struct server_login *login = client->pending;
     client->pending = NULL;
     if (login == NULL) {
@@ -299,18 +293,4 @@ void server_login_leave(struct server_client *client) {
         logins->count--;
     }
     login_free(login);
-}
-
-void server_users_take(struct server *server) {
-    if (!access_configure(&server->access, server->options.users, server->options.user_count)) {
-        server_log("users_failed", "reason=\"no memory; the log-in is refused\"");
-    }
-    for (struct server_connection *c = LIST_FIRST(&server->connections.live); c != NULL;
-         c = LIST_NEXT(c, place)) {
-        const struct access_user *user = c->client.login.user;
-        if (user != NULL && user != c->peer &&
-            access_user_of(&server->access, &c->client.login)->role == PROTOCOL_NOBODY) {
-            server_connection_close(c);
-        }
-    }
 }

@@ -5,6 +5,7 @@
 #include <uv.h>
 
 #include "server/client.h"
+#include "server/count.h"
 
 #define SERVER_LOGINS_MAX 4096u         /* log-ins that wait to be compared */
 #define SERVER_LOGINS_ADDRESS_MAX 1024u /* and of one address */
@@ -31,6 +32,11 @@ struct server_login_address {
 };
 
 struct server_logins {
+    uv_loop_t *loop;
+    struct access *access;
+    struct server_counters *counters;
+    void (*ended)(void *ctx); /* a comparison is over */
+    void *ctx;
     TAILQ_HEAD(server_login_list, server_login) waiting; /* in order of arrival */
     struct server_login *compared;           /* on another thread, not in the list; NULL: none */
     uint32_t count;                          /* with that one */
@@ -50,12 +56,11 @@ enum server_login_step {
     SERVER_LOGIN_BUSY, /* too many wait */
 };
 
+/* The first five fields are set. False: no randomness, or no memory for a hash. */
 bool server_login_init(struct server_logins *logins);
-/* From the options. Connections whose user is gone, or has another secret now, are closed. */
-void server_users_take(struct server *server);
-enum server_login_step server_login(struct server_client *client, struct tn_bytes name,
-                                    struct tn_bytes secret);
-void server_login_leave(struct server_client *client);
+enum server_login_step server_login(struct server_logins *logins, struct server_client *client,
+                                    struct tn_bytes name, struct tn_bytes secret);
+void server_login_leave(struct server_logins *logins, struct server_client *client);
 /* Every second. */
 void server_logins_second(struct server_logins *logins);
 

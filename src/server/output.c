@@ -7,9 +7,14 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "server/parts.h"
+#include "server/connection.h"
+#include "server/count.h"
+#include "server/slots.h"
 
-bool server_output_init(struct server_output *output) {
+bool server_output_init(struct server_output *output, uv_loop_t *loop,
+                        struct server_counters *counters) {
+    output->loop = loop;
+    output->counters = counters;
     output->bytes = malloc(SERVER_OUT_BYTES);
     return output->bytes != NULL;
 }
@@ -23,24 +28,24 @@ size_t server_output_waiting(const struct server_connection *connection) {
 }
 
 struct protocol_writer server_reply_begin(struct server_connection *connection) {
-    struct server *server = connection->server;
-    if (server->output.len > SERVER_OUT_FLUSH) {
+    struct server_output *output = connection->output;
+    if (output->len > SERVER_OUT_FLUSH) {
         server_output_flush(connection);
     }
-    return (struct protocol_writer){
-        .out = tn_writer_of(server->output.bytes + server->output.len, SERVER_REPLY_MAX),
-        .encoding = connection->client.encoding};
+    return (struct protocol_writer){.out =
+                                        tn_writer_of(output->bytes + output->len, SERVER_REPLY_MAX),
+                                    .encoding = connection->client.encoding};
 }
 
 void server_reply_end(struct server_connection *connection, const struct protocol_writer *w) {
     static const char too_large[] = "-TOO_LARGE the reply is too large\r\n";
-    struct server *server = connection->server;
+    struct server_output *output = connection->output;
     if (w->out.overflow) {
-        memcpy(server->output.bytes + server->output.len, too_large, sizeof too_large - 1);
-        server->output.len += sizeof too_large - 1;
+        memcpy(output->bytes + output->len, too_large, sizeof too_large - 1);
+        output->len += sizeof too_large - 1;
         return;
     }
-    server->output.len += w->out.len;
+    output->len += w->out.len;
 }
 
 void server_reply_bytes(struct server_connection *connection, const void *bytes, size_t len) {
@@ -73,7 +78,7 @@ void server_reply_error(struct server_connection *connection, const char *format
     struct protocol_writer w = server_reply_begin(connection);
     protocol_write_error(&w, text);
     server_reply_end(connection, &w);
-    connection->server->counters.errors++;
+    connection->output->counters->errors++;
 }
 
 /* ---- Sending ---- */
@@ -112,7 +117,7 @@ bool server_output_written(struct server_connection *connection, int status) {
     if (status < 0 || connection->closing) {
         return false;
     }
-    connection->progress_ms = uv_now(&connection->server->loop);
+    connection->progress_ms = uv_now(connection->output->loop);
     if (connection->out_len == 0) {
         return true;
     }
@@ -166,28 +171,28 @@ static bool send_rest(struct server_connection *connection, const uint8_t *bytes
         return false;
     }
     memcpy(copy, bytes, len);
-    connection->progress_ms = uv_now(&connection->server->loop);
+    connection->progress_ms = uv_now(connection->output->loop);
     return send_buffer(connection, copy, (uint32_t)len, (uint32_t)len);
 }
 
 void server_output_flush(struct server_connection *connection) {
-    struct server *server = connection->server;
-    size_t len = server->output.len;
+    struct server_output *output = connection->output;
+    size_t len = output->len;
     size_t sent = 0;
-    server->output.len = 0;
-    server->counters.bytes_out += len;
-    server_count_ended(&server->counters);
+    output->len = 0;
+    output->counters->bytes_out += len;
+    server_count_ended(output->counters);
     if (len == 0 || connection->closing || connection->lost) {
         return;
     }
     TN_ASSERT(connection->sending != NULL || connection->out_len == 0);
     if (connection->sending == NULL) {
-        int took = transport_try_write(&connection->transport, server->output.bytes, len);
+        int took = transport_try_write(&connection->transport, output->bytes, len);
         connection->lost = took < 0;
         sent = took > 0 ? (size_t)took : 0;
     }
     if (sent < len && !connection->lost) {
-        connection->lost = !send_rest(connection, server->output.bytes + sent, len - sent);
+        connection->lost = !send_rest(connection, output->bytes + sent, len - sent);
     }
 }
 
@@ -206,7 +211,7 @@ bool server_message_end(struct server_connection *connection, const struct proto
         return false;
     }
     connection->out_len += (uint32_t)w->out.len;
-    connection->server->counters.bytes_out += w->out.len;
+    connection->output->counters->bytes_out += w->out.len;
     return true;
 }
 
@@ -230,7 +235,7 @@ void server_messages_flush(struct server_connection *connection) {
         return;
     }
     memmove(bytes, bytes + sent, len - sent);
-    connection->progress_ms = uv_now(&connection->server->loop);
+    connection->progress_ms = uv_now(connection->output->loop);
     if (!send_buffer(connection, bytes, len - sent, capacity)) {
         server_connection_close(connection);
     }

@@ -5,6 +5,8 @@
 #ifndef TN_SERVER_OUTPUT_H
 #define TN_SERVER_OUTPUT_H
 
+#include <uv.h>
+
 #include "protocol/resp.h"
 
 #define SERVER_REPLY_MAX (4u << 20)     /* bytes of one reply */
@@ -14,15 +16,19 @@
 #define SERVER_OUT_BYTES (SERVER_OUT_FLUSH + 2 * SERVER_REPLY_MAX)
 
 struct server_connection;
+struct server_counters;
 
 /* The loop's output buffer, for one connection at a time; empty between two. */
 struct server_output {
+    uv_loop_t *loop;
+    struct server_counters *counters;
     uint8_t *bytes;
     size_t len;
 };
 
 /* False: no memory. */
-bool server_output_init(struct server_output *output);
+bool server_output_init(struct server_output *output, uv_loop_t *loop,
+                        struct server_counters *counters);
 void server_output_free(struct server_output *output);
 
 /* ---- Replies ---- */

@@ -46,8 +46,8 @@ static bool on_turn(void *ctx) {
     return server->connections.looking != NULL;
 }
 
-/* The last slot may have been that of a tick. */
-static void on_tried(void *ctx) {
+/* Clients were tried again, or a log-in was judged: it may have been the last one before the end. */
+static void on_ended(void *ctx) {
     server_stop_check(ctx);
 }
 
@@ -80,11 +80,17 @@ static uint32_t clients_count(const void *ctx) {
 static bool memory_make(struct server *server) {
     server->memory = (struct server_memory){
         .options = &server->options, .clients = clients_count, .ctx = server};
+    server->logins.loop = &server->loop;
+    server->logins.access = &server->access;
+    server->logins.counters = &server->counters;
+    server->logins.ended = on_ended;
+    server->logins.ctx = server;
     server->connections.of =
         calloc(server->options.connections_max, sizeof *server->connections.of);
     server->metrics = server_metrics_make(server);
     return server->connections.of != NULL && server->metrics != NULL &&
-           server_buffers_init(&server->buffers) && server_output_init(&server->output) &&
+           server_buffers_init(&server->buffers) &&
+           server_output_init(&server->output, &server->loop, &server->counters) &&
            server_slots_init(&server->slots, &server->counters) &&
            server_writes_init(&server->writes) && server_refusals_init(&server->refusals) &&
            server_login_init(&server->logins) &&
@@ -92,7 +98,7 @@ static bool memory_make(struct server *server) {
 }
 
 static void memory_free(struct server *server) {
-    server_streams_free(server);
+    server_streams_free(&server->streams);
     free(server->connections.of);
     server_buffers_free(&server->buffers);
     server_output_free(&server->output);
@@ -113,8 +119,8 @@ static bool loop_make(struct running *running) {
     }
     server_answers_init(&server->answers, loop, server);
     schedule_init(&server->schedule, loop, server->engine,
-                  &(struct schedule_hooks){.ctx = server, .turn = on_turn, .tried = on_tried});
-    ticks_init(&server->ticks, server);
+                  &(struct schedule_hooks){.ctx = server, .turn = on_turn, .tried = on_ended});
+    ticks_init(&server->ticks, server, server->engine);
     (void)uv_prepare_init(loop, &running->before_wait);
     (void)uv_signal_init(loop, &running->sigterm);
     (void)uv_signal_init(loop, &running->sigint);
@@ -128,6 +134,11 @@ static bool loop_make(struct running *running) {
     (void)uv_timer_start(&running->every_second, on_second, 1000, 1000);
     server_daemon_start(server);
     return true;
+}
+
+static bool streams_make(struct server *server) {
+    return server_streams_init(&server->streams, &server->loop, server->engine,
+                               server->options.feed, &server->access, server->options.os);
 }
 
 /* Under another name first, so that whoever finds the file finds a whole number in it. */
@@ -263,7 +274,7 @@ static bool start(struct running *running) {
 
 static int run(struct running *running) {
     struct server *server = &running->server;
-    if (!memory_make(server) || !loop_make(running) || !server_streams_init(server)) {
+    if (!memory_make(server) || !loop_make(running) || !streams_make(server)) {
         server_log("refused", "reason=\"no memory or no descriptors for the server\"");
         return 2;
     }
@@ -271,7 +282,7 @@ static int run(struct running *running) {
         server->stop.exit_code = 2;
         server_listen_stop(server);
         server_http_stop(server);
-        server_streams_stop(server);
+        server_streams_stop(&server->streams);
         server_stop_now(server);
     }
     (void)uv_run(&server->loop, UV_RUN_DEFAULT);

@@ -28,8 +28,8 @@ struct server_hooks {
 /* From the engine to the server, what is new. It is there before the engine, whose options refer to
  * it, and stays until after it: events_ready = server_feed_events, metrics = server_feed_metrics. */
 struct server_feed {
-    pthread_mutex_t lock;  /* everything below */
-    struct server *server; /* NULL: there is none yet, or no more */
+    pthread_mutex_t lock;           /* everything below */
+    struct server_streams *streams; /* NULL: there is no server yet, or no more */
     bool metrics_wanted;
     struct server_feed_item *first, **end; /* metrics on their way */
     uint32_t count;

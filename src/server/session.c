@@ -126,12 +126,13 @@ static enum auth auth_open(struct server_connection *connection, const struct tn
 static enum auth log_in(struct server_connection *connection, const struct tn_bytes *user,
                         struct tn_bytes secret) {
     if (!connection->server->access.on) {
-        server_login_leave(&connection->client);
+        server_login_leave(&connection->server->logins, &connection->client);
         sodium_memzero((void *)(uintptr_t)secret.at, secret.len);
         return auth_open(connection, user);
     }
     struct tn_bytes name = user != NULL ? *user : tn_bytes_of("default", 7);
-    enum server_login_step step = server_login(&connection->client, name, secret);
+    enum server_login_step step =
+        server_login(&connection->server->logins, &connection->client, name, secret);
     if (step == SERVER_LOGIN_WAIT) {
         return AUTH_WAIT;
     }

@@ -6,7 +6,11 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "server/parts.h"
+#include "os/os.h"
+#include "server/event.h"
+#include "server/fanout.h"
+#include "server/server.h"
+#include "server/stream.h"
 
 #define FEED_METRICS_MAX 1024u /* on their way to the loop; more are dropped: newer ones follow */
 #define CHANNEL_BUCKETS 65536u
@@ -22,8 +26,8 @@ struct server_feed_item {
 void server_feed_events(void *feed_ctx) {
     struct server_feed *feed = feed_ctx;
     pthread_mutex_lock(&feed->lock);
-    if (feed->server != NULL) {
-        (void)uv_async_send(&feed->server->streams.news);
+    if (feed->streams != NULL) {
+        (void)uv_async_send(&feed->streams->news);
     }
     pthread_mutex_unlock(&feed->lock);
 }
@@ -31,21 +35,21 @@ void server_feed_events(void *feed_ctx) {
 void server_feed_metrics(void *feed_ctx, const struct engine_metrics *metrics) {
     struct server_feed *feed = feed_ctx;
     pthread_mutex_lock(&feed->lock);
-    if (feed->server != NULL && feed->metrics_wanted && feed->count < FEED_METRICS_MAX) {
+    if (feed->streams != NULL && feed->metrics_wanted && feed->count < FEED_METRICS_MAX) {
         struct server_feed_item *item = malloc(sizeof *item);
         if (item != NULL) {
             *item = (struct server_feed_item){.metrics = *metrics};
             *feed->end = item;
             feed->end = &item->next;
             feed->count++;
-            (void)uv_async_send(&feed->server->streams.news);
+            (void)uv_async_send(&feed->streams->news);
         }
     }
     pthread_mutex_unlock(&feed->lock);
 }
 
 void server_feed_init(struct server_feed *feed) {
-    *feed = (struct server_feed){.server = NULL};
+    *feed = (struct server_feed){.streams = NULL};
     feed->end = &feed->first;
     (void)pthread_mutex_init(&feed->lock, NULL);
 }
@@ -60,14 +64,13 @@ static struct server_feed_item *feed_take(struct server_feed *feed) {
     return first;
 }
 
-static void feed_connect(struct server_feed *feed, struct server *server) {
+static void feed_connect(struct server_feed *feed, struct server_streams *streams) {
     pthread_mutex_lock(&feed->lock);
-    feed->server = server;
+    feed->streams = streams;
     pthread_mutex_unlock(&feed->lock);
 }
 
-void server_feed_want_metrics(struct server *server, bool wanted) {
-    struct server_feed *feed = server->options.feed;
+void server_feed_want_metrics(struct server_feed *feed, bool wanted) {
     pthread_mutex_lock(&feed->lock);
     feed->metrics_wanted = wanted;
     pthread_mutex_unlock(&feed->lock);
@@ -75,9 +78,8 @@ void server_feed_want_metrics(struct server *server, bool wanted) {
 
 /* ---- Followers ---- */
 
-void server_follow(struct server *server, struct server_follower *follower,
+void server_follow(struct server_streams *streams, struct server_follower *follower,
                    struct engine_event_id after) {
-    struct server_streams *streams = &server->streams;
     if (!follower->waiting) {
         follower->waiting = true;
         follower->previous = NULL;
@@ -87,13 +89,12 @@ void server_follow(struct server *server, struct server_follower *follower,
         }
         streams->followers = follower;
     }
-    if (!engine_events_arm(server->engine, after) && streams->open) {
+    if (!engine_events_arm(streams->engine, after) && streams->open) {
         (void)uv_async_send(&streams->news);
     }
 }
 
-void server_follow_end(struct server *server, struct server_follower *follower) {
-    struct server_streams *streams = &server->streams;
+void server_follow_end(struct server_streams *streams, struct server_follower *follower) {
     if (!follower->waiting) {
         return;
     }
@@ -111,14 +112,13 @@ void server_follow_end(struct server *server, struct server_follower *follower) 
 }
 
 /* Those who are woken may follow anew, and may end others: hence a list of those still to be woken. */
-static void followers_wake(struct server *server) {
-    struct server_streams *streams = &server->streams;
+static void followers_wake(struct server_streams *streams) {
     TN_ASSERT(streams->woken == NULL);
     streams->woken = streams->followers;
     streams->followers = NULL;
     while (streams->woken != NULL) {
         struct server_follower *follower = streams->woken;
-        server_follow_end(server, follower);
+        server_follow_end(streams, follower);
         follower->wake(follower);
     }
 }
@@ -126,47 +126,48 @@ static void followers_wake(struct server *server) {
 /* ---- News, and work that is left ---- */
 
 static void work_run(uv_idle_t *work) {
-    struct server *server = work->data;
-    struct server_streams *streams = &server->streams;
+    struct server_streams *streams = work->data;
     if (streams->tail_more) {
-        server_fanout_tail(server);
+        server_fanout_tail(streams);
     }
     if (streams->run != NULL) {
-        server_fanout_behind(server);
+        server_fanout_behind(streams);
     }
     if (!streams->tail_more && streams->run == NULL) {
         (void)uv_idle_stop(work);
     }
 }
 
-void server_streams_wake(struct server *server) {
-    struct server_streams *streams = &server->streams;
+void server_streams_wake(struct server_streams *streams) {
     if (streams->open && (streams->tail_more || streams->run != NULL)) {
         (void)uv_idle_start(&streams->work, work_run);
     }
 }
 
 static void news_run(uv_async_t *news) {
-    struct server *server = news->data;
-    struct server_feed_item *item = feed_take(server->options.feed);
+    struct server_streams *streams = news->data;
+    struct server_feed_item *item = feed_take(streams->feed);
     while (item != NULL) {
         struct server_feed_item *next = item->next;
-        server_fanout_metrics(server, &item->metrics);
+        server_fanout_metrics(streams, &item->metrics);
         free(item);
         item = next;
     }
-    if (server->streams.keeping_up > 0) {
-        server_fanout_tail(server);
+    if (streams->keeping_up > 0) {
+        server_fanout_tail(streams);
     }
-    followers_wake(server);
-    server_streams_wake(server);
+    followers_wake(streams);
+    server_streams_wake(streams);
 }
 
 /* ---- Beginning and end ---- */
 
-bool server_streams_init(struct server *server) {
-    struct server_streams *streams = &server->streams;
-    const struct os *os = server->options.os;
+bool server_streams_init(struct server_streams *streams, uv_loop_t *loop, struct engine *engine,
+                         struct server_feed *feed, const struct access *access,
+                         const struct os *os) {
+    streams->engine = engine;
+    streams->feed = feed;
+    streams->access = access;
     streams->run_end = &streams->run;
     streams->channels = calloc(CHANNEL_BUCKETS, sizeof *streams->channels);
     streams->payload = malloc(SERVER_EVENT_BYTES);
@@ -174,28 +175,27 @@ bool server_streams_init(struct server *server) {
         os->random(os->ctx, &streams->seed, sizeof streams->seed) != TN_OK) {
         return false;
     }
-    (void)uv_async_init(&server->loop, &streams->news, news_run);
-    (void)uv_idle_init(&server->loop, &streams->work);
-    streams->news.data = streams->work.data = server;
+    (void)uv_async_init(loop, &streams->news, news_run);
+    (void)uv_idle_init(loop, &streams->work);
+    streams->news.data = streams->work.data = streams;
     streams->open = true;
-    feed_connect(server->options.feed, server);
+    feed_connect(feed, streams);
     return true;
 }
 
-struct server_subscriptions *server_streams_bucket(struct server *server, uint64_t hash) {
-    return &server->streams.channels[hash & (CHANNEL_BUCKETS - 1)];
+struct server_subscriptions *server_streams_bucket(struct server_streams *streams, uint64_t hash) {
+    return &streams->channels[hash & (CHANNEL_BUCKETS - 1)];
 }
 
-void server_streams_stop(struct server *server) {
-    if (server->streams.open) {
-        server->streams.open = false;
-        feed_connect(server->options.feed, NULL);
+void server_streams_stop(struct server_streams *streams) {
+    if (streams->open) {
+        streams->open = false;
+        feed_connect(streams->feed, NULL);
     }
 }
 
-void server_streams_free(struct server *server) {
-    struct server_streams *streams = &server->streams;
-    struct server_feed_item *item = feed_take(server->options.feed);
+void server_streams_free(struct server_streams *streams) {
+    struct server_feed_item *item = feed_take(streams->feed);
     TN_ASSERT(!streams->open && LIST_EMPTY(&streams->subscribers));
     while (item != NULL) {
         struct server_feed_item *next = item->next;

@@ -6,7 +6,12 @@
 #include "base/assert.h"
 #include "base/glob.h"
 #include "base/hash.h"
-#include "server/parts.h"
+#include "server/channel.h"
+#include "server/connection.h"
+#include "server/fanout.h"
+#include "server/handler.h"
+#include "server/output.h"
+#include "server/stream.h"
 
 /* ---- Tables ---- */
 
@@ -14,13 +19,14 @@ static bool hears_metrics(const struct server_subscription *s) {
     return s->pattern || s->kind == SERVER_CHANNEL_METRICS;
 }
 
-static void metrics_count(struct server *server, const struct server_subscription *s, int change) {
-    uint32_t before = server->streams.metrics_wanted;
+static void metrics_count(struct server_streams *streams, const struct server_subscription *s,
+                          int change) {
+    uint32_t before = streams->metrics_wanted;
     if (hears_metrics(s)) {
-        server->streams.metrics_wanted = before + (uint32_t)change;
+        streams->metrics_wanted = before + (uint32_t)change;
     }
-    if ((before > 0) != (server->streams.metrics_wanted > 0)) {
-        server_feed_want_metrics(server, before == 0);
+    if ((before > 0) != (streams->metrics_wanted > 0)) {
+        server_feed_want_metrics(streams->feed, before == 0);
     }
 }
 
@@ -41,7 +47,7 @@ static struct server_subscription *subscription_find(const struct server_subscri
 static bool subscription_add(struct server_subscriber *subscriber, bool pattern,
                              struct tn_bytes text, const struct server_channel *channel,
                              struct engine_event_id after) {
-    struct server *server = subscriber->connection->server;
+    struct server_streams *streams = subscriber->connection->streams;
     struct server_subscription *s = malloc(sizeof *s + text.len);
     if (s == NULL) {
         return false;
@@ -49,7 +55,7 @@ static bool subscription_add(struct server_subscriber *subscriber, bool pattern,
     *s = (struct server_subscription){
         .subscriber = subscriber,
         .next_own = subscriber->first,
-        .hash = tn_hash64(channel->name.at, channel->name.len, server->streams.seed),
+        .hash = tn_hash64(channel->name.at, channel->name.len, streams->seed),
         .after = after,
         .text_len = (uint16_t)text.len,
         .name_len = (uint16_t)channel->name.len,
@@ -58,20 +64,20 @@ static bool subscription_add(struct server_subscriber *subscriber, bool pattern,
     memcpy(s->text, text.at, text.len);
     subscriber->first = s;
     struct server_subscriptions *list =
-        pattern ? &server->streams.patterns : server_streams_bucket(server, s->hash);
+        pattern ? &streams->patterns : server_streams_bucket(streams, s->hash);
     LIST_INSERT_HEAD(list, s, place);
     *(pattern ? &subscriber->patterns : &subscriber->channels) += 1;
-    server->streams.subscriptions++;
-    server->streams.pattern_count += pattern;
-    server->streams.pattern_steps += steps_of(pattern, channel->name);
+    streams->subscriptions++;
+    streams->pattern_count += pattern;
+    streams->pattern_steps += steps_of(pattern, channel->name);
     subscriber->pattern_steps += steps_of(pattern, channel->name);
-    metrics_count(server, s, +1);
+    metrics_count(streams, s, +1);
     return true;
 }
 
 static void subscription_remove(struct server_subscription *s) {
     struct server_subscriber *subscriber = s->subscriber;
-    struct server *server = subscriber->connection->server;
+    struct server_streams *streams = subscriber->connection->streams;
     struct server_subscription **own = &subscriber->first;
     while (*own != s) {
         own = &(*own)->next_own;
@@ -79,19 +85,19 @@ static void subscription_remove(struct server_subscription *s) {
     *own = s->next_own;
     LIST_REMOVE(s, place);
     *(s->pattern ? &subscriber->patterns : &subscriber->channels) -= 1;
-    server->streams.subscriptions--;
-    server->streams.pattern_count -= s->pattern;
+    streams->subscriptions--;
+    streams->pattern_count -= s->pattern;
     uint32_t steps = steps_of(s->pattern, tn_bytes_of(s->text, s->name_len));
-    server->streams.pattern_steps -= steps;
+    streams->pattern_steps -= steps;
     subscriber->pattern_steps -= steps;
-    metrics_count(server, s, -1);
+    metrics_count(streams, s, -1);
     free(s);
 }
 
 /* ---- Subscribers ---- */
 
 static struct server_subscriber *subscriber_new(struct server_connection *connection) {
-    struct server_streams *streams = &connection->server->streams;
+    struct server_streams *streams = connection->streams;
     struct server_subscriber *subscriber = calloc(1, sizeof *subscriber);
     if (subscriber == NULL) {
         return NULL;
@@ -115,7 +121,7 @@ static void run_remove(struct server_streams *streams, struct server_subscriber 
 }
 
 static void subscriber_free(struct server_subscriber *subscriber) {
-    struct server_streams *streams = &subscriber->connection->server->streams;
+    struct server_streams *streams = subscriber->connection->streams;
     TN_ASSERT(subscriber->first == NULL && !subscriber->unsent && !subscriber->over);
     if (!subscriber->behind) {
         streams->keeping_up--;
@@ -173,7 +179,7 @@ static bool steps_allowed(struct server_connection *connection, uint64_t steps) 
     const struct server_subscriber *subscriber = connection->subscriber;
     uint32_t has = subscriber != NULL ? subscriber->pattern_steps : 0;
     if (steps <= SERVER_PATTERN_STEPS_MAX - has &&
-        steps <= SERVER_PATTERN_STEPS_ALL - connection->server->streams.pattern_steps) {
+        steps <= SERVER_PATTERN_STEPS_ALL - connection->streams->pattern_steps) {
         return true;
     }
     server_reply_error(
@@ -186,12 +192,12 @@ static bool steps_allowed(struct server_connection *connection, uint64_t steps) 
 /* Whether all names are good and there is room for them; else it has been refused. */
 static bool subscribe_allowed(struct server_connection *connection, bool pattern,
                               const struct tn_bytes *names, uint32_t count, bool *ret_resumes) {
-    struct server *server = connection->server;
+    const struct server_streams *streams = connection->streams;
     const struct server_subscriber *subscriber = connection->subscriber;
     uint32_t has = subscriber != NULL ? subscriber->channels + subscriber->patterns : 0;
     uint64_t steps = 0;
     struct engine_stats stats;
-    engine_stats_read(server->engine, &stats);
+    engine_stats_read(streams->engine, &stats);
     *ret_resumes = false;
     for (uint32_t i = 0; i < count; i++) {
         struct server_channel channel;
@@ -209,8 +215,8 @@ static bool subscribe_allowed(struct server_connection *connection, bool pattern
         steps += steps_of(pattern, channel.name);
     }
     if (count > SERVER_SUBSCRIPTIONS_MAX - has ||
-        count > SERVER_SUBSCRIPTIONS_ALL - server->streams.subscriptions ||
-        (pattern && count > SERVER_PATTERNS_ALL - server->streams.pattern_count)) {
+        count > SERVER_SUBSCRIPTIONS_ALL - streams->subscriptions ||
+        (pattern && count > SERVER_PATTERNS_ALL - streams->pattern_count)) {
         server_reply_error(
             connection,
             "OVERLOADED at most %u subscriptions per connection, %u in all, of which %u patterns",
@@ -251,15 +257,14 @@ static bool subscribe_all(struct server_subscriber *subscriber, bool pattern,
 
 static void subscribe(struct server_connection *connection, bool pattern,
                       const struct tn_bytes *names, uint32_t count) {
-    struct server *server = connection->server;
-    struct server_streams *streams = &server->streams;
+    struct server_streams *streams = connection->streams;
     struct server_subscriber *subscriber = connection->subscriber;
     struct engine_events_span span = {.more = false};
     bool resumes;
     if (!subscribe_allowed(connection, pattern, names, count, &resumes)) {
         return;
     }
-    (void)engine_events_read(server->engine, ENGINE_EVENTS_NEWEST, 0, NULL, NULL, &span);
+    (void)engine_events_read(streams->engine, ENGINE_EVENTS_NEWEST, 0, NULL, NULL, &span);
     struct engine_event_id position = span.newest;
     if (subscriber == NULL) {
         subscriber = subscriber_new(connection);

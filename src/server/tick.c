@@ -1,7 +1,10 @@
 /* What tick.h promises. */
 #include "server/tick.h"
 
-#include "server/parts.h"
+#include "engine/engine.h"
+#include "server/schedule.h"
+#include "server/slots.h"
+#include "server/write.h"
 
 /* A refusal, or no free slot, is dealt with from the queue of waiting clients: the client that wants the
  * tick is in the middle of being served. */
@@ -18,7 +21,7 @@ static void tick_submit(struct ticks *ticks) {
 }
 
 static void tick_run(struct server_client *client) {
-    struct ticks *ticks = &client->server->ticks;
+    struct ticks *ticks = (struct ticks *)client;
     struct server_slot *slot = server_slot_collect(client);
     if (slot == NULL) {
         if (client->inflight == 0 && !TAILQ_EMPTY(&ticks->waiting)) {
@@ -33,7 +36,7 @@ static void tick_run(struct server_client *client) {
 
 void ticks_wait(struct ticks *ticks, struct server_client *client) {
     if (client->tick_since_ms == 0) {
-        client->tick_since_ms = engine_now(client->server->engine);
+        client->tick_since_ms = engine_now(ticks->engine);
     }
     schedule_wait_in(&ticks->waiting, client);
     if (ticks->client.inflight == 0 && ticks->client.queue == NULL) {
@@ -41,7 +44,8 @@ void ticks_wait(struct ticks *ticks, struct server_client *client) {
     }
 }
 
-void ticks_init(struct ticks *ticks, struct server *server) {
+void ticks_init(struct ticks *ticks, struct server *server, struct engine *engine) {
+    ticks->engine = engine;
     TAILQ_INIT(&ticks->waiting);
     server_client_init(&ticks->client, server, tick_run);
     ticks->client.login.user = &access_system;

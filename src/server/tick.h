@@ -6,11 +6,12 @@
 #include "server/client.h"
 
 struct ticks {
-    struct server_client client; /* the server itself, which asks for ticks: one at a time */
+    struct server_client client; /* first. The server itself, which asks for ticks: one at a time */
     struct server_queue waiting;
+    struct engine *engine;
 };
 
-void ticks_init(struct ticks *ticks, struct server *server);
+void ticks_init(struct ticks *ticks, struct server *server, struct engine *engine);
 /* The client runs again when a tick has been committed. */
 void ticks_wait(struct ticks *ticks, struct server_client *client);
 

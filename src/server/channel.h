@@ -1,0 +1,30 @@
+/* Names of channels. */
+#ifndef TN_SERVER_CHANNEL_H
+#define TN_SERVER_CHANNEL_H
+
+#include "engine/event.h"
+
+#define SERVER_CHANNEL_MAX 256u /* bytes of a channel's name or a pattern */
+
+enum server_channel_kind {
+    SERVER_CHANNEL_SILENT, /* any other name: nothing is ever said there */
+    SERVER_CHANNEL_EVENTS,
+    SERVER_CHANNEL_POOL,
+    SERVER_CHANNEL_HOLDER,
+    SERVER_CHANNEL_METRICS,
+};
+
+struct server_channel {
+    enum server_channel_kind kind;
+    bool resumes;                 /* it ended in ?after= and an id */
+    struct engine_event_id after; /* that one */
+    struct tn_bytes name;         /* without it */
+    struct tn_bytes subject;      /* the pool or the holder */
+};
+
+/* NULL, or what is wrong with it. Borrows from the text. */
+const char *server_channel_parse(struct tn_bytes text, struct server_channel *ret_channel);
+/* The same for a pattern, whose kind is never looked at. */
+const char *server_pattern_parse(struct tn_bytes text, struct server_channel *ret_channel);
+
+#endif

@@ -1,0 +1,23 @@
+/* From the store of events to the subscribers. */
+#ifndef TN_SERVER_FANOUT_H
+#define TN_SERVER_FANOUT_H
+
+#include "server/stream.h"
+
+#define SERVER_OUT_HARD (32u << 20) /* waiting to be sent: the connection is dropped */
+
+/* Hands the next events to all who keep up. */
+void server_fanout_tail(struct server_streams *streams);
+void server_fanout_metrics(struct server_streams *streams, const struct engine_metrics *metrics);
+/* One step of each who is behind and has room, bounded in all. */
+void server_fanout_behind(struct server_streams *streams);
+/* From now on it hears what is new, after `position`: the newest event, or where it has got to. */
+void server_subscriber_keep_up(struct server_subscriber *subscriber,
+                               struct engine_event_id position);
+/* From now on it reads for itself, from `cursor` on. */
+void server_subscriber_fall_behind(struct server_subscriber *subscriber,
+                                   struct engine_event_id cursor);
+/* Its output may have drained: if it is behind, it reads on. */
+void server_subscriber_drained(struct server_connection *connection);
+
+#endif
