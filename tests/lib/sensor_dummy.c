@@ -239,7 +239,7 @@ int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "obey";
     const char *word = argc > 2 ? argv[2] : "0";
     long number = strtol(word, NULL, 10);
-    if (strcmp(mode, "ignore-term") == 0) {
+    if (strcmp(mode, "ignore-term") == 0 || strcmp(mode, "hold") == 0) {
         live(false);
     } else if (strcmp(mode, "fork-ignore") == 0) {
         children(number, false);
@@ -274,8 +274,6 @@ int main(int argc, char **argv) {
         forget(argv[0], "hold", word);
     } else if (strcmp(mode, "lock-chain") == 0) {
         forget(argv[0], "chain", word);
-    } else if (strcmp(mode, "hold") == 0) {
-        live(false);
     } else if (strcmp(mode, "chain") == 0) {
         chain();
     } else if (strcmp(mode, "babble") == 0) {
