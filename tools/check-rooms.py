@@ -55,8 +55,8 @@ OS_CALLS = set(
 )
 # A function that an assertion may call has one of these as its last word, or asks (is, has, may, should).
 LOOKING_WORDS = set(
-    "at bytes chunks closing count delivering empty end good limit lsn max min newest offsetof room "
-    "sizeof strlen memcmp strcmp valid".split()
+    "at bytes chunks closing count delivering empty end good limit lsn max min mixed newest offsetof "
+    "room sizeof strlen memcmp strcmp valid".split()
 )
 ASKING_WORDS = set("is has may should".split())
 CHANGES = re.compile(r"(?<![=!<>])=(?!=)|\+\+|--|<<=|>>=")

@@ -15,6 +15,7 @@
 __extension__ typedef unsigned __int128 u128;
 
 static uint64_t rate_micro_of(uint64_t sum, uint64_t window) {
+    TN_ASSERT(window > 0);
     return (uint64_t)((u128)sum * 3600 * MICRO / window);
 }
 
@@ -28,6 +29,7 @@ static uint64_t ultra_floor(const struct kernel_policy *policy) {
 void kernel_meter_take(struct kernel *k, uint32_t pool) {
     uint32_t slot = tn_table_take(&k->tables[TABLE_METER]);
     TN_ASSERT(slot != TN_NONE);
+    TN_ASSERT(pool_at(k, pool)->meter == TN_NONE);
     struct meter *meter = meter_mut(k, slot);
     meter->pool1 = pool + 1;
     tn_rate_init(&meter->rate, (uint32_t)kernel_limit(k, KERNEL_LIMIT_RATE_WINDOW),
@@ -40,6 +42,7 @@ void kernel_meter_take(struct kernel *k, uint32_t pool) {
 void kernel_meter_drop(struct kernel *k, uint32_t pool) {
     struct pool *p = pool_mut(k, pool);
     if (p->meter != TN_NONE) {
+        TN_ASSERT(meter_at(k, p->meter)->pool1 == pool + 1);
         tn_table_give(&k->tables[TABLE_METER], p->meter);
         p->meter = TN_NONE;
     }
@@ -81,6 +84,7 @@ void kernel_meter_count(struct kernel *k, uint32_t pool) {
 
 /* base * max(min_factor, high / rate), rounded once, at the end. */
 static uint64_t shortened(const struct kernel_policy *policy, uint64_t rate_micro) {
+    TN_ASSERT(rate_micro > 0);
     uint64_t base = policy->of[KERNEL_OPTION_LEASE];
     uint64_t by_floor = (uint64_t)((u128)base * policy->of[KERNEL_OPTION_MIN_FACTOR] / MICRO);
     uint64_t by_rate = (uint64_t)((u128)base * policy->of[KERNEL_OPTION_HIGH_RATE] / rate_micro);

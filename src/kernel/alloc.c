@@ -155,6 +155,7 @@ static enum tn_result room_check(const struct kernel *k, const struct request *q
 /* Values asked of pool i in claims 0..i, if i is the pool's last claim; else 0. */
 static uint64_t pool_demand(const struct kernel *k, const struct request *q, uint32_t i) {
     uint64_t demand = 0;
+    TN_ASSERT(i < q->claim_count);
     for (uint32_t j = 0; j < q->claim_count; j++) {
         if (k->plan_claims[j].pool == k->plan_claims[i].pool) {
             if (j > i) {
@@ -253,6 +254,8 @@ static void lease_fill(struct kernel *k, const struct request *q) {
     struct lease *l = lease_mut(k, q->lease);
     const struct root *root = root_at(k);
     bool has_meta = (c->fields & KERNEL_F_META) != 0 && c->meta.len > 0;
+    TN_ASSERT(q->total > 0 && q->total <= UINT16_MAX);
+    TN_ASSERT(q->terms.grace_s <= UINT32_MAX);
     l->lsn = root->lsn;
     l->epoch = 1;
     l->created_ms = root->now_ms;
@@ -296,6 +299,7 @@ static void rotors_turn(struct kernel *k, const struct request *q) {
 /* Members in the order of the request; their values are theirs for good. */
 static void members_settle(struct kernel *k, const struct request *q) {
     uint32_t pool = k->plan_claims[0].pool;
+    TN_ASSERT(q->claim_count > 0 && q->total >= q->claim_count);
     for (uint32_t i = 1; i < q->claim_count; i++) {
         pool = k->plan_claims[i].pool == pool ? pool : TN_NONE;
     }
@@ -359,6 +363,7 @@ bool kernel_lease_meta_fits(const struct kernel *k, const struct kernel_command 
 
 void kernel_lease_meta_set(struct kernel *k, uint32_t lease, struct tn_bytes meta) {
     struct lease *l = lease_mut(k, lease);
+    TN_ASSERT(meta.len <= KERNEL_META_MAX);
     if (l->meta != TN_NONE) {
         tn_text_drop(&k->tables[TABLE_TEXT], l->meta);
         l->meta = TN_NONE;
@@ -371,6 +376,7 @@ void kernel_lease_meta_set(struct kernel *k, uint32_t lease, struct tn_bytes met
 static enum tn_result lease_return(struct kernel *k, struct request *q, uint32_t lease) {
     const struct kernel_command *c = q->c;
     struct lease *l = lease_mut(k, lease);
+    TN_ASSERT(l->pool != TN_NONE); /* a sticky pool stands alone */
     if (!kernel_lease_user_may(k, c, l)) {
         return TN_R_DENIED; /* the token would be another user's */
     }

@@ -4,6 +4,7 @@
 
 static void claim_value(struct kernel *k, struct request *q, uint32_t at, uint32_t pool,
                         uint64_t value) {
+    TN_ASSERT(at < q->total && k->plan_members[at] == TN_NONE);
     uint32_t member = kernel_member_new(k, pool, value);
     struct member *m = member_mut(k, member);
     m->state = MEMBER_HELD;
@@ -16,6 +17,7 @@ static enum tn_result claim_listed(struct kernel *k, struct request *q, uint32_t
     const struct claim_plan *plan = &k->plan_claims[index];
     const struct kernel_policy *policy = kernel_pool_policy(k, plan->pool);
     struct tn_reader r = tn_reader_of(plan->values.at, plan->values.len);
+    TN_ASSERT(!plan->any && plan->offset + plan->count <= q->total);
     for (uint32_t i = 0; i < plan->count; i++) {
         struct kernel_wish wish = kernel_wish_read(&r);
         uint64_t value;
@@ -40,6 +42,7 @@ static enum tn_result claim_listed(struct kernel *k, struct request *q, uint32_t
 
 static enum tn_result claim_any(struct kernel *k, struct request *q, uint32_t index) {
     const struct claim_plan *plan = &k->plan_claims[index];
+    TN_ASSERT(plan->any && plan->offset + plan->count <= q->total);
     uint32_t cursor = TN_NONE;
     for (uint32_t i = 0; i < plan->count; i++) {
         uint64_t value;
@@ -66,6 +69,7 @@ static void unclaim_all(struct kernel *k, const struct request *q) {
 
 enum tn_result kernel_request_claim(struct kernel *k, struct request *q) {
     struct tn_prng prng = root_at(k)->prng;
+    TN_ASSERT(q->total <= kernel_limit(k, KERNEL_LIMIT_BUNDLE)); /* the plan's room */
     memset(k->plan_members, 0xff, q->total * sizeof *k->plan_members);
     enum tn_result code = TN_R_OK;
     for (uint32_t i = 0; i < q->claim_count; i++) {

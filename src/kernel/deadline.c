@@ -12,6 +12,7 @@
 #define NEVER UINT64_MAX
 
 static struct tn_timer_root *tree_of(const struct kernel *k, uint32_t clock, bool offline) {
+    TN_ASSERT(clock <= kernel_clock_mixed(k)); /* the last one */
     return &k->clocks[2 * (size_t)clock + (offline ? 1 : 0)];
 }
 
@@ -40,6 +41,7 @@ bool kernel_clock_first_offline(const struct kernel *k, uint32_t pool, uint32_t 
 
 static void clock_min_set(struct kernel *k, uint32_t clock, uint64_t when) {
     uint64_t old = k->clock_min[clock];
+    TN_ASSERT(when > 0);
     if (old == when) {
         return;
     }
@@ -120,10 +122,12 @@ void kernel_clock_lease_restore(struct kernel *k, uint32_t lease) {
 
 void kernel_clock_cooling_add(struct kernel *k, uint32_t member) {
     const struct member *m = member_at(k, member);
+    TN_ASSERT(m->state == MEMBER_COOLING && m->cool_ms > 0);
     entry_add(k, m->pool, false, m->cool_ms, member | CLOCK_MEMBER);
 }
 
 void kernel_clock_cooling_remove(struct kernel *k, uint32_t member) {
     const struct member *m = member_at(k, member);
+    TN_ASSERT(m->state == MEMBER_COOLING);
     entry_remove(k, m->pool, false, m->cool_ms, member | CLOCK_MEMBER);
 }

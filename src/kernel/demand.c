@@ -22,6 +22,7 @@ static uint32_t trigger_hold(struct kernel *k, struct tn_bytes text) {
 
 static void trigger_drop(struct kernel *k, uint32_t slot) {
     struct trigger *t = trigger_mut(k, slot);
+    TN_ASSERT(t->refs > 0);
     if (--t->refs == 0) {
         TN_ASSERT(t->enabled_rules == 0 && t->first_sensor == TN_NONE);
         kernel_index_text_remove(k, TEXT_TRIGGER, slot);
@@ -38,6 +39,7 @@ static void trigger_count(struct kernel *k, uint32_t slot, int sign) {
     if (before == 0 || t->enabled_rules == 0) {
         uint8_t text[KERNEL_RULE_MAX];
         uint32_t len = tn_text_get(&k->tables[TABLE_TEXT], t->text, text, sizeof text);
+        TN_ASSERT(len <= sizeof text);
         kernel_event_named(k, KERNEL_EVENT_DEMAND_CHANGED, tn_bytes_of(text, len),
                            t->enabled_rules);
     }
@@ -218,6 +220,7 @@ struct rule_next {
 
 static void rule_make(struct kernel *k, struct tn_bytes id, const struct rule_next *next) {
     uint32_t slot = tn_table_take(&k->tables[TABLE_RULE]);
+    TN_ASSERT(slot != TN_NONE); /* room_check has seen it */
     struct rule *r = rule_mut(k, slot);
     r->id = tn_text_put(&k->tables[TABLE_TEXT], id);
     r->trigger = next->trigger;
@@ -330,7 +333,9 @@ static void sensor_link(struct kernel *k, uint32_t slot, uint32_t trigger) {
 
 static void sensor_unlink(struct kernel *k, uint32_t slot) {
     struct sensor s = *sensor_at(k, slot);
+    TN_ASSERT(s.in_use);
     if (s.prev == TN_NONE) {
+        TN_ASSERT(trigger_at(k, s.trigger)->first_sensor == slot);
         trigger_mut(k, s.trigger)->first_sensor = s.next;
     } else {
         sensor_mut(k, s.prev)->next = s.next;
@@ -361,6 +366,7 @@ void kernel_run_sensor_set(struct kernel *k, const struct kernel_command *c,
     uint32_t trigger = trigger_hold(k, c->trigger);
     if (fresh) {
         slot = tn_table_take(&k->tables[TABLE_SENSOR]);
+        TN_ASSERT(slot != TN_NONE);
         struct sensor *s = sensor_mut(k, slot);
         s->ref = tn_text_put(&k->tables[TABLE_TEXT], c->name);
         s->in_use = 1;

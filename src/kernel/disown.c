@@ -41,7 +41,8 @@ void kernel_job_skip(struct kernel *k, uint32_t lease) {
 static void job_end(struct kernel *k, uint32_t slot) {
     struct job j = *job_at(k, slot);
     struct root *root = root_mut(k);
-    TN_ASSERT(root->job_head == slot);
+    TN_ASSERT(root->job_head == slot && j.cursor == TN_NONE);
+    TN_ASSERT(name_at(k, j.holder)->job == slot);
     kernel_event_holder(k, KERNEL_EVENT_HOLDER_DISOWNED, j.holder, j.released);
     root->job_head = j.next;
     if (root->job_head == TN_NONE) {
@@ -63,6 +64,7 @@ static bool job_spares(const struct kernel *k, const struct job *j, uint32_t lea
 static void job_step(struct kernel *k, uint32_t slot) {
     struct job *j = job_mut(k, slot);
     uint32_t lease = j->cursor;
+    TN_ASSERT(lease_at(k, lease)->holder == j->holder);
     j->cursor = lease_at(k, lease)->holder_next;
     if ((j->pool != TN_NONE && !kernel_lease_in_pool(k, lease, j->pool)) ||
         job_spares(k, j, lease)) {
@@ -104,7 +106,8 @@ void kernel_job_run(struct kernel *k, uint32_t *budget) {
     k->author = author;
 }
 
-static uint32_t text_keep(uint8_t *to, struct tn_bytes text) {
+static uint32_t text_keep(uint8_t *to, size_t room, struct tn_bytes text) {
+    TN_ASSERT(text.len <= room);
     if (text.len > 0) {
         memcpy(to, text.at, text.len);
     }
@@ -114,6 +117,7 @@ static uint32_t text_keep(uint8_t *to, struct tn_bytes text) {
 static uint32_t job_new(struct kernel *k, const struct kernel_command *c, uint32_t holder,
                         uint32_t pool) {
     uint32_t slot = tn_table_take(&k->tables[TABLE_JOB]);
+    TN_ASSERT(slot != TN_NONE);
     struct root *root = root_mut(k);
     struct job *j = job_mut(k, slot);
     j->holder = holder;
@@ -121,8 +125,8 @@ static uint32_t job_new(struct kernel *k, const struct kernel_command *c, uint32
     j->cursor = name_at(k, holder)->first_lease;
     j->next = TN_NONE;
     j->lsn = root->lsn;
-    j->actor_len = text_keep(j->actor, c->user);
-    j->note_len = text_keep(j->note, c->note);
+    j->actor_len = text_keep(j->actor, sizeof j->actor, c->user);
+    j->note_len = text_keep(j->note, sizeof j->note, c->note);
     if (root->job_tail == TN_NONE) {
         root->job_head = slot;
     } else {
@@ -130,6 +134,7 @@ static uint32_t job_new(struct kernel *k, const struct kernel_command *c, uint32
     }
     root->job_tail = slot;
     struct name *n = name_mut(k, holder);
+    TN_ASSERT(n->job == TN_NONE); /* one at a time */
     n->job = slot;
     n->refs++;
     if (pool != TN_NONE) {

@@ -11,6 +11,7 @@
 /* A grace counts from the deadline, not from when it was noticed: authority ended at the deadline. */
 static void lapse(struct kernel *k, uint32_t lease) {
     const struct lease *l = lease_at(k, lease);
+    TN_ASSERT(l->state == KERNEL_ACTIVE);
     if (l->grace_s == 0) {
         kernel_lease_move(k, lease, CAUSE_EXPIRE, 0);
     } else {
@@ -34,7 +35,8 @@ bool kernel_due_lease(struct kernel *k, uint32_t lease) {
         return true;
     }
     /* At most two rounds: a lapse into a grace that is over, too. */
-    while (lease_due(k, l)) {
+    for (unsigned round = 0; lease_due(k, l); round++) {
+        TN_ASSERT(round < 2);
         changed = true;
         switch ((enum kernel_state)l->state) {
         case KERNEL_ACTIVE:

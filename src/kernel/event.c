@@ -16,6 +16,7 @@ static const struct kernel_author nobody;
 
 static void event_send(struct kernel *k, struct kernel_event *event,
                        const struct kernel_author *author) {
+    TN_ASSERT((unsigned)event->kind < KERNEL_EVENT_COUNT && root_at(k)->lsn > 0);
     event->actor = author->actor;
     event->note = author->note;
     event->lsn = root_at(k)->lsn;
@@ -29,6 +30,7 @@ static struct tn_bytes name_text(const struct kernel *k, uint32_t name, uint8_t 
         return (struct tn_bytes){0};
     }
     uint32_t len = tn_text_get(&k->tables[TABLE_TEXT], name_at(k, name)->text, out, cap);
+    TN_ASSERT(len <= cap);
     return tn_bytes_of(out, len);
 }
 
@@ -52,6 +54,7 @@ void kernel_event_lease(struct kernel *k, enum kernel_event_kind kind, uint32_t 
         .values = k->event_values,
     };
     for (uint32_t m = l->first_member; m != TN_NONE; m = member_at(k, m)->next) {
+        TN_ASSERT(event.value_count < l->member_count);
         kernel_value_show(k, member_at(k, m), &k->event_values[event.value_count++]);
     }
     if (l->pool != TN_NONE) {

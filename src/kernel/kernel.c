@@ -215,6 +215,7 @@ void kernel_run_sweep(struct kernel *k, const struct kernel_command *c,
 
 void kernel_result_lease(struct kernel *k, uint32_t lease, struct kernel_result *result) {
     const struct lease *l = lease_at(k, lease);
+    TN_ASSERT(l->state != KERNEL_NO_STATE && l->epoch > 0);
     result->has_lease = true;
     result->lease = kernel_lease_id_of(k, l);
     result->epoch = l->epoch;
@@ -228,6 +229,7 @@ void kernel_result_values(struct kernel *k, uint32_t lease, uint32_t claim_count
     TN_ASSERT(l->member_count <= result->value_capacity);
     uint32_t claim = 0;
     for (uint32_t m = l->first_member; m != TN_NONE; m = member_at(k, m)->next) {
+        TN_ASSERT(result->value_count < l->member_count);
         uint32_t i = result->value_count++;
         const struct claim_plan *plan = &k->plan_claims[claim];
         if (claim + 1 < claim_count && i >= plan->offset + plan->count) {
@@ -253,6 +255,7 @@ static void result_begin(const struct kernel *k, struct kernel_result *result) {
 
 static void verb_run(struct kernel *k, const struct kernel_command *c,
                      struct kernel_result *result) {
+    TN_ASSERT((unsigned)c->verb < KERNEL_VERB_COUNT && verbs[c->verb] != NULL);
     if (c->user.len > KERNEL_USER_MAX) {
         result->code = TN_R_BAD_NAME;
     } else if (c->note.len > KERNEL_NOTE_MAX) {
@@ -292,6 +295,7 @@ void kernel_apply(struct kernel *k, const struct kernel_entry *entry,
     TN_ASSERT(entry->now_ms > 0); /* 0 stands for "never" in records */
     root->lsn = entry->lsn;
     root->now_ms = entry->now_ms;
+    TN_ASSERT(k->empty_count == 0);
     k->event_index = 0;
     k->event_previous = TN_NONE;
     result_begin(k, result);

@@ -48,6 +48,7 @@ static const struct lifecycle_row lifecycle[CAUSE_COUNT] = {
 /* The shard in whose generation a log position was written. */
 static uint64_t shard_at(const struct root *root, uint64_t lsn) {
     uint64_t shard = root->shard;
+    TN_ASSERT(root->restored_count <= KERNEL_RESTORES_MAX);
     for (uint32_t i = root->restored_count; i-- > 0 && lsn < root->restored_lsn[i];) {
         shard -= (uint64_t)1 << 32;
     }
@@ -55,6 +56,7 @@ static uint64_t shard_at(const struct root *root, uint64_t lsn) {
 }
 
 struct kernel_lease_id kernel_lease_id_of(const struct kernel *k, const struct lease *l) {
+    TN_ASSERT(l->lsn > 0); /* the record is in use */
     return (struct kernel_lease_id){.shard = shard_at(root_at(k), l->lsn), .lsn = l->lsn};
 }
 
@@ -112,6 +114,7 @@ void kernel_lease_seen(struct kernel *k, uint32_t lease) {
 void kernel_lease_link(struct kernel *k, uint32_t lease) {
     struct lease *l = lease_mut(k, lease);
     struct name *n = name_mut(k, l->holder);
+    TN_ASSERT(n->refs > 0);
     l->holder_prev = TN_NONE;
     l->holder_next = n->first_lease;
     if (n->first_lease != TN_NONE) {
@@ -124,12 +127,18 @@ void kernel_lease_unlink(struct kernel *k, uint32_t lease) {
     kernel_job_skip(k, lease);
     struct lease *l = lease_mut(k, lease);
     if (l->holder_prev == TN_NONE) {
-        name_mut(k, l->holder)->first_lease = l->holder_next;
+        struct name *n = name_mut(k, l->holder);
+        TN_ASSERT(n->first_lease == lease);
+        n->first_lease = l->holder_next;
     } else {
-        lease_mut(k, l->holder_prev)->holder_next = l->holder_next;
+        struct lease *prev = lease_mut(k, l->holder_prev);
+        TN_ASSERT(prev->holder_next == lease);
+        prev->holder_next = l->holder_next;
     }
     if (l->holder_next != TN_NONE) {
-        lease_mut(k, l->holder_next)->holder_prev = l->holder_prev;
+        struct lease *next = lease_mut(k, l->holder_next);
+        TN_ASSERT(next->holder_prev == lease);
+        next->holder_prev = l->holder_prev;
     }
     l->holder_prev = TN_NONE;
     l->holder_next = TN_NONE;
@@ -140,14 +149,19 @@ void kernel_lease_unlink(struct kernel *k, uint32_t lease) {
 static void held_add(struct kernel *k, uint32_t pool, unsigned state, uint32_t n, int sign) {
     uint64_t change = sign > 0 ? n : (uint64_t)0 - n;
     uint32_t template = kernel_pool_summed(k, pool);
-    pool_mut(k, pool)->held[state] += change;
+    uint64_t *held = &pool_mut(k, pool)->held[state];
+    TN_ASSERT(state <= KERNEL_REVOKING && (sign > 0 || *held >= n));
+    *held += change;
     if (template != TN_NONE) {
-        pool_mut(k, template)->held[state] += change;
+        held = &pool_mut(k, template)->held[state];
+        TN_ASSERT(sign > 0 || *held >= n);
+        *held += change;
     }
 }
 
 void kernel_lease_count(struct kernel *k, uint32_t lease, int sign) {
     const struct lease *l = lease_at(k, lease);
+    TN_ASSERT(l->member_count > 0);
     if (l->pool != TN_NONE) {
         held_add(k, l->pool, l->state, l->member_count, sign);
         return;
@@ -219,8 +233,11 @@ static void history_retire_oldest(struct kernel *k) {
     struct root *root = root_mut(k);
     uint32_t slot = root->history_head;
     struct lease l = *lease_at(k, slot);
+    TN_ASSERT(l.state == KERNEL_RELEASED || l.state == KERNEL_EXPIRED || l.state == KERNEL_REVOKED);
+    TN_ASSERT(root->history_count > 0 && root->history_members >= l.member_count);
     root->history_head = l.holder_next;
     if (root->history_head == TN_NONE) {
+        TN_ASSERT(root->history_tail == slot);
         root->history_tail = TN_NONE;
     }
     root->history_count--;
@@ -292,8 +309,9 @@ static void history_make_room(struct kernel *k, uint32_t members) {
 static void history_push(struct kernel *k, uint32_t lease) {
     struct root *root = root_mut(k);
     struct lease *l = lease_mut(k, lease);
-    l->holder_next = TN_NONE;
+    TN_ASSERT(l->holder_prev == TN_NONE && l->holder_next == TN_NONE); /* in no other list */
     if (root->history_tail == TN_NONE) {
+        TN_ASSERT(root->history_head == TN_NONE);
         root->history_head = lease;
     } else {
         lease_mut(k, root->history_tail)->holder_next = lease;
@@ -343,14 +361,15 @@ static void counters_end(struct kernel *k, uint32_t pool, const struct lease *l)
 
 /* The member's lease has ended: its value rests or is free at once. */
 static void member_end(struct kernel *k, uint32_t member) {
-    uint32_t pool = member_at(k, member)->pool;
+    struct member *m = member_mut(k, member);
+    TN_ASSERT(m->state == MEMBER_HELD);
+    uint32_t pool = m->pool;
     uint64_t cooldown_s = kernel_pool_option(k, pool, KERNEL_OPTION_COOLDOWN);
     if (cooldown_s == 0) {
         kernel_value_free(k, member);
-        member_mut(k, member)->state = MEMBER_ENDED;
+        m->state = MEMBER_ENDED;
         return;
     }
-    struct member *m = member_mut(k, member);
     m->state = MEMBER_COOLING;
     m->cool_ms = root_at(k)->now_ms + kernel_seconds_ms(cooldown_s);
     held_add(k, pool, HELD_COOLING, 1, +1);
@@ -359,6 +378,8 @@ static void member_end(struct kernel *k, uint32_t member) {
 }
 
 void kernel_member_cooled(struct kernel *k, uint32_t member) {
+    TN_ASSERT(member_at(k, member)->state == MEMBER_COOLING);
+    TN_ASSERT(root_at(k)->members_cooling > 0);
     kernel_clock_cooling_remove(k, member);
     held_add(k, member_at(k, member)->pool, HELD_COOLING, 1, -1);
     root_mut(k)->members_cooling--;
@@ -387,20 +408,26 @@ static void lease_end(struct kernel *k, uint32_t lease) {
         uint32_t pool = member_at(k, m)->pool;
         counters_end(k, pool, l);
         if (l->pool == TN_NONE) {
-            pool_mut(k, pool)->mixed--;
+            struct pool *p = pool_mut(k, pool);
+            TN_ASSERT(p->mixed > 0);
+            p->mixed--;
         }
         member_end(k, m);
     }
-    root_mut(k)->leases_live--;
+    struct root *root = root_mut(k);
+    TN_ASSERT(root->leases_live > 0);
+    root->leases_live--;
     history_make_room(k, l->member_count);
     history_push(k, lease);
 }
 
 void kernel_lease_move(struct kernel *k, uint32_t lease, enum kernel_cause cause,
                        uint64_t deadline_ms) {
+    TN_ASSERT((unsigned)cause < CAUSE_COUNT);
     const struct lifecycle_row *row = &lifecycle[cause];
     struct lease *l = lease_mut(k, lease);
     TN_ASSERT(row->from >> l->state & 1);
+    TN_ASSERT(l->epoch > 0 && l->member_count > 0);
     uint8_t from = l->state;
     uint8_t to = row->to == KERNEL_NO_STATE ? from : row->to;
     if (to == KERNEL_REVOKED && (l->bits & LEASE_GRACE) != 0) {

@@ -10,8 +10,10 @@ uint32_t kernel_name_cost(const struct kernel *k, struct tn_bytes text, uint32_t
 }
 
 uint32_t kernel_name_hold(struct kernel *k, struct tn_bytes text) {
+    TN_ASSERT(text.len > 0 && text.len <= KERNEL_HOLDER_MAX);
     uint32_t slot = kernel_index_text(k, TEXT_NAME, text);
     if (slot != TN_NONE) {
+        TN_ASSERT(name_at(k, slot)->refs > 0 && name_at(k, slot)->refs < UINT32_MAX);
         name_mut(k, slot)->refs++;
         return slot;
     }

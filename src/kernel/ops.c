@@ -201,6 +201,7 @@ enum tn_result kernel_op_admit(const struct kernel *k, const struct kernel_comma
 enum tn_result kernel_op_begin(struct kernel *k, const struct kernel_command *c,
                                uint32_t *ret_user) {
     uint32_t names = 0;
+    TN_ASSERT(c->opid.len > 0 && c->opid.len <= KERNEL_OPID_MAX);
     uint32_t chunks = c->user.len == 0 ? 0 : kernel_name_cost(k, c->user, &names);
     if (tn_table_room(&k->tables[TABLE_OP]) == 0 ||
         tn_table_room(&k->tables[TABLE_OP_TEXT]) < chunks_most(k, c)) {
@@ -234,6 +235,7 @@ void kernel_op_end(struct kernel *k, const struct kernel_command *c, struct tn_b
     uint32_t len = result_write(result, k->op_buffer, k->op_buffer_bytes);
     struct tn_table *chunks = &k->tables[TABLE_OP_TEXT];
     uint32_t slot = tn_table_take(&k->tables[TABLE_OP]);
+    TN_ASSERT(slot != TN_NONE); /* kernel_op_begin has seen the room */
     struct root *root = root_mut(k);
     struct op *o = op_mut(k, slot);
     o->user = user;
@@ -244,6 +246,7 @@ void kernel_op_end(struct kernel *k, const struct kernel_command *c, struct tn_b
     o->expires_ms = expires_at(k);
     digest_of(encoded, o->digest);
     if (root->op_tail == TN_NONE) {
+        TN_ASSERT(root->op_head == TN_NONE);
         root->op_head = slot;
     } else {
         op_mut(k, root->op_tail)->next = slot;
@@ -256,6 +259,7 @@ void kernel_op_purge(struct kernel *k, uint32_t budget) {
     for (uint32_t i = 0; i < budget && root_at(k)->op_head != TN_NONE; i++) {
         uint32_t slot = root_at(k)->op_head;
         struct op o = *op_at(k, slot);
+        TN_ASSERT(o.lsn > 0 && o.lsn <= root_at(k)->lsn);
         if (o.expires_ms > root_at(k)->now_ms) {
             return;
         }

@@ -140,6 +140,8 @@ static void pool_reset(struct pool *p) {
 static uint32_t pool_new(struct kernel *k, struct tn_bytes name, uint32_t template,
                          const struct kernel_policy *policy) {
     uint32_t slot = tn_table_take(&k->tables[TABLE_POOL]);
+    TN_ASSERT(slot != TN_NONE);
+    TN_ASSERT((template == TN_NONE) == (policy != NULL)); /* a scope follows its template */
     struct pool *p = pool_mut(k, slot);
     p->name = tn_text_put(&k->tables[TABLE_TEXT], name);
     p->template = template;
@@ -187,6 +189,7 @@ void kernel_pool_unref(struct kernel *k, uint32_t pool) {
 }
 
 static void pool_unmap(struct kernel *k, uint32_t pool) {
+    TN_ASSERT(pool_at(k, pool)->mapped);
     kernel_index_text_remove(k, TEXT_POOL, pool);
     pool_mut(k, pool)->mapped = 0;
 }
@@ -199,9 +202,12 @@ static void pool_drop(struct kernel *k, uint32_t pool) {
     kernel_value_cold_forget(k, pool);
     kernel_meter_drop(k, pool);
     struct pool *p = pool_mut(k, pool);
+    TN_ASSERT(p->state == POOL_LIVE && p->used == 0 && p->scopes == 0);
+    TN_ASSERT(root_at(k)->pools_live > 0);
     p->state = POOL_DROPPED;
     root_mut(k)->pools_live--;
     if (p->template != TN_NONE) {
+        TN_ASSERT(pool_at(k, p->template)->scopes > 0);
         pool_mut(k, p->template)->scopes--;
     } else {
         pool_unmap(k, pool);
@@ -217,6 +223,7 @@ static void pool_drop(struct kernel *k, uint32_t pool) {
 void kernel_pool_maybe_empty(struct kernel *k, uint32_t pool) {
     struct pool *p = pool_mut(k, pool);
     if (p->used == 0 && p->state == POOL_LIVE && !p->empty_listed) {
+        TN_ASSERT(k->empty_count < k->tables[TABLE_POOL].capacity);
         p->empty_listed = 1;
         k->empty_scopes[k->empty_count++] = pool;
     }
@@ -225,6 +232,7 @@ void kernel_pool_maybe_empty(struct kernel *k, uint32_t pool) {
 void kernel_pool_drop_empty(struct kernel *k) {
     for (uint32_t i = 0; i < k->empty_count; i++) {
         struct pool *p = pool_mut(k, k->empty_scopes[i]);
+        TN_ASSERT(p->empty_listed);
         p->empty_listed = 0;
         if (p->used == 0 && p->state == POOL_LIVE) {
             pool_drop(k, k->empty_scopes[i]);
@@ -247,6 +255,7 @@ static enum tn_result scope_record(struct kernel *k, uint32_t template, struct t
         return TN_R_POOLS_FULL;
     }
     if (old != TN_NONE && pool_at(k, old)->template == template) {
+        TN_ASSERT(pool_at(k, old)->state == POOL_DROPPED);
         pool_reset(pool_mut(k, old));
         *ret_pool = old;
         return TN_R_OK;

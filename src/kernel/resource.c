@@ -3,6 +3,7 @@
 
 static void resource_new(struct kernel *k, uint32_t pool, struct tn_bytes name) {
     uint32_t slot = tn_table_take(&k->tables[TABLE_RESOURCE]);
+    TN_ASSERT(slot != TN_NONE); /* add_allowed has seen the room */
     struct pool *p = pool_mut(k, pool);
     struct resource *r = resource_mut(k, slot);
     r->name = tn_text_put(&k->tables[TABLE_TEXT], name);
@@ -39,13 +40,16 @@ void kernel_resource_unref(struct kernel *k, uint32_t resource) {
 /* The resource is free (or cold) and leaves its pool. */
 static void resource_remove(struct kernel *k, uint32_t resource) {
     const struct resource *r = resource_at(k, resource);
+    TN_ASSERT(r->in_use && !r->removed);
     if (r->member != TN_NONE) {
+        TN_ASSERT(member_at(k, r->member)->state == MEMBER_COLD);
         kernel_value_cold_release(k, r->member);
     }
     tn_bitmap_clear(&k->available, r->pool, r->ordinal);
     kernel_index_resource_remove(k, resource);
     struct pool *p = pool_mut(k, r->pool);
     if (r->prev == TN_NONE) {
+        TN_ASSERT(p->first_resource == resource);
         p->first_resource = r->next;
     } else {
         resource_mut(k, r->prev)->next = r->next;
@@ -53,6 +57,7 @@ static void resource_remove(struct kernel *k, uint32_t resource) {
     if (r->next != TN_NONE) {
         resource_mut(k, r->next)->prev = r->prev;
     }
+    TN_ASSERT(p->resources > 0);
     p->resources--;
     struct resource *w = resource_mut(k, resource);
     w->removed = 1;

@@ -81,6 +81,7 @@ static bool search(const struct kernel *k, uint32_t pool, const struct kernel_po
             *ret_value = value;
             return true;
         }
+        TN_ASSERT(last >= value); /* the search goes on */
         if (last >= to) {
             return false;
         }
@@ -213,6 +214,7 @@ uint32_t kernel_member_new(struct kernel *k, uint32_t pool, uint64_t value) {
     uint32_t slot = tn_table_take(&k->tables[TABLE_MEMBER]);
     TN_ASSERT(slot != TN_NONE);
     struct member *m = member_mut(k, slot);
+    TN_ASSERT(m->state == MEMBER_FREE);
     m->value = value;
     m->pool = pool;
     m->lease = TN_NONE;
@@ -277,12 +279,16 @@ static void cold_remove(struct kernel *k, uint32_t member) {
     const struct member *m = member_at(k, member);
     struct pool *p = pool_mut(k, m->pool);
     uint32_t prev = m->cold.prev, next = m->cold.next;
+    TN_ASSERT(m->state == MEMBER_COLD);
+    TN_ASSERT(p->cold_count > 0 && root_at(k)->cold_count > 0);
     if (prev == TN_NONE) {
+        TN_ASSERT(p->cold_head == member);
         p->cold_head = next;
     } else {
         member_mut(k, prev)->cold.next = next;
     }
     if (next == TN_NONE) {
+        TN_ASSERT(p->cold_tail == member);
         p->cold_tail = prev;
     } else {
         member_mut(k, next)->cold.prev = prev;
@@ -347,6 +353,7 @@ static uint32_t cold_owner(const struct kernel *k, const struct member *m) {
 
 void kernel_value_claim(struct kernel *k, uint32_t member) {
     const struct member *m = member_at(k, member);
+    TN_ASSERT(m->state == MEMBER_HELD && m->lease != TN_NONE);
     uint32_t owner = cold_owner(k, m);
     if (owner != TN_NONE) {
         TN_ASSERT(member_at(k, owner)->state == MEMBER_COLD);
@@ -361,6 +368,7 @@ void kernel_value_unclaim(struct kernel *k, uint32_t member) {
     const struct member *m = member_at(k, member);
     uint32_t owner = kernel_value_owner(k, m->pool, m->value);
     if (owner != member) {
+        TN_ASSERT(member_at(k, owner)->state == MEMBER_COLD);
         member_mut(k, owner)->lease = TN_NONE;
         return;
     }
@@ -382,6 +390,7 @@ void kernel_value_free(struct kernel *k, uint32_t member) {
     const struct member *m = member_at(k, member);
     uint32_t pool = m->pool;
     uint64_t value = m->value;
+    TN_ASSERT(m->state == MEMBER_HELD || m->state == MEMBER_COOLING);
     owner_clear(k, member);
     if (kernel_pool_option(k, pool, KERNEL_OPTION_STRATEGY) == KERNEL_COLDEST) {
         cold_add(k, pool, value);
@@ -389,9 +398,12 @@ void kernel_value_free(struct kernel *k, uint32_t member) {
         mark_free(k, pool, value, true);
     }
     struct pool *p = pool_mut(k, pool);
+    TN_ASSERT(p->used > 0);
     p->used--;
     if (p->template != TN_NONE) {
-        pool_mut(k, p->template)->used--;
+        struct pool *t = pool_mut(k, p->template);
+        TN_ASSERT(t->used > 0);
+        t->used--;
         kernel_pool_maybe_empty(k, pool);
     }
     root_mut(k)->members_live--;
