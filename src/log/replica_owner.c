@@ -1,0 +1,517 @@
+#include "log/replica_owner.h"
+
+#include <string.h>
+
+#include "base/assert.h"
+
+#define SPAN_MS 5000u /* over which the smallest lag is looked for, twice */
+#define RETRY_MS 50u  /* after "later" */
+#define MARGIN_MS 50u /* a follower waits 1.1 T and this */
+
+/* One step: the node, the fact's time, and the effects so far. */
+struct step {
+    struct replica_owner *owner;
+    uint64_t now_ms, log_ms;
+    const struct replica_nonce *nonce;
+    struct replica_effects *effects;
+};
+
+static struct replica_effect *effect_add(struct step *s, enum replica_effect_kind kind) {
+    TN_ASSERT(s->effects->count < REPLICA_EFFECTS_MAX);
+    struct replica_effect *effect = &s->effects->at[s->effects->count++];
+    memset(effect, 0, sizeof *effect);
+    effect->kind = kind;
+    return effect;
+}
+
+/* ---- Silence ---- */
+
+/* The smallest lag of this epoch, UINT64_MAX if there is none. */
+static uint64_t lag_least(const struct replica_owner *o) {
+    return o->lag_ms < o->lag_before_ms ? o->lag_ms : o->lag_before_ms;
+}
+
+static void lag_forget(struct replica_owner *o, uint64_t now_ms) {
+    o->lag_ms = o->lag_before_ms = UINT64_MAX;
+    o->lag_since_ms = now_ms;
+}
+
+/* Clocks of other machines may be ahead of ours by any amount: the difference wraps around, and the
+ * smallest one is that of the smallest signed distance. */
+static void lag_note(struct replica_owner *o, uint64_t now_ms) {
+    uint64_t lag_ms = now_ms - o->head.stamp_ms + (UINT64_MAX >> 2);
+    if (now_ms - o->lag_since_ms >= SPAN_MS) {
+        bool recent = now_ms - o->lag_since_ms < 2 * (uint64_t)SPAN_MS;
+        o->lag_before_ms = recent ? o->lag_ms : UINT64_MAX;
+        o->lag_ms = UINT64_MAX;
+        o->lag_since_ms = now_ms;
+    }
+    o->lag_ms = lag_ms < o->lag_ms ? lag_ms : o->lag_ms;
+}
+
+/* When the last head was stamped, in our clock: never earlier than the truth. */
+static uint64_t stamp_estimate(const struct replica_owner *o) {
+    return o->head.stamp_ms + lag_least(o) - (UINT64_MAX >> 2);
+}
+
+static uint64_t take_at(const struct replica_owner *o) {
+    const struct replica_owner_options *options = &o->options;
+    uint64_t silence_ms =
+        (uint64_t)options->ttl_ms + options->ttl_ms / 10 + MARGIN_MS + options->wait_ms;
+    uint64_t at_ms = (o->head.flags & REPLICA_RESIGNED) != 0 ? 0 : stamp_estimate(o) + silence_ms;
+    return at_ms > o->take_after_ms ? at_ms : o->take_after_ms;
+}
+
+static bool may_take(const struct replica_owner *o) {
+    return o->has_head && (o->head.flags & REPLICA_CLOSED) == 0 &&
+           o->head.state_version == o->options.state_version && o->applied_lsn == o->head.lsn &&
+           o->applied_chain == o->head.chain;
+}
+
+/* ---- Roles ---- */
+
+static void append_end(struct step *s, enum tn_status status) {
+    effect_add(s, REPLICA_DO_APPENDED)->status = status;
+}
+
+/* No longer owner, or not after all. What waits was never sent. */
+static void follow(struct step *s) {
+    struct replica_owner *o = s->owner;
+    bool led = o->role == REPLICA_OWNING;
+    o->role = REPLICA_FOLLOWING;
+    o->valid_until_ms = 0;
+    memset(&o->swap, 0, sizeof o->swap);
+    if (o->has_waiting) {
+        o->has_waiting = false;
+        append_end(s, TN_LOST);
+    }
+    o->resigning = o->reading = false;
+    lag_forget(o, s->now_ms);
+    if (o->has_head) {
+        lag_note(o, s->now_ms);
+    }
+    o->heard_ms = s->now_ms;
+    o->live = true;
+    if (led) {
+        effect_add(s, REPLICA_DO_FOLLOW);
+    }
+}
+
+static void refuse(struct step *s, enum replica_refusal refusal) {
+    follow(s);
+    effect_add(s, REPLICA_DO_REFUSE)->refusal = refusal;
+    if (refusal != REPLICA_DENIED) {
+        s->owner->role = REPLICA_HALTED;
+    }
+}
+
+/* ---- Swaps ---- */
+
+static void swap_send(struct step *s) {
+    struct replica_owner *o = s->owner;
+    struct replica_effect *effect = effect_add(s, REPLICA_DO_SWAP);
+    o->swap.under_way = true;
+    o->swap.number = ++o->swaps;
+    effect->swap = o->swap.number;
+    effect->swap_kind = o->swap.kind;
+    effect->from = o->head;
+    effect->to = o->swap.to;
+}
+
+/* The next head, stamped now. */
+static struct replica_head *swap_prepare(struct step *s, enum replica_swap_kind kind) {
+    struct replica_owner *o = s->owner;
+    TN_ASSERT(o->swap.kind == REPLICA_SWAP_NONE);
+    o->swap.kind = kind;
+    o->swap.to = o->head;
+    o->swap.to.seq++;
+    o->swap.to.stamp_ms = s->now_ms;
+    o->swap.to.now_ms = s->log_ms > o->head.now_ms ? s->log_ms : o->head.now_ms;
+    o->swap.stamp_ms = o->swap.began_ms = s->now_ms;
+    return &o->swap.to;
+}
+
+static void begin_append(struct step *s, const struct replica_append *append) {
+    struct replica_head *to = swap_prepare(s, REPLICA_SWAP_APPEND);
+    TN_ASSERT(append->first_lsn == s->owner->head.lsn + 1 && append->last_lsn >= append->first_lsn);
+    to->lsn = append->last_lsn;
+    to->batch = append->first_lsn;
+    to->now_ms = append->now_ms;
+    to->shard = append->shard;
+    to->chain = append->chain;
+    swap_send(s);
+}
+
+static void begin_take(struct step *s) {
+    struct replica_owner *o = s->owner;
+    uint64_t since_ms = s->now_ms - stamp_estimate(o);
+    struct replica_head *to = swap_prepare(s, REPLICA_SWAP_TAKE);
+    to->epoch++;
+    to->nonce = *s->nonce;
+    to->flags = 0;
+    to->now_ms = o->head.now_ms + since_ms;
+    memcpy(to->node, o->options.node, sizeof to->node);
+    o->role = REPLICA_TAKING;
+    swap_send(s);
+}
+
+/* What has been waiting for the swap before it. */
+static void begin_next(struct step *s) {
+    struct replica_owner *o = s->owner;
+    if (o->has_waiting) {
+        o->has_waiting = false;
+        begin_append(s, &o->waiting);
+    } else if (o->resigning) {
+        o->resigning = false;
+        swap_prepare(s, REPLICA_SWAP_RESIGN)->flags |= REPLICA_RESIGNED;
+        swap_send(s);
+    } else if (s->now_ms >= o->swap.stamp_ms + o->options.ttl_ms / 3) {
+        (void)swap_prepare(s, REPLICA_SWAP_RENEW);
+        swap_send(s);
+    }
+}
+
+static void swap_done(struct step *s) {
+    struct replica_owner *o = s->owner;
+    enum replica_swap_kind kind = o->swap.kind;
+    uint64_t stamp_ms = o->swap.stamp_ms;
+    o->head = o->swap.to;
+    memset(&o->swap, 0, sizeof o->swap);
+    o->swap.stamp_ms = stamp_ms; /* for the next renewal */
+    if (kind == REPLICA_SWAP_RESIGN) {
+        follow(s);
+        o->take_after_ms = s->now_ms + 2 * (uint64_t)o->options.ttl_ms;
+        return;
+    }
+    o->valid_until_ms = stamp_ms + o->options.ttl_ms;
+    if (kind == REPLICA_SWAP_TAKE) {
+        o->role = REPLICA_OWNING;
+        struct replica_effect *effect = effect_add(s, REPLICA_DO_LEAD);
+        effect->to = o->head;
+        effect->heard = o->live;
+    } else if (kind == REPLICA_SWAP_APPEND) {
+        o->applied_lsn = o->head.lsn;
+        o->applied_chain = o->head.chain;
+        append_end(s, TN_OK);
+    }
+    begin_next(s);
+}
+
+/* Is this, which the store has now, not a successor of what we know? */
+static bool is_put_back(const struct replica_owner *o, const struct replica_head *head) {
+    int order = o->has_head ? replica_head_order(head, &o->head) : 1;
+    return order < 0 || (order == 0 && !replica_head_equal(head, &o->head)) ||
+           head->lsn < o->applied_lsn ||
+           (head->lsn == o->applied_lsn && head->chain != o->applied_chain);
+}
+
+/* Another head is there, or none, and ours will never be. */
+static void swap_lost(struct step *s, const struct replica_fact *fact) {
+    struct replica_owner *o = s->owner;
+    bool append = o->swap.kind == REPLICA_SWAP_APPEND;
+    if (append) {
+        append_end(s, fact->batch_is_mine ? TN_OK : TN_LOST);
+        if (fact->batch_is_mine) { /* committed, and deposed since */
+            o->applied_lsn = o->swap.to.lsn;
+            o->applied_chain = o->swap.to.chain;
+        }
+    }
+    if (!fact->has_head) {
+        refuse(s, REPLICA_GONE);
+    } else if (is_put_back(o, &fact->head)) {
+        refuse(s, REPLICA_PUT_BACK);
+    } else {
+        o->head = fact->head;
+        follow(s);
+    }
+}
+
+/* The store has said what it has: FAILED, or READ while we are asking. True if that settles it. */
+static bool swap_judge(struct step *s, const struct replica_fact *fact) {
+    struct replica_owner *o = s->owner;
+    if (fact->has_head && replica_head_equal(&fact->head, &o->swap.to)) {
+        swap_done(s);
+        return true;
+    }
+    if (fact->has_head && replica_head_equal(&fact->head, &o->head)) {
+        return false; /* nothing has happened yet */
+    }
+    swap_lost(s, fact);
+    return true;
+}
+
+static void swap_give_up(struct step *s) {
+    struct replica_owner *o = s->owner;
+    if (o->swap.kind == REPLICA_SWAP_APPEND) {
+        append_end(s, o->swap.doubt ? TN_IO : TN_LOST);
+    }
+    follow(s);
+    o->take_after_ms = s->now_ms + o->options.ttl_ms;
+}
+
+/* Not settled: again at this time, unless we have tried for too long. */
+static void swap_again(struct step *s, uint64_t at_ms) {
+    struct replica_owner *o = s->owner;
+    o->swap.under_way = o->swap.asking = false;
+    o->swap.retry_at_ms = at_ms;
+    if (s->now_ms >= o->swap.began_ms + o->options.doubt_ms) {
+        swap_give_up(s);
+    } else if (s->now_ms >= at_ms) {
+        swap_send(s);
+    }
+}
+
+/* A READ has told that the swap, refused for space, was not done. */
+static void swap_no_space(struct step *s) {
+    struct replica_owner *o = s->owner;
+    if (o->swap.doubt) { /* an earlier try may still be */
+        swap_again(s, s->now_ms + RETRY_MS);
+        return;
+    }
+    enum replica_swap_kind kind = o->swap.kind;
+    if (kind == REPLICA_SWAP_APPEND) {
+        uint64_t stamp_ms = o->valid_until_ms - o->options.ttl_ms;
+        memset(&o->swap, 0, sizeof o->swap);
+        o->swap.stamp_ms = stamp_ms;
+        append_end(s, TN_NOSPACE);
+        begin_next(s);
+    } else if (kind == REPLICA_SWAP_RENEW) {
+        swap_again(s, s->now_ms + RETRY_MS);
+    } else {
+        follow(s);
+        o->take_after_ms = s->now_ms + o->options.ttl_ms;
+    }
+}
+
+/* How the swap ended. */
+static void on_swap(struct step *s, const struct replica_fact *fact) {
+    struct replica_owner *o = s->owner;
+    if (o->swap.kind == REPLICA_SWAP_NONE || !o->swap.under_way || fact->swap != o->swap.number) {
+        return;
+    }
+    o->swap.under_way = false;
+    switch (fact->kind) {
+    case REPLICA_FACT_DONE:
+        swap_done(s);
+        break;
+    case REPLICA_FACT_FAILED:
+        if (!swap_judge(s, fact)) { /* a compare that fails on its own head: the answer was old */
+            swap_again(s, s->now_ms + RETRY_MS);
+        }
+        break;
+    case REPLICA_FACT_LATER:
+        swap_again(s, s->now_ms + RETRY_MS);
+        break;
+    case REPLICA_FACT_DENIED:
+        if (o->swap.kind == REPLICA_SWAP_APPEND) {
+            append_end(s, o->swap.doubt ? TN_IO : TN_LOST);
+        }
+        refuse(s, REPLICA_DENIED);
+        o->take_after_ms = s->now_ms + o->options.ttl_ms;
+        break;
+    case REPLICA_FACT_NOSPACE:
+        o->swap.asking = true;
+        effect_add(s, REPLICA_DO_READ);
+        break;
+    default:
+        o->swap.doubt = true;
+        swap_again(s, s->now_ms);
+        break;
+    }
+}
+
+/* ---- Heads ---- */
+
+/* `live`: it was made while we were looking, not some time before. */
+static void head_take(struct step *s, const struct replica_head *head, bool live) {
+    struct replica_owner *o = s->owner;
+    o->live = live;
+    if (!o->has_head || head->epoch != o->head.epoch ||
+        !replica_nonce_equal(&head->nonce, &o->head.nonce)) {
+        lag_forget(o, s->now_ms);
+    }
+    o->has_head = true;
+    o->head = *head;
+    o->heard_ms = s->now_ms;
+    lag_note(o, s->now_ms);
+}
+
+static void on_seen(struct step *s, const struct replica_fact *fact) {
+    struct replica_owner *o = s->owner;
+    int order = o->has_head ? replica_head_order(&fact->head, &o->head) : 1;
+    if (o->role == REPLICA_FOLLOWING) {
+        if (order > 0) {
+            head_take(s, &fact->head, true);
+        }
+        return;
+    }
+    /* While a swap is under way its own end tells more. */
+    if (o->role == REPLICA_OWNING && order > 0 && o->swap.kind == REPLICA_SWAP_NONE) {
+        o->head = fact->head;
+        follow(s);
+    }
+}
+
+/* The register as it is: a follower notices when it went back. */
+static void on_read(struct step *s, const struct replica_fact *fact) {
+    struct replica_owner *o = s->owner;
+    if (o->swap.asking) {
+        if (!swap_judge(s, fact)) {
+            o->swap.asking = false;
+            swap_no_space(s);
+        }
+        return;
+    }
+    if (o->role != REPLICA_FOLLOWING || !o->reading) {
+        return;
+    }
+    o->reading = false;
+    o->heard_ms = s->now_ms;
+    if (!fact->has_head) {
+        if (o->has_head) {
+            refuse(s, REPLICA_GONE);
+        }
+        return;
+    }
+    if (is_put_back(o, &fact->head)) {
+        refuse(s, REPLICA_PUT_BACK);
+    } else if (!o->has_head || replica_head_order(&fact->head, &o->head) > 0) {
+        head_take(s, &fact->head, o->has_head);
+    }
+}
+
+/* ---- Time ---- */
+
+static void tick_following(struct step *s) {
+    struct replica_owner *o = s->owner;
+    if (may_take(o) && s->now_ms >= take_at(o)) {
+        begin_take(s);
+        return;
+    }
+    bool quiet = !o->has_head || s->now_ms - o->heard_ms >= o->options.ttl_ms / 2;
+    if (quiet && !o->reading && s->now_ms >= o->read_at_ms) {
+        o->reading = true;
+        o->read_at_ms = s->now_ms + o->options.ttl_ms / 4;
+        effect_add(s, REPLICA_DO_READ);
+    }
+}
+
+static void tick(struct step *s) {
+    struct replica_owner *o = s->owner;
+    if (o->role == REPLICA_FOLLOWING) {
+        tick_following(s);
+        return;
+    }
+    bool idle = !o->swap.under_way && !o->swap.asking;
+    if (o->swap.kind != REPLICA_SWAP_NONE && idle) {
+        swap_again(s, o->swap.retry_at_ms);
+    } else if (o->role == REPLICA_OWNING && o->swap.kind == REPLICA_SWAP_NONE) {
+        begin_next(s);
+    }
+}
+
+static void on_append(struct step *s, const struct replica_fact *fact) {
+    struct replica_owner *o = s->owner;
+    if (o->role != REPLICA_OWNING) {
+        append_end(s, TN_LOST);
+        return;
+    }
+    TN_ASSERT(!o->has_waiting && o->swap.kind != REPLICA_SWAP_APPEND);
+    o->has_waiting = true;
+    o->waiting = fact->append;
+    if (o->swap.kind == REPLICA_SWAP_NONE) {
+        begin_next(s);
+    }
+}
+
+static void on_unread(struct step *s) {
+    struct replica_owner *o = s->owner;
+    o->reading = false;
+    if (!o->swap.asking) {
+        return;
+    }
+    if (s->now_ms < o->swap.began_ms + o->options.doubt_ms) {
+        effect_add(s, REPLICA_DO_READ);
+    } else { /* nobody can tell whether it was done */
+        o->swap.doubt = true;
+        swap_give_up(s);
+    }
+}
+
+void replica_owner_begin(struct replica_owner *owner, const struct replica_owner_options *options,
+                         uint64_t boot_ms) {
+    memset(owner, 0, sizeof *owner);
+    owner->options = *options;
+    lag_forget(owner, boot_ms);
+    owner->heard_ms = boot_ms;
+}
+
+void replica_owner_step(struct replica_owner *owner, const struct replica_fact *fact,
+                        uint64_t boot_ms, uint64_t log_ms, const struct replica_nonce *nonce,
+                        struct replica_effects *ret_effects) {
+    struct step s = {owner, boot_ms, log_ms, nonce, ret_effects};
+    ret_effects->count = 0;
+    if (owner->role == REPLICA_HALTED) {
+        if (fact->kind == REPLICA_FACT_APPEND) {
+            append_end(&s, TN_LOST);
+        }
+        return;
+    }
+    switch (fact->kind) {
+    case REPLICA_FACT_TICK:
+        tick(&s);
+        break;
+    case REPLICA_FACT_SEEN:
+        on_seen(&s, fact);
+        break;
+    case REPLICA_FACT_READ:
+        on_read(&s, fact);
+        break;
+    case REPLICA_FACT_UNREAD:
+        on_unread(&s);
+        break;
+    case REPLICA_FACT_APPLIED:
+        if (fact->lsn > owner->applied_lsn) {
+            owner->applied_lsn = fact->lsn;
+            owner->applied_chain = fact->chain;
+        }
+        break;
+    case REPLICA_FACT_APPEND:
+        on_append(&s, fact);
+        break;
+    case REPLICA_FACT_RESIGN:
+        if (owner->role == REPLICA_OWNING) {
+            owner->resigning = true;
+            if (owner->swap.kind == REPLICA_SWAP_NONE) {
+                begin_next(&s);
+            }
+        }
+        break;
+    default:
+        on_swap(&s, fact);
+        break;
+    }
+}
+
+bool replica_owner_owns(const struct replica_owner *owner, uint64_t boot_ms) {
+    /* Others take over as soon as they see the resignation, which may be before we know of it. */
+    bool resigns = owner->resigning || owner->swap.kind == REPLICA_SWAP_RESIGN;
+    return owner->role == REPLICA_OWNING && !resigns && boot_ms < owner->valid_until_ms;
+}
+
+uint64_t replica_owner_next_ms(const struct replica_owner *o) {
+    if (o->role == REPLICA_HALTED || o->swap.under_way || o->swap.asking) {
+        return UINT64_MAX;
+    }
+    if (o->swap.kind != REPLICA_SWAP_NONE) {
+        return o->swap.retry_at_ms;
+    }
+    if (o->role == REPLICA_OWNING) {
+        return o->swap.stamp_ms + o->options.ttl_ms / 3;
+    }
+    uint64_t read_ms = o->has_head ? o->heard_ms + o->options.ttl_ms / 2 : 0;
+    read_ms = read_ms > o->read_at_ms ? read_ms : o->read_at_ms;
+    read_ms = o->reading ? UINT64_MAX : read_ms;
+    uint64_t take_ms = may_take(o) ? take_at(o) : UINT64_MAX;
+    return read_ms < take_ms ? read_ms : take_ms;
+}
