@@ -26,11 +26,12 @@
 #include "kernel/command.h"
 #include "kernel/event.h"
 #include "kernel/result.h"
-#include "log/log.h"
+#include "log/log_types.h"
 #include "os/os.h"
 
 struct engine;
 struct kernel;
+struct log;
 struct log_store;
 
 /* ---- Events and metrics ---- */

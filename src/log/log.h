@@ -27,17 +27,10 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
+#include "log/log_types.h"
 
 /* How often a log can be `restored` from a backup: the kernel remembers where each generation began. */
 #define LOG_GENERATIONS_MAX 32
-
-/* Called for things worth a line in the log of the program: torn tail cut, recovery rewritten, ... */
-typedef void log_notice(void *ctx, const char *line);
-
-/* Why an operation failed, for people: names file, offset and remedy. One line, no newline. */
-struct log_error {
-    char text[512];
-};
 
 /* payload: `count` commands, each { uint32 length; bytes }. LSNs are first_lsn, first_lsn + 1, ...
  * Between the last LSN of a batch and the first one of the next there may be a gap only where load
@@ -49,16 +42,6 @@ struct log_batch {
     const uint8_t *payload;
     uint32_t len;
     uint32_t count;
-};
-
-/* Where a log stands. */
-struct log_position {
-    uint64_t lsn;    /* of the last command, 0 if there is none */
-    uint64_t now_ms; /* of the last batch */
-    uint64_t shard;  /* generation << 32 | shard number */
-    /* Of the next command: lsn + 1, or more if LSNs were passed over. Told by load; a snapshot has no
-     * use for it. */
-    uint64_t next_lsn;
 };
 
 struct log_section {
@@ -78,19 +61,6 @@ struct log_loader {
     enum tn_status (*snapshot_section)(void *ctx, const struct log_section *section);
     enum tn_status (*snapshot_end)(void *ctx);
     enum tn_status (*batch)(void *ctx, const struct log_batch *batch);
-};
-
-struct log_stats {
-    uint64_t segments;
-    uint64_t log_bytes;
-    uint64_t appends;
-    uint64_t sync_ns_last;
-    uint64_t torn_tail_bytes; /* found at load */
-    /* The store's (log/store.h). */
-    uint64_t snapshots;
-    uint64_t snapshot_bytes; /* of the newest */
-    uint64_t snapshot_lsn;   /* of the newest, 0 if none */
-    uint64_t bytes_since_snapshot;
 };
 
 struct log;
