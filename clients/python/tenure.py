@@ -595,6 +595,7 @@ class Rule:
     id: str
     trigger: str
     enabled: bool
+    meta: Optional[Dict[str, Any]] = None
 
 
 @dataclass(frozen=True)
@@ -779,9 +780,12 @@ def _event_page(r: Reply) -> EventPage:
                      bool(r["more"]), bool(r["lost"]), int(r["lsn"]))
 
 
+def _rule(r: Reply) -> Rule:
+    return Rule(r["id"], r["trigger"], bool(r["enabled"]), _object(r.get("meta")))
+
+
 def _rule_page(r: Reply) -> RulePage:
-    rules = tuple(Rule(x["id"], x["trigger"], bool(x["enabled"])) for x in r["rules"])
-    return RulePage(rules, str(r["cursor"]))
+    return RulePage(tuple(map(_rule, r["rules"])), str(r["cursor"]))
 
 
 def _sensor(r: Reply) -> Sensor:
@@ -827,9 +831,9 @@ COMMANDS: Dict[str, str] = {
                  "POOL REMOVE,POOL SEED,RECLAIM,REKEY,RELEASE,RESERVE,REVOKE,RULE DELETE,"
                  "RULE DISABLE,RULE ENABLE,RULE SET,SENSOR DELETE,SENSOR DISABLE,SENSOR ENABLE,"
                  "SENSOR SET,SWEEP,TICK,TOKEN REVOKE,TOUCH",
-        "read": "EVENTS,LEASE,LEASES,POOL INFO,POOL LIST,POOL METRICS,RULE LIST,SENSOR HEARTBEAT,"
-                "SENSOR INFO,SENSOR LIST,SENSOR LOGS,SENSOR STATUS,TOKEN INTROSPECT,TOKEN ISSUE,"
-                "TOKEN KEYS,TOKEN REFRESH,TOKEN SENSOR,VERIFY",
+        "read": "EVENTS,LEASE,LEASES,POOL INFO,POOL LIST,POOL METRICS,RULE INFO,RULE LIST,"
+                "SENSOR HEARTBEAT,SENSOR INFO,SENSOR LIST,SENSOR LOGS,SENSOR RULES,SENSOR STATUS,"
+                "TOKEN INTROSPECT,TOKEN ISSUE,TOKEN KEYS,TOKEN REFRESH,TOKEN SENSOR,VERIFY",
         "connection": "AUTH,CLIENT GETNAME,CLIENT ID,CLIENT KILL,CLIENT LIST,CLIENT SETINFO,"
                       "CLIENT SETNAME,COMMAND,COMMAND COUNT,COMMAND DOCS,COMMAND INFO,"
                       "COMMAND LIST,CONFIG GET,ECHO,HELLO,INFO,PING,PSUBSCRIBE,PUNSUBSCRIBE,QUIT,"
@@ -1112,9 +1116,17 @@ class Commands:
     # Rules and sensors
 
     def rule_set(self, id: str, trigger: str, *, disabled: bool = False,
-                 reason: Optional[str] = None, opid: Optional[str] = None) -> Done:
+                 meta: Optional[Meta] = None, reason: Optional[str] = None,
+                 opid: Optional[str] = None) -> Done:
+        """Without `meta`, a rule that is there keeps its own."""
+        text = None if meta is None else _json_text(meta)
         return self._write(_done, opid, "RULE", "SET", id, trigger,
-                           *(["DISABLED"] if disabled else []), *_optional(reason=reason))
+                           *(["DISABLED"] if disabled else []),
+                           *_optional(meta=text, reason=reason))
+
+    def rule_info(self, id: str, *, fence: Optional[int] = None) -> Rule:
+        """A rule with its metadata, which lists do not show."""
+        return self._read(_rule, fence, "RULE", "INFO", id)
 
     def rule_delete(self, id: str, *, reason: Optional[str] = None,
                     opid: Optional[str] = None) -> Done:
@@ -1173,6 +1185,13 @@ class Commands:
 
     def sensor_restart(self, ref: str) -> str:
         return self._read(lambda r: str(r["state"]), None, "SENSOR", "RESTART", ref)
+
+    def sensor_rules(self, ref: str, token: str, *, cursor: Optional[str] = None,
+                     count: Optional[int] = None, fence: Optional[int] = None) -> RulePage:
+        """The enabled rules of its trigger, with their metadata, for a running sensor by its
+        token."""
+        return self._read(_rule_page, fence, "SENSOR", "RULES", ref, token,
+                          *_optional(cursor=cursor, count=count))
 
     def sensor_heartbeat(self, token: str, *, fence: Optional[int] = None) -> int:
         """The sensor whose token it is says that it is well; when the token ends, in seconds."""
@@ -2376,7 +2395,8 @@ class IDAllocator:
         if number <= 0:
             return []
         try:
-            grant = self.client.alloc(self.pool, self._holder(meta, number), count=number, meta=meta or None)
+            grant = self.client.alloc(self.pool, self._holder(meta, number), count=number,
+                                      meta=meta or None)
         except Exhausted as refusal:
             raise self._exhausted() from refusal
         except TooLarge as refusal:

@@ -1,6 +1,7 @@
 /* `tenure completion bash|zsh`: a script made from the table of commands. Names of pools, leases,
  * rules and sensors are asked of the server when they are needed. */
 #include <string.h>
+#include <strings.h>
 
 #include "cli/cli.h"
 #include "cli/spell.h"
@@ -40,6 +41,17 @@ static void print_lower(FILE *out, const char *word) {
     }
     (void)fputs(text.failed || text.at == NULL ? "" : text.at, out);
     cli_text_free(&text);
+}
+
+/* Local subcommands of two words, such as "rule export": the second words of one. */
+static void print_local_seconds(FILE *out, const char *first) {
+    size_t len = strlen(first);
+    for (unsigned i = 0; cli_local_row(i) != NULL; i++) {
+        const char *name = cli_local_row(i)[0];
+        if (strncasecmp(name, first, len) == 0 && name[len] == ' ') {
+            (void)fprintf(out, "%s ", name + len + 1);
+        }
+    }
 }
 
 /* The first words, each once, or the second words of one. */
@@ -85,7 +97,12 @@ static void print_cases(FILE *out) {
             print_lower(out, row->word);
             (void)fprintf(out, ")\n        skip=2 seconds='");
             print_words(out, row->word);
+            print_local_seconds(out, row->word);
             (void)fprintf(out, "'\n        case $second in\n");
+            if (strcmp(row->word, "RULE") == 0 || strcmp(row->word, "SENSOR") == 0) {
+                (void)fprintf(out, "        export) what='' ;;\n"
+                                   "        import) options='--dry-run ' what='file ' ;;\n");
+            }
         }
         (void)fprintf(out, open[0] != '\0' ? "        " : "    ");
         print_lower(out, row->sub_len > 0 ? row->sub : row->word);

@@ -1,10 +1,11 @@
 /* `tenure rule export|import` and `tenure sensor export|import`: rules and sensors as lines of JSON.
  *
- *     {"id":"r1","trigger":"core.timer","enabled":true}
+ *     {"id":"r1","trigger":"core.timer","enabled":true,"meta":{"seconds":5}}
  *     {"ref":"s1","trigger":"core.timer","enabled":true,"spec":{"command":["/usr/bin/timer"]}}
  *
  * An import checks all lines before it sends the first one. Each line says all that there is to say of a
- * rule or a sensor, so an import that was interrupted is simply repeated. */
+ * rule or a sensor (but a rule without "meta" keeps the metadata it has), so an import that was
+ * interrupted is simply repeated. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,6 +15,8 @@
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/scan.h"
+#include "cli/show_json.h"
+#include "kernel/result.h"
 #include "protocol/text.h"
 #include "protocol/walk.h"
 
@@ -24,11 +27,12 @@
 
 struct kind {
     const char *word, *name, *list;
-    bool spec;
+    const char *object; /* which lists do not show: metadata, the description */
+    bool needed;        /* each has one */
 };
 
-static const struct kind kinds[] = {{"rule", "id", "rules", false},
-                                    {"sensor", "ref", "sensors", true}};
+static const struct kind kinds[] = {{"rule", "id", "rules", "meta", false},
+                                    {"sensor", "ref", "sensors", "spec", true}};
 
 /* ---- Export ---- */
 
@@ -40,39 +44,42 @@ static void line_print(const struct kind *kind, const struct cli_reader *reader,
     cli_text_json(&line, cli_field(reader, map, "trigger"));
     cli_text_printf(&line, ",\"enabled\":%s",
                     cli_field_is(reader, map, "enabled", "t") ? "true" : "false");
-    if (kind->spec) {
-        cli_text_put(&line, ",\"spec\":");
-        cli_text_json_text(&line, cli_field(reader, map, "spec"));
+    if (cli_node_find(reader, map, kind->object) != 0) {
+        cli_text_printf(&line, ",\"%s\":", kind->object);
+        cli_text_json_text(&line, cli_field(reader, map, kind->object));
     }
     (void)printf("%s}\n", line.failed ? "" : line.at);
     cli_text_free(&line);
 }
 
-/* The descriptions are not in the list. One that was deleted meanwhile is left out. */
-static int sensors_print(const struct kind *kind, const struct cli_settings *settings,
-                         struct cli_client *client, const char *names, uint32_t count) {
+/* Those with an object. One that was deleted meanwhile is left out. */
+static int whole_print(const struct kind *kind, const struct cli_settings *settings,
+                       struct cli_client *client, const char *names, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
-        const char *ref = names + (size_t)i * TEXT_MAX;
-        const struct tn_bytes words[] = {tn_bytes_of("SENSOR", 6), tn_bytes_of("INFO", 4),
-                                         tn_bytes_of(ref, strlen(ref))};
+        const char *name = names + (size_t)i * TEXT_MAX;
+        const struct tn_bytes words[] = {tn_bytes_of(kind->word, strlen(kind->word)),
+                                         tn_bytes_of("INFO", 4), tn_bytes_of(name, strlen(name))};
         if (cli_client_call(client, words, 3, settings->timeout_ms) != CLI_LINK_OK) {
             return cli_client_unreachable(client);
         }
-        if (client->reader.nodes[0].type == CLI_MAP) {
-            line_print(kind, &client->reader, 0);
+        const struct cli_reader *reader = &client->reader;
+        if (reader->nodes[0].type == CLI_MAP) {
+            line_print(kind, reader, 0);
+        } else if (cli_refusal_of(cli_node_text(reader, 0)).code != TN_R_NOTFOUND) {
+            return cli_ask(settings, client, words, 3); /* again, for its words */
         }
     }
     return CLI_OK;
 }
 
-/* Prints the rules of the page, or keeps the names of its sensors; how many. */
+/* Prints what the page shows whole and keeps the names of the others; how many. */
 static uint32_t page_take(const struct kind *kind, const struct cli_reader *reader, char *names) {
     uint32_t array = cli_node_find(reader, 0, kind->list);
     uint32_t count = 0;
     for (uint32_t at = array + 1; array != 0 && at < reader->nodes[array].end && count < PAGE_MAX;
          at = reader->nodes[at].end) {
         struct tn_bytes name = cli_field(reader, at, kind->name);
-        if (!kind->spec) {
+        if (!kind->needed && cli_node_find(reader, at, "meta_bytes") == 0) {
             line_print(kind, reader, at);
         } else if (name.len < TEXT_MAX) {
             (void)snprintf(names + (size_t)count * TEXT_MAX, TEXT_MAX, "%.*s", (int)name.len,
@@ -102,7 +109,7 @@ static int pages_export(const struct kind *kind, const struct cli_settings *sett
         }
         cursor = cli_field_number(&client->reader, 0, "cursor");
         uint32_t count = page_take(kind, &client->reader, names);
-        code = sensors_print(kind, settings, client, names, count);
+        code = whole_print(kind, settings, client, names, count);
     } while (code == CLI_OK && cursor != 0);
     return code == CLI_OK && (fflush(stdout) != 0 || ferror(stdout)) ? CLI_FAILED : code;
 }
@@ -110,7 +117,7 @@ static int pages_export(const struct kind *kind, const struct cli_settings *sett
 /* ---- Import ---- */
 
 struct item {
-    struct tn_bytes name, trigger, spec;
+    struct tn_bytes name, trigger, object;
     bool enabled;
     uint8_t text[2 * TEXT_MAX]; /* where name and trigger are */
 };
@@ -132,9 +139,9 @@ static const char *member_take(const struct kind *kind, struct item *item, struc
                    ? NULL
                    : "enabled must be true or false";
     }
-    if (kind->spec && tn_bytes_equal(name, tn_bytes_of("spec", 4))) {
-        item->spec = value;
-        return is == PROTOCOL_JSON_OBJECT ? NULL : "spec must be an object";
+    if (tn_bytes_equal(name, tn_bytes_of(kind->object, strlen(kind->object)))) {
+        item->object = value;
+        return is == PROTOCOL_JSON_OBJECT ? NULL : "spec and meta must be objects";
     }
     return "it has an unknown field";
 }
@@ -145,7 +152,7 @@ static const char *line_parse(const struct kind *kind, struct tn_bytes line, str
     struct tn_bytes key;
     struct tn_bytes value;
     const char *fault = protocol_json_fault(line);
-    item->name = item->trigger = item->spec = tn_bytes_of("", 0);
+    item->name = item->trigger = item->object = tn_bytes_of("", 0);
     item->enabled = true;
     if (fault != NULL) {
         return fault;
@@ -157,7 +164,7 @@ static const char *line_parse(const struct kind *kind, struct tn_bytes line, str
     if (fault == NULL && (item->name.len == 0 || item->trigger.len == 0)) {
         fault = "its name or its trigger is missing";
     }
-    return fault == NULL && kind->spec && item->spec.len == 0 ? "its spec is missing" : fault;
+    return fault == NULL && kind->needed && item->object.len == 0 ? "its spec is missing" : fault;
 }
 
 static bool line_next(struct tn_bytes *rest, struct tn_bytes *ret_line) {
@@ -183,11 +190,14 @@ static bool is_blank(struct tn_bytes line) {
 
 static int item_send(const struct kind *kind, const struct cli_settings *settings,
                      struct cli_client *client, const struct item *item) {
-    struct tn_bytes words[6] = {tn_bytes_of(kind->word, strlen(kind->word)), tn_bytes_of("SET", 3),
+    struct tn_bytes words[8] = {tn_bytes_of(kind->word, strlen(kind->word)), tn_bytes_of("SET", 3),
                                 item->name, item->trigger};
     uint32_t count = 4;
-    if (kind->spec) {
-        words[count++] = item->spec;
+    if (kind->needed) {
+        words[count++] = item->object;
+    } else if (item->object.len > 0) {
+        words[count++] = tn_bytes_of("META", 4);
+        words[count++] = item->object;
     }
     if (!item->enabled) {
         words[count++] = tn_bytes_of("DISABLED", 8);

@@ -88,6 +88,21 @@ enum tn_result engine_pool_metrics(struct engine *engine, enum engine_read_mode 
 
 enum tn_result engine_rule_read(struct engine *engine, enum engine_read_mode mode,
                                 struct tn_bytes id, struct kernel_rule_view *ret_view);
+/* The same, with up to KERNEL_META_MAX bytes of its metadata. */
+enum tn_result engine_rule_read_whole(struct engine *engine, enum engine_read_mode mode,
+                                      struct tn_bytes id, struct kernel_rule_view *ret_view,
+                                      void *meta);
+
+/* A page of the enabled rules of a sensor's trigger; NOTFOUND if there is no such sensor. It is short
+ * at the end, or after ENGINE_RULES_LOOKED rules; *cursor as always. */
+#define ENGINE_RULES_LOOKED 65536u
+struct engine_rule {
+    struct kernel_rule_view view;
+    uint8_t meta[KERNEL_META_MAX];
+};
+enum tn_result engine_sensor_rules(struct engine *engine, enum engine_read_mode mode,
+                                   struct tn_bytes ref, uint64_t *cursor, struct engine_rule *out,
+                                   uint32_t capacity, uint32_t *ret_count, uint64_t *ret_lsn);
 enum tn_result engine_rules_list(struct engine *engine, enum engine_read_mode mode,
                                  uint64_t *cursor, struct kernel_rule_view *out, uint32_t capacity,
                                  uint32_t *ret_count);

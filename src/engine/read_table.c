@@ -182,6 +182,7 @@ enum tn_result engine_sensors_list(struct engine *engine, enum engine_read_mode 
 struct demand_query {
     struct tn_bytes name;
     struct kernel_rule_view *rule;
+    void *meta; /* of the rule, KERNEL_META_MAX bytes; or NULL */
     struct kernel_sensor_view *sensor;
     void *spec;
     uint32_t capacity;
@@ -193,6 +194,9 @@ static bool demand_reader(void *ctx, const struct kernel *kernel, uint64_t clock
     (void)clock_ms;
     if (query->rule != NULL) {
         query->answer = kernel_rule_read(kernel, query->name, query->rule);
+        if (query->answer == TN_R_OK && query->meta != NULL) {
+            (void)kernel_rule_meta(kernel, query->rule, query->meta, KERNEL_META_MAX);
+        }
         return false;
     }
     query->answer = kernel_sensor_read(kernel, query->name, query->sensor);
@@ -206,6 +210,62 @@ enum tn_result engine_rule_read(struct engine *engine, enum engine_read_mode mod
                                 struct tn_bytes id, struct kernel_rule_view *ret_view) {
     struct demand_query query = {.name = id, .rule = ret_view};
     enum tn_result verdict = engine_read(engine, mode, demand_reader, &query);
+    return verdict == TN_R_OK ? query.answer : verdict;
+}
+
+enum tn_result engine_rule_read_whole(struct engine *engine, enum engine_read_mode mode,
+                                      struct tn_bytes id, struct kernel_rule_view *ret_view,
+                                      void *meta) {
+    struct demand_query query = {.name = id, .rule = ret_view, .meta = meta};
+    enum tn_result verdict = engine_read(engine, mode, demand_reader, &query);
+    return verdict == TN_R_OK ? query.answer : verdict;
+}
+
+struct rules_query {
+    struct tn_bytes ref;
+    struct engine_rule *out;
+    uint64_t from, cursor, lsn;
+    uint32_t capacity, count;
+    enum tn_result answer;
+};
+
+static bool sensor_rules_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
+    struct rules_query *query = ctx;
+    struct kernel_sensor_view sensor;
+    uint64_t looked_from = query->from;
+    (void)clock_ms;
+    query->count = 0;
+    query->cursor = query->from;
+    query->lsn = kernel_lsn(kernel);
+    query->answer = kernel_sensor_read(kernel, query->ref, &sensor);
+    while (query->answer == TN_R_OK && query->count < query->capacity) {
+        struct engine_rule *rule = &query->out[query->count];
+        uint64_t looked = query->cursor - looked_from;
+        bool found = false;
+        query->cursor = kernel_trigger_rules_scan(
+            kernel, tn_bytes_of(sensor.trigger, sensor.trigger_len), query->cursor,
+            ENGINE_RULES_LOOKED - (uint32_t)looked, &rule->view, &found);
+        if (found) {
+            (void)kernel_rule_meta(kernel, &rule->view, rule->meta, sizeof rule->meta);
+            query->count++;
+        }
+        if (query->cursor == 0 || query->cursor - looked_from >= ENGINE_RULES_LOOKED) {
+            break;
+        }
+    }
+    return false;
+}
+
+enum tn_result engine_sensor_rules(struct engine *engine, enum engine_read_mode mode,
+                                   struct tn_bytes ref, uint64_t *cursor, struct engine_rule *out,
+                                   uint32_t capacity, uint32_t *ret_count, uint64_t *ret_lsn) {
+    struct rules_query query = {.ref = ref, .out = out, .from = *cursor, .capacity = capacity};
+    enum tn_result verdict = engine_read(engine, mode, sensor_rules_reader, &query);
+    if (verdict == TN_R_OK && query.answer == TN_R_OK) {
+        *cursor = query.cursor;
+        *ret_count = query.count;
+        *ret_lsn = query.lsn;
+    }
     return verdict == TN_R_OK ? query.answer : verdict;
 }
 

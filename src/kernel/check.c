@@ -373,6 +373,9 @@ static void check_demand(struct check *c) {
         const struct rule *r = rule_at(k, i);
         if (r->in_use) {
             count_text(c, r->id);
+            if (r->meta1 != 0) {
+                count_text(c, r->meta1 - 1);
+            }
             c->trigger_refs[r->trigger]++;
             c->trigger_rules[r->trigger] += r->enabled;
             expect(c, r->placed <= r->revision, "a rule's trigger is newer than the rule", i);

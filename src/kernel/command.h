@@ -77,7 +77,7 @@ enum kernel_field {
     X(REKEY,         "rekey",         KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_HOLDER, KERNEL_F_NOTE, 1) \
     X(DISOWN,        "disown",        KERNEL_F_HOLDER, KERNEL_F_POOL | KERNEL_F_NOTE, 1) \
     X(SWEEP,         "sweep",         0, KERNEL_F_POOL, 1) \
-    X(RULE_SET,      "rule set",      KERNEL_F_NAME | KERNEL_F_TRIGGER | KERNEL_F_ENABLED, KERNEL_F_EPOCH /* its revision */ | KERNEL_F_NOTE, 1) \
+    X(RULE_SET,      "rule set",      KERNEL_F_NAME | KERNEL_F_TRIGGER | KERNEL_F_ENABLED, KERNEL_F_EPOCH /* its revision */ | KERNEL_F_META | KERNEL_F_NOTE, 1) \
     X(RULE_ENABLE,   "rule enable",   KERNEL_F_NAME | KERNEL_F_ENABLED, KERNEL_F_EPOCH | KERNEL_F_NOTE, 1) \
     X(RULE_DELETE,   "rule delete",   KERNEL_F_NAME, KERNEL_F_EPOCH | KERNEL_F_NOTE, 1) \
     X(SENSOR_SET,    "sensor set",    KERNEL_F_NAME | KERNEL_F_TRIGGER | KERNEL_F_ENABLED | KERNEL_F_SPEC, KERNEL_F_NOTE, 1) \

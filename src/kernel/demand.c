@@ -69,6 +69,9 @@ static enum tn_result room_check(const struct kernel *k, enum kernel_table_id ta
     if (c->fields & KERNEL_F_SPEC) {
         chunks += tn_text_chunks(c->spec.len);
     }
+    if (c->meta.len > 0) {
+        chunks += tn_text_chunks(c->meta.len);
+    }
     return tn_table_room(&k->tables[TABLE_TEXT]) < chunks ? TN_R_NAMES_FULL : TN_R_OK;
 }
 
@@ -79,7 +82,7 @@ static enum tn_result room_check(const struct kernel *k, enum kernel_table_id ta
  * newest word counts, whenever it comes.
  *
  *                     there is one   its trigger   enabled
- *     set                  x              x           x
+ *     set                  x              x           x      (and its metadata, if it has some)
  *     enable, disable                                 x
  *     delete               x
  *
@@ -211,6 +214,29 @@ static void rule_enable(struct kernel *k, uint32_t slot, bool enabled) {
     }
 }
 
+static void rule_meta_drop(struct kernel *k, uint32_t slot) {
+    uint32_t meta1 = rule_at(k, slot)->meta1;
+    if (meta1 != 0) {
+        tn_text_drop(&k->tables[TABLE_TEXT], meta1 - 1);
+        rule_mut(k, slot)->meta1 = 0;
+    }
+}
+
+/* A command without metadata leaves what is there; empty metadata is none. False: it was so already. */
+static bool rule_meta_set(struct kernel *k, uint32_t slot, const struct kernel_command *c) {
+    uint32_t meta1 = rule_at(k, slot)->meta1;
+    if (!(c->fields & KERNEL_F_META) ||
+        (meta1 != 0 ? tn_text_equal(&k->tables[TABLE_TEXT], meta1 - 1, c->meta)
+                    : c->meta.len == 0)) {
+        return false;
+    }
+    rule_meta_drop(k, slot);
+    if (c->meta.len > 0) {
+        rule_mut(k, slot)->meta1 = tn_text_put(&k->tables[TABLE_TEXT], c->meta) + 1;
+    }
+    return true;
+}
+
 /* What a rule is after a change that sets it. */
 struct rule_next {
     uint32_t trigger; /* held */
@@ -218,23 +244,27 @@ struct rule_next {
     uint64_t revision, placed;
 };
 
-static void rule_make(struct kernel *k, struct tn_bytes id, const struct rule_next *next) {
+static void rule_make(struct kernel *k, const struct kernel_command *c,
+                      const struct rule_next *next) {
     uint32_t slot = tn_table_take(&k->tables[TABLE_RULE]);
     TN_ASSERT(slot != TN_NONE); /* room_check has seen it */
     struct rule *r = rule_mut(k, slot);
-    r->id = tn_text_put(&k->tables[TABLE_TEXT], id);
+    r->id = tn_text_put(&k->tables[TABLE_TEXT], c->name);
     r->trigger = next->trigger;
     r->in_use = 1;
     kernel_index_text_add(k, TEXT_RULE, slot);
     revision_note(k, slot, next->revision, next->placed);
+    (void)rule_meta_set(k, slot, c);
     rule_enable(k, slot, next->enabled);
 }
 
 /* False: it was so already. */
-static bool rule_change(struct kernel *k, uint32_t slot, const struct rule_next *next) {
+static bool rule_change(struct kernel *k, uint32_t slot, const struct kernel_command *c,
+                        const struct rule_next *next) {
     uint32_t old = rule_at(k, slot)->trigger;
     bool moves = old != next->trigger;
-    bool changes = moves || rule_at(k, slot)->enabled != next->enabled;
+    bool told = rule_meta_set(k, slot, c);
+    bool changes = moves || told || rule_at(k, slot)->enabled != next->enabled;
     revision_note(k, slot, next->revision, next->placed);
     if (moves) {
         rule_enable(k, slot, false);
@@ -251,6 +281,11 @@ void kernel_run_rule_set(struct kernel *k, const struct kernel_command *c,
         result->code = TN_R_BAD_NAME;
         return;
     }
+    if (c->meta.len > KERNEL_META_MAX) {
+        result->code = TN_R_TOO_LARGE;
+        result->number = KERNEL_META_MAX;
+        return;
+    }
     uint32_t slot = kernel_index_text(k, TEXT_RULE, c->name);
     struct known known = known_of(k, slot, c->name);
     result->code =
@@ -263,8 +298,8 @@ void kernel_run_rule_set(struct kernel *k, const struct kernel_command *c,
                              .revision = revision_next(c, known.revision),
                              .placed = revision_next(c, known.placed)};
     if (slot == TN_NONE) {
-        rule_make(k, c->name, &next);
-    } else if (!rule_change(k, slot, &next)) {
+        rule_make(k, c, &next);
+    } else if (!rule_change(k, slot, c, &next)) {
         result->code = TN_R_NOOP;
         return;
     }
@@ -311,6 +346,7 @@ void kernel_run_rule_delete(struct kernel *k, const struct kernel_command *c,
     rule_enable(k, slot, false);
     kernel_event_named(k, KERNEL_EVENT_RULE_DELETED, c->name, 0);
     kernel_index_text_remove(k, TEXT_RULE, slot);
+    rule_meta_drop(k, slot);
     tn_text_drop(&k->tables[TABLE_TEXT], rule_at(k, slot)->id);
     uint32_t trigger = rule_at(k, slot)->trigger;
     tn_table_give(&k->tables[TABLE_RULE], slot);

@@ -11,6 +11,8 @@ struct rule {
     uint32_t enabled;
     uint64_t revision; /* of the newest change that named one; 0: none did */
     uint64_t placed;   /* of the newest one that said which trigger; not above it */
+    uint32_t meta1;    /* text + 1; 0: none */
+    uint32_t reserved;
 };
 
 /* What is known of a rule that is not there, by the digest of its id: what is older than its end must

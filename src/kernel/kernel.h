@@ -136,6 +136,13 @@ uint64_t kernel_sensors_scan(const struct kernel *kernel, uint64_t cursor,
                              struct kernel_sensor_view *ret_view, bool *ret_found);
 uint64_t kernel_rules_scan(const struct kernel *kernel, uint64_t cursor,
                            struct kernel_rule_view *ret_view, bool *ret_found);
+/* The next enabled rule of the trigger, as above, after looking at no more than `effort` rules. */
+uint64_t kernel_trigger_rules_scan(const struct kernel *kernel, struct tn_bytes trigger,
+                                   uint64_t cursor, uint32_t effort,
+                                   struct kernel_rule_view *ret_view, bool *ret_found);
+/* Copies at most capacity bytes; returns the length. */
+uint32_t kernel_rule_meta(const struct kernel *kernel, const struct kernel_rule_view *view,
+                          void *out, uint32_t capacity);
 uint64_t kernel_trigger_rules(const struct kernel *kernel, struct tn_bytes trigger);
 
 /* How full the tables are. */
@@ -157,7 +164,7 @@ void kernel_image_abandon(struct kernel *kernel);
  * appended: it is the oldest version that can read our images, and the image says so.
  * Version 4 is that of 0.1.0. */
 #define KERNEL_STATE_VERSION 6u
-#define KERNEL_STATE_READER 5u
+#define KERNEL_STATE_READER 6u
 #define KERNEL_STATE_OLDEST 4u
 
 /* Loading into a kernel fresh from kernel_create: the writer's version, unless it is ours; headers,

@@ -142,6 +142,22 @@ static bool link_leads(const struct kernel *k, const struct link_row *row, const
     return true;
 }
 
+/* A rule's metadata: the one link that is stored with 1 added, because 0 has to mean none. */
+static bool metas_lead(const struct kernel *k, struct census *census) {
+    const struct tn_table *chunks = &k->tables[TABLE_TEXT];
+    for (uint32_t i = 0; i < k->tables[TABLE_RULE].used; i++) {
+        uint32_t meta1 = in_use(k, TABLE_RULE, i) ? rule_at(k, i)->meta1 : 0;
+        if (meta1 == 0) {
+            continue;
+        }
+        if (!tn_text_check(chunks, meta1 - 1, KERNEL_META_MAX)) {
+            return false;
+        }
+        census->used[TABLE_TEXT] += tn_text_chunks(tn_text_len(chunks, meta1 - 1));
+    }
+    return true;
+}
+
 static bool links_lead(const struct kernel *k, unsigned table, struct census *census) {
     unsigned first = 0, end = 0;
     while (first < LINK_COUNT && links[first].table != table) {
@@ -508,6 +524,9 @@ bool kernel_links_good(const struct kernel *k) {
         if (i != TABLE_TEXT && i != TABLE_OP_TEXT && !links_lead(k, i, &census)) {
             return false;
         }
+    }
+    if (!metas_lead(k, &census)) {
+        return false;
     }
     for (unsigned i = 0; i < TABLE_COUNT; i++) {
         if (census.used[i] != k->tables[i].live) {

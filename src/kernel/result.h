@@ -165,6 +165,8 @@ struct kernel_rule_view {
     char id[KERNEL_RULE_MAX + 1];
     char trigger[KERNEL_RULE_MAX + 1];
     bool enabled;
+    uint32_t meta_len; /* 0: none */
+    uint32_t slot;     /* for kernel_rule_meta within the same call */
 };
 
 #endif

@@ -344,6 +344,8 @@ static void rule_show(const struct kernel *k, uint32_t slot, struct kernel_rule_
     v->id_len = text_out(k, r->id, v->id, sizeof v->id);
     v->trigger_len = text_out(k, trigger_at(k, r->trigger)->text, v->trigger, sizeof v->trigger);
     v->enabled = r->enabled != 0;
+    v->meta_len = r->meta1 != 0 ? tn_text_len(&k->tables[TABLE_TEXT], r->meta1 - 1) : 0;
+    v->slot = slot;
 }
 
 enum tn_result kernel_sensor_read(const struct kernel *k, struct tn_bytes ref,
@@ -390,6 +392,31 @@ uint64_t kernel_rules_scan(const struct kernel *k, uint64_t cursor,
     *ret_found = false;
     for (; cursor < end && !*ret_found; cursor++) {
         if (rule_at(k, (uint32_t)cursor)->in_use) {
+            rule_show(k, (uint32_t)cursor, ret_view);
+            *ret_found = true;
+        }
+    }
+    return cursor < end ? cursor : 0;
+}
+
+uint32_t kernel_rule_meta(const struct kernel *k, const struct kernel_rule_view *view, void *out,
+                          uint32_t capacity) {
+    uint32_t meta1 = rule_at(k, view->slot)->meta1;
+    return meta1 != 0 ? tn_text_get(&k->tables[TABLE_TEXT], meta1 - 1, out, capacity) : 0;
+}
+
+uint64_t kernel_trigger_rules_scan(const struct kernel *k, struct tn_bytes trigger, uint64_t cursor,
+                                   uint32_t effort, struct kernel_rule_view *ret_view,
+                                   bool *ret_found) {
+    uint64_t end = k->tables[TABLE_RULE].used;
+    uint32_t wanted = kernel_index_text(k, TEXT_TRIGGER, trigger);
+    *ret_found = false;
+    if (wanted == TN_NONE || trigger_at(k, wanted)->enabled_rules == 0) {
+        return 0;
+    }
+    for (uint32_t i = 0; cursor < end && i < effort && !*ret_found; cursor++, i++) {
+        const struct rule *r = rule_at(k, (uint32_t)cursor);
+        if (r->in_use && r->enabled && r->trigger == wanted) {
             rule_show(k, (uint32_t)cursor, ret_view);
             *ret_found = true;
         }

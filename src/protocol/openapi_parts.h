@@ -107,7 +107,13 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
     "released_count": {"$ref": "#/components/schemas/U64"},
     "updated_at": {"$ref": "#/components/schemas/U64"}}},
 "Rule": {"type": "object", "required": ["id", "trigger", "enabled"], "properties": {
-    "id": {"type": "string"}, "trigger": {"type": "string"}, "enabled": {"type": "boolean"}}},
+    "id": {"type": "string"}, "trigger": {"type": "string"}, "enabled": {"type": "boolean"},
+    "meta": {"type": ["object", "string"], "description": "Opaque; not in lists"},
+    "meta_bytes": {"$ref": "#/components/schemas/U64", "description": "In lists, if there is metadata"}}},
+"SensorRules": {"type": "object", "required": ["ref", "cursor", "rules"], "properties": {
+    "ref": {"type": "string"}, "cursor": {"$ref": "#/components/schemas/U64"},
+    "rules": {"type": "array", "items": {"$ref": "#/components/schemas/Rule"}},
+    "lsn": {"$ref": "#/components/schemas/U64"}}},
 "RulePage": {"type": "object", "required": ["cursor", "rules"], "properties": {
     "cursor": {"$ref": "#/components/schemas/U64"},
     "rules": {"type": "array", "items": {"$ref": "#/components/schemas/Rule"}}}},

@@ -439,11 +439,20 @@ void protocol_render_pool(struct protocol_writer *w, const struct kernel_pool_vi
     }
 }
 
-void protocol_render_rule(struct protocol_writer *w, const struct kernel_rule_view *view) {
-    protocol_write_map(w, 3);
+void protocol_render_rule(struct protocol_writer *w, const struct kernel_rule_view *view,
+                          const void *meta) {
+    bool shown = meta != NULL && view->meta_len > 0;
+    bool counted = meta == NULL && view->meta_len > 0;
+    protocol_write_map(w, shown || counted ? 4 : 3);
     pair_bytes(w, "id", view->id, view->id_len);
     pair_bytes(w, "trigger", view->trigger, view->trigger_len);
     protocol_pair_flag(w, "enabled", view->enabled);
+    if (shown) {
+        protocol_write_text(w, "meta");
+        protocol_write_json(w, meta, view->meta_len);
+    } else if (counted) {
+        protocol_pair_number(w, "meta_bytes", view->meta_len);
+    }
 }
 
 void protocol_render_sensor(struct protocol_writer *w, const struct kernel_sensor_view *view,

@@ -48,7 +48,9 @@ void protocol_render_lease(struct protocol_writer *w, const struct kernel_lease_
                            uint32_t more);
 void protocol_render_pool(struct protocol_writer *w, const struct kernel_pool_view *view,
                           uint32_t more);
-void protocol_render_rule(struct protocol_writer *w, const struct kernel_rule_view *view);
+/* With `meta` (NULL: not shown) of view->meta_len bytes. */
+void protocol_render_rule(struct protocol_writer *w, const struct kernel_rule_view *view,
+                          const void *meta);
 void protocol_render_sensor(struct protocol_writer *w, const struct kernel_sensor_view *view,
                             uint32_t more);
 

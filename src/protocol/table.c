@@ -128,8 +128,12 @@ static const struct protocol_argument any_channels_args[] = {
 static const struct protocol_argument any_patterns_args[] = {
     {.name = "pattern", .type = PROTOCOL_T_STRING, .optional = true, .multiple = true}};
 static const struct protocol_argument rule_set[] = {
-    STRING("id", PROTOCOL_B_NAME), STRING("trigger", PROTOCOL_B_TRIGGER),
-    FLAG("DISABLED", "disabled", PROTOCOL_B_DISABLED), REASON, OPID};
+    STRING("id", PROTOCOL_B_NAME),
+    STRING("trigger", PROTOCOL_B_TRIGGER),
+    FLAG("DISABLED", "disabled", PROTOCOL_B_DISABLED),
+    META,
+    REASON,
+    OPID};
 static const struct protocol_argument rule_write[] = {STRING("id", PROTOCOL_B_NAME), REASON, OPID};
 static const struct protocol_argument sensor_set[] = {
     STRING("ref", PROTOCOL_B_NAME),
@@ -146,6 +150,9 @@ static const struct protocol_argument sensor_logs[] = {
     STRING("ref", PROTOCOL_B_NAME),
     OPTION("AFTER", "position", PROTOCOL_T_STRING, PROTOCOL_B_POSITION),
     OPTION("COUNT", "bytes", PROTOCOL_T_INTEGER, PROTOCOL_B_BYTES), FENCE};
+static const struct protocol_argument rule_read[] = {STRING("id", PROTOCOL_B_NAME), FENCE};
+static const struct protocol_argument sensor_rules[] = {
+    STRING("ref", PROTOCOL_B_NAME), STRING("token", PROTOCOL_B_BEARER), CURSOR, COUNT, FENCE};
 static const struct protocol_argument heartbeat_args[] = {STRING("token", PROTOCOL_B_BEARER),
                                                           FENCE};
 #define SCOPE OPTION("SCOPE", "scope", PROTOCOL_T_STRING, PROTOCOL_B_SCOPE)
@@ -428,6 +435,9 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                               .verb = KERNEL_VERB_RULE_ENABLE, .form = FORM(rule_write),
                               .summary = "Enables a rule", .method = "POST",
                               .path = "/v1/rules/{id}/enable", .example = "RULE ENABLE r1"},
+    [PROTOCOL_RULE_INFO] = {ROW(RULE_INFO, "RULE", "INFO", READ, OPERATOR, RULE),
+                            .form = FORM(rule_read), .summary = "A rule, with its metadata",
+                            .method = "GET", .path = "/v1/rules/{id}", .example = "RULE INFO r1"},
     [PROTOCOL_RULE_LIST] = {ROW(RULE_LIST, "RULE", "LIST", READ, READER, LIST),
                             .traits = PROTOCOL_LONG, .form = FORM(page_args),
                             .summary = "Lists rules, one page at a time", .method = "GET",
@@ -485,6 +495,13 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                                  .summary = "Stops a sensor and starts it again with a new token",
                                  .method = "POST", .path = "/v1/sensors/{ref}/restart",
                                  .example = "SENSOR RESTART s1"},
+    [PROTOCOL_SENSOR_RULES] =
+        {ROW(SENSOR_RULES, "SENSOR", "RULES", READ, NOBODY, NONE), .traits = PROTOCOL_LONG,
+         .form = FORM(sensor_rules),
+         .summary = "A running sensor reads, by its token, the enabled rules of its trigger with "
+                    "their metadata, a page at a time",
+         .method = "GET", .path = "/v1/sensors/{ref}/rules",
+         .example = "SENSOR RULES s1 eyJ.eyJ.sig"},
     [PROTOCOL_SENSOR_SET] =
         {ROW(SENSOR_SET, "SENSOR", "SET", WRITE, ADMIN, SENSOR), .traits = PROTOCOL_PROGRAMS,
          .verb = KERNEL_VERB_SENSOR_SET, .form = FORM(sensor_set),

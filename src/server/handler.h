@@ -72,6 +72,7 @@ server_reader read_verify;
 server_reader read_pool;
 server_reader read_pools;
 server_reader read_pool_metrics;
+server_reader read_rule;
 server_reader read_rules;
 server_reader read_sensors;
 server_reader read_sensor;
@@ -79,6 +80,7 @@ server_reader read_sensor;
 server_reader read_events;
 /* sensor.c */
 server_reader read_sensor_heartbeat;
+server_reader read_sensor_rules;
 server_reader read_sensor_logs;
 server_reader read_sensor_status;
 /* token.c */

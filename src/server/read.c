@@ -229,8 +229,19 @@ enum tn_result read_rules(struct server_request *request) {
         count = access_sensors(request->user) ? count : 0;
         page_head(w, call->cursor, "rules", count, 0);
         for (uint32_t i = 0; i < count; i++) {
-            protocol_render_rule(w, &page[i]);
+            protocol_render_rule(w, &page[i], NULL);
         }
+    }
+    return code;
+}
+
+enum tn_result read_rule(struct server_request *request) {
+    struct kernel_rule_view view;
+    uint8_t meta[KERNEL_META_MAX];
+    enum tn_result code = engine_rule_read_whole(request->server->engine, request->how,
+                                                 request->call.command.name, &view, meta);
+    if (code == TN_R_OK) {
+        protocol_render_rule(request->w, &view, meta);
     }
     return code;
 }

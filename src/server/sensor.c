@@ -1,6 +1,7 @@
 /* What running sensors ask for by the tokens that they were started with, and what the supervisor is
  * asked about them. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -101,6 +102,54 @@ enum tn_result read_sensor_heartbeat(struct server_request *request) {
     protocol_pair_number(w, "lsn", state.lsn);
     request->lsn = state.lsn;
     return TN_R_OK;
+}
+
+#define RULES_PAGE 64u /* a rule has up to 4 KiB of metadata */
+
+static enum tn_result rules_page(struct server_request *request, struct tn_bytes ref,
+                                 struct engine_rule *page, uint32_t capacity) {
+    struct protocol_writer *w = request->w;
+    uint32_t count = 0;
+    enum tn_result code =
+        engine_sensor_rules(request->server->engine, request->how, ref, &request->call.cursor, page,
+                            capacity, &count, &request->lsn);
+    if (code != TN_R_OK) {
+        return code;
+    }
+    protocol_write_map(w, 4);
+    protocol_write_text(w, "ref");
+    protocol_write_bulk(w, ref.at, ref.len);
+    protocol_pair_number(w, "cursor", request->call.cursor);
+    protocol_write_text(w, "rules");
+    protocol_write_array(w, count);
+    for (uint32_t i = 0; i < count; i++) {
+        protocol_render_rule(w, &page[i].view, page[i].meta);
+    }
+    protocol_pair_number(w, "lsn", request->lsn);
+    return TN_R_OK;
+}
+
+/* A run reads the rules of its own sensor, and of no other one. */
+enum tn_result read_sensor_rules(struct server_request *request) {
+    struct protocol_call *call = &request->call;
+    struct token_state state;
+    enum tn_result code = bearer_judge(request, request->how, &state);
+    if (code != TN_R_OK) {
+        return code;
+    }
+    const char *own = state.claims.subject + sizeof TOKEN_SENSOR_SUBJECT - 1;
+    if (!tn_bytes_equal(call->command.name, tn_bytes_of(own, strlen(own)))) {
+        (void)snprintf(call->detail, sizeof call->detail, "the token is that of another sensor");
+        return TN_R_DENIED;
+    }
+    uint32_t capacity = call->count < RULES_PAGE ? call->count : RULES_PAGE;
+    struct engine_rule *page = malloc(capacity * sizeof *page);
+    if (page == NULL) {
+        return TN_R_OVERLOADED;
+    }
+    code = rules_page(request, call->command.name, page, capacity);
+    free(page);
+    return code;
 }
 
 /* ---- Status ---- */

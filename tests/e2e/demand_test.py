@@ -8,6 +8,7 @@ import unittest
 from harness import BUILD, PATIENCE, Server, pairs
 
 TENURE = os.path.abspath(os.path.join(BUILD, "tenure"))
+META = {"seconds": 5, "unit": "ü \"s\""}
 SPEC = {"command": ["/bin/true", "ü \"quoted\""], "env": {"A": "1"}}
 
 
@@ -29,7 +30,8 @@ class Demand(unittest.TestCase):
         old, new = self.serve(), self.serve()
         with old.local() as client:
             for i in range(1005):  # more than a page
-                client.execute_command("RULE", "SET", "r%d" % i, "t", *["DISABLED"] * (i % 2))
+                client.execute_command("RULE", "SET", "r%d" % i, "t", *["DISABLED"] * (i % 2),
+                                       *(["META", json.dumps(META)] if i % 100 == 7 else []))
             client.execute_command("SENSOR", "SET", "s.1", "t", json.dumps(SPEC))
             client.execute_command("SENSOR", "SET", "s.2", "u", json.dumps(SPEC), "DISABLED")
         for kind, count in (("rule", 1005), ("sensor", 2)):
@@ -45,8 +47,39 @@ class Demand(unittest.TestCase):
                              sorted(lines.splitlines()))
         with new.local() as client:
             sensor = pairs(client.execute_command("SENSOR", "INFO", "s.2"))
+            rule = pairs(client.execute_command("RULE", "INFO", "r7"))
         self.assertEqual((sensor["trigger"], sensor["enabled"], json.loads(sensor["spec"])),
                          ("u", 0, SPEC))
+        self.assertEqual((rule["enabled"], json.loads(rule["meta"])), (0, META))
+
+    def test_metadata_of_a_rule_stays_until_it_is_replaced(self):
+        with self.serve().local() as client:
+            do = client.execute_command
+            do("RULE", "SET", "r", "t", "META", '{"a": 1}')
+            self.assertEqual(pairs(do("RULE", "SET", "r", "t"))["result"], "NOOP")
+            self.assertEqual(pairs(do("RULE", "SET", "r", "t", "META", '{"a": 1}'))["result"],
+                             "NOOP")
+            do("RULE", "DISABLE", "r")
+            self.assertEqual(pairs(do("RULE", "INFO", "r"))["meta"], '{"a": 1}')
+            listed = pairs(pairs(do("RULE", "LIST"))["rules"][0])
+            self.assertEqual((listed["meta_bytes"], "meta" in listed), (8, False))
+            self.assertEqual(pairs(do("RULE", "SET", "r", "t", "META", "{}"))["result"], "OK")
+            self.assertEqual(pairs(do("RULE", "INFO", "r"))["meta"], "{}")
+            for meta, says in (("[]", "MALFORMED META"), ("{", "MALFORMED META"),
+                               ('{"a":"%s"}' % ("x" * 4096), "TOO_LARGE META")):
+                with self.assertRaisesRegex(Exception, says):
+                    do("RULE", "SET", "r", "t", "META", meta)
+            with self.assertRaisesRegex(Exception, "NOTFOUND"):
+                do("RULE", "INFO", "none")
+
+    def test_completion_knows_export_and_import(self):
+        script = subprocess.run([TENURE, "completion", "bash"], check=True, text=True,
+                                timeout=PATIENCE, stdout=subprocess.PIPE).stdout
+        for word in ("rule", "sensor"):
+            start = script.index("    %s)\n" % word)
+            seconds = script[start:].split("seconds='", 1)[1].split("'", 1)[0].split()
+            self.assertIn("export", seconds)
+            self.assertIn("import", seconds)
 
     def test_nothing_is_sent_if_a_line_is_wrong(self):
         server = self.serve()

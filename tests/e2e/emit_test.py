@@ -86,6 +86,42 @@ class Sensors(unittest.TestCase):
         return [e for e in events if e["kind"] == "sensor.emitted" and e["name"] == ref]
 
 
+class Rules(Sensors):
+    def test_a_run_reads_the_enabled_rules_of_its_trigger(self):
+        token, other = self.run_sensor("g1"), self.run_sensor("g2")
+        self.do("RULE", "SET", "a", "t.g1", "META", '{"seconds": 5}')
+        self.do("RULE", "SET", "b", "t.g1", "DISABLED", "META", '{"seconds": 6}')
+        self.do("RULE", "SET", "c", "t.g2", "META", '{"seconds": 7}')
+        for i in range(70):  # more than a page
+            self.do("RULE", "SET", "many%d" % i, "t.g1", "META", '{"i": %d}' % i)
+        status, page, _ = self.ask("GET", "/v1/sensors/g1/rules", None, token)
+        self.assertEqual((status, page["ref"], len(page["rules"])), (200, "g1", 64))
+        self.assertNotEqual(page["cursor"], "0")
+        rules = page["rules"]
+        rules += self.ask("GET", "/v1/sensors/g1/rules?cursor=" + page["cursor"], None,
+                          token)[1]["rules"]
+        found = {rule["id"]: rule.get("meta") for rule in rules}
+        self.assertEqual(found, {"rule.g1": None, "a": {"seconds": 5},
+                                 **{"many%d" % i: {"i": i} for i in range(70)}})
+        self.assertEqual({(rule["trigger"], rule["enabled"]) for rule in rules}, {("t.g1", True)})
+        reply = pairs(self.do("SENSOR", "RULES", "g2", other))
+        self.assertEqual([pairs(r)["id"] for r in reply["rules"]], ["rule.g2", "c"])
+        self.do("RULE", "SET", "c", "t.g2", "META", '{"seconds": 8}')
+        reply = pairs(self.do("SENSOR", "RULES", "g2", other, "COUNT", 2))
+        self.assertEqual(json.loads(pairs(reply["rules"][1])["meta"]), {"seconds": 8})
+
+    def test_nobody_else_reads_them(self):
+        token = self.run_sensor("g3")
+        self.run_sensor("g4")
+        self.refused("DENIED", "SENSOR", "RULES", "g4", token)
+        self.assertEqual(self.ask("GET", "/v1/sensors/g4/rules", None, token)[0], 403)
+        self.refused("BAD_TOKEN", "SENSOR", "RULES", "g3", "a.b.c")
+        self.assertEqual(self.ask("GET", "/v1/sensors/g3/rules", None, "a.b.c")[0], 401)
+        self.do("RULE", "DISABLE", "rule.g3")
+        until(lambda: self.status("g3")["state"] == "stopped", "its end")
+        self.refused("BAD_TOKEN", "SENSOR", "RULES", "g3", token)
+
+
 class Emit(Sensors):
     def test_a_run_emits_for_its_own_trigger_types_only(self):
         token = self.run_sensor("e1")

@@ -175,7 +175,8 @@ class Commands(HttpCase):
             POST /v1/tick
             DELETE /v1/pools/ports
             POST /v1/snapshot
-            PUT /v1/rules/r1 {"trigger": "core.timer"}
+            PUT /v1/rules/r1 {"trigger": "core.timer", "meta": {"seconds": 5}}
+            GET /v1/rules/r1
             POST /v1/rules/r1/disable
             POST /v1/rules/r1/enable
             GET /v1/rules
@@ -213,7 +214,7 @@ class Commands(HttpCase):
         for path, methods in self.ask("GET", "/openapi.json").json["paths"].items():
             shape = re.compile(re.sub("{[a-z]+}", "[^/]+", path) + "$")
             # A stream, and what only a sensor that runs can do.
-            elsewhere = ("/v1/events", "/v1/events/emit", "/v1/sensors/heartbeat",
+            elsewhere = ("/v1/events", "/v1/events/emit", "/v1/sensors/heartbeat", "/v1/sensors/{ref}/rules",
                          "/v1/sensors/{ref}/logs", "/v1/sensors/{ref}/reset")
             ours = path.startswith("/v1/") and path not in elsewhere
             for method in methods if ours else ():

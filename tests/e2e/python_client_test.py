@@ -227,6 +227,7 @@ class Methods(Case):
         self.assertEqual((c.sweep().count, c.sweep(pool="ports").count), (0, 0))
         self.assertGreater(c.tick().lsn, 0)
         c.rule_set("r1", "core.timer", disabled=True)
+        self.assertIsNone(c.rule_info("r1").meta)
         c.rule_enable("r1")
         self.assertEqual(c.rule_list().rules, (tenure.Rule("r1", "core.timer", True),))
         c.sensor_set("s1", "core.timer", {"command": ["/bin/true"]}, disabled=True)
@@ -254,12 +255,15 @@ class Methods(Case):
 
     def tokens(self, c):
         c.sensor_set("s2", "core.tick", {"command": ["/bin/sleep", "999"], "settle_seconds": 0})
-        c.rule_set("r2", "core.tick")
+        c.rule_set("r2", "core.tick", meta={"seconds": 5})
         until(lambda: c.sensor_status("s2").state == "running", "the sensor to run")
         sensor = c.token_sensor("s2", ttl=60)
         self.assertEqual((sensor.subject, sensor.trigger_types, sensor.expires_in),
                          ("sensor:s2", ("core.tick",), 60))
         self.assertEqual(c.sensor_heartbeat(sensor.token), sensor.expires_at)
+        rule = tenure.Rule("r2", "core.tick", True, {"seconds": 5})
+        self.assertEqual(c.rule_info("r2"), rule)
+        self.assertEqual(c.sensor_rules("s2", sensor.token).rules, (rule,))
         emitted = c.emit(sensor.token, "core.tick", {"n": 1})
         event = c.events(after=str(emitted.lsn - 1)).events[0]
         self.assertEqual((event.id, event.kind, event.name, event.trigger, event.payload),

@@ -16,6 +16,19 @@ static void some_revision(const struct generate *g, struct generate_draft *d) {
     }
 }
 
+/* The same for metadata: often what it was, sometimes none, now and then too much. */
+static void some_meta(const struct generate *g, struct generate_draft *d) {
+    struct tn_prng aside = g->random;
+    tn_prng_seed(&aside, ~tn_prng_next(&aside) + 1);
+    uint64_t dice = tn_prng_below(&aside, 100);
+    if (dice < 50) {
+        uint32_t len = dice < 2 ? KERNEL_META_MAX + 1 : dice < 10 ? 0 : 1 + (uint32_t)dice;
+        memset(d->meta, 'm', sizeof d->meta);
+        d->c.meta = tn_bytes_of(d->meta, len);
+        d->c.fields |= KERNEL_F_META;
+    }
+}
+
 void generate_demand(struct generate *g, struct generate_draft *d) {
     snprintf(d->name, sizeof d->name, "d%u", generate_below(g, 10));
     if (generate_below(g, 60) == 0) {
@@ -31,6 +44,9 @@ void generate_demand(struct generate *g, struct generate_draft *d) {
     d->c.enabled = generate_chance(g, 60);
     if (d->c.verb >= KERNEL_VERB_RULE_SET && d->c.verb <= KERNEL_VERB_RULE_DELETE) {
         some_revision(g, d);
+    }
+    if (d->c.verb == KERNEL_VERB_RULE_SET) {
+        some_meta(g, d);
     }
     uint32_t len = generate_below(g, 3) == 0 ? generate_below(g, MODEL_SPEC) : 4;
     memset(d->spec, 's', sizeof d->spec);

@@ -167,7 +167,7 @@ struct model_demand {
     uint64_t revision, placed; /* of a rule: who said enabled, who said its trigger */
     char name[KERNEL_RULE_MAX + 1];
     char trigger[KERNEL_RULE_MAX + 1];
-    uint32_t spec_len;
+    uint32_t spec_len; /* of a rule: its metadata */
     uint8_t spec[MODEL_SPEC];
 };
 

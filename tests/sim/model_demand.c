@@ -61,6 +61,7 @@ static struct model_demand *claim(struct model *m, struct model_demand *table, u
     uint64_t chunks = d == NULL ? tn_text_chunks(strlen(name)) : 0;
     chunks += trigger_known(m, trigger) ? 0 : tn_text_chunks(strlen(trigger));
     chunks += (m->c.fields & KERNEL_F_SPEC) != 0 ? tn_text_chunks(m->c.spec.len) : 0;
+    chunks += m->c.meta.len > 0 ? tn_text_chunks(m->c.meta.len) : 0;
     uint64_t count = 0;
     struct model_demand *hole = NULL;
     for (uint32_t i = 0; i < MODEL_RULES; i++) {
@@ -128,12 +129,29 @@ static uint64_t later(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
+/* False: it has it already, or is told none. */
+static bool meta_set(struct model *m, struct model_demand *r) {
+    r->spec_len = r->exists ? r->spec_len : 0;
+    if ((m->c.fields & KERNEL_F_META) == 0 ||
+        (r->spec_len == m->c.meta.len && memcmp(r->spec, m->c.meta.at, r->spec_len) == 0)) {
+        return false;
+    }
+    r->spec_len = m->c.meta.len;
+    memcpy(r->spec, m->c.meta.at, r->spec_len);
+    return true;
+}
+
 static void rule_set(struct model *m, const char *name, const char *trigger) {
     const struct model_demand *known = find(m->rules, name);
     const struct model_grave *g = known == NULL ? grave(m, name) : NULL;
     uint64_t placed = known != NULL ? known->placed : g != NULL ? g->ended : 0;
     uint64_t said = known != NULL ? known->revision : g != NULL ? g->said : 0;
     bool enabled = m->c.enabled;
+    if (m->c.meta.len > KERNEL_META_MAX) {
+        m->want.head.code = TN_R_TOO_LARGE;
+        m->want.head.number = KERNEL_META_MAX;
+        return;
+    }
     if (older(m, placed)) {
         m->want.head.code = TN_R_STALE;
         return;
@@ -147,7 +165,8 @@ static void rule_set(struct model *m, const char *name, const char *trigger) {
     }
     r->placed = later(placed, named(m));
     r->revision = later(later(placed, said), named(m));
-    if (r->exists && r->enabled == enabled && strcmp(r->trigger, trigger) == 0) {
+    bool told = meta_set(m, r);
+    if (r->exists && !told && r->enabled == enabled && strcmp(r->trigger, trigger) == 0) {
         m->want.head.code = TN_R_NOOP;
         return;
     }

@@ -135,7 +135,10 @@ uint64_t model_chunks(const struct model *m) {
         chunks += m->pools[i].state != MODEL_POOL_FREE ? chunks_of(m->pools[i].name) : 0;
     }
     for (uint32_t i = 0; i < MODEL_RULES; i++) {
-        chunks += m->rules[i].exists ? chunks_of(m->rules[i].name) : 0;
+        if (m->rules[i].exists) {
+            chunks += chunks_of(m->rules[i].name);
+            chunks += m->rules[i].spec_len > 0 ? tn_text_chunks(m->rules[i].spec_len) : 0;
+        }
         if (m->sensors[i].exists) {
             chunks += chunks_of(m->sensors[i].name) + tn_text_chunks(m->sensors[i].spec_len);
         }

@@ -390,6 +390,18 @@ static void check_by_value(struct model *m, const struct kernel *k) {
 
 /* ---- demand ---- */
 
+/* The enabled rules of a trigger, found in steps of two records. */
+static void check_trigger(struct model *m, const struct kernel *k, const char *trigger) {
+    uint64_t cursor = 0, count = 0;
+    do {
+        struct kernel_rule_view v;
+        bool found = false;
+        cursor = kernel_trigger_rules_scan(k, text(trigger), cursor, 2, &v, &found);
+        count += found && v.enabled && strcmp(v.trigger, trigger) == 0;
+    } while (cursor != 0);
+    CHECK(trigger, "scan", model_trigger_rules(m, trigger), count);
+}
+
 static void check_rules(struct model *m, const struct kernel *k) {
     uint32_t want = 0;
     for (uint32_t i = 0; i < MODEL_RULES && !m->failed; i++) {
@@ -403,6 +415,13 @@ static void check_rules(struct model *m, const struct kernel *k) {
         if (!m->failed && (v.enabled != r->enabled || strcmp(v.trigger, r->trigger) != 0)) {
             model_fail(m, "rule %s differs", r->name);
         }
+        uint8_t meta[MODEL_SPEC];
+        CHECK(r->name, "metadata", r->spec_len, v.meta_len);
+        CHECK(r->name, "metadata", r->spec_len, kernel_rule_meta(k, &v, meta, sizeof meta));
+        if (!m->failed && memcmp(meta, r->spec, r->spec_len) != 0) {
+            model_fail(m, "rule %s has other metadata", r->name);
+        }
+        check_trigger(m, k, r->trigger);
         CHECK(r->trigger, "rules", model_trigger_rules(m, r->trigger),
               kernel_trigger_rules(k, text(r->trigger)));
     }
