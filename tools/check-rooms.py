@@ -7,6 +7,7 @@ Prints each violation as `file:line: rule: explanation` and exits with 1 if ther
 brings the table in ARCHITECTURE.md up to date.
 
     list         src/rooms.list is well-formed, and the directories under src/ are the rooms it names
+    name         no two files of src/ have the same name, so that a name is enough to find a file
     include      a file includes only headers that its room may use, each as "room/file.h"
     transitive   nor does it reach others through the headers it includes
     library      a file includes only the headers of libraries that its room may use
@@ -178,6 +179,14 @@ class Checker:
                 self.complain(f"src/{name}/{path.name}", 1, "include", f"src/{name} is not in {LIST}")
         for name in sorted(set(named) - present):
             self.complain(LIST, named[name], "list", f"there is no src/{name}")
+
+    def check_names(self) -> None:
+        seen: dict[str, str] = {}
+        for path in sorted((self.root / "src").rglob("*.[ch]")):
+            name = path.relative_to(self.root).as_posix()
+            other = seen.setdefault(path.name, name)
+            if other != name:
+                self.complain(name, 1, "name", f"there is already {other}")
 
     # ---- One file ----
 
@@ -366,6 +375,7 @@ class Checker:
         """True: there is nothing to complain about."""
         self.read_list()
         self.check_directories()
+        self.check_names()
         for directory in ("src", "examples", "bench", "tests"):
             for path in sorted((self.root / directory).rglob("*.[ch]")):
                 name = path.relative_to(self.root).as_posix()

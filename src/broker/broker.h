@@ -14,7 +14,7 @@
 #ifndef TN_BROKER_BROKER_H
 #define TN_BROKER_BROKER_H
 
-#include "engine/event.h"
+#include "engine/events.h"
 
 #define BROKER_REASON_MAX 256u
 #define BROKER_NAME_MAX 255u /* bytes of the name of an exchange or a queue, and of a routing key */

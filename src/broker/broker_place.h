@@ -2,7 +2,7 @@
 #ifndef TN_BROKER_BROKER_PLACE_H
 #define TN_BROKER_BROKER_PLACE_H
 
-#include "engine/event.h"
+#include "engine/events.h"
 
 /* After this event and all before it. */
 struct broker_place {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "server/address.h"
+#include "server/listen_address.h"
 #include "server/udp_allow.h"
 
 void config_wrong(struct config *config, const char *where, const char *format, ...) {

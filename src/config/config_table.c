@@ -8,7 +8,7 @@
 #include "broker/broker.h"
 #include "config/config.h"
 #include "process/sensor_spec.h"
-#include "server/address.h"
+#include "server/listen_address.h"
 #include "server/udp_allow.h"
 
 static const struct config_row rows[CONFIG_OWN_COUNT] = {

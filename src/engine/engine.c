@@ -3,7 +3,7 @@
  * Threads
  *   callers        submit, read; a blocking caller may be the leader of a batch (commit.c)
  *   commit thread  leads for asynchronous requests, ticks, tells the log to be idle (ticker.c)
- *   snapshot       takes snapshots when enough has been written or on request (snapshot.c)
+ *   snapshot       takes snapshots when enough has been written or on request (snapshot_take.c)
  *   the log's own  may call back when an append is done (append.c)
  *
  * Locks, in the order in which they may be taken

@@ -120,7 +120,7 @@ struct engine_options {
     void *event_ctx;
     bool replay_events; /* deliver those of recovery too */
 
-    /* Events to be read back (event.h). */
+    /* Events to be read back (events.h). */
     uint64_t events_max;    /* at least so many are kept, and at most a sixteenth more; 0: none */
     const char *events_dir; /* where; NULL: in memory only, as many as fit */
     uint64_t events_reserve_bytes;   /* free space that their files must leave */

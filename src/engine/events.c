@@ -9,7 +9,7 @@
  * for its report. */
 #include <string.h>
 
-#include "engine/event.h"
+#include "engine/events.h"
 #include "engine/internal.h"
 #include "engine/record.h"
 #include "engine/store.h"

@@ -9,7 +9,7 @@
 #include "engine/engine.h"
 #include "engine/park.h"
 #include "kernel/kernel.h"
-#include "log/store.h"
+#include "log/snapshot_store.h"
 
 #define ENGINE_LINE 64 /* bytes of a cache line: what different threads write stands apart */
 
@@ -86,7 +86,7 @@ struct engine_events {
     _Atomic uint64_t lost;             /* for want of memory */
 };
 
-/* ---- snapshot.c ---- */
+/* ---- snapshot_take.c ---- */
 
 /* Sections on their way from the state to the log, in a ring of bytes. */
 struct engine_queue {
@@ -116,7 +116,7 @@ struct engine_snapshots {
     _Atomic uint64_t trigger;     /* the next one starts when bytes_since gets here */
 };
 
-/* ---- metrics.c ---- */
+/* ---- pool_metrics.c ---- */
 
 /* What was last told about one pool. */
 struct engine_meter {
@@ -275,7 +275,7 @@ void engine_events_free(struct engine *engine);
 bool engine_events_full(const struct engine_events *events);
 void engine_events_deliver(struct engine *engine);
 
-/* recover.c */
+/* replay.c */
 enum tn_status engine_recover(struct engine *engine, struct log_position *ret_position,
                               struct log_error *error);
 enum tn_status engine_kernel_create(struct engine *engine, const struct kernel_limits *limits,
@@ -283,7 +283,7 @@ enum tn_status engine_kernel_create(struct engine *engine, const struct kernel_l
 /* Gets the memory for other limits than those in force. */
 enum tn_status engine_limits_prepare(struct engine *engine, const struct kernel_limits *limits);
 
-/* snapshot.c */
+/* snapshot_take.c */
 #define SECTION_META 1u
 #define SECTION_CHUNK 2u
 #define SECTION_CHUNK_HEADER 12u
@@ -312,7 +312,7 @@ enum tn_status engine_ticker_start(struct engine *engine);
 void engine_ticker_stop(struct engine *engine);
 void engine_ticker_nudge(struct engine *engine);
 
-/* metrics.c */
+/* pool_metrics.c */
 enum tn_status engine_metrics_init(struct engine *engine);
 void engine_metrics_free(struct engine *engine);
 void engine_metrics_run(struct engine *engine);

@@ -2,7 +2,7 @@
  *
  * Producers hold the state lock: the snapshot's own steps, and the leader when it is about to
  * overwrite records that the snapshot has not seen. So there is one at a time. Consumers hold the
- * drain lock (snapshot.c): the snapshot's thread, and a producer that finds no room. The ring's own
+ * drain lock (snapshot_take.c): the snapshot's thread, and a producer that finds no room. The ring's own
  * lock is held for moments only, never while bytes are copied or written.
  *
  * An entry: uint64 size of the section (0: skip to the start of the ring), then the section, padded

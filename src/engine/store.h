@@ -11,7 +11,7 @@
 #ifndef TN_ENGINE_STORE_H
 #define TN_ENGINE_STORE_H
 
-#include "engine/event.h"
+#include "engine/events.h"
 
 struct engine_store;
 

@@ -4,7 +4,7 @@
  * sticky lease, room in the tables, quotas, then the values: those asked for by name first, so that
  * "any" never takes one of them. Values are claimed one by one and claims are undone on a refusal,
  * the generator's state included: a refusal leaves no trace but the effects of time. */
-#include "kernel/request.h"
+#include "kernel/claim.h"
 
 /* ---- form and pools ---- */
 

@@ -1,6 +1,6 @@
 /* The values of a request: claimed one by one, all of them or none, and compared with those of a lease
  * that is there already. */
-#include "kernel/request.h"
+#include "kernel/claim.h"
 
 static void claim_value(struct kernel *k, struct request *q, uint32_t at, uint32_t pool,
                         uint64_t value) {

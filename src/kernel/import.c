@@ -4,7 +4,7 @@
  * the pool's caps, times that contradict each other. An import may be repeated: what is there already,
  * with the same holder and the same values, is left alone (NOOP). It is not a new lease in the sense
  * of the pool's rate. */
-#include "kernel/request.h"
+#include "kernel/claim.h"
 
 /* ---- times ---- */
 

@@ -1,7 +1,7 @@
 /* Events as the library's users see them, when they happen and when they are read back. */
 #include <stdlib.h>
 
-#include "engine/event.h"
+#include "engine/events.h"
 #include "lib/library.h"
 
 static void event_value(const struct engine_event_value *value, struct tenure_value *out) {

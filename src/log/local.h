@@ -5,7 +5,7 @@
 #ifndef TN_LOG_LOCAL_H
 #define TN_LOG_LOCAL_H
 
-#include "log/store.h"
+#include "log/snapshot_store.h"
 #include "os/os.h"
 
 struct log_local_options {

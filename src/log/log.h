@@ -3,7 +3,7 @@
  * A log stores batches of opaque commands in order and never looks inside. Commit is asynchronous and
  * can fail or end in doubt: nothing above may assume otherwise. log_local (log/local.h) keeps the
  * batches in a directory; a replicated log implements the same verbs over a distributed store.
- * Snapshots are kept by a store of their own (log/store.h).
+ * Snapshots are kept by a store of their own (log/snapshot_store.h).
  *
  * Contract
  * - load is called once, before anything else but batch_max, with the position of the snapshot that

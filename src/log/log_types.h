@@ -29,7 +29,7 @@ struct log_stats {
     uint64_t appends;
     uint64_t sync_ns_last;
     uint64_t torn_tail_bytes; /* found at load */
-    /* The store's (log/store.h). */
+    /* The store's (log/snapshot_store.h). */
     uint64_t snapshots;
     uint64_t snapshot_bytes; /* of the newest */
     uint64_t snapshot_lsn;   /* of the newest, 0 if none */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/event.h"
+#include "server/event_fields.h"
 #include "server/log_line.h"
 #include "server/server.h"
 

@@ -2,7 +2,7 @@
 #ifndef TN_SERVER_CHANNEL_H
 #define TN_SERVER_CHANNEL_H
 
-#include "engine/event.h"
+#include "engine/events.h"
 
 #define SERVER_CHANNEL_MAX 256u /* bytes of a channel's name or a pattern */
 

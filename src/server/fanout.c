@@ -17,7 +17,7 @@
 #include "server/access.h"
 #include "server/channel.h"
 #include "server/connection.h"
-#include "server/event.h"
+#include "server/event_fields.h"
 #include "server/fanout.h"
 #include "server/output.h"
 

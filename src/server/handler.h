@@ -65,7 +65,7 @@ server_session session_psubscribe;
 server_session session_unsubscribe;
 server_session session_punsubscribe;
 
-/* read.c */
+/* reads.c */
 server_reader read_lease;
 server_reader read_leases;
 server_reader read_verify;
@@ -83,7 +83,7 @@ server_reader read_sensor_heartbeat;
 server_reader read_sensor_rules;
 server_reader read_sensor_logs;
 server_reader read_sensor_status;
-/* token.c */
+/* token_commands.c */
 server_reader read_token_introspect;
 server_reader read_token_issue;
 server_reader read_token_keys;
@@ -96,7 +96,7 @@ server_writer server_write_submit;
 server_writer write_emit;
 server_committed write_emit_committed;
 server_writer write_sensor_set;
-/* token.c */
+/* token_commands.c */
 server_committed write_token_revoke_committed;
 
 /* jobs.c */

@@ -2,9 +2,9 @@
  *
  * Connections are accepted here and not by libmicrohttpd, since they share one limit with those of
  * RESP, and whoever is over it is told. */
-#include "server/http.h"
-#include "server/address.h"
 #include "server/http_listen.h"
+#include "server/http_parts.h"
+#include "server/listen_address.h"
 #include "server/parts.h"
 
 #include <errno.h>

@@ -12,7 +12,7 @@
 #include "protocol/render.h"
 #include "protocol/text.h"
 #include "protocol/walk.h"
-#include "server/http.h"
+#include "server/http_parts.h"
 #include "server/parts.h"
 
 static const char json_type[] = "application/json";

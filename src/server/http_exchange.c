@@ -8,7 +8,7 @@
 
 #include "base/assert.h"
 #include "protocol/render.h"
-#include "server/http.h"
+#include "server/http_parts.h"
 #include "server/parts.h"
 
 static struct http_connection *connection_of(struct MHD_Connection *mhd) {

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "server/address.h"
-#include "server/http.h"
+#include "server/http_parts.h"
+#include "server/listen_address.h"
 
 bool http_host_is_ours(const char *host) {
     char name[64];

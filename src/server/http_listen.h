@@ -1,4 +1,4 @@
-/* HTTP as the rest of the server sees it; http.h is its inside. */
+/* HTTP as the rest of the server sees it; http_parts.h is its inside. */
 #ifndef TN_SERVER_HTTP_LISTEN_H
 #define TN_SERVER_HTTP_LISTEN_H
 

@@ -5,7 +5,7 @@
 #include <strings.h>
 
 #include "protocol/render.h"
-#include "server/http.h"
+#include "server/http_parts.h"
 #include "server/parts.h"
 
 #define CREDENTIALS_MAX (KERNEL_USER_MAX + 1 + ACCESS_SECRET_MAX)

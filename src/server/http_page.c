@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/http.h"
+#include "server/http_parts.h"
 #include "server/parts.h"
 
 static const char text_type[] = "text/plain; charset=utf-8";

@@ -14,8 +14,8 @@
 #include "base/assert.h"
 #include "protocol/render.h"
 #include "server/channel.h"
-#include "server/event.h"
-#include "server/http.h"
+#include "server/event_fields.h"
+#include "server/http_parts.h"
 #include "server/parts.h"
 #include "server/stream.h"
 

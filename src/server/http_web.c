@@ -4,7 +4,7 @@
  * names and metadata must never become a script, and if it did, it could not get far. */
 #include <string.h>
 
-#include "server/http.h"
+#include "server/http_parts.h"
 #include "server/web.h"
 
 static const struct web_file *file_find(const char *path) {

@@ -21,7 +21,7 @@
 
 #include "base/assert.h"
 #include "protocol/render.h"
-#include "server/http.h"
+#include "server/http_parts.h"
 #include "server/parts.h"
 
 #define DISCARDS_MAX 4u /* reads of what is thrown away, in one go */

@@ -1,7 +1,7 @@
 /* What listen.h promises. */
 #include "server/listen.h"
 
-#include "server/address.h"
+#include "server/listen_address.h"
 #include "server/log_line.h"
 #include "server/memory.h"
 #include "server/parts.h"

@@ -15,7 +15,7 @@
 #include "server/login.h"
 #include "server/memory.h"
 #include "server/output.h"
-#include "server/read.h"
+#include "server/reads.h"
 #include "server/refusal.h"
 #include "server/schedule.h"
 #include "server/server.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "protocol/render.h"
-#include "server/event.h"
+#include "server/event_fields.h"
 #include "server/parts.h"
 
 #define PAGE_BYTES (SERVER_REPLY_MAX - 4096u)

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/assert.h"
-#include "server/address.h"
 #include "server/http_listen.h"
+#include "server/listen_address.h"
 #include "server/log_line.h"
 #include "server/metrics.h"
 #include "server/parts.h"

@@ -7,7 +7,7 @@
 
 #include "base/assert.h"
 #include "os/os.h"
-#include "server/event.h"
+#include "server/event_fields.h"
 #include "server/fanout.h"
 #include "server/server.h"
 #include "server/stream.h"

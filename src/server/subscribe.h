@@ -4,7 +4,7 @@
 
 #include <sys/queue.h>
 
-#include "engine/event.h"
+#include "engine/events.h"
 
 #define SERVER_SUBSCRIPTIONS_MAX 1024u
 #define SERVER_SUBSCRIPTIONS_ALL 262144u

@@ -1,6 +1,6 @@
 /* The UDP door's socket: who may ask, and what is dropped. */
 #include "server/udp.h"
-#include "server/address.h"
+#include "server/listen_address.h"
 #include "server/parts.h"
 #include "server/udp_listen.h"
 

@@ -6,7 +6,7 @@
  * every event when it happens or is told again by replay: that is the reference. */
 #include "unit/unit.h"
 
-#include "engine/event.h"
+#include "engine/events.h"
 #include "lib/enginekit.h"
 #include "lib/fakeos.h"
 

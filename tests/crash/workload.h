@@ -5,7 +5,7 @@
 
 #include "crash/image.h"
 #include "crash/ledger.h"
-#include "engine/event.h"
+#include "engine/events.h"
 
 /* The name on a command line, and whether a call fails somewhere on the way. */
 #define WORKLOAD_TABLE(X)      \

@@ -6,7 +6,7 @@
 
 #include "unit/unit.h"
 
-#include "engine/event.h"
+#include "engine/events.h"
 #include "lib/enginekit.h"
 
 #define WRITERS 4u

@@ -9,7 +9,7 @@
 
 #include <pthread.h>
 
-#include "log/store.h"
+#include "log/snapshot_store.h"
 
 struct fakelog;
 

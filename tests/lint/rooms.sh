@@ -92,6 +92,9 @@ for call in write pwrite fsync fdatasync clock_gettime open; do
     plant engine "void f(void) { if ($call(1)) g(); }" os
 done
 
+cp "$copy/src/base/glob.c" "$copy/src/cli/glob.c"
+echo "src/cli/glob.c:1: name: there is already src/base/glob.c" >>"$expected"
+
 plant server '/* See gone_away.c for the reason. */' comment
 plant kernel '/* kernel/gone_away.h */' comment
 
@@ -139,13 +142,13 @@ C
 printf '%s\n' "int f(int a)" "{" "$(repeat 67 '    g();')" "}" >"$copy/src/kernel/lawful_long.c"
 mkdir -p "$copy/src/cli" "$copy/src/protocol" "$copy/src/main" "$copy/src/lib"
 printf '#include "%s"\n' log/log.h os/os.h kernel/kernel.h >"$copy/src/cli/check_lawful.c"
-printf '#include "%s"\n' base/chunks.h kernel/command.h >"$copy/src/protocol/lawful.c"
-printf '#include "%s"\n' server/server.h kernel/kernel.h >"$copy/src/main/lawful.c"
-printf '#include "%s"\n' tenure.h engine/engine.h os/os.h >"$copy/src/lib/lawful.c"
+printf '#include "%s"\n' base/chunks.h kernel/command.h >"$copy/src/protocol/lawful_protocol.c"
+printf '#include "%s"\n' server/server.h kernel/kernel.h >"$copy/src/main/lawful_main.c"
+printf '#include "%s"\n' tenure.h engine/engine.h os/os.h >"$copy/src/lib/lawful_lib.c"
 
-printf '#include "%s"\n' process/run_frame.h process/cgroup.h >"$copy/src/guardian/lawful.c"
-printf '#include %s\n' '<uv.h>' '<jansson.h>' '"kernel/types.h"' >"$copy/src/process/lawful.c"
-printf '#include "%s"\n' token/token.h process/run.h engine/engine.h >"$copy/src/supervisor/lawful.c"
+printf '#include "%s"\n' process/run_frame.h process/cgroup.h >"$copy/src/guardian/lawful_guardian.c"
+printf '#include %s\n' '<uv.h>' '<jansson.h>' '"kernel/types.h"' >"$copy/src/process/lawful_process.c"
+printf '#include "%s"\n' token/token.h process/run.h engine/engine.h >"$copy/src/supervisor/lawful_supervisor.c"
 
 # The list and the page: a row that uses what stands below it, a room without a directory, an exception
 # that excuses nothing, a row that the table does not have, a directory and a file that are not there.

@@ -30,7 +30,7 @@
 #ifndef TESTS_SIM_WORLD_H
 #define TESTS_SIM_WORLD_H
 
-#include "engine/event.h"
+#include "engine/events.h"
 #include "engine/read.h"
 #include "lib/fakeos.h"
 #include "log/local.h"

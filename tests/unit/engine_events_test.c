@@ -2,7 +2,7 @@
  * some are no longer there. */
 #include "unit/engine_world.h"
 
-#include "engine/event.h"
+#include "engine/events.h"
 
 /* Ids that a reader has seen, in order. */
 struct seen {

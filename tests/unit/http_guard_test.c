@@ -1,5 +1,5 @@
 /* Who may be answered over HTTP: hosts, origins and types, as tables. */
-#include "server/http.h"
+#include "server/http_parts.h"
 #include "unit/unit.h"
 
 static void only_names_of_this_machine_are_ours(void **state) {

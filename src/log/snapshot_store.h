@@ -7,8 +7,8 @@
  * - begin, section, end, abandon may run on another thread while the log is appended to; one snapshot
  *   at a time. Its position is the end of a committed batch, and not before the newest snapshot.
  * - close comes before the log's: an unfinished snapshot is abandoned. */
-#ifndef TN_LOG_STORE_H
-#define TN_LOG_STORE_H
+#ifndef TN_LOG_SNAPSHOT_STORE_H
+#define TN_LOG_SNAPSHOT_STORE_H
 
 #include "log/log.h"
 

@@ -1,6 +1,6 @@
 /* Internal: an alloc, a reserve or an import under way, as alloc.c, claim.c and import.c share it. */
-#ifndef TN_KERNEL_REQUEST_H
-#define TN_KERNEL_REQUEST_H
+#ifndef TN_KERNEL_CLAIM_H
+#define TN_KERNEL_CLAIM_H
 
 #include "kernel/state.h"
 

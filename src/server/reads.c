@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "protocol/render.h"
-#include "server/event.h"
+#include "server/event_fields.h"
 #include "server/parts.h"
 
 #define FENCE_MS 1000u /* that a read waits for a log position */

@@ -3,7 +3,7 @@
 
 #include "protocol/render.h"
 #include "server/channel.h"
-#include "server/event.h"
+#include "server/event_fields.h"
 
 /* ---- Fields ---- */
 

@@ -1,8 +1,8 @@
 /* An event as clients see it, and the events that a client wants. */
-#ifndef TN_SERVER_EVENT_H
-#define TN_SERVER_EVENT_H
+#ifndef TN_SERVER_EVENT_FIELDS_H
+#define TN_SERVER_EVENT_FIELDS_H
 
-#include "engine/event.h"
+#include "engine/events.h"
 #include "protocol/resp.h"
 
 #define SERVER_EVENT_BYTES (2u << 20) /* one event, rendered, at the most */

@@ -1,6 +1,6 @@
 /* Reads: committed state, in order with the client's own writes. */
-#ifndef TN_SERVER_READ_H
-#define TN_SERVER_READ_H
+#ifndef TN_SERVER_READS_H
+#define TN_SERVER_READS_H
 
 #include "server/handler.h"
 #include "server/slots.h"

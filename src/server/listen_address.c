@@ -1,5 +1,5 @@
-/* What address.h promises. */
-#include "server/address.h"
+/* What listen_address.h promises. */
+#include "server/listen_address.h"
 
 #include <netinet/in.h>
 #include <stdio.h>

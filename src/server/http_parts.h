@@ -14,8 +14,8 @@
  * Memory. A connection has what libmicrohttpd gives it and a few words; bodies are bounded one by one
  * (PROTOCOL_REQUEST_MAX) and all together (HTTP_BODIES_MAX). Answers, until they have been sent, are
  * what a client is kept (memory.c), but for small ones. */
-#ifndef TN_SERVER_HTTP_H
-#define TN_SERVER_HTTP_H
+#ifndef TN_SERVER_HTTP_PARTS_H
+#define TN_SERVER_HTTP_PARTS_H
 
 #include <microhttpd.h>
 

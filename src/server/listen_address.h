@@ -1,6 +1,6 @@
 /* Addresses to listen on, as text. */
-#ifndef TN_SERVER_ADDRESS_H
-#define TN_SERVER_ADDRESS_H
+#ifndef TN_SERVER_LISTEN_ADDRESS_H
+#define TN_SERVER_LISTEN_ADDRESS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,8 +5,8 @@
  * from the log at the next start, so ids and contents are the same as if nothing had happened. Where
  * events are missing all the same (dropped for their age, or the disk did not take them), a reader
  * who comes from before that place is told. */
-#ifndef TN_ENGINE_EVENT_H
-#define TN_ENGINE_EVENT_H
+#ifndef TN_ENGINE_EVENTS_H
+#define TN_ENGINE_EVENTS_H
 
 #include "engine/engine.h"
 
