@@ -10,6 +10,7 @@
 #include "base/assert.h"
 
 static inline uint32_t slot_of(const struct tn_rate *rate, uint64_t second) {
+    TN_ASSERT(rate->slots > 0);
     return (uint32_t)(second % rate->slots);
 }
 

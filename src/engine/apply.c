@@ -106,6 +106,7 @@ static enum tn_status apply_run(struct apply *apply, uint32_t *ret_count) {
             used += result->value_count;
             apply->next = apply->next->next;
         }
+        TN_ASSERT(kernel_lsn(engine->kernel) == apply->lsn);
         apply->lsn++;
         apply->left--;
         count++;
@@ -167,6 +168,7 @@ static struct engine_request *complete_run(struct engine *engine, struct engine_
     struct engine_delivery delivery;
     engine_deliver_begin(engine, &delivery);
     for (uint32_t i = 0; i < count; i++) {
+        TN_ASSERT(requests != NULL);
         struct engine_request *next = requests->next;
         requests->more = i + 1 < count && next->waiter == NULL && next->done == requests->done;
         complete_one(requests, walk_next(commands), sleepers);
@@ -186,6 +188,7 @@ static void apply_count(struct engine *engine, uint32_t count) {
 
 enum tn_status engine_apply_batch(struct engine *engine, const struct log_batch *batch,
                                   struct engine_request *requests, struct engine_list *sleepers) {
+    TN_ASSERT(batch->count > 0 && batch->first_lsn > 0);
     struct walk walk = {.at = batch->payload, .end = batch->payload + batch->len};
     struct apply apply = {
         .engine = engine,

@@ -82,6 +82,7 @@ uint64_t engine_now(const struct engine *engine) {
 /* Only the leader stamps, so nobody moves last_ms in between. */
 uint64_t engine_clock_stamp(struct engine *engine) {
     uint64_t now_ms = engine_now(engine);
+    TN_ASSERT(now_ms > 0 && now_ms <= KERNEL_TIME_MAX);
     atomic_store_explicit(&engine->last_ms, now_ms, memory_order_relaxed);
     return now_ms;
 }

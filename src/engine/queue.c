@@ -57,6 +57,7 @@ bool engine_queue_has_room(struct engine_queue *queue) {
 
 /* Makes `tail` the start of `size` free bytes; false if there are none. */
 static bool queue_fit(struct engine_queue *queue, size_t size) {
+    TN_ASSERT(queue->used <= queue->capacity && queue->head <= queue->capacity);
     if (queue->used == 0) {
         queue->head = queue->tail = 0;
     }
@@ -79,7 +80,7 @@ static bool queue_fit(struct engine_queue *queue, size_t size) {
 
 /* The bytes at `tail` are the producer's until it moves `used`, so they are copied unlocked. */
 bool engine_queue_push(struct engine_queue *queue, const struct tn_table_chunk *chunk) {
-    TN_ASSERT(chunk->table_id < KERNEL_TABLES_MAX);
+    TN_ASSERT(queue->ring != NULL && chunk->table_id < KERNEL_TABLES_MAX);
     size_t len = (size_t)chunk->count * queue->record_bytes[chunk->table_id];
     size_t section = SECTION_CHUNK_HEADER + len;
     TN_ASSERT(section <= LOG_SECTION_MAX);
@@ -121,8 +122,10 @@ bool engine_queue_peek(struct engine_queue *queue, struct tn_bytes *ret_section)
 }
 
 void engine_queue_pop(struct engine_queue *queue, struct tn_bytes section) {
+    size_t size = entry_size(section.len);
     pthread_mutex_lock(&queue->lock);
-    queue->head += entry_size(section.len);
-    queue->used -= entry_size(section.len);
+    TN_ASSERT(queue->used >= size && queue->capacity - queue->head >= size);
+    queue->head += size;
+    queue->used -= size;
     pthread_mutex_unlock(&queue->lock);
 }

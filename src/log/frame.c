@@ -37,16 +37,18 @@ static bool frame_kind_known(uint32_t kind) {
 }
 
 uint64_t log_frame_size(uint64_t payload_len, uint32_t sector_bytes) {
+    TN_ASSERT(sector_bytes > 0);
     uint64_t bytes = LOG_FRAME_HEADER + payload_len;
     return (bytes + sector_bytes - 1) / sector_bytes * sector_bytes;
 }
 
 static uint32_t frame_crc(const uint8_t *at, size_t size) {
+    TN_ASSERT(size >= LOG_FRAME_HEADER);
     return tn_crc32c(0, at + AT_LEN, size - AT_LEN);
 }
 
 size_t log_frame_encode(const struct log_frame *frame, uint8_t *out) {
-    TN_ASSERT(frame->sector_bytes > 0);
+    TN_ASSERT(frame->len == 0 || frame->payload != NULL);
     size_t size = (size_t)log_frame_size(frame->len, frame->sector_bytes);
     TN_ASSERT(frame->first_lsn > 0);
     TN_ASSERT(frame->count > 0 || frame->len == 0);
@@ -87,6 +89,7 @@ static bool frame_sound(const uint8_t *at) {
 
 bool log_frame_decode(const uint8_t *at, size_t room, const struct log_segment_header *segment,
                       struct log_frame *ret_frame) {
+    TN_ASSERT(segment->sector_bytes >= LOG_FRAME_HEADER); /* a header is within a sector */
     if (room < segment->sector_bytes) {
         return false;
     }

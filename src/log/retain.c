@@ -55,12 +55,14 @@ static size_t segments_surplus(const struct log_local *log) {
            log->segments[surplus + 1].header.first_lsn <= needed) {
         surplus += 1;
     }
+    TN_ASSERT(surplus == 0 || surplus < log->segment_count);
     return surplus;
 }
 
 static bool retired_take(struct log_local *log, struct retired *ret_retired) {
     size_t snapshots = snapshots_surplus(log);
     size_t segments = segments_surplus(log);
+    TN_ASSERT(snapshots <= log->snapshots.count && segments <= log->segment_count);
     struct retired retired = {
         .snapshots = calloc(snapshots + 1, sizeof *retired.snapshots),
         .snapshot_count = snapshots,
@@ -125,6 +127,7 @@ void log_local_retain(struct log_local *log) {
     for (size_t i = 0; i < retired.segment_count; i++) {
         if (segment_retire(log, &retired.segments[i], spare_count, &spares[spare_count])) {
             spare_count += 1;
+            TN_ASSERT(spare_count <= LOG_SPARES_MAX); /* no more are welcome */
         }
     }
     if (retired.snapshot_count + retired.segment_count > 0 && log_dir_sync(&log->dir) == TN_OK) {

@@ -24,6 +24,7 @@ static void spares_unlock(struct log_spares *spares) {
 
 void log_spares_init(struct log_spares *spares, const struct log_dir *dir, uint64_t segment_bytes,
                      uint64_t reserve_bytes) {
+    TN_ASSERT(segment_bytes > 0);
     memset(spares, 0, sizeof *spares);
     spares->dir = dir;
     spares->segment_bytes = segment_bytes;
@@ -125,6 +126,7 @@ void log_spares_discard(struct log_spares *spares, const struct log_spare *spare
 /* Puts a spare on the shelf, or removes its file if the shelf is full. */
 static void spares_keep(struct log_spares *spares, struct log_spare spare) {
     spares_lock(spares);
+    TN_ASSERT(spare.number > 0 && spare.number < spares->number_next);
     bool room = spares->count < LOG_SPARES_MAX;
     if (room) {
         spares->ready[spares->count] = spare;
@@ -207,6 +209,7 @@ void log_spares_give(struct log_spares *spares, uint64_t number) {
 
 enum tn_status log_spares_take(struct log_spares *spares, uint64_t bytes, bool urgent,
                                struct log_spare *ret_spare) {
+    TN_ASSERT(bytes >= spares->segment_bytes);
     spares_lock(spares);
     while (spares->filling) {
         pthread_cond_wait(&spares->changed, &spares->mutex);

@@ -57,6 +57,8 @@ static size_t buffer_frame(const struct log_local *log, const struct log_frame *
 /* The batch is durable: the log stands behind it. */
 static void writer_advance(struct log_local *log, const struct log_batch *batch, size_t size) {
     struct log_writer *writer = &log->writer;
+    TN_ASSERT(writer->offset + size <= writer->header.bytes);
+    TN_ASSERT(batch->first_lsn > log->position.lsn && batch->now_ms >= log->position.now_ms);
     writer->chain = log_frame_chain(buffer_at(log));
     writer->offset += size;
     log_local_lock(log);
@@ -98,6 +100,7 @@ static enum tn_status rotate_header(struct log_local *log, const struct log_rota
                                     struct log_segment_header *ret_header) {
     const struct os *os = log->dir.os;
     uint64_t salt = 0;
+    TN_ASSERT(rotation->batch == NULL || rotation->batch->first_lsn == log->position.next_lsn);
     enum tn_status status = os->random(os->ctx, &salt, sizeof salt);
     if (status != TN_OK) {
         return status;
@@ -170,6 +173,7 @@ static size_t rotate_encode(struct log_local *log, const struct log_batch *batch
 static enum tn_status rotate_write(struct log_local *log, const struct log_spare *spare,
                                    const struct log_segment_header *header, size_t len) {
     const struct os *os = log->dir.os;
+    TN_ASSERT(spare->file >= 0 && len <= header->bytes);
     enum tn_status status = os->write_at(os->ctx, spare->file, log->writer.buffer, len, 0);
     if (status == TN_OK) {
         status = sync_timed(log, spare->file);
@@ -190,6 +194,7 @@ static void rotate_adopt(struct log_local *log, bool again, int file,
     struct log_segment segment = {.header = *header, .file_bytes = header->bytes};
     log_local_lock(log);
     if (again) {
+        TN_ASSERT(log->segment_count > 0);
         log->segments[log->segment_count - 1] = segment;
     } else {
         bool added = log_local_segment_add(log, &segment);
@@ -264,6 +269,7 @@ enum tn_status log_writer_rotate(struct log_local *log, struct log_rotation *rot
 static enum tn_status append_in_place(struct log_local *log, const struct log_batch *batch) {
     struct log_writer *writer = &log->writer;
     const struct os *os = log->dir.os;
+    TN_ASSERT(writer->file >= 0 && writer->offset % writer->header.sector_bytes == 0);
     struct log_frame frame = frame_of(writer, batch);
     size_t size = buffer_frame(log, &frame);
     enum tn_status status =

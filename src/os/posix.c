@@ -108,6 +108,7 @@ static enum tn_status posix_open(void *ctx, const char *path, unsigned flags, in
 
 static enum tn_status posix_close(void *ctx, int file) {
     (void)ctx;
+    TN_ASSERT(file >= 0);
     /* A child that was forked meanwhile shares the lock of the open file, and would keep it. */
     (void)flock(file, LOCK_UN);
     /* On Linux the descriptor is gone even when close says EINTR: never again. */
@@ -120,6 +121,7 @@ static enum tn_status posix_close(void *ctx, int file) {
 static enum tn_status posix_read_at(void *ctx, int file, void *out, size_t len, uint64_t offset,
                                     size_t *ret_len) {
     (void)ctx;
+    TN_ASSERT(file >= 0 && offset <= (uint64_t)INT64_MAX - len);
     size_t done = 0;
     while (done < len) {
         ssize_t n = pread(file, (char *)out + done, len - done, (off_t)(offset + done));
@@ -141,6 +143,7 @@ static enum tn_status posix_read_at(void *ctx, int file, void *out, size_t len, 
 static enum tn_status posix_write_at(void *ctx, int file, const void *bytes, size_t len,
                                      uint64_t offset) {
     (void)ctx;
+    TN_ASSERT(file >= 0 && offset <= (uint64_t)INT64_MAX - len);
     size_t done = 0;
     while (done < len) {
         ssize_t n = pwrite(file, (const char *)bytes + done, len - done, (off_t)(offset + done));
@@ -160,6 +163,7 @@ static enum tn_status posix_write_at(void *ctx, int file, const void *bytes, siz
 
 static enum tn_status posix_sync(void *ctx, int file) {
     (void)ctx;
+    TN_ASSERT(file >= 0);
     /* For a directory fdatasync is not enough: a rename changes neither its size nor its blocks. Not
      * fstat to find out: since Linux 6.13 a look at a file's times makes the next write change them
      * in the inode, and every sync of the log would wait for the journal, too (a third slower). */
@@ -183,6 +187,7 @@ static enum tn_status posix_size(void *ctx, int file, uint64_t *ret_bytes) {
 
 static enum tn_status posix_truncate(void *ctx, int file, uint64_t bytes) {
     (void)ctx;
+    TN_ASSERT(file >= 0 && bytes <= INT64_MAX);
     int rc;
     do {
         rc = ftruncate(file, (off_t)bytes);
