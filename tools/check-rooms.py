@@ -16,6 +16,8 @@ brings the table in ARCHITECTURE.md up to date.
     os           only src/os opens, writes, syncs and renames files and reads clocks; exempt are the
                  guardian, a program of its own, and the two files it shares with the server, which read
                  /proc and write cgroups
+    stream       in src/server only transport.c calls libuv for streams, so that another kind of stream,
+                 such as TLS, is one more file beside it
     comment      comments in src/ name only source files that exist
     assert       the condition of a TN_ASSERT only looks: it assigns nothing, and each function that it
                  calls has a name that says so (LOOKING_WORDS below); call others before it
@@ -53,6 +55,10 @@ PRINT_CALLS = set("printf fprintf dprintf vprintf vfprintf puts fputs putchar pe
 OS_CALLS = set(
     "open openat creat write writev pwrite pwritev fsync fdatasync sync_file_range msync "
     "ftruncate fallocate rename renameat unlink clock_gettime gettimeofday".split()
+)
+STREAM_FILE = "src/server/transport.c"
+STREAM_CALL = re.compile(
+    r"uv_(listen|accept|shutdown|read_start|read_stop|write2?|try_write2?|(stream|tcp|pipe)_\w+)"
 )
 # A function that an assertion may call has one of these as its last word, or asks (is, has, may, should).
 LOOKING_WORDS = set(
@@ -218,6 +224,7 @@ class Checker:
         pure = path.split("/")[1] in PURE
         impure = IMPURE_CALLS if path in PRINTS_ALLOWED else IMPURE_CALLS | PRINT_CALLS
         exempt = OS_EXEMPT.fullmatch(path) is not None
+        streams = not path.startswith("src/server/") or path == STREAM_FILE
         for number, line in enumerate(code.split("\n"), 1):
             for call in CALL.finditer(line):
                 if line[: call.start()].rstrip().endswith((".", "->")):
@@ -226,6 +233,8 @@ class Checker:
                     self.complain(path, number, "pure", f"{call[1]}()")
                 if not exempt and call[1] in OS_CALLS:
                     self.complain(path, number, "os", f"{call[1]}()")
+                if not streams and STREAM_CALL.fullmatch(call[1]):
+                    self.complain(path, number, "stream", f"{call[1]}()")
             if pure and re.search(r"\b(float|double)\b", line):
                 self.complain(path, number, "pure", "floating point")
 

@@ -102,6 +102,8 @@ plant kernel '/* kernel/gone_away.h */' comment
 plant log 'void f(void) { TN_ASSERT(g(1)); }' assert
 plant kernel 'void f(int a) { TN_ASSERT(tn_table_take(a) != 0); }' assert
 plant server 'void f(void) { TN_ASSERT(uv_timer_init(a, b) == 0); }' assert
+plant server 'void f(void *s) { uv_try_write(s, NULL, 0); }' stream
+plant server 'void f(void *s) { (void)uv_tcp_nodelay(s, 1); }' stream
 plant engine 'void f(struct os *os) { TN_ASSERT(os->sync(os->ctx, 1) == 0); }' assert
 plant base 'void f(int a) { TN_ASSERT(a++ < 3); }' assert
 plant base 'void f(int a, int b) { TN_ASSERT((a = b) > 0); }' assert
