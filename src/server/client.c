@@ -5,7 +5,8 @@
 
 void server_client_init(struct server_client *client, struct server *server,
                         void (*run)(struct server_client *client)) {
-    *client = (struct server_client){.server = server, .schedule = &server->schedule, .run = run};
+    *client = (struct server_client){
+        .server = server, .schedule = &server->schedule, .writes = &server->writes, .run = run};
 }
 
 bool server_client_is_stranger(const struct server_client *client) {

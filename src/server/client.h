@@ -20,12 +20,14 @@ struct server;
 struct server_client;
 struct server_login;
 struct server_slot;
+struct server_writes;
 
 TAILQ_HEAD(server_queue, server_client);
 
 struct server_client {
     struct server *server;
     struct schedule *schedule;
+    struct server_writes *writes;
     /* The answer at the head of its queue is there, or it waited and may try again. */
     void (*run)(struct server_client *client);
     struct server_client *next_ready;

@@ -288,6 +288,7 @@ int server_http_start(struct server *server, const char *host, uint16_t port, ui
         return UV_ENOMEM;
     }
     http->server = server;
+    http->counters = &server->counters;
     http->socket = -1;
     TAILQ_INIT(&http->queue);
     http->scratch = malloc(HTTP_SCRATCH_BYTES);

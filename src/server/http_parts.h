@@ -56,6 +56,7 @@ struct http_connection {
 
 struct http {
     struct server *server;
+    struct server_counters *counters;
     struct MHD_Daemon *daemon; /* NULL: stopped */
     uv_poll_t listener, epoll;
     uv_timer_t timer; /* when libmicrohttpd wants to be called though nothing came */

@@ -21,8 +21,8 @@
 
 #include "base/assert.h"
 #include "protocol/render.h"
+#include "server/count.h"
 #include "server/http_parts.h"
-#include "server/parts.h"
 
 #define DISCARDS_MAX 4u /* reads of what is thrown away, in one go */
 
@@ -66,7 +66,7 @@ static ssize_t fail(int error) {
 }
 
 static void answer(const struct http_connection *connection) {
-    struct server_counters *counters = &connection->http->server->counters;
+    struct server_counters *counters = connection->http->counters;
     enum protocol_framing_fault fault = (enum protocol_framing_fault)connection->framing.fault;
     unsigned status = protocol_framing_status(fault);
     const char *title = MHD_get_reason_phrase_for(status);

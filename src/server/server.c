@@ -33,7 +33,7 @@ uint32_t server_clients(const struct server *server) {
 
 static void on_before_wait(uv_prepare_t *prepare) {
     struct server *server = prepare->data;
-    server_writes_commit(&server->writes, server->engine);
+    server_writes_commit(&server->writes);
     schedule_turn_end(&server->schedule);
     server->listeners.accepts = 0;
 }
@@ -92,8 +92,8 @@ static bool memory_make(struct server *server) {
            server_buffers_init(&server->buffers) &&
            server_output_init(&server->output, &server->loop, &server->counters) &&
            server_slots_init(&server->slots, &server->counters) &&
-           server_writes_init(&server->writes) && server_refusals_init(&server->refusals) &&
-           server_login_init(&server->logins) &&
+           server_writes_init(&server->writes, server->engine, &server->slots) &&
+           server_refusals_init(&server->refusals) && server_login_init(&server->logins) &&
            access_configure(&server->access, server->options.users, server->options.user_count);
 }
 

@@ -6,10 +6,15 @@
 #include <string.h>
 
 #include "protocol/identity.h"
-#include "server/parts.h"
+#include "server/answer.h"
+#include "server/schedule.h"
 #include "server/sensor.h"
+#include "server/slots.h"
 
-bool server_writes_init(struct server_writes *writes) {
+bool server_writes_init(struct server_writes *writes, struct engine *engine,
+                        struct server_slots *slots) {
+    writes->engine = engine;
+    writes->slots = slots;
     writes->encoded = malloc(KERNEL_COMMAND_MAX);
     return writes->encoded != NULL;
 }
@@ -47,7 +52,7 @@ static enum tn_result holder_derive(struct server_request *request,
         (void)snprintf(call->detail, sizeof call->detail, "holder *: META is missing");
         return TN_R_MALFORMED;
     }
-    enum tn_result code = server_holder_derive(request->server->engine, call->from,
+    enum tn_result code = server_holder_derive(request->client->writes->engine, call->from,
                                                call->command.meta, holder, &len, call->detail);
     call->command.holder = tn_bytes_of(holder, len);
     return code;
@@ -56,18 +61,18 @@ static enum tn_result holder_derive(struct server_request *request,
 /* ---- Submission ---- */
 
 enum tn_result server_write_submit(struct server_request *request) {
-    struct server *server = request->server;
+    struct server_writes *writes = request->client->writes;
     struct server_slot *slot = request->slot;
     uint32_t len =
-        kernel_command_encode(&request->call.command, server->writes.encoded, KERNEL_COMMAND_MAX);
+        kernel_command_encode(&request->call.command, writes->encoded, KERNEL_COMMAND_MAX);
     if (len == 0) {
         return TN_R_TOO_LARGE;
     }
     slot->request.done = server_answer_done;
-    slot->request.ctx = server;
-    enum tn_result code = engine_submit_later(server->engine, &slot->request,
-                                              tn_bytes_of(server->writes.encoded, len));
-    server->writes.submitted = true;
+    slot->request.ctx = request->server;
+    enum tn_result code =
+        engine_submit_later(writes->engine, &slot->request, tn_bytes_of(writes->encoded, len));
+    writes->submitted = true;
     request->full = code == TN_R_OVERLOADED;
     return code;
 }
@@ -88,7 +93,7 @@ static enum tn_result write_judge(struct server_request *request) {
 enum server_step server_write(struct server_request *request) {
     struct server_client *client = request->client;
     char holder[KERNEL_HOLDER_MAX];
-    struct server_slot *slot = server_slot_take(&request->server->slots, client, request->row);
+    struct server_slot *slot = server_slot_take(client->writes->slots, client, request->row);
     if (slot == NULL) {
         schedule_wait(client);
         return SERVER_WAIT;
@@ -117,9 +122,9 @@ enum server_step server_write(struct server_request *request) {
     return SERVER_DONE;
 }
 
-void server_writes_commit(struct server_writes *writes, struct engine *engine) {
+void server_writes_commit(struct server_writes *writes) {
     if (writes->submitted) {
         writes->submitted = false;
-        engine_submit_now(engine);
+        engine_submit_now(writes->engine);
     }
 }

@@ -5,19 +5,22 @@
 #include "server/handler.h"
 
 struct server_writes {
+    struct engine *engine;
+    struct server_slots *slots;
     uint8_t *encoded; /* a command */
     bool submitted;   /* something, since the loop last waited */
 };
 
 /* False: no memory. */
-bool server_writes_init(struct server_writes *writes);
+bool server_writes_init(struct server_writes *writes, struct engine *engine,
+                        struct server_slots *slots);
 void server_writes_free(struct server_writes *writes);
 
 /* DONE: a slot at the end of the client's queue has the answer or will have it; a refusal is there at
  * once. */
 enum server_step server_write(struct server_request *request);
 /* What was submitted in this turn of the loop is committed together, from now on. */
-void server_writes_commit(struct server_writes *writes, struct engine *engine);
+void server_writes_commit(struct server_writes *writes);
 /* The holder that metadata stands for in this pool; `detail` has PROTOCOL_DETAIL bytes. */
 enum tn_result server_holder_derive(struct engine *engine, struct tn_bytes pool,
                                     struct tn_bytes meta, char holder[KERNEL_HOLDER_MAX],
