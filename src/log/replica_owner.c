@@ -85,7 +85,8 @@ static void follow(struct step *s) {
         o->has_waiting = false;
         append_end(s, TN_LOST);
     }
-    o->resigning = o->reading = false;
+    o->resigning = false;
+    o->reading = 0;
     lag_forget(o, s->now_ms);
     if (o->has_head) {
         lag_note(o, s->now_ms);
@@ -107,12 +108,26 @@ static void refuse(struct step *s, enum replica_refusal refusal) {
 
 /* ---- Swaps ---- */
 
+/* Something is sent whose answer tells what the store has. */
+static uint64_t floor_set(struct replica_owner *o) {
+    o->floor.has_head = o->has_head;
+    o->floor.head = o->head;
+    o->floor.applied_lsn = o->applied_lsn;
+    o->floor.applied_chain = o->applied_chain;
+    return ++o->numbers;
+}
+
+static void read_send(struct step *s) {
+    struct replica_effect *effect = effect_add(s, REPLICA_DO_READ);
+    effect->number = s->owner->reading = floor_set(s->owner);
+}
+
 static void swap_send(struct step *s) {
     struct replica_owner *o = s->owner;
     struct replica_effect *effect = effect_add(s, REPLICA_DO_SWAP);
     o->swap.under_way = true;
-    o->swap.number = ++o->swaps;
-    effect->swap = o->swap.number;
+    o->swap.number = floor_set(o);
+    effect->number = o->swap.number;
     effect->swap_kind = o->swap.kind;
     effect->from = o->head;
     effect->to = o->swap.to;
@@ -124,7 +139,9 @@ static struct replica_head *swap_prepare(struct step *s, enum replica_swap_kind 
     TN_ASSERT(o->swap.kind == REPLICA_SWAP_NONE);
     o->swap.kind = kind;
     o->swap.to = o->head;
-    o->swap.to.seq++;
+    /* A number is not used again, even if its swap was refused: heads must differ. */
+    o->seq = (o->head.seq > o->seq ? o->head.seq : o->seq) + 1;
+    o->swap.to.seq = o->seq;
     o->swap.to.stamp_ms = s->now_ms;
     o->swap.to.now_ms = s->log_ms > o->head.now_ms ? s->log_ms : o->head.now_ms;
     o->swap.stamp_ms = o->swap.began_ms = s->now_ms;
@@ -197,12 +214,13 @@ static void swap_done(struct step *s) {
     begin_next(s);
 }
 
-/* Is this, which the store has now, not a successor of what we know? */
+/* Is this, which the store has told, not a successor of what we knew when we asked? What we have heard
+ * since then may well be newer. */
 static bool is_put_back(const struct replica_owner *o, const struct replica_head *head) {
-    int order = o->has_head ? replica_head_order(head, &o->head) : 1;
-    return order < 0 || (order == 0 && !replica_head_equal(head, &o->head)) ||
-           head->lsn < o->applied_lsn ||
-           (head->lsn == o->applied_lsn && head->chain != o->applied_chain);
+    int order = o->floor.has_head ? replica_head_order(head, &o->floor.head) : 1;
+    return order < 0 || (order == 0 && !replica_head_equal(head, &o->floor.head)) ||
+           head->lsn < o->floor.applied_lsn ||
+           (head->lsn == o->floor.applied_lsn && head->chain != o->floor.applied_chain);
 }
 
 /* Another head is there, or none, and ours will never be. */
@@ -286,7 +304,7 @@ static void swap_no_space(struct step *s) {
 /* How the swap ended. */
 static void on_swap(struct step *s, const struct replica_fact *fact) {
     struct replica_owner *o = s->owner;
-    if (o->swap.kind == REPLICA_SWAP_NONE || !o->swap.under_way || fact->swap != o->swap.number) {
+    if (o->swap.kind == REPLICA_SWAP_NONE || !o->swap.under_way || fact->number != o->swap.number) {
         return;
     }
     o->swap.under_way = false;
@@ -311,7 +329,7 @@ static void on_swap(struct step *s, const struct replica_fact *fact) {
         break;
     case REPLICA_FACT_NOSPACE:
         o->swap.asking = true;
-        effect_add(s, REPLICA_DO_READ);
+        read_send(s);
         break;
     default:
         o->swap.doubt = true;
@@ -355,6 +373,10 @@ static void on_seen(struct step *s, const struct replica_fact *fact) {
 /* The register as it is: a follower notices when it went back. */
 static void on_read(struct step *s, const struct replica_fact *fact) {
     struct replica_owner *o = s->owner;
+    if (fact->number != o->reading) {
+        return;
+    }
+    o->reading = 0;
     if (o->swap.asking) {
         if (!swap_judge(s, fact)) {
             o->swap.asking = false;
@@ -362,10 +384,9 @@ static void on_read(struct step *s, const struct replica_fact *fact) {
         }
         return;
     }
-    if (o->role != REPLICA_FOLLOWING || !o->reading) {
+    if (o->role != REPLICA_FOLLOWING) {
         return;
     }
-    o->reading = false;
     o->heard_ms = s->now_ms;
     if (!fact->has_head) {
         if (o->has_head) {
@@ -389,10 +410,9 @@ static void tick_following(struct step *s) {
         return;
     }
     bool quiet = !o->has_head || s->now_ms - o->heard_ms >= o->options.ttl_ms / 2;
-    if (quiet && !o->reading && s->now_ms >= o->read_at_ms) {
-        o->reading = true;
+    if (quiet && o->reading == 0 && s->now_ms >= o->read_at_ms) {
         o->read_at_ms = s->now_ms + o->options.ttl_ms / 4;
-        effect_add(s, REPLICA_DO_READ);
+        read_send(s);
     }
 }
 
@@ -424,14 +444,17 @@ static void on_append(struct step *s, const struct replica_fact *fact) {
     }
 }
 
-static void on_unread(struct step *s) {
+static void on_unread(struct step *s, const struct replica_fact *fact) {
     struct replica_owner *o = s->owner;
-    o->reading = false;
+    if (fact->number != o->reading) {
+        return;
+    }
+    o->reading = 0;
     if (!o->swap.asking) {
         return;
     }
     if (s->now_ms < o->swap.began_ms + o->options.doubt_ms) {
-        effect_add(s, REPLICA_DO_READ);
+        read_send(s);
     } else { /* nobody can tell whether it was done */
         o->swap.doubt = true;
         swap_give_up(s);
@@ -468,7 +491,7 @@ void replica_owner_step(struct replica_owner *owner, const struct replica_fact *
         on_read(&s, fact);
         break;
     case REPLICA_FACT_UNREAD:
-        on_unread(&s);
+        on_unread(&s, fact);
         break;
     case REPLICA_FACT_APPLIED:
         if (fact->lsn > owner->applied_lsn) {
@@ -511,7 +534,7 @@ uint64_t replica_owner_next_ms(const struct replica_owner *o) {
     }
     uint64_t read_ms = o->has_head ? o->heard_ms + o->options.ttl_ms / 2 : 0;
     read_ms = read_ms > o->read_at_ms ? read_ms : o->read_at_ms;
-    read_ms = o->reading ? UINT64_MAX : read_ms;
+    read_ms = o->reading != 0 ? UINT64_MAX : read_ms;
     uint64_t take_ms = may_take(o) ? take_at(o) : UINT64_MAX;
     return read_ms < take_ms ? read_ms : take_ms;
 }

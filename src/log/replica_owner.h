@@ -53,7 +53,7 @@ enum replica_fact_kind {
     REPLICA_FACT_APPLIED, /* this node has applied everything up to `lsn`, where the chain is `chain` */
     REPLICA_FACT_APPEND, /* the engine wants `append` in the log; one at a time */
     REPLICA_FACT_RESIGN, /* the engine stops leading at once, and appends no more */
-    /* How a swap ended, with its number in `swap`. Others than the last one are ignored. */
+    /* How a swap ended. */
     REPLICA_FACT_DONE,
     REPLICA_FACT_FAILED,  /* the compare: `head` is there, or `has_head` is false */
     REPLICA_FACT_LATER,   /* surely not done, for now: nobody could be reached, too many requests */
@@ -71,7 +71,8 @@ struct replica_append {
 
 struct replica_fact {
     enum replica_fact_kind kind;
-    uint64_t swap;
+    uint64_t
+        number; /* of the READ or swap that it is the end of; all but the last one are ignored */
     bool has_head;
     /* FAILED, READ: the batch of the append under way is in the store, with our nonce. */
     bool batch_is_mine;
@@ -99,7 +100,7 @@ enum replica_refusal {
 
 struct replica_effect {
     enum replica_effect_kind kind;
-    uint64_t swap; /* the number of the swap, to be told with its end */
+    uint64_t number; /* of a READ or swap, to be told with its end */
     enum replica_swap_kind swap_kind;
     struct replica_head from, to;
     enum tn_status status;
@@ -137,8 +138,14 @@ struct replica_owner {
     uint64_t heard_ms; /* of any head */
     bool live;         /* `head` was made while this node was looking */
     uint64_t take_after_ms;
-    bool reading;
+    uint64_t reading;    /* the number of the READ under way, 0: none */
     uint64_t read_at_ms; /* not before */
+    /* What was known when the last READ or swap was sent: its answer cannot be older. */
+    struct {
+        bool has_head;
+        struct replica_head head;
+        uint64_t applied_lsn, applied_chain;
+    } floor;
 
     uint64_t valid_until_ms;
 
@@ -151,7 +158,8 @@ struct replica_owner {
         bool doubt;     /* an earlier try may still be done */
         bool asking;    /* a READ will tell */
     } swap;
-    uint64_t swaps;
+    uint64_t numbers;            /* of READs and swaps so far */
+    uint64_t seq;                /* of the last swap that this node has tried */
     bool has_waiting, resigning; /* what comes after the swap under way */
     struct replica_append waiting;
 };

@@ -66,7 +66,7 @@ struct etcdkit_reply {
     int64_t deleted;
     struct {
         char key[64], value[64];
-        uint32_t len; /* of the whole value */
+        uint64_t len; /* of the whole value */
         int64_t mod_revision, version;
     } kvs[ETCDKIT_VALUES];
 };

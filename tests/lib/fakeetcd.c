@@ -318,6 +318,21 @@ static bool is_held(struct fakeetcd *fake, struct fake_message *message) {
     return false;
 }
 
+/* What was carried out is carried out once more, later. What was refused never is. */
+static void call_double(struct fakeetcd *fake, const struct fake_message *message,
+                        const struct etcd_answer *answer) {
+    bool carried_out = answer->outcome == ETCD_DONE || answer->outcome == ETCD_COMPARE_FAILED;
+    if (message->call == 0 || !carried_out || !fake_happens(fake, fake->faults.doubled)) {
+        return;
+    }
+    struct fake_message *again = fake_message_new();
+    fake_request_copy(again, &message->request);
+    again->member = message->member;
+    again->sent_ms = fake->now_ms;
+    fake_message_send(fake, again,
+                      tn_prng_below(&fake->prng, (uint64_t)fake->faults.late_ms_max + 1));
+}
+
 static void call_arrives(struct fakeetcd *fake, struct fake_message *message) {
     const struct etcd_request *request = &message->request;
     bool alone = request->verb == ETCD_STATUS ||
@@ -341,6 +356,7 @@ static void call_arrives(struct fakeetcd *fake, struct fake_message *message) {
         answer_fail(&answer->answer, ETCD_DOUBT, ETCD_SERVER, 14, "etcdserver: request timed out");
     } else {
         execute(fake, message, answer);
+        call_double(fake, message, &answer->answer);
     }
     if (unavailable) {
         answer_fail(&answer->answer, ETCD_DOUBT, ETCD_SERVER, 14, "etcdserver: request timed out");
@@ -359,15 +375,6 @@ static void call_arrives(struct fakeetcd *fake, struct fake_message *message) {
 
 void fake_call_send(struct fakeetcd *fake, struct fake_message *message) {
     message->sent_ms = fake->now_ms;
-    if (fake_happens(fake, fake->faults.doubled)) {
-        struct fake_message *again = fake_message_new();
-        fake_request_copy(again, &message->request);
-        again->member = message->member;
-        again->sent_ms = fake->now_ms;
-        fake_message_send(fake, again,
-                          fake_delay(fake) +
-                              tn_prng_below(&fake->prng, (uint64_t)fake->faults.late_ms_max + 1));
-    }
     if (fake_happens(fake, fake->faults.lost_call)) {
         fake_message_free(message);
         return;
@@ -465,6 +472,15 @@ void fakeetcd_set_faults(struct fakeetcd *fake, const struct fakeetcd_faults *fa
 void fakeetcd_set_full(struct fakeetcd *fake, bool full, unsigned leaks) {
     fake->full = full;
     fake->leaks = leaks;
+}
+
+void fakeetcd_put(struct fakeetcd *fake, const struct etcd_op *put) {
+    struct etcd_request request = {.verb = ETCD_TXN, .txn = {.then = put, .then_count = 1}};
+    struct etcd_answer answer = {0};
+    struct etcd_arena arena;
+    etcd_arena_init(&arena, ARENA_MAX);
+    fakestore_call(&fake->store, &request, &arena, &answer);
+    etcd_arena_free(&arena);
 }
 
 void fakeetcd_compact(struct fakeetcd *fake, int64_t revision) {

@@ -24,7 +24,7 @@ struct fakeetcd_faults {
     unsigned lost_reply; /* carried out, but the caller is not told */
     unsigned late_call;  /* arrives up to late_ms_max later: others overtake it */
     unsigned late_reply;
-    unsigned doubled; /* carried out again later; the second time nobody is told */
+    unsigned doubled; /* carried out once more later; the second time nobody is told */
     unsigned broken;  /* the connection is lost when the call arrives, before or after it is done */
     unsigned busy;    /* refused: too many requests */
     unsigned unavailable;  /* answered "unavailable", carried out or not */
@@ -68,6 +68,8 @@ unsigned fakeetcd_leader(const struct fakeetcd *fake);
 /* The quota is used up: writes are answered "space exceeded". The next `leaks` of them are carried out
  * all the same, as etcd does when the quota runs out under way. */
 void fakeetcd_set_full(struct fakeetcd *fake, bool full, unsigned leaks);
+/* Somebody else writes: one ETCD_PUT. */
+void fakeetcd_put(struct fakeetcd *fake, const struct etcd_op *put);
 /* Somebody else compacts. */
 void fakeetcd_compact(struct fakeetcd *fake, int64_t revision);
 /* The revisions of this member are larger by this much than those of the others. */

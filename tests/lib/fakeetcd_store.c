@@ -134,7 +134,7 @@ static void put(struct fakestore *store, struct tn_bytes key, struct tn_bytes va
     } else {
         store->live = grown(store->live, store->live_count, &store->live_capacity);
         memmove(&store->live[at + 1], &store->live[at],
-                (store->live_count - at) * sizeof store->live[0]);
+                (store->live_count - at) * sizeof(struct fakestore_entry *));
         store->live_count++;
     }
     store->live[at] = entry_use(entry);
@@ -153,7 +153,7 @@ static int64_t delete_range(struct fakestore *store, const struct etcd_keys *key
         history_add(store, entry);
         entry_drop(store->live[at]);
         memmove(&store->live[at], &store->live[at + 1],
-                (store->live_count - at - 1) * sizeof store->live[0]);
+                (store->live_count - at - 1) * sizeof(struct fakestore_entry *));
         store->live_count--;
         deleted++;
     }
@@ -223,11 +223,11 @@ static void range_then(const struct fakestore *store, const struct etcd_range *r
             then.live[at] = entry;
         } else if (there) {
             memmove(&then.live[at], &then.live[at + 1],
-                    (--then.live_count - at) * sizeof then.live[0]);
+                    (--then.live_count - at) * sizeof(struct fakestore_entry *));
         } else if (!entry->deleted) {
             then.live = grown(then.live, then.live_count, &then.live_capacity);
             memmove(&then.live[at + 1], &then.live[at],
-                    (then.live_count++ - at) * sizeof then.live[0]);
+                    (then.live_count++ - at) * sizeof(struct fakestore_entry *));
             then.live[at] = entry;
         }
     }

@@ -58,7 +58,7 @@ static void model_find(const struct model_key *state, const struct etcd_range *r
         shown++;
         snprintf(reply->kvs[reply->count].key, 8, "/s/%c", 'a' + n);
         snprintf(reply->kvs[reply->count].value, 8, "%s", range->keys_only ? "" : state[n].value);
-        reply->kvs[reply->count].len = (uint32_t)strlen(reply->kvs[reply->count].value);
+        reply->kvs[reply->count].len = strlen(reply->kvs[reply->count].value);
         reply->kvs[reply->count].mod_revision = state[n].mod;
         reply->kvs[reply->count++].version = state[n].version;
     }

@@ -33,7 +33,7 @@ static void bench_tick(struct bench *b, uint64_t ms) {
 
 static void bench_tell(struct bench *b, enum replica_fact_kind kind,
                        const struct replica_head *head) {
-    struct replica_fact fact = {.kind = kind, .swap = b->owner.swaps, .has_head = head != NULL};
+    struct replica_fact fact = {.kind = kind, .number = b->owner.numbers, .has_head = head != NULL};
     if (head != NULL) {
         fact.head = *head;
     }
@@ -188,6 +188,24 @@ static void a_register_that_went_back_is_refused(void **state) {
     assert_int_equal(b.owner.head.seq, 9);
 }
 
+static void an_answer_may_be_older_than_what_was_heard_since_it_was_asked(void **state) {
+    struct replica_head head = head_of(3, 9, 20);
+    struct replica_head newer = head_of(3, 11, 22);
+    struct bench b;
+    (void)state;
+    bench_begin(&b, &head);
+    bench_tick(&b, 500);
+    assert_true(has_effect(&b, REPLICA_DO_READ));
+    bench_tell(&b, REPLICA_FACT_SEEN, &newer); /* overtakes the answer */
+    struct replica_fact applied = {.kind = REPLICA_FACT_APPLIED, .lsn = 22, .chain = newer.chain};
+    bench_step(&b, &applied);
+    head.seq++;
+    bench_tell(&b, REPLICA_FACT_READ, &head);
+    assert_int_equal(b.effects.count, 0);
+    assert_int_equal(b.owner.head.seq, 11);
+    assert_int_equal(b.owner.role, REPLICA_FOLLOWING);
+}
+
 static void an_owner_renews_and_follows_when_it_is_deposed(void **state) {
     struct replica_head head = head_of(3, 9, 20);
     struct replica_head other = head_of(5, 30, 20);
@@ -239,6 +257,7 @@ static void a_full_store_refuses_an_append_and_leaves_the_owner(void **state) {
     assert_int_equal(b.effects.at[0].status, TN_NOSPACE);
     assert_true(replica_owner_owns(&b.owner, b.now_ms));
     bench_step(&b, &append);
+    assert_int_not_equal(b.effects.at[0].to.seq, to.seq); /* no two heads are equal */
     bench_tell(&b, REPLICA_FACT_NOSPACE, NULL);
     to.seq = b.owner.swap.to.seq;
     bench_tell(&b, REPLICA_FACT_READ, &to); /* this one it has carried out */
@@ -274,6 +293,7 @@ int main(void) {
         cmocka_unit_test(heads_that_arrive_late_do_not_delay_a_takeover),
         cmocka_unit_test(nobody_takes_over_a_closed_or_newer_log_or_one_not_applied),
         cmocka_unit_test(a_register_that_went_back_is_refused),
+        cmocka_unit_test(an_answer_may_be_older_than_what_was_heard_since_it_was_asked),
         cmocka_unit_test(an_owner_renews_and_follows_when_it_is_deposed),
         cmocka_unit_test(a_denied_owner_follows_and_says_why),
         cmocka_unit_test(a_full_store_refuses_an_append_and_leaves_the_owner),

@@ -29,7 +29,7 @@ enum append_state { APPEND_UNUSED, APPEND_PENDING, APPEND_OK, APPEND_NEVER, APPE
 /* A swap on its way to the register. */
 struct txn {
     bool used, told; /* told: its node has given up on it */
-    uint64_t swap;
+    uint64_t number;
     enum replica_swap_kind kind;
     unsigned append;
     struct replica_head from, to;
@@ -38,9 +38,9 @@ struct txn {
 struct node {
     struct replica_owner owner;
     struct txn txns[TXNS];
-    bool reading;
-    unsigned seen;   /* heads that its watch has told of */
-    unsigned append; /* under way, + 1; 0: none */
+    uint64_t reading; /* the number of its READ; 0: none */
+    unsigned seen;    /* heads that its watch has told of */
+    unsigned append;  /* under way, + 1; 0: none */
     uint64_t log_offset;
 };
 
@@ -91,7 +91,7 @@ static void swap_starts(struct world *w, unsigned n, const struct replica_effect
     for (unsigned i = 0; i < TXNS; i++) {
         if (!node->txns[i].used) {
             node->txns[i] = (struct txn){.used = true,
-                                         .swap = effect->swap,
+                                         .number = effect->number,
                                          .kind = effect->swap_kind,
                                          .append = node->append,
                                          .from = effect->from,
@@ -111,7 +111,7 @@ static void carry_out(struct world *w, unsigned n, const struct replica_effects 
             swap_starts(w, n, effect);
             break;
         case REPLICA_DO_READ:
-            node->reading = true;
+            node->reading = effect->number;
             break;
         case REPLICA_DO_LEAD:
             node->log_offset = effect->to.now_ms - effect->to.stamp_ms;
@@ -179,7 +179,7 @@ static bool execute(struct world *w, const struct txn *txn) {
 static void answer(struct world *w, unsigned n, struct txn *txn, bool done) {
     struct replica_fact fact = {
         .kind = done ? REPLICA_FACT_DONE : REPLICA_FACT_FAILED,
-        .swap = txn->swap,
+        .number = txn->number,
         .has_head = true,
         .head = *current(w),
         .batch_is_mine = txn->append > 0 && w->appends[txn->append - 1].executed,
@@ -223,7 +223,7 @@ static bool end_swap(struct world *w, unsigned n, unsigned i, enum end end) {
         struct replica_fact fact = {.kind = end == END_LATER       ? REPLICA_FACT_LATER
                                             : end >= END_FULL_DONE ? REPLICA_FACT_NOSPACE
                                                                    : REPLICA_FACT_DOUBT,
-                                    .swap = copy.swap};
+                                    .number = copy.number};
         tell(w, n, &fact);
     }
     return true;
@@ -249,17 +249,18 @@ static bool watch_tells(struct world *w, unsigned n) {
 
 static bool read_ends(struct world *w, unsigned n, bool good) {
     struct node *node = &w->nodes[n];
-    if (!node->reading || (!good && w->trouble == 0)) {
+    if (node->reading == 0 || (!good && w->trouble == 0)) {
         return false;
     }
     w->trouble -= !good;
-    node->reading = false;
     struct replica_fact fact = {
         .kind = good ? REPLICA_FACT_READ : REPLICA_FACT_UNREAD,
+        .number = node->reading,
         .has_head = true,
         .head = *current(w),
         .batch_is_mine = node->append > 0 && w->appends[node->append - 1].executed,
     };
+    node->reading = 0;
     tell(w, n, &fact);
     return true;
 }
