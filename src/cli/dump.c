@@ -197,6 +197,9 @@ static void dump_other_fields(struct dump_line *line, const struct kernel_comman
     if ((fields & KERNEL_F_SPEC) != 0) {
         dump_named_text(line, "spec", command->spec);
     }
+    if ((fields & KERNEL_F_NOTE) != 0) {
+        dump_named_text(line, "reason", command->note);
+    }
 }
 
 /* ---- Commands ---- */

@@ -29,14 +29,20 @@ static void append_took(struct engine *engine, uint64_t ns) {
     append_count(&engine->append_histogram[bucket], 1);
 }
 
+void engine_log_asked(struct engine *engine, uint64_t now_ns) {
+    atomic_store_explicit(&engine->log_asked_ns, now_ns, memory_order_relaxed);
+}
+
 static enum tn_status append_wait(struct engine *engine, const struct log_batch *batch) {
     uint64_t started_ns = engine->os->clock_boot_ns(engine->os->ctx);
+    engine_log_asked(engine, started_ns);
     atomic_store_explicit(&engine->appended, 0, memory_order_relaxed);
     engine->log->verbs->append(engine->log, batch, append_done, engine);
     while (atomic_load_explicit(&engine->appended, memory_order_acquire) == 0) {
         engine_park_wait(&engine->appended, 0);
     }
     uint64_t ended_ns = engine->os->clock_boot_ns(engine->os->ctx);
+    engine_log_asked(engine, 0);
     if (engine->append_status == TN_OK) {
         append_took(engine, ended_ns - started_ns);
     }

@@ -449,6 +449,10 @@ void engine_stats_read(struct engine *engine, struct engine_stats *ret_stats) {
         .recovery_commands = engine->recovery_commands,
         .recovery_ns = engine->recovery_ns,
     };
+    uint64_t asked_ns = engine_counter(&engine->log_asked_ns);
+    if (asked_ns > 0) {
+        stats.append_ns_waiting = engine->os->clock_boot_ns(engine->os->ctx) - asked_ns;
+    }
     uint64_t wall_ms = engine->os->clock_wall_ms(engine->os->ctx);
     stats.log_ahead_ms = stats.now_ms > wall_ms ? stats.now_ms - wall_ms : 0;
     uint64_t due_ms = engine_counter(&engine->next_due);

@@ -277,10 +277,11 @@ struct engine_stats {
     uint64_t append_histogram[ENGINE_APPEND_BUCKETS + 1]; /* of them, those that took at most
                                                              engine_append_bound_ns(i); the last one:
                                                              longer */
-    uint64_t queue_commands;                              /* waiting or being committed */
-    uint64_t overloads;                                   /* requests refused for that */
-    enum tn_result stopped;                               /* OK, or HALTED, LOST, CLOSED */
-    enum tn_status stopped_by;                            /* what the log said */
+    uint64_t append_ns_waiting; /* for how long the log has owed an answer; 0: it owes none */
+    uint64_t queue_commands;    /* waiting or being committed */
+    uint64_t overloads;         /* requests refused for that */
+    enum tn_result stopped;     /* OK, or HALTED, LOST, CLOSED */
+    enum tn_status stopped_by;  /* what the log said */
     uint64_t recovery_commands;
     uint64_t recovery_ns;
     uint64_t snapshots;

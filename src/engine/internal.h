@@ -190,6 +190,7 @@ struct engine {
     engine_park_word applied; /* a counter, moved when there are fence_waiters */
     _Atomic uint64_t batches_done, commands_done, batch_largest, appends, append_ns_last,
         append_ns_sum, append_histogram[ENGINE_APPEND_BUCKETS + 1];
+    _Atomic uint64_t log_asked_ns; /* since when the log owes an answer; 0: it does not */
 
     /* The commit thread (ticker.c). */
     _Alignas(ENGINE_LINE) pthread_t thread;
@@ -240,6 +241,8 @@ enum tn_result engine_append_batch(struct engine *engine, const struct engine_ba
                                    struct log_batch *ret_logged);
 /* No more service, because of what the log said. By the leader; returns what is answered from now. */
 enum tn_result engine_append_stop(struct engine *engine, enum tn_status status);
+/* The log is asked for something that may take long, at `now_ns`; 0: it has answered. */
+void engine_log_asked(struct engine *engine, uint64_t now_ns);
 
 /* apply.c */
 enum tn_status engine_apply_batch(struct engine *engine, const struct log_batch *batch,

@@ -95,7 +95,9 @@ static void ticker_idle(struct engine *engine) {
     engine->leading = true;
     engine->thread_leads = true;
     pthread_mutex_unlock(&engine->submit_lock);
+    engine_log_asked(engine, engine->os->clock_boot_ns(engine->os->ctx));
     enum tn_status status = engine->log->verbs->idle(engine->log);
+    engine_log_asked(engine, 0);
     if (status != TN_OK) {
         (void)engine_append_stop(engine, status);
     }

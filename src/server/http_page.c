@@ -2,8 +2,8 @@
  * list of what there is.
  *
  * /livez    the loop runs. It has answered, so it does.
- * /readyz   the server takes requests: the engine has not stopped and nobody told us to. With
- *           ?verbose each of these is a line. /healthz and /health are the same. */
+ * /readyz   the server takes requests: the engine has not stopped, the disk answers, and nobody told
+ *           us to stop. With ?verbose each of these is a line. /healthz and /health are the same. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +25,9 @@ static void check_add(struct tn_writer *w, const char *name, bool good, const ch
     tn_write_raw(w, line, (size_t)len);
 }
 
+/* A disk that owes an answer for so long has stalled: writes wait, and nobody knows for how long. */
+#define STALLED_NS (5ull * 1000000000u)
+
 static void page_ready(struct http_exchange *exchange) {
     struct server *server = exchange->client.server;
     struct engine_stats stats;
@@ -32,10 +35,15 @@ static void page_ready(struct http_exchange *exchange) {
     struct tn_writer w = tn_writer_of(text, sizeof text);
     engine_stats_read(server->engine, &stats);
     bool engine = stats.stopped == TN_R_OK;
-    bool ready = engine && !server->stop.draining;
+    bool disk = stats.append_ns_waiting < STALLED_NS;
+    bool ready = engine && disk && !server->stop.draining;
+    char stalled[64];
+    (void)snprintf(stalled, sizeof stalled, "no answer for %llu s",
+                   (unsigned long long)(stats.append_ns_waiting / 1000000000u));
     if (!ready || http_argument_in(exchange, "verbose")) {
         check_add(&w, "loop", true, "");
         check_add(&w, "engine", engine, tn_result_name(stats.stopped));
+        check_add(&w, "disk", disk, stalled);
         check_add(&w, "serving", !server->stop.draining, "stopping");
         tn_write_raw(&w, ready ? "readyz check passed\n" : "readyz check failed\n", 20);
     } else {

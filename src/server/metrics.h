@@ -28,6 +28,7 @@
     X(LSN, "tenure_engine_lsn", "gauge", "", "Log position of the last applied command") \
     X(ENGINE_TIME, "tenure_engine_time_seconds", "gauge", "", "The engine's clock, seconds since 1970") \
     X(LOG_AHEAD, "tenure_log_ahead_seconds", "gauge", "", "Lead of the log's time over the wall clock; a lead found at start shrinks by an eighth of the elapsed time") \
+    X(LOG_WAITING, "tenure_log_waiting_seconds", "gauge", "", "Time for which the disk has owed an answer to a write or a sync; 0 if it owes none") \
     X(ENGINE_OVERDUE, "tenure_engine_overdue_seconds", "gauge", "", "Time since the earliest deadline that the log has not recorded; more than a second means that the log cannot record it, and that pools count ended leases") \
     X(ENGINE_BATCHES, "tenure_engine_batches_total", "counter", "", "Batches committed") \
     X(ENGINE_COMMANDS, "tenure_engine_commands_total", "counter", "", "Commands committed, including ticks") \

@@ -33,6 +33,7 @@ static void render_engine(struct metrics_text *text, const struct metrics_view *
     metrics_single(text, SERVER_METRIC_LSN, stats->lsn, 0);
     metrics_single(text, SERVER_METRIC_ENGINE_TIME, stats->now_ms, 3);
     metrics_single(text, SERVER_METRIC_LOG_AHEAD, stats->log_ahead_ms, 3);
+    metrics_single(text, SERVER_METRIC_LOG_WAITING, stats->append_ns_waiting, 9);
     metrics_single(text, SERVER_METRIC_ENGINE_OVERDUE, stats->overdue_ms, 3);
     metrics_single(text, SERVER_METRIC_ENGINE_BATCHES, stats->batches, 0);
     metrics_single(text, SERVER_METRIC_ENGINE_COMMANDS, stats->commands, 0);
