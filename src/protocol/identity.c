@@ -179,6 +179,18 @@ static struct tn_bytes canonical_write(struct canonical *c, uint8_t *buffer, con
 
 /* ---- Keys ---- */
 
+static uint32_t key_hash(const char *prefix, struct tn_bytes value, char out[KERNEL_HOLDER_MAX]) {
+    uint8_t hash[32];
+    char hex[2 * sizeof hash + 1];
+    struct tn_writer w = tn_writer_of(out, KERNEL_HOLDER_MAX);
+    (void)crypto_generichash(hash, sizeof hash, value.at, value.len, NULL, 0);
+    (void)sodium_bin2hex(hex, sizeof hex, hash, sizeof hash);
+    tn_write_raw(&w, prefix, strlen(prefix));
+    tn_write_raw(&w, hex, sizeof hex - 1);
+    TN_ASSERT(!w.overflow);
+    return (uint32_t)w.len;
+}
+
 static uint32_t key_store(const char *prefix, bool shown, struct tn_bytes value,
                           char out[KERNEL_HOLDER_MAX]) {
     struct tn_writer w = tn_writer_of(out, KERNEL_HOLDER_MAX);
@@ -189,15 +201,7 @@ static uint32_t key_store(const char *prefix, bool shown, struct tn_bytes value,
     if (!w.overflow) {
         return (uint32_t)w.len;
     }
-    uint8_t hash[32];
-    char hex[2 * sizeof hash + 1];
-    (void)crypto_generichash(hash, sizeof hash, value.at, value.len, NULL, 0);
-    (void)sodium_bin2hex(hex, sizeof hex, hash, sizeof hash);
-    w = tn_writer_of(out, KERNEL_HOLDER_MAX);
-    tn_write_raw(&w, prefix, strlen(prefix));
-    tn_write_raw(&w, hex, sizeof hex - 1);
-    TN_ASSERT(!w.overflow);
-    return (uint32_t)w.len;
+    return key_hash(prefix, value, out);
 }
 
 /* The text of a value that counts; false if it does not. `number` is 24 bytes for digits. */
@@ -360,4 +364,14 @@ enum tn_result protocol_identity_derive(struct tn_bytes meta,
         return TN_R_BAD_NAME;
     }
     return TN_R_OK;
+}
+
+uint32_t protocol_identity_several(char key[KERNEL_HOLDER_MAX], uint32_t len, uint32_t count) {
+    char suffix[16];
+    uint32_t more = (uint32_t)snprintf(suffix, sizeof suffix, "#x%u", count);
+    if (len + more > KERNEL_HOLDER_MAX) {
+        len = key_hash("device_key:", tn_bytes_of(key, len), key);
+    }
+    memcpy(key + len, suffix, more);
+    return len + more;
 }

@@ -36,4 +36,8 @@ enum tn_result protocol_identity_derive(struct tn_bytes meta,
                                         const struct kernel_identity *identity,
                                         struct protocol_identity_key *ret_key, char *detail);
 
+/* The holder of the `count` ids that a device has in one lease: key#xCOUNT, in place, with the hash of
+ * a key that leaves no room. Returns its length. */
+uint32_t protocol_identity_several(char key[KERNEL_HOLDER_MAX], uint32_t len, uint32_t count);
+
 #endif

@@ -1,5 +1,6 @@
 /* The UDP door's socket: who may ask, and what is dropped. */
 #include "server/udp.h"
+#include "protocol/identity.h"
 #include "server/listen_address.h"
 #include "server/parts.h"
 #include "server/udp_listen.h"
@@ -41,15 +42,15 @@ void udp_send(struct udp_exchange *exchange, const void *bytes, size_t len,
 
 /* ---- Datagrams ---- */
 
-/* The holder, and whether there is room for the numbers that many ids have behind it. */
+/* The holder: of n ids another one than of one id, and another one for each n. */
 static bool exchange_identify(struct udp_exchange *exchange,
                               const struct protocol_udp_request *request, char *detail) {
     struct server_udp *udp = exchange->udp;
     enum tn_result code = server_holder_derive(udp->server->engine, udp->pool, request->meta,
                                                exchange->key, &exchange->key_len, detail);
-    if (code == TN_R_OK && request->many && exchange->key_len + 4 > KERNEL_HOLDER_MAX) {
-        (void)snprintf(detail, PROTOCOL_DETAIL, "the key is too long for the suffix #255");
-        return false;
+    if (code == TN_R_OK && request->many) {
+        exchange->key_len =
+            protocol_identity_several(exchange->key, exchange->key_len, request->count);
     }
     return code == TN_R_OK;
 }

@@ -2,11 +2,11 @@
  *
  *     datagram --rate, length, form--> exchange --writes--> engine --committed--> reply
  *
- * An exchange asks as a connection does, by writes of its own: one allocation for each id, with an
- * operation id made from the datagram, so that the same datagram again has no second effect. What an
- * operation id brings back may be out of date: a lease that is no longer live, or a refusal. Then it
- * is asked for once more, without one; a sticky pool gives the same holder the same id. If not every
- * id can be had, those that were new are released at once, and then the failure is told.
+ * An exchange asks as a connection does, by a write of its own: one allocation, of one id or of n in
+ * one lease, with an operation id made from the datagram, so that the same datagram again has no
+ * second effect. What an operation id brings back may be out of date: a lease that is no longer live,
+ * or a refusal. Then it is asked for once more, without one; a sticky pool gives the same holder the
+ * same ids.
  *
  * Nothing here waits for a client or grows: datagrams that cannot be served now are dropped and
  * counted, and the node sends them again. */
@@ -15,6 +15,7 @@
 
 #include <uv.h>
 
+#include "engine/read.h"
 #include "protocol/datagram.h"
 #include "server/client.h"
 #include "server/count.h"
@@ -23,7 +24,6 @@
 #define UDP_SOURCES 4096u  /* whose rates are known at once; in sets of UDP_WAYS */
 #define UDP_WAYS 4u
 #define UDP_NETWORKS_MAX 64u
-#define UDP_UNDO_TRIES 1000u /* a few milliseconds apart */
 
 /* ---- Sources: udp_source.c ---- */
 
@@ -66,18 +66,8 @@ bool udp_rate_take(struct udp_rate *rate, const struct udp_source *source, uint6
 /* ---- Exchanges: udp_exchange.c ---- */
 
 enum udp_phase {
-    UDP_ASK,   /* each id, with its operation id */
-    UDP_AGAIN, /* those whose answers were out of date, without */
-    UDP_UNDO,  /* not all can be had: the new ones are given back */
-};
-
-struct udp_item {
-    struct kernel_lease_id lease;
-    uint64_t epoch;
-    uint32_t id;
-    enum tn_result code;
-    bool fresh; /* made by this very request */
-    bool again;
+    UDP_ASK,   /* with the operation id */
+    UDP_AGAIN, /* the answer was out of date: without */
 };
 
 struct udp_exchange {
@@ -91,13 +81,14 @@ struct udp_exchange {
     bool allowed;          /* may get a reply that is longer than its request */
     uint32_t datagram_len; /* of the request */
     uint32_t count;
-    uint32_t asked, answered; /* items of this phase */
-    uint32_t undone;          /* how often that was tried again */
+    bool asked; /* in this phase */
+    bool again; /* the answer is out of date */
+    enum tn_result code;
     uint32_t key_len, meta_len;
     char key[KERNEL_HOLDER_MAX];
-    char operation[PROTOCOL_UDP_OPERATION]; /* of the datagram; each item has its own from it */
+    char operation[PROTOCOL_UDP_OPERATION]; /* made from the datagram */
     uint8_t meta[KERNEL_META_MAX];
-    struct udp_item items[PROTOCOL_UDP_COUNT_MAX];
+    uint32_t ids[PROTOCOL_UDP_COUNT_MAX];
 };
 
 struct server_udp {
@@ -107,13 +98,14 @@ struct server_udp {
     struct udp_networks allow;
     bool listed_only; /* it listens beyond loopback: other sources are dropped */
     struct udp_exchange *free;
+    struct engine_value values[PROTOCOL_UDP_COUNT_MAX]; /* of the answer being taken */
     struct udp_rate rate;
     struct udp_exchange exchanges[UDP_EXCHANGES];
 };
 
 /* Whether the pool can serve the door, in words if not; NULL: it can, or it is not there yet. */
 const char *udp_pool_fault(struct server *server, struct tn_bytes pool);
-/* Takes it from here: the exchange is filled, but for its items. */
+/* Takes it from here: the exchange is filled. */
 void udp_exchange_begin(struct udp_exchange *exchange);
 /* Tells it as far as the request's length allows, and ends the exchange. */
 void udp_exchange_fail(struct udp_exchange *exchange, const char *reason, const char *detail);
