@@ -125,9 +125,10 @@ uint64_t tn_bitmap_word(const struct tn_bitmap *bitmap, uint32_t space, uint64_t
     return word_at(bitmap, space + 1, value >> 6);
 }
 
-void tn_bitmap_set(struct tn_bitmap *bitmap, uint32_t space, uint64_t value) {
+bool tn_bitmap_set(struct tn_bitmap *bitmap, uint32_t space, uint64_t value) {
     TN_ASSERT(space != UINT32_MAX);
     uint32_t space1 = space + 1;
+    bool first = false;
     for (uint32_t level = 0; level <= LEVEL_TOP; level++) {
         uint64_t bit = UINT64_C(1) << (value & 63);
         value >>= 6;
@@ -143,15 +144,18 @@ void tn_bitmap_set(struct tn_bitmap *bitmap, uint32_t space, uint64_t value) {
             node->key_high = (uint32_t)(key >> 32);
         }
         node_word_set(node, old | bit);
+        first = first || (level == 0 && old == 0);
         bool parent_changes = bitmap->kind == TN_BITMAP_FULL ? (old | bit) == ALL_ONES : old == 0;
         if (!parent_changes) {
-            return;
+            break;
         }
     }
+    return first;
 }
 
-void tn_bitmap_clear(struct tn_bitmap *bitmap, uint32_t space, uint64_t value) {
+bool tn_bitmap_clear(struct tn_bitmap *bitmap, uint32_t space, uint64_t value) {
     uint32_t space1 = space + 1;
+    bool last = false;
     for (uint32_t level = 0; level <= LEVEL_TOP; level++) {
         uint64_t bit = UINT64_C(1) << (value & 63);
         value >>= 6;
@@ -163,11 +167,13 @@ void tn_bitmap_clear(struct tn_bitmap *bitmap, uint32_t space, uint64_t value) {
         } else {
             node_word_set(&bitmap->nodes[at], old ^ bit);
         }
+        last = last || (level == 0 && old == bit);
         bool parent_changes = bitmap->kind == TN_BITMAP_FULL ? old == ALL_ONES : old == bit;
         if (!parent_changes) {
-            return;
+            break;
         }
     }
+    return last;
 }
 
 /* The children of a word that lead to a findable value. */

@@ -47,9 +47,10 @@ void tn_bitmap_init(struct tn_bitmap *bitmap, enum tn_bitmap_kind kind, void *me
 
 bool tn_bitmap_test(const struct tn_bitmap *bitmap, uint32_t space, uint64_t value);
 
-/* The bit changes: set asserts that it was clear, clear that it was set. */
-void tn_bitmap_set(struct tn_bitmap *bitmap, uint32_t space, uint64_t value);
-void tn_bitmap_clear(struct tn_bitmap *bitmap, uint32_t space, uint64_t value);
+/* The bit changes: set asserts that it was clear, clear that it was set. True: no other bit of its word
+ * (tn_bitmap_word) was, or is, set. */
+bool tn_bitmap_set(struct tn_bitmap *bitmap, uint32_t space, uint64_t value);
+bool tn_bitmap_clear(struct tn_bitmap *bitmap, uint32_t space, uint64_t value);
 
 /* The lowest findable value (FULL: clear bit, ANY: set bit) in from..to, both included. */
 bool tn_bitmap_next(const struct tn_bitmap *bitmap, uint32_t space, uint64_t from, uint64_t to,

@@ -200,7 +200,7 @@ static bool rebuild_members(struct kernel *k) {
             if (tn_bitmap_test(&k->taken, m->pool, m->value)) {
                 return false;
             }
-            tn_bitmap_set(&k->taken, m->pool, m->value);
+            kernel_used_set(k, m->pool, m->value);
             kernel_index_value_add(k, i);
         }
         if (m->state == MEMBER_COOLING) {
@@ -255,12 +255,21 @@ static void rebuild_texts(struct kernel *k) {
     }
 }
 
+static void rebuild_history(struct kernel *k) {
+    uint32_t before = TN_NONE;
+    for (uint32_t i = root_at(k)->history_head; i != TN_NONE; i = lease_at(k, i)->holder_next) {
+        k->ended_before[i] = before;
+        before = i;
+    }
+}
+
 bool kernel_rebuild(struct kernel *k) {
     rebuild_texts(k);
     if (!rebuild_resources(k) || !rebuild_members(k)) {
         return false;
     }
     rebuild_leases(k);
+    rebuild_history(k);
     for (uint32_t i = 0; i < k->tables[TABLE_GRANT].used; i++) {
         if (grant_at(k, i)->values > 0) {
             kernel_index_grant_add(k, i);

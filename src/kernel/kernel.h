@@ -101,10 +101,11 @@ uint32_t kernel_lease_meta(const struct kernel *kernel, const struct kernel_leas
 enum tn_result kernel_verify(const struct kernel *kernel, struct kernel_lease_id id, uint64_t epoch,
                              struct kernel_lease_view *ret_view);
 
-/* Leases that match, in table order. `cursor` starts at 0; the new one is returned, 0 at the end.
- * Looks at no more than `effort` records, or at the live leases of the holder if it has no more than
- * 4096, so it may find fewer than `capacity` before the end.
- * A lease that lives all the while is found exactly once. */
+/* Leases that match. `cursor` starts at 0; the new one is returned, 0 at the end. Looks at no more than
+ * `effort` records, or at the live leases of the holder if it has no more than 4096, so it may find
+ * fewer than `capacity` before the end. A lease that lives all the while is found exactly once.
+ * Live leases of a pool that is not a template come in the order of their lowest values in it, and
+ * others are not looked at. Everything else comes in the order of the table. */
 uint64_t kernel_leases_scan(const struct kernel *kernel, const struct kernel_lease_filter *filter,
                             uint64_t cursor, uint32_t effort, struct kernel_lease_view *out,
                             uint32_t capacity, uint32_t *ret_count);
@@ -114,6 +115,20 @@ enum tn_result kernel_identity_read(const struct kernel *kernel, struct tn_bytes
                                     struct kernel_identity *ret_identity);
 /* Whether the holder has something of the pool, as far as that is counted: in sticky pools it is. */
 bool kernel_holder_has(const struct kernel *kernel, struct tn_bytes pool, struct tn_bytes holder);
+
+/* The values of a pool in order (of a set: as they were added), those of a range that are free as
+ * spans. OK, POOL_NOTFOUND, or BAD_REQUEST for a template, which has none. The cursor is as above, and
+ * so is the effort: a span may be cut in two where it ran out. */
+enum tn_result kernel_values_scan(const struct kernel *kernel, struct tn_bytes pool,
+                                  enum kernel_value_state state, uint64_t *cursor, uint32_t effort,
+                                  struct kernel_value_view *out, uint32_t capacity,
+                                  uint32_t *ret_count);
+/* One of them: OK, BAD_VALUE, or as above. The last lease of a value that has none is looked for among
+ * the latest KERNEL_LAST_LOOKED values of ended leases. */
+#define KERNEL_LAST_LOOKED 16384u
+enum tn_result kernel_value_read(const struct kernel *kernel, struct tn_bytes pool,
+                                 const struct kernel_wish *wish,
+                                 struct kernel_value_view *ret_view);
 
 /* Whether the pool exists, or is a scope that a template would make. */
 bool kernel_pool_known(const struct kernel *kernel, struct tn_bytes name);

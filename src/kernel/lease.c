@@ -239,6 +239,8 @@ static void history_retire_oldest(struct kernel *k) {
     if (root->history_head == TN_NONE) {
         TN_ASSERT(root->history_tail == slot);
         root->history_tail = TN_NONE;
+    } else {
+        k->ended_before[root->history_head] = TN_NONE;
     }
     root->history_count--;
     root->history_members -= l.member_count;
@@ -310,6 +312,7 @@ static void history_push(struct kernel *k, uint32_t lease) {
     struct root *root = root_mut(k);
     struct lease *l = lease_mut(k, lease);
     TN_ASSERT(l->holder_prev == TN_NONE && l->holder_next == TN_NONE); /* in no other list */
+    k->ended_before[lease] = root->history_tail;
     if (root->history_tail == TN_NONE) {
         TN_ASSERT(root->history_head == TN_NONE);
         root->history_head = lease;

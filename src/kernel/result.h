@@ -112,6 +112,16 @@ struct kernel_lease_view {
     uint32_t slot; /* for the calls below, within the same locked read */
 };
 
+/* A value of a pool; or a span of values of a range that are all available, or all excluded. */
+struct kernel_value_view {
+    enum kernel_value_state state;
+    struct kernel_value value; /* the first of the span */
+    uint64_t last;             /* of a range: the last one; value.number if it is one value */
+    uint64_t until_ms;         /* the lease's deadline or the end of the cooldown; 0: none */
+    bool has_lease;
+    struct kernel_lease_view lease; /* on it; of a value that has none: the last one, if known */
+};
+
 /* How long holders of a sticky pool were offline before they came back: upper bounds in seconds, and
  * one bucket beyond the last. */
 #define KERNEL_AWAY_BOUNDS \

@@ -297,6 +297,11 @@ struct kernel {
 
     struct low_mark *lows; /* one a pool */
 
+    struct tn_timer_index words;      /* used.c: the words of `taken` that are not zero, in order */
+    struct tn_timer_root *word_roots; /* one a pool */
+    uint64_t *word_idle;              /* one a pool: a word that is in the tree and zero, + 1 */
+    uint32_t *ended_before;           /* one a lease: of an ended one, the one that ended before */
+
     struct tn_timer_index timers;
     struct tn_timer_root
         *clocks;              /* two a pool (offline leases in the second), then the mixed one */
@@ -538,6 +543,16 @@ void kernel_value_cold_release(struct kernel *k, uint32_t member);
 void kernel_value_cold_forget(struct kernel *k, uint32_t pool);
 void kernel_value_show(const struct kernel *k, const struct member *m, struct kernel_value *out);
 
+/* ---- used.c: the values of a range that are not free, in order ---- */
+/* A value of the range becomes taken, or free. */
+void kernel_used_set(struct kernel *k, uint32_t pool, uint64_t value);
+void kernel_used_clear(struct kernel *k, uint32_t pool, uint64_t value);
+/* The lowest taken value (held, cooling or cold) in from..to; false: there is none. */
+bool kernel_used_next(const struct kernel *k, uint32_t pool, uint64_t from, uint64_t to,
+                      uint64_t *ret_value);
+/* Whether the index agrees with the bitmap; walks all of it. */
+bool kernel_used_check(const struct kernel *k);
+
 /* ---- lease.c: the life of a lease ---- */
 enum kernel_cause {
     CAUSE_ACTIVATE,
@@ -606,6 +621,9 @@ struct kernel_terms kernel_lease_terms(const struct kernel *k, uint32_t lease);
  * before (`given_ms`, 0: none) stays allowed, also if the policy has become stricter since. */
 uint64_t kernel_terms_deadline(const struct kernel *k, const struct kernel_terms *terms,
                                uint32_t ttl_s, uint64_t created_ms, uint64_t given_ms);
+
+/* ---- view.c ---- */
+void kernel_lease_show(const struct kernel *k, uint32_t lease, struct kernel_lease_view *ret_view);
 
 /* ---- adaptive.c ---- */
 /* A meter for a new sticky pool. The caller has checked that there is room for one. */

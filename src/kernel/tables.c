@@ -5,7 +5,8 @@
  *
  *   leases   live + ended            members  held and cooling + ended + cold
  *   values   members that own: held, cooling, cold (all may be scattered in the bitmap)
- *   timers   one a live lease, one a cooling member, one a clock */
+ *   timers   one a live lease, one a cooling member, one a clock
+ *   words    one a value that owns, one a pool */
 #include "kernel/state.h"
 
 #define ALIGN 64u
@@ -127,12 +128,19 @@ static void carve_indices(struct carve *c, struct kernel *k, const struct kernel
     k->clocks = carve_take(c, roots * sizeof *k->clocks);
     k->clock_min = carve_take(c, (pools + 1) * sizeof *k->clock_min);
     k->lows = carve_take(c, pools * sizeof *k->lows);
+    uint32_t words = (uint32_t)(taken + pools); /* each pool may have an idle one */
+    void *words_memory = carve_take(c, tn_timer_bytes(words, (uint32_t)pools));
+    k->word_roots = carve_take(c, pools * sizeof *k->word_roots);
+    k->word_idle = carve_take(c, pools * sizeof *k->word_idle);
+    k->ended_before = carve_take(c, (of[KERNEL_LIMIT_LEASES] + of[KERNEL_LIMIT_HISTORY]) *
+                                        sizeof *k->ended_before);
     if (c->memory == NULL) {
         return;
     }
     tn_bitmap_init(&k->taken, TN_BITMAP_FULL, taken_memory, taken, k->env.hash_seed);
     tn_bitmap_init(&k->available, TN_BITMAP_ANY, available_memory, resources, k->env.hash_seed);
     tn_timer_init(&k->timers, timer_memory, entries, roots);
+    tn_timer_init(&k->words, words_memory, words, (uint32_t)pools);
     k->due = (struct tn_timer_root){0};
     memset(k->clock_min, 0xff, (pools + 1) * sizeof *k->clock_min);
 }

@@ -36,6 +36,16 @@ const char *kernel_state_name(enum kernel_state state) {
     return (unsigned)state < KERNEL_SHOWN_COUNT ? state_names[state] : "?";
 }
 
+const char *kernel_value_state_name(enum kernel_value_state state) {
+    static const char *const names[KERNEL_VALUE_STATE_COUNT] = {
+#define VALUE_STATE_NAME(id, text) [KERNEL_VALUE_##id] = text,
+        KERNEL_VALUE_STATE_TABLE(VALUE_STATE_NAME)
+#undef VALUE_STATE_NAME
+    };
+    bool known = state > KERNEL_VALUE_ANY && state < KERNEL_VALUE_STATE_COUNT;
+    return known ? names[state] : "?";
+}
+
 const char *kernel_reason_name(enum kernel_reason reason) {
     return (unsigned)reason < KERNEL_REASON_COUNT ? reason_names[reason] : "?";
 }

@@ -70,6 +70,27 @@ static inline bool kernel_state_terminal(enum kernel_state state) {
     return state >= KERNEL_RELEASED && state < KERNEL_STATE_COUNT;
 }
 
+/* States of a value, as reads show them. OVERDUE as above; a value of a set is never excluded. */
+#define KERNEL_VALUE_STATE_TABLE(X) \
+    X(AVAILABLE, "available")       \
+    X(RESERVED, "reserved")         \
+    X(ACTIVE, "active")             \
+    X(OFFLINE, "offline")           \
+    X(REVOKING, "revoking")         \
+    X(COOLING, "cooling")           \
+    X(EXCLUDED, "excluded")         \
+    X(OVERDUE, "overdue")
+
+enum kernel_value_state {
+    KERNEL_VALUE_ANY, /* in a filter only */
+#define KERNEL_VALUE_STATE_ENUM(name, text) KERNEL_VALUE_##name,
+    KERNEL_VALUE_STATE_TABLE(KERNEL_VALUE_STATE_ENUM)
+#undef KERNEL_VALUE_STATE_ENUM
+        KERNEL_VALUE_STATE_COUNT
+};
+
+const char *kernel_value_state_name(enum kernel_value_state state);
+
 /* Why a transition happened. */
 #define KERNEL_REASON_TABLE(X)      \
     X(NONE, "")                     \

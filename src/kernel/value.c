@@ -249,9 +249,9 @@ static void mark_free(struct kernel *k, uint32_t pool, uint64_t value, bool is_f
         if (value >= low->from && value < low->next) {
             low->next = value;
         }
-        tn_bitmap_clear(&k->taken, pool, value);
+        kernel_used_clear(k, pool, value);
     } else {
-        tn_bitmap_set(&k->taken, pool, value);
+        kernel_used_set(k, pool, value);
     }
 }
 

@@ -14,7 +14,7 @@ uint32_t kernel_pool_name(const struct kernel *k, uint32_t pool, char out[KERNEL
 
 /* ---- leases ---- */
 
-static void lease_show(const struct kernel *k, uint32_t slot, struct kernel_lease_view *v) {
+void kernel_lease_show(const struct kernel *k, uint32_t slot, struct kernel_lease_view *v) {
     const struct lease *l = lease_at(k, slot);
     bool ended = kernel_state_terminal((enum kernel_state)l->state);
     v->id = kernel_lease_id_of(k, l);
@@ -45,7 +45,7 @@ enum tn_result kernel_lease_read(const struct kernel *k, struct kernel_lease_id 
     uint32_t slot;
     enum tn_result code = kernel_lease_find(k, id, &slot);
     if (code == TN_R_OK) {
-        lease_show(k, slot, ret_view);
+        kernel_lease_show(k, slot, ret_view);
     }
     return code;
 }
@@ -65,7 +65,7 @@ enum tn_result kernel_lease_by_value(const struct kernel *k, struct tn_bytes poo
     if (owner == TN_NONE || member_at(k, owner)->state != MEMBER_HELD) {
         return TN_R_NOTFOUND;
     }
-    lease_show(k, member_at(k, owner)->lease, ret_view);
+    kernel_lease_show(k, member_at(k, owner)->lease, ret_view);
     return TN_R_OK;
 }
 
@@ -99,76 +99,6 @@ enum tn_result kernel_verify(const struct kernel *k, struct kernel_lease_id id, 
     return ret_view->state == KERNEL_ACTIVE ? TN_R_OK : TN_R_STATE;
 }
 
-/* A filter with its names looked up; `none`: it names what does not exist. */
-struct filter {
-    enum kernel_state state;
-    uint32_t pool, holder;
-    bool none;
-};
-
-static struct filter filter_of(const struct kernel *k, const struct kernel_lease_filter *f) {
-    struct filter out = {.state = f->state, .pool = TN_NONE, .holder = TN_NONE};
-    if (f->pool.len > 0) {
-        out.pool = kernel_pool_find(k, f->pool);
-        out.none = out.pool == TN_NONE;
-    }
-    if (f->holder.len > 0) {
-        out.holder = kernel_index_text(k, TEXT_NAME, f->holder);
-        out.none = out.none || out.holder == TN_NONE;
-    }
-    return out;
-}
-
-static bool filter_matches(const struct kernel *k, const struct filter *f, uint32_t slot) {
-    const struct lease *l = lease_at(k, slot);
-    bool ended = kernel_state_terminal((enum kernel_state)l->state);
-    if (l->state == KERNEL_NO_STATE || (ended && kernel_history_over(k, l))) {
-        return false;
-    }
-    bool state_ok = f->state == KERNEL_NO_STATE ? !ended : l->state == f->state;
-    return state_ok && (f->holder == TN_NONE || l->holder == f->holder) &&
-           (f->pool == TN_NONE || kernel_lease_in_pool(k, slot, f->pool));
-}
-
-/* ---- a holder's leases by its list ---- */
-
-#define CHAIN_MAX 4096u
-
-static void sort_slots(uint32_t *slots, uint32_t count) {
-    static const uint32_t gaps[] = {1750, 701, 301, 132, 57, 23, 10, 4, 1};
-    for (unsigned g = 0; g < sizeof gaps / sizeof gaps[0]; g++) {
-        for (uint32_t i = gaps[g]; i < count; i++) {
-            uint32_t slot = slots[i], j = i;
-            for (; j >= gaps[g] && slots[j - gaps[g]] > slot; j -= gaps[g]) {
-                slots[j] = slots[j - gaps[g]];
-            }
-            slots[j] = slot;
-        }
-    }
-}
-
-/* The holder's live leases from slot `cursor` on that match, in table order, so that pages are as
- * stable as those of the table. False: the list is too long for one look, or has no ended leases. */
-static bool chain_read(const struct kernel *k, const struct filter *f, uint64_t cursor,
-                       uint32_t slots[CHAIN_MAX], uint32_t *ret_count) {
-    uint32_t count = 0, looked = 0;
-    if (f->holder == TN_NONE || kernel_state_terminal(f->state)) {
-        return false;
-    }
-    for (uint32_t slot = name_at(k, f->holder)->first_lease; slot != TN_NONE;
-         slot = lease_at(k, slot)->holder_next) {
-        if (looked++ == CHAIN_MAX) {
-            return false;
-        }
-        if (slot >= cursor && filter_matches(k, f, slot)) {
-            slots[count++] = slot;
-        }
-    }
-    sort_slots(slots, count);
-    *ret_count = count;
-    return true;
-}
-
 bool kernel_pool_known(const struct kernel *k, struct tn_bytes name) {
     bool scoped;
     struct tn_bytes base = kernel_name_pool_base(name, &scoped);
@@ -199,34 +129,6 @@ bool kernel_holder_has(const struct kernel *k, struct tn_bytes pool, struct tn_b
     uint32_t of = kernel_pool_find(k, pool);
     uint32_t name = kernel_index_text(k, TEXT_NAME, holder);
     return of != TN_NONE && name != TN_NONE && kernel_index_grant(k, of, name) != TN_NONE;
-}
-
-uint64_t kernel_leases_scan(const struct kernel *k, const struct kernel_lease_filter *filter,
-                            uint64_t cursor, uint32_t effort, struct kernel_lease_view *out,
-                            uint32_t capacity, uint32_t *ret_count) {
-    struct filter f = filter_of(k, filter);
-    uint64_t end = k->tables[TABLE_LEASE].used;
-    uint32_t found = 0;
-    *ret_count = 0;
-    if (f.none) {
-        return 0;
-    }
-    uint32_t slots[CHAIN_MAX];
-    uint32_t listed;
-    if (chain_read(k, &f, cursor, slots, &listed)) {
-        for (; found < listed && found < capacity; found++) {
-            lease_show(k, slots[found], &out[found]);
-        }
-        *ret_count = found;
-        return found < listed ? slots[found] : 0;
-    }
-    for (; cursor < end && effort > 0 && found < capacity; cursor++, effort--) {
-        if (filter_matches(k, &f, (uint32_t)cursor)) {
-            lease_show(k, (uint32_t)cursor, &out[found++]);
-        }
-    }
-    *ret_count = found;
-    return cursor < end ? cursor : 0;
 }
 
 /* ---- pools ---- */

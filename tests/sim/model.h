@@ -311,6 +311,9 @@ uint64_t model_deadline(const struct model *m, const struct model_lease *l, uint
 uint64_t model_period(const struct model_terms *terms, uint64_t ttl_s);
 bool model_next_agrees(const struct model_next *next, uint64_t got);
 
+/* model_values.c */
+void model_values_check(struct model *m, const struct kernel *kernel, uint32_t pool);
+
 /* model_pool.c */
 uint32_t model_pool_find(const struct model *m, const char *name);
 const struct kernel_policy *model_policy(const struct model *m, uint32_t pool);

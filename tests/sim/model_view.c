@@ -288,8 +288,8 @@ static void check_used_free(struct model *m, uint32_t pool, const struct kernel_
     }
 }
 
-static void check_pool(struct model *m, uint32_t pool, const struct kernel_pool_view *v,
-                       uint64_t clock_ms) {
+static void check_pool(struct model *m, const struct kernel *k, uint32_t pool,
+                       const struct kernel_pool_view *v, uint64_t clock_ms) {
     const char *what = m->pools[pool].name;
     const struct kernel_policy *policy = model_policy(m, pool);
     check_counts(m, pool, v);
@@ -327,6 +327,8 @@ static void check_pool(struct model *m, uint32_t pool, const struct kernel_pool_
             sum += counts ? model_rate(m, i, clock_ms).rate_micro : 0;
         }
         CHECK(what, "rate of the scopes", sum, v->rate_micro);
+    } else {
+        model_values_check(m, k, pool);
     }
 }
 
@@ -342,7 +344,7 @@ static void check_pools(struct model *m, const struct kernel *k) {
         CHECK(m->pools[i].name, "read", TN_R_OK,
               kernel_pool_read(k, text(m->pools[i].name), clock_ms, &v));
         if (!m->failed) {
-            check_pool(m, i, &v, clock_ms);
+            check_pool(m, k, i, &v, clock_ms);
         }
     }
     uint64_t cursor = 0;
