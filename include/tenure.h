@@ -626,7 +626,8 @@ struct tenure_filter {
 };
 
 /* A page of leases. *cursor starts at 0 and is 0 again after the last page; a page may be empty
- * before that. A lease that lives all the while is found once. `filter` may be NULL. */
+ * before that. A lease that lives all the while is found once. `filter` may be NULL; POOL_NOTFOUND: it
+ * names a pool that does not exist. */
 TENURE_API enum tenure_result tenure_leases(struct tenure *tenure,
                                             const struct tenure_filter *filter, uint64_t *cursor,
                                             struct tenure_lease *out, uint32_t capacity,

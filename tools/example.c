@@ -141,6 +141,18 @@ static void names_read(struct example *e) {
     json_add(field, "]", true);
 }
 
+/* pool/value: two fields. */
+static void value_read(struct example *e) {
+    const char *word = take(e);
+    const char *slash = strchr(word, '/');
+    if (slash == NULL) {
+        give_up("its example is not of its form", e->at[0]);
+    }
+    struct field *pool = field_add(e, "pool");
+    (void)snprintf(pool->text, sizeof pool->text, "%.*s", (int)(slash - word), word);
+    field_word(e, "value", slash + 1, false);
+}
+
 static void argument_read(struct example *e, const struct protocol_argument *argument) {
     bool target = argument->bind == PROTOCOL_B_TARGET;
     const char *name = argument->token != NULL ? argument->token
@@ -158,6 +170,9 @@ static void argument_read(struct example *e, const struct protocol_argument *arg
         return;
     case PROTOCOL_B_CLAIM:
         claims_read(e);
+        return;
+    case PROTOCOL_B_VALUE:
+        value_read(e);
         return;
     case PROTOCOL_B_OPTIONS:
         options_read(e);

@@ -584,6 +584,45 @@ class LeasePage:
 
 
 @dataclass(frozen=True)
+class ValueRow:
+    """A value of a pool; or a span of a range, `value` to `last`, whose values are all available or
+    all excluded. The lease is None also for a user who may not see it."""
+
+    value: str
+    last: Optional[str]  # None in a set
+    count: int
+    state: str
+    lease: Optional[str]
+    epoch: Optional[int]
+    holder: Optional[str]
+    until: Optional[int]
+
+
+@dataclass(frozen=True)
+class ValuePage:
+    values: Tuple[ValueRow, ...]
+    cursor: str  # "0": that was the last page
+    lsn: int
+
+
+@dataclass(frozen=True)
+class PoolValue:
+    """One value of a pool. The last lease is that of a value that no lease holds."""
+
+    pool: str
+    value: str
+    state: str
+    lease: Optional[str]
+    epoch: Optional[int]
+    holder: Optional[str]
+    until: Optional[int]
+    last_lease: Optional[str]
+    last_holder: Optional[str]
+    last_ended: Optional[int]
+    lsn: int
+
+
+@dataclass(frozen=True)
 class PoolPage:
     pools: Tuple[Pool, ...]
     cursor: str
@@ -751,6 +790,21 @@ def _pool(r: Reply) -> Pool:
                 _maybe_int(r.get("overdue_since")), int(r.get("excluded", 0)))
 
 
+def _value_row(r: Reply) -> ValueRow:
+    return ValueRow(r["value"], r["last"], int(r["count"]), r["state"], r["lease"],
+                    _maybe_int(r["epoch"]), r["holder"], _maybe_int(r["until"]))
+
+
+def _value_page(r: Reply) -> ValuePage:
+    return ValuePage(tuple(map(_value_row, r["values"])), str(r["cursor"]), int(r["lsn"]))
+
+
+def _value(r: Reply) -> PoolValue:
+    return PoolValue(r["pool"], r["value"], r["state"], r["lease"], _maybe_int(r["epoch"]),
+                     r["holder"], _maybe_int(r["until"]), r["last_lease"], r["last_holder"],
+                     _maybe_int(r["last_ended"]), int(r["lsn"]))
+
+
 def _pool_page(r: Reply) -> PoolPage:
     return PoolPage(tuple(map(_pool, r["pools"])), str(r["cursor"]), int(r["lsn"]))
 
@@ -831,9 +885,9 @@ COMMANDS: Dict[str, str] = {
                  "POOL REMOVE,POOL SEED,RECLAIM,REKEY,RELEASE,RESERVE,REVOKE,RULE DELETE,"
                  "RULE DISABLE,RULE ENABLE,RULE SET,SENSOR DELETE,SENSOR DISABLE,SENSOR ENABLE,"
                  "SENSOR SET,SWEEP,TICK,TOKEN REVOKE,TOUCH",
-        "read": "EVENTS,LEASE,LEASES,POOL INFO,POOL LIST,POOL METRICS,RULE INFO,RULE LIST,"
+        "read": "EVENTS,LEASE,LEASES,POOL INFO,POOL LIST,POOL METRICS,POOL VALUES,RULE INFO,RULE LIST,"
                 "SENSOR HEARTBEAT,SENSOR INFO,SENSOR LIST,SENSOR LOGS,SENSOR RULES,SENSOR STATUS,"
-                "TOKEN INTROSPECT,TOKEN ISSUE,TOKEN KEYS,TOKEN REFRESH,TOKEN SENSOR,VERIFY",
+                "TOKEN INTROSPECT,TOKEN ISSUE,TOKEN KEYS,TOKEN REFRESH,TOKEN SENSOR,VALUE,VERIFY",
         "connection": "AUTH,CLIENT GETNAME,CLIENT ID,CLIENT KILL,CLIENT LIST,CLIENT SETINFO,"
                       "CLIENT SETNAME,COMMAND,COMMAND COUNT,COMMAND DOCS,COMMAND INFO,"
                       "COMMAND LIST,CONFIG GET,ECHO,HELLO,INFO,PING,PSUBSCRIBE,PUNSUBSCRIBE,QUIT,"
@@ -989,6 +1043,24 @@ class Commands:
 
     def pool_metrics(self, pool: str, *, fence: Optional[int] = None) -> PoolMetrics:
         return self._read(_metrics, fence, "POOL", "METRICS", pool)
+
+    def pool_values(self, pool: str, *, state: Optional[str] = None, cursor: Optional[str] = None,
+                    count: Optional[int] = None, fence: Optional[int] = None) -> ValuePage:
+        """A page of its values with their states; see `values`."""
+        return self._read(_value_page, fence, "POOL", "VALUES", pool,
+                          *_optional(state=state, cursor=cursor, count=count))
+
+    def values(self, pool: str, *, state: Optional[str] = None) -> Iterator[ValueRow]:
+        """All values of a pool, page after page; those of a range that are free as spans."""
+        cursor: Optional[str] = None
+        while cursor != "0":
+            page = self.pool_values(pool, state=state, cursor=cursor)
+            yield from page.values
+            cursor = page.cursor
+
+    def value(self, value: str, *, fence: Optional[int] = None) -> PoolValue:
+        """One value, held or free: `ports/30000`."""
+        return self._read(_value, fence, "VALUE", value)
 
     def pools(self) -> Iterator[Pool]:
         """All pools, page after page."""

@@ -132,6 +132,12 @@ static void print_states(FILE *out) {
     }
 }
 
+static void print_value_states(FILE *out) {
+    for (unsigned i = KERNEL_VALUE_ANY + 1; i < KERNEL_VALUE_STATE_COUNT; i++) {
+        (void)fprintf(out, "%s ", kernel_value_state_name((enum kernel_value_state)i));
+    }
+}
+
 /* What the argument called $1 may be: a list of words, one a line. */
 static void print_values(FILE *out) {
     (void)fprintf(out,
@@ -147,18 +153,25 @@ static void print_values(FILE *out) {
                   "    pool | --pool | --from) _tenure_names pool pool list ;;\n"
                   "    lease) _tenure_names lease leases ;;\n"
                   "    'lease|pool/value') _tenure_names lease leases ;;\n"
+                  "    pool/value) _tenure_names pool pool list | sed 's,$,/,' ;;\n"
                   "    holder | --holder) _tenure_names holder leases ;;\n"
                   "    rule-id) _tenure_names id rule list ;;\n"
                   "    sensor-ref) _tenure_names ref sensor list ;;\n"
-                  "    --state) printf '%%s\\n' ");
+                  "    --state)\n"
+                  "        case $first in\n"
+                  "        pool) printf '%%s\\n' ");
+    print_value_states(out);
+    (void)fprintf(out, ";;\n"
+                       "        *) printf '%%s\\n' ");
     print_states(out);
     (void)fprintf(out, ";;\n"
+                       "        esac ;;\n"
                        "    --strategy) printf '%%s\\n' lowest random next coldest ;;\n"
                        "    --format)\n"
                        "        case $first in\n"
                        "        import) printf '%%s\\n' csv tsv ;;\n"
                        "        export) printf '%%s\\n' csv tsv sql ;;\n"
-                       "        *) printf '%%s\\n' dec hex mac ;;\n"
+                       "        *) printf '%%s\\n' dec hex mac ipv4 ;;\n"
                        "        esac ;;\n"
                        "    shell) printf '%%s\\n' bash zsh ;;\n"
                        "    opensynaptic) printf '%%s\\n' import export policy ;;\n"

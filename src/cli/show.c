@@ -18,9 +18,10 @@ static bool key_is(const char *key, const char *const *names) {
 }
 
 static bool is_time(const char *key, uint64_t *ret_unit_ms) {
-    static const char *const ms[] = {
-        "deadline",  "created",       "last_seen", "offline_since", "ended", "time", "retry_at",
-        "next_free", "overdue_since", "started",   "retires",       "until", NULL};
+    static const char *const ms[] = {"deadline",      "created", "last_seen", "offline_since",
+                                     "ended",         "time",    "retry_at",  "next_free",
+                                     "overdue_since", "started", "retires",   "until",
+                                     "last_ended",    NULL};
     static const char *const seconds[] = {"last_reclaim_at", "updated_at", "token_expires_at",
                                           NULL};
     *ret_unit_ms = key_is(key, ms) ? 1 : 1000;
@@ -119,6 +120,10 @@ static const struct column pool_columns[] = {{"POOL", "pool", PLAIN},
                                              {"COOLING", "cooling", NUMBER},
                                              {"LEASE", "lease", OPTION},
                                              {NULL, NULL, PLAIN}};
+static const struct column value_columns[] = {
+    {"VALUE", "value", PLAIN}, {"LAST", "last", PLAIN},     {"COUNT", "count", NUMBER},
+    {"STATE", "state", PLAIN}, {"LEASE", "lease", PLAIN},   {"EPOCH", "epoch", NUMBER},
+    {"UNTIL", "until", SOON},  {"HOLDER", "holder", PLAIN}, {NULL, NULL, PLAIN}};
 static const struct column rule_columns[] = {{"RULE", "id", PLAIN},
                                              {"TRIGGER", "trigger", PLAIN},
                                              {"ENABLED", "enabled", PLAIN},
@@ -138,11 +143,8 @@ static const struct column key_columns[] = {{"KEY", "kid", PLAIN},   {"TYPE", "k
 static const struct {
     const char *what;
     const struct column *columns;
-} lists[] = {{"keys", key_columns},
-             {"leases", lease_columns},
-             {"pools", pool_columns},
-             {"rules", rule_columns},
-             {"sensors", sensor_columns}};
+} lists[] = {{"keys", key_columns},   {"leases", lease_columns},   {"pools", pool_columns},
+             {"rules", rule_columns}, {"sensors", sensor_columns}, {"values", value_columns}};
 
 /* Of 2^64 values the size is one less than it should be, which no rounding shows. */
 static void show_used(struct cli_text *text, const struct cli_reader *reader, uint32_t map) {

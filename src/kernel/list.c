@@ -199,4 +199,3 @@ uint64_t kernel_leases_scan(const struct kernel *k, const struct kernel_lease_fi
     *ret_count = found;
     return cursor < end ? cursor : 0;
 }
-

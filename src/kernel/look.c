@@ -29,8 +29,7 @@ static enum tn_result look_open(struct look *look, struct tn_bytes name) {
         return TN_R_POOL_NOTFOUND;
     }
     look->pool = pool;
-    look->policy =
-        pool != TN_NONE ? kernel_pool_policy(k, pool) : &pool_at(k, template)->policy;
+    look->policy = pool != TN_NONE ? kernel_pool_policy(k, pool) : &pool_at(k, template)->policy;
     bool is_scope = pool == TN_NONE || pool_at(k, pool)->template != TN_NONE;
     if (is_scope == (look->policy->of[KERNEL_OPTION_SCOPED] != 0)) {
         return TN_R_OK;
@@ -200,12 +199,8 @@ enum tn_result kernel_values_scan(const struct kernel *k, struct tn_bytes pool,
                                   enum kernel_value_state state, uint64_t *cursor, uint32_t effort,
                                   struct kernel_value_view *out, uint32_t capacity,
                                   uint32_t *ret_count) {
-    struct look look = {.k = k,
-                        .state = state,
-                        .at = *cursor,
-                        .effort = effort,
-                        .out = out,
-                        .capacity = capacity};
+    struct look look = {
+        .k = k, .state = state, .at = *cursor, .effort = effort, .out = out, .capacity = capacity};
     enum tn_result code = look_open(&look, pool);
     *ret_count = 0;
     if (code != TN_R_OK) {

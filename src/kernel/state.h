@@ -586,6 +586,7 @@ struct kernel_lease_id kernel_lease_id_of(const struct kernel *k, const struct l
 uint64_t kernel_lease_offline_since(const struct lease *l);
 /* Its holder is here now. Counts how long it was away, if the lease was offline. */
 void kernel_lease_seen(struct kernel *k, uint32_t lease);
+void kernel_lease_show(const struct kernel *k, uint32_t lease, struct kernel_lease_view *ret_view);
 void kernel_lease_link(struct kernel *k, uint32_t lease);
 void kernel_lease_unlink(struct kernel *k, uint32_t lease);
 /* Counts the lease's values as held in its state (sign +1) or no longer (-1). */
@@ -621,9 +622,6 @@ struct kernel_terms kernel_lease_terms(const struct kernel *k, uint32_t lease);
  * before (`given_ms`, 0: none) stays allowed, also if the policy has become stricter since. */
 uint64_t kernel_terms_deadline(const struct kernel *k, const struct kernel_terms *terms,
                                uint32_t ttl_s, uint64_t created_ms, uint64_t given_ms);
-
-/* ---- view.c ---- */
-void kernel_lease_show(const struct kernel *k, uint32_t lease, struct kernel_lease_view *ret_view);
 
 /* ---- adaptive.c ---- */
 /* A meter for a new sticky pool. The caller has checked that there is room for one. */
@@ -689,9 +687,9 @@ enum tn_result kernel_op_begin(struct kernel *k, const struct kernel_command *co
 /* After it: remembers the result. */
 void kernel_op_end(struct kernel *k, const struct kernel_command *command, struct tn_bytes encoded,
                    uint32_t user, const struct kernel_result *result);
-/* Lets go operations whose time is over, at most `budget`. */
 /* True if the entry's result can be given again; of one that was loaded. */
 bool kernel_op_readable(const struct kernel *k, uint32_t slot);
+/* Lets go operations whose time is over, at most `budget`. */
 void kernel_op_purge(struct kernel *k, uint32_t budget);
 
 /* ---- the verbs: each decides and acts; result->code says how it went ---- */

@@ -134,8 +134,11 @@ enum tenure_result tenure_leases(struct tenure *tenure, const struct tenure_filt
         inner.state = (enum kernel_state)filter->state;
     }
     enum tn_result code =
-        engine_leases_list(tenure->engine, ENGINE_READ_CURRENT, &inner, cursor, page,
-                           capacity < READ_PAGE ? capacity : READ_PAGE, &got, &lsn);
+        inner.pool.len > 0 ? engine_pool_known(tenure->engine, inner.pool) : TN_R_OK;
+    if (code == TN_R_OK) {
+        code = engine_leases_list(tenure->engine, ENGINE_READ_CURRENT, &inner, cursor, page,
+                                  capacity < READ_PAGE ? capacity : READ_PAGE, &got, &lsn);
+    }
     for (uint32_t i = 0; i < got; i++) {
         lease_of(&page[i], &out[i]);
     }

@@ -58,6 +58,14 @@ static json_t *states(struct made *made) {
     return json_pack("{s:s, s:o}", "type", "string", "enum", names);
 }
 
+static json_t *value_states(struct made *made) {
+    json_t *names = json_array();
+    for (unsigned i = KERNEL_VALUE_ANY + 1; i < KERNEL_VALUE_STATE_COUNT; i++) {
+        append(made, names, json_string(kernel_value_state_name((enum kernel_value_state)i)));
+    }
+    return json_pack("{s:s, s:o}", "type", "string", "enum", names);
+}
+
 static json_t *strings(void) {
     return json_pack("{s:s, s:i, s:{s:s}}", "type", "array", "minItems", 1, "items", "type",
                      "string");
@@ -70,6 +78,8 @@ static json_t *argument_schema(const struct protocol_argument *argument) {
         return ref("LeaseId");
     case PROTOCOL_B_STATE:
         return ref("State");
+    case PROTOCOL_B_VALUE_STATE:
+        return ref("ValueState");
     case PROTOCOL_B_META:
     case PROTOCOL_B_PAYLOAD:
     case PROTOCOL_B_SPEC:
@@ -170,7 +180,7 @@ static void query_parameters(struct made *made, json_t *parameters,
         char name[64];
         field_name(argument, name, sizeof name);
         if (path_has(path, name) || argument->bind == PROTOCOL_B_OPID ||
-            argument->bind == PROTOCOL_B_TARGET) {
+            argument->bind == PROTOCOL_B_TARGET || argument->bind == PROTOCOL_B_VALUE) {
             continue;
         }
         append(made, parameters,
@@ -248,6 +258,8 @@ static const char *answer_schema(const struct protocol_command *row) {
         {"/v1/pools", "PoolPage"},
         {"/v1/pools/{pool}", "Pool"},
         {"/v1/pools/{pool}/metrics", "PoolMetrics"},
+        {"/v1/pools/{pool}/values", "ValuePage"},
+        {"/v1/pools/{pool}/values/{value}", "ValueCard"},
         {"/v1/rules", "RulePage"},
         {"/v1/rules/{id}", "Rule"},
         {"/v1/sensors", "SensorPage"},
@@ -407,6 +419,7 @@ char *protocol_openapi_make(const char *version, size_t *ret_len) {
     json_t *paths = json_object();
     json_t *fixed = parse(&made, openapi_paths);
     put(&made, schemas, "State", states(&made));
+    put(&made, schemas, "ValueState", value_states(&made));
     paths_put(&made, paths);
     made.failed |= json_object_update(paths, fixed) != 0;
     json_decref(fixed);

@@ -95,6 +95,28 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
     "cursor": {"$ref": "#/components/schemas/U64"},
     "pools": {"type": "array", "items": {"$ref": "#/components/schemas/Pool"}},
     "lsn": {"$ref": "#/components/schemas/U64"}}},
+"ValueRow": {"type": "object", "required": ["value", "count", "state"],
+    "description": "A value, or a span of a range whose values are all available, or all excluded", "properties": {
+    "value": {"type": "string", "description": "The first one of a span"},
+    "last": {"type": ["string", "null"], "description": "The last one; null in a set"},
+    "count": {"$ref": "#/components/schemas/U64"},
+    "state": {"$ref": "#/components/schemas/ValueState"},
+    "lease": {"type": ["string", "null"], "description": "Null also if the user may not see it"},
+    "epoch": {"$ref": "#/components/schemas/Time"}, "holder": {"type": ["string", "null"]},
+    "until": {"$ref": "#/components/schemas/Time"}}},
+"ValuePage": {"type": "object", "required": ["cursor", "values"], "properties": {
+    "cursor": {"$ref": "#/components/schemas/U64"},
+    "values": {"type": "array", "items": {"$ref": "#/components/schemas/ValueRow"}},
+    "lsn": {"$ref": "#/components/schemas/U64"}}},
+"ValueCard": {"type": "object", "required": ["pool", "value", "state"], "properties": {
+    "pool": {"type": "string"}, "value": {"type": "string"},
+    "state": {"$ref": "#/components/schemas/ValueState"},
+    "lease": {"type": ["string", "null"], "description": "Null also if the user may not see it"},
+    "epoch": {"$ref": "#/components/schemas/Time"}, "holder": {"type": ["string", "null"]},
+    "until": {"$ref": "#/components/schemas/Time"},
+    "last_lease": {"type": ["string", "null"], "description": "Of a value that no lease holds: the last one that did, if history knows it"},
+    "last_holder": {"type": ["string", "null"]}, "last_ended": {"$ref": "#/components/schemas/Time"},
+    "lsn": {"$ref": "#/components/schemas/U64"}}},
 "PoolMetrics": {"type": "object", "required": ["pool"], "properties": {
     "pool": {"type": "string"}, "base_lease_seconds": {"$ref": "#/components/schemas/U64"},
     "effective_lease_seconds": {"$ref": "#/components/schemas/U64"},

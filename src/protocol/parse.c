@@ -345,12 +345,13 @@ static bool bind_spec(struct cursor *c) {
     return true;
 }
 
-/* pool/value, or a lease. Pool names have no slash, values may. */
-static bool bind_target(struct cursor *c) {
+/* pool/value, or with `lease` also a lease. Pool names have no slash, values may. */
+static bool bind_target(struct cursor *c, bool lease) {
     struct tn_bytes word = c->at < c->argc ? c->argv[c->at] : tn_bytes_of(NULL, 0);
     const uint8_t *slash = word.len > 0 ? memchr(word.at, '/', word.len) : NULL;
     if (slash == NULL) {
-        return bind_lease(c);
+        return lease ? bind_lease(c)
+                     : refuse(c, TN_R_MALFORMED, "'%.*s' is not pool/value", SHOWN(word));
     }
     size_t pool = (size_t)(slash - word.at);
     c->at++;
@@ -377,6 +378,22 @@ static bool bind_state(struct cursor *c) {
         }
     }
     return refuse(c, TN_R_MALFORMED, "unknown state '%.*s'", SHOWN(word));
+}
+
+static bool bind_value_state(struct cursor *c) {
+    struct tn_bytes word;
+    char name[16];
+    if (!next(c, "STATE", &word)) {
+        return false;
+    }
+    for (unsigned i = KERNEL_VALUE_ANY + 1;
+         i < KERNEL_VALUE_STATE_COUNT && lower_copy(word, name, sizeof name); i++) {
+        if (strcmp(name, kernel_value_state_name((enum kernel_value_state)i)) == 0) {
+            c->call->value_state = (enum kernel_value_state)i;
+            return true;
+        }
+    }
+    return refuse(c, TN_R_MALFORMED, "a value has no state '%.*s'", SHOWN(word));
 }
 
 static bool bind_count(struct cursor *c, uint32_t max, uint32_t *ret_count) {
@@ -437,9 +454,13 @@ static bool bind_scope(struct cursor *c) {
 static bool bind_read(struct cursor *c, enum protocol_bind to) {
     switch (to) {
     case PROTOCOL_B_TARGET:
-        return bind_target(c);
+        return bind_target(c, true);
+    case PROTOCOL_B_VALUE:
+        return bind_target(c, false);
     case PROTOCOL_B_STATE:
         return bind_state(c);
+    case PROTOCOL_B_VALUE_STATE:
+        return bind_value_state(c);
     case PROTOCOL_B_CURSOR:
         return next_number(c, "CURSOR", UINT64_MAX, &c->call->cursor);
     case PROTOCOL_B_COUNT:
@@ -616,6 +637,7 @@ enum tn_result protocol_call_parse(const struct protocol_command *row, const str
     ret_call->position = tn_bytes_of(NULL, 0);
     ret_call->after = (struct protocol_event_id){0};
     ret_call->state = KERNEL_NO_STATE;
+    ret_call->value_state = KERNEL_VALUE_ANY;
     ret_call->detail[0] = '\0';
     if (row->kind == PROTOCOL_WRITE) {
         fields_set(ret_call);

@@ -34,9 +34,10 @@ struct protocol_call {
     struct tn_bytes position;       /* SENSOR LOGS: what follows it; empty: the end of the output */
     uint32_t bytes;                 /* and at most so many */
     enum kernel_state state;        /* lists; KERNEL_NO_STATE: any live one */
-    struct tn_bytes value;          /* of pool/value; empty: it was a lease's id */
-    struct tn_bytes token, scope;   /* empty: not given */
-    uint64_t refresh_s;             /* of a token */
+    enum kernel_value_state value_state;
+    struct tn_bytes value;        /* of pool/value; empty: it was a lease's id */
+    struct tn_bytes token, scope; /* empty: not given */
+    uint64_t refresh_s;           /* of a token */
     bool has_refresh;
     char detail[PROTOCOL_REASON]; /* why it is refused; the parser uses PROTOCOL_DETAIL of it */
 };

@@ -396,6 +396,61 @@ void protocol_render_lease(struct protocol_writer *w, const struct kernel_lease_
     protocol_pair_time(w, "retires", view->retires_ms);
 }
 
+/* Its lease, or nulls. */
+static void value_lease(struct protocol_writer *w, const struct kernel_lease_view *lease,
+                        uint64_t until_ms) {
+    if (lease != NULL) {
+        pair_lease(w, lease->id);
+        protocol_pair_number(w, "epoch", lease->epoch);
+        pair_bytes(w, "holder", lease->holder, lease->holder_len);
+    } else {
+        protocol_pair_time(w, "lease", 0);
+        protocol_pair_time(w, "epoch", 0);
+        protocol_pair_time(w, "holder", 0);
+    }
+    protocol_pair_time(w, "until", until_ms);
+}
+
+void protocol_render_value_row(struct protocol_writer *w, const struct kernel_value_view *view,
+                               bool seen) {
+    uint64_t more = view->last - view->value.number; /* which are both 0 in a set */
+    protocol_write_map(w, 8);
+    protocol_write_text(w, "value");
+    protocol_render_value(w, &view->value);
+    protocol_write_text(w, "last");
+    if (view->value.name_len > 0) {
+        protocol_write_null(w);
+    } else {
+        struct kernel_value last = view->value;
+        last.number = view->last;
+        protocol_render_value(w, &last);
+    }
+    protocol_pair_number(w, "count", view->value.name_len > 0 ? 1 : more + (more != UINT64_MAX));
+    protocol_pair_text(w, "state", kernel_value_state_name(view->state));
+    value_lease(w, view->has_lease && seen ? &view->lease : NULL, view->until_ms);
+}
+
+void protocol_render_value_card(struct protocol_writer *w, struct tn_bytes pool,
+                                const struct kernel_value_view *view, bool seen, uint32_t more) {
+    const struct kernel_lease_view *lease = view->has_lease && seen ? &view->lease : NULL;
+    bool last = lease != NULL && kernel_state_terminal(lease->state);
+    char text[PROTOCOL_LEASE_TEXT];
+    protocol_write_map(w, 10 + more);
+    pair_bytes(w, "pool", (const char *)pool.at, (uint32_t)pool.len);
+    protocol_write_text(w, "value");
+    protocol_render_value(w, &view->value);
+    protocol_pair_text(w, "state", kernel_value_state_name(view->state));
+    value_lease(w, last ? NULL : lease, view->until_ms);
+    if (last) {
+        pair_bytes(w, "last_lease", text, protocol_lease_format(lease->id, text));
+        pair_bytes(w, "last_holder", lease->holder, lease->holder_len);
+    } else {
+        protocol_pair_time(w, "last_lease", 0);
+        protocol_pair_time(w, "last_holder", 0);
+    }
+    protocol_pair_time(w, "last_ended", last ? lease->ended_ms : 0);
+}
+
 static void pool_figures(struct protocol_writer *w, const struct kernel_pool_view *view) {
     protocol_pair_number(w, "size", view->size);
     protocol_pair_number(w, "free", view->free);

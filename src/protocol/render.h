@@ -46,6 +46,11 @@ void protocol_render_value(struct protocol_writer *w, const struct kernel_value 
 /* Without values and metadata: the caller adds `more` pairs. */
 void protocol_render_lease(struct protocol_writer *w, const struct kernel_lease_view *view,
                            uint32_t more);
+/* A row of POOL VALUES, and the map of VALUE. `seen`: whether its lease may be named. */
+void protocol_render_value_row(struct protocol_writer *w, const struct kernel_value_view *view,
+                               bool seen);
+void protocol_render_value_card(struct protocol_writer *w, struct tn_bytes pool,
+                                const struct kernel_value_view *view, bool seen, uint32_t more);
 void protocol_render_pool(struct protocol_writer *w, const struct kernel_pool_view *view,
                           uint32_t more);
 /* With `meta` (NULL: not shown) of view->meta_len bytes. */

@@ -118,6 +118,11 @@ static const struct protocol_argument leases_args[] = {
     CURSOR,
     COUNT,
     FENCE};
+static const struct protocol_argument values_args[] = {
+    POOL, OPTION("STATE", "state", PROTOCOL_T_STRING, PROTOCOL_B_VALUE_STATE), CURSOR, COUNT,
+    FENCE};
+static const struct protocol_argument value_args[] = {STRING("pool/value", PROTOCOL_B_VALUE),
+                                                      FENCE};
 static const struct protocol_argument events_args[] = {
     OPTION("AFTER", "event", PROTOCOL_T_STRING, PROTOCOL_B_EVENT), COUNT, IN_POOL,
     OPTION("HOLDER", "holder", PROTOCOL_T_STRING, PROTOCOL_B_HOLDER), FENCE};
@@ -373,6 +378,13 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
              "Sets the counters of a pool from another system: values ever given, leases reclaimed",
          .method = "POST", .path = "/v1/pools/{pool}/seed",
          .example = "POOL SEED ports GIVEN 8 RECLAIMED 3"},
+    [PROTOCOL_POOL_VALUES] =
+        {ROW(POOL_VALUES, "POOL", "VALUES", READ, READER, POOL), .traits = PROTOCOL_LONG,
+         .form = FORM(values_args),
+         .summary =
+             "The values of a pool with their states, a page at a time; of a range, free ones as spans",
+         .method = "GET", .path = "/v1/pools/{pool}/values",
+         .example = "POOL VALUES ports STATE available COUNT 10"},
     [PROTOCOL_PSUBSCRIBE] = {ROW(PSUBSCRIBE, "PSUBSCRIBE", "", CONNECTION, READER, NONE),
                              .traits = PROTOCOL_SUBSCRIBER | PROTOCOL_PUBSUB,
                              .form = FORM(patterns_args),
@@ -588,6 +600,10 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                               .form = FORM(any_channels_args),
                               .summary = "Unsubscribes from some or all channels",
                               .example = "UNSUBSCRIBE events"},
+    [PROTOCOL_VALUE] = {ROW(VALUE, "VALUE", "", READ, READER, POOL), .form = FORM(value_args),
+                        .summary = "A value of a pool, held or free, with its last holder",
+                        .method = "GET", .path = "/v1/pools/{pool}/values/{value}",
+                        .example = "VALUE ports/30000"},
     [PROTOCOL_VERIFY] = {ROW(VERIFY, "VERIFY", "", READ, READER, LEASE), .form = FORM(verify_args),
                          .summary = "Returns whether a fencing token is the live authority",
                          .method = "GET", .path = "/v1/leases/{lease}/verify",

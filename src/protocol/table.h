@@ -96,7 +96,9 @@ enum protocol_bind {
     PROTOCOL_B_DISABLED,
     PROTOCOL_B_SPEC,
     PROTOCOL_B_TARGET, /* a lease's id, or pool/value */
+    PROTOCOL_B_VALUE,  /* pool/value */
     PROTOCOL_B_STATE,
+    PROTOCOL_B_VALUE_STATE,
     PROTOCOL_B_CURSOR,
     PROTOCOL_B_COUNT,
     PROTOCOL_B_BYTES,    /* the same, of bytes */
@@ -169,6 +171,7 @@ enum protocol_id {
     PROTOCOL_POOL_METRICS,
     PROTOCOL_POOL_REMOVE,
     PROTOCOL_POOL_SEED,
+    PROTOCOL_POOL_VALUES,
     PROTOCOL_PSUBSCRIBE,
     PROTOCOL_PUNSUBSCRIBE,
     PROTOCOL_QUIT,
@@ -212,6 +215,7 @@ enum protocol_id {
     PROTOCOL_TOKEN_SENSOR,
     PROTOCOL_TOUCH,
     PROTOCOL_UNSUBSCRIBE,
+    PROTOCOL_VALUE,
     PROTOCOL_VERIFY,
     PROTOCOL_COMMANDS, /* how many there are */
 };

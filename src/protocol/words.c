@@ -106,7 +106,8 @@ static bool field_set(struct protocol_words *w, uint32_t i, struct tn_bytes name
 static bool collect_path(struct protocol_words *w) {
     const struct protocol_route *route = w->route;
     const struct protocol_param *params = route->params;
-    if (route->param_count == 2 && route->form->arguments[0].bind == PROTOCOL_B_TARGET) {
+    uint8_t bind = route->form->count > 0 ? route->form->arguments[0].bind : PROTOCOL_B_NONE;
+    if (route->param_count == 2 && (bind == PROTOCOL_B_TARGET || bind == PROTOCOL_B_VALUE)) {
         if (memchr(params[0].value.at, '/', params[0].value.len) != NULL) {
             return protocol_words_refuse(w, TN_R_MALFORMED, "pool: it contains a slash");
         }

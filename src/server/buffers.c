@@ -13,6 +13,7 @@ static size_t page_bytes(void) {
     size_t values = KERNEL_BUNDLE_MAX * sizeof(struct engine_value);
     size_t most = leases > pools ? leases : pools;
     _Static_assert(sizeof(struct kernel_rule_view) <= sizeof(struct engine_lease), "a page fits");
+    _Static_assert(sizeof(struct kernel_value_view) <= sizeof(struct engine_lease), "a page fits");
     _Static_assert(sizeof(struct kernel_sensor_view) <= sizeof(struct engine_lease), "a page fits");
     return most > values ? most : values;
 }

@@ -38,6 +38,7 @@ const struct server_handler server_handlers[PROTOCOL_COMMANDS] = {
     [PROTOCOL_POOL_METRICS] = {.read = read_pool_metrics},
     [PROTOCOL_POOL_REMOVE] = {.write = server_write_submit},
     [PROTOCOL_POOL_SEED] = {.write = server_write_submit},
+    [PROTOCOL_POOL_VALUES] = {.read = read_values},
     [PROTOCOL_PSUBSCRIBE] = {.session = session_psubscribe},
     [PROTOCOL_PUNSUBSCRIBE] = {.session = session_punsubscribe},
     [PROTOCOL_QUIT] = {.session = session_quit},
@@ -82,5 +83,6 @@ const struct server_handler server_handlers[PROTOCOL_COMMANDS] = {
     [PROTOCOL_TOKEN_SENSOR] = {.read = read_token_sensor},
     [PROTOCOL_TOUCH] = {.write = server_write_submit},
     [PROTOCOL_UNSUBSCRIBE] = {.session = session_unsubscribe},
+    [PROTOCOL_VALUE] = {.read = read_value},
     [PROTOCOL_VERIFY] = {.read = read_verify},
 };

@@ -70,6 +70,8 @@ server_reader read_lease;
 server_reader read_leases;
 server_reader read_verify;
 server_reader read_pool;
+server_reader read_value;
+server_reader read_values;
 server_reader read_pools;
 server_reader read_pool_metrics;
 server_reader read_rule;

@@ -10,6 +10,8 @@
 
 #define FENCE_MS 1000u /* that a read waits for a log position */
 
+#define LEASES_PAGES 16u /* of the engine's, for one that is shown */
+
 /* Where it was read, which whoever asked may want to know apart from the reply. */
 static void lsn_write(struct server_request *request, struct protocol_writer *w, uint64_t lsn) {
     protocol_pair_number(w, "lsn", lsn);
@@ -121,6 +123,32 @@ static uint32_t leases_seen(const struct server_request *request, struct engine_
     return seen;
 }
 
+/* Fills the page from several of the engine's, where some leases are not for whoever asks. It stops
+ * where the engine did for its effort, and after LEASES_PAGES: then the page is short. */
+static enum tn_result leases_list(struct server_request *request,
+                                  const struct kernel_lease_filter *filter, uint32_t *ret_count,
+                                  uint64_t *ret_lsn) {
+    struct protocol_call *call = &request->call;
+    struct engine_lease *page = request->server->buffers.page;
+    uint32_t total = 0;
+    for (uint32_t i = 0; i < LEASES_PAGES; i++) {
+        uint32_t wanted = call->count - total;
+        uint32_t count = 0;
+        enum tn_result code =
+            engine_leases_list(request->server->engine, request->how, filter, &call->cursor,
+                               page + total, wanted, &count, ret_lsn);
+        if (code != TN_R_OK) {
+            return code;
+        }
+        total += leases_seen(request, page + total, count);
+        if (call->cursor == 0 || count < wanted || total == call->count) {
+            break;
+        }
+    }
+    *ret_count = total;
+    return TN_R_OK;
+}
+
 enum tn_result read_leases(struct server_request *request) {
     struct server *server = request->server;
     struct protocol_writer *w = request->w;
@@ -133,13 +161,11 @@ enum tn_result read_leases(struct server_request *request) {
     enum tn_result code =
         filter.pool.len > 0 ? engine_pool_known(server->engine, filter.pool) : TN_R_OK;
     if (code == TN_R_OK) {
-        code = engine_leases_list(server->engine, request->how, &filter, &call->cursor, page,
-                                  call->count, &count, &lsn);
+        code = leases_list(request, &filter, &count, &lsn);
     }
     if (code != TN_R_OK) {
         return code;
     }
-    count = leases_seen(request, page, count);
     struct protocol_writer begin = *w;
     page_head(w, call->cursor, "leases", count, 1);
     for (uint32_t i = 0; i < count; i++) {
@@ -212,6 +238,71 @@ enum tn_result read_pool_metrics(struct server_request *request) {
     if (code == TN_R_OK) {
         server_pool_metrics_write(w, &m);
     }
+    return code;
+}
+
+/* ---- Values ---- */
+
+/* Whether the user may see the lease of a value: as in a list of leases. */
+static bool value_seen(const struct server_request *request, const struct kernel_value_view *view) {
+    struct engine_lease lease;
+    if (!view->has_lease || !access_is_narrow(request->user)) {
+        return view->has_lease;
+    }
+    return engine_lease_read(request->server->engine, ENGINE_READ_AS_IS, view->lease.id, &lease) ==
+               TN_R_OK &&
+           access_sees_lease(request->user, request->server->engine, &lease);
+}
+
+static enum tn_result values_refuse(struct server_request *request, enum tn_result code) {
+    struct tn_bytes pool = request->call.command.pool;
+    if (code == TN_R_BAD_REQUEST) {
+        (void)snprintf(request->call.detail, sizeof request->call.detail,
+                       "a template has no values of its own; name a scope, such as %.*s@node7",
+                       (int)pool.len, (const char *)pool.at);
+    }
+    return code;
+}
+
+enum tn_result read_values(struct server_request *request) {
+    struct server *server = request->server;
+    struct protocol_writer *w = request->w;
+    struct protocol_call *call = &request->call;
+    struct kernel_value_view *page = server->buffers.page;
+    uint32_t count = 0;
+    uint64_t lsn;
+    enum tn_result code =
+        engine_values_list(server->engine, request->how, call->command.pool, call->value_state,
+                           &call->cursor, page, call->count, &count, &lsn);
+    if (code != TN_R_OK) {
+        return values_refuse(request, code);
+    }
+    struct protocol_writer begin = *w;
+    page_head(w, call->cursor, "values", count, 1);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!page_room(request, i)) {
+            *w = begin;
+            return TN_R_OVERLOADED;
+        }
+        protocol_render_value_row(w, &page[i], value_seen(request, &page[i]));
+    }
+    lsn_write(request, w, lsn);
+    return code;
+}
+
+enum tn_result read_value(struct server_request *request) {
+    const struct protocol_call *call = &request->call;
+    struct kernel_wish wish = {.is_text = true, .text = call->value};
+    struct kernel_value_view view;
+    uint64_t lsn;
+    enum tn_result code = engine_value_read(request->server->engine, request->how,
+                                            call->command.pool, &wish, &view, &lsn);
+    if (code != TN_R_OK) {
+        return values_refuse(request, code);
+    }
+    protocol_render_value_card(request->w, call->command.pool, &view, value_seen(request, &view),
+                               1);
+    lsn_write(request, request->w, lsn);
     return code;
 }
 

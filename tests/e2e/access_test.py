@@ -354,6 +354,41 @@ class Narrow(World):
         self.assertNotIn(b"tenure_pool_", self.http("GET", "/metrics", "look")[1])
         self.assertIn(b"tenure_pool_", self.http("GET", "/metrics", "root")[1])
 
+    def test_values_show_all_states_but_only_leases_that_one_may_see(self):
+        def value(client, name):
+            return dict(zip(*[iter(client.execute_command("VALUE", name))] * 2))
+
+        def rows(client):
+            page = dict(zip(*[iter(client.execute_command("POOL", "VALUES", "a-1", "COUNT", 1000))] * 2))
+            rows = [dict(zip(*[iter(row)] * 2)) for row in page["values"]]
+            return {row["value"]: (row["state"], row["holder"], row["lease"]) for row in rows}
+        mine, epoch = self.lease(self.alice, "a-1", "alice/5")
+        other, _ = self.lease(self.bob, "a-1", "bob/5")
+        all_rows = rows(self.root)
+        place = {row[2]: name for name, row in all_rows.items()}
+        self.assertEqual(all_rows[place[other]], ("active", "bob/5", other))
+        self.assertEqual(rows(self.alice)[place[mine]], ("active", "alice/5", mine))
+        self.assertEqual(rows(self.alice)[place[other]], ("active", None, None))
+        shown = value(self.alice, "a-1/" + place[other])
+        self.assertEqual((shown["state"], shown["lease"], shown["holder"]), ("active", None, None))
+        self.alice.execute_command("RELEASE", mine, "alice/5", epoch)
+        self.assertEqual(value(self.alice, "a-1/" + place[mine])["last_holder"], "alice/5")
+        self.assertIsNone(value(self.bob, "a-1/" + place[mine])["last_holder"])
+        self.refused("NOPERM", self.look, "POOL", "VALUES", "b-1")
+        self.refused("NOPERM", self.look, "VALUE", "b-1/1")
+
+    def test_a_page_of_what_one_may_see_is_full_among_many_others(self):
+        self.root.execute_command("POOL", "CREATE", "a-many", "RANGE", 1, 100000)
+        pipe = self.root.pipeline(transaction=False)
+        for i in range(60):
+            pipe.execute_command("ALLOC", "a-many", "alice/7" if i % 20 == 19 else "bob/7")
+        pipe.execute()
+        reply = self.alice.execute_command("LEASES", "POOL", "a-many", "COUNT", 10)
+        self.assertEqual(len(dict(zip(*[iter(reply)] * 2))["leases"]), 3)
+        for holder in ("alice/7", "bob/7"):
+            self.root.execute_command("DISOWN", holder)
+        until(lambda: self.root.execute_command("POOL", "DROP", "a-many"), "nothing is held")
+
     def test_whole_bundles_are_not_ended_through_a_part(self):
         """DISOWN with a pool would end what reaches into others too."""
         self.bob.execute_command("RESERVE", "bob/5", "TTL", 60, "FROM", "a-1", "COUNT", 1,

@@ -85,6 +85,7 @@ class Commands(Cli):
         script = """
             pool create | +pool create gpus --set | +pool create devices --sticky | pool add
             pool alter | pool seed | import | pool info | pool list | pool metrics | pool remove | alloc | lease
+            pool values | value
             verify | leases | touch | revoke | ack | reserve | activate | rekey | revoke | reclaim
             +alloc ports job/42 | release | disown 
             +disown job/7 | sweep | tick | pool drop | snapshot

@@ -152,6 +152,8 @@ class Commands(HttpCase):
             POST /v1/pools/ports/leases {"holder": "job/42", "count": 2, "ttl": 60, "meta": {"a": [1]}}
             GET /v1/leases/L
             GET /v1/pools/ports/values/30000/lease
+            GET /v1/pools/ports/values?state=active&count=10
+            GET /v1/pools/ports/values/30000
             GET /v1/leases/L/verify?epoch=E
             GET /v1/leases?pool=ports&state=active&count=10
             POST /v1/leases/L/touch {"epoch": "E", "ttl": 60}

@@ -121,6 +121,73 @@ class Looking(Case):
         self.assertEqual(len(self.do("LEASES", "HOLDER", "filler", "COUNT", 1000)["leases"]), 1000)
         self.assertEqual(self.do("LEASES", "HOLDER", "one", "POOL", "large")["leases"], [])
 
+    def rows(self, pool, *words):
+        rows, cursor = [], "0"
+        while True:
+            page = self.do("POOL", "VALUES", pool, *words, "CURSOR", cursor)
+            rows += [(row["value"], row["last"], row["state"], row["holder"]) for row in page["values"]]
+            cursor = str(page["cursor"])
+            if cursor == "0":
+                return rows
+
+    def test_the_values_of_a_range_are_used_ones_and_spans(self):
+        self.do("POOL", "CREATE", "ids", "RANGE", "1-16777216,20000000-20000009", "EXCLUDE", "3-4",
+                "COOLDOWN", 600)
+        span = ("5", "16777216", "available", None)
+        self.assertEqual(self.rows("ids"), [("1", "2", "available", None), ("3", "4", "excluded", None),
+                                            span, ("20000000", "20000009", "available", None)])
+        held = self.do("ALLOC", "ids", "me", "VALUES", 2, 3, 20000009)
+        gone = self.do("ALLOC", "ids", "you")
+        self.do("RELEASE", gone["lease"], "you", 1)
+        want = [("1", "1", "cooling", "you"), ("2", "2", "available", None),
+                ("3", "3", "active", "me"), ("4", "4", "excluded", None), span,
+                ("20000000", "20000008", "available", None), ("20000009", "20000009", "active", "me")]
+        self.assertEqual(self.rows("ids"), want)
+        self.assertEqual(self.rows("ids", "COUNT", 1), want)
+        self.assertEqual(self.rows("ids", "STATE", "active"), [want[2], want[6]])
+        self.assertEqual(self.rows("ids", "STATE", "available"), [want[1], want[4], want[5]])
+        page = self.do("POOL", "VALUES", "ids", "STATE", "cooling")
+        self.assertEqual((page["values"][0]["lease"], page["values"][0]["count"]), (gone["lease"], 1))
+        cooled = self.do("LEASE", gone["lease"])["ended"] + 600000
+        self.assertEqual(page["values"][0]["until"], cooled)
+        shown = self.do("VALUE", "ids/20000009")
+        self.assertEqual((shown["state"], shown["lease"], shown["epoch"], shown["holder"]),
+                         ("active", held["lease"], 1, "me"))
+        self.refused("MALFORMED", "POOL", "VALUES", "ids", "STATE", "released")
+        self.refused("POOL_NOTFOUND", "POOL", "VALUES", "nosuch")
+
+    def test_values_are_written_in_the_format_of_their_pool(self):
+        self.do("POOL", "CREATE", "net", "RANGE", "10.0.0.0/24", "FORMAT", "ipv4", "EXCLUDE", "10.0.0.0")
+        self.do("ALLOC", "net", "a")
+        self.assertEqual(self.rows("net")[1:], [("10.0.0.1", "10.0.0.1", "active", "a"),
+                                                ("10.0.0.2", "10.0.0.255", "available", None)])
+        self.assertEqual(self.do("VALUE", "net/10.0.0.1")["holder"], "a")
+        self.refused("BAD_VALUE", "VALUE", "net/10.0.1.0")
+
+    def test_the_members_of_a_set_are_listed_held_or_not(self):
+        self.do("POOL", "CREATE", "gpus", "SET")
+        self.do("POOL", "ADD", "gpus", "g1", "g2", "g3", "g4")
+        self.do("POOL", "REMOVE", "gpus", "g2")
+        lease = self.do("RESERVE", "job", "TTL", 60, "FROM", "gpus", "VALUES", 1, "g3")
+        self.assertEqual(self.rows("gpus", "COUNT", 2), [("g1", None, "available", None),
+                                                         ("g3", None, "reserved", "job"),
+                                                         ("g4", None, "available", None)])
+        self.do("RELEASE", lease["lease"], "job", 1)
+        shown = self.do("VALUE", "gpus/g3")
+        self.assertEqual((shown["state"], shown["lease"], shown["last_lease"], shown["last_holder"]),
+                         ("available", None, lease["lease"], "job"))
+        self.assertIsNone(self.do("VALUE", "gpus/g1")["last_holder"])
+        self.refused("BAD_VALUE", "VALUE", "gpus/g2")
+        self.refused("MALFORMED", "VALUE", "gpus")
+
+    def test_a_template_has_no_values_and_a_scope_has_before_its_first_use(self):
+        self.do("POOL", "CREATE", "tmpl", "RANGE", 1, 9, "SCOPED", "yes")
+        self.assertIn("tmpl@", self.refused("BAD_REQUEST", "POOL", "VALUES", "tmpl"))
+        self.assertEqual(self.rows("tmpl@new"), [("1", "9", "available", None)])
+        self.assertEqual(self.do("VALUE", "tmpl@new/3")["state"], "available")
+        self.do("ALLOC", "tmpl@new", "a")
+        self.assertEqual(self.rows("tmpl@new")[0], ("1", "1", "active", "a"))
+
     def test_a_list_of_a_pool_that_is_not_there_is_refused(self):
         self.refused("POOL_NOTFOUND", "LEASES", "POOL", "nosuch")
         self.do("POOL", "CREATE", "made", "RANGE", 1, 9, "SCOPED", "yes")

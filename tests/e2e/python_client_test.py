@@ -180,6 +180,10 @@ class Methods(Case):
         self.assertEqual({p.name for p in c.pools()}, {"ports", "gpus", "devices"})
         self.assertEqual(len(c.pool_list(count=1).pools), 1)
         self.assertEqual(c.pool_metrics("devices").base_lease_seconds, 2592000)
+        rows = list(c.values("devices", state="available"))
+        self.assertEqual(rows, list(c.pool_values("devices", state="available").values))
+        free = c.value("devices/" + rows[-1].value)
+        self.assertEqual((free.state, free.lease, free.last_holder), ("available", None, None))
         self.assertEqual(c.pool_info("devices").options["high_rate_min_factor"], "0.500000")
 
     def leases(self, c):

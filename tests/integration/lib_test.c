@@ -406,9 +406,11 @@ static void leases_are_found_by_value_and_by_filter(void **state) {
                          TENURE_OK);
     }
     const struct tenure_filter filter = {.pool = "ports", .holder = "job/1"};
+    const struct tenure_filter nowhere = {.pool = "nosuch"};
     uint64_t cursor = 0;
     uint32_t count = 0;
     unsigned seen = 0;
+    assert_int_equal(tenure_leases(t, &nowhere, &cursor, page, 8, &count), TENURE_POOL_NOTFOUND);
     do {
         assert_int_equal(tenure_leases(t, &filter, &cursor, page, 8, &count), TENURE_OK);
         for (uint32_t i = 0; i < count; i++) {

@@ -179,8 +179,7 @@ static void check_one(struct model *m, const struct kernel *k, uint32_t pool,
                                .text = tn_bytes_of(row->value.name, row->value.name_len)};
     struct kernel_value_view view;
     uint64_t number;
-    enum tn_result code =
-        kernel_value_read(k, tn_bytes_of(p->name, strlen(p->name)), &wish, &view);
+    enum tn_result code = kernel_value_read(k, tn_bytes_of(p->name, strlen(p->name)), &wish, &view);
     if (code != TN_R_OK || !model_resolve(m, pool, &wish, &number)) {
         model_fail(m, "value %" PRIu64 " of %s: %s", row->last, p->name, tn_result_name(code));
         return;
