@@ -1,6 +1,7 @@
 /* The invariants, checked by counting everything again. Off the hot path: for tests, the simulator
  * and `tenure check`. It takes scratch memory of its own and changes nothing. */
 #include "kernel/state.h"
+#include "kernel/used.h"
 
 struct pool_count {
     uint64_t held[KERNEL_REVOKING + 1];

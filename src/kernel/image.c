@@ -1,5 +1,6 @@
 /* Images of the whole state, the state hash, and the way back: rebuilding what is derived. */
 #include "kernel/state.h"
+#include "kernel/used.h"
 
 /* Sizes in version 0.1.0. */
 #define BASE_LIMIT_BYTES (20u * sizeof(uint64_t))

@@ -1,4 +1,5 @@
 /* The kernel's door: creation, and the one function through which everything changes. */
+#include "kernel/ops.h"
 #include "kernel/state.h"
 
 #define HOUSEKEEPING 4u /* old operations and ended leases let go with each command */

@@ -6,6 +6,7 @@
  * neighbour points back and its head has nobody before it; a queue with links one way because it is
  * walked once and has as many records as there are. After that no walk of the kernel leaves its
  * tables or turns in a circle. Whether the numbers are right, too, is what kernel_check counts. */
+#include "kernel/ops.h"
 #include "kernel/state.h"
 
 #define ORDINAL_MAX (UINT64_MAX / 2)

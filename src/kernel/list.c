@@ -3,6 +3,7 @@
  * The order of a list is one that no lease changes while it lives, so that a cursor stays good whatever
  * happens between two pages: the lease's place in the table, or its lowest value in the pool. */
 #include "kernel/state.h"
+#include "kernel/used.h"
 
 /* A filter with its names looked up; `none`: it names what does not exist. */
 struct filter {

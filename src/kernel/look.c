@@ -4,6 +4,7 @@
  * all available or all excluded. So a range with nothing in use is one span, however large. Cold values
  * (value.c) are available. Those of a set come one by one, in the order in which they were added. */
 #include "kernel/state.h"
+#include "kernel/used.h"
 
 struct look {
     const struct kernel *k;

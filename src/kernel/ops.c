@@ -8,6 +8,7 @@
  *   u16 code, u8 has_lease, u64 now, u64 shard, u64 lsn, u64 epoch, u8 state, u64 deadline,
  *   u64 retry_at, u64 number, u32 count, count values: u16 claim, u8 format, u8 name length,
  *   then the name or a u64 number. */
+#include "kernel/ops.h"
 #include "kernel/state.h"
 
 #define RESULT_FIXED_BYTES 70u

@@ -543,16 +543,6 @@ void kernel_value_cold_release(struct kernel *k, uint32_t member);
 void kernel_value_cold_forget(struct kernel *k, uint32_t pool);
 void kernel_value_show(const struct kernel *k, const struct member *m, struct kernel_value *out);
 
-/* ---- used.c: the values of a range that are not free, in order ---- */
-/* A value of the range becomes taken, or free. */
-void kernel_used_set(struct kernel *k, uint32_t pool, uint64_t value);
-void kernel_used_clear(struct kernel *k, uint32_t pool, uint64_t value);
-/* The lowest taken value (held, cooling or cold) in from..to; false: there is none. */
-bool kernel_used_next(const struct kernel *k, uint32_t pool, uint64_t from, uint64_t to,
-                      uint64_t *ret_value);
-/* Whether the index agrees with the bitmap; walks all of it. */
-bool kernel_used_check(const struct kernel *k);
-
 /* ---- lease.c: the life of a lease ---- */
 enum kernel_cause {
     CAUSE_ACTIVATE,
@@ -675,22 +665,6 @@ void kernel_job_skip(struct kernel *k, uint32_t lease);
 /* True if allocations by this holder in this pool must wait for a disown. */
 bool kernel_job_blocks(const struct kernel *k, uint32_t holder, uint32_t pool);
 bool kernel_lease_in_pool(const struct kernel *k, uint32_t lease, uint32_t pool);
-
-/* ---- ops.c: operations remembered ---- */
-/* Answers from the table if the id is known: true and the result. */
-bool kernel_op_replay(struct kernel *k, const struct kernel_command *command,
-                      struct tn_bytes encoded, struct kernel_result *ret_result);
-/* Before the command runs: OK and everything kernel_op_end will need is set aside, or OPS_FULL or
- * NAMES_FULL. */
-enum tn_result kernel_op_begin(struct kernel *k, const struct kernel_command *command,
-                               uint32_t *ret_user);
-/* After it: remembers the result. */
-void kernel_op_end(struct kernel *k, const struct kernel_command *command, struct tn_bytes encoded,
-                   uint32_t user, const struct kernel_result *result);
-/* True if the entry's result can be given again; of one that was loaded. */
-bool kernel_op_readable(const struct kernel *k, uint32_t slot);
-/* Lets go operations whose time is over, at most `budget`. */
-void kernel_op_purge(struct kernel *k, uint32_t budget);
 
 /* ---- the verbs: each decides and acts; result->code says how it went ---- */
 typedef void kernel_verb_run(struct kernel *k, const struct kernel_command *command,

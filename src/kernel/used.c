@@ -9,6 +9,7 @@
  * the word that became zero last stays in the tree; the one before it goes.
  *
  * Invariant: a pool's tree has exactly its words that are not zero, and its idle word. */
+#include "kernel/used.h"
 #include "kernel/state.h"
 
 void kernel_used_set(struct kernel *k, uint32_t pool, uint64_t value) {

@@ -12,6 +12,7 @@
  * n + 1 times as likely as one behind a free one. Every free value can come up at every pick, so none
  * is starved. */
 #include "kernel/state.h"
+#include "kernel/used.h"
 
 static bool is_set(const struct kernel *k, uint32_t pool) {
     return kernel_pool_option(k, pool, KERNEL_OPTION_KIND) == KERNEL_SET;
