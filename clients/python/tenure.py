@@ -85,7 +85,7 @@ class TenureError(Exception):
 
 class ResultError(TenureError):
     """The server said no. `result` is the name of the reason, `facts` what it added: `retry_at`,
-    `cap`, `index`, `lease`, `epoch`, `state`, `opid_lsn`, `lsn`."""
+    `cap`, `index`, `lease`, `epoch`, `state`, `holder`, `until`, `opid_lsn`, `lsn`."""
 
     by_result: ClassVar[Dict[str, Type[ResultError]]] = {}
 
@@ -321,7 +321,7 @@ def _facts_of(text: str) -> Dict[str, str]:
         key, equals, value = word.partition("=")
         if not equals or not key.replace("_", "").isalpha() or not value:
             break
-        facts[key] = value
+        facts[key] = urllib.parse.unquote(value) if key == "holder" else value
     return facts
 
 

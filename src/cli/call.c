@@ -96,7 +96,9 @@ static void refusal_write(struct cli_text *text, const struct cli_refusal *refus
         cli_text_put(text, first ? " (" : ", ");
         cli_text_clean(text, key);
         cli_text_put(text, " ");
-        if (tn_bytes_equal(key, tn_bytes_of("retry_at", 8)) && cli_number_parse(value, &number)) {
+        if ((tn_bytes_equal(key, tn_bytes_of("retry_at", 8)) ||
+             tn_bytes_equal(key, tn_bytes_of("until", 5))) &&
+            cli_number_parse(value, &number)) {
             cli_text_time(text, number, now_ms);
         } else {
             cli_text_clean(text, value);

@@ -381,6 +381,7 @@ static enum tn_result lease_return(struct kernel *k, struct request *q, uint32_t
         return TN_R_DENIED; /* the token would be another user's */
     }
     if (l->state == KERNEL_REVOKING) {
+        kernel_result_holder(k, lease, q->result);
         return TN_R_BUSY;
     }
     if (!kernel_request_matches(k, lease)) {

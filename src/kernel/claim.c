@@ -13,6 +13,17 @@ static void claim_value(struct kernel *k, struct request *q, uint32_t at, uint32
     k->plan_members[at] = member;
 }
 
+/* The value has an owner: the result has its lease, or says when it has cooled. */
+static enum tn_result busy(struct kernel *k, struct request *q, uint32_t owner, uint32_t index) {
+    const struct member *m = member_at(k, owner);
+    if (m->state == MEMBER_COOLING) {
+        q->result->retry_at_ms = kernel_edition_has(k, 1) ? m->cool_ms : 0;
+    } else {
+        kernel_result_holder(k, m->lease, q->result);
+    }
+    return refuse(q->result, TN_R_BUSY, index);
+}
+
 static enum tn_result claim_listed(struct kernel *k, struct request *q, uint32_t index) {
     const struct claim_plan *plan = &k->plan_claims[index];
     const struct kernel_policy *policy = kernel_pool_policy(k, plan->pool);
@@ -33,7 +44,7 @@ static enum tn_result claim_listed(struct kernel *k, struct request *q, uint32_t
             return refuse(q->result, TN_R_BAD_VALUE, plan->offset + i); /* named twice */
         }
         if (owner != TN_NONE && member_at(k, owner)->state != MEMBER_COLD) {
-            return refuse(q->result, TN_R_BUSY, plan->offset + i);
+            return busy(k, q, owner, plan->offset + i);
         }
         claim_value(k, q, plan->offset + i, plan->pool, value);
     }

@@ -23,6 +23,14 @@ static inline enum tn_result refuse(struct kernel_result *result, enum tn_result
     return code;
 }
 
+/* A refusal because of this lease names it; edition 0 did not. */
+static inline void kernel_result_holder(struct kernel *k, uint32_t lease,
+                                        struct kernel_result *result) {
+    if (kernel_edition_has(k, 1)) {
+        kernel_result_lease(k, lease, result);
+    }
+}
+
 /* claim.c: claims all values for the lease, those that were named first; on a refusal none. */
 enum tn_result kernel_request_claim(struct kernel *k, struct request *q);
 /* Does it ask for what the lease has: as many values of the first claim's pool, and none but those? */

@@ -95,6 +95,7 @@ enum tn_result kernel_import_known(struct kernel *k, const struct request *q, ui
         return own != TN_NONE ? TN_R_CONFLICT : TN_R_OK; /* claiming says which value is taken */
     }
     if (l->state != KERNEL_ACTIVE && l->state != KERNEL_OFFLINE) {
+        kernel_result_holder(k, lease, q->result);
         return TN_R_BUSY;
     }
     kernel_result_lease(k, lease, q->result);

@@ -73,7 +73,7 @@ int tn_result_exit(enum tn_result result);
 struct kernel_result {
     enum tn_result code;
     bool replayed;   /* answered from the operation table */
-    bool has_lease;  /* lease, epoch, state, deadline_ms mean something */
+    bool has_lease;  /* lease, epoch, state, deadline_ms mean something; BUSY: of what is in the way */
     uint64_t lsn;    /* where this answer was decided */
     uint64_t now_ms; /* at that point */
     struct kernel_lease_id lease;
@@ -81,7 +81,8 @@ struct kernel_result {
     enum kernel_state state;
     uint64_t deadline_ms; /* 0: none */
     uint64_t
-        retry_at_ms; /* EXHAUSTED: when a value comes free by itself; now_ms: at once; 0: unknown */
+        retry_at_ms; /* EXHAUSTED: when a value comes free by itself; now_ms: at once; 0: unknown;
+                        BUSY: when the value has cooled; 0: it is not cooling */
     uint64_t number; /* sweep: freed; disown: released so far; BAD_TTL, QUOTA, TOO_LARGE: the cap;
                         pool add/remove: how many; BAD_VALUE, BUSY: index of the wish, from 0;
                         BAD_POLICY: see kernel_policy_patch_fault; EXISTS: the option of the

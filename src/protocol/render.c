@@ -157,6 +157,7 @@ struct facts {
     struct fact of[8];
     uint32_t count;
     char lease[PROTOCOL_LEASE_TEXT];
+    char holder[3 * KERNEL_HOLDER_MAX + 1];
 };
 
 static void fact_add(struct facts *facts, const char *name, const char *text, uint64_t number) {
@@ -168,7 +169,27 @@ static bool result_committed(const struct kernel_result *result) {
     return result->lsn > 0 && tn_result_outcome(result->code) == TN_COMMITTED;
 }
 
-static void facts_of(const struct kernel_result *result, struct facts *facts) {
+/* A holder as one word of a line: what could end the word, or be taken for a pair, as %XX. In JSON it
+ * is what it is. */
+static void holder_word(struct tn_bytes holder, bool json, char *out) {
+    static const char digits[] = "0123456789ABCDEF";
+    size_t len = 0;
+    for (size_t i = 0; i < holder.len; i++) {
+        uint8_t c = holder.at[i];
+        if (json || (c > 0x20 && c < 0x7f && c != '%' && c != '=')) {
+            out[len++] = (char)c;
+        } else {
+            out[len++] = '%';
+            out[len++] = digits[c >> 4];
+            out[len++] = digits[c & 15];
+        }
+    }
+    out[len] = '\0';
+}
+
+static void facts_of(const struct kernel_result *result, struct tn_bytes holder, bool json,
+                     struct facts *facts) {
+    bool hidden = result->code == TN_R_BUSY && holder.len == 0;
     facts->count = 0;
     switch (result->code) {
     case TN_R_EXHAUSTED:
@@ -191,8 +212,13 @@ static void facts_of(const struct kernel_result *result, struct facts *facts) {
         }
         break;
     case TN_R_BAD_VALUE:
+        fact_add(facts, "index", NULL, result->number);
+        break;
     case TN_R_BUSY:
         fact_add(facts, "index", NULL, result->number);
+        if (result->retry_at_ms != 0) {
+            fact_add(facts, "retry_at", NULL, result->retry_at_ms);
+        }
         break;
     case TN_R_CONFLICT:
         if (result->number != 0) {
@@ -202,11 +228,18 @@ static void facts_of(const struct kernel_result *result, struct facts *facts) {
     default:
         break;
     }
-    if (result->has_lease) {
+    if (result->has_lease && !hidden) {
         (void)protocol_lease_format(result->lease, facts->lease);
         fact_add(facts, "lease", facts->lease, 0);
         fact_add(facts, "epoch", NULL, result->epoch);
         fact_add(facts, "state", kernel_state_name(result->state), 0);
+    }
+    if (result->has_lease && holder.len > 0) {
+        holder_word(holder, json, facts->holder);
+        fact_add(facts, "holder", facts->holder, 0);
+        if (result->deadline_ms != 0) {
+            fact_add(facts, "until", NULL, result->deadline_ms);
+        }
     }
     if (result_committed(result)) {
         if (result->replayed) {
@@ -227,6 +260,9 @@ static const char *detail_of(const struct kernel_result *result, char out[PROTOC
         kernel_fault_format(result->number, out, PROTOCOL_DETAIL);
         return out;
     }
+    if (result->code == TN_R_BUSY && result->retry_at_ms != 0) {
+        return "the value is cooling down";
+    }
     return result->code == TN_R_BAD_TTL && result->number == 0
                ? "the ttl must be above 0; without a ttl the pool's lease applies"
                : NULL;
@@ -234,7 +270,7 @@ static const char *detail_of(const struct kernel_result *result, char out[PROTOC
 
 /* A line: NAME words for people key=value ... */
 struct line {
-    char text[512];
+    char text[1024];
     size_t len;
 };
 
@@ -312,16 +348,12 @@ int protocol_http_status(const struct protocol_command *row, const struct kernel
                                                                 : tn_result_http(result->code);
 }
 
-void protocol_render_result(struct protocol_writer *w, const struct protocol_command *row,
-                            const struct kernel_result *result) {
-    if (result->code == TN_R_OK || result->code == TN_R_NOOP) {
-        result_done(w, row, result);
-        return;
-    }
+static void result_refused(struct protocol_writer *w, const struct protocol_command *row,
+                           const struct kernel_result *result, struct tn_bytes holder) {
     struct facts facts;
     char text[PROTOCOL_DETAIL];
-    const char *detail = detail_of(result, text);
-    facts_of(result, &facts);
+    const char *detail = holder.len > 0 ? "another lease is in the way" : detail_of(result, text);
+    facts_of(result, holder, w->encoding == PROTOCOL_JSON, &facts);
     if (w->encoding != PROTOCOL_JSON) {
         error_write(w, result->code, detail, &facts);
         return;
@@ -333,6 +365,21 @@ void protocol_render_result(struct protocol_writer *w, const struct protocol_com
         .detail = detail,
         .outcome = outcome != TN_COMMITTED || result_committed(result) ? outcome : TN_REJECTED};
     problem_write(w, &problem, &facts);
+}
+
+void protocol_render_result(struct protocol_writer *w, const struct protocol_command *row,
+                            const struct kernel_result *result) {
+    if (result->code == TN_R_OK || result->code == TN_R_NOOP) {
+        result_done(w, row, result);
+    } else {
+        result_refused(w, row, result, tn_bytes_of(NULL, 0));
+    }
+}
+
+void protocol_render_busy(struct protocol_writer *w, const struct protocol_command *row,
+                          const struct kernel_result *result, struct tn_bytes holder) {
+    TN_ASSERT(result->code == TN_R_BUSY && result->has_lease);
+    result_refused(w, row, result, holder);
 }
 
 void protocol_render_refusal(struct protocol_writer *w, enum tn_result code, const char *detail) {

@@ -28,13 +28,17 @@ uint32_t protocol_event_id_format(uint64_t lsn, uint32_t index, char out[PROTOCO
 
 void protocol_render_result(struct protocol_writer *w, const struct protocol_command *row,
                             const struct kernel_result *result);
+/* BUSY, with the holder of the lease that is in the way. Without it the lease is not told either: it is
+ * for users who may see it. */
+void protocol_render_busy(struct protocol_writer *w, const struct protocol_command *row,
+                          const struct kernel_result *result, struct tn_bytes holder);
 /* A refusal that never reached the log, or of a read. `detail` NULL: the result's own text. */
 void protocol_render_refusal(struct protocol_writer *w, enum tn_result code, const char *detail);
 /* JSON only: of HTTP itself, such as a path that is not there. `title` is the status's own text. */
 void protocol_render_problem(struct protocol_writer *w, int status, enum tn_outcome outcome,
                              const char *title, const char *detail);
 /* Bytes that any of these refusals fits in. */
-#define PROTOCOL_PROBLEM_MAX 1536u
+#define PROTOCOL_PROBLEM_MAX 2560u
 
 /* That of the result's code; but an operation id that has done something else is 422, so that it
  * differs from what is contradictory for another reason; and where the lease is what proves who asks,

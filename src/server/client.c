@@ -9,6 +9,14 @@ void server_client_init(struct server_client *client, struct server *server,
         .server = server, .schedule = &server->schedule, .writes = &server->writes, .run = run};
 }
 
+bool server_client_sees(const struct server_client *client, struct kernel_lease_id id,
+                        uint64_t epoch, struct engine_lease *ret_lease) {
+    struct server *server = client->server;
+    const struct access_user *user = access_user_of(&server->access, &client->login);
+    return engine_lease_read(server->engine, ENGINE_READ_AS_IS, id, ret_lease) == TN_R_OK &&
+           ret_lease->view.epoch == epoch && access_sees_lease(user, server->engine, ret_lease);
+}
+
 bool server_client_is_stranger(const struct server_client *client) {
     return client->login.user == &access_stranger ||
            (client->server->access.on && client->login.user == NULL);

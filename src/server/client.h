@@ -53,6 +53,9 @@ struct server_client {
 /* Everything else in it is zero, and becomes so. */
 void server_client_init(struct server_client *client, struct server *server,
                         void (*run)(struct server_client *client));
+/* Whether its user may see the lease, which has this epoch: then *ret_lease is the lease. */
+bool server_client_sees(const struct server_client *client, struct kernel_lease_id id,
+                        uint64_t epoch, struct engine_lease *ret_lease);
 /* Whether users are defined and it has not logged in as one. */
 bool server_client_is_stranger(const struct server_client *client);
 /* It is going: it waits no more, and the answers in flight are dropped. */

@@ -81,7 +81,7 @@ static void answer_location(struct http_exchange *exchange, const struct server_
 /* Whole seconds, rounded up. */
 static void answer_retry(struct http_exchange *exchange, const struct server_answer *answer,
                          unsigned status) {
-    if (answer->code == TN_R_EXHAUSTED && answer->retry_at_ms > 0) {
+    if ((answer->code == TN_R_EXHAUSTED || answer->code == TN_R_BUSY) && answer->retry_at_ms > 0) {
         uint64_t ms =
             answer->retry_at_ms > answer->now_ms ? answer->retry_at_ms - answer->now_ms : 0;
         header_number(exchange, MHD_HTTP_HEADER_RETRY_AFTER, (ms + 999) / 1000);

@@ -122,9 +122,23 @@ struct protocol_writer server_slot_writer(const struct server_slot *slot) {
                                     .encoding = slot->encoding};
 }
 
+/* BUSY names the lease that is in the way to those who may see it. It has no values, so this is asked
+ * on the loop only. */
+static void result_write(const struct server_slot *slot, struct protocol_writer *w,
+                         const struct kernel_result *result) {
+    struct engine_lease lease;
+    if (result->code == TN_R_BUSY && result->has_lease && slot->client != NULL &&
+        server_client_sees(slot->client, result->lease, result->epoch, &lease)) {
+        struct tn_bytes holder = tn_bytes_of(lease.view.holder, lease.view.holder_len);
+        protocol_render_busy(w, slot->row, result, holder);
+    } else {
+        protocol_render_result(w, slot->row, result);
+    }
+}
+
 static void slot_render(struct server_slot *slot, const struct kernel_result *result) {
     struct protocol_writer w = server_slot_writer(slot);
-    protocol_render_result(&w, slot->row, result);
+    result_write(slot, &w, result);
     if (w.out.overflow) {
         /* In JSON a byte of a name may take three. */
         size_t room =
@@ -137,7 +151,7 @@ static void slot_render(struct server_slot *slot, const struct kernel_result *re
                                     "committed, but there is no memory for the reply");
         } else {
             w.out = tn_writer_of(slot->heap, room);
-            protocol_render_result(&w, slot->row, result);
+            result_write(slot, &w, result);
         }
     }
     TN_ASSERT(!w.out.overflow);
@@ -180,7 +194,7 @@ void server_slot_write(const struct server_slot *slot, struct protocol_writer *w
     value.name_len = 0;
     result.values = &value;
     TN_ASSERT(slot->plain);
-    protocol_render_result(w, slot->row, &result);
+    result_write(slot, w, &result);
 }
 
 struct tn_bytes server_slot_reply(struct server_slot *slot) {

@@ -377,6 +377,20 @@ class Narrow(World):
         self.refused("NOPERM", self.look, "POOL", "VALUES", "b-1")
         self.refused("NOPERM", self.look, "VALUE", "b-1/1")
 
+    def test_busy_names_a_lease_only_to_those_who_may_see_it(self):
+        self.lease(self.bob, "a-1", "bob/8")
+        rows = dict(zip(*[iter(self.bob.execute_command("LEASES", "HOLDER", "bob/8"))] * 2))["leases"]
+        value = dict(zip(*[iter(rows[0])] * 2))["values"][0]
+
+        def said(client, holder):
+            with self.assertRaises(redis.ResponseError) as caught:
+                client.execute_command("ALLOC", "a-1", holder, "VALUES", 1, value)
+            return str(caught.exception)
+        self.assertIn("holder=bob/8", said(self.bob, "bob/1"))
+        bare = said(self.alice, "alice/1")
+        self.assertTrue(bare.startswith("BUSY "), bare)
+        self.assertNotRegex(bare, "bob|lease=|until=|epoch=")
+
     def test_a_page_of_what_one_may_see_is_full_among_many_others(self):
         self.root.execute_command("POOL", "CREATE", "a-many", "RANGE", 1, 100000)
         pipe = self.root.pipeline(transaction=False)

@@ -1,6 +1,8 @@
 """What reads show: figures of pools with excluded values, templates, lists and single values."""
+import json
 import re
 import unittest
+import urllib.error
 import urllib.request
 
 from harness import Case
@@ -187,6 +189,38 @@ class Looking(Case):
         self.assertEqual(self.do("VALUE", "tmpl@new/3")["state"], "available")
         self.do("ALLOC", "tmpl@new", "a")
         self.assertEqual(self.rows("tmpl@new")[0], ("1", "1", "active", "a"))
+
+    def test_busy_tells_who_is_in_the_way_and_until_when(self):
+        self.do("POOL", "CREATE", "locks", "RANGE", 1, 9, "COOLDOWN", 600)
+        held = self.do("ALLOC", "locks", "job 1=%", "VALUES", 1, 3, "TTL", 60)
+        said = self.refused("BUSY", "ALLOC", "locks", "other", "VALUES", 2, 4, 3)
+        facts = dict(word.split("=") for word in said.split() if "=" in word)
+        self.assertEqual({key: facts[key] for key in ("index", "lease", "epoch", "state", "holder", "until")},
+                         {"index": "1", "lease": held["lease"], "epoch": "1", "state": "active",
+                          "holder": "job%201%3D%25", "until": str(held["deadline"])})
+        request = urllib.request.Request(
+            "http://127.0.0.1:%d/v1/pools/locks/leases" % self.server.http_port,
+            b'{"holder": "other", "values": ["3"]}', {"Content-Type": "application/json"})
+        with self.assertRaises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(request)
+        problem = json.load(caught.exception)
+        self.assertEqual((problem["result"], problem["holder"], problem["lease"], problem["until"]),
+                         ("BUSY", "job 1=%", held["lease"], str(held["deadline"])))
+        self.do("RELEASE", held["lease"], "job 1=%", 1)
+        said = self.refused("BUSY", "ALLOC", "locks", "other", "VALUES", 1, 3)
+        cooled = self.do("LEASE", held["lease"])["ended"] + 600000
+        self.assertIn(" retry_at=%d " % cooled, said)
+        self.assertNotIn("holder=", said)
+
+    def test_busy_repeated_for_an_operation_names_nobody_who_is_gone(self):
+        self.do("POOL", "CREATE", "once", "RANGE", 1, 9)
+        held = self.do("ALLOC", "once", "first", "VALUES", 1, 3)
+        again = ("ALLOC", "once", "other", "VALUES", 1, 3, "OPID", "o1")
+        self.assertIn("holder=first", self.refused("BUSY", *again))
+        self.do("RELEASE", held["lease"], "first", 1)
+        said = self.refused("BUSY", *again)
+        self.assertIn("replayed=1", said)
+        self.assertNotIn("first", said)
 
     def test_a_list_of_a_pool_that_is_not_there_is_refused(self):
         self.refused("POOL_NOTFOUND", "LEASES", "POOL", "nosuch")

@@ -12,6 +12,18 @@ static enum tn_result refuse(struct model *m, enum tn_result code, uint64_t numb
     return code;
 }
 
+/* The lease on the value is told, or when it has cooled. */
+static enum tn_result busy(struct model *m, uint32_t pool, uint64_t number, uint64_t at) {
+    const struct model_lease *l = model_value_lease(m, pool, number);
+    uint32_t cooling = model_value_cooling(m, pool, number);
+    if (l != NULL) {
+        model_lease_result(m, l, false);
+    } else if (cooling != MODEL_NONE) {
+        m->retry_low = m->retry_high = m->cooling[cooling].until_ms;
+    }
+    return refuse(m, TN_R_BUSY, at);
+}
+
 /* ---- form ---- */
 
 static enum tn_result check_form(struct model *m, struct model_request *q) {
@@ -166,7 +178,7 @@ static enum tn_result choose_listed(struct model *m, struct model_request *q) {
                 return refuse(m, TN_R_BAD_VALUE, at);
             }
             if (!model_value_free(m, p->pool, number)) {
-                return refuse(m, TN_R_BUSY, at);
+                return busy(m, p->pool, number, at);
             }
             q->values[at].number = number;
             q->chosen[at] = true;
@@ -262,6 +274,7 @@ static void come_back(struct model *m, const struct model_request *q, struct mod
     if (strcmp(l->user, m->want_user) != 0 && !(m->c.rights & KERNEL_RIGHT_OPERATOR)) {
         refuse(m, TN_R_DENIED, 0);
     } else if (l->state == KERNEL_REVOKING) {
+        model_lease_result(m, l, false);
         refuse(m, TN_R_BUSY, 0);
     } else if (!model_asks_for_same(m, q, l)) {
         refuse(m, TN_R_CONFLICT, 0);

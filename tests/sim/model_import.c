@@ -82,6 +82,7 @@ bool model_import_known(struct model *m, const struct model_request *q, struct m
         return own != NULL;
     }
     if (l->state != KERNEL_ACTIVE && l->state != KERNEL_OFFLINE) {
+        model_lease_result(m, l, false);
         refuse(m, TN_R_BUSY, 0);
         return true;
     }
