@@ -10,7 +10,7 @@
 #define WORDS_BLANK " \t"
 
 static bool pool_name_valid(struct tn_bytes name) {
-    return name.len <= KERNEL_POOL_BASE_MAX && kernel_name_pool_valid(name, false);
+    return name.len <= KERNEL_RULE_MAX && kernel_name_pool_valid(name, true);
 }
 
 static bool rule_name_valid(struct tn_bytes name) {
@@ -29,7 +29,7 @@ static const struct {
     const char *form;
 } kinds[CONFIG_KINDS] = {
     [CONFIG_KIND_POOL] = {"pool", sizeof(struct config_pool), pool_name_valid,
-                          "1 to 64 of A-Z a-z 0-9 . _ : -"},
+                          "1 to 64 of A-Z a-z 0-9 . _ : -, then @ and the same for a scope"},
     [CONFIG_KIND_SENSOR] = {"sensor", sizeof(struct config_sensor), kernel_name_resource_valid,
                             "1 to 64 printable characters, no /"},
     [CONFIG_KIND_RULE] = {"rule", sizeof(struct config_rule), rule_name_valid,

@@ -122,9 +122,33 @@ bool config_pool_set(struct config_pool *pool, const char *key, const char *text
     return option_set(pool, key, value, reason);
 }
 
+/* The policy that the file gives the pool. False: it is a scope of a template that the file does not
+ * declare, so only the kernel knows. */
+static bool policy_of(const struct config *config, const struct config_pool *pool,
+                      struct kernel_policy *ret_policy) {
+    size_t base = strcspn(pool->head.name, "@");
+    if (pool->head.name[base] == '\0') {
+        *ret_policy = kernel_policy_new(&pool->patch);
+        return true;
+    }
+    for (uint32_t i = 0; i < config->declared[CONFIG_KIND_POOL].count; i++) {
+        const struct config_pool *template = config_pool_at(config, i);
+        if (strlen(template->head.name) == base &&
+            memcmp(template->head.name, pool->head.name, base) == 0) {
+            *ret_policy = kernel_policy_new(&template->patch);
+            kernel_policy_apply(ret_policy, &pool->patch);
+            return true;
+        }
+    }
+    return false;
+}
+
 bool config_pool_check(const struct config *config, const struct config_pool *pool,
                        char reason[CONFIG_REASON_MAX]) {
-    struct kernel_policy policy = kernel_policy_new(&pool->patch);
+    struct kernel_policy policy;
+    if (!policy_of(config, pool, &policy)) {
+        return pool->names == NULL || config_refuse(reason, "names are for a set (set = yes)");
+    }
     const struct config_value *window =
         &config->values[CONFIG_OWN_COUNT + (unsigned)KERNEL_LIMIT_RATE_WINDOW];
     /* Without the setting it is what the log says, which only the kernel knows. */

@@ -16,6 +16,10 @@ static struct tn_bytes name_of(const struct config_pool *pool) {
     return tn_bytes_of(pool->head.name, strlen(pool->head.name));
 }
 
+static bool is_scope(const struct config_pool *pool) {
+    return strchr(pool->head.name, '@') != NULL;
+}
+
 static bool execute(struct pool_work *p, struct kernel_command *command) {
     command->pool = name_of(p->pool);
     command->fields |= KERNEL_F_POOL;
@@ -104,6 +108,29 @@ static bool alter(struct pool_work *p, const struct kernel_policy *is) {
     return true;
 }
 
+/* Only what the file names is the scope's own; the rest is its template's. */
+static bool scope_declare(struct pool_work *p, const struct kernel_pool_view *view) {
+    struct kernel_policy wanted = view->policy;
+    kernel_policy_apply(&wanted, &p->pool->patch);
+    (void)kernel_policy_fault(&wanted, UINT64_MAX);
+    bool same = kernel_policy_differs(&wanted, &view->policy) == KERNEL_OPTION_ALL;
+    uint64_t own = kernel_policy_patch_options(&p->pool->patch);
+    if (same && view->kept && (own & ~view->own) == 0) {
+        return true;
+    }
+    /* Creating it again makes it stay when it is empty, unless that is so already. */
+    struct kernel_command command = {.verb =
+                                         same ? KERNEL_VERB_POOL_CREATE : KERNEL_VERB_POOL_ALTER,
+                                     .fields = KERNEL_F_POLICY,
+                                     .policy = &p->pool->patch};
+    if (!execute(p, &command) || same) {
+        return same;
+    }
+    p->work->report.pools_altered++;
+    server_log("pool_altered", "name=%s", p->pool->head.name);
+    return true;
+}
+
 /* ---- Names of a set ---- */
 
 static bool name_is_missing(struct pool_work *p, struct tn_bytes name) {
@@ -152,6 +179,8 @@ static void pool_reconcile(struct pool_work *p) {
     bool there;
     if (code == TN_R_POOL_NOTFOUND) {
         there = create(p);
+    } else if (code == TN_R_OK && is_scope(p->pool)) {
+        there = scope_declare(p, &view);
     } else if (code == TN_R_OK) {
         there = alter(p, &view.policy);
     } else {
@@ -165,8 +194,12 @@ static void pool_reconcile(struct pool_work *p) {
 
 void config_reconcile_pools(struct config_reconcile_work *work, const struct config *config) {
     struct pool_work p = {.work = work, .values = malloc(KERNEL_COMMAND_MAX)};
-    for (uint32_t i = 0; i < config->declared[CONFIG_KIND_POOL].count; i++) {
-        p.pool = config_pool_at(config, i);
+    uint32_t count = config->declared[CONFIG_KIND_POOL].count;
+    for (uint32_t i = 0; i < 2 * count; i++) { /* templates before their scopes */
+        p.pool = config_pool_at(config, i % count);
+        if (is_scope(p.pool) != (i >= count)) {
+            continue;
+        }
         if (p.values == NULL) {
             config_reconcile_refused(work, &p.pool->head, "read", TN_R_OVERLOADED);
         } else {

@@ -5,7 +5,7 @@
 
 struct pool_count {
     uint64_t held[KERNEL_REVOKING + 1];
-    uint64_t used, mixed, refs, cold, resources, scopes;
+    uint64_t used, mixed, refs, cold, resources, scopes, kept;
 };
 
 struct check {
@@ -255,7 +255,9 @@ static void check_pool(struct check *c, uint32_t slot) {
         for (unsigned s = 0; s <= KERNEL_REVOKING && kernel_edition_has(k, 1); s++) {
             t->held[s] += n->held[s];
         }
-        expect(c, p->state != POOL_LIVE || p->used > 0, "an empty scope was not deleted", slot);
+        expect(c, p->state != POOL_LIVE || p->used > 0 || p->kept, "an empty scope was not deleted",
+               slot);
+        t->kept += p->state == POOL_LIVE && p->kept;
     }
     c->pools_live += p->state == POOL_LIVE;
     expect(c, p->mixed == n->mixed, "a pool's values in spanning leases are miscounted", slot);
@@ -294,6 +296,8 @@ static void check_pools(struct check *c) {
         if (p->state != POOL_FREE) {
             expect(c, p->refs == c->pools[i].refs, "a pool's references are miscounted", i);
             expect(c, p->scopes == c->pools[i].scopes, "a template's scopes are miscounted", i);
+            expect(c, p->kept_scopes == c->pools[i].kept, "a template's kept scopes are miscounted",
+                   i);
             expect(c, p->used == c->pools[i].used, "a pool's used values are miscounted", i);
             for (unsigned s = 0; s <= KERNEL_REVOKING; s++) {
                 expect(c, p->held[s] == c->pools[i].held[s],

@@ -138,7 +138,7 @@ void kernel_run_pool_seed(struct kernel *k, const struct kernel_command *c,
         result->code = TN_R_POOL_NOTFOUND;
         return;
     }
-    if (pool_at(k, pool)->policy.of[KERNEL_OPTION_SCOPED]) {
+    if (kernel_pool_is_template(k, pool)) {
         result->code = TN_R_BAD_REQUEST;
         return;
     }

@@ -201,7 +201,7 @@ void kernel_run_sweep(struct kernel *k, const struct kernel_command *c,
         result->code = TN_R_POOL_NOTFOUND;
         return;
     }
-    if (pool_at(k, pool)->policy.of[KERNEL_OPTION_SCOPED]) {
+    if (kernel_pool_is_template(k, pool)) {
         kernel_due_all(k, step, &result->number); /* a template has no clock of its own */
         return;
     }

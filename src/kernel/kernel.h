@@ -178,8 +178,8 @@ void kernel_image_abandon(struct kernel *kernel);
  * table. Raise KERNEL_STATE_READER, to the same number, if an older program must not drop what was
  * appended: it is the oldest version that can read our images, and the image says so.
  * Version 4 is that of 0.1.0. */
-#define KERNEL_STATE_VERSION 6u
-#define KERNEL_STATE_READER 6u
+#define KERNEL_STATE_VERSION 7u
+#define KERNEL_STATE_READER 7u
 #define KERNEL_STATE_OLDEST 4u
 
 /* Loading into a kernel fresh from kernel_create: the writer's version, unless it is ours; headers,

@@ -313,7 +313,12 @@ static bool pool_policy_agrees(const struct kernel *k, const struct pool *p) {
     bool live = p->state == POOL_LIVE;
     if (p->template != TN_NONE) { /* one that has none itself, and is not gone before its scopes */
         const struct pool *of = pool_at(k, p->template);
-        return of->template == TN_NONE && (!live || of->state == POOL_LIVE);
+        if (of->template != TN_NONE || (live && of->state != POOL_LIVE)) {
+            return false;
+        }
+    }
+    if (p->template != TN_NONE && !p->kept) {
+        return true;
     }
     return policy.exclude_count <= KERNEL_EXCLUDES_MAX && policy.span_count <= KERNEL_SPANS_MAX &&
            kernel_policy_fault(&policy, live ? kernel_limit(k, KERNEL_LIMIT_RATE_WINDOW)

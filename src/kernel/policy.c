@@ -169,6 +169,18 @@ uint64_t kernel_policy_patch_fault(const struct kernel_policy_patch *patch,
     return KERNEL_FAULT_NONE;
 }
 
+#define OPTION_BIT(option) ((uint64_t)1 << (option))
+
+uint64_t kernel_policy_patch_options(const struct kernel_policy_patch *patch) {
+    uint64_t own = patch->mask & ~OPTION_BIT(KERNEL_OPTION_KIND);
+    uint64_t range = OPTION_BIT(KERNEL_OPTION_LO) | OPTION_BIT(KERNEL_OPTION_HI) |
+                     OPTION_BIT(KERNEL_OPTION_SPANS);
+    if (patch->has_spans || (own & range) != 0) {
+        own |= range;
+    }
+    return patch->has_exclude ? own | OPTION_BIT(KERNEL_OPTION_EXCLUDE) : own;
+}
+
 const char *kernel_option_name(unsigned option) {
     return option < KERNEL_OPTION_COUNT      ? kernel_option_rows[option].name
            : option == KERNEL_OPTION_EXCLUDE ? "exclude"

@@ -5,9 +5,13 @@
  * goes when it is empty and cooled. Its record stays behind, out of sight, while history still names
  * it, and is used again if the scope comes back.
  *
+ * A scope that was created or altered by its name is kept: it has a policy of its own, and stays when
+ * it is empty. The options that it was given are its own; the others it has from its template, and an
+ * alter of the template changes them.
+ *
  * A dropped set lets its resources go in bounded steps. Records are freed when nothing refers to
  * them: members of any state, and scopes, count. */
-#include "kernel/state.h"
+#include "kernel/scope.h"
 
 #define SHRINK_WORDS_MAX 65536u /* 64 values each: what one alter may have to look at */
 
@@ -98,12 +102,12 @@ void kernel_pool_excluded(const struct kernel *k, uint32_t pool, uint64_t *ret_c
 
 /* ---- policies ---- */
 
-static uint64_t policy_fault(const struct kernel *k, const struct kernel_policy_patch *patch,
-                             struct kernel_policy *policy) {
+uint64_t kernel_pool_fault(const struct kernel *k, const struct kernel_policy_patch *patch,
+                           struct kernel_policy *policy) {
     return kernel_policy_patch_fault(patch, policy, kernel_limit(k, KERNEL_LIMIT_RATE_WINDOW));
 }
 
-static bool policy_tracks(const struct kernel_policy *policy) {
+bool kernel_pool_tracks(const struct kernel_policy *policy) {
     return policy->of[KERNEL_OPTION_STICKY] || policy->of[KERNEL_OPTION_MAX_PER_HOLDER] != 0;
 }
 
@@ -195,8 +199,10 @@ static void pool_unmap(struct kernel *k, uint32_t pool) {
 }
 
 static void pool_drop(struct kernel *k, uint32_t pool) {
-    /* Scopes come and go with their leases, whose events name them. */
-    if (pool_at(k, pool)->template == TN_NONE) {
+    /* Scopes come and go with their leases, whose events name them; a kept one does not. */
+    uint32_t template = pool_at(k, pool)->template;
+    bool kept = pool_at(k, pool)->kept != 0;
+    if (template == TN_NONE || kept) {
         kernel_event_pool(k, KERNEL_EVENT_POOL_DROPPED, pool, 0);
     }
     kernel_value_cold_forget(k, pool);
@@ -206,11 +212,14 @@ static void pool_drop(struct kernel *k, uint32_t pool) {
     TN_ASSERT(root_at(k)->pools_live > 0);
     p->state = POOL_DROPPED;
     root_mut(k)->pools_live--;
-    if (p->template != TN_NONE) {
-        TN_ASSERT(pool_at(k, p->template)->scopes > 0);
-        pool_mut(k, p->template)->scopes--;
+    if (template != TN_NONE) {
+        TN_ASSERT(pool_at(k, template)->scopes > 0);
+        pool_mut(k, template)->scopes--;
     } else {
         pool_unmap(k, pool);
+    }
+    if (kept) {
+        kernel_scope_sum(k, template);
     }
     if (p->resources > 0) {
         p->drain_next = root_at(k)->drain_head;
@@ -234,7 +243,7 @@ void kernel_pool_drop_empty(struct kernel *k) {
         struct pool *p = pool_mut(k, k->empty_scopes[i]);
         TN_ASSERT(p->empty_listed);
         p->empty_listed = 0;
-        if (p->used == 0 && p->state == POOL_LIVE) {
+        if (p->used == 0 && p->state == POOL_LIVE && !p->kept) {
             pool_drop(k, k->empty_scopes[i]);
         }
     }
@@ -286,7 +295,7 @@ enum tn_result kernel_pool_scope(struct kernel *k, uint32_t template, struct tn_
         kernel_meter_take(k, pool);
     }
     /* As the template: a quota that is off may come back while the scope is in use. */
-    pool_mut(k, pool)->tracked = policy_tracks(policy) || pool_at(k, template)->tracked;
+    pool_mut(k, pool)->tracked = kernel_pool_tracks(policy) || pool_at(k, template)->tracked;
     root_mut(k)->pools_live++;
     pool_mut(k, template)->scopes++;
     kernel_pool_maybe_empty(k, pool); /* goes again at the end of the command if it stays empty */
@@ -306,17 +315,23 @@ static void create_again(const struct kernel *k, uint32_t pool, const struct ker
     result->number = differs < KERNEL_OPTION_ALL && kernel_edition_has(k, 1) ? differs + 1 : 0;
 }
 
-static void policy_refuse(const struct kernel *k, uint64_t fault, struct kernel_result *result) {
+void kernel_pool_refuse(const struct kernel *k, uint64_t fault, struct kernel_result *result) {
     result->code = TN_R_BAD_POLICY;
     result->number = kernel_edition_has(k, 1) ? fault : 0;
 }
 
 void kernel_run_pool_create(struct kernel *k, const struct kernel_command *c,
                             struct kernel_result *result) {
+    bool scoped;
+    (void)kernel_name_pool_base(c->pool, &scoped);
+    if (scoped && kernel_edition_has(k, 1)) {
+        kernel_scope_create(k, c, result);
+        return;
+    }
     struct kernel_policy_patch patch = kernel_policy_read(c->policy_bytes);
     struct kernel_policy policy = kernel_policy_new(&patch);
     bool metered = policy.of[KERNEL_OPTION_STICKY] && !policy.of[KERNEL_OPTION_SCOPED];
-    uint64_t fault = policy_fault(k, &patch, &policy);
+    uint64_t fault = kernel_pool_fault(k, &patch, &policy);
     uint32_t there = kernel_pool_find(k, c->pool);
     if (!kernel_name_pool_valid(c->pool, false)) {
         result->code = TN_R_BAD_NAME;
@@ -325,7 +340,7 @@ void kernel_run_pool_create(struct kernel *k, const struct kernel_command *c,
     } else if (there != TN_NONE) {
         create_again(k, there, &policy, fault, result);
     } else if (fault != KERNEL_FAULT_NONE) {
-        policy_refuse(k, fault, result);
+        kernel_pool_refuse(k, fault, result);
     } else if (pools_full(k) || (metered && tn_table_room(&k->tables[TABLE_METER]) == 0)) {
         result->code = TN_R_POOLS_FULL;
     } else if (tn_table_room(&k->tables[TABLE_TEXT]) < tn_text_chunks(c->pool.len)) {
@@ -333,7 +348,7 @@ void kernel_run_pool_create(struct kernel *k, const struct kernel_command *c,
     } else {
         uint32_t pool = pool_new(k, c->pool, TN_NONE, &policy);
         root_mut(k)->pools_live++;
-        pool_mut(k, pool)->tracked = policy_tracks(&policy);
+        pool_mut(k, pool)->tracked = kernel_pool_tracks(&policy);
         if (metered) {
             kernel_meter_take(k, pool);
         }
@@ -391,22 +406,36 @@ static bool ranges_meet(const struct kernel_policy *a, const struct kernel_polic
     return false;
 }
 
+/* Values used in the range of the pool's policy; of a template: in its scopes but for those that have
+ * a range of their own. */
+static uint64_t range_used(const struct kernel *k, uint32_t pool) {
+    uint64_t used = pool_at(k, pool)->used;
+    for (uint32_t i = 0; pool_at(k, pool)->kept_scopes > 0 && i < k->tables[TABLE_POOL].used; i++) {
+        const struct pool *p = pool_at(k, i);
+        if (p->state == POOL_LIVE && p->template == pool &&
+            p->own & KERNEL_OWN(KERNEL_OPTION_SPANS)) {
+            used -= p->used;
+        }
+    }
+    return used;
+}
+
 /* Whether the values that the new range leaves out may go. */
 static enum tn_result range_may_change(const struct kernel *k, uint32_t pool,
                                        const struct kernel_policy *next) {
-    const struct pool *p = pool_at(k, pool);
-    bool disjoint = !ranges_meet(&p->policy, next);
-    bool single = p->policy.span_count == 0 && next->span_count == 0;
+    const struct kernel_policy *old = kernel_pool_policy(k, pool);
+    bool disjoint = !ranges_meet(old, next);
+    bool single = old->span_count == 0 && next->span_count == 0;
     uint64_t words = SHRINK_WORDS_MAX;
     struct kernel_span span;
     struct kernel_span part;
-    if (p->policy.of[KERNEL_OPTION_KIND] == KERNEL_SET || p->used == 0) {
+    if (old->of[KERNEL_OPTION_KIND] == KERNEL_SET || range_used(k, pool) == 0) {
         return TN_R_OK;
     }
-    for (uint64_t i = 0; kernel_policy_span_at(&p->policy, i, &span); i++) {
+    for (uint64_t i = 0; kernel_policy_span_at(old, i, &span); i++) {
         uint64_t from = span.lo;
         for (bool more = true; more && part_removed(next, span, &from, &part);) {
-            if (p->policy.of[KERNEL_OPTION_SCOPED] || disjoint) {
+            if (kernel_pool_is_template(k, pool) || disjoint) {
                 return TN_R_POOL_IN_USE;
             }
             words = single ? SHRINK_WORDS_MAX : words; /* of one span, each end has its own */
@@ -424,9 +453,12 @@ static enum tn_result range_may_change(const struct kernel *k, uint32_t pool,
 static enum tn_result alter_allowed(const struct kernel *k, uint32_t pool,
                                     const struct kernel_policy *next, uint8_t rights) {
     const struct pool *p = pool_at(k, pool);
-    const uint64_t *old = p->policy.of, *of = next->of;
-    if (p->template != TN_NONE || old[KERNEL_OPTION_KIND] != of[KERNEL_OPTION_KIND] ||
-        old[KERNEL_OPTION_SCOPED] != of[KERNEL_OPTION_SCOPED]) {
+    const struct kernel_policy *policy = kernel_pool_policy(k, pool);
+    const uint64_t *old = policy->of, *of = next->of;
+    bool scope = p->template != TN_NONE;
+    if (old[KERNEL_OPTION_KIND] != of[KERNEL_OPTION_KIND] ||
+        old[KERNEL_OPTION_SCOPED] != of[KERNEL_OPTION_SCOPED] ||
+        (scope && (!kernel_edition_has(k, 1) || !kernel_scope_may_have(policy, next)))) {
         return TN_R_BAD_REQUEST;
     }
     if ((old[KERNEL_OPTION_INTERNAL] || of[KERNEL_OPTION_INTERNAL]) &&
@@ -434,8 +466,8 @@ static enum tn_result alter_allowed(const struct kernel *k, uint32_t pool,
         return TN_R_DENIED;
     }
     bool sticky_changes = old[KERNEL_OPTION_STICKY] != of[KERNEL_OPTION_STICKY];
-    bool must_count = policy_tracks(next) && !policy_tracks(&p->policy) && !p->tracked;
-    if (p->used > 0 && (sticky_changes || must_count)) {
+    bool must_count = kernel_pool_tracks(next) && !kernel_pool_tracks(policy) && !p->tracked;
+    if ((p->used > 0 && (sticky_changes || must_count)) || (p->scopes > 0 && sticky_changes)) {
         return TN_R_POOL_IN_USE;
     }
     bool metered = sticky_changes && of[KERNEL_OPTION_STICKY] && !of[KERNEL_OPTION_SCOPED];
@@ -455,8 +487,27 @@ static void meters_follow(struct kernel *k, uint32_t pool) {
     }
 }
 
+/* Whether what an alter makes of a template goes with what its kept scopes have of their own. */
+static uint64_t scopes_fault(const struct kernel *k, uint32_t template,
+                             const struct kernel_policy *next) {
+    for (uint32_t i = 0; pool_at(k, template)->kept_scopes > 0 && i < k->tables[TABLE_POOL].used;
+         i++) {
+        const struct pool *p = pool_at(k, i);
+        if (p->state == POOL_LIVE && p->template == template && p->kept) {
+            struct kernel_policy policy = kernel_scope_policy(next, p);
+            uint64_t fault =
+                kernel_policy_fault(&policy, kernel_limit(k, KERNEL_LIMIT_RATE_WINDOW));
+            if (fault != KERNEL_FAULT_NONE) {
+                return fault;
+            }
+        }
+    }
+    return KERNEL_FAULT_NONE;
+}
+
 static void alter_apply(struct kernel *k, uint32_t pool, const struct kernel_policy *next) {
     struct pool *p = pool_mut(k, pool);
+    bool scope = p->template != TN_NONE;
     bool was_sticky = p->policy.of[KERNEL_OPTION_STICKY] != 0;
     bool range_changes = p->policy.of[KERNEL_OPTION_LO] != next->of[KERNEL_OPTION_LO] ||
                          p->policy.of[KERNEL_OPTION_HI] != next->of[KERNEL_OPTION_HI] ||
@@ -469,15 +520,36 @@ static void alter_apply(struct kernel *k, uint32_t pool, const struct kernel_pol
     meters_follow(k, pool); /* by the old terms, up to now */
     p->policy = *next;
     if (p->used == 0) {
-        p->tracked = policy_tracks(next);
+        p->tracked = kernel_pool_tracks(next) || (scope && pool_at(k, p->template)->tracked);
     }
     bool sticky = next->of[KERNEL_OPTION_STICKY] && !next->of[KERNEL_OPTION_SCOPED];
-    if (was_sticky && !sticky) {
+    if (!scope && was_sticky && !sticky) {
         kernel_meter_drop(k, pool);
-    } else if (!was_sticky && sticky) {
+    } else if (!scope && !was_sticky && sticky) {
         kernel_meter_take(k, pool);
     }
     meters_follow(k, pool);
+}
+
+/* A template's kept scopes get what is not their own. */
+static void scopes_follow(struct kernel *k, uint32_t template) {
+    for (uint32_t i = 0; pool_at(k, template)->kept_scopes > 0 && i < k->tables[TABLE_POOL].used;
+         i++) {
+        const struct pool *p = pool_at(k, i);
+        if (p->state == POOL_LIVE && p->template == template && p->kept) {
+            struct kernel_policy next = kernel_scope_policy(&pool_at(k, template)->policy, p);
+            alter_apply(k, i, &next);
+        }
+    }
+    kernel_scope_sum(k, template);
+}
+
+/* An alter of a scope: what it names is the scope's own from now on. */
+static void scope_alter(struct kernel *k, uint32_t pool, const struct kernel_policy *next,
+                        uint64_t own) {
+    kernel_scope_keep(k, pool, kernel_pool_policy(k, pool), own);
+    alter_apply(k, pool, next);
+    kernel_scope_sum(k, pool_at(k, pool)->template);
 }
 
 /* What is due in the pool happens first, in a bounded step. */
@@ -499,11 +571,14 @@ void kernel_run_pool_alter(struct kernel *k, const struct kernel_command *c,
     }
     pool_settle(k, pool);
     struct kernel_policy_patch patch = kernel_policy_read(c->policy_bytes);
-    struct kernel_policy next = pool_at(k, pool)->policy;
+    bool scope = pool_at(k, pool)->template != TN_NONE;
+    struct kernel_policy next =
+        kernel_edition_has(k, 1) ? *kernel_pool_policy(k, pool) : pool_at(k, pool)->policy;
     kernel_policy_apply(&next, &patch);
-    uint64_t fault = policy_fault(k, &patch, &next);
+    uint64_t fault = kernel_pool_fault(k, &patch, &next);
+    fault = fault != KERNEL_FAULT_NONE ? fault : scopes_fault(k, pool, &next);
     if (fault != KERNEL_FAULT_NONE) {
-        policy_refuse(k, fault, result);
+        kernel_pool_refuse(k, fault, result);
         return;
     }
     result->code = alter_allowed(k, pool, &next, c->rights);
@@ -513,11 +588,17 @@ void kernel_run_pool_alter(struct kernel *k, const struct kernel_command *c,
     if (result->code != TN_R_OK) {
         return;
     }
-    if (memcmp(&next, &pool_at(k, pool)->policy, sizeof next) == 0) {
+    bool known = !scope || (kernel_policy_patch_options(&patch) & ~pool_at(k, pool)->own) == 0;
+    if (known && memcmp(&next, kernel_pool_policy(k, pool), sizeof next) == 0) {
         result->code = TN_R_NOOP;
         return;
     }
-    alter_apply(k, pool, &next);
+    if (scope) {
+        scope_alter(k, pool, &next, kernel_policy_patch_options(&patch));
+    } else {
+        alter_apply(k, pool, &next);
+        scopes_follow(k, pool);
+    }
     kernel_event_pool(k, KERNEL_EVENT_POOL_ALTERED, pool, 0);
 }
 
@@ -531,7 +612,8 @@ void kernel_run_pool_drop(struct kernel *k, const struct kernel_command *c,
         result->code = TN_R_DENIED;
     } else {
         pool_settle(k, pool);
-        result->code = pool_at(k, pool)->used > 0 ? TN_R_POOL_IN_USE : TN_R_OK;
+        const struct pool *p = pool_at(k, pool);
+        result->code = p->used > 0 || p->scopes > 0 ? TN_R_POOL_IN_USE : TN_R_OK;
         if (result->code == TN_R_OK) {
             pool_drop(k, pool);
         }

@@ -72,9 +72,10 @@ int tn_result_exit(enum tn_result result);
  * value_capacity, which must be at least the bundle limit. */
 struct kernel_result {
     enum tn_result code;
-    bool replayed;   /* answered from the operation table */
-    bool has_lease;  /* lease, epoch, state, deadline_ms mean something; BUSY: of what is in the way */
-    uint64_t lsn;    /* where this answer was decided */
+    bool replayed; /* answered from the operation table */
+    bool
+        has_lease; /* lease, epoch, state, deadline_ms mean something; BUSY: of what is in the way */
+    uint64_t lsn;  /* where this answer was decided */
     uint64_t now_ms; /* at that point */
     struct kernel_lease_id lease;
     uint64_t epoch;
@@ -144,6 +145,8 @@ struct kernel_pool_view {
     char name[KERNEL_POOL_MAX + 1];
     struct kernel_policy policy; /* its template's, for a scope */
     bool is_scope;
+    bool kept;       /* a scope that stays when it is empty */
+    uint64_t own;    /* its own options, as kernel_policy_patch_options has them */
     uint32_t scopes; /* of a template */
     /* Values that can be given, and excluded ones in use; of a template: of its scopes together.
      * UINT64_MAX stands for 2^64 and more. */

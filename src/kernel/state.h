@@ -170,7 +170,8 @@ struct pool {
     uint8_t empty_listed; /* within one command: is in kernel.empty_scopes */
     uint8_t rotor_set;
     uint8_t mapped; /* its name finds it: live, or a dropped scope that may come back */
-    uint8_t reserved[3];
+    uint8_t kept;   /* a scope with a policy of its own, which stays when it is empty */
+    uint8_t reserved[2];
     uint64_t held[KERNEL_REVOKING + 1]; /* values by lease state; index 0 counts cooling ones */
     uint64_t used;                      /* held or cooling; of a template: in all its scopes */
     uint64_t mixed;                     /* values held by leases that span pools */
@@ -182,9 +183,15 @@ struct pool {
         struct kernel_pool_counters counters;
         uint64_t counter_slots[COUNTER_SLOTS];
     };
-    struct kernel_policy policy;
+    struct kernel_policy
+        policy;   /* of a kept scope: its template's, with its own options in place */
+    uint64_t own; /* of a kept scope: those options, a bit each (KERNEL_OPTION_ALL) */
+    /* Of a template: its kept scopes, what they can give and what they exclude. 2^64 and more is
+     * UINT64_MAX. */
+    uint64_t kept_scopes, kept_capacity, kept_excluded;
 };
 
+_Static_assert(KERNEL_OPTION_ALL <= 64, "a scope's own options have a bit each");
 _Static_assert(sizeof(struct kernel_pool_counters) <= COUNTER_SLOTS * sizeof(uint64_t),
                "a snapshot has a slot for every counter");
 
@@ -393,11 +400,16 @@ static inline uint64_t kernel_lease_deadline(const struct lease *l) {
     return kernel_state_terminal((enum kernel_state)l->state) ? 0 : l->deadline_ms;
 }
 
-/* A scope follows its template's policy. */
+/* A scope follows its template's policy, unless it has its own. */
 static inline const struct kernel_policy *kernel_pool_policy(const struct kernel *k,
                                                              uint32_t pool) {
     const struct pool *p = pool_at(k, pool);
-    return p->template == TN_NONE ? &p->policy : &pool_at(k, p->template)->policy;
+    return p->template == TN_NONE || p->kept ? &p->policy : &pool_at(k, p->template)->policy;
+}
+
+static inline bool kernel_pool_is_template(const struct kernel *k, uint32_t pool) {
+    const struct pool *p = pool_at(k, pool);
+    return p->template == TN_NONE && p->policy.of[KERNEL_OPTION_SCOPED] != 0;
 }
 
 static inline uint64_t kernel_pool_option(const struct kernel *k, uint32_t pool,

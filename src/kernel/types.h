@@ -320,6 +320,10 @@ enum kernel_fault kernel_policy_fault(struct kernel_policy *policy, uint64_t rat
 uint64_t kernel_policy_patch_fault(const struct kernel_policy_patch *patch,
                                    struct kernel_policy *policy, uint64_t rate_window_max);
 
+/* The options that a patch names, but for the kind: a bit each, in the numbering of KERNEL_OPTION_ALL.
+ * A range is one option: its bounds and its spans go together. */
+uint64_t kernel_policy_patch_options(const struct kernel_policy_patch *patch);
+
 /* Whether the option means something for a pool of this policy: bounds mean nothing in a set, and
  * the adaptive lease is for sticky pools. */
 bool kernel_option_applies(const struct kernel_policy *policy, unsigned option);

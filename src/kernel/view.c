@@ -133,14 +133,12 @@ bool kernel_holder_has(const struct kernel *k, struct tn_bytes pool, struct tn_b
 
 /* ---- pools ---- */
 
-static bool is_template(const struct kernel *k, uint32_t pool) {
-    const struct pool *p = pool_at(k, pool);
-    return p->template == TN_NONE && p->policy.of[KERNEL_OPTION_SCOPED] != 0;
-}
-
-static uint64_t times(uint64_t a, uint64_t b) {
-    uint64_t product;
-    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+/* Of a template's scopes together: those that have what it has, and those that have their own. */
+static uint64_t scopes_sum(const struct pool *template, uint64_t each, uint64_t kept) {
+    uint64_t sum;
+    bool large = __builtin_mul_overflow(each, template->scopes - template->kept_scopes, &sum) ||
+                 __builtin_add_overflow(sum, kept, &sum);
+    return large ? UINT64_MAX : sum;
 }
 
 /* A template's figures are those of its scopes together. Excluded values in use are part of the size
@@ -153,9 +151,9 @@ static void pool_show_size(const struct kernel *k, uint32_t pool, struct kernel_
     if (v->policy.of[KERNEL_OPTION_KIND] == KERNEL_RANGE) {
         kernel_pool_excluded(k, pool, &excluded, &in_use);
     }
-    if (is_template(k, pool)) {
-        v->size = times(v->size, p->scopes);
-        excluded = times(excluded, p->scopes);
+    if (kernel_pool_is_template(k, pool)) {
+        v->size = scopes_sum(p, v->size, p->kept_capacity);
+        excluded = scopes_sum(p, excluded, p->kept_excluded);
         in_use = 0;
     }
     v->size += v->size > UINT64_MAX - in_use ? UINT64_MAX - v->size : in_use;
@@ -171,7 +169,7 @@ static void pool_show_rate(const struct kernel *k, uint32_t pool, uint64_t clock
     v->effective_lease_s = meter.effective_s;
     v->ultra_active = meter.ultra_active;
     v->force_zero = meter.force_zero;
-    for (uint32_t i = 0; is_template(k, pool) && i < k->tables[TABLE_METER].used; i++) {
+    for (uint32_t i = 0; kernel_pool_is_template(k, pool) && i < k->tables[TABLE_METER].used; i++) {
         uint32_t pool1 = meter_at(k, i)->pool1;
         if (pool1 != 0 && pool_at(k, pool1 - 1)->template == pool) {
             v->rate_micro += kernel_meter_read(k, pool1 - 1, clock_ms).rate_micro;
@@ -187,6 +185,8 @@ static void pool_show(const struct kernel *k, uint32_t pool, uint64_t clock_ms,
     *v = (struct kernel_pool_view){
         .policy = *kernel_pool_policy(k, pool),
         .is_scope = p->template != TN_NONE,
+        .kept = p->kept != 0,
+        .own = p->own,
         .scopes = p->scopes,
         .reserved = p->held[KERNEL_RESERVED],
         .active = p->held[KERNEL_ACTIVE],

@@ -445,6 +445,25 @@ class Pools(Daemon):
         server.remove()
 
 
+    def test_a_scope_is_declared_with_its_own_range(self):
+        text = "[pool con@hw1]\nrange = 100 109\n[pool con]\nrange = 1 9\nscoped = yes\nlease = %d\n"
+        server = self.configured(text % 60)
+        r = server.client()
+        self.assertEqual(pairs(r.execute_command("ALLOC", "con@hw1", "h"))["values"], ["100"])
+        self.assertEqual(pairs(r.execute_command("ALLOC", "con@hw2", "h"))["values"], ["1"])
+        before = server.lsn()
+        self.assertIn("pools_created=0 pools_altered=0 pools_refused=0", server.reload())
+        self.assertEqual(server.lsn(), before)
+        self.assertIn("pools_altered=1", server.reload(text % 30))
+        self.assertEqual((server.option("con@hw1", "lease"), server.option("con@hw1", "hi")), ("30", "109"))
+        line = server.reload((text % 30).replace("109", "119\nlease = 5"))
+        self.assertIn("pools_altered=1", line)
+        self.assertEqual((server.option("con@hw1", "lease"), server.option("con", "lease")), ("5", "30"))
+        r.close()
+        server.remove()
+        self.assertIn("1 to 64", check("[pool a@]\n")[2])
+
+
 class Backup(Daemon):
     def test_a_snapshot_alone_restores_and_starts_a_new_generation(self):
         server = self.configured("[pool p]\nrange = 1 9\n")

@@ -222,6 +222,44 @@ class Looking(Case):
         self.assertIn("replayed=1", said)
         self.assertNotIn("first", said)
 
+    def test_a_scope_may_have_its_own_range_and_policy(self):
+        self.do("POOL", "CREATE", "con", "RANGE", 1, 10, "SCOPED", "yes", "LEASE", 60)
+        self.do("POOL", "CREATE", "con@hw1", "RANGE", 100, 104, "MAX_PER_HOLDER", 1)
+        again = self.do("POOL", "CREATE", "con@hw1", "RANGE", 100, 104, "MAX_PER_HOLDER", 1)
+        self.assertEqual(again["result"], "NOOP")
+        self.assertIn("option=lo", self.refused("EXISTS", "POOL", "CREATE", "con@hw1", "RANGE", 90, 104))
+        self.assertEqual(self.do("ALLOC", "con@hw1", "a")["values"], ["100"])
+        self.refused("QUOTA", "ALLOC", "con@hw1", "a")
+        self.assertEqual(self.do("ALLOC", "con@other", "a", "COUNT", 2)["values"], ["1", "2"])
+        self.assertEqual(self.figures("con"), (15, 12, 0))
+        self.do("POOL", "ALTER", "con", "LEASE", 120, "RANGE", 1, 20)
+        options = self.do("POOL", "INFO", "con@hw1")["options"]
+        self.assertEqual((options["lo"], options["hi"], options["lease"]), ("100", "104", "120"))
+        self.do("POOL", "ALTER", "con@hw1", "LEASE", 5)
+        self.do("POOL", "ALTER", "con", "LEASE", 240)
+        self.assertEqual(self.do("POOL", "INFO", "con@hw1")["options"]["lease"], "5")
+        self.do("POOL", "ALTER", "con@hw1", "MAX_LEASE", 10)
+        self.assertEqual(self.figures("con"), (25, 22, 0))
+        self.do("DISOWN", "a")
+        self.assertEqual(self.do("POOL", "INFO", "con@hw1")["free"], 5)
+        self.refused("POOL_NOTFOUND", "POOL", "INFO", "con@other")
+        self.refused("POOL_IN_USE", "POOL", "DROP", "con")
+        self.do("POOL", "DROP", "con@hw1")
+        self.do("POOL", "DROP", "con")
+        self.refused("POOL_NOTFOUND", "POOL", "CREATE", "con@hw1")
+        self.do("POOL", "CREATE", "plain", "RANGE", 1, 10)
+        self.refused("POOL_NOTFOUND", "POOL", "CREATE", "plain@x")
+
+    def test_what_all_scopes_share_is_not_one_scopes_own(self):
+        self.do("POOL", "CREATE", "tog", "RANGE", 1, 10, "SCOPED", "yes")
+        for words in (("STICKY", "yes", "LEASE", 60), ("SCOPED", "no")):
+            self.refused("BAD_REQUEST", "POOL", "CREATE", "tog@x", *words)
+        self.do("POOL", "CREATE", "tog@x", "MAX_LEASE", 10, "LEASE", 10)
+        self.do("POOL", "ALTER", "tog", "LEASE", 60)
+        self.do("POOL", "CREATE", "tog@y", "MAX_LEASE", 100)
+        self.refused("BAD_POLICY", "POOL", "ALTER", "tog", "LEASE", 600)
+        self.assertEqual(self.do("POOL", "INFO", "tog")["options"]["lease"], "60")
+
     def test_a_list_of_a_pool_that_is_not_there_is_refused(self):
         self.refused("POOL_NOTFOUND", "LEASES", "POOL", "nosuch")
         self.do("POOL", "CREATE", "made", "RANGE", 1, 9, "SCOPED", "yes")

@@ -158,6 +158,21 @@ static bool some_create_again(struct generate *g, struct generate_draft *d, cons
     return true;
 }
 
+/* A scope by its name, with some options of its own. */
+static void scope_create(struct generate *g, struct generate_draft *d, const struct model *m) {
+    for (uint32_t tries = 0; tries < 6 && strchr(d->pool, '@') == NULL; tries++) {
+        generate_pool(g, m, d->pool, sizeof d->pool);
+    }
+    d->c.pool = generate_text(d->pool);
+    d->patch.strict = generate_chance(g, 50);
+    for (uint32_t i = generate_below(g, 3); i > 0; i--) {
+        some_option(g, d, generate_below(g, 12));
+    }
+    if (generate_chance(g, 3)) {
+        option(d, KERNEL_OPTION_STICKY, generate_below(g, 2));
+    }
+}
+
 void generate_pool_create(struct generate *g, struct generate_draft *d, const struct model *m) {
     if (generate_chance(g, 8) && some_create_again(g, d, m)) {
         return;
@@ -170,6 +185,10 @@ void generate_pool_create(struct generate *g, struct generate_draft *d, const st
     }
     if (generate_chance(g, 1)) {
         strcat(d->pool, "@a");
+    }
+    if (generate_chance(g, 15)) {
+        scope_create(g, d, m);
+        return;
     }
     d->patch.strict = generate_chance(g, 50);
     d->c.pool = generate_text(d->pool);
@@ -203,8 +222,8 @@ void generate_pool_create(struct generate *g, struct generate_draft *d, const st
 
 void generate_pool_alter(struct generate *g, struct generate_draft *d, const struct model *m) {
     generate_pool(g, m, d->pool, sizeof d->pool);
-    if (generate_chance(g, 90)) {
-        d->pool[strcspn(d->pool, "@")] = '\0'; /* scopes have no policy of their own */
+    if (generate_chance(g, 70)) {
+        d->pool[strcspn(d->pool, "@")] = '\0';
     }
     d->c.pool = generate_text(d->pool);
     d->patch.strict = generate_chance(g, 50);

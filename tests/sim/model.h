@@ -115,7 +115,9 @@ struct model_pool {
     bool tracked;    /* values are counted per holder */
     uint32_t parent; /* of a scope */
     char name[KERNEL_POOL_MAX + 1];
-    struct kernel_policy own; /* a scope's is its template's: model_policy */
+    struct kernel_policy own; /* a scope's is its template's unless it is kept: model_policy */
+    bool kept;                /* a scope that was created or altered by its name */
+    uint64_t own_options;     /* that it was given, a bit each */
     bool rotor_set;
     uint64_t rotor;    /* the last value that `next` gave for "any" */
     bool not_lowest;   /* `lowest` has not chosen all values, or not of the same ones */
@@ -328,6 +330,10 @@ bool model_excluded(const struct kernel_policy *policy, uint64_t number);
 #define MODEL_EXCLUDED_COUNTED 16384u /* above it, those in use are not told apart */
 uint64_t model_pool_excluded(const struct model *m, uint32_t pool);
 uint64_t model_pool_capacity(const struct model *m, uint32_t pool);
+/* Whether a lease has a value of the pool or of a scope of it, or one is cooling. */
+bool model_pool_used(const struct model *m, uint32_t pool);
+/* The scope of a template, made now; or why not. */
+enum tn_result model_scope_made(struct model *m, const char *name, uint32_t *ret_pool);
 bool model_pool_has(const struct model *m, uint32_t pool, uint64_t number);
 bool model_resolve(const struct model *m, uint32_t pool, const struct kernel_wish *wish,
                    uint64_t *ret_number);

@@ -56,7 +56,7 @@ static enum tn_result check_form(struct model *m, struct model_request *q) {
 }
 
 /* The first request that names a scope makes it; it goes again if it stays empty. */
-static enum tn_result scope_made(struct model *m, const char *name, uint32_t *ret_pool) {
+enum tn_result model_scope_made(struct model *m, const char *name, uint32_t *ret_pool) {
     char base[MODEL_TEXT];
     snprintf(base, sizeof base, "%s", name);
     char *at = strchr(base, '@');
@@ -95,7 +95,7 @@ static enum tn_result find_pool(struct model *m, const struct model_request *q,
     }
     *ret_pool = model_pool_find(m, name);
     if (*ret_pool == MODEL_NONE) {
-        enum tn_result code = scope_made(m, name, ret_pool);
+        enum tn_result code = model_scope_made(m, name, ret_pool);
         if (code != TN_R_OK) {
             return code;
         }

@@ -228,10 +228,107 @@ bool model_pools_full(const struct model *m) {
            model_pool_records(m) >= most + m->limits.of[KERNEL_LIMIT_HISTORY];
 }
 
+/* ---- scopes with a policy of their own ---- */
+
+#define OWN(option) ((uint64_t)1 << (option))
+#define OWN_RANGE (OWN(KERNEL_OPTION_LO) | OWN(KERNEL_OPTION_HI) | OWN(KERNEL_OPTION_SPANS))
+
+static uint64_t own_options(const struct kernel_policy_patch *patch) {
+    uint64_t own = patch->mask & ~OWN(KERNEL_OPTION_KIND);
+    own |= patch->has_spans || (own & OWN_RANGE) != 0 ? OWN_RANGE : 0;
+    return own | (patch->has_exclude ? OWN(KERNEL_OPTION_EXCLUDE) : 0);
+}
+
+/* What the scope has when its template has this. */
+static struct kernel_policy overlaid(const struct kernel_policy *template,
+                                     const struct model_pool *scope) {
+    struct kernel_policy policy = *template;
+    for (uint32_t i = 0; i < KERNEL_OPTION_COUNT; i++) {
+        policy.of[i] = (scope->own_options >> i & 1) != 0 ? scope->own.of[i] : template->of[i];
+    }
+    if ((scope->own_options & OWN(KERNEL_OPTION_EXCLUDE)) != 0) {
+        memcpy(policy.exclude, scope->own.exclude, sizeof policy.exclude);
+        policy.exclude_count = scope->own.exclude_count;
+    }
+    if ((scope->own_options & OWN(KERNEL_OPTION_SPANS)) != 0) {
+        memcpy(policy.spans, scope->own.spans, sizeof policy.spans);
+        policy.span_count = scope->own.span_count;
+    }
+    return policy;
+}
+
+/* Kind, sticky, scoped and internal are those of the template. */
+static bool scope_like(const struct kernel_policy *a, const struct kernel_policy *b) {
+    return a->of[KERNEL_OPTION_KIND] == b->of[KERNEL_OPTION_KIND] &&
+           a->of[KERNEL_OPTION_STICKY] == b->of[KERNEL_OPTION_STICKY] &&
+           a->of[KERNEL_OPTION_SCOPED] == b->of[KERNEL_OPTION_SCOPED] &&
+           a->of[KERNEL_OPTION_INTERNAL] == b->of[KERNEL_OPTION_INTERNAL];
+}
+
+static void scope_keep(struct model *m, uint32_t pool, const struct kernel_policy *policy,
+                       uint64_t own) {
+    struct model_pool *p = &m->pools[pool];
+    p->own = *policy;
+    p->own_options |= own;
+    p->kept = true;
+    if (!model_pool_used(m, pool)) {
+        p->tracked = model_counts_holders(policy) || m->pools[p->parent].tracked;
+    }
+}
+
+static void scope_create(struct model *m, const char *name) {
+    struct kernel_result *r = &m->want.head;
+    struct kernel_policy_patch patch = kernel_policy_read(m->c.policy_bytes);
+    char base[MODEL_TEXT];
+    snprintf(base, sizeof base, "%s", name);
+    base[strcspn(base, "@")] = '\0';
+    uint32_t parent = model_pool_find(m, base);
+    uint32_t pool = model_pool_find(m, name);
+    if (!kernel_name_pool_valid(m->c.pool, true)) {
+        r->code = TN_R_BAD_NAME;
+        return;
+    }
+    if (parent == MODEL_NONE || m->pools[parent].own.of[KERNEL_OPTION_SCOPED] == 0) {
+        r->code = TN_R_POOL_NOTFOUND;
+        return;
+    }
+    struct kernel_policy policy = m->pools[parent].own;
+    patched(&policy, &patch);
+    bool sound = patch_sound(m, &patch, &policy);
+    if (m->pools[parent].own.of[KERNEL_OPTION_INTERNAL] != 0 &&
+        !(m->c.rights & KERNEL_RIGHT_SUPERVISOR)) {
+        r->code = TN_R_DENIED;
+    } else if (!sound) {
+        r->code = TN_R_BAD_POLICY;
+        r->number = fault_told(m, &patch, &policy);
+    } else if (!scope_like(&policy, &m->pools[parent].own)) {
+        r->code = TN_R_BAD_REQUEST;
+    } else if (pool != MODEL_NONE) {
+        unsigned differs = kernel_policy_differs(&policy, model_policy(m, pool));
+        bool known =
+            m->pools[pool].kept && (own_options(&patch) & ~m->pools[pool].own_options) == 0;
+        r->code = differs < KERNEL_OPTION_ALL ? TN_R_EXISTS : known ? TN_R_NOOP : TN_R_OK;
+        r->number = differs < KERNEL_OPTION_ALL ? differs + 1 : 0;
+        if (r->code == TN_R_OK) {
+            scope_keep(m, pool, &policy, own_options(&patch));
+        }
+    } else {
+        r->code = model_scope_made(m, name, &pool);
+        if (r->code == TN_R_OK) {
+            scope_keep(m, pool, &policy, own_options(&patch));
+            model_expect_name(m, KERNEL_EVENT_POOL_CREATED, name, 0);
+        }
+    }
+}
+
 void model_pool_create(struct model *m) {
     struct kernel_result *r = &m->want.head;
     char name[MODEL_TEXT];
     model_text(name, sizeof name, m->c.pool);
+    if (strchr(name, '@') != NULL) {
+        scope_create(m, name);
+        return;
+    }
     struct kernel_policy_patch patch = kernel_policy_read(m->c.policy_bytes);
     struct kernel_policy policy = kernel_policy_default();
     patched(&policy, &patch);
@@ -312,10 +409,24 @@ static bool part_cut(const struct kernel_policy *old, const struct kernel_policy
     return false;
 }
 
+/* Of a template: in those scopes that have its range. */
+static bool range_used(const struct model *m, uint32_t pool) {
+    bool used = !m->pools[pool].is_scope && m->pools[pool].own.of[KERNEL_OPTION_SCOPED] != 0
+                    ? false
+                    : model_pool_used(m, pool);
+    for (uint32_t i = 0; i < MODEL_POOLS; i++) {
+        const struct model_pool *p = &m->pools[i];
+        used = used || (p->state == MODEL_POOL_LIVE && p->is_scope && p->parent == pool &&
+                        (p->own_options & OWN_RANGE) == 0 && model_pool_used(m, i));
+    }
+    return used;
+}
+
 /* The kernel looks at a bounded number of values only: of one span at each end, of several in all. */
 static enum tn_result range_judged(const struct model *m, uint32_t pool,
                                    const struct kernel_policy *next) {
-    const struct kernel_policy *old = &m->pools[pool].own;
+    const struct kernel_policy *old = model_policy(m, pool);
+    bool template = !m->pools[pool].is_scope && old->of[KERNEL_OPTION_SCOPED] != 0;
     bool single = old->span_count == 0 && next->span_count == 0;
     uint64_t left = SHRINK_MAX / 64;
     bool meet = false;
@@ -326,11 +437,11 @@ static enum tn_result range_judged(const struct model *m, uint32_t pool,
                             model_span(next, j).lo <= model_span(old, i).hi);
         }
     }
-    if (old->of[KERNEL_OPTION_KIND] == KERNEL_SET || !model_pool_in_use(m, pool) ||
+    if (old->of[KERNEL_OPTION_KIND] == KERNEL_SET || !range_used(m, pool) ||
         !part_cut(old, next, 0, &part)) {
         return TN_R_OK;
     }
-    if (old->of[KERNEL_OPTION_SCOPED] != 0 || !meet) {
+    if (template || !meet) {
         return TN_R_POOL_IN_USE;
     }
     do {
@@ -349,9 +460,11 @@ static enum tn_result range_judged(const struct model *m, uint32_t pool,
 static enum tn_result alter_judged(struct model *m, uint32_t pool,
                                    const struct kernel_policy *next) {
     const struct model_pool *p = &m->pools[pool];
-    const uint64_t *old = p->own.of;
+    const struct kernel_policy *policy = model_policy(m, pool);
+    const uint64_t *old = policy->of;
     const uint64_t *of = next->of;
-    if (p->is_scope || old[KERNEL_OPTION_KIND] != of[KERNEL_OPTION_KIND] ||
+    if ((p->is_scope && !scope_like(policy, next)) ||
+        old[KERNEL_OPTION_KIND] != of[KERNEL_OPTION_KIND] ||
         old[KERNEL_OPTION_SCOPED] != of[KERNEL_OPTION_SCOPED]) {
         return TN_R_BAD_REQUEST;
     }
@@ -359,10 +472,10 @@ static enum tn_result alter_judged(struct model *m, uint32_t pool,
         !(m->c.rights & KERNEL_RIGHT_SUPERVISOR)) {
         return TN_R_DENIED;
     }
-    bool used = model_pool_in_use(m, pool);
     bool sticky_changes = old[KERNEL_OPTION_STICKY] != of[KERNEL_OPTION_STICKY];
-    bool must_count = model_counts_holders(next) && !model_counts_holders(&p->own) && !p->tracked;
-    if (used && (sticky_changes || must_count)) {
+    bool must_count = model_counts_holders(next) && !model_counts_holders(policy) && !p->tracked;
+    if ((model_pool_in_use(m, pool) && sticky_changes) ||
+        (model_pool_used(m, pool) && must_count)) {
         return TN_R_POOL_IN_USE;
     }
     if (sticky_changes && metered(next) && model_meters(m) >= m->limits.of[KERNEL_LIMIT_RATES]) {
@@ -386,28 +499,60 @@ static void alter_applied(struct model *m, uint32_t pool, const struct kernel_po
     bool moved = p->own.of[KERNEL_OPTION_LO] != next->of[KERNEL_OPTION_LO] ||
                  p->own.of[KERNEL_OPTION_HI] != next->of[KERNEL_OPTION_HI] ||
                  memcmp(p->own.spans, next->spans, sizeof next->spans) != 0;
-    bool starts = metered(next) && !metered(&p->own);
+    bool starts = !p->is_scope && metered(next) && !metered(&p->own);
     bool excludes = p->own.exclude_count != next->exclude_count ||
                     memcmp(p->own.exclude, next->exclude, sizeof next->exclude) != 0;
     if (moved || excludes || next->of[KERNEL_OPTION_STRATEGY] != KERNEL_COLDEST) {
         p->cold_count = 0;
     }
     for (uint32_t i = 0; i < MODEL_POOLS; i++) {
-        bool scope = m->pools[i].is_scope && m->pools[i].parent == pool;
+        bool scope = m->pools[i].is_scope && !m->pools[i].kept && m->pools[i].parent == pool;
         bool reached = (i == pool || scope) && (moved || excludes);
         m->pools[i].not_lowest = m->pools[i].not_lowest || reached;
     }
     evaluate_scopes(m, pool); /* by the old terms, up to now */
     model_disown_pass(m);
     p->own = *next;
-    if (!model_pool_in_use(m, pool)) {
-        p->tracked = model_counts_holders(next);
+    if (!model_pool_used(m, pool)) {
+        p->tracked = model_counts_holders(next) || (p->is_scope && m->pools[p->parent].tracked);
     }
     p->by_value = p->by_value || moved;
     if (starts) {
         model_rate_begin(m, pool);
     }
     evaluate_scopes(m, pool);
+}
+
+/* What an alter makes of the kept scopes of a template: the first fault, or that there is none. */
+static uint64_t scopes_fault(const struct model *m, uint32_t pool,
+                             const struct kernel_policy *next) {
+    for (uint32_t i = 0; i < MODEL_POOLS; i++) {
+        const struct model_pool *p = &m->pools[i];
+        if (p->state == MODEL_POOL_LIVE && p->is_scope && p->kept && p->parent == pool) {
+            struct kernel_policy policy = overlaid(next, p);
+            uint64_t fault = kernel_policy_fault(&policy, m->limits.of[KERNEL_LIMIT_RATE_WINDOW]);
+            if (fault != KERNEL_FAULT_NONE) {
+                return fault;
+            }
+        }
+    }
+    return KERNEL_FAULT_NONE;
+}
+
+static void alter_all(struct model *m, uint32_t pool, const struct kernel_policy *next,
+                      uint64_t own) {
+    if (m->pools[pool].is_scope) {
+        struct kernel_policy before = *model_policy(m, pool);
+        scope_keep(m, pool, &before, own);
+    }
+    alter_applied(m, pool, next);
+    for (uint32_t i = 0; i < MODEL_POOLS; i++) {
+        struct model_pool *p = &m->pools[i];
+        if (p->state == MODEL_POOL_LIVE && p->is_scope && p->kept && p->parent == pool) {
+            struct kernel_policy policy = overlaid(next, p);
+            alter_applied(m, i, &policy);
+        }
+    }
 }
 
 void model_pool_alter(struct model *m) {
@@ -421,20 +566,22 @@ void model_pool_alter(struct model *m) {
     }
     model_follow(m);
     struct kernel_policy_patch patch = kernel_policy_read(m->c.policy_bytes);
-    struct kernel_policy next = m->pools[pool].own;
+    struct kernel_policy next = *model_policy(m, pool);
     patched(&next, &patch);
-    r->code = patch_sound(m, &patch, &next) ? alter_judged(m, pool, &next) : TN_R_BAD_POLICY;
-    r->number = r->code == TN_R_TOO_LARGE    ? SHRINK_MAX
-                : r->code == TN_R_BAD_POLICY ? fault_told(m, &patch, &next)
-                                             : 0;
+    bool sound = patch_sound(m, &patch, &next);
+    uint64_t fault = sound ? scopes_fault(m, pool, &next) : fault_told(m, &patch, &next);
+    r->code = fault == KERNEL_FAULT_NONE ? alter_judged(m, pool, &next) : TN_R_BAD_POLICY;
+    r->number = r->code == TN_R_TOO_LARGE ? SHRINK_MAX : r->code == TN_R_BAD_POLICY ? fault : 0;
     if (r->code != TN_R_OK) {
         return;
     }
-    if (memcmp(&next, &m->pools[pool].own, sizeof next) == 0) {
+    const struct model_pool *p = &m->pools[pool];
+    bool known = !p->is_scope || (own_options(&patch) & ~p->own_options) == 0;
+    if (known && memcmp(&next, model_policy(m, pool), sizeof next) == 0) {
         r->code = TN_R_NOOP;
         return;
     }
-    alter_applied(m, pool, &next);
+    alter_all(m, pool, &next, own_options(&patch));
     model_expect_name(m, KERNEL_EVENT_POOL_ALTERED, name, 0);
 }
 
@@ -447,7 +594,8 @@ static void drop_if_empty(struct model *m, uint32_t pool) {
     p->state = MODEL_POOL_DROPPED;
     p->draining = p->resource_count;
     p->resource_count = 0;
-    if (!p->is_scope) { /* scopes come and go with their leases, whose events name them */
+    if (!p->is_scope ||
+        p->kept) { /* other scopes come and go with their leases, whose events name them */
         model_expect_name(m, KERNEL_EVENT_POOL_DROPPED, p->name, 0);
     }
 }

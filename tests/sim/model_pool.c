@@ -15,7 +15,7 @@ uint32_t model_pool_find(const struct model *m, const char *name) {
 
 const struct kernel_policy *model_policy(const struct model *m, uint32_t pool) {
     const struct model_pool *p = &m->pools[pool];
-    return p->is_scope ? &m->pools[p->parent].own : &p->own;
+    return p->is_scope && !p->kept ? &m->pools[p->parent].own : &p->own;
 }
 
 static bool is_set(const struct model *m, uint32_t pool) {
@@ -106,6 +106,27 @@ uint32_t model_pool_new(struct model *m, const char *name, bool is_scope, uint32
     return slot;
 }
 
+static bool is_of(const struct model *m, uint32_t value_pool, uint32_t pool) {
+    const struct model_pool *p = &m->pools[value_pool];
+    return value_pool == pool || (p->is_scope && p->parent == pool);
+}
+
+bool model_pool_used(const struct model *m, uint32_t pool) {
+    for (uint32_t i = 0; i < m->lease_count; i++) {
+        for (uint32_t v = 0; v < m->leases[i].value_count; v++) {
+            if (is_of(m, m->leases[i].values[v].pool, pool)) {
+                return true;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < m->cooling_count; i++) {
+        if (is_of(m, m->cooling[i].value.pool, pool)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool pool_in_use(const struct model *m, uint32_t pool) {
     for (uint32_t i = 0; i < m->lease_count; i++) {
         for (uint32_t v = 0; v < m->leases[i].value_count; v++) {
@@ -131,7 +152,8 @@ static bool pool_in_use(const struct model *m, uint32_t pool) {
 /* Scopes go when they are empty. */
 void model_scopes_drop(struct model *m) {
     for (uint32_t i = 0; i < MODEL_POOLS; i++) {
-        if (m->pools[i].state == MODEL_POOL_LIVE && m->pools[i].is_scope && !pool_in_use(m, i)) {
+        const struct model_pool *p = &m->pools[i];
+        if (p->state == MODEL_POOL_LIVE && p->is_scope && !p->kept && !pool_in_use(m, i)) {
             m->pools[i].state = MODEL_POOL_DROPPED;
         }
     }

@@ -223,6 +223,10 @@ static uint64_t excluded_in_use(const struct model *m, uint32_t pool) {
     return count;
 }
 
+static uint64_t plus(uint64_t a, uint64_t b) {
+    return b > UINT64_MAX - a ? UINT64_MAX : a + b;
+}
+
 static void check_size(struct model *m, uint32_t pool, const struct kernel_pool_view *v) {
     const char *what = m->pools[pool].name;
     uint64_t excluded = model_pool_excluded(m, pool);
@@ -233,11 +237,12 @@ static void check_size(struct model *m, uint32_t pool, const struct kernel_pool_
         used += belongs(m, i, pool) ? cooling_in(m, i) : 0;
     }
     if (is_template(m, pool)) {
-        bool large = v->scopes > 0 && (size > UINT64_MAX / v->scopes);
-        size = large ? UINT64_MAX : size * v->scopes;
-        excluded =
-            v->scopes > 0 && excluded > UINT64_MAX / v->scopes ? UINT64_MAX : excluded * v->scopes;
-        in_use = 0;
+        size = excluded = in_use = 0;
+        for (uint32_t i = 0; i < MODEL_POOLS; i++) {
+            size = i != pool && belongs(m, i, pool) ? plus(size, model_pool_capacity(m, i)) : size;
+            excluded = i != pool && belongs(m, i, pool) ? plus(excluded, model_pool_excluded(m, i))
+                                                        : excluded;
+        }
     }
     size = size > UINT64_MAX - in_use ? UINT64_MAX : size + in_use;
     CHECK(what, "size", size, v->size);

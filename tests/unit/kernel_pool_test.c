@@ -492,7 +492,8 @@ static void policies_that_make_no_sense_are_refused(void **state) {
     }
     assert_int_equal(kit_pool(&kit, "", "lo=1 hi=9"), TN_R_BAD_NAME);
     assert_int_equal(kit_pool(&kit, "a b", "lo=1 hi=9"), TN_R_BAD_NAME);
-    assert_int_equal(kit_pool(&kit, "a@b", "lo=1 hi=9"), TN_R_BAD_NAME);
+    assert_int_equal(kit_pool(&kit, "a@b@c", "lo=1 hi=9"), TN_R_BAD_NAME);
+    assert_int_equal(kit_pool(&kit, "a@b", "lo=1 hi=9"), TN_R_POOL_NOTFOUND);
     assert_int_equal(kit_pool(&kit, "p", "lo=1 hi=9"), TN_R_OK);
     assert_int_equal(kit_pool(&kit, "p", "lo=1 hi=9"), TN_R_NOOP);
     assert_int_equal(kit_pool(&kit, "p", "lo=1 hi=8"), TN_R_EXISTS);
