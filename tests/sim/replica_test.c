@@ -120,8 +120,9 @@ static void on_done(void *ctx, const struct etcd_answer *answer) {
     tell(call.node, &fact);
 }
 
-static void submit(struct rnode *node, struct etcd_txn *txn, uint64_t number) {
-    bool is_read = txn->then_count == 0;
+static void submit(struct rnode *node, const struct etcd_txn *given, uint64_t number) {
+    struct etcd_txn txn = *given;
+    bool is_read = given->then_count == 0;
     struct rcall *call = malloc(sizeof *call);
     struct etcd_op gets[2] = {
         {.kind = ETCD_GET, .keys = {.key = text(HEAD_KEY)}},
@@ -129,13 +130,13 @@ static void submit(struct rnode *node, struct etcd_txn *txn, uint64_t number) {
     };
     assert_non_null(call);
     *call = (struct rcall){.node = node, .number = number, .is_read = is_read};
-    txn->otherwise = gets;
-    txn->otherwise_count = node->appending ? 2 : 1;
+    txn.otherwise = gets;
+    txn.otherwise_count = node->appending ? 2 : 1;
     if (is_read) {
-        txn->then = gets;
-        txn->then_count = txn->otherwise_count;
+        txn.then = gets;
+        txn.then_count = txn.otherwise_count;
     }
-    struct etcd_request request = {.verb = ETCD_TXN, .txn = *txn};
+    struct etcd_request request = {.verb = ETCD_TXN, .txn = txn};
     assert_int_equal(etcd_submit(node->writer, &request, local_ms(node) + CALL_MS, on_done, call),
                      TN_OK);
 }
