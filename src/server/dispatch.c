@@ -189,6 +189,7 @@ static enum server_step dispatch_read(struct server_connection *connection,
     struct protocol_writer w = server_reply_begin(connection);
     request->w = &w;
     enum server_step step = server_read(request, &answer);
+    request->w = NULL;
     if (step == SERVER_DONE) {
         server_reply_end(connection, &w);
     }

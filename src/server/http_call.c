@@ -205,7 +205,9 @@ static void call_read(struct http_exchange *exchange, struct server_request *req
         return;
     }
     request->w = &w;
-    if (server_read(request, &answer) == SERVER_WAIT) {
+    enum server_step step = server_read(request, &answer);
+    request->w = NULL;
+    if (step == SERVER_WAIT) {
         return;
     }
     if (is_long) {

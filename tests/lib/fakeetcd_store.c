@@ -173,9 +173,10 @@ static struct tn_bytes bytes_copy(struct etcd_arena *arena, struct tn_bytes byte
 
 static struct etcd_kv kv_copy(struct etcd_arena *arena, const struct fakestore_entry *entry,
                               bool keys_only) {
+    struct tn_bytes value = keys_only ? tn_bytes_of(NULL, 0) : fakestore_value(entry);
     return (struct etcd_kv){
         .key = bytes_copy(arena, fakestore_key(entry)),
-        .value = keys_only ? (struct tn_bytes){0} : bytes_copy(arena, fakestore_value(entry)),
+        .value = bytes_copy(arena, value),
         .create_revision = entry->create_revision,
         .mod_revision = entry->revision,
         .version = entry->version,
