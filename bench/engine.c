@@ -92,7 +92,7 @@ static struct engine *engine_make(const char *sub, uint64_t snapshot_bytes, uint
         die(error.text);
     }
     options.store = log_local_store(options.log);
-    if (engine_open(&options, &engine, &error) != TN_OK) {
+    if (engine_open(&options, &engine, &error) != TN_OK || engine_lead(engine, &error) != TN_OK) {
         die(error.text);
     }
     return engine;

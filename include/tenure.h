@@ -112,7 +112,9 @@ enum tenure_result {
     TENURE_HALTED,
     TENURE_LOST,
     TENURE_BAD_TOKEN,
-    TENURE_OVERDUE
+    TENURE_OVERDUE,
+    TENURE_READONLY,
+    TENURE_MASTERDOWN
 };
 
 enum tenure_outcome { TENURE_COMMITTED, TENURE_REJECTED, TENURE_UNKNOWN };
@@ -138,7 +140,8 @@ enum tenure_status {
     TENURE_STATUS_LOST,
     TENURE_STATUS_OVERLOAD,
     TENURE_STATUS_DENIED,
-    TENURE_STATUS_INTERRUPTED
+    TENURE_STATUS_INTERRUPTED,
+    TENURE_STATUS_DOUBT
 };
 
 TENURE_API const char *tenure_status_name(enum tenure_status status);
@@ -750,7 +753,7 @@ struct tenure_stats {
     uint64_t now_ms;
     uint64_t batches, commands, batch_commands_max;
     uint64_t queue_commands;   /* in flight */
-    enum tenure_result halted; /* TENURE_OK, or HALTED, LOST */
+    enum tenure_result halted; /* TENURE_OK, or HALTED */
     uint64_t recovery_commands, recovery_ns;
     uint64_t snapshots, snapshots_failed;
     uint64_t snapshot_hold_ns_max; /* the longest that a snapshot kept anyone waiting */

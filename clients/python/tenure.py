@@ -299,10 +299,18 @@ class Overdue(ResultError, result="OVERDUE"):
     """the lease's deadline has passed, and the log has not recorded it"""
 
 
+class ReadOnly(ResultError, result="READONLY"):
+    """another node owns the log; ask it"""
+
+
+class MasterDown(ResultError, result="MASTERDOWN"):
+    """no node owns the log now; try again"""
+
+
 _REJECTED = frozenset(("NOT_YET", "OPS_FULL", "MALFORMED", "OVERLOADED", "NOSPACE", "CLOSED",
-                       "NOAUTH", "NOPERM", "BAD_TOKEN", "OVERDUE"))
+                       "NOAUTH", "NOPERM", "BAD_TOKEN", "OVERDUE", "READONLY", "MASTERDOWN"))
 _UNKNOWN = frozenset(("HALTED", "LOST"))
-_TRY_AGAIN = frozenset(("OVERLOADED", "CLOSED", "HALTED", "LOST"))
+_TRY_AGAIN = frozenset(("OVERLOADED", "CLOSED", "HALTED", "LOST", "MASTERDOWN"))
 _TURNED_AWAY = frozenset(("OVERLOADED", "CLOSED", "NOSPACE"))
 
 

@@ -1,8 +1,9 @@
 /* From a batch to the log: the stamp, the append, and what its outcome means.
  *
- * The log may answer before append returns or later, from another thread. Whatever is neither
- * success, nor a full disk with nothing written, ends the engine's service: the log is not touched
- * again, because a sync that failed once cannot be trusted to have failed completely. */
+ * The log may answer before append returns or later, from another thread. If the log has another owner,
+ * the engine follows that one from now on. Any other failure, but for a full disk with nothing written,
+ * ends the engine's service: the log is not touched again, because a sync that failed once cannot be
+ * trusted to have failed completely. */
 #include "engine/internal.h"
 
 /* ctx is the engine. The word is moved last: the leader may go on at once. */
@@ -49,20 +50,6 @@ static enum tn_status append_wait(struct engine *engine, const struct log_batch 
     return engine->append_status;
 }
 
-/* Everyone who waits for something finds out. */
-enum tn_result engine_append_stop(struct engine *engine, enum tn_status status) {
-    enum tn_result verdict = status == TN_LOST ? TN_R_LOST : TN_R_HALTED;
-    atomic_store(&engine->stopped_by, (uint32_t)status);
-    atomic_store(&engine->stopped, (uint32_t)verdict);
-    pthread_mutex_lock(&engine->submit_lock);
-    pthread_cond_broadcast(&engine->room);
-    pthread_mutex_unlock(&engine->submit_lock);
-    engine_park_bump(&engine->applied);
-    engine_notice(engine, "event=halted lsn=%llu reason=\"%s\"",
-                  (unsigned long long)atomic_load(&engine->lsn), tn_status_text(status));
-    return verdict;
-}
-
 enum tn_result engine_append_batch(struct engine *engine, const struct engine_batch *batch,
                                    struct log_batch *ret_logged) {
     TN_ASSERT(batch->count > 0);
@@ -82,6 +69,6 @@ enum tn_result engine_append_batch(struct engine *engine, const struct engine_ba
     case TN_NOSPACE:
         return TN_R_NOSPACE;
     default:
-        return engine_append_stop(engine, status);
+        return engine_role_failed(engine, status);
     }
 }

@@ -1,8 +1,10 @@
 /* Authority: the one place that decides whether this engine may say that a lease lives.
  *
  * A lease lives, to a reader, only if both hold:
- *   1. The engine may speak for the log at all. engine_authority gives the reason why not: HALTED
- *      or LOST today; "this node does not own the log" becomes one more reason there.
+ *   1. The engine may speak for the log at all. engine_authority gives the reason why not: HALTED;
+ *      READONLY, since another node owns the log; MASTERDOWN, since no node is known to own it. A read
+ *      asks before it looks and again after it has looked, because the log can be lost in between. A
+ *      reader that asks for STALE state is served by a follower as well.
  *   2. The engine's clock has not reached the lease's deadline. The state only knows the time that
  *      the log has recorded, and a tick can be impossible (a full disk, a read inside a callback) or
  *      can leave work behind (it is a bounded step). So a lease is judged by the clock as well.
@@ -13,7 +15,30 @@
 #include "engine/internal.h"
 
 enum tn_result engine_authority(const struct engine *engine) {
-    return (enum tn_result)atomic_load_explicit(&engine->stopped, memory_order_acquire);
+    return (enum tn_result)atomic_load_explicit(&engine->refusal, memory_order_acquire);
+}
+
+bool engine_authority_sound(const struct engine *engine) {
+    return atomic_load(&engine->stopped_by) == TN_OK;
+}
+
+static enum tn_result authority_stale(const struct engine *engine) {
+    if (!engine_authority_sound(engine)) {
+        return TN_R_HALTED;
+    }
+    return atomic_load(&engine->lsn) > 0 ? TN_R_OK : TN_R_NOT_YET;
+}
+
+enum tn_result engine_authority_read(const struct engine *engine, enum engine_read_mode mode) {
+    const struct log *log = engine->log;
+    if (TN_UNLIKELY(mode == ENGINE_READ_STALE)) {
+        return authority_stale(engine);
+    }
+    enum tn_result refusal = engine_authority(engine);
+    if (TN_UNLIKELY(engine->asks_owner) && refusal == TN_R_OK && !log->verbs->owned(log)) {
+        return TN_R_MASTERDOWN;
+    }
+    return refusal;
 }
 
 bool engine_authority_mark(struct kernel_lease_view *view, uint64_t clock_ms) {

@@ -1,7 +1,7 @@
 /* Time as the engine stamps it on batches.
  *
- * At start it continues from the later of the last logged time and the wall clock; from then on it
- * advances by the boot clock, so that nothing done to the wall clock shows. A stamp is never smaller
+ * When the engine takes the lead it continues from the later of the last logged time and the wall clock;
+ * from then on it advances by the boot clock, so that nothing done to the wall clock shows. A stamp is never smaller
  * than the one before it, within this process and across its restarts, and never 0.
  *
  * The log can be ahead of the wall clock, because that clock was ahead once. The lead is measured at
@@ -17,32 +17,70 @@
 #define CLOCK_DOWNTIME_MS_DEFAULT (30ull * 86400u * 1000u)
 
 static uint64_t clock_read(const struct engine *engine) {
+    const struct engine_clock *clock = &engine->clock;
     uint64_t boot_ms = engine->os->clock_boot_ms(engine->os->ctx);
-    if (boot_ms <= engine->clock_boot_ms) {
-        return engine->clock_base_ms;
+    uint64_t base_ms;
+    uint64_t since_ms;
+    uint64_t lead_ms;
+    uint32_t turn;
+    do {
+        turn = atomic_load_explicit(&clock->turn, memory_order_acquire);
+        base_ms = atomic_load_explicit(&clock->base_ms, memory_order_acquire);
+        since_ms = atomic_load_explicit(&clock->boot_ms, memory_order_acquire);
+        lead_ms = atomic_load_explicit(&clock->lead_ms, memory_order_acquire);
+    } while ((turn & 1) != 0 || atomic_load_explicit(&clock->turn, memory_order_relaxed) != turn);
+    if (boot_ms <= since_ms) {
+        return base_ms;
     }
-    uint64_t passed_ms = boot_ms - engine->clock_boot_ms;
+    uint64_t passed_ms = boot_ms - since_ms;
     uint64_t melted_ms = passed_ms / CLOCK_MELT;
-    if (melted_ms > engine->clock_lead_ms) {
-        melted_ms = engine->clock_lead_ms;
+    if (melted_ms > lead_ms) {
+        melted_ms = lead_ms;
     }
-    uint64_t now_ms = engine->clock_base_ms + passed_ms - melted_ms;
+    uint64_t now_ms = base_ms + passed_ms - melted_ms;
     return now_ms < KERNEL_TIME_MAX ? now_ms : KERNEL_TIME_MAX;
 }
 
-static void clock_lead_set(struct engine *engine, const struct log_position *at, uint64_t wall_ms) {
+/* The clock goes on from what is logged, or from the wall clock if that is later. 0 stands for "never"
+ * wherever a time is kept, so no time is 0. */
+static void clock_set(struct engine *engine, const struct log_position *at, uint64_t wall_ms) {
+    struct engine_clock *clock = &engine->clock;
     bool ahead = at->lsn > 0 && at->now_ms > wall_ms;
-    engine->clock_lead_ms = ahead ? at->now_ms - wall_ms : 0;
-    if (engine->clock_lead_ms >= CLOCK_LEAD_TOLD_MS) {
+    uint64_t base_ms = wall_ms > at->now_ms ? wall_ms : at->now_ms;
+    uint64_t boot_ms = engine->os->clock_boot_ms(engine->os->ctx);
+    atomic_fetch_add(&clock->turn, 1);
+    atomic_store(&clock->base_ms, base_ms > 0 ? base_ms : 1);
+    atomic_store(&clock->boot_ms, boot_ms);
+    atomic_store(&clock->lead_ms, ahead ? at->now_ms - wall_ms : 0);
+    atomic_fetch_add(&clock->turn, 1);
+    atomic_store(&engine->last_ms, at->now_ms);
+}
+
+/* A follower never stamps anything: its clock only has to judge deadlines, for stale reads. */
+void engine_clock_open(struct engine *engine, const struct log_position *at) {
+    uint64_t wall_ms = engine->os->clock_wall_ms(engine->os->ctx);
+    clock_set(engine, at, wall_ms < KERNEL_TIME_MAX ? wall_ms : KERNEL_TIME_MAX);
+}
+
+void engine_clock_follow(struct engine *engine, uint64_t now_ms) {
+    if (now_ms > atomic_load(&engine->last_ms)) {
+        atomic_store(&engine->last_ms, now_ms);
+    }
+}
+
+static void clock_tell_lead(struct engine *engine) {
+    uint64_t lead_ms = atomic_load(&engine->clock.lead_ms);
+    if (lead_ms >= CLOCK_LEAD_TOLD_MS) {
         engine_notice(engine,
                       "event=clock_ahead seconds=%" PRIu64 " reason=\"the log is ahead of the wall "
                       "clock: time goes slower by an eighth until the wall clock has caught up\"",
-                      engine->clock_lead_ms / 1000);
+                      lead_ms / 1000);
     }
 }
 
 enum tn_status engine_clock_start(struct engine *engine, const struct log_position *at,
                                   struct log_error *error) {
+    struct log_position from = *at;
     uint64_t wall_ms = engine->os->clock_wall_ms(engine->os->ctx);
     uint64_t downtime_ms = engine->options.max_downtime_ms;
     if (downtime_ms == 0) {
@@ -63,13 +101,11 @@ enum tn_status engine_clock_start(struct engine *engine, const struct log_positi
                        (wall_ms - at->now_ms) / 1000, downtime_ms / 1000);
         return TN_TIME_JUMP;
     }
-    engine->clock_base_ms = wall_ms > at->now_ms ? wall_ms : at->now_ms;
-    if (engine->clock_base_ms == 0) {
-        engine->clock_base_ms = 1; /* 0 stands for "never" wherever a time is kept */
+    if (atomic_load(&engine->keeps) && engine_now(engine) > from.now_ms) {
+        from.now_ms = engine_now(engine); /* it has led or followed: what it has shown stays true */
     }
-    clock_lead_set(engine, at, wall_ms);
-    engine->clock_boot_ms = engine->os->clock_boot_ms(engine->os->ctx);
-    atomic_store(&engine->last_ms, at->now_ms);
+    clock_set(engine, &from, wall_ms);
+    clock_tell_lead(engine);
     return TN_OK;
 }
 

@@ -4,10 +4,12 @@
  *   callers        submit, read; a blocking caller may be the leader of a batch (commit.c)
  *   commit thread  leads for asynchronous requests, ticks, tells the log to be idle (ticker.c)
  *   snapshot       takes snapshots when enough has been written or on request (snapshot_take.c)
- *   the log's own  may call back when an append is done (append.c)
+ *   the log's own  may call back when an append is done (append.c), says who owns the log and hands
+ *                  in the batches of other owners (role.c)
  *
  * Locks, in the order in which they may be taken
- *   submit_lock     the filling batch and who leads; held for the copy of a command
+ *   role_lock       between taking the lead, giving it up and applying the batches of another owner
+ *   submit_lock     the filling batch, who leads, and the role; held for the copy of a command
  *   state_lock      the kernel: apply, reads, steps of a snapshot
  *   snapshots.lock  what is asked of the snapshot thread, and its figures
  *   drain_lock      the log's snapshot verbs, between the snapshot thread and a leader that finds
@@ -18,7 +20,7 @@
  * but notice_lock during a callback to the embedding program. The log's snapshot verbs are called without state_lock,
  * but by a leader that finds the ring full: that is the back-pressure.
  *
- * Leadership is a lock of its own kind: at most one thread has it (`leading`), and it owns the
+ * To commit is a lock of its own kind: at most one thread has it (`leading`), and it owns the
  * taken batch, the append, the stamp, the application to the kernel and the delivery of events,
  * one batch after the other. Batch n + 1 is not appended before batch n has been applied. */
 #include <signal.h>
@@ -85,6 +87,7 @@ static void engine_init(struct engine *engine, const struct engine_options *opti
     engine->os = options->os != NULL ? options->os : os_posix();
     engine->log = options->log;
     engine->store = options->store;
+    engine->asks_owner = engine->log->verbs->owned != NULL;
     if (options->notice != NULL) {
         engine->log->notice = engine_notice_line;
         engine->log->notice_ctx = engine;
@@ -98,7 +101,9 @@ static void engine_init(struct engine *engine, const struct engine_options *opti
     pthread_cond_init(&engine->room, NULL);
     pthread_cond_init(&engine->drained, NULL);
     pthread_cond_init(&engine->boundary, NULL);
+    pthread_mutex_init(&engine->role_lock, NULL);
     engine_notice_init(engine);
+    atomic_store(&engine->refusal, TN_R_CLOSED);
     engine_snapshot_init(engine);
 }
 
@@ -119,6 +124,7 @@ static bool engine_free(struct engine *engine) {
         os->mem_release(os->ctx, engine->payload_memory, (size_t)engine->batch_bytes_max * 2);
     }
     pthread_mutex_destroy(&engine->notice_lock);
+    pthread_mutex_destroy(&engine->role_lock);
     pthread_cond_destroy(&engine->boundary);
     pthread_cond_destroy(&engine->drained);
     pthread_cond_destroy(&engine->room);
@@ -128,175 +134,26 @@ static bool engine_free(struct engine *engine) {
     return closed;
 }
 
-/* Commits one command as a batch of its own, before anything is served. Unless another one must follow,
- * a snapshot may be taken after it. */
-static enum tn_status engine_log_one(struct engine *engine, const struct kernel_command *command,
-                                     bool last, struct log_error *error) {
-    struct engine_batch *batch = &engine->batches[0];
-    uint32_t room = engine->batch_bytes_max - (uint32_t)sizeof(uint32_t);
-    uint32_t len = kernel_command_encode(command, batch->payload + sizeof(uint32_t), room);
-    TN_ASSERT(len > 0);
-    tn_store32(batch->payload, len);
-    batch->len = len + (uint32_t)sizeof(uint32_t);
-    batch->count = 1;
-    struct log_batch logged;
-    enum tn_result verdict = engine_append_batch(engine, batch, &logged);
-    if (verdict != TN_R_OK) {
-        enum tn_status status = (enum tn_status)atomic_load(&engine->stopped_by);
-        status = verdict == TN_R_NOSPACE ? TN_NOSPACE : status;
-        (void)snprintf(error->text, sizeof error->text, "the first write (%s) failed: %s",
-                       kernel_verb_rows[command->verb].name, tn_status_text(status));
-        return status;
-    }
-    engine->limits_prepared = true;
-    enum tn_status status = engine_apply_batch(engine, &logged, NULL, NULL);
-    TN_ASSERT(status == TN_OK);
-    if (last) {
-        engine_snapshot_appended(engine, batch->len);
-    }
-    *batch = (struct engine_batch){.payload = batch->payload};
-    return TN_OK;
-}
-
-static struct kernel_limits engine_limits_wanted(const struct engine *engine) {
-    struct kernel_limits limits =
-        engine->kernel != NULL ? *kernel_limits_of(engine->kernel) : kernel_limits_default();
-    for (unsigned i = 0; i < KERNEL_LIMIT_COUNT; i++) {
-        if ((engine->options.limits_mask >> i & 1) != 0) {
-            limits.of[i] = engine->options.limits.of[i];
-        }
-    }
-    return limits;
-}
-
-static enum tn_status engine_limits_check(const struct kernel_limits *limits,
-                                          struct log_error *error) {
-    enum kernel_limit bad = kernel_limits_bad(limits);
-    if (bad == KERNEL_LIMIT_COUNT) {
-        return TN_OK;
-    }
-    const struct kernel_limit_row *row = &kernel_limit_rows[bad];
-    (void)snprintf(error->text, sizeof error->text, "%s must be %llu..%llu", row->name,
-                   (unsigned long long)row->low, (unsigned long long)row->high);
-    return TN_INVALID;
-}
-
-/* A new log: its first record carries the limits and seeds the kernel's generator. */
-static enum tn_status engine_log_new(struct engine *engine, const struct log_position *at,
-                                     struct log_error *error) {
-    struct kernel_command command = {.verb = KERNEL_VERB_LIMITS,
-                                     .rights = KERNEL_RIGHT_OPERATOR,
-                                     .fields = KERNEL_F_LIMITS | KERNEL_F_EPOCH | KERNEL_F_EDITION,
-                                     .edition = KERNEL_EDITION,
-                                     .limits = engine_limits_wanted(engine)};
-    enum tn_status status = engine_limits_check(&command.limits, error);
-    if (status != TN_OK) {
-        return status;
-    }
-    status = engine_kernel_create(engine, &command.limits, (uint32_t)at->shard);
-    if (status == TN_OK) {
-        status = engine->os->random(engine->os->ctx, &command.epoch, sizeof command.epoch);
-    }
-    if (status != TN_OK) {
-        (void)snprintf(error->text, sizeof error->text, "cannot create a new state: %s",
-                       tn_status_text(status));
-        return status;
-    }
-    return engine_log_one(engine, &command, true, error);
-}
-
-/* The limits asked for and this version's rules, if they are not the ones in force. */
-static enum tn_status engine_limits_change(struct engine *engine, struct log_error *error) {
-    struct kernel_limits wanted = engine_limits_wanted(engine);
-    if (memcmp(&wanted, kernel_limits_of(engine->kernel), sizeof wanted) == 0 &&
-        kernel_edition(engine->kernel) == KERNEL_EDITION) {
-        return TN_OK;
-    }
-    enum tn_status status = engine_limits_check(&wanted, error);
-    if (status != TN_OK) {
-        return status;
-    }
-    status = engine_limits_prepare(engine, &wanted);
-    if (status != TN_OK) {
-        (void)snprintf(error->text, sizeof error->text, "%s",
-                       status == TN_INVALID
-                           ? "the configured limits are too small for the stored data"
-                           : "no memory for the configured limits");
-        return status;
-    }
-    struct kernel_command command = {.verb = KERNEL_VERB_LIMITS,
-                                     .rights = KERNEL_RIGHT_OPERATOR,
-                                     .fields = KERNEL_F_LIMITS | KERNEL_F_EDITION,
-                                     .edition = KERNEL_EDITION,
-                                     .limits = wanted};
-    return engine_log_one(engine, &command, true, error);
-}
-
-_Static_assert(LOG_GENERATIONS_MAX == KERNEL_RESTORES_MAX,
-               "the log refuses a restore that the kernel could not tell apart");
-
-/* The log's generation goes up when a backup is restored; the state follows by a command. */
-static enum tn_status engine_restored(struct engine *engine, const struct log_position *at,
-                                      struct log_error *error) {
-    const struct kernel_command command = {.verb = KERNEL_VERB_RESTORED,
-                                           .rights = KERNEL_RIGHT_OPERATOR};
-    enum tn_status status = TN_OK;
-    while (status == TN_OK && kernel_shard(engine->kernel) < at->shard) {
-        uint64_t before = kernel_shard(engine->kernel);
-        bool last = before + ((uint64_t)1 << 32) >= at->shard;
-        status = engine_log_one(engine, &command, last, error);
-        if (status == TN_OK && kernel_shard(engine->kernel) == before) {
-            (void)snprintf(error->text, sizeof error->text,
-                           "the state was restored from a backup %llu times, and no more than that "
-                           "is possible: its leases must be moved to a new directory",
-                           (unsigned long long)(before >> 32));
-            return TN_INVALID;
-        }
-    }
-    if (status == TN_OK && kernel_shard(engine->kernel) != at->shard) {
-        (void)snprintf(
-            error->text, sizeof error->text, "the state belongs to shard %llu, the log to %llu",
-            (unsigned long long)kernel_shard(engine->kernel), (unsigned long long)at->shard);
-        return TN_CORRUPT;
-    }
-    return status;
-}
-
 static enum tn_status engine_start_from_log(struct engine *engine, struct log_error *error) {
     struct log_position at = {0};
     struct log_stats log = {0};
     enum tn_status status = engine_recover(engine, &at, error);
-    if (status == TN_OK) {
-        status = engine->log->verbs->lead(engine->log, &at, error);
-    }
-    if (status == TN_OK) {
-        status = engine_clock_start(engine, &at, error);
-    }
     if (status != TN_OK) {
         return status;
     }
     TN_ASSERT(engine->kernel == NULL ? at.lsn == 0 : at.lsn == kernel_lsn(engine->kernel));
-    engine->lsn_least = at.next_lsn;
+    engine_clock_open(engine, &at);
     engine_events_replayed(engine, at.lsn);
     engine->store->verbs->stats(engine->store, &log);
     atomic_store(&engine->snapshots.bytes_since, log.bytes_since_snapshot);
     engine_notice(engine, "event=recovered lsn=%llu commands=%llu ms=%llu",
                   (unsigned long long)at.lsn, (unsigned long long)engine->recovery_commands,
                   (unsigned long long)(engine->recovery_ns / 1000000u));
-    if (engine->kernel == NULL) {
-        status = engine_log_new(engine, &at, error);
-    }
-    if (status == TN_OK) {
-        status = engine_restored(engine, &at, error);
-    }
-    return status == TN_OK ? engine_limits_change(engine, error) : status;
+    return TN_OK;
 }
 
 static enum tn_status engine_threads(struct engine *engine, struct log_error *error) {
-    enum tn_status status = engine_metrics_init(engine);
-    if (status == TN_OK) {
-        status = engine_events_start(engine);
-    }
+    enum tn_status status = engine_events_start(engine);
     if (status == TN_OK && !engine->options.no_threads) {
         status = engine_ticker_start(engine);
         if (status == TN_OK) {
@@ -326,6 +183,29 @@ static struct engine *engine_new(const struct engine_options *options, struct lo
     return engine;
 }
 
+/* With nobody else using it any more. */
+static bool engine_shut(struct engine *engine) {
+    pthread_mutex_lock(&engine->submit_lock);
+    engine->closing = true;
+    pthread_mutex_unlock(&engine->submit_lock);
+    engine_submit_now(engine);
+    pthread_mutex_lock(&engine->submit_lock);
+    while (engine->leading || engine->filling->count > 0) {
+        pthread_cond_wait(&engine->drained, &engine->submit_lock);
+    }
+    pthread_mutex_unlock(&engine->submit_lock);
+    if (!engine->options.no_threads) {
+        engine_ticker_stop(engine);
+        engine_snapshot_thread_stop(engine);
+    }
+    engine_role_close(engine);
+    bool saved = engine_snapshot_at_close(engine);
+    if (atomic_load(&engine->keeps)) {
+        engine_events_flush(engine, atomic_load(&engine->lsn));
+    }
+    return engine_free(engine) && saved;
+}
+
 static enum tn_status engine_start(const struct engine_options *options, struct engine **ret_engine,
                                    struct log_error *error) {
     struct engine *engine = engine_new(options, error);
@@ -348,6 +228,13 @@ static enum tn_status engine_start(const struct engine_options *options, struct 
     }
     if (status != TN_OK) {
         (void)engine_free(engine);
+        return status;
+    }
+    status = engine_role_follow(engine);
+    if (status != TN_OK) {
+        (void)snprintf(error->text, sizeof error->text, "the log cannot be followed: %s",
+                       tn_status_text(status));
+        (void)engine_shut(engine);
         return status;
     }
     *ret_engine = engine;
@@ -407,24 +294,9 @@ bool engine_close(struct engine *engine) {
     TN_ASSERT(!engine_delivering(engine));
     int cancel = engine_cancel_hold();
     engine_close_time(engine);
-    pthread_mutex_lock(&engine->submit_lock);
-    engine->closing = true;
-    pthread_mutex_unlock(&engine->submit_lock);
-    engine_submit_now(engine);
-    pthread_mutex_lock(&engine->submit_lock);
-    while (engine->leading || engine->filling->count > 0) {
-        pthread_cond_wait(&engine->drained, &engine->submit_lock);
-    }
-    pthread_mutex_unlock(&engine->submit_lock);
-    if (!engine->options.no_threads) {
-        engine_ticker_stop(engine);
-        engine_snapshot_thread_stop(engine);
-    }
-    bool saved = engine_snapshot_at_close(engine);
-    engine_events_flush(engine, atomic_load(&engine->lsn));
-    bool closed = engine_free(engine);
+    bool closed = engine_shut(engine);
     engine_cancel_allow(cancel);
-    return closed && saved;
+    return closed;
 }
 
 /* ---- Figures ---- */
@@ -444,7 +316,7 @@ void engine_stats_read(struct engine *engine, struct engine_stats *ret_stats) {
         .syncs = engine_counter(&engine->appends),
         .append_ns_last = engine_counter(&engine->append_ns_last),
         .append_ns_sum = engine_counter(&engine->append_ns_sum),
-        .stopped = engine_authority(engine),
+        .stopped = engine_authority_sound(engine) ? TN_R_OK : TN_R_HALTED,
         .stopped_by = (enum tn_status)atomic_load(&engine->stopped_by),
         .recovery_commands = engine->recovery_commands,
         .recovery_ns = engine->recovery_ns,
@@ -460,6 +332,7 @@ void engine_stats_read(struct engine *engine, struct engine_stats *ret_stats) {
     pthread_mutex_lock(&engine->submit_lock);
     stats.queue_commands = engine->filling->count + engine->committing;
     stats.overloads = engine->overloads;
+    stats.role = engine->role;
     if (stats.stopped == TN_R_OK && engine->closing) {
         stats.stopped = TN_R_CLOSED;
     }

@@ -11,6 +11,11 @@
  *   rejected   result.lsn = 0: nothing was logged
  *   unknown    HALTED or LOST: it may or may not have happened
  *
+ * engine_open recovers and appends nothing. The engine then follows its log: it applies the batches
+ * that another owner commits, and serves reads that may be stale. engine_lead makes it serve writes and
+ * current reads; a log that is lost to another owner takes that away again, while the engine lives
+ * (role.c). A local log is owned at once and is never lost.
+ *
  * All calls are safe from any thread, and a thread cannot be cancelled inside one. Callbacks (done,
  * event, events_ready, metrics, notice) run with no lock held, one at a time for each kind, on the engine's own
  * threads or on a thread inside a blocking call. A callback may submit and read; a blocking write or
@@ -91,6 +96,21 @@ typedef void engine_metrics_sink(void *ctx, const struct engine_metrics *metrics
 
 /* ---- Opening and closing ---- */
 
+/* What the engine is to its log: see role.c. */
+enum engine_role {
+    ENGINE_LOADING,
+    ENGINE_FOLLOWING,
+    ENGINE_LEADING,
+    ENGINE_HALTED,
+    ENGINE_CLOSING,
+};
+
+const char *engine_role_name(enum engine_role role);
+
+/* Role, owner or leader may have changed: engine_standing_read says how it is. Called on any thread, on
+ * several at once, perhaps before engine_open returns; must not wait, nor lead or follow. */
+typedef void engine_role_sink(void *ctx, struct engine *engine);
+
 /* Zero everywhere is a good start: every 0 or NULL stands for the default in the comment. */
 struct engine_options {
     const struct os *os; /* os_posix() */
@@ -131,11 +151,31 @@ struct engine_options {
     void *metrics_ctx;
     log_notice *notice;
     void *notice_ctx;
+    engine_role_sink *role;
+    void *role_ctx;
 };
 
-/* Recovers and is ready to serve on return; on failure *error says why, in words. */
+/* Recovers and follows on return; on failure *error says why, in words. */
 enum tn_status engine_open(const struct engine_options *options, struct engine **ret_engine,
                            struct log_error *error);
+
+/* Takes the lead: appends what must be in the log before anything is served (the limits, a restored
+ * generation), starts the clock and the ticks. TN_OK also if it leads already; TN_LOST if the log is not
+ * ours; after any other failure engine_close is the only call left. Waits for the log; not from a
+ * callback. */
+enum tn_status engine_lead(struct engine *engine, struct log_error *error);
+
+/* Gives the lead and the log up, after answering what is in flight. TN_OK also if it does not lead;
+ * TN_INVALID if the log cannot be given up. Not from a callback. */
+enum tn_status engine_follow(struct engine *engine);
+
+struct engine_standing {
+    enum engine_role role;
+    bool owned;                      /* the log is ours: engine_lead is worth a try */
+    char leader[LOG_LEADER_MAX + 1]; /* another owner's address; empty: none is known */
+};
+
+void engine_standing_read(struct engine *engine, struct engine_standing *ret_standing);
 
 /* Answers what is in flight, takes a last snapshot if there was a write since the last one, closes
  * the log. False if the last snapshot or the mark could not be written (nothing that was answered
@@ -205,19 +245,23 @@ typedef bool engine_reader(void *ctx, const struct kernel *kernel, uint64_t cloc
  *            such a deadline, NOT_YET: submit engine_tick_command and ask again when it is done; a few
  *            times at the most, then AS_IS
  *   AS_IS    never waits: the state at its LSN. Also for after a tick that a full disk refused. A lease
- *            past its deadline is shown as OVERDUE, as everywhere */
+ *            past its deadline is shown as OVERDUE, as everywhere
+ *   STALE    like AS_IS, also while the engine follows: others may have changed what it shows. NOT_YET
+ *            if nothing has been applied yet
+ * Only the owner of the log may answer the first three: otherwise READONLY or MASTERDOWN. */
 enum engine_read_mode {
     ENGINE_READ_CURRENT,
     ENGINE_READ_NOWAIT,
     ENGINE_READ_AS_IS,
+    ENGINE_READ_STALE,
 };
 
 /* OK, or why the reader was not called or could not be given what it asked for: NOT_YET (NOWAIT),
- * HALTED, LOST, CLOSED, or the result that refused the tick. */
+ * HALTED, READONLY, MASTERDOWN, CLOSED, or the result that refused the tick. */
 enum tn_result engine_read(struct engine *engine, enum engine_read_mode mode, engine_reader *reader,
                            void *ctx);
 
-/* Waits until the command at `lsn` has been applied, at most a second: OK; NOT_YET; or HALTED, LOST.
+/* Waits until the command at `lsn` has been applied, at most a second: OK; NOT_YET; or HALTED.
  * Inside a callback it does not wait. */
 enum tn_result engine_wait_lsn(struct engine *engine, uint64_t lsn);
 
@@ -280,8 +324,9 @@ struct engine_stats {
     uint64_t append_ns_waiting; /* for how long the log has owed an answer; 0: it owes none */
     uint64_t queue_commands;    /* waiting or being committed */
     uint64_t overloads;         /* requests refused for that */
-    enum tn_result stopped;     /* OK, or HALTED, LOST, CLOSED */
-    enum tn_status stopped_by;  /* what the log said */
+    enum engine_role role;
+    enum tn_result stopped;    /* OK, or HALTED, CLOSED */
+    enum tn_status stopped_by; /* what the log said */
     uint64_t recovery_commands;
     uint64_t recovery_ns;
     uint64_t snapshots;

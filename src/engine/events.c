@@ -175,7 +175,9 @@ static void watchers_changed(struct engine *engine) {
     for (const struct engine_watcher *w = engine->watchers; w != NULL; w = w->next) {
         engine->watch_kinds |= w->kinds;
     }
-    kernel_sink_set(engine->kernel, engine_events_sink_of(engine));
+    if (engine->kernel != NULL) {
+        kernel_sink_set(engine->kernel, engine_events_sink_of(engine));
+    }
 }
 
 void engine_watch_add(struct engine *engine, struct engine_watcher *watcher) {

@@ -65,6 +65,16 @@ struct engine_linger {
     uint32_t skip, backoff;
 };
 
+/* ---- clock.c ---- */
+
+/* Set when the engine opens and whenever it takes the lead. */
+struct engine_clock {
+    _Atomic uint32_t turn;    /* odd: being set */
+    _Atomic uint64_t base_ms; /* the time that boot_ms stands for */
+    _Atomic uint64_t boot_ms;
+    _Atomic uint64_t lead_ms; /* of the log before the wall clock then */
+};
+
 /* ---- deliver.c ---- */
 
 /* A callback being run, on the stack of whoever runs it. */
@@ -144,10 +154,10 @@ struct engine {
     uint8_t *payload_memory;
     struct kernel_value *values; /* results of one run: ENGINE_RUN_MAX + KERNEL_BUNDLE_MAX */
 
-    /* clock.c */
-    uint64_t clock_base_ms; /* the time that clock_boot_ms stands for */
-    uint64_t clock_boot_ms;
-    uint64_t clock_lead_ms;   /* of the log before the wall clock at the start */
+    struct log_follower follower;
+    bool asks_owner; /* the log can be lost: every read asks it */
+
+    struct engine_clock clock;
     _Atomic uint64_t last_ms; /* of the last batch */
 
     /* Waiting to be committed: under submit_lock. */
@@ -161,6 +171,9 @@ struct engine {
     bool thread_leads;   /* the commit thread is that somebody */
     bool gathering;      /* more is to come: the filling batch is not taken */
     bool closing;
+    enum engine_role role;           /* moved by engine_role_move only */
+    bool owned;                      /* the log is ours */
+    char leader[LOG_LEADER_MAX + 1]; /* who has it else; empty: nobody, as far as is known */
     bool tick_pending;
     uint64_t overloads;
 
@@ -184,8 +197,9 @@ struct engine {
     _Alignas(ENGINE_LINE) _Atomic uint64_t lsn;
     _Atomic uint64_t next_due;
     _Atomic uint64_t logged_ms;  /* the state's time: of the last batch that was applied */
-    _Atomic uint32_t stopped;    /* enum tn_result: OK, HALTED, LOST */
-    _Atomic uint32_t stopped_by; /* enum tn_status */
+    _Atomic uint32_t refusal;    /* enum tn_result: OK while it leads, else what is answered */
+    _Atomic uint32_t stopped_by; /* enum tn_status: why it halted */
+    _Atomic bool keeps;          /* it has led or applied something: closing takes a snapshot */
     _Atomic uint32_t fence_waiters;
     engine_park_word applied; /* a counter, moved when there are fence_waiters */
     _Atomic uint64_t batches_done, commands_done, batch_largest, appends, append_ns_last,
@@ -203,6 +217,7 @@ struct engine {
     uint64_t awake_appends; /* appends when the thread last looked */
     uint64_t metrics_next_ms;
 
+    pthread_mutex_t role_lock;   /* between those who lead, follow, apply as a follower */
     pthread_mutex_t notice_lock; /* held by the thread that tells a notice; recursive */
     uint64_t recovery_commands, recovery_ns;
     uint64_t recovery_snapshot_lsn; /* 0: there was none */
@@ -211,12 +226,36 @@ struct engine {
 };
 
 /* authority.c */
-/* OK, or why this engine may not say anything about leases. */
+/* OK, or why this engine may neither write nor say anything about leases. */
 enum tn_result engine_authority(const struct engine *engine);
+/* The same for a read of this mode, asked before and after it has looked. */
+enum tn_result engine_authority_read(const struct engine *engine, enum engine_read_mode mode);
+/* False if the engine has halted: its state and its files must not be used any more. */
+bool engine_authority_sound(const struct engine *engine);
 /* Shows a lease as OVERDUE if `clock_ms` has reached its deadline; true: it did. */
 bool engine_authority_mark(struct kernel_lease_view *view, uint64_t clock_ms);
 
+/* role.c */
+/* With submit_lock held. */
+void engine_role_move(struct engine *engine, enum engine_role to);
+/* With submit_lock held: waits until all that was accepted is answered. */
+void engine_role_drain(struct engine *engine);
+/* The log has another owner: follows, if it led. */
+void engine_role_lost(struct engine *engine);
+/* By whoever commits: an append or a mark has failed. The engine follows if the log has another owner,
+ * and halts otherwise. Returns the answer to those whose batch it was. */
+enum tn_result engine_role_failed(struct engine *engine, enum tn_status status);
+enum tn_status engine_role_follow(struct engine *engine);
+void engine_role_close(struct engine *engine);
+
+/* lead.c */
+/* What must be done before the engine leads a log that it owns. With role_lock held. */
+enum tn_status engine_lead_prepare(struct engine *engine, struct log_error *error);
+
 /* clock.c */
+void engine_clock_open(struct engine *engine, const struct log_position *at);
+/* By a follower: a batch of this time was applied. */
+void engine_clock_follow(struct engine *engine, uint64_t now_ms);
 enum tn_status engine_clock_start(struct engine *engine, const struct log_position *at,
                                   struct log_error *error);
 uint64_t engine_clock_stamp(struct engine *engine);
@@ -239,8 +278,6 @@ void engine_linger_look(struct engine *engine);
 /* append.c */
 enum tn_result engine_append_batch(struct engine *engine, const struct engine_batch *batch,
                                    struct log_batch *ret_logged);
-/* No more service, because of what the log said. By the leader; returns what is answered from now. */
-enum tn_result engine_append_stop(struct engine *engine, enum tn_status status);
 /* The log is asked for something that may take long, at `now_ns`; 0: it has answered. */
 void engine_log_asked(struct engine *engine, uint64_t now_ns);
 
@@ -279,6 +316,11 @@ bool engine_events_full(const struct engine_events *events);
 void engine_events_deliver(struct engine *engine);
 
 /* replay.c */
+/* Whether the batch may follow the state; the first batch of all makes the kernel. */
+enum tn_status engine_batch_check(struct engine *engine, const struct log_batch *batch,
+                                  struct log_error *error);
+enum tn_status engine_batch_apply(struct engine *engine, const struct log_batch *batch,
+                                  struct log_error *error);
 enum tn_status engine_recover(struct engine *engine, struct log_position *ret_position,
                               struct log_error *error);
 enum tn_status engine_kernel_create(struct engine *engine, const struct kernel_limits *limits,

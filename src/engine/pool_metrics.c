@@ -124,7 +124,7 @@ void engine_metrics_run(struct engine *engine) {
 
 enum tn_status engine_metrics_init(struct engine *engine) {
     struct engine_meters *meters = &engine->meters;
-    if (engine->options.metrics == NULL) {
+    if (engine->options.metrics == NULL || meters->of != NULL) {
         return TN_OK;
     }
     uint64_t pools = kernel_limits_of(engine->kernel)->of[KERNEL_LIMIT_RATES];

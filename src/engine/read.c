@@ -14,7 +14,7 @@ static enum tn_result wait_applied(struct engine *engine, uint64_t lsn) {
     uint64_t started_ns = engine->os->clock_boot_ns(engine->os->ctx);
     uint64_t left_ms = READ_FENCE_MS;
     atomic_fetch_add(&engine->fence_waiters, 1);
-    while (left_ms > 0 && engine_authority(engine) == TN_R_OK) {
+    while (left_ms > 0 && engine_authority_sound(engine)) {
         uint32_t seen = atomic_load(&engine->applied);
         if (atomic_load(&engine->lsn) >= lsn ||
             !engine_park_wait_ms(&engine->applied, seen, left_ms)) {
@@ -48,7 +48,7 @@ static enum tn_result read_current(struct engine *engine, engine_reader *reader,
     uint64_t asked_ms = engine_now(engine);
     bool ticked = false;
     for (;;) {
-        enum tn_result verdict = engine_authority(engine);
+        enum tn_result verdict = engine_authority_read(engine, ENGINE_READ_CURRENT);
         if (verdict != TN_R_OK || !read_look(engine, reader, ctx, asked_ms, ticked)) {
             return verdict;
         }
@@ -65,14 +65,14 @@ static enum tn_result read_current(struct engine *engine, engine_reader *reader,
  * it only once, which is for the caller to count, but not if the state's time is the clock's. */
 static enum tn_result read_at_once(struct engine *engine, enum engine_read_mode mode,
                                    engine_reader *reader, void *ctx) {
-    enum tn_result verdict = engine_authority(engine);
+    enum tn_result verdict = engine_authority_read(engine, mode);
     if (verdict != TN_R_OK) {
         return verdict;
     }
     uint64_t asked_ms = engine_now(engine);
     bool timely = atomic_load(&engine->logged_ms) >= asked_ms;
     bool again = read_look(engine, reader, ctx, asked_ms, timely);
-    verdict = engine_authority(engine);
+    verdict = engine_authority_read(engine, mode);
     if (verdict != TN_R_OK) {
         return verdict; /* it was lost while the reader looked */
     }
@@ -83,8 +83,7 @@ enum tn_result engine_wait_lsn(struct engine *engine, uint64_t lsn) {
     int cancel = engine_cancel_hold();
     enum tn_result verdict = wait_applied(engine, lsn);
     engine_cancel_allow(cancel);
-    enum tn_result stopped = engine_authority(engine);
-    return stopped != TN_R_OK ? stopped : verdict;
+    return engine_authority_sound(engine) ? verdict : TN_R_HALTED;
 }
 
 enum tn_result engine_read(struct engine *engine, enum engine_read_mode mode, engine_reader *reader,
@@ -95,13 +94,14 @@ enum tn_result engine_read(struct engine *engine, enum engine_read_mode mode, en
     int cancel = engine_cancel_hold();
     enum tn_result verdict = read_current(engine, reader, ctx);
     engine_cancel_allow(cancel);
-    enum tn_result stopped = engine_authority(engine);
-    return stopped != TN_R_OK ? stopped : verdict;
+    enum tn_result lost = engine_authority_read(engine, mode);
+    return lost != TN_R_OK ? lost : verdict;
 }
 
 bool engine_is_current(struct engine *engine, uint64_t ms) {
     pthread_mutex_lock(&engine->state_lock);
-    bool current = kernel_now(engine->kernel) >= ms && kernel_next_due(engine->kernel) > ms;
+    bool current = engine->kernel != NULL && kernel_now(engine->kernel) >= ms &&
+                   kernel_next_due(engine->kernel) > ms;
     pthread_mutex_unlock(&engine->state_lock);
     return current;
 }

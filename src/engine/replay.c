@@ -20,12 +20,12 @@ struct recovery {
     struct log_error error; /* empty unless something here went wrong */
 };
 
-__attribute__((format(printf, 3, 4))) static enum tn_status recover_fail(struct recovery *recovery,
+__attribute__((format(printf, 3, 4))) static enum tn_status recover_fail(struct log_error *error,
                                                                          enum tn_status status,
                                                                          const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(recovery->error.text, sizeof recovery->error.text, format, arguments);
+    (void)vsnprintf(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
     return status;
 }
@@ -75,7 +75,7 @@ static enum tn_status load_snapshot_begin(void *ctx, const struct log_position *
     struct recovery *recovery = ctx;
     TN_ASSERT(recovery->engine->kernel == NULL);
     if (!load_time_possible(at->now_ms)) {
-        return recover_fail(recovery, TN_CORRUPT,
+        return recover_fail(&recovery->error, TN_CORRUPT,
                             "the snapshot carries the time %" PRIu64
                             " ms since 1970, which no snapshot can have",
                             at->now_ms);
@@ -90,7 +90,7 @@ static enum tn_status load_meta_limits(struct recovery *recovery, struct tn_read
     struct kernel_limits limits = kernel_limits_default();
     uint32_t count = tn_read32(r);
     if (!r->bad && count > KERNEL_LIMIT_COUNT && version <= KERNEL_STATE_VERSION) {
-        return recover_fail(recovery, TN_VERSION, "the snapshot has unknown limits");
+        return recover_fail(&recovery->error, TN_VERSION, "the snapshot has unknown limits");
     }
     for (uint32_t i = 0; i < count && !r->bad; i++) {
         uint64_t limit = tn_read64(r);
@@ -99,12 +99,12 @@ static enum tn_status load_meta_limits(struct recovery *recovery, struct tn_read
         }
     }
     if (r->bad || kernel_limits_bad(&limits) != KERNEL_LIMIT_COUNT) {
-        return recover_fail(recovery, TN_CORRUPT, "the snapshot's limits are damaged");
+        return recover_fail(&recovery->error, TN_CORRUPT, "the snapshot's limits are damaged");
     }
     enum tn_status status =
         engine_kernel_create(recovery->engine, &limits, recovery->snapshot.shard);
     if (status != TN_OK) {
-        return recover_fail(recovery, status, "no memory for the snapshot's limits: %s",
+        return recover_fail(&recovery->error, status, "no memory for the snapshot's limits: %s",
                             tn_status_text(status));
     }
     return TN_OK;
@@ -114,14 +114,15 @@ static enum tn_status load_meta(struct recovery *recovery, struct tn_bytes bytes
     struct tn_reader r = tn_reader_of(bytes.at, bytes.len);
     uint32_t reader = tn_read32(&r);
     if (r.bad || reader < KERNEL_STATE_OLDEST || reader > KERNEL_STATE_VERSION) {
-        return recover_fail(recovery, TN_VERSION,
+        return recover_fail(&recovery->error, TN_VERSION,
                             "the snapshot's state is of version %" PRIu32
                             ", this program reads %u to %u",
                             reader, KERNEL_STATE_OLDEST, KERNEL_STATE_VERSION);
     }
     uint32_t version = reader > KERNEL_STATE_OLDEST ? tn_read32(&r) : reader;
     if (version < reader) {
-        return recover_fail(recovery, TN_CORRUPT, "the snapshot's first section is damaged");
+        return recover_fail(&recovery->error, TN_CORRUPT,
+                            "the snapshot's first section is damaged");
     }
     enum tn_status status = load_meta_limits(recovery, &r, version);
     if (status != TN_OK) {
@@ -137,12 +138,13 @@ static enum tn_status load_meta(struct recovery *recovery, struct tn_bytes bytes
         header.live = tn_read32(&r);
         header.free_head = tn_read32(&r);
         if (!r.bad && !kernel_load_header(recovery->engine->kernel, &header)) {
-            return recover_fail(recovery, TN_CORRUPT,
+            return recover_fail(&recovery->error, TN_CORRUPT,
                                 "the snapshot has the unknown table %" PRIu32 "", header.id);
         }
     }
     if (r.bad || tn_reader_left(&r) != 0) {
-        return recover_fail(recovery, TN_CORRUPT, "the snapshot's first section is damaged");
+        return recover_fail(&recovery->error, TN_CORRUPT,
+                            "the snapshot's first section is damaged");
     }
     return TN_OK;
 }
@@ -155,7 +157,7 @@ static enum tn_status load_chunk(struct recovery *recovery, struct tn_bytes byte
     chunk.bytes = bytes.at + SECTION_CHUNK_HEADER;
     if (r.bad || !recovery->has_meta ||
         !kernel_load_chunk(recovery->engine->kernel, &chunk, tn_reader_left(&r))) {
-        return recover_fail(recovery, TN_CORRUPT,
+        return recover_fail(&recovery->error, TN_CORRUPT,
                             "the snapshot's records %" PRIu32 "+%" PRIu32 " of table %" PRIu32
                             " do not fit",
                             chunk.first, chunk.count, chunk.table_id);
@@ -171,8 +173,8 @@ static enum tn_status load_snapshot_section(void *ctx, const struct log_section 
     if (section->kind == SECTION_CHUNK) {
         return load_chunk(recovery, section->bytes);
     }
-    return recover_fail(recovery, TN_CORRUPT, "the snapshot has a section of unknown kind %" PRIu32,
-                        section->kind);
+    return recover_fail(&recovery->error, TN_CORRUPT,
+                        "the snapshot has a section of unknown kind %" PRIu32, section->kind);
 }
 
 static enum tn_status load_snapshot_end(void *ctx) {
@@ -180,16 +182,17 @@ static enum tn_status load_snapshot_end(void *ctx) {
     struct engine *engine = recovery->engine;
     const struct log_position *at = &recovery->snapshot;
     if (!recovery->has_meta || !kernel_load_end(engine->kernel)) {
-        return recover_fail(recovery, TN_CORRUPT, "the snapshot's records do not agree");
+        return recover_fail(&recovery->error, TN_CORRUPT, "the snapshot's records do not agree");
     }
     char why[160] = "";
     enum tn_status status = kernel_check_status(engine->kernel, why, sizeof why);
     if (status != TN_OK) {
-        return recover_fail(recovery, status, "the snapshot's records do not agree: %s", why);
+        return recover_fail(&recovery->error, status, "the snapshot's records do not agree: %s",
+                            why);
     }
     if (kernel_lsn(engine->kernel) != at->lsn || kernel_now(engine->kernel) != at->now_ms ||
         kernel_shard(engine->kernel) != at->shard) {
-        return recover_fail(recovery, TN_CORRUPT,
+        return recover_fail(&recovery->error, TN_CORRUPT,
                             "the snapshot says lsn %" PRIu64 ", its records lsn %" PRIu64, at->lsn,
                             kernel_lsn(engine->kernel));
     }
@@ -229,7 +232,8 @@ static bool load_batch_whole(const struct log_batch *batch) {
 }
 
 /* A log without a snapshot begins with its limits. */
-static enum tn_status load_first(struct recovery *recovery, const struct log_batch *batch) {
+static enum tn_status batch_first(struct engine *engine, const struct log_batch *batch,
+                                  struct log_error *error) {
     struct kernel_command command;
     struct tn_bytes first =
         tn_bytes_of(batch->payload + sizeof(uint32_t), tn_load32(batch->payload));
@@ -237,21 +241,66 @@ static enum tn_status load_first(struct recovery *recovery, const struct log_bat
      * it and the log has passed over the LSNs that it may have given. */
     if (!kernel_command_decode(first, &command) || command.verb != KERNEL_VERB_LIMITS ||
         (command.fields & KERNEL_F_EPOCH) == 0) {
-        return recover_fail(recovery, TN_CORRUPT,
+        return recover_fail(error, TN_CORRUPT,
                             "the log begins with lsn %" PRIu64
                             " and no snapshot covers the earlier commands",
                             batch->first_lsn);
     }
     if (kernel_limits_bad(&command.limits) != KERNEL_LIMIT_COUNT) {
-        return recover_fail(recovery, TN_CORRUPT,
-                            "the limits in the log's first record are damaged");
+        return recover_fail(error, TN_CORRUPT, "the limits in the log's first record are damaged");
     }
     /* Generations above 0 come from commands further on; the segment may have been written anew. */
-    enum tn_status status =
-        engine_kernel_create(recovery->engine, &command.limits, (uint32_t)batch->shard);
+    pthread_mutex_lock(&engine->state_lock);
+    enum tn_status status = engine_kernel_create(engine, &command.limits, (uint32_t)batch->shard);
+    pthread_mutex_unlock(&engine->state_lock);
     if (status != TN_OK) {
-        return recover_fail(recovery, status, "no memory for the logged limits: %s",
+        return recover_fail(error, status, "no memory for the logged limits: %s",
                             tn_status_text(status));
+    }
+    return TN_OK;
+}
+
+enum tn_status engine_batch_check(struct engine *engine, const struct log_batch *batch,
+                                  struct log_error *error) {
+    if (!load_batch_whole(batch)) {
+        return recover_fail(error, TN_CORRUPT,
+                            "the batch at lsn %" PRIu64 " is not made of commands",
+                            batch->first_lsn);
+    }
+    if (!load_time_possible(batch->now_ms)) {
+        return recover_fail(error, TN_CORRUPT,
+                            "the batch at lsn %" PRIu64 " carries the time %" PRIu64
+                            " ms since 1970, which no batch can have",
+                            batch->first_lsn, batch->now_ms);
+    }
+    enum tn_status status = engine->kernel == NULL ? batch_first(engine, batch, error) : TN_OK;
+    if (status != TN_OK) {
+        return status;
+    }
+    if (batch->first_lsn <= kernel_lsn(engine->kernel) ||
+        batch->now_ms < kernel_now(engine->kernel)) {
+        return recover_fail(error, TN_CORRUPT,
+                            "the batch at lsn %" PRIu64 " does not follow lsn %" PRIu64,
+                            batch->first_lsn, kernel_lsn(engine->kernel));
+    }
+    return TN_OK;
+}
+
+enum tn_status engine_batch_apply(struct engine *engine, const struct log_batch *batch,
+                                  struct log_error *error) {
+    enum tn_status status = engine_apply_batch(engine, batch, NULL, NULL);
+    if (status == TN_VERSION) {
+        return recover_fail(error, status,
+                            "the batch at lsn %" PRIu64
+                            " has a command that this program does not know: a newer version "
+                            "logged it; start that version",
+                            batch->first_lsn);
+    }
+    if (status != TN_OK) {
+        return recover_fail(error, status,
+                            "the limits logged at lsn %" PRIu64
+                            " or later in its batch cannot be had: %s",
+                            batch->first_lsn, tn_status_text(status));
     }
     return TN_OK;
 }
@@ -260,44 +309,15 @@ static enum tn_status load_batch(void *ctx, const struct log_batch *batch) {
     struct recovery *recovery = ctx;
     struct engine *engine = recovery->engine;
     TN_ASSERT(!recovery->in_snapshot);
-    if (!load_batch_whole(batch)) {
-        return recover_fail(recovery, TN_CORRUPT,
-                            "the batch at lsn %" PRIu64 " is not made of commands",
-                            batch->first_lsn);
+    enum tn_status status = engine_batch_check(engine, batch, &recovery->error);
+    if (status == TN_OK) {
+        load_events_begin(recovery);
+        status = engine_batch_apply(engine, batch, &recovery->error);
     }
-    if (!load_time_possible(batch->now_ms)) {
-        return recover_fail(recovery, TN_CORRUPT,
-                            "the batch at lsn %" PRIu64 " carries the time %" PRIu64
-                            " ms since 1970, which no batch can have",
-                            batch->first_lsn, batch->now_ms);
+    if (status == TN_OK) {
+        engine->recovery_commands += batch->count;
     }
-    enum tn_status status = engine->kernel == NULL ? load_first(recovery, batch) : TN_OK;
-    if (status != TN_OK) {
-        return status;
-    }
-    if (batch->first_lsn <= kernel_lsn(engine->kernel) ||
-        batch->now_ms < kernel_now(engine->kernel)) {
-        return recover_fail(recovery, TN_CORRUPT,
-                            "the batch at lsn %" PRIu64 " does not follow lsn %" PRIu64,
-                            batch->first_lsn, kernel_lsn(engine->kernel));
-    }
-    load_events_begin(recovery);
-    status = engine_apply_batch(engine, batch, NULL, NULL);
-    if (status == TN_VERSION) {
-        return recover_fail(recovery, status,
-                            "the batch at lsn %" PRIu64
-                            " has a command that this program does not know: a newer version "
-                            "logged it; start that version",
-                            batch->first_lsn);
-    }
-    if (status != TN_OK) {
-        return recover_fail(recovery, status,
-                            "the limits logged at lsn %" PRIu64
-                            " or later in its batch cannot be had: %s",
-                            batch->first_lsn, tn_status_text(status));
-    }
-    engine->recovery_commands += batch->count;
-    return TN_OK;
+    return status;
 }
 
 enum tn_status engine_recover(struct engine *engine, struct log_position *ret_position,

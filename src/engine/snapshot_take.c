@@ -105,14 +105,19 @@ static void snapshot_save(void *ctx, const struct tn_table_chunk *chunk) {
     }
 }
 
-/* Keeps the drain lock: nothing may be written before the first section is. */
-static void taking_begin(struct taking *taking) {
+/* Keeps the drain lock: nothing may be written before the first section is. False, without it: there is
+ * no state, or it is not one that the log has. */
+static bool taking_begin(struct taking *taking) {
     struct engine *engine = taking->engine;
     struct tn_table_header headers[KERNEL_TABLES_MAX];
     uint32_t count = 0;
     pthread_mutex_lock(&engine->state_lock);
-    while (engine->mid_batch) {
+    while (engine->mid_batch && engine_authority_sound(engine)) {
         pthread_cond_wait(&engine->boundary, &engine->state_lock);
+    }
+    if (engine->mid_batch || engine->kernel == NULL) {
+        pthread_mutex_unlock(&engine->state_lock);
+        return false;
     }
     pthread_mutex_lock(&engine->snapshots.drain_lock);
     uint64_t since_ns = snapshot_clock_ns(engine);
@@ -125,6 +130,7 @@ static void taking_begin(struct taking *taking) {
     snapshot_meta(taking, headers, count);
     pthread_mutex_unlock(&engine->state_lock);
     snapshot_held(engine, since_ns);
+    return true;
 }
 
 /* With the drain lock from taking_begin, which it lets go. */
@@ -161,7 +167,7 @@ static enum tn_status taking_drain(struct taking *taking) {
     pthread_mutex_lock(&engine->snapshots.drain_lock);
     enum tn_status status = engine->snapshots.write_status;
     pthread_mutex_unlock(&engine->snapshots.drain_lock);
-    if (status == TN_OK && engine_authority(engine) != TN_R_OK) {
+    if (status == TN_OK && !engine_authority_sound(engine)) {
         status = TN_HALTED;
     }
     return status;
@@ -206,7 +212,11 @@ static enum tn_status snapshot_take(struct engine *engine, struct log_error *err
         (void)snprintf(error->text, sizeof error->text, "no memory for the snapshot's queue");
         return status;
     }
-    taking_begin(&taking);
+    if (!taking_begin(&taking)) {
+        (void)snprintf(error->text, sizeof error->text, "there is no state to take one of");
+        engine_queue_close(queue, engine->os);
+        return TN_HALTED;
+    }
     status = taking_write(&taking, error);
     if (status != TN_OK) {
         taking_give_up(&taking);
@@ -228,7 +238,7 @@ static void snapshot_run(struct engine *engine) {
     pthread_mutex_unlock(&snapshots->lock);
     uint64_t started_ns = snapshot_clock_ns(engine);
     enum tn_status status = TN_HALTED;
-    if (engine_authority(engine) == TN_R_OK) {
+    if (engine_authority_sound(engine)) {
         status = snapshot_take(engine, &error);
     } else {
         (void)snprintf(error.text, sizeof error.text, "%s", tn_status_text(TN_HALTED));
@@ -314,8 +324,8 @@ enum tn_status engine_snapshot(struct engine *engine, struct log_error *error) {
 /* With the engine's threads gone. */
 bool engine_snapshot_at_close(struct engine *engine) {
     struct engine_snapshots *snapshots = &engine->snapshots;
-    if (engine->options.no_snapshot_at_close || engine_authority(engine) != TN_R_OK ||
-        atomic_load(&snapshots->bytes_since) == 0) {
+    if (engine->options.no_snapshot_at_close || !engine_authority_sound(engine) ||
+        !atomic_load(&engine->keeps) || atomic_load(&snapshots->bytes_since) == 0) {
         return true;
     }
     pthread_mutex_lock(&snapshots->lock);

@@ -99,7 +99,7 @@ static void ticker_idle(struct engine *engine) {
     enum tn_status status = engine->log->verbs->idle(engine->log);
     engine_log_asked(engine, 0);
     if (status != TN_OK) {
-        (void)engine_append_stop(engine, status);
+        (void)engine_role_failed(engine, status);
     }
     pthread_mutex_lock(&engine->submit_lock);
     engine_commit_pass(engine, true);
@@ -123,7 +123,8 @@ static uint64_t ticker_metrics(struct engine *engine, uint64_t now_ms) {
 static uint64_t ticker_arm(struct engine *engine, uint64_t now_ms, uint64_t metrics_ms) {
     uint64_t wake_ms = metrics_ms;
     uint64_t appends = atomic_load_explicit(&engine->appends, memory_order_relaxed);
-    if (appends != engine->idle_appends && now_ms + TICKER_IDLE_MS < wake_ms) {
+    if (appends != engine->idle_appends && now_ms + TICKER_IDLE_MS < wake_ms &&
+        engine_authority(engine) == TN_R_OK) {
         wake_ms = now_ms + TICKER_IDLE_MS;
     }
     uint64_t due_ms;

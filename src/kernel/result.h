@@ -52,7 +52,9 @@ enum tn_outcome { TN_COMMITTED, TN_REJECTED, TN_UNKNOWN };
     X(HALTED,         UNKNOWN,   503, 50, "storage failed; the outcome is unknown until recovery") \
     X(LOST,           UNKNOWN,   503, 51, "the log moved to another owner; the outcome is unknown") \
     X(BAD_TOKEN,      REJECTED,  401, 46, "the token is missing or invalid, or its lease has ended") \
-    X(OVERDUE,        REJECTED,  409, 47, "the lease's deadline has passed, and the log has not recorded it")
+    X(OVERDUE,        REJECTED,  409, 47, "the lease's deadline has passed, and the log has not recorded it") \
+    X(READONLY,       REJECTED,  503, 48, "another node owns the log; ask it") \
+    X(MASTERDOWN,     REJECTED,  503, 49, "no node owns the log now; try again")
 /* clang-format on */
 
 enum tn_result {

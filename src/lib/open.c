@@ -114,7 +114,14 @@ static enum tn_status open_engine(struct tenure *tenure, struct engine_options *
         return status;
     }
     engine->store = log_local_store(engine->log);
-    return engine_open(engine, &tenure->engine, error);
+    status = engine_open(engine, &tenure->engine, error);
+    if (status == TN_OK) {
+        status = engine_lead(tenure->engine, error);
+        if (status != TN_OK) {
+            (void)engine_close(tenure->engine);
+        }
+    }
+    return status;
 }
 
 static void open_free(struct tenure *tenure) {

@@ -99,6 +99,13 @@ static void local_free(struct log_local *log) {
     free(log);
 }
 
+/* The lock on the directory makes it ours. */
+static enum tn_status local_start(struct log *base, const struct log_follower *follower) {
+    (void)base;
+    follower->owner(follower->ctx, true, "");
+    return TN_OK;
+}
+
 static bool local_close(struct log *base) {
     struct log_local *log = log_local_of(base);
     log_snapshot_writer_abandon(&log->snapshot);
@@ -110,6 +117,7 @@ static bool local_close(struct log *base) {
 static const struct log_verbs local_verbs = {
     .batch_max = log_local_batch_max,
     .load = log_local_load,
+    .start = local_start,
     .lead = log_local_lead,
     .append = log_writer_append,
     .idle = log_writer_idle,

@@ -9,15 +9,22 @@
  * - load is called once, before anything else but batch_max, with the position of the snapshot that
  *   was loaded: it hands over every batch after it. It changes nothing that is stored. If it fails,
  *   what it handed over is void, and close is the only call left.
- * - lead makes the log ready to be appended to and tells from where. Until then nothing is written. If
- *   it fails, close is the only call left.
+ * - start is called once, after load: from then on the log tells its follower who owns it, and hands it
+ *   the batches of other owners. The local log is owned at once and for ever.
+ * - lead is called after the follower was told that the log is owned: it makes the log ready to be
+ *   appended to and tells from where. Until then nothing is written. TN_LOST: it is owned no more. If
+ *   it fails otherwise, close is the only call left.
  * - append is called with one batch at a time, after lead: the next one only after `done` of the last
  *   one. `done` runs once, on the calling thread before append returns or later on another thread.
  *     TN_OK       the batch is durable;
  *     TN_NOSPACE  it surely was not written and the log is unharmed: the caller may append again;
- *     TN_LOST     no longer ours to write; it may or may not become part of the log;
+ *     TN_LOST     it surely is not in the log and never will be: another owner has the log;
+ *     TN_DOUBT    it may be in the log, and the log is no longer ours: if it is there, the
+ *                 follower gets it like any other batch;
  *     other       it may or may not be durable, and the log takes no more appends.
- * - close makes the durable mark, if the log was led, and ends everything. */
+ *   An append to a log that is not owned is answered TN_LOST before append returns.
+ * - close makes the durable mark, if the log was led, and ends everything. After it the follower is
+ *   not called. */
 #ifndef TN_LOG_LOG_H
 #define TN_LOG_LOG_H
 
@@ -63,6 +70,18 @@ struct log_loader {
     enum tn_status (*batch)(void *ctx, const struct log_batch *batch);
 };
 
+/* Who follows a log. Called on a thread of the log, one call at a time, and not while an append is under
+ * way. Stays valid until close. */
+struct log_follower {
+    void *ctx;
+    /* Who owns the log from now on: we; another node, whose address is `leader` (at most LOG_LEADER_MAX
+     * bytes); or nobody, and leader is "". Does not wait for anything. */
+    void (*owner)(void *ctx, bool owned, const char *leader);
+    /* A batch that another owner committed, or one of ours that was in doubt. TN_OK, or why it is not
+     * applied: then it takes no more. */
+    enum tn_status (*batch)(void *ctx, const struct log_batch *batch);
+};
+
 struct log;
 
 struct log_verbs {
@@ -71,8 +90,13 @@ struct log_verbs {
     enum tn_status (*load)(struct log *log, const struct log_position *from,
                            const struct log_loader *loader, struct log_position *ret_position,
                            struct log_error *error);
+    enum tn_status (*start)(struct log *log, const struct log_follower *follower);
     enum tn_status (*lead)(struct log *log, struct log_position *ret_position,
                            struct log_error *error);
+    /* Whether the log is surely ours at this moment, from any thread. NULL: from lead on, always. */
+    bool (*owned)(const struct log *log);
+    /* Gives the log up for others to take over; no append is under way. NULL: it cannot be given up. */
+    enum tn_status (*resign)(struct log *log);
     void (*append)(struct log *log, const struct log_batch *batch, log_committed *done, void *ctx);
     /* Nothing to append for a while: a moment to write the durable mark. Called like append, not
      * while one is under way. TN_OK, or why it failed: then the log takes no more appends. */

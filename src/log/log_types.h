@@ -7,6 +7,9 @@
 /* Called for things worth a line in the log of the program: torn tail cut, recovery rewritten, ... */
 typedef void log_notice(void *ctx, const char *line);
 
+/* Of the address of another node that owns the log. */
+#define LOG_LEADER_MAX 127u
+
 /* Why an operation failed, for people: names file, offset and remedy. One line, no newline. */
 struct log_error {
     char text[512];

@@ -466,7 +466,14 @@ static enum tn_status engine_start(struct daemon *daemon, struct engine_options 
         return status;
     }
     options->store = log_local_store(options->log);
-    return engine_open(options, &daemon->engine, error);
+    status = engine_open(options, &daemon->engine, error);
+    if (status == TN_OK) {
+        status = engine_lead(daemon->engine, error);
+        if (status != TN_OK) {
+            (void)engine_close(daemon->engine);
+        }
+    }
+    return status;
 }
 
 static int run(struct daemon *daemon) {

@@ -74,7 +74,7 @@ static bool answers_run(struct server *server) {
         slot->answer.code = code;
         slot->done = true;
         count(server, slot, now_ns);
-        halted = halted || code == TN_R_HALTED || code == TN_R_LOST;
+        halted = halted || code == TN_R_HALTED;
         if (slot->client == NULL) {
             server_slot_free(slot);
         } else {

@@ -26,7 +26,7 @@ static void render_appends(struct metrics_text *text, const struct engine_stats 
 
 static void render_engine(struct metrics_text *text, const struct metrics_view *view) {
     const struct engine_stats *stats = &view->stats;
-    bool halted = stats->stopped == TN_R_HALTED || stats->stopped == TN_R_LOST;
+    bool halted = stats->stopped == TN_R_HALTED;
     metrics_family(text, SERVER_METRIC_BUILD_INFO);
     labelled(text, "version", view->version, 1);
     metrics_single(text, SERVER_METRIC_UP_HALTED, halted, 0);

@@ -462,7 +462,7 @@ enum server_step server_read(struct server_request *request, struct server_answe
     }
     server->counters.calls[row->id]++;
     server_count_served(&server->counters, row->id, client->begun_ns);
-    if (answer.code == TN_R_HALTED || answer.code == TN_R_LOST) {
+    if (answer.code == TN_R_HALTED) {
         server_stop(server, 1);
     }
     answer.http_status = (uint16_t)tn_result_http(answer.code);

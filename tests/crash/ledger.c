@@ -320,6 +320,11 @@ static enum tn_status spy_lead(struct log *log, struct log_position *ret_positio
     return TN_OK;
 }
 
+static enum tn_status spy_start(struct log *log, const struct log_follower *follower) {
+    struct spy *spy = spy_of(log);
+    return spy->inner->verbs->start(spy->inner, follower);
+}
+
 static uint64_t spy_batch_max(const struct log *log) {
     const struct log *inner = ((const struct spy *)log)->inner;
     return inner->verbs->batch_max(inner);
@@ -406,6 +411,7 @@ static bool spy_close(struct log *log) {
 static const struct log_verbs spy_verbs = {
     .batch_max = spy_batch_max,
     .load = spy_load,
+    .start = spy_start,
     .lead = spy_lead,
     .append = spy_append,
     .idle = spy_idle,

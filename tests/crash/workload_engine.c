@@ -116,7 +116,7 @@ static struct engine *engine_found(struct workload *work, struct log_error *erro
         return NULL;
     }
     options.store = ledger_spy_store(options.log);
-    return engine_open(&options, &engine, error) == TN_OK ? engine : NULL;
+    return ekit_try(&options, &engine, error) == TN_OK ? engine : NULL;
 }
 
 /* A later one opens the log itself, as it does in real life; from then on the ledger is kept. */

@@ -197,6 +197,22 @@ void ekit_dir_remove(const char *dir) {
     assert_int_equal(rmdir(dir), 0);
 }
 
+enum tn_status ekit_try(const struct engine_options *options, struct engine **ret_engine,
+                        struct log_error *error) {
+    struct engine *engine = NULL;
+    enum tn_status status = engine_open(options, &engine, error);
+    if (status != TN_OK) {
+        return status;
+    }
+    status = engine_lead(engine, error);
+    if (status != TN_OK) {
+        (void)engine_close(engine);
+        return status;
+    }
+    *ret_engine = engine;
+    return TN_OK;
+}
+
 enum tn_status ekit_try_local(const struct engine_options *options,
                               const struct log_local_options *local, struct engine **ret_engine,
                               struct log_error *error) {
@@ -211,7 +227,7 @@ enum tn_status ekit_try_local(const struct engine_options *options,
     engine.store = log_local_store(engine.log);
     engine.events_dir = options->events_dir != NULL ? options->events_dir : local->dir;
     engine.events_reserve_bytes = local->space_reserve_bytes;
-    return engine_open(&engine, ret_engine, error);
+    return ekit_try(&engine, ret_engine, error);
 }
 
 struct engine *ekit_open_local(const struct engine_options *options,
@@ -228,7 +244,7 @@ struct engine *ekit_open_local(const struct engine_options *options,
 struct engine *ekit_open(const struct engine_options *options) {
     struct engine *engine = NULL;
     struct log_error error;
-    enum tn_status status = engine_open(options, &engine, &error);
+    enum tn_status status = ekit_try(options, &engine, &error);
     if (status != TN_OK) {
         fail_msg("%s: %s", tn_status_name(status), error.text);
     }

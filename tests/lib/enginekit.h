@@ -54,7 +54,10 @@ void ekit_check(struct engine *engine);
 void ekit_dir_make(char out[128]);
 void ekit_dir_remove(const char *dir);
 
-/* Opens; fails the test with the error if it cannot. */
+/* Opens and leads. */
+enum tn_status ekit_try(const struct engine_options *options, struct engine **ret_engine,
+                        struct log_error *error);
+/* The same; fails the test with the error if it cannot. */
 struct engine *ekit_open(const struct engine_options *options);
 /* The same over a log in a directory. Its os and whether it has a thread follow the options; events,
  * if any are kept, are kept beside it. */

@@ -37,6 +37,8 @@ struct fakelog {
     bool dead;           /* no appends any more */
     bool open;           /* between load and close */
     bool led;
+    bool owned;                          /* atomic for the engine's threads: under the lock */
+    const struct log_follower *follower; /* NULL: nobody has started it */
 
     enum tn_status failure;
     unsigned failures;
@@ -112,10 +114,12 @@ static void answer(struct fakelog *log) {
         log->failures--;
         status = log->failure;
     }
-    if (status == TN_OK || (status != TN_NOSPACE && log->failure_stored)) {
+    if (status == TN_OK || (status != TN_NOSPACE && status != TN_LOST && log->failure_stored)) {
         store(log);
     }
-    log->dead = status != TN_OK && status != TN_NOSPACE;
+    bool lost = status == TN_LOST || status == TN_DOUBT;
+    log->dead = status != TN_OK && status != TN_NOSPACE && !lost;
+    log->owned = log->owned && !lost;
     log->busy = false;
     log_committed *done = log->done;
     void *ctx = log->done_ctx;
@@ -142,6 +146,12 @@ static void fake_append(struct log *base, const struct log_batch *batch, log_com
     assert_true(log->open && log->led);
     assert_false(log->busy);
     assert_false(log->dead);
+    log->appends++;
+    if (!log->owned) {
+        pthread_mutex_unlock(&log->lock);
+        done(ctx, TN_LOST);
+        return;
+    }
     assert_int_equal(batch->first_lsn, next_lsn(log));
     assert_true(batch->now_ms >= last_now(log));
     assert_true(batch->count > 0);
@@ -150,7 +160,6 @@ static void fake_append(struct log *base, const struct log_batch *batch, log_com
     log->done = done;
     log->done_ctx = ctx;
     log->busy = true;
-    log->appends++;
     pthread_cond_broadcast(&log->changed);
     if (log->threaded) {
         pthread_t thread;
@@ -225,9 +234,33 @@ static enum tn_status fake_lead(struct log *base, struct log_position *ret_posit
     struct fakelog *log = of(base);
     (void)error;
     assert_true(log->open);
+    if (!log->owned) {
+        return TN_LOST;
+    }
     log->led = true;
     log->lsn_least = last_lsn(log) + 1 + log->skips;
     *ret_position = position(log);
+    return TN_OK;
+}
+
+static enum tn_status fake_start(struct log *base, const struct log_follower *follower) {
+    struct fakelog *log = of(base);
+    assert_true(log->open);
+    log->follower = follower;
+    follower->owner(follower->ctx, log->owned, "");
+    return TN_OK;
+}
+
+static bool fake_owned(const struct log *base) {
+    struct fakelog *log = of((struct log *)(uintptr_t)base);
+    pthread_mutex_lock(&log->lock);
+    bool owned = log->owned;
+    pthread_mutex_unlock(&log->lock);
+    return owned;
+}
+
+static enum tn_status fake_resign(struct log *base) {
+    fakelog_owner(of(base), false, "");
     return TN_OK;
 }
 
@@ -331,6 +364,7 @@ static bool fake_close(struct log *base) {
         pthread_cond_wait(&log->changed, &log->lock);
     }
     log->open = false;
+    log->follower = NULL;
     pthread_mutex_unlock(&log->lock);
     return true;
 }
@@ -338,7 +372,10 @@ static bool fake_close(struct log *base) {
 static const struct log_verbs fake_verbs = {
     .batch_max = fake_batch_max,
     .load = fake_load,
+    .start = fake_start,
     .lead = fake_lead,
+    .owned = fake_owned,
+    .resign = fake_resign,
     .append = fake_append,
     .idle = fake_idle,
     .stats = fake_stats,
@@ -363,6 +400,7 @@ struct fakelog *fakelog_new(void) {
     assert_non_null(log);
     log->log.verbs = &fake_verbs;
     log->store.verbs = &fake_store_verbs;
+    log->owned = true;
     log->batches = calloc(BATCHES_MAX, sizeof *log->batches);
     assert_non_null(log->batches);
     pthread_mutex_init(&log->lock, NULL);
@@ -393,6 +431,37 @@ struct log_store *fakelog_store(struct fakelog *log) {
 
 void fakelog_set_threaded(struct fakelog *log, bool threaded) {
     log->threaded = threaded;
+}
+
+void fakelog_expire(struct fakelog *log) {
+    pthread_mutex_lock(&log->lock);
+    log->owned = false;
+    pthread_mutex_unlock(&log->lock);
+}
+
+void fakelog_owner(struct fakelog *log, bool owned, const char *leader) {
+    pthread_mutex_lock(&log->lock);
+    assert_false(log->busy);
+    log->owned = owned;
+    const struct log_follower *follower = log->follower;
+    pthread_mutex_unlock(&log->lock);
+    if (follower != NULL) {
+        follower->owner(follower->ctx, owned, leader);
+    }
+}
+
+enum tn_status fakelog_feed(struct fakelog *log, const struct log_batch *batch) {
+    assert_false(log->owned);
+    log->pending = *batch;
+    log->pending_thread = pthread_self();
+    store(log);
+    return fakelog_hand(log, log->batch_count - 1);
+}
+
+enum tn_status fakelog_hand(struct fakelog *log, unsigned n) {
+    struct log_batch batch = fakelog_batch(log, n);
+    assert_non_null(log->follower);
+    return log->follower->batch(log->follower->ctx, &batch);
 }
 
 void fakelog_gate_shut(struct fakelog *log) {
@@ -502,6 +571,10 @@ static struct stored stored_at(struct fakelog *log, unsigned n) {
     struct stored stored = log->batches[n];
     pthread_mutex_unlock(&log->lock);
     return stored;
+}
+
+struct log_batch fakelog_batch(struct fakelog *log, unsigned n) {
+    return stored_at(log, n).batch;
 }
 
 uint32_t fakelog_batch_count(struct fakelog *log, unsigned n) {

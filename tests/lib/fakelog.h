@@ -29,8 +29,20 @@ void fakelog_gate_open(struct fakelog *log);
 /* Waits until an append stands at the gate. */
 void fakelog_gate_wait(struct fakelog *log);
 
-/* The next append, and the `count` - 1 after it, end like this. TN_LOST and others than TN_NOSPACE
- * are final by contract. Whether a batch that ends in doubt was stored is up to `stored`. */
+/* ---- Ownership. It is owned from the start. ---- */
+
+/* Tells who owns it from now on. Not while an append is under way. */
+void fakelog_owner(struct fakelog *log, bool owned, const char *leader);
+/* It is not owned any more, and nobody is told. */
+void fakelog_expire(struct fakelog *log);
+/* Another owner commits this batch: stores it and hands it to the follower; what that said. */
+enum tn_status fakelog_feed(struct fakelog *log, const struct log_batch *batch);
+/* Hands over the n-th stored batch. */
+enum tn_status fakelog_hand(struct fakelog *log, unsigned n);
+
+/* The next append, and the `count` - 1 after it, end like this. After TN_LOST and TN_DOUBT it is owned no
+ * more; others than TN_NOSPACE are final by contract. Whether a batch that ends in doubt was stored is up
+ * to `stored`. */
 void fakelog_fail(struct fakelog *log, enum tn_status status, unsigned count, bool stored);
 /* Snapshots fail at section n (from 1), or at the end if n is larger; 0: they do not. */
 void fakelog_fail_snapshot(struct fakelog *log, unsigned section);
@@ -50,9 +62,10 @@ void fakelog_set_shard(struct fakelog *log, uint64_t shard);
 void fakelog_set_skips(struct fakelog *log, uint64_t count);
 
 /* What happened. */
-unsigned fakelog_appends(struct fakelog *log);                 /* all, failed ones included */
-unsigned fakelog_batches(struct fakelog *log);                 /* stored */
-uint32_t fakelog_batch_count(struct fakelog *log, unsigned n); /* commands in the n-th stored */
+unsigned fakelog_appends(struct fakelog *log);                   /* all, failed ones included */
+unsigned fakelog_batches(struct fakelog *log);                   /* stored */
+struct log_batch fakelog_batch(struct fakelog *log, unsigned n); /* valid as long as the log */
+uint32_t fakelog_batch_count(struct fakelog *log, unsigned n);   /* commands in the n-th stored */
 uint64_t fakelog_batch_now(struct fakelog *log, unsigned n);
 pthread_t fakelog_batch_thread(struct fakelog *log, unsigned n); /* who called append */
 unsigned fakelog_idles(struct fakelog *log);

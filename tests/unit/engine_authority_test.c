@@ -226,7 +226,7 @@ static void without_its_log_an_engine_vouches_for_nothing(void **state) {
     static const struct {
         enum tn_status status;
         enum tn_result verdict;
-    } cases[] = {{TN_IO, TN_R_HALTED}, {TN_LOST, TN_R_LOST}};
+    } cases[] = {{TN_IO, TN_R_HALTED}, {TN_LOST, TN_R_MASTERDOWN}};
     static const enum engine_read_mode hows[] = {ENGINE_READ_CURRENT, ENGINE_READ_NOWAIT,
                                                  ENGINE_READ_AS_IS};
     (void)state;

@@ -39,7 +39,7 @@ static void a_jump_of_the_clock_must_be_confirmed(void **state) {
     world_close(world);
     const uint64_t month_ms = 30ull * 86400 * 1000;
     fakeos_clock_wall_set(world->machine, last + month_ms + 1);
-    assert_int_equal(engine_open(&world->options, &world->engine, &error), TN_TIME_JUMP);
+    assert_int_equal(ekit_try(&world->options, &world->engine, &error), TN_TIME_JUMP);
     assert_non_null(strstr(error.text, "max_downtime"));
     world->engine = NULL;
     world->options.max_downtime_ms = month_ms * 2;
@@ -521,10 +521,10 @@ static void limits_can_be_changed_at_a_start(void **state) {
 
     world->options.limits_mask = 1u << KERNEL_LIMIT_LEASES;
     world->options.limits.of[KERNEL_LIMIT_LEASES] = 10;
-    assert_int_equal(engine_open(&world->options, &world->engine, &error), TN_INVALID);
+    assert_int_equal(ekit_try(&world->options, &world->engine, &error), TN_INVALID);
     assert_true(strlen(error.text) > 0);
     world->options.limits.of[KERNEL_LIMIT_LEASES] = 0;
-    assert_int_equal(engine_open(&world->options, &world->engine, &error), TN_INVALID);
+    assert_int_equal(ekit_try(&world->options, &world->engine, &error), TN_INVALID);
     assert_non_null(strstr(error.text, "leases_max"));
     world->engine = NULL;
     world->options.limits_mask = 0;

@@ -277,14 +277,6 @@ static void a_failed_sync_halts_everything(void **state) {
     halted_answers(world, TN_R_HALTED);
 }
 
-static void a_lost_log_is_told_apart(void **state) {
-    struct world *world = *state;
-    world_open(world);
-    fakelog_fail(world->log, TN_LOST, 1, false);
-    assert_int_equal(world_alloc(world, "a"), TN_R_LOST);
-    halted_answers(world, TN_R_LOST);
-}
-
 static void halting_wakes_those_who_wait_for_room(void **state) {
     struct world *world = *state;
     struct caller callers[12] = {0};
@@ -360,7 +352,6 @@ int main(void) {
         WORLD_TEST(a_batch_keeps_the_operations_that_fit),
         WORLD_TEST(a_full_disk_rejects_and_the_next_write_tries_again),
         WORLD_TEST(a_failed_sync_halts_everything),
-        WORLD_TEST(a_lost_log_is_told_apart),
         WORLD_TEST(halting_wakes_those_who_wait_for_room),
         cmocka_unit_test(an_unknown_outcome_is_resolved_by_its_operation_id),
         WORLD_TEST(without_threads_the_submitter_commits),

@@ -1,0 +1,190 @@
+/* Before the engine leads: what must be in the log before a request is, and the clock.
+ *
+ * A new log gets its first record, with the limits and a seed; a restored one the command that tells
+ * generations apart; any other one the limits and the rules of this version, if they differ from those
+ * in force. Each is a batch of its own. If the log is lost on the way, what was committed stays, and the
+ * next owner goes on from there. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/internal.h"
+
+/* Nobody else has anything in the batches while the engine does not lead. */
+static enum tn_status lead_append(struct engine *engine, const struct kernel_command *command,
+                                  struct log_batch *ret_logged) {
+    struct engine_batch batch = {.payload = engine->batches[0].payload, .count = 1};
+    uint32_t room = engine->batch_bytes_max - (uint32_t)sizeof(uint32_t);
+    uint32_t len = kernel_command_encode(command, batch.payload + sizeof(uint32_t), room);
+    TN_ASSERT(len > 0);
+    tn_store32(batch.payload, len);
+    batch.len = len + (uint32_t)sizeof(uint32_t);
+    enum tn_result verdict = engine_append_batch(engine, &batch, ret_logged);
+    switch (verdict) {
+    case TN_R_OK:
+        return TN_OK;
+    case TN_R_NOSPACE:
+        return TN_NOSPACE;
+    case TN_R_HALTED:
+        return (enum tn_status)atomic_load(&engine->stopped_by);
+    default:
+        return TN_LOST;
+    }
+}
+
+/* Commits one command as a batch of its own. Unless another one must follow, a snapshot may be taken
+ * after it. */
+static enum tn_status lead_log_one(struct engine *engine, const struct kernel_command *command,
+                                   bool last, struct log_error *error) {
+    struct log_batch logged;
+    enum tn_status status = lead_append(engine, command, &logged);
+    if (status != TN_OK) {
+        (void)snprintf(error->text, sizeof error->text, "the first write (%s) failed: %s",
+                       kernel_verb_rows[command->verb].name, tn_status_text(status));
+        return status;
+    }
+    engine->limits_prepared = true;
+    status = engine_apply_batch(engine, &logged, NULL, NULL);
+    TN_ASSERT(status == TN_OK);
+    if (last) {
+        engine_snapshot_appended(engine, logged.len);
+    }
+    return TN_OK;
+}
+
+static struct kernel_limits lead_limits_wanted(const struct engine *engine) {
+    struct kernel_limits limits =
+        engine->kernel != NULL ? *kernel_limits_of(engine->kernel) : kernel_limits_default();
+    for (unsigned i = 0; i < KERNEL_LIMIT_COUNT; i++) {
+        if ((engine->options.limits_mask >> i & 1) != 0) {
+            limits.of[i] = engine->options.limits.of[i];
+        }
+    }
+    return limits;
+}
+
+static enum tn_status lead_limits_check(const struct kernel_limits *limits,
+                                        struct log_error *error) {
+    enum kernel_limit bad = kernel_limits_bad(limits);
+    if (bad == KERNEL_LIMIT_COUNT) {
+        return TN_OK;
+    }
+    const struct kernel_limit_row *row = &kernel_limit_rows[bad];
+    (void)snprintf(error->text, sizeof error->text, "%s must be %llu..%llu", row->name,
+                   (unsigned long long)row->low, (unsigned long long)row->high);
+    return TN_INVALID;
+}
+
+/* A new log: its first record carries the limits and seeds the kernel's generator. */
+static enum tn_status lead_log_new(struct engine *engine, const struct log_position *at,
+                                   struct log_error *error) {
+    struct kernel_command command = {.verb = KERNEL_VERB_LIMITS,
+                                     .rights = KERNEL_RIGHT_OPERATOR,
+                                     .fields = KERNEL_F_LIMITS | KERNEL_F_EPOCH | KERNEL_F_EDITION,
+                                     .edition = KERNEL_EDITION,
+                                     .limits = lead_limits_wanted(engine)};
+    enum tn_status status = lead_limits_check(&command.limits, error);
+    if (status != TN_OK) {
+        return status;
+    }
+    status = engine_kernel_create(engine, &command.limits, (uint32_t)at->shard);
+    if (status == TN_OK) {
+        status = engine->os->random(engine->os->ctx, &command.epoch, sizeof command.epoch);
+    }
+    if (status != TN_OK) {
+        (void)snprintf(error->text, sizeof error->text, "cannot create a new state: %s",
+                       tn_status_text(status));
+        return status;
+    }
+    status = lead_log_one(engine, &command, true, error);
+    if (status != TN_OK) { /* whoever begins the log makes its state */
+        pthread_mutex_lock(&engine->state_lock);
+        kernel_destroy(engine->kernel);
+        engine->kernel = NULL;
+        pthread_mutex_unlock(&engine->state_lock);
+    }
+    return status;
+}
+
+/* The limits asked for and this version's rules, if they are not the ones in force. */
+static enum tn_status lead_limits_change(struct engine *engine, struct log_error *error) {
+    struct kernel_limits wanted = lead_limits_wanted(engine);
+    if (memcmp(&wanted, kernel_limits_of(engine->kernel), sizeof wanted) == 0 &&
+        kernel_edition(engine->kernel) == KERNEL_EDITION) {
+        return TN_OK;
+    }
+    enum tn_status status = lead_limits_check(&wanted, error);
+    if (status != TN_OK) {
+        return status;
+    }
+    status = engine_limits_prepare(engine, &wanted);
+    if (status != TN_OK) {
+        (void)snprintf(error->text, sizeof error->text, "%s",
+                       status == TN_INVALID
+                           ? "the configured limits are too small for the stored data"
+                           : "no memory for the configured limits");
+        return status;
+    }
+    struct kernel_command command = {.verb = KERNEL_VERB_LIMITS,
+                                     .rights = KERNEL_RIGHT_OPERATOR,
+                                     .fields = KERNEL_F_LIMITS | KERNEL_F_EDITION,
+                                     .edition = KERNEL_EDITION,
+                                     .limits = wanted};
+    return lead_log_one(engine, &command, true, error);
+}
+
+_Static_assert(LOG_GENERATIONS_MAX == KERNEL_RESTORES_MAX,
+               "the log refuses a restore that the kernel could not tell apart");
+
+/* The log's generation goes up when a backup is restored; the state follows by a command. */
+static enum tn_status lead_restored(struct engine *engine, const struct log_position *at,
+                                    struct log_error *error) {
+    const struct kernel_command command = {.verb = KERNEL_VERB_RESTORED,
+                                           .rights = KERNEL_RIGHT_OPERATOR};
+    enum tn_status status = TN_OK;
+    while (status == TN_OK && kernel_shard(engine->kernel) < at->shard) {
+        uint64_t before = kernel_shard(engine->kernel);
+        bool last = before + ((uint64_t)1 << 32) >= at->shard;
+        status = lead_log_one(engine, &command, last, error);
+        if (status == TN_OK && kernel_shard(engine->kernel) == before) {
+            (void)snprintf(error->text, sizeof error->text,
+                           "the state was restored from a backup %llu times, and no more than that "
+                           "is possible: its leases must be moved to a new directory",
+                           (unsigned long long)(before >> 32));
+            return TN_INVALID;
+        }
+    }
+    if (status == TN_OK && kernel_shard(engine->kernel) != at->shard) {
+        (void)snprintf(
+            error->text, sizeof error->text, "the state belongs to shard %llu, the log to %llu",
+            (unsigned long long)kernel_shard(engine->kernel), (unsigned long long)at->shard);
+        return TN_CORRUPT;
+    }
+    return status;
+}
+
+enum tn_status engine_lead_prepare(struct engine *engine, struct log_error *error) {
+    struct log_position at = {0};
+    enum tn_status status = engine->log->verbs->lead(engine->log, &at, error);
+    if (status != TN_OK) {
+        return status;
+    }
+    TN_ASSERT(engine->kernel == NULL ? at.lsn == 0 : at.lsn == kernel_lsn(engine->kernel));
+    engine->lsn_least = at.next_lsn;
+    status = engine_clock_start(engine, &at, error);
+    if (status == TN_OK && engine->kernel == NULL) {
+        status = lead_log_new(engine, &at, error);
+    }
+    if (status == TN_OK) {
+        status = lead_restored(engine, &at, error);
+    }
+    if (status == TN_OK) {
+        status = lead_limits_change(engine, error);
+    }
+    if (status == TN_OK) {
+        status = engine_metrics_init(engine);
+        if (status != TN_OK) {
+            (void)snprintf(error->text, sizeof error->text, "no memory for metrics");
+        }
+    }
+    return status;
+}
