@@ -1,5 +1,5 @@
-# The targets people remember. The build itself is in CMakeLists.txt and CMakePresets.json; this
-# file only puts names on it. `make help` lists what there is.
+# Short names for common tasks. The build itself is in CMakeLists.txt and CMakePresets.json. `make help`
+# lists all targets.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -23,12 +23,12 @@ CODE_DIRS := $(wildcard src include examples bench tests)
 CODE = $(sort $(shell find $(CODE_DIRS) -name '*.[ch]'))
 
 .PHONY: release
-release: ## the release build: programs and libraries directly under build/
+release: ## builds the programs and libraries, optimized, in build/
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release
 
 .PHONY: dev tsan clang
-dev tsan clang: ## builds with other tools: sanitizers (dev, tsan), the other compiler (clang)
+dev tsan clang: ## builds with sanitizers (dev, tsan) or the other compiler (clang)
 	@cmake --preset $@ >/dev/null
 	@cmake --build --preset $@
 
@@ -37,11 +37,11 @@ deps: ## installs the Debian packages the build needs, if any is missing
 	@tools/deps.sh build
 
 .PHONY: test
-test: ## everything that must pass before a commit; ends with `N passed, N failed`
+test: ## runs the whole test suite; ends with `N passed, N failed`
 	@tools/test.sh
 
 .PHONY: run
-run: deps ## builds, tells the story (the first time), starts the server with its data in ./data
+run: deps ## builds, runs the demo (the first time), starts the server with its data in ./data
 	@$(MAKE) --no-print-directory release
 	@[ -d data ] || { build/story && echo; }
 	@echo "Tenure: RESP on 127.0.0.1:7411, HTTP on 127.0.0.1:7412, its data in ./data; Ctrl-C stops it."
@@ -58,18 +58,18 @@ run: deps ## builds, tells the story (the first time), starts the server with it
 	@exec build/tenured
 
 .PHONY: story
-story: deps ## builds and tells the story of two processes, a crash and a lease
+story: deps ## builds and runs the demo: two processes, a crash and a lease
 	@$(MAKE) --no-print-directory release
 	@exec build/story
 
 .PHONY: bench
-bench: ## measures the release build: a table, and the same in build/bench.tsv
+bench: ## benchmarks the release build; prints a table and writes build/bench.tsv
 	@tools/deps.sh bench
 	@$(MAKE) --no-print-directory release
 	@tools/bench.sh
 
 .PHONY: bench-import
-bench-import: deps ## measures how fast a million allocations move in and out
+bench-import: deps ## benchmarks import and export of a million allocations
 	@$(MAKE) --no-print-directory release
 	@tools/bench-import.sh
 
@@ -83,7 +83,7 @@ format: ## formats all C in place
 	@clang-format -i $(CODE)
 
 .PHONY: sim
-sim: ## long random runs of tests/sim, optimised: make sim SEEDS=1..1000 [SECONDS=600]
+sim: ## runs long random simulations, optimized: make sim SEEDS=1..1000 [SECONDS=600]
 	@tools/deps.sh test
 	@tools/sim.sh "$(SEEDS)" "$(SECONDS)"
 
@@ -93,37 +93,37 @@ plants: ## plants each known bug and sees it found: a table
 	@tools/plants.sh
 
 .PHONY: crash
-crash: ## every disk that a crash may leave, and a start from each: make crash SECONDS=1200 SEED=1
+crash: ## starts from every disk state that a crash can leave: make crash SECONDS=1200 SEED=1
 	@tools/deps.sh test
 	@tools/crash.sh "$(or $(SECONDS),60)" "$(or $(SEED),1)"
 
 .PHONY: nemesis
-nemesis: ## clients of a server that is killed again and again, and judges: make nemesis SECONDS=1200
+nemesis: ## checks linearizability while the server is killed repeatedly: make nemesis SECONDS=1200
 	@tools/nemesis.sh "$(or $(SECONDS),60)"
 
 .PHONY: crowd
-crowd: ## ten thousand hostile sockets, and how long an honest client waits: make crowd SECONDS=300
+crowd: ## measures an honest client beside ten thousand hostile ones: make crowd SECONDS=300
 	@tools/crowd.sh "$(or $(SECONDS),60)"
 
 .PHONY: sensors-campaign
-sensors-campaign: ## sensors in large numbers: kills, toggles, a thousand at once; takes minutes
+sensors-campaign: ## tests sensors at scale: kills, toggles, a thousand at once; takes minutes
 	@tools/sensors-campaign.sh
 
 .PHONY: nemesis-plants
-nemesis-plants: ## the same clients at a server with bugs planted in it: they must be found
+nemesis-plants: ## runs the nemesis against a server with planted bugs, which it must find
 	@tools/nemesis-plants.sh
 
 .PHONY: fuzz
-fuzz: ## libFuzzer on every target, two at a time: make fuzz SECONDS=60 (or FUZZ_SECONDS=60) each
+fuzz: ## runs every libFuzzer target, two at a time: make fuzz SECONDS=60 (or FUZZ_SECONDS=60) each
 	@tools/fuzz.sh "$(or $(SECONDS),$(FUZZ_SECONDS))"
 
 .PHONY: valgrind
-valgrind: ## Valgrind over the tests of the kernel
+valgrind: ## runs the kernel's tests under Valgrind
 	@tools/deps.sh valgrind
 	@tools/valgrind.sh
 
 .PHONY: coverage
-coverage: ## line and branch coverage of src/ by the tests, file by file
+coverage: ## measures line and branch coverage of src/, file by file
 	@tools/deps.sh test
 	@tools/coverage.sh
 
@@ -136,5 +136,5 @@ clean: ## removes build/
 	rm -rf build
 
 .PHONY: help
-help: ## this list
+help: ## prints this list
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile

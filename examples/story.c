@@ -44,9 +44,9 @@ static void expect(enum tenure_result got, enum tenure_result wanted) {
 
 static enum tenure_result alloc_port(struct tenure *t, const char *holder, const char *port,
                                      struct tenure_reply *reply) {
-    const struct tenure_wish wish = {.text = port};
+    const struct tenure_requested requested = {.text = port};
     const struct tenure_claim claim = {
-        .pool = "ports", .count = 1, .values = port == NULL ? NULL : &wish};
+        .pool = "ports", .count = 1, .values = port == NULL ? NULL : &requested};
     const struct tenure_ask ask = {.holder = holder, .claims = &claim, .claim_count = 1};
     return tenure_alloc(t, &ask, NULL, reply);
 }

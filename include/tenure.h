@@ -1,7 +1,7 @@
-/* tenure.h: durable leases on finite things, embedded in your program.
+/* tenure.h: durable leases on values of finite pools, embedded in your program.
  *
- * Open a directory, issue commands, get leases: who holds which value of which pool, under which
- * fencing token, until when. Everything that a call has answered is on disk and survives kill -9.
+ * Open a directory, execute commands, get leases. A lease records the holder of a value, its
+ * fencing token and its deadline. Every acknowledged call is on disk and survives kill -9.
  *
  *     struct tenure_options options;
  *     tenure_options_init(&options, "./data");
@@ -9,27 +9,28 @@
  *
  * Rules for all calls
  *
- * - Thread-safe: any thread may call anything at any time between tenure_open and tenure_close.
- * - The library never exits, forks or prints, and installs no signal handler. It starts three threads
- *   of its own (with all signals blocked), and a fourth if events are kept.
- * - pthread_cancel has no effect on a thread inside a call that may block; it takes effect after it.
- * - Strings are NUL-terminated and are copied before a call returns. Where a NULL is allowed, it is
- *   said so. Structures given to a call start with all bytes zero; then set what you need. Members
- *   called `reserved` stay zero.
+ * - Thread-safe: any thread may call any function between tenure_open and tenure_close.
+ * - The library never exits, forks or prints, and installs no signal handler. It starts three
+ *   threads (with all signals blocked), and a fourth if events are retained.
+ * - pthread_cancel has no effect on a thread inside a call that may block; it takes effect after
+ *   it.
+ * - Strings are NUL-terminated and are copied before a call returns. NULL is allowed only where
+ *   stated. Zero all bytes of an input structure, then set the members you need. Members named
+ *   `reserved` stay zero.
  * - Times are milliseconds since 1970 as the log counts them (`_ms`), durations are seconds (`_s`).
  *
  * Outcomes of a write (tenure_reply.outcome)
  *
- *   COMMITTED  it has its place in the log, `lsn`; a refusal such as TENURE_BUSY is an answer too
- *   REJECTED   it surely did not happen
- *   UNKNOWN    it may or may not have happened: storage failed. Open the directory again and repeat
- *              the call with the same operation id: it answers what the first one did, or does it.
+ *   COMMITTED  the command is in the log at `lsn`; the result may be a refusal such as TENURE_BUSY
+ *   REJECTED   the command did not happen
+ *   UNKNOWN    storage failed; the command may have happened. Open the directory again and repeat
+ *              the call with the same operation id: it returns the first answer or executes.
  *
- * Callbacks run with no lock held, one at a time for each kind, on a thread of the library or on a
- * thread of yours that is inside a blocking call. A callback may read and tenure_submit; a blocking
- * write or a snapshot inside a callback is refused with TENURE_OVERLOADED, since it would wait for
- * itself, and a read shows the state at its LSN, without looking whether a deadline has passed since.
- * It must not call tenure_close. */
+ * Callbacks run without locks, one at a time for each kind, on a thread of the library or on a
+ * thread of your program that is inside a blocking call. A callback may read and call
+ * tenure_submit. A blocking write or a snapshot inside a callback is refused with
+ * TENURE_OVERLOADED, because it would deadlock. A read inside a callback shows the state at its LSN
+ * and does not commit a tick. A callback must not call tenure_close. */
 #ifndef TENURE_H
 #define TENURE_H
 
@@ -65,7 +66,7 @@ extern "C" {
 #define TENURE_REASON_MAX 256
 #define TENURE_SPEC_MAX 16384
 
-/* The version of the library that is linked, which may differ from the header's. */
+/* The version of the linked library, which may differ from the header's. */
 TENURE_API const char *tenure_version(void);
 
 struct tenure; /* an open directory */
@@ -119,7 +120,7 @@ enum tenure_result {
 
 enum tenure_outcome { TENURE_COMMITTED, TENURE_REJECTED, TENURE_UNKNOWN };
 
-/* Names are "?" for numbers that are none. */
+/* The name of an unknown number is "?". */
 TENURE_API const char *tenure_result_name(enum tenure_result result); /* "EXHAUSTED" */
 TENURE_API const char *tenure_result_text(enum tenure_result result); /* a sentence */
 
@@ -181,20 +182,20 @@ TENURE_API const char *tenure_state_name(enum tenure_state state);
 struct tenure_value {
     char pool[TENURE_POOL_MAX + 1];
     char text[TENURE_VALUE_MAX + 1]; /* as the pool writes it; for a set, the resource's name */
-    bool named;                      /* of a set: number means nothing */
-    uint32_t claim;                  /* which part of the request it answers, from 0 */
+    bool named;                      /* a named resource of a set, without a number */
+    uint32_t claim;                  /* the claim that it answers, from 0 */
     uint64_t number;
 };
 
 /* ---- Opening and closing ------------------------------------------------------------------- */
 
-/* A bound on what can be stored, by name: leases_max, members_max, ... (docs/embedding.md). */
+/* A limit by name: leases_max, members_max, ... (docs/embedding.md). */
 struct tenure_limit {
     const char *name;
     uint64_t value;
 };
 
-/* Time, for tests. boot_ms never goes back; wall_ms is looked at when opening. */
+/* A clock for tests. boot_ms never goes back; wall_ms is read at opening. */
 struct tenure_clock {
     void *ctx;
     uint64_t (*boot_ms)(void *ctx);
@@ -209,36 +210,36 @@ typedef void tenure_notice_fn(void *ctx, const char *line);
 
 struct tenure_options {
     size_t size;     /* set by tenure_options_init, for later versions */
-    const char *dir; /* created if it is not there; one process at a time */
+    const char *dir; /* created if missing; one process at a time */
 
-    /* NULL, 0: those in force, or the defaults for a new directory. Given: those named are changed,
-     * if what is stored fits them. */
+    /* NULL, 0: the current limits, or the defaults for a new directory. Otherwise the named limits
+     * change, if the stored data fits. */
     const struct tenure_limit *limits;
     size_t limit_count;
 
     uint64_t max_downtime_s;   /* 30 days. A clock further ahead of the log than this is refused */
-    bool confirm_time_jump;    /* unless it is confirmed: leases will expire */
+    bool confirm_time_jump;    /* unless confirmed here: leases will expire */
     bool use_older_snapshot;   /* recover from the snapshot before the newest */
-    bool manual_ticks;         /* time-driven transitions only by tenure_tick, reads and closing */
+    bool manual_ticks;         /* deadlines take effect only at tenure_tick, reads and closing */
     bool no_snapshot_on_close; /* closes faster, opens slower */
     uint64_t segment_bytes;    /* size of a log file, 16 MiB */
     uint64_t snapshot_bytes;   /* a snapshot after that much log, 64 MiB; UINT64_MAX: never */
-    uint64_t space_reserve_bytes; /* writes are refused when the disk has less left */
+    uint64_t space_reserve_bytes; /* writes are rejected when the disk has less free space */
     struct tenure_clock clock;    /* all zero: the system's */
 
-    tenure_event_fn *on_event; /* NULL: none. In order; those of a call before it returns */
+    tenure_event_fn *on_event; /* NULL: none. In order; a call returns after its events */
     void *event_ctx;
-    bool replay_events;            /* also those of commands read again at opening */
+    bool replay_events;            /* also events of commands replayed at opening */
     tenure_metrics_fn *on_metrics; /* NULL: none. Sticky pools, each at its interval, if changed */
     void *metrics_ctx;
     tenure_notice_fn *on_notice; /* NULL: none. `event=... key=value` lines for a log */
     void *notice_ctx;
 
-    bool restored; /* the directory was restored from a backup: its generation goes up, so that no
-                      lease id of the time after the backup is ever given out again. Once, not at
-                      every opening: at most 32 times in the life of a directory */
-    uint64_t events_max; /* keep at least so many events to be read back (tenure_events_read), in
-                            files beside the log and a few megabytes of memory; 0: none */
+    bool restored; /* the directory was restored from a backup: its generation increases, so that
+                       no lease id granted after the backup is ever granted again. Set it once,
+                       not at every opening: at most 32 times for a directory */
+    uint64_t events_max; /* the minimum number of retained events (tenure_events_read), in files
+                            next to the log and a few megabytes of memory; 0: none */
 };
 
 /* Inline, so that `size` is that of the header you compile with. */
@@ -248,20 +249,20 @@ static inline void tenure_options_init(struct tenure_options *options, const cha
     options->dir = dir;
 }
 
-/* Recovers what is in the directory and is ready to serve on return. On failure *error has the
- * reason and *ret_tenure is untouched. `error` may be NULL. */
+/* Recovers the directory and is ready for calls on return. On failure *error has the reason and
+ * *ret_tenure is untouched. `error` may be NULL. */
 TENURE_API enum tenure_status tenure_open(const struct tenure_options *options,
                                           struct tenure **ret_tenure, struct tenure_error *error);
 
-/* Waits for what was submitted, logs the time if nothing was logged for a minute, writes a snapshot,
- * frees everything. No other thread may be inside a call. TENURE_STATUS_IO: the snapshot or the closing mark could not be written; nothing that was
- * answered is lost by that. NULL is allowed. */
+/* Waits for submitted commands, logs the time if nothing was logged for a minute, writes a
+ * snapshot, frees everything. No other thread may be inside a call. TENURE_STATUS_IO: the snapshot
+ * or the closing mark could not be written; no acknowledged write is lost. NULL is allowed. */
 TENURE_API enum tenure_status tenure_close(struct tenure *tenure);
 
 /* ---- Commands ------------------------------------------------------------------------------ */
 
-/* Who asks. NULL instead of a caller: the embedding program itself, which is the anonymous user with
- * operator rights and no operation id. */
+/* The caller of a write. NULL instead of a caller: the embedding program itself, which is the
+ * anonymous user with operator rights and no operation id. */
 struct tenure_caller {
     const char *user; /* NULL: anonymous. A lease belongs to the user that created it */
     const char *opid; /* NULL: none. The idempotency key, scoped to the user */
@@ -284,18 +285,18 @@ enum tenure_right {
 struct tenure_reply {
     enum tenure_result code;
     enum tenure_outcome outcome;
-    bool replayed;                /* what the same operation id was answered before */
-    bool has_lease;               /* lease, epoch, state, deadline_ms mean something */
+    bool replayed;                /* this is the earlier answer to the same operation id */
+    bool has_lease;               /* lease, epoch, state, deadline_ms are valid */
     uint64_t lsn;                 /* where it was decided; 0 unless committed */
     uint64_t now_ms;              /* at that point */
     struct tenure_lease_id lease; /* with epoch: the fencing token */
     uint64_t epoch;
     enum tenure_state state;
     uint64_t deadline_ms; /* 0: none */
-    uint64_t retry_at_ms; /* EXHAUSTED: when a value comes free; now_ms: at once; 0: unknown */
-    uint64_t number;      /* sweep: freed; disown: released so far; pool add, remove: how many;
-                             BAD_TTL, QUOTA, TOO_LARGE: the cap; BAD_VALUE, BUSY: which value;
-                             CONFLICT: where the operation id did something else, or 0 */
+    uint64_t retry_at_ms; /* EXHAUSTED: when a value becomes free; now_ms: at once; 0: unknown */
+    uint64_t number;      /* sweep: freed; disown: released so far; pool add, remove: the count;
+                              BAD_TTL, QUOTA, TOO_LARGE: the cap; BAD_VALUE, BUSY: the index of the
+                              value; CONFLICT: the LSN of the first use of the operation id, or 0 */
     uint32_t value_count;
     struct tenure_value *values; /* value_count of them, in the order of the request */
     struct tenure_value first[TENURE_REPLY_VALUES]; /* where `values` points if they fit */
@@ -303,11 +304,11 @@ struct tenure_reply {
     uint64_t reserved[4];
 };
 
-/* Frees the values of a reply that did not fit `first`. Harmless for any reply that a call has
- * filled in, and for one of all zeros. */
+/* Frees the values of a reply that did not fit `first`. Safe for any reply that a call has filled
+ * in, and for a zeroed one. */
 TENURE_API void tenure_reply_free(struct tenure_reply *reply);
 
-/* Every typed call below is one of these; position is the number in the log. */
+/* Every typed call below is one of these; the position is the number in the log. */
 enum tenure_verb {
     TENURE_VERB_TICK = 0,
     TENURE_VERB_POOL_CREATE = 3,
@@ -334,26 +335,28 @@ enum tenure_verb {
     TENURE_VERB_SENSOR_DELETE,
     TENURE_VERB_IMPORT,
     TENURE_VERB_POOL_SEED,
-    TENURE_VERB_EMIT,         /* what a run of a sensor has to say: an event, and nothing else */
-    TENURE_VERB_SENSOR_REPORT /* what became of a sensor: an event, and nothing else */
+    TENURE_VERB_EMIT,         /* an event of a sensor's run; has no other effect */
+    TENURE_VERB_SENSOR_REPORT /* an event about a sensor; has no other effect */
 };
 
-/* A wanted value: text in the pool's own format or a resource's name, or a number if text is NULL. */
-struct tenure_wish {
+/* A requested value: text in the pool's format, or the name of a resource, or a number if text is
+ * NULL. */
+struct tenure_requested {
     const char *text;
     uint64_t number;
 };
 
-/* One part of a bundle: the `count` values listed, or any `count` values if `values` is NULL. Any 0,
- * as the only part: one value, or whatever a returning holder of a sticky pool has. */
+/* A claim: the `count` values in `values`, or any `count` values if that is NULL. Any 0, as the
+ * only claim: one value, or all values of a returning holder of a sticky pool. */
 struct tenure_claim {
     const char *pool;
     uint32_t count;
-    const struct tenure_wish *values;
+    const struct tenure_requested *values;
 };
 
-/* An option of a pool by name, as text: {"lo", "30000"}, {"strategy", "random"}, {"sticky", "yes"},
- * {"high_rate_min_factor", "0.2"}, {"exclude", "31000-31099,32000"}. docs/embedding.md has them. */
+/* A pool option, as text: {"lo", "30000"}, {"strategy", "random"}, {"sticky", "yes"},
+ * {"high_rate_min_factor", "0.2"}, {"exclude", "31000-31099,32000"}. docs/embedding.md lists them.
+ * */
 struct tenure_option {
     const char *name;
     const char *value;
@@ -370,7 +373,7 @@ struct tenure_command {
     const char *pool;   /* pool_*; disown, sweep: optional */
     const struct tenure_claim *claims; /* alloc reserve */
     uint32_t claim_count;
-    const struct tenure_wish *values; /* pool_add pool_remove */
+    const struct tenure_requested *values; /* pool_add pool_remove */
     uint32_t value_count;
     const struct tenure_option *options; /* pool_create pool_alter */
     uint32_t option_count;
@@ -378,13 +381,13 @@ struct tenure_command {
     uint32_t ttl_s;
     bool has_after; /* after_s counts: revoke may */
     uint32_t after_s;
-    bool immediate;   /* release: free at once, also in a sticky pool */
+    bool immediate;   /* release: free at once, even in a sticky pool */
     const void *meta; /* alloc reserve touch: optional, meta_len bytes; NULL: none;
                          emit sensor_report: the payload, JSON, optional */
     size_t meta_len;
-    uint64_t deadline_ms; /* import, or alloc by an operator: the lease's own end; 0: the pool's */
+    uint64_t deadline_ms; /* import, or alloc by an operator: the deadline; 0: the pool's */
     uint64_t created_ms, seen_ms, offline_ms; /* import: its times; 0: not given */
-    uint64_t given_values, reclaimed;         /* pool_seed: values once given, leases reclaimed */
+    uint64_t given_values, reclaimed;         /* pool_seed: values ever given, leases reclaimed */
     const char *name;                         /* rule id or sensor ref */
     const char *trigger; /* rule_set sensor_set emit; sensor_report: what happened, one of
                             started stopped crashed error start_failed */
@@ -402,9 +405,9 @@ TENURE_API enum tenure_result tenure_execute(struct tenure *tenure,
 /* The reply is valid during the call only, and needs no tenure_reply_free. */
 typedef void tenure_done_fn(void *ctx, const struct tenure_reply *reply);
 
-/* Returns at once. TENURE_OK: accepted, `done` will be called once, perhaps before this returns. Any
- * other result is a rejection and `done` will not be called: OVERLOADED when thousands are in
- * flight (wait for some to be done), or what is wrong with the command. `done` may be NULL. */
+/* Returns at once. TENURE_OK: accepted, `done` will be called once, perhaps before this returns.
+ * Any other result is a rejection and `done` will not be called: OVERLOADED when thousands are in
+ * flight (wait until some complete), or the error of the command. `done` may be NULL. */
 TENURE_API enum tenure_result tenure_submit(struct tenure *tenure,
                                             const struct tenure_command *command,
                                             tenure_done_fn *done, void *ctx);
@@ -416,7 +419,7 @@ TENURE_API enum tenure_result tenure_pool_create(struct tenure *tenure, const ch
                                                  uint32_t option_count,
                                                  const struct tenure_caller *caller,
                                                  struct tenure_reply *reply);
-/* Changes the options named; what has been granted keeps its terms. */
+/* Changes the named options; existing leases keep their terms. */
 TENURE_API enum tenure_result tenure_pool_alter(struct tenure *tenure, const char *pool,
                                                 const struct tenure_option *options,
                                                 uint32_t option_count,
@@ -438,7 +441,7 @@ TENURE_API enum tenure_result tenure_pool_remove(struct tenure *tenure, const ch
 struct tenure_pool {
     char name[TENURE_POOL_MAX + 1];
     bool is_set;   /* of named resources; else a range */
-    bool is_scope; /* made from a template */
+    bool is_scope; /* created from a template */
     bool is_template;
     bool sticky;
     uint64_t lo, hi;  /* the first and the last value of a range, which may have gaps */
@@ -452,18 +455,18 @@ struct tenure_pool {
     uint64_t rate_micro; /* new leases per hour, millionths; of a sticky pool */
     uint64_t effective_lease_s;
     bool ultra_rate, force_zero;
-    uint64_t next_free_ms; /* when a value comes free by itself; 0: unknown */
+    uint64_t next_free_ms; /* when a value becomes free by itself; 0: unknown */
     uint64_t lsn;          /* where this was read */
-    /* The earliest deadline that may have passed without the log having recorded it: the counts are
-     * older than that. 0: none. */
+    /* The earliest passed deadline that the log may not have recorded; the counts are older. 0:
+     * none. */
     uint64_t overdue_since_ms;
-    uint64_t excluded_count; /* values that are not given; see EXCLUDE */
+    uint64_t excluded_count; /* values that "any" does not give; see EXCLUDE */
     uint64_t reserved[2];
 };
 
 TENURE_API enum tenure_result tenure_pool_info(struct tenure *tenure, const char *pool,
                                                uint64_t fence_lsn, struct tenure_pool *ret_pool);
-/* An option of a pool as text, as tenure_option takes it. BAD_REQUEST: no such option. */
+/* A pool option in the form of tenure_option. BAD_REQUEST: unknown option. */
 TENURE_API enum tenure_result tenure_pool_option(struct tenure *tenure, const char *pool,
                                                  const char *name, char *out, size_t capacity);
 /* *cursor starts at 0 and is 0 again after the last page. */
@@ -471,7 +474,7 @@ TENURE_API enum tenure_result tenure_pool_list(struct tenure *tenure, uint64_t *
                                                struct tenure_pool *out, uint32_t capacity,
                                                uint32_t *ret_count);
 
-/* The metrics of a sticky pool, under the names that its users know. Times are in seconds. */
+/* The metrics of a sticky pool. Times are in seconds. */
 struct tenure_metrics {
     char pool[TENURE_POOL_MAX + 1];
     uint64_t base_lease_seconds;
@@ -495,12 +498,12 @@ TENURE_API enum tenure_result tenure_pool_metrics(struct tenure *tenure, const c
 
 /* ---- Leases: writes ------------------------------------------------------------------------ */
 
-/* What is wanted by an alloc or a reserve: all of the claims, or nothing. */
+/* A request of alloc or reserve: all claims or none. */
 struct tenure_ask {
     const char *holder;
     const struct tenure_claim *claims;
     uint32_t claim_count;
-    bool has_ttl; /* else the pools' own */
+    bool has_ttl; /* else the pools' lease */
     uint32_t ttl_s;
     const void *meta; /* NULL: none */
     size_t meta_len;
@@ -517,7 +520,7 @@ TENURE_API enum tenure_result tenure_alloc_any(struct tenure *tenure, const char
                                                const char *holder, uint32_t count,
                                                const struct tenure_caller *caller,
                                                struct tenure_reply *reply);
-/* One lease, reserved for ask->ttl_s: activate it in time. */
+/* One lease, reserved for ask->ttl_s; activate it within that time. */
 TENURE_API enum tenure_result tenure_reserve(struct tenure *tenure, const struct tenure_ask *ask,
                                              const struct tenure_caller *caller,
                                              struct tenure_reply *reply);
@@ -527,7 +530,7 @@ TENURE_API enum tenure_result tenure_activate(struct tenure *tenure, struct tenu
                                               struct tenure_reply *reply);
 
 struct tenure_renewal {
-    bool has_ttl; /* else what it was granted with */
+    bool has_ttl; /* else the ttl of the grant */
     uint32_t ttl_s;
     const void *meta; /* replaces the metadata; NULL: keep it */
     size_t meta_len;
@@ -539,23 +542,23 @@ TENURE_API enum tenure_result tenure_touch(struct tenure *tenure, struct tenure_
                                            uint64_t epoch, const struct tenure_renewal *renewal,
                                            const struct tenure_caller *caller,
                                            struct tenure_reply *reply);
-/* In a sticky pool the lease goes offline and waits for its holder, unless `immediate`. */
+/* In a sticky pool the lease goes offline and is kept for its holder, unless `immediate`. */
 TENURE_API enum tenure_result tenure_release(struct tenure *tenure, struct tenure_lease_id lease,
                                              const char *holder, uint64_t epoch, bool immediate,
                                              const struct tenure_caller *caller,
                                              struct tenure_reply *reply);
-/* Ends the holder's authority; the values are not given to others before reclaim or ack, or
- * *after_s seconds (NULL: never by itself). */
+/* Ends the holder's authority; the values stay unavailable until reclaim, ack, or *after_s seconds
+ * (NULL: no time limit). */
 TENURE_API enum tenure_result tenure_revoke(struct tenure *tenure, struct tenure_lease_id lease,
                                             const uint32_t *after_s,
                                             const struct tenure_caller *caller,
                                             struct tenure_reply *reply);
-/* The holder has stopped. `epoch` is the one it held. */
+/* Confirms that the holder has stopped. `epoch` is the one before the revoke. */
 TENURE_API enum tenure_result tenure_ack(struct tenure *tenure, struct tenure_lease_id lease,
                                          const char *holder, uint64_t epoch,
                                          const struct tenure_caller *caller,
                                          struct tenure_reply *reply);
-/* The caller knows that the holder is gone. */
+/* The caller has evidence that the holder has stopped. */
 TENURE_API enum tenure_result tenure_reclaim(struct tenure *tenure, struct tenure_lease_id lease,
                                              const struct tenure_caller *caller,
                                              struct tenure_reply *reply);
@@ -563,23 +566,25 @@ TENURE_API enum tenure_result tenure_rekey(struct tenure *tenure, struct tenure_
                                            uint64_t epoch, const char *new_holder,
                                            const struct tenure_caller *caller,
                                            struct tenure_reply *reply);
-/* Releases everything a holder has (in `pool`, or everywhere if NULL), in bounded steps. */
+/* Releases all leases of a holder (in `pool`, or in all pools if NULL), in bounded steps. */
 TENURE_API enum tenure_result tenure_disown(struct tenure *tenure, const char *holder,
                                             const char *pool, const struct tenure_caller *caller,
                                             struct tenure_reply *reply);
-/* One step of expiry now (in `pool`, or everywhere if NULL); reply->number says how many it freed. */
+/* One expiry step (in `pool`, or in all pools if NULL); reply->number is the count of freed values.
+ * */
 TENURE_API enum tenure_result tenure_sweep(struct tenure *tenure, const char *pool,
                                            const struct tenure_caller *caller,
                                            struct tenure_reply *reply);
-/* Commits the time, and with it what is due. */
+/* Commits the time; due deadlines take effect. */
 TENURE_API enum tenure_result tenure_tick(struct tenure *tenure);
 
 /* ---- Leases: reads ------------------------------------------------------------------------- */
 
-/* A read waits up to a second for the log to reach fence_lsn (0: no matter), else NOT_YET. If its
- * answer hangs on a deadline that has passed, it commits a tick first. Inside a callback and on a full
- * disk it cannot: then it shows the state at its LSN, but never a lease as live whose deadline has
- * passed. Such a lease is TENURE_LEASE_OVERDUE, and tenure_verify answers TENURE_OVERDUE. */
+/* A read waits up to a second for the log to reach fence_lsn (0: does not wait), else NOT_YET. If
+ * its answer depends on a passed deadline, it commits a tick first. Inside a callback and on a full
+ * disk it cannot: then it shows the state at its LSN, but never reports a lease with a passed
+ * deadline as live. Such a lease is TENURE_LEASE_OVERDUE, and tenure_verify answers TENURE_OVERDUE.
+ * */
 
 struct tenure_lease {
     struct tenure_lease_id id;
@@ -588,25 +593,25 @@ struct tenure_lease {
     char reason[16];      /* of the last transition: requested released expired ... */
     uint64_t deadline_ms; /* 0: none */
     uint64_t created_ms, last_seen_ms, offline_since_ms, ended_ms; /* 0: not */
-    uint32_t ttl_s;                                                /* asked for; 0: the pool's */
+    uint32_t ttl_s;                                                /* requested; 0: the pool's */
     uint32_t holder_len, meta_len;
     char holder[TENURE_HOLDER_MAX + 1];
     char user[TENURE_USER_MAX + 1]; /* empty: anonymous */
-    uint32_t value_count; /* in all; the first ones are here, tenure_lease_values has all */
+    uint32_t value_count; /* the total; the first ones are here, tenure_lease_values returns all */
     struct tenure_value values[TENURE_REPLY_VALUES];
     uint64_t lsn;        /* where this was read */
     uint64_t ended_lsn;  /* the command that ended it; 0: none, or not known */
-    uint64_t retires_ms; /* ended: it can be read until then, or less if history is full */
-    uint64_t now_ms;     /* the moment that this is of: deadline_ms - now_ms are left */
+    uint64_t retires_ms; /* ended: when it leaves history, or earlier if history is full */
+    uint64_t now_ms;     /* the time of this view: deadline_ms - now_ms remain */
     uint64_t reserved[1];
 };
 
-/* OK, NOTFOUND, or RETIRED when it ended so long ago that it is forgotten. */
+/* OK, NOTFOUND, or RETIRED if it has left history. */
 TENURE_API enum tenure_result tenure_lease_read(struct tenure *tenure, struct tenure_lease_id id,
                                                 uint64_t fence_lsn, struct tenure_lease *ret_lease);
-/* Who has pool/value. */
+/* The live lease on pool/value. */
 TENURE_API enum tenure_result tenure_lease_by_value(struct tenure *tenure, const char *pool,
-                                                    const struct tenure_wish *value,
+                                                    const struct tenure_requested *value,
                                                     uint64_t fence_lsn,
                                                     struct tenure_lease *ret_lease);
 /* Is (id, epoch) the live authority? OK, or STALE STATE OVERDUE NOTFOUND RETIRED; ret_lease may be
@@ -695,7 +700,7 @@ TENURE_API enum tenure_result tenure_sensor_list(struct tenure *tenure, uint64_t
 struct tenure_event {
     uint64_t lsn;
     uint32_t index;     /* its id is lsn.index */
-    bool replayed;      /* read again at opening: it happened before */
+    bool replayed;      /* replayed at opening */
     const char *kind;   /* "lease.active", "lease.expired", "pool.created", ... */
     const char *reason; /* "requested", "released", "expired", "revoked", "forced", ... or "" */
     uint64_t now_ms;
@@ -708,8 +713,8 @@ struct tenure_event {
     uint32_t value_count;
     const struct tenure_value *values;
     uint64_t number;             /* demand: enabled rules now; disowned: leases released */
-    const char *previous_holder; /* of a rekeyed lease: who had it before; else "" */
-    const char *trigger;         /* of what a sensor emitted; else "" */
+    const char *previous_holder; /* of a rekeyed lease: the previous holder; else "" */
+    const char *trigger;         /* of an event emitted by a sensor; else "" */
     const char *payload;         /* of a sensor's event: JSON, payload_len bytes; else "" */
     size_t payload_len;
     const char *actor; /* the user whose command did it; "": time did, or the anonymous user */
@@ -723,29 +728,30 @@ struct tenure_event_id {
 };
 
 struct tenure_events_span {
-    struct tenure_event_id oldest; /* kept when the first one was found, else now; lsn 0: none */
-    struct tenure_event_id newest; /* kept now; lsn 0: none */
-    struct tenure_event_id next;   /* the last one visited, else `after`: read on after it */
-    bool lost;                     /* there were others between `after` and the first one visited */
-    bool more;                     /* there are later ones than `next` */
+    struct tenure_event_id
+        oldest; /* retained when the first event was found, else now; lsn 0: none */
+    struct tenure_event_id newest; /* retained now; lsn 0: none */
+    struct tenure_event_id next;   /* the last event visited, else `after`: continue after it */
+    bool lost; /* events between `after` and the first one visited are missing */
+    bool more; /* there are events after `next` */
 };
 
-/* False: stop here; this event is not consumed. It must not wait for anything. */
+/* False: stop; this event is not consumed. The callback must not block. */
 typedef bool tenure_event_visit_fn(void *ctx, const struct tenure_event *event);
 
-/* Events after `after`, oldest first, at most `max` of them; all zero: from the oldest that is kept;
- * lsn UINT64_MAX: none, but `next` is the newest. A crash takes none: what was not on disk is
- * told again from the log at the next opening. Those that are dropped for their age, or that the disk
- * did not take, are missing, and `lost` says so. TENURE_NOTFOUND: events_max is 0; OVERLOADED: no
- * memory, and `next` says how far it got. */
+/* Events after `after`, oldest first, at most `max`. `after` all zero: from the oldest retained
+ * event; lsn UINT64_MAX: none, but `next` is the newest. A crash loses no event: the next opening
+ * recreates those that were not on disk from the log. Events that were dropped for their age, or
+ * that the disk did not accept, are missing, and `lost` is set. TENURE_NOTFOUND: events_max is 0;
+ * OVERLOADED: no memory, and `next` is the last event visited. */
 TENURE_API enum tenure_result tenure_events_read(struct tenure *tenure,
                                                  struct tenure_event_id after, uint32_t max,
                                                  tenure_event_visit_fn *visit, void *ctx,
                                                  struct tenure_events_span *ret_span);
 
-/* ---- Snapshots and figures ----------------------------------------------------------------- */
+/* ---- Snapshots and statistics -------------------------------------------------------------- */
 
-/* Writes a snapshot now and waits for it. The service goes on meanwhile. `error` may be NULL. */
+/* Writes a snapshot and waits until it is complete. Other calls continue. `error` may be NULL. */
 TENURE_API enum tenure_status tenure_snapshot(struct tenure *tenure, struct tenure_error *error);
 
 struct tenure_stats {
@@ -756,10 +762,10 @@ struct tenure_stats {
     enum tenure_result halted; /* TENURE_OK, or HALTED */
     uint64_t recovery_commands, recovery_ns;
     uint64_t snapshots, snapshots_failed;
-    uint64_t snapshot_hold_ns_max; /* the longest that a snapshot kept anyone waiting */
+    uint64_t snapshot_hold_ns_max; /* the longest wait caused by a snapshot */
     uint64_t log_bytes, log_segments, snapshot_bytes, snapshot_lsn;
     uint64_t leases, members, pools, names, ops; /* in use */
-    uint64_t log_ahead_ms; /* of now_ms before the wall clock; 0: it is not ahead */
+    uint64_t log_ahead_ms; /* the lead of now_ms over the wall clock; 0: none */
     uint64_t overdue_ms;   /* since the earliest deadline that the log has not recorded; 0: none */
     uint64_t reserved[6];
 };
@@ -767,8 +773,8 @@ struct tenure_stats {
 TENURE_API enum tenure_result tenure_stats_read(struct tenure *tenure,
                                                 struct tenure_stats *ret_stats);
 
-/* A hash of the whole state: the same history gives the same hash, on every machine. Reads all of
- * it, so it takes its time. */
+/* A hash of the whole state: the same history gives the same hash on every machine. Slow: it reads
+ * the whole state. */
 TENURE_API enum tenure_result tenure_state_hash(struct tenure *tenure, uint64_t *ret_hash);
 
 #ifdef __cplusplus

@@ -127,7 +127,7 @@ def read_all(directory: Path) -> List[Plant]:
     names = set()
     for plant in plants:
         if plant.name in names:
-            raise PlantError(f"{plant.where}: {plant.name} is there twice")
+            raise PlantError(f"{plant.where}: {plant.name} is repeated")
         names.add(plant.name)
     return plants
 

@@ -8,17 +8,16 @@
         serve(port=int(held.value), fence=held.token)
 
 `Client` is safe to share between threads. Its methods are the server's commands, one each: `POOL
-CREATE` is `pool_create`. Three things can come out of a write, and they are three classes of
-exceptions:
+CREATE` is `pool_create`. A write has one of three outcomes, each with its class of exceptions:
 
-    a return value, or `Refused`   committed: it has its place in the log, and this is its answer
-    `Rejected`                     it surely did not happen
+    a return value, or `Refused`   committed: it is in the log, and this is its answer
+    `Rejected`                     it did not happen
     `Unknown`                      it may have happened: repeat it with the same `opid` to find out
 
 Every write carries an operation id. When a connection is lost before the answer, the client repeats
 the write with the same id, so that it happens once, and gives up after `retry_seconds`.
 
-Times in answers are milliseconds since 1970, as the server has them; durations in requests are
+Times in answers are milliseconds since 1970 by the server's clock; durations in requests are
 seconds.
 """
 from __future__ import annotations
@@ -70,7 +69,7 @@ _CHUNK_BYTES = 32768  # of a pipeline, sent before its replies are read: the soc
 
 
 def _clock() -> float:
-    """Seconds that go on while the machine sleeps, as leases do, and never jump."""
+    """Seconds, including suspend, that never jump."""
     if hasattr(_time, "CLOCK_BOOTTIME"):
         return _time.clock_gettime(_time.CLOCK_BOOTTIME)
     return _time.monotonic()
@@ -80,7 +79,7 @@ def _clock() -> float:
 
 
 class TenureError(Exception):
-    """Everything that this module raises about the server."""
+    """The base class of all exceptions about the server."""
 
 
 class ResultError(TenureError):
@@ -110,41 +109,41 @@ class ResultError(TenureError):
 
     @property
     def lsn(self) -> Optional[int]:
-        """Where the refusal stands in the log; None: it does not."""
+        """The log position of the refusal; None: it is not in the log."""
         return self._number("lsn")
 
     @property
     def retry_at(self) -> Optional[int]:
-        """When a value comes free by itself, in milliseconds since 1970, if the pool knows."""
+        """When a value becomes free by itself, in milliseconds since 1970, if known."""
         return self._number("retry_at")
 
 
 class Refused(ResultError):
-    """Committed: an answer that will stay the answer, or the answer to a read."""
+    """Committed: the final answer to a write, or the answer to a read."""
 
 
 class Rejected(ResultError):
-    """It surely did not happen."""
+    """It did not happen."""
 
 
 class Unknown(ResultError):
-    """It may have happened. Repeating it with the same `opid` tells, and has no second effect."""
+    """The write may have happened. A repeat with the same `opid` shows it and has no second effect."""
 
 
 class Unreachable(Rejected):
-    """No connection could be made, or it was a read: nothing has happened."""
+    """No connection, or the request was a read: nothing has happened."""
 
 
 class OutcomeUnknown(Unknown):
-    """The connection was lost after a write was sent, and no other could be made in time."""
+    """The connection was lost after a write was sent, and the client could not reconnect in time."""
 
 
 class LeaseLost(TenureError):
-    """A lease that was held is not held any more, or nobody can say that it is."""
+    """A held lease was lost, or its state is unknown."""
 
 
 class MoveInFirst(TenureError, RuntimeError):
-    """There are allocations in a file that the server does not know of."""
+    """A file contains allocations that the server does not have."""
 
 
 # One class for each result, to be caught by name; what is raised is also Refused, Rejected or
@@ -315,7 +314,7 @@ _TURNED_AWAY = frozenset(("OVERLOADED", "CLOSED", "NOSPACE"))
 
 
 def outcome_of(result: str) -> str:
-    """What a result says of a write that has it as its answer: committed, rejected or unknown."""
+    """The outcome of a write with this result: committed, rejected or unknown."""
     if result in _UNKNOWN:
         return "unknown"
     known = result in ResultError.by_result or result in ("OK", "NOOP")
@@ -346,8 +345,8 @@ def _error_class(result: str, outcome: Type[ResultError]) -> Type[ResultError]:
 
 
 def error_of(text: str, write: bool = False, opid: Optional[str] = None) -> ResultError:
-    """The exception for an error reply. A write that was refused without a position in the log was
-    rejected at the door, whatever the reason is called."""
+    """The exception for an error reply. A refused write without a log position was rejected before the
+log, whatever its result."""
     result = text.partition(" ")[0]
     outcome: Type[ResultError] = Rejected
     if outcome_of(result) == "unknown":
@@ -363,8 +362,8 @@ def error_of(text: str, write: bool = False, opid: Optional[str] = None) -> Resu
 @functools.total_ordering
 @dataclass(frozen=True)
 class Token:
-    """A fencing token. For one value it only ever grows: keep the largest one seen and refuse
-    smaller ones.
+    """A fencing token. For one value it only grows: remember the largest one and reject smaller
+    ones.
 
     >>> Token("0-9", 2) < Token("0-10", 1) < Token("0-10", 2)
     True
@@ -383,7 +382,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Done:
-    """A write that was done. `result` is OK, or NOOP if it was so already."""
+    """A successful write. `result` is OK, or NOOP if there was nothing to do."""
 
     result: str
     lsn: int
@@ -392,7 +391,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Counted(Done):
-    """`count`: how many were freed, released, added or removed."""
+    """`count`: the number of freed, released, added or removed items."""
 
     count: int
 
@@ -406,7 +405,7 @@ class Emitted(Done):
 
 @dataclass(frozen=True)
 class Moved(Done):
-    """A lease after a write about it."""
+    """A lease after a write on it."""
 
     lease: str
     epoch: int
@@ -420,7 +419,7 @@ class Moved(Done):
 
 @dataclass(frozen=True)
 class Grant(Moved):
-    """What was leased, in the order of the request."""
+    """A new lease with its values, in the order of the request."""
 
     values: Tuple[str, ...]
 
@@ -433,7 +432,7 @@ class Grant(Moved):
 
 @dataclass(frozen=True)
 class Verified:
-    """A token that is the live authority, at position `lsn` of the log."""
+    """A fencing token that is the live authority, at log position `lsn`."""
 
     lease: str
     epoch: int
@@ -457,8 +456,8 @@ class SignedToken:
 
 @dataclass(frozen=True)
 class TokenState:
-    """What a token is found to be. What it says is there if it is signed by the server, whether it
-    lives or not; `reason` says why it does not."""
+    """The state of a signed token. The claims are present if the server signed it, live or not;
+    `reason` says why it is not live."""
 
     active: bool
     reason: Optional[str]
@@ -504,7 +503,7 @@ class Lease:
 
 @dataclass(frozen=True)
 class Pool:
-    """A pool: figures, and `options` as their text."""
+    """A pool: counts, and `options` as text."""
 
     name: str
     size: int
@@ -547,8 +546,8 @@ class PoolMetrics:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened. What an event does not say is None or empty. One of the kind `lost`
-    says that what came before `id`, the oldest event that is kept, was missed."""
+    """An event. Absent fields are None or empty. An event of the kind `lost` means that events
+    before `id`, the oldest retained event, were missed."""
 
     id: str
     kind: str
@@ -573,7 +572,7 @@ class Event:
 
 @dataclass(frozen=True)
 class EventPage:
-    """A page of events; go on after `next` while there are `more`."""
+    """A page of events; continue after `next` while `more` is true."""
 
     events: Tuple[Event, ...]
     next: str
@@ -665,8 +664,8 @@ class Sensor:
 
 @dataclass(frozen=True)
 class SensorStatus:
-    """A sensor and its process. What does not apply is None; times are in milliseconds, but for
-    `token_expires_at`, in seconds."""
+    """A sensor and its process. Fields that do not apply are None; times are in milliseconds,
+    except `token_expires_at`, in seconds."""
 
     ref: str
     trigger: str
@@ -696,7 +695,7 @@ class SensorStatus:
 
 @dataclass(frozen=True)
 class SensorOutput:
-    """What a sensor printed; `next` is the position to go on after."""
+    """The output of a sensor; `next` is the position to continue from."""
 
     output: str
     next: str
@@ -712,7 +711,7 @@ class SensorPage:
 
 @dataclass(frozen=True)
 class Message:
-    """Something that was said on a channel; `pattern` if it was heard by one."""
+    """A message of a channel; `pattern` is set for a pattern subscription."""
 
     channel: str
     payload: str
@@ -728,7 +727,7 @@ def _texts(values: Reply) -> Tuple[str, ...]:
 
 
 def _object(text: Reply) -> Optional[Dict[str, Any]]:
-    """Text over RESP, part of a larger object in a message."""
+    """Text in RESP, part of a larger object in a message."""
     if not text:
         return None
     if isinstance(text, dict):
@@ -913,7 +912,7 @@ def _kind_of(words: Sequence[Word]) -> str:
 
 @dataclass
 class _Request:
-    """Words on their way. A write has an operation id among them, at the end."""
+    """The words of a request. A write has its operation id at the end."""
 
     words: List[Word]
     kind: str = field(init=False)
@@ -993,11 +992,11 @@ def _policy_words(span: Optional[Range], named: bool,
 
 
 class Commands:
-    """The server's commands. Writes take `opid`, reads `fence`: the position of the log that the
-    answer must not be older than."""
+    """The server's commands. Writes take `opid`, reads `fence`: the minimum log position of the
+    answer."""
 
     def execute(self, *words: Word, opid: Optional[str] = None) -> Reply:
-        """Any command, by its words; the reply as it is. A write gets an operation id."""
+        """Sends any command as words; returns the raw reply. A write gets an operation id."""
         raise NotImplementedError
 
     def _write(self, parse: Callable[[Reply], _T], opid: Optional[str], *words: Word) -> _T:
@@ -1011,7 +1010,7 @@ class Commands:
     def pool_create(self, pool: str, *, range: Optional[Range] = None,
                     set: bool = False, reason: Optional[str] = None,
                     opid: Optional[str] = None, **options: Option) -> Done:
-        """A range of numbers, or with `set` a set of names; options by their names: `lease=60`."""
+        """Creates a range of numbers or, with `set`, a set of names; options by name: `lease=60`."""
         return self._write(_done, opid, "POOL", "CREATE", pool,
                            *_policy_words(range, set, options), *_optional(reason=reason))
 
@@ -1037,7 +1036,7 @@ class Commands:
 
     def pool_seed(self, pool: str, *, given: Optional[int] = None,
                   reclaimed: Optional[int] = None, opid: Optional[str] = None) -> Done:
-        """Tells a pool of its past elsewhere."""
+        """Sets the counters of a pool from another system."""
         return self._write(_done, opid, "POOL", "SEED", pool,
                            *_optional(given=given, reclaimed=reclaimed))
 
@@ -1083,7 +1082,7 @@ class Commands:
     def alloc(self, pool: str, holder: Optional[str] = None, *, count: Optional[int] = None,
               values: Optional[Sequence[Value]] = None, ttl: Optional[Duration] = None,
               meta: Optional[Meta] = None, opid: Optional[str] = None) -> Grant:
-        """Values of one pool. Without a holder the server derives it from `meta`."""
+        """Allocates values of one pool. Without a holder, the server derives it from `meta`."""
         if count is not None and values is not None:
             raise TypeError("either count or values")
         amount = values if values is not None else count
@@ -1097,7 +1096,7 @@ class Commands:
 
     def alloc_bundle(self, holder: str, claims: Claims, *, ttl: Optional[Duration] = None,
                      meta: Optional[Meta] = None, opid: Optional[str] = None) -> Grant:
-        """Values of several pools, all or none: `{"ports": 2, "gpus": ["gpu-7"]}`."""
+        """Allocates values of several pools, all or none: `{"ports": 2, "gpus": ["gpu-7"]}`."""
         text = None if meta is None else _json_text(meta)
         return self._write(_grant, opid, "ALLOC", holder, *_claim_words(claims),
                            *_optional(ttl=ttl, meta=text))
@@ -1119,8 +1118,7 @@ class Commands:
 
     def release(self, lease: str, holder: str, epoch: int, *, now: bool = False,
                 reason: Optional[str] = None, opid: Optional[str] = None) -> Moved:
-        """`now`: also in a sticky pool, where the lease would be kept for its holder for a
-        while."""
+        """`now`: end the lease even in a sticky pool, which would otherwise keep it for the holder."""
         return self._write(_moved, opid, "RELEASE", lease, holder, epoch,
                            *(["NOW"] if now else []), *_optional(reason=reason))
 
@@ -1129,7 +1127,8 @@ class Commands:
         return self._write(_moved, opid, "REVOKE", lease, *_optional(after=after, reason=reason))
 
     def ack(self, lease: str, holder: str, epoch: int, *, opid: Optional[str] = None) -> Moved:
-        """The holder of a revoked lease says that it has stopped; `epoch` is the one it had."""
+        """Confirms that the holder of a revoked lease has stopped; `epoch` is the one before the
+        revoke."""
         return self._write(_moved, opid, "ACK", lease, holder, epoch)
 
     def reclaim(self, lease: str, *, reason: Optional[str] = None,
@@ -1144,7 +1143,7 @@ class Commands:
                 deadline: Optional[int] = None, created: Optional[int] = None,
                 seen: Optional[int] = None, offline: Optional[int] = None,
                 meta: Optional[Meta] = None, opid: Optional[str] = None) -> Moved:
-        """Takes over a lease that was granted elsewhere; times in milliseconds since 1970."""
+        """Imports a lease that another system granted; times in milliseconds since 1970."""
         text = None if meta is None else _json_text(meta)
         return self._write(_moved, opid, "IMPORT", pool, holder, *_amount_words(values),
                            *_optional(deadline=deadline, created=created, seen=seen,
@@ -1162,11 +1161,11 @@ class Commands:
         return self._write(_done, opid, "TICK")
 
     def verify(self, lease: str, epoch: int, *, fence: Optional[int] = None) -> Verified:
-        """Returns if the token is the live authority, else raises what is wrong with it."""
+        """Returns if the fencing token is the live authority, else raises the refusal."""
         return self._read(_verified, fence, "VERIFY", lease, epoch)
 
     def lease(self, lease: str, *, fence: Optional[int] = None) -> Lease:
-        """By its id, or by a value that it holds: `ports/30000`."""
+        """Reads a lease by its id or by one of its values: `ports/30000`."""
         return self._read(_lease, fence, "LEASE", lease)
 
     def leases(self, *, pool: Optional[str] = None, holder: Optional[str] = None,
@@ -1179,7 +1178,7 @@ class Commands:
 
     def all_leases(self, *, pool: Optional[str] = None, holder: Optional[str] = None,
                    state: Optional[str] = None) -> Iterator[Lease]:
-        """Page after page. Not one moment: what changes meanwhile may be seen or not."""
+        """All leases, page after page, not at one moment: concurrent changes may be seen or not."""
         cursor: Optional[str] = None
         while cursor != "0":
             page = self.leases(pool=pool, holder=holder, state=state, cursor=cursor)
@@ -1189,7 +1188,7 @@ class Commands:
     def events(self, *, after: Optional[str] = None, count: Optional[int] = None,
                pool: Optional[str] = None, holder: Optional[str] = None,
                fence: Optional[int] = None) -> EventPage:
-        """A page of what happened, oldest first; to follow it as it happens: `Client.follow`."""
+        """A page of retained events, oldest first; to follow new events: `Client.follow`."""
         return self._read(_event_page, fence, "EVENTS",
                           *_optional(after=after, count=count, pool=pool, holder=holder))
 
@@ -1255,12 +1254,12 @@ class Commands:
 
     def sensor_logs(self, ref: str, *, after: Optional[str] = None, count: Optional[int] = None,
                     fence: Optional[int] = None) -> SensorOutput:
-        """The last `count` bytes that it printed, or those after a position."""
+        """The last `count` bytes of its output, or the bytes after a position."""
         return self._read(_sensor_output, fence, "SENSOR", "LOGS", ref,
                           *_optional(after=after, count=count))
 
     def sensor_reset(self, ref: str) -> str:
-        """Forgives it its crashes; the state it is in then."""
+        """Clears its failures; returns its state."""
         return self._read(lambda r: str(r["state"]), None, "SENSOR", "RESET", ref)
 
     def sensor_restart(self, ref: str) -> str:
@@ -1274,12 +1273,13 @@ class Commands:
                           *_optional(cursor=cursor, count=count))
 
     def sensor_heartbeat(self, token: str, *, fence: Optional[int] = None) -> int:
-        """The sensor whose token it is says that it is well; when the token ends, in seconds."""
+        """Reports that the sensor of the token is healthy; returns when the token expires, in
+        seconds."""
         return self._read(lambda r: int(r["expires_at"]), fence, "SENSOR", "HEARTBEAT", token)
 
     def emit(self, token: str, trigger_type: str, payload: Optional[Meta] = None, *,
              opid: Optional[str] = None) -> Emitted:
-        """An event of the running sensor whose token it is; the token has the trigger types."""
+        """Emits an event of the running sensor of the token, which must include the trigger type."""
         text = None if payload is None else _json_text(payload)
         return self._write(_emitted, opid, "EMIT", token, trigger_type, *_optional(payload=text))
 
@@ -1288,22 +1288,22 @@ class Commands:
     def token_issue(self, lease: str, epoch: int, *, ttl: Optional[Duration] = None,
                     refresh: Optional[Duration] = None, scope: Optional[str] = None,
                     fence: Optional[int] = None) -> SignedToken:
-        """For a live lease; it dies with it. A token with a ttl can be extended only for `refresh`
-        seconds in all."""
+        """Issues a token for a live lease; it becomes invalid when the lease ends. A token with a ttl
+        can be extended only for `refresh` seconds in total."""
         return self._read(_token, fence, "TOKEN", "ISSUE", lease, epoch,
                           *_optional(ttl=ttl, refresh=refresh, scope=scope))
 
     def token_sensor(self, ref: str, *, ttl: Optional[Duration] = None,
                      refresh: Optional[Duration] = None, scope: Optional[str] = None,
                      fence: Optional[int] = None) -> SignedToken:
-        """For the lease of a running sensor."""
+        """Issues a token for the lease of a running sensor."""
         return self._read(_token, fence, "TOKEN", "SENSOR", ref,
                           *_optional(ttl=ttl, refresh=refresh, scope=scope))
 
     def token_refresh(self, token: str, *, ttl: Optional[Duration] = None,
                       fence: Optional[int] = None) -> SignedToken:
-        """One like it that ends later, if its issuer and its lease allow that; the old one stays
-        valid."""
+        """Exchanges a live token for one with a later expiry, within the limits of its issuer and its
+        lease; the old one stays valid."""
         return self._read(_token, fence, "TOKEN", "REFRESH", token, *_optional(ttl=ttl))
 
     def token_introspect(self, token: str, *, fence: Optional[int] = None) -> TokenState:
@@ -1311,16 +1311,16 @@ class Commands:
 
     def token_revoke(self, id: str, *, after: Optional[Duration] = None,
                      reason: Optional[str] = None, opid: Optional[str] = None) -> Moved:
-        """Revokes the lease, if it still has the token's epoch."""
+        """Revokes the lease if it still has the token's epoch."""
         return self._write(_moved, opid, "TOKEN", "REVOKE", id,
                            *_optional(after=after, reason=reason))
 
     def token_keys(self, *, fence: Optional[int] = None) -> List[Dict[str, str]]:
-        """The public keys, as a JSON Web Key Set has them."""
+        """The public keys of a JSON Web Key Set."""
         return self._read(lambda r: list(r["keys"]), fence, "TOKEN", "KEYS")
 
     def token_rotate(self, *, now: bool = False) -> str:
-        """A new key signs; its id. `now`: tokens of those before it are void."""
+        """Creates a new signing key; returns its id. `now`: tokens of older keys are invalid."""
         return self._read(lambda r: str(r["kid"]), None, "TOKEN", "ROTATE",
                           *(["NOW"] if now else []))
 
@@ -1394,8 +1394,8 @@ def _encode(words: Sequence[Word]) -> bytes:
 
 
 class _Wire:
-    """A socket that speaks RESP3. After an OSError it is of no use any more, except for the one
-    that `wait` turns into False."""
+    """A socket that speaks RESP3. After an OSError it is unusable, except after the one that
+    `wait` turns into False."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -1493,7 +1493,7 @@ class _Wire:
 
 @dataclass(frozen=True)
 class _Address:
-    """Where the server is and who is asking."""
+    """The address of the server and the user."""
 
     host: str  # or the path of a Unix-domain socket, if the port is 0
     port: int
@@ -1543,9 +1543,9 @@ class _Address:
 
 
 class Connection(Commands):
-    """One connection, for one thread at a time, with the commands that concern the connection
-    itself. It does not reconnect: a lost one raises `Unreachable` or `OutcomeUnknown`. Made by
-    `Client.connection`."""
+    """One connection, for one thread at a time, with the commands about the connection
+    itself. It does not reconnect: a lost connection raises `Unreachable` or `OutcomeUnknown`.
+    Created by `Client.connection`."""
 
     def __init__(self, address: _Address) -> None:
         self._address = address
@@ -1565,8 +1565,8 @@ class Connection(Commands):
 
     def exchange(self, requests: Sequence[_Request], timeout: Optional[float] = None,
                  answers: Optional[List[Any]] = None) -> List[Any]:
-        """Sends them together and reads their replies, errors as values, into `answers`.
-        OSError: what is there by then has been answered, the rest may have happened."""
+        """Sends the requests together and reads their replies, errors as values, into `answers`.
+        After an OSError, the requests without an answer may have happened."""
         answers = [] if answers is None else answers
         at = 0
         try:
@@ -1605,7 +1605,7 @@ class Connection(Commands):
         return answer
 
     def shutdown(self) -> None:
-        """Wakes a thread that waits for something from this connection."""
+        """Wakes a thread that waits on this connection."""
         try:
             self._wire.sock.shutdown(socket.SHUT_RDWR)
         except OSError:
@@ -1622,7 +1622,7 @@ class Connection(Commands):
         self.close()
 
     def hello(self, protocol: Optional[int] = None) -> Dict[str, Any]:
-        """Who the server is. This module needs protocol 3."""
+        """Identifies the server. This module needs protocol 3."""
         if protocol not in (None, 3):
             raise ValueError("this client speaks RESP3 only")
         return self._read(dict, None, "HELLO", *([] if protocol is None else [protocol]))
@@ -1668,9 +1668,9 @@ def _given_up(request: _Request, sent: bool, error: BaseException) -> ResultErro
 
 
 class Subscription:
-    """Channels, on a connection of their own: `events`, `pool:NAME`, `holder:NAME`,
-    `metrics:POOL`. For one thread at a time, but for `close`. Iterating gives `Message`s until
-    it is closed; it does not reconnect: see `Client.follow`."""
+    """Subscribed channels on a separate connection: `events`, `pool:NAME`, `holder:NAME`,
+    `metrics:POOL`. For one thread at a time, except `close`. Iterating returns `Message`s until it
+    is closed; it does not reconnect: see `Client.follow`."""
 
     SILENCE = 15.0  # seconds after which the server is asked whether it is there
 
@@ -1714,7 +1714,7 @@ class Subscription:
             raise Unreachable("UNREACHABLE %s" % error) from error
 
     def get(self, timeout: Optional[float] = None) -> Optional[Message]:
-        """The next message; None if there is none in time, or if it was closed."""
+        """The next message; None after the timeout or if closed."""
         end = None if timeout is None else _clock() + timeout
         asked = False
         wire = self.connection._wire
@@ -1770,7 +1770,7 @@ class Subscription:
 
 
 class _Pause:
-    """Longer and longer, with some chance, so that not all come back at once."""
+    """Growing delays with jitter, so that not all clients reconnect at once."""
 
     def __init__(self, longest: float = 1.0) -> None:
         self.next = 0.01
@@ -1783,13 +1783,13 @@ class _Pause:
 
 
 class Client(Commands):
-    """A client with up to `connections` connections, made when they are needed; threads share it.
+    """A client with up to `connections` connections, opened on demand; threads may share it.
 
     `address`: `host:port`, `tenure://user:password@host:port` or `unix:///path/of/tenure.sock`;
-    without it what TENURE_SOCKET (a path), TENURE_URL, TENURE_HOST and TENURE_PORT say, else
+    by default TENURE_SOCKET (a path), TENURE_URL, TENURE_HOST and TENURE_PORT, else
     127.0.0.1:7411. `timeout`: seconds for one answer.
-    `retry_seconds`: how long a request is repeated after a lost connection, a server that is
-    stopping or one that has too much to do; 0: never."""
+    `retry_seconds`: how long a request is repeated after a lost connection, or while the server is
+    stopping or overloaded; 0: never."""
 
     def __init__(self, address: Optional[str] = None, *, timeout: float = 10.0,
                  retry_seconds: float = 30.0, connections: int = 16,
@@ -1854,7 +1854,7 @@ class Client(Commands):
             self._change.notify()
 
     def _forget_idle(self) -> None:
-        """After a lost connection: the others are likely to be lost too."""
+        """Called after a lost connection: the others are probably lost, too."""
         with self._change:
             idle, self._idle = self._idle, []
             self._open -= len(idle)
@@ -1883,9 +1883,9 @@ class Client(Commands):
         return answer
 
     def pipeline(self, requests: Sequence[Sequence[Word]]) -> List[Union[Reply, ResultError]]:
-        """Many requests at once; the answers in their order, exceptions as values. Writes are
-        committed in their order. After a lost connection those without an answer are repeated,
-        with their operation ids."""
+        """Sends many requests at once; returns the answers in order, exceptions as values. Writes are
+        committed in order. After a lost connection, requests without an answer are repeated with
+        their operation ids."""
         return self._run([_Request(list(words)) for words in requests])
 
     def _run(self, requests: Sequence[_Request]) -> List[Any]:
@@ -1918,7 +1918,7 @@ class Client(Commands):
 
     @staticmethod
     def _judged(requests: Sequence[_Request], answers: List[Any], repeated: int) -> List[Any]:
-        """A repetition that was turned away at the door says nothing about the first attempt."""
+        """A rejected repeat does not show the outcome of the first attempt."""
         for i in range(repeated, len(answers)):
             if (requests[i].kind == "write" and isinstance(answers[i], Rejected)
                     and answers[i].result in _TURNED_AWAY):
@@ -1928,20 +1928,19 @@ class Client(Commands):
 
     @staticmethod
     def _worth_repeating(requests: Sequence[_Request], answers: Sequence[Any]) -> bool:
-        """Only a request by itself: in a pipeline it would change places with later ones."""
+        """Only a single request: in a pipeline, a repeat would change the order."""
         return (len(requests) == 1 and bool(requests[0].kind)
                 and isinstance(answers[0], ResultError) and answers[0].result in _TRY_AGAIN)
 
     # Longer things
 
     def subscription(self) -> Subscription:
-        """Channels, as they are; see `follow` for events without a gap."""
+        """Raw channels; see `follow` for events without gaps."""
         return Subscription(self.connection())
 
     def follow(self, *, after: Optional[str] = None, pool: Optional[str] = None,
                holder: Optional[str] = None) -> Follower:
-        """Events as they happen, beginning now or after an id ("0": with the oldest that is
-        kept)."""
+        """Events as they happen, from now or after an id ("0": from the oldest retained event)."""
         if pool is not None and holder is not None:
             raise TypeError("either pool or holder")
         channel = ("pool:" + pool if pool is not None
@@ -1965,9 +1964,9 @@ class Client(Commands):
 
 
 class Follower(Iterator[Event]):
-    """Events without a gap and without anything twice, also across lost connections and restarts
-    of the server. For one thread, but for `close`, which ends the iteration. After `Unreachable`
-    (the server was away for `retry_seconds`) it may be asked again, and goes on where it was."""
+    """Events without gaps or duplicates, across lost connections and restarts of the server. For one
+    thread, except `close`, which ends the iteration. After `Unreachable` (the server was away for
+    `retry_seconds`), iteration can continue and resumes at the same position."""
 
     def __init__(self, client: Client, channel: str, after: Optional[str]) -> None:
         self._client = client
@@ -1992,7 +1991,7 @@ class Follower(Iterator[Event]):
         return subscription
 
     def get(self, timeout: Optional[float] = None) -> Optional[Event]:
-        """The next event; None if there is none in time, or if it was closed."""
+        """The next event; None after the timeout or if closed."""
         end = None if timeout is None else _clock() + timeout
         patience: Optional[float] = None  # how long to try, from the first failure on
         pause = _Pause()
@@ -2051,13 +2050,14 @@ class Follower(Iterator[Event]):
 class Held:
     """A lease that a thread keeps alive.
 
-    It is lost when the server says so (revoked, expired, given to another holder), which is heard
-    at once, or when it could not be renewed in time. Time is counted from before the renewal was
-    sent, on a clock that no one sets, so this side always gives up before the server does. Then
-    `lost` is true, `check` raises `LeaseLost`, and `on_lost` is called once, by that thread.
+    It is lost when the server ends it (revoked, expired, rekeyed to another holder), which the
+    client learns at once, or when it could not be renewed in time. The client counts the time from
+    before it sent the renewal, on a clock that cannot be set, so it always gives up before the
+    server does. Then `lost` is true, `check` raises `LeaseLost`, and that thread calls `on_lost`
+    once.
 
-    At the end of the `with` block the lease is released, or, if it was revoked meanwhile, the
-    server is told that its holder has stopped; and if it was lost, `LeaseLost` is raised."""
+    At the end of the `with` block the lease is released or, if it was revoked meanwhile,
+    acknowledged; if it was lost, `LeaseLost` is raised."""
 
     CHECK = 10.0  # seconds between looks at a lease without a deadline
 
@@ -2103,19 +2103,20 @@ class Held:
         return self.reason is not None
 
     def check(self) -> None:
-        """Raises `LeaseLost` if it is lost: before anything that only its holder may do."""
+        """Raises `LeaseLost` if the lease is lost; call it before actions that only the holder may
+        do."""
         if self.lost:
             raise LeaseLost("lease %s: %s" % (self.grant.lease, self.reason))
 
     def remaining(self) -> Optional[float]:
-        """Seconds for which it is certainly held; None: it has no end."""
+        """Seconds for which the lease is certainly held; None: it has no deadline."""
         with self._lock:
             if self._is_lost():
                 return 0.0
             return None if self._deadline is None else self._deadline - _clock()
 
     def _seen(self, lease: Lease, renewed: Optional[float]) -> None:
-        """The lease as the server has it; `renewed`: when a renewal before that was sent."""
+        """Records the lease from the server; `renewed`: when the renewal was sent."""
         if lease.epoch != self.grant.epoch or lease.state != "active":
             self._lose("it is %s, with epoch %d" % (lease.state, lease.epoch))
         elif lease.deadline is not None and renewed is not None:
@@ -2175,7 +2176,7 @@ class Held:
                              else self._renew_at)
 
     def _look(self, connection: Connection) -> None:
-        """Renews the lease if it is time to, and looks whether it is still held."""
+        """Renews the lease if needed, and checks that it is still held."""
         asked = _clock()
         token = self.grant.token
         requests = [_Request(["LEASE", token.lease])]
@@ -2212,7 +2213,7 @@ class Held:
                 raise
 
     def stop(self) -> None:
-        """Ends the keeping alive, not the lease."""
+        """Stops the renewals, but does not end the lease."""
         self._stop.set()
         connection = self._connection
         if connection is not None:
@@ -2221,7 +2222,7 @@ class Held:
             self._thread.join()
 
     def release(self, *, now: bool = False) -> None:
-        """Ends the keeping alive, and the lease; raises `LeaseLost` if it was lost before."""
+        """Stops the renewals and releases the lease; raises `LeaseLost` if it was lost before."""
         self.stop()
         lost = self.lost
         try:
@@ -2233,7 +2234,7 @@ class Held:
             raise LeaseLost("lease %s: %s" % (self.grant.lease, self.reason))
 
     def _end(self, now: bool) -> None:
-        """Whatever has become of the lease, its holder has stopped: says so in the way that fits."""
+        """Releases or acknowledges the lease, according to its state."""
         token = self.grant.token
         try:
             self._client.release(token.lease, self.holder, token.epoch, now=now)
@@ -2253,7 +2254,7 @@ _KEY_FIELDS = ("device_key", "device_id", "serial", "mac", "uuid")
 
 
 def _key_value(value: Any) -> str:
-    """The text of a value that a device can be known by, or nothing."""
+    """The text of a value that identifies a device, or nothing."""
     if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
         return str(value) if value else ""
     return ""
@@ -2308,7 +2309,7 @@ def _derived(meta: Mapping[str, Any], fallback: bool, fields: Sequence[str]) -> 
 
 def derive_holder(meta: Mapping[str, Any], *, fallback: bool = False,
                   fields: Union[str, Sequence[str]] = _KEY_FIELDS) -> str:
-    """The holder that the server derives from metadata; empty if there is none. `fallback`: as in a
+    """The holder that the server derives from metadata; empty if none. `fallback`: as in a
     pool with `identity_fallback json`; `fields`: those of the pool's `identity_fields`.
 
     >>> derive_holder({"mac": "52-54-00-00-00-0A", "device_meta": {"serial": 7}})
@@ -2336,7 +2337,7 @@ _POLICY_KEYS = ("base_lease_seconds", "min_lease_seconds", "rate_window_seconds"
 
 
 def _policy_options(policy: Optional[Mapping[str, Any]]) -> Dict[str, Option]:
-    """`security_settings.id_lease` as options of a pool: taken as it is, or refused."""
+    """`security_settings.id_lease` as pool options: used unchanged, or refused."""
     options: Dict[str, Option] = dict(policy or {})
     for name, value in options.items():
         if name != "offline_hold_days" and name not in _POLICY_KEYS:
@@ -2361,15 +2362,15 @@ class IDAllocator:
     """OpenSynaptic's allocator of device ids, on a running server: the same constructor and
     methods, so that a program changes one import.
 
-    The ids are the values of the sticky pool `pool`, which is made if it is not there. `start_id`
-    and `end_id` (1..4294967294 for a new pool) and every key of `lease_policy` are given to the
-    server as they are, and what it refuses is a ValueError; what is not given is left as the pool
-    has it. `base_dir` and `persist_file` are only looked at: if the pool is new and there are
-    allocations in that file, this is `MoveInFirst`, since their ids would be given out a second
-    time. `max_released` means nothing here. `metrics_sink` is called with the eleven metrics by a
-    thread of its own, when something has changed, at most every `metrics_emit_interval_seconds`.
+    The ids are the values of the sticky pool `pool`, which is created if missing. `start_id` and
+    `end_id` (1..4294967294 for a new pool) and every key of `lease_policy` are sent to the server
+    unchanged; a refusal is a ValueError. Options that are not given keep the pool's values.
+    `base_dir` and `persist_file` are only read: if the pool is new and that file has allocations,
+    this raises `MoveInFirst`, because their ids would be given a second time. `max_released` has no
+    effect. A separate thread calls `metrics_sink` with the eleven metrics when one has changed, at
+    most every `metrics_emit_interval_seconds`.
 
-    `server` is a `Client`, an address, or None for what the environment says. Safe for threads."""
+    `server` is a `Client`, an address, or None for the environment's. Thread-safe."""
 
     def __init__(self, base_dir: Optional[str] = None, start_id: Optional[int] = None,
                  end_id: Optional[int] = None, persist_file: str = "data/id_allocation.json",
@@ -2444,8 +2445,8 @@ class IDAllocator:
     # Ids
 
     def allocate_id(self, meta: Optional[Mapping[str, Any]] = None) -> int:
-        """The id of the device that the metadata is about: its own again, or a new one. Without
-        metadata there is no device to come back, and it is always a new one."""
+        """The id of the device that the metadata identifies: its own id again, or a new one. Without
+        metadata, always a new id."""
         try:
             return int(self.client.alloc(self.pool, self._holder(meta), meta=meta or None).value)
         except Exhausted as refusal:
@@ -2468,9 +2469,9 @@ class IDAllocator:
                             % (self.start_id, self.end_id))
 
     def allocate_pool(self, count: int, meta: Optional[Mapping[str, Any]] = None) -> List[int]:
-        """`count` distinct ids in one lease, or none. The same device asking for the same number
-        gets the same ids again. An id that is released by itself is no longer allocated; the pool
-        has it back when the last of them is released."""
+        """`count` distinct ids in one lease, or none. A repeat for the same device and count
+        returns the same ids. An id that is released separately is no longer allocated; it becomes
+        free when the last of them is released."""
         number = int(count)
         if number <= 0:
             return []
@@ -2486,7 +2487,7 @@ class IDAllocator:
         return [int(value) for value in grant.values]
 
     def _find(self, id_val: int) -> Optional[Lease]:
-        """The lease that has the id; None if nobody has it, or it was released out of several."""
+        """The lease of the id; None if it is free or was released separately."""
         try:
             lease = self.client.lease("%s/%d" % (self.pool, int(id_val)))
         except (NotFound, BadValue):
@@ -2498,7 +2499,7 @@ class IDAllocator:
         return set((lease.meta or {}).get(_RELEASED, ())) if len(lease.values) > 1 else set()
 
     def _with_lease(self, id_val: int, act: Callable[[Lease], Any]) -> bool:
-        """Acts on the lease of an id, again if it changes meanwhile; False if there is none."""
+        """Acts on the lease of an id, and retries if it changes meanwhile; False if there is none."""
         while True:
             lease = self._find(id_val)
             if lease is None:
@@ -2513,8 +2514,7 @@ class IDAllocator:
                     raise
 
     def release_id(self, id_val: int, immediate: bool = False) -> bool:
-        """The device goes offline: its id is kept for it as long as the policy says, or not at
-        all."""
+        """The device goes offline: the policy determines how long its id is kept."""
         def act(lease: Lease) -> None:
             released = self._released(lease) | {str(int(id_val))}
             if released >= set(lease.values):
@@ -2528,8 +2528,8 @@ class IDAllocator:
         return sum(self.release_id(i, immediate) for i in ids)
 
     def touch(self, aid: int, meta: Optional[Mapping[str, Any]] = None) -> bool:
-        """The device is there: its lease begins anew, with other metadata if some is given. The
-        device that the id belongs to stays the same."""
+        """The device is active: renews its lease and optionally replaces the metadata. The device of
+        the id does not change."""
         def act(lease: Lease) -> None:
             released = sorted(self._released(lease), key=int)
             kept = {_RELEASED: released} if released else {}
@@ -2546,7 +2546,7 @@ class IDAllocator:
         return {name: value for name, value in meta.items() if name != _RELEASED}
 
     def reclaim_expired(self) -> int:
-        """How many were reclaimed by this call; the server does so by itself, too."""
+        """The number of leases that this call reclaimed; the server also reclaims by itself."""
         total = 0
         while True:
             freed = self.client.sweep(pool=self.pool).count
@@ -2595,7 +2595,7 @@ class IDAllocator:
             _log.exception("event=metrics-sink-failed")
 
     def close(self) -> None:
-        """Ends the thread for the sink and, if they are its own, the connections."""
+        """Ends the sink's thread and, if this object opened them, the connections."""
         self._closed.set()
         subscription = self._subscription
         if subscription is not None:

@@ -1,8 +1,8 @@
-/* Only the last * is ever gone back to: what an earlier one could take, the last one can too. */
+/* Backtracks only to the last *: it can match everything that an earlier one could. */
 #include "base/glob.h"
 
-/* Whether the byte is in the class whose first byte after '[' is at *at; *at ends up behind the ']'.
- * A class that is not closed ends with the pattern. */
+/* Whether the byte is in the class whose first byte after '[' is at *at; *at ends up behind the
+ * ']'. A class that is not closed ends with the pattern. */
 static bool class_has(struct tn_bytes pattern, uint32_t *at, uint8_t byte) {
     uint32_t i = *at;
     bool negated = i < pattern.len && pattern.at[i] == '^';

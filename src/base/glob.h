@@ -7,8 +7,8 @@
 
 bool tn_glob_match(struct tn_bytes pattern, struct tn_bytes text);
 
-/* An upper bound of the steps that a match with a text of that length takes, about: what precedes the
- * first * is tried once, what follows it may be tried at each byte. */
+/* An approximate upper bound of the steps of a match with a text of that length: the part before
+ * the first * is tried once, the part after it may be tried at each byte. */
 uint32_t tn_glob_steps(struct tn_bytes pattern, uint32_t text_len);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the environment did to us: the one table of I/O and resource outcomes.
+/* Environment failures: the one table of I/O and resource errors.
  *
  * A status is not a refusal (those are `enum tn_result`, decided by the kernel and the same on
  * replay) and not a bug (TN_ASSERT). 0 is success. */

@@ -37,7 +37,7 @@ struct members {
     struct tn_bytes of[MEMBERS];
 };
 
-/* False: one is there twice, and nobody knows which is meant. */
+/* False: a member is repeated, so its value is ambiguous. */
 static bool members_read(struct tn_bytes object, struct members *ret_members) {
     struct tn_bytes key;
     struct tn_bytes value;

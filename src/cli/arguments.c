@@ -1,6 +1,6 @@
-/* Options to tokens. A request is put together from parts that the protocol wants in this order:
- * arguments without a token, how much of the pool, what else was written plainly, claims on several
- * pools, options. */
+/* Options to tokens. A request is assembled in the order of the protocol: arguments without
+ * a keyword, COUNT or VALUES, other words in the protocol's spelling, claims on several pools,
+ * options. */
 #include "cli/arguments.h"
 
 #include <stdio.h>
@@ -72,7 +72,8 @@ static void put_number(struct maker *m, struct cli_words *out, uint32_t number) 
     char digits[KERNEL_VALUE_TEXT_MAX];
     uint32_t len = kernel_value_format(KERNEL_DEC, number, digits);
     cli_text_add(&m->request->numbers, digits, len + 1);
-    /* Its place is known when nothing is added any more; until then, the length says which it is. */
+    /* Its place is known when nothing is added any more; until then, the length says which it is.
+     * */
     cli_words_add(out, tn_bytes_of(NULL, len));
 }
 

@@ -1,7 +1,7 @@
-/* A command of the table from the shell: words, the call, the answer, the exit code.
+/* Executes a command of the command table: words, request, answer, exit code.
  *
- * Every write carries an operation id, the caller's or one made here, so that an answer that got
- * lost can be asked for again: by --retry, or by a person who repeats the line that is printed. */
+ * Every write carries an operation id, the user's or a generated one. If the answer is lost, the
+ * write can be repeated: by --retry, or by the user with the printed command line. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +54,8 @@ static void say_how_to_resolve(const struct call *call) {
     }
     (void)fprintf(
         stderr,
-        "The outcome is unknown: the command may have happened. To find out, repeat it with the same operation id:\n  %s\n",
+        "The outcome is unknown: the command may have happened. To find out, repeat it with the "
+        "same operation id:\n  %s\n",
         line.failed ? "" : line.at);
     cli_text_free(&line);
 }

@@ -1,8 +1,9 @@
 /* `tenure check DIR`: verifies a data directory or a backup offline and changes nothing in it.
  *
- * Everything is read: each frame of each segment, each snapshot. The state is built twice, from the
- * newest snapshot and from the one before it (or from the beginning), if there is such a second way,
- * and must come out the same, with every invariant intact. It can run beside a server; then the last batch may be under way. */
+ * It reads every frame of every segment, and every snapshot. If possible, it builds the state
+ * twice, from the newest snapshot and from the previous one (or from the beginning); both must
+ * agree, with every invariant intact. It can run while a server uses the directory; the last batch
+ * may then be incomplete. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -74,8 +75,8 @@ static void check_print(const char *dir, const struct engine_report *report) {
     (void)printf("state hash  %016" PRIx64 "\n", report->hash);
 }
 
-/* Whether there is a second way to the same state. After a start from the older snapshot, and after a
- * restore, there may be only one. */
+/* Whether there is a second way to the same state. After a start from the older snapshot, and after
+ * a restore, there may be only one. */
 static bool check_has_older(const struct check_dir *datadir, const struct engine_report *newest) {
     return newest->log.snapshots >= 2 || (newest->log.snapshots == 1 && datadir->begins == 1);
 }

@@ -1,8 +1,8 @@
-/* Which kind of directory this is. Only names, sizes and the header of the oldest segment are looked
- * at here; finding damage is the job of whoever reads the log.
+/* Detects the kind of a directory by names, sizes and the header of the oldest segment. Reading the
+ * log finds damage.
  *
- * A directory with snapshots and no segment is a backup, unless its lock file has text in it: that
- * text is written with the first segment, so there was a log here and it is gone. */
+ * A directory with snapshots and no segment is a backup, unless its lock file has text: the text is
+ * written with the first segment, so the log is missing. */
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* What kind of directory `tenure check` and `tenure dump` were given, by the names of its files. */
+/* Detects the kind of the directory given to `tenure check` and `tenure dump`, by its file names.
+ * */
 #ifndef TN_CLI_CHECK_DIR_H
 #define TN_CLI_CHECK_DIR_H
 
@@ -7,8 +8,8 @@
 #include <stdint.h>
 
 enum check_dir_kind {
-    CHECK_DIR_UNREADABLE, /* it cannot be listed: opening it as a log says why */
-    CHECK_DIR_OTHER,      /* it holds no file of Tenure's */
+    CHECK_DIR_UNREADABLE, /* cannot be listed; opening it as a log reports the error */
+    CHECK_DIR_OTHER,      /* contains no file of Tenure */
     CHECK_DIR_LOG,        /* a data directory */
     CHECK_DIR_BACKUP,     /* snapshots copied out of a data directory, and no log */
 };
@@ -21,7 +22,7 @@ struct check_dir {
 
 void check_dir_look(const char *dir, struct check_dir *ret_datadir);
 
-/* Says on standard error that `dir` is neither a data directory nor a backup. */
+/* Prints to standard error that `dir` is neither a data directory nor a backup. */
 void check_dir_refuse(const char *subcommand, const char *dir);
 
 #endif

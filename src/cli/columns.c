@@ -1,4 +1,4 @@
-/* Tables: cells are kept as text until a flush knows how wide they are. */
+/* Tables: cells are buffered as text until a flush computes the column widths. */
 #include "cli/columns.h"
 
 #include <stdlib.h>

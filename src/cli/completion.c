@@ -1,5 +1,5 @@
-/* `tenure completion bash|zsh`: a script made from the table of commands. Names of pools, leases,
- * rules and sensors are asked of the server when they are needed. */
+/* `tenure completion bash|zsh`: generates a script from the command table. The script reads names
+ * of pools, leases, rules and sensors from the server. */
 #include <string.h>
 #include <strings.h>
 
@@ -191,7 +191,8 @@ static void print_settings(FILE *out) {
 /* ---- bash ---- */
 
 /* Finds the subcommand and counts the arguments before the cursor; `where` gets what says which
- * server is meant. `word` and `next` are a word and the one after it, in the shell's own counting. */
+ * server is meant. `word` and `next` are a word and the one after it, in the shell's own counting.
+ * */
 static void print_scan(FILE *out, const char *from, const char *below, const char *word,
                        const char *next) {
     (void)fprintf(out,

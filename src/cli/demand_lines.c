@@ -1,11 +1,11 @@
-/* `tenure rule export|import` and `tenure sensor export|import`: rules and sensors as lines of JSON.
+/* `tenure rule export|import` and `tenure sensor export|import`: rules and sensors as lines of
+ * JSON.
  *
  *     {"id":"r1","trigger":"core.timer","enabled":true,"meta":{"seconds":5}}
  *     {"ref":"s1","trigger":"core.timer","enabled":true,"spec":{"command":["/usr/bin/timer"]}}
  *
- * An import checks all lines before it sends the first one. Each line says all that there is to say of a
- * rule or a sensor (but a rule without "meta" keeps the metadata it has), so an import that was
- * interrupted is simply repeated. */
+ * An import checks all lines before it sends the first one. Each line contains a whole rule or
+ * sensor (a rule without "meta" keeps its metadata), so an interrupted import can be repeated. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* `tenure dump DIR [--json]`: every command in the log, a line each, with its fields by name.
  *
- * It starts at the oldest point that the directory reaches back to: the older of two snapshots, or
- * the beginning. It changes nothing and needs no lock. */
+ * It starts at the oldest available position: the older of two snapshots, or the beginning. It
+ * changes nothing and needs no lock. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,17 +39,17 @@ static void dump_lease(struct dump_line *line, struct kernel_lease_id id) {
     dump_string(line, text);
 }
 
-static void dump_wishes(struct dump_line *line, struct tn_reader *r, uint32_t count) {
+static void dump_requested(struct dump_line *line, struct tn_reader *r, uint32_t count) {
     (void)fputc('[', line->out);
     for (uint32_t i = 0; i < count; i++) {
-        struct kernel_wish wish = kernel_wish_read(r);
+        struct kernel_requested requested = kernel_requested_read(r);
         if (i > 0) {
             (void)fputc(',', line->out);
         }
-        if (wish.is_text) {
-            dump_text(line, wish.text);
+        if (requested.is_text) {
+            dump_text(line, requested.text);
         } else {
-            dump_number(line, wish.number);
+            dump_number(line, requested.number);
         }
     }
     (void)fputc(']', line->out);
@@ -69,7 +69,7 @@ static void dump_claims(struct dump_line *line, const struct kernel_command *com
             (void)fprintf(line->out, line->json ? ",\"count\":%" PRIu32 : ":%" PRIu32, claim.count);
         } else {
             (void)fputs(line->json ? ",\"values\":" : ":", line->out);
-            dump_wishes(line, &values, claim.count);
+            dump_requested(line, &values, claim.count);
         }
         (void)fputs(line->json ? "}" : "", line->out);
     }
@@ -173,7 +173,7 @@ static void dump_other_fields(struct dump_line *line, const struct kernel_comman
     if ((fields & KERNEL_F_VALUES) != 0) {
         struct tn_reader r = tn_reader_of(command->values.at, command->values.len);
         dump_name(line, "values");
-        dump_wishes(line, &r, command->value_count);
+        dump_requested(line, &r, command->value_count);
     }
     if ((fields & KERNEL_F_POLICY) != 0) {
         dump_policy(line, command);

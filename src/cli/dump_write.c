@@ -1,5 +1,5 @@
-/* Any bytes can be a name or metadata: what is not printable or not UTF-8 is written as \u00xx in
- * both forms, byte by byte. */
+/* Names and metadata can contain any bytes: bytes that are not printable or not UTF-8 are written
+ * as \u00xx in both forms. */
 #include "cli/dump_write.h"
 
 #include <inttypes.h>

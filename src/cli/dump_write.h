@@ -11,7 +11,7 @@
 struct dump_line {
     FILE *out;
     bool json;
-    bool begun; /* something stands on the line already */
+    bool begun; /* the line is not empty */
 };
 
 void dump_line_begin(struct dump_line *line);
@@ -20,7 +20,7 @@ void dump_line_end(struct dump_line *line);
 /* The name of the next value. */
 void dump_name(struct dump_line *line, const char *name);
 
-/* Values. 64-bit numbers are strings in JSON, where they would lose their last digits. */
+/* Values. 64-bit numbers are strings in JSON, because parsers may lose digits. */
 void dump_text(struct dump_line *line, struct tn_bytes text);
 void dump_string(struct dump_line *line, const char *text);
 void dump_number(struct dump_line *line, uint64_t number);

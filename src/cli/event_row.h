@@ -1,4 +1,4 @@
-/* Events as the command line shows them: parsed once from JSON, whichever way they came. */
+/* Events for display, parsed once from JSON, from pages and pushes alike. */
 #ifndef TN_CLI_EVENT_ROW_H
 #define TN_CLI_EVENT_ROW_H
 
@@ -19,13 +19,13 @@ void cli_event_id_format(struct cli_event_id id, char out[CLI_EVENT_ID_TEXT]);
 struct cli_event {
     struct json_t *json; /* owned */
     struct cli_event_id id;
-    bool lost; /* not an event: some before the next one are no longer there */
+    bool lost; /* not an event: some events before the next one are no longer retained */
 };
 
-/* False: this is no event. */
+/* False: not an event. */
 bool cli_event_parse(struct tn_bytes text, struct cli_event *ret_event);
 void cli_event_free(struct cli_event *event);
-/* Whether the holder has it, or had it before. */
+/* Whether the holder is the current or the previous holder. */
 bool cli_event_concerns(const struct cli_event *event, const char *holder);
 
 /* A table of events, and rows for it. */

@@ -1,4 +1,4 @@
-/* `tenure export`: who has what in a pool, at one position of the log, as a table. */
+/* `tenure export`: prints the leases of a pool at one log position as a table. */
 #include "cli/export.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* Inside `tenure export`.
  *
- *   export_read.c    all leases of a pool as they were at one position of the log
+ *   export_read.c    all leases of a pool at one log position
  *   export_write.c   CSV, TSV, SQL
  *   export.c         options */
 #ifndef TN_CLI_EXPORT_H
@@ -14,7 +14,7 @@
 struct export_lease {
     uint64_t shard, lsn; /* its id */
     uint64_t epoch;
-    uint64_t read_lsn; /* where the server told of it as a lease; 0: only by events */
+    uint64_t read_lsn; /* the position at which it was read; 0: only known from events */
     uint64_t deadline_ms, created_ms, seen_ms, offline_ms; /* 0: none */
     uint64_t holder, values; /* offsets in `strings`; values: pool, value, pool, value, ... */
     uint32_t value_count;
@@ -32,16 +32,16 @@ struct export {
     uint32_t *index; /* hash of the id to position + 1 */
     uint32_t index_capacity;
     struct cli_text strings; /* NUL-terminated, one after the other */
-    uint64_t lsn;            /* at which all this was so */
+    uint64_t lsn;            /* the log position of the export */
 };
 
-/* Reads it; the exit code. Leases are sorted by id, ended ones are gone. */
+/* Reads the pool; returns the exit code. Leases are sorted by id; ended ones are removed. */
 int export_read(struct export *export);
 void export_free(struct export *export);
 
 enum export_format { EXPORT_CSV, EXPORT_TSV, EXPORT_SQL };
 
-/* False: it could not be written. `state` NO_STATE: any. Tells how many rows there were. */
+/* False: a write failed. `state` NO_STATE: any. Prints the number of rows. */
 bool export_write(const struct export *export, enum export_format format, enum kernel_state state,
                   FILE *out, uint64_t *ret_rows);
 

@@ -1,11 +1,11 @@
-/* All leases of a pool at one position of the log.
+/* Reads all leases of a pool at one log position.
  *
- * Pages of LEASES are not of one moment. So the events between the first page and the last are
- * replayed onto what the pages said, each onto leases that were read before it: an event tells all that
- * a transition changes. The result is as of the last page. What has no event is the end of a lease
- * that a touch has moved meanwhile: it is the one that was read.
+ * Pages of LEASES show different moments. So the events between the first page and the last are
+ * applied to the pages, each to leases that were read before it: an event contains all changes of a
+ * transition. The result is the state at the last page. The exception is a deadline that a touch
+ * has renewed meanwhile, which has no event: it is the deadline that was read.
  *
- * If the server no longer keeps the events in between, all is read again. */
+ * If the server no longer retains the events in between, everything is read again. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -229,8 +229,8 @@ static bool event_apply(void *ctx, const struct cli_reader *reader, uint32_t eve
     return !export->strings.failed;
 }
 
-/* What neither pages nor events say: all values of a large lease, and the past of one that came with
- * an event. None of these change while a lease lives. */
+/* What neither pages nor events say: all values of a large lease, and the past of one that came
+ * with an event. None of these change while a lease lives. */
 static int details_read(struct export *export, struct export_lease *lease) {
     char id[64];
     struct tn_bytes words[2] = {tn_bytes_of("LEASE", 5)};
@@ -329,6 +329,7 @@ int export_read(struct export *export) {
     }
     (void)fprintf(
         stderr,
-        "tenure export: the server drops events faster than they can be read; raise events_max, or try again at a quieter time\n");
+        "tenure export: the server drops events faster than they can be read; raise events_max, "
+        "or try again at a quieter time\n");
     return CLI_FAILED;
 }

@@ -1,5 +1,5 @@
-/* Leases as tables. CSV and TSV are what `tenure import` reads; SQL is accepted by MariaDB and by
- * PostgreSQL as it is: what only MariaDB needs to be told stands in comments that it executes. */
+/* Leases as tables. CSV and TSV are what `tenure import` reads; MariaDB and PostgreSQL accept the
+ * same SQL: statements only for MariaDB are in comments that only MariaDB executes. */
 #include <inttypes.h>
 #include <string.h>
 #include <time.h>

@@ -1,8 +1,8 @@
-/* `tenure events`: what happened, page by page; with --follow also what happens, as it happens.
+/* `tenure events`: prints retained events page by page; with --follow, new events as they happen.
  *
- * Following is the server's push, resumed after the last event shown whenever the connection is
- * lost: nothing is shown twice and nothing is left out, and if the server no longer has what came in
- * between, that is said. */
+ * Following uses the server's pushes and resumes after the last event shown when the connection is
+ * lost: no event is shown twice or skipped, and if the server no longer retains some events, it
+ * says so. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* `tenure help`: the subcommands, or all about one of them, from the table of commands. */
+/* `tenure help`: lists the subcommands or describes one of them, from the command table. */
 #include <limits.h>
 #include <string.h>
 
@@ -19,15 +19,18 @@ static const char *const locals[][3] = {
      "print the leases of a pool at one log position, as a table that can be imported"},
     {"help", "[SUBCOMMAND]", "print this list, or the help of one subcommand"},
     {"history", "POOL VALUE | --holder HOLDER [--pool POOL]",
-     "print the holders of a value, or the values of a holder: when each lease began, and when and how it ended"},
+     "print the holders of a value, or the values of a holder: when each lease began, and when "
+     "and how it ended"},
     {"import",
      "POOL [FILE] [--format csv|tsv] [--header | --no-header] [--map COLUMN=NAME,...] "
      "[--holder-type TYPE] [--scope-column NAME] [--dry-run] [--batch N] [--report FILE]",
      "import allocations from CSV or TSV files, as databases write them; with --values, one lease"},
     {"opensynaptic",
-     "import FILE --pool POOL [--dry-run] [--derive | --keep-keys] [--report FILE] | export [FILE] --pool POOL | "
+     "import FILE --pool POOL [--dry-run] [--derive | --keep-keys] [--report FILE] | export "
+     "[FILE] --pool POOL | "
      "policy FILE --pool POOL [--range LO-HI] [--dry-run]",
-     "import OpenSynaptic's id_allocation.json into a pool, export it, or apply Config.json as a pool's policy"},
+     "import OpenSynaptic's id_allocation.json into a pool, export it, or apply Config.json as a "
+     "pool's policy"},
     {"rule export", "", "print all rules as lines of JSON"},
     {"rule import", "[FILE] [--dry-run]", "set rules from lines of JSON; can be repeated"},
     {"sensor export", "", "print all sensors with their descriptions as lines of JSON"},
@@ -114,10 +117,11 @@ static void list_all(FILE *out) {
     for (unsigned i = 0; cli_local_row(i) != NULL; i++) {
         put_item(out, 16, cli_local_row(i)[0], cli_local_row(i)[2]);
     }
-    (void)fprintf(
-        out,
-        "\n`tenure help SUBCOMMAND` shows details. Exit codes: 0 success; 1 failure;\n2 usage error; 3 no server; %d to %d refused, %d to %d outcome unknown.\n`tenure help exit-codes` lists them.\n",
-        low, high, unknown_low, unknown_high);
+    (void)fprintf(out,
+                  "\n`tenure help SUBCOMMAND` shows details. Exit codes: 0 success; 1 failure;\n"
+                  "2 usage error; 3 no server; %d to %d refused, %d to %d outcome unknown.\n"
+                  "`tenure help exit-codes` lists them.\n",
+                  low, high, unknown_low, unknown_high);
 }
 
 static void list_exit_codes(FILE *out) {

@@ -1,8 +1,8 @@
-/* `tenure history`: who had a value, or what a holder had, from the events that are kept.
+/* `tenure history`: the holders of a value, or the values of a holder, from the retained events.
  *
- * A stint is one holder's time with one lease: it begins when the lease is made or comes to the holder
- * by a rekey, and ends with the lease or when a rekey takes it away. What began before the oldest event
- * that is kept has no known beginning, unless it still lives: then the lease itself says when. */
+ * A stint is one holder's time with one lease: it begins when the lease is created or rekeyed to
+ * the holder, and ends with the lease or a rekey to another holder. A stint that began before the
+ * oldest retained event has no known beginning, unless its lease is live and shows its creation. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

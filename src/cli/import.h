@@ -1,13 +1,13 @@
-/* Inside `tenure import`: from a row of a table to a request, and what becomes of it.
+/* Internal to `tenure import`: from a row of a table to a request and its answer.
  *
  *   import_rows.c      bytes to rows
- *   import_columns.c   which column is what
- *   import_row.c       a row to a lease that is to be taken over, or why it cannot be one
+ *   import_columns.c   the meaning of each column
+ *   import_row.c       a row to a lease, or the reason of a refusal
  *   import_time.c      times as databases write them
  *   import_seen.c      which line had a value first
- *   import_item.c      a request, with what is to be told of it
- *   import_run.c       rows to the server and answers back, many at a time
- *   import_report.c    what is told, and the progress bar */
+ *   import_item.c      a request and its report
+ *   import_run.c       sends rows to the server and receives answers, pipelined
+ *   import_report.c    the report and the progress bar */
 #ifndef TN_CLI_IMPORT_H
 #define TN_CLI_IMPORT_H
 
@@ -38,23 +38,23 @@ enum import_column {
 
 struct import_columns {
     uint32_t at[IMPORT_COLUMNS];     /* from 1; 0: there is none */
-    const char *map[IMPORT_COLUMNS]; /* what --map says, not NUL-terminated; NULL: nothing */
+    const char *map[IMPORT_COLUMNS]; /* from --map, not NUL-terminated; NULL: none */
     uint32_t map_len[IMPORT_COLUMNS];
-    const char *holder_type; /* NULL: holders are whole */
+    const char *holder_type; /* NULL: the column has whole holders */
     char error[200];
 };
 
 const char *import_column_name(enum import_column column);
-/* "value=vxid,holder=uuid": the texts stay the caller's. False: `error`. */
+/* "value=vxid,holder=uuid"; borrows the text. False: `error`. */
 bool import_columns_map(struct import_columns *columns, const char *map);
-/* Whether the first row is names rather than a row. */
+/* Whether the first row contains column names. */
 bool import_columns_named(const struct import_columns *columns, const struct cli_rows *first);
-/* Places everything. `first` is the first row, names if `named`. False: `error`. */
+/* Finds all columns. `first` is the first row, column names if `named`. False: `error`. */
 bool import_columns_place(struct import_columns *columns, const struct cli_rows *first, bool named);
 
 /* ---- One row ---- */
 
-/* The pool as the server has it. */
+/* The pool on the server. */
 struct import_pool {
     const char *name;
     bool set, scoped, sticky;
@@ -62,7 +62,7 @@ struct import_pool {
     uint64_t lo, hi;
     struct kernel_policy range; /* only its spans count; none: lo to hi */
     uint64_t max_lease_s, max_hold_s;
-    uint64_t lsn; /* where this was so */
+    uint64_t lsn; /* the log position of this view */
 };
 
 struct import_row {
@@ -70,14 +70,14 @@ struct import_row {
     struct cli_text pool, holder; /* reused from row to row */
     struct tn_bytes lease;        /* what `tenure export` wrote as its lease; empty: nothing */
     struct tn_bytes value;        /* as it was written, in the row's own text */
-    uint64_t number;              /* of a range: what it means */
+    uint64_t number;              /* of a range: the parsed value */
     uint64_t deadline_ms, created_ms, seen_ms, offline_ms; /* 0: not given */
-    enum tn_result result;                                 /* of a row that is refused here */
+    enum tn_result result;                                 /* of a row that is refused locally */
     struct cli_text reason;
 };
 
-/* True: it may be asked for. False: `result` and `reason` say why not; pool, value and holder are
- * what could be made out. */
+/* True: the row can be sent. False: `result` and `reason` are set; pool, value and holder are set
+ * as far as they could be parsed. */
 bool import_row_read(struct import_row *row, const struct import_columns *columns,
                      const struct import_pool *pool, const struct cli_rows *rows, uint64_t now_ms);
 void import_row_free(struct import_row *row);
@@ -100,7 +100,7 @@ struct import_seen {
     bool keep_owners;
 };
 
-/* The line that had it first; 0: this one does. */
+/* The line that had the value first; 0: this line. */
 uint64_t import_seen_line(struct import_seen *seen, const struct import_row *row,
                           struct tn_bytes *ret_owner);
 /* The same for holders of a pool in which each has one lease. */
@@ -121,12 +121,12 @@ struct import_report {
     uint64_t begun_ms, drawn_ms;
 };
 
-/* What is said of one row. */
+/* The report of one row. */
 struct import_said {
     uint64_t line;
-    uint64_t rows; /* how many rows it was: a lease may have several values */
+    uint64_t rows; /* the number of rows: a lease may have several values */
     struct tn_bytes pool, value, holder;
-    enum tn_result result; /* OK: taken, NOOP: it was there */
+    enum tn_result result; /* OK: imported, NOOP: it existed */
     struct tn_bytes reason;
     struct tn_bytes held_by; /* empty: not known */
     uint64_t other_line;     /* that has the value too; 0: none known */
@@ -135,7 +135,7 @@ struct import_said {
 bool import_report_open(struct import_report *report, const char *path);
 void import_report_row(struct import_report *report, const struct import_said *said);
 void import_report_progress(struct import_report *report, uint64_t used);
-/* Counts. False: something could not be written. */
+/* Prints the counts. False: a write failed. */
 bool import_report_end(struct import_report *report, const char *stopped);
 
 /* ---- The run ---- */
@@ -152,7 +152,8 @@ struct import {
     struct import_report report;
 };
 
-/* All rows after the names; the exit code. The pool is asked of the server first. */
+/* Imports all rows after the header; returns the exit code. Reads the pool from the server first.
+ * */
 int import_run(struct import *import);
 
 #endif

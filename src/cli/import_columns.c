@@ -1,11 +1,12 @@
-/* Which column is what: by --map, by the names in the first row, or by their places. */
+/* Finds the meaning of columns: by --map, by the names in the first row, or by position. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "cli/import.h"
 
-/* The first name of a column is its own; what is further up is preferred where a table has several. */
+/* The first name of a column is its own; what is further up is preferred where a table has several.
+ * */
 static const struct {
     const char *name;
     enum import_column column;

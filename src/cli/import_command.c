@@ -1,5 +1,5 @@
-/* `tenure import`: existing allocations from CSV or TSV into a pool. `tenure import POOL HOLDER --values
- * ...` is the server's own command, for one lease. */
+/* `tenure import`: imports allocations from CSV or TSV into a pool. `tenure import POOL HOLDER
+ * --values ...` is the server's command IMPORT, for one lease. */
 #include "cli/import.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* Requests of an import. Buffers are used again and again: an import of a million rows allocates for
- * as many as are on their way. */
+/* Requests of an import. Buffers are reused: an import of a million rows allocates only for the
+ * requests in flight. */
 #include "cli/import_item.h"
 
 #include <inttypes.h>

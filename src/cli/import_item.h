@@ -1,4 +1,4 @@
-/* A request of an import on its way, or what was decided without one. */
+/* A request of an import in flight, or a row that was decided locally. */
 #ifndef TN_CLI_IMPORT_ITEM_H
 #define TN_CLI_IMPORT_ITEM_H
 
@@ -7,9 +7,9 @@
 enum import_item_kind {
     IMPORT_ITEM_OPEN,   /* not sent yet: the next row may belong to the same lease */
     IMPORT_ITEM_IMPORT, /* on its way */
-    IMPORT_ITEM_LOOK,   /* of a dry run: who has it? */
-    IMPORT_ITEM_WHO,    /* refused as busy: by whom? */
-    IMPORT_ITEM_SAID,   /* decided here; waits for its turn to be told */
+    IMPORT_ITEM_LOOK,   /* of a dry run: reads the lease of the value */
+    IMPORT_ITEM_WHO,    /* refused as BUSY: reads the holder */
+    IMPORT_ITEM_SAID,   /* decided locally; reported in order */
 };
 
 struct import_item {
@@ -35,7 +35,7 @@ void import_item_import(struct import_item *item);
 void import_item_look(struct import_item *item);
 
 struct import_said import_item_said(const struct import_item *item);
-/* Who has the value in the other line of the file; empty: not known. */
+/* The holder of the value in the other line of the file; empty: unknown. */
 struct tn_bytes import_item_owner(const struct import_item *item);
 bool import_item_holder_is(const struct import_item *item, struct tn_bytes holder);
 void import_item_free(struct import_item *item);

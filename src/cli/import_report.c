@@ -1,5 +1,6 @@
-/* What is told of an import: a line for every row that was not taken (in a dry run for every row), the
- * same as CSV in a file or as JSON for programs, counts at the end, and a bar for who watches. */
+/* The report of an import: a line for every row that was not imported (in a dry run, for every
+ * row), the same as CSV in a file or as JSON, counts at the end, and a progress bar on a terminal.
+ * */
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-/* A row to a lease that is to be taken over. Whatever is wrong with it is found here as far as it can
- * be without the server, so that the reason can be told in the row's own words. */
+/* Converts a row to a lease. Errors that can be found without the server are found here, so that
+ * the reason can quote the row. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
-/* Rows: CSV and TSV. See the header for what is promised.
+/* Rows of CSV and TSV; the contract is in the header.
  *
- * The bytes of a row are all there before it is looked at (or there are 64 KiB of them, and it is too
- * long), so that a row that turns out to be none can be left at its first line's end. */
+ * A row is parsed when all its bytes are in the buffer (or 64 KiB, when it is too long), so that
+ * the parser can skip only the first line of an invalid row. */
 #include "cli/import_rows.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-/* Rows of a table, from a stream: CSV as RFC 4180 has it, and TSV as `mariadb --batch` and PostgreSQL's
- * COPY write it.
+/* Reads rows of a table from a stream: CSV (RFC 4180), and TSV as written by `mariadb --batch` and
+ * PostgreSQL's COPY.
  *
- * Bounded: one row has at most 64 KiB, and no more than one read's worth is kept. Total: any bytes may
- * come. A row that makes no sense is told as such, and the next line is read as if nothing had
- * happened: a quote that is never closed costs its own line, not the rest of the file. */
+ * Memory is bounded: one row has at most 64 KiB, and at most one read is buffered. Any bytes are
+ * accepted. An invalid row is reported, and reading continues with the next line: an unclosed quote
+ * costs only its own line, not the rest of the file. */
 #ifndef TN_CLI_IMPORT_ROWS_H
 #define TN_CLI_IMPORT_ROWS_H
 
@@ -18,7 +18,7 @@ enum cli_rows_format { CLI_ROWS_AUTO, CLI_ROWS_CSV, CLI_ROWS_TSV };
 
 enum cli_rows_next {
     CLI_ROW_READY,  /* fields, until the next call */
-    CLI_ROW_BAD,    /* `error` says why */
+    CLI_ROW_BAD,    /* `error` has the reason */
     CLI_ROW_END,    /* there are no more */
     CLI_ROW_FAILED, /* the stream broke, or there is no memory: `error` */
 };

@@ -1,11 +1,10 @@
-/* Rows to the server and answers back.
+/* Sends rows to the server and receives the answers.
  *
- * Up to `window` requests are on their way at a time; each stays in the ring, with its bytes, until
- * it is answered. When the connection is lost, what is in the ring is sent again on the next one: an
- * import that was done already is answered as such. Nothing else has to be remembered, and no
- * operation ids are used up.
+ * Up to `window` requests are in flight; each stays in the ring, with its bytes, until it is
+ * answered. After a lost connection, the requests in the ring are sent again on the next one: an
+ * import that was already committed gets NOOP. So no other state and no operation ids are needed.
  *
- * A dry run asks who has each value instead, and changes nothing. */
+ * A dry run reads the lease of each value instead and changes nothing. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -197,7 +196,8 @@ static void ask_who(struct run *run) {
     item_send(run, item);
 }
 
-/* Whether the lease in this answer was made after we began: then it was us, on the connection before. */
+/* Whether the lease in this answer was made after we began: then it was us, on the connection
+ * before. */
 static bool is_ours(const struct run *run) {
     const struct cli_reader *reader = &run->client.reader;
     uint32_t node = cli_node_find(reader, 0, "lease");
@@ -449,7 +449,8 @@ static int columns_settle(struct run *run) {
     if (import->pool.scoped && !scope_known) {
         (void)fprintf(
             stderr,
-            "tenure import: %s has scopes; name their column (--scope-column), or import into %s@SCOPE\n",
+            "tenure import: %s has scopes; name their column (--scope-column), or import into "
+            "%s@SCOPE\n",
             import->pool.name, import->pool.name);
         return CLI_USAGE;
     }

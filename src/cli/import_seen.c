@@ -1,6 +1,6 @@
-/* Which line had a value first: a hash of pool and value to the line, and in a dry run to its holder.
- * Two values of the same hash are one in many millions of millions; then a row is told of a line that
- * has something else, and nothing else is wrong. */
+/* Which line had a value first: a hash of pool and value to the line, and in a dry run to its
+ * holder. A collision of two hashes is extremely unlikely and only makes a report name a wrong
+ * line. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* Times as databases write them: seconds or milliseconds since 1970; 2026-11-15 13:04:05.123, with a
- * T between, with Z or an offset behind. Without an offset they are UTC: what the local time was when
- * a row was written, nobody knows any more. */
+/* Times as databases write them: seconds or milliseconds since 1970; 2026-11-15 13:04:05.123, with
+ * a T between, with Z or an offset behind. Without an offset they are UTC, because the
+ * time zone of the writer is unknown. */
 #include "cli/import.h"
 
 #define MS_FROM 100000000000u /* as seconds, a time after the year 5000: so it is milliseconds */

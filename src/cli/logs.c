@@ -1,8 +1,8 @@
-/* `tenure sensor logs REF`: what a sensor has printed; with --follow also what it prints, until it is
- * interrupted. For people; a program gets the command's own reply, a page.
+/* `tenure sensor logs REF`: prints the retained output of a sensor; with --follow, new output until
+ * interrupted. With --json, prints one page as the server replies it.
  *
- * The server gives bytes from a position on, and the position after them: so following is asking
- * again, and a lost connection or a sensor that is restarted loses nothing. */
+ * The server returns bytes from a position and the position after them, so following repeats the
+ * request; a lost connection or a restart of the sensor loses nothing. */
 #include <string.h>
 #include <unistd.h>
 

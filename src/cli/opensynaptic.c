@@ -1,4 +1,4 @@
-/* `tenure opensynaptic import|export|policy`: what the three share. */
+/* `tenure opensynaptic import|export|policy`: shared code. */
 #include "cli/opensynaptic.h"
 
 #include <errno.h>
@@ -166,7 +166,8 @@ bool opensynaptic_pool_serves(const struct opensynaptic_pool *pool, int *ret_cod
     if (!pool->exists) {
         (void)fprintf(
             stderr,
-            "tenure opensynaptic: the pool %s does not exist; `tenure opensynaptic policy Config.json --pool %s` creates it\n",
+            "tenure opensynaptic: the pool %s does not exist; `tenure opensynaptic policy "
+            "Config.json --pool %s` creates it\n",
             pool->name, pool->name);
         *ret_code = tn_result_exit(TN_R_POOL_NOTFOUND);
     } else if (!pool->sticky) {
@@ -192,8 +193,7 @@ int cli_opensynaptic(const struct cli_settings *settings, int argc, char **argv)
             return parts[i].run(settings, argc - 1, argv + 1);
         }
     }
-    (void)fprintf(
-        stderr,
-        "usage: tenure opensynaptic import|export|policy ...\n`tenure help opensynaptic` shows details\n");
+    (void)fprintf(stderr, "usage: tenure opensynaptic import|export|policy ...\n"
+                          "`tenure help opensynaptic` shows details\n");
     return CLI_USAGE;
 }

@@ -1,10 +1,11 @@
 /* An entry of `allocated` in id_allocation.json:
  *
- *     "17": {"meta": {...}, "ts": 1700000000, "last_seen": 1700000000, "lease_expires_at": 1702592000,
+ *     "17": {"meta": {...}, "ts": 1700000000, "last_seen": 1700000000, "lease_expires_at":
+ *     1702592000,
  *            "device_key": "mac:AA:BB:CC:DD:EE:01", "state": "active", "offline_since": 0}
  *
- * What is there is taken as it is or refused. What is missing, null, or a time of 0 is not given: then
- * the state is active, last_seen is ts, and the server's time and the pool's lease count. */
+ * Values are used as given or refused. Missing members, nulls and times of 0 have defaults: the
+ * state is active, last_seen is ts, and the server's time and the pool's lease apply. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
@@ -160,8 +161,8 @@ static bool key_read(struct opensynaptic_entry *entry, struct tn_bytes key, char
 }
 
 /* OpenSynaptic gives ids to devices that send neither a key nor metadata that names them. Such a
- * device cannot be told apart when it returns, but its id is in use: it gets a holder of its own, made
- * from the id, so that the import can be repeated. */
+ * device cannot be told apart when it returns, but its id is in use: it gets a holder of its own,
+ * made from the id, so that the import can be repeated. */
 static void holder_nameless(struct opensynaptic_entry *entry) {
     int len = snprintf(entry->holder, sizeof entry->holder, OPENSYNAPTIC_NAMELESS "%.*s",
                        (int)(entry->id.len < 20 ? entry->id.len : 20), (const char *)entry->id.at);

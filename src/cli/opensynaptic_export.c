@@ -1,8 +1,8 @@
-/* `tenure opensynaptic export`: a sticky pool as id_allocation.json.
+/* `tenure opensynaptic export`: writes a sticky pool as id_allocation.json.
  *
- * Leases come in pages and one by one, so the pool could change in between. Its counters are read
- * before and after: if they differ, everything is read again, and after a few times the export gives
- * up rather than write what never was. */
+ * Leases are read in pages and one by one, so the pool may change in between. The export compares
+ * the pool's counters before and after: if they differ, it reads everything again, and after a few
+ * attempts it fails rather than write an inconsistent file. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -192,7 +192,8 @@ static bool released_write(struct run *run, uint64_t next) {
     if (next - run->pool.lo > run->count + RELEASED_MAX) {
         (void)fprintf(
             stderr,
-            "tenure opensynaptic: more than %u released ids; the pool is too large for this format\n",
+            "tenure opensynaptic: more than %u released ids; the pool is too large for this "
+            "format\n",
             RELEASED_MAX);
         return false;
     }
@@ -289,7 +290,8 @@ static int file_settle(struct run *run) {
     }
     (void)fprintf(
         stderr,
-        "tenure opensynaptic: the pool %s changed while it was read, %u times; export it while no device requests ids\n",
+        "tenure opensynaptic: the pool %s changed while it was read, %u times; export it while no "
+        "device requests ids\n",
         run->pool.name, TRIES);
     return CLI_FAILED;
 }

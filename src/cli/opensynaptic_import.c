@@ -1,9 +1,8 @@
-/* `tenure opensynaptic import`: id_allocation.json into a sticky pool.
+/* `tenure opensynaptic import`: imports id_allocation.json into a sticky pool.
  *
- * Entries are sent many at a time and answered in order. An entry that is not taken is told with its
- * line and the reason, and changes nothing; whoever repeats the import finds what is there already
- * left alone. What the pool has given before, next_candidate, and how many leases were reclaimed are
- * told to the pool at the end. */
+ * Entries are pipelined and answered in order. A refused entry is reported with its line and reason
+ * and changes nothing; a repeated import leaves existing leases unchanged. At the end, the pool's
+ * counters are set from next_candidate and the number of reclaimed leases. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -323,7 +322,8 @@ __attribute__((format(printf, 1, 2))) static void note(const char *format, ...) 
     va_end(arguments);
 }
 
-/* `released` has nothing that the pool would not know from next_candidate, unless it contradicts. */
+/* `released` has nothing that the pool would not know from next_candidate, unless it contradicts.
+ * */
 static void released_look(const struct run *run) {
     struct tn_bytes released = opensynaptic_member(run->text, "released");
     uint64_t below = 0, above = 0, wrong = 0, number;

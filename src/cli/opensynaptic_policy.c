@@ -1,7 +1,7 @@
 /* `tenure opensynaptic policy`: security_settings.id_lease of Config.json as a pool's options.
  *
- * The keys are the options' own names, so they go to the server as they are written, digit for digit,
- * and it judges them. Nothing is replaced, rounded or left out: what has no place here is refused. */
+ * The keys are the names of pool options, so the values are sent to the server unchanged, and the
+ * server validates them. Nothing is replaced, rounded or skipped: unknown keys are refused. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,7 +116,8 @@ static bool base_settle(struct policy *policy, const char *path) {
     if (base[0] != '\0' && strcmp(base, text) != 0) {
         (void)fprintf(
             stderr,
-            "tenure opensynaptic: %s: offline_hold_days %s is %s seconds, but base_lease_seconds is %s; remove one of them\n",
+            "tenure opensynaptic: %s: offline_hold_days %s is %s seconds, but base_lease_seconds "
+            "is %s; remove one of them\n",
             path, days, text, base);
         return false;
     }
@@ -179,8 +180,8 @@ static bool range_judge(struct kernel_policy_patch *patch, struct tn_bytes lo, s
            option_judge(patch, tn_bytes_of("range", 5), tn_bytes_of(text, (size_t)len));
 }
 
-/* The options as they will be, those of the pool included, by the rules of the server: it would only
- * say that they make no sense together. */
+/* The options as they will be, those of the pool included, by the rules of the server: it would
+ * only say that they contradict each other. */
 static bool policy_judge(const struct policy *policy, const struct cli_reader *reader,
                          bool exists) {
     struct kernel_policy_patch patch = {.mask = 0};

@@ -1,5 +1,5 @@
-/* The reader of replies. A reply is read node by node; `open` holds the arrays and maps that still
- * miss something, so that a reply can be left in the middle and gone on with. */
+/* The reader of replies. A reply is read node by node; `open` holds the incomplete
+ * arrays and maps, so that reading can stop in the middle and resume. */
 #include "cli/reply_reader.h"
 
 #include <stdlib.h>

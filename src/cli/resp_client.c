@@ -1,5 +1,5 @@
-/* Sockets. The socket is non-blocking and waited for with poll, because that is what has a timeout
- * for connecting, sending and receiving alike. */
+/* Sockets. The socket is non-blocking, and poll provides the timeout for connecting, sending and
+ * receiving. */
 #include "cli/resp_client.h"
 
 #include <errno.h>
@@ -182,7 +182,8 @@ static enum cli_link greet(struct cli_client *client, uint64_t timeout_ms) {
             client, CLI_LINK_UNREACHABLE, "the server refuses: %.150s%s",
             text.failed ? "" : text.at,
             client->login
-                ? "\nset TENURE_USER, and TENURE_SECRET or TENURE_SECRET_FILE, to the name and secret of a user of this server"
+                ? "\nset TENURE_USER, and TENURE_SECRET or TENURE_SECRET_FILE, to the name and "
+                  "secret of a user of this server"
                 : "");
         cli_text_free(&text);
         return CLI_LINK_UNREACHABLE;

@@ -1,4 +1,4 @@
-/* Pages. Of events, `more` says whether to go on, since a page of a filter may be empty. */
+/* Reads all pages of a list. For events, `more` decides, because a filtered page may be empty. */
 #include "cli/scan.h"
 
 #include <inttypes.h>

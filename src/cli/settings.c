@@ -1,4 +1,4 @@
-/* Options that every subcommand takes, and what the environment says instead. */
+/* Options of every subcommand, and their environment variables. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,8 +43,8 @@ static bool port_set(struct cli_settings *settings, const char *text) {
            copy(settings->port, sizeof settings->port, text, len);
 }
 
-/* tenure://host:port, redis://[::1]:7411, or the same without the scheme; the port may be missing. Or
- * unix:///path/of/a.socket. */
+/* tenure://host:port, redis://[::1]:7411, or the same without the scheme; the port may be missing.
+ * Or unix:///path/of/a.socket. */
 static bool url_set(struct cli_settings *settings, const char *url) {
     if (strncmp(url, "unix://", 7) == 0) {
         return copy(settings->socket, sizeof settings->socket, url + 7, strlen(url + 7));

@@ -1,5 +1,5 @@
-/* What of a reply is shown, and how. Lists that we know have chosen columns; anything else is shown
- * by its own names, so that a field or a list that is new to us is shown too. */
+/* Displays replies. Known lists have selected columns; everything else is shown by its own names,
+ * so that new fields and lists appear too. */
 #include "cli/show.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-/* From the table's spelling to the command line's. What a bind means decides how a group of
- * arguments is written; all else follows from token and type. */
+/* Converts the table's spelling to the command line's. The bind of an argument determines how a
+ * group is written; the rest follows from keyword and type. */
 #include "cli/spell.h"
 
 #include <ctype.h>

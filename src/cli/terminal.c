@@ -1,5 +1,5 @@
-/* Raw mode and the alternate screen, with plain ANSI sequences. Signal handlers only note what came:
- * whoever waits for a key finds out and leaves the ordinary way. */
+/* Raw mode and the alternate screen, with plain ANSI sequences. Signal handlers only set a
+ * flag; the function that waits for a key sees it and exits normally. */
 #include "cli/terminal.h"
 
 #include <poll.h>
@@ -54,11 +54,13 @@ void cli_terminal_give_back(void) {
     (void)tcsetattr(STDIN_FILENO, TCSANOW, &before);
 }
 
-/* What was typed and is not answered yet: keys that come together are as good as keys one by one. */
+/* What was typed and is not answered yet: keys that come together are as good as keys one by one.
+ * */
 static char typed[64];
 static size_t typed_len;
 
-/* The first of them. Arrows are an escape, a bracket or an O, and a letter; they arrive together. */
+/* The first of them. Arrows are an escape, a bracket or an O, and a letter; they arrive together.
+ * */
 static enum cli_key typed_take(void) {
     bool arrow = typed_len >= 3 && typed[0] == '\033' && (typed[1] == '[' || typed[1] == 'O');
     char letter = arrow ? typed[2] : typed[0];

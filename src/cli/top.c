@@ -1,5 +1,5 @@
-/* `tenure top`: a live view, a look and a frame a second. Without a terminal, or with --once, one
- * frame as plain text. */
+/* `tenure top`: a live view, with one sample and one frame a second. Without a terminal, or with
+ * --once, one frame as plain text. */
 #include "cli/top.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* `tenure top`: what is known of the server at one moment, and how it is drawn. */
+/* `tenure top`: a sample of the server's state, and its display. */
 #ifndef TN_CLI_TOP_H
 #define TN_CLI_TOP_H
 
@@ -7,8 +7,8 @@
 #include "cli/resp_client.h"
 #include "kernel/types.h"
 
-#define TOP_POOLS_MAX 1000u /* looked at; more are counted, not shown */
-#define TOP_EVENTS 100u     /* the newest that are kept */
+#define TOP_POOLS_MAX 1000u /* read; more pools are counted but not shown */
+#define TOP_EVENTS 100u     /* the newest ones */
 
 struct top_pool {
     char name[KERNEL_POOL_MAX + 1];
@@ -55,11 +55,11 @@ struct top {
     uint32_t first; /* the first pool shown */
 };
 
-/* Asks the server for everything. Not OK: top->client.error says why. */
+/* Reads a sample from the server. Not OK: top->client.error has the reason. */
 enum cli_link cli_top_look(struct top *top, uint64_t timeout_ms);
 void cli_top_forget(struct top *top);
 
-/* A screen of it as lines; `height` 0: as many as it takes. `notice` NULL: all is well. */
+/* Formats a screen as lines; `height` 0: any number of lines. `notice` NULL: no message. */
 void cli_top_draw(struct top *top, const struct cli_screen *screen, const char *notice,
                   uint64_t now_ms, struct cli_text *out);
 

@@ -1,4 +1,4 @@
-/* A frame of `tenure top`: figures, pools with bars, the newest events. */
+/* A frame of `tenure top`: statistics, pools with bars, the newest events. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

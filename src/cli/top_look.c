@@ -1,4 +1,4 @@
-/* What `tenure top` asks: INFO, the pools, the events since the last look. */
+/* The requests of `tenure top`: INFO, the pools, the events since the last sample. */
 #include <stdio.h>
 #include <stdlib.h>
 

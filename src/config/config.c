@@ -166,13 +166,14 @@ static void addresses_check(struct config *config) {
             source_name(config, i, where);
             config_wrong(
                 config, where,
-                "%s: without users, the server may listen only on loopback addresses: 127.0.0.1 or [::1]",
+                "%s: without users, the server may listen only on loopback addresses: 127.0.0.1 "
+                "or [::1]",
                 config_text(config, (enum config_setting)i));
         }
     }
 }
 
-/* Datagrams name no user: the list of sources is all that protects the door. */
+/* Datagrams carry no user: only the list of sources protects the UDP listener. */
 static void udp_check(struct config *config) {
     if (is_elsewhere(config, CONFIG_UDP_LISTEN) &&
         !server_udp_allow_any(config_text(config, CONFIG_UDP_ALLOW))) {
@@ -180,7 +181,8 @@ static void udp_check(struct config *config) {
         source_name(config, CONFIG_UDP_LISTEN, where);
         config_wrong(
             config, where,
-            "%s: beyond loopback, the UDP listener needs udp_allow with the addresses that may use it",
+            "%s: beyond loopback, the UDP listener needs udp_allow with the addresses that may "
+            "use it",
             config_text(config, CONFIG_UDP_LISTEN));
     }
 }

@@ -86,10 +86,10 @@ static void section_begin(struct file *file, const char *text) {
     if (section_is_known(file->section)) {
         file->kind = SECTION_SETTINGS;
     } else {
-        WRONG(
-            file,
-            "unknown section [%s]; known: server, udp, engine, tokens, amqp, sensors, limits, pool NAME, sensor REF, rule ID, user NAME",
-            file->section);
+        WRONG(file,
+              "unknown section [%s]; known: server, udp, engine, tokens, amqp, sensors, limits, "
+              "pool NAME, sensor REF, rule ID, user NAME",
+              file->section);
     }
 }
 

@@ -231,7 +231,8 @@ const struct config_action_row *config_action_row(unsigned row) {
         {"--check-config", "", CONFIG_CHECK,
          "read everything, print all errors or the effective settings, and exit"},
         {"--hash-secret", "", CONFIG_HASH,
-         "read a secret, one line, from standard input, print its hash for a section [user NAME], and exit"},
+         "read a secret, one line, from standard input, print its hash for a section [user NAME], "
+         "and exit"},
         {"--version", "", CONFIG_VERSION, "print the version and exit"},
         {"--help", "-h", CONFIG_HELP, "print this list of options and exit"}};
     return row < sizeof actions / sizeof actions[0] ? &actions[row] : NULL;
@@ -264,7 +265,8 @@ void config_help(FILE *out) {
         struct config_row row = config_row(i);
         if (i == CONFIG_OWN_COUNT) {
             (void)fputs(
-                "\nLimits, written to the log at start if they are set; otherwise the logged ones apply:\n\n",
+                "\nLimits, written to the log at start if they are set; otherwise the logged ones "
+                "apply:\n\n",
                 out);
         }
         help_row(out, &row);
@@ -274,6 +276,7 @@ void config_help(FILE *out) {
         help_action(out, config_action_row(i));
     }
     (void)fputs(
-        "\nEach can be set by a flag (--slow-seconds 30), in the environment (TENURE_SLOW_SECONDS=30)\nor in the file (slow_seconds = 30), in this order of priority.\n",
+        "\nEach can be set by a flag (--slow-seconds 30), in the environment "
+        "(TENURE_SLOW_SECONDS=30)\nor in the file (slow_seconds = 30), in this order of priority.\n",
         out);
 }

@@ -135,8 +135,8 @@ static bool scope_declare(struct pool_work *p, const struct kernel_pool_view *vi
 
 static bool name_is_missing(struct pool_work *p, struct tn_bytes name) {
     struct engine_lease lease;
-    struct kernel_wish wish = {.is_text = true, .text = name};
-    return engine_lease_by_value(p->work->engine, ENGINE_READ_CURRENT, name_of(p->pool), &wish,
+    struct kernel_requested requested = {.is_text = true, .text = name};
+    return engine_lease_by_value(p->work->engine, ENGINE_READ_CURRENT, name_of(p->pool), &requested,
                                  &lease) == TN_R_BAD_VALUE;
 }
 
@@ -158,7 +158,7 @@ static void names_add(struct pool_work *p) {
     for (const char *at = p->pool->names; at != NULL && *at != '\0';) {
         size_t len = strcspn(at, " ");
         if (name_is_missing(p, tn_bytes_of(at, len))) {
-            kernel_wish_write_text(&values, tn_bytes_of(at, len));
+            kernel_requested_write_text(&values, tn_bytes_of(at, len));
             count++;
         }
         if (count == KERNEL_BUNDLE_MAX) {

@@ -8,7 +8,7 @@
  *   - If others have come meanwhile, or the request is asynchronous, the commit thread leads, for
  *     as long as there is something to commit: it need not be woken between batches, and each
  *     batch is as large as what arrived during the sync before it, without any setting. On a slow
- *     disk it may wait a moment for more (linger.c).
+ *     disk it may wait a moment for more (commit_delay.c).
  *   - A caller with more to come says so (engine_submit_later): then nobody takes the batch before
  *     it has said that this was all, or there is enough.
  *
@@ -136,7 +136,7 @@ static enum tn_result commit_submit(struct engine *engine, struct engine_request
     if (verdict == TN_R_OK && !commit_gathers(engine, later)) {
         lead = commit_call_leader(engine, false);
     }
-    engine_linger_look(engine);
+    engine_delay_look(engine);
     pthread_mutex_unlock(&engine->submit_lock);
     if (lead) {
         int cancel = engine_cancel_hold();
@@ -159,7 +159,7 @@ enum tn_result engine_submit_later(struct engine *engine, struct engine_request 
 void engine_submit_now(struct engine *engine) {
     pthread_mutex_lock(&engine->submit_lock);
     commit_gathered(engine);
-    engine_linger_look(engine);
+    engine_delay_look(engine);
     pthread_mutex_unlock(&engine->submit_lock);
 }
 
@@ -180,7 +180,7 @@ static enum tn_result commit_enter(struct engine *engine, struct engine_request 
     }
     engine->gathering = false; /* whoever gathers may be the caller, who does nothing until then */
     engine->filling->waiters += verdict == TN_R_OK;
-    engine_linger_look(engine);
+    engine_delay_look(engine);
     *ret_lead = verdict == TN_R_OK && commit_call_leader(engine, true);
     pthread_mutex_unlock(&engine->submit_lock);
     return verdict;
@@ -309,7 +309,7 @@ static void commit_batch(struct engine *engine, struct engine_batch *batch,
         engine_refuse(engine, batch->first, verdict, sleepers);
         return;
     }
-    engine_linger_expect(engine, batch->count);
+    engine_delay_expect(engine, batch->count);
     enum tn_status status = engine_apply_batch(engine, &logged, batch->first, sleepers);
     TN_ASSERT(status == TN_OK); /* fails only over limits that were not prepared */
     engine_snapshot_appended(engine, batch->len);
@@ -370,7 +370,7 @@ static void commit_finish(struct engine_request *sleepers, struct engine_waiter 
 void engine_commit_lead(struct engine *engine, struct engine_waiter *self) {
     bool more = true;
     if (self == NULL && !engine->options.no_threads) {
-        engine_linger_wait(engine);
+        engine_delay_wait(engine);
     }
     while (more) {
         struct engine_batch *batch = commit_take(engine);

@@ -55,10 +55,10 @@ static inline void engine_list_push(struct engine_list *list, struct engine_requ
     list->last = request;
 }
 
-/* ---- linger.c ---- */
+/* ---- commit_delay.c ---- */
 
 /* The leader's own; changed, and looked at by others, under submit_lock: expected, waits. */
-struct engine_linger {
+struct engine_delay {
     uint32_t expected; /* commands in the next batch; 0: it does not wait for them */
     bool waits;
     uint64_t until_ns;
@@ -182,7 +182,7 @@ struct engine {
     enum tn_status append_status;
     uint64_t lsn_least;   /* of a new command: the log may have passed over LSNs at this start */
     bool limits_prepared; /* for the LIMITS command that comes next */
-    struct engine_linger linger;
+    struct engine_delay delay;
     struct engine_events events;
 
     /* The state: under state_lock. */
@@ -269,11 +269,11 @@ void engine_commit_pass(struct engine *engine, bool is_thread);
 /* The commit thread's own tick, for which every batch has room once. With submit_lock held. */
 void engine_commit_tick(struct engine *engine, struct engine_request *request);
 
-/* linger.c */
-void engine_linger_expect(struct engine *engine, uint32_t count);
+/* commit_delay.c */
+void engine_delay_expect(struct engine *engine, uint32_t count);
 /* By the commit thread, before it takes a batch. */
-void engine_linger_wait(struct engine *engine);
-void engine_linger_look(struct engine *engine);
+void engine_delay_wait(struct engine *engine);
+void engine_delay_look(struct engine *engine);
 
 /* append.c */
 enum tn_result engine_append_batch(struct engine *engine, const struct engine_batch *batch,

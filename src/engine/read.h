@@ -27,7 +27,7 @@ struct engine_lease {
 enum tn_result engine_lease_read(struct engine *engine, enum engine_read_mode mode,
                                  struct kernel_lease_id id, struct engine_lease *ret_lease);
 enum tn_result engine_lease_by_value(struct engine *engine, enum engine_read_mode mode,
-                                     struct tn_bytes pool, const struct kernel_wish *wish,
+                                     struct tn_bytes pool, const struct kernel_requested *requested,
                                      struct engine_lease *ret_lease);
 /* What does not fit into a struct engine_lease, for those who want all of it as of one position. */
 struct engine_lease_rest {
@@ -42,7 +42,8 @@ enum tn_result engine_lease_read_whole(struct engine *engine, enum engine_read_m
                                        struct kernel_lease_id id, struct engine_lease *ret_lease,
                                        struct engine_lease_rest *rest);
 enum tn_result engine_lease_by_value_whole(struct engine *engine, enum engine_read_mode mode,
-                                           struct tn_bytes pool, const struct kernel_wish *wish,
+                                           struct tn_bytes pool,
+                                           const struct kernel_requested *requested,
                                            struct engine_lease *ret_lease,
                                            struct engine_lease_rest *rest);
 /* OK if (id, epoch) is the live authority; OVERDUE if it was and the clock has passed its deadline,
@@ -86,7 +87,7 @@ enum tn_result engine_values_list(struct engine *engine, enum engine_read_mode m
                                   uint64_t *cursor, struct kernel_value_view *out,
                                   uint32_t capacity, uint32_t *ret_count, uint64_t *ret_lsn);
 enum tn_result engine_value_read(struct engine *engine, enum engine_read_mode mode,
-                                 struct tn_bytes pool, const struct kernel_wish *wish,
+                                 struct tn_bytes pool, const struct kernel_requested *requested,
                                  struct kernel_value_view *ret_view, uint64_t *ret_lsn);
 
 enum tn_result engine_pool_read(struct engine *engine, enum engine_read_mode mode,

@@ -59,7 +59,7 @@ struct lease_query {
     struct kernel_lease_id id;
     uint64_t epoch;
     struct tn_bytes pool;
-    const struct kernel_wish *wish;
+    const struct kernel_requested *requested;
     struct engine_lease *lease;
     struct engine_lease_rest *rest; /* NULL: it is not wanted */
     enum tn_result answer;
@@ -78,7 +78,7 @@ static bool lease_reader(void *ctx, const struct kernel *kernel, uint64_t clock_
     if (query->by == BY_ID) {
         query->answer = kernel_lease_read(kernel, query->id, view);
     } else if (query->by == BY_VALUE) {
-        query->answer = kernel_lease_by_value(kernel, query->pool, query->wish, view);
+        query->answer = kernel_lease_by_value(kernel, query->pool, query->requested, view);
     } else {
         query->answer = kernel_verify(kernel, query->id, query->epoch, view);
     }
@@ -115,9 +115,10 @@ enum tn_result engine_lease_read(struct engine *engine, enum engine_read_mode mo
 }
 
 enum tn_result engine_lease_by_value(struct engine *engine, enum engine_read_mode mode,
-                                     struct tn_bytes pool, const struct kernel_wish *wish,
+                                     struct tn_bytes pool, const struct kernel_requested *requested,
                                      struct engine_lease *ret_lease) {
-    struct lease_query query = {.by = BY_VALUE, .pool = pool, .wish = wish, .lease = ret_lease};
+    struct lease_query query = {
+        .by = BY_VALUE, .pool = pool, .requested = requested, .lease = ret_lease};
     return lease_query(engine, mode, &query);
 }
 
@@ -129,11 +130,12 @@ enum tn_result engine_lease_read_whole(struct engine *engine, enum engine_read_m
 }
 
 enum tn_result engine_lease_by_value_whole(struct engine *engine, enum engine_read_mode mode,
-                                           struct tn_bytes pool, const struct kernel_wish *wish,
+                                           struct tn_bytes pool,
+                                           const struct kernel_requested *requested,
                                            struct engine_lease *ret_lease,
                                            struct engine_lease_rest *rest) {
     struct lease_query query = {
-        .by = BY_VALUE, .pool = pool, .wish = wish, .lease = ret_lease, .rest = rest};
+        .by = BY_VALUE, .pool = pool, .requested = requested, .lease = ret_lease, .rest = rest};
     return lease_query(engine, mode, &query);
 }
 

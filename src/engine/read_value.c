@@ -99,7 +99,7 @@ enum tn_result engine_values_list(struct engine *engine, enum engine_read_mode m
 
 struct value_query {
     struct tn_bytes pool;
-    const struct kernel_wish *wish;
+    const struct kernel_requested *requested;
     struct kernel_value_view *view;
     uint64_t lsn;
     enum tn_result answer;
@@ -108,7 +108,7 @@ struct value_query {
 static bool value_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
     struct value_query *query = ctx;
     query->lsn = kernel_lsn(kernel);
-    query->answer = kernel_value_read(kernel, query->pool, query->wish, query->view);
+    query->answer = kernel_value_read(kernel, query->pool, query->requested, query->view);
     if (query->answer != TN_R_OK) {
         return false;
     }
@@ -117,9 +117,9 @@ static bool value_reader(void *ctx, const struct kernel *kernel, uint64_t clock_
 }
 
 enum tn_result engine_value_read(struct engine *engine, enum engine_read_mode mode,
-                                 struct tn_bytes pool, const struct kernel_wish *wish,
+                                 struct tn_bytes pool, const struct kernel_requested *requested,
                                  struct kernel_value_view *ret_view, uint64_t *ret_lsn) {
-    struct value_query query = {.pool = pool, .wish = wish, .view = ret_view};
+    struct value_query query = {.pool = pool, .requested = requested, .view = ret_view};
     enum tn_result verdict = engine_read(engine, mode, value_reader, &query);
     *ret_lsn = query.lsn;
     return verdict == TN_R_OK ? query.answer : verdict;

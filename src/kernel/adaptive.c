@@ -1,4 +1,4 @@
-/* The adaptive lease of sticky pools: how fast new leases come, and how long an offline one is kept.
+/* The adaptive lease of sticky pools: the rate of new leases, and the lifetime of offline leases.
  *
  * Rate = new leases in the last window, times 3600 / window. The rate can only fall between two
  * commands, second by second, as counters leave the window; tn_rate_advance walks those seconds, so

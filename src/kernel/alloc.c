@@ -1,9 +1,9 @@
-/* alloc and reserve: new leases, whole or not at all, and the return of a sticky holder.
+/* alloc and reserve: new leases, all or nothing, and the return of a sticky holder.
  *
- * Order of judgement: form of the request, pools, rights, ttl, a disown under way, the holder's own
- * sticky lease, room in the tables, quotas, then the values: those asked for by name first, so that
- * "any" never takes one of them. Values are claimed one by one and claims are undone on a refusal,
- * the generator's state included: a refusal leaves no trace but the effects of time. */
+ * Order of checks: form of the request, pools, rights, ttl, a disown in progress, the holder's own
+ * sticky lease, room in the tables, quotas, then the values: requested ones first, so that "any"
+ * never takes one of them. Values are claimed one by one. A refusal undoes the claims, including
+ * the state of the generator, so it changes nothing except that due deadlines take effect. */
 #include "kernel/claim.h"
 
 /* ---- form and pools ---- */
@@ -183,8 +183,8 @@ static enum tn_result quota_check(const struct kernel *k, const struct request *
     return TN_R_OK;
 }
 
-/* More than the pool has, whoever gives back: no use in trying again. One value of an empty pool may
- * come by a change of the pool. */
+/* More than the pool has, whoever gives back: no use in trying again. One value of an empty pool
+ * may come by a change of the pool. */
 static enum tn_result capacity_check(const struct kernel *k, const struct request *q) {
     for (uint32_t i = 0; i < q->claim_count && kernel_edition_has(k, 1); i++) {
         uint32_t pool = k->plan_claims[i].pool;
@@ -205,9 +205,9 @@ static enum tn_result capacity_check(const struct kernel *k, const struct reques
 static void settle_values(struct kernel *k, const struct claim_plan *plan) {
     struct tn_reader r = tn_reader_of(plan->values.at, plan->values.len);
     for (uint32_t i = 0; !plan->any && i < plan->count; i++) {
-        struct kernel_wish wish = kernel_wish_read(&r);
+        struct kernel_requested requested = kernel_requested_read(&r);
         uint64_t value;
-        if (kernel_value_resolve(k, plan->pool, &wish, &value) == TN_R_OK) {
+        if (kernel_value_resolve(k, plan->pool, &requested, &value) == TN_R_OK) {
             kernel_due_value(k, plan->pool, value);
         }
     }

@@ -387,10 +387,10 @@ static void check_demand(struct check *c) {
             expect(c, r->placed <= r->revision, "a rule's trigger is newer than the rule", i);
         }
     }
-    const struct tn_table *graves = &k->tables[TABLE_GRAVE];
-    expect(c, graves->live == graves->used, "a tombstone was freed", graves->used);
-    for (uint32_t i = 0; i < graves->used; i++) {
-        const struct grave *g = grave_at(k, i);
+    const struct tn_table *tombstones = &k->tables[TABLE_TOMBSTONE];
+    expect(c, tombstones->live == tombstones->used, "a tombstone was freed", tombstones->used);
+    for (uint32_t i = 0; i < tombstones->used; i++) {
+        const struct tombstone *g = tombstone_at(k, i);
         expect(c, g->revision > 0 || g->said > 0, "a tombstone has no revision", i);
         expect(c, g->said == 0 || g->said >= g->revision,
                "a tombstone has an early change older than the deletion", i);

@@ -1,5 +1,5 @@
-/* The values of a request: claimed one by one, all of them or none, and compared with those of a lease
- * that is there already. */
+/* The values of a request: claims them one by one, all or nothing, and compares them with the
+ * values of an existing lease. */
 #include "kernel/claim.h"
 
 static void claim_value(struct kernel *k, struct request *q, uint32_t at, uint32_t pool,
@@ -30,9 +30,9 @@ static enum tn_result claim_listed(struct kernel *k, struct request *q, uint32_t
     struct tn_reader r = tn_reader_of(plan->values.at, plan->values.len);
     TN_ASSERT(!plan->any && plan->offset + plan->count <= q->total);
     for (uint32_t i = 0; i < plan->count; i++) {
-        struct kernel_wish wish = kernel_wish_read(&r);
+        struct kernel_requested requested = kernel_requested_read(&r);
         uint64_t value;
-        if (kernel_value_resolve(k, plan->pool, &wish, &value) != TN_R_OK) {
+        if (kernel_value_resolve(k, plan->pool, &requested, &value) != TN_R_OK) {
             return refuse(q->result, TN_R_BAD_VALUE, plan->offset + i);
         }
         if (policy->of[KERNEL_OPTION_KIND] == KERNEL_RANGE &&
@@ -106,9 +106,9 @@ enum tn_result kernel_request_claim(struct kernel *k, struct request *q) {
 static bool mark_named(struct kernel *k, const struct claim_plan *plan, uint32_t lease) {
     struct tn_reader r = tn_reader_of(plan->values.at, plan->values.len);
     for (uint32_t i = 0; i < plan->count; i++) {
-        struct kernel_wish wish = kernel_wish_read(&r);
+        struct kernel_requested requested = kernel_requested_read(&r);
         uint64_t value;
-        if (kernel_value_resolve(k, plan->pool, &wish, &value) != TN_R_OK) {
+        if (kernel_value_resolve(k, plan->pool, &requested, &value) != TN_R_OK) {
             return false;
         }
         uint32_t owner = kernel_value_owner(k, plan->pool, value);

@@ -1,4 +1,5 @@
-/* Internal: an alloc, a reserve or an import under way, as alloc.c, claim.c and import.c share it. */
+/* Internal: the request that alloc.c, claim.c and import.c process: an alloc, a reserve or an
+ * import. */
 #ifndef TN_KERNEL_CLAIM_H
 #define TN_KERNEL_CLAIM_H
 
@@ -33,15 +34,15 @@ static inline void kernel_result_holder(struct kernel *k, uint32_t lease,
 
 /* claim.c: claims all values for the lease, those that were named first; on a refusal none. */
 enum tn_result kernel_request_claim(struct kernel *k, struct request *q);
-/* Does it ask for what the lease has: as many values of the first claim's pool, and none but those? */
+/* True if the request wants exactly the values that the lease has in the first claim's pool. */
 bool kernel_request_matches(struct kernel *k, uint32_t lease);
 
 /* import.c: form and times, after the pools are known. */
 enum tn_result kernel_import_check(const struct kernel *k, const struct request *q);
-/* OK: nothing is in the way. Else the answer: NOOP (it is there already), BUSY or CONFLICT. `own` is
- * the holder's lease in a sticky pool, or TN_NONE. */
+/* OK to proceed, or the answer: NOOP (the lease exists), BUSY or CONFLICT. `own` is the holder's
+ * lease in a sticky pool, or TN_NONE. */
 enum tn_result kernel_import_known(struct kernel *k, const struct request *q, uint32_t own);
-/* What is different in an imported lease from one that is granted now. */
+/* Sets the fields in which an imported lease differs from a new one. */
 void kernel_import_fill(struct kernel *k, const struct request *q);
 
 #endif

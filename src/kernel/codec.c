@@ -1,8 +1,8 @@
 /* Commands to bytes and back. The layout is in command.h.
  *
- * Decoding is total: any bytes either become a command whose every part lies inside them, or are
- * malformed. Nothing is allocated and no count is trusted before the bytes behind it are there, so
- * a short request that claims four thousand million members costs its own length and no more. */
+ * Decoding is total: any bytes are either malformed or become a command that refers only to them.
+ * It allocates nothing and trusts no count without the bytes for it, so a short request that claims
+ * four billion members costs only its own length. */
 #include "kernel/command.h"
 
 #include "base/assert.h"
@@ -19,7 +19,7 @@ _Static_assert(KERNEL_OPTION_COUNT <= KERNEL_OPTION_SLOTS, "a pool stores every 
 _Static_assert(KERNEL_OPTION_SLOTS <= 32, "a policy patch has one bit an option");
 _Static_assert(KERNEL_VERB_COUNT <= 256, "a verb is one byte");
 
-#define WISH_BYTES_MIN 3u
+#define REQUESTED_BYTES_MIN 3u
 
 /* What follows the numbers of a patch. Logs of 0.1 have PATCH_EXCLUDE or nothing here. */
 #define PATCH_EXCLUDE 1u
@@ -32,41 +32,41 @@ void kernel_claim_write(struct tn_writer *w, struct tn_bytes pool, bool any, uin
     tn_write32(w, count);
 }
 
-void kernel_wish_write_number(struct tn_writer *w, uint64_t number) {
+void kernel_requested_write_number(struct tn_writer *w, uint64_t number) {
     tn_write8(w, 0);
     tn_write64(w, number);
 }
 
-void kernel_wish_write_text(struct tn_writer *w, struct tn_bytes text) {
+void kernel_requested_write_text(struct tn_writer *w, struct tn_bytes text) {
     tn_write8(w, 1);
     tn_write_bytes16(w, text);
 }
 
-struct kernel_wish kernel_wish_read(struct tn_reader *r) {
-    struct kernel_wish wish = {0};
+struct kernel_requested kernel_requested_read(struct tn_reader *r) {
+    struct kernel_requested requested = {0};
     uint8_t kind = tn_read8(r);
     if (kind > 1) {
         tn_reader_spoil(r);
-        return wish;
+        return requested;
     }
-    wish.is_text = kind == 1;
-    if (wish.is_text) {
-        wish.text = tn_read_bytes16(r);
+    requested.is_text = kind == 1;
+    if (requested.is_text) {
+        requested.text = tn_read_bytes16(r);
     } else {
-        wish.number = tn_read64(r);
+        requested.number = tn_read64(r);
     }
-    return wish;
+    return requested;
 }
 
 /* Skips `count` values and returns the bytes they take. */
-static struct tn_bytes wishes_skip(struct tn_reader *r, uint32_t count) {
-    if (count > tn_reader_left(r) / WISH_BYTES_MIN) {
+static struct tn_bytes requested_skip(struct tn_reader *r, uint32_t count) {
+    if (count > tn_reader_left(r) / REQUESTED_BYTES_MIN) {
         tn_reader_spoil(r);
         return (struct tn_bytes){0};
     }
     size_t start = r->pos;
     for (uint32_t i = 0; i < count && !r->bad; i++) {
-        kernel_wish_read(r);
+        kernel_requested_read(r);
     }
     if (r->bad) {
         return (struct tn_bytes){0};
@@ -83,7 +83,7 @@ void kernel_claim_next(struct tn_reader *r, struct kernel_claim *ret_claim) {
     if (any > 1) {
         tn_reader_spoil(r);
     } else if (any == 0) {
-        ret_claim->values = wishes_skip(r, ret_claim->count);
+        ret_claim->values = requested_skip(r, ret_claim->count);
     }
 }
 
@@ -307,8 +307,8 @@ static bool bool_parse(struct tn_reader *r) {
 
 #define PARTS_BAD SIZE_MAX
 
-/* Fields with parts of their own. Where the reader stands goes in and out as plain numbers: a struct
- * that is written in halves and copied whole stalls the processor. */
+/* Fields with parts of their own. Where the reader stands goes in and out as plain numbers: a
+ * struct that is written in halves and copied whole stalls the processor. */
 static size_t parts_parse(const uint8_t *at, size_t len, size_t pos, struct kernel_command *c,
                           uint32_t field) {
     struct tn_reader r = {.at = at, .len = len, .pos = pos};
@@ -318,7 +318,7 @@ static size_t parts_parse(const uint8_t *at, size_t len, size_t pos, struct kern
         break;
     case KERNEL_F_VALUES:
         c->value_count = tn_read32(&r);
-        c->values = wishes_skip(&r, c->value_count);
+        c->values = requested_skip(&r, c->value_count);
         break;
     case KERNEL_F_POLICY:
         policy_skip(&r, c);
@@ -403,9 +403,9 @@ __attribute__((always_inline)) static inline void field_parse(struct tn_reader *
     }
 }
 
-/* What a verb's fields do not fill in must not hold old bytes. Field by field: compilers turn a large
- * memset into an instruction that takes longer to start than all of this. Limits have a field bit
- * of their own that says whether they mean anything. */
+/* What a verb's fields do not fill in must not hold old bytes. Field by field: compilers turn a
+ * large memset into an instruction that takes longer to start than all of this. Limits have a field
+ * bit of their own that says whether they mean anything. */
 static void command_clear(struct kernel_command *c) {
     const struct tn_bytes none = {0};
     c->lease = (struct kernel_lease_id){0};

@@ -7,20 +7,21 @@
  *   then the fields that are present, in order of their bits.
  *
  * Verbs and field bits are only ever appended, and an appended field is optional for the verbs that
- * existed before it: what an older version logged is decoded as it was. Only a newer version logs
- * what is malformed here, so recovery refuses a log with such a command.
+ * existed before it: commands of older versions decode unchanged. A malformed command in a
+ * log comes from a newer version, so recovery refuses such a log.
  *
- * The table of verbs says which fields a verb must and may have; anything else is malformed. Claims
- * and values are checked for structure at decoding, so that the kernel can walk them blindly. */
+ * The verb table lists the required and optional fields of each verb; other fields are malformed.
+ * Decoding checks the structure of claims and values, so the kernel need not check it again. */
 #ifndef TN_KERNEL_COMMAND_H
 #define TN_KERNEL_COMMAND_H
 
 #include "kernel/types.h"
 
-/* Rights decided at the edge and carried by the command, so that no configuration changes a replay. */
+/* Rights are decided by the server or the embedding program and stored in the command, so that a
+ * changed configuration does not change a replay. */
 enum kernel_rights {
     KERNEL_RIGHT_OPERATOR = 1,
-    KERNEL_RIGHT_SUPERVISOR = 2, /* may use internal pools and speak for sensors */
+    KERNEL_RIGHT_SUPERVISOR = 2, /* may use internal pools and report for sensors */
 };
 
 enum kernel_field {
@@ -40,22 +41,22 @@ enum kernel_field {
     KERNEL_F_TRIGGER = 1 << 13,  /* bytes16; of a report: its word */
     KERNEL_F_ENABLED = 1 << 14,  /* u8 */
     KERNEL_F_SPEC = 1 << 15,     /* bytes16 */
-    KERNEL_F_DEADLINE = 1 << 16, /* u64 milliseconds: an import's own end (operator) */
+    KERNEL_F_DEADLINE = 1 << 16, /* u64 milliseconds: the deadline of an import (operator) */
     KERNEL_F_TIMES = 1 << 17,    /* u64 created, u64 last seen, u64 offline since; 0: not given */
-    KERNEL_F_FIGURES = 1 << 18,  /* u64 values once given, u64 reclaimed */
+    KERNEL_F_FIGURES = 1 << 18,  /* u64 values ever given, u64 reclaimed */
     KERNEL_F_EDITION = 1 << 19,  /* u32 */
     KERNEL_F_NOTE = 1 << 20,     /* bytes16: the REASON that the user gave */
 };
 
-/* The edition of the rules that commands are applied by. A command in the log must have the same
- * effect in every later version. So a change in what an existing encoding does raises this number,
- * and the kernel follows the old rule while the state's edition is below it (kernel_edition). New
- * verbs, fields and options need no edition. A server raises the edition of its log at start, by a
- * LIMITS command. Edition 0 is version 0.1.0. */
+/* The edition of the rules by which commands are applied. A logged command must have the same
+ * effect in every later version. So a change in the effect of an existing encoding raises this
+ * number, and the kernel follows the old rule while the edition of the state is lower
+ * (kernel_edition). New verbs, fields and options need no edition. A server raises the edition of
+ * its log at start, by a LIMITS command. Edition 0 is version 0.1.0. */
 #define KERNEL_EDITION 1u
 
-/* Verb, text, fields it must have, fields it may have, needs operator rights. Position is the
- * format: rows are only ever appended. */
+/* Verb, text, required fields, optional fields, needs operator rights. The position of a row is
+ * part of the format: append rows only. */
 /* clang-format off */
 #define KERNEL_VERB_TABLE(X) \
     X(TICK,          "tick",          0, 0, 0) \
@@ -136,8 +137,8 @@ struct kernel_command {
     struct kernel_limits limits;
 };
 
-/* One part of a bundle: any `count` values of a pool, or the `count` listed ones. A lone claim of any
- * 0 means "one, or whatever a returning sticky holder has". */
+/* One claim of a request: any `count` values of a pool, or the `count` requested ones. A single
+ * claim for any 0 values means one value, or all values of a returning sticky holder. */
 struct kernel_claim {
     struct tn_bytes pool;
     uint32_t count;
@@ -145,35 +146,35 @@ struct kernel_claim {
     struct tn_bytes values; /* encoded; empty if any */
 };
 
-/* A wanted value: a number, or text in the pool's own format or a resource's name. */
-struct kernel_wish {
+/* A requested value: a number, or text in the pool's format, or the name of a resource. */
+struct kernel_requested {
     bool is_text;
     uint64_t number;
     struct tn_bytes text;
 };
 
-/* Encoding. Claims and values are written first, into buffers of the caller's:
+/* Encoding. The caller first writes claims and values into its own buffers:
  *   claim: bytes16 pool, u8 any, u32 count, values     value: u8 0, u64 | u8 1, bytes16 */
 void kernel_claim_write(struct tn_writer *w, struct tn_bytes pool, bool any, uint32_t count);
-void kernel_wish_write_number(struct tn_writer *w, uint64_t number);
-void kernel_wish_write_text(struct tn_writer *w, struct tn_bytes text);
+void kernel_requested_write_number(struct tn_writer *w, uint64_t number);
+void kernel_requested_write_text(struct tn_writer *w, struct tn_bytes text);
 
-/* Returns the encoded length, 0 if it does not fit or a field is too long. `command->fields` says
- * which fields are written. */
+/* Returns the encoded length, 0 if it does not fit or a field is too long. `command->fields`
+ * selects the fields. */
 uint32_t kernel_command_encode(const struct kernel_command *command, void *out, size_t capacity);
 
-/* False if malformed: unknown verb, wrong fields, lengths that do not add up, bytes left over.
- * Judges form only; names and numbers are the kernel's to refuse. */
+/* False if malformed: unknown verb, wrong fields, inconsistent lengths, extra bytes. Checks only
+ * the form; the kernel refuses invalid names and numbers. */
 bool kernel_command_decode(struct tn_bytes bytes, struct kernel_command *ret_command);
 
-/* Walks what decode has checked. */
+/* Iterate over the bytes that decode has checked. */
 struct kernel_claim kernel_claim_read(struct tn_reader *r);
 void kernel_claim_next(struct tn_reader *r,
                        struct kernel_claim *ret_claim); /* the same, in place */
-struct kernel_wish kernel_wish_read(struct tn_reader *r);
+struct kernel_requested kernel_requested_read(struct tn_reader *r);
 struct kernel_policy_patch kernel_policy_read(struct tn_bytes bytes);
 
-/* How many values the claims ask for in all; saturates. */
+/* The number of values in all claims; saturates. */
 uint64_t kernel_claims_total(const struct kernel_command *command);
 
 #endif

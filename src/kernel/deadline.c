@@ -6,7 +6,7 @@
  *
  * Invariant: a live lease with a deadline has one entry, at lease.timer_ms <= deadline_ms, in the
  * tree that LEASE_TIMER_OFFLINE names; a cooling member has one at cool_ms. Nothing else has any. A
- * renewal leaves the entry where it is; whoever finds it due moves it on. */
+ * renewal leaves the entry in place; the code that finds it due moves it to the true time. */
 #include "kernel/state.h"
 
 #define NEVER UINT64_MAX

@@ -1,9 +1,9 @@
-/* Rules and sensors: demand and supply of processes.
+/* Rules and sensors: demand for processes and their supply.
  *
- * Each trigger counts its enabled rules; a sensor is wanted if it is enabled and its trigger's count
- * is not zero. The count changes with the rule, in the same command: nothing ever looks through rules
- * to find out. When a count becomes or leaves zero the supervisor is told by an event; what it does
- * about it, it reports, so that the log and the events have that too. */
+ * Each trigger counts its enabled rules; a sensor is wanted if it is enabled and its trigger's
+ * count is not zero. The count changes with the rule, in the same command: nothing scans the rules.
+ * When a count becomes or leaves zero, an event notifies the supervisor. The supervisor reports its
+ * actions as commands, so that the log and the events contain them. */
 #include "kernel/state.h"
 
 static uint32_t trigger_hold(struct kernel *k, struct tn_bytes text) {
@@ -77,9 +77,9 @@ static enum tn_result room_check(const struct kernel *k, enum kernel_table_id ta
 
 /* ---- revisions ---- */
 
-/* Changes of a rule may say which revision they make (a time, a version: a number that grows), and may
- * come late and in any order: each of them says a part of what the rule is, and for each part the
- * newest word counts, whenever it comes.
+/* Changes of a rule may say which revision they make (a time, a version: a number that grows), and
+ * may come late and in any order: each of them says a part of what the rule is, and for each part
+ * the newest word counts, whenever it comes.
  *
  *                     there is one   its trigger   enabled
  *     set                  x              x           x      (and its metadata, if it has some)
@@ -89,17 +89,17 @@ static enum tn_result room_check(const struct kernel *k, enum kernel_table_id ta
  * That holds beyond a rule's end and before its beginning, for the last rules of which anything was
  * said while they were not there. Changes that name none are always done. */
 
-#define GRAVE_SEED_A 0x72756c65u
-#define GRAVE_SEED_B 0x67726176u
+#define TOMBSTONE_SEED_A 0x72756c65u
+#define TOMBSTONE_SEED_B 0x67726176u
 
-static struct grave grave_of(struct tn_bytes id) {
-    return (struct grave){
-        .digest = {tn_hash64(id.at, id.len, GRAVE_SEED_A), tn_hash64(id.at, id.len, GRAVE_SEED_B)}};
+static struct tombstone tombstone_of(struct tn_bytes id) {
+    return (struct tombstone){.digest = {tn_hash64(id.at, id.len, TOMBSTONE_SEED_A),
+                                         tn_hash64(id.at, id.len, TOMBSTONE_SEED_B)}};
 }
 
-static uint32_t grave_find(const struct kernel *k, const struct grave *wanted) {
-    for (uint32_t i = 0; i < k->tables[TABLE_GRAVE].used; i++) {
-        const struct grave *g = grave_at(k, i);
+static uint32_t tombstone_find(const struct kernel *k, const struct tombstone *wanted) {
+    for (uint32_t i = 0; i < k->tables[TABLE_TOMBSTONE].used; i++) {
+        const struct tombstone *g = tombstone_at(k, i);
         if (g->digest[0] == wanted->digest[0] && g->digest[1] == wanted->digest[1]) {
             return i;
         }
@@ -108,10 +108,10 @@ static uint32_t grave_find(const struct kernel *k, const struct grave *wanted) {
 }
 
 /* The one of which nothing new was said for the longest time. */
-static uint32_t grave_oldest(const struct kernel *k) {
+static uint32_t tombstone_oldest(const struct kernel *k) {
     uint32_t oldest = 0;
-    for (uint32_t i = 1; i < k->tables[TABLE_GRAVE].used; i++) {
-        if (grave_at(k, i)->lsn < grave_at(k, oldest)->lsn) {
+    for (uint32_t i = 1; i < k->tables[TABLE_TOMBSTONE].used; i++) {
+        if (tombstone_at(k, i)->lsn < tombstone_at(k, oldest)->lsn) {
             oldest = i;
         }
     }
@@ -119,15 +119,16 @@ static uint32_t grave_oldest(const struct kernel *k) {
 }
 
 /* The oldest makes room. */
-static void grave_put(struct kernel *k, const struct grave *grave) {
-    uint32_t slot = grave_find(k, grave);
-    TN_ASSERT(grave->revision > 0 || grave->said > 0);
+static void tombstone_put(struct kernel *k, const struct tombstone *tombstone) {
+    uint32_t slot = tombstone_find(k, tombstone);
+    TN_ASSERT(tombstone->revision > 0 || tombstone->said > 0);
     if (slot == TN_NONE) {
-        slot = tn_table_room(&k->tables[TABLE_GRAVE]) > 0 ? tn_table_take(&k->tables[TABLE_GRAVE])
-                                                          : grave_oldest(k);
+        slot = tn_table_room(&k->tables[TABLE_TOMBSTONE]) > 0
+                   ? tn_table_take(&k->tables[TABLE_TOMBSTONE])
+                   : tombstone_oldest(k);
     }
-    *grave_mut(k, slot) = *grave;
-    grave_mut(k, slot)->lsn = root_at(k)->lsn;
+    *tombstone_mut(k, slot) = *tombstone;
+    tombstone_mut(k, slot)->lsn = root_at(k)->lsn;
 }
 
 /* What the newest words about a rule are, whether it is there or not; revisions are 0 if none is
@@ -143,28 +144,28 @@ static struct known known_of(const struct kernel *k, uint32_t slot, struct tn_by
         const struct rule *r = rule_at(k, slot);
         return (struct known){r->placed, r->revision, r->enabled};
     }
-    struct grave wanted = grave_of(id);
-    uint32_t found = grave_find(k, &wanted);
+    struct tombstone wanted = tombstone_of(id);
+    uint32_t found = tombstone_find(k, &wanted);
     if (found == TN_NONE) {
         return (struct known){0};
     }
-    const struct grave *g = grave_at(k, found);
+    const struct tombstone *g = tombstone_at(k, found);
     return (struct known){g->revision, g->said > g->revision ? g->said : g->revision,
                           g->enabled != 0};
 }
 
-/* The one that it names; 0: none. */
+/* The revision in the command; 0: none. */
 static uint64_t revision_of(const struct kernel_command *c) {
     return (c->fields & KERNEL_F_EPOCH) != 0 ? c->epoch : 0;
 }
 
-/* Whether something newer is known. */
+/* Whether a newer revision is known. */
 static bool is_older(const struct kernel_command *c, uint64_t known) {
     uint64_t revision = revision_of(c);
     return revision > 0 && revision < known;
 }
 
-/* The newest one after this command. */
+/* The newest revision after this command. */
 static uint64_t revision_next(const struct kernel_command *c, uint64_t known) {
     uint64_t revision = revision_of(c);
     return revision > known ? revision : known;
@@ -177,31 +178,31 @@ static void revision_note(struct kernel *k, uint32_t slot, uint64_t revision, ui
     }
 }
 
-/* A rule that is not there is enabled or disabled: that counts if its beginning, said before, comes
- * yet. */
+/* A rule that does not exist is enabled or disabled. The change takes effect if the older creation
+ * arrives later. */
 static void early_note(struct kernel *k, const struct kernel_command *c, uint64_t ended) {
-    struct grave grave = grave_of(c->name);
+    struct tombstone tombstone = tombstone_of(c->name);
     if (revision_of(c) == 0 || !word_valid(c->name)) {
         return;
     }
-    grave.revision = ended;
-    grave.said = revision_of(c);
-    grave.enabled = c->enabled;
-    grave_put(k, &grave);
+    tombstone.revision = ended;
+    tombstone.said = revision_of(c);
+    tombstone.enabled = c->enabled;
+    tombstone_put(k, &tombstone);
 }
 
-/* A rule ends, whether it is there or not: its beginning may come yet. What was said after that is for
- * the next one of its id. */
+/* A rule is deleted, whether or not it exists: its creation may still arrive. Newer changes apply
+ * to the next rule with this id. */
 static void end_note(struct kernel *k, const struct kernel_command *c, const struct known *known,
                      uint64_t ended) {
-    struct grave grave = grave_of(c->name);
+    struct tombstone tombstone = tombstone_of(c->name);
     if (ended == 0 || ended < known->placed || !word_valid(c->name)) {
         return;
     }
-    grave.revision = ended;
-    grave.said = known->revision > ended ? known->revision : 0;
-    grave.enabled = grave.said > 0 && known->enabled;
-    grave_put(k, &grave);
+    tombstone.revision = ended;
+    tombstone.said = known->revision > ended ? known->revision : 0;
+    tombstone.enabled = tombstone.said > 0 && known->enabled;
+    tombstone_put(k, &tombstone);
 }
 
 /* ---- rules ---- */

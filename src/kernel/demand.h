@@ -1,4 +1,4 @@
-/* Internal: the records of rules, sensors and triggers. What holds for all records is in state.h. */
+/* Internal: the records of rules, sensors and triggers. state.h has the rules for all records. */
 #ifndef TN_KERNEL_DEMAND_H
 #define TN_KERNEL_DEMAND_H
 
@@ -9,20 +9,20 @@ struct rule {
     uint32_t trigger;
     uint32_t in_use;
     uint32_t enabled;
-    uint64_t revision; /* of the newest change that named one; 0: none did */
-    uint64_t placed;   /* of the newest one that said which trigger; not above it */
+    uint64_t revision; /* the largest revision of any change; 0: no change had one */
+    uint64_t placed;   /* the largest revision of a change of the trigger; at most `revision` */
     uint32_t meta1;    /* text + 1; 0: none */
     uint32_t reserved;
 };
 
-/* What is known of a rule that is not there, by the digest of its id: what is older than its end must
- * not bring it back, and who enabled or disabled it may have overtaken who makes it. */
-struct grave {
+/* The tombstone of a rule that does not exist, by the digest of its id. A change that is older than
+ * the deletion must not recreate the rule. A change of `enabled` can arrive before the creation. */
+struct tombstone {
     uint64_t digest[2];
-    uint64_t revision; /* of its end; 0: none is known */
-    uint64_t said;     /* of the word that came early; 0: none did, else not below the end */
-    uint64_t enabled;  /* what that word was */
-    uint64_t lsn;      /* where it was last told something new */
+    uint64_t revision; /* of the deletion; 0: unknown */
+    uint64_t said;     /* of the early change of `enabled`; 0: none, else at least `revision` */
+    uint64_t enabled;  /* the value of that change */
+    uint64_t lsn;      /* of the last update of this record */
 };
 
 struct sensor {

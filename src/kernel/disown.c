@@ -1,10 +1,10 @@
-/* disown: everything that a holder has, let go in bounded steps.
+/* disown: releases all leases of a holder in bounded steps.
  *
  * A job walks the holder's list of leases, from the newest to the oldest. New leases are refused
- * until it is done (they would come in front of the walk), and a lease that leaves the list under
- * the job's cursor moves the cursor on, so every lease that was there is seen exactly once. Leases
- * that are being revoked are left alone, and so are those of internal pools, unless the supervisor
- * names such a pool; what counts is the pool as it is when the lease's turn comes. */
+ * until it finishes (they would be inserted before the walk), and a lease that leaves the list
+ * under the job's cursor advances the cursor, so the job sees every existing lease exactly once. It
+ * skips leases in `revoking` and leases of internal pools, unless the supervisor names such a pool.
+ * The state of the pool at that moment decides. */
 #include "kernel/state.h"
 
 bool kernel_lease_in_pool(const struct kernel *k, uint32_t lease, uint32_t pool) {

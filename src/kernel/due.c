@@ -1,14 +1,15 @@
-/* What time does: transitions that are due happen before anything is judged.
+/* Transitions by time: due deadlines take effect before a command is evaluated.
  *
- * A lease that a command names, a lease on a value it asks for, and the holder's own sticky lease
- * are brought up to now one by one; an allocation also sweeps its own pool in a bounded step; ticks
- * and sweeps do the rest. A value may therefore come free late, never early, and no command has
- * unbounded work. */
+ * The leases that a command names, the leases on its requested values, and the holder's own sticky
+ * lease are brought up to now one by one; an allocation also sweeps its own pool in a bounded step;
+ * ticks and sweeps do the rest. So a value may become free late but never early, and no command
+ * does unbounded work. */
 #include "kernel/state.h"
 
 #define NEXT_FREE_LOOK 16u /* entries of a tree looked at to tell when a value comes free */
 
-/* A grace counts from the deadline, not from when it was noticed: authority ended at the deadline. */
+/* A grace counts from the deadline, not from when it was noticed: authority ended at the deadline.
+ * */
 static void lapse(struct kernel *k, uint32_t lease) {
     const struct lease *l = lease_at(k, lease);
     TN_ASSERT(l->state == KERNEL_ACTIVE);
@@ -145,7 +146,8 @@ static uint64_t entry_frees_at(const struct kernel *k, uint32_t ref, uint64_t co
 }
 
 /* Looks through a tree in order of time. An entry's time is a lower bound of when it frees, so the
- * search may end at one that is not before the best; if it gives up earlier, the bound is the answer:
+ * search may end at one that is not before the best; if it gives up earlier, the bound is the
+ * answer:
  * early, perhaps, but never late. */
 static uint64_t tree_next_free(const struct kernel *k, const struct tn_timer_root *root,
                                uint64_t cooldown_ms, uint64_t best) {

@@ -1,4 +1,4 @@
-/* Events: what happened, told to the sink while it happens. Costs nothing without a sink. */
+/* Events, passed to the sink while the command is applied. Free without a sink. */
 #include "kernel/state.h"
 
 static const char *const event_names[KERNEL_EVENT_COUNT] = {

@@ -1,4 +1,4 @@
-/* Events: what a command did, as the kernel tells it while it applies the command. */
+/* Events: the effects of a command, which the kernel reports while it applies the command. */
 #ifndef TN_KERNEL_EVENT_H
 #define TN_KERNEL_EVENT_H
 
@@ -28,7 +28,7 @@
     X(SENSOR_DELETED, "sensor.deleted")                                                     \
     X(DEMAND_CHANGED, "demand.changed") /* a trigger's enabled rules became or left zero */ \
     X(SENSOR_EMITTED, "sensor.emitted") /* by a sensor's run, with its token */             \
-    X(SENSOR_STARTED, "sensor.started") /* from here on: what the supervisor reports */     \
+    X(SENSOR_STARTED, "sensor.started") /* from here on: reports of the supervisor */       \
     X(SENSOR_STOPPED, "sensor.stopped")                                                     \
     X(SENSOR_CRASHED, "sensor.crashed")                                                     \
     X(SENSOR_ERROR, "sensor.error")                                                         \
@@ -54,7 +54,7 @@ struct kernel_event {
     uint64_t epoch;
     uint64_t deadline_ms; /* 0: none */
     struct tn_bytes holder;
-    struct tn_bytes previous; /* of a rekeyed lease: who had it before; else empty */
+    struct tn_bytes previous; /* of a rekeyed lease: the previous holder; else empty */
     struct tn_bytes user;
     struct tn_bytes actor; /* the user whose command did it; empty: the anonymous user, or time */
     struct tn_bytes note;  /* the REASON that the actor gave; or empty */
@@ -62,9 +62,9 @@ struct kernel_event {
     const struct kernel_value *values;
     uint32_t value_count;
     uint64_t number;         /* demand: enabled rules now; disowned: leases released */
-    struct tn_bytes trigger; /* of what a sensor emitted; else empty */
+    struct tn_bytes trigger; /* of an event emitted by a sensor; else empty */
     struct tn_bytes
-        payload; /* of a sensor's event: JSON, which the kernel never looks at; or empty */
+        payload; /* of a sensor's event: JSON, which the kernel does not parse; or empty */
 };
 
 #endif

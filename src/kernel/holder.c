@@ -1,11 +1,12 @@
-/* What a holder does with its lease: activate, touch, release, acknowledge, emit.
+/* The commands of a holder on its lease: activate, touch, release, acknowledge, emit.
  *
- * Order of checks, always: exists, user, holder, epoch, state. What is due on the lease happens
- * before it is judged. A refusal changes nothing.
+ * The checks always run in this order: exists, user, holder, epoch, state. Due deadlines of the
+ * lease take effect first. A refusal changes nothing.
  *
- * A lease on a value of an internal pool stands for a process that the supervisor runs: its value may
- * be reused when that process is proven dead, and only the supervisor knows. So it alone may end or
- * change such a lease; an operator may revoke it, which the supervisor sees and acts on. */
+ * A lease on a value of an internal pool represents a process of the supervisor. The value may be
+ * reused when that process is proven dead, which only the supervisor can know. So only the
+ * supervisor may end or change such a lease; an operator may revoke it, and the supervisor reacts.
+ * */
 #include "kernel/state.h"
 
 /* Finds the lease and brings it up to now. */
@@ -166,7 +167,8 @@ void kernel_run_ack(struct kernel *k, const struct kernel_command *c,
 
 /* ---- what a sensor has to say ---- */
 
-/* Whether the lease is that of a run of this sensor: it has the sensor's place in an internal pool. */
+/* Whether the lease is that of a run of this sensor: it has the sensor's place in an internal pool.
+ * */
 static bool lease_runs(const struct kernel *k, uint32_t lease, struct tn_bytes ref) {
     for (uint32_t m = lease_at(k, lease)->first_member; m != TN_NONE; m = member_at(k, m)->next) {
         struct kernel_value value;

@@ -1,4 +1,4 @@
-/* Images of the whole state, the state hash, and the way back: rebuilding what is derived. */
+/* Images of the whole state, the state hash, and loading: rebuilding the derived data. */
 #include "kernel/state.h"
 #include "kernel/used.h"
 
@@ -58,7 +58,7 @@ static const uint32_t base_bytes[TABLE_COUNT] = {
     [TABLE_RULE] = 32,
     [TABLE_SENSOR] = 32,
     [TABLE_TRIGGER] = 16,
-    [TABLE_GRAVE] = 48,
+    [TABLE_TOMBSTONE] = 48,
 };
 
 static bool newer_writer(const struct kernel *k) {
@@ -179,7 +179,8 @@ uint64_t kernel_hash(const struct kernel *k) {
 
 /* ---- rebuilding ---- */
 
-/* What the records say of each other has been judged (links.c); and maps have room for every record. */
+/* What the records say of each other has been judged (links.c); and maps have room for every
+ * record. */
 static void rebuild_leases(struct kernel *k) {
     for (uint32_t i = 0; i < k->tables[TABLE_LEASE].used; i++) {
         const struct lease *l = lease_at(k, i);

@@ -1,14 +1,13 @@
-/* import: a lease that was granted elsewhere, with its own times; and a pool's own past.
+/* import: a lease that another system granted, with its times; and the counters of a pool.
  *
- * What is given is taken as it is or refused, never replaced: a deadline that has passed, one beyond
- * the pool's caps, times that contradict each other. An import may be repeated: what is there already,
- * with the same holder and the same values, is left alone (NOOP). It is not a new lease in the sense
- * of the pool's rate. */
+ * Times are stored as given or refused, never adjusted: a passed deadline, one above the pool's
+ * caps, contradictory times. A repeated import leaves an existing lease with the same holder and
+ * values unchanged (NOOP). An import does not count in the pool's rate of new leases. */
 #include "kernel/claim.h"
 
 /* ---- times ---- */
 
-/* Not given: when it is first known to have been there. */
+/* Default: the earliest known time of the lease. */
 static uint64_t created_of(const struct kernel *k, const struct kernel_command *c) {
     uint64_t first = c->seen_ms != 0 ? c->seen_ms : c->offline_ms;
     uint64_t known = first != 0 ? first : root_at(k)->now_ms;
@@ -66,15 +65,15 @@ enum tn_result kernel_import_check(const struct kernel *k, const struct request 
     return deadline_check(k, q);
 }
 
-/* ---- what is there already ---- */
+/* ---- existing leases ---- */
 
 /* The live lease that has the first value, or TN_NONE. */
 static uint32_t first_owner(const struct kernel *k) {
     const struct claim_plan *plan = &k->plan_claims[0];
     struct tn_reader r = tn_reader_of(plan->values.at, plan->values.len);
-    struct kernel_wish wish = kernel_wish_read(&r);
+    struct kernel_requested requested = kernel_requested_read(&r);
     uint64_t value;
-    if (kernel_value_resolve(k, plan->pool, &wish, &value) != TN_R_OK) {
+    if (kernel_value_resolve(k, plan->pool, &requested, &value) != TN_R_OK) {
         return TN_NONE;
     }
     uint32_t owner = kernel_value_owner(k, plan->pool, value);

@@ -1,4 +1,4 @@
-/* The kernel's door: creation, and the one function through which everything changes. */
+/* Creation of the kernel, and kernel_apply, the one function that changes the state. */
 #include "kernel/ops.h"
 #include "kernel/state.h"
 

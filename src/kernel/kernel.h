@@ -1,17 +1,17 @@
 /* The kernel: a deterministic state machine over one ordered log.
  *
- * It reads no clock, no randomness, no environment; it allocates nothing after kernel_create (but at
- * a change of limits, which happens only at start); it does no I/O. Same snapshot + same log = same
- * state, same results, same bytes. One thread at a time: the owner (the engine) serialises apply,
- * reads and image steps.
+ * It reads no clock, no randomness, no environment; it allocates nothing after kernel_create
+ * (except at a change of limits, which happens only at start); it does no I/O. Same snapshot + same
+ * log = same state, same results, same bytes. One thread at a time: the owner (the engine)
+ * serialises apply, reads and image steps.
  *
- * What may be relied on (checked by kernel_check, which recounts everything):
+ * Invariants (kernel_check recounts everything and verifies them):
  *   1  a value has at most one live lease; lease, members and value index agree both ways
- *   2  a bundle is there whole or not at all
+ *   2  a bundle exists completely or not at all
  *   3  terminal leases never change again; ids are never used twice
  *   4  the timer index holds exactly the timed leases and the cooling members; an entry's time is
  *      never later than the true one
- *   5  between revoke and its end nobody else gets the value
+ *   5  between the revoke and the end of a lease, no other lease gets its values
  *   6  every counter equals a recount; every table is within its limit */
 #ifndef TN_KERNEL_KERNEL_H
 #define TN_KERNEL_KERNEL_H
@@ -32,43 +32,44 @@ struct kernel_env {
     void *ctx;
     enum tn_status (*mem_reserve)(void *ctx, size_t bytes, bool big, void **ret_memory);
     void (*mem_release)(void *ctx, void *memory, size_t bytes);
-    uint64_t hash_seed; /* any; against crafted names. Never shows in a result or in the state */
-    kernel_sink *sink;  /* may be NULL */
+    uint64_t
+        hash_seed; /* any number; prevents crafted collisions; never affects results or the state */
+    kernel_sink *sink; /* may be NULL */
     void *sink_ctx;
 };
 
 enum tn_status kernel_create(const struct kernel_env *env, const struct kernel_limits *limits,
                              uint64_t shard, struct kernel **ret_kernel);
 void kernel_destroy(struct kernel *kernel);
-/* Another sink, or NULL: none; its context stays. */
+/* Replaces the sink (NULL: none); the context stays. */
 void kernel_sink_set(struct kernel *kernel, kernel_sink *sink);
 
 /* One logged command. */
 struct kernel_entry {
-    uint64_t lsn;    /* larger than the last one; by 1, but where the log has passed some over */
+    uint64_t lsn;    /* the previous one + 1, or more where the log skipped positions */
     uint64_t now_ms; /* not before the last one */
     struct tn_bytes command;
 };
 
-/* Applies one command. Never fails: every outcome is a result. LIMITS must have been prepared by
- * kernel_limits_prepare in the same position. */
+/* Applies one command. Never fails: every outcome is a result. Before a LIMITS command, the
+ * caller must call kernel_limits_prepare. */
 void kernel_apply(struct kernel *kernel, const struct kernel_entry *entry,
                   struct kernel_result *ret_result);
 
-/* Gets the memory for new limits, keeping the state; TN_INVALID if the state does not fit them (then
- * and on TN_NOMEM nothing changes). */
+/* Gets the memory for new limits, keeping the state; TN_INVALID if the state does not fit them
+ * (then and on TN_NOMEM nothing changes). */
 enum tn_status kernel_limits_prepare(struct kernel *kernel, const struct kernel_limits *limits);
 
-/* Hints to the caches about a command that will be applied soon as `lsn`. Optional, and never wrong
- * in what it does; each stage follows the pointers that the one before has fetched, so give them in
- * order, some commands apart: stage 0 first, stage KERNEL_PREFETCH_STAGES - 1 last. */
+/* Prefetches memory for a command that will soon be applied as `lsn`. Optional, and without effect
+ * on results. Each stage follows the pointers that the previous stage fetched, so call the stages
+ * in order, some commands apart: stage 0 first, stage KERNEL_PREFETCH_STAGES - 1 last. */
 #define KERNEL_PREFETCH_STAGES 3u
 void kernel_prefetch(const struct kernel *kernel, struct tn_bytes command, uint64_t lsn,
                      unsigned stage);
 
-/* Whether the operation table could take this command at `now_ms`, with `pending` others carrying
- * `pending_chunks` ahead of it: TN_R_OK, or TN_R_OPS_FULL. A command whose id is remembered is
- * always admitted. *ret_chunks is what to add to pending_chunks. */
+/* Whether the operation table has room for this command at `now_ms`, after `pending` other commands
+ * with `pending_chunks`: TN_R_OK or TN_R_OPS_FULL. A command with a remembered id is always
+ * admitted. The caller adds *ret_chunks to pending_chunks. */
 enum tn_result kernel_op_admit(const struct kernel *kernel, const struct kernel_command *command,
                                uint64_t now_ms, uint64_t pending, uint64_t pending_chunks,
                                uint64_t *ret_chunks);
@@ -79,7 +80,8 @@ uint64_t kernel_shard(const struct kernel *kernel);
 const struct kernel_limits *kernel_limits_of(const struct kernel *kernel);
 uint64_t kernel_edition(const struct kernel *kernel);
 
-/* The earliest time at which a tick would have something to do; UINT64_MAX: never, as things are. */
+/* The earliest time at which a tick would have an effect; UINT64_MAX: never in the current state.
+ * */
 uint64_t kernel_next_due(const struct kernel *kernel);
 
 /* ---- Reads. All are pure. ---- */
@@ -89,7 +91,7 @@ enum tn_result kernel_lease_read(const struct kernel *kernel, struct kernel_leas
                                  struct kernel_lease_view *ret_view);
 /* The live lease on pool/value; NOTFOUND if it is free or cooling, POOL_NOTFOUND, BAD_VALUE. */
 enum tn_result kernel_lease_by_value(const struct kernel *kernel, struct tn_bytes pool,
-                                     const struct kernel_wish *wish,
+                                     const struct kernel_requested *requested,
                                      struct kernel_lease_view *ret_view);
 /* Values from `first` on, in the order of the request; returns how many were written. */
 uint32_t kernel_lease_values(const struct kernel *kernel, const struct kernel_lease_view *view,
@@ -113,7 +115,8 @@ uint64_t kernel_leases_scan(const struct kernel *kernel, const struct kernel_lea
 /* How holders are derived in the pool, or in a scope that a template would make; POOL_NOTFOUND. */
 enum tn_result kernel_identity_read(const struct kernel *kernel, struct tn_bytes pool,
                                     struct kernel_identity *ret_identity);
-/* Whether the holder has something of the pool, as far as that is counted: in sticky pools it is. */
+/* Whether the holder has something of the pool, as far as that is counted: in sticky pools it is.
+ * */
 bool kernel_holder_has(const struct kernel *kernel, struct tn_bytes pool, struct tn_bytes holder);
 
 /* The values of a pool in order (of a set: as they were added), those of a range that are free as
@@ -127,7 +130,7 @@ enum tn_result kernel_values_scan(const struct kernel *kernel, struct tn_bytes p
  * the latest KERNEL_LAST_LOOKED values of ended leases. */
 #define KERNEL_LAST_LOOKED 16384u
 enum tn_result kernel_value_read(const struct kernel *kernel, struct tn_bytes pool,
-                                 const struct kernel_wish *wish,
+                                 const struct kernel_requested *requested,
                                  struct kernel_value_view *ret_view);
 
 /* Whether the pool exists, or is a scope that a template would make. */
@@ -175,18 +178,18 @@ bool kernel_image_step(struct kernel *kernel, size_t max_bytes);
 void kernel_image_abandon(struct kernel *kernel);
 
 /* Versions of the records in an image. Raise KERNEL_STATE_VERSION with every appended field or
- * table. Raise KERNEL_STATE_READER, to the same number, if an older program must not drop what was
- * appended: it is the oldest version that can read our images, and the image says so.
+ * table. Raise KERNEL_STATE_READER to the same number if an older program must not drop the
+ * appended data: it is the oldest version that can read these images, and each image contains it.
  * Version 4 is that of 0.1.0. */
 #define KERNEL_STATE_VERSION 7u
 #define KERNEL_STATE_READER 7u
 #define KERNEL_STATE_OLDEST 4u
 
-/* Loading into a kernel fresh from kernel_create: the writer's version, unless it is ours; headers,
- * chunks in any order, then end, which rebuilds the indices and checks what it cannot do without.
- * Records that are shorter than ours are filled up with zeros, and a table without a header is
- * empty. Of a newer writer, fields and tables unknown here are dropped. False: the image is not one
- * of ours or does not fit the limits. */
+/* Loads an image into a new kernel: first the version of its writer, unless it is the current one;
+ * then the headers, the chunks in any order, and the end, which rebuilds the indices and checks the
+ * references. Shorter records are extended with zeros, and a table without a header is empty.
+ * Unknown fields and tables of a newer writer are dropped. False: the image is invalid or does not
+ * fit the limits. */
 void kernel_load_version(struct kernel *kernel, uint32_t version);
 bool kernel_load_header(struct kernel *kernel, const struct tn_table_header *header);
 bool kernel_load_chunk(struct kernel *kernel, const struct tn_table_chunk *chunk, size_t len);
@@ -195,7 +198,7 @@ bool kernel_load_end(struct kernel *kernel);
 /* A hash of the whole durable state. */
 uint64_t kernel_hash(const struct kernel *kernel);
 
-/* Recounts everything and compares. True if all invariants hold; else `why` says which broke. */
+/* Recounts everything and compares. True if all invariants hold; else `why` names a broken one. */
 bool kernel_check(const struct kernel *kernel, char *why, size_t capacity);
 /* The same: TN_OK, TN_CORRUPT, or that there is no memory to count with. */
 enum tn_status kernel_check_status(const struct kernel *kernel, char *why, size_t capacity);

@@ -1,4 +1,4 @@
-/* The life of a lease.
+/* The lifecycle of a lease.
  *
  *     reserved --activate--> active <--touch/alloc-- offline
  *        |                    |  \----release---------^ |  (sticky pools)
@@ -299,8 +299,8 @@ void kernel_history_retire(struct kernel *k, uint32_t budget) {
     }
 }
 
-/* Room for `members` more members of one more ended lease: at most that many old ones go, since each
- * ended lease has at least one member and both counts were within bounds before. */
+/* Room for `members` more members of one more ended lease: at most that many old ones go, since
+ * each ended lease has at least one member and both counts were within bounds before. */
 static void history_make_room(struct kernel *k, uint32_t members) {
     uint64_t most = kernel_limit(k, KERNEL_LIMIT_HISTORY);
     while (root_at(k)->history_head != TN_NONE && root_at(k)->history_members + members > most) {
@@ -327,8 +327,8 @@ static void history_push(struct kernel *k, uint32_t lease) {
 /* ---- the end of a lease ---- */
 
 /* A value of a sticky pool counts as reclaimed whenever it is free again: by time, by force or by a
- * release that keeps nothing. last_reclaim_count is of one interval of the pool's metrics, because a
- * sweep takes several steps. */
+ * release that keeps nothing. last_reclaim_count is of one interval of the pool's metrics, because
+ * a sweep takes several steps. */
 static void counters_reclaim(struct kernel *k, uint32_t pool) {
     struct kernel_pool_counters *c = &pool_mut(k, pool)->counters;
     uint64_t now = root_at(k)->now_ms;

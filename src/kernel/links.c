@@ -1,4 +1,4 @@
-/* What one record says of another, judged once, when an image has been loaded.
+/* Checks the references between records once, after an image is loaded.
  *
  * Checksums tell what a disk has lost; they do not tell that whoever wrote the image was right. So
  * before anything follows a reference, one pass sees that every one of them leads to a record in
@@ -122,7 +122,7 @@ static bool in_use(const struct kernel *k, unsigned table, uint32_t index) {
         USE_TABLE(USE_CASE)
 #undef USE_CASE
     default:
-        return true; /* the root and graves, which are never given back */
+        return true; /* the root and tombstones, which are never given back */
     }
 }
 

@@ -238,14 +238,14 @@ static uint32_t last_lease(const struct look *look, uint64_t value) {
 }
 
 /* Of a pool that is there: its kernel_value_resolve says which one is meant. */
-static enum tn_result number_find(const struct look *look, const struct kernel_wish *wish,
+static enum tn_result number_find(const struct look *look, const struct kernel_requested *requested,
                                   uint64_t *ret_number) {
     enum kernel_format format = (enum kernel_format)look->policy->of[KERNEL_OPTION_FORMAT];
     if (look->pool != TN_NONE) {
-        return kernel_value_resolve(look->k, look->pool, wish, ret_number);
+        return kernel_value_resolve(look->k, look->pool, requested, ret_number);
     }
-    *ret_number = wish->number;
-    if ((wish->is_text && !kernel_value_parse(format, wish->text, ret_number)) ||
+    *ret_number = requested->number;
+    if ((requested->is_text && !kernel_value_parse(format, requested->text, ret_number)) ||
         !kernel_policy_contains(look->policy, *ret_number)) {
         return TN_R_BAD_VALUE;
     }
@@ -263,13 +263,13 @@ static void free_show(const struct look *look, uint64_t value, struct kernel_val
 }
 
 enum tn_result kernel_value_read(const struct kernel *k, struct tn_bytes pool,
-                                 const struct kernel_wish *wish,
+                                 const struct kernel_requested *requested,
                                  struct kernel_value_view *ret_view) {
     struct look look = {.k = k};
     uint64_t value;
     enum tn_result code = look_open(&look, pool);
     if (code == TN_R_OK) {
-        code = number_find(&look, wish, &value);
+        code = number_find(&look, requested, &value);
     }
     if (code != TN_R_OK) {
         return code;

@@ -1,8 +1,8 @@
-/* Operations remembered: the same id and the same command get the first answer again.
+/* Remembered operations: a repeat of a command with the same id gets the first answer.
  *
  * An entry holds the user, the id, a 128-bit digest of the encoded command and the encoded result,
- * and lives for op_window_seconds; entries are never dropped early. They are kept in order of time,
- * so those that are over are at the head of the queue.
+ * and lives for op_window_seconds; entries are never dropped early. The queue is ordered by
+ * time, so expired entries are at its head.
  *
  * An encoded result:
  *   u16 code, u8 has_lease, u64 now, u64 shard, u64 lsn, u64 epoch, u8 state, u64 deadline,
@@ -218,7 +218,8 @@ enum tn_result kernel_op_begin(struct kernel *k, const struct kernel_command *c,
 }
 
 /* Not before the entry in front of it, which may be of a time with a longer window: the queue stays
- * in order, and an id that was admitted because it is remembered finds room if it is not any more. */
+ * in order, and an id that was admitted because it is remembered finds room if it is not any more.
+ * */
 static uint64_t expires_at(const struct kernel *k) {
     const struct root *root = root_at(k);
     uint64_t at = root->now_ms + kernel_seconds_ms(kernel_limit(k, KERNEL_LIMIT_OP_SECONDS));

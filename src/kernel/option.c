@@ -1,4 +1,4 @@
-/* Options of pools as text: numbers, words and spans. */
+/* Pool options as text: numbers, words and spans. */
 #include "kernel/option.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* Policies: what a patch makes of one, and which make no sense. Pure: no pool is needed. */
+/* Policies: applying a patch, and detecting contradictory options. Pure: no pool is needed. */
 #include <string.h>
 
 #include "kernel/types.h"

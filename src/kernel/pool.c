@@ -1,9 +1,9 @@
 /* Pools: their policies, their scopes, their resources.
  *
- * A scope (`ports@node7`) is a pool without a policy of its own: it follows its template, so an alter
- * of the template reaches all scopes at once. A scope is made by the first request that names it and
- * goes when it is empty and cooled. Its record stays behind, out of sight, while history still names
- * it, and is used again if the scope comes back.
+ * A scope (`ports@node7`) is a pool without a policy of its own: it follows its template, so an
+ * alter of the template reaches all scopes at once. The first request that names a scope creates
+ * it; it is deleted when no value is held or cooling. Its record stays, hidden, while history
+ * refers to it, and is reused if the scope returns.
  *
  * A scope that was created or altered by its name is kept: it has a policy of its own, and stays when
  * it is empty. The options that it was given are its own; the others it has from its template, and an
@@ -305,8 +305,8 @@ enum tn_result kernel_pool_scope(struct kernel *k, uint32_t template, struct tn_
 
 /* ---- the verbs ---- */
 
-/* Creating a pool that is there: declarations may be repeated. The result of a difference says which
- * option, counted from 1. */
+/* Creating a pool that is there: declarations may be repeated. The result of a difference says
+ * which option, counted from 1. */
 static void create_again(const struct kernel *k, uint32_t pool, const struct kernel_policy *policy,
                          uint64_t fault, struct kernel_result *result) {
     unsigned differs = kernel_policy_differs(policy, &pool_at(k, pool)->policy);
@@ -356,8 +356,8 @@ void kernel_run_pool_create(struct kernel *k, const struct kernel_command *c,
     }
 }
 
-/* OK if no value in from..to is held or cooling; a cold one does not count. *words is how many words
- * of the bitmap may still be looked at. */
+/* OK if no value in from..to is held or cooling; a cold one does not count. *words is how many
+ * words of the bitmap may still be looked at. */
 static enum tn_result span_unused(const struct kernel *k, uint32_t pool, uint64_t from, uint64_t to,
                                   uint64_t *words) {
     if ((to >> 6) - (from >> 6) >= *words) {
@@ -377,7 +377,8 @@ static enum tn_result span_unused(const struct kernel *k, uint32_t pool, uint64_
     return TN_R_OK;
 }
 
-/* The first part of `span` from *from on that the policy does not have; false: there is none left. */
+/* The first part of `span` from *from on that the policy does not have; false: there is none left.
+ * */
 static bool part_removed(const struct kernel_policy *next, struct kernel_span span, uint64_t *from,
                          struct kernel_span *ret_part) {
     struct kernel_span kept;

@@ -1,15 +1,16 @@
-/* Hints to the caches. Nothing here changes anything; a wrong guess costs a few instructions.
+/* Cache prefetching. It changes no state; a wrong guess costs a few instructions.
  *
- * A command on a lease walks: id -> map entry -> lease -> member and neighbours in the holder's list
- * (and then to the value's place in map and bitmap, which lease.c fetches itself). Each arrow is a cache miss when there are millions of leases,
- * and the walks of different commands are independent: with the next commands known, their misses
- * overlap. Every read below is of memory that an earlier stage has fetched, or is bounded by the
- * table it looks into. */
+ * A command on a lease follows: id -> map entry -> lease -> member and neighbors in the holder's
+ * list (and then the value's place in map and bitmap, which lease.c prefetches itself). Each arrow
+ * is a cache miss when there are millions of leases. The walks of different commands are
+ * independent, so the misses of the next commands overlap. Every read below is of memory that an
+ * earlier stage has fetched, or is bounded by its table. */
 #include "kernel/state.h"
 
 #define HEAD_BYTES 8u /* verb, rights, fields, length of the user's name */
 
-/* Where the fields of an encoded command begin; 0 if it is too short to have `need` bytes of them. */
+/* Where the fields of an encoded command begin; 0 if it is too short to have `need` bytes of them.
+ * */
 static uint32_t fields_at(struct tn_bytes command, uint32_t need) {
     if (command.len < HEAD_BYTES + 2) {
         return 0;

@@ -1,4 +1,4 @@
-/* Named resources of sets: adding, removing, and letting go those of a dropped set. */
+/* Named resources of sets: adding, removing, and freeing those of a dropped set. */
 #include "kernel/state.h"
 
 static void resource_new(struct kernel *k, uint32_t pool, struct tn_bytes name) {
@@ -108,13 +108,13 @@ static enum tn_result add_allowed(const struct kernel *k, uint32_t pool,
     uint64_t chunks = 0;
     uint32_t fresh = 0;
     for (uint32_t i = 0; i < c->value_count; i++) {
-        struct kernel_wish wish = kernel_wish_read(&r);
-        if (!wish.is_text || !kernel_name_resource_valid(wish.text)) {
+        struct kernel_requested requested = kernel_requested_read(&r);
+        if (!requested.is_text || !kernel_name_resource_valid(requested.text)) {
             result->number = i;
             return TN_R_BAD_NAME;
         }
-        if (kernel_index_resource(k, pool, wish.text) == TN_NONE) {
-            chunks += tn_text_chunks(wish.text.len);
+        if (kernel_index_resource(k, pool, requested.text) == TN_NONE) {
+            chunks += tn_text_chunks(requested.text.len);
             fresh++;
         }
     }
@@ -136,9 +136,9 @@ void kernel_run_pool_add(struct kernel *k, const struct kernel_command *c,
     }
     struct tn_reader r = tn_reader_of(c->values.at, c->values.len);
     for (uint32_t i = 0; i < c->value_count; i++) {
-        struct kernel_wish wish = kernel_wish_read(&r);
-        if (kernel_index_resource(k, pool, wish.text) == TN_NONE) {
-            resource_new(k, pool, wish.text);
+        struct kernel_requested requested = kernel_requested_read(&r);
+        if (kernel_index_resource(k, pool, requested.text) == TN_NONE) {
+            resource_new(k, pool, requested.text);
             result->number++;
         }
     }
@@ -154,8 +154,9 @@ static bool remove_allowed(struct kernel *k, uint32_t pool, const struct kernel_
                            struct kernel_result *result) {
     struct tn_reader r = tn_reader_of(c->values.at, c->values.len);
     for (uint32_t i = 0; i < c->value_count; i++) {
-        struct kernel_wish wish = kernel_wish_read(&r);
-        uint32_t resource = wish.is_text ? kernel_index_resource(k, pool, wish.text) : TN_NONE;
+        struct kernel_requested requested = kernel_requested_read(&r);
+        uint32_t resource =
+            requested.is_text ? kernel_index_resource(k, pool, requested.text) : TN_NONE;
         if (resource != TN_NONE) {
             kernel_due_value(k, pool, resource);
         }
@@ -180,8 +181,9 @@ void kernel_run_pool_remove(struct kernel *k, const struct kernel_command *c,
     }
     struct tn_reader r = tn_reader_of(c->values.at, c->values.len);
     for (uint32_t i = 0; i < c->value_count; i++) {
-        struct kernel_wish wish = kernel_wish_read(&r);
-        uint32_t resource = wish.is_text ? kernel_index_resource(k, pool, wish.text) : TN_NONE;
+        struct kernel_requested requested = kernel_requested_read(&r);
+        uint32_t resource =
+            requested.is_text ? kernel_index_resource(k, pool, requested.text) : TN_NONE;
         if (resource != TN_NONE) {
             resource_remove(k, resource);
             result->number++;

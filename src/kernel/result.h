@@ -1,9 +1,9 @@
-/* What comes back: every named outcome of a request, in one table (name, class, HTTP status, CLI exit
- * code, text), the answer to a command, and the views that reads fill.
+/* Results: every named outcome of a request in one table (name, class, HTTP status, CLI exit code,
+ * text), the answer to a command, and the views that reads fill.
  *
- * Classes say what a client may conclude about a write:
- *   COMMITTED  it has its place in the log, once; a refusal is an answer too, and stays the answer;
- *   REJECTED   it surely did not happen: nothing was logged;
+ * The class says whether a write happened:
+ *   COMMITTED  it is in the log, once; the result may be a refusal and does not change;
+ *   REJECTED   it did not happen: nothing was logged;
  *   UNKNOWN    it may have happened: repeat it with the same operation id to find out. */
 #ifndef TN_KERNEL_RESULT_H
 #define TN_KERNEL_RESULT_H
@@ -87,10 +87,10 @@ struct kernel_result {
         retry_at_ms; /* EXHAUSTED: when a value comes free by itself; now_ms: at once; 0: unknown;
                         BUSY: when the value has cooled; 0: it is not cooling */
     uint64_t number; /* sweep: freed; disown: released so far; BAD_TTL, QUOTA, TOO_LARGE: the cap;
-                        pool add/remove: how many; BAD_VALUE, BUSY: index of the wish, from 0;
+                        pool add/remove: the count; BAD_VALUE, BUSY: index of the value, from 0;
                         BAD_POLICY: see kernel_policy_patch_fault; EXISTS: the option of the
                         pool that differs, from 1;
-                        CONFLICT: where the operation id did something else, 0 if it is not that */
+                        CONFLICT: the LSN of another command with the operation id; 0: not that conflict */
     uint32_t value_count;
     uint32_t value_capacity;
     struct kernel_value *values;
@@ -106,9 +106,9 @@ struct kernel_lease_view {
     uint64_t deadline_ms;      /* 0: none */
     uint64_t created_ms, last_seen_ms, offline_since_ms, ended_ms;
     uint64_t ended_lsn;  /* the command that ended it; 0: none, or not known */
-    uint64_t retires_ms; /* ended: history keeps it until then, or less if it is full; else 0 */
-    uint64_t now_ms; /* the moment that this is of; what is left of the lease is counted from it */
-    uint32_t ttl_s;  /* asked for; 0: the pool's */
+    uint64_t retires_ms; /* ended: when it leaves history, or earlier if history is full; else 0 */
+    uint64_t now_ms;     /* the time of this view; the remaining time of the lease counts from it */
+    uint32_t ttl_s;      /* requested; 0: the pool's */
     uint32_t value_count;
     uint32_t holder_len, user_len, meta_len;
     char holder[KERNEL_HOLDER_MAX + 1];
@@ -156,14 +156,15 @@ struct kernel_pool_view {
     uint64_t excluded;                                     /* and not in use; UINT64_MAX as above */
     uint64_t free;                                         /* of `size`, not in use */
     uint64_t reserved, active, offline, revoking, cooling; /* values, by state */
-    uint64_t ever_used_free; /* values once given and free now: exact for `lowest`, else at least */
+    uint64_t
+        ever_used_free; /* values given before and free now: exact for `lowest`, else a lower bound */
     struct kernel_pool_counters counters;
     uint64_t rate_micro; /* new leases per hour, millionths */
     uint64_t effective_lease_s;
     bool ultra_active, force_zero;
-    uint64_t next_free_ms; /* when a value comes free by itself; 0: unknown */
-    /* The earliest deadline that may have passed without the log having recorded it: the counts are
-     * older than that. 0: none. */
+    uint64_t next_free_ms; /* when a value becomes free by itself; 0: unknown */
+    /* The earliest passed deadline that the log may not have recorded; the counts are older. 0:
+     * none. */
     uint64_t overdue_since_ms;
 };
 

@@ -1,19 +1,20 @@
-/* Internal: the kernel's records, its tables and what is derived from them.
+/* Internal: the kernel's records, its tables and the data derived from them.
  *
- * Everything durable is a record of a table (base/record_table.h): a snapshot is the tables' bytes and the
- * state hash is their hash. So records hold no pointers, no hash values and no padding that could
- * differ, and anything in `struct kernel` outside the tables can be rebuilt from them: the maps, the
- * bitmaps and the timer index (image.c).
+ * Everything durable is a record of a table (base/record_table.h): a snapshot is the tables' bytes
+ * and the state hash is their hash. So records hold no pointers, no hash values and no padding that
+ * could differ, and anything in `struct kernel` outside the tables can be rebuilt from them: the
+ * maps, the bitmaps and the timer index (image.c).
  *
  * Records are read through NAME_at (const) and written through NAME_mut, which saves the old bytes
  * first while an image is being taken. A pointer from either is good until the end of the command.
  *
  * Snapshots outlive versions. Fields are appended to a record and tables to the list, never moved,
- * removed or given another meaning; what a snapshot does not have is loaded as zero, so zero must mean
- * what held before the field existed. Arrays that grow have slots in reserve. See KERNEL_STATE_VERSION.
+ * removed or given another meaning. Fields that a snapshot lacks load as zero, so zero must mean
+ * the behavior before the field existed. Arrays that grow have spare slots. See
+ * KERNEL_STATE_VERSION.
  *
- * A free record is zero but for its first four bytes; each record type has a field behind those
- * that is never zero in use. */
+ * A free record is zero except for its first four bytes; each record type has a later field that is
+ * never zero in use. */
 #ifndef TN_KERNEL_STATE_H
 #define TN_KERNEL_STATE_H
 
@@ -44,7 +45,7 @@ enum kernel_table_id {
     TABLE_RULE,
     TABLE_SENSOR,
     TABLE_TRIGGER,
-    TABLE_GRAVE,
+    TABLE_TOMBSTONE,
     TABLE_COUNT
 };
 
@@ -59,7 +60,7 @@ struct root {
     uint64_t lsn;
     uint64_t now_ms;
     uint64_t shard;
-    uint64_t retired_lsn; /* the largest lease lsn that history has let go */
+    uint64_t retired_lsn; /* the largest lease lsn that has left history */
     struct tn_prng prng;
     uint64_t leases_live;
     uint64_t members_live; /* held or cooling */
@@ -69,8 +70,8 @@ struct root {
     uint64_t cold_count;
     uint32_t history_head, history_tail; /* leases, oldest end first, by holder_next */
     uint32_t op_head, op_tail;           /* operations, oldest first */
-    uint32_t job_head, job_tail;         /* disowns under way */
-    uint32_t drain_head;                 /* dropped sets whose resources are still being let go */
+    uint32_t job_head, job_tail;         /* disowns in progress */
+    uint32_t drain_head;                 /* dropped sets whose resources are not all freed yet */
     uint32_t restored_count;
     uint64_t restored_lsn[KERNEL_RESTORES_MAX]; /* where each generation but the first began */
     uint64_t pools_live;
@@ -85,7 +86,7 @@ _Static_assert(KERNEL_LIMIT_COUNT <= LIMIT_SLOTS, "a snapshot has a slot for eve
 
 /* Bits of lease.bits: the reason of the last transition below, flags above. */
 #define LEASE_REASON_MASK 0x0fu
-#define LEASE_GRACE 0x10u         /* revoking because its time ran out, not by a revoke */
+#define LEASE_GRACE 0x10u         /* revoking because it expired, not by a revoke */
 #define LEASE_TIMER_OFFLINE 0x20u /* its timer entry is in the offline tree */
 #define LEASE_LAG 0x40u           /* offline, and lag_s counts: an import whose times differ */
 
@@ -99,14 +100,14 @@ struct lease {
         uint64_t ended_ms;    /* ended */
     };
     union {
-        uint64_t
-            timer_ms; /* live: where the timer index has it; 0: nowhere; not after deadline_ms */
-        uint64_t ended_lsn; /* ended: by which command; 0: edition 0 did not tell */
+        uint64_t timer_ms;  /* live: its time in the timer index, at most deadline_ms; 0: none */
+        uint64_t ended_lsn; /* ended: the LSN of the command; 0: unknown (edition 0) */
     };
     uint64_t created_ms;
-    uint64_t last_seen_ms; /* offline: also since when, for a release sets both (but LEASE_LAG) */
+    uint64_t
+        last_seen_ms; /* offline: also since when, because a release sets both (except LEASE_LAG) */
     union {
-        uint32_t grace_s; /* as granted: between its deadline and reuse */
+        uint32_t grace_s; /* as granted: seconds between deadline and reuse */
         uint32_t lag_s;   /* with LEASE_LAG: from last_seen_ms to when it went offline */
     };
     uint32_t holder; /* name */
@@ -116,7 +117,7 @@ struct lease {
     uint32_t first_member;
     uint32_t meta;  /* text or TN_NONE */
     uint32_t user;  /* name or TN_NONE */
-    uint32_t ttl_s; /* asked for by the client; 0: the pools' */
+    uint32_t ttl_s; /* requested by the client; 0: the pools' */
     uint16_t member_count;
     uint8_t state; /* enum kernel_state; 0: free record */
     uint8_t bits;
@@ -127,8 +128,8 @@ _Static_assert(sizeof(struct lease) == 88, "a lease is 88 bytes");
 enum member_state {
     MEMBER_FREE,
     MEMBER_HELD,    /* of a live lease */
-    MEMBER_COOLING, /* its lease ended, the value rests */
-    MEMBER_ENDED,   /* of an ended lease, for reading; the value is nobody's or someone else's */
+    MEMBER_COOLING, /* its lease ended, the value is in its cooldown */
+    MEMBER_ENDED,   /* of an ended lease, for reading; the value is free or has another owner */
     MEMBER_COLD,    /* not of a lease: a freed value that a `coldest` pool remembers */
 };
 
@@ -213,10 +214,10 @@ struct name {
     uint32_t text;
     uint32_t refs; /* leases (live and ended) as holder or user, operations, jobs */
     uint32_t first_lease;
-    uint32_t job; /* a disown under way, or TN_NONE */
+    uint32_t job; /* a disown in progress, or TN_NONE */
 };
 
-/* What one holder has in one tracked pool. */
+/* The values of one holder in one tracked pool. */
 struct grant {
     uint32_t pool;
     uint32_t holder;
@@ -258,19 +259,19 @@ struct meter {
     struct tn_rate rate;
 };
 
-/* One part of a request, resolved. */
+/* A claim of a request, resolved. */
 struct claim_plan {
     struct tn_bytes name; /* of the pool */
     uint32_t pool;
-    uint32_t asked; /* as written; 0: whatever a returner has */
+    uint32_t asked; /* as written; 0: all values of a returning holder */
     uint32_t count;
     uint32_t offset; /* of its first member in plan_members */
     bool any;
     struct tn_bytes values;
 };
 
-/* Where `lowest` need not look: every value from `from` to `next` - 1 is taken. A fact about the
- * bitmap, whatever the policy says; zeroed = none is known to be. */
+/* Where `lowest` need not search: every value from `from` to `next` - 1 is taken. It depends only
+ * on the bitmap, not on the policy; zero: unknown. */
 struct low_mark {
     uint64_t from, next;
 };
@@ -330,7 +331,7 @@ struct kernel {
     uint32_t load_bytes[TABLE_COUNT]; /* of a record in it */
     uint32_t loaded[TABLE_COUNT];     /* records that a load has brought */
 
-    void *memory; /* of all that is above and not in a table */
+    void *memory; /* of everything above that is not in a table */
     size_t memory_bytes;
     void *table_memory[TABLE_COUNT];
     size_t table_bytes[TABLE_COUNT];
@@ -360,7 +361,7 @@ KERNEL_RECORD(job, TABLE_JOB)
 KERNEL_RECORD(rule, TABLE_RULE)
 KERNEL_RECORD(sensor, TABLE_SENSOR)
 KERNEL_RECORD(trigger, TABLE_TRIGGER)
-KERNEL_RECORD(grave, TABLE_GRAVE)
+KERNEL_RECORD(tombstone, TABLE_TOMBSTONE)
 
 /* A meter is as long as the largest window needs. */
 static inline const struct meter *meter_at(const struct kernel *k, uint32_t index) {
@@ -386,7 +387,7 @@ static inline uint64_t kernel_limit(const struct kernel *k, enum kernel_limit li
     return root_at(k)->limits.of[limit];
 }
 
-/* Which rules commands are applied by; see KERNEL_EDITION. */
+/* Whether commands follow the rules of this edition; see KERNEL_EDITION. */
 static inline bool kernel_edition_has(const struct kernel *k, uint64_t edition) {
     return root_at(k)->edition >= edition;
 }
@@ -395,7 +396,7 @@ static inline uint64_t kernel_seconds_ms(uint64_t seconds) {
     return seconds * 1000;
 }
 
-/* An ended lease has none; its field tells when it ended. */
+/* 0 for an ended lease, whose field holds the time of its end. */
 static inline uint64_t kernel_lease_deadline(const struct lease *l) {
     return kernel_state_terminal((enum kernel_state)l->state) ? 0 : l->deadline_ms;
 }
@@ -417,7 +418,7 @@ static inline uint64_t kernel_pool_option(const struct kernel *k, uint32_t pool,
     return kernel_pool_policy(k, pool)->of[option];
 }
 
-/* The template that has a scope's figures too, or TN_NONE. Edition 0 kept none. */
+/* The template whose sums include the scope, or TN_NONE. Edition 0 had no sums. */
 static inline uint32_t kernel_pool_summed(const struct kernel *k, uint32_t pool) {
     return kernel_edition_has(k, 1) ? pool_at(k, pool)->template : TN_NONE;
 }
@@ -425,7 +426,7 @@ static inline uint32_t kernel_pool_summed(const struct kernel *k, uint32_t pool)
 /* ---- tables.c: tables, maps and scratch; sizes follow the limits ---- */
 enum tn_status kernel_memory_take(struct kernel *k, const struct kernel_limits *limits);
 void kernel_memory_drop(struct kernel *k);
-/* True if the kernel's memory is what these limits ask for. */
+/* True if the kernel's memory has the size for these limits. */
 bool kernel_memory_fits(const struct kernel *k, const struct kernel_limits *limits);
 
 /* ---- links.c ---- */
@@ -460,7 +461,8 @@ uint64_t kernel_index_lease_hash(const struct kernel *k, uint64_t lsn);
 uint64_t kernel_index_value_hash(const struct kernel *k, uint32_t pool, uint64_t number);
 uint64_t kernel_index_text_hash(const struct kernel *k, struct tn_bytes text);
 
-/* Records found by one text of TABLE_TEXT; which map and where the text is follows from the kind. */
+/* Records found by one text of TABLE_TEXT; which map and where the text is follows from the kind.
+ * */
 enum kernel_text_kind { TEXT_NAME, TEXT_POOL, TEXT_RULE, TEXT_SENSOR, TEXT_TRIGGER };
 uint32_t kernel_index_text(const struct kernel *k, enum kernel_text_kind kind,
                            struct tn_bytes text);
@@ -482,7 +484,7 @@ void kernel_event_lease(struct kernel *k, enum kernel_event_kind kind, uint32_t 
 void kernel_event_value(struct kernel *k, enum kernel_event_kind kind, uint32_t member);
 void kernel_event_named(struct kernel *k, enum kernel_event_kind kind, struct tn_bytes name,
                         uint64_t number);
-/* What the command says of a sensor; `trigger` may be empty. */
+/* An event of a sensor, from the command; `trigger` may be empty. */
 void kernel_event_sensor(struct kernel *k, enum kernel_event_kind kind,
                          const struct kernel_command *c, struct tn_bytes trigger);
 void kernel_event_pool(struct kernel *k, enum kernel_event_kind kind, uint32_t pool,
@@ -510,7 +512,7 @@ bool kernel_clock_first(const struct kernel *k, uint32_t clock, uint64_t *ret_wh
 bool kernel_clock_first_offline(const struct kernel *k, uint32_t pool, uint32_t *ret_lease);
 #define CLOCK_MEMBER 0x80000000u /* a reference with this bit is a cooling member */
 
-/* ---- due.c: what time does ---- */
+/* ---- due.c: transitions by time ---- */
 /* Brings one lease up to now; true if that changed it. */
 bool kernel_due_lease(struct kernel *k, uint32_t lease);
 /* Brings one value up to now: the lease on it, or its cooldown. */
@@ -521,33 +523,33 @@ void kernel_due_clock(struct kernel *k, uint32_t clock, uint32_t *budget, uint64
 void kernel_due_all(struct kernel *k, uint32_t budget, uint64_t *freed);
 /* True if something of this pool is still due. */
 bool kernel_due_remains(const struct kernel *k, uint32_t pool);
-/* When a value of the pool comes free by itself; 0: unknown. */
+/* When a value of the pool becomes free by itself; 0: unknown. */
 uint64_t kernel_due_next_free(const struct kernel *k, uint32_t pool);
-/* The earliest time at which a tick may have something to do in this pool; UINT64_MAX: never. */
+/* The earliest time at which a tick may have an effect in this pool; UINT64_MAX: never. */
 uint64_t kernel_due_pool(const struct kernel *k, uint32_t pool);
 
 /* ---- value.c: a pool's values ---- */
-/* The value a client means: a number or a resource index. OK or BAD_VALUE. */
+/* Resolves a requested value to a number or a resource index. OK or BAD_VALUE. */
 enum tn_result kernel_value_resolve(const struct kernel *k, uint32_t pool,
-                                    const struct kernel_wish *wish, uint64_t *ret_value);
+                                    const struct kernel_requested *requested, uint64_t *ret_value);
 /* The member that owns it (held, cooling or cold), or TN_NONE. */
 uint32_t kernel_value_owner(const struct kernel *k, uint32_t pool, uint64_t value);
 bool kernel_value_excluded(const struct kernel_policy *policy, uint64_t value);
-/* Before anything of the pool is claimed: a pool that is no longer `coldest` forgets its cold values
- * (a template's alter reaches its scopes this way). */
+/* Called before the first claim in the pool: a pool that is no longer `coldest` forgets its cold
+ * values (so an alter of a template takes effect in its scopes). */
 void kernel_value_prepare(struct kernel *k, uint32_t pool);
 /* A free value by the pool's strategy; false if there is none. Changes nothing but the generator.
  * `cursor` is TN_NONE for the first pick of a claim and is carried through the others. */
 bool kernel_value_pick(struct kernel *k, uint32_t pool, uint32_t *cursor, uint64_t *ret_value);
-/* A request is built in two steps, so that a refusal leaves no trace: claim makes the value the
- * member's (no one else can pick it), then either settle, which makes it final, or unclaim. */
+/* A request is built in two steps, so that a refusal changes nothing: claim assigns the value to
+ * the member (no other pick finds it), then either settle makes it final, or unclaim undoes it. */
 void kernel_value_claim(struct kernel *k, uint32_t member);
 void kernel_value_settle(struct kernel *k, uint32_t member);
 void kernel_value_unclaim(struct kernel *k, uint32_t member);
-/* Member records; they keep their pool and resource from going. */
+/* Member records; each holds a reference to its pool and resource. */
 uint32_t kernel_member_new(struct kernel *k, uint32_t pool, uint64_t value);
 void kernel_member_delete(struct kernel *k, uint32_t member);
-/* The owner lets go: the value is available (a `coldest` pool remembers it). */
+/* Frees the value (a `coldest` pool remembers it). */
 void kernel_value_free(struct kernel *k, uint32_t member);
 /* Forgets a cold value: it counts as never used. */
 void kernel_value_cold_release(struct kernel *k, uint32_t member);
@@ -555,7 +557,7 @@ void kernel_value_cold_release(struct kernel *k, uint32_t member);
 void kernel_value_cold_forget(struct kernel *k, uint32_t pool);
 void kernel_value_show(const struct kernel *k, const struct member *m, struct kernel_value *out);
 
-/* ---- lease.c: the life of a lease ---- */
+/* ---- lease.c: the lifecycle of a lease ---- */
 enum kernel_cause {
     CAUSE_ACTIVATE,
     CAUSE_TOUCH,
@@ -577,7 +579,7 @@ enum kernel_cause {
     CAUSE_COUNT
 };
 
-/* Moves the lease as the lifecycle table says; asserts that it may. `deadline_ms` is the new one. */
+/* Moves the lease by the lifecycle table, which must allow the cause; sets the new deadline. */
 void kernel_lease_move(struct kernel *k, uint32_t lease, enum kernel_cause cause,
                        uint64_t deadline_ms);
 /* OK and the lease, or NOTFOUND or RETIRED. */
@@ -586,7 +588,7 @@ enum tn_result kernel_lease_find(const struct kernel *k, struct kernel_lease_id 
 struct kernel_lease_id kernel_lease_id_of(const struct kernel *k, const struct lease *l);
 /* When an offline lease went offline; 0 for any other. */
 uint64_t kernel_lease_offline_since(const struct lease *l);
-/* Its holder is here now. Counts how long it was away, if the lease was offline. */
+/* The holder is active now. If the lease was offline, counts the time it was away. */
 void kernel_lease_seen(struct kernel *k, uint32_t lease);
 void kernel_lease_show(const struct kernel *k, uint32_t lease, struct kernel_lease_view *ret_view);
 void kernel_lease_link(struct kernel *k, uint32_t lease);
@@ -596,32 +598,32 @@ void kernel_lease_count(struct kernel *k, uint32_t lease, int sign);
 /* Adds (or takes) the lease's values to its holder's grants, where the pools are tracked. */
 void kernel_lease_grants_add(struct kernel *k, uint32_t lease);
 void kernel_lease_grants_remove(struct kernel *k, uint32_t lease);
-/* Replaces the metadata; the caller has checked that it fits (counting what the old one gives back). */
+/* Replaces the metadata; the caller has checked that it fits, counting the space of the old one. */
 void kernel_lease_meta_set(struct kernel *k, uint32_t lease, struct tn_bytes meta);
 bool kernel_lease_meta_fits(const struct kernel *k, const struct kernel_command *command,
                             uint32_t lease);
-/* Whether a value of this live lease is of an internal pool: then it is the supervisor's. */
+/* Whether this live lease has a value of an internal pool and so belongs to the supervisor. */
 bool kernel_lease_internal(const struct kernel *k, uint32_t lease);
 /* Whether the command comes from the lease's own user or an operator. */
 bool kernel_lease_user_may(const struct kernel *k, const struct kernel_command *command,
                            const struct lease *lease);
-/* Lets go ended leases whose time in history is over, at most `budget`. */
+/* Removes at most `budget` ended leases whose time in history is over. */
 void kernel_history_retire(struct kernel *k, uint32_t budget);
-/* Lets go ended leases that a lowered limit has no room for. */
+/* Removes ended leases that exceed a lowered limit. */
 void kernel_history_trim(struct kernel *k);
 /* Whether the time in history of an ended lease is over. */
 bool kernel_history_over(const struct kernel *k, const struct lease *l);
-/* A cooling member is done. */
+/* Ends the cooldown of a member. */
 void kernel_member_cooled(struct kernel *k, uint32_t member);
 
-/* What the pools of a lease allow, combined. Zero: no such bound. */
+/* The combined bounds of the pools of a lease. Zero: no bound. */
 struct kernel_terms {
     uint64_t lease_s, max_lease_s, max_hold_s, reserve_ttl_max_s, grace_s;
 };
 void kernel_terms_add(struct kernel_terms *terms, const struct kernel_policy *policy);
 struct kernel_terms kernel_lease_terms(const struct kernel *k, uint32_t lease);
-/* now + (ttl or the pools' lease), never past created + max_hold; 0: none. A deadline that was given
- * before (`given_ms`, 0: none) stays allowed, also if the policy has become stricter since. */
+/* now + (ttl or the pools' lease), never past created + max_hold; 0: none. A deadline
+ * that was granted before (`given_ms`, 0: none) stays valid even if the policy is stricter now. */
 uint64_t kernel_terms_deadline(const struct kernel *k, const struct kernel_terms *terms,
                                uint32_t ttl_s, uint64_t created_ms, uint64_t given_ms);
 
@@ -632,7 +634,7 @@ void kernel_meter_drop(struct kernel *k, uint32_t pool);
 /* Brings the pool's rate up to now. No-op for pools that are not sticky. */
 void kernel_meter_advance(struct kernel *k, uint32_t pool);
 void kernel_meter_count(struct kernel *k, uint32_t pool);
-/* As it stands at `clock_ms` if nothing more is counted. */
+/* The meter at `clock_ms` if no more leases are counted. */
 struct kernel_meter_view {
     uint64_t rate_micro;
     uint64_t effective_s;
@@ -650,29 +652,29 @@ uint32_t kernel_pool_find(const struct kernel *k, struct tn_bytes name);
 /* A scope of a template, made now. OK, POOLS_FULL or NAMES_FULL. */
 enum tn_result kernel_pool_scope(struct kernel *k, uint32_t template, struct tn_bytes name,
                                  uint32_t *ret_pool);
-/* Notes that a scope may be empty; settled at the end of the command. */
+/* Notes that a scope may be empty; the end of the command deletes it if it is. */
 void kernel_pool_maybe_empty(struct kernel *k, uint32_t pool);
 void kernel_pool_drop_empty(struct kernel *k);
-/* One member fewer refers to the pool; the record goes with the last one if it was dropped. */
+/* Removes one reference to the pool; the last one frees the record of a dropped pool. */
 void kernel_pool_unref(struct kernel *k, uint32_t pool);
-/* Lets go resources of dropped sets. */
+/* Frees resources of dropped sets. */
 void kernel_pool_drain(struct kernel *k, uint32_t *budget);
 void kernel_resource_unref(struct kernel *k, uint32_t resource);
 uint64_t kernel_pool_size(const struct kernel *k, uint32_t pool);
-/* The values that the pool can give for "any": all but the excluded ones. UINT64_MAX: also 2^64. */
+/* The number of values that "any" can give: all except excluded ones. UINT64_MAX: also 2^64. */
 uint64_t kernel_pool_capacity(const struct kernel *k, uint32_t pool);
-/* Of a range: its excluded values, and how many of them are in use. Above EXCLUDED_COUNTED_MAX the
- * latter is not counted and is 0. */
+/* The excluded values of a range, and how many of them are in use: not counted, and 0, above
+ * EXCLUDED_COUNTED_MAX. */
 #define EXCLUDED_COUNTED_MAX 16384u
 void kernel_pool_excluded(const struct kernel *k, uint32_t pool, uint64_t *ret_count,
                           uint64_t *ret_used);
-/* A template's figures, from those of its scopes, for a state that has not kept them so far. */
+/* Computes the sums of templates from their scopes, for a state that did not have them. */
 void kernel_pool_sum_scopes(struct kernel *k);
 
 /* ---- disown.c ---- */
-/* Steps of disowns under way. */
+/* Runs steps of disowns in progress. */
 void kernel_job_run(struct kernel *k, uint32_t *budget);
-/* A lease leaves its holder's list: no job may look at it next. */
+/* Advances the cursors that point to a lease that leaves its holder's list. */
 void kernel_job_skip(struct kernel *k, uint32_t lease);
 /* True if allocations by this holder in this pool must wait for a disown. */
 bool kernel_job_blocks(const struct kernel *k, uint32_t holder, uint32_t pool);
@@ -691,7 +693,7 @@ kernel_verb_run kernel_run_tick, kernel_run_limits, kernel_run_restored, kernel_
 
 /* Fills in the lease's id, epoch, state and deadline. */
 void kernel_result_lease(struct kernel *k, uint32_t lease, struct kernel_result *result);
-/* And its values, which answer `claim_count` claims as plan_claims has them. */
+/* Adds its values, which answer `claim_count` claims in plan_claims. */
 void kernel_result_values(struct kernel *k, uint32_t lease, uint32_t claim_count,
                           struct kernel_result *result);
 

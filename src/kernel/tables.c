@@ -1,7 +1,7 @@
-/* Memory: all of it is taken here, at creation or at a change of limits, and never moves after.
+/* Memory: allocated only here, at creation or at a change of limits, and never moved.
  *
- * Each table has its own stretch of address space; maps, bitmaps, timers and scratch share one more.
- * Sizes follow from the limits so that no insertion behind a checked limit can fail:
+ * Each table has its own stretch of address space; maps, bitmaps, timers and scratch share one
+ * more. Sizes follow from the limits so that no insertion behind a checked limit can fail:
  *
  *   leases   live + ended            members  held and cooling + ended + cold
  *   values   members that own: held, cooling, cold (all may be scattered in the bitmap)
@@ -72,8 +72,8 @@ static struct table_shape shape_of(const struct kernel_limits *limits, unsigned 
         /* One more: a change of trigger holds the new one before it lets go the old one. */
         return (struct table_shape){sizeof(struct trigger),
                                     of[KERNEL_LIMIT_RULES] + of[KERNEL_LIMIT_SENSORS] + 1};
-    case TABLE_GRAVE:
-        return (struct table_shape){sizeof(struct grave), KERNEL_GRAVES_MAX};
+    case TABLE_TOMBSTONE:
+        return (struct table_shape){sizeof(struct tombstone), KERNEL_TOMBSTONES_MAX};
     case TABLE_COUNT:
         break;
     }

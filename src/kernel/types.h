@@ -15,16 +15,16 @@
 #define KERNEL_POOL_MAX (KERNEL_POOL_BASE_MAX + 1u + 64u) /* name@scope */
 #define KERNEL_RESOURCE_MAX 64u
 #define KERNEL_RULE_MAX 128u
-#define KERNEL_GRAVES_MAX 4096u /* rules that are gone, or not there yet, that are remembered */
+#define KERNEL_TOMBSTONES_MAX 4096u /* remembered rules that do not exist */
 #define KERNEL_SENSOR_SPEC_MAX 16384u
 #define KERNEL_META_MAX 4096u
 #define KERNEL_NOTE_MAX 256u /* why a command was given, in words */
 #define KERNEL_BUNDLE_MAX 4096u
-#define KERNEL_CLAIMS_MAX 256u /* parts of one request */
+#define KERNEL_CLAIMS_MAX 256u /* claims of one request */
 #define KERNEL_EXCLUDES_MAX 16u
 #define KERNEL_SPANS_MAX 64u
 #define KERNEL_COMMAND_MAX (512u * 1024u) /* encoded bytes */
-#define KERNEL_RESTORES_MAX 32u           /* generations of one lineage that are told apart */
+#define KERNEL_RESTORES_MAX 32u           /* generations of one lineage */
 #define KERNEL_TIME_MAX ((uint64_t)1 << 53)
 
 /* 128 bits, written shard-lsn; ordered by shard, then lsn. */
@@ -116,7 +116,8 @@ enum kernel_reason {
 const char *kernel_reason_name(enum kernel_reason reason);
 
 /* Limits: name, default, smallest, largest. The first record of a log carries them; they change
- * only by a logged command at start. Rows are never reordered or removed: position is the format. */
+ * only by a logged command at start. Rows are never reordered or removed: position is the format.
+ * */
 /* clang-format off */
 #define KERNEL_LIMIT_TABLE(X) \
     X(LEASES,          "leases_max",          1048576, 1, 268435456) /* live */ \
@@ -132,7 +133,7 @@ const char *kernel_reason_name(enum kernel_reason reason);
     X(BUNDLE,          "bundle_max",          256,     1, 4096) \
     X(SWEEP_STEP,      "sweep_step",          64,      1, 65536)     /* per allocation */ \
     X(TICK_STEP,       "tick_step",           1024,    1, 65536)     /* per tick or sweep */ \
-    X(DISOWNS,         "disowns_max",         1024,    1, 65536)     /* under way at once */ \
+    X(DISOWNS,         "disowns_max",         1024,    1, 65536)     /* in progress */ \
     X(RATES,           "sticky_pools_max",    256,     1, 65536) \
     X(RATE_WINDOW,     "rate_window_max",     7200,    1, 86400) \
     X(COLD,            "cold_max",            65536,   1, 16777216)  /* freed values remembered */ \
@@ -238,7 +239,7 @@ enum kernel_option {
         KERNEL_OPTION_COUNT
 };
 
-/* The default base lease of a sticky pool that names none. */
+/* The default lease of a sticky pool. */
 #define KERNEL_STICKY_LEASE_S 2592000u
 
 struct kernel_option_row {
@@ -254,32 +255,32 @@ struct kernel_span {
 };
 
 /* Pools store this many options, so that a new option does not move the fields behind them. An
- * option that a pool was stored without reads as 0: 0 must mean what held before the option. */
+ * option that a stored pool lacks reads as 0, which must mean the behavior before the option. */
 #define KERNEL_OPTION_SLOTS 32u
 
 struct kernel_policy {
     uint64_t of[KERNEL_OPTION_SLOTS];
     struct kernel_span exclude[KERNEL_EXCLUDES_MAX]; /* sorted, disjoint */
     uint64_t exclude_count;
-    /* The spans of a range that has several: sorted, with a gap between any two; lo is the first one's
-     * and hi the last one's. span_count 0: there is one, from lo to hi. */
+    /* The spans of a range that has several: sorted, with a gap between any two; lo is the first
+     * one's and hi the last one's. span_count 0: there is one, from lo to hi. */
     struct kernel_span spans[KERNEL_SPANS_MAX];
     uint64_t span_count;
 };
 
 /* Some options of a policy: bit n of `mask` says that of[n] is set; exclude has its own flag.
- * `strict` refuses options that do not apply to the pool; logs from before it exist without. */
+ * `strict` refuses options that do not apply to the pool; older logs lack it. */
 struct kernel_policy_patch {
     uint32_t mask;
     bool has_exclude;
-    bool has_spans; /* then they, in any order, are the range; lo and hi must be its ends */
+    bool has_spans; /* the spans are the range, in any order; lo and hi must be its ends */
     bool strict;
     struct kernel_policy values;
 };
 
 struct kernel_policy kernel_policy_default(void);
 void kernel_policy_apply(struct kernel_policy *policy, const struct kernel_policy_patch *patch);
-/* Of a new pool: the patch on the defaults. */
+/* The policy of a new pool: the defaults with the patch. */
 struct kernel_policy kernel_policy_new(const struct kernel_policy_patch *patch);
 
 /* Why options contradict each other. A result carries the number, so the order is stored. */
@@ -310,12 +311,12 @@ enum kernel_fault {
         KERNEL_FAULT_COUNT
 };
 
-/* In words; after the name of the option for NOT_STICKY. "" if there is no such fault. */
+/* A sentence; for NOT_STICKY it follows the name of the option. "" for an unknown fault. */
 const char *kernel_fault_text(uint64_t fault);
 /* NONE: the options agree. Puts exclusions and spans in order; spans that touch become one. */
 enum kernel_fault kernel_policy_fault(struct kernel_policy *policy, uint64_t rate_window_max);
-/* The same for what a patch has made of a policy, as a result carries it: the fault, and above its
- * eight bits the option, for NOT_STICKY. */
+/* The same for a patched policy, in the form of a result: the fault in the low eight bits and, for
+ * NOT_STICKY, the option above them. */
 #define KERNEL_FAULT_BITS 8u
 uint64_t kernel_policy_patch_fault(const struct kernel_policy_patch *patch,
                                    struct kernel_policy *policy, uint64_t rate_window_max);
@@ -331,7 +332,8 @@ bool kernel_option_applies(const struct kernel_policy *policy, unsigned option);
 /* The options of a pool in one numbering: those of the table, then the others. */
 enum { KERNEL_OPTION_EXCLUDE = KERNEL_OPTION_COUNT, KERNEL_OPTION_SPANS, KERNEL_OPTION_ALL };
 const char *kernel_option_name(unsigned option);
-/* The first option that differs and applies; KERNEL_OPTION_ALL: none. Both policies are in order. */
+/* The first option that differs and applies; KERNEL_OPTION_ALL: none. Both policies are in order.
+ * */
 unsigned kernel_policy_differs(const struct kernel_policy *a, const struct kernel_policy *b);
 
 /* The span of a range that has this number, or the first one above it; false: there is none. Of a
@@ -339,7 +341,7 @@ unsigned kernel_policy_differs(const struct kernel_policy *a, const struct kerne
 bool kernel_policy_span(const struct kernel_policy *policy, uint64_t number,
                         struct kernel_span *ret_span);
 bool kernel_policy_contains(const struct kernel_policy *policy, uint64_t number);
-/* How many numbers a range has; 2^64 is told as 2^64-1. */
+/* The number of values of a range; 2^64 is returned as 2^64-1. */
 uint64_t kernel_policy_size(const struct kernel_policy *policy);
 /* The i-th span, from 0; false behind the last. */
 bool kernel_policy_span_at(const struct kernel_policy *policy, uint64_t i,
@@ -348,14 +350,14 @@ bool kernel_policy_span_at(const struct kernel_policy *policy, uint64_t i,
 /* One value of one pool, as results, views and events show it. */
 struct kernel_value {
     uint32_t pool;  /* the kernel's number of the pool; for kernel_pool_name within the same call */
-    uint16_t claim; /* in a result: which part of the request it answers, from 0; else 0 */
+    uint16_t claim; /* in a result: the claim it answers, from 0; else 0 */
     uint8_t format; /* enum kernel_format */
-    uint8_t name_len; /* > 0: a named resource; then number means nothing */
+    uint8_t name_len; /* > 0: a named resource, without a number */
     uint64_t number;
     char name[KERNEL_RESOURCE_MAX];
 };
 
-/* Names and texts. All are total: any bytes may be asked about. */
+/* Names and texts. All functions accept any bytes. */
 bool kernel_name_pool_valid(struct tn_bytes name, bool scope_allowed);
 bool kernel_name_resource_valid(struct tn_bytes name);
 /* The part before '@', and whether there was one. */

@@ -1,4 +1,4 @@
-/* The values of a pool: which are free, which one to give, who owns one.
+/* The values of a pool: which are free, which one to give, and their owners.
  *
  * A range marks what is not free in the `taken` bitmap and finds owners in the value map; a set
  * marks what is free in the `available` bitmap, by ordinal, and its resources know their owner.
@@ -6,11 +6,11 @@
  * A `coldest` pool remembers freed values in a queue of cold members, oldest first, which own their
  * values: so a cold value is neither "never used" for a pick nor busy for a request that names it.
  *
- * Cost of a pick: one or two searches of the bitmap, and one more for each excluded span and each gap
- * between the spans of the range on the way, at most 81, whatever the occupancy. Bias of `random`: a
- * uniformly random value, then the next free one upwards; a free value behind a run of n taken ones is
- * n + 1 times as likely as one behind a free one. Every free value can come up at every pick, so none
- * is starved. */
+ * Cost of a pick: one or two searches of the bitmap, and one more for each excluded span and each
+ * gap between the spans of the range on the way, at most 81, whatever the occupancy. Bias of
+ * `random`: a uniformly random value, then the next free one upwards; a free value behind a run of
+ * n taken ones is n + 1 times as likely as one behind a free one. Every free value can come up at
+ * every pick, so none is starved. */
 #include "kernel/state.h"
 #include "kernel/used.h"
 
@@ -19,16 +19,17 @@ static bool is_set(const struct kernel *k, uint32_t pool) {
 }
 
 enum tn_result kernel_value_resolve(const struct kernel *k, uint32_t pool,
-                                    const struct kernel_wish *wish, uint64_t *ret_value) {
+                                    const struct kernel_requested *requested, uint64_t *ret_value) {
     const struct kernel_policy *policy = kernel_pool_policy(k, pool);
     if (policy->of[KERNEL_OPTION_KIND] == KERNEL_SET) {
-        uint32_t r = wish->is_text ? kernel_index_resource(k, pool, wish->text) : TN_NONE;
+        uint32_t r = requested->is_text ? kernel_index_resource(k, pool, requested->text) : TN_NONE;
         *ret_value = r;
         return r == TN_NONE ? TN_R_BAD_VALUE : TN_R_OK;
     }
-    uint64_t number = wish->number;
-    if (wish->is_text && !kernel_value_parse((enum kernel_format)policy->of[KERNEL_OPTION_FORMAT],
-                                             wish->text, &number)) {
+    uint64_t number = requested->number;
+    if (requested->is_text &&
+        !kernel_value_parse((enum kernel_format)policy->of[KERNEL_OPTION_FORMAT], requested->text,
+                            &number)) {
         return TN_R_BAD_VALUE;
     }
     if (!kernel_policy_contains(policy, number)) {
@@ -275,7 +276,8 @@ static void owner_clear(struct kernel *k, uint32_t member) {
     }
 }
 
-/* Takes a cold member out of its queue; its value is then owned by nobody, but still not findable. */
+/* Takes a cold member out of its queue; its value is then owned by nobody, but still not findable.
+ * */
 static void cold_remove(struct kernel *k, uint32_t member) {
     const struct member *m = member_at(k, member);
     struct pool *p = pool_mut(k, m->pool);

@@ -1,4 +1,4 @@
-/* Reads: pure looks at the tables, copied out. */
+/* Reads: copies from the tables, without changes. */
 #include "kernel/state.h"
 
 static uint32_t text_out(const struct kernel *k, uint32_t text, char *out, size_t capacity) {
@@ -51,14 +51,14 @@ enum tn_result kernel_lease_read(const struct kernel *k, struct kernel_lease_id 
 }
 
 enum tn_result kernel_lease_by_value(const struct kernel *k, struct tn_bytes pool,
-                                     const struct kernel_wish *wish,
+                                     const struct kernel_requested *requested,
                                      struct kernel_lease_view *ret_view) {
     uint32_t slot = kernel_pool_find(k, pool);
     uint64_t value;
     if (slot == TN_NONE) {
         return TN_R_POOL_NOTFOUND;
     }
-    if (kernel_value_resolve(k, slot, wish, &value) != TN_R_OK) {
+    if (kernel_value_resolve(k, slot, requested, &value) != TN_R_OK) {
         return TN_R_BAD_VALUE;
     }
     uint32_t owner = kernel_value_owner(k, slot, value);
@@ -141,9 +141,9 @@ static uint64_t scopes_sum(const struct pool *template, uint64_t each, uint64_t 
     return large ? UINT64_MAX : sum;
 }
 
-/* A template's figures are those of its scopes together. Excluded values in use are part of the size
- * as long as they are; where they are too many to count, and in a template, `free` is too low by as
- * many, never too high. */
+/* A template's figures are those of its scopes together. Excluded values in use are part of the
+ * size as long as they are; where they are too many to count, and in a template, `free` is too low
+ * by as many, never too high. */
 static void pool_show_size(const struct kernel *k, uint32_t pool, struct kernel_pool_view *v) {
     const struct pool *p = pool_at(k, pool);
     uint64_t excluded = 0, in_use = 0;

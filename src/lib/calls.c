@@ -49,8 +49,9 @@ static enum tenure_result call_resources(struct tenure *tenure, enum tenure_verb
                                          const struct tenure_caller *caller,
                                          struct tenure_reply *reply) {
     struct tenure_command command = call_of(verb, caller);
-    struct tenure_wish *wishes = calloc(count > 0 ? count : 1, sizeof *wishes);
-    if (wishes == NULL) {
+    struct tenure_requested *requested_values =
+        calloc(count > 0 ? count : 1, sizeof *requested_values);
+    if (requested_values == NULL) {
         if (reply != NULL) {
             reply->detail[0] = '\0';
             lib_reply_reject(reply, TENURE_OVERLOADED);
@@ -58,13 +59,13 @@ static enum tenure_result call_resources(struct tenure *tenure, enum tenure_verb
         return TENURE_OVERLOADED;
     }
     for (uint32_t i = 0; i < count; i++) {
-        wishes[i].text = names[i] != NULL ? names[i] : "";
+        requested_values[i].text = names[i] != NULL ? names[i] : "";
     }
     command.pool = pool;
-    command.values = wishes;
+    command.values = requested_values;
     command.value_count = count;
     enum tenure_result code = tenure_execute(tenure, &command, reply);
-    free(wishes);
+    free(requested_values);
     return code;
 }
 

@@ -1,4 +1,4 @@
-/* From a tenure_command to the bytes that the engine takes, following the kernel's table of verbs. */
+/* Encodes a tenure_command for the engine, following the kernel's verb table. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,25 +63,25 @@ static bool fields_check(const struct tenure_command *command, uint32_t *ret_fie
     return true;
 }
 
-static size_t wish_size(const struct tenure_wish *wish) {
-    return wish->text != NULL ? 3 + strlen(wish->text) : 9;
+static size_t requested_size(const struct tenure_requested *requested) {
+    return requested->text != NULL ? 3 + strlen(requested->text) : 9;
 }
 
-static size_t wishes_size(const struct tenure_wish *wishes, uint32_t count) {
+static size_t requested_sizes(const struct tenure_requested *requested_values, uint32_t count) {
     size_t size = 0;
-    for (uint32_t i = 0; wishes != NULL && i < count; i++) {
-        size += wish_size(&wishes[i]);
+    for (uint32_t i = 0; requested_values != NULL && i < count; i++) {
+        size += requested_size(&requested_values[i]);
     }
     return size;
 }
 
 /* Bytes of the claims and values, which are written first, and of all. */
 static size_t nested_size(const struct tenure_command *command) {
-    size_t size = wishes_size(command->values, command->value_count);
+    size_t size = requested_sizes(command->values, command->value_count);
     for (uint32_t i = 0; command->claims != NULL && i < command->claim_count; i++) {
         const struct tenure_claim *claim = &command->claims[i];
         size += 7 + (claim->pool != NULL ? strlen(claim->pool) : 0);
-        size += wishes_size(claim->values, claim->count);
+        size += requested_sizes(claim->values, claim->count);
     }
     return size;
 }
@@ -97,12 +97,13 @@ static size_t whole_size(const struct tenure_command *command, size_t nested) {
            command->meta_len + command->spec_len + (command->options != NULL ? POLICY_BYTES : 16);
 }
 
-static void wishes_write(struct tn_writer *w, const struct tenure_wish *wishes, uint32_t count) {
+static void requested_write(struct tn_writer *w, const struct tenure_requested *requested_values,
+                            uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
-        if (wishes[i].text != NULL) {
-            kernel_wish_write_text(w, lib_text(wishes[i].text));
+        if (requested_values[i].text != NULL) {
+            kernel_requested_write_text(w, lib_text(requested_values[i].text));
         } else {
-            kernel_wish_write_number(w, wishes[i].number);
+            kernel_requested_write_number(w, requested_values[i].number);
         }
     }
 }
@@ -115,7 +116,7 @@ static struct tn_bytes claims_write(struct tn_writer *w, const struct tenure_com
         bool any = claim->values == NULL;
         kernel_claim_write(w, lib_text(claim->pool), any, claim->count);
         if (!any) {
-            wishes_write(w, claim->values, claim->count);
+            requested_write(w, claim->values, claim->count);
         }
         *ret_values += claim->count;
     }
@@ -164,7 +165,7 @@ static uint32_t encode_into(const struct tenure_command *command, uint32_t field
     }
     if ((fields & KERNEL_F_VALUES) != 0) {
         size_t from = w.len;
-        wishes_write(&w, command->values, command->value_count);
+        requested_write(&w, command->values, command->value_count);
         out.values = tn_bytes_of(w.at + from, w.len - from);
         out.value_count = command->value_count;
     }

@@ -1,5 +1,5 @@
-/* Internal: what the files of the library share. The library translates between tenure.h and the
- * engine; it has no rules of its own about leases. */
+/* Internal: shared by the files of the library, which translates between tenure.h and the engine
+ * and has no lease logic. */
 #ifndef TN_LIB_LIBRARY_H
 #define TN_LIB_LIBRARY_H
 
@@ -16,7 +16,7 @@
 #define LIB_NO_SLOT UINT32_MAX
 #define LIB_DETAIL KERNEL_OPTION_DETAIL
 
-/* An asynchronous command on its way. Slots are taken and given back without a lock. */
+/* An asynchronous command in flight. Slots are taken and returned without a lock. */
 struct lib_slot {
     struct engine_request request;
     struct tenure *tenure;
@@ -32,18 +32,18 @@ struct tenure {
     struct lib_slot *slots;
     _Alignas(64) _Atomic uint64_t free_slots; /* (a counter against ABA) << 32 | first free slot */
     uint32_t bundle_max;                      /* values in one answer, by the limits in force */
-    struct tenure_value *values; /* KERNEL_BUNDLE_MAX, of whoever delivers a callback */
+    struct tenure_value *values; /* KERNEL_BUNDLE_MAX, used by the thread that delivers callbacks */
 };
 
 /* A command as bytes. */
 struct lib_encoded {
     struct tn_bytes bytes;
     uint32_t values; /* the most values that its answer can have; UINT32_MAX: a whole bundle */
-    uint8_t *heap;   /* what to free; NULL: nothing */
+    uint8_t *heap;   /* to be freed; NULL: nothing */
     uint8_t stack[4096];
 };
 
-/* encode.c. On failure `detail` says why (128 bytes) and there is nothing to free. */
+/* encode.c. On failure `detail` (128 bytes) has the reason and there is nothing to free. */
 enum tenure_result lib_encode(const struct tenure_command *command, struct lib_encoded *encoded,
                               char *detail);
 static inline struct tn_bytes lib_text(const char *text) {

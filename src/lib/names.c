@@ -1,4 +1,4 @@
-/* Names, versions, and the proof that the public numbers are the internal ones. */
+/* Names, versions, and assertions that the public numbers equal the internal ones. */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* Opening and closing, callbacks, snapshots and figures. */
+/* Opening and closing, callbacks, snapshots and statistics. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -57,15 +57,15 @@ enum tenure_result tenure_lease_read(struct tenure *tenure, struct tenure_lease_
 }
 
 enum tenure_result tenure_lease_by_value(struct tenure *tenure, const char *pool,
-                                         const struct tenure_wish *value, uint64_t fence_lsn,
+                                         const struct tenure_requested *value, uint64_t fence_lsn,
                                          struct tenure_lease *ret_lease) {
     struct engine_lease lease = {0};
-    struct kernel_wish wish = {
+    struct kernel_requested requested = {
         .is_text = value->text != NULL, .number = value->number, .text = lib_text(value->text)};
     enum tn_result code = engine_wait_lsn(tenure->engine, fence_lsn);
     if (code == TN_R_OK) {
-        code = engine_lease_by_value(tenure->engine, ENGINE_READ_CURRENT, lib_text(pool), &wish,
-                                     &lease);
+        code = engine_lease_by_value(tenure->engine, ENGINE_READ_CURRENT, lib_text(pool),
+                                     &requested, &lease);
     }
     lease_of(&lease, ret_lease);
     return (enum tenure_result)code;

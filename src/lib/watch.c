@@ -1,4 +1,4 @@
-/* Events as the library's users see them, when they happen and when they are read back. */
+/* Events in the form of tenure.h, for callbacks and for reads of retained events. */
 #include <stdlib.h>
 
 #include "engine/events.h"

@@ -171,7 +171,8 @@ enum tn_status log_recover_check_reach(struct recovery *r) {
         log_snapshot_name(r->snapshot.lsn, name);
         return log_fail(
             r->error, TN_CORRUPT,
-            "%.300s/%s: this snapshot exists, but no log segment; if this is a restored backup, start with --restored, otherwise restore the missing files",
+            "%.300s/%s: this snapshot exists, but no log segment; if this is a restored backup, "
+            "start with --restored, otherwise restore the missing files",
             log->dir.path, name);
     }
     const struct log_segment_header *first = &log->segments[0].header;

@@ -290,7 +290,9 @@ enum tn_status log_local_resume(struct log_local *log, const struct log_tail *ta
         log->position.shard >> 32 >= LOG_GENERATIONS_MAX) {
         return log_fail(
             error, TN_INVALID,
-            "%.300s: this log has been restored %u times and cannot be restored again; start without --restored if no other copy of it has been written to, or move to a new directory",
+            "%.300s: this log has been restored %u times and cannot be restored again; start "
+            "without --restored if no other copy of it has been written to, or move to a new "
+            "directory",
             log->dir.path, LOG_GENERATIONS_MAX);
     }
     spares_reserve(log, listing);

@@ -22,7 +22,7 @@ enum os_open_flags {
     OS_EXCLUSIVE = 8,  /* with OS_CREATE: fail with TN_INVALID if it is there */
     OS_TRUNCATE = 16,  /* empty it */
     OS_DIRECTORY = 32, /* with OS_READ: a directory, only for sync, which then is sync_dir */
-    OS_PRIVATE = 64,   /* TN_DENIED if it is not ours or others may do anything with it */
+    OS_PRIVATE = 64,   /* TN_DENIED if another user owns it or has any permission for it */
 };
 
 typedef void os_list_entry(void *ctx, const char *name);
@@ -39,19 +39,19 @@ struct os {
                               size_t *ret_len);
     /* Writes all of it or fails; short writes and interrupts are retried inside. */
     enum tn_status (*write_at)(void *ctx, int file, const void *bytes, size_t len, uint64_t offset);
-    /* fdatasync. A failure is final: what was not synced may be lost, never call it again. */
+    /* fdatasync. A failure is final: unsynced data may be lost; never call it again. */
     enum tn_status (*sync)(void *ctx, int file);
     enum tn_status (*size)(void *ctx, int file, uint64_t *ret_bytes);
     enum tn_status (*truncate)(void *ctx, int file, uint64_t bytes);
 
     enum tn_status (*rename)(void *ctx, const char *from, const char *to);
     enum tn_status (*remove)(void *ctx, const char *path);
-    enum tn_status (*make_dir)(void *ctx, const char *path); /* TN_OK if it is there already */
+    enum tn_status (*make_dir)(void *ctx, const char *path); /* TN_OK if it exists */
     enum tn_status (*sync_dir)(void *ctx, const char *path);
     /* Every entry but . and .., in no order. */
     enum tn_status (*list)(void *ctx, const char *path, os_list_entry *entry, void *entry_ctx);
     enum tn_status (*space_free)(void *ctx, const char *path, uint64_t *ret_bytes);
-    /* The unit that the device below this path writes at once; TN_NOTFOUND if it cannot be told. */
+    /* The physical sector size of the device below this path; TN_NOTFOUND if unknown. */
     enum tn_status (*sector_bytes)(void *ctx, const char *path, uint64_t *ret_bytes);
     /* An exclusive lock that ends with the handle or the process; TN_LOCKED if another has it
      * (another handle of this process too). Creates the file, which can be read and written. */

@@ -16,7 +16,7 @@ bool process_cgroup_find_in(const char *mounts, const char *cgroups, char *out, 
  * mark that systemd gives; and if it can be killed in one stroke. */
 bool process_cgroup_delegated(char *out, size_t capacity);
 
-/* 0, or the error. A cgroup that is there already is no success: it is somebody else's. */
+/* 0, or the error. An existing cgroup is an error: it belongs to another run. */
 int process_cgroup_make(const char *path);
 /* The calling process goes into it, and whatever it starts from then on. 0, or the error. */
 int process_cgroup_enter(const char *path);

@@ -1,4 +1,4 @@
-/* Datagrams to requests, answers to datagrams. */
+/* Parses datagrams to requests and encodes answers. */
 #include "protocol/datagram.h"
 
 #include <sodium.h>

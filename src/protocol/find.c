@@ -1,4 +1,4 @@
-/* Looking up commands in the table, and saying how they are written. */
+/* Looks up commands in the table and formats their usage. */
 #include <stdio.h>
 
 #include "base/assert.h"

@@ -1,17 +1,18 @@
-/* Where HTTP requests begin and end on a connection, judged strictly, byte by byte.
+/* Finds where HTTP requests begin and end on a connection, strictly, byte by byte.
  *
- * Two programs that disagree about the end of a request can be made to disagree about what is a
- * request at all (request smuggling). So whatever RFC 9112 leaves to a recipient's mercy is refused
- * here, before the HTTP library sees the end of the head:
+ * Two programs that disagree about the end of a request can be made to see different requests
+ * (request smuggling). So everything that RFC 9112 leaves to the recipient is refused here, before
+ * the HTTP library sees the end of the head:
  *
  *     lines that do not end in CRLF; control characters; folded headers; a blank before the colon;
  *     no Host, or two; two Content-Lengths, equal or not, or a list of them; Content-Length beside
- *     Transfer-Encoding; codings other than chunked; chunks that are not framed; trailers that frame.
+ *     Transfer-Encoding; codings other than chunked; chunks that are not framed; trailers that
+ *     frame.
  *
  *     request line -> headers -> (body | chunks -> trailers)? -> request line ...
  *
- * What the library could only answer in its own way is refused here too: heads that it has no room
- * for, more arguments than we take, other versions. No state but the struct, no I/O. */
+ * Requests that the library would answer in its own format are also refused here: heads that are
+ * too large, too many arguments, other versions. No state except the struct, no I/O. */
 #ifndef TN_PROTOCOL_FRAMING_H
 #define TN_PROTOCOL_FRAMING_H
 
@@ -19,8 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of a head: its bytes, those of cookies twice, and PROTOCOL_FIELD_COST for each header, cookie and
- * argument of the query, which is what the library keeps for one beside the text. */
+/* The size of a head: its bytes, cookies twice, and PROTOCOL_FIELD_COST for each header, cookie and
+ * query argument, which the library needs in addition to the text. */
 #define PROTOCOL_HEAD_MAX (12u * 1024u)
 #define PROTOCOL_FIELD_COST 64u
 
@@ -57,24 +58,24 @@ enum protocol_framing_fault {
         PROTOCOL_FRAMING_FAULTS
 };
 
-/* Zero is the begin of a connection. */
+/* Zero at the beginning of a connection. */
 struct protocol_framing {
     uint8_t state; /* framing.c */
-    uint8_t fault; /* enum protocol_framing_fault; once there is one, it stays */
+    uint8_t fault; /* enum protocol_framing_fault; never cleared */
     bool http_1_0, in_query, in_trailers;
     bool has_host, has_length, has_coding, coding_is_chunked;
-    uint32_t name_len, value_len; /* one more than there is room for: longer */
-    uint32_t word_len;            /* of what is being read: method, version, size of a chunk */
+    uint32_t name_len, value_len; /* the capacity + 1 means longer */
+    uint32_t word_len;            /* of the current word: method, version, size of a chunk */
     uint32_t arguments;
     uint32_t head_cost;
     uint64_t left;            /* bytes of the body or of the chunk */
-    uint64_t heads, requests; /* that have come to their end */
+    uint64_t heads, requests; /* completed */
     char name[PROTOCOL_FRAMING_NAME_MAX];
     char value[PROTOCOL_FRAMING_VALUE_MAX];
 };
 
-/* Reads on; returns how many bytes are good. Fewer than `len`: ->fault says why, and the request that
- * these bytes belong to is not complete and never will be. */
+/* Reads `len` bytes; returns the number of valid bytes. If fewer, ->fault has the reason, and the
+ * request of these bytes will never be complete. */
 size_t protocol_framing_feed(struct protocol_framing *framing, const void *bytes, size_t len);
 
 unsigned protocol_framing_status(enum protocol_framing_fault fault);

@@ -1,5 +1,5 @@
-/* Deriving holders from metadata. The document is parsed by jansson, which is the one thing here that
- * takes memory, and gives it back before the call returns. */
+/* Derives holders from metadata. jansson parses the document; it allocates memory, which is freed
+ * before the call returns. */
 #include "protocol/identity.h"
 
 #include <jansson.h>

@@ -1,21 +1,21 @@
-/* The holder that a device's metadata stands for, when a client names none.
+/* Derives the holder from the metadata of a device when the client names none.
  *
- * In this order, or in that of the pool's identity_fields, the first that is there:
+ * The first that exists, in this order or that of the pool's identity_fields:
  *   device_key                              as it is, without blanks around it; top level only
  *   device_id, serial, mac, uuid            each at the top level, then inside device_meta;
  *                                           written name:value
  *   with identity_fallback = json:          meta: and the canonical JSON of device_meta; if that is
  *                                           missing or empty, request: and that of the whole object
- * A value counts if it is a string that is not empty or an integer that is not 0. A mac of 12 or 16
+ * A value must be a nonempty string or a nonzero integer. A mac of 12 or 16
  * hexadecimal digits, whatever its case and whether it is separated by : - or . or not at all, is
  * written 52:54:00:00:00:01.
  *
- * Canonical JSON is what Python's json.dumps(x, sort_keys=True, ensure_ascii=True) writes: keys in the
- * order of their code points, ", " and ": " between things, everything outside printable ASCII as
- * \uXXXX, numbers with a fraction in their shortest form.
+ * Canonical JSON is what Python's json.dumps(x, sort_keys=True, ensure_ascii=True) writes: keys in
+ * the order of their code points, ", " and ": " between things, everything outside printable ASCII
+ * as \uXXXX, numbers with a fraction in their shortest form.
  *
- * A key over 128 bytes becomes its prefix and the BLAKE2b-256, in hex, of what came after the prefix
- * (a device_key has no prefix, and gets device_key: in front of its hash). */
+ * A key over 128 bytes is replaced by its prefix and the BLAKE2b-256 hash, in hex, of the rest (the
+ * prefix of a device_key is device_key:). */
 #ifndef TN_PROTOCOL_IDENTITY_H
 #define TN_PROTOCOL_IDENTITY_H
 
@@ -30,8 +30,8 @@ struct protocol_identity_key {
     uint32_t raw_len;            /* 0: the same */
 };
 
-/* `meta` is a JSON object that protocol_json_fault has passed. OK; or a refusal, with words in
- * `detail` (PROTOCOL_DETAIL bytes). */
+/* `meta` is a JSON object that protocol_json_fault has passed. OK; or a refusal, with
+ * the reason in `detail` (PROTOCOL_DETAIL bytes). */
 enum tn_result protocol_identity_derive(struct tn_bytes meta,
                                         const struct kernel_identity *identity,
                                         struct protocol_identity_key *ret_key, char *detail);

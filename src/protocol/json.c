@@ -1,9 +1,9 @@
 /* Replies as JSON.
  *
- * Each open map or array has a count of what is still to come; the items of a map are its keys and
- * values in turn. When the last one is written the bracket closes, and that was an item of the level
- * around it. The counts go on when the buffer has overflowed, so a reply always ends at level 0, and
- * the same writer may try again with a larger buffer. */
+ * Each open map or array counts its remaining items; the items of a map are its keys and values in
+ * turn. Writing the last item closes the bracket, which counts as an item of the enclosing level.
+ * Counting continues after the buffer has overflowed, so a reply always ends at level 0, and the
+ * caller can retry with a larger buffer. */
 #include "protocol/json.h"
 
 #include "base/assert.h"

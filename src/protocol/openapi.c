@@ -1,8 +1,8 @@
 /* The OpenAPI document: an operation for each route of the table, its parameters and body from the
  * row's arguments. The rules by which arguments become fields are those of http.h.
  *
- * The document is built as a tree. jansson's calls pass a NULL on, so one that could not be made makes
- * the whole fail; that is looked at once, at the end. */
+ * The document is built as a tree. jansson's functions pass a NULL on, so a failed allocation
+ * makes the whole document NULL, which is checked once, at the end. */
 #include "protocol/openapi.h"
 
 #include <ctype.h>

@@ -1,5 +1,5 @@
-/* What the table of commands does not say about the HTTP interface: the shapes of answers, and the
- * paths that are no commands. JSON, as it stands in the document. */
+/* The parts of the HTTP interface that are not in the command table: the schemas of answers, and the
+ * paths that are not commands. JSON, copied into the document. */
 #ifndef TN_PROTOCOL_OPENAPI_PARTS_H
 #define TN_PROTOCOL_OPENAPI_PARTS_H
 
@@ -7,29 +7,29 @@
 
 /* clang-format off */
 
-#define OPENAPI_ABOUT "Leases on finite things: values of pools, each with one holder at a time, under a " \
-    "fencing token (lease and epoch). Whole numbers in answers are strings, since they have 64 bits; in " \
+#define OPENAPI_ABOUT "Leases on values of finite pools. Each value has one holder at a time, with a " \
+    "fencing token (lease and epoch). Integers in answers are strings, because they have 64 bits; in " \
     "requests they may be either. Times are milliseconds since 1970. A write may carry an Idempotency-Key: " \
     "repeating it with the same request gives the same answer and has no second effect."
 
 /* ---- Schemas ---- */
 
 static const char openapi_schemas[] = OPENAPI_TEXT({
-"U64": {"type": "string", "pattern": "^[0-9]+$", "description": "A whole number from 0 to 2^64-1"},
-"Number": {"description": "A whole number from 0 to 2^64-1; as a string if it may be large",
+"U64": {"type": "string", "pattern": "^[0-9]+$", "description": "An integer from 0 to 2^64-1"},
+"Number": {"description": "An integer from 0 to 2^64-1; use a string for large numbers",
     "oneOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": "^[0-9]+$"}]},
 "Duration": {"description": "Seconds as a whole number, or a string with a unit: 90s, 15m, 12h, 30d",
     "oneOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": "^[0-9]+[smhdSMHD]?$"}]},
 "Time": {"type": ["string", "null"], "pattern": "^[0-9]+$",
-    "description": "Milliseconds since 1970; null: never, or not known"},
+    "description": "Milliseconds since 1970; null: never or unknown"},
 "LeaseId": {"type": "string", "pattern": "^[0-9]+-[0-9]+$", "examples": ["0-1042"]},
 "State": {"type": "string"},
-"Json": {"description": "A JSON object, or a string that holds one",
+"Json": {"description": "A JSON object, or a string that contains one",
     "oneOf": [{"type": "object"}, {"type": "string"}]},
-"Value": {"description": "A value of a pool in the pool's own format, or a resource's name",
+"Value": {"description": "A value in the pool's format, or the name of a resource",
     "oneOf": [{"type": "string"}, {"type": "integer", "minimum": 0}]},
 "Claim": {"type": "object", "additionalProperties": false, "required": ["pool"],
-    "description": "So many values of a pool, or these",
+    "description": "Either a number of values of a pool or specific values",
     "properties": {"pool": {"type": "string"}, "count": {"$ref": "#/components/schemas/Number"},
         "values": {"type": "array", "items": {"$ref": "#/components/schemas/Value"}}},
     "oneOf": [{"required": ["count"]}, {"required": ["values"]}]},
@@ -38,7 +38,7 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
         {"type": "object", "required": ["lo", "hi"], "properties": {
             "lo": {"$ref": "#/components/schemas/Value"}, "hi": {"$ref": "#/components/schemas/Value"}}}]},
 "Result": {"type": "object", "required": ["result", "lsn", "replayed"],
-    "description": "What a write did. A command on a lease has lease, epoch, state and deadline",
+    "description": "The result of a write. A command on a lease has lease, epoch, state and deadline",
     "properties": {
         "result": {"type": "string", "enum": ["OK", "NOOP"]},
         "lease": {"$ref": "#/components/schemas/LeaseId"}, "epoch": {"$ref": "#/components/schemas/U64"},
@@ -89,7 +89,7 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
     "next_free": {"$ref": "#/components/schemas/Time"},
     "overdue_since": {"$ref": "#/components/schemas/Time"},
     "options": {"type": "object", "additionalProperties": {"type": "string"},
-        "description": "Each option as text that would set it"},
+        "description": "Each option as text"},
     "lsn": {"$ref": "#/components/schemas/U64"}}},
 "PoolPage": {"type": "object", "required": ["cursor", "pools"], "properties": {
     "cursor": {"$ref": "#/components/schemas/U64"},
@@ -151,23 +151,23 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
     "description": "A sensor and its process", "properties": {
     "ref": {"type": "string"}, "trigger": {"type": "string"}, "enabled": {"type": "boolean"},
     "wanted": {"type": "boolean"}, "active_rules": {"$ref": "#/components/schemas/U64"},
-    "supervised": {"type": "boolean", "description": "This server knows of it and runs it when it is wanted"},
+    "supervised": {"type": "boolean", "description": "This server supervises the sensor"},
     "state": {"type": "string", "enum": ["stopped", "starting", "running", "stopping", "backoff", "error"]},
     "pid": {"type": ["integer", "null"]},
-    "proof": {"type": ["string", "null"], "enum": ["pidns", "cgroup", "reaped", "none", null], "description": "What proves the run dead when it has ended; none: nothing can, and SENSOR RESET is needed"},
+    "proof": {"type": ["string", "null"], "enum": ["pidns", "cgroup", "reaped", "none", null], "description": "The evidence that will prove the run dead; none: there is none, and SENSOR RESET is needed"},
     "lease": {"type": ["string", "null"]}, "epoch": {"type": ["string", "null"]},
     "starts": {"$ref": "#/components/schemas/U64"}, "stops": {"$ref": "#/components/schemas/U64"},
     "crashes": {"$ref": "#/components/schemas/U64"}, "restarts": {"$ref": "#/components/schemas/U64"},
     "failures": {"$ref": "#/components/schemas/U64"}, "emitted": {"$ref": "#/components/schemas/U64"},
     "started": {"$ref": "#/components/schemas/Time"}, "uptime_ms": {"$ref": "#/components/schemas/U64"},
     "token_expires_at": {"type": ["integer", "null"], "description": "Seconds since 1970"},
-    "next_in_ms": {"type": ["integer", "null"], "description": "When it is tried again, in backoff"},
+    "next_in_ms": {"type": ["integer", "null"], "description": "In backoff: the time until the next start"},
     "last_exit_code": {"type": ["integer", "null"]}, "last_exit_signal": {"type": ["integer", "null"]},
     "last_reason": {"type": ["string", "null"], "description": "Why the last run ended"},
     "last_error": {"type": ["string", "null"]}}},
 "SensorOutput": {"type": "object", "required": ["output", "next", "more", "lost"], "properties": {
-    "output": {"type": "string"}, "next": {"type": "string", "description": "Go on after this position", "examples": ["3.4096"]},
-    "more": {"type": "boolean"}, "lost": {"type": "boolean", "description": "What followed the position is no longer kept"}}},
+    "output": {"type": "string"}, "next": {"type": "string", "description": "Continue after this position", "examples": ["3.4096"]},
+    "more": {"type": "boolean"}, "lost": {"type": "boolean", "description": "Output after the position is no longer retained"}}},
 "Token": {"type": "object", "required": ["token", "token_type", "token_id", "expires_in", "lsn"],
     "description": "A signed token (JWT, EdDSA) for a live lease", "properties": {
     "token": {"type": "string"}, "token_type": {"type": "string", "enum": ["Bearer"]},
@@ -177,7 +177,7 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
     "trigger_types": {"type": "array", "items": {"type": "string"}},
     "lsn": {"$ref": "#/components/schemas/U64"}}},
 "TokenState": {"type": "object", "required": ["active"],
-    "description": "As RFC 7662 has it. What is signed is shown whether it lives or not", "properties": {
+    "description": "As in RFC 7662. Claims with a valid signature are shown whether or not the token is live", "properties": {
     "active": {"type": "boolean"},
     "reason": {"type": "string", "description": "Why it is not active", "enum": ["malformed", "bad_header", "unknown_key",
         "bad_signature", "bad_claims", "expired", "stale", "inactive", "gone"]},
@@ -192,14 +192,14 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
         "use": {"type": "string"}, "alg": {"type": "string"}}}}}},
 "EventId": {"type": "string", "pattern": "^[0-9]+\\.[0-9]+$", "examples": ["1042.0"]},
 "Event": {"type": "object", "required": ["id", "time", "kind"],
-    "description": "A transition. What is about a lease has lease, epoch, reason and deadline", "properties": {
+    "description": "A transition. An event about a lease has lease, epoch, reason and deadline", "properties": {
     "id": {"$ref": "#/components/schemas/EventId"}, "time": {"$ref": "#/components/schemas/Time"},
     "kind": {"type": "string"}, "lease": {"$ref": "#/components/schemas/LeaseId"},
     "epoch": {"$ref": "#/components/schemas/U64"}, "reason": {"type": "string"},
     "deadline": {"$ref": "#/components/schemas/Time"}, "holder": {"type": "string"},
     "previous_holder": {"type": "string"}, "user": {"type": "string"},
     "pool": {"type": "string"}, "name": {"type": "string", "description": "Of a rule, a sensor or a trigger"},
-    "trigger": {"type": "string", "description": "Of what a sensor emitted"}, "payload": {"type": "object"},
+    "trigger": {"type": "string", "description": "Of an event emitted by a sensor"}, "payload": {"type": "object"},
     "values": {"type": "array", "items": {"type": "string"}},
     "pools": {"type": "array", "items": {"type": "string"}},
     "number": {"$ref": "#/components/schemas/U64"},
@@ -208,18 +208,18 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
 "EventPage": {"type": "object", "required": ["events", "next"], "properties": {
     "events": {"type": "array", "items": {"$ref": "#/components/schemas/Event"}},
     "next": {"$ref": "#/components/schemas/EventId"},
-    "oldest": {"type": ["string", "null"], "description": "The first event that is still kept"},
+    "oldest": {"type": ["string", "null"], "description": "The oldest retained event"},
     "newest": {"type": ["string", "null"]},
-    "more": {"type": "boolean", "description": "There are events after next already"},
-    "lost": {"type": "boolean", "description": "Events after the one asked for are no longer kept"},
+    "more": {"type": "boolean", "description": "There are events after next"},
+    "lost": {"type": "boolean", "description": "Events after the requested one are no longer retained"},
     "lsn": {"$ref": "#/components/schemas/U64"}}},
 "Problem": {"type": "object", "required": ["type", "title", "status", "outcome"],
-    "description": "A refusal, as RFC 9457 has it", "properties": {
+    "description": "A refusal (RFC 9457)", "properties": {
     "type": {"type": "string", "examples": ["urn:tenure:result:BUSY"]},
     "title": {"type": "string"}, "status": {"type": "integer"}, "detail": {"type": "string"},
     "result": {"type": "string"},
     "outcome": {"type": "string", "enum": ["committed", "rejected", "unknown"],
-        "description": "committed: it has its place in the log; rejected: it surely did not happen; unknown: it may have happened, repeat it with the same Idempotency-Key"},
+        "description": "committed: it is in the log; rejected: it did not happen; unknown: it may have happened, repeat it with the same Idempotency-Key"},
     "retry_at": {"$ref": "#/components/schemas/U64"}, "cap": {"$ref": "#/components/schemas/U64"},
     "index": {"$ref": "#/components/schemas/U64"}, "opid_lsn": {"$ref": "#/components/schemas/U64"},
     "lease": {"$ref": "#/components/schemas/LeaseId"}, "epoch": {"$ref": "#/components/schemas/U64"},
@@ -231,13 +231,13 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
 
 static const char openapi_parameters[] = OPENAPI_TEXT({
 "IdempotencyKey": {"name": "Idempotency-Key", "in": "header", "required": false,
-    "description": "The same key and the same request get the first answer again; another request with the key is refused with 422, one whose answer is still awaited with 409",
+    "description": "A repeat of the same request with the same key gets the first answer; another request with the key is refused with 422, and a repeat while the first is in progress with 409",
     "schema": {"type": "string", "minLength": 1, "maxLength": 64}},
 "LastEventId": {"name": "Last-Event-ID", "in": "header", "required": false,
-    "description": "A stream goes on after this event",
+    "description": "The stream continues after this event",
     "schema": {"$ref": "#/components/schemas/EventId"}},
 "EventFormat": {"name": "format", "in": "query", "required": false,
-    "description": "json: a page of events, as with Accept: application/json; else a stream of them",
+    "description": "json: a page of events, as with Accept: application/json; else a stream",
     "schema": {"type": "string", "enum": ["json"]}},
 "EventChannel": {"name": "channel", "in": "query", "required": false,
     "description": "A stream of this channel only: events, pool:NAME or holder:HOLDER",
@@ -245,32 +245,32 @@ static const char openapi_parameters[] = OPENAPI_TEXT({
 });
 
 static const char openapi_responses[] = OPENAPI_TEXT({
-"Problem": {"description": "It was refused",
+"Problem": {"description": "The request was refused",
     "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}}
 });
 
-/* ---- Paths that are no commands ---- */
+/* ---- Paths that are not commands ---- */
 
 static const char openapi_paths[] = OPENAPI_TEXT({
 "/livez": {"get": {"operationId": "livez", "tags": ["server"], "summary": "The server runs",
-    "responses": {"200": {"description": "It does", "content": {"text/plain": {"schema": {"type": "string"}}}}}}},
-"/readyz": {"get": {"operationId": "readyz", "tags": ["server"], "summary": "The server takes requests",
+    "responses": {"200": {"description": "Yes", "content": {"text/plain": {"schema": {"type": "string"}}}}}}},
+"/readyz": {"get": {"operationId": "readyz", "tags": ["server"], "summary": "The server accepts requests",
     "parameters": [{"name": "verbose", "in": "query", "required": false, "allowEmptyValue": true,
-        "description": "Says what was checked", "schema": {"type": "string"}}],
-    "responses": {"200": {"description": "It does", "content": {"text/plain": {"schema": {"type": "string"}}}},
-        "503": {"description": "Not now", "content": {"text/plain": {"schema": {"type": "string"}}}}}}},
+        "description": "Lists the checks", "schema": {"type": "string"}}],
+    "responses": {"200": {"description": "Yes", "content": {"text/plain": {"schema": {"type": "string"}}}},
+        "503": {"description": "No", "content": {"text/plain": {"schema": {"type": "string"}}}}}}},
 "/healthz": {"get": {"operationId": "healthz", "tags": ["server"], "summary": "The same as /readyz",
-    "responses": {"200": {"description": "It does", "content": {"text/plain": {"schema": {"type": "string"}}}},
-        "503": {"description": "Not now", "content": {"text/plain": {"schema": {"type": "string"}}}}}}},
+    "responses": {"200": {"description": "Yes", "content": {"text/plain": {"schema": {"type": "string"}}}},
+        "503": {"description": "No", "content": {"text/plain": {"schema": {"type": "string"}}}}}}},
 "/health": {"get": {"operationId": "health", "tags": ["server"], "summary": "The same as /readyz",
-    "responses": {"200": {"description": "It does", "content": {"text/plain": {"schema": {"type": "string"}}}},
-        "503": {"description": "Not now", "content": {"text/plain": {"schema": {"type": "string"}}}}}}},
-"/metrics": {"get": {"operationId": "metrics", "tags": ["server"], "summary": "Figures for Prometheus",
+    "responses": {"200": {"description": "Yes", "content": {"text/plain": {"schema": {"type": "string"}}}},
+        "503": {"description": "No", "content": {"text/plain": {"schema": {"type": "string"}}}}}}},
+"/metrics": {"get": {"operationId": "metrics", "tags": ["server"], "summary": "Metrics for Prometheus",
     "parameters": [{"name": "pools", "in": "query", "required": false,
-        "description": "no: without those of each pool", "schema": {"type": "string", "enum": ["no", "yes"]}}],
+        "description": "no: omit the pools", "schema": {"type": "string", "enum": ["no", "yes"]}}],
     "responses": {"200": {"description": "The text format", "content": {"text/plain": {"schema": {"type": "string"}}}}}}},
 "/openapi.json": {"get": {"operationId": "openapi", "tags": ["server"], "summary": "This document",
-    "responses": {"200": {"description": "It", "content": {"application/json": {"schema": {"type": "object"}}}}}}}
+    "responses": {"200": {"description": "The OpenAPI document", "content": {"application/json": {"schema": {"type": "object"}}}}}}}
 });
 
 /* clang-format on */

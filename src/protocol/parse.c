@@ -1,5 +1,5 @@
-/* The parser of arguments: those without a token in order, then those with one in any order, each at
- * most once (but for FROM). One function per kind of argument puts it where it belongs. */
+/* Parses arguments: first those without a keyword, in order, then those with one, in any order,
+ * each at most once (except FROM). Each kind of argument has one function that stores it. */
 #include "protocol/parse.h"
 
 #include <stdarg.h>
@@ -73,13 +73,13 @@ static bool next_name(struct cursor *c, const char *what, uint32_t max, struct t
 
 /* ---- Amounts and claims ---- */
 
-static bool wishes(struct cursor *c, uint32_t count) {
+static bool requested_values(struct cursor *c, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         struct tn_bytes word;
         if (!next(c, "a value", &word)) {
             return false;
         }
-        kernel_wish_write_text(&c->scratch, word);
+        kernel_requested_write_text(&c->scratch, word);
     }
     return true;
 }
@@ -106,7 +106,7 @@ static bool claim_amount(struct cursor *c, struct tn_bytes pool, bool *ret_given
             return refuse(c, TN_R_MALFORMED, "VALUES must be at least 1");
         }
         kernel_claim_write(&c->scratch, pool, false, (uint32_t)count);
-        if (!wishes(c, (uint32_t)count)) {
+        if (!requested_values(c, (uint32_t)count)) {
             return false;
         }
     } else {
@@ -212,7 +212,8 @@ static bool option_next(struct cursor *c) {
     return next(c, name, &value) && option_put(c, name, value);
 }
 
-/* The list at the cursor ends where an argument with one of these tokens, or the request, ends it. */
+/* The list at the cursor ends where an argument with one of these tokens, or the request, ends it.
+ * */
 static bool list_ends(const struct cursor *c, uint32_t at) {
     return at >= c->argc || protocol_word_ends_list(c->argv[at]);
 }
@@ -238,7 +239,7 @@ static bool values_all(struct cursor *c) {
     }
     c->call->command.value_count = count;
     c->call->command.fields |= KERNEL_F_VALUES;
-    return wishes(c, count);
+    return requested_values(c, count);
 }
 
 /* ---- Single arguments ---- */

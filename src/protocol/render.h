@@ -1,14 +1,14 @@
-/* Answers as replies. Field names are part of the protocol (docs/protocol.md): they may be added to,
- * never changed.
+/* Renders answers as replies. Field names are part of the protocol (docs/protocol.md): fields may
+ * be added, never changed.
  *
- * A write that was done is a map; everything else is an error whose first word is the result's name,
- * then words for people, then key=value pairs. What a client may conclude:
- *   a map, or an error with lsn=   committed: it has its place in the log
+ * A successful write is a map. Everything else is an error: the name of the result, a text for
+ * people, then key=value pairs. The outcome of a write:
+ *   a map, or an error with lsn=   committed: it is in the log
  *   -HALTED, -LOST                 unknown: it may have happened
- *   any other error                rejected: it surely did not happen
+ *   any other error                rejected: it did not happen
  *
- * In JSON an error is a problem (RFC 9457): type, title and status; detail, the words that are not the
- * same each time; result, the name; outcome, one of the three above; and the pairs. */
+ * In JSON an error is a problem (RFC 9457): type, title and status; detail, the specific text;
+ * result, the name; outcome, one of the three above; and the pairs. */
 #ifndef TN_PROTOCOL_RENDER_H
 #define TN_PROTOCOL_RENDER_H
 
@@ -34,15 +34,15 @@ void protocol_render_busy(struct protocol_writer *w, const struct protocol_comma
                           const struct kernel_result *result, struct tn_bytes holder);
 /* A refusal that never reached the log, or of a read. `detail` NULL: the result's own text. */
 void protocol_render_refusal(struct protocol_writer *w, enum tn_result code, const char *detail);
-/* JSON only: of HTTP itself, such as a path that is not there. `title` is the status's own text. */
+/* JSON only: an error of HTTP itself, such as an unknown path. `title` is the text of the status.
+ * */
 void protocol_render_problem(struct protocol_writer *w, int status, enum tn_outcome outcome,
                              const char *title, const char *detail);
 /* Bytes that any of these refusals fits in. */
 #define PROTOCOL_PROBLEM_MAX 2560u
 
-/* That of the result's code; but an operation id that has done something else is 422, so that it
- * differs from what is contradictory for another reason; and where the lease is what proves who asks,
- * one that is over is 401. */
+/* The status of the result. Exceptions: a reused operation id is 422, to distinguish it from other
+ * conflicts; and if the lease authenticates the client, an ended lease is 401. */
 int protocol_http_status(const struct protocol_command *row, const struct kernel_result *result);
 
 /* Maps, or their parts. */

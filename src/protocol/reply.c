@@ -1,5 +1,5 @@
-/* The reply writer: RESP2 and RESP3 types; for JSON see json.c. Most replies are RESP, so the question
- * whether it is JSON is one that the processor guesses right. */
+/* The reply writer: RESP2 and RESP3 types; for JSON see json.c. Most replies are RESP, so the
+ * processor predicts the check for JSON correctly. */
 #include <string.h>
 
 #include "base/decimal.h"

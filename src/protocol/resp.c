@@ -1,6 +1,6 @@
-/* The request parser. Two passes over a request: the first one, which may stop and go on, only
- * counts and checks; the second, when all is there, stores where the arguments are. So nothing has to
- * be kept between reads but four numbers. */
+/* The request parser. It makes two passes over a request: the first, which can be resumed, only
+ * counts and checks; the second, on the complete request, stores the positions of the arguments. So
+ * only four numbers are kept between reads. */
 #include "protocol/resp.h"
 
 #include <strings.h>
@@ -16,8 +16,8 @@ static enum protocol_parse refuse(struct protocol_parser *parser, struct protoco
 
 /* ---- Arrays of bulk strings ---- */
 
-/* The number of a line such as "*3\r\n" or "$5\r\n" at `at`. The first byte that cannot belong to it
- * decides: nothing is waited for that could not help. */
+/* The number of a line such as "*3\r\n" or "$5\r\n" at `at`. The first byte that cannot belong to
+ * it decides: nothing is waited for that could not help. */
 enum line { LINE_MORE, LINE_OK, LINE_BAD };
 
 static enum line line_number(const uint8_t *data, size_t len, size_t at, int64_t *ret_number,
@@ -195,7 +195,8 @@ static uint8_t unescape(const uint8_t *data, size_t end, size_t *at) {
     return known != NULL ? (uint8_t)to[known - from] : c;
 }
 
-/* A quoted part from its opening quote on. False: it does not end, or something sticks to its end. */
+/* A quoted part from its opening quote on. False: it does not end, or something sticks to its end.
+ * */
 static bool word_quoted(const uint8_t *data, size_t end, size_t *at, uint8_t *line, size_t *out) {
     uint8_t quote = data[(*at)++];
     for (;;) {

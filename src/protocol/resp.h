@@ -1,21 +1,22 @@
-/* RESP2 and RESP3 bytes: a request parser and a reply writer, which writes JSON too. Neither keeps or allocates anything:
- * the bytes, the argument array and the parser's few words are the caller's.
+/* RESP2 and RESP3: a request parser, and a reply writer that also writes JSON. Neither allocates:
+ * the caller owns the bytes, the argument array and the parser's state.
  *
  * Requests come as an array of bulk strings,
  *
  *     *2\r\n $4\r\nPING\r\n $2\r\nhi\r\n
  *
- * or as a line of words (with quotes as in a shell) from people with a terminal. A line that begins
- * like another protocol (HTTP, TLS, SSH, ...) is refused as soon as that shows: browsers let any web
- * page send HTTP to any port of the machine, and the page chooses the body. The parser may be shown the same request again and again as bytes arrive; it remembers how far it got, so that every
- * byte is looked at a bounded number of times, and it refuses what claims too much when it sees the
- * claim, not when the bytes are there. */
+ * or as an inline command, one line of words (quoted as in a shell), from people at a terminal. A
+ * line that begins like another protocol (HTTP, TLS, SSH, ...) is refused at once: browsers let any
+ * web page send HTTP to any port of the machine, and the page chooses the body. The caller may call
+ * the parser again as bytes of a request arrive; it remembers its position, so it reads every byte
+ * a bounded number of times. It refuses a request that is too large when it reads the declared
+ * size. */
 #ifndef TN_PROTOCOL_RESP_H
 #define TN_PROTOCOL_RESP_H
 
 #include "base/bytes.h"
 
-#define PROTOCOL_ELEMENTS_MAX (1024 * 1024)  /* that a request may claim to have */
+#define PROTOCOL_ELEMENTS_MAX (1024 * 1024)  /* the largest declared number */
 #define PROTOCOL_BULK_MAX (512u * 1024u)     /* bytes of one argument */
 #define PROTOCOL_REQUEST_MAX (1024u * 1024u) /* bytes of a whole request */
 #define PROTOCOL_LINE_MAX (64u * 1024u)      /* bytes of an inline request */
@@ -59,13 +60,14 @@ enum protocol_encoding { PROTOCOL_RESP2, PROTOCOL_RESP3, PROTOCOL_JSON };
 
 #define PROTOCOL_NEST_MAX 12u /* maps and arrays inside each other, in a reply */
 
-/* A bounded buffer, total as tn_writer is: check out.overflow once, at the end. In RESP2 a map is an
- * array of twice the length, a boolean 1 or 0, a double or verbatim text a bulk string, a push an
- * array.
+/* A bounded buffer, total as tn_writer is: check out.overflow once, at the end. In RESP2 a map is
+ * an array of twice the length, a boolean 1 or 0, a double or verbatim text a bulk string, a push
+ * an array.
  *
- * In JSON a set or a push is an array, and everything that is text a string, in which bytes that are
- * not valid UTF-8 become U+FFFD. The writer counts what is still to come in each open map and array,
- * so commas, colons and closing brackets write themselves, and the same calls serve all encodings. */
+ * In JSON a set or a push is an array, and everything that is text a string, in which bytes that
+ * are not valid UTF-8 become U+FFFD. The writer counts what is still to come in each open map and
+ * array, so commas, colons and closing brackets write themselves, and the same calls serve all
+ * encodings. */
 struct protocol_writer {
     struct tn_writer out;
     enum protocol_encoding encoding;
@@ -81,20 +83,20 @@ void protocol_write_push(struct protocol_writer *w, uint32_t count);
 void protocol_write_bulk(struct protocol_writer *w, const void *bytes, size_t len);
 void protocol_write_text(struct protocol_writer *w, const char *text);
 void protocol_write_verbatim(struct protocol_writer *w, const char *text, size_t len);
-/* Text that is JSON itself: in JSON a part of the reply, if it is one object (see text.h; line ends in
- * it become blanks), else a string. */
+/* Text that is JSON itself: in JSON a part of the reply, if it is one object (see text.h; line ends
+ * in it become blanks), else a string. */
 void protocol_write_json(struct protocol_writer *w, const void *text, size_t len);
 /* What another writer of the same encoding has written: one whole value. */
 void protocol_write_rendered(struct protocol_writer *w, const void *bytes, size_t len);
 /* A line: text must have no CR or LF. */
 void protocol_write_simple(struct protocol_writer *w, const char *text);
-/* Any bytes: what is not printable becomes a question mark, so that nothing can end the line. In JSON a
- * string: what HTTP answers instead of errors is in render.h. */
+/* Any bytes: what is not printable becomes a question mark, so that nothing can end the line. In
+ * JSON a string: what HTTP answers instead of errors is in render.h. */
 void protocol_write_error(struct protocol_writer *w, const char *text);
 /* A number in JSON: for what is small by nature. */
 void protocol_write_integer(struct protocol_writer *w, int64_t number);
-/* Beyond what an integer can be, it is a bulk string of digits. In JSON always a string: readers there
- * keep 53 bits of a number. */
+/* Beyond what an integer can be, it is a bulk string of digits. In JSON always a string: readers
+ * there keep 53 bits of a number. */
 void protocol_write_u64(struct protocol_writer *w, uint64_t number);
 /* A fraction in millionths. */
 void protocol_write_micro(struct protocol_writer *w, uint64_t micro);

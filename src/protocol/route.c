@@ -1,4 +1,4 @@
-/* Paths of HTTP to rows of the table. */
+/* Maps HTTP paths to rows of the command table. */
 #include <string.h>
 
 #include "protocol/http.h"

@@ -223,8 +223,8 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
     [PROTOCOL_ACK] =
         {ROW(ACK, "ACK", "", WRITE, HOLDER, LEASE), .verb = KERNEL_VERB_ACK,
          .form = FORM(token_args),
-         .summary =
-             "Confirms that the holder of a revoked lease has stopped; the epoch is the one before the revoke",
+         .summary = "Confirms that the holder of a revoked lease has stopped; the epoch is the one "
+                    "before the revoke",
          .method = "POST", .path = "/v1/leases/{lease}/ack", .example = "ACK 0-1042 job/42 1"},
     [PROTOCOL_ACTIVATE] = {ROW(ACTIVATE, "ACTIVATE", "", WRITE, HOLDER, LEASE),
                            .verb = KERNEL_VERB_ACTIVATE, .form = FORM(token_args),
@@ -235,7 +235,8 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
         {ROW(ALLOC, "ALLOC", "", WRITE, HOLDER, POOL), .traits = PROTOCOL_DERIVES,
          .verb = KERNEL_VERB_ALLOC, .form = FORM(alloc_one), .other = FORM(alloc_bundle),
          .summary =
-             "Leases values from one or more pools to a holder; * derives the holder from the metadata",
+             "Leases values from one or more pools to a holder; * derives the holder from the "
+             "metadata",
          .method = "POST", .path = "/v1/pools/{pool}/leases", .also_method = "POST",
          .also_path = "/v1/leases", .example = "ALLOC ports job/42 COUNT 2 TTL 60"},
     [PROTOCOL_AUTH] = {ROW(AUTH, "AUTH", "", CONNECTION, NOBODY, NONE), .form = FORM(auth_args),
@@ -312,7 +313,8 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
         {ROW(IMPORT, "IMPORT", "", WRITE, OPERATOR, POOL), .verb = KERNEL_VERB_IMPORT,
          .form = FORM(import_args),
          .summary =
-             "Imports a lease that another system granted, with its times; an existing lease is left unchanged",
+             "Imports a lease that another system granted, with its times; an existing lease is "
+             "left unchanged",
          .method = "POST", .path = "/v1/pools/{pool}/imports",
          .example = "IMPORT ports job/7 VALUES 1 30007 CREATED 1700000000000"},
     [PROTOCOL_INFO] = {ROW(INFO, "INFO", "", CONNECTION, READER, NONE), .traits = PROTOCOL_CLI,
@@ -431,7 +433,8 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
         {ROW(REVOKE, "REVOKE", "", WRITE, OPERATOR, LEASE), .verb = KERNEL_VERB_REVOKE,
          .form = FORM(revoke_args),
          .summary =
-             "Ends the authority of a lease at once; its values become free by ACK, RECLAIM or AFTER a time",
+             "Ends the authority of a lease at once; its values become free by ACK, RECLAIM or "
+             "AFTER a time",
          .method = "POST", .path = "/v1/leases/{lease}/revoke",
          .example = "REVOKE 0-1042 AFTER 30"},
     [PROTOCOL_RULE_DELETE] = {ROW(RULE_DELETE, "RULE", "DELETE", WRITE, OPERATOR, RULE),
@@ -500,7 +503,8 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
     [PROTOCOL_SENSOR_RESET] =
         {ROW(SENSOR_RESET, "SENSOR", "RESET", JOB, OPERATOR, SENSOR), .form = FORM(sensor_job),
          .summary =
-             "Clears the failures of a sensor, or confirms that its unproven run is dead; the sensor is retried at once",
+             "Clears the failures of a sensor, or confirms that its unproven run is dead; the "
+             "sensor is retried at once",
          .method = "POST", .path = "/v1/sensors/{ref}/reset", .example = "SENSOR RESET s1"},
     [PROTOCOL_SENSOR_RESTART] = {ROW(SENSOR_RESTART, "SENSOR", "RESTART", JOB, OPERATOR, SENSOR),
                                  .form = FORM(sensor_job),
@@ -518,7 +522,8 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
         {ROW(SENSOR_SET, "SENSOR", "SET", WRITE, ADMIN, SENSOR), .traits = PROTOCOL_PROGRAMS,
          .verb = KERNEL_VERB_SENSOR_SET, .form = FORM(sensor_set),
          .summary =
-             "Creates or changes a sensor for a trigger; the description is a JSON object. Only over the Unix socket or as a named user, not for anonymous clients",
+             "Creates or changes a sensor for a trigger; the description is a JSON object. Only "
+             "over the Unix socket or as a named user, not for anonymous clients",
          .method = "PUT", .path = "/v1/sensors/{ref}",
          .example = "SENSOR SET s1 core.timer {\"command\":[\"/usr/bin/timer\"]}"},
     [PROTOCOL_SENSOR_STATUS] =
@@ -534,7 +539,8 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
         {ROW(SUBSCRIBE, "SUBSCRIBE", "", CONNECTION, READER, NONE),
          .traits = PROTOCOL_SUBSCRIBER | PROTOCOL_PUBSUB, .form = FORM(channels_args),
          .summary =
-             "Subscribes to channels: events, pool:NAME, holder:NAME, metrics:POOL; ?after=ID resumes",
+             "Subscribes to channels: events, pool:NAME, holder:NAME, metrics:POOL; ?after=ID "
+             "resumes",
          .example = "SUBSCRIBE events pool:ports?after=1042.0"},
     [PROTOCOL_SWEEP] = {ROW(SWEEP, "SWEEP", "", WRITE, OPERATOR, POOL), .verb = KERNEL_VERB_SWEEP,
                         .form = FORM(sweep_args),
@@ -570,7 +576,8 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
         {ROW(TOKEN_REFRESH, "TOKEN", "REFRESH", READ, NOBODY, NONE), .traits = PROTOCOL_BEARER,
          .form = FORM(token_refresh_args),
          .summary =
-             "Exchanges a live token for one with a later expiry, within the limits of its issuer and its lease; the old one stays valid",
+             "Exchanges a live token for one with a later expiry, within the limits of its issuer "
+             "and its lease; the old one stays valid",
          .method = "POST", .path = "/auth/refresh", .also_method = "POST",
          .also_path = "/api/v1/auth/refresh", .example = "TOKEN REFRESH eyJ.eyJ.sig"},
     [PROTOCOL_TOKEN_REVOKE] = {ROW(TOKEN_REVOKE, "TOKEN", "REVOKE", WRITE, OPERATOR, LEASE),
@@ -583,7 +590,8 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
     [PROTOCOL_TOKEN_ROTATE] =
         {ROW(TOKEN_ROTATE, "TOKEN", "ROTATE", JOB, ADMIN, NONE), .form = FORM(token_rotate_args),
          .summary =
-             "Creates a new signing key; older keys verify until their tokens expire, or with NOW not at all",
+             "Creates a new signing key; older keys verify until their tokens expire, or with NOW "
+             "not at all",
          .method = "POST", .path = "/auth/rotate", .example = "TOKEN ROTATE"},
     [PROTOCOL_TOKEN_SENSOR] =
         {ROW(TOKEN_SENSOR, "TOKEN", "SENSOR", READ, OPERATOR, SENSOR),

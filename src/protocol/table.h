@@ -1,7 +1,7 @@
-/* The one table of commands. A row owns its command: dispatch, access, scheduling, arity errors, usage
- * texts, COMMAND DOCS, the reference in docs/commands.md, HTTP routes and the command line follow what
- * the row says and do not know commands by their ids. A new command is a row in table.c, its handler
- * in server/handler.c and, if it is a write, its verb in the kernel. */
+/* The one table of commands. A row owns its command: dispatch, access, scheduling, arity errors,
+ * usage texts, COMMAND DOCS, the reference in docs/commands.md, HTTP routes and the command line
+ * follow what the row says and do not know commands by their ids. A new command is a row in
+ * table.c, its handler in server/handler.c and, if it is a write, its verb in the kernel. */
 #ifndef TN_PROTOCOL_TABLE_H
 #define TN_PROTOCOL_TABLE_H
 
@@ -63,7 +63,7 @@ enum protocol_type {
     PROTOCOL_T_STRING,
     PROTOCOL_T_INTEGER,
     PROTOCOL_T_DURATION, /* see base/duration.h */
-    PROTOCOL_T_TOKEN,    /* the word itself is all there is */
+    PROTOCOL_T_TOKEN,    /* the keyword alone, without a value */
     PROTOCOL_T_ONEOF,    /* one of `parts` */
     PROTOCOL_T_BLOCK,    /* all of `parts` */
 };
@@ -88,7 +88,7 @@ enum protocol_bind {
     PROTOCOL_B_POOL,
     PROTOCOL_B_FROM,   /* the pool of a claim: one for the whole request */
     PROTOCOL_B_AMOUNT, /* how much of it: COUNT n | VALUES n value... */
-    PROTOCOL_B_CLAIM,  /* FROM pool (COUNT n | VALUES n value...), again and again */
+    PROTOCOL_B_CLAIM,  /* FROM pool (COUNT n | VALUES n value...), repeated */
     PROTOCOL_B_VALUES, /* value value ... */
     PROTOCOL_B_OPTIONS,
     PROTOCOL_B_NAME,
@@ -105,14 +105,14 @@ enum protocol_bind {
     PROTOCOL_B_POSITION, /* in the output of a sensor: file.offset */
     PROTOCOL_B_EVENT,    /* an event's id: lsn.index */
     PROTOCOL_B_TOKEN,    /* as it was issued */
-    PROTOCOL_B_BEARER,   /* the same, of whoever asks: in HTTP's Authorization too */
+    PROTOCOL_B_BEARER,   /* the client's own token; over HTTP also in Authorization */
     PROTOCOL_B_TOKEN_ID, /* a token's jti: lease.epoch */
     PROTOCOL_B_SCOPE,
     PROTOCOL_B_REFRESH, /* seconds for which refreshes may extend a token */
     PROTOCOL_B_REASON,
     PROTOCOL_B_OPID,
     PROTOCOL_B_FENCE,
-    PROTOCOL_B_UNUSED, /* a field of an HTTP body that is accepted and not used */
+    PROTOCOL_B_UNUSED, /* a field of an HTTP body that is accepted and ignored */
 };
 
 struct protocol_argument {
@@ -252,13 +252,13 @@ static inline bool protocol_command_has(const struct protocol_command *row,
 /* The fields of the row's first route, or of the second (`also`). */
 const struct protocol_form *protocol_command_form(const struct protocol_command *row, bool also);
 
-/* The command that argv names. NULL: there is none; then *ret_container says whether the first word is
- * that of some command, that is, whether the second one is to blame. A first word that needs no
- * second one is found by itself. */
+/* The command that argv names. NULL: none; then *ret_container says whether the first word is
+ * valid, that is, whether the second one is wrong. A command of one word is found by its first
+ * word. */
 const struct protocol_command *protocol_command_find(const struct tn_bytes *argv, uint32_t argc,
                                                      bool *ret_container);
 
-/* As Redis counts: words and arguments; negative: at least so many. */
+/* As in Redis: the number of words and arguments; negative: the minimum. */
 int32_t protocol_command_arity(const struct protocol_command *command);
 
 /* "POOL CREATE" or "pool|create", NUL-terminated; PROTOCOL_NAME_MAX bytes are enough. */
@@ -267,7 +267,7 @@ void protocol_command_name(const struct protocol_command *command, char out[PROT
 void protocol_command_full_name(const struct protocol_command *command,
                                 char out[PROTOCOL_NAME_MAX]);
 
-/* The way to write it, as in "ALLOC pool holder [TTL seconds]". Returns false if it does not fit. */
+/* The usage of a command, such as "ALLOC pool holder [TTL seconds]". False if it does not fit. */
 bool protocol_usage_write(const struct protocol_command *command, const struct protocol_form *form,
                           char *out, size_t capacity);
 
@@ -275,7 +275,8 @@ const char *protocol_role_name(enum protocol_role role);
 const char *protocol_type_name(enum protocol_type type);
 
 bool protocol_word_is(struct tn_bytes argument, const char *upper, size_t len);
-/* Whether the word is a token that may follow a list of names or options: none of them can be it. */
+/* Whether the word is a token that may follow a list of names or options: none of them can be it.
+ * */
 bool protocol_word_ends_list(struct tn_bytes word);
 
 #endif

@@ -1,5 +1,5 @@
-/* Names and JSON from outside. The JSON is scanned, not built: no allocation, no recursion; depth is a
- * stack of one bit a level. */
+/* Validates names and JSON. JSON is scanned without allocation or recursion; a stack of one bit per
+ * level tracks the nesting. */
 #include "protocol/text.h"
 
 uint32_t protocol_utf8_char(const uint8_t *at, size_t left) {

@@ -1,16 +1,16 @@
-/* Judging texts from outside: names and JSON. A fault is a reason in words, NULL: there is none. */
+/* Validates names and JSON from clients. A fault is a text with the reason; NULL: valid. */
 #ifndef TN_PROTOCOL_TEXT_H
 #define TN_PROTOCOL_TEXT_H
 
 #include "base/bytes.h"
 
-#define PROTOCOL_JSON_DEPTH 16u /* of objects and arrays inside each other */
+#define PROTOCOL_JSON_DEPTH 16u /* of nested objects and arrays */
 
-/* The length of the character at the start of `left` bytes, of which there is one at least; 0 if they
- * start with none: no overlong forms, no surrogates. */
+/* The length of the UTF-8 character at the start of `left` bytes (at least 1); 0 if invalid:
+ * overlong forms and surrogates are invalid. */
 uint32_t protocol_utf8_char(const uint8_t *at, size_t left);
 bool protocol_utf8_valid(struct tn_bytes text);
-/* How many bytes at the end begin a character and do not end it: of text that is cut anywhere. */
+/* The number of bytes of an incomplete character at the end of a truncated text. */
 size_t protocol_utf8_cut(const uint8_t *at, size_t len);
 
 /* A name has 1..max bytes of valid UTF-8 and no control characters. */

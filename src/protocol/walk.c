@@ -1,4 +1,4 @@
-/* Walking through JSON, and reading its strings. */
+/* Iterates over JSON and decodes its strings. */
 #include "protocol/walk.h"
 
 static bool is_space(uint8_t c) {

@@ -1,6 +1,5 @@
-/* Walking through JSON in place, without building or copying anything. Only for text that
- * protocol_json_fault has passed: nothing is checked here. A value is the run of bytes that it is
- * written in. */
+/* Iterates over JSON in place, without copies. Only for text that protocol_json_fault has accepted:
+ * nothing is checked here. A value is its run of bytes in the text. */
 #ifndef TN_PROTOCOL_WALK_H
 #define TN_PROTOCOL_WALK_H
 
@@ -23,13 +22,13 @@ struct protocol_walk {
     bool object;
 };
 
-/* Through the pairs of an object or the items of an array. */
+/* Iterates over the pairs of an object or the items of an array. */
 struct protocol_walk protocol_walk_of(struct tn_bytes container);
 /* False at the end. ret_key is a string as it is written, empty in an array. */
 bool protocol_walk_next(struct protocol_walk *walk, struct tn_bytes *ret_key,
                         struct tn_bytes *ret_value);
 
-/* What a string says, in `out`. False: it has a NUL or half of a surrogate pair, or does not fit. */
+/* Decodes a string into `out`. False: it has a NUL or half of a surrogate pair, or does not fit. */
 bool protocol_json_text(struct tn_bytes string, struct tn_writer *out, struct tn_bytes *ret_text);
 
 #endif

@@ -1,5 +1,5 @@
-/* The fields of an HTTP request, found in its path, query, header and body, each for one argument of
- * the form. Whatever belongs to none, or is there twice, is refused by its name. */
+/* Finds the fields of an HTTP request in its path, query, header and body, each for one argument of
+ * the form. Unknown and repeated fields are refused by name. */
 #include "protocol/words.h"
 
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* Internal: what the two halves of protocol_http_words share. words.c finds the fields of a request and
- * words_put.c writes them down as words. */
+/* Internal: shared by the two parts of protocol_http_words. words.c finds the fields of a request,
+ * and words_put.c writes them as words. */
 #ifndef TN_PROTOCOL_WORDS_H
 #define TN_PROTOCOL_WORDS_H
 
@@ -7,15 +7,15 @@
 
 enum protocol_given { PROTOCOL_GIVEN_NOT, PROTOCOL_GIVEN_TEXT, PROTOCOL_GIVEN_JSON };
 
-/* What was given for an argument. */
+/* The field of an argument. */
 struct protocol_field {
     enum protocol_given given;
     bool list;             /* of "count" and "values": the latter */
-    bool query;            /* a list's other items may be there too */
+    bool query;            /* the query may have more items of a list */
     struct tn_bytes value; /* text, or a value in the body */
 };
 
-#define PROTOCOL_OPTIONS_MAX 64u /* of a body; a pool does not have so many */
+#define PROTOCOL_OPTIONS_MAX 64u /* of a body; more than a pool has */
 
 struct protocol_words {
     const struct protocol_route *route;
@@ -35,7 +35,7 @@ __attribute__((format(printf, 3, 4))) bool protocol_words_refuse(struct protocol
                                                                  enum tn_result code,
                                                                  const char *format, ...);
 
-/* Quoting what came in: its start, for people. */
+/* For quoting the start of client data in a message. */
 #define PROTOCOL_SHOWN(bytes) (int)((bytes).len < 40 ? (bytes).len : 40), (const char *)(bytes).at
 
 /* The argument that a field of this name is for; the form's count: there is none. */

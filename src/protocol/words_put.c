@@ -1,5 +1,5 @@
-/* The fields of an HTTP request as words, in the order of the form's arguments. Words that the parser
- * of words would take for something else are refused: in a field they can only be meant as values. */
+/* Writes the fields of an HTTP request as words, in the order of the form's arguments. A value that
+ * the parser would interpret as a keyword is refused. */
 #include <string.h>
 
 #include "protocol/walk.h"
@@ -28,8 +28,8 @@ static bool add_number(struct protocol_words *w, uint32_t number) {
 
 enum accept { ACCEPT_STRING, ACCEPT_NUMBER, ACCEPT_OPTION };
 
-/* What a JSON value says as one word. Numbers are taken as they are written, so none is too large for
- * anybody; whoever reads the word judges it. */
+/* What a JSON value says as one word. Numbers are taken as they are written, so none is too large
+ * for anybody; whoever reads the word judges it. */
 static bool value_text(struct protocol_words *w, const char *name, struct tn_bytes value,
                        enum accept accept, struct tn_bytes *ret_text) {
     static const char *const needs[] = {[ACCEPT_STRING] = "a string",

@@ -356,9 +356,9 @@ static enum tn_result judge_subject(const struct access_user *user, struct engin
     case PROTOCOL_OF_MANY:
         return user->pools.patterns == NULL
                    ? TN_R_OK
-                   : deny(
-                         detail,
-                         "DISOWN could end bundles in pools that this user has no access to; revoke leases by id");
+                   : deny(detail,
+                          "DISOWN could end bundles in pools that this user has no access to; "
+                          "revoke leases by id");
     default:
         return deny(detail, "the subject of this command is unknown, so nobody may use it");
     }

@@ -70,7 +70,7 @@ struct access_login {
     uint32_t generation;
 };
 
-/* Of the server's own doing: ticks, the UDP door. */
+/* For the server's own commands: ticks, the UDP listener. */
 extern const struct access_user access_system;
 
 /* Another user at the Unix-domain socket: it must log in. */

@@ -470,7 +470,7 @@ void server_connections_review(struct server *server) {
     }
 }
 
-/* A bounded step: to look at thousands, and to hang up on them, takes milliseconds. The first one only
+/* A bounded step: checking and disconnecting thousands takes milliseconds. The first one only
  * begins: if the loop stood still, what came meanwhile is read before anybody is taken for idle. */
 void server_connections_look(struct server *server) {
     uint32_t drops = 0;

@@ -33,7 +33,7 @@ enum server_reject {
         SERVER_REJECT_COUNT
 };
 
-/* Clients that were hung up on by policy: reason's name. */
+/* Clients disconnected by the server: the name of the reason. */
 #define SERVER_DROP_TABLE(X)    \
     X(SLOW, "slow")             \
     X(IDLE, "idle")             \
@@ -61,7 +61,7 @@ enum server_login_outcome {
         SERVER_LOGIN_COUNT
 };
 
-/* What became of datagrams at the UDP door: its name. */
+/* Outcomes of datagrams of the UDP listener: the name. */
 #define SERVER_UDP_TABLE(X)     \
     X(ANSWERED, "answered")     \
     X(FAILED, "failed")         \

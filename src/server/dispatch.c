@@ -178,7 +178,8 @@ static enum server_step dispatch_not_as_line(struct server_connection *connectio
     connection->server->counters.rejected[SERVER_REJECT_LINE]++;
     server_reply_error(
         connection,
-        "ERR '%s' is not allowed as an inline command, only reads are; send it as an array, as redis-cli and tenure do",
+        "ERR '%s' is not allowed as an inline command, only reads are; send it as an array, as "
+        "redis-cli and tenure do",
         name);
     return SERVER_DONE;
 }

@@ -19,7 +19,7 @@
 
 /* ---- Running ---- */
 
-/* Who does not bring a request to its end in time is hung up on; libmicrohttpd's own limit is for
+/* A client that does not finish its request in time is disconnected; libmicrohttpd's own limit is for
  * those who are silent, and a byte now and then passes it. True: that was done. */
 static bool look(struct http_connection *c) {
     const struct server *server = c->http->server;

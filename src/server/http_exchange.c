@@ -141,7 +141,8 @@ static bool guarded(struct http_exchange *exchange) {
     if (host != NULL && !exchange->client.server->access.on && !http_host_is_ours(host)) {
         http_answer_problem(
             exchange, 421,
-            "Host is '%.100s': without users, only requests to localhost or a loopback address are answered",
+            "Host is '%.100s': without users, only requests to localhost or a loopback address "
+            "are answered",
             host);
     } else if (!safe && origin != NULL && !http_origin_is_host(origin, host)) {
         http_answer_problem(exchange, 403,

@@ -8,7 +8,7 @@
  * else gets what they would have got.
  *
  * A fault is answered here, once, as a problem, and libmicrohttpd never gets the end of that request:
- * it waits for it until the client hangs up, or is hung up on for being slow. Requests before the
+ * it waits for it until the client hangs up, or is disconnected for being slow. Requests before the
  * faulty one are served first.
  *
  * That libmicrohttpd sees the same requests is checked with every head (http_wire_agrees): if it read

@@ -54,12 +54,13 @@ enum tn_result read_lease(struct server_request *request) {
     uint8_t meta[KERNEL_META_MAX];
     struct engine_lease lease = {.value_count = 0};
     struct engine_lease_rest rest = {.values = server->buffers.page, .meta = meta};
-    struct kernel_wish wish = {.is_text = true, .text = call->value};
+    struct kernel_requested requested = {.is_text = true, .text = call->value};
     enum tn_result code =
-        call->value.len > 0 ? engine_lease_by_value_whole(server->engine, request->how,
-                                                          call->command.pool, &wish, &lease, &rest)
-                            : engine_lease_read_whole(server->engine, request->how,
-                                                      call->command.lease, &lease, &rest);
+        call->value.len > 0
+            ? engine_lease_by_value_whole(server->engine, request->how, call->command.pool,
+                                          &requested, &lease, &rest)
+            : engine_lease_read_whole(server->engine, request->how, call->command.lease, &lease,
+                                      &rest);
     if (code == TN_R_OK && !access_sees_lease(request->user, server->engine, &lease)) {
         return TN_R_NOTFOUND;
     }
@@ -292,11 +293,11 @@ enum tn_result read_values(struct server_request *request) {
 
 enum tn_result read_value(struct server_request *request) {
     const struct protocol_call *call = &request->call;
-    struct kernel_wish wish = {.is_text = true, .text = call->value};
+    struct kernel_requested requested = {.is_text = true, .text = call->value};
     struct kernel_value_view view;
     uint64_t lsn;
     enum tn_result code = engine_value_read(request->server->engine, request->how,
-                                            call->command.pool, &wish, &view, &lsn);
+                                            call->command.pool, &requested, &view, &lsn);
     if (code != TN_R_OK) {
         return values_refuse(request, code);
     }

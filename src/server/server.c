@@ -168,32 +168,32 @@ static enum tn_status port_file_write(const struct running *running) {
     return status == TN_OK ? os->rename(os->ctx, temporary, path) : status;
 }
 
-enum door { DOOR_RESP, DOOR_HTTP, DOOR_UDP };
+enum listener { LISTENER_RESP, LISTENER_HTTP, LISTENER_UDP };
 
 /* One address to listen on. */
 static bool start_listening(struct running *running, const char *flag, const char *address,
-                            enum door door) {
+                            enum listener listener) {
     struct server *server = &running->server;
     char host[64];
     uint16_t port;
     char reason[256];
     int code = 0;
-    bool anywhere =
-        door == DOOR_UDP ? server_udp_allow_any(server->options.udp_allow) : server->access.on;
+    bool anywhere = listener == LISTENER_UDP ? server_udp_allow_any(server->options.udp_allow)
+                                             : server->access.on;
     if (!server_address_check(address, anywhere, reason, sizeof reason) ||
         !server_address_split(address, host, &port)) {
         server_log("refused", "reason=\"%s: %s\"", flag, reason);
         return false;
     }
-    if (door == DOOR_UDP) {
+    if (listener == LISTENER_UDP) {
         if (!server_udp_start(server, host, port, &running->udp_port, reason, sizeof reason)) {
             server_log("refused", "reason=\"%s %s: %s\"", flag, address, reason);
             return false;
         }
         return true;
     }
-    code = door == DOOR_HTTP ? server_http_start(server, host, port, &running->http_port)
-                             : server_listen_tcp(server, host, port);
+    code = listener == LISTENER_HTTP ? server_http_start(server, host, port, &running->http_port)
+                                     : server_listen_tcp(server, host, port);
     if (code != 0) {
         server_log("refused", "reason=\"%s %s: %s\"", flag, address, uv_strerror(code));
     }
@@ -204,7 +204,7 @@ static bool is_on(const char *address) {
     return address != NULL && address[0] != '\0' && strcmp(address, "off") != 0;
 }
 
-/* Where sensors, which are on this machine, find our HTTP door. */
+/* The URL of the HTTP listener for sensors, which run on this machine. */
 static const char *url_make(struct running *running) {
     const char *http = running->server.options.http;
     char host[64];
@@ -244,11 +244,12 @@ static bool supervisor_start(struct running *running) {
 static bool start(struct running *running) {
     struct server *server = &running->server;
     const struct server_options *options = &server->options;
-    if (!start_listening(running, "--listen", options->listen, DOOR_RESP) ||
+    if (!start_listening(running, "--listen", options->listen, LISTENER_RESP) ||
         (options->unix_path != NULL && !server_listen_unix(server)) ||
-        (is_on(options->http) && !start_listening(running, "--http", options->http, DOOR_HTTP)) ||
+        (is_on(options->http) &&
+         !start_listening(running, "--http", options->http, LISTENER_HTTP)) ||
         (is_on(options->udp) &&
-         !start_listening(running, "--udp-listen", options->udp, DOOR_UDP))) {
+         !start_listening(running, "--udp-listen", options->udp, LISTENER_UDP))) {
         return false;
     }
     if (options->port_file != NULL) {

@@ -51,10 +51,10 @@ struct server_options {
     const char *unix_path;        /* of a Unix-domain socket for RESP; NULL: none */
     bool unix_chosen;             /* somebody has set it: without it the server does not start */
     const char *http;             /* the same for HTTP; empty, "off" or NULL: none */
-    const char *udp;              /* the same for the UDP door */
+    const char *udp;              /* the same for the UDP listener */
     const char *udp_pool;         /* that it gives ids from */
     const char *udp_allow;        /* addresses that may get replies longer than their requests;
-                                     beyond loopback, that may use the door at all */
+                                     beyond loopback, that may use the UDP listener */
     uint32_t udp_rate, udp_burst; /* requests a second of one address, and at once; 0: no limit */
     bool sensors_by_file;         /* no command defines a sensor: sensor_commands = file */
     const char *port_file;        /* gets the ports' numbers, a line each; NULL: none */

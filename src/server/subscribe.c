@@ -184,7 +184,8 @@ static bool steps_allowed(struct server_connection *connection, uint64_t steps) 
     }
     server_reply_error(
         connection,
-        "OVERLOADED the patterns are too expensive: each costs its bytes before the first *, plus %u times the bytes after it; the limit is %u per connection and %u in all",
+        "OVERLOADED the patterns are too expensive: each costs its bytes before the first *, plus "
+        "%u times the bytes after it; the limit is %u per connection and %u in all",
         SERVER_PATTERN_TEXT, SERVER_PATTERN_STEPS_MAX, SERVER_PATTERN_STEPS_ALL);
     return false;
 }

@@ -1,4 +1,4 @@
-/* The UDP door's socket: who may ask, and what is dropped. */
+/* The socket of the UDP listener: which sources are served, and which datagrams are dropped. */
 #include "server/udp.h"
 #include "protocol/identity.h"
 #include "server/listen_address.h"

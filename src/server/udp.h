@@ -1,4 +1,4 @@
-/* The UDP door: nodes of OpenSynaptic ask for ids in datagrams (protocol/datagram.h).
+/* The UDP listener: OpenSynaptic nodes request ids in datagrams (protocol/datagram.h).
  *
  *     datagram --rate, length, form--> exchange --writes--> engine --committed--> reply
  *
@@ -103,7 +103,7 @@ struct server_udp {
     struct udp_exchange exchanges[UDP_EXCHANGES];
 };
 
-/* Whether the pool can serve the door, in words if not; NULL: it can, or it is not there yet. */
+/* The reason why the UDP listener cannot use the pool; NULL: it can, or the pool does not exist. */
 const char *udp_pool_fault(struct server *server, struct tn_bytes pool);
 /* Takes it from here: the exchange is filled. */
 void udp_exchange_begin(struct udp_exchange *exchange);

@@ -1,4 +1,4 @@
-/* One request of the UDP door, from its writes to its reply. */
+/* One request of the UDP listener, from its writes to its reply. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>

@@ -59,7 +59,7 @@ struct supervisor_options {
     struct token_issuer *tokens;
     const struct os *os;
     const char *dir;      /* where runs have their records, tokens and output */
-    const char *url;      /* of our own HTTP door, for sensors; NULL: it is off */
+    const char *url;      /* of the HTTP listener, for sensors; NULL: off */
     const char *guardian; /* the program; NULL or empty: where run_guardian_find finds it */
     const char *cgroup;   /* for runs; NULL or empty: below our own, if that was delegated to us */
     struct sensor_defaults defaults;
@@ -134,7 +134,7 @@ struct supervisor_totals {
     uint64_t tokens_issued, tokens_revoked, emitted;
     uint64_t by_state[PLAN_STATES];
     uint64_t unproven; /* stopping, and nothing proves their runs dead */
-    /* Restarts by the how-many-th attempt in a row it was: up to supervisor_bucket(i); the last: more. */
+    /* Restarts by their number in a row: up to supervisor_bucket(i); the last bucket: more. */
     uint64_t attempts[SUPERVISOR_BUCKETS + 1];
     uint64_t attempts_sum;
 };

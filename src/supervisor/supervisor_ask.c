@@ -30,7 +30,7 @@ static struct kernel_command alloc_command(const struct supervisor_sensor *senso
         command_of(KERNEL_VERB_ALLOC, KERNEL_F_HOLDER | KERNEL_F_CLAIMS);
     struct tn_writer w = tn_writer_of(memory->bytes, sizeof memory->bytes);
     kernel_claim_write(&w, bytes_of(TOKEN_SENSOR_POOL), false, 1);
-    kernel_wish_write_text(&w, bytes_of(sensor->ref));
+    kernel_requested_write_text(&w, bytes_of(sensor->ref));
     (void)snprintf(memory->holder, sizeof memory->holder, "%s%s", SUPERVISOR_HOLDER, sensor->ref);
     command.holder = bytes_of(memory->holder);
     command.claims = tn_bytes_of(memory->bytes, w.len);
@@ -42,7 +42,7 @@ static struct kernel_command member_command(const struct supervisor_sensor *sens
                                             enum kernel_verb verb, struct ask_values *memory) {
     struct kernel_command command = command_of(verb, KERNEL_F_POOL | KERNEL_F_VALUES);
     struct tn_writer w = tn_writer_of(memory->bytes, sizeof memory->bytes);
-    kernel_wish_write_text(&w, bytes_of(sensor->ref));
+    kernel_requested_write_text(&w, bytes_of(sensor->ref));
     command.pool = bytes_of(TOKEN_SENSOR_POOL);
     command.values = tn_bytes_of(memory->bytes, w.len);
     command.value_count = 1;

@@ -27,12 +27,12 @@ struct supervisor_sensor {
     char trigger[KERNEL_RULE_MAX + 1];
     uint32_t trigger_len; /* 0: none is known, and it is not in that table */
     uint64_t rules;       /* enabled ones on its trigger */
-    uint64_t defaults;    /* the how-many-th its description was read with */
-    bool known;           /* the engine has it */
-    bool held;            /* not started before what an earlier life left of it is gone */
-    bool told;            /* the plan knows whether it is wanted */
-    bool member;          /* the pool has its name */
-    bool indexed;         /* by its lease */
+    uint64_t defaults; /* the number of the reload with whose defaults its description was parsed */
+    bool known;        /* the engine has it */
+    bool held;         /* not started before what an earlier life left of it is gone */
+    bool told;         /* the plan knows whether it is wanted */
+    bool member;       /* the pool has its name */
+    bool indexed;      /* by its lease */
     bool forgotten;
     bool waits_for_pool; /* with its allocation */
 

@@ -293,7 +293,8 @@ void supervisor_read_unproven(struct supervisor *supervisor, struct tn_bytes ref
     sensor->held = true;
     supervisor_error(
         sensor,
-        "nothing proves that run %s of an earlier server is dead: its guardian was killed. Kill its remaining processes, then reset the sensor",
+        "nothing proves that run %s of an earlier server is dead: its guardian was killed. Kill "
+        "its remaining processes, then reset the sensor",
         run);
     supervisor_tell(sensor, &(struct plan_fact){.kind = PLAN_FACT_UNPROVEN});
 }

@@ -45,12 +45,12 @@ static struct tn_bytes commands_name(struct commands *c, unsigned slot, const ch
     return tn_bytes_of(c->names[slot], (size_t)len);
 }
 
-static void commands_wishes(struct commands *c, struct tn_writer *w, uint32_t count) {
+static void commands_requested(struct commands *c, struct tn_writer *w, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         if (commands_byte(c) & 1) {
-            kernel_wish_write_text(w, commands_name(c, 7, "s"));
+            kernel_requested_write_text(w, commands_name(c, 7, "s"));
         } else {
-            kernel_wish_write_number(w, commands_number(c));
+            kernel_requested_write_number(w, commands_number(c));
         }
     }
 }
@@ -64,7 +64,7 @@ static void commands_claims(struct commands *c, struct kernel_command *command) 
         bool any = (form & 0x80) != 0;
         kernel_claim_write(&w, commands_name(c, 6, "p"), any, count);
         if (!any) {
-            commands_wishes(c, &w, count);
+            commands_requested(c, &w, count);
         }
     }
     command->claims = tn_bytes_of(c->claims, w.overflow ? 0 : w.len);
@@ -108,7 +108,7 @@ static void commands_fields(struct commands *c, struct kernel_command *command) 
     if (fields & KERNEL_F_VALUES) {
         struct tn_writer w = tn_writer_of(c->values, sizeof c->values);
         command->value_count = commands_byte(c) % 5u;
-        commands_wishes(c, &w, command->value_count);
+        commands_requested(c, &w, command->value_count);
         command->values = tn_bytes_of(c->values, w.len);
     }
     if (fields & KERNEL_F_POLICY) {

@@ -168,7 +168,7 @@ static void a_bundle_is_all_or_nothing(void **state) {
     struct tenure_reply reply;
     make_ports(world);
     make_gpus(world);
-    const struct tenure_wish wanted[] = {{.text = "gpu-2"}, {.text = "gpu-0"}};
+    const struct tenure_requested wanted[] = {{.text = "gpu-2"}, {.text = "gpu-0"}};
     const struct tenure_claim claims[] = {{.pool = "ports", .count = 6},
                                           {.pool = "gpu", .count = 2, .values = wanted}};
     const struct tenure_ask ask = {
@@ -421,12 +421,12 @@ static void leases_are_found_by_value_and_by_filter(void **state) {
     } while (cursor != 0);
     assert_int_equal(seen, 19);
 
-    const struct tenure_wish text = {.text = "30007"};
-    const struct tenure_wish number = {.number = 30007};
+    const struct tenure_requested text = {.text = "30007"};
+    const struct tenure_requested number = {.number = 30007};
     assert_int_equal(tenure_lease_by_value(t, "ports", &text, 0, &page[0]), TENURE_OK);
     assert_int_equal(tenure_lease_by_value(t, "ports", &number, 0, &page[1]), TENURE_OK);
     assert_true(page[0].id.lsn == page[1].id.lsn);
-    const struct tenure_wish absent = {.number = 30099};
+    const struct tenure_requested absent = {.number = 30099};
     assert_int_equal(tenure_lease_by_value(t, "ports", &absent, 0, &page[0]), TENURE_NOTFOUND);
     assert_int_equal(tenure_lease_by_value(t, "nowhere", &text, 0, &page[0]), TENURE_POOL_NOTFOUND);
 }
@@ -464,7 +464,7 @@ static void on_a_full_disk_no_lease_lives_past_its_deadline(void **state) {
     assert_string_equal(tenure_state_name(lease.state), "overdue");
     assert_int_equal(tenure_lease_read(t, made.lease, 0, &lease), TENURE_OK);
     assert_int_equal(lease.state, TENURE_LEASE_OVERDUE);
-    const struct tenure_wish value = {.text = made.values[0].text};
+    const struct tenure_requested value = {.text = made.values[0].text};
     assert_int_equal(tenure_lease_by_value(t, "ports", &value, 0, &lease), TENURE_OK);
     assert_int_equal(lease.state, TENURE_LEASE_OVERDUE);
     assert_int_equal(tenure_leases(t, &active, &cursor, &lease, 1, &count), TENURE_OK);

@@ -184,10 +184,10 @@ static void rule(struct world *w, bool enabled) {
 /* By an operator, plainly. */
 static void lease_revoke(struct world *w, const char *ref) {
     struct engine_lease lease;
-    struct kernel_wish wish = {.is_text = true, .text = bytes_of(ref)};
-    assert_int_equal(
-        engine_lease_by_value(w->engine, ENGINE_READ_CURRENT, bytes_of("sensors"), &wish, &lease),
-        TN_R_OK);
+    struct kernel_requested requested = {.is_text = true, .text = bytes_of(ref)};
+    assert_int_equal(engine_lease_by_value(w->engine, ENGINE_READ_CURRENT, bytes_of("sensors"),
+                                           &requested, &lease),
+                     TN_R_OK);
     struct kernel_command command = {.verb = KERNEL_VERB_REVOKE,
                                      .rights = KERNEL_RIGHT_OPERATOR,
                                      .fields = KERNEL_F_LEASE,
@@ -232,8 +232,8 @@ static pid_t running(struct world *w, const char *ref) {
 
 static bool lease_is(struct world *w, const char *ref, enum kernel_state state) {
     struct engine_lease lease;
-    struct kernel_wish wish = {.is_text = true, .text = bytes_of(ref)};
-    return engine_lease_by_value(w->engine, ENGINE_READ_CURRENT, bytes_of("sensors"), &wish,
+    struct kernel_requested requested = {.is_text = true, .text = bytes_of(ref)};
+    return engine_lease_by_value(w->engine, ENGINE_READ_CURRENT, bytes_of("sensors"), &requested,
                                  &lease) == TN_R_OK &&
            lease.view.state == state;
 }

@@ -274,7 +274,7 @@ static enum tn_result names_run(struct kit *kit, enum kernel_verb verb, const ch
     struct kernel_command c = kit_command(verb);
     char *rest = NULL;
     for (char *word = strtok_r(copy, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
-        kernel_wish_write_text(&w, kit_text(word));
+        kernel_requested_write_text(&w, kit_text(word));
         c.value_count++;
     }
     c.pool = kit_text(pool);
@@ -309,7 +309,7 @@ static void claim_word(struct tn_writer *w, char *word) {
     kernel_claim_write(w, kit_text(word), false, count);
     char *rest = NULL;
     for (char *v = strtok_r(sign, ",", &rest); v != NULL; v = strtok_r(NULL, ",", &rest)) {
-        kernel_wish_write_text(w, kit_text(v));
+        kernel_requested_write_text(w, kit_text(v));
     }
 }
 

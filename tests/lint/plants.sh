@@ -56,7 +56,7 @@ refused 'an entry that nothing finds' 'lacks' \
     $'plant: BUG\nbug: it breaks\nfile: src/kernel/a.c\n-int once;\n+int ever = PLANTED;'
 refused 'an entry with an unknown finder' 'within N seeds' \
     "${head/model/luck}"$'-int once;\n+int ever = PLANTED;'
-refused 'two entries of one name' 'is there twice' \
+refused 'two entries of one name' 'is repeated' \
     "$head"$'-int once;\n+int ever = PLANTED;\n\n'"$head"$'-int after;\n+int ever = PLANTED;'
 refused 'two entries for one line' 'belong to another entry' \
     "$head"$'-int once;\n+int ever = PLANTED;\n\n'"${head/BUG/OTHER}"$'-int once;\n+int x = PLANTED;'

@@ -276,7 +276,7 @@ static void claims_encode(const struct nm_op *op, struct tn_writer *w) {
         for (uint32_t n = 0; !claim->any && n < claim->count; n++) {
             char text[NM_HOLDER_TEXT];
             value_text(op->group, claim->pool, claim->numbers[n], text);
-            kernel_wish_write_text(w, text_bytes(text));
+            kernel_requested_write_text(w, text_bytes(text));
         }
     }
 }

@@ -28,10 +28,10 @@ static void put_text(struct line *l, const char *name, struct tn_bytes text) {
         text.len < 20 ? "" : "...");
 }
 
-static void put_wishes(struct line *l, struct tn_bytes values, uint32_t count) {
+static void put_requested(struct line *l, struct tn_bytes values, uint32_t count) {
     struct tn_reader r = tn_reader_of(values.at, values.len);
     for (uint32_t i = 0; i < count; i++) {
-        struct kernel_wish w = kernel_wish_read(&r);
+        struct kernel_requested w = kernel_requested_read(&r);
         if (w.is_text) {
             put_text(l, "'", w.text);
         } else {
@@ -46,7 +46,7 @@ static void put_claims(struct line *l, const struct kernel_command *c) {
         struct kernel_claim claim = kernel_claim_read(&r);
         put_text(l, "from ", claim.pool);
         put(l, "%s%u", claim.any ? ":" : "=", claim.count);
-        put_wishes(l, claim.values, claim.any ? 0 : claim.count);
+        put_requested(l, claim.values, claim.any ? 0 : claim.count);
     }
 }
 
@@ -88,7 +88,7 @@ void generate_describe(struct tn_bytes bytes, char *out, size_t capacity) {
         put_text(l, "pool ", c.pool);
     }
     put_claims(l, &c);
-    put_wishes(l, c.values, c.value_count);
+    put_requested(l, c.values, c.value_count);
     if (c.fields & KERNEL_F_TTL) {
         put(l, " ttl %u", c.ttl_s);
     }

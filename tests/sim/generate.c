@@ -185,8 +185,8 @@ static void some_ttl(struct generate *g, struct generate_draft *d) {
     }
 }
 
-static void wish(struct generate *g, struct generate_draft *d, const struct model *m,
-                 const char *pool) {
+static void requested(struct generate *g, struct generate_draft *d, const struct model *m,
+                      const char *pool) {
     uint32_t known = model_pool_find(m, pool);
     const uint64_t *of = known == MODEL_NONE ? NULL : model_policy(m, known)->of;
     char word[32];
@@ -205,12 +205,12 @@ static void wish(struct generate *g, struct generate_draft *d, const struct mode
             snprintf(word, sizeof word, "%.30s",
                      p->resources[generate_below(g, p->resource_count)].name);
         }
-        kernel_wish_write_text(&d->w, generate_text(word));
+        kernel_requested_write_text(&d->w, generate_text(word));
     } else if (generate_chance(g, 20)) {
         snprintf(word, sizeof word, generate_chance(g, 50) ? "%" PRIu64 : "0x%" PRIx64, number);
-        kernel_wish_write_text(&d->w, generate_text(word));
+        kernel_requested_write_text(&d->w, generate_text(word));
     } else {
-        kernel_wish_write_number(&d->w, number);
+        kernel_requested_write_number(&d->w, number);
     }
 }
 
@@ -229,7 +229,7 @@ static void one_claim(struct generate *g, struct generate_draft *d, const struct
         generate_chance(g, 1) ? 0 : 1 + generate_below(g, generate_chance(g, 5) ? 6 : 2);
     kernel_claim_write(&d->w, generate_text(pool), false, count);
     for (uint32_t n = 0; n < count; n++) {
-        wish(g, d, m, pool);
+        requested(g, d, m, pool);
     }
 }
 
@@ -329,9 +329,9 @@ static void resources(struct generate *g, struct generate_draft *d, const struct
         snprintf(name, sizeof name, generate_below(g, 60) == 0 ? "r %u" : "r%u",
                  generate_below(g, 9));
         if (generate_below(g, 60) == 0) {
-            kernel_wish_write_number(&d->w, 3);
+            kernel_requested_write_number(&d->w, 3);
         } else {
-            kernel_wish_write_text(&d->w, generate_text(name));
+            kernel_requested_write_text(&d->w, generate_text(name));
         }
     }
     d->c.values = tn_bytes_of(d->lists, d->w.len);
@@ -424,9 +424,9 @@ static void import_fields(struct generate *g, struct generate_draft *d, const st
         for (uint32_t i = 0; i < l->value_count; i++) {
             model_show(m, &l->values[i], &shown);
             if (shown.name[0] != '\0') {
-                kernel_wish_write_text(&d->w, generate_text(shown.name));
+                kernel_requested_write_text(&d->w, generate_text(shown.name));
             } else {
-                kernel_wish_write_number(&d->w, shown.number);
+                kernel_requested_write_number(&d->w, shown.number);
             }
         }
         d->c.claims = tn_bytes_of(d->lists, d->w.len);

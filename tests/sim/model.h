@@ -174,7 +174,7 @@ struct model_demand {
 };
 
 /* A rule that is not there, if a revision of it is known: of its end, of its early words. */
-struct model_grave {
+struct model_tombstone {
     char name[8];
     uint64_t ended, said;
     uint64_t word; /* the number of the last one that was news */
@@ -199,9 +199,9 @@ struct model {
     struct model_disown disowns[MODEL_DISOWNS];
     uint32_t disown_count;
     struct model_demand rules[MODEL_RULES], sensors[MODEL_RULES];
-    struct model_grave graves[KERNEL_GRAVES_MAX];
-    uint32_t grave_count;
-    uint64_t grave_words;
+    struct model_tombstone tombstones[KERNEL_TOMBSTONES_MAX];
+    uint32_t tombstone_count;
+    uint64_t tombstone_words;
 
     /* The command under way. */
     struct kernel_command c;
@@ -335,7 +335,7 @@ bool model_pool_used(const struct model *m, uint32_t pool);
 /* The scope of a template, made now; or why not. */
 enum tn_result model_scope_made(struct model *m, const char *name, uint32_t *ret_pool);
 bool model_pool_has(const struct model *m, uint32_t pool, uint64_t number);
-bool model_resolve(const struct model *m, uint32_t pool, const struct kernel_wish *wish,
+bool model_resolve(const struct model *m, uint32_t pool, const struct kernel_requested *requested,
                    uint64_t *ret_number);
 struct model_lease *model_value_lease(struct model *m, uint32_t pool, uint64_t number);
 uint32_t model_value_cooling(const struct model *m, uint32_t pool, uint64_t number);

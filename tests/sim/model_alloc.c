@@ -165,7 +165,7 @@ static enum tn_result choose_listed(struct model *m, struct model_request *q) {
             continue;
         }
         for (uint32_t n = 0; n < p->count; n++, at++) {
-            struct kernel_wish w = kernel_wish_read(&r);
+            struct kernel_requested w = kernel_requested_read(&r);
             uint64_t number;
             if (!model_resolve(m, p->pool, &w, &number)) {
                 return refuse(m, TN_R_BAD_VALUE, at);
@@ -194,7 +194,7 @@ static void settle_values(struct model *m, const struct model_request *q) {
         const struct model_part *p = &q->parts[i];
         struct tn_reader r = tn_reader_of(p->values.at, p->values.len);
         for (uint32_t n = 0; !p->any && n < p->count; n++) {
-            struct kernel_wish w = kernel_wish_read(&r);
+            struct kernel_requested w = kernel_requested_read(&r);
             uint64_t number;
             if (model_resolve(m, p->pool, &w, &number)) {
                 model_value_settle(m, p->pool, number);
@@ -253,7 +253,7 @@ bool model_asks_for_same(const struct model *m, const struct model_request *q,
     uint64_t named[MODEL_BUNDLE];
     struct tn_reader r = tn_reader_of(p->values.at, p->values.len);
     for (uint32_t i = 0; i < p->count; i++) {
-        struct kernel_wish w = kernel_wish_read(&r);
+        struct kernel_requested w = kernel_requested_read(&r);
         uint64_t number;
         if (!model_resolve(m, p->pool, &w, &number) || !has_value(l, number)) {
             return false;

@@ -89,31 +89,31 @@ static void tell(struct model *m, const char *trigger, uint64_t before) {
 
 /* ---- Revisions: of what was said of each part of a rule the newest counts ---- */
 
-static struct model_grave *grave(struct model *m, const char *name) {
-    for (uint32_t i = 0; i < m->grave_count; i++) {
-        if (strcmp(m->graves[i].name, name) == 0) {
-            return &m->graves[i];
+static struct model_tombstone *tombstone(struct model *m, const char *name) {
+    for (uint32_t i = 0; i < m->tombstone_count; i++) {
+        if (strcmp(m->tombstones[i].name, name) == 0) {
+            return &m->tombstones[i];
         }
     }
     return NULL;
 }
 
 /* The one of that name, or a new one in place of the oldest; NULL: the name is none. */
-static struct model_grave *dig(struct model *m, const char *name) {
-    struct model_grave *g = grave(m, name);
+static struct model_tombstone *dig(struct model *m, const char *name) {
+    struct model_tombstone *g = tombstone(m, name);
     if (m->c.name.len == 0 || m->c.name.len > KERNEL_RULE_MAX) {
         return NULL;
     }
     if (g == NULL) {
-        g = &m->graves[0];
-        for (uint32_t i = 1; i < m->grave_count; i++) {
-            g = m->graves[i].word < g->word ? &m->graves[i] : g;
+        g = &m->tombstones[0];
+        for (uint32_t i = 1; i < m->tombstone_count; i++) {
+            g = m->tombstones[i].word < g->word ? &m->tombstones[i] : g;
         }
-        g = m->grave_count < KERNEL_GRAVES_MAX ? &m->graves[m->grave_count++] : g;
-        *g = (struct model_grave){0};
+        g = m->tombstone_count < KERNEL_TOMBSTONES_MAX ? &m->tombstones[m->tombstone_count++] : g;
+        *g = (struct model_tombstone){0};
         snprintf(g->name, sizeof g->name, "%.7s", name);
     }
-    g->word = ++m->grave_words;
+    g->word = ++m->tombstone_words;
     return g;
 }
 
@@ -143,7 +143,7 @@ static bool meta_set(struct model *m, struct model_demand *r) {
 
 static void rule_set(struct model *m, const char *name, const char *trigger) {
     const struct model_demand *known = find(m->rules, name);
-    const struct model_grave *g = known == NULL ? grave(m, name) : NULL;
+    const struct model_tombstone *g = known == NULL ? tombstone(m, name) : NULL;
     uint64_t placed = known != NULL ? known->placed : g != NULL ? g->ended : 0;
     uint64_t said = known != NULL ? known->revision : g != NULL ? g->said : 0;
     bool enabled = m->c.enabled;
@@ -188,7 +188,7 @@ static void rule_set(struct model *m, const char *name, const char *trigger) {
 
 /* Nothing of it is there: what was said counts later, if it is not outdated. */
 static void absent_change(struct model *m, const char *name) {
-    struct model_grave *g = grave(m, name);
+    struct model_tombstone *g = tombstone(m, name);
     uint64_t ended = g != NULL ? g->ended : 0;
     uint64_t said = g != NULL ? g->said : 0;
     bool ends = m->c.verb == KERNEL_VERB_RULE_DELETE;
@@ -209,7 +209,7 @@ static void absent_change(struct model *m, const char *name) {
 /* Before a rule goes: what is older than its end is over. */
 static void bury(struct model *m, const struct model_demand *r) {
     uint64_t ended = named(m) > 0 ? named(m) : r->revision;
-    struct model_grave *g = ended > 0 ? dig(m, r->name) : NULL;
+    struct model_tombstone *g = ended > 0 ? dig(m, r->name) : NULL;
     if (g != NULL) {
         g->ended = ended;
         g->said = r->revision > ended ? r->revision : 0;

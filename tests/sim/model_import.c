@@ -62,10 +62,10 @@ enum tn_result model_import_check(struct model *m, const struct model_request *q
 /* True: it is answered, for the holder has a lease that speaks for or against it. */
 bool model_import_known(struct model *m, const struct model_request *q, struct model_lease *own) {
     struct tn_reader r = tn_reader_of(q->parts[0].values.at, q->parts[0].values.len);
-    struct kernel_wish wish = kernel_wish_read(&r);
+    struct kernel_requested requested = kernel_requested_read(&r);
     struct model_lease *l = own;
     uint64_t number;
-    if (own == NULL && model_resolve(m, q->parts[0].pool, &wish, &number)) {
+    if (own == NULL && model_resolve(m, q->parts[0].pool, &requested, &number)) {
         l = model_value_lease(m, q->parts[0].pool, number);
     }
     if (l == NULL) {

@@ -137,12 +137,12 @@ static bool adopt(struct model *m, const struct model_request *q, uint32_t at, u
         return pick_lowest(m, q, at, ret);
     }
     const struct model_shown *shown = &m->got->values[at];
-    struct kernel_wish wish = {.number = shown->number};
+    struct kernel_requested requested = {.number = shown->number};
     if (shown->name[0] != '\0') {
-        wish.is_text = true;
-        wish.text = tn_bytes_of(shown->name, strlen(shown->name));
+        requested.is_text = true;
+        requested.text = tn_bytes_of(shown->name, strlen(shown->name));
     }
-    if (!model_resolve(m, q->values[at].pool, &wish, ret) || !givable(m, q, at, *ret)) {
+    if (!model_resolve(m, q->values[at].pool, &requested, ret) || !givable(m, q, at, *ret)) {
         model_fail(m, "the random choice %u was not free", at);
         return false;
     }

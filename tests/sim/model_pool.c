@@ -201,18 +201,18 @@ void model_value_name(const struct model *m, struct model_value *v) {
     snprintf(v->name, sizeof v->name, "%s", r == NULL ? "" : r->name);
 }
 
-/* The value that a wish means; false if it is none of this pool's. */
-bool model_resolve(const struct model *m, uint32_t pool, const struct kernel_wish *wish,
+/* The value that a requested means; false if it is none of this pool's. */
+bool model_resolve(const struct model *m, uint32_t pool, const struct kernel_requested *requested,
                    uint64_t *ret_number) {
     if (is_set(m, pool)) {
         const struct model_resource *r =
-            wish->is_text ? resource_named(&m->pools[pool], wish->text) : NULL;
+            requested->is_text ? resource_named(&m->pools[pool], requested->text) : NULL;
         *ret_number = r == NULL ? 0 : r->place;
         return r != NULL;
     }
     enum kernel_format format = (enum kernel_format)model_policy(m, pool)->of[KERNEL_OPTION_FORMAT];
-    *ret_number = wish->number;
-    if (wish->is_text && !kernel_value_parse(format, wish->text, ret_number)) {
+    *ret_number = requested->number;
+    if (requested->is_text && !kernel_value_parse(format, requested->text, ret_number)) {
         return false;
     }
     return model_pool_has(m, pool, *ret_number);
@@ -377,7 +377,7 @@ void model_pool_add(struct model *m) {
     struct tn_reader reader = tn_reader_of(m->c.values.at, m->c.values.len);
     uint32_t fresh = 0;
     for (uint32_t i = 0; i < m->c.value_count; i++) {
-        struct kernel_wish w = kernel_wish_read(&reader);
+        struct kernel_requested w = kernel_requested_read(&reader);
         if (!w.is_text || !kernel_name_resource_valid(w.text)) {
             r->code = TN_R_BAD_NAME;
             r->number = i;
@@ -394,7 +394,7 @@ void model_pool_add(struct model *m) {
     }
     reader = tn_reader_of(m->c.values.at, m->c.values.len);
     for (uint32_t i = 0; i < m->c.value_count; i++) {
-        struct kernel_wish w = kernel_wish_read(&reader);
+        struct kernel_requested w = kernel_requested_read(&reader);
         if (resource_named(p, w.text) == NULL && p->resource_count < MODEL_RESOURCES) {
             struct model_resource *added = &p->resources[p->resource_count++];
             added->place = p->next_place++;
@@ -442,7 +442,7 @@ void model_pool_remove(struct model *m) {
     }
     struct tn_reader reader = tn_reader_of(m->c.values.at, m->c.values.len);
     for (uint32_t i = 0; i < m->c.value_count; i++) {
-        struct kernel_wish w = kernel_wish_read(&reader);
+        struct kernel_requested w = kernel_requested_read(&reader);
         if (w.is_text && !removable(m, pool, w.text)) {
             r->code = TN_R_POOL_IN_USE;
             r->number = i;
@@ -451,7 +451,7 @@ void model_pool_remove(struct model *m) {
     }
     reader = tn_reader_of(m->c.values.at, m->c.values.len);
     for (uint32_t i = 0; i < m->c.value_count; i++) {
-        struct kernel_wish w = kernel_wish_read(&reader);
+        struct kernel_requested w = kernel_requested_read(&reader);
         if (w.is_text) {
             remove_one(m, pool, w.text);
         }

@@ -174,13 +174,14 @@ static void check_one(struct model *m, const struct kernel *k, uint32_t pool,
                       const struct kernel_value_view *row) {
     const struct model_pool *p = &m->pools[pool];
     bool named = row->value.name_len > 0;
-    struct kernel_wish wish = {.is_text = named,
-                               .number = row->last,
-                               .text = tn_bytes_of(row->value.name, row->value.name_len)};
+    struct kernel_requested requested = {.is_text = named,
+                                         .number = row->last,
+                                         .text = tn_bytes_of(row->value.name, row->value.name_len)};
     struct kernel_value_view view;
     uint64_t number;
-    enum tn_result code = kernel_value_read(k, tn_bytes_of(p->name, strlen(p->name)), &wish, &view);
-    if (code != TN_R_OK || !model_resolve(m, pool, &wish, &number)) {
+    enum tn_result code =
+        kernel_value_read(k, tn_bytes_of(p->name, strlen(p->name)), &requested, &view);
+    if (code != TN_R_OK || !model_resolve(m, pool, &requested, &number)) {
         model_fail(m, "value %" PRIu64 " of %s: %s", row->last, p->name, tn_result_name(code));
         return;
     }

@@ -379,14 +379,14 @@ static void check_by_value(struct model *m, const struct kernel *k) {
             }
             struct model_value value = {.pool = i, .number = p->used[u]};
             model_value_name(m, &value);
-            struct kernel_wish wish = {.number = value.number};
+            struct kernel_requested requested = {.number = value.number};
             if (value.name[0] != '\0') {
-                wish.is_text = true;
-                wish.text = text(value.name);
+                requested.is_text = true;
+                requested.text = text(value.name);
             }
             struct kernel_lease_view v;
             const struct model_lease *l = model_value_lease(m, i, p->used[u]);
-            enum tn_result code = kernel_lease_by_value(k, text(p->name), &wish, &v);
+            enum tn_result code = kernel_lease_by_value(k, text(p->name), &requested, &v);
             CHECK(p->name, "lease by value", l == NULL ? TN_R_NOTFOUND : TN_R_OK, code);
             if (l != NULL && code == TN_R_OK) {
                 CHECK(p->name, "lease by value", l->id.lsn, v.id.lsn);

@@ -244,7 +244,7 @@ static void op_grant(struct world *w, unsigned client) {
     kernel_claim_write(&writer, text(pools[pool].name), any,
                        any && !pools[pool].sticky ? 1 + world_below(w, 2) : 1);
     if (!any) {
-        kernel_wish_write_number(&writer, 1 + world_below(w, (uint32_t)pools[pool].hi));
+        kernel_requested_write_number(&writer, 1 + world_below(w, (uint32_t)pools[pool].hi));
     }
     struct kernel_command c = {.verb = reserve ? KERNEL_VERB_RESERVE : KERNEL_VERB_ALLOC,
                                .ttl_s = 1 + world_below(w, 5),

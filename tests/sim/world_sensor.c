@@ -80,9 +80,10 @@ void world_sensors_check(struct world *w) {
                 world_fail(w, "two runs of %s are alive", w->sensors[run->sensor].ref);
             }
         }
-        struct kernel_wish wish = {.is_text = true, .text = text(w->sensors[run->sensor].ref)};
+        struct kernel_requested requested = {.is_text = true,
+                                             .text = text(w->sensors[run->sensor].ref)};
         struct kernel_lease_view view;
-        if (kernel_lease_by_value(w->ledger.kernel, text(POOL), &wish, &view) != TN_R_OK ||
+        if (kernel_lease_by_value(w->ledger.kernel, text(POOL), &requested, &view) != TN_R_OK ||
             kernel_lease_id_compare(view.id, run->lease) != 0) {
             world_fail(w, "%s lives, but its resource is not its lease's any more",
                        w->sensors[run->sensor].ref);
@@ -210,9 +211,10 @@ static void read_sensor(struct world *w, unsigned index, bool at_once) {
 /* What an earlier life left is found by its lease, and its end is seen to. */
 static void find(struct world *w, unsigned index) {
     struct world_sensor *s = &w->sensors[index];
-    struct kernel_wish wish = {.is_text = true, .text = text(s->ref)};
+    struct kernel_requested requested = {.is_text = true, .text = text(s->ref)};
     struct engine_lease lease;
-    if (engine_lease_by_value(w->engine, ENGINE_READ_AS_IS, text(POOL), &wish, &lease) != TN_R_OK) {
+    if (engine_lease_by_value(w->engine, ENGINE_READ_AS_IS, text(POOL), &requested, &lease) !=
+        TN_R_OK) {
         return;
     }
     tell(w, index,
@@ -292,7 +294,7 @@ static void ask_pool(struct world *w) {
 /* The pool and the name in it first, if they are not there. */
 static bool ask_alloc(struct world *w, unsigned index) {
     struct world_sensor *s = &w->sensors[index];
-    struct kernel_wish wish = {.is_text = true, .text = text(s->ref)};
+    struct kernel_requested requested = {.is_text = true, .text = text(s->ref)};
     struct kernel_lease_view view;
     uint8_t list[128];
     struct tn_writer writer = tn_writer_of(list, sizeof list);
@@ -301,9 +303,9 @@ static bool ask_alloc(struct world *w, unsigned index) {
         ask_pool(w);
     }
     if (room &&
-        kernel_lease_by_value(w->ledger.kernel, text(POOL), &wish, &view) != TN_R_NOTFOUND) {
+        kernel_lease_by_value(w->ledger.kernel, text(POOL), &requested, &view) != TN_R_NOTFOUND) {
         struct kernel_command c = command_of(KERNEL_VERB_POOL_ADD, 0);
-        kernel_wish_write_text(&writer, text(s->ref));
+        kernel_requested_write_text(&writer, text(s->ref));
         c.pool = text(POOL);
         c.values = tn_bytes_of(list, writer.len);
         c.value_count = 1;
@@ -311,7 +313,7 @@ static bool ask_alloc(struct world *w, unsigned index) {
     }
     writer = tn_writer_of(list, sizeof list);
     kernel_claim_write(&writer, text(POOL), false, 1);
-    kernel_wish_write_text(&writer, text(s->ref));
+    kernel_requested_write_text(&writer, text(s->ref));
     struct kernel_command c = command_of(KERNEL_VERB_ALLOC, 0);
     c.holder = text(s->ref);
     c.claims = tn_bytes_of(list, writer.len);

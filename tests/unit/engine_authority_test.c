@@ -45,7 +45,7 @@ static void reads_say_overdue(struct world *world, const struct subject *subject
     struct engine_lease lease;
     struct engine_lease page[4];
     struct kernel_pool_view pool;
-    struct kernel_wish wish = {.number = subject->number};
+    struct kernel_requested requested = {.number = subject->number};
     struct engine *engine = world->engine;
     uint64_t lsn = 0;
     assert_int_equal(engine_verify(engine, how, subject->id, subject->epoch, &lease), TN_R_OVERDUE);
@@ -55,7 +55,7 @@ static void reads_say_overdue(struct world *world, const struct subject *subject
     assert_int_equal(lease.view.state, KERNEL_OVERDUE);
     assert_int_equal(engine_lease_read(engine, how, subject->id, &lease), TN_R_OK);
     assert_int_equal(lease.view.state, KERNEL_OVERDUE);
-    assert_int_equal(engine_lease_by_value(engine, how, tn_bytes_of("p", 1), &wish, &lease),
+    assert_int_equal(engine_lease_by_value(engine, how, tn_bytes_of("p", 1), &requested, &lease),
                      TN_R_OK);
     assert_int_equal(lease.view.state, KERNEL_OVERDUE);
     assert_int_equal(listed(world, how, KERNEL_NO_STATE, page), 1);
@@ -235,7 +235,7 @@ static void without_its_log_an_engine_vouches_for_nothing(void **state) {
         struct engine_lease page[4];
         struct kernel_pool_view pool;
         struct kernel_lease_filter filter = {.state = KERNEL_NO_STATE};
-        struct kernel_wish wish = {.number = 1};
+        struct kernel_requested requested = {.number = 1};
         struct engine_value value;
         enum engine_read_mode how = hows[i % 3];
         uint64_t lsn = 0;
@@ -252,7 +252,7 @@ static void without_its_log_an_engine_vouches_for_nothing(void **state) {
         assert_int_equal(page->view.state, KERNEL_NO_STATE);
         assert_int_equal(engine_lease_read(engine, how, s.id, page), verdict);
         assert_int_equal(page->view.state, KERNEL_NO_STATE);
-        assert_int_equal(engine_lease_by_value(engine, how, tn_bytes_of("p", 1), &wish, page),
+        assert_int_equal(engine_lease_by_value(engine, how, tn_bytes_of("p", 1), &requested, page),
                          verdict);
         assert_int_equal(engine_lease_values(engine, how, s.id, 0, &value, 1, &count), verdict);
         assert_int_equal(engine_leases_list(engine, how, &filter, &cursor, page, 4, &count, &lsn),

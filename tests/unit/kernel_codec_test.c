@@ -24,10 +24,10 @@ static struct kernel_command full(enum kernel_verb verb) {
     policy.values.exclude_count = 1;
     policy.values.exclude[0].lo = policy.values.exclude[0].hi = 7;
     kernel_claim_write(&of_claims, TEXT("ports"), false, 2);
-    kernel_wish_write_number(&of_claims, 5);
-    kernel_wish_write_text(&of_claims, TEXT("gpu-1"));
-    kernel_wish_write_number(&of_values, 5);
-    kernel_wish_write_text(&of_values, TEXT("gpu-1"));
+    kernel_requested_write_number(&of_claims, 5);
+    kernel_requested_write_text(&of_claims, TEXT("gpu-1"));
+    kernel_requested_write_number(&of_values, 5);
+    kernel_requested_write_text(&of_values, TEXT("gpu-1"));
     return (struct kernel_command){.verb = verb,
                                    .fields = row->required | row->optional,
                                    .user = TEXT("user"),

@@ -178,7 +178,7 @@ static enum tn_result import(struct kit *kit, const char *pool, uint64_t deadlin
     uint8_t claims[64];
     struct tn_writer w = tn_writer_of(claims, sizeof claims);
     kernel_claim_write(&w, kit_text(pool), false, 1);
-    kernel_wish_write_number(&w, 1);
+    kernel_requested_write_number(&w, 1);
     struct kernel_command c = kit_command(KERNEL_VERB_IMPORT);
     c.fields |= deadline_ms != 0 ? KERNEL_F_DEADLINE : 0u;
     c.fields |= (seen_ms | offline_ms) != 0 ? KERNEL_F_TIMES : 0u;

@@ -272,7 +272,7 @@ static void no_more_resources_are_added_at_once_than_there_may_be(void **state) 
     for (unsigned i = 0; i <= KERNEL_BUNDLE_MAX; i++) {
         char name[8];
         snprintf(name, sizeof name, "r%u", i);
-        kernel_wish_write_text(&w, tn_bytes_of(name, strlen(name)));
+        kernel_requested_write_text(&w, tn_bytes_of(name, strlen(name)));
         if (i + 1 == KERNEL_BUNDLE_MAX) {
             c.values = tn_bytes_of(values, w.len);
         }

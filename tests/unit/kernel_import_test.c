@@ -19,7 +19,7 @@ static enum tn_result import(struct kit *kit, struct import what) {
     uint8_t claims[128];
     struct tn_writer w = tn_writer_of(claims, sizeof claims);
     kernel_claim_write(&w, kit_text(what.pool), false, 1);
-    kernel_wish_write_number(&w, what.value);
+    kernel_requested_write_number(&w, what.value);
     struct kernel_command c = kit_command(KERNEL_VERB_IMPORT);
     c.fields |= KERNEL_F_HOLDER | KERNEL_F_CLAIMS;
     c.fields |= what.deadline_ms != 0 ? KERNEL_F_DEADLINE : 0u;

@@ -122,31 +122,31 @@ static void a_free_value_knows_its_last_holder(void **state) {
     (void)state;
     struct kit kit;
     struct kernel_value_view view;
-    struct kernel_wish wish = {.number = 1};
+    struct kernel_requested requested = {.number = 1};
     kit_open(&kit, NULL);
     assert_int_equal(kit_pool(&kit, "p", "lo=1 hi=9 cooldown=5"), TN_R_OK);
     static const char *const holders[] = {"first", "second"};
     for (unsigned i = 0; i < 2; i++) {
         assert_int_equal(kit_alloc(&kit, holders[i], "p=1", 0), TN_R_OK);
         assert_int_equal(kit_release(&kit, kit_token(&kit), holders[i], true), TN_R_OK);
-        assert_int_equal(kernel_value_read(kit.kernel, kit_text("p"), &wish, &view), TN_R_OK);
+        assert_int_equal(kernel_value_read(kit.kernel, kit_text("p"), &requested, &view), TN_R_OK);
         assert_int_equal(view.state, KERNEL_VALUE_COOLING);
         assert_int_equal(view.until_ms, kit.now_ms + 5000);
         kit.now_ms += 5000;
         assert_int_equal(kit_tick(&kit), TN_R_OK);
-        assert_int_equal(kernel_value_read(kit.kernel, kit_text("p"), &wish, &view), TN_R_OK);
+        assert_int_equal(kernel_value_read(kit.kernel, kit_text("p"), &requested, &view), TN_R_OK);
         assert_int_equal(view.state, KERNEL_VALUE_AVAILABLE);
         assert_true(view.has_lease);
         assert_string_equal(view.lease.holder, holders[i]);
     }
     struct kit clone;
     kit_clone(&kit, &clone); /* the order of ends is rebuilt */
-    assert_int_equal(kernel_value_read(clone.kernel, kit_text("p"), &wish, &view), TN_R_OK);
+    assert_int_equal(kernel_value_read(clone.kernel, kit_text("p"), &requested, &view), TN_R_OK);
     assert_string_equal(view.lease.holder, "second");
     kit_close(&clone);
     kit.now_ms += kit.limits.of[KERNEL_LIMIT_HISTORY_SECONDS] * 1000;
     assert_int_equal(kit_tick(&kit), TN_R_OK);
-    assert_int_equal(kernel_value_read(kit.kernel, kit_text("p"), &wish, &view), TN_R_OK);
+    assert_int_equal(kernel_value_read(kit.kernel, kit_text("p"), &requested, &view), TN_R_OK);
     assert_false(view.has_lease);
     kit_close(&kit);
 }

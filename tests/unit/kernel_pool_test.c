@@ -134,7 +134,7 @@ static void excluded_values_are_never_any_and_need_rights_by_name(void **state) 
     uint8_t bytes[64];
     struct tn_writer w = tn_writer_of(bytes, sizeof bytes);
     kernel_claim_write(&w, kit_text("p"), false, 1);
-    kernel_wish_write_number(&w, 5);
+    kernel_requested_write_number(&w, 5);
     struct kernel_command c = kit_command(KERNEL_VERB_ALLOC);
     c.rights = 0;
     c.holder = kit_text("a");

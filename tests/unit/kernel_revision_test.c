@@ -198,7 +198,7 @@ static void the_last_rules_that_are_gone_are_remembered(void **state) {
     char name[16];
     (void)state;
     kit_open(&kit, NULL);
-    for (unsigned i = 0; i <= KERNEL_GRAVES_MAX; i++) {
+    for (unsigned i = 0; i <= KERNEL_TOMBSTONES_MAX; i++) {
         snprintf(name, sizeof name, "r%u", i);
         assert_int_equal(end(&kit, name, 10 + i), TN_R_NOTFOUND);
     }
@@ -218,7 +218,7 @@ static void what_was_said_last_is_forgotten_last(void **state) {
     char name[16];
     (void)state;
     kit_open(&kit, NULL);
-    for (unsigned i = 0; i < KERNEL_GRAVES_MAX; i++) {
+    for (unsigned i = 0; i < KERNEL_TOMBSTONES_MAX; i++) {
         snprintf(name, sizeof name, "r%u", i);
         assert_int_equal(end(&kit, name, 10), TN_R_NOTFOUND);
     }

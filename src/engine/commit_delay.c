@@ -7,83 +7,83 @@
  * answered and were waiting then, and half of that time at most.
  *
  * Clients that do not come back make that a waste. If it was one, the next times are left out: one, two,
- * four, up to LINGER_SKIP_MAX. */
+ * four, up to DELAY_SKIP_MAX. */
 #include "engine/internal.h"
 
-#define LINGER_SLOW_NS 1000000u /* a sync that takes longer than clients need to come back */
-#define LINGER_SKIP_MAX 16u
+#define DELAY_SLOW_NS 1000000u /* a sync that takes longer than clients need to come back */
+#define DELAY_SKIP_MAX 16u
 
 /* By the leader: answers to `count` commands are about to be handed out. */
-void engine_linger_expect(struct engine *engine, uint32_t count) {
-    struct engine_linger *linger = &engine->linger;
+void engine_delay_expect(struct engine *engine, uint32_t count) {
+    struct engine_delay *delay = &engine->delay;
     uint64_t sync_ns = atomic_load_explicit(&engine->append_ns_last, memory_order_relaxed);
-    if (sync_ns < LINGER_SLOW_NS || count < 2) {
+    if (sync_ns < DELAY_SLOW_NS || count < 2) {
         return;
     }
-    if (linger->skip > 0) {
-        linger->skip--;
+    if (delay->skip > 0) {
+        delay->skip--;
         return;
     }
     pthread_mutex_lock(&engine->submit_lock);
     uint32_t all = count + engine->filling->count;
-    linger->expected = all - all / 8; /* the last ones are not worth waiting for */
+    delay->expected = all - all / 8; /* the last ones are not worth waiting for */
     pthread_mutex_unlock(&engine->submit_lock);
-    linger->until_ns = engine->os->clock_boot_ns(engine->os->ctx) + sync_ns / 2;
+    delay->until_ns = engine->os->clock_boot_ns(engine->os->ctx) + sync_ns / 2;
 }
 
 /* With submit_lock held. A batch that is half full is worth a sync, and must be taken before it is
  * full: then requests are refused. */
-static bool linger_over(const struct engine *engine) {
+static bool delay_over(const struct engine *engine) {
     const struct engine_batch *batch = engine->filling;
-    return engine->closing || batch->waiters > 0 || batch->count >= engine->linger.expected ||
+    return engine->closing || batch->waiters > 0 || batch->count >= engine->delay.expected ||
            batch->count >= engine->batch_commands_max / 2 ||
            batch->len >= engine->batch_bytes_max / 2;
 }
 
 /* With submit_lock held: something has changed that may end the wait. */
-void engine_linger_look(struct engine *engine) {
-    if (engine->linger.waits && linger_over(engine)) {
-        engine->linger.waits = false;
+void engine_delay_look(struct engine *engine) {
+    if (engine->delay.waits && delay_over(engine)) {
+        engine->delay.waits = false;
         engine_park_bump(&engine->thread_word);
     }
 }
 
 /* Whether `gained` more commands beside the `waiting` ones were worth the time: twice as many as come
  * by themselves, if those that wait came evenly during the sync. */
-static void linger_judge(struct engine_linger *linger, uint64_t waiting, uint64_t gained,
-                         uint64_t waited_ns, uint64_t sync_ns) {
+static void delay_judge(struct engine_delay *delay, uint64_t waiting, uint64_t gained,
+                        uint64_t waited_ns, uint64_t sync_ns) {
     if (gained * (sync_ns / 1000) >= 2 * waiting * (waited_ns / 1000)) {
-        linger->backoff = 0;
+        delay->backoff = 0;
         return;
     }
-    linger->backoff = linger->backoff == 0 ? 1 : 2 * linger->backoff;
-    linger->backoff = linger->backoff < LINGER_SKIP_MAX ? linger->backoff : LINGER_SKIP_MAX;
-    linger->skip = linger->backoff;
+    delay->backoff = delay->backoff == 0 ? 1 : 2 * delay->backoff;
+    delay->backoff = delay->backoff < DELAY_SKIP_MAX ? delay->backoff : DELAY_SKIP_MAX;
+    delay->skip = delay->backoff;
 }
 
-void engine_linger_wait(struct engine *engine) {
-    struct engine_linger *linger = &engine->linger;
-    if (linger->expected == 0) {
+void engine_delay_wait(struct engine *engine) {
+    struct engine_delay *delay = &engine->delay;
+    if (delay->expected == 0) {
         return;
     }
     uint64_t start_ns = engine->os->clock_boot_ns(engine->os->ctx);
     uint64_t now_ns = start_ns;
-    bool in_time = now_ns < linger->until_ns;
+    bool in_time = now_ns < delay->until_ns;
     pthread_mutex_lock(&engine->submit_lock);
     uint32_t waiting = engine->filling->count;
-    while (in_time && !linger_over(engine)) {
+    while (in_time && !delay_over(engine)) {
         uint32_t seen = atomic_load(&engine->thread_word);
-        linger->waits = true;
+        delay->waits = true;
         pthread_mutex_unlock(&engine->submit_lock);
-        in_time = engine_park_wait_ns(&engine->thread_word, seen, linger->until_ns - now_ns);
+        in_time = engine_park_wait_ns(&engine->thread_word, seen, delay->until_ns - now_ns);
         now_ns = engine->os->clock_boot_ns(engine->os->ctx); /* less is left if it was woken */
-        in_time = in_time && now_ns < linger->until_ns;
+        in_time = in_time && now_ns < delay->until_ns;
         pthread_mutex_lock(&engine->submit_lock);
     }
     uint32_t gained = engine->filling->count - waiting;
-    linger->waits = false;
-    linger->expected = 0;
+    delay->waits = false;
+    delay->expected = 0;
     pthread_mutex_unlock(&engine->submit_lock);
-    linger_judge(linger, waiting, gained, engine->os->clock_boot_ns(engine->os->ctx) - start_ns,
-                 atomic_load_explicit(&engine->append_ns_last, memory_order_relaxed));
+    delay_judge(delay, waiting, gained, engine->os->clock_boot_ns(engine->os->ctx) - start_ns,
+                atomic_load_explicit(&engine->append_ns_last, memory_order_relaxed));
 }
