@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Formatting, static analysis, shell scripts, the types of the Python programs and the rules between
-# the rooms. Goes on after a failure, so that one run shows all of them.
+# Formatting, static analysis, shell scripts, the types of the Python programs, the rules between the
+# rooms and the word list. Continues after a failure, so that one run shows all of them.
 #
-#   tools/lint.sh [format|tidy|cppcheck|shell|python|rooms]...      all, if none is named
+#   tools/lint.sh [format|tidy|cppcheck|shell|python|rooms|words]...      all, if none is named
 # shellcheck disable=SC2317 # functions are called through step()
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -43,11 +43,11 @@ check_python() {
     # Debian's, whatever else is on the path.
     /usr/bin/mypy --strict --python-version 3.9 --cache-dir build/lint/mypy clients/python/tenure.py &&
         /usr/bin/mypy --strict --cache-dir build/lint/mypy tools/check-rooms.py \
-            tools/plants.py tools/tidy.py
+            tools/check-words.py tools/plants.py tools/tidy.py
 }
 
 if [ $# -eq 0 ]; then
-    set -- format tidy cppcheck shell python rooms
+    set -- format tidy cppcheck shell python rooms words
 fi
 for name in "$@"; do
     case "$name" in
@@ -57,8 +57,9 @@ for name in "$@"; do
     shell) step "shellcheck" shellcheck .ci/run tools/*.sh tests/lint/*.sh ;;
     python) step "mypy" check_python ;;
     rooms) step "rooms" tools/check-rooms.py ;;
+    words) step "words" tools/check-words.py ;;
     *)
-        echo "lint: there is no '$name'" >&2
+        echo "lint: unknown step '$name'" >&2
         exit 2
         ;;
     esac
