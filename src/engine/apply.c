@@ -41,7 +41,7 @@ struct apply {
 /* Limits need memory, which the kernel gets beforehand. They were right when they were logged. */
 static enum tn_status apply_limits(struct engine *engine, struct tn_bytes bytes) {
     struct kernel_command command;
-    if (TN_LIKELY(bytes.at[0] != KERNEL_VERB_LIMITS) || engine->limits_prepared) {
+    if (bytes.len == 0 || TN_LIKELY(bytes.at[0] != KERNEL_VERB_LIMITS) || engine->limits_prepared) {
         return TN_OK;
     }
     if (!kernel_command_decode(bytes, &command)) {

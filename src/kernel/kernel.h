@@ -113,7 +113,7 @@ uint64_t kernel_leases_scan(const struct kernel *kernel, const struct kernel_lea
                             uint32_t capacity, uint32_t *ret_count);
 
 /* How holders are derived in the pool, or in a scope that a template would make; POOL_NOTFOUND. */
-enum tn_result kernel_identity_read(const struct kernel *kernel, struct tn_bytes pool,
+enum tn_result kernel_identity_read(const struct kernel *kernel, struct tn_bytes name,
                                     struct kernel_identity *ret_identity);
 /* Whether the holder has something of the pool, as far as that is counted: in sticky pools it is.
  * */
