@@ -517,7 +517,7 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
          .summary = "A running sensor reads, by its token, the enabled rules of its trigger with "
                     "their metadata, a page at a time",
          .method = "GET", .path = "/v1/sensors/{ref}/rules",
-         .example = "SENSOR RULES s1 eyJ.eyJ.sig"},
+         .example = "SENSOR RULES core.timer eyJ.eyJ.sig"},
     [PROTOCOL_SENSOR_SET] =
         {ROW(SENSOR_SET, "SENSOR", "SET", WRITE, ADMIN, SENSOR), .traits = PROTOCOL_PROGRAMS,
          .verb = KERNEL_VERB_SENSOR_SET, .form = FORM(sensor_set),

@@ -89,13 +89,13 @@ class Commands(Cli):
             verify | leases | touch | revoke | ack | reserve | activate | rekey | revoke | reclaim
             +alloc ports job/42 | release | disown 
             +disown job/7 | sweep | tick | pool drop | snapshot
-            rule set | rule disable | rule enable | rule list | sensor set | sensor info
+            rule set | rule info | rule disable | rule enable | rule list | sensor set | sensor info
             sensor disable | sensor enable | sensor list
             +sensor set s1 core.timer '{"command":["/bin/ls","/none"],"backoff_seconds":60}'
             ?s1 backoff | sensor status | sensor logs | sensor reset | sensor restart
             sensor delete | rule delete
             +sensor set core.timer core.tick '{"command":["/bin/sleep","999"],"settle_seconds":0}'
-            +rule set r2 core.tick | ?core.timer running | token sensor | emit | sensor heartbeat
+            +rule set r2 core.tick | ?core.timer running | token sensor | sensor rules | emit | sensor heartbeat
             +alloc devices job/42 | token issue | token refresh | token rotate | token keys | token introspect | token revoke
             ping | echo | info | time | client list | config get
         """

@@ -71,8 +71,8 @@ class Pages(HttpCase):
             answer = self.ask("GET", path)
             self.assertEqual((answer.status, answer.body), (200, b"ok\n"))
         verbose = self.ask("GET", "/readyz?verbose").body.decode()
-        self.assertEqual(verbose.splitlines(), ["[+]loop ok", "[+]engine ok", "[+]serving ok",
-                                                "readyz check passed"])
+        self.assertEqual(verbose.splitlines(), ["[+]loop ok", "[+]engine ok", "[+]disk ok",
+                                                "[+]serving ok", "readyz check passed"])
         self.assertIn(b"/readyz", self.ask("GET", "/").body)
 
     def test_json_ends_in_a_newline(self):
