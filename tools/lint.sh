@@ -27,6 +27,7 @@ mapfile -t units < <(find "${dirs[@]}" -name '*.c' | sort)
 
 tidy() {
     cmake --preset dev >/dev/null
+    cmake --build --preset dev --target made >/dev/null
     tools/tidy.py build/dev/compile_commands.json build/lint/tidy "${units[@]}"
 }
 

@@ -192,19 +192,23 @@ static void pool_reconcile(struct pool_work *p) {
     }
 }
 
-void config_reconcile_pools(struct config_reconcile_work *work, const struct config *config) {
-    struct pool_work p = {.work = work, .values = malloc(KERNEL_COMMAND_MAX)};
-    uint32_t count = config->declared[CONFIG_KIND_POOL].count;
-    for (uint32_t i = 0; i < 2 * count; i++) { /* templates before their scopes */
-        p.pool = config_pool_at(config, i % count);
-        if (is_scope(p.pool) != (i >= count)) {
+static void pools_reconcile(struct pool_work *p, const struct config *config, bool scopes) {
+    for (uint32_t i = 0; i < config->declared[CONFIG_KIND_POOL].count; i++) {
+        p->pool = config_pool_at(config, i);
+        if (is_scope(p->pool) != scopes) {
             continue;
         }
-        if (p.values == NULL) {
-            config_reconcile_refused(work, &p.pool->head, "read", TN_R_OVERLOADED);
+        if (p->values == NULL) {
+            config_reconcile_refused(p->work, &p->pool->head, "read", TN_R_OVERLOADED);
         } else {
-            pool_reconcile(&p);
+            pool_reconcile(p);
         }
     }
+}
+
+void config_reconcile_pools(struct config_reconcile_work *work, const struct config *config) {
+    struct pool_work p = {.work = work, .values = malloc(KERNEL_COMMAND_MAX)};
+    pools_reconcile(&p, config, false); /* templates before their scopes */
+    pools_reconcile(&p, config, true);
     free(p.values);
 }

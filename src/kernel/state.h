@@ -590,7 +590,7 @@ struct kernel_lease_id kernel_lease_id_of(const struct kernel *k, const struct l
 uint64_t kernel_lease_offline_since(const struct lease *l);
 /* The holder is active now. If the lease was offline, counts the time it was away. */
 void kernel_lease_seen(struct kernel *k, uint32_t lease);
-void kernel_lease_show(const struct kernel *k, uint32_t lease, struct kernel_lease_view *ret_view);
+void kernel_lease_show(const struct kernel *k, uint32_t lease, struct kernel_lease_view *v);
 void kernel_lease_link(struct kernel *k, uint32_t lease);
 void kernel_lease_unlink(struct kernel *k, uint32_t lease);
 /* Counts the lease's values as held in its state (sign +1) or no longer (-1). */

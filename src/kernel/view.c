@@ -14,8 +14,8 @@ uint32_t kernel_pool_name(const struct kernel *k, uint32_t pool, char out[KERNEL
 
 /* ---- leases ---- */
 
-void kernel_lease_show(const struct kernel *k, uint32_t slot, struct kernel_lease_view *v) {
-    const struct lease *l = lease_at(k, slot);
+void kernel_lease_show(const struct kernel *k, uint32_t lease, struct kernel_lease_view *v) {
+    const struct lease *l = lease_at(k, lease);
     bool ended = kernel_state_terminal((enum kernel_state)l->state);
     v->id = kernel_lease_id_of(k, l);
     v->epoch = l->epoch;
@@ -37,7 +37,7 @@ void kernel_lease_show(const struct kernel *k, uint32_t slot, struct kernel_leas
     v->user_len =
         l->user == TN_NONE ? 0 : text_out(k, name_at(k, l->user)->text, v->user, sizeof v->user);
     v->meta_len = l->meta == TN_NONE ? 0 : tn_text_len(&k->tables[TABLE_TEXT], l->meta);
-    v->slot = slot;
+    v->slot = lease;
 }
 
 enum tn_result kernel_lease_read(const struct kernel *k, struct kernel_lease_id id,
