@@ -119,8 +119,8 @@ static bool scope_declare(struct pool_work *p, const struct kernel_pool_view *vi
         return true;
     }
     /* Creating it again makes it stay when it is empty, unless that is so already. */
-    struct kernel_command command = {.verb =
-                                         same ? KERNEL_VERB_POOL_CREATE : KERNEL_VERB_POOL_ALTER,
+    struct kernel_command command = {.verb = same && !view->kept ? KERNEL_VERB_POOL_CREATE
+                                                                 : KERNEL_VERB_POOL_ALTER,
                                      .fields = KERNEL_F_POLICY,
                                      .policy = &p->pool->patch};
     if (!execute(p, &command) || same) {

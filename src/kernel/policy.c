@@ -172,7 +172,10 @@ uint64_t kernel_policy_patch_fault(const struct kernel_policy_patch *patch,
 #define OPTION_BIT(option) ((uint64_t)1 << (option))
 
 uint64_t kernel_policy_patch_options(const struct kernel_policy_patch *patch) {
-    uint64_t own = patch->mask & ~OPTION_BIT(KERNEL_OPTION_KIND);
+    /* These a scope has in common with its template. */
+    uint64_t shared = OPTION_BIT(KERNEL_OPTION_KIND) | OPTION_BIT(KERNEL_OPTION_STICKY) |
+                      OPTION_BIT(KERNEL_OPTION_SCOPED) | OPTION_BIT(KERNEL_OPTION_INTERNAL);
+    uint64_t own = patch->mask & ~shared;
     uint64_t range = OPTION_BIT(KERNEL_OPTION_LO) | OPTION_BIT(KERNEL_OPTION_HI) |
                      OPTION_BIT(KERNEL_OPTION_SPANS);
     if (patch->has_spans || (own & range) != 0) {

@@ -241,6 +241,9 @@ void kernel_pool_maybe_empty(struct kernel *k, uint32_t pool) {
 void kernel_pool_drop_empty(struct kernel *k) {
     for (uint32_t i = 0; i < k->empty_count; i++) {
         struct pool *p = pool_mut(k, k->empty_scopes[i]);
+        if (p->state == POOL_FREE) {
+            continue; /* a POOL DROP of the scope that it emptied itself: the record is gone */
+        }
         TN_ASSERT(p->empty_listed);
         p->empty_listed = 0;
         if (p->used == 0 && p->state == POOL_LIVE && !p->kept) {
@@ -265,6 +268,8 @@ static enum tn_result scope_record(struct kernel *k, uint32_t template, struct t
     }
     if (old != TN_NONE && pool_at(k, old)->template == template) {
         TN_ASSERT(pool_at(k, old)->state == POOL_DROPPED);
+        /* A policy that it had of its own in an earlier life is over. */
+        memset(&pool_mut(k, old)->policy, 0, sizeof(struct kernel_policy));
         pool_reset(pool_mut(k, old));
         *ret_pool = old;
         return TN_R_OK;

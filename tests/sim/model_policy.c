@@ -234,7 +234,8 @@ bool model_pools_full(const struct model *m) {
 #define OWN_RANGE (OWN(KERNEL_OPTION_LO) | OWN(KERNEL_OPTION_HI) | OWN(KERNEL_OPTION_SPANS))
 
 static uint64_t own_options(const struct kernel_policy_patch *patch) {
-    uint64_t own = patch->mask & ~OWN(KERNEL_OPTION_KIND);
+    uint64_t own = patch->mask & ~(OWN(KERNEL_OPTION_KIND) | OWN(KERNEL_OPTION_STICKY) |
+                                   OWN(KERNEL_OPTION_SCOPED) | OWN(KERNEL_OPTION_INTERNAL));
     own |= patch->has_spans || (own & OWN_RANGE) != 0 ? OWN_RANGE : 0;
     return own | (patch->has_exclude ? OWN(KERNEL_OPTION_EXCLUDE) : 0);
 }

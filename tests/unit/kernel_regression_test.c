@@ -193,11 +193,31 @@ static void an_admitted_operation_finds_room_also_after_the_window_became_shorte
     kit_close(&kit);
 }
 
+/* Its last value cools down within the drop itself, when history has let its lease go before. */
+static void a_scope_that_the_drop_itself_empties_is_dropped_once(void **state) {
+    (void)state;
+    struct kernel_limits limits = kit_limits();
+    limits.of[KERNEL_LIMIT_HISTORY_SECONDS] = 1;
+    struct kit kit;
+    kit_open(&kit, &limits);
+    kit_pool(&kit, "t", "lo=1 hi=9 scoped=1 cooldown=60");
+    kit_alloc(&kit, "h", "t@a:1", 0);
+    kit_release(&kit, kit_token(&kit), "h", true);
+    kit.now_ms += 30000;
+    struct kernel_command tick = kit_command(KERNEL_VERB_TICK);
+    assert_int_equal(kit_run(&kit, &tick), TN_R_OK);
+    kit.now_ms += 40000;
+    assert_int_equal(kit_drop(&kit, "t@a"), TN_R_OK);
+    assert_int_equal(kit_alloc(&kit, "h", "t@a:1", 0), TN_R_OK);
+    kit_close(&kit);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_reservation_lasts_as_asked_whatever_the_largest_ttl_of_leases),
         cmocka_unit_test(a_scope_gives_no_cold_value_that_its_template_excludes_now),
         cmocka_unit_test(a_scope_of_an_internal_pool_is_the_supervisors_too),
+        cmocka_unit_test(a_scope_that_the_drop_itself_empties_is_dropped_once),
         cmocka_unit_test(a_resource_whose_lease_is_over_can_be_removed),
         cmocka_unit_test(adding_what_is_there_needs_no_room),
         cmocka_unit_test(an_internal_pool_is_altered_by_the_supervisor_only),
