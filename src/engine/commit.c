@@ -178,8 +178,12 @@ static enum tn_result commit_enter(struct engine *engine, struct engine_request 
         TN_ASSERT(engine->leading);
         pthread_cond_wait(&engine->room, &engine->submit_lock);
     }
-    engine->gathering = false; /* whoever gathers may be the caller, who does nothing until then */
-    engine->filling->waiters += verdict == TN_R_OK;
+    if (verdict == TN_R_OK) {
+        engine->gathering = false; /* the caller may be the one who gathers, and it waits now */
+        engine->filling->waiters++;
+    } else {
+        commit_gathered(engine); /* what others have gathered still needs its answers */
+    }
     engine_delay_look(engine);
     *ret_lead = verdict == TN_R_OK && commit_call_leader(engine, true);
     pthread_mutex_unlock(&engine->submit_lock);

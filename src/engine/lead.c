@@ -31,10 +31,10 @@ static enum tn_status lead_append(struct engine *engine, const struct kernel_com
     }
 }
 
-/* Commits one command as a batch of its own. Unless another one must follow, a snapshot may be taken
- * after it. */
+/* Commits one command as a batch of its own and adds its size to *bytes. The snapshot thread hears of
+ * these batches only when all of them are applied: the limits may replace the kernel's tables. */
 static enum tn_status lead_log_one(struct engine *engine, const struct kernel_command *command,
-                                   bool last, struct log_error *error) {
+                                   uint64_t *bytes, struct log_error *error) {
     struct log_batch logged;
     enum tn_status status = lead_append(engine, command, &logged);
     if (status != TN_OK) {
@@ -45,9 +45,7 @@ static enum tn_status lead_log_one(struct engine *engine, const struct kernel_co
     engine->limits_prepared = true;
     status = engine_apply_batch(engine, &logged, NULL, NULL);
     TN_ASSERT(status == TN_OK);
-    if (last) {
-        engine_snapshot_appended(engine, logged.len);
-    }
+    *bytes += logged.len;
     return TN_OK;
 }
 
@@ -76,7 +74,7 @@ static enum tn_status lead_limits_check(const struct kernel_limits *limits,
 
 /* A new log: its first record carries the limits and seeds the kernel's generator. */
 static enum tn_status lead_log_new(struct engine *engine, const struct log_position *at,
-                                   struct log_error *error) {
+                                   uint64_t *bytes, struct log_error *error) {
     struct kernel_command command = {.verb = KERNEL_VERB_LIMITS,
                                      .rights = KERNEL_RIGHT_OPERATOR,
                                      .fields = KERNEL_F_LIMITS | KERNEL_F_EPOCH | KERNEL_F_EDITION,
@@ -95,7 +93,7 @@ static enum tn_status lead_log_new(struct engine *engine, const struct log_posit
                        tn_status_text(status));
         return status;
     }
-    status = lead_log_one(engine, &command, true, error);
+    status = lead_log_one(engine, &command, bytes, error);
     if (status != TN_OK) { /* whoever begins the log makes its state */
         pthread_mutex_lock(&engine->state_lock);
         kernel_destroy(engine->kernel);
@@ -106,7 +104,8 @@ static enum tn_status lead_log_new(struct engine *engine, const struct log_posit
 }
 
 /* The limits asked for and this version's rules, if they are not the ones in force. */
-static enum tn_status lead_limits_change(struct engine *engine, struct log_error *error) {
+static enum tn_status lead_limits_change(struct engine *engine, uint64_t *bytes,
+                                         struct log_error *error) {
     struct kernel_limits wanted = lead_limits_wanted(engine);
     if (memcmp(&wanted, kernel_limits_of(engine->kernel), sizeof wanted) == 0 &&
         kernel_edition(engine->kernel) == KERNEL_EDITION) {
@@ -129,7 +128,7 @@ static enum tn_status lead_limits_change(struct engine *engine, struct log_error
                                      .fields = KERNEL_F_LIMITS | KERNEL_F_EDITION,
                                      .edition = KERNEL_EDITION,
                                      .limits = wanted};
-    return lead_log_one(engine, &command, true, error);
+    return lead_log_one(engine, &command, bytes, error);
 }
 
 _Static_assert(LOG_GENERATIONS_MAX == KERNEL_RESTORES_MAX,
@@ -137,14 +136,13 @@ _Static_assert(LOG_GENERATIONS_MAX == KERNEL_RESTORES_MAX,
 
 /* The log's generation goes up when a backup is restored; the state follows by a command. */
 static enum tn_status lead_restored(struct engine *engine, const struct log_position *at,
-                                    struct log_error *error) {
+                                    uint64_t *bytes, struct log_error *error) {
     const struct kernel_command command = {.verb = KERNEL_VERB_RESTORED,
                                            .rights = KERNEL_RIGHT_OPERATOR};
     enum tn_status status = TN_OK;
     while (status == TN_OK && kernel_shard(engine->kernel) < at->shard) {
         uint64_t before = kernel_shard(engine->kernel);
-        bool last = before + ((uint64_t)1 << 32) >= at->shard;
-        status = lead_log_one(engine, &command, last, error);
+        status = lead_log_one(engine, &command, bytes, error);
         if (status == TN_OK && kernel_shard(engine->kernel) == before) {
             (void)snprintf(error->text, sizeof error->text,
                            "the state was restored from a backup %llu times, and no more than that "
@@ -164,6 +162,7 @@ static enum tn_status lead_restored(struct engine *engine, const struct log_posi
 
 enum tn_status engine_lead_prepare(struct engine *engine, struct log_error *error) {
     struct log_position at = {0};
+    uint64_t bytes = 0;
     enum tn_status status = engine->log->verbs->lead(engine->log, &at, error);
     if (status != TN_OK) {
         return status;
@@ -172,13 +171,16 @@ enum tn_status engine_lead_prepare(struct engine *engine, struct log_error *erro
     engine->lsn_least = at.next_lsn;
     status = engine_clock_start(engine, &at, error);
     if (status == TN_OK && engine->kernel == NULL) {
-        status = lead_log_new(engine, &at, error);
+        status = lead_log_new(engine, &at, &bytes, error);
     }
     if (status == TN_OK) {
-        status = lead_restored(engine, &at, error);
+        status = lead_restored(engine, &at, &bytes, error);
     }
     if (status == TN_OK) {
-        status = lead_limits_change(engine, error);
+        status = lead_limits_change(engine, &bytes, error);
+    }
+    if (status == TN_OK && bytes > 0) {
+        engine_snapshot_appended(engine, bytes);
     }
     if (status == TN_OK) {
         status = engine_metrics_init(engine);
