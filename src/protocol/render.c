@@ -458,6 +458,12 @@ static void value_lease(struct protocol_writer *w, const struct kernel_lease_vie
     protocol_pair_time(w, "until", until_ms);
 }
 
+/* The deadline of a lease is for users who may see the lease; a cooldown is the value's own. */
+static uint64_t value_until(const struct kernel_value_view *view, bool seen) {
+    bool held = view->has_lease && !kernel_state_terminal(view->lease.state);
+    return held && !seen ? 0 : view->until_ms;
+}
+
 void protocol_render_value_row(struct protocol_writer *w, const struct kernel_value_view *view,
                                bool seen) {
     uint64_t more = view->last - view->value.number; /* which are both 0 in a set */
@@ -474,7 +480,7 @@ void protocol_render_value_row(struct protocol_writer *w, const struct kernel_va
     }
     protocol_pair_number(w, "count", view->value.name_len > 0 ? 1 : more + (more != UINT64_MAX));
     protocol_pair_text(w, "state", kernel_value_state_name(view->state));
-    value_lease(w, view->has_lease && seen ? &view->lease : NULL, view->until_ms);
+    value_lease(w, view->has_lease && seen ? &view->lease : NULL, value_until(view, seen));
 }
 
 void protocol_render_value_card(struct protocol_writer *w, struct tn_bytes pool,
@@ -487,7 +493,7 @@ void protocol_render_value_card(struct protocol_writer *w, struct tn_bytes pool,
     protocol_write_text(w, "value");
     protocol_render_value(w, &view->value);
     protocol_pair_text(w, "state", kernel_value_state_name(view->state));
-    value_lease(w, last ? NULL : lease, view->until_ms);
+    value_lease(w, last ? NULL : lease, value_until(view, seen));
     if (last) {
         pair_bytes(w, "last_lease", text, protocol_lease_format(lease->id, text));
         pair_bytes(w, "last_holder", lease->holder, lease->holder_len);

@@ -10,7 +10,7 @@
 
 #define FENCE_MS 1000u /* that a read waits for a log position */
 
-#define LEASES_PAGES 16u /* of the engine's, for one that is shown */
+#define LEASES_PAGES 4u /* of the engine's, for one that is shown */
 
 /* Where it was read, which whoever asked may want to know apart from the reply. */
 static void lsn_write(struct server_request *request, struct protocol_writer *w, uint64_t lsn) {
@@ -252,6 +252,7 @@ static bool value_seen(const struct server_request *request, const struct kernel
     }
     return engine_lease_read(request->server->engine, ENGINE_READ_AS_IS, view->lease.id, &lease) ==
                TN_R_OK &&
+           lease.view.epoch == view->lease.epoch && /* a rekey changes who may see it */
            access_sees_lease(request->user, request->server->engine, &lease);
 }
 

@@ -195,7 +195,8 @@ void server_streams_stop(struct server_streams *streams) {
 }
 
 void server_streams_free(struct server_streams *streams) {
-    struct server_feed_item *item = feed_take(streams->feed);
+    /* There is no feed yet if the server could not start. */
+    struct server_feed_item *item = streams->feed != NULL ? feed_take(streams->feed) : NULL;
     TN_ASSERT(!streams->open && LIST_EMPTY(&streams->subscribers));
     while (item != NULL) {
         struct server_feed_item *next = item->next;

@@ -44,10 +44,11 @@ static bool subject_fits(const struct protocol_command *row) {
         return !binds(row, PROTOCOL_B_POOL) && !binds(row, PROTOCOL_B_FROM) &&
                !binds(row, PROTOCOL_B_CLAIM) && !binds(row, PROTOCOL_B_LEASE) &&
                !binds(row, PROTOCOL_B_TARGET) && !binds(row, PROTOCOL_B_HOLDER) &&
+               !binds(row, PROTOCOL_B_VALUE) && !binds(row, PROTOCOL_B_TOKEN_ID) &&
                (!binds(row, PROTOCOL_B_NAME) || binds(row, PROTOCOL_B_BEARER));
     case PROTOCOL_OF_POOL:
         return binds(row, PROTOCOL_B_POOL) || binds(row, PROTOCOL_B_FROM) ||
-               binds(row, PROTOCOL_B_CLAIM);
+               binds(row, PROTOCOL_B_CLAIM) || binds(row, PROTOCOL_B_VALUE);
     case PROTOCOL_OF_LEASE:
         return binds(row, PROTOCOL_B_LEASE) || binds(row, PROTOCOL_B_TARGET) ||
                binds(row, PROTOCOL_B_TOKEN_ID);
