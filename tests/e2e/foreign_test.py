@@ -142,7 +142,7 @@ class HttpPort(Case):
         self.assertEqual(self.ask({"Content-Type": "text/plain"}), 415)
         upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Origin": "http://evil.example",
                    "Sec-WebSocket-Key": base64.b64encode(b"x" * 16).decode(), "Sec-WebSocket-Version": "13"}
-        self.assertEqual(self.ask(upgrade, None, "/v1/rules/stolen", "GET"), 405)
+        self.assertEqual(self.ask(upgrade, None, "/v1/rules/stolen", "GET"), 404)
 
 
 PAGE = """<!doctype html><title>working</title><body><script>

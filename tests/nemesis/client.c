@@ -238,6 +238,12 @@ static bool error_take(struct tn_bytes line, struct nm_op *op) {
             fact_take(word, op);
         }
     }
+    if (op->code ==
+        TN_R_BUSY) { /* the lease is another's, and is told only while it is as it was */
+        op->has_lease = false;
+        op->got_lease = op->got_epoch = 0;
+        op->state = KERNEL_NO_STATE;
+    }
     enum tn_outcome class = tn_result_outcome((enum tn_result)op->code);
     if (class == TN_UNKNOWN) {
         op->outcome = NM_UNKNOWN;
