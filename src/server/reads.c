@@ -10,7 +10,8 @@
 
 #define FENCE_MS 1000u /* that a read waits for a log position */
 
-#define LEASES_PAGES 4u /* of the engine's, for one that is shown */
+#define LEASES_PAGES 16u    /* of the engine's, for one that is shown */
+#define LEASES_LOOKED 4096u /* leases in them, after which no other one is read */
 
 /* Where it was read, which whoever asked may want to know apart from the reply. */
 static void lsn_write(struct server_request *request, struct protocol_writer *w, uint64_t lsn) {
@@ -125,13 +126,14 @@ static uint32_t leases_seen(const struct server_request *request, struct engine_
 }
 
 /* Fills the page from several of the engine's, where some leases are not for whoever asks. It stops
- * where the engine did for its effort, and after LEASES_PAGES: then the page is short. */
+ * where the engine did for its effort, after LEASES_PAGES, and after LEASES_LOOKED leases: then the page
+ * is short. */
 static enum tn_result leases_list(struct server_request *request,
                                   const struct kernel_lease_filter *filter, uint32_t *ret_count,
                                   uint64_t *ret_lsn) {
     struct protocol_call *call = &request->call;
     struct engine_lease *page = request->server->buffers.page;
-    uint32_t total = 0;
+    uint32_t total = 0, looked = 0;
     for (uint32_t i = 0; i < LEASES_PAGES; i++) {
         uint32_t wanted = call->count - total;
         uint32_t count = 0;
@@ -141,8 +143,10 @@ static enum tn_result leases_list(struct server_request *request,
         if (code != TN_R_OK) {
             return code;
         }
+        looked += count;
         total += leases_seen(request, page + total, count);
-        if (call->cursor == 0 || count < wanted || total == call->count) {
+        if (call->cursor == 0 || count < wanted || total == call->count ||
+            looked >= LEASES_LOOKED) {
             break;
         }
     }
