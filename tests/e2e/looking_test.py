@@ -5,21 +5,10 @@ import unittest
 import urllib.error
 import urllib.request
 
-from harness import Case
-from resp import Error, Resp
+from resp import Asking, Error
 
 
-class Looking(Case):
-    def setUp(self):
-        super().setUp()
-        self.ask = Resp(self.server, 3)
-        self.addCleanup(self.ask.close)
-
-    def do(self, *words):
-        reply = self.ask.do(*words)
-        self.assertNotIsInstance(reply, Error, (words, reply))
-        return reply
-
+class Looking(Asking):
     def refused(self, code, *words):
         reply = self.ask.do(*words)
         self.assertIsInstance(reply, Error, (words, reply))

@@ -2,6 +2,8 @@
 versions of the protocol. A push is a list in a Push, a map a dict, an error an Error."""
 import socket
 
+from harness import Case
+
 
 class Push(list):
     pass
@@ -105,3 +107,18 @@ class Resp:
             return self.buffer == b"" and self.socket.recv(1) == b""
         except ConnectionResetError:
             return True
+
+
+class Asking(Case):
+    """A test case with one RESP3 connection."""
+
+    def setUp(self):
+        super().setUp()
+        self.ask = Resp(self.server, 3)
+        self.addCleanup(self.ask.close)
+
+    def do(self, *words):
+        """The reply, which is not an error."""
+        reply = self.ask.do(*words)
+        self.assertNotIsInstance(reply, Error, (words, reply))
+        return reply

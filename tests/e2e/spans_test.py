@@ -8,22 +8,11 @@ import urllib.error
 import urllib.request
 
 from config_test import Configured, check
-from harness import Case
 from import_test import run
-from resp import Error, Resp
+from resp import Asking, Error, Resp
 
 
-class Spans(Case):
-    def setUp(self):
-        super().setUp()
-        self.ask = Resp(self.server, 3)
-        self.addCleanup(self.ask.close)
-
-    def do(self, *words):
-        reply = self.ask.do(*words)
-        self.assertNotIsInstance(reply, Error, (words, reply))
-        return reply
-
+class Spans(Asking):
     def refused(self, text, *words):
         reply = self.ask.do(*words)
         self.assertIsInstance(reply, Error, (words, reply))
