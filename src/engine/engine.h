@@ -177,6 +177,19 @@ struct engine_standing {
 
 void engine_standing_read(struct engine *engine, struct engine_standing *ret_standing);
 
+/* What a replicated log keeps beside its batches (log/log.h has the contracts of these verbs). A log without
+ * other nodes has no notes (TN_INVALID), no nodes (0), the epoch 0 and is owned for ever (UINT64_MAX). */
+bool engine_has_notes(const struct engine *engine);
+enum tn_status engine_note_get(struct engine *engine, const char *name, uint8_t *out, uint32_t room,
+                               uint32_t *ret_len);
+enum tn_status engine_note_put(struct engine *engine, const char *name, struct tn_bytes value);
+uint32_t engine_nodes(const struct engine *engine, struct log_node *ret_nodes, uint32_t room);
+/* In boot time; 0: the log is not ours. */
+uint64_t engine_owned_until(const struct engine *engine);
+/* Of the last engine_lead that succeeded. */
+void engine_succession(struct engine *engine, struct log_succession *ret_succession);
+void engine_clean(struct engine *engine, uint64_t epoch);
+
 /* Answers what is in flight, takes a last snapshot if there was a write since the last one, closes
  * the log. False if the last snapshot or the mark could not be written (nothing that was answered
  * is lost by that). If nothing was logged for a minute, a tick is, so that the next start knows how

@@ -171,9 +171,10 @@ struct engine {
     bool thread_leads;   /* the commit thread is that somebody */
     bool gathering;      /* more is to come: the filling batch is not taken */
     bool closing;
-    enum engine_role role;           /* moved by engine_role_move only */
-    bool owned;                      /* the log is ours */
-    char leader[LOG_LEADER_MAX + 1]; /* who has it else; empty: nobody, as far as is known */
+    enum engine_role role;            /* moved by engine_role_move only */
+    bool owned;                       /* the log is ours */
+    char leader[LOG_LEADER_MAX + 1];  /* who has it else; empty: nobody, as far as is known */
+    struct log_succession succession; /* of the last lead */
     bool tick_pending;
     uint64_t overloads;
 

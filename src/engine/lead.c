@@ -160,6 +160,17 @@ static enum tn_status lead_restored(struct engine *engine, const struct log_posi
     return status;
 }
 
+/* From whom the log comes, for the clock and for whoever asks later. */
+static void lead_succeed(struct engine *engine) {
+    struct log_succession succession = {0};
+    if (engine->log->verbs->succession != NULL) {
+        engine->log->verbs->succession(engine->log, &succession);
+    }
+    pthread_mutex_lock(&engine->submit_lock);
+    engine->succession = succession;
+    pthread_mutex_unlock(&engine->submit_lock);
+}
+
 enum tn_status engine_lead_prepare(struct engine *engine, struct log_error *error) {
     struct log_position at = {0};
     uint64_t bytes = 0;
@@ -169,6 +180,7 @@ enum tn_status engine_lead_prepare(struct engine *engine, struct log_error *erro
     }
     TN_ASSERT(engine->kernel == NULL ? at.lsn == 0 : at.lsn == kernel_lsn(engine->kernel));
     engine->lsn_least = at.next_lsn;
+    lead_succeed(engine);
     status = engine_clock_start(engine, &at, error);
     if (status == TN_OK && engine->kernel == NULL) {
         status = lead_log_new(engine, &at, &bytes, error);

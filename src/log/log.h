@@ -95,6 +95,24 @@ struct log_verbs {
                            struct log_error *error);
     /* Whether the log is surely ours at this moment, from any thread. NULL: from lead on, always. */
     bool (*owned)(const struct log *log);
+    /* In boot time: until when the log is surely ours, if nothing is renewed; from any thread. 0: it is not.
+     * NULL: for ever. */
+    uint64_t (*owned_until)(const struct log *log);
+    /* After lead. NULL: there are no other owners. */
+    void (*succession)(struct log *log, struct log_succession *ret_succession);
+    /* Notes: small values that go from owner to owner with the log, by name (letters, digits, '.'), the same
+     * on every node; from any thread, and may wait. get: TN_NOTFOUND, or TN_INVALID if `room` is too small.
+     * put: durable on return; TN_LOST if the log is not ours. NULL: the log keeps none, and its user keeps
+     * them in files of its own. */
+    enum tn_status (*note_get)(struct log *log, const char *name, uint8_t *out, uint32_t room,
+                               uint32_t *ret_len);
+    enum tn_status (*note_put)(struct log *log, const char *name, struct tn_bytes value);
+    /* The registered nodes, from memory: up to `room` of them, returns their number. From any thread. NULL:
+     * there are none. */
+    uint32_t (*nodes)(const struct log *log, struct log_node *ret_nodes, uint32_t room);
+    /* This node says that nothing lives that it has started in `epoch` or an earlier one: others are told
+     * soon, as its clean_epoch. From any thread; does not wait. */
+    void (*clean)(struct log *log, uint64_t epoch);
     /* Gives the log up for others to take over; no append is under way. NULL: it cannot be given up. */
     enum tn_status (*resign)(struct log *log);
     void (*append)(struct log *log, const struct log_batch *batch, log_committed *done, void *ctx);

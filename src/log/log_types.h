@@ -2,6 +2,7 @@
 #ifndef TN_LOG_LOG_TYPES_H
 #define TN_LOG_LOG_TYPES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Called for things worth a line in the log of the program: torn tail cut, recovery rewritten, ... */
@@ -9,6 +10,10 @@ typedef void log_notice(void *ctx, const char *line);
 
 /* Of the address of another node that owns the log. */
 #define LOG_LEADER_MAX 127u
+#define LOG_NODE_MAX 52u /* bytes of a node's name */
+#define LOG_NODES_MAX 64u
+#define LOG_NOTE_MAX (256u << 10) /* bytes of a note */
+#define LOG_BOOT_ID_BYTES 16u
 
 /* Why an operation failed, for people: names file, offset and remedy. One line, no newline. */
 struct log_error {
@@ -37,6 +42,29 @@ struct log_stats {
     uint64_t snapshot_bytes; /* of the newest */
     uint64_t snapshot_lsn;   /* of the newest, 0 if none */
     uint64_t bytes_since_snapshot;
+};
+
+/* What a node must know that takes over a log from another one. */
+struct log_succession {
+    uint64_t epoch; /* of this ownership: later owners have larger ones */
+    /* The log's time at this moment, if this node has heard the previous owner: that owner's time and the
+     * boot time since its last stamp, never ahead of the true time. 0: it has not, and only the wall clock
+     * can tell. */
+    uint64_t heard_ms;
+    /* In boot time: by then every earlier owner's authority has ended, by that owner's own clock. */
+    uint64_t fenced_at_boot_ms;
+};
+
+/* A node of a replicated log, as it has registered itself. Texts are empty if they are not known. */
+struct log_node {
+    char name[LOG_NODE_MAX + 1];
+    char address[LOG_LEADER_MAX + 1]; /* for clients: what the follower is told as `leader` */
+    char http[LOG_LEADER_MAX + 1];
+    uint8_t boot_id[LOG_BOOT_ID_BYTES]; /* of its machine */
+    uint64_t clean_epoch; /* nothing lives that it has started in this epoch or an earlier one */
+    uint64_t applied_lsn;
+    uint64_t age_ms; /* since it was last heard of */
+    bool self;
 };
 
 #endif
