@@ -8,7 +8,7 @@
  *
  *     waiting --START--> guarding --TERM, KILL--> guarding --no descendant left: GONE--> ends
  *        |                   |
- *        | the socket closes | the socket closes: as KILL, at once
+ *        | the socket closes | the socket closes, or the time of LIVE is over: as KILL, at once
  *        v                   v
  *       ends            guarding, killing
  *
@@ -199,20 +199,60 @@ static void term(void) {
     }
 }
 
-static void order_take(void) {
-    uint8_t kind = 0;
-    ssize_t n = recv(RUN_FRAME_SOCKET, &kind, sizeof kind, MSG_DONTWAIT);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-        return;
-    }
-    if (n == 1 && kind == RUN_FRAME_TERM) {
-        term();
-        return;
+/* What has come next. EMPTY: nothing. BROKEN: the server is gone, or it is no order. */
+enum next { NEXT_EMPTY, NEXT_ORDER, NEXT_BROKEN };
+
+static enum next order_receive(struct run_frame_order *ret_order, int flags) {
+    uint8_t bytes[RUN_FRAME_SMALL_MAX];
+    ssize_t n;
+    do {
+        n = recv(RUN_FRAME_SOCKET, bytes, sizeof bytes, MSG_DONTWAIT | MSG_TRUNC | flags);
+    } while (n < 0 && errno == EINTR);
+    if (n < 0 && errno == EAGAIN) {
+        return NEXT_EMPTY;
     }
     if (n <= 0) {
         (void)shutdown(RUN_FRAME_SOCKET, SHUT_RDWR); /* the server is gone */
+        return NEXT_BROKEN;
     }
-    guardian.killing = true;
+    bool good = (size_t)n <= sizeof bytes && run_frame_order_decode(bytes, (size_t)n, ret_order);
+    return good ? NEXT_ORDER : NEXT_BROKEN;
+}
+
+bool guardian_order_early(void) {
+    struct run_frame_order order;
+    for (;;) {
+        enum next next = order_receive(&order, MSG_PEEK);
+        if (next != NEXT_ORDER || order.kind != RUN_FRAME_LIVE) {
+            return next != NEXT_EMPTY;
+        }
+        (void)order_receive(&order, 0);
+        guardian_deadline_set(&order.live);
+    }
+}
+
+/* All that have come: a deadline that was moved in time counts, however late this is read. */
+static void orders_take(void) {
+    struct run_frame_order order;
+    enum next next;
+    while (!guardian.killing && (next = order_receive(&order, 0)) != NEXT_EMPTY) {
+        if (next == NEXT_BROKEN || order.kind == RUN_FRAME_KILL) {
+            guardian.killing = true;
+        } else if (order.kind == RUN_FRAME_TERM) {
+            term();
+        } else {
+            guardian_deadline_set(&order.live);
+        }
+    }
+}
+
+/* After the orders. */
+static void deadline_look(void) {
+    if (guardian_deadline_is_over(guardian_deadline_kill())) {
+        guardian.killing = true;
+    } else if (guardian_deadline_is_over(guardian_deadline_term())) {
+        term();
+    }
 }
 
 /* ---- The start ---- */
@@ -253,6 +293,7 @@ static void start(const uint8_t *bytes, size_t len) {
     }
     memcpy(guardian.cgroup, wanted.cgroup, strlen(wanted.cgroup) + 1);
     guardian.own_proc = wanted.own_proc;
+    guardian_deadline_set(&wanted.live);
     int world_error = wanted.own_proc ? guardian_world_make() : 0;
     if (world_error != 0) {
         fail((uint32_t)world_error, RUN_FRAME_STEP_CONTAINMENT);
@@ -313,25 +354,29 @@ static void guard(void) {
     struct signalfd_siginfo news;
     for (;;) {
         bool child = false;
-        struct pollfd on[3] = {{.fd = RUN_FRAME_SOCKET, .events = POLLIN},
+        struct pollfd on[5] = {{.fd = RUN_FRAME_SOCKET, .events = POLLIN},
+                               {.fd = guardian_deadline_term(), .events = POLLIN},
+                               {.fd = guardian_deadline_kill(), .events = POLLIN},
                                {.fd = guardian.signals, .events = POLLIN},
                                {.fd = guardian.log.source, .events = POLLIN}};
         /* Once all children are gone, only its cgroup is waited for, which does not wake us. */
         bool again = guardian.killing || guardian.main == MAIN_WAITED_FOR;
         if (guardian.killing) {
-            on[0].fd = -1; /* there is no other order */
+            on[0].fd = on[1].fd = on[2].fd = -1; /* there is no other order */
         }
-        (void)poll(on, 3, again ? AGAIN_MS : -1);
-        if (on[2].revents != 0) {
+        (void)poll(on, 5, again ? AGAIN_MS : -1);
+        bool ordered = (on[0].revents | on[1].revents | on[2].revents) != 0;
+        if (ordered) {
+            orders_take();
+            deadline_look();
+        }
+        if (on[4].revents != 0) {
             (void)guardian_log_pump(&guardian.log);
-        }
-        if (on[0].revents != 0) {
-            order_take();
         }
         while (read(guardian.signals, &news, sizeof news) == (ssize_t)sizeof news) {
             child = true; /* also one that has come since */
         }
-        if (on[0].revents != 0 || child || again) {
+        if (ordered || child || again) {
             look();
         }
     }
@@ -344,7 +389,7 @@ int main(int argc, char **argv) {
         return guardian.is_first && guardian_world_make() == 0 ? 0 : 2;
     }
     if (argc != 2 || close_range(RUN_FRAME_DIR + 1, ~0u, 0) != 0 || !signals_take() ||
-        prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 || chdir("/") != 0) {
+        !guardian_deadline_open() || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 || chdir("/") != 0) {
         return 2;
     }
     if (start_once()) {

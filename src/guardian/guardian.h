@@ -31,6 +31,24 @@ bool guardian_log_pump(struct guardian_log *log);
  * later ones of the machine are seen. 0, or the error. */
 int guardian_world_make(void);
 
+/* ---- guardian_deadline.c: the times at which the run ends by itself ---- */
+
+/* Two timers on CLOCK_BOOTTIME, unset. False: there are no descriptors for them. */
+bool guardian_deadline_open(void);
+/* Replaces both times. A time that is over fires at once. */
+void guardian_deadline_set(const struct run_frame_times *live);
+/* The descriptors, which are readable once their time has come. */
+int guardian_deadline_term(void);
+int guardian_deadline_kill(void);
+/* Whether the time of a descriptor has come; true once for each time set. */
+bool guardian_deadline_is_over(int descriptor);
+
+/* ---- guardian.c: orders that come before the program runs ---- */
+
+/* Takes every LIVE that has come. True: an order is next that ends the run, or the server is gone;
+ * it stays in the socket. */
+bool guardian_order_early(void);
+
 /* ---- guardian_start.c: from the guardian to the sensor's program ---- */
 
 /* The pid of the main process, which runs its own program by now; 0: nothing was started, the

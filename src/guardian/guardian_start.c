@@ -221,15 +221,17 @@ static _Noreturn void child_become(const struct run_frame_start *start, int sink
 }
 
 /* Until the program begins, which closes the pipe, or the child complains. What it asks may take long:
- * any order that comes meanwhile, and the end of the server, are its end. */
+ * any order but LIVE that comes meanwhile, the deadline and the end of the server are its end. */
 static ssize_t child_wait(pid_t child, int from, struct complaint *ret_complaint) {
-    struct pollfd on[2] = {{.fd = from, .events = POLLIN},
-                           {.fd = RUN_FRAME_SOCKET, .events = POLLIN}};
+    struct pollfd on[3] = {{.fd = from, .events = POLLIN},
+                           {.fd = RUN_FRAME_SOCKET, .events = POLLIN},
+                           {.fd = guardian_deadline_kill(), .events = POLLIN}};
     ssize_t n;
     while (on[0].revents == 0) {
-        if (poll(on, 2, -1) > 0 && on[0].revents == 0) {
+        if (poll(on, 3, -1) > 0 && on[0].revents == 0 &&
+            (on[2].revents != 0 || guardian_order_early())) {
             (void)kill(child, SIGKILL);
-            on[1].fd = -1;
+            on[1].fd = on[2].fd = -1;
         }
     }
     do {

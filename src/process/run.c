@@ -293,9 +293,15 @@ static void guardian_ended(uv_poll_t *poll, int status, int events) {
 
 /* ---- Orders ---- */
 
-static bool order_send(struct run *run, enum run_frame_kind kind) {
-    uint8_t byte = (uint8_t)kind;
-    return send(run->socket, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
+static bool order_send(struct run *run, const struct run_frame_order *order) {
+    uint8_t bytes[RUN_FRAME_SMALL_MAX];
+    size_t len = run_frame_order_encode(order, bytes);
+    return send(run->socket, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)len;
+}
+
+bool run_live(struct run *run, const struct run_frame_times *live) {
+    return run->is_guarded && !run->killing &&
+           order_send(run, &(struct run_frame_order){.kind = RUN_FRAME_LIVE, .live = *live});
 }
 
 static void guardian_late(uv_timer_t *timer) {
@@ -305,7 +311,7 @@ static void guardian_late(uv_timer_t *timer) {
 
 void run_term(struct run *run) {
     if (run->is_guarded && !run->killing) {
-        (void)order_send(run, RUN_FRAME_TERM);
+        (void)order_send(run, &(struct run_frame_order){.kind = RUN_FRAME_TERM});
     }
 }
 
@@ -315,7 +321,7 @@ void run_kill(struct run *run) {
     }
     run->killing = true;
     (void)kill(run->guardian, SIGCONT); /* somebody may have stopped it */
-    if (order_send(run, RUN_FRAME_KILL)) {
+    if (order_send(run, &(struct run_frame_order){.kind = RUN_FRAME_KILL})) {
         (void)uv_timer_start(&run->timer, guardian_late, run->late_ms, 0);
     } else {
         guardian_give_up(run);

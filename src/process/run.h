@@ -31,6 +31,7 @@
 
 #include "kernel/types.h"
 #include "os/os.h"
+#include "process/run_frame.h"
 #include "process/run_record.h"
 #include "process/sensor_spec.h"
 
@@ -65,6 +66,7 @@ struct run_options {
     /* A check of this run's health instead of a run: the description's health command, in the same
      * surroundings, without a record, its output thrown away. NULL: a run. */
     const struct run *check_of;
+    struct run_frame_times live; /* as run_live, from before the start; zeros: no deadline */
     uint32_t guardian_late_ms; /* how long a guardian may take to kill; 0: as long as is sensible */
     struct run_hooks hooks;
     void *ctx;
@@ -81,6 +83,9 @@ enum tn_status run_start(const struct run_options *options, struct run **ret_run
 void run_term(struct run *run);
 /* SIGKILL to all of them until none is left. */
 void run_kill(struct run *run);
+/* The guardian ends the run at these times, whatever becomes of this process, unless a later call moves
+ * them; a time of 0 is never. False: it could not be told; the times before stay. */
+bool run_live(struct run *run, const struct run_frame_times *live);
 /* What proves its death. */
 enum run_record_proof run_proof(const struct run *run);
 /* After gone. */

@@ -367,6 +367,7 @@ static bool frame_take(struct beginning *b) {
     memcpy(start->argv, argv, start->argc * sizeof *argv);
     memcpy(start->limits, spec->limits, sizeof start->limits);
     start->cwd = spec->cwd;
+    start->live = b->options->live;
     start->own_proc = b->options->proof == RUN_RECORD_PIDNS;
     start->token_file = b->run->is_check ? "" : b->token_file;
     b->run->frame_len = run_frame_start_encode(start, b->run->frame, RUN_FRAME_MAX);

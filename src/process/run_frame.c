@@ -36,6 +36,18 @@ static void texts_read(struct tn_reader *r, const char **out, uint32_t count) {
     out[count] = NULL;
 }
 
+static void times_write(struct tn_writer *w, const struct run_frame_times *times) {
+    tn_write64(w, times->term_at_ms);
+    tn_write64(w, times->kill_at_ms);
+}
+
+static struct run_frame_times times_read(struct tn_reader *r) {
+    struct run_frame_times times;
+    times.term_at_ms = tn_read64(r);
+    times.kill_at_ms = tn_read64(r);
+    return times;
+}
+
 size_t run_frame_start_encode(const struct run_frame_start *start, uint8_t *out, size_t capacity) {
     struct tn_writer w = tn_writer_of(out, capacity);
     tn_write8(&w, RUN_FRAME_START);
@@ -46,6 +58,7 @@ size_t run_frame_start_encode(const struct run_frame_start *start, uint8_t *out,
     tn_write64(&w, start->log_bytes);
     tn_write32(&w, start->log_files);
     tn_write64(&w, start->log_number);
+    times_write(&w, &start->live);
     tn_write16(&w, (uint16_t)start->argc);
     tn_write16(&w, (uint16_t)start->envc);
     text_write(&w, start->cwd);
@@ -76,6 +89,7 @@ bool run_frame_start_decode(const uint8_t *bytes, size_t len, struct run_frame_s
     start->log_bytes = tn_read64(&r);
     start->log_files = tn_read32(&r);
     start->log_number = tn_read64(&r);
+    start->live = times_read(&r);
     start->argc = tn_read16(&r);
     start->envc = tn_read16(&r);
     if (start->argc == 0 || start->argc > SENSOR_ARGS_MAX ||
@@ -91,6 +105,33 @@ bool run_frame_start_decode(const uint8_t *bytes, size_t len, struct run_frame_s
     texts_read(&r, start->argv, start->argc);
     texts_read(&r, start->env, start->envc);
     return !r.bad && tn_reader_left(&r) == 0;
+}
+
+/* ---- Orders ---- */
+
+size_t run_frame_order_encode(const struct run_frame_order *order,
+                              uint8_t out[RUN_FRAME_SMALL_MAX]) {
+    struct tn_writer w = tn_writer_of(out, RUN_FRAME_SMALL_MAX);
+    tn_write8(&w, (uint8_t)order->kind);
+    if (order->kind == RUN_FRAME_LIVE) {
+        times_write(&w, &order->live);
+    }
+    return w.len;
+}
+
+bool run_frame_order_decode(const uint8_t *bytes, size_t len, struct run_frame_order *ret_order) {
+    struct tn_reader r = tn_reader_of(bytes, len);
+    struct run_frame_order order = {.kind = (enum run_frame_kind)tn_read8(&r)};
+    if (order.kind == RUN_FRAME_LIVE) {
+        order.live = times_read(&r);
+    } else if (order.kind != RUN_FRAME_TERM && order.kind != RUN_FRAME_KILL) {
+        return false;
+    }
+    if (r.bad || tn_reader_left(&r) != 0) {
+        return false;
+    }
+    *ret_order = order;
+    return true;
 }
 
 /* ---- News ---- */

@@ -2,10 +2,15 @@
  * (SOCK_SEQPACKET). The first byte of each is its kind; numbers are little-endian.
  *
  *     to the guardian
- *     START    u8 whether /proc is to be that of our own pid namespace, u64 for each limit, u64 bytes of a log file, u32 how many are kept, u64 number of the
- *              first, u16 counts of arguments and of variables, then texts, each ended by NUL: cwd, log
- *              directory (empty: no log), cgroup directory (empty: none), user and group to become
- *              (empty: who we are), file to be given to that user (empty: none), arguments, variables
+ *     START    u8 whether /proc is to be that of our own pid namespace, u64 for each limit, u64 bytes
+ *              of a log file, u32 how many are kept, u64 number of the first, u64 term_at and u64
+ *              kill_at as in LIVE, u16 counts of arguments and of variables, then texts, each ended by
+ *              NUL: cwd, log directory (empty: no log), cgroup directory (empty: none), user and group
+ *              to become (empty: who we are), file to be given to that user (empty: none), arguments,
+ *              variables
+ *     LIVE     u64 term_at, u64 kill_at: milliseconds on CLOCK_BOOTTIME at which the guardian does what
+ *              TERM and KILL say, by itself; 0: never. Each LIVE replaces both times, so a sender that
+ *              stops, hangs or dies loses the run at the times it gave last
  *     TERM     SIGTERM to the main process's group
  *     KILL     SIGKILL to all descendants, until there are none
  *
@@ -26,7 +31,7 @@
 #define RUN_FRAME_SOCKET 3 /* the guardian's descriptor */
 #define RUN_FRAME_DIR 4    /* the directory of the run's record; a check of its health has none */
 #define RUN_FRAME_MAX (96u * 1024u)
-#define RUN_FRAME_SMALL_MAX 16u
+#define RUN_FRAME_SMALL_MAX 24u /* every frame but START */
 #define RUN_FRAME_VARIABLES_MAX 320u
 
 enum run_frame_kind {
@@ -37,6 +42,7 @@ enum run_frame_kind {
     RUN_FRAME_FAILED,
     RUN_FRAME_EXITED,
     RUN_FRAME_GONE,
+    RUN_FRAME_LIVE,
 };
 
 /* What may fail before a sensor runs, by the word that is told. */
@@ -64,6 +70,13 @@ enum run_frame_step {
 
 const char *run_frame_step_name(enum run_frame_step step);
 
+/* When the guardian ends the run by itself, in milliseconds on CLOCK_BOOTTIME; 0: never. */
+struct run_frame_times {
+    uint64_t term_at_ms; /* SIGTERM */
+    uint64_t
+        kill_at_ms; /* SIGKILL to the whole tree begins; the sender subtracts what killing takes */
+};
+
 struct run_frame_start {
     uint32_t argc, envc;
     bool own_proc; /* it is in a pid namespace of which the server's /proc shows nothing right */
@@ -71,9 +84,16 @@ struct run_frame_start {
     uint64_t log_bytes;
     uint32_t log_files;
     uint64_t log_number; /* of the file to go on with */
+    struct run_frame_times live;
     const char *cwd, *log_dir, *cgroup, *user, *group, *token_file;
     const char *argv[SENSOR_ARGS_MAX + 1]; /* both end with NULL */
     const char *env[RUN_FRAME_VARIABLES_MAX + 1];
+};
+
+/* An order to a guardian that has its START. */
+struct run_frame_order {
+    enum run_frame_kind kind; /* LIVE, TERM or KILL */
+    struct run_frame_times live;
 };
 
 struct run_frame_news {
@@ -89,6 +109,10 @@ struct run_frame_news {
 size_t run_frame_start_encode(const struct run_frame_start *start, uint8_t *out, size_t capacity);
 /* The texts stay where they are, in `bytes`. */
 bool run_frame_start_decode(const uint8_t *bytes, size_t len, struct run_frame_start *ret_start);
+
+size_t run_frame_order_encode(const struct run_frame_order *order,
+                              uint8_t out[RUN_FRAME_SMALL_MAX]);
+bool run_frame_order_decode(const uint8_t *bytes, size_t len, struct run_frame_order *ret_order);
 
 size_t run_frame_news_encode(const struct run_frame_news *news, uint8_t out[RUN_FRAME_SMALL_MAX]);
 bool run_frame_news_decode(const uint8_t *bytes, size_t len, struct run_frame_news *ret_news);

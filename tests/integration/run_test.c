@@ -309,15 +309,18 @@ static pid_t guardian_held_up(const struct runkit *kit, int *ret_socket) {
 
 static void a_guardian_need_not_wait_for_a_child_that_is_held_up(void **state) {
     struct runkit *kit = *state;
-    static const uint8_t orders[] = {RUN_FRAME_TERM, RUN_FRAME_KILL, 0};
+    static const uint8_t orders[] = {RUN_FRAME_TERM, RUN_FRAME_KILL, RUN_FRAME_LIVE, 0};
     char ran[320];
     snprintf(ran, sizeof ran, "%s/ran", kit->dir);
     for (size_t i = 0; i < sizeof orders; i++) {
         int server;
         int status;
         pid_t guardian = guardian_held_up(kit, &server);
-        if (orders[i] != 0) {
-            assert_int_equal(send(server, &orders[i], 1, MSG_NOSIGNAL), 1);
+        if (orders[i] != 0) { /* a deadline that is over already, if it is one */
+            struct run_frame_order order = {.kind = orders[i], .live = {.kill_at_ms = 1}};
+            uint8_t bytes[RUN_FRAME_SMALL_MAX];
+            size_t len = run_frame_order_encode(&order, bytes);
+            assert_int_equal(send(server, bytes, len, MSG_NOSIGNAL), (ssize_t)len);
         } else { /* the server is gone */
             assert_int_equal(close(server), 0);
         }

@@ -17,6 +17,7 @@ static struct run_frame_start start_make(void) {
                                     .log_bytes = 4096,
                                     .log_files = 3,
                                     .log_number = 17,
+                                    .live = {.term_at_ms = 5000000000, .kill_at_ms = 5000000001},
                                     .cwd = "/",
                                     .log_dir = "/var/log",
                                     .cgroup = "",
@@ -40,6 +41,8 @@ static void a_start_comes_back_whole_or_not_at_all(void **state) {
     assert_string_equal(back.token_file, "/run/token");
     assert_memory_equal(back.limits, start.limits, sizeof start.limits);
     assert_int_equal(back.log_number, 17);
+    assert_int_equal(back.live.term_at_ms, 5000000000);
+    assert_int_equal(back.live.kill_at_ms, 5000000001);
     assert_string_equal(back.log_dir, "/var/log");
     assert_string_equal(back.argv[0], "/bin/true");
     assert_string_equal(back.argv[1], "");
@@ -57,6 +60,29 @@ static void a_start_comes_back_whole_or_not_at_all(void **state) {
     }
     bytes[len] = 0;
     assert_false(run_frame_start_decode(bytes, len + 1, &back));
+}
+
+static void orders_come_back(void **state) {
+    static const struct run_frame_order all[] = {
+        {.kind = RUN_FRAME_TERM},
+        {.kind = RUN_FRAME_KILL},
+        {.kind = RUN_FRAME_LIVE, .live = {.term_at_ms = UINT64_MAX, .kill_at_ms = 7}},
+    };
+    struct run_frame_order back;
+    uint8_t bytes[RUN_FRAME_SMALL_MAX + 1];
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        size_t len = run_frame_order_encode(&all[i], bytes);
+        assert_true(run_frame_order_decode(bytes, len, &back));
+        assert_int_equal(back.kind, all[i].kind);
+        assert_int_equal(back.live.term_at_ms, all[i].live.term_at_ms);
+        assert_int_equal(back.live.kill_at_ms, all[i].live.kill_at_ms);
+        assert_false(run_frame_order_decode(bytes, len - 1, &back));
+        bytes[len] = 0;
+        assert_false(run_frame_order_decode(bytes, len + 1, &back));
+    }
+    bytes[0] = RUN_FRAME_START;
+    assert_false(run_frame_order_decode(bytes, 1, &back));
 }
 
 static void news_come_back(void **state) {
@@ -268,6 +294,7 @@ static void positions_are_texts(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_start_comes_back_whole_or_not_at_all),
+        cmocka_unit_test(orders_come_back),
         cmocka_unit_test(news_come_back),
         cmocka_unit_test(a_name_in_proc_can_be_anything),
         cmocka_unit_test(this_process_is_there),
