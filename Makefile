@@ -131,6 +131,15 @@ coverage: ## measures line and branch coverage of src/, file by file
 install: release ## installs under PREFIX (/usr/local), below DESTDIR if given
 	@DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
 
+.PHONY: deb
+deb: ## builds the Debian packages in build/deb and checks them with lintian
+	@tools/deps.sh deb
+	@tools/deb.sh
+
+.PHONY: image
+image: deb ## builds an OCI image from the packages, without a daemon: build/image, build/image.tar
+	@tools/image.py build/deb build/image
+
 .PHONY: clean
 clean: ## removes build/
 	rm -rf build

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages a task needs, those that are missing and no others, without asking.
 #
-#   tools/deps.sh build|test|lint|bench|crowd|fuzz|valgrind
+#   tools/deps.sh build|test|lint|deb|bench|crowd|fuzz|valgrind
 #
 # Does nothing (and needs no network) when all of them are there. On other systems it says what is
 # needed and leaves it to you.
@@ -26,9 +26,16 @@ build=(
     "protobuf-c-compiler:makes them from their description"
     "libssl-dev:TLS, in the client of etcd"
 )
+deb=(
+    "${build[@]}"
+    "debhelper:builds the Debian packages"
+    "dh-python:puts the Python client into one of them"
+    "dpkg-dev:dpkg-buildpackage"
+    "lintian:checks the packages"
+)
 # gcc brings the runtimes of its sanitizers along.
 test=(
-    "${build[@]}"
+    "${deb[@]}"
     "libcmocka-dev:the unit test framework"
     "redis-tools:redis-cli and redis-benchmark, which the server is tested with"
     "python3-redis:a client library that the server is tested with"
@@ -45,6 +52,8 @@ test=(
     "openssl:certificates for it"
     "etcd-server:a store that logs are replicated in, in tests"
     "etcd-client:sets up users of it, in tests"
+    "debootstrap:a fresh root to install packages in, in a test"
+    "umoci:unpacks the image"
 )
 # Whatever node is on the path will do; Debian's comes only where there is none.
 if ! command -v node >/dev/null; then
@@ -75,12 +84,13 @@ case "${1:-}" in
 build) wanted=("${build[@]}") ;;
 test) wanted=("${test[@]}") ;;
 lint) wanted=("${lint[@]}") ;;
+deb) wanted=("${deb[@]}") ;;
 bench) wanted=("${bench[@]}") ;;
 crowd) wanted=("${crowd[@]}") ;;
 fuzz) wanted=("${fuzz[@]}") ;;
 valgrind) wanted=("${valgrind[@]}") ;;
 *)
-    echo "usage: tools/deps.sh build|test|lint|bench|crowd|fuzz|valgrind" >&2
+    echo "usage: tools/deps.sh build|test|lint|deb|bench|crowd|fuzz|valgrind" >&2
     exit 2
     ;;
 esac
