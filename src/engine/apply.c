@@ -5,6 +5,8 @@
  * buffer of values or of events is full, so neither can grow with the batch. What has been applied
  * is durable, so it does no harm that readers see half of a batch; only a snapshot waits for its
  * end, because the log can only be cut between batches. */
+#include <string.h>
+
 #include "engine/internal.h"
 
 /* Commands between one hint to the caches and the next, and between the last and the use: enough of
@@ -46,6 +48,9 @@ static enum tn_status apply_limits(struct engine *engine, struct tn_bytes bytes)
     }
     if (!kernel_command_decode(bytes, &command)) {
         return TN_VERSION;
+    }
+    if (memcmp(&command.limits, kernel_limits_of(engine->kernel), sizeof command.limits) == 0) {
+        return TN_OK;
     }
     return engine_limits_prepare(engine, &command.limits);
 }

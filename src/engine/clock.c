@@ -1,8 +1,15 @@
 /* Time as the engine stamps it on batches.
  *
- * When the engine takes the lead it continues from the later of the last logged time and the wall clock;
- * from then on it advances by the boot clock, so that nothing done to the wall clock shows. A stamp is never smaller
- * than the one before it, within this process and across its restarts, and never 0.
+ * When the engine takes the lead, time goes on from the latest of
+ *   - the last logged time;
+ *   - the time of the previous owner, if the log has heard that owner: its last stamp and the boot time
+ *     since then, so never ahead of the true time;
+ *   - this engine's own time, if it has led before in this process;
+ *   - the wall clock, only if there is neither of these two. A wall clock that is further ahead than
+ *     max_downtime is refused.
+ * A wall clock that is wrong on one machine so has no say while others were heard. From then on time
+ * advances by the boot clock, so that nothing done to the wall clock shows. A stamp is never smaller than
+ * the one before it, within this process and across its restarts, and never 0.
  *
  * The log can be ahead of the wall clock, because that clock was ahead once. The lead is measured at
  * the start and then melts: of every CLOCK_MELT milliseconds of the boot clock, one does not count,
@@ -78,9 +85,9 @@ static void clock_tell_lead(struct engine *engine) {
     }
 }
 
-enum tn_status engine_clock_start(struct engine *engine, const struct log_position *at,
+/* The first lead of this process, over a log whose last owner was not heard. */
+static enum tn_status clock_begin(struct engine *engine, const struct log_position *at,
                                   struct log_error *error) {
-    struct log_position from = *at;
     uint64_t wall_ms = engine->os->clock_wall_ms(engine->os->ctx);
     uint64_t downtime_ms = engine->options.max_downtime_ms;
     if (downtime_ms == 0) {
@@ -101,12 +108,36 @@ enum tn_status engine_clock_start(struct engine *engine, const struct log_positi
                        (wall_ms - at->now_ms) / 1000, downtime_ms / 1000);
         return TN_TIME_JUMP;
     }
-    if (atomic_load(&engine->keeps) && engine_now(engine) > from.now_ms) {
-        from.now_ms = engine_now(engine); /* it has led or followed: what it has shown stays true */
-    }
-    clock_set(engine, &from, wall_ms);
+    clock_set(engine, at, wall_ms);
     clock_tell_lead(engine);
     return TN_OK;
+}
+
+/* Later than what the previous owner or this engine itself would say now is nobody's time. */
+static void clock_continue(struct engine *engine, const struct log_position *at,
+                           uint64_t heard_ms) {
+    struct log_position from = *at;
+    uint64_t own_ms = engine->clock_approved ? engine_now(engine) : 0;
+    uint64_t now_ms = heard_ms > own_ms ? heard_ms : own_ms;
+    if (now_ms > from.now_ms) {
+        from.now_ms = now_ms < KERNEL_TIME_MAX ? now_ms : KERNEL_TIME_MAX;
+    }
+    clock_set(engine, &from, from.now_ms);
+}
+
+enum tn_status engine_clock_start(struct engine *engine, const struct log_position *at,
+                                  uint64_t heard_ms, struct log_error *error) {
+    enum tn_status status = TN_OK;
+    if (heard_ms > 0 || engine->clock_approved) {
+        clock_continue(engine, at, heard_ms);
+    } else {
+        status = clock_begin(engine, at, error);
+    }
+    if (status == TN_OK) {
+        engine->clock_approved = true;
+        atomic_store(&engine->tick_not_before_ms, 0); /* was said in another time */
+    }
+    return status;
 }
 
 uint64_t engine_now(const struct engine *engine) {

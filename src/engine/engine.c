@@ -8,7 +8,8 @@
  *                  in the batches of other owners (role.c)
  *
  * Locks, in the order in which they may be taken
- *   role_lock       between taking the lead, giving it up and applying the batches of another owner
+ *   lead_lock       between taking the lead and giving it up; never taken by a thread of the log
+ *   role_lock       between taking the lead and applying the batches of another owner
  *   submit_lock     the filling batch, who leads, and the role; held for the copy of a command
  *   state_lock      the kernel: apply, reads, steps of a snapshot
  *   snapshots.lock  what is asked of the snapshot thread, and its figures
@@ -101,6 +102,7 @@ static void engine_init(struct engine *engine, const struct engine_options *opti
     pthread_cond_init(&engine->room, NULL);
     pthread_cond_init(&engine->drained, NULL);
     pthread_cond_init(&engine->boundary, NULL);
+    pthread_mutex_init(&engine->lead_lock, NULL);
     pthread_mutex_init(&engine->role_lock, NULL);
     engine_notice_init(engine);
     atomic_store(&engine->refusal, TN_R_CLOSED);
@@ -125,6 +127,7 @@ static bool engine_free(struct engine *engine) {
     }
     pthread_mutex_destroy(&engine->notice_lock);
     pthread_mutex_destroy(&engine->role_lock);
+    pthread_mutex_destroy(&engine->lead_lock);
     pthread_cond_destroy(&engine->boundary);
     pthread_cond_destroy(&engine->drained);
     pthread_cond_destroy(&engine->room);
@@ -141,7 +144,10 @@ static enum tn_status engine_start_from_log(struct engine *engine, struct log_er
     if (status != TN_OK) {
         return status;
     }
-    TN_ASSERT(engine->kernel == NULL ? at.lsn == 0 : at.lsn == kernel_lsn(engine->kernel));
+    status = engine_position_check(engine, &at, error);
+    if (status != TN_OK) {
+        return status;
+    }
     engine_clock_open(engine, &at);
     engine_events_replayed(engine, at.lsn);
     engine->store->verbs->stats(engine->store, &log);

@@ -122,6 +122,9 @@ struct engine_options {
     /* Those whose bit is set in the mask; for the others what is logged counts, or the default. */
     struct kernel_limits limits;
     uint32_t limits_mask;
+    /* Limits that the state does not fit, or for which there is no memory, do not keep the engine from
+     * leading: a notice says so, and those in force stay. */
+    bool limits_may_stay;
 
     uint64_t max_downtime_ms; /* 30 days */
     bool confirm_time_jump;   /* accept a clock that is further ahead than that */
@@ -161,8 +164,8 @@ enum tn_status engine_open(const struct engine_options *options, struct engine *
 
 /* Takes the lead: appends what must be in the log before anything is served (the limits, a restored
  * generation), starts the clock and the ticks. TN_OK also if it leads already; TN_LOST if the log is not
- * ours; after any other failure engine_close is the only call left. Waits for the log; not from a
- * callback. */
+ * ours, or was lost and is ours again; TN_NOSPACE: it may be tried again; after any other failure
+ * engine_close is the only call left. Waits for the log; not from a callback. */
 enum tn_status engine_lead(struct engine *engine, struct log_error *error);
 
 /* Gives the lead and the log up, after answering what is in flight. TN_OK also if it does not lead;
@@ -253,7 +256,8 @@ enum tn_outcome engine_outcome(const struct kernel_result *result);
 typedef bool engine_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms);
 
 /* How a read treats deadlines that the clock has passed and the log has not recorded.
- *   CURRENT  commits a tick and looks again, so it may wait for the log
+ *   CURRENT  commits a tick and looks again, so it may wait for the log. While it is not sure that the log is
+ *            ours, it waits for that, at most a second
  *   NOWAIT   for threads that must not wait: never waits and commits nothing. If the answer depends on
  *            such a deadline, NOT_YET: submit engine_tick_command and ask again when it is done; a few
  *            times at the most, then AS_IS

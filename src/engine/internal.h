@@ -159,6 +159,7 @@ struct engine {
 
     struct engine_clock clock;
     _Atomic uint64_t last_ms; /* of the last batch */
+    bool clock_approved;      /* under role_lock: it was started by engine_clock_start */
 
     /* Waiting to be committed: under submit_lock. */
     _Alignas(ENGINE_LINE) pthread_mutex_t submit_lock;
@@ -173,6 +174,7 @@ struct engine {
     bool closing;
     enum engine_role role;            /* moved by engine_role_move only */
     bool owned;                       /* the log is ours */
+    uint64_t owner_turn;              /* how often the log has said who owns it */
     char leader[LOG_LEADER_MAX + 1];  /* who has it else; empty: nobody, as far as is known */
     struct log_succession succession; /* of the last lead */
     bool tick_pending;
@@ -188,11 +190,12 @@ struct engine {
 
     /* The state: under state_lock. */
     _Alignas(ENGINE_LINE) pthread_mutex_t state_lock;
-    pthread_cond_t boundary; /* mid_batch has become false */
+    pthread_cond_t boundary; /* mid_batch or imaging has become false */
     struct kernel *kernel;
     struct engine_watcher *watchers; /* in the order in which they were added */
     uint64_t watch_kinds;            /* of all of them */
     bool mid_batch;                  /* a batch is applied in part: no moment for a snapshot */
+    bool imaging;                    /* an image is being taken: no moment for other limits */
 
     /* For everyone to see. */
     _Alignas(ENGINE_LINE) _Atomic uint64_t lsn;
@@ -218,6 +221,7 @@ struct engine {
     uint64_t awake_appends; /* appends when the thread last looked */
     uint64_t metrics_next_ms;
 
+    pthread_mutex_t lead_lock;   /* between engine_lead and engine_follow */
     pthread_mutex_t role_lock;   /* between those who lead, follow, apply as a follower */
     pthread_mutex_t notice_lock; /* held by the thread that tells a notice; recursive */
     uint64_t recovery_commands, recovery_ns;
@@ -257,8 +261,9 @@ enum tn_status engine_lead_prepare(struct engine *engine, struct log_error *erro
 void engine_clock_open(struct engine *engine, const struct log_position *at);
 /* By a follower: a batch of this time was applied. */
 void engine_clock_follow(struct engine *engine, uint64_t now_ms);
+/* heard_ms: see log_succession. With role_lock held. */
 enum tn_status engine_clock_start(struct engine *engine, const struct log_position *at,
-                                  struct log_error *error);
+                                  uint64_t heard_ms, struct log_error *error);
 uint64_t engine_clock_stamp(struct engine *engine);
 
 /* commit.c */
@@ -322,11 +327,15 @@ enum tn_status engine_batch_check(struct engine *engine, const struct log_batch 
                                   struct log_error *error);
 enum tn_status engine_batch_apply(struct engine *engine, const struct log_batch *batch,
                                   struct log_error *error);
+/* Whether the log stands where the state does. */
+enum tn_status engine_position_check(const struct engine *engine, const struct log_position *at,
+                                     struct log_error *error);
 enum tn_status engine_recover(struct engine *engine, struct log_position *ret_position,
                               struct log_error *error);
 enum tn_status engine_kernel_create(struct engine *engine, const struct kernel_limits *limits,
                                     uint64_t shard);
-/* Gets the memory for other limits than those in force. */
+/* Gets the memory for other limits than those in force; waits until no image is being taken. With
+ * state_lock held, which it lets go while it waits. */
 enum tn_status engine_limits_prepare(struct engine *engine, const struct kernel_limits *limits);
 
 /* snapshot_take.c */

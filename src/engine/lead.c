@@ -2,8 +2,8 @@
  *
  * A new log gets its first record, with the limits and a seed; a restored one the command that tells
  * generations apart; any other one the limits and the rules of this version, if they differ from those
- * in force. Each is a batch of its own. If the log is lost on the way, what was committed stays, and the
- * next owner goes on from there. */
+ * in force. Each is a batch of its own. If the log is lost on the way, what was committed stays, what was
+ * only prepared is undone, and the next owner goes on from there. */
 #include <stdio.h>
 #include <string.h>
 
@@ -84,7 +84,9 @@ static enum tn_status lead_log_new(struct engine *engine, const struct log_posit
     if (status != TN_OK) {
         return status;
     }
+    pthread_mutex_lock(&engine->state_lock);
     status = engine_kernel_create(engine, &command.limits, (uint32_t)at->shard);
+    pthread_mutex_unlock(&engine->state_lock);
     if (status == TN_OK) {
         status = engine->os->random(engine->os->ctx, &command.epoch, sizeof command.epoch);
     }
@@ -103,24 +105,57 @@ static enum tn_status lead_log_new(struct engine *engine, const struct log_posit
     return status;
 }
 
+static enum tn_status lead_limits_prepare(struct engine *engine,
+                                          const struct kernel_limits *limits) {
+    pthread_mutex_lock(&engine->state_lock);
+    enum tn_status status = engine_limits_prepare(engine, limits);
+    pthread_mutex_unlock(&engine->state_lock);
+    return status;
+}
+
+/* The tables must have the sizes of the limits in force again, which the next owner's batches rely on. */
+static void lead_limits_undo(struct engine *engine) {
+    struct kernel_limits in_force = *kernel_limits_of(engine->kernel);
+    enum tn_status status = lead_limits_prepare(engine, &in_force);
+    if (status != TN_OK && engine_authority_sound(engine)) {
+        (void)engine_role_failed(engine, status);
+    }
+}
+
+static bool lead_limits_differ(const struct engine *engine, const struct kernel_limits *limits) {
+    return memcmp(limits, kernel_limits_of(engine->kernel), sizeof *limits) != 0;
+}
+
+/* Makes room for the limits asked for, or keeps those in force if that may be: then *limits are those. */
+static enum tn_status lead_limits_choose(struct engine *engine, struct kernel_limits *limits,
+                                         struct log_error *error) {
+    enum tn_status status = lead_limits_check(limits, error);
+    if (status != TN_OK || !lead_limits_differ(engine, limits)) {
+        return status;
+    }
+    status = lead_limits_prepare(engine, limits);
+    if (status == TN_OK) {
+        return TN_OK;
+    }
+    (void)snprintf(error->text, sizeof error->text, "%s",
+                   status == TN_INVALID ? "the configured limits are too small for the stored data"
+                                        : "no memory for the configured limits");
+    if (!engine->options.limits_may_stay) {
+        return status;
+    }
+    engine_notice(engine, "event=limits_refused reason=\"%s\"", error->text);
+    error->text[0] = '\0';
+    *limits = *kernel_limits_of(engine->kernel);
+    return TN_OK;
+}
+
 /* The limits asked for and this version's rules, if they are not the ones in force. */
 static enum tn_status lead_limits_change(struct engine *engine, uint64_t *bytes,
                                          struct log_error *error) {
     struct kernel_limits wanted = lead_limits_wanted(engine);
-    if (memcmp(&wanted, kernel_limits_of(engine->kernel), sizeof wanted) == 0 &&
-        kernel_edition(engine->kernel) == KERNEL_EDITION) {
-        return TN_OK;
-    }
-    enum tn_status status = lead_limits_check(&wanted, error);
-    if (status != TN_OK) {
-        return status;
-    }
-    status = engine_limits_prepare(engine, &wanted);
-    if (status != TN_OK) {
-        (void)snprintf(error->text, sizeof error->text, "%s",
-                       status == TN_INVALID
-                           ? "the configured limits are too small for the stored data"
-                           : "no memory for the configured limits");
+    enum tn_status status = lead_limits_choose(engine, &wanted, error);
+    if (status != TN_OK || (!lead_limits_differ(engine, &wanted) &&
+                            kernel_edition(engine->kernel) == KERNEL_EDITION)) {
         return status;
     }
     struct kernel_command command = {.verb = KERNEL_VERB_LIMITS,
@@ -128,7 +163,11 @@ static enum tn_status lead_limits_change(struct engine *engine, uint64_t *bytes,
                                      .fields = KERNEL_F_LIMITS | KERNEL_F_EDITION,
                                      .edition = KERNEL_EDITION,
                                      .limits = wanted};
-    return lead_log_one(engine, &command, bytes, error);
+    status = lead_log_one(engine, &command, bytes, error);
+    if (status != TN_OK && lead_limits_differ(engine, &wanted)) {
+        lead_limits_undo(engine);
+    }
+    return status;
 }
 
 _Static_assert(LOG_GENERATIONS_MAX == KERNEL_RESTORES_MAX,
@@ -178,10 +217,13 @@ enum tn_status engine_lead_prepare(struct engine *engine, struct log_error *erro
     if (status != TN_OK) {
         return status;
     }
-    TN_ASSERT(engine->kernel == NULL ? at.lsn == 0 : at.lsn == kernel_lsn(engine->kernel));
+    status = engine_position_check(engine, &at, error);
+    if (status != TN_OK) {
+        return status;
+    }
     engine->lsn_least = at.next_lsn;
     lead_succeed(engine);
-    status = engine_clock_start(engine, &at, error);
+    status = engine_clock_start(engine, &at, engine->succession.heard_ms, error);
     if (status == TN_OK && engine->kernel == NULL) {
         status = lead_log_new(engine, &at, &bytes, error);
     }

@@ -2,6 +2,9 @@
 #include "engine/internal.h"
 
 #define READ_FENCE_MS 1000u
+#define READ_OWNED_STEPS \
+    50u /* of READ_OWNED_STEP_MS: how long a read waits for the log to be ours */
+#define READ_OWNED_STEP_MS 20u
 
 /* A callback runs on the thread that would apply the missing commands, so it does not wait. */
 static enum tn_result wait_applied(struct engine *engine, uint64_t lsn) {
@@ -86,16 +89,42 @@ enum tn_result engine_wait_lsn(struct engine *engine, uint64_t lsn) {
     return engine_authority_sound(engine) ? verdict : TN_R_HALTED;
 }
 
+/* True: the engine leads, and the log is surely ours again. It may be late with a renewal. */
+static bool read_wait_owned(struct engine *engine) {
+    enum tn_result verdict = engine_authority_read(engine, ENGINE_READ_CURRENT);
+    for (unsigned i = 0; i < READ_OWNED_STEPS && verdict == TN_R_MASTERDOWN &&
+                         engine_authority(engine) == TN_R_OK && !engine_delivering(engine);
+         i++) {
+        uint32_t seen = atomic_load(&engine->applied);
+        (void)engine_park_wait_ms(&engine->applied, seen, READ_OWNED_STEP_MS);
+        verdict = engine_authority_read(engine, ENGINE_READ_CURRENT);
+    }
+    return verdict == TN_R_OK;
+}
+
+/* What was seen counts only if the log is ours after the look. */
+static enum tn_result read_owned(struct engine *engine, engine_reader *reader, void *ctx) {
+    for (bool again = false;; again = true) {
+        enum tn_result verdict = read_current(engine, reader, ctx);
+        enum tn_result after = engine_authority_read(engine, ENGINE_READ_CURRENT);
+        if (after == TN_R_OK && verdict != TN_R_MASTERDOWN) {
+            return verdict;
+        }
+        if (again || !read_wait_owned(engine)) {
+            return after != TN_R_OK ? after : verdict;
+        }
+    }
+}
+
 enum tn_result engine_read(struct engine *engine, enum engine_read_mode mode, engine_reader *reader,
                            void *ctx) {
     if (mode != ENGINE_READ_CURRENT) {
         return read_at_once(engine, mode, reader, ctx);
     }
     int cancel = engine_cancel_hold();
-    enum tn_result verdict = read_current(engine, reader, ctx);
+    enum tn_result verdict = read_owned(engine, reader, ctx);
     engine_cancel_allow(cancel);
-    enum tn_result lost = engine_authority_read(engine, mode);
-    return lost != TN_R_OK ? lost : verdict;
+    return verdict;
 }
 
 bool engine_is_current(struct engine *engine, uint64_t ms) {

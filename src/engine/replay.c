@@ -58,11 +58,30 @@ enum tn_status engine_kernel_create(struct engine *engine, const struct kernel_l
     return kernel_create(&env, limits, shard, &engine->kernel);
 }
 
+/* Other tables than those of the image would end it. A new image must not begin in the middle of a batch,
+ * which the caller may be in. */
 enum tn_status engine_limits_prepare(struct engine *engine, const struct kernel_limits *limits) {
-    if (memcmp(limits, kernel_limits_of(engine->kernel), sizeof *limits) == 0) {
-        return TN_OK;
+    bool mid_batch = engine->mid_batch;
+    engine->mid_batch = true;
+    while (engine->imaging) {
+        pthread_cond_wait(&engine->boundary, &engine->state_lock);
+    }
+    engine->mid_batch = mid_batch;
+    if (!mid_batch) {
+        pthread_cond_broadcast(&engine->boundary);
     }
     return kernel_limits_prepare(engine->kernel, limits);
+}
+
+enum tn_status engine_position_check(const struct engine *engine, const struct log_position *at,
+                                     struct log_error *error) {
+    uint64_t lsn = engine->kernel != NULL ? kernel_lsn(engine->kernel) : 0;
+    if (at->lsn != lsn) {
+        return recover_fail(error, TN_CORRUPT,
+                            "the log ends at lsn %" PRIu64 ", the state at lsn %" PRIu64, at->lsn,
+                            lsn);
+    }
+    return TN_OK;
 }
 
 static bool load_time_possible(uint64_t now_ms) {
@@ -278,6 +297,7 @@ enum tn_status engine_batch_check(struct engine *engine, const struct log_batch 
         return status;
     }
     if (batch->first_lsn <= kernel_lsn(engine->kernel) ||
+        batch->first_lsn > UINT64_MAX - batch->count ||
         batch->now_ms < kernel_now(engine->kernel)) {
         return recover_fail(error, TN_CORRUPT,
                             "the batch at lsn %" PRIu64 " does not follow lsn %" PRIu64,

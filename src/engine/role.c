@@ -15,7 +15,8 @@
  *   CLOSING    nothing is submitted or applied any more
  *
  * Invariants, checked at every move
- *   - an engine leads only a log that it was told it owns, with all of it applied;
+ *   - an engine leads only a log that it was told it owns, with all of it applied, and only the ownership
+ *     that it has prepared for: a log that was lost and owned again meanwhile is led anew;
  *   - whoever applies batches while the engine follows holds role_lock, and nobody commits then: requests are
  *     refused from the moment of the move, and those that were accepted before are answered by the commit
  *     leader before the first batch of another owner is applied;
@@ -133,6 +134,7 @@ static void follow_owner(void *ctx, bool owned, const char *leader) {
     struct engine *engine = ctx;
     pthread_mutex_lock(&engine->submit_lock);
     engine->owned = owned;
+    engine->owner_turn++;
     (void)snprintf(engine->leader, sizeof engine->leader, "%s", owned ? "" : leader);
     atomic_store(&engine->refusal, (uint32_t)role_refusal(engine));
     pthread_mutex_unlock(&engine->submit_lock);
@@ -199,16 +201,20 @@ void engine_role_close(struct engine *engine) {
 
 /* ---- Taking the lead and giving it up ---- */
 
-static enum tn_status lead_may(struct engine *engine, struct log_error *error) {
+/* Whoever has lost the log may still be answering: first that, then the judgment, since it takes a while.
+ * *ret_turn: the ownership that may be led. */
+static enum tn_status lead_may(struct engine *engine, uint64_t *ret_turn, struct log_error *error) {
     pthread_mutex_lock(&engine->submit_lock);
     enum tn_status status = TN_OK;
+    if (engine->role == ENGINE_FOLLOWING) {
+        engine_role_drain(engine);
+    }
     if (engine->role == ENGINE_HALTED) {
         status = TN_HALTED;
     } else if (!engine->owned) {
         status = TN_LOST;
-    } else if (engine->role == ENGINE_FOLLOWING) {
-        engine_role_drain(engine);
     }
+    *ret_turn = engine->owner_turn;
     pthread_mutex_unlock(&engine->submit_lock);
     if (status != TN_OK) {
         (void)snprintf(error->text, sizeof error->text, "%s", tn_status_text(status));
@@ -216,10 +222,11 @@ static enum tn_status lead_may(struct engine *engine, struct log_error *error) {
     return status;
 }
 
-/* The log may have been lost since its lead was taken. */
-static enum tn_status lead_begin(struct engine *engine, struct log_error *error) {
+/* The log may have been lost since its lead was taken, and may be owned again by now: then what was
+ * prepared was for an ownership that has ended. */
+static enum tn_status lead_begin(struct engine *engine, uint64_t turn, struct log_error *error) {
     pthread_mutex_lock(&engine->submit_lock);
-    enum tn_status status = engine->owned ? TN_OK : TN_LOST;
+    enum tn_status status = engine->owned && engine->owner_turn == turn ? TN_OK : TN_LOST;
     if (status == TN_OK) {
         engine_role_move(engine, ENGINE_LEADING);
     }
@@ -230,23 +237,29 @@ static enum tn_status lead_begin(struct engine *engine, struct log_error *error)
     }
     atomic_store(&engine->keeps, true);
     engine_park_bump(&engine->thread_word); /* its ticks are due from now on */
-    role_told(engine);
     return TN_OK;
 }
 
 enum tn_status engine_lead(struct engine *engine, struct log_error *error) {
     TN_ASSERT(!engine_delivering(engine));
     int cancel = engine_cancel_hold();
+    uint64_t turn = 0;
     error->text[0] = '\0';
+    pthread_mutex_lock(&engine->lead_lock);
     pthread_mutex_lock(&engine->role_lock);
-    enum tn_status status = lead_may(engine, error);
-    if (status == TN_OK && engine_authority(engine) != TN_R_OK) {
+    enum tn_status status = lead_may(engine, &turn, error);
+    bool begins = status == TN_OK && engine_authority(engine) != TN_R_OK;
+    if (begins) {
         status = engine_lead_prepare(engine, error);
         if (status == TN_OK) {
-            status = lead_begin(engine, error);
+            status = lead_begin(engine, turn, error);
         }
     }
     pthread_mutex_unlock(&engine->role_lock);
+    pthread_mutex_unlock(&engine->lead_lock);
+    if (begins && status == TN_OK) {
+        role_told(engine);
+    }
     engine_cancel_allow(cancel);
     return status;
 }
@@ -257,7 +270,7 @@ enum tn_status engine_follow(struct engine *engine) {
         return TN_INVALID;
     }
     int cancel = engine_cancel_hold();
-    pthread_mutex_lock(&engine->role_lock);
+    pthread_mutex_lock(&engine->lead_lock);
     pthread_mutex_lock(&engine->submit_lock);
     bool led = engine->role == ENGINE_LEADING;
     if (led) {
@@ -269,10 +282,14 @@ enum tn_status engine_follow(struct engine *engine) {
     }
     enum tn_status status = engine->role == ENGINE_HALTED ? TN_HALTED : TN_OK;
     pthread_mutex_unlock(&engine->submit_lock);
-    if (status == TN_OK && led) {
+    if (led) {
+        role_told(engine);
+    }
+    if (status == TN_OK &&
+        led) { /* role_lock is free: the log's thread may be handing in a batch */
         status = engine->log->verbs->resign(engine->log);
     }
-    pthread_mutex_unlock(&engine->role_lock);
+    pthread_mutex_unlock(&engine->lead_lock);
     engine_cancel_allow(cancel);
     return status;
 }

@@ -105,8 +105,16 @@ static void snapshot_save(void *ctx, const struct tn_table_chunk *chunk) {
     }
 }
 
+/* With state_lock held. */
+static void taking_imaging(struct taking *taking, bool imaging) {
+    taking->imaging = taking->engine->imaging = imaging;
+    if (!imaging) {
+        pthread_cond_broadcast(&taking->engine->boundary);
+    }
+}
+
 /* Keeps the drain lock: nothing may be written before the first section is. False, without it: there is
- * no state, or it is not one that the log has. */
+ * no state, or it is not one that the log has: before its first batch there is nothing to begin from. */
 static bool taking_begin(struct taking *taking) {
     struct engine *engine = taking->engine;
     struct tn_table_header headers[KERNEL_TABLES_MAX];
@@ -115,7 +123,7 @@ static bool taking_begin(struct taking *taking) {
     while (engine->mid_batch && engine_authority_sound(engine)) {
         pthread_cond_wait(&engine->boundary, &engine->state_lock);
     }
-    if (engine->mid_batch || engine->kernel == NULL) {
+    if (engine->mid_batch || engine->kernel == NULL || kernel_lsn(engine->kernel) == 0) {
         pthread_mutex_unlock(&engine->state_lock);
         return false;
     }
@@ -126,7 +134,7 @@ static bool taking_begin(struct taking *taking) {
                                        .shard = kernel_shard(engine->kernel)};
     taking->bytes_since = atomic_load(&engine->snapshots.bytes_since);
     kernel_image_begin(engine->kernel, snapshot_save, engine, headers, &count);
-    taking->imaging = true;
+    taking_imaging(taking, true);
     snapshot_meta(taking, headers, count);
     pthread_mutex_unlock(&engine->state_lock);
     snapshot_held(engine, since_ns);
@@ -154,7 +162,7 @@ static void taking_step(struct taking *taking) {
     pthread_mutex_lock(&engine->state_lock);
     uint64_t since_ns = snapshot_clock_ns(engine);
     if (engine_queue_has_room(&engine->snapshots.queue)) {
-        taking->imaging = kernel_image_step(engine->kernel, SNAPSHOT_STEP_BYTES);
+        taking_imaging(taking, kernel_image_step(engine->kernel, SNAPSHOT_STEP_BYTES));
     }
     pthread_mutex_unlock(&engine->state_lock);
     snapshot_held(engine, since_ns);
@@ -195,6 +203,7 @@ static void taking_give_up(struct taking *taking) {
     pthread_mutex_lock(&engine->state_lock);
     if (taking->imaging) {
         kernel_image_abandon(engine->kernel);
+        taking_imaging(taking, false);
     }
     pthread_mutex_unlock(&engine->state_lock);
     if (taking->opened) {

@@ -23,6 +23,8 @@
  *                 follower gets it like any other batch;
  *     other       it may or may not be durable, and the log takes no more appends.
  *   An append to a log that is not owned is answered TN_LOST before append returns.
+ * - Whoever calls lead, append or idle may hold up the follower's `batch` until it has its answer: a log
+ *   never waits for `batch` to return before it gives one. resign may wait for `batch`.
  * - close makes the durable mark, if the log was led, and ends everything. After it the follower is
  *   not called. */
 #ifndef TN_LOG_LOG_H

@@ -40,6 +40,13 @@ struct fakelog {
     bool owned;                          /* atomic for the engine's threads: under the lock */
     const struct log_follower *follower; /* NULL: nobody has started it */
 
+    struct log_succession succession;
+    void (*on_lead)(void *ctx);
+    void *on_lead_ctx;
+    void (*on_append)(void *ctx);
+    void *on_append_ctx;
+    bool expires_once;
+    uint64_t lead_at; /* 0: the truth */
     enum tn_status failure;
     unsigned failures;
     bool failure_stored;
@@ -147,6 +154,13 @@ static void fake_append(struct log *base, const struct log_batch *batch, log_com
     assert_false(log->busy);
     assert_false(log->dead);
     log->appends++;
+    if (log->on_append != NULL) {
+        void (*call)(void *ctx) = log->on_append;
+        log->on_append = NULL;
+        pthread_mutex_unlock(&log->lock);
+        call(log->on_append_ctx);
+        pthread_mutex_lock(&log->lock);
+    }
     if (!log->owned) {
         pthread_mutex_unlock(&log->lock);
         done(ctx, TN_LOST);
@@ -240,7 +254,19 @@ static enum tn_status fake_lead(struct log *base, struct log_position *ret_posit
     log->led = true;
     log->lsn_least = last_lsn(log) + 1 + log->skips;
     *ret_position = position(log);
+    if (log->lead_at != 0) {
+        ret_position->lsn = log->lead_at;
+    }
+    if (log->on_lead != NULL) {
+        void (*call)(void *ctx) = log->on_lead;
+        log->on_lead = NULL;
+        call(log->on_lead_ctx);
+    }
     return TN_OK;
+}
+
+static void fake_succession(struct log *base, struct log_succession *ret_succession) {
+    *ret_succession = of(base)->succession;
 }
 
 static enum tn_status fake_start(struct log *base, const struct log_follower *follower) {
@@ -254,7 +280,8 @@ static enum tn_status fake_start(struct log *base, const struct log_follower *fo
 static bool fake_owned(const struct log *base) {
     struct fakelog *log = of((struct log *)(uintptr_t)base);
     pthread_mutex_lock(&log->lock);
-    bool owned = log->owned;
+    bool owned = log->owned && !log->expires_once;
+    log->expires_once = false;
     pthread_mutex_unlock(&log->lock);
     return owned;
 }
@@ -374,6 +401,7 @@ static const struct log_verbs fake_verbs = {
     .load = fake_load,
     .start = fake_start,
     .lead = fake_lead,
+    .succession = fake_succession,
     .owned = fake_owned,
     .resign = fake_resign,
     .append = fake_append,
@@ -429,6 +457,24 @@ struct log_store *fakelog_store(struct fakelog *log) {
     return &log->store;
 }
 
+void fakelog_set_succession(struct fakelog *log, const struct log_succession *succession) {
+    log->succession = *succession;
+}
+
+void fakelog_on_lead(struct fakelog *log, void (*call)(void *ctx), void *ctx) {
+    log->on_lead = call;
+    log->on_lead_ctx = ctx;
+}
+
+void fakelog_on_append(struct fakelog *log, void (*call)(void *ctx), void *ctx) {
+    log->on_append = call;
+    log->on_append_ctx = ctx;
+}
+
+void fakelog_lead_at(struct fakelog *log, uint64_t lsn) {
+    log->lead_at = lsn;
+}
+
 void fakelog_set_threaded(struct fakelog *log, bool threaded) {
     log->threaded = threaded;
 }
@@ -443,11 +489,20 @@ void fakelog_owner(struct fakelog *log, bool owned, const char *leader) {
     pthread_mutex_lock(&log->lock);
     assert_false(log->busy);
     log->owned = owned;
-    const struct log_follower *follower = log->follower;
     pthread_mutex_unlock(&log->lock);
-    if (follower != NULL) {
-        follower->owner(follower->ctx, owned, leader);
+    if (log->follower != NULL) {
+        fakelog_tell(log, owned, leader);
     }
+}
+
+void fakelog_tell(struct fakelog *log, bool owned, const char *leader) {
+    log->follower->owner(log->follower->ctx, owned, leader);
+}
+
+void fakelog_expire_once(struct fakelog *log) {
+    pthread_mutex_lock(&log->lock);
+    log->expires_once = true;
+    pthread_mutex_unlock(&log->lock);
 }
 
 enum tn_status fakelog_feed(struct fakelog *log, const struct log_batch *batch) {

@@ -33,12 +33,25 @@ void fakelog_gate_wait(struct fakelog *log);
 
 /* Tells who owns it from now on. Not while an append is under way. */
 void fakelog_owner(struct fakelog *log, bool owned, const char *leader);
+/* The same, but only the telling, also while an append is under way. */
+void fakelog_tell(struct fakelog *log, bool owned, const char *leader);
+/* The next question whether it is owned is answered with no, once. */
+void fakelog_expire_once(struct fakelog *log);
 /* It is not owned any more, and nobody is told. */
 void fakelog_expire(struct fakelog *log);
 /* Another owner commits this batch: stores it and hands it to the follower; what that said. */
 enum tn_status fakelog_feed(struct fakelog *log, const struct log_batch *batch);
 /* Hands over the n-th stored batch. */
 enum tn_status fakelog_hand(struct fakelog *log, unsigned n);
+
+/* What a new leader is told from now on. */
+void fakelog_set_succession(struct fakelog *log, const struct log_succession *succession);
+/* Called inside lead, once, before it answers. */
+void fakelog_on_lead(struct fakelog *log, void (*call)(void *ctx), void *ctx);
+/* The same inside the next append. */
+void fakelog_on_append(struct fakelog *log, void (*call)(void *ctx), void *ctx);
+/* What lead tells as the log's position, instead of the truth. */
+void fakelog_lead_at(struct fakelog *log, uint64_t lsn);
 
 /* The next append, and the `count` - 1 after it, end like this. After TN_LOST and TN_DOUBT it is owned no
  * more; others than TN_NOSPACE are final by contract. Whether a batch that ends in doubt was stored is up
