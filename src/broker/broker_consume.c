@@ -16,9 +16,10 @@
 #define RETRY_MIN_MS 50u
 #define RETRY_MAX_MS 2000u
 #define AHEAD_MAX_MS (24u * 3600u * 1000u) /* that clocks elsewhere may be ahead of ours */
-#define COMMAND_BYTES 1024u                /* a command about a rule has three names at most */
+#define COMMAND_BYTES 8192u                /* a command about a rule: names and metadata */
 
-_Static_assert(COMMAND_BYTES > 64 + 2 * KERNEL_RULE_MAX + KERNEL_OPID_MAX + KERNEL_USER_MAX,
+_Static_assert(COMMAND_BYTES >
+                   64 + 2 * KERNEL_RULE_MAX + KERNEL_OPID_MAX + KERNEL_USER_MAX + KERNEL_META_MAX,
                "any command about a rule fits");
 
 static struct broker_consumer *consumer_of(struct broker_link *link) {

@@ -23,13 +23,14 @@ enum member {
     MEMBER_TRIGGER_TYPE,
     MEMBER_TRIGGER_ID,
     MEMBER_ENABLED,
+    MEMBER_TRIGGER_PARAMS,
     MEMBERS
 };
 
 static const char *const member_keys[MEMBERS] = {
     "\"event_type\"",   "\"message_type\"", "\"message_id\"", "\"timestamp\"",
     "\"payload\"",      "\"rule_id\"",      "\"rule_ref\"",   "\"trigger_ref\"",
-    "\"trigger_type\"", "\"trigger_id\"",   "\"enabled\"",
+    "\"trigger_type\"", "\"trigger_id\"",   "\"enabled\"",    "\"trigger_params\"",
 };
 
 /* Each as it is written; empty: not there, or null. */
@@ -284,6 +285,13 @@ static const char *fields_take(const struct members *members, struct rule_messag
     if (!name_take(members, triggers, 3, message->trigger, &message->trigger_len)) {
         return "the trigger is not a name or a number";
     }
+    message->meta = members->of[MEMBER_TRIGGER_PARAMS];
+    if (message->meta.len > 0 && protocol_json_kind(message->meta) != PROTOCOL_JSON_OBJECT) {
+        return "trigger_params is not an object";
+    }
+    if (message->meta.len > KERNEL_META_MAX) {
+        return "trigger_params is too long";
+    }
     struct tn_bytes enabled = members->of[MEMBER_ENABLED];
     message->enabled = message->kind != RULE_MESSAGE_DISABLED;
     if (message->kind == RULE_MESSAGE_CREATED) {
@@ -368,6 +376,10 @@ struct kernel_command rule_message_command(const struct rule_message *message) {
         command.verb = KERNEL_VERB_RULE_SET;
         command.fields |= KERNEL_F_TRIGGER | KERNEL_F_ENABLED;
         command.trigger = tn_bytes_of(message->trigger, message->trigger_len);
+        if (message->meta.len > 0) {
+            command.fields |= KERNEL_F_META;
+            command.meta = message->meta;
+        }
     } else {
         command.verb = KERNEL_VERB_RULE_ENABLE;
         command.fields |= KERNEL_F_ENABLED;

@@ -9,8 +9,9 @@
  * The type is event_type, else message_type, else what the routing key ends in (rule.created). A rule
  * is known by its rule_id, else by its rule_ref: an id stays with its rule and is never used again,
  * whereas a ref may be renamed, or be given to another rule before the end of the first is heard of.
- * A trigger is known by trigger_ref, else trigger_type, else trigger_id. Members that are null are not
- * there; others are ignored. */
+ * A trigger is known by trigger_ref, else trigger_type, else trigger_id. The object trigger_params
+ * becomes the metadata of the rule, where the message names the trigger. Members that are null are
+ * absent; others are ignored. */
 #ifndef TN_BROKER_RULE_MESSAGE_H
 #define TN_BROKER_RULE_MESSAGE_H
 
@@ -32,6 +33,7 @@ struct rule_message {
     char rule[KERNEL_RULE_MAX];
     char trigger[KERNEL_RULE_MAX]; /* empty: it names none */
     char id[KERNEL_OPID_MAX];      /* of the message, from its envelope; empty: none */
+    struct tn_bytes meta;          /* trigger_params, in the body; empty: it has none */
     uint64_t time_us;              /* when it was made, since 1970; 0: it does not say */
 };
 

@@ -180,6 +180,7 @@ struct config_sensor {
 struct config_rule {
     struct config_head head;
     struct config_demand demand;
+    char *meta; /* JSON, as written; NULL: metadata is left to commands */
 };
 
 struct config_user {
@@ -294,6 +295,7 @@ void config_sensor_print(const struct config_sensor *sensor, FILE *out);
 void config_rule_print(const struct config_rule *rule, FILE *out);
 void config_user_print(const struct config_user *user, FILE *out);
 void config_sensor_free(struct config_sensor *sensor);
+void config_rule_free(struct config_rule *rule);
 void config_user_free(struct config_user *user);
 
 /* ---- All kinds: config_declared.c ---- */

@@ -191,6 +191,9 @@ void config_declared_free(struct config *config) {
     for (uint32_t i = 0; i < config->declared[CONFIG_KIND_SENSOR].count; i++) {
         config_sensor_free(config_sensor_at(config, i));
     }
+    for (uint32_t i = 0; i < config->declared[CONFIG_KIND_RULE].count; i++) {
+        config_rule_free(config_rule_at(config, i));
+    }
     for (uint32_t i = 0; i < config->declared[CONFIG_KIND_USER].count; i++) {
         config_user_free(config_user_at(config, i));
     }

@@ -40,6 +40,7 @@ static const struct {
     {"token_env", KEY_TEXT},
     {"token_ttl_seconds", KEY_SECONDS},
     {"scope", KEY_TEXT},
+    {"rules_signal", KEY_TEXT},
     {"health.command", KEY_WORDS},
     {"health.http", KEY_TEXT},
     {"health.heartbeat", KEY_SWITCH},
@@ -318,8 +319,27 @@ void config_sensor_free(struct config_sensor *sensor) {
 
 /* ---- Rules ---- */
 
+/* As RULE SET judges it. */
+static bool meta_set(struct config_rule *rule, const char *text, char reason[CONFIG_REASON_MAX]) {
+    if (rule->meta != NULL) {
+        return config_refuse(reason, "meta is set twice");
+    }
+    if (strlen(text) > KERNEL_META_MAX) {
+        return config_refuse(reason, "meta: at most %u bytes", KERNEL_META_MAX);
+    }
+    const char *fault = protocol_json_fault(tn_bytes_of(text, strlen(text)));
+    if (fault != NULL) {
+        return config_refuse(reason, "meta: %s", fault);
+    }
+    rule->meta = strdup(text);
+    return rule->meta != NULL || config_refuse(reason, "no memory");
+}
+
 bool config_rule_set(struct config_rule *rule, const char *key, const char *text,
                      char reason[CONFIG_REASON_MAX]) {
+    if (strcmp(key, "meta") == 0) {
+        return meta_set(rule, text, reason);
+    }
     return demand_knows(key) ? demand_set(&rule->demand, key, text, reason)
                              : config_refuse(reason, "unknown rule key '%.60s'", key);
 }
@@ -330,4 +350,11 @@ bool config_rule_check(const struct config_rule *rule, char reason[CONFIG_REASON
 
 void config_rule_print(const struct config_rule *rule, FILE *out) {
     demand_print("rule", &rule->head, &rule->demand, out);
+    if (rule->meta != NULL) {
+        (void)fprintf(out, "meta = %s\n", rule->meta);
+    }
+}
+
+void config_rule_free(struct config_rule *rule) {
+    free(rule->meta);
 }

@@ -22,7 +22,7 @@ static bool enabled_of(const struct config_demand *demand, bool there, bool is) 
 
 static bool set(struct config_reconcile_work *work, enum kernel_verb verb,
                 const struct config_head *head, const struct config_demand *demand, bool enabled,
-                const char *json) {
+                const char *json, const char *meta) {
     struct kernel_command command = {.verb = verb,
                                      .fields = KERNEL_F_NAME | KERNEL_F_TRIGGER | KERNEL_F_ENABLED,
                                      .name = text_of(head->name),
@@ -31,6 +31,10 @@ static bool set(struct config_reconcile_work *work, enum kernel_verb verb,
     if (json != NULL) {
         command.fields |= KERNEL_F_SPEC;
         command.spec = text_of(json);
+    }
+    if (meta != NULL) {
+        command.fields |= KERNEL_F_META;
+        command.meta = text_of(meta);
     }
     return config_reconcile_execute(work, head, &command);
 }
@@ -68,7 +72,8 @@ static void sensor_reconcile(struct config_reconcile_work *work, const struct co
     char *json = config_sensor_json(sensor);
     if (json == NULL) {
         config_reconcile_refused(work, &sensor->head, "read", TN_R_OVERLOADED);
-    } else if (set(work, KERNEL_VERB_SENSOR_SET, &sensor->head, &sensor->demand, enabled, json)) {
+    } else if (set(work, KERNEL_VERB_SENSOR_SET, &sensor->head, &sensor->demand, enabled, json,
+                   NULL)) {
         work->report.sensors_set++;
         server_log("sensor_declared", "name=%s enabled=%s", sensor->head.name,
                    enabled ? "yes" : "no");
@@ -91,10 +96,16 @@ void config_reconcile_sensors(struct config_reconcile_work *work, const struct c
 
 /* ---- Rules ---- */
 
+/* What the file does not declare is left as it is. */
+static bool meta_is(const struct config_rule *rule, const char *meta, uint32_t len) {
+    return rule->meta == NULL || (strlen(rule->meta) == len && memcmp(rule->meta, meta, len) == 0);
+}
+
 static void rule_reconcile(struct config_reconcile_work *work, const struct config_rule *rule) {
     struct kernel_rule_view view = {0};
-    enum tn_result code =
-        engine_rule_read(work->engine, ENGINE_READ_CURRENT, text_of(rule->head.name), &view);
+    char meta[KERNEL_META_MAX];
+    enum tn_result code = engine_rule_read_whole(work->engine, ENGINE_READ_CURRENT,
+                                                 text_of(rule->head.name), &view, meta);
     bool there = code == TN_R_OK;
     if (!there && code != TN_R_NOTFOUND) {
         config_reconcile_refused(work, &rule->head, "read", code);
@@ -102,10 +113,11 @@ static void rule_reconcile(struct config_reconcile_work *work, const struct conf
     }
     bool enabled = enabled_of(&rule->demand, there, view.enabled);
     if (there && enabled == view.enabled &&
-        trigger_is(&rule->demand, view.trigger, view.trigger_len)) {
+        trigger_is(&rule->demand, view.trigger, view.trigger_len) &&
+        meta_is(rule, meta, view.meta_len)) {
         return;
     }
-    if (set(work, KERNEL_VERB_RULE_SET, &rule->head, &rule->demand, enabled, NULL)) {
+    if (set(work, KERNEL_VERB_RULE_SET, &rule->head, &rule->demand, enabled, NULL, rule->meta)) {
         work->report.rules_set++;
         server_log("rule_declared", "name=%s enabled=%s", rule->head.name, enabled ? "yes" : "no");
     }

@@ -39,8 +39,11 @@
 #include "process/run_files.h"
 
 #define CGROUP_BYTES 4096u
-#define AGAIN_MS 50   /* in case a pass missed somebody */
-#define LAST_PUMPS 64 /* somebody who is no descendant may have got hold of the output */
+#define AGAIN_MS 50  /* in case a pass missed somebody */
+#define SIGNAL_MS 20 /* between looks whether the main process handles a signal; doubled, up to */
+#define SIGNAL_MAX_MS 5120
+#define SIGNAL_WAKES 64u /* the output of the run must not put off these looks */
+#define LAST_PUMPS 64    /* somebody who is no descendant may have got hold of the output */
 
 enum main_state { MAIN_NONE, MAIN_RUNS, MAIN_ENDED, MAIN_WAITED_FOR };
 
@@ -52,6 +55,9 @@ static struct {
     bool is_first; /* of its pid namespace, which is the run's */
     bool own_proc; /* it is in another pid namespace than the server */
     int signals;
+    int signal;    /* to be sent when the main process handles it; 0: none */
+    int signal_ms; /* until the next look whether it does */
+    unsigned signal_wakes;
     struct guardian_log log;
     char cgroup[CGROUP_BYTES]; /* empty: none */
 } guardian;
@@ -90,6 +96,7 @@ static void say(const struct run_frame_news *news) {
 /* Nothing of the run lives. The record goes last. */
 static void record_drop(void) {
     (void)unlinkat(RUN_FRAME_DIR, RUN_FILES_TOKEN, 0);
+    (void)unlinkat(RUN_FRAME_DIR, RUN_FILES_RULES, 0);
     (void)unlinkat(RUN_FRAME_DIR, RUN_FILES_RECORD, 0);
 }
 
@@ -199,6 +206,18 @@ static void term(void) {
     }
 }
 
+/* A program that has just begun handles no signal yet, and the signal would end it. */
+static void signal_try(void) {
+    if (guardian.main != MAIN_RUNS || guardian.killing) {
+        guardian.signal = 0;
+    } else if (process_takes_signal(guardian.main_pid, guardian.signal)) {
+        (void)kill(guardian.main_pid, guardian.signal);
+        guardian.signal = 0;
+    } else if (guardian.signal_ms < SIGNAL_MAX_MS) {
+        guardian.signal_ms *= 2;
+    }
+}
+
 /* What has come next. EMPTY: nothing. BROKEN: the server is gone, or it is no order. */
 enum next { NEXT_EMPTY, NEXT_ORDER, NEXT_BROKEN };
 
@@ -240,6 +259,10 @@ static void orders_take(void) {
             guardian.killing = true;
         } else if (order.kind == RUN_FRAME_TERM) {
             term();
+        } else if (order.kind == RUN_FRAME_SIGNAL) {
+            guardian.signal = order.signal;
+            guardian.signal_ms = SIGNAL_MS;
+            signal_try();
         } else {
             guardian_deadline_set(&order.live);
         }
@@ -364,7 +387,11 @@ static void guard(void) {
         if (guardian.killing) {
             on[0].fd = on[1].fd = on[2].fd = -1; /* there is no other order */
         }
-        (void)poll(on, 5, again ? AGAIN_MS : -1);
+        int signal_ms = guardian.signal != 0 ? guardian.signal_ms : -1;
+        int events = poll(on, 5, again ? AGAIN_MS : signal_ms);
+        if (guardian.signal != 0 && (events == 0 || ++guardian.signal_wakes % SIGNAL_WAKES == 0)) {
+            signal_try();
+        }
         bool ordered = (on[0].revents | on[1].revents | on[2].revents) != 0;
         if (ordered) {
             orders_take();

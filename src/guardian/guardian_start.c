@@ -131,6 +131,10 @@ static void identity_find(const struct run_frame_start *start, int to, struct id
         lchown(start->token_file, identity->uid, identity->gid) != 0) {
         complain(to, RUN_FRAME_STEP_TOKEN, errno);
     }
+    if (identity->changes && start->rules_file[0] != '\0' &&
+        lchown(start->rules_file, identity->uid, identity->gid) != 0) {
+        complain(to, RUN_FRAME_STEP_RULES, errno);
+    }
 }
 
 static int identity_take(const struct identity *identity) {

@@ -31,6 +31,14 @@ static void trigger_drop(struct kernel *k, uint32_t slot) {
     }
 }
 
+static struct tn_bytes trigger_text(const struct kernel *k, uint32_t slot,
+                                    uint8_t out[KERNEL_RULE_MAX]) {
+    uint32_t len =
+        tn_text_get(&k->tables[TABLE_TEXT], trigger_at(k, slot)->text, out, KERNEL_RULE_MAX);
+    TN_ASSERT(len <= KERNEL_RULE_MAX);
+    return tn_bytes_of(out, len);
+}
+
 static void trigger_count(struct kernel *k, uint32_t slot, int sign) {
     struct trigger *t = trigger_mut(k, slot);
     TN_ASSERT(sign > 0 || t->enabled_rules > 0);
@@ -38,9 +46,7 @@ static void trigger_count(struct kernel *k, uint32_t slot, int sign) {
     t->enabled_rules = sign > 0 ? before + 1 : before - 1;
     if (before == 0 || t->enabled_rules == 0) {
         uint8_t text[KERNEL_RULE_MAX];
-        uint32_t len = tn_text_get(&k->tables[TABLE_TEXT], t->text, text, sizeof text);
-        TN_ASSERT(len <= sizeof text);
-        kernel_event_named(k, KERNEL_EVENT_DEMAND_CHANGED, tn_bytes_of(text, len),
+        kernel_event_named(k, KERNEL_EVENT_DEMAND_CHANGED, trigger_text(k, slot, text),
                            t->enabled_rules);
     }
 }
@@ -298,13 +304,18 @@ void kernel_run_rule_set(struct kernel *k, const struct kernel_command *c,
                              .enabled = is_older(c, known.revision) ? known.enabled : c->enabled,
                              .revision = revision_next(c, known.revision),
                              .placed = revision_next(c, known.placed)};
+    uint8_t text[KERNEL_RULE_MAX];
+    struct tn_bytes before = tn_bytes_of(NULL, 0);
     if (slot == TN_NONE) {
         rule_make(k, c, &next);
-    } else if (!rule_change(k, slot, c, &next)) {
-        result->code = TN_R_NOOP;
-        return;
+    } else {
+        before = trigger_text(k, rule_at(k, slot)->trigger, text);
+        if (!rule_change(k, slot, c, &next)) {
+            result->code = TN_R_NOOP;
+            return;
+        }
     }
-    kernel_event_named(k, KERNEL_EVENT_RULE_SET, c->name, next.enabled);
+    kernel_event_rule(k, KERNEL_EVENT_RULE_SET, c->name, next.enabled, c->trigger, before);
 }
 
 void kernel_run_rule_enable(struct kernel *k, const struct kernel_command *c,
@@ -326,7 +337,9 @@ void kernel_run_rule_enable(struct kernel *k, const struct kernel_command *c,
         return;
     }
     rule_enable(k, slot, c->enabled);
-    kernel_event_named(k, KERNEL_EVENT_RULE_SET, c->name, c->enabled);
+    uint8_t text[KERNEL_RULE_MAX];
+    kernel_event_rule(k, KERNEL_EVENT_RULE_SET, c->name, c->enabled,
+                      trigger_text(k, rule_at(k, slot)->trigger, text), tn_bytes_of(NULL, 0));
 }
 
 void kernel_run_rule_delete(struct kernel *k, const struct kernel_command *c,
@@ -345,11 +358,13 @@ void kernel_run_rule_delete(struct kernel *k, const struct kernel_command *c,
     /* Who names no revision ends all that is known. */
     end_note(k, c, &known, revision_of(c) > 0 ? revision_of(c) : known.revision);
     rule_enable(k, slot, false);
-    kernel_event_named(k, KERNEL_EVENT_RULE_DELETED, c->name, 0);
+    uint32_t trigger = rule_at(k, slot)->trigger;
+    uint8_t text[KERNEL_RULE_MAX];
+    kernel_event_rule(k, KERNEL_EVENT_RULE_DELETED, c->name, 0, trigger_text(k, trigger, text),
+                      tn_bytes_of(NULL, 0));
     kernel_index_text_remove(k, TEXT_RULE, slot);
     rule_meta_drop(k, slot);
     tn_text_drop(&k->tables[TABLE_TEXT], rule_at(k, slot)->id);
-    uint32_t trigger = rule_at(k, slot)->trigger;
     tn_table_give(&k->tables[TABLE_RULE], slot);
     trigger_drop(k, trigger);
 }

@@ -34,8 +34,7 @@ static struct tn_bytes name_text(const struct kernel *k, uint32_t name, uint8_t 
     return tn_bytes_of(out, len);
 }
 
-void kernel_event_lease(struct kernel *k, enum kernel_event_kind kind, uint32_t lease,
-                        bool by_time) {
+void kernel_event_lease(struct kernel *k, enum kernel_event_kind kind, uint32_t lease, bool timed) {
     if (k->env.sink == NULL) {
         return;
     }
@@ -60,7 +59,7 @@ void kernel_event_lease(struct kernel *k, enum kernel_event_kind kind, uint32_t 
     if (l->pool != TN_NONE) {
         event.name = tn_bytes_of(pool, kernel_pool_name(k, l->pool, (char *)pool));
     }
-    event_send(k, &event, by_time ? &nobody : &k->author);
+    event_send(k, &event, timed ? &nobody : &k->author);
 }
 
 void kernel_event_value(struct kernel *k, enum kernel_event_kind kind, uint32_t member) {
@@ -88,6 +87,16 @@ void kernel_event_named(struct kernel *k, enum kernel_event_kind kind, struct tn
     event_send(k, &event, &k->author);
 }
 
+void kernel_event_rule(struct kernel *k, enum kernel_event_kind kind, struct tn_bytes id,
+                       uint64_t number, struct tn_bytes trigger, struct tn_bytes before) {
+    if (k->env.sink == NULL) {
+        return;
+    }
+    struct kernel_event event = {
+        .kind = kind, .name = id, .number = number, .demand = trigger, .demand_before = before};
+    event_send(k, &event, &k->author);
+}
+
 void kernel_event_sensor(struct kernel *k, enum kernel_event_kind kind,
                          const struct kernel_command *c, struct tn_bytes trigger) {
     if (k->env.sink == NULL) {
@@ -102,11 +111,10 @@ void kernel_event_sensor(struct kernel *k, enum kernel_event_kind kind,
     event_send(k, &event, &k->author);
 }
 
-void kernel_event_pool(struct kernel *k, enum kernel_event_kind kind, uint32_t pool,
-                       uint64_t number) {
+void kernel_event_pool(struct kernel *k, enum kernel_event_kind kind, uint32_t pool, uint64_t n) {
     char name[KERNEL_POOL_MAX + 1];
     if (k->env.sink != NULL) {
-        kernel_event_named(k, kind, tn_bytes_of(name, kernel_pool_name(k, pool, name)), number);
+        kernel_event_named(k, kind, tn_bytes_of(name, kernel_pool_name(k, pool, name)), n);
     }
 }
 

@@ -63,6 +63,9 @@ struct kernel_event {
     uint32_t value_count;
     uint64_t number;         /* demand: enabled rules now; disowned: leases released */
     struct tn_bytes trigger; /* of an event emitted by a sensor; else empty */
+    /* Of a rule's event, for watchers only: its trigger and, if another one, its trigger before. They are
+     * no part of the recorded event. */
+    struct tn_bytes demand, demand_before;
     struct tn_bytes
         payload; /* of a sensor's event: JSON, which the kernel does not parse; or empty */
 };

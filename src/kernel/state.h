@@ -477,18 +477,18 @@ uint32_t kernel_name_hold(struct kernel *k, struct tn_bytes text);
 void kernel_name_drop(struct kernel *k, uint32_t name);
 
 /* ---- event.c ---- */
-/* `by_time`: no command did it, so the event has no author. */
-void kernel_event_lease(struct kernel *k, enum kernel_event_kind kind, uint32_t lease,
-                        bool by_time);
+/* `timed`: no command did it, so the event has no author. */
+void kernel_event_lease(struct kernel *k, enum kernel_event_kind kind, uint32_t lease, bool timed);
 /* Of a value whose cooldown is over: by time. */
 void kernel_event_value(struct kernel *k, enum kernel_event_kind kind, uint32_t member);
+void kernel_event_rule(struct kernel *k, enum kernel_event_kind kind, struct tn_bytes id,
+                       uint64_t number, struct tn_bytes trigger, struct tn_bytes before);
 void kernel_event_named(struct kernel *k, enum kernel_event_kind kind, struct tn_bytes name,
                         uint64_t number);
 /* An event of a sensor, from the command; `trigger` may be empty. */
 void kernel_event_sensor(struct kernel *k, enum kernel_event_kind kind,
                          const struct kernel_command *c, struct tn_bytes trigger);
-void kernel_event_pool(struct kernel *k, enum kernel_event_kind kind, uint32_t pool,
-                       uint64_t number);
+void kernel_event_pool(struct kernel *k, enum kernel_event_kind kind, uint32_t pool, uint64_t n);
 void kernel_event_holder(struct kernel *k, enum kernel_event_kind kind, uint32_t holder,
                          uint64_t number);
 

@@ -103,6 +103,22 @@ enum process_answer process_stat_read(pid_t pid, struct process_stat *ret_stat) 
     return process_stat_parse(text, len, ret_stat) ? PROCESS_YES : PROCESS_NO;
 }
 
+/* The mask of signals that this line of /proc/PID/status shows. */
+static uint64_t mask_of(const char *text, const char *name) {
+    const char *at = strstr(text, name);
+    return at != NULL ? strtoull(at + strlen(name), NULL, 16) : 0;
+}
+
+bool process_takes_signal(pid_t pid, int number) {
+    char path[32];
+    char text[8192];
+    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    size_t len = file_whole(path, text, sizeof text - 1);
+    text[len] = '\0';
+    return number > 0 && number <= 64 &&
+           ((mask_of(text, "\nSigCgt:") | mask_of(text, "\nSigIgn:")) >> (number - 1) & 1) != 0;
+}
+
 enum process_answer process_switches(pid_t pid, uint64_t *ret_switches) {
     static const char *const names[] = {"\nvoluntary_ctxt_switches:",
                                         "\nnonvoluntary_ctxt_switches:"};

@@ -70,4 +70,8 @@ bool process_ended(int descriptor);
 /* Signals it, whatever became of its pid. */
 void process_signal(int descriptor, int signal);
 
+/* Whether the process catches or ignores the signal, so that the signal does not end it. False: it does
+ * neither, or that cannot be known. */
+bool process_takes_signal(pid_t pid, int number);
+
 #endif

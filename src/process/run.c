@@ -339,19 +339,34 @@ void run_free(struct run *run) {
     }
 }
 
-enum tn_status run_token_write(struct run *run, struct tn_bytes token) {
+/* A file for the sensor. The guardian gave the first one to the sensor's user; only root can. */
+static enum tn_status file_write(struct run *run, const char *name, struct tn_bytes content) {
     struct stat is;
     uid_t uid = (uid_t)-1;
     gid_t gid = (gid_t)-1;
-    char path[RUN_RECORD_PATH_MAX + sizeof RUN_FILES_TOKEN];
-    (void)snprintf(path, sizeof path, "%s/%s", run->path, RUN_FILES_TOKEN);
-    /* The first one was given to the sensor's user by whoever knows that; none can do so but root. */
+    char path[RUN_RECORD_PATH_MAX + 16];
+    (void)snprintf(path, sizeof path, "%s/%s", run->path, name);
     if (run->has_user && run->told && lstat(path, &is) == 0) {
         uid = is.st_uid;
         gid = is.st_gid;
     }
-    return run_record_file_replace(run->os, run->path, RUN_FILES_TOKEN, token.at, token.len, uid,
-                                   gid);
+    return run_record_file_replace(run->os, run->path, name, content.at, content.len, uid, gid);
+}
+
+enum tn_status run_token_write(struct run *run, struct tn_bytes token) {
+    return file_write(run, RUN_FILES_TOKEN, token);
+}
+
+enum tn_status run_rules_write(struct run *run, struct tn_bytes rules) {
+    return file_write(run, RUN_FILES_RULES, rules);
+}
+
+void run_signal(struct run *run, int number) {
+    TN_ASSERT(number > 0 && number <= 64);
+    if (run->is_guarded && run->told && !run->killing) {
+        (void)order_send(run,
+                         &(struct run_frame_order){.kind = RUN_FRAME_SIGNAL, .signal = number});
+    }
 }
 
 /* ---- The start ---- */

@@ -21,6 +21,7 @@
  *
  *     run              the record, while there is a run: see run_record.h
  *     token            the token, 0600, the sensor's user's; rewritten with every refresh
+ *     rules            the enabled rules of its trigger, JSON, likewise; replaced with every change
  *     log.<number>     output, the highest number last: see run_output.h
  *
  * All calls and hooks are on the loop's thread; hooks are never called from inside a call. */
@@ -63,6 +64,7 @@ struct run_options {
     const char *const *env; /* NAME=value, on top of those of the description; NULL: none */
     uint32_t env_count;
     struct tn_bytes token; /* goes to the variable spec->token_env and to the file; empty: none */
+    struct tn_bytes rules; /* the first content of the file of rules; empty: none */
     /* A check of this run's health instead of a run: the description's health command, in the same
      * surroundings, without a record, its output thrown away. NULL: a run. */
     const struct run *check_of;
@@ -75,7 +77,7 @@ struct run_options {
 /* TN_OK: exactly one of started and failed follows, and gone always, last. Else nothing was started
  * and no hook is called. Variables of the run: PATH, LANG and TZ as the server has them, HOME, USER
  * and LOGNAME of the user; then the description's, then the options', then TENURE_RUN_ID and, with a
- * token, TENURE_TOKEN_FILE. The last of a name wins. */
+ * token, TENURE_TOKEN_FILE, and, with rules, TENURE_RULES_FILE. The last of a name wins. */
 enum tn_status run_start(const struct run_options *options, struct run **ret_run);
 
 /* SIGTERM to the main process's group; once the main process has ended, also to those whose parents
@@ -93,6 +95,12 @@ void run_free(struct run *run);
 
 /* A fresh token into the file; what was there stays if this fails. */
 enum tn_status run_token_write(struct run *run, struct tn_bytes token);
+
+/* Replaces the file of rules; what was there stays if this fails. After `started`. */
+enum tn_status run_rules_write(struct run *run, struct tn_bytes rules);
+/* A signal to the main process alone. The guardian sends it when the main process handles or ignores it:
+ * one that has just begun does neither, and would be ended. After `started`. */
+void run_signal(struct run *run, int number);
 
 /* Whether runs can have pid namespaces of their own; found out by starting a guardian in one. */
 bool run_can_pidns(const char *guardian);

@@ -29,6 +29,7 @@ struct beginning {
     struct run_frame_start start;
     struct tn_writer texts;
     char token_file[RUN_RECORD_PATH_MAX];
+    char rules_file[RUN_RECORD_PATH_MAX];
 };
 
 /* False, so that it can be returned. */
@@ -115,6 +116,17 @@ static bool variables_put(struct beginning *b, const char *const *variables, uin
     return true;
 }
 
+static bool rules_variable_take(struct beginning *b) {
+    if (b->options->rules.len == 0) {
+        return true;
+    }
+    if (snprintf(b->rules_file, sizeof b->rules_file, "%s/" RUN_FILES_RULES, b->run->path) >=
+        (int)sizeof b->rules_file) {
+        return stop(b->run, RUN_FRAME_STEP_RULES, ENAMETOOLONG);
+    }
+    return text_put(b, "TENURE_RULES_FILE", b->rules_file);
+}
+
 static bool variables_take(struct beginning *b) {
     const struct run_options *options = b->options;
     const struct sensor_spec *spec = options->spec;
@@ -137,7 +149,7 @@ static bool variables_take(struct beginning *b) {
             return false;
         }
     }
-    return text_put(b, RUN_RECORD_VARIABLE, b->run->record.id);
+    return rules_variable_take(b) && text_put(b, RUN_RECORD_VARIABLE, b->run->record.id);
 }
 
 /* ---- Files ---- */
@@ -228,6 +240,14 @@ static bool token_take(struct beginning *b) {
     }
     enum tn_status status = run_token_write(b->run, b->options->token);
     return status == TN_OK || stop(b->run, RUN_FRAME_STEP_TOKEN, error_of(status));
+}
+
+static bool rules_take(struct beginning *b) {
+    if (b->options->rules.len == 0 || b->run->is_check) {
+        return true;
+    }
+    enum tn_status status = run_rules_write(b->run, b->options->rules);
+    return status == TN_OK || stop(b->run, RUN_FRAME_STEP_RULES, error_of(status));
 }
 
 /* ---- The guardian ---- */
@@ -370,6 +390,7 @@ static bool frame_take(struct beginning *b) {
     start->live = b->options->live;
     start->own_proc = b->options->proof == RUN_RECORD_PIDNS;
     start->token_file = b->run->is_check ? "" : b->token_file;
+    start->rules_file = b->run->is_check ? "" : b->rules_file;
     b->run->frame_len = run_frame_start_encode(start, b->run->frame, RUN_FRAME_MAX);
     return b->run->frame_len > 0 || stop(b->run, RUN_FRAME_STEP_EXEC, E2BIG);
 }
@@ -389,7 +410,8 @@ enum tn_status run_begin(struct run *run, const struct run_options *options) {
     run->record.epoch = options->epoch;
     memcpy(run->record.ref, options->ref, strlen(options->ref) + 1);
     if (!user_take(&b) || !dir_take(&b) || !id_take(&b) || !log_take(&b) || !variables_take(&b) ||
-        !token_take(&b) || !cgroup_take(&b) || !frame_take(&b) || !guardian_take(&b)) {
+        !token_take(&b) || !rules_take(&b) || !cgroup_take(&b) || !frame_take(&b) ||
+        !guardian_take(&b)) {
         frame_drop(run);
     }
     explicit_bzero(texts, b.texts.len);

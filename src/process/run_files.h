@@ -4,7 +4,8 @@
 
 #define RUN_FILES_RECORD "run"
 #define RUN_FILES_TOKEN "token"
+#define RUN_FILES_RULES "rules"
 #define RUN_FILES_LOG_PREFIX "log." /* a number follows */
-#define RUN_FILES_NEW ".new" /* ends the name of the record or the token until it is complete */
+#define RUN_FILES_NEW ".new"        /* ends the name of a file until the file is complete */
 
 #endif

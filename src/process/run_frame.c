@@ -67,6 +67,7 @@ size_t run_frame_start_encode(const struct run_frame_start *start, uint8_t *out,
     text_write(&w, start->user);
     text_write(&w, start->group);
     text_write(&w, start->token_file);
+    text_write(&w, start->rules_file);
     for (uint32_t i = 0; i < start->argc; i++) {
         text_write(&w, start->argv[i]);
     }
@@ -102,6 +103,7 @@ bool run_frame_start_decode(const uint8_t *bytes, size_t len, struct run_frame_s
     start->user = text_read(&r);
     start->group = text_read(&r);
     start->token_file = text_read(&r);
+    start->rules_file = text_read(&r);
     texts_read(&r, start->argv, start->argc);
     texts_read(&r, start->env, start->envc);
     return !r.bad && tn_reader_left(&r) == 0;
@@ -115,6 +117,8 @@ size_t run_frame_order_encode(const struct run_frame_order *order,
     tn_write8(&w, (uint8_t)order->kind);
     if (order->kind == RUN_FRAME_LIVE) {
         times_write(&w, &order->live);
+    } else if (order->kind == RUN_FRAME_SIGNAL) {
+        tn_write8(&w, (uint8_t)order->signal);
     }
     return w.len;
 }
@@ -124,6 +128,8 @@ bool run_frame_order_decode(const uint8_t *bytes, size_t len, struct run_frame_o
     struct run_frame_order order = {.kind = (enum run_frame_kind)tn_read8(&r)};
     if (order.kind == RUN_FRAME_LIVE) {
         order.live = times_read(&r);
+    } else if (order.kind == RUN_FRAME_SIGNAL) {
+        order.signal = tn_read8(&r);
     } else if (order.kind != RUN_FRAME_TERM && order.kind != RUN_FRAME_KILL) {
         return false;
     }

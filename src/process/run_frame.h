@@ -6,13 +6,14 @@
  *              of a log file, u32 how many are kept, u64 number of the first, u64 term_at and u64
  *              kill_at as in LIVE, u16 counts of arguments and of variables, then texts, each ended by
  *              NUL: cwd, log directory (empty: no log), cgroup directory (empty: none), user and group
- *              to become (empty: who we are), file to be given to that user (empty: none), arguments,
- *              variables
+ *              to become (empty: who we are), files to be given to that user: its token and its rules
+ *              (empty: none), arguments, variables
  *     LIVE     u64 term_at, u64 kill_at: milliseconds on CLOCK_BOOTTIME at which the guardian does what
  *              TERM and KILL say, by itself; 0: never. Each LIVE replaces both times, so a sender that
  *              stops, hangs or dies loses the run at the times it gave last
  *     TERM     SIGTERM to the main process's group
  *     KILL     SIGKILL to all descendants, until there are none
+ *     SIGNAL   u8 number: that signal to the main process alone, once it handles or ignores it
  *
  *     from the guardian
  *     STARTED  u32 pid, u64 start time (clock ticks since boot); with the credentials of the main process
@@ -43,6 +44,7 @@ enum run_frame_kind {
     RUN_FRAME_EXITED,
     RUN_FRAME_GONE,
     RUN_FRAME_LIVE,
+    RUN_FRAME_SIGNAL,
 };
 
 /* What may fail before a sensor runs, by the word that is told. */
@@ -52,6 +54,7 @@ enum run_frame_kind {
     X(USER, "user")             \
     X(GROUP, "group")           \
     X(TOKEN, "token")           \
+    X(RULES, "rules")           \
     X(CGROUP, "cgroup")         \
     X(FORK, "fork")             \
     X(SESSION, "session")       \
@@ -85,15 +88,16 @@ struct run_frame_start {
     uint32_t log_files;
     uint64_t log_number; /* of the file to go on with */
     struct run_frame_times live;
-    const char *cwd, *log_dir, *cgroup, *user, *group, *token_file;
+    const char *cwd, *log_dir, *cgroup, *user, *group, *token_file, *rules_file;
     const char *argv[SENSOR_ARGS_MAX + 1]; /* both end with NULL */
     const char *env[RUN_FRAME_VARIABLES_MAX + 1];
 };
 
 /* An order to a guardian that has its START. */
 struct run_frame_order {
-    enum run_frame_kind kind; /* LIVE, TERM or KILL */
+    enum run_frame_kind kind; /* LIVE, TERM, KILL or SIGNAL */
     struct run_frame_times live;
+    int signal; /* SIGNAL */
 };
 
 struct run_frame_news {

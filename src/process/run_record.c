@@ -187,7 +187,10 @@ enum tn_status run_record_read(const struct os *os, const char *dir,
 void run_record_remove(const struct os *os, const char *dir) {
     /* With what a write that was cut short has left. */
     static const char *const names[] = {RUN_FILES_TOKEN RUN_FILES_NEW,
-                                        RUN_FILES_RECORD RUN_FILES_NEW, RUN_FILES_TOKEN,
+                                        RUN_FILES_RULES RUN_FILES_NEW,
+                                        RUN_FILES_RECORD RUN_FILES_NEW,
+                                        RUN_FILES_TOKEN,
+                                        RUN_FILES_RULES,
                                         RUN_FILES_RECORD};
     char path[RUN_RECORD_PATH_MAX];
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

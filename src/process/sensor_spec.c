@@ -3,6 +3,7 @@
 #include "process/sensor_spec.h"
 
 #include <jansson.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -362,6 +363,22 @@ static bool stop_order_take(const struct reading *r, const json_t *item, struct 
            refuse(r, "stop_order must be revoke_first or exit_first");
 }
 
+static bool rules_signal_take(const struct reading *r, const json_t *item,
+                              struct sensor_spec *spec) {
+    static const struct {
+        const char *name;
+        int number;
+    } signals[] = {{"none", 0}, {"HUP", SIGHUP}, {"USR1", SIGUSR1}, {"USR2", SIGUSR2}};
+    const char *word = json_is_string(item) ? json_string_value(item) : "";
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        if (strcmp(word, signals[i].name) == 0) {
+            spec->rules_signal = signals[i].number;
+            return true;
+        }
+    }
+    return refuse(r, "rules_signal must be none, HUP, USR1 or USR2");
+}
+
 static bool member_take(struct reading *r, const char *key, json_t *item) {
     struct sensor_spec *spec = r->spec;
     bool known;
@@ -391,6 +408,9 @@ static bool member_take(struct reading *r, const char *key, json_t *item) {
     }
     if (strcmp(key, "scope") == 0) {
         return text_take(r, key, item, 512, &spec->scope);
+    }
+    if (strcmp(key, "rules_signal") == 0) {
+        return rules_signal_take(r, item, spec);
     }
     if (strcmp(key, "stop_order") == 0) {
         return stop_order_take(r, item, spec);

@@ -9,6 +9,7 @@
  *      "stop_seconds": 30, "stop_order": "revoke_first", "settle_seconds": 5, "max_restarts": 10, "backoff_seconds": 1,
  *      "backoff_max_seconds": 60, "stable_seconds": 60,
  *      "token_env": "TENURE_TOKEN", "token_ttl_seconds": 7776000, "scope": "sensor",
+ *      "rules_signal": "none",                            or HUP, USR1, USR2: see run.h
  *      "health": {"command": [...]} or {"http": "http://..."} or {"heartbeat": true}, with
  *                "interval_seconds": 10, "timeout_seconds": 5, "threshold": 3, "start_seconds": 0,
  *      "log_bytes": 1048576, "log_files": 5}
@@ -103,6 +104,7 @@ struct sensor_spec {
     uint64_t log_bytes; /* of each */
     const char *token_env, *scope;
     uint64_t token_ttl_s;
+    int rules_signal; /* sent to the main process after its file of rules has changed; 0: none */
     enum sensor_health health;
     uint32_t health_argc;
     const char **health_argv; /* ends with NULL; COMMAND */

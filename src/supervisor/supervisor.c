@@ -431,7 +431,8 @@ struct supervisor *supervisor_open(const struct supervisor_options *options) {
         return NULL;
     }
     (void)uv_timer_init(options->loop, &supervisor->deadline);
-    supervisor->handles = 2;
+    supervisor_rules_open(supervisor);
+    supervisor->handles = 3;
     supervisor->news.data = supervisor->deadline.data = supervisor;
     supervisor_feed_connect(options->feed, supervisor);
     supervisor->off = !begin(supervisor);
@@ -475,6 +476,7 @@ static void close_now(struct supervisor *supervisor) {
         uv_close((uv_handle_t *)&s->timer, sensor_closed);
     }
     uv_close((uv_handle_t *)&supervisor->deadline, own_closed);
+    uv_close((uv_handle_t *)&supervisor->rules.timer, own_closed);
     uv_close((uv_handle_t *)&supervisor->news, own_closed);
 }
 
@@ -527,6 +529,7 @@ void supervisor_free(struct supervisor *supervisor) {
         supervisor->answers = ask->next;
         free(ask);
     }
+    free(supervisor->rules.build);
     while (supervisor->sensors != NULL) {
         struct supervisor_sensor *sensor = supervisor->sensors;
         supervisor->sensors = sensor->next;

@@ -27,8 +27,8 @@ void supervisor_feed_free(struct supervisor_feed *feed) {
 
 static uint64_t feed_kinds(void) {
     return (uint64_t)1 << KERNEL_EVENT_LEASE_REVOKING | (uint64_t)1 << KERNEL_EVENT_RULE_SET |
-           (uint64_t)1 << KERNEL_EVENT_SENSOR_SET | (uint64_t)1 << KERNEL_EVENT_SENSOR_DELETED |
-           (uint64_t)1 << KERNEL_EVENT_DEMAND_CHANGED;
+           (uint64_t)1 << KERNEL_EVENT_RULE_DELETED | (uint64_t)1 << KERNEL_EVENT_SENSOR_SET |
+           (uint64_t)1 << KERNEL_EVENT_SENSOR_DELETED | (uint64_t)1 << KERNEL_EVENT_DEMAND_CHANGED;
 }
 
 static bool text_is(struct tn_bytes bytes, const char *text) {
@@ -54,6 +54,8 @@ static bool notice_make(const struct kernel_event *fact, struct supervisor_notic
             return false;
         }
         break;
+    case KERNEL_EVENT_RULE_DELETED:
+        return false; /* of interest by its trigger only */
     default:
         if (!text_is(fact->user, SUPERVISOR_USER) || fact->holder.len <= prefix) {
             return false;
@@ -107,22 +109,38 @@ static void notice_put(struct supervisor_feed *feed, const struct supervisor_not
     }
 }
 
-void supervisor_feed_watch(void *ctx, const struct kernel_event *fact) {
-    struct supervisor_feed *feed = ctx;
-    struct supervisor_notice notice;
-    if (!notice_make(fact, &notice)) {
-        return;
-    }
+static void notice_tell(struct supervisor_feed *feed, const struct supervisor_notice *notice) {
     pthread_mutex_lock(&feed->lock);
     if (feed->supervisor != NULL) {
         if (feed->notices == NULL) {
-            notice_miss(feed, &notice);
+            notice_miss(feed, notice);
         } else {
-            notice_put(feed, &notice);
+            notice_put(feed, notice);
         }
         (void)uv_async_send(&feed->supervisor->news);
     }
     pthread_mutex_unlock(&feed->lock);
+}
+
+/* Empty: the event is not about a rule, or has one trigger only. */
+static void rules_tell(struct supervisor_feed *feed, struct tn_bytes trigger) {
+    struct supervisor_notice notice = {.kind = SUPERVISOR_RULES_CHANGED, .len = trigger.len};
+    if (trigger.len > 0 && trigger.len <= sizeof notice.name) {
+        memcpy(notice.name, trigger.at, trigger.len);
+        notice_tell(feed, &notice);
+    }
+}
+
+void supervisor_feed_watch(void *ctx, const struct kernel_event *fact) {
+    struct supervisor_feed *feed = ctx;
+    struct supervisor_notice notice;
+    if (notice_make(fact, &notice)) {
+        notice_tell(feed, &notice);
+    }
+    rules_tell(feed, fact->demand);
+    if (!tn_bytes_equal(fact->demand, fact->demand_before)) {
+        rules_tell(feed, fact->demand_before);
+    }
 }
 
 void supervisor_feed_attach(struct supervisor_feed *feed, struct engine *engine) {

@@ -51,6 +51,13 @@ struct supervisor_sensor {
     bool health_stopping;
     uint32_t asks; /* under way */
 
+    struct supervisor_sensor *rules_next; /* in the queue of files to be made */
+    uint64_t rules_hash;                  /* of the content of its file of rules */
+    uint64_t rules_due_ms;                /* its file is not made before that time of the loop */
+    bool rules_queued;
+    bool rules_again;  /* rules have changed since its file was begun */
+    bool rules_failed; /* its file could not be written; the log says so */
+
     uint64_t starts, stops, crashes, restarts, emitted;
     int exit_status; /* of the run that was the last to stop */
     uint64_t started_wall_ms, token_expires_s, revoked_lsn;
@@ -66,6 +73,13 @@ struct supervisor_walk {
     uint64_t cursor;              /* from here on */
 };
 
+/* Sensors whose files of rules are to be made again: see supervisor_rules.c. */
+struct supervisor_rules {
+    uv_timer_t timer;
+    struct supervisor_sensor *first, *last;
+    struct supervisor_rules_build *build; /* of the first; NULL: not begun */
+};
+
 struct supervisor {
     struct supervisor_options options;
     uint64_t defaults; /* how often they have changed */
@@ -74,6 +88,7 @@ struct supervisor {
     struct supervisor_sensor *by_trigger[SUPERVISOR_HASH];
     uint32_t sensor_count;
     struct supervisor_walk walk;
+    struct supervisor_rules rules;
     struct run_orphans *orphans;
     struct supervisor_totals totals;
     uv_async_t news;
@@ -122,6 +137,7 @@ enum supervisor_notice_kind {
     SUPERVISOR_DEMAND_CHANGED, /* trigger */
     SUPERVISOR_RULE_SET,       /* and enabled; its id */
     SUPERVISOR_LEASE_REVOKED,  /* of the sensor; its name and the lease */
+    SUPERVISOR_RULES_CHANGED,  /* trigger: one of its rules was set or deleted */
 };
 
 struct supervisor_notice {
@@ -211,6 +227,18 @@ void supervisor_run_start(struct supervisor_sensor *sensor);
 void supervisor_run_health(struct supervisor_sensor *sensor);
 /* After the run is gone. */
 void supervisor_run_drop(struct supervisor_sensor *sensor);
+
+/* supervisor_rules.c */
+void supervisor_rules_open(struct supervisor *supervisor);
+/* The file of rules of a run that begins; the caller frees what is returned after using the text. NULL:
+ * there is no memory, and the text is empty. */
+struct supervisor_rules_build *supervisor_rules_first(struct supervisor_sensor *sensor,
+                                                      struct tn_bytes *ret_text);
+/* The sensor's rules may have changed: if it runs, its file is made again. */
+void supervisor_rules_mark(struct supervisor_sensor *sensor);
+void supervisor_rules_changed(struct supervisor *supervisor, struct tn_bytes trigger);
+/* The run is gone. */
+void supervisor_rules_drop(struct supervisor_sensor *sensor);
 
 /* supervisor_report.c */
 void supervisor_report(struct supervisor_sensor *sensor, const struct plan_effect *effect);

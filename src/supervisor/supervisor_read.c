@@ -163,6 +163,9 @@ void supervisor_read_notice(struct supervisor *supervisor, const struct supervis
     case SUPERVISOR_RULE_SET:
         rule_set(supervisor, name);
         break;
+    case SUPERVISOR_RULES_CHANGED:
+        supervisor_rules_changed(supervisor, name);
+        break;
     case SUPERVISOR_LEASE_REVOKED: {
         struct supervisor_sensor *sensor = supervisor_find(supervisor, name);
         if (sensor != NULL) {
@@ -326,6 +329,7 @@ static void walk_sensor(struct supervisor *supervisor, struct supervisor_sensor 
     supervisor_read_sensor(supervisor, tn_bytes_of(sensor->ref, strlen(sensor->ref)), false);
     if (what & SUPERVISOR_WALK_MISSED) {
         lease_check(sensor);
+        supervisor_rules_mark(sensor);
     }
     if ((what & SUPERVISOR_WALK_RULES) && sensor->known && sensor->rules > 0) {
         supervisor_tell(sensor, &(struct plan_fact){.kind = PLAN_FACT_NEW_RULE});

@@ -3,6 +3,7 @@
 #include <sodium.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -82,6 +83,7 @@ static void on_started(void *ctx, int64_t pid) {
     struct supervisor_sensor *sensor = ctx;
     sensor->started_wall_ms = engine_now(sensor->supervisor->options.engine);
     supervisor_tell(sensor, &(struct plan_fact){.kind = PLAN_FACT_STARTED, .pid = pid});
+    supervisor_rules_mark(sensor); /* what has changed since its file was written */
 }
 
 static void start_failed(struct supervisor_sensor *sensor, const char *step, const char *why) {
@@ -106,6 +108,7 @@ static void on_gone(void *ctx) {
 }
 
 void supervisor_run_drop(struct supervisor_sensor *sensor) {
+    supervisor_rules_drop(sensor);
     run_free(sensor->run);
     sensor->run = NULL;
     if (sensor->run_spec != sensor->spec) {
@@ -213,7 +216,9 @@ void supervisor_run_start(struct supervisor_sensor *sensor) {
     variables_make(sensor, &variables);
     struct run_options options = options_of(sensor, &variables);
     options.token = token_text(supervisor);
-    enum tn_status status = run_start(&options, &sensor->run);
+    struct supervisor_rules_build *rules = supervisor_rules_first(sensor, &options.rules);
+    enum tn_status status = rules != NULL ? run_start(&options, &sensor->run) : TN_NOMEM;
+    free(rules);
     token_wipe(supervisor);
     if (status != TN_OK) {
         supervisor_run_drop(sensor);

@@ -81,6 +81,18 @@ class Check(unittest.TestCase):
         self.assertEqual(once[once.index("[sensor "):], twice[twice.index("[sensor "):])
         self.assertEqual(re.sub(r" ; .*", "", once), re.sub(r" ; .*", "", twice))
 
+    def test_metadata_of_a_rule_is_an_object(self):
+        code, _, err = check("[rule r]\ntrigger = t\nmeta = [1]\n")
+        self.assertEqual(code, 2)
+        self.assertIn(":3: meta: ", err)
+        code, _, err = check("[rule r]\ntrigger = t\nmeta = {}\nmeta = {}\n")
+        self.assertIn(":4: meta is set twice", err)
+        code, _, err = check("[rule r]\ntrigger = t\nmeta = {\"x\": \"%s\"}\n" % ("y" * 4096))
+        self.assertIn(":3: meta: at most 4096 bytes", err)
+        code, once, err = check(RULE + 'meta = {"x": "a; b"}\n')
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn('meta = {"x": "a; b"}\n', once)
+
     def test_a_command_may_be_long(self):
         words = " ".join('"word %d"' % i for i in range(60)) + " " + "x" * 10000
         code, once, err = check("[sensor s]\ntrigger = t\ncommand = /bin/true %s\n" % words)
@@ -118,6 +130,20 @@ class Declared(Daemon):
         self.local.execute_command("SENSOR", "SET", "core.timer", "core.tick", spaced)
         self.assertIn("sensors_set=0", self.server.reload())
         self.assertEqual(self.server.lsn(), before + 1)
+
+    def test_metadata_of_a_rule_is_set_where_it_is_declared(self):
+        def meta(rule):
+            return pairs(self.r.execute_command("RULE", "INFO", rule)).get("meta")
+        self.server.write(SENSOR + RULE + 'meta = {"seconds": 5, "x": "a; b # c"}\n')
+        self.assertIn("rules_set=1 rules_refused=0", self.server.reload())
+        self.assertEqual(json.loads(meta("r1")), {"seconds": 5, "x": "a; b # c"})
+        self.assertIn("rules_set=0", self.server.reload())
+        self.r.execute_command("RULE", "SET", "r1", "core.tick", "DISABLED", "META", '{"seconds": 6}')
+        self.assertIn("rules_set=1", self.server.reload())
+        self.assertEqual(json.loads(meta("r1"))["seconds"], 5)
+        self.server.write(SENSOR + RULE)  # a file that does not declare metadata leaves it
+        self.assertIn("rules_set=0", self.server.reload())
+        self.assertEqual(json.loads(meta("r1"))["seconds"], 5)
 
     def test_defaults_of_sensors_change_with_a_reload(self):
         text = "[sensor s]\ntrigger = t\ncommand = /bin/sleep 1000\n" \

@@ -135,6 +135,8 @@ class RabbitTest(unittest.TestCase):
         client.publish("rule.created", {"rule_ref": "named", "trigger_type": "core.mail"})
         client.publish("rule.created", {"rule_id": "9", "trigger_id": 12})
         self.await_outcome(server, "applied", 4)
+        self.assertEqual(json.loads(pairs(server.client().execute_command("RULE", "INFO", "7"))["meta"]),
+                         {"deep": [{"x": 1}]})
         self.assertEqual(self.rules(server), {
             "7": ("core.timer", False), "8": ("core.webhook", True), "named": ("core.mail", True),
             "9": ("12", True)})

@@ -284,6 +284,7 @@ static pid_t guardian_held_up(const struct runkit *kit, int *ret_socket) {
                                     .user = "",
                                     .group = "",
                                     .token_file = "",
+                                    .rules_file = "",
                                     .argc = 2,
                                     .argv = {"touch", ran}};
     for (unsigned i = 0; i < SENSOR_LIMITS; i++) {

@@ -13,6 +13,7 @@ static struct run_frame_start start_make(void) {
     struct run_frame_start start = {.user = "nobody",
                                     .group = "",
                                     .token_file = "/run/token",
+                                    .rules_file = "/r/rules",
                                     .limits = {1, 2, 3, 4, 5, SENSOR_UNLIMITED},
                                     .log_bytes = 4096,
                                     .log_files = 3,
@@ -39,6 +40,7 @@ static void a_start_comes_back_whole_or_not_at_all(void **state) {
     assert_string_equal(back.user, "nobody");
     assert_string_equal(back.group, "");
     assert_string_equal(back.token_file, "/run/token");
+    assert_string_equal(back.rules_file, "/r/rules");
     assert_memory_equal(back.limits, start.limits, sizeof start.limits);
     assert_int_equal(back.log_number, 17);
     assert_int_equal(back.live.term_at_ms, 5000000000);
@@ -67,6 +69,7 @@ static void orders_come_back(void **state) {
         {.kind = RUN_FRAME_TERM},
         {.kind = RUN_FRAME_KILL},
         {.kind = RUN_FRAME_LIVE, .live = {.term_at_ms = UINT64_MAX, .kill_at_ms = 7}},
+        {.kind = RUN_FRAME_SIGNAL, .signal = 10},
     };
     struct run_frame_order back;
     uint8_t bytes[RUN_FRAME_SMALL_MAX + 1];
@@ -77,6 +80,7 @@ static void orders_come_back(void **state) {
         assert_int_equal(back.kind, all[i].kind);
         assert_int_equal(back.live.term_at_ms, all[i].live.term_at_ms);
         assert_int_equal(back.live.kill_at_ms, all[i].live.kill_at_ms);
+        assert_int_equal(back.signal, all[i].signal);
         assert_false(run_frame_order_decode(bytes, len - 1, &back));
         bytes[len] = 0;
         assert_false(run_frame_order_decode(bytes, len + 1, &back));

@@ -86,6 +86,49 @@ static void messages_become_commands(void **state) {
     }
 }
 
+static void parameters_become_metadata(void **state) {
+    static const struct {
+        const char *key, *body, *meta;
+    } rows[] = {
+        {"rule.created", "{\"rule_id\":1,\"trigger_ref\":\"t\",\"trigger_params\":{\"a\": [1]}}",
+         "{\"a\": [1]}"},
+        {"rule.created",
+         "{\"payload\":{\"rule_id\":1,\"trigger_ref\":\"t\",\"trigger_params\":{}}}", "{}"},
+        {"rule.enabled", "{\"rule_id\":1,\"trigger_ref\":\"t\",\"trigger_params\":{\"b\":2}}",
+         "{\"b\":2}"},
+        {"rule.created", "{\"rule_id\":1,\"trigger_ref\":\"t\",\"trigger_params\":null}", NULL},
+        {"rule.created", "{\"rule_id\":1,\"trigger_ref\":\"t\"}", NULL},
+        /* Without a trigger the rule is only enabled; a deleted one has no use for them. */
+        {"rule.enabled", "{\"rule_id\":1,\"trigger_params\":{\"b\":2}}", NULL},
+        {"rule.deleted", "{\"rule_id\":1,\"trigger_ref\":\"t\",\"trigger_params\":{}}", NULL},
+    };
+    struct rule_message message;
+    char body[KERNEL_META_MAX + 128];
+    uint8_t encoded[2 * KERNEL_META_MAX];
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_null(parse(rows[i].key, rows[i].body, &message));
+        struct kernel_command command = rule_message_command(&message);
+        assert_int_equal((command.fields & KERNEL_F_META) != 0, rows[i].meta != NULL);
+        if (rows[i].meta != NULL) {
+            assert_bytes(command.meta, rows[i].meta);
+        }
+    }
+    for (unsigned more = 0; more < 2;
+         more++) { /* as long as metadata may be, and one byte longer */
+        (void)snprintf(body, sizeof body,
+                       "{\"rule_id\":1,\"trigger_ref\":\"t\",\"trigger_params\":{\"x\":%*s}}",
+                       (int)(KERNEL_META_MAX - 6 + more), "1");
+        const char *fault = parse("rule.created", body, &message);
+        assert_int_equal(fault == NULL, more == 0);
+        if (fault == NULL) {
+            struct kernel_command command = rule_message_command(&message);
+            assert_int_equal(command.meta.len, KERNEL_META_MAX);
+            assert_true(kernel_command_encode(&command, encoded, sizeof encoded) > 0);
+        }
+    }
+}
+
 static void what_is_not_understood_is_said(void **state) {
     static const struct {
         const char *key, *body;
@@ -112,6 +155,8 @@ static void what_is_not_understood_is_said(void **state) {
         {"rule.created", "{\"rule_id\":1,\"rule_id\":2,\"trigger_ref\":\"t\"}"},
         {"rule.created", "{\"payload\":{\"rule_id\":1,\"rule_id\":1,\"trigger_ref\":\"t\"}}"},
         {"rule.created", "{\"rule_id\":1,\"payload\":{\"trigger_ref\":\"t\"}}"},
+        {"rule.created", "{\"rule_id\":1,\"trigger_ref\":\"t\",\"trigger_params\":[1]}"},
+        {"rule.created", "{\"rule_id\":1,\"trigger_ref\":\"t\",\"trigger_params\":\"{}\"}"},
     };
     struct rule_message message;
     (void)state;
@@ -248,6 +293,7 @@ static void an_address_has_no_password(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_become_commands),
+        cmocka_unit_test(parameters_become_metadata),
         cmocka_unit_test(what_is_not_understood_is_said),
         cmocka_unit_test(a_message_has_the_id_of_its_envelope),
         cmocka_unit_test(a_long_id_is_hashed),

@@ -1,6 +1,8 @@
 /* Descriptions of sensors: what is taken, what is filled in, what is refused and with which words. */
 #include "unit/unit.h"
 
+#include <signal.h>
+
 #include "process/sensor_spec.h"
 
 static struct sensor_spec *parse(const char *json) {
@@ -136,6 +138,31 @@ static void another_stop_order_is_refused(void **state) {
         (void)snprintf(json, sizeof json, "{\"command\":[\"/a\"],\"stop_order\":%s}", others[i]);
         assert_false(sensor_spec_parse(tn_bytes_of(json, strlen(json)), &defaults, &spec, reason));
         assert_string_equal(reason, "stop_order must be revoke_first or exit_first");
+    }
+}
+
+static void rules_can_be_followed_by_a_signal(void **state) {
+    static const struct {
+        const char *word;
+        int number;
+    } cases[] = {{"none", 0},  {"HUP", SIGHUP}, {"USR1", SIGUSR1}, {"USR2", SIGUSR2},
+                 {"KILL", -1}, {"SIGHUP", -1},  {"", -1}};
+    struct sensor_defaults defaults = sensor_defaults_make();
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct sensor_spec *spec = NULL;
+        char json[128];
+        char reason[SENSOR_REASON_MAX];
+        (void)snprintf(json, sizeof json, "{\"command\":[\"/a\"],\"rules_signal\":\"%s\"}",
+                       cases[i].word);
+        bool good = sensor_spec_parse(tn_bytes_of(json, strlen(json)), &defaults, &spec, reason);
+        assert_int_equal(good, cases[i].number >= 0);
+        if (good) {
+            assert_int_equal(spec->rules_signal, cases[i].number);
+        } else {
+            assert_string_equal(reason, "rules_signal must be none, HUP, USR1 or USR2");
+        }
+        sensor_spec_free(spec);
     }
 }
 
@@ -275,6 +302,7 @@ int main(void) {
         cmocka_unit_test(health_is_one_of_three),
         cmocka_unit_test(settings_fill_in_what_is_not_said),
         cmocka_unit_test(another_stop_order_is_refused),
+        cmocka_unit_test(rules_can_be_followed_by_a_signal),
         cmocka_unit_test(what_is_wrong_is_refused_with_its_name),
         cmocka_unit_test(as_many_as_are_allowed_fit),
     };
