@@ -344,6 +344,7 @@ static void lease_begin(struct kernel *k, const struct request *q) {
     kernel_lease_link(k, q->lease);
     kernel_lease_count(k, q->lease, +1);
     kernel_lease_grants_add(k, q->lease);
+    kernel_lists_begin(k, q->lease);
     kernel_clock_lease(k, q->lease);
     if (!q->import && kernel_pool_option(k, k->plan_claims[0].pool, KERNEL_OPTION_STICKY)) {
         kernel_meter_count(k, k->plan_claims[0].pool);

@@ -220,6 +220,7 @@ static void check_members(struct check *c) {
     expect(c, c->cooling == root_at(k)->members_cooling, "cooling values are miscounted", 0);
     expect(c, c->cold == root_at(k)->cold_count, "cold values are miscounted", c->cold);
     expect(c, k->values.count == owners, "the value map has extra entries", owners);
+    expect(c, kernel_lists_check(k), "an index of leases is not that of the table", 0);
     expect(c, kernel_used_check(k), "the order of used values is not that of the bitmap", 0);
 }
 

@@ -271,6 +271,7 @@ bool kernel_rebuild(struct kernel *k) {
         return false;
     }
     rebuild_leases(k);
+    kernel_lists_rebuild(k);
     rebuild_history(k);
     for (uint32_t i = 0; i < k->tables[TABLE_GRANT].used; i++) {
         if (grant_at(k, i)->values > 0) {

@@ -104,10 +104,10 @@ enum tn_result kernel_verify(const struct kernel *kernel, struct kernel_lease_id
                              struct kernel_lease_view *ret_view);
 
 /* Leases that match. `cursor` starts at 0; the new one is returned, 0 at the end. Looks at no more than
- * `effort` records, or at the live leases of the holder if it has no more than 4096, so it may find
- * fewer than `capacity` before the end. A lease that lives all the while is found exactly once.
- * Live leases of a pool that is not a template come in the order of their lowest values in it, and
- * others are not looked at. Everything else comes in the order of the table. */
+ * `effort` records, so it may find fewer than `capacity` before the end. A lease that lives all the while
+ * is found exactly once. Live leases of a holder, and of a template's scopes, come in the order of the
+ * table; those of another pool in the order of their lowest values in it; in all three cases, other
+ * leases are not looked at. Everything else is a scan of the table. */
 uint64_t kernel_leases_scan(const struct kernel *kernel, const struct kernel_lease_filter *filter,
                             uint64_t cursor, uint32_t effort, struct kernel_lease_view *out,
                             uint32_t capacity, uint32_t *ret_count);

@@ -121,10 +121,12 @@ void kernel_lease_link(struct kernel *k, uint32_t lease) {
         lease_mut(k, n->first_lease)->holder_prev = lease;
     }
     n->first_lease = lease;
+    kernel_lists_link(k, lease);
 }
 
 void kernel_lease_unlink(struct kernel *k, uint32_t lease) {
     kernel_job_skip(k, lease);
+    kernel_lists_unlink(k, lease);
     struct lease *l = lease_mut(k, lease);
     if (l->holder_prev == TN_NONE) {
         struct name *n = name_mut(k, l->holder);
@@ -406,6 +408,7 @@ static void values_fetch(const struct kernel *k, const struct lease *l) {
 static void lease_end(struct kernel *k, uint32_t lease) {
     const struct lease *l = lease_at(k, lease);
     kernel_lease_grants_remove(k, lease);
+    kernel_lists_end(k, lease);
     kernel_lease_unlink(k, lease);
     for (uint32_t m = l->first_member; m != TN_NONE; m = member_at(k, m)->next) {
         uint32_t pool = member_at(k, m)->pool;

@@ -1,4 +1,4 @@
-/* Lists of leases: of a holder by its list, of a pool by its values, else by the table.
+/* Lists of leases: of a holder or a template by its list, of a pool by its values, else by the table.
  *
  * The order of a list is one that no lease changes while it lives, so that a cursor stays good whatever
  * happens between two pages: the lease's place in the table, or its lowest value in the pool. */
@@ -36,12 +36,10 @@ static bool filter_matches(const struct kernel *k, const struct filter *f, uint3
            (f->pool == TN_NONE || kernel_lease_in_pool(k, slot, f->pool));
 }
 
-/* ---- a holder's leases by its list ---- */
-
-#define CHAIN_MAX 4096u
+/* ---- a holder's or a template's leases by their list ---- */
 
 static void sort_slots(uint32_t *slots, uint32_t count) {
-    static const uint32_t gaps[] = {1750, 701, 301, 132, 57, 23, 10, 4, 1};
+    static const uint32_t gaps[] = {132, 57, 23, 10, 4, 1};
     for (unsigned g = 0; g < sizeof gaps / sizeof gaps[0]; g++) {
         for (uint32_t i = gaps[g]; i < count; i++) {
             uint32_t slot = slots[i], j = i;
@@ -53,26 +51,59 @@ static void sort_slots(uint32_t *slots, uint32_t count) {
     }
 }
 
-/* The holder's live leases from slot `cursor` on that match, in table order, so that pages are as
- * stable as those of the table. False: the list is too long for one look, or has no ended leases. */
-static bool chain_read(const struct kernel *k, const struct filter *f, uint64_t cursor,
-                       uint32_t slots[CHAIN_MAX], uint32_t *ret_count) {
-    uint32_t count = 0, looked = 0;
-    if (f->holder == TN_NONE || kernel_state_terminal(f->state)) {
-        return false;
-    }
+/* A page of leases that is being made. */
+struct page {
+    struct kernel_lease_view *out;
+    uint32_t capacity, count;
+};
+
+/* The leases of a holder that has few, from slot `cursor` on, in table order. Returns the next cursor. */
+static uint64_t chain_leases(const struct kernel *k, const struct filter *f, uint64_t cursor,
+                             struct page *page) {
+    uint32_t slots[LISTS_MIN];
+    uint32_t count = 0;
     for (uint32_t slot = name_at(k, f->holder)->first_lease; slot != TN_NONE;
          slot = lease_at(k, slot)->holder_next) {
-        if (looked++ == CHAIN_MAX) {
-            return false;
-        }
         if (slot >= cursor && filter_matches(k, f, slot)) {
+            TN_ASSERT(count < LISTS_MIN);
             slots[count++] = slot;
         }
     }
     sort_slots(slots, count);
-    *ret_count = count;
-    return true;
+    for (; page->count < count && page->count < page->capacity; page->count++) {
+        kernel_lease_show(k, slots[page->count], &page->out[page->count]);
+    }
+    return page->count < count ? slots[page->count] : 0;
+}
+
+/* The same of an index: its entries from `cursor` on, at most `effort` of them. */
+static uint64_t tree_leases(const struct kernel *k, const struct filter *f,
+                            const struct tn_timer_root *root, uint64_t cursor, uint32_t effort,
+                            struct page *page) {
+    uint32_t slot;
+    for (;; effort--) {
+        if (!kernel_lists_next(k, root, cursor, &slot)) {
+            return 0;
+        }
+        if (effort == 0 || page->count == page->capacity) {
+            return slot;
+        }
+        if (filter_matches(k, f, slot)) {
+            kernel_lease_show(k, slot, &page->out[page->count++]);
+        }
+        cursor = (uint64_t)slot + 1;
+    }
+}
+
+/* The index that has all leases which match, or NULL. Leases that have ended are in none. */
+static const struct tn_timer_root *tree_of(const struct kernel *k, const struct filter *f) {
+    if (kernel_state_terminal(f->state)) {
+        return NULL;
+    }
+    const struct tn_timer_root *root = f->holder != TN_NONE ? &k->lists.holder_roots[f->holder]
+                                       : f->pool != TN_NONE ? &k->lists.template_roots[f->pool]
+                                                            : NULL;
+    return root != NULL && root->count > 0 ? root : NULL;
 }
 
 /* ---- a pool's leases by its values ---- */
@@ -180,14 +211,17 @@ uint64_t kernel_leases_scan(const struct kernel *k, const struct kernel_lease_fi
     if (f.none) {
         return 0;
     }
-    uint32_t slots[CHAIN_MAX];
-    uint32_t listed;
-    if (chain_read(k, &f, cursor, slots, &listed)) {
-        for (; found < listed && found < capacity; found++) {
-            kernel_lease_show(k, slots[found], &out[found]);
-        }
-        *ret_count = found;
-        return found < listed ? slots[found] : 0;
+    const struct tn_timer_root *root = tree_of(k, &f);
+    struct page page = {.out = out, .capacity = capacity};
+    if (root != NULL) {
+        cursor = tree_leases(k, &f, root, cursor, effort, &page);
+        *ret_count = page.count;
+        return cursor;
+    }
+    if (f.holder != TN_NONE && !kernel_state_terminal(f.state)) {
+        cursor = chain_leases(k, &f, cursor, &page);
+        *ret_count = page.count;
+        return cursor;
     }
     if (has_values(k, &f)) {
         return pool_leases(k, &f, cursor, effort, out, capacity, ret_count);

@@ -28,6 +28,7 @@
 #include "base/timer.h"
 #include "kernel/demand.h"
 #include "kernel/kernel.h"
+#include "kernel/lists.h"
 
 enum kernel_table_id {
     TABLE_ROOT,
@@ -110,10 +111,9 @@ struct lease {
         uint32_t grace_s; /* as granted: seconds between deadline and reuse */
         uint32_t lag_s;   /* with LEASE_LAG: from last_seen_ms to when it went offline */
     };
-    uint32_t holder; /* name */
-    uint32_t holder_prev,
-        holder_next; /* live: the holder's leases; ended: holder_next is history */
-    uint32_t pool;   /* of all its members, or TN_NONE if they differ */
+    uint32_t holder;                   /* name */
+    uint32_t holder_prev, holder_next; /* live: the holder's leases; ended: next is history */
+    uint32_t pool;                     /* of all its members, or TN_NONE if they differ */
     uint32_t first_member;
     uint32_t meta;  /* text or TN_NONE */
     uint32_t user;  /* name or TN_NONE */
@@ -309,12 +309,12 @@ struct kernel {
     struct tn_timer_root *word_roots; /* one a pool */
     uint64_t *word_idle;              /* one a pool: a word that is in the tree and zero, + 1 */
     uint32_t *ended_before;           /* one a lease: of an ended one, the one that ended before */
+    struct lease_lists lists;
 
     struct tn_timer_index timers;
-    struct tn_timer_root
-        *clocks;              /* two a pool (offline leases in the second), then the mixed one */
-    uint64_t *clock_min;      /* a pool's earliest entry; UINT64_MAX: none; last: mixed */
-    struct tn_timer_root due; /* (clock_min, pool) of all clocks that have entries */
+    struct tn_timer_root *clocks; /* two a pool (the second: offline leases), then the mixed one */
+    uint64_t *clock_min;          /* a pool's earliest entry; UINT64_MAX: none; last: mixed */
+    struct tn_timer_root due;     /* (clock_min, pool) of all clocks that have entries */
 
     uint32_t event_index;
     struct kernel_author author; /* of the command, or of the disown that is being continued */

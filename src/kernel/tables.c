@@ -115,6 +115,21 @@ static void carve_maps(struct carve *c, struct kernel *k, const struct kernel_li
     carve_map(c, &k->triggers, of[KERNEL_LIMIT_RULES] + of[KERNEL_LIMIT_SENSORS] + 1);
 }
 
+/* A holder's index has LISTS_MIN / 2 entries at least, which bounds how many there can be. */
+static void carve_lists(struct carve *c, struct kernel *k, const struct kernel_limits *limits) {
+    const uint64_t *of = limits->of;
+    uint64_t pools = pool_records_of(limits);
+    uint32_t entries = (uint32_t)(of[KERNEL_LIMIT_LEASES] + of[KERNEL_LIMIT_MEMBERS]);
+    uint32_t roots = (uint32_t)(of[KERNEL_LIMIT_LEASES] / (LISTS_MIN / 2) + pools + 1);
+    void *memory = carve_take(c, tn_timer_bytes(entries, roots));
+    k->lists.holder_live = carve_take(c, of[KERNEL_LIMIT_NAMES] * sizeof *k->lists.holder_live);
+    k->lists.holder_roots = carve_take(c, of[KERNEL_LIMIT_NAMES] * sizeof *k->lists.holder_roots);
+    k->lists.template_roots = carve_take(c, pools * sizeof *k->lists.template_roots);
+    if (c->memory != NULL) {
+        tn_timer_init(&k->lists.trees, memory, entries, roots);
+    }
+}
+
 static void carve_indices(struct carve *c, struct kernel *k, const struct kernel_limits *limits) {
     const uint64_t *of = limits->of;
     uint64_t taken = of[KERNEL_LIMIT_MEMBERS] + of[KERNEL_LIMIT_COLD];
@@ -132,6 +147,7 @@ static void carve_indices(struct carve *c, struct kernel *k, const struct kernel
     void *words_memory = carve_take(c, tn_timer_bytes(words, (uint32_t)pools));
     k->word_roots = carve_take(c, pools * sizeof *k->word_roots);
     k->word_idle = carve_take(c, pools * sizeof *k->word_idle);
+    carve_lists(c, k, limits);
     k->ended_before = carve_take(c, (of[KERNEL_LIMIT_LEASES] + of[KERNEL_LIMIT_HISTORY]) *
                                         sizeof *k->ended_before);
     if (c->memory == NULL) {

@@ -84,6 +84,114 @@ static void a_bundle_is_listed_once_in_each_of_its_pools(void **state) {
     kit_close(&kit);
 }
 
+#define LONG 4500u
+
+/* All leases that the filter finds, page by page; each page must be full, but for the last. */
+static uint32_t walk(const struct kit *kit, const struct kernel_lease_filter *filter) {
+    struct kernel_lease_view views[64];
+    uint64_t cursor = 0, last = 0;
+    uint32_t count, total = 0;
+    do {
+        cursor = kernel_leases_scan(kit->kernel, filter, cursor, 65, views, 64, &count);
+        assert_true(cursor == 0 || count == 64);
+        for (uint32_t i = 0; i < count; i++) {
+            assert_true(views[i].id.lsn > last); /* slots were not used twice here */
+            last = views[i].id.lsn;
+        }
+        total += count;
+    } while (cursor != 0);
+    return total;
+}
+
+static void open_long(struct kit *kit, struct kit_token tokens[LONG]) {
+    struct kernel_limits limits = kit_limits();
+    limits.of[KERNEL_LIMIT_LEASES] = 8192;
+    limits.of[KERNEL_LIMIT_MEMBERS] = 16384;
+    limits.of[KERNEL_LIMIT_HISTORY] = 8192;
+    kit_open(kit, &limits);
+    kit->check_every = 0;
+    assert_int_equal(kit_pool(kit, "p", "lo=1 hi=100000"), TN_R_OK);
+    assert_int_equal(kit_pool(kit, "t", "lo=1 hi=100000 scoped=1"), TN_R_OK);
+    for (uint32_t i = 0; i < 3000; i++) { /* whatever is looked for comes after these */
+        char holder[16];
+        (void)snprintf(holder, sizeof holder, "other%u", i % 30);
+        assert_int_equal(kit_alloc(kit, holder, "p:1", 0), TN_R_OK);
+    }
+    for (uint32_t i = 0; i < LONG; i++) {
+        static const char *const claims[] = {"p:1", "t@a:2", "t@a:1 t@b:1"};
+        assert_int_equal(kit_alloc(kit, "big", claims[i % 3], 0), TN_R_OK);
+        tokens[i] = kit_token(kit);
+    }
+}
+
+/* A page costs what it returns, however long the list and however many leases of others there are. */
+static void a_long_list_of_a_holder_is_paged_by_index(void **state) {
+    (void)state;
+    struct kit kit, again;
+    static struct kit_token tokens[LONG];
+    struct kernel_lease_filter big = {.holder = kit_text("big")};
+    struct kernel_lease_filter template = {.pool = kit_text("t")};
+    open_long(&kit, tokens);
+    assert_int_equal(walk(&kit, &big), LONG);
+    assert_int_equal(walk(&kit, &template), LONG / 3 * 2);
+    kit_check(&kit);
+    kit_clone(&kit, &again);
+    assert_int_equal(walk(&again, &big), LONG);
+    assert_int_equal(walk(&again, &template), LONG / 3 * 2);
+    kit_check(&again);
+    kit_close(&again);
+    for (uint32_t i = 0; i < LONG; i++) { /* down to none, through all forms of the list */
+        if (i % 100 == 0) {
+            assert_int_equal(walk(&kit, &big), LONG - i);
+            kit_check(&kit);
+        }
+        if (i % 7 == 0) {
+            assert_int_equal(kit_rekey(&kit, tokens[i], "new"), TN_R_OK);
+        } else {
+            assert_int_equal(kit_release(&kit, tokens[i], "big", true), TN_R_OK);
+        }
+    }
+    struct kernel_lease_filter fresh = {.holder = kit_text("new")};
+    assert_int_equal(walk(&kit, &big), 0);
+    assert_int_equal(walk(&kit, &fresh), (LONG + 6) / 7);
+    kit_check(&kit);
+    kit_close(&kit);
+}
+
+/* What lives all the while is found once, whatever ends or begins between two pages. */
+static void a_cursor_of_a_long_list_stays_good(void **state) {
+    (void)state;
+    struct kit kit;
+    static struct kit_token tokens[LONG];
+    static uint32_t found[LONG], ended[LONG];
+    struct kernel_lease_view views[8];
+    struct kernel_lease_filter big = {.holder = kit_text("big")};
+    uint64_t cursor = 0;
+    uint32_t count, step = 0;
+    open_long(&kit, tokens);
+    do {
+        cursor = kernel_leases_scan(kit.kernel, &big, cursor, 100, views, 8, &count);
+        for (uint32_t i = 0; i < count; i++) {
+            for (uint32_t t = 0; t < LONG; t++) {
+                found[t] += kernel_lease_id_compare(views[i].id, tokens[t].lease) == 0;
+            }
+        }
+        for (uint32_t i = 0; i < 12; i++, step++) { /* before the cursor, at it and behind it */
+            uint32_t t = step * 389 % LONG;
+            if (!ended[t]) {
+                ended[t] = 1;
+                assert_int_equal(kit_release(&kit, tokens[t], "big", true), TN_R_OK);
+            }
+        }
+        assert_int_equal(kit_alloc(&kit, "big", "p:1", 0), TN_R_OK);
+    } while (cursor != 0);
+    for (uint32_t t = 0; t < LONG; t++) {
+        assert_true(found[t] <= 1 && (found[t] == 1 || ended[t]));
+    }
+    kit_check(&kit);
+    kit_close(&kit);
+}
+
 static uint32_t values(const struct kit *kit, const char *pool, struct kernel_value_view *out,
                        uint32_t capacity) {
     uint64_t cursor = 0;
@@ -184,6 +292,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_leases_of_a_pool_cost_what_they_are),
         cmocka_unit_test(a_cursor_stays_good_whatever_ends_or_begins),
+        cmocka_unit_test(a_long_list_of_a_holder_is_paged_by_index),
+        cmocka_unit_test(a_cursor_of_a_long_list_stays_good),
         cmocka_unit_test(a_bundle_is_listed_once_in_each_of_its_pools),
         cmocka_unit_test(free_values_are_spans),
         cmocka_unit_test(a_free_value_knows_its_last_holder),
