@@ -182,9 +182,15 @@ static enum tn_status follow_batch(void *ctx, const struct log_batch *batch) {
     return status;
 }
 
+/* Only while it leads is its clock the log's. */
+static uint64_t follow_now(void *ctx) {
+    const struct engine *engine = ctx;
+    return engine_authority(engine) == TN_R_OK ? engine_now(engine) : 0;
+}
+
 enum tn_status engine_role_follow(struct engine *engine) {
-    engine->follower =
-        (struct log_follower){.ctx = engine, .owner = follow_owner, .batch = follow_batch};
+    engine->follower = (struct log_follower){
+        .ctx = engine, .owner = follow_owner, .batch = follow_batch, .now = follow_now};
     pthread_mutex_lock(&engine->submit_lock);
     engine_role_move(engine, ENGINE_FOLLOWING);
     pthread_mutex_unlock(&engine->submit_lock);

@@ -165,7 +165,7 @@ enum tn_status log_recover_check_reach(struct recovery *r) {
         if (!r->have_snapshot) {
             return check_never_begun(r);
         }
-        if (log->options.restored) {
+        if (log->options.restored || (log->options.copy && !log->options.copy_begins)) {
             return TN_OK;
         }
         log_snapshot_name(r->snapshot.lsn, name);

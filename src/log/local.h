@@ -19,6 +19,12 @@ struct log_local_options {
     bool read_only;               /* for check and dump: change nothing, need no lock */
     bool no_background;           /* prepare segments inline, no thread: for deterministic tests */
     bool restored; /* this directory is a restored backup: the generation goes up by one */
+    /* This log is a copy of another one, which gives the LSNs and the generation: none are passed over
+     * after a crash, a batch may begin a new generation, and a snapshot without a log is accepted. */
+    bool copy;
+    /* With copy: the other log goes on from here, where this one ends. LSNs are passed over after a
+     * crash as in a log that stands alone. */
+    bool copy_begins;
 };
 
 /* Locks the directory. On failure *error says why; *ret_log is freed by close. A directory that holds

@@ -25,7 +25,9 @@ static enum tn_status store_begin(struct log_store *store, const struct log_posi
                         log->dir.path);
     }
     log_local_lock(log);
-    TN_ASSERT(at->lsn <= log->position.lsn && at->shard == log->position.shard);
+    TN_ASSERT(at->lsn <= log->position.lsn && at->shard <= log->position.shard);
+    /* A copy may have begun a new generation after the state that the snapshot is of. */
+    TN_ASSERT(at->shard == log->position.shard || log->options.copy);
     TN_ASSERT(log->snapshots.count == 0 || at->lsn >= log->snapshots.at[log->snapshots.count - 1]);
     log->bytes_at_begin = log->bytes_appended;
     log_local_unlock(log);

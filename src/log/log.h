@@ -82,6 +82,9 @@ struct log_follower {
     /* A batch that another owner committed, or one of ours that was in doubt. TN_OK, or why it is not
      * applied: then it takes no more. */
     enum tn_status (*batch)(void *ctx, const struct log_batch *batch);
+    /* The time of the log as its owner counts it, 0 while it does not lead. Does not wait. A log that is
+     * shared shows it to the next owner, for which it becomes log_succession.heard_ms. */
+    uint64_t (*now)(void *ctx);
 };
 
 struct log;

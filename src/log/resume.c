@@ -78,10 +78,11 @@ static void old_tail_cut(struct log_local *log, struct log_segment *segment, uin
     (void)os->close(os->ctx, file);
 }
 
-/* The LSNs that this start passes over: none after a clean close. */
+/* The LSNs that this start passes over: none after a clean close, and none in a copy, whose LSNs are
+ * given elsewhere. */
 static void skip_choose(const struct log_local *log, const struct log_tail *tail,
                         struct log_rotation *rotation) {
-    if (tail->closed) {
+    if (tail->closed || (log->options.copy && !log->options.copy_begins)) {
         return;
     }
     rotation->skip_from =

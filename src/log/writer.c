@@ -301,7 +301,8 @@ static enum tn_status append_refused(struct log_local *log, enum tn_status statu
 }
 
 static enum tn_status append_rotating(struct log_local *log, const struct log_batch *batch) {
-    struct log_rotation rotation = {.batch = batch, .shard = log->position.shard};
+    uint64_t shard = log->options.copy ? batch->shard : log->position.shard;
+    struct log_rotation rotation = {.batch = batch, .shard = shard};
     enum tn_status status = log_writer_rotate(log, &rotation);
     if (status == TN_OK) {
         log->writer.refused = false;
@@ -330,8 +331,9 @@ void log_writer_append(struct log *base, const struct log_batch *batch, log_comm
 
     uint32_t sector = writer->header.sector_bytes;
     uint64_t end = writer->offset + log_frame_size(batch->len, sector) + sector;
-    enum tn_status status =
-        end <= writer->header.bytes ? append_in_place(log, batch) : append_rotating(log, batch);
+    bool here =
+        end <= writer->header.bytes && (!log->options.copy || batch->shard == log->position.shard);
+    enum tn_status status = here ? append_in_place(log, batch) : append_rotating(log, batch);
     if (status == TN_OK) {
         log_local_lock(log);
         log->appends += 1;

@@ -1,5 +1,5 @@
-/* Three nodes that own and follow a log in a fake etcd, with the real decisions (log/replica_owner.h) and
- * the real bytes (log/replica_head.h), while calls are lost, late and doubled, members and nodes hang,
+/* Three nodes that own and follow a log in a fake etcd, with the real decisions (replica/replica_owner.h) and
+ * the real bytes (replica/replica_head.h), while calls are lost, late and doubled, members and nodes hang,
  * and clocks run differently. What must hold: never two owners, nothing acknowledged is missing, nothing
  * refused is there, and when all is well again somebody owns the log. */
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 
 #include "base/prng.h"
 #include "lib/fakeetcd.h"
-#include "log/replica_owner.h"
+#include "replica/replica_owner.h"
 #include "seeds.h"
 
 #define NODES 3u
@@ -94,6 +94,7 @@ static void facts_read(const struct rnode *node, const struct etcd_answer *answe
         assert_int_equal(replica_batch_decode(answer->ops[1].found.kvs[0].value,
                                               node->batch.first_lsn, &batch, &stamp),
                          TN_OK);
+        fact->has_batch = true;
         fact->batch_is_mine = replica_nonce_equal(&stamp.nonce, &node->owner.swap.to.nonce);
     }
 }
@@ -168,12 +169,12 @@ static void append_ends(struct rnode *node, enum tn_status status) {
     struct rworld *w = node->world;
     assert_true(node->appending);
     node->appending = false;
-    w->fates[node->append_id] = status == TN_OK   ? FATE_OK
-                                : status == TN_IO ? FATE_UNKNOWN
-                                                  : FATE_NEVER;
+    w->fates[node->append_id] = status == TN_OK      ? FATE_OK
+                                : status == TN_DOUBT ? FATE_UNKNOWN
+                                                     : FATE_NEVER;
     w->done += status == TN_OK;
-    w->unknown += status == TN_IO;
-    w->never += status != TN_OK && status != TN_IO;
+    w->unknown += status == TN_DOUBT;
+    w->never += status != TN_OK && status != TN_DOUBT;
     if (status == TN_OK) { /* apply it */
         node->applied = node->batch.first_lsn;
         node->chain = replica_chain(node->chain, &node->batch);

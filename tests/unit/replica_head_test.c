@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/prng.h"
-#include "log/replica_head.h"
+#include "replica/replica_head.h"
 
 static struct replica_head head_of(uint64_t seed) {
     struct tn_prng prng;

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "log/replica_owner.h"
+#include "replica/replica_owner.h"
 
 #define TTL_MS 1000u
 #define DOUBT_MS 1500u
@@ -283,12 +283,66 @@ static void doubt_ends_after_its_time_as_unknown(void **state) {
     b.now_ms += 500;
     bench_tell(&b, REPLICA_FACT_DOUBT, NULL);
     assert_int_equal(b.effects.at[0].kind, REPLICA_DO_APPENDED);
-    assert_int_equal(b.effects.at[0].status, TN_IO);
+    assert_int_equal(b.effects.at[0].status, TN_DOUBT);
     assert_int_equal(b.effects.at[1].kind, REPLICA_DO_FOLLOW);
+}
+
+/* The next owner has trimmed the log: nobody can tell any more whether the batch was in it. */
+static void a_trimmed_batch_stays_in_doubt(void **state) {
+    struct replica_head head = head_of(3, 9, 20);
+    struct bench b;
+    (void)state;
+    for (unsigned has_batch = 0; has_batch < 2; has_batch++) {
+        bench_own(&b, &head);
+        struct replica_fact append = {.kind = REPLICA_FACT_APPEND,
+                                      .append = {.first_lsn = 21, .last_lsn = 21, .now_ms = 5000}};
+        bench_step(&b, &append);
+        bench_tell(&b, REPLICA_FACT_DOUBT, NULL);
+        struct replica_fact fact = {.kind = REPLICA_FACT_FAILED,
+                                    .number = b.owner.numbers,
+                                    .has_head = true,
+                                    .has_batch = has_batch == 1,
+                                    .head = head_of(5, 20, 40)};
+        bench_step(&b, &fact);
+        assert_int_equal(b.effects.at[0].kind, REPLICA_DO_APPENDED);
+        assert_int_equal(b.effects.at[0].status, has_batch == 1 ? TN_LOST : TN_DOUBT);
+    }
+}
+
+/* A log that ends before the batch's key never had it. */
+static void a_batch_beyond_the_end_is_surely_not_there(void **state) {
+    struct replica_head head = head_of(3, 9, 20);
+    struct bench b;
+    (void)state;
+    bench_own(&b, &head);
+    struct replica_fact append = {.kind = REPLICA_FACT_APPEND,
+                                  .append = {.first_lsn = 21, .last_lsn = 21, .now_ms = 5000}};
+    bench_step(&b, &append);
+    bench_tell(&b, REPLICA_FACT_DOUBT, NULL);
+    struct replica_head other = head_of(5, 20, 20);
+    bench_tell(&b, REPLICA_FACT_FAILED, &other);
+    assert_int_equal(b.effects.at[0].status, TN_LOST);
+}
+
+static void an_owner_can_close_the_log_for_good(void **state) {
+    struct replica_head head = head_of(3, 9, 20);
+    struct replica_fact fact = {.kind = REPLICA_FACT_RESIGN, .closes = true};
+    struct bench b;
+    (void)state;
+    bench_own(&b, &head);
+    bench_step(&b, &fact);
+    assert_int_equal(b.effects.at[0].kind, REPLICA_DO_SWAP);
+    assert_int_equal(b.effects.at[0].to.flags, REPLICA_RESIGNED | REPLICA_CLOSED);
+    bench_tell(&b, REPLICA_FACT_DONE, NULL);
+    bench_tick(&b, 100000);
+    assert_false(has_effect(&b, REPLICA_DO_SWAP));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_trimmed_batch_stays_in_doubt),
+        cmocka_unit_test(a_batch_beyond_the_end_is_surely_not_there),
+        cmocka_unit_test(an_owner_can_close_the_log_for_good),
         cmocka_unit_test(a_follower_takes_over_after_silence_and_not_before),
         cmocka_unit_test(heads_that_arrive_late_do_not_delay_a_takeover),
         cmocka_unit_test(nobody_takes_over_a_closed_or_newer_log_or_one_not_applied),

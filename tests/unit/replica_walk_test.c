@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/hash.h"
-#include "log/replica_owner.h"
+#include "replica/replica_owner.h"
 
 #define TTL_MS 1000u
 #define STEP_MS 400u
@@ -77,7 +77,9 @@ static void append_ends(struct world *w, unsigned n, enum tn_status status) {
     assert_int_not_equal(node->append, 0);
     struct append *append = &w->appends[node->append - 1];
     assert_int_equal(append->state, APPEND_PENDING);
-    append->state = status == TN_OK ? APPEND_OK : status == TN_IO ? APPEND_UNKNOWN : APPEND_NEVER;
+    append->state = status == TN_OK      ? APPEND_OK
+                    : status == TN_DOUBT ? APPEND_UNKNOWN
+                                         : APPEND_NEVER;
     node->append = 0;
     assert_true(status != TN_OK || append->executed);
     assert_true(append->state != APPEND_NEVER || !append->executed);
@@ -182,6 +184,7 @@ static void answer(struct world *w, unsigned n, struct txn *txn, bool done) {
         .number = txn->number,
         .has_head = true,
         .head = *current(w),
+        .has_batch = true,
         .batch_is_mine = txn->append > 0 && w->appends[txn->append - 1].executed,
     };
     txn->used = false;
@@ -258,6 +261,7 @@ static bool read_ends(struct world *w, unsigned n, bool good) {
         .number = node->reading,
         .has_head = true,
         .head = *current(w),
+        .has_batch = true,
         .batch_is_mine = node->append > 0 && w->appends[node->append - 1].executed,
     };
     node->reading = 0;

@@ -1,7 +1,7 @@
 /* Who owns a replicated log: the decisions of one node, as a pure function. Facts and boot time go in,
  * effects come out; there is no clock, no I/O, no randomness and no memory besides the struct.
  *
- * The log has one register, the head (log/replica_head.h). It is changed only by swaps: "if the head is
+ * The log has one register, the head (replica/replica_head.h). It is changed only by swaps: "if the head is
  * H, it becomes H'". Four of them:
  *
  *   append   by the owner: H' has a new batch           renew    by the owner, after T/3 without append
@@ -25,13 +25,14 @@
  * suffer when heads arrive late. Two owners at once would need clocks whose rates differ by a tenth.
  *
  * Doubt. A swap without an outcome is repeated as it was until the store says something: the new head,
- * or the batch with our nonce, is there: it was done; another head without it: it never will be,
- * because the head that it compares with does not come back. After doubt_ms the node gives up and
- * follows; the batch may or may not be there. */
-#ifndef TN_LOG_REPLICA_OWNER_H
-#define TN_LOG_REPLICA_OWNER_H
+ * or the batch itself, is there: it was done; another head without it: it never will be, because the
+ * head that it compares with does not come back. If the log has grown past the batch's key and nothing
+ * is there any more, it may have been done and trimmed since: nobody can tell. After doubt_ms the node
+ * gives up and follows; the batch may or may not be there. */
+#ifndef TN_REPLICA_REPLICA_OWNER_H
+#define TN_REPLICA_REPLICA_OWNER_H
 
-#include "log/replica_head.h"
+#include "replica/replica_head.h"
 
 enum replica_role { REPLICA_FOLLOWING, REPLICA_TAKING, REPLICA_OWNING, REPLICA_HALTED };
 
@@ -52,6 +53,7 @@ enum replica_fact_kind {
     REPLICA_FACT_UNREAD, /* the READ failed */
     REPLICA_FACT_APPLIED, /* this node has applied everything up to `lsn`, where the chain is `chain` */
     REPLICA_FACT_APPEND, /* the engine wants `append` in the log; one at a time */
+    REPLICA_FACT_RENEW,  /* a swap is wanted now, not only when it is time to renew */
     REPLICA_FACT_RESIGN, /* the engine stops leading at once, and appends no more */
     /* How a swap ended. */
     REPLICA_FACT_DONE,
@@ -74,8 +76,9 @@ struct replica_fact {
     uint64_t
         number; /* of the READ or swap that it is the end of; all but the last one are ignored */
     bool has_head;
-    /* FAILED, READ: the batch of the append under way is in the store, with our nonce. */
-    bool batch_is_mine;
+    /* FAILED, READ: under the key of the append under way the store has a batch; it is that append's. */
+    bool has_batch, batch_is_mine;
+    bool closes; /* RESIGN: for good, nobody is to take over */
     struct replica_head head;
     uint64_t lsn, chain;
     struct replica_append append;
@@ -87,9 +90,9 @@ enum replica_effect_kind {
     REPLICA_DO_SWAP, /* if the head is `from`, put `to` (and the batch of an append) */
     REPLICA_DO_READ, /* read the head, and the batch of the append under way, linearizably */
     REPLICA_DO_LEAD, /* the role is OWNING now; `heard`: `to.now_ms` follows from the last owner's time */
-    REPLICA_DO_FOLLOW, /* the role is FOLLOWING now */
-    REPLICA_DO_APPENDED, /* the append has ended: TN_OK, TN_NOSPACE, TN_LOST (surely not), TN_IO (unknown) */
-    REPLICA_DO_REFUSE, /* see the reason; a refusal that halts does so for good */
+    REPLICA_DO_FOLLOW,   /* the role is FOLLOWING now */
+    REPLICA_DO_APPENDED, /* the append has ended: TN_OK, TN_NOSPACE, TN_LOST (surely not), TN_DOUBT */
+    REPLICA_DO_REFUSE,   /* see the reason; a refusal that halts does so for good */
 };
 
 enum replica_refusal {
@@ -102,6 +105,7 @@ struct replica_effect {
     enum replica_effect_kind kind;
     uint64_t number; /* of a READ or swap, to be told with its end */
     enum replica_swap_kind swap_kind;
+    bool repeated; /* SWAP: it has been sent before */
     struct replica_head from, to;
     enum tn_status status;
     enum replica_refusal refusal;
@@ -154,6 +158,7 @@ struct replica_owner {
         uint64_t number;
         struct replica_head to;
         uint64_t stamp_ms, began_ms, retry_at_ms;
+        bool sent;      /* at least once */
         bool under_way; /* an answer will come */
         bool doubt;     /* an earlier try may still be done */
         bool asking;    /* a READ will tell */
@@ -161,6 +166,7 @@ struct replica_owner {
     uint64_t numbers;            /* of READs and swaps so far */
     uint64_t seq;                /* of the last swap that this node has tried */
     bool has_waiting, resigning; /* what comes after the swap under way */
+    bool closing;                /* with resigning: for good */
     struct replica_append waiting;
 };
 
@@ -173,8 +179,16 @@ void replica_owner_step(struct replica_owner *owner, const struct replica_fact *
                         uint64_t boot_ms, uint64_t log_ms, const struct replica_nonce *nonce,
                         struct replica_effects *ret_effects);
 
+/* A follower takes part no more. */
+void replica_owner_halt(struct replica_owner *owner);
+
 /* May this node act as the owner at this moment? */
 bool replica_owner_owns(const struct replica_owner *owner, uint64_t boot_ms);
+
+/* When the last head was stamped, in this node's clock, as estimated: never earlier than the truth. */
+uint64_t replica_owner_stamp(const struct replica_owner *owner);
+/* Has the owner of the last head been silent for so long that it is none any more? */
+bool replica_owner_is_silent(const struct replica_owner *owner, uint64_t boot_ms);
 
 /* When a TICK is wanted at the latest; UINT64_MAX. */
 uint64_t replica_owner_next_ms(const struct replica_owner *owner);

@@ -1,4 +1,4 @@
-#include "log/replica_owner.h"
+#include "replica/replica_owner.h"
 
 #include <string.h>
 
@@ -49,8 +49,7 @@ static void lag_note(struct replica_owner *o, uint64_t now_ms) {
     o->lag_ms = lag_ms < o->lag_ms ? lag_ms : o->lag_ms;
 }
 
-/* When the last head was stamped, in our clock: never earlier than the truth. */
-static uint64_t stamp_estimate(const struct replica_owner *o) {
+uint64_t replica_owner_stamp(const struct replica_owner *o) {
     return o->head.stamp_ms + lag_least(o) - (UINT64_MAX >> 2);
 }
 
@@ -58,7 +57,8 @@ static uint64_t take_at(const struct replica_owner *o) {
     const struct replica_owner_options *options = &o->options;
     uint64_t silence_ms =
         (uint64_t)options->ttl_ms + options->ttl_ms / 10 + MARGIN_MS + options->wait_ms;
-    uint64_t at_ms = (o->head.flags & REPLICA_RESIGNED) != 0 ? 0 : stamp_estimate(o) + silence_ms;
+    uint64_t at_ms =
+        (o->head.flags & REPLICA_RESIGNED) != 0 ? 0 : replica_owner_stamp(o) + silence_ms;
     return at_ms > o->take_after_ms ? at_ms : o->take_after_ms;
 }
 
@@ -85,7 +85,7 @@ static void follow(struct step *s) {
         o->has_waiting = false;
         append_end(s, TN_LOST);
     }
-    o->resigning = false;
+    o->resigning = o->closing = false;
     o->reading = 0;
     lag_forget(o, s->now_ms);
     if (o->has_head) {
@@ -129,6 +129,8 @@ static void swap_send(struct step *s) {
     o->swap.number = floor_set(o);
     effect->number = o->swap.number;
     effect->swap_kind = o->swap.kind;
+    effect->repeated = o->swap.sent;
+    o->swap.sent = true;
     effect->from = o->head;
     effect->to = o->swap.to;
 }
@@ -150,10 +152,11 @@ static struct replica_head *swap_prepare(struct step *s, enum replica_swap_kind 
 
 static void begin_append(struct step *s, const struct replica_append *append) {
     struct replica_head *to = swap_prepare(s, REPLICA_SWAP_APPEND);
+    uint64_t head_ms = s->owner->head.now_ms; /* a renewal may be later than the batch's own time */
     TN_ASSERT(append->first_lsn == s->owner->head.lsn + 1 && append->last_lsn >= append->first_lsn);
     to->lsn = append->last_lsn;
     to->batch = append->first_lsn;
-    to->now_ms = append->now_ms;
+    to->now_ms = append->now_ms > head_ms ? append->now_ms : head_ms;
     to->shard = append->shard;
     to->chain = append->chain;
     swap_send(s);
@@ -161,7 +164,7 @@ static void begin_append(struct step *s, const struct replica_append *append) {
 
 static void begin_take(struct step *s) {
     struct replica_owner *o = s->owner;
-    uint64_t since_ms = s->now_ms - stamp_estimate(o);
+    uint64_t since_ms = s->now_ms - replica_owner_stamp(o);
     struct replica_head *to = swap_prepare(s, REPLICA_SWAP_TAKE);
     to->epoch++;
     to->nonce = *s->nonce;
@@ -180,7 +183,8 @@ static void begin_next(struct step *s) {
         begin_append(s, &o->waiting);
     } else if (o->resigning) {
         o->resigning = false;
-        swap_prepare(s, REPLICA_SWAP_RESIGN)->flags |= REPLICA_RESIGNED;
+        uint32_t flags = o->closing ? REPLICA_RESIGNED | REPLICA_CLOSED : REPLICA_RESIGNED;
+        swap_prepare(s, REPLICA_SWAP_RESIGN)->flags |= flags;
         swap_send(s);
     } else if (s->now_ms >= o->swap.stamp_ms + o->options.ttl_ms / 3) {
         (void)swap_prepare(s, REPLICA_SWAP_RENEW);
@@ -223,20 +227,32 @@ static bool is_put_back(const struct replica_owner *o, const struct replica_head
            (head->lsn == o->floor.applied_lsn && head->chain != o->floor.applied_chain);
 }
 
+/* What became of the append under way, now that another head is there, or none. "Surely not" is said
+ * only where the store shows that the batch is not in the log. */
+static enum tn_status append_fate(const struct replica_owner *o, const struct replica_fact *fact,
+                                  bool sound) {
+    if (fact->batch_is_mine) {
+        return TN_OK; /* committed, and deposed since */
+    }
+    bool trimmed = sound && !fact->has_batch && fact->head.lsn >= o->swap.to.batch;
+    return trimmed || (!sound && o->swap.doubt) ? TN_DOUBT : TN_LOST;
+}
+
 /* Another head is there, or none, and ours will never be. */
 static void swap_lost(struct step *s, const struct replica_fact *fact) {
     struct replica_owner *o = s->owner;
-    bool append = o->swap.kind == REPLICA_SWAP_APPEND;
-    if (append) {
-        append_end(s, fact->batch_is_mine ? TN_OK : TN_LOST);
-        if (fact->batch_is_mine) { /* committed, and deposed since */
+    bool put_back = fact->has_head && is_put_back(o, &fact->head);
+    if (o->swap.kind == REPLICA_SWAP_APPEND) {
+        enum tn_status fate = append_fate(o, fact, fact->has_head && !put_back);
+        append_end(s, fate);
+        if (fate == TN_OK) {
             o->applied_lsn = o->swap.to.lsn;
             o->applied_chain = o->swap.to.chain;
         }
     }
     if (!fact->has_head) {
         refuse(s, REPLICA_GONE);
-    } else if (is_put_back(o, &fact->head)) {
+    } else if (put_back) {
         refuse(s, REPLICA_PUT_BACK);
     } else {
         o->head = fact->head;
@@ -261,7 +277,7 @@ static bool swap_judge(struct step *s, const struct replica_fact *fact) {
 static void swap_give_up(struct step *s) {
     struct replica_owner *o = s->owner;
     if (o->swap.kind == REPLICA_SWAP_APPEND) {
-        append_end(s, o->swap.doubt ? TN_IO : TN_LOST);
+        append_end(s, o->swap.doubt ? TN_DOUBT : TN_LOST);
     }
     follow(s);
     o->take_after_ms = s->now_ms + o->options.ttl_ms;
@@ -322,7 +338,7 @@ static void on_swap(struct step *s, const struct replica_fact *fact) {
         break;
     case REPLICA_FACT_DENIED:
         if (o->swap.kind == REPLICA_SWAP_APPEND) {
-            append_end(s, o->swap.doubt ? TN_IO : TN_LOST);
+            append_end(s, o->swap.doubt ? TN_DOUBT : TN_LOST);
         }
         refuse(s, REPLICA_DENIED);
         o->take_after_ms = s->now_ms + o->options.ttl_ms;
@@ -494,7 +510,7 @@ void replica_owner_step(struct replica_owner *owner, const struct replica_fact *
         on_unread(&s, fact);
         break;
     case REPLICA_FACT_APPLIED:
-        if (fact->lsn > owner->applied_lsn) {
+        if (fact->lsn >= owner->applied_lsn) {
             owner->applied_lsn = fact->lsn;
             owner->applied_chain = fact->chain;
         }
@@ -502,9 +518,16 @@ void replica_owner_step(struct replica_owner *owner, const struct replica_fact *
     case REPLICA_FACT_APPEND:
         on_append(&s, fact);
         break;
+    case REPLICA_FACT_RENEW:
+        if (owner->role == REPLICA_OWNING && owner->swap.kind == REPLICA_SWAP_NONE) {
+            (void)swap_prepare(&s, REPLICA_SWAP_RENEW);
+            swap_send(&s);
+        }
+        break;
     case REPLICA_FACT_RESIGN:
         if (owner->role == REPLICA_OWNING) {
             owner->resigning = true;
+            owner->closing = fact->closes;
             if (owner->swap.kind == REPLICA_SWAP_NONE) {
                 begin_next(&s);
             }
@@ -516,10 +539,20 @@ void replica_owner_step(struct replica_owner *owner, const struct replica_fact *
     }
 }
 
+void replica_owner_halt(struct replica_owner *owner) {
+    TN_ASSERT(owner->role == REPLICA_FOLLOWING);
+    owner->role = REPLICA_HALTED;
+}
+
 bool replica_owner_owns(const struct replica_owner *owner, uint64_t boot_ms) {
     /* Others take over as soon as they see the resignation, which may be before we know of it. */
     bool resigns = owner->resigning || owner->swap.kind == REPLICA_SWAP_RESIGN;
     return owner->role == REPLICA_OWNING && !resigns && boot_ms < owner->valid_until_ms;
+}
+
+bool replica_owner_is_silent(const struct replica_owner *owner, uint64_t boot_ms) {
+    return owner->role != REPLICA_OWNING && owner->has_head &&
+           boot_ms >= replica_owner_stamp(owner) + owner->options.ttl_ms;
 }
 
 uint64_t replica_owner_next_ms(const struct replica_owner *o) {

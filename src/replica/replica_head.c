@@ -1,4 +1,4 @@
-#include "log/replica_head.h"
+#include "replica/replica_head.h"
 
 #include <string.h>
 

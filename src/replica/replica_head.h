@@ -23,8 +23,8 @@
  *
  * Integers are little-endian. The encoding is canonical: a head that was decoded gives the same bytes
  * again, so that stores can compare heads by value. No two heads are equal, because seq grows. */
-#ifndef TN_LOG_REPLICA_HEAD_H
-#define TN_LOG_REPLICA_HEAD_H
+#ifndef TN_REPLICA_REPLICA_HEAD_H
+#define TN_REPLICA_REPLICA_HEAD_H
 
 #include <stdint.h>
 

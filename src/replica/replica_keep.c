@@ -1,0 +1,432 @@
+/* Housekeeping: this node's record and the table of nodes, on every node; trimming, compaction and the
+ * quota, on the owner.
+ *
+ * The record is swapped like the head, so that two nodes of one name notice each other. The newer one
+ * gives way: an instance whose record has stood for ESTABLISHED beats puts it back when another has
+ * replaced it; a younger one that finds its record replaced stops. A node that starts again finds the
+ * record of its former life, which nobody puts back.
+ *
+ * What may be trimmed: everything that the snapshots of a majority of the registered nodes cover (so
+ * that a node can always begin with a snapshot and go on from etcd), and that all nodes seen within an
+ * hour have copied. When etcd keeps more than etcd_log_bytes, the majority alone decides; if that is
+ * not enough, appends are refused. Trimming rides on appends, TRIM_KEYS at a time. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "replica/replica_state.h"
+
+#define ESTABLISHED 3u
+#define TRIM_KEYS 4096u
+#define NODE_AWAY_MS 3600000u
+#define COMPACT_BYTES (64u << 20)
+#define COMPACT_MS 300000u
+#define SKEW_MS 15000 /* 10 s, and the age of a record */
+#define WARN_PERCENT 70u
+#define FULL_PERCENT 85u
+
+/* ---- This node's record ---- */
+
+static void record_text(char *out, size_t size, const char *text) {
+    (void)snprintf(out, size, "%s", text);
+}
+
+static void record_make(struct replica *r, struct replica_node *node) {
+    struct log_stats stats = {0};
+    r->local_store->verbs->stats(r->local_store, &stats);
+    memset(node, 0, sizeof *node);
+    record_text(node->name, sizeof node->name, r->options.node);
+    record_text(node->address, sizeof node->address, r->options.advertise);
+    record_text(node->http, sizeof node->http, r->options.advertise_http);
+    record_text(node->version, sizeof node->version, r->options.version);
+    memcpy(node->boot_id, r->boot_id, sizeof node->boot_id);
+    node->instance = r->instance;
+    node->state_version = r->options.state_version;
+    node->beat = ++r->keep.beat;
+    node->wall_ms = r->os->clock_wall_ms(r->os->ctx);
+    node->epoch = r->owner.has_head ? r->owner.head.epoch : 0;
+    node->applied_lsn = replica_applied(r);
+    node->copied_lsn = replica_copy_lsn(r);
+    node->snapshot_lsn = stats.snapshot_lsn;
+    node->clean_epoch = atomic_load(&r->clean_epoch);
+    node->config_digest = r->options.config_digest;
+}
+
+/* Another record is there than this process has put: of its former life, or of another node. */
+static void record_other(struct replica *r, struct tn_bytes value) {
+    struct replica_keep *keep = &r->keep;
+    struct replica_node node;
+    bool known = replica_node_decode(value, &node) == TN_OK;
+    bool ours = known && replica_nonce_equal(&node.instance, &r->instance);
+    bool young = keep->said_len > 0 && keep->beats_kept < ESTABLISHED;
+    keep->said_len = value.len <= sizeof keep->said ? (uint32_t)value.len : 0;
+    memcpy(keep->said, value.at, keep->said_len);
+    keep->beat_ms = r->now_ms;
+    if (!ours && young && keep->beat > 1) {
+        replica_in_trouble(r, REPLICA_TROUBLE_DUPLICATE, "node %s at %s", r->options.node,
+                           known ? node.address : "?");
+    }
+}
+
+static void on_beat(void *ctx, const struct etcd_answer *answer) {
+    struct replica *r = ctx;
+    struct replica_keep *keep = &r->keep;
+    replica_clock(r);
+    keep->beating = false;
+    if (answer->outcome == ETCD_DONE) {
+        memcpy(keep->said, keep->saying, keep->saying_len);
+        keep->said_len = keep->saying_len;
+        keep->beats_kept++;
+        keep->beat_ms = r->now_ms + REPLICA_BEAT_MS;
+    } else if (answer->outcome == ETCD_COMPARE_FAILED && answer->op_count == 1 &&
+               answer->ops[0].found.count > 0) {
+        record_other(r, answer->ops[0].found.kvs[0].value);
+    } else if (answer->outcome == ETCD_COMPARE_FAILED) { /* removed */
+        keep->said_len = 0;
+        keep->beat_ms = r->now_ms;
+    } else {
+        keep->beat_ms = r->now_ms + REPLICA_BEAT_MS / 5;
+    }
+}
+
+static struct replica_key record_key(const struct replica *r, const char *name) {
+    char text[8 + REPLICA_NODE_MAX];
+    (void)snprintf(text, sizeof text, "node/%s", name);
+    return replica_key_of(r, text);
+}
+
+static void beat(struct replica *r) {
+    struct replica_keep *keep = &r->keep;
+    struct replica_node node;
+    struct replica_key key = record_key(r, r->options.node);
+    record_make(r, &node);
+    keep->saying_len = replica_node_encode(&node, keep->saying);
+    struct etcd_compare compare = {.kind = keep->said_len > 0 ? ETCD_VALUE_IS : ETCD_ABSENT,
+                                   .key = replica_key_bytes(&key),
+                                   .value = tn_bytes_of(keep->said, keep->said_len)};
+    struct etcd_op put = {.kind = ETCD_PUT,
+                          .keys = {.key = replica_key_bytes(&key)},
+                          .value = tn_bytes_of(keep->saying, keep->saying_len)};
+    struct etcd_op get = {.kind = ETCD_GET, .keys = {.key = replica_key_bytes(&key)}};
+    struct etcd_request request = {.verb = ETCD_TXN,
+                                   .txn = {.compares = &compare,
+                                           .compare_count = 1,
+                                           .then = &put,
+                                           .then_count = 1,
+                                           .otherwise = &get,
+                                           .otherwise_count = 1}};
+    keep->beating =
+        etcd_submit(r->writer, &request, r->now_ms + REPLICA_READ_MS, on_beat, r) == TN_OK;
+    keep->beat_ms = r->now_ms + REPLICA_BEAT_MS;
+}
+
+/* ---- The table of nodes ---- */
+
+static void node_take(struct replica *r, struct replica_node *out, unsigned *count,
+                      const struct etcd_kv *kv) {
+    struct replica_node node;
+    if (*count == REPLICA_NODES_MAX || replica_node_decode(kv->value, &node) != TN_OK) {
+        return;
+    }
+    node.seen_ms = r->now_ms;
+    node.skew_ms = (int64_t)(node.wall_ms - r->os->clock_wall_ms(r->os->ctx));
+    for (unsigned i = 0; i < r->node_count; i++) {
+        const struct replica_node *before = &r->nodes[i];
+        if (strcmp(before->name, node.name) == 0 && before->beat == node.beat &&
+            replica_nonce_equal(&before->instance, &node.instance)) {
+            node.seen_ms = before->seen_ms;
+            node.skew_ms = before->skew_ms;
+        }
+    }
+    out[(*count)++] = node;
+}
+
+/* Clocks that differ from those of most others make takeovers wait for T longer. */
+static void skew_judge(struct replica *r) {
+    unsigned others = 0;
+    unsigned apart = 0;
+    for (unsigned i = 0; i < r->node_count; i++) {
+        const struct replica_node *node = &r->nodes[i];
+        if (strcmp(node->name, r->options.node) != 0 && node->beat > 1 &&
+            r->now_ms - node->seen_ms < 2 * (uint64_t)REPLICA_BEAT_MS) {
+            others++;
+            apart += node->skew_ms > SKEW_MS || node->skew_ms < -SKEW_MS;
+        }
+    }
+    bool skewed = others > 0 && 2 * apart > others;
+    if (skewed && !r->keep.skewed) {
+        replica_notice(r, "event=replica_clock_skew text=\"the wall clock differs from those of "
+                          "most other nodes by more than 10 s: set it\"");
+    }
+    r->keep.skewed = skewed;
+    r->owner.options.wait_ms = skewed ? r->options.leader_ttl_ms : 0;
+}
+
+static void on_listed(void *ctx, const struct etcd_answer *answer) {
+    struct replica *r = ctx;
+    struct replica_node *nodes = NULL;
+    unsigned count = 0;
+    replica_clock(r);
+    r->keep.listing = false;
+    if (answer->outcome != ETCD_DONE ||
+        (nodes = calloc(REPLICA_NODES_MAX, sizeof *nodes)) == NULL) {
+        r->keep.list_ms = r->now_ms + REPLICA_BEAT_MS / 5;
+        return;
+    }
+    for (uint32_t i = 0; i < answer->found.count; i++) {
+        node_take(r, nodes, &count, &answer->found.kvs[i]);
+    }
+    replica_lock(r);
+    memcpy(r->nodes, nodes, count * sizeof *nodes);
+    r->node_count = count;
+    replica_unlock(r);
+    free(nodes);
+    skew_judge(r);
+    replica_leader_tell(r);
+}
+
+static bool range_send(struct replica *r, struct etcd_range range, etcd_done *done) {
+    struct etcd_request request = {.verb = ETCD_RANGE, .range = range};
+    return etcd_submit(r->writer, &request, r->now_ms + REPLICA_READ_MS, done, r) == TN_OK;
+}
+
+/* Somebody owns the log, and this node cannot say where clients find it. */
+static bool leader_is_unknown(const struct replica *r) {
+    return r->owner.has_head && r->owner.role != REPLICA_OWNING && r->leader_told[0] == '\0' &&
+           (r->owner.head.flags & REPLICA_RESIGNED) == 0;
+}
+
+static void list(struct replica *r) {
+    struct replica_key first = replica_key_of(r, "node/");
+    struct replica_key end = replica_key_of(r, "node0");
+    struct etcd_range range = {.keys = {replica_key_bytes(&first), replica_key_bytes(&end)},
+                               .limit = REPLICA_NODES_MAX};
+    r->keep.listing = range_send(r, range, on_listed);
+    r->keep.list_ms = r->now_ms + (leader_is_unknown(r) ? REPLICA_BEAT_MS / 10 : REPLICA_BEAT_MS);
+}
+
+/* ---- How much etcd keeps ---- */
+
+void replica_keep_count(struct replica *r, uint64_t last_lsn, uint64_t bytes) {
+    struct replica_keep *keep = &r->keep;
+    keep->bytes += bytes;
+    if (keep->bytes - keep->mark_bytes < r->options.etcd_log_bytes / (REPLICA_MARKS / 2)) {
+        return;
+    }
+    if (keep->mark_count == REPLICA_MARKS) {
+        keep->mark_count--;
+        memmove(keep->marks, keep->marks + 1, keep->mark_count * sizeof keep->marks[0]);
+    }
+    keep->marks[keep->mark_count++] = (struct replica_mark){.lsn = last_lsn, .bytes = keep->bytes};
+    keep->mark_bytes = keep->bytes;
+}
+
+/* Bytes of batches after this LSN, as far as this node has seen them; never too few. */
+static uint64_t bytes_after(const struct replica_keep *keep, uint64_t lsn) {
+    uint64_t before = 0;
+    for (unsigned i = 0; i < keep->mark_count && keep->marks[i].lsn <= lsn; i++) {
+        before = keep->marks[i].bytes;
+    }
+    return keep->bytes - before;
+}
+
+static int lsn_descending(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+    return (x < y) - (x > y);
+}
+
+/* The newest LSN that the snapshots of a majority cover; 0: there is none. */
+static uint64_t covered_lsn(const struct replica *r) {
+    uint64_t lsns[REPLICA_NODES_MAX];
+    for (unsigned i = 0; i < r->node_count; i++) {
+        lsns[i] = r->nodes[i].snapshot_lsn;
+    }
+    if (r->node_count == 0) {
+        return 0;
+    }
+    qsort(lsns, r->node_count, sizeof lsns[0], lsn_descending);
+    return lsns[r->node_count / 2];
+}
+
+static uint64_t copied_by_all(const struct replica *r) {
+    uint64_t lsn = UINT64_MAX;
+    for (unsigned i = 0; i < r->node_count; i++) {
+        const struct replica_node *node = &r->nodes[i];
+        if (r->now_ms - node->seen_ms < NODE_AWAY_MS && node->copied_lsn < lsn) {
+            lsn = node->copied_lsn;
+        }
+    }
+    return lsn;
+}
+
+static void full_judge(struct replica *r, bool log_full, uint64_t log_bytes) {
+    struct etcd_info info;
+    uint64_t quota = r->options.etcd_quota_bytes;
+    etcd_info(r->writer, &info);
+    uint64_t db_bytes = info.db_bytes > 0 ? (uint64_t)info.db_bytes : 0;
+    bool near = quota > 0 && db_bytes / WARN_PERCENT >= quota / 100;
+    bool full = log_full || (quota > 0 && db_bytes / FULL_PERCENT >= quota / 100);
+    replica_lock(r);
+    r->standing.etcd_bytes = db_bytes;
+    r->standing.log_bytes = log_bytes;
+    r->standing.doubts = info.doubts;
+    replica_unlock(r);
+    if (near && !r->keep.warned) {
+        replica_notice(r,
+                       "event=replica_quota bytes=%llu quota=%llu text=\"etcd's database is near "
+                       "its quota\"",
+                       (unsigned long long)db_bytes, (unsigned long long)quota);
+    }
+    r->keep.warned = near;
+    if (full && !r->keep.full) {
+        replica_in_trouble(r, REPLICA_TROUBLE_FULL, "%llu bytes of batches, %llu in all",
+                           (unsigned long long)log_bytes, (unsigned long long)db_bytes);
+    } else if (!full) {
+        replica_trouble_over(r, REPLICA_TROUBLE_FULL);
+    }
+    r->keep.full = full;
+}
+
+bool replica_keep_is_full(struct replica *r) {
+    return r->keep.full;
+}
+
+/* ---- Trimming ---- */
+
+uint64_t replica_keep_trim(struct replica *r) {
+    return r->keep.trim_next;
+}
+
+void replica_keep_trimmed(struct replica *r, uint64_t lsn) {
+    if (lsn > r->keep.trimmed) {
+        r->keep.trimmed = lsn;
+    }
+    if (lsn == r->keep.trim_next) {
+        r->keep.trim_next = 0;
+        r->keep.trim_ms = 0;
+    }
+}
+
+/* The keys of the oldest batches: how far one append may delete. */
+static void on_trim_keys(void *ctx, const struct etcd_answer *answer) {
+    struct replica *r = ctx;
+    struct replica_keep *keep = &r->keep;
+    uint64_t lsn = keep->trim_goal;
+    replica_clock(r);
+    keep->trimming = false;
+    if (answer->outcome != ETCD_DONE || r->owner.role != REPLICA_OWNING) {
+        return;
+    }
+    if (answer->found.count == 0) {
+        keep->trimmed = keep->trim_goal;
+        return;
+    }
+    if (answer->found.more) {
+        struct tn_bytes key = answer->found.kvs[answer->found.count - 1].key;
+        uint32_t before = key.len - REPLICA_KEY_DIGITS;
+        if (key.len < REPLICA_KEY_DIGITS ||
+            !replica_key_read(tn_bytes_of(key.at + before, REPLICA_KEY_DIGITS), &lsn)) {
+            return;
+        }
+    }
+    keep->trim_next = lsn < keep->trim_goal ? lsn : keep->trim_goal;
+}
+
+static void trim(struct replica *r) {
+    struct replica_keep *keep = &r->keep;
+    uint64_t covered = covered_lsn(r);
+    uint64_t copied = copied_by_all(r);
+    uint64_t kept = bytes_after(keep, keep->trimmed > 0 ? keep->trimmed - 1 : 0);
+    bool large = kept > r->options.etcd_log_bytes;
+    uint64_t goal = large || covered < copied ? covered : copied;
+    keep->trim_ms = r->now_ms + REPLICA_BEAT_MS;
+    full_judge(r, bytes_after(keep, covered) > r->options.etcd_log_bytes, kept);
+    if (goal + 1 <= keep->trimmed || goal == 0 || keep->trim_next != 0) {
+        return;
+    }
+    keep->trim_goal = goal + 1;
+    struct replica_key first = replica_key_log(r, 0);
+    struct replica_key end = replica_key_log(r, keep->trim_goal);
+    struct etcd_range range = {.keys = {replica_key_bytes(&first), replica_key_bytes(&end)},
+                               .limit = TRIM_KEYS,
+                               .keys_only = true};
+    keep->trimming = range_send(r, range, on_trim_keys);
+}
+
+/* ---- Compaction ---- */
+
+static void on_compacted(void *ctx, const struct etcd_answer *answer) {
+    struct replica *r = ctx;
+    (void)answer; /* compacted already, or by the next one */
+    replica_clock(r);
+    r->keep.compacting = false;
+}
+
+/* Up to where etcd was at the last look: those who watch are surely further. */
+static void compact(struct replica *r) {
+    struct replica_keep *keep = &r->keep;
+    int64_t revision = keep->revision_before;
+    keep->revision_before = keep->revision;
+    if (r->options.no_compact || revision == 0 ||
+        (keep->bytes - keep->bytes_compacted < COMPACT_BYTES &&
+         r->now_ms - keep->compact_ms < COMPACT_MS)) {
+        return;
+    }
+    struct etcd_request request = {.verb = ETCD_COMPACT, .revision = revision};
+    keep->bytes_compacted = keep->bytes;
+    keep->compact_ms = r->now_ms;
+    keep->compacting =
+        etcd_submit(r->writer, &request, r->now_ms + REPLICA_READ_MS, on_compacted, r) == TN_OK;
+}
+
+/* ---- The turn ---- */
+
+/* A cluster that was closed: the local copy may stand alone when it has everything. */
+static void closed_note(struct replica *r) {
+    const struct replica_head *head = &r->owner.head;
+    bool closed = r->owner.has_head && (head->flags & REPLICA_CLOSED) != 0;
+    if (!closed) {
+        replica_trouble_over(r, REPLICA_TROUBLE_CLOSED);
+    } else if (replica_copy_lsn(r) >= head->lsn) {
+        replica_in_trouble(r, REPLICA_TROUBLE_CLOSED, "at log position %llu",
+                           (unsigned long long)head->lsn);
+        (void)replica_copy_save(r, true);
+    }
+}
+
+void replica_keep_turn(struct replica *r) {
+    struct replica_keep *keep = &r->keep;
+    if (!r->begun || replica_is_stopped(r)) {
+        return;
+    }
+    if (atomic_exchange(&r->beat_now, false)) {
+        keep->beat_ms = r->now_ms;
+    }
+    if (!keep->beating && r->now_ms >= keep->beat_ms) {
+        beat(r);
+    }
+    if (!keep->listing && r->now_ms >= keep->list_ms) {
+        list(r);
+        closed_note(r);
+    }
+    if (r->owner.role == REPLICA_OWNING && !keep->trimming && r->now_ms >= keep->trim_ms) {
+        trim(r);
+        if (!keep->compacting) {
+            compact(r);
+        }
+    }
+}
+
+uint64_t replica_keep_next_ms(const struct replica *r) {
+    const struct replica_keep *keep = &r->keep;
+    if (!r->begun || r->follow.stopped) {
+        return UINT64_MAX;
+    }
+    uint64_t beat_ms = keep->beating ? UINT64_MAX : keep->beat_ms;
+    uint64_t list_ms = keep->listing ? UINT64_MAX : keep->list_ms;
+    uint64_t trim_ms =
+        keep->trimming || r->owner.role != REPLICA_OWNING ? UINT64_MAX : keep->trim_ms;
+    uint64_t next_ms = beat_ms < list_ms ? beat_ms : list_ms;
+    return next_ms < trim_ms ? next_ms : trim_ms;
+}

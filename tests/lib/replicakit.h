@@ -1,0 +1,105 @@
+/* A cluster in one thread: nodes with the real replicated log over a fake etcd, each with a disk, clocks
+ * and a recorder in place of the engine, which keeps the ids of all commands in order of their LSNs.
+ *
+ * Every append carries a new id, and the group remembers what the node was told of it. group_check compares
+ * that with what the nodes have. Everything follows from the seed. */
+#ifndef TESTS_LIB_REPLICAKIT_H
+#define TESTS_LIB_REPLICAKIT_H
+
+#include "base/prng.h"
+#include "lib/fakeetcd.h"
+#include "lib/fakeos.h"
+#include "replica/replica.h"
+
+#define GROUP_NODES 3u
+#define GROUP_IDS 65536u
+#define GROUP_TTL_MS 2000u
+#define GROUP_PREFIX "/group/"
+#define GROUP_STATE_VERSION 5u
+
+enum group_fate { GROUP_NONE, GROUP_PENDING, GROUP_OK, GROUP_NEVER, GROUP_UNKNOWN };
+
+struct group_node {
+    struct group *group;
+    unsigned n;
+    int64_t ppm; /* its boot clock against the world's */
+    struct fakeos *disk;
+    struct os os; /* the disk's, with this node's clocks */
+    int64_t wall_off_ms;
+    struct log *log; /* NULL: it does not run */
+    struct log_store *store;
+    struct etcd *writer, *watcher;
+    struct log_follower follower;
+    uint64_t hangs_until_ms;
+
+    /* The recorder: ids[lsn]; 0 where an LSN was passed over. */
+    uint32_t *ids;
+    uint64_t lsn, now_ms, shard;
+    enum tn_status refuses; /* what the next batch is answered with */
+
+    /* The engine's part. */
+    bool owned, leads;
+    char leader[LOG_LEADER_MAX + 1];
+    uint64_t next_lsn, base_ms, base_boot_ms;
+    bool appending;
+    uint32_t append_id;
+    uint64_t append_lsn, append_ms;
+    uint8_t payload[16];
+    char notice[1024]; /* all last lines, newest first, cut */
+};
+
+struct group {
+    struct fakeetcd *fake;
+    struct tn_prng prng;
+    uint64_t now_ms;
+    struct group_node nodes[GROUP_NODES];
+    uint8_t *fates; /* by id */
+    uint32_t id_last;
+    unsigned done, never, unknown, leads;
+    uint64_t early_ms; /* how far a batch was ahead of the true time, at most */
+};
+
+struct group_start {
+    bool init, restored;
+    const char *name;   /* NULL: "n1", "n2", "n3" */
+    const char *prefix; /* NULL: GROUP_PREFIX */
+    uint32_t state_version;
+    uint64_t log_bytes, quota_bytes;
+};
+
+void group_open(struct group *group, uint64_t seed);
+void group_close(struct group *group);
+
+/* Starts a node on its disk: opens, loads, follows. */
+void group_start(struct group *group, unsigned n, const struct group_start *start);
+/* Ends it in good order; or as if its machine lost power; or as if the process was killed. */
+void group_stop(struct group *group, unsigned n);
+void group_cut(struct group *group, unsigned n);
+void group_kill(struct group *group, unsigned n);
+/* An empty disk. */
+void group_wipe(struct group *group, unsigned n);
+
+/* Time passes, millisecond by millisecond. */
+void group_run(struct group *group, uint64_t ms);
+/* Until `met`, for at most this long; whether it was. */
+typedef bool group_condition(struct group *group);
+bool group_run_until(struct group *group, uint64_t ms, group_condition *met);
+
+/* The node that owns the log now, NULL if none does; fails if there are two. */
+struct group_node *group_owner(struct group *group);
+/* Runs until a node owns the log and leads it. */
+struct group_node *group_await_owner(struct group *group, uint64_t ms);
+/* An append by a node that leads, with a new id; its end is told later. 0: it could not begin. */
+uint32_t group_append(struct group_node *node);
+/* The same, and waits for the end: its status. */
+enum group_fate group_append_wait(struct group_node *node);
+/* All running nodes have everything, within this time. */
+bool group_settle(struct group *group, uint64_t ms);
+void group_snapshot(struct group_node *node);
+uint64_t group_boot_ms(const struct group_node *node);
+
+/* Acknowledged ids are on every running node that has caught up, refused ones nowhere; what two nodes
+ * have is equal. */
+void group_check(struct group *group);
+
+#endif
