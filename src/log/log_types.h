@@ -50,7 +50,8 @@ struct log_stats {
     uint64_t snapshot_lsn;   /* of the newest, 0 if none */
     uint64_t bytes_since_snapshot;
     /* A replicated log's; all 0 in others. */
-    uint64_t stale_ms; /* since this node last had every batch that the owner had committed; 0: it is
+    uint64_t
+        stale_ms; /* since this node last had every batch that the owner had committed; 0: it is
                           the owner */
     uint64_t takeovers;   /* by this node, since it started */
     uint64_t doubts;      /* calls to the store whose outcome was in doubt */

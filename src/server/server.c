@@ -43,7 +43,7 @@ static bool on_turn(void *ctx) {
     struct server *server = ctx;
     server_connections_look(server);
     server_listen_resume(server);
-    return server->connections.looking != NULL;
+    return server_connections_part_step(server) || server->connections.looking != NULL;
 }
 
 /* Clients were tried again, or a log-in was judged: it may have been the last one before the end. */
@@ -63,6 +63,7 @@ static void on_second(uv_timer_t *timer) {
     server_logins_second(&server->logins);
     server_metrics_second(server);
     server_http_check(server);
+    server_role_look(server);
     engine_stats_read(server->engine, &stats);
     if (stats.stopped != TN_R_OK) {
         supervisor_halt(server->supervisor);
@@ -279,10 +280,12 @@ static int run(struct running *running) {
         server_log("refused", "reason=\"no memory or no descriptors for the server\"");
         return 2;
     }
+    server_role_start(server);
     if (!start(running)) {
         server->stop.exit_code = 2;
         server_listen_stop(server);
         server_http_stop(server);
+        server_role_stop(server);
         server_streams_stop(&server->streams);
         server_stop_now(server);
     }
@@ -301,6 +304,9 @@ int server_run(const struct server_options *options) {
         return 2;
     }
     running->server.options = *options;
+    if (options->stale_max_ms == 0) {
+        running->server.options.stale_max_ms = SERVER_STALE_MAX_MS;
+    }
     running->server.engine = options->engine;
     access_init(&running->server.access, geteuid());
     int code = run(running);

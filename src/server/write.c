@@ -9,6 +9,7 @@
 #include "server/answer.h"
 #include "server/schedule.h"
 #include "server/sensor.h"
+#include "server/server_role.h"
 #include "server/slots.h"
 
 bool server_writes_init(struct server_writes *writes, struct engine *engine,
@@ -99,7 +100,10 @@ enum server_step server_write(struct server_request *request) {
         return SERVER_WAIT;
     }
     request->slot = slot;
-    enum tn_result code = server_request_parse(request);
+    enum tn_result code = server_role_judge(request);
+    if (code == TN_R_OK) {
+        code = server_request_parse(request);
+    }
     if (code == TN_R_OK && request->call.derive) {
         code = holder_derive(request, holder);
     }
