@@ -142,8 +142,10 @@ static bool commands_step(struct commands *c) {
     if (len == 0 || !kernel_command_decode(tn_bytes_of(encoded, len), &decoded)) {
         return true;
     }
-    struct kernel_entry entry = {
-        .lsn = ++c->lsn, .now_ms = c->now_ms, .command = tn_bytes_of(encoded, len)};
+    struct kernel_entry entry = {.lsn = ++c->lsn,
+                                 .now_ms = c->now_ms,
+                                 .encoded = tn_bytes_of(encoded, len),
+                                 .command = &decoded};
     struct kernel_result result = {.values = c->got, .value_capacity = KERNEL_BUNDLE_MAX};
     kernel_apply(c->kernel, &entry, &result);
     TN_ASSERT(result.code < TN_R_COUNT && result.lsn <= c->lsn);

@@ -109,11 +109,14 @@ static enum tn_result both_run(struct deaf *deaf, const struct kernel_command *c
     struct kernel_value got[KERNEL_BUNDLE_MAX];
     struct kernel_result result = {.values = got, .value_capacity = KERNEL_BUNDLE_MAX};
     uint32_t len = kernel_command_encode(command, encoded, sizeof encoded);
-    struct kernel_entry entry = {
-        .lsn = ++deaf->lsn, .now_ms = deaf->heard.now_ms, .command = tn_bytes_of(encoded, len)};
-    assert_true(len > 0);
+    struct kernel_command decoded;
+    struct kernel_entry entry = {.lsn = ++deaf->lsn,
+                                 .now_ms = deaf->heard.now_ms,
+                                 .encoded = tn_bytes_of(encoded, len),
+                                 .command = &decoded};
+    assert_true(kernel_command_decode(entry.encoded, &decoded));
     kernel_apply(deaf->kernel, &entry, &result);
-    assert_int_equal(kit_run_bytes(&deaf->heard, entry.command), result.code);
+    assert_int_equal(kit_run_bytes(&deaf->heard, entry.encoded), result.code);
     return result.code;
 }
 
