@@ -89,11 +89,11 @@ static bool memory_make(struct server *server) {
     server->connections.of =
         calloc(server->options.connections_max, sizeof *server->connections.of);
     server->metrics = server_metrics_make(server);
+    server_writes_init(&server->writes, server->engine, &server->slots);
     return server->connections.of != NULL && server->metrics != NULL &&
            server_buffers_init(&server->buffers) &&
            server_output_init(&server->output, &server->loop, &server->counters) &&
            server_slots_init(&server->slots, &server->counters) &&
-           server_writes_init(&server->writes, server->engine, &server->slots) &&
            server_refusals_init(&server->refusals) && server_login_init(&server->logins) &&
            access_configure(&server->access, server->options.users, server->options.user_count);
 }
@@ -104,7 +104,6 @@ static void memory_free(struct server *server) {
     server_buffers_free(&server->buffers);
     server_output_free(&server->output);
     server_slots_free(&server->slots);
-    server_writes_free(&server->writes);
     server_metrics_free(server->metrics);
     server_refusals_free(&server->refusals);
     access_free(&server->access);

@@ -176,6 +176,11 @@ static void ledger_trace(struct world *w, uint64_t now_ms, struct tn_bytes bytes
     world_note(w, r->code + r->deadline_ms + r->lease.lsn);
 }
 
+struct tn_bytes world_tick_bytes(void) {
+    static uint8_t bytes[KERNEL_COMMAND_MIN];
+    return tn_bytes_of(bytes, kernel_command_encode(engine_tick_command(), bytes, sizeof bytes));
+}
+
 void world_ledger_commit(struct world *w, uint64_t now_ms, struct tn_bytes bytes) {
     struct world_ledger *ledger = &w->ledger;
     struct kernel_command c;
