@@ -24,7 +24,7 @@ build=(
     "libnghttp2-dev:HTTP/2, in the client of etcd"
     "libprotobuf-c-dev:messages, in the client of etcd"
     "protobuf-c-compiler:makes them from their description"
-    "libssl-dev:TLS, in the client of etcd"
+    "libssl-dev:TLS, in the server and the client of etcd"
 )
 deb=(
     "${build[@]}"

@@ -229,7 +229,7 @@ static void action_write(FILE *out, const struct config_action_row *row) {
     (void)snprintf(flag, sizeof flag, "%s%s%s", row->flag, row->also[0] != '\0' ? ", " : "",
                    row->also);
     (void)snprintf(text, sizeof text, "%c%s.", row->text[0] - 'a' + 'A', row->text + 1);
-    item(out, flag, "", text);
+    item(out, flag, row->meta, text);
 }
 
 static void tenured_write(FILE *out) {
@@ -267,7 +267,7 @@ static void tenured_write(FILE *out) {
     section(out, "THE FILE");
     paragraph(
         out,
-        "An INI file with the sections server, udp, engine, tokens, amqp, sensors and limits, and a section for each user and each declared pool, sensor and rule:");
+        "An INI file with the sections server, tls, udp, engine, tokens, amqp, sensors and limits, and a section for each user and each declared pool, sensor and rule:");
     example(out, "[server]\nslow_seconds = 30\n\n[pool ports]\nrange = 30000 30009\nlease = 60");
     section(out, "SIGNALS");
     item(out, "SIGTERM, SIGINT", "", "Answer pending requests, take a snapshot, exit with 0.");

@@ -17,6 +17,10 @@ static void print_bounds(FILE *out, const struct config_row *row) {
         (void)fprintf(out, "%" PRIu64 " – %" PRIu64, row->low / 1000, row->high / 1000);
     } else if (row->type == CONFIG_SWITCH) {
         (void)fprintf(out, "`on`, `off`");
+    } else if (row->type == CONFIG_CONSENT) {
+        (void)fprintf(out, "`yes`, `no`");
+    } else if (row->type == CONFIG_CLIENTS) {
+        (void)fprintf(out, "`no`, `optional`, `required`");
     } else if (row->type == CONFIG_DEFINER) {
         (void)fprintf(out, "`file`, `admin`");
     } else if (row->type == CONFIG_FORM) {

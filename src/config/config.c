@@ -68,15 +68,29 @@ static void environment_read(struct config *config, bool only_config) {
 
 /* ---- Flags ---- */
 
-static bool action_find(const char *flag, enum config_action *ret_action) {
+static const struct config_action_row *action_find(const char *flag) {
     const struct config_action_row *row;
     for (unsigned i = 0; (row = config_action_row(i)) != NULL; i++) {
         if (strcmp(flag, row->flag) == 0 || (*row->also != '\0' && strcmp(flag, row->also) == 0)) {
-            *ret_action = row->action;
-            return true;
+            break;
         }
     }
-    return false;
+    return row;
+}
+
+/* Whether the word is the flag of an action; then the action's value is taken, too. */
+static bool action_take(struct config *config, int argc, char **argv, int *at, bool only_config) {
+    const struct config_action_row *row = action_find(argv[*at]);
+    if (row == NULL) {
+        return false;
+    }
+    config->action = row->action;
+    if (*row->meta != '\0' && *at + 1 < argc) {
+        config->action_value = argv[++*at];
+    } else if (*row->meta != '\0' && only_config) {
+        config_wrong(config, argv[*at], "needs a value: %s", row->meta);
+    }
+    return true;
 }
 
 /* The setting of a flag that may be written --flag=value; *ret_value is NULL if it is not. */
@@ -98,7 +112,7 @@ static unsigned flag_find(const char *word, const char **ret_value) {
 static void flags_read(struct config *config, int argc, char **argv, bool only_config) {
     for (int i = 1; i < argc; i++) {
         const char *value;
-        if (action_find(argv[i], &config->action)) {
+        if (action_take(config, argc, argv, &i, only_config)) {
             continue;
         }
         unsigned setting = flag_find(argv[i], &value);
@@ -154,22 +168,62 @@ static bool is_elsewhere(const struct config *config, unsigned setting) {
 }
 
 bool config_is_local(const struct config *config) {
-    return !is_elsewhere(config, CONFIG_LISTEN) && !is_elsewhere(config, CONFIG_HTTP);
+    return !is_elsewhere(config, CONFIG_LISTEN) && !is_elsewhere(config, CONFIG_HTTP) &&
+           !is_elsewhere(config, CONFIG_TLS_LISTEN) && !is_elsewhere(config, CONFIG_HTTPS);
 }
 
-/* Whoever can reach the server from elsewhere must say who it is. */
+/* A client from elsewhere must log in, and what it sends must not be readable on its way, unless
+ * somebody has said that it may be. */
+static void address_check(struct config *config, unsigned setting) {
+    const char *text = config_text(config, (enum config_setting)setting);
+    char where[CONFIG_REASON_MAX];
+    source_name(config, setting, where);
+    if (config->declared[CONFIG_KIND_USER].count == 0) {
+        config_wrong(config, where,
+                     "%s: without users, the server may listen only on loopback addresses: "
+                     "127.0.0.1 or [::1]",
+                     text);
+    } else if (config_row(setting).low == 1 && config_number(config, CONFIG_ALLOW_PLAINTEXT) == 0) {
+        config_wrong(config, where,
+                     "%s: beyond loopback, secrets and replies would be readable on the network: "
+                     "use %s, or set allow_plaintext = yes",
+                     text, setting == CONFIG_HTTP ? "https" : "tls_listen");
+    }
+}
+
 static void addresses_check(struct config *config) {
     for (unsigned i = 0; i < CONFIG_OWN_COUNT; i++) {
-        if (config_row(i).low == 1 && is_elsewhere(config, i) &&
-            config->declared[CONFIG_KIND_USER].count == 0) {
-            char where[CONFIG_REASON_MAX];
-            source_name(config, i, where);
-            config_wrong(
-                config, where,
-                "%s: without users, the server may listen only on loopback addresses: 127.0.0.1 "
-                "or [::1]",
-                config_text(config, (enum config_setting)i));
+        if (config_row(i).low != 2 && is_elsewhere(config, i)) {
+            address_check(config, i);
         }
+    }
+}
+
+struct server_tls_files config_tls_files(const struct config *config) {
+    return (struct server_tls_files){
+        .certificate = config_text(config, CONFIG_TLS_CERT),
+        .key = config_text(config, CONFIG_TLS_KEY),
+        .ca = config_text(config, CONFIG_TLS_CA),
+        .clients = (enum server_tls_clients)config_number(config, CONFIG_TLS_CLIENTS)};
+}
+
+/* A certificate and its key; the authorities, if clients show certificates. Whoever asks for a check
+ * also hears whether the files can be used; a start or a reload says so when it reads them. */
+static void tls_check(struct config *config) {
+    struct server_tls_files files = config_tls_files(config);
+    char where[CONFIG_REASON_MAX];
+    char reason[SERVER_TLS_REASON_MAX];
+    bool tls = strcmp(config_text(config, CONFIG_TLS_LISTEN), "off") != 0;
+    if (!tls && strcmp(config_text(config, CONFIG_HTTPS), "off") == 0) {
+        return;
+    }
+    source_name(config, tls ? CONFIG_TLS_LISTEN : CONFIG_HTTPS, where);
+    if (*files.certificate == '\0' || *files.key == '\0') {
+        config_wrong(config, where, "TLS needs tls_cert_file and tls_key_file");
+    } else if (files.clients != SERVER_TLS_CLIENTS_NO && *files.ca == '\0') {
+        config_wrong(config, where, "tls_client_certificates needs tls_ca_file");
+    } else if (config->action == CONFIG_CHECK && !server_tls_check(&files, reason)) {
+        config_wrong(config, where, "%s", reason);
     }
 }
 
@@ -194,7 +248,7 @@ bool config_load(struct config *config, const struct os *os, int argc, char **ar
     environment_read(config, true);
     flags_read(config, argc, argv, true);
     if (config->action != CONFIG_SERVE && config->action != CONFIG_CHECK) {
-        return true;
+        return config->mistakes == 0;
     }
     if (*config_text(config, CONFIG_CONFIG) != '\0') {
         config_file_read(config, os, config_text(config, CONFIG_CONFIG));
@@ -204,6 +258,7 @@ bool config_load(struct config *config, const struct os *os, int argc, char **ar
     config_declared_check(config);
     addresses_check(config);
     udp_check(config);
+    tls_check(config);
     return config->mistakes == 0;
 }
 

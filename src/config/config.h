@@ -15,6 +15,7 @@
 #include "os/os.h"
 #include "process/sensor_spec.h"
 #include "server/access.h"
+#include "server/tls_files.h"
 
 #define CONFIG_NAME_MAX 64u
 #define CONFIG_REASON_MAX 256u
@@ -22,10 +23,9 @@
 #define CONFIG_DECLARED_MAX 4096u /* of each kind */
 
 enum config_type {
-    CONFIG_TEXT,    /* of `least` bytes at least, and if `most` is not 0 of so many at most */
-    CONFIG_ADDRESS, /* HOST:PORT, as the server may listen on it; if `least` is 1 and there are users,
-                        not on loopback only; if it is 2, elsewhere only with udp_allow;
-                        if `most` is 1 also off */
+    CONFIG_TEXT, /* of `least` bytes at least, and if `most` is not 0 of so many at most */
+    CONFIG_ADDRESS, /* HOST:PORT to listen on. Beyond loopback, `least` says what it needs: 1: users and
+                        allow_plaintext, 2: udp_allow, 3: users. If `most` is 1 also off */
     CONFIG_BROKER,   /* where RabbitMQ is; or empty */
     CONFIG_VARIABLE, /* the name of a variable that may have a token */
     CONFIG_NETWORKS, /* addresses and ADDRESS/BITS, with blanks or commas between them */
@@ -36,6 +36,8 @@ enum config_type {
     CONFIG_FORM,     /* of the log: logfmt or json */
     CONFIG_CONTAINMENT, /* of runs: see sensor_containment_parse */
     CONFIG_SWITCH,      /* on or off */
+    CONFIG_CONSENT,     /* yes or no */
+    CONFIG_CLIENTS,     /* certificates of clients: no, optional or required */
     CONFIG_DEFINER,     /* of sensors: file or admin */
     CONFIG_FLAG, /* a flag without a value, on the command line only: nothing to be left in a file */
 };
@@ -45,9 +47,17 @@ enum config_type {
 /* clang-format off */
 #define CONFIG_TABLE(X) \
     X(CONFIG,            "config",              "",       TEXT,    "",               0, 0, 0, "FILE", "read settings and declarations from this file") \
-    X(LISTEN,            "listen",              "server", ADDRESS, "127.0.0.1:7411", 1, 0, 0, "HOST:PORT", "the address of the RESP listener; a loopback address unless users are defined; port 0 selects a free port") \
+    X(LISTEN,            "listen",              "server", ADDRESS, "127.0.0.1:7411", 1, 0, 0, "HOST:PORT", "the address of the RESP listener without TLS; beyond loopback it needs users and allow_plaintext; port 0 selects a free port") \
     X(HTTP,              "http",                "server", ADDRESS, "127.0.0.1:7412", 1, 1, 0, "HOST:PORT", "the address of the HTTP listener, likewise; off: none") \
     X(UNIX,              "unix",                "server", TEXT,    "tenure.sock",    1, 4095, 0, "PATH", "the Unix-domain socket for RESP, for root and the server's own user; a name without a slash is in the data directory; off: none") \
+    X(HTTP_UNIX,         "http_unix",           "server", TEXT,    "off",            1, 4095, 0, "PATH", "the Unix-domain socket for HTTP, for root and the server's own user; a name without a slash is in the data directory; off: none") \
+    X(ALLOW_PLAINTEXT,   "allow_plaintext",     "server", CONSENT, "no",             0, 0, 0, "CONSENT", "let listen and http be beyond loopback, where secrets and replies can be read on the network: yes or no") \
+    X(TLS_LISTEN,        "tls_listen",          "tls",    ADDRESS, "off",            3, 1, 0, "HOST:PORT", "the address of the RESP listener with TLS; beyond loopback it needs users; off: none") \
+    X(HTTPS,             "https",               "tls",    ADDRESS, "off",            3, 1, 0, "HOST:PORT", "the address of the HTTP listener with TLS, likewise; off: none") \
+    X(TLS_CERT,          "tls_cert_file",       "tls",    TEXT,    "",               0, 4095, 1, "FILE", "the server's certificate with its chain, in PEM") \
+    X(TLS_KEY,           "tls_key_file",        "tls",    TEXT,    "",               0, 4095, 1, "FILE", "the key of that certificate, in PEM, without a passphrase") \
+    X(TLS_CA,            "tls_ca_file",         "tls",    TEXT,    "",               0, 4095, 1, "FILE", "the certificate authorities of client certificates, in PEM") \
+    X(TLS_CLIENTS,       "tls_client_certificates", "tls", CLIENTS, "no",            0, 0, 1, "WHICH", "client certificates: no, optional or required; a certificate with the name of a user is that user's log-in") \
     X(PORT_FILE,         "port_file",           "server", TEXT,    "",               0, 0, 0, "FILE", "write the port numbers to this file, one per line, when the server is ready") \
     X(MAX_CONNECTIONS,   "max_connections",     "server", NUMBER,  "10000",          1, 1000000, 1, "N", "the maximum number of connected clients") \
     X(SLOW_SECONDS,      "slow_seconds",        "server", DURATION, "30",            1, 1000000, 1, "DURATION", "disconnect a client that does not read its replies, or does not finish its first request, within this time") \
@@ -195,13 +205,21 @@ struct config_list {
     uint32_t count;
 };
 
-enum config_action { CONFIG_SERVE, CONFIG_CHECK, CONFIG_HELP, CONFIG_VERSION, CONFIG_HASH };
+enum config_action {
+    CONFIG_SERVE,
+    CONFIG_CHECK,
+    CONFIG_HELP,
+    CONFIG_VERSION,
+    CONFIG_HASH,
+    CONFIG_CERTIFICATE
+};
 
 /* The flags that make the program do something else than serve. NULL: there are no more. */
 struct config_action_row {
     const char *flag;
     const char *also; /* another spelling, or "" */
     enum config_action action;
+    const char *meta; /* what stands for its value; "": it has none */
     const char *text;
 };
 const struct config_action_row *config_action_row(unsigned row);
@@ -211,6 +229,7 @@ typedef void config_mistake(void *ctx, const char *where, const char *what);
 
 struct config {
     enum config_action action;
+    const char *action_value; /* the word after its flag; NULL: none */
     struct config_value values[CONFIG_COUNT];
     struct config_list declared[CONFIG_KINDS];
     uint32_t mistakes;
@@ -248,6 +267,8 @@ static inline struct config_user *config_user_at(const struct config *config, ui
     return (struct config_user *)config->declared[CONFIG_KIND_USER].items + i;
 }
 
+/* Strings are the configuration's. */
+struct server_tls_files config_tls_files(const struct config *config);
 /* Whether an address that is listened on is for this machine only. */
 bool config_is_local(const struct config *config);
 

@@ -9,6 +9,7 @@
 #include "config/config.h"
 #include "process/sensor_spec.h"
 #include "server/listen_address.h"
+#include "server/tls_files.h"
 #include "server/udp_allow.h"
 
 static const struct config_row rows[CONFIG_OWN_COUNT] = {
@@ -152,7 +153,20 @@ static bool duration_parse(const struct config_row *row, const char *text, uint6
     return true;
 }
 
-/* One of two words: the first is 0. */
+static bool clients_parse(const char *text, uint64_t *ret_number, char reason[CONFIG_REASON_MAX]) {
+    static const char *const words[] = {[SERVER_TLS_CLIENTS_NO] = "no",
+                                        [SERVER_TLS_CLIENTS_OPTIONAL] = "optional",
+                                        [SERVER_TLS_CLIENTS_REQUIRED] = "required"};
+    for (unsigned i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            *ret_number = i;
+            return true;
+        }
+    }
+    (void)snprintf(reason, CONFIG_REASON_MAX, "'%.60s' is not no, optional or required", text);
+    return false;
+}
+
 static bool containment_parse(const char *text, uint64_t *ret_number,
                               char reason[CONFIG_REASON_MAX]) {
     enum sensor_containment containment;
@@ -165,6 +179,7 @@ static bool containment_parse(const char *text, uint64_t *ret_number,
     return true;
 }
 
+/* One of two words: the first is 0. */
 static bool word_parse(const char *text, const char *first, const char *second,
                        uint64_t *ret_number, char reason[CONFIG_REASON_MAX]) {
     *ret_number = strcmp(text, second) == 0;
@@ -204,6 +219,10 @@ bool config_parse(const struct config_row *row, const char *text, uint64_t *ret_
         return containment_parse(text, ret_number, reason);
     case CONFIG_SWITCH:
         return word_parse(text, "off", "on", ret_number, reason);
+    case CONFIG_CONSENT:
+        return word_parse(text, "no", "yes", ret_number, reason);
+    case CONFIG_CLIENTS:
+        return clients_parse(text, ret_number, reason);
     case CONFIG_DEFINER:
         return word_parse(text, "file", "admin", ret_number, reason);
     case CONFIG_FLAG:
@@ -228,20 +247,23 @@ bool config_parse(const struct config_row *row, const char *text, uint64_t *ret_
 
 const struct config_action_row *config_action_row(unsigned row) {
     static const struct config_action_row actions[] = {
-        {"--check-config", "", CONFIG_CHECK,
+        {"--check-config", "", CONFIG_CHECK, "",
          "read everything, print all errors or the effective settings, and exit"},
-        {"--hash-secret", "", CONFIG_HASH,
+        {"--make-certificate", "", CONFIG_CERTIFICATE, "DIR",
+         "write a set of certificates for trying TLS into the directory (an authority, the server's "
+         "for localhost and the host's name, a client's), and exit"},
+        {"--hash-secret", "", CONFIG_HASH, "",
          "read a secret, one line, from standard input, print its hash for a section [user NAME], "
          "and exit"},
-        {"--version", "", CONFIG_VERSION, "print the version and exit"},
-        {"--help", "-h", CONFIG_HELP, "print this list of options and exit"}};
+        {"--version", "", CONFIG_VERSION, "", "print the version and exit"},
+        {"--help", "-h", CONFIG_HELP, "", "print this list of options and exit"}};
     return row < sizeof actions / sizeof actions[0] ? &actions[row] : NULL;
 }
 
 static void help_action(FILE *out, const struct config_action_row *row) {
     char left[2 * CONFIG_NAME_MAX];
-    (void)snprintf(left, sizeof left, "%s%s%s", row->flag, *row->also != '\0' ? ", " : "",
-                   row->also);
+    (void)snprintf(left, sizeof left, "%s%s%s%s%s", row->flag, *row->also != '\0' ? ", " : "",
+                   row->also, *row->meta != '\0' ? " " : "", row->meta);
     (void)fprintf(out, "  %-28s %s\n", left, row->text);
 }
 

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "config/certificate.h"
 #include "config/config.h"
 #include "config/reconcile.h"
 #include "config/secret.h"
@@ -26,6 +27,7 @@
 #define DAY_MS 86400000u
 #define LOCK_PATIENCE_MS 3000u
 #define LOCK_PAUSE_NS 20000000
+#define UNIX_PATH_ROOM 8192u
 
 /* `config` is what is in effect; a reload reads `next`, on a thread of its own, then takes over on
  * the loop what can be changed. */
@@ -39,7 +41,7 @@ struct daemon {
     struct token_issuer tokens;
     struct broker *amqp; /* NULL: none */
     char sensor_dir[4096];
-    char unix_path[8192];
+    char unix_path[UNIX_PATH_ROOM], http_unix[UNIX_PATH_ROOM];
     struct supervisor_options sensors; /* of config */
     struct config config;
     uint32_t connections_room; /* what max_connections was at the start */
@@ -171,6 +173,7 @@ static void live_apply(const struct config *config, struct server_options *optio
     options->slow_seconds = (uint32_t)config_number(config, CONFIG_SLOW_SECONDS);
     options->client_memory = (size_t)config_number(config, CONFIG_CLIENT_MEMORY);
     options->idle_seconds = (uint32_t)config_number(config, CONFIG_IDLE_SECONDS);
+    options->tls_files = config_tls_files(config);
     server_log_json(config_number(config, CONFIG_LOG_FORMAT) != 0);
 }
 
@@ -287,6 +290,8 @@ static int config_read(struct daemon *daemon) {
         return 0;
     case CONFIG_HASH:
         return config_secret_hash();
+    case CONFIG_CERTIFICATE:
+        return good ? config_certificate_make(daemon->os, config->action_value) : 2;
     case CONFIG_CHECK:
         if (good) {
             config_print(config, stdout);
@@ -336,18 +341,18 @@ static struct supervisor_options sensors_of(struct daemon *daemon) {
     return options;
 }
 
-/* NULL: there is to be none. */
-static const char *unix_path_of(struct daemon *daemon) {
-    const char *path = config_text(&daemon->config, CONFIG_UNIX);
+/* The path of a Unix-domain socket; NULL: there is to be none. */
+static const char *unix_path_of(struct daemon *daemon, enum config_setting setting,
+                                char out[UNIX_PATH_ROOM]) {
+    const char *path = config_text(&daemon->config, setting);
     if (strcmp(path, "off") == 0) {
         return NULL;
     }
     if (strchr(path, '/') != NULL) {
         return path;
     }
-    (void)snprintf(daemon->unix_path, sizeof daemon->unix_path, "%s/%s",
-                   config_text(&daemon->config, CONFIG_DATA), path);
-    return daemon->unix_path;
+    (void)snprintf(out, UNIX_PATH_ROOM, "%s/%s", config_text(&daemon->config, CONFIG_DATA), path);
+    return out;
 }
 
 static int serve(struct daemon *daemon) {
@@ -367,9 +372,13 @@ static int serve(struct daemon *daemon) {
         .version = tenure_version(),
         .data = config_text(config, CONFIG_DATA),
         .listen = config_text(config, CONFIG_LISTEN),
-        .unix_path = unix_path_of(daemon),
+        .unix_path = unix_path_of(daemon, CONFIG_UNIX, daemon->unix_path),
         .unix_chosen = config->values[CONFIG_UNIX].source != CONFIG_FROM_DEFAULT,
         .http = config_text(config, CONFIG_HTTP),
+        .http_unix = unix_path_of(daemon, CONFIG_HTTP_UNIX, daemon->http_unix),
+        .tls = config_text(config, CONFIG_TLS_LISTEN),
+        .https = config_text(config, CONFIG_HTTPS),
+        .allow_plaintext = config_number(config, CONFIG_ALLOW_PLAINTEXT) != 0,
         .udp = config_text(config, CONFIG_UDP_LISTEN),
         .udp_pool = config_text(config, CONFIG_UDP_POOL),
         .udp_allow = config_text(config, CONFIG_UDP_ALLOW),

@@ -49,6 +49,11 @@ const struct access_user *access_find(const struct access *access, struct tn_byt
     return NULL;
 }
 
+struct access_login access_login_of(const struct access *access, struct tn_bytes name) {
+    const struct access_user *user = access_find(access, name);
+    return (struct access_login){.user = user, .generation = user != NULL ? user->generation : 0};
+}
+
 /* The one of that name, gone or not; a new one if there never was. */
 static struct access_user *user_at(struct access *access, const char *name) {
     size_t len = strlen(name);
@@ -237,7 +242,7 @@ bool access_sees_lease(const struct access_user *user, struct engine *engine,
         struct engine_value values[VALUES_STEP];
         uint32_t count = 0;
         /* Whoever looks at a lease that has just ended sees what there is of it: nothing. */
-        if (engine_lease_values(engine, ENGINE_READ_STALE, view->id, first, values, VALUES_STEP,
+        if (engine_lease_values(engine, ENGINE_READ_AS_IS, view->id, first, values, VALUES_STEP,
                                 &count) != TN_R_OK ||
             !sees_values(user, values, count)) {
             return false;
@@ -296,7 +301,7 @@ static enum tn_result judge_lease(const struct access_user *user, struct engine 
         /* A read names it by pool/value: the pool has been judged, and the handler judges the lease. */
         return command->pool.len > 0 ? TN_R_OK : TN_R_NOTFOUND;
     }
-    if (engine_lease_read(engine, ENGINE_READ_STALE, command->lease, &lease) != TN_R_OK) {
+    if (engine_lease_read(engine, ENGINE_READ_AS_IS, command->lease, &lease) != TN_R_OK) {
         return TN_R_OK; /* the kernel says why; it may remember the operation of a lease that ended */
     }
     if (!access_sees_lease(user, engine, &lease)) {

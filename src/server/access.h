@@ -88,6 +88,9 @@ void access_free(struct access *access);
 /* NULL: there is none of that name. */
 const struct access_user *access_find(const struct access *access, struct tn_bytes name);
 
+/* A login of the user of that name; its user is NULL if there is none. */
+struct access_login access_login_of(const struct access *access, struct tn_bytes name);
+
 /* Never NULL: who is not logged in is nobody, or an administrator if there are no users. */
 const struct access_user *access_user_of(const struct access *access,
                                          const struct access_login *login);

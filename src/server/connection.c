@@ -9,6 +9,7 @@
 #include "server/fanout.h"
 #include "server/log_line.h"
 #include "server/parts.h"
+#include "server/tls_login.h"
 
 #define DROP_LINES 16u /* of the log, a second */
 
@@ -305,9 +306,6 @@ static void closed(void *owner) {
     if (server->connections.looking == connection) {
         server->connections.looking = LIST_NEXT(connection, place);
     }
-    if (server->connections.parting == connection) {
-        server->connections.parting = LIST_NEXT(connection, place);
-    }
     LIST_REMOVE(connection, place);
     memset(connection, 0, sizeof *connection);
     LIST_INSERT_HEAD(&server->connections.free, connection, place);
@@ -329,8 +327,18 @@ static void client_run(struct server_client *client) {
     server_connection_run((struct server_connection *)client);
 }
 
-static const struct transport_calls transport_calls = {
-    .buffer = read_buffer, .read = read_some, .written = written, .closed = closed};
+/* The handshake of TLS is over: a client certificate may name a user. */
+static void settled(void *owner) {
+    struct server_connection *connection = owner;
+    connection->arrived = server_tls_login(&connection->transport, &connection->server->access);
+    connection->client.login = connection->arrived;
+}
+
+static const struct transport_calls transport_calls = {.buffer = read_buffer,
+                                                       .read = read_some,
+                                                       .written = written,
+                                                       .settled = settled,
+                                                       .closed = closed};
 
 static struct server_connection *connection_new(struct server *server, enum transport_kind kind) {
     struct server_connection *connection = LIST_FIRST(&server->connections.free);
@@ -368,7 +376,8 @@ static void refuse(struct server *server, struct server_listener *listener) {
         return;
     }
     transport_init(transport, &server->loop, listener->socket.kind, &calls, transport);
-    if (transport_accept(transport, &listener->socket) == 0) {
+    if (transport_accept(transport, &listener->socket) == 0 &&
+        listener->socket.kind != TRANSPORT_TLS) {
         (void)transport_try_write(transport, text, sizeof text - 1);
     }
     server->counters.rejected[SERVER_REJECT_CONNECTIONS]++;
@@ -380,9 +389,9 @@ static void peer_find(struct server_connection *connection) {
     struct transport_peer peer;
     if (connection->transport.kind == TRANSPORT_UNIX) {
         bool known = transport_peer(&connection->transport, &peer);
-        connection->peer =
+        connection->arrived.user =
             known ? access_peer(&connection->server->access, peer.uid) : &access_stranger;
-        connection->client.login.user = connection->peer;
+        connection->client.login = connection->arrived;
     }
 }
 
@@ -393,7 +402,9 @@ void server_connection_accept(struct server *server, struct server_listener *lis
         return;
     }
     server->counters.connections++;
-    if (transport_accept(&connection->transport, &listener->socket) != 0) {
+    if (transport_accept(&connection->transport, &listener->socket) != 0 ||
+        (listener->socket.kind == TRANSPORT_TLS &&
+         !transport_tls_begin(&connection->transport, &server->tls))) {
         server_connection_close(connection);
         return;
     }
@@ -455,6 +466,8 @@ static bool look(struct server_connection *c) {
         drop(c, SERVER_DROP_SLOW);
     } else if (c->unfinished_ms > 0 && !c->served && now - c->unfinished_ms >= slow) {
         drop(c, SERVER_DROP_UNFINISHED);
+    } else if (!transport_tls_is_settled(&c->transport) && now - c->created_ms >= slow) {
+        drop(c, SERVER_DROP_HANDSHAKE);
     } else if (idle > 0 && c->subscriber == NULL && !waits && server_connection_quiet(c) &&
                now - c->active_ms >= idle) {
         drop(c, SERVER_DROP_IDLE);
@@ -466,29 +479,11 @@ void server_connections_review(struct server *server) {
     for (struct server_connection *c = LIST_FIRST(&server->connections.live); c != NULL;
          c = LIST_NEXT(c, place)) {
         const struct access_user *user = c->client.login.user;
-        if (user != NULL && user != c->peer &&
+        if (user != NULL && user != &access_stranger &&
             access_user_of(&server->access, &c->client.login)->role == PROTOCOL_NOBODY) {
             server_connection_close(c);
         }
     }
-}
-
-/* New connections come to the head of the list, so none that comes now is closed. */
-void server_connections_part(struct server *server) {
-    server->connections.parting = LIST_FIRST(&server->connections.live);
-    schedule_soon(&server->schedule);
-}
-
-bool server_connections_part_step(struct server *server) {
-    for (uint32_t i = 0; i < SERVER_LOOKS_MAX && server->connections.parting != NULL; i++) {
-        struct server_connection *c = server->connections.parting;
-        server->connections.parting = LIST_NEXT(c, place);
-        if (!c->closing && !c->client.stale && c->subscriber == NULL) {
-            c->ended = true; /* what was read is answered, also if it waits for its turn */
-            server_connection_run(c);
-        }
-    }
-    return server->connections.parting != NULL;
 }
 
 /* A bounded step: checking and disconnecting thousands takes milliseconds. The first one only

@@ -39,7 +39,8 @@ enum server_reject {
     X(IDLE, "idle")             \
     X(UNFINISHED, "unfinished") \
     X(MEMORY, "memory")         \
-    X(FOREIGN, "foreign")
+    X(FOREIGN, "foreign")       \
+    X(HANDSHAKE, "handshake")
 
 enum server_drop {
 #define SERVER_DROP_ENUM(id, name) SERVER_DROP_##id,
@@ -97,6 +98,7 @@ struct server_run {
 
 struct server_counters {
     uint64_t connections, http_connections;
+    uint64_t handshakes, handshakes_failed; /* of TLS */
     uint64_t dropped[SERVER_DROP_COUNT];
     uint64_t logins[SERVER_LOGIN_COUNT];
     uint64_t bytes_in, bytes_out;

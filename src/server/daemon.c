@@ -3,6 +3,7 @@
 
 #include "server/log_line.h"
 #include "server/parts.h"
+#include "server/tls_watch.h"
 
 static void reload_begin(struct server *server);
 
@@ -25,6 +26,7 @@ static void reload_done(uv_work_t *work, int status) {
     server->options.sensors_changed = false;
     server->options.hooks.reloaded(server->options.hooks.ctx, &server->options);
     users_take(server);
+    server_tls_reload(server);
     if (server->options.sensors_changed && server->supervisor != NULL) {
         supervisor_defaults_set(server->supervisor, &server->options.sensors->defaults);
     }

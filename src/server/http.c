@@ -1,18 +1,17 @@
 /* HTTP's sockets in the loop: listening, running libmicrohttpd, and stopping it.
  *
- * Connections are accepted here and not by libmicrohttpd, since they share one limit with those of
- * RESP, and whoever is over it is told. */
+ * Connections are accepted by http_socket.c and https.c and not by libmicrohttpd, since they share one
+ * limit with those of RESP, and whoever is over it is told. */
+#define _GNU_SOURCE 1 /* struct ucred */
 #include "server/http_listen.h"
 #include "server/http_parts.h"
 #include "server/listen_address.h"
 #include "server/parts.h"
 
-#include <errno.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
+#include <sys/un.h>
 
 #include "base/assert.h"
 #include "protocol/openapi.h"
@@ -70,17 +69,9 @@ static void handle_end(uv_handle_t *handle) {
     }
 }
 
-static void stop_listening(struct http *http) {
-    if (http->socket >= 0) {
-        handle_end((uv_handle_t *)&http->listener);
-        (void)close(http->socket);
-        http->socket = -1;
-    }
-}
-
 /* Closes what is still open. libmicrohttpd must not have suspended connections then. */
 static void stop(struct http *http) {
-    stop_listening(http);
+    http_listeners_stop(http);
     for (struct http_connection *c = LIST_FIRST(&http->connections); c != NULL;
          c = LIST_NEXT(c, place)) {
         if (c->exchange != NULL && c->exchange->state == HTTP_WORKING) {
@@ -142,55 +133,37 @@ void http_run(struct http *http) {
     }
 }
 
-/* libmicrohttpd does not make its epoll descriptor readable for this. */
-void http_resume(struct http *http, struct MHD_Connection *mhd) {
-    MHD_resume_connection(mhd);
+void http_soon(struct http *http) {
     if (!http->resumed) {
         http->resumed = true;
         (void)uv_idle_start(&http->soon, on_soon);
     }
 }
 
-/* ---- Connections ---- */
-
-/* Over the limit: say so and hang up. */
-static void refuse(struct http *http, int client) {
-    static const char text[] = "HTTP/1.1 503 Service Unavailable\r\n"
-                               "Content-Type: application/problem+json\r\n"
-                               "Retry-After: 1\r\n"
-                               "Connection: close\r\n\r\n"
-                               "{\"type\":\"about:blank\",\"title\":\"Service Unavailable\","
-                               "\"status\":503,\"detail\":\"max number of clients reached\","
-                               "\"outcome\":\"rejected\"}\n";
-    (void)send(client, text, sizeof text - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-    http->server->counters.rejected[SERVER_REJECT_CONNECTIONS]++;
-    (void)close(client);
+/* libmicrohttpd does not make its epoll descriptor readable for this. */
+void http_resume(struct http *http, struct MHD_Connection *mhd) {
+    MHD_resume_connection(mhd);
+    http_soon(http);
 }
 
-static void on_listener(uv_poll_t *poll, int status, int events) {
-    struct http *http = poll->data;
-    struct server *server = http->server;
-    (void)status;
-    (void)events;
-    for (uint32_t i = 0; i < SERVER_ACCEPTS_MAX; i++) {
-        struct sockaddr_storage from;
-        socklen_t len = sizeof from;
-        int client =
-            accept4(http->socket, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (client < 0) {
-            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-                http->paused = true;
-                (void)uv_poll_stop(&http->listener);
-            }
-            break;
-        }
-        if (server_clients(server) >= server->options.connections_max) {
-            refuse(http, client);
-        } else {
-            (void)MHD_add_connection(http->daemon, client, (struct sockaddr *)&from, len);
-        }
+/* ---- Connections ---- */
+
+/* A client of the Unix-domain socket is known by its process. Only a socket with a name was accepted at
+ * ours; a pair of sockets has none, and proves nothing. */
+static void peer_find(struct http_connection *connection) {
+    struct sockaddr_un own;
+    struct ucred peer;
+    socklen_t own_len = sizeof own, len = sizeof peer;
+    if (connection->secure ||
+        getsockname(connection->socket, (struct sockaddr *)&own, &own_len) != 0 ||
+        own.sun_family != AF_UNIX) {
+        return;
     }
-    http_run(http);
+    bool known = own_len > offsetof(struct sockaddr_un, sun_path) &&
+                 getsockopt(connection->socket, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
+                 len == sizeof peer;
+    connection->arrived.user =
+        known ? access_peer(&connection->http->server->access, peer.uid) : &access_stranger;
 }
 
 /* A connection begins or ends; its struct is libmicrohttpd's socket context. */
@@ -207,8 +180,11 @@ static void on_connection(void *ctx, struct MHD_Connection *mhd, void **socket_c
         }
         connection->http = http;
         connection->since_ms = uv_now(&http->server->loop);
-        connection->socket = info->connect_fd;
+        connection->socket = connection->client_socket = info->connect_fd;
+        https_relay_find(connection);
+        peer_find(connection);
         if (!http_wire_add(http, connection)) {
+            https_relay_leave(connection);
             free(connection);
             return;
         }
@@ -220,6 +196,7 @@ static void on_connection(void *ctx, struct MHD_Connection *mhd, void **socket_c
         if (http->looking == connection) {
             http->looking = LIST_NEXT(connection, place);
         }
+        https_relay_leave(connection);
         http_wire_remove(http, connection);
         LIST_REMOVE(connection, place);
         http->connection_count--;
@@ -232,10 +209,8 @@ void server_http_check(struct server *server) {
     if (http == NULL || http->daemon == NULL) {
         return;
     }
-    if (http->paused && http->socket >= 0) {
-        http->paused = false;
-        (void)uv_poll_start(&http->listener, UV_READABLE, on_listener);
-    }
+    http_listeners_retry(http);
+    https_relays_look(http);
     if (http->looking == NULL) {
         http->looking = LIST_FIRST(&http->connections);
     }
@@ -243,33 +218,6 @@ void server_http_check(struct server *server) {
 }
 
 /* ---- Starting and stopping ---- */
-
-static int listen_on(struct http *http, const char *host, uint16_t port) {
-    struct sockaddr_storage address;
-    int one = 1;
-    int made = server_address_make(host, port, &address);
-    if (made != 0) {
-        return made;
-    }
-    socklen_t len =
-        address.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-    http->socket = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (http->socket < 0) {
-        return uv_translate_sys_error(errno);
-    }
-    transport_unsent_bound(http->socket, SERVER_UNSENT_BYTES);
-    if (setsockopt(http->socket, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 ||
-        bind(http->socket, (const struct sockaddr *)&address, len) != 0 ||
-        listen(http->socket, 1024) != 0 ||
-        getsockname(http->socket, (struct sockaddr *)&address, &len) != 0) {
-        int code = uv_translate_sys_error(errno);
-        (void)close(http->socket);
-        http->socket = -1;
-        return code;
-    }
-    http->port = server_address_port(&address);
-    return 0;
-}
 
 static struct MHD_Daemon *daemon_start(struct http *http) {
     return MHD_start_daemon(
@@ -282,50 +230,40 @@ static struct MHD_Daemon *daemon_start(struct http *http) {
         http_exchange_end, http, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_END);
 }
 
-int server_http_start(struct server *server, const char *host, uint16_t port, uint16_t *ret_port) {
+int server_http_start(struct server *server) {
     struct http *http = calloc(1, sizeof *http);
     if (http == NULL) {
         return UV_ENOMEM;
     }
     http->server = server;
     http->counters = &server->counters;
-    http->socket = -1;
+    http->listeners[HTTP_LISTEN_TCP].socket = http->listeners[HTTP_LISTEN_UNIX].socket = -1;
     TAILQ_INIT(&http->queue);
     http->scratch = malloc(HTTP_SCRATCH_BYTES);
     http->openapi = protocol_openapi_make(server->options.version, &http->openapi_len);
     if (http->openapi != NULL) {
         http->openapi[http->openapi_len++] = '\n'; /* in place of its NUL: the length counts */
     }
-    int code =
-        http->scratch != NULL && http->openapi != NULL ? listen_on(http, host, port) : UV_ENOMEM;
-    if (code == 0) {
-        http->daemon = daemon_start(http);
-        code = http->daemon != NULL ? 0 : UV_ENOMEM;
-    }
-    if (code != 0) {
-        if (http->socket >= 0) {
-            (void)close(http->socket);
-        }
+    http->daemon = http->scratch != NULL && http->openapi != NULL ? daemon_start(http) : NULL;
+    if (http->daemon == NULL) {
         free(http->scratch);
         free(http->openapi);
         free(http);
-        return code;
+        return UV_ENOMEM;
     }
     server->http = http;
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
-    (void)uv_poll_init(&server->loop, &http->listener, http->socket);
     (void)uv_poll_init(&server->loop, &http->epoll, info->epoll_fd);
     (void)uv_timer_init(&server->loop, &http->timer);
     (void)uv_idle_init(&server->loop, &http->soon);
-    http->listener.data = http->epoll.data = http->timer.data = http->soon.data = http;
-    (void)uv_poll_start(&http->listener, UV_READABLE, on_listener);
+    http->epoll.data = http->timer.data = http->soon.data = http;
     (void)uv_poll_start(&http->epoll, UV_READABLE, on_epoll);
-    *ret_port = http->port;
     return 0;
 }
 
 uint32_t server_http_connections(const struct server *server) {
-    return server->http != NULL ? server->http->connection_count : 0;
+    const struct http *http = server->http;
+    return http != NULL ? http->connection_count + http->handshake_count : 0;
 }
 
 uint32_t server_http_streams(const struct server *server) {
@@ -333,7 +271,8 @@ uint32_t server_http_streams(const struct server *server) {
 }
 
 bool server_http_stopped(const struct server *server) {
-    return server->http == NULL || server->http->daemon == NULL;
+    const struct http *http = server->http;
+    return http == NULL || (http->daemon == NULL && http->relay_count == 0);
 }
 
 void server_http_wake(struct server *server) {
@@ -346,7 +285,8 @@ void server_http_drain(struct server *server) {
     struct http *http = server->http;
     if (http != NULL && http->daemon != NULL) {
         http->draining = true;
-        stop_listening(http);
+        http_listeners_stop(http);
+        https_relays_close(http, false);
         for (struct http_connection *c = LIST_FIRST(&http->connections); c != NULL;
              c = LIST_NEXT(c, place)) {
             if (c->exchange != NULL) {
@@ -358,8 +298,12 @@ void server_http_drain(struct server *server) {
 }
 
 void server_http_stop(struct server *server) {
-    if (!server_http_stopped(server)) {
-        stop(server->http);
+    struct http *http = server->http;
+    if (http != NULL && http->daemon != NULL) {
+        stop(http);
+    }
+    if (http != NULL) {
+        https_relays_close(http, true);
     }
 }
 

@@ -144,7 +144,8 @@ static bool guarded(struct http_exchange *exchange) {
             "Host is '%.100s': without users, only requests to localhost or a loopback address "
             "are answered",
             host);
-    } else if (!safe && origin != NULL && !http_origin_is_host(origin, host)) {
+    } else if (!safe && origin != NULL &&
+               !http_origin_is_host(origin, host, exchange->connection->secure)) {
         http_answer_problem(exchange, 403,
                             "Origin is '%.100s': pages from other sites may not write", origin);
     } else if (!safe && is_cross_site(exchange)) {
@@ -195,7 +196,8 @@ void *http_exchange_new(void *ctx, const char *uri, struct MHD_Connection *mhd) 
     }
     server_client_init(&exchange->client, http->server, exchange_run);
     exchange->client.encoding = PROTOCOL_JSON;
-    exchange->client.socket = connection->socket;
+    exchange->client.socket = connection->client_socket;
+    exchange->client.login = connection->arrived;
     exchange->client.failures = connection->failures;
     exchange->connection = connection;
     exchange->mhd = mhd;

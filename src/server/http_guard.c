@@ -27,9 +27,11 @@ bool http_host_is_ours(const char *host) {
     return strcasecmp(name, "localhost") == 0 || server_address_is_loopback(name);
 }
 
-bool http_origin_is_host(const char *origin, const char *host) {
-    return host != NULL && strncasecmp(origin, "http://", 7) == 0 &&
-           strcasecmp(origin + 7, host) == 0;
+bool http_origin_is_host(const char *origin, const char *host, bool secure) {
+    const char *scheme = secure ? "https://" : "http://";
+    size_t len = strlen(scheme);
+    return host != NULL && strncasecmp(origin, scheme, len) == 0 &&
+           strcasecmp(origin + len, host) == 0;
 }
 
 /* `curl -d` calls everything a form. That is no invitation to other people's pages: a browser says

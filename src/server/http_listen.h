@@ -7,8 +7,12 @@
 
 struct server;
 
+/* Makes what all listeners of HTTP need. 0, or a code of libuv's. */
+int server_http_start(struct server *server);
 /* 0, or a code of libuv's. */
-int server_http_start(struct server *server, const char *host, uint16_t port, uint16_t *ret_port);
+int server_http_listen(struct server *server, const char *host, uint16_t port, uint16_t *ret_port);
+/* At options.http_unix. False: the reason has been logged. */
+bool server_http_listen_unix(struct server *server);
 uint32_t server_http_connections(const struct server *server);
 /* Streams of events. */
 uint32_t server_http_streams(const struct server *server);

@@ -1,5 +1,7 @@
 /* Who asks over HTTP: a name and a secret in the header Authorization, as Basic (what curl -u and
- * browsers send) or as Bearer NAME:SECRET. Each request brings them anew. */
+ * browsers send) or as Bearer NAME:SECRET. Each request brings them anew. Without that header the
+ * request is that of the user whom the connection itself proves, by a client certificate or by the
+ * process at the Unix-domain socket. */
 #include <sodium.h>
 #include <string.h>
 #include <strings.h>
@@ -53,7 +55,7 @@ void http_answer_refusal(struct http_exchange *exchange, enum tn_result code, co
 static bool login(struct http_exchange *exchange) {
     char credentials[CREDENTIALS_MAX];
     const char *value = http_header_in(exchange, MHD_HTTP_HEADER_AUTHORIZATION);
-    if (value == NULL || exchange->client.login.user != NULL) {
+    if (value == NULL || exchange->client.login.user != exchange->connection->arrived.user) {
         return true;
     }
     size_t len = credentials_read(value, credentials);
@@ -80,10 +82,10 @@ static bool login(struct http_exchange *exchange) {
 
 bool http_access(struct http_exchange *exchange, enum protocol_role role) {
     struct server *server = exchange->client.server;
-    if (!server->access.on || role == PROTOCOL_NOBODY) {
+    if (role == PROTOCOL_NOBODY || (!server->access.on && exchange->client.login.user == NULL)) {
         return true;
     }
-    if (!login(exchange)) {
+    if (server->access.on && !login(exchange)) {
         return false;
     }
     const struct access_user *user = access_user_of(&server->access, &exchange->client.login);

@@ -24,6 +24,7 @@
 #include "server/client.h"
 #include "server/metrics.h"
 #include "server/stream.h"
+#include "server/unix.h"
 
 #define HTTP_CONNECTION_BYTES (16u * 1024u) /* head of a request, and what is being sent */
 #define HTTP_CONNECTIONS_MAX 1000000u       /* libmicrohttpd's limit; it is ours that counts */
@@ -39,35 +40,53 @@
 
 struct http_exchange;
 struct http_stream;
+struct https_relay;
 
 /* A client's connection. Exchanges come and go on it, one at a time. */
 struct http_connection {
     struct http *http;
     LIST_ENTRY(http_connection) place;
-    struct http_exchange *exchange; /* NULL: between two */
-    uint64_t since_ms;              /* that it has been waiting for a whole request */
-    uint32_t failures;              /* log-ins that failed on it */
-    int socket;
+    struct http_exchange *exchange;  /* NULL: between two */
+    uint64_t since_ms;               /* that it has been waiting for a whole request */
+    uint32_t failures;               /* log-ins that failed on it */
+    int socket;                      /* libmicrohttpd's */
+    int client_socket;               /* the client's own; -1: it is gone */
+    struct https_relay *relay;       /* NULL: without TLS, or the client is gone */
+    bool secure;                     /* with TLS */
+    struct access_login arrived;     /* what the connection itself proves */
     struct protocol_framing framing; /* of what has been read from it */
     uint64_t heads;                  /* of those, that libmicrohttpd has made requests of */
     bool refused;                    /* told why; what it still sends is thrown away */
     size_t discarded;
 };
 
+enum { HTTP_LISTEN_TCP, HTTP_LISTEN_UNIX, HTTP_LISTENERS };
+
+/* A listening socket without TLS. */
+struct http_listener {
+    struct http *http;
+    uv_poll_t poll;
+    int socket; /* -1: it does not listen */
+    uint16_t port;
+    bool paused; /* no descriptors were left: tries again every second */
+};
+
 struct http {
     struct server *server;
     struct server_counters *counters;
     struct MHD_Daemon *daemon; /* NULL: stopped */
-    uv_poll_t listener, epoll;
+    struct http_listener listeners[HTTP_LISTENERS];
+    struct unix_socket unix_socket; /* of HTTP_LISTEN_UNIX */
+    uv_poll_t epoll;
     uv_timer_t timer; /* when libmicrohttpd wants to be called though nothing came */
     uv_idle_t soon;   /* while there is something left to do, in the next turn of the loop */
-    int socket;       /* that listens; -1: no more */
-    uint16_t port;
-    bool paused;  /* no descriptors were left: tries again every second */
-    bool resumed; /* some connection was: http_run has something to do */
+    bool resumed;     /* some connection was: http_run has something to do */
     bool draining;
     uint32_t connection_count;
     LIST_HEAD(http_connections, http_connection) connections;
+    LIST_HEAD(https_relays, https_relay) relays; /* of connections with TLS: see https.c */
+    struct https_relay *arriving;                /* whose socket libmicrohttpd is being given */
+    uint32_t relay_count, handshake_count;
     struct http_connection *looking;  /* where the look of this second goes on; NULL: it is over */
     struct http_connection **sockets; /* by descriptor; NULL: none of ours */
     uint32_t socket_capacity;
@@ -118,8 +137,25 @@ struct http_exchange {
 /* http.c */
 /* Does what there is to do on HTTP's sockets and says when it wants to be called again. */
 void http_run(struct http *http);
+/* http_run is called soon. */
+void http_soon(struct http *http);
 /* A suspended connection goes on, when http_run is next called: soon. */
 void http_resume(struct http *http, struct MHD_Connection *mhd);
+
+/* http_socket.c: listening without TLS. */
+void http_listeners_stop(struct http *http);
+/* Every second: those that had no descriptors left try again. */
+void http_listeners_retry(struct http *http);
+
+/* https.c: connections with TLS. */
+/* If a relay gives this connection to libmicrohttpd, fills in what the relay knows. */
+void https_relay_find(struct http_connection *connection);
+/* The connection ends. */
+void https_relay_leave(struct http_connection *connection);
+/* Every second. */
+void https_relays_look(struct http *http);
+/* Closes those that are in their handshake, or all. */
+void https_relays_close(struct http *http, bool all);
 
 /* http_wire.c: what libmicrohttpd reads, judged before it has it. */
 /* False: no memory. */
@@ -167,8 +203,8 @@ void http_answer_refusal(struct http_exchange *exchange, enum tn_result code, co
 /* http_guard.c: may whoever sent this be answered at all? */
 /* "localhost", "127.0.0.1:7412", "[::1]". */
 bool http_host_is_ours(const char *host);
-/* Whether a page of that origin is one of ours, that is, of this host. */
-bool http_origin_is_host(const char *origin, const char *host);
+/* Whether a page of that origin is one of ours, that is, of this host, over the same protocol. */
+bool http_origin_is_host(const char *origin, const char *host, bool secure);
 bool http_type_is_json(const char *type);
 
 /* http_page.c: what is not a command. False: it is not here; else it is answered or being made. */

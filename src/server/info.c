@@ -34,32 +34,10 @@ static void reply_text(struct server_connection *connection, const struct tn_wri
 
 /* ---- INFO ---- */
 
-static void info_replication(struct server *server, struct tn_writer *w) {
-    const struct server_role *role = &server->role;
-    struct server_node_address owner = {.port = 0};
-    struct engine_stats stats;
-    server_role_refresh(server);
-    engine_stats_read(server->engine, &stats);
-    line(w, "\r\n# Replication\r\nrole:%s\r\n", role->follows ? "slave" : "master");
-    if (role->follows) {
-        bool up = server_node_address_split(role->leader, &owner);
-        if (!up && !server_node_address_split(role->owner, &owner)) {
-            owner.host[0] = '\0';
-        }
-        line(w, "master_host:%s\r\nmaster_port:%u\r\nmaster_link_status:%s\r\n", owner.host,
-             owner.port, up ? "up" : "down");
-        line(w, "slave_read_only:1\r\nstale_ms:%" PRIu64 "\r\n", stats.log.stale_ms);
-        line(w, "connected_slaves:0\r\n");
-    } else {
-        line(w, "connected_slaves:%u\r\n", server_role_replicas(server));
-    }
-    line(w, "takeovers:%" PRIu64 "\r\n", role->promotions);
-}
-
 static void info_server(struct server *server, struct tn_writer *w) {
     line(w, "# Server\r\nredis_version:" REDIS_VERSION "\r\nredis_mode:standalone\r\n");
     line(w, "tenure_version:%s\r\nprocess_id:%ld\r\ntcp_port:%u\r\n", server->options.version,
-         (long)getpid(), server->listeners.port);
+         (long)getpid(), server_listen_port(server, SERVER_LISTEN_TCP));
     line(w, "\r\n# Clients\r\nconnected_clients:%u\r\nmaxclients:%u\r\n", server->connections.count,
          server->options.connections_max);
     line(w, "clients_memory:%zu\r\nclients_memory_max:%zu\r\n", server->memory.used,
@@ -80,7 +58,7 @@ static void info_server(struct server *server, struct tn_writer *w) {
     line(w, "pubsub_channels:%u\r\npubsub_patterns:%u\r\n",
          server->streams.subscriptions - server->streams.pattern_count,
          server->streams.pattern_count);
-    info_replication(server, w);
+    line(w, "\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n");
     line(w, "\r\n# Cluster\r\ncluster_enabled:0\r\n");
 }
 
@@ -116,6 +94,18 @@ static void info_amqp(struct broker *amqp, struct tn_writer *w) {
          stats.consume_connected, stats.publish_connected);
     line(w, "amqp_connects:%" PRIu64 "\r\namqp_failures:%" PRIu64 "\r\namqp_last_error:%s\r\n",
          stats.connects, stats.failures, stats.error);
+}
+
+static void info_tls(const struct server *server, struct tn_writer *w) {
+    if (server->tls.context == NULL) {
+        return;
+    }
+    line(w, "\r\n# TLS\r\ntls_port:%u\r\nhttps_port:%u\r\n",
+         server_listen_port(server, SERVER_LISTEN_TLS),
+         server_listen_port(server, SERVER_LISTEN_HTTPS));
+    line(w, "tls_certificate_expiry:%" PRIu64 "\r\n", server->tls.expires_s);
+    line(w, "tls_handshakes:%" PRIu64 "\r\ntls_handshakes_failed:%" PRIu64 "\r\n",
+         server->counters.handshakes, server->counters.handshakes_failed);
 }
 
 static void info_commands(const struct server_counters *counters, struct tn_writer *w) {
@@ -176,6 +166,7 @@ enum server_step session_info(struct server_connection *connection, const struct
     info_server(connection->server, &w);
     info_engine(connection->server, &w);
     info_amqp(connection->server->options.amqp, &w);
+    info_tls(connection->server, &w);
     if (section_wanted(argv + 1, argc - 1, "COMMANDSTATS")) {
         info_commands(&connection->server->counters, &w);
     }

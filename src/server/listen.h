@@ -1,5 +1,5 @@
-/* The sockets that RESP clients connect to: one of TCP, and one of the Unix domain, whose clients are
- * known by their processes. */
+/* The listening sockets of RESP, and the one of HTTP with TLS: all that accept a transport. RESP has one of
+ * TCP, one of TCP with TLS, and one of the Unix domain, whose clients are known by their processes. */
 #ifndef TN_SERVER_LISTEN_H
 #define TN_SERVER_LISTEN_H
 
@@ -8,22 +8,33 @@
 
 struct server;
 
+enum server_listen {
+    SERVER_LISTEN_TCP,
+    SERVER_LISTEN_UNIX,
+    SERVER_LISTEN_TLS,
+    SERVER_LISTEN_HTTPS,
+    SERVER_LISTEN_COUNT
+};
+
 struct server_listener {
     struct transport_listener socket;
     struct server *server;
+    /* Takes the client that waits at the listener. */
+    void (*accept)(struct server *server, struct server_listener *listener);
     bool is_open;
     bool waiting; /* a client waits to be accepted in the next turn */
+    uint16_t port;
 };
 
 struct server_listeners {
-    struct server_listener of[2];   /* by enum transport_kind */
-    struct unix_socket unix_socket; /* of the second one, if it is open */
-    uint16_t port;
-    uint32_t accepts; /* in this turn */
+    struct server_listener of[SERVER_LISTEN_COUNT];
+    struct unix_socket unix_socket; /* of SERVER_LISTEN_UNIX, if it is open */
+    uint32_t accepts;               /* in this turn */
 };
 
-/* 0, or a code of libuv's. */
-int server_listen_tcp(struct server *server, const char *host, uint16_t port);
+/* Any of them but SERVER_LISTEN_UNIX. 0, or a code of libuv's. */
+int server_listen_tcp(struct server *server, enum server_listen which, const char *host,
+                      uint16_t port);
 /* At options.unix_path. False: the reason has been logged. */
 bool server_listen_unix(struct server *server);
 /* Accepts no more, and removes the Unix-domain socket. */
@@ -32,5 +43,7 @@ void server_listen_stop(struct server *server);
 void server_listen_resume(struct server *server);
 /* Where the Unix-domain socket is, or "off". */
 const char *server_unix_path(const struct server *server);
+/* 0: it is not open. */
+uint16_t server_listen_port(const struct server *server, enum server_listen which);
 
 #endif

@@ -110,7 +110,7 @@ static bool collect(struct server_metrics *metrics) {
     do {
         uint32_t count = 0;
         uint64_t lsn;
-        if (engine_pools_list(engine, ENGINE_READ_STALE, &cursor, metrics->page, POOLS_A_HOLD,
+        if (engine_pools_list(engine, ENGINE_READ_AS_IS, &cursor, metrics->page, POOLS_A_HOLD,
                               &count, &lsn) != TN_R_OK) {
             return false;
         }
@@ -233,6 +233,7 @@ static void job_begin(struct server_metrics *metrics) {
     metrics->render = metrics->serving != NULL;
     metrics->view = (struct metrics_view){.version = server->options.version,
                                           .counters = server->counters,
+                                          .tls_expires_s = server->tls.expires_s,
                                           .connections = server->connections.count,
                                           .http_connections = server_http_connections(server),
                                           .connections_max = server->options.connections_max,

@@ -61,6 +61,8 @@
     X(CLIENT_MEMORY, "tenure_server_client_memory_bytes", "gauge", "", "Unfinished requests and unread replies") \
     X(CLIENT_MEMORY_LIMIT, "tenure_server_client_memory_limit_bytes", "gauge", "", "The setting client_memory") \
     X(LOGINS, "tenure_server_logins_total", "counter", "outcome", "Secrets checked, without those remembered from an earlier check") \
+    X(TLS_HANDSHAKES, "tenure_server_tls_handshakes_total", "counter", "outcome", "TLS handshakes that ended, by outcome") \
+    X(TLS_EXPIRY, "tenure_tls_certificate_expiry_timestamp_seconds", "gauge", "", "End of the TLS certificate's validity, seconds since 1970; 0 without TLS") \
     X(RECEIVED, "tenure_server_received_bytes_total", "counter", "protocol", "Bytes read from clients; RESP only") \
     X(SENT, "tenure_server_sent_bytes_total", "counter", "protocol", "Bytes of replies to clients; RESP only") \
     X(WRITES, "tenure_server_writes_in_flight", "gauge", "", "Writes in flight") \
@@ -228,6 +230,7 @@ struct metrics_view {
     struct kernel_limits limits;
     bool has_usage; /* a halted engine tells nothing of its tables */
     struct server_counters counters;
+    uint64_t tls_expires_s;
     uint64_t connections, http_connections, connections_max, client_memory, client_memory_max,
         writes_in_flight, subscriptions, streams;
     struct broker_stats amqp;

@@ -115,6 +115,10 @@ static void render_clients(struct metrics_text *text, const struct metrics_view 
         labelled(text, "outcome", server_login_outcome_name((enum server_login_outcome)i),
                  counters->logins[i]);
     }
+    metrics_family(text, SERVER_METRIC_TLS_HANDSHAKES);
+    labelled(text, "outcome", "completed", counters->handshakes);
+    labelled(text, "outcome", "failed", counters->handshakes_failed);
+    metrics_single(text, SERVER_METRIC_TLS_EXPIRY, view->tls_expires_s, 0);
     metrics_family(text, SERVER_METRIC_RECEIVED);
     labelled(text, "protocol", "resp", counters->bytes_in);
     metrics_family(text, SERVER_METRIC_SENT);

@@ -19,7 +19,7 @@
 #include "server/refusal.h"
 #include "server/schedule.h"
 #include "server/server.h"
-#include "server/server_role.h"
+#include "server/server_tls.h"
 #include "server/slots.h"
 #include "server/stop.h"
 #include "server/stream.h"
@@ -33,7 +33,8 @@ struct server {
     struct supervisor *supervisor; /* NULL: sensors are off */
     struct access access;          /* users */
     struct server_logins logins;
-    struct server_role role; /* in a cluster */
+
+    struct server_tls tls; /* without a context: TLS is off */
 
     /* The way of a request, in and out. */
     struct server_listeners listeners;

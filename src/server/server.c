@@ -12,6 +12,7 @@
 #include "server/log_line.h"
 #include "server/metrics.h"
 #include "server/parts.h"
+#include "server/tls_watch.h"
 #include "server/udp_allow.h"
 #include "server/udp_listen.h"
 
@@ -43,7 +44,7 @@ static bool on_turn(void *ctx) {
     struct server *server = ctx;
     server_connections_look(server);
     server_listen_resume(server);
-    return server_connections_part_step(server) || server->connections.looking != NULL;
+    return server->connections.looking != NULL;
 }
 
 /* Clients were tried again, or a log-in was judged: it may have been the last one before the end. */
@@ -63,7 +64,7 @@ static void on_second(uv_timer_t *timer) {
     server_logins_second(&server->logins);
     server_metrics_second(server);
     server_http_check(server);
-    server_role_look(server);
+    server_tls_second(server);
     engine_stats_read(server->engine, &stats);
     if (stats.stopped != TN_R_OK) {
         supervisor_halt(server->supervisor);
@@ -89,11 +90,11 @@ static bool memory_make(struct server *server) {
     server->connections.of =
         calloc(server->options.connections_max, sizeof *server->connections.of);
     server->metrics = server_metrics_make(server);
-    server_writes_init(&server->writes, server->engine, &server->slots);
     return server->connections.of != NULL && server->metrics != NULL &&
            server_buffers_init(&server->buffers) &&
            server_output_init(&server->output, &server->loop, &server->counters) &&
            server_slots_init(&server->slots, &server->counters) &&
+           server_writes_init(&server->writes, server->engine, &server->slots) &&
            server_refusals_init(&server->refusals) && server_login_init(&server->logins) &&
            access_configure(&server->access, server->options.users, server->options.user_count);
 }
@@ -104,11 +105,13 @@ static void memory_free(struct server *server) {
     server_buffers_free(&server->buffers);
     server_output_free(&server->output);
     server_slots_free(&server->slots);
+    server_writes_free(&server->writes);
     server_metrics_free(server->metrics);
     server_refusals_free(&server->refusals);
     access_free(&server->access);
     server_http_free(server);
     server_udp_free(server);
+    server_tls_free(&server->tls);
 }
 
 static bool loop_make(struct running *running) {
@@ -146,15 +149,19 @@ static enum tn_status port_file_write(const struct running *running) {
     const struct server *server = &running->server;
     const struct os *os = server->options.os;
     const char *path = server->options.port_file;
-    char text[24];
+    char text[40];
     char temporary[4096];
     int file;
-    int len = snprintf(text, sizeof text, "%u\n", server->listeners.port);
-    if (server->http != NULL || server->udp != NULL) {
-        len += snprintf(text + len, sizeof text - (size_t)len, "%u\n", running->http_port);
+    const uint16_t ports[] = {server_listen_port(server, SERVER_LISTEN_TCP), running->http_port,
+                              running->udp_port, server_listen_port(server, SERVER_LISTEN_TLS),
+                              server_listen_port(server, SERVER_LISTEN_HTTPS)};
+    unsigned count = server->tls.context != NULL ? 5 : 3;
+    int len = 0;
+    while (count > 1 && ports[count - 1] == 0) {
+        count--;
     }
-    if (server->udp != NULL) {
-        len += snprintf(text + len, sizeof text - (size_t)len, "%u\n", running->udp_port);
+    for (unsigned i = 0; i < count; i++) {
+        len += snprintf(text + len, sizeof text - (size_t)len, "%u\n", ports[i]);
     }
     if (snprintf(temporary, sizeof temporary, "%s.tmp", path) >= (int)sizeof temporary) {
         return TN_INVALID;
@@ -168,7 +175,11 @@ static enum tn_status port_file_write(const struct running *running) {
     return status == TN_OK ? os->rename(os->ctx, temporary, path) : status;
 }
 
-enum listener { LISTENER_RESP, LISTENER_HTTP, LISTENER_UDP };
+enum listener { LISTENER_RESP, LISTENER_TLS, LISTENER_HTTP, LISTENER_HTTPS, LISTENER_UDP };
+
+static const enum server_listen listening[] = {[LISTENER_RESP] = SERVER_LISTEN_TCP,
+                                               [LISTENER_TLS] = SERVER_LISTEN_TLS,
+                                               [LISTENER_HTTPS] = SERVER_LISTEN_HTTPS};
 
 /* One address to listen on. */
 static bool start_listening(struct running *running, const char *flag, const char *address,
@@ -178,8 +189,10 @@ static bool start_listening(struct running *running, const char *flag, const cha
     uint16_t port;
     char reason[256];
     int code = 0;
-    bool anywhere = listener == LISTENER_UDP ? server_udp_allow_any(server->options.udp_allow)
-                                             : server->access.on;
+    bool secret = listener == LISTENER_TLS || listener == LISTENER_HTTPS;
+    bool anywhere = listener == LISTENER_UDP
+                        ? server_udp_allow_any(server->options.udp_allow)
+                        : server->access.on && (secret || server->options.allow_plaintext);
     if (!server_address_check(address, anywhere, reason, sizeof reason) ||
         !server_address_split(address, host, &port)) {
         server_log("refused", "reason=\"%s: %s\"", flag, reason);
@@ -192,8 +205,8 @@ static bool start_listening(struct running *running, const char *flag, const cha
         }
         return true;
     }
-    code = listener == LISTENER_HTTP ? server_http_start(server, host, port, &running->http_port)
-                                     : server_listen_tcp(server, host, port);
+    code = listener == LISTENER_HTTP ? server_http_listen(server, host, port, &running->http_port)
+                                     : server_listen_tcp(server, listening[listener], host, port);
     if (code != 0) {
         server_log("refused", "reason=\"%s %s: %s\"", flag, address, uv_strerror(code));
     }
@@ -240,14 +253,35 @@ static bool supervisor_start(struct running *running) {
     return server->supervisor != NULL;
 }
 
+/* HTTP, on as many sockets as are wanted. */
+static bool start_http(struct running *running) {
+    struct server *server = &running->server;
+    const struct server_options *options = &server->options;
+    if (!is_on(options->http) && !is_on(options->https) && options->http_unix == NULL) {
+        return true;
+    }
+    int code = server_http_start(server);
+    if (code != 0) {
+        server_log("refused", "reason=\"HTTP: %s\"", uv_strerror(code));
+        return false;
+    }
+    return (!is_on(options->http) ||
+            start_listening(running, "--http", options->http, LISTENER_HTTP)) &&
+           (!is_on(options->https) ||
+            start_listening(running, "--https", options->https, LISTENER_HTTPS)) &&
+           (options->http_unix == NULL || server_http_listen_unix(server));
+}
+
 /* True: it listens, and says so. */
 static bool start(struct running *running) {
     struct server *server = &running->server;
     const struct server_options *options = &server->options;
-    if (!start_listening(running, "--listen", options->listen, LISTENER_RESP) ||
+    if (((is_on(options->tls) || is_on(options->https)) && !server_tls_start(server)) ||
+        !start_listening(running, "--listen", options->listen, LISTENER_RESP) ||
         (options->unix_path != NULL && !server_listen_unix(server)) ||
-        (is_on(options->http) &&
-         !start_listening(running, "--http", options->http, LISTENER_HTTP)) ||
+        (is_on(options->tls) &&
+         !start_listening(running, "--tls-listen", options->tls, LISTENER_TLS)) ||
+        !start_http(running) ||
         (is_on(options->udp) &&
          !start_listening(running, "--udp-listen", options->udp, LISTENER_UDP))) {
         return false;
@@ -265,8 +299,13 @@ static bool start(struct running *running) {
     }
     /* A first look at the pools: libuv makes its threads for it, and they block what we still do. */
     server_metrics_second(server);
-    server_log("ready", "port=%u http_port=%u udp_port=%u unix=%s data=%s", server->listeners.port,
-               running->http_port, running->udp_port, server_unix_path(server), options->data);
+    server_log("ready",
+               "port=%u http_port=%u udp_port=%u tls_port=%u https_port=%u unix=%s http_unix=%s "
+               "data=%s",
+               server_listen_port(server, SERVER_LISTEN_TCP), running->http_port, running->udp_port,
+               server_listen_port(server, SERVER_LISTEN_TLS),
+               server_listen_port(server, SERVER_LISTEN_HTTPS), server_unix_path(server),
+               options->http_unix != NULL ? options->http_unix : "off", options->data);
     if (options->hooks.ready != NULL) {
         options->hooks.ready(options->hooks.ctx);
     }
@@ -279,12 +318,10 @@ static int run(struct running *running) {
         server_log("refused", "reason=\"no memory or no descriptors for the server\"");
         return 2;
     }
-    server_role_start(server);
     if (!start(running)) {
         server->stop.exit_code = 2;
         server_listen_stop(server);
         server_http_stop(server);
-        server_role_stop(server);
         server_streams_stop(&server->streams);
         server_stop_now(server);
     }
@@ -303,9 +340,6 @@ int server_run(const struct server_options *options) {
         return 2;
     }
     running->server.options = *options;
-    if (options->stale_max_ms == 0) {
-        running->server.options.stale_max_ms = SERVER_STALE_MAX_MS;
-    }
     running->server.engine = options->engine;
     access_init(&running->server.access, geteuid());
     int code = run(running);

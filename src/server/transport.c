@@ -78,16 +78,22 @@ void transport_init(struct transport *transport, uv_loop_t *loop, enum transport
     transport->calls = calls;
     transport->owner = owner;
     transport->kind = kind;
+    transport->tls = NULL;
     handle_init(&transport->handle, loop, kind, transport);
 }
 
 int transport_accept(struct transport *transport, struct transport_listener *listener) {
     int code = uv_accept(&listener->handle.stream, &transport->handle.stream);
-    if (code == 0 && transport->kind == TRANSPORT_TCP) {
+    if (code == 0 && transport->kind != TRANSPORT_UNIX) {
         (void)uv_tcp_nodelay(&transport->handle.tcp, 1);
         (void)uv_tcp_keepalive(&transport->handle.tcp, 1, 300);
     }
     return code;
+}
+
+int transport_open(struct transport *transport, int socket) {
+    TN_ASSERT(transport->kind == TRANSPORT_UNIX);
+    return uv_pipe_open(&transport->handle.pipe, socket);
 }
 
 /* ---- Reading ---- */
@@ -143,7 +149,7 @@ static size_t plain_queued(const struct transport *transport) {
 static bool plain_unsent(const struct transport *transport) {
     int socket = -1;
     int bytes = 0;
-    return transport->kind == TRANSPORT_TCP && uv_fileno(&transport->handle.any, &socket) == 0 &&
+    return transport->kind != TRANSPORT_UNIX && uv_fileno(&transport->handle.any, &socket) == 0 &&
            ioctl(socket, SIOCOUTQNSD, &bytes) == 0 && bytes > 0;
 }
 
@@ -213,7 +219,7 @@ static void tcp_name(const struct transport *transport, char out[TRANSPORT_PEER_
 
 void transport_name(const struct transport *transport, char out[TRANSPORT_PEER_MAX]) {
     struct transport_peer peer;
-    if (transport->kind == TRANSPORT_TCP) {
+    if (transport->kind != TRANSPORT_UNIX) {
         tcp_name(transport, out);
     } else if (transport_peer(transport, &peer)) {
         (void)snprintf(out, TRANSPORT_PEER_MAX, "unix:%u:%d", peer.uid, peer.pid);

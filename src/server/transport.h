@@ -1,6 +1,6 @@
 /* The byte stream of one RESP connection, and the sockets that accept such streams. The rest of the
- * server uses these calls and none of libuv's for streams. A stream is behind a table of functions, so
- * that another kind, such as TLS, is one more file: see transport_plain.
+ * server uses these calls and none of libuv's for streams. A stream is behind a table of functions:
+ * transport_plain, or the one of transport_tls.c.
  *
  * The owner embeds the struct and passes its calls once, when the stream is accepted. After
  * transport_close the struct is in use until `closed` has been called. All on the loop's thread. */
@@ -14,8 +14,9 @@
 
 #define TRANSPORT_PEER_MAX 64u
 
-enum transport_kind { TRANSPORT_TCP, TRANSPORT_UNIX };
+enum transport_kind { TRANSPORT_TCP, TRANSPORT_UNIX, TRANSPORT_TLS };
 
+struct tls_stream;
 struct transport;
 
 /* What the owner is called for. */
@@ -26,6 +27,8 @@ struct transport_calls {
     void (*read)(void *owner, const uint8_t *bytes, ssize_t count);
     /* The bytes of transport_write have left, or `status` is a code of libuv's. */
     void (*written)(void *owner, int status);
+    /* With TLS only: the handshake is over. */
+    void (*settled)(void *owner);
     void (*closed)(void *owner);
 };
 
@@ -57,6 +60,7 @@ struct transport {
     const struct transport_calls *calls;
     void *owner;
     enum transport_kind kind;
+    struct tls_stream *tls; /* of transport_tls.c; NULL: plain */
 };
 
 /* A socket that accepts streams. */
@@ -98,6 +102,10 @@ void transport_init(struct transport *transport, uv_loop_t *loop, enum transport
 /* Takes the client that waits at a listener of the same kind. 0, or a code of libuv's. */
 int transport_accept(struct transport *transport, struct transport_listener *listener);
 
+/* A stream that is there already: a connected socket of the Unix domain, which is the transport's from now
+ * on. 0, or a code of libuv's. */
+int transport_open(struct transport *transport, int socket);
+
 static inline void transport_start(struct transport *transport) {
     transport->ops->start(transport);
 }
@@ -107,7 +115,8 @@ static inline void transport_stop(struct transport *transport) {
 }
 
 /* Sends what can be sent at once: how many bytes (perhaps 0), or a code of libuv's. Not while a
- * transport_write is under way. */
+ * transport_write is under way. If it is fewer than `len`, the rest must be the start of a
+ * transport_write, before anything else is sent. */
 static inline int transport_try_write(struct transport *transport, const void *bytes, size_t len) {
     return transport->ops->try_write(transport, bytes, len);
 }

@@ -7,11 +7,14 @@
 struct server_writes {
     struct engine *engine;
     struct server_slots *slots;
-    bool submitted; /* something, since the loop last waited */
+    uint8_t *encoded; /* a command */
+    bool submitted;   /* something, since the loop last waited */
 };
 
-void server_writes_init(struct server_writes *writes, struct engine *engine,
+/* False: no memory. */
+bool server_writes_init(struct server_writes *writes, struct engine *engine,
                         struct server_slots *slots);
+void server_writes_free(struct server_writes *writes);
 
 /* DONE: a slot at the end of the client's queue has the answer or will have it; a refusal is there at
  * once. */

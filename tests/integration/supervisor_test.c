@@ -158,7 +158,9 @@ static enum tn_result demand(struct world *w, enum kernel_verb verb, const char 
         command.fields |= KERNEL_F_SPEC;
         command.spec = bytes_of(spec);
     }
-    ekit_command_copy(&encoded, &command);
+    uint32_t len = kernel_command_encode(&command, encoded.at, sizeof encoded.at);
+    assert_true(len > 0);
+    encoded.bytes = tn_bytes_of(encoded.at, len);
     return ekit_run(w->engine, &encoded, &answer);
 }
 
@@ -192,7 +194,9 @@ static void lease_revoke(struct world *w, const char *ref) {
                                      .lease = lease.view.id};
     struct ekit_command encoded;
     struct ekit_answer answer;
-    ekit_command_copy(&encoded, &command);
+    uint32_t len = kernel_command_encode(&command, encoded.at, sizeof encoded.at);
+    assert_true(len > 0);
+    encoded.bytes = tn_bytes_of(encoded.at, len);
     assert_int_equal(ekit_run(w->engine, &encoded, &answer), TN_R_OK);
 }
 

@@ -43,16 +43,18 @@ static void only_names_of_this_machine_are_ours(void **state) {
 
 static void a_page_may_write_only_where_it_came_from(void **state) {
     (void)state;
-    assert_true(http_origin_is_host("http://localhost:7412", "localhost:7412"));
-    assert_true(http_origin_is_host("HTTP://LOCALHOST", "localhost"));
-    assert_false(http_origin_is_host("http://localhost:7413", "localhost:7412"));
-    assert_false(http_origin_is_host("http://localhost", "localhost:7412"));
-    assert_false(http_origin_is_host("https://localhost:7412", "localhost:7412"));
-    assert_false(http_origin_is_host("http://127.0.0.1:7412", "localhost:7412"));
-    assert_false(http_origin_is_host("http://example.com", "localhost:7412"));
-    assert_false(http_origin_is_host("null", "localhost:7412"));
-    assert_false(http_origin_is_host("", "localhost:7412"));
-    assert_false(http_origin_is_host("http://localhost", NULL));
+    assert_true(http_origin_is_host("http://localhost:7412", "localhost:7412", false));
+    assert_true(http_origin_is_host("HTTP://LOCALHOST", "localhost", false));
+    assert_false(http_origin_is_host("http://localhost:7413", "localhost:7412", false));
+    assert_false(http_origin_is_host("http://localhost", "localhost:7412", false));
+    assert_false(http_origin_is_host("https://localhost:7412", "localhost:7412", false));
+    assert_false(http_origin_is_host("http://127.0.0.1:7412", "localhost:7412", false));
+    assert_false(http_origin_is_host("http://example.com", "localhost:7412", false));
+    assert_false(http_origin_is_host("null", "localhost:7412", false));
+    assert_false(http_origin_is_host("", "localhost:7412", false));
+    assert_false(http_origin_is_host("http://localhost", NULL, false));
+    assert_true(http_origin_is_host("https://localhost:7412", "localhost:7412", true));
+    assert_false(http_origin_is_host("http://localhost:7412", "localhost:7412", true));
 }
 
 static void types_that_are_json(void **state) {

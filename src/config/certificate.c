@@ -1,0 +1,178 @@
+/* What certificate.h promises. An authority signs a certificate for the server, for the names and
+ * addresses of this machine, and one for a client, whose common name can be the name of a user. Keys are
+ * on the curve P-256. The key of the authority is written too, so that more clients can be signed. */
+#include "config/certificate.h"
+
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define VALID_SECONDS (365L * 86400)
+#define EARLIER_SECONDS (-3600L) /* for clocks that are slow */
+#define PATH_ROOM 4200u
+
+struct made {
+    EVP_PKEY *key;
+    X509 *certificate;
+};
+
+struct subject {
+    const char *file; /* and the key is FILE-key.pem */
+    const char *common_name;
+    const char *constraints; /* of OpenSSL's form of configuration */
+    const char *usage, *extended_usage;
+    const char *names; /* subjectAltName; NULL: none */
+};
+
+static bool extension_add(X509 *certificate, X509 *issuer, int id, const char *value) {
+    X509V3_CTX context;
+    if (value == NULL) {
+        return true;
+    }
+    X509V3_set_ctx_nodb(&context);
+    X509V3_set_ctx(&context, issuer, certificate, NULL, NULL, 0);
+    X509_EXTENSION *extension = X509V3_EXT_conf_nid(NULL, &context, id, value);
+    bool added = extension != NULL && X509_add_ext(certificate, extension, -1) == 1;
+    X509_EXTENSION_free(extension);
+    return added;
+}
+
+static bool serial_set(const struct os *os, X509 *certificate) {
+    uint64_t number;
+    return os->random(os->ctx, &number, sizeof number) == TN_OK &&
+           ASN1_INTEGER_set_uint64(X509_get_serialNumber(certificate), number >> 1) == 1;
+}
+
+static bool certificate_fill(const struct os *os, const struct subject *subject,
+                             const struct made *made, const struct made *issuer) {
+    X509 *certificate = made->certificate;
+    X509_NAME *name = X509_get_subject_name(certificate);
+    const unsigned char *text = (const unsigned char *)subject->common_name;
+    return X509_set_version(certificate, X509_VERSION_3) == 1 && serial_set(os, certificate) &&
+           X509_gmtime_adj(X509_getm_notBefore(certificate), EARLIER_SECONDS) != NULL &&
+           X509_gmtime_adj(X509_getm_notAfter(certificate), VALID_SECONDS) != NULL &&
+           X509_set_pubkey(certificate, made->key) == 1 &&
+           X509_NAME_add_entry_by_NID(name, NID_commonName, MBSTRING_UTF8, text, -1, -1, 0) == 1 &&
+           X509_set_issuer_name(certificate, X509_get_subject_name(issuer->certificate)) == 1 &&
+           extension_add(certificate, issuer->certificate, NID_basic_constraints,
+                         subject->constraints) &&
+           extension_add(certificate, issuer->certificate, NID_key_usage, subject->usage) &&
+           extension_add(certificate, issuer->certificate, NID_ext_key_usage,
+                         subject->extended_usage) &&
+           extension_add(certificate, issuer->certificate, NID_subject_key_identifier, "hash") &&
+           extension_add(certificate, issuer->certificate, NID_authority_key_identifier, "keyid") &&
+           extension_add(certificate, issuer->certificate, NID_subject_alt_name, subject->names) &&
+           X509_sign(certificate, issuer->key, EVP_sha256()) > 0;
+}
+
+/* ---- Files ---- */
+
+static bool file_write(const struct os *os, const char *path, BIO *text, mode_t mode) {
+    char *bytes = NULL;
+    int file;
+    long len = BIO_get_mem_data(text, &bytes);
+    enum tn_status status =
+        os->open(os->ctx, path, OS_WRITE | OS_CREATE | OS_EXCLUSIVE | OS_PRIVATE, &file);
+    if (status == TN_OK) {
+        status = os->write_at(os->ctx, file, bytes, (size_t)len, 0);
+        (void)os->close(os->ctx, file);
+    }
+    if (status != TN_OK || chmod(path, mode) != 0) {
+        (void)fprintf(stderr, "tenured: %s: %s\n", path,
+                      status == TN_INVALID ? "there is such a file already"
+                                           : tn_status_text(status));
+        return false;
+    }
+    (void)printf("%s\n", path);
+    return true;
+}
+
+static bool pem_write(const struct os *os, const char *dir, const struct subject *subject,
+                      const struct made *made) {
+    char path[PATH_ROOM];
+    BIO *text = BIO_new(BIO_s_mem());
+    BIO *key = BIO_new(BIO_s_mem());
+    bool good = text != NULL && key != NULL && PEM_write_bio_X509(text, made->certificate) == 1 &&
+                PEM_write_bio_PrivateKey(key, made->key, NULL, NULL, 0, NULL, NULL) == 1;
+    if (!good) {
+        (void)fprintf(stderr, "tenured: out of memory\n");
+    }
+    (void)snprintf(path, sizeof path, "%s/%s-key.pem", dir, subject->file);
+    good = good && file_write(os, path, key, S_IRUSR | S_IWUSR);
+    (void)snprintf(path, sizeof path, "%s/%s.pem", dir, subject->file);
+    good = good && file_write(os, path, text, S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH);
+    BIO_free(text);
+    BIO_free(key);
+    return good;
+}
+
+/* ---- The set ---- */
+
+static void made_free(struct made *made) {
+    EVP_PKEY_free(made->key);
+    X509_free(made->certificate);
+}
+
+/* The issuer may be the certificate itself. */
+static bool make(const struct os *os, const char *dir, const struct subject *subject,
+                 struct made *made, const struct made *issuer) {
+    made->key = EVP_EC_gen("P-256");
+    made->certificate = X509_new();
+    if (made->key == NULL || made->certificate == NULL ||
+        !certificate_fill(os, subject, made, issuer)) {
+        (void)fprintf(stderr, "tenured: cannot make a certificate: %s\n",
+                      ERR_reason_error_string(ERR_get_error()));
+        return false;
+    }
+    return pem_write(os, dir, subject, made);
+}
+
+/* The host's name, if a certificate can have it: the set must not fail for an odd one. */
+static const char *names_make(char out[512]) {
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.";
+    char host[256] = "";
+    bool named = gethostname(host, sizeof host - 1) == 0 && host[0] != '\0' &&
+                 host[strspn(host, letters)] == '\0' && strcmp(host, "localhost") != 0;
+    (void)snprintf(out, 512, "DNS:localhost,IP:127.0.0.1,IP:::1%s%s", named ? ",DNS:" : "",
+                   named ? host : "");
+    return out;
+}
+
+int config_certificate_make(const struct os *os, const char *dir) {
+    char names[512];
+    const struct subject authority = {.file = "ca",
+                                      .common_name = "Tenure trial authority",
+                                      .constraints = "critical,CA:TRUE,pathlen:0",
+                                      .usage = "critical,keyCertSign,cRLSign"};
+    const struct subject server = {.file = "server",
+                                   .common_name = "localhost",
+                                   .constraints = "critical,CA:FALSE",
+                                   .usage = "critical,digitalSignature",
+                                   .extended_usage = "serverAuth",
+                                   .names = names_make(names)};
+    const struct subject client = {.file = "client",
+                                   .common_name = "client",
+                                   .constraints = "critical,CA:FALSE",
+                                   .usage = "critical,digitalSignature",
+                                   .extended_usage = "clientAuth"};
+    struct made made[3] = {{NULL}};
+    enum tn_status status = os->make_dir(os->ctx, dir);
+    if (status != TN_OK || strlen(dir) > PATH_ROOM - 32) {
+        (void)fprintf(stderr, "tenured: %s: %s\n", dir, tn_status_text(status));
+        return 2;
+    }
+    bool good = make(os, dir, &authority, &made[0], &made[0]) &&
+                make(os, dir, &server, &made[1], &made[0]) &&
+                make(os, dir, &client, &made[2], &made[0]);
+    for (unsigned i = 0; i < 3; i++) {
+        made_free(&made[i]);
+    }
+    return good ? 0 : 2;
+}

@@ -1,0 +1,12 @@
+/* tenured --make-certificate DIR: a set of certificates for trying TLS. */
+#ifndef TN_CONFIG_CERTIFICATE_H
+#define TN_CONFIG_CERTIFICATE_H
+
+#include "os/os.h"
+
+/* Writes ca.pem, server.pem, client.pem and a key for each (NAME-key.pem, mode 0600) into the directory,
+ * which is made if it is not there. Replaces no file. Returns the program's exit code; standard output
+ * or standard error says what was done. */
+int config_certificate_make(const struct os *os, const char *dir);
+
+#endif

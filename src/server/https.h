@@ -1,0 +1,11 @@
+/* HTTP with TLS as the listeners see it: see https.c. */
+#ifndef TN_SERVER_HTTPS_H
+#define TN_SERVER_HTTPS_H
+
+struct server;
+struct server_listener;
+
+/* Takes the client that waits at the listener. */
+void server_https_accept(struct server *server, struct server_listener *listener);
+
+#endif

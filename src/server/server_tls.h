@@ -1,0 +1,62 @@
+/* TLS of the listeners, by OpenSSL: one certificate, one policy, for RESP and HTTP.
+ *
+ * Policy: TLS 1.2 or newer; in 1.2 only ciphers with forward secrecy and authenticated encryption; no
+ * renegotiation, no compression, no early data.
+ *
+ * Reload. The files are read at the start and at every reload. A connection keeps the certificate that
+ * it began with; new connections get the new one. If the new files cannot be used, the old ones stay.
+ *
+ * Handshakes are the most expensive thing that a client can ask for without a name. In one turn of the
+ * loop they get SERVER_TLS_TURN_NS; connections beyond that wait in a queue, in order of arrival, and
+ * are not read meanwhile. All on the loop's thread. */
+#ifndef TN_SERVER_SERVER_TLS_H
+#define TN_SERVER_SERVER_TLS_H
+
+#include <openssl/ssl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <uv.h>
+
+#include "server/count.h"
+#include "server/tls_files.h"
+
+#define SERVER_TLS_TURN_NS 1000000u /* of a turn of the loop: no handshake step begins after it */
+#define SERVER_TLS_RESUMED 2u       /* connections that leave the queue in one turn */
+#define SERVER_TLS_EXPIRY_DAYS 14u  /* with less left, the log warns once a day */
+#define SERVER_TLS_BATCH (64u * 1024u) /* bytes that are encrypted together */
+
+struct tls_stream;
+
+struct server_tls {
+    uv_loop_t *loop;
+    struct server_counters *counters;
+    bool (*tell)(void *ctx); /* whether the log has room for one more line about a client */
+    void *ctx;
+    SSL_CTX *context; /* of new connections */
+    BIO_METHOD *method;
+    uint64_t expires_s; /* end of the certificate's validity, seconds since 1970 */
+    uint64_t warned_s;  /* time of the last warning about it */
+    uint8_t *plain;     /* the loop's buffer for what has just been decrypted */
+    uint8_t *sealed;    /* and for what has just been encrypted */
+    size_t sealed_len, sealed_capacity;
+    uint64_t spent_ns; /* on handshakes in this turn */
+    TAILQ_HEAD(tls_streams, tls_stream) queue;
+    uv_idle_t soon; /* runs while the queue or `spent_ns` is not empty */
+};
+
+/* `tls` is zero but for loop, counters, tell and ctx. False: `reason` says why. Call
+ * server_tls_free in either case. */
+bool server_tls_init(struct server_tls *tls, const struct server_tls_files *files,
+                     char reason[SERVER_TLS_REASON_MAX]);
+/* Reads the files again. False: `reason` says why, and the old certificate stays. */
+bool server_tls_load(struct server_tls *tls, const struct server_tls_files *files,
+                     char reason[SERVER_TLS_REASON_MAX]);
+void server_tls_free(struct server_tls *tls);
+/* Whether to warn now: the certificate has expired, or expires soon, and the last warning is a day old. */
+bool server_tls_must_warn(struct server_tls *tls, uint64_t now_s);
+
+/* The first error of OpenSSL's queue as text; empties the queue. */
+void server_tls_error(char *out, size_t room);
+
+#endif

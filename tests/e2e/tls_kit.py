@@ -1,0 +1,90 @@
+"""What the tests of TLS share: certificates, and sockets that speak it."""
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+import tempfile
+
+from harness import PATIENCE, TENURED, Server, text_of, until
+
+
+class Certificates:
+    """A directory with what `tenured --make-certificate` writes, and more signed by the same authority."""
+
+    def __init__(self):
+        self.dir = tempfile.mkdtemp(prefix="tenure-tls-")
+        subprocess.run([TENURED, "--make-certificate", self.dir], stdout=subprocess.DEVNULL, check=True,
+                       timeout=PATIENCE)
+
+    def __getitem__(self, name):
+        return os.path.join(self.dir, name)
+
+    def sign(self, name, subject, *options, usage="clientAuth", names=None, days="30"):
+        """NAME.pem and NAME-key.pem. A negative number of days: it has expired."""
+        extensions = self[name + ".ext"]
+        with open(extensions, "w", encoding="ascii") as file:
+            file.write("extendedKeyUsage = %s\n" % usage)
+            if names:
+                file.write("subjectAltName = %s\n" % names)
+        run("openssl", "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+            "-keyout", self[name + "-key.pem"], "-out", self[name + ".csr"], "-subj", subject)
+        run("openssl", "x509", "-req", "-in", self[name + ".csr"], "-CA", self["ca.pem"], "-CAkey",
+            self["ca-key.pem"], "-CAcreateserial", "-out", self[name + ".pem"], "-extfile", extensions,
+            "-days", days, *options)
+        return self[name + ".pem"], self[name + "-key.pem"]
+
+    def server(self, name, days="30"):
+        return self.sign(name, "/CN=localhost", usage="serverAuth", names="DNS:localhost,IP:127.0.0.1",
+                         days=days)
+
+    def flags(self, *more):
+        return ("--tls-listen", "127.0.0.1:0", "--https", "127.0.0.1:0", "--tls-cert-file",
+                self["server.pem"], "--tls-key-file", self["server-key.pem"], "--tls-ca-file",
+                self["ca.pem"], *more)
+
+    def context(self, name=None, ca="ca.pem"):
+        context = ssl.create_default_context(cafile=self[ca])
+        if name:
+            context.load_cert_chain(self[name + ".pem"], self[name + "-key.pem"])
+        return context
+
+    def remove(self):
+        shutil.rmtree(self.dir)
+
+
+def run(*words):
+    subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True, timeout=PATIENCE)
+
+
+class TlsServer(Server):
+    def start(self):
+        super().start()
+        ports = text_of(os.path.join(self.data, "port")).split()
+        self.tls_port = int(ports[3]) if len(ports) > 3 else None
+        self.https_port = int(ports[4]) if len(ports) > 4 else None
+
+    def plain(self, port=None):
+        """A socket to the TLS port, without a handshake."""
+        return socket.create_connection(("127.0.0.1", port or self.tls_port), timeout=PATIENCE)
+
+    def tls(self, context, port=None):
+        return context.wrap_socket(self.plain(port), server_hostname="localhost")
+
+    def says(self, *parts):
+        """A line of the log with all of these."""
+        return until(lambda: next((line for line in text_of(self.log.name).splitlines()
+                                   if all(part in line for part in parts)), None), parts)
+
+
+def read_all(s):
+    """Until the other side is done; None: it ended without close_notify."""
+    got = b""
+    try:
+        while True:
+            more = s.recv(65536)
+            if not more:
+                return got
+            got += more
+    except ssl.SSLEOFError:
+        return None

@@ -1,0 +1,483 @@
+#!/usr/bin/env python3
+"""TLS on RESP: real clients, certificates of clients, reload, and clients that do not behave."""
+import os
+import signal
+import socket
+import ssl
+import stat
+import struct
+import subprocess
+import tempfile
+import threading
+import unittest
+
+import redis
+
+from harness import PATIENCE, TENURED, pairs, receive_until, text_of, until
+from tls_kit import Certificates, TlsServer, read_all
+
+SOURCE = os.environ.get("TENURE_SOURCE_DIR", ".")
+SECRET = "correct horse battery"
+
+
+def hashed():
+    return subprocess.run([TENURED, "--hash-secret"], input=SECRET.encode() + b"\n", check=True,
+                          stdout=subprocess.PIPE, timeout=PATIENCE).stdout.decode().strip()
+
+
+class TlsCase(unittest.TestCase):
+    more = ()
+    users = ""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.certificates = Certificates()
+        config = cls.certificates["tenure.ini"]
+        with open(config, "w", encoding="ascii") as file:
+            file.write(cls.users and cls.users % hashed())
+        cls.server = TlsServer(None, *cls.certificates.flags("--config", config, *cls.more))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.remove()
+        cls.certificates.remove()
+
+    def redis(self, name=None, **options):
+        if name:
+            options["ssl_certfile"] = self.certificates[name + ".pem"]
+            options["ssl_keyfile"] = self.certificates[name + "-key.pem"]
+        return redis.Redis(host="localhost", port=self.server.tls_port, ssl=True, decode_responses=True,
+                           ssl_ca_certs=self.certificates["ca.pem"], ssl_check_hostname=True, **options)
+
+    def info(self, name):
+        for line in self.server.cli("INFO").splitlines():
+            if line.startswith(name + ":"):
+                return int(line.split(":")[1])
+        raise AssertionError(name)
+
+
+class Clients(TlsCase):
+    def cli(self, *words, ca="ca.pem"):
+        done = subprocess.run(["redis-cli", "--tls", "--cacert", self.certificates[ca], "-h", "localhost",
+                               "-p", str(self.server.tls_port), *words], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=PATIENCE, check=False)
+        return done.stdout.decode().strip()
+
+    def test_redis_cli(self):
+        self.assertEqual(self.cli("PING"), "PONG")
+        self.assertIn("tls_port:%d" % self.server.tls_port, self.cli("INFO"))
+
+    def test_redis_py(self):
+        with self.redis() as r:
+            r.execute_command("POOL", "CREATE", "py", "RANGE", 1, 9)
+            self.assertEqual(pairs(r.execute_command("ALLOC", "py", "h"))["values"], ["1"])
+            pipe = r.pipeline(transaction=False)
+            for _ in range(5000):
+                pipe.ping()
+            self.assertEqual(pipe.execute(), [True] * 5000)
+
+    def test_libraries_of_node(self):
+        modules = subprocess.run([os.path.join(SOURCE, "tools/npm.sh")], check=True,
+                                 stdout=subprocess.PIPE).stdout.decode().strip()
+        subprocess.run(["node", os.path.join(SOURCE, "tests/e2e/tls_clients.mjs"), modules,
+                        str(self.server.tls_port), self.certificates["ca.pem"]], check=True,
+                       timeout=PATIENCE)
+
+    def test_an_authority_that_did_not_sign_is_refused_by_clients(self):
+        other = Certificates()
+        try:
+            context = other.context()
+            with self.assertRaises(ssl.SSLCertVerificationError):
+                self.server.tls(context)
+        finally:
+            other.remove()
+        self.server.says("reason=handshake", "unknown ca")
+
+    def test_the_name_is_checked_by_clients(self):
+        with self.assertRaises(ssl.SSLCertVerificationError):
+            self.certificates.context().wrap_socket(self.server.plain(), server_hostname="example.org")
+
+    def test_old_versions_are_refused(self):
+        for version in ("-tls1", "-tls1_1"):
+            done = subprocess.run(["openssl", "s_client", "-connect", "127.0.0.1:%d" % self.server.tls_port,
+                                   version, "-cipher", "ALL:@SECLEVEL=0"], input=b"", timeout=PATIENCE,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(b"protocol version", done.stdout)
+
+    def test_versions_and_ciphers_that_are_spoken(self):
+        for version, name in ((ssl.TLSVersion.TLSv1_2, "TLSv1.2"), (ssl.TLSVersion.TLSv1_3, "TLSv1.3")):
+            context = self.certificates.context()
+            context.minimum_version = context.maximum_version = version
+            with self.server.tls(context) as s:
+                self.assertEqual(s.version(), name)
+                self.assertIsNone(s.compression())
+                s.sendall(b"PING\r\n")
+                self.assertEqual(receive_until(s, b"\r\n"), b"+PONG\r\n")
+        context = self.certificates.context()
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        context.set_ciphers("AES128-SHA:AES256-GCM-SHA384:ECDHE-ECDSA-AES128-SHA:@SECLEVEL=0")
+        with self.assertRaises(ssl.SSLError):
+            self.server.tls(context)
+
+    def test_a_client_cannot_renegotiate(self):
+        with subprocess.Popen(["openssl", "s_client", "-connect", "127.0.0.1:%d" % self.server.tls_port,
+                               "-tls1_2", "-CAfile", self.certificates["ca.pem"]],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT) as process:
+            out, _ = process.communicate(b"R\nPING\n", timeout=PATIENCE)
+        self.assertIn(b"no renegotiation", out)
+        self.assertNotIn(b"PONG", out)
+
+    def test_a_pipeline_larger_than_all_buffers_of_a_client_that_does_not_read(self):
+        one = b"*2\r\n$4\r\nECHO\r\n$1000\r\n" + b"x" * 1000 + b"\r\n"
+        with self.server.tls(self.certificates.context()) as s:
+            sender = threading.Thread(target=s.sendall, args=(one * 3000 + b"PING\r\n",), daemon=True)
+            sender.start()
+            before = self.info("total_net_input_bytes")
+            until(lambda: self.info("total_net_input_bytes") > before, "something was read")
+            self.assertEqual(receive_until(s, b"+PONG\r\n").count(b"x" * 1000), 3000)
+            sender.join()
+
+    def test_large_replies(self):
+        docs = self.server.cli("COMMAND", "DOCS")
+        self.assertGreater(len(docs), 20000)
+        self.assertEqual(self.cli("COMMAND", "DOCS"), docs)
+
+    def test_subscriptions(self):
+        with self.redis() as r:
+            channel = r.pubsub()
+            channel.psubscribe("pool:*")
+            self.assertEqual(channel.get_message(timeout=PATIENCE)["type"], "psubscribe")
+            r.execute_command("POOL", "CREATE", "told", "RANGE", 1, 9)
+            r.execute_command("ALLOC", "told", "h")
+            until(lambda: channel.get_message(timeout=1), "an event")
+            channel.close()
+
+    def test_goodbye_is_said(self):
+        with self.server.tls(self.certificates.context()) as s:
+            s.suppress_ragged_eofs = False
+            s.sendall(b"*1\r\n$4\r\nQUIT\r\n")
+            self.assertEqual(read_all(s), b"+OK\r\n")
+
+    def test_what_was_asked_before_the_end_is_answered(self):
+        with self.server.tls(self.certificates.context()) as s:
+            s.sendall(b"PING\r\n" * 100)
+            socket.socket.shutdown(s, socket.SHUT_WR)  # below TLS: the client is gone as most clients go
+            self.assertEqual(receive_until(s, b"+PONG\r\n" * 100).count(b"PONG"), 100)
+
+    def test_the_certificate_is_in_the_figures(self):
+        expiry = int(subprocess.run(["date", "+%s", "-d", ssl_date(self.certificates["server.pem"])],
+                                    stdout=subprocess.PIPE, check=True).stdout)
+        self.assertEqual(self.info("tls_certificate_expiry"), expiry)
+
+
+def ssl_date(path):
+    out = subprocess.run(["openssl", "x509", "-in", path, "-noout", "-enddate"], stdout=subprocess.PIPE,
+                         check=True).stdout.decode()
+    return out.strip().split("=")[1]
+
+
+class Users(TlsCase):
+    more = ("--tls-client-certificates", "optional")
+    users = "[user client]\nsecret = %s\nrole = operator\n"
+
+    def who(self, name=None):
+        with self.redis(name) as r:
+            return r.execute_command("POOL", "LIST")
+
+    def test_a_certificate_with_the_name_of_a_user_is_a_log_in(self):
+        with self.redis("client") as r:
+            r.execute_command("POOL", "CREATE", "mine", "RANGE", 1, 9)
+            lease = pairs(r.execute_command("ALLOC", "mine", "h"))["lease"]
+            self.assertEqual(pairs(r.execute_command("LEASE", lease))["user"], "client")
+            r.execute_command("RESET")
+            self.assertEqual(pairs(r.execute_command("LEASE", lease))["user"], "client")
+
+    def test_an_alternative_name_is_one_too(self):
+        for number, names in enumerate(("DNS:client", "email:x@y.z,DNS:client", "URI:client")):
+            name = "alternative%d" % number
+            self.certificates.sign(name, "/O=Somebody", names=names)
+            with self.redis(name) as r:
+                r.execute_command("POOL", "LIST")
+
+    def test_others_are_nameless(self):
+        self.certificates.sign("stranger", "/CN=stranger")
+        self.certificates.sign("twice", "/CN=client/CN=other")
+        for name in (None, "stranger", "twice"):
+            with self.assertRaises(redis.exceptions.AuthenticationError):
+                self.who(name)
+        with self.redis(username="client", password=SECRET) as r:
+            r.execute_command("POOL", "LIST")
+
+    def test_certificates_that_are_not_good_are_refused(self):
+        other = Certificates()
+        self.certificates.sign("old", "/CN=client", days="-1")
+        self.certificates.sign("serving", "/CN=client", usage="serverAuth")
+        for pem, key, why in ((other["client.pem"], other["client-key.pem"], "certificate"),
+                              (self.certificates["old.pem"], self.certificates["old-key.pem"], "expired"),
+                              (self.certificates["serving.pem"], self.certificates["serving-key.pem"],
+                               "certificate purpose")):
+            context = self.certificates.context()
+            context.load_cert_chain(pem, key)
+            with self.assertRaises((ssl.SSLError, ConnectionError)):
+                with self.server.tls(context) as s:  # in 1.3 the client hears of it with the first read
+                    s.sendall(b"PING\r\n")
+                    self.assertFalse(s.recv(100))
+                    raise ConnectionError
+            self.server.says("reason=handshake", why)
+        other.remove()
+
+
+class Required(TlsCase):
+    more = ("--tls-client-certificates", "required")
+
+    def test_without_a_certificate_nobody_is_served(self):
+        with self.assertRaises((ssl.SSLError, ConnectionError)):
+            with self.server.tls(self.certificates.context()) as s:
+                s.sendall(b"PING\r\n")
+                self.assertNotIn(b"PONG", s.recv(100))
+                raise ConnectionError
+        with self.redis("client") as r:
+            self.assertTrue(r.ping())
+
+
+class Reload(TlsCase):
+    def serial(self):
+        context = self.certificates.context()
+        with self.server.tls(context) as s:
+            return s.getpeercert()["serialNumber"]
+
+    def reload(self, *parts):
+        before = text_of(self.server.log.name).count("event=reloaded")
+        self.server.process.send_signal(signal.SIGHUP)
+        until(lambda: text_of(self.server.log.name).count("event=reloaded") > before, "the reload")
+        if parts:
+            self.server.says(*parts)
+
+    def replace(self, name):
+        for end in (".pem", "-key.pem"):
+            os.replace(self.certificates[name + end], self.certificates["server" + end])
+
+    def test_a_new_certificate_is_used_and_connections_stay(self):
+        old = self.serial()
+        stop = threading.Event()
+        faults = []
+
+        def load():
+            try:
+                with self.redis() as r:
+                    r.ping()
+                    number = r.client_id()
+                    while not stop.is_set():
+                        r.ping()
+                    if r.client_id() != number:
+                        faults.append("reconnected")
+            except redis.RedisError as error:
+                faults.append(error)
+        workers = [threading.Thread(target=load) for _ in range(4)]
+        for worker in workers:
+            worker.start()
+        for number in range(5):
+            self.certificates.server("next%d" % number)
+            self.replace("next%d" % number)
+            self.reload()
+            until(lambda: self.serial() != old, "the new certificate")
+            old = self.serial()
+        stop.set()
+        for worker in workers:
+            worker.join()
+        self.assertEqual(faults, [])
+
+    def test_files_that_cannot_be_used_leave_the_old_certificate(self):
+        old = self.serial()
+        with open(self.certificates["server.pem"], "rb") as file:
+            good = file.read()
+        self.certificates.server("other")
+        with open(self.certificates["other.pem"], "rb") as file:
+            other = file.read()
+        for bad, why in ((b"no certificate", "tls_cert_file"), (other, "tls_key_file")):
+            with open(self.certificates["server.pem"], "wb") as file:
+                file.write(bad)
+            self.reload("event=tls_reload_refused", why, "the old certificate stays in use")
+            self.assertEqual(self.serial(), old)
+        with open(self.certificates["server.pem"], "wb") as file:
+            file.write(good)
+        self.reload()
+        self.assertEqual(self.serial(), old)
+
+    def test_one_that_expires_soon_is_told(self):
+        self.certificates.server("short", days="13")
+        self.replace("short")
+        self.reload("event=tls_expiry", "expires soon")
+        self.certificates.server("late", days="-1")
+        self.replace("late")
+        self.reload("event=tls_expiry", "has expired")
+        with self.assertRaises(ssl.SSLCertVerificationError):
+            self.serial()
+
+
+class Rough(TlsCase):
+    """Clients that do not behave, with the patience of a second."""
+    more = ("--slow-seconds", "1")
+
+    def hello(self):
+        """The first flight of a client."""
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = self.certificates.context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+        with self.assertRaises(ssl.SSLWantReadError):
+            client.do_handshake()
+        return outgoing.read()
+
+    def test_other_protocols_are_hung_up_on(self):
+        for text, name in ((b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP"), (b"*1\r\n$4\r\nPING\r\n", "RESP")):
+            with self.server.plain() as s:
+                s.sendall(text)
+                self.assertNotIn(b"PONG", s.recv(1000))
+            self.server.says("reason=foreign", "the client speaks %s without TLS to the TLS port" % name)
+
+    def test_a_handshake_that_does_not_end_is_dropped(self):
+        hello = self.hello()
+        before = self.info("handshake_clients_dropped")
+        open_sockets = [self.server.plain() for _ in range(4)]
+        for s, text in zip(open_sockets, (b"", hello[:1], hello[:-1], hello)):
+            s.sendall(text)
+        until(lambda: self.info("handshake_clients_dropped") >= before + 4, "four dropped")
+        for s in open_sockets:
+            while s.recv(4096):
+                pass
+            s.close()
+
+    def test_records_that_are_cut_or_changed(self):
+        hello = self.hello()
+        for end in (3, 5, 6, 50):
+            with self.server.plain() as s:
+                s.sendall(hello[:end])
+                s.shutdown(socket.SHUT_WR)
+                self.assertEqual(s.recv(100), b"")
+        for at, byte in ((1, 0xff), (3, 0xff), (5, 0xff), (9, 0x01)):
+            changed = bytearray(hello)
+            changed[at] = byte
+            with self.server.plain() as s:
+                s.sendall(changed)
+                s.shutdown(socket.SHUT_WR)
+                while s.recv(4096):
+                    pass
+        # In the middle of a session: a record of which the second half never comes, and one that is
+        # not what was encrypted.
+        with self.redis() as r:
+            self.assertTrue(r.ping())
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = self.certificates.context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+        with self.server.plain() as s:
+            while True:
+                try:
+                    client.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    s.sendall(outgoing.read())
+                    incoming.write(s.recv(65536))
+            client.write(b"PING\r\n")
+            record = bytearray(outgoing.read())
+            record[-1] ^= 1
+            s.sendall(record)
+            until(lambda: s.recv(4096) == b"", "the end")
+        self.server.says("reason=tls")
+
+    def test_a_reset_in_the_middle(self):
+        for _ in range(20):
+            s = self.server.plain()
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            s.sendall(self.hello())
+            s.close()
+        with self.redis() as r:
+            self.assertTrue(r.ping())
+
+
+class Flood(TlsCase):
+    more = ("--max-connections", "1000", "--slow-seconds", "600")
+
+    def test_stalled_handshakes_starve_nobody(self):
+        rough = Rough.hello(self)
+        with self.redis() as honest:
+            honest.ping()
+            stalled = []
+            for number in range(600):
+                s = self.server.plain()
+                s.sendall(rough if number % 2 else rough[:100])
+                stalled.append(s)
+                if number % 20 == 0:
+                    self.assertTrue(honest.ping())
+            for _ in range(200):
+                self.assertTrue(honest.ping())
+            with self.redis() as newcomer:
+                self.assertTrue(newcomer.ping())
+            for s in stalled:
+                s.close()
+        until(lambda: self.info("connected_clients") < 10, "they are gone")
+        self.assertGreaterEqual(self.info("tls_handshakes_failed"), 600)
+
+
+class Settings(unittest.TestCase):
+    def check(self, *flags, config=""):
+        with tempfile.NamedTemporaryFile("w", suffix=".ini") as file:
+            file.write(config)
+            file.flush()
+            return subprocess.run([TENURED, "--check-config", "--config", file.name, *flags],
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+                                  timeout=PATIENCE)
+
+    def refused(self, why, *flags, config=""):
+        done = self.check(*flags, config=config)
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertIn(why, done.stdout.decode())
+
+    def test_beyond_loopback(self):
+        user = "[user u]\nrole = reader\nsecret = %s\n" % hashed()
+        for flag, instead in (("--listen", "tls_listen"), ("--http", "https")):
+            self.refused("without users, the server may listen only on loopback", flag, "0.0.0.0:0")
+            self.refused("use %s, or set allow_plaintext = yes" % instead, flag, "0.0.0.0:0", config=user)
+            self.assertEqual(self.check(flag, "0.0.0.0:0", "--allow-plaintext", "yes", config=user).returncode, 0)
+        certificates = Certificates()
+        for flag in ("--tls-listen", "--https"):
+            self.refused("without users", flag, "0.0.0.0:0")
+            files = ("--tls-cert-file", certificates["server.pem"], "--tls-key-file",
+                     certificates["server-key.pem"])
+            self.assertEqual(self.check(flag, "0.0.0.0:0", *files, config=user).returncode, 0)
+        certificates.remove()
+
+    def test_files(self):
+        certificates = Certificates()
+        pem, key = certificates["server.pem"], certificates["server-key.pem"]
+        listen = ("--tls-listen", "127.0.0.1:0")
+        self.refused("TLS needs tls_cert_file and tls_key_file", *listen)
+        self.refused("TLS needs tls_cert_file and tls_key_file", *listen, "--tls-cert-file", pem)
+        self.refused("tls_cert_file", *listen, "--tls-cert-file", "/nowhere", "--tls-key-file", key)
+        self.refused("tls_key_file", *listen, "--tls-cert-file", pem, "--tls-key-file",
+                     certificates["client-key.pem"])
+        good = (*listen, "--tls-cert-file", pem, "--tls-key-file", key)
+        self.assertEqual(self.check(*good).returncode, 0)
+        self.refused("tls_client_certificates needs tls_ca_file", *good, "--tls-client-certificates",
+                     "required")
+        self.refused("tls_ca_file", *good, "--tls-client-certificates", "optional", "--tls-ca-file", key)
+        self.refused("is not no, optional or required", *good, "--tls-client-certificates", "yes")
+        self.refused("is not no or yes", "--allow-plaintext", "on")
+        certificates.remove()
+
+    def test_a_set_of_certificates_replaces_nothing(self):
+        certificates = Certificates()
+        for name in ("ca", "server", "client"):
+            self.assertEqual(stat.S_IMODE(os.stat(certificates[name + "-key.pem"]).st_mode), 0o600)
+        done = subprocess.run([TENURED, "--make-certificate", certificates.dir], stderr=subprocess.PIPE,
+                              check=False, timeout=PATIENCE)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"there is such a file already", done.stderr)
+        text = subprocess.run(["openssl", "x509", "-in", certificates["server.pem"], "-noout", "-ext",
+                               "subjectAltName"], stdout=subprocess.PIPE, check=True).stdout.decode()
+        for name in ("DNS:localhost", "IP Address:127.0.0.1", "IP Address:0:0:0:0:0:0:0:1"):
+            self.assertIn(name, text)
+        certificates.remove()
+
+
+if __name__ == "__main__":
+    unittest.main()
