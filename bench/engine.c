@@ -98,45 +98,32 @@ static struct engine *engine_make(const char *sub, uint64_t snapshot_bytes, uint
     return engine;
 }
 
-static uint32_t encode_pool(uint8_t *out, size_t capacity) {
-    struct kernel_policy_patch patch = {.mask = 1u << KERNEL_OPTION_HI};
-    patch.values.of[KERNEL_OPTION_HI] = 10000000;
-    struct kernel_command c = {.verb = KERNEL_VERB_POOL_CREATE,
-                               .rights = KERNEL_RIGHT_OPERATOR,
-                               .fields = KERNEL_F_POOL | KERNEL_F_POLICY,
-                               .pool = tn_bytes_of("pool", 4),
-                               .policy = &patch};
-    return kernel_command_encode(&c, out, capacity);
-}
+#define CLAIM_BYTES 32u
 
-static uint32_t encode_alloc(uint8_t *out, size_t capacity) {
-    uint8_t claim[32];
-    struct tn_writer w = tn_writer_of(claim, sizeof claim);
+static struct kernel_command command_alloc(uint8_t claim[CLAIM_BYTES]) {
+    struct tn_writer w = tn_writer_of(claim, CLAIM_BYTES);
     kernel_claim_write(&w, tn_bytes_of("pool", 4), true, 1);
-    struct kernel_command c = {.verb = KERNEL_VERB_ALLOC,
-                               .fields = KERNEL_F_HOLDER | KERNEL_F_CLAIMS,
-                               .holder = tn_bytes_of("instance/00000001", 17),
-                               .claims = tn_bytes_of(claim, w.len),
-                               .claim_count = 1};
-    return kernel_command_encode(&c, out, capacity);
+    return (struct kernel_command){.verb = KERNEL_VERB_ALLOC,
+                                   .fields = KERNEL_F_HOLDER | KERNEL_F_CLAIMS,
+                                   .holder = tn_bytes_of("instance/00000001", 17),
+                                   .claims = tn_bytes_of(claim, w.len),
+                                   .claim_count = 1};
 }
 
-static uint32_t encode_release(uint64_t lsn, uint8_t *out, size_t capacity) {
-    struct kernel_command c = {.verb = KERNEL_VERB_RELEASE,
-                               .fields = KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_HOLDER,
-                               .lease = {.lsn = lsn},
-                               .epoch = 1,
-                               .holder = tn_bytes_of("instance/00000001", 17)};
-    return kernel_command_encode(&c, out, capacity);
+static struct kernel_command command_release(uint64_t lsn) {
+    return (struct kernel_command){.verb = KERNEL_VERB_RELEASE,
+                                   .fields = KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_HOLDER,
+                                   .lease = {.lsn = lsn},
+                                   .epoch = 1,
+                                   .holder = tn_bytes_of("instance/00000001", 17)};
 }
 
 static uint64_t run_one(struct engine *engine, uint64_t lease) {
-    uint8_t bytes[256];
+    uint8_t claim[CLAIM_BYTES];
     struct kernel_value value;
     struct kernel_result result = {.values = &value, .value_capacity = 1};
-    uint32_t len =
-        lease == 0 ? encode_alloc(bytes, sizeof bytes) : encode_release(lease, bytes, sizeof bytes);
-    engine_execute(engine, tn_bytes_of(bytes, len), &result);
+    struct kernel_command command = lease == 0 ? command_alloc(claim) : command_release(lease);
+    engine_execute(engine, &command, &result);
     if (result.code != TN_R_OK) {
         die(tn_result_name(result.code));
     }
@@ -144,9 +131,15 @@ static uint64_t run_one(struct engine *engine, uint64_t lease) {
 }
 
 static void pool_make(struct engine *engine) {
-    uint8_t bytes[256];
+    struct kernel_policy_patch patch = {.mask = 1u << KERNEL_OPTION_HI};
+    patch.values.of[KERNEL_OPTION_HI] = 10000000;
+    struct kernel_command command = {.verb = KERNEL_VERB_POOL_CREATE,
+                                     .rights = KERNEL_RIGHT_OPERATOR,
+                                     .fields = KERNEL_F_POOL | KERNEL_F_POLICY,
+                                     .pool = tn_bytes_of("pool", 4),
+                                     .policy = &patch};
     struct kernel_result result = {0};
-    engine_execute(engine, tn_bytes_of(bytes, encode_pool(bytes, sizeof bytes)), &result);
+    engine_execute(engine, &command, &result);
     if (result.code != TN_R_OK && result.code != TN_R_EXISTS) {
         die(tn_result_name(result.code));
     }
@@ -252,11 +245,10 @@ struct flight {
 };
 
 static void flyer_submit(struct flyer *flyer) {
-    uint8_t bytes[256];
-    uint32_t len = flyer->lease == 0 ? encode_alloc(bytes, sizeof bytes)
-                                     : encode_release(flyer->lease, bytes, sizeof bytes);
-    enum tn_result code =
-        engine_submit(flyer->flight->engine, &flyer->request, tn_bytes_of(bytes, len));
+    uint8_t claim[CLAIM_BYTES];
+    struct kernel_command command =
+        flyer->lease == 0 ? command_alloc(claim) : command_release(flyer->lease);
+    enum tn_result code = engine_submit(flyer->flight->engine, &flyer->request, &command);
     if (code != TN_R_OK) {
         die(tn_result_name(code));
     }

@@ -10,6 +10,7 @@
 
 #define BATCH 4096u
 #define AHEAD 4u /* commands between two stages of hints, and between the last one and the apply */
+#define RING 16u /* decoded commands: as many as the first stage is ahead, and more */
 #define SLOT_BYTES 96u
 
 struct rig {
@@ -20,6 +21,8 @@ struct rig {
     uint8_t bytes[BATCH * SLOT_BYTES];
     struct tn_bytes batch[BATCH];
     uint32_t filled;
+    uint32_t decoded;
+    struct kernel_command ahead[RING];
     uint64_t spent_ns;
     uint64_t commands;
 };
@@ -74,18 +77,36 @@ static void rig_put(struct rig *rig, const struct kernel_command *c) {
     rig->batch[rig->filled++] = tn_bytes_of(at, len);
 }
 
+static struct kernel_command *rig_command(struct rig *rig, uint32_t at) {
+    return &rig->ahead[at % RING];
+}
+
+/* Decodes what the first stage of hints sees next. */
+static void rig_decode(struct rig *rig, uint32_t at) {
+    uint32_t end = at + AHEAD * KERNEL_PREFETCH_STAGES + 1;
+    for (; rig->decoded < end && rig->decoded < rig->filled; rig->decoded++) {
+        if (!kernel_command_decode(rig->batch[rig->decoded], rig_command(rig, rig->decoded))) {
+            die("a command is malformed");
+        }
+    }
+}
+
 /* Applies what was put, timed. `lsns` gets each command's lease, for commands that make one. */
 static void rig_apply(struct rig *rig, uint64_t *lsns) {
     uint64_t lsn = kernel_lsn(rig->kernel);
     uint64_t start = bench_cpu_ns();
     for (uint32_t i = 0; i < rig->filled; i++) {
+        rig_decode(rig, i);
         for (unsigned stage = 0; stage < KERNEL_PREFETCH_STAGES; stage++) {
             uint32_t at = i + AHEAD * (KERNEL_PREFETCH_STAGES - stage);
             if (at < rig->filled) {
-                kernel_prefetch(rig->kernel, rig->batch[at], lsn + 1 + at - i, stage);
+                kernel_prefetch(rig->kernel, rig_command(rig, at), lsn + 1 + at - i, stage);
             }
         }
-        struct kernel_entry entry = {.lsn = ++lsn, .now_ms = rig->now_ms, .command = rig->batch[i]};
+        struct kernel_entry entry = {.lsn = ++lsn,
+                                     .now_ms = rig->now_ms,
+                                     .encoded = rig->batch[i],
+                                     .command = rig_command(rig, i)};
         kernel_apply(rig->kernel, &entry, &rig->result);
         if (rig->result.code != TN_R_OK) {
             die(tn_result_name(rig->result.code));
@@ -96,7 +117,7 @@ static void rig_apply(struct rig *rig, uint64_t *lsns) {
     }
     rig->spent_ns += bench_cpu_ns() - start;
     rig->commands += rig->filled;
-    rig->filled = 0;
+    rig->filled = rig->decoded = 0;
     rig->now_ms += 1;
 }
 

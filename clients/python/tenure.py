@@ -898,8 +898,10 @@ COMMANDS: Dict[str, str] = {
         "connection": "AUTH,CLIENT GETNAME,CLIENT ID,CLIENT KILL,CLIENT LIST,CLIENT SETINFO,"
                       "CLIENT SETNAME,COMMAND,COMMAND COUNT,COMMAND DOCS,COMMAND INFO,"
                       "COMMAND LIST,CONFIG GET,ECHO,HELLO,INFO,PING,PSUBSCRIBE,PUNSUBSCRIBE,QUIT,"
-                      "READONLY,RESET,SELECT,SENSOR RESET,SENSOR RESTART,SNAPSHOT,SUBSCRIBE,TIME,"
-                      "TOKEN ROTATE,UNSUBSCRIBE",
+                      "READONLY,READWRITE,RESET,ROLE,SELECT,SENSOR RESET,SENSOR RESTART,"
+                      "SENTINEL CKQUORUM,SENTINEL GET-MASTER-ADDR-BY-NAME,SENTINEL MASTER,"
+                      "SENTINEL MASTERS,SENTINEL REPLICAS,SENTINEL SENTINELS,SENTINEL SLAVES,SNAPSHOT,"
+                      "SUBSCRIBE,TIME,TOKEN ROTATE,UNSUBSCRIBE",
     }.items()
     for name in names.split(",")
 }
@@ -1345,6 +1347,34 @@ class Commands:
             return {name: value for name, _, value in lines}
         return self._read(parse, None, "INFO", *sections)
 
+    def role(self) -> List[Any]:
+        """Whether this node owns the log: ["master", lsn, others] or ["slave", host, port, state, lsn]."""
+        return self._read(list, None, "ROLE")
+
+    def sentinel_get_master_addr_by_name(self, name: str = "tenure") -> Optional[Tuple[str, int]]:
+        """Host and port of the node that owns the log; None if no node does."""
+        return self._read(lambda r: None if r is None else (r[0], int(r[1])), None,
+                          "SENTINEL", "GET-MASTER-ADDR-BY-NAME", name)
+
+    def sentinel_masters(self) -> List[Dict[str, str]]:
+        return self._read(list, None, "SENTINEL", "MASTERS")
+
+    def sentinel_master(self, name: str = "tenure") -> Dict[str, str]:
+        """The node that owns the log, as Redis Sentinel shows it; so do the methods below."""
+        return self._read(dict, None, "SENTINEL", "MASTER", name)
+
+    def sentinel_replicas(self, name: str = "tenure") -> List[Dict[str, str]]:
+        return self._read(list, None, "SENTINEL", "REPLICAS", name)
+
+    def sentinel_slaves(self, name: str = "tenure") -> List[Dict[str, str]]:
+        return self._read(list, None, "SENTINEL", "SLAVES", name)
+
+    def sentinel_sentinels(self, name: str = "tenure") -> List[Dict[str, str]]:
+        return self._read(list, None, "SENTINEL", "SENTINELS", name)
+
+    def sentinel_ckquorum(self, name: str = "tenure") -> str:
+        return self._read(str, None, "SENTINEL", "CKQUORUM", name)
+
     def config_get(self, *patterns: str) -> Dict[str, str]:
         return self._read(dict, None, "CONFIG", "GET", *patterns)
 
@@ -1634,7 +1664,12 @@ class Connection(Commands):
         self._read(_none, None, "SELECT", index)
 
     def readonly(self) -> None:
+        """From now on reads may be answered by a node that follows the owner of the log."""
         self._read(_none, None, "READONLY")
+
+    def readwrite(self) -> None:
+        """Ends `readonly`."""
+        self._read(_none, None, "READWRITE")
 
     def reset(self) -> None:
         """As new; and then RESP3 again."""

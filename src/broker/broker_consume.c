@@ -16,11 +16,6 @@
 #define RETRY_MIN_MS 50u
 #define RETRY_MAX_MS 2000u
 #define AHEAD_MAX_MS (24u * 3600u * 1000u) /* that clocks elsewhere may be ahead of ours */
-#define COMMAND_BYTES 8192u                /* a command about a rule: names and metadata */
-
-_Static_assert(COMMAND_BYTES >
-                   64 + 2 * KERNEL_RULE_MAX + KERNEL_OPID_MAX + KERNEL_USER_MAX + KERNEL_META_MAX,
-               "any command about a rule fits");
 
 static struct broker_consumer *consumer_of(struct broker_link *link) {
     return &link->broker->consumer;
@@ -265,7 +260,6 @@ static enum broker_turn message_take(struct broker_link *link) {
     struct broker_delivery *delivery = &consumer_of(link)->delivery;
     struct rule_message message;
     struct kernel_result result = {0};
-    uint8_t encoded[COMMAND_BYTES];
     if (delivery->size > sizeof delivery->body) {
         return reject(link, BROKER_MALFORMED, "it is too long");
     }
@@ -281,9 +275,7 @@ static enum broker_turn message_take(struct broker_link *link) {
     }
     command.user = tn_bytes_of(BROKER_USER, strlen(BROKER_USER));
     command.opid = tn_bytes_of(message.id, message.id_len);
-    uint32_t len = kernel_command_encode(&command, encoded, sizeof encoded);
-    TN_ASSERT(len > 0);
-    engine_execute(link->broker->options.engine, tn_bytes_of(encoded, len), &result);
+    engine_execute(link->broker->options.engine, &command, &result);
     return result_take(link, &result);
 }
 

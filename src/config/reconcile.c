@@ -3,8 +3,6 @@
 
 #include "server/log_line.h"
 
-#include <stdlib.h>
-
 void config_reconcile_refused(struct config_reconcile_work *work, const struct config_head *head,
                               const char *what, enum tn_result code) {
     static const char *const events[CONFIG_KINDS] = {[CONFIG_KIND_POOL] = "pool_refused",
@@ -19,14 +17,7 @@ bool config_reconcile_execute(struct config_reconcile_work *work, const struct c
                               struct kernel_command *command) {
     struct kernel_result result = {0};
     command->rights = KERNEL_RIGHT_OPERATOR;
-    uint32_t len = work->encoded == NULL
-                       ? 0
-                       : kernel_command_encode(command, work->encoded, KERNEL_COMMAND_MAX);
-    if (len == 0) {
-        result.code = work->encoded == NULL ? TN_R_OVERLOADED : TN_R_TOO_LARGE;
-    } else {
-        engine_execute(work->engine, tn_bytes_of(work->encoded, len), &result);
-    }
+    engine_execute(work->engine, command, &result);
     if (result.code != TN_R_OK && result.code != TN_R_NOOP) {
         config_reconcile_refused(work, head, kernel_verb_rows[command->verb].name, result.code);
         return false;
@@ -41,13 +32,12 @@ struct config_reconcile_report config_reconcile(struct engine *engine,
         [CONFIG_KIND_POOL] = config_reconcile_pools,
         [CONFIG_KIND_SENSOR] = config_reconcile_sensors,
         [CONFIG_KIND_RULE] = config_reconcile_rules};
-    struct config_reconcile_work work = {.engine = engine, .encoded = malloc(KERNEL_COMMAND_MAX)};
+    struct config_reconcile_work work = {.engine = engine};
     for (unsigned kind = 0; kind < CONFIG_KINDS; kind++) {
         work.kind = (enum config_kind)kind;
         if (each[kind] != NULL) { /* users are no business of the engine's */
             each[kind](&work, config);
         }
     }
-    free(work.encoded);
     return work.report;
 }

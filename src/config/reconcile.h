@@ -21,7 +21,6 @@ struct config_reconcile_report config_reconcile(struct engine *engine, const str
 struct config_reconcile_work {
     struct engine *engine;
     enum config_kind kind; /* what is being worked on */
-    uint8_t *encoded;      /* KERNEL_COMMAND_MAX bytes */
     struct config_reconcile_report report;
 };
 

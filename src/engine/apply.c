@@ -27,44 +27,64 @@ static struct tn_bytes walk_next(struct walk *walk) {
     return command;
 }
 
-/* One batch on its way through the kernel. */
-struct apply {
-    struct engine *engine;
-    uint64_t lsn; /* of the next command */
-    uint64_t now_ms;
-    uint32_t left; /* commands not applied */
-    struct walk commands;
-    struct walk hints[KERNEL_PREFETCH_STAGES];
-    uint32_t unhinted[KERNEL_PREFETCH_STAGES]; /* commands that a stage has not seen */
-    struct engine_request *next;               /* whose the next command is; NULL in replay */
-    struct engine_request *ahead;              /* some places after it: those were fetched */
+/* Each command is decoded once, as far ahead as the first stage of hints looks, into a ring that stays
+ * in the cache until the command is applied. */
+#define APPLY_DECODED (KERNEL_PREFETCH_STAGES * APPLY_HINT_APART)
+#define APPLY_RING 16u
+_Static_assert(APPLY_DECODED <= APPLY_RING && (APPLY_RING & (APPLY_RING - 1)) == 0,
+               "the ring has room for the commands that are decoded ahead");
+
+struct decoded {
+    struct tn_bytes encoded;
+    struct kernel_command command;
 };
 
-/* Limits need memory, which the kernel gets beforehand. They were right when they were logged. */
-static enum tn_status apply_limits(struct engine *engine, struct tn_bytes bytes) {
-    struct kernel_command command;
-    if (bytes.len == 0 || TN_LIKELY(bytes.at[0] != KERNEL_VERB_LIMITS) || engine->limits_prepared) {
-        return TN_OK;
-    }
-    if (!kernel_command_decode(bytes, &command)) {
-        return TN_VERSION;
-    }
-    if (memcmp(&command.limits, kernel_limits_of(engine->kernel), sizeof command.limits) == 0) {
-        return TN_OK;
-    }
-    return engine_limits_prepare(engine, &command.limits);
+/* One batch on its way through the kernel. Positions count its commands from 0. */
+struct apply {
+    struct engine *engine;
+    uint64_t first_lsn;
+    uint64_t now_ms;
+    uint32_t count;
+    uint32_t at; /* the next one to apply */
+    struct walk commands;
+    uint32_t decoded;                        /* the next one to decode */
+    uint32_t hinted[KERNEL_PREFETCH_STAGES]; /* the next one that a stage has not seen */
+    bool malformed;                          /* the one at `decoded` is */
+    struct decoded *ring;                    /* APPLY_RING of them */
+    struct engine_request *next;             /* whose the next command is; NULL in replay */
+    struct engine_request *ahead;            /* some places after it: those were fetched */
+};
+
+static struct decoded *apply_slot(const struct apply *apply, uint32_t position) {
+    TN_ASSERT(position <= apply->decoded && apply->decoded - position <= APPLY_RING);
+    return &apply->ring[position % APPLY_RING];
 }
 
-/* Keeps every stage its distance ahead. */
-static void apply_hint(struct apply *apply) {
+/* Limits need memory, which the kernel gets beforehand. They were right when they were logged. */
+static enum tn_status apply_limits(struct engine *engine, const struct kernel_command *command) {
+    if (TN_LIKELY(command->verb != KERNEL_VERB_LIMITS) || engine->limits_prepared ||
+        memcmp(&command->limits, kernel_limits_of(engine->kernel), sizeof command->limits) == 0) {
+        return TN_OK;
+    }
+    return engine_limits_prepare(engine, &command->limits);
+}
+
+/* Decodes commands, and keeps every stage of hints its distance ahead. */
+static void apply_look(struct apply *apply) {
+    while (apply->decoded < apply->count && apply->decoded < apply->at + APPLY_DECODED &&
+           !apply->malformed) {
+        struct decoded *slot = apply_slot(apply, apply->decoded);
+        slot->encoded = walk_next(&apply->commands);
+        apply->malformed = !kernel_command_decode(slot->encoded, &slot->command);
+        apply->decoded += !apply->malformed;
+    }
     for (unsigned stage = 0; stage < KERNEL_PREFETCH_STAGES; stage++) {
-        uint32_t ahead = (KERNEL_PREFETCH_STAGES - stage) * APPLY_HINT_APART;
-        uint32_t seen = apply->left - apply->unhinted[stage];
-        while (apply->unhinted[stage] > 0 && seen < ahead) {
-            kernel_prefetch(apply->engine->kernel, walk_next(&apply->hints[stage]),
-                            apply->lsn + seen, stage);
-            apply->unhinted[stage]--;
-            seen++;
+        uint32_t end = apply->at + (KERNEL_PREFETCH_STAGES - stage) * APPLY_HINT_APART;
+        end = end < apply->decoded ? end : apply->decoded;
+        for (; apply->hinted[stage] < end; apply->hinted[stage]++) {
+            uint32_t position = apply->hinted[stage];
+            kernel_prefetch(apply->engine->kernel, &apply_slot(apply, position)->command,
+                            apply->first_lsn + position, stage);
         }
     }
 }
@@ -88,32 +108,34 @@ static enum tn_status apply_run(struct apply *apply, uint32_t *ret_count) {
     uint32_t count = 0;
     enum tn_status status = TN_OK;
     struct kernel_result unread;
-    while (apply->left > 0 && count < ENGINE_RUN_MAX && capacity - used >= KERNEL_BUNDLE_MAX &&
-           !engine_events_full(&engine->events)) {
-        struct kernel_entry entry = {
-            .lsn = apply->lsn, .now_ms = apply->now_ms, .command = walk_next(&apply->commands)};
+    while (apply->at < apply->count && count < ENGINE_RUN_MAX &&
+           capacity - used >= KERNEL_BUNDLE_MAX && !engine_events_full(&engine->events)) {
+        apply_look(apply);
+        if (apply->at == apply->decoded) {
+            status = TN_VERSION; /* nothing malformed is ever logged: a newer version knew it */
+            break;
+        }
+        const struct decoded *slot = apply_slot(apply, apply->at);
+        struct kernel_entry entry = {.lsn = apply->first_lsn + apply->at,
+                                     .now_ms = apply->now_ms,
+                                     .encoded = slot->encoded,
+                                     .command = &slot->command};
         struct kernel_result *result = apply->next != NULL ? &apply->next->result : &unread;
         status = apply_limits(engine, entry.command);
         if (status != TN_OK) {
             break;
         }
-        apply_hint(apply);
         apply_fetch(apply);
         result->values = engine->values + used;
         result->value_capacity = capacity - used;
         kernel_apply(engine->kernel, &entry, result);
         TN_ASSERT(result->value_count <= result->value_capacity);
-        if (result->code == TN_R_MALFORMED && apply->next == NULL) {
-            status = TN_VERSION; /* nothing malformed is ever logged: a newer version knew it */
-            break;
-        }
         if (apply->next != NULL) {
             used += result->value_count;
             apply->next = apply->next->next;
         }
-        TN_ASSERT(kernel_lsn(engine->kernel) == apply->lsn);
-        apply->lsn++;
-        apply->left--;
+        TN_ASSERT(kernel_lsn(engine->kernel) == entry.lsn);
+        apply->at++;
         count++;
     }
     *ret_count = count;
@@ -195,28 +217,26 @@ enum tn_status engine_apply_batch(struct engine *engine, const struct log_batch 
                                   struct engine_request *requests, struct engine_list *sleepers) {
     TN_ASSERT(batch->count > 0 && batch->first_lsn > 0);
     struct walk walk = {.at = batch->payload, .end = batch->payload + batch->len};
+    struct decoded ring[APPLY_RING];
     struct apply apply = {
         .engine = engine,
-        .lsn = batch->first_lsn,
+        .first_lsn = batch->first_lsn,
         .now_ms = batch->now_ms,
-        .left = batch->count,
+        .count = batch->count,
         .commands = walk,
+        .ring = ring,
         .next = requests,
         .ahead = requests,
     };
     for (unsigned i = 0; i < APPLY_AHEAD; i++) {
         apply_fetch(&apply);
     }
-    for (unsigned stage = 0; stage < KERNEL_PREFETCH_STAGES; stage++) {
-        apply.hints[stage] = walk;
-        apply.unhinted[stage] = batch->count;
-    }
     enum tn_status status = TN_OK;
-    while (apply.left > 0 && status == TN_OK) {
+    while (apply.at < apply.count && status == TN_OK) {
         uint32_t count = 0;
         pthread_mutex_lock(&engine->state_lock);
         status = apply_run(&apply, &count);
-        apply_publish(engine, apply.left > 0);
+        apply_publish(engine, apply.at < apply.count);
         pthread_mutex_unlock(&engine->state_lock);
         if (atomic_load(&engine->fence_waiters) > 0) {
             engine_park_bump(&engine->applied);

@@ -25,45 +25,48 @@
 
 #include "engine/internal.h"
 
-#define COMMIT_TICK_BYTES 14u /* of a tick in a batch: its length and its bytes */
+#define COMMIT_HEAD_BYTES ((uint32_t)sizeof(uint32_t)) /* of a command in a batch: its length */
+#define COMMIT_TICK_BYTES (COMMIT_HEAD_BYTES + KERNEL_COMMAND_MIN)
 #define COMMIT_GATHER_MAX 64u /* commands that are worth a sync of their own */
 
 /* ---- Entering ---- */
 
-/* What can be said about a command without the state. Commands that change limits or shard belong to
+/* Judges a command without the state, and measures it. Commands that change limits or shard belong to
  * the start of the engine: they need preparation, at their own place in the log. */
-static enum tn_result commit_examine(const struct engine *engine, struct tn_bytes bytes,
-                                     bool *ret_has_op) {
-    if (bytes.len > KERNEL_COMMAND_MAX ||
-        bytes.len + sizeof(uint32_t) + COMMIT_TICK_BYTES > engine->batch_bytes_max) {
-        return TN_R_TOO_LARGE;
-    }
-    struct kernel_command command;
-    if (!kernel_command_decode(bytes, &command) || command.verb == KERNEL_VERB_LIMITS ||
-        command.verb == KERNEL_VERB_RESTORED) {
+static enum tn_result commit_examine(const struct engine *engine,
+                                     const struct kernel_command *command, uint32_t *ret_size) {
+    if (!kernel_command_whole(command) || command->verb == KERNEL_VERB_LIMITS ||
+        command->verb == KERNEL_VERB_RESTORED) {
         return TN_R_MALFORMED;
     }
-    *ret_has_op = command.opid.len > 0;
+    uint32_t size = kernel_command_size(command);
+    if (size == 0 || size + COMMIT_HEAD_BYTES + COMMIT_TICK_BYTES > engine->batch_bytes_max) {
+        return TN_R_TOO_LARGE;
+    }
+    *ret_size = size;
     return TN_R_OK;
 }
 
 /* Every batch has room for the commit thread's tick beyond what others may fill: time goes on under
  * any load. */
-static bool commit_has_room(const struct engine *engine, uint32_t len) {
+static bool commit_has_room(const struct engine *engine, uint32_t size) {
     const struct engine_batch *batch = engine->filling;
     return batch->count < engine->batch_commands_max &&
-           engine->batch_bytes_max - batch->len >= len + sizeof(uint32_t) + COMMIT_TICK_BYTES;
+           engine->batch_bytes_max - batch->len >= size + COMMIT_HEAD_BYTES + COMMIT_TICK_BYTES;
 }
 
 static void commit_put(struct engine *engine, struct engine_request *request,
-                       struct tn_bytes command, bool has_op) {
+                       const struct kernel_command *command, uint32_t size) {
     struct engine_batch *batch = engine->filling;
-    TN_ASSERT(engine->batch_bytes_max - batch->len >= command.len + sizeof(uint32_t));
-    tn_store32(batch->payload + batch->len, command.len);
-    memcpy(batch->payload + batch->len + sizeof(uint32_t), command.at, command.len);
-    batch->len += (uint32_t)sizeof(uint32_t) + command.len;
+    uint8_t *at = batch->payload + batch->len;
+    TN_ASSERT(engine->batch_bytes_max - batch->len >= size + COMMIT_HEAD_BYTES);
+    tn_store32(at, size);
+    uint32_t len = kernel_command_encode(command, at + COMMIT_HEAD_BYTES, size);
+    TN_ASSERT(len == size);
+    batch->len += COMMIT_HEAD_BYTES + size;
     batch->count++;
-    batch->op_count += has_op;
+    request->has_op = command->opid.len > 0;
+    batch->op_count += request->has_op;
     request->next = NULL;
     if (batch->last != NULL) {
         batch->last->next = request;
@@ -74,18 +77,16 @@ static void commit_put(struct engine *engine, struct engine_request *request,
 }
 
 static bool commit_enqueue(struct engine *engine, struct engine_request *request,
-                           struct tn_bytes command, bool has_op) {
-    if (!commit_has_room(engine, command.len)) {
+                           const struct kernel_command *command, uint32_t size) {
+    if (!commit_has_room(engine, size)) {
         return false;
     }
-    commit_put(engine, request, command, has_op);
+    commit_put(engine, request, command, size);
     return true;
 }
 
 void engine_commit_tick(struct engine *engine, struct engine_request *request) {
-    struct tn_bytes command = engine_tick_command();
-    TN_ASSERT(command.len + sizeof(uint32_t) == COMMIT_TICK_BYTES);
-    commit_put(engine, request, command, false);
+    commit_put(engine, request, engine_tick_command(), KERNEL_COMMAND_MIN);
 }
 
 /* Somebody must commit what was enqueued. True: the caller itself must. With submit_lock held. */
@@ -117,18 +118,18 @@ static bool commit_gathers(struct engine *engine, bool later) {
 }
 
 static enum tn_result commit_submit(struct engine *engine, struct engine_request *request,
-                                    struct tn_bytes command, bool later) {
-    bool has_op = false;
+                                    const struct kernel_command *command, bool later) {
+    uint32_t size = 0;
     bool lead = false;
     TN_ASSERT(request->done != NULL);
-    enum tn_result verdict = commit_examine(engine, command, &has_op);
+    enum tn_result verdict = commit_examine(engine, command, &size);
     if (verdict != TN_R_OK) {
         return verdict;
     }
     request->waiter = NULL;
     pthread_mutex_lock(&engine->submit_lock);
     verdict = engine->closing ? TN_R_CLOSED : engine_authority(engine);
-    if (verdict == TN_R_OK && !commit_enqueue(engine, request, command, has_op)) {
+    if (verdict == TN_R_OK && !commit_enqueue(engine, request, command, size)) {
         commit_gathered(engine);
         engine->overloads++;
         verdict = TN_R_OVERLOADED;
@@ -147,12 +148,12 @@ static enum tn_result commit_submit(struct engine *engine, struct engine_request
 }
 
 enum tn_result engine_submit(struct engine *engine, struct engine_request *request,
-                             struct tn_bytes command) {
+                             const struct kernel_command *command) {
     return commit_submit(engine, request, command, false);
 }
 
 enum tn_result engine_submit_later(struct engine *engine, struct engine_request *request,
-                                   struct tn_bytes command) {
+                                   const struct kernel_command *command) {
     return commit_submit(engine, request, command, true);
 }
 
@@ -166,12 +167,13 @@ void engine_submit_now(struct engine *engine) {
 /* Waits for room in the filling batch and enters it. True in *ret_lead: nobody leads yet, so the
  * caller does. */
 static enum tn_result commit_enter(struct engine *engine, struct engine_request *request,
-                                   struct tn_bytes command, bool has_op, bool *ret_lead) {
+                                   const struct kernel_command *command, uint32_t size,
+                                   bool *ret_lead) {
     enum tn_result verdict = TN_R_OK;
     pthread_mutex_lock(&engine->submit_lock);
     for (;;) {
         verdict = engine->closing ? TN_R_CLOSED : engine_authority(engine);
-        if (verdict != TN_R_OK || commit_enqueue(engine, request, command, has_op)) {
+        if (verdict != TN_R_OK || commit_enqueue(engine, request, command, size)) {
             break;
         }
         commit_gathered(engine);
@@ -203,20 +205,20 @@ static void commit_wait(struct engine_waiter *waiter) {
     commit_wake(waiter);
 }
 
-void engine_execute(struct engine *engine, struct tn_bytes command,
+void engine_execute(struct engine *engine, const struct kernel_command *command,
                     struct kernel_result *ret_result) {
     struct engine_waiter waiter = {.values = ret_result->values,
                                    .value_capacity = ret_result->value_capacity};
     struct engine_request request = {.waiter = &waiter};
-    bool has_op = false;
+    uint32_t size = 0;
     bool lead = false;
-    enum tn_result verdict = commit_examine(engine, command, &has_op);
+    enum tn_result verdict = commit_examine(engine, command, &size);
     if (verdict == TN_R_OK && engine_delivering(engine)) {
         verdict = TN_R_OVERLOADED;
     }
     int cancel = engine_cancel_hold();
     if (verdict == TN_R_OK) {
-        verdict = commit_enter(engine, &request, command, has_op, &lead);
+        verdict = commit_enter(engine, &request, command, size, &lead);
     }
     if (verdict != TN_R_OK) {
         request.result = (struct kernel_result){
@@ -250,6 +252,15 @@ static struct engine_batch *commit_take(struct engine *engine) {
     return batch;
 }
 
+static bool commit_admit_one(const struct engine *engine, struct tn_bytes encoded, uint64_t pending,
+                             uint64_t pending_chunks, uint64_t *ret_chunks) {
+    struct kernel_command command;
+    bool whole = kernel_command_decode(encoded, &command);
+    TN_ASSERT(whole && command.opid.len > 0);
+    return kernel_op_admit(engine->kernel, &command, engine_now(engine), pending, pending_chunks,
+                           ret_chunks) == TN_R_OK;
+}
+
 /* Takes the commands that the operation table has no room for out of the batch. Nothing is pending
  * but what stands before each in the same batch: the one before it has been applied. A repeat that
  * shares a batch with its first occurrence is counted like a new operation: it may be refused
@@ -266,20 +277,19 @@ static void commit_admit(struct engine *engine, struct engine_batch *batch,
     while (request != NULL) {
         struct engine_request *next = request->next;
         uint32_t len = tn_load32(batch->payload + from);
-        uint32_t size = len + (uint32_t)sizeof(uint32_t);
-        struct kernel_command command;
+        uint32_t size = len + COMMIT_HEAD_BYTES;
+        struct tn_bytes encoded = tn_bytes_of(batch->payload + from + COMMIT_HEAD_BYTES, len);
         uint64_t chunks = 0;
-        bool whole = kernel_command_decode(
-            tn_bytes_of(batch->payload + from + sizeof(uint32_t), len), &command);
-        TN_ASSERT(whole);
-        if (command.opid.len > 0 && kernel_op_admit(engine->kernel, &command, engine_now(engine),
-                                                    pending, pending_chunks, &chunks) != TN_R_OK) {
+        if (request->has_op &&
+            !commit_admit_one(engine, encoded, pending, pending_chunks, &chunks)) {
             engine_list_push(refused, request);
             batch->count--;
         } else {
-            pending += command.opid.len > 0;
+            pending += request->has_op;
             pending_chunks += chunks;
-            memmove(batch->payload + to, batch->payload + from, size);
+            if (to < from) {
+                memmove(batch->payload + to, batch->payload + from, size);
+            }
             to += size;
             engine_list_push(&kept, request);
         }

@@ -1,7 +1,7 @@
 /* The engine: sequence, log, apply, answer. It owns the log and the kernel, and is the only one that
  * applies commands, live and in replay.
  *
- * A command is encoded bytes (kernel/command.h). It waits in a batch; the batch is stamped with the
+ * A command is encoded (kernel/command.h) into a batch, where it waits; the batch is stamped with the
  * time, appended to the log, and when the log says that it is durable, applied and answered, in
  * order. While one batch is on its way to the disk the next one fills. A blocking caller that finds
  * nobody committing does it all on its own thread; for asynchronous requests the engine has a thread.
@@ -204,7 +204,7 @@ bool engine_close(struct engine *engine);
 struct engine_request;
 
 /* Runs once for each accepted request. The result and its values are valid during the call only; the
- * request is the caller's again, and may be submitted anew. `command` is what was submitted. */
+ * request is the caller's again, and may be submitted anew. `command` is the command as it was encoded. */
 typedef void engine_done(struct engine_request *request, struct tn_bytes command);
 
 /* The caller's memory, from engine_submit to done. */
@@ -216,32 +216,33 @@ struct engine_request {
      * hands answers to another thread need not wake it for this one. */
     bool more;
     /* The engine's. */
+    bool has_op; /* the command has an operation id */
     struct engine_request *next;
     struct engine_waiter *waiter; /* of a blocking call */
 };
 
 /* OK: accepted, done will run (perhaps before this returns). Else a rejection, which done does not
- * hear of. The bytes are copied. */
+ * hear of. The command is encoded before this returns; nothing of it is kept. */
 enum tn_result engine_submit(struct engine *engine, struct engine_request *request,
-                             struct tn_bytes command);
+                             const struct kernel_command *command);
 
 /* The same, by a caller that submits several requests in a row: they are committed together, from
  * engine_submit_now on, which it calls before it does anything that takes long; or before, if there
  * are many or somebody else is in a hurry. */
 enum tn_result engine_submit_later(struct engine *engine, struct engine_request *request,
-                                   struct tn_bytes command);
+                                   const struct kernel_command *command);
 void engine_submit_now(struct engine *engine);
 
 /* Submits and waits. ret_result->values and value_capacity are the caller's: as many values as fit
  * are copied there, value_count says how many there are. */
-void engine_execute(struct engine *engine, struct tn_bytes command,
+void engine_execute(struct engine *engine, const struct kernel_command *command,
                     struct kernel_result *ret_result);
 
 /* Commits a tick and, if metrics are wanted, looks whether some are due. */
 enum tn_result engine_tick(struct engine *engine);
 
 /* A tick as a command, for engine_submit: brings the state's time up to date (see ENGINE_READ_NOWAIT). */
-struct tn_bytes engine_tick_command(void);
+const struct kernel_command *engine_tick_command(void);
 
 enum tn_outcome engine_outcome(const struct kernel_result *result);
 

@@ -62,9 +62,11 @@ enum tn_result engine_lease_meta(struct engine *engine, enum engine_read_mode mo
                                  uint32_t *ret_len);
 
 /* OK if a pool of this name exists or a template would make it; else POOL_NOTFOUND. */
-enum tn_result engine_pool_known(struct engine *engine, struct tn_bytes name);
+enum tn_result engine_pool_known(struct engine *engine, enum engine_read_mode mode,
+                                 struct tn_bytes name);
 
-/* How holders are derived in a pool, and whether a holder has something of it; as things are. */
+/* How holders are derived in a pool, and whether a holder has something of it; as things are, and on any
+ * node: the command that is made from it is judged when it is committed. */
 enum tn_result engine_identity_read(struct engine *engine, struct tn_bytes pool,
                                     struct kernel_identity *ret_identity);
 bool engine_holder_has(struct engine *engine, struct tn_bytes pool, struct tn_bytes holder);

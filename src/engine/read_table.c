@@ -50,9 +50,10 @@ static bool known_reader(void *ctx, const struct kernel *kernel, uint64_t clock_
     return false;
 }
 
-enum tn_result engine_pool_known(struct engine *engine, struct tn_bytes name) {
+enum tn_result engine_pool_known(struct engine *engine, enum engine_read_mode mode,
+                                 struct tn_bytes name) {
     struct pool_query query = {.name = name};
-    enum tn_result verdict = engine_read(engine, ENGINE_READ_AS_IS, known_reader, &query);
+    enum tn_result verdict = engine_read(engine, mode, known_reader, &query);
     return verdict == TN_R_OK ? query.answer : verdict;
 }
 
@@ -77,13 +78,13 @@ static bool identity_reader(void *ctx, const struct kernel *kernel, uint64_t clo
 enum tn_result engine_identity_read(struct engine *engine, struct tn_bytes pool,
                                     struct kernel_identity *ret_identity) {
     struct identity_query query = {.pool = pool, .identity = ret_identity};
-    enum tn_result verdict = engine_read(engine, ENGINE_READ_AS_IS, identity_reader, &query);
+    enum tn_result verdict = engine_read(engine, ENGINE_READ_STALE, identity_reader, &query);
     return verdict == TN_R_OK ? query.answer : verdict;
 }
 
 bool engine_holder_has(struct engine *engine, struct tn_bytes pool, struct tn_bytes holder) {
     struct identity_query query = {.pool = pool, .holder = holder};
-    return engine_read(engine, ENGINE_READ_AS_IS, identity_reader, &query) == TN_R_OK && query.has;
+    return engine_read(engine, ENGINE_READ_STALE, identity_reader, &query) == TN_R_OK && query.has;
 }
 
 /* One page of a table; `out` is an array of the table's views. */

@@ -19,11 +19,9 @@
 #define TICKER_RETRY_MS 1000u /* after a tick that was refused */
 #define TICKER_QUIET_MS (24u * 3600u * 1000u)
 
-/* verb, rights, fields, empty user, empty operation id */
-static const uint8_t ticker_bytes[] = {KERNEL_VERB_TICK, 0, 0, 0, 0, 0, 0, 0, 0, 0};
-
-struct tn_bytes engine_tick_command(void) {
-    return tn_bytes_of(ticker_bytes, sizeof ticker_bytes);
+const struct kernel_command *engine_tick_command(void) {
+    static const struct kernel_command tick = {.verb = KERNEL_VERB_TICK};
+    return &tick;
 }
 
 enum tn_result engine_tick(struct engine *engine) {

@@ -123,7 +123,12 @@ static uint64_t spans_parse(struct tn_reader *r, struct kernel_span *spans, uint
     return count;
 }
 
-static void policy_write(struct tn_writer *w, const struct kernel_policy_patch *patch) {
+static void policy_write(struct tn_writer *w, const struct kernel_command *c) {
+    const struct kernel_policy_patch *patch = c->policy;
+    if (patch == NULL) {
+        tn_write_raw(w, c->policy_bytes.at, c->policy_bytes.len);
+        return;
+    }
     tn_write32(w, patch->mask);
     for (unsigned i = 0; i < KERNEL_OPTION_COUNT; i++) {
         if (patch->mask >> i & 1) {
@@ -212,7 +217,7 @@ static void fields_write(struct tn_writer *w, const struct kernel_command *c) {
         tn_write_raw(w, c->values.at, c->values.len);
     }
     if (f & KERNEL_F_POLICY) {
-        policy_write(w, c->policy);
+        policy_write(w, c);
     }
     if (f & KERNEL_F_LIMITS) {
         tn_write16(w, KERNEL_LIMIT_COUNT);
@@ -250,6 +255,142 @@ static void fields_write(struct tn_writer *w, const struct kernel_command *c) {
     }
 }
 
+/* ---- Before encoding ---- */
+
+static uint32_t policy_size(const struct kernel_command *c) {
+    const struct kernel_policy_patch *patch = c->policy;
+    if (patch == NULL) {
+        return c->policy_bytes.len;
+    }
+    uint32_t size = 4u + 8u * (uint32_t)__builtin_popcount(patch->mask) + 1u;
+    size += patch->has_exclude ? 1u + 16u * (uint32_t)patch->values.exclude_count : 0u;
+    size += patch->has_spans ? 1u + 16u * (uint32_t)patch->values.span_count : 0u;
+    return size;
+}
+
+/* Adds a run of bytes and its length. Runs that are too long spoil the sum, which stays too large. */
+static void size_add(uint64_t *size, struct tn_bytes run) {
+    *size += 2u + (run.len > UINT16_MAX ? (uint64_t)KERNEL_COMMAND_MAX + 1u : run.len);
+}
+
+/* As fields_write writes them. */
+static void field_measure(const struct kernel_command *c, uint32_t field, uint64_t *size) {
+    switch (field) {
+    case KERNEL_F_LEASE:
+    case KERNEL_F_FIGURES:
+        *size += 16;
+        break;
+    case KERNEL_F_EPOCH:
+    case KERNEL_F_DEADLINE:
+        *size += 8;
+        break;
+    case KERNEL_F_TTL:
+    case KERNEL_F_AFTER:
+    case KERNEL_F_EDITION:
+        *size += 4;
+        break;
+    case KERNEL_F_HOLDER:
+        size_add(size, c->holder);
+        break;
+    case KERNEL_F_META:
+        size_add(size, c->meta);
+        break;
+    case KERNEL_F_POOL:
+        size_add(size, c->pool);
+        break;
+    case KERNEL_F_NAME:
+        size_add(size, c->name);
+        break;
+    case KERNEL_F_TRIGGER:
+        size_add(size, c->trigger);
+        break;
+    case KERNEL_F_SPEC:
+        size_add(size, c->spec);
+        break;
+    case KERNEL_F_NOTE:
+        size_add(size, c->note);
+        break;
+    case KERNEL_F_CLAIMS:
+        *size += 2u + (uint64_t)c->claims.len;
+        break;
+    case KERNEL_F_VALUES:
+        *size += 4u + (uint64_t)c->values.len;
+        break;
+    case KERNEL_F_POLICY:
+        *size += policy_size(c);
+        break;
+    case KERNEL_F_LIMITS:
+        *size += 2u + sizeof c->limits.of;
+        break;
+    case KERNEL_F_ENABLED:
+        *size += 1;
+        break;
+    case KERNEL_F_TIMES:
+        *size += 24;
+        break;
+    default: /* KERNEL_F_IMMEDIATE has no bytes */
+        break;
+    }
+}
+
+uint32_t kernel_command_size(const struct kernel_command *command) {
+    uint64_t size = KERNEL_COMMAND_MIN - 4u;
+    size_add(&size, command->user);
+    size_add(&size, command->opid);
+    for (uint32_t left = command->fields; left != 0; left &= left - 1) {
+        field_measure(command, left & (0u - left), &size);
+    }
+    return size > KERNEL_COMMAND_MAX ? 0 : (uint32_t)size;
+}
+
+static void claims_skip(struct tn_reader *r, uint32_t count) {
+    struct kernel_claim unused;
+    for (uint32_t i = 0; i < count && !r->bad; i++) {
+        kernel_claim_next(r, &unused);
+    }
+}
+
+static bool claims_whole(const struct kernel_command *c) {
+    struct tn_reader r = tn_reader_of(c->claims.at, c->claims.len);
+    claims_skip(&r, c->claim_count);
+    return !r.bad && r.pos == r.len && c->claim_count <= UINT16_MAX;
+}
+
+static bool values_whole(const struct kernel_command *c) {
+    struct tn_reader r = tn_reader_of(c->values.at, c->values.len);
+    (void)requested_skip(&r, c->value_count);
+    return !r.bad && r.pos == r.len;
+}
+
+static bool policy_whole(const struct kernel_command *c) {
+    const struct kernel_policy_patch *patch = c->policy;
+    if (patch == NULL) {
+        struct tn_reader r = tn_reader_of(c->policy_bytes.at, c->policy_bytes.len);
+        (void)policy_parse(&r);
+        return !r.bad && r.pos == r.len;
+    }
+    return (KERNEL_OPTION_COUNT == 32 || patch->mask >> KERNEL_OPTION_COUNT == 0) &&
+           (!patch->has_exclude || patch->values.exclude_count <= KERNEL_EXCLUDES_MAX) &&
+           (!patch->has_spans ||
+            (patch->values.span_count > 0 && patch->values.span_count <= KERNEL_SPANS_MAX));
+}
+
+bool kernel_command_whole(const struct kernel_command *command) {
+    if ((unsigned)command->verb >= KERNEL_VERB_COUNT) {
+        return false;
+    }
+    uint32_t fields = command->fields;
+    const struct kernel_verb_row *row = &kernel_verb_rows[command->verb];
+    return (fields & row->required) == row->required &&
+           (fields & ~(row->required | row->optional)) == 0 &&
+           (!(fields & KERNEL_F_CLAIMS) || claims_whole(command)) &&
+           (!(fields & KERNEL_F_VALUES) || values_whole(command)) &&
+           (!(fields & KERNEL_F_POLICY) || policy_whole(command)) &&
+           (!(fields & KERNEL_F_EDITION) || command->edition <= KERNEL_EDITION);
+}
+
+/* ---- Encoding and decoding ---- */
+
 uint32_t kernel_command_encode(const struct kernel_command *command, void *out, size_t capacity) {
     if (command->claim_count > UINT16_MAX) {
         return 0;
@@ -267,10 +408,7 @@ uint32_t kernel_command_encode(const struct kernel_command *command, void *out, 
 static void claims_parse(struct tn_reader *r, struct kernel_command *c) {
     c->claim_count = tn_read16(r);
     size_t start = r->pos;
-    struct kernel_claim unused;
-    for (uint32_t i = 0; i < c->claim_count && !r->bad; i++) {
-        kernel_claim_next(r, &unused);
-    }
+    claims_skip(r, c->claim_count);
     if (!r->bad) {
         c->claims = tn_bytes_of(r->at + start, r->pos - start);
     }

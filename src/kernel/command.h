@@ -132,7 +132,7 @@ struct kernel_command {
     bool enabled;
     struct tn_bytes spec;
     struct tn_bytes note; /* why the user gave the command; goes into its events */
-    const struct kernel_policy_patch *policy; /* for encoding */
+    const struct kernel_policy_patch *policy; /* for encoding; NULL: policy_bytes */
     struct tn_bytes policy_bytes;             /* from decoding: kernel_policy_read */
     struct kernel_limits limits;
 };
@@ -158,6 +158,14 @@ struct kernel_requested {
 void kernel_claim_write(struct tn_writer *w, struct tn_bytes pool, bool any, uint32_t count);
 void kernel_requested_write_number(struct tn_writer *w, uint64_t number);
 void kernel_requested_write_text(struct tn_writer *w, struct tn_bytes text);
+
+/* Whether the encoded command could be decoded: a known verb with the fields of its row, and claims,
+ * values and a policy patch that are well-formed. */
+bool kernel_command_whole(const struct kernel_command *command);
+
+/* The encoded length of a whole command; 0 if it exceeds KERNEL_COMMAND_MAX or a field is too long. */
+uint32_t kernel_command_size(const struct kernel_command *command);
+#define KERNEL_COMMAND_MIN 10u /* without user, operation id and fields */
 
 /* Returns the encoded length, 0 if it does not fit or a field is too long. `command->fields`
  * selects the fields. */

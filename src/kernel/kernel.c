@@ -301,22 +301,18 @@ void kernel_apply(struct kernel *k, const struct kernel_entry *entry,
     k->event_previous = TN_NONE;
     result_begin(k, result);
 
-    struct kernel_command c;
-    if (!kernel_command_decode(entry->command, &c)) {
-        result->code = TN_R_MALFORMED;
-        return;
-    }
-    k->author = (struct kernel_author){.actor = c.user, .note = c.note};
+    const struct kernel_command *c = entry->command;
+    k->author = (struct kernel_author){.actor = c->user, .note = c->note};
     if (root->op_head != TN_NONE) {
         kernel_op_purge(k, HOUSEKEEPING);
     }
     if (root->history_head != TN_NONE) {
         kernel_history_retire(k, HOUSEKEEPING);
     }
-    if (c.opid.len > 0) {
-        operation_run(k, &c, entry->command, result);
+    if (c->opid.len > 0) {
+        operation_run(k, c, entry->encoded, result);
     } else {
-        verb_run(k, &c, result);
+        verb_run(k, c, result);
     }
     if (k->empty_count > 0) {
         kernel_pool_drop_empty(k);

@@ -46,9 +46,10 @@ void kernel_sink_set(struct kernel *kernel, kernel_sink *sink);
 
 /* One logged command. */
 struct kernel_entry {
-    uint64_t lsn;    /* the previous one + 1, or more where the log skipped positions */
-    uint64_t now_ms; /* not before the last one */
-    struct tn_bytes command;
+    uint64_t lsn;            /* the previous one + 1, or more where the log skipped positions */
+    uint64_t now_ms;         /* not before the last one */
+    struct tn_bytes encoded; /* as logged: the operation table keeps its digest */
+    const struct kernel_command *command; /* decoded from `encoded` */
 };
 
 /* Applies one command. Never fails: every outcome is a result. Before a LIMITS command, the
@@ -64,8 +65,8 @@ enum tn_status kernel_limits_prepare(struct kernel *kernel, const struct kernel_
  * on results. Each stage follows the pointers that the previous stage fetched, so call the stages
  * in order, some commands apart: stage 0 first, stage KERNEL_PREFETCH_STAGES - 1 last. */
 #define KERNEL_PREFETCH_STAGES 3u
-void kernel_prefetch(const struct kernel *kernel, struct tn_bytes command, uint64_t lsn,
-                     unsigned stage);
+void kernel_prefetch(const struct kernel *kernel, const struct kernel_command *command,
+                     uint64_t lsn, unsigned stage);
 
 /* Whether the operation table has room for this command at `now_ms`, after `pending` other commands
  * with `pending_chunks`: TN_R_OK or TN_R_OPS_FULL. A command with a remembered id is always

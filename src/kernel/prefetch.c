@@ -7,38 +7,6 @@
  * earlier stage has fetched, or is bounded by its table. */
 #include "kernel/state.h"
 
-#define HEAD_BYTES 8u /* verb, rights, fields, length of the user's name */
-
-/* Where the fields of an encoded command begin; 0 if it is too short to have `need` bytes of them.
- * */
-static uint32_t fields_at(struct tn_bytes command, uint32_t need) {
-    if (command.len < HEAD_BYTES + 2) {
-        return 0;
-    }
-    uint32_t at = HEAD_BYTES + tn_load16(command.at + HEAD_BYTES - 2);
-    if (command.len < at + 2) {
-        return 0;
-    }
-    at += 2 + (uint32_t)tn_load16(command.at + at);
-    return command.len < at + need ? 0 : at;
-}
-
-/* The lsn of the lease that the command names; 0 if it names none. */
-static uint64_t lease_named(struct tn_bytes command) {
-    uint32_t at = fields_at(command, 16);
-    return at == 0 ? 0 : tn_load64(command.at + at + 8);
-}
-
-/* The holder in a command whose fields begin with one. */
-static struct tn_bytes holder_named(struct tn_bytes command) {
-    uint32_t at = fields_at(command, 2);
-    uint32_t len = at == 0 ? 0 : tn_load16(command.at + at);
-    if (command.len < at + 2 + len) {
-        return (struct tn_bytes){0};
-    }
-    return tn_bytes_of(command.at + at + 2, len);
-}
-
 static const void *record_of(const struct tn_table *table, uint32_t index) {
     return index < table->used ? table->base + (size_t)index * table->record_bytes : NULL;
 }
@@ -86,26 +54,25 @@ static const uint8_t touches[KERNEL_VERB_COUNT] = {
     [KERNEL_VERB_IMPORT] = TOUCHES_HOLDER,
 };
 
-void kernel_prefetch(const struct kernel *k, struct tn_bytes command, uint64_t lsn,
+void kernel_prefetch(const struct kernel *k, const struct kernel_command *command, uint64_t lsn,
                      unsigned stage) {
-    uint8_t verb = command.len > 0 ? command.at[0] : 0;
-    uint8_t what = verb < KERNEL_VERB_COUNT ? touches[verb] : TOUCHES_NOTHING;
+    TN_ASSERT((unsigned)command->verb < KERNEL_VERB_COUNT && stage < KERNEL_PREFETCH_STAGES);
+    uint8_t what = touches[command->verb];
     if (what == TOUCHES_NOTHING || (stage > 1 && what != TOUCHES_VALUES)) {
         return;
     }
     if (what == TOUCHES_HOLDER) {
         if (stage == 0) { /* a new lease: its place in the map, and its holder's */
             tn_map_prefetch(&k->leases, kernel_index_lease_hash(k, lsn));
-            tn_map_prefetch(&k->names, kernel_index_text_hash(k, holder_named(command)));
+            tn_map_prefetch(&k->names, kernel_index_text_hash(k, command->holder));
         }
         return;
     }
-    uint64_t named = lease_named(command);
     if (stage == 0) {
-        tn_map_prefetch(&k->leases, kernel_index_lease_hash(k, named));
+        tn_map_prefetch(&k->leases, kernel_index_lease_hash(k, command->lease.lsn));
         return;
     }
-    uint32_t lease = guess_lease(k, named);
+    uint32_t lease = guess_lease(k, command->lease.lsn);
     if (stage == 1) {
         fetch_record(&k->tables[TABLE_LEASE], lease);
     } else {

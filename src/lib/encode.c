@@ -1,12 +1,10 @@
-/* Encodes a tenure_command for the engine, following the kernel's verb table. */
+/* Builds the engine's command from a tenure_command, following the kernel's verb table. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/library.h"
-
-#define POLICY_BYTES 2048u /* room for every option, 64 spans and 16 excluded ones */
 
 static const char *const field_names[] = {
     "lease",   "epoch",  "holder",      "ttl_s",   "after_s", "meta",    "immediate",
@@ -75,7 +73,7 @@ static size_t requested_sizes(const struct tenure_requested *requested_values, u
     return size;
 }
 
-/* Bytes of the claims and values, which are written first, and of all. */
+/* Bytes of the claims and values. */
 static size_t nested_size(const struct tenure_command *command) {
     size_t size = requested_sizes(command->values, command->value_count);
     for (uint32_t i = 0; command->claims != NULL && i < command->claim_count; i++) {
@@ -84,17 +82,6 @@ static size_t nested_size(const struct tenure_command *command) {
         size += requested_sizes(claim->values, claim->count);
     }
     return size;
-}
-
-static size_t text_size(const char *text) {
-    return text != NULL ? 2 + strlen(text) : 2;
-}
-
-static size_t whole_size(const struct tenure_command *command, size_t nested) {
-    return 128 + nested + text_size(command->caller.user) + text_size(command->caller.opid) +
-           text_size(command->caller.reason) + text_size(command->holder) +
-           text_size(command->pool) + text_size(command->name) + text_size(command->trigger) +
-           command->meta_len + command->spec_len + (command->options != NULL ? POLICY_BYTES : 16);
 }
 
 static void requested_write(struct tn_writer *w, const struct tenure_requested *requested_values,
@@ -151,29 +138,24 @@ static struct kernel_command command_of(const struct tenure_command *command, ui
     };
 }
 
-/* Nested parts first, the command behind them, in one buffer. */
-static uint32_t encode_into(const struct tenure_command *command, uint32_t fields,
-                            const struct kernel_policy_patch *patch, struct lib_encoded *encoded,
-                            uint8_t *buffer, size_t nested, size_t whole) {
-    struct kernel_command out = command_of(command, fields);
-    struct tn_writer w = tn_writer_of(buffer, nested);
+/* Claims and values are encoded into `buffer`. False: they are too long. */
+static bool nested_write(const struct tenure_command *command, struct lib_command *built,
+                         uint8_t *buffer, size_t capacity) {
+    struct kernel_command *out = &built->command;
+    struct tn_writer w = tn_writer_of(buffer, capacity);
     uint64_t values = 0;
-    if ((fields & KERNEL_F_CLAIMS) != 0) {
-        out.claims = claims_write(&w, command, &values);
-        out.claim_count = command->claim_count;
-        encoded->values = values > 0 && values < UINT32_MAX ? (uint32_t)values : UINT32_MAX;
+    if ((out->fields & KERNEL_F_CLAIMS) != 0) {
+        out->claims = claims_write(&w, command, &values);
+        out->claim_count = command->claim_count;
+        built->values = values > 0 && values < UINT32_MAX ? (uint32_t)values : UINT32_MAX;
     }
-    if ((fields & KERNEL_F_VALUES) != 0) {
+    if ((out->fields & KERNEL_F_VALUES) != 0) {
         size_t from = w.len;
         requested_write(&w, command->values, command->value_count);
-        out.values = tn_bytes_of(w.at + from, w.len - from);
-        out.value_count = command->value_count;
+        out->values = tn_bytes_of(w.at + from, w.len - from);
+        out->value_count = command->value_count;
     }
-    out.policy = patch;
-    if (w.overflow || command->meta_len > UINT16_MAX || command->spec_len > UINT16_MAX) {
-        return 0;
-    }
-    return kernel_command_encode(&out, buffer + nested, whole);
+    return !w.overflow;
 }
 
 static bool options_parse(const struct tenure_command *command,
@@ -192,39 +174,40 @@ static bool options_parse(const struct tenure_command *command,
     return true;
 }
 
-enum tenure_result lib_encode(const struct tenure_command *command, struct lib_encoded *encoded,
-                              char *detail) {
+enum tenure_result lib_command_build(const struct tenure_command *command,
+                                     struct lib_command *built, char *detail) {
     uint32_t fields;
-    struct kernel_policy_patch patch;
-    encoded->heap = NULL;
-    encoded->values = 0;
+    built->heap = NULL;
+    built->values = 0;
     if (!fields_check(command, &fields, detail)) {
         return TENURE_MALFORMED;
     }
-    if ((fields & KERNEL_F_POLICY) != 0 && !options_parse(command, &patch, detail)) {
+    if ((fields & KERNEL_F_POLICY) != 0 && !options_parse(command, &built->patch, detail)) {
         return TENURE_BAD_POLICY;
     }
     size_t nested = nested_size(command);
-    size_t whole = whole_size(command, nested);
-    uint8_t *buffer = encoded->stack;
-    if (nested > KERNEL_COMMAND_MAX || whole > 2 * (size_t)KERNEL_COMMAND_MAX) {
+    uint8_t *buffer = built->stack;
+    if (nested > KERNEL_COMMAND_MAX) {
         (void)snprintf(detail, LIB_DETAIL, "the command is larger than %u bytes",
                        KERNEL_COMMAND_MAX);
         return TENURE_TOO_LARGE;
     }
-    if (nested + whole > sizeof encoded->stack) {
-        buffer = encoded->heap = malloc(nested + whole);
+    if (nested > sizeof built->stack) {
+        buffer = built->heap = malloc(nested);
         if (buffer == NULL) {
             (void)snprintf(detail, LIB_DETAIL, "no memory for the command");
             return TENURE_OVERLOADED;
         }
     }
-    uint32_t len = encode_into(command, fields, &patch, encoded, buffer, nested, whole);
-    if (len == 0) {
-        free(encoded->heap);
-        (void)snprintf(detail, LIB_DETAIL, "a field is longer than 65535 bytes");
+    built->command = command_of(command, fields);
+    built->command.policy = &built->patch;
+    if (!nested_write(command, built, buffer, nested) ||
+        kernel_command_size(&built->command) == 0) {
+        free(built->heap);
+        (void)snprintf(detail, LIB_DETAIL,
+                       "the command is larger than %u bytes, or a field than 65535",
+                       KERNEL_COMMAND_MAX);
         return TENURE_TOO_LARGE;
     }
-    encoded->bytes = tn_bytes_of(buffer + nested, len);
     return TENURE_OK;
 }

@@ -47,19 +47,19 @@ static void room_end(struct write_room *room, struct tenure_reply *reply) {
     }
 }
 
-static void write_encoded(struct tenure *tenure, const struct lib_encoded *encoded,
-                          struct tenure_reply *reply) {
+static void write_built(struct tenure *tenure, const struct lib_command *built,
+                        struct tenure_reply *reply) {
     struct write_room room;
     uint32_t most = tenure->bundle_max;
-    if (!room_make(&room, reply, encoded->values < most ? encoded->values : most)) {
+    if (!room_make(&room, reply, built->values < most ? built->values : most)) {
         lib_copy(reply->detail, sizeof reply->detail, "no memory for the answer", 24);
         lib_reply_reject(reply, TENURE_OVERLOADED);
         return;
     }
     struct kernel_result result = {.values = room.raw, .value_capacity = room.capacity};
-    engine_execute(tenure->engine, encoded->bytes, &result);
+    engine_execute(tenure->engine, &built->command, &result);
     TN_ASSERT(result.value_count <= room.capacity);
-    lib_reply_fill(reply, &result, encoded->bytes,
+    lib_reply_fill(reply, &result, &built->command,
                    result.value_count > TENURE_REPLY_VALUES ? room.values : reply->first);
     room_end(&room, reply);
 }
@@ -68,15 +68,15 @@ enum tenure_result tenure_execute(struct tenure *tenure, const struct tenure_com
                                   struct tenure_reply *reply) {
     struct tenure_reply unread;
     struct tenure_reply *out = reply != NULL ? reply : &unread;
-    struct lib_encoded encoded;
+    struct lib_command built;
     out->detail[0] = '\0';
-    enum tenure_result code = lib_encode(command, &encoded, out->detail);
+    enum tenure_result code = lib_command_build(command, &built, out->detail);
     if (code != TENURE_OK) {
         lib_reply_reject(out, code);
         return code;
     }
-    write_encoded(tenure, &encoded, out);
-    free(encoded.heap);
+    write_built(tenure, &built, out);
+    free(built.heap);
     code = out->code;
     if (reply == NULL) {
         tenure_reply_free(out);
@@ -121,7 +121,11 @@ static void write_done(struct engine_request *request, struct tn_bytes command) 
     tenure_done_fn *done = slot->done;
     void *ctx = slot->ctx;
     struct tenure_reply reply;
-    lib_reply_fill(&reply, &request->result, command,
+    struct kernel_command decoded;
+    bool has_values = request->result.value_count > 0; /* they need the names of their pools */
+    bool whole = has_values && kernel_command_decode(command, &decoded);
+    TN_ASSERT(whole == has_values);
+    lib_reply_fill(&reply, &request->result, whole ? &decoded : NULL,
                    request->result.value_count > TENURE_REPLY_VALUES ? tenure->values
                                                                      : reply.first);
     slot_give(tenure, (uint32_t)(slot - tenure->slots));
@@ -132,15 +136,15 @@ static void write_done(struct engine_request *request, struct tn_bytes command) 
 
 enum tenure_result tenure_submit(struct tenure *tenure, const struct tenure_command *command,
                                  tenure_done_fn *done, void *ctx) {
-    struct lib_encoded encoded;
+    struct lib_command built;
     char detail[LIB_DETAIL];
-    enum tenure_result code = lib_encode(command, &encoded, detail);
+    enum tenure_result code = lib_command_build(command, &built, detail);
     if (code != TENURE_OK) {
         return code;
     }
     uint32_t index = slot_take(tenure);
     if (index == LIB_NO_SLOT) {
-        free(encoded.heap);
+        free(built.heap);
         return TENURE_OVERLOADED;
     }
     struct lib_slot *slot = &tenure->slots[index];
@@ -149,11 +153,11 @@ enum tenure_result tenure_submit(struct tenure *tenure, const struct tenure_comm
     slot->tenure = tenure;
     slot->request.done = write_done;
     slot->request.ctx = slot;
-    code = (enum tenure_result)engine_submit(tenure->engine, &slot->request, encoded.bytes);
+    code = (enum tenure_result)engine_submit(tenure->engine, &slot->request, &built.command);
     if (code != TENURE_OK) {
         slot_give(tenure, index);
     }
-    free(encoded.heap);
+    free(built.heap);
     return code;
 }
 

@@ -35,25 +35,27 @@ struct tenure {
     struct tenure_value *values; /* KERNEL_BUNDLE_MAX, used by the thread that delivers callbacks */
 };
 
-/* A command as bytes. */
-struct lib_encoded {
-    struct tn_bytes bytes;
+/* A command for the engine. It borrows from the caller's command and from itself: never copy it. */
+struct lib_command {
+    struct kernel_command command;
+    struct kernel_policy_patch patch;
     uint32_t values; /* the most values that its answer can have; UINT32_MAX: a whole bundle */
     uint8_t *heap;   /* to be freed; NULL: nothing */
-    uint8_t stack[4096];
+    uint8_t stack[1024];
 };
 
 /* encode.c. On failure `detail` (128 bytes) has the reason and there is nothing to free. */
-enum tenure_result lib_encode(const struct tenure_command *command, struct lib_encoded *encoded,
-                              char *detail);
+enum tenure_result lib_command_build(const struct tenure_command *command,
+                                     struct lib_command *built, char *detail);
 static inline struct tn_bytes lib_text(const char *text) {
     return text != NULL ? tn_bytes_of(text, strlen(text)) : tn_bytes_of(NULL, 0);
 }
 
 /* results.c */
 void lib_value_fill(struct tenure_value *out, const struct kernel_value *value);
+/* `command` may be NULL if the result has no values. */
 void lib_reply_fill(struct tenure_reply *reply, const struct kernel_result *result,
-                    struct tn_bytes command, struct tenure_value *values);
+                    const struct kernel_command *command, struct tenure_value *values);
 void lib_reply_reject(struct tenure_reply *reply, enum tenure_result code);
 
 /* watch.c. `values` has room for all of them, and belongs to *out from then on. */

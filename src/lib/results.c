@@ -19,11 +19,9 @@ void lib_value_fill(struct tenure_value *out, const struct kernel_value *value) 
 
 /* The answer to a claim is of the claim's pool: the names are in the request. */
 static void reply_values(struct tenure_value *out, const struct kernel_result *result,
-                         struct tn_bytes bytes) {
-    struct kernel_command command;
-    bool whole = kernel_command_decode(bytes, &command);
-    TN_ASSERT(whole && (command.fields & KERNEL_F_CLAIMS) != 0);
-    struct tn_reader r = tn_reader_of(command.claims.at, command.claims.len);
+                         const struct kernel_command *command) {
+    TN_ASSERT((command->fields & KERNEL_F_CLAIMS) != 0);
+    struct tn_reader r = tn_reader_of(command->claims.at, command->claims.len);
     struct kernel_claim claim = kernel_claim_read(&r);
     uint32_t at = 0;
     for (uint32_t i = 0; i < result->value_count; i++) {
@@ -36,7 +34,7 @@ static void reply_values(struct tenure_value *out, const struct kernel_result *r
 }
 
 void lib_reply_fill(struct tenure_reply *reply, const struct kernel_result *result,
-                    struct tn_bytes command, struct tenure_value *values) {
+                    const struct kernel_command *command, struct tenure_value *values) {
     reply->code = (enum tenure_result)result->code;
     reply->outcome = (enum tenure_outcome)engine_outcome(result);
     reply->replayed = result->replayed;
@@ -63,7 +61,7 @@ void lib_reply_reject(struct tenure_reply *reply, enum tenure_result code) {
     struct kernel_result result = {.code = (enum tn_result)code};
     char detail[LIB_DETAIL];
     memcpy(detail, reply->detail, sizeof detail);
-    lib_reply_fill(reply, &result, tn_bytes_of(NULL, 0), reply->first);
+    lib_reply_fill(reply, &result, NULL, reply->first);
     memcpy(reply->detail, detail, sizeof detail);
 }
 

@@ -133,8 +133,9 @@ enum tenure_result tenure_leases(struct tenure *tenure, const struct tenure_filt
         inner.holder = lib_text(filter->holder);
         inner.state = (enum kernel_state)filter->state;
     }
-    enum tn_result code =
-        inner.pool.len > 0 ? engine_pool_known(tenure->engine, inner.pool) : TN_R_OK;
+    enum tn_result code = inner.pool.len > 0
+                              ? engine_pool_known(tenure->engine, ENGINE_READ_AS_IS, inner.pool)
+                              : TN_R_OK;
     if (code == TN_R_OK) {
         code = engine_leases_list(tenure->engine, ENGINE_READ_CURRENT, &inner, cursor, page,
                                   capacity < READ_PAGE ? capacity : READ_PAGE, &got, &lsn);

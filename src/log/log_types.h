@@ -30,6 +30,13 @@ struct log_position {
     uint64_t next_lsn;
 };
 
+/* How long the calls of a replicated log to its store took, in powers of two from 64 microseconds to two
+ * seconds. */
+#define LOG_CALL_BUCKETS 16u
+static inline uint64_t log_call_bound_ns(unsigned bucket) {
+    return (uint64_t)64000 << bucket;
+}
+
 /* The figures of a log and of its snapshot store. */
 struct log_stats {
     uint64_t segments;
@@ -42,6 +49,16 @@ struct log_stats {
     uint64_t snapshot_bytes; /* of the newest */
     uint64_t snapshot_lsn;   /* of the newest, 0 if none */
     uint64_t bytes_since_snapshot;
+    /* A replicated log's; all 0 in others. */
+    uint64_t
+        stale_ms; /* since this node last had every batch that the owner had committed; 0: it is
+                          the owner */
+    uint64_t takeovers;   /* by this node, since it started */
+    uint64_t doubts;      /* calls to the store whose outcome was in doubt */
+    uint64_t store_bytes; /* that the store behind the log says it uses */
+    uint64_t call_ns_sum; /* of all calls to the store that were answered */
+    uint64_t call_histogram[LOG_CALL_BUCKETS + 1]; /* of them, those that took at most
+                                                      log_call_bound_ns(i); the last one: longer */
 };
 
 /* What a node must know that takes over a log from another one. */

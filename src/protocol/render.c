@@ -382,19 +382,36 @@ void protocol_render_busy(struct protocol_writer *w, const struct protocol_comma
     result_refused(w, row, result, holder);
 }
 
-void protocol_render_refusal(struct protocol_writer *w, enum tn_result code, const char *detail) {
-    struct facts none = {.count = 0};
+static void refusal_write(struct protocol_writer *w, enum tn_result code, int status,
+                          const char *detail, const struct facts *facts) {
     const char *words = detail != NULL && detail[0] != '\0' ? detail : NULL;
     if (w->encoding != PROTOCOL_JSON) {
-        error_write(w, code, words, &none);
+        error_write(w, code, words, facts);
         return;
     }
     struct problem problem = {.code = code,
-                              .status = tn_result_http(code),
+                              .status = status,
                               .outcome =
                                   tn_result_outcome(code) == TN_UNKNOWN ? TN_UNKNOWN : TN_REJECTED,
                               .detail = words};
-    problem_write(w, &problem, &none);
+    problem_write(w, &problem, facts);
+}
+
+void protocol_render_refusal(struct protocol_writer *w, enum tn_result code, const char *detail) {
+    struct facts none = {.count = 0};
+    refusal_write(w, code, tn_result_http(code), detail, &none);
+}
+
+void protocol_render_readonly(struct protocol_writer *w, const char *leader, const char *http) {
+    struct facts facts = {.count = 0};
+    bool elsewhere = http[0] != '\0';
+    if (leader[0] != '\0') {
+        fact_add(&facts, "leader", leader, 0);
+    }
+    if (elsewhere) {
+        fact_add(&facts, "leader_http", http, 0);
+    }
+    refusal_write(w, TN_R_READONLY, elsewhere ? 307 : tn_result_http(TN_R_READONLY), NULL, &facts);
 }
 
 void protocol_render_problem(struct protocol_writer *w, int status, enum tn_outcome outcome,

@@ -34,6 +34,9 @@ void protocol_render_busy(struct protocol_writer *w, const struct protocol_comma
                           const struct kernel_result *result, struct tn_bytes holder);
 /* A refusal that never reached the log, or of a read. `detail` NULL: the result's own text. */
 void protocol_render_refusal(struct protocol_writer *w, enum tn_result code, const char *detail);
+/* READONLY with the address of the node that owns the log, and that of its HTTP interface: each is empty
+ * if it is not known. With the latter the status in JSON is 307. */
+void protocol_render_readonly(struct protocol_writer *w, const char *leader, const char *http);
 /* JSON only: an error of HTTP itself, such as an unknown path. `title` is the text of the status.
  * */
 void protocol_render_problem(struct protocol_writer *w, int status, enum tn_outcome outcome,

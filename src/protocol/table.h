@@ -56,6 +56,8 @@ enum protocol_trait {
     PROTOCOL_BEARER = 1 << 14,   /* HTTP: without a token in the body, that of Authorization */
     PROTOCOL_ENVELOPE = 1 << 15, /* HTTP: the second route answers {"data":{"id":...},...} */
     PROTOCOL_FOLLOW = 1 << 16,   /* the command line can follow it */
+    PROTOCOL_STALE = 1 << 17, /* after READONLY also a node that does not own the log answers it */
+    PROTOCOL_ANYWHERE = 1 << 18, /* every node answers it, whether it owns the log or not */
 };
 
 /* How an argument is written. */
@@ -176,12 +178,14 @@ enum protocol_id {
     PROTOCOL_PUNSUBSCRIBE,
     PROTOCOL_QUIT,
     PROTOCOL_READONLY,
+    PROTOCOL_READWRITE,
     PROTOCOL_RECLAIM,
     PROTOCOL_REKEY,
     PROTOCOL_RELEASE,
     PROTOCOL_RESERVE,
     PROTOCOL_RESET,
     PROTOCOL_REVOKE,
+    PROTOCOL_ROLE,
     PROTOCOL_RULE_DELETE,
     PROTOCOL_RULE_DISABLE,
     PROTOCOL_RULE_ENABLE,
@@ -201,6 +205,13 @@ enum protocol_id {
     PROTOCOL_SENSOR_RULES,
     PROTOCOL_SENSOR_SET,
     PROTOCOL_SENSOR_STATUS,
+    PROTOCOL_SENTINEL_CKQUORUM,
+    PROTOCOL_SENTINEL_GET_MASTER_ADDR,
+    PROTOCOL_SENTINEL_MASTER,
+    PROTOCOL_SENTINEL_MASTERS,
+    PROTOCOL_SENTINEL_REPLICAS,
+    PROTOCOL_SENTINEL_SENTINELS,
+    PROTOCOL_SENTINEL_SLAVES,
     PROTOCOL_SNAPSHOT,
     PROTOCOL_SUBSCRIBE,
     PROTOCOL_SWEEP,
@@ -262,7 +273,7 @@ const struct protocol_command *protocol_command_find(const struct tn_bytes *argv
 int32_t protocol_command_arity(const struct protocol_command *command);
 
 /* "POOL CREATE" or "pool|create", NUL-terminated; PROTOCOL_NAME_MAX bytes are enough. */
-#define PROTOCOL_NAME_MAX 32u
+#define PROTOCOL_NAME_MAX 40u
 void protocol_command_name(const struct protocol_command *command, char out[PROTOCOL_NAME_MAX]);
 void protocol_command_full_name(const struct protocol_command *command,
                                 char out[PROTOCOL_NAME_MAX]);

@@ -242,7 +242,7 @@ bool access_sees_lease(const struct access_user *user, struct engine *engine,
         struct engine_value values[VALUES_STEP];
         uint32_t count = 0;
         /* Whoever looks at a lease that has just ended sees what there is of it: nothing. */
-        if (engine_lease_values(engine, ENGINE_READ_AS_IS, view->id, first, values, VALUES_STEP,
+        if (engine_lease_values(engine, ENGINE_READ_STALE, view->id, first, values, VALUES_STEP,
                                 &count) != TN_R_OK ||
             !sees_values(user, values, count)) {
             return false;
@@ -301,7 +301,7 @@ static enum tn_result judge_lease(const struct access_user *user, struct engine 
         /* A read names it by pool/value: the pool has been judged, and the handler judges the lease. */
         return command->pool.len > 0 ? TN_R_OK : TN_R_NOTFOUND;
     }
-    if (engine_lease_read(engine, ENGINE_READ_AS_IS, command->lease, &lease) != TN_R_OK) {
+    if (engine_lease_read(engine, ENGINE_READ_STALE, command->lease, &lease) != TN_R_OK) {
         return TN_R_OK; /* the kernel says why; it may remember the operation of a lease that ended */
     }
     if (!access_sees_lease(user, engine, &lease)) {

@@ -4,11 +4,12 @@
  *     pool:NAME           what concerns a pool or its values
  *     holder:NAME         what concerns a holder, the loss of a lease above all
  *     metrics:POOL        the metrics of a sticky pool
+ *     +switch-master      another node owns the log now, as Redis Sentinel says it; so does +slave
  *
- * each with ?after=ID to hear first what happened after that event. The id is part of the name that the
+ * each but the last with ?after=ID to hear first what happened after that event. The id is part of the name that the
  * client sees, so every client library can ask for it; the last "?after=" that has a valid id behind
- * it counts, the rest belongs to the name. Other names are nobody's: clients subscribe to some when
- * they connect, so they are accepted, and nothing is ever said there. */
+ * it counts, the rest belongs to the name. Other names belong to nothing:
+ * clients subscribe to some when they connect, so they are accepted, and nothing is ever said there. */
 #include <string.h>
 
 #include "protocol/parse.h"

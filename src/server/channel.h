@@ -7,7 +7,7 @@
 #define SERVER_CHANNEL_MAX 256u /* bytes of a channel's name or a pattern */
 
 enum server_channel_kind {
-    SERVER_CHANNEL_SILENT, /* any other name: nothing is ever said there */
+    SERVER_CHANNEL_SILENT, /* any other name: no event is ever said there */
     SERVER_CHANNEL_EVENTS,
     SERVER_CHANNEL_POOL,
     SERVER_CHANNEL_HOLDER,

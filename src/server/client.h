@@ -47,6 +47,7 @@ struct server_client {
     enum protocol_encoding encoding;
     bool ready;
     bool as_is;    /* there are no ticks to be had: the state will do */
+    bool stale;    /* it accepts the state of a node that follows the owner of the log */
     bool has_turn; /* it has waited for its turn: a long reply may be made now */
 };
 

@@ -306,6 +306,9 @@ static void closed(void *owner) {
     if (server->connections.looking == connection) {
         server->connections.looking = LIST_NEXT(connection, place);
     }
+    if (server->connections.parting == connection) {
+        server->connections.parting = LIST_NEXT(connection, place);
+    }
     LIST_REMOVE(connection, place);
     memset(connection, 0, sizeof *connection);
     LIST_INSERT_HEAD(&server->connections.free, connection, place);
@@ -484,6 +487,24 @@ void server_connections_review(struct server *server) {
             server_connection_close(c);
         }
     }
+}
+
+/* New connections come to the head of the list, so none that comes now is closed. */
+void server_connections_part(struct server *server) {
+    server->connections.parting = LIST_FIRST(&server->connections.live);
+    schedule_soon(&server->schedule);
+}
+
+bool server_connections_part_step(struct server *server) {
+    for (uint32_t i = 0; i < SERVER_LOOKS_MAX && server->connections.parting != NULL; i++) {
+        struct server_connection *c = server->connections.parting;
+        server->connections.parting = LIST_NEXT(c, place);
+        if (!c->closing && !c->client.stale && c->subscriber == NULL) {
+            c->ended = true; /* what was read is answered, also if it waits for its turn */
+            server_connection_run(c);
+        }
+    }
+    return server->connections.parting != NULL;
 }
 
 /* A bounded step: checking and disconnecting thousands takes milliseconds. The first one only

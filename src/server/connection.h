@@ -64,6 +64,7 @@ struct server_connections {
     struct server_connection_list live, free;
     struct server_connection *looking; /* where the look of this second goes on; NULL: it is over */
     bool look_due;                     /* and it has not begun */
+    struct server_connection *parting; /* where closing goes on after the log was lost */
     uint32_t drops_told, drops_untold; /* in this second: lines of the log */
 };
 
@@ -82,6 +83,10 @@ void server_connection_give(struct server_connection *connection, size_t bytes);
 /* Every second; and in each turn, until all have been looked at. */
 void server_connections_check(struct server *server);
 void server_connections_look(struct server *server);
+/* The log was lost to another node: what connections have asked for is answered, then they are closed, but
+ * for those that said READONLY or have subscribed. Begins; and a step in each turn, true if there is more. */
+void server_connections_part(struct server *server);
+bool server_connections_part_step(struct server *server);
 /* Closes connections whose user is gone, or has another secret now. */
 void server_connections_review(struct server *server);
 /* Whether the log has a line for one more client that is disconnected: a crowd is counted instead. */

@@ -94,8 +94,9 @@ struct saying {
     struct server_streams *streams;
     struct server_subscriber *only; /* NULL: to all who keep up */
     struct engine_event_id id;
-    const struct engine_event *event;     /* one of these two, or */
-    const struct engine_metrics *metrics; /* neither: events were lost before `id` */
+    const struct engine_event *event; /* one of these three, or */
+    const struct engine_metrics *metrics;
+    const char *text; /* none of them: events were lost before `id` */
 };
 
 static struct tn_bytes payload_of(const struct saying *saying) {
@@ -107,6 +108,8 @@ static struct tn_bytes payload_of(const struct saying *saying) {
             server_event_write(&w, saying->event);
         } else if (saying->metrics != NULL) {
             server_pool_metrics_write(&w, saying->metrics);
+        } else if (saying->text != NULL) {
+            tn_write_raw(&w.out, saying->text, strlen(saying->text));
         } else {
             server_event_write_lost(&w, saying->id);
         }
@@ -218,9 +221,9 @@ static bool hears(const struct server_subscription *s, struct tn_bytes channel, 
                       : s->hash == hash && tn_bytes_equal(name, channel);
 }
 
-/* Of those who keep up; metrics, which nobody can catch up on, also to others who have room. */
+/* Of those who keep up; what nobody can catch up on, also to others who have room. */
 static bool may_hear(const struct saying *saying, const struct server_subscription *s) {
-    if (saying->metrics != NULL) {
+    if (saying->metrics != NULL || saying->text != NULL) {
         return server_output_waiting(s->subscriber->connection) < SERVER_OUT_SOFT;
     }
     return !s->subscriber->behind && engine_event_id_compare(saying->id, s->after) > 0;
@@ -330,13 +333,11 @@ void server_fanout_tail(struct server_streams *streams) {
     }
 }
 
-void server_fanout_metrics(struct server_streams *streams, const struct engine_metrics *metrics) {
-    struct saying saying = {.streams = streams, .metrics = metrics};
-    uint8_t name[SERVER_CHANNEL_MAX] = "metrics:";
-    size_t len = strlen(metrics->pool);
-    memcpy(name + 8, metrics->pool, len);
+/* What is no event, to all who listen to the channel. */
+static void say_now(struct saying *saying, struct tn_bytes channel) {
+    struct server_streams *streams = saying->streams;
     streams->payload_len = 0;
-    channel_to_all(&saying, tn_bytes_of(name, 8 + len));
+    channel_to_all(saying, channel);
     while (streams->over != NULL) {
         struct server_subscriber *subscriber = streams->over;
         streams->over = subscriber->next_over;
@@ -344,6 +345,19 @@ void server_fanout_metrics(struct server_streams *streams, const struct engine_m
         server_subscriber_fall_behind(subscriber, streams->tail);
     }
     unsent_flush(streams);
+}
+
+void server_fanout_metrics(struct server_streams *streams, const struct engine_metrics *metrics) {
+    struct saying saying = {.streams = streams, .metrics = metrics};
+    uint8_t name[SERVER_CHANNEL_MAX] = "metrics:";
+    size_t len = strlen(metrics->pool);
+    memcpy(name + 8, metrics->pool, len);
+    say_now(&saying, tn_bytes_of(name, 8 + len));
+}
+
+void server_fanout_say(struct server_streams *streams, const char *channel, const char *text) {
+    struct saying saying = {.streams = streams, .text = text};
+    say_now(&saying, tn_bytes_of(channel, strlen(channel)));
 }
 
 /* ---- Those who are behind ---- */

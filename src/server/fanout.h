@@ -9,6 +9,8 @@
 /* Hands the next events to all who keep up. */
 void server_fanout_tail(struct server_streams *streams);
 void server_fanout_metrics(struct server_streams *streams, const struct engine_metrics *metrics);
+/* A text to all who listen to the channel now: it cannot be read back. Any user may hear it. */
+void server_fanout_say(struct server_streams *streams, const char *channel, const char *text);
 /* One step of each who is behind and has room, bounded in all. */
 void server_fanout_behind(struct server_streams *streams);
 /* From now on it hears what is new, after `position`: the newest event, or where it has got to. */

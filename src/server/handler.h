@@ -55,9 +55,19 @@ server_session session_info;
 server_session session_ping;
 server_session session_quit;
 server_session session_readonly;
+server_session session_readwrite;
 server_session session_reset;
 server_session session_select;
 server_session session_time;
+
+/* sentinel.c */
+server_session session_role;
+server_session session_sentinel_ckquorum;
+server_session session_sentinel_get_master_addr;
+server_session session_sentinel_master;
+server_session session_sentinel_masters;
+server_session session_sentinel_replicas;
+server_session session_sentinel_sentinels;
 
 /* subscribe.c */
 server_session session_subscribe;

@@ -34,6 +34,28 @@ static void reply_text(struct server_connection *connection, const struct tn_wri
 
 /* ---- INFO ---- */
 
+static void info_replication(struct server *server, struct tn_writer *w) {
+    const struct server_role *role = &server->role;
+    struct server_node_address owner = {.port = 0};
+    struct engine_stats stats;
+    server_role_refresh(server);
+    engine_stats_read(server->engine, &stats);
+    line(w, "\r\n# Replication\r\nrole:%s\r\n", role->follows ? "slave" : "master");
+    if (role->follows) {
+        bool up = server_node_address_split(role->leader, &owner);
+        if (!up && !server_node_address_split(role->owner, &owner)) {
+            owner.host[0] = '\0';
+        }
+        line(w, "master_host:%s\r\nmaster_port:%u\r\nmaster_link_status:%s\r\n", owner.host,
+             owner.port, up ? "up" : "down");
+        line(w, "slave_read_only:1\r\nstale_ms:%" PRIu64 "\r\n", stats.log.stale_ms);
+        line(w, "connected_slaves:0\r\n");
+    } else {
+        line(w, "connected_slaves:%u\r\n", server_role_replicas(server));
+    }
+    line(w, "takeovers:%" PRIu64 "\r\n", role->promotions);
+}
+
 static void info_server(struct server *server, struct tn_writer *w) {
     line(w, "# Server\r\nredis_version:" REDIS_VERSION "\r\nredis_mode:standalone\r\n");
     line(w, "tenure_version:%s\r\nprocess_id:%ld\r\ntcp_port:%u\r\n", server->options.version,
@@ -58,7 +80,7 @@ static void info_server(struct server *server, struct tn_writer *w) {
     line(w, "pubsub_channels:%u\r\npubsub_patterns:%u\r\n",
          server->streams.subscriptions - server->streams.pattern_count,
          server->streams.pattern_count);
-    line(w, "\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n");
+    info_replication(server, w);
     line(w, "\r\n# Cluster\r\ncluster_enabled:0\r\n");
 }
 

@@ -14,7 +14,10 @@ enum server_step server_job_begin(struct server_request *request) {
         schedule_wait(request->client);
         return SERVER_WAIT;
     }
-    enum tn_result code = server_request_parse(request);
+    enum tn_result code = server_role_judge(request);
+    if (code == TN_R_OK) {
+        code = server_request_parse(request);
+    }
     if (code == TN_R_OK) {
         code = server_request_judge(request);
     }

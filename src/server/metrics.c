@@ -110,7 +110,7 @@ static bool collect(struct server_metrics *metrics) {
     do {
         uint32_t count = 0;
         uint64_t lsn;
-        if (engine_pools_list(engine, ENGINE_READ_AS_IS, &cursor, metrics->page, POOLS_A_HOLD,
+        if (engine_pools_list(engine, ENGINE_READ_STALE, &cursor, metrics->page, POOLS_A_HOLD,
                               &count, &lsn) != TN_R_OK) {
             return false;
         }

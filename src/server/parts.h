@@ -19,6 +19,7 @@
 #include "server/refusal.h"
 #include "server/schedule.h"
 #include "server/server.h"
+#include "server/server_role.h"
 #include "server/server_tls.h"
 #include "server/slots.h"
 #include "server/stop.h"
@@ -33,6 +34,7 @@ struct server {
     struct supervisor *supervisor; /* NULL: sensors are off */
     struct access access;          /* users */
     struct server_logins logins;
+    struct server_role role; /* in a cluster */
 
     struct server_tls tls; /* without a context: TLS is off */
 

@@ -163,8 +163,9 @@ enum tn_result read_leases(struct server_request *request) {
         .pool = call->command.pool, .holder = call->command.holder, .state = call->state};
     uint32_t count = 0;
     uint64_t lsn;
-    enum tn_result code =
-        filter.pool.len > 0 ? engine_pool_known(server->engine, filter.pool) : TN_R_OK;
+    enum tn_result code = filter.pool.len > 0
+                              ? engine_pool_known(server->engine, request->how, filter.pool)
+                              : TN_R_OK;
     if (code == TN_R_OK) {
         code = leases_list(request, &filter, &count, &lsn);
     }
@@ -254,7 +255,7 @@ static bool value_seen(const struct server_request *request, const struct kernel
     if (!view->has_lease || !access_is_narrow(request->user)) {
         return view->has_lease;
     }
-    return engine_lease_read(request->server->engine, ENGINE_READ_AS_IS, view->lease.id, &lease) ==
+    return engine_lease_read(request->server->engine, ENGINE_READ_STALE, view->lease.id, &lease) ==
                TN_R_OK &&
            lease.view.epoch == view->lease.epoch && /* a rekey changes who may see it */
            access_sees_lease(request->user, request->server->engine, &lease);
@@ -424,7 +425,7 @@ static enum tn_result fence_check(struct server_client *client, uint64_t fence_l
 
 /* What a read that has not answered waits for; false: it has answered. */
 static bool read_waits(struct server_request *request, enum tn_result code) {
-    if (code == TN_R_NOT_YET) {
+    if (code == TN_R_NOT_YET && !request->stale) {
         ticks_wait(&request->server->ticks, request->client);
     } else if (request->more) {
         schedule_go_on(request->client);
@@ -439,7 +440,10 @@ enum server_step server_read(struct server_request *request, struct server_answe
     struct server_client *client = request->client;
     const struct protocol_command *row = request->row;
     bool wait = false;
-    struct server_answer answer = {.code = server_request_parse(request)};
+    struct server_answer answer = {.code = server_role_judge(request)};
+    if (answer.code == TN_R_OK) {
+        answer.code = server_request_parse(request);
+    }
     if (answer.code == TN_R_OK) {
         answer.code = server_request_judge(request);
     }
@@ -451,7 +455,7 @@ enum server_step server_read(struct server_request *request, struct server_answe
         return SERVER_WAIT;
     }
     if (answer.code == TN_R_OK) {
-        request->how = read_how(client);
+        request->how = request->stale ? ENGINE_READ_STALE : read_how(client);
         answer.code = server_handlers[row->id].read(request);
         if (read_waits(request, answer.code)) {
             return SERVER_WAIT;
@@ -463,7 +467,7 @@ enum server_step server_read(struct server_request *request, struct server_answe
     client->tick_since_ms = 0;
     client->as_is = false;
     if (answer.code != TN_R_OK) {
-        protocol_render_refusal(request->w, answer.code, request->call.detail);
+        server_refusal_render(server, request->w, answer.code, request->call.detail);
         server_count_refusal(&server->counters, row->id, answer.code);
     }
     server->counters.calls[row->id]++;

@@ -16,7 +16,7 @@ void server_request_begin(struct server_request *request, struct server_client *
     request->w = NULL;
     request->how = ENGINE_READ_AS_IS;
     request->lsn = 0;
-    request->more = request->full = false;
+    request->more = request->full = request->stale = false;
 }
 
 enum tn_result server_request_parse(struct server_request *request) {

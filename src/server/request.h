@@ -25,6 +25,7 @@ struct server_request {
     enum engine_read_mode how; /* of a read */
     uint64_t lsn;              /* of a read: the log position that it has shown; 0: none */
     bool more;                 /* of a read: the slice is over before the reply was done */
+    bool stale;                /* of a read: this node's state will do, though it follows */
     bool full;                 /* of a write: the batch has no room for it; the next one may */
     struct protocol_call call; /* parsed; a refusal leaves the reason in its `detail` */
 };

@@ -44,7 +44,7 @@ static bool on_turn(void *ctx) {
     struct server *server = ctx;
     server_connections_look(server);
     server_listen_resume(server);
-    return server->connections.looking != NULL;
+    return server_connections_part_step(server) || server->connections.looking != NULL;
 }
 
 /* Clients were tried again, or a log-in was judged: it may have been the last one before the end. */
@@ -64,6 +64,7 @@ static void on_second(uv_timer_t *timer) {
     server_logins_second(&server->logins);
     server_metrics_second(server);
     server_http_check(server);
+    server_role_look(server);
     server_tls_second(server);
     engine_stats_read(server->engine, &stats);
     if (stats.stopped != TN_R_OK) {
@@ -90,11 +91,11 @@ static bool memory_make(struct server *server) {
     server->connections.of =
         calloc(server->options.connections_max, sizeof *server->connections.of);
     server->metrics = server_metrics_make(server);
+    server_writes_init(&server->writes, server->engine, &server->slots);
     return server->connections.of != NULL && server->metrics != NULL &&
            server_buffers_init(&server->buffers) &&
            server_output_init(&server->output, &server->loop, &server->counters) &&
            server_slots_init(&server->slots, &server->counters) &&
-           server_writes_init(&server->writes, server->engine, &server->slots) &&
            server_refusals_init(&server->refusals) && server_login_init(&server->logins) &&
            access_configure(&server->access, server->options.users, server->options.user_count);
 }
@@ -105,7 +106,6 @@ static void memory_free(struct server *server) {
     server_buffers_free(&server->buffers);
     server_output_free(&server->output);
     server_slots_free(&server->slots);
-    server_writes_free(&server->writes);
     server_metrics_free(server->metrics);
     server_refusals_free(&server->refusals);
     access_free(&server->access);
@@ -318,10 +318,12 @@ static int run(struct running *running) {
         server_log("refused", "reason=\"no memory or no descriptors for the server\"");
         return 2;
     }
+    server_role_start(server);
     if (!start(running)) {
         server->stop.exit_code = 2;
         server_listen_stop(server);
         server_http_stop(server);
+        server_role_stop(server);
         server_streams_stop(&server->streams);
         server_stop_now(server);
     }
@@ -340,6 +342,9 @@ int server_run(const struct server_options *options) {
         return 2;
     }
     running->server.options = *options;
+    if (options->stale_max_ms == 0) {
+        running->server.options.stale_max_ms = SERVER_STALE_MAX_MS;
+    }
     running->server.engine = options->engine;
     access_init(&running->server.access, geteuid());
     int code = run(running);

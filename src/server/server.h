@@ -3,6 +3,7 @@
 #define TN_SERVER_SERVER_H
 
 #include <pthread.h>
+#include <uv.h>
 
 #include "broker/broker.h"
 #include "engine/engine.h"
@@ -11,6 +12,8 @@
 #include "supervisor/supervisor.h"
 
 struct server_options;
+
+#define SERVER_STALE_MAX_MS 10000u /* if the option is 0 */
 
 /* What the program around the server wants to hear, on the loop's thread but for `reload`. Each may
  * be NULL; reload and reloaded come together. */
@@ -27,10 +30,12 @@ struct server_hooks {
 };
 
 /* From the engine to the server, what is new. It is there before the engine, whose options refer to
- * it, and stays until after it: events_ready = server_feed_events, metrics = server_feed_metrics. */
+ * it, and stays until after it: events_ready = server_feed_events, metrics = server_feed_metrics,
+ * role = server_feed_role. */
 struct server_feed {
     pthread_mutex_t lock;           /* everything below */
-    struct server_streams *streams; /* NULL: there is no server yet, or no more */
+    struct server_streams *streams; /* NULL: there is no server yet, or no more; so is `role` */
+    uv_async_t *role;
     bool metrics_wanted;
     struct server_feed_item *first, **end; /* metrics on their way */
     uint32_t count;
@@ -39,6 +44,8 @@ struct server_feed {
 void server_feed_init(struct server_feed *feed);
 void server_feed_events(void *feed);
 engine_metrics_sink server_feed_metrics;
+/* For the engine's option `role`, with the feed for its context; or called by whoever is told. */
+engine_role_sink server_feed_role;
 
 struct server_options {
     struct engine *engine;
@@ -67,9 +74,10 @@ struct server_options {
     const struct supervisor_options *sensors;
     /* Live, that is, a reload may change them. */
     uint32_t connections_max; /* up to what it was at the start */
-    uint32_t slow_seconds;    /* a client that takes none of its replies for so long is dropped */
-    size_t client_memory;     /* of unfinished requests and unread replies: see memory.c */
-    uint32_t idle_seconds;    /* and one that asks for nothing for so long; 0: never */
+    uint32_t stale_max_ms; /* a follower's state may be this old for clients that said READONLY */
+    uint32_t slow_seconds; /* a client that takes none of its replies for so long is dropped */
+    size_t client_memory;  /* of unfinished requests and unread replies: see memory.c */
+    uint32_t idle_seconds; /* and one that asks for nothing for so long; 0: never */
     const struct access_option
         *users; /* the caller's: taken over at the start and after a reload */
     uint32_t user_count;

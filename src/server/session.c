@@ -155,7 +155,7 @@ static void hello_reply(struct server_connection *connection) {
     protocol_pair_number(&w, "proto", connection->client.encoding == PROTOCOL_RESP3 ? 3 : 2);
     protocol_pair_number(&w, "id", connection->id);
     protocol_pair_text(&w, "mode", "standalone");
-    protocol_pair_text(&w, "role", "master");
+    protocol_pair_text(&w, "role", connection->server->role.follows ? "replica" : "master");
     protocol_write_text(&w, "modules");
     protocol_write_array(&w, 0);
     server_reply_end(connection, &w);
@@ -243,6 +243,7 @@ enum server_step session_reset(struct server_connection *connection, const struc
     connection->client.encoding = PROTOCOL_RESP2;
     connection->name[0] = '\0';
     connection->in_multi = false;
+    connection->client.stale = false;
     connection->client.login = connection->arrived;
     reply_simple(connection, "RESET");
     return SERVER_DONE;
@@ -303,6 +304,16 @@ enum server_step session_readonly(struct server_connection *connection, const st
                                   uint32_t argc) {
     (void)argv;
     (void)argc;
+    connection->client.stale = true;
+    reply_simple(connection, "OK");
+    return SERVER_DONE;
+}
+
+enum server_step session_readwrite(struct server_connection *connection,
+                                   const struct tn_bytes *argv, uint32_t argc) {
+    (void)argv;
+    (void)argc;
+    connection->client.stale = false;
     reply_simple(connection, "OK");
     return SERVER_DONE;
 }

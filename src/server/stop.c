@@ -22,6 +22,7 @@ void server_stop_check(struct server *server) {
         server->logins.count == 0 && server_http_stopped(server) &&
         server->stop.supervisor_closed) {
         server_answers_stop(&server->answers);
+        server_role_stop(server);
         server_streams_stop(&server->streams);
         server_stop_now(server);
     }

@@ -2,25 +2,19 @@
 #include "server/write.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "protocol/identity.h"
 #include "server/answer.h"
 #include "server/schedule.h"
 #include "server/sensor.h"
+#include "server/server_role.h"
 #include "server/slots.h"
 
-bool server_writes_init(struct server_writes *writes, struct engine *engine,
+void server_writes_init(struct server_writes *writes, struct engine *engine,
                         struct server_slots *slots) {
     writes->engine = engine;
     writes->slots = slots;
-    writes->encoded = malloc(KERNEL_COMMAND_MAX);
-    return writes->encoded != NULL;
-}
-
-void server_writes_free(struct server_writes *writes) {
-    free(writes->encoded);
 }
 
 /* ---- Holders ---- */
@@ -63,15 +57,10 @@ static enum tn_result holder_derive(struct server_request *request,
 enum tn_result server_write_submit(struct server_request *request) {
     struct server_writes *writes = request->client->writes;
     struct server_slot *slot = request->slot;
-    uint32_t len =
-        kernel_command_encode(&request->call.command, writes->encoded, KERNEL_COMMAND_MAX);
-    if (len == 0) {
-        return TN_R_TOO_LARGE;
-    }
     slot->request.done = server_answer_done;
     slot->request.ctx = request->server;
     enum tn_result code =
-        engine_submit_later(writes->engine, &slot->request, tn_bytes_of(writes->encoded, len));
+        engine_submit_later(writes->engine, &slot->request, &request->call.command);
     writes->submitted = true;
     request->full = code == TN_R_OVERLOADED;
     return code;
@@ -99,7 +88,10 @@ enum server_step server_write(struct server_request *request) {
         return SERVER_WAIT;
     }
     request->slot = slot;
-    enum tn_result code = server_request_parse(request);
+    enum tn_result code = server_role_judge(request);
+    if (code == TN_R_OK) {
+        code = server_request_parse(request);
+    }
     if (code == TN_R_OK && request->call.derive) {
         code = holder_derive(request, holder);
     }

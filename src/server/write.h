@@ -7,14 +7,11 @@
 struct server_writes {
     struct engine *engine;
     struct server_slots *slots;
-    uint8_t *encoded; /* a command */
-    bool submitted;   /* something, since the loop last waited */
+    bool submitted; /* something, since the loop last waited */
 };
 
-/* False: no memory. */
-bool server_writes_init(struct server_writes *writes, struct engine *engine,
+void server_writes_init(struct server_writes *writes, struct engine *engine,
                         struct server_slots *slots);
-void server_writes_free(struct server_writes *writes);
 
 /* DONE: a slot at the end of the client's queue has the answer or will have it; a refusal is there at
  * once. */

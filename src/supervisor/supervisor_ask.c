@@ -139,8 +139,6 @@ static bool ask_submit(struct supervisor_sensor *sensor, enum supervisor_ask_kin
                        const struct kernel_command *command) {
     struct supervisor *supervisor = sensor->supervisor;
     struct supervisor_ask *ask = calloc(1, sizeof *ask);
-    uint32_t len = kernel_command_encode(command, supervisor->encoded, sizeof supervisor->encoded);
-    TN_ASSERT(len > 0);
     if (ask == NULL) {
         return false;
     }
@@ -150,8 +148,7 @@ static bool ask_submit(struct supervisor_sensor *sensor, enum supervisor_ask_kin
                                    .kind = kind};
     sensor->asks++;
     supervisor->asks++;
-    enum tn_result code = engine_submit(supervisor->options.engine, &ask->request,
-                                        tn_bytes_of(supervisor->encoded, len));
+    enum tn_result code = engine_submit(supervisor->options.engine, &ask->request, command);
     if (code != TN_R_OK) {
         ask->request.result = (struct kernel_result){.code = code};
         ask_done(&ask->request, tn_bytes_of(NULL, 0));

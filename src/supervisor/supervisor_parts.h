@@ -107,7 +107,6 @@ struct supervisor {
     char cgroup[4096]; /* empty: none can be used */
     bool can_pidns;
     uint8_t spec[KERNEL_SENSOR_SPEC_MAX]; /* of the sensor that is being read */
-    uint8_t encoded[8192];                /* a command */
     struct token_issued token;            /* of the run that is being started */
 };
 

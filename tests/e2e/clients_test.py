@@ -96,7 +96,7 @@ SEQUENCES = [
         (["CONFIG", "GET", "databases"], config("databases", "1")),
         (["INFO", "replication"], has("role:master", "connected_slaves:0")),
         (["INFO", "server"], has("redis_version:", "redis_mode:standalone")),
-        (["SENTINEL", "MASTERS"], error("ERR unknown command")),
+        (["SENTINEL", "MASTERS"], lambda reply: pairs(reply[0])["flags"] == "master"),
         (["CLUSTER", "NODES"], error("ERR unknown command")),
         (["GET", "__Booksleeve_TieBreak"], error("ERR unknown command")),
         (["ECHO", ECHO], ECHO)]),

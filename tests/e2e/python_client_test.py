@@ -142,7 +142,7 @@ class Methods(Case):
                 found[full.replace("|", " ").upper()] = full
         found["COMMAND"] = "command"  # which has subcommands and is one itself
         for name, full in found.items():
-            method = {"IMPORT": "import_"}.get(name, name.lower().replace(" ", "_"))
+            method = {"IMPORT": "import_"}.get(name, name.lower().replace(" ", "_").replace("-", "_"))
             self.assertTrue(any(callable(getattr(c, method, None)) for c in (
                 tenure.Client, tenure.Connection, tenure.Subscription)), "no method for " + name)
         self.assertEqual(set(tenure.COMMANDS), set(found))
@@ -160,7 +160,7 @@ class Methods(Case):
             self.tokens(c)
             self.about_the_server(c)
             alone = {"AUTH", "CLIENT GETNAME", "CLIENT ID", "CLIENT SETINFO", "CLIENT SETNAME",
-                     "HELLO", "QUIT", "READONLY", "RESET", "SELECT", "SUBSCRIBE", "PSUBSCRIBE",
+                     "HELLO", "QUIT", "READONLY", "READWRITE", "RESET", "SELECT", "SUBSCRIBE", "PSUBSCRIBE",
                      "UNSUBSCRIBE", "PUNSUBSCRIBE"}
             self.assertEqual(set(tenure.COMMANDS) - c.sent, alone)
 
@@ -303,6 +303,14 @@ class Methods(Case):
         self.assertGreater(len(c.command()), 10)
         self.assertIn("summary", c.command_docs("alloc")["alloc"])
         self.assertEqual(c.command_info("alloc")[0][0], "alloc")
+        self.assertEqual((c.role()[0], c.role()[2]), ("master", []))
+        host, port = c.sentinel_get_master_addr_by_name()
+        self.assertEqual((host, port), ("127.0.0.1", self.server.port))
+        self.assertIsNone(c.sentinel_get_master_addr_by_name("other"))
+        self.assertEqual(c.sentinel_master()["flags"], "master")
+        self.assertEqual(c.sentinel_masters(), [c.sentinel_master()])
+        self.assertEqual(c.sentinel_replicas() + c.sentinel_slaves() + c.sentinel_sentinels(), [])
+        self.assertTrue(c.sentinel_ckquorum().startswith("OK "))
         with c.connection() as mine:
             self.assertEqual(mine.hello(3)["server"], "tenure")
             mine.client_setname("k")
@@ -312,6 +320,7 @@ class Methods(Case):
             self.assertEqual([x["id"] for x in listed], [str(mine.client_id())])
             mine.select()
             mine.readonly()
+            mine.readwrite()
             mine.auth("secret", "default")
             mine.reset()
             self.assertEqual(mine.alloc("devices", "d").epoch, 1)

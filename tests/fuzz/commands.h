@@ -139,11 +139,22 @@ static bool commands_step(struct commands *c) {
     commands_fields(c, &command);
     c->now_ms += choice & 0x20 ? commands_number(c) % 100000 * 100 : 1;
     uint32_t len = kernel_command_encode(&command, encoded, sizeof encoded);
-    if (len == 0 || !kernel_command_decode(tn_bytes_of(encoded, len), &decoded)) {
+    bool whole = kernel_command_whole(&command);
+    if (len == 0) {
+        TN_ASSERT(!whole || kernel_command_size(&command) == 0 ||
+                  kernel_command_size(&command) > sizeof encoded);
         return true;
     }
-    struct kernel_entry entry = {
-        .lsn = ++c->lsn, .now_ms = c->now_ms, .command = tn_bytes_of(encoded, len)};
+    /* The check before the encoding foretells what decoding says. */
+    TN_ASSERT(kernel_command_decode(tn_bytes_of(encoded, len), &decoded) == whole);
+    if (!whole) {
+        return true;
+    }
+    TN_ASSERT(kernel_command_size(&command) == len && kernel_command_size(&decoded) == len);
+    struct kernel_entry entry = {.lsn = ++c->lsn,
+                                 .now_ms = c->now_ms,
+                                 .encoded = tn_bytes_of(encoded, len),
+                                 .command = &decoded};
     struct kernel_result result = {.values = c->got, .value_capacity = KERNEL_BUNDLE_MAX};
     kernel_apply(c->kernel, &entry, &result);
     TN_ASSERT(result.code < TN_R_COUNT && result.lsn <= c->lsn);

@@ -165,7 +165,7 @@ static void job_step(struct job *job) {
     } else {
         ekit_release(&command, &job->lease, job->holder);
     }
-    jobs->failed += engine_submit(jobs->engine, &job->request, command.bytes) != TN_R_OK;
+    jobs->failed += engine_submit(jobs->engine, &job->request, &command.decoded) != TN_R_OK;
 }
 
 static void thousands_in_flight_are_answered_in_order(void **state) {

@@ -158,9 +158,7 @@ static enum tn_result demand(struct world *w, enum kernel_verb verb, const char 
         command.fields |= KERNEL_F_SPEC;
         command.spec = bytes_of(spec);
     }
-    uint32_t len = kernel_command_encode(&command, encoded.at, sizeof encoded.at);
-    assert_true(len > 0);
-    encoded.bytes = tn_bytes_of(encoded.at, len);
+    ekit_command_copy(&encoded, &command);
     return ekit_run(w->engine, &encoded, &answer);
 }
 
@@ -194,9 +192,7 @@ static void lease_revoke(struct world *w, const char *ref) {
                                      .lease = lease.view.id};
     struct ekit_command encoded;
     struct ekit_answer answer;
-    uint32_t len = kernel_command_encode(&command, encoded.at, sizeof encoded.at);
-    assert_true(len > 0);
-    encoded.bytes = tn_bytes_of(encoded.at, len);
+    ekit_command_copy(&encoded, &command);
     assert_int_equal(ekit_run(w->engine, &encoded, &answer), TN_R_OK);
 }
 

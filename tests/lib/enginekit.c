@@ -45,11 +45,14 @@ static struct tn_bytes text(const char *s) {
     return s != NULL ? tn_bytes_of(s, strlen(s)) : tn_bytes_of(NULL, 0);
 }
 
+void ekit_command_copy(struct ekit_command *out, const struct kernel_command *command) {
+    uint32_t len = kernel_command_encode(command, out->at, sizeof out->at);
+    assert_true(kernel_command_decode(tn_bytes_of(out->at, len), &out->decoded));
+}
+
 static const struct ekit_command *encode(struct ekit_command *out, struct kernel_command command) {
     command.rights = KERNEL_RIGHT_OPERATOR;
-    uint32_t len = kernel_command_encode(&command, out->at, sizeof out->at);
-    assert_true(len > 0);
-    out->bytes = tn_bytes_of(out->at, len);
+    ekit_command_copy(out, &command);
     return out;
 }
 
@@ -126,7 +129,7 @@ enum tn_result ekit_run(struct engine *engine, const struct ekit_command *comman
                         struct ekit_answer *answer) {
     answer->result =
         (struct kernel_result){.values = answer->values, .value_capacity = EKIT_VALUES};
-    engine_execute(engine, command->bytes, &answer->result);
+    engine_execute(engine, &command->decoded, &answer->result);
     return answer->result.code;
 }
 

@@ -1,4 +1,4 @@
-/* What tests of the engine share: commands as bytes, answers with room for values, directories. */
+/* What tests of the engine share: commands, answers with room for values, directories. */
 #ifndef TESTS_LIB_ENGINEKIT_H
 #define TESTS_LIB_ENGINEKIT_H
 
@@ -8,9 +8,10 @@
 
 #define EKIT_VALUES 300u
 
+/* A command that owns its bytes. Must not be copied. */
 struct ekit_command {
     uint8_t at[8192];
-    struct tn_bytes bytes;
+    struct kernel_command decoded; /* borrows from `at` */
 };
 
 struct ekit_answer {
@@ -20,6 +21,9 @@ struct ekit_answer {
 
 /* Small tables, so that many engines can be opened quickly. */
 void ekit_limits_small(struct engine_options *options);
+
+/* A copy of a command with all that it borrows. */
+void ekit_command_copy(struct ekit_command *out, const struct kernel_command *command);
 
 /* Commands. `opid` may be NULL. All have operator rights. */
 const struct ekit_command *ekit_pool(struct ekit_command *out, const char *name, uint64_t lo,

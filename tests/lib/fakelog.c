@@ -62,6 +62,9 @@ struct fakelog {
     unsigned appends, idles, snapshots;
     enum tn_status idle_status;
     unsigned answering; /* threads that are not done with this log */
+    struct log_node nodes[LOG_NODES_MAX];
+    uint32_t node_count;
+    uint64_t stale_ms;
 
     /* The append that waits for its answer. */
     struct log_batch pending;
@@ -368,6 +371,7 @@ static void fake_stats(struct log *base, struct log_stats *ret_stats) {
     struct fakelog *log = of(base);
     pthread_mutex_lock(&log->lock);
     ret_stats->appends = log->appends;
+    ret_stats->stale_ms = log->stale_ms;
     pthread_mutex_unlock(&log->lock);
 }
 
@@ -396,6 +400,15 @@ static bool fake_close(struct log *base) {
     return true;
 }
 
+static uint32_t fake_nodes(const struct log *base, struct log_node *ret_nodes, uint32_t room) {
+    struct fakelog *log = of((struct log *)(uintptr_t)base);
+    pthread_mutex_lock(&log->lock);
+    uint32_t count = log->node_count < room ? log->node_count : room;
+    memcpy(ret_nodes, log->nodes, count * sizeof *ret_nodes);
+    pthread_mutex_unlock(&log->lock);
+    return count;
+}
+
 static const struct log_verbs fake_verbs = {
     .batch_max = fake_batch_max,
     .load = fake_load,
@@ -403,6 +416,7 @@ static const struct log_verbs fake_verbs = {
     .lead = fake_lead,
     .succession = fake_succession,
     .owned = fake_owned,
+    .nodes = fake_nodes,
     .resign = fake_resign,
     .append = fake_append,
     .idle = fake_idle,
@@ -475,6 +489,20 @@ void fakelog_lead_at(struct fakelog *log, uint64_t lsn) {
     log->lead_at = lsn;
 }
 
+void fakelog_set_nodes(struct fakelog *log, const struct log_node *nodes, uint32_t count) {
+    assert_true(count <= LOG_NODES_MAX);
+    pthread_mutex_lock(&log->lock);
+    memcpy(log->nodes, nodes, count * sizeof *nodes);
+    log->node_count = count;
+    pthread_mutex_unlock(&log->lock);
+}
+
+void fakelog_set_stale(struct fakelog *log, uint64_t stale_ms) {
+    pthread_mutex_lock(&log->lock);
+    log->stale_ms = stale_ms;
+    pthread_mutex_unlock(&log->lock);
+}
+
 void fakelog_set_threaded(struct fakelog *log, bool threaded) {
     log->threaded = threaded;
 }
@@ -485,14 +513,24 @@ void fakelog_expire(struct fakelog *log) {
     pthread_mutex_unlock(&log->lock);
 }
 
+void fakelog_owner_soon(struct fakelog *log, bool owned, const char *leader) {
+    pthread_mutex_lock(&log->lock);
+    while (log->busy) {
+        pthread_cond_wait(&log->changed, &log->lock);
+    }
+    log->owned = owned;
+    const struct log_follower *follower = log->follower;
+    pthread_mutex_unlock(&log->lock);
+    if (follower != NULL) {
+        follower->owner(follower->ctx, owned, leader);
+    }
+}
+
 void fakelog_owner(struct fakelog *log, bool owned, const char *leader) {
     pthread_mutex_lock(&log->lock);
     assert_false(log->busy);
-    log->owned = owned;
     pthread_mutex_unlock(&log->lock);
-    if (log->follower != NULL) {
-        fakelog_tell(log, owned, leader);
-    }
+    fakelog_owner_soon(log, owned, leader);
 }
 
 void fakelog_tell(struct fakelog *log, bool owned, const char *leader) {

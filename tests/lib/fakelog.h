@@ -33,6 +33,8 @@ void fakelog_gate_wait(struct fakelog *log);
 
 /* Tells who owns it from now on. Not while an append is under way. */
 void fakelog_owner(struct fakelog *log, bool owned, const char *leader);
+/* The same when no append is under way any more. */
+void fakelog_owner_soon(struct fakelog *log, bool owned, const char *leader);
 /* The same, but only the telling, also while an append is under way. */
 void fakelog_tell(struct fakelog *log, bool owned, const char *leader);
 /* The next question whether it is owned is answered with no, once. */
@@ -52,6 +54,9 @@ void fakelog_on_lead(struct fakelog *log, void (*call)(void *ctx), void *ctx);
 void fakelog_on_append(struct fakelog *log, void (*call)(void *ctx), void *ctx);
 /* What lead tells as the log's position, instead of the truth. */
 void fakelog_lead_at(struct fakelog *log, uint64_t lsn);
+/* The nodes that it tells of, and how old the state of this one is. */
+void fakelog_set_nodes(struct fakelog *log, const struct log_node *nodes, uint32_t count);
+void fakelog_set_stale(struct fakelog *log, uint64_t stale_ms);
 
 /* The next append, and the `count` - 1 after it, end like this. After TN_LOST and TN_DOUBT it is owned no
  * more; others than TN_NOSPACE are final by contract. Whether a batch that ends in doubt was stored is up

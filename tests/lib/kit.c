@@ -138,13 +138,20 @@ static void remember(struct kit *kit, struct tn_bytes bytes) {
 }
 
 enum tn_result kit_run_bytes(struct kit *kit, struct tn_bytes bytes) {
+    struct kernel_command command;
+    memset(kit->events, 0, sizeof kit->events);
+    kit->event_count = 0;
+    if (!kernel_command_decode(bytes, &command)) {
+        kit->result.code = TN_R_MALFORMED;
+        return TN_R_MALFORMED;
+    }
     if (kit->record) {
         remember(kit, bytes);
     }
-    struct kernel_entry entry = {
-        .lsn = kernel_lsn(kit->kernel) + 1, .now_ms = kit->now_ms, .command = bytes};
-    memset(kit->events, 0, sizeof kit->events);
-    kit->event_count = 0;
+    struct kernel_entry entry = {.lsn = kernel_lsn(kit->kernel) + 1,
+                                 .now_ms = kit->now_ms,
+                                 .encoded = bytes,
+                                 .command = &command};
     kernel_apply(kit->kernel, &entry, &kit->result);
     if (kit->check_every > 0 && entry.lsn % kit->check_every == 0) {
         kit_check(kit);

@@ -136,8 +136,10 @@ static void op_take(struct nm_replay *replay, uint32_t opid) {
 
 /* ---- One command ---- */
 
-static void apply(struct nm_replay *replay, uint64_t now_ms, struct tn_bytes bytes) {
-    struct kernel_entry entry = {.lsn = replay->lsn, .now_ms = now_ms, .command = bytes};
+static void apply(struct nm_replay *replay, uint64_t now_ms, struct tn_bytes bytes,
+                  const struct kernel_command *command) {
+    struct kernel_entry entry = {
+        .lsn = replay->lsn, .now_ms = now_ms, .encoded = bytes, .command = command};
     struct kernel_result head = {.values = replay->values, .value_capacity = KERNEL_BUNDLE_MAX};
     replay->event_count = 0;
     kernel_apply(replay->kernel, &entry, &head);
@@ -167,7 +169,7 @@ bool nm_replay_step(struct nm_replay *replay, char *why, size_t capacity) {
                  (unsigned)opid);
         return false;
     }
-    apply(replay, entry->now_ms, bytes);
+    apply(replay, entry->now_ms, bytes, &command);
     op_give(replay, opid, command.user);
     bool agree = !replay->overflow &&
                  model_run(&replay->model, entry->now_ms, bytes, replay->events,

@@ -254,14 +254,11 @@ bool model_run(struct model *m, uint64_t now_ms, struct tn_bytes bytes,
     memset(&m->want, 0, sizeof m->want);
     m->want.head.lsn = m->lsn;
     m->want.head.now_ms = now_ms;
-    if (kernel_command_decode(bytes, &m->c)) {
-        model_ops_purge(m, HOUSEKEEPING);
-        model_history_retire(m, HOUSEKEEPING);
-        judge(m, bytes);
-    } else {
-        m->want.head.code = TN_R_MALFORMED;
-        compare_result(m);
-    }
+    bool whole = kernel_command_decode(bytes, &m->c);
+    TN_ASSERT(whole);
+    model_ops_purge(m, HOUSEKEEPING);
+    model_history_retire(m, HOUSEKEEPING);
+    judge(m, bytes);
     if (!m->failed && m->event_next != m->event_count) {
         const struct model_event *e = &m->events[m->event_next];
         model_fail(m, "unexpected event %s/%s of lease %" PRIu64 " '%s'",

@@ -180,9 +180,12 @@ static void run_settle(struct run *run) {
 static void run_one(struct run *run) {
     struct tn_bytes bytes = generate_next(&run->generate, &run->model);
     struct kernel_command c;
-    if (!kernel_command_decode(bytes, &c) || admitted(run, &c)) {
+    if (!kernel_command_decode(bytes, &c)) {
+        return; /* only what can be decoded is ever logged */
+    }
+    if (admitted(run, &c)) {
         for (unsigned stage = 0; stage < KERNEL_PREFETCH_STAGES; stage++) {
-            kernel_prefetch(run->kit.kernel, bytes, kernel_lsn(run->kit.kernel) + 1, stage);
+            kernel_prefetch(run->kit.kernel, &c, kernel_lsn(run->kit.kernel) + 1, stage);
         }
         run_command(run, bytes);
     }

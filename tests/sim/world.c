@@ -142,7 +142,7 @@ static void serve(struct world *w) {
         chaos(w);
     }
     if (world_chance(w, 10)) {
-        (void)world_group_add(w, WORLD_CLIENTS, 0, engine_tick_command());
+        (void)world_group_add(w, WORLD_CLIENTS, 0, world_tick_bytes());
     }
     world_server_serve(w);
 }

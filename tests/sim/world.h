@@ -302,6 +302,8 @@ void world_ledger_commit(struct world *w, uint64_t now_ms, struct tn_bytes bytes
 /* The engine's answer to the command that was committed last. */
 void world_ledger_answer(struct world *w, const struct kernel_result *got);
 void world_ledger_doubt(struct world *w, uint64_t now_ms, struct tn_bytes bytes);
+/* A tick, encoded. */
+struct tn_bytes world_tick_bytes(void);
 uint64_t world_event_digest(const struct engine_event *event);
 /* The index of the fact with this id, or fact_count. */
 size_t world_fact_find(const struct world *w, struct engine_event_id id);

@@ -176,16 +176,23 @@ static void ledger_trace(struct world *w, uint64_t now_ms, struct tn_bytes bytes
     world_note(w, r->code + r->deadline_ms + r->lease.lsn);
 }
 
+struct tn_bytes world_tick_bytes(void) {
+    static uint8_t bytes[KERNEL_COMMAND_MIN];
+    return tn_bytes_of(bytes, kernel_command_encode(engine_tick_command(), bytes, sizeof bytes));
+}
+
 void world_ledger_commit(struct world *w, uint64_t now_ms, struct tn_bytes bytes) {
     struct world_ledger *ledger = &w->ledger;
     struct kernel_command c;
-    if (kernel_command_decode(bytes, &c) && c.verb == KERNEL_VERB_LIMITS &&
+    assert_true(kernel_command_decode(bytes, &c));
+    if (c.verb == KERNEL_VERB_LIMITS &&
         memcmp(&c.limits, kernel_limits_of(ledger->kernel), sizeof c.limits) != 0) {
         assert_int_equal(kernel_limits_prepare(ledger->kernel, &c.limits), TN_OK);
     }
     ledger_remember(ledger, now_ms, bytes);
     model_skip(&ledger->model, ledger->lsn);
-    struct kernel_entry entry = {.lsn = ledger->lsn, .now_ms = now_ms, .command = bytes};
+    struct kernel_entry entry = {
+        .lsn = ledger->lsn, .now_ms = now_ms, .encoded = bytes, .command = &c};
     if (now_ms < kernel_now(ledger->kernel)) {
         world_fail(w, "the log's time goes back from %" PRIu64 " to %" PRIu64,
                    kernel_now(ledger->kernel), now_ms);

@@ -303,8 +303,11 @@ bool world_server_close(struct world *w) {
 
 static void serve_one(struct world_request *q) {
     struct world *w = q->world;
+    struct kernel_command command;
     q->request.ctx = q;
-    enum tn_result verdict = engine_submit(w->engine, &q->request, tn_bytes_of(q->bytes, q->len));
+    enum tn_result verdict = kernel_command_decode(tn_bytes_of(q->bytes, q->len), &command)
+                                 ? engine_submit(w->engine, &q->request, &command)
+                                 : TN_R_MALFORMED;
     if (verdict != TN_R_OK) {
         struct model_result refused = {.head = {.code = verdict}};
         w->counts.refused++;
@@ -359,7 +362,7 @@ void world_server_settle(struct world *w) {
     struct engine_stats stats;
     engine_stats_read(w->engine, &stats);
     while (w->ledger.lsn < stats.lsn) {
-        world_ledger_commit(w, world_now(w), engine_tick_command());
+        world_ledger_commit(w, world_now(w), world_tick_bytes());
     }
     if (stats.lsn != w->ledger.lsn) {
         world_fail(w, "the engine is at LSN %" PRIu64 ", the ledger at %" PRIu64, stats.lsn,

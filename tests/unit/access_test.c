@@ -65,9 +65,7 @@ static void bundle_make(struct world *world, uint32_t place, struct engine_lease
                                      .holder = text("h"),
                                      .claims = tn_bytes_of(claims, w.len),
                                      .claim_count = count};
-    uint32_t len = kernel_command_encode(&command, world->command.at, sizeof world->command.at);
-    assert_true(len > 0);
-    world->command.bytes = tn_bytes_of(world->command.at, len);
+    ekit_command_copy(&world->command, &command);
     ekit_run_ok(world->engine, &world->command, &world->answer);
     assert_int_equal(
         engine_lease_read(world->engine, ENGINE_READ_AS_IS, world->answer.result.lease, ret_lease),

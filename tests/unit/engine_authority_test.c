@@ -118,7 +118,7 @@ static void what_a_bounded_tick_left_behind_is_overdue(void **state) {
 
 static void command_run(struct world *world, const struct kernel_command *command) {
     struct ekit_command *out = &world->command;
-    out->bytes = tn_bytes_of(out->at, kernel_command_encode(command, out->at, sizeof out->at));
+    ekit_command_copy(out, command);
     ekit_run_ok(world->engine, out, &world->answer);
 }
 

@@ -12,7 +12,7 @@
 
 static enum tn_result execute(struct engine *engine, const struct ekit_command *command) {
     struct kernel_result result = {0};
-    engine_execute(engine, command->bytes, &result);
+    engine_execute(engine, &command->decoded, &result);
     return result.code;
 }
 
@@ -211,7 +211,7 @@ static void listen(void *ctx, const char *line) {
         if (listener->submits) {
             listener->submits = false;
             assert_int_equal(engine_submit(listener->world->engine, &listener->async->request,
-                                           listener->command.bytes),
+                                           &listener->command.decoded),
                              TN_R_OK);
         }
     }

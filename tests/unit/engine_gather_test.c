@@ -6,7 +6,7 @@ static enum tn_result alloc_later(struct world *world, struct asyncs *asyncs, un
     char holder[32];
     (void)snprintf(holder, sizeof holder, "async/%u", i);
     ekit_alloc(&world->command, "p", holder, 1, NULL);
-    return engine_submit_later(world->engine, &asyncs->of[i].request, world->command.bytes);
+    return engine_submit_later(world->engine, &asyncs->of[i].request, &world->command.decoded);
 }
 
 static void allocs_later(struct world *world, struct asyncs *asyncs, unsigned count) {
@@ -221,7 +221,7 @@ static void the_last_answer_of_a_batch_says_so(void **state) {
     for (unsigned i = 0; i < 3; i++) {
         requests[i] = (struct engine_request){.done = watcher_done, .ctx = &watcher};
         ekit_alloc(&world->command, "p", "watcher", 1, NULL);
-        assert_int_equal(engine_submit_later(world->engine, &requests[i], world->command.bytes),
+        assert_int_equal(engine_submit_later(world->engine, &requests[i], &world->command.decoded),
                          TN_R_OK);
     }
     engine_submit_now(world->engine);

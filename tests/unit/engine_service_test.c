@@ -105,7 +105,7 @@ static void noise_done(struct engine_request *request, struct tn_bytes command) 
     pthread_cond_broadcast(&noise->changed);
     pthread_mutex_unlock(&noise->lock);
     if (go_on) {
-        (void)engine_submit(noise->engine, request, noise->command.bytes);
+        (void)engine_submit(noise->engine, request, &noise->command.decoded);
     }
 }
 
@@ -121,7 +121,7 @@ static void what_is_due_happens_under_constant_load(void **state) {
     ekit_pool(&noise.command, "p", 1, 10, 1); /* it exists */
     pthread_mutex_init(&noise.lock, NULL);
     pthread_cond_init(&noise.changed, NULL);
-    assert_int_equal(engine_submit(world->engine, &noise.request, noise.command.bytes), TN_R_OK);
+    assert_int_equal(engine_submit(world->engine, &noise.request, &noise.command.decoded), TN_R_OK);
     fakeos_clock_advance(world->machine, 1000);
     ekit_wait(has_expired, world);
     pthread_mutex_lock(&noise.lock);
@@ -232,7 +232,7 @@ static void hear(void *ctx, const struct engine_event *event) {
         struct kernel_result result = {0};
         heard->read_code =
             engine_lease_read(heard->world->engine, ENGINE_READ_CURRENT, event->fact.lease, &lease);
-        engine_execute(heard->world->engine, heard->command.bytes, &result);
+        engine_execute(heard->world->engine, &heard->command.decoded, &result);
         heard->write_code = result.code;
     }
 }
@@ -309,8 +309,8 @@ static void a_flood_of_events_loses_none(void **state) {
     ekit_run_ok(world->engine, ekit_pool(&world->command, "p", 1, 100000, 1), &world->answer);
     for (unsigned i = 0; i < 500; i++) {
         ekit_alloc(&world->command, "p", "h", 32, NULL);
-        assert_int_equal(engine_submit(world->engine, &asyncs->of[i].request, world->command.bytes),
-                         TN_R_OK);
+        assert_int_equal(
+            engine_submit(world->engine, &asyncs->of[i].request, &world->command.decoded), TN_R_OK);
     }
     asyncs_wait(asyncs, 500);
     unsigned before = heard.count;
@@ -342,7 +342,7 @@ static void chain_done(struct engine_request *request, struct tn_bytes command) 
     pthread_cond_broadcast(&chain->over);
     pthread_mutex_unlock(&chain->lock);
     if (left > 0) {
-        (void)engine_submit(chain->engine, request, chain->command.bytes);
+        (void)engine_submit(chain->engine, request, &chain->command.decoded);
     }
 }
 
@@ -355,7 +355,7 @@ static void a_callback_may_submit(void **state) {
     pthread_mutex_init(&chain.lock, NULL);
     pthread_cond_init(&chain.over, NULL);
     ekit_alloc(&chain.command, "p", "h", 1, NULL);
-    assert_int_equal(engine_submit(world->engine, &chain.request, chain.command.bytes), TN_R_OK);
+    assert_int_equal(engine_submit(world->engine, &chain.request, &chain.command.decoded), TN_R_OK);
     pthread_mutex_lock(&chain.lock);
     while (chain.left > 0) {
         pthread_cond_wait(&chain.over, &chain.lock);
@@ -450,8 +450,8 @@ static void a_snapshot_slower_than_the_writers_slows_them_down(void **state) {
     fakelog_snapshot_gate_wait(world->log);
     for (unsigned i = 0; i < touched; i++) {
         ekit_touch(&world->command, &granted[i * (leases / touched)], meta);
-        assert_int_equal(engine_submit(world->engine, &asyncs->of[i].request, world->command.bytes),
-                         TN_R_OK);
+        assert_int_equal(
+            engine_submit(world->engine, &asyncs->of[i].request, &world->command.decoded), TN_R_OK);
     }
     ekit_wait(queue_overflows, world);
     fakelog_snapshot_gate_open(world->log);

@@ -137,17 +137,30 @@ static void what_cannot_be_understood_is_not_logged(void **state) {
     unsigned appends = fakelog_appends(world->log);
     struct kernel_result result = {0};
 
-    static const uint8_t garbage[] = {255, 1, 2, 3};
-    engine_execute(world->engine, tn_bytes_of(garbage, sizeof garbage), &result);
+    struct kernel_command command = {.verb = KERNEL_VERB_COUNT};
+    engine_execute(world->engine, &command, &result);
     assert_int_equal(result.code, TN_R_MALFORMED);
     assert_int_equal(engine_outcome(&result), TN_REJECTED);
 
-    engine_execute(world->engine, tn_bytes_of(garbage, 0), &result);
+    command = (struct kernel_command){.verb = KERNEL_VERB_TOUCH, .fields = KERNEL_F_LEASE};
+    engine_execute(world->engine, &command, &result); /* without its epoch */
     assert_int_equal(result.code, TN_R_MALFORMED);
 
-    uint8_t *large = calloc(1, KERNEL_COMMAND_MAX + 1);
+    static const uint8_t claims[] = {1, 0, 'p', 7, 0, 0, 0, 0}; /* neither any nor a list */
+    command = (struct kernel_command){.verb = KERNEL_VERB_ALLOC,
+                                      .fields = KERNEL_F_HOLDER | KERNEL_F_CLAIMS,
+                                      .holder = tn_bytes_of("h", 1),
+                                      .claims = tn_bytes_of(claims, sizeof claims),
+                                      .claim_count = 1};
+    engine_execute(world->engine, &command, &result);
+    assert_int_equal(result.code, TN_R_MALFORMED);
+
+    uint8_t *large = calloc(1, UINT16_MAX + 1);
     assert_non_null(large);
-    engine_execute(world->engine, tn_bytes_of(large, KERNEL_COMMAND_MAX + 1), &result);
+    command = (struct kernel_command){.verb = KERNEL_VERB_TOUCH,
+                                      .fields = KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_META,
+                                      .meta = tn_bytes_of(large, UINT16_MAX + 1)};
+    engine_execute(world->engine, &command, &result);
     assert_int_equal(result.code, TN_R_TOO_LARGE);
     assert_int_equal(engine_outcome(&result), TN_REJECTED);
     free(large);
@@ -162,11 +175,8 @@ static void limits_change_only_when_opening(void **state) {
                                     .rights = KERNEL_RIGHT_OPERATOR,
                                     .fields = KERNEL_F_LIMITS,
                                     .limits = kernel_limits_default()};
-    uint8_t bytes[512];
-    uint32_t len = kernel_command_encode(&limits, bytes, sizeof bytes);
-    assert_true(len > 0);
     struct kernel_result result = {0};
-    engine_execute(world->engine, tn_bytes_of(bytes, len), &result);
+    engine_execute(world->engine, &limits, &result);
     assert_int_equal(result.code, TN_R_MALFORMED);
 }
 
@@ -207,8 +217,8 @@ static void a_batch_keeps_the_operations_that_fit(void **state) {
         char opid[16];
         (void)snprintf(opid, sizeof opid, "op-%u", i);
         ekit_alloc(&world->command, "p", "h", 1, i % 4 == 0 ? NULL : opid);
-        assert_int_equal(engine_submit(world->engine, &asyncs->of[i].request, world->command.bytes),
-                         TN_R_OK);
+        assert_int_equal(
+            engine_submit(world->engine, &asyncs->of[i].request, &world->command.decoded), TN_R_OK);
     }
     fakelog_gate_open(world->log);
     asyncs_wait(asyncs, 9);

@@ -171,7 +171,7 @@ static inline enum tn_result async_alloc(struct world *world, struct asyncs *asy
     char holder[32];
     (void)snprintf(holder, sizeof holder, "async/%u", i);
     ekit_alloc(&world->command, "p", holder, 1, NULL);
-    return engine_submit(world->engine, &asyncs->of[i].request, world->command.bytes);
+    return engine_submit(world->engine, &asyncs->of[i].request, &world->command.decoded);
 }
 
 static inline void asyncs_wait(struct asyncs *asyncs, unsigned count) {

@@ -12,7 +12,7 @@
 
 #define TEXT(word) tn_bytes_of(word, sizeof word - 1)
 
-static uint8_t claims[256], values[256], encoded[KERNEL_COMMAND_MAX];
+static uint8_t claims[256], values[256], encoded[KERNEL_COMMAND_MAX], again[KERNEL_COMMAND_MAX];
 
 /* Of each field something, whatever the verb takes. */
 static struct kernel_command full(enum kernel_verb verb) {
@@ -58,8 +58,14 @@ static void what_is_cut_or_too_long_is_no_command(void **state) {
         struct kernel_command decoded;
         uint32_t len = kernel_command_encode(&command, encoded, sizeof encoded - 1);
         assert_true(len > 0);
+        assert_true(kernel_command_whole(&command));
+        assert_int_equal(kernel_command_size(&command), len);
         assert_true(kernel_command_decode(tn_bytes_of(encoded, len), &decoded));
         assert_int_equal(decoded.verb, verb);
+        assert_true(kernel_command_whole(&decoded));
+        assert_int_equal(kernel_command_size(&decoded), len);
+        assert_int_equal(kernel_command_encode(&decoded, again, sizeof again), len);
+        assert_memory_equal(again, encoded, len);
         assert_int_equal(decoded.fields, command.fields);
         for (uint32_t cut = 0; cut < len; cut++) {
             uint8_t *exact = malloc(cut + 1); /* so that a read beyond it is seen */
@@ -109,11 +115,14 @@ static enum tn_result both_run(struct deaf *deaf, const struct kernel_command *c
     struct kernel_value got[KERNEL_BUNDLE_MAX];
     struct kernel_result result = {.values = got, .value_capacity = KERNEL_BUNDLE_MAX};
     uint32_t len = kernel_command_encode(command, encoded, sizeof encoded);
-    struct kernel_entry entry = {
-        .lsn = ++deaf->lsn, .now_ms = deaf->heard.now_ms, .command = tn_bytes_of(encoded, len)};
-    assert_true(len > 0);
+    struct kernel_command decoded;
+    struct kernel_entry entry = {.lsn = ++deaf->lsn,
+                                 .now_ms = deaf->heard.now_ms,
+                                 .encoded = tn_bytes_of(encoded, len),
+                                 .command = &decoded};
+    assert_true(kernel_command_decode(entry.encoded, &decoded));
     kernel_apply(deaf->kernel, &entry, &result);
-    assert_int_equal(kit_run_bytes(&deaf->heard, entry.command), result.code);
+    assert_int_equal(kit_run_bytes(&deaf->heard, entry.encoded), result.code);
     return result.code;
 }
 

@@ -32,9 +32,7 @@ static void run(struct desk *d, struct kernel_command command) {
     static struct ekit_command encoded;
     static struct ekit_answer answer;
     command.rights = KERNEL_RIGHT_OPERATOR;
-    uint32_t len = kernel_command_encode(&command, encoded.at, sizeof encoded.at);
-    assert_true(len > 0);
-    encoded.bytes = tn_bytes_of(encoded.at, len);
+    ekit_command_copy(&encoded, &command);
     assert_int_equal(ekit_run(d->engine, &encoded, &answer), TN_R_OK);
 }
 

@@ -44,9 +44,7 @@ static void touch(struct desk *desk, const struct token_order *order, uint32_t t
                                      .epoch = order->epoch,
                                      .ttl_s = ttl_s,
                                      .rights = KERNEL_RIGHT_OPERATOR};
-    uint32_t len = kernel_command_encode(&command, world->command.at, sizeof world->command.at);
-    assert_true(len > 0);
-    world->command.bytes = tn_bytes_of(world->command.at, len);
+    ekit_command_copy(&world->command, &command);
     ekit_run_ok(world->engine, &world->command, &world->answer);
 }
 

@@ -1,0 +1,174 @@
+/* What server_role.h promises. */
+#include "server/server_role.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "protocol/render.h"
+#include "server/fanout.h"
+#include "server/log_line.h"
+#include "server/parts.h"
+
+bool server_node_address_split(const char *text, struct server_node_address *ret_address) {
+    const char *colon = strrchr(text, ':');
+    uint64_t port;
+    if (colon == NULL || colon == text || (size_t)(colon - text) > SERVER_ADDRESS_MAX ||
+        !kernel_value_parse(KERNEL_DEC, tn_bytes_of(colon + 1, strlen(colon + 1)), &port) ||
+        port == 0 || port > 65535) {
+        return false;
+    }
+    size_t len = (size_t)(colon - text);
+    bool six = text[0] == '[' && text[len - 1] == ']' && len > 2;
+    (void)snprintf(ret_address->host, sizeof ret_address->host, "%.*s", (int)(six ? len - 2 : len),
+                   text + six);
+    ret_address->port = (uint16_t)port;
+    return true;
+}
+
+/* ---- Which node owns the log ---- */
+
+/* The nodes are few, and they are looked through only when something has changed or was refused. */
+void server_role_refresh(struct server *server) {
+    struct server_role *role = &server->role;
+    struct engine_standing standing;
+    struct log_node nodes[LOG_NODES_MAX];
+    engine_standing_read(server->engine, &standing);
+    bool leads = standing.role == ENGINE_LEADING;
+    uint32_t count = engine_nodes(server->engine, nodes, LOG_NODES_MAX);
+    (void)snprintf(role->leader, sizeof role->leader, "%s", leads ? "" : standing.leader);
+    role->leader_http[0] = '\0';
+    for (uint32_t i = 0; i < count; i++) {
+        if (leads ? nodes[i].self : strcmp(nodes[i].address, standing.leader) == 0) {
+            (void)snprintf(role->leader, sizeof role->leader, "%s", nodes[i].address);
+            (void)snprintf(role->leader_http, sizeof role->leader_http, "%s", nodes[i].http);
+        }
+    }
+    role->follows = !leads;
+}
+
+static void say_switch(struct server *server, const char *from, const char *to) {
+    struct server_node_address old, new;
+    char text[4 * SERVER_ADDRESS_MAX];
+    if (!server_node_address_split(from, &old) || !server_node_address_split(to, &new)) {
+        return;
+    }
+    (void)snprintf(text, sizeof text, SERVER_SERVICE " %s %u %s %u", old.host, old.port, new.host,
+                   new.port);
+    server_fanout_say(&server->streams, "+switch-master", text);
+    (void)snprintf(text, sizeof text, "slave %s:%u %s %u @ " SERVER_SERVICE " %s %u", old.host,
+                   old.port, old.host, old.port, new.host, new.port);
+    server_fanout_say(&server->streams, "+slave", text);
+}
+
+void server_role_look(struct server *server) {
+    struct server_role *role = &server->role;
+    server_role_refresh(server);
+    bool leads = !role->follows;
+    if (leads && !role->led) {
+        role->promotions++;
+    }
+    if (!leads && role->led) {
+        server_connections_part(server);
+    }
+    if (leads != role->led) {
+        server_log(leads ? "promoted" : "demoted", "leader=%s connections=%u", role->leader,
+                   server->connections.count);
+    }
+    role->led = leads;
+    if (role->leader[0] != '\0' && strcmp(role->leader, role->owner) != 0) {
+        if (role->owner[0] != '\0') {
+            say_switch(server, role->owner, role->leader);
+        }
+        (void)snprintf(role->owner, sizeof role->owner, "%s", role->leader);
+    }
+}
+
+/* ---- What may be served ---- */
+
+bool server_role_fresh(struct server *server) {
+    struct engine_stats stats;
+    engine_stats_read(server->engine, &stats);
+    return stats.log.stale_ms <= server->options.stale_max_ms;
+}
+
+static enum tn_result stale_judge(struct server_request *request) {
+    struct server *server = request->server;
+    if (!server_role_fresh(server)) {
+        (void)snprintf(request->call.detail, sizeof request->call.detail,
+                       "this node has heard nothing of the owner of the log for more than %u ms",
+                       server->options.stale_max_ms);
+        return TN_R_MASTERDOWN;
+    }
+    request->stale = true;
+    return TN_R_OK;
+}
+
+/* The loop may not have heard yet that it leads. */
+enum tn_result server_role_judge(struct server_request *request) {
+    struct server *server = request->server;
+    struct engine_standing standing;
+    if (TN_LIKELY(!server->role.follows) || protocol_command_has(request->row, PROTOCOL_ANYWHERE)) {
+        return TN_R_OK;
+    }
+    engine_standing_read(server->engine, &standing);
+    if (standing.role != ENGINE_FOLLOWING) {
+        return TN_R_OK; /* the engine judges */
+    }
+    request->call.detail[0] = '\0';
+    if (request->client->stale && protocol_command_has(request->row, PROTOCOL_STALE)) {
+        return stale_judge(request);
+    }
+    return standing.leader[0] != '\0' ? TN_R_READONLY : TN_R_MASTERDOWN;
+}
+
+void server_refusal_render(struct server *server, struct protocol_writer *w, enum tn_result code,
+                           const char *detail) {
+    if (code == TN_R_READONLY) {
+        server_role_refresh(server);
+        protocol_render_readonly(w, server->role.leader, server->role.leader_http);
+    } else {
+        protocol_render_refusal(w, code, detail);
+    }
+}
+
+/* ---- Beginning and end ---- */
+
+void server_feed_role(void *feed_ctx, struct engine *engine) {
+    struct server_feed *feed = feed_ctx;
+    (void)engine;
+    pthread_mutex_lock(&feed->lock);
+    if (feed->role != NULL) {
+        (void)uv_async_send(feed->role);
+    }
+    pthread_mutex_unlock(&feed->lock);
+}
+
+static void feed_connect(struct server_feed *feed, uv_async_t *changed) {
+    pthread_mutex_lock(&feed->lock);
+    feed->role = changed;
+    pthread_mutex_unlock(&feed->lock);
+}
+
+static void on_changed(uv_async_t *changed) {
+    server_role_look(changed->data);
+}
+
+void server_role_start(struct server *server) {
+    struct server_role *role = &server->role;
+    (void)uv_async_init(&server->loop, &role->changed, on_changed);
+    role->changed.data = server;
+    role->open = true;
+    feed_connect(server->options.feed, &role->changed);
+    server_role_refresh(server);
+    role->led = !role->follows;
+    (void)snprintf(role->owner, sizeof role->owner, "%s", role->leader);
+}
+
+void server_role_stop(struct server *server) {
+    if (server->role.open) {
+        server->role.open = false;
+        feed_connect(server->options.feed, NULL);
+    }
+}

@@ -1,0 +1,71 @@
+/* The server's place in a cluster: whether this node owns the log, which node does, and what clients are
+ * told about it. One owner, on the loop's thread.
+ *
+ *     engine --role sink--> server_feed_role --uv_async--> look: the flags below, and on a change
+ *
+ *         the log was lost     RESP connections are answered and closed, as Redis does: their clients ask
+ *                              for the owner and go there. Those that said READONLY or that listen stay
+ *         another owner        the message of +switch-master, and that of +slave for the node before
+ *
+ * Commands are judged in two places. The engine decides, for each read and write. server_role_judge comes
+ * first and refuses what a follower cannot do, before anything of the request is looked at: a follower
+ * that judged a lease or a pool by its own state could say that it is not there. */
+#ifndef TN_SERVER_SERVER_ROLE_H
+#define TN_SERVER_SERVER_ROLE_H
+
+#include <uv.h>
+
+#include "engine/engine.h"
+#include "server/handler.h"
+
+/* The name of the one service for clients of Redis Sentinel. */
+#define SERVER_SERVICE "tenure"
+
+/* A node that was not heard of for so long is shown as down. */
+#define SERVER_NODE_DOWN_MS 15000u
+
+#define SERVER_ADDRESS_MAX LOG_LEADER_MAX
+
+struct server_node_address {
+    char host[SERVER_ADDRESS_MAX + 1]; /* without brackets */
+    uint16_t port;
+};
+
+struct server_role {
+    uv_async_t changed;
+    bool open;
+    bool follows; /* as the loop knows it: another node owns the log, or none does */
+    bool led;     /* at the last look */
+    /* Of the owner, this node included; both empty while there is none or it is not known. */
+    char leader[SERVER_ADDRESS_MAX + 1];
+    char leader_http[SERVER_ADDRESS_MAX + 1];
+    char owner[SERVER_ADDRESS_MAX + 1]; /* the last one that was known */
+    uint64_t promotions;                /* seen by the loop */
+};
+
+/* After the loop and the streams are there; before the loop's handles are closed. */
+void server_role_start(struct server *server);
+void server_role_stop(struct server *server);
+/* Every second, in case no one calls the feed. */
+void server_role_look(struct server *server);
+
+/* Brings `leader` and `leader_http` up to date, and nothing else. */
+void server_role_refresh(struct server *server);
+
+/* OK: this node may serve the request; request->stale says whether from its own state. Else READONLY or
+ * MASTERDOWN, and request->call.detail is the reason, or empty. Before the call is parsed. */
+enum tn_result server_role_judge(struct server_request *request);
+/* Whether a client that accepts stale state may have that of this follower. */
+bool server_role_fresh(struct server *server);
+
+/* Other nodes that can be reached; for INFO. */
+uint32_t server_role_replicas(struct server *server);
+
+/* A refusal to a client, with the address of the owner if that is what it needs. */
+void server_refusal_render(struct server *server, struct protocol_writer *w, enum tn_result code,
+                           const char *detail);
+
+/* HOST:PORT, [HOST]:PORT. False: it is neither. */
+bool server_node_address_split(const char *text, struct server_node_address *ret_address);
+
+#endif

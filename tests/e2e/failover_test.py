@@ -1,0 +1,290 @@
+#!/usr/bin/env python3
+"""Clients of a cluster: which node answers what, what becomes of connections when the log goes to another
+node, and how clients of Redis find the owner. Real servers over made-up logs, which a test hands from one
+node to another."""
+# tsan
+import unittest
+
+import redis
+from redis.sentinel import MasterNotFoundError, Sentinel
+
+from fakecluster import FakeCluster
+from harness import PATIENCE, pairs, until
+from resp import Error, Resp
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.cluster = FakeCluster()
+        self.addCleanup(self.cluster.remove)
+        self.nodes = self.cluster.nodes
+        self.do = self.cluster.do
+        owner = self.connect(0)
+        self.assertEqual(pairs(owner.do("POOL", "CREATE", "p", "RANGE", "1", "100", "LEASE", "600"))["result"],
+                         "OK")
+        owner.close()
+        self.do("sync")
+
+    def connect(self, n, version=2):
+        connection = Resp(self.nodes[n], version)
+        self.addCleanup(connection.close)
+        return connection
+
+    def role_is(self, n, role):
+        """The loop of a server hears of its role a moment later."""
+        c = self.nodes[n].client()
+        self.addCleanup(c.close)
+        until(lambda: c.execute_command("ROLE")[0] == role, "node %d is %s" % (n, role))
+
+    def lost(self):
+        """No node owns the log; the last owner has closed the connections that it had."""
+        idle = self.connect(0)
+        idle.do("PING")
+        self.do("lost")
+        self.ends(idle)
+
+    def ends(self, connection):
+        with self.assertRaises((EOFError, ConnectionError)):
+            while True:
+                connection.more()
+
+
+class Refusals(Case):
+    def test_a_follower_names_the_owner_for_writes_and_reads(self):
+        follower = self.connect(1)
+        for words in (["ALLOC", "p", "h"], ["POOL", "INFO", "p"], ["POOL", "INFO", "missing"],
+                      ["LEASES", "POOL", "missing"], ["TOUCH", "0-1", "1"], ["TICK"], ["TOKEN", "ROTATE"],
+                      ["VERIFY", "0-2", "1"], ["ALLOC"], ["SWEEP", "NONSENSE"]):
+            reply = follower.do(*words)
+            self.assertIsInstance(reply, Error, words)
+            if words != ["ALLOC"]:  # too few words are refused wherever it is
+                self.assertEqual(reply, "READONLY another node owns the log; ask it leader=%s leader_http="
+                                 "127.0.0.1:%d" % (self.nodes[0].address, self.nodes[0].http_port), words)
+        self.assertEqual(follower.do("PING"), "PONG")
+        self.assertEqual(follower.do("SNAPSHOT"), "OK")
+        self.assertIn("events", pairs(follower.do("EVENTS")))
+
+    def test_without_an_owner_every_node_says_so(self):
+        self.lost()
+        for n in range(3):
+            connection = self.connect(n)
+            self.assertEqual(connection.do("ALLOC", "p", "h"),
+                             "MASTERDOWN no node owns the log now; try again")
+            self.assertEqual(connection.do("POOL", "INFO", "p"),
+                             "MASTERDOWN no node owns the log now; try again")
+
+    def test_an_owner_whose_time_is_over_does_not_answer_reads(self):
+        owner = self.connect(0)
+        self.do("expire")
+        self.assertEqual(owner.do("POOL", "INFO", "p"), "MASTERDOWN no node owns the log now; try again")
+
+    def test_after_readonly_a_follower_reads_its_own_state(self):
+        owner = self.connect(0)
+        made = pairs(owner.do("ALLOC", "p", "h", "COUNT", "2"))
+        follower = self.connect(1)
+        self.assertEqual(follower.do("READONLY"), "OK")
+        self.assertEqual(pairs(follower.do("POOL", "INFO", "p"))["active"], 0)
+        self.assertIn("NOT_YET", follower.do("POOL", "INFO", "p", "FENCE", made["lsn"]))
+        follower.send("POOL", "INFO", "p", "FENCE", made["lsn"])
+        self.do("sync")
+        info = pairs(follower.read())
+        self.assertEqual((info["active"], info["lsn"]), (2, made["lsn"]))
+        self.assertEqual(pairs(follower.do("LEASE", made["lease"]))["holder"], "h")
+        self.assertEqual(len(pairs(follower.do("LEASES", "POOL", "p"))["leases"]), 1)
+        self.assertEqual(len(pairs(follower.do("POOL", "VALUES", "p"))["values"]), 3)  # two, and what is free
+        self.assertEqual(pairs(follower.do("VALUE", "p/1"))["lease"], made["lease"])
+        # Only the owner can say that a token is the live authority.
+        self.assertTrue(follower.do("VERIFY", made["lease"], made["epoch"]).startswith("READONLY "))
+        self.assertTrue(follower.do("TOKEN", "ISSUE", made["lease"], made["epoch"]).startswith("READONLY "))
+        self.assertTrue(follower.do("ALLOC", "p", "h").startswith("READONLY "))
+        self.assertEqual(follower.do("READWRITE"), "OK")
+        self.assertTrue(follower.do("POOL", "INFO", "p").startswith("READONLY "))
+
+    def test_state_that_is_too_old_is_not_shown(self):
+        follower = self.connect(1)
+        follower.do("READONLY")
+        self.do("stale", 1, 10000)
+        self.assertEqual(pairs(follower.do("POOL", "INFO", "p"))["active"], 0)
+        self.do("stale", 1, 10001)
+        self.assertEqual(follower.do("POOL", "INFO", "p"),
+                         "MASTERDOWN this node has heard nothing of the owner of the log for more than 10000 ms")
+        self.assertTrue(follower.do("ALLOC", "p", "h").startswith("READONLY "))
+
+    def test_reset_ends_readonly(self):
+        follower = self.connect(1)
+        follower.do("READONLY")
+        follower.do("RESET")
+        self.assertTrue(follower.do("POOL", "INFO", "p").startswith("READONLY "))
+
+
+class Connections(Case):
+    def test_the_node_that_loses_the_log_answers_and_closes(self):
+        owner, idle, reader, listener = (self.connect(0) for _ in range(4))
+        reader.do("READONLY")
+        listener.do("SUBSCRIBE", "events")
+        listener3 = self.connect(0, 3)
+        listener3.send("SUBSCRIBE", "events")
+        self.assertEqual(listener3.read()[:2], ["subscribe", "events"])
+        self.do("shut")
+        owner.send("ALLOC", "p", "h")
+        self.do("waiting")
+        owner.send("ALLOC", "p", "h2")
+        self.do("open")
+        self.do("lead", 1)
+        self.assertEqual(pairs(owner.read())["result"], "OK")
+        second = owner.read()
+        self.assertTrue(second.startswith("READONLY ") if isinstance(second, Error)
+                        else pairs(second)["result"] == "OK", second)
+        self.ends(owner)
+        self.ends(idle)
+        self.assertEqual(pairs(reader.do("POOL", "INFO", "p"))["pool"], "p")
+        for c in listener, listener3:  # news of the write before the log was lost
+            self.assertIn('"holder":"h"', c.next_push()[2])
+        new = self.connect(0)  # and who comes later stays
+        self.assertTrue(new.do("ALLOC", "p", "h").startswith("READONLY "))
+        self.assertTrue(new.do("ALLOC", "p", "h").startswith("READONLY "))
+        self.assertIn("event=demoted", self.cluster.said())
+        self.role_is(1, "master")
+        self.assertIn("event=promoted", self.cluster.said())
+
+    def test_nothing_is_closed_where_the_log_was_not_lost(self):
+        follower = self.connect(2)
+        follower.do("PING")
+        self.do("lead", 1)
+        self.role_is(1, "master")
+        self.assertEqual(follower.do("PING"), "PONG")
+
+    def test_a_write_in_doubt_is_unknown_and_its_operation_resolves_it(self):
+        owner = self.connect(0)
+        self.do("doubt")
+        self.assertTrue(owner.do("ALLOC", "p", "h", "OPID", "op1").startswith("LOST "))
+        self.do("lead", 1)
+        self.role_is(1, "master")
+        again = pairs(self.connect(1).do("ALLOC", "p", "h", "OPID", "op1"))
+        self.assertEqual((again["result"], again["replayed"]), ("OK", 1))
+        self.assertEqual(pairs(self.connect(1).do("POOL", "INFO", "p"))["active"], 1)
+
+    def test_events_have_the_same_ids_everywhere(self):
+        self.connect(0).do("ALLOC", "p", "h")
+        self.do("lead", 1)
+        self.role_is(1, "master")
+        self.connect(1).do("ALLOC", "p", "h2")
+        self.do("sync")
+        pages = [[e for e in pairs(self.connect(n).do("EVENTS"))["events"]] for n in range(3)]
+        self.assertEqual(pages[0], pages[1])
+        self.assertEqual(pages[0], pages[2])
+        self.assertGreater(len(pages[0]), 2)
+
+
+class SentinelWords(Case):
+    def test_every_node_says_which_one_is_the_master(self):
+        for n in range(3):
+            c = self.connect(n)
+            owner = ["127.0.0.1", str(self.nodes[0].port)]
+            self.assertEqual(c.do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "tenure"), owner)
+            self.assertIsNone(c.do("sentinel", "get-master-addr-by-name", "other"))
+            master = pairs(c.do("SENTINEL", "MASTER", "tenure"))
+            self.assertEqual((master["name"], master["ip"], master["port"], master["flags"]),
+                             ("tenure", *owner, "master"))
+            self.assertEqual((master["num-slaves"], master["num-other-sentinels"], master["quorum"]),
+                             ("2", "2", "2"))
+            self.assertEqual([pairs(m) for m in c.do("SENTINEL", "MASTERS")], [master])
+            replicas = [pairs(r) for r in c.do("SENTINEL", "REPLICAS", "tenure")]
+            self.assertEqual([r["port"] for r in replicas], [str(m.port) for m in self.nodes[1:]])
+            self.assertEqual({r["flags"] for r in replicas}, {"slave"})
+            self.assertEqual([pairs(r) for r in c.do("SENTINEL", "SLAVES", "tenure")], replicas)
+            others = [pairs(s) for s in c.do("SENTINEL", "SENTINELS", "tenure")]
+            self.assertEqual([s["port"] for s in others], [str(m.port) for i, m in enumerate(self.nodes) if i != n])
+            self.assertTrue(c.do("SENTINEL", "CKQUORUM", "tenure").startswith("OK 3 nodes"))
+            for word in ("MASTER", "REPLICAS", "SENTINELS", "CKQUORUM"):
+                self.assertTrue(c.do("SENTINEL", word, "other").startswith("ERR No such master"))
+
+    def test_while_there_is_no_owner_the_last_one_is_down(self):
+        self.lost()
+        c = self.connect(1)
+        self.assertIsNone(c.do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "tenure"))
+        master = pairs(c.do("SENTINEL", "MASTER", "tenure"))
+        self.assertEqual((master["port"], master["flags"]), (str(self.nodes[0].port), "master,s_down,o_down"))
+        self.assertTrue(c.do("SENTINEL", "CKQUORUM", "tenure").startswith("NOQUORUM "))
+
+    def test_role_info_and_hello(self):
+        for n in range(3):
+            c = self.connect(n)
+            role = c.do("ROLE")
+            info = dict(line.split(":", 1) for line in c.do("INFO").splitlines() if ":" in line)
+            hello = pairs(c.do("HELLO"))
+            if n == 0:
+                self.assertEqual(role[0], "master")
+                self.assertEqual([r[1] for r in role[2]], [str(m.port) for m in self.nodes[1:]])
+                self.assertEqual((info["role"], info["connected_slaves"], hello["role"]), ("master", "2", "master"))
+            else:
+                self.assertEqual(role[:4], ["slave", "127.0.0.1", self.nodes[0].port, "connected"])
+                self.assertEqual((info["role"], info["master_host"], info["master_port"], hello["role"]),
+                                 ("slave", "127.0.0.1", str(self.nodes[0].port), "replica"))
+                self.assertEqual((info["master_link_status"], info["connected_slaves"]), ("up", "0"))
+        self.lost()
+        c = self.connect(1)
+        self.assertEqual(c.do("ROLE")[3], "connect")
+        self.assertIn("master_link_status:down", c.do("INFO"))
+
+    def test_a_new_owner_is_told_on_the_channel(self):
+        for version in (2, 3):
+            with self.subTest(version=version):
+                listeners = [self.connect(n, version) for n in range(3)]
+                for c in listeners:
+                    c.do("SUBSCRIBE", "+switch-master") if version == 2 else c.send("SUBSCRIBE", "+switch-master")
+                    if version == 3:
+                        c.read()
+                    c.send("PSUBSCRIBE", "+sl*")
+                    c.read()
+                old, new = (0, 2) if version == 2 else (2, 0)
+                self.do("lead", new)
+                self.role_is(new, "master")
+                for c in listeners:
+                    old_port, new_port = self.nodes[old].port, self.nodes[new].port
+                    self.assertEqual(list(c.next_push()), ["message", "+switch-master",
+                                     "tenure 127.0.0.1 %d 127.0.0.1 %d" % (old_port, new_port)])
+                    self.assertEqual(list(c.next_push())[:3], ["pmessage", "+sl*", "+slave"])
+
+
+class RedisPy(Case):
+    def sentinel(self):
+        return Sentinel([("127.0.0.1", n.port) for n in self.nodes], decode_responses=True,
+                        min_other_sentinels=2, socket_timeout=PATIENCE)
+
+    def test_a_client_of_sentinel_goes_over_without_an_error(self):
+        sentinel = self.sentinel()
+        master = sentinel.master_for("tenure")
+        self.addCleanup(master.close)
+        self.assertEqual(sentinel.discover_master("tenure"), ("127.0.0.1", self.nodes[0].port))
+        self.assertEqual(sorted(sentinel.discover_slaves("tenure")),
+                         sorted(("127.0.0.1", n.port) for n in self.nodes[1:]))
+        idle = self.connect(0)
+        for turn in range(6):
+            self.assertEqual(pairs(master.execute_command("ALLOC", "p", "h%d" % turn))["result"], "OK")
+            to = (turn + 1) % 3
+            self.do("lead", to)
+            self.role_is(to, "master")
+            self.ends(idle)  # so are those of the client closed
+            idle = self.connect(to)
+        self.assertEqual(pairs(master.execute_command("POOL", "INFO", "p"))["active"], 6)
+
+    def test_without_an_owner_it_finds_no_master(self):
+        sentinel = self.sentinel()
+        self.lost()
+        self.assertRaises(MasterNotFoundError, sentinel.discover_master, "tenure")
+        self.do("lead", 2)
+        self.role_is(2, "master")
+        self.assertEqual(sentinel.discover_master("tenure"), ("127.0.0.1", self.nodes[2].port))
+
+    def test_errors_are_those_that_the_library_knows(self):
+        follower = self.nodes[1].client()
+        self.addCleanup(follower.close)
+        self.assertRaises(redis.exceptions.ReadOnlyError, follower.execute_command, "ALLOC", "p", "h")
+        self.lost()
+        with self.assertRaisesRegex(redis.exceptions.ResponseError, "^MASTERDOWN "):
+            follower.execute_command("ALLOC", "p", "h")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,239 @@
+/* Several real servers in one process, each over an engine with a made-up log, whose roles a test switches:
+ *
+ *     fakecluster COUNT DIRECTORY
+ *
+ * prints "node N RESP_PORT HTTP_PORT" for each node, then obeys lines on its standard input and answers each
+ * with "ok". At first node 0 owns the log.
+ *
+ *     lead N          the owner loses the log; the others get what they do not have; N takes the lead
+ *     lost            the owner loses the log, and no node owns it
+ *     sync            the others get what the owner has committed
+ *     expire          the owner's time is over and it has not noticed
+ *     doubt           the next append of the owner is stored, and the owner does not know
+ *     shut, open      appends of the owner are not answered; they are
+ *     waiting         waits until an append of the owner is not answered
+ *     stale N MS      the state of N is that old
+ *
+ * At the end of its input it stops all servers. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "lib/fakelog.h"
+#include "server/server.h"
+#include "token/token_issuer.h"
+
+#define NODES_MAX 8u
+
+struct node {
+    struct fakelog *log;
+    struct engine *engine;
+    struct server_feed feed;
+    struct token_issuer tokens;
+    pthread_t thread;
+    char dir[4000];
+    char port_file[4096];
+    struct log_node self;
+    bool doubted; /* the last batch is stored and not applied */
+};
+
+static struct node nodes[NODES_MAX];
+static unsigned node_count;
+static int owner = -1;
+
+static void *node_main(void *arg) {
+    struct node *node = arg;
+    struct server_options options = {.engine = node->engine,
+                                     .feed = &node->feed,
+                                     .tokens = &node->tokens,
+                                     .os = os_posix(),
+                                     .version = "test",
+                                     .data = node->dir,
+                                     .listen = "127.0.0.1:0",
+                                     .http = "127.0.0.1:0",
+                                     .port_file = node->port_file,
+                                     .connections_max = 1000,
+                                     .slow_seconds = 60,
+                                     .client_memory = 64u << 20};
+    assert_int_equal(server_run(&options), 0);
+    return NULL;
+}
+
+static void node_open(struct node *node, unsigned n, const char *dir) {
+    struct log_error error;
+    char reason[TOKEN_REASON_MAX];
+    const struct os *os = os_posix();
+    (void)snprintf(node->dir, sizeof node->dir, "%s/%u", dir, n);
+    (void)snprintf(node->port_file, sizeof node->port_file, "%s/%u/ports", dir, n);
+    assert_int_equal(os->make_dir(os->ctx, node->dir), TN_OK);
+    node->log = fakelog_new();
+    fakelog_owner(node->log, false, "");
+    server_feed_init(&node->feed);
+    struct engine_options options = {.log = fakelog_base(node->log),
+                                     .store = fakelog_store(node->log),
+                                     .events_max = 100000,
+                                     .events_ready = server_feed_events,
+                                     .events_ready_ctx = &node->feed,
+                                     .metrics = server_feed_metrics,
+                                     .metrics_ctx = &node->feed,
+                                     .role = server_feed_role,
+                                     .role_ctx = &node->feed};
+    assert_int_equal(engine_open(&options, &node->engine, &error), TN_OK);
+    node->tokens =
+        (struct token_issuer){.engine = node->engine, .name = "fakecluster", .ttl_max_s = 3600};
+    assert_int_equal(
+        token_keys_open(&node->tokens.keys, os, node->dir, 3600, token_now(&node->tokens), reason),
+        TN_OK);
+    assert_int_equal(pthread_create(&node->thread, NULL, node_main, node), 0);
+}
+
+static void node_ports(struct node *node, unsigned n) {
+    struct timespec pause = {.tv_nsec = 10000000};
+    unsigned resp, http;
+    FILE *file;
+    while ((file = fopen(node->port_file, "r")) == NULL) {
+        (void)nanosleep(&pause, NULL);
+    }
+    assert_int_equal(fscanf(file, "%u %u", &resp, &http), 2);
+    (void)fclose(file);
+    (void)snprintf(node->self.name, sizeof node->self.name, "node%u", n);
+    (void)snprintf(node->self.address, sizeof node->self.address, "127.0.0.1:%u", resp);
+    (void)snprintf(node->self.http, sizeof node->self.http, "127.0.0.1:%u", http);
+    (void)printf("node %u %u %u\n", n, resp, http);
+}
+
+/* Every node is told of all, with what each has applied. */
+static void nodes_tell(void) {
+    struct log_node all[NODES_MAX];
+    for (unsigned i = 0; i < node_count; i++) {
+        struct engine_stats stats;
+        engine_stats_read(nodes[i].engine, &stats);
+        all[i] = nodes[i].self;
+        all[i].applied_lsn = stats.lsn;
+    }
+    for (unsigned i = 0; i < node_count; i++) {
+        all[i].self = true;
+        fakelog_set_nodes(nodes[i].log, all, node_count);
+        all[i].self = false;
+    }
+}
+
+static void sync_from(unsigned from) {
+    struct node *source = &nodes[from];
+    unsigned count = fakelog_batches(source->log);
+    if (source->doubted) {
+        source->doubted = false;
+        assert_int_equal(fakelog_hand(source->log, count - 1), TN_OK);
+    }
+    for (unsigned i = 0; i < node_count; i++) {
+        for (unsigned n = fakelog_batches(nodes[i].log); i != from && n < count; n++) {
+            struct log_batch batch = fakelog_batch(source->log, n);
+            assert_int_equal(fakelog_feed(nodes[i].log, &batch), TN_OK);
+        }
+    }
+    nodes_tell();
+}
+
+static void lose(const char *leader) {
+    if (owner >= 0) {
+        fakelog_owner_soon(nodes[owner].log, false, leader);
+    }
+}
+
+static void lead(unsigned to) {
+    struct log_error error;
+    static int last = -1;
+    last = owner >= 0 ? owner : last;
+    lose(nodes[to].self.address);
+    if (last >= 0) {
+        sync_from((unsigned)last);
+    }
+    for (unsigned i = 0; i < node_count; i++) {
+        if (i != to) {
+            fakelog_owner(nodes[i].log, false, nodes[to].self.address);
+        }
+    }
+    fakelog_owner(nodes[to].log, true, "");
+    assert_int_equal(engine_lead(nodes[to].engine, &error), TN_OK);
+    owner = last = (int)to;
+    nodes_tell();
+}
+
+static void nobody(void) {
+    lose("");
+    for (unsigned i = 0; i < node_count; i++) {
+        fakelog_owner(nodes[i].log, false, "");
+    }
+}
+
+static bool obey(const char *line) {
+    unsigned n;
+    unsigned long long ms;
+    struct fakelog *log = nodes[owner].log;
+    if (sscanf(line, "lead %u", &n) == 1 && n < node_count) {
+        lead(n);
+    } else if (sscanf(line, "stale %u %llu", &n, &ms) == 2 && n < node_count) {
+        fakelog_set_stale(nodes[n].log, ms);
+    } else if (strcmp(line, "lost\n") == 0) {
+        nobody();
+    } else if (strcmp(line, "sync\n") == 0) {
+        sync_from((unsigned)owner);
+    } else if (strcmp(line, "expire\n") == 0) {
+        fakelog_expire(log);
+    } else if (strcmp(line, "doubt\n") == 0) {
+        nodes[owner].doubted = true;
+        fakelog_fail(log, TN_DOUBT, 1, true);
+    } else if (strcmp(line, "shut\n") == 0) {
+        fakelog_gate_shut(log);
+    } else if (strcmp(line, "open\n") == 0) {
+        fakelog_gate_open(log);
+    } else if (strcmp(line, "waiting\n") == 0) {
+        fakelog_gate_wait(log);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static void stop(void) {
+    (void)kill(getpid(), SIGTERM);
+    for (unsigned i = 0; i < node_count; i++) {
+        (void)pthread_join(nodes[i].thread, NULL);
+        (void)engine_close(nodes[i].engine);
+        token_keys_close(&nodes[i].tokens.keys);
+        fakelog_free(nodes[i].log);
+    }
+}
+
+int main(int argc, char **argv) {
+    char line[256];
+    assert_int_equal(argc, 3);
+    node_count = (unsigned)strtoul(argv[1], NULL, 10);
+    assert_true(node_count > 0 && node_count <= NODES_MAX);
+    (void)signal(SIGPIPE, SIG_IGN);
+    for (unsigned i = 0; i < node_count; i++) {
+        node_open(&nodes[i], i, argv[2]);
+    }
+    for (unsigned i = 0; i < node_count; i++) {
+        node_ports(&nodes[i], i);
+    }
+    nodes_tell();
+    lead(0);
+    (void)printf("ok\n");
+    (void)fflush(stdout);
+    while (fgets(line, sizeof line, stdin) != NULL) {
+        (void)printf("%s\n", obey(line) ? "ok" : "not understood");
+        (void)fflush(stdout);
+    }
+    stop();
+    return 0;
+}
