@@ -1,10 +1,12 @@
-/* `tenure-guardian`: the parent of one run of a sensor, so that nothing of it outlives the server.
+/* `tenure-guardian`: the parent of one run of a sensor, or of a command of `tenure run`, so that nothing
+ * of it outlives the server or the lease.
  *
  * Started by the server with a socket as descriptor 3, the directory of the run's record as descriptor 4,
  * and the sensor's name, for people, as its only argument; without it, it only says by its exit code
- * whether it could work as the first process of a pid namespace. It is a session leader and a child subreaper: whoever of its descendants loses his parent
- * becomes its child. It holds nothing but what is below, needs no heap once the main process runs, and
- * ignores all signals that can be.
+ * whether it could work as the first process of a pid namespace. `tenure run` is a server with one job:
+ * a name, then the command, and no record. The guardian is a child subreaper: whoever of its
+ * descendants loses his parent becomes its child. It holds nothing but what is below, needs no heap
+ * once the main process runs, and ignores all signals that can be.
  *
  *     waiting --START--> guarding --TERM, KILL--> guarding --no descendant left: GONE--> ends
  *        |                   |
@@ -22,6 +24,7 @@
  *    process without children has none. With the proof the record is removed, before the server is told,
  *    who may be gone: a record that is still there when its guardian has ended was not proven dead. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -51,9 +54,11 @@ static struct {
     pid_t main_pid;
     enum main_state main;
     bool killing;
-    bool asked;    /* to end: TERM */
-    bool is_first; /* of its pid namespace, which is the run's */
-    bool own_proc; /* it is in another pid namespace than the server */
+    bool asked;     /* to end: TERM */
+    bool is_first;  /* of its pid namespace, which is the run's */
+    bool own_proc;  /* it is in another pid namespace than the server */
+    char **job;     /* its command; NULL: a sensor */
+    uint64_t early; /* signals for the job that came before its program ran, a bit each */
     int signals;
     int signal;    /* to be sent when the main process handles it; 0: none */
     int signal_ms; /* until the next look whether it does */
@@ -104,6 +109,9 @@ static _Noreturn void finish(void) {
     for (int i = 0; i < LAST_PUMPS && guardian_log_pump(&guardian.log); i++) {
     }
     record_drop();
+    if (guardian.job != NULL && guardian.cgroup[0] != '\0') {
+        process_cgroup_remove(guardian.cgroup); /* nobody comes after us who would */
+    }
     say(&(struct run_frame_news){.kind = RUN_FRAME_GONE});
     _exit(0);
 }
@@ -170,8 +178,19 @@ static void main_look(void) {
     }
 }
 
+/* A shell that sees its job stop must see it of `tenure run`, which is told. */
+static void stop_look(void) {
+    siginfo_t info = {.si_pid = 0};
+    if (guardian.job != NULL && guardian.main == MAIN_RUNS &&
+        waitid(P_PID, (id_t)guardian.main_pid, &info, WSTOPPED | WNOHANG) == 0 &&
+        info.si_pid != 0) {
+        say(&(struct run_frame_news){.kind = RUN_FRAME_STOPPED, .status = info.si_status});
+    }
+}
+
 /* Ends the guardian if nothing is left to guard. */
 static void look(void) {
+    stop_look();
     main_look();
     if (guardian.killing && guardian.cgroup[0] != '\0') {
         (void)process_cgroup_kill(guardian.cgroup);
@@ -197,12 +216,21 @@ static void look(void) {
 
 /* ---- Orders ---- */
 
+static void group_signal(int signal) {
+    if (guardian.main == MAIN_RUNS || guardian.main == MAIN_ENDED) {
+        (void)kill(-guardian.main_pid, signal);
+    }
+}
+
 static void term(void) {
     guardian.asked = true;
     if (guardian.main == MAIN_RUNS) {
         (void)kill(-guardian.main_pid, SIGTERM);
     } else {
         (void)children_pass(SIGTERM);
+    }
+    if (guardian.job != NULL) {
+        group_signal(SIGCONT); /* somebody may have stopped it at its terminal */
     }
 }
 
@@ -242,11 +270,18 @@ bool guardian_order_early(void) {
     struct run_frame_order order;
     for (;;) {
         enum next next = order_receive(&order, MSG_PEEK);
-        if (next != NEXT_ORDER || order.kind != RUN_FRAME_LIVE) {
+        if (next != NEXT_ORDER || order.kind == RUN_FRAME_TERM || order.kind == RUN_FRAME_KILL) {
             return next != NEXT_EMPTY;
         }
         (void)order_receive(&order, 0);
-        guardian_deadline_set(&order.live);
+        if (order.kind == RUN_FRAME_LIVE) {
+            guardian_deadline_set(&order.live);
+        } else if (order.kind == RUN_FRAME_SIGNAL) {
+            guardian.signal = order.signal;
+            guardian.signal_ms = SIGNAL_MS;
+        } else if (order.signal > 0 && order.signal <= 64) {
+            guardian.early |= 1ull << (order.signal - 1);
+        }
     }
 }
 
@@ -263,6 +298,8 @@ static void orders_take(void) {
             guardian.signal = order.signal;
             guardian.signal_ms = SIGNAL_MS;
             signal_try();
+        } else if (order.kind == RUN_FRAME_PASS) {
+            group_signal(order.signal);
         } else {
             guardian_deadline_set(&order.live);
         }
@@ -305,13 +342,24 @@ static _Noreturn void fail(uint32_t error, uint32_t step) {
     _exit(0);
 }
 
+/* The directory and the streams are the job's: a pipe must close when the job closes it. */
+static void places_leave(void) {
+    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = 0; fd < 3 && nothing >= 0; fd++) {
+        (void)dup2(nothing, fd);
+    }
+    (void)close(nothing);
+    (void)chdir("/");
+}
+
 static void start(const uint8_t *bytes, size_t len) {
     struct run_frame_start wanted;
     struct process_stat stat = {.start = 0};
     uint32_t error = 0;
     uint32_t step = 0;
     int sink = -1;
-    if (!run_frame_start_decode(bytes, len, &wanted) || strlen(wanted.cgroup) >= CGROUP_BYTES) {
+    if (!run_frame_start_decode(bytes, len, &wanted) || strlen(wanted.cgroup) >= CGROUP_BYTES ||
+        wanted.is_job != (guardian.job != NULL)) {
         fail(EBADMSG, RUN_FRAME_STEP_GUARDIAN);
     }
     memcpy(guardian.cgroup, wanted.cgroup, strlen(wanted.cgroup) + 1);
@@ -321,16 +369,25 @@ static void start(const uint8_t *bytes, size_t len) {
     if (world_error != 0) {
         fail((uint32_t)world_error, RUN_FRAME_STEP_CONTAINMENT);
     }
-    int log_error = guardian_log_open(&guardian.log, &wanted, &sink);
+    int log_error = wanted.is_job ? 0 : guardian_log_open(&guardian.log, &wanted, &sink);
     if (log_error != 0) {
         fail((uint32_t)log_error, RUN_FRAME_STEP_STDIO);
     }
-    guardian.main_pid = guardian_start(&wanted, sink, &error, &step);
+    guardian.main_pid = guardian_start(&wanted, guardian.job, sink, &error, &step);
     if (guardian.main_pid == 0) {
         fail(error, step);
     }
-    (void)close(sink);
+    if (wanted.is_job) {
+        places_leave();
+    } else {
+        (void)close(sink);
+    }
     guardian.main = MAIN_RUNS;
+    for (int signal = 1; signal <= 64; signal++) {
+        if ((guardian.early >> (signal - 1) & 1) != 0) {
+            group_signal(signal);
+        }
+    }
     (void)process_stat_read(guardian.main_pid, &stat);
     say_as(&(struct run_frame_news){.kind = RUN_FRAME_STARTED,
                                     .pid = (uint32_t)guardian.main_pid,
@@ -410,13 +467,15 @@ static void guard(void) {
 }
 
 int main(int argc, char **argv) {
-    (void)argv;
     guardian.is_first = getpid() == 1;
+    guardian.log = (struct guardian_log){.dir = -1, .file = -1, .source = -1};
+    guardian.job = argc > 2 ? argv + 2 : NULL;
     if (argc == 1) { /* only whether it could work in a pid namespace */
         return guardian.is_first && guardian_world_make() == 0 ? 0 : 2;
     }
-    if (argc != 2 || close_range(RUN_FRAME_DIR + 1, ~0u, 0) != 0 || !signals_take() ||
-        !guardian_deadline_open() || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 || chdir("/") != 0) {
+    if (argc < 2 || close_range(RUN_FRAME_DIR + 1, ~0u, 0) != 0 || !signals_take() ||
+        !guardian_deadline_open() || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 ||
+        (guardian.job == NULL && chdir("/") != 0)) {
         return 2;
     }
     if (start_once()) {

@@ -45,15 +45,15 @@ bool guardian_deadline_is_over(int descriptor);
 
 /* ---- guardian.c: orders that come before the program runs ---- */
 
-/* Takes every LIVE that has come. True: an order is next that ends the run, or the server is gone;
- * it stays in the socket. */
+/* Takes every LIVE that has come, and keeps signals for later. True: an order is next that ends the
+ * run, or the server is gone; it stays in the socket. */
 bool guardian_order_early(void);
 
 /* ---- guardian_start.c: from the guardian to the sensor's program ---- */
 
 /* The pid of the main process, which runs its own program by now; 0: nothing was started, the
- * reasons are set. */
-pid_t guardian_start(const struct run_frame_start *start, int sink, uint32_t *ret_error,
-                     uint32_t *ret_step);
+ * reasons are set. A job runs `command`, which ends with NULL; a sensor prints to `sink`. */
+pid_t guardian_start(const struct run_frame_start *start, char **command, int sink,
+                     uint32_t *ret_error, uint32_t *ret_step);
 
 #endif

@@ -179,11 +179,15 @@ static void variables_set(const struct run_frame_start *start, const struct iden
 
 /* ---- The child ---- */
 
-static void signals_reset(void) {
+/* All signals as usual but those that a job ignores, as under nohup. */
+static void signals_reset(uint64_t ignored) {
     struct sigaction usual = {.sa_handler = SIG_DFL};
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigset_t none;
     for (int number = 1; number <= SIGRTMAX; number++) {
-        (void)sigaction(number, &usual, NULL); /* some cannot be changed, and need not be */
+        bool is_ignored = (ignored >> (number - 1) & 1) != 0;
+        /* Some cannot be changed, and need not be. */
+        (void)sigaction(number, is_ignored ? &ignore : &usual, NULL);
     }
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
@@ -218,9 +222,34 @@ static _Noreturn void child_become(const struct run_frame_start *start, int sink
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != guardian) {
         complain(to, RUN_FRAME_STEP_SESSION, ECHILD);
     }
-    signals_reset();
+    signals_reset(0);
     variables_set(start, &identity);
     (void)execvp(start->argv[0], (char *const *)(uintptr_t)start->argv);
+    complain(to, RUN_FRAME_STEP_EXEC, errno);
+}
+
+/* A job is where its guardian is, but for a process group of its own. The guardian ignores SIGTTOU, and
+ * so does this process until it has the terminal. */
+static _Noreturn void job_become(const struct run_frame_start *start, char **command, int to,
+                                 pid_t guardian) {
+    int error;
+    if (setpgid(0, 0) != 0 || close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) != 0) {
+        complain(to, RUN_FRAME_STEP_SESSION, errno);
+    }
+    if (start->foreground) {
+        (void)tcsetpgrp(STDIN_FILENO, getpid()); /* a terminal that is gone says so to the job */
+    }
+    if (start->cgroup[0] != '\0' && (error = process_cgroup_enter(start->cgroup)) != 0) {
+        complain(to, RUN_FRAME_STEP_CGROUP, error);
+    }
+    if (geteuid() != 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+        complain(to, RUN_FRAME_STEP_USER, errno); /* see identity_take */
+    }
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != guardian) {
+        complain(to, RUN_FRAME_STEP_SESSION, ECHILD);
+    }
+    signals_reset(start->ignored);
+    (void)execvp(command[0], command);
     complain(to, RUN_FRAME_STEP_EXEC, errno);
 }
 
@@ -244,8 +273,8 @@ static ssize_t child_wait(pid_t child, int from, struct complaint *ret_complaint
     return n;
 }
 
-pid_t guardian_start(const struct run_frame_start *start, int sink, uint32_t *ret_error,
-                     uint32_t *ret_step) {
+pid_t guardian_start(const struct run_frame_start *start, char **command, int sink,
+                     uint32_t *ret_error, uint32_t *ret_step) {
     struct complaint complaint;
     int ends[2];
     pid_t guardian = getpid();
@@ -255,7 +284,9 @@ pid_t guardian_start(const struct run_frame_start *start, int sink, uint32_t *re
         *ret_step = RUN_FRAME_STEP_FORK;
         return 0;
     }
-    if (child == 0) {
+    if (child == 0 && start->is_job) {
+        job_become(start, command, ends[1], guardian);
+    } else if (child == 0) {
         child_become(start, sink, ends[1], guardian);
     }
     (void)close(ends[1]);

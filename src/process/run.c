@@ -174,7 +174,7 @@ static void guardian_give_up(struct run *run) {
 static bool news_fits(const struct run *run, const struct run_frame_news *news) {
     bool is_first = news->kind == RUN_FRAME_STARTED || news->kind == RUN_FRAME_FAILED;
     return !run->gone_said && run->start_sent && run->told != is_first &&
-           (news->kind != RUN_FRAME_EXITED || !run->has_exited);
+           news->kind != RUN_FRAME_STOPPED && (news->kind != RUN_FRAME_EXITED || !run->has_exited);
 }
 
 static void news_take(struct run *run, const struct run_frame_news *news) {

@@ -52,6 +52,9 @@ size_t run_frame_start_encode(const struct run_frame_start *start, uint8_t *out,
     struct tn_writer w = tn_writer_of(out, capacity);
     tn_write8(&w, RUN_FRAME_START);
     tn_write8(&w, start->own_proc);
+    tn_write8(&w, start->is_job);
+    tn_write8(&w, start->foreground);
+    tn_write64(&w, start->ignored);
     for (uint32_t i = 0; i < SENSOR_LIMITS; i++) {
         tn_write64(&w, start->limits[i]);
     }
@@ -84,6 +87,9 @@ bool run_frame_start_decode(const uint8_t *bytes, size_t len, struct run_frame_s
         return false;
     }
     start->own_proc = tn_read8(&r) != 0;
+    start->is_job = tn_read8(&r) != 0;
+    start->foreground = tn_read8(&r) != 0;
+    start->ignored = tn_read64(&r);
     for (uint32_t i = 0; i < SENSOR_LIMITS; i++) {
         start->limits[i] = tn_read64(&r);
     }
@@ -93,7 +99,7 @@ bool run_frame_start_decode(const uint8_t *bytes, size_t len, struct run_frame_s
     start->live = times_read(&r);
     start->argc = tn_read16(&r);
     start->envc = tn_read16(&r);
-    if (start->argc == 0 || start->argc > SENSOR_ARGS_MAX ||
+    if ((start->argc == 0) != start->is_job || start->argc > SENSOR_ARGS_MAX ||
         start->envc > RUN_FRAME_VARIABLES_MAX) {
         return false;
     }
@@ -117,7 +123,7 @@ size_t run_frame_order_encode(const struct run_frame_order *order,
     tn_write8(&w, (uint8_t)order->kind);
     if (order->kind == RUN_FRAME_LIVE) {
         times_write(&w, &order->live);
-    } else if (order->kind == RUN_FRAME_SIGNAL) {
+    } else if (order->kind == RUN_FRAME_SIGNAL || order->kind == RUN_FRAME_PASS) {
         tn_write8(&w, (uint8_t)order->signal);
     }
     return w.len;
@@ -128,7 +134,7 @@ bool run_frame_order_decode(const uint8_t *bytes, size_t len, struct run_frame_o
     struct run_frame_order order = {.kind = (enum run_frame_kind)tn_read8(&r)};
     if (order.kind == RUN_FRAME_LIVE) {
         order.live = times_read(&r);
-    } else if (order.kind == RUN_FRAME_SIGNAL) {
+    } else if (order.kind == RUN_FRAME_SIGNAL || order.kind == RUN_FRAME_PASS) {
         order.signal = tn_read8(&r);
     } else if (order.kind != RUN_FRAME_TERM && order.kind != RUN_FRAME_KILL) {
         return false;
@@ -151,7 +157,7 @@ size_t run_frame_news_encode(const struct run_frame_news *news, uint8_t out[RUN_
     } else if (news->kind == RUN_FRAME_FAILED) {
         tn_write32(&w, news->error);
         tn_write8(&w, (uint8_t)news->step);
-    } else if (news->kind == RUN_FRAME_EXITED) {
+    } else if (news->kind == RUN_FRAME_EXITED || news->kind == RUN_FRAME_STOPPED) {
         tn_write32(&w, (uint32_t)news->status);
     }
     return w.len;
@@ -166,7 +172,7 @@ bool run_frame_news_decode(const uint8_t *bytes, size_t len, struct run_frame_ne
     } else if (news.kind == RUN_FRAME_FAILED) {
         news.error = tn_read32(&r);
         news.step = tn_read8(&r);
-    } else if (news.kind == RUN_FRAME_EXITED) {
+    } else if (news.kind == RUN_FRAME_EXITED || news.kind == RUN_FRAME_STOPPED) {
         news.status = (int)tn_read32(&r);
     } else if (news.kind != RUN_FRAME_GONE) {
         return false;

@@ -2,9 +2,10 @@
  * (SOCK_SEQPACKET). The first byte of each is its kind; numbers are little-endian.
  *
  *     to the guardian
- *     START    u8 whether /proc is to be that of our own pid namespace, u64 for each limit, u64 bytes
- *              of a log file, u32 how many are kept, u64 number of the first, u64 term_at and u64
- *              kill_at as in LIVE, u16 counts of arguments and of variables, then texts, each ended by
+ *     START    u8 whether /proc is to be that of our own pid namespace, u8 whether it is a job, u8
+ *              whether the job gets the terminal, u64 the signals that the job ignores (bit N - 1 for
+ *              signal N), u64 for each limit, u64 bytes of a log file, u32 how many are kept, u64
+ *              number of the first, u64 term_at and u64 kill_at as in LIVE, u16 counts of arguments and of variables, then texts, each ended by
  *              NUL: cwd, log directory (empty: no log), cgroup directory (empty: none), user and group
  *              to become (empty: who we are), files to be given to that user: its token and its rules
  *              (empty: none), arguments, variables
@@ -14,13 +15,20 @@
  *     TERM     SIGTERM to the main process's group
  *     KILL     SIGKILL to all descendants, until there are none
  *     SIGNAL   u8 number: that signal to the main process alone, once it handles or ignores it
+ *     PASS     u8 number: that signal to the main process's group, at once; only of a job
  *
  *     from the guardian
  *     STARTED  u32 pid, u64 start time (clock ticks since boot); with the credentials of the main process
  *              if the guardian is in another pid namespace, since they have its pid as the server sees it
  *     FAILED   u32 errno, u8 step: nothing was started
  *     EXITED   u32 wait status of the main process
+ *     STOPPED  u32 signal that has stopped the main process; only of a job
  *     GONE     no descendant lives; the last there is
+ *
+ * A job is a command that `tenure run` keeps. Its guardian has the command behind the name on its own
+ * command line and the command's environment as its own, so START has no arguments and no variables;
+ * the command has the guardian's directory, standard streams and session, and a process group of its
+ * own, which may be the terminal's foreground.
  *
  * Both ends are ours; still, whatever is not exactly this is refused. */
 #ifndef TN_PROCESS_RUN_FRAME_H
@@ -45,6 +53,8 @@ enum run_frame_kind {
     RUN_FRAME_GONE,
     RUN_FRAME_LIVE,
     RUN_FRAME_SIGNAL,
+    RUN_FRAME_PASS,
+    RUN_FRAME_STOPPED,
 };
 
 /* What may fail before a sensor runs, by the word that is told. */
@@ -83,6 +93,9 @@ struct run_frame_times {
 struct run_frame_start {
     uint32_t argc, envc;
     bool own_proc; /* it is in a pid namespace of which the server's /proc shows nothing right */
+    bool is_job;   /* then all texts are empty, there are no arguments and no variables */
+    bool foreground;
+    uint64_t ignored;
     uint64_t limits[SENSOR_LIMITS];
     uint64_t log_bytes;
     uint32_t log_files;
@@ -95,9 +108,9 @@ struct run_frame_start {
 
 /* An order to a guardian that has its START. */
 struct run_frame_order {
-    enum run_frame_kind kind; /* LIVE, TERM, KILL or SIGNAL */
+    enum run_frame_kind kind; /* LIVE, TERM, KILL, SIGNAL or PASS */
     struct run_frame_times live;
-    int signal; /* SIGNAL */
+    int signal; /* SIGNAL, PASS */
 };
 
 struct run_frame_news {
@@ -106,7 +119,7 @@ struct run_frame_news {
     uint64_t start; /* STARTED */
     uint32_t error; /* FAILED */
     uint32_t step;  /* FAILED */
-    int status;     /* EXITED */
+    int status;     /* EXITED: wait status; STOPPED: signal */
 };
 
 /* The length; 0: it does not fit. */

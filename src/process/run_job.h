@@ -1,0 +1,79 @@
+/* One command under a guardian, for a program without a loop: what `tenure run` keeps.
+ *
+ * The calls never wait. The caller polls run_job's two descriptors and calls run_job_next until there is
+ * nothing new; while `forcing`, it also calls it every RUN_JOB_AGAIN_MS.
+ *
+ *     run_job_start --> STARTED --> (STOPPED)* --> EXITED --> GONE or UNPROVEN
+ *          \----------> FAILED ------------------------------^
+ *
+ * The guardian proves the death of the whole tree; if it cannot, because it hangs or was killed, this side
+ * does: in a pid namespace the guardian's end is the end of all; a cgroup tells that it is empty; else what
+ * hangs below a living guardian is ended by run_tree.h, and what a dead one leaves comes to this process,
+ * a subreaper. That last proof needs a process that had no children of its own when the job began: else
+ * the answer is UNPROVEN. */
+#ifndef TN_PROCESS_RUN_JOB_H
+#define TN_PROCESS_RUN_JOB_H
+
+#include "process/run_frame.h"
+#include "process/run_record.h"
+#include "process/run_tree.h"
+
+#define RUN_JOB_AGAIN_MS 10
+
+enum run_job_event {
+    RUN_JOB_NOTHING, /* new */
+    RUN_JOB_STARTED,
+    RUN_JOB_FAILED,  /* nothing was started: `error` and `step` say why; GONE follows */
+    RUN_JOB_STOPPED, /* the main process, by the signal `status` */
+    RUN_JOB_EXITED,  /* the main process, with the wait status `status`; others may live on */
+    RUN_JOB_GONE,    /* proven dead; the last event */
+    RUN_JOB_UNPROVEN /* the guardian was killed, and nothing proves what became of the rest; the last */
+};
+
+struct run_job_options {
+    const char *guardian; /* the program */
+    const char *name;     /* for people */
+    enum run_record_proof proof;
+    const char *cgroup; /* of CGROUP: the path of a cgroup that does not exist yet */
+    char *const *argv;  /* ends with NULL, as `env` */
+    char *const *env;
+    struct run_frame_times live;
+    uint64_t ignored; /* signals that the command ignores: bit N - 1 for signal N */
+    bool no_input;    /* its standard input is empty; else it is ours */
+    bool foreground;  /* its group becomes the foreground of the terminal at descriptor 0 */
+};
+
+struct run_job {
+    int socket, descriptor; /* to poll; -1: nothing more comes from it */
+    pid_t main;             /* also its process group; as this process sees it; 0: not known */
+    int status;
+    int error;
+    enum run_frame_step step;
+    bool forcing;
+    /* What run_job.c alone uses. */
+    struct run_job *next;
+    enum run_record_proof proof;
+    pid_t guardian; /* 0: it was waited for */
+    bool gone_said, finished;
+    struct run_tree tree;
+    char cgroup[RUN_RECORD_PATH_MAX];
+};
+
+/* Before the first job: whatever a killed guardian leaves is to become a child of this process. False if
+ * it has children already, who could not be told apart; jobs can still be started. */
+bool run_job_prepare(void);
+
+/* 0: the guardian has its orders; events follow. Else the error, with `step`, and nothing is left. */
+int run_job_start(struct run_job *job, const struct run_job_options *options);
+/* The next event; the fields that belong to it are set. */
+enum run_job_event run_job_next(struct run_job *job);
+
+/* False: the guardian could not be told. */
+bool run_job_live(struct run_job *job, const struct run_frame_times *live);
+void run_job_signal(struct run_job *job, int signal);
+void run_job_term(struct run_job *job);
+void run_job_kill(struct run_job *job);
+/* For a guardian that does not kill in time: ends the tree without it. */
+void run_job_force(struct run_job *job);
+
+#endif
