@@ -87,6 +87,10 @@ int cli_opensynaptic(const struct cli_settings *settings, int argc, char **argv)
 bool cli_is_demand(int argc, char **argv);
 int cli_demand(const struct cli_settings *settings, int argc, char **argv);
 
+/* `tenure run --from POOL[:COUNT] ... -- COMMAND ...`: a command that runs only while its lease is
+ * held; argv has the --. */
+int cli_run(const struct cli_settings *settings, int argc, char **argv);
+
 /* `tenure completion bash|zsh`. */
 int cli_completion(int argc, char **argv);
 

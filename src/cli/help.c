@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/columns.h"
+#include "cli/run_options.h"
 #include "cli/spell.h"
 #include "kernel/result.h"
 
@@ -33,6 +34,8 @@ static const char *const locals[][3] = {
      "pool's policy"},
     {"rule export", "", "print all rules as lines of JSON"},
     {"rule import", "[FILE] [--dry-run]", "set rules from lines of JSON; can be repeated"},
+    {"run", CLI_RUN_USAGE,
+     "lease values and run a command with them; the command is ended before another could hold them"},
     {"sensor export", "", "print all sensors with their descriptions as lines of JSON"},
     {"sensor import", "[FILE] [--dry-run]", "set sensors from lines of JSON; can be repeated"},
     {"top", "[--once]", "show pools, rates, the engine and the newest events, live"},

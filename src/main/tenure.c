@@ -31,9 +31,16 @@ static const struct {
     const char *name;
     int (*run)(const struct cli_settings *settings, int argc, char **argv);
 } locals[] = {
-    {"check", run_check},     {"completion", run_completion}, {"dump", run_dump},
-    {"events", cli_events},   {"export", cli_export},         {"help", run_help},
-    {"history", cli_history}, {"import", cli_import},         {"opensynaptic", cli_opensynaptic},
+    {"check", run_check},
+    {"completion", run_completion},
+    {"dump", run_dump},
+    {"events", cli_events},
+    {"export", cli_export},
+    {"help", run_help},
+    {"history", cli_history},
+    {"import", cli_import},
+    {"opensynaptic", cli_opensynaptic},
+    {"run", cli_run},
     {"top", cli_top},
 };
 

@@ -1,0 +1,357 @@
+/* Requests about the lease of `tenure run`. */
+#include "cli/run_lease.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/arguments.h"
+#include "cli/show_json.h"
+
+#define ATTEMPT_MS 1000u
+#define PAUSE_MS 100u
+
+uint64_t cli_run_now_ms(const struct cli_settings *settings) {
+    return settings->os->clock_boot_ms(settings->os->ctx);
+}
+
+/* ---- Time ---- */
+
+uint64_t cli_run_lease_local(const struct cli_run_lease *lease, uint64_t server_ms) {
+    uint64_t sent = lease->clocks.sent_ms;
+    uint64_t base = lease->clocks.server_ms;
+    if (server_ms >= base) {
+        return sent + (server_ms - base);
+    }
+    return sent > base - server_ms ? sent - (base - server_ms) : 0;
+}
+
+void cli_run_lease_granted(struct cli_run_lease *lease, uint64_t sent_ms, uint64_t now_ms,
+                           uint64_t deadline_ms) {
+    uint64_t full = sent_ms + lease->ttl_ms;
+    uint64_t server = deadline_ms > lease->ttl_ms ? deadline_ms - lease->ttl_ms : 0;
+    bool first = lease->clocks.server_ms == 0;
+    uint64_t told = first ? full : cli_run_lease_local(lease, deadline_ms);
+    /* If a pool's max_hold cut the ttl short, `server` is no time that the server's clock has shown.
+     * What the last round trip and the difference of two clocks explain is no cut. */
+    uint64_t slack = lease->clocks.round_trip_ms + lease->ttl_ms / 100 + 50;
+    bool is_cut = told + slack < full;
+    lease->deadline_ms = told < full && (is_cut || lease->has_max_hold) ? told : full;
+    if (!is_cut) {
+        lease->clocks.sent_ms = sent_ms;
+        lease->clocks.server_ms = server;
+        lease->clocks.round_trip_ms = now_ms - sent_ms;
+    }
+}
+
+/* ---- Refusals ---- */
+
+bool cli_run_refusal_passes(enum tn_result code) {
+    switch (code) {
+    case TN_R_NOT_YET:
+    case TN_R_OVERLOADED:
+    case TN_R_NOSPACE:
+    case TN_R_OPS_FULL:
+    case TN_R_NAMES_FULL:
+    case TN_R_CLOSED:
+    case TN_R_NOAUTH:
+    case TN_R_NOPERM:
+    case TN_R_HALTED:
+    case TN_R_LOST:
+    case TN_R_READONLY:
+    case TN_R_MASTERDOWN:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool is_refusal(const struct cli_client *client) {
+    return client->reader.nodes[0].type == CLI_ERROR;
+}
+
+/* The answer to a call that came back over `link`. */
+static enum cli_run_answer answer_of(const struct cli_client *client, enum cli_link link) {
+    if (link != CLI_LINK_OK) {
+        return CLI_RUN_AGAIN;
+    }
+    if (!is_refusal(client)) {
+        return CLI_RUN_OK;
+    }
+    struct cli_refusal refusal = cli_refusal_of(cli_node_text(&client->reader, 0));
+    return refusal.known && !cli_run_refusal_passes(refusal.code) ? CLI_RUN_REFUSED : CLI_RUN_AGAIN;
+}
+
+static void refusal_print(const struct cli_client *client) {
+    struct cli_text text = {.at = NULL};
+    cli_text_clean(&text, cli_node_text(&client->reader, 0));
+    (void)fprintf(stderr, "tenure run: %s\n", text.failed ? "out of memory" : text.at);
+    cli_text_free(&text);
+}
+
+/* ---- Acquiring ---- */
+
+static bool random_hex(const struct cli_settings *settings, char *out, unsigned bytes) {
+    uint8_t random[16];
+    if (settings->os->random(settings->os->ctx, random, bytes) != TN_OK) {
+        return false;
+    }
+    for (unsigned i = 0; i < bytes; i++) {
+        (void)snprintf(out + (size_t)2 * i, 3, "%02x", random[i]);
+    }
+    return true;
+}
+
+/* run/HOST/PID-RANDOM: two runs never share a holder, unless they are told to. */
+static bool holder_make(struct cli_run_lease *lease, const struct cli_run_options *options) {
+    char host[64] = "host";
+    char suffix[9];
+    if (options->holder != NULL) {
+        int len = snprintf(lease->holder, sizeof lease->holder, "%s", options->holder);
+        return len > 0 && (size_t)len < sizeof lease->holder;
+    }
+    (void)gethostname(host, sizeof host - 1);
+    if (!random_hex(lease->settings, suffix, 4)) {
+        return false;
+    }
+    (void)snprintf(lease->holder, sizeof lease->holder, "run/%s/%d-%s", host, (int)getpid(),
+                   suffix);
+    return true;
+}
+
+/* A sticky pool gives the holder's lease to whoever asks in the holder's name, at once: two runs of one
+ * holder would live together. Also learns the longest ttl that the pools allow. */
+static enum cli_run_answer pool_check(struct cli_run_lease *lease,
+                                      const struct cli_run_claim *claim,
+                                      const struct cli_run_options *options,
+                                      struct cli_client *client) {
+    static const char *const caps[] = {"max_lease", "max_hold"};
+    struct tn_bytes words[] = {tn_bytes_of("POOL", 4), tn_bytes_of("INFO", 4),
+                               tn_bytes_of(claim->pool, strlen(claim->pool))};
+    enum cli_run_answer answer =
+        answer_of(client, cli_client_call(client, words, 3, lease->settings->timeout_ms));
+    if (answer != CLI_RUN_OK) {
+        return answer == CLI_RUN_REFUSED ? CLI_RUN_OK
+                                         : answer; /* the allocation says why; or makes the scope */
+    }
+    uint32_t policy = cli_node_find(&client->reader, 0, "options");
+    uint32_t sticky = policy != 0 ? cli_node_find(&client->reader, policy, "sticky") : 0;
+    if (sticky != 0 && cli_node_is(&client->reader, sticky, "yes")) {
+        (void)fprintf(stderr,
+                      "tenure run: pool %s is sticky: another run of the same holder would get the "
+                      "same values at once\n",
+                      claim->pool);
+        return CLI_RUN_REFUSED;
+    }
+    for (unsigned i = 0; i < 2 && policy != 0; i++) {
+        uint64_t cap = 0;
+        uint32_t node = cli_node_find(&client->reader, policy, caps[i]);
+        if (node == 0 || !cli_node_number(&client->reader, node, &cap) || cap == 0) {
+            continue;
+        }
+        lease->has_max_hold = lease->has_max_hold || i == 1;
+        if (cap * 1000 < lease->ttl_ms && !(options->has_ttl && i == 0)) {
+            lease->ttl_ms =
+                cap * 1000; /* an explicit ttl above max_lease is the server's to refuse */
+        }
+    }
+    return CLI_RUN_OK;
+}
+
+static void alloc_words(struct cli_words *words, const struct cli_run_lease *lease,
+                        const struct cli_run_options *options, const char *opid) {
+    cli_words_put(words, "ALLOC");
+    cli_words_put(words, lease->holder);
+    for (unsigned i = 0; i < options->claim_count; i++) {
+        const struct cli_run_claim *claim = &options->claims[i];
+        cli_words_put(words, "FROM");
+        cli_words_put(words, claim->pool);
+        cli_words_put(words, claim->value != NULL ? "VALUES" : "COUNT");
+        cli_words_put(words, claim->value != NULL ? "1" : claim->count);
+        if (claim->value != NULL) {
+            cli_words_put(words, claim->value);
+        }
+    }
+    cli_words_put(words, "TTL");
+    cli_words_put(words, lease->ttl);
+    if (options->meta != NULL) {
+        cli_words_put(words, "META");
+        cli_words_put(words, options->meta);
+    }
+    cli_words_put(words, "OPID");
+    cli_words_put(words, opid);
+}
+
+static bool text_take(const struct cli_reader *reader, uint32_t node, char *out, size_t capacity) {
+    struct tn_bytes text = node != 0 ? cli_node_text(reader, node) : tn_bytes_of(NULL, 0);
+    if (text.len == 0 || text.len >= capacity) {
+        return false;
+    }
+    memcpy(out, text.at, text.len);
+    out[text.len] = '\0';
+    return true;
+}
+
+/* The values of the reply are in the order of the claims. */
+static bool values_take(struct cli_run_lease *lease, const struct cli_run_options *options,
+                        const struct cli_reader *reader) {
+    uint32_t array = cli_node_find(reader, 0, "values");
+    uint32_t count = array != 0 ? reader->nodes[array].count : 0;
+    unsigned claim = 0;
+    uint64_t left = 0;
+    lease->values = calloc(count + 1, sizeof *lease->values);
+    lease->pools = calloc(count + 1, sizeof *lease->pools);
+    if (lease->values == NULL || lease->pools == NULL || count > CLI_RUN_VALUES_MAX) {
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        while (left == 0) {
+            if (claim == options->claim_count) {
+                return false;
+            }
+            left = strtoull(options->claims[claim++].count, NULL, 10);
+        }
+        left--;
+        memcpy(lease->pools[i], options->claims[claim - 1].pool, sizeof lease->pools[i]);
+        if (!text_take(reader, array + 1 + i, lease->values[i], sizeof lease->values[i])) {
+            return false;
+        }
+    }
+    lease->value_count = count;
+    return count > 0;
+}
+
+static bool grant_take(struct cli_run_lease *lease, const struct cli_run_options *options,
+                       const struct cli_client *client, uint64_t sent_ms) {
+    const struct cli_reader *reader = &client->reader;
+    uint64_t deadline = 0;
+    if (!text_take(reader, cli_node_find(reader, 0, "lease"), lease->id, sizeof lease->id) ||
+        !text_take(reader, cli_node_find(reader, 0, "epoch"), lease->epoch, sizeof lease->epoch) ||
+        !cli_node_number(reader, cli_node_find(reader, 0, "deadline"), &deadline) ||
+        deadline == 0 || !values_take(lease, options, reader)) {
+        (void)fprintf(stderr, "tenure run: cannot read the server's answer\n");
+        return false;
+    }
+    cli_run_lease_granted(lease, sent_ms, cli_run_now_ms(lease->settings), deadline);
+    return true;
+}
+
+static enum cli_run_answer alloc_once(struct cli_run_lease *lease,
+                                      const struct cli_run_options *options,
+                                      struct cli_client *client, const char *opid) {
+    struct cli_words words = {.at = NULL};
+    enum cli_run_answer answer = CLI_RUN_OK;
+    for (unsigned i = 0; i < options->claim_count && answer == CLI_RUN_OK; i++) {
+        answer = pool_check(lease, &options->claims[i], options, client);
+    }
+    if (answer == CLI_RUN_REFUSED) {
+        return answer;
+    }
+    (void)snprintf(lease->ttl, sizeof lease->ttl, "%llu", (unsigned long long)lease->ttl_ms / 1000);
+    alloc_words(&words, lease, options, opid);
+    if (answer == CLI_RUN_OK && !words.failed) {
+        uint64_t sent = cli_run_now_ms(lease->settings);
+        answer = answer_of(
+            client, cli_client_call(client, words.at, words.count, lease->settings->timeout_ms));
+        if (answer == CLI_RUN_OK && !grant_take(lease, options, client, sent)) {
+            answer = CLI_RUN_REFUSED;
+        } else if (answer != CLI_RUN_OK && client->reader.node_count > 0 && is_refusal(client)) {
+            refusal_print(client);
+        }
+    }
+    cli_words_free(&words);
+    return answer;
+}
+
+enum cli_run_answer cli_run_lease_acquire(struct cli_run_lease *lease,
+                                          const struct cli_run_options *options,
+                                          struct cli_client *client, int *ret_code) {
+    const struct cli_settings *settings = lease->settings;
+    char opid[48] = "run-";
+    enum cli_run_answer answer = CLI_RUN_AGAIN;
+    *ret_code = CLI_RUN_EXIT_NOT_ACQUIRED;
+    lease->ttl_ms = options->ttl_s * 1000;
+    if (!holder_make(lease, options) || !random_hex(settings, opid + 4, 16)) {
+        (void)fprintf(stderr, "tenure run: the holder's name is too long\n");
+        *ret_code = CLI_USAGE;
+        return CLI_RUN_REFUSED;
+    }
+    for (uint64_t attempt = 0; answer == CLI_RUN_AGAIN && attempt <= settings->retries; attempt++) {
+        if (attempt > 0) {
+            cli_client_close(client);
+            cli_wait_ms(PAUSE_MS << (attempt < 5 ? attempt : 5));
+        }
+        if (cli_client_open(client, settings) == CLI_LINK_OK) {
+            answer = alloc_once(lease, options, client, opid);
+        }
+        if (answer == CLI_RUN_AGAIN && client->error[0] != '\0') {
+            (void)fprintf(stderr, "tenure run: %s\n", client->error);
+        }
+    }
+    return answer;
+}
+
+void cli_run_lease_free(struct cli_run_lease *lease) {
+    free(lease->values);
+    free(lease->pools);
+    explicit_bzero(lease->token, sizeof lease->token);
+}
+
+void cli_run_lease_token_words(const struct cli_run_lease *lease,
+                               struct tn_bytes words[CLI_RUN_TOKEN_WORDS]) {
+    words[0] = tn_bytes_of("TOKEN", 5);
+    words[1] = tn_bytes_of("ISSUE", 5);
+    words[2] = tn_bytes_of(lease->id, strlen(lease->id));
+    words[3] = tn_bytes_of(lease->epoch, strlen(lease->epoch));
+}
+
+void cli_run_lease_token_take(const struct cli_client *client, char out[CLI_RUN_TOKEN_MAX]) {
+    const struct cli_reader *reader = &client->reader;
+    if (is_refusal(client) ||
+        !text_take(reader, cli_node_find(reader, 0, "token"), out, CLI_RUN_TOKEN_MAX)) {
+        out[0] = '\0';
+    }
+}
+
+void cli_run_lease_token(struct cli_run_lease *lease, struct cli_client *client) {
+    struct tn_bytes words[CLI_RUN_TOKEN_WORDS];
+    cli_run_lease_token_words(lease, words);
+    if (cli_client_call(client, words, CLI_RUN_TOKEN_WORDS, lease->settings->timeout_ms) ==
+        CLI_LINK_OK) {
+        cli_run_lease_token_take(client, lease->token);
+    }
+}
+
+/* ---- The end ---- */
+
+static enum cli_run_answer end_once(const struct cli_run_lease *lease, bool acknowledge,
+                                    uint64_t timeout_ms) {
+    struct cli_settings settings = *lease->settings;
+    struct cli_client client;
+    const char *name = acknowledge ? "ACK" : "RELEASE";
+    struct tn_bytes words[] = {tn_bytes_of(name, strlen(name)),
+                               tn_bytes_of(lease->id, strlen(lease->id)),
+                               tn_bytes_of(lease->holder, strlen(lease->holder)),
+                               tn_bytes_of(lease->epoch, strlen(lease->epoch))};
+    settings.timeout_ms = timeout_ms;
+    enum cli_run_answer answer = CLI_RUN_AGAIN;
+    if (cli_client_open(&client, &settings) == CLI_LINK_OK) {
+        answer = answer_of(&client, cli_client_call(&client, words, 4, timeout_ms));
+    }
+    cli_client_close(&client);
+    return answer;
+}
+
+enum cli_run_answer cli_run_lease_end(const struct cli_run_lease *lease, bool acknowledge,
+                                      uint64_t until_ms) {
+    enum cli_run_answer answer = CLI_RUN_AGAIN;
+    do {
+        uint64_t now = cli_run_now_ms(lease->settings);
+        uint64_t left = until_ms > now ? until_ms - now : 1;
+        answer = end_once(lease, acknowledge, left < ATTEMPT_MS ? left : ATTEMPT_MS);
+        if (answer == CLI_RUN_AGAIN) {
+            cli_wait_ms(PAUSE_MS);
+        }
+    } while (answer == CLI_RUN_AGAIN && cli_run_now_ms(lease->settings) < until_ms);
+    return answer;
+}

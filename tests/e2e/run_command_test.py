@@ -1,0 +1,361 @@
+#!/usr/bin/env python3
+"""`tenure run` with a real server: what the command gets, how it ends, and that nothing of it lives when
+its values could be another's."""
+import fcntl
+import os
+import pty
+import signal
+import subprocess
+import termios
+import unittest
+
+from harness import PATIENCE, text_of, until
+from runs import TENURE, RunCase, children_of, state_of
+
+NOT_ACQUIRED, LOST, UNPROVEN = 121, 122, 123
+CONTAINMENTS = ("auto", "none")
+
+
+class Ordinary(RunCase):
+    def test_the_command_knows_its_lease_and_its_values(self):
+        _, out, _ = self.run_to_end(
+            "--from", "gpus:2", "--from", "ports/8007", "--from=ports", "--holder", "job/7", "--", "sh", "-c",
+            "echo $TENURE_LEASE $TENURE_EPOCH; echo $TENURE_VALUES; echo $TENURE_GPUS; echo $TENURE_PORTS; "
+            "echo $TENURE_TOKEN")
+        lease, values, gpus, ports, token = out.splitlines()
+        self.assertRegex(lease, r"^0-\d+ 1$")
+        self.assertEqual(values, "gpus/gpu-0 gpus/gpu-1 ports/8007 ports/8000")
+        self.assertEqual(gpus, "gpu-0 gpu-1")
+        self.assertEqual(ports, "8007 8000")
+        self.assertEqual(token.count("."), 2)
+        self.assertEqual(self.leases("gpus"), [])
+        events = self.server.cli("EVENTS", "HOLDER", "job/7")
+        self.assertIn("lease.released", events)
+
+    def test_a_pool_does_not_shadow_a_variable_of_tenure(self):
+        self.do("POOL", "CREATE", "port", "SET")
+        self.do("POOL", "ADD", "port", "a")
+        self.do("POOL", "CREATE", "tcp-ports", "RANGE", "5", "9", "SCOPED", "yes")
+        _, out, _ = self.run_to_end("--from", "port", "--from", "tcp-ports@eu.1", "--", "sh", "-c",
+                                    "echo $TENURE_PORT $TENURE_TCP_PORTS_EU_1 $TENURE_VALUES")
+        self.assertEqual(out, "%d 5 port/a tcp-ports@eu.1/5\n" % self.server.port)
+
+    def test_the_exit_code_is_the_commands(self):
+        for containment in CONTAINMENTS:
+            run = ("--from", "gpus", "--containment", containment, "--")
+            self.run_to_end(*run, "sh", "-c", "exit 7", code=7)
+            self.run_to_end(*run, "sh", "-c", "kill -KILL $$", code=137)
+            self.run_to_end(*run, "sh", "-c", "kill -ABRT $$", code=134)
+            self.run_to_end(*run, "/does/not/exist", code=127)
+            self.run_to_end(*run, "/etc/passwd", code=126)
+        self.assertEqual(self.leases("gpus"), [])
+
+    def test_without_a_lease_the_command_does_not_run(self):
+        held = self.held()
+        for options in (("--from", "one"), ("--from", "nosuch"), ("--from", "one", "--retry", "2", "--port", "1")):
+            _, out, err = self.run_to_end(*options, "--", "echo", "ran", code=NOT_ACQUIRED)
+            self.assertEqual(out, "")
+            self.assertIn("tenure run: ", err)
+        held.signal(signal.SIGTERM)
+        self.assertEqual(held.end()[0], 0)
+
+    def test_wrong_options_are_named(self):
+        for options, word in (((), "--from"), (("--from", "one"), "command"), (("--from", "one", "ls"), "--"),
+                              (("--from", "one:0", "--", "ls"), "one:0"),
+                              (("--from", "one", "--ttl", "1", "--", "ls"), "ttl"),
+                              (("--from", "one", "--ttl", "5", "--kill-after", "5", "--", "ls"), "kill-after"),
+                              (("--form", "one", "--", "ls"), "--from"),
+                              (("--from", "one", "--containment", "x", "--", "ls"), "containment")):
+            self.assertIn(word, self.run_to_end(*options, code=2)[2])
+
+    def test_a_sticky_pool_is_refused(self):
+        self.do("POOL", "CREATE", "devices", "RANGE", "1", "9", "STICKY", "yes", "LEASE", "60")
+        _, _, err = self.run_to_end("--from", "devices", "--", "true", code=NOT_ACQUIRED)
+        self.assertIn("sticky", err)
+
+    def test_a_pool_limits_the_ttl(self):
+        self.do("POOL", "CREATE", "short", "RANGE", "1", "9", "MAX_LEASE", "5")
+        self.do("POOL", "CREATE", "brief", "RANGE", "1", "9", "MAX_HOLD", "5")
+        self.run_to_end("--from", "short", "--", "true")
+        self.run_to_end("--from", "short", "--ttl", "6", "--", "true", code=NOT_ACQUIRED)
+        # It cannot be held any longer, however often it is renewed.
+        self.run_to_end("--from", "brief", "--", "sleep", "1000", code=LOST)
+
+    def test_input_and_output_are_the_commands(self):
+        run = self.start("--from", "gpus", "--", "tr", "a-z", "A-Z", stdin=subprocess.PIPE)
+        out, _ = run.process.communicate(b"hello", timeout=PATIENCE)
+        self.assertEqual((run.process.returncode, out), (0, b"HELLO"))
+
+    def test_directory_and_ignored_signals_are_inherited(self):
+        _, out, _ = self.run_to_end("--from", "gpus", "--", "sh", "-c", "pwd; kill -HUP $$; echo lives",
+                                    cwd="/usr", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        self.assertEqual(out, "/usr\nlives\n")
+
+    def test_many_arguments_and_variables_are_passed(self):
+        words = [str(n) for n in range(3000)]
+        env = {"VARIABLE_%d" % n: "x" * 50 for n in range(500)}
+        _, out, _ = self.run_to_end("--from", "gpus", "--", "sh", "-c", "echo $# $VARIABLE_499", "sh", *words,
+                                    env=env)
+        self.assertEqual(out, "3000 %s\n" % ("x" * 50))
+
+    def test_the_lease_is_renewed_as_long_as_the_command_runs(self):
+        run = self.held(ttl="2")
+        first = self.leases()[0]
+        # Several times: the first deadline is long over when the third has come.
+        seen = set()
+        until(lambda: seen.add(self.leases()[0]["deadline"]) or len(seen) >= 5, "renewals")
+        self.assertEqual(self.leases()[0]["epoch"], first["epoch"])
+        self.assertIsNone(run.process.poll())
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.end()[0], 0)
+
+    def test_a_command_runs_after_each_renewal(self):
+        out = os.path.join(self.witness.dir.name, "renewals")
+        run = self.held("--renew-command", "echo $TENURE_LEASE $TENURE_ONE $TENURE_TOKEN >>%s" % out, ttl="2")
+        until(lambda: os.path.exists(out) and text_of(out).count("\n") >= 3, "renewals")
+        lines = [line.split() for line in text_of(out).splitlines()]
+        self.assertEqual({line[1] for line in lines}, {"it"})
+        self.assertGreater(len({line[2] for line in lines}), 1)  # a fresh token each time
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.end()[0], 0)
+
+    def test_a_renew_command_that_stays_does_not_outlive_the_run(self):
+        run = self.start("--from", "one", "--ttl", "2", "--renew-command",
+                         "exec %s" % " ".join(self.witness.command("lock-child")), "--", "sleep", "1000")
+        until(self.witness.is_held, "the renew command")
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.end()[0], 143)
+        self.assertTrue(self.witness.is_free())
+        self.assertEqual(self.leases(), [])
+
+
+class Signals(RunCase):
+    def test_signals_are_passed_on(self):
+        script = ("trap 'echo usr1' USR1; trap 'echo usr2' USR2; trap 'echo hup' HUP; trap 'echo int' INT; "
+                  "trap 'echo quit' QUIT; trap 'echo winch' WINCH; trap 'echo term; exit 5' TERM; echo ready; "
+                  "while :; do sleep 0.05; done")
+        run = self.start("--from", "gpus", "--", "bash", "-c", script, bufsize=0)
+        line = run.process.stdout.readline
+        self.assertEqual(line(), b"ready\n")
+        for name in ("USR1", "USR2", "HUP", "INT", "QUIT", "WINCH"):
+            run.signal(getattr(signal, "SIG" + name))
+            self.assertEqual(line(), name.lower().encode() + b"\n")
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.end()[0], 5)
+
+
+class Terminal(RunCase):
+    def on_terminal(self, *arguments):
+        """The run as a shell's job in the foreground; the terminal's other end."""
+        main, side = pty.openpty()
+
+        def take():
+            os.setsid()
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        process = subprocess.Popen([TENURE, "run", *arguments], stdin=side, stdout=side, stderr=side,
+                                   preexec_fn=take, env={**os.environ, "TENURE_PORT": str(self.server.port)})
+        os.close(side)
+        self.addCleanup(os.close, main)
+        self.addCleanup(lambda: process.poll() is None and process.kill())
+        return process, main
+
+    def read_until(self, main, text):
+        seen = b""
+        while text not in seen:
+            seen += os.read(main, 4096)
+        return seen
+
+    def test_ctrl_c_reaches_the_command(self):
+        for containment in CONTAINMENTS:
+            process, main = self.on_terminal("--from", "gpus", "--containment", containment, "--", "sh", "-c",
+                                             "echo begun; cat")
+            self.read_until(main, b"begun")
+            os.write(main, b"hello\n")
+            self.read_until(main, b"hello\r\nhello\r\n")  # echoed, and read by the command
+            os.write(main, b"\x03")
+            self.assertEqual(process.wait(PATIENCE), 130)
+            self.assertEqual(self.leases("gpus"), [])
+
+    def test_ctrl_z_stops_the_job_and_it_goes_on(self):
+        for containment in CONTAINMENTS:
+            process, main = self.on_terminal("--from", "gpus", "--containment", containment, "--", "sh", "-c",
+                                             "echo begun; cat; echo ended")
+            self.read_until(main, b"begun")
+            os.write(main, b"\x1a")
+            until(lambda p=process: state_of(p.pid) == "T", "tenure is stopped")
+            _, status = os.waitpid(process.pid, os.WUNTRACED)  # as a shell learns it
+            self.assertTrue(os.WIFSTOPPED(status))
+            process.send_signal(signal.SIGCONT)
+            os.write(main, b"again\n")
+            self.read_until(main, b"again\r\nagain\r\n")
+            os.write(main, b"\x04")
+            self.read_until(main, b"ended")
+            self.assertEqual(process.wait(PATIENCE), 0)
+
+
+class Revoked(RunCase):
+    def test_a_notice_is_passed_on_and_acknowledged(self):
+        run = self.held()
+        lease = self.leases()[0]["lease"]
+        self.do("REVOKE", lease, "AFTER", "3600")
+        code, _, err = run.end()
+        self.assertEqual(code, LOST)
+        self.assertIn("was revoked", err)
+        self.assertIn("acknowledged", self.server.cli("LEASE", lease))
+        self.assertTrue(self.witness.is_free())
+        self.assertEqual(self.leases(), [])
+
+    def test_a_command_that_ignores_the_notice_is_killed_then_acknowledged(self):
+        for containment in CONTAINMENTS:
+            self.witness.forget()
+            run = self.held("--kill-after", "0.2", "--containment", containment, mode="lock-child")
+            lease = self.leases()[0]["lease"]
+            self.do("REVOKE", lease)
+            self.assertEqual(run.end()[0], LOST)
+            self.assertTrue(self.witness.is_free())
+            self.assertIn("acknowledged", self.server.cli("LEASE", lease))
+
+    def test_the_values_are_not_acknowledged_before_the_command_is_dead(self):
+        run = self.held("--kill-after", "12", ttl="30", mode="lock-child")
+        os.kill(run.guardian(), signal.SIGSTOP)  # so that nothing can die
+        lease = self.leases()[0]["lease"]
+        self.do("REVOKE", lease)
+        until(lambda: "revoking" in self.server.cli("LEASE", lease), "the revocation")
+        self.assertFalse(self.witness.is_free())
+        os.kill(run.guardian(), signal.SIGCONT)
+        self.assertEqual(run.end()[0], LOST)
+        self.assertTrue(self.witness.is_free())
+
+    def test_a_lease_that_is_taken_away_ends_the_command(self):
+        run = self.held(ttl="600")
+        lease = self.leases()[0]
+        self.do("REKEY", lease["lease"], lease["epoch"], "another")
+        self.assertEqual(run.end()[0], LOST)
+        self.assertTrue(self.witness.is_free())
+        self.assertEqual(self.leases()[0]["holder"], "another")
+        self.do("RELEASE", lease["lease"], "another", int(lease["epoch"]) + 1)
+
+    def test_a_lease_that_is_reclaimed_ends_the_command_at_once(self):
+        run = self.held("--kill-after", "200", ttl="600", mode="lock-child")
+        lease = self.leases()[0]["lease"]
+        self.do("REVOKE", lease)
+        self.do("RECLAIM", lease)
+        self.assertEqual(run.end()[0], LOST)
+        self.assertTrue(self.witness.is_free())
+
+
+class Interrupted(RunCase):
+    def next_holder(self):
+        """Another run gets the value as soon as the server gives it away, and finds the witness's lock free."""
+        def acquired():
+            run = self.start("--from", "one", "--ttl", "2", "--", *self.witness.command())
+            self.witness.forget()
+            got = until(lambda: run.process.poll() is not None or self.witness.is_held(), "an outcome")
+            if got and run.process.poll() is None:
+                return run
+            self.assertEqual(run.end()[0], NOT_ACQUIRED)
+            return None
+        run = until(acquired, "the next holder")
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.end()[0], 0)
+        self.assertFalse(self.witness.twice())
+
+    def test_tenure_is_killed(self):
+        for containment in CONTAINMENTS:
+            for mode in ("lock", "lock-child", "lock-forget", "lock-chain"):
+                self.witness.forget()
+                run = self.held("--containment", containment, mode=mode, ttl="2")
+                run.signal(signal.SIGKILL)
+                run.end()
+                until(self.witness.is_free, "the end of the command")
+                self.next_holder()
+
+    def test_tenure_is_stopped(self):
+        for containment in CONTAINMENTS:
+            self.witness.forget()
+            run = self.held("--containment", containment, mode="lock-child", ttl="2")
+            run.signal(signal.SIGSTOP)
+            until(self.witness.is_free, "the end of the command")
+            self.assertEqual(state_of(run.pid), "T")
+            self.next_holder()
+            run.signal(signal.SIGCONT)
+            code, _, err = run.end()
+            self.assertEqual(code, LOST)
+            self.assertIn("could not be renewed in time", err)
+
+    def test_the_guardian_is_killed(self):
+        for containment in CONTAINMENTS:
+            for mode in ("lock-child", "lock-forget", "lock-chain"):
+                self.witness.forget()
+                run = self.held("--containment", containment, mode=mode)
+                os.kill(run.guardian(), signal.SIGKILL)
+                run.end()
+                self.assertTrue(self.witness.is_free())
+                self.assertEqual(self.leases(), [])  # released: this was proven
+
+    def test_what_a_killed_guardian_leaves_is_not_proven_dead_beside_other_children(self):
+        script = "sleep 1000 & exec \"$@\""
+        run = subprocess.Popen(["sh", "-c", script, "sh", TENURE, "run", "--from", "one", "--ttl", "2",
+                                "--containment", "none", "--", *self.witness.command()],
+                               env={**os.environ, "TENURE_PORT": str(self.server.port)},
+                               stderr=subprocess.PIPE)
+        until(self.witness.is_held, "the witness")
+        found = [pid for pid in children_of(run.pid) if "guardian" in text_of("/proc/%d/comm" % pid)]
+        other = [pid for pid in children_of(run.pid) if pid not in found]
+        os.kill(found[0], signal.SIGKILL)
+        self.assertEqual(run.wait(PATIENCE), UNPROVEN)
+        self.assertEqual(len(self.leases()), 1)
+        for pid in other:
+            os.kill(pid, signal.SIGKILL)
+        _, err = run.communicate(timeout=PATIENCE)
+        self.assertIn(b"left to expire", err)
+        until(lambda: self.leases() == [], "the lease's expiry")
+
+    def test_what_the_command_leaves_ends_with_it(self):
+        for containment in CONTAINMENTS:
+            for mode in ("lock-forget", "lock-chain"):
+                self.witness.forget()
+                run = self.start("--from", "one", "--ttl", "3", "--kill-after", "0.2", "--containment", containment,
+                                 "--", "sh", "-c", "%s & while [ ! -s %s ]; do sleep 0.01; done; exit 3"
+                                 % (" ".join(self.witness.command(mode)), self.witness.file))
+                self.assertEqual(run.end()[0], 3)
+                self.assertTrue(self.witness.is_free())
+                self.assertEqual(self.leases(), [])
+
+
+class WithoutServer(RunCase):
+    def test_the_server_is_killed(self):
+        for containment in CONTAINMENTS:
+            self.witness.forget()
+            run = self.held("--containment", containment, mode="lock-child", ttl="2")
+            self.server.stop(signal.SIGKILL)
+            code, _, err = run.end()
+            self.assertEqual(code, LOST)
+            self.assertIn("could not be renewed in time", err)
+            self.assertTrue(self.witness.is_free())
+            self.server.start()
+
+    def test_the_server_comes_back_in_time(self):
+        self.witness.forget()
+        run = self.held(ttl="60")
+        self.server.stop(signal.SIGKILL)
+        self.server.start()
+        before = self.leases()[0]["last_seen"]
+        until(lambda: self.leases()[0]["last_seen"] != before, "a renewal")
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.end()[0], 0)
+        self.assertEqual(self.leases(), [])
+
+    def test_the_guardian_is_stopped_and_the_server_gone(self):
+        for containment in CONTAINMENTS:
+            self.witness.forget()
+            run = self.held("--containment", containment, mode="lock-chain", ttl="2")
+            os.kill(run.guardian(), signal.SIGSTOP)
+            self.server.stop(signal.SIGKILL)
+            self.assertEqual(run.end()[0], LOST)
+            self.assertTrue(self.witness.is_free())
+            self.server.start()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
