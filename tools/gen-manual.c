@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/run_options.h"
 #include "cli/spell.h"
 #include "config/config.h"
 #include "generate.h"
@@ -143,6 +144,10 @@ static void codes_write(FILE *out) {
     }
     (void)snprintf(code, sizeof code, "%d", CLI_UNKNOWN);
     item(out, code, "", "(unknown) A write was sent and no answer arrived: it may have happened.");
+    for (unsigned i = 0; cli_run_code_row(i) != NULL; i++) {
+        (void)snprintf(text, sizeof text, "%s.", cli_run_code_row(i)[1]);
+        item(out, cli_run_code_row(i)[0], "", text);
+    }
     paragraph(
         out,
         "A refusal marked committed is in the log if its text contains lsn; otherwise the command was rejected and did not happen.");
@@ -171,6 +176,13 @@ static void tenure_write(FILE *out) {
     paragraph(
         out,
         "Every write carries an operation id: the one of --opid, or a generated one. The server remembers it for op_window_seconds and answers a repeat with the first answer, without executing it again. If the answer to a write is lost, tenure prints a command line that repeats the write and exits with 52; with --retry it repeats the write itself.");
+    section(out, "RUN");
+    paragraph(
+        out,
+        "tenure run leases the values of every --from as one lease, runs the command, renews the lease at a third of --ttl (30s), and releases it when all processes of the command are dead. POOL:COUNT takes any values (COUNT is 1 by default), POOL/VALUE one value. If the lease is revoked, or cannot be renewed, the command gets SIGTERM, and --kill-after later (a quarter of the ttl, at most 10s, by default) all its processes get SIGKILL: before another client can get the values, even if tenure is stopped or killed or the server is gone.");
+    paragraph(
+        out,
+        "The command finds the lease in TENURE_LEASE and TENURE_EPOCH, pool/value pairs in TENURE_VALUES, the values of each pool in TENURE_ and the pool's name in capital letters, and a signed token in TENURE_TOKEN. tenure passes signals on. --renew-command runs a shell command after each renewal, with a fresh TENURE_TOKEN. --containment selects what proves that the processes are dead.");
     section(out, "EVENTS");
     paragraph(
         out,

@@ -122,6 +122,8 @@ static void print_cases(FILE *out) {
                        "--scope-column --dry-run --batch --report ' what='pool ' ;;\n"
                        "    opensynaptic) what='opensynaptic ' "
                        "options='--pool --dry-run --derive --keep-keys --report --range ' ;;\n"
+                       "    run) options='--from --holder --ttl --kill-after --meta "
+                       "--renew-command --containment -- ' ;;\n"
                        "    top) options='--once ' ;;\n"
                        "    esac\n");
 }
@@ -173,6 +175,7 @@ static void print_values(FILE *out) {
                        "        export) printf '%%s\\n' csv tsv sql ;;\n"
                        "        *) printf '%%s\\n' dec hex mac ipv4 ;;\n"
                        "        esac ;;\n"
+                       "    --containment) printf '%%s\\n' auto cgroup pidns none ;;\n"
                        "    shell) printf '%%s\\n' bash zsh ;;\n"
                        "    opensynaptic) printf '%%s\\n' import export policy ;;\n"
                        "    subcommand) printf '%%s\\n' exit-codes ");

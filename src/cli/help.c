@@ -143,6 +143,11 @@ static void list_exit_codes(FILE *out) {
     }
     (void)fprintf(out, "%5d  %s\n", CLI_UNKNOWN,
                   "a write was sent and no answer arrived: outcome unknown");
+    for (unsigned i = 0; cli_run_code_row(i) != NULL; i++) {
+        (void)fprintf(out, "%5s  ", cli_run_code_row(i)[0]);
+        put_wrapped(out, 7, cli_run_code_row(i)[1]);
+    }
+    (void)fprintf(out, "tenure run exits with the code of its command otherwise.\n");
 }
 
 /* ---- One ---- */

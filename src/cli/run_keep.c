@@ -235,11 +235,9 @@ static void *keep_run(void *ctx) {
             connect_again(keep);
         } else if (!keep->subscribed) {
             subscribe(keep);
-        } else if (keep->changed) {
-            lease_judge(keep);
-        } else if (cli_run_now_ms(&keep->settings) < keep->renew_at_ms) {
+        } else if (!keep->changed && cli_run_now_ms(&keep->settings) < keep->renew_at_ms) {
             events_wait(keep);
-        } else if (keep->revoked) {
+        } else if (keep->changed || keep->revoked) {
             lease_judge(keep);
         } else {
             renew(keep);

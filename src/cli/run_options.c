@@ -20,6 +20,23 @@ static const char *const names[OPTIONS] = {
     [GUARDIAN] = "--guardian",
 };
 
+const char *const *cli_run_code_row(unsigned row) {
+    static const char *const rows[][2] = {
+        {"121", "tenure run: no lease, so the command did not run"},
+        {"122",
+         "tenure run: the lease was revoked or could not be renewed in time, and the command "
+         "was ended"},
+        {"123",
+         "tenure run: nothing proves that all processes of the command are dead; the lease is "
+         "left to expire"},
+        {"125", "tenure run: the command could not be started"},
+        {"126", "tenure run: the command cannot be executed"},
+        {"127", "tenure run: the command was not found"},
+        {"128+N", "tenure run: signal N ended the command"},
+    };
+    return row < sizeof rows / sizeof rows[0] ? rows[row] : NULL;
+}
+
 static bool wrong(const char *what, const char *which) {
     (void)fprintf(stderr, "tenure run: %s%s\nusage: tenure run " CLI_RUN_USAGE "\n", what, which);
     return false;

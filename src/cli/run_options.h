@@ -18,6 +18,9 @@
 #define CLI_RUN_EXIT_NOT_FOUND 127 /* the command was not found */
 #define CLI_RUN_EXIT_SIGNAL 128    /* plus the signal that ended the command */
 
+/* The same for people: code, text. NULL after the last. */
+const char *const *cli_run_code_row(unsigned row);
+
 /* What one --from asks for: a number of values of a pool, or one value by its name. */
 struct cli_run_claim {
     char pool[KERNEL_POOL_MAX + 1];

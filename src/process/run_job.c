@@ -211,7 +211,10 @@ int run_job_start(struct run_job *job, const struct run_job_options *options) {
 /* ---- Events ---- */
 
 /* As recv; *inout_pid becomes the pid in the credentials, if there are any. */
-static ssize_t news_receive(const struct run_job *job, uint8_t *bytes, pid_t *inout_pid) {
+static ssize_t news_receive(
+    const struct run_job *job,
+    uint8_t bytes[RUN_FRAME_SMALL_MAX], /* NOLINT(readability-non-const-parameter) */
+    pid_t *inout_pid) {
     union {
         struct cmsghdr head;
         char room[CMSG_SPACE(sizeof(struct ucred))];

@@ -120,11 +120,12 @@ class Readme(unittest.TestCase):
 
     def test_blocks_in_the_order_of_the_page(self):
         seen = [self.clone.paste(block) for block in self.pastes()]
-        self.assertEqual(len(seen), 5)
-        redis, command_line, http, sensors, embedded = seen
+        self.assertEqual(len(seen), 6)
+        redis, command_line, http, running, sensors, embedded = seen
         self.assertIn("vm/42", redis)
         self.assertRegex(command_line, r"(?m)^\S+ +1 +active +train/7 +gpus/gpu-1,gpu-2\b")
         self.assertIn('"holder":"ann"', http.replace(" ", ""))
+        self.assertRegex(running, r"(?m)^licenses 1 2, lease 0-\d+$")
         self.assertRegex(sensors, r"(?s)state +stopped.*state +running.*active +yes.*state +stopped.*"
                                   r"no_rules.*active +no.*stale")
         self.assertIn("sensor.", sensors)
