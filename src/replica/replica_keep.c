@@ -3,8 +3,8 @@
  *
  * The record is swapped like the head, so that two nodes of one name notice each other. The newer one
  * gives way: an instance whose record has stood for ESTABLISHED beats puts it back when another has
- * replaced it; a younger one that finds its record replaced stops. A node that starts again finds the
- * record of its former life, which nobody puts back.
+ * replaced it; a younger one that finds its record replaced again and again stops. A node that starts
+ * again finds the record of its former life, which nobody puts back but a call that is late.
  *
  * What may be trimmed: everything that the snapshots of a majority of the registered nodes cover (so
  * that a node can always begin with a snapshot and go on from etcd), and that all nodes seen within an
@@ -17,6 +17,7 @@
 #include "replica/replica_state.h"
 
 #define ESTABLISHED 3u
+#define DISPUTES 3u
 #define TRIM_KEYS 4096u
 #define NODE_AWAY_MS 3600000u
 #define COMPACT_BYTES (64u << 20)
@@ -62,7 +63,12 @@ static void record_other(struct replica *r, struct tn_bytes value) {
     keep->said_len = value.len <= sizeof keep->said ? (uint32_t)value.len : 0;
     memcpy(keep->said, value.at, keep->said_len);
     keep->beat_ms = r->now_ms;
-    if (!ours && young && keep->beat > 1) {
+    if (ours || !young) {
+        return;
+    }
+    keep->beats_kept = 0;
+    keep->disputes++;
+    if (keep->disputes >= DISPUTES) {
         replica_in_trouble(r, REPLICA_TROUBLE_DUPLICATE, "node %s at %s", r->options.node,
                            known ? node.address : "?");
     }
@@ -77,6 +83,7 @@ static void on_beat(void *ctx, const struct etcd_answer *answer) {
         memcpy(keep->said, keep->saying, keep->saying_len);
         keep->said_len = keep->saying_len;
         keep->beats_kept++;
+        keep->disputes = keep->beats_kept < ESTABLISHED ? keep->disputes : 0;
         keep->beat_ms = r->now_ms + REPLICA_BEAT_MS;
     } else if (answer->outcome == ETCD_COMPARE_FAILED && answer->op_count == 1 &&
                answer->ops[0].found.count > 0) {

@@ -130,6 +130,7 @@ struct replica_keep {
     uint8_t saying[REPLICA_NODE_BYTES_MAX]; /* the one under way */
     uint32_t saying_len;
     unsigned beats_kept; /* in a row, without another instance's record in between */
+    unsigned disputes;   /* how often there was one, until this one is established */
     uint64_t trimmed;    /* all batches before this LSN have been deleted, as far as known */
     uint64_t trim_goal;  /* what may be deleted up to */
     uint64_t trim_next;  /* what the next swap may delete up to; 0: nothing */

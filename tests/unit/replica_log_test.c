@@ -147,7 +147,7 @@ static void all_nodes_stop_and_start_again(void **state) {
 /* ---- Refusals ---- */
 
 static void expect_trouble(unsigned n, enum replica_trouble trouble) {
-    (void)group_run_until(&group, 15000, is_in_trouble);
+    (void)group_run_until(&group, 30000, is_in_trouble);
     if (trouble_of(&group.nodes[n]) != trouble) {
         fail_msg("wanted %s, the node says:\n%s", replica_trouble_name(trouble),
                  group.nodes[n].notice);
