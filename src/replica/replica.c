@@ -18,7 +18,6 @@
 
 #define TTL_MS_DEFAULT 2000u
 #define LOG_BYTES_DEFAULT ((uint64_t)256 << 20)
-#define PREFIX_DEFAULT "/tenure/default/"
 #define UNREACHABLE_MS 5000u /* without an answer, until it is said */
 #define ASK_AGAIN_MS 50u
 #define LEAVE_MS 1000u /* for giving the log up when it is closed */
@@ -522,7 +521,7 @@ static bool text_fits(const char *text, size_t least_len, size_t max) {
 }
 
 static enum tn_status options_check(const struct replica_options *o, struct log_error *error) {
-    const char *prefix = o->prefix != NULL ? o->prefix : PREFIX_DEFAULT;
+    const char *prefix = o->prefix != NULL ? o->prefix : REPLICA_PREFIX_DEFAULT;
     size_t len = strlen(prefix);
     if (len < 2 || len > REPLICA_PREFIX_MAX || prefix[len - 1] != '/') {
         return log_fail(error, TN_INVALID, "etcd_prefix must end in '/' and have 2 to %u bytes",
@@ -593,6 +592,11 @@ static enum tn_status clients_open(struct replica *r, const struct replica_optio
 static enum tn_status file_load(struct replica *r, struct log_error *error) {
     enum tn_status status = replica_file_read(r->os, r->options.dir, &r->file);
     r->has_file = status == TN_OK;
+    if (r->has_file && (r->file.flags & REPLICA_FILE_SEEDING) != 0) {
+        return log_fail(error, TN_INVALID,
+                        "%.300s: it is being replaced by a snapshot of another node",
+                        r->options.dir);
+    }
     if (status == TN_NOTFOUND || status == TN_OK) {
         return TN_OK;
     }
@@ -602,7 +606,7 @@ static enum tn_status file_load(struct replica *r, struct log_error *error) {
 
 static void options_settle(struct replica *r) {
     struct replica_options *o = &r->options;
-    o->prefix = o->prefix != NULL ? o->prefix : PREFIX_DEFAULT;
+    o->prefix = o->prefix != NULL ? o->prefix : REPLICA_PREFIX_DEFAULT;
     o->leader_ttl_ms = o->leader_ttl_ms != 0 ? o->leader_ttl_ms : TTL_MS_DEFAULT;
     o->etcd_log_bytes = o->etcd_log_bytes != 0 ? o->etcd_log_bytes : LOG_BYTES_DEFAULT;
     r->os = o->os != NULL ? o->os : os_posix();

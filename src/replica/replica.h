@@ -42,8 +42,9 @@
 #include "os/os.h"
 #include "replica/replica_node.h"
 
-#define REPLICA_PREFIX_MAX 200u      /* bytes of the prefix of keys */
-#define REPLICA_NOTE_NAME_MAX 32u    /* bytes of the name of a note */
+#define REPLICA_PREFIX_MAX 200u   /* bytes of the prefix of keys */
+#define REPLICA_NOTE_NAME_MAX 32u /* bytes of the name of a note */
+#define REPLICA_PREFIX_DEFAULT "/tenure/default/"
 #define REPLICA_FILE "replica"       /* in the data directory */
 #define REPLICA_TTL_MS_MIN 500u      /* a shorter ownership would end with every hiccup */
 #define REPLICA_BATCH_MAX (1u << 20) /* bytes of a batch: etcd takes 1.5 MiB at a time */
@@ -125,12 +126,25 @@ struct replica_options {
     bool init;     /* --cluster-init: begin the cluster with this directory */
     bool restored; /* --restored: this directory counts, whatever etcd has; generation + 1 */
 
+    /* For replica_seed: writes the newest snapshot of this node to the file `path` (GET
+     * /v1/cluster/snapshot of node->http). NULL: it cannot be had. */
+    enum tn_status (*fetch)(void *ctx, const struct replica_node *node, const char *path,
+                            struct log_error *error);
+    void *fetch_ctx;
+
     log_notice *notice; /* until an engine gives the log its own (none) */
     void *notice_ctx;
 
     /* For tests: clients made by the caller, who drives the log with replica_turn: no threads. */
     struct etcd *writer, *watcher;
 };
+
+/* Before the local log is opened (options->local is not used yet), unless `init` or `restored`: if etcd
+ * no longer has what this directory needs next, fetches a snapshot of another node, and sets the old
+ * files aside. *ret_lsn: of the snapshot; 0: there was none to fetch, or etcd did not answer within
+ * 10 s. Blocks. */
+enum tn_status replica_seed(const struct replica_options *options, uint64_t *ret_lsn,
+                            struct log_error *error);
 
 /* Takes over options->local, and closes it if it fails. Connects nowhere yet. */
 enum tn_status replica_open(const struct replica_options *options, struct log **ret_log,

@@ -14,8 +14,9 @@
 #define REPLICA_CLUSTER_BYTES 16u
 
 enum replica_file_flag {
-    REPLICA_FILE_CHAIN = 1,  /* the chain is known */
-    REPLICA_FILE_CLOSED = 2, /* the cluster was closed for good: the directory stands alone */
+    REPLICA_FILE_CHAIN = 1,   /* the chain is known */
+    REPLICA_FILE_SEEDING = 4, /* the directory is being replaced by a snapshot of another node */
+    REPLICA_FILE_CLOSED = 2,  /* the cluster was closed for good: the directory stands alone */
 };
 
 struct replica_file {

@@ -6,6 +6,7 @@
  *   replica_begin.c   beginning a cluster; a cluster whose etcd was put back
  *   replica_keep.c    the node's record, the table of nodes, trimming, compaction, quota
  *   replica_ask.c     requests of other threads that need etcd: notes, forgetting a node
+ *   replica_seed.c    before all that: beginning with a snapshot of another node
  *   replica_copy.c    the local copy, its thread, the file `replica`, the snapshot store
  *
  * Threads and what belongs to them

@@ -52,10 +52,8 @@ static void node_open(unsigned n, bool init) {
     if (replica_open(&options, &node->log, &error) != TN_OK) {
         fail_msg("%s", error.text);
     }
-    struct engine_options engine_options = {.log = node->log,
-                                            .store = replica_store(node->log),
-                                            .notice = tell,
-                                            .notice_ctx = node};
+    struct engine_options engine_options = {
+        .log = node->log, .store = replica_store(node->log), .notice = tell, .notice_ctx = node};
     ekit_limits_small(&engine_options);
     if (engine_open(&engine_options, &node->engine, &error) != TN_OK) {
         fail_msg("%s", error.text);
@@ -208,13 +206,13 @@ static void notes_and_nodes_are_known_to_all(void **state) {
                      TN_NOTFOUND);
     assert_int_equal(engine_note_put(leader->engine, "token.keys", etcdkit_text("secret")), TN_OK);
     for (unsigned n = 0; n < NODES; n++) {
-        assert_int_equal(
-            engine_note_get(nodes[n].engine, "token.keys", value, sizeof value, &len), TN_OK);
+        assert_int_equal(engine_note_get(nodes[n].engine, "token.keys", value, sizeof value, &len),
+                         TN_OK);
         assert_int_equal(len, 6);
         assert_memory_equal(value, "secret", 6);
         if (&nodes[n] != leader) {
-            assert_int_equal(
-                engine_note_put(nodes[n].engine, "token.keys", etcdkit_text("other")), TN_LOST);
+            assert_int_equal(engine_note_put(nodes[n].engine, "token.keys", etcdkit_text("other")),
+                             TN_LOST);
         }
     }
 }
@@ -280,8 +278,8 @@ static void all_nodes_end_and_start_again(void **state) {
         struct log_local_options options = {
             .os = os_posix(), .dir = nodes[n].dir, .read_only = true};
         assert_int_equal(log_local_open(&options, NULL, NULL, &local, &error), TN_OK);
-        assert_int_equal(
-            engine_replay(os_posix(), log_local_store(local), local, &report, &error), TN_OK);
+        assert_int_equal(engine_replay(os_posix(), log_local_store(local), local, &report, &error),
+                         TN_OK);
         assert_true(report.sound);
     }
 }

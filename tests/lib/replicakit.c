@@ -34,8 +34,13 @@ static struct group_node *node_of(void *ctx) {
     return NULL;
 }
 
+/* A node that waits for its snapshot runs alone. */
 static uint64_t clock_boot_ms(void *ctx) {
-    return group_boot_ms(node_of(ctx));
+    const struct group_node *node = node_of(ctx);
+    if (node->seeding) {
+        fakeetcd_advance(node->group->fake, ++node->group->now_ms);
+    }
+    return group_boot_ms(node);
 }
 
 static uint64_t clock_boot_ns(void *ctx) {
@@ -200,7 +205,7 @@ static void on_notice(void *ctx, const char *line) {
     (void)snprintf(node->notice, sizeof node->notice, "%.400s\n%.600s", line, before);
 }
 
-static void node_follow(struct group_node *node) {
+static bool node_follow(struct group_node *node) {
     struct log_position at;
     struct log_error error = {.text = ""};
     struct log_loader loader = {
@@ -214,42 +219,73 @@ static void node_follow(struct group_node *node) {
     node->lsn = node->now_ms = 0;
     node->owned = node->leads = node->appending = false;
     if (log_load(node->store, node->log, &loader, &at, &error) != TN_OK) {
-        fail_msg("%s", error.text);
+        (void)snprintf(node->notice, sizeof node->notice, "%s", error.text);
+        (void)log_close(node->store, node->log);
+        node->log = NULL;
+        return false;
     }
     node->follower = (struct log_follower){
         .ctx = node, .owner = on_owner, .batch = record_batch, .now = node_now};
     assert_int_equal(node->log->verbs->start(node->log, &node->follower), TN_OK);
+    return true;
 }
 
-void group_start(struct group *group, unsigned n, const struct group_start *start) {
+/* From disk to disk. */
+static enum tn_status fetch(void *ctx, const struct replica_node *peer, const char *path,
+                            struct log_error *error) {
+    struct group_node *node = ctx;
+    struct group_node *from = &node->group->nodes[peer->http[0] - '1'];
+    char name[128];
+    int file;
+    if (from->log == NULL || node->fetch_fails) {
+        (void)snprintf(error->text, sizeof error->text, "it does not answer");
+        return TN_IO;
+    }
+    (void)snprintf(name, sizeof name, DIR "/snapshot-%016llx.snap",
+                   (unsigned long long)peer->snapshot_lsn);
+    uint64_t bytes = fakeos_file_size(from->disk, name);
+    uint8_t *content = malloc(bytes);
+    assert_non_null(content);
+    fakeos_file_read(from->disk, name, 0, content, bytes);
+    content[bytes / 2] ^= node->fetch_damages;
+    enum tn_status status =
+        node->os.open(node->os.ctx, path, OS_WRITE | OS_CREATE | OS_TRUNCATE, &file);
+    if (status == TN_OK) {
+        status = node->os.write_at(node->os.ctx, file, content, bytes, 0);
+        (void)node->os.close(node->os.ctx, file);
+    }
+    free(content);
+    return status;
+}
+
+static bool start_failed(struct group_node *node, const struct log_error *error) {
+    if (node->writer != NULL) {
+        etcd_close(node->writer);
+        etcd_close(node->watcher);
+    }
+    (void)snprintf(node->notice, sizeof node->notice, "%s", error->text);
+    return false;
+}
+
+bool group_try_start(struct group *group, unsigned n, const struct group_start *start) {
     static const char *const names[] = {"n1", "n2", "n3"};
     static const char *const addresses[] = {"h1:1", "h2:2", "h3:3"};
+    static const char *const https[] = {"1:80", "2:80", "3:80"};
     struct group_node *node = &group->nodes[n];
     struct log_error error = {.text = ""};
     struct log *local;
     struct group_start none = {.init = false};
     start = start != NULL ? start : &none;
     assert_null(node->log);
-    struct log_local_options local_options = {.os = &node->os,
-                                              .dir = DIR,
-                                              .segment_bytes = 1 << 16,
-                                              .no_background = true,
-                                              .copy = true,
-                                              .copy_begins = start->init,
-                                              .restored = start->init && start->restored};
-    if (log_local_open(&local_options, on_notice, node, &local, &error) != TN_OK) {
-        fail_msg("%s", error.text);
-    }
     node->writer = fakeetcd_client(group->fake, n);
     node->watcher = fakeetcd_client(group->fake, n);
     struct replica_options options = {
         .os = &node->os,
-        .local = local,
-        .local_store = log_local_store(local),
         .dir = DIR,
         .prefix = start->prefix != NULL ? start->prefix : GROUP_PREFIX,
         .node = start->name != NULL ? start->name : names[n],
         .advertise = addresses[n],
+        .advertise_http = https[n],
         .state_version = start->state_version != 0 ? start->state_version : GROUP_STATE_VERSION,
         .leader_ttl_ms = GROUP_TTL_MS,
         .etcd_log_bytes = start->log_bytes,
@@ -260,12 +296,39 @@ void group_start(struct group *group, unsigned n, const struct group_start *star
         .notice_ctx = node,
         .writer = node->writer,
         .watcher = node->watcher,
+        .fetch = fetch,
+        .fetch_ctx = node,
     };
+    node->seeding = start->seed;
+    enum tn_status status = start->seed ? replica_seed(&options, &node->seeded_lsn, &error) : TN_OK;
+    node->seeding = false;
+    if (status != TN_OK) {
+        return start_failed(node, &error);
+    }
+    struct log_local_options local_options = {.os = &node->os,
+                                              .dir = DIR,
+                                              .segment_bytes = 1 << 16,
+                                              .no_background = true,
+                                              .copy = true,
+                                              .copy_begins = start->init,
+                                              .restored = start->init && start->restored};
+    if (log_local_open(&local_options, on_notice, node, &local, &error) != TN_OK) {
+        return start_failed(node, &error);
+    }
+    options.local = local;
+    options.local_store = log_local_store(local);
     if (replica_open(&options, &node->log, &error) != TN_OK) {
-        fail_msg("%s", error.text);
+        node->writer = node->watcher = NULL; /* closed */
+        return start_failed(node, &error);
     }
     node->store = replica_store(node->log);
-    node_follow(node);
+    return node_follow(node);
+}
+
+void group_start(struct group *group, unsigned n, const struct group_start *start) {
+    if (!group_try_start(group, n, start) && (start == NULL || !start->seed)) {
+        fail_msg("%s", group->nodes[n].notice);
+    }
 }
 
 static void node_end(struct group_node *node) {

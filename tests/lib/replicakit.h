@@ -31,6 +31,9 @@ struct group_node {
     struct etcd *writer, *watcher;
     struct log_follower follower;
     uint64_t hangs_until_ms;
+    uint64_t seeded_lsn; /* at its last start */
+    bool seeding, fetch_fails;
+    uint8_t fetch_damages; /* bits of a byte in the middle of what is fetched */
 
     /* The recorder: ids[lsn]; 0 where an LSN was passed over. */
     uint32_t *ids;
@@ -61,6 +64,7 @@ struct group {
 
 struct group_start {
     bool init, restored;
+    bool seed;          /* fetch a snapshot if it is needed; if that fails, the node does not run */
     const char *name;   /* NULL: "n1", "n2", "n3" */
     const char *prefix; /* NULL: GROUP_PREFIX */
     uint32_t state_version;
@@ -72,6 +76,8 @@ void group_close(struct group *group);
 
 /* Starts a node on its disk: opens, loads, follows. */
 void group_start(struct group *group, unsigned n, const struct group_start *start);
+/* The same; false if it cannot: its notice says why. */
+bool group_try_start(struct group *group, unsigned n, const struct group_start *start);
 /* Ends it in good order; or as if its machine lost power; or as if the process was killed. */
 void group_stop(struct group *group, unsigned n);
 void group_cut(struct group *group, unsigned n);

@@ -400,6 +400,87 @@ static void the_log_is_trimmed_when_a_majority_has_snapshots(void **state) {
     group_close(&group);
 }
 
+static void a_node_begins_with_a_snapshot_of_another_one(void **state) {
+    static const struct group_start seeds = {.seed = true};
+    (void)state;
+    struct group_node *owner = cluster(3);
+    struct group_node *other = &group.nodes[(owner->n + 1) % 3];
+    struct group_node *third = &group.nodes[(owner->n + 2) % 3];
+    appends(owner, 20);
+    assert_true(group_settle(&group, 1000));
+    group_snapshot(owner);
+    group_snapshot(other);
+    group_run(&group, 20000);
+    appends(owner, 2);
+    group_run(&group, 20000);
+    group_stop(&group, third->n);
+    group_start(&group, third->n, &seeds); /* it has everything */
+    assert_int_equal(third->seeded_lsn, 0);
+    group_stop(&group, third->n);
+    group_wipe(&group, third->n);
+    third->fetch_fails = true;
+    group_start(&group, third->n, &seeds);
+    assert_null(third->log);
+    assert_string_equal(third->notice, "it does not answer");
+    third->fetch_fails = false;
+    third->fetch_damages = 1;
+    group_start(&group, third->n, &seeds);
+    assert_null(third->log);
+    third->fetch_damages = 0;
+    group_start(&group, third->n, &seeds);
+    assert_int_equal(third->seeded_lsn, 20);
+    assert_true(group_settle(&group, 3000));
+    assert_int_equal(third->lsn, 22);
+    appends(owner, 3);
+    assert_true(group_settle(&group, 3000));
+    group_cut(&group, third->n); /* it is a node like any other now */
+    group_start(&group, third->n, &seeds);
+    assert_int_equal(third->seeded_lsn, 0);
+    group_kill(&group, owner->n);
+    group_kill(&group, other->n);
+    appends(group_await_owner(&group, 5000), 3);
+    group_check(&group);
+    group_close(&group);
+}
+
+/* A crash at any point of it: the next start goes on, or begins again. */
+static void seeding_survives_a_crash_anywhere(void **state) {
+    static const struct group_start seeds = {.seed = true};
+    (void)state;
+    struct group_node *owner = cluster(2);
+    struct group_node *third = &group.nodes[2];
+    appends(owner, 20);
+    assert_true(group_settle(&group, 1000));
+    group_snapshot(owner);
+    group_snapshot(&group.nodes[1 - owner->n]);
+    group_run(&group, 20000);
+    appends(owner, 2);
+    assert_true(group_settle(&group, 1000));
+    for (unsigned call = 1;; call++) {
+        group_wipe(&group, 2);
+        third->seeded_lsn = 0;
+        struct fakeos *disk = third->disk;
+        fakeos_cut_call(disk, call);
+        if (!group_try_start(&group, 2, &seeds)) {
+            fakeos_reboot(disk);
+            third->seeded_lsn = 0;
+            group_start(&group, 2, &seeds);
+            assert_non_null(third->log);
+        } else if (!fakeos_is_cut(disk)) {
+            break; /* all of it was played */
+        } else {
+            group_cut(&group, 2);
+            group_start(&group, 2, &seeds);
+            assert_non_null(third->log);
+        }
+        assert_true(group_settle(&group, 3000));
+        assert_int_equal(third->lsn, 22);
+        group_stop(&group, 2);
+    }
+    group_check(&group);
+    group_close(&group);
+}
+
 static void a_log_that_cannot_be_trimmed_ends_in_nospace(void **state) {
     struct group_start small = {.init = true, .log_bytes = 4096};
     (void)state;
@@ -561,6 +642,8 @@ int main(void) {
         cmocka_unit_test(two_nodes_of_one_name_the_second_is_refused),
         cmocka_unit_test(a_closed_cluster_is_left_alone),
         cmocka_unit_test(the_log_is_trimmed_when_a_majority_has_snapshots),
+        cmocka_unit_test(a_node_begins_with_a_snapshot_of_another_one),
+        cmocka_unit_test(seeding_survives_a_crash_anywhere),
         cmocka_unit_test(a_log_that_cannot_be_trimmed_ends_in_nospace),
         cmocka_unit_test(a_compacted_revision_and_a_cut_connection_are_survived),
         cmocka_unit_test(a_stuck_watch_is_left),
