@@ -56,7 +56,9 @@ static enum tn_status buffer_reserve(struct log_local *log, const struct log_tai
 static enum tn_status writer_place(struct log_local *log, const struct log_tail *tail) {
     log->writer.chain = tail->chain;
     log->writer.offset = tail->offset;
+    log_local_lock(log); /* its figures may be looked at meanwhile */
     log->position = tail->before;
+    log_local_unlock(log);
     if (log->segment_count > 0) {
         log->writer.header = log->segments[log->segment_count - 1].header;
     }
@@ -73,7 +75,9 @@ static void old_tail_cut(struct log_local *log, struct log_segment *segment, uin
         return;
     }
     if (os->truncate(os->ctx, file, offset) == TN_OK) {
+        log_local_lock(log);
         segment->file_bytes = offset;
+        log_local_unlock(log);
     }
     (void)os->close(os->ctx, file);
 }
@@ -125,7 +129,9 @@ static enum tn_status segment_begin(struct log_local *log, const struct log_tail
         return status;
     }
     if (tail->unmarked) { /* it was counted when it was read */
+        log_local_lock(log);
         log->bytes_appended -= log_local_counted(tail->batch.len);
+        log_local_unlock(log);
     }
     tail_notice(log, tail, &rotation);
     if (!rotation.again) {
@@ -215,13 +221,14 @@ static enum tn_status snapshots_adopt(struct log_local *log, const struct log_nu
         }
         log_local_notice(log, "event=log_snapshot_set_aside file=%s renamed=%s", from, to);
     }
-    for (size_t i = first; i < count; i++) {
-        if (!log_numbers_add(&log->snapshots, found->at[i])) {
-            return TN_NOMEM;
-        }
+    enum tn_status status = TN_OK;
+    log_local_lock(log);
+    for (size_t i = first; i < count && status == TN_OK; i++) {
+        status = log_numbers_add(&log->snapshots, found->at[i]) ? TN_OK : TN_NOMEM;
         log->snapshot_found = found->at[i];
     }
-    return TN_OK;
+    log_local_unlock(log);
+    return status;
 }
 
 /* Only one that never was a segment: the renaming of one that was may have failed to reach the disk,

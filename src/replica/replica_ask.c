@@ -156,8 +156,8 @@ static bool ask_key(struct replica_ask *ask, const char *kind, const char *name,
 
 enum tn_status replica_note_get(struct log *log, const char *name, uint8_t *out, uint32_t room,
                                 uint32_t *ret_len) {
-    struct replica_ask ask = {
-        .replica = replica_of(log), .kind = REPLICA_ASK_GET, .out = out, .max = room};
+    struct replica_ask ask = {.replica = replica_of(log), .kind = REPLICA_ASK_GET, .max = room};
+    ask.out = out;
     if (!ask_key(&ask, "note", name, REPLICA_NOTE_NAME_MAX)) {
         return TN_INVALID;
     }

@@ -99,7 +99,9 @@ static struct replica_key swap_batch_key(const struct replica *r) {
 }
 
 /* False: it could not be sent, and surely was not. */
-static bool txn_send(struct replica *r, struct etcd_txn *txn, uint64_t number, bool is_read) {
+static bool txn_send(struct replica *r, const struct etcd_txn *given, uint64_t number,
+                     bool is_read) {
+    struct etcd_txn txn = *given;
     struct replica_key head_key = replica_key_of(r, "head");
     struct replica_key batch_key = swap_batch_key(r);
     struct etcd_op gets[2] = {
@@ -107,13 +109,13 @@ static bool txn_send(struct replica *r, struct etcd_txn *txn, uint64_t number, b
         {.kind = ETCD_GET, .keys = {.key = replica_key_bytes(&batch_key)}},
     };
     uint32_t get_count = r->appending != NULL ? 2 : 1;
-    txn->otherwise = gets;
-    txn->otherwise_count = get_count;
+    txn.otherwise = gets;
+    txn.otherwise_count = get_count;
     if (is_read) {
-        txn->then = gets;
-        txn->then_count = get_count;
+        txn.then = gets;
+        txn.then_count = get_count;
     }
-    struct etcd_request request = {.verb = ETCD_TXN, .txn = *txn};
+    struct etcd_request request = {.verb = ETCD_TXN, .txn = txn};
     struct replica_call *call = call_new(r, number, is_read);
     if (call == NULL) {
         return false;
