@@ -297,6 +297,7 @@ static enum tn_status threads_start(struct replica *r) {
 static enum tn_status replica_start(struct log *base, const struct log_follower *follower) {
     struct replica *r = replica_of(base);
     r->follower = follower;
+    r->fresh_ms = r->os->clock_boot_ms(r->os->ctx);
     return r->manual ? TN_OK : threads_start(r);
 }
 
@@ -399,7 +400,17 @@ static enum tn_status replica_idle(struct log *base) {
 
 static void replica_stats(struct log *base, struct log_stats *ret_stats) {
     struct replica *r = replica_of(base);
+    uint64_t now_ms = r->manual ? r->now_ms : r->os->clock_boot_ms(r->os->ctx);
     r->local->verbs->stats(r->local, ret_stats);
+    replica_lock(r);
+    bool owning = r->standing.part == REPLICA_PART_OWNING;
+    ret_stats->stale_ms = owning || now_ms < r->fresh_ms ? 0 : now_ms - r->fresh_ms;
+    ret_stats->takeovers = r->standing.takeovers;
+    ret_stats->doubts = r->standing.doubts;
+    ret_stats->store_bytes = r->standing.etcd_bytes;
+    ret_stats->call_ns_sum = r->call_ns_sum;
+    memcpy(ret_stats->call_histogram, r->call_histogram, sizeof r->call_histogram);
+    replica_unlock(r);
 }
 
 static uint32_t replica_log_nodes(const struct log *base, struct log_node *ret_nodes,

@@ -267,17 +267,27 @@ static uint64_t copied_by_all(const struct replica *r) {
     return lsn;
 }
 
+/* Returns the size of etcd's database. */
+static uint64_t figures_note(struct replica *r) {
+    struct etcd_info writer;
+    struct etcd_info watcher;
+    etcd_info(r->writer, &writer);
+    etcd_info(r->watcher, &watcher);
+    uint64_t db_bytes = writer.db_bytes > 0 ? (uint64_t)writer.db_bytes : 0;
+    replica_lock(r);
+    r->standing.etcd_bytes = db_bytes;
+    r->standing.doubts = writer.doubts + watcher.doubts;
+    replica_unlock(r);
+    return db_bytes;
+}
+
 static void full_judge(struct replica *r, bool log_full, uint64_t log_bytes) {
-    struct etcd_info info;
     uint64_t quota = r->options.etcd_quota_bytes;
-    etcd_info(r->writer, &info);
-    uint64_t db_bytes = info.db_bytes > 0 ? (uint64_t)info.db_bytes : 0;
+    uint64_t db_bytes = figures_note(r);
     bool near = quota > 0 && db_bytes / WARN_PERCENT >= quota / 100;
     bool full = log_full || (quota > 0 && db_bytes / FULL_PERCENT >= quota / 100);
     replica_lock(r);
-    r->standing.etcd_bytes = db_bytes;
     r->standing.log_bytes = log_bytes;
-    r->standing.doubts = info.doubts;
     replica_unlock(r);
     if (near && !r->keep.warned) {
         replica_notice(r,
@@ -416,6 +426,7 @@ void replica_keep_turn(struct replica *r) {
     if (!keep->listing && r->now_ms >= keep->list_ms) {
         list(r);
         closed_note(r);
+        (void)figures_note(r);
     }
     if (r->owner.role == REPLICA_OWNING && !keep->trimming && r->now_ms >= keep->trim_ms) {
         trim(r);

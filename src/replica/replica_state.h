@@ -64,6 +64,7 @@ struct replica_call {
     bool used;
     bool is_read;
     uint64_t number;
+    uint64_t sent_ns;
 };
 
 /* A request of another thread, on its stack. */
@@ -228,6 +229,8 @@ struct replica {
     uint64_t lead_epoch;
     bool lead_heard;
     struct replica_standing standing;
+    uint64_t fresh_ms; /* when this node had everything, as far as is known */
+    uint64_t call_ns_sum, call_histogram[LOG_CALL_BUCKETS + 1];
     struct replica_node nodes[REPLICA_NODES_MAX];
     unsigned node_count;
 

@@ -20,8 +20,11 @@ static struct replica_call *call_new(struct replica *r, uint64_t number, bool is
     for (unsigned i = 0; i < REPLICA_CALLS; i++) {
         struct replica_call *call = &r->calls[i];
         if (!call->used) {
-            *call = (struct replica_call){
-                .replica = r, .used = true, .is_read = is_read, .number = number};
+            *call = (struct replica_call){.replica = r,
+                                          .used = true,
+                                          .is_read = is_read,
+                                          .number = number,
+                                          .sent_ns = r->os->clock_boot_ns(r->os->ctx)};
             return call;
         }
     }
@@ -70,6 +73,18 @@ static enum replica_fact_kind swap_fact(const struct etcd_answer *answer) {
     }
 }
 
+static void call_took(struct replica *r, const struct replica_call *call) {
+    uint64_t ns = r->os->clock_boot_ns(r->os->ctx) - call->sent_ns;
+    unsigned bucket = 0;
+    while (bucket < LOG_CALL_BUCKETS && ns > log_call_bound_ns(bucket)) {
+        bucket++;
+    }
+    replica_lock(r);
+    r->call_ns_sum += ns;
+    r->call_histogram[bucket]++;
+    replica_unlock(r);
+}
+
 static void on_answer(void *ctx, const struct etcd_answer *answer) {
     struct replica_call *call = ctx;
     struct replica *r = call->replica;
@@ -80,6 +95,7 @@ static void on_answer(void *ctx, const struct etcd_answer *answer) {
     call->used = false;
     if (good) {
         r->keep.revision = answer->header.revision;
+        call_took(r, call);
     }
     if (is_read) {
         fact.kind = good && answer_read(r, answer, &fact) ? REPLICA_FACT_READ : REPLICA_FACT_UNREAD;
@@ -360,6 +376,9 @@ static void standing_update(struct replica *r) {
         standing->caught_up = replica_applied(r) >= o->head.lsn;
         memcpy(standing->owner, o->head.node, REPLICA_NODE_MAX);
         standing->stamp_ms = owning ? o->head.stamp_ms : replica_owner_stamp(o);
+        if (standing->caught_up) {
+            r->fresh_ms = standing->stamp_ms < r->now_ms ? standing->stamp_ms : r->now_ms;
+        }
     }
     replica_unlock(r);
 }

@@ -188,6 +188,15 @@ static void what_one_node_grants_all_nodes_know(void **state) {
         alloc();
     }
     states_check();
+    struct engine_stats stats;
+    uint64_t calls = 0;
+    engine_stats_read(leader->engine, &stats);
+    for (unsigned i = 0; i <= LOG_CALL_BUCKETS; i++) {
+        calls += stats.log.call_histogram[i];
+    }
+    assert_true(calls >= 50 && stats.log.call_ns_sum > 0);
+    assert_int_equal(stats.log.stale_ms, 0);
+    assert_int_equal(stats.log.takeovers, 1);
 }
 
 static bool three_are_registered(void *ctx) {
