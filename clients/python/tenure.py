@@ -35,7 +35,7 @@ import threading
 import time as _time
 import urllib.parse
 import uuid
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import (Any, Callable, ClassVar, Deque, Dict, Iterator, List, Mapping, Optional,
                     Sequence, Set, Tuple, Type, TypeVar, Union, cast)
@@ -65,6 +65,7 @@ _T = TypeVar("_T")
 
 DEFAULT_PORT = 7411
 OP_WINDOW_SECONDS = 600.0  # how long the server remembers operation ids, by default
+_HOPS_MAX = 3  # from node to node without a pause, while looking for the owner of the log
 _CHUNK_BYTES = 32768  # of a pipeline, sent before its replies are read: the sockets can hold it
 
 
@@ -309,8 +310,9 @@ class MasterDown(ResultError, result="MASTERDOWN"):
 _REJECTED = frozenset(("NOT_YET", "OPS_FULL", "MALFORMED", "OVERLOADED", "NOSPACE", "CLOSED",
                        "NOAUTH", "NOPERM", "BAD_TOKEN", "OVERDUE", "READONLY", "MASTERDOWN"))
 _UNKNOWN = frozenset(("HALTED", "LOST"))
-_TRY_AGAIN = frozenset(("OVERLOADED", "CLOSED", "HALTED", "LOST", "MASTERDOWN"))
-_TURNED_AWAY = frozenset(("OVERLOADED", "CLOSED", "NOSPACE"))
+_ELSEWHERE = frozenset(("READONLY", "MASTERDOWN"))  # this node does not own the log
+_TRY_AGAIN = frozenset(("OVERLOADED", "CLOSED", "HALTED", "LOST")) | _ELSEWHERE
+_TURNED_AWAY = frozenset(("OVERLOADED", "CLOSED", "NOSPACE")) | _ELSEWHERE
 
 
 def outcome_of(result: str) -> str:
@@ -1533,6 +1535,18 @@ class _Address:
     timeout: float
 
     @staticmethod
+    def parse_all(text: Optional[str]) -> List[Tuple[str, int, Optional[str], Optional[str]]]:
+        """The nodes of a cluster: tenure://user:password@a:7411,b:7411,c:7411."""
+        if text is None and not os.environ.get("TENURE_SOCKET"):
+            text = os.environ.get("TENURE_URL")
+        if text is None or text.startswith("unix://") or "," not in text:
+            return [_Address.parse(text)]
+        scheme, mark, rest = text.rpartition("://")
+        login, at, hosts = rest.rpartition("@")
+        return [_Address.parse(scheme + mark + login + at + host.strip())
+                for host in hosts.rstrip("/").split(",") if host.strip()]
+
+    @staticmethod
     def parse(text: Optional[str]) -> Tuple[str, int, Optional[str], Optional[str]]:
         if text is None and os.environ.get("TENURE_SOCKET"):
             text = "unix://" + os.environ["TENURE_SOCKET"]
@@ -1822,9 +1836,11 @@ class Client(Commands):
 
     `address`: `host:port`, `tenure://user:password@host:port` or `unix:///path/of/tenure.sock`;
     by default TENURE_SOCKET (a path), TENURE_URL, TENURE_HOST and TENURE_PORT, else
-    127.0.0.1:7411. `timeout`: seconds for one answer.
-    `retry_seconds`: how long a request is repeated after a lost connection, or while the server is
-    stopping or overloaded; 0: never."""
+    127.0.0.1:7411. The nodes of a cluster are separated by commas,
+    `tenure://a:7411,b:7411,c:7411`: the client finds the one that owns the log, and goes over to the
+    next owner. `timeout`: seconds for one answer.
+    `retry_seconds`: how long a request is repeated after a lost connection, while the server is
+    stopping or overloaded, or while no node owns the log; 0: never."""
 
     def __init__(self, address: Optional[str] = None, *, timeout: float = 10.0,
                  retry_seconds: float = 30.0, connections: int = 16,
@@ -1836,9 +1852,11 @@ class Client(Commands):
         if retry_seconds + 3 * timeout >= OP_WINDOW_SECONDS:
             raise ValueError("retry_seconds + 3 * timeout must stay below the %d seconds in which "
                              "the server remembers operation ids" % OP_WINDOW_SECONDS)
-        host, port, url_user, url_password = _Address.parse(address)
-        self._address = _Address(host, port, username or url_user,
-                                 password if password is not None else url_password, name, timeout)
+        self._addresses = [
+            _Address(host, port, username or url_user,
+                     password if password is not None else url_password, name, timeout)
+            for host, port, url_user, url_password in _Address.parse_all(address)]
+        self._address = self._addresses[0]  # where new connections go
         self.timeout = timeout
         self.retry_seconds = retry_seconds
         self._limit = connections
@@ -1852,10 +1870,32 @@ class Client(Commands):
 
     def connection(self) -> Connection:
         """One for yourself, outside the pool."""
-        try:
-            return Connection(self._address)
-        except OSError as error:
-            raise Unreachable("UNREACHABLE %s" % error) from error
+        for left in range(len(self._addresses), 0, -1):
+            address = self._address
+            try:
+                return Connection(address)
+            except OSError as error:
+                self._leave(address)
+                if left == 1:
+                    raise Unreachable("UNREACHABLE %s" % error) from error
+        raise AssertionError("a client has an address")
+
+    def _leave(self, address: _Address) -> None:
+        """New connections go to the next address after this one."""
+        if self._address is address and len(self._addresses) > 1:
+            at = self._addresses.index(address) if address in self._addresses else -1
+            self._address = self._addresses[(at + 1) % len(self._addresses)]
+
+    def _go_elsewhere(self, refusal: ResultError, address: _Address) -> bool:
+        """After READONLY or MASTERDOWN from that address; whether the owner is known."""
+        leader = refusal.facts.get("leader")
+        if leader is None:
+            self._leave(address)
+            return False
+        host, _, port = leader.rpartition(":")
+        if self._address is address:
+            self._address = replace(address, host=host.strip("[]"), port=int(port))
+        return True
 
     def _borrow(self, until: float) -> Connection:
         with self._change:
@@ -1871,12 +1911,15 @@ class Client(Commands):
             if self._idle:
                 return self._idle.pop()
             self._open += 1
+        address = self._address
         try:
-            return Connection(self._address)
-        except BaseException:
+            return Connection(address)
+        except BaseException as error:
             with self._change:
                 self._open -= 1
                 self._change.notify()
+            if isinstance(error, OSError):
+                self._leave(address)
             raise
 
     def _give_back(self, connection: Connection) -> None:
@@ -1928,6 +1971,7 @@ class Client(Commands):
         answers: List[Any] = []
         pause = _Pause()
         sent = False  # once, without an answer: it may have happened
+        hops = 0  # to a node that another one named
         while True:
             answered = len(answers)
             try:
@@ -1939,10 +1983,17 @@ class Client(Commands):
                     raise
                 finally:
                     self._give_back(connection)
-                if not self._worth_repeating(requests, answers) or _clock() >= end:
+                again = self._repeats_from(requests, answers)
+                if again == len(answers) or _clock() >= end:
                     return self._judged(requests, answers, answered if sent else len(answers))
-                sent = sent or isinstance(answers[0], Unknown)
-                answers.clear()
+                refusal = answers[again]
+                sent = sent or isinstance(refusal, Unknown)
+                del answers[again:]
+                if refusal.result in _ELSEWHERE:
+                    self._forget_idle()
+                    if self._go_elsewhere(refusal, connection._address) and hops < _HOPS_MAX:
+                        hops += 1
+                        continue
             except OSError as error:
                 self._forget_idle()
                 safe = not sent or all(r.kind for r in requests[len(answers):])
@@ -1962,10 +2013,17 @@ class Client(Commands):
         return answers
 
     @staticmethod
-    def _worth_repeating(requests: Sequence[_Request], answers: Sequence[Any]) -> bool:
-        """Only a single request: in a pipeline, a repeat would change the order."""
-        return (len(requests) == 1 and bool(requests[0].kind)
-                and isinstance(answers[0], ResultError) and answers[0].result in _TRY_AGAIN)
+    def _repeats_from(requests: Sequence[_Request], answers: Sequence[Any]) -> int:
+        """The first request to repeat; their number: none. Of a pipeline only the end that a node
+        refused because it does not own the log: any other repeat would change the order."""
+        at = len(answers)
+        results = _TRY_AGAIN if at == 1 else _ELSEWHERE
+        while (at > 0 and requests[at - 1].kind and isinstance(answers[at - 1], ResultError)
+               and answers[at - 1].result in results):
+            at -= 1
+        if any(isinstance(a, ResultError) and a.result in _TRY_AGAIN for a in answers[:at]):
+            return len(answers)
+        return at
 
     # Longer things
 
@@ -2102,6 +2160,7 @@ class Held:
         self.holder = holder
         self.reason: Optional[str] = None  # why it was lost
         self._client = client
+        self._at = client._address  # of its own connection
         self._ttl = ttl
         self._on_lost = on_lost
         self._lock = threading.Lock()
@@ -2175,6 +2234,10 @@ class Held:
             except Refused as refusal:
                 self._lose(refusal.text)
             except (ResultError, OSError) as error:
+                if isinstance(error, ResultError) and error.result in _ELSEWHERE:
+                    self._client._go_elsewhere(error, self._at)
+                else:
+                    self._client._leave(self._at)
                 _log.info("event=lease-not-renewed lease=%s reason=%s", self.grant.lease, error)
                 self._stop.wait(self._at_most(pause.seconds()))
             except Exception as error:  # a lease that nobody looks after is as good as lost
@@ -2191,10 +2254,8 @@ class Held:
         return max(seconds if left is None else min(seconds, left), 0.001)
 
     def _keep_connected(self, pause: _Pause) -> None:
-        address = self._client._address
-        timeout = self._at_most(address.timeout)
-        connection = Connection(_Address(address.host, address.port, address.username,
-                                         address.password, address.name, timeout))
+        self._at = address = self._client._address
+        connection = Connection(replace(address, timeout=self._at_most(address.timeout)))
         with connection:
             self._connection = connection
             news = Subscription(connection)

@@ -102,8 +102,72 @@ static void answer_event(struct http_exchange *exchange, uint64_t lsn, const cha
     http_answer(exchange, 201, json_type, out, (size_t)size);
 }
 
+/* Percent-encoded, but for what a query may have as it is. */
+static void escape(struct tn_writer *w, struct tn_bytes text) {
+    static const char hex[] = "0123456789ABCDEF";
+    for (uint32_t i = 0; i < text.len; i++) {
+        uint8_t c = text.at[i];
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                     c == '-' || c == '.' || c == '_' || c == '/' || c == ':';
+        char escaped[3] = {'%', hex[c >> 4], hex[c & 15]};
+        tn_write_raw(w, plain ? (const void *)&c : escaped, plain ? 1 : 3);
+    }
+}
+
+/* The query, made again from its arguments. */
+static enum MHD_Result query_add(void *ctx, enum MHD_ValueKind kind, const char *name,
+                                 size_t name_len, const char *value, size_t value_len) {
+    struct tn_writer *w = ctx;
+    (void)kind;
+    tn_write8(w, memchr(w->at, '?', w->len) == NULL ? '?' : '&');
+    escape(w, tn_bytes_of(name, name_len));
+    if (value != NULL) {
+        tn_write8(w, '=');
+        escape(w, tn_bytes_of(value, value_len));
+    }
+    return MHD_YES;
+}
+
+/* Where the owner of the log answers the same request; false: it is not known. Until the next request the
+ * text is in the scratch memory, whose words have been served. */
+static bool owner_location(struct http_exchange *exchange, const char **ret_location) {
+    const char *http = exchange->client.server->role.leader_http;
+    char *out = (char *)exchange->connection->http->scratch;
+    struct tn_writer w = tn_writer_of(out, HTTP_SCRATCH_BYTES - 1);
+    if (http[0] == '\0') {
+        return false;
+    }
+    tn_write_raw(&w, "http://", strstr(http, "://") == NULL ? 7 : 0);
+    tn_write_raw(&w, http, strlen(http));
+    tn_write_raw(&w, exchange->path, exchange->path_len);
+    (void)MHD_get_connection_values_n(exchange->mhd, MHD_GET_ARGUMENT_KIND, query_add, &w);
+    out[w.len] = '\0';
+    *ret_location = out;
+    return !w.overflow;
+}
+
+/* Another node owns the log: the client sends the same request there. */
+static void answer_elsewhere(struct http_exchange *exchange, const void *text, size_t len) {
+    const char *leader = exchange->client.server->role.leader;
+    const char *location = NULL;
+    unsigned status = owner_location(exchange, &location) ? 307 : 503;
+    http_answer(exchange, status, problem_type, text, len);
+    if (status == 307) {
+        http_header_out(exchange, MHD_HTTP_HEADER_LOCATION, location);
+    } else {
+        http_header_out(exchange, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+    }
+    if (leader[0] != '\0') {
+        http_header_out(exchange, "Tenure-Leader", leader);
+    }
+}
+
 static void answer_call(struct http_exchange *exchange, const struct protocol_command *row,
                         const struct server_answer *answer, const void *text, size_t len) {
+    if (answer->code == TN_R_READONLY) {
+        answer_elsewhere(exchange, text, len);
+        return;
+    }
     bool done = answer->code == TN_R_OK || answer->code == TN_R_NOOP;
     /* A lease has the position of the command that made it: an old one that was renewed has not. */
     bool leased = done && answer->has_lease && answer->lease.lsn == answer->lsn;
@@ -153,18 +217,6 @@ static void answer_refusal(struct http_exchange *exchange, const struct protocol
 }
 
 /* ---- Reads ---- */
-
-/* Percent-encoded, but for what a query may have as it is. */
-static void escape(struct tn_writer *w, struct tn_bytes text) {
-    static const char hex[] = "0123456789ABCDEF";
-    for (uint32_t i = 0; i < text.len; i++) {
-        uint8_t c = text.at[i];
-        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                     c == '-' || c == '.' || c == '_' || c == '/' || c == ':';
-        char escaped[3] = {'%', hex[c >> 4], hex[c & 15]};
-        tn_write_raw(w, plain ? (const void *)&c : escaped, plain ? 1 : 3);
-    }
-}
 
 /* The next page: the same query with another cursor. */
 static void answer_link(struct http_exchange *exchange, const struct protocol_http *request,
@@ -382,6 +434,8 @@ void http_call(struct http_exchange *exchange) {
     if (bearer_wanted(exchange, &route)) {
         bearer_add(exchange, &arguments);
     }
+    const char *reads = http_header_in(exchange, "Tenure-Read");
+    exchange->client.stale = reads != NULL && strcasecmp(reads, "stale") == 0;
     bool stream =
         protocol_command_has(route.row, PROTOCOL_STREAM) && wants_stream(exchange, &arguments);
     struct protocol_http request = {

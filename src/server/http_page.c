@@ -2,8 +2,10 @@
  * list of what there is.
  *
  * /livez    the loop runs. It has answered, so it does.
- * /readyz   the server takes requests: the engine has not stopped, the disk answers, and nobody told
- *           us to stop. With ?verbose each of these is a line. /healthz and /health are the same. */
+ * /readyz   the server takes requests: the engine has not stopped, the disk answers, this node owns the log
+ *           or has caught up with its owner, and nobody told us to stop. With ?verbose each of these is a
+ *           line. /healthz and /health are the same.
+ * /leaderz  this node owns the log: for a proxy that sends requests to the owner only. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,6 +30,35 @@ static void check_add(struct tn_writer *w, const char *name, bool good, const ch
 /* A disk that owes an answer for so long has stalled: writes wait, and nobody knows for how long. */
 #define STALLED_NS (5ull * 1000000000u)
 
+static bool owns_log(struct server *server) {
+    const struct os *os = server->options.os;
+    struct engine_standing standing;
+    engine_standing_read(server->engine, &standing);
+    return standing.role == ENGINE_LEADING &&
+           engine_owned_until(server->engine) > os->clock_boot_ms(os->ctx);
+}
+
+static void page_leader(struct http_exchange *exchange) {
+    if (owns_log(exchange->client.server)) {
+        http_answer(exchange, 200, text_type, "ok\n", 3);
+    } else {
+        http_answer_problem(exchange, 503, "this node does not own the log");
+        http_header_out(exchange, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+    }
+}
+
+/* NULL: this node owns the log, or has caught up with its owner. */
+static const char *log_trouble(struct server *server) {
+    if (owns_log(server)) {
+        return NULL;
+    }
+    server_role_refresh(server);
+    if (server->role.leader[0] == '\0') {
+        return "no node owns it";
+    }
+    return server_role_fresh(server) ? NULL : "this node has not caught up with the owner";
+}
+
 static void page_ready(struct http_exchange *exchange) {
     struct server *server = exchange->client.server;
     struct engine_stats stats;
@@ -36,7 +67,8 @@ static void page_ready(struct http_exchange *exchange) {
     engine_stats_read(server->engine, &stats);
     bool engine = stats.stopped == TN_R_OK;
     bool disk = stats.append_ns_waiting < STALLED_NS;
-    bool ready = engine && disk && !server->stop.draining;
+    const char *trouble = log_trouble(server);
+    bool ready = engine && disk && trouble == NULL && !server->stop.draining;
     char stalled[64];
     (void)snprintf(stalled, sizeof stalled, "no answer for %llu s",
                    (unsigned long long)(stats.append_ns_waiting / 1000000000u));
@@ -44,6 +76,7 @@ static void page_ready(struct http_exchange *exchange) {
         check_add(&w, "loop", true, "");
         check_add(&w, "engine", engine, tn_result_name(stats.stopped));
         check_add(&w, "disk", disk, stalled);
+        check_add(&w, "log", trouble == NULL, trouble);
         check_add(&w, "serving", !server->stop.draining, "stopping");
         tn_write_raw(&w, ready ? "readyz check passed\n" : "readyz check failed\n", 20);
     } else {
@@ -133,7 +166,8 @@ static const struct page {
     {"/livez", PROTOCOL_NOBODY, page_live, "200 while the server runs"},
     {"/readyz", PROTOCOL_NOBODY, page_ready,
      "200 while the server accepts requests; ?verbose lists the checks"},
-    {"/healthz", PROTOCOL_NOBODY, page_ready, "the same"},
+    {"/leaderz", PROTOCOL_NOBODY, page_leader, "200 on the node that owns the log"},
+    {"/healthz", PROTOCOL_NOBODY, page_ready, "the same as /readyz"},
     {"/health", PROTOCOL_NOBODY, page_ready, "the same, at the path that Attune's sensors use"},
     {"/metrics", PROTOCOL_READER, page_metrics, "for Prometheus; ?pools=no omits the pools"},
     {"/openapi.json", PROTOCOL_NOBODY, page_openapi, "a description of this interface for tools"},

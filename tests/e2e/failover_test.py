@@ -3,6 +3,9 @@
 node, and how clients of Redis find the owner. Real servers over made-up logs, which a test hands from one
 node to another."""
 # tsan
+import http.client
+import json
+import subprocess
 import unittest
 
 import redis
@@ -245,6 +248,74 @@ class SentinelWords(Case):
                     self.assertEqual(list(c.next_push()), ["message", "+switch-master",
                                      "tenure 127.0.0.1 %d 127.0.0.1 %d" % (old_port, new_port)])
                     self.assertEqual(list(c.next_push())[:3], ["pmessage", "+sl*", "+slave"])
+
+
+class Http(Case):
+    def ask(self, n, method, path, body=None, headers=()):
+        connection = http.client.HTTPConnection("127.0.0.1", self.nodes[n].http_port, timeout=PATIENCE)
+        self.addCleanup(connection.close)
+        connection.request(method, path, None if body is None else json.dumps(body),
+                           {"Content-Type": "application/json", **dict(headers)})
+        answer = connection.getresponse()
+        text = answer.read()
+        is_json = "json" in (answer.getheader("Content-Type") or "")
+        return answer, json.loads(text) if is_json else text.decode()
+
+    def test_a_follower_sends_the_request_to_the_owner(self):
+        owner = self.nodes[0]
+        for method, path, body in (("POST", "/v1/pools/p/leases", {"holder": "h"}),
+                                   ("GET", "/v1/leases?pool=p&holder=a/b%20%C3%A4&count=7", None),
+                                   ("DELETE", "/v1/leases/0-2?holder=h&epoch=1", None),
+                                   ("GET", "/v1/pools/a%2Fb", None)):
+            with self.subTest(path=path):
+                answer, problem = self.ask(1, method, path, body)
+                self.assertEqual(answer.status, 307)
+                self.assertEqual(answer.getheader("Location"), "http://127.0.0.1:%d%s" % (owner.http_port, path))
+                self.assertEqual(answer.getheader("Tenure-Leader"), owner.address)
+                self.assertEqual(answer.getheader("Content-Type"), "application/problem+json")
+                self.assertEqual((problem["result"], problem["status"], problem["outcome"], problem["leader"],
+                                  problem["leader_http"]),
+                                 ("READONLY", 307, "rejected", owner.address, "127.0.0.1:%d" % owner.http_port))
+        out = subprocess.run(["curl", "-sSL", "-X", "POST", "-d", '{"holder":"h","count":2}',
+                              "-H", "Content-Type: application/json",
+                              "http://127.0.0.1:%d/v1/pools/p/leases" % self.nodes[2].http_port],
+                             stdout=subprocess.PIPE, timeout=PATIENCE, check=True)
+        self.assertEqual(json.loads(out.stdout)["values"], ["1", "2"])
+
+    def test_without_an_owner_the_answer_is_503(self):
+        self.lost()
+        for n in range(3):
+            answer, problem = self.ask(n, "POST", "/v1/pools/p/leases", {"holder": "h"})
+            self.assertEqual((answer.status, answer.getheader("Retry-After"), problem["result"]),
+                             (503, "1", "MASTERDOWN"))
+            self.assertIsNone(answer.getheader("Location"))
+            self.assertEqual(self.ask(n, "GET", "/leaderz")[0].status, 503)
+            answer, text = self.ask(n, "GET", "/readyz")
+            self.assertEqual(answer.status, 503)
+            self.assertIn("[-]log failed: no node owns it", text)
+            self.assertEqual(self.ask(n, "GET", "/livez")[0].status, 200)
+
+    def test_health_says_which_node_is_what(self):
+        self.assertEqual([self.ask(n, "GET", "/leaderz")[0].status for n in range(3)], [200, 503, 503])
+        self.assertEqual(self.ask(1, "GET", "/leaderz")[1]["detail"], "this node does not own the log")
+        self.assertEqual([self.ask(n, "GET", "/readyz")[0].status for n in range(3)], [200, 200, 200])
+        self.do("stale", 1, 10001)
+        answer, text = self.ask(1, "GET", "/readyz")
+        self.assertEqual(answer.status, 503)
+        self.assertIn("[-]log failed: this node has not caught up with the owner", text)
+
+    def test_a_header_asks_for_stale_state(self):
+        stale = {"Tenure-Read": "stale"}
+        answer, pool = self.ask(1, "GET", "/v1/pools/p", headers=stale)
+        self.assertEqual((answer.status, pool["pool"]), (200, "p"))
+        self.assertEqual(self.ask(1, "GET", "/v1/leases/0-2/verify?epoch=1", headers=stale)[0].status, 307)
+        self.assertEqual(self.ask(1, "POST", "/v1/pools/p/leases", {"holder": "h"}, stale)[0].status, 307)
+
+    def test_events_and_metrics_come_from_any_node(self):
+        pages = [self.ask(n, "GET", "/v1/events?format=json")[1]["events"] for n in range(3)]
+        self.assertEqual(pages[0], pages[1])
+        self.assertTrue(pages[0])
+        self.assertIn('tenure_pool_values{pool="p"', self.ask(1, "GET", "/metrics")[1])
 
 
 class RedisPy(Case):

@@ -67,12 +67,12 @@ class HttpCase(Case):
 
 class Pages(HttpCase):
     def test_health(self):
-        for path in ("/livez", "/readyz", "/healthz", "/health"):
+        for path in ("/livez", "/readyz", "/leaderz", "/healthz", "/health"):
             answer = self.ask("GET", path)
             self.assertEqual((answer.status, answer.body), (200, b"ok\n"))
         verbose = self.ask("GET", "/readyz?verbose").body.decode()
         self.assertEqual(verbose.splitlines(), ["[+]loop ok", "[+]engine ok", "[+]disk ok",
-                                                "[+]serving ok", "readyz check passed"])
+                                                "[+]log ok", "[+]serving ok", "readyz check passed"])
         self.assertIn(b"/readyz", self.ask("GET", "/").body)
 
     def test_json_ends_in_a_newline(self):
