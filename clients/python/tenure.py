@@ -894,12 +894,12 @@ COMMANDS: Dict[str, str] = {
                  "POOL REMOVE,POOL SEED,RECLAIM,REKEY,RELEASE,RESERVE,REVOKE,RULE DELETE,"
                  "RULE DISABLE,RULE ENABLE,RULE SET,SENSOR DELETE,SENSOR DISABLE,SENSOR ENABLE,"
                  "SENSOR SET,SWEEP,TICK,TOKEN REVOKE,TOUCH",
-        "read": "EVENTS,LEASE,LEASES,POOL INFO,POOL LIST,POOL METRICS,POOL VALUES,RULE INFO,RULE LIST,"
+        "read": "EVENTS,LEASE,LEASES,NODE LIST,POOL INFO,POOL LIST,POOL METRICS,POOL VALUES,RULE INFO,RULE LIST,"
                 "SENSOR HEARTBEAT,SENSOR INFO,SENSOR LIST,SENSOR LOGS,SENSOR RULES,SENSOR STATUS,"
                 "TOKEN INTROSPECT,TOKEN ISSUE,TOKEN KEYS,TOKEN REFRESH,TOKEN SENSOR,VALUE,VERIFY",
         "connection": "AUTH,CLIENT GETNAME,CLIENT ID,CLIENT KILL,CLIENT LIST,CLIENT SETINFO,"
                       "CLIENT SETNAME,COMMAND,COMMAND COUNT,COMMAND DOCS,COMMAND INFO,"
-                      "COMMAND LIST,CONFIG GET,ECHO,HELLO,INFO,PING,PSUBSCRIBE,PUNSUBSCRIBE,QUIT,"
+                      "COMMAND LIST,CONFIG GET,ECHO,HELLO,INFO,NODE CLOSE,NODE FORGET,NODE STEP-DOWN,PING,PSUBSCRIBE,PUNSUBSCRIBE,QUIT,"
                       "READONLY,READWRITE,RESET,ROLE,SELECT,SENSOR RESET,SENSOR RESTART,"
                       "SENTINEL CKQUORUM,SENTINEL GET-MASTER-ADDR-BY-NAME,SENTINEL MASTER,"
                       "SENTINEL MASTERS,SENTINEL REPLICAS,SENTINEL SENTINELS,SENTINEL SLAVES,SNAPSHOT,"
@@ -1376,6 +1376,22 @@ class Commands:
 
     def sentinel_ckquorum(self, name: str = "tenure") -> str:
         return self._read(str, None, "SENTINEL", "CKQUORUM", name)
+
+    def node_list(self) -> List[Dict[str, Any]]:
+        """The nodes of the cluster; a server without one is its only node."""
+        return self._read(lambda r: list(r["nodes"]), None, "NODE", "LIST")
+
+    def node_step_down(self) -> None:
+        """The owner hands the log over to another node."""
+        self._read(_none, None, "NODE", "STEP-DOWN")
+
+    def node_close(self) -> None:
+        """Ends the cluster for good."""
+        self._read(_none, None, "NODE", "CLOSE")
+
+    def node_forget(self, name: str) -> None:
+        """Removes a node that is gone."""
+        self._read(_none, None, "NODE", "FORGET", name)
 
     def config_get(self, *patterns: str) -> Dict[str, str]:
         return self._read(dict, None, "CONFIG", "GET", *patterns)

@@ -1,7 +1,8 @@
 /* Executes a command of the command table: words, request, answer, exit code.
  *
  * Every write carries an operation id, the user's or a generated one. If the answer is lost, the
- * write can be repeated: by --retry, or by the user with the printed command line. */
+ * write can be repeated: by --retry, or by the user with the printed command line. With several
+ * nodes, and when a node names the owner of the log, that is done without being asked for. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,9 @@ struct call {
     struct cli_client client;
     char opid[8 + 2 * OPID_BYTES];
     char page[KERNEL_VALUE_TEXT_MAX];
-    const char *used_opid; /* NULL: not a write */
+    const char *used_opid;         /* NULL: not a write */
+    struct cli_settings elsewhere; /* `settings`, once a node has named the owner */
+    bool moved;
     int argc;
     char **argv;
 };
@@ -301,19 +304,68 @@ static int say_doubt(struct call *call, enum cli_link link) {
     return say_link(call, CLI_LINK_LOST);
 }
 
+#define FAIL_OVER_MS 15000u /* that several nodes are tried for */
+
+/* The node does not own the log: nothing happened. */
+static bool is_elsewhere(const struct call *call, enum cli_link link) {
+    if (link != CLI_LINK_OK || call->client.reader.nodes[0].type != CLI_ERROR) {
+        return false;
+    }
+    struct cli_refusal refusal = cli_refusal_of(cli_node_text(&call->client.reader, 0));
+    return refusal.known && (refusal.code == TN_R_READONLY || refusal.code == TN_R_MASTERDOWN);
+}
+
+/* One server that follows has named the owner: from now on that one is asked. Once. */
+static bool move(struct call *call) {
+    struct cli_refusal refusal = cli_refusal_of(cli_node_text(&call->client.reader, 0));
+    struct tn_bytes facts = refusal.facts;
+    struct tn_bytes key, value;
+    while (!call->moved && call->settings->node_count == 0 &&
+           cli_refusal_fact(&facts, &key, &value)) {
+        if (tn_bytes_equal(key, tn_bytes_of("leader", 6))) {
+            call->elsewhere = *call->settings;
+            call->elsewhere.socket[0] = '\0';
+            call->moved = cli_settings_address(&call->elsewhere, value);
+        }
+    }
+    if (call->moved && call->settings != &call->elsewhere) {
+        call->settings = &call->elsewhere;
+        return true;
+    }
+    return false;
+}
+
+/* Whether another attempt can do no harm and may help. */
+static bool may_repeat(const struct call *call, enum cli_link link, bool elsewhere,
+                       uint64_t until_ms) {
+    const struct os *os = call->settings->os;
+    bool harmless = call->used_opid != NULL || call->request.row->kind == PROTOCOL_READ ||
+                    link == CLI_LINK_UNREACHABLE || elsewhere;
+    return call->settings->node_count > 1 && harmless && !call->client.login &&
+           !call->client.ownerless && os->clock_boot_ms(os->ctx) < until_ms;
+}
+
 static int run(struct call *call) {
-    const struct cli_settings *settings = call->settings;
+    const struct os *os = call->settings->os;
     const struct cli_words *words = &call->request.words;
+    uint64_t until_ms = os->clock_boot_ms(os->ctx) + FAIL_OVER_MS;
     bool doubt = false; /* an attempt may have happened */
     for (uint64_t attempt = 0;; attempt++) {
+        const struct cli_settings *settings = call->settings;
         enum cli_link link = cli_client_open(&call->client, settings);
         if (link == CLI_LINK_OK) {
             link = cli_client_call(&call->client, words->at, words->count, settings->timeout_ms);
         }
         enum tn_outcome outcome = attempt_outcome(call, link);
         /* It pays to try again: nobody there, the answer lost, or the server said "unknown". */
-        bool transient = link != CLI_LINK_OK || outcome == TN_UNKNOWN;
-        if (attempt == settings->retries || !transient) {
+        bool elsewhere = is_elsewhere(call, link);
+        bool transient = link != CLI_LINK_OK || outcome == TN_UNKNOWN || elsewhere;
+        if (elsewhere && move(call)) {
+            cli_client_close(&call->client);
+            continue;
+        }
+        if (!transient ||
+            (attempt >= settings->retries && !may_repeat(call, link, elsewhere, until_ms))) {
             bool doubtful = doubt && outcome == TN_REJECTED && call->used_opid != NULL;
             int code = doubtful              ? say_doubt(call, link)
                        : link == CLI_LINK_OK ? show(call)

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/bytes.h"
 #include "os/os.h"
 
 /* Refusals have their own codes in the result table: see tn_result_exit. These are the others. */
@@ -15,11 +16,22 @@
 #define CLI_UNREACHABLE 3 /* no server, or the connection was lost before the answer to a read */
 #define CLI_UNKNOWN 52    /* a write was sent and no answer arrived: it may have happened */
 
+#define CLI_ADDRESSES_MAX 16u
+
+struct cli_address {
+    char host[256];
+    char port[16];
+};
+
 /* The options of every subcommand that connects to the server. */
 struct cli_settings {
     const struct os *os;
     char host[256];
     char port[16];
+    struct cli_address
+        nodes[CLI_ADDRESSES_MAX]; /* of a cluster, by --url; the first is host and port */
+    uint32_t node_count;          /* 0: there is one server */
+    bool any_node;                /* the subcommand is not for the owner of the log only */
     char socket[108]; /* the path of a Unix-domain socket, instead of both; empty: none */
     bool json;
     const char *opid; /* NULL: generated for each write */
@@ -32,10 +44,12 @@ struct cli_settings {
 #define CLI_PORT "7411"
 #define CLI_LIMIT 1000u /* the default limit of a list */
 
-/* From the environment: TENURE_URL (tenure://host:port), TENURE_HOST, TENURE_PORT, and
+/* From the environment: TENURE_URL (tenure://host:port, or tenure://a:7411,b:7411 for the nodes of a cluster), TENURE_HOST, TENURE_PORT, and
  * TENURE_SOCKET, which overrides them. False: a variable is invalid; standard error has the reason.
  * */
 bool cli_settings_init(struct cli_settings *settings, const struct os *os);
+/* Another server: HOST:PORT. False: it is not one. */
+bool cli_settings_address(struct cli_settings *settings, struct tn_bytes address);
 /* Parses the option at argv[*at] with its value: 1, and *at is after them. 0: not one of these
  * options.
  * -1: invalid; standard error has the reason. -h and -p are accepted only before the subcommand. */
@@ -90,6 +104,9 @@ int cli_demand(const struct cli_settings *settings, int argc, char **argv);
 /* `tenure run --from POOL[:COUNT] ... -- COMMAND ...`: a command that runs only while its lease is
  * held; argv has the --. */
 int cli_run(const struct cli_settings *settings, int argc, char **argv);
+
+/* `tenure cluster status|step-down|close|forget NAME`. */
+int cli_cluster(const struct cli_settings *settings, int argc, char **argv);
 
 /* `tenure completion bash|zsh`. */
 int cli_completion(int argc, char **argv);

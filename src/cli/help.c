@@ -10,6 +10,9 @@
 
 static const char *const locals[][3] = {
     {"check", "DIR", "verify the log, snapshots and state of a data directory, offline"},
+    {"cluster", "status | step-down | close | forget NODE",
+     "show the nodes of a cluster; hand the log over to another node; end the cluster, so that its "
+     "nodes can be started alone; remove a node that is gone"},
     {"completion", "bash|zsh",
      "print a shell script that completes subcommands, options and names"},
     {"dump", "DIR [--json]", "print every command in the log of a data directory, one per line"},

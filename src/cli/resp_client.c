@@ -191,17 +191,20 @@ static enum cli_link greet(struct cli_client *client, uint64_t timeout_ms) {
     if (server == 0 || !cli_node_is(&client->reader, server, "tenure")) {
         return fail(client, CLI_LINK_UNREACHABLE, "this is not a Tenure server");
     }
+    client->follows =
+        cli_node_is(&client->reader, cli_node_find(&client->reader, 0, "role"), "replica");
     return CLI_LINK_OK;
 }
 
-enum cli_link cli_client_open(struct cli_client *client, const struct cli_settings *settings) {
+enum cli_link cli_client_open_at(struct cli_client *client, const struct cli_settings *settings,
+                                 const char *host, const char *port, uint64_t timeout_ms) {
     *client = (struct cli_client){.os = settings->os, .socket = -1};
-    uint64_t deadline = deadline_of(client, settings->timeout_ms);
+    uint64_t deadline = deadline_of(client, timeout_ms);
     enum cli_link link = settings->socket[0] != '\0'
                              ? connect_unix(client, settings->socket, deadline)
-                             : connect_any(client, settings->host, settings->port, deadline);
+                             : connect_any(client, host, port, deadline);
     if (link == CLI_LINK_OK) {
-        link = greet(client, settings->timeout_ms);
+        link = greet(client, timeout_ms);
     }
     if (link != CLI_LINK_OK) {
         char error[sizeof client->error];
@@ -214,7 +217,18 @@ enum cli_link cli_client_open(struct cli_client *client, const struct cli_settin
     return link;
 }
 
+enum cli_link cli_client_open(struct cli_client *client, const struct cli_settings *settings) {
+    if (settings->node_count > 1 && settings->socket[0] == '\0') {
+        return cli_owner_open(client, settings);
+    }
+    return cli_client_open_at(client, settings, settings->host, settings->port,
+                              settings->timeout_ms);
+}
+
 int cli_client_exit(const struct cli_client *client) {
+    if (client->ownerless) {
+        return tn_result_exit(TN_R_MASTERDOWN);
+    }
     return client->login ? tn_result_exit(TN_R_NOAUTH) : CLI_UNREACHABLE;
 }
 

@@ -14,6 +14,8 @@ struct cli_client {
     struct cli_reader reader;
     char error[320]; /* the reason of a failure */
     bool login;      /* the failure is a missing or refused log-in */
+    bool ownerless;  /* the failure: no node owns the log */
+    bool follows;    /* the server follows the owner of the log */
 };
 
 /* The outcome of a call. Only after LOST, it is unknown whether the server executed the request. */
@@ -23,10 +25,16 @@ enum cli_link {
     CLI_LINK_LOST,        /* the request may have been sent */
 };
 
-/* Connects to the Unix-domain socket or any address of the host and selects RESP3; logs in as
+/* Connects to the Unix-domain socket or any address of the host, or among several nodes to the one that owns
+ * the log (owner.c), and selects RESP3; logs in as
  * TENURE_USER with TENURE_SECRET or the first line of TENURE_SECRET_FILE, if set. The timeout of
  * the settings applies to all of this. */
 enum cli_link cli_client_open(struct cli_client *client, const struct cli_settings *settings);
+/* The same, to one address; of the settings, only the timeout counts besides. */
+enum cli_link cli_client_open_at(struct cli_client *client, const struct cli_settings *settings,
+                                 const char *host, const char *port, uint64_t timeout_ms);
+/* owner.c: connects to the node that owns the log, or with any_node to one that answers. */
+enum cli_link cli_owner_open(struct cli_client *client, const struct cli_settings *settings);
 void cli_client_close(struct cli_client *client);
 /* The exit code of a client that could not connect or log in. */
 int cli_client_exit(const struct cli_client *client);

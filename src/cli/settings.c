@@ -6,13 +6,16 @@
 #include "cli/cli.h"
 #include "cli/display.h"
 
-enum setting { HOST, PORT, SOCKET, JSON, OPID, TIMEOUT, RETRY, LIMIT, SETTINGS };
+enum setting { HOST, PORT, SOCKET, URL, JSON, OPID, TIMEOUT, RETRY, LIMIT, SETTINGS };
 
 static const char *const rows[SETTINGS][3] = {
     [HOST] = {"-h, --host", "HOST", "the server's host (127.0.0.1; TENURE_HOST)"},
     [PORT] = {"-p, --port", "PORT", "its port (7411; TENURE_PORT)"},
     [SOCKET] = {"-s, --socket", "PATH",
                 "its Unix-domain socket, instead of host and port (TENURE_SOCKET)"},
+    [URL] = {"-u, --url", "URL",
+             "all of them at once: tenure://HOST:PORT, unix://PATH, or the nodes of a cluster, "
+             "tenure://A:PORT,B:PORT,C:PORT (TENURE_URL)"},
     [JSON] = {"--json", "",
               "print the reply as one line of JSON; integers are strings, as over HTTP"},
     [OPID] = {"--opid", "ID",
@@ -43,15 +46,8 @@ static bool port_set(struct cli_settings *settings, const char *text) {
            copy(settings->port, sizeof settings->port, text, len);
 }
 
-/* tenure://host:port, redis://[::1]:7411, or the same without the scheme; the port may be missing.
- * Or unix:///path/of/a.socket. */
-static bool url_set(struct cli_settings *settings, const char *url) {
-    if (strncmp(url, "unix://", 7) == 0) {
-        return copy(settings->socket, sizeof settings->socket, url + 7, strlen(url + 7));
-    }
-    const char *scheme = strstr(url, "://");
-    const char *host = scheme != NULL ? scheme + 3 : url;
-    size_t len = strcspn(host, "/");
+/* "host:port", "[::1]:7411"; the port may be missing. */
+static bool address_set(struct cli_settings *settings, const char *host, size_t len) {
     const char *colon = memrchr(host, ':', len);
     const char *bracket = memchr(host, ']', len);
     size_t host_len = len;
@@ -68,6 +64,47 @@ static bool url_set(struct cli_settings *settings, const char *url) {
     return copy(settings->host, sizeof settings->host, host, host_len);
 }
 
+/* "a:7411,b:7411,c": the nodes of a cluster; the first becomes host and port. */
+static bool nodes_set(struct cli_settings *settings, const char *list, size_t len) {
+    settings->node_count = 0;
+    for (size_t at = 0; at <= len;) {
+        size_t part = strcspn(list + at, ",");
+        part = part < len - at ? part : len - at;
+        (void)strcpy(settings->port, CLI_PORT);
+        if (settings->node_count == CLI_ADDRESSES_MAX || !address_set(settings, list + at, part)) {
+            return false;
+        }
+        struct cli_address *node = &settings->nodes[settings->node_count++];
+        (void)strcpy(node->host, settings->host);
+        (void)strcpy(node->port, settings->port);
+        at += part + 1;
+    }
+    (void)strcpy(settings->host, settings->nodes[0].host);
+    (void)strcpy(settings->port, settings->nodes[0].port);
+    return true;
+}
+
+/* tenure://host:port, redis://[::1]:7411, or the same without the scheme, or several with commas between
+ * them. Or unix:///path/of/a.socket. */
+static bool url_set(struct cli_settings *settings, const char *url) {
+    if (strncmp(url, "unix://", 7) == 0) {
+        return copy(settings->socket, sizeof settings->socket, url + 7, strlen(url + 7));
+    }
+    const char *scheme = strstr(url, "://");
+    const char *host = scheme != NULL ? scheme + 3 : url;
+    size_t len = strcspn(host, "/");
+    settings->node_count = 0;
+    return memchr(host, ',', len) != NULL ? nodes_set(settings, host, len)
+                                          : address_set(settings, host, len);
+}
+
+bool cli_settings_address(struct cli_settings *settings, struct tn_bytes address) {
+    char text[sizeof settings->host];
+    settings->node_count = 0;
+    return copy(text, sizeof text, (const char *)address.at, address.len) &&
+           address_set(settings, text, strlen(text));
+}
+
 bool cli_settings_init(struct cli_settings *settings, const struct os *os) {
     const char *url = getenv("TENURE_URL");
     const char *host = getenv("TENURE_HOST");
@@ -76,9 +113,14 @@ bool cli_settings_init(struct cli_settings *settings, const struct os *os) {
     *settings = (struct cli_settings){
         .os = os, .host = CLI_HOST, .port = CLI_PORT, .timeout_ms = 30000, .limit = CLI_LIMIT};
     if (url != NULL && url[0] != '\0' && !url_set(settings, url)) {
-        (void)fprintf(stderr, "tenure: TENURE_URL: '%s' is not tenure://HOST:PORT or unix://PATH\n",
-                      url);
+        (void)fprintf(
+            stderr,
+            "tenure: TENURE_URL: '%s' is not tenure://HOST:PORT[,HOST:PORT...] or unix://PATH\n",
+            url);
         return false;
+    }
+    if ((host != NULL && host[0] != '\0') || (port != NULL && port[0] != '\0')) {
+        settings->node_count = 0;
     }
     if (host != NULL && host[0] != '\0' &&
         !copy(settings->host, sizeof settings->host, host, strlen(host))) {
@@ -114,11 +156,16 @@ static bool value_set(struct cli_settings *settings, enum setting setting, const
     switch (setting) {
     case SOCKET:
         return copy(settings->socket, sizeof settings->socket, value, strlen(value));
+    case URL:
+        settings->socket[0] = '\0';
+        return url_set(settings, value);
     case HOST:
         settings->socket[0] = '\0'; /* what the environment says does not count any more */
+        settings->node_count = 0;
         return copy(settings->host, sizeof settings->host, value, strlen(value));
     case PORT:
         settings->socket[0] = '\0';
+        settings->node_count = 0;
         return port_set(settings, value);
     case OPID:
         settings->opid = value;

@@ -136,6 +136,11 @@ static const struct column sensor_columns[] = {{"SENSOR", "ref", PLAIN},
                                                {"RULES", "active_rules", NUMBER},
                                                {NULL, NULL, PLAIN}};
 
+static const struct column node_columns[] = {
+    {"NODE", "name", PLAIN}, {"ROLE", "role", PLAIN}, {"ADDRESS", "address", PLAIN},
+    {"HTTP", "http", PLAIN}, {"LSN", "lsn", NUMBER},  {"SEEN MS", "age_ms", NUMBER},
+    {"SELF", "self", PLAIN}, {NULL, NULL, PLAIN}};
+
 static const struct column key_columns[] = {{"KEY", "kid", PLAIN},   {"TYPE", "kty", PLAIN},
                                             {"CURVE", "crv", PLAIN}, {"ALGORITHM", "alg", PLAIN},
                                             {"PUBLIC", "x", PLAIN},  {NULL, NULL, PLAIN}};
@@ -143,8 +148,9 @@ static const struct column key_columns[] = {{"KEY", "kid", PLAIN},   {"TYPE", "k
 static const struct {
     const char *what;
     const struct column *columns;
-} lists[] = {{"keys", key_columns},   {"leases", lease_columns},   {"pools", pool_columns},
-             {"rules", rule_columns}, {"sensors", sensor_columns}, {"values", value_columns}};
+} lists[] = {{"keys", key_columns},    {"nodes", node_columns}, {"leases", lease_columns},
+             {"pools", pool_columns},  {"rules", rule_columns}, {"sensors", sensor_columns},
+             {"values", value_columns}};
 
 /* Of 2^64 values the size is one less than it should be, which no rounding shows. */
 static void show_used(struct cli_text *text, const struct cli_reader *reader, uint32_t map) {
@@ -370,7 +376,7 @@ bool cli_reply_show(const struct protocol_command *row, const struct cli_reader 
     if (row->id == PROTOCOL_CLIENT_LIST) {
         return show_clients(cli_node_text(reader, 0), out);
     }
-    if (row->id == PROTOCOL_TOKEN_KEYS) {
+    if (row->id == PROTOCOL_TOKEN_KEYS || row->id == PROTOCOL_NODE_LIST) {
         struct cli_list list = {.table.screen = cli_screen_of(out), .now_ms = now_ms};
         return cli_list_show(&list, reader, UINT64_MAX, out);
     }

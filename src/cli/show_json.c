@@ -1,6 +1,8 @@
 /* Replies as JSON: one pass over the flat tree, with a stack of what is open. */
 #include "cli/show_json.h"
 
+#include <string.h>
+
 #include "protocol/text.h"
 
 struct level {
@@ -90,11 +92,13 @@ static struct tn_bytes trimmed(struct tn_bytes text) {
     return text;
 }
 
-/* What facts are made of: numbers, leases, states. Words that the server quotes end in a quote. */
+/* What facts are made of: numbers, leases, states, holders, addresses. Words that the server quotes end in
+ * a quote. */
 static bool fact_is_plain(struct tn_bytes value) {
     for (uint32_t i = 0; i < value.len; i++) {
         uint8_t c = value.at[i];
-        if (!(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'z') && c != '-' && c != '_') {
+        if (!(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') &&
+            (c == '\0' || strchr("-_.:/%[]", c) == NULL)) {
             return false;
         }
     }

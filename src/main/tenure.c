@@ -32,6 +32,7 @@ static const struct {
     int (*run)(const struct cli_settings *settings, int argc, char **argv);
 } locals[] = {
     {"check", run_check},
+    {"cluster", cli_cluster},
     {"completion", run_completion},
     {"dump", run_dump},
     {"events", cli_events},

@@ -150,6 +150,7 @@ static const struct protocol_argument sensor_set[] = {
 static const struct protocol_argument sensor_write[] = {STRING("ref", PROTOCOL_B_NAME), REASON,
                                                         OPID};
 static const struct protocol_argument sensor_read[] = {STRING("ref", PROTOCOL_B_NAME), FENCE};
+static const struct protocol_argument node_job[] = {STRING("name", PROTOCOL_B_NAME)};
 static const struct protocol_argument sensor_job[] = {STRING("ref", PROTOCOL_B_NAME)};
 static const struct protocol_argument sensor_logs[] = {
     STRING("ref", PROTOCOL_B_NAME),
@@ -166,7 +167,7 @@ static const struct protocol_argument token_introspect_args[] = {STRING("token",
                                                                  FENCE};
 static const struct protocol_argument token_issue_args[] = {LEASE,   EPOCH, TTL,
                                                             REFRESH, SCOPE, FENCE};
-static const struct protocol_argument token_keys_args[] = {FENCE};
+static const struct protocol_argument fence_only[] = {FENCE};
 static const struct protocol_argument token_refresh_args[] = {STRING("token", PROTOCOL_B_TOKEN),
                                                               TTL, FENCE};
 static const struct protocol_argument token_revoke_args[] = {
@@ -332,6 +333,23 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                          .summary = "Lists leases, one page at a time", .method = "GET",
                          .path = "/v1/leases",
                          .example = "LEASES POOL ports STATE active COUNT 10"},
+    [PROTOCOL_NODE_CLOSE] =
+        {ROW(NODE_CLOSE, "NODE", "CLOSE", JOB, ADMIN, NONE),
+         .summary =
+             "Ends the cluster for good: no node takes the log over, and each can be started alone",
+         .method = "POST", .path = "/v1/cluster/close", .example = "NODE CLOSE"},
+    [PROTOCOL_NODE_FORGET] =
+        {ROW(NODE_FORGET, "NODE", "FORGET", JOB, ADMIN, NONE), .form = FORM(node_job),
+         .summary = "Removes a node that is gone from the cluster: nothing is kept for it any more",
+         .method = "DELETE", .path = "/v1/cluster/nodes/{name}", .example = "NODE FORGET node3"},
+    [PROTOCOL_NODE_LIST] = {ROW(NODE_LIST, "NODE", "LIST", READ, READER, NONE),
+                            .traits = PROTOCOL_ANYWHERE, .form = FORM(fence_only),
+                            .summary = "Lists the nodes of the cluster; every node answers",
+                            .method = "GET", .path = "/v1/cluster/nodes", .example = "NODE LIST"},
+    [PROTOCOL_NODE_STEP_DOWN] =
+        {ROW(NODE_STEP_DOWN, "NODE", "STEP-DOWN", JOB, ADMIN, NONE),
+         .summary = "Hands the log over: another node takes it, and this one follows",
+         .method = "POST", .path = "/v1/cluster/step-down", .example = "NODE STEP-DOWN"},
     [PROTOCOL_PING] = {ROW(PING, "PING", "", CONNECTION, READER, NONE),
                        .traits = PROTOCOL_QUICK | PROTOCOL_SUBSCRIBER | PROTOCOL_CLI,
                        .form = FORM(ping_args), .summary = "PONG", .example = "PING"},
@@ -619,7 +637,7 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
          .example = "TOKEN ISSUE 0-1042 1 TTL 3600 SCOPE deploy"},
     [PROTOCOL_TOKEN_KEYS] =
         {ROW(TOKEN_KEYS, "TOKEN", "KEYS", READ, NOBODY, NONE), .traits = PROTOCOL_ANYWHERE,
-         .form = FORM(token_keys_args),
+         .form = FORM(fence_only),
          .summary = "Returns the public keys for token verification, as a JSON Web Key Set",
          .method = "GET", .path = "/.well-known/jwks.json", .example = "TOKEN KEYS"},
     [PROTOCOL_TOKEN_REFRESH] =

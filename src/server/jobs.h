@@ -24,6 +24,14 @@ struct server_jobs {
         enum tn_status status;
         char reason[TOKEN_REASON_MAX];
     } rotation;
+    struct {
+        uv_work_t work;
+        struct server_slot *slot;
+        enum tn_status (*call)(void *ctx, const char *node, struct log_error *error);
+        char node[LOG_NODE_MAX + 1];
+        struct log_error error;
+        enum tn_status status;
+    } node;
 };
 
 /* DONE: a slot at the end of the client's queue has the answer or will have it. */

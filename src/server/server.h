@@ -29,6 +29,15 @@ struct server_hooks {
     void (*reloaded)(void *ctx, struct server_options *options);
 };
 
+/* What an administrator asks of a cluster. On a worker thread, where they may take their time; one at a time.
+ * TN_OK, or the reason is in *error. NULL: there is no cluster. */
+struct server_cluster {
+    void *ctx;
+    enum tn_status (*step_down)(void *ctx, const char *node, struct log_error *error);
+    enum tn_status (*close)(void *ctx, const char *node, struct log_error *error);
+    enum tn_status (*forget)(void *ctx, const char *node, struct log_error *error);
+};
+
 /* From the engine to the server, what is new. It is there before the engine, whose options refer to
  * it, and stays until after it: events_ready = server_feed_events, metrics = server_feed_metrics,
  * role = server_feed_role. */
@@ -84,6 +93,7 @@ struct server_options {
     struct server_tls_files tls_files; /* read again at each reload */
     bool sensors_changed;              /* the defaults in `sensors`, by this reload */
     struct server_hooks hooks;
+    struct server_cluster cluster;
 };
 
 /* Serves until SIGTERM or SIGINT (then the exit code is 0) or until the engine halts (1). The engine

@@ -110,5 +110,79 @@ class Python(Case):
         self.assertEqual([k for k in kinds][-2:], ["lease.active"] * 2)
 
 
+class CommandLine(Case):
+    def run_cli(self, *words, url=None, code=0, env=()):
+        out = subprocess.run([os.path.join(BUILD, "tenure"), *words], text=True, timeout=PATIENCE, check=False,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             env={**os.environ, "TENURE_URL": url or self.url(), **dict(env)})
+        self.assertEqual(out.returncode, code, out)
+        return out
+
+    def test_it_finds_the_owner_from_any_node(self):
+        for order in ((0, 1, 2), (2, 1, 0), (1, 2)):
+            self.run_cli("alloc", "p", "h%d" % order[0], url=self.url(*order))
+        self.lead(1)
+        self.run_cli("--url", self.url(0, 1), "alloc", "p", "h9", url="tenure://127.0.0.1:1")
+        out = self.run_cli("pool", "info", "p", "--json")
+        self.assertEqual(json.loads(out.stdout)["active"], "4")
+
+    def test_one_follower_names_the_owner(self):
+        out = self.run_cli("alloc", "p", "h", "--json", url=self.url(1))
+        self.assertEqual(json.loads(out.stdout)["values"], ["1"])
+        out = self.run_cli("role", "--json", url=self.url(1))
+        self.assertEqual(json.loads(out.stdout)[0], "slave")
+
+    def test_an_address_where_nothing_listens_is_passed_over(self):
+        with reserve() as gone:
+            self.run_cli("alloc", "p", "h", url="tenure://127.0.0.1:%d,%s" % (port_of(gone), self.nodes[2].address))
+            out = self.run_cli("alloc", "p", "h", "--timeout", "1", code=3,
+                               url="tenure://127.0.0.1:%d,127.0.0.1:%d" % (port_of(gone), port_of(gone)))
+            self.assertIn("no node answers", out.stderr)
+
+    def test_without_an_owner_it_says_so(self):
+        self.do("lost")
+        out = self.run_cli("alloc", "p", "h", "--timeout", "1", code=49)
+        self.assertIn("no node owns the log", out.stderr)
+        self.assertIn(self.nodes[1].address + ": follows, and knows of no owner", out.stderr)
+        status = json.loads(self.run_cli("cluster", "status", "--json").stdout)
+        self.assertEqual([n["role"] for n in status["nodes"]], ["follower"] * 3)
+
+    def test_a_write_in_doubt_is_resolved_by_the_next_owner(self):
+        self.do("doubt")
+        outs = []
+        thread = threading.Thread(target=lambda: outs.append(self.run_cli("alloc", "p", "h", "--json")))
+        thread.start()
+        c = self.nodes[0].client()
+        self.addCleanup(c.close)
+        until(lambda: c.execute_command("ROLE")[0] == "slave", "the owner has lost the log")
+        self.lead(1)
+        thread.join(PATIENCE)
+        done = json.loads(outs[0].stdout)
+        self.assertEqual((done["values"], done["replayed"]), (["1"], True))
+
+    def test_bad_urls(self):
+        for url in ("tenure://a:7411,,b", "tenure://a:x,b", "a,b:70000", ",".join("h%d" % i for i in range(17))):
+            out = self.run_cli("ping", url=url, code=2)
+            self.assertIn("TENURE_URL", out.stderr)
+
+    def test_cluster(self):
+        out = self.run_cli("cluster", "status").stdout.splitlines()
+        self.assertEqual(out[0].split()[:4], ["NODE", "ROLE", "ADDRESS", "HTTP"])
+        self.assertEqual(out[1].split()[:3], ["node0", "owner", self.nodes[0].address])
+        self.assertEqual(out[2].split()[:2], ["node1", "follower"])
+        self.run_cli("cluster", "step-down")
+        c = self.nodes[0].client()
+        self.addCleanup(c.close)
+        until(lambda: c.execute_command("ROLE")[0] == "slave", "the owner has stepped down")
+        self.lead(2)
+        self.assertEqual(self.run_cli("cluster", "status", url=self.url(1)).stdout.splitlines()[3].split()[:2],
+                         ["node2", "owner"])
+        self.run_cli("cluster", "forget", "node9")
+        out = self.run_cli("cluster", "forget", "nodeX", code=11)
+        self.assertIn("there is no node 'nodeX'", out.stderr)
+        for words in (["cluster"], ["cluster", "nonsense"], ["cluster", "forget"], ["cluster", "status", "x"]):
+            self.assertIn("usage: tenure cluster", self.run_cli(*words, code=2).stderr)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -311,6 +311,9 @@ class Methods(Case):
         self.assertEqual(c.sentinel_masters(), [c.sentinel_master()])
         self.assertEqual(c.sentinel_replicas() + c.sentinel_slaves() + c.sentinel_sentinels(), [])
         self.assertTrue(c.sentinel_ckquorum().startswith("OK "))
+        self.assertEqual([(n["role"], n["self"]) for n in c.node_list()], [("owner", True)])
+        for call in (c.node_step_down, c.node_close, lambda: c.node_forget("n")):
+            self.assertRaises(tenure.BadRequest, call)
         with c.connection() as mine:
             self.assertEqual(mine.hello(3)["server"], "tenure")
             mine.client_setname("k")

@@ -50,20 +50,36 @@ static struct node nodes[NODES_MAX];
 static unsigned node_count;
 static int owner = -1;
 
+static enum tn_status node_step_down(void *ctx, const char *name, struct log_error *error) {
+    struct node *node = ctx;
+    (void)name;
+    (void)error;
+    return engine_follow(node->engine);
+}
+
+static enum tn_status node_forget(void *ctx, const char *name, struct log_error *error) {
+    (void)ctx;
+    (void)snprintf(error->text, sizeof error->text, "there is no node '%s'", name);
+    return strcmp(name, "node9") == 0 ? TN_OK : TN_NOTFOUND;
+}
+
 static void *node_main(void *arg) {
     struct node *node = arg;
-    struct server_options options = {.engine = node->engine,
-                                     .feed = &node->feed,
-                                     .tokens = &node->tokens,
-                                     .os = os_posix(),
-                                     .version = "test",
-                                     .data = node->dir,
-                                     .listen = "127.0.0.1:0",
-                                     .http = "127.0.0.1:0",
-                                     .port_file = node->port_file,
-                                     .connections_max = 1000,
-                                     .slow_seconds = 60,
-                                     .client_memory = 64u << 20};
+    struct server_options options = {
+        .engine = node->engine,
+        .feed = &node->feed,
+        .tokens = &node->tokens,
+        .os = os_posix(),
+        .version = "test",
+        .data = node->dir,
+        .listen = "127.0.0.1:0",
+        .http = "127.0.0.1:0",
+        .port_file = node->port_file,
+        .connections_max = 1000,
+        .slow_seconds = 60,
+        .client_memory = 64u << 20,
+        .cluster = {
+            .ctx = node, .step_down = node_step_down, .close = node_forget, .forget = node_forget}};
     assert_int_equal(server_run(&options), 0);
     return NULL;
 }

@@ -45,7 +45,8 @@ static bool subject_fits(const struct protocol_command *row) {
                !binds(row, PROTOCOL_B_CLAIM) && !binds(row, PROTOCOL_B_LEASE) &&
                !binds(row, PROTOCOL_B_TARGET) && !binds(row, PROTOCOL_B_HOLDER) &&
                !binds(row, PROTOCOL_B_VALUE) && !binds(row, PROTOCOL_B_TOKEN_ID) &&
-               (!binds(row, PROTOCOL_B_NAME) || binds(row, PROTOCOL_B_BEARER));
+               (!binds(row, PROTOCOL_B_NAME) || binds(row, PROTOCOL_B_BEARER) ||
+                row->id == PROTOCOL_NODE_FORGET); /* which names a node */
     case PROTOCOL_OF_POOL:
         return binds(row, PROTOCOL_B_POOL) || binds(row, PROTOCOL_B_FROM) ||
                binds(row, PROTOCOL_B_CLAIM) || binds(row, PROTOCOL_B_VALUE);
