@@ -90,7 +90,7 @@ server_reader read_sensors;
 server_reader read_sensor;
 /* read_events.c; with request->more, what there is of the page is kept for the client. */
 server_reader read_events;
-/* node.c */
+/* node_commands.c */
 server_reader read_nodes;
 /* sensor.c */
 server_reader read_sensor_heartbeat;
@@ -116,7 +116,7 @@ server_committed write_token_revoke_committed;
 /* jobs.c */
 server_job job_snapshot;
 server_job job_token_rotate;
-/* node.c */
+/* node_commands.c */
 server_job job_node_close;
 server_job job_node_forget;
 server_job job_node_step_down;

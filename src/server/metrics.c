@@ -242,6 +242,7 @@ static void job_begin(struct server_metrics *metrics) {
                                           .writes_in_flight = server->slots.used,
                                           .subscriptions = server->streams.subscriptions,
                                           .streams = server_http_streams(server),
+                                          .takeovers = server->role.promotions,
                                           .has_pools = !metrics->render};
     supervisor_totals(server->supervisor, &metrics->view.sensors);
     for (const struct server_scrape *s = metrics->serving; s != NULL; s = s->next) {

@@ -29,6 +29,12 @@
     X(ENGINE_TIME, "tenure_engine_time_seconds", "gauge", "", "The engine's clock, seconds since 1970") \
     X(LOG_AHEAD, "tenure_log_ahead_seconds", "gauge", "", "Lead of the log's time over the wall clock; a lead found at start shrinks by an eighth of the elapsed time") \
     X(LOG_WAITING, "tenure_log_waiting_seconds", "gauge", "", "Time for which the disk has owed an answer to a write or a sync; 0 if it owes none") \
+    X(OWNER, "tenure_owner", "gauge", "", "1 on the node that owns the log, else 0; a server without a cluster owns its log") \
+    X(TAKEOVERS, "tenure_takeovers_total", "counter", "", "Times that this node became the owner of the log, its start included") \
+    X(LAG, "tenure_lag_seconds", "gauge", "", "Time since a node that follows last had everything that the owner had committed; 0 on the owner") \
+    X(ETCD_CALL, "tenure_etcd_call_seconds", "histogram", "", "Duration of the calls to etcd that were answered") \
+    X(ETCD_DOUBTS, "tenure_etcd_doubts_total", "counter", "", "Calls to etcd whose outcome was in doubt; they are repeated until it is known") \
+    X(ETCD_BYTES, "tenure_etcd_db_bytes", "gauge", "", "Size of etcd's database, as etcd reports it") \
     X(ENGINE_OVERDUE, "tenure_engine_overdue_seconds", "gauge", "", "Time since the earliest deadline that the log has not recorded; more than a second means that the log cannot record it, and that pools count ended leases") \
     X(ENGINE_BATCHES, "tenure_engine_batches_total", "counter", "", "Batches committed") \
     X(ENGINE_COMMANDS, "tenure_engine_commands_total", "counter", "", "Commands committed, including ticks") \
@@ -232,7 +238,7 @@ struct metrics_view {
     struct server_counters counters;
     uint64_t tls_expires_s;
     uint64_t connections, http_connections, connections_max, client_memory, client_memory_max,
-        writes_in_flight, subscriptions, streams;
+        writes_in_flight, subscriptions, streams, takeovers;
     struct broker_stats amqp;
     struct supervisor_totals sensors;
     struct metrics_process process;

@@ -24,6 +24,26 @@ static void render_appends(struct metrics_text *text, const struct engine_stats 
                                                 .sum_digits = 9});
 }
 
+static void render_cluster(struct metrics_text *text, const struct metrics_view *view) {
+    const struct log_stats *log = &view->stats.log;
+    uint64_t bounds_ns[LOG_CALL_BUCKETS];
+    for (unsigned i = 0; i < LOG_CALL_BUCKETS; i++) {
+        bounds_ns[i] = log_call_bound_ns(i);
+    }
+    metrics_single(text, SERVER_METRIC_OWNER, view->stats.role == ENGINE_LEADING, 0);
+    metrics_single(text, SERVER_METRIC_TAKEOVERS, view->takeovers, 0);
+    metrics_single(text, SERVER_METRIC_LAG, log->stale_ms, 3);
+    metrics_family(text, SERVER_METRIC_ETCD_CALL);
+    metrics_histogram(text, NULL, NULL,
+                      &(struct metrics_buckets){.bounds_ns = bounds_ns,
+                                                .counts = log->call_histogram,
+                                                .count = LOG_CALL_BUCKETS,
+                                                .sum = log->call_ns_sum,
+                                                .sum_digits = 9});
+    metrics_single(text, SERVER_METRIC_ETCD_DOUBTS, log->doubts, 0);
+    metrics_single(text, SERVER_METRIC_ETCD_BYTES, log->store_bytes, 0);
+}
+
 static void render_engine(struct metrics_text *text, const struct metrics_view *view) {
     const struct engine_stats *stats = &view->stats;
     bool halted = stats->stopped == TN_R_HALTED;
@@ -34,6 +54,7 @@ static void render_engine(struct metrics_text *text, const struct metrics_view *
     metrics_single(text, SERVER_METRIC_ENGINE_TIME, stats->now_ms, 3);
     metrics_single(text, SERVER_METRIC_LOG_AHEAD, stats->log_ahead_ms, 3);
     metrics_single(text, SERVER_METRIC_LOG_WAITING, stats->append_ns_waiting, 9);
+    render_cluster(text, view);
     metrics_single(text, SERVER_METRIC_ENGINE_OVERDUE, stats->overdue_ms, 3);
     metrics_single(text, SERVER_METRIC_ENGINE_BATCHES, stats->batches, 0);
     metrics_single(text, SERVER_METRIC_ENGINE_COMMANDS, stats->commands, 0);

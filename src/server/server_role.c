@@ -163,6 +163,7 @@ void server_role_start(struct server *server) {
     feed_connect(server->options.feed, &role->changed);
     server_role_refresh(server);
     role->led = !role->follows;
+    role->promotions = role->led;
     (void)snprintf(role->owner, sizeof role->owner, "%s", role->leader);
 }
 

@@ -40,7 +40,7 @@ struct server_role {
     char leader[SERVER_ADDRESS_MAX + 1];
     char leader_http[SERVER_ADDRESS_MAX + 1];
     char owner[SERVER_ADDRESS_MAX + 1]; /* the last one that was known */
-    uint64_t promotions;                /* seen by the loop */
+    uint64_t promotions;                /* seen by the loop, the start included */
 };
 
 /* After the loop and the streams are there; before the loop's handles are closed. */

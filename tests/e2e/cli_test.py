@@ -97,7 +97,7 @@ class Commands(Cli):
             +sensor set core.timer core.tick '{"command":["/bin/sleep","999"],"settle_seconds":0}'
             +rule set r2 core.tick | ?core.timer running | token sensor | sensor rules | emit | sensor heartbeat
             +alloc devices job/42 | token issue | token refresh | token rotate | token keys | token introspect | token revoke
-            ping | echo | info | time | client list | config get
+            ping | echo | info | time | client list | config get | role | node list
         """
         done = set()
         for line in script.replace("|", "\n").splitlines():
@@ -124,6 +124,10 @@ class Commands(Cli):
                 lease[0] = reply["lease"]
             if arguments[0] == "token":
                 token[0] = reply.get("token", token[0])
+        for words in ("node step-down", "node close", "node forget"):  # of a cluster, which this is not
+            refused = self.json(*self.example(*words.split()), code=24)
+            self.assertEqual(refused["detail"], "this server is not a node of a cluster")
+            done.add(words)
         done.add("client kill")
         self.tenure("client", "kill", "ID", "999999")
         listed = re.search(r"Commands of the server:\n\n(.*?)\n\n", self.tenure("help"), re.S)

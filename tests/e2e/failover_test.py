@@ -5,6 +5,7 @@ node to another."""
 # tsan
 import http.client
 import json
+import os
 import subprocess
 import unittest
 
@@ -14,6 +15,8 @@ from redis.sentinel import MasterNotFoundError, Sentinel
 from fakecluster import FakeCluster
 from harness import PATIENCE, pairs, until
 from resp import Error, Resp
+
+SOURCE = os.environ.get("TENURE_SOURCE_DIR", ".")
 
 
 class Case(unittest.TestCase):
@@ -311,6 +314,19 @@ class Http(Case):
         self.assertEqual(self.ask(1, "GET", "/v1/leases/0-2/verify?epoch=1", headers=stale)[0].status, 307)
         self.assertEqual(self.ask(1, "POST", "/v1/pools/p/leases", {"holder": "h"}, stale)[0].status, 307)
 
+    def test_metrics_say_which_node_is_the_owner(self):
+        def figures(n):
+            lines = self.ask(n, "GET", "/metrics?pools=no")[1].splitlines()
+            return {name: value for name, _, value in (line.partition(" ") for line in lines)}
+        self.do("stale", 1, 2500)
+        self.assertEqual([figures(n)["tenure_owner"] for n in range(3)], ["1", "0", "0"])
+        self.assertEqual([figures(n)["tenure_takeovers_total"] for n in range(3)], ["1", "0", "0"])
+        self.assertEqual([figures(n)["tenure_lag_seconds"] for n in range(3)], ["0", "2.5", "0"])
+        self.do("lead", 1)
+        self.role_is(1, "master")
+        self.assertEqual([figures(n)["tenure_owner"] for n in range(3)], ["0", "1", "0"])
+        self.assertEqual([figures(n)["tenure_takeovers_total"] for n in range(3)], ["1", "1", "0"])
+
     def test_events_and_metrics_come_from_any_node(self):
         pages = [self.ask(n, "GET", "/v1/events?format=json")[1]["events"] for n in range(3)]
         self.assertEqual(pages[0], pages[1])
@@ -355,6 +371,42 @@ class RedisPy(Case):
         self.lost()
         with self.assertRaisesRegex(redis.exceptions.ResponseError, "^MASTERDOWN "):
             follower.execute_command("ALLOC", "p", "h")
+
+
+class Node(Case):
+    """The libraries of Node, each as its users write it: failover_test.mjs."""
+
+    def fail_over(self, library):
+        modules = subprocess.run([os.path.join(SOURCE, "tools/npm.sh")], stdout=subprocess.PIPE, text=True,
+                                 timeout=600, check=True).stdout.strip()
+        process = subprocess.Popen(
+            ["node", os.path.join(SOURCE, "tests/e2e/failover_test.mjs"), modules, library,
+             *(str(n.port) for n in self.nodes)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        said = []
+        try:
+            for line in process.stdout:
+                said.append(line.strip())
+                if said[-1].startswith("lead "):
+                    self.do(*said[-1].split())
+                    self.role_is(int(said[-1].split()[1]), "master")
+                elif said[-1] == "lost":
+                    self.do("lost")
+                else:
+                    continue
+                process.stdin.write("done\n")
+                process.stdin.flush()
+            self.assertEqual((process.wait(PATIENCE), said[-1:]), (0, ["passed"]), said)
+        finally:
+            process.kill()
+            process.wait()
+            process.stdin.close()
+            process.stdout.close()
+
+    def test_ioredis(self):
+        self.fail_over("ioredis")
+
+    def test_node_redis(self):
+        self.fail_over("redis")
 
 
 if __name__ == "__main__":

@@ -191,6 +191,7 @@ class Commands(HttpCase):
             GET /v1/sensors
             DELETE /v1/sensors/s1
             DELETE /v1/rules/r1
+            GET /v1/cluster/nodes
         """
         for line in script.strip().splitlines():
             method, path, *body = line.split(None, 2)
@@ -215,9 +216,10 @@ class Commands(HttpCase):
             seen.add((method.lower(), path.split("?")[0]))
         for path, methods in self.ask("GET", "/openapi.json").json["paths"].items():
             shape = re.compile(re.sub("{[a-z]+}", "[^/]+", path) + "$")
-            # A stream, and what only a sensor that runs can do.
+            # A stream, what only a sensor that runs can do, and what only a cluster can.
             elsewhere = ("/v1/events", "/v1/events/emit", "/v1/sensors/heartbeat", "/v1/sensors/{ref}/rules",
-                         "/v1/sensors/{ref}/logs", "/v1/sensors/{ref}/reset")
+                         "/v1/sensors/{ref}/logs", "/v1/sensors/{ref}/reset", "/v1/cluster/step-down",
+                         "/v1/cluster/close", "/v1/cluster/nodes/{name}")
             ours = path.startswith("/v1/") and path not in elsewhere
             for method in methods if ours else ():
                 self.assertTrue(any(m == method and shape.match(p) for m, p in seen),

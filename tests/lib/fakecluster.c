@@ -114,17 +114,20 @@ static void node_open(struct node *node, unsigned n, const char *dir) {
 
 static void node_ports(struct node *node, unsigned n) {
     struct timespec pause = {.tv_nsec = 10000000};
-    unsigned resp, http;
+    char text[64] = "";
+    char *end;
     FILE *file;
     while ((file = fopen(node->port_file, "r")) == NULL) {
         (void)nanosleep(&pause, NULL);
     }
-    assert_int_equal(fscanf(file, "%u %u", &resp, &http), 2);
+    assert_true(fread(text, 1, sizeof text - 1, file) > 0);
     (void)fclose(file);
+    unsigned long resp = strtoul(text, &end, 10);
+    unsigned long http = strtoul(end, &end, 10);
     (void)snprintf(node->self.name, sizeof node->self.name, "node%u", n);
-    (void)snprintf(node->self.address, sizeof node->self.address, "127.0.0.1:%u", resp);
-    (void)snprintf(node->self.http, sizeof node->self.http, "127.0.0.1:%u", http);
-    (void)printf("node %u %u %u\n", n, resp, http);
+    (void)snprintf(node->self.address, sizeof node->self.address, "127.0.0.1:%lu", resp);
+    (void)snprintf(node->self.http, sizeof node->self.http, "127.0.0.1:%lu", http);
+    (void)printf("node %u %lu %lu\n", n, resp, http);
 }
 
 /* Every node is told of all, with what each has applied. */
@@ -191,14 +194,23 @@ static void nobody(void) {
     }
 }
 
+/* The number of a node after the word; node_count: the line does not begin with the word. */
+static unsigned node_of(const char *line, const char *word, char **ret_rest) {
+    size_t len = strlen(word);
+    unsigned long n =
+        strncmp(line, word, len) == 0 ? strtoul(line + len, ret_rest, 10) : node_count;
+    return n < node_count ? (unsigned)n : node_count;
+}
+
 static bool obey(const char *line) {
-    unsigned n;
-    unsigned long long ms;
+    char *rest = NULL;
     struct fakelog *log = nodes[owner].log;
-    if (sscanf(line, "lead %u", &n) == 1 && n < node_count) {
-        lead(n);
-    } else if (sscanf(line, "stale %u %llu", &n, &ms) == 2 && n < node_count) {
-        fakelog_set_stale(nodes[n].log, ms);
+    unsigned leader = node_of(line, "lead ", &rest);
+    unsigned stale = node_of(line, "stale ", &rest);
+    if (leader < node_count) {
+        lead(leader);
+    } else if (stale < node_count) {
+        fakelog_set_stale(nodes[stale].log, strtoull(rest, NULL, 10));
     } else if (strcmp(line, "lost\n") == 0) {
         nobody();
     } else if (strcmp(line, "sync\n") == 0) {
