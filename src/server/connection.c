@@ -499,7 +499,7 @@ bool server_connections_part_step(struct server *server) {
     for (uint32_t i = 0; i < SERVER_LOOKS_MAX && server->connections.parting != NULL; i++) {
         struct server_connection *c = server->connections.parting;
         server->connections.parting = LIST_NEXT(c, place);
-        if (!c->closing && !c->client.stale && c->subscriber == NULL) {
+        if (!c->closing && !c->client.stale && (c->subscriber == NULL || c->for_owner)) {
             c->ended = true; /* what was read is answered, also if it waits for its turn */
             server_connection_run(c);
         }

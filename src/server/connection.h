@@ -37,11 +37,12 @@ struct server_connection {
     size_t memory; /* of the three buffers above: see memory.h */
 
     bool reading;
-    bool served;   /* something was done for it that not everybody may ask for */
-    bool in_multi; /* MULTI was refused, and so is what follows it, up to EXEC or DISCARD */
-    bool leaving;  /* takes no more requests; closes when its replies are sent */
-    bool ended;    /* the client sends no more */
-    bool lost;     /* it cannot be sent to; closes when whatever is being served is done */
+    bool served;    /* something was done for it that not everybody may ask for */
+    bool for_owner; /* it has sent a command that only the owner of the log serves */
+    bool in_multi;  /* MULTI was refused, and so is what follows it, up to EXEC or DISCARD */
+    bool leaving;   /* takes no more requests; closes when its replies are sent */
+    bool ended;     /* the client sends no more */
+    bool lost;      /* it cannot be sent to; closes when whatever is being served is done */
     bool closing;
     /* What the connection itself proves: the process at a Unix-domain socket, a client certificate. */
     struct access_login arrived;
@@ -84,7 +85,7 @@ void server_connection_give(struct server_connection *connection, size_t bytes);
 void server_connections_check(struct server *server);
 void server_connections_look(struct server *server);
 /* The log was lost to another node: what connections have asked for is answered, then they are closed, but
- * for those that said READONLY or have subscribed. Begins; and a step in each turn, true if there is more. */
+ * for those that said READONLY or only listen. Begins; and a step in each turn, true if there is more. */
 void server_connections_part(struct server *server);
 bool server_connections_part_step(struct server *server);
 /* Closes connections whose user is gone, or has another secret now. */

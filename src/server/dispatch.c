@@ -290,6 +290,8 @@ enum server_step server_dispatch(struct server_connection *connection, const str
         connection->leaving |= is_line && (bad || not_as_line);
         connection->last_command = row;
         connection->served |= access == TN_R_OK && row != NULL && row->role > PROTOCOL_NOBODY;
+        connection->for_owner |= row != NULL && row->kind != PROTOCOL_CONNECTION &&
+                                 !protocol_command_has(row, PROTOCOL_ANYWHERE);
         server_page_end(&server->pages,
                         &connection->client); /* refused in the middle of it, it is over, too */
     }

@@ -1,13 +1,13 @@
 // The client libraries of Node over a fail-over, as their users write it: ioredis and node-redis, with the
 // nodes as sentinels. The test that starts this switches the owner when it is asked to by a line.
 //
-//   node failover_test.mjs NODE_MODULES LIBRARY PORT PORT PORT
+//   node failover_test.mjs NODE_MODULES LIBRARY POOL PORT PORT PORT
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import { resolve } from "node:path";
 import { createInterface } from "node:readline";
 
-const [modules, library, ...ports] = process.argv.slice(2);
+const [modules, library, pool, ...ports] = process.argv.slice(2);
 const load = createRequire(resolve(modules, "x.js"));
 const nodes = ports.map((port) => ({ host: "127.0.0.1", port: Number(port) }));
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
@@ -44,14 +44,14 @@ const { send, close } = await { ioredis, redis: nodeRedis }[library]();
 for (let turn = 0; turn < 6; turn++) {
   const to = (turn + 1) % 3;
   const opid = `${library}-${turn}`;
-  const first = pairs(await send("ALLOC", "p", `${library}/${turn}`, "OPID", opid));
+  const first = pairs(await send("ALLOC", pool, `${library}/${turn}`, "OPID", opid));
   assert.equal(first.result, "OK");
   await ask(`lead ${to}`);
   // The same operation at the new owner: nothing is done twice, whatever the library sent again.
-  const again = pairs(await send("ALLOC", "p", `${library}/${turn}`, "OPID", opid));
+  const again = pairs(await send("ALLOC", pool, `${library}/${turn}`, "OPID", opid));
   assert.equal(again.lease, first.lease);
 }
-const info = pairs(await send("POOL", "INFO", "p"));
+const info = pairs(await send("POOL", "INFO", pool));
 assert.equal(Number(info.active), 6);
 
 // While no node owns the log, a request waits or fails with an error that names it; then it works again.
@@ -60,7 +60,7 @@ let failed = 0;
 const pending = (async () => {
   for (;;) {
     try {
-      return pairs(await send("ALLOC", "p", "late", "OPID", `${library}-late`));
+      return pairs(await send("ALLOC", pool, "late", "OPID", `${library}-late`));
     } catch (error) {
       failed++;
       if (failed === 1) console.log("failed");

@@ -131,6 +131,10 @@ class Connections(Case):
         listener3 = self.connect(0, 3)
         listener3.send("SUBSCRIBE", "events")
         self.assertEqual(listener3.read()[:2], ["subscribe", "events"])
+        both = self.connect(0, 3)
+        both.send("SUBSCRIBE", "+switch-master")
+        self.assertEqual(both.read()[:2], ["subscribe", "+switch-master"])
+        self.assertEqual(both.do("POOL", "INFO", "p")["pool"], "p")
         self.do("shut")
         owner.send("ALLOC", "p", "h")
         self.do("waiting")
@@ -143,6 +147,7 @@ class Connections(Case):
                         else pairs(second)["result"] == "OK", second)
         self.ends(owner)
         self.ends(idle)
+        self.ends(both)
         self.assertEqual(pairs(reader.do("POOL", "INFO", "p"))["pool"], "p")
         for c in listener, listener3:  # news of the write before the log was lost
             self.assertIn('"holder":"h"', c.next_push()[2])
@@ -380,7 +385,7 @@ class Node(Case):
         modules = subprocess.run([os.path.join(SOURCE, "tools/npm.sh")], stdout=subprocess.PIPE, text=True,
                                  timeout=600, check=True).stdout.strip()
         process = subprocess.Popen(
-            ["node", os.path.join(SOURCE, "tests/e2e/failover_test.mjs"), modules, library,
+            ["node", os.path.join(SOURCE, "tests/e2e/failover_test.mjs"), modules, library, "p",
              *(str(n.port) for n in self.nodes)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         said = []
         try:
