@@ -116,7 +116,8 @@ struct log_verbs {
      * there are none. */
     uint32_t (*nodes)(const struct log *log, struct log_node *ret_nodes, uint32_t room);
     /* This node says that nothing lives that it has started in `epoch` or an earlier one: others are told
-     * soon, as its clean_epoch. From any thread; does not wait. */
+     * soon, as its clean_epoch. 0, by a node that does not own the log: in any epoch that it knows of. From
+     * any thread; does not wait. */
     void (*clean)(struct log *log, uint64_t epoch);
     /* Gives the log up for others to take over; no append is under way. NULL: it cannot be given up. */
     enum tn_status (*resign)(struct log *log);

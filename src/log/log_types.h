@@ -77,7 +77,7 @@ struct log_node {
     char name[LOG_NODE_MAX + 1];
     char address[LOG_LEADER_MAX + 1]; /* for clients: what the follower is told as `leader` */
     char http[LOG_LEADER_MAX + 1];
-    uint8_t boot_id[LOG_BOOT_ID_BYTES]; /* of its machine */
+    uint8_t boot_id[LOG_BOOT_ID_BYTES]; /* of its machine; zeros: not known */
     uint64_t clean_epoch; /* nothing lives that it has started in this epoch or an earlier one */
     uint64_t applied_lsn;
     uint64_t age_ms; /* since it was last heard of */

@@ -439,9 +439,16 @@ static uint32_t replica_log_nodes(const struct log *base, struct log_node *ret_n
 /* Others hear of it with the next record, which is due at once. */
 static void replica_clean(struct log *base, uint64_t epoch) {
     struct replica *r = replica_of(base);
-    atomic_store(&r->clean_epoch, epoch);
-    atomic_store(&r->beat_now, true);
-    replica_wake(r);
+    if (epoch == 0) {
+        replica_lock(r);
+        epoch = r->standing.part == REPLICA_PART_OWNING ? 0 : r->standing.epoch;
+        replica_unlock(r);
+    }
+    if (epoch > atomic_load(&r->clean_epoch)) { /* it is said often, and by one thread */
+        atomic_store(&r->clean_epoch, epoch);
+        atomic_store(&r->beat_now, true);
+        replica_wake(r);
+    }
 }
 
 static void replica_free(struct replica *r) {

@@ -403,7 +403,7 @@ enum plan_state plan_state_of(const struct plan *plan) {
 }
 
 bool plan_is_over(const struct plan *plan) {
-    bool unproven = plan->run_is == PLAN_RUN_UNPROVEN;
+    bool unproven = plan->run_is == PLAN_RUN_UNPROVEN || plan->run_is == PLAN_RUN_ABROAD;
     if ((plan->run_is != PLAN_RUN_NONE && !unproven) || !(plan->shutdown || plan->halted)) {
         return false;
     }

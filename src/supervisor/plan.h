@@ -129,7 +129,8 @@ enum plan_run {
     PLAN_RUN_NONE,
     PLAN_RUN_ORPHAN,   /* of an earlier life; somebody else ends it and says when it is gone */
     PLAN_RUN_UNPROVEN, /* the same, and nobody can say whether it is gone */
-    PLAN_RUN_ALIVE,    /* from START on; also what has failed to start, until it is gone */
+    PLAN_RUN_ABROAD, /* on another node of the cluster; that node, or time, says when it is gone */
+    PLAN_RUN_ALIVE,  /* from START on; also what has failed to start, until it is gone */
     PLAN_RUN_TERMED,
     PLAN_RUN_KILLED,
 };
@@ -156,7 +157,7 @@ struct plan_terms {
     X(NEW_RULE,        "new_rule")        /* an enabled rule on its trigger was set */ \
     X(RESET,           "reset")           /* forgives crashes; ends error and backoff; vouches for what is unproven */ \
     X(RESTART,         "restart") \
-    X(FOUND,           "found")           /* lease, epoch, revoked: of an earlier life; then GONE */ \
+    X(FOUND,           "found")           /* lease, epoch, revoked, abroad: of an earlier life; then GONE */ \
     X(ALLOC_ANSWER,    "alloc_answer")    /* code, lease, epoch */ \
     X(TOKEN_ANSWER,    "token_answer")    /* code, lease, issued_ms, expires_ms */ \
     X(TOKEN_VOID,      "token_void")      /* its key is no longer trusted */ \
@@ -186,6 +187,7 @@ struct plan_fact {
     bool wanted, enabled;
     bool at_once; /* no settling: it has been so for long, as at the start */
     bool revoked;
+    bool abroad;
     uint64_t digest; /* of all that makes a run what it is */
     struct plan_terms terms;
     struct kernel_lease_id lease;

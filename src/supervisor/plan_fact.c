@@ -55,7 +55,7 @@ static void absorb_found(struct plan *plan, const struct plan_fact *fact) {
     plan->lease = fact->lease;
     plan->epoch = fact->epoch;
     plan->lease_is = fact->revoked ? PLAN_LEASE_REVOKED : PLAN_LEASE_ACTIVE;
-    plan->run_is = PLAN_RUN_ORPHAN;
+    plan->run_is = fact->abroad ? PLAN_RUN_ABROAD : PLAN_RUN_ORPHAN;
     plan->launched = true;
     plan_end(plan, PLAN_REASON_ORPHANED, false, PLAN_IDLE);
 }
@@ -185,7 +185,8 @@ static bool is_up(const struct plan *plan) {
 }
 
 static bool is_of_earlier_life(const struct plan *plan) {
-    return plan->run_is == PLAN_RUN_ORPHAN || plan->run_is == PLAN_RUN_UNPROVEN;
+    return plan->run_is == PLAN_RUN_ORPHAN || plan->run_is == PLAN_RUN_UNPROVEN ||
+           plan->run_is == PLAN_RUN_ABROAD;
 }
 
 static void absorb_started(struct plan *plan, const struct plan_fact *fact,
@@ -240,7 +241,7 @@ static void absorb_unproven(struct plan *plan, struct plan_effects *out) {
         plan_end(plan, PLAN_REASON_ORPHANED, false, PLAN_IDLE);
         plan->run_is = PLAN_RUN_ORPHAN;
     }
-    if (plan->run_is == PLAN_RUN_ORPHAN) {
+    if (plan->run_is == PLAN_RUN_ORPHAN || plan->run_is == PLAN_RUN_ABROAD) {
         plan->run_is = PLAN_RUN_UNPROVEN;
         (void)plan_report_emit(out, PLAN_REPORT_ERROR, PLAN_REASON_UNPROVEN);
     }
@@ -248,7 +249,7 @@ static void absorb_unproven(struct plan *plan, struct plan_effects *out) {
 
 static void absorb_reset(struct plan *plan) {
     forgive(plan);
-    if (plan->run_is == PLAN_RUN_UNPROVEN) {
+    if (plan->run_is == PLAN_RUN_UNPROVEN || plan->run_is == PLAN_RUN_ABROAD) {
         plan->run_is = PLAN_RUN_NONE;
         plan->ended_ms = plan->now_ms;
     }

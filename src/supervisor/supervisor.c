@@ -369,10 +369,16 @@ static void on_orphans_gone(void *ctx) {
     struct supervisor *supervisor = ctx;
     run_orphans_free(supervisor->orphans);
     supervisor->orphans = NULL;
+    bool clean = true;
     for (struct supervisor_sensor *s = supervisor->sensors; s != NULL; s = s->next) {
-        if (s->plan.run_is != PLAN_RUN_UNPROVEN && (s->held || s->plan.run_is == PLAN_RUN_ORPHAN)) {
+        clean = clean && s->plan.run_is != PLAN_RUN_UNPROVEN;
+        if (s->plan.run_is != PLAN_RUN_UNPROVEN && s->plan.run_is != PLAN_RUN_ABROAD &&
+            (s->held || s->plan.run_is == PLAN_RUN_ORPHAN)) {
             release(s);
         }
+    }
+    if (clean && supervisor->options.cluster.epoch > 1) {
+        engine_clean(supervisor->options.engine, supervisor->options.cluster.epoch - 1);
     }
     closed_check(supervisor);
 }
@@ -435,6 +441,7 @@ struct supervisor *supervisor_open(const struct supervisor_options *options) {
     supervisor->handles = 3;
     supervisor->news.data = supervisor->deadline.data = supervisor;
     supervisor_feed_connect(options->feed, supervisor);
+    supervisor_abroad_begin(supervisor);
     supervisor->off = !begin(supervisor);
     supervisor_report_not_started(supervisor);
     return supervisor;
@@ -474,6 +481,9 @@ static void close_now(struct supervisor *supervisor) {
     supervisor->orphans = NULL;
     for (struct supervisor_sensor *s = supervisor->sensors; s != NULL; s = s->next) {
         uv_close((uv_handle_t *)&s->timer, sensor_closed);
+    }
+    if (supervisor->options.cluster.node != NULL) {
+        uv_close((uv_handle_t *)&supervisor->pulse, own_closed);
     }
     uv_close((uv_handle_t *)&supervisor->deadline, own_closed);
     uv_close((uv_handle_t *)&supervisor->rules.timer, own_closed);
@@ -520,6 +530,15 @@ void supervisor_close(struct supervisor *supervisor, void (*closed)(void *ctx), 
     closed_check(supervisor);
 }
 
+bool supervisor_is_done(const struct supervisor *supervisor) {
+    for (const struct supervisor_sensor *s = supervisor->sensors; s != NULL; s = s->next) {
+        if (s->run != NULL || s->health != NULL || s->asks > 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void supervisor_free(struct supervisor *supervisor) {
     if (supervisor == NULL) {
         return;
@@ -555,7 +574,8 @@ static void vouch(struct supervisor_sensor *sensor) {
 
 enum tn_result supervisor_reset(struct supervisor *supervisor, struct tn_bytes ref) {
     struct supervisor_sensor *sensor = supervisor != NULL ? supervisor_find(supervisor, ref) : NULL;
-    if (sensor != NULL && sensor->plan.run_is == PLAN_RUN_UNPROVEN) {
+    if (sensor != NULL &&
+        (sensor->plan.run_is == PLAN_RUN_UNPROVEN || sensor->plan.run_is == PLAN_RUN_ABROAD)) {
         vouch(sensor);
         return TN_R_OK;
     }

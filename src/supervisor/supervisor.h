@@ -51,6 +51,16 @@ engine_watch supervisor_feed_watch;
 
 /* ---- Opening and closing ---- */
 
+/* A node of a cluster, during one ownership of the log. */
+struct supervisor_cluster {
+    const char *node;                   /* its name; NULL: there is no cluster */
+    uint8_t boot_id[LOG_BOOT_ID_BYTES]; /* of this machine */
+    uint64_t epoch;                     /* of the ownership */
+    /* In boot time: when the runs of all other nodes are taken for dead, since they have lost the log and
+     * their guardians have had time to kill them. UINT64_MAX: never by time. */
+    uint64_t abroad_gone_at_ms;
+};
+
 /* Strings are the caller's and stay. */
 struct supervisor_options {
     uv_loop_t *loop;
@@ -63,6 +73,7 @@ struct supervisor_options {
     const char *guardian; /* the program; NULL or empty: where run_guardian_find finds it */
     const char *cgroup;   /* for runs; NULL or empty: below our own, if that was delegated to us */
     struct sensor_defaults defaults;
+    struct supervisor_cluster cluster;
     bool idle;                     /* runs nothing; only what an earlier life left is ended */
     uint64_t seed;                 /* of the jitter */
     void (*log)(const char *line); /* event=... key=value */
@@ -78,7 +89,9 @@ struct supervisor *supervisor_open(const struct supervisor_options *options);
  * may (the longest stop_seconds and SUPERVISOR_CLOSE_MS): then the guardians see to the rest. */
 #define SUPERVISOR_CLOSE_MS 10000u
 void supervisor_close(struct supervisor *supervisor, void (*closed)(void *ctx), void *ctx);
-/* After `closed`, when the loop does not run any more. NULL is fine. */
+/* After `closed`: whether nothing of it lives. Runs that did not stop in time still refer to it. */
+bool supervisor_is_done(const struct supervisor *supervisor);
+/* After `closed`, when it is done or the loop does not run any more. NULL is fine. */
 void supervisor_free(struct supervisor *supervisor);
 
 /* The engine has halted: nothing can be committed any more. Sensors are stopped without it. */

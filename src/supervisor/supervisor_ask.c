@@ -22,6 +22,7 @@ static struct kernel_command command_of(enum kernel_verb verb, uint32_t fields) 
 struct ask_values {
     char holder[sizeof SUPERVISOR_HOLDER + KERNEL_RESOURCE_MAX];
     uint8_t bytes[256];
+    char meta[SUPERVISOR_META_MAX];
 };
 
 static struct kernel_command alloc_command(const struct supervisor_sensor *sensor,
@@ -35,6 +36,8 @@ static struct kernel_command alloc_command(const struct supervisor_sensor *senso
     command.holder = bytes_of(memory->holder);
     command.claims = tn_bytes_of(memory->bytes, w.len);
     command.claim_count = 1;
+    command.meta = supervisor_abroad_meta(sensor->supervisor, memory->meta);
+    command.fields |= command.meta.len > 0 ? KERNEL_F_META : 0;
     return command;
 }
 
@@ -81,7 +84,8 @@ static enum plan_fact_kind fact_of(enum supervisor_ask_kind kind) {
 }
 
 static bool is_end(enum tn_result code) {
-    return code == TN_R_HALTED || code == TN_R_LOST || code == TN_R_CLOSED;
+    return code == TN_R_HALTED || code == TN_R_LOST || code == TN_R_CLOSED ||
+           code == TN_R_READONLY || code == TN_R_MASTERDOWN;
 }
 
 static const char *ask_name(enum supervisor_ask_kind kind) {

@@ -58,6 +58,12 @@ struct supervisor_sensor {
     bool rules_again;  /* rules have changed since its file was begun */
     bool rules_failed; /* its file could not be written; the log says so */
 
+    struct {
+        char node[LOG_NODE_MAX + 1];
+        uint8_t boot_id[LOG_BOOT_ID_BYTES];
+        uint64_t epoch;
+    } abroad; /* where the run is that plan.run_is calls ABROAD */
+
     uint64_t starts, stops, crashes, restarts, emitted;
     int exit_status; /* of the run that was the last to stop */
     uint64_t started_wall_ms, token_expires_s, revoked_lsn;
@@ -93,6 +99,9 @@ struct supervisor {
     struct supervisor_totals totals;
     uv_async_t news;
     uv_timer_t deadline;             /* of closing */
+    uv_timer_t pulse;                /* in a cluster */
+    uint32_t pulses;                 /* of it so far */
+    uint64_t live_until_ms;          /* what guardians were told last; 0: nothing */
     uint32_t asks, healths, handles; /* under way; open */
     struct supervisor_ask *answers;  /* that are there and not taken yet */
     uint64_t seeds;
@@ -108,6 +117,7 @@ struct supervisor {
     bool can_pidns;
     uint8_t spec[KERNEL_SENSOR_SPEC_MAX]; /* of the sensor that is being read */
     struct token_issued token;            /* of the run that is being started */
+    struct log_node nodes[LOG_NODES_MAX]; /* of the cluster, as last asked */
 };
 
 __attribute__((format(printf, 2, 3))) void supervisor_log(struct supervisor *supervisor,
@@ -129,6 +139,18 @@ struct supervisor_sensor *supervisor_find_trigger(const struct supervisor *super
                                                   struct tn_bytes trigger);
 struct supervisor_sensor *supervisor_find_lease(const struct supervisor *supervisor,
                                                 struct kernel_lease_id lease);
+
+/* supervisor_abroad.c */
+#define SUPERVISOR_META_MAX 256u
+/* For the metadata of a run's lease; empty: there is no cluster. */
+struct tn_bytes supervisor_abroad_meta(const struct supervisor *supervisor,
+                                       char out[SUPERVISOR_META_MAX]);
+/* Whether the lease is of a run on another node; then `sensor` knows which. */
+bool supervisor_abroad_is(struct supervisor_sensor *sensor, struct kernel_lease_id lease);
+/* Until when a guardian lets its run live by itself. */
+struct run_frame_times supervisor_abroad_live(const struct supervisor *supervisor);
+/* From opening to closing, if there is a cluster. */
+void supervisor_abroad_begin(struct supervisor *supervisor);
 
 /* supervisor_feed.c */
 enum supervisor_notice_kind {

@@ -220,6 +220,7 @@ static void lease_found(struct supervisor *supervisor, const struct engine_lease
                     &(struct plan_fact){.kind = PLAN_FACT_FOUND,
                                         .lease = lease->view.id,
                                         .epoch = lease->view.epoch - revoked, /* the run's */
+                                        .abroad = supervisor_abroad_is(sensor, lease->view.id),
                                         .revoked = revoked});
 }
 

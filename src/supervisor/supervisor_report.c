@@ -321,6 +321,8 @@ bool supervisor_status(struct supervisor *supervisor, struct tn_bytes ref,
         ret_status->proof = run_record_proof_name(run_proof(sensor->run));
     } else if (plan->run_is == PLAN_RUN_UNPROVEN) {
         ret_status->proof = "none";
+    } else if (plan->run_is == PLAN_RUN_ABROAD) {
+        ret_status->proof = "abroad";
     }
     status_exit(sensor, ret_status);
     memcpy(ret_status->last_error, sensor->last_error, sizeof ret_status->last_error);

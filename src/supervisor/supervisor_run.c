@@ -203,6 +203,7 @@ static struct run_options options_of(struct supervisor_sensor *sensor,
         .spec = sensor->run_spec,
         .env = variables->list,
         .env_count = variables->count,
+        .live = supervisor_abroad_live(supervisor),
         .hooks = {.started = on_started, .failed = on_failed, .exited = on_exited, .gone = on_gone},
         .ctx = sensor};
 }

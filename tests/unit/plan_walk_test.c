@@ -147,7 +147,13 @@ static void every_short_sequence_of_facts_keeps_the_invariants(void **state) {
     plan_step(&plan, 2, &(struct plan_fact){.kind = PLAN_FACT_UNPROVEN}, &effects);
     assert_int_equal(plan.run_is, PLAN_RUN_UNPROVEN);
     walk(&plan, &steps);
-    assert_int_equal(steps, 8 * (ANY + ANY * ANY + ANY * ANY * ANY + ANY * ANY * ANY * ANY));
+    plan_init(&plan, &usual, DIGEST, 1);
+    plan_step(&plan, 1,
+              &(struct plan_fact){.kind = PLAN_FACT_FOUND, .lease = {.lsn = 42}, .abroad = true},
+              &effects);
+    assert_int_equal(plan.run_is, PLAN_RUN_ABROAD);
+    walk(&plan, &steps);
+    assert_int_equal(steps, 9 * (ANY + ANY * ANY + ANY * ANY * ANY + ANY * ANY * ANY * ANY));
 }
 
 /* ---- A small world ---- */
@@ -286,6 +292,7 @@ static void world_restart(struct small_world *w) {
         world_give(w, (struct plan_fact){.kind = PLAN_FACT_FOUND,
                                          .lease = {.lsn = w->lease_lsn},
                                          .epoch = 1,
+                                         .abroad = unit_below(&w->random, 3) == 0,
                                          .revoked = w->lease == REVOKING});
     } else {
         assert_false(w->alive);
