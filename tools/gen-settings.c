@@ -23,6 +23,8 @@ static void print_bounds(FILE *out, const struct config_row *row) {
         (void)fprintf(out, "`no`, `optional`, `required`");
     } else if (row->type == CONFIG_DEFINER) {
         (void)fprintf(out, "`file`, `admin`");
+    } else if (row->type == CONFIG_FENCING) {
+        (void)fprintf(out, "`timed`, `proven`");
     } else if (row->type == CONFIG_FORM) {
         (void)fprintf(out, "`logfmt`, `json`");
     } else if (row->type == CONFIG_CONTAINMENT) {
@@ -57,7 +59,7 @@ static void print_all(FILE *out) {
     static const char *const sections[][2] = {{"server", "`[server]`"},   {"udp", "`[udp]`"},
                                               {"engine", "`[engine]`"},   {"tokens", "`[tokens]`"},
                                               {"sensors", "`[sensors]`"}, {"amqp", "`[amqp]`"},
-                                              {"limits", "`[limits]`"},   {"", "Not in the file"}};
+                                              {"cluster", "`[cluster]`"}, {"limits", "`[limits]`"}, {"", "Not in the file"}};
     for (size_t s = 0; s < sizeof sections / sizeof sections[0]; s++) {
         (void)fprintf(out,
                       "%s\n\n| setting | flag, variable | default | values | reload | |\n"

@@ -143,8 +143,7 @@ static void flags_read(struct config *config, int argc, char **argv, bool only_c
     }
 }
 
-/* Where a setting comes from. */
-static void source_name(const struct config *config, unsigned setting,
+void config_source_name(const struct config *config, unsigned setting,
                         char out[CONFIG_REASON_MAX]) {
     const struct config_value *value = &config->values[setting];
     struct config_row row = config_row(setting);
@@ -177,7 +176,7 @@ bool config_is_local(const struct config *config) {
 static void address_check(struct config *config, unsigned setting) {
     const char *text = config_text(config, (enum config_setting)setting);
     char where[CONFIG_REASON_MAX];
-    source_name(config, setting, where);
+    config_source_name(config, setting, where);
     if (config->declared[CONFIG_KIND_USER].count == 0) {
         config_wrong(config, where,
                      "%s: without users, the server may listen only on loopback addresses: "
@@ -217,7 +216,7 @@ static void tls_check(struct config *config) {
     if (!tls && strcmp(config_text(config, CONFIG_HTTPS), "off") == 0) {
         return;
     }
-    source_name(config, tls ? CONFIG_TLS_LISTEN : CONFIG_HTTPS, where);
+    config_source_name(config, tls ? CONFIG_TLS_LISTEN : CONFIG_HTTPS, where);
     if (*files.certificate == '\0' || *files.key == '\0') {
         config_wrong(config, where, "TLS needs tls_cert_file and tls_key_file");
     } else if (files.clients != SERVER_TLS_CLIENTS_NO && *files.ca == '\0') {
@@ -232,7 +231,7 @@ static void udp_check(struct config *config) {
     if (is_elsewhere(config, CONFIG_UDP_LISTEN) &&
         !server_udp_allow_any(config_text(config, CONFIG_UDP_ALLOW))) {
         char where[CONFIG_REASON_MAX];
-        source_name(config, CONFIG_UDP_LISTEN, where);
+        config_source_name(config, CONFIG_UDP_LISTEN, where);
         config_wrong(
             config, where,
             "%s: beyond loopback, the UDP listener needs udp_allow with the addresses that may "
@@ -259,6 +258,7 @@ bool config_load(struct config *config, const struct os *os, int argc, char **ar
     addresses_check(config);
     udp_check(config);
     tls_check(config);
+    config_cluster_check(config);
     return config->mistakes == 0;
 }
 
@@ -276,7 +276,7 @@ static void value_print(const struct config *config, unsigned setting, FILE *out
     const struct config_value *value = &config->values[setting];
     struct config_row row = config_row(setting);
     char from[CONFIG_REASON_MAX];
-    source_name(config, setting, from);
+    config_source_name(config, setting, from);
     /* What no file can say, or is not said, is a comment in the file that this is. */
     const char *comment = *row.section == '\0' || value->text == NULL ? "; " : "";
     if (value->text != NULL) {

@@ -39,6 +39,7 @@ enum config_type {
     CONFIG_CONSENT,     /* yes or no */
     CONFIG_CLIENTS,     /* certificates of clients: no, optional or required */
     CONFIG_DEFINER,     /* of sensors: file or admin */
+    CONFIG_FENCING,     /* of sensors on a lost node: timed or proven */
     CONFIG_FLAG, /* a flag without a value, on the command line only: nothing to be left in a file */
 };
 
@@ -107,9 +108,28 @@ enum config_type {
     X(SENSOR_GUARDIAN,   "sensor_guardian",     "sensors", TEXT,   "",               0, 4095, 0, "FILE", "the path of tenure-guardian, if it is not next to tenured or in libexec") \
     X(SENSOR_CONTAINMENT, "sensor_containment", "sensors", CONTAINMENT, "auto",      0, 0, 1, "KIND", "default of containment: how a run is contained and proven dead: auto, pidns, cgroup or none") \
     X(SENSOR_CGROUP,     "sensor_cgroup",       "sensors", TEXT,   "",               0, 4095, 0, "DIR", "a cgroup v2 directory in which each run gets a cgroup; empty: the server's own cgroup, if it was delegated") \
+    X(NODE,              "node",                "cluster", TEXT,   "",               0, 52, 0, "NAME", "the name of this node in its cluster; empty: no cluster") \
+    X(ADVERTISE,         "advertise",           "cluster", TEXT,   "",               0, 127, 0, "HOST:PORT", "the RESP address that clients of the cluster use for this node; empty: listen") \
+    X(ADVERTISE_HTTP,    "advertise_http",      "cluster", TEXT,   "",               0, 127, 0, "HOST:PORT", "the HTTP address that clients and other nodes use for this node; empty: http") \
+    X(ETCD_ENDPOINTS,    "etcd_endpoints",      "cluster", TEXT,   "",               0, 4095, 0, "URLS", "the members of etcd, separated by blanks or commas: http://HOST:PORT or https://HOST:PORT") \
+    X(ETCD_CA,           "etcd_ca_file",        "cluster", TEXT,   "",               0, 4095, 0, "FILE", "for https: the certificate authorities for etcd's certificates; empty: those of the system") \
+    X(ETCD_CERT,         "etcd_cert_file",      "cluster", TEXT,   "",               0, 4095, 0, "FILE", "for https: the client certificate, if etcd requires one") \
+    X(ETCD_KEY,          "etcd_key_file",       "cluster", TEXT,   "",               0, 4095, 0, "FILE", "for https: the key of the client certificate") \
+    X(ETCD_USER,         "etcd_user",           "cluster", TEXT,   "",               0, 255, 0, "NAME", "the user of etcd; empty: none") \
+    X(ETCD_PASSWORD,     "etcd_password_file",  "cluster", TEXT,   "",               0, 4095, 0, "FILE", "a file with the password of etcd_user") \
+    X(ETCD_PREFIX,       "etcd_prefix",         "cluster", TEXT,   "/tenure/default/", 2, 200, 0, "PREFIX", "the prefix of the cluster's keys in etcd; begins and ends with a slash") \
+    X(LEADER_TTL,        "leader_ttl",          "cluster", SECONDS, "2",             500, 60000, 0, "DURATION", "the time after which another node takes over from an owner that does not renew its ownership; the same on all nodes") \
+    X(ETCD_LOG_BYTES,    "etcd_log_bytes",      "cluster", BYTES,  "256M",           1048576, 1099511627776, 0, "BYTES", "the part of the log that is kept in etcd for nodes that are behind") \
+    X(ETCD_QUOTA,        "etcd_quota",          "cluster", BYTES,  "2G",             0, 1099511627776, 0, "BYTES", "the quota of etcd's database (its --quota-backend-bytes); writes are refused at 85 % of it; 0: not checked") \
+    X(ETCD_COMPACT,      "etcd_compact",        "cluster", SWITCH, "on",             0, 0, 0, "SWITCH", "compact etcd's history: on or off; off if etcd is shared with other programs") \
+    X(CLUSTER_SECRET,    "cluster_secret_file", "cluster", TEXT,   "",               0, 4095, 0, "FILE", "a file with the secret that the nodes share, the same on all nodes, mode 0600") \
+    X(SENSOR_FENCING,    "sensor_fencing",      "cluster", FENCING, "timed",         0, 0, 0, "KIND", "when a sensor that ran on a lost node is started elsewhere: timed (after sensor_fence_seconds) or proven (only when that node says that the run is dead)") \
+    X(SENSOR_FENCE,      "sensor_fence_seconds", "cluster", SECONDS, "5",            0, 3600000, 0, "DURATION", "with sensor_fencing = timed: the time that a guardian may take to kill a run after its node has lost the log") \
+    X(STALE_MAX,         "stale_max",           "cluster", SECONDS, "10",            100, 3600000, 0, "DURATION", "the maximum age of the state that a standby shows to clients that sent READONLY") \
     X(CONFIRM_TIME_JUMP, "confirm_time_jump",   "",       FLAG,    "no",             0, 0, 0, "", "start even if the clock is ahead of the log by more than max_downtime_days") \
     X(OLDER_SNAPSHOT,    "use_older_snapshot",  "",       FLAG,    "no",             0, 0, 0, "", "recover from the previous snapshot instead of the newest one") \
-    X(RESTORED,          "restored",            "",       FLAG,    "no",             0, 0, 0, "", "required once, at the first start from a restored backup")
+    X(RESTORED,          "restored",            "",       FLAG,    "no",             0, 0, 0, "", "required once, at the first start from a restored backup") \
+    X(CLUSTER_INIT,      "cluster_init",        "",       FLAG,    "no",             0, 0, 0, "", "begin a cluster with this data directory: once, on one node; the prefix in etcd must be empty")
 /* clang-format on */
 
 enum config_setting {
@@ -269,6 +289,18 @@ static inline struct config_user *config_user_at(const struct config *config, ui
 
 /* Strings are the configuration's. */
 struct server_tls_files config_tls_files(const struct config *config);
+/* Whether this node is one of a cluster. */
+static inline bool config_is_clustered(const struct config *config) {
+    return *config_text(config, CONFIG_NODE) != '\0';
+}
+/* The address that others use: `setting`, or if that is empty the one that `listened` says. */
+static inline const char *config_advertised(const struct config *config,
+                                            enum config_setting setting,
+                                            enum config_setting listened) {
+    const char *text = config_text(config, setting);
+    return *text != '\0' ? text : config_text(config, listened);
+}
+
 /* Whether an address that is listened on is for this machine only. */
 bool config_is_local(const struct config *config);
 
@@ -318,6 +350,13 @@ void config_user_print(const struct config_user *user, FILE *out);
 void config_sensor_free(struct config_sensor *sensor);
 void config_rule_free(struct config_rule *rule);
 void config_user_free(struct config_user *user);
+
+/* ---- The cluster: config_cluster.c ---- */
+
+/* Judges the settings of the section [cluster] together; the mistakes are told. */
+void config_cluster_check(struct config *config);
+/* Where a setting comes from. */
+void config_source_name(const struct config *config, unsigned setting, char out[CONFIG_REASON_MAX]);
 
 /* ---- All kinds: config_declared.c ---- */
 

@@ -18,8 +18,10 @@
 #include "config/reconcile.h"
 #include "config/secret.h"
 #include "log/local.h"
+#include "main/node.h"
 #include "main/notify.h"
 #include "main/wire_broker.h"
+#include "replica/replica.h"
 #include "server/log_line.h"
 #include "server/server.h"
 #include "tenure.h"
@@ -39,7 +41,9 @@ struct daemon {
     struct server_feed feed;
     struct supervisor_feed sensor_feed;
     struct token_issuer tokens;
-    struct broker *amqp; /* NULL: none */
+    struct broker *amqp; /* NULL: none, or the node's */
+    bool clustered;
+    struct node node; /* if it is one of a cluster */
     char sensor_dir[4096];
     char unix_path[UNIX_PATH_ROOM], http_unix[UNIX_PATH_ROOM];
     struct supervisor_options sensors; /* of config */
@@ -65,13 +69,20 @@ static void mistake(void *ctx, const char *where, const char *what) {
 
 /* ---- Reload ---- */
 
+/* A standby's declarations are applied when it becomes the owner. */
+static bool leads(struct daemon *daemon) {
+    struct engine_standing standing;
+    engine_standing_read(daemon->engine, &standing);
+    return standing.role == ENGINE_LEADING;
+}
+
 static void reload(void *ctx) {
     struct daemon *daemon = ctx;
     notify_reloading();
     daemon->declared = (struct config_reconcile_report){0};
     daemon->next_is_good =
         config_load(&daemon->next, daemon->os, daemon->argc, daemon->argv, mistake, &daemon->next);
-    if (daemon->next_is_good) {
+    if (daemon->next_is_good && leads(daemon)) {
         daemon->declared = config_reconcile(daemon->engine, &daemon->next);
     }
 }
@@ -234,9 +245,23 @@ static void alive(void *ctx) {
 static void events_ready(void *ctx) {
     struct daemon *daemon = ctx;
     server_feed_events(&daemon->feed);
-    if (daemon->amqp != NULL) {
+    if (daemon->clustered) {
+        node_wake(&daemon->node);
+    } else if (daemon->amqp != NULL) {
         broker_wake(daemon->amqp);
     }
+}
+
+/* On any thread. */
+static void role_changed(void *ctx, struct engine *engine) {
+    struct daemon *daemon = ctx;
+    server_feed_role(&daemon->feed, engine);
+    node_told(&daemon->node);
+}
+
+static bool owns(void *ctx, struct server_options *options) {
+    struct daemon *daemon = ctx;
+    return node_owns(&daemon->node, options, &daemon->sensors);
 }
 
 static void notice(void *ctx, const char *line) {
@@ -379,6 +404,7 @@ static int serve(struct daemon *daemon) {
         .tls = config_text(config, CONFIG_TLS_LISTEN),
         .https = config_text(config, CONFIG_HTTPS),
         .allow_plaintext = config_number(config, CONFIG_ALLOW_PLAINTEXT) != 0,
+        .stale_max_ms = (uint32_t)config_number(config, CONFIG_STALE_MAX),
         .udp = config_text(config, CONFIG_UDP_LISTEN),
         .udp_pool = config_text(config, CONFIG_UDP_POOL),
         .udp_allow = config_text(config, CONFIG_UDP_ALLOW),
@@ -393,7 +419,8 @@ static int serve(struct daemon *daemon) {
                   .alive = alive,
                   .alive_ms = notify_alive_ms(),
                   .reload = reload,
-                  .reloaded = reloaded}};
+                  .reloaded = reloaded,
+                  .owns = daemon->clustered ? owns : NULL}};
     live_apply(config, &options);
     if (!users_apply(daemon, &options)) {
         server_log("refused", "reason=\"no memory\"");
@@ -411,9 +438,11 @@ static bool tokens_open(struct daemon *daemon) {
     tokens->engine = daemon->engine;
     tokens->name = config_text(config, CONFIG_TOKEN_ISSUER);
     tokens->ttl_max_s = config_number(config, CONFIG_TOKEN_TTL);
-    enum tn_status status =
-        token_keys_open(&tokens->keys, daemon->os, config_text(config, CONFIG_DATA),
-                        tokens->ttl_max_s, token_now(tokens), reason);
+    const char *dir = config_text(config, CONFIG_DATA);
+    enum tn_status status = daemon->clustered
+                                ? token_keys_read(&tokens->keys, daemon->os, dir, reason)
+                                : token_keys_open(&tokens->keys, daemon->os, dir, tokens->ttl_max_s,
+                                                  token_now(tokens), reason);
     if (status != TN_OK) {
         server_log("refused", "reason=\"%s\"", reason);
     }
@@ -443,6 +472,8 @@ static struct log_local_options log_options_of(const struct daemon *daemon) {
         .segment_bytes = config_number(config, CONFIG_SEGMENT_BYTES),
         .space_reserve_bytes = config_number(config, CONFIG_SPACE_RESERVE),
         .use_older_snapshot = config_number(config, CONFIG_OLDER_SNAPSHOT) != 0,
+        .copy = daemon->clustered,
+        .copy_begins = daemon->clustered && config_number(config, CONFIG_CLUSTER_INIT) != 0,
         .restored = config_number(config, CONFIG_RESTORED) != 0};
 }
 
@@ -468,15 +499,53 @@ static enum tn_status log_open_patiently(struct daemon *daemon, struct log **ret
     }
 }
 
-static enum tn_status engine_start(struct daemon *daemon, struct engine_options *options,
-                                   struct log_error *error) {
-    enum tn_status status = log_open_patiently(daemon, &options->log, error);
+/* A standby's directory is a copy of the cluster's log: on its own it could acknowledge what the cluster does
+ * not have. */
+static enum tn_status directory_check(const struct daemon *daemon, struct log_error *error) {
+    bool member = false;
+    const char *dir = config_text(&daemon->config, CONFIG_DATA);
+    enum tn_status status = replica_dir_is_member(daemon->os, dir, &member);
+    if (status == TN_OK && member && config_number(&daemon->config, CONFIG_RESTORED) == 0) {
+        (void)snprintf(
+            error->text, sizeof error->text,
+            "this directory belongs to a node of a cluster that was not closed: start it "
+            "with the section [cluster], or with --restored if the cluster is gone");
+        return TN_INVALID;
+    }
+    if (status != TN_OK) {
+        (void)snprintf(error->text, sizeof error->text, "the file %s: %s", REPLICA_FILE,
+                       tn_status_text(status));
+    }
+    return status;
+}
+
+static enum tn_status log_start(struct daemon *daemon, struct engine_options *options,
+                                struct log_error *error) {
+    struct log *local = NULL;
+    enum tn_status status = daemon->clustered ? TN_OK : directory_check(daemon, error);
+    if (status == TN_OK) {
+        status = log_open_patiently(daemon, &local, error);
+    }
     if (status != TN_OK) {
         return status;
     }
-    options->store = log_local_store(options->log);
+    if (daemon->clustered) {
+        return node_log_open(&daemon->node, local, &options->log, &options->store, error);
+    }
+    options->log = local;
+    options->store = log_local_store(local);
+    return TN_OK;
+}
+
+/* A local log is led at once; a cluster's when it is ours. */
+static enum tn_status engine_start(struct daemon *daemon, struct engine_options *options,
+                                   struct log_error *error) {
+    enum tn_status status = log_start(daemon, options, error);
+    if (status != TN_OK) {
+        return status;
+    }
     status = engine_open(options, &daemon->engine, error);
-    if (status == TN_OK) {
+    if (status == TN_OK && !daemon->clustered) {
         status = engine_lead(daemon->engine, error);
         if (status != TN_OK) {
             (void)engine_close(daemon->engine);
@@ -485,36 +554,66 @@ static enum tn_status engine_start(struct daemon *daemon, struct engine_options 
     return status;
 }
 
-static int run(struct daemon *daemon) {
+static int serve_alone(struct daemon *daemon) {
+    if (!wire_broker(&daemon->config, daemon->os, daemon->engine, &daemon->amqp)) {
+        return 2;
+    }
+    (void)config_reconcile(daemon->engine, &daemon->config);
+    return serve_with_broker(daemon);
+}
+
+/* What runs once is the node's, which runs it when it owns the log. */
+static int serve_as_node(struct daemon *daemon) {
+    if (!node_start(&daemon->node, daemon->engine, &daemon->tokens)) {
+        return 2;
+    }
+    int code = serve(daemon);
+    return node_stop(&daemon->node) ? code : 2;
+}
+
+static int run_engine(struct daemon *daemon) {
     struct log_error error;
     struct engine_options options = engine_options_of(&daemon->config);
-    server_feed_init(&daemon->feed);
-    supervisor_feed_init(&daemon->sensor_feed);
     options.events_ready = events_ready;
     options.events_ready_ctx = daemon;
     options.metrics = server_feed_metrics;
     options.metrics_ctx = &daemon->feed;
+    if (daemon->clustered) {
+        options.role = role_changed;
+        options.role_ctx = daemon;
+        options.limits_may_stay = true;
+    }
     notify_status("Recovering.");
     if (engine_start(daemon, &options, &error) != TN_OK) {
         server_log("refused", "data=%s reason=\"%s\"", config_text(&daemon->config, CONFIG_DATA),
                    error.text);
-        supervisor_feed_free(&daemon->sensor_feed);
         return 2;
     }
     supervisor_feed_attach(&daemon->sensor_feed, daemon->engine);
     int code = 2;
     if (tokens_open(daemon)) {
-        if (wire_broker(&daemon->config, daemon->os, daemon->engine, &daemon->amqp)) {
-            (void)config_reconcile(daemon->engine, &daemon->config);
-            code = serve_with_broker(daemon);
-        }
+        code = daemon->clustered ? serve_as_node(daemon) : serve_alone(daemon);
         token_keys_close(&daemon->tokens.keys);
     }
     if (!engine_close(daemon->engine) && code == 0) {
         server_log("close_failed", "data=%s", config_text(&daemon->config, CONFIG_DATA));
         code = 1;
     }
+    return code;
+}
+
+static int run(struct daemon *daemon) {
+    daemon->clustered = config_is_clustered(&daemon->config);
+    if (daemon->clustered && !node_open(&daemon->node, &daemon->config, daemon->os)) {
+        return 2;
+    }
+    server_feed_init(&daemon->feed);
+    supervisor_feed_init(&daemon->sensor_feed);
+    int code = run_engine(daemon);
     broker_free(daemon->amqp);
+    if (daemon->clustered) {
+        node_close(&daemon->node);
+    }
     supervisor_feed_free(&daemon->sensor_feed);
     return code;
 }

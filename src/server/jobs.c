@@ -137,6 +137,10 @@ void job_token_rotate(struct server_request *request) {
         server_slot_refuse(slot, TN_R_OVERLOADED, "the keys are being rotated; try again");
         return;
     }
+    if (server->options.tokens->keys.verify_only) {
+        server_slot_refuse(slot, TN_R_MASTERDOWN, "only the owner of the log rotates the keys");
+        return;
+    }
     server->jobs.rotation.slot = slot;
     server->jobs.rotation.drop = (request->call.command.fields & KERNEL_F_IMMEDIATE) != 0;
     server->jobs.rotation.work.data = server;

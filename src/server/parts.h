@@ -14,6 +14,7 @@
 #include "server/listen.h"
 #include "server/login.h"
 #include "server/memory.h"
+#include "server/once.h"
 #include "server/output.h"
 #include "server/reads.h"
 #include "server/refusal.h"
@@ -31,8 +32,9 @@ struct server {
     struct server_options options;
     struct engine *engine;
     uv_loop_t loop;
-    struct supervisor *supervisor; /* NULL: sensors are off */
-    struct access access;          /* users */
+    struct supervisor *supervisor; /* NULL: sensors are off, or run on another node */
+    struct server_once once;
+    struct access access; /* users */
     struct server_logins logins;
     struct server_role role; /* in a cluster */
 

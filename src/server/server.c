@@ -23,7 +23,6 @@ struct running {
     uv_signal_t sigterm, sigint;
     uv_timer_t every_second;
     uint16_t http_port, udp_port;
-    char url[96]; /* ours, for sensors */
 };
 
 uint32_t server_clients(const struct server *server) {
@@ -66,6 +65,7 @@ static void on_second(uv_timer_t *timer) {
     server_http_check(server);
     server_role_look(server);
     server_tls_second(server);
+    server_once_second(server);
     engine_stats_read(server->engine, &stats);
     if (stats.stopped != TN_R_OK) {
         supervisor_halt(server->supervisor);
@@ -218,39 +218,19 @@ static bool is_on(const char *address) {
 }
 
 /* The URL of the HTTP listener for sensors, which run on this machine. */
-static const char *url_make(struct running *running) {
+static void url_make(struct running *running) {
     const char *http = running->server.options.http;
     char host[64];
     uint16_t port;
     if (!is_on(http) || !server_address_split(http, host, &port)) {
-        return NULL;
+        return;
     }
     bool six = strchr(host, ':') != NULL;
     if (strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0) {
         (void)snprintf(host, sizeof host, "%s", six ? "::1" : "127.0.0.1"); /* one of all of them */
     }
-    (void)snprintf(running->url, sizeof running->url, "http://%s%s%s:%u", six ? "[" : "", host,
-                   six ? "]" : "", running->http_port);
-    return running->url;
-}
-
-static bool supervisor_start(struct running *running) {
-    struct server *server = &running->server;
-    if (server->options.sensors == NULL) {
-        return true;
-    }
-    struct supervisor_options options = *server->options.sensors;
-    options.loop = &server->loop;
-    options.engine = server->engine;
-    options.tokens = server->options.tokens;
-    options.os = server->options.os;
-    options.url = url_make(running);
-    options.log = server_log_line;
-    server->supervisor = supervisor_open(&options);
-    if (server->supervisor == NULL) {
-        server_log("refused", "reason=\"no memory for the supervisor of sensors\"");
-    }
-    return server->supervisor != NULL;
+    (void)snprintf(running->server.once.url, sizeof running->server.once.url, "http://%s%s%s:%u",
+                   six ? "[" : "", host, six ? "]" : "", running->http_port);
 }
 
 /* HTTP, on as many sockets as are wanted. */
@@ -294,7 +274,8 @@ static bool start(struct running *running) {
             return false;
         }
     }
-    if (!supervisor_start(running)) {
+    url_make(running);
+    if (!server_once_start(server)) {
         return false;
     }
     /* A first look at the pools: libuv makes its threads for it, and they block what we still do. */
@@ -330,7 +311,7 @@ static int run(struct running *running) {
     (void)uv_run(&server->loop, UV_RUN_DEFAULT);
     int code = uv_loop_close(&server->loop);
     TN_ASSERT(code == 0);
-    supervisor_free(server->supervisor);
+    server_once_free(server);
     server_log("stopped", "exit=%d", server->stop.exit_code);
     return server->stop.exit_code;
 }

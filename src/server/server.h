@@ -27,6 +27,10 @@ struct server_hooks {
     void (*reload)(void *ctx);
     /* then this, which may change what is marked as live. */
     void (*reloaded)(void *ctx, struct server_options *options);
+    /* Whether this node runs what runs once in a cluster; asked at the start and every second. What
+     * changes with that, as `amqp`, the keys of `tokens` and `sensors->cluster`, may be changed here.
+     * NULL: always. */
+    bool (*owns)(void *ctx, struct server_options *options);
 };
 
 /* What an administrator asks of a cluster. On a worker thread, where they may take their time; one at a time.
@@ -92,6 +96,7 @@ struct server_options {
     uint32_t user_count;
     struct server_tls_files tls_files; /* read again at each reload */
     bool sensors_changed;              /* the defaults in `sensors`, by this reload */
+    bool keys_in_use;                  /* for `owns`: another thread reads the keys of `tokens` */
     struct server_hooks hooks;
     struct server_cluster cluster;
 };

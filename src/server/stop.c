@@ -19,19 +19,12 @@ void server_stop_now(struct server *server) {
 
 void server_stop_check(struct server *server) {
     if (server->stop.draining && server->connections.count == 0 && server->slots.used == 0 &&
-        server->logins.count == 0 && server_http_stopped(server) &&
-        server->stop.supervisor_closed) {
+        server->logins.count == 0 && server_http_stopped(server) && server_once_stopped(server)) {
         server_answers_stop(&server->answers);
         server_role_stop(server);
         server_streams_stop(&server->streams);
         server_stop_now(server);
     }
-}
-
-static void supervisor_closed(void *ctx) {
-    struct server *server = ctx;
-    server->stop.supervisor_closed = true;
-    server_stop_check(server);
 }
 
 static void drain_over(uv_timer_t *timer) {
@@ -58,11 +51,7 @@ static void drain_begin(uv_timer_t *timer) {
     server_http_drain(server);
     server_udp_drain(server);
     (void)uv_timer_start(&server->stop.timer, drain_over, SERVER_DRAIN_MS, 0);
-    if (server->supervisor != NULL) {
-        supervisor_close(server->supervisor, supervisor_closed, server);
-    } else {
-        server->stop.supervisor_closed = true;
-    }
+    server_once_stop(server);
     server_stop_check(server);
 }
 

@@ -19,7 +19,6 @@ struct server_stopping {
     uv_timer_t timer;
     int exit_code;
     bool draining;
-    bool supervisor_closed;
 };
 
 /* Begins to stop, if that has not begun; the highest exit code counts. */

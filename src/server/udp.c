@@ -133,6 +133,9 @@ static void on_datagram(uv_udp_t *socket, ssize_t len, const uv_buf_t *buffer,
     if (len < 0 || peer == NULL) {
         return; /* nothing came, or an error that a later datagram will show again */
     }
+    if (!udp->server->once.owns) {
+        return; /* another node of the cluster answers */
+    }
     if ((flags & UV_UDP_PARTIAL) != 0) {
         udp->server->counters.datagrams[SERVER_UDP_MALFORMED]++;
         return;

@@ -100,7 +100,7 @@ uint32_t token_sign(const struct token_keys *keys, const struct token_claims *cl
     char header[HEAD_BYTES + 1];
     uint8_t json[TOKEN_CLAIMS_MAX];
     struct protocol_writer w = {.out = tn_writer_of(json, sizeof json), .encoding = PROTOCOL_JSON};
-    TN_ASSERT(keys->count > 0 && keys->of[0].until_s == 0);
+    TN_ASSERT(keys->count > 0 && keys->of[0].until_s == 0 && !keys->verify_only);
     (void)snprintf(header, sizeof header, "%s%s%s", head_begin, keys->of[0].kid, head_end);
     claims_write(&w, claims);
     if (w.out.overflow) {

@@ -98,6 +98,10 @@ static enum tn_result too_large(char detail[PROTOCOL_DETAIL]) {
 
 static enum tn_result sign(const struct token_issuer *issuer, uint64_t lsn,
                            struct token_issued *issued, char detail[PROTOCOL_DETAIL]) {
+    if (issuer->keys.verify_only) {
+        (void)snprintf(detail, PROTOCOL_DETAIL, "only the owner of the log signs tokens");
+        return TN_R_MASTERDOWN;
+    }
     issued->lsn = lsn;
     issued->len = token_sign(&issuer->keys, &issued->claims, issued->text);
     return issued->len > 0 ? TN_R_OK : too_large(detail);

@@ -18,6 +18,7 @@
 
 static const char magic[8] = {'T', 'N', 'K', 'E', 'Y', 'S', '1', '\n'};
 
+_Static_assert(FILE_BYTES_MAX == TOKEN_KEYS_FILE_MAX, "as the header says");
 _Static_assert(TOKEN_KEY_BYTES == crypto_sign_PUBLICKEYBYTES, "a public key of Ed25519");
 _Static_assert(TOKEN_KEY_BYTES == crypto_sign_SEEDBYTES, "a seed of Ed25519");
 _Static_assert(TOKEN_KEY_TEXT + 1 ==
@@ -156,28 +157,41 @@ static enum tn_status bytes_save(const struct os *os, const char *path, const ui
     return status != TN_OK ? status : closed;
 }
 
-static enum tn_status keys_save(const struct token_keys *keys, char reason[TOKEN_REASON_MAX]) {
-    const struct os *os = keys->os;
+enum tn_status token_keys_file_write(const struct os *os, const char *dir, const uint8_t *bytes,
+                                     size_t len, char reason[TOKEN_REASON_MAX]) {
     char path[PATH_MAX_BYTES];
     char temporary[PATH_MAX_BYTES];
-    uint8_t *bytes = sodium_malloc(FILE_BYTES_MAX);
-    if (bytes == NULL) {
-        return fail(TN_NOMEM, reason, "no memory for keys");
-    }
+    struct token_keys keys = {.os = os, .dir = dir};
     enum tn_status status = TN_INVALID;
-    if (path_of(keys, "", path) && path_of(keys, ".new", temporary)) {
-        status = bytes_save(os, temporary, bytes, file_encode(keys, bytes));
+    if (path_of(&keys, "", path) && path_of(&keys, ".new", temporary)) {
+        status = bytes_save(os, temporary, bytes, len);
     }
-    sodium_free(bytes);
     if (status == TN_OK) {
         status = os->rename(os->ctx, temporary, path);
     }
     if (status == TN_OK) {
-        status = os->sync_dir(os->ctx, keys->dir);
+        status = os->sync_dir(os->ctx, dir);
     }
     return status == TN_OK ? TN_OK
-                           : fail(status, reason, "cannot write the token keys to %.150s: %s",
-                                  keys->dir, tn_status_text(status));
+                           : fail(status, reason, "cannot write the token keys to %.150s: %s", dir,
+                                  tn_status_text(status));
+}
+
+static enum tn_status keys_save(const struct token_keys *keys, char reason[TOKEN_REASON_MAX]) {
+    uint8_t *bytes = sodium_malloc(FILE_BYTES_MAX);
+    if (bytes == NULL) {
+        return fail(TN_NOMEM, reason, "no memory for keys");
+    }
+    size_t len = file_encode(keys, bytes);
+    enum tn_status status = keys->put != NULL ? keys->put(keys->put_ctx, bytes, len) : TN_OK;
+    if (status != TN_OK) {
+        (void)fail(status, reason, "cannot share the token keys with the cluster: %s",
+                   tn_status_text(status));
+    } else {
+        status = token_keys_file_write(keys->os, keys->dir, bytes, len, reason);
+    }
+    sodium_free(bytes);
+    return status;
 }
 
 /* NOTFOUND: there is no such file. */
@@ -235,9 +249,7 @@ static enum tn_status key_make(struct token_keys *keys, uint64_t ttl_max_s, uint
     return keys_save(keys, reason);
 }
 
-enum tn_status token_keys_open(struct token_keys *keys, const struct os *os, const char *dir,
-                               uint64_t ttl_max_s, uint64_t now_s, char reason[TOKEN_REASON_MAX]) {
-    *keys = (struct token_keys){.os = os, .dir = dir};
+static enum tn_status keys_begin(struct token_keys *keys, char reason[TOKEN_REASON_MAX]) {
     if (sodium_init() < 0) {
         return fail(TN_INVALID, reason, "libsodium cannot be used on this machine");
     }
@@ -245,7 +257,41 @@ enum tn_status token_keys_open(struct token_keys *keys, const struct os *os, con
     if (keys->secret == NULL) {
         return fail(TN_NOMEM, reason, "cannot lock memory for keys");
     }
-    enum tn_status status = keys_load(keys, reason);
+    return TN_OK;
+}
+
+enum tn_status token_keys_read(struct token_keys *keys, const struct os *os, const char *dir,
+                               char reason[TOKEN_REASON_MAX]) {
+    *keys = (struct token_keys){.os = os, .dir = dir, .verify_only = true};
+    enum tn_status status = keys_begin(keys, reason);
+    if (status != TN_OK) {
+        return status;
+    }
+    status = keys_load(keys, reason);
+    if (status == TN_NOTFOUND) {
+        keys->count = 0;
+        return TN_OK;
+    }
+    if (status != TN_OK) {
+        token_keys_close(keys);
+    }
+    return status;
+}
+
+enum tn_status token_keys_open(struct token_keys *keys, const struct os *os, const char *dir,
+                               uint64_t ttl_max_s, uint64_t now_s, char reason[TOKEN_REASON_MAX]) {
+    return token_keys_open_shared(keys, os, dir, NULL, NULL, ttl_max_s, now_s, reason);
+}
+
+enum tn_status token_keys_open_shared(struct token_keys *keys, const struct os *os, const char *dir,
+                                      token_keys_put *put, void *put_ctx, uint64_t ttl_max_s,
+                                      uint64_t now_s, char reason[TOKEN_REASON_MAX]) {
+    *keys = (struct token_keys){.os = os, .dir = dir, .put = put, .put_ctx = put_ctx};
+    enum tn_status status = keys_begin(keys, reason);
+    if (status != TN_OK) {
+        return status;
+    }
+    status = keys_load(keys, reason);
     if (status == TN_NOTFOUND) {
         keys->count = 0;
         status = key_make(keys, ttl_max_s, now_s, reason);
@@ -271,7 +317,8 @@ void token_keys_close(struct token_keys *keys) {
 
 enum tn_status token_keys_rotate(const struct token_keys *keys, uint64_t now_s, bool drop,
                                  struct token_keys *ret_next, char reason[TOKEN_REASON_MAX]) {
-    struct token_keys next = {.os = keys->os, .dir = keys->dir};
+    struct token_keys next = {
+        .os = keys->os, .dir = keys->dir, .put = keys->put, .put_ctx = keys->put_ctx};
     uint64_t ttl_max_s = keys->of[0].ttl_max_s;
     for (uint32_t i = 0; i < keys->count && !drop; i++) {
         if (token_key_lives(&keys->of[i], now_s)) {

@@ -39,19 +39,36 @@ struct token_key {
     uint64_t ttl_max_s;
 };
 
+/* Keeps what the file is to hold elsewhere as well, before the file does; else it does not get it. */
+typedef enum tn_status token_keys_put(void *ctx, const uint8_t *bytes, size_t len);
+
 struct token_keys {
     const struct os *os;
-    const char *dir; /* the caller's */
+    const char *dir;     /* the caller's */
+    token_keys_put *put; /* NULL: they are in the file only */
+    void *put_ctx;
     struct token_key of[TOKEN_KEYS_MAX];
     uint32_t count;
-    uint8_t *secret; /* of the first */
+    uint8_t *secret;  /* of the first */
+    bool verify_only; /* another node signs */
 };
 
 /* Reads the keys of the directory, or makes the first one. Tokens may live for up to ttl_max_s from now
  * on. DENIED, CORRUPT and the like, with `reason` for people; then there is nothing to close. */
 enum tn_status token_keys_open(struct token_keys *keys, const struct os *os, const char *dir,
                                uint64_t ttl_max_s, uint64_t now_s, char reason[TOKEN_REASON_MAX]);
+/* The same, with `put`: the file is a copy, which the caller has made new before. */
+enum tn_status token_keys_open_shared(struct token_keys *keys, const struct os *os, const char *dir,
+                                      token_keys_put *put, void *put_ctx, uint64_t ttl_max_s,
+                                      uint64_t now_s, char reason[TOKEN_REASON_MAX]);
+/* Only reads them, to verify tokens. Without a file there are none. */
+enum tn_status token_keys_read(struct token_keys *keys, const struct os *os, const char *dir,
+                               char reason[TOKEN_REASON_MAX]);
 void token_keys_close(struct token_keys *keys);
+/* Writes the bytes of a file of keys, as `put` had them, whole or not at all. */
+enum tn_status token_keys_file_write(const struct os *os, const char *dir, const uint8_t *bytes,
+                                     size_t len, char reason[TOKEN_REASON_MAX]);
+#define TOKEN_KEYS_FILE_MAX (16u + TOKEN_KEYS_MAX * 88u)
 
 /* A new key that signs, in *ret_next and on disk; `keys` only verify from the moment that the caller
  * puts *ret_next in their place, and stay as they are. `drop`: they do not even verify. OVERLOAD: there

@@ -170,6 +170,33 @@ class Check(unittest.TestCase):
         self.assertEqual(flags - named, set())
         self.assertEqual(tenured("-h")[1], tenured("--help")[1])
 
+    def test_a_cluster_is_judged_as_a_whole(self):
+        good = ("[cluster]\nnode = a\netcd_endpoints = http://127.0.0.1:2379, https://b:2379\n"
+                "cluster_secret_file = secret\n")
+        self.assertEqual(check(good), (0, check(good)[1], ""))
+        for more, reason in (
+                ("etcd_user = tenure\n", "etcd_user and etcd_password_file must be set together"),
+                ("etcd_key_file = k\n", "etcd_cert_file and etcd_key_file must be set together"),
+                ("etcd_prefix = tenure/\n", "it must begin and end with a slash"),
+                ("advertise = here\n", "advertise: it must be HOST:PORT"),
+                ("advertise = 0.0.0.0:7411\n", "others can connect to"),
+                ("sensor_fencing = never\n", "'never' is not timed or proven"),
+                ("leader_ttl = 100ms\n", "'100ms' is not"),
+                ("[server]\nlisten = 127.0.0.1:0\n", "has no fixed port")):
+            code, _, err = check(good + more)
+            self.assertEqual(code, 2, more)
+            self.assertIn(reason, err)
+        for text, reason in (
+                ("[cluster]\nadvertise = a:1\n", "a cluster needs node"),
+                ("[cluster]\nnode = a\n", "a cluster needs the members of etcd"),
+                ("[cluster]\nnode = a/b\n", "only letters, digits"),
+                (good.replace("https://b:2379", "ftp://b"), "'ftp://b' is not http://HOST:PORT"),
+                (good.replace("cluster_secret_file = secret\n", ""), "a cluster needs the secret")):
+            code, _, err = check(text)
+            self.assertEqual(code, 2, text)
+            self.assertIn(reason, err)
+        self.assertIn("a cluster needs node", check("", "--cluster-init")[2])
+
     def test_a_variable_that_the_server_needs_cannot_have_the_token(self):
         for name in ("PATH", "TENURE_RUN_ID", "LD_PRELOAD", "1A"):
             code, _, err = check("[sensors]\nsensor_token_env = %s\n" % name)

@@ -1,0 +1,64 @@
+/* A node of a cluster: its log, and what it does when it begins and when it ceases to own that log.
+ *
+ * A thread of its own waits for the engine to say that the log is ours, takes the lead, and prepares what
+ * runs on the owner: the keys of tokens, the broker, what the configuration declares. Then the server may run
+ * the rest (server/once.h). When the log is lost, it is all undone, and the process goes on as a standby.
+ *
+ *     standby --log is ours, engine leads, keys loaded--> owner --log is lost--> standby
+ */
+#ifndef TN_MAIN_NODE_H
+#define TN_MAIN_NODE_H
+
+#include <pthread.h>
+
+#include "config/config.h"
+#include "log/snapshot_store.h"
+#include "main/notes.h"
+#include "server/server.h"
+#include "token/token_issuer.h"
+
+struct node {
+    const struct config *config;
+    const struct os *os;
+    struct engine *engine;
+    struct token_issuer *tokens;
+    struct notes notes;
+    uint8_t boot_id[LOG_BOOT_ID_BYTES];
+    pthread_t thread;
+    pthread_mutex_t lock; /* everything below */
+    pthread_cond_t changed;
+    bool news; /* the role may have changed */
+    bool stop;
+    bool owns;
+    bool refused; /* the lead cannot be taken: the process ends */
+    struct supervisor_cluster cluster;
+    bool has_keys; /* new ones, for the server's thread to take */
+    struct token_keys keys;
+    struct broker *broker;  /* runs, while it owns */
+    struct broker *retired; /* the one before: the server's thread may still look at it */
+    uint64_t keys_at_ms;    /* when a standby looks for keys again */
+};
+
+/* Reads the files that the configuration names. False: the reason has been logged. */
+bool node_open(struct node *node, const struct config *config, const struct os *os);
+void node_close(struct node *node);
+
+/* The log of the cluster over an opened local one (log/local.h), which becomes its own. */
+enum tn_status node_log_open(struct node *node, struct log *local, struct log **ret_log,
+                             struct log_store **ret_store, struct log_error *error);
+
+/* False: there is no thread for it. */
+bool node_start(struct node *node, struct engine *engine, struct token_issuer *tokens);
+/* Stops the broker and gives the log up. After the server. False: the node could not take the lead, and the
+ * process was told to end. */
+bool node_stop(struct node *node);
+
+/* The engine's role may have changed: from any thread. */
+void node_told(struct node *node);
+/* Events are ready to be published: from any thread. */
+void node_wake(struct node *node);
+/* For server_hooks.owns: on the server's thread. */
+bool node_owns(struct node *node, struct server_options *options,
+               struct supervisor_options *sensors);
+
+#endif

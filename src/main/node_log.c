@@ -1,0 +1,114 @@
+/* From the configuration to the log of a cluster. */
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/kernel.h"
+#include "log/local.h"
+#include "main/node.h"
+#include "replica/replica.h"
+#include "server/log_line.h"
+#include "tenure.h"
+
+#define PASSWORD_MAX 1024u
+#define ENDPOINTS_MAX 16u
+
+static const char *text_or_null(const struct config *config, enum config_setting setting) {
+    const char *text = config_text(config, setting);
+    return *text != '\0' ? text : NULL;
+}
+
+/* The first line. Nobody but us may be able to read the file. */
+static enum tn_status password_read(const struct node *node, char out[PASSWORD_MAX],
+                                    struct log_error *error) {
+    const struct os *os = node->os;
+    const char *path = config_text(node->config, CONFIG_ETCD_PASSWORD);
+    size_t len = 0;
+    int file;
+    out[0] = '\0';
+    if (*path == '\0') {
+        return TN_OK;
+    }
+    enum tn_status status = os->open(os->ctx, path, OS_READ | OS_PRIVATE, &file);
+    if (status == TN_OK) {
+        status = os->read_at(os->ctx, file, out, PASSWORD_MAX - 1, 0, &len);
+        (void)os->close(os->ctx, file);
+    }
+    if (status != TN_OK) {
+        (void)snprintf(error->text, sizeof error->text, "etcd_password_file: %s",
+                       status == TN_DENIED ? "it must belong to the server's user, with mode 0600"
+                                           : tn_status_text(status));
+        return status;
+    }
+    out[len] = '\0';
+    out[strcspn(out, "\r\n")] = '\0';
+    return TN_OK;
+}
+
+static unsigned endpoints_split(char *text, const char *out[ENDPOINTS_MAX]) {
+    unsigned count = 0;
+    char *rest = NULL;
+    for (char *word = strtok_r(text, " \t,", &rest); word != NULL && count < ENDPOINTS_MAX;
+         word = strtok_r(NULL, " \t,", &rest)) {
+        out[count++] = word;
+    }
+    return count;
+}
+
+static void on_notice(void *ctx, const char *line) {
+    (void)ctx;
+    server_log_line(line);
+}
+
+static struct replica_options options_of(const struct node *node) {
+    const struct config *config = node->config;
+    bool http = strcmp(config_text(config, CONFIG_HTTP), "off") != 0;
+    return (struct replica_options){
+        .os = node->os,
+        .dir = config_text(config, CONFIG_DATA),
+        .ca_file = text_or_null(config, CONFIG_ETCD_CA),
+        .certificate_file = text_or_null(config, CONFIG_ETCD_CERT),
+        .key_file = text_or_null(config, CONFIG_ETCD_KEY),
+        .user = text_or_null(config, CONFIG_ETCD_USER),
+        .prefix = config_text(config, CONFIG_ETCD_PREFIX),
+        .node = config_text(config, CONFIG_NODE),
+        .advertise = config_advertised(config, CONFIG_ADVERTISE, CONFIG_LISTEN),
+        .advertise_http =
+            http ? config_advertised(config, CONFIG_ADVERTISE_HTTP, CONFIG_HTTP) : NULL,
+        .version = tenure_version(),
+        .boot_id = node->boot_id,
+        .state_version = KERNEL_STATE_VERSION,
+        .leader_ttl_ms = (uint32_t)config_number(config, CONFIG_LEADER_TTL),
+        .etcd_log_bytes = config_number(config, CONFIG_ETCD_LOG_BYTES),
+        .etcd_quota_bytes = config_number(config, CONFIG_ETCD_QUOTA),
+        .no_compact = config_number(config, CONFIG_ETCD_COMPACT) == 0,
+        .init = config_number(config, CONFIG_CLUSTER_INIT) != 0,
+        .restored = config_number(config, CONFIG_RESTORED) != 0,
+        .notice = on_notice};
+}
+
+enum tn_status node_log_open(struct node *node, struct log *local, struct log **ret_log,
+                             struct log_store **ret_store, struct log_error *error) {
+    struct replica_options options = options_of(node);
+    const char *endpoints[ENDPOINTS_MAX];
+    char password[PASSWORD_MAX];
+    char *copy = strdup(config_text(node->config, CONFIG_ETCD_ENDPOINTS));
+    options.local = local;
+    options.local_store = log_local_store(local);
+    enum tn_status status = copy != NULL ? password_read(node, password, error) : TN_NOMEM;
+    if (status != TN_OK) {
+        (void)log_close(options.local_store, local);
+    } else {
+        options.endpoints = endpoints;
+        options.endpoint_count = endpoints_split(copy, endpoints);
+        options.password = password[0] != '\0' ? password : NULL;
+        status = replica_open(&options, ret_log, error);
+    }
+    if (status == TN_OK) {
+        *ret_store = replica_store(*ret_log);
+    }
+    sodium_memzero(password, sizeof password);
+    free(copy);
+    return status;
+}

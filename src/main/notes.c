@@ -1,0 +1,165 @@
+/* What notes.h promises. */
+#include "main/notes.h"
+
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "server/log_line.h"
+
+#define SECRET_MAX 1024u
+#define SECRET_MIN 16u
+#define PATH_BYTES 4096u
+#define KEYS_NOTE "token.keys"
+#define POSITION_NOTE "amqp.position"
+#define KEY_PURPOSE "tenure: token keys in a note"
+#define SEALED_MAX (crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES + TOKEN_KEYS_FILE_MAX)
+
+_Static_assert(NOTES_KEY_BYTES == crypto_secretbox_KEYBYTES, "a key of secretbox");
+_Static_assert(SEALED_MAX <= LOG_NOTE_MAX, "keys fit into a note");
+
+/* ---- The secret ---- */
+
+static bool refuse(const char *reason) {
+    server_log("refused", "where=cluster_secret_file reason=\"%s\"", reason);
+    return false;
+}
+
+bool notes_open(struct notes *notes, const struct config *config, const struct os *os) {
+    char secret[SECRET_MAX];
+    size_t len = 0;
+    int file;
+    *notes = (struct notes){.os = os, .dir = config_text(config, CONFIG_DATA)};
+    enum tn_status status =
+        os->open(os->ctx, config_text(config, CONFIG_CLUSTER_SECRET), OS_READ | OS_PRIVATE, &file);
+    if (status == TN_OK) {
+        status = os->read_at(os->ctx, file, secret, sizeof secret, 0, &len);
+        (void)os->close(os->ctx, file);
+    }
+    if (status != TN_OK) {
+        return refuse(status == TN_DENIED ? "it must belong to the server's user, with mode 0600"
+                                          : tn_status_text(status));
+    }
+    while (len > 0 && (secret[len - 1] == '\n' || secret[len - 1] == '\r')) {
+        len--;
+    }
+    bool good = len >= SECRET_MIN || refuse("it must have at least 16 characters");
+    if (good && sodium_init() < 0) {
+        good = refuse("libsodium cannot be used on this machine");
+    }
+    if (good) {
+        (void)crypto_generichash(notes->key, sizeof notes->key, (const uint8_t *)secret, len,
+                                 (const uint8_t *)KEY_PURPOSE, sizeof KEY_PURPOSE - 1);
+    }
+    sodium_memzero(secret, sizeof secret);
+    return good;
+}
+
+void notes_close(struct notes *notes) {
+    sodium_memzero(notes->key, sizeof notes->key);
+}
+
+/* ---- The keys of tokens ---- */
+
+enum tn_status notes_keys_put(void *ctx, const uint8_t *bytes, size_t len) {
+    struct notes *notes = ctx;
+    uint8_t sealed[SEALED_MAX];
+    TN_ASSERT(len <= TOKEN_KEYS_FILE_MAX);
+    randombytes_buf(sealed, crypto_secretbox_NONCEBYTES);
+    (void)crypto_secretbox_easy(sealed + crypto_secretbox_NONCEBYTES, bytes, len, sealed,
+                                notes->key);
+    return engine_note_put(
+        notes->engine, KEYS_NOTE,
+        tn_bytes_of(sealed, crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES + len));
+}
+
+enum tn_status notes_keys_fetch(struct notes *notes, char reason[TOKEN_REASON_MAX]) {
+    uint8_t sealed[SEALED_MAX];
+    const size_t head = crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES;
+    uint32_t len = 0;
+    enum tn_status status = engine_note_get(notes->engine, KEYS_NOTE, sealed, sizeof sealed, &len);
+    if (status != TN_OK) {
+        (void)snprintf(reason, TOKEN_REASON_MAX, "cannot read the token keys of the cluster: %s",
+                       tn_status_text(status));
+        return status;
+    }
+    uint8_t *bytes = sodium_malloc(TOKEN_KEYS_FILE_MAX);
+    if (bytes == NULL) {
+        (void)snprintf(reason, TOKEN_REASON_MAX, "no memory for keys");
+        return TN_NOMEM;
+    }
+    if (len < head || len - head > TOKEN_KEYS_FILE_MAX ||
+        crypto_secretbox_open_easy(bytes, sealed + crypto_secretbox_NONCEBYTES,
+                                   len - crypto_secretbox_NONCEBYTES, sealed, notes->key) != 0) {
+        (void)snprintf(reason, TOKEN_REASON_MAX,
+                       "the token keys of the cluster are sealed with another secret: "
+                       "cluster_secret_file must be the same on all nodes");
+        status = TN_DENIED;
+    } else {
+        status = token_keys_file_write(notes->os, notes->dir, bytes, len - head, reason);
+    }
+    sodium_free(bytes);
+    return status;
+}
+
+/* ---- The published position ---- */
+
+static bool position_path(const struct notes *notes, const char *suffix, char out[PATH_BYTES]) {
+    return snprintf(out, PATH_BYTES, "%s/%s%s", notes->dir, POSITION_NOTE, suffix) <
+           (int)PATH_BYTES;
+}
+
+static enum tn_status file_write(const struct os *os, const char *path, const uint8_t *bytes,
+                                 size_t len) {
+    int file;
+    enum tn_status status = os->open(os->ctx, path, OS_WRITE | OS_CREATE | OS_TRUNCATE, &file);
+    if (status != TN_OK) {
+        return status;
+    }
+    status = os->write_at(os->ctx, file, bytes, len, 0);
+    if (status == TN_OK) {
+        status = os->sync(os->ctx, file);
+    }
+    enum tn_status closed = os->close(os->ctx, file);
+    return status != TN_OK ? status : closed;
+}
+
+enum tn_status notes_position_fetch(struct notes *notes) {
+    const struct os *os = notes->os;
+    char path[PATH_BYTES];
+    char temporary[PATH_BYTES];
+    enum tn_status status = engine_note_get(notes->engine, POSITION_NOTE, notes->position,
+                                            sizeof notes->position, &notes->position_len);
+    if (status != TN_OK) {
+        notes->position_len = 0;
+        return status;
+    }
+    if (!position_path(notes, "", path) || !position_path(notes, ".new", temporary)) {
+        return TN_INVALID;
+    }
+    status = file_write(os, temporary, notes->position, notes->position_len);
+    return status == TN_OK ? os->rename(os->ctx, temporary, path) : status;
+}
+
+void notes_position_put(struct notes *notes) {
+    const struct os *os = notes->os;
+    uint8_t bytes[NOTES_POSITION_MAX];
+    char path[PATH_BYTES];
+    size_t len = 0;
+    int file;
+    if (!position_path(notes, "", path) || os->open(os->ctx, path, OS_READ, &file) != TN_OK) {
+        return;
+    }
+    enum tn_status status = os->read_at(os->ctx, file, bytes, sizeof bytes, 0, &len);
+    (void)os->close(os->ctx, file);
+    if (status != TN_OK || len == 0 ||
+        (len == notes->position_len && memcmp(bytes, notes->position, len) == 0)) {
+        return;
+    }
+    status = engine_note_put(notes->engine, POSITION_NOTE, tn_bytes_of(bytes, len));
+    if (status == TN_OK) {
+        memcpy(notes->position, bytes, len);
+        notes->position_len = (uint32_t)len;
+    }
+}
