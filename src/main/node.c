@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "config/reconcile.h"
@@ -12,7 +11,7 @@
 #include "process/proc.h"
 #include "server/log_line.h"
 
-#define NODE_PAUSE_MS 1000u       /* the thread looks around this often */
+#define NODE_PAUSE_NS 1000000000u /* the thread looks around this often */
 #define NODE_KEYS_AGAIN_MS 30000u /* a standby looks for new keys this often */
 
 static uint64_t boot_ms(const struct node *node) {
@@ -41,12 +40,15 @@ static void boot_id_read(uint8_t out[LOG_BOOT_ID_BYTES]) {
 
 bool node_open(struct node *node, const struct config *config, const struct os *os) {
     *node = (struct node){.config = config, .os = os};
-    (void)pthread_mutex_init(&node->lock, NULL);
-    pthread_condattr_t attributes;
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&node->changed, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
+    if (uv_mutex_init(&node->lock) != 0) {
+        server_log("refused", "reason=\"no memory\"");
+        return false;
+    }
+    if (uv_cond_init(&node->changed) != 0) {
+        server_log("refused", "reason=\"no memory\"");
+        uv_mutex_destroy(&node->lock);
+        return false;
+    }
     boot_id_read(node->boot_id);
     if (!notes_open(&node->notes, config, os)) {
         node_close(node);
@@ -61,20 +63,20 @@ void node_close(struct node *node) {
     if (node->has_keys) {
         token_keys_close(&node->keys);
     }
-    (void)pthread_cond_destroy(&node->changed);
-    (void)pthread_mutex_destroy(&node->lock);
+    uv_cond_destroy(&node->changed);
+    uv_mutex_destroy(&node->lock);
 }
 
 /* ---- From standby to owner ---- */
 
 static void keys_offer(struct node *node, const struct token_keys *keys) {
-    pthread_mutex_lock(&node->lock);
+    uv_mutex_lock(&node->lock);
     if (node->has_keys) {
         token_keys_close(&node->keys);
     }
     node->keys = *keys;
     node->has_keys = true;
-    pthread_mutex_unlock(&node->lock);
+    uv_mutex_unlock(&node->lock);
 }
 
 /* False: this node cannot sign tokens, so it should not own the log. */
@@ -126,9 +128,9 @@ static bool broker_begin(struct node *node) {
         broker_free(broker);
         return false;
     }
-    pthread_mutex_lock(&node->lock);
+    uv_mutex_lock(&node->lock);
     node->broker = broker;
-    pthread_mutex_unlock(&node->lock);
+    uv_mutex_unlock(&node->lock);
     return true;
 }
 
@@ -157,9 +159,9 @@ static void step_back(struct node *node) {
 
 static void lead_refused(struct node *node, const char *reason) {
     server_log("lead_refused", "reason=\"%s\"", reason);
-    pthread_mutex_lock(&node->lock);
+    uv_mutex_lock(&node->lock);
     node->refused = true;
-    pthread_mutex_unlock(&node->lock);
+    uv_mutex_unlock(&node->lock);
     (void)kill(getpid(), SIGTERM);
 }
 
@@ -183,10 +185,11 @@ static void promote(struct node *node) {
     }
     (void)config_reconcile(node->engine, node->config);
     struct supervisor_cluster cluster = cluster_of(node);
-    pthread_mutex_lock(&node->lock);
+    uv_mutex_lock(&node->lock);
     node->cluster = cluster;
     node->owns = true;
-    pthread_mutex_unlock(&node->lock);
+    uv_mutex_unlock(&node->lock);
+    server_feed_role(node->feed, node->engine);
     server_log("owner_ready", "node=%s epoch=%llu", cluster.node,
                (unsigned long long)cluster.epoch);
 }
@@ -194,12 +197,12 @@ static void promote(struct node *node) {
 /* ---- And back ---- */
 
 static void demote(struct node *node) {
-    pthread_mutex_lock(&node->lock);
+    uv_mutex_lock(&node->lock);
     bool owned = node->owns;
     struct broker *broker = node->broker;
     node->owns = false;
     node->broker = NULL;
-    pthread_mutex_unlock(&node->lock);
+    uv_mutex_unlock(&node->lock);
     if (broker != NULL) {
         broker_stop(broker);
         broker_free(node->retired);
@@ -207,6 +210,7 @@ static void demote(struct node *node) {
     }
     if (owned) {
         node->keys_at_ms = 0;
+        server_feed_role(node->feed, node->engine);
         server_log("owner_ended", "node=%s", config_text(node->config, CONFIG_NODE));
     }
 }
@@ -214,16 +218,13 @@ static void demote(struct node *node) {
 /* ---- The thread ---- */
 
 static bool wait_for_news(struct node *node) {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += NODE_PAUSE_MS / 1000;
-    pthread_mutex_lock(&node->lock);
-    while (!node->news && !node->stop &&
-           pthread_cond_timedwait(&node->changed, &node->lock, &until) == 0) {
+    uv_mutex_lock(&node->lock);
+    if (!node->news && !node->stop) {
+        (void)uv_cond_timedwait(&node->changed, &node->lock, NODE_PAUSE_NS);
     }
     node->news = false;
     bool goes_on = !node->stop;
-    pthread_mutex_unlock(&node->lock);
+    uv_mutex_unlock(&node->lock);
     return goes_on;
 }
 
@@ -250,11 +251,13 @@ static void *node_main(void *arg) {
     return NULL;
 }
 
-bool node_start(struct node *node, struct engine *engine, struct token_issuer *tokens) {
+bool node_start(struct node *node, struct engine *engine, struct token_issuer *tokens,
+                struct server_feed *feed) {
     sigset_t all;
     sigset_t before;
     node->engine = node->notes.engine = engine;
     node->tokens = tokens;
+    node->feed = feed;
     (void)sigfillset(&all); /* signals are for the server's thread */
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     int code = pthread_create(&node->thread, NULL, node_main, node);
@@ -266,10 +269,10 @@ bool node_start(struct node *node, struct engine *engine, struct token_issuer *t
 }
 
 bool node_stop(struct node *node) {
-    pthread_mutex_lock(&node->lock);
+    uv_mutex_lock(&node->lock);
     node->stop = true;
-    pthread_cond_signal(&node->changed);
-    pthread_mutex_unlock(&node->lock);
+    uv_cond_signal(&node->changed);
+    uv_mutex_unlock(&node->lock);
     (void)pthread_join(node->thread, NULL);
     demote(node);
     notes_position_put(&node->notes); /* still the owner's, if it is one */
@@ -280,25 +283,25 @@ bool node_stop(struct node *node) {
 /* ---- Other threads ---- */
 
 void node_told(struct node *node) {
-    pthread_mutex_lock(&node->lock);
+    uv_mutex_lock(&node->lock);
     node->news = true;
-    pthread_cond_signal(&node->changed);
-    pthread_mutex_unlock(&node->lock);
+    uv_cond_signal(&node->changed);
+    uv_mutex_unlock(&node->lock);
 }
 
 void node_wake(struct node *node) {
-    pthread_mutex_lock(&node->lock);
+    uv_mutex_lock(&node->lock);
     if (node->broker != NULL) {
         broker_wake(node->broker);
     }
-    pthread_mutex_unlock(&node->lock);
+    uv_mutex_unlock(&node->lock);
 }
 
 bool node_owns(struct node *node, struct server_options *options,
                struct supervisor_options *sensors) {
     struct engine_standing standing;
     engine_standing_read(node->engine, &standing);
-    pthread_mutex_lock(&node->lock);
+    uv_mutex_lock(&node->lock);
     bool owns = node->owns && standing.role == ENGINE_LEADING;
     if (node->has_keys && !options->keys_in_use) {
         token_keys_close(&node->tokens->keys);
@@ -308,6 +311,6 @@ bool node_owns(struct node *node, struct server_options *options,
     owns = owns && !node->has_keys;
     options->amqp = node->broker;
     sensors->cluster = node->cluster;
-    pthread_mutex_unlock(&node->lock);
+    uv_mutex_unlock(&node->lock);
     return owns;
 }

@@ -10,6 +10,7 @@
 #define TN_MAIN_NODE_H
 
 #include <pthread.h>
+#include <uv.h>
 
 #include "config/config.h"
 #include "log/snapshot_store.h"
@@ -22,11 +23,12 @@ struct node {
     const struct os *os;
     struct engine *engine;
     struct token_issuer *tokens;
+    struct server_feed *feed; /* to have the server ask node_owns at once */
     struct notes notes;
     uint8_t boot_id[LOG_BOOT_ID_BYTES];
     pthread_t thread;
-    pthread_mutex_t lock; /* everything below */
-    pthread_cond_t changed;
+    uv_mutex_t lock; /* everything below */
+    uv_cond_t changed;
     bool news; /* the role may have changed */
     bool stop;
     bool owns;
@@ -48,7 +50,8 @@ enum tn_status node_log_open(struct node *node, struct log *local, struct log **
                              struct log_store **ret_store, struct log_error *error);
 
 /* False: there is no thread for it. */
-bool node_start(struct node *node, struct engine *engine, struct token_issuer *tokens);
+bool node_start(struct node *node, struct engine *engine, struct token_issuer *tokens,
+                struct server_feed *feed);
 /* Stops the broker and gives the log up. After the server. False: the node could not take the lead, and the
  * process was told to end. */
 bool node_stop(struct node *node);

@@ -564,7 +564,7 @@ static int serve_alone(struct daemon *daemon) {
 
 /* What runs once is the node's, which runs it when it owns the log. */
 static int serve_as_node(struct daemon *daemon) {
-    if (!node_start(&daemon->node, daemon->engine, &daemon->tokens)) {
+    if (!node_start(&daemon->node, daemon->engine, &daemon->tokens, &daemon->feed)) {
         return 2;
     }
     int code = serve(daemon);

@@ -120,7 +120,7 @@ bool server_once_start(struct server *server) {
     return true;
 }
 
-void server_once_second(struct server *server) {
+void server_once_look(struct server *server) {
     struct server_once *once = &server->once;
     if (server->stop.draining) {
         return;

@@ -30,7 +30,8 @@ struct server_once {
 
 /* Before the server is ready; false: there is no memory, and the reason has been logged. */
 bool server_once_start(struct server *server);
-void server_once_second(struct server *server);
+/* Every second, and when the role of the engine or of the node has changed. */
+void server_once_look(struct server *server);
 /* The server stops: ends what runs. */
 void server_once_stop(struct server *server);
 bool server_once_stopped(const struct server *server);

@@ -65,7 +65,7 @@ static void on_second(uv_timer_t *timer) {
     server_http_check(server);
     server_role_look(server);
     server_tls_second(server);
-    server_once_second(server);
+    server_once_look(server);
     engine_stats_read(server->engine, &stats);
     if (stats.stopped != TN_R_OK) {
         supervisor_halt(server->supervisor);

@@ -153,6 +153,7 @@ static void feed_connect(struct server_feed *feed, uv_async_t *changed) {
 
 static void on_changed(uv_async_t *changed) {
     server_role_look(changed->data);
+    server_once_look(changed->data);
 }
 
 void server_role_start(struct server *server) {
