@@ -33,7 +33,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Dict, List, Tuple
 
-FINDERS = {"model": "MODEL", "world": "WORLD", "states": "CRASH"}
+FINDERS = {
+    "model": "MODEL",
+    "world": "WORLD",
+    "states": "CRASH",
+    "cluster": "CLUSTER",
+    "stories": "STORIES",
+}
 HEADER = "plants/plant.h"
 
 
