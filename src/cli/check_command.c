@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "cli/backup_files.h"
 #include "cli/check_dir.h"
 #include "cli/cli.h"
 #include "engine/engine.h"
@@ -128,28 +129,51 @@ static int check_found(const char *dir, const struct check_dir *datadir,
     return CLI_OK;
 }
 
-int cli_check(int argc, char **argv) {
+/* A backup that `tenure backup` has made lists its files with their checksums. */
+static bool check_listed(const char *dir) {
+    struct backup_manifest manifest;
+    if (!backup_manifest_read(dir, true, &manifest)) {
+        return true; /* it is none, or the reason was told and the rest is looked at */
+    }
+    bool good = true;
+    for (uint32_t i = 0; i < manifest.count; i++) {
+        good = backup_verify(dir, &manifest.files[i]) && good;
+    }
+    backup_manifest_free(&manifest);
+    return good;
+}
+
+static int check_one(const char *dir, const struct check_dir *datadir) {
     struct engine_report report;
-    struct check_dir datadir;
     struct log_error error;
+    struct check_way way = {.backup = datadir->kind == CHECK_DIR_BACKUP};
+    enum tn_status status = check_pass(dir, way, &report, &error);
+    if (status != TN_OK) {
+        return check_failed(dir, status, &error);
+    }
+    if (report.empty) {
+        (void)printf("directory   %s\nan empty data directory: nothing was written to it\n", dir);
+        return CLI_OK;
+    }
+    return check_found(dir, datadir, &report);
+}
+
+int cli_check(int argc, char **argv) {
+    struct check_dir datadir;
+    char newest[BACKUP_PATH];
     if (argc != 1 || argv[0][0] == '-') {
         (void)fprintf(stderr, "usage: tenure check DIR\n");
         return CLI_USAGE;
     }
-    check_dir_look(argv[0], &datadir);
+    const char *dir = argv[0];
+    check_dir_look(dir, &datadir);
+    if (datadir.kind == CHECK_DIR_OTHER && backup_newest(dir, newest)) {
+        dir = newest; /* of a directory of backups */
+        check_dir_look(dir, &datadir);
+    }
     if (datadir.kind == CHECK_DIR_OTHER) {
         check_dir_refuse("check", argv[0]);
         return CLI_FAILED;
     }
-    struct check_way way = {.backup = datadir.kind == CHECK_DIR_BACKUP};
-    enum tn_status status = check_pass(argv[0], way, &report, &error);
-    if (status != TN_OK) {
-        return check_failed(argv[0], status, &error);
-    }
-    if (report.empty) {
-        (void)printf("directory   %s\nan empty data directory: nothing was written to it\n",
-                     argv[0]);
-        return CLI_OK;
-    }
-    return check_found(argv[0], &datadir, &report);
+    return check_listed(dir) ? check_one(dir, &datadir) : CLI_FAILED;
 }

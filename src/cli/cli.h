@@ -61,6 +61,12 @@ const char *const *cli_settings_row(unsigned row);
 /* `tenure check DIR`: verifies a data directory. */
 int cli_check(int argc, char **argv);
 
+/* `tenure backup DIR [--keep N] [--no-keys]`: backs a running server up into a local directory. */
+int cli_backup(const struct cli_settings *settings, int argc, char **argv);
+
+/* `tenure restore BACKUP DIR [--sensors on|off] [--no-keys]`: makes a data directory of a backup. */
+int cli_restore(int argc, char **argv);
+
 /* `tenure dump DIR [--json]`: prints every command in the log, one per line; `json`: --json came
  * before the subcommand. */
 int cli_dump(bool json, int argc, char **argv);

@@ -9,6 +9,9 @@
 #include "kernel/result.h"
 
 static const char *const locals[][3] = {
+    {"backup", "DIR [--keep N] [--no-keys]",
+     "back up the running server into DIR/backup-POSITION: state, events and token keys; copies "
+     "only what is new since the last backup there, verifies it, keeps the newest N (1)"},
     {"check", "DIR", "verify the log, snapshots and state of a data directory, offline"},
     {"cluster", "status | step-down | close | forget NODE",
      "show the nodes of a cluster; hand the log over to another node; end the cluster, so that its "
@@ -35,6 +38,9 @@ static const char *const locals[][3] = {
      "policy FILE --pool POOL [--range LO-HI] [--dry-run]",
      "import OpenSynaptic's id_allocation.json into a pool, export it, or apply Config.json as a "
      "pool's policy"},
+    {"restore", "BACKUP DIR [--sensors on|off] [--no-keys]",
+     "make a data directory of a backup, offline; the server that starts there begins a new "
+     "generation and leaves the sensors off until it is started with --sensors on"},
     {"rule export", "", "print all rules as lines of JSON"},
     {"rule import", "[FILE] [--dry-run]", "set rules from lines of JSON; can be repeated"},
     {"run", CLI_RUN_USAGE,

@@ -24,11 +24,7 @@ bool cli_field_is(const struct cli_reader *reader, uint32_t map, const char *nam
     return tn_bytes_equal(cli_field(reader, map, name), tn_bytes_of(text, strlen(text)));
 }
 
-int cli_ask(const struct cli_settings *settings, struct cli_client *client,
-            const struct tn_bytes *words, uint32_t count) {
-    if (cli_client_call(client, words, count, settings->timeout_ms) != CLI_LINK_OK) {
-        return cli_client_unreachable(client);
-    }
+int cli_reply_told(const struct cli_client *client) {
     if (client->reader.nodes[0].type != CLI_ERROR) {
         return CLI_OK;
     }
@@ -39,6 +35,14 @@ int cli_ask(const struct cli_settings *settings, struct cli_client *client,
     (void)fprintf(stderr, "tenure: %s\n", line.failed ? "" : line.at);
     cli_text_free(&line);
     return refusal.known ? tn_result_exit(refusal.code) : CLI_FAILED;
+}
+
+int cli_ask(const struct cli_settings *settings, struct cli_client *client,
+            const struct tn_bytes *words, uint32_t count) {
+    if (cli_client_call(client, words, count, settings->timeout_ms) != CLI_LINK_OK) {
+        return cli_client_unreachable(client);
+    }
+    return cli_reply_told(client);
 }
 
 /* A page that begins `where` (AFTER, CURSOR) it says. */

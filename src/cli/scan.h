@@ -26,6 +26,8 @@ int cli_scan_events(struct cli_scan *scan, cli_scan_visit *visit, void *ctx);
 /* The same for the leases of a pool or a holder; each page is of a moment of its own. */
 int cli_scan_leases(struct cli_scan *scan, cli_scan_visit *visit, void *ctx);
 
+/* CLI_OK; if the reply is an error, the exit code after standard error was told. */
+int cli_reply_told(const struct cli_client *client);
 /* One request, whose reply is no error. CLI_OK, or the exit code after standard error was told. */
 int cli_ask(const struct cli_settings *settings, struct cli_client *client,
             const struct tn_bytes *words, uint32_t count);

@@ -6,6 +6,7 @@
  * oldest. It goes if it is in a file as well (or if there are no files: then that is the bound). */
 #include "engine/store_state.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -390,6 +391,32 @@ struct engine_event_id store_newest(struct engine_store *store) {
         }
     }
     return (struct engine_event_id){0, 0};
+}
+
+/* The last block of a file is not filled up to where the next one would begin. */
+static uint64_t file_bytes(const struct engine_store *store, const struct store_file *file) {
+    const struct os *os = store->options.os;
+    uint64_t size = 0;
+    return os->size(os->ctx, file->file, &size) == TN_OK && size < file->bytes ? size : file->bytes;
+}
+
+bool engine_store_files(struct engine_store *store, struct log_file **ret_files,
+                        uint32_t *ret_count) {
+    pthread_mutex_lock(&store->lock);
+    struct log_file *files = calloc(store->file_count + 1, sizeof *files);
+    for (size_t i = 0; files != NULL && i < store->file_count; i++) {
+        (void)snprintf(files[i].name, sizeof files[i].name, STORE_NAME_FORMAT,
+                       store->files[i]->number);
+        files[i].bytes = files[i].size = file_bytes(store, store->files[i]);
+    }
+    uint32_t count = (uint32_t)store->file_count;
+    pthread_mutex_unlock(&store->lock);
+    if (files == NULL) {
+        return false;
+    }
+    *ret_files = files;
+    *ret_count = count;
+    return true;
 }
 
 void engine_store_stats(struct engine_store *store, struct engine_store_stats *ret_stats) {

@@ -63,6 +63,10 @@ struct engine_store_stats {
     bool failing;        /* the disk does not take them now */
 };
 
+/* The files as they are now, oldest first, in memory that the caller frees. False: there is no memory. */
+bool engine_store_files(struct engine_store *store, struct log_file **ret_files,
+                        uint32_t *ret_count);
+
 void engine_store_stats(struct engine_store *store, struct engine_store_stats *ret_stats);
 
 #endif

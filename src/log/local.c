@@ -121,6 +121,8 @@ static const struct log_verbs local_verbs = {
     .lead = log_local_lead,
     .append = log_writer_append,
     .idle = log_writer_idle,
+    .hold = log_local_hold,
+    .release = log_local_release,
     .stats = local_stats,
     .close = local_close,
 };

@@ -8,6 +8,7 @@
  *   writer.c       append, marks, rotation
  *   proof.c        what shows later that a segment was there: continued marks, the lock file
  *   retain.c       what is let go after a snapshot
+ *   hold.c         what a copy consists of, and keeping it while it is made
  *
  * Threads: the appender owns `writer`; the one who takes a snapshot owns `snapshot`; what both
  * touch is guarded by `mutex`, which is never held during I/O. */
@@ -60,6 +61,10 @@ struct log_local {
 
     pthread_mutex_t mutex; /* guards all below */
     struct log_position position;
+    struct {
+        uint64_t seq, offset;
+    } end; /* of the last batch: in this segment, behind its frame; seq 0: there is no segment */
+    uint32_t holds;               /* copies that are being made: nothing is let go */
     struct log_segment *segments; /* oldest first, without gaps; the last one is being written */
     size_t segment_count;
     size_t segment_capacity;
@@ -168,7 +173,12 @@ enum tn_status log_proof_begun(const struct log_local *log, bool *ret_begun);
 /* After resuming: writes what is missing for the newest segment. */
 enum tn_status log_proof_settle(const struct log_local *log);
 
-/* retain.c: lets go of snapshots and segments that the two newest snapshots do not need. */
+/* retain.c: lets go of snapshots and segments that the two newest snapshots do not need; of none
+ * while a copy is being made. */
 void log_local_retain(struct log_local *log);
+
+/* hold.c */
+enum tn_status log_local_hold(struct log *base, struct log_held *ret_held);
+void log_local_release(struct log *base);
 
 #endif

@@ -125,6 +125,11 @@ struct log_verbs {
     /* Nothing to append for a while: a moment to write the durable mark. Called like append, not
      * while one is under way. TN_OK, or why it failed: then the log takes no more appends. */
     enum tn_status (*idle)(struct log *log);
+    /* For a copy of what is stored: from hold to release, nothing that *ret_held names is removed or
+     * written again. From any thread, while others append; several holds may overlap. The caller frees
+     * ret_held->files. TN_NOMEM, or TN_DENIED: the log was not led. NULL: there is nothing to copy. */
+    enum tn_status (*hold)(struct log *log, struct log_held *ret_held);
+    void (*release)(struct log *log);
     /* Fills in its own figures and leaves the store's alone. */
     void (*stats)(struct log *log, struct log_stats *ret_stats);
     /* False if a mark could not be written; the log is closed all the same. */

@@ -37,6 +37,22 @@ static inline uint64_t log_call_bound_ns(unsigned bucket) {
     return (uint64_t)64000 << bucket;
 }
 
+/* A file of what a log and its snapshot store keep, for a copy of it. */
+#define LOG_FILE_NAME_MAX 64u
+struct log_file {
+    char name[LOG_FILE_NAME_MAX]; /* in the log's directory */
+    uint64_t bytes;               /* these first ones count, and do not change any more */
+    uint64_t size;                /* of the file in the copy: filled up with zeros */
+};
+
+/* What a copy consists of. */
+struct log_held {
+    struct log_position position; /* what the copy ends with */
+    struct log_file *files; /* the newest snapshot, then the segments after it, in order; malloc */
+    uint32_t count;
+    uint32_t snapshots; /* of the files; 0 or 1 */
+};
+
 /* The figures of a log and of its snapshot store. */
 struct log_stats {
     uint64_t segments;

@@ -327,6 +327,8 @@ enum tn_status log_local_resume(struct log_local *log, const struct log_tail *ta
     if (status != TN_OK) {
         return resume_failed(log, status, "cannot write the end of the log", error);
     }
+    log->end.seq = log->writer.header.seq;
+    log->end.offset = log->writer.offset;
     log->writable = true;
     log_local_retain(log);
     if (!log->options.no_background) {

@@ -112,7 +112,7 @@ static bool segment_retire(struct log_local *log, const struct log_segment *segm
 void log_local_retain(struct log_local *log) {
     struct retired retired;
     log_local_lock(log);
-    bool taken = retired_take(log, &retired);
+    bool taken = log->holds == 0 && retired_take(log, &retired);
     log_local_unlock(log);
     if (!taken) {
         return;

@@ -65,6 +65,8 @@ static void writer_advance(struct log_local *log, const struct log_batch *batch,
     log->position.lsn = batch->first_lsn + batch->count - 1;
     log->position.next_lsn = log_segment_next(&writer->header, log->position.lsn + 1);
     log->position.now_ms = batch->now_ms;
+    log->end.seq = writer->header.seq;
+    log->end.offset = writer->offset;
     log->bytes_appended += log_local_counted(batch->len);
     log_local_unlock(log);
 }

@@ -23,6 +23,11 @@ static int run_completion(const struct cli_settings *settings, int argc, char **
     return cli_completion(argc, argv);
 }
 
+static int run_restore(const struct cli_settings *settings, int argc, char **argv) {
+    (void)settings;
+    return cli_restore(argc, argv);
+}
+
 static int run_dump(const struct cli_settings *settings, int argc, char **argv) {
     return cli_dump(settings->json, argc, argv);
 }
@@ -31,6 +36,7 @@ static const struct {
     const char *name;
     int (*run)(const struct cli_settings *settings, int argc, char **argv);
 } locals[] = {
+    {"backup", cli_backup},
     {"check", run_check},
     {"cluster", cli_cluster},
     {"completion", run_completion},
@@ -41,6 +47,7 @@ static const struct {
     {"history", cli_history},
     {"import", cli_import},
     {"opensynaptic", cli_opensynaptic},
+    {"restore", run_restore},
     {"run", cli_run},
     {"top", cli_top},
 };
@@ -127,6 +134,9 @@ int main(int argc, char **argv) {
      * With settings in front of them, they are found like all others. */
     if (argc > 1 && strcmp(argv[1], "check") == 0) {
         return cli_check(argc - 2, argv + 2);
+    }
+    if (argc > 1 && strcmp(argv[1], "restore") == 0) {
+        return cli_restore(argc - 2, argv + 2);
     }
     if (argc > 1 && strcmp(argv[1], "dump") == 0) {
         return cli_dump(false, argc - 2, argv + 2);

@@ -20,6 +20,7 @@
 #include "log/local.h"
 #include "main/node.h"
 #include "main/notify.h"
+#include "main/restored.h"
 #include "main/wire_broker.h"
 #include "replica/replica.h"
 #include "server/log_line.h"
@@ -44,6 +45,7 @@ struct daemon {
     struct broker *amqp; /* NULL: none, or the node's */
     bool clustered;
     struct node node; /* if it is one of a cluster */
+    struct restored restored;
     char sensor_dir[4096];
     char unix_path[UNIX_PATH_ROOM], http_unix[UNIX_PATH_ROOM];
     struct supervisor_options sensors; /* of config */
@@ -358,7 +360,8 @@ static struct supervisor_options sensors_of(struct daemon *daemon) {
                                          .dir = daemon->sensor_dir,
                                          .guardian = config_text(config, CONFIG_SENSOR_GUARDIAN),
                                          .cgroup = config_text(config, CONFIG_SENSOR_CGROUP),
-                                         .idle = config_number(config, CONFIG_SENSORS) == 0,
+                                         .idle = config_number(config, CONFIG_SENSORS) == 0 ||
+                                                 daemon->restored.sensors_off,
                                          .defaults = config_sensor_defaults(config)};
     (void)snprintf(daemon->sensor_dir, sizeof daemon->sensor_dir, "%s/sensors",
                    config_text(config, CONFIG_DATA));
@@ -474,7 +477,7 @@ static struct log_local_options log_options_of(const struct daemon *daemon) {
         .use_older_snapshot = config_number(config, CONFIG_OLDER_SNAPSHOT) != 0,
         .copy = daemon->clustered,
         .copy_begins = daemon->clustered && config_number(config, CONFIG_CLUSTER_INIT) != 0,
-        .restored = config_number(config, CONFIG_RESTORED) != 0};
+        .restored = config_number(config, CONFIG_RESTORED) != 0 || daemon->restored.pending};
 }
 
 /* If a server is killed while it starts a process, that process keeps the directory's lock until it has
@@ -537,9 +540,40 @@ static enum tn_status log_start(struct daemon *daemon, struct engine_options *op
     return TN_OK;
 }
 
+/* A restored directory: its generation is logged now, and its sensors stay off until a start says that
+ * they may run. */
+static void restored_finish(struct daemon *daemon) {
+    const struct config_value *sensors = &daemon->config.values[CONFIG_SENSORS];
+    const char *dir = config_text(&daemon->config, CONFIG_DATA);
+    bool on = sensors->source == CONFIG_FROM_FLAG && sensors->number != 0;
+    if (!daemon->restored.marked) {
+        return;
+    }
+    enum tn_status status = restored_done(daemon->os, dir, &daemon->restored, on);
+    if (status != TN_OK) {
+        server_log("restored_failed", "data=%s reason=\"cannot change the file restored: %s\"", dir,
+                   tn_status_text(status));
+    }
+    if (daemon->restored.sensors_off) {
+        server_log("sensors_off", "reason=\"the data was restored from a backup; start once with "
+                                  "--sensors on when no sensor of the lost server runs\"");
+    }
+}
+
 /* A local log is led at once; a cluster's when it is ours. */
 static enum tn_status engine_start(struct daemon *daemon, struct engine_options *options,
                                    struct log_error *error) {
+    const char *dir = config_text(&daemon->config, CONFIG_DATA);
+    if (!restored_read(daemon->os, dir, &daemon->restored, error)) {
+        return TN_DENIED;
+    }
+    if (daemon->clustered && daemon->restored.pending) {
+        (void)snprintf(error->text, sizeof error->text,
+                       "%.300s was restored from a backup: start it once without [cluster], then "
+                       "with --cluster-init",
+                       dir);
+        return TN_DENIED;
+    }
     enum tn_status status = log_start(daemon, options, error);
     if (status != TN_OK) {
         return status;
@@ -549,6 +583,8 @@ static enum tn_status engine_start(struct daemon *daemon, struct engine_options 
         status = engine_lead(daemon->engine, error);
         if (status != TN_OK) {
             (void)engine_close(daemon->engine);
+        } else {
+            restored_finish(daemon);
         }
     }
     return status;

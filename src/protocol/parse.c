@@ -470,6 +470,10 @@ static bool bind_read(struct cursor *c, enum protocol_bind to) {
         return bind_count(c, PROTOCOL_LOGS_MAX, &c->call->bytes);
     case PROTOCOL_B_POSITION:
         return next(c, "AFTER", &c->call->position);
+    case PROTOCOL_B_FILE:
+        return next(c, "the file", &c->call->file);
+    case PROTOCOL_B_OFFSET:
+        return next_number(c, "the offset", UINT64_MAX, &c->call->offset);
     case PROTOCOL_B_EVENT:
         return bind_event(c);
     case PROTOCOL_B_TOKEN:

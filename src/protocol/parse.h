@@ -33,7 +33,9 @@ struct protocol_call {
     uint32_t count;                 /* lists: the maximum number */
     struct protocol_event_id after; /* EVENTS: events after this one; zero: all retained ones */
     struct tn_bytes position;       /* SENSOR LOGS: output after it; empty: the end of the output */
-    uint32_t bytes;                 /* SENSOR LOGS: the maximum number of bytes */
+    uint32_t bytes;                 /* SENSOR LOGS, BACKUP READ: the maximum number of bytes */
+    struct tn_bytes file;           /* BACKUP READ */
+    uint64_t offset;                /* in it */
     enum kernel_state state;        /* lists; KERNEL_NO_STATE: any live one */
     enum kernel_value_state value_state;
     struct tn_bytes value;        /* of pool/value; empty: it was a lease's id */

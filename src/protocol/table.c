@@ -161,6 +161,11 @@ static const struct protocol_argument sensor_rules[] = {
     STRING("ref", PROTOCOL_B_NAME), STRING("token", PROTOCOL_B_BEARER), CURSOR, COUNT, FENCE};
 static const struct protocol_argument heartbeat_args[] = {STRING("token", PROTOCOL_B_BEARER),
                                                           FENCE};
+static const struct protocol_argument backup_end_args[] = {INTEGER("backup", PROTOCOL_B_CURSOR)};
+static const struct protocol_argument backup_read_args[] = {
+    INTEGER("backup", PROTOCOL_B_CURSOR), STRING("file", PROTOCOL_B_FILE),
+    INTEGER("offset", PROTOCOL_B_OFFSET),
+    OPTION("COUNT", "bytes", PROTOCOL_T_INTEGER, PROTOCOL_B_BYTES)};
 #define SCOPE OPTION("SCOPE", "scope", PROTOCOL_T_STRING, PROTOCOL_B_SCOPE)
 #define REFRESH OPTION("REFRESH", "duration", PROTOCOL_T_DURATION, PROTOCOL_B_REFRESH)
 static const struct protocol_argument token_introspect_args[] = {STRING("token", PROTOCOL_B_TOKEN),
@@ -242,6 +247,20 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
          .also_path = "/v1/leases", .example = "ALLOC ports job/42 COUNT 2 TTL 60"},
     [PROTOCOL_AUTH] = {ROW(AUTH, "AUTH", "", CONNECTION, NOBODY, NONE), .form = FORM(auth_args),
                        .summary = "Authenticates the connection", .example = "AUTH secret"},
+    [PROTOCOL_BACKUP_BEGIN] =
+        {ROW(BACKUP_BEGIN, "BACKUP", "BEGIN", JOB, ADMIN, NONE),
+         .summary =
+             "Begins a backup: returns its number, its log position and its files, which stay "
+             "as they are until BACKUP END or a minute without BACKUP READ; `tenure backup` "
+             "does it all",
+         .example = "BACKUP BEGIN"},
+    [PROTOCOL_BACKUP_END] = {ROW(BACKUP_END, "BACKUP", "END", JOB, ADMIN, NONE),
+                             .form = FORM(backup_end_args), .summary = "Ends a backup",
+                             .example = "BACKUP END 1"},
+    [PROTOCOL_BACKUP_READ] =
+        {ROW(BACKUP_READ, "BACKUP", "READ", JOB, ADMIN, NONE), .form = FORM(backup_read_args),
+         .summary = "Returns bytes of a file of a backup, from an offset; none at its end",
+         .example = "BACKUP READ 1 0000000000000001.log 0"},
     [PROTOCOL_CLIENT_GETNAME] = {ROW(CLIENT_GETNAME, "CLIENT", "GETNAME", CONNECTION, READER, NONE),
                                  .summary = "Returns the name of the connection",
                                  .example = "CLIENT GETNAME"},

@@ -105,6 +105,8 @@ enum protocol_bind {
     PROTOCOL_B_COUNT,
     PROTOCOL_B_BYTES,    /* the same, of bytes */
     PROTOCOL_B_POSITION, /* in the output of a sensor: file.offset */
+    PROTOCOL_B_FILE,     /* the name of a file of a backup */
+    PROTOCOL_B_OFFSET,   /* in it */
     PROTOCOL_B_EVENT,    /* an event's id: lsn.index */
     PROTOCOL_B_TOKEN,    /* as it was issued */
     PROTOCOL_B_BEARER,   /* the client's own token; over HTTP also in Authorization */
@@ -142,6 +144,9 @@ enum protocol_id {
     PROTOCOL_ACTIVATE,
     PROTOCOL_ALLOC,
     PROTOCOL_AUTH,
+    PROTOCOL_BACKUP_BEGIN,
+    PROTOCOL_BACKUP_END,
+    PROTOCOL_BACKUP_READ,
     PROTOCOL_CLIENT_GETNAME,
     PROTOCOL_CLIENT_ID,
     PROTOCOL_CLIENT_KILL,

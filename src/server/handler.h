@@ -116,6 +116,10 @@ server_committed write_token_revoke_committed;
 /* jobs.c */
 server_job job_snapshot;
 server_job job_token_rotate;
+/* backup_job.c */
+server_job job_backup_begin;
+server_job job_backup_end;
+server_job job_backup_read;
 /* node_commands.c */
 server_job job_node_close;
 server_job job_node_forget;

@@ -6,6 +6,7 @@
 
 #include "server/access.h"
 #include "server/answer.h"
+#include "server/backup_job.h"
 #include "server/buffers.h"
 #include "server/connection.h"
 #include "server/count.h"
@@ -50,6 +51,7 @@ struct server {
     struct server_slots slots;
     struct server_writes writes;
     struct server_jobs jobs;
+    struct server_backup backup;
     struct server_answers answers;
     struct server_output output;
     struct server_memory memory;

@@ -66,6 +66,7 @@ static void on_second(uv_timer_t *timer) {
     server_role_look(server);
     server_tls_second(server);
     server_once_look(server);
+    server_backup_check(server);
     engine_stats_read(server->engine, &stats);
     if (stats.stopped != TN_R_OK) {
         supervisor_halt(server->supervisor);
@@ -101,6 +102,7 @@ static bool memory_make(struct server *server) {
 }
 
 static void memory_free(struct server *server) {
+    server_backup_free(&server->backup);
     server_streams_free(&server->streams);
     free(server->connections.of);
     server_buffers_free(&server->buffers);

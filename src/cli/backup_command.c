@@ -1,0 +1,399 @@
+/* `tenure backup DIR`: a backup of a running server, over its RESP port, into a directory of this machine.
+ *
+ * The server names the files of a copy that is consistent at one log position and sends their bytes. What
+ * the backup before has already is not asked for again: a file that did not change is linked, a segment
+ * that has grown is continued. The backup is complete, durable and verified before it gets its name; an
+ * interruption at any point leaves those before it as they were. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "cli/backup_files.h"
+#include "cli/options.h"
+#include "cli/scan.h"
+
+#define HEAD_BYTES 4096u /* of a file that are compared: a segment's header with its random salt */
+
+struct backup {
+    const struct cli_settings *settings;
+    struct cli_client client;
+    const char *dir;
+    char partial[BACKUP_PATH];
+    char before_dir[BACKUP_PATH];  /* of the backup before; empty: none */
+    struct backup_manifest before; /* its files */
+    struct backup_manifest now;
+    char number[24];         /* of the backup, at the server */
+    uint64_t copied, linked; /* bytes */
+    bool keys;
+};
+
+/* ---- The server's side ---- */
+
+#define PIECE_WORDS 7u
+
+struct piece_words {
+    struct tn_bytes at[PIECE_WORDS];
+    char offset[24];
+};
+
+static void piece_words(const struct backup *backup, const char *name, uint64_t offset,
+                        struct piece_words *ret_words) {
+    (void)snprintf(ret_words->offset, sizeof ret_words->offset, "%" PRIu64, offset);
+    const char *const texts[PIECE_WORDS] = {"BACKUP",          "READ",  backup->number, name,
+                                            ret_words->offset, "COUNT", "65536"};
+    for (uint32_t i = 0; i < PIECE_WORDS; i++) {
+        ret_words->at[i] = tn_bytes_of(texts[i], (uint32_t)strlen(texts[i]));
+    }
+}
+
+/* Old events go: the server may have removed a file of events since it named it. */
+#define PIECE_GONE (-1)
+
+static bool reply_is_gone(const struct cli_reader *reader, const struct backup_file *file) {
+    struct tn_bytes text = cli_node_text(reader, 0);
+    return strcmp(file->kind, "events") == 0 && reader->nodes[0].type == CLI_ERROR &&
+           text.len >= 8 && memcmp(text.at, "NOTFOUND", 8) == 0;
+}
+
+/* Bytes of a file from `offset` on, in client.reader until the next call. CLI_OK, PIECE_GONE or the exit
+ * code, after standard error was told. */
+static int piece_ask(struct backup *backup, const struct backup_file *file, uint64_t offset,
+                     struct tn_bytes *ret_piece) {
+    struct cli_client *client = &backup->client;
+    struct piece_words words;
+    piece_words(backup, file->name, offset, &words);
+    enum cli_link link =
+        cli_client_call(client, words.at, PIECE_WORDS, backup->settings->timeout_ms);
+    if (link != CLI_LINK_OK) {
+        return cli_client_unreachable(client);
+    }
+    if (reply_is_gone(&client->reader, file)) {
+        return PIECE_GONE;
+    }
+    int code = cli_reply_told(client);
+    *ret_piece = code == CLI_OK ? cli_node_text(&client->reader, 0) : tn_bytes_of("", 0);
+    return code;
+}
+
+/* From here on the file is as in `at`; what is missing comes from the server. */
+static int rest_fetch(struct backup *backup, struct backup_file *file, int out, uint64_t at) {
+    while (at < file->bytes) {
+        struct tn_bytes piece;
+        int code = piece_ask(backup, file, at, &piece);
+        if (code != CLI_OK) {
+            return code;
+        }
+        if (piece.len == 0 || piece.len > file->bytes - at) {
+            (void)backup_fail("%s: the server sent %u bytes at %" PRIu64, file->name, piece.len,
+                              at);
+            return CLI_FAILED;
+        }
+        if (!backup_put(out, file->name, piece.at, piece.len, at)) {
+            return CLI_FAILED;
+        }
+        file->crc = tn_crc32c(file->crc, piece.at, piece.len);
+        at += piece.len;
+        backup->copied += piece.len;
+    }
+    return CLI_OK;
+}
+
+/* ---- What the backup before has ---- */
+
+static bool bytes_same(const char *path, uint64_t offset, struct tn_bytes bytes) {
+    static uint8_t ours[HEAD_BYTES];
+    FILE *file = fopen(path, "rb");
+    size_t len = bytes.len < HEAD_BYTES ? bytes.len : HEAD_BYTES;
+    bool same = file != NULL && fseeko(file, (off_t)offset, SEEK_SET) == 0 &&
+                fread(ours, 1, len, file) == len && memcmp(ours, bytes.at, len) == 0;
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    return same;
+}
+
+static const struct backup_file *newest_events(const struct backup_manifest *manifest) {
+    const struct backup_file *newest = NULL;
+    for (uint32_t i = 0; i < manifest->count; i++) {
+        newest = strcmp(manifest->files[i].kind, "events") == 0 ? &manifest->files[i] : newest;
+    }
+    return newest;
+}
+
+/* The bytes of a file that the backup before has, and that are the same in this one. A segment begins
+ * with a header that no other one has, and its frames are never written again. A snapshot is compared
+ * at its end too, where its checksum is. Of the files of events, all but the newest are final. */
+static int known_bytes(struct backup *backup, const struct backup_file *file, const char *path,
+                       uint64_t *ret_bytes) {
+    const struct backup_file *before = backup_manifest_find(&backup->before, file->name);
+    bool log = strcmp(file->kind, "log") == 0;
+    struct tn_bytes piece;
+    *ret_bytes = 0;
+    if (before == NULL || strcmp(before->kind, file->kind) != 0 || before->bytes < HEAD_BYTES ||
+        (log ? before->bytes > file->bytes : before->bytes != file->bytes) ||
+        strcmp(file->kind, "other") == 0) {
+        return CLI_OK;
+    }
+    if (strcmp(file->kind, "events") == 0 && before == newest_events(&backup->before)) {
+        return CLI_OK;
+    }
+    int code = piece_ask(backup, file, 0, &piece);
+    if (code != CLI_OK || !bytes_same(path, 0, piece)) {
+        return code;
+    }
+    if (!log) {
+        uint64_t tail = before->bytes - HEAD_BYTES;
+        code = piece_ask(backup, file, tail, &piece);
+        if (code != CLI_OK || !bytes_same(path, tail, piece)) {
+            return code;
+        }
+    }
+    *ret_bytes = before->bytes;
+    return CLI_OK;
+}
+
+/* ---- One file ---- */
+
+/* True: the file is there, as a link. */
+static bool file_link(struct backup *backup, struct backup_file *file, const char *from,
+                      const char *to) {
+    const struct backup_file *before = backup_manifest_find(&backup->before, file->name);
+    if (before->bytes != file->bytes || before->size != file->size || link(from, to) != 0) {
+        return false; /* or the file system has no links: it is copied */
+    }
+    file->crc = before->crc;
+    backup->linked += file->bytes;
+    return true;
+}
+
+static int file_make(struct backup *backup, struct backup_file *file) {
+    char from[BACKUP_PATH] = "", to[BACKUP_PATH];
+    uint64_t known = 0;
+    int code = CLI_OK;
+    if (!backup_path(to, backup->partial, file->name)) {
+        return CLI_FAILED;
+    }
+    if (backup->before_dir[0] != '\0') {
+        code = backup_path(from, backup->before_dir, file->name)
+                   ? known_bytes(backup, file, from, &known)
+                   : CLI_FAILED;
+    }
+    if (code != CLI_OK || (known > 0 && file_link(backup, file, from, to))) {
+        return code;
+    }
+    int out = backup_create(to);
+    if (out < 0) {
+        return CLI_FAILED;
+    }
+    if (known > 0) {
+        backup->linked += known;
+        code = backup_copy(from, known, out, &file->crc) ? CLI_OK : CLI_FAILED;
+    }
+    if (code == CLI_OK) {
+        code = rest_fetch(backup, file, out, known);
+    }
+    return backup_finish(out, to, file->size) ? code : CLI_FAILED;
+}
+
+/* What has been copied of a file that is gone. */
+static bool file_drop(const struct backup *backup, const struct backup_file *file) {
+    char path[BACKUP_PATH];
+    return backup_path(path, backup->partial, file->name) && backup_remove_file(path);
+}
+
+static int files_make(struct backup *backup) {
+    struct backup_manifest *now = &backup->now;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < now->count; i++) {
+        struct backup_file file = now->files[i];
+        if (strcmp(file.kind, "other") == 0 && !backup->keys) {
+            continue;
+        }
+        int code = file_make(backup, &file);
+        if (code == CLI_OK) {
+            now->files[kept++] = file;
+        } else if (code != PIECE_GONE || !file_drop(backup, &file)) {
+            return code == PIECE_GONE ? CLI_FAILED : code;
+        }
+    }
+    now->count = kept;
+    return CLI_OK;
+}
+
+/* ---- The whole ---- */
+
+static bool file_read(const struct cli_reader *reader, uint32_t node, struct backup_file *file) {
+    struct tn_bytes name = cli_field(reader, node, "name");
+    struct tn_bytes kind = cli_field(reader, node, "kind");
+    if (name.len >= sizeof file->name || kind.len >= sizeof file->kind) {
+        return false;
+    }
+    memcpy(file->name, name.at, name.len);
+    memcpy(file->kind, kind.at, kind.len);
+    file->bytes = cli_field_number(reader, node, "bytes");
+    file->size = cli_field_number(reader, node, "size");
+    return backup_name_fits(file->name) && file->bytes <= file->size;
+}
+
+static int begin(struct backup *backup) {
+    const struct tn_bytes words[] = {tn_bytes_of("BACKUP", 6), tn_bytes_of("BEGIN", 5)};
+    const struct cli_reader *reader = &backup->client.reader;
+    struct backup_manifest *now = &backup->now;
+    int code = cli_ask(backup->settings, &backup->client, words, 2);
+    if (code != CLI_OK) {
+        return code;
+    }
+    uint32_t files = cli_node_find(reader, 0, "files");
+    uint32_t count = files != 0 ? reader->nodes[files].count : 0;
+    (void)snprintf(backup->number, sizeof backup->number, "%" PRIu64,
+                   cli_field_number(reader, 0, "backup"));
+    now->lsn = cli_field_number(reader, 0, "lsn");
+    now->now_ms = cli_field_number(reader, 0, "now_ms");
+    now->generation = cli_field_number(reader, 0, "generation");
+    now->files = count <= BACKUP_FILES_MAX ? calloc(count + 1, sizeof *now->files) : NULL;
+    bool good = now->files != NULL && count > 0;
+    for (uint32_t at = files + 1; good && at < reader->nodes[files].end;
+         at = reader->nodes[at].end) {
+        good = file_read(reader, at, &now->files[now->count++]);
+    }
+    if (!good) {
+        (void)backup_fail("the server's list of files is invalid");
+        return CLI_FAILED;
+    }
+    return CLI_OK;
+}
+
+static void end(struct backup *backup) {
+    const struct tn_bytes words[] = {tn_bytes_of("BACKUP", 6), tn_bytes_of("END", 3),
+                                     tn_bytes_of(backup->number, (uint32_t)strlen(backup->number))};
+    /* If it is not heard, the server ends the backup by itself within a minute. */
+    (void)cli_client_call(&backup->client, words, 3, backup->settings->timeout_ms);
+}
+
+static bool verify(const struct backup *backup) {
+    char *argv[] = {(char *)(uintptr_t)backup->partial};
+    for (uint32_t i = 0; i < backup->now.count; i++) {
+        if (!backup_verify(backup->partial, &backup->now.files[i])) {
+            return false;
+        }
+    }
+    return cli_check(1, argv) == CLI_OK;
+}
+
+/* Gives the verified backup its name. One of the same position is replaced. */
+static bool publish(const struct backup *backup, char final[BACKUP_PATH]) {
+    char name[BACKUP_NAME];
+    (void)snprintf(name, sizeof name, BACKUP_PREFIX "%016" PRIx64, backup->now.lsn);
+    if (!backup_path(final, backup->dir, name) ||
+        !backup_manifest_write(backup->partial, &backup->now) ||
+        !backup_sync_dir(backup->partial)) {
+        return false;
+    }
+    bool there = access(final, F_OK) == 0;
+    if (renameat2(AT_FDCWD, backup->partial, AT_FDCWD, final, there ? RENAME_EXCHANGE : 0) != 0) {
+        return backup_fail("%s: %s", final, strerror(errno));
+    }
+    return backup_sync_dir(backup->dir) && (!there || backup_remove(backup->partial));
+}
+
+static void tell(const struct backup *backup, const char *final, uint32_t removed) {
+    uint64_t total = 0;
+    bool keys = false;
+    for (uint32_t i = 0; i < backup->now.count; i++) {
+        total += backup->now.files[i].bytes;
+        keys |= strcmp(backup->now.files[i].kind, "other") == 0;
+    }
+    (void)printf("backup      %s\n", final);
+    (void)printf("holds       state and log up to lsn %" PRIu64 ", events, %s\n", backup->now.lsn,
+                 keys           ? "token keys"
+                 : backup->keys ? "no token keys (connect by --socket or as a user with the role "
+                                  "admin to include them)"
+                                : "no token keys (--no-keys)");
+    (void)printf("size        %" PRIu64 " bytes in %u files: %" PRIu64 " copied, %" PRIu64
+                 " as in the backup before\n",
+                 total, backup->now.count, backup->copied, backup->linked);
+    if (removed > 0) {
+        (void)printf("removed     %u older backup%s (--keep)\n", removed, removed > 1 ? "s" : "");
+    }
+}
+
+static int run(struct backup *backup, uint64_t keep) {
+    char final[BACKUP_PATH];
+    if (mkdir(backup->dir, 0700) != 0 && errno != EEXIST) {
+        return backup_fail("%s: %s", backup->dir, strerror(errno)) ? CLI_OK : CLI_FAILED;
+    }
+    if (!backup_path(backup->partial, backup->dir, BACKUP_PARTIAL) ||
+        !backup_remove(backup->partial)) {
+        return CLI_FAILED;
+    }
+    if (backup_newest(backup->dir, backup->before_dir)) {
+        if (strcmp(backup->before_dir, backup->dir) == 0) {
+            (void)backup_fail("%s is a backup; name the directory above it", backup->dir);
+            return CLI_FAILED;
+        }
+        if (!backup_manifest_read(backup->before_dir, false, &backup->before)) {
+            return CLI_FAILED;
+        }
+    } else {
+        backup->before_dir[0] = '\0';
+    }
+    if (cli_client_open(&backup->client, backup->settings) != CLI_LINK_OK) {
+        return cli_client_unreachable(&backup->client);
+    }
+    int code = begin(backup);
+    if (code != CLI_OK) {
+        return code;
+    }
+    if (mkdir(backup->partial, 0700) != 0) {
+        code = backup_fail("%s: %s", backup->partial, strerror(errno)) ? CLI_OK : CLI_FAILED;
+    } else {
+        code = files_make(backup);
+    }
+    end(backup);
+    if (code == CLI_OK && !(verify(backup) && publish(backup, final))) {
+        code = CLI_FAILED;
+    }
+    if (code == CLI_OK) {
+        tell(backup, final, backup_prune(backup->dir, keep));
+    } else {
+        (void)backup_remove(backup->partial);
+    }
+    return code;
+}
+
+int cli_backup(const struct cli_settings *settings, int argc, char **argv) {
+    struct backup *backup = calloc(1, sizeof *backup);
+    const char *keep_text = "1";
+    bool no_keys = false;
+    const struct cli_option rows[] = {{"--keep", &keep_text, NULL}, {"--no-keys", NULL, &no_keys}};
+    if (backup == NULL) {
+        return CLI_FAILED;
+    }
+    *backup = (struct backup){.settings = settings, .client = {.socket = -1}};
+    const struct cli_options options = {
+        "backup", "DIR [--keep N] [--no-keys]", rows, 2, &backup->dir, 1};
+    int code = CLI_USAGE;
+    if (cli_options_parse(&options, argc, argv)) {
+        char *rest;
+        unsigned long keep = strtoul(keep_text, &rest, 10);
+        if (backup->dir == NULL) {
+            (void)cli_options_wrong(&options, "missing argument", "DIR");
+        } else if (*rest != '\0' || keep < 1 || keep > 1000000) {
+            (void)cli_options_wrong(&options, "not a number from 1 to 1000000:", keep_text);
+        } else {
+            backup->keys = !no_keys;
+            code = run(backup, keep);
+        }
+    }
+    cli_client_close(&backup->client);
+    backup_manifest_free(&backup->before);
+    backup_manifest_free(&backup->now);
+    free(backup);
+    return code;
+}

@@ -1,0 +1,80 @@
+/* A backup on disk.
+ *
+ *   DIR/backup-%016x   one backup, by its log position; the newest has the highest
+ *   DIR/partial        one that is being made; a leftover of an interrupted one is removed
+ *
+ * A backup holds files with the names and contents they have in a data directory, and backup.json, which
+ * lists them:
+ *
+ *   {"format":1, "lsn":"1042", "now_ms":"...", "generation":"0",
+ *    "files":[{"name":"0000000000000001.log", "kind":"log", "bytes":"8192", "size":"16777216",
+ *              "crc32c":"e3069283"}, ...]}
+ *
+ * bytes: those that count; the rest of the file, up to size, is zeros. Numbers are texts: some readers
+ * of JSON keep 53 bits. backup.json is written last: a directory without it is not a backup. Files that
+ * did not change are hard links to those of the backup before: no file is ever written again. */
+#ifndef TN_CLI_BACKUP_FILES_H
+#define TN_CLI_BACKUP_FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define BACKUP_PATH 4096u
+#define BACKUP_NAME 64u
+#define BACKUP_MANIFEST "backup.json"
+#define BACKUP_PARTIAL "partial"
+#define BACKUP_PREFIX "backup-"
+#define BACKUP_FILES_MAX 65536u
+
+struct backup_file {
+    char name[BACKUP_NAME];
+    char kind[16];
+    uint64_t bytes, size;
+    uint32_t crc; /* CRC32C of `bytes` */
+};
+
+struct backup_manifest {
+    uint64_t lsn, now_ms, generation;
+    struct backup_file *files;
+    uint32_t count;
+};
+
+/* Tells a failure on standard error, as everything below does; false. */
+__attribute__((format(printf, 1, 2))) bool backup_fail(const char *format, ...);
+
+/* A name as the server uses them: no directory, no dot in front. */
+bool backup_name_fits(const char *name);
+bool backup_path(char out[BACKUP_PATH], const char *dir, const char *name);
+
+/* False also if there is no manifest; `quiet`: without a word then. */
+bool backup_manifest_read(const char *dir, bool quiet, struct backup_manifest *ret_manifest);
+bool backup_manifest_write(const char *dir, const struct backup_manifest *manifest);
+void backup_manifest_free(struct backup_manifest *manifest);
+const struct backup_file *backup_manifest_find(const struct backup_manifest *manifest,
+                                               const char *name);
+
+/* The newest backup of a directory of backups, or the directory itself if it is one; false: neither. */
+bool backup_newest(const char *dir, char out[BACKUP_PATH]);
+
+/* Removes a file, if it is there. */
+bool backup_remove_file(const char *path);
+/* Removes a directory and the files in it. */
+bool backup_remove(const char *dir);
+/* Removes all but the newest `keep` backups of the directory; returns how many were removed. */
+uint32_t backup_prune(const char *dir, uint64_t keep);
+
+/* Copies the first `bytes` of a file to another that is open, and continues the CRC. */
+bool backup_copy(const char *from, uint64_t bytes, int to, uint32_t *inout_crc);
+/* A new file, private to its owner; -1: told. */
+int backup_create(const char *path);
+bool backup_put(int file, const char *path, const void *bytes, size_t len, uint64_t offset);
+/* A new file with these bytes, durable. */
+bool backup_write(const char *path, const void *bytes, size_t len);
+/* Gives the file its size, makes it durable and closes it. */
+bool backup_finish(int file, const char *path, uint64_t size);
+bool backup_sync_dir(const char *dir);
+/* Whether the first `bytes` of the file have this CRC; told if not. */
+bool backup_verify(const char *dir, const struct backup_file *file);
+
+#endif

@@ -1,0 +1,37 @@
+/* BACKUP: a copy of the engine's files for a client that asks for them piece by piece. One backup at a
+ * time; it ends by BACKUP END, or when nobody has read from it for a minute. Reading runs on a thread of
+ * libuv's, one piece at a time.
+ *
+ *     none --BEGIN--> open --END, or a minute--> none
+ *                     open <--READ--> reading (the slot is set) */
+#ifndef TN_SERVER_BACKUP_JOB_H
+#define TN_SERVER_BACKUP_JOB_H
+
+#include <uv.h>
+
+#include "engine/backup.h"
+#include "server/slots.h"
+
+#define SERVER_BACKUP_IDLE_MS 60000u
+
+struct server_backup {
+    struct engine_backup copy; /* files is NULL: there is none */
+    uint64_t number;           /* of the last one that was begun */
+    uint64_t used_ms;          /* in the loop's time: when it was last asked for */
+
+    uv_work_t work;
+    struct server_slot *slot; /* NULL: none of the following is in use */
+    struct tn_bytes name;     /* in name_bytes */
+    uint64_t offset;
+    uint8_t *bytes; /* room for `room`, and what was read */
+    size_t room, len;
+    enum tn_status status;
+    char name_bytes[LOG_FILE_NAME_MAX];
+};
+
+/* Every second: ends a backup that nobody reads. */
+void server_backup_check(struct server *server);
+/* Nothing runs any more; before the engine is closed. */
+void server_backup_free(struct server_backup *backup);
+
+#endif

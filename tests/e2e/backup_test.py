@@ -1,0 +1,268 @@
+"""`tenure backup` and `tenure restore` as an operator uses them: on a server that works meanwhile, again and
+again into the same directory, interrupted, damaged, and put back."""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import unittest
+
+from harness import BUILD, PATIENCE, Server, pairs, text_of, until
+
+TENURE = os.path.join(BUILD, "tenure")
+# Small, so that segments end and snapshots are taken all the time.
+BUSY = ("--segment-bytes", "65536", "--snapshot-bytes", "1048576", "--events-max", "2000")
+
+
+def tenure(*words, code=0, **options):
+    done = subprocess.run([TENURE, *map(str, words)], timeout=PATIENCE, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+    assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
+    return done.stdout + done.stderr
+
+
+class Writer(threading.Thread):
+    """Allocates until it is told to stop; knows the log position of every acknowledged lease."""
+
+    def __init__(self, server):
+        super().__init__()
+        self.client = server.client()
+        self.granted = {}  # holder: lsn
+        self.stopping = False
+        self.start()
+
+    def run(self):
+        number = 0
+        while not self.stopping:
+            pipe = self.client.pipeline(transaction=False)
+            for i in range(200):
+                pipe.execute_command("ALLOC", "ids", "h%d" % (number + i))
+            for i, reply in enumerate(pipe.execute()):
+                self.granted["h%d" % (number + i)] = int(pairs(reply)["lsn"])
+            number += 200
+
+    def stop(self):
+        self.stopping = True
+        self.join()
+        self.client.close()
+        return self.granted
+
+
+class Backup(unittest.TestCase):
+    flags = BUSY
+
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="tenure-backup-"))
+        self.addCleanup(shutil.rmtree, self.dir)
+        self.backups = self.dir / "backups"
+        self.server = Server(None, *self.flags)
+        self.addCleanup(self.server.remove)
+        self.r = self.server.client()
+        self.addCleanup(self.r.close)
+        self.r.execute_command("POOL", "CREATE", "ids", "RANGE", 1, 10000000)
+
+    def backup(self, *words, code=0):
+        return tenure("-s", self.server.socket, "backup", self.backups, *words, code=code)
+
+    def names(self):
+        return sorted(path.name for path in self.backups.iterdir())
+
+    def newest(self):
+        return self.backups / max(name for name in self.names() if name.startswith("backup-"))
+
+    def restored(self, backups, *flags):
+        data = self.dir / ("data-%d" % len(os.listdir(self.dir)))
+        said = tenure("restore", backups, data)
+        self.assertIn("sensors     off", said)
+        server = Server(None, "--data", str(data), *flags)
+        self.addCleanup(server.remove)
+        return data, server
+
+    def holders(self, server):
+        with server.client() as client:
+            cursor, found = 0, {}
+            while True:
+                page = pairs(client.execute_command("LEASES", "CURSOR", cursor, "COUNT", 1000))
+                for lease in page["leases"]:
+                    found[pairs(lease)["holder"]] = pairs(lease)["lease"]
+                cursor = int(page["cursor"])
+                if cursor == 0:
+                    return found
+
+    def test_backups_under_load_hold_exactly_what_was_acknowledged_up_to_their_position(self):
+        writer = Writer(self.server)
+        positions = []
+        try:
+            for _ in range(4):
+                enough = len(writer.granted) + 2000
+                until(lambda: len(writer.granted) > enough, "leases")
+                acknowledged = len(writer.granted)
+                said = self.backup("--keep", 10)
+                positions.append(int(self.newest().name[len("backup-"):], 16))
+                self.assertIn("\nok\n", said)
+                self.assertGreater(positions[-1], acknowledged)
+        finally:
+            granted = writer.stop()
+        self.assertEqual(positions, sorted(set(positions)))
+        for name in self.names():
+            position = int(name[len("backup-"):], 16)
+            _, server = self.restored(self.backups / name)
+            expected = {holder for holder, lsn in granted.items() if lsn <= position}
+            self.assertEqual(set(self.holders(server)), expected)
+
+    def test_a_second_backup_copies_only_what_is_new(self):
+        def fill(count):
+            pipe = self.r.pipeline(transaction=False)
+            for i in range(count):
+                pipe.execute_command("ALLOC", "ids", "filled-%d" % i, "META", '{"k":"%s"}' % ("x" * 400))
+            pipe.execute()
+        fill(3000)
+        self.backup("--keep", 2)
+        first = json.loads(text_of(self.newest() / "backup.json"))
+        self.r.execute_command("ALLOC", "ids", "one-more")
+        said = self.backup("--keep", 2)
+        second = self.newest()
+        copied = int(said.split(" copied")[0].split()[-1])
+        total = sum(int(file["bytes"]) for file in first["files"])
+        self.assertGreater(total, 1500000)
+        self.assertLess(copied, total / 10)
+        linked = [path for path in second.iterdir() if path.stat().st_nlink > 1]
+        self.assertGreater(len(linked), 3)
+        # Each is whole without the other.
+        shutil.rmtree(self.backups / self.names()[0])
+        self.assertIn("\nok\n", tenure("check", self.backups))
+        _, server = self.restored(self.backups)
+        self.assertEqual(len(self.holders(server)), 3001)
+
+    def test_old_backups_go_and_a_repetition_without_news_stays_one(self):
+        for i in range(4):
+            self.r.execute_command("ALLOC", "ids", "h%d" % i)
+            self.backup("--keep", 2)
+        self.assertEqual(len(self.names()), 2)
+        before = self.names()
+        self.backup("--keep", 2)
+        self.assertEqual(self.names(), before)
+        self.assertIn("\nok\n", tenure("check", self.newest()))
+
+    def test_an_interrupted_backup_leaves_the_one_before(self):
+        self.r.execute_command("ALLOC", "ids", "a")
+        self.backup()
+        before = self.names()
+        self.r.execute_command("ALLOC", "ids", "b")
+        # Stopped in the middle: the server answers the second read never.
+        stopped = subprocess.Popen([TENURE, "-s", self.server.socket, "backup", str(self.backups)],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            until(lambda: stopped.poll() is not None or (self.backups / "partial").exists(), "partial")
+        finally:
+            stopped.kill()
+            stopped.wait(PATIENCE)
+        tenure("check", self.backups)
+        # Its backup is still open at the server; another connection can end it by its number.
+        self.r.execute_command("PING")
+        for number in range(1, 4):
+            try:
+                self.server_admin("BACKUP", "END", number)
+            except Exception:  # not that one
+                pass
+        self.backup()
+        self.assertNotIn("partial", self.names())
+        self.assertEqual(len(self.names()), len(before))
+
+    def server_admin(self, *words):
+        with self.server.local() as client:
+            return client.execute_command(*words)
+
+    def test_one_backup_at_a_time_and_only_its_own_files(self):
+        begun = pairs(self.server_admin("BACKUP", "BEGIN"))
+        number = begun["backup"]
+        with self.assertRaisesRegex(Exception, "OVERLOADED.*a backup is being made"):
+            self.server_admin("BACKUP", "BEGIN")
+        for name in ("../secret", "lock", "/etc/passwd", "tenure.sock", "restored", "x" * 100):
+            with self.assertRaisesRegex(Exception, "NOTFOUND"):
+                self.server_admin("BACKUP", "READ", number, name, 0)
+        with self.assertRaisesRegex(Exception, "NOTFOUND"):
+            self.server_admin("BACKUP", "END", number + 1)
+        name = pairs(begun["files"][0])["name"]
+        with self.server.local() as client:
+            client.connection_pool.connection_kwargs["decode_responses"] = False
+            self.assertEqual(client.execute_command("BACKUP", "READ", number, name, 1 << 60), b"")
+        self.assertEqual(self.server_admin("BACKUP", "END", number), "OK")
+
+    def test_token_keys_are_not_for_anonymous_clients(self):
+        said = tenure("-p", self.server.port, "backup", self.backups)
+        self.assertIn("no token keys (connect by --socket", said)
+        self.assertFalse((self.newest() / "token.keys").exists())
+        self.r.execute_command("ALLOC", "ids", "news")
+        self.assertIn("events, token keys", self.backup())
+        self.assertTrue((self.newest() / "token.keys").exists())
+        self.r.execute_command("ALLOC", "ids", "more news")
+        self.assertIn("no token keys (--no-keys)", self.backup("--no-keys"))
+        self.assertFalse((self.newest() / "token.keys").exists())
+
+    def test_damage_is_found_by_check_and_by_restore(self):
+        self.r.execute_command("ALLOC", "ids", "a")
+        self.backup()
+        for path in sorted(self.newest().iterdir()):
+            if path.name == "backup.json":
+                continue
+            good = path.read_bytes()
+            path.write_bytes(good[:100] + bytes([good[100] ^ 1]) + good[101:])
+            self.assertIn("checksum is wrong", tenure("check", self.backups, code=1))
+            data = self.dir / "damaged"
+            self.assertIn("checksum is wrong", tenure("restore", self.backups, data, code=1))
+            # What is there is marked as incomplete: no server starts on it.
+            done = subprocess.run([os.path.join(BUILD, "tenured"), "--data", str(data), "--listen",
+                                   "127.0.0.1:0", "--http", "off"], timeout=PATIENCE, check=False,
+                                  stderr=subprocess.PIPE, text=True)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("was interrupted here", done.stderr)
+            shutil.rmtree(data)
+            path.write_bytes(good)
+        tenure("check", self.backups)
+
+    def test_wrong_directories_are_refused(self):
+        self.backup()
+        self.assertIn("no backup", tenure("restore", "/etc", self.dir / "x", code=1))
+        self.assertIn("not an empty directory", tenure("restore", self.backups, "/etc", code=1))
+        self.assertIn("name the directory above it",
+                      tenure("-s", self.server.socket, "backup", self.newest(), code=1))
+        tenure("backup", code=2)
+        tenure("restore", self.backups, code=2)
+        tenure("-s", self.server.socket, "backup", self.backups, "--keep", "0", code=2)
+
+    def test_a_restored_server_has_a_new_generation_and_its_sensors_stay_off(self):
+        mark = self.dir / "runs"
+        spec = {"command": ["/bin/sh", "-c", "echo run >> %s; exec sleep 1000" % mark]}
+        self.server_admin("SENSOR", "SET", "s1", "core.timer", json.dumps(spec))
+        self.r.execute_command("RULE", "SET", "r1", "core.timer")
+        until(lambda: mark.exists() and text_of(mark) == "run\n", "the sensor")
+        old = pairs(self.r.execute_command("ALLOC", "ids", "before"))["lease"]
+        self.backup()
+        data, server = self.restored(self.backups)
+        with server.client() as client:
+            self.assertEqual(pairs(client.execute_command("LEASE", old))["holder"], "before")
+            new = pairs(client.execute_command("ALLOC", "ids", "after"))["lease"]
+        self.assertGreater(int(new.split("-")[0]), int(old.split("-")[0]))
+        self.assertIn("event=sensors_off", text_of(server.log.name))
+        self.assertEqual(server.stop(), 0)
+        server.start()  # and again: still off, and no further generation
+        with server.client() as client:
+            again = pairs(client.execute_command("ALLOC", "ids", "later"))["lease"]
+        self.assertEqual(again.split("-")[0], new.split("-")[0])
+        self.assertEqual(text_of(mark), "run\n")
+        self.assertEqual(server.stop(), 0)
+        self.server.stop(signal.SIGTERM)
+        self.server.start()
+        server.flags = (*server.flags, "--sensors", "on")
+        runs = text_of(mark).count("run")
+        server.start()
+        until(lambda: text_of(mark).count("run") > runs, "the restored sensor")
+        self.assertFalse((data / "restored").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
