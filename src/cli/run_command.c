@@ -218,6 +218,16 @@ static void main_ended(struct keeping *keeping) {
     wind_up(keeping, keeping->live.kill_at_ms);
 }
 
+/* If the guardian was killed, nobody knows how the main process has ended; it died with it. */
+static void over(struct keeping *keeping, bool unproven) {
+    keeping->over = true;
+    keeping->unproven = keeping->unproven || unproven;
+    if (keeping->started && !keeping->exited) {
+        (void)fprintf(stderr, "tenure run: tenure-guardian was killed, and with it the command\n");
+        keeping->code = CLI_RUN_EXIT_SIGNAL + SIGKILL;
+    }
+}
+
 static void job_look(struct keeping *keeping) {
     enum run_job_event event;
     while ((event = run_job_next(&keeping->job)) != RUN_JOB_NOTHING) {
@@ -235,8 +245,7 @@ static void job_look(struct keeping *keeping) {
             main_ended(keeping);
             break;
         default:
-            keeping->over = true;
-            keeping->unproven = keeping->unproven || event == RUN_JOB_UNPROVEN;
+            over(keeping, event == RUN_JOB_UNPROVEN);
             break;
         }
     }

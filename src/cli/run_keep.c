@@ -163,12 +163,11 @@ static void renewed(struct keep *keep, uint64_t sent_ms) {
 
 /* TOUCH; its refusal says that the lease is not ours, or that the server cannot just now. */
 static void renew(struct keep *keep) {
-    struct cli_run_lease *lease = &keep->lease;
-    struct tn_bytes words[] = {tn_bytes_of("TOUCH", 5), tn_bytes_of(lease->id, strlen(lease->id)),
-                               tn_bytes_of(lease->epoch, strlen(lease->epoch)),
-                               tn_bytes_of("TTL", 3), tn_bytes_of(lease->ttl, strlen(lease->ttl))};
+    struct tn_bytes words[CLI_RUN_TOUCH_WORDS];
+    cli_run_lease_touch_words(&keep->lease, words);
     uint64_t sent = cli_run_now_ms(&keep->settings);
-    enum cli_link link = cli_client_send(&keep->client, words, 5, keep->settings.timeout_ms);
+    enum cli_link link =
+        cli_client_send(&keep->client, words, CLI_RUN_TOUCH_WORDS, keep->settings.timeout_ms);
     if (link == CLI_LINK_OK) {
         link = reply_wait(keep);
     }

@@ -32,16 +32,23 @@ void cli_run_lease_granted(struct cli_run_lease *lease, uint64_t sent_ms, uint64
     uint64_t server = deadline_ms > lease->ttl_ms ? deadline_ms - lease->ttl_ms : 0;
     bool first = lease->clocks.server_ms == 0;
     uint64_t told = first ? full : cli_run_lease_local(lease, deadline_ms);
-    /* If a pool's max_hold cut the ttl short, `server` is no time that the server's clock has shown.
-     * What the last round trip and the difference of two clocks explain is no cut. */
-    uint64_t slack = lease->clocks.round_trip_ms + lease->ttl_ms / 100 + 50;
-    bool is_cut = told + slack < full;
-    lease->deadline_ms = told < full && (is_cut || lease->has_max_hold) ? told : full;
-    if (!is_cut) {
-        lease->clocks.sent_ms = sent_ms;
-        lease->clocks.server_ms = server;
-        lease->clocks.round_trip_ms = now_ms - sent_ms;
+    if (first && lease->max_hold_ms != 0) {
+        lease->end_server_ms = server + lease->max_hold_ms;
     }
+    /* If max_hold cut the ttl short, `server` is no time that the server's clock has shown. If a pool
+     * got its max_hold only now, the deadline tells: it is earlier than the last round trip and the
+     * difference of two clocks explain. */
+    uint64_t slack = lease->clocks.round_trip_ms + lease->ttl_ms / 100 + 50;
+    bool is_cut =
+        (lease->end_server_ms != 0 && deadline_ms >= lease->end_server_ms) || told + slack < full;
+    if (is_cut && !first) {
+        lease->deadline_ms = told < full ? told : full;
+        return;
+    }
+    lease->deadline_ms = full;
+    lease->clocks.sent_ms = sent_ms;
+    lease->clocks.server_ms = server;
+    lease->clocks.round_trip_ms = now_ms - sent_ms;
 }
 
 /* ---- Refusals ---- */
@@ -149,7 +156,9 @@ static enum cli_run_answer pool_check(struct cli_run_lease *lease,
         if (node == 0 || !cli_node_number(&client->reader, node, &cap) || cap == 0) {
             continue;
         }
-        lease->has_max_hold = lease->has_max_hold || i == 1;
+        if (i == 1 && (lease->max_hold_ms == 0 || cap * 1000 < lease->max_hold_ms)) {
+            lease->max_hold_ms = cap * 1000;
+        }
         if (cap * 1000 < lease->ttl_ms && !(options->has_ttl && i == 0)) {
             lease->ttl_ms =
                 cap * 1000; /* an explicit ttl above max_lease is the server's to refuse */
@@ -236,9 +245,11 @@ static bool grant_take(struct cli_run_lease *lease, const struct cli_run_options
     return true;
 }
 
+/* `first_ms` is when the first attempt was sent, or 0: a repeated one may get the answer to that. */
 static enum cli_run_answer alloc_once(struct cli_run_lease *lease,
                                       const struct cli_run_options *options,
-                                      struct cli_client *client, const char *opid) {
+                                      struct cli_client *client, const char *opid,
+                                      uint64_t *inout_first_ms) {
     struct cli_words words = {.at = NULL};
     enum cli_run_answer answer = CLI_RUN_OK;
     for (unsigned i = 0; i < options->claim_count && answer == CLI_RUN_OK; i++) {
@@ -250,10 +261,12 @@ static enum cli_run_answer alloc_once(struct cli_run_lease *lease,
     (void)snprintf(lease->ttl, sizeof lease->ttl, "%llu", (unsigned long long)lease->ttl_ms / 1000);
     alloc_words(&words, lease, options, opid);
     if (answer == CLI_RUN_OK && !words.failed) {
-        uint64_t sent = cli_run_now_ms(lease->settings);
+        if (*inout_first_ms == 0) {
+            *inout_first_ms = cli_run_now_ms(lease->settings);
+        }
         answer = answer_of(
             client, cli_client_call(client, words.at, words.count, lease->settings->timeout_ms));
-        if (answer == CLI_RUN_OK && !grant_take(lease, options, client, sent)) {
+        if (answer == CLI_RUN_OK && !grant_take(lease, options, client, *inout_first_ms)) {
             answer = CLI_RUN_REFUSED;
         } else if (answer != CLI_RUN_OK && client->reader.node_count > 0 && is_refusal(client)) {
             refusal_print(client);
@@ -263,12 +276,28 @@ static enum cli_run_answer alloc_once(struct cli_run_lease *lease,
     return answer;
 }
 
+/* If it fails, the deadline stays where it is, and the command is ended there. */
+static void touch(struct cli_run_lease *lease, struct cli_client *client) {
+    struct tn_bytes words[CLI_RUN_TOUCH_WORDS];
+    uint64_t deadline = 0;
+    uint64_t sent = cli_run_now_ms(lease->settings);
+    cli_run_lease_touch_words(lease, words);
+    if (answer_of(client, cli_client_call(client, words, CLI_RUN_TOUCH_WORDS,
+                                          lease->settings->timeout_ms)) == CLI_RUN_OK &&
+        cli_node_number(&client->reader, cli_node_find(&client->reader, 0, "deadline"),
+                        &deadline)) {
+        lease->clocks.round_trip_ms += sent - lease->clocks.sent_ms; /* explained by the attempts */
+        cli_run_lease_granted(lease, sent, cli_run_now_ms(lease->settings), deadline);
+    }
+}
+
 enum cli_run_answer cli_run_lease_acquire(struct cli_run_lease *lease,
                                           const struct cli_run_options *options,
                                           struct cli_client *client, int *ret_code) {
     const struct cli_settings *settings = lease->settings;
     char opid[48] = "run-";
     enum cli_run_answer answer = CLI_RUN_AGAIN;
+    uint64_t first = 0;
     *ret_code = CLI_RUN_EXIT_NOT_ACQUIRED;
     lease->ttl_ms = options->ttl_s * 1000;
     if (!holder_make(lease, options) || !random_hex(settings, opid + 4, 16)) {
@@ -282,11 +311,14 @@ enum cli_run_answer cli_run_lease_acquire(struct cli_run_lease *lease,
             cli_wait_ms(PAUSE_MS << (attempt < 5 ? attempt : 5));
         }
         if (cli_client_open(client, settings) == CLI_LINK_OK) {
-            answer = alloc_once(lease, options, client, opid);
+            answer = alloc_once(lease, options, client, opid, &first);
         }
         if (answer == CLI_RUN_AGAIN && client->error[0] != '\0') {
             (void)fprintf(stderr, "tenure run: %s\n", client->error);
         }
+    }
+    if (answer == CLI_RUN_OK && cli_run_now_ms(settings) > first + lease->ttl_ms / 6) {
+        touch(lease, client); /* the ttl counts from the first attempt: most of it may be over */
     }
     return answer;
 }
@@ -295,6 +327,15 @@ void cli_run_lease_free(struct cli_run_lease *lease) {
     free(lease->values);
     free(lease->pools);
     explicit_bzero(lease->token, sizeof lease->token);
+}
+
+void cli_run_lease_touch_words(const struct cli_run_lease *lease,
+                               struct tn_bytes words[CLI_RUN_TOUCH_WORDS]) {
+    words[0] = tn_bytes_of("TOUCH", 5);
+    words[1] = tn_bytes_of(lease->id, strlen(lease->id));
+    words[2] = tn_bytes_of(lease->epoch, strlen(lease->epoch));
+    words[3] = tn_bytes_of("TTL", 3);
+    words[4] = tn_bytes_of(lease->ttl, strlen(lease->ttl));
 }
 
 void cli_run_lease_token_words(const struct cli_run_lease *lease,

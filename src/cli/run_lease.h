@@ -20,9 +20,10 @@ struct cli_run_lease {
     char id[64];
     char epoch[24];
     uint64_t ttl_ms;
-    char ttl[24];         /* the same in seconds, as a word */
-    uint64_t deadline_ms; /* surely held until then */
-    bool has_max_hold;    /* a pool limits how long the lease can live in all */
+    char ttl[24];           /* the same in seconds, as a word */
+    uint64_t deadline_ms;   /* surely held until then */
+    uint64_t max_hold_ms;   /* the pools limit how long the lease can live in all; 0: they do not */
+    uint64_t end_server_ms; /* and so, in the server's time, until when; 0: no limit */
     struct {
         uint64_t sent_ms, server_ms, round_trip_ms;
     } clocks;
@@ -44,6 +45,11 @@ enum cli_run_answer cli_run_lease_acquire(struct cli_run_lease *lease,
                                           const struct cli_run_options *options,
                                           struct cli_client *client, int *ret_code);
 void cli_run_lease_free(struct cli_run_lease *lease);
+
+/* The request that renews it. */
+#define CLI_RUN_TOUCH_WORDS 5u
+void cli_run_lease_touch_words(const struct cli_run_lease *lease,
+                               struct tn_bytes words[CLI_RUN_TOUCH_WORDS]);
 
 /* A token for the lease into lease->token; none if the server gives none. */
 void cli_run_lease_token(struct cli_run_lease *lease, struct cli_client *client);

@@ -289,7 +289,8 @@ class Interrupted(RunCase):
                 self.witness.forget()
                 run = self.held("--containment", containment, mode=mode)
                 os.kill(run.guardian(), signal.SIGKILL)
-                run.end()
+                code, _, err = run.end()
+                self.assertEqual((code, "guardian was killed" in err), (137, True), err)
                 self.assertTrue(self.witness.is_free())
                 self.assertEqual(self.leases(), [])  # released: this was proven
 

@@ -64,10 +64,31 @@ static void a_start_comes_back_whole_or_not_at_all(void **state) {
     assert_false(run_frame_start_decode(bytes, len + 1, &back));
 }
 
+static void only_a_job_has_no_arguments(void **state) {
+    struct run_frame_start start = start_make();
+    struct run_frame_start back;
+    static uint8_t bytes[RUN_FRAME_MAX];
+    (void)state;
+    start.is_job = true;
+    assert_false(
+        run_frame_start_decode(bytes, run_frame_start_encode(&start, bytes, sizeof bytes), &back));
+    start.argc = start.envc = 0;
+    start.foreground = true;
+    start.ignored = 1ull << 63 | 1;
+    assert_true(
+        run_frame_start_decode(bytes, run_frame_start_encode(&start, bytes, sizeof bytes), &back));
+    assert_true(back.is_job && back.foreground);
+    assert_int_equal(back.ignored, start.ignored);
+    start.is_job = false;
+    assert_false(
+        run_frame_start_decode(bytes, run_frame_start_encode(&start, bytes, sizeof bytes), &back));
+}
+
 static void orders_come_back(void **state) {
     static const struct run_frame_order all[] = {
         {.kind = RUN_FRAME_TERM},
         {.kind = RUN_FRAME_KILL},
+        {.kind = RUN_FRAME_PASS, .signal = 28},
         {.kind = RUN_FRAME_LIVE, .live = {.term_at_ms = UINT64_MAX, .kill_at_ms = 7}},
         {.kind = RUN_FRAME_SIGNAL, .signal = 10},
     };
@@ -298,6 +319,7 @@ static void positions_are_texts(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_start_comes_back_whole_or_not_at_all),
+        cmocka_unit_test(only_a_job_has_no_arguments),
         cmocka_unit_test(orders_come_back),
         cmocka_unit_test(news_come_back),
         cmocka_unit_test(a_name_in_proc_can_be_anything),

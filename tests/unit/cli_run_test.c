@@ -1,0 +1,78 @@
+/* Until when a lease is surely held: server deadlines in local time, never later than the truth. */
+#include "unit/unit.h"
+
+#include "base/prng.h"
+#include "cli/run_lease.h"
+
+#define TTL_MS 30000u
+
+static struct cli_run_lease lease_make(uint64_t max_hold_ms) {
+    return (struct cli_run_lease){.ttl_ms = TTL_MS, .max_hold_ms = max_hold_ms};
+}
+
+static void the_ttl_counts_from_before_the_request(void **state) {
+    struct cli_run_lease lease = lease_make(0);
+    (void)state;
+    cli_run_lease_granted(&lease, 1000, 1900, 500000 + TTL_MS);
+    assert_int_equal(lease.deadline_ms, 1000 + TTL_MS);
+    assert_int_equal(cli_run_lease_local(&lease, 500000), 1000);
+    assert_int_equal(cli_run_lease_local(&lease, 500700), 1700);
+    assert_int_equal(cli_run_lease_local(&lease, 499500), 500);
+    assert_int_equal(cli_run_lease_local(&lease, 1), 0);
+    /* A slow answer does not shorten the next renewal. */
+    cli_run_lease_granted(&lease, 11000, 11001, 509100 + TTL_MS);
+    assert_int_equal(lease.deadline_ms, 11000 + TTL_MS);
+}
+
+static void a_ttl_that_is_cut_short_ends_when_the_server_says(void **state) {
+    struct cli_run_lease lease = lease_make(45000);
+    (void)state;
+    cli_run_lease_granted(&lease, 1000, 1002, 500000 + TTL_MS);
+    cli_run_lease_granted(&lease, 11000, 11002, 510000 + TTL_MS);
+    assert_int_equal(lease.deadline_ms, 11000 + TTL_MS);
+    for (uint64_t at = 21000; at < 46000; at += 5000) { /* max_hold: until 545000 */
+        cli_run_lease_granted(&lease, at, at + 2, 545000);
+        assert_int_equal(lease.deadline_ms, 46000);
+    }
+    /* The same if the pool has got its max_hold only now. */
+    lease = lease_make(0);
+    cli_run_lease_granted(&lease, 1000, 1002, 500000 + TTL_MS);
+    cli_run_lease_granted(&lease, 11000, 11002, 520000);
+    assert_int_equal(lease.deadline_ms, 21000);
+}
+
+/* The server's clock is `offset` ahead; every request takes some time there and some time back. */
+static void no_deadline_is_later_than_the_truth(void **state) {
+    struct tn_prng prng;
+    (void)state;
+    tn_prng_seed(&prng, 14);
+    for (int round = 0; round < 2000; round++) {
+        uint64_t offset = 1 + tn_prng_below(&prng, 1000000);
+        uint64_t end =
+            tn_prng_below(&prng, 2) == 0 ? UINT64_MAX : 40000 + tn_prng_below(&prng, 90000);
+        uint64_t now = 1000;
+        uint64_t first =
+            now + tn_prng_below(&prng, 3000); /* when the server gets the first request */
+        struct cli_run_lease lease = lease_make(end != UINT64_MAX ? end - first : 0);
+        for (int renewal = 0; renewal < 12 && now < end; renewal++) {
+            uint64_t sent = now;
+            uint64_t there = renewal == 0 ? first : sent + tn_prng_below(&prng, 3000);
+            uint64_t back = there + tn_prng_below(&prng, 3000);
+            uint64_t full = there + TTL_MS;
+            uint64_t truth = full < end || renewal == 0 ? full : end;
+            cli_run_lease_granted(&lease, sent, back, truth + offset);
+            assert_true(lease.deadline_ms <= truth);
+            assert_true(cli_run_lease_local(&lease, there + 5000 + offset) <= there + 5000);
+            now = back + tn_prng_below(&prng, 10000);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_ttl_counts_from_before_the_request),
+        cmocka_unit_test(a_ttl_that_is_cut_short_ends_when_the_server_says),
+        cmocka_unit_test(no_deadline_is_later_than_the_truth),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
