@@ -109,6 +109,10 @@ crowd: ## measures an honest client beside ten thousand hostile ones: make crowd
 sensors-campaign: ## tests sensors at scale: kills, toggles, a thousand at once; takes minutes
 	@tools/sensors-campaign.sh
 
+.PHONY: run-campaign
+run-campaign: ## interrupts tenure run at random: make run-campaign INTERRUPTIONS=500 SECONDS=3600 SEED=1
+	@tools/run-campaign.sh "$(or $(INTERRUPTIONS),500)" "$(or $(SECONDS),3600)"
+
 .PHONY: nemesis-plants
 nemesis-plants: ## runs the nemesis against a server with planted bugs, which it must find
 	@tools/nemesis-plants.sh
