@@ -226,6 +226,7 @@ static void leave(struct replica *r) {
     if (!r->begun || r->owner.role != REPLICA_OWNING) {
         return;
     }
+    r->closing = true;
     replica_tell_kind(r, REPLICA_FACT_RESIGN);
     while (r->owner.role == REPLICA_OWNING && r->now_ms < until_ms) {
         wait_once(r, least(until_ms, replica_swap_next_ms(r)));

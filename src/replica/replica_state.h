@@ -196,6 +196,7 @@ struct replica {
     uint64_t unreachable_ms; /* since when etcd has not answered; 0: it has */
     char leader_told[LOG_LEADER_MAX + 1];
     bool owned_told, ever_told;
+    bool closing; /* the follower is told nothing any more */
 
     /* From load on by the log's thread, before it by who loads. */
     struct replica_file file; /* as it was found */

@@ -45,6 +45,7 @@ static bool answer_read(struct replica *r, const struct etcd_answer *answer,
             replica_follow_distrust(
                 r, status == TN_VERSION ? REPLICA_TROUBLE_VERSION : REPLICA_TROUBLE_DAMAGED,
                 "head");
+            etcd_leave(r->writer); /* this member, too, is asked no more */
             return false;
         }
         fact->has_head = true;
@@ -562,6 +563,9 @@ static const char *leader_address(struct replica *r) {
 void replica_leader_tell(struct replica *r) {
     bool owned = r->begun && r->owner.role == REPLICA_OWNING;
     const char *leader = owned ? r->options.advertise : leader_address(r);
+    if (r->closing) {
+        return;
+    }
     if (r->ever_told && owned == r->owned_told && strcmp(leader, r->leader_told) == 0) {
         return;
     }
