@@ -197,7 +197,7 @@ static void tenure_write(FILE *out) {
         "With --json a reply is one line on standard output. Integers are strings, because they have 64 bits; times are milliseconds since 1970. A refusal is an object with result, outcome, detail and further facts.");
     codes_write(out);
     section(out, "ENVIRONMENT");
-    item(out, "TENURE_URL", "", "The server as tenure://HOST:PORT.");
+    item(out, "TENURE_URL", "", "The server as tenure://HOST:PORT; with TLS as tenures://HOST:PORT or rediss://HOST:PORT.");
     item(out, "TENURE_HOST, TENURE_PORT", "",
          "The server's host and port; they override TENURE_URL.");
     item(
@@ -206,6 +206,9 @@ static void tenure_write(FILE *out) {
     item(
         out, "TENURE_USER, TENURE_SECRET, TENURE_SECRET_FILE", "",
         "The user to log in as (default), and the secret or a file whose first line is the secret; without a secret, tenure does not log in.");
+    item(
+        out, "TENURE_TLS, TENURE_CA_FILE, TENURE_CERT_FILE, TENURE_KEY_FILE", "",
+        "TLS: yes or no; the authorities of the server's certificate; the client's certificate and its key.");
     item(out, "NO_COLOR", "", "If it is set and not empty, the output has no colors.");
     item(out, "COLUMNS", "", "The width of a terminal that does not report it.");
     section(out, "EXAMPLES");

@@ -31,10 +31,12 @@ import os
 import random
 import re
 import socket
+import ssl
 import threading
 import time as _time
 import urllib.parse
 import uuid
+import warnings
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import (Any, Callable, ClassVar, Deque, Dict, Iterator, List, Mapping, Optional,
@@ -1539,6 +1541,44 @@ class _Wire:
         raise ValueError("a reply that begins with %r" % kind)
 
 
+_TLS_SCHEMES = ("tenures", "rediss")
+
+
+def _secured(sock: socket.socket, context: ssl.SSLContext, host: str) -> ssl.SSLSocket:
+    try:
+        return context.wrap_socket(sock, server_hostname=host)
+    except BaseException:
+        sock.close()
+        raise
+
+
+def _tls_wanted(address: Optional[str]) -> bool:
+    """By the scheme of the address, or by the environment."""
+    said = os.environ.get("TENURE_TLS") or "no"
+    if said not in ("yes", "no"):
+        raise ValueError("TENURE_TLS: %r is not yes or no" % said)
+    text = address if address is not None else os.environ.get("TENURE_URL") or ""
+    return text.partition("://")[0] in _TLS_SCHEMES or (address is None and said == "yes")
+
+
+def _tls_context(ca_file: Optional[str], cert_file: Optional[str], key_file: Optional[str],
+                 insecure: bool) -> ssl.SSLContext:
+    """TLS 1.2 or newer; the server is verified unless `insecure`."""
+    context = ssl.create_default_context(cafile=ca_file or os.environ.get("TENURE_CA_FILE") or None)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if cert_file is None and os.environ.get("TENURE_CERT_FILE"):
+        cert_file = os.environ["TENURE_CERT_FILE"]
+        key_file = key_file or os.environ.get("TENURE_KEY_FILE") or None
+    if cert_file is not None:
+        context.load_cert_chain(cert_file, key_file)
+    if insecure:
+        warnings.warn("insecure=True: the server's certificate is not verified; whoever is on the "
+                      "network can read and change the connections", RuntimeWarning, stacklevel=3)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
 @dataclass(frozen=True)
 class _Address:
     """The address of the server and the user."""
@@ -1549,6 +1589,7 @@ class _Address:
     password: Optional[str]
     name: Optional[str]
     timeout: float
+    tls: Optional[ssl.SSLContext] = None  # None: without TLS
 
     @staticmethod
     def parse_all(text: Optional[str]) -> List[Tuple[str, int, Optional[str], Optional[str]]]:
@@ -1575,8 +1616,10 @@ class _Address:
             text = "%s:%s" % ("[%s]" % host if ":" in host else host,
                               os.environ.get("TENURE_PORT", DEFAULT_PORT))
         parts = urllib.parse.urlsplit(text if "://" in text else "tenure://" + text)
-        if parts.scheme != "tenure" or not parts.hostname or parts.path.strip("/"):
-            raise ValueError("%r is not tenure://HOST:PORT or unix://PATH" % text)
+        if (parts.scheme not in ("tenure", *_TLS_SCHEMES) or not parts.hostname
+                or parts.path.strip("/")):
+            raise ValueError("%r is not tenure://HOST:PORT, tenures://HOST:PORT or unix://PATH"
+                             % text)
         unquoted = [None if p is None else urllib.parse.unquote(p)
                     for p in (parts.username, parts.password)]
         return parts.hostname, parts.port or DEFAULT_PORT, unquoted[0], unquoted[1]
@@ -1585,7 +1628,7 @@ class _Address:
         if self.port != 0:
             sock = socket.create_connection((self.host, self.port), self.timeout)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return sock
+            return sock if self.tls is None else _secured(sock, self.tls, self.host)
         sock = socket.socket(socket.AF_UNIX)
         try:
             sock.settimeout(self.timeout)
@@ -1856,21 +1899,33 @@ class Client(Commands):
     `tenure://a:7411,b:7411,c:7411`: the client finds the one that owns the log, and goes over to the
     next owner. `timeout`: seconds for one answer.
     `retry_seconds`: how long a request is repeated after a lost connection, while the server is
-    stopping or overloaded, or while no node owns the log; 0: never."""
+    stopping or overloaded, or while no node owns the log; 0: never.
+
+    TLS: `tenures://` or `rediss://` in the address, `tls=True`, or TENURE_TLS=yes. The server's
+    certificate is verified against `ca_file` (TENURE_CA_FILE; else the system's authorities) and the
+    host; `cert_file` and `key_file` are the client's own. `insecure=True` verifies nothing, and
+    warns."""
 
     def __init__(self, address: Optional[str] = None, *, timeout: float = 10.0,
                  retry_seconds: float = 30.0, connections: int = 16,
                  username: Optional[str] = None, password: Optional[str] = None,
-                 name: Optional[str] = None) -> None:
+                 name: Optional[str] = None, tls: Optional[bool] = None,
+                 ca_file: Optional[str] = None, cert_file: Optional[str] = None,
+                 key_file: Optional[str] = None, insecure: bool = False) -> None:
         if timeout <= 0 or retry_seconds < 0 or connections < 1:
             raise ValueError("timeout and connections must be above 0, retry_seconds not below")
         # The last attempt may still wait for a connection, connect, and say hello.
         if retry_seconds + 3 * timeout >= OP_WINDOW_SECONDS:
             raise ValueError("retry_seconds + 3 * timeout must stay below the %d seconds in which "
                              "the server remembers operation ids" % OP_WINDOW_SECONDS)
+        context = (_tls_context(ca_file, cert_file, key_file, insecure)
+                   if (_tls_wanted(address) if tls is None else tls) else None)
+        if context is None and (ca_file or cert_file or insecure):
+            raise ValueError("ca_file, cert_file and insecure need tls=True or tenures://")
         self._addresses = [
             _Address(host, port, username or url_user,
-                     password if password is not None else url_password, name, timeout)
+                     password if password is not None else url_password, name, timeout,
+                     context)
             for host, port, url_user, url_password in _Address.parse_all(address)]
         self._address = self._addresses[0]  # where new connections go
         self.timeout = timeout

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/bytes.h"
+#include "cli/tls_client.h"
 #include "os/os.h"
 
 /* Refusals have their own codes in the result table: see tn_result_exit. These are the others. */
@@ -33,6 +34,7 @@ struct cli_settings {
     uint32_t node_count;          /* 0: there is one server */
     bool any_node;                /* the subcommand is not for the owner of the log only */
     char socket[108]; /* the path of a Unix-domain socket, instead of both; empty: none */
+    struct cli_tls_settings tls;
     bool json;
     const char *opid; /* NULL: generated for each write */
     uint64_t timeout_ms;

@@ -43,7 +43,8 @@ static bool wait_for(const struct cli_client *client, short events, uint64_t dea
         uint64_t now = client->os->clock_boot_ms(client->os->ctx);
         uint64_t left =
             deadline == UINT64_MAX ? UINT64_MAX : deadline - (now < deadline ? now : deadline);
-        struct pollfd one = {.fd = client->socket, .events = events};
+        short more = client->tls != NULL ? cli_tls_events(client->tls) : 0;
+        struct pollfd one = {.fd = client->socket, .events = (short)(events | more)};
         int wait = deadline == UINT64_MAX ? -1 : (left > 3600000 ? 3600000 : (int)left);
         int ready = poll(&one, 1, wait);
         if (ready != 0 && !(ready < 0 && errno == EINTR)) {
@@ -56,6 +57,8 @@ static bool wait_for(const struct cli_client *client, short events, uint64_t dea
 }
 
 void cli_client_close(struct cli_client *client) {
+    cli_tls_free(client->tls);
+    client->tls = NULL;
     if (client->socket >= 0) {
         (void)close(client->socket);
     }
@@ -128,6 +131,40 @@ static enum cli_link connect_unix(struct cli_client *client, const char *path, u
     return error == 0 ? CLI_LINK_OK
                       : fail(client, CLI_LINK_UNREACHABLE, "cannot connect to %.107s: %s", path,
                              strerror(error));
+}
+
+/* ---- With or without TLS ---- */
+
+/* The handshake. */
+static enum cli_link secure(struct cli_client *client, const struct cli_tls_settings *settings,
+                            const char *host, uint64_t deadline) {
+    char error[256] = "";
+    client->tls = cli_tls_new(settings, host, client->socket, error, sizeof error);
+    if (client->tls == NULL) {
+        return fail(client, CLI_LINK_UNREACHABLE, "%s", error);
+    }
+    for (;;) {
+        enum cli_tls_step step = cli_tls_handshake(client->tls, error, sizeof error);
+        if (step == CLI_TLS_DONE) {
+            return CLI_LINK_OK;
+        }
+        if (step == CLI_TLS_FAILED) {
+            return fail(client, CLI_LINK_UNREACHABLE, "%s", error);
+        }
+        if (!wait_for(client, step == CLI_TLS_READ ? POLLIN : POLLOUT, deadline)) {
+            return fail(client, CLI_LINK_UNREACHABLE, "the TLS handshake took too long");
+        }
+    }
+}
+
+static ssize_t wire_send(struct cli_client *client, const void *bytes, size_t len) {
+    return client->tls != NULL ? cli_tls_send(client->tls, bytes, len)
+                               : send(client->socket, bytes, len, MSG_NOSIGNAL);
+}
+
+static ssize_t wire_recv(struct cli_client *client, void *out, size_t len) {
+    return client->tls != NULL ? cli_tls_recv(client->tls, out, len)
+                               : recv(client->socket, out, len, 0);
 }
 
 /* The secret is in the environment or in a file, never on the command line, which others may see.
@@ -203,6 +240,9 @@ enum cli_link cli_client_open_at(struct cli_client *client, const struct cli_set
     enum cli_link link = settings->socket[0] != '\0'
                              ? connect_unix(client, settings->socket, deadline)
                              : connect_any(client, host, port, deadline);
+    if (link == CLI_LINK_OK && settings->tls.on && settings->socket[0] == '\0') {
+        link = secure(client, &settings->tls, host, deadline);
+    }
     if (link == CLI_LINK_OK) {
         link = greet(client, timeout_ms);
     }
@@ -261,7 +301,7 @@ enum cli_link cli_client_send(struct cli_client *client, const struct tn_bytes *
         link = fail(client, CLI_LINK_UNREACHABLE, "out of memory");
     }
     while (link == CLI_LINK_OK && sent < out.len) {
-        ssize_t len = send(client->socket, out.at + sent, out.len - sent, MSG_NOSIGNAL);
+        ssize_t len = wire_send(client, out.at + sent, out.len - sent);
         if (len >= 0) {
             sent += (size_t)len;
         } else if (errno != EAGAIN && errno != EINTR) {
@@ -283,7 +323,7 @@ static enum cli_link receive_some(struct cli_client *client, bool *ret_some) {
     if (room == NULL) {
         return fail(client, CLI_LINK_LOST, "out of memory");
     }
-    ssize_t len = recv(client->socket, room, capacity, 0);
+    ssize_t len = wire_recv(client, room, capacity);
     if (len == 0) {
         return fail(client, CLI_LINK_LOST, "the server closed the connection");
     }
@@ -340,7 +380,7 @@ enum cli_link cli_client_exchange(struct cli_client *client, struct tn_bytes out
             return link;
         }
         if (*inout_sent < out.len) {
-            len = send(client->socket, out.at + *inout_sent, out.len - *inout_sent, MSG_NOSIGNAL);
+            len = wire_send(client, out.at + *inout_sent, out.len - *inout_sent);
             if (len < 0 && errno != EAGAIN && errno != EINTR) {
                 return fail(client, CLI_LINK_LOST, "the connection broke while sending: %s",
                             strerror(errno));

@@ -10,7 +10,8 @@
 
 struct cli_client {
     const struct os *os;
-    int socket; /* -1: not connected */
+    int socket;          /* -1: not connected */
+    struct cli_tls *tls; /* NULL: without TLS */
     struct cli_reader reader;
     char error[320]; /* the reason of a failure */
     bool login;      /* the failure is a missing or refused log-in */

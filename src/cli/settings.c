@@ -6,7 +6,23 @@
 #include "cli/cli.h"
 #include "cli/display.h"
 
-enum setting { HOST, PORT, SOCKET, URL, JSON, OPID, TIMEOUT, RETRY, LIMIT, SETTINGS };
+enum setting {
+    HOST,
+    PORT,
+    SOCKET,
+    URL,
+    TLS,
+    CA,
+    CERT,
+    KEY,
+    INSECURE,
+    JSON,
+    OPID,
+    TIMEOUT,
+    RETRY,
+    LIMIT,
+    SETTINGS
+};
 
 static const char *const rows[SETTINGS][3] = {
     [HOST] = {"-h, --host", "HOST", "the server's host (127.0.0.1; TENURE_HOST)"},
@@ -16,6 +32,12 @@ static const char *const rows[SETTINGS][3] = {
     [URL] = {"-u, --url", "URL",
              "all of them at once: tenure://HOST:PORT, unix://PATH, or the nodes of a cluster, "
              "tenure://A:PORT,B:PORT,C:PORT (TENURE_URL)"},
+    [TLS] = {"--tls", "", "use TLS; so do URLs with rediss:// and tenures:// (TENURE_TLS=yes)"},
+    [CA] = {"--ca", "FILE",
+            "use TLS; the authorities of the server's certificate (TENURE_CA_FILE; the system's)"},
+    [CERT] = {"--cert", "FILE", "use TLS; the client's certificate (TENURE_CERT_FILE)"},
+    [KEY] = {"--key", "FILE", "the key of that certificate (TENURE_KEY_FILE; the same file)"},
+    [INSECURE] = {"--insecure", "", "use TLS without verifying the server: for trying only"},
     [JSON] = {"--json", "",
               "print the reply as one line of JSON; integers are strings, as over HTTP"},
     [OPID] = {"--opid", "ID",
@@ -90,6 +112,7 @@ static bool url_set(struct cli_settings *settings, const char *url) {
     if (strncmp(url, "unix://", 7) == 0) {
         return copy(settings->socket, sizeof settings->socket, url + 7, strlen(url + 7));
     }
+    settings->tls.on |= strncmp(url, "rediss://", 9) == 0 || strncmp(url, "tenures://", 10) == 0;
     const char *scheme = strstr(url, "://");
     const char *host = scheme != NULL ? scheme + 3 : url;
     size_t len = strcspn(host, "/");
@@ -105,6 +128,26 @@ bool cli_settings_address(struct cli_settings *settings, struct tn_bytes address
            address_set(settings, text, strlen(text));
 }
 
+/* NULL: it is not set. */
+static const char *variable(const char *name) {
+    const char *value = getenv(name);
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+/* A word that is not understood must not mean plain text. */
+static bool tls_init(struct cli_tls_settings *tls) {
+    const char *wanted = variable("TENURE_TLS");
+    tls->on = wanted != NULL && strcmp(wanted, "yes") == 0;
+    if (wanted != NULL && !tls->on && strcmp(wanted, "no") != 0) {
+        (void)fprintf(stderr, "tenure: TENURE_TLS: '%s' is not yes or no\n", wanted);
+        return false;
+    }
+    tls->ca = variable("TENURE_CA_FILE");
+    tls->certificate = variable("TENURE_CERT_FILE");
+    tls->key = variable("TENURE_KEY_FILE");
+    return true;
+}
+
 bool cli_settings_init(struct cli_settings *settings, const struct os *os) {
     const char *url = getenv("TENURE_URL");
     const char *host = getenv("TENURE_HOST");
@@ -112,6 +155,9 @@ bool cli_settings_init(struct cli_settings *settings, const struct os *os) {
     const char *path = getenv("TENURE_SOCKET");
     *settings = (struct cli_settings){
         .os = os, .host = CLI_HOST, .port = CLI_PORT, .timeout_ms = 30000, .limit = CLI_LIMIT};
+    if (!tls_init(&settings->tls)) {
+        return false;
+    }
     if (url != NULL && url[0] != '\0' && !url_set(settings, url)) {
         (void)fprintf(
             stderr,
@@ -167,6 +213,17 @@ static bool value_set(struct cli_settings *settings, enum setting setting, const
         settings->socket[0] = '\0';
         settings->node_count = 0;
         return port_set(settings, value);
+    case CA:
+        settings->tls.on = true;
+        settings->tls.ca = value;
+        return value[0] != '\0';
+    case CERT:
+        settings->tls.on = true;
+        settings->tls.certificate = value;
+        return value[0] != '\0';
+    case KEY:
+        settings->tls.key = value;
+        return value[0] != '\0';
     case OPID:
         settings->opid = value;
         return value[0] != '\0';
@@ -206,6 +263,22 @@ static bool row_find(const char *argument, bool leading, enum setting *ret_row,
     return false;
 }
 
+/* An option without a value. */
+static bool flag_set(struct cli_settings *settings, enum setting setting) {
+    if (setting == JSON) {
+        settings->json = true;
+    } else {
+        settings->tls.on = true;
+    }
+    if (setting == INSECURE && !settings->tls.insecure) {
+        settings->tls.insecure = true;
+        (void)fprintf(stderr,
+                      "tenure: WARNING: --insecure: the server's certificate is not verified; "
+                      "whoever is on the network can read and change this connection\n");
+    }
+    return true;
+}
+
 int cli_settings_take(struct cli_settings *settings, int argc, char **argv, int *at, bool leading) {
     enum setting row;
     const char *value;
@@ -213,9 +286,8 @@ int cli_settings_take(struct cli_settings *settings, int argc, char **argv, int 
         return 0;
     }
     const char *name = argv[(*at)++];
-    if (row == JSON) {
-        settings->json = true;
-        return value == NULL ? 1 : -1;
+    if (row == JSON || row == TLS || row == INSECURE) {
+        return flag_set(settings, row) && value == NULL ? 1 : -1;
     }
     if (value == NULL && *at < argc) {
         value = argv[(*at)++];

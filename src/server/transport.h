@@ -102,7 +102,7 @@ void transport_init(struct transport *transport, uv_loop_t *loop, enum transport
 /* Takes the client that waits at a listener of the same kind. 0, or a code of libuv's. */
 int transport_accept(struct transport *transport, struct transport_listener *listener);
 
-/* A stream that already exists: a connected socket of the Unix domain, which is the transport's from now
+/* An existing stream: a connected socket of the Unix domain, which is the transport's from now
  * on. 0, or a code of libuv's. */
 int transport_open(struct transport *transport, int socket);
 

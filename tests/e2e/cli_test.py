@@ -412,7 +412,7 @@ class Shells(Cli):
         self.tenure("rule", "set", "r1", "t")
         for words, want in [
                 (["al"], ["alloc"]), (["pool", "cr"], ["create"]), (["rule", "d"], ["delete", "disable"]),
-                (["alloc", "p", "h", "--t"], ["--ttl", "--timeout"]), (["--ver"], ["--version"]),
+                (["alloc", "p", "h", "--t"], ["--ttl", "--timeout", "--tls"]), (["--ver"], ["--version"]),
                 (["pool", "create", "p", "--stra"], ["--strategy"]),
                 (["leases", "--state", "re"], ["reserved", "revoking", "released", "revoked"]),
                 (["-p", port, "alloc", "ap"], ["apples", "apricots"]),
