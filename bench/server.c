@@ -457,6 +457,19 @@ static void measure_renewals(uint32_t depth, const struct redis_layout *layout, 
     sides_close(&side, &other);
 }
 
+/* Tenure against itself: the same renewals with TLS. */
+static void measure_tls(void) {
+    struct tenure_job job = {.pool = "renew", .job = JOB_RENEW};
+    struct load_script script = tenure_script(&job);
+    static struct side side, other;
+    side = other = (struct side){0};
+    side.load = load_open_tls(tenure.tls_port, 64, 32, &script);
+    other.load = load_open(tenure.port, 64, 32, &script);
+    turns(&side, &other);
+    report("server renewals with TLS, 64 x 32", "renewals/s", 1, &side, "plain", &other, 0.5);
+    sides_close(&side, &other);
+}
+
 static void measure_ping(void) {
     static struct side side, other;
     side.load = load_open(tenure.port, 64, 32, &ping_script);
@@ -536,6 +549,7 @@ static void measure_all(void) {
     measure_cycles(1, 1, &redis_full, 1.1);
     measure_renewals(1, &redis_lean, 0.9);
     measure_renewals(32, &redis_lean, 2);
+    measure_tls();
     pool_fill("full", narrow_values);
     measure_full("server cycles at 99 %, 64 x 1", "bench", "full", 1);
     if (!quick) {

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <openssl/ssl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@
 
 struct connection {
     int socket;
+    SSL *ssl;          /* NULL: without TLS */
     uint32_t expected; /* replies on their way */
     uint32_t next;     /* the lane whose reply comes next: lanes are asked in order */
     struct load_lane *lanes;
@@ -29,6 +31,7 @@ struct connection {
 
 struct load {
     int epoll;
+    SSL_CTX *tls; /* NULL: without TLS */
     uint32_t connections, depth;
     const struct load_script *script;
     struct connection *of;
@@ -145,8 +148,9 @@ static size_t reply_parse(const char *data, size_t len, struct load_reply *reply
 
 static void send_all(const struct connection *connection, const char *bytes, size_t len) {
     while (len > 0) {
-        ssize_t sent = send(connection->socket, bytes, len, MSG_NOSIGNAL);
-        if (sent < 0) {
+        ssize_t sent = connection->ssl != NULL ? SSL_write(connection->ssl, bytes, (int)len)
+                                               : send(connection->socket, bytes, len, MSG_NOSIGNAL);
+        if (sent < 0 || (sent == 0 && connection->ssl != NULL)) {
             die("cannot send");
         }
         bytes += sent;
@@ -213,7 +217,13 @@ static void take(struct load *load, struct connection *connection, const char *d
 
 static void receive(struct load *load, struct connection *connection) {
     memcpy(load->in, connection->keep, connection->kept);
-    ssize_t got = recv(connection->socket, load->in + connection->kept, IN_BYTES, 0);
+    char *in = load->in + connection->kept;
+    ssize_t got = connection->ssl != NULL ? SSL_read(connection->ssl, in, IN_BYTES)
+                                          : recv(connection->socket, in, IN_BYTES, 0);
+    if (got <= 0 && connection->ssl != NULL &&
+        SSL_get_error(connection->ssl, (int)got) == SSL_ERROR_WANT_READ) {
+        return; /* a ticket, which is no reply */
+    }
     if (got <= 0) {
         die("cannot receive");
     }
@@ -324,10 +334,20 @@ static void *memory(size_t count, size_t size) {
     return made;
 }
 
-struct load *load_open(uint16_t port, uint32_t connections, uint32_t depth,
-                       const struct load_script *script) {
+/* Blocking, as the sockets are: the handshake is no part of a turn. */
+static SSL *tls_connect(SSL_CTX *tls, int socket) {
+    SSL *ssl = SSL_new(tls);
+    if (ssl == NULL || SSL_set_fd(ssl, socket) != 1 || SSL_connect(ssl) != 1) {
+        die("no TLS");
+    }
+    return ssl;
+}
+
+static struct load *open_with(SSL_CTX *tls, uint16_t port, uint32_t connections, uint32_t depth,
+                              const struct load_script *script) {
     struct load *load = memory(1, sizeof *load);
     *load = (struct load){.epoll = epoll_create1(EPOLL_CLOEXEC),
+                          .tls = tls,
                           .connections = connections,
                           .depth = depth,
                           .script = script,
@@ -343,6 +363,7 @@ struct load *load_open(uint16_t port, uint32_t connections, uint32_t depth,
         struct connection *connection = &load->of[i];
         struct epoll_event event = {.events = EPOLLIN, .data = {.ptr = connection}};
         connection->socket = connect_to(port);
+        connection->ssl = tls != NULL ? tls_connect(tls, connection->socket) : NULL;
         connection->lanes = load->lanes + (size_t)i * depth;
         connection->keep = memory(1, IN_BYTES / 2);
         for (uint32_t k = 0; k < depth; k++) {
@@ -355,11 +376,28 @@ struct load *load_open(uint16_t port, uint32_t connections, uint32_t depth,
     return load;
 }
 
+struct load *load_open(uint16_t port, uint32_t connections, uint32_t depth,
+                       const struct load_script *script) {
+    return open_with(NULL, port, connections, depth, script);
+}
+
+struct load *load_open_tls(uint16_t port, uint32_t connections, uint32_t depth,
+                           const struct load_script *script) {
+    SSL_CTX *tls = SSL_CTX_new(TLS_client_method());
+    if (tls == NULL) {
+        die("no TLS");
+    }
+    (void)SSL_CTX_clear_mode(tls, SSL_MODE_AUTO_RETRY);
+    return open_with(tls, port, connections, depth, script);
+}
+
 void load_close(struct load *load) {
     for (uint32_t i = 0; i < load->connections; i++) {
+        SSL_free(load->of[i].ssl);
         close(load->of[i].socket);
         free(load->of[i].keep);
     }
+    SSL_CTX_free(load->tls);
     close(load->epoll);
     free(load->of);
     free(load->lanes);

@@ -55,6 +55,9 @@ struct load;
 /* Connects; exits with a message if that does not work, as all of these do. */
 struct load *load_open(uint16_t port, uint32_t connections, uint32_t depth,
                        const struct load_script *script);
+/* The same with TLS. The certificate is not verified, which costs the server nothing. */
+struct load *load_open_tls(uint16_t port, uint32_t connections, uint32_t depth,
+                           const struct load_script *script);
 void load_close(struct load *load);
 /* As fast as it goes, for so long; then waits for what is under way. Returns replies a second. */
 double load_turn(struct load *load, uint64_t ns, struct load_histogram *histogram);

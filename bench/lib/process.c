@@ -93,25 +93,42 @@ static void check_alive(const struct process *process, const char *name) {
     }
 }
 
+/* One set for all servers of this run. */
+static void certificates_make(const char *program, char certificate[PATH_BYTES],
+                              char key[PATH_BYTES]) {
+    char command[3 * PATH_BYTES];
+    snprintf(certificate, PATH_BYTES, "%s/tls/server.pem", run);
+    snprintf(key, PATH_BYTES, "%s/tls/server-key.pem", run);
+    snprintf(command, sizeof command, "%s --make-certificate %s/tls > /dev/null", program, run);
+    if (access(key, F_OK) != 0 && system(command) != 0) {
+        die("no certificates");
+    }
+}
+
 struct process process_tenure(const char *name) {
     char program[PATH_BYTES], data[PATH_BYTES], port[PATH_BYTES];
     snprintf(program, sizeof program, "%s/tenured", build);
     snprintf(data, sizeof data, "%s/%s", run, name);
     snprintf(port, sizeof port, "%s/%s.port", run, name);
-    char *argv[] = {program,  "--data",      data,          "--listen", "127.0.0.1:0",
-                    "--http", "127.0.0.1:0", "--port-file", port,       NULL};
+    char certificate[PATH_BYTES], key[PATH_BYTES];
+    certificates_make(program, certificate, key);
+    char *argv[] = {program,       "--data",         data,          "--listen",
+                    "127.0.0.1:0", "--http",         "127.0.0.1:0", "--port-file",
+                    port,          "--tls-listen",   "127.0.0.1:0", "--tls-cert-file",
+                    certificate,   "--tls-key-file", key,           NULL};
     struct process process = {.id = spawn(name, argv)};
     FILE *file = fopen(port, "re"); /* it appears whole */
     for (; file == NULL; file = fopen(port, "re")) {
         check_alive(&process, program);
         pause_a_little();
     }
-    char text[16] = "";
-    if (fgets(text, sizeof text, file) == NULL) {
-        die("no port in the port file");
+    unsigned ports[4] = {0}; /* RESP, HTTP, UDP, RESP with TLS */
+    if (fscanf(file, "%u %u %u %u", &ports[0], &ports[1], &ports[2], &ports[3]) != 4) {
+        die("no ports in the port file");
     }
     fclose(file);
-    process.port = (uint16_t)strtoul(text, NULL, 10);
+    process.port = (uint16_t)ports[0];
+    process.tls_port = (uint16_t)ports[3];
     return process;
 }
 

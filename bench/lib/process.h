@@ -9,6 +9,7 @@
 struct process {
     pid_t id;
     uint16_t port;
+    uint16_t tls_port; /* of tenured */
 };
 
 /* Where everything of this run is kept, below build/: the same file system for all of them. */

@@ -8,7 +8,7 @@ from harness import BUILD
 
 CASES = [
     "server cycles, 64 x 1", "server cycles, 64 x 32", "server cycles, 1 x 1",
-    "server renewals, 64 x 1", "server renewals, 64 x 32", "server cycles at 99 %, 64 x 1",
+    "server renewals, 64 x 1", "server renewals, 64 x 32", "server renewals with TLS, 64 x 32", "server cycles at 99 %, 64 x 1",
     "server PING, 64 x 32", "server memory of an idle connection",
 ]
 
