@@ -57,6 +57,12 @@ run: deps ## builds, runs the demo (the first time), starts the server with its 
 	@echo
 	@exec build/tenured
 
+.PHONY: run-cluster
+run-cluster: ## builds and runs three members of etcd and three nodes, and kills the owner
+	@tools/deps.sh cluster
+	@$(MAKE) --no-print-directory release
+	@tools/run-cluster.sh
+
 .PHONY: story
 story: deps ## builds and runs the demo: two processes, a crash and a lease
 	@$(MAKE) --no-print-directory release

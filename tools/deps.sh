@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages a task needs, those that are missing and no others, without asking.
 #
-#   tools/deps.sh build|test|lint|deb|bench|crowd|fuzz|valgrind
+#   tools/deps.sh build|test|lint|deb|cluster|bench|crowd|fuzz|valgrind
 #
 # Does nothing (and needs no network) when all of them are there. On other systems it says what is
 # needed and leaves it to you.
@@ -70,6 +70,7 @@ lint=(
     "shellcheck:checks the shell scripts"
 )
 redis=("redis-server:what the server is measured against")
+cluster=("${build[@]}" "etcd-server:the store that the log of a cluster is in")
 bench=("${build[@]}" "${redis[@]}")
 crowd=("${test[@]}" "${redis[@]}")
 valgrind=("${test[@]}" "valgrind:memcheck")
@@ -85,12 +86,13 @@ build) wanted=("${build[@]}") ;;
 test) wanted=("${test[@]}") ;;
 lint) wanted=("${lint[@]}") ;;
 deb) wanted=("${deb[@]}") ;;
+cluster) wanted=("${cluster[@]}") ;;
 bench) wanted=("${bench[@]}") ;;
 crowd) wanted=("${crowd[@]}") ;;
 fuzz) wanted=("${fuzz[@]}") ;;
 valgrind) wanted=("${valgrind[@]}") ;;
 *)
-    echo "usage: tools/deps.sh build|test|lint|deb|bench|crowd|fuzz|valgrind" >&2
+    echo "usage: tools/deps.sh build|test|lint|deb|cluster|bench|crowd|fuzz|valgrind" >&2
     exit 2
     ;;
 esac

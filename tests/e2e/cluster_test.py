@@ -1,12 +1,14 @@
 """Nodes of a cluster with a real etcd: the owner is killed, stopped or told to stop, another one goes on from
 where it was, and nothing that was acknowledged is lost."""
+import json
+import os
 import signal
 import unittest
 
 import redis
 
 from cluster import Cluster
-from harness import until
+from harness import text_of, until
 
 POOL = ("POOL", "CREATE", "p", "RANGE", "1", "1000", "LEASE", "3600")
 
@@ -125,6 +127,70 @@ class Failover(unittest.TestCase):
         self.assertIn("belongs to a node of a cluster", str(refused.exception))
         self.node.log.close()
         self.node.flags = flags
+        self.node.start()
+
+
+# Says who runs; a second one beside it would say so.
+SENSOR = """
+import os, socket, sys, time
+alone = socket.socket(socket.AF_UNIX)
+try:
+    alone.bind("\\0" + sys.argv[1])
+except OSError:
+    open(sys.argv[2], "a").write("TWICE\\n")
+    sys.exit(1)
+open(sys.argv[2], "a").write("run %s %d\\n" % (os.environ["TENURE_LEASE"], os.getpid()))
+while True:
+    time.sleep(60)
+"""
+
+
+class Sensors(unittest.TestCase):
+    """One run of a sensor in the whole cluster, whatever becomes of its node."""
+
+    def setUp(self):
+        self.cluster = Cluster("ab", "--sensor-settle-seconds", "0", "--sensor-fence-seconds", "1",
+                               "--sensor-stop-seconds", "1", "--sensor-containment", "none")
+        self.addCleanup(self.cluster.remove)
+        self.node = self.cluster.owner()
+        self.runs = os.path.join(self.cluster.etcd.dir, "runs")
+        command = ["/usr/bin/python3", "-c", SENSOR, self.cluster.etcd.dir, self.runs]
+        local = self.node.local()
+        local.execute_command("SENSOR", "SET", "s", "t",
+                              json.dumps({"command": command}))
+        local.execute_command("RULE", "SET", "r", "t")
+        self.wait_runs(1)
+
+    def lines(self):
+        return text_of(self.runs).splitlines() if os.path.exists(self.runs) else []
+
+    def wait_runs(self, count):
+        until(lambda: len(self.lines()) >= count, "run %d of the sensor" % count)
+        self.assertNotIn("TWICE", self.lines())
+
+    def pid(self):
+        return int(self.lines()[-1].split()[2])
+
+    def test_a_sensor_follows_the_owner_when_that_is_killed(self):
+        self.node.stop(signal.SIGKILL)
+        self.wait_runs(2)
+        owner = self.cluster.owner()
+        self.assertEqual(len(owner.said("sensor_abroad_gone")), 1)
+        self.node.start()
+
+    def test_a_stopped_owner_loses_its_run_before_another_begins_it(self):
+        first = self.pid()
+        self.node.process.send_signal(signal.SIGSTOP)
+        self.wait_runs(2)  # the guardian has killed the first one by itself
+        self.assertFalse(os.path.exists("/proc/%d" % first))
+        self.node.process.send_signal(signal.SIGCONT)
+        until(lambda: self.node.said("owner_ended"), "the first owner to follow")
+        self.assertEqual(len(self.lines()), 2)
+
+    def test_a_sensor_moves_at_once_when_its_owner_is_told_to_stop(self):
+        self.assertEqual(self.node.stop(), 0)
+        self.wait_runs(2)
+        self.assertEqual(self.cluster.owner().said("sensor_abroad_gone"), [])
         self.node.start()
 
 
