@@ -11,14 +11,13 @@
 
 #define HEAD_BYTES 16u
 #define KEY_BYTES 88u
-#define FILE_BYTES_MAX (HEAD_BYTES + TOKEN_KEYS_MAX * KEY_BYTES)
+#define FILE_BYTES_MAX TOKEN_KEYS_FILE_MAX
 #define PATH_MAX_BYTES 4096u
 /* Until the new key is on disk and in place, the old one goes on signing. */
 #define ROTATION_SECONDS 3600u
 
 static const char magic[8] = {'T', 'N', 'K', 'E', 'Y', 'S', '1', '\n'};
 
-_Static_assert(FILE_BYTES_MAX == TOKEN_KEYS_FILE_MAX, "as the header says");
 _Static_assert(TOKEN_KEY_BYTES == crypto_sign_PUBLICKEYBYTES, "a public key of Ed25519");
 _Static_assert(TOKEN_KEY_BYTES == crypto_sign_SEEDBYTES, "a seed of Ed25519");
 _Static_assert(TOKEN_KEY_TEXT + 1 ==

@@ -68,7 +68,7 @@ void token_keys_close(struct token_keys *keys);
 /* Writes the bytes of a file of keys, as `put` had them, whole or not at all. */
 enum tn_status token_keys_file_write(const struct os *os, const char *dir, const uint8_t *bytes,
                                      size_t len, char reason[TOKEN_REASON_MAX]);
-#define TOKEN_KEYS_FILE_MAX (16u + TOKEN_KEYS_MAX * 88u)
+#define TOKEN_KEYS_FILE_MAX (16u + TOKEN_KEYS_MAX * 88u) /* bytes: see above */
 
 /* A new key that signs, in *ret_next and on disk; `keys` only verify from the moment that the caller
  * puts *ret_next in their place, and stay as they are. `drop`: they do not even verify. OVERLOAD: there
