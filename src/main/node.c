@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "config/reconcile.h"
 #include "main/wire_broker.h"
 #include "process/proc.h"
 #include "server/log_line.h"
@@ -183,7 +182,7 @@ static void promote(struct node *node) {
         step_back(node);
         return;
     }
-    (void)config_reconcile(node->engine, node->config);
+    node->declare(node->declare_ctx);
     struct supervisor_cluster cluster = cluster_of(node);
     uv_mutex_lock(&node->lock);
     node->cluster = cluster;

@@ -24,6 +24,9 @@ struct node {
     struct engine *engine;
     struct token_issuer *tokens;
     struct server_feed *feed; /* to have the server ask node_owns at once */
+    /* Applies what the configuration declares as it is now, on the node's thread. */
+    void (*declare)(void *ctx);
+    void *declare_ctx;
     struct notes notes;
     uint8_t boot_id[LOG_BOOT_ID_BYTES];
     pthread_t thread;

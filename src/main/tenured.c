@@ -261,6 +261,18 @@ static void role_changed(void *ctx, struct engine *engine) {
     node_told(&daemon->node);
 }
 
+/* The file may have changed while this node was a standby. With errors in it, what it said at the start counts. */
+static void declare(void *ctx) {
+    struct daemon *daemon = ctx;
+    struct config fresh;
+    if (config_load(&fresh, daemon->os, daemon->argc, daemon->argv, mistake, &fresh)) {
+        (void)config_reconcile(daemon->engine, &fresh);
+    } else {
+        (void)config_reconcile(daemon->engine, &daemon->config);
+    }
+    config_free(&fresh);
+}
+
 static bool owns(void *ctx, struct server_options *options) {
     struct daemon *daemon = ctx;
     return node_owns(&daemon->node, options, &daemon->sensors);
@@ -600,6 +612,8 @@ static int serve_alone(struct daemon *daemon) {
 
 /* What runs once is the node's, which runs it when it owns the log. */
 static int serve_as_node(struct daemon *daemon) {
+    daemon->node.declare = declare;
+    daemon->node.declare_ctx = daemon;
     if (!node_start(&daemon->node, daemon->engine, &daemon->tokens, &daemon->feed)) {
         return 2;
     }

@@ -3,6 +3,7 @@ where it was, and nothing that was acknowledged is lost."""
 import json
 import os
 import signal
+import tempfile
 import unittest
 
 import redis
@@ -128,6 +129,23 @@ class Failover(unittest.TestCase):
         self.node.log.close()
         self.node.flags = flags
         self.node.start()
+
+
+class Declared(unittest.TestCase):
+    def test_a_new_owner_applies_the_file_as_it_is_now(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
+            file.write("[pool q]\nrange = 1 10\nlease = 60\n")
+            file.flush()
+            cluster = Cluster("ab", "--config", file.name)
+            self.addCleanup(cluster.remove)
+            node = cluster.owner()
+            file.write("[pool r]\nrange = 1 10\n")  # while the standby runs
+            file.flush()
+            node.stop(signal.SIGKILL)
+            pools = str(cluster.owner().client().execute_command("POOL", "LIST"))
+            for name in ("'q'", "'r'"):
+                self.assertIn(name, pools)
+            node.start()
 
 
 # Says who runs; a second one beside it would say so.
