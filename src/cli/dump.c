@@ -83,18 +83,18 @@ static void dump_policy(struct dump_line *line, const struct kernel_command *com
     for (unsigned i = 0; i < KERNEL_OPTION_COUNT; i++) {
         if ((patch.mask >> i & 1) != 0) {
             const char *name = kernel_option_rows[i].name;
-            (void)kernel_option_format(&patch.values, name, text, sizeof text);
+            kernel_option_show(&patch.values, i, text, sizeof text);
             dump_name(line, name);
             dump_string(line, text);
         }
     }
     if (patch.has_spans) {
-        (void)kernel_option_format(&patch.values, "range", text, sizeof text);
+        kernel_option_show(&patch.values, KERNEL_OPTION_SPANS, text, sizeof text);
         dump_name(line, "range");
         dump_string(line, text);
     }
     if (patch.has_exclude) {
-        (void)kernel_option_format(&patch.values, "exclude", text, sizeof text);
+        kernel_option_show(&patch.values, KERNEL_OPTION_EXCLUDE, text, sizeof text);
         dump_name(line, "exclude");
         dump_string(line, text);
     }

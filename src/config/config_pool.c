@@ -171,15 +171,17 @@ void config_pool_print(const struct config_pool *pool, FILE *out) {
     for (unsigned i = 0; i < KERNEL_OPTION_COUNT; i++) {
         const char *name = kernel_option_rows[i].name;
         bool told = i == KERNEL_OPTION_KIND && pool->patch.has_spans; /* by the range */
-        if (!told && pool->patch.mask >> i & 1 &&
-            kernel_option_format(&policy, name, text, sizeof text)) {
+        if (!told && pool->patch.mask >> i & 1) {
+            kernel_option_show(&policy, i, text, sizeof text);
             (void)fprintf(out, "%s = %s\n", name, text);
         }
     }
-    if (pool->patch.has_spans && kernel_option_format(&policy, "range", text, sizeof text)) {
+    if (pool->patch.has_spans) {
+        kernel_option_show(&policy, KERNEL_OPTION_SPANS, text, sizeof text);
         (void)fprintf(out, "range = %s\n", text);
     }
-    if (pool->patch.has_exclude && kernel_option_format(&policy, "exclude", text, sizeof text)) {
+    if (pool->patch.has_exclude) {
+        kernel_option_show(&policy, KERNEL_OPTION_EXCLUDE, text, sizeof text);
         (void)fprintf(out, "exclude = %s\n", text);
     }
     if (pool->names != NULL) {

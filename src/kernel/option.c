@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/duration.h"
 
 #define MICRO 1000000u
@@ -333,13 +334,24 @@ void kernel_fault_format(uint64_t fault, char *out, size_t capacity) {
                    named ? " " : "", kernel_fault_text(fault));
 }
 
+/* As much of the text as fits; returns its length. Replies are full of options, and snprintf is slow. */
+static size_t text_put(char *out, size_t capacity, const char *text) {
+    TN_ASSERT(capacity > 0);
+    size_t len = strlen(text);
+    len = len < capacity ? len : capacity - 1;
+    memcpy(out, text, len);
+    out[len] = '\0';
+    return len;
+}
+
 /* So that number_parse reads the same number. */
 static void number_format(const struct kernel_policy *policy, uint64_t number, char *out,
                           size_t capacity) {
     enum kernel_format format = (enum kernel_format)policy->of[KERNEL_OPTION_FORMAT];
     char text[KERNEL_VALUE_TEXT_MAX];
     (void)kernel_value_format(format, number, text);
-    (void)snprintf(out, capacity, "%s%s", format == KERNEL_HEX ? "0x" : "", text);
+    size_t used = text_put(out, capacity, format == KERNEL_HEX ? "0x" : "");
+    (void)text_put(out + used, capacity - used, text);
 }
 
 static void spans_format(const struct kernel_policy *policy, const struct kernel_span *spans,
@@ -351,42 +363,60 @@ static void spans_format(const struct kernel_policy *policy, const struct kernel
         char hi[KERNEL_VALUE_TEXT_MAX + 2];
         number_format(policy, spans[i].lo, lo, sizeof lo);
         number_format(policy, spans[i].hi, hi, sizeof hi);
-        int len = snprintf(out + used, capacity - used, "%s%s-%s", i > 0 ? "," : "", lo, hi);
-        used += (size_t)len;
+        const char *parts[] = {i > 0 ? "," : "", lo, "-", hi};
+        for (unsigned part = 0; part < 4; part++) {
+            used += text_put(out + used, capacity - used, parts[part]);
+        }
+    }
+}
+
+void kernel_option_show(const struct kernel_policy *policy, unsigned option, char *out,
+                        size_t capacity) {
+    char digits[KERNEL_VALUE_TEXT_MAX];
+    TN_ASSERT(option < KERNEL_OPTION_ALL && capacity > 0);
+    if (option == KERNEL_OPTION_EXCLUDE) {
+        spans_format(policy, policy->exclude, policy->exclude_count, out, capacity);
+        return;
+    }
+    if (option == KERNEL_OPTION_SPANS) {
+        struct kernel_span one = {policy->of[KERNEL_OPTION_LO], policy->of[KERNEL_OPTION_HI]};
+        bool several = policy->span_count > 0;
+        spans_format(policy, several ? policy->spans : &one, several ? policy->span_count : 1, out,
+                     capacity);
+        return;
+    }
+    uint64_t number = policy->of[option];
+    enum kernel_option_type type = kernel_option_rows[option].type;
+    struct option_words words = option_words(type);
+    if (number < words.count) {
+        (void)text_put(out, capacity, words.of[number]);
+    } else if (option == KERNEL_OPTION_LO || option == KERNEL_OPTION_HI) {
+        number_format(policy, number, out, capacity);
+    } else if (type == KERNEL_TYPE_FIELDS) {
+        identity_format(number, out, capacity);
+    } else if (type == KERNEL_TYPE_MICRO) {
+        (void)snprintf(out, capacity, "%" PRIu64 ".%06" PRIu64, number / MICRO, number % MICRO);
+    } else {
+        (void)kernel_value_format(KERNEL_DEC, number, digits);
+        (void)text_put(out, capacity, digits);
     }
 }
 
 bool kernel_option_format(const struct kernel_policy *policy, const char *name, char *out,
                           size_t capacity) {
-    if (strcmp(name, "exclude") == 0) {
-        spans_format(policy, policy->exclude, policy->exclude_count, out, capacity);
+    for (unsigned option = 0; option < KERNEL_OPTION_ALL; option++) {
+        if (strcmp(name, kernel_option_name(option)) == 0) {
+            kernel_option_show(policy, option, out, capacity);
+            return true;
+        }
+    }
+    if (strcmp(name, "offline_hold_days") == 0) {
+        (void)snprintf(out, capacity, "%" PRIu64, policy->of[KERNEL_OPTION_LEASE] / 86400);
         return true;
     }
-    if (strcmp(name, "range") == 0) {
-        struct kernel_span one = {policy->of[KERNEL_OPTION_LO], policy->of[KERNEL_OPTION_HI]};
-        bool several = policy->span_count > 0;
-        spans_format(policy, several ? policy->spans : &one, several ? policy->span_count : 1, out,
-                     capacity);
-        return true;
-    }
-    unsigned i = option_find(name);
-    if (i == KERNEL_OPTION_COUNT) {
+    if (option_find(name) == KERNEL_OPTION_COUNT) {
         return false;
     }
-    uint64_t number = policy->of[i];
-    struct option_words words = option_words(kernel_option_rows[i].type);
-    if (strcmp(name, "offline_hold_days") == 0) {
-        (void)snprintf(out, capacity, "%" PRIu64, number / 86400);
-    } else if (number < words.count) {
-        (void)snprintf(out, capacity, "%s", words.of[number]);
-    } else if (i == KERNEL_OPTION_LO || i == KERNEL_OPTION_HI) {
-        number_format(policy, number, out, capacity);
-    } else if (kernel_option_rows[i].type == KERNEL_TYPE_FIELDS) {
-        identity_format(number, out, capacity);
-    } else if (kernel_option_rows[i].type == KERNEL_TYPE_MICRO) {
-        (void)snprintf(out, capacity, "%" PRIu64 ".%06" PRIu64, number / MICRO, number % MICRO);
-    } else {
-        (void)snprintf(out, capacity, "%" PRIu64, number);
-    }
+    kernel_option_show(policy, option_find(name), out, capacity);
     return true;
 }

@@ -21,6 +21,9 @@ bool kernel_range_is_whole(struct tn_bytes word);
  * */
 bool kernel_option_format(const struct kernel_policy *policy, const char *name, char *out,
                           size_t capacity);
+/* The same for the option with this number below KERNEL_OPTION_ALL. */
+void kernel_option_show(const struct kernel_policy *policy, unsigned option, char *out,
+                        size_t capacity);
 
 /* The name of a field of metadata, and the i-th field of a pool's identity_fields; 0: no more. */
 const char *kernel_identity_name(enum kernel_identity_field field);

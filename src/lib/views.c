@@ -208,7 +208,8 @@ enum tenure_result tenure_pool_option(struct tenure *tenure, const char *pool, c
     if (code != TN_R_OK) {
         return (enum tenure_result)code;
     }
-    return kernel_option_format(&view.policy, name, out, capacity) ? TENURE_OK : TENURE_BAD_REQUEST;
+    bool known = capacity > 0 && kernel_option_format(&view.policy, name, out, capacity);
+    return known ? TENURE_OK : TENURE_BAD_REQUEST;
 }
 
 enum tenure_result tenure_pool_list(struct tenure *tenure, uint64_t *cursor,

@@ -558,7 +558,7 @@ void protocol_render_pool(struct protocol_writer *w, const struct kernel_pool_vi
     for (unsigned i = 0; i < KERNEL_OPTION_ALL; i++) {
         const char *name = kernel_option_name(i);
         if (kernel_option_applies(&view->policy, i)) {
-            (void)kernel_option_format(&view->policy, name, text, sizeof text);
+            kernel_option_show(&view->policy, i, text, sizeof text);
             protocol_pair_text(w, name, text);
         }
     }

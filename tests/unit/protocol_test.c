@@ -328,6 +328,13 @@ static void a_range_may_have_several_spans_and_prefixes(void **state) {
     assert_int_equal(kernel_policy_patch_fault(&call.policy, &policy, 7200), KERNEL_FAULT_NONE);
     assert_true(kernel_option_format(&policy, "range", text, sizeof text));
     assert_string_equal(text, "10.0.0.9-10.0.0.10,10.0.1.0-10.0.1.255,10.0.3.1-10.0.3.2");
+    for (size_t room = 1; room < 8; room++) { /* what does not fit is cut off */
+        memset(text, 'x', sizeof text);
+        assert_true(kernel_option_format(&policy, "range", text, room));
+        assert_int_equal(strlen(text), room - 1);
+        assert_true(kernel_option_format(&policy, "cooldown", text, room));
+        assert_true(strlen(text) < room);
+    }
     assert_true(kernel_option_format(&policy, "exclude", text, sizeof text));
     assert_string_equal(text, "10.0.1.0-10.0.1.0,10.0.1.240-10.0.1.255");
     assert_int_equal(kernel_policy_size(&policy), 2 + 256 + 2);
