@@ -9,8 +9,8 @@
 
 #include "engine/internal.h"
 
-/* Commands between one hint to the caches and the next, and between the last and the use: enough of
- * them to cover the time that memory takes, few enough not to be pushed out again. */
+/* Commands between one hint to the caches and the next, and between the last hint and the use: enough
+ * to cover the latency of memory, few enough that the lines are still cached. */
 #define APPLY_HINT_APART 4u
 
 /* Walks the commands of a payload. */

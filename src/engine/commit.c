@@ -1,26 +1,26 @@
-/* Group commit: who commits what, when.
+/* Group commit: which thread commits which batch, and when.
  *
  * Requests gather in the filling batch. At most one thread at a time is the leader: it takes the
  * batch (the other buffer fills from then on), logs it, applies it and hands out the answers.
  *
- *   - A blocking caller that finds nobody leading leads once: a lone caller writes, syncs and
- *     applies on its own thread, and nobody is woken.
+ *   - A blocking caller leads once if no thread leads: a lone caller writes, syncs and applies on its
+ *     own thread, and no thread is woken.
  *   - If others have come meanwhile, or the request is asynchronous, the commit thread leads, for
  *     as long as there is something to commit: it need not be woken between batches, and each
  *     batch is as large as what arrived during the sync before it, without any setting. On a slow
  *     disk it may wait a moment for more (commit_delay.c).
- *   - A caller with more to come says so (engine_submit_later): then nobody takes the batch before
- *     it has said that this was all, or there is enough.
+ *   - A caller that has more requests says so (engine_submit_later): then the batch is not taken
+ *     before the caller has submitted the last one, or the batch is large enough.
  *
  * Blocking callers sleep each on a word of its own (park.h) and wake each other in a tree, so that
  * the leader goes on to the next batch at once and waits for the disk while they wake up.
  *
  * Invariants
- *   - `leading` is true from the moment somebody is bound to commit until nothing is left to do, or
- *     what is left is being gathered;
+ *   - `leading` is true from the moment a thread must commit until no request is left, or the rest is
+ *     being gathered;
  *   - a blocking leader has its own request in the batch it takes, so leading once is enough;
- *   - an LSN is given out at the append, so what is refused before (a full operation table) or at
- *     it (a full disk) leaves no gap. */
+ *   - an LSN is given out at the append, so a command that is refused before it (a full operation
+ *     table) or by it (a full disk) leaves no gap. */
 #include <string.h>
 
 #include "engine/internal.h"
@@ -164,7 +164,7 @@ void engine_submit_now(struct engine *engine) {
     pthread_mutex_unlock(&engine->submit_lock);
 }
 
-/* Waits for room in the filling batch and enters it. True in *ret_lead: nobody leads yet, so the
+/* Waits for room in the filling batch and enters it. True in *ret_lead: no thread leads yet, so the
  * caller does. */
 static enum tn_result commit_enter(struct engine *engine, struct engine_request *request,
                                    const struct kernel_command *command, uint32_t size,
@@ -329,7 +329,7 @@ static void commit_batch(struct engine *engine, struct engine_batch *batch,
     engine_snapshot_appended(engine, batch->len);
 }
 
-/* The lead is free: for the commit thread if something waits, for whoever comes otherwise. With
+/* Passes the lead: to the commit thread if requests wait, to the next caller otherwise. With
  * submit_lock held and no batch taken. */
 void engine_commit_pass(struct engine *engine, bool is_thread) {
     TN_ASSERT(engine->leading);

@@ -1,4 +1,4 @@
-/* Waiting a moment, on a slow disk, for those who have just been answered.
+/* On a slow disk, waits a moment for the next requests of clients that have just been answered.
  *
  * Clients that ask again as soon as they are answered fall into two halves: one is answered while the
  * requests of the other are synced. On a fast disk that is good, both the disk and the processors have

@@ -12,11 +12,11 @@
  *   role_lock       between taking the lead and applying the batches of another owner
  *   submit_lock     the filling batch, who leads, and the role; held for the copy of a command
  *   state_lock      the kernel: apply, reads, steps of a snapshot
- *   snapshots.lock  what is asked of the snapshot thread, and its figures
+ *   snapshots.lock  requests to the snapshot thread, and its figures
  *   drain_lock      the log's snapshot verbs, between the snapshot thread and a leader that finds
  *                   the ring full
  *   queue.lock      the ring between the state and the log during a snapshot
- *   notice_lock     between those who tell a notice, during that callback and no longer
+ *   notice_lock     held by a thread during the callback of a notice
  * submit_lock is never held together with state_lock. No lock is held during an append, and none
  * but notice_lock during a callback to the embedding program. The log's snapshot verbs are called without state_lock,
  * but by a leader that finds the ring full: that is the back-pressure.
@@ -189,7 +189,7 @@ static struct engine *engine_new(const struct engine_options *options, struct lo
     return engine;
 }
 
-/* With nobody else using it any more. */
+/* When no other thread uses it. */
 static bool engine_shut(struct engine *engine) {
     pthread_mutex_lock(&engine->submit_lock);
     engine->closing = true;

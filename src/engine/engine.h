@@ -1,15 +1,15 @@
-/* The engine: sequence, log, apply, answer. It owns the log and the kernel, and is the only one that
- * applies commands, live and in replay.
+/* The engine: sequence, log, apply, answer. It owns the log and the kernel. No other code applies
+ * commands, live or in replay.
  *
- * A command is encoded (kernel/command.h) into a batch, where it waits; the batch is stamped with the
- * time, appended to the log, and when the log says that it is durable, applied and answered, in
- * order. While one batch is on its way to the disk the next one fills. A blocking caller that finds
- * nobody committing does it all on its own thread; for asynchronous requests the engine has a thread.
+ * A command is encoded (kernel/command.h) into a batch and waits there. The engine stamps the batch with
+ * the time and appends it to the log. When the log says that the batch is durable, the engine applies
+ * its commands and answers them, in order. The next batch fills meanwhile. A blocking caller commits on its own
+ * thread if no other thread is committing; asynchronous requests are committed by the engine's thread.
  *
- * What a caller may conclude from an answer
- *   committed  result.lsn > 0: it has its place in the log; a refusal is an answer too
+ * What an answer means
+ *   committed  result.lsn > 0: the command has its place in the log, even if its result is a refusal
  *   rejected   result.lsn = 0: nothing was logged
- *   unknown    HALTED or LOST: it may or may not have happened
+ *   unknown    HALTED or LOST: the command may or may not have been committed
  *
  * engine_open recovers and appends nothing. The engine then follows its log: it applies the batches
  * that another owner commits, and serves reads that may be stale. engine_lead makes it serve writes and
@@ -23,8 +23,9 @@
  * read from inside one commits no tick: it shows the state at its LSN, and a lease whose deadline the
  * clock has passed as OVERDUE (authority.c).
  *
- * After a failed append, or a mark that the log could not write, the engine is halted: everything is answered HALTED, reads too, and nothing
- * is ever appended again. Only a new engine_open, which recovers from the log, ends that. */
+ * After a failed append, or a mark that the log could not write, the engine is halted: it answers every
+ * call, reads included, with HALTED and appends nothing more. Only a new engine_open, which recovers from
+ * the log, ends that. */
 #ifndef TN_ENGINE_ENGINE_H
 #define TN_ENGINE_ENGINE_H
 
@@ -119,7 +120,7 @@ struct engine_options {
     struct log *log;
     struct log_store *store;
 
-    /* Those whose bit is set in the mask; for the others what is logged counts, or the default. */
+    /* Limits whose bit is set in the mask; for the others the logged limit counts, or the default. */
     struct kernel_limits limits;
     uint32_t limits_mask;
     /* Limits that the state does not fit, or for which there is no memory, do not keep the engine from
@@ -168,7 +169,7 @@ enum tn_status engine_open(const struct engine_options *options, struct engine *
  * engine_close is the only call left. Waits for the log; not from a callback. */
 enum tn_status engine_lead(struct engine *engine, struct log_error *error);
 
-/* Gives the lead and the log up, after answering what is in flight. TN_OK also if it does not lead;
+/* Gives up the lead and the log, after answering the requests in flight. TN_OK also if it does not lead;
  * TN_INVALID if the log cannot be given up. Not from a callback. */
 enum tn_status engine_follow(struct engine *engine);
 
@@ -193,10 +194,10 @@ uint64_t engine_owned_until(const struct engine *engine);
 void engine_succession(struct engine *engine, struct log_succession *ret_succession);
 void engine_clean(struct engine *engine, uint64_t epoch);
 
-/* Answers what is in flight, takes a last snapshot if there was a write since the last one, closes
+/* Answers the requests in flight, takes a last snapshot if there was a write since the last one, closes
  * the log. False if the last snapshot or the mark could not be written (nothing that was answered
  * is lost by that). If nothing was logged for a minute, a tick is, so that the next start knows how
- * long this one lasted. Not from a callback, and nobody else may use the engine any more. */
+ * long this one lasted. Not from a callback; no other thread may use the engine during the call or after it. */
 bool engine_close(struct engine *engine);
 
 /* ---- Writes ---- */
@@ -221,14 +222,14 @@ struct engine_request {
     struct engine_waiter *waiter; /* of a blocking call */
 };
 
-/* OK: accepted, done will run (perhaps before this returns). Else a rejection, which done does not
- * hear of. The command is encoded before this returns; nothing of it is kept. */
+/* OK: accepted, done will run (perhaps before this returns). Otherwise rejected, and done will not run.
+ * The command is encoded before this returns; nothing of it is kept. */
 enum tn_result engine_submit(struct engine *engine, struct engine_request *request,
                              const struct kernel_command *command);
 
 /* The same, by a caller that submits several requests in a row: they are committed together, from
- * engine_submit_now on, which it calls before it does anything that takes long; or before, if there
- * are many or somebody else is in a hurry. */
+ * engine_submit_now on, which the caller calls before it does anything that takes long; or earlier, if
+ * there are many requests or another thread needs a commit. */
 enum tn_result engine_submit_later(struct engine *engine, struct engine_request *request,
                                    const struct kernel_command *command);
 void engine_submit_now(struct engine *engine);
@@ -302,14 +303,14 @@ struct engine_report {
     struct log_stats log;
 };
 
-/* Replays a log that nobody leads, checks the state, and closes log and store, also on failure. */
+/* Replays a log that has no leader, checks the state, and closes log and store, also on failure. */
 enum tn_status engine_replay(const struct os *os, struct log_store *store, struct log *log,
                              struct engine_report *ret_report, struct log_error *error);
 
 /* ---- Watchers ---- */
 
-/* Watchers hear of each event in the order in which they were added. They do not hear of what recovery
- * replays: engine_open has ended before one can be added. Not from inside a watch. */
+/* Each event is given to the watchers in the order in which they were added. Events that recovery
+ * replays are not: engine_open has ended before one can be added. Not from inside a watch. */
 void engine_watch_add(struct engine *engine, struct engine_watcher *watcher);
 /* On return the watcher is not being called and will not be. */
 void engine_watch_remove(struct engine *engine, struct engine_watcher *watcher);

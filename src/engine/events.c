@@ -1,5 +1,5 @@
 /* Events on their way from the kernel, which tells them under the state lock, to the store and to the
- * listener, who hears them with no lock held.
+ * callback, with no lock held.
  *
  * During a run the sink encodes each event into a buffer (record.h); after the run the leader gives
  * them to the store, delivers them in order and empties it. A run ends when the buffer is well

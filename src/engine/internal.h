@@ -77,7 +77,7 @@ struct engine_clock {
 
 /* ---- deliver.c ---- */
 
-/* A callback being run, on the stack of whoever runs it. */
+/* A running callback, on the stack of the thread that runs it. */
 struct engine_delivery {
     const struct engine *engine;
     struct engine_delivery *outer;
@@ -88,7 +88,7 @@ struct engine_delivery {
 struct engine_events {
     struct engine_store *store; /* NULL: none are kept */
     bool replaying;
-    uint8_t *at; /* NULL: nobody wants any */
+    uint8_t *at; /* NULL: no events are wanted */
     size_t used;
     size_t capacity;
     size_t lost_end;                   /* where the last mark of lost ones ends; 0: there is none */
@@ -114,13 +114,13 @@ struct engine_snapshots {
     pthread_cond_t changed;
     pthread_t thread;
     bool stop;
-    bool running;              /* somebody takes one */
+    bool running;              /* a thread is taking one */
     uint64_t wanted, finished; /* requests are numbered; one snapshot serves all before its start */
     enum tn_status status;     /* of the last one */
     struct log_error error;
     uint64_t hold_ns_max, ns_last, taken, failed;
     struct engine_queue queue;
-    pthread_mutex_t drain_lock;   /* whoever writes sections to the log has it */
+    pthread_mutex_t drain_lock;   /* held by the thread that writes sections to the log */
     enum tn_status write_status;  /* under drain_lock: the first failure; what follows is dropped */
     _Atomic uint64_t bytes_since; /* log written since the last snapshot's moment */
     _Atomic uint64_t trigger;     /* the next one starts when bytes_since gets here */
@@ -164,18 +164,18 @@ struct engine {
     /* Waiting to be committed: under submit_lock. */
     _Alignas(ENGINE_LINE) pthread_mutex_t submit_lock;
     pthread_cond_t room;    /* the filling batch was taken, or there is no more use in waiting */
-    pthread_cond_t drained; /* nobody leads and nothing waits */
+    pthread_cond_t drained; /* no thread leads and no request waits */
     struct engine_batch batches[2];
     struct engine_batch *filling;
     uint32_t committing; /* commands in the batch that the leader has */
-    bool leading;        /* somebody commits, or has been told to */
-    bool thread_leads;   /* the commit thread is that somebody */
+    bool leading;        /* a thread commits, or has been told to */
+    bool thread_leads;   /* that thread is the commit thread */
     bool gathering;      /* more is to come: the filling batch is not taken */
     bool closing;
     enum engine_role role;            /* moved by engine_role_move only */
     bool owned;                       /* the log is ours */
     uint64_t owner_turn;              /* how often the log has said who owns it */
-    char leader[LOG_LEADER_MAX + 1];  /* who has it else; empty: nobody, as far as is known */
+    char leader[LOG_LEADER_MAX + 1];  /* its owner otherwise; empty: none is known */
     struct log_succession succession; /* of the last lead */
     bool tick_pending;
     uint64_t overloads;
@@ -201,7 +201,7 @@ struct engine {
     _Alignas(ENGINE_LINE) _Atomic uint64_t lsn;
     _Atomic uint64_t next_due;
     _Atomic uint64_t logged_ms;  /* the state's time: of the last batch that was applied */
-    _Atomic uint32_t refusal;    /* enum tn_result: OK while it leads, else what is answered */
+    _Atomic uint32_t refusal;    /* enum tn_result: OK while it leads, else the answer to writes */
     _Atomic uint32_t stopped_by; /* enum tn_status: why it halted */
     _Atomic bool keeps;          /* it has led or applied something: closing takes a snapshot */
     _Atomic uint32_t fence_waiters;
@@ -222,7 +222,7 @@ struct engine {
     uint64_t metrics_next_ms;
 
     pthread_mutex_t lead_lock;   /* between engine_lead and engine_follow */
-    pthread_mutex_t role_lock;   /* between those who lead, follow, apply as a follower */
+    pthread_mutex_t role_lock;   /* one thread at a time leads, follows, or applies as a follower */
     pthread_mutex_t notice_lock; /* held by the thread that tells a notice; recursive */
     uint64_t recovery_commands, recovery_ns;
     uint64_t recovery_snapshot_lsn; /* 0: there was none */
@@ -235,7 +235,7 @@ struct engine {
 enum tn_result engine_authority(const struct engine *engine);
 /* The same for a read of this mode, asked before and after it has looked. */
 enum tn_result engine_authority_read(const struct engine *engine, enum engine_read_mode mode);
-/* False if the engine has halted: its state and its files must not be used any more. */
+/* False if the engine has halted: its state and its files must no longer be used. */
 bool engine_authority_sound(const struct engine *engine);
 /* Shows a lease as OVERDUE if `clock_ms` has reached its deadline; true: it did. */
 bool engine_authority_mark(struct kernel_lease_view *view, uint64_t clock_ms);
@@ -247,8 +247,8 @@ void engine_role_move(struct engine *engine, enum engine_role to);
 void engine_role_drain(struct engine *engine);
 /* The log has another owner: follows, if it led. */
 void engine_role_lost(struct engine *engine);
-/* By whoever commits: an append or a mark has failed. The engine follows if the log has another owner,
- * and halts otherwise. Returns the answer to those whose batch it was. */
+/* By the committing thread: an append or a mark has failed. The engine follows if the log has another
+ * owner, and halts otherwise. Returns the answer to the requests of the batch. */
 enum tn_result engine_role_failed(struct engine *engine, enum tn_status status);
 enum tn_status engine_role_follow(struct engine *engine);
 void engine_role_close(struct engine *engine);
@@ -307,7 +307,7 @@ void engine_cancel_allow(int before);
 
 /* events.c */
 kernel_sink engine_events_sink;
-/* NULL: nobody wants any. With the state lock held, or while nobody else knows the engine. */
+/* NULL: no events are wanted. With the state lock held, or before other threads know the engine. */
 kernel_sink *engine_events_sink_of(const struct engine *engine);
 enum tn_status engine_events_init(struct engine *engine);
 enum tn_status engine_events_open(struct engine *engine);

@@ -1,6 +1,6 @@
 /* Parking: a thread sleeps on a word until another one changes it.
  *
- * One word per sleeper, or one counter for a few of them: whoever changes the word wakes exactly
+ * One word per sleeper, or one counter for a few of them: the thread that changes the word wakes exactly
  * those that sleep on it, without a mutex that they would all fight for. The word is an ordinary
  * atomic; all ordering comes from the loads and stores of the callers. Waits may end early for no
  * reason: callers look at the word again. */

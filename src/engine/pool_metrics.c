@@ -94,7 +94,7 @@ static void metrics_tell(struct engine *engine, struct engine_metrics *metrics,
     engine_deliver_end(&delivery);
 }
 
-/* A pool that nobody touches can still change: its rate sinks with time. */
+/* A pool that no command touches can still change: its rate falls with time. */
 static bool metrics_worth_a_look(const struct engine *engine) {
     return engine->meters.sticky_seen > 0 || engine->meters.lsn_seen != atomic_load(&engine->lsn);
 }

@@ -29,7 +29,7 @@ enum tn_result engine_lease_read(struct engine *engine, enum engine_read_mode mo
 enum tn_result engine_lease_by_value(struct engine *engine, enum engine_read_mode mode,
                                      struct tn_bytes pool, const struct kernel_requested *requested,
                                      struct engine_lease *ret_lease);
-/* What does not fit into a struct engine_lease, for those who want all of it as of one position. */
+/* The parts of a lease that do not fit into a struct engine_lease, as of one position. */
 struct engine_lease_rest {
     struct engine_value *values; /* all of them; room for KERNEL_BUNDLE_MAX */
     uint32_t value_count;

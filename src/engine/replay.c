@@ -1,5 +1,5 @@
 /* Recovery: the newest snapshot and every batch after it, through the same apply path as live
- * traffic. Results are dropped; events go out marked as replayed, to whoever wants them.
+ * traffic. Results are dropped; events are delivered, marked as replayed, if the options say so.
  *
  * The first record of a log carries the limits, and so does a snapshot's first section: the kernel
  * is created from one or the other. Nothing here trusts what it is given to be in order, although

@@ -188,7 +188,7 @@ static enum tn_status taking_write(struct taking *taking, struct log_error *erro
         taking_step(taking);
         status = taking_drain(taking);
     }
-    if (status == TN_OK) { /* once it is valid, nobody tells again what was before it */
+    if (status == TN_OK) { /* once it is valid, earlier events are never replayed again */
         engine_events_flush(engine, taking->at.lsn);
         return engine->store->verbs->end(engine->store, error);
     }
@@ -299,7 +299,7 @@ void engine_snapshot_appended(struct engine *engine, uint64_t payload) {
     if (!engine->options.no_threads) {
         snapshots->wanted++;
         pthread_cond_broadcast(&snapshots->changed);
-    } else if (!snapshots->running) { /* whoever takes one sets the trigger anew after it */
+    } else if (!snapshots->running) { /* the thread that takes one then sets the trigger again */
         snapshots->wanted++;
         snapshot_run(engine);
     }

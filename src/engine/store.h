@@ -40,14 +40,14 @@ void engine_store_replayed(struct engine_store *store, uint64_t end_lsn);
 enum tn_status engine_store_start(struct engine_store *store);
 
 /* Records in order, of all commands up to `lsn` that have not been given before. Those that are in
- * the store already are skipped. True: somebody has armed and there is something new. */
+ * the store already are skipped. True: the caller must be told: it armed, and there are new events. */
 bool engine_store_append(struct engine_store *store, struct tn_bytes records, uint64_t lsn);
 
 /* Makes everything up to `lsn` durable; waits until that has been appended. False if the disk did not
  * take it. */
 bool engine_store_flush(struct engine_store *store, uint64_t lsn);
 
-/* Without a flush: what is not in the files is for the next replay to tell. */
+/* Without a flush: the next replay delivers the events that are not in the files. */
 void engine_store_close(struct engine_store *store);
 
 enum tn_result engine_store_read(struct engine_store *store, struct engine_event_id after,

@@ -97,7 +97,7 @@ void store_pages_free(struct engine_store *store) {
 static void block_damaged(struct engine_store *store, const struct piece *piece,
                           enum tn_status status) {
     if (piece->number < store->first || store_block_at(store, piece->number)->gone) {
-        return; /* it was dropped meanwhile, or somebody else has found out */
+        return; /* it was dropped meanwhile, or another reader has noticed */
     }
     store_block_lose(store, store_block_at(store, piece->number));
     store_block_pop(store, 0);

@@ -15,7 +15,7 @@
  * A block says which event came before it (`prev`). If that is not the last one of the block before,
  * events are missing between: a hole.
  *
- * Locks, in this order: writer (the files; whoever writes has it), lock (everything else). Neither is
+ * Locks, in this order: writer (the files; held while writing), lock (everything else). Neither is
  * held while a notice is told or an event visited. */
 #ifndef TN_ENGINE_STORE_STATE_H
 #define TN_ENGINE_STORE_STATE_H
@@ -54,7 +54,7 @@ struct store_file {
     int file;
     uint64_t bytes; /* valid ones: where the next block goes */
     uint64_t events;
-    uint32_t readers; /* those who use `file` without a lock */
+    uint32_t readers; /* threads that use `file` without a lock */
     bool dropped;     /* the last reader closes it */
 };
 
@@ -81,7 +81,7 @@ struct engine_store {
 
     pthread_mutex_t lock; /* everything below */
     pthread_cond_t work;  /* a block was sealed, or the thread must stop */
-    pthread_cond_t came;  /* `covered` has grown, and somebody waits for it */
+    pthread_cond_t came;  /* `covered` has grown, and a thread waits for it */
     uint32_t waiting;     /* for that */
     bool stop;
     bool has_thread;
@@ -109,7 +109,7 @@ struct engine_store {
     bool armed;
 
     struct {
-        struct engine_event_id id; /* the last that somebody read, */
+        struct engine_event_id id; /* the last that was read, */
         uint64_t number;           /* in this block, */
         uint32_t offset;           /* where the next record is */
     } hint;
@@ -182,7 +182,7 @@ struct store_file *store_file_newest(const struct engine_store *store); /* NULL:
 bool store_file_add(struct engine_store *store, const struct store_file *file);
 /* The oldest or the newest, whose blocks are no longer in the row. */
 void store_file_drop(struct engine_store *store, struct store_file *file);
-/* Closes what was dropped, if nobody reads it. With `lock` held; `writer` is not needed. */
+/* Closes the dropped files that have no readers. With `lock` held; `writer` is not needed. */
 void store_file_release(struct engine_store *store, struct store_file *file);
 /* Drops the oldest files as long as the others have enough. */
 void store_drop_old(struct engine_store *store);

@@ -7,7 +7,7 @@
  * - When nothing was appended for a while it lets the log know, once: a moment for its mark.
  * - Once a second it looks whether a pool's metrics are due.
  *
- * It sleeps on thread_word until one of these times and says in armed_ms when that is; whoever makes
+ * It sleeps on thread_word until one of these times and says in armed_ms when that is; a thread that makes
  * something due earlier nudges it. Time here is the engine's: with an injected clock that stands
  * still it looks around now and then and does nothing. */
 #include "engine/internal.h"
