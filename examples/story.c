@@ -115,7 +115,7 @@ static void act_two(void) {
     printf("   the operator revokes it:           epoch is now %llu, the port is nobody's yet\n",
            (unsigned long long)reply.epoch);
     expect(tenure_touch(t, lease.lease, lease.epoch, NULL, NULL, NULL), TENURE_STALE);
-    printf("   worker/old renews all the same:    STALE\n");
+    printf("   worker/old tries to renew:         STALE\n");
     expect(alloc_port(t, "worker/new", "30005", NULL), TENURE_BUSY);
     printf("   worker/new asks for 30005:         BUSY, for the old one may still be acting\n");
     expect(tenure_ack(t, lease.lease, "worker/old", lease.epoch, NULL, NULL), TENURE_OK);

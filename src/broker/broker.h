@@ -8,7 +8,7 @@
  * Out: the engine's events from the start on; each is repeated until the broker has confirmed it.
  *
  * librabbitmq blocks, so each direction has a thread and a connection of its own: a broker that has
- * run full of memory stops reading from those who publish, and rules must come in all the same. A
+ * run out of memory stops reading from publishers, but rules must still come in. A
  * connection that is lost is made anew, after a pause that doubles; the broker's absence changes
  * nothing else. docs/rabbitmq.md has the guarantees. */
 #ifndef TN_BROKER_BROKER_H

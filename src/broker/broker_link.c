@@ -230,7 +230,7 @@ static bool is_stopping(const struct broker_link *link) {
     return atomic_load(&link->broker->stopping);
 }
 
-/* Until somebody wakes us, the broker says something, or the time is over. */
+/* Until another thread wakes this one, the broker sends something, or the time is over. */
 static void link_wait(struct broker_link *link, uint32_t ms, bool listens) {
     struct pollfd of[2] = {{.fd = link->wake, .events = POLLIN}, {.fd = -1, .events = POLLIN}};
     eventfd_t ignored;

@@ -17,7 +17,7 @@ enum tn_status broker_place_oldest(struct engine *engine, struct broker_place *r
 
 /* Whether it is a place in this log: not after its end, and the event there, if it is still kept, of
  * that time. Else the log was put back to an earlier state, or is another one. (If the event is no
- * longer kept, whoever reads on from there is told that some are missing.) */
+ * longer kept, a client that reads on from there is told that some are missing.) */
 enum tn_status broker_place_known(struct engine *engine, struct broker_place place,
                                   bool *ret_known);
 

@@ -128,7 +128,7 @@ static amqp_bytes_t key_make(struct broker_link *link, const char *kind, char *o
     return amqp_cstring_bytes(out);
 }
 
-/* Some were dropped before they could be read: those who listen are told. In bytes of its own: those of
+/* Some events were dropped before they could be read: the consumers are told. In bytes of its own: those of
  * the publisher have the events that follow. */
 static bool lost_send(struct broker_link *link, struct engine_event_id oldest) {
     struct broker *broker = link->broker;

@@ -18,8 +18,8 @@
 
 /* What a turn of a connection's work came to. */
 enum broker_turn {
-    BROKER_AGAIN,  /* there is more to do */
-    BROKER_IDLE,   /* nothing until the broker, or whoever wakes it, says so; or wait_ms are over */
+    BROKER_AGAIN, /* there is more to do */
+    BROKER_IDLE, /* nothing until the broker sends something, the thread is woken, or wait_ms are over */
     BROKER_DEAF,   /* nothing until wait_ms are over, whatever the broker says meanwhile */
     BROKER_BROKEN, /* the connection is to be made anew; the reason has been noted */
     BROKER_OVER,   /* the engine has stopped: nothing to be done any more */
@@ -49,7 +49,7 @@ struct broker_link {
     bool connected; /* by the lock of the figures */
 
     pthread_mutex_t lock;
-    int socket; /* for those who end it from outside; -1: none */
+    int socket; /* for other threads that end it; -1: none */
 };
 
 /* A message on its way in: the three kinds of frames that make it up. */

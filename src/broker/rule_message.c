@@ -130,7 +130,7 @@ static bool kind_find(struct tn_bytes text, bool of_key, enum rule_message_kind 
     return false;
 }
 
-/* The last two words: somebody.rule.created. */
+/* The last two words: prefix.rule.created. */
 static struct tn_bytes key_end(struct tn_bytes key) {
     unsigned points = 0;
     for (uint32_t at = key.len; at > 0; at--) {
@@ -252,7 +252,7 @@ bool rule_message_time(struct tn_bytes text, uint64_t *ret_us) {
 }
 
 /* A number is seconds or, from 1973 on in their own terms, milliseconds or microseconds. What cannot be
- * read is as good as no time: the message says what it says all the same. */
+ * read counts as no time: the message is still valid. */
 static uint64_t time_take(struct tn_bytes value) {
     char text[64];
     uint32_t len = 0;

@@ -45,7 +45,7 @@ const char *rule_message_parse(struct tn_bytes body, struct tn_bytes routing_key
  * length. */
 uint32_t rule_message_opid(struct tn_bytes id, char out[KERNEL_OPID_MAX]);
 
-/* Borrows from the message. Who asks, and with which operation id, the caller adds. */
+/* Borrows from the message. The caller adds the user and the operation id. */
 struct kernel_command rule_message_command(const struct rule_message *message);
 
 /* Microseconds since 1970 of 2026-01-02T03:04:05.678Z, with any fraction and any zone. False: it is

@@ -357,7 +357,7 @@ static int run(struct call *call) {
             link = cli_client_call(&call->client, words->at, words->count, settings->timeout_ms);
         }
         enum tn_outcome outcome = attempt_outcome(call, link);
-        /* It pays to try again: nobody there, the answer lost, or the server said "unknown". */
+        /* Retrying can help: no server answered, the answer was lost, or the outcome is unknown. */
         bool elsewhere = is_elsewhere(call, link);
         bool transient = link != CLI_LINK_OK || outcome == TN_UNKNOWN || elsewhere;
         if (elsewhere && move(call)) {

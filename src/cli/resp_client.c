@@ -192,7 +192,7 @@ static bool begins(struct tn_bytes text, const char *word) {
     return text.len >= len && memcmp(text.at, word, len) == 0;
 }
 
-/* HELLO 3; whoever answers must be one of us: a write must not go to some other server that happens
+/* HELLO 3; the peer must be a Tenure server: a write must not go to some other server that happens
  * to know the word. */
 static enum cli_link greet(struct cli_client *client, uint64_t timeout_ms) {
     char secret[SECRET_MAX + 1];

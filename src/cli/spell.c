@@ -297,7 +297,7 @@ static unsigned distance(const char *a, const char *b) {
 void cli_guess_try(struct cli_guess *guess, const char *candidate) {
     size_t len = strlen(guess->word);
     unsigned away = distance(guess->word, candidate);
-    /* Whoever types the beginning of a word means it. */
+    /* The beginning of a word stands for the word. */
     if (away > 1 && len >= 3 && strncasecmp(guess->word, candidate, len) == 0) {
         away = 1;
     }

@@ -163,7 +163,7 @@ bool config_parse(const struct config_row *row, const char *text, uint64_t *ret_
 enum config_source { CONFIG_FROM_DEFAULT, CONFIG_FROM_FILE, CONFIG_FROM_ENV, CONFIG_FROM_FLAG };
 
 struct config_value {
-    char *text; /* NULL: a limit that nobody has set */
+    char *text; /* NULL: a limit that is not set */
     uint64_t number;
     enum config_source source;
     uint32_t line; /* in the file */
@@ -193,7 +193,7 @@ struct config_pool {
     char *names; /* of a set, with a blank after each; NULL: none */
 };
 
-/* Who does not say whether a sensor or a rule is enabled leaves that to commands; it is, when it is
+/* A declaration that does not say whether a sensor or a rule is enabled leaves that to commands; it is, when it is
  * made. */
 struct config_demand {
     char trigger[KERNEL_RULE_MAX + 1];

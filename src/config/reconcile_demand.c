@@ -41,7 +41,7 @@ static bool set(struct config_reconcile_work *work, enum kernel_verb verb,
 
 /* ---- Sensors ---- */
 
-/* Spaces and the order of members make no other description: nobody is restarted for those. */
+/* Spaces and the order of members do not change a description, so they restart no sensor. */
 static bool description_is(const struct config_sensor *sensor, const char *spec, size_t len) {
     json_t *is = json_loadb(spec, len, 0, NULL);
     json_t *none = json_object();

@@ -1,4 +1,4 @@
-/* A lookup is shared by the thread and by whoever asked; the last of the two frees it. */
+/* A lookup is shared by the thread and its caller; the last of the two frees it. */
 #include "etcd/address.h"
 
 #include <netdb.h>

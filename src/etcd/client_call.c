@@ -102,7 +102,7 @@ bool client_calls_dispatch(struct etcd_client *client) {
 /* ---- Ending ---- */
 
 /* The slot is free before `done` runs, so that `done` may use it: the stream's message stays valid
- * only as long as nobody does, and it has been decoded into the arena by then. */
+ * only as long as no other request does, and it has been decoded into the arena by then. */
 static void call_finish(struct etcd_client *client, struct client_call *call,
                         struct etcd_answer *answer) {
     char message[ETCD_MESSAGE_MAX];

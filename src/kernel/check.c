@@ -439,7 +439,7 @@ static void check_timers(struct check *c) {
     expect(c, tn_timer_check(&k->timers, &k->due), "the order of clocks is broken", 0);
 }
 
-/* The last free chunk looks like an empty text: somebody might have it all the same. */
+/* The last free chunk looks like an empty text: a record might still refer to it. */
 static void check_free_chunks(struct check *c, bool op) {
     const struct tn_table *table = &c->k->tables[op ? TABLE_OP_TEXT : TABLE_TEXT];
     uint32_t left = table->used - table->live;

@@ -355,7 +355,7 @@ void kernel_run_rule_delete(struct kernel *k, const struct kernel_command *c,
         result->code = TN_R_STALE;
         return;
     }
-    /* Who names no revision ends all that is known. */
+    /* Without a revision, the command ends every known one. */
     end_note(k, c, &known, revision_of(c) > 0 ? revision_of(c) : known.revision);
     rule_enable(k, slot, false);
     uint32_t trigger = rule_at(k, slot)->trigger;

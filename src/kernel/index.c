@@ -1,6 +1,6 @@
 /* Finding records by key: hash functions, comparisons, and the maps they go with.
  *
- * Hashes are seeded per process, so nobody can craft names that collide; they are never stored. */
+ * Hashes are seeded per process, so clients cannot craft names that collide; they are never stored. */
 #include "kernel/state.h"
 
 static uint64_t hash_pair(const struct kernel *k, uint32_t a, uint64_t b) {

@@ -8,7 +8,7 @@
 
 struct look {
     const struct kernel *k;
-    uint32_t pool; /* TN_NONE: a scope that nobody has used so far */
+    uint32_t pool; /* TN_NONE: a scope that has not been used */
     const struct kernel_policy *policy;
     enum kernel_value_state state; /* that are wanted */
     uint64_t at;                   /* the next number, or the next ordinal of a set */

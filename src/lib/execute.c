@@ -11,7 +11,7 @@ _Static_assert(sizeof(((struct tenure_reply *)0)->detail) == LIB_DETAIL, "detail
 #define WRITE_VALUES 16u /* on the stack */
 
 /* Room for the answer's values, found before the command is sent: an answer that is in the log must
- * not be lost for want of memory. */
+ * not be lost because memory is short. */
 struct write_room {
     struct kernel_value stack[WRITE_VALUES];
     struct kernel_value *raw;

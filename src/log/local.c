@@ -89,7 +89,7 @@ static void local_free(struct log_local *log) {
     if (log->dir.file >= 0) {
         (void)os->close(os->ctx, log->dir.file);
     }
-    /* Last: whoever gets the lock next must find nobody writing here. */
+    /* Last: when another process gets the lock, this one must no longer write here. */
     if (log->lock_file >= 0) {
         (void)os->close(os->ctx, log->lock_file);
     }
@@ -128,7 +128,7 @@ static const struct log_verbs local_verbs = {
 };
 
 /* Until the first segment is there, the directory itself may be new, or an earlier start may have
- * failed to sync it into its parent. If somebody else has made it, in a place that we may not read,
+ * failed to sync it into its parent. If another user has made it, in a place that we may not read,
  * it is theirs to see to. */
 static enum tn_status open_settle(struct log_local *log, bool made, struct log_error *error) {
     bool begun = false;

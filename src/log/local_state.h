@@ -1,4 +1,4 @@
-/* The local log's own state, shared by its files and by nobody else.
+/* The local log's own state. Only the files of the local log include this header.
  *
  *   local.c        open, close, the table of the log's verbs
  *   local_store.c  the snapshot store's verbs
@@ -10,7 +10,7 @@
  *   retain.c       what is let go after a snapshot
  *   hold.c         what a copy consists of, and keeping it while it is made
  *
- * Threads: the appender owns `writer`; the one who takes a snapshot owns `snapshot`; what both
+ * Threads: the appender owns `writer`; the thread that takes a snapshot owns `snapshot`; what both
  * touch is guarded by `mutex`, which is never held during I/O. */
 #ifndef TN_LOG_LOCAL_STATE_H
 #define TN_LOG_LOCAL_STATE_H

@@ -23,7 +23,7 @@
  *                 follower gets it like any other batch;
  *     other       it may or may not be durable, and the log takes no more appends.
  *   An append to a log that is not owned is answered TN_LOST before append returns.
- * - Whoever calls lead, append or idle may hold up the follower's `batch` until it has its answer: a log
+ * - The caller of lead, append or idle may hold up the follower's `batch` until it has its answer: a log
  *   never waits for `batch` to return before it gives one. resign may wait for `batch`.
  * - close makes the durable mark, if the log was led, and ends everything. After it the follower is
  *   not called. */
@@ -62,7 +62,7 @@ struct log_section {
 
 typedef void log_committed(void *ctx, enum tn_status status);
 
-/* Who gets what is stored: the snapshot from a store, the batches from a log. */
+/* Receives what is stored: the snapshot from a store, the batches from a log. */
 struct log_loader {
     void *ctx;
     /* A snapshot begins; its sections follow, then snapshot_end. Not called if there is none. */
@@ -72,12 +72,12 @@ struct log_loader {
     enum tn_status (*batch)(void *ctx, const struct log_batch *batch);
 };
 
-/* Who follows a log. Called on a thread of the log, one call at a time, and not while an append is under
+/* The follower of a log. Called on a thread of the log, one call at a time, and not while an append is under
  * way. Stays valid until close. */
 struct log_follower {
     void *ctx;
-    /* Who owns the log from now on: we; another node, whose address is `leader` (at most LOG_LEADER_MAX
-     * bytes); or nobody, and leader is "". Does not wait for anything. */
+    /* The owner of the log from now on: this node; another node, whose address is `leader` (at most LOG_LEADER_MAX
+     * bytes); or none, and leader is "". Does not wait for anything. */
     void (*owner)(void *ctx, bool owned, const char *leader);
     /* A batch that another owner committed, or one of ours that was in doubt. TN_OK, or why it is not
      * applied: then it takes no more. */
@@ -132,14 +132,14 @@ struct log_verbs {
     void (*release)(struct log *log);
     /* Fills in its own figures and leaves the store's alone. */
     void (*stats)(struct log *log, struct log_stats *ret_stats);
-    /* False if a mark could not be written; the log is closed all the same. */
+    /* Closes the log. False if a mark could not be written. */
     bool (*close)(struct log *log);
 };
 
 /* The first member of every implementation. */
 struct log {
     const struct log_verbs *verbs;
-    /* Where its notices go; may be NULL. Set before load, by whoever calls it. */
+    /* Where its notices go; may be NULL. Set before load, by its caller. */
     log_notice *notice;
     void *notice_ctx;
 };

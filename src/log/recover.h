@@ -1,4 +1,4 @@
-/* One recovery in progress, shared by recover.c and list.c and by nobody else. */
+/* One recovery in progress. Only recover.c and list.c include this header. */
 #ifndef TN_LOG_RECOVER_H
 #define TN_LOG_RECOVER_H
 

@@ -185,7 +185,7 @@ static void leftover_remove(struct log_local *log, const char *name) {
     log_local_notice(log, "event=log_leftover_removed file=%s", name);
 }
 
-/* How many of them, from the oldest on, the log does not reach back to: nobody can start from these.
+/* The number of snapshots, from the oldest on, that the log does not reach back to: no start can use them.
  * Their removal failed, or a crash undid it. */
 static size_t snapshots_left_over(const struct log_local *log, const struct log_numbers *found) {
     size_t count = 0;

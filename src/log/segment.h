@@ -38,7 +38,7 @@
  *    from its earlier life never does.
  * 3. Frames of an older segment at or above the first_lsn of the next one are superseded by it.
  * 4. A header stands at the beginning of its file. One that is found elsewhere in a segment, with that
- *    segment's salt as its before_salt, is a write that went astray; nobody else knows the salt. */
+ *    segment's salt as its before_salt, is a misdirected write; no client knows the salt. */
 #ifndef TN_LOG_SEGMENT_H
 #define TN_LOG_SEGMENT_H
 

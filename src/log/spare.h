@@ -2,7 +2,7 @@
  * sixteen megabytes of zeros.
  *
  * A spare is a file of full size whose every block is written and synced. It is either filled with
- * zeros by the background thread (or by the one who needs it, if there is none or it is late), or a
+ * zeros by the background thread (or by the thread that needs it, if there is none or it is late), or a
  * segment that no snapshot needs any more. At most LOG_SPARES_MAX are kept.
  *
  * States of one spare, each under its own name:
@@ -43,7 +43,7 @@ struct log_spares {
     struct log_spare ready[LOG_SPARES_MAX];
     unsigned count;
     uint64_t number_next;
-    bool filling; /* somebody makes one right now */
+    bool filling; /* a thread is making one */
     bool wanted;  /* the background thread should have one ready */
     bool stop;
 };

@@ -59,7 +59,7 @@ struct daemon {
 
 /* ---- Mistakes ---- */
 
-/* Whoever asks for a check reads the answer; else it is for the log. */
+/* A check prints its answer; otherwise it goes to the log. */
 static void mistake(void *ctx, const char *where, const char *what) {
     const struct config *config = ctx;
     if (config->action == CONFIG_CHECK) {
@@ -464,7 +464,7 @@ static bool tokens_open(struct daemon *daemon) {
     return status == TN_OK;
 }
 
-/* The broker may be there or not: nobody waits for it. */
+/* The server does not wait for the broker. */
 static int serve_with_broker(struct daemon *daemon) {
     if (daemon->amqp == NULL) {
         return serve(daemon);

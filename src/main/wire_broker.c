@@ -36,7 +36,7 @@ static bool refuse(const char *setting, const char *reason) {
     return false;
 }
 
-/* The first line. Nobody but us may be able to read the file. */
+/* The first line. Other users must not be able to read the file. */
 static bool password_read(const struct os *os, const char *path, char out[PASSWORD_MAX]) {
     int file;
     size_t len = 0;

@@ -7,7 +7,7 @@
 
 #include "kernel/command.h"
 
-/* Who may use a command; each has the rights of those before it. */
+/* The roles that may use a command; each has the rights of those before it. */
 enum protocol_role {
     PROTOCOL_NOBODY, /* in particular: also who has not logged in */
     PROTOCOL_READER,
@@ -30,8 +30,8 @@ enum protocol_subject {
     PROTOCOL_OF_NONE,    /* nothing that a user can be limited to, or a token proves the right */
     PROTOCOL_OF_POOL,    /* the pools that it names; a limited user must name one */
     PROTOCOL_OF_LEASE,   /* the lease that it names, or whatever lease has the value it names */
-    PROTOCOL_OF_RULE,    /* a rule: those who see the pool of sensors */
-    PROTOCOL_OF_SENSOR,  /* a sensor: those who may also act for its holder */
+    PROTOCOL_OF_RULE,    /* a rule: users who see the pool of sensors */
+    PROTOCOL_OF_SENSOR,  /* a sensor: users who may also act for its holder */
     PROTOCOL_OF_MANY,    /* leases that it does not name, in any pools */
     PROTOCOL_OF_LIST,    /* a list that shows only what the user may see: its handler filters */
 };

@@ -29,7 +29,7 @@ static bool add_number(struct protocol_words *w, uint32_t number) {
 enum accept { ACCEPT_STRING, ACCEPT_NUMBER, ACCEPT_OPTION };
 
 /* What a JSON value says as one word. Numbers are taken as they are written, so none is too large
- * for anybody; whoever reads the word judges it. */
+ * for any reader; the code that reads the word judges it. */
 static bool value_text(struct protocol_words *w, const char *name, struct tn_bytes value,
                        enum accept accept, struct tn_bytes *ret_text) {
     static const char *const needs[] = {[ACCEPT_STRING] = "a string",

@@ -1,4 +1,4 @@
-/* Tokens: what they say, how they are signed, and how what somebody shows is judged.
+/* Tokens: their claims, how they are signed, and how a presented token is judged.
  *
  * A token is a JWT in compact form, header.claims.signature, each in base64url without padding. The
  * header is always {"alg":"EdDSA","typ":"JWT","kid":...}, byte for byte, so a token that names another
