@@ -396,33 +396,51 @@ static void pool_take(struct import_pool *pool, const struct cli_reader *reader)
     (void)cli_node_number(reader, cli_node_find(reader, 0, "lsn"), &pool->lsn);
 }
 
-/* A scope need not be there yet; its template tells all about it. */
+static int pool_info(struct run *run, struct tn_bytes name) {
+    const struct tn_bytes words[] = {tn_bytes_of("POOL", 4), tn_bytes_of("INFO", 4), name};
+    return cli_client_call(&run->client, words, 3, run->import->settings->timeout_ms) == CLI_LINK_OK
+               ? CLI_OK
+               : cli_client_unreachable(&run->client);
+}
+
+static bool is_missing(const struct cli_reader *reader) {
+    return reader->nodes[0].type == CLI_ERROR &&
+           cli_refusal_of(cli_node_text(reader, 0)).code == TN_R_POOL_NOTFOUND;
+}
+
+static int pool_refused(const char *name, const struct cli_reader *reader) {
+    struct cli_refusal refusal = cli_refusal_of(cli_node_text(reader, 0));
+    struct cli_text line = {.at = NULL};
+    cli_text_clean(&line, refusal.words);
+    (void)fprintf(stderr, "tenure import: %s: %s\n", name, line.failed ? "" : line.at);
+    cli_text_free(&line);
+    return refusal.known ? tn_result_exit(refusal.code) : CLI_FAILED;
+}
+
+/* A scope may have a range of its own; one that is not there yet will be as its template says. */
 static int pool_ask(struct run *run) {
     struct import *import = run->import;
+    const struct cli_reader *reader = &run->client.reader;
     const char *name = import->pool_name;
     size_t base = strcspn(name, "@");
-    const struct tn_bytes words[] = {tn_bytes_of("POOL", 4), tn_bytes_of("INFO", 4),
-                                     tn_bytes_of(name, base)};
-    if (cli_client_call(&run->client, words, 3, import->settings->timeout_ms) != CLI_LINK_OK) {
-        return cli_client_unreachable(&run->client);
+    int code = pool_info(run, tn_bytes_of(name, strlen(name)));
+    bool fresh = code == CLI_OK && name[base] == '@' && is_missing(reader);
+    if (fresh) {
+        code = pool_info(run, tn_bytes_of(name, base));
     }
-    const struct cli_reader *reader = &run->client.reader;
+    if (code != CLI_OK) {
+        return code;
+    }
     if (reader->nodes[0].type == CLI_ERROR) {
-        struct cli_refusal refusal = cli_refusal_of(cli_node_text(reader, 0));
-        struct cli_text line = {.at = NULL};
-        cli_text_clean(&line, refusal.words);
-        (void)fprintf(stderr, "tenure import: %s: %s\n", name, line.failed ? "" : line.at);
-        cli_text_free(&line);
-        return refusal.known ? tn_result_exit(refusal.code) : CLI_FAILED;
+        return pool_refused(name, reader);
     }
     pool_take(&import->pool, reader);
     import->pool.name = name;
-    bool scope = name[base] == '@';
-    if (scope && !import->pool.scoped) {
+    if (fresh && !import->pool.scoped) {
         (void)fprintf(stderr, "tenure import: the pool %.*s has no scopes\n", (int)base, name);
         return CLI_USAGE;
     }
-    import->pool.scoped = import->pool.scoped && !scope;
+    import->pool.scoped = import->pool.scoped && name[base] != '@';
     return CLI_OK;
 }
 

@@ -62,6 +62,7 @@ enum tn_result engine_append_batch(struct engine *engine, const struct engine_ba
         .count = batch->count,
     };
     enum tn_status status = append_wait(engine, ret_logged);
+    atomic_store_explicit(&engine->log_full, status == TN_NOSPACE, memory_order_relaxed);
     atomic_fetch_add_explicit(&engine->appends, 1, memory_order_relaxed);
     switch (status) {
     case TN_OK:

@@ -311,6 +311,10 @@ static uint64_t engine_counter(const _Atomic uint64_t *counter) {
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
+uint64_t engine_lsn(const struct engine *engine) {
+    return atomic_load_explicit(&engine->lsn, memory_order_acquire);
+}
+
 void engine_stats_read(struct engine *engine, struct engine_stats *ret_stats) {
     struct engine_snapshots *snapshots = &engine->snapshots;
     struct engine_stats stats = {
@@ -327,6 +331,7 @@ void engine_stats_read(struct engine *engine, struct engine_stats *ret_stats) {
         .recovery_commands = engine->recovery_commands,
         .recovery_ns = engine->recovery_ns,
     };
+    stats.log_full = atomic_load_explicit(&engine->log_full, memory_order_relaxed);
     uint64_t asked_ns = engine_counter(&engine->log_asked_ns);
     if (asked_ns > 0) {
         stats.append_ns_waiting = engine->os->clock_boot_ns(engine->os->ctx) - asked_ns;

@@ -285,6 +285,8 @@ enum tn_result engine_read(struct engine *engine, enum engine_read_mode mode, en
 enum tn_result engine_wait_lsn(struct engine *engine, uint64_t lsn);
 
 uint64_t engine_now(const struct engine *engine);
+/* The position that the state is at, or was a moment ago. */
+uint64_t engine_lsn(const struct engine *engine);
 
 /* ---- Looking at a log without serving it ---- */
 
@@ -358,6 +360,9 @@ struct engine_stats {
     uint64_t events_bytes; /* in files */
     uint64_t events_lost;  /* that were not delivered or kept, for want of memory or disk */
     bool events_failing;   /* the disk does not take them now */
+    uint64_t
+        events_ns_waiting; /* for how long the disk has owed an answer for them; 0: it owes none */
+    bool log_full;         /* the last append was refused for want of room */
     struct log_stats log;
 };
 

@@ -274,6 +274,8 @@ void engine_events_stats(struct engine *engine, struct engine_stats *stats) {
     stats->events_newest = store.newest;
     stats->events_bytes = store.file_bytes;
     stats->events_failing = store.failing;
+    stats->events_ns_waiting =
+        store.asked_ns > 0 ? engine->os->clock_boot_ns(engine->os->ctx) - store.asked_ns : 0;
     stats->events_lost =
         atomic_load_explicit(&engine->events.lost, memory_order_relaxed) + store.lost;
 }

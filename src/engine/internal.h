@@ -208,6 +208,7 @@ struct engine {
     engine_park_word applied; /* a counter, moved when there are fence_waiters */
     _Atomic uint64_t batches_done, commands_done, batch_largest, appends, append_ns_last,
         append_ns_sum, append_histogram[ENGINE_APPEND_BUCKETS + 1];
+    _Atomic bool log_full;         /* the last append was refused for want of room */
     _Atomic uint64_t log_asked_ns; /* since when the log owes an answer; 0: it does not */
 
     /* The commit thread (ticker.c). */

@@ -6,8 +6,15 @@
 #define READ_ROUNDS (ENGINE_VALUES_LOOKED / READ_EFFORT)
 #define READ_PAGE 128u /* rows in one hold */
 
-/* A value is as live as its lease (authority.c). */
-static void value_mark(struct kernel_value_view *view, uint64_t clock_ms) {
+/* A value is as live as its lease (authority.c). Its last lease is not shown after its retention, also
+ * before a tick has come to remove it. */
+static void value_mark(const struct kernel *kernel, struct kernel_value_view *view,
+                       uint64_t clock_ms) {
+    uint64_t kept_ms = kernel_limits_of(kernel)->of[KERNEL_LIMIT_HISTORY_SECONDS] * 1000;
+    if (view->has_lease && kernel_state_terminal(view->lease.state) &&
+        view->lease.ended_ms + kept_ms <= clock_ms) {
+        view->has_lease = false;
+    }
     if (!view->has_lease) {
         return;
     }
@@ -41,7 +48,7 @@ static bool values_reader(void *ctx, const struct kernel *kernel, uint64_t clock
         kernel_values_scan(kernel, query->pool, stored, &query->cursor, READ_EFFORT, query->out,
                            query->capacity < READ_PAGE ? query->capacity : READ_PAGE, &found);
     for (uint32_t i = 0; i < found; i++) {
-        value_mark(&query->out[i], clock_ms);
+        value_mark(kernel, &query->out[i], clock_ms);
         if (query->state == KERNEL_VALUE_ANY || query->out[i].state == query->state) {
             query->out[kept++] = query->out[i];
         }
@@ -112,7 +119,7 @@ static bool value_reader(void *ctx, const struct kernel *kernel, uint64_t clock_
     if (query->answer != TN_R_OK) {
         return false;
     }
-    value_mark(query->view, clock_ms);
+    value_mark(kernel, query->view, clock_ms);
     return kernel_next_due(kernel) <= clock_ms;
 }
 

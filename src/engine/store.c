@@ -427,6 +427,7 @@ void engine_store_stats(struct engine_store *store, struct engine_store_stats *r
     stats.events = store->events;
     stats.lost = store->lost;
     stats.failing = store->failing;
+    stats.asked_ns = atomic_load_explicit(&store->asked_ns, memory_order_relaxed);
     for (size_t i = 0; i < store->file_count; i++) {
         stats.file_bytes += store->files[i]->bytes;
     }

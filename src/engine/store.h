@@ -61,6 +61,7 @@ struct engine_store_stats {
     uint64_t file_bytes; /* on disk */
     uint64_t lost;       /* that could not be kept, for want of a disk that takes them */
     bool failing;        /* the disk does not take them now */
+    uint64_t asked_ns;   /* since when the disk owes an answer, in boot time; 0: it does not */
 };
 
 /* The files as they are now, oldest first, in memory that the caller frees. False: there is no memory. */

@@ -234,13 +234,19 @@ void store_drop_old(struct engine_store *store) {
 
 /* ---- Writing ---- */
 
+static void disk_asked(struct engine_store *store, uint64_t now_ns) {
+    atomic_store_explicit(&store->asked_ns, now_ns, memory_order_relaxed);
+}
+
 bool store_sync(struct engine_store *store) {
     const struct os *os = store->options.os;
     const struct store_file *file = store_file_newest(store);
     if (file == NULL || store->suspect || !store->unsynced) {
         return !store->suspect;
     }
+    disk_asked(store, os->clock_boot_ns(os->ctx));
     enum tn_status status = os->sync(os->ctx, file->file);
+    disk_asked(store, 0);
     store->unsynced = false;
     if (status != TN_OK) {
         store->suspect = true;
@@ -315,7 +321,9 @@ static enum tn_status block_write(struct engine_store *store, struct store_block
     block->file = file->number;
     block->offset = file->bytes;
     store_block_encode(bytes, block, bytes + STORE_BLOCK_HEADER);
+    disk_asked(store, os->clock_boot_ns(os->ctx));
     status = os->write_at(os->ctx, file->file, bytes, STORE_BLOCK_HEADER + block->len, file->bytes);
+    disk_asked(store, 0);
     if (status != TN_OK) {
         return status;
     }

@@ -22,6 +22,7 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/assert.h"
 #include "engine/record.h"
@@ -73,6 +74,7 @@ struct engine_store {
 
     pthread_mutex_t writer;
     uint64_t file_next;            /* number of the next file */
+    _Atomic uint64_t asked_ns;     /* since when the disk owes an answer; 0: it does not */
     bool suspect;                  /* a sync of the newest file failed: it takes no more blocks */
     bool unsynced;                 /* it has blocks that no sync has seen */
     uint64_t covers_written;       /* of the last block in the files */

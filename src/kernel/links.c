@@ -317,6 +317,9 @@ static bool pool_policy_agrees(const struct kernel *k, const struct pool *p) {
             return false;
         }
     }
+    if (p->kept_scopes > p->scopes) {
+        return false;
+    }
     if (p->template != TN_NONE && !p->kept) {
         return true;
     }

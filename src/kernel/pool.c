@@ -45,13 +45,13 @@ static bool excluded_part(const struct kernel_policy *policy, uint64_t *exclude,
     return false;
 }
 
-/* The number of excluded values in the range; 2^64 is told as 2^64-1. */
-static uint64_t excluded_count(const struct kernel_policy *policy) {
-    uint64_t count = 0, exclude = 0, span = 0;
+/* The number of excluded values in the range: up to 2^64. */
+static unsigned __int128 excluded_count(const struct kernel_policy *policy) {
+    unsigned __int128 count = 0;
+    uint64_t exclude = 0, span = 0;
     struct kernel_span part;
     while (excluded_part(policy, &exclude, &span, &part)) {
-        uint64_t last = part.hi - part.lo;
-        count = last >= UINT64_MAX - count ? UINT64_MAX : count + last + 1;
+        count += (unsigned __int128)(part.hi - part.lo) + 1;
     }
     return count;
 }
@@ -62,13 +62,13 @@ uint64_t kernel_pool_capacity(const struct kernel *k, uint32_t pool) {
         return pool_at(k, pool)->resources;
     }
     uint64_t size = kernel_policy_size(policy);
-    uint64_t excluded = excluded_count(policy);
+    unsigned __int128 excluded = excluded_count(policy);
     if (excluded == 0) {
         return size;
     }
     bool one = policy->span_count == 0; /* several have less than 2^64 values */
     uint64_t last = one ? policy->of[KERNEL_OPTION_HI] - policy->of[KERNEL_OPTION_LO] : size - 1;
-    return excluded > last ? 0 : last - excluded + 1;
+    return excluded > last ? 0 : (uint64_t)(last - excluded + 1);
 }
 
 /* In use by a lease or cooling, in the spans of `policy`. Cold values are free. */
@@ -90,7 +90,8 @@ void kernel_pool_excluded(const struct kernel *k, uint32_t pool, uint64_t *ret_c
     const struct kernel_policy *policy = kernel_pool_policy(k, pool);
     uint64_t exclude = 0, span = 0;
     struct kernel_span part;
-    *ret_count = excluded_count(policy);
+    unsigned __int128 count = excluded_count(policy);
+    *ret_count = count > UINT64_MAX ? UINT64_MAX : (uint64_t)count;
     *ret_used = 0;
     if (*ret_count > EXCLUDED_COUNTED_MAX || pool_at(k, pool)->used == 0) {
         return;

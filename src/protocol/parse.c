@@ -237,6 +237,9 @@ static bool values_all(struct cursor *c) {
     if (count == 0) {
         return usage(c, "a name is missing");
     }
+    if (count > KERNEL_BUNDLE_MAX) {
+        return refuse(c, TN_R_TOO_LARGE, "at most %u names in one command", KERNEL_BUNDLE_MAX);
+    }
     c->call->command.value_count = count;
     c->call->command.fields |= KERNEL_F_VALUES;
     return requested_values(c, count);

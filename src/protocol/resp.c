@@ -84,6 +84,10 @@ static enum protocol_parse array_element(struct protocol_parser *parser, const u
     if (end > PROTOCOL_REQUEST_MAX) {
         return refuse(parser, request, "too big request", 0);
     }
+    size_t past = next + (size_t)bytes;
+    if ((past < len && data[past] != '\r') || (end <= len && data[past + 1] != '\n')) {
+        return refuse(parser, request, "expected CRLF after a bulk string", 0);
+    }
     if (end > len) {
         return PROTOCOL_MORE;
     }
@@ -144,6 +148,9 @@ static bool array_short(const uint8_t *data, size_t len, struct tn_bytes *argv, 
         }
         argv[i] = tn_bytes_of(data + at + 2, bytes);
         at += bytes + 4;
+        if (data[at - 2] != '\r' || data[at - 1] != '\n') {
+            return false; /* the other way says why */
+        }
     }
     *request = (struct protocol_request){.used = (uint32_t)at, .argc = argc};
     return true;

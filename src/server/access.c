@@ -301,8 +301,11 @@ static enum tn_result judge_lease(const struct access_user *user, struct engine 
         /* A read names it by pool/value: the pool has been judged, and the handler judges the lease. */
         return command->pool.len > 0 ? TN_R_OK : TN_R_NOTFOUND;
     }
+    uint64_t lsn = engine_lsn(engine); /* before the lease is looked for */
     if (engine_lease_read(engine, ENGINE_READ_STALE, command->lease, &lease) != TN_R_OK) {
-        return TN_R_OK; /* the kernel says why; it may remember the operation of a lease that ended */
+        /* One that has ended: the kernel says so, and may remember the operation. One that may begin
+         * before the command is carried out cannot be judged now. */
+        return command->lease.lsn <= lsn ? TN_R_OK : TN_R_NOTFOUND;
     }
     if (!access_sees_lease(user, engine, &lease)) {
         return TN_R_NOTFOUND;

@@ -2,8 +2,8 @@
  * list of what there is.
  *
  * /livez    the loop runs. It has answered, so it does.
- * /readyz   the server takes requests: the engine has not stopped, the disk answers, this node owns the log
- *           or has caught up with its owner, and nobody told us to stop. With ?verbose each of these is a
+ * /readyz   the server takes requests: the engine has not stopped, the disk answers for the log and for
+ *           the files of events, this node owns the log or has caught up with its owner, and nobody told us to stop. With ?verbose each of these is a
  *           line. /healthz and /health are the same.
  * /leaderz  this node owns the log: for a proxy that sends requests to the owner only. */
 #include <stddef.h>
@@ -67,15 +67,20 @@ static void page_ready(struct http_exchange *exchange) {
     engine_stats_read(server->engine, &stats);
     bool engine = stats.stopped == TN_R_OK;
     bool disk = stats.append_ns_waiting < STALLED_NS;
+    bool events = stats.events_ns_waiting < STALLED_NS;
     const char *trouble = log_trouble(server);
-    bool ready = engine && disk && trouble == NULL && !server->stop.draining;
+    bool ready = engine && disk && events && trouble == NULL && !server->stop.draining;
     char stalled[64];
+    char events_stalled[64];
     (void)snprintf(stalled, sizeof stalled, "no answer for %llu s",
                    (unsigned long long)(stats.append_ns_waiting / 1000000000u));
+    (void)snprintf(events_stalled, sizeof events_stalled, "no answer for %llu s",
+                   (unsigned long long)(stats.events_ns_waiting / 1000000000u));
     if (!ready || http_argument_in(exchange, "verbose")) {
         check_add(&w, "loop", true, "");
         check_add(&w, "engine", engine, tn_result_name(stats.stopped));
         check_add(&w, "disk", disk, stalled);
+        check_add(&w, "events", events, events_stalled);
         check_add(&w, "log", trouble == NULL, trouble);
         check_add(&w, "serving", !server->stop.draining, "stopping");
         tn_write_raw(&w, ready ? "readyz check passed\n" : "readyz check failed\n", 20);

@@ -91,12 +91,12 @@ static void process_read(const struct os *os, struct metrics_process *process) {
 #define CURRENT_TRIES 50u
 #define CURRENT_WAIT_MS 10u
 
-/* Gives the ticker time to record what is due, but no more than half a second: a disk that has stalled
- * must not keep the figures back that show it. */
+/* Gives the ticker time to record what is due, but no more than half a second, and none if the disk is
+ * full: a disk that has stalled must not keep the figures back that show it. */
 static void wait_current(struct engine *engine) {
     struct engine_stats stats;
     engine_stats_read(engine, &stats);
-    for (unsigned i = 0; i < CURRENT_TRIES && stats.overdue_ms > 0; i++) {
+    for (unsigned i = 0; i < CURRENT_TRIES && stats.overdue_ms > 0 && !stats.log_full; i++) {
         uv_sleep(CURRENT_WAIT_MS);
         engine_stats_read(engine, &stats);
     }

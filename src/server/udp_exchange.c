@@ -12,11 +12,12 @@
 
 /* ---- The pool ---- */
 
-static const char *policy_fault(const struct kernel_policy *policy) {
+static const char *policy_fault(const struct kernel_pool_view *view) {
+    const struct kernel_policy *policy = &view->policy; /* a scope's is that of its template */
     if (policy->of[KERNEL_OPTION_KIND] != KERNEL_RANGE) {
         return "the pool contains names, not numbers";
     }
-    if (policy->of[KERNEL_OPTION_SCOPED]) {
+    if (policy->of[KERNEL_OPTION_SCOPED] && !view->is_scope) {
         return "the pool is a template";
     }
     if (!policy->of[KERNEL_OPTION_STICKY]) {
@@ -31,7 +32,7 @@ const char *udp_pool_fault(struct server *server, struct tn_bytes pool) {
     struct kernel_pool_view view;
     uint64_t lsn;
     enum tn_result code = engine_pool_read(server->engine, ENGINE_READ_AS_IS, pool, &view, &lsn);
-    return code == TN_R_OK ? policy_fault(&view.policy) : NULL;
+    return code == TN_R_OK ? policy_fault(&view) : NULL;
 }
 
 /* ---- Replies ---- */

@@ -189,6 +189,17 @@ class Rows(Import):
         self.assertEqual(self.held(name + "@n2"), {"30000": "i/2"})
         self.assertEqual(self.held(name + "@n7"), {"30005": "i/9"})
 
+    def test_a_scope_is_judged_by_its_own_range(self):
+        name = "own" + self.pool
+        self.do("POOL", "CREATE", name, "RANGE", 30000, 30009, "SCOPED", "yes")
+        self.do("POOL", "CREATE", name + "@far", "RANGE", 40000, 40009)
+        told, _ = self.take(name + "@far", rows="40005,i/1\n30005,i/2\n", code=1)
+        self.assertEqual({line: row["result"] for line, row in told.items()}, {2: "BAD_VALUE"})
+        rows = "node,port,owner\nfar,40006,i/3\nnear,30006,i/4\nnear,40007,i/5\n"
+        told, _ = self.take(name, "--scope-column", "node", rows=rows, code=1)
+        self.assertEqual({line: row["result"] for line, row in told.items()}, {4: "BAD_VALUE"})
+        self.assertEqual(self.held(name + "@far"), {"40005": "i/1", "40006": "i/3"})
+
     def test_a_dry_run_says_what_would_happen_to_each_row(self):
         self.do("ALLOC", self.pool, "here", "VALUES", 1, 5)
         before = self.do("POOL", "INFO", self.pool)

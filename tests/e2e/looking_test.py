@@ -35,6 +35,19 @@ class Looking(Asking):
         self.assertEqual(self.metric("pool_exhaustion_seconds", "few"), 0)
         self.refused("EXHAUSTED", "ALLOC", "few", "b")
 
+    def test_figures_of_the_largest_range(self):
+        top = 2 ** 64 - 1
+        self.do("POOL", "CREATE", "none", "RANGE", 0, top, "EXCLUDE", "0-%d" % top)
+        self.assertEqual(self.figures("none")[:2], (0, 0))
+        self.do("POOL", "CREATE", "one", "RANGE", 0, top, "EXCLUDE", "1-%d" % top)
+        self.assertEqual(self.figures("one")[:2], (1, 1))
+
+    def test_too_many_names_for_one_command_are_refused_with_the_limit(self):
+        self.do("POOL", "CREATE", "names", "SET")
+        for word in ("ADD", "REMOVE"):
+            told = self.refused("TOO_LARGE", "POOL", word, "names", *range(5000))
+            self.assertIn("at most 4096 names in one command", told)
+
     def test_an_excluded_value_in_use_counts_while_it_is(self):
         self.do("POOL", "CREATE", "static", "RANGE", 1, 10, "EXCLUDE", "4-10")
         held = self.do("ALLOC", "static", "a", "VALUES", 2, 7, 8)

@@ -415,6 +415,21 @@ class Strict(unittest.TestCase):
                 lease = pairs(client.execute_command("LEASE", "devices/%d" % number))
                 self.assertEqual(lease["holder"], "serial:S-%06d" % sequence)
 
+    def test_its_pool_may_be_a_scope(self):
+        server = Server()
+        self.addCleanup(server.remove)
+        with server.client() as client:
+            client.execute_command("POOL", "CREATE", "sites", "RANGE", 1, 9, "STICKY", "yes", "SCOPED",
+                                   "yes")
+            client.execute_command("ALLOC", "sites@hw1", "serial:S-000001")
+        server.stop()
+        server.flags = (*server.flags, *DOOR[:2], "--udp-pool", "sites@hw1")
+        server.start()
+        node = Node(server)
+        self.addCleanup(node.close)
+        self.assertEqual(given(node.ask(one(7, {"serial": "S-000001"})))[:2], (7, 1))
+        self.assertEqual(given(node.ask(one(8, {"serial": "S-000002"})))[:2], (8, 2))
+
     def test_it_listens_on_the_other_loopback_address(self):
         try:
             with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:

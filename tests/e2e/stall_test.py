@@ -9,17 +9,23 @@ import urllib.request
 
 from harness import PATIENCE, Server, until
 
-# fdatasync waits while the file $STALL exists.
+# fdatasync waits while the file $STALL exists; of files of events, while $STALL.events does.
 SOURCE = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 int fdatasync(int fd) {
     static int (*real)(int);
+    char link[64], path[4096] = "", stall[4096];
     if (real == NULL)
         real = (int (*)(int))dlsym(RTLD_NEXT, "fdatasync");
-    while (getenv("STALL") != NULL && access(getenv("STALL"), F_OK) == 0)
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    int events = readlink(link, path, sizeof path - 1) > 0 && strstr(path, "/events-") != NULL;
+    snprintf(stall, sizeof stall, "%s%s", getenv("STALL"), events ? ".events" : "");
+    while (access(stall, F_OK) == 0)
         usleep(10000);
     return real(fd);
 }
@@ -46,8 +52,9 @@ class Stall(unittest.TestCase):
         self.addCleanup(self.go_on)
 
     def go_on(self):
-        if os.path.exists(self.stall):
-            os.unlink(self.stall)
+        for path in (self.stall, self.stall + ".events"):
+            if os.path.exists(path):
+                os.unlink(path)
 
     def get(self, path):
         url = "http://127.0.0.1:%d%s" % (self.server.http_port, path)
@@ -80,6 +87,22 @@ class Stall(unittest.TestCase):
             self.assertEqual(client.ping(), True)
             self.go_on()
             self.assertTrue(waiting.recv(4096).startswith(b"*"))
+        until(lambda: self.get("/readyz")[0] == 200, "the server to be ready again")
+        client.close()
+
+    def test_files_of_events_that_are_not_written_are_told(self):
+        client = self.server.client()
+        client.execute_command("POOL", "CREATE", "p", "RANGE", 1, 9)
+        with open(self.stall + ".events", "wb"):
+            pass
+        with self.server.connect() as snapshot:  # before it is valid, events are synced
+            snapshot.sendall(b"*1\r\n$8\r\nSNAPSHOT\r\n")
+            until(lambda: self.get("/readyz")[0] == 503, "the server to say that it is not ready")
+            self.assertEqual(client.execute_command("ALLOC", "p", "h")[1], "OK")  # nothing waits for it
+        text = self.get("/readyz?verbose")[1]
+        self.assertIn("[+]disk ok", text)
+        self.assertIn("[-]events failed: no answer for ", text)
+        self.go_on()
         until(lambda: self.get("/readyz")[0] == 200, "the server to be ready again")
         client.close()
 

@@ -123,6 +123,26 @@ static enum tn_result judge(const struct access_user *user, struct engine *engin
     return access_judge(user, engine, row, &call, detail);
 }
 
+/* Its id can be told in advance, but not its pool: it may be created before the command is logged. */
+static void a_lease_that_does_not_exist_yet_is_refused(void **state) {
+    struct world *world = *state;
+    struct guest narrow;
+    struct protocol_command row = {.word = "REVOKE",
+                                   .sub = "",
+                                   .kind = PROTOCOL_WRITE,
+                                   .role = PROTOCOL_OPERATOR,
+                                   .id = PROTOCOL_REVOKE,
+                                   .subject = PROTOCOL_OF_LEASE};
+    world_open(world);
+    guest_make(&narrow, "p", NULL);
+    uint64_t lsn = engine_lsn(world->engine);
+    struct kernel_command named = {.lease = {.lsn = lsn + 1}};
+    assert_int_equal(judge(narrow.user, world->engine, &row, &named), TN_R_NOTFOUND);
+    named.lease.lsn = lsn; /* the kernel knows why there is none */
+    assert_int_equal(judge(narrow.user, world->engine, &row, &named), TN_R_OK);
+    access_free(&narrow.access);
+}
+
 /* A command that the code does not know by its id: what its row says is all there is to judge by. */
 static struct protocol_command new_command(uint8_t subject) {
     return (struct protocol_command){.word = "NEW",
@@ -191,6 +211,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_bundle_is_judged_by_every_one_of_its_values, world_make,
                                         world_free),
         cmocka_unit_test(an_event_of_a_bundle_is_judged_by_every_one_of_its_values),
+        cmocka_unit_test_setup_teardown(a_lease_that_does_not_exist_yet_is_refused, world_make,
+                                        world_free),
         cmocka_unit_test(a_command_whose_subject_is_unknown_is_refused),
         cmocka_unit_test(a_new_command_is_judged_by_its_subject_alone),
     };
