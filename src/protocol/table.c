@@ -347,7 +347,8 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                                  .method = "POST", .path = "/v1/sensors/{ref}/restart",
                                  .example = "SENSOR RESTART s1"},
     [PROTOCOL_SENSOR_RULES] =
-        {ROW(SENSOR_RULES, "SENSOR", "RULES", READ, NOBODY, NONE), .form = FORM(sensor_rules),
+        {ROW(SENSOR_RULES, "SENSOR", "RULES", READ, NOBODY, NONE), .traits = PROTOCOL_LONG,
+         .form = FORM(sensor_rules),
          .summary = "A running sensor reads, by its token, the enabled rules of its trigger with "
                     "their metadata, a page at a time",
          .method = "GET", .path = "/v1/sensors/{ref}/rules",

@@ -42,6 +42,8 @@ void server_subscriber_keep_up(struct server_subscriber *subscriber,
     }
     subscriber->behind = false;
     if (streams->keeping_up++ == 0) {
+        streams->parted = false;
+        streams->part_done = 0;
         streams->tail = position;
         streams->tail_more = !engine_events_arm(streams->engine, position);
         server_streams_wake(streams);
@@ -125,6 +127,18 @@ static void over_add(struct server_subscriber *subscriber) {
         subscriber->over = true;
         subscriber->next_over = streams->over;
         streams->over = subscriber;
+    }
+}
+
+void server_subscriber_forget(struct server_subscriber *subscriber) {
+    struct server_subscriber **at = &subscriber->connection->streams->over;
+    while (subscriber->over) {
+        if (*at == subscriber) {
+            *at = subscriber->next_over;
+            subscriber->over = false;
+        } else {
+            at = &(*at)->next_over;
+        }
     }
 }
 
@@ -229,9 +243,27 @@ static bool may_hear(const struct saying *saying, const struct server_subscripti
     return !s->subscriber->behind && engine_event_id_compare(saying->id, s->after) > 0;
 }
 
+/* Whether the channel at hand of an event has its turn now: an event of many pools, matched with many
+ * patterns, is handed out in several steps. Each step has one channel at least. */
+static bool channel_begin(struct server_streams *streams) {
+    uint32_t index = streams->channel++;
+    if (index < streams->part_done || streams->channel_left) {
+        return false;
+    }
+    if (index > streams->part_done && streams->looked > CHANNEL_STEP) {
+        streams->channel_left = true;
+        streams->part_done = index;
+        return false;
+    }
+    return true;
+}
+
 static void channel_to_all(void *ctx, struct tn_bytes channel) {
     const struct saying *saying = ctx;
     struct server_streams *streams = saying->streams;
+    if (saying->event != NULL && !channel_begin(streams)) {
+        return;
+    }
     uint64_t hash = tn_hash64(channel.at, channel.len, streams->seed);
     struct server_subscription *s = LIST_FIRST(server_streams_bucket(streams, hash));
     for (; s != NULL; s = LIST_NEXT(s, place)) {
@@ -299,17 +331,10 @@ static void gap_tell(struct reading *reading, struct engine_event_id first) {
     reading->begun = true;
 }
 
-static bool tail_visit(void *ctx, const struct engine_event *event) {
-    struct reading *reading = ctx;
-    struct server_streams *streams = reading->streams;
-    struct engine_event_id id = {.lsn = event->fact.lsn, .index = event->fact.index};
-    struct saying saying = {.streams = reading->streams, .id = id, .event = event};
-    if (streams->unsent_bytes > STEP_BYTES || streams->looked > CHANNEL_STEP) {
-        return false;
-    }
-    gap_tell(reading, id);
-    streams->payload_len = 0;
-    server_event_channels(event, channel_to_all, &saying);
+/* The event at hand is done with: those that got too much read on for themselves. */
+static void event_end(struct server_streams *streams, struct engine_event_id id) {
+    streams->parted = false;
+    streams->part_done = 0;
     while (streams->over != NULL) {
         struct server_subscriber *subscriber = streams->over;
         streams->over = subscriber->next_over;
@@ -318,6 +343,31 @@ static bool tail_visit(void *ctx, const struct engine_event *event) {
         subscriber->skips = false;
     }
     streams->tail = id;
+}
+
+static bool tail_visit(void *ctx, const struct engine_event *event) {
+    struct reading *reading = ctx;
+    struct server_streams *streams = reading->streams;
+    struct engine_event_id id = {.lsn = event->fact.lsn, .index = event->fact.index};
+    struct saying saying = {.streams = reading->streams, .id = id, .event = event};
+    if (streams->unsent_bytes > STEP_BYTES || streams->looked > CHANNEL_STEP) {
+        return false;
+    }
+    if (streams->parted && engine_event_id_compare(streams->part, id) != 0) {
+        event_end(streams, streams->part); /* the rest of it is not kept any more */
+    }
+    reading->begun = reading->begun || streams->parted;
+    gap_tell(reading, id);
+    streams->payload_len = 0;
+    streams->channel = 0;
+    streams->channel_left = false;
+    server_event_channels(event, channel_to_all, &saying);
+    if (streams->channel_left) {
+        streams->parted = true;
+        streams->part = id;
+        return false;
+    }
+    event_end(streams, id);
     return streams->keeping_up > 0;
 }
 
@@ -338,7 +388,7 @@ static void say_now(struct saying *saying, struct tn_bytes channel) {
     struct server_streams *streams = saying->streams;
     streams->payload_len = 0;
     channel_to_all(saying, channel);
-    while (streams->over != NULL) {
+    while (streams->over != NULL && !streams->parted) { /* of an event, they get all or nothing */
         struct server_subscriber *subscriber = streams->over;
         streams->over = subscriber->next_over;
         subscriber->over = false;
@@ -387,8 +437,9 @@ static uint32_t behind_step(struct server_streams *streams, struct server_subscr
     step = step > 0 ? step : 1;
     enum tn_result code = engine_events_read(streams->engine, subscriber->cursor, step,
                                              behind_visit, &reading, &reading.span);
-    bool there =
-        streams->keeping_up > 0 && engine_event_id_compare(reading.span.next, streams->tail) >= 0;
+    /* In the middle of an event nobody joins those who keep up. */
+    struct engine_event_id tail = streams->parted ? streams->part : streams->tail;
+    bool there = streams->keeping_up > 0 && engine_event_id_compare(reading.span.next, tail) >= 0;
     if (code == TN_R_OK) {
         subscriber->cursor = reading.span.next;
     }

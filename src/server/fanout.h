@@ -17,6 +17,8 @@ void server_fanout_behind(struct server_streams *streams);
 void server_subscriber_keep_up(struct server_subscriber *subscriber,
                                struct engine_event_id position);
 /* From now on it reads for itself, from `cursor` on. */
+/* It goes away. */
+void server_subscriber_forget(struct server_subscriber *subscriber);
 void server_subscriber_fall_behind(struct server_subscriber *subscriber,
                                    struct engine_event_id cursor);
 /* Its output may have drained: if it is behind, it reads on. */

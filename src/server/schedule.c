@@ -49,6 +49,7 @@ void schedule_init(struct schedule *schedule, uv_loop_t *loop, struct engine *en
     TAILQ_INIT(&schedule->turns);
     TAILQ_INIT(&schedule->strangers);
     TAILQ_INIT(&schedule->heavy);
+    TAILQ_INIT(&schedule->heavy_strangers);
     TAILQ_INIT(&schedule->pages);
     (void)uv_timer_init(loop, &schedule->retry);
     (void)uv_idle_init(loop, &schedule->soon);
@@ -214,6 +215,16 @@ static bool slice_is_wanted(const struct schedule *schedule) {
     return !TAILQ_EMPTY(&schedule->heavy) || !TAILQ_EMPTY(&schedule->pages);
 }
 
+/* One, if those who have logged in have left time for it, and now and then even if not. */
+static void slice_run_stranger(struct schedule *schedule) {
+    struct server_client *client = TAILQ_FIRST(&schedule->heavy_strangers);
+    if (client != NULL && (!schedule_slice_is_over(schedule) || schedule->turn % 8 == 0)) {
+        queue_remove(client);
+        client->has_turn = true;
+        client->run(client);
+    }
+}
+
 /* As many as the time allows; the others have the next turn. */
 static void turns_run(uv_idle_t *soon) {
     struct schedule *schedule = soon->data;
@@ -227,9 +238,10 @@ static void turns_run(uv_idle_t *soon) {
     schedule->slice_pages = !schedule->slice_pages;
     slice_run(schedule, schedule->slice_pages ? &schedule->pages : &schedule->heavy);
     slice_run(schedule, schedule->slice_pages ? &schedule->heavy : &schedule->pages);
+    slice_run_stranger(schedule);
     bool more = schedule->hooks.turn(schedule->hooks.ctx);
     if (TAILQ_EMPTY(&schedule->turns) && TAILQ_EMPTY(&schedule->strangers) &&
-        !slice_is_wanted(schedule) && !more) {
+        TAILQ_EMPTY(&schedule->heavy_strangers) && !slice_is_wanted(schedule) && !more) {
         (void)uv_idle_stop(soon);
     }
 }
@@ -252,15 +264,20 @@ void schedule_go_on(struct server_client *client) {
 bool schedule_must_yield(struct server_client *client, bool page) {
     struct schedule *schedule = client->schedule;
     bool now = client->has_turn;
+    bool stranger = server_client_is_stranger(client);
     client->has_turn = false;
-    if (!now && !slice_is_wanted(schedule)) {
+    if (!now && !slice_is_wanted(schedule) &&
+        (!stranger || TAILQ_EMPTY(&schedule->heavy_strangers))) {
         if (schedule->slice_end_ns == 0) {
             slice_begin(schedule);
         }
         now = slice_take(schedule);
     }
     if (!now) {
-        queue_add(page ? &schedule->pages : &schedule->heavy, client);
+        queue_add(stranger ? &schedule->heavy_strangers
+                  : page   ? &schedule->pages
+                           : &schedule->heavy,
+                  client);
         schedule_soon(schedule);
     }
     return !now;

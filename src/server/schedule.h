@@ -17,7 +17,8 @@
  * SERVER_SLICE_MAX long replies at the most, and none begun after SERVER_SLICE_NS; a page of events is
  * left then, and gone on with in a later slice. So a client that asks for little waits for one slice,
  * however many ask for much. Pages of events take longest by far, so they have a queue of their own, and
- * every other slice is theirs first. While no client waits for a slice, the slice of this turn is there
+ * every other slice is theirs first. If users are defined, connections that have not logged in have a
+ * queue of their own for long replies: one of them is served in a turn, after all others. While no client waits for a slice, the slice of this turn is there
  * for the next one: alone, no client waits. */
 #ifndef TN_SERVER_SCHEDULE_H
 #define TN_SERVER_SCHEDULE_H
@@ -65,9 +66,10 @@ struct schedule {
     struct server_queue turns;     /* connections that had their share of a turn and want more */
     struct server_queue strangers; /* the same, before they have logged in */
 
-    struct server_queue heavy; /* wait for a slice */
-    struct server_queue pages; /* the same, for a page of events */
-    uint64_t slice_end_ns;     /* 0: the slice of this turn is not begun */
+    struct server_queue heavy;           /* wait for a slice */
+    struct server_queue heavy_strangers; /* the same, before they have logged in */
+    struct server_queue pages;           /* the same, for a page of events */
+    uint64_t slice_end_ns;               /* 0: the slice of this turn is not begun */
     uint32_t slice_left;
     bool slice_pages;  /* pages came first */
     bool slice_waited; /* it was for clients in the queues */

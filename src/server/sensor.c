@@ -104,7 +104,7 @@ enum tn_result read_sensor_heartbeat(struct server_request *request) {
     return TN_R_OK;
 }
 
-/* A page is short: strangers may ask for one, and a rule has up to 4 KiB of metadata. */
+/* A page is short: a rule has up to 4 KiB of metadata. */
 #define RULES_PAGE 8u
 
 static enum tn_result rules_page(struct server_request *request, struct tn_bytes ref,

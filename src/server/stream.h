@@ -54,6 +54,11 @@ struct server_streams {
     struct engine_event_id tail; /* all up to here have been handed to those who keep up */
     bool tail_more;              /* and there are later ones */
     uint32_t keeping_up;
+    bool
+        parted; /* the event after the tail has been handed out on its first part_done channels only */
+    struct engine_event_id part;
+    uint32_t part_done, channel; /* channels; the one at hand, counted from 0 */
+    bool channel_left;           /* the others are for the next turn */
 
     struct server_subscriptions *channels; /* by the hash of their names */
     struct server_subscriptions patterns;

@@ -11,6 +11,7 @@
 #include "server/fanout.h"
 #include "server/handler.h"
 #include "server/output.h"
+#include "server/schedule.h"
 #include "server/stream.h"
 
 /* ---- Tables ---- */
@@ -34,14 +35,21 @@ static uint32_t steps_of(bool pattern, struct tn_bytes name) {
     return pattern ? tn_glob_steps(name, SERVER_PATTERN_TEXT) : 0;
 }
 
-static struct server_subscription *subscription_find(const struct server_subscriber *subscriber,
-                                                     bool pattern, struct tn_bytes text) {
-    struct server_subscription *s = subscriber != NULL ? subscriber->first : NULL;
-    while (s != NULL &&
-           (s->pattern != pattern || !tn_bytes_equal(tn_bytes_of(s->text, s->text_len), text))) {
-        s = s->next_own;
+/* Where it is, or would be, among those of its subscriber with the same hash. */
+static struct server_subscription **subscription_place(struct server_subscriber *subscriber,
+                                                       bool pattern, struct tn_bytes text) {
+    uint64_t hash = tn_hash64(text.at, text.len, subscriber->connection->streams->seed);
+    struct server_subscription **at = &subscriber->by_text[hash % SERVER_SUBSCRIBER_HASH];
+    while (*at != NULL && ((*at)->pattern != pattern ||
+                           !tn_bytes_equal(tn_bytes_of((*at)->text, (*at)->text_len), text))) {
+        at = &(*at)->next_text;
     }
-    return s;
+    return at;
+}
+
+static struct server_subscription *subscription_find(struct server_subscriber *subscriber,
+                                                     bool pattern, struct tn_bytes text) {
+    return subscriber != NULL ? *subscription_place(subscriber, pattern, text) : NULL;
 }
 
 static bool subscription_add(struct server_subscriber *subscriber, bool pattern,
@@ -62,6 +70,13 @@ static bool subscription_add(struct server_subscriber *subscriber, bool pattern,
         .kind = (uint8_t)channel->kind,
         .pattern = pattern};
     memcpy(s->text, text.at, text.len);
+    struct server_subscription **place = subscription_place(subscriber, pattern, text);
+    s->next_text = *place;
+    *place = s;
+    if (subscriber->first != NULL) {
+        subscriber->first->own_link = &s->next_own;
+    }
+    s->own_link = &subscriber->first;
     subscriber->first = s;
     struct server_subscriptions *list =
         pattern ? &streams->patterns : server_streams_bucket(streams, s->hash);
@@ -78,11 +93,11 @@ static bool subscription_add(struct server_subscriber *subscriber, bool pattern,
 static void subscription_remove(struct server_subscription *s) {
     struct server_subscriber *subscriber = s->subscriber;
     struct server_streams *streams = subscriber->connection->streams;
-    struct server_subscription **own = &subscriber->first;
-    while (*own != s) {
-        own = &(*own)->next_own;
+    *s->own_link = s->next_own;
+    if (s->next_own != NULL) {
+        s->next_own->own_link = s->own_link;
     }
-    *own = s->next_own;
+    *subscription_place(subscriber, s->pattern, tn_bytes_of(s->text, s->text_len)) = s->next_text;
     LIST_REMOVE(s, place);
     *(s->pattern ? &subscriber->patterns : &subscriber->channels) -= 1;
     streams->subscriptions--;
@@ -122,7 +137,8 @@ static void run_remove(struct server_streams *streams, struct server_subscriber 
 
 static void subscriber_free(struct server_subscriber *subscriber) {
     struct server_streams *streams = subscriber->connection->streams;
-    TN_ASSERT(subscriber->first == NULL && !subscriber->unsent && !subscriber->over);
+    server_subscriber_forget(subscriber);
+    TN_ASSERT(subscriber->first == NULL && !subscriber->unsent);
     if (!subscriber->behind) {
         streams->keeping_up--;
         streams->tail_more = streams->tail_more && streams->keeping_up > 0;
@@ -256,14 +272,18 @@ static bool subscribe_all(struct server_subscriber *subscriber, bool pattern,
     return true;
 }
 
-static void subscribe(struct server_connection *connection, bool pattern,
-                      const struct tn_bytes *names, uint32_t count) {
+static enum server_step subscribe(struct server_connection *connection, bool pattern,
+                                  const struct tn_bytes *names, uint32_t count) {
     struct server_streams *streams = connection->streams;
     struct server_subscriber *subscriber = connection->subscriber;
     struct engine_events_span span = {.more = false};
     bool resumes;
     if (!subscribe_allowed(connection, pattern, names, count, &resumes)) {
-        return;
+        return SERVER_DONE;
+    }
+    if (resumes && streams->parted && subscriber != NULL && !subscriber->behind) {
+        schedule_yield(&connection->client); /* it has got a part of the event at hand */
+        return SERVER_WAIT;
     }
     (void)engine_events_read(streams->engine, ENGINE_EVENTS_NEWEST, 0, NULL, NULL, &span);
     struct engine_event_id position = span.newest;
@@ -271,7 +291,7 @@ static void subscribe(struct server_connection *connection, bool pattern,
         subscriber = subscriber_new(connection);
         if (subscriber == NULL) {
             server_reply_error(connection, "OVERLOADED no memory");
-            return;
+            return SERVER_DONE;
         }
         server_subscriber_keep_up(subscriber, span.newest);
     } else {
@@ -288,18 +308,17 @@ static void subscribe(struct server_connection *connection, bool pattern,
     if (engine_event_id_compare(lowest, position) < 0) {
         server_subscriber_fall_behind(subscriber, lowest);
     }
+    return SERVER_DONE;
 }
 
 enum server_step session_subscribe(struct server_connection *connection,
                                    const struct tn_bytes *argv, uint32_t argc) {
-    subscribe(connection, false, argv + 1, argc - 1);
-    return SERVER_DONE;
+    return subscribe(connection, false, argv + 1, argc - 1);
 }
 
 enum server_step session_psubscribe(struct server_connection *connection,
                                     const struct tn_bytes *argv, uint32_t argc) {
-    subscribe(connection, true, argv + 1, argc - 1);
-    return SERVER_DONE;
+    return subscribe(connection, true, argv + 1, argc - 1);
 }
 
 /* ---- UNSUBSCRIBE, PUNSUBSCRIBE ---- */

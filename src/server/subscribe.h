@@ -7,6 +7,7 @@
 #include "engine/events.h"
 
 #define SERVER_SUBSCRIPTIONS_MAX 1024u
+#define SERVER_SUBSCRIBER_HASH 64u
 #define SERVER_SUBSCRIPTIONS_ALL 262144u
 #define SERVER_PATTERNS_ALL 16384u /* each is looked at for each event */
 /* What matching patterns with one channel's name may take, in steps of tn_glob_steps: of one connection,
@@ -24,6 +25,8 @@ LIST_HEAD(server_subscriptions, server_subscription);
 struct server_subscription {
     struct server_subscriber *subscriber;
     struct server_subscription *next_own;  /* of the same connection */
+    struct server_subscription **own_link; /* what points at it in that list */
+    struct server_subscription *next_text; /* with the same hash, of the same subscriber */
     LIST_ENTRY(server_subscription) place; /* in its bucket, or among all patterns */
     uint64_t hash;                         /* of the name */
     struct engine_event_id after;          /* it hears of later ones only */
@@ -40,6 +43,7 @@ struct server_subscriber {
     LIST_ENTRY(server_subscriber) place; /* among all */
     struct server_subscriber *next_unsent, *next_over, *next_run;
     struct server_subscription *first;
+    struct server_subscription *by_text[SERVER_SUBSCRIBER_HASH]; /* the same, by their names */
     uint32_t channels, patterns;
     uint32_t pattern_steps;    /* SERVER_PATTERN_STEPS_MAX at the most */
     bool unsent, over, queued; /* it is on that list */

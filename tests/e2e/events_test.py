@@ -5,6 +5,7 @@ RESP; resumed after an event, across kill -9, and by readers that are too slow."
 import http.client
 import json
 import os
+import select
 import signal
 import tempfile
 import threading
@@ -351,6 +352,40 @@ class Channels(Case):
         until(lambda: self.r.info()["pubsub_patterns"] == 1000, "they are gone")
         self.resp.send("PUNSUBSCRIBE")
         self.assertEqual([self.resp.read()[2] for _ in usual][-1], 0)
+
+    def test_an_event_of_many_pools_does_not_hold_the_server(self):
+        names = ["wide%d" % i for i in range(200)]
+        for name in names:
+            self.do("POOL", "CREATE", name, "RANGE", 1, 9)
+        slow = []
+        for i in range(7):
+            slow.append(Resp(self.server))
+            slow[-1].send("PSUBSCRIBE", *["*[%s%03d]" % ("b" * 240, n) for n in range(4)])
+            self.assertEqual([slow[-1].read()[0] for _ in range(4)], ["psubscribe"] * 4)
+            self.addCleanup(slow[-1].close)
+        all_of_it = ["pool:" + name for name in names] + ["events", "holder:wide"]
+        subscribe(self.resp, *all_of_it)
+        claims = [word for name in names for word in ("FROM", name, "COUNT", 1)]
+        made, pings, got = Resp(self.server), 0, []
+        self.addCleanup(made.close)
+        made.send("ALLOC", "wide", *claims)
+        while len(got) < len(all_of_it):  # others are served between two parts of the event
+            self.assertTrue(self.r.ping())
+            pings += 0 < len(got)
+            while self.resp.buffer or select.select([self.resp.socket], [], [], 0)[0]:
+                got.append(self.resp.read()[1])
+        self.assertEqual(sorted(got), sorted(all_of_it))
+        self.assertEqual(got[0], "events")
+        self.assertGreater(pings, 5)
+        # Whoever resumes in the middle of such an event gets all of it once, on all its channels.
+        lease = pairs(made.read())
+        late = Resp(self.server)
+        self.addCleanup(late.close)
+        made.send("RELEASE", lease["lease"], "wide", lease["epoch"])
+        subscribe(late, "events?after=%s.0" % (int(lease["lsn"]) - 1))
+        self.assertEqual([message(late)["kind"] for _ in range(2)], ["lease.active", "lease.released"])
+        got = [self.resp.read()[1] for _ in all_of_it]
+        self.assertEqual(sorted(got), sorted(all_of_it))
 
 
 class Pages(Case):

@@ -225,6 +225,22 @@ class Strangers(Flood):
         # One slice of each that is ready at first, then the user's turns with few of theirs between.
         self.assertLessEqual(pings, (len(sockets) + 5 * 64) * STRANGER_COMMANDS)
 
+    def test_long_replies_of_a_user_come_before_those_of_strangers(self):
+        """A command that may have a long reply, and that a run may send without a log-in."""
+        sockets = self.connections(100)
+        asks = 50
+        before = number(self.info(), "errorstat_BAD_TOKEN:count=")
+        self.ping(sockets[-1])
+        with self.standstill():
+            for s in sockets:
+                s.sendall(array("SENSOR", "RULES", "s", "a.b.c") * 1000)
+            self.other.sendall(array("LEASES") * asks + b"INFO all\r\n")
+        reply = b"*6\r\n$6\r\ncursor\r\n:0\r\n$6\r\nleases\r\n*0\r\n$3\r\nlsn\r\n:1\r\n"
+        self.assertEqual(receive(self.other, asks * len(reply)), reply * asks)
+        strangers = number(read_bulk(self.other), "errorstat_BAD_TOKEN:count=") - before
+        # One or two in each turn that the user's pipeline takes, not a round of all of them.
+        self.assertLessEqual(strangers, len(sockets) + 4 * asks)
+
 
 if __name__ == "__main__":
     unittest.main()
