@@ -156,7 +156,7 @@ static bool guarded(struct http_exchange *exchange) {
 
 static void serve(struct http_exchange *exchange) {
     if (exchange->too_large) {
-        http_answer_problem(exchange, 413, "a body has at most %u bytes", PROTOCOL_REQUEST_MAX);
+        http_answer_problem(exchange, 413, "a body has at most %u bytes", HTTP_BODY_MAX);
     } else if (exchange->no_room) {
         http_answer_problem(exchange, 503, "too many request bodies at once; try again");
         http_header_out(exchange, MHD_HTTP_HEADER_RETRY_AFTER, "1");
@@ -236,7 +236,7 @@ static void body_free(struct http_exchange *exchange) {
 static bool body_add(struct http_exchange *exchange, const char *data, size_t len) {
     size_t need = exchange->body_len + len;
     bool discard = exchange->too_large || exchange->no_room;
-    if (!discard && need > PROTOCOL_REQUEST_MAX) {
+    if (!discard && need > HTTP_BODY_MAX) {
         exchange->too_large = discard = true;
     } else if (!discard && need > exchange->body_capacity && !body_grow(exchange, need)) {
         exchange->no_room = discard = true;
@@ -266,7 +266,7 @@ static enum MHD_Result begin(struct http_exchange *exchange, const char *method)
         !kernel_value_parse(KERNEL_DEC, tn_bytes_of(length, strlen(length)), &bytes)) {
         bytes = UINT64_MAX;
     }
-    exchange->too_large = bytes > PROTOCOL_REQUEST_MAX;
+    exchange->too_large = bytes > HTTP_BODY_MAX;
     if (bytes > HTTP_DISCARD_MAX ||
         (exchange->too_large && http_header_in(exchange, MHD_HTTP_HEADER_EXPECT) != NULL)) {
         serve(exchange);

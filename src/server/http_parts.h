@@ -12,7 +12,7 @@
  * an client as a RESP connection is, with at most one write under way.
  *
  * Memory. A connection has what libmicrohttpd gives it and a few words; bodies are bounded one by one
- * (PROTOCOL_REQUEST_MAX) and all together (HTTP_BODIES_MAX). Answers, until they have been sent, are
+ * (HTTP_BODY_MAX) and all together (HTTP_BODIES_MAX). Answers, until they have been sent, are
  * what a client is kept (memory.c), but for small ones. */
 #ifndef TN_SERVER_HTTP_PARTS_H
 #define TN_SERVER_HTTP_PARTS_H
@@ -30,6 +30,8 @@
 #define HTTP_CONNECTIONS_MAX 1000000u       /* libmicrohttpd's limit; it is ours that counts */
 #define HTTP_PATH_MAX 2048u
 #define HTTP_ARGUMENTS_MAX PROTOCOL_QUERY_MAX
+/* A body: 4,096 names of 64 bytes, the largest command, fit. The loop reads through it several times. */
+#define HTTP_BODY_MAX (384u * 1024u)
 #define HTTP_SCRATCH_BYTES (2 * PROTOCOL_REQUEST_MAX)
 #define HTTP_BODIES_MAX (64u << 20)  /* bytes of all bodies that are being received or served */
 #define HTTP_ANSWER_SMALL 4096u      /* bytes of an answer that need no look at what there is */
