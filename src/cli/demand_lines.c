@@ -118,7 +118,7 @@ static int pages_export(const struct kind *kind, const struct cli_settings *sett
 
 struct item {
     struct tn_bytes name, trigger, object;
-    bool enabled;
+    bool enabled, has_enabled;
     uint8_t text[2 * TEXT_MAX]; /* where name and trigger are */
 };
 
@@ -134,14 +134,24 @@ static const char *member_take(const struct kind *kind, struct item *item, struc
                    : "the name or the trigger is repeated, too long or not a string";
     }
     if (tn_bytes_equal(name, tn_bytes_of("enabled", 7))) {
+        if (item->has_enabled) {
+            return "enabled is repeated";
+        }
+        item->has_enabled = true;
         item->enabled = is == PROTOCOL_JSON_TRUE;
         return is == PROTOCOL_JSON_TRUE || is == PROTOCOL_JSON_FALSE
                    ? NULL
                    : "enabled must be true or false";
     }
     if (tn_bytes_equal(name, tn_bytes_of(kind->object, strlen(kind->object)))) {
+        if (item->object.len > 0) {
+            return "spec or meta is repeated";
+        }
         item->object = value;
-        return is == PROTOCOL_JSON_OBJECT ? NULL : "spec and meta must be objects";
+        return is != PROTOCOL_JSON_OBJECT ? "spec and meta must be objects"
+               : value.len > (kind->needed ? KERNEL_SENSOR_SPEC_MAX : KERNEL_META_MAX)
+                   ? "spec has more than 16384 bytes, or meta more than 4096"
+                   : NULL;
     }
     return "it has an unknown field";
 }
@@ -154,6 +164,7 @@ static const char *line_parse(const struct kind *kind, struct tn_bytes line, str
     const char *fault = protocol_json_fault(line);
     item->name = item->trigger = item->object = tn_bytes_of("", 0);
     item->enabled = true;
+    item->has_enabled = false;
     if (fault != NULL) {
         return fault;
     }
@@ -181,7 +192,7 @@ static bool line_next(struct tn_bytes *rest, struct tn_bytes *ret_line) {
 
 static bool is_blank(struct tn_bytes line) {
     for (uint32_t i = 0; i < line.len; i++) {
-        if (line.at[i] > ' ') {
+        if (line.at[i] != ' ' && line.at[i] != '\t' && line.at[i] != '\r') {
             return false;
         }
     }

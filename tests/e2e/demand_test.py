@@ -88,6 +88,12 @@ class Demand(unittest.TestCase):
                              ('{"id": "r2"}', "trigger is missing"),
                              ('{"id": "r2", "trigger": "t", "enabled": 1}', "true or false"),
                              ('{"id": "r2", "id": "r3", "trigger": "t"}', "repeated"),
+                             ('{"id": "r2", "trigger": "t", "meta": {}, "meta": {"a": 1}}', "repeated"),
+                             ('{"id": "r2", "trigger": "t", "enabled": true, "enabled": false}',
+                              "repeated"),
+                             ('{"id": "r2", "trigger": "t", "meta": {"x": "%s"}}' % ("y" * 4096),
+                              "more than"),
+                             ("\0\0\0", "not a JSON object"), ("\x1b", "not a JSON object"),
                              ('{"id": "r2", "trigger": "t", "spec": {}}', "unknown field")):
             code, said, error = tenure(server, "rule", "import", given=good + line)
             self.assertEqual((code, said), (1, ""), line)
