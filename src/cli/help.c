@@ -246,7 +246,9 @@ int cli_help(int argc, char **argv) {
         list_exit_codes(stdout);
         return CLI_OK;
     }
-    bool local = about_local(stdout, argv[0]);
+    char both[64]; /* such as rule import */
+    (void)snprintf(both, sizeof both, "%s %s", argv[0], argc > 1 ? argv[1] : "");
+    bool local = about_local(stdout, argv[0]) || about_local(stdout, both);
     return about_commands(stdout, argc, argv) > 0 || local ? CLI_OK : cli_unknown(argc, argv);
 }
 

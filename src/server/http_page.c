@@ -3,8 +3,8 @@
  *
  * /livez    the loop runs. It has answered, so it does.
  * /readyz   the server takes requests: the engine has not stopped, the disk answers for the log and for
- *           the files of events, this node owns the log or has caught up with its owner, and nobody told us to stop. With ?verbose each of these is a
- *           line. /healthz and /health are the same.
+ *           the files of events, this node owns the log or has caught up with its owner, and nobody told
+ *           us to stop. With ?verbose each of these is a line. /healthz and /health are the same.
  * /leaderz  this node owns the log: for a proxy that sends requests to the owner only. */
 #include <stddef.h>
 #include <stdio.h>

@@ -81,6 +81,13 @@ class Demand(unittest.TestCase):
             self.assertIn("export", seconds)
             self.assertIn("import", seconds)
 
+    def test_their_help(self):
+        server = self.serve()
+        for words in (("help", "rule", "import"), ("rule", "import", "--help")):
+            code, said, _ = tenure(server, *words)
+            self.assertEqual(code, 0)
+            self.assertIn("rule import [FILE] [--dry-run]", said)
+
     def test_nothing_is_sent_if_a_line_is_wrong(self):
         server = self.serve()
         good = '{"id": "r1", "trigger": "t"}\n\n'
