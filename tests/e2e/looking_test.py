@@ -5,6 +5,7 @@ import unittest
 import urllib.error
 import urllib.request
 
+from harness import Server, pairs, until
 from resp import Asking, Error
 
 
@@ -283,6 +284,19 @@ class Looking(Asking):
             self.assertEqual(len(found), len(stay), by)
             self.assertEqual(set(found), stay, by)
             self.do("DISOWN", "walked")
+
+
+class Forgotten(unittest.TestCase):
+    def test_a_value_does_not_show_its_last_holder_after_its_retention(self):
+        server = Server(None, "--history-seconds", "1")
+        self.addCleanup(server.remove)
+        with server.client() as client:
+            client.execute_command("POOL", "CREATE", "p", "RANGE", 1, 9)
+            lease = pairs(client.execute_command("ALLOC", "p", "gone"))
+            client.execute_command("RELEASE", lease["lease"], "gone", lease["epoch"])
+            # Nothing is due, so no tick comes to remove it.
+            until(lambda: "gone" not in client.execute_command("VALUE", "p/1"),
+                  "the last holder is not shown")
 
 
 if __name__ == "__main__":

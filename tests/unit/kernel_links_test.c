@@ -298,6 +298,7 @@ static void a_pool_that_its_parts_do_not_know_is_refused(void **state) {
             of->mapped = 0;
             EXPECT(REFUSED, f, of->state, POOL_DROPPED);
             of->mapped = 1;
+            EXPECT(REFUSED, f, of->kept_scopes, (uint64_t)of->scopes + 1);
         }
     }
 }
