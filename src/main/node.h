@@ -22,6 +22,7 @@ struct node {
     const struct config *config;
     const struct os *os;
     struct engine *engine;
+    struct log *log; /* the engine's */
     struct token_issuer *tokens;
     struct server_feed *feed; /* to have the server ask node_owns at once */
     /* Applies what the configuration declares as it is now, on the node's thread. */
@@ -58,6 +59,9 @@ bool node_start(struct node *node, struct engine *engine, struct token_issuer *t
 /* Stops the broker and gives the log up. After the server. False: the node could not take the lead, and the
  * process was told to end. */
 bool node_stop(struct node *node);
+
+/* node_admin.c: what an administrator asks of it, for the server; ctx is the node. */
+struct server_cluster node_admin(struct node *node);
 
 /* The engine's role may have changed: from any thread. */
 void node_told(struct node *node);

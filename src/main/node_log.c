@@ -107,6 +107,7 @@ enum tn_status node_log_open(struct node *node, struct log *local, struct log **
     }
     if (status == TN_OK) {
         *ret_store = replica_store(*ret_log);
+        node->log = *ret_log;
     }
     sodium_memzero(password, sizeof password);
     free(copy);

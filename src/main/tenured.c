@@ -436,6 +436,9 @@ static int serve(struct daemon *daemon) {
                   .reload = reload,
                   .reloaded = reloaded,
                   .owns = daemon->clustered ? owns : NULL}};
+    if (daemon->clustered) {
+        options.cluster = node_admin(&daemon->node);
+    }
     live_apply(config, &options);
     if (!users_apply(daemon, &options)) {
         server_log("refused", "reason=\"no memory\"");

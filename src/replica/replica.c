@@ -365,8 +365,14 @@ static enum tn_status resign(struct replica *r, bool closes) {
 
 /* Lost to another node is as good as given up. */
 static enum tn_status replica_resign(struct log *base) {
-    enum tn_status status = resign(replica_of(base), false);
-    return status == TN_LOST ? TN_OK : status;
+    struct replica *r = replica_of(base);
+    bool closes = atomic_exchange(&r->closes_next, false);
+    enum tn_status status = resign(r, closes);
+    return status == TN_LOST && !closes ? TN_OK : status;
+}
+
+void replica_close_with_resign(struct log *log) {
+    atomic_store(&replica_of(log)->closes_next, true);
 }
 
 enum tn_status replica_close_cluster(struct log *log) {

@@ -191,6 +191,8 @@ enum tn_status replica_forget(struct log *log, const char *node);
 /* By the owner whose engine has stopped leading: gives the log up for good. Nobody takes over, and
  * the directory may be used without the cluster. TN_OK, TN_LOST (not the owner), TN_IO. */
 enum tn_status replica_close_cluster(struct log *log);
+/* The next resign of the engine (engine_follow) does the same, and says what it says. */
+void replica_close_with_resign(struct log *log);
 
 /* ---- The directory, without a cluster ---- */
 

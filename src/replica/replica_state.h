@@ -207,7 +207,8 @@ struct replica {
 
     _Atomic uint64_t valid_until_ms;
     _Atomic uint64_t clean_epoch;
-    _Atomic bool beat_now; /* the record has changed */
+    _Atomic bool beat_now;    /* the record has changed */
+    _Atomic bool closes_next; /* the next resign closes the cluster */
 
     pthread_mutex_t lock;
     pthread_cond_t changed;

@@ -1,0 +1,42 @@
+/* What an administrator asks of a node of a cluster. On a worker thread of the server. */
+#include <stdio.h>
+
+#include "main/node.h"
+#include "replica/replica.h"
+
+static enum tn_status said(enum tn_status status, struct log_error *error) {
+    if (status != TN_OK) {
+        (void)snprintf(error->text, sizeof error->text, "%s",
+                       status == TN_IO ? "etcd does not answer" : tn_status_text(status));
+    }
+    return status;
+}
+
+/* Another node takes the log over at once. What runs on the owner ends as if the log had been lost. */
+static enum tn_status admin_step_down(void *ctx, const char *name, struct log_error *error) {
+    struct node *node = ctx;
+    (void)name;
+    return said(engine_follow(node->engine), error);
+}
+
+static enum tn_status admin_close(void *ctx, const char *name, struct log_error *error) {
+    struct node *node = ctx;
+    (void)name;
+    replica_close_with_resign(node->log);
+    return said(engine_follow(node->engine), error);
+}
+
+static enum tn_status admin_forget(void *ctx, const char *name, struct log_error *error) {
+    struct node *node = ctx;
+    enum tn_status status = replica_forget(node->log, name);
+    if (status == TN_NOTFOUND) {
+        (void)snprintf(error->text, sizeof error->text, "there is no node '%s'", name);
+        return status;
+    }
+    return said(status, error);
+}
+
+struct server_cluster node_admin(struct node *node) {
+    return (struct server_cluster){
+        .ctx = node, .step_down = admin_step_down, .close = admin_close, .forget = admin_forget};
+}
