@@ -115,7 +115,9 @@ enum tenure_result {
     TENURE_BAD_TOKEN,
     TENURE_OVERDUE,
     TENURE_READONLY,
-    TENURE_MASTERDOWN
+    TENURE_MASTERDOWN,
+    TENURE_WAITING,
+    TENURE_WAITERS_FULL
 };
 
 enum tenure_outcome { TENURE_COMMITTED, TENURE_REJECTED, TENURE_UNKNOWN };
@@ -173,6 +175,7 @@ enum tenure_state {
     TENURE_LEASE_RELEASED,
     TENURE_LEASE_EXPIRED,
     TENURE_LEASE_REVOKED,
+    TENURE_LEASE_WAITING, /* in line for its values */
     TENURE_LEASE_OVERDUE /* in reads only: the deadline has passed and the log has not recorded it */
 };
 
@@ -335,8 +338,9 @@ enum tenure_verb {
     TENURE_VERB_SENSOR_DELETE,
     TENURE_VERB_IMPORT,
     TENURE_VERB_POOL_SEED,
-    TENURE_VERB_EMIT,         /* an event of a sensor's run; has no other effect */
-    TENURE_VERB_SENSOR_REPORT /* an event about a sensor; has no other effect */
+    TENURE_VERB_EMIT,          /* an event of a sensor's run; has no other effect */
+    TENURE_VERB_SENSOR_REPORT, /* an event about a sensor; has no other effect */
+    TENURE_VERB_UNATTEND       /* the client of a waiting lease is gone */
 };
 
 /* A requested value: text in the pool's format, or the name of a resource, or a number if text is

@@ -48,6 +48,7 @@ static const char *const limit_texts[KERNEL_LIMIT_COUNT] = {
     [KERNEL_LIMIT_COLD_PER_POOL] = "freed values remembered for one pool",
     [KERNEL_LIMIT_RULES] = "rules",
     [KERNEL_LIMIT_SENSORS] = "sensors",
+    [KERNEL_LIMIT_WAITERS] = "places in lines; a waiting lease has one in each of its pools",
 };
 
 static bool limit_is_duration(unsigned limit) {

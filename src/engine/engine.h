@@ -93,6 +93,12 @@ struct engine_metrics {
     uint64_t updated_at;
 };
 
+/* The answer to a command that was answered with WAITING: its lease was granted, or ended in line. It
+ * is called after `done` was, while the engine leads, for each such lease; also for those that nobody
+ * asks for any more. LOST: there was no memory to keep the answer. The result and its values are valid
+ * during the call only. */
+typedef void engine_waited_sink(void *ctx, const struct kernel_result *result);
+
 typedef void engine_metrics_sink(void *ctx, const struct engine_metrics *metrics);
 
 /* ---- Opening and closing ---- */
@@ -164,8 +170,8 @@ enum tn_status engine_open(const struct engine_options *options, struct engine *
                            struct log_error *error);
 
 /* Takes the lead: appends what must be in the log before anything is served (the limits, a restored
- * generation), starts the clock and the ticks. TN_OK also if it leads already; TN_LOST if the log is not
- * ours, or was lost and is ours again; TN_NOSPACE: it may be tried again; after any other failure
+ * generation, that the clients of waiting leases are gone), starts the clock and the ticks. TN_OK also if
+ * it leads already; TN_LOST if the log is not ours, or was lost and is ours again; TN_NOSPACE: it may be tried again; after any other failure
  * engine_close is the only call left. Waits for the log; not from a callback. */
 enum tn_status engine_lead(struct engine *engine, struct log_error *error);
 
@@ -308,6 +314,12 @@ struct engine_report {
 /* Replays a log that has no leader, checks the state, and closes log and store, also on failure. */
 enum tn_status engine_replay(const struct os *os, struct log_store *store, struct log *log,
                              struct engine_report *ret_report, struct log_error *error);
+
+/* ---- Waiting leases ---- */
+
+/* From now on `call` hears the answers to waiting leases; NULL: nobody. On return the one before is not
+ * being called and will not be. Not from inside it. */
+void engine_waited_set(struct engine *engine, engine_waited_sink *call, void *ctx);
 
 /* ---- Watchers ---- */
 

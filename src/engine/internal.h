@@ -96,6 +96,17 @@ struct engine_events {
     _Atomic uint64_t lost;             /* for want of memory */
 };
 
+/* ---- settled.c ---- */
+
+/* Answers to waiting leases, from their command to the end of its run. */
+struct engine_settled;
+struct engine_settled_list {
+    struct engine_settled *first, *last; /* the leader's own */
+    pthread_mutex_t lock;                /* held while the sink is called */
+    engine_waited_sink *call;
+    void *ctx;
+};
+
 /* ---- snapshot_take.c ---- */
 
 /* Sections on their way from the state to the log, in a ring of bytes. */
@@ -187,6 +198,7 @@ struct engine {
     bool limits_prepared; /* for the LIMITS command that comes next */
     struct engine_delay delay;
     struct engine_events events;
+    struct engine_settled_list settled;
 
     /* The state: under state_lock. */
     _Alignas(ENGINE_LINE) pthread_mutex_t state_lock;
@@ -321,6 +333,12 @@ void engine_events_flush(struct engine *engine, uint64_t lsn);
 void engine_events_free(struct engine *engine);
 bool engine_events_full(const struct engine_events *events);
 void engine_events_deliver(struct engine *engine);
+
+/* settled.c */
+kernel_waited engine_settled_keep; /* ctx is the engine */
+void engine_settled_init(struct engine *engine);
+void engine_settled_deliver(struct engine *engine);
+void engine_settled_free(struct engine *engine);
 
 /* replay.c */
 /* Whether the batch may follow the state; the first batch of all makes the kernel. */

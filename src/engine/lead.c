@@ -2,8 +2,8 @@
  *
  * A new log gets its first record, with the limits and a seed; a restored one the command that tells
  * generations apart; any other one the limits and the rules of this version, if they differ from those
- * in force. Each is a batch of its own. If the log is lost on the way, what was committed stays, what was
- * only prepared is undone, and the next owner goes on from there. */
+ * in force. Then waiting leases are marked as unattended. Each is a batch of its own. If the log is lost
+ * on the way, what was committed stays, what was only prepared is undone, and the next owner goes on from there. */
 #include <stdio.h>
 #include <string.h>
 
@@ -210,6 +210,19 @@ static void lead_succeed(struct engine *engine) {
     pthread_mutex_unlock(&engine->submit_lock);
 }
 
+/* The clients of waiting leases were clients of another process, or of this one before it lost the
+ * log. None of them is served before it has come back. In steps, each a batch of its own. */
+static enum tn_status lead_unattend(struct engine *engine, uint64_t *bytes,
+                                    struct log_error *error) {
+    const struct kernel_command command = {.verb = KERNEL_VERB_UNATTEND,
+                                           .rights = KERNEL_RIGHT_OPERATOR};
+    enum tn_status status = TN_OK;
+    while (status == TN_OK && kernel_attended(engine->kernel) > 0) {
+        status = lead_log_one(engine, &command, bytes, error);
+    }
+    return status;
+}
+
 enum tn_status engine_lead_prepare(struct engine *engine, struct log_error *error) {
     struct log_position at = {0};
     uint64_t bytes = 0;
@@ -232,6 +245,9 @@ enum tn_status engine_lead_prepare(struct engine *engine, struct log_error *erro
     }
     if (status == TN_OK) {
         status = lead_limits_change(engine, &bytes, error);
+    }
+    if (status == TN_OK) {
+        status = lead_unattend(engine, &bytes, error);
     }
     if (status == TN_OK && bytes > 0) {
         engine_snapshot_appended(engine, bytes);

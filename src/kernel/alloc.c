@@ -1,10 +1,11 @@
 /* alloc and reserve: new leases, all or nothing, and the return of a sticky holder.
  *
  * Order of checks: form of the request, pools, rights, ttl, a disown in progress, the holder's own
- * sticky lease, room in the tables, quotas, then the values: requested ones first, so that "any"
- * never takes one of them. Values are claimed one by one. A refusal undoes the claims, including
+ * sticky lease, room in the tables, quotas, the lines of waiting leases, then the values: requested
+ * ones first, so that "any" never takes one of them. Values are claimed one by one. A refusal undoes the claims, including
  * the state of the generator, so it changes nothing except that due deadlines take effect. */
 #include "kernel/claim.h"
+#include "kernel/waiting.h"
 
 /* ---- form and pools ---- */
 
@@ -139,10 +140,14 @@ static enum tn_result room_check(const struct kernel *k, const struct request *q
     if (c->fields & KERNEL_F_META) {
         chunks += tn_text_chunks(c->meta.len);
     }
+    if (c->fields & KERNEL_F_WAIT) {
+        chunks += tn_text_chunks(c->claims.len);
+    }
     if (root->leases_live >= kernel_limit(k, KERNEL_LIMIT_LEASES)) {
         return TN_R_LEASES_FULL;
     }
-    if (root->members_live + q->total > kernel_limit(k, KERNEL_LIMIT_MEMBERS)) {
+    if (root->members_live + root->members_waiting + q->total >
+        kernel_limit(k, KERNEL_LIMIT_MEMBERS)) {
         return TN_R_MEMBERS_FULL;
     }
     if (tn_table_room(&k->tables[TABLE_NAME]) < names ||
@@ -249,7 +254,7 @@ static uint64_t deadline_given(const struct kernel *k, const struct request *q, 
                                                                               : deadline;
 }
 
-static void lease_fill(struct kernel *k, const struct request *q) {
+void kernel_request_fill(struct kernel *k, const struct request *q) {
     const struct kernel_command *c = q->c;
     struct lease *l = lease_mut(k, q->lease);
     const struct root *root = root_at(k);
@@ -296,13 +301,18 @@ static void rotors_turn(struct kernel *k, const struct request *q) {
     }
 }
 
-/* Members in the order of the request; their values are theirs for good. */
-static void members_settle(struct kernel *k, const struct request *q) {
+uint32_t kernel_request_pool(const struct kernel *k, const struct request *q) {
     uint32_t pool = k->plan_claims[0].pool;
     TN_ASSERT(q->claim_count > 0 && q->total >= q->claim_count);
     for (uint32_t i = 1; i < q->claim_count; i++) {
         pool = k->plan_claims[i].pool == pool ? pool : TN_NONE;
     }
+    return pool;
+}
+
+/* Members in the order of the request; their values are theirs for good. */
+void kernel_request_settle(struct kernel *k, const struct request *q) {
+    uint32_t pool = kernel_request_pool(k, q);
     lease_mut(k, q->lease)->pool = pool;
     lease_mut(k, q->lease)->first_member = k->plan_members[0];
     for (uint32_t i = 0; i < q->total; i++) {
@@ -320,9 +330,8 @@ static void members_settle(struct kernel *k, const struct request *q) {
             t->counters.allocated += kernel_edition_has(k, 1);
         }
     }
-    struct root *root = root_mut(k);
-    root->members_live += q->total;
-    root->leases_live++;
+    root_mut(k)->members_live += q->total;
+    rotors_turn(k, q);
 }
 
 static enum kernel_event_kind birth_event(const struct kernel *k, const struct request *q) {
@@ -337,9 +346,9 @@ static enum kernel_event_kind birth_event(const struct kernel *k, const struct r
 }
 
 static void lease_begin(struct kernel *k, const struct request *q) {
-    lease_fill(k, q);
-    members_settle(k, q);
-    rotors_turn(k, q);
+    kernel_request_fill(k, q);
+    kernel_request_settle(k, q);
+    root_mut(k)->leases_live++;
     kernel_index_lease_add(k, q->lease);
     kernel_lease_link(k, q->lease);
     kernel_lease_count(k, q->lease, +1);
@@ -425,7 +434,66 @@ static uint32_t sticky_lease(struct kernel *k, const struct request *q) {
     return grant == TN_NONE ? TN_NONE : grant_at(k, grant)->lease;
 }
 
+/* ---- a waiting lease whose turn has come ---- */
+
+uint64_t kernel_request_deadline(const struct kernel *k, const struct request *q) {
+    return deadline_given(k, q, root_at(k)->now_ms, 0);
+}
+
+/* A holder has one lease in a sticky pool. BUSY: the one that it has is about to end. */
+static enum tn_result sticky_check(struct kernel *k, const struct request *q) {
+    uint32_t pool = k->plan_claims[0].pool;
+    if (!kernel_pool_option(k, pool, KERNEL_OPTION_STICKY)) {
+        return TN_R_OK;
+    }
+    uint32_t found = kernel_index_grant(k, pool, q->holder);
+    kernel_meter_advance(k, pool);
+    if (found == TN_NONE) {
+        return TN_R_OK;
+    }
+    const struct lease *own = lease_at(k, grant_at(k, found)->lease);
+    bool due = own->deadline_ms != 0 && own->deadline_ms <= root_at(k)->now_ms;
+    bool forced = own->state == KERNEL_OFFLINE && kernel_meter_forces(k, pool);
+    return own->state == KERNEL_REVOKING || due || forced ? TN_R_BUSY : TN_R_CONFLICT;
+}
+
+enum tn_result kernel_request_plan(struct kernel *k, struct request *q) {
+    enum tn_result code = claims_read(k, q);
+    if (code == TN_R_OK) {
+        code = claims_resolve(k, q);
+    }
+    if (code == TN_R_OK) {
+        code = disown_check(k, q);
+    }
+    if (code == TN_R_OK) {
+        code = sticky_check(k, q);
+    }
+    if (code == TN_R_OK) {
+        code = quota_check(k, q);
+    }
+    return code == TN_R_OK ? capacity_check(k, q) : code;
+}
+
 /* ---- the verbs ---- */
+
+/* Claims the values of a new lease, unless others wait for values of the same pools. */
+static enum tn_result claim_new(struct kernel *k, struct request *q) {
+    enum tn_result code = kernel_attended(k) > 0 && !q->import ? kernel_wait_turn(k, q) : TN_R_OK;
+    if (code != TN_R_OK) {
+        return code;
+    }
+    q->lease = tn_table_take(&k->tables[TABLE_LEASE]);
+    TN_ASSERT(q->lease != TN_NONE);
+    code = kernel_request_claim(k, q);
+    if (code != TN_R_OK) {
+        tn_table_give(&k->tables[TABLE_LEASE], q->lease);
+    }
+    return code;
+}
+
+static bool waits(const struct request *q, enum tn_result code) {
+    return (q->c->fields & KERNEL_F_WAIT) != 0 && kernel_wait_helps(code);
+}
 
 static enum tn_result grant_new(struct kernel *k, struct request *q) {
     settle_time(k, q);
@@ -445,12 +513,9 @@ static enum tn_result grant_new(struct kernel *k, struct request *q) {
     if (code != TN_R_OK) {
         return code;
     }
-    q->lease = tn_table_take(&k->tables[TABLE_LEASE]);
-    TN_ASSERT(q->lease != TN_NONE);
-    code = kernel_request_claim(k, q);
+    code = claim_new(k, q);
     if (code != TN_R_OK) {
-        tn_table_give(&k->tables[TABLE_LEASE], q->lease);
-        return code;
+        return waits(q, code) ? kernel_wait_join(k, q, code) : code;
     }
     lease_begin(k, q);
     kernel_result_lease(k, q->lease, q->result);
@@ -466,6 +531,9 @@ static enum tn_result request_run(struct kernel *k, struct request *q) {
     if (code == TN_R_OK) {
         code = q->import ? kernel_import_check(k, q) : ttl_check(k, q);
     }
+    if (code == TN_R_OK) {
+        code = kernel_wait_check(k, q);
+    }
     if (code != TN_R_OK) {
         return code;
     }
@@ -476,10 +544,15 @@ static enum tn_result request_run(struct kernel *k, struct request *q) {
         return code;
     }
     uint32_t own = sticky_lease(k, q);
-    if (own != TN_NONE) {
-        return q->import ? kernel_import_known(k, q, own) : lease_return(k, q, own);
+    if (own == TN_NONE) {
+        return grant_new(k, q);
     }
-    return grant_new(k, q);
+    code = q->import ? kernel_import_known(k, q, own) : lease_return(k, q, own);
+    if (waits(q, code)) { /* for the end of its revoke */
+        code = room_check(k, q);
+        return code == TN_R_OK ? kernel_wait_join(k, q, TN_R_BUSY) : code;
+    }
+    return code;
 }
 
 void kernel_run_alloc(struct kernel *k, const struct kernel_command *c,

@@ -2,6 +2,7 @@
  * and `tenure check`. It takes scratch memory of its own and changes nothing. */
 #include "kernel/state.h"
 #include "kernel/used.h"
+#include "kernel/waiting.h"
 
 struct pool_count {
     uint64_t held[KERNEL_REVOKING + 1];
@@ -19,6 +20,7 @@ struct check {
     uint32_t *trigger_refs;
     uint32_t *trigger_rules;
     uint32_t *grants;   /* values, by grant */
+    uint64_t *wants;    /* by pool */
     uint64_t *owned[2]; /* chunks of text that have an owner, a bit each: of names, of operations */
     uint64_t chunks, op_chunks;
     uint64_t timers; /* entries that there must be */
@@ -124,7 +126,9 @@ static void check_lease(struct check *c, uint32_t slot) {
         check_member(c, slot, m);
         count++;
     }
-    expect(c, count == l->member_count && count > 0, "a lease is incomplete", slot);
+    bool empty = l->state == KERNEL_WAITING ||
+                 kernel_state_terminal((enum kernel_state)l->state); /* it may have waited */
+    expect(c, count == l->member_count && (count > 0 || empty), "a lease is incomplete", slot);
     expect(c, kernel_index_lease(k, l->lsn) == slot, "a lease is not found by its id", slot);
     expect(c, l->lsn <= root_at(k)->lsn && l->epoch > 0, "a lease is from the future", slot);
     expect(c, l->created_ms <= l->last_seen_ms && l->last_seen_ms <= root_at(k)->now_ms,
@@ -247,6 +251,7 @@ static void check_pool(struct check *c, uint32_t slot) {
     const struct kernel *k = c->k;
     const struct pool *p = pool_at(k, slot);
     struct pool_count *n = &c->pools[slot];
+    n->refs += kernel_pool_is_template(k, slot) ? 0 : c->wants[slot];
     count_text(c, p->name);
     if (p->template != TN_NONE) {
         struct pool_count *t = &c->pools[p->template];
@@ -256,8 +261,9 @@ static void check_pool(struct check *c, uint32_t slot) {
         for (unsigned s = 0; s <= KERNEL_REVOKING && kernel_edition_has(k, 1); s++) {
             t->held[s] += n->held[s];
         }
-        expect(c, p->state != POOL_LIVE || p->used > 0 || p->kept, "an empty scope was not deleted",
-               slot);
+        expect(c, p->state != POOL_LIVE || p->used > 0 || p->waiting > 0 || p->kept,
+               "an empty scope was not deleted", slot);
+        c->wants[p->template] += c->wants[slot];
         t->kept += p->state == POOL_LIVE && p->kept;
     }
     c->pools_live += p->state == POOL_LIVE;
@@ -300,12 +306,25 @@ static void check_pools(struct check *c) {
             expect(c, p->kept_scopes == c->pools[i].kept, "a template's kept scopes are miscounted",
                    i);
             expect(c, p->used == c->pools[i].used, "a pool's used values are miscounted", i);
+            expect(c, p->waiting == c->wants[i], "a pool's line is miscounted", i);
             for (unsigned s = 0; s <= KERNEL_REVOKING; s++) {
                 expect(c, p->held[s] == c->pools[i].held[s],
                        "a pool's values by state are miscounted", i);
             }
         }
     }
+}
+
+static void check_waiting(struct check *c) {
+    const struct kernel *k = c->k;
+    uint64_t where;
+    const char *broken = kernel_wait_broken(k, c->wants, &where);
+    for (uint32_t i = 0; i < k->tables[TABLE_WAITER].used; i++) {
+        if (waiter_at(k, i)->until_ms != 0) {
+            count_text(c, waiter_at(k, i)->claims);
+        }
+    }
+    expect(c, broken == NULL, broken == NULL ? "" : broken, where);
 }
 
 static void count_resources(struct check *c) {
@@ -458,7 +477,10 @@ static void check_limits(struct check *c) {
     check_free_chunks(c, false);
     check_free_chunks(c, true);
     expect(c, c->leases <= kernel_limit(k, KERNEL_LIMIT_LEASES), "too many leases", c->leases);
-    expect(c, c->members <= kernel_limit(k, KERNEL_LIMIT_MEMBERS), "too many values", c->members);
+    expect(c, c->members + root_at(k)->members_waiting <= kernel_limit(k, KERNEL_LIMIT_MEMBERS),
+           "too many values", c->members);
+    expect(c, c->history <= kernel_limit(k, KERNEL_LIMIT_HISTORY), "history is too long",
+           c->history);
     expect(c, c->chunks == k->tables[TABLE_TEXT].live, "text is miscounted", c->chunks);
 }
 
@@ -478,6 +500,7 @@ static void *scratch_take(struct scratch *s, size_t bytes) {
 static void scratch_lay(struct check *c, struct scratch *s) {
     const struct tn_table *t = c->k->tables;
     c->pools = scratch_take(s, t[TABLE_POOL].used * sizeof *c->pools);
+    c->wants = scratch_take(s, t[TABLE_POOL].used * sizeof *c->wants);
     c->names = scratch_take(s, t[TABLE_NAME].used * sizeof *c->names);
     c->resources = scratch_take(s, t[TABLE_RESOURCE].used * sizeof *c->resources);
     c->trigger_refs = scratch_take(s, t[TABLE_TRIGGER].used * sizeof *c->trigger_refs);
@@ -504,6 +527,7 @@ enum tn_status kernel_check_status(const struct kernel *k, char *why, size_t cap
     check_leases(&c);
     check_members(&c);
     count_resources(&c);
+    check_waiting(&c);
     check_pools(&c);
     check_ops(&c);
     check_names(&c);

@@ -37,6 +37,17 @@ enum tn_result kernel_request_claim(struct kernel *k, struct request *q);
 /* True if the request wants exactly the values that the lease has in the first claim's pool. */
 bool kernel_request_matches(struct kernel *k, uint32_t lease);
 
+/* alloc.c, for waiting.c: a new lease as the command describes it, in a free record. */
+void kernel_request_fill(struct kernel *k, const struct request *q);
+/* The pool of all claims, or TN_NONE if they differ. */
+uint32_t kernel_request_pool(const struct kernel *k, const struct request *q);
+/* For serve.c: the claims of a waiting lease in the plan: OK, or why they cannot be claimed. */
+enum tn_result kernel_request_plan(struct kernel *k, struct request *q);
+/* The claimed members become the lease's. */
+void kernel_request_settle(struct kernel *k, const struct request *q);
+/* The deadline of a lease that is granted now. */
+uint64_t kernel_request_deadline(const struct kernel *k, const struct request *q);
+
 /* import.c: form and times, after the pools are known. */
 enum tn_result kernel_import_check(const struct kernel *k, const struct request *q);
 /* OK to proceed, or the answer: NOOP (the lease exists), BUSY or CONFLICT. `own` is the holder's

@@ -183,6 +183,32 @@ struct kernel_policy_patch kernel_policy_read(struct tn_bytes bytes) {
     return patch;
 }
 
+/* Those from KERNEL_F_DEADLINE on. */
+static void fields_write_rest(struct tn_writer *w, const struct kernel_command *c) {
+    uint32_t f = c->fields;
+    if (f & KERNEL_F_DEADLINE) {
+        tn_write64(w, c->deadline_ms);
+    }
+    if (f & KERNEL_F_TIMES) {
+        tn_write64(w, c->created_ms);
+        tn_write64(w, c->seen_ms);
+        tn_write64(w, c->offline_ms);
+    }
+    if (f & KERNEL_F_FIGURES) {
+        tn_write64(w, c->given_values);
+        tn_write64(w, c->reclaimed);
+    }
+    if (f & KERNEL_F_EDITION) {
+        tn_write32(w, c->edition);
+    }
+    if (f & KERNEL_F_NOTE) {
+        tn_write_bytes16(w, c->note);
+    }
+    if (f & KERNEL_F_WAIT) {
+        tn_write32(w, c->wait_s);
+    }
+}
+
 /* The fields in the order of their bits, as the decoder below takes them. */
 static void fields_write(struct tn_writer *w, const struct kernel_command *c) {
     uint32_t f = c->fields;
@@ -235,24 +261,7 @@ static void fields_write(struct tn_writer *w, const struct kernel_command *c) {
     if (f & KERNEL_F_SPEC) {
         tn_write_bytes16(w, c->spec);
     }
-    if (f & KERNEL_F_DEADLINE) {
-        tn_write64(w, c->deadline_ms);
-    }
-    if (f & KERNEL_F_TIMES) {
-        tn_write64(w, c->created_ms);
-        tn_write64(w, c->seen_ms);
-        tn_write64(w, c->offline_ms);
-    }
-    if (f & KERNEL_F_FIGURES) {
-        tn_write64(w, c->given_values);
-        tn_write64(w, c->reclaimed);
-    }
-    if (f & KERNEL_F_EDITION) {
-        tn_write32(w, c->edition);
-    }
-    if (f & KERNEL_F_NOTE) {
-        tn_write_bytes16(w, c->note);
-    }
+    fields_write_rest(w, c);
 }
 
 /* ---- Before encoding ---- */
@@ -287,6 +296,7 @@ static void field_measure(const struct kernel_command *c, uint32_t field, uint64
     case KERNEL_F_TTL:
     case KERNEL_F_AFTER:
     case KERNEL_F_EDITION:
+    case KERNEL_F_WAIT:
         *size += 4;
         break;
     case KERNEL_F_HOLDER:
@@ -414,6 +424,15 @@ static void claims_parse(struct tn_reader *r, struct kernel_command *c) {
     }
 }
 
+bool kernel_claims_valid(struct tn_bytes claims, uint32_t count) {
+    struct tn_reader r = tn_reader_of(claims.at, claims.len);
+    struct kernel_claim unused;
+    for (uint32_t i = 0; i < count && !r.bad; i++) {
+        kernel_claim_next(&r, &unused);
+    }
+    return !r.bad && r.pos == r.len;
+}
+
 static void limits_parse(struct tn_reader *r, struct kernel_command *c) {
     /* A log written before a limit existed means that limit's default. */
     uint16_t count = tn_read16(r);
@@ -523,6 +542,9 @@ __attribute__((always_inline)) static inline void field_parse(struct tn_reader *
         break;
     case KERNEL_F_DEADLINE:
         c->deadline_ms = tn_read64(r);
+        break;
+    case KERNEL_F_WAIT:
+        c->wait_s = tn_read32(r);
         break;
     case KERNEL_F_EDITION:
         c->edition = tn_read32(r);

@@ -46,6 +46,7 @@ enum kernel_field {
     KERNEL_F_FIGURES = 1 << 18,  /* u64 values ever given, u64 reclaimed */
     KERNEL_F_EDITION = 1 << 19,  /* u32 */
     KERNEL_F_NOTE = 1 << 20,     /* bytes16: the REASON that the user gave */
+    KERNEL_F_WAIT = 1 << 21,     /* u32 seconds: how long to wait in line */
 };
 
 /* The edition of the rules by which commands are applied. A logged command must have the same
@@ -67,8 +68,8 @@ enum kernel_field {
     X(POOL_DROP,     "pool drop",     KERNEL_F_POOL, KERNEL_F_NOTE, 1) \
     X(POOL_ADD,      "pool add",      KERNEL_F_POOL | KERNEL_F_VALUES, KERNEL_F_NOTE, 1) \
     X(POOL_REMOVE,   "pool remove",   KERNEL_F_POOL | KERNEL_F_VALUES, KERNEL_F_NOTE, 1) \
-    X(ALLOC,         "alloc",         KERNEL_F_HOLDER | KERNEL_F_CLAIMS, KERNEL_F_TTL | KERNEL_F_META | KERNEL_F_DEADLINE, 0) \
-    X(RESERVE,       "reserve",       KERNEL_F_HOLDER | KERNEL_F_CLAIMS | KERNEL_F_TTL, KERNEL_F_META, 0) \
+    X(ALLOC,         "alloc",         KERNEL_F_HOLDER | KERNEL_F_CLAIMS, KERNEL_F_TTL | KERNEL_F_META | KERNEL_F_DEADLINE | KERNEL_F_WAIT, 0) \
+    X(RESERVE,       "reserve",       KERNEL_F_HOLDER | KERNEL_F_CLAIMS | KERNEL_F_TTL, KERNEL_F_META | KERNEL_F_WAIT, 0) \
     X(ACTIVATE,      "activate",      KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_HOLDER, 0, 0) \
     X(TOUCH,         "touch",         KERNEL_F_LEASE | KERNEL_F_EPOCH, KERNEL_F_TTL | KERNEL_F_META, 0) \
     X(RELEASE,       "release",       KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_HOLDER, KERNEL_F_IMMEDIATE | KERNEL_F_NOTE, 0) \
@@ -87,7 +88,8 @@ enum kernel_field {
     X(IMPORT,        "import",        KERNEL_F_HOLDER | KERNEL_F_CLAIMS, KERNEL_F_META | KERNEL_F_DEADLINE | KERNEL_F_TIMES, 1) \
     X(POOL_SEED,     "pool seed",     KERNEL_F_POOL | KERNEL_F_FIGURES, 0, 1) \
     X(EMIT,          "emit",          KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_NAME | KERNEL_F_TRIGGER, KERNEL_F_META /* the payload */, 0) \
-    X(SENSOR_REPORT, "sensor report", KERNEL_F_NAME | KERNEL_F_TRIGGER /* what happened */, KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_META, 1)
+    X(SENSOR_REPORT, "sensor report", KERNEL_F_NAME | KERNEL_F_TRIGGER /* what happened */, KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_META, 1) \
+    X(UNATTEND,      "unattend",      0, KERNEL_F_LEASE /* else all */, 1)
 /* clang-format on */
 
 enum kernel_verb {
@@ -117,6 +119,7 @@ struct kernel_command {
     struct tn_bytes holder;
     uint32_t ttl_s;
     uint32_t after_s;
+    uint32_t wait_s;
     uint64_t deadline_ms;
     uint32_t edition;
     uint64_t created_ms, seen_ms, offline_ms; /* of an import; 0: not given */
@@ -181,6 +184,9 @@ void kernel_claim_next(struct tn_reader *r,
                        struct kernel_claim *ret_claim); /* the same, in place */
 struct kernel_requested kernel_requested_read(struct tn_reader *r);
 struct kernel_policy_patch kernel_policy_read(struct tn_bytes bytes);
+
+/* Whether these bytes are this many claims, as decoding checks it. */
+bool kernel_claims_valid(struct tn_bytes claims, uint32_t count);
 
 /* The number of values in all claims; saturates. */
 uint64_t kernel_claims_total(const struct kernel_command *command);

@@ -9,6 +9,13 @@
 
 bool kernel_lease_in_pool(const struct kernel *k, uint32_t lease, uint32_t pool) {
     const struct lease *l = lease_at(k, lease);
+    uint32_t want = l->state == KERNEL_WAITING ? waiter_at(k, l->waiter)->first_want : TN_NONE;
+    for (; want != TN_NONE; want = want_at(k, want)->next) {
+        uint32_t of = want_at(k, want)->pool;
+        if (of == pool || pool_at(k, of)->template == pool) {
+            return true;
+        }
+    }
     for (uint32_t m = l->first_member; m != TN_NONE; m = member_at(k, m)->next) {
         uint32_t of = member_at(k, m)->pool;
         if (of == pool || pool_at(k, of)->template == pool) {
@@ -72,7 +79,8 @@ static void job_step(struct kernel *k, uint32_t slot) {
     }
     kernel_due_lease(k, lease);
     uint8_t state = lease_at(k, lease)->state;
-    if (state == KERNEL_RESERVED || state == KERNEL_ACTIVE || state == KERNEL_OFFLINE) {
+    if (state == KERNEL_RESERVED || state == KERNEL_ACTIVE || state == KERNEL_OFFLINE ||
+        state == KERNEL_WAITING) {
         kernel_lease_move(k, lease, CAUSE_DISOWN, 0);
         j->released++;
     }

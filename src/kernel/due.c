@@ -4,7 +4,7 @@
  * lease are brought up to now one by one; an allocation also sweeps its own pool in a bounded step;
  * ticks and sweeps do the rest. So a value may become free late but never early, and no command
  * does unbounded work. */
-#include "kernel/state.h"
+#include "kernel/waiting.h"
 
 #define NEXT_FREE_LOOK 16u /* entries of a tree looked at to tell when a value comes free */
 
@@ -42,6 +42,12 @@ bool kernel_due_lease(struct kernel *k, uint32_t lease) {
         switch ((enum kernel_state)l->state) {
         case KERNEL_ACTIVE:
             lapse(k, lease);
+            break;
+        case KERNEL_WAITING: /* unattended, it has a deadline of its own */
+            kernel_lease_move(k, lease,
+                              l->deadline_ms < waiter_at(k, l->waiter)->until_ms ? CAUSE_ABANDON
+                                                                                 : CAUSE_WAITED,
+                              0);
             break;
         case KERNEL_REVOKING:
             kernel_lease_move(k, lease, l->bits & LEASE_GRACE ? CAUSE_GRACE_OVER : CAUSE_AFTER_OVER,
@@ -141,6 +147,9 @@ static uint64_t entry_frees_at(const struct kernel *k, uint32_t ref, uint64_t co
         return member_at(k, ref & ~CLOCK_MEMBER)->cool_ms;
     }
     const struct lease *l = lease_at(k, ref);
+    if (l->state == KERNEL_WAITING) {
+        return 0; /* it has no values */
+    }
     uint64_t grace_s = l->state == KERNEL_ACTIVE ? l->grace_s : 0;
     return l->deadline_ms + kernel_seconds_ms(grace_s) + cooldown_ms;
 }
@@ -159,7 +168,7 @@ static uint64_t tree_next_free(const struct kernel *k, const struct tn_timer_roo
             return when;
         }
         uint64_t at = entry_frees_at(k, ref, cooldown_ms);
-        best = best == 0 || at < best ? at : best;
+        best = at != 0 && (best == 0 || at < best) ? at : best;
         some = tn_timer_after(&k->timers, root, when, ref, &when, &ref);
     }
     return best;
@@ -199,7 +208,7 @@ uint64_t kernel_next_due(const struct kernel *k) {
     const struct root *root = root_at(k);
     uint64_t due = UINT64_MAX;
     uint32_t unused;
-    if (root->job_head != TN_NONE || root->drain_head != TN_NONE) {
+    if (root->job_head != TN_NONE || root->drain_head != TN_NONE || root->serve_head1 != 0) {
         return root->now_ms;
     }
     tn_timer_first(&k->timers, &k->due, &due, &unused);

@@ -32,7 +32,8 @@
     X(SENSOR_STOPPED, "sensor.stopped")                                                     \
     X(SENSOR_CRASHED, "sensor.crashed")                                                     \
     X(SENSOR_ERROR, "sensor.error")                                                         \
-    X(SENSOR_START_FAILED, "sensor.start_failed")
+    X(SENSOR_START_FAILED, "sensor.start_failed")                                           \
+    X(LEASE_WAITING, "lease.waiting")
 
 enum kernel_event_kind {
 #define KERNEL_EVENT_ENUM(id, name) KERNEL_EVENT_##id,

@@ -128,7 +128,8 @@ void kernel_run_touch(struct kernel *k, const struct kernel_command *c,
 /* How long a sticky pool keeps the lease for its holder; 0: not at all. */
 static uint64_t hold_deadline(struct kernel *k, uint32_t lease) {
     const struct lease *l = lease_at(k, lease);
-    if (l->pool == TN_NONE || !kernel_pool_option(k, l->pool, KERNEL_OPTION_STICKY)) {
+    if (l->state == KERNEL_WAITING || l->pool == TN_NONE ||
+        !kernel_pool_option(k, l->pool, KERNEL_OPTION_STICKY)) {
         return 0;
     }
     kernel_meter_advance(k, l->pool);
@@ -144,7 +145,8 @@ static uint64_t hold_deadline(struct kernel *k, uint32_t lease) {
 void kernel_run_release(struct kernel *k, const struct kernel_command *c,
                         struct kernel_result *result) {
     uint32_t lease;
-    result->code = holder_enter(k, c, 0, IN(RESERVED) | IN(ACTIVE) | IN(OFFLINE), &lease);
+    result->code =
+        holder_enter(k, c, 0, IN(RESERVED) | IN(ACTIVE) | IN(OFFLINE) | IN(WAITING), &lease);
     if (result->code != TN_R_OK) {
         return;
     }
@@ -229,7 +231,7 @@ void kernel_run_revoke(struct kernel *k, const struct kernel_command *c,
     }
     bool has_after = (c->fields & KERNEL_F_AFTER) != 0;
     uint64_t deadline = has_after ? root_at(k)->now_ms + kernel_seconds_ms(c->after_s) : 0;
-    if (l->state == KERNEL_RESERVED) {
+    if (l->state == KERNEL_RESERVED || l->state == KERNEL_WAITING) {
         kernel_lease_move(k, lease, CAUSE_REVOKE_RESERVED, 0);
     } else if (l->state == KERNEL_ACTIVE || l->state == KERNEL_OFFLINE) {
         kernel_lease_move(k, lease, CAUSE_REVOKE, deadline);

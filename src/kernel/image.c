@@ -1,6 +1,7 @@
 /* Images of the whole state, the state hash, and loading: rebuilding the derived data. */
 #include "kernel/state.h"
 #include "kernel/used.h"
+#include "kernel/waiting.h"
 
 /* Sizes in version 0.1.0. */
 #define BASE_LIMIT_BYTES (20u * sizeof(uint64_t))
@@ -10,6 +11,7 @@
 #define BASE_POOL_BYTES \
     (offsetof(struct pool, counters) + BASE_COUNTER_BYTES + BASE_OPTION_BYTES + BASE_EXCLUDE_BYTES)
 #define RECORD_WORDS_MAX 512u
+#define WAITERS_SINCE 8u /* the version with the limit waiters_max */
 
 _Static_assert(offsetof(struct root, limits) == 416 && offsetof(struct pool, counters) == 136,
                "fields are appended only");
@@ -59,6 +61,8 @@ static const uint32_t base_bytes[TABLE_COUNT] = {
     [TABLE_SENSOR] = 32,
     [TABLE_TRIGGER] = 16,
     [TABLE_TOMBSTONE] = 48,
+    [TABLE_WAITER] = sizeof(struct waiter),
+    [TABLE_WANT] = sizeof(struct want),
 };
 
 static bool newer_writer(const struct kernel *k) {
@@ -160,6 +164,10 @@ bool kernel_load_end(struct kernel *k) {
         if (k->loaded[i] != k->tables[i].used || !tn_table_check(&k->tables[i])) {
             return false;
         }
+    }
+    if (k->tables[TABLE_ROOT].used == 1 && root_at(k)->version < WAITERS_SINCE) {
+        root_mut(k)->limits.of[KERNEL_LIMIT_WAITERS] =
+            kernel_limit_rows[KERNEL_LIMIT_WAITERS].standard; /* as of a log without it */
     }
     if (k->tables[TABLE_ROOT].used != 1 || !root_version_good(k) ||
         kernel_limits_bad(&root_at(k)->limits) != KERNEL_LIMIT_COUNT) {
@@ -273,6 +281,7 @@ bool kernel_rebuild(struct kernel *k) {
     rebuild_leases(k);
     kernel_lists_rebuild(k);
     rebuild_history(k);
+    kernel_line_rebuild(k);
     for (uint32_t i = 0; i < k->tables[TABLE_GRANT].used; i++) {
         if (grant_at(k, i)->values > 0) {
             kernel_index_grant_add(k, i);

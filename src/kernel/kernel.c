@@ -1,6 +1,7 @@
 /* Creation of the kernel, and kernel_apply, the one function that changes the state. */
 #include "kernel/ops.h"
 #include "kernel/state.h"
+#include "kernel/waiting.h"
 
 #define HOUSEKEEPING 4u /* old operations and ended leases let go with each command */
 
@@ -34,6 +35,7 @@ static kernel_verb_run *const verbs[KERNEL_VERB_COUNT] = {
     [KERNEL_VERB_POOL_SEED] = kernel_run_pool_seed,
     [KERNEL_VERB_EMIT] = kernel_run_emit,
     [KERNEL_VERB_SENSOR_REPORT] = kernel_run_sensor_report,
+    [KERNEL_VERB_UNATTEND] = kernel_run_unattend,
 };
 
 /* ---- creation ---- */
@@ -103,7 +105,7 @@ static bool limits_fit(const struct kernel *k, const struct kernel *fresh,
         }
     }
     return window && root->leases_live <= of[KERNEL_LIMIT_LEASES] &&
-           root->members_live <= of[KERNEL_LIMIT_MEMBERS] &&
+           root->members_live + root->members_waiting <= of[KERNEL_LIMIT_MEMBERS] &&
            root->pools_live <= of[KERNEL_LIMIT_POOLS] &&
            root->cold_count <= of[KERNEL_LIMIT_COLD] &&
            of[KERNEL_LIMIT_BUNDLE] >= old[KERNEL_LIMIT_BUNDLE];
@@ -288,6 +290,16 @@ static void operation_run(struct kernel *k, const struct kernel_command *c, stru
     kernel_op_end(k, c, encoded, user, result);
 }
 
+/* Whatever the command freed serves the lines, in a bounded step. Not while the waiters are marked as
+ * unattended one by one: none of them may be served. */
+static void lines_serve(struct kernel *k, const struct kernel_command *c) {
+    bool time = c->verb == KERNEL_VERB_TICK || c->verb == KERNEL_VERB_SWEEP;
+    if (c->verb != KERNEL_VERB_UNATTEND || (c->fields & KERNEL_F_LEASE) != 0) {
+        kernel_wait_serve(
+            k, (uint32_t)kernel_limit(k, time ? KERNEL_LIMIT_TICK_STEP : KERNEL_LIMIT_SWEEP_STEP));
+    }
+}
+
 void kernel_apply(struct kernel *k, const struct kernel_entry *entry,
                   struct kernel_result *result) {
     struct root *root = root_mut(k);
@@ -300,6 +312,7 @@ void kernel_apply(struct kernel *k, const struct kernel_entry *entry,
     k->event_index = 0;
     k->event_previous = TN_NONE;
     result_begin(k, result);
+    k->answer = result;
 
     const struct kernel_command *c = entry->command;
     k->author = (struct kernel_author){.actor = c->user, .note = c->note};
@@ -313,6 +326,9 @@ void kernel_apply(struct kernel *k, const struct kernel_entry *entry,
         operation_run(k, c, entry->encoded, result);
     } else {
         verb_run(k, c, result);
+    }
+    if (root->serve_head1 != 0) {
+        lines_serve(k, c);
     }
     if (k->empty_count > 0) {
         kernel_pool_drop_empty(k);

@@ -27,6 +27,11 @@ struct kernel;
 
 typedef void kernel_sink(void *ctx, const struct kernel *kernel, const struct kernel_event *event);
 
+/* The answer to a command that got its lease in line, when the lease leaves the line: granted, or
+ * refused after all. `result` is valid during the call only; its lease says which one. */
+typedef void kernel_waited(void *ctx, const struct kernel *kernel,
+                           const struct kernel_result *result);
+
 /* What the kernel is given. Memory is zero-filled address space, as os.h's mem_reserve. */
 struct kernel_env {
     void *ctx;
@@ -36,6 +41,8 @@ struct kernel_env {
         hash_seed; /* any number; prevents crafted collisions; never affects results or the state */
     kernel_sink *sink; /* may be NULL */
     void *sink_ctx;
+    kernel_waited *waited; /* may be NULL */
+    void *waited_ctx;
 };
 
 enum tn_status kernel_create(const struct kernel_env *env, const struct kernel_limits *limits,
@@ -81,6 +88,9 @@ uint64_t kernel_shard(const struct kernel *kernel);
 const struct kernel_limits *kernel_limits_of(const struct kernel *kernel);
 uint64_t kernel_edition(const struct kernel *kernel);
 
+/* The waiting leases whose clients are there. Those of a log that was taken over are not (UNATTEND). */
+uint64_t kernel_attended(const struct kernel *kernel);
+
 /* The earliest time at which a tick would have an effect; UINT64_MAX: never in the current state.
  * */
 uint64_t kernel_next_due(const struct kernel *kernel);
@@ -108,7 +118,8 @@ enum tn_result kernel_verify(const struct kernel *kernel, struct kernel_lease_id
  * `effort` records, so it may find fewer than `capacity` before the end. A lease that lives all the while
  * is found exactly once. Live leases of a holder, and of a template's scopes, come in the order of the
  * table; those of another pool in the order of their lowest values in it; in all three cases, other
- * leases are not looked at. Everything else is a scan of the table. */
+ * leases are not looked at. Waiting leases have no values: a filter by pool finds them only if it also
+ * asks for that state. Everything else is a scan of the table. */
 uint64_t kernel_leases_scan(const struct kernel *kernel, const struct kernel_lease_filter *filter,
                             uint64_t cursor, uint32_t effort, struct kernel_lease_view *out,
                             uint32_t capacity, uint32_t *ret_count);
@@ -182,8 +193,8 @@ void kernel_image_abandon(struct kernel *kernel);
  * table. Raise KERNEL_STATE_READER to the same number if an older program must not drop the
  * appended data: it is the oldest version that can read these images, and each image contains it.
  * Version 4 is that of 0.1.0. */
-#define KERNEL_STATE_VERSION 7u
-#define KERNEL_STATE_READER 7u
+#define KERNEL_STATE_VERSION 8u
+#define KERNEL_STATE_READER 8u
 #define KERNEL_STATE_OLDEST 4u
 
 /* Loads an image into a new kernel: first the version of its writer, unless it is the current one;

@@ -7,15 +7,16 @@
  *     released|expired     released|expired          released|expired
  *     active|offline --revoke--> revoking --reclaim|ack|deadline--> revoked
  *     active --lapse with grace--> revoking --> expired
+ *     waiting --grant--> active|reserved, or an end (waiting.h)
  *
  * The table below is the lifecycle; kernel_lease_move is the only function that changes a state. */
-#include "kernel/state.h"
+#include "kernel/waiting.h"
 
 #define IN(state) (1u << KERNEL_##state)
 
 struct lifecycle_row {
-    uint8_t from; /* states, a bit each */
-    uint8_t to;   /* KERNEL_REVOKED means KERNEL_EXPIRED for a lease that is in its grace */
+    uint16_t from; /* states, a bit each */
+    uint8_t to;    /* KERNEL_REVOKED means KERNEL_EXPIRED for a lease that is in its grace */
     uint8_t epoch_up;
     uint8_t reason;
     uint8_t event;
@@ -30,10 +31,10 @@ static const struct lifecycle_row lifecycle[CAUSE_COUNT] = {
     [CAUSE_RETURN]           = { IN(ACTIVE) | IN(OFFLINE),                  KERNEL_ACTIVE,   1, KERNEL_REASON_RETURNED,     KERNEL_EVENT_LEASE_RETURNED, 0 },
     [CAUSE_REKEY]            = { IN(ACTIVE) | IN(OFFLINE),                  KERNEL_NO_STATE, 1, KERNEL_REASON_REKEYED,      KERNEL_EVENT_LEASE_REKEYED, 0 },
     [CAUSE_HOLD]             = { IN(ACTIVE) | IN(OFFLINE),                  KERNEL_OFFLINE,  1, KERNEL_REASON_RELEASED,     KERNEL_EVENT_LEASE_OFFLINE, 0 },
-    [CAUSE_RELEASE]          = { IN(RESERVED) | IN(ACTIVE) | IN(OFFLINE),   KERNEL_RELEASED, 1, KERNEL_REASON_RELEASED,     KERNEL_EVENT_LEASE_RELEASED, 0 },
-    [CAUSE_DISOWN]           = { IN(RESERVED) | IN(ACTIVE) | IN(OFFLINE),   KERNEL_RELEASED, 1, KERNEL_REASON_DISOWNED,     KERNEL_EVENT_LEASE_RELEASED, 0 },
+    [CAUSE_RELEASE]          = { IN(RESERVED) | IN(ACTIVE) | IN(OFFLINE) | IN(WAITING), KERNEL_RELEASED, 1, KERNEL_REASON_RELEASED, KERNEL_EVENT_LEASE_RELEASED, 0 },
+    [CAUSE_DISOWN]           = { IN(RESERVED) | IN(ACTIVE) | IN(OFFLINE) | IN(WAITING), KERNEL_RELEASED, 1, KERNEL_REASON_DISOWNED,     KERNEL_EVENT_LEASE_RELEASED, 0 },
     [CAUSE_REVOKE]           = { IN(ACTIVE) | IN(OFFLINE),                  KERNEL_REVOKING, 1, KERNEL_REASON_REVOKED,      KERNEL_EVENT_LEASE_REVOKING, 0 },
-    [CAUSE_REVOKE_RESERVED]  = { IN(RESERVED),                              KERNEL_REVOKED,  1, KERNEL_REASON_REVOKED,      KERNEL_EVENT_LEASE_REVOKED, 0 },
+    [CAUSE_REVOKE_RESERVED]  = { IN(RESERVED) | IN(WAITING),                KERNEL_REVOKED,  1, KERNEL_REASON_REVOKED,      KERNEL_EVENT_LEASE_REVOKED, 0 },
     [CAUSE_CONVERT]          = { IN(REVOKING),                              KERNEL_REVOKING, 0, KERNEL_REASON_REVOKED,      KERNEL_EVENT_LEASE_REVOKING, 0 },
     [CAUSE_ACK]              = { IN(REVOKING),                              KERNEL_REVOKED,  0, KERNEL_REASON_ACKNOWLEDGED, KERNEL_EVENT_LEASE_REVOKED, 0 },
     [CAUSE_RECLAIM]          = { IN(REVOKING),                              KERNEL_REVOKED,  0, KERNEL_REASON_RECLAIMED,    KERNEL_EVENT_LEASE_REVOKED, 0 },
@@ -42,6 +43,11 @@ static const struct lifecycle_row lifecycle[CAUSE_COUNT] = {
     [CAUSE_LAPSE]            = { IN(ACTIVE),                                KERNEL_REVOKING, 1, KERNEL_REASON_EXPIRED,      KERNEL_EVENT_LEASE_REVOKING, 1 },
     [CAUSE_GRACE_OVER]       = { IN(REVOKING),                              KERNEL_EXPIRED,  0, KERNEL_REASON_EXPIRED,      KERNEL_EVENT_LEASE_EXPIRED, 1 },
     [CAUSE_AFTER_OVER]       = { IN(REVOKING),                              KERNEL_REVOKED,  0, KERNEL_REASON_REVOKED,      KERNEL_EVENT_LEASE_REVOKED, 1 },
+    [CAUSE_GRANT]            = { IN(WAITING),                               KERNEL_ACTIVE,   0, KERNEL_REASON_REQUESTED,    KERNEL_EVENT_LEASE_ACTIVE, 0 },
+    [CAUSE_GRANT_RESERVED]   = { IN(WAITING),                               KERNEL_RESERVED, 0, KERNEL_REASON_REQUESTED,    KERNEL_EVENT_LEASE_RESERVED, 0 },
+    [CAUSE_WAITED]           = { IN(WAITING),                               KERNEL_EXPIRED,  1, KERNEL_REASON_WAITED,       KERNEL_EVENT_LEASE_EXPIRED, 1 },
+    [CAUSE_ABANDON]          = { IN(WAITING),                               KERNEL_RELEASED, 1, KERNEL_REASON_ABANDONED,    KERNEL_EVENT_LEASE_RELEASED, 1 },
+    [CAUSE_REFUSE]           = { IN(WAITING),                               KERNEL_EXPIRED,  1, KERNEL_REASON_REFUSED,      KERNEL_EVENT_LEASE_EXPIRED, 1 },
 };
 /* clang-format on */
 
@@ -163,6 +169,9 @@ static void held_add(struct kernel *k, uint32_t pool, unsigned state, uint32_t n
 
 void kernel_lease_count(struct kernel *k, uint32_t lease, int sign) {
     const struct lease *l = lease_at(k, lease);
+    if (l->state == KERNEL_WAITING) {
+        return;
+    }
     TN_ASSERT(l->member_count > 0);
     if (l->pool != TN_NONE) {
         held_add(k, l->pool, l->state, l->member_count, sign);
@@ -272,7 +281,8 @@ static void history_retire_oldest(struct kernel *k) {
 }
 
 void kernel_history_trim(struct kernel *k) {
-    while (root_at(k)->history_members > kernel_limit(k, KERNEL_LIMIT_HISTORY)) {
+    uint64_t most = kernel_limit(k, KERNEL_LIMIT_HISTORY);
+    while (root_at(k)->history_members > most || root_at(k)->history_count > most) {
         history_retire_oldest(k);
     }
 }
@@ -281,7 +291,9 @@ void kernel_history_trim(struct kernel *k) {
 static void history_fetch_next(const struct kernel *k, uint32_t oldest) {
     const struct lease *l = lease_at(k, oldest);
     tn_map_prefetch(&k->leases, kernel_index_lease_hash(k, l->lsn));
-    __builtin_prefetch(member_at(k, l->first_member), 1);
+    if (l->first_member != TN_NONE) {
+        __builtin_prefetch(member_at(k, l->first_member), 1);
+    }
     if (l->holder_next != TN_NONE) {
         __builtin_prefetch(lease_at(k, l->holder_next), 1);
     }
@@ -301,11 +313,12 @@ void kernel_history_retire(struct kernel *k, uint32_t budget) {
     }
 }
 
-/* Room for `members` more members of one more ended lease: at most that many old ones go, since
- * each ended lease has at least one member and both counts were within bounds before. */
+/* Room for `members` more members of one more ended lease. Leases that ended while they waited have
+ * none, so leases are counted, too. */
 static void history_make_room(struct kernel *k, uint32_t members) {
     uint64_t most = kernel_limit(k, KERNEL_LIMIT_HISTORY);
-    while (root_at(k)->history_head != TN_NONE && root_at(k)->history_members + members > most) {
+    while (root_at(k)->history_head != TN_NONE &&
+           (root_at(k)->history_members + members > most || root_at(k)->history_count >= most)) {
         history_retire_oldest(k);
     }
 }
@@ -364,11 +377,19 @@ static void counters_end(struct kernel *k, uint32_t pool, const struct lease *l)
     }
 }
 
+/* Those who wait for a value of the pool may get one. */
+static void line_moves(struct kernel *k, uint32_t pool) {
+    if (k->tables[TABLE_WAITER].live > 0) {
+        kernel_line_stir(k, pool);
+    }
+}
+
 /* The member's lease has ended: its value rests or is free at once. */
 static void member_end(struct kernel *k, uint32_t member) {
     struct member *m = member_mut(k, member);
     TN_ASSERT(m->state == MEMBER_HELD);
     uint32_t pool = m->pool;
+    line_moves(k, pool); /* of a sticky pool also if the value rests: the holder may have another */
     uint64_t cooldown_s = kernel_pool_option(k, pool, KERNEL_OPTION_COOLDOWN);
     if (cooldown_s == 0) {
         kernel_value_free(k, member);
@@ -389,6 +410,7 @@ void kernel_member_cooled(struct kernel *k, uint32_t member) {
     held_add(k, member_at(k, member)->pool, HELD_COOLING, 1, -1);
     root_mut(k)->members_cooling--;
     kernel_event_value(k, KERNEL_EVENT_VALUE_COOLED, member);
+    line_moves(k, member_at(k, member)->pool);
     kernel_value_free(k, member);
     struct member *m = member_mut(k, member);
     m->state = MEMBER_ENDED;
@@ -400,6 +422,9 @@ void kernel_member_cooled(struct kernel *k, uint32_t member) {
 
 /* The first value's places, which are needed some hundred instructions later. */
 static void values_fetch(const struct kernel *k, const struct lease *l) {
+    if (l->first_member == TN_NONE) {
+        return;
+    }
     const struct member *m = member_at(k, l->first_member);
     tn_map_prefetch(&k->values, kernel_index_value_hash(k, m->pool, m->value));
     tn_bitmap_prefetch(&k->taken, m->pool, m->value);
@@ -433,7 +458,7 @@ void kernel_lease_move(struct kernel *k, uint32_t lease, enum kernel_cause cause
     const struct lifecycle_row *row = &lifecycle[cause];
     struct lease *l = lease_mut(k, lease);
     TN_ASSERT(row->from >> l->state & 1);
-    TN_ASSERT(l->epoch > 0 && l->member_count > 0);
+    TN_ASSERT(l->epoch > 0 && (l->member_count > 0 || l->state == KERNEL_WAITING));
     uint8_t from = l->state;
     uint8_t to = row->to == KERNEL_NO_STATE ? from : row->to;
     if (to == KERNEL_REVOKED && (l->bits & LEASE_GRACE) != 0) {
@@ -444,8 +469,12 @@ void kernel_lease_move(struct kernel *k, uint32_t lease, enum kernel_cause cause
         values_fetch(k, l);
     }
     uint64_t now = root_at(k)->now_ms;
+    struct kernel_wait_end wait;
 
     kernel_lease_count(k, lease, -1);
+    if (from == KERNEL_WAITING) {
+        kernel_wait_leave(k, lease, &wait);
+    }
     l->state = to;
     l->epoch += row->epoch_up;
     l->bits = (uint8_t)((l->bits & ~LEASE_REASON_MASK) | row->reason);
@@ -472,6 +501,10 @@ void kernel_lease_move(struct kernel *k, uint32_t lease, enum kernel_cause cause
                            to == KERNEL_EXPIRED ? KERNEL_EVENT_LEASE_EXPIRED
                                                 : (enum kernel_event_kind)row->event,
                            lease, row->by_time);
+    }
+    if (from == KERNEL_WAITING) {
+        l->pool = ends ? TN_NONE : l->pool; /* without members nothing keeps the pool's record */
+        kernel_wait_settle(k, lease, &wait);
     }
 }
 

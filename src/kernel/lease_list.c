@@ -31,6 +31,9 @@ static bool filter_matches(const struct kernel *k, const struct filter *f, uint3
     if (l->state == KERNEL_NO_STATE || (ended && kernel_history_over(k, l))) {
         return false;
     }
+    if (l->state == KERNEL_WAITING && f->pool != TN_NONE && f->state != KERNEL_WAITING) {
+        return false; /* it has no value of the pool */
+    }
     bool state_ok = f->state == KERNEL_NO_STATE ? !ended : l->state == f->state;
     return state_ok && (f->holder == TN_NONE || l->holder == f->holder) &&
            (f->pool == TN_NONE || kernel_lease_in_pool(k, slot, f->pool));
@@ -95,9 +98,10 @@ static uint64_t tree_leases(const struct kernel *k, const struct filter *f,
     }
 }
 
-/* The index that has all leases which match, or NULL. Leases that have ended are in none. */
+/* The index that has all leases which match, or NULL. Leases that have ended are in none, and waiting
+ * ones in those of holders only. */
 static const struct tn_timer_root *tree_of(const struct kernel *k, const struct filter *f) {
-    if (kernel_state_terminal(f->state)) {
+    if (kernel_state_terminal(f->state) || (f->state == KERNEL_WAITING && f->holder == TN_NONE)) {
         return NULL;
     }
     const struct tn_timer_root *root = f->holder != TN_NONE ? &k->lists.holder_roots[f->holder]
@@ -177,6 +181,9 @@ static bool has_values(const struct kernel *k, const struct filter *f) {
     if (f->pool == TN_NONE || f->holder != TN_NONE || kernel_state_terminal(f->state)) {
         return false;
     }
+    if (f->state == KERNEL_WAITING) {
+        return false; /* they have none */
+    }
     const struct pool *p = pool_at(k, f->pool);
     return p->template != TN_NONE || p->policy.of[KERNEL_OPTION_SCOPED] == 0;
 }
@@ -201,6 +208,23 @@ static uint64_t pool_leases(const struct kernel *k, const struct filter *f, uint
     return walk.over ? 0 : walk.at;
 }
 
+/* ---- waiting leases ---- */
+
+static uint64_t waiting_leases(const struct kernel *k, const struct filter *f, uint64_t cursor,
+                               uint32_t effort, struct kernel_lease_view *out, uint32_t capacity,
+                               uint32_t *ret_count) {
+    uint64_t end = k->tables[TABLE_WAITER].used;
+    uint32_t found = 0;
+    for (; cursor < end && effort > 0 && found < capacity; cursor++, effort--) {
+        const struct waiter *w = waiter_at(k, (uint32_t)cursor);
+        if (w->until_ms != 0 && filter_matches(k, f, w->lease)) {
+            kernel_lease_show(k, w->lease, &out[found++]);
+        }
+    }
+    *ret_count = found;
+    return cursor < end ? cursor : 0;
+}
+
 uint64_t kernel_leases_scan(const struct kernel *k, const struct kernel_lease_filter *filter,
                             uint64_t cursor, uint32_t effort, struct kernel_lease_view *out,
                             uint32_t capacity, uint32_t *ret_count) {
@@ -222,6 +246,9 @@ uint64_t kernel_leases_scan(const struct kernel *k, const struct kernel_lease_fi
         cursor = chain_leases(k, &f, cursor, &page);
         *ret_count = page.count;
         return cursor;
+    }
+    if (f.state == KERNEL_WAITING) {
+        return waiting_leases(k, &f, cursor, effort, out, capacity, ret_count);
     }
     if (has_values(k, &f)) {
         return pool_leases(k, &f, cursor, effort, out, capacity, ret_count);

@@ -7,7 +7,7 @@
  * walked once and has as many records as there are. After that no walk of the kernel leaves its
  * tables or turns in a circle. Whether the numbers are right, too, is what kernel_check counts. */
 #include "kernel/ops.h"
-#include "kernel/state.h"
+#include "kernel/waiting.h"
 
 #define ORDINAL_MAX (UINT64_MAX / 2)
 
@@ -24,7 +24,9 @@
     X(METER, meter, pool1)        \
     X(RULE, rule, in_use)         \
     X(SENSOR, sensor, in_use)     \
-    X(TRIGGER, trigger, refs)
+    X(TRIGGER, trigger, refs)     \
+    X(WAITER, waiter, until_ms)   \
+    X(WANT, want, waiter1)
 
 /* The references: of which table and field, to which table; whether there may be none; of texts,
  * the longest. A grant's lease means something in a sticky pool only and a member's value in a set
@@ -35,7 +37,7 @@
     X(LEASE,    lease,    holder_prev,    LEASE,    true,  0) \
     X(LEASE,    lease,    holder_next,    LEASE,    true,  0) \
     X(LEASE,    lease,    pool,           POOL,     true,  0) \
-    X(LEASE,    lease,    first_member,   MEMBER,   false, 0) \
+    X(LEASE,    lease,    first_member,   MEMBER,   true,  0) \
     X(LEASE,    lease,    meta,           TEXT,     true,  KERNEL_META_MAX) \
     X(LEASE,    lease,    user,           NAME,     true,  0) \
     X(MEMBER,   member,   pool,           POOL,     false, 0) \
@@ -75,6 +77,12 @@
     X(SENSOR,   sensor,   next,           SENSOR,   true,  0) \
     X(TRIGGER,  trigger,  text,           TEXT,     false, KERNEL_RULE_MAX) \
     X(TRIGGER,  trigger,  first_sensor,   SENSOR,   true,  0) \
+    X(WAITER,   waiter,   lease,          LEASE,    false, 0) \
+    X(WAITER,   waiter,   claims,         TEXT,     false, KERNEL_WAIT_CLAIMS_MAX) \
+    X(WAITER,   waiter,   first_want,     WANT,     false, 0) \
+    X(WAITER,   waiter,   op,             OP,       true,  0) \
+    X(WANT,     want,     pool,           POOL,     false, 0) \
+    X(WANT,     want,     next,           WANT,     true,  0) \
     X(ROOT,     root,     history_head,   LEASE,    true,  0) \
     X(ROOT,     root,     history_tail,   LEASE,    true,  0) \
     X(ROOT,     root,     op_head,        OP,       true,  0) \
@@ -229,7 +237,7 @@ static bool leases_agree(const struct kernel *k, struct census *census) {
             return false;
         }
         if (lease_live(k, i)) {
-            if (!lease_listed(k, i)) {
+            if (!lease_listed(k, i) || (l->member_count == 0) != (l->state == KERNEL_WAITING)) {
                 return false;
             }
             continue;
@@ -293,7 +301,7 @@ static bool members_agree(const struct kernel *k, struct census *census) {
     const uint64_t *n = census->members;
     const struct root *root = root_at(k);
     return n[MEMBER_HELD] + n[MEMBER_COOLING] == root->members_live &&
-           root->members_live <= kernel_limit(k, KERNEL_LIMIT_MEMBERS) &&
+           root->members_live + root->members_waiting <= kernel_limit(k, KERNEL_LIMIT_MEMBERS) &&
            n[MEMBER_COLD] == root->cold_count &&
            root->cold_count <= kernel_limit(k, KERNEL_LIMIT_COLD);
 }
@@ -544,6 +552,6 @@ bool kernel_links_good(const struct kernel *k) {
     }
     return root_agrees(k) && pools_agree(k) && meters_agree(k) && leases_agree(k, &census) &&
            members_agree(k, &census) && resources_agree(k) && names_agree(k) && grants_agree(k) &&
-           sensors_agree(k) && history_ends(k, &census) && ops_end(k) && jobs_end(k) &&
-           drains_end(k);
+           sensors_agree(k) && kernel_wait_links_good(k) && history_ends(k, &census) &&
+           ops_end(k) && jobs_end(k) && drains_end(k);
 }

@@ -7,11 +7,13 @@
  * An encoded result:
  *   u16 code, u8 has_lease, u64 now, u64 shard, u64 lsn, u64 epoch, u8 state, u64 deadline,
  *   u64 retry_at, u64 number, u32 count, count values: u16 claim, u8 format, u8 name length,
- *   then the name or a u64 number. */
+ *   then the name or a u64 number. Of an allocation that waited, or was refused because others wait:
+ *   also u64 waiting, u64 waited_ms. */
 #include "kernel/ops.h"
-#include "kernel/state.h"
+#include "kernel/waiting.h"
 
 #define RESULT_FIXED_BYTES 70u
+#define RESULT_WAIT_BYTES 16u
 #define RESULT_VALUE_BYTES (4u + KERNEL_RESOURCE_MAX)
 #define DIGEST_SEED_A 0x74656e757265u
 #define DIGEST_SEED_B 0x6c6561736573u
@@ -47,6 +49,10 @@ static uint32_t result_write(const struct kernel_result *r, uint8_t *out, size_t
     tn_write32(&w, r->value_count);
     for (uint32_t i = 0; i < r->value_count; i++) {
         value_write(&w, &r->values[i]);
+    }
+    if (r->waiting != 0 || r->waited_ms != 0) {
+        tn_write64(&w, r->waiting);
+        tn_write64(&w, r->waited_ms);
     }
     TN_ASSERT(!w.overflow);
     return (uint32_t)w.len;
@@ -92,6 +98,10 @@ static bool result_read(struct tn_bytes bytes, struct kernel_result *r) {
             return false;
         }
     }
+    if (!in.bad && in.pos < in.len) {
+        r->waiting = tn_read64(&in);
+        r->waited_ms = tn_read64(&in);
+    }
     return !in.bad && in.pos == in.len;
 }
 
@@ -132,6 +142,12 @@ bool kernel_op_replay(struct kernel *k, const struct kernel_command *c, struct t
         result->number = o->lsn;
         return true;
     }
+    if (o->waiter1 != 0) { /* the client takes its place again, if the lease still waits */
+        uint32_t lease = waiter_at(k, o->waiter1 - 1)->lease;
+        if (!kernel_due_lease(k, lease)) {
+            kernel_wait_attend(k, lease);
+        }
+    }
     uint32_t len =
         tn_text_get(&k->tables[TABLE_OP_TEXT], o->result, k->op_buffer, k->op_buffer_bytes);
     TN_ASSERT(len <= k->op_buffer_bytes);
@@ -142,7 +158,14 @@ bool kernel_op_replay(struct kernel *k, const struct kernel_command *c, struct t
     return true;
 }
 
-/* Chunks that remembering this command can take at most. */
+/* Chunks that the result can take at most. */
+static uint64_t result_chunks_most(uint64_t values, bool waits) {
+    return tn_text_chunks(RESULT_FIXED_BYTES + (waits ? RESULT_WAIT_BYTES : 0) +
+                          values * RESULT_VALUE_BYTES);
+}
+
+/* Chunks that remembering this command can take at most. A refusal has no values, so what it says of a
+ * line fits without being counted. */
 static uint64_t chunks_most(const struct kernel *k, const struct kernel_command *c) {
     uint64_t values = 0;
     if (c->fields & KERNEL_F_CLAIMS) {
@@ -152,7 +175,7 @@ static uint64_t chunks_most(const struct kernel *k, const struct kernel_command 
         values = values == 0 || values > most ? most : values;
     }
     return tn_text_chunks(c->opid.len) +
-           tn_text_chunks(RESULT_FIXED_BYTES + values * RESULT_VALUE_BYTES);
+           result_chunks_most(values, (c->fields & KERNEL_F_WAIT) != 0);
 }
 
 /* Room in the tables once the oldest entries that are over at `now_ms` are let go, as each command
@@ -163,10 +186,17 @@ struct op_room {
     uint64_t entries, chunks;
 };
 
+/* Chunks that are neither used nor set aside. */
+static uint64_t chunks_free(const struct kernel *k) {
+    uint64_t room = tn_table_room(&k->tables[TABLE_OP_TEXT]);
+    TN_ASSERT(room >= root_at(k)->op_chunks_waiting);
+    return room - root_at(k)->op_chunks_waiting;
+}
+
 static struct op_room room_at(const struct kernel *k, uint64_t now_ms) {
     const struct tn_table *text = &k->tables[TABLE_OP_TEXT];
     struct op_room room = {.entries = tn_table_room(&k->tables[TABLE_OP]),
-                           .chunks = tn_table_room(text)};
+                           .chunks = chunks_free(k)};
     uint32_t slot = root_at(k)->op_head;
     for (unsigned i = 0; i < ADMIT_LOOK && slot != TN_NONE && op_at(k, slot)->expires_ms <= now_ms;
          i++) {
@@ -187,8 +217,8 @@ enum tn_result kernel_op_admit(const struct kernel *k, const struct kernel_comma
         return TN_R_OK;
     }
     uint64_t chunks = chunks_most(k, c);
-    bool plenty = tn_table_room(&k->tables[TABLE_OP]) > pending &&
-                  tn_table_room(&k->tables[TABLE_OP_TEXT]) >= pending_chunks + chunks;
+    bool plenty =
+        tn_table_room(&k->tables[TABLE_OP]) > pending && chunks_free(k) >= pending_chunks + chunks;
     if (!plenty) {
         struct op_room room = room_at(k, now);
         if (room.entries <= pending || room.chunks < pending_chunks + chunks) {
@@ -204,8 +234,7 @@ enum tn_result kernel_op_begin(struct kernel *k, const struct kernel_command *c,
     uint32_t names = 0;
     TN_ASSERT(c->opid.len > 0 && c->opid.len <= KERNEL_OPID_MAX);
     uint32_t chunks = c->user.len == 0 ? 0 : kernel_name_cost(k, c->user, &names);
-    if (tn_table_room(&k->tables[TABLE_OP]) == 0 ||
-        tn_table_room(&k->tables[TABLE_OP_TEXT]) < chunks_most(k, c)) {
+    if (tn_table_room(&k->tables[TABLE_OP]) == 0 || chunks_free(k) < chunks_most(k, c)) {
         return TN_R_OPS_FULL;
     }
     if (tn_table_room(&k->tables[TABLE_NAME]) < names ||
@@ -225,6 +254,34 @@ static uint64_t expires_at(const struct kernel *k) {
     uint64_t at = root->now_ms + kernel_seconds_ms(kernel_limit(k, KERNEL_LIMIT_OP_SECONDS));
     uint64_t last = root->op_tail == TN_NONE ? 0 : op_at(k, root->op_tail)->expires_ms;
     return at < last ? last : at;
+}
+
+/* What a waiting lease's answer can take beyond what is written now. */
+static uint64_t chunks_aside(const struct kernel *k, const struct waiter *w, uint32_t op) {
+    uint64_t most = result_chunks_most(w->total, true);
+    uint64_t now = tn_text_chunks(tn_text_len(&k->tables[TABLE_OP_TEXT], op_at(k, op)->result));
+    TN_ASSERT(most >= now);
+    return most - now;
+}
+
+static void op_wait(struct kernel *k, uint32_t op, const struct kernel_result *result) {
+    uint32_t lease = kernel_index_lease(k, result->lease.lsn);
+    uint32_t waiter = lease_at(k, lease)->waiter;
+    op_mut(k, op)->waiter1 = waiter + 1;
+    kernel_wait_op_set(k, waiter, op);
+    root_mut(k)->op_chunks_waiting += chunks_aside(k, waiter_at(k, waiter), op);
+}
+
+void kernel_op_settle(struct kernel *k, const struct waiter *w,
+                      const struct kernel_result *result) {
+    struct tn_table *chunks = &k->tables[TABLE_OP_TEXT];
+    struct op *o = op_mut(k, w->op);
+    root_mut(k)->op_chunks_waiting -= chunks_aside(k, w, w->op);
+    uint32_t len = result_write(result, k->op_buffer, k->op_buffer_bytes);
+    tn_text_drop(chunks, o->result);
+    o->result = tn_text_put(chunks, tn_bytes_of(k->op_buffer, len));
+    o->lsn = root_at(k)->lsn;
+    o->waiter1 = 0;
 }
 
 void kernel_op_end(struct kernel *k, const struct kernel_command *c, struct tn_bytes encoded,
@@ -255,6 +312,9 @@ void kernel_op_end(struct kernel *k, const struct kernel_command *c, struct tn_b
     }
     root->op_tail = slot;
     kernel_index_op_add(k, slot);
+    if (result->code == TN_R_WAITING) {
+        op_wait(k, slot, result);
+    }
 }
 
 void kernel_op_purge(struct kernel *k, uint32_t budget) {
@@ -267,6 +327,10 @@ void kernel_op_purge(struct kernel *k, uint32_t budget) {
         }
         if (!o.unmapped) {
             kernel_index_op_remove(k, slot);
+        }
+        if (o.waiter1 != 0) {
+            root_mut(k)->op_chunks_waiting -= chunks_aside(k, waiter_at(k, o.waiter1 - 1), slot);
+            kernel_wait_op_set(k, o.waiter1 - 1, TN_NONE);
         }
         struct root *root = root_mut(k);
         root->op_head = o.next;

@@ -12,6 +12,7 @@
  * A dropped set lets its resources go in bounded steps. Records are freed when nothing refers to
  * them: members of any state, and scopes, count. */
 #include "kernel/scope.h"
+#include "kernel/waiting.h"
 
 #define SHRINK_WORDS_MAX 65536u /* 64 values each: what one alter may have to look at */
 
@@ -208,8 +209,9 @@ static void pool_drop(struct kernel *k, uint32_t pool) {
     }
     kernel_value_cold_forget(k, pool);
     kernel_meter_drop(k, pool);
+    kernel_line_unlist(k, pool);
     struct pool *p = pool_mut(k, pool);
-    TN_ASSERT(p->state == POOL_LIVE && p->used == 0 && p->scopes == 0);
+    TN_ASSERT(p->state == POOL_LIVE && p->used == 0 && p->scopes == 0 && p->waiting == 0);
     TN_ASSERT(root_at(k)->pools_live > 0);
     p->state = POOL_DROPPED;
     root_mut(k)->pools_live--;
@@ -232,7 +234,7 @@ static void pool_drop(struct kernel *k, uint32_t pool) {
 
 void kernel_pool_maybe_empty(struct kernel *k, uint32_t pool) {
     struct pool *p = pool_mut(k, pool);
-    if (p->used == 0 && p->state == POOL_LIVE && !p->empty_listed) {
+    if (p->used == 0 && p->waiting == 0 && p->state == POOL_LIVE && !p->empty_listed) {
         TN_ASSERT(k->empty_count < k->tables[TABLE_POOL].capacity);
         p->empty_listed = 1;
         k->empty_scopes[k->empty_count++] = pool;
@@ -247,7 +249,7 @@ void kernel_pool_drop_empty(struct kernel *k) {
         }
         TN_ASSERT(p->empty_listed);
         p->empty_listed = 0;
-        if (p->used == 0 && p->state == POOL_LIVE && !p->kept) {
+        if (p->used == 0 && p->waiting == 0 && p->state == POOL_LIVE && !p->kept) {
             pool_drop(k, k->empty_scopes[i]);
         }
     }
@@ -474,7 +476,8 @@ static enum tn_result alter_allowed(const struct kernel *k, uint32_t pool,
     }
     bool sticky_changes = old[KERNEL_OPTION_STICKY] != of[KERNEL_OPTION_STICKY];
     bool must_count = kernel_pool_tracks(next) && !kernel_pool_tracks(policy) && !p->tracked;
-    if ((p->used > 0 && (sticky_changes || must_count)) || (p->scopes > 0 && sticky_changes)) {
+    if ((p->used > 0 && (sticky_changes || must_count)) || (p->scopes > 0 && sticky_changes) ||
+        (p->waiting > 0 && sticky_changes)) {
         return TN_R_POOL_IN_USE;
     }
     bool metered = sticky_changes && of[KERNEL_OPTION_STICKY] && !of[KERNEL_OPTION_SCOPED];
@@ -606,6 +609,7 @@ void kernel_run_pool_alter(struct kernel *k, const struct kernel_command *c,
         alter_apply(k, pool, &next);
         scopes_follow(k, pool);
     }
+    kernel_line_stir_policy(k, pool);
     kernel_event_pool(k, KERNEL_EVENT_POOL_ALTERED, pool, 0);
 }
 
@@ -620,7 +624,8 @@ void kernel_run_pool_drop(struct kernel *k, const struct kernel_command *c,
     } else {
         pool_settle(k, pool);
         const struct pool *p = pool_at(k, pool);
-        result->code = p->used > 0 || p->scopes > 0 ? TN_R_POOL_IN_USE : TN_R_OK;
+        bool used = p->used > 0 || p->scopes > 0 || p->waiting > 0;
+        result->code = used ? TN_R_POOL_IN_USE : TN_R_OK;
         if (result->code == TN_R_OK) {
             pool_drop(k, pool);
         }

@@ -1,5 +1,5 @@
 /* Named resources of sets: adding, removing, and freeing those of a dropped set. */
-#include "kernel/state.h"
+#include "kernel/waiting.h"
 
 static void resource_new(struct kernel *k, uint32_t pool, struct tn_bytes name) {
     uint32_t slot = tn_table_take(&k->tables[TABLE_RESOURCE]);
@@ -146,6 +146,7 @@ void kernel_run_pool_add(struct kernel *k, const struct kernel_command *c,
         result->code = TN_R_NOOP;
         return;
     }
+    kernel_line_stir(k, pool);
     kernel_event_pool(k, KERNEL_EVENT_POOL_ADDED, pool, result->number);
 }
 
@@ -193,5 +194,6 @@ void kernel_run_pool_remove(struct kernel *k, const struct kernel_command *c,
         result->code = TN_R_NOOP;
         return;
     }
+    kernel_line_stir(k, pool); /* its first waiter may want more than there is now */
     kernel_event_pool(k, KERNEL_EVENT_POOL_REMOVED, pool, result->number);
 }

@@ -54,7 +54,9 @@ enum tn_outcome { TN_COMMITTED, TN_REJECTED, TN_UNKNOWN };
     X(BAD_TOKEN,      REJECTED,  401, 46, "the token is missing or invalid, or its lease has ended") \
     X(OVERDUE,        REJECTED,  409, 47, "the lease's deadline has passed, and the log has not recorded it") \
     X(READONLY,       REJECTED,  503, 48, "another node owns the log; ask it") \
-    X(MASTERDOWN,     REJECTED,  503, 49, "no node owns the log now; try again")
+    X(MASTERDOWN,     REJECTED,  503, 49, "no node owns the log now; try again") \
+    X(WAITING,        COMMITTED, 202, 52, "the lease is in line; its values are not granted yet") \
+    X(WAITERS_FULL,   COMMITTED, 507, 53, "the lines of waiting leases are full")
 /* clang-format on */
 
 enum tn_result {
@@ -84,19 +86,24 @@ struct kernel_result {
     enum kernel_state state;
     uint64_t deadline_ms; /* 0: none */
     uint64_t
-        retry_at_ms; /* EXHAUSTED: when a value comes free by itself; now_ms: at once; 0: unknown;
+        retry_at_ms;  /* EXHAUSTED: when a value comes free by itself; now_ms: at once; 0: unknown;
                         BUSY: when the value has cooled; 0: it is not cooling */
-    uint64_t number; /* sweep: freed; disown: released so far; BAD_TTL, QUOTA, TOO_LARGE: the cap;
+    uint64_t number;  /* sweep: freed; disown: released so far; BAD_TTL, QUOTA, TOO_LARGE: the cap;
                         pool add/remove: the count; BAD_VALUE, BUSY: index of the value, from 0;
                         BAD_POLICY: see kernel_policy_patch_fault; EXISTS: the option of the
                         pool that differs, from 1;
                         CONFLICT: the LSN of another command with the operation id; 0: not that conflict */
+    uint64_t waiting; /* WAITING, EXHAUSTED, BUSY: waiting leases before this one; at
+                           KERNEL_PLACE_LOOKED: or more */
+    uint64_t waited_ms; /* in line, before it was granted or refused; 0: not at all */
     uint32_t value_count;
     uint32_t value_capacity;
     struct kernel_value *values;
 };
 
 /* ---- Views ---- */
+
+#define KERNEL_BEFORE_UNKNOWN UINT64_MAX
 
 struct kernel_lease_view {
     struct kernel_lease_id id;
@@ -113,7 +120,14 @@ struct kernel_lease_view {
     uint32_t holder_len, user_len, meta_len;
     char holder[KERNEL_HOLDER_MAX + 1];
     char user[KERNEL_USER_MAX + 1];
-    uint32_t slot; /* for the calls below, within the same locked read */
+    /* Waiting only; else 0. */
+    uint64_t
+        waiting_before; /* leases that are served earlier, as in struct kernel_result; in a list:
+                                KERNEL_BEFORE_UNKNOWN */
+    enum tn_result waiting_for; /* EXHAUSTED or BUSY: why its values were not granted so far */
+    bool attended;              /* its client is there */
+    char waiting_pool[KERNEL_POOL_MAX + 1]; /* where it is not the first, or its first one */
+    uint32_t slot;                          /* for the calls below, within the same locked read */
 };
 
 /* A value of a pool; or a span of values of a range that are all available, or all excluded. */
@@ -163,6 +177,8 @@ struct kernel_pool_view {
     uint64_t effective_lease_s;
     bool ultra_active, force_zero;
     uint64_t next_free_ms; /* when a value becomes free by itself; 0: unknown */
+    uint64_t waiting;      /* leases in line; of a template: places in the lines of its scopes */
+    uint64_t waiting_since_ms; /* of the first in line; 0: the line is empty, or a template's */
     /* The earliest passed deadline that the log may not have recorded; the counts are older. 0:
      * none. */
     uint64_t overdue_since_ms;

@@ -26,9 +26,12 @@
 #include "base/rate.h"
 #include "base/record_table.h"
 #include "base/timer.h"
+#include "kernel/adaptive.h"
 #include "kernel/demand.h"
 #include "kernel/kernel.h"
 #include "kernel/lists.h"
+#include "kernel/verbs.h"
+#include "kernel/waiter.h"
 
 enum kernel_table_id {
     TABLE_ROOT,
@@ -47,6 +50,8 @@ enum kernel_table_id {
     TABLE_SENSOR,
     TABLE_TRIGGER,
     TABLE_TOMBSTONE,
+    TABLE_WAITER,
+    TABLE_WANT,
     TABLE_COUNT
 };
 
@@ -81,6 +86,10 @@ struct root {
         uint64_t limit_slots[LIMIT_SLOTS];
     };
     uint64_t edition; /* of the rules in force; see KERNEL_EDITION */
+    /* Waiting (waiting.h). */
+    uint64_t members_waiting;   /* values that waiting leases want: their members have room */
+    uint64_t op_chunks_waiting; /* set aside for the answers to them */
+    uint32_t serve_head1, serve_tail1; /* pools whose lines may move, + 1 */
 };
 
 _Static_assert(KERNEL_LIMIT_COUNT <= LIMIT_SLOTS, "a snapshot has a slot for every limit");
@@ -110,6 +119,7 @@ struct lease {
     union {
         uint32_t grace_s; /* as granted: seconds between deadline and reuse */
         uint32_t lag_s;   /* with LEASE_LAG: from last_seen_ms to when it went offline */
+        uint32_t waiter;  /* waiting: its waiter */
     };
     uint32_t holder;                   /* name */
     uint32_t holder_prev, holder_next; /* live: the holder's leases; ended: next is history */
@@ -190,6 +200,10 @@ struct pool {
     /* Of a template: its kept scopes, what they can give and what they exclude. 2^64 and more is
      * UINT64_MAX. */
     uint64_t kept_scopes, kept_capacity, kept_excluded;
+    uint64_t waiting; /* places in its line, attended or not; of a template: of its scopes' */
+    uint32_t serve_prev1, serve_next1; /* in the list of pools to serve, + 1 */
+    uint32_t serve_listed;
+    uint32_t reserved2;
 };
 
 _Static_assert(KERNEL_OPTION_ALL <= 64, "a scope's own options have a bit each");
@@ -234,7 +248,7 @@ struct op {
     uint64_t expires_ms;
     uint64_t digest[2]; /* of the encoded command */
     uint32_t unmapped;  /* expired and replaced before it was purged */
-    uint32_t reserved;
+    uint32_t waiter1;   /* + 1: the lease that it asked for is still waiting */
 };
 
 struct job {
@@ -311,6 +325,9 @@ struct kernel {
     uint32_t *ended_before;           /* one a lease: of an ended one, the one that ended before */
     struct lease_lists lists;
 
+    struct tn_timer_index lines;      /* attended waiters by (lease lsn, waiter) */
+    struct tn_timer_root *line_roots; /* one a pool, and the last one: all of them */
+
     struct tn_timer_index timers;
     struct tn_timer_root *clocks; /* two a pool (the second: offline leases), then the mixed one */
     uint64_t *clock_min;          /* a pool's earliest entry; UINT64_MAX: none; last: mixed */
@@ -325,7 +342,10 @@ struct kernel {
     uint32_t *plan_members;
     struct claim_plan *plan_claims;
     struct kernel_value *event_values;
-    uint8_t *op_buffer; /* for an encoded result */
+    struct kernel_value *wait_values; /* of the answer to a waiting lease */
+    uint8_t *wait_claims;             /* of the waiter that is being served */
+    struct kernel_result *answer;     /* to the command that is being applied */
+    uint8_t *op_buffer;               /* for an encoded result */
     size_t op_buffer_bytes;
     uint32_t load_version; /* of the program that wrote the snapshot being loaded; 0: ours */
     uint32_t load_bytes[TABLE_COUNT]; /* of a record in it */
@@ -362,6 +382,8 @@ KERNEL_RECORD(rule, TABLE_RULE)
 KERNEL_RECORD(sensor, TABLE_SENSOR)
 KERNEL_RECORD(trigger, TABLE_TRIGGER)
 KERNEL_RECORD(tombstone, TABLE_TOMBSTONE)
+KERNEL_RECORD(waiter, TABLE_WAITER)
+KERNEL_RECORD(want, TABLE_WANT)
 
 /* A meter is as long as the largest window needs. */
 static inline const struct meter *meter_at(const struct kernel *k, uint32_t index) {
@@ -576,6 +598,11 @@ enum kernel_cause {
     CAUSE_LAPSE,
     CAUSE_GRACE_OVER,
     CAUSE_AFTER_OVER,
+    CAUSE_GRANT,
+    CAUSE_GRANT_RESERVED,
+    CAUSE_WAITED,
+    CAUSE_ABANDON,
+    CAUSE_REFUSE,
     CAUSE_COUNT
 };
 
@@ -627,26 +654,6 @@ struct kernel_terms kernel_lease_terms(const struct kernel *k, uint32_t lease);
 uint64_t kernel_terms_deadline(const struct kernel *k, const struct kernel_terms *terms,
                                uint32_t ttl_s, uint64_t created_ms, uint64_t given_ms);
 
-/* ---- adaptive.c ---- */
-/* A meter for a new sticky pool. The caller has checked that there is room for one. */
-void kernel_meter_take(struct kernel *k, uint32_t pool);
-void kernel_meter_drop(struct kernel *k, uint32_t pool);
-/* Brings the pool's rate up to now. No-op for pools that are not sticky. */
-void kernel_meter_advance(struct kernel *k, uint32_t pool);
-void kernel_meter_count(struct kernel *k, uint32_t pool);
-/* The meter at `clock_ms` if no more leases are counted. */
-struct kernel_meter_view {
-    uint64_t rate_micro;
-    uint64_t effective_s;
-    bool ultra_active, force_zero;
-};
-struct kernel_meter_view kernel_meter_read(const struct kernel *k, uint32_t pool,
-                                           uint64_t clock_ms);
-/* Offline leases of the pool are due at once. */
-bool kernel_meter_forces(const struct kernel *k, uint32_t pool);
-/* When offline leases will be forced if nothing changes; UINT64_MAX: not foreseen. */
-uint64_t kernel_meter_forces_at(const struct kernel *k, uint32_t pool);
-
 /* ---- pool.c ---- */
 uint32_t kernel_pool_find(const struct kernel *k, struct tn_bytes name);
 /* A scope of a template, made now. OK, POOLS_FULL or NAMES_FULL. */
@@ -679,17 +686,6 @@ void kernel_job_skip(struct kernel *k, uint32_t lease);
 /* True if allocations by this holder in this pool must wait for a disown. */
 bool kernel_job_blocks(const struct kernel *k, uint32_t holder, uint32_t pool);
 bool kernel_lease_in_pool(const struct kernel *k, uint32_t lease, uint32_t pool);
-
-/* ---- the verbs: each decides and acts; result->code says how it went ---- */
-typedef void kernel_verb_run(struct kernel *k, const struct kernel_command *command,
-                             struct kernel_result *result);
-kernel_verb_run kernel_run_tick, kernel_run_limits, kernel_run_restored, kernel_run_pool_create,
-    kernel_run_pool_alter, kernel_run_pool_drop, kernel_run_pool_add, kernel_run_pool_remove,
-    kernel_run_alloc, kernel_run_reserve, kernel_run_activate, kernel_run_touch, kernel_run_release,
-    kernel_run_revoke, kernel_run_ack, kernel_run_reclaim, kernel_run_rekey, kernel_run_disown,
-    kernel_run_sweep, kernel_run_rule_set, kernel_run_rule_enable, kernel_run_rule_delete,
-    kernel_run_sensor_set, kernel_run_sensor_enable, kernel_run_sensor_delete, kernel_run_import,
-    kernel_run_pool_seed, kernel_run_emit, kernel_run_sensor_report;
 
 /* Fills in the lease's id, epoch, state and deadline. */
 void kernel_result_lease(struct kernel *k, uint32_t lease, struct kernel_result *result);

@@ -6,7 +6,8 @@
  *   leases   live + ended            members  held and cooling + ended + cold
  *   values   members that own: held, cooling, cold (all may be scattered in the bitmap)
  *   timers   one a live lease, one a cooling member, one a clock
- *   words    one a value that owns, one a pool */
+ *   words    one a value that owns, one a pool
+ *   lines    one a want, one a waiter */
 #include "kernel/state.h"
 
 #define ALIGN 64u
@@ -74,6 +75,10 @@ static struct table_shape shape_of(const struct kernel_limits *limits, unsigned 
                                     of[KERNEL_LIMIT_RULES] + of[KERNEL_LIMIT_SENSORS] + 1};
     case TABLE_TOMBSTONE:
         return (struct table_shape){sizeof(struct tombstone), KERNEL_TOMBSTONES_MAX};
+    case TABLE_WAITER:
+        return (struct table_shape){sizeof(struct waiter), of[KERNEL_LIMIT_WAITERS]};
+    case TABLE_WANT:
+        return (struct table_shape){sizeof(struct want), of[KERNEL_LIMIT_WAITERS]};
     case TABLE_COUNT:
         break;
     }
@@ -150,9 +155,13 @@ static void carve_indices(struct carve *c, struct kernel *k, const struct kernel
     carve_lists(c, k, limits);
     k->ended_before = carve_take(c, (of[KERNEL_LIMIT_LEASES] + of[KERNEL_LIMIT_HISTORY]) *
                                         sizeof *k->ended_before);
+    uint32_t places = (uint32_t)(2 * of[KERNEL_LIMIT_WAITERS]);
+    void *lines_memory = carve_take(c, tn_timer_bytes(places, (uint32_t)pools + 1));
+    k->line_roots = carve_take(c, (pools + 1) * sizeof *k->line_roots);
     if (c->memory == NULL) {
         return;
     }
+    tn_timer_init(&k->lines, lines_memory, places, (uint32_t)pools + 1);
     tn_bitmap_init(&k->taken, TN_BITMAP_FULL, taken_memory, taken, k->env.hash_seed);
     tn_bitmap_init(&k->available, TN_BITMAP_ANY, available_memory, resources, k->env.hash_seed);
     tn_timer_init(&k->timers, timer_memory, entries, roots);
@@ -174,6 +183,8 @@ static void carve_all(struct carve *c, struct kernel *k, const struct kernel_lim
     k->plan_members = carve_take(c, bundle * sizeof *k->plan_members);
     k->plan_claims = carve_take(c, bundle * sizeof *k->plan_claims);
     k->event_values = carve_take(c, bundle * sizeof *k->event_values);
+    k->wait_values = carve_take(c, bundle * sizeof *k->wait_values);
+    k->wait_claims = carve_take(c, KERNEL_WAIT_CLAIMS_MAX);
     k->op_buffer_bytes = op_buffer_bytes(limits);
     k->op_buffer = carve_take(c, k->op_buffer_bytes);
 }

@@ -26,6 +26,10 @@
 #define KERNEL_COMMAND_MAX (512u * 1024u) /* encoded bytes */
 #define KERNEL_RESTORES_MAX 32u           /* generations of one lineage */
 #define KERNEL_TIME_MAX ((uint64_t)1 << 53)
+#define KERNEL_WAIT_MAX_S 86400u      /* the longest wait in line */
+#define KERNEL_WAIT_CLAIMS_MAX 16384u /* bytes of the claims of a waiting lease */
+#define KERNEL_UNATTENDED_MS 10000u   /* how long a waiter keeps its place without its client */
+#define KERNEL_PLACE_LOOKED 1024u     /* waiters counted before one; then "at least" */
 
 /* 128 bits, written shard-lsn; ordered by shard, then lsn. */
 struct kernel_lease_id {
@@ -40,7 +44,7 @@ static inline int kernel_lease_id_compare(struct kernel_lease_id a, struct kerne
     return a.lsn < b.lsn ? -1 : a.lsn > b.lsn;
 }
 
-/* Lease states; the order is stored on disk. Terminal ones come last.
+/* Lease states; the order is stored on disk. RELEASED to REVOKED are terminal.
  *
  * OVERDUE is never stored and no command leads to it. A read shows it in place of `reserved`,
  * `active` or `offline` when the clock has passed the lease's deadline and the log has not recorded
@@ -52,7 +56,8 @@ static inline int kernel_lease_id_compare(struct kernel_lease_id a, struct kerne
     X(REVOKING, "revoking")   \
     X(RELEASED, "released")   \
     X(EXPIRED, "expired")     \
-    X(REVOKED, "revoked")
+    X(REVOKED, "revoked")     \
+    X(WAITING, "waiting") /* in line for its values, without authority; see waiting.h */
 
 enum kernel_state {
     KERNEL_NO_STATE, /* of a free record */
@@ -67,7 +72,7 @@ enum kernel_state {
 const char *kernel_state_name(enum kernel_state state);
 
 static inline bool kernel_state_terminal(enum kernel_state state) {
-    return state >= KERNEL_RELEASED && state < KERNEL_STATE_COUNT;
+    return state >= KERNEL_RELEASED && state <= KERNEL_REVOKED;
 }
 
 /* States of a value, as reads show them. OVERDUE as above; a value of a set is never excluded. */
@@ -104,7 +109,10 @@ const char *kernel_value_state_name(enum kernel_value_state state);
     X(DISOWNED, "disowned")         \
     X(RETURNED, "returned")         \
     X(REKEYED, "rekeyed")           \
-    X(IMPORTED, "imported")
+    X(IMPORTED, "imported")         \
+    X(WAITED, "waited")             \
+    X(ABANDONED, "abandoned")       \
+    X(REFUSED, "refused")
 
 enum kernel_reason {
 #define KERNEL_REASON_ENUM(name, text) KERNEL_REASON_##name,
@@ -139,7 +147,8 @@ const char *kernel_reason_name(enum kernel_reason reason);
     X(COLD,            "cold_max",            65536,   1, 16777216)  /* freed values remembered */ \
     X(COLD_PER_POOL,   "cold_per_pool_max",   4096,    1, 65536) \
     X(RULES,           "rules_max",           65536,   1, 16777216) \
-    X(SENSORS,         "sensors_max",         4096,    1, 1048576)
+    X(SENSORS,         "sensors_max",         4096,    1, 1048576) \
+    X(WAITERS,         "waiters_max",         65536,   1, 16777216)  /* places in lines: a waiting lease has one in each of its pools */
 /* clang-format on */
 
 enum kernel_limit {
@@ -379,7 +388,7 @@ struct kernel_lease_filter {
 /* How full the tables are. */
 struct kernel_usage {
     uint64_t leases, members, cooling, history, history_members, pools, resources, names,
-        text_chunks, text_chunks_max, ops, disowns, rates, cold, rules, sensors;
+        text_chunks, text_chunks_max, ops, disowns, rates, cold, rules, sensors, waiters;
 };
 
 #endif

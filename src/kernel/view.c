@@ -1,5 +1,5 @@
 /* Reads: copies from the tables, without changes. */
-#include "kernel/state.h"
+#include "kernel/waiting.h"
 
 static uint32_t text_out(const struct kernel *k, uint32_t text, char *out, size_t capacity) {
     uint32_t len = tn_text_get(&k->tables[TABLE_TEXT], text, out, capacity - 1);
@@ -38,6 +38,17 @@ void kernel_lease_show(const struct kernel *k, uint32_t lease, struct kernel_lea
         l->user == TN_NONE ? 0 : text_out(k, name_at(k, l->user)->text, v->user, sizeof v->user);
     v->meta_len = l->meta == TN_NONE ? 0 : tn_text_len(&k->tables[TABLE_TEXT], l->meta);
     v->slot = lease;
+    v->waiting_before = 0;
+    v->waiting_for = TN_R_OK;
+    v->attended = false;
+    v->waiting_pool[0] = '\0';
+    if (l->state == KERNEL_WAITING) {
+        const struct waiter *w = waiter_at(k, l->waiter);
+        v->waiting_before = KERNEL_BEFORE_UNKNOWN;
+        (void)kernel_pool_name(k, want_at(k, w->first_want)->pool, v->waiting_pool);
+        v->waiting_for = (enum tn_result)w->code;
+        v->attended = w->attended != 0;
+    }
 }
 
 enum tn_result kernel_lease_read(const struct kernel *k, struct kernel_lease_id id,
@@ -46,6 +57,11 @@ enum tn_result kernel_lease_read(const struct kernel *k, struct kernel_lease_id 
     enum tn_result code = kernel_lease_find(k, id, &slot);
     if (code == TN_R_OK) {
         kernel_lease_show(k, slot, ret_view);
+    }
+    if (code == TN_R_OK && ret_view->state == KERNEL_WAITING) {
+        uint32_t pool;
+        ret_view->waiting_before = kernel_line_before(k, lease_at(k, slot)->waiter, &pool);
+        (void)kernel_pool_name(k, pool, ret_view->waiting_pool);
     }
     return code;
 }
@@ -198,6 +214,9 @@ static void pool_show(const struct kernel *k, uint32_t pool, uint64_t clock_ms,
         .next_free_ms = kernel_due_next_free(k, pool),
     };
     uint64_t due_ms = kernel_due_pool(k, pool);
+    uint32_t first = kernel_line_first(k, pool);
+    v->waiting = p->waiting;
+    v->waiting_since_ms = first == TN_NONE ? 0 : waiter_at(k, first)->since_ms;
     v->overdue_since_ms = due_ms <= clock_ms ? due_ms : 0;
     v->name_len = kernel_pool_name(k, pool, v->name);
     pool_show_size(k, pool, v);
@@ -350,5 +369,6 @@ void kernel_usage_read(const struct kernel *k, struct kernel_usage *ret_usage) {
         .cold = root->cold_count,
         .rules = k->tables[TABLE_RULE].live,
         .sensors = k->tables[TABLE_SENSOR].live,
+        .waiters = k->tables[TABLE_WANT].live,
     };
 }

@@ -51,8 +51,8 @@ NAMES_SAME_VERB(IMPORT);
 NAMES_SAME_VERB(POOL_SEED);
 NAMES_SAME_VERB(EMIT);
 NAMES_SAME_VERB(SENSOR_REPORT);
-_Static_assert(KERNEL_VERB_COUNT == KERNEL_VERB_SENSOR_REPORT + 1,
-               "every verb has its public name");
+NAMES_SAME_VERB(UNATTEND);
+_Static_assert(KERNEL_VERB_COUNT == KERNEL_VERB_UNATTEND + 1, "every verb has its public name");
 
 _Static_assert(TENURE_HOLDER_MAX == KERNEL_HOLDER_MAX, "sizes");
 _Static_assert(TENURE_USER_MAX == KERNEL_USER_MAX, "sizes");

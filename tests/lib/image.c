@@ -164,6 +164,11 @@ void image_state_make(struct kit *kit) {
     alloc_known(kit, "h/known", "range", "op-2");
     kit->now_ms += 1000;
     ok(kit_alloc(kit, "h/last", "cold:3", 0)); /* one of them was cold: its record is free now */
+    ok(kit_pool(kit, "line", "lo=1 hi=1"));
+    ok(kit_pool(kit, "row", "lo=1 hi=1"));
+    ok(kit_alloc(kit, "h/line", "line:1", 0));
+    assert_int_equal(kit_wait(kit, "h/waits", "line:1 row=1", 600, "op-3"), TN_R_WAITING);
+    assert_int_equal(kit_wait(kit, "h/waits", "line:1", 600, NULL), TN_R_WAITING);
     ok(kit_drop(kit, "gone"));
     ok(kit_disown(kit, "h/disowned", NULL));
     rule_delete(kit, "third", 8);

@@ -91,6 +91,12 @@ struct kernel_limits kit_limits(void) {
     return limits;
 }
 
+static void waited(void *ctx, const struct kernel *kernel, const struct kernel_result *result) {
+    struct kit *kit = ctx;
+    (void)kernel;
+    kit->waited[kit->waited_count++ % KIT_WAITED] = *result;
+}
+
 void kit_open(struct kit *kit, const struct kernel_limits *limits) {
     memset(kit, 0, sizeof *kit);
     kit->limits = limits == NULL ? kit_limits() : *limits;
@@ -101,7 +107,9 @@ void kit_open(struct kit *kit, const struct kernel_limits *limits) {
                              .mem_release = memory_release,
                              .hash_seed = 0x1234567,
                              .sink = sink,
-                             .sink_ctx = kit};
+                             .sink_ctx = kit,
+                             .waited = waited,
+                             .waited_ctx = kit};
     enum tn_status status = kernel_create(&env, &kit->limits, 0, &kit->kernel);
     assert_int_equal(status, TN_OK);
     kit->values = calloc(KERNEL_BUNDLE_MAX, sizeof *kit->values);
@@ -320,8 +328,13 @@ static void claim_word(struct tn_writer *w, char *word) {
     }
 }
 
+struct grant_more {
+    uint32_t wait_s; /* 0: it does not wait */
+    const char *opid;
+};
+
 static enum tn_result grant_run(struct kit *kit, enum kernel_verb verb, const char *holder,
-                                const char *claims, uint32_t ttl_s) {
+                                const char *claims, uint32_t ttl_s, struct grant_more more) {
     static uint8_t bytes[65536];
     char copy[32768];
     snprintf(copy, sizeof copy, "%s", claims);
@@ -338,16 +351,36 @@ static enum tn_result grant_run(struct kit *kit, enum kernel_verb verb, const ch
         c.fields |= KERNEL_F_TTL;
         c.ttl_s = ttl_s;
     }
+    if (more.wait_s != 0) {
+        c.fields |= KERNEL_F_WAIT;
+        c.wait_s = more.wait_s;
+    }
+    if (more.opid != NULL) {
+        c.opid = kit_text(more.opid);
+    }
     return kit_run(kit, &c);
 }
 
 enum tn_result kit_alloc(struct kit *kit, const char *holder, const char *claims, uint32_t ttl_s) {
-    return grant_run(kit, KERNEL_VERB_ALLOC, holder, claims, ttl_s);
+    return grant_run(kit, KERNEL_VERB_ALLOC, holder, claims, ttl_s, (struct grant_more){0});
+}
+
+enum tn_result kit_wait(struct kit *kit, const char *holder, const char *claims, uint32_t wait_s,
+                        const char *opid) {
+    struct grant_more more = {.wait_s = wait_s, .opid = opid};
+    return grant_run(kit, KERNEL_VERB_ALLOC, holder, claims, 0, more);
+}
+
+enum tn_result kit_unattend(struct kit *kit, struct kit_token t) {
+    struct kernel_command c = kit_command(KERNEL_VERB_UNATTEND);
+    c.fields |= KERNEL_F_LEASE;
+    c.lease = t.lease;
+    return kit_run(kit, &c);
 }
 
 enum tn_result kit_reserve(struct kit *kit, const char *holder, const char *claims,
                            uint32_t ttl_s) {
-    return grant_run(kit, KERNEL_VERB_RESERVE, holder, claims, ttl_s);
+    return grant_run(kit, KERNEL_VERB_RESERVE, holder, claims, ttl_s, (struct grant_more){0});
 }
 
 struct kit_token kit_token(const struct kit *kit) {

@@ -29,6 +29,10 @@ struct kit {
     uint32_t events[KERNEL_EVENT_COUNT];
     uint32_t event_count;
     uint64_t event_hash; /* of all events so far */
+    /* What waiting clients were told so far, without the values. */
+#define KIT_WAITED 64u
+    struct kernel_result waited[KIT_WAITED];
+    uint32_t waited_count;
 };
 
 /* Small limits, so that tests reach them. */
@@ -69,6 +73,10 @@ enum tn_result kit_remove(struct kit *kit, const char *pool, const char *names);
 enum tn_result kit_alloc(struct kit *kit, const char *holder, const char *claims, uint32_t ttl_s);
 enum tn_result kit_reserve(struct kit *kit, const char *holder, const char *claims, uint32_t ttl_s);
 
+/* An alloc that waits; opid NULL: none. */
+enum tn_result kit_wait(struct kit *kit, const char *holder, const char *claims, uint32_t wait_s,
+                        const char *opid);
+
 struct kit_token {
     struct kernel_lease_id lease;
     uint64_t epoch;
@@ -85,6 +93,8 @@ enum tn_result kit_rekey(struct kit *kit, struct kit_token t, const char *holder
 enum tn_result kit_disown(struct kit *kit, const char *holder, const char *pool);
 enum tn_result kit_sweep(struct kit *kit, const char *pool);
 enum tn_result kit_tick(struct kit *kit);
+/* The client of a waiting lease is gone. */
+enum tn_result kit_unattend(struct kit *kit, struct kit_token t);
 
 /* The state of a lease now, KERNEL_NO_STATE if it cannot be read. */
 enum kernel_state kit_state(const struct kit *kit, struct kit_token t);

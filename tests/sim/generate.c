@@ -27,6 +27,7 @@ static struct kernel_limits some_limits(struct generate *g) {
     limits.of[KERNEL_LIMIT_COLD_PER_POOL] = 1 + generate_below(g, 8);
     limits.of[KERNEL_LIMIT_RULES] = 1 + generate_below(g, 8);
     limits.of[KERNEL_LIMIT_SENSORS] = 1 + generate_below(g, 6);
+    limits.of[KERNEL_LIMIT_WAITERS] = 1 + generate_below(g, generate_chance(g, 30) ? 4 : 24);
     if (g->slow_drain) {
         /* Nobody outside can tell when a dropped set's record goes: no request may depend on it. */
         limits.of[KERNEL_LIMIT_HISTORY] = 40;
@@ -66,6 +67,8 @@ void generate_open(struct generate *g, uint64_t seed) {
         g->holders = 9;
     }
     g->big_meta = generate_chance(g, 30);
+    g->patient = generate_chance(g, 40);
+    g->many_ops = g->many_ops || (g->patient && generate_chance(g, 40));
 }
 
 /* ---- time ---- */
@@ -358,6 +361,7 @@ static enum kernel_verb some_verb(struct generate *g, const struct model *m) {
         {KERNEL_VERB_SENSOR_ENABLE, 5}, {KERNEL_VERB_SENSOR_DELETE, 5},
         {KERNEL_VERB_IMPORT, 60},       {KERNEL_VERB_POOL_SEED, 8},
         {KERNEL_VERB_EMIT, 12},         {KERNEL_VERB_SENSOR_REPORT, 6},
+        {KERNEL_VERB_UNATTEND, 30},
     };
     if (m->lsn < 30) {
         return m->lsn % 3 == 0 ? KERNEL_VERB_POOL_ADD : KERNEL_VERB_POOL_CREATE;
@@ -376,6 +380,34 @@ static enum kernel_verb some_verb(struct generate *g, const struct model *m) {
     return ends && g->crowded && generate_chance(g, 75) ? KERNEL_VERB_ALLOC : mix[i].verb;
 }
 
+static void some_wait(struct generate *g, struct generate_draft *d) {
+    if (generate_chance(g, g->patient ? 70 : 15)) {
+        d->c.fields |= KERNEL_F_WAIT;
+        d->c.wait_s = 1 + generate_below(g, generate_chance(g, 20) ? 200 : 20);
+        if (generate_chance(g, 2)) {
+            d->c.wait_s = generate_chance(g, 50) ? 0 : KERNEL_WAIT_MAX_S + generate_below(g, 2);
+        }
+    }
+}
+
+/* Mostly one that waits. */
+static void unattend_fields(struct generate *g, struct generate_draft *d, const struct model *m) {
+    uint32_t at = 0;
+    for (uint32_t tries = 0; tries < 20 && m->lease_count > 0; tries++) {
+        at = generate_below(g, m->lease_count);
+        if (m->leases[at].state == KERNEL_WAITING) {
+            break;
+        }
+    }
+    if (m->lease_count > 0 && generate_chance(g, 92)) {
+        d->c.fields |= KERNEL_F_LEASE;
+        d->c.lease = m->leases[at].id;
+    } else if (m->history_count > 0 && generate_chance(g, 50)) {
+        d->c.fields |= KERNEL_F_LEASE;
+        d->c.lease = m->history[generate_below(g, m->history_count)].id;
+    }
+}
+
 static void grant_fields(struct generate *g, struct generate_draft *d, const struct model *m) {
     some_holder(g, d);
     claims(g, d, m);
@@ -385,7 +417,8 @@ static void grant_fields(struct generate *g, struct generate_draft *d, const str
     if (generate_chance(g, 20)) {
         some_meta(g, d);
     }
-    if (d->c.verb == KERNEL_VERB_ALLOC && generate_chance(g, 5)) {
+    some_wait(g, d);
+    if (d->c.verb == KERNEL_VERB_ALLOC && generate_chance(g, g->patient ? 1 : 5)) {
         d->c.fields |= KERNEL_F_DEADLINE;
         d->c.deadline_ms = g->now_ms + generate_below(g, 10000);
         d->c.deadline_ms -= generate_chance(g, 20) ? generate_below(g, 10000) : 0;
@@ -416,7 +449,7 @@ static void import_fields(struct generate *g, struct generate_draft *d, const st
     const struct model_lease *l =
         m->lease_count > 0 && generate_chance(g, 20) ? fitting(g, m, KERNEL_VERB_TOUCH) : NULL;
     some_holder(g, d);
-    if (l != NULL) { /* again what is there already */
+    if (l != NULL && l->value_count > 0) { /* again what is there already */
         struct model_shown shown;
         d->c.claim_count = 1;
         kernel_claim_write(&d->w, generate_text(m->pools[l->values[0].pool].name), false,
@@ -505,6 +538,9 @@ static void fill(struct generate *g, struct generate_draft *d, const struct mode
     case KERNEL_VERB_EMIT:
         token(g, d, m);
         token_fields(g, d, m);
+        break;
+    case KERNEL_VERB_UNATTEND:
+        unattend_fields(g, d, m);
         break;
     case KERNEL_VERB_SENSOR_REPORT:
         generate_report(g, d, m);

@@ -30,6 +30,7 @@ struct generate {
     bool many_ops;           /* most commands carry operation ids */
     bool storm;              /* sticky pools meet rates that force leases to end */
     bool slow_drain;         /* dropped sets let their resources go while other things happen */
+    bool patient;            /* most requests wait, and their clients come and go */
     bool big_meta;           /* so that the memory for texts fills up */
     /* Tokens that results have shown, the latest ones. */
     struct generate_token tokens[GENERATE_TOKENS];

@@ -74,6 +74,9 @@ static bool op_answers(struct model *m, struct tn_bytes bytes) {
         return false;
     }
     if (op->len == bytes.len && op->hash == tn_hash64(bytes.at, bytes.len, 0)) {
+        if (op->waits) {
+            model_wait_take_up(m, op->result.head.lease);
+        }
         m->want = op->result;
         m->want.head.replayed = true;
         m->retry_low = m->retry_high = op->result.head.retry_at_ms;
@@ -102,7 +105,9 @@ static void op_keep(struct model *m, struct tn_bytes bytes) {
     op->hash = tn_hash64(bytes.at, bytes.len, 0);
     model_text(op->user, sizeof op->user, m->c.user);
     model_text(op->id, sizeof op->id, m->c.opid);
-    op->result = *m->got; /* has been compared with what was wanted */
+    op->result = m->want; /* with what the contract leaves open: */
+    op->result.head.retry_at_ms = m->got->head.retry_at_ms;
+    op->waits = m->want.head.code == TN_R_WAITING;
 }
 
 /* ---- results ---- */
@@ -121,7 +126,7 @@ static void result_text(const struct model_result *r, char *out, size_t capacity
     }
 }
 
-static bool values_equal(const struct model_result *a, const struct model_result *b) {
+bool model_values_equal(const struct model_result *a, const struct model_result *b) {
     bool same = a->head.value_count == b->head.value_count;
     for (uint32_t i = 0; same && i < a->head.value_count; i++) {
         const struct model_shown *x = &a->values[i];
@@ -142,7 +147,8 @@ static void compare_result(struct model *m) {
     const struct kernel_result *g = &m->got->head;
     bool grant = m->c.verb == KERNEL_VERB_ALLOC || m->c.verb == KERNEL_VERB_RESERVE ||
                  m->c.verb == KERNEL_VERB_IMPORT;
-    bool told = good(w->code) || (w->code == TN_R_BUSY && grant); /* which lease is in the way */
+    bool told = good(w->code) || w->code == TN_R_WAITING ||
+                (w->code == TN_R_BUSY && grant); /* which lease is in the way */
     bool lease = w->has_lease == g->has_lease || !told;
     if (w->has_lease && g->has_lease) {
         lease = kernel_lease_id_compare(w->lease, g->lease) == 0 && w->epoch == g->epoch &&
@@ -150,7 +156,8 @@ static void compare_result(struct model *m) {
     }
     bool same = w->code == g->code && w->replayed == g->replayed && w->lsn == g->lsn &&
                 w->now_ms == g->now_ms && lease && w->number == g->number &&
-                (g->value_count == 0 || values_equal(&m->want, m->got)) &&
+                w->waiting == g->waiting && w->waited_ms == g->waited_ms &&
+                (g->value_count == 0 || model_values_equal(&m->want, m->got)) &&
                 g->retry_at_ms >= m->retry_low && g->retry_at_ms <= m->retry_high;
     if (!same) {
         char want[400];
@@ -174,6 +181,13 @@ static bool op_begins(struct model *m) {
     return m->op_user;
 }
 
+/* What the command has freed goes to those who wait. */
+static void serve(struct model *m) {
+    m->serving = m->c.verb != KERNEL_VERB_UNATTEND || (m->c.fields & KERNEL_F_LEASE) != 0;
+    model_follow(m);
+    m->serving = false;
+}
+
 static void judge(struct model *m, struct tn_bytes bytes) {
     model_text(m->want_user, sizeof m->want_user, m->c.user);
     memset(&m->author, 0, sizeof m->author);
@@ -182,7 +196,7 @@ static void judge(struct model *m, struct tn_bytes bytes) {
         model_text(m->author.note, sizeof m->author.note, m->c.note);
     }
     if (op_answers(m, bytes)) {
-        model_follow(m);
+        serve(m);
         compare_result(m);
         return;
     }
@@ -199,10 +213,11 @@ static void judge(struct model *m, struct tn_bytes bytes) {
         model_verb(m);
     }
     model_follow(m);
-    compare_result(m);
     if (begins) {
         op_keep(m, bytes);
     }
+    serve(m);
+    compare_result(m);
 }
 
 /* No command has unbounded work: each entry of a step is one lease or value, and a lease whose
@@ -228,10 +243,20 @@ static void check_bounds(struct model *m) {
     default:
         break;
     }
+    bool time = m->c.verb == KERNEL_VERB_TICK || m->c.verb == KERNEL_VERB_SWEEP;
+    uint64_t step = m->limits.of[time ? KERNEL_LIMIT_TICK_STEP : KERNEL_LIMIT_SWEEP_STEP];
+    if (m->served > step + m->limits.of[KERNEL_LIMIT_BUNDLE] + 1) {
+        model_fail(m, "%u values and waiters were served in one command", m->served);
+    }
     if (m->steps > most) {
         model_fail(m, "%u transitions that were due in one command, %" PRIu64 " may be", m->steps,
                    most);
     }
+}
+
+void model_waited(struct model *m, const struct model_result *results, uint32_t count) {
+    m->waited = results;
+    m->waited_count = count;
 }
 
 void model_skip(struct model *m, uint64_t lsn) {
@@ -248,7 +273,8 @@ bool model_run(struct model *m, uint64_t now_ms, struct tn_bytes bytes,
     m->event_count = event_count;
     m->event_next = 0;
     m->got = got;
-    m->steps = m->freed = 0;
+    m->steps = m->freed = m->served = 0;
+    m->waited_next = 0;
     m->retry_low = m->retry_high = 0;
     m->op_user = false;
     memset(&m->want, 0, sizeof m->want);
@@ -259,6 +285,10 @@ bool model_run(struct model *m, uint64_t now_ms, struct tn_bytes bytes,
     model_ops_purge(m, HOUSEKEEPING);
     model_history_retire(m, HOUSEKEEPING);
     judge(m, bytes);
+    if (!m->failed && m->waited_next != m->waited_count) {
+        model_fail(m, "a waiting client was told something that did not happen");
+    }
+    m->waited_count = 0;
     if (!m->failed && m->event_next != m->event_count) {
         const struct model_event *e = &m->events[m->event_next];
         model_fail(m, "unexpected event %s/%s of lease %" PRIu64 " '%s'",
@@ -283,5 +313,5 @@ bool model_quiet(const struct model *m) {
             return false;
         }
     }
-    return m->disown_count == 0;
+    return m->disown_count == 0 && model_wait_quiet(m);
 }

@@ -19,6 +19,7 @@
 #include "kernel/kernel.h"
 
 #define MODEL_BUNDLE 16u
+#define MODEL_CLAIMS 2048u
 #define MODEL_TEXT (KERNEL_POOL_MAX + 1u)
 #define MODEL_EVENTS 1024u
 #define MODEL_POOLS 64u
@@ -74,6 +75,20 @@ struct model_result {
     struct model_shown values[MODEL_BUNDLE];
 };
 
+/* What a waiting lease asked for, and how it stands in line. */
+struct model_wait {
+    bool attended, reserve;
+    uint8_t rights;
+    uint64_t since_ms, until_ms;
+    uint32_t total; /* values */
+    uint32_t pools[MODEL_BUNDLE];
+    uint32_t pool_count;
+    uint32_t claim_count, claims_len;
+    uint8_t claims[MODEL_CLAIMS];
+    enum tn_result code; /* of a refusal that ends it; OK: none */
+    uint64_t number;
+};
+
 struct model_lease {
     struct kernel_lease_id id;
     enum kernel_state state;
@@ -91,6 +106,7 @@ struct model_lease {
     uint64_t meta_hash;
     uint32_t value_count;
     struct model_value values[MODEL_BUNDLE];
+    struct model_wait wait; /* while it waits */
 };
 
 struct model_resting {
@@ -149,6 +165,7 @@ struct model_op {
     char user[KERNEL_USER_MAX + 1];
     char id[KERNEL_OPID_MAX + 1];
     struct model_result result;
+    bool waits; /* its lease is still waiting */
 };
 
 /* Who did what an event tells, and why; empty: nobody, that is, time. */
@@ -213,6 +230,10 @@ struct model {
     uint64_t retry_low, retry_high; /* what EXHAUSTED may say */
     uint32_t steps;                 /* transitions that nobody asked for by name */
     uint32_t freed;
+    bool serving;                      /* the command is done: the lines may move */
+    uint32_t served;                   /* values and waiters */
+    const struct model_result *waited; /* what waiting clients were told */
+    uint32_t waited_count, waited_next;
     bool op_user; /* the command's user is held by its operation */
     char want_user[KERNEL_USER_MAX + 1];
     bool failed;
@@ -229,6 +250,9 @@ void model_take_result(const struct kernel *kernel, const struct kernel_result *
 
 /* The log has passed over LSNs: the next command is at `lsn`. */
 void model_skip(struct model *m, uint64_t lsn);
+
+/* What waiting clients were told by the command that is judged next. */
+void model_waited(struct model *m, const struct model_result *results, uint32_t count);
 
 /* Judges one command that the kernel has applied at lsn + 1; false and `why` if they disagree. */
 bool model_run(struct model *m, uint64_t now_ms, struct tn_bytes bytes,
@@ -380,6 +404,28 @@ struct model_rate model_rate(const struct model *m, uint32_t pool, uint64_t now_
 
 /* model_alloc.c: imports too */
 void model_alloc(struct model *m);
+
+/* model_wait.c */
+uint64_t model_wait_before(const struct model *m, const struct model_lease *l);
+uint64_t model_waiting_in(const struct model *m, uint32_t pool);
+uint64_t model_waiting_since(const struct model *m, uint32_t pool);
+/* The values that waiting leases want, and their places in lines. */
+void model_wait_count(const struct model *m, uint64_t *ret_values, uint64_t *ret_places);
+void model_unattend(struct model *m);
+/* The policy of the pool, or of what its scopes follow, has changed. */
+void model_wait_altered(struct model *m, uint32_t pool);
+/* The operation of this lease was repeated. */
+void model_wait_take_up(struct model *m, struct kernel_lease_id id);
+/* A lease has left its lines: its client is told. EXHAUSTED with the number UINT64_MAX stands for the
+ * last refusal, whichever it was. */
+void model_wait_tell(struct model *m, const struct model_lease *l, enum tn_result code,
+                     uint64_t number, uint64_t before);
+/* Nobody could be served. */
+bool model_wait_quiet(const struct model *m);
+/* Takes over a grant, or a refusal, of a waiter whose turn it is. */
+bool model_wait_granted(struct model *m, const struct model_event *e);
+bool model_wait_refused(struct model *m, const struct model_event *e);
+bool model_values_equal(const struct model_result *a, const struct model_result *b);
 
 /* model_import.c */
 void model_pool_seed(struct model *m);

@@ -6,7 +6,7 @@
 
 #include "base/chunks.h"
 
-static enum tn_result refuse(struct model *m, enum tn_result code, uint64_t number) {
+enum tn_result model_refuse(struct model *m, enum tn_result code, uint64_t number) {
     m->want.head.code = code;
     m->want.head.number = number;
     return code;
@@ -21,7 +21,7 @@ static enum tn_result busy(struct model *m, uint32_t pool, uint64_t number, uint
     } else if (cooling != MODEL_NONE) {
         m->retry_low = m->retry_high = m->cooling[cooling].until_ms;
     }
-    return refuse(m, TN_R_BUSY, at);
+    return model_refuse(m, TN_R_BUSY, at);
 }
 
 /* ---- form ---- */
@@ -30,14 +30,14 @@ static enum tn_result check_form(struct model *m, struct model_request *q) {
     const struct kernel_command *c = &m->c;
     uint64_t most = m->limits.of[KERNEL_LIMIT_BUNDLE];
     if (c->holder.len == 0 || c->holder.len > KERNEL_HOLDER_MAX) {
-        return refuse(m, TN_R_BAD_NAME, 0);
+        return model_refuse(m, TN_R_BAD_NAME, 0);
     }
     model_text(q->holder, sizeof q->holder, c->holder);
     if (c->meta.len > KERNEL_META_MAX) {
-        return refuse(m, TN_R_TOO_LARGE, KERNEL_META_MAX);
+        return model_refuse(m, TN_R_TOO_LARGE, KERNEL_META_MAX);
     }
     if (c->claim_count == 0) {
-        return refuse(m, TN_R_BAD_REQUEST, 0);
+        return model_refuse(m, TN_R_BAD_REQUEST, 0);
     }
     uint64_t total = 0;
     bool empty = false;
@@ -50,9 +50,9 @@ static enum tn_result check_form(struct model *m, struct model_request *q) {
     bool large = total > most || c->claim_count > most;
     /* Of two faults of form either may be named. */
     if (large && (!empty || m->got->head.code == TN_R_TOO_LARGE)) {
-        return refuse(m, TN_R_TOO_LARGE, most);
+        return model_refuse(m, TN_R_TOO_LARGE, most);
     }
-    return empty ? refuse(m, TN_R_BAD_REQUEST, 0) : TN_R_OK;
+    return empty ? model_refuse(m, TN_R_BAD_REQUEST, 0) : TN_R_OK;
 }
 
 /* The first request that names a scope makes it; it goes again if it stays empty. */
@@ -120,7 +120,7 @@ static enum tn_result find_pools(struct model *m, struct model_request *q) {
         struct model_part *p = &q->parts[q->part_count++];
         enum tn_result code = find_pool(m, q, claim.pool, &p->pool);
         if (code != TN_R_OK) {
-            return refuse(m, code, i);
+            return model_refuse(m, code, i);
         }
         p->any = claim.any;
         p->count = claim.any && claim.count == 0 ? 1 : claim.count;
@@ -140,16 +140,16 @@ static enum tn_result check_ttl(struct model *m, const struct model_request *q) 
     uint64_t cap = q->reserve ? q->terms.reserve_ttl_max_s : q->terms.max_lease_s;
     bool asked = (c->fields & KERNEL_F_TTL) != 0;
     if (asked && (c->ttl_s == 0 || (cap != 0 && c->ttl_s > cap))) {
-        return refuse(m, TN_R_BAD_TTL, cap);
+        return model_refuse(m, TN_R_BAD_TTL, cap);
     }
     if ((c->fields & KERNEL_F_DEADLINE) == 0) {
         return TN_R_OK;
     }
     if (!(c->rights & KERNEL_RIGHT_OPERATOR)) {
-        return refuse(m, TN_R_DENIED, 0);
+        return model_refuse(m, TN_R_DENIED, 0);
     }
     bool bad = asked || c->deadline_ms <= m->now_ms || c->deadline_ms > KERNEL_TIME_MAX;
-    return bad ? refuse(m, TN_R_BAD_TTL, cap) : TN_R_OK;
+    return bad ? model_refuse(m, TN_R_BAD_TTL, cap) : TN_R_OK;
 }
 
 /* ---- values ---- */
@@ -168,14 +168,14 @@ static enum tn_result choose_listed(struct model *m, struct model_request *q) {
             struct kernel_requested w = kernel_requested_read(&r);
             uint64_t number;
             if (!model_resolve(m, p->pool, &w, &number)) {
-                return refuse(m, TN_R_BAD_VALUE, at);
+                return model_refuse(m, TN_R_BAD_VALUE, at);
             }
             if (model_excluded(model_policy(m, p->pool), number) &&
                 !(m->c.rights & KERNEL_RIGHT_OPERATOR)) {
-                return refuse(m, TN_R_DENIED, at);
+                return model_refuse(m, TN_R_DENIED, at);
             }
             if (model_taken_here(q, p->pool, number)) {
-                return refuse(m, TN_R_BAD_VALUE, at);
+                return model_refuse(m, TN_R_BAD_VALUE, at);
             }
             if (!model_value_free(m, p->pool, number)) {
                 return busy(m, p->pool, number, at);
@@ -208,7 +208,8 @@ static void settle_values(struct model *m, const struct model_request *q) {
 static struct model_lease *sticky_lease(struct model *m, const struct model_request *q) {
     for (uint32_t i = 0; i < m->lease_count; i++) {
         struct model_lease *l = &m->leases[i];
-        if (strcmp(l->holder, q->holder) == 0 && l->values[0].pool == q->parts[0].pool) {
+        if (l->state != KERNEL_WAITING && strcmp(l->holder, q->holder) == 0 &&
+            l->values[0].pool == q->parts[0].pool) {
             return l;
         }
     }
@@ -272,14 +273,14 @@ static void come_back(struct model *m, const struct model_request *q, struct mod
     uint64_t old = l->meta_len > 0 ? tn_text_chunks(l->meta_len) : 0;
     uint64_t new = m->c.meta.len > 0 ? tn_text_chunks(m->c.meta.len) : 0;
     if (strcmp(l->user, m->want_user) != 0 && !(m->c.rights & KERNEL_RIGHT_OPERATOR)) {
-        refuse(m, TN_R_DENIED, 0);
+        model_refuse(m, TN_R_DENIED, 0);
     } else if (l->state == KERNEL_REVOKING) {
         model_lease_result(m, l, false);
-        refuse(m, TN_R_BUSY, 0);
+        model_refuse(m, TN_R_BUSY, 0);
     } else if (!model_asks_for_same(m, q, l)) {
-        refuse(m, TN_R_CONFLICT, 0);
+        model_refuse(m, TN_R_CONFLICT, 0);
     } else if (new > old && !model_text_fits(m, new - old)) {
-        refuse(m, TN_R_NAMES_FULL, 0);
+        model_refuse(m, TN_R_NAMES_FULL, 0);
     }
     if (m->want.head.code != TN_R_OK) {
         return;
@@ -322,7 +323,7 @@ static enum tn_result check_quota(struct model *m, const struct model_request *q
             values += q->values[v].pool == pool;
         }
         if (quota != 0 && values > quota) {
-            return refuse(m, TN_R_QUOTA, quota);
+            return model_refuse(m, TN_R_QUOTA, quota);
         }
     }
     return TN_R_OK;
@@ -337,7 +338,7 @@ static enum tn_result check_capacity(struct model *m, const struct model_request
             wanted += q->values[v].pool == pool && q->parts[q->values[v].claim].any;
         }
         if (wanted > 1 && wanted > model_pool_capacity(m, pool)) {
-            return refuse(m, TN_R_TOO_LARGE, model_pool_capacity(m, pool));
+            return model_refuse(m, TN_R_TOO_LARGE, model_pool_capacity(m, pool));
         }
     }
     return TN_R_OK;
@@ -345,19 +346,23 @@ static enum tn_result check_capacity(struct model *m, const struct model_request
 
 static enum tn_result check_room(struct model *m, const struct model_request *q) {
     if (m->lease_count >= m->limits.of[KERNEL_LIMIT_LEASES]) {
-        return refuse(m, TN_R_LEASES_FULL, 0);
+        return model_refuse(m, TN_R_LEASES_FULL, 0);
     }
-    if (model_members(m) + q->value_count > m->limits.of[KERNEL_LIMIT_MEMBERS]) {
-        return refuse(m, TN_R_MEMBERS_FULL, 0);
+    uint64_t waiting;
+    uint64_t unused;
+    model_wait_count(m, &waiting, &unused);
+    if (model_members(m) + waiting + q->value_count > m->limits.of[KERNEL_LIMIT_MEMBERS]) {
+        return model_refuse(m, TN_R_MEMBERS_FULL, 0);
     }
     uint32_t missing = model_names_missing(m, q->holder, m->want_user);
     uint64_t chunks = 0;
     chunks += model_names_missing(m, q->holder, "") > 0 ? tn_text_chunks(strlen(q->holder)) : 0;
     chunks += model_names_missing(m, "", m->want_user) > 0 ? tn_text_chunks(m->c.user.len) : 0;
     chunks += (m->c.fields & KERNEL_F_META) != 0 ? tn_text_chunks(m->c.meta.len) : 0;
+    chunks += (m->c.fields & KERNEL_F_WAIT) != 0 ? tn_text_chunks(m->c.claims.len) : 0;
     if (model_names(m) + missing > m->limits.of[KERNEL_LIMIT_NAMES] ||
         !model_text_fits(m, chunks)) {
-        return refuse(m, TN_R_NAMES_FULL, 0);
+        return model_refuse(m, TN_R_NAMES_FULL, 0);
     }
     return TN_R_OK;
 }
@@ -379,7 +384,7 @@ static enum tn_result choose(struct model *m, struct model_request *q) {
         q->chosen[i] = model_pick(m, q, i);
         if (!q->chosen[i]) {
             model_exhausted(m, q->values[i].pool);
-            return refuse(m, TN_R_EXHAUSTED, q->values[i].claim);
+            return model_refuse(m, TN_R_EXHAUSTED, q->values[i].claim);
         }
     }
     return TN_R_OK;
@@ -405,23 +410,12 @@ static void count_given(struct model *m, const struct model_request *q) {
     }
 }
 
-static void grant(struct model *m, const struct model_request *q) {
-    if (m->lease_count == MODEL_LEASES) {
-        model_fail(m, "the model has too few leases");
-        return;
-    }
-    struct model_lease *l = &m->leases[m->lease_count++];
-    memset(l, 0, sizeof *l);
-    l->id = (struct kernel_lease_id){.shard = m->shard, .lsn = m->lsn};
+void model_request_grant(struct model *m, const struct model_request *q, struct model_lease *l) {
     l->state = q->reserve ? KERNEL_RESERVED : KERNEL_ACTIVE;
     l->reason = KERNEL_REASON_REQUESTED;
-    l->epoch = 1;
     l->created_ms = l->last_seen_ms = m->now_ms;
     l->ttl_s = q->reserve ? 0 : ttl_given(m);
     l->grace_s = q->terms.grace_s;
-    memcpy(l->holder, q->holder, sizeof l->holder);
-    memcpy(l->user, m->want_user, sizeof l->user);
-    model_lease_meta(m, l);
     l->value_count = q->value_count;
     for (uint32_t i = 0; i < q->value_count; i++) {
         l->values[i] = q->values[i];
@@ -436,7 +430,6 @@ static void grant(struct model *m, const struct model_request *q) {
     if (q->terms.sticky && !q->import) {
         model_rate_count(m, l->values[0].pool);
     }
-    model_lease_result(m, l, true);
     model_expect(m,
                  q->reserve                   ? KERNEL_EVENT_LEASE_RESERVED
                  : l->state == KERNEL_OFFLINE ? KERNEL_EVENT_LEASE_OFFLINE
@@ -444,17 +437,66 @@ static void grant(struct model *m, const struct model_request *q) {
                  l->reason, l);
 }
 
+static void grant(struct model *m, const struct model_request *q) {
+    if (m->lease_count == MODEL_LEASES) {
+        model_fail(m, "the model has too few leases");
+        return;
+    }
+    struct model_lease *l = &m->leases[m->lease_count++];
+    memset(l, 0, sizeof *l);
+    l->id = (struct kernel_lease_id){.shard = m->shard, .lsn = m->lsn};
+    l->epoch = 1;
+    memcpy(l->holder, q->holder, sizeof l->holder);
+    memcpy(l->user, m->want_user, sizeof l->user);
+    model_lease_meta(m, l);
+    model_request_grant(m, q, l);
+    model_lease_result(m, l, true);
+}
+
+enum tn_result model_request_try(struct model *m, struct model_request *q) {
+    if (find_pools(m, q) != TN_R_OK) {
+        return m->want.head.code;
+    }
+    for (uint32_t i = 0; i < q->part_count; i++) {
+        if (model_disowned(m, q->holder, q->parts[i].pool) != NULL) {
+            return model_refuse(m, TN_R_BUSY, 0);
+        }
+    }
+    if (q->terms.sticky) {
+        model_rate_evaluate(m, q->parts[0].pool);
+        const struct model_lease *own = sticky_lease(m, q);
+        if (own != NULL) {
+            bool ends = own->state == KERNEL_REVOKING || model_lease_due(m, own);
+            return model_refuse(m, ends ? TN_R_BUSY : TN_R_CONFLICT, 0);
+        }
+    }
+    if (check_quota(m, q) == TN_R_OK && check_capacity(m, q) == TN_R_OK) {
+        choose(m, q);
+    }
+    return m->want.head.code;
+}
+
+static bool waits(const struct model *m) {
+    enum tn_result code = m->want.head.code;
+    return (m->c.fields & KERNEL_F_WAIT) != 0 && (code == TN_R_EXHAUSTED || code == TN_R_BUSY);
+}
+
 void model_alloc(struct model *m) {
     struct model_request request = {.reserve = m->c.verb == KERNEL_VERB_RESERVE,
                                     .import = m->c.verb == KERNEL_VERB_IMPORT};
     struct model_request *q = &request;
+    if (m->got->head.code == TN_R_OK) {
+        q->picks = m->got->values;
+        q->pick_count = m->got->head.value_count;
+    }
     if (check_form(m, q) != TN_R_OK || find_pools(m, q) != TN_R_OK ||
-        (q->import ? model_import_check(m, q) : check_ttl(m, q)) != TN_R_OK) {
+        (q->import ? model_import_check(m, q) : check_ttl(m, q)) != TN_R_OK ||
+        model_wait_check(m, q) != TN_R_OK) {
         return;
     }
     for (uint32_t i = 0; i < q->part_count; i++) {
         if (model_disowned(m, q->holder, q->parts[i].pool) != NULL) {
-            refuse(m, TN_R_BUSY, 0);
+            model_refuse(m, TN_R_BUSY, 0);
             return;
         }
     }
@@ -470,6 +512,13 @@ void model_alloc(struct model *m) {
         }
         if (old != NULL) {
             come_back(m, q, old);
+            if (waits(m)) {
+                m->want.head.code = TN_R_OK;
+                m->want.head.has_lease = false;
+                if (check_room(m, q) == TN_R_OK) {
+                    model_wait_join(m, q);
+                }
+            }
             return;
         }
     }
@@ -478,8 +527,14 @@ void model_alloc(struct model *m) {
     if (q->import && model_import_known(m, q, NULL)) {
         return;
     }
-    if (check_room(m, q) == TN_R_OK && check_quota(m, q) == TN_R_OK &&
-        check_capacity(m, q) == TN_R_OK && choose(m, q) == TN_R_OK) {
+    if (check_room(m, q) != TN_R_OK || check_quota(m, q) != TN_R_OK ||
+        check_capacity(m, q) != TN_R_OK) {
+        return;
+    }
+    if ((q->import || model_wait_turn(m, q) == TN_R_OK) && choose(m, q) == TN_R_OK) {
         grant(m, q);
+    } else if (waits(m)) {
+        m->want.head.has_lease = false;
+        model_wait_join(m, q);
     }
 }

@@ -87,6 +87,10 @@ static bool follow_lease(struct model *m, const struct model_event *e) {
         for (uint32_t i = 0; d == NULL && i < l->value_count; i++) {
             d = model_disowned(m, l->holder, l->values[i].pool);
         }
+        for (uint32_t i = 0; l->state == KERNEL_WAITING && d == NULL && i < l->wait.pool_count;
+             i++) {
+            d = model_disowned(m, l->holder, l->wait.pools[i]);
+        }
         /* What is due comes first: a grace, for one, is not cut short. */
         if (d == NULL || l->state == KERNEL_REVOKING || model_lease_due(m, l) ||
             model_disown_spares(m, d, l)) {
@@ -101,7 +105,10 @@ static bool follow_lease(struct model *m, const struct model_event *e) {
         m->author = author;
         return true;
     }
-    bool by_time = e->kind == KERNEL_EVENT_LEASE_EXPIRED ||
+    if (e->kind == KERNEL_EVENT_LEASE_EXPIRED && e->reason == KERNEL_REASON_REFUSED) {
+        return model_wait_refused(m, e);
+    }
+    bool by_time = e->kind == KERNEL_EVENT_LEASE_EXPIRED || e->reason == KERNEL_REASON_ABANDONED ||
                    e->kind == KERNEL_EVENT_LEASE_REVOKING || e->kind == KERNEL_EVENT_LEASE_REVOKED;
     if (!by_time) {
         return false;
@@ -130,6 +137,9 @@ static bool follow_one(struct model *m) {
     case KERNEL_EVENT_LEASE_REVOKED:
     case KERNEL_EVENT_LEASE_RELEASED:
         return follow_lease(m, e);
+    case KERNEL_EVENT_LEASE_ACTIVE:
+    case KERNEL_EVENT_LEASE_RESERVED:
+        return model_wait_granted(m, e);
     case KERNEL_EVENT_VALUE_COOLED: {
         uint32_t i = cooling_shown(m, &e->values[0]);
         if (i == MODEL_NONE || m->cooling[i].until_ms > m->now_ms) {
@@ -198,7 +208,11 @@ void model_expect(struct model *m, enum kernel_event_kind kind, enum kernel_reas
     for (uint32_t i = 0; i < l->value_count; i++) {
         mixed = mixed || l->values[i].pool != l->values[0].pool;
     }
-    if (!mixed) {
+    if (l->value_count == 0) { /* it waits, or has waited */
+        if (l->wait.pool_count == 1) {
+            snprintf(want.name, sizeof want.name, "%s", m->pools[l->wait.pools[0]].name);
+        }
+    } else if (!mixed) {
         snprintf(want.name, sizeof want.name, "%s", m->pools[l->values[0].pool].name);
     }
     want.value_count = l->value_count;

@@ -108,6 +108,13 @@ bool model_lease_due(const struct model *m, const struct model_lease *l) {
 
 static void step_take(struct model *m, struct model_lease *l) {
     bool late = l->deadline_ms != 0 && l->deadline_ms <= m->now_ms;
+    if (l->state == KERNEL_WAITING) {
+        bool waited = l->deadline_ms == l->wait.until_ms;
+        l->epoch++;
+        model_lease_end(m, l, waited ? KERNEL_EXPIRED : KERNEL_RELEASED,
+                        waited ? KERNEL_REASON_WAITED : KERNEL_REASON_ABANDONED);
+        return;
+    }
     if (l->state == KERNEL_REVOKING) {
         bool grace = l->in_grace;
         model_lease_end(m, l, grace ? KERNEL_EXPIRED : KERNEL_REVOKED,
@@ -180,7 +187,8 @@ static uint64_t history_values(const struct model *m) {
 }
 
 void model_history_shrink(struct model *m) {
-    while (history_values(m) > m->limits.of[KERNEL_LIMIT_HISTORY]) {
+    uint64_t most = m->limits.of[KERNEL_LIMIT_HISTORY];
+    while (history_values(m) > most || m->history_count > most) {
         retire_oldest(m);
     }
 }
@@ -188,7 +196,8 @@ void model_history_shrink(struct model *m) {
 static void history_add(struct model *m, const struct model_lease *l) {
     /* The last one is kept in any case, be it larger than all history may be. */
     while (m->history_count > 0 &&
-           history_values(m) + l->value_count > m->limits.of[KERNEL_LIMIT_HISTORY]) {
+           (history_values(m) + l->value_count > m->limits.of[KERNEL_LIMIT_HISTORY] ||
+            m->history_count >= m->limits.of[KERNEL_LIMIT_HISTORY])) {
         retire_oldest(m);
     }
     if (m->history_count == MODEL_HISTORY) {
@@ -248,6 +257,8 @@ static void count_end(struct model *m, const struct model_lease *l) {
 
 void model_lease_end(struct model *m, struct model_lease *l, enum kernel_state state,
                      enum kernel_reason reason) {
+    bool waited = l->state == KERNEL_WAITING;
+    uint64_t before = waited ? model_wait_before(m, l) : 0;
     l->state = state;
     l->reason = reason;
     l->deadline_ms = 0;
@@ -265,6 +276,11 @@ void model_lease_end(struct model *m, struct model_lease *l, enum kernel_state s
         model_value_freed(m, copy.values[i].pool, copy.values[i].number);
     }
     history_add(m, &copy);
+    if (waited) {
+        bool refused = copy.wait.code != TN_R_OK;
+        model_wait_tell(m, &copy, refused ? copy.wait.code : TN_R_EXHAUSTED,
+                        refused ? copy.wait.number : UINT64_MAX, before);
+    }
 }
 
 void model_value_cool(struct model *m, uint32_t index) {
@@ -308,6 +324,9 @@ struct model_next model_next_free(const struct model *m, uint32_t pool) {
         for (uint32_t v = 0; v < l->value_count; v++) {
             here = here || l->values[v].pool == pool;
             mixed = mixed || l->values[v].pool != l->values[0].pool;
+        }
+        for (uint32_t i2 = 0; l->state == KERNEL_WAITING && i2 < l->wait.pool_count; i2++) {
+            next.entries += l->wait.pools[i2] == pool; /* its timer is passed over */
         }
         if (!here) {
             continue;

@@ -133,10 +133,10 @@ static bool pick_coldest(struct model *m, const struct model_request *q, uint32_
 
 /* The kernel's choice, if it is one that was allowed. */
 static bool adopt(struct model *m, const struct model_request *q, uint32_t at, uint64_t *ret) {
-    if (m->got->head.code != TN_R_OK || at >= m->got->head.value_count) {
+    if (at >= q->pick_count) {
         return pick_lowest(m, q, at, ret);
     }
-    const struct model_shown *shown = &m->got->values[at];
+    const struct model_shown *shown = &q->picks[at];
     struct kernel_requested requested = {.number = shown->number};
     if (shown->name[0] != '\0') {
         requested.is_text = true;

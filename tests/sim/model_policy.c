@@ -583,6 +583,7 @@ void model_pool_alter(struct model *m) {
         return;
     }
     alter_all(m, pool, &next, own_options(&patch));
+    model_wait_altered(m, pool);
     model_expect_name(m, KERNEL_EVENT_POOL_ALTERED, name, 0);
 }
 

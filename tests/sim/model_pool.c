@@ -128,6 +128,9 @@ bool model_pool_used(const struct model *m, uint32_t pool) {
 }
 
 static bool pool_in_use(const struct model *m, uint32_t pool) {
+    if (model_waiting_in(m, pool) > 0) {
+        return true;
+    }
     for (uint32_t i = 0; i < m->lease_count; i++) {
         for (uint32_t v = 0; v < m->leases[i].value_count; v++) {
             if (m->leases[i].values[v].pool == pool) {

@@ -21,7 +21,20 @@ struct model_request {
     struct model_value values[MODEL_BUNDLE];
     bool chosen[MODEL_BUNDLE];
     struct model_terms terms;
+    const struct model_shown *picks; /* the kernel's choices, if it made any */
+    uint32_t pick_count;
 };
+
+enum tn_result model_refuse(struct model *m, enum tn_result code, uint64_t number);
+/* model_alloc.c, for waiting leases: the request of m->c as far as its values, without a trace; and
+ * the lease that gets them. */
+enum tn_result model_request_try(struct model *m, struct model_request *q);
+void model_request_grant(struct model *m, const struct model_request *q, struct model_lease *l);
+
+/* model_wait.c */
+enum tn_result model_wait_check(struct model *m, const struct model_request *q);
+enum tn_result model_wait_turn(struct model *m, const struct model_request *q);
+void model_wait_join(struct model *m, const struct model_request *q);
 
 /* Whether the request itself has the value already. */
 bool model_taken_here(const struct model_request *q, uint32_t pool, uint64_t number);

@@ -65,7 +65,8 @@ static uint64_t chunks_of(const char *text) {
 }
 
 static uint64_t lease_chunks(const struct model_lease *l) {
-    return l->meta_len > 0 ? tn_text_chunks(l->meta_len) : 0;
+    uint64_t claims = l->state == KERNEL_WAITING ? tn_text_chunks(l->wait.claims_len) : 0;
+    return claims + (l->meta_len > 0 ? tn_text_chunks(l->meta_len) : 0);
 }
 
 /* A removed resource's name stays while history shows it; counted at its last mention. */

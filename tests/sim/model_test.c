@@ -32,6 +32,8 @@ struct run {
     struct generate generate;
     struct model_event events[MODEL_EVENTS];
     uint32_t event_count;
+    struct model_result waited[MODEL_LEASES];
+    uint32_t waited_count;
     struct model_result result;
     /* For the failure's trace. */
     struct {
@@ -73,6 +75,12 @@ static void sink(void *ctx, const struct kernel *kernel, const struct kernel_eve
     model_take_event(kernel, e, &run->events[run->event_count++]);
 }
 
+static void told(void *ctx, const struct kernel *kernel, const struct kernel_result *result) {
+    struct run *run = ctx;
+    assert_true(run->waited_count < MODEL_LEASES);
+    model_take_result(kernel, result, &run->waited[run->waited_count++]);
+}
+
 /* The kit's kernel with another sink and another hash seed, which must not show anywhere. */
 static void run_open(struct run *run, uint64_t seed) {
     run->seed = seed;
@@ -84,7 +92,9 @@ static void run_open(struct run *run, uint64_t seed) {
                              .mem_release = memory_release,
                              .hash_seed = seed * 0x9e3779b97f4a7c15,
                              .sink = sink,
-                             .sink_ctx = run};
+                             .sink_ctx = run,
+                             .waited = told,
+                             .waited_ctx = run};
     assert_int_equal(kernel_create(&env, &run->generate.limits, 0, &run->kit.kernel), TN_OK);
     run->kit.check_every = 0;
     model_open(&run->model, &run->generate.limits, 0);
@@ -129,7 +139,7 @@ static bool admitted(struct run *run, const struct kernel_command *c) {
 }
 
 static void run_command(struct run *run, struct tn_bytes bytes) {
-    run->event_count = 0;
+    run->event_count = run->waited_count = 0;
     run->kit.now_ms = run->generate.now_ms;
     kit_run_bytes(&run->kit, bytes);
     model_take_result(run->kit.kernel, &run->kit.result, &run->result);
@@ -141,6 +151,7 @@ static void run_command(struct run *run, struct tn_bytes bytes) {
         total.reasons[run->events[i].reason]++;
     }
     total.codes[run->kit.result.code]++;
+    model_waited(&run->model, run->waited, run->waited_count);
     if (!model_run(&run->model, run->kit.now_ms, bytes, run->events, run->event_count,
                    &run->result) ||
         !model_watch(&run->model, run->kit.kernel)) {

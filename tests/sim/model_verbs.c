@@ -128,7 +128,7 @@ static void end_named(struct model *m, struct model_lease *l, enum kernel_state 
 }
 
 static void release(struct model *m, struct model_lease *l) {
-    if (!state_is(m, l, IN(RESERVED) | IN(ACTIVE) | IN(OFFLINE))) {
+    if (!state_is(m, l, IN(RESERVED) | IN(ACTIVE) | IN(OFFLINE) | IN(WAITING))) {
         return;
     }
     bool keep =
@@ -161,7 +161,7 @@ static uint64_t later(uint64_t a, uint64_t b) {
 static void revoke(struct model *m, struct model_lease *l) {
     bool has_after = (m->c.fields & KERNEL_F_AFTER) != 0;
     uint64_t deadline = has_after ? m->now_ms + (uint64_t)m->c.after_s * 1000 : 0;
-    if (l->state == KERNEL_RESERVED) {
+    if (l->state == KERNEL_RESERVED || l->state == KERNEL_WAITING) {
         l->epoch++;
         end_named(m, l, KERNEL_REVOKED, KERNEL_REASON_REVOKED);
         return;
@@ -197,7 +197,8 @@ static void finish(struct model *m, struct model_lease *l, enum kernel_reason re
 
 static bool has_sticky_lease(struct model *m, const char *holder, uint32_t pool) {
     for (uint32_t i = 0; i < m->lease_count; i++) {
-        if (strcmp(m->leases[i].holder, holder) == 0 && m->leases[i].values[0].pool == pool) {
+        if (m->leases[i].state != KERNEL_WAITING && strcmp(m->leases[i].holder, holder) == 0 &&
+            m->leases[i].values[0].pool == pool) {
             return true;
         }
     }
@@ -206,7 +207,8 @@ static bool has_sticky_lease(struct model *m, const char *holder, uint32_t pool)
 
 static void settle_sticky(struct model *m, const char *holder, uint32_t pool) {
     for (uint32_t i = 0; i < m->lease_count; i++) {
-        if (strcmp(m->leases[i].holder, holder) == 0 && m->leases[i].values[0].pool == pool) {
+        if (m->leases[i].state != KERNEL_WAITING && strcmp(m->leases[i].holder, holder) == 0 &&
+            m->leases[i].values[0].pool == pool) {
             model_lease_settle(m, &m->leases[i]);
             return;
         }
@@ -316,6 +318,9 @@ static bool disown_has_work(const struct model *m, const struct model_disown *d)
         bool covered = false;
         for (uint32_t v = 0; v < l->value_count; v++) {
             covered = covered || disown_covers(m, d, l->values[v].pool);
+        }
+        for (uint32_t v = 0; l->state == KERNEL_WAITING && v < l->wait.pool_count; v++) {
+            covered = covered || disown_covers(m, d, l->wait.pools[v]);
         }
         if (covered && strcmp(l->holder, d->holder) == 0 && l->state != KERNEL_REVOKING &&
             !l->passed && !model_disown_spares(m, d, l)) {
@@ -549,6 +554,9 @@ void model_verb(struct model *m) {
         break;
     case KERNEL_VERB_SENSOR_REPORT:
         model_sensor_report(m);
+        break;
+    case KERNEL_VERB_UNATTEND:
+        model_unattend(m);
         break;
     default:
         if (m->c.verb >= KERNEL_VERB_RULE_SET) {

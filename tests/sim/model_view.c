@@ -69,6 +69,9 @@ static void check_lease_view(struct model *m, const struct kernel *k, const stru
     uint64_t kept_ms = m->limits.of[KERNEL_LIMIT_HISTORY_SECONDS] * 1000;
     CHECK(what, "retires", l->ended_ms == 0 ? 0 : l->ended_ms + kept_ms, v->retires_ms);
     CHECK(what, "ttl", l->ttl_s, v->ttl_s);
+    bool waiting = l->state == KERNEL_WAITING;
+    CHECK(what, "waiting before", waiting ? model_wait_before(m, l) : 0, v->waiting_before);
+    CHECK(what, "attended", waiting && l->wait.attended, v->attended);
     if (strcmp(l->holder, v->holder) != 0 || strcmp(l->user, v->user) != 0 ||
         v->holder_len != strlen(l->holder) || v->user_len != strlen(l->user)) {
         model_fail(m, "%s: holder '%s' user '%s', should be '%s' '%s'", what, v->holder, v->user,
@@ -120,6 +123,13 @@ static bool filter_matches(const struct model *m, const struct model_lease *l,
         bool scope = p->is_scope && tn_bytes_equal(f->pool, text(m->pools[p->parent].name));
         pool = pool || scope || tn_bytes_equal(f->pool, text(p->name));
     }
+    for (uint32_t i = 0; l->state == KERNEL_WAITING && f->state == KERNEL_WAITING && !pool &&
+                         i < l->wait.pool_count;
+         i++) {
+        const struct model_pool *p = &m->pools[l->wait.pools[i]];
+        bool scope = p->is_scope && tn_bytes_equal(f->pool, text(m->pools[p->parent].name));
+        pool = scope || tn_bytes_equal(f->pool, text(p->name));
+    }
     bool over = kernel_state_terminal(l->state) && model_history_over(m, l);
     return pool && !over && (f->holder.len == 0 || tn_bytes_equal(f->holder, text(l->holder))) &&
            (f->state == KERNEL_NO_STATE ? !kernel_state_terminal(l->state) : l->state == f->state);
@@ -155,13 +165,14 @@ static void check_scan(struct model *m, const struct kernel *k,
 static void check_scans(struct model *m, const struct kernel *k) {
     struct kernel_lease_filter all = {0};
     check_scan(m, k, &all);
-    struct kernel_lease_filter one = {.state = (enum kernel_state)(1 + m->lsn % 7)};
+    struct kernel_lease_filter one = {.state = (enum kernel_state)(1 + m->lsn % 8)};
     check_scan(m, k, &one);
     if (m->lease_count > 0) {
         const struct model_lease *l = &m->leases[m->lsn % m->lease_count];
         struct kernel_lease_filter holder = {.holder = text(l->holder)};
         check_scan(m, k, &holder);
-        struct kernel_lease_filter pool = {.pool = text(m->pools[l->values[0].pool].name)};
+        uint32_t of = l->state == KERNEL_WAITING ? l->wait.pools[0] : l->values[0].pool;
+        struct kernel_lease_filter pool = {.pool = text(m->pools[of].name)};
         check_scan(m, k, &pool);
         pool.holder = holder.holder;
         pool.state = l->state;
@@ -262,6 +273,12 @@ static void check_counts(struct model *m, uint32_t pool, const struct kernel_poo
     CHECK(what, "offline", held_in(m, pool, KERNEL_OFFLINE), v->offline);
     CHECK(what, "revoking", held_in(m, pool, KERNEL_REVOKING), v->revoking);
     CHECK(what, "cooling", cooling, v->cooling);
+    uint64_t waiting = 0;
+    for (uint32_t i = 0; i < MODEL_POOLS; i++) {
+        waiting += belongs(m, i, pool) ? model_waiting_in(m, i) : 0;
+    }
+    CHECK(what, "waiting", waiting, v->waiting);
+    CHECK(what, "waiting since", model_waiting_since(m, pool), v->waiting_since_ms);
     const struct kernel_pool_counters *c = &m->pools[pool].counters;
     CHECK(what, "allocated", c->allocated, v->counters.allocated);
     CHECK(what, "returned", c->returned, v->counters.returned);
@@ -489,6 +506,10 @@ static void check_usage(struct model *m, const struct kernel *k) {
     CHECK("usage", "leases", m->lease_count, u.leases);
     CHECK("usage", "members", model_members(m), u.members);
     CHECK("usage", "cooling", m->cooling_count, u.cooling);
+    uint64_t unused;
+    uint64_t places;
+    model_wait_count(m, &unused, &places);
+    CHECK("usage", "places in lines", places, u.waiters);
     CHECK("usage", "history", m->history_count, u.history);
     CHECK("usage", "history members", history_values, u.history_members);
     CHECK("usage", "pools", model_pools_live(m), u.pools);

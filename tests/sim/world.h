@@ -105,6 +105,8 @@ struct world_ledger {
     struct kernel_value *values;
     struct model_result shown; /* the same, as the model and the generator take it */
     struct model_event events[MODEL_EVENTS];
+    struct model_result waited[MODEL_LEASES];
+    uint32_t waited_count;
     uint32_t event_count;
     struct world_entry *entries; /* in the order of the log */
     uint64_t count, capacity;

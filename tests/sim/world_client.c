@@ -72,7 +72,8 @@ static bool own_lease(const struct model *m, struct kernel_lease_id id) {
         for (uint32_t i = 0; i < counts[list]; i++) {
             const struct model_lease *l = &lists[list][i];
             if (l->id.lsn == id.lsn) {
-                return own_name(text(m->pools[l->values[0].pool].name));
+                uint32_t pool = l->value_count > 0 ? l->values[0].pool : l->wait.pools[0];
+                return own_name(text(m->pools[pool].name));
             }
         }
     }

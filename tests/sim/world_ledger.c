@@ -102,6 +102,13 @@ static void ledger_sink(void *ctx, const struct kernel *kernel, const struct ker
     w->counts.events++;
 }
 
+static void ledger_waited(void *ctx, const struct kernel *kernel,
+                          const struct kernel_result *result) {
+    struct world_ledger *ledger = &((struct world *)ctx)->ledger;
+    assert_true(ledger->waited_count < MODEL_LEASES);
+    model_take_result(kernel, result, &ledger->waited[ledger->waited_count++]);
+}
+
 size_t world_fact_find(const struct world *w, struct engine_event_id id) {
     const struct world_ledger *ledger = &w->ledger;
     size_t low = 0;
@@ -128,7 +135,9 @@ void world_ledger_open(struct world *w) {
                              .mem_release = memory_release,
                              .hash_seed = w->seed,
                              .sink = ledger_sink,
-                             .sink_ctx = w};
+                             .sink_ctx = w,
+                             .waited = ledger_waited,
+                             .waited_ctx = w};
     assert_int_equal(kernel_create(&env, &w->limits, 0, &ledger->kernel), TN_OK);
     model_open(&ledger->model, &w->limits, 0);
     ledger->next_lsn = 1;
@@ -197,12 +206,13 @@ void world_ledger_commit(struct world *w, uint64_t now_ms, struct tn_bytes bytes
         world_fail(w, "the log's time goes back from %" PRIu64 " to %" PRIu64,
                    kernel_now(ledger->kernel), now_ms);
     }
-    ledger->event_count = 0;
+    ledger->event_count = ledger->waited_count = 0;
     kernel_apply(ledger->kernel, &entry, &ledger->result);
     model_take_result(ledger->kernel, &ledger->result, &ledger->shown);
     ledger_trace(w, now_ms, bytes);
     w->counts.commands++;
     w->counts.replays += ledger->result.replayed;
+    model_waited(&ledger->model, ledger->waited, ledger->waited_count);
     if (!model_run(&ledger->model, now_ms, bytes, ledger->events, ledger->event_count,
                    &ledger->shown) ||
         !model_watch(&ledger->model, ledger->kernel)) {

@@ -69,7 +69,8 @@ static bool expected(struct reading *reading, uint64_t now_ms, struct tn_bytes b
         return is_verb(bytes, KERNEL_VERB_LIMITS);
     }
     if ((doubt->limits && is_verb(bytes, KERNEL_VERB_LIMITS)) ||
-        (doubt->restored && is_verb(bytes, KERNEL_VERB_RESTORED))) {
+        (doubt->restored && is_verb(bytes, KERNEL_VERB_RESTORED)) ||
+        is_verb(bytes, KERNEL_VERB_UNATTEND)) {
         return true;
     }
     bool tick = doubt->tick && is_verb(bytes, KERNEL_VERB_TICK);
