@@ -309,6 +309,14 @@ class MasterDown(ResultError, result="MASTERDOWN"):
     """no node owns the log now; try again"""
 
 
+class Waiting(ResultError, result="WAITING"):
+    """the lease is in line; its values are not granted yet"""
+
+
+class WaitersFull(ResultError, result="WAITERS_FULL"):
+    """the lines of waiting leases are full"""
+
+
 _REJECTED = frozenset(("NOT_YET", "OPS_FULL", "MALFORMED", "OVERLOADED", "NOSPACE", "CLOSED",
                        "NOAUTH", "NOPERM", "BAD_TOKEN", "OVERDUE", "READONLY", "MASTERDOWN"))
 _UNKNOWN = frozenset(("HALTED", "LOST"))
@@ -423,9 +431,10 @@ class Moved(Done):
 
 @dataclass(frozen=True)
 class Grant(Moved):
-    """A new lease with its values, in the order of the request."""
+    """A new lease with its values, in the order of the request, and how long it waited for them."""
 
     values: Tuple[str, ...]
+    waited_ms: int = 0
 
     @property
     def value(self) -> str:
@@ -757,9 +766,22 @@ def _moved(r: Reply) -> Moved:
                  r["state"], _maybe_int(r["deadline"]))
 
 
+def _wait_seconds(words: Sequence[Word]) -> float:
+    """How long the server may let the request wait in line."""
+    units = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+    for at in range(len(words) - 1):
+        if str(words[0]).upper() in ("ALLOC", "RESERVE") and str(words[at]).upper() == "WAIT":
+            text = str(words[at + 1])
+            number = text[:-1] if text[-1:] in units else text
+            if number.isdigit():
+                return float(int(number) * units.get(text[-1:], 1))
+    return 0.0
+
+
 def _grant(r: Reply) -> Grant:
     return Grant(r["result"], int(r["lsn"]), bool(r["replayed"]), r["lease"], int(r["epoch"]),
-                 r["state"], _maybe_int(r["deadline"]), _texts(r["values"]))
+                 r["state"], _maybe_int(r["deadline"]), _texts(r["values"]),
+                 int(r.get("waited_ms", 0)))
 
 
 def _verified(r: Reply) -> Verified:
@@ -1087,31 +1109,35 @@ class Commands:
 
     def alloc(self, pool: str, holder: Optional[str] = None, *, count: Optional[int] = None,
               values: Optional[Sequence[Value]] = None, ttl: Optional[Duration] = None,
-              meta: Optional[Meta] = None, opid: Optional[str] = None) -> Grant:
-        """Allocates values of one pool. Without a holder, the server derives it from `meta`."""
+              wait: Optional[Duration] = None, meta: Optional[Meta] = None,
+              opid: Optional[str] = None) -> Grant:
+        """Allocates values of one pool. Without a holder, the server derives it from `meta`. `wait`:
+        how long to wait in line if no value is free."""
         if count is not None and values is not None:
             raise TypeError("either count or values")
         amount = values if values is not None else count
         if holder is not None and holder.upper() == "FROM":  # would be read as the other form
             return self.alloc_bundle(holder, {pool: 1 if amount is None else amount}, ttl=ttl,
-                                     meta=meta, opid=opid)
+                                     wait=wait, meta=meta, opid=opid)
         text = None if meta is None else _json_text(meta)
         return self._write(_grant, opid, "ALLOC", pool, "*" if holder is None else holder,
                            *([] if amount is None else _amount_words(amount)),
-                           *_optional(ttl=ttl, meta=text))
+                           *_optional(ttl=ttl, wait=wait, meta=text))
 
     def alloc_bundle(self, holder: str, claims: Claims, *, ttl: Optional[Duration] = None,
-                     meta: Optional[Meta] = None, opid: Optional[str] = None) -> Grant:
+                     wait: Optional[Duration] = None, meta: Optional[Meta] = None,
+                     opid: Optional[str] = None) -> Grant:
         """Allocates values of several pools, all or none: `{"ports": 2, "gpus": ["gpu-7"]}`."""
         text = None if meta is None else _json_text(meta)
         return self._write(_grant, opid, "ALLOC", holder, *_claim_words(claims),
-                           *_optional(ttl=ttl, meta=text))
+                           *_optional(ttl=ttl, wait=wait, meta=text))
 
-    def reserve(self, holder: str, claims: Claims, *, ttl: Duration, meta: Optional[Meta] = None,
+    def reserve(self, holder: str, claims: Claims, *, ttl: Duration,
+                wait: Optional[Duration] = None, meta: Optional[Meta] = None,
                 opid: Optional[str] = None) -> Grant:
         text = None if meta is None else _json_text(meta)
         return self._write(_grant, opid, "RESERVE", holder, "TTL", ttl, *_claim_words(claims),
-                           *_optional(meta=text))
+                           *_optional(wait=wait, meta=text))
 
     def activate(self, lease: str, holder: str, epoch: int, *,
                  opid: Optional[str] = None) -> Moved:
@@ -1679,7 +1705,8 @@ class Connection(Commands):
                 while end < len(requests) and len(data) < _CHUNK_BYTES:
                     data += _encode(requests[end].words)
                     end += 1
-                self._wire.send(data, timeout or self._timeout)
+                patience = max(_wait_seconds(request.words) for request in requests[at:end])
+                self._wire.send(data, (timeout or self._timeout) + patience)
                 for request in requests[at:end]:
                     reply = self._reply()
                     answers.append(request.error(reply) if isinstance(reply, _ErrorReply)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/duration.h"
 #include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/resp_client.h"
@@ -211,6 +212,19 @@ static bool page_show(struct call *call, struct pages *pages) {
            (limit == 0 || pages->shown < limit);
 }
 
+/* How long to wait for the reply: a request with WAIT may take that much longer. */
+static uint64_t patience(const struct cli_words *words, const struct cli_settings *settings) {
+    uint64_t seconds = 0;
+    for (uint32_t i = 0; i + 1 < words->count; i++) {
+        if (protocol_word_is(words->at[i], "WAIT", 4) &&
+            !tn_duration_parse(words->at[i + 1], &seconds)) {
+            seconds = 0;
+        }
+    }
+    return settings->timeout_ms == CLI_NO_TIMEOUT ? CLI_NO_TIMEOUT
+                                                  : settings->timeout_ms + seconds * 1000;
+}
+
 static enum cli_link page_next(struct call *call, const struct pages *pages) {
     char cursor[KERNEL_VALUE_TEXT_MAX];
     struct cli_words *words = &call->request.words;
@@ -218,7 +232,7 @@ static enum cli_link page_next(struct call *call, const struct pages *pages) {
     cli_words_put(words, "CURSOR");
     cli_words_add(words, tn_bytes_of(cursor, len));
     enum cli_link link =
-        cli_client_call(&call->client, words->at, words->count, call->settings->timeout_ms);
+        cli_client_call(&call->client, words->at, words->count, patience(words, call->settings));
     words->count -= words->failed ? 0 : 2;
     return link;
 }
@@ -354,7 +368,8 @@ static int run(struct call *call) {
         const struct cli_settings *settings = call->settings;
         enum cli_link link = cli_client_open(&call->client, settings);
         if (link == CLI_LINK_OK) {
-            link = cli_client_call(&call->client, words->at, words->count, settings->timeout_ms);
+            link =
+                cli_client_call(&call->client, words->at, words->count, patience(words, settings));
         }
         enum tn_outcome outcome = attempt_outcome(call, link);
         /* Retrying can help: no server answered, the answer was lost, or the outcome is unknown. */

@@ -293,6 +293,21 @@ static bool bind_seconds(struct cursor *c, const char *what, uint32_t field,
     return true;
 }
 
+/* WAIT 0 does not wait. */
+static bool bind_wait(struct cursor *c) {
+    struct kernel_command *command = &c->call->command;
+    uint64_t seconds;
+    if (!next_seconds(c, "WAIT", &seconds)) {
+        return false;
+    }
+    if (seconds > KERNEL_WAIT_MAX_S) {
+        return refuse(c, TN_R_MALFORMED, "WAIT: at most %u seconds", KERNEL_WAIT_MAX_S);
+    }
+    command->wait_s = (uint32_t)seconds;
+    command->fields |= seconds > 0 ? KERNEL_F_WAIT : 0;
+    return true;
+}
+
 static bool bind_u64(struct cursor *c, const char *what, uint32_t field, uint64_t *ret_number) {
     c->call->command.fields |= field;
     return next_number(c, what, UINT64_MAX, ret_number);
@@ -509,6 +524,8 @@ static bool bind(struct cursor *c, enum protocol_bind to) {
         return bind_holder(c);
     case PROTOCOL_B_TTL:
         return bind_seconds(c, "TTL", KERNEL_F_TTL, &command->ttl_s);
+    case PROTOCOL_B_WAIT:
+        return bind_wait(c);
     case PROTOCOL_B_AFTER:
         return bind_seconds(c, "AFTER", KERNEL_F_AFTER, &command->after_s);
     case PROTOCOL_B_DEADLINE:

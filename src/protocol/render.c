@@ -110,7 +110,8 @@ static void result_done(struct protocol_writer *w, const struct protocol_command
     bool lease = result->has_lease && !event;
     bool values = row->verb == KERNEL_VERB_ALLOC || row->verb == KERNEL_VERB_RESERVE ||
                   row->verb == KERNEL_VERB_IMPORT;
-    protocol_write_map(w, 3 + (lease ? 4u : 0u) + (number != NULL) + values + event);
+    bool waited = result->waited_ms != 0;
+    protocol_write_map(w, 3 + (lease ? 4u : 0u) + (number != NULL) + values + event + waited);
     KEY(w, "6", "result");
     protocol_write_text(w, tn_result_name(result->code));
     if (lease) {
@@ -134,6 +135,9 @@ static void result_done(struct protocol_writer *w, const struct protocol_command
     if (number != NULL) {
         protocol_pair_number(w, number, result->number);
     }
+    if (waited) {
+        protocol_pair_number(w, "waited_ms", result->waited_ms);
+    }
     if (event) { /* the only one of its command */
         char text[PROTOCOL_EVENT_ID_TEXT];
         pair_bytes(w, "id", text, protocol_event_id_format(result->lsn, 0, text));
@@ -154,7 +158,7 @@ struct fact {
 };
 
 struct facts {
-    struct fact of[8];
+    struct fact of[10];
     uint32_t count;
     char lease[PROTOCOL_LEASE_TEXT];
     char holder[3 * KERNEL_HOLDER_MAX + 1];
@@ -228,6 +232,12 @@ static void facts_of(const struct kernel_result *result, struct tn_bytes holder,
     default:
         break;
     }
+    if (result->waiting != 0 || result->waited_ms != 0) {
+        fact_add(facts, "waiting", NULL, result->waiting);
+    }
+    if (result->waited_ms != 0) {
+        fact_add(facts, "waited_ms", NULL, result->waited_ms);
+    }
     if (result->has_lease && !hidden) {
         (void)protocol_lease_format(result->lease, facts->lease);
         fact_add(facts, "lease", facts->lease, 0);
@@ -259,6 +269,14 @@ static const char *detail_of(const struct kernel_result *result, char out[PROTOC
     if (result->code == TN_R_BAD_POLICY && result->number > 0) {
         kernel_fault_format(result->number, out, PROTOCOL_DETAIL);
         return out;
+    }
+    if (result->waited_ms != 0) {
+        return result->code == TN_R_EXHAUSTED || result->code == TN_R_BUSY
+                   ? "the wait is over and nothing was granted"
+                   : NULL;
+    }
+    if (result->waiting != 0 && (result->code == TN_R_EXHAUSTED || result->code == TN_R_BUSY)) {
+        return "others wait for values of the pool; WAIT waits behind them";
     }
     if (result->code == TN_R_BUSY && result->retry_at_ms != 0) {
         return "the value is cooling down";
@@ -442,7 +460,9 @@ static void pair_left(struct protocol_writer *w, const struct kernel_lease_view 
 
 void protocol_render_lease(struct protocol_writer *w, const struct kernel_lease_view *view,
                            uint32_t more) {
-    protocol_write_map(w, 15 + more);
+    bool waiting = view->state == KERNEL_WAITING;
+    bool placed = waiting && view->waiting_before != KERNEL_BEFORE_UNKNOWN;
+    protocol_write_map(w, 15 + (waiting ? 3u : 0u) + placed + more);
     pair_lease(w, view->id);
     protocol_pair_number(w, "epoch", view->epoch);
     protocol_pair_text(w, "state", kernel_state_name(view->state));
@@ -458,6 +478,14 @@ void protocol_render_lease(struct protocol_writer *w, const struct kernel_lease_
     protocol_pair_time(w, "ended", view->ended_ms);
     protocol_pair_time(w, "ended_lsn", view->ended_lsn);
     protocol_pair_time(w, "retires", view->retires_ms);
+    if (waiting) {
+        protocol_pair_text(w, "waiting_for", tn_result_name(view->waiting_for));
+        protocol_pair_text(w, "waiting_pool", view->waiting_pool);
+        protocol_pair_flag(w, "attended", view->attended);
+    }
+    if (placed) {
+        protocol_pair_number(w, "waiting_before", view->waiting_before);
+    }
 }
 
 /* Its lease, or nulls. */
@@ -530,6 +558,8 @@ static void pool_figures(struct protocol_writer *w, const struct kernel_pool_vie
     protocol_pair_number(w, "offline", view->offline);
     protocol_pair_number(w, "revoking", view->revoking);
     protocol_pair_number(w, "cooling", view->cooling);
+    protocol_pair_number(w, "waiting", view->waiting);
+    protocol_pair_time(w, "waiting_since", view->waiting_since_ms);
     protocol_pair_number(w, "scopes", view->scopes);
     protocol_pair_number(w, "allocated_total", view->counters.allocated);
     protocol_pair_number(w, "returned_total", view->counters.returned);
@@ -546,7 +576,7 @@ static void pool_figures(struct protocol_writer *w, const struct kernel_pool_vie
 void protocol_render_pool(struct protocol_writer *w, const struct kernel_pool_view *view,
                           uint32_t more) {
     char text[KERNEL_OPTION_TEXT_MAX];
-    protocol_write_map(w, 20 + more);
+    protocol_write_map(w, 22 + more);
     pair_bytes(w, "pool", view->name, view->name_len);
     pool_figures(w, view);
     protocol_write_text(w, "options");

@@ -28,7 +28,7 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
          .verb = KERNEL_VERB_ALLOC, .form = FORM(alloc_one), .other = FORM(alloc_bundle),
          .summary =
              "Leases values from one or more pools to a holder; * derives the holder from the "
-             "metadata",
+             "metadata; WAIT waits in line for values that are not free",
          .method = "POST", .path = "/v1/pools/{pool}/leases", .also_method = "POST",
          .also_path = "/v1/leases", .example = "ALLOC ports job/42 COUNT 2 TTL 60"},
     [PROTOCOL_AUTH] = {ROW(AUTH, "AUTH", "", CONNECTION, NOBODY, NONE), .form = FORM(auth_args),
@@ -251,7 +251,8 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                           .example = "RELEASE 0-1042 job/42 1"},
     [PROTOCOL_RESERVE] = {ROW(RESERVE, "RESERVE", "", WRITE, HOLDER, POOL),
                           .verb = KERNEL_VERB_RESERVE, .form = FORM(reserve_args),
-                          .summary = "Reserves values for a short time, until ACTIVATE",
+                          .summary =
+                              "Reserves values for a short time, until ACTIVATE; WAIT as in ALLOC",
                           .method = "POST", .path = "/v1/reservations",
                           .example =
                               "RESERVE job/42 TTL 30 FROM ports COUNT 2 FROM gpus VALUES 1 gpu-1"},

@@ -77,6 +77,7 @@ enum protocol_bind {
     PROTOCOL_B_EPOCH,
     PROTOCOL_B_HOLDER,
     PROTOCOL_B_TTL,
+    PROTOCOL_B_WAIT,
     PROTOCOL_B_AFTER,
     PROTOCOL_B_DEADLINE, /* milliseconds since 1970, as replies show them; so the next three */
     PROTOCOL_B_CREATED,

@@ -22,6 +22,7 @@
 #define REASON OPTION("REASON", "text", PROTOCOL_T_STRING, PROTOCOL_B_REASON)
 #define FENCE OPTION("FENCE", "lsn", PROTOCOL_T_INTEGER, PROTOCOL_B_FENCE)
 #define TTL OPTION("TTL", "duration", PROTOCOL_T_DURATION, PROTOCOL_B_TTL)
+#define WAIT OPTION("WAIT", "duration", PROTOCOL_T_DURATION, PROTOCOL_B_WAIT)
 #define META OPTION("META", "json", PROTOCOL_T_STRING, PROTOCOL_B_META)
 #define IN_POOL OPTION("POOL", "pool", PROTOCOL_T_STRING, PROTOCOL_B_POOL)
 #define CURSOR OPTION("CURSOR", "cursor", PROTOCOL_T_INTEGER, PROTOCOL_B_CURSOR)
@@ -74,8 +75,8 @@ static const struct protocol_argument option_parts[] = {
 
 static const struct protocol_argument token_args[] = {LEASE, HOLDER, EPOCH, OPID};
 static const struct protocol_argument alloc_one[] = {
-    STRING("pool", PROTOCOL_B_FROM), HOLDER, AMOUNT, TTL, META, OPID};
-static const struct protocol_argument alloc_bundle[] = {HOLDER, CLAIMS, TTL, META, OPID};
+    STRING("pool", PROTOCOL_B_FROM), HOLDER, AMOUNT, TTL, WAIT, META, OPID};
+static const struct protocol_argument alloc_bundle[] = {HOLDER, CLAIMS, TTL, WAIT, META, OPID};
 static const struct protocol_argument import_args[] = {
     STRING("pool", PROTOCOL_B_FROM),
     HOLDER,
@@ -90,7 +91,8 @@ static const struct protocol_argument seed_args[] = {
     POOL, OPTION("GIVEN", "n", PROTOCOL_T_INTEGER, PROTOCOL_B_GIVEN),
     OPTION("RECLAIMED", "n", PROTOCOL_T_INTEGER, PROTOCOL_B_RECLAIMED), OPID};
 static const struct protocol_argument reserve_args[] = {
-    HOLDER, NEEDED("TTL", "duration", PROTOCOL_T_DURATION, PROTOCOL_B_TTL), CLAIMS, META, OPID};
+    HOLDER, NEEDED("TTL", "duration", PROTOCOL_T_DURATION, PROTOCOL_B_TTL), CLAIMS, WAIT, META,
+    OPID};
 static const struct protocol_argument touch_args[] = {LEASE, EPOCH, TTL, META, OPID};
 static const struct protocol_argument release_args[] = {
     LEASE, HOLDER, EPOCH, FLAG("NOW", "now", PROTOCOL_B_NOW), REASON, OPID};

@@ -62,24 +62,41 @@ static void ready_run(struct ready *ready) {
     }
 }
 
+static void answered(struct server *server, struct server_slot *slot, struct ready *ready,
+                     uint64_t now_ns) {
+    slot->answer.code = slot->request.result.code;
+    slot->done = true;
+    count(server, slot, now_ns);
+    if (slot->client == NULL) {
+        server_slot_free(slot);
+    } else {
+        ready_add(ready, slot->client);
+    }
+}
+
 /* True: the engine has halted. */
 static bool answers_run(struct server *server) {
     struct ready ready = {.end = &ready.first};
     bool halted = false;
     uint64_t now_ns = uv_hrtime();
+    struct parked_answer *parked = server_parked_take(&server->parked);
     uint32_t tail = server_slots_tail(&server->slots);
     struct server_slot *slot;
     while ((slot = server_slots_next(&server->slots, tail)) != NULL) {
         enum tn_result code = slot->request.result.code;
-        slot->answer.code = code;
-        slot->done = true;
-        count(server, slot, now_ns);
         halted = halted || code == TN_R_HALTED;
-        if (slot->client == NULL) {
-            server_slot_free(slot);
+        if (slot->leaving != SLOT_STAYS) {
+            if (server_parked_left(&server->parked, slot)) {
+                server_slot_free(slot);
+            }
+        } else if (code == TN_R_WAITING) {
+            server_parked_add(&server->parked, slot);
         } else {
-            ready_add(&ready, slot->client);
+            answered(server, slot, &ready, now_ns);
         }
+    }
+    while ((slot = server_parked_next(&server->parked, &parked)) != NULL) {
+        answered(server, slot, &ready, now_ns);
     }
     ready_run(&ready);
     return halted;
@@ -114,6 +131,12 @@ void server_answer_job(struct server *server, struct server_slot *slot,
 void server_answers_init(struct server_answers *answers, uv_loop_t *loop, struct server *server) {
     (void)uv_async_init(loop, &answers->completed, on_completed);
     answers->completed.data = server;
+}
+
+void server_answers_wake(struct server_answers *answers) {
+    atomic_store(&answers->waking, true);
+    (void)uv_async_send(&answers->completed);
+    atomic_store(&answers->waking, false);
 }
 
 void server_answers_stop(struct server_answers *answers) {

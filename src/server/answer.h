@@ -20,6 +20,8 @@ struct server_answers {
 
 void server_answers_init(struct server_answers *answers, uv_loop_t *loop, struct server *server);
 /* All is answered: waits until the thread that said so is done. */
+/* On an engine's thread: the loop looks at what is there. */
+void server_answers_wake(struct server_answers *answers);
 void server_answers_stop(struct server_answers *answers);
 
 /* What the engine calls when a write is done: on one of its threads, or inside a call that commits. */

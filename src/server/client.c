@@ -27,5 +27,6 @@ void server_client_leave(struct server_client *client) {
     schedule_leave(client);
     server_page_end(&client->server->pages, client);
     server_login_leave(&client->server->logins, client);
+    server_parked_leave(&client->server->parked, client);
     server_slots_leave(client);
 }

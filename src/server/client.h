@@ -46,6 +46,7 @@ struct server_client {
     uint32_t round;       /* of the queue of turns, in which it was last served */
     enum protocol_encoding encoding;
     bool ready;
+    bool waits;    /* its last request may wait in line: the next ones wait for its answer */
     bool as_is;    /* there are no ticks to be had: the state will do */
     bool stale;    /* it accepts the state of a node that follows the owner of the log */
     bool has_turn; /* it has waited for its turn: a long reply may be made now */

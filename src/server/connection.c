@@ -81,7 +81,7 @@ static void in_free(struct server_connection *connection) {
 
 static bool may_take(const struct server_connection *connection) {
     return !connection->closing && !connection->lost && !connection->leaving &&
-           connection->client.queue == NULL &&
+           connection->client.queue == NULL && !connection->client.waits &&
            connection->client.inflight < server_slots_share(&connection->server->slots) &&
            server_output_waiting(connection) < SERVER_OUT_SOFT;
 }
@@ -207,7 +207,9 @@ static void settle(struct server_connection *connection, bool blocked) {
         }
         schedule_wait(&connection->client); /* until it is sent, or the time for that is over */
     }
-    set_reading(connection, !blocked && !connection->leaving && !connection->ended);
+    /* A client that waits in line is read from, so that its end is noticed. */
+    bool watched = connection->client.waits && connection->in_len < SERVER_SHARE_BYTES;
+    set_reading(connection, (!blocked || watched) && !connection->leaving && !connection->ended);
     server_subscriber_drained(connection);
 }
 
@@ -247,6 +249,10 @@ static void read_some(void *owner, const uint8_t *data, ssize_t count) {
     struct server_connection *connection = owner;
     bool blocked;
     if (count == UV_EOF) {
+        if (connection->client.waits) {
+            server_connection_close(connection); /* it leaves the line, as it would leave BLPOP */
+            return;
+        }
         /* The client may have closed only its side: what it asked for before is still answered. */
         connection->ended = true;
         server_connection_run(connection);

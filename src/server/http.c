@@ -28,6 +28,10 @@ static bool look(struct http_connection *c) {
         http_stream_second(c->exchange);
         return false;
     }
+    if (!receiving && c->exchange->client.waits) {
+        http_exchange_look(c->exchange);
+        return false;
+    }
     bool over = receiving && uv_now(&server->loop) - c->since_ms >= patience;
     if (over) {
         (void)shutdown(c->socket, SHUT_RDWR);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/assert.h"
 #include "protocol/render.h"
@@ -122,6 +123,18 @@ void http_exchange_wake(struct http_exchange *exchange) {
     TN_ASSERT(exchange->state == HTTP_WORKING);
     exchange->state = HTTP_ANSWERED;
     http_resume(exchange->connection->http, exchange->mhd);
+}
+
+/* libmicrohttpd does not look at a suspended connection. Closed by the client, it leaves the line. */
+void http_exchange_look(struct http_exchange *exchange) {
+    uint8_t byte;
+    if (exchange->state == HTTP_WORKING &&
+        recv(exchange->connection->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
+        server_client_leave(&exchange->client);
+        exchange->client.waits = false;
+        exchange->broken = true;
+        http_exchange_wake(exchange);
+    }
 }
 
 /* ---- Serving ---- */

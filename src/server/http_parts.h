@@ -195,6 +195,8 @@ void http_answer_unknown(struct http_exchange *exchange, unsigned status, const 
 void http_header_out(struct http_exchange *exchange, const char *name, const char *value);
 /* The answer is there, on an exchange that was left working. */
 void http_exchange_wake(struct http_exchange *exchange);
+/* Once a second, of one that waits in line. */
+void http_exchange_look(struct http_exchange *exchange);
 
 /* http_login.c */
 /* Whether whoever asks may do what this role may. False: it has been answered, or waits until it is

@@ -115,6 +115,8 @@
     X(POOL_EXHAUSTION, "tenure_pool_exhaustion_seconds", "gauge", "pool", "Seconds until no value is free at the current growth; +Inf without growth") \
     X(POOL_NEXT_FREE, "tenure_pool_next_free_time_seconds", "gauge", "pool", "Time at which a value becomes free by itself, seconds since 1970; omitted if unknown") \
     X(POOL_SCOPES, "tenure_pool_scopes", "gauge", "pool", "Scopes of a template; omitted for other pools") \
+    X(POOL_WAITING, "tenure_pool_waiting", "gauge", "pool", "Leases that wait in line for values; of a template: in all its scopes") \
+    X(POOL_WAITING_SINCE, "tenure_pool_waiting_since_time_seconds", "gauge", "pool", "Time at which the first in line began to wait, seconds since 1970; omitted without a line") \
     X(POOL_ALLOCATIONS, "tenure_pool_allocations_total", "counter", "pool", "Values allocated to new leases") \
     X(POOL_RETURNS, "tenure_pool_returns_total", "counter", "pool", "Values of returning sticky holders") \
     X(POOL_RELEASES, "tenure_pool_releases_total", "counter", "pool", "Values released by their holders") \
@@ -182,7 +184,7 @@ struct metrics_pool {
     uint8_t name_len;
     bool sticky, ultra, force_zero;
     uint64_t name_hash;
-    uint64_t size, free, used, scopes, next_free_ms, lease_s;
+    uint64_t size, free, used, scopes, next_free_ms, lease_s, waiting, waiting_since_ms;
     uint64_t rate_nano; /* newcomers a second, billionths */
     uint64_t states[5]; /* reserved, active, offline, revoking, cooling */
     struct kernel_pool_counters counters;

@@ -62,6 +62,8 @@ bool metrics_pools_add(struct metrics_pools *pools, const struct kernel_pool_vie
         .lease_s = view->effective_lease_s,
         .states = {view->reserved, view->active, view->offline, view->revoking, view->cooling},
         .scopes = view->scopes,
+        .waiting = view->waiting,
+        .waiting_since_ms = view->waiting_since_ms,
         .counters = view->counters,
         .exhaustion_ms = UINT64_MAX,
     };
@@ -276,6 +278,8 @@ void metrics_pools_render(struct metrics_text *text, const struct metrics_pools 
     static const struct pool_family before[] = {
         POOL_NUMBER(NEXT_FREE, next_free_ms, NOT_ZERO, 3),
         POOL_NUMBER(SCOPES, scopes, NOT_ZERO, 0),
+        POOL_NUMBER(WAITING, waiting, ALL_POOLS, 0),
+        POOL_NUMBER(WAITING_SINCE, waiting_since_ms, NOT_ZERO, 3),
         POOL_NUMBER(ALLOCATIONS, counters.allocated, ALL_POOLS, 0),
         POOL_NUMBER(RETURNS, counters.returned, ALL_POOLS, 0),
         POOL_NUMBER(RELEASES, counters.released, ALL_POOLS, 0),

@@ -17,6 +17,7 @@
 #include "server/memory.h"
 #include "server/once.h"
 #include "server/output.h"
+#include "server/parked.h"
 #include "server/reads.h"
 #include "server/refusal.h"
 #include "server/schedule.h"
@@ -53,6 +54,7 @@ struct server {
     struct server_jobs jobs;
     struct server_backup backup;
     struct server_answers answers;
+    struct server_parked parked;
     struct server_output output;
     struct server_memory memory;
     struct server_streams streams;

@@ -64,6 +64,7 @@ static void on_second(uv_timer_t *timer) {
     server_metrics_second(server);
     server_http_check(server);
     server_role_look(server);
+    server_parked_check(&server->parked);
     server_tls_second(server);
     server_once_look(server);
     server_backup_check(server);
@@ -97,6 +98,7 @@ static bool memory_make(struct server *server) {
            server_buffers_init(&server->buffers) &&
            server_output_init(&server->output, &server->loop, &server->counters) &&
            server_slots_init(&server->slots, &server->counters) &&
+           server_parked_init(&server->parked, server, server->engine) &&
            server_refusals_init(&server->refusals) && server_login_init(&server->logins) &&
            access_configure(&server->access, server->options.users, server->options.user_count);
 }
@@ -108,6 +110,7 @@ static void memory_free(struct server *server) {
     server_buffers_free(&server->buffers);
     server_output_free(&server->output);
     server_slots_free(&server->slots);
+    server_parked_free(&server->parked);
     server_metrics_free(server->metrics);
     server_refusals_free(&server->refusals);
     access_free(&server->access);
@@ -123,6 +126,7 @@ static bool loop_make(struct running *running) {
         return false;
     }
     server_answers_init(&server->answers, loop, server);
+    engine_waited_set(server->engine, server_parked_answer, server);
     schedule_init(&server->schedule, loop, server->engine,
                   &(struct schedule_hooks){.ctx = server, .turn = on_turn, .tried = on_ended});
     ticks_init(&server->ticks, server, server->engine);

@@ -23,7 +23,8 @@ void server_slots_free(struct server_slots *slots) {
 
 /* Else a few clients would take all slots, and any other write would wait behind thousands of theirs. */
 uint32_t server_slots_share(const struct server_slots *slots) {
-    uint32_t quarters = slots->used / (SERVER_SLOTS / 4);
+    uint32_t quarters = (slots->used - slots->waiting) / (SERVER_SLOTS_BUSY / 4);
+    quarters = quarters < 4 ? quarters : 4;
     return SERVER_INFLIGHT_MAX >> 3 * quarters;
 }
 
@@ -32,6 +33,9 @@ uint32_t server_slots_share(const struct server_slots *slots) {
 struct server_slot *server_slot_take(struct server_slots *slots, struct server_client *client,
                                      const struct protocol_command *row) {
     struct server_slot *slot = slots->free;
+    if (slots->used - slots->waiting >= SERVER_SLOTS_BUSY) {
+        return NULL;
+    }
     if (slot != NULL) {
         slots->free = slot->next;
     } else if (slots->touched < SERVER_SLOTS) {
@@ -52,6 +56,9 @@ struct server_slot *server_slot_take(struct server_slots *slots, struct server_c
     slot->plain = false;
     slot->len = 0;
     slot->heap = NULL;
+    slot->next_parked = NULL;
+    slot->leaving = SLOT_STAYS;
+    slot->parked = slot->has_op = false;
     if (client->last != NULL) {
         client->last->next = slot;
     } else {
@@ -93,6 +100,7 @@ struct server_slot *server_slot_collect(struct server_client *client) {
     client->first = slot->next;
     if (client->first == NULL) {
         client->last = NULL;
+        client->waits = false; /* what waits is the last */
     }
     client->inflight--;
     return slot;

@@ -21,7 +21,8 @@
 #include "server/client.h"
 #include "server/count.h"
 
-#define SERVER_SLOTS 16384u       /* writes in flight in all */
+#define SERVER_SLOTS_BUSY 16384u /* writes in flight in all, but for those that wait in line */
+#define SERVER_SLOTS (SERVER_SLOTS_BUSY + 65536u)
 #define SERVER_INFLIGHT_MAX 1024u /* and of one client */
 
 /* What an answer says besides its text: HTTP puts it into its head. */
@@ -49,9 +50,16 @@ struct server_slot {
     uint8_t format; /* of the value */
     bool plain;     /* the reply is not written yet: the result has no values, or `value` */
     bool done;
-    struct server_answer answer; /* but for the code, of a plain one only with its reply */
-    uint8_t *heap;               /* a reply that did not fit */
+    struct server_answer answer;          /* but for the code, of a plain one only with its reply */
+    uint8_t *heap;                        /* a reply that did not fit */
+    struct server_slot *next_parked;      /* parked.h */
+    struct kernel_lease_id leaving_lease; /* whose client is gone */
+    uint8_t leaving;                      /* enum server_slot_leaving */
+    bool parked, has_op;
 };
+
+/* The slot's request is used again, for a command about its lease. */
+enum server_slot_leaving { SLOT_STAYS, SLOT_UNATTENDS, SLOT_REVOKES };
 
 _Static_assert(offsetof(struct server_slot, request) == 0, "the engine hands back the slot");
 
@@ -61,6 +69,7 @@ struct server_slots {
     uint32_t touched;
     struct server_slot *free;
     uint32_t used;
+    uint32_t waiting;          /* of them, those that are parked */
     uint8_t *replies;          /* a part for each slot, for replies that are not plain */
     struct server_slot **done; /* a ring: put in by the engine's threads, one at a time */
     uint32_t done_head;

@@ -20,6 +20,7 @@ void server_stop_now(struct server *server) {
 void server_stop_check(struct server *server) {
     if (server->stop.draining && server->connections.count == 0 && server->slots.used == 0 &&
         server->logins.count == 0 && server_http_stopped(server) && server_once_stopped(server)) {
+        engine_waited_set(server->engine, NULL, NULL);
         server_answers_stop(&server->answers);
         server_role_stop(server);
         server_streams_stop(&server->streams);
@@ -48,6 +49,7 @@ static void drain_begin(uv_timer_t *timer) {
         c->ended = true; /* what was read is answered, also if it waits for its turn */
         server_connection_run(c);
     }
+    server_parked_check(&server->parked); /* whoever waits in line is told */
     server_http_drain(server);
     server_udp_drain(server);
     (void)uv_timer_start(&server->stop.timer, drain_over, SERVER_DRAIN_MS, 0);

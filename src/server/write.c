@@ -62,6 +62,10 @@ enum tn_result server_write_submit(struct server_request *request) {
     enum tn_result code =
         engine_submit_later(writes->engine, &slot->request, &request->call.command);
     writes->submitted = true;
+    slot->has_op = request->call.command.opid.len > 0;
+    if (code == TN_R_OK && (request->call.command.fields & KERNEL_F_WAIT) != 0) {
+        request->client->waits = true;
+    }
     request->full = code == TN_R_OVERLOADED;
     return code;
 }

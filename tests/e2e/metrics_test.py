@@ -107,6 +107,7 @@ class Metrics(Case):
             "tenure_pool_allocations_total": 5, "tenure_pool_releases_total": 1,
             "tenure_pool_expiries_total": 0, "tenure_pool_revocations_total": 0,
             "tenure_pool_new_leases_per_second": None, "tenure_pool_scopes": None,
+            "tenure_pool_waiting": 0, "tenure_pool_waiting_since_time_seconds": None,
         }
         for name, value in expected.items():
             self.assertEqual(pool_of(found, name, "known"), value, name)

@@ -174,10 +174,10 @@ static void usage_is_written_as_people_read_it(void **state) {
     (void)state;
     assert_true(protocol_usage_write(alloc, &alloc->form, text, sizeof text));
     assert_string_equal(text, "ALLOC pool holder [COUNT n | VALUES n value...] [TTL duration] "
-                              "[META json] [OPID id]");
+                              "[WAIT duration] [META json] [OPID id]");
     assert_true(protocol_usage_write(alloc, &alloc->other, text, sizeof text));
     assert_string_equal(text, "ALLOC holder FROM pool (COUNT n | VALUES n value...) ... "
-                              "[TTL duration] [META json] [OPID id]");
+                              "[TTL duration] [WAIT duration] [META json] [OPID id]");
     assert_true(protocol_usage_write(create, &create->form, text, sizeof text));
     assert_string_equal(text, "POOL CREATE pool [[RANGE lo hi ... | SET] [option value ...]] "
                               "[REASON text] [OPID id]");

@@ -1,0 +1,181 @@
+"""Waiting in line: order, ends, clients that go away and come back, over RESP, HTTP and the tools."""
+import http.client
+import json
+import os
+import signal
+import subprocess
+import unittest
+
+from harness import BUILD, Server, until
+from pyclient import tenure
+from resp import Asking, Error, Resp
+
+
+
+TENURE = os.path.join(BUILD, "tenure")
+
+
+class Waiting(Asking):
+    def setUp(self):
+        super().setUp()
+        self.name = "w%d" % id(self)
+        self.do("POOL", "CREATE", self.name, "RANGE", 1, 1)
+        self.held = self.do("ALLOC", self.name, "first")
+
+    def waiting(self):
+        return [lease["holder"] for lease in
+                self.do("LEASES", "POOL", self.name, "STATE", "waiting")["leases"]]
+
+    def in_line(self, *holders):
+        until(lambda: self.waiting() == list(holders), "the line %s" % (holders,))
+
+    def release(self, lease, holder):
+        self.do("RELEASE", lease["lease"], holder, lease["epoch"])
+
+    def connect(self):
+        client = Resp(self.server, 3)
+        self.addCleanup(client.close)
+        return client
+
+    def wait(self, holder, *more):
+        client = self.connect()
+        client.send("ALLOC", self.name, holder, "WAIT", 30, *more)
+        return client
+
+    def test_each_is_granted_in_the_order_of_the_line(self):
+        clients = {}
+        for holder in ("a", "b", "c"):
+            clients[holder] = self.wait(holder)
+            until(lambda name=holder: name in self.waiting(), "in line")
+        lease, of = self.held, "first"
+        for holder in ("a", "b", "c"):
+            self.release(lease, of)
+            lease, of = clients[holder].read(), holder
+            self.assertEqual((lease["state"], lease["values"]), ("active", ["1"]))
+            self.assertGreater(lease["waited_ms"], -1)
+
+    def test_nobody_overtakes_and_the_line_is_shown(self):
+        self.wait("a")
+        self.in_line("a")
+        reply = self.ask.do("ALLOC", self.name, "b")
+        self.assertIsInstance(reply, Error)
+        self.assertRegex(reply, r"^EXHAUSTED others wait .*waiting=1")
+        info = self.do("POOL", "INFO", self.name)
+        self.assertEqual(info["waiting"], 1)
+        self.assertIsNotNone(info["waiting_since"])
+        lease = self.do("LEASES", "HOLDER", "a", "STATE", "waiting")["leases"][0]["lease"]
+        shown = self.do("LEASE", lease)
+        self.assertEqual((shown["waiting_before"], shown["waiting_for"], shown["waiting_pool"]),
+                         (0, "EXHAUSTED", self.name))
+
+    def test_later_requests_wait_behind_it_as_behind_blpop(self):
+        client = self.wait("a")
+        client.send("PING")
+        self.in_line("a")
+        self.release(self.held, "first")
+        self.assertEqual(client.read()["state"], "active")
+        self.assertEqual(client.read(), "PONG")
+
+    def test_a_closed_connection_leaves_the_line(self):
+        gone, stays = self.wait("gone"), None
+        self.in_line("gone")
+        stays = self.wait("stays")
+        self.in_line("gone", "stays")
+        gone.close()
+        self.in_line("stays")
+        self.release(self.held, "first")
+        self.assertEqual(stays.read()["state"], "active")
+
+    def test_the_same_operation_id_takes_its_place_again(self):
+        first = self.wait("a", "OPID", self.name)
+        self.in_line("a")
+        self.wait("b")
+        until(lambda: len(self.waiting()) == 2, "two in line")
+        first.close()
+        lease = self.do("LEASES", "HOLDER", "a", "STATE", "waiting")["leases"][0]["lease"]
+        until(lambda: not self.do("LEASE", lease)["attended"], "unattended")
+        again = self.wait("a", "OPID", self.name)
+        until(lambda: self.do("LEASE", lease)["attended"], "attended")
+        self.release(self.held, "first")
+        self.assertEqual(again.read()["lease"], lease)
+
+    def test_the_end_of_the_wait_is_the_refusal(self):
+        reply = self.ask.do("ALLOC", self.name, "a", "WAIT", "1s")
+        self.assertIsInstance(reply, Error)
+        self.assertRegex(reply, r"^EXHAUSTED the wait is over .*waiting=0 waited_ms=\d+")
+        self.assertIn("86400", self.ask.do("ALLOC", self.name, "a", "WAIT", "2d"))
+        self.assertTrue(self.ask.do("ALLOC", self.name, "a", "WAIT", 0).startswith("EXHAUSTED no"))
+
+    def test_a_release_by_another_client_ends_the_wait(self):
+        client = self.wait("a")
+        self.in_line("a")
+        lease = self.do("LEASES", "HOLDER", "a", "STATE", "waiting")["leases"][0]
+        self.release(lease, "a")
+        self.assertIsInstance(client.read(), Error)
+
+    def test_over_http_it_is_a_long_poll_and_a_dropped_request_leaves(self):
+        def post(holder):
+            web = http.client.HTTPConnection("127.0.0.1", self.server.http_port)
+            self.addCleanup(web.close)
+            web.request("POST", "/v1/pools/%s/leases" % self.name,
+                        json.dumps({"holder": holder, "wait": 30}),
+                        {"Content-Type": "application/json"})
+            return web
+        gone = post("gone")
+        self.in_line("gone")
+        stays = post("stays")
+        until(lambda: len(self.waiting()) == 2, "two in line")
+        gone.sock.close()
+        self.in_line("stays")
+        self.release(self.held, "first")
+        answer = stays.getresponse()
+        body = json.loads(answer.read())
+        self.assertEqual((answer.status, body["state"]), (200, "active"))
+        self.assertIn("waited_ms", body)
+
+    def test_the_command_line_and_the_python_client_wait(self):
+        tool = subprocess.Popen([TENURE, "-p", str(self.server.port), "--json", "alloc",
+                                 self.name, "cli", "--wait", "30s"], stdout=subprocess.PIPE)
+        self.in_line("cli")
+        self.release(self.held, "first")
+        lease = json.loads(tool.communicate()[0])
+        self.assertEqual((tool.returncode, lease["state"]), (0, "active"))
+        with tenure.Client("127.0.0.1:%d" % self.server.port, timeout=0.5) as client:
+            with self.assertRaises(tenure.Exhausted):
+                client.alloc(self.name, "py", wait=1)
+            self.release(lease, "cli")
+            self.assertEqual(client.alloc(self.name, "py", wait="1m").waited_ms, 0)
+
+
+class Restart(unittest.TestCase):
+    def connect(self, server):
+        client = Resp(server, 3)
+        self.addCleanup(client.close)
+        return client
+
+    def test_after_a_restart_a_waiter_is_unattended_until_its_client_is_back(self):
+        server = Server()
+        self.addCleanup(server.remove)
+        ask = self.connect(server)
+        ask.do("POOL", "CREATE", "p", "RANGE", 1, 1)
+        held = ask.do("ALLOC", "p", "a")
+        for holder, more in (("kept", ("OPID", "x")), ("lost", ())):
+            waits = self.connect(server)
+            waits.send("ALLOC", "p", holder, "WAIT", 60, *more)
+            until(lambda name=holder: name in [lease["holder"] for lease in ask.do(
+                "LEASES", "STATE", "waiting")["leases"]], "in line")
+        server.stop(signal.SIGKILL)
+        server.start()
+        ask = self.connect(server)
+        waiting = ask.do("LEASES", "STATE", "waiting")["leases"]
+        self.assertEqual([(lease["holder"], lease["attended"]) for lease in waiting],
+                         [("kept", False)])
+        again = self.connect(server)
+        again.send("ALLOC", "p", "kept", "WAIT", 60, "OPID", "x")
+        until(lambda: ask.do("LEASE", waiting[0]["lease"])["attended"], "attended")
+        ask.do("RELEASE", held["lease"], "a", held["epoch"])
+        self.assertEqual(again.read()["lease"], waiting[0]["lease"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
