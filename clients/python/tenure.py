@@ -921,7 +921,7 @@ COMMANDS: Dict[str, str] = {
         "read": "EVENTS,LEASE,LEASES,NODE LIST,POOL INFO,POOL LIST,POOL METRICS,POOL VALUES,RULE INFO,RULE LIST,"
                 "SENSOR HEARTBEAT,SENSOR INFO,SENSOR LIST,SENSOR LOGS,SENSOR RULES,SENSOR STATUS,"
                 "TOKEN INTROSPECT,TOKEN ISSUE,TOKEN KEYS,TOKEN REFRESH,TOKEN SENSOR,VALUE,VERIFY",
-        "connection": "AUTH,CLIENT GETNAME,CLIENT ID,CLIENT KILL,CLIENT LIST,CLIENT SETINFO,"
+        "connection": "AUTH,BACKUP BEGIN,BACKUP END,BACKUP READ,CLIENT GETNAME,CLIENT ID,CLIENT KILL,CLIENT LIST,CLIENT SETINFO,"
                       "CLIENT SETNAME,COMMAND,COMMAND COUNT,COMMAND DOCS,COMMAND INFO,"
                       "COMMAND LIST,CONFIG GET,ECHO,HELLO,INFO,NODE CLOSE,NODE FORGET,NODE STEP-DOWN,PING,PSUBSCRIBE,PUNSUBSCRIBE,QUIT,"
                       "READONLY,READWRITE,RESET,ROLE,SELECT,SENSOR RESET,SENSOR RESTART,"
@@ -1361,6 +1361,18 @@ class Commands:
     def snapshot(self) -> None:
         self._read(_none, None, "SNAPSHOT")
 
+    def backup_begin(self) -> Dict[str, Any]:
+        """Begins a backup: its number, its log position and its files; `tenure backup` does it all."""
+        return self._read(dict, None, "BACKUP", "BEGIN")
+
+    def backup_read(self, backup: int, file: str, offset: int, count: int = 65536) -> bytes:
+        """Bytes of a file of a backup from the offset on; none at its end."""
+        return self._read(lambda r: str(r).encode("utf-8", "surrogateescape"), None, "BACKUP", "READ",
+                          str(backup), file, str(offset), "COUNT", str(count))
+
+    def backup_end(self, backup: int) -> None:
+        self._read(_none, None, "BACKUP", "END", str(backup))
+
     def ping(self, message: Optional[str] = None) -> str:
         return self._read(str, None, "PING", *([] if message is None else [message]))
 
@@ -1598,7 +1610,7 @@ def _tls_context(ca_file: Optional[str], cert_file: Optional[str], key_file: Opt
     if cert_file is not None:
         context.load_cert_chain(cert_file, key_file)
     if insecure:
-        warnings.warn("insecure=True: the server's certificate is not verified; whoever is on the "
+        warnings.warn("insecure=True: the server's certificate is not verified; anyone on the "
                       "network can read and change the connections", RuntimeWarning, stacklevel=3)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

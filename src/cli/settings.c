@@ -274,7 +274,7 @@ static bool flag_set(struct cli_settings *settings, enum setting setting) {
         settings->tls.insecure = true;
         (void)fprintf(stderr,
                       "tenure: WARNING: --insecure: the server's certificate is not verified; "
-                      "whoever is on the network can read and change this connection\n");
+                      "anyone on the network can read and change this connection\n");
     }
     return true;
 }

@@ -311,6 +311,9 @@ class Methods(Case):
         self.assertEqual(c.sentinel_masters(), [c.sentinel_master()])
         self.assertEqual(c.sentinel_replicas() + c.sentinel_slaves() + c.sentinel_sentinels(), [])
         self.assertTrue(c.sentinel_ckquorum().startswith("OK "))
+        backup = c.backup_begin()
+        self.assertEqual(c.backup_read(backup["backup"], "0000000000000001.log", 0, 8), b"TENURLOG")
+        c.backup_end(backup["backup"])
         self.assertEqual([(n["role"], n["self"]) for n in c.node_list()], [("owner", True)])
         for call in (c.node_step_down, c.node_close, lambda: c.node_forget("n")):
             self.assertRaises(tenure.BadRequest, call)
