@@ -94,13 +94,15 @@ static void check_alive(const struct process *process, const char *name) {
 }
 
 /* One set for all servers of this run. */
-static void certificates_make(const char *program, char certificate[PATH_BYTES],
-                              char key[PATH_BYTES]) {
-    char command[3 * PATH_BYTES];
+static void certificates_make(char *program, char certificate[PATH_BYTES], char key[PATH_BYTES]) {
+    char dir[PATH_BYTES], make[] = "--make-certificate";
+    int status = 0;
+    snprintf(dir, sizeof dir, "%s/tls", run);
     snprintf(certificate, PATH_BYTES, "%s/tls/server.pem", run);
     snprintf(key, PATH_BYTES, "%s/tls/server-key.pem", run);
-    snprintf(command, sizeof command, "%s --make-certificate %s/tls > /dev/null", program, run);
-    if (access(key, F_OK) != 0 && system(command) != 0) {
+    char *argv[] = {program, make, dir, NULL};
+    if (access(key, F_OK) != 0 &&
+        (waitpid(spawn("certificates", argv), &status, 0) < 0 || status != 0)) {
         die("no certificates");
     }
 }
@@ -123,8 +125,12 @@ struct process process_tenure(const char *name) {
         pause_a_little();
     }
     unsigned ports[4] = {0}; /* RESP, HTTP, UDP, RESP with TLS */
-    if (fscanf(file, "%u %u %u %u", &ports[0], &ports[1], &ports[2], &ports[3]) != 4) {
-        die("no ports in the port file");
+    char line[16];
+    for (unsigned i = 0; i < 4; i++) {
+        if (fgets(line, sizeof line, file) == NULL) {
+            die("no ports in the port file");
+        }
+        ports[i] = (unsigned)strtoul(line, NULL, 10);
     }
     fclose(file);
     process.port = (uint16_t)ports[0];

@@ -97,12 +97,12 @@ static bool nodes_set(struct cli_settings *settings, const char *list, size_t le
             return false;
         }
         struct cli_address *node = &settings->nodes[settings->node_count++];
-        (void)strcpy(node->host, settings->host);
-        (void)strcpy(node->port, settings->port);
+        memcpy(node->host, settings->host, sizeof node->host);
+        memcpy(node->port, settings->port, sizeof node->port);
         at += part + 1;
     }
-    (void)strcpy(settings->host, settings->nodes[0].host);
-    (void)strcpy(settings->port, settings->nodes[0].port);
+    memcpy(settings->host, settings->nodes[0].host, sizeof settings->host);
+    memcpy(settings->port, settings->nodes[0].port, sizeof settings->port);
     return true;
 }
 

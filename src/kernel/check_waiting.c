@@ -70,7 +70,8 @@ static void check_list(struct tally *t) {
 }
 
 const char *kernel_wait_broken(const struct kernel *k, uint64_t *wants, uint64_t *ret_where) {
-    struct tally t = {.k = k, .wants = wants};
+    struct tally t = {.k = k};
+    t.wants = wants;
     uint64_t in_lines = 0, waiting = 0;
     for (uint32_t i = 0; i < k->tables[TABLE_WAITER].used; i++) {
         if (waiter_at(k, i)->until_ms != 0) {

@@ -55,8 +55,8 @@ enum tn_outcome { TN_COMMITTED, TN_REJECTED, TN_UNKNOWN };
     X(OVERDUE,        REJECTED,  409, 47, "the lease's deadline has passed, and the log has not recorded it") \
     X(READONLY,       REJECTED,  503, 48, "another node owns the log; ask it") \
     X(MASTERDOWN,     REJECTED,  503, 49, "no node owns the log now; try again") \
-    X(WAITING,        COMMITTED, 202, 52, "the lease is in line; its values are not granted yet") \
-    X(WAITERS_FULL,   COMMITTED, 507, 53, "the lines of waiting leases are full")
+    X(WAITING,        COMMITTED, 202, 27, "the lease is in line; its values are not granted yet") \
+    X(WAITERS_FULL,   COMMITTED, 507, 28, "the lines of waiting leases are full")
 /* clang-format on */
 
 enum tn_result {

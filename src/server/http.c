@@ -155,7 +155,7 @@ void http_resume(struct http *http, struct MHD_Connection *mhd) {
 /* A client of the Unix-domain socket is known by its process. Only a socket with a name was accepted at
  * ours; a pair of sockets has none, and proves nothing. */
 static void peer_find(struct http_connection *connection) {
-    struct sockaddr_un own;
+    struct sockaddr_un own = {.sun_family = AF_UNSPEC};
     struct ucred peer;
     socklen_t own_len = sizeof own, len = sizeof peer;
     if (connection->secure ||

@@ -29,7 +29,7 @@ struct sight {
 /* The address that the client has connected to; false: it came over a Unix-domain socket. */
 static bool address_local(const struct server_connection *connection,
                           struct server_node_address *ret_address) {
-    struct sockaddr_storage at;
+    struct sockaddr_storage at = {.ss_family = AF_UNSPEC};
     socklen_t len = sizeof at;
     const struct sockaddr_in *four = (const struct sockaddr_in *)&at;
     const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&at;

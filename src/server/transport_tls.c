@@ -108,6 +108,7 @@ static int flight_send(struct tls_stream *stream, uint8_t *bytes, size_t len) {
 static int keep(struct tls_stream *stream, const uint8_t *bytes, size_t len) {
     bool is_first = stream->flight == NULL;
     size_t before = is_first ? 0 : stream->behind_len;
+    TN_ASSERT(len > 0);
     if (!is_first && before + len > BEHIND_MAX) {
         return UV_ENOBUFS;
     }

@@ -191,7 +191,7 @@ class Consume(Case):
         self.assertEqual((self.outcomes(), self.rules()), ([2, 1, 1, 0], {}))
 
     def test_a_message_in_many_pieces(self):
-        body = json.dumps({"rule_id": 1, "trigger_ref": "t", "trigger_params": "x" * 5000}).encode()
+        body = json.dumps({"rule_id": 1, "trigger_ref": "t", "trigger_params": {"k": "x" * 4000}, "more": "x" * 1000}).encode()
         self.wire.deliver("rule.created", body, pieces=100)
         self.wire.hear(spec.Basic.Ack)
         self.wire.deliver("rule.created", b"")
