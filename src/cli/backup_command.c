@@ -135,7 +135,8 @@ static int known_bytes(struct backup *backup, const struct backup_file *file, co
     bool log = strcmp(file->kind, "log") == 0;
     struct tn_bytes piece;
     *ret_bytes = 0;
-    if (before == NULL || strcmp(before->kind, file->kind) != 0 || before->bytes < HEAD_BYTES ||
+    if (before == NULL || backup->before.generation != backup->now.generation ||
+        strcmp(before->kind, file->kind) != 0 || before->bytes < HEAD_BYTES ||
         (log ? before->bytes > file->bytes : before->bytes != file->bytes) ||
         strcmp(file->kind, "other") == 0) {
         return CLI_OK;
@@ -194,6 +195,11 @@ static int file_make(struct backup *backup, struct backup_file *file) {
     if (known > 0) {
         backup->linked += known;
         code = backup_copy(from, known, out, &file->crc) ? CLI_OK : CLI_FAILED;
+        const struct backup_file *before = backup_manifest_find(&backup->before, file->name);
+        if (code == CLI_OK && file->crc != before->crc) { /* it has been damaged since */
+            file->crc = 0;
+            known = 0;
+        }
     }
     if (code == CLI_OK) {
         code = rest_fetch(backup, file, out, known);
@@ -238,7 +244,9 @@ static bool file_read(const struct cli_reader *reader, uint32_t node, struct bac
     memcpy(file->kind, kind.at, kind.len);
     file->bytes = cli_field_number(reader, node, "bytes");
     file->size = cli_field_number(reader, node, "size");
-    return backup_name_fits(file->name) && file->bytes <= file->size;
+    return backup_name_fits(file->name) && file->bytes <= file->size &&
+           (strcmp(file->kind, "snapshot") == 0 || strcmp(file->kind, "log") == 0 ||
+            strcmp(file->kind, "events") == 0 || strcmp(file->kind, "other") == 0);
 }
 
 static int begin(struct backup *backup) {
@@ -269,11 +277,28 @@ static int begin(struct backup *backup) {
     return CLI_OK;
 }
 
-static void end(struct backup *backup) {
+/* False: the server has ended the backup before, so files may be missing that it has named. */
+static bool end(struct backup *backup) {
     const struct tn_bytes words[] = {tn_bytes_of("BACKUP", 6), tn_bytes_of("END", 3),
                                      tn_bytes_of(backup->number, (uint32_t)strlen(backup->number))};
     /* If it is not heard, the server ends the backup by itself within a minute. */
-    (void)cli_client_call(&backup->client, words, 3, backup->settings->timeout_ms);
+    return cli_client_call(&backup->client, words, 3, backup->settings->timeout_ms) ==
+               CLI_LINK_OK &&
+           backup->client.reader.nodes[0].type != CLI_ERROR;
+}
+
+/* The backups of a directory are of one server. */
+static bool is_next(const struct backup *backup) {
+    const struct backup_manifest *before = &backup->before;
+    const struct backup_manifest *now = &backup->now;
+    if (backup->before_dir[0] == '\0' || before->generation < now->generation ||
+        (before->generation == now->generation && before->lsn <= now->lsn)) {
+        return true;
+    }
+    return backup_fail("%s is newer than this server's state (generation %" PRIu64 ", lsn %" PRIu64
+                       "): it is of another server, or this one was restored from an older backup; "
+                       "use another directory",
+                       backup->before_dir, now->generation, now->lsn);
 }
 
 static bool verify(const struct backup *backup) {
@@ -289,7 +314,8 @@ static bool verify(const struct backup *backup) {
 /* Gives the verified backup its name. One of the same position is replaced. */
 static bool publish(const struct backup *backup, char final[BACKUP_PATH]) {
     char name[BACKUP_NAME];
-    (void)snprintf(name, sizeof name, BACKUP_PREFIX "%016" PRIx64, backup->now.lsn);
+    (void)snprintf(name, sizeof name, BACKUP_PREFIX "%08" PRIx64 "-%016" PRIx64,
+                   backup->now.generation, backup->now.lsn);
     if (!backup_path(final, backup->dir, name) ||
         !backup_manifest_write(backup->partial, &backup->now) ||
         !backup_sync_dir(backup->partial)) {
@@ -328,7 +354,7 @@ static int run(struct backup *backup, uint64_t keep) {
     if (mkdir(backup->dir, 0700) != 0 && errno != EEXIST) {
         return backup_fail("%s: %s", backup->dir, strerror(errno)) ? CLI_OK : CLI_FAILED;
     }
-    if (!backup_path(backup->partial, backup->dir, BACKUP_PARTIAL) ||
+    if (!backup_lock(backup->dir) || !backup_path(backup->partial, backup->dir, BACKUP_PARTIAL) ||
         !backup_remove(backup->partial)) {
         return CLI_FAILED;
     }
@@ -350,12 +376,19 @@ static int run(struct backup *backup, uint64_t keep) {
     if (code != CLI_OK) {
         return code;
     }
+    if (!is_next(backup)) {
+        (void)end(backup);
+        return CLI_FAILED;
+    }
     if (mkdir(backup->partial, 0700) != 0) {
         code = backup_fail("%s: %s", backup->partial, strerror(errno)) ? CLI_OK : CLI_FAILED;
     } else {
         code = files_make(backup);
     }
-    end(backup);
+    if (!end(backup) && code == CLI_OK) {
+        (void)backup_fail("the server has ended the backup before it was complete; try again");
+        code = CLI_FAILED;
+    }
     if (code == CLI_OK && !(verify(backup) && publish(backup, final))) {
         code = CLI_FAILED;
     }

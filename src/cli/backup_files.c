@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/hash.h"
@@ -158,8 +159,9 @@ const struct backup_file *backup_manifest_find(const struct backup_manifest *man
 
 static bool is_backup_name(const char *name) {
     size_t prefix = strlen(BACKUP_PREFIX);
-    return strncmp(name, BACKUP_PREFIX, prefix) == 0 && strlen(name) == prefix + 16 &&
-           strspn(name + prefix, "0123456789abcdef") == 16;
+    return strncmp(name, BACKUP_PREFIX, prefix) == 0 && strlen(name) == prefix + 25 &&
+           strspn(name + prefix, "0123456789abcdef") == 8 && name[prefix + 8] == '-' &&
+           strspn(name + prefix + 9, "0123456789abcdef") == 16;
 }
 
 /* The newest backup whose name is before `before` ("": any); false: there is none. */
@@ -171,7 +173,7 @@ static bool backup_before(const char *dir, const char *before, char out[BACKUP_N
         const char *name = entry->d_name;
         if (is_backup_name(name) && strcmp(name, out) > 0 &&
             (before[0] == '\0' || strcmp(name, before) < 0)) {
-            (void)snprintf(out, BACKUP_NAME, "%.32s", name);
+            (void)snprintf(out, BACKUP_NAME, "%.40s", name);
         }
     }
     if (entries != NULL) {
@@ -192,6 +194,19 @@ bool backup_newest(const char *dir, char out[BACKUP_PATH]) {
     return backup_before(dir, "", name) && backup_path(out, dir, name);
 }
 
+bool backup_lock(const char *dir) {
+    const struct os *os = os_posix();
+    char path[BACKUP_PATH];
+    int file;
+    if (!backup_path(path, dir, ".lock")) {
+        return false;
+    }
+    enum tn_status status = os->lock(os->ctx, path, &file);
+    return status == TN_OK || backup_fail("%s: %s", dir,
+                                          status == TN_LOCKED ? "another backup is being made there"
+                                                              : tn_status_text(status));
+}
+
 bool backup_remove_file(const char *path) {
     const struct os *os = os_posix();
     enum tn_status status = os->remove(os->ctx, path);
@@ -201,10 +216,15 @@ bool backup_remove_file(const char *path) {
 
 bool backup_remove(const char *dir) {
     char path[BACKUP_PATH];
+    struct stat st;
+    /* A link would lead to files that are not a backup's. */
+    if (lstat(dir, &st) != 0 || !S_ISDIR(st.st_mode)) {
+        return errno == ENOENT || backup_fail("%s: not a directory", dir);
+    }
     DIR *entries = opendir(dir);
     const struct dirent *entry;
     if (entries == NULL) {
-        return errno == ENOENT || backup_fail("%s: %s", dir, strerror(errno));
+        return backup_fail("%s: %s", dir, strerror(errno));
     }
     while ((entry = readdir(entries)) != NULL) {
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&

@@ -1,7 +1,8 @@
 /* A backup on disk.
  *
- *   DIR/backup-%016x   one backup, by its log position; the newest has the highest
- *   DIR/partial        one that is being made; a leftover of an interrupted one is removed
+ *   DIR/backup-%08x-%016x  one backup, by generation and log position; the newest has the highest
+ *   DIR/partial            one that is being made; a leftover of an interrupted one is removed
+ *   DIR/.lock              locked by the process that makes one
  *
  * A backup holds files with the names and contents they have in a data directory, and backup.json, which
  * lists them:
@@ -57,6 +58,8 @@ const struct backup_file *backup_manifest_find(const struct backup_manifest *man
 /* The newest backup of a directory of backups, or the directory itself if it is one; false: neither. */
 bool backup_newest(const char *dir, char out[BACKUP_PATH]);
 
+/* Until the process ends; false: another one makes a backup there. */
+bool backup_lock(const char *dir);
 /* Removes a file, if it is there. */
 bool backup_remove_file(const char *path);
 /* Removes a directory and the files in it. */

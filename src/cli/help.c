@@ -10,7 +10,7 @@
 
 static const char *const locals[][3] = {
     {"backup", "DIR [--keep N] [--no-keys]",
-     "back up the running server into DIR/backup-POSITION: state, events and token keys; copies "
+     "back up the running server into DIR/backup-GENERATION-POSITION: state, events and token keys; copies "
      "only what is new since the last backup there, verifies it, keeps the newest N (1)"},
     {"check", "DIR", "verify the log, snapshots and state of a data directory, offline"},
     {"cluster", "status | step-down | close | forget NODE",

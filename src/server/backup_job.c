@@ -155,7 +155,7 @@ static void piece_done(uv_work_t *work, int status) {
 /* Whether the request is for the backup that is open; otherwise the slot is refused. */
 static bool is_current(const struct server_backup *backup, const struct server_request *request) {
     if (!is_open(backup) || request->call.cursor != backup->number) {
-        server_slot_refuse(request->slot, TN_R_NOTFOUND,
+        server_slot_refuse(request->slot, TN_R_CLOSED,
                            "no such backup; it ended, or a minute passed without a read");
         return false;
     }

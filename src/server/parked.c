@@ -111,7 +111,7 @@ static void leave_submit(struct server_parked *parked, struct server_slot *slot)
         command.epoch = 1;
     }
     enum tn_result code = engine_submit(parked->engine, &slot->request, &command);
-    if (code == TN_R_OVERLOADED) {
+    if (code == TN_R_OVERLOADED || code == TN_R_NOSPACE) {
         leave_later(parked, slot);
     } else if (code != TN_R_OK) {
         server_slot_free(slot); /* the next to lead the log does it */
@@ -126,7 +126,11 @@ static void leave(struct server_parked *parked, struct server_slot *slot) {
 
 void server_parked_add(struct server_parked *parked, struct server_slot *slot) {
     if (slot->client == NULL) {
-        leave(parked, slot);
+        if (slot_of(parked, slot->request.result.lease.lsn) == NULL) {
+            leave(parked, slot);
+        } else {
+            server_slot_free(slot); /* another client, which sent the same operation, is there */
+        }
         return;
     }
     struct server_slot **bucket = bucket_of(parked, slot->request.result.lease.lsn);
@@ -224,7 +228,8 @@ void server_parked_check(struct server_parked *parked) {
     struct engine_standing standing;
     engine_standing_read(parked->engine, &standing);
     if (parked->server->stop.draining) {
-        refuse_all(parked, TN_R_CLOSED, "the server stops; repeat the request");
+        refuse_all(parked, TN_R_LOST,
+                   "the server stops while the lease waits; repeat the operation");
     } else if (standing.role != ENGINE_LEADING) {
         refuse_all(parked, TN_R_LOST, "another node may own the log now; repeat the request");
     }

@@ -104,6 +104,7 @@ static bool memory_make(struct server *server) {
 }
 
 static void memory_free(struct server *server) {
+    engine_waited_set(server->engine, NULL, NULL);
     server_backup_free(&server->backup);
     server_streams_free(&server->streams);
     free(server->connections.of);

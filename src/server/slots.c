@@ -191,7 +191,15 @@ static bool slot_is_plain(struct server_slot *slot, const struct kernel_result *
     return true;
 }
 
+/* A slot may have kept an earlier result: that its lease waits. */
+static void slot_forget(struct server_slot *slot) {
+    free(slot->heap);
+    slot->heap = NULL;
+    slot->plain = false;
+}
+
 void server_slot_keep(struct server_slot *slot, const struct kernel_result *result) {
+    slot_forget(slot);
     if (!slot_is_plain(slot, result)) {
         slot_render(slot, result);
     }
@@ -200,6 +208,7 @@ void server_slot_keep(struct server_slot *slot, const struct kernel_result *resu
 void server_slot_write(const struct server_slot *slot, struct protocol_writer *w) {
     struct kernel_result result = slot->request.result;
     struct kernel_value value;
+    TN_ASSERT(result.value_count <= 1);
     value.number = slot->value;
     value.format = slot->format;
     value.name_len = 0;
@@ -219,6 +228,7 @@ struct tn_bytes server_slot_reply(struct server_slot *slot) {
 }
 
 void server_slot_refuse(struct server_slot *slot, enum tn_result code, const char *detail) {
+    slot_forget(slot);
     struct protocol_writer w = server_slot_writer(slot);
     server_refusal_render(slot->client->server, &w, code, detail);
     if (w.out.overflow) { /* long words, and much to escape in them */

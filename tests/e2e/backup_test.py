@@ -68,7 +68,7 @@ class Backup(unittest.TestCase):
         return tenure("-s", self.server.socket, "backup", self.backups, *words, code=code)
 
     def names(self):
-        return sorted(path.name for path in self.backups.iterdir())
+        return sorted(path.name for path in self.backups.iterdir() if path.name != ".lock")
 
     def newest(self):
         return self.backups / max(name for name in self.names() if name.startswith("backup-"))
@@ -101,14 +101,14 @@ class Backup(unittest.TestCase):
                 until(lambda: len(writer.granted) > enough, "leases")
                 acknowledged = len(writer.granted)
                 said = self.backup("--keep", 10)
-                positions.append(int(self.newest().name[len("backup-"):], 16))
+                positions.append(int(self.newest().name[-16:], 16))
                 self.assertIn("\nok\n", said)
                 self.assertGreater(positions[-1], acknowledged)
         finally:
             granted = writer.stop()
         self.assertEqual(positions, sorted(set(positions)))
         for name in self.names():
-            position = int(name[len("backup-"):], 16)
+            position = int(name[-16:], 16)
             _, server = self.restored(self.backups / name)
             expected = {holder for holder, lsn in granted.items() if lsn <= position}
             self.assertEqual(set(self.holders(server)), expected)
@@ -184,7 +184,7 @@ class Backup(unittest.TestCase):
         for name in ("../secret", "lock", "/etc/passwd", "tenure.sock", "restored", "x" * 100):
             with self.assertRaisesRegex(Exception, "NOTFOUND"):
                 self.server_admin("BACKUP", "READ", number, name, 0)
-        with self.assertRaisesRegex(Exception, "NOTFOUND"):
+        with self.assertRaisesRegex(Exception, "CLOSED"):
             self.server_admin("BACKUP", "END", number + 1)
         name = pairs(begun["files"][0])["name"]
         with self.server.local() as client:
@@ -223,6 +223,25 @@ class Backup(unittest.TestCase):
             shutil.rmtree(data)
             path.write_bytes(good)
         tenure("check", self.backups)
+
+    def test_backups_of_another_server_are_never_mixed_or_removed(self):
+        self.r.execute_command("ALLOC", "ids", "a")
+        self.backup()
+        before = self.names()
+        other = Server()
+        self.addCleanup(other.remove)
+        said = tenure("-s", other.socket, "backup", self.backups, code=1)
+        self.assertIn("is newer than this server's state", said)
+        self.assertEqual(self.names(), before)
+
+    def test_a_link_in_place_of_a_backup_is_not_followed(self):
+        self.backups.mkdir()
+        victim = self.dir / "victim"
+        victim.mkdir()
+        (victim / "precious").write_text("x")
+        (self.backups / "partial").symlink_to(victim)
+        self.assertIn("not a directory", self.backup(code=1))
+        self.assertTrue((victim / "precious").exists())
 
     def test_wrong_directories_are_refused(self):
         self.backup()

@@ -32,6 +32,11 @@ class Ordinary(RunCase):
         events = self.server.cli("EVENTS", "HOLDER", "job/7")
         self.assertIn("lease.released", events)
 
+    def test_settings_on_the_command_line_are_no_arguments_of_the_command(self):
+        _, out, _ = self.run_to_end("--port", str(self.server.port), "--from", "gpus", "--timeout", "60",
+                                    "--", "echo", "a", "b")
+        self.assertEqual(out, "a b\n")
+
     def test_a_pool_does_not_shadow_a_variable_of_tenure(self):
         self.do("POOL", "CREATE", "port", "SET")
         self.do("POOL", "ADD", "port", "a")

@@ -54,6 +54,41 @@ class Waiting(Asking):
             self.assertEqual((lease["state"], lease["values"]), ("active", ["1"]))
             self.assertGreater(lease["waited_ms"], -1)
 
+    def test_a_granted_waiter_gets_all_its_values_whatever_they_are(self):
+        names = [self.name + "-set", self.name + "-range"]
+        self.do("POOL", "CREATE", names[0], "SET")
+        self.do("POOL", "ADD", names[0], "gpu-a", "gpu-b")
+        self.do("POOL", "CREATE", names[1], "RANGE", 7, 9)
+        held = self.do("ALLOC", "h", "FROM", names[0], "COUNT", 2, "FROM", names[1], "COUNT", 3)
+        waiter = self.connect()
+        waiter.send("ALLOC", "w", "FROM", names[0], "COUNT", 2, "FROM", names[1], "COUNT", 3, "WAIT", 30)
+        self.name = names[0]
+        self.in_line("w")
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.http_port, timeout=60)
+        self.addCleanup(connection.close)
+        connection.request("POST", "/v1/pools/%s/leases" % names[0],
+                           json.dumps({"holder": "x", "wait": 30, "count": 2}),
+                           {"Content-Type": "application/json"})
+        self.in_line("w", "x")
+        self.release(held, "h")
+        granted = waiter.read()
+        self.assertEqual(granted["values"], ["gpu-a", "gpu-b", "7", "8", "9"])
+        self.release(granted, "w")
+        reply = connection.getresponse()
+        self.assertEqual((reply.status, json.loads(reply.read())["values"]), (200, ["gpu-a", "gpu-b"]))
+
+    def test_a_repeat_that_goes_away_leaves_the_place_to_the_first_client(self):
+        first = self.wait("a", "OPID", "the-same")
+        self.in_line("a")
+        for _ in range(3):
+            again = self.wait("a", "OPID", "the-same")
+            again.close()
+        lease = self.do("LEASES", "HOLDER", "a", "STATE", "waiting")["leases"][0]["lease"]
+        for _ in range(20):  # each a command behind the others
+            self.assertTrue(self.do("LEASE", lease)["attended"])
+        self.release(self.held, "first")
+        self.assertEqual(first.read()["values"], ["1"])
+
     def test_nobody_overtakes_and_the_line_is_shown(self):
         self.wait("a")
         self.in_line("a")
@@ -152,6 +187,21 @@ class Restart(unittest.TestCase):
         client = Resp(server, 3)
         self.addCleanup(client.close)
         return client
+
+    def test_a_server_that_stops_does_not_say_that_nothing_happened(self):
+        server = Server()
+        self.addCleanup(server.remove)
+        with server.client() as client:
+            client.execute_command("POOL", "CREATE", "p", "RANGE", 1, 1)
+            client.execute_command("ALLOC", "p", "first")
+        waiter = Resp(server, 3)
+        self.addCleanup(waiter.close)
+        waiter.send("ALLOC", "p", "second", "WAIT", 30)
+        with server.client() as client:
+            until(lambda: b"second" in repr(client.execute_command(
+                "LEASES", "STATE", "waiting")).encode(), "in line")
+        server.stop()
+        self.assertTrue(str(waiter.read()).startswith("LOST"))
 
     def test_after_a_restart_a_waiter_is_unattended_until_its_client_is_back(self):
         server = Server()
