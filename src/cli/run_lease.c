@@ -141,6 +141,24 @@ static bool holder_make(struct cli_run_lease *lease, const struct cli_run_option
     return true;
 }
 
+/* POOL INFO of a pool. A scope that is not live yet is described by its template. */
+static enum cli_run_answer pool_ask(const struct cli_run_lease *lease, const char *pool,
+                                    struct cli_client *client) {
+    size_t len = strlen(pool);
+    for (;;) {
+        struct tn_bytes words[] = {tn_bytes_of("POOL", 4), tn_bytes_of("INFO", 4),
+                                   tn_bytes_of(pool, len)};
+        enum cli_run_answer answer =
+            answer_of(client, cli_client_call(client, words, 3, lease->settings->timeout_ms));
+        const char *at = memchr(pool, '@', len);
+        if (answer != CLI_RUN_REFUSED || at == NULL ||
+            cli_refusal_of(cli_node_text(&client->reader, 0)).code != TN_R_POOL_NOTFOUND) {
+            return answer;
+        }
+        len = (size_t)(at - pool);
+    }
+}
+
 /* A sticky pool gives the holder's lease to whoever asks in the holder's name, at once: two runs of one
  * holder would live together. Also learns the longest ttl that the pools allow. */
 static enum cli_run_answer pool_check(struct cli_run_lease *lease,
@@ -148,13 +166,9 @@ static enum cli_run_answer pool_check(struct cli_run_lease *lease,
                                       const struct cli_run_options *options,
                                       struct cli_client *client) {
     static const char *const caps[] = {"max_lease", "max_hold"};
-    struct tn_bytes words[] = {tn_bytes_of("POOL", 4), tn_bytes_of("INFO", 4),
-                               tn_bytes_of(claim->pool, strlen(claim->pool))};
-    enum cli_run_answer answer =
-        answer_of(client, cli_client_call(client, words, 3, lease->settings->timeout_ms));
-    if (answer != CLI_RUN_OK) {
-        return answer == CLI_RUN_REFUSED ? CLI_RUN_OK
-                                         : answer; /* the allocation says why; or makes the scope */
+    enum cli_run_answer answer = pool_ask(lease, claim->pool, client);
+    if (answer != CLI_RUN_OK) { /* the allocation tells why it is refused */
+        return answer == CLI_RUN_REFUSED ? CLI_RUN_OK : answer;
     }
     uint32_t policy = cli_node_find(&client->reader, 0, "options");
     uint32_t sticky = policy != 0 ? cli_node_find(&client->reader, policy, "sticky") : 0;
@@ -238,6 +252,8 @@ static bool values_take(struct cli_run_lease *lease, const struct cli_run_option
     uint32_t count = array != 0 ? reader->nodes[array].count : 0;
     unsigned claim = 0;
     uint64_t left = 0;
+    free(lease->values); /* of an earlier attempt */
+    free(lease->pools);
     lease->values = calloc(count + 1, sizeof *lease->values);
     lease->pools = calloc(count + 1, sizeof *lease->pools);
     if (lease->values == NULL || lease->pools == NULL || count > CLI_RUN_VALUES_MAX) {
@@ -275,6 +291,35 @@ static bool grant_take(struct cli_run_lease *lease, const struct cli_run_options
     return true;
 }
 
+/* The ttl that the server granted: max_hold cuts it short without a refusal, and a pool may have got its
+ * max_hold after it was asked about it. Nothing is started with a lease whose ttl is not known. */
+static enum cli_run_answer ttl_check(struct cli_run_lease *lease, struct cli_client *client,
+                                     uint64_t sent_ms) {
+    const struct cli_reader *reader = &client->reader;
+    uint64_t created = 0;
+    uint64_t deadline = 0;
+    struct tn_bytes words[] = {tn_bytes_of("LEASE", 5), tn_bytes_of(lease->id, strlen(lease->id))};
+    enum cli_run_answer answer =
+        answer_of(client, cli_client_call(client, words, 2, lease->settings->timeout_ms));
+    if (answer != CLI_RUN_OK) {
+        return answer;
+    }
+    if (!cli_node_number(reader, cli_node_find(reader, 0, "created"), &created) ||
+        !cli_node_number(reader, cli_node_find(reader, 0, "deadline"), &deadline) ||
+        deadline <= created) {
+        (void)fprintf(stderr, "tenure run: lease %s has ended already\n", lease->id);
+        return CLI_RUN_REFUSED;
+    }
+    if (deadline - created < lease->ttl_ms) {
+        lease->ttl_ms = lease->max_hold_ms = deadline - created;
+        (void)snprintf(lease->ttl, sizeof lease->ttl, "%llu",
+                       (unsigned long long)lease->ttl_ms / 1000);
+        lease->clocks.server_ms = 0; /* the deadline was computed with the wrong ttl */
+        cli_run_lease_granted(lease, sent_ms, cli_run_now_ms(lease->settings), deadline);
+    }
+    return CLI_RUN_OK;
+}
+
 /* The time for the reply to a request that waits. */
 static uint64_t patience_ms(const struct cli_run_lease *lease,
                             const struct cli_run_options *options) {
@@ -305,10 +350,13 @@ static enum cli_run_answer alloc_once(struct cli_run_lease *lease,
         lease->first_ms = lease->first_ms == 0 ? cli_run_now_ms(lease->settings) : lease->first_ms;
         answer = answer_of(
             client, cli_client_call(client, words.at, words.count, patience_ms(lease, options)));
-        if (answer == CLI_RUN_OK && !grant_take(lease, options, client, lease->first_ms)) {
-            answer = CLI_RUN_REFUSED;
-        } else if (answer != CLI_RUN_OK && client->reader.node_count > 0 && is_refusal(client) &&
-                   !atomic_load(leaving)) {
+        if (answer == CLI_RUN_OK) {
+            answer = grant_take(lease, options, client, lease->first_ms)
+                         ? ttl_check(lease, client, lease->first_ms)
+                         : CLI_RUN_REFUSED;
+        }
+        if (answer != CLI_RUN_OK && client->reader.node_count > 0 && is_refusal(client) &&
+            !atomic_load(leaving)) {
             refusal_print(client);
         }
     }
@@ -425,6 +473,9 @@ enum cli_run_answer cli_run_lease_acquire(struct cli_run_lease *lease,
     }
     if (answer == CLI_RUN_AGAIN && lease->first_ms != 0 && !atomic_load(leaving)) {
         (void)cli_run_lease_leave(lease); /* it may have been granted all the same */
+    }
+    if (answer != CLI_RUN_OK && lease->id[0] != '\0') { /* granted, but not usable */
+        (void)cli_run_lease_end(lease, false, cli_run_now_ms(settings) + ATTEMPT_MS);
     }
     if (answer == CLI_RUN_OK && cli_run_now_ms(settings) > lease->first_ms + lease->ttl_ms / 6) {
         answer = confirm(lease, options, client);

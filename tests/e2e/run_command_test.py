@@ -86,6 +86,20 @@ class Ordinary(RunCase):
         # It cannot be held any longer, however often it is renewed.
         self.run_to_end("--from", "brief", "--", "sleep", "1000", code=LOST)
 
+    def test_the_limits_of_a_scope_hold_before_the_scope_is_live(self):
+        self.do("POOL", "CREATE", "halls", "RANGE", "1", "1", "SCOPED", "yes", "MAX_HOLD", "3")
+        # The scope does not exist until the allocation creates it.
+        run = self.start("--from", "halls@eu", "--", *self.witness.command())
+        until(lambda: self.leases("halls@eu"), "the lease")
+        lease = self.leases("halls@eu")[0]
+        code, _, err = run.end()
+        self.assertEqual(code, LOST, err)
+        self.assertTrue(self.witness.is_free())
+        self.assertIn("released", self.server.cli("LEASE", lease["lease"]))  # by us, before it could expire
+        self.do("POOL", "CREATE", "fixed", "RANGE", "1", "9", "SCOPED", "yes", "STICKY", "yes", "LEASE", "60")
+        _, _, err = self.run_to_end("--from", "fixed@eu", "--", "true", code=NOT_ACQUIRED)
+        self.assertIn("sticky", err)
+
     def test_input_and_output_are_the_commands(self):
         run = self.start("--from", "gpus", "--", "tr", "a-z", "A-Z", stdin=subprocess.PIPE)
         out, _ = run.process.communicate(b"hello", timeout=PATIENCE)
