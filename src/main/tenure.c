@@ -6,6 +6,7 @@
 
 #include "cli/cli.h"
 #include "cli/spell.h"
+#include "process/proc.h"
 #include "tenure.h"
 
 static int run_help(const struct cli_settings *settings, int argc, char **argv) {
@@ -127,6 +128,9 @@ static int settle(struct cli_settings *settings, int argc, char **argv, int *ret
 int main(int argc, char **argv) {
     struct cli_settings settings;
     int count = 0;
+    if (!process_streams_open()) {
+        return CLI_FAILED;
+    }
     /* Columns are counted in characters, whatever the locale. */
     if (setlocale(LC_ALL, "") == NULL || MB_CUR_MAX == 1) {
         (void)setlocale(LC_CTYPE, "C.UTF-8");

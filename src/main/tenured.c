@@ -22,6 +22,7 @@
 #include "main/notify.h"
 #include "main/restored.h"
 #include "main/wire_broker.h"
+#include "process/proc.h"
 #include "replica/replica.h"
 #include "server/log_line.h"
 #include "server/server.h"
@@ -674,6 +675,7 @@ static int run(struct daemon *daemon) {
 int main(int argc, char **argv) {
     struct daemon daemon = {.argc = argc, .argv = argv, .os = os_posix()};
     hangup_block(SIG_BLOCK);
+    (void)process_streams_open();
     int code = config_read(&daemon);
     if (code < 0) {
         descriptors_raise();

@@ -22,6 +22,15 @@ static int file_open(const char *path) {
     return fd;
 }
 
+bool process_streams_open(void) {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd) { /* the lowest free one */
+            return false;
+        }
+    }
+    return true;
+}
+
 /* 0: the end, or it cannot be read. */
 static size_t file_read(int fd, char *out, size_t capacity) {
     ssize_t n;

@@ -20,6 +20,10 @@ struct process_stat {
     uint64_t start; /* clock ticks since boot: with the pid, a name that nobody else ever gets */
 };
 
+/* For the start of a program: opens /dev/null in place of each standard stream that is closed, so that no
+ * other file gets its descriptor. False: /dev/null cannot be opened. */
+bool process_streams_open(void);
+
 /* NO: there is no such process. */
 enum process_answer process_stat_read(pid_t pid, struct process_stat *ret_stat);
 /* From the text of the file; the name in it may be anything. */

@@ -306,6 +306,24 @@ class Interrupted(RunCase):
             # It sees first that the command has ended, or that the server has ended the lease.
             self.assertRegex(err, "could not be renewed in time|was lost: expired")
 
+    def test_the_deadline_is_kept_with_closed_standard_streams(self):
+        for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+            self.witness.forget()
+            run = self.start_closed(closed, "--from", "one", "--ttl", "2", "--containment", "none", "--",
+                                    *self.witness.command("lock-child"))
+            until(self.witness.is_held, "the witness")
+            run.send_signal(signal.SIGSTOP)
+            until(self.witness.is_free, "the end of the command")
+            run.send_signal(signal.SIGCONT)
+            self.assertEqual(run.wait(PATIENCE), LOST, closed)
+            self.assertFalse(self.witness.twice())
+
+    def start_closed(self, closed, *arguments):
+        run = subprocess.Popen(["sh", "-c", 'exec "$@" ' + closed, "sh", TENURE, "run", *arguments],
+                               env={**os.environ, "TENURE_PORT": str(self.server.port)})
+        self.addCleanup(lambda: run.poll() is None and run.kill())
+        return run
+
     def test_the_guardian_is_killed(self):
         for containment in CONTAINMENTS:
             for mode in ("lock-child", "lock-forget", "lock-chain"):
