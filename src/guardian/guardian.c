@@ -142,13 +142,25 @@ static void child_visit(void *ctx, pid_t pid) {
     }
 }
 
+/* The group of the main process, and the main process itself if it has moved to another group. Its group
+ * may be empty then, but no other process gets the number while the main process is not waited for. */
+static void main_signal(int signal) {
+    if (guardian.main != MAIN_RUNS && guardian.main != MAIN_ENDED) {
+        return;
+    }
+    (void)kill(-guardian.main_pid, signal);
+    if (getpgid(guardian.main_pid) != guardian.main_pid) {
+        (void)kill(guardian.main_pid, signal);
+    }
+}
+
 /* Waits for whoever has ended and signals the others, until nobody more has ended meanwhile. */
 static uint32_t children_pass(int signal) {
     struct pass pass;
     do {
         pass = (struct pass){.signal = signal};
-        if (signal != 0 && guardian.main != MAIN_WAITED_FOR) {
-            (void)kill(-guardian.main_pid, signal);
+        if (signal != 0) {
+            main_signal(signal);
         }
         if (!process_children_of_thread(child_visit, &pass)) {
             return 1; /* cannot be known now; asked again */
@@ -216,21 +228,15 @@ static void look(void) {
 
 /* ---- Orders ---- */
 
-static void group_signal(int signal) {
-    if (guardian.main == MAIN_RUNS || guardian.main == MAIN_ENDED) {
-        (void)kill(-guardian.main_pid, signal);
-    }
-}
-
 static void term(void) {
     guardian.asked = true;
     if (guardian.main == MAIN_RUNS) {
-        (void)kill(-guardian.main_pid, SIGTERM);
+        main_signal(SIGTERM);
     } else {
         (void)children_pass(SIGTERM);
     }
     if (guardian.job != NULL) {
-        group_signal(SIGCONT); /* somebody may have stopped it at its terminal */
+        main_signal(SIGCONT); /* somebody may have stopped it at its terminal */
     }
 }
 
@@ -299,7 +305,7 @@ static void orders_take(void) {
             guardian.signal_ms = SIGNAL_MS;
             signal_try();
         } else if (order.kind == RUN_FRAME_PASS) {
-            group_signal(order.signal);
+            main_signal(order.signal);
         } else {
             guardian_deadline_set(&order.live);
         }
@@ -387,7 +393,7 @@ static void start(const uint8_t *bytes, size_t len) {
     guardian.main = MAIN_RUNS;
     for (int signal = 1; signal <= 64; signal++) {
         if ((guardian.early >> (signal - 1) & 1) != 0) {
-            group_signal(signal);
+            main_signal(signal);
         }
     }
     (void)process_stat_read(guardian.main_pid, &stat);

@@ -6,6 +6,7 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 import termios
 import unittest
 
@@ -161,6 +162,21 @@ class Signals(RunCase):
             self.assertEqual(line(), name.lower().encode() + b"\n")
         run.signal(signal.SIGTERM)
         self.assertEqual(run.end()[0], 5)
+
+    def test_a_main_process_that_leaves_its_group_is_reached(self):
+        leave = "import os, sys; os.setpgid(0, os.getpgid(os.getppid())); os.execv(sys.argv[1], sys.argv[1:])"
+        for mode, code in (("lock", 0), ("lock-child", LOST)):
+            self.witness.forget()
+            run = self.start("--from", "one", "--ttl", "3", "--kill-after", "0.2", "--containment", "none", "--",
+                             sys.executable, "-c", leave, *self.witness.command(mode))
+            until(self.witness.is_held, "the witness")
+            if mode == "lock":
+                run.signal(signal.SIGTERM)
+            else:  # it ignores SIGTERM, so it has to be killed
+                self.do("REVOKE", self.leases()[0]["lease"])
+            self.assertEqual(run.end()[0], code)
+            self.assertTrue(self.witness.is_free())
+            self.assertEqual(self.leases(), [])
 
 
 class Terminal(RunCase):
