@@ -525,6 +525,12 @@ void cli_run_lease_token(struct cli_run_lease *lease, struct cli_client *client)
 
 /* ---- The end ---- */
 
+static bool is_stale(const struct cli_client *client) {
+    return is_refusal(client) &&
+           cli_refusal_of(cli_node_text(&client->reader, 0)).code == TN_R_STALE;
+}
+
+/* A lease that was revoked a moment ago refuses RELEASE as stale, and takes ACK. */
 static enum cli_run_answer end_once(const struct cli_run_lease *lease, bool acknowledge,
                                     uint64_t timeout_ms) {
     struct cli_settings settings = *lease->settings;
@@ -538,6 +544,10 @@ static enum cli_run_answer end_once(const struct cli_run_lease *lease, bool ackn
     enum cli_run_answer answer = CLI_RUN_AGAIN;
     if (cli_client_open(&client, &settings) == CLI_LINK_OK) {
         answer = answer_of(&client, cli_client_call(&client, words, 4, timeout_ms));
+        if (!acknowledge && answer == CLI_RUN_REFUSED && is_stale(&client)) {
+            words[0] = tn_bytes_of("ACK", 3);
+            answer = answer_of(&client, cli_client_call(&client, words, 4, timeout_ms));
+        }
     }
     cli_client_close(&client);
     return answer;

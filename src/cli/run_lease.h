@@ -87,7 +87,8 @@ struct cli_run_lease_times {
 void cli_run_lease_confirmed(struct cli_run_lease *lease, uint64_t sent_ms, uint64_t now_ms,
                              const struct cli_run_lease_times *times);
 
-/* RELEASE or ACK of a lease whose processes are dead, with a few attempts until `until_ms`. */
+/* RELEASE of a lease whose processes are dead, or ACK if it is known or turns out to be revoked, with a few
+ * attempts until `until_ms`. */
 enum cli_run_answer cli_run_lease_end(const struct cli_run_lease *lease, bool acknowledge,
                                       uint64_t until_ms);
 

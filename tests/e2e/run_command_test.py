@@ -264,6 +264,21 @@ class Revoked(RunCase):
         self.assertEqual(run.end()[0], LOST)
         self.assertTrue(self.witness.is_free())
 
+    def test_a_revocation_that_comes_with_the_end_of_the_command_is_acknowledged(self):
+        for _ in range(3):  # RELEASE or the news of the revocation is first
+            self.witness.forget()
+            run = self.held(ttl="600")
+            lease = self.leases()[0]["lease"]
+            guardian = run.guardian()
+            run.signal(signal.SIGSTOP)
+            for pid in children_of(guardian):
+                os.kill(pid, signal.SIGKILL)
+            until(lambda pid=guardian: state_of(pid) in "ZX", "the guardian's end")
+            self.do("REVOKE", lease)
+            run.signal(signal.SIGCONT)
+            self.assertIn(run.end()[0], (LOST, 137))
+            self.assertIn("acknowledged", self.server.cli("LEASE", lease))
+
     def test_a_lease_that_is_taken_away_ends_the_command(self):
         run = self.held(ttl="600")
         lease = self.leases()[0]
