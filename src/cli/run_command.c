@@ -345,13 +345,26 @@ static bool prepare(struct keeping *keeping) {
     return true;
 }
 
+/* A pool may have made the ttl shorter than the one that --kill-after was checked with. */
+static uint64_t kill_after_of(const struct cli_run_options *options, uint64_t ttl_ms) {
+    uint64_t most = ttl_ms * 2 / 5;
+    if (!options->has_kill_after) {
+        return earlier(KILL_AFTER_MS, ttl_ms / 4);
+    }
+    if (options->kill_after_ms > most) {
+        (void)fprintf(stderr,
+                      "tenure run: the pools limit the ttl to %gs, and so --kill-after to %gs\n",
+                      (double)ttl_ms / 1000, (double)most / 1000);
+    }
+    return earlier(options->kill_after_ms, most);
+}
+
 static void times_init(struct keeping *keeping) {
     uint64_t ttl = keeping->lease.ttl_ms;
     uint64_t margin = ttl / 10;
     margin = margin > MARGIN_MIN_MS ? margin : MARGIN_MIN_MS;
     keeping->margin_ms = earlier(earlier(margin, MARGIN_MAX_MS), ttl / 4);
-    keeping->kill_after_ms = keeping->options.has_kill_after ? keeping->options.kill_after_ms
-                                                             : earlier(KILL_AFTER_MS, ttl / 4);
+    keeping->kill_after_ms = kill_after_of(&keeping->options, ttl);
     keeping->live = times_of(keeping, keeping->lease.deadline_ms);
 }
 

@@ -87,6 +87,17 @@ class Ordinary(RunCase):
         # It cannot be held any longer, however often it is renewed.
         self.run_to_end("--from", "brief", "--", "sleep", "1000", code=LOST)
 
+    def test_a_ttl_that_a_pool_limits_also_limits_kill_after(self):
+        self.do("POOL", "CREATE", "curt", "RANGE", "1", "9", "MAX_LEASE", "3")
+        run = self.start("--from", "curt", "--kill-after", "10", "--", *self.witness.command())
+        until(self.witness.is_held, "the witness")
+        first = self.leases("curt")[0]["deadline"]
+        until(lambda: self.leases("curt")[0]["deadline"] > first, "a renewal")
+        run.signal(signal.SIGTERM)
+        code, _, err = run.end()
+        self.assertEqual(code, 0, err)
+        self.assertIn("--kill-after to 1.2s", err)
+
     def test_the_limits_of_a_scope_hold_before_the_scope_is_live(self):
         self.do("POOL", "CREATE", "halls", "RANGE", "1", "1", "SCOPED", "yes", "MAX_HOLD", "3")
         # The scope does not exist until the allocation creates it.
