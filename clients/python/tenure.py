@@ -1580,6 +1580,21 @@ class _Wire:
 
 
 _TLS_SCHEMES = ("tenures", "rediss")
+_SCHEMES = ("tenure", "redis", "unix", *_TLS_SCHEMES)
+
+
+def _address_error(text: str) -> ValueError:
+    """The message has the address unless it may contain a password."""
+    return ValueError("%s is not tenure://HOST:PORT, tenures://HOST:PORT or unix://PATH"
+                      % ("the address" if "@" in text else repr(text)))
+
+
+def _scheme(text: str) -> str:
+    """In lower case; "": the address has none. An unknown one must not mean plain text."""
+    scheme, mark, _ = text.partition("://")
+    if mark and scheme.lower() not in _SCHEMES:
+        raise _address_error(text)
+    return scheme.lower() if mark else ""
 
 
 def _secured(sock: socket.socket, context: ssl.SSLContext, host: str) -> ssl.SSLSocket:
@@ -1590,13 +1605,23 @@ def _secured(sock: socket.socket, context: ssl.SSLContext, host: str) -> ssl.SSL
         raise
 
 
-def _tls_wanted(address: Optional[str]) -> bool:
-    """By the scheme of the address, or by the environment."""
+def _tls_wanted(address: Optional[str], tls: Optional[bool]) -> bool:
+    """By the argument, by the scheme of the address, or by the environment."""
     said = os.environ.get("TENURE_TLS") or "no"
     if said not in ("yes", "no"):
         raise ValueError("TENURE_TLS: %r is not yes or no" % said)
     text = address if address is not None else os.environ.get("TENURE_URL") or ""
-    return text.partition("://")[0] in _TLS_SCHEMES or (address is None and said == "yes")
+    by_scheme = _scheme(text) in _TLS_SCHEMES
+    if tls is False and by_scheme:
+        raise ValueError("tls=False contradicts the address, which begins with %s://"
+                         % _scheme(text))
+    return tls if tls is not None else by_scheme or said == "yes"
+
+
+def _no_passphrase() -> str:
+    """Without this OpenSSL would ask at the terminal."""
+    raise ValueError("the key of the client's certificate is encrypted with a passphrase; "
+                     "use a key without one")
 
 
 def _tls_context(ca_file: Optional[str], cert_file: Optional[str], key_file: Optional[str],
@@ -1608,7 +1633,7 @@ def _tls_context(ca_file: Optional[str], cert_file: Optional[str], key_file: Opt
         cert_file = os.environ["TENURE_CERT_FILE"]
         key_file = key_file or os.environ.get("TENURE_KEY_FILE") or None
     if cert_file is not None:
-        context.load_cert_chain(cert_file, key_file)
+        context.load_cert_chain(cert_file, key_file, password=_no_passphrase)
     if insecure:
         warnings.warn("insecure=True: the server's certificate is not verified; anyone on the "
                       "network can read and change the connections", RuntimeWarning, stacklevel=3)
@@ -1634,7 +1659,7 @@ class _Address:
         """The nodes of a cluster: tenure://user:password@a:7411,b:7411,c:7411."""
         if text is None and not os.environ.get("TENURE_SOCKET"):
             text = os.environ.get("TENURE_URL")
-        if text is None or text.startswith("unix://") or "," not in text:
+        if text is None or _scheme(text) == "unix" or "," not in text:
             return [_Address.parse(text)]
         scheme, mark, rest = text.rpartition("://")
         login, at, hosts = rest.rpartition("@")
@@ -1647,17 +1672,15 @@ class _Address:
             text = "unix://" + os.environ["TENURE_SOCKET"]
         if text is None:
             text = os.environ.get("TENURE_URL")
-        if text is not None and text.startswith("unix://"):
+        if text is not None and _scheme(text) == "unix":
             return text[len("unix://"):], 0, None, None
         if text is None:
             host = os.environ.get("TENURE_HOST", "127.0.0.1")
             text = "%s:%s" % ("[%s]" % host if ":" in host else host,
                               os.environ.get("TENURE_PORT", DEFAULT_PORT))
-        parts = urllib.parse.urlsplit(text if "://" in text else "tenure://" + text)
-        if (parts.scheme not in ("tenure", *_TLS_SCHEMES) or not parts.hostname
-                or parts.path.strip("/")):
-            raise ValueError("%r is not tenure://HOST:PORT, tenures://HOST:PORT or unix://PATH"
-                             % text)
+        parts = urllib.parse.urlsplit(text if _scheme(text) else "tenure://" + text)
+        if not parts.hostname or parts.path.strip("/"):
+            raise _address_error(text)
         unquoted = [None if p is None else urllib.parse.unquote(p)
                     for p in (parts.username, parts.password)]
         return parts.hostname, parts.port or DEFAULT_PORT, unquoted[0], unquoted[1]
@@ -1940,7 +1963,8 @@ class Client(Commands):
     `retry_seconds`: how long a request is repeated after a lost connection, while the server is
     stopping or overloaded, or while no node owns the log; 0: never.
 
-    TLS: `tenures://` or `rediss://` in the address, `tls=True`, or TENURE_TLS=yes. The server's
+    TLS: `tenures://` or `rediss://` in the address, `tls=True`, or TENURE_TLS=yes (also if an
+    address is passed; `tls=False` overrides it). The server's
     certificate is verified against `ca_file` (TENURE_CA_FILE; else the system's authorities) and the
     host; `cert_file` and `key_file` are the client's own. `insecure=True` verifies nothing, and
     warns."""
@@ -1958,7 +1982,7 @@ class Client(Commands):
             raise ValueError("retry_seconds + 3 * timeout must stay below the %d seconds in which "
                              "the server remembers operation ids" % OP_WINDOW_SECONDS)
         context = (_tls_context(ca_file, cert_file, key_file, insecure)
-                   if (_tls_wanted(address) if tls is None else tls) else None)
+                   if _tls_wanted(address, tls) else None)
         if context is None and (ca_file or cert_file or insecure):
             raise ValueError("ca_file, cert_file and insecure need tls=True or tenures://")
         self._addresses = [

@@ -1,6 +1,7 @@
 /* Options of every subcommand, and their environment variables. */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/duration.h"
 #include "cli/cli.h"
@@ -106,19 +107,68 @@ static bool nodes_set(struct cli_settings *settings, const char *list, size_t le
     return true;
 }
 
-/* tenure://host:port, redis://[::1]:7411, or the same without the scheme, or several with commas between
- * them. Or unix:///path/of/a.socket. */
-static bool url_set(struct cli_settings *settings, const char *url) {
-    if (strncmp(url, "unix://", 7) == 0) {
-        return copy(settings->socket, sizeof settings->socket, url + 7, strlen(url + 7));
+/* The part of the URL after the scheme; NULL: the scheme is unknown. An unknown scheme must not mean plain
+ * text. */
+static const char *scheme_take(const char *url, bool *ret_unix, bool *ret_tls) {
+    static const struct {
+        const char *name;
+        bool is_unix, tls;
+    } schemes[] = {{"tenure", false, false},
+                   {"redis", false, false},
+                   {"tenures", false, true},
+                   {"rediss", false, true},
+                   {"unix", true, false}};
+    const char *mark = strstr(url, "://");
+    *ret_unix = *ret_tls = false;
+    if (mark == NULL) {
+        return url;
     }
-    settings->tls.on |= strncmp(url, "rediss://", 9) == 0 || strncmp(url, "tenures://", 10) == 0;
-    const char *scheme = strstr(url, "://");
-    const char *host = scheme != NULL ? scheme + 3 : url;
+    for (unsigned i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+        size_t len = strlen(schemes[i].name);
+        if (len == (size_t)(mark - url) && strncasecmp(url, schemes[i].name, len) == 0) {
+            *ret_unix = schemes[i].is_unix;
+            *ret_tls = schemes[i].tls;
+            return mark + 3;
+        }
+    }
+    return NULL;
+}
+
+/* tenure://host:port, redis://[::1]:7411, or the same without the scheme, or several with commas between
+ * them; tenures:// and rediss:// use TLS. Or unix:///path/of/a.socket. A user and a secret before an '@'
+ * are not taken for a host. */
+static bool url_set(struct cli_settings *settings, const char *url) {
+    bool is_unix, tls;
+    const char *host = scheme_take(url, &is_unix, &tls);
+    if (host == NULL) {
+        return false;
+    }
+    if (is_unix) {
+        return copy(settings->socket, sizeof settings->socket, host, strlen(host));
+    }
+    if (strchr(host, '@') != NULL) {
+        return false;
+    }
+    settings->tls.on |= tls;
     size_t len = strcspn(host, "/");
     settings->node_count = 0;
     return memchr(host, ',', len) != NULL ? nodes_set(settings, host, len)
                                           : address_set(settings, host, len);
+}
+
+/* Does not print a URL with an '@': it may contain a secret. */
+static void url_refuse(const char *name, const char *url) {
+    if (strchr(url, '@') != NULL) {
+        (void)fprintf(stderr,
+                      "tenure: %s: a URL with '@' is not accepted; set TENURE_USER and "
+                      "TENURE_SECRET or TENURE_SECRET_FILE instead\n",
+                      name);
+    } else {
+        (void)fprintf(stderr,
+                      "tenure: %s: '%s' is not tenure://HOST:PORT[,HOST:PORT...], the same with "
+                      "tenures://, redis:// or rediss://, or unix://PATH\n",
+                      name, url);
+    }
 }
 
 bool cli_settings_address(struct cli_settings *settings, struct tn_bytes address) {
@@ -159,10 +209,7 @@ bool cli_settings_init(struct cli_settings *settings, const struct os *os) {
         return false;
     }
     if (url != NULL && url[0] != '\0' && !url_set(settings, url)) {
-        (void)fprintf(
-            stderr,
-            "tenure: TENURE_URL: '%s' is not tenure://HOST:PORT[,HOST:PORT...] or unix://PATH\n",
-            url);
+        url_refuse("TENURE_URL", url);
         return false;
     }
     if ((host != NULL && host[0] != '\0') || (port != NULL && port[0] != '\0')) {
@@ -297,6 +344,10 @@ int cli_settings_take(struct cli_settings *settings, int argc, char **argv, int 
         return -1;
     }
     if (!value_set(settings, row, value)) {
+        if (row == URL) {
+            url_refuse("--url", value);
+            return -1;
+        }
         (void)fprintf(stderr, "tenure: %s: invalid value '%s'; expected %s\n", name, value,
                       rows[row][2]);
         return -1;

@@ -58,6 +58,33 @@ class Tool(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn(b"TENURE_TLS: '1' is not yes or no", done.stderr)
 
+    def test_the_scheme_of_a_url_is_known_in_any_case(self):
+        for scheme in ("REDISS", "Tenures"):
+            url = "%s://localhost:%d" % (scheme, self.server.tls_port)
+            self.good("--ca", self.ca, "-u", url, "ping")
+            self.bad("certificate is not trusted", "-u", url, "ping")
+        for scheme in ("REDIS", "tenure"):
+            self.good("-u", "%s://localhost:%d" % (scheme, self.server.port), "ping")
+
+    def test_an_unknown_scheme_does_not_mean_plain_text(self):
+        """The plain port would answer, and get the secret."""
+        for scheme in ("https", "redis+tls", "tenuress", " rediss", "tls", ""):
+            url = "%s://localhost:%d" % (scheme, self.server.port)
+            for words, environment in ((("-u", url, "ping"), {}), (("ping",), {"TENURE_URL": url})):
+                done = self.tenure(*words, **environment)
+                self.assertEqual(done.returncode, 2, (url, done))
+                self.assertIn(b"or unix://PATH", done.stderr)
+
+    def test_a_user_in_a_url_is_refused_and_not_printed(self):
+        for start in ("rediss://user:hush@", "user:hush@", "tenure://hush/hush@", "bad://user:hush@"):
+            url = "%slocalhost:%d" % (start, self.server.port)
+            for words, environment in ((("-u", url, "ping"), {}), (("--url=" + url, "ping"), {}),
+                                       (("ping",), {"TENURE_URL": url})):
+                done = self.tenure(*words, **environment)
+                self.assertEqual(done.returncode, 2, (url, done))
+                self.assertIn(b"TENURE_SECRET", done.stderr)
+                self.assertNotIn(b"hush", done.stderr + done.stdout)
+
     def test_what_cannot_be_verified_is_refused(self):
         port = str(self.server.tls_port)
         self.bad("certificate is not trusted", "-p", port, "--tls", "ping")
@@ -119,6 +146,36 @@ class Python(Tool):
                 self.assertEqual(c.ping(), "PONG")
         with unittest.mock.patch.dict(os.environ, {"TENURE_TLS": "1"}):
             self.assertRaises(ValueError, self.client)
+        # The environment counts also if an address is passed; an argument goes before it.
+        with unittest.mock.patch.dict(os.environ, {"TENURE_TLS": "yes", "TENURE_CA_FILE": self.ca}):
+            with self.client("localhost:%d" % self.server.tls_port) as c:
+                self.assertEqual(c.ping(), "PONG")
+            with self.client("localhost:%d" % self.server.port, tls=False) as c:
+                self.assertEqual(c.ping(), "PONG")
+
+    def test_the_scheme_of_a_url_is_known_in_any_case(self):
+        for scheme in ("REDISS", "Tenures"):
+            url = "%s://localhost:%d" % (scheme, self.server.tls_port)
+            with self.client(url, ca_file=self.ca) as c:
+                self.assertEqual(c.ping(), "PONG")
+            self.assertRaisesRegex(ValueError, "tls=False contradicts", self.client, url, tls=False)
+        for scheme in ("REDIS", "tenure"):
+            with self.client("%s://localhost:%d" % (scheme, self.server.port)) as c:
+                self.assertEqual(c.ping(), "PONG")
+
+    def test_an_unknown_scheme_does_not_mean_plain_text(self):
+        for scheme in ("https", "redis+tls", " rediss", "redi\tss", ""):
+            url = "%s://localhost:%d" % (scheme, self.server.port)
+            self.assertRaisesRegex(ValueError, "or unix://PATH", self.client, url)
+            with unittest.mock.patch.dict(os.environ, {"TENURE_URL": url}):
+                self.assertRaisesRegex(ValueError, "or unix://PATH", self.client)
+
+    def test_a_user_in_a_url_is_refused_and_not_printed(self):
+        """The Python client accepts a user in a URL; a message about the URL does not have the secret."""
+        for url in ("bad://user:hush@localhost", "tenure://user:hush@localhost/path", "tenure://user:hush@"):
+            with self.assertRaises(ValueError) as caught:
+                self.client(url)
+            self.assertNotIn("hush", str(caught.exception))
 
     def test_what_cannot_be_verified_is_refused(self):
         url = "tenures://localhost:%d" % self.server.tls_port
