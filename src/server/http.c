@@ -58,6 +58,7 @@ static void on_timer(uv_timer_t *timer) {
 
 static void on_soon(uv_idle_t *soon) {
     connections_look(soon->data);
+    https_relays_look(soon->data);
     http_run(soon->data);
 }
 
@@ -110,7 +111,7 @@ static void rearm(struct http *http) {
     MHD_UNSIGNED_LONG_LONG ms = 0;
     bool limited = MHD_get_timeout(http->daemon, &ms) == MHD_YES;
     if (http->resumed || !TAILQ_EMPTY(&http->queue) || http->looking != NULL ||
-        (limited && ms == 0)) {
+        http->relay_looking != NULL || (limited && ms == 0)) {
         (void)uv_idle_start(&http->soon, on_soon);
         return;
     }
@@ -214,9 +215,11 @@ void server_http_check(struct server *server) {
         return;
     }
     http_listeners_retry(http);
-    https_relays_look(http);
     if (http->looking == NULL) {
         http->looking = LIST_FIRST(&http->connections);
+    }
+    if (http->relay_looking == NULL) {
+        http->relay_looking = LIST_FIRST(&http->relays);
     }
     http_run(http);
 }
@@ -267,7 +270,7 @@ int server_http_start(struct server *server) {
 
 uint32_t server_http_connections(const struct server *server) {
     const struct http *http = server->http;
-    return http != NULL ? http->connection_count + http->handshake_count : 0;
+    return http != NULL ? http->connection_count + http->alone_count : 0;
 }
 
 uint32_t server_http_streams(const struct server *server) {

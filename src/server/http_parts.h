@@ -88,7 +88,9 @@ struct http {
     LIST_HEAD(http_connections, http_connection) connections;
     LIST_HEAD(https_relays, https_relay) relays; /* of connections with TLS: see https.c */
     struct https_relay *arriving;                /* whose socket libmicrohttpd is being given */
-    uint32_t relay_count, handshake_count;
+    struct https_relay *relay_looking;           /* as `looking` */
+    uint32_t relay_count;
+    uint32_t alone_count; /* relays that no connection of libmicrohttpd stands for */
     struct http_connection *looking;  /* where the look of this second goes on; NULL: it is over */
     struct http_connection **sockets; /* by descriptor; NULL: none of ours */
     uint32_t socket_capacity;
@@ -154,7 +156,7 @@ void http_listeners_retry(struct http *http);
 void https_relay_find(struct http_connection *connection);
 /* The connection ends. */
 void https_relay_leave(struct http_connection *connection);
-/* Every second. */
+/* Once in a turn, while http->relay_looking is not NULL. */
 void https_relays_look(struct http *http);
 /* Closes those that are in their handshake, or all. */
 void https_relays_close(struct http *http, bool all);

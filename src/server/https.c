@@ -41,6 +41,8 @@ struct https_relay {
     struct http_connection *connection;
     struct access_login arrived;
     uint64_t created_ms;
+    uint64_t progress_ms; /* of the last bytes that the client took, or of the connection's end */
+    size_t unsent;        /* when it was last looked at */
     size_t discarded;
     uint32_t handles; /* that are open */
     bool settled;     /* the handshake is over */
@@ -58,6 +60,9 @@ static void handle_closed(struct https_relay *relay) {
     }
     free(relay->up);
     free(relay->down);
+    if (http->relay_looking == relay) {
+        http->relay_looking = LIST_NEXT(relay, place);
+    }
     LIST_REMOVE(relay, place);
     http->relay_count--;
     free(relay);
@@ -73,10 +78,9 @@ static void relay_close(struct https_relay *relay) {
         return;
     }
     relay->closing = true;
-    if (!relay->settled) {
-        relay->http->handshake_count--;
-    }
-    if (relay->connection != NULL) {
+    if (relay->connection == NULL) {
+        relay->http->alone_count--;
+    } else {
         relay->connection->client_socket = -1;
         if (relay->connection->exchange != NULL) {
             relay->connection->exchange->client.socket = -1;
@@ -191,6 +195,7 @@ static void transport_written(void *owner, int status) {
     struct https_relay *relay = owner;
     free(relay->down);
     relay->down = NULL;
+    relay->progress_ms = uv_now(&relay->http->server->loop);
     if (relay->closing) {
         return;
     }
@@ -268,7 +273,6 @@ static void transport_settled(void *owner) {
     struct sockaddr_storage from;
     socklen_t len = sizeof from;
     relay->settled = true;
-    http->handshake_count--;
     relay->arrived = server_tls_login(&relay->transport, &http->server->access);
     if (http->daemon == NULL || http->draining || !pair_make(relay) ||
         getpeername(transport_socket(&relay->transport), (struct sockaddr *)&from, &len) != 0) {
@@ -308,7 +312,7 @@ void server_https_accept(struct server *server, struct server_listener *listener
     relay->handles = 1;
     relay->created_ms = uv_now(&server->loop);
     http->relay_count++;
-    http->handshake_count++;
+    http->alone_count++;
     LIST_INSERT_HEAD(&http->relays, relay, place);
     transport_init(&relay->transport, &server->loop, TRANSPORT_TLS, &calls, relay);
     server->counters.rejected[SERVER_REJECT_CONNECTIONS] += full;
@@ -326,6 +330,7 @@ void https_relay_find(struct http_connection *connection) {
     struct https_relay *relay = connection->http->arriving;
     if (relay != NULL && relay->given == connection->socket) {
         relay->connection = connection;
+        connection->http->alone_count--;
         connection->relay = relay;
         connection->secure = true;
         connection->arrived = relay->arrived;
@@ -334,36 +339,60 @@ void https_relay_find(struct http_connection *connection) {
 }
 
 void https_relay_leave(struct http_connection *connection) {
-    if (connection->relay != NULL) {
-        connection->relay->connection = NULL;
+    struct https_relay *relay = connection->relay;
+    if (relay != NULL) {
+        relay->connection = NULL;
+        relay->progress_ms = uv_now(&connection->http->server->loop);
+        connection->http->alone_count += !relay->closing;
         connection->relay = NULL;
     }
 }
 
+static void drop(struct https_relay *relay, enum server_drop reason) {
+    struct http *http = relay->http;
+    char address[TRANSPORT_PEER_MAX];
+    http->counters->dropped[reason]++;
+    if (server_connections_tell(&http->server->connections)) {
+        transport_name(&relay->transport, address);
+        server_log("client_dropped", "reason=%s addr=%s", server_drop_name(reason), address);
+    }
+    relay_close(relay);
+}
+
+/* While libmicrohttpd has the connection, it disconnects a client that does not read. When it has closed
+ * its end, the relay still has bytes for the client. False: this one stays. */
+static bool look(struct https_relay *relay) {
+    const struct server *server = relay->http->server;
+    uint64_t now = uv_now(&server->loop);
+    uint64_t patience = (uint64_t)server->options.slow_seconds * 1000;
+    if (relay->closing) {
+        return false;
+    }
+    size_t unsent = transport_queued(&relay->transport);
+    if (unsent != relay->unsent) {
+        relay->unsent = unsent;
+        relay->progress_ms = now;
+    }
+    if (!relay->settled && now - relay->created_ms >= patience) {
+        drop(relay, SERVER_DROP_HANDSHAKE);
+    } else if (relay->finished && relay->down == NULL && inner_is_gone(relay)) {
+        relay_close(relay);
+    } else if (relay->settled && relay->connection == NULL &&
+               now - relay->progress_ms >= patience) {
+        drop(relay, SERVER_DROP_SLOW);
+    }
+    return relay->closing;
+}
+
 void https_relays_look(struct http *http) {
-    struct https_relay *next;
-    uint64_t now = uv_now(&http->server->loop);
-    uint64_t patience = (uint64_t)http->server->options.slow_seconds * 1000;
     uint32_t drops = 0;
-    for (struct https_relay *relay = LIST_FIRST(&http->relays);
-         relay != NULL && drops < SERVER_DROPS_MAX; relay = next) {
-        next = LIST_NEXT(relay, place);
-        if (relay->closing) {
-            continue;
+    for (uint32_t i = 0; i < SERVER_LOOKS_MAX && drops < SERVER_DROPS_MAX; i++) {
+        struct https_relay *relay = http->relay_looking;
+        if (relay == NULL) {
+            return;
         }
-        if (!relay->settled && now - relay->created_ms >= patience) {
-            char address[TRANSPORT_PEER_MAX];
-            http->counters->dropped[SERVER_DROP_HANDSHAKE]++;
-            if (server_connections_tell(&http->server->connections)) {
-                transport_name(&relay->transport, address);
-                server_log("client_dropped", "reason=%s addr=%s",
-                           server_drop_name(SERVER_DROP_HANDSHAKE), address);
-            }
-            relay_close(relay);
-            drops++;
-        } else if (relay->finished && relay->down == NULL && inner_is_gone(relay)) {
-            relay_close(relay);
-        }
+        http->relay_looking = LIST_NEXT(relay, place);
+        drops += look(relay);
     }
 }
 

@@ -5,6 +5,7 @@ import json
 import os
 import select
 import signal
+import socket
 import stat
 import subprocess
 import unittest
@@ -162,9 +163,41 @@ class Stalled(HttpsCase):
             s.sendall(b"GET / HTTP/1.1\r\nHost")
             self.assertFalse(read_all(s))
 
+    def test_clients_that_never_read_are_dropped(self):
+        """libmicrohttpd gives up first; what it wrote still waits for the client then."""
+        def descriptors():
+            return len(os.listdir("/proc/%d/fd" % self.server.process.pid))
+        until(lambda: self.server.info("connected_clients") == 1, "no other clients")
+        before, dropped = descriptors(), self.server.info("slow_clients_dropped")
+        deaf = []
+        for _ in range(10):
+            s = socket.socket()
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            s.connect(("127.0.0.1", self.server.https_port))
+            s = self.certificates.context().wrap_socket(s, server_hostname="localhost")
+            s.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20)
+            deaf.append(s)
+        until(lambda: self.server.info("slow_clients_dropped") >= dropped + 10, "all are dropped")
+        until(lambda: descriptors() <= before + 1, "their sockets are closed")
+        for s in deaf:
+            s.close()
+
     def test_plain_http_is_hung_up_on(self):
         self.assertIn("Empty reply", curl("http://localhost:%d/" % self.server.https_port))
         self.server.says("reason=foreign", "the client speaks HTTP without TLS")
+
+
+class Silent(HttpsCase):
+    more = ("--slow-seconds", "1", "--max-connections", "1000")
+
+    def test_many_silent_connections_are_dropped_at_once(self):
+        """Not a few in each second: that would take minutes."""
+        before = self.server.info("handshake_clients_dropped")
+        silent = [self.server.plain(self.server.https_port) for _ in range(600)]
+        until(lambda: self.server.info("handshake_clients_dropped") >= before + 600, "all are dropped")
+        for s in silent:
+            self.assertEqual(s.recv(1), b"")
+            s.close()
 
 
 class Full(HttpsCase):

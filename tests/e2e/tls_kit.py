@@ -71,6 +71,13 @@ class TlsServer(Server):
     def tls(self, context, port=None):
         return context.wrap_socket(self.plain(port), server_hostname="localhost")
 
+    def info(self, name):
+        """A number of INFO."""
+        for line in self.cli("INFO").splitlines():
+            if line.startswith(name + ":"):
+                return int(line.split(":")[1])
+        raise AssertionError(name)
+
     def says(self, *parts):
         """A line of the log with all of these."""
         return until(lambda: next((line for line in text_of(self.log.name).splitlines()

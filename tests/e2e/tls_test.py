@@ -50,10 +50,7 @@ class TlsCase(unittest.TestCase):
                            ssl_ca_certs=self.certificates["ca.pem"], ssl_check_hostname=True, **options)
 
     def info(self, name):
-        for line in self.server.cli("INFO").splitlines():
-            if line.startswith(name + ":"):
-                return int(line.split(":")[1])
-        raise AssertionError(name)
+        return self.server.info(name)
 
 
 class Clients(TlsCase):
