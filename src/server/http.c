@@ -57,6 +57,7 @@ static void on_timer(uv_timer_t *timer) {
 }
 
 static void on_soon(uv_idle_t *soon) {
+    https_relays_turn(soon->data);
     connections_look(soon->data);
     https_relays_look(soon->data);
     http_run(soon->data);
@@ -111,7 +112,7 @@ static void rearm(struct http *http) {
     MHD_UNSIGNED_LONG_LONG ms = 0;
     bool limited = MHD_get_timeout(http->daemon, &ms) == MHD_YES;
     if (http->resumed || !TAILQ_EMPTY(&http->queue) || http->looking != NULL ||
-        http->relay_looking != NULL || (limited && ms == 0)) {
+        http->relay_looking != NULL || !TAILQ_EMPTY(&http->paused) || (limited && ms == 0)) {
         (void)uv_idle_start(&http->soon, on_soon);
         return;
     }
@@ -246,6 +247,7 @@ int server_http_start(struct server *server) {
     http->counters = &server->counters;
     http->listeners[HTTP_LISTEN_TCP].socket = http->listeners[HTTP_LISTEN_UNIX].socket = -1;
     TAILQ_INIT(&http->queue);
+    TAILQ_INIT(&http->paused);
     http->scratch = malloc(HTTP_SCRATCH_BYTES);
     http->openapi = protocol_openapi_make(server->options.version, &http->openapi_len);
     if (http->openapi != NULL) {

@@ -86,11 +86,12 @@ struct http {
     bool draining;
     uint32_t connection_count;
     LIST_HEAD(http_connections, http_connection) connections;
-    LIST_HEAD(https_relays, https_relay) relays; /* of connections with TLS: see https.c */
-    struct https_relay *arriving;                /* whose socket libmicrohttpd is being given */
-    struct https_relay *relay_looking;           /* as `looking` */
+    LIST_HEAD(https_relays, https_relay) relays;  /* of connections with TLS: see https.c */
+    struct https_relay *arriving;                 /* whose socket libmicrohttpd is being given */
+    TAILQ_HEAD(https_paused, https_relay) paused; /* relays that are read again in the next turn */
+    struct https_relay *relay_looking;            /* as `looking` */
     uint32_t relay_count;
-    uint32_t alone_count; /* relays that no connection of libmicrohttpd stands for */
+    uint32_t alone_count;             /* relays that no connection of libmicrohttpd stands for */
     struct http_connection *looking;  /* where the look of this second goes on; NULL: it is over */
     struct http_connection **sockets; /* by descriptor; NULL: none of ours */
     uint32_t socket_capacity;
@@ -156,6 +157,8 @@ void http_listeners_retry(struct http *http);
 void https_relay_find(struct http_connection *connection);
 /* The connection ends. */
 void https_relay_leave(struct http_connection *connection);
+/* In the next turn: reads the clients that had their share of the last one. */
+void https_relays_turn(struct http *http);
 /* Once in a turn, while http->relay_looking is not NULL. */
 void https_relays_look(struct http *http);
 /* Closes those that are in their handshake, or all. */

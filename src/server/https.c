@@ -35,9 +35,11 @@ struct https_relay {
     struct transport inner;     /* our end of the pair */
     struct http *http;
     LIST_ENTRY(https_relay) place;
-    uint8_t *up;   /* bytes on their way to libmicrohttpd; NULL: none */
-    uint8_t *down; /* bytes on their way to the client */
-    int given;     /* libmicrohttpd's end; -1: not made */
+    TAILQ_ENTRY(https_relay) turn_place; /* if `paused` */
+    uint64_t read_turn; /* the turn of the loop in which the client was last read */
+    uint8_t *up;        /* bytes on their way to libmicrohttpd; NULL: none */
+    uint8_t *down;      /* bytes on their way to the client */
+    int given;          /* libmicrohttpd's end; -1: not made */
     struct http_connection *connection;
     struct access_login arrived;
     uint64_t created_ms;
@@ -48,8 +50,38 @@ struct https_relay {
     bool settled;     /* the handshake is over */
     bool ended;       /* the client sends no more */
     bool finished;    /* libmicrohttpd sends no more */
+    bool paused;      /* the client is not read before the next turn of the loop */
     bool closing;
 };
+
+/* ---- Turns ---- */
+
+static void pause_end(struct https_relay *relay) {
+    if (relay->paused) {
+        TAILQ_REMOVE(&relay->http->paused, relay, turn_place);
+        relay->paused = false;
+    }
+}
+
+/* The client was read in this turn already, and has sent more. */
+static void pause_until_next_turn(struct https_relay *relay) {
+    transport_stop(&relay->transport);
+    if (!relay->paused) {
+        relay->paused = true;
+        TAILQ_INSERT_TAIL(&relay->http->paused, relay, turn_place);
+    }
+    http_soon(relay->http);
+}
+
+void https_relays_turn(struct http *http) {
+    struct https_relay *relay;
+    while ((relay = TAILQ_FIRST(&http->paused)) != NULL) {
+        pause_end(relay);
+        if (relay->up == NULL && !relay->ended) {
+            transport_start(&relay->transport);
+        }
+    }
+}
 
 /* ---- Closing ---- */
 
@@ -78,6 +110,7 @@ static void relay_close(struct https_relay *relay) {
         return;
     }
     relay->closing = true;
+    pause_end(relay);
     if (relay->connection == NULL) {
         relay->http->alone_count--;
     } else {
@@ -160,10 +193,16 @@ static void up_send(struct https_relay *relay, const uint8_t *bytes, size_t len)
     }
 }
 
+/* Once in a turn, as read_buffer in connection.c. */
 static uv_buf_t transport_buffer(void *owner) {
     struct https_relay *relay = owner;
-    return uv_buf_init((char *)relay->http->server->buffers.read,
-                       relay->settled ? SERVER_SHARE_BYTES : SERVER_STRANGER_BYTES);
+    struct server *server = relay->http->server;
+    unsigned share = relay->settled ? SERVER_SHARE_BYTES : SERVER_STRANGER_BYTES;
+    if (relay->read_turn == server->schedule.turn) {
+        share = 0;
+    }
+    relay->read_turn = server->schedule.turn;
+    return uv_buf_init((char *)server->buffers.read, share);
 }
 
 static void transport_read(void *owner, const uint8_t *bytes, ssize_t count) {
@@ -173,6 +212,8 @@ static void transport_read(void *owner, const uint8_t *bytes, ssize_t count) {
     }
     if (count > 0) {
         up_send(relay, bytes, (size_t)count);
+    } else if (count == UV_ENOBUFS) {
+        pause_until_next_turn(relay);
     } else if (count != UV_EOF || !relay->settled || (relay->finished && relay->down == NULL)) {
         relay_close(relay);
     } else {

@@ -11,6 +11,7 @@
 
 #define BEHIND_MAX (64u * 1024u)   /* ciphertext behind the flight that is with libuv */
 #define SEALED_MAX (1024u * 1024u) /* of one call of OpenSSL; a chain of certificates is long */
+#define KEY_UPDATES_MAX 16u        /* that a client may send in a second */
 #define RECORD_HANDSHAKE 22        /* the first byte that a client of TLS sends */
 
 struct tls_stream {
@@ -29,6 +30,8 @@ struct tls_stream {
     size_t plain_len, plain_at;
     size_t
         committed; /* bytes at the start of the next transport_write that are encrypted already */
+    uint64_t updates_ms;  /* the start of the second in which KeyUpdates are counted */
+    uint32_t key_updates; /* that the client has sent in it */
     bool writing;
     bool seen;    /* the first bytes were TLS */
     bool settled; /* the handshake is over */
@@ -44,6 +47,9 @@ struct tls_stream {
 static int memory_read(BIO *bio, char *out, int max) {
     struct tls_stream *stream = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
+    if (stream->key_updates > KEY_UPDATES_MAX) {
+        return -1; /* OpenSSL would process all updates that have been read before it returns */
+    }
     if (stream->in_len == 0) {
         BIO_set_retry_read(bio);
         return -1;
@@ -91,6 +97,27 @@ BIO_METHOD *transport_tls_method(void) {
     return method;
 }
 
+/* ---- Key updates ---- */
+
+/* OpenSSL calls it for each message. TLS 1.3 does not limit how often a client updates its keys, and
+ * thousands of updates fit into a few reads. */
+static void on_message(int sent, int version, int type, const void *bytes, size_t len, SSL *ssl,
+                       void *ctx) {
+    struct tls_stream *stream = ctx;
+    uint64_t now = uv_now(stream->tls->loop);
+    (void)version;
+    (void)ssl;
+    if (sent || type != SSL3_RT_HANDSHAKE || len == 0 ||
+        *(const uint8_t *)bytes != SSL3_MT_KEY_UPDATE) {
+        return;
+    }
+    if (now - stream->updates_ms >= 1000) {
+        stream->updates_ms = now;
+        stream->key_updates = 0;
+    }
+    stream->key_updates++;
+}
+
 /* ---- Ciphertext out ---- */
 
 /* Takes over the bytes. 0, or a code of libuv's. */
@@ -110,7 +137,7 @@ static int keep(struct tls_stream *stream, const uint8_t *bytes, size_t len) {
     size_t before = is_first ? 0 : stream->behind_len;
     TN_ASSERT(len > 0);
     if (!is_first && before + len > BEHIND_MAX) {
-        return UV_ENOBUFS;
+        return UV_EPROTO; /* the client makes OpenSSL send, and does not read */
     }
     uint8_t *copy = realloc(is_first ? NULL : stream->behind, before + len);
     if (copy == NULL) {
@@ -201,7 +228,7 @@ static void tls_written(void *owner, int status) {
     if (status != 0 && stream->writing) {
         write_end(stream, status);
     } else if (status != 0 && !transport_is_closing(transport)) {
-        stream->calls->read(stream->owner, NULL, status);
+        stream->calls->read(stream->owner, NULL, status != UV_ENOBUFS ? status : UV_EPROTO);
     }
 }
 
@@ -308,7 +335,8 @@ static void log_failure(struct tls_stream *stream, const char *reason, const cha
     }
 }
 
-/* Closes the stream, from the owner's point of view. An alert says why, if OpenSSL made one. */
+/* Closes the stream, from the owner's point of view. An alert says why, if OpenSSL made one. For the owner
+ * UV_ENOBUFS means that it gave no buffer, so a failure must have another code. */
 static void fail(struct tls_stream *stream, int code) {
     bool left;
     (void)pump(stream, &left);
@@ -317,13 +345,16 @@ static void fail(struct tls_stream *stream, int code) {
     if (!stream->settled) {
         stream->tls->counters->handshakes_failed++;
     }
-    stream->calls->read(stream->owner, NULL, code);
+    stream->calls->read(stream->owner, NULL, code != UV_ENOBUFS ? code : UV_EPROTO);
 }
 
 static void fail_tls(struct tls_stream *stream) {
     char text[128];
     long verified = SSL_get_verify_result(stream->ssl);
     server_tls_error(text, sizeof text);
+    if (stream->key_updates > KEY_UPDATES_MAX) {
+        (void)snprintf(text, sizeof text, "the client updates its keys too often");
+    }
     log_failure(stream, stream->settled ? "tls" : "handshake",
                 verified != X509_V_OK ? X509_verify_cert_error_string(verified) : text);
     fail(stream, UV_EPROTO);
@@ -421,8 +452,10 @@ static void feed(struct tls_stream *stream, const uint8_t *bytes, size_t len) {
     }
     if (end == UV_EPROTO) {
         fail_tls(stream);
-    } else if (end == UV_EOF || code != 0) {
-        stream->calls->read(stream->owner, NULL, code != 0 ? code : end);
+    } else if (code != 0) {
+        fail(stream, code);
+    } else if (end == UV_EOF) {
+        stream->calls->read(stream->owner, NULL, UV_EOF);
     }
 }
 
@@ -537,6 +570,8 @@ bool transport_tls_begin(struct transport *transport, struct server_tls *tls) {
     BIO_set_init(bio, 1);
     SSL_set_bio(stream->ssl, bio, bio);
     SSL_set_accept_state(stream->ssl);
+    SSL_set_msg_callback(stream->ssl, on_message);
+    SSL_set_msg_callback_arg(stream->ssl, stream);
     stream->calls = transport->calls;
     stream->owner = transport->owner;
     transport->calls = &tls_calls;

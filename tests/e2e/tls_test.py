@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """TLS on RESP: real clients, certificates of clients, reload, and clients that do not behave."""
+import ctypes
 import os
 import signal
 import socket
@@ -389,6 +390,57 @@ class Rough(TlsCase):
             s.close()
         with self.redis() as r:
             self.assertTrue(r.ping())
+
+
+class Updating:
+    """A client of TLS 1.3 that updates its keys; Python's ssl does not, so this is OpenSSL itself."""
+
+    def __init__(self, s):
+        lib = self.lib = ctypes.CDLL("libssl.so.3")
+        for name in ("TLS_client_method", "SSL_CTX_new", "SSL_new"):
+            getattr(lib, name).restype = ctypes.c_void_p
+        self.context = ctypes.c_void_p(lib.SSL_CTX_new(ctypes.c_void_p(lib.TLS_client_method())))
+        self.ssl = ctypes.c_void_p(lib.SSL_new(self.context))
+        lib.SSL_set_fd(self.ssl, s.fileno())
+        s.setblocking(True)
+        assert lib.SSL_connect(self.ssl) == 1
+
+    def update(self, answer):
+        """False: the connection is closed."""
+        return self.lib.SSL_key_update(self.ssl, answer) == 1 and self.lib.SSL_do_handshake(self.ssl) == 1
+
+    def ask(self, text):
+        out = ctypes.create_string_buffer(1000)
+        if self.lib.SSL_write(self.ssl, text, len(text)) != len(text):
+            return b""
+        count = self.lib.SSL_read(self.ssl, out, 1000)
+        return out.raw[:max(count, 0)]
+
+    def free(self):
+        self.lib.SSL_free(self.ssl)
+        self.lib.SSL_CTX_free(self.context)
+
+
+class KeyUpdates(TlsCase):
+    asks = ((lambda server: server.tls_port, b"PING\r\n", b"+PONG"),
+            (lambda server: server.https_port, b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n", b"200 OK"))
+
+    def test_a_few_are_served(self):
+        for port, text, reply in self.asks:
+            with self.server.plain(port(self.server)) as s:
+                client = Updating(s)
+                for answer in (0, 1, 1, 0, 1):
+                    self.assertTrue(client.update(answer))
+                    self.assertIn(reply, client.ask(text))
+                client.free()
+
+    def test_a_flood_is_hung_up_on(self):
+        for port, _, _ in self.asks:
+            with self.server.plain(port(self.server)) as s:
+                client = Updating(s)
+                until(lambda c=client: not all(c.update(1) for _ in range(100)), "the end")
+                client.free()
+            self.server.says("reason=tls", "the client updates its keys too often")
 
 
 class Flood(TlsCase):
