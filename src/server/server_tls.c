@@ -70,7 +70,9 @@ static bool clients_set(SSL_CTX *context, const struct server_tls_files *files,
         mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
     }
     SSL_CTX_set_verify(context, mode, NULL);
-    return true;
+    /* A resumed session does not verify the certificate again: it may have expired since. */
+    (void)SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
+    return SSL_CTX_set_num_tickets(context, 0) == 1 || fail(reason, "TLS", "");
 }
 
 static bool expiry_read(SSL_CTX *context, uint64_t *ret_expires_s) {

@@ -152,6 +152,9 @@ class Clients(TlsCase):
             until(lambda: channel.get_message(timeout=1), "an event")
             channel.close()
 
+    def test_sessions_are_resumed_if_there_are_no_client_certificates(self):
+        self.assertEqual(sessions(self, None), [True, True])
+
     def test_goodbye_is_said(self):
         with self.server.tls(self.certificates.context()) as s:
             s.suppress_ragged_eofs = False
@@ -227,8 +230,32 @@ class Users(TlsCase):
         other.remove()
 
 
+    def test_a_certificate_is_verified_at_every_connection(self):
+        """A session that is resumed would not notice that the certificate has expired."""
+        self.assertEqual(sessions(self, "client"), [False, False])
+
+
+def sessions(case, name):
+    """Whether a second connection resumes the session of the first, with TLS 1.2 and 1.3."""
+    resumed = []
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        context = case.certificates.context(name)
+        context.minimum_version = context.maximum_version = version
+        session = None
+        for _ in range(2):
+            with context.wrap_socket(case.server.plain(), server_hostname="localhost", session=session) as s:
+                s.sendall(b"PING\r\n")
+                receive_until(s, b"\r\n")
+                session, reused = s.session, s.session_reused
+        resumed.append(reused)
+    return resumed
+
+
 class Required(TlsCase):
     more = ("--tls-client-certificates", "required")
+
+    def test_a_certificate_is_verified_at_every_connection(self):
+        self.assertEqual(sessions(self, "client"), [False, False])
 
     def test_without_a_certificate_nobody_is_served(self):
         with self.assertRaises((ssl.SSLError, ConnectionError)):
