@@ -4,9 +4,10 @@
 
 #include "base/assert.h"
 
-#define SPAN_MS 5000u /* over which the smallest lag is looked for, twice */
-#define RETRY_MS 50u  /* after "later" */
-#define MARGIN_MS 50u /* a follower waits 1.1 T and this */
+#define SPAN_MS 5000u              /* over which the smallest lag is looked for, twice */
+#define RETRY_MS 50u               /* after "later" */
+#define MARGIN_MS 50u              /* a follower waits 1.1 T and this */
+#define LAG_NONE (UINT64_MAX >> 2) /* the lag of a head of this node's own clock */
 
 /* One step: the node, the fact's time, and the effects so far. */
 struct step {
@@ -39,7 +40,7 @@ static void lag_forget(struct replica_owner *o, uint64_t now_ms) {
 /* Clocks of other machines may be ahead of ours by any amount: the difference wraps around, and the
  * smallest one is that of the smallest signed distance. */
 static void lag_note(struct replica_owner *o, uint64_t now_ms) {
-    uint64_t lag_ms = now_ms - o->head.stamp_ms + (UINT64_MAX >> 2);
+    uint64_t lag_ms = now_ms - o->head.stamp_ms + LAG_NONE;
     if (now_ms - o->lag_since_ms >= SPAN_MS) {
         bool recent = now_ms - o->lag_since_ms < 2 * (uint64_t)SPAN_MS;
         o->lag_before_ms = recent ? o->lag_ms : UINT64_MAX;
@@ -50,7 +51,32 @@ static void lag_note(struct replica_owner *o, uint64_t now_ms) {
 }
 
 uint64_t replica_owner_stamp(const struct replica_owner *o) {
-    return o->head.stamp_ms + lag_least(o) - (UINT64_MAX >> 2);
+    return o->head.stamp_ms + lag_least(o) - LAG_NONE;
+}
+
+/* The time of the log now, as far as the heads tell: never ahead of the true one. The first head of an
+ * epoch may have been under way for long, so until the next one what the epoch before told counts too. */
+static uint64_t log_time(const struct replica_owner *o, uint64_t now_ms) {
+    uint64_t head_ms = o->head.now_ms + (now_ms - replica_owner_stamp(o));
+    uint64_t carried_ms = o->carried_ms != 0 ? o->carried_ms + (now_ms - o->carried_at_ms) : 0;
+    return head_ms > carried_ms ? head_ms : carried_ms;
+}
+
+/* `live`: it was made while we were looking, not some time before. */
+static void head_take(struct step *s, const struct replica_head *head, bool live) {
+    struct replica_owner *o = s->owner;
+    bool same = o->has_head && head->epoch == o->head.epoch &&
+                replica_nonce_equal(&head->nonce, &o->head.nonce);
+    o->live = live;
+    o->carried_ms = !same && o->has_head ? log_time(o, s->now_ms) : 0;
+    o->carried_at_ms = s->now_ms;
+    if (!same) {
+        lag_forget(o, s->now_ms);
+    }
+    o->has_head = true;
+    o->head = *head;
+    o->heard_ms = s->now_ms;
+    lag_note(o, s->now_ms);
 }
 
 static uint64_t take_at(const struct replica_owner *o) {
@@ -74,7 +100,9 @@ static void append_end(struct step *s, enum tn_status status) {
     effect_add(s, REPLICA_DO_APPENDED)->status = status;
 }
 
-/* No longer owner, or not after all. What waits was never sent. */
+/* No longer owner, or not after all. What waits was never sent. An owner's last head has a stamp of
+ * this node's own clock. A head of another node stays as old as it was: giving up a try to take over
+ * is no news of its owner. */
 static void follow(struct step *s) {
     struct replica_owner *o = s->owner;
     bool led = o->role == REPLICA_OWNING;
@@ -87,15 +115,20 @@ static void follow(struct step *s) {
     }
     o->resigning = o->closing = false;
     o->reading = 0;
-    lag_forget(o, s->now_ms);
-    if (o->has_head) {
-        lag_note(o, s->now_ms);
-    }
-    o->heard_ms = s->now_ms;
-    o->live = true;
     if (led) {
+        lag_forget(o, s->now_ms);
+        o->lag_ms = LAG_NONE;
+        o->carried_ms = 0;
+        o->heard_ms = s->now_ms;
+        o->live = true;
         effect_add(s, REPLICA_DO_FOLLOW);
     }
+}
+
+/* The log has this head now, which another node has made. */
+static void follow_head(struct step *s, const struct replica_head *head) {
+    follow(s);
+    head_take(s, head, true);
 }
 
 static void refuse(struct step *s, enum replica_refusal refusal) {
@@ -145,7 +178,9 @@ static struct replica_head *swap_prepare(struct step *s, enum replica_swap_kind 
     o->seq = (o->head.seq > o->seq ? o->head.seq : o->seq) + 1;
     o->swap.to.seq = o->seq;
     o->swap.to.stamp_ms = s->now_ms;
-    o->swap.to.now_ms = s->log_ms > o->head.now_ms ? s->log_ms : o->head.now_ms;
+    /* An owner that does not tell the time yet: the new stamp must not hide the time since the last. */
+    uint64_t log_ms = s->log_ms != 0 ? s->log_ms : o->head.now_ms + (s->now_ms - o->head.stamp_ms);
+    o->swap.to.now_ms = log_ms > o->head.now_ms ? log_ms : o->head.now_ms;
     o->swap.stamp_ms = o->swap.began_ms = s->now_ms;
     return &o->swap.to;
 }
@@ -164,12 +199,12 @@ static void begin_append(struct step *s, const struct replica_append *append) {
 
 static void begin_take(struct step *s) {
     struct replica_owner *o = s->owner;
-    uint64_t since_ms = s->now_ms - replica_owner_stamp(o);
+    uint64_t log_ms = log_time(o, s->now_ms);
     struct replica_head *to = swap_prepare(s, REPLICA_SWAP_TAKE);
     to->epoch++;
     to->nonce = *s->nonce;
     to->flags = 0;
-    to->now_ms = o->head.now_ms + since_ms;
+    to->now_ms = log_ms;
     memcpy(to->node, o->options.node, sizeof to->node);
     o->role = REPLICA_TAKING;
     swap_send(s);
@@ -255,8 +290,7 @@ static void swap_lost(struct step *s, const struct replica_fact *fact) {
     } else if (put_back) {
         refuse(s, REPLICA_PUT_BACK);
     } else {
-        o->head = fact->head;
-        follow(s);
+        follow_head(s, &fact->head);
     }
 }
 
@@ -356,20 +390,6 @@ static void on_swap(struct step *s, const struct replica_fact *fact) {
 
 /* ---- Heads ---- */
 
-/* `live`: it was made while we were looking, not some time before. */
-static void head_take(struct step *s, const struct replica_head *head, bool live) {
-    struct replica_owner *o = s->owner;
-    o->live = live;
-    if (!o->has_head || head->epoch != o->head.epoch ||
-        !replica_nonce_equal(&head->nonce, &o->head.nonce)) {
-        lag_forget(o, s->now_ms);
-    }
-    o->has_head = true;
-    o->head = *head;
-    o->heard_ms = s->now_ms;
-    lag_note(o, s->now_ms);
-}
-
 static void on_seen(struct step *s, const struct replica_fact *fact) {
     struct replica_owner *o = s->owner;
     int order = o->has_head ? replica_head_order(&fact->head, &o->head) : 1;
@@ -381,8 +401,7 @@ static void on_seen(struct step *s, const struct replica_fact *fact) {
     }
     /* While a swap is under way its own end tells more. */
     if (o->role == REPLICA_OWNING && order > 0 && o->swap.kind == REPLICA_SWAP_NONE) {
-        o->head = fact->head;
-        follow(s);
+        follow_head(s, &fact->head);
     }
 }
 

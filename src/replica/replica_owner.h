@@ -139,8 +139,9 @@ struct replica_owner {
     /* How far the owner's clock is behind ours at least, and since when that is being looked at. */
     uint64_t lag_ms, lag_before_ms; /* in this span of 5 s, in the one before; UINT64_MAX: none */
     uint64_t lag_since_ms;
-    uint64_t heard_ms; /* of any head */
-    bool live;         /* `head` was made while this node was looking */
+    uint64_t carried_ms, carried_at_ms; /* the log's time when this epoch was first seen; 0: none */
+    uint64_t heard_ms;                  /* of any head */
+    bool live;                          /* `head` was made while this node was looking */
     uint64_t take_after_ms;
     uint64_t reading;    /* the number of the READ under way, 0: none */
     uint64_t read_at_ms; /* not before */
@@ -174,7 +175,7 @@ void replica_owner_begin(struct replica_owner *owner, const struct replica_owner
                          uint64_t boot_ms);
 
 /* One fact at one time (which never goes back). log_ms is the time of the log now, as an owner stamps
- * it; a new owner's follows from the last head. `nonce` must be new for every call. */
+ * it; a new owner's follows from the last head, and so does that of an owner that says 0. `nonce` must be new for every call. */
 void replica_owner_step(struct replica_owner *owner, const struct replica_fact *fact,
                         uint64_t boot_ms, uint64_t log_ms, const struct replica_nonce *nonce,
                         struct replica_effects *ret_effects);

@@ -1,0 +1,123 @@
+/* The replicated log over a fake etcd: long outages, full disks, and copies that are not complete.
+ * replica_log_test.c plays everything else. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "lib/replicakit.h"
+
+#define WALL_MS 1800000000000u /* the group's wall clock at its 0 */
+
+static struct group group; /* large */
+
+static const struct group_start begins = {.init = true};
+
+static bool all_take_part(struct group *k) {
+    for (unsigned n = 0; n < GROUP_NODES; n++) {
+        struct replica_standing standing;
+        if (k->nodes[n].log != NULL) {
+            replica_standing_read(k->nodes[n].log, &standing);
+            if (standing.part == REPLICA_PART_WAITING || !standing.caught_up) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Node 0 begins, the others join; somebody owns the log. */
+static struct group_node *cluster(unsigned nodes) {
+    group_open(&group, 1);
+    group_start(&group, 0, &begins);
+    for (unsigned n = 1; n < nodes; n++) {
+        group_start(&group, n, NULL);
+    }
+    struct group_node *owner = group_await_owner(&group, 5000);
+    assert_true(group_run_until(&group, 5000, all_take_part));
+    return owner;
+}
+
+static void appends(struct group_node *owner, unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+        assert_int_equal(group_append_wait(owner), GROUP_OK);
+    }
+}
+
+static uint64_t stale_ms(const struct group_node *node) {
+    struct log_stats stats;
+    memset(&stats, 0, sizeof stats);
+    node->log->verbs->stats(node->log, &stats);
+    return stats.stale_ms;
+}
+
+/* ---- Outages of etcd ---- */
+
+static void a_long_loss_of_quorum_makes_nodes_stale_and_loses_no_time(void **state) {
+    uint64_t before_ms[3];
+    (void)state;
+    struct group_node *owner = cluster(3);
+    appends(owner, 5);
+    group_run(&group, 5000);
+    fakeetcd_stop(group.fake, 0);
+    fakeetcd_stop(group.fake, 1);
+    group_run(&group, GROUP_TTL_MS + GROUP_TTL_MS);
+    (void)group_append(owner);
+    group_run(&group, 20000); /* the owner has given up */
+    for (unsigned n = 0; n < 3; n++) {
+        before_ms[n] = stale_ms(&group.nodes[n]);
+    }
+    for (unsigned i = 0; i < 400; i++) {
+        group_run(&group, 100);
+        for (unsigned n = 0; n < 3; n++) {
+            uint64_t now_ms = stale_ms(&group.nodes[n]);
+            assert_true(now_ms > before_ms[n]);
+            before_ms[n] = now_ms;
+            assert_string_equal(group.nodes[n].leader, "");
+        }
+    }
+    for (unsigned n = 0; n < 3; n++) {
+        assert_true(before_ms[n] >= 60000);
+    }
+    fakeetcd_start(group.fake, 0);
+    fakeetcd_start(group.fake, 1);
+    struct group_node *next = group_await_owner(&group, 20000);
+    appends(next, 1);
+    assert_true(group.early_ms <= 50);
+    assert_true(next->now_ms + 1000 > group.now_ms + WALL_MS);
+    assert_true(group_settle(&group, 5000));
+    group_check(&group);
+    group_close(&group);
+}
+
+/* A node that has only read an old head does not know its owner's time, also after a failed try. */
+static void a_head_that_was_found_is_not_heard_by_giving_up(void **state) {
+    (void)state;
+    struct group_node *owner = cluster(1);
+    appends(owner, 5);
+    group_stop(&group, 0);
+    group_run(&group, 600000);
+    group_start(&group, 0, NULL);
+    assert_true(group_run_until(&group, 5000, all_take_part));
+    fakeetcd_stop(group.fake, 0);
+    fakeetcd_stop(group.fake, 1);
+    group_run(&group, 30000);
+    fakeetcd_start(group.fake, 0);
+    fakeetcd_start(group.fake, 1);
+    owner = group_await_owner(&group, 20000);
+    appends(owner, 1);
+    assert_true(owner->now_ms + 1000 > group.now_ms + WALL_MS); /* by the wall clock */
+    group_close(&group);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_long_loss_of_quorum_makes_nodes_stale_and_loses_no_time),
+        cmocka_unit_test(a_head_that_was_found_is_not_heard_by_giving_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
