@@ -20,7 +20,8 @@
 #define LOG_BYTES_DEFAULT ((uint64_t)256 << 20)
 #define UNREACHABLE_MS 5000u /* without an answer, until it is said */
 #define ASK_AGAIN_MS 50u
-#define LEAVE_MS 1000u /* for giving the log up when it is closed */
+#define FULL_RETRY_MS 200u /* a full disk may have room again */
+#define LEAVE_MS 1000u     /* for giving the log up when it is closed */
 
 /* ---- Troubles ---- */
 
@@ -181,6 +182,9 @@ static uint64_t turn_next_ms(struct replica *r) {
     next_ms = least(next_ms, replica_keep_next_ms(r));
     if (r->begun && r->owner.has_head && r->leader_told[0] != '\0') { /* it may fall silent */
         next_ms = least(next_ms, r->now_ms + r->options.leader_ttl_ms / 4);
+    }
+    if (replica_copy_disk(r) >= REPLICA_DISK_FULL) {
+        next_ms = least(next_ms, r->now_ms + FULL_RETRY_MS);
     }
     replica_lock(r);
     if (r->asks != NULL) {

@@ -81,7 +81,8 @@ struct etcd;
     X(COPY, "the local copy of the log cannot be written", true)                                   \
     X(ENGINE, "the engine takes no more batches", true)                                            \
     X(CLOSED, "the cluster was closed for good", false)                                            \
-    X(FULL, "etcd's database is near its quota: writes are refused", false)
+    X(FULL, "etcd's database is near its quota: writes are refused", false)                        \
+    X(COPY_FULL, "the disk of the local copy is full: this node does not own the log", false)
 
 enum replica_trouble {
 #define REPLICA_TROUBLE_ENUM(name, text, final) REPLICA_TROUBLE_##name,

@@ -77,11 +77,25 @@ uint64_t replica_copy_lsn(struct replica *r) {
 enum tn_status replica_copy_status(struct replica *r) {
     copy_lock(r);
     enum tn_status status = r->copy.failed;
-    if (r->copy.first != NULL) {
-        pthread_cond_broadcast(&r->copy.changed); /* a disk that was full may have room again */
+    if (r->copy.full) {
+        pthread_cond_broadcast(&r->copy.changed); /* it may have room again */
     }
     copy_unlock(r);
     return status;
+}
+
+enum replica_disk replica_copy_disk(struct replica *r) {
+    enum replica_disk disk = REPLICA_DISK_DRAINED;
+    copy_lock(r);
+    if (r->copy.full) {
+        bool stuck = r->now_ms >= r->copy.full_ms + r->options.leader_ttl_ms ||
+                     r->copy.bytes >= REPLICA_QUEUE_BYTES;
+        disk = stuck ? REPLICA_DISK_STUCK : REPLICA_DISK_FULL;
+    } else if (r->copy.first != NULL) {
+        disk = REPLICA_DISK_BUSY;
+    }
+    copy_unlock(r);
+    return disk;
 }
 
 /* ---- The file ---- */
@@ -111,15 +125,33 @@ static void copy_done(void *ctx, enum tn_status status) {
     *(enum tn_status *)ctx = status;
 }
 
+/* Whoever waits for the copier goes on without it. */
+static void copy_refused(struct replica *r) {
+    uint64_t now_ms = r->os->clock_boot_ms(r->os->ctx);
+    copy_lock(r);
+    bool news = !r->copy.full;
+    if (news) {
+        r->copy.full = true;
+        r->copy.full_ms = now_ms;
+        pthread_cond_broadcast(&r->copy.changed);
+    }
+    copy_unlock(r);
+    if (news) {
+        replica_wake(r);
+    }
+}
+
 /* Appends the oldest item; TN_NOSPACE: it stays the oldest. */
 static enum tn_status copy_one(struct replica *r, struct replica_item *item) {
     enum tn_status status = TN_IO;
     r->local->verbs->append(r->local, &item->batch, copy_done, &status);
     if (status == TN_NOSPACE) {
+        copy_refused(r);
         return status;
     }
     copy_lock(r);
-    bool starved = r->copy.starved;
+    bool starved = r->copy.starved || r->copy.full;
+    r->copy.full = false;
     r->copy.first = item->next;
     if (r->copy.first == NULL) {
         r->copy.last = NULL;
@@ -165,8 +197,8 @@ static void copy_settle(struct replica *r, uint64_t *save_ms, bool idle) {
 static struct replica_item *copy_next(struct replica *r, bool refused) {
     copy_lock(r);
     r->copy.busy = false;
-    if (refused && !r->copy.stop) { /* no space: wait until somebody looks */
-        pthread_cond_wait(&r->copy.changed, &r->copy.lock);
+    if (refused && !r->copy.stop) {
+        pthread_cond_wait(&r->copy.changed, &r->copy.lock); /* the log's thread retries */
     }
     while (!r->copy.stop &&
            (r->copy.first == NULL || !r->copy.writable || r->copy.failed != TN_OK)) {
@@ -185,12 +217,7 @@ static void *copy_run(void *arg) {
     uint64_t save_ms = 0;
     bool refused = false;
     while ((item = copy_next(r, refused)) != NULL) {
-        bool told = refused;
         refused = copy_one(r, item) == TN_NOSPACE;
-        if (refused && !told) {
-            replica_notice(r, "event=replica_copy_full text=\"the disk of the local copy is full; "
-                              "this node goes on when there is space\"");
-        }
         copy_lock(r);
         bool idle = r->copy.first == NULL;
         copy_unlock(r);
@@ -292,7 +319,14 @@ static enum tn_status store_load(struct log_store *store, const struct log_loade
     return r->local_store->verbs->load(r->local_store, loader, ret_at, error);
 }
 
-/* Waits until the local log has everything that the snapshot is about. */
+static bool store_waits(const struct replica *r, uint64_t lsn) {
+    const struct replica_copy *copy = &r->copy;
+    return !r->manual && copy->lsn < lsn && copy->writable && copy->failed == TN_OK &&
+           !copy->full && !copy->stop;
+}
+
+/* Waits until the local log has everything that the snapshot is about. Without a cluster the local log
+ * is not written, and with a full disk nobody knows when it will be: then there is no snapshot. */
 static enum tn_status store_begin(struct log_store *store, const struct log_position *at,
                                   struct log_error *error) {
     struct replica *r = replica_of_store(store);
@@ -300,15 +334,17 @@ static enum tn_status store_begin(struct log_store *store, const struct log_posi
         replica_copy_drain(r);
     }
     copy_lock(r);
-    while (!r->manual && r->copy.lsn < at->lsn && r->copy.failed == TN_OK && !r->copy.stop) {
+    while (store_waits(r, at->lsn)) {
         pthread_cond_wait(&r->copy.changed, &r->copy.lock);
     }
     bool good = r->copy.writable && r->copy.lsn >= at->lsn && r->copy.failed == TN_OK;
+    enum tn_status status = r->copy.full ? TN_NOSPACE : TN_IO;
     copy_unlock(r);
     if (!good) {
-        (void)snprintf(error->text, sizeof error->text, "%.300s: the local copy cannot be written",
-                       r->options.dir);
-        return TN_IO;
+        (void)snprintf(error->text, sizeof error->text,
+                       "%.300s: the local copy cannot be written: %s", r->options.dir,
+                       tn_status_text(status));
+        return status;
     }
     return r->local_store->verbs->begin(r->local_store, at, error);
 }

@@ -89,7 +89,7 @@ static uint64_t take_at(const struct replica_owner *o) {
 }
 
 static bool may_take(const struct replica_owner *o) {
-    return o->has_head && (o->head.flags & REPLICA_CLOSED) == 0 &&
+    return o->has_head && !o->barred && (o->head.flags & REPLICA_CLOSED) == 0 &&
            o->head.state_version == o->options.state_version && o->applied_lsn == o->head.lsn &&
            o->applied_chain == o->head.chain;
 }
@@ -561,6 +561,10 @@ void replica_owner_step(struct replica_owner *owner, const struct replica_fact *
 void replica_owner_halt(struct replica_owner *owner) {
     TN_ASSERT(owner->role == REPLICA_FOLLOWING);
     owner->role = REPLICA_HALTED;
+}
+
+void replica_owner_bar(struct replica_owner *owner, bool barred) {
+    owner->barred = barred;
 }
 
 bool replica_owner_owns(const struct replica_owner *owner, uint64_t boot_ms) {

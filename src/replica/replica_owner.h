@@ -143,6 +143,7 @@ struct replica_owner {
     uint64_t heard_ms;                  /* of any head */
     bool live;                          /* `head` was made while this node was looking */
     uint64_t take_after_ms;
+    bool barred;         /* this node must not take over */
     uint64_t reading;    /* the number of the READ under way, 0: none */
     uint64_t read_at_ms; /* not before */
     /* What was known when the last READ or swap was sent: its answer cannot be older. */
@@ -182,6 +183,9 @@ void replica_owner_step(struct replica_owner *owner, const struct replica_fact *
 
 /* A follower takes part no more. */
 void replica_owner_halt(struct replica_owner *owner);
+
+/* From now on this node does not take over, or may do so again. */
+void replica_owner_bar(struct replica_owner *owner, bool barred);
 
 /* May this node act as the owner at this moment? */
 bool replica_owner_owns(const struct replica_owner *owner, uint64_t boot_ms);

@@ -154,8 +154,10 @@ struct replica_copy {
     enum tn_status failed;
     uint64_t lsn, chain, epoch; /* what the local log has, durably */
     bool chain_known;
-    bool starved; /* the log's thread waits for room */
-    bool closed;  /* the file says so */
+    bool starved;     /* the log's thread waits for room */
+    bool full;        /* the disk was when the oldest item was last tried */
+    uint64_t full_ms; /* since when */
+    bool closed;      /* the file says so */
 };
 
 struct replica {
@@ -333,6 +335,15 @@ enum tn_status replica_copy_lead(struct replica *r, struct log_error *error);
 bool replica_copy_room(struct replica *r);
 void replica_copy_push(struct replica *r, struct replica_item *item);
 enum tn_status replica_copy_status(struct replica *r);
+/* How the disk of the local copy is: full; for longer than T, or until the queue was full too; with
+ * room, and nothing waits. */
+enum replica_disk {
+    REPLICA_DISK_DRAINED,
+    REPLICA_DISK_BUSY,
+    REPLICA_DISK_FULL,
+    REPLICA_DISK_STUCK
+};
+enum replica_disk replica_copy_disk(struct replica *r);
 /* Before anything is pushed: the chain where the local log ends, if it is known, and the flag. */
 void replica_copy_set(struct replica *r, uint64_t chain, bool closed);
 /* How far the local log is, and what waits for it. */

@@ -471,7 +471,7 @@ static void append_turn(struct replica *r) {
     }
     if (r->owner.role != REPLICA_OWNING) {
         replica_append_refuse(r, TN_LOST);
-    } else if (replica_keep_is_full(r)) {
+    } else if (replica_keep_is_full(r) || replica_copy_disk(r) == REPLICA_DISK_STUCK) {
         replica_append_refuse(r, TN_NOSPACE);
     } else if (replica_copy_room(r)) {
         append_begin(r, &batch);
@@ -494,12 +494,33 @@ static void resign_turn(struct replica *r) {
     replica_tell(r, &fact);
 }
 
-/* A node in final trouble gives the log up, and does not take it again. */
-static void stop_turn(struct replica *r) {
+static void give_up(struct replica *r) {
     if (r->owner.role == REPLICA_OWNING && !r->owner.resigning &&
         r->owner.swap.kind != REPLICA_SWAP_RESIGN) {
         replica_tell_kind(r, REPLICA_FACT_RESIGN);
-    } else if (r->owner.role == REPLICA_FOLLOWING) {
+    }
+}
+
+/* An owner whose disk stays full gives the log up to a node that can keep a copy, and does not take it
+ * again before its own copy is complete. */
+static void disk_turn(struct replica *r) {
+    enum replica_disk disk = replica_copy_disk(r);
+    if (disk == REPLICA_DISK_FULL || disk == REPLICA_DISK_STUCK) {
+        replica_in_trouble(r, REPLICA_TROUBLE_COPY_FULL, "%.150s", r->options.dir);
+    }
+    if (disk == REPLICA_DISK_STUCK) {
+        replica_owner_bar(&r->owner, true);
+        give_up(r);
+    } else if (disk == REPLICA_DISK_DRAINED) {
+        replica_owner_bar(&r->owner, false);
+        replica_trouble_over(r, REPLICA_TROUBLE_COPY_FULL);
+    }
+}
+
+/* A node in final trouble gives the log up, and does not take it again. */
+static void stop_turn(struct replica *r) {
+    give_up(r);
+    if (r->owner.role == REPLICA_FOLLOWING) {
         replica_owner_halt(&r->owner);
         standing_update(r);
     }
@@ -523,6 +544,7 @@ void replica_swap_turn(struct replica *r) {
     if (replica_owner_next_ms(&r->owner) <= r->now_ms) {
         replica_tell_kind(r, REPLICA_FACT_TICK);
     }
+    disk_turn(r);
     enum tn_status status = replica_copy_status(r);
     if (status != TN_OK && !replica_is_stopped(r)) {
         replica_in_trouble(r, REPLICA_TROUBLE_COPY, "%s", tn_status_text(status));

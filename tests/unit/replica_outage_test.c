@@ -114,10 +114,71 @@ static void a_head_that_was_found_is_not_heard_by_giving_up(void **state) {
     group_close(&group);
 }
 
+/* ---- Full disks ---- */
+
+static enum replica_trouble trouble_of(const struct group_node *node) {
+    struct replica_standing standing;
+    replica_standing_read(node->log, &standing);
+    return standing.trouble;
+}
+
+/* The local log cannot begin another segment; small files still have room. */
+static void fill_disk(struct group_node *owner) {
+    fakeos_space_set(owner->disk, fakeos_space_used(owner->disk) + 4096);
+    for (unsigned i = 0; i < 10000 && trouble_of(owner) != REPLICA_TROUBLE_COPY_FULL; i++) {
+        assert_int_equal(group_append_wait(owner), GROUP_OK);
+    }
+    assert_int_equal(trouble_of(owner), REPLICA_TROUBLE_COPY_FULL);
+}
+
+static void an_owner_with_a_full_disk_gives_the_log_up(void **state) {
+    struct log_error error = {.text = ""};
+    (void)state;
+    struct group_node *first = cluster(3);
+    fill_disk(first);
+    struct log_position at = {.lsn = first->lsn, .now_ms = first->now_ms, .shard = first->shard};
+    assert_int_equal(first->store->verbs->begin(first->store, &at, &error), TN_NOSPACE);
+    group_run(&group, GROUP_TTL_MS + 500);
+    struct group_node *second = group_await_owner(&group, 1000);
+    assert_ptr_not_equal(second, first);
+    appends(second, 5);
+    for (unsigned n = 0; n < 3; n++) { /* nobody else is there: it does not take over */
+        if (n != first->n) {
+            group_kill(&group, n);
+        }
+    }
+    group_run(&group, 20000);
+    assert_null(group_owner(&group));
+    fakeos_space_set(first->disk, UINT64_MAX);
+    assert_ptr_equal(group_await_owner(&group, 5000), first);
+    assert_int_equal(trouble_of(first), REPLICA_TROUBLE_NONE);
+    appends(first, 5);
+    group_check(&group);
+    group_close(&group);
+}
+
+/* Nobody else can take over: what is asked of the node is refused, and does not wait for ever. */
+static void a_lone_node_with_a_full_disk_refuses_and_recovers(void **state) {
+    (void)state;
+    struct group_node *owner = cluster(1);
+    fill_disk(owner);
+    for (unsigned i = 0; i < 10000 && owner->leads; i++) {
+        (void)group_append_wait(owner);
+    }
+    assert_false(owner->leads);
+    fakeos_space_set(owner->disk, UINT64_MAX);
+    owner = group_await_owner(&group, 10000);
+    appends(owner, 5);
+    group_check(&group);
+    group_close(&group);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_long_loss_of_quorum_makes_nodes_stale_and_loses_no_time),
         cmocka_unit_test(a_head_that_was_found_is_not_heard_by_giving_up),
+        cmocka_unit_test(an_owner_with_a_full_disk_gives_the_log_up),
+        cmocka_unit_test(a_lone_node_with_a_full_disk_refuses_and_recovers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
