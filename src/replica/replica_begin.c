@@ -94,7 +94,8 @@ static void join(struct replica *r, const struct replica_head *head) {
     if (!r->has_file && replica_applied(r) == 0) {
         chain_set(r, chain_first(r->file.cluster, 0));
     }
-    bool closed = (head->flags & REPLICA_CLOSED) != 0;
+    /* A copy of a closed cluster stands alone only when it is complete. */
+    bool closed = (head->flags & REPLICA_CLOSED) != 0 && replica_applied(r) >= head->lsn;
     replica_copy_set(r, r->chain, closed);
     if (local_begin(r)) {
         r->has_file = true;

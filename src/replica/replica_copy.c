@@ -74,6 +74,14 @@ uint64_t replica_copy_lsn(struct replica *r) {
     return lsn;
 }
 
+bool replica_copy_has(struct replica *r, uint64_t lsn) {
+    copy_lock(r);
+    bool has = r->copy.lsn >= lsn;
+    r->copy.starved = r->copy.starved || !has;
+    copy_unlock(r);
+    return has;
+}
+
 enum tn_status replica_copy_status(struct replica *r) {
     copy_lock(r);
     enum tn_status status = r->copy.failed;
@@ -163,6 +171,7 @@ static enum tn_status copy_one(struct replica *r, struct replica_item *item) {
         r->copy.chain = item->chain;
         r->copy.chain_known = true;
         r->copy.epoch = item->epoch;
+        r->copy.closed = false; /* it was complete before this batch */
     } else {
         r->copy.failed = status;
     }

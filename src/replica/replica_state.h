@@ -198,7 +198,8 @@ struct replica {
     uint64_t unreachable_ms; /* since when etcd has not answered; 0: it has */
     char leader_told[LOG_LEADER_MAX + 1];
     bool owned_told, ever_told;
-    bool closing; /* the follower is told nothing any more */
+    bool closing;     /* the follower is told nothing any more */
+    bool close_waits; /* the cluster was closed by this node, whose copy is not complete yet */
 
     /* From load on by the log's thread, before it by who loads. */
     struct replica_file file; /* as it was found */
@@ -349,6 +350,8 @@ void replica_copy_set(struct replica *r, uint64_t chain, bool closed);
 /* How far the local log is, and what waits for it. */
 void replica_copy_figures(struct replica *r, uint64_t *ret_lsn, uint64_t *ret_queue_bytes);
 uint64_t replica_copy_lsn(struct replica *r);
+/* Whether it is so far; if not, the log's thread is woken when there is news. */
+bool replica_copy_has(struct replica *r, uint64_t lsn);
 /* Writes the file: what the local log has. */
 enum tn_status replica_copy_save(struct replica *r, bool closed);
 void replica_copy_drain(struct replica *r); /* without a thread: by hand */

@@ -304,13 +304,10 @@ static void on_follow(struct replica *r) {
     bool closed = resigned && r->resign_closes;
     replica_unlock(r);
     replica_append_refuse(r, TN_LOST);
-    if (closed && (r->owner.head.flags & REPLICA_CLOSED) != 0) {
-        if (r->manual) {
-            replica_copy_drain(r);
-        }
-        (void)replica_copy_save(r, true);
+    r->close_waits = closed && (r->owner.head.flags & REPLICA_CLOSED) != 0;
+    if (!r->close_waits) {
+        resign_ends(r, resigned ? TN_OK : TN_LOST);
     }
-    resign_ends(r, resigned ? TN_OK : TN_LOST);
     replica_notice(r, "event=replica_follower epoch=%llu lsn=%llu",
                    (unsigned long long)r->owner.head.epoch, (unsigned long long)replica_applied(r));
     replica_follow_restart(r, 0);
@@ -478,12 +475,31 @@ static void append_turn(struct replica *r) {
     }
 }
 
+/* The head says that the cluster is closed. The directory says so when the copy is complete. */
+static void close_turn(struct replica *r) {
+    if (!r->close_waits) {
+        return;
+    }
+    enum tn_status status = replica_copy_status(r);
+    bool complete = replica_copy_has(r, r->owner.head.lsn);
+    bool stuck = replica_copy_disk(r) == REPLICA_DISK_STUCK;
+    if (status == TN_OK && !complete && !stuck) {
+        return;
+    }
+    if (status == TN_OK) {
+        status = complete ? replica_copy_save(r, true) : TN_NOSPACE;
+    }
+    r->close_waits = false;
+    resign_ends(r, status);
+}
+
 static void resign_turn(struct replica *r) {
     replica_lock(r);
     bool asked = r->resign_asked && !r->resign_over;
     bool closes = r->resign_closes;
     replica_unlock(r);
-    if (!asked || r->owner.resigning || r->owner.swap.kind == REPLICA_SWAP_RESIGN) {
+    if (!asked || r->close_waits || r->owner.resigning ||
+        r->owner.swap.kind == REPLICA_SWAP_RESIGN) {
         return;
     }
     if (r->owner.role != REPLICA_OWNING) {
@@ -541,6 +557,7 @@ void replica_swap_turn(struct replica *r) {
     }
     append_turn(r);
     resign_turn(r);
+    close_turn(r);
     if (replica_owner_next_ms(&r->owner) <= r->now_ms) {
         replica_tell_kind(r, REPLICA_FACT_TICK);
     }

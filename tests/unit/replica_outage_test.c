@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "lib/replicakit.h"
+#include "replica/replica_file.h"
 
 #define WALL_MS 1800000000000u /* the group's wall clock at its 0 */
 
@@ -173,12 +174,72 @@ static void a_lone_node_with_a_full_disk_refuses_and_recovers(void **state) {
     group_close(&group);
 }
 
+/* ---- Copies of a closed cluster ---- */
+
+static bool is_closed(const struct group_node *node) {
+    struct replica_file file;
+    return replica_file_read(&node->os, "/data", &file) == TN_OK &&
+           (file.flags & REPLICA_FILE_CLOSED) != 0;
+}
+
+static void a_closing_owner_with_an_incomplete_copy_stays_a_member(void **state) {
+    (void)state;
+    struct group_node *owner = cluster(1);
+    fill_disk(owner);
+    owner->leads = false;
+    assert_int_equal(replica_close_cluster(owner->log), TN_OK);
+    group_run(&group, 10000);
+    assert_false(owner->owned);
+    assert_false(is_closed(owner));
+    fakeos_space_set(owner->disk, UINT64_MAX);
+    group_run(&group, 10000);
+    assert_true(is_closed(owner));
+    group_close(&group);
+}
+
+/* The power goes during any call of a node that joins a closed cluster. */
+static void a_copy_of_a_closed_cluster_stands_alone_when_it_is_complete(void **state) {
+    (void)state;
+    struct group_node *owner = cluster(2);
+    struct group_node *third = &group.nodes[2];
+    appends(owner, 10);
+    assert_true(group_settle(&group, 1000));
+    owner->leads = false;
+    assert_int_equal(replica_close_cluster(owner->log), TN_OK);
+    group_run(&group, 10000);
+    assert_true(is_closed(owner));
+    bool cut = true;
+    for (unsigned call = 1; cut; call++) {
+        group_wipe(&group, 2);
+        struct fakeos *disk = third->disk;
+        fakeos_cut_call(disk, call);
+        bool started = group_try_start(&group, 2, NULL);
+        group_run(&group, started ? 10000 : 0);
+        cut = fakeos_is_cut(disk);
+        if (started) {
+            group_cut(&group, 2);
+        } else {
+            fakeos_reboot(disk);
+        }
+        bool closed = is_closed(third);
+        group_start(&group, 2, NULL);
+        if (closed) {
+            assert_int_equal(third->lsn, 10);
+        }
+        assert_true(closed || cut);
+        group_stop(&group, 2);
+    }
+    group_close(&group);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_long_loss_of_quorum_makes_nodes_stale_and_loses_no_time),
         cmocka_unit_test(a_head_that_was_found_is_not_heard_by_giving_up),
         cmocka_unit_test(an_owner_with_a_full_disk_gives_the_log_up),
         cmocka_unit_test(a_lone_node_with_a_full_disk_refuses_and_recovers),
+        cmocka_unit_test(a_closing_owner_with_an_incomplete_copy_stays_a_member),
+        cmocka_unit_test(a_copy_of_a_closed_cluster_stands_alone_when_it_is_complete),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
