@@ -113,12 +113,12 @@ static enum tn_status clock_begin(struct engine *engine, const struct log_positi
     return TN_OK;
 }
 
-/* Later than what the previous owner or this engine itself would say now is nobody's time. */
+/* The previous owner's time, if it was heard: this engine's own may have run ahead of it since it last
+ * led. Otherwise its own. Neither goes back before the end of the log. */
 static void clock_continue(struct engine *engine, const struct log_position *at,
                            uint64_t heard_ms) {
     struct log_position from = *at;
-    uint64_t own_ms = engine->clock_approved ? engine_now(engine) : 0;
-    uint64_t now_ms = heard_ms > own_ms ? heard_ms : own_ms;
+    uint64_t now_ms = heard_ms > 0 ? heard_ms : engine_now(engine);
     if (now_ms > from.now_ms) {
         from.now_ms = now_ms < KERNEL_TIME_MAX ? now_ms : KERNEL_TIME_MAX;
     }

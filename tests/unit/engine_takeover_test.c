@@ -187,6 +187,20 @@ static void an_engine_that_has_led_goes_on_by_its_own_time(void **state) {
     assert_int_equal(engine_now(world->engine), now_ms + 5000);
 }
 
+/* Its clock may have run ahead of the other owners' since it led. */
+static void an_engine_that_has_led_takes_the_time_that_it_heard(void **state) {
+    struct world *world = *state;
+    world_open(world);
+    uint64_t now_ms = engine_now(world->engine);
+    fakelog_owner(world->log, false, "");
+    fakeos_clock_advance(world->machine, 5000);
+    fakelog_set_succession(world->log,
+                           &(struct log_succession){.epoch = 7, .heard_ms = now_ms + 4000});
+    fakelog_owner(world->log, true, "");
+    lead(world);
+    assert_int_equal(engine_now(world->engine), now_ms + 4000);
+}
+
 static bool lease_is_due(void *ctx) {
     struct world *world = ctx;
     struct kernel_pool_view view;
@@ -408,6 +422,7 @@ int main(void) {
         WORLD_TEST(a_new_owner_goes_on_from_the_time_of_the_one_that_it_heard),
         WORLD_TEST(a_follower_that_heard_nobody_is_refused_a_clock_far_ahead),
         WORLD_TEST(an_engine_that_has_led_goes_on_by_its_own_time),
+        WORLD_TEST(an_engine_that_has_led_takes_the_time_that_it_heard),
         WORLD_TEST(ticks_go_on_in_the_time_of_the_new_lead),
         WORLD_TEST(a_log_that_was_lost_and_is_owned_again_is_led_anew),
         WORLD_TEST(a_log_that_stands_elsewhere_than_the_state_is_refused),
