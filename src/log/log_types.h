@@ -68,7 +68,7 @@ struct log_stats {
     /* A replicated log's; all 0 in others. */
     uint64_t
         stale_ms; /* since this node last had every batch that the owner had committed; 0: it is
-                          the owner */
+                          the owner; 2^32: it has not heard a live owner since it started */
     uint64_t takeovers;   /* by this node, since it started */
     uint64_t doubts;      /* calls to the store whose outcome was in doubt */
     uint64_t store_bytes; /* that the store behind the log says it uses */

@@ -20,8 +20,9 @@
 #define LOG_BYTES_DEFAULT ((uint64_t)256 << 20)
 #define UNREACHABLE_MS 5000u /* without an answer, until it is said */
 #define ASK_AGAIN_MS 50u
-#define FULL_RETRY_MS 200u /* a full disk may have room again */
-#define LEAVE_MS 1000u     /* for giving the log up when it is closed */
+#define STALE_UNKNOWN_MS ((uint64_t)1 << 32) /* 49 days: more than anybody allows */
+#define FULL_RETRY_MS 200u                   /* a full disk may have room again */
+#define LEAVE_MS 1000u                       /* for giving the log up when it is closed */
 
 /* ---- Troubles ---- */
 
@@ -302,7 +303,6 @@ static enum tn_status threads_start(struct replica *r) {
 static enum tn_status replica_start(struct log *base, const struct log_follower *follower) {
     struct replica *r = replica_of(base);
     r->follower = follower;
-    r->fresh_ms = r->os->clock_boot_ms(r->os->ctx);
     return r->manual ? TN_OK : threads_start(r);
 }
 
@@ -415,7 +415,9 @@ static void replica_stats(struct log *base, struct log_stats *ret_stats) {
     r->local->verbs->stats(r->local, ret_stats);
     replica_lock(r);
     bool owning = r->standing.part == REPLICA_PART_OWNING;
-    ret_stats->stale_ms = owning || now_ms < r->fresh_ms ? 0 : now_ms - r->fresh_ms;
+    uint64_t stale_ms = now_ms < r->fresh_ms ? 0 : now_ms - r->fresh_ms;
+    stale_ms = r->was_fresh ? stale_ms : STALE_UNKNOWN_MS;
+    ret_stats->stale_ms = owning ? 0 : stale_ms;
     ret_stats->takeovers = r->standing.takeovers;
     ret_stats->doubts = r->standing.doubts;
     ret_stats->store_bytes = r->standing.etcd_bytes;

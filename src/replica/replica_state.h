@@ -234,7 +234,8 @@ struct replica {
     uint64_t lead_epoch;
     bool lead_heard;
     struct replica_standing standing;
-    uint64_t fresh_ms; /* when this node had everything, as far as is known */
+    uint64_t fresh_ms; /* when this node had everything that a live owner had committed */
+    bool was_fresh;    /* it has been since it started */
     uint64_t call_ns_sum, call_histogram[LOG_CALL_BUCKETS + 1];
     struct replica_node nodes[REPLICA_NODES_MAX];
     unsigned node_count;

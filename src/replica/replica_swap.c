@@ -374,7 +374,8 @@ static void standing_update(struct replica *r) {
         standing->caught_up = replica_applied(r) >= o->head.lsn;
         memcpy(standing->owner, o->head.node, REPLICA_NODE_MAX);
         standing->stamp_ms = owning ? o->head.stamp_ms : replica_owner_stamp(o);
-        if (standing->caught_up) {
+        if (standing->caught_up && (owning || o->live)) { /* a head that was found may be old */
+            r->was_fresh = true;
             r->fresh_ms = standing->stamp_ms < r->now_ms ? standing->stamp_ms : r->now_ms;
         }
     }

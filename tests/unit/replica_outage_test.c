@@ -115,6 +115,27 @@ static void a_head_that_was_found_is_not_heard_by_giving_up(void **state) {
     group_close(&group);
 }
 
+static void a_follower_that_starts_is_stale_until_it_hears_an_owner(void **state) {
+    (void)state;
+    struct group_node *owner = cluster(2);
+    struct group_node *other = &group.nodes[1 - owner->n];
+    appends(owner, 5);
+    assert_true(group_settle(&group, 1000));
+    assert_true(stale_ms(other) < GROUP_TTL_MS);
+    group_stop(&group, other->n);
+    group_kill(&group, owner->n);
+    group_start(&group, other->n, NULL);
+    assert_true(stale_ms(other) > 86400000);
+    assert_true(group_run_until(&group, 1000, all_take_part)); /* what it found may be old */
+    assert_true(stale_ms(other) > 86400000);
+    owner = group_await_owner(&group, 5000);
+    assert_int_equal(stale_ms(owner), 0);
+    group_start(&group, 1 - owner->n, NULL);
+    group_run(&group, GROUP_TTL_MS);
+    assert_true(stale_ms(&group.nodes[1 - owner->n]) < GROUP_TTL_MS);
+    group_close(&group);
+}
+
 /* ---- Full disks ---- */
 
 static enum replica_trouble trouble_of(const struct group_node *node) {
@@ -236,6 +257,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_long_loss_of_quorum_makes_nodes_stale_and_loses_no_time),
         cmocka_unit_test(a_head_that_was_found_is_not_heard_by_giving_up),
+        cmocka_unit_test(a_follower_that_starts_is_stale_until_it_hears_an_owner),
         cmocka_unit_test(an_owner_with_a_full_disk_gives_the_log_up),
         cmocka_unit_test(a_lone_node_with_a_full_disk_refuses_and_recovers),
         cmocka_unit_test(a_closing_owner_with_an_incomplete_copy_stays_a_member),
