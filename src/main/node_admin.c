@@ -23,7 +23,13 @@ static enum tn_status admin_close(void *ctx, const char *name, struct log_error 
     struct node *node = ctx;
     (void)name;
     replica_close_with_resign(node->log);
-    return said(engine_follow(node->engine), error);
+    enum tn_status status = engine_follow(node->engine);
+    if (replica_close_withdraw(node->log) && status == TN_OK) {
+        (void)snprintf(error->text, sizeof error->text,
+                       "this node does not own the log: nothing was closed");
+        return TN_LOST;
+    }
+    return said(status, error);
 }
 
 static enum tn_status admin_forget(void *ctx, const char *name, struct log_error *error) {

@@ -379,6 +379,10 @@ void replica_close_with_resign(struct log *log) {
     atomic_store(&replica_of(log)->closes_next, true);
 }
 
+bool replica_close_withdraw(struct log *log) {
+    return atomic_exchange(&replica_of(log)->closes_next, false);
+}
+
 enum tn_status replica_close_cluster(struct log *log) {
     return resign(replica_of(log), true);
 }

@@ -194,6 +194,8 @@ enum tn_status replica_forget(struct log *log, const char *node);
 enum tn_status replica_close_cluster(struct log *log);
 /* The next resign of the engine (engine_follow) does the same, and says what it says. */
 void replica_close_with_resign(struct log *log);
+/* After that call: true if there was no resign. Nothing was closed, and later ones do not close. */
+bool replica_close_withdraw(struct log *log);
 
 /* ---- The directory, without a cluster ---- */
 

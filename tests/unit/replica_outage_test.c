@@ -218,6 +218,29 @@ static void a_closing_owner_with_an_incomplete_copy_stays_a_member(void **state)
     group_close(&group);
 }
 
+/* Nothing was resigned: the next resign is an ordinary one. */
+static void closing_that_was_not_done_is_withdrawn(void **state) {
+    (void)state;
+    struct group_node *owner = cluster(2);
+    appends(owner, 5);
+    replica_close_with_resign(owner->log);
+    assert_true(replica_close_withdraw(owner->log));
+    owner->leads = false;
+    assert_int_equal(owner->log->verbs->resign(owner->log), TN_OK);
+    assert_false(replica_close_withdraw(owner->log));
+    group_run(&group, 100);
+    owner = group_await_owner(&group, 5000);
+    appends(owner, 5);
+    replica_close_with_resign(owner->log);
+    owner->leads = false;
+    assert_int_equal(owner->log->verbs->resign(owner->log), TN_OK);
+    assert_false(replica_close_withdraw(owner->log));
+    group_run(&group, 10000);
+    assert_null(group_owner(&group));
+    assert_true(is_closed(owner));
+    group_close(&group);
+}
+
 /* The power goes during any call of a node that joins a closed cluster. */
 static void a_copy_of_a_closed_cluster_stands_alone_when_it_is_complete(void **state) {
     (void)state;
@@ -261,6 +284,7 @@ int main(void) {
         cmocka_unit_test(an_owner_with_a_full_disk_gives_the_log_up),
         cmocka_unit_test(a_lone_node_with_a_full_disk_refuses_and_recovers),
         cmocka_unit_test(a_closing_owner_with_an_incomplete_copy_stays_a_member),
+        cmocka_unit_test(closing_that_was_not_done_is_withdrawn),
         cmocka_unit_test(a_copy_of_a_closed_cluster_stands_alone_when_it_is_complete),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
