@@ -42,7 +42,8 @@ static void supervisor_leave(struct server *server) {
     supervisor_close(server->once.leaving, on_left, server);
 }
 
-/* True: there is none, or no more. Nothing of it lives: others may start what it ran. */
+/* True: there is none, or no more. Others may start what it ran if it has proven that nothing of this
+ * node lives; a supervisor that was off, or ended before its orphans did, has proven nothing. */
 static bool supervisor_is_gone(struct server *server) {
     struct server_once *once = &server->once;
     if (once->leaving == NULL) {
@@ -55,7 +56,7 @@ static bool supervisor_is_gone(struct server *server) {
     supervisor_totals(once->leaving, &totals);
     supervisor_free(once->leaving);
     once->leaving = NULL;
-    once->clean = totals.unproven == 0;
+    once->clean = totals.orphans_gone && totals.unproven == 0;
     if (once->clean && once->epoch > 0) {
         engine_clean(server->engine, once->epoch);
     }

@@ -369,6 +369,7 @@ static void on_orphans_gone(void *ctx) {
     struct supervisor *supervisor = ctx;
     run_orphans_free(supervisor->orphans);
     supervisor->orphans = NULL;
+    supervisor->totals.orphans_gone = true;
     bool clean = true;
     for (struct supervisor_sensor *s = supervisor->sensors; s != NULL; s = s->next) {
         clean = clean && s->plan.run_is != PLAN_RUN_UNPROVEN;

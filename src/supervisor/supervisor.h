@@ -143,6 +143,8 @@ void supervisor_emitted(struct supervisor *supervisor, struct kernel_lease_id le
 
 struct supervisor_totals {
     bool on; /* it supervises */
+    bool
+        orphans_gone; /* nothing lives that earlier lives of this node left, but what is unproven */
     uint64_t starts, stops, crashes, restarts;
     uint64_t tokens_issued, tokens_revoked, emitted;
     uint64_t by_state[PLAN_STATES];

@@ -334,5 +334,6 @@ void supervisor_totals(const struct supervisor *supervisor, struct supervisor_to
     if (supervisor != NULL) {
         *ret_totals = supervisor->totals;
         ret_totals->on = !supervisor->idle && !supervisor->off;
+        ret_totals->orphans_gone = supervisor->totals.orphans_gone && !supervisor->off;
     }
 }
