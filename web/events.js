@@ -10,7 +10,7 @@ const KINDS = ["lease.reserved", "lease.active", "lease.returned", "lease.offlin
   "pool.created", "pool.altered", "pool.dropped", "pool.added", "pool.removed",
   "holder.disowned", "rule.set", "rule.deleted", "sensor.set", "sensor.deleted",
   "demand.changed", "sensor.emitted", "sensor.started", "sensor.stopped", "sensor.crashed",
-  "sensor.error", "sensor.start_failed"];
+  "sensor.error", "sensor.start_failed", "lease.waiting"];
 const ENDS = new Set(["lease.offline", "lease.revoking", "lease.expired", "lease.revoked",
   "sensor.crashed", "sensor.error", "sensor.start_failed"]);
 
