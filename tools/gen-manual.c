@@ -179,7 +179,7 @@ static void tenure_write(FILE *out) {
     section(out, "RUN");
     paragraph(
         out,
-        "tenure run leases the values of every --from as one lease, runs the command, renews the lease at a third of --ttl (30s), and releases it when all processes of the command are dead. POOL:COUNT takes any values (COUNT is 1 by default), POOL/VALUE one value. If the lease is revoked, or cannot be renewed, the command gets SIGTERM, and --kill-after later (a quarter of the ttl, at most 10s, by default) all its processes get SIGKILL: before another client can get the values, even if tenure is stopped or killed or the server is gone.");
+        "tenure run leases the values of every --from as one lease, runs the command, renews the lease at a third of --ttl (30s), and releases it when all processes of the command are dead. POOL:COUNT takes any values (COUNT is 1 by default), POOL/VALUE one value. With --wait it waits in line for values that are not free; a signal leaves the line at once. If the lease is revoked, or cannot be renewed, the command gets SIGTERM, and --kill-after later (a quarter of the ttl, at most 10s, by default) all its processes get SIGKILL: before another client can get the values, even if tenure is stopped or killed or the server is gone.");
     paragraph(
         out,
         "The command finds the lease in TENURE_LEASE and TENURE_EPOCH, pool/value pairs in TENURE_VALUES, the values of each pool in TENURE_ and the pool's name in capital letters, and a signed token in TENURE_TOKEN. tenure passes signals on. --renew-command runs a shell command after each renewal, with a fresh TENURE_TOKEN. --containment selects what proves that the processes are dead.");

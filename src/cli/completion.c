@@ -122,7 +122,7 @@ static void print_cases(FILE *out) {
                        "--scope-column --dry-run --batch --report ' what='pool ' ;;\n"
                        "    opensynaptic) what='opensynaptic ' "
                        "options='--pool --dry-run --derive --keep-keys --report --range ' ;;\n"
-                       "    run) options='--from --holder --ttl --kill-after --meta "
+                       "    run) options='--from --wait --holder --ttl --kill-after --meta "
                        "--renew-command --containment -- ' ;;\n"
                        "    top) options='--once ' ;;\n"
                        "    esac\n");

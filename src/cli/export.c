@@ -18,9 +18,10 @@ static bool format_parse(const char *text, enum export_format *ret_format) {
     return false;
 }
 
+/* Of leases that have values: one that waits has none yet. */
 static bool state_parse(const char *text, enum kernel_state *ret_state) {
     for (unsigned i = KERNEL_RESERVED; i < KERNEL_SHOWN_COUNT; i++) {
-        if (!kernel_state_terminal((enum kernel_state)i) &&
+        if (!kernel_state_terminal((enum kernel_state)i) && i != KERNEL_WAITING &&
             strcmp(text, kernel_state_name((enum kernel_state)i)) == 0) {
             *ret_state = (enum kernel_state)i;
             return true;

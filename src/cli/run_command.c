@@ -26,6 +26,7 @@
 #include "cli/run_keep.h"
 #include "cli/run_lease.h"
 #include "cli/run_terminal.h"
+#include "cli/run_wait.h"
 #include "process/cgroup.h"
 #include "process/run.h"
 #include "process/run_job.h"
@@ -429,12 +430,14 @@ int cli_run(const struct cli_settings *settings, int argc, char **argv) {
         free(keeping);
         return CLI_USAGE;
     }
-    if (cli_run_lease_acquire(&keeping->lease, &keeping->options, &client, &code) != CLI_RUN_OK) {
-        cli_client_close(&client);
+    if (!cli_run_lease_name(&keeping->lease, &keeping->options)) {
+        code = CLI_USAGE;
     } else if (!prepare(keeping)) {
-        cli_client_close(&client);
-        finish(keeping);
         code = CLI_RUN_EXIT_FAILED;
+    } else if (cli_run_wait(&keeping->lease, &keeping->options, &client, &keeping->terminal) !=
+               CLI_RUN_OK) {
+        cli_client_close(&client);
+        code = CLI_RUN_EXIT_NOT_ACQUIRED;
     } else {
         cli_run_lease_token(&keeping->lease, &client);
         run(keeping, &client);

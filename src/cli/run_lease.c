@@ -10,6 +10,8 @@
 
 #define ATTEMPT_MS 1000u
 #define PAUSE_MS 100u
+#define CONFIRM_ATTEMPTS 5u
+#define LEAVE_ATTEMPTS 3u
 
 uint64_t cli_run_now_ms(const struct cli_settings *settings) {
     return settings->os->clock_boot_ms(settings->os->ctx);
@@ -48,6 +50,19 @@ void cli_run_lease_granted(struct cli_run_lease *lease, uint64_t sent_ms, uint64
     lease->deadline_ms = full;
     lease->clocks.sent_ms = sent_ms;
     lease->clocks.server_ms = server;
+    lease->clocks.round_trip_ms = now_ms - sent_ms;
+}
+
+void cli_run_lease_confirmed(struct cli_run_lease *lease, uint64_t sent_ms, uint64_t now_ms,
+                             const struct cli_run_lease_times *times) {
+    uint64_t left = times->deadline_ms > times->seen_ms ? times->deadline_ms - times->seen_ms : 0;
+    lease->end_server_ms = lease->max_hold_ms != 0 ? times->created_ms + lease->max_hold_ms : 0;
+    if (left < lease->ttl_ms) { /* only max_hold cuts it short */
+        lease->end_server_ms = times->deadline_ms;
+    }
+    lease->deadline_ms = sent_ms + (left < lease->ttl_ms ? left : lease->ttl_ms);
+    lease->clocks.sent_ms = sent_ms;
+    lease->clocks.server_ms = times->seen_ms;
     lease->clocks.round_trip_ms = now_ms - sent_ms;
 }
 
@@ -167,8 +182,19 @@ static enum cli_run_answer pool_check(struct cli_run_lease *lease,
     return CLI_RUN_OK;
 }
 
+static enum cli_run_answer pools_check(struct cli_run_lease *lease,
+                                       const struct cli_run_options *options,
+                                       struct cli_client *client) {
+    enum cli_run_answer answer = CLI_RUN_OK;
+    for (unsigned i = 0; i < options->claim_count && answer == CLI_RUN_OK; i++) {
+        answer = pool_check(lease, &options->claims[i], options, client);
+    }
+    (void)snprintf(lease->ttl, sizeof lease->ttl, "%llu", (unsigned long long)lease->ttl_ms / 1000);
+    return answer;
+}
+
 static void alloc_words(struct cli_words *words, const struct cli_run_lease *lease,
-                        const struct cli_run_options *options, const char *opid) {
+                        const struct cli_run_options *options, const char *wait) {
     cli_words_put(words, "ALLOC");
     cli_words_put(words, lease->holder);
     for (unsigned i = 0; i < options->claim_count; i++) {
@@ -187,8 +213,12 @@ static void alloc_words(struct cli_words *words, const struct cli_run_lease *lea
         cli_words_put(words, "META");
         cli_words_put(words, options->meta);
     }
+    if (options->wait_s > 0) {
+        cli_words_put(words, "WAIT");
+        cli_words_put(words, wait);
+    }
     cli_words_put(words, "OPID");
-    cli_words_put(words, opid);
+    cli_words_put(words, lease->opid);
 }
 
 static bool text_take(const struct cli_reader *reader, uint32_t node, char *out, size_t capacity) {
@@ -245,30 +275,40 @@ static bool grant_take(struct cli_run_lease *lease, const struct cli_run_options
     return true;
 }
 
-/* `first_ms` is when the first attempt was sent, or 0: a repeated one may get the answer to that. */
+/* The time for the reply to a request that waits. */
+static uint64_t patience_ms(const struct cli_run_lease *lease,
+                            const struct cli_run_options *options) {
+    uint64_t timeout = lease->settings->timeout_ms;
+    return timeout == CLI_NO_TIMEOUT ? CLI_NO_TIMEOUT : timeout + options->wait_s * 1000;
+}
+
+/* A repeated request must have the same words, and may get the answer to the first: the pools are looked
+ * at once, and the ttl counts from the first request. */
 static enum cli_run_answer alloc_once(struct cli_run_lease *lease,
                                       const struct cli_run_options *options,
-                                      struct cli_client *client, const char *opid,
-                                      uint64_t *inout_first_ms) {
+                                      struct cli_client *client, const atomic_bool *leaving) {
     struct cli_words words = {.at = NULL};
+    char wait[24];
     enum cli_run_answer answer = CLI_RUN_OK;
-    for (unsigned i = 0; i < options->claim_count && answer == CLI_RUN_OK; i++) {
-        answer = pool_check(lease, &options->claims[i], options, client);
+    if (lease->first_ms == 0) {
+        answer = pools_check(lease, options, client);
     }
-    if (answer == CLI_RUN_REFUSED) {
+    if (answer != CLI_RUN_OK) {
         return answer;
     }
-    (void)snprintf(lease->ttl, sizeof lease->ttl, "%llu", (unsigned long long)lease->ttl_ms / 1000);
-    alloc_words(&words, lease, options, opid);
-    if (answer == CLI_RUN_OK && !words.failed) {
-        if (*inout_first_ms == 0) {
-            *inout_first_ms = cli_run_now_ms(lease->settings);
-        }
+    (void)snprintf(wait, sizeof wait, "%llu", (unsigned long long)options->wait_s);
+    alloc_words(&words, lease, options, wait);
+    if (words.failed) {
+        (void)fprintf(stderr, "tenure run: out of memory\n");
+        answer = CLI_RUN_REFUSED;
+    } else {
+        lease->first_ms = lease->first_ms == 0 ? cli_run_now_ms(lease->settings) : lease->first_ms;
         answer = answer_of(
-            client, cli_client_call(client, words.at, words.count, lease->settings->timeout_ms));
-        if (answer == CLI_RUN_OK && !grant_take(lease, options, client, *inout_first_ms)) {
+            client, cli_client_call(client, words.at, words.count, patience_ms(lease, options)));
+        if (answer == CLI_RUN_OK && !grant_take(lease, options, client, lease->first_ms)) {
             answer = CLI_RUN_REFUSED;
-        } else if (answer != CLI_RUN_OK && client->reader.node_count > 0 && is_refusal(client)) {
+        } else if (answer != CLI_RUN_OK && client->reader.node_count > 0 && is_refusal(client) &&
+                   !atomic_load(leaving)) {
             refusal_print(client);
         }
     }
@@ -276,49 +316,118 @@ static enum cli_run_answer alloc_once(struct cli_run_lease *lease,
     return answer;
 }
 
-/* If it fails, the deadline stays where it is, and the command is ended there. */
-static void touch(struct cli_run_lease *lease, struct cli_client *client) {
+static bool times_take(const struct cli_reader *reader, struct cli_run_lease_times *ret_times) {
+    return cli_node_is(reader, cli_node_find(reader, 0, "state"), "active") &&
+           cli_node_number(reader, cli_node_find(reader, 0, "created"), &ret_times->created_ms) &&
+           cli_node_number(reader, cli_node_find(reader, 0, "last_seen"), &ret_times->seen_ms) &&
+           cli_node_number(reader, cli_node_find(reader, 0, "deadline"), &ret_times->deadline_ms);
+}
+
+/* The limits of the pools as they are now, a renewal, and the times that it made. */
+static enum cli_run_answer confirm_once(struct cli_run_lease *lease,
+                                        const struct cli_run_options *options,
+                                        struct cli_client *client) {
+    const struct cli_settings *settings = lease->settings;
     struct tn_bytes words[CLI_RUN_TOUCH_WORDS];
-    uint64_t deadline = 0;
-    uint64_t sent = cli_run_now_ms(lease->settings);
-    cli_run_lease_touch_words(lease, words);
-    if (answer_of(client, cli_client_call(client, words, CLI_RUN_TOUCH_WORDS,
-                                          lease->settings->timeout_ms)) == CLI_RUN_OK &&
-        cli_node_number(&client->reader, cli_node_find(&client->reader, 0, "deadline"),
-                        &deadline)) {
-        lease->clocks.round_trip_ms += sent - lease->clocks.sent_ms; /* explained by the attempts */
-        cli_run_lease_granted(lease, sent, cli_run_now_ms(lease->settings), deadline);
+    struct tn_bytes look[] = {tn_bytes_of("LEASE", 5), tn_bytes_of(lease->id, strlen(lease->id))};
+    struct cli_run_lease_times times = {0};
+    enum cli_run_answer answer = pools_check(lease, options, client);
+    if (answer != CLI_RUN_OK) {
+        return answer;
     }
+    uint64_t sent = cli_run_now_ms(settings);
+    cli_run_lease_touch_words(lease, words);
+    answer = answer_of(client,
+                       cli_client_call(client, words, CLI_RUN_TOUCH_WORDS, settings->timeout_ms));
+    if (answer == CLI_RUN_OK) {
+        answer = answer_of(client, cli_client_call(client, look, 2, settings->timeout_ms));
+    }
+    if (answer == CLI_RUN_OK && !times_take(&client->reader, &times)) {
+        answer = CLI_RUN_REFUSED;
+    }
+    if (answer == CLI_RUN_OK) {
+        cli_run_lease_confirmed(lease, sent, cli_run_now_ms(settings), &times);
+    }
+    return answer;
+}
+
+/* The ttl counts from the first request, so after a wait, or several attempts, it may be over. */
+static enum cli_run_answer confirm(struct cli_run_lease *lease,
+                                   const struct cli_run_options *options,
+                                   struct cli_client *client) {
+    const struct cli_settings *settings = lease->settings;
+    enum cli_run_answer answer = confirm_once(lease, options, client);
+    for (unsigned i = 0; answer == CLI_RUN_AGAIN && i < CONFIRM_ATTEMPTS; i++) {
+        cli_client_close(client);
+        cli_wait_ms(PAUSE_MS);
+        if (cli_client_open(client, settings) == CLI_LINK_OK) {
+            answer = confirm_once(lease, options, client);
+        }
+    }
+    if (answer != CLI_RUN_OK) {
+        (void)fprintf(stderr, "tenure run: lease %s could not be renewed after it was granted\n",
+                      lease->id);
+        (void)cli_run_lease_end(lease, false, cli_run_now_ms(settings) + ATTEMPT_MS);
+    }
+    return answer;
+}
+
+bool cli_run_lease_name(struct cli_run_lease *lease, const struct cli_run_options *options) {
+    (void)snprintf(lease->opid, sizeof lease->opid, "run-");
+    if (!random_hex(lease->settings, lease->opid + 4, 16) || !holder_make(lease, options)) {
+        (void)fprintf(stderr, "tenure run: the holder's name is too long\n");
+        return false;
+    }
+    return true;
+}
+
+/* Whether the request may have a place in line, which is worth another connection. */
+static bool is_in_line(const struct cli_run_lease *lease, const struct cli_run_options *options) {
+    return options->wait_s > 0 && lease->first_ms != 0 &&
+           cli_run_now_ms(lease->settings) < lease->first_ms + options->wait_s * 1000;
+}
+
+/* One attempt. `again`: the one before it has failed too, and was reported. */
+static enum cli_run_answer attempt_make(struct cli_run_lease *lease,
+                                        const struct cli_run_options *options,
+                                        struct cli_client *client, const atomic_bool *leaving,
+                                        bool again) {
+    enum cli_run_answer answer = CLI_RUN_AGAIN;
+    if (cli_client_open(client, lease->settings) == CLI_LINK_OK) {
+        answer = alloc_once(lease, options, client, leaving);
+        again = false;
+    }
+    if (answer == CLI_RUN_AGAIN && client->error[0] != '\0' && !again && !atomic_load(leaving)) {
+        (void)fprintf(stderr, "tenure run: %s%s\n", client->error,
+                      is_in_line(lease, options) ? "; trying again" : "");
+    }
+    return answer;
 }
 
 enum cli_run_answer cli_run_lease_acquire(struct cli_run_lease *lease,
                                           const struct cli_run_options *options,
-                                          struct cli_client *client, int *ret_code) {
+                                          struct cli_client *client, const atomic_bool *leaving) {
     const struct cli_settings *settings = lease->settings;
-    char opid[48] = "run-";
     enum cli_run_answer answer = CLI_RUN_AGAIN;
-    uint64_t first = 0;
-    *ret_code = CLI_RUN_EXIT_NOT_ACQUIRED;
+    uint64_t attempt = 0;
     lease->ttl_ms = options->ttl_s * 1000;
-    if (!holder_make(lease, options) || !random_hex(settings, opid + 4, 16)) {
-        (void)fprintf(stderr, "tenure run: the holder's name is too long\n");
-        *ret_code = CLI_USAGE;
-        return CLI_RUN_REFUSED;
+    for (;; attempt++) {
+        bool waits = is_in_line(lease, options);
+        answer = attempt_make(lease, options, client, leaving, waits && attempt > 1);
+        waits = is_in_line(lease, options);
+        if (answer != CLI_RUN_AGAIN || (!waits && attempt >= settings->retries) ||
+            atomic_load(leaving)) {
+            break;
+        }
+        cli_client_close(client);
+        uint64_t doublings = waits ? 2 : 5; /* a place in line is kept for seconds only */
+        cli_wait_ms(PAUSE_MS << (attempt < doublings ? attempt + 1 : doublings));
     }
-    for (uint64_t attempt = 0; answer == CLI_RUN_AGAIN && attempt <= settings->retries; attempt++) {
-        if (attempt > 0) {
-            cli_client_close(client);
-            cli_wait_ms(PAUSE_MS << (attempt < 5 ? attempt : 5));
-        }
-        if (cli_client_open(client, settings) == CLI_LINK_OK) {
-            answer = alloc_once(lease, options, client, opid, &first);
-        }
-        if (answer == CLI_RUN_AGAIN && client->error[0] != '\0') {
-            (void)fprintf(stderr, "tenure run: %s\n", client->error);
-        }
+    if (answer == CLI_RUN_AGAIN && lease->first_ms != 0 && !atomic_load(leaving)) {
+        (void)cli_run_lease_leave(lease); /* it may have been granted all the same */
     }
-    if (answer == CLI_RUN_OK && cli_run_now_ms(settings) > first + lease->ttl_ms / 6) {
-        touch(lease, client); /* the ttl counts from the first attempt: most of it may be over */
+    if (answer == CLI_RUN_OK && cli_run_now_ms(settings) > lease->first_ms + lease->ttl_ms / 6) {
+        answer = confirm(lease, options, client);
     }
     return answer;
 }
@@ -395,4 +504,70 @@ enum cli_run_answer cli_run_lease_end(const struct cli_run_lease *lease, bool ac
         }
     } while (answer == CLI_RUN_AGAIN && cli_run_now_ms(lease->settings) < until_ms);
     return answer;
+}
+
+/* ---- Leaving the line ---- */
+
+/* Where the log has the request, by a command that cannot succeed with the same operation id: its
+ * refusal names the position. 0: the log does not have the request, and from now on cannot. */
+static enum cli_run_answer request_find(const struct cli_run_lease *lease,
+                                        struct cli_client *client, uint64_t *ret_lsn) {
+    struct tn_bytes words[] = {tn_bytes_of("RELEASE", 7),
+                               tn_bytes_of("0-1", 3), /* the log begins with the pools */
+                               tn_bytes_of(lease->holder, strlen(lease->holder)),
+                               tn_bytes_of("18446744073709551615", 20),
+                               tn_bytes_of("OPID", 4),
+                               tn_bytes_of(lease->opid, strlen(lease->opid))};
+    *ret_lsn = 0;
+    enum cli_run_answer answer =
+        answer_of(client, cli_client_call(client, words, 6, lease->settings->timeout_ms));
+    if (answer != CLI_RUN_REFUSED) {
+        return answer;
+    }
+    struct cli_refusal refusal = cli_refusal_of(cli_node_text(&client->reader, 0));
+    struct tn_bytes facts = refusal.facts;
+    struct tn_bytes key, value;
+    while (refusal.code == TN_R_CONFLICT && cli_refusal_fact(&facts, &key, &value)) {
+        if (tn_bytes_equal(key, tn_bytes_of("opid_lsn", 8))) {
+            (void)cli_number_parse(value, ret_lsn);
+        }
+    }
+    return CLI_RUN_OK;
+}
+
+/* A lease is named after the log position of its request, and is born with the epoch 1, also in line. */
+static enum cli_run_answer leave_once(const struct cli_run_lease *lease) {
+    struct cli_client client;
+    char id[32];
+    uint64_t lsn = 0;
+    enum cli_run_answer answer = CLI_RUN_AGAIN;
+    if (cli_client_open(&client, lease->settings) == CLI_LINK_OK) {
+        answer = request_find(lease, &client, &lsn);
+    }
+    if (answer == CLI_RUN_OK && lsn != 0) {
+        int len = snprintf(id, sizeof id, "0-%llu", (unsigned long long)lsn);
+        struct tn_bytes words[] = {tn_bytes_of("RELEASE", 7), tn_bytes_of(id, (size_t)len),
+                                   tn_bytes_of(lease->holder, strlen(lease->holder)),
+                                   tn_bytes_of("1", 1)};
+        answer =
+            answer_of(&client, cli_client_call(&client, words, 4, lease->settings->timeout_ms));
+    }
+    cli_client_close(&client);
+    return answer;
+}
+
+bool cli_run_lease_leave(const struct cli_run_lease *lease) {
+    struct cli_settings settings = *lease->settings;
+    struct cli_run_lease named = {.settings = &settings};
+    enum cli_run_answer answer = CLI_RUN_AGAIN;
+    settings.timeout_ms = ATTEMPT_MS;
+    memcpy(named.holder, lease->holder, sizeof named.holder);
+    memcpy(named.opid, lease->opid, sizeof named.opid);
+    for (unsigned i = 0; answer == CLI_RUN_AGAIN && i < LEAVE_ATTEMPTS; i++) {
+        if (i > 0) {
+            cli_wait_ms(PAUSE_MS);
+        }
+        answer = leave_once(&named);
+    }
+    return answer != CLI_RUN_AGAIN;
 }

@@ -7,6 +7,8 @@
 #ifndef TN_CLI_RUN_LEASE_H
 #define TN_CLI_RUN_LEASE_H
 
+#include <stdatomic.h>
+
 #include "cli/resp_client.h"
 #include "cli/run_options.h"
 #include "kernel/result.h"
@@ -17,10 +19,12 @@
 struct cli_run_lease {
     const struct cli_settings *settings;
     char holder[KERNEL_HOLDER_MAX + 1];
+    char opid[48];
     char id[64];
     char epoch[24];
     uint64_t ttl_ms;
     char ttl[24];           /* the same in seconds, as a word */
+    uint64_t first_ms;      /* when the lease was first asked for; 0: not yet */
     uint64_t deadline_ms;   /* surely held until then */
     uint64_t max_hold_ms;   /* the pools limit how long the lease can live in all; 0: they do not */
     uint64_t end_server_ms; /* and so, in the server's time, until when; 0: no limit */
@@ -40,10 +44,18 @@ enum cli_run_answer {
     CLI_RUN_REFUSED, /* for good */
 };
 
-/* `*ret_code` is the exit code if it does not return CLI_RUN_OK; standard error has the reason. */
+/* The holder and the operation id. False: standard error has the reason. */
+bool cli_run_lease_name(struct cli_run_lease *lease, const struct cli_run_options *options);
+/* Requests the lease. With options->wait_s it waits in line for the values, and a lost connection is
+ * replaced: the operation id keeps the place. Unless it returns CLI_RUN_OK, standard error has the
+ * reason. Once *leaving is set, it does not matter any more what becomes of the request. */
 enum cli_run_answer cli_run_lease_acquire(struct cli_run_lease *lease,
                                           const struct cli_run_options *options,
-                                          struct cli_client *client, int *ret_code);
+                                          struct cli_client *client, const atomic_bool *leaving);
+/* Withdraws the request over a connection of its own, whatever became of it: a lease that waits leaves
+ * the line, a lease that was granted is released, and a request that is still under way is refused when
+ * it arrives. Uses only the names of the lease. False: the server cannot be reached. */
+bool cli_run_lease_leave(const struct cli_run_lease *lease);
 void cli_run_lease_free(struct cli_run_lease *lease);
 
 /* The request that renews it. */
@@ -65,6 +77,15 @@ uint64_t cli_run_lease_local(const struct cli_run_lease *lease, uint64_t server_
  * `now_ms`. Pure. */
 void cli_run_lease_granted(struct cli_run_lease *lease, uint64_t sent_ms, uint64_t now_ms,
                            uint64_t deadline_ms);
+
+/* Takes in the times of the lease as the server showed them after a renewal that was sent at `sent_ms`.
+ * Unlike cli_run_lease_granted this needs no earlier pair of clocks: the last one may be as old as a
+ * wait is long, and the pools may have changed since. Pure. */
+struct cli_run_lease_times {
+    uint64_t created_ms, seen_ms, deadline_ms; /* the server's */
+};
+void cli_run_lease_confirmed(struct cli_run_lease *lease, uint64_t sent_ms, uint64_t now_ms,
+                             const struct cli_run_lease_times *times);
 
 /* RELEASE or ACK of a lease whose processes are dead, with a few attempts until `until_ms`. */
 enum cli_run_answer cli_run_lease_end(const struct cli_run_lease *lease, bool acknowledge,

@@ -7,10 +7,11 @@
 #include "cli/display.h"
 #include "cli/spell.h"
 
-enum option { FROM, HOLDER, TTL, KILL_AFTER, META, RENEW, CONTAINMENT, GUARDIAN, OPTIONS };
+enum option { FROM, WAIT, HOLDER, TTL, KILL_AFTER, META, RENEW, CONTAINMENT, GUARDIAN, OPTIONS };
 
 static const char *const names[OPTIONS] = {
     [FROM] = "--from",
+    [WAIT] = "--wait",
     [HOLDER] = "--holder",
     [TTL] = "--ttl",
     [KILL_AFTER] = "--kill-after",
@@ -86,6 +87,10 @@ static bool option_set(struct cli_run_options *options, enum option option, cons
     switch (option) {
     case FROM:
         return claim_add(options, value);
+    case WAIT:
+        return (tn_duration_parse(text, &options->wait_s) &&
+                options->wait_s <= CLI_RUN_WAIT_MAX_S) ||
+               wrong("--wait is " TN_DURATION_FORM ", at most a day, not ", value);
     case HOLDER:
         options->holder = value;
         return (value[0] != '\0' && strcmp(value, "*") != 0) ||

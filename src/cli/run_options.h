@@ -8,6 +8,7 @@
 #define CLI_RUN_CLAIMS_MAX 64u
 #define CLI_RUN_TTL_S 30u /* the default */
 #define CLI_RUN_TTL_MIN_S 2u
+#define CLI_RUN_WAIT_MAX_S 86400u
 
 /* Exit codes of `tenure run` that are not the command's own. */
 #define CLI_RUN_EXIT_NOT_ACQUIRED 121 /* no lease: the command did not run */
@@ -45,13 +46,14 @@ struct cli_run_options {
     enum cli_run_containment containment;
     bool has_ttl, has_kill_after;
     uint64_t ttl_s;
+    uint64_t wait_s; /* in line for the values; 0: not at all */
     uint64_t kill_after_ms;
     char **command; /* ends with NULL */
 };
 
-#define CLI_RUN_USAGE                                                                 \
-    "--from POOL[:COUNT] [--from POOL/VALUE] ... [--holder HOLDER] [--ttl DURATION] " \
-    "[--kill-after DURATION] [--meta JSON] [--renew-command COMMAND] "                \
+#define CLI_RUN_USAGE                                                                   \
+    "--from POOL[:COUNT] [--from POOL/VALUE] ... [--wait DURATION] [--holder HOLDER] "  \
+    "[--ttl DURATION] [--kill-after DURATION] [--meta JSON] [--renew-command COMMAND] " \
     "[--containment auto|cgroup|pidns|none] -- COMMAND [ARGUMENT...]"
 
 /* False: standard error has the reason. */

@@ -42,6 +42,15 @@ bool cli_run_terminal_take(struct cli_run_terminal *terminal) {
     return terminal->signals >= 0;
 }
 
+void cli_run_terminal_look(struct cli_run_terminal *terminal) {
+    terminal->foreground = has_foreground();
+}
+
+bool cli_run_terminal_ends(const struct cli_run_terminal *terminal, int signal) {
+    bool is_ignored = (terminal->ignored >> (signal - 1) & 1) != 0;
+    return !is_ignored && signal != SIGWINCH && signal != SIGTSTP && signal != SIGCONT;
+}
+
 int cli_run_terminal_signal(const struct cli_run_terminal *terminal) {
     struct signalfd_siginfo info;
     return read(terminal->signals, &info, sizeof info) == (ssize_t)sizeof info ? (int)info.ssi_signo

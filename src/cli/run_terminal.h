@@ -19,6 +19,10 @@ struct cli_run_terminal {
 
 /* Blocks the signals that are passed on; they come from the descriptor. False: there is none. */
 bool cli_run_terminal_take(struct cli_run_terminal *terminal);
+/* Whether the command is to get the terminal: the shell may have changed it since. */
+void cli_run_terminal_look(struct cli_run_terminal *terminal);
+/* Whether this signal asks `tenure` to end while there is no command to pass it on to. */
+bool cli_run_terminal_ends(const struct cli_run_terminal *terminal, int signal);
 /* The next signal to pass on; 0: none is there. */
 int cli_run_terminal_signal(const struct cli_run_terminal *terminal);
 /* The command was stopped by `signal`: stops this process too, if a shell watches it. */

@@ -119,6 +119,7 @@ static int settle(struct cli_settings *settings, int argc, char **argv, int *ret
             argv[count++] = argv[at++];
         }
     }
+    argv[count] = NULL; /* the arguments of a command after -- end here */
     *ret_count = count;
     return CLI_OK;
 }

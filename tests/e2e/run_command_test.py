@@ -32,6 +32,10 @@ class Ordinary(RunCase):
         events = self.server.cli("EVENTS", "HOLDER", "job/7")
         self.assertIn("lease.released", events)
 
+    def test_options_of_every_subcommand_are_not_passed_to_the_command(self):
+        _, out, _ = self.run_to_end("--from", "gpus", "--timeout", "20", "--retry=1", "--", "echo", "a", "b")
+        self.assertEqual(out, "a b\n")
+
     def test_a_pool_does_not_shadow_a_variable_of_tenure(self):
         self.do("POOL", "CREATE", "port", "SET")
         self.do("POOL", "ADD", "port", "a")

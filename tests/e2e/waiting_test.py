@@ -133,6 +133,17 @@ class Waiting(Asking):
         self.assertEqual((answer.status, body["state"]), (200, "active"))
         self.assertIn("waited_ms", body)
 
+    def test_an_export_has_no_rows_of_leases_that_wait(self):
+        self.wait("waits/b")
+        self.in_line("waits/b")
+        tool = [TENURE, "-p", str(self.server.port), "export", self.name]
+        for form in ("csv", "tsv", "sql"):
+            out = subprocess.run([*tool, "--format", form], capture_output=True, check=True).stdout
+            self.assertIn(b"first", out)
+            self.assertNotIn(b"waits", out)
+        refused = subprocess.run([*tool, "--state", "waiting"], capture_output=True, check=False)
+        self.assertEqual((refused.returncode, refused.stdout), (2, b""))
+
     def test_the_command_line_and_the_python_client_wait(self):
         tool = subprocess.Popen([TENURE, "-p", str(self.server.port), "--json", "alloc",
                                  self.name, "cli", "--wait", "30s"], stdout=subprocess.PIPE)

@@ -68,11 +68,48 @@ static void no_deadline_is_later_than_the_truth(void **state) {
     }
 }
 
+/* After a wait, which may be any length, the pool may have another max_hold than before it. The clocks of
+ * before the wait would hide that it cuts the ttl short. */
+static void no_deadline_after_a_wait_is_later_than_the_truth(void **state) {
+    struct tn_prng prng;
+    (void)state;
+    tn_prng_seed(&prng, 15);
+    for (int round = 0; round < 2000; round++) {
+        uint64_t offset = 1 + tn_prng_below(&prng, 1000000);
+        uint64_t granted = 1000 + tn_prng_below(&prng, 200000);
+        bool limited = tn_prng_below(&prng, 2) == 0;
+        uint64_t end = limited ? granted + 10000 + tn_prng_below(&prng, 60000) : UINT64_MAX / 2;
+        uint64_t now = granted + tn_prng_below(&prng, 3000);
+        struct cli_run_lease lease = lease_make(tn_prng_below(&prng, 2) * 90000);
+        uint64_t truth = granted + TTL_MS < end ? granted + TTL_MS : end;
+        cli_run_lease_granted(&lease, 1000, now, truth + offset); /* asked for at 1000 */
+        lease.max_hold_ms = limited ? end - granted : 0;
+        for (int renewal = 0; renewal < 12 && now < end; renewal++) {
+            uint64_t sent = now;
+            uint64_t there = sent + tn_prng_below(&prng, 3000);
+            uint64_t back = there + tn_prng_below(&prng, 3000);
+            truth = there + TTL_MS < end ? there + TTL_MS : end;
+            if (renewal == 0) {
+                struct cli_run_lease_times times = {.created_ms = granted + offset,
+                                                    .seen_ms = there + offset,
+                                                    .deadline_ms = truth + offset};
+                cli_run_lease_confirmed(&lease, sent, back, &times);
+                assert_true(lease.deadline_ms + 3000 > truth);
+            } else {
+                cli_run_lease_granted(&lease, sent, back, truth + offset);
+            }
+            assert_true(lease.deadline_ms <= truth);
+            now = back + tn_prng_below(&prng, 10000);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_ttl_counts_from_before_the_request),
         cmocka_unit_test(a_ttl_that_is_cut_short_ends_when_the_server_says),
         cmocka_unit_test(no_deadline_is_later_than_the_truth),
+        cmocka_unit_test(no_deadline_after_a_wait_is_later_than_the_truth),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
