@@ -185,6 +185,9 @@ class Terminal(RunCase):
             process, main = self.on_terminal("--from", "gpus", "--containment", containment, "--", "sh", "-c",
                                              "echo begun; cat; echo ended")
             self.read_until(main, b"begun")
+            os.write(main, b"hello\n")
+            # cat runs: a shell that is starting it with vfork cannot be stopped.
+            self.read_until(main, b"hello\r\nhello\r\n")
             os.write(main, b"\x1a")
             until(lambda p=process: state_of(p.pid) == "T", "tenure is stopped")
             _, status = os.waitpid(process.pid, os.WUNTRACED)  # as a shell learns it
