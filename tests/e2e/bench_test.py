@@ -10,16 +10,19 @@ CASES = [
     "server cycles, 64 x 1", "server cycles, 64 x 32", "server cycles, 1 x 1",
     "server renewals, 64 x 1", "server renewals, 64 x 32", "server renewals with TLS, 64 x 32", "server cycles at 99 %, 64 x 1",
     "server PING, 64 x 32", "server memory of an idle connection",
+    "server handovers of a value, 100 in line",
 ]
 
 
 class Bench(unittest.TestCase):
     def test_the_smoke_run_reports_every_case_and_leaves_nothing_behind(self):
         before = set(os.listdir(BUILD))
-        run = subprocess.run([os.path.join(BUILD, "bench", "server"), "--quick"], timeout=250,
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
-        self.assertEqual(run.returncode, 0, run.stderr.decode())
-        rows = [line.split("\t") for line in run.stdout.decode().splitlines()]
+        rows = []
+        for program in ("server", "waiting"):
+            run = subprocess.run([os.path.join(BUILD, "bench", program), "--quick"], timeout=250,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+            self.assertEqual(run.returncode, 0, run.stderr.decode())
+            rows += [line.split("\t") for line in run.stdout.decode().splitlines()]
         for row in rows:
             self.assertEqual(len(row), 5, row)
             self.assertGreater(float(row[1]), 0, row)
