@@ -164,6 +164,18 @@ static void lead_refused(struct node *node, const char *reason) {
     (void)kill(getpid(), SIGTERM);
 }
 
+/* A state cannot be replaced while it is served: the next start does it. */
+static void behind_check(struct node *node) {
+    if (!node->behind && node_log_is_behind(node)) {
+        server_log("behind",
+                   "node=%s reason=\"etcd no longer has the next log position; the next "
+                   "start fetches a snapshot of another node\"",
+                   config_text(node->config, CONFIG_NODE));
+        node->behind = true;
+        (void)kill(getpid(), SIGTERM);
+    }
+}
+
 static void promote(struct node *node) {
     struct log_error error;
     enum tn_status status = engine_lead(node->engine, &error);
@@ -240,6 +252,9 @@ static void look(struct node *node) {
     } else if (standing.role == ENGINE_FOLLOWING && standing.leader[0] != '\0') {
         keys_follow(node);
     }
+    if (standing.role == ENGINE_FOLLOWING) {
+        behind_check(node);
+    }
 }
 
 static void *node_main(void *arg) {
@@ -277,6 +292,10 @@ bool node_stop(struct node *node) {
     notes_position_put(&node->notes); /* still the owner's, if it is one */
     (void)engine_follow(node->engine);
     return !node->refused;
+}
+
+bool node_is_behind(const struct node *node) {
+    return node->behind;
 }
 
 /* ---- Other threads ---- */

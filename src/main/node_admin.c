@@ -37,6 +37,9 @@ static enum tn_status admin_forget(void *ctx, const char *name, struct log_error
 }
 
 struct server_cluster node_admin(struct node *node) {
-    return (struct server_cluster){
-        .ctx = node, .step_down = admin_step_down, .close = admin_close, .forget = admin_forget};
+    return (struct server_cluster){.ctx = node,
+                                   .step_down = admin_step_down,
+                                   .close = admin_close,
+                                   .forget = admin_forget,
+                                   .snapshot_token = node->notes.snapshot_token};
 }

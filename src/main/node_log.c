@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "kernel/kernel.h"
 #include "log/local.h"
@@ -13,6 +14,7 @@
 
 #define PASSWORD_MAX 1024u
 #define ENDPOINTS_MAX 16u
+#define SEED_PAUSE_S 1
 
 static const char *text_or_null(const struct config *config, enum config_setting setting) {
     const char *text = config_text(config, setting);
@@ -88,28 +90,92 @@ static struct replica_options options_of(const struct node *node) {
         .notice = on_notice};
 }
 
+/* The options with all that they borrow. */
+struct setup {
+    struct replica_options options;
+    const char *endpoints[ENDPOINTS_MAX];
+    char *endpoint_text;
+    char password[PASSWORD_MAX];
+};
+
+static enum tn_status setup_make(const struct node *node, struct setup *setup,
+                                 struct log_error *error) {
+    setup->options = options_of(node);
+    setup->endpoint_text = strdup(config_text(node->config, CONFIG_ETCD_ENDPOINTS));
+    if (setup->endpoint_text == NULL) {
+        (void)snprintf(error->text, sizeof error->text, "no memory");
+        return TN_NOMEM;
+    }
+    setup->options.endpoints = setup->endpoints;
+    setup->options.endpoint_count = endpoints_split(setup->endpoint_text, setup->endpoints);
+    enum tn_status status = password_read(node, setup->password, error);
+    setup->options.password = setup->password[0] != '\0' ? setup->password : NULL;
+    return status;
+}
+
+static void setup_free(struct setup *setup) {
+    sodium_memzero(setup->password, sizeof setup->password);
+    free(setup->endpoint_text);
+}
+
+/* Another node may be about to start, or about to take a snapshot. */
+static bool may_try_again(enum tn_status status) {
+    return status == TN_NOTFOUND || status == TN_IO || status == TN_LOCKED;
+}
+
+static enum tn_status seed_patiently(const struct setup *setup, struct log_error *error) {
+    struct timespec pause = {.tv_sec = SEED_PAUSE_S};
+    struct log_error said = {.text = ""};
+    uint64_t lsn = 0;
+    for (;;) {
+        enum tn_status status = replica_seed(&setup->options, &lsn, error);
+        if (status == TN_OK && lsn > 0) {
+            server_log("seeded", "lsn=%llu", (unsigned long long)lsn);
+        }
+        if (!may_try_again(status)) {
+            return status;
+        }
+        if (strcmp(said.text, error->text) != 0) {
+            server_log("seed_waits", "reason=\"%s\"", error->text);
+            said = *error;
+        }
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+enum tn_status node_seed(struct node *node, struct log_error *error) {
+    struct setup setup;
+    enum tn_status status = setup_make(node, &setup, error);
+    setup.options.fetch = node_fetch;
+    setup.options.fetch_ctx = node;
+    if (status == TN_OK && !setup.options.init && !setup.options.restored) {
+        status = seed_patiently(&setup, error);
+    }
+    setup_free(&setup);
+    return status;
+}
+
+bool node_log_is_behind(const struct node *node) {
+    struct replica_standing standing;
+    replica_standing_read(node->log, &standing);
+    return standing.trouble == REPLICA_TROUBLE_BEHIND;
+}
+
 enum tn_status node_log_open(struct node *node, struct log *local, struct log **ret_log,
                              struct log_store **ret_store, struct log_error *error) {
-    struct replica_options options = options_of(node);
-    const char *endpoints[ENDPOINTS_MAX];
-    char password[PASSWORD_MAX];
-    char *copy = strdup(config_text(node->config, CONFIG_ETCD_ENDPOINTS));
-    options.local = local;
-    options.local_store = log_local_store(local);
-    enum tn_status status = copy != NULL ? password_read(node, password, error) : TN_NOMEM;
+    struct setup setup;
+    enum tn_status status = setup_make(node, &setup, error);
+    setup.options.local = local;
+    setup.options.local_store = log_local_store(local);
     if (status != TN_OK) {
-        (void)log_close(options.local_store, local);
+        (void)log_close(setup.options.local_store, local);
     } else {
-        options.endpoints = endpoints;
-        options.endpoint_count = endpoints_split(copy, endpoints);
-        options.password = password[0] != '\0' ? password : NULL;
-        status = replica_open(&options, ret_log, error);
+        status = replica_open(&setup.options, ret_log, error);
     }
     if (status == TN_OK) {
         *ret_store = replica_store(*ret_log);
         node->log = *ret_log;
     }
-    sodium_memzero(password, sizeof password);
-    free(copy);
+    setup_free(&setup);
     return status;
 }

@@ -14,9 +14,11 @@
 #define KEYS_NOTE "token.keys"
 #define POSITION_NOTE "amqp.position"
 #define KEY_PURPOSE "tenure: token keys in a note"
+#define TOKEN_PURPOSE "tenure: snapshots for nodes"
 #define SEALED_MAX (crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES + TOKEN_KEYS_FILE_MAX)
 
 _Static_assert(NOTES_KEY_BYTES == crypto_secretbox_KEYBYTES, "a key of secretbox");
+_Static_assert(2 * NOTES_KEY_BYTES == SERVER_SNAPSHOT_TOKEN, "the token is a key in hexadecimal");
 _Static_assert(SEALED_MAX <= LOG_NOTE_MAX, "keys fit into a note");
 
 /* ---- The secret ---- */
@@ -24,6 +26,21 @@ _Static_assert(SEALED_MAX <= LOG_NOTE_MAX, "keys fit into a note");
 static bool refuse(const char *reason) {
     server_log("refused", "where=cluster_secret_file reason=\"%s\"", reason);
     return false;
+}
+
+/* Neither the secret nor another key follows from a key. */
+static void key_make(uint8_t key[NOTES_KEY_BYTES], const char *secret, size_t len,
+                     const char *purpose) {
+    (void)crypto_generichash(key, NOTES_KEY_BYTES, (const uint8_t *)secret, len,
+                             (const uint8_t *)purpose, strlen(purpose));
+}
+
+static void keys_make(struct notes *notes, const char *secret, size_t len) {
+    uint8_t token[NOTES_KEY_BYTES];
+    key_make(notes->key, secret, len, KEY_PURPOSE);
+    key_make(token, secret, len, TOKEN_PURPOSE);
+    (void)sodium_bin2hex(notes->snapshot_token, sizeof notes->snapshot_token, token, sizeof token);
+    sodium_memzero(token, sizeof token);
 }
 
 bool notes_open(struct notes *notes, const struct config *config, const struct os *os) {
@@ -49,8 +66,7 @@ bool notes_open(struct notes *notes, const struct config *config, const struct o
         good = refuse("libsodium cannot be used on this machine");
     }
     if (good) {
-        (void)crypto_generichash(notes->key, sizeof notes->key, (const uint8_t *)secret, len,
-                                 (const uint8_t *)KEY_PURPOSE, sizeof KEY_PURPOSE - 1);
+        keys_make(notes, secret, len);
     }
     sodium_memzero(secret, sizeof secret);
     return good;
@@ -58,6 +74,7 @@ bool notes_open(struct notes *notes, const struct config *config, const struct o
 
 void notes_close(struct notes *notes) {
     sodium_memzero(notes->key, sizeof notes->key);
+    sodium_memzero(notes->snapshot_token, sizeof notes->snapshot_token);
 }
 
 /* ---- The keys of tokens ---- */

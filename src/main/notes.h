@@ -10,6 +10,7 @@
 
 #include "config/config.h"
 #include "engine/engine.h"
+#include "server/server.h"
 #include "token/token_key.h"
 
 #define NOTES_POSITION_MAX 4096u
@@ -20,7 +21,8 @@ struct notes {
     const struct os *os;
     const char *dir;
     uint8_t key[NOTES_KEY_BYTES];
-    uint8_t position[NOTES_POSITION_MAX]; /* as it was put last */
+    char snapshot_token[SERVER_SNAPSHOT_TOKEN + 1]; /* made from the secret too: see server.h */
+    uint8_t position[NOTES_POSITION_MAX];           /* as it was put last */
     uint32_t position_len;
 };
 

@@ -540,7 +540,8 @@ static enum tn_status directory_check(const struct daemon *daemon, struct log_er
 static enum tn_status log_start(struct daemon *daemon, struct engine_options *options,
                                 struct log_error *error) {
     struct log *local = NULL;
-    enum tn_status status = daemon->clustered ? TN_OK : directory_check(daemon, error);
+    enum tn_status status =
+        daemon->clustered ? node_seed(&daemon->node, error) : directory_check(daemon, error);
     if (status == TN_OK) {
         status = log_open_patiently(daemon, &local, error);
     }
@@ -621,7 +622,10 @@ static int serve_as_node(struct daemon *daemon) {
         return 2;
     }
     int code = serve(daemon);
-    return node_stop(&daemon->node) ? code : 2;
+    if (!node_stop(&daemon->node)) {
+        return 2;
+    }
+    return code == 0 && node_is_behind(&daemon->node) ? 1 : code;
 }
 
 static int run_engine(struct daemon *daemon) {

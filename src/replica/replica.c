@@ -506,6 +506,8 @@ static const struct log_verbs replica_verbs = {
     .resign = replica_resign,
     .append = replica_append,
     .idle = replica_idle,
+    .hold = replica_hold,
+    .release = replica_release,
     .stats = replica_stats,
     .close = replica_close,
 };

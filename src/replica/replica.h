@@ -126,10 +126,11 @@ struct replica_options {
     bool init;     /* --cluster-init: begin the cluster with this directory */
     bool restored; /* --restored: this directory counts, whatever etcd has; generation + 1 */
 
-    /* For replica_seed: writes the newest snapshot of this node to the file `path` (GET
-     * /v1/cluster/snapshot of node->http). NULL: it cannot be had. */
-    enum tn_status (*fetch)(void *ctx, const struct replica_node *node, const char *path,
-                            struct log_error *error);
+    /* For replica_seed: writes a snapshot of this node, of log position from_lsn or later, to the file
+     * `path` (GET /v1/cluster/snapshot of node->http). TN_NOTFOUND: the node has none yet. TN_DENIED:
+     * the node refuses to give it. NULL: snapshots cannot be fetched. */
+    enum tn_status (*fetch)(void *ctx, const struct replica_node *node, uint64_t from_lsn,
+                            const char *path, struct log_error *error);
     void *fetch_ctx;
 
     log_notice *notice; /* until an engine gives the log its own (none) */
@@ -142,7 +143,7 @@ struct replica_options {
 /* Before the local log is opened (options->local is not used yet), unless `init` or `restored`: if etcd
  * no longer has what this directory needs next, fetches a snapshot of another node, and sets the old
  * files aside. *ret_lsn: of the snapshot; 0: there was none to fetch, or etcd did not answer within
- * 10 s. Blocks. */
+ * 10 s. Blocks. TN_NOTFOUND, TN_IO, TN_LOCKED: no snapshot could be had now; the caller may try again. */
 enum tn_status replica_seed(const struct replica_options *options, uint64_t *ret_lsn,
                             struct log_error *error);
 

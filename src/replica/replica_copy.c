@@ -279,6 +279,21 @@ bool replica_copy_close(struct replica *r) {
     return good;
 }
 
+/* ---- Copies of the copy, for backups and other nodes ---- */
+
+enum tn_status replica_hold(struct log *log, struct log_held *ret_held) {
+    struct replica *r = replica_of(log);
+    copy_lock(r);
+    bool writable = r->copy.writable;
+    copy_unlock(r);
+    return writable ? r->local->verbs->hold(r->local, ret_held) : TN_DENIED;
+}
+
+void replica_release(struct log *log) {
+    struct replica *r = replica_of(log);
+    r->local->verbs->release(r->local);
+}
+
 /* ---- The snapshot store ---- */
 
 static uint64_t store_newest(struct log_store *store) {

@@ -198,13 +198,14 @@ static enum tn_status fetch_from(struct seed *seed, const struct replica_node *n
     struct log_position at;
     uint64_t bytes;
     (void)snprintf(path, sizeof path, "%s/%s", dir->path, FETCHED);
-    enum tn_status status = seed->options->fetch(seed->options->fetch_ctx, node, path, error);
+    enum tn_status status =
+        seed->options->fetch(seed->options->fetch_ctx, node, seed->oldest - 1, path, error);
     if (status != TN_OK) {
         return status;
     }
     status = fetched_lsn(seed, path, ret_lsn);
     if (status == TN_OK && (*ret_lsn + 1 < seed->oldest || *ret_lsn > seed->head.lsn)) {
-        return log_fail(error, TN_INVALID,
+        return log_fail(error, TN_NOTFOUND,
                         "node %s: its snapshot is of log position %" PRIu64
                         ", which etcd does not go on from",
                         node->name, *ret_lsn);
@@ -217,7 +218,8 @@ static enum tn_status fetch_from(struct seed *seed, const struct replica_node *n
         return log_fail(error, status, "%.300s: the snapshot cannot be used: %s", path,
                         tn_status_text(status));
     }
-    return log_snapshot_read(dir, *ret_lsn, NULL, "it is fetched again", &at, &bytes, error);
+    status = log_snapshot_read(dir, *ret_lsn, NULL, "it is fetched again", &at, &bytes, error);
+    return status == TN_CORRUPT ? TN_IO : status; /* the next try may get it whole */
 }
 
 static int snapshot_order(const void *a, const void *b) {
@@ -229,14 +231,16 @@ static int snapshot_order(const void *a, const void *b) {
 static enum tn_status fetch(struct seed *seed, const struct log_dir *dir, uint64_t *ret_lsn,
                             struct log_error *error) {
     enum tn_status status = TN_NOTFOUND;
-    (void)log_fail(error, status,
-                   "log position %" PRIu64 " is no longer in etcd, and no node that is registered "
-                   "there has a snapshot to begin with",
-                   (seed->has_file ? seed->file.lsn : 0) + 1);
+    (void)log_fail(
+        error, status,
+        "log position %" PRIu64 " is not in etcd, and no other node that is registered "
+        "there has both the log up to there and an HTTP address to fetch a snapshot from",
+        (seed->has_file ? seed->file.lsn : 0) + 1);
     qsort(seed->nodes, seed->node_count, sizeof seed->nodes[0], snapshot_order);
     for (unsigned i = 0; i < seed->node_count && status != TN_OK; i++) {
         const struct replica_node *node = &seed->nodes[i];
-        if (node->snapshot_lsn + 1 >= seed->oldest && node->http[0] != '\0' &&
+        /* A node that has applied enough takes a snapshot when it is asked for one. */
+        if (node->applied_lsn + 1 >= seed->oldest && node->http[0] != '\0' &&
             strcmp(node->name, seed->options->node) != 0) {
             status = fetch_from(seed, node, dir, ret_lsn, error);
         }

@@ -341,6 +341,9 @@ uint64_t replica_copy_lsn(struct replica *r);
 /* Writes the file: what the local log has. */
 enum tn_status replica_copy_save(struct replica *r, bool closed);
 void replica_copy_drain(struct replica *r); /* without a thread: by hand */
+/* Verbs of the log: the files of the local copy. */
+enum tn_status replica_hold(struct log *log, struct log_held *ret_held);
+void replica_release(struct log *log);
 bool replica_copy_close(struct replica *r); /* waits for the queue, closes the local log */
 struct replica_item *replica_item_new(uint32_t value_len);
 extern const struct log_store_verbs replica_store_verbs;

@@ -83,6 +83,7 @@ static void stop(struct http *http) {
             http_exchange_wake(c->exchange);
         } else if (c->exchange != NULL) {
             http_stream_end(c->exchange);
+            http_seed_end(c->exchange);
         }
     }
     handle_end((uv_handle_t *)&http->epoll);
@@ -295,6 +296,7 @@ void server_http_drain(struct server *server) {
              c = LIST_NEXT(c, place)) {
             if (c->exchange != NULL) {
                 http_stream_end(c->exchange);
+                http_seed_end(c->exchange);
             }
         }
         http_run(http);

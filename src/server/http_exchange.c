@@ -333,6 +333,7 @@ void http_exchange_end(void *ctx, struct MHD_Connection *mhd, void **exchange_ct
     http_key_forget(exchange);
     http_page_leave(exchange);
     http_stream_leave(exchange);
+    http_seed_leave(exchange);
     body_free(exchange);
     server_memory_return(&exchange->client.server->memory, &exchange->memory, exchange->memory);
     if (exchange->response != NULL) {

@@ -223,5 +223,8 @@ bool http_page(struct http_exchange *exchange) {
             return true;
         }
     }
+    if (http_seed(exchange)) {
+        return true;
+    }
     return http_file_find(exchange->path) && (!page_method(exchange) || http_page_file(exchange));
 }

@@ -42,6 +42,7 @@
 
 struct http_exchange;
 struct http_stream;
+struct http_seed;
 struct https_relay;
 
 /* A client's connection. Exchanges come and go on it, one at a time. */
@@ -96,8 +97,11 @@ struct http {
     TAILQ_HEAD(http_streams, http_stream) queue; /* wait for a turn */
     uint32_t steps;                              /* taken in this one */
     size_t body_bytes;
-    uint8_t *scratch; /* words of a request */
-    char *openapi;    /* the document, made once */
+    uint32_t seed_count; /* snapshots being sent to other nodes */
+    bool seed_making;    /* a snapshot is being taken for one */
+    uv_work_t seed_work; /* that takes it */
+    uint8_t *scratch;    /* words of a request */
+    char *openapi;       /* the document, made once */
     size_t openapi_len;
     char path[HTTP_PATH_MAX];
     struct http_exchange *keys[HTTP_KEY_BUCKETS]; /* writes under way that have a key */
@@ -126,6 +130,7 @@ struct http_exchange {
     size_t discarded;
 
     struct http_stream *stream;  /* of events; NULL: it is none */
+    struct http_seed *seed;      /* a snapshot for another node; NULL: it is none */
     struct server_scrape scrape; /* with `done` set: metrics are being made */
 
     struct http_exchange *next_key;
@@ -225,6 +230,14 @@ void http_call(struct http_exchange *exchange);
 /* Makes the answer of the write under way, if that is done. */
 void http_call_done(struct http_exchange *exchange);
 void http_key_forget(struct http_exchange *exchange);
+
+/* http_seed.c: the newest snapshot, for another node of the cluster. */
+/* False: this is not what is asked for, or there is no cluster; else it is answered. */
+bool http_seed(struct http_exchange *exchange);
+/* It is to end, unfinished. */
+void http_seed_end(struct http_exchange *exchange);
+/* The exchange is over. */
+void http_seed_leave(struct http_exchange *exchange);
 
 /* http_stream.c: events as they happen. Answers. */
 void http_stream_begin(struct http_exchange *exchange, const struct protocol_http *request);

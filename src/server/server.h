@@ -13,6 +13,7 @@
 
 struct server_options;
 
+#define SERVER_SNAPSHOT_TOKEN 64u  /* characters */
 #define SERVER_STALE_MAX_MS 10000u /* if the option is 0 */
 
 /* What the program around the server wants to hear, on the loop's thread but for `reload`. Each may
@@ -40,6 +41,8 @@ struct server_cluster {
     enum tn_status (*step_down)(void *ctx, const char *node, struct log_error *error);
     enum tn_status (*close)(void *ctx, const char *node, struct log_error *error);
     enum tn_status (*forget)(void *ctx, const char *node, struct log_error *error);
+    /* What other nodes send to be given a snapshot: SERVER_SNAPSHOT_TOKEN characters. */
+    const char *snapshot_token;
 };
 
 /* From the engine to the server, what is new. It is there before the engine, whose options refer to

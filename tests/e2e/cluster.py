@@ -48,9 +48,9 @@ class Etcd:
 
 
 class Node(Server):
-    def __init__(self, cluster, name, *flags):
+    def __init__(self, cluster, name, *flags, data=None):
         self.name = name
-        super().__init__(None, "--node", name, "--etcd-endpoints", cluster.etcd.client,
+        super().__init__(data, "--node", name, "--etcd-endpoints", cluster.etcd.client,
                          "--cluster-secret-file", cluster.secret, *cluster.flags, *flags, keep=True)
 
     def said(self, event):

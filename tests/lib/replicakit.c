@@ -231,8 +231,8 @@ static bool node_follow(struct group_node *node) {
 }
 
 /* From disk to disk. */
-static enum tn_status fetch(void *ctx, const struct replica_node *peer, const char *path,
-                            struct log_error *error) {
+static enum tn_status fetch(void *ctx, const struct replica_node *peer, uint64_t from_lsn,
+                            const char *path, struct log_error *error) {
     struct group_node *node = ctx;
     struct group_node *from = &node->group->nodes[peer->http[0] - '1'];
     char name[128];
@@ -240,6 +240,10 @@ static enum tn_status fetch(void *ctx, const struct replica_node *peer, const ch
     if (from->log == NULL || node->fetch_fails) {
         (void)snprintf(error->text, sizeof error->text, "it does not answer");
         return TN_IO;
+    }
+    if (peer->snapshot_lsn < from_lsn || peer->snapshot_lsn == 0) {
+        (void)snprintf(error->text, sizeof error->text, "it has no snapshot yet");
+        return TN_NOTFOUND;
     }
     (void)snprintf(name, sizeof name, DIR "/snapshot-%016llx.snap",
                    (unsigned long long)peer->snapshot_lsn);
