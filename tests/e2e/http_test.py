@@ -72,7 +72,8 @@ class Pages(HttpCase):
             self.assertEqual((answer.status, answer.body), (200, b"ok\n"))
         verbose = self.ask("GET", "/readyz?verbose").body.decode()
         self.assertEqual(verbose.splitlines(), ["[+]loop ok", "[+]engine ok", "[+]disk ok",
-                                                "[+]log ok", "[+]serving ok", "readyz check passed"])
+                                                "[+]events ok", "[+]log ok", "[+]serving ok",
+                                                "readyz check passed"])
         self.assertIn(b"/readyz", self.ask("GET", "/").body)
 
     def test_json_ends_in_a_newline(self):
@@ -970,26 +971,6 @@ class OldEvents(HttpCase):
             if before[1] == "lost":
                 self.assertEqual(after[0], before[2]["oldest"])
         stream.close()
-
-
-class Documents(unittest.TestCase):
-    def test_what_the_page_about_http_shows_works(self):
-        """As it stands, but for the port, on a server of its own."""
-        server = Server()
-        page = text_of(os.path.join(SOURCE, "docs/http.md"))
-        lines = re.findall("^    (curl .*)$", page, re.M)
-        self.assertGreaterEqual(len(lines), 5)
-        for line in lines:
-            words = line.replace(":7412", ":%d" % server.http_port)
-            words = words.replace("curl", "exec curl -sS -i --max-time %d" % PATIENCE)
-            with subprocess.Popen(["bash", "-c", words], stdout=subprocess.PIPE,
-                                  stderr=subprocess.DEVNULL) as curl:
-                self.assertRegex(curl.stdout.readline(), b"^HTTP/1.1 20[01] ", line)
-                if "-N" in words:
-                    curl.terminate()  # a stream that would go on
-                else:
-                    curl.communicate(timeout=PATIENCE)
-        server.remove()
 
 
 class Lives(unittest.TestCase):
