@@ -481,8 +481,8 @@ int main(int argc, char **argv) {
     if (argc == 1) { /* only whether it could work in a pid namespace */
         return guardian.is_first && guardian_world_make() == 0 ? 0 : 2;
     }
-    if (argc < 2 || !process_streams_open() || close_range(RUN_FRAME_DIR + 1, ~0u, 0) != 0 || !signals_take() ||
-        !guardian_deadline_open() || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 ||
+    if (argc < 2 || !process_streams_open() || close_range(RUN_FRAME_DIR + 1, ~0u, 0) != 0 ||
+        !signals_take() || !guardian_deadline_open() || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 ||
         (guardian.job == NULL && chdir("/") != 0)) {
         return 2;
     }
