@@ -162,7 +162,7 @@ int config_certificate_make(const struct os *os, const char *dir) {
                                    .constraints = "critical,CA:FALSE",
                                    .usage = "critical,digitalSignature",
                                    .extended_usage = "clientAuth"};
-    struct made made[3] = {{NULL}};
+    struct made made[3] = {{.key = NULL, .certificate = NULL}};
     enum tn_status status = os->make_dir(os->ctx, dir);
     if (status != TN_OK || strlen(dir) > PATH_ROOM - 32) {
         (void)fprintf(stderr, "tenured: %s: %s\n", dir, tn_status_text(status));
