@@ -44,9 +44,6 @@ struct server_login {
     char secret[ACCESS_SECRET_MAX];
 };
 
-/* Of a secret that nobody knows: what a name that does not exist is compared with. */
-static char nobodys_hash[crypto_pwhash_STRBYTES];
-
 bool server_login_init(struct server_logins *logins) {
     char secret[32];
     if (sodium_init() < 0) {
@@ -55,7 +52,7 @@ bool server_login_init(struct server_logins *logins) {
     TAILQ_INIT(&logins->waiting);
     randombytes_buf(logins->key, sizeof logins->key);
     randombytes_buf(secret, sizeof secret);
-    return crypto_pwhash_str(nobodys_hash, secret, sizeof secret, ACCESS_HASH_OPS,
+    return crypto_pwhash_str(logins->nobodys_hash, secret, sizeof secret, ACCESS_HASH_OPS,
                              ACCESS_HASH_MEMORY) == 0;
 }
 
@@ -200,7 +197,8 @@ static bool login_begin(struct server_logins *logins, struct server_client *clie
     login->name = login->user == NULL
                       ? 0
                       : 1 + (uint32_t)(tn_hash64(name.at, name.len, 0) % (SERVER_LOGIN_NAMES - 1));
-    memcpy(login->hash, login->user != NULL ? login->user->hash : nobodys_hash, sizeof login->hash);
+    memcpy(login->hash, login->user != NULL ? login->user->hash : logins->nobodys_hash,
+           sizeof login->hash);
     memcpy(login->mark, mark, sizeof login->mark);
     memcpy(login->secret, secret.at, secret.len);
     login->len = secret.len;

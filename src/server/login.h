@@ -2,6 +2,7 @@
 #ifndef TN_SERVER_LOGIN_H
 #define TN_SERVER_LOGIN_H
 
+#include <sodium.h>
 #include <uv.h>
 
 #include "server/client.h"
@@ -45,6 +46,8 @@ struct server_logins {
     struct server_login_address addresses[SERVER_LOGIN_ADDRESSES + 1];
     uint32_t told, untold; /* failures in this second: lines of the log */
     uv_work_t work;
+    /* Of a secret that nobody knows: what a name that does not exist is compared with. */
+    char nobodys_hash[crypto_pwhash_STRBYTES];
     uint8_t key[32];
     struct server_login_known known[SERVER_LOGIN_KNOWN];
 };
