@@ -69,7 +69,7 @@ class Waiting(Asking):
         connection.request("POST", "/v1/pools/%s/leases" % names[0],
                            json.dumps({"holder": "x", "wait": 30, "count": 2}),
                            {"Content-Type": "application/json"})
-        self.in_line("w", "x")
+        until(lambda: sorted(self.waiting()) == ["w", "x"], "both in line")
         self.release(held, "h")
         granted = waiter.read()
         self.assertEqual(granted["values"], ["gpu-a", "gpu-b", "7", "8", "9"])
