@@ -108,7 +108,7 @@ if command -v ninja >/dev/null; then
     export CMAKE_GENERATOR=${CMAKE_GENERATOR:-Ninja} # it may have been installed just now
 fi
 # The analyzer of clang-tidy looks at what was changed of late; `make lint` has it look at everything.
-export TENURE_TIDY_COMMITS=${TENURE_TIDY_COMMITS:-20}
+export TENURE_TIDY_COMMITS=${TENURE_TIDY_COMMITS:-8}
 for preset in release dev tsan; do
     run "$preset"
 done
