@@ -114,15 +114,19 @@ class Backup(unittest.TestCase):
             self.assertEqual(set(self.holders(server)), expected)
 
     def test_a_second_backup_copies_only_what_is_new(self):
-        def fill(count):
-            pipe = self.r.pipeline(transaction=False)
-            for i in range(count):
+        # Small segments, and no snapshot due: one taken between the two backups would be new, too.
+        self.server = Server(None, "--segment-bytes", "65536", "--events-max", "2000")
+        self.addCleanup(self.server.remove)
+        with self.server.client() as client:
+            client.execute_command("POOL", "CREATE", "ids", "RANGE", 1, 10000000)
+            pipe = client.pipeline(transaction=False)
+            for i in range(3000):
                 pipe.execute_command("ALLOC", "ids", "filled-%d" % i, "META", '{"k":"%s"}' % ("x" * 400))
             pipe.execute()
-        fill(3000)
         self.backup("--keep", 2)
         first = json.loads(text_of(self.newest() / "backup.json"))
-        self.r.execute_command("ALLOC", "ids", "one-more")
+        with self.server.client() as client:
+            client.execute_command("ALLOC", "ids", "one-more")
         said = self.backup("--keep", 2)
         second = self.newest()
         copied = int(said.split(" copied")[0].split()[-1])
