@@ -240,7 +240,9 @@ static void job_look(struct keeping *keeping) {
             start_failed(keeping);
             break;
         case RUN_JOB_STOPPED:
-            cli_run_terminal_stop(&keeping->terminal, keeping->job.status);
+            if (!cli_run_terminal_stop(&keeping->terminal, keeping->job.status)) {
+                run_job_signal(&keeping->job, SIGCONT);
+            }
             break;
         case RUN_JOB_EXITED:
             main_ended(keeping);

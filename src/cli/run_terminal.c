@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "process/proc.h"
+
 static const int passed[] = {SIGINT,  SIGTERM,  SIGHUP,  SIGQUIT, SIGUSR1,
                              SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT};
 
@@ -57,25 +59,50 @@ int cli_run_terminal_signal(const struct cli_run_terminal *terminal) {
                                                                                : 0;
 }
 
-void cli_run_terminal_give_back(const struct cli_run_terminal *terminal) {
+void cli_run_terminal_give_back(struct cli_run_terminal *terminal) {
     if (terminal->foreground) {
         (void)tcsetpgrp(STDIN_FILENO, getpgrp());
     }
+    terminal->foreground = false;
+}
+
+/* Whether a shell can continue us: an ancestor in our session that is in another group, as the shell of a
+ * job is. Ancestors in our own group are scripts, which stop with us. */
+static bool has_shell(void) {
+    struct process_stat stat;
+    pid_t group = getpgrp();
+    pid_t session = getsid(0);
+    pid_t pid = getppid();
+    while (pid > 0 && process_stat_read(pid, &stat) == PROCESS_YES && stat.session == session) {
+        if (stat.group != group) {
+            return true;
+        }
+        pid = stat.parent;
+    }
+    return false;
 }
 
 /* The rest of our group stops as it would have if the terminal had sent the signal to us: a script that
  * waits for us, for one. */
-void cli_run_terminal_stop(const struct cli_run_terminal *terminal, int signal) {
-    if ((signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU) && isatty(STDIN_FILENO)) {
-        cli_run_terminal_give_back(terminal);
-        (void)kill(0, SIGTSTP); /* the one for us is gone with SIGCONT */
-        (void)raise(SIGSTOP);   /* returns when we are continued; SIGCONT waits in the descriptor */
+bool cli_run_terminal_stop(struct cli_run_terminal *terminal, int signal) {
+    if ((signal != SIGTSTP && signal != SIGTTIN && signal != SIGTTOU) || !isatty(STDIN_FILENO)) {
+        return true;
     }
+    if (!has_shell()) { /* the others would only stop it again */
+        return signal != SIGTSTP;
+    }
+    cli_run_terminal_give_back(terminal);
+    (void)kill(0, SIGTSTP); /* the one for us is gone with SIGCONT */
+    (void)raise(SIGSTOP);   /* returns when we are continued; SIGCONT waits in the descriptor */
+    return true;
 }
 
-/* Put into the background by the shell, `tenure` does not have the terminal to give. */
+/* Put into the background by the shell, `tenure` does not have the terminal to give, nor to take back at
+ * the end. */
 void cli_run_terminal_continue(struct cli_run_terminal *terminal, pid_t group) {
     if (group > 0 && has_foreground()) {
         terminal->foreground = tcsetpgrp(STDIN_FILENO, group) == 0;
+    } else {
+        terminal->foreground = terminal->foreground && tcgetpgrp(STDIN_FILENO) == group;
     }
 }

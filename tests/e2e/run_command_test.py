@@ -191,14 +191,21 @@ class Signals(RunCase):
 
 
 class Terminal(RunCase):
-    def on_terminal(self, *arguments):
-        """The run as a shell's job in the foreground; the terminal's other end."""
+    # Without another process: a child that Ctrl-Z stops between vfork and exec keeps its parent from stopping.
+    CAT = 'while read -r line; do echo "$line"; done'
+
+    def setUp(self):
+        super().setUp()
+        self.unread = {}
+
+    def on_terminal(self, *arguments, program=None):
+        """The run, or another program, as the leader of a terminal's session; the terminal's other end."""
         main, side = pty.openpty()
 
         def take():
             os.setsid()
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-        process = subprocess.Popen([TENURE, "run", *arguments], stdin=side, stdout=side, stderr=side,
+        process = subprocess.Popen(program or [TENURE, "run", *arguments], stdin=side, stdout=side, stderr=side,
                                    preexec_fn=take, env={**os.environ, "TENURE_PORT": str(self.server.port)})
         os.close(side)
         self.addCleanup(os.close, main)
@@ -206,10 +213,11 @@ class Terminal(RunCase):
         return process, main
 
     def read_until(self, main, text):
-        seen = b""
+        """Reads up to the text; what follows it is for the next call."""
+        seen = self.unread.pop(main, b"")
         while text not in seen:
             seen += os.read(main, 4096)
-        return seen
+        self.unread[main] = seen.split(text, 1)[1]
 
     def test_ctrl_c_reaches_the_command(self):
         for containment in CONTAINMENTS:
@@ -222,24 +230,66 @@ class Terminal(RunCase):
             self.assertEqual(process.wait(PATIENCE), 130)
             self.assertEqual(self.leases("gpus"), [])
 
+    def in_shell(self, line):
+        """A shell with job control that runs the line; the terminal's other end."""
+        shell, main = self.on_terminal(program=["bash", "--norc", "--noprofile", "-i"])
+        self.type(main, "PS1=")
+        self.type(main, line)
+        return shell, main
+
+    def type(self, main, line):
+        os.write(main, line.encode() + b"\n")
+
     def test_ctrl_z_stops_the_job_and_it_goes_on(self):
         for containment in CONTAINMENTS:
-            process, main = self.on_terminal("--from", "gpus", "--containment", containment, "--", "sh", "-c",
-                                             "echo begun; cat; echo ended")
+            shell, main = self.in_shell("%s run --from gpus --containment %s -- sh -c 'echo be\"\"gun; %s; "
+                                        "echo en\"\"ded'; echo co\"\"de $?" % (TENURE, containment, self.CAT))
             self.read_until(main, b"begun")
             os.write(main, b"hello\n")
             # cat runs: a shell that is starting it with vfork cannot be stopped.
             self.read_until(main, b"hello\r\nhello\r\n")
             os.write(main, b"\x1a")
-            until(lambda p=process: state_of(p.pid) == "T", "tenure is stopped")
-            _, status = os.waitpid(process.pid, os.WUNTRACED)  # as a shell learns it
-            self.assertTrue(os.WIFSTOPPED(status))
-            process.send_signal(signal.SIGCONT)
-            os.write(main, b"again\n")
+            self.read_until(main, b"Stopped")
+            self.read_until(main, b"code 14")  # 128 and the signal
+            self.type(main, "fg; echo co\"\"de $?")
+            self.read_until(main, b"-- sh -c")
+            self.type(main, "again")
             self.read_until(main, b"again\r\nagain\r\n")
             os.write(main, b"\x04")
             self.read_until(main, b"ended")
-            self.assertEqual(process.wait(PATIENCE), 0)
+            self.read_until(main, b"code 0")
+            self.type(main, "exit 7")
+            self.assertEqual(shell.wait(PATIENCE), 7)
+
+    def test_a_job_in_the_background_leaves_the_terminal_to_the_shell(self):
+        fifo = os.path.join(self.witness.dir.name, "fifo")
+        os.mkfifo(fifo)
+        shell, main = self.in_shell("%s run --from gpus -- sh -c 'echo be\"\"gun; read -r line <%s; "
+                                    "echo en\"\"ded'" % (TENURE, fifo))
+        self.read_until(main, b"begun")
+        os.write(main, b"\x1a")
+        self.read_until(main, b"Stopped")
+        self.type(main, "bg; echo on $?")
+        self.read_until(main, b"on 0")
+        with open(fifo, "w", encoding="ascii") as file:
+            file.write("go\n")
+        self.read_until(main, b"ended")
+        until(lambda: self.leases("gpus") == [], "the end of the run")
+        self.type(main, "wait; echo al\"\"ive")
+        self.read_until(main, b"alive")
+        self.type(main, "exit 7")
+        self.assertEqual(shell.wait(PATIENCE), 7)
+
+    def test_ctrl_z_without_a_shell_does_not_stop_the_command(self):
+        process, main = self.on_terminal("--from", "gpus", "--", "sh", "-c",
+                                         "echo begun; %s; echo ended" % self.CAT)
+        self.read_until(main, b"begun")
+        os.write(main, b"\x1a")
+        os.write(main, b"again\n")
+        self.read_until(main, b"again\r\nagain\r\n")
+        os.write(main, b"\x04")
+        self.read_until(main, b"ended")
+        self.assertEqual(process.wait(PATIENCE), 0)
 
 
 class Revoked(RunCase):
