@@ -150,8 +150,12 @@ static void note_take(struct keeping *keeping, const struct cli_run_note *note) 
     case CLI_RUN_NOTE_RENEWED:
         if (!keeping->lost && !keeping->exited) {
             live_set(keeping, times_of(keeping, note->until_ms));
-            renew_start(keeping, note->token);
             keeping->troubled = false;
+        }
+        break;
+    case CLI_RUN_NOTE_TOKEN:
+        if (!keeping->lost) {
+            renew_start(keeping, note->token);
         }
         break;
     case CLI_RUN_NOTE_REVOKED:

@@ -132,13 +132,23 @@ static void lease_judge(struct keep *keep) {
 }
 
 /* As cli_run_lease_token, with an eye on events. */
-static void token_get(struct keep *keep, char out[CLI_RUN_TOKEN_MAX]) {
+static void token_get(struct keep *keep) {
+    struct cli_run_note note = {.kind = CLI_RUN_NOTE_TOKEN};
     struct tn_bytes words[CLI_RUN_TOKEN_WORDS];
     cli_run_lease_token_words(&keep->lease, words);
-    if (cli_client_send(&keep->client, words, CLI_RUN_TOKEN_WORDS, keep->settings.timeout_ms) ==
-            CLI_LINK_OK &&
-        reply_wait(keep) == CLI_LINK_OK) {
-        cli_run_lease_token_take(&keep->client, out);
+    enum cli_link link =
+        cli_client_send(&keep->client, words, CLI_RUN_TOKEN_WORDS, keep->settings.timeout_ms);
+    if (link == CLI_LINK_OK) {
+        link = reply_wait(keep);
+    }
+    if (link == CLI_LINK_OK) {
+        cli_run_lease_token_take(&keep->client, note.token);
+    }
+    note_put(keep, &note);
+    explicit_bzero(note.token, sizeof note.token);
+    if (link !=
+        CLI_LINK_OK) { /* the reply that is missing may still come: not to another request */
+        trouble(keep, keep->client.error);
     }
 }
 
@@ -155,10 +165,10 @@ static void renewed(struct keep *keep, uint64_t sent_ms) {
     note.until_ms = keep->lease.deadline_ms;
     keep->renew_at_ms = sent_ms + keep->lease.ttl_ms / 3;
     keep->pause_ms = PAUSE_MIN_MS;
+    note_put(keep, &note); /* first: the command must not wait for a token */
     if (keep->wants_tokens) {
-        token_get(keep, note.token);
+        token_get(keep);
     }
-    note_put(keep, &note);
 }
 
 /* TOUCH; its refusal says that the lease is not ours, or that the server cannot just now. */

@@ -11,6 +11,7 @@
 
 enum cli_run_note_kind {
     CLI_RUN_NOTE_RENEWED, /* surely held until `until_ms` */
+    CLI_RUN_NOTE_TOKEN, /* after RENEWED, if tokens are wanted: a fresh one, or none could be had */
     CLI_RUN_NOTE_REVOKED, /* the authority has ended; nobody else gets the values before `until_ms`; 0:
                          before it is acknowledged */
     CLI_RUN_NOTE_LOST,    /* others may get the values now */
@@ -21,7 +22,7 @@ struct cli_run_note {
     enum cli_run_note_kind kind;
     uint64_t until_ms;
     char words[320];
-    char token[CLI_RUN_TOKEN_MAX]; /* with RENEWED, if tokens are wanted */
+    char token[CLI_RUN_TOKEN_MAX]; /* with TOKEN; empty: none */
 };
 
 /* `lease` is copied; its first deadline stands. The client is taken over. The thread runs until the

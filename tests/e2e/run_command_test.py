@@ -5,13 +5,15 @@ import fcntl
 import os
 import pty
 import signal
+import socket
 import subprocess
 import sys
 import termios
+import threading
 import unittest
 
 from harness import PATIENCE, text_of, until
-from runs import TENURE, RunCase, children_of, state_of
+from runs import TENURE, Run, RunCase, children_of, state_of
 
 NOT_ACQUIRED, LOST, UNPROVEN = 121, 122, 123
 CONTAINMENTS = ("auto", "none")
@@ -149,6 +151,49 @@ class Ordinary(RunCase):
         self.assertGreater(len({line[2] for line in lines}), 1)  # a fresh token each time
         run.signal(signal.SIGTERM)
         self.assertEqual(run.end()[0], 0)
+
+    def test_a_token_that_does_not_come_does_not_delay_the_renewal(self):
+        port = self.without_tokens()
+        run = Run(port, "--from", "one", "--ttl", "2", "--renew-command", "true", "--", *self.witness.command())
+        self.addCleanup(run.remove)
+        until(self.witness.is_held, "the witness")
+        seen = set()
+        until(lambda: run.process.poll() is not None or
+              seen.update(lease["deadline"] for lease in self.leases()) or len(seen) >= 8, "renewals")
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.end()[0], 0)
+
+    def without_tokens(self):
+        """A port that leads to the server, but requests for a token get no reply after the first."""
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+        self.addCleanup(listener.shutdown, socket.SHUT_RDWR)
+        asked = []
+
+        def carry(source, sink):
+            try:
+                while data := source.recv(65536):
+                    if b"TOKEN" in data:
+                        asked.append(data)
+                    if b"TOKEN" not in data or len(asked) == 1:
+                        sink.sendall(data)
+                sink.shutdown(socket.SHUT_WR)
+            except OSError:
+                pass
+
+        def accept():
+            try:
+                while True:
+                    client, _ = listener.accept()
+                    server = socket.create_connection(("127.0.0.1", self.server.port))
+                    self.addCleanup(client.close)
+                    self.addCleanup(server.close)
+                    for pair in ((client, server), (server, client)):
+                        threading.Thread(target=carry, args=pair, daemon=True).start()
+            except OSError:
+                pass
+        threading.Thread(target=accept, daemon=True).start()
+        return listener.getsockname()[1]
 
     def test_a_renew_command_that_stays_does_not_outlive_the_run(self):
         run = self.start("--from", "one", "--ttl", "2", "--renew-command",
