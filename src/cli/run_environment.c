@@ -82,7 +82,18 @@ static void pool_put(struct texts *texts, const struct cli_run_lease *lease, uin
     text_end(texts);
 }
 
-/* Whether one of the `count` new texts has the name of this variable. */
+/* The secret with which `tenure` logs in, and another lease's token, are not the command's. */
+static bool is_withheld(const char *variable, size_t len) {
+    static const char *const names[] = {"TENURE_SECRET=", "TENURE_SECRET_FILE=", "TENURE_TOKEN="};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strncmp(variable, names[i], len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether one of the new texts has the name of this variable, or the command must not get it. */
 static bool is_replaced(const struct texts *texts, const char *variable) {
     size_t len = strcspn(variable, "=") + 1;
     const char *at = texts->text.at;
@@ -92,7 +103,7 @@ static bool is_replaced(const struct texts *texts, const char *variable) {
         }
         at += strlen(at) + 1;
     }
-    return strncmp(variable, "TENURE_TOKEN=", len) == 0; /* never another lease's */
+    return is_withheld(variable, len);
 }
 
 char **cli_run_environment_make(const struct cli_run_lease *lease, const char *token, char **from) {

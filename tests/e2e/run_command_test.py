@@ -124,6 +124,16 @@ class Ordinary(RunCase):
                                     cwd="/usr", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
         self.assertEqual(out, "/usr\nlives\n")
 
+    def test_the_secret_of_tenure_is_not_the_commands(self):
+        secret = os.path.join(self.witness.dir.name, "secret")
+        with open(secret, "w", encoding="ascii") as file:
+            file.write("hidden\n")
+        show = "echo ${TENURE_SECRET-none} ${TENURE_SECRET_FILE-none} $TENURE_SECRETS"
+        for name, value in (("TENURE_SECRET", "hidden"), ("TENURE_SECRET_FILE", secret)):
+            _, out, _ = self.run_to_end("--from", "gpus", "--", "sh", "-c", show,
+                                        env={name: value, "TENURE_SECRETS": "other"})
+            self.assertEqual(out, "none none other\n")
+
     def test_many_arguments_and_variables_are_passed(self):
         words = [str(n) for n in range(3000)]
         env = {"VARIABLE_%d" % n: "x" * 50 for n in range(500)}
