@@ -382,6 +382,7 @@ static void refuse(struct server *server, struct server_listener *listener) {
     static const struct transport_calls calls = {.closed = refused};
     struct transport *transport = malloc(sizeof *transport);
     if (transport == NULL) {
+        listener->waiting = true; /* libuv reports no other client before this one is accepted */
         return;
     }
     transport_init(transport, &server->loop, listener->socket.kind, &calls, transport);

@@ -345,7 +345,8 @@ void server_https_accept(struct server *server, struct server_listener *listener
     struct http *http = server->http;
     struct https_relay *relay = calloc(1, sizeof *relay);
     if (relay == NULL) {
-        return; /* the client waits until there is memory */
+        listener->waiting = true; /* libuv reports no other client before this one is accepted */
+        return;
     }
     bool full = server_clients(server) >= server->options.connections_max;
     relay->http = http;
