@@ -1620,8 +1620,7 @@ def _tls_wanted(address: Optional[str], tls: Optional[bool]) -> bool:
 
 def _no_passphrase() -> str:
     """Without this OpenSSL would ask at the terminal."""
-    raise ValueError("the key of the client's certificate is encrypted with a passphrase; "
-                     "use a key without one")
+    raise ValueError("key_file: the key is encrypted; use one without a passphrase")
 
 
 def _tls_context(ca_file: Optional[str], cert_file: Optional[str], key_file: Optional[str],

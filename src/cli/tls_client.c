@@ -76,6 +76,16 @@ static void error_set(char *error, size_t room, const char *what) {
     ERR_clear_error();
 }
 
+/* Without this OpenSSL would ask for a passphrase at the terminal. *ctx: a file needs one. */
+// NOLINTNEXTLINE(readability-non-const-parameter): OpenSSL declares the type
+static int no_passphrase(char *out, int max, int writing, void *ctx) {
+    (void)out;
+    (void)max;
+    (void)writing;
+    *(bool *)ctx = true;
+    return -1;
+}
+
 /* NULL, or the name of what cannot be used. */
 static const char *files_load(SSL_CTX *context, const struct cli_tls_settings *settings) {
     const char *key = settings->key != NULL ? settings->key : settings->certificate;
@@ -124,13 +134,21 @@ struct cli_tls *cli_tls_new(const struct cli_tls_settings *settings, const char 
     ERR_clear_error();
     tls->context = SSL_CTX_new(TLS_client_method());
     const char *bad = "TLS";
+    bool encrypted = false;
     if (tls->context != NULL && SSL_CTX_set_min_proto_version(tls->context, TLS1_2_VERSION) == 1) {
         (void)SSL_CTX_set_mode(tls->context,
                                SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+        SSL_CTX_set_default_passwd_cb(tls->context, no_passphrase);
+        SSL_CTX_set_default_passwd_cb_userdata(tls->context, &encrypted);
         bad = files_load(tls->context, settings);
+        SSL_CTX_set_default_passwd_cb_userdata(tls->context, NULL);
     }
     if (bad != NULL || !session_set_up(tls, settings, host)) {
         error_set(error, room, bad != NULL ? bad : "TLS");
+        if (encrypted) {
+            (void)snprintf(error, room, "%s: the key is encrypted; use one without a passphrase",
+                           bad);
+        }
         cli_tls_free(tls);
         return NULL;
     }

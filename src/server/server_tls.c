@@ -31,14 +31,33 @@ static bool fail(char reason[SERVER_TLS_REASON_MAX], const char *what, const cha
     return false;
 }
 
-/* Without this OpenSSL would ask for a passphrase at the terminal. */
+/* Without this OpenSSL would ask for a passphrase at the terminal. If `ctx` is not NULL, it is a
+ * bool: the file needs one. */
 // NOLINTNEXTLINE(readability-non-const-parameter): OpenSSL declares the type
 static int no_passphrase(char *out, int max, int writing, void *ctx) {
     (void)out;
     (void)max;
     (void)writing;
-    (void)ctx;
-    return 0;
+    if (ctx != NULL) {
+        *(bool *)ctx = true;
+    }
+    return -1;
+}
+
+static bool key_set(SSL_CTX *context, const char *key, char reason[SERVER_TLS_REASON_MAX]) {
+    bool encrypted = false;
+    SSL_CTX_set_default_passwd_cb_userdata(context, &encrypted);
+    bool good = SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) == 1 &&
+                SSL_CTX_check_private_key(context) == 1;
+    SSL_CTX_set_default_passwd_cb_userdata(context, NULL);
+    if (encrypted) {
+        ERR_clear_error();
+        (void)snprintf(reason, SERVER_TLS_REASON_MAX,
+                       "tls_key_file %.100s: the key is encrypted; use one without a passphrase",
+                       key);
+        return false;
+    }
+    return good || fail(reason, "tls_key_file", key);
 }
 
 static bool policy_set(SSL_CTX *context) {
@@ -94,9 +113,8 @@ static bool context_fill(SSL_CTX *context, const struct server_tls_files *files,
     if (SSL_CTX_use_certificate_chain_file(context, files->certificate) != 1) {
         return fail(reason, "tls_cert_file", files->certificate);
     }
-    if (SSL_CTX_use_PrivateKey_file(context, files->key, SSL_FILETYPE_PEM) != 1 ||
-        SSL_CTX_check_private_key(context) != 1) {
-        return fail(reason, "tls_key_file", files->key);
+    if (!key_set(context, files->key, reason)) {
+        return false;
     }
     if (!expiry_read(context, ret_expires_s)) {
         return fail(reason, "tls_cert_file", files->certificate);

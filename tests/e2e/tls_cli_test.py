@@ -93,6 +93,12 @@ class Tool(unittest.TestCase):
         self.bad("is it a TLS port?", "-p", str(self.server.port), "--ca", self.ca, "ping")
         self.bad("closed the connection", "-p", port, "ping")
 
+    def test_no_passphrase_is_asked_for(self):
+        """At a terminal, OpenSSL would ask."""
+        for key in self.certificates.encrypt("client"):
+            self.bad("the key is encrypted; use one without a passphrase", "-p", str(self.server.tls_port), "--ca",
+                     self.ca, "--cert", self.certificates["client.pem"], "--key", key, "ping")
+
     def elsewhere(self):
         """A server with a certificate of another host."""
         self.certificates.sign("elsewhere", "/CN=localhost", usage="serverAuth", names="DNS:elsewhere.example")
@@ -184,6 +190,11 @@ class Python(Tool):
                 c.ping()
             self.assertIn("CERTIFICATE_VERIFY_FAILED", str(caught.exception))
         self.assertRaises(ValueError, self.client, "localhost:1", ca_file=self.ca)
+
+    def test_no_passphrase_is_asked_for(self):
+        for key in self.certificates.encrypt("client"):
+            with self.assertRaisesRegex(ValueError, "the key is encrypted"):
+                self.client("tenures://localhost", cert_file=self.certificates["client.pem"], key_file=key)
 
     def test_another_name_is_refused(self):
         server = self.elsewhere()

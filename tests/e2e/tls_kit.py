@@ -34,6 +34,13 @@ class Certificates:
             "-days", days, *options)
         return self[name + ".pem"], self[name + "-key.pem"]
 
+    def encrypt(self, name):
+        """The key NAME-key.pem with a passphrase, in both formats that OpenSSL writes."""
+        for form, more in (("pkcs8", ("-topk8",)), ("ec", ("-aes128",))):
+            out = self["%s-%s.pem" % (name, form)]
+            run("openssl", form, *more, "-in", self[name + "-key.pem"], "-out", out, "-passout", "pass:hush")
+            yield out
+
     def server(self, name, days="30"):
         return self.sign(name, "/CN=localhost", usage="serverAuth", names="DNS:localhost,IP:127.0.0.1",
                          days=days)

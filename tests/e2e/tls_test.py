@@ -532,6 +532,9 @@ class Settings(unittest.TestCase):
         self.refused("tls_key_file", *listen, "--tls-cert-file", pem, "--tls-key-file",
                      certificates["client-key.pem"])
         good = (*listen, "--tls-cert-file", pem, "--tls-key-file", key)
+        for encrypted in certificates.encrypt("server"):
+            self.refused("the key is encrypted; use one without a passphrase", *listen, "--tls-cert-file", pem,
+                         "--tls-key-file", encrypted)
         self.assertEqual(self.check(*good).returncode, 0)
         self.refused("tls_client_certificates needs tls_ca_file", *good, "--tls-client-certificates",
                      "required")
