@@ -318,17 +318,20 @@ void node_wake(struct node *node) {
 bool node_owns(struct node *node, struct server_options *options,
                struct supervisor_options *sensors) {
     struct engine_standing standing;
-    engine_standing_read(node->engine, &standing);
     uv_mutex_lock(&node->lock);
-    bool owns = node->owns && standing.role == ENGINE_LEADING;
     if (node->has_keys && !options->keys_in_use) {
         token_keys_close(&node->tokens->keys);
         node->tokens->keys = node->keys;
         node->has_keys = false;
     }
-    owns = owns && !node->has_keys;
+    bool owns = node->owns && !node->has_keys;
     options->amqp = node->broker;
     sensors->cluster = node->cluster;
     uv_mutex_unlock(&node->lock);
-    return owns;
+    engine_standing_read(node->engine, &standing); /* after the keys, which a promotion has left */
+    bool leads = standing.role == ENGINE_LEADING;
+    if (!leads && !options->keys_in_use) {
+        node->tokens->keys.verify_only = true; /* until a promotion brings a new set */
+    }
+    return owns && leads;
 }
