@@ -216,8 +216,8 @@ static void forget(const char *program, const char *mode, const char *file) {
     if (fork() != 0) {
         _exit(0);
     }
-    lock(file);
     signal(SIGTERM, SIG_IGN);
+    lock(file);
     note();
     execve("/proc/self/exe", argv, nothing);
     _exit(98);
@@ -263,10 +263,12 @@ int main(int argc, char **argv) {
     } else if (strcmp(mode, "show") == 0) {
         show();
     } else if (strcmp(mode, "lock") == 0) {
+        signal(SIGTERM, leave); /* before the file says that it is here */
         lock(word);
     } else if (strcmp(mode, "lock-child") == 0) {
         if (fork() == 0) {
             setsid();
+            signal(SIGTERM, SIG_IGN);
             lock(word);
             live(false);
         }
