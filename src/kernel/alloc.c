@@ -188,10 +188,13 @@ static enum tn_result quota_check(const struct kernel *k, const struct request *
     return TN_R_OK;
 }
 
-/* More than the pool has, whoever gives back: no use in trying again. One value of an empty pool
- * may come by a change of the pool. */
+/* Refuses a request for more values than a pool has, which no release can satisfy. A request for a
+ * single value of an empty pool passes: a change of the pool may add one. */
 static enum tn_result capacity_check(const struct kernel *k, const struct request *q) {
-    for (uint32_t i = 0; i < q->claim_count && kernel_edition_has(k, 1); i++) {
+    if (q->total < 2 || !kernel_edition_has(k, 1)) {
+        return TN_R_OK;
+    }
+    for (uint32_t i = 0; i < q->claim_count; i++) {
         uint32_t pool = k->plan_claims[i].pool;
         uint64_t capacity = kernel_pool_capacity(k, pool), demand = 0;
         for (uint32_t j = 0; j < q->claim_count; j++) {

@@ -575,6 +575,7 @@ static void command_clear(struct kernel_command *c) {
     c->after_s = 0;
     c->deadline_ms = 0;
     c->edition = 0;
+    c->wait_s = 0;
     c->created_ms = c->seen_ms = c->offline_ms = 0;
     c->given_values = c->reclaimed = 0;
     c->meta = none;

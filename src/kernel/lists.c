@@ -44,8 +44,16 @@ static struct tn_timer_root *template_of(const struct kernel *k, uint32_t member
     return template == TN_NONE ? NULL : &k->lists.template_roots[template];
 }
 
-/* A lease with values of several scopes is there once. */
+/* True if all values of the lease are of one pool that is no scope: it is in no template's list. */
+static bool outside_templates(const struct kernel *k, const struct lease *l) {
+    return l->pool != TN_NONE && pool_at(k, l->pool)->template == TN_NONE;
+}
+
+/* A template's list has a lease once, even if the lease has values of several of its scopes. */
 void kernel_lists_begin(struct kernel *k, uint32_t lease) {
+    if (outside_templates(k, lease_at(k, lease))) {
+        return;
+    }
     for (uint32_t m = lease_at(k, lease)->first_member; m != TN_NONE; m = member_at(k, m)->next) {
         struct tn_timer_root *root = template_of(k, m);
         if (root != NULL && !tn_timer_has(&k->lists.trees, root, lease, 0)) {
@@ -55,6 +63,9 @@ void kernel_lists_begin(struct kernel *k, uint32_t lease) {
 }
 
 void kernel_lists_end(struct kernel *k, uint32_t lease) {
+    if (outside_templates(k, lease_at(k, lease))) {
+        return;
+    }
     for (uint32_t m = lease_at(k, lease)->first_member; m != TN_NONE; m = member_at(k, m)->next) {
         struct tn_timer_root *root = template_of(k, m);
         if (root != NULL && tn_timer_has(&k->lists.trees, root, lease, 0)) {
