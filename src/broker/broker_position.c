@@ -83,34 +83,36 @@ enum tn_status broker_position_open(struct broker_position *position, const stru
 
 /* With the number that comes next. */
 static enum tn_status slot_write(const struct broker_position *position, int file, uint32_t slot,
-                                 struct broker_place settled) {
+                                 struct broker_place confirmed) {
     const struct os *os = position->os;
     uint8_t bytes[SLOT_BYTES];
     struct tn_writer w = tn_writer_of(bytes, sizeof bytes);
     TN_ASSERT(slot < SLOT_COUNT);
     tn_write_raw(&w, magic, sizeof magic);
     tn_write64(&w, position->number + 1);
-    tn_write64(&w, settled.id.lsn);
-    tn_write32(&w, settled.id.index);
-    tn_write64(&w, settled.time_ms);
+    tn_write64(&w, confirmed.id.lsn);
+    tn_write32(&w, confirmed.id.index);
+    tn_write64(&w, confirmed.time_ms);
     tn_write32(&w, tn_crc32c(0, bytes, CRC_AT));
     TN_ASSERT(!w.overflow && w.len == SLOT_BYTES);
     return os->write_at(os->ctx, file, bytes, sizeof bytes, (uint64_t)slot * SLOT_APART);
 }
 
-static void saved(struct broker_position *position, struct broker_place settled) {
+static void saved(struct broker_position *position, struct broker_place confirmed) {
     position->number++;
-    position->saved = settled;
+    position->saved = confirmed;
 }
 
-enum tn_status broker_position_save(struct broker_position *position, struct broker_place settled) {
+enum tn_status broker_position_save(struct broker_position *position,
+                                    struct broker_place confirmed) {
     TN_ASSERT(position->is_open);
-    if (position->number > 0 && engine_event_id_compare(settled.id, position->saved.id) == 0) {
+    if (position->number > 0 && engine_event_id_compare(confirmed.id, position->saved.id) == 0) {
         return TN_OK;
     }
-    enum tn_status status = slot_write(position, position->file, 1 + position->number % 2, settled);
+    enum tn_status status =
+        slot_write(position, position->file, 1 + position->number % 2, confirmed);
     if (status == TN_OK) {
-        saved(position, settled);
+        saved(position, confirmed);
     }
     return status;
 }
@@ -129,7 +131,7 @@ static enum tn_status file_name(const struct broker_position *position, int file
 }
 
 enum tn_status broker_position_anchor(struct broker_position *position,
-                                      struct broker_place settled) {
+                                      struct broker_place confirmed) {
     const struct os *os = position->os;
     char temporary[BROKER_POSITION_PATH + 32];
     int file;
@@ -138,7 +140,7 @@ enum tn_status broker_position_anchor(struct broker_position *position,
     if (status != TN_OK) {
         return status;
     }
-    status = slot_write(position, file, 0, settled);
+    status = slot_write(position, file, 0, confirmed);
     if (status == TN_OK) {
         status = file_name(position, file, temporary);
     }
@@ -149,7 +151,7 @@ enum tn_status broker_position_anchor(struct broker_position *position,
     broker_position_close(position);
     position->file = file;
     position->is_open = true;
-    saved(position, settled); /* though its name may not last: what is written next is newer */
+    saved(position, confirmed); /* though its name may not last: what is written next is newer */
     return os->sync_dir(os->ctx, position->dir);
 }
 

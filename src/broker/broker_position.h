@@ -41,10 +41,11 @@ enum tn_status broker_position_open(struct broker_position *position, const stru
 
 /* OK: this is kept, whatever happens. Else what was kept before is, or this. */
 enum tn_status broker_position_anchor(struct broker_position *position,
-                                      struct broker_place settled);
+                                      struct broker_place confirmed);
 
 /* After an anchor, or with a file. Writes nothing if that was saved last. */
-enum tn_status broker_position_save(struct broker_position *position, struct broker_place settled);
+enum tn_status broker_position_save(struct broker_position *position,
+                                    struct broker_place confirmed);
 
 /* Harmless if it is not open. */
 void broker_position_close(struct broker_position *position);

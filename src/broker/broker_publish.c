@@ -33,7 +33,7 @@ static struct broker_sent *sent_at(struct broker_publisher *publisher, uint64_t 
 
 static void row_abandon(struct broker_publisher *publisher) {
     publisher->tag_first = publisher->tag_next = 1;
-    publisher->cursor = publisher->settled;
+    publisher->cursor = publisher->confirmed;
 }
 
 static bool confirm(struct broker_link *link, const amqp_basic_ack_t *ack) {
@@ -49,7 +49,7 @@ static bool confirm(struct broker_link *link, const amqp_basic_ack_t *ack) {
     }
     while (publisher->tag_first < publisher->tag_next &&
            sent_at(publisher, publisher->tag_first)->confirmed) {
-        publisher->settled = sent_at(publisher, publisher->tag_first++)->event;
+        publisher->confirmed = sent_at(publisher, publisher->tag_first++)->event;
         published++;
     }
     pthread_mutex_lock(&broker->lock);
@@ -232,7 +232,7 @@ static enum broker_turn answers_take(struct broker_link *link) {
 static enum broker_turn publisher_turn(struct broker_link *link) {
     struct broker_publisher *publisher = publisher_of(link);
     enum broker_turn turn = answers_take(link);
-    position_told(link->broker, broker_position_save(&publisher->position, publisher->settled));
+    position_told(link->broker, broker_position_save(&publisher->position, publisher->confirmed));
     if (turn != BROKER_AGAIN && turn != BROKER_IDLE) {
         return turn;
     }
@@ -291,13 +291,13 @@ enum tn_status broker_publisher_open(struct broker *broker) {
     if (publisher->bytes == NULL) {
         return TN_NOMEM;
     }
-    enum tn_status opened =
-        broker_position_open(&publisher->position, options->os, options->dir, &publisher->settled);
-    enum tn_status status = place_find(broker, opened, &publisher->settled);
+    enum tn_status opened = broker_position_open(&publisher->position, options->os, options->dir,
+                                                 &publisher->confirmed);
+    enum tn_status status = place_find(broker, opened, &publisher->confirmed);
     bool found = status == TN_OK;
     if (found) {
-        publisher->cursor = publisher->settled;
-        status = broker_position_anchor(&publisher->position, publisher->settled);
+        publisher->cursor = publisher->confirmed;
+        status = broker_position_anchor(&publisher->position, publisher->confirmed);
     }
     position_told(broker, status);
     /* If the first one is not kept, the next start would not know that there was this one. */
@@ -307,7 +307,7 @@ enum tn_status broker_publisher_open(struct broker *broker) {
 void broker_publisher_close(struct broker *broker) {
     struct broker_publisher *publisher = &broker->publisher;
     if (publisher->position.is_open) {
-        position_told(broker, broker_position_anchor(&publisher->position, publisher->settled));
+        position_told(broker, broker_position_anchor(&publisher->position, publisher->confirmed));
         broker_position_close(&publisher->position);
     }
 }

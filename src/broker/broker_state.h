@@ -81,7 +81,7 @@ struct broker_sent {
 struct broker_publisher {
     struct broker_link link;
     struct broker_place cursor;      /* events up to here are sent */
-    struct broker_place settled;     /* and up to here confirmed */
+    struct broker_place confirmed;   /* and up to here confirmed */
     struct broker_position position; /* and that is kept */
     bool unkept;                     /* it could not be, the last time */
     uint64_t tag_first, tag_next;    /* not confirmed: those from first to next - 1 */

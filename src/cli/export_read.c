@@ -278,7 +278,7 @@ static int by_id(const void *a, const void *b) {
     return x->lsn < y->lsn ? -1 : x->lsn > y->lsn;
 }
 
-static void settle(struct export *export) {
+static void leases_sort(struct export *export) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < export->count; i++) {
         if (export->leases[i].state != KERNEL_NO_STATE) {
@@ -323,7 +323,7 @@ int export_read(struct export *export) {
             return code;
         }
         if (!between.lost) {
-            settle(export);
+            leases_sort(export);
             return CLI_OK;
         }
     }

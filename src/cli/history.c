@@ -412,7 +412,7 @@ static int show(struct history *history) {
 /* ---- Asking ---- */
 
 /* The value as the server writes it: 52:54:00:AA:BB:CC is the same address in either case. */
-static int value_settle(struct history *history) {
+static int value_normalize(struct history *history) {
     size_t base = strcspn(history->pool, "@");
     const struct tn_bytes words[] = {tn_bytes_of("POOL", 4), tn_bytes_of("INFO", 4),
                                      tn_bytes_of(history->pool, base)};
@@ -450,7 +450,7 @@ static int run(struct history *history) {
                                       .pool = history->pool,
                                       .holder = history->holder,
                                       .until_lsn = UINT64_MAX};
-    int code = history->value != NULL ? value_settle(history) : CLI_OK;
+    int code = history->value != NULL ? value_normalize(history) : CLI_OK;
     code = code == CLI_OK ? cli_scan_events(&history->scan, event_take, history) : code;
     if (code == CLI_OK) {
         code = history->value != NULL ? live_of_value(history)

@@ -39,8 +39,8 @@ static bool format_set(struct import *import, const char *text) {
     return false;
 }
 
-static bool settle(struct import *import, const struct cli_options *options, const char *format,
-                   const char *batch) {
+static bool options_check(struct import *import, const struct cli_options *options,
+                          const char *format, const char *batch) {
     struct import_columns *columns = &import->columns;
     if (import->pool_name == NULL) {
         return cli_options_wrong(options, "specify a pool", "");
@@ -89,7 +89,7 @@ static bool options_parse(struct import *import, int argc, char **argv) {
     }
     import->pool_name = places[0];
     import->path = places[1];
-    return settle(import, &options, format, batch);
+    return options_check(import, &options, format, batch);
 }
 
 /* Standard input, or the file. */

@@ -445,7 +445,7 @@ static int pool_ask(struct run *run) {
 }
 
 /* Names in the first row, or a row like any other. */
-static int columns_settle(struct run *run) {
+static int columns_find(struct run *run) {
     struct import *import = run->import;
     struct import_columns *columns = &import->columns;
     enum cli_rows_next next = cli_rows_read(&import->rows);
@@ -492,7 +492,7 @@ static int begin(struct run *run) {
         return cli_client_unreachable(&run->client);
     }
     int code = pool_ask(run);
-    return code == CLI_OK ? columns_settle(run) : code;
+    return code == CLI_OK ? columns_find(run) : code;
 }
 
 static void end(struct run *run) {

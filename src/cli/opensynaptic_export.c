@@ -272,7 +272,7 @@ static int file_make(struct run *run) {
 }
 
 /* Until nothing has changed meanwhile. */
-static int file_settle(struct run *run) {
+static int file_make_unchanged(struct run *run) {
     uint64_t before[COUNTERS];
     uint64_t after[COUNTERS];
     for (unsigned tries = 0; tries < TRIES; tries++) {
@@ -348,7 +348,7 @@ int opensynaptic_export(const struct cli_settings *settings, int argc, char **ar
     }
     int code = opensynaptic_connect(&run.client, settings, pool, &run.pool);
     if (code == CLI_OK && opensynaptic_pool_serves(&run.pool, &code)) {
-        code = file_settle(&run);
+        code = file_make_unchanged(&run);
         if (code == CLI_OK) {
             code = file_write(&run, path);
         }

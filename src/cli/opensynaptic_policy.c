@@ -101,7 +101,7 @@ static bool days_seconds(const char *text, uint64_t *ret_seconds) {
 }
 
 /* The two names of the base must not contradict each other: which one would count? */
-static bool base_settle(struct policy *policy, const char *path) {
+static bool base_choose(struct policy *policy, const char *path) {
     const char *days = policy->texts[0];
     char *base = policy->texts[1];
     uint64_t seconds = 0;
@@ -292,7 +292,7 @@ int opensynaptic_policy(const struct cli_settings *settings, int argc, char **ar
         (void)fprintf(stderr,
                       "tenure opensynaptic: %s: the object security_settings.id_lease is missing\n",
                       path);
-    } else if (policy_read(&policy, path, lease) && base_settle(&policy, path)) {
+    } else if (policy_read(&policy, path, lease) && base_choose(&policy, path)) {
         code = policy_apply(settings, &policy, pool, range, dry_run);
     }
     free(bytes);

@@ -338,7 +338,7 @@ static enum cli_link receive_some(struct cli_client *client, bool *ret_some) {
 }
 
 /* Whether a reply is there, or something that is none. */
-static bool is_settled(struct cli_client *client, enum cli_link *ret_link) {
+static bool has_reply(struct cli_client *client, enum cli_link *ret_link) {
     enum cli_parse parse = cli_reader_next(&client->reader);
     *ret_link = parse == CLI_BAD ? fail(client, CLI_LINK_LOST, "cannot read the answer: %s",
                                         client->reader.error)
@@ -352,7 +352,7 @@ enum cli_link cli_client_receive(struct cli_client *client, uint64_t timeout_ms,
     for (;;) {
         bool some;
         enum cli_link link;
-        if (is_settled(client, &link)) {
+        if (has_reply(client, &link)) {
             return link;
         }
         link = receive_some(client, &some);
@@ -376,7 +376,7 @@ enum cli_link cli_client_exchange(struct cli_client *client, struct tn_bytes out
         bool some;
         ssize_t len = 0;
         enum cli_link link;
-        if (is_settled(client, &link)) {
+        if (has_reply(client, &link)) {
             return link;
         }
         if (*inout_sent < out.len) {

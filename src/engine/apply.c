@@ -245,8 +245,8 @@ enum tn_status engine_apply_batch(struct engine *engine, const struct log_batch 
         if (requests != NULL) {
             requests = complete_run(engine, requests, &walk, count, sleepers);
         }
-        if (TN_UNLIKELY(engine->settled.first != NULL)) {
-            engine_settled_deliver(engine); /* after the answers that they wait */
+        if (TN_UNLIKELY(engine->waited.first != NULL)) {
+            engine_waited_deliver(engine); /* after the answers that they wait */
         }
     }
     engine->limits_prepared = false;

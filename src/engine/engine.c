@@ -97,7 +97,7 @@ static void engine_init(struct engine *engine, const struct engine_options *opti
     engine->filling = &engine->batches[0];
     atomic_store(&engine->next_due, UINT64_MAX);
     engine_batch_sizes(engine);
-    engine_settled_init(engine);
+    engine_waited_init(engine);
     pthread_mutex_init(&engine->submit_lock, NULL);
     pthread_mutex_init(&engine->state_lock, NULL);
     pthread_cond_init(&engine->room, NULL);
@@ -134,7 +134,7 @@ static bool engine_free(struct engine *engine) {
     pthread_cond_destroy(&engine->room);
     pthread_mutex_destroy(&engine->state_lock);
     pthread_mutex_destroy(&engine->submit_lock);
-    engine_settled_free(engine);
+    engine_waited_free(engine);
     free(engine);
     return closed;
 }

@@ -96,13 +96,13 @@ struct engine_events {
     _Atomic uint64_t lost;             /* for want of memory */
 };
 
-/* ---- settled.c ---- */
+/* ---- waited.c ---- */
 
 /* Answers to waiting leases, from their command to the end of its run. */
-struct engine_settled;
-struct engine_settled_list {
-    struct engine_settled *first, *last; /* the leader's own */
-    pthread_mutex_t lock;                /* held while the sink is called */
+struct engine_waited;
+struct engine_waited_list {
+    struct engine_waited *first, *last; /* the leader's own */
+    pthread_mutex_t lock;               /* held while the sink is called */
     engine_waited_sink *call;
     void *ctx;
 };
@@ -198,7 +198,7 @@ struct engine {
     bool limits_prepared; /* for the LIMITS command that comes next */
     struct engine_delay delay;
     struct engine_events events;
-    struct engine_settled_list settled;
+    struct engine_waited_list waited;
 
     /* The state: under state_lock. */
     _Alignas(ENGINE_LINE) pthread_mutex_t state_lock;
@@ -334,11 +334,11 @@ void engine_events_free(struct engine *engine);
 bool engine_events_full(const struct engine_events *events);
 void engine_events_deliver(struct engine *engine);
 
-/* settled.c */
-kernel_waited engine_settled_keep; /* ctx is the engine */
-void engine_settled_init(struct engine *engine);
-void engine_settled_deliver(struct engine *engine);
-void engine_settled_free(struct engine *engine);
+/* waited.c */
+kernel_waited engine_waited_keep; /* ctx is the engine */
+void engine_waited_init(struct engine *engine);
+void engine_waited_deliver(struct engine *engine);
+void engine_waited_free(struct engine *engine);
 
 /* replay.c */
 /* Whether the batch may follow the state; the first batch of all makes the kernel. */

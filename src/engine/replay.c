@@ -48,7 +48,7 @@ enum tn_status engine_kernel_create(struct engine *engine, const struct kernel_l
         .mem_release = env_release,
         .sink = engine_events_sink_of(engine),
         .sink_ctx = engine,
-        .waited = engine_settled_keep,
+        .waited = engine_waited_keep,
         .waited_ctx = engine,
     };
     TN_ASSERT(engine->kernel == NULL);

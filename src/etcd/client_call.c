@@ -153,7 +153,7 @@ static void call_answer(struct etcd_client *client, struct client_call *call,
 }
 
 /* Back to the queue, or to the caller with what the stream's end means. */
-static void call_settle(struct etcd_client *client, struct client_call *call) {
+static void call_ended(struct etcd_client *client, struct client_call *call) {
     struct etcd_verdict verdict = etcd_verdict_of(&call->stream.end);
     if (call->stream.end.kind == ETCD_END_UNSENT) {
         client_leave(client, call->connection, ETCD_UNREACHABLE, "the server takes no more calls");
@@ -206,14 +206,14 @@ static struct client_call *first_over(struct etcd_client *client) {
     return first;
 }
 
-bool client_calls_settle(struct etcd_client *client) {
+bool client_calls_process(struct etcd_client *client) {
     /* Calls that `done` submits with a deadline in the past must not go round for ever. */
     uint64_t last = client->orders;
     bool any = false;
     for (struct client_call *call; (call = first_over(client)) != NULL && call->order <= last;) {
         any = true;
         if (call->state == CLIENT_ENDED) {
-            call_settle(client, call);
+            call_ended(client, call);
         } else {
             call_late(client, call);
         }

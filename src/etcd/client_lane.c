@@ -178,7 +178,7 @@ static void better_judge(struct etcd_client *client) {
     lane_move(&client->lanes[LANE_ACTIVE], better);
 }
 
-static void probe_settle(struct etcd_client *client, unsigned kind) {
+static void probe_ended(struct etcd_client *client, unsigned kind) {
     struct client_lane *lane = &client->lanes[kind];
     struct etcd_verdict verdict = etcd_verdict_of(&lane->probe.stream.end);
     struct etcd_answer answer = {0};
@@ -268,7 +268,7 @@ static bool lane_step(struct etcd_client *client, unsigned kind) {
         lane->heard_ms = client->now_ms;
     }
     if (lane->probe.state == CLIENT_ENDED) {
-        probe_settle(client, kind);
+        probe_ended(client, kind);
         return true;
     }
     if (etcd_link_is_dead(lane->link)) {

@@ -115,7 +115,7 @@ void client_trouble(struct etcd_client *client, enum etcd_reason reason, const c
 /* client_call.c */
 enum tn_status client_submit(struct etcd *base, const struct etcd_request *request,
                              uint64_t deadline_ms, etcd_done *done, void *ctx);
-bool client_calls_settle(struct etcd_client *client);                 /* ended and late ones */
+bool client_calls_process(struct etcd_client *client);                /* ended and late ones */
 bool client_calls_dispatch(struct etcd_client *client);               /* queued ones */
 void client_calls_deny(struct etcd_client *client, const char *text); /* all queued ones */
 uint64_t client_calls_next_ms(const struct etcd_client *client);
@@ -131,7 +131,7 @@ enum tn_status client_watch(struct etcd *base, const struct etcd_watch_options *
                             etcd_watched *watched, void *ctx, uint64_t *ret_watch);
 void client_watch_progress(struct etcd *base, uint64_t id);
 void client_watch_cancel(struct etcd *base, uint64_t id);
-bool client_watches_settle(struct etcd_client *client);
+bool client_watches_process(struct etcd_client *client);
 bool client_watches_dispatch(struct etcd_client *client);
 void client_watches_deny(struct etcd_client *client, const char *text);
 uint64_t client_watches_next_ms(const struct etcd_client *client);
@@ -140,7 +140,7 @@ bool client_has_watches(const struct etcd_client *client);
 /* client_token.c */
 /* True if calls may be sent; otherwise logs in. */
 bool client_token_ready(struct etcd_client *client);
-bool client_token_settle(struct etcd_client *client);
+bool client_token_process(struct etcd_client *client);
 /* A call that was sent with this token was refused for it. */
 void client_token_bad(struct etcd_client *client, uint64_t token_count);
 uint64_t client_token_next_ms(const struct etcd_client *client);

@@ -56,7 +56,7 @@ static void log_in_denied(struct etcd_client *client, const char *text) {
     client_watches_deny(client, message);
 }
 
-static void log_in_settle(struct etcd_client *client) {
+static void log_in_ended(struct etcd_client *client) {
     struct client_call *call = &client->log_in;
     const struct etcd_end *end = &call->stream.end;
     struct etcd_verdict verdict = etcd_verdict_of(end);
@@ -81,10 +81,10 @@ static void log_in_settle(struct etcd_client *client) {
     }
 }
 
-bool client_token_settle(struct etcd_client *client) {
+bool client_token_process(struct etcd_client *client) {
     struct client_call *call = &client->log_in;
     if (call->state == CLIENT_ENDED) {
-        log_in_settle(client);
+        log_in_ended(client);
         return true;
     }
     if (call->state == CLIENT_SENT && client->now_ms >= call->deadline_ms) {

@@ -152,7 +152,7 @@ bool client_watches_dispatch(struct etcd_client *client) {
     return any;
 }
 
-static void watch_settle(struct etcd_client *client, struct client_watch *watch) {
+static void watch_ended(struct etcd_client *client, struct client_watch *watch) {
     const struct etcd_end *end = &watch->stream.end;
     struct etcd_verdict verdict = etcd_verdict_of(end);
     enum etcd_reason reason = verdict.outcome == ETCD_DONE ? ETCD_CANCELED : verdict.reason;
@@ -176,7 +176,7 @@ static void watch_late(struct etcd_client *client, struct client_watch *watch) {
     watch_finish(watch, ETCD_TIMEOUT, 0, "");
 }
 
-bool client_watches_settle(struct etcd_client *client) {
+bool client_watches_process(struct etcd_client *client) {
     uint64_t last = client->orders;
     bool any = false;
     for (unsigned i = 0; i < ETCD_WATCHES_MAX; i++) {
@@ -185,7 +185,7 @@ bool client_watches_settle(struct etcd_client *client) {
             continue;
         }
         if (watch->state == CLIENT_ENDED) {
-            watch_settle(client, watch);
+            watch_ended(client, watch);
             any = true;
         } else if (watch->state != CLIENT_FREE && client->now_ms >= watch->deadline_ms) {
             watch_late(client, watch);

@@ -18,9 +18,9 @@ static void client_step(struct etcd *base, uint64_t now_ms) {
     client->again = false;
     for (unsigned round = 0; more && round < STEP_ROUNDS; round++) {
         more = client_lanes_step(client);
-        more |= client_token_settle(client);
-        more |= client_calls_settle(client);
-        more |= client_watches_settle(client);
+        more |= client_token_process(client);
+        more |= client_calls_process(client);
+        more |= client_watches_process(client);
         more |= client_watches_dispatch(client);
         more |= client_calls_dispatch(client);
         more |= client->again;

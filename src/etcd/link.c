@@ -14,7 +14,7 @@
 /* What one step reads at most, so that a flood does not keep it from the clock. */
 #define LINK_READS 64u
 
-enum link_state { LINK_LOOKUP, LINK_CONNECT, LINK_HANDSHAKE, LINK_SETTLE, LINK_READY, LINK_DEAD };
+enum link_state { LINK_LOOKUP, LINK_CONNECT, LINK_HANDSHAKE, LINK_SETTINGS, LINK_READY, LINK_DEAD };
 
 struct etcd_link {
     enum link_state state;
@@ -144,7 +144,7 @@ static bool step_connect(struct etcd_link *link) {
         return true;
     }
     if (!link->options.endpoint->tls) {
-        link->state = LINK_SETTLE;
+        link->state = LINK_SETTINGS;
         return true;
     }
     struct etcd_tls_error tls_error;
@@ -162,7 +162,7 @@ static bool step_handshake(struct etcd_link *link) {
     struct etcd_tls_error error;
     switch (etcd_tls_handshake(link->tls, &error)) {
     case ETCD_TLS_OK:
-        link->state = LINK_SETTLE;
+        link->state = LINK_SETTINGS;
         return true;
     case ETCD_TLS_READ:
         link->events = POLLIN;
@@ -282,7 +282,7 @@ static bool step_bytes(struct etcd_link *link) {
             }
         }
     }
-    if (link->state == LINK_SETTLE && etcd_session_is_ready(link->session)) {
+    if (link->state == LINK_SETTINGS && etcd_session_is_ready(link->session)) {
         link->state = LINK_READY;
     }
     if (link->state != LINK_DEAD) {
@@ -347,7 +347,7 @@ static bool step_once(struct etcd_link *link) {
         return step_connect(link);
     case LINK_HANDSHAKE:
         return step_handshake(link);
-    case LINK_SETTLE:
+    case LINK_SETTINGS:
     case LINK_READY:
         return step_bytes(link);
     case LINK_DEAD:
@@ -368,7 +368,7 @@ bool etcd_link_step(struct etcd_link *link, uint64_t now_ms) {
             [LINK_LOOKUP] = "the lookup of the name took too long",
             [LINK_CONNECT] = "the connection took too long",
             [LINK_HANDSHAKE] = "the TLS handshake took too long",
-            [LINK_SETTLE] = "the server did not begin to speak HTTP/2",
+            [LINK_SETTINGS] = "the server did not begin to speak HTTP/2",
         };
         link_die(link, ETCD_UNREACHABLE, waited[link->state]);
     }
@@ -388,7 +388,7 @@ bool etcd_link_poll(const struct etcd_link *link, struct pollfd *out) {
         return true;
     }
     short events = link->events;
-    if (link->state >= LINK_SETTLE && etcd_session_wants_output(link->session)) {
+    if (link->state >= LINK_SETTINGS && etcd_session_wants_output(link->session)) {
         events |= POLLOUT;
     }
     *out = (struct pollfd){.fd = link->fd, .events = events};

@@ -1,10 +1,10 @@
 /* One connection to one endpoint: its address, its socket, TLS, and the session on top.
  *
- *   LOOKUP ---> CONNECT ---> HANDSHAKE ---> SETTLE ---> READY
+ *   LOOKUP ---> CONNECT ---> HANDSHAKE ---> SETTINGS ---> READY
  *      |           |             |             |          |
  *      +-----------+-------------+-------------+----------+--> DEAD
  *
- * LOOKUP is passed over for numeric addresses, HANDSHAKE without TLS. SETTLE waits for the server's
+ * LOOKUP is passed over for numeric addresses, HANDSHAKE without TLS. SETTINGS waits for the server's
  * first frame of HTTP/2. A link must be READY by its deadline. A dead link has ended its streams and
  * says why it died; it stays dead. */
 #ifndef TN_ETCD_LINK_H

@@ -210,7 +210,7 @@ static enum tn_result capacity_check(const struct kernel *k, const struct reques
 
 /* ---- the effects of time on what the request touches ---- */
 
-static void settle_values(struct kernel *k, const struct claim_plan *plan) {
+static void due_apply_values(struct kernel *k, const struct claim_plan *plan) {
     struct tn_reader r = tn_reader_of(plan->values.at, plan->values.len);
     for (uint32_t i = 0; !plan->any && i < plan->count; i++) {
         struct kernel_requested requested = kernel_requested_read(&r);
@@ -221,13 +221,13 @@ static void settle_values(struct kernel *k, const struct claim_plan *plan) {
     }
 }
 
-static void settle_time(struct kernel *k, const struct request *q) {
+static void due_apply(struct kernel *k, const struct request *q) {
     uint32_t budget = (uint32_t)kernel_limit(k, KERNEL_LIMIT_SWEEP_STEP);
     uint64_t freed = 0;
     bool mixed = false;
     for (uint32_t i = 0; i < q->claim_count; i++) {
         const struct claim_plan *plan = &k->plan_claims[i];
-        settle_values(k, plan);
+        due_apply_values(k, plan);
         kernel_due_clock(k, plan->pool, &budget, &freed);
         mixed = mixed || pool_at(k, plan->pool)->mixed > 0;
     }
@@ -314,14 +314,14 @@ uint32_t kernel_request_pool(const struct kernel *k, const struct request *q) {
 }
 
 /* Members in the order of the request; their values are theirs for good. */
-void kernel_request_settle(struct kernel *k, const struct request *q) {
+void kernel_request_keep(struct kernel *k, const struct request *q) {
     uint32_t pool = kernel_request_pool(k, q);
     lease_mut(k, q->lease)->pool = pool;
     lease_mut(k, q->lease)->first_member = k->plan_members[0];
     for (uint32_t i = 0; i < q->total; i++) {
         uint32_t member = k->plan_members[i];
         member_mut(k, member)->next = i + 1 < q->total ? k->plan_members[i + 1] : TN_NONE;
-        kernel_value_settle(k, member);
+        kernel_value_keep(k, member);
         struct pool *p = pool_mut(k, member_at(k, member)->pool);
         p->used++;
         p->peak = p->used > p->peak ? p->used : p->peak;
@@ -350,7 +350,7 @@ static enum kernel_event_kind birth_event(const struct kernel *k, const struct r
 
 static void lease_begin(struct kernel *k, const struct request *q) {
     kernel_request_fill(k, q);
-    kernel_request_settle(k, q);
+    kernel_request_keep(k, q);
     root_mut(k)->leases_live++;
     kernel_index_lease_add(k, q->lease);
     kernel_lease_link(k, q->lease);
@@ -499,7 +499,7 @@ static bool waits(const struct request *q, enum tn_result code) {
 }
 
 static enum tn_result grant_new(struct kernel *k, struct request *q) {
-    settle_time(k, q);
+    due_apply(k, q);
     if (k->names_freed != q->names_freed) { /* what ended may have taken the name with it */
         q->holder = kernel_index_text(k, TEXT_NAME, q->c->holder);
     }

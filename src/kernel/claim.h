@@ -44,7 +44,7 @@ uint32_t kernel_request_pool(const struct kernel *k, const struct request *q);
 /* For serve.c: the claims of a waiting lease in the plan: OK, or why they cannot be claimed. */
 enum tn_result kernel_request_plan(struct kernel *k, struct request *q);
 /* The claimed members become the lease's. */
-void kernel_request_settle(struct kernel *k, const struct request *q);
+void kernel_request_keep(struct kernel *k, const struct request *q);
 /* The deadline of a lease that is granted now. */
 uint64_t kernel_request_deadline(const struct kernel *k, const struct request *q);
 

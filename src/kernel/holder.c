@@ -280,7 +280,7 @@ static enum tn_result rekey_allowed(struct kernel *k, uint32_t lease, uint32_t h
 }
 
 /* The new holder's own sticky lease is brought up to now before it can be in the way. */
-static void rekey_settle(struct kernel *k, uint32_t lease, struct tn_bytes holder) {
+static void rekey_apply_due(struct kernel *k, uint32_t lease, struct tn_bytes holder) {
     uint32_t name = kernel_index_text(k, TEXT_NAME, holder);
     uint32_t pool = lease_at(k, lease)->pool;
     if (name == TN_NONE || pool == TN_NONE || !kernel_pool_option(k, pool, KERNEL_OPTION_STICKY)) {
@@ -343,7 +343,7 @@ void kernel_run_rekey(struct kernel *k, const struct kernel_command *c,
         result->code = TN_R_BAD_NAME;
         return;
     }
-    rekey_settle(k, lease, c->holder);
+    rekey_apply_due(k, lease, c->holder);
     uint32_t names = 0;
     uint32_t chunks = kernel_name_cost(k, c->holder, &names);
     uint32_t holder = kernel_index_text(k, TEXT_NAME, c->holder);

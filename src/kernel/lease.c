@@ -504,7 +504,7 @@ void kernel_lease_move(struct kernel *k, uint32_t lease, enum kernel_cause cause
     }
     if (from == KERNEL_WAITING) {
         l->pool = ends ? TN_NONE : l->pool; /* without members nothing keeps the pool's record */
-        kernel_wait_settle(k, lease, &wait);
+        kernel_wait_answer(k, lease, &wait);
     }
 }
 

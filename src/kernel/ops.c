@@ -272,7 +272,7 @@ static void op_wait(struct kernel *k, uint32_t op, const struct kernel_result *r
     root_mut(k)->op_chunks_waiting += chunks_aside(k, waiter_at(k, waiter), op);
 }
 
-void kernel_op_settle(struct kernel *k, const struct waiter *w,
+void kernel_op_answer(struct kernel *k, const struct waiter *w,
                       const struct kernel_result *result) {
     struct tn_table *chunks = &k->tables[TABLE_OP_TEXT];
     struct op *o = op_mut(k, w->op);

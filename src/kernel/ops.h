@@ -15,7 +15,7 @@ enum tn_result kernel_op_begin(struct kernel *k, const struct kernel_command *co
 void kernel_op_end(struct kernel *k, const struct kernel_command *command, struct tn_bytes encoded,
                    uint32_t user, const struct kernel_result *result);
 /* The answer to a waiting lease, in place of the one that it waits. */
-void kernel_op_settle(struct kernel *k, const struct waiter *waiter,
+void kernel_op_answer(struct kernel *k, const struct waiter *waiter,
                       const struct kernel_result *result);
 /* True if the entry's result can be given again; of one that was loaded. */
 bool kernel_op_readable(const struct kernel *k, uint32_t slot);

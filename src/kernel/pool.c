@@ -563,7 +563,7 @@ static void scope_alter(struct kernel *k, uint32_t pool, const struct kernel_pol
 }
 
 /* What is due in the pool happens first, in a bounded step. */
-static void pool_settle(struct kernel *k, uint32_t pool) {
+static void pool_apply_due(struct kernel *k, uint32_t pool) {
     uint32_t budget = (uint32_t)kernel_limit(k, KERNEL_LIMIT_TICK_STEP);
     uint64_t freed = 0;
     kernel_due_clock(k, pool, &budget, &freed);
@@ -579,7 +579,7 @@ void kernel_run_pool_alter(struct kernel *k, const struct kernel_command *c,
         result->code = TN_R_POOL_NOTFOUND;
         return;
     }
-    pool_settle(k, pool);
+    pool_apply_due(k, pool);
     struct kernel_policy_patch patch = kernel_policy_read(c->policy_bytes);
     bool scope = pool_at(k, pool)->template != TN_NONE;
     struct kernel_policy next =
@@ -622,7 +622,7 @@ void kernel_run_pool_drop(struct kernel *k, const struct kernel_command *c,
                !(c->rights & KERNEL_RIGHT_SUPERVISOR)) {
         result->code = TN_R_DENIED;
     } else {
-        pool_settle(k, pool);
+        pool_apply_due(k, pool);
         const struct pool *p = pool_at(k, pool);
         bool used = p->used > 0 || p->scopes > 0 || p->waiting > 0;
         result->code = used ? TN_R_POOL_IN_USE : TN_R_OK;

@@ -35,7 +35,7 @@ static void command_again(struct kernel *k, uint32_t waiter, struct kernel_comma
 static void grant(struct kernel *k, struct request *q) {
     struct lease *l = lease_mut(k, q->lease);
     bool reserve = q->reserve;
-    kernel_request_settle(k, q);
+    kernel_request_keep(k, q);
     l->member_count = (uint16_t)q->total;
     l->created_ms = l->last_seen_ms = root_at(k)->now_ms;
     l->ttl_s = reserve ? 0 : l->ttl_s;

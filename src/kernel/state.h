@@ -564,9 +564,9 @@ void kernel_value_prepare(struct kernel *k, uint32_t pool);
  * `cursor` is TN_NONE for the first pick of a claim and is carried through the others. */
 bool kernel_value_pick(struct kernel *k, uint32_t pool, uint32_t *cursor, uint64_t *ret_value);
 /* A request is built in two steps, so that a refusal changes nothing: claim assigns the value to
- * the member (no other pick finds it), then either settle makes it final, or unclaim undoes it. */
+ * the member (no other pick finds it), then either keep makes it final, or unclaim undoes it. */
 void kernel_value_claim(struct kernel *k, uint32_t member);
-void kernel_value_settle(struct kernel *k, uint32_t member);
+void kernel_value_keep(struct kernel *k, uint32_t member);
 void kernel_value_unclaim(struct kernel *k, uint32_t member);
 /* Member records; each holds a reference to its pool and resource. */
 uint32_t kernel_member_new(struct kernel *k, uint32_t pool, uint64_t value);

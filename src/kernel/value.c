@@ -379,7 +379,7 @@ void kernel_value_unclaim(struct kernel *k, uint32_t member) {
     mark_free(k, m->pool, m->value, true);
 }
 
-void kernel_value_settle(struct kernel *k, uint32_t member) {
+void kernel_value_keep(struct kernel *k, uint32_t member) {
     const struct member *m = member_at(k, member);
     uint32_t owner = cold_owner(k, m);
     if (owner != TN_NONE && owner != member) {

@@ -259,7 +259,7 @@ static void answer_replace(struct kernel_result *answer, const struct kernel_res
 
 /* The answer goes to the operation, to the command at hand if it is the one that waits, and to whoever
  * keeps the clients. */
-void kernel_wait_settle(struct kernel *k, uint32_t lease, const struct kernel_wait_end *end) {
+void kernel_wait_answer(struct kernel *k, uint32_t lease, const struct kernel_wait_end *end) {
     const struct lease *l = lease_at(k, lease);
     const struct waiter *w = &end->waiter;
     bool granted = !kernel_state_terminal((enum kernel_state)l->state);
@@ -279,7 +279,7 @@ void kernel_wait_settle(struct kernel *k, uint32_t lease, const struct kernel_wa
         kernel_result_values(k, lease, w->claim_count, &result);
     }
     if (w->op != TN_NONE) {
-        kernel_op_settle(k, w, &result);
+        kernel_op_answer(k, w, &result);
     }
     if (k->answer->code == TN_R_WAITING && k->answer->lease.lsn == l->lsn) {
         answer_replace(k->answer, &result);

@@ -90,7 +90,7 @@ struct kernel_wait_end {
     uint64_t before;
 };
 void kernel_wait_leave(struct kernel *k, uint32_t lease, struct kernel_wait_end *ret_end);
-void kernel_wait_settle(struct kernel *k, uint32_t lease, const struct kernel_wait_end *end);
+void kernel_wait_answer(struct kernel *k, uint32_t lease, const struct kernel_wait_end *end);
 
 /* ---- serve.c ---- */
 

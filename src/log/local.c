@@ -130,7 +130,7 @@ static const struct log_verbs local_verbs = {
 /* Until the first segment is there, the directory itself may be new, or an earlier start may have
  * failed to sync it into its parent. If another user has made it, in a place that we may not read,
  * it is theirs to see to. */
-static enum tn_status open_settle(struct log_local *log, bool made, struct log_error *error) {
+static enum tn_status open_make_durable(struct log_local *log, bool made, struct log_error *error) {
     bool begun = false;
     enum tn_status status = log_proof_begun(log, &begun);
     if (status == TN_OK && !begun) {
@@ -184,7 +184,7 @@ static enum tn_status open_directory(struct log_local *log, struct log_error *er
                         tn_status_text(status));
     }
     sector_choose(log);
-    return open_settle(log, made, error);
+    return open_make_durable(log, made, error);
 }
 
 enum tn_status log_local_open(const struct log_local_options *options, log_notice *notice,

@@ -171,7 +171,7 @@ enum tn_status log_proof_continue(const struct log_local *log, int file,
 /* Whether the directory ever had a segment. */
 enum tn_status log_proof_begun(const struct log_local *log, bool *ret_begun);
 /* After resuming: writes what is missing for the newest segment. */
-enum tn_status log_proof_settle(const struct log_local *log);
+enum tn_status log_proof_complete(const struct log_local *log);
 
 /* retain.c: lets go of snapshots and segments that the two newest snapshots do not need; of none
  * while a copy is being made. */

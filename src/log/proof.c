@@ -96,7 +96,7 @@ enum tn_status log_proof_begun(const struct log_local *log, bool *ret_begun) {
     return status;
 }
 
-static enum tn_status begun_settle(const struct log_local *log) {
+static enum tn_status begun_write(const struct log_local *log) {
     const struct os *os = log->dir.os;
     bool begun;
     enum tn_status status = log_proof_begun(log, &begun);
@@ -109,9 +109,9 @@ static enum tn_status begun_settle(const struct log_local *log) {
     return status;
 }
 
-enum tn_status log_proof_settle(const struct log_local *log) {
+enum tn_status log_proof_complete(const struct log_local *log) {
     const struct os *os = log->dir.os;
-    enum tn_status status = begun_settle(log);
+    enum tn_status status = begun_write(log);
     if (status != TN_OK || log->segment_count < 2) {
         return status;
     }

@@ -423,7 +423,7 @@ static enum tn_status snapshots_check_others(struct recovery *r) {
 }
 
 /* Where the log stands after all that was read. */
-static enum tn_status position_settle(struct recovery *r) {
+static enum tn_status position_find(struct recovery *r) {
     struct log_local *log = r->log;
     if (log->segment_count == 0) {
         log->position = r->snapshot;
@@ -502,7 +502,7 @@ enum tn_status log_local_load(struct log *base, const struct log_position *from,
                               const struct log_loader *loader, struct log_position *ret_position,
                               struct log_error *error) {
     struct log_local *log = log_local_of(base);
-    step *const steps[] = {segments_follow, position_settle, snapshots_check_others};
+    step *const steps[] = {segments_follow, position_find, snapshots_check_others};
     TN_ASSERT(log->recovery != NULL && from->lsn == log->recovery->snapshot.lsn);
     enum tn_status status =
         run(log->recovery, loader, error, steps, log->options.read_only ? 3 : 2);

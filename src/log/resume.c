@@ -147,7 +147,7 @@ static enum tn_status writer_open(struct log_local *log) {
     return log_dir_open(&log->dir, name, OS_WRITE, &log->writer.file);
 }
 
-static enum tn_status tail_settle(struct log_local *log, const struct log_tail *tail) {
+static enum tn_status tail_resume(struct log_local *log, const struct log_tail *tail) {
     if (log->segment_count == 0) {
         return TN_OK;
     }
@@ -163,7 +163,7 @@ static enum tn_status tail_settle(struct log_local *log, const struct log_tail *
 }
 
 static enum tn_status writer_resume(struct log_local *log, const struct log_tail *tail) {
-    enum tn_status status = tail_settle(log, tail);
+    enum tn_status status = tail_resume(log, tail);
     if (status != TN_OK) {
         return status;
     }
@@ -175,7 +175,7 @@ static enum tn_status writer_resume(struct log_local *log, const struct log_tail
     } else if (log->segment_count == 0) {
         status = log_writer_rotate(log, &rotation);
     }
-    return status == TN_OK ? log_proof_settle(log) : status;
+    return status == TN_OK ? log_proof_complete(log) : status;
 }
 
 /* -- the rest of the directory ------------------------------------------------------------------ */

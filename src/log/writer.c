@@ -224,7 +224,7 @@ static void rotate_spoil(struct log_local *log, int old_file) {
 }
 
 /* Makes the name durable, then lets the segment before it say so: never the other way round. */
-static enum tn_status rotate_settle(struct log_local *log, bool again, int old_file,
+static enum tn_status rotate_finish(struct log_local *log, bool again, int old_file,
                                     const struct log_segment_header *old) {
     const struct os *os = log->dir.os;
     enum tn_status status = log_dir_sync(&log->dir);
@@ -259,7 +259,7 @@ enum tn_status log_writer_rotate(struct log_local *log, struct log_rotation *rot
     int old_file = writer->file;
     struct log_segment_header old = writer->header;
     rotate_adopt(log, rotation->again, spare.file, &header);
-    status = rotate_settle(log, rotation->again, old_file, &old);
+    status = rotate_finish(log, rotation->again, old_file, &old);
     if (status == TN_OK && rotation->batch != NULL) {
         writer_advance(log, rotation->batch, size);
     }

@@ -87,7 +87,7 @@ static int early(const char *argument, bool last) {
 }
 
 /* Takes the settings out from between the arguments; after -- nothing is taken. */
-static int settle(struct cli_settings *settings, int argc, char **argv, int *ret_count) {
+static int settings_take(struct cli_settings *settings, int argc, char **argv, int *ret_count) {
     bool leading = true;
     int count = 0;
     for (int at = 0; at < argc;) {
@@ -149,7 +149,7 @@ int main(int argc, char **argv) {
     if (!cli_settings_init(&settings, os_posix())) {
         return CLI_USAGE;
     }
-    int code = settle(&settings, argc - 1, argv + 1, &count);
+    int code = settings_take(&settings, argc - 1, argv + 1, &count);
     if (code != CLI_OK || count < 0) {
         return code;
     }

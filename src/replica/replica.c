@@ -641,7 +641,7 @@ static enum tn_status file_load(struct replica *r, struct log_error *error) {
                     tn_status_text(status));
 }
 
-static void options_settle(struct replica *r) {
+static void options_complete(struct replica *r) {
     struct replica_options *o = &r->options;
     o->prefix = o->prefix != NULL ? o->prefix : REPLICA_PREFIX_DEFAULT;
     o->leader_ttl_ms = o->leader_ttl_ms != 0 ? o->leader_ttl_ms : TTL_MS_DEFAULT;
@@ -684,7 +684,7 @@ enum tn_status replica_open(const struct replica_options *options, struct log **
         return status != TN_OK ? status : log_fail(error, TN_NOMEM, "no memory for the log");
     }
     r->options = *options;
-    options_settle(r);
+    options_complete(r);
     int rc = pthread_mutex_init(&r->lock, NULL);
     TN_ASSERT(rc == 0);
     rc = pthread_cond_init(&r->changed, NULL);

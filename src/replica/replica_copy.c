@@ -184,7 +184,7 @@ static enum tn_status copy_one(struct replica *r, struct replica_item *item) {
     return status;
 }
 
-static void copy_settle(struct replica *r, uint64_t *save_ms, bool idle) {
+static void copy_rest(struct replica *r, uint64_t *save_ms, bool idle) {
     uint64_t now_ms = r->os->clock_boot_ms(r->os->ctx);
     enum tn_status status = TN_OK;
     if (idle) {
@@ -230,7 +230,7 @@ static void *copy_run(void *arg) {
         copy_lock(r);
         bool idle = r->copy.first == NULL;
         copy_unlock(r);
-        copy_settle(r, &save_ms, idle);
+        copy_rest(r, &save_ms, idle);
     }
     return NULL;
 }
@@ -241,7 +241,7 @@ void replica_copy_drain(struct replica *r) {
         if (copy_one(r, r->copy.first) == TN_NOSPACE) {
             return;
         }
-        copy_settle(r, &save_ms, r->copy.first == NULL);
+        copy_rest(r, &save_ms, r->copy.first == NULL);
     }
 }
 

@@ -294,7 +294,7 @@ static void swap_lost(struct step *s, const struct replica_fact *fact) {
     }
 }
 
-/* The store has said what it has: FAILED, or READ while we are asking. True if that settles it. */
+/* The store has said what it has: FAILED, or READ while we are asking. True if that decides it. */
 static bool swap_judge(struct step *s, const struct replica_fact *fact) {
     struct replica_owner *o = s->owner;
     if (fact->has_head && replica_head_equal(&fact->head, &o->swap.to)) {
@@ -317,7 +317,7 @@ static void swap_give_up(struct step *s) {
     o->take_after_ms = s->now_ms + o->options.ttl_ms;
 }
 
-/* Not settled: again at this time, unless we have tried for too long. */
+/* Undecided: again at this time, unless we have tried for too long. */
 static void swap_again(struct step *s, uint64_t at_ms) {
     struct replica_owner *o = s->owner;
     o->swap.under_way = o->swap.asking = false;

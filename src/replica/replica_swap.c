@@ -163,7 +163,7 @@ static const struct replica_ask *note_ride(struct replica *r, const struct repli
 }
 
 /* After each step: has the swap ended that the note rides on? */
-static void note_settle(struct replica *r) {
+static void note_finish(struct replica *r) {
     const struct replica_owner *o = &r->owner;
     struct replica_ask *note = r->riding;
     bool pending =
@@ -395,7 +395,7 @@ void replica_tell(struct replica *r, const struct replica_fact *fact) {
     replica_nonce_next(r, &nonce);
     replica_owner_step(&r->owner, fact, r->now_ms, log_ms, &nonce, &effects);
     standing_update(r); /* before anybody is told: `owned` is never true for longer than it is */
-    note_settle(r);
+    note_finish(r);
     effects_do(r, &effects);
 }
 

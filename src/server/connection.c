@@ -184,7 +184,7 @@ static void set_reading(struct server_connection *connection, bool on) {
 }
 
 /* After serving: sends, and decides whether to read on, to wait or to close. */
-static void settle(struct server_connection *connection, bool blocked) {
+static void after_serving(struct server_connection *connection, bool blocked) {
     server_output_flush(connection);
     if (connection->lost) {
         server_connection_close(connection);
@@ -235,7 +235,7 @@ void server_connection_run(struct server_connection *connection) {
     } else {
         blocked = !may_take(connection);
     }
-    settle(connection, blocked);
+    after_serving(connection, blocked);
 }
 
 /* Its memory is free for the next connection at once, not only at the end of the turn: else all that
@@ -289,7 +289,7 @@ static void read_some(void *owner, const uint8_t *data, ssize_t count) {
         !in_append(connection, data + used, (size_t)count - used)) {
         close_for_memory(connection);
     }
-    settle(connection, blocked);
+    after_serving(connection, blocked);
 }
 
 /* ---- Opening and closing ---- */
@@ -337,7 +337,7 @@ static void client_run(struct server_client *client) {
 }
 
 /* The handshake of TLS is over: a client certificate may name a user. */
-static void settled(void *owner) {
+static void established(void *owner) {
     struct server_connection *connection = owner;
     connection->arrived = server_tls_login(&connection->transport, &connection->server->access);
     connection->client.login = connection->arrived;
@@ -346,7 +346,7 @@ static void settled(void *owner) {
 static const struct transport_calls transport_calls = {.buffer = read_buffer,
                                                        .read = read_some,
                                                        .written = written,
-                                                       .settled = settled,
+                                                       .established = established,
                                                        .closed = closed};
 
 static struct server_connection *connection_new(struct server *server, enum transport_kind kind) {
@@ -476,7 +476,7 @@ static bool look(struct server_connection *c) {
         drop(c, SERVER_DROP_SLOW);
     } else if (c->unfinished_ms > 0 && !c->served && now - c->unfinished_ms >= slow) {
         drop(c, SERVER_DROP_UNFINISHED);
-    } else if (!transport_tls_is_settled(&c->transport) && now - c->created_ms >= slow) {
+    } else if (!transport_tls_is_established(&c->transport) && now - c->created_ms >= slow) {
         drop(c, SERVER_DROP_HANDSHAKE);
     } else if (idle > 0 && c->subscriber == NULL && !waits && server_connection_quiet(c) &&
                now - c->active_ms >= idle) {

@@ -47,7 +47,7 @@ struct https_relay {
     size_t unsent;        /* when it was last looked at */
     size_t discarded;
     uint32_t handles; /* that are open */
-    bool settled;     /* the handshake is over */
+    bool established; /* the handshake is over */
     bool ended;       /* the client sends no more */
     bool finished;    /* libmicrohttpd sends no more */
     bool paused;      /* the client is not read before the next turn of the loop */
@@ -197,7 +197,7 @@ static void up_send(struct https_relay *relay, const uint8_t *bytes, size_t len)
 static uv_buf_t transport_buffer(void *owner) {
     struct https_relay *relay = owner;
     struct server *server = relay->http->server;
-    unsigned share = relay->settled ? SERVER_SHARE_BYTES : SERVER_STRANGER_BYTES;
+    unsigned share = relay->established ? SERVER_SHARE_BYTES : SERVER_STRANGER_BYTES;
     if (relay->read_turn == server->schedule.turn) {
         share = 0;
     }
@@ -214,7 +214,7 @@ static void transport_read(void *owner, const uint8_t *bytes, ssize_t count) {
         up_send(relay, bytes, (size_t)count);
     } else if (count == UV_ENOBUFS) {
         pause_until_next_turn(relay);
-    } else if (count != UV_EOF || !relay->settled || (relay->finished && relay->down == NULL)) {
+    } else if (count != UV_EOF || !relay->established || (relay->finished && relay->down == NULL)) {
         relay_close(relay);
     } else {
         relay->ended = true;
@@ -308,12 +308,12 @@ static bool pair_make(struct https_relay *relay) {
 }
 
 /* The handshake is over: libmicrohttpd gets its end of the pair. */
-static void transport_settled(void *owner) {
+static void transport_established(void *owner) {
     struct https_relay *relay = owner;
     struct http *http = relay->http;
     struct sockaddr_storage from;
     socklen_t len = sizeof from;
-    relay->settled = true;
+    relay->established = true;
     relay->arrived = server_tls_login(&relay->transport, &http->server->access);
     if (http->daemon == NULL || http->draining || !pair_make(relay) ||
         getpeername(transport_socket(&relay->transport), (struct sockaddr *)&from, &len) != 0) {
@@ -338,7 +338,7 @@ static void transport_settled(void *owner) {
 static const struct transport_calls calls = {.buffer = transport_buffer,
                                              .read = transport_read,
                                              .written = transport_written,
-                                             .settled = transport_settled,
+                                             .established = transport_established,
                                              .closed = one_closed};
 
 void server_https_accept(struct server *server, struct server_listener *listener) {
@@ -415,11 +415,11 @@ static bool look(struct https_relay *relay) {
         relay->unsent = unsent;
         relay->progress_ms = now;
     }
-    if (!relay->settled && now - relay->created_ms >= patience) {
+    if (!relay->established && now - relay->created_ms >= patience) {
         drop(relay, SERVER_DROP_HANDSHAKE);
     } else if (relay->finished && relay->down == NULL && inner_is_gone(relay)) {
         relay_close(relay);
-    } else if (relay->settled && relay->connection == NULL &&
+    } else if (relay->established && relay->connection == NULL &&
                now - relay->progress_ms >= patience) {
         drop(relay, SERVER_DROP_SLOW);
     }
@@ -442,7 +442,7 @@ void https_relays_close(struct http *http, bool all) {
     struct https_relay *next;
     for (struct https_relay *relay = LIST_FIRST(&http->relays); relay != NULL; relay = next) {
         next = LIST_NEXT(relay, place);
-        if (all || !relay->settled) {
+        if (all || !relay->established) {
             relay_close(relay);
         }
     }

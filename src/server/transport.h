@@ -28,7 +28,7 @@ struct transport_calls {
     /* The bytes of transport_write have left, or `status` is a code of libuv's. */
     void (*written)(void *owner, int status);
     /* With TLS only: the handshake is over. */
-    void (*settled)(void *owner);
+    void (*established)(void *owner);
     void (*closed)(void *owner);
 };
 

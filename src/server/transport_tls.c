@@ -33,8 +33,8 @@ struct tls_stream {
     uint64_t updates_ms;  /* the start of the second in which KeyUpdates are counted */
     uint32_t key_updates; /* that the client has sent in it */
     bool writing;
-    bool seen;    /* the first bytes were TLS */
-    bool settled; /* the handshake is over */
+    bool seen;        /* the first bytes were TLS */
+    bool established; /* the handshake is over */
     bool failed;
     bool finished; /* goodbye was said */
     bool reading;  /* the owner wants to read */
@@ -218,7 +218,7 @@ static void tls_written(void *owner, int status) {
         stream->behind = NULL;
         stream->behind_len = 0;
         status = flight_send(stream, bytes, len);
-    } else if (status == 0 && stream->writing && stream->settled) {
+    } else if (status == 0 && stream->writing && stream->established) {
         if (stream->plain_at == stream->plain_len) {
             write_end(stream, 0);
         } else if (!batch_send(stream)) {
@@ -239,7 +239,7 @@ static int tls_try_write(struct transport *transport, const void *bytes, size_t 
     const uint8_t *at = bytes;
     size_t done = 0;
     TN_ASSERT(!stream->writing && stream->committed == 0);
-    if (!stream->settled || stream->flight != NULL) {
+    if (!stream->established || stream->flight != NULL) {
         return 0;
     }
     while (done < len && !stream->failed) {
@@ -265,7 +265,7 @@ static int tls_write(struct transport *transport, void *bytes, size_t len) {
     stream->plain_len = len;
     stream->plain_at = stream->committed;
     stream->committed = 0;
-    if (stream->settled && stream->flight == NULL && (stream->failed || !batch_send(stream))) {
+    if (stream->established && stream->flight == NULL && (stream->failed || !batch_send(stream))) {
         return UV_EPROTO;
     }
     stream->writing = true; /* else the flight, or the end of the handshake, goes on with it */
@@ -312,7 +312,7 @@ static void on_soon(uv_idle_t *soon) {
 
 static bool may_step(const struct tls_stream *stream) {
     const struct server_tls *tls = stream->tls;
-    return stream->settled || stream->resumed ||
+    return stream->established || stream->resumed ||
            (TAILQ_EMPTY(&tls->queue) && tls->spent_ns < SERVER_TLS_TURN_NS);
 }
 
@@ -342,7 +342,7 @@ static void fail(struct tls_stream *stream, int code) {
     (void)pump(stream, &left);
     stream->failed = true;
     stream->in_len = 0;
-    if (!stream->settled) {
+    if (!stream->established) {
         stream->tls->counters->handshakes_failed++;
     }
     stream->calls->read(stream->owner, NULL, code != UV_ENOBUFS ? code : UV_EPROTO);
@@ -355,7 +355,7 @@ static void fail_tls(struct tls_stream *stream) {
     if (stream->key_updates > KEY_UPDATES_MAX) {
         (void)snprintf(text, sizeof text, "the client updates its keys too often");
     }
-    log_failure(stream, stream->settled ? "tls" : "handshake",
+    log_failure(stream, stream->established ? "tls" : "handshake",
                 verified != X509_V_OK ? X509_verify_cert_error_string(verified) : text);
     fail(stream, UV_EPROTO);
 }
@@ -391,9 +391,9 @@ static bool handshake(struct tls_stream *stream) {
         return false;
     }
     if (result == 1) {
-        stream->settled = true;
+        stream->established = true;
         stream->tls->counters->handshakes++;
-        stream->calls->settled(stream->owner);
+        stream->calls->established(stream->owner);
         if (stream->writing && stream->flight == NULL && !transport_is_closing(transport) &&
             !batch_send(stream)) {
             write_end(stream, UV_EPROTO);
@@ -438,7 +438,7 @@ static void feed(struct tls_stream *stream, const uint8_t *bytes, size_t len) {
     stream->seen = true;
     stream->in = bytes;
     stream->in_len = len;
-    if (!stream->settled && (!handshake(stream) || !stream->settled)) {
+    if (!stream->established && (!handshake(stream) || !stream->established)) {
         return;
     }
     size_t got = unseal(stream, len + 2 * SSL3_RT_MAX_PLAIN_LENGTH, &end);
@@ -474,7 +474,7 @@ static void tls_read(void *owner, const uint8_t *bytes, ssize_t count) {
     } else if (count == UV_ENOBUFS && !may_step(stream)) {
         queue_join(stream);
     } else {
-        bool failed = count < 0 && count != UV_ENOBUFS && !stream->settled;
+        bool failed = count < 0 && count != UV_ENOBUFS && !stream->established;
         stream->tls->counters->handshakes_failed += failed;
         stream->calls->read(stream->owner, NULL, count);
     }
@@ -517,7 +517,7 @@ void transport_tls_finish(struct transport *transport) {
     struct tls_stream *stream = transport->tls;
     bool left;
     TN_ASSERT(!stream->writing);
-    if (stream->settled && !stream->failed && !stream->finished) {
+    if (stream->established && !stream->failed && !stream->finished) {
         stream->finished = true;
         ERR_clear_error();
         (void)SSL_shutdown(stream->ssl);
@@ -531,7 +531,7 @@ static void tls_close(struct transport *transport) {
     struct tls_stream *stream = transport->tls;
     TN_ASSERT(!transport_is_closing(transport));
     queue_leave(stream);
-    if (stream->settled && !stream->failed && !stream->finished && stream->flight == NULL) {
+    if (stream->established && !stream->failed && !stream->finished && stream->flight == NULL) {
         ERR_clear_error();
         (void)SSL_shutdown(stream->ssl);
         if (stream->tls->sealed_len > 0) {
@@ -581,8 +581,8 @@ bool transport_tls_begin(struct transport *transport, struct server_tls *tls) {
     return true;
 }
 
-bool transport_tls_is_settled(const struct transport *transport) {
-    return transport->tls == NULL || transport->tls->settled;
+bool transport_tls_is_established(const struct transport *transport) {
+    return transport->tls == NULL || transport->tls->established;
 }
 
 const SSL *transport_tls_ssl(const struct transport *transport) {

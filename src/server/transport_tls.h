@@ -22,14 +22,14 @@
 /* The BIO that OpenSSL reads and writes; NULL: no memory. */
 BIO_METHOD *transport_tls_method(void);
 
-/* After transport_accept: from now on the bytes are those of TLS. The owner hears `settled` when the
+/* After transport_accept: from now on the bytes are those of TLS. The owner hears `established` when the
  * handshake is over. False: no memory. */
 bool transport_tls_begin(struct transport *transport, struct server_tls *tls);
 /* Says goodbye: no more is sent, but the client may still send. Not while a transport_write is under
  * way. */
 void transport_tls_finish(struct transport *transport);
 /* False: the handshake is not over. */
-bool transport_tls_is_settled(const struct transport *transport);
+bool transport_tls_is_established(const struct transport *transport);
 
 /* OpenSSL's part of it; NULL: it is plain. */
 const SSL *transport_tls_ssl(const struct transport *transport);

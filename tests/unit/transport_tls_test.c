@@ -28,7 +28,7 @@ struct echo {
     uint8_t *out, *sending; /* what waits, and what is with the transport */
     size_t out_len, got;
     uint16_t port;
-    bool settled, ended, closed, open;
+    bool established, ended, closed, open;
     int failed;
 };
 
@@ -71,7 +71,7 @@ static void echo_read(void *owner, const uint8_t *bytes, ssize_t count) {
     if (count <= 0) {
         return;
     }
-    assert_true(echo->settled);
+    assert_true(echo->established);
     assert_true(echo->out_len + (size_t)count <= ECHO_MAX);
     memcpy(echo->out + echo->out_len, bytes, (size_t)count);
     echo->out_len += (size_t)count;
@@ -88,8 +88,8 @@ static void echo_written(void *owner, int status) {
     }
 }
 
-static void echo_settled(void *owner) {
-    ((struct echo *)owner)->settled = true;
+static void echo_established(void *owner) {
+    ((struct echo *)owner)->established = true;
 }
 
 static void echo_closed(void *owner) {
@@ -99,7 +99,7 @@ static void echo_closed(void *owner) {
 static const struct transport_calls echo_calls = {.buffer = echo_buffer,
                                                   .read = echo_read,
                                                   .written = echo_written,
-                                                  .settled = echo_settled,
+                                                  .established = echo_established,
                                                   .closed = echo_closed};
 
 static void echo_accept(void *owner) {
