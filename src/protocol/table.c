@@ -34,17 +34,17 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
     [PROTOCOL_AUTH] = {ROW(AUTH, "AUTH", "", CONNECTION, NOBODY, NONE), .form = FORM(auth_args),
                        .summary = "Authenticates the connection", .example = "AUTH secret"},
     [PROTOCOL_BACKUP_BEGIN] =
-        {ROW(BACKUP_BEGIN, "BACKUP", "BEGIN", JOB, ADMIN, NONE),
+        {ROW(BACKUP_BEGIN, "BACKUP", "BEGIN", JOB, ADMIN, ALL),
          .summary =
              "Begins a backup: returns its number, its log position and its files, which stay "
              "as they are until BACKUP END or a minute without BACKUP READ; `tenure backup` "
              "does it all",
          .example = "BACKUP BEGIN"},
-    [PROTOCOL_BACKUP_END] = {ROW(BACKUP_END, "BACKUP", "END", JOB, ADMIN, NONE),
+    [PROTOCOL_BACKUP_END] = {ROW(BACKUP_END, "BACKUP", "END", JOB, ADMIN, ALL),
                              .form = FORM(backup_end_args), .summary = "Ends a backup",
                              .example = "BACKUP END 1"},
     [PROTOCOL_BACKUP_READ] =
-        {ROW(BACKUP_READ, "BACKUP", "READ", JOB, ADMIN, NONE), .form = FORM(backup_read_args),
+        {ROW(BACKUP_READ, "BACKUP", "READ", JOB, ADMIN, ALL), .form = FORM(backup_read_args),
          .summary = "Returns bytes of a file of a backup, from an offset; none at its end",
          .example = "BACKUP READ 1 0000000000000001.log 0"},
     [PROTOCOL_CLIENT_GETNAME] = {ROW(CLIENT_GETNAME, "CLIENT", "GETNAME", CONNECTION, READER, NONE),
@@ -139,12 +139,12 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                          .path = "/v1/leases",
                          .example = "LEASES POOL ports STATE active COUNT 10"},
     [PROTOCOL_NODE_CLOSE] =
-        {ROW(NODE_CLOSE, "NODE", "CLOSE", JOB, ADMIN, NONE),
+        {ROW(NODE_CLOSE, "NODE", "CLOSE", JOB, ADMIN, ALL),
          .summary =
              "Ends the cluster for good: no node takes the log over, and each can be started alone",
          .method = "POST", .path = "/v1/cluster/close", .example = "NODE CLOSE"},
     [PROTOCOL_NODE_FORGET] =
-        {ROW(NODE_FORGET, "NODE", "FORGET", JOB, ADMIN, NONE), .form = FORM(node_job),
+        {ROW(NODE_FORGET, "NODE", "FORGET", JOB, ADMIN, ALL), .form = FORM(node_job),
          .summary = "Removes a node that is gone from the cluster: nothing is kept for it any more",
          .method = "DELETE", .path = "/v1/cluster/nodes/{name}", .example = "NODE FORGET node3"},
     [PROTOCOL_NODE_LIST] = {ROW(NODE_LIST, "NODE", "LIST", READ, READER, NONE),
@@ -152,7 +152,7 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                             .summary = "Lists the nodes of the cluster; every node answers",
                             .method = "GET", .path = "/v1/cluster/nodes", .example = "NODE LIST"},
     [PROTOCOL_NODE_STEP_DOWN] =
-        {ROW(NODE_STEP_DOWN, "NODE", "STEP-DOWN", JOB, ADMIN, NONE),
+        {ROW(NODE_STEP_DOWN, "NODE", "STEP-DOWN", JOB, ADMIN, ALL),
          .summary = "Hands the log over: another node takes it, and this one follows",
          .method = "POST", .path = "/v1/cluster/step-down", .example = "NODE STEP-DOWN"},
     [PROTOCOL_PING] = {ROW(PING, "PING", "", CONNECTION, READER, NONE),
@@ -463,7 +463,7 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                                .also_method = "DELETE", .also_path = "/auth/token/{id}",
                                .example = "TOKEN REVOKE 0-1042.1"},
     [PROTOCOL_TOKEN_ROTATE] =
-        {ROW(TOKEN_ROTATE, "TOKEN", "ROTATE", JOB, ADMIN, NONE), .form = FORM(token_rotate_args),
+        {ROW(TOKEN_ROTATE, "TOKEN", "ROTATE", JOB, ADMIN, ALL), .form = FORM(token_rotate_args),
          .summary =
              "Creates a new signing key; older keys verify until their tokens expire, or with NOW "
              "not at all",

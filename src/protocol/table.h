@@ -33,6 +33,7 @@ enum protocol_subject {
     PROTOCOL_OF_RULE,    /* a rule: users who see the pool of sensors */
     PROTOCOL_OF_SENSOR,  /* a sensor: users who may also act for its holder */
     PROTOCOL_OF_MANY,    /* leases that it does not name, in any pools */
+    PROTOCOL_OF_ALL,     /* all pools and holders: users without limits */
     PROTOCOL_OF_LIST,    /* a list that shows only what the user may see: its handler filters */
 };
 

@@ -367,6 +367,9 @@ static enum tn_result judge_subject(const struct access_user *user, struct engin
                    : deny(detail,
                           "DISOWN could end bundles in pools that this user has no access to; "
                           "revoke leases by id");
+    case PROTOCOL_OF_ALL:
+        return deny(detail, "this command is about all pools and holders, and this user is "
+                            "limited to some of them");
     default:
         return deny(detail, "the subject of this command is unknown, so nobody may use it");
     }

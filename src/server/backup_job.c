@@ -109,6 +109,7 @@ void job_backup_begin(struct server_request *request) {
         return;
     }
     backup->number += 1;
+    memcpy(backup->user, request->user->name, sizeof backup->user);
     backup->used_ms = uv_now(&server->loop);
     if (!reply_begin(slot, BACKUP_HEAD_TEXT + backup->copy.count * (size_t)BACKUP_FILE_TEXT, &w)) {
         backup_end(backup, "no_memory");
@@ -152,9 +153,11 @@ static void piece_done(uv_work_t *work, int status) {
     server_answer_job(server, slot, &w);
 }
 
-/* Whether the request is for the backup that is open; otherwise the slot is refused. */
+/* Whether the request is for the backup that is open, by the user that began it; otherwise the slot is
+ * refused. Numbers can be guessed: the user is what counts. */
 static bool is_current(const struct server_backup *backup, const struct server_request *request) {
-    if (!is_open(backup) || request->call.cursor != backup->number) {
+    if (!is_open(backup) || request->call.cursor != backup->number ||
+        strcmp(backup->user, request->user->name) != 0) {
         server_slot_refuse(request->slot, TN_R_CLOSED,
                            "no such backup; it ended, or a minute passed without a read");
         return false;

@@ -3,7 +3,10 @@
  * libuv's, one piece at a time.
  *
  *     none --BEGIN--> open --END, or a minute--> none
- *                     open <--READ--> reading (the slot is set) */
+ *                     open <--READ--> reading (the slot is set)
+ *
+ * A backup is for the user that began it: it may have the signing keys, which are not for everybody who
+ * may begin one. */
 #ifndef TN_SERVER_BACKUP_JOB_H
 #define TN_SERVER_BACKUP_JOB_H
 
@@ -15,9 +18,10 @@
 #define SERVER_BACKUP_IDLE_MS 60000u
 
 struct server_backup {
-    struct engine_backup copy; /* files is NULL: there is none */
-    uint64_t number;           /* of the last one that was begun */
-    uint64_t used_ms;          /* in the loop's time: when it was last asked for */
+    struct engine_backup copy;      /* files is NULL: there is none */
+    uint64_t number;                /* of the last one that was begun */
+    uint64_t used_ms;               /* in the loop's time: when it was last asked for */
+    char user[KERNEL_USER_MAX + 1]; /* that began it; empty: an anonymous client */
 
     uv_work_t work;
     struct server_slot *slot; /* NULL: none of the following is in use */

@@ -274,7 +274,8 @@ class Narrow(World):
              user("bob", "holder", "pools = a-* b-*\nholders = bob/*") +
              user("oper", "operator", "pools = b-*") +
              user("look", "reader", "pools = a-*") +
-             user("night", "operator", "holders = night/*"))
+             user("night", "operator", "holders = night/*") +
+             user("deputy", "admin", "pools = a-*"))
 
     @classmethod
     def setUpClass(cls):
@@ -413,6 +414,14 @@ class Narrow(World):
             self.refused("NOPERM", night, "DISOWN", "bob/5")
             reply = night.execute_command("DISOWN", "night/1")
             self.assertIn("OK", reply)
+
+    def test_what_is_about_everything_is_for_users_without_limits(self):
+        """A backup has all pools and the signing keys."""
+        with self.login("deputy") as deputy:
+            for words in ("BACKUP BEGIN", "BACKUP READ 1 token.keys 0", "BACKUP END 1", "TOKEN ROTATE",
+                          "NODE CLOSE", "NODE FORGET n", "NODE STEP-DOWN"):
+                self.refused("NOPERM", deputy, *words.split())
+            self.assertEqual(deputy.execute_command("SNAPSHOT"), "OK")
 
     def test_sensors_are_of_their_pool(self):
         """Rules and sensors too are there only for those who may see the pool of sensors."""

@@ -207,6 +207,16 @@ class Backup(unittest.TestCase):
         self.assertIn("no token keys (--no-keys)", self.backup("--no-keys"))
         self.assertFalse((self.newest() / "token.keys").exists())
 
+    def test_a_backup_is_read_and_ended_only_by_the_user_that_began_it(self):
+        """Its number is easy to guess, and it may have the signing keys."""
+        number = pairs(self.server_admin("BACKUP", "BEGIN"))["backup"]
+        with self.server.client() as anonymous:
+            anonymous.connection_pool.connection_kwargs["decode_responses"] = False
+            for words in (("READ", number, "token.keys", 0), ("END", number)):
+                with self.assertRaisesRegex(Exception, "CLOSED"):
+                    anonymous.execute_command("BACKUP", *words)
+        self.assertEqual(self.server_admin("BACKUP", "END", number), "OK")
+
     def test_damage_is_found_by_check_and_by_restore(self):
         self.r.execute_command("ALLOC", "ids", "a")
         self.backup()

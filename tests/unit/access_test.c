@@ -191,6 +191,9 @@ static void a_new_command_is_judged_by_its_subject_alone(void **state) {
         {PROTOCOL_OF_SENSOR, "p sensors", "sensor/s1", TN_R_NOPERM, TN_R_OK},
         {PROTOCOL_OF_MANY, "p", NULL, TN_R_NOPERM, TN_R_NOPERM},
         {PROTOCOL_OF_MANY, NULL, "h", TN_R_OK, TN_R_OK},
+        {PROTOCOL_OF_ALL, "p", NULL, TN_R_NOPERM, TN_R_NOPERM},
+        {PROTOCOL_OF_ALL, NULL, "h", TN_R_NOPERM, TN_R_NOPERM},
+        {PROTOCOL_OF_ALL, NULL, NULL, TN_R_OK, TN_R_OK},
     };
     struct kernel_command unnamed = {.fields = 0};
     struct kernel_command named = {.pool = text("p"), .name = text("s1")};

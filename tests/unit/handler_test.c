@@ -45,8 +45,7 @@ static bool subject_fits(const struct protocol_command *row) {
                !binds(row, PROTOCOL_B_CLAIM) && !binds(row, PROTOCOL_B_LEASE) &&
                !binds(row, PROTOCOL_B_TARGET) && !binds(row, PROTOCOL_B_HOLDER) &&
                !binds(row, PROTOCOL_B_VALUE) && !binds(row, PROTOCOL_B_TOKEN_ID) &&
-               (!binds(row, PROTOCOL_B_NAME) || binds(row, PROTOCOL_B_BEARER) ||
-                row->id == PROTOCOL_NODE_FORGET); /* which names a node */
+               (!binds(row, PROTOCOL_B_NAME) || binds(row, PROTOCOL_B_BEARER));
     case PROTOCOL_OF_POOL:
         return binds(row, PROTOCOL_B_POOL) || binds(row, PROTOCOL_B_FROM) ||
                binds(row, PROTOCOL_B_CLAIM) || binds(row, PROTOCOL_B_VALUE);
@@ -58,6 +57,8 @@ static bool subject_fits(const struct protocol_command *row) {
         return binds(row, PROTOCOL_B_NAME);
     case PROTOCOL_OF_MANY:
         return binds(row, PROTOCOL_B_HOLDER);
+    case PROTOCOL_OF_ALL:
+        return row->role == PROTOCOL_ADMIN;
     case PROTOCOL_OF_LIST:
         return row->kind == PROTOCOL_READ;
     default:
