@@ -2175,17 +2175,23 @@ class Client(Commands):
 
     def hold(self, pool: str, holder: str, *, count: Optional[int] = None,
              values: Optional[Sequence[Value]] = None, ttl: Optional[Duration] = None,
-             meta: Optional[Meta] = None,
+             wait: Optional[Duration] = None, meta: Optional[Meta] = None,
              on_lost: Optional[Callable[[Held], None]] = None) -> Held:
-        """Leases values and keeps the lease alive until the `with` block ends; see `Held`."""
+        """Leases values and keeps the lease alive until the `with` block ends; see `Held`. `wait`:
+        how long to wait in line if no value is free."""
         amount: Amount = values if values is not None else 1 if count is None else count
-        return self.hold_bundle(holder, {pool: amount}, ttl=ttl, meta=meta, on_lost=on_lost)
+        return self.hold_bundle(holder, {pool: amount}, ttl=ttl, wait=wait, meta=meta,
+                                on_lost=on_lost)
 
     def hold_bundle(self, holder: str, claims: Claims, *, ttl: Optional[Duration] = None,
-                    meta: Optional[Meta] = None,
+                    wait: Optional[Duration] = None, meta: Optional[Meta] = None,
                     on_lost: Optional[Callable[[Held], None]] = None) -> Held:
         asked = _clock()
-        grant = self.alloc_bundle(holder, claims, ttl=ttl, meta=meta)
+        grant = self.alloc_bundle(holder, claims, ttl=ttl, wait=wait, meta=meta)
+        if wait is not None and grant.deadline is not None:
+            # The ttl began at the grant, at an unknown time between the request and its answer.
+            asked = _clock()
+            self.touch(grant.lease, grant.epoch, ttl=ttl)
         return Held(self, grant, holder, ttl, asked, on_lost)
 
 
@@ -2278,14 +2284,15 @@ class Held:
 
     It is lost when the server ends it (revoked, expired, rekeyed to another holder), which the
     client learns at once, or when it could not be renewed in time. The client counts the time from
-    before it sent the renewal, on a clock that cannot be set, so it always gives up before the
-    server does. Then `lost` is true, `check` raises `LeaseLost`, and that thread calls `on_lost`
-    once.
+    before it sent the renewal, on a clock that cannot be set, and gives up a tenth of the ttl (at
+    most 5 seconds) early: so `on_lost` runs before another holder can have the values. Then `lost`
+    is true, `check` raises `LeaseLost`, and that thread calls `on_lost` once.
 
     At the end of the `with` block the lease is released or, if it was revoked meanwhile,
     acknowledged; if it was lost, `LeaseLost` is raised."""
 
     CHECK = 10.0  # seconds between looks at a lease without a deadline
+    MARGIN = 5.0  # the most seconds by which it gives up before the deadline
 
     def __init__(self, client: Client, grant: Grant, holder: str, ttl: Optional[Duration],
                  asked: float, on_lost: Optional[Callable[[Held], None]]) -> None:
@@ -2350,7 +2357,7 @@ class Held:
             # The server counted from last_seen, which was after `renewed`.
             with self._lock:
                 life = (lease.deadline - lease.last_seen) / 1000.0
-                self._deadline = renewed + life
+                self._deadline = renewed + life - min(life / 10, self.MARGIN)
                 self._renew_at = renewed + life / 3
 
     def _lose(self, reason: str) -> None:

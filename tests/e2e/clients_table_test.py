@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+"""The client libraries in clients/, each against real servers, by one table: tests/clients/cases.json.
+
+A client is driven by a small program (tests/clients/driver.*) that reads a call in each line and
+answers each in a line, in any order:
+
+    {"id": 1, "client": "main", "call": "alloc", "args": {"pool": "ports", "holder": "job/42"}}
+    {"id": 1, "ok": {"result": "OK", "lease": "0-17", ...}}      or "error": {"result", "outcome", ...}
+
+A step of a case is a call with what it answers (`expect`, a part of it; `error`), repeated until it does
+(`until`), or begun in the background and finished later; or something that happens to the servers
+(`do`). "$name.field" is a field of an earlier answer that was saved."""
+import json
+import os
+import queue
+import re
+import signal
+import subprocess
+import threading
+import time
+import unittest
+
+from fakecluster import FakeCluster
+from harness import BUILD, PATIENCE, Server, port_of, reserve, text_of, until
+from pyclient import ROOT, Proxy
+from tls_kit import Certificates, TlsServer
+
+HERE = os.path.join(ROOT, "tests", "clients")
+SECRET = "correct horse"
+
+
+def hashed():
+    tenured = os.path.join(BUILD, "tenured")
+    return subprocess.run([tenured, "--hash-secret"], input=SECRET + "\n", text=True, check=True,
+                          stdout=subprocess.PIPE, timeout=PATIENCE).stdout.strip()
+
+
+def python_driver():
+    return ["/usr/bin/python3", os.path.join(HERE, "driver.py")]
+
+
+DRIVERS = {"python": python_driver}
+
+
+class Driver:
+    """A driver program; calls may be made from several threads."""
+
+    def __init__(self, command):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.lock = threading.Lock()
+        self.answers = {}
+        self.last = 0
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        for line in self.process.stdout:
+            answer = json.loads(line)
+            self.answers.pop(answer["id"]).put(answer)
+        for waiting in list(self.answers.values()):
+            waiting.put({"error": {"result": "OTHER", "text": "the driver has ended"}})
+
+    def begin(self, step):
+        answer = queue.Queue()
+        with self.lock:
+            self.last += 1
+            self.answers[self.last] = answer
+            request = {"id": self.last, "client": step.get("client", "main"), "call": step["call"],
+                       "args": step.get("args", {})}
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
+        return answer
+
+    def call(self, step):
+        return self.begin(step).get(timeout=PATIENCE)
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait(PATIENCE)
+        self.process.stdout.close()
+
+
+def fault(got, want, path="answer"):
+    """Why `got` is not what `want` says; None if it is."""
+    if isinstance(want, dict) and "$above" in want:
+        return None if got is not None and got > want["$above"] else "%s: %r > %r" % (path, got, want["$above"])
+    if isinstance(want, dict) and "$some" in want:
+        return None if got not in (None, "", 0) else "%s is missing: %r" % (path, got)
+    if isinstance(want, dict) and "$has" in want:
+        return None if any(fault(g, want["$has"]) is None for g in got) else \
+            "%s has no %r: %r" % (path, want["$has"], got)
+    if isinstance(want, dict):
+        if not isinstance(got, dict):
+            return "%s: %r is no object" % (path, got)
+        faults = [fault(got.get(k), v, path + "." + k) for k, v in want.items()]
+        return next((f for f in faults if f), None)
+    if isinstance(want, list):
+        if not isinstance(got, list) or len(got) != len(want):
+            return "%s: %r, not %r" % (path, got, want)
+        faults = [fault(g, w, "%s[%d]" % (path, i)) for i, (g, w) in enumerate(zip(got, want))]
+        return next((f for f in faults if f), None)
+    return None if got == want and isinstance(got, bool) == isinstance(want, bool) else \
+        "%s: %r, not %r" % (path, got, want)
+
+
+class Run:
+    """The cases of one language, with a server, a proxy and a cluster of its own."""
+
+    def __init__(self, language, secure, certificates):
+        self.server = Server(None, keep=True)
+        self.proxy = Proxy(self.server)
+        self.cluster = FakeCluster()
+        self.dead = reserve()
+        self.names = {
+            "direct": "127.0.0.1:%d" % self.server.port, "proxy": "127.0.0.1:%d" % self.proxy.port,
+            "socket": self.server.socket, "dead": "127.0.0.1:%d" % port_of(self.dead),
+            "nodes": ",".join(n.address for n in self.cluster.nodes),
+            "follower": self.cluster.nodes[2].address, "language": language,
+            "secure": "localhost:%d" % secure.tls_port, "ca": certificates["ca.pem"]}
+        self.driver = Driver(DRIVERS[language]())
+        self.saved, self.begun = {}, {}
+
+    def end(self):
+        self.driver.end()
+        self.proxy.close()
+        self.cluster.remove()
+        self.server.remove()
+        self.dead.close()
+
+    def fill(self, value):
+        """The value with its variables replaced."""
+        if isinstance(value, dict):
+            return {k: self.fill(v) for k, v in value.items()}
+        if isinstance(value, list):
+            return [self.fill(v) for v in value]
+        if isinstance(value, str) and value.startswith("$"):
+            name, field = value[1:].split(".")
+            return self.saved[name][field]
+        if isinstance(value, str):
+            return re.sub(r"{(\w+)}", lambda found: self.names[found.group(1)], value)
+        return value
+
+    def do(self, words):
+        if words == "server crash":
+            self.server.stop(signal.SIGKILL)
+            self.server.start()
+            self.proxy.swallow = False
+            self.proxy.cut()
+        elif words in ("proxy swallow", "proxy refuse", "proxy allow"):
+            self.proxy.swallow = words == "proxy swallow"
+            self.proxy.refuse = words == "proxy refuse"
+            if words != "proxy swallow":
+                self.proxy.cut()
+        elif words == "proxy cut":
+            self.proxy.cut()
+        elif words.startswith("cluster lead"):
+            number = int(words.split()[2])
+            self.cluster.do("lead", number)
+            with self.cluster.nodes[number].client() as c:
+                until(lambda: c.execute_command("ROLE")[0] == "master", "the next owner")
+        else:
+            self.cluster.do(*words.split()[1:])
+
+    def check(self, step, answer):
+        """What is wrong with the answer; None: nothing."""
+        if "error" in step:
+            return fault(answer.get("error"), self.fill(step["error"]), "error") if "error" in answer \
+                else "no error: %r" % answer["ok"]
+        if "error" in answer:
+            return "an error: %r" % answer["error"]
+        want = step.get("until", step.get("expect"))
+        return None if want is None else fault(answer["ok"], self.fill(want))
+
+    def step(self, step):
+        if "do" in step:
+            self.do(step["do"])
+            return
+        call = self.fill({k: step[k] for k in ("client", "call", "args") if k in step})
+        if "begin" in step:
+            self.begun[step["begin"]] = self.driver.begin(call)
+            return
+        answer = self.begun.pop(step["finish"]).get(timeout=PATIENCE) if "finish" in step \
+            else self.driver.call(call)
+        wrong = self.check(step, answer)
+        end = time.monotonic() + PATIENCE
+        while wrong and "until" in step and time.monotonic() < end:
+            time.sleep(0.02)
+            answer = self.driver.call(call)
+            wrong = self.check(step, answer)
+        if wrong:
+            raise AssertionError(wrong)
+        if "save" in step:
+            self.saved[step["save"]] = answer["ok"]
+
+    def case(self, case):
+        """The fault of the case; None: it has none."""
+        for step in case["steps"]:
+            try:
+                self.step(step)
+            except (AssertionError, queue.Empty, KeyError) as error:
+                self.proxy.swallow = self.proxy.refuse = False
+                return "%s:\n  %s %s\n  in the step %s" % (
+                    case["name"], type(error).__name__, error, json.dumps(step))
+        return None
+
+    def all(self, cases, faults):
+        try:
+            for name, address in (("main", "proxy"), ("direct", "direct")):
+                # `direct` must not find connections of before a crash in its way.
+                args = {"address": self.names[address], "timeout": PATIENCE, "retry_seconds": PATIENCE}
+                self.driver.call({"call": "connect", "client": name, "args": args})
+            faults += [f for f in map(self.case, cases) if f]
+        finally:
+            self.end()
+
+
+def table():
+    """The cases, and one for the outcome of every result that the server has."""
+    cases = json.loads(text_of(os.path.join(HERE, "cases.json")))
+    rows = re.findall(r"X\((\w+),\s*(\w+),\s*\d+,\s*\d+,",
+                      text_of(os.path.join(ROOT, "src", "kernel", "result.h")))
+    assert len(rows) > 30
+    steps = [{"call": "outcome_of", "args": {"result": name}, "expect": outcome.lower()}
+             for name, outcome in rows]
+    return cases + [{"name": "the outcomes of all results are known", "steps": steps}]
+
+
+class Table(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        """All languages at the same time: most of it is waiting."""
+        certificates = Certificates()
+        config = certificates["tenure.ini"]
+        with open(config, "w", encoding="ascii") as file:
+            file.write("[user ci]\nrole = operator\nsecret = %s\n" % hashed())
+        secure = TlsServer(None, *certificates.flags("--config", config))
+        cases = table()
+        cls.faults = {language: [] for language in DRIVERS}
+        threads = []
+        for language, faults in cls.faults.items():
+            faults.append("%s: it has not ended" % language)
+            threads.append(threading.Thread(target=cls.run_language, args=(
+                language, secure, certificates, cases, faults)))
+            threads[-1].start()
+        for thread in threads:
+            thread.join()
+        secure.remove()
+        certificates.remove()
+
+    @staticmethod
+    def run_language(language, secure, certificates, cases, faults):
+        Run(language, secure, certificates).all(cases, faults)
+        faults.pop(0)
+
+    def passed(self, language):
+        if self.faults[language]:
+            self.fail("\n".join(self.faults[language]))
+
+    def test_every_case_in_python(self):
+        self.passed("python")
+
+    def test_names_of_cases_are_unique(self):
+        names = [case["name"] for case in table()]
+        self.assertEqual(len(names), len(set(names)))
+
+
+if __name__ == "__main__":
+    unittest.main()
