@@ -98,7 +98,10 @@ static void a_record_shorter_than_in_the_first_release_is_refused(void **state) 
         struct image image;
         uint64_t hash;
         image_take(kit->kernel, &image);
-        uint32_t bytes = table_is_fixed(table) ? image.headers[table].record_bytes : least[table];
+        /* A table that came later is as it was in the version that brought it. */
+        uint32_t bytes = least[table] != 0 && !table_is_fixed(table)
+                             ? least[table]
+                             : image.headers[table].record_bytes;
         resize(&image, table, bytes - 8);
         assert_false(loads(&image, KERNEL_STATE_OLDEST, &hash));
         image_free(&image);
