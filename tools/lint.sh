@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Formatting, static analysis, shell scripts, the types of the Python programs, the rules between the
-# rooms and the word list. Continues after a failure, so that one run shows all of them.
+# Formatting, static analysis, shell scripts, the types of the Python and Node programs, the rules
+# between the rooms and the word list. Continues after a failure, so that one run shows all of them.
 #
-#   tools/lint.sh [format|tidy|cppcheck|shell|python|rooms|words]...      all, if none is named
+#   tools/lint.sh [format|tidy|cppcheck|shell|python|node|rooms|words]...      all, if none is named
 # shellcheck disable=SC2317 # functions are called through step()
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -47,8 +47,15 @@ check_python() {
             tools/check-words.py tools/plants.py tools/tidy.py
 }
 
+check_node() {
+    local modules
+    modules=$(tools/npm.sh) &&
+        "$modules/.bin/tsc" --noEmit --strict --allowJs --checkJs --target es2022 --lib es2023,dom \
+            --module nodenext --typeRoots "$modules/@types" --types node tests/clients/types.mts
+}
+
 if [ $# -eq 0 ]; then
-    set -- format tidy cppcheck shell python rooms words
+    set -- format tidy cppcheck shell python node rooms words
 fi
 for name in "$@"; do
     case "$name" in
@@ -57,6 +64,7 @@ for name in "$@"; do
     cppcheck) step "cppcheck" check_cpp ;;
     shell) step "shellcheck" shellcheck .ci/run tools/*.sh tests/lint/*.sh ;;
     python) step "mypy" check_python ;;
+    node) step "tsc" check_node ;;
     rooms) step "rooms" tools/check-rooms.py ;;
     words) step "words" tools/check-words.py ;;
     *)

@@ -39,7 +39,11 @@ def python_driver():
     return ["/usr/bin/python3", os.path.join(HERE, "driver.py")]
 
 
-DRIVERS = {"python": python_driver}
+def node_driver():
+    return ["node", os.path.join(HERE, "driver.mjs")]
+
+
+DRIVERS = {"python": python_driver, "node": node_driver}
 
 
 class Driver:
@@ -257,6 +261,9 @@ class Table(unittest.TestCase):
 
     def test_every_case_in_python(self):
         self.passed("python")
+
+    def test_every_case_in_node(self):
+        self.passed("node")
 
     def test_names_of_cases_are_unique(self):
         names = [case["name"] for case in table()]
