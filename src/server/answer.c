@@ -29,12 +29,12 @@ void server_answer_done(struct engine_request *request, struct tn_bytes command)
 
 /* ---- On the loop ---- */
 
-static void count(struct server *server, const struct server_slot *slot, uint64_t now_ns) {
-    struct server_counters *counters = &server->counters;
+static void count(struct server_owners *owners, const struct server_slot *slot, uint64_t now_ns) {
+    struct server_counters *counters = owners->counters;
     server_histogram_add(&counters->latency[slot->row->id], now_ns - slot->begun_ns, 1);
     server_committed *committed = server_handlers[slot->row->id].committed;
     if (committed != NULL && slot->answer.code == TN_R_OK) {
-        committed(server, slot);
+        committed(owners, slot);
     }
     server_count_refusal(counters, slot->row->id, slot->answer.code);
 }
@@ -66,7 +66,7 @@ static void answered(struct server *server, struct server_slot *slot, struct rea
                      uint64_t now_ns) {
     slot->answer.code = slot->request.result.code;
     slot->done = true;
-    count(server, slot, now_ns);
+    count(&server->owners, slot, now_ns);
     if (slot->client == NULL) {
         server_slot_free(slot);
     } else {
@@ -114,18 +114,18 @@ static void on_completed(uv_async_t *async) {
     }
 }
 
-void server_answer_job(struct server *server, struct server_slot *slot,
+void server_answer_job(struct server_owners *owners, struct server_slot *slot,
                        const struct protocol_writer *w) {
     struct server_client *client = slot->client;
     slot->len = w->out.overflow ? 0 : (uint32_t)w->out.len;
     slot->done = true;
-    count(server, slot, uv_hrtime());
+    count(owners, slot, uv_hrtime());
     if (client == NULL) {
         server_slot_free(slot);
     } else {
         client->run(client);
     }
-    server_stop_check(server);
+    server_stop_check(owners->server);
 }
 
 void server_answers_init(struct server_answers *answers, uv_loop_t *loop, struct server *server) {

@@ -27,7 +27,7 @@ void server_answers_stop(struct server_answers *answers);
 /* What the engine calls when a write is done: on one of its threads, or inside a call that commits. */
 void server_answer_done(struct engine_request *request, struct tn_bytes command);
 /* A job's answer has been written; the client runs. */
-void server_answer_job(struct server *server, struct server_slot *slot,
+void server_answer_job(struct server_owners *owners, struct server_slot *slot,
                        const struct protocol_writer *w);
 
 #endif

@@ -7,8 +7,12 @@
 #include "base/assert.h"
 #include "protocol/parse.h"
 #include "protocol/render.h"
+#include "server/answer.h"
+#include "server/count.h"
+#include "server/handler.h"
 #include "server/log_line.h"
-#include "server/parts.h"
+#include "server/owners.h"
+#include "server/server.h"
 
 #define BACKUP_FILE_TEXT 256u /* of a file in the reply to BEGIN, at most */
 #define BACKUP_HEAD_TEXT 512u
@@ -23,10 +27,9 @@ static void backup_end(struct server_backup *backup, const char *reason) {
     engine_backup_end(&backup->copy);
 }
 
-void server_backup_check(struct server *server) {
-    struct server_backup *backup = &server->backup;
+void server_backup_check(struct server_backup *backup, uint64_t now_ms) {
     if (is_open(backup) && backup->slot == NULL &&
-        uv_now(&server->loop) - backup->used_ms > SERVER_BACKUP_IDLE_MS) {
+        now_ms - backup->used_ms > SERVER_BACKUP_IDLE_MS) {
         backup_end(backup, "idle");
     }
 }
@@ -51,13 +54,13 @@ static bool reply_begin(struct server_slot *slot, size_t room, struct protocol_w
 }
 
 /* The reply is there while the client is being served. */
-static void reply_now(struct server *server, struct server_slot *slot,
+static void reply_now(struct server_owners *owners, struct server_slot *slot,
                       const struct protocol_writer *w) {
     TN_ASSERT(!w->out.overflow);
     slot->answer.http_status = (uint16_t)tn_result_http(TN_R_OK);
     slot->len = (uint32_t)w->out.len;
     slot->done = true;
-    server_count_served(&server->counters, slot->row->id, slot->begun_ns);
+    server_count_served(owners->counters, slot->row->id, slot->begun_ns);
 }
 
 /* ---- BEGIN ---- */
@@ -83,7 +86,7 @@ static void begin_reply(const struct server_backup *backup, struct protocol_writ
 
 /* Signing keys are for those who could define programs: not for anonymous clients. */
 static const char *keys_file(const struct server_request *request) {
-    const struct server_options *options = &request->server->options;
+    const struct server_options *options = request->owners->options;
     return options->tokens != NULL && access_programs(request->user) ? TOKEN_KEYS_FILE : NULL;
 }
 
@@ -95,22 +98,22 @@ static void begin_refuse(struct server_slot *slot, enum tn_status status) {
 }
 
 void job_backup_begin(struct server_request *request) {
-    struct server *server = request->server;
-    struct server_backup *backup = &server->backup;
+    struct server_owners *owners = request->owners;
+    struct server_backup *backup = owners->backup;
     struct server_slot *slot = request->slot;
     struct protocol_writer w;
     if (is_open(backup)) {
         server_slot_refuse(slot, TN_R_OVERLOADED, "a backup is being made; try again later");
         return;
     }
-    enum tn_status status = engine_backup_begin(server->engine, keys_file(request), &backup->copy);
+    enum tn_status status = engine_backup_begin(owners->engine, keys_file(request), &backup->copy);
     if (status != TN_OK) {
         begin_refuse(slot, status);
         return;
     }
     backup->number += 1;
     memcpy(backup->user, request->user->name, sizeof backup->user);
-    backup->used_ms = uv_now(&server->loop);
+    backup->used_ms = uv_now(owners->loop);
     if (!reply_begin(slot, BACKUP_HEAD_TEXT + backup->copy.count * (size_t)BACKUP_FILE_TEXT, &w)) {
         backup_end(backup, "no_memory");
         return;
@@ -118,25 +121,26 @@ void job_backup_begin(struct server_request *request) {
     begin_reply(backup, &w);
     server_log("backup_begun", "backup=%llu lsn=%llu files=%u", (unsigned long long)backup->number,
                (unsigned long long)backup->copy.position.lsn, backup->copy.count);
-    reply_now(server, slot, &w);
+    reply_now(owners, slot, &w);
 }
 
 /* ---- READ ---- */
 
 static void piece_read(uv_work_t *work) {
-    struct server_backup *backup = work->data;
+    const struct server_owners *owners = work->data;
+    struct server_backup *backup = owners->backup;
     backup->status = engine_backup_read(&backup->copy, backup->name, backup->offset, backup->bytes,
                                         backup->room, &backup->len);
 }
 
 static void piece_done(uv_work_t *work, int status) {
-    struct server_backup *backup = work->data;
-    struct server *server = (struct server *)((char *)backup - offsetof(struct server, backup));
+    struct server_owners *owners = work->data;
+    struct server_backup *backup = owners->backup;
     struct server_slot *slot = backup->slot;
     struct protocol_writer w;
     TN_ASSERT(status == 0 && slot != NULL); /* it is never cancelled */
     backup->slot = NULL;
-    backup->used_ms = uv_now(&server->loop);
+    backup->used_ms = uv_now(owners->loop);
     slot->heap = backup->status == TN_OK ? malloc(backup->len + BACKUP_BULK_TEXT) : NULL;
     w = server_slot_writer(slot);
     if (slot->heap != NULL) {
@@ -150,7 +154,7 @@ static void piece_done(uv_work_t *work, int status) {
     free(backup->bytes);
     backup->bytes = NULL;
     slot->answer.http_status = (uint16_t)tn_result_http(slot->answer.code);
-    server_answer_job(server, slot, &w);
+    server_answer_job(owners, slot, &w);
 }
 
 /* Whether the request is for the backup that is open, by the user that began it; otherwise the slot is
@@ -170,8 +174,8 @@ static bool is_current(const struct server_backup *backup, const struct server_r
 }
 
 void job_backup_read(struct server_request *request) {
-    struct server *server = request->server;
-    struct server_backup *backup = &server->backup;
+    struct server_owners *owners = request->owners;
+    struct server_backup *backup = owners->backup;
     const struct protocol_call *call = &request->call;
     struct tn_bytes name = call->file;
     if (!is_current(backup, request)) {
@@ -191,19 +195,19 @@ void job_backup_read(struct server_request *request) {
     memcpy(backup->name_bytes, name.at, name.len);
     backup->name = tn_bytes_of(backup->name_bytes, name.len);
     backup->slot = request->slot;
-    backup->work.data = backup;
-    (void)uv_queue_work(&server->loop, &backup->work, piece_read, piece_done);
+    backup->work.data = owners;
+    (void)uv_queue_work(owners->loop, &backup->work, piece_read, piece_done);
 }
 
 /* ---- END ---- */
 
 void job_backup_end(struct server_request *request) {
-    struct server *server = request->server;
+    struct server_owners *owners = request->owners;
     struct protocol_writer w = server_slot_writer(request->slot);
-    if (!is_current(&server->backup, request)) {
+    if (!is_current(owners->backup, request)) {
         return;
     }
-    backup_end(&server->backup, "client");
+    backup_end(owners->backup, "client");
     protocol_write_simple(&w, "OK");
-    reply_now(server, request->slot, &w);
+    reply_now(owners, request->slot, &w);
 }

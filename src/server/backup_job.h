@@ -33,8 +33,9 @@ struct server_backup {
     char name_bytes[LOG_FILE_NAME_MAX];
 };
 
-/* Every second: ends a backup that nobody reads. */
-void server_backup_check(struct server *server);
+/* Ends a backup that no client has read from for SERVER_BACKUP_IDLE_MS. Called every second with the
+ * loop's time. */
+void server_backup_check(struct server_backup *backup, uint64_t now_ms);
 /* Nothing runs any more; before the engine is closed. */
 void server_backup_free(struct server_backup *backup);
 

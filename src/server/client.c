@@ -5,8 +5,11 @@
 
 void server_client_init(struct server_client *client, struct server *server,
                         void (*run)(struct server_client *client)) {
-    *client = (struct server_client){
-        .server = server, .schedule = &server->schedule, .writes = &server->writes, .run = run};
+    *client = (struct server_client){.server = server,
+                                     .owners = &server->owners,
+                                     .schedule = &server->schedule,
+                                     .writes = &server->writes,
+                                     .run = run};
 }
 
 bool server_client_sees(const struct server_client *client, struct kernel_lease_id id,

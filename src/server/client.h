@@ -19,6 +19,7 @@ struct schedule;
 struct server;
 struct server_client;
 struct server_login;
+struct server_owners;
 struct server_slot;
 struct server_writes;
 
@@ -26,6 +27,7 @@ TAILQ_HEAD(server_queue, server_client);
 
 struct server_client {
     struct server *server;
+    struct server_owners *owners;
     struct schedule *schedule;
     struct server_writes *writes;
     /* The answer at the head of its queue is there, or it waited and may try again. */

@@ -27,8 +27,8 @@ static void reload_done(uv_work_t *work, int status) {
     server->options.hooks.reloaded(server->options.hooks.ctx, &server->options);
     users_take(server);
     server_tls_reload(server);
-    if (server->options.sensors_changed && server->supervisor != NULL) {
-        supervisor_defaults_set(server->supervisor, &server->options.sensors->defaults);
+    if (server->options.sensors_changed && server->owners.supervisor != NULL) {
+        supervisor_defaults_set(server->owners.supervisor, &server->options.sensors->defaults);
     }
     if (server->daemon.reload_again) {
         reload_begin(server);

@@ -22,7 +22,7 @@ typedef enum tn_result server_writer(struct server_request *request);
 typedef void server_job(struct server_request *request);
 
 /* A write is committed and its result is OK. */
-typedef void server_committed(struct server *server, const struct server_slot *slot);
+typedef void server_committed(struct server_owners *owners, const struct server_slot *slot);
 
 /* Exactly one of the first four is set: the one that the row's kind names. */
 struct server_handler {

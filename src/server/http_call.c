@@ -246,7 +246,7 @@ static void answer_link(struct http_exchange *exchange, const struct protocol_ht
 
 static void call_read(struct http_exchange *exchange, struct server_request *request,
                       const struct protocol_http *http) {
-    struct server *server = request->server;
+    struct server *server = exchange->client.server;
     struct server_answer answer;
     struct protocol_writer w = {.out = tn_writer_of(server->output.bytes, SERVER_REPLY_MAX),
                                 .encoding = PROTOCOL_JSON};

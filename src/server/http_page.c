@@ -52,11 +52,11 @@ static const char *log_trouble(struct server *server) {
     if (owns_log(server)) {
         return NULL;
     }
-    server_role_refresh(server);
+    server_role_refresh(&server->role, server->engine);
     if (server->role.leader[0] == '\0') {
         return "no node owns it";
     }
-    return server_role_fresh(server) ? NULL : "this node has not caught up with the owner";
+    return server_role_fresh(&server->owners) ? NULL : "this node has not caught up with the owner";
 }
 
 static void page_ready(struct http_exchange *exchange) {

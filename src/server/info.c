@@ -9,10 +9,20 @@
 
 #include "base/glob.h"
 #include "protocol/render.h"
+#include "server/connection.h"
+#include "server/count.h"
 #include "server/http_listen.h"
+#include "server/listen.h"
+#include "server/memory.h"
 #include "server/metrics.h"
-#include "server/parts.h"
+#include "server/output.h"
+#include "server/owners.h"
+#include "server/server.h"
+#include "server/server_role.h"
+#include "server/server_tls.h"
 #include "server/session.h"
+#include "server/slots.h"
+#include "server/stream.h"
 
 #define REDIS_VERSION "7.4.0" /* for those who decide by it what they may send */
 
@@ -34,12 +44,12 @@ static void reply_text(struct server_connection *connection, const struct tn_wri
 
 /* ---- INFO ---- */
 
-static void info_replication(struct server *server, struct tn_writer *w) {
-    const struct server_role *role = &server->role;
+static void info_replication(struct server_owners *owners, struct tn_writer *w) {
+    const struct server_role *role = owners->role;
     struct server_node_address owner = {.port = 0};
     struct engine_stats stats;
-    server_role_refresh(server);
-    engine_stats_read(server->engine, &stats);
+    server_role_refresh(owners->role, owners->engine);
+    engine_stats_read(owners->engine, &stats);
     line(w, "\r\n# Replication\r\nrole:%s\r\n", role->follows ? "slave" : "master");
     if (role->follows) {
         bool up = server_node_address_split(role->leader, &owner);
@@ -51,44 +61,44 @@ static void info_replication(struct server *server, struct tn_writer *w) {
         line(w, "slave_read_only:1\r\nstale_ms:%" PRIu64 "\r\n", stats.log.stale_ms);
         line(w, "connected_slaves:0\r\n");
     } else {
-        line(w, "connected_slaves:%u\r\n", server_role_replicas(server));
+        line(w, "connected_slaves:%u\r\n", server_role_replicas(owners->engine));
     }
     line(w, "takeovers:%" PRIu64 "\r\n", role->promotions);
 }
 
-static void info_server(struct server *server, struct tn_writer *w) {
+static void info_server(struct server_owners *owners, struct tn_writer *w) {
     line(w, "# Server\r\nredis_version:" REDIS_VERSION "\r\nredis_mode:standalone\r\n");
-    line(w, "tenure_version:%s\r\nprocess_id:%ld\r\ntcp_port:%u\r\n", server->options.version,
-         (long)getpid(), server_listen_port(server, SERVER_LISTEN_TCP));
-    line(w, "\r\n# Clients\r\nconnected_clients:%u\r\nmaxclients:%u\r\n", server->connections.count,
-         server->options.connections_max);
-    line(w, "clients_memory:%zu\r\nclients_memory_max:%zu\r\n", server->memory.used,
-         server->options.client_memory);
+    line(w, "tenure_version:%s\r\nprocess_id:%ld\r\ntcp_port:%u\r\n", owners->options->version,
+         (long)getpid(), server_listen_port(owners->server, SERVER_LISTEN_TCP));
+    line(w, "\r\n# Clients\r\nconnected_clients:%u\r\nmaxclients:%u\r\n",
+         owners->connections->count, owners->options->connections_max);
+    line(w, "clients_memory:%zu\r\nclients_memory_max:%zu\r\n", owners->memory->used,
+         owners->options->client_memory);
     line(w, "\r\n# Persistence\r\nloading:0\r\n");
     line(w, "\r\n# Stats\r\ntotal_connections_received:%" PRIu64 "\r\n",
-         server->counters.connections + server->counters.http_connections);
+         owners->counters->connections + owners->counters->http_connections);
     line(w, "total_commands_processed:%" PRIu64 "\r\nrejected_connections:%" PRIu64 "\r\n",
-         server_count_commands(&server->counters),
-         server->counters.rejected[SERVER_REJECT_CONNECTIONS]);
+         server_count_commands(owners->counters),
+         owners->counters->rejected[SERVER_REJECT_CONNECTIONS]);
     line(w, "total_net_input_bytes:%" PRIu64 "\r\ntotal_net_output_bytes:%" PRIu64 "\r\n",
-         server->counters.bytes_in, server->counters.bytes_out);
-    line(w, "total_error_replies:%" PRIu64 "\r\n", server->counters.errors);
+         owners->counters->bytes_in, owners->counters->bytes_out);
+    line(w, "total_error_replies:%" PRIu64 "\r\n", owners->counters->errors);
     for (unsigned i = 0; i < SERVER_DROP_COUNT; i++) {
         line(w, "%s_clients_dropped:%" PRIu64 "\r\n", server_drop_name((enum server_drop)i),
-             server->counters.dropped[i]);
+             owners->counters->dropped[i]);
     }
     line(w, "pubsub_channels:%u\r\npubsub_patterns:%u\r\n",
-         server->streams.subscriptions - server->streams.pattern_count,
-         server->streams.pattern_count);
-    info_replication(server, w);
+         owners->streams->subscriptions - owners->streams->pattern_count,
+         owners->streams->pattern_count);
+    info_replication(owners, w);
     line(w, "\r\n# Cluster\r\ncluster_enabled:0\r\n");
 }
 
-static void info_engine(struct server *server, struct tn_writer *w) {
+static void info_engine(struct server_owners *owners, struct tn_writer *w) {
     struct engine_stats stats;
     struct kernel_usage usage;
     struct kernel_limits limits;
-    engine_stats_read(server->engine, &stats);
+    engine_stats_read(owners->engine, &stats);
     line(w, "\r\n# Tenure\r\nlsn:%" PRIu64 "\r\nnow:%" PRIu64 "\r\n", stats.lsn, stats.now_ms);
     line(w, "overdue_seconds:%" PRIu64 "\r\nlog_ahead_seconds:%" PRIu64 "\r\n",
          stats.overdue_ms / 1000, stats.log_ahead_ms / 1000);
@@ -99,8 +109,8 @@ static void info_engine(struct server *server, struct tn_writer *w) {
     line(w, "log_bytes:%" PRIu64 "\r\nsnapshots:%" PRIu64 "\r\nsnapshots_failed:%" PRIu64 "\r\n",
          stats.log.log_bytes, stats.snapshots, stats.snapshots_failed);
     line(w, "sync_us_last:%" PRIu64 "\r\nwrites_in_flight:%u\r\n", stats.log.sync_ns_last / 1000,
-         server->slots.used);
-    if (engine_usage(server->engine, &usage, &limits) == TN_R_OK) {
+         owners->slots->used);
+    if (engine_usage(owners->engine, &usage, &limits) == TN_R_OK) {
         line(w, "leases:%" PRIu64 "\r\nmembers:%" PRIu64 "\r\npools:%" PRIu64 "\r\n",
              (uint64_t)usage.leases, (uint64_t)usage.members, (uint64_t)usage.pools);
     }
@@ -118,16 +128,16 @@ static void info_amqp(struct broker *amqp, struct tn_writer *w) {
          stats.connects, stats.failures, stats.error);
 }
 
-static void info_tls(const struct server *server, struct tn_writer *w) {
-    if (server->tls.context == NULL) {
+static void info_tls(const struct server_owners *owners, struct tn_writer *w) {
+    if (owners->tls->context == NULL) {
         return;
     }
     line(w, "\r\n# TLS\r\ntls_port:%u\r\nhttps_port:%u\r\n",
-         server_listen_port(server, SERVER_LISTEN_TLS),
-         server_listen_port(server, SERVER_LISTEN_HTTPS));
-    line(w, "tls_certificate_expiry:%" PRIu64 "\r\n", server->tls.expires_s);
+         server_listen_port(owners->server, SERVER_LISTEN_TLS),
+         server_listen_port(owners->server, SERVER_LISTEN_HTTPS));
+    line(w, "tls_certificate_expiry:%" PRIu64 "\r\n", owners->tls->expires_s);
     line(w, "tls_handshakes:%" PRIu64 "\r\ntls_handshakes_failed:%" PRIu64 "\r\n",
-         server->counters.handshakes, server->counters.handshakes_failed);
+         owners->counters->handshakes, owners->counters->handshakes_failed);
 }
 
 static void info_commands(const struct server_counters *counters, struct tn_writer *w) {
@@ -185,15 +195,15 @@ enum server_step session_info(struct server_connection *connection, const struct
     if (!session_words_fit(connection, argc)) {
         return SERVER_DONE;
     }
-    info_server(connection->server, &w);
-    info_engine(connection->server, &w);
-    info_amqp(connection->server->options.amqp, &w);
-    info_tls(connection->server, &w);
+    info_server(connection->client.owners, &w);
+    info_engine(connection->client.owners, &w);
+    info_amqp(connection->client.owners->options->amqp, &w);
+    info_tls(connection->client.owners, &w);
     if (section_wanted(argv + 1, argc - 1, "COMMANDSTATS")) {
-        info_commands(&connection->server->counters, &w);
+        info_commands(connection->client.owners->counters, &w);
     }
     if (section_wanted(argv + 1, argc - 1, "ERRORSTATS")) {
-        info_errors(&connection->server->counters, &w);
+        info_errors(connection->client.owners->counters, &w);
     }
     reply_text(connection, &w);
     return SERVER_DONE;
@@ -214,8 +224,9 @@ static void config_get(struct server_connection *connection, const struct tn_byt
     enum { SETTINGS = sizeof settings / sizeof settings[0] };
     bool wanted[SETTINGS] = {false};
     uint32_t found = 0;
-    (void)snprintf(clients, sizeof clients, "%u", connection->server->options.connections_max);
-    (void)snprintf(timeout, sizeof timeout, "%u", connection->server->options.idle_seconds);
+    (void)snprintf(clients, sizeof clients, "%u",
+                   connection->client.owners->options->connections_max);
+    (void)snprintf(timeout, sizeof timeout, "%u", connection->client.owners->options->idle_seconds);
     for (uint32_t i = 0; i < count; i++) {
         char pattern[64];
         if (patterns[i].len > sizeof pattern) {
@@ -256,7 +267,7 @@ enum server_step session_config_get(struct server_connection *connection,
 static void client_line(const struct server_connection *c, struct tn_writer *w) {
     char address[TRANSPORT_PEER_MAX];
     char command[PROTOCOL_NAME_MAX] = "NULL";
-    uint64_t now = uv_now(&c->server->loop);
+    uint64_t now = uv_now(c->client.owners->loop);
     transport_name(&c->transport, address);
     if (c->last_command != NULL) {
         protocol_command_full_name(c->last_command, command);
@@ -279,7 +290,8 @@ enum server_step session_client_list(struct server_connection *connection,
     struct tn_writer w = tn_writer_of(text, text != NULL ? SERVER_REPLY_MAX - 64 : 0);
     (void)argv;
     (void)argc;
-    for (const struct server_connection *c = LIST_FIRST(&connection->server->connections.live);
+    for (const struct server_connection *c =
+             LIST_FIRST(&connection->client.owners->connections->live);
          c != NULL; c = LIST_NEXT(c, place)) {
         size_t before = w.len;
         client_line(c, &w);
@@ -305,8 +317,8 @@ enum server_step session_client_kill(struct server_connection *connection,
         server_reply_error(connection, "ERR syntax error");
         return SERVER_DONE;
     }
-    for (struct server_connection *c = LIST_FIRST(&connection->server->connections.live); c != NULL;
-         c = LIST_NEXT(c, place)) {
+    for (struct server_connection *c = LIST_FIRST(&connection->client.owners->connections->live);
+         c != NULL; c = LIST_NEXT(c, place)) {
         char address[TRANSPORT_PEER_MAX] = "";
         if (by_address) {
             transport_name(&c->transport, address);

@@ -244,7 +244,7 @@ static void job_begin(struct server_metrics *metrics) {
                                           .streams = server_http_streams(server),
                                           .takeovers = server->role.promotions,
                                           .has_pools = !metrics->render};
-    supervisor_totals(server->supervisor, &metrics->view.sensors);
+    supervisor_totals(server->owners.supervisor, &metrics->view.sensors);
     for (const struct server_scrape *s = metrics->serving; s != NULL; s = s->next) {
         metrics->view.has_pools = metrics->view.has_pools || s->pools;
     }

@@ -4,8 +4,13 @@
 
 #include "base/assert.h"
 #include "protocol/render.h"
+#include "server/answer.h"
+#include "server/jobs.h"
 #include "server/log_line.h"
-#include "server/parts.h"
+#include "server/owners.h"
+#include "server/server.h"
+#include "server/server_role.h"
+#include "server/slots.h"
 
 /* ---- NODE LIST ---- */
 
@@ -23,13 +28,13 @@ static void node_write(struct protocol_writer *w, const struct log_node *node, b
 
 /* A server without a cluster is its only node. */
 enum tn_result read_nodes(struct server_request *request) {
-    struct server *server = request->server;
+    struct server_owners *owners = request->owners;
     struct protocol_writer *w = request->w;
     struct log_node nodes[LOG_NODES_MAX];
     struct engine_stats stats;
-    uint32_t count = engine_nodes(server->engine, nodes, LOG_NODES_MAX);
-    engine_stats_read(server->engine, &stats);
-    server_role_refresh(server);
+    uint32_t count = engine_nodes(owners->engine, nodes, LOG_NODES_MAX);
+    engine_stats_read(owners->engine, &stats);
+    server_role_refresh(owners->role, owners->engine);
     if (count == 0) {
         nodes[count++] = (struct log_node){.name = "local", .self = true};
     }
@@ -43,9 +48,9 @@ enum tn_result read_nodes(struct server_request *request) {
             node->age_ms = 0;
         }
         node_write(w, node,
-                   node->self ? !server->role.follows
-                              : server->role.leader[0] != '\0' &&
-                                    strcmp(node->address, server->role.leader) == 0);
+                   node->self ? !owners->role->follows
+                              : owners->role->leader[0] != '\0' &&
+                                    strcmp(node->address, owners->role->leader) == 0);
     }
     protocol_pair_number(w, "stale_ms", stats.log.stale_ms);
     protocol_pair_number(w, "lsn", stats.lsn);
@@ -56,69 +61,69 @@ enum tn_result read_nodes(struct server_request *request) {
 /* ---- What changes something ---- */
 
 static void work_run(uv_work_t *work) {
-    struct server *server = work->data;
-    server->jobs.node.status = server->jobs.node.call(
-        server->options.cluster.ctx, server->jobs.node.node, &server->jobs.node.error);
+    struct server_owners *owners = work->data;
+    owners->jobs->node.status = owners->jobs->node.call(
+        owners->options->cluster.ctx, owners->jobs->node.node, &owners->jobs->node.error);
 }
 
 static void work_done(uv_work_t *work, int status) {
-    struct server *server = work->data;
-    struct server_slot *slot = server->jobs.node.slot;
+    struct server_owners *owners = work->data;
+    struct server_slot *slot = owners->jobs->node.slot;
     struct protocol_writer w = server_slot_writer(slot);
     const char *name = slot->row->sub;
     TN_ASSERT(status == 0); /* it is never cancelled */
-    server->jobs.node.slot = NULL;
-    if (server->jobs.node.status == TN_OK) {
+    owners->jobs->node.slot = NULL;
+    if (owners->jobs->node.status == TN_OK) {
         slot->answer.http_status = 200;
         protocol_write_map(&w, 1);
         protocol_pair_text(&w, "result", "OK");
-        server_log("node_command", "command=%s node=%s", name, server->jobs.node.node);
+        server_log("node_command", "command=%s node=%s", name, owners->jobs->node.node);
     } else {
-        enum tn_result code = server->jobs.node.status == TN_NOTFOUND ? TN_R_NOTFOUND
-                              : server->jobs.node.status == TN_LOST   ? TN_R_MASTERDOWN
-                                                                      : TN_R_OVERLOADED;
+        enum tn_result code = owners->jobs->node.status == TN_NOTFOUND ? TN_R_NOTFOUND
+                              : owners->jobs->node.status == TN_LOST   ? TN_R_MASTERDOWN
+                                                                       : TN_R_OVERLOADED;
         slot->answer.code = code;
         slot->answer.http_status = (uint16_t)tn_result_http(code);
         char detail[200];
-        (void)snprintf(detail, sizeof detail, "%.190s", server->jobs.node.error.text);
+        (void)snprintf(detail, sizeof detail, "%.190s", owners->jobs->node.error.text);
         protocol_render_refusal(&w, code, detail);
         server_log("node_command_failed", "command=%s node=%s reason=\"%s\"", name,
-                   server->jobs.node.node, detail);
+                   owners->jobs->node.node, detail);
     }
-    server_answer_job(server, slot, &w);
+    server_answer_job(owners, slot, &w);
 }
 
 static void work_begin(struct server_request *request,
                        enum tn_status (*call)(void *, const char *, struct log_error *)) {
-    struct server *server = request->server;
+    struct server_owners *owners = request->owners;
     struct tn_bytes name = request->call.command.name;
     if (call == NULL) {
         server_slot_refuse(request->slot, TN_R_BAD_REQUEST,
                            "this server is not a node of a cluster");
-    } else if (server->jobs.node.slot != NULL) {
+    } else if (owners->jobs->node.slot != NULL) {
         server_slot_refuse(request->slot, TN_R_OVERLOADED,
                            "another command about nodes is being executed; try again");
     } else if (name.len > LOG_NODE_MAX) {
         server_slot_refuse(request->slot, TN_R_BAD_NAME, "a node has a name of at most 52 bytes");
     } else {
-        (void)snprintf(server->jobs.node.node, sizeof server->jobs.node.node, "%.*s", (int)name.len,
-                       name.len > 0 ? (const char *)name.at : "");
-        server->jobs.node.call = call;
-        server->jobs.node.slot = request->slot;
-        server->jobs.node.error.text[0] = '\0';
-        server->jobs.node.work.data = server;
-        (void)uv_queue_work(&server->loop, &server->jobs.node.work, work_run, work_done);
+        (void)snprintf(owners->jobs->node.node, sizeof owners->jobs->node.node, "%.*s",
+                       (int)name.len, name.len > 0 ? (const char *)name.at : "");
+        owners->jobs->node.call = call;
+        owners->jobs->node.slot = request->slot;
+        owners->jobs->node.error.text[0] = '\0';
+        owners->jobs->node.work.data = owners;
+        (void)uv_queue_work(owners->loop, &owners->jobs->node.work, work_run, work_done);
     }
 }
 
 void job_node_close(struct server_request *request) {
-    work_begin(request, request->server->options.cluster.close);
+    work_begin(request, request->owners->options->cluster.close);
 }
 
 void job_node_forget(struct server_request *request) {
-    work_begin(request, request->server->options.cluster.forget);
+    work_begin(request, request->owners->options->cluster.forget);
 }
 
 void job_node_step_down(struct server_request *request) {
-    work_begin(request, request->server->options.cluster.step_down);
+    work_begin(request, request->owners->options->cluster.step_down);
 }

@@ -24,8 +24,8 @@ static bool supervisor_begin(struct server *server) {
     options.url = server->once.url[0] != '\0' ? server->once.url : NULL;
     options.log = server_log_line;
     server->once.epoch = options.cluster.epoch;
-    server->supervisor = supervisor_open(&options);
-    return server->supervisor != NULL;
+    server->owners.supervisor = supervisor_open(&options);
+    return server->owners.supervisor != NULL;
 }
 
 static void on_left(void *ctx) {
@@ -36,9 +36,9 @@ static void on_left(void *ctx) {
 
 /* Readers of its state find none from now on. */
 static void supervisor_leave(struct server *server) {
-    server->once.leaving = server->supervisor;
+    server->once.leaving = server->owners.supervisor;
     server->once.left = false;
-    server->supervisor = NULL;
+    server->owners.supervisor = NULL;
     supervisor_close(server->once.leaving, on_left, server);
 }
 
@@ -128,15 +128,16 @@ void server_once_look(struct server *server) {
     }
     once->owns = owns(server);
     bool gone = supervisor_is_gone(server);
-    if (once->owns && gone && server->supervisor == NULL && server->options.sensors != NULL) {
+    if (once->owns && gone && server->owners.supervisor == NULL &&
+        server->options.sensors != NULL) {
         if (once->orphans != NULL) {
             orphans_drop(server); /* the supervisor looks for them itself */
         }
         if (!supervisor_begin(server)) {
             server_log("supervisor_off", "reason=\"no memory; it is tried again\"");
         }
-    } else if (!once->owns && server->supervisor != NULL) {
-        supervisor_halt(server->supervisor);
+    } else if (!once->owns && server->owners.supervisor != NULL) {
+        supervisor_halt(server->owners.supervisor);
         supervisor_leave(server);
     } else if (!once->owns && gone && once->clean) {
         engine_clean(server->engine, 0);
@@ -147,13 +148,13 @@ void server_once_stop(struct server *server) {
     if (server->once.orphans != NULL) {
         orphans_drop(server);
     }
-    if (server->supervisor != NULL) {
+    if (server->owners.supervisor != NULL) {
         supervisor_leave(server);
     }
 }
 
 bool server_once_stopped(const struct server *server) {
-    return server->supervisor == NULL && (server->once.leaving == NULL || server->once.left);
+    return server->owners.supervisor == NULL && (server->once.leaving == NULL || server->once.left);
 }
 
 void server_once_free(struct server *server) {

@@ -1,6 +1,7 @@
-/* What the server is made of: its owners, tied together. Each has a header of its own, which says what
- * it owns and what it promises; include that one, and this only to get from one owner to another. One
- * thread, the loop's, owns everything here, but for what slots.h says of the engine's threads. */
+/* The server: all its owners, in one place. Each owner has a header that says what it owns and
+ * promises. Include this header only to start, stop or connect owners; handlers of commands get the
+ * owners by pointer (owners.h). One thread, the loop's, uses everything here; slots.h and parked.h say
+ * what the engine's threads use. */
 #ifndef TN_SERVER_PARTS_H
 #define TN_SERVER_PARTS_H
 
@@ -17,6 +18,7 @@
 #include "server/memory.h"
 #include "server/once.h"
 #include "server/output.h"
+#include "server/owners.h"
 #include "server/parked.h"
 #include "server/reads.h"
 #include "server/refusal.h"
@@ -34,7 +36,7 @@ struct server {
     struct server_options options;
     struct engine *engine;
     uv_loop_t loop;
-    struct supervisor *supervisor; /* NULL: sensors are off, or run on another node */
+    struct server_owners owners; /* pointers to the following, and the supervisor */
     struct server_once once;
     struct access access; /* users */
     struct server_logins logins;

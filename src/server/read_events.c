@@ -6,12 +6,16 @@
 
 #include "protocol/render.h"
 #include "server/event_fields.h"
-#include "server/parts.h"
+#include "server/memory.h"
+#include "server/output.h"
+#include "server/owners.h"
+#include "server/reads.h"
+#include "server/schedule.h"
 
 #define PAGE_BYTES (SERVER_REPLY_MAX - 4096u)
 
 struct server_page {
-    struct server *server;
+    struct server_owners *owners;
     struct server_event_filter filter; /* these two: of the step being taken */
     const struct access_user *user;
     struct protocol_writer w; /* the events, one after the other */
@@ -39,8 +43,8 @@ static bool page_visit(void *ctx, const struct engine_event *event) {
     struct server_page *page = step->page;
     step->gap = page->looked > 0 && step->looked == 0 && step->span.lost;
     if (step->looked > 0 && step->looked % SERVER_ROOM_STEP == 0) {
-        step->no_room = !server_memory_reply(&page->server->memory, page->w.out.len);
-        step->left = !step->no_room && schedule_slice_is_over(&page->server->schedule);
+        step->no_room = !server_memory_reply(page->owners->memory, page->w.out.len);
+        step->left = !step->no_room && schedule_slice_is_over(page->owners->schedule);
     }
     if (step->gap || step->no_room || step->left) {
         return false;
@@ -86,7 +90,7 @@ static void page_write(struct protocol_writer *w, const struct server_page *page
 
 /* The one that is being made for this client, or a new one. */
 static struct server_page *page_of(struct server_request *request) {
-    struct server_pages *pages = &request->server->pages;
+    struct server_pages *pages = request->owners->pages;
     struct server_client *client = request->client;
     const struct protocol_call *call = &request->call;
     if (pages->making_for == client) {
@@ -98,7 +102,7 @@ static struct server_page *page_of(struct server_request *request) {
     struct server_page *page = pages->making;
     if (page != NULL) {
         pages->making_for = client;
-        page->server = request->server;
+        page->owners = request->owners;
         page->count = page->looked = 0;
         page->most = call->count;
         page->span = (struct engine_events_span){
@@ -134,7 +138,7 @@ static void page_add(struct server_page *page, const struct step *step, uint64_t
 }
 
 enum tn_result read_events(struct server_request *request) {
-    struct server *server = request->server;
+    struct server_owners *owners = request->owners;
     struct protocol_call *call = &request->call;
     struct engine_stats stats;
     struct server_page *page = page_of(request);
@@ -145,9 +149,9 @@ enum tn_result read_events(struct server_request *request) {
     page->filter =
         (struct server_event_filter){.pool = call->command.pool, .holder = call->command.holder};
     page->user = request->user;
-    engine_stats_read(server->engine, &stats); /* before: all up to there can be seen */
+    engine_stats_read(owners->engine, &stats); /* before: all up to there can be seen */
     enum tn_result code =
-        engine_events_read(server->engine, page->span.next, SERVER_EVENTS_LOOK - page->looked,
+        engine_events_read(owners->engine, page->span.next, SERVER_EVENTS_LOOK - page->looked,
                            page_visit, &step, &step.span);
     if (code == TN_R_NOTFOUND) {
         (void)snprintf(call->detail, sizeof call->detail, "no events are retained");

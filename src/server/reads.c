@@ -5,8 +5,17 @@
 #include <string.h>
 
 #include "protocol/render.h"
+#include "server/buffers.h"
+#include "server/count.h"
 #include "server/event_fields.h"
-#include "server/parts.h"
+#include "server/memory.h"
+#include "server/owners.h"
+#include "server/reads.h"
+#include "server/schedule.h"
+#include "server/server.h"
+#include "server/server_role.h"
+#include "server/stop.h"
+#include "server/tick.h"
 
 #define FENCE_MS 1000u /* that a read waits for a log position */
 
@@ -49,20 +58,20 @@ static void lease_write(struct server_request *request, struct protocol_writer *
 }
 
 enum tn_result read_lease(struct server_request *request) {
-    struct server *server = request->server;
+    struct server_owners *owners = request->owners;
     struct protocol_writer *w = request->w;
     const struct protocol_call *call = &request->call;
     uint8_t meta[KERNEL_META_MAX];
     struct engine_lease lease = {.value_count = 0};
-    struct engine_lease_rest rest = {.values = server->buffers.page, .meta = meta};
+    struct engine_lease_rest rest = {.values = owners->buffers->page, .meta = meta};
     struct kernel_requested requested = {.is_text = true, .text = call->value};
     enum tn_result code =
         call->value.len > 0
-            ? engine_lease_by_value_whole(server->engine, request->how, call->command.pool,
+            ? engine_lease_by_value_whole(owners->engine, request->how, call->command.pool,
                                           &requested, &lease, &rest)
-            : engine_lease_read_whole(server->engine, request->how, call->command.lease, &lease,
+            : engine_lease_read_whole(owners->engine, request->how, call->command.lease, &lease,
                                       &rest);
-    if (code == TN_R_OK && !access_sees_lease(request->user, server->engine, &lease)) {
+    if (code == TN_R_OK && !access_sees_lease(request->user, owners->engine, &lease)) {
         return TN_R_NOTFOUND;
     }
     if (code == TN_R_OK) {
@@ -72,12 +81,12 @@ enum tn_result read_lease(struct server_request *request) {
 }
 
 enum tn_result read_verify(struct server_request *request) {
-    struct server *server = request->server;
+    struct server_owners *owners = request->owners;
     struct protocol_writer *w = request->w;
     const struct kernel_command *command = &request->call.command;
     struct engine_lease lease = {.value_count = 0};
     enum tn_result code =
-        engine_verify(server->engine, request->how, command->lease, command->epoch, &lease);
+        engine_verify(owners->engine, request->how, command->lease, command->epoch, &lease);
     if (code == TN_R_OK) {
         char text[PROTOCOL_LEASE_TEXT];
         protocol_write_map(w, 5);
@@ -103,7 +112,7 @@ static void page_head(struct protocol_writer *w, uint64_t cursor, const char *na
 /* After the n-th of a page. False: it could not be kept, and is not made. */
 static bool page_room(struct server_request *request, uint32_t n) {
     if (n % SERVER_ROOM_STEP != 0 ||
-        server_memory_reply(&request->server->memory, request->w->out.len)) {
+        server_memory_reply(request->owners->memory, request->w->out.len)) {
         return true;
     }
     (void)snprintf(request->call.detail, sizeof request->call.detail, "%s", server_no_room);
@@ -118,7 +127,7 @@ static uint32_t leases_seen(const struct server_request *request, struct engine_
         return count;
     }
     for (uint32_t i = 0; i < count; i++) {
-        if (access_sees_lease(request->user, request->server->engine, &page[i])) {
+        if (access_sees_lease(request->user, request->owners->engine, &page[i])) {
             page[seen++] = page[i];
         }
     }
@@ -132,13 +141,13 @@ static enum tn_result leases_list(struct server_request *request,
                                   const struct kernel_lease_filter *filter, uint32_t *ret_count,
                                   uint64_t *ret_lsn) {
     struct protocol_call *call = &request->call;
-    struct engine_lease *page = request->server->buffers.page;
+    struct engine_lease *page = request->owners->buffers->page;
     uint32_t total = 0, looked = 0;
     for (uint32_t i = 0; i < LEASES_PAGES; i++) {
         uint32_t wanted = call->count - total;
         uint32_t count = 0;
         enum tn_result code =
-            engine_leases_list(request->server->engine, request->how, filter, &call->cursor,
+            engine_leases_list(request->owners->engine, request->how, filter, &call->cursor,
                                page + total, wanted, &count, ret_lsn);
         if (code != TN_R_OK) {
             return code;
@@ -155,16 +164,16 @@ static enum tn_result leases_list(struct server_request *request,
 }
 
 enum tn_result read_leases(struct server_request *request) {
-    struct server *server = request->server;
+    struct server_owners *owners = request->owners;
     struct protocol_writer *w = request->w;
     struct protocol_call *call = &request->call;
-    struct engine_lease *page = server->buffers.page;
+    struct engine_lease *page = owners->buffers->page;
     struct kernel_lease_filter filter = {
         .pool = call->command.pool, .holder = call->command.holder, .state = call->state};
     uint32_t count = 0;
     uint64_t lsn;
     enum tn_result code = filter.pool.len > 0
-                              ? engine_pool_known(server->engine, request->how, filter.pool)
+                              ? engine_pool_known(owners->engine, request->how, filter.pool)
                               : TN_R_OK;
     if (code == TN_R_OK) {
         code = leases_list(request, &filter, &count, &lsn);
@@ -190,12 +199,12 @@ enum tn_result read_leases(struct server_request *request) {
 /* ---- Pools ---- */
 
 enum tn_result read_pool(struct server_request *request) {
-    struct server *server = request->server;
+    struct server_owners *owners = request->owners;
     struct protocol_writer *w = request->w;
     struct kernel_pool_view view;
     uint64_t lsn;
     enum tn_result code =
-        engine_pool_read(server->engine, request->how, request->call.command.pool, &view, &lsn);
+        engine_pool_read(owners->engine, request->how, request->call.command.pool, &view, &lsn);
     if (code == TN_R_OK) {
         protocol_render_pool(w, &view, 1);
         lsn_write(request, w, lsn);
@@ -204,13 +213,13 @@ enum tn_result read_pool(struct server_request *request) {
 }
 
 enum tn_result read_pools(struct server_request *request) {
-    struct server *server = request->server;
+    struct server_owners *owners = request->owners;
     struct protocol_writer *w = request->w;
     struct protocol_call *call = &request->call;
-    struct kernel_pool_view *page = server->buffers.page;
+    struct kernel_pool_view *page = owners->buffers->page;
     uint32_t count = 0;
     uint64_t lsn;
-    enum tn_result code = engine_pools_list(server->engine, request->how, &call->cursor, page,
+    enum tn_result code = engine_pools_list(owners->engine, request->how, &call->cursor, page,
                                             call->count, &count, &lsn);
     if (code != TN_R_OK) {
         return code;
@@ -236,11 +245,11 @@ enum tn_result read_pools(struct server_request *request) {
 }
 
 enum tn_result read_pool_metrics(struct server_request *request) {
-    struct server *server = request->server;
+    struct server_owners *owners = request->owners;
     struct protocol_writer *w = request->w;
     struct engine_metrics m;
     enum tn_result code =
-        engine_pool_metrics(server->engine, request->how, request->call.command.pool, &m);
+        engine_pool_metrics(owners->engine, request->how, request->call.command.pool, &m);
     if (code == TN_R_OK) {
         server_pool_metrics_write(w, &m);
     }
@@ -255,10 +264,10 @@ static bool value_seen(const struct server_request *request, const struct kernel
     if (!view->has_lease || !access_is_narrow(request->user)) {
         return view->has_lease;
     }
-    return engine_lease_read(request->server->engine, ENGINE_READ_STALE, view->lease.id, &lease) ==
+    return engine_lease_read(request->owners->engine, ENGINE_READ_STALE, view->lease.id, &lease) ==
                TN_R_OK &&
            lease.view.epoch == view->lease.epoch && /* a rekey changes who may see it */
-           access_sees_lease(request->user, request->server->engine, &lease);
+           access_sees_lease(request->user, request->owners->engine, &lease);
 }
 
 static enum tn_result values_refuse(struct server_request *request, enum tn_result code) {
@@ -272,14 +281,14 @@ static enum tn_result values_refuse(struct server_request *request, enum tn_resu
 }
 
 enum tn_result read_values(struct server_request *request) {
-    struct server *server = request->server;
+    struct server_owners *owners = request->owners;
     struct protocol_writer *w = request->w;
     struct protocol_call *call = &request->call;
-    struct kernel_value_view *page = server->buffers.page;
+    struct kernel_value_view *page = owners->buffers->page;
     uint32_t count = 0;
     uint64_t lsn;
     enum tn_result code =
-        engine_values_list(server->engine, request->how, call->command.pool, call->value_state,
+        engine_values_list(owners->engine, request->how, call->command.pool, call->value_state,
                            &call->cursor, page, call->count, &count, &lsn);
     if (code != TN_R_OK) {
         return values_refuse(request, code);
@@ -302,7 +311,7 @@ enum tn_result read_value(struct server_request *request) {
     struct kernel_requested requested = {.is_text = true, .text = call->value};
     struct kernel_value_view view;
     uint64_t lsn;
-    enum tn_result code = engine_value_read(request->server->engine, request->how,
+    enum tn_result code = engine_value_read(request->owners->engine, request->how,
                                             call->command.pool, &requested, &view, &lsn);
     if (code != TN_R_OK) {
         return values_refuse(request, code);
@@ -316,13 +325,13 @@ enum tn_result read_value(struct server_request *request) {
 /* ---- Rules and sensors ---- */
 
 enum tn_result read_rules(struct server_request *request) {
-    struct server *server = request->server;
+    struct server_owners *owners = request->owners;
     struct protocol_writer *w = request->w;
     struct protocol_call *call = &request->call;
-    struct kernel_rule_view *page = server->buffers.page;
+    struct kernel_rule_view *page = owners->buffers->page;
     uint32_t count = 0;
     enum tn_result code =
-        engine_rules_list(server->engine, request->how, &call->cursor, page, call->count, &count);
+        engine_rules_list(owners->engine, request->how, &call->cursor, page, call->count, &count);
     if (code == TN_R_OK) {
         count = access_sensors(request->user) ? count : 0;
         page_head(w, call->cursor, "rules", count, 0);
@@ -336,7 +345,7 @@ enum tn_result read_rules(struct server_request *request) {
 enum tn_result read_rule(struct server_request *request) {
     struct kernel_rule_view view;
     uint8_t meta[KERNEL_META_MAX];
-    enum tn_result code = engine_rule_read_whole(request->server->engine, request->how,
+    enum tn_result code = engine_rule_read_whole(request->owners->engine, request->how,
                                                  request->call.command.name, &view, meta);
     if (code == TN_R_OK) {
         protocol_render_rule(request->w, &view, meta);
@@ -345,42 +354,42 @@ enum tn_result read_rule(struct server_request *request) {
 }
 
 /* What is the case, beside what is wanted. */
-static void sensor_state(struct server *server, struct protocol_writer *w,
+static void sensor_state(struct supervisor *supervisor, struct protocol_writer *w,
                          const struct kernel_sensor_view *view) {
     struct supervisor_status status = {.state = PLAN_STATE_STOPPED};
-    (void)supervisor_status(server->supervisor, tn_bytes_of(view->ref, view->ref_len), &status);
+    (void)supervisor_status(supervisor, tn_bytes_of(view->ref, view->ref_len), &status);
     protocol_pair_text(w, "state", plan_state_name(status.state));
 }
 
 enum tn_result read_sensors(struct server_request *request) {
-    struct server *server = request->server;
+    struct server_owners *owners = request->owners;
     struct protocol_writer *w = request->w;
     struct protocol_call *call = &request->call;
-    struct kernel_sensor_view *page = server->buffers.page;
+    struct kernel_sensor_view *page = owners->buffers->page;
     uint32_t count = 0;
     enum tn_result code =
-        engine_sensors_list(server->engine, request->how, &call->cursor, page, call->count, &count);
+        engine_sensors_list(owners->engine, request->how, &call->cursor, page, call->count, &count);
     if (code == TN_R_OK) {
         count = access_sensors(request->user) ? count : 0;
         page_head(w, call->cursor, "sensors", count, 0);
         for (uint32_t i = 0; i < count; i++) {
             protocol_render_sensor(w, &page[i], 1);
-            sensor_state(server, w, &page[i]);
+            sensor_state(owners->supervisor, w, &page[i]);
         }
     }
     return code;
 }
 
 enum tn_result read_sensor(struct server_request *request) {
-    struct server *server = request->server;
+    struct server_owners *owners = request->owners;
     struct protocol_writer *w = request->w;
     struct kernel_sensor_view view;
     uint8_t spec[KERNEL_SENSOR_SPEC_MAX];
-    enum tn_result code = engine_sensor_read(server->engine, request->how,
+    enum tn_result code = engine_sensor_read(owners->engine, request->how,
                                              request->call.command.name, &view, spec, sizeof spec);
     if (code == TN_R_OK) {
         protocol_render_sensor(w, &view, 2);
-        sensor_state(server, w, &view);
+        sensor_state(owners->supervisor, w, &view);
         protocol_write_text(w, "spec");
         protocol_write_json(w, spec, view.spec_len < sizeof spec ? view.spec_len : sizeof spec);
     }
@@ -394,21 +403,21 @@ enum tn_result read_sensor(struct server_request *request) {
 static enum engine_read_mode read_how(const struct server_client *client) {
     bool current =
         client->tick_since_ms > 0 &&
-        (client->as_is || engine_is_current(client->server->engine, client->tick_since_ms));
+        (client->as_is || engine_is_current(client->owners->engine, client->tick_since_ms));
     return current ? ENGINE_READ_AS_IS : ENGINE_READ_NOWAIT;
 }
 
 /* NOT_YET: give up. OK: it is there. Else it has to wait a little, and *ret_wait is set. */
 static enum tn_result fence_check(struct server_client *client, uint64_t fence_lsn,
                                   bool *ret_wait) {
-    struct server *server = client->server;
+    struct server_owners *owners = client->owners;
     struct engine_stats stats;
-    uint64_t now = uv_now(&server->loop);
+    uint64_t now = uv_now(owners->loop);
     *ret_wait = false;
     if (fence_lsn == 0) {
         return TN_R_OK;
     }
-    engine_stats_read(server->engine, &stats);
+    engine_stats_read(owners->engine, &stats);
     if (stats.lsn >= fence_lsn || stats.stopped != TN_R_OK) {
         client->fence_until_ms = 0;
         return TN_R_OK; /* if it has stopped, the read says so */
@@ -426,7 +435,7 @@ static enum tn_result fence_check(struct server_client *client, uint64_t fence_l
 /* What a read that has not answered waits for; false: it has answered. */
 static bool read_waits(struct server_request *request, enum tn_result code) {
     if (code == TN_R_NOT_YET && !request->stale) {
-        ticks_wait(&request->server->ticks, request->client);
+        ticks_wait(request->owners->ticks, request->client);
     } else if (request->more) {
         schedule_go_on(request->client);
     } else {
@@ -436,7 +445,7 @@ static bool read_waits(struct server_request *request, enum tn_result code) {
 }
 
 enum server_step server_read(struct server_request *request, struct server_answer *ret_answer) {
-    struct server *server = request->server;
+    struct server_owners *owners = request->owners;
     struct server_client *client = request->client;
     const struct protocol_command *row = request->row;
     bool wait = false;
@@ -463,17 +472,17 @@ enum server_step server_read(struct server_request *request, struct server_answe
         answer.lsn = request->lsn;
         answer.cursor = request->call.cursor;
     }
-    server_page_end(&server->pages, client);
+    server_page_end(owners->pages, client);
     client->tick_since_ms = 0;
     client->as_is = false;
     if (answer.code != TN_R_OK) {
-        server_refusal_render(server, request->w, answer.code, request->call.detail);
-        server_count_refusal(&server->counters, row->id, answer.code);
+        server_refusal_render(owners, request->w, answer.code, request->call.detail);
+        server_count_refusal(owners->counters, row->id, answer.code);
     }
-    server->counters.calls[row->id]++;
-    server_count_served(&server->counters, row->id, client->begun_ns);
+    owners->counters->calls[row->id]++;
+    server_count_served(owners->counters, row->id, client->begun_ns);
     if (answer.code == TN_R_HALTED) {
-        server_stop(server, 1);
+        server_stop(owners->server, 1);
     }
     answer.http_status = (uint16_t)tn_result_http(answer.code);
     *ret_answer = answer;

@@ -1,12 +1,14 @@
 /* What request.h promises. */
 #include "server/request.h"
 
-#include "server/parts.h"
+#include "server/buffers.h"
+#include "server/client.h"
+#include "server/owners.h"
 
 void server_request_begin(struct server_request *request, struct server_client *client,
                           const struct access_user *user, const struct protocol_command *row,
                           const struct tn_bytes *argv, uint32_t argc) {
-    request->server = client->server;
+    request->owners = client->owners;
     request->client = client;
     request->user = user;
     request->row = row;
@@ -21,11 +23,11 @@ void server_request_begin(struct server_request *request, struct server_client *
 
 enum tn_result server_request_parse(struct server_request *request) {
     return protocol_call_parse(request->row, request->argv, request->argc,
-                               request->server->buffers.scratch, 2 * PROTOCOL_REQUEST_MAX,
+                               request->owners->buffers->scratch, 2 * PROTOCOL_REQUEST_MAX,
                                &request->call);
 }
 
 enum tn_result server_request_judge(struct server_request *request) {
-    return access_judge(request->user, request->server->engine, request->row, &request->call,
+    return access_judge(request->user, request->owners->engine, request->row, &request->call,
                         request->call.detail);
 }

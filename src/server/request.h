@@ -1,6 +1,6 @@
-/* One request on its way: who asks, for what, and what is found out about it. It lies on the stack of
- * the function that serves it; nothing of it outlives that call. What must, an answer that is still to
- * come, has a slot. */
+/* One request on its way: the client, the command, and everything that serving it finds out. It is on
+ * the stack of the function that serves it, and nothing of it outlives that call. An answer that comes
+ * later has a slot. */
 #ifndef TN_SERVER_REQUEST_H
 #define TN_SERVER_REQUEST_H
 
@@ -9,12 +9,12 @@
 #include "protocol/resp.h"
 #include "server/access.h"
 
-struct server;
 struct server_client;
+struct server_owners;
 struct server_slot;
 
 struct server_request {
-    struct server *server;
+    struct server_owners *owners;
     struct server_client *client;
     const struct access_user *user;
     const struct protocol_command *row;

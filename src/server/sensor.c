@@ -8,7 +8,14 @@
 #include "process/run_output.h"
 #include "protocol/render.h"
 #include "protocol/text.h"
-#include "server/parts.h"
+#include "server/answer.h"
+#include "server/buffers.h"
+#include "server/count.h"
+#include "server/listen.h"
+#include "server/owners.h"
+#include "server/server.h"
+#include "server/slots.h"
+#include "server/write.h"
 #include "supervisor/supervisor.h"
 
 /* ---- By a token ---- */
@@ -18,7 +25,7 @@ static enum tn_result bearer_judge(struct server_request *request, enum engine_r
                                    struct token_state *ret_state) {
     struct protocol_call *call = &request->call;
     enum tn_result code =
-        token_introspect(request->server->options.tokens, how, call->token, ret_state);
+        token_introspect(request->owners->options->tokens, how, call->token, ret_state);
     if (code != TN_R_OK) {
         return code;
     }
@@ -75,10 +82,10 @@ enum tn_result write_emit(struct server_request *request) {
     return server_write_submit(request);
 }
 
-void write_emit_committed(struct server *server, const struct server_slot *slot) {
+void write_emit_committed(struct server_owners *owners, const struct server_slot *slot) {
     const struct kernel_result *result = &slot->request.result;
     if (!result->replayed) {
-        supervisor_emitted(server->supervisor, result->lease, result->epoch);
+        supervisor_emitted(owners->supervisor, result->lease, result->epoch);
     }
 }
 
@@ -89,7 +96,7 @@ enum tn_result read_sensor_heartbeat(struct server_request *request) {
     if (code != TN_R_OK) {
         return code;
     }
-    if (!supervisor_heartbeat(request->server->supervisor, state.claims.lease,
+    if (!supervisor_heartbeat(request->owners->supervisor, state.claims.lease,
                               state.claims.epoch)) {
         (void)snprintf(request->call.detail, sizeof request->call.detail,
                        "the token is refused: this server does not supervise its run");
@@ -112,7 +119,7 @@ static enum tn_result rules_page(struct server_request *request, struct tn_bytes
     struct protocol_writer *w = request->w;
     uint32_t count = 0;
     enum tn_result code =
-        engine_sensor_rules(request->server->engine, request->how, ref, &request->call.cursor, page,
+        engine_sensor_rules(request->owners->engine, request->how, ref, &request->call.cursor, page,
                             capacity, &count, &request->lsn);
     if (code != TN_R_OK) {
         return code;
@@ -211,14 +218,14 @@ static void status_write(struct protocol_writer *w, const struct supervisor_stat
 }
 
 enum tn_result read_sensor_status(struct server_request *request) {
-    struct server *server = request->server;
+    struct server_owners *owners = request->owners;
     struct protocol_writer *w = request->w;
     struct kernel_sensor_view view;
     struct supervisor_status status = {.state = PLAN_STATE_STOPPED};
     struct tn_bytes ref = request->call.command.name;
-    enum tn_result code = engine_sensor_read(server->engine, request->how, ref, &view, NULL, 0);
+    enum tn_result code = engine_sensor_read(owners->engine, request->how, ref, &view, NULL, 0);
     if (code == TN_R_OK) {
-        bool supervised = supervisor_status(server->supervisor, ref, &status);
+        bool supervised = supervisor_status(owners->supervisor, ref, &status);
         protocol_render_sensor(w, &view, STATUS_PAIRS);
         protocol_pair_flag(w, "supervised", supervised);
         status_write(w, &status);
@@ -259,27 +266,27 @@ static void logs_write(const struct protocol_call *call, struct protocol_writer 
 }
 
 enum tn_result read_sensor_logs(struct server_request *request) {
-    struct server *server = request->server;
+    struct server_owners *owners = request->owners;
     struct protocol_call *call = &request->call;
     struct tn_bytes name = call->command.name;
-    const struct os *os = server->options.os;
+    const struct os *os = owners->options->os;
     struct run_output_position position = {.file = 0};
     char ref[KERNEL_RESOURCE_MAX + 1];
-    uint8_t *bytes = server->buffers.page;
+    uint8_t *bytes = owners->buffers->page;
     size_t len = 0;
     bool lost = false;
     if (!kernel_name_resource_valid(name)) {
         return TN_R_BAD_NAME;
     }
     (void)snprintf(ref, sizeof ref, "%.*s", (int)name.len, (const char *)name.at);
-    if (server->supervisor == NULL) {
+    if (owners->supervisor == NULL) {
         return logs_refuse(call, TN_NOTFOUND);
     }
     if (call->position.len > 0 && !run_output_position_parse(call->position, &position)) {
         (void)snprintf(call->detail, sizeof call->detail, "AFTER: not a position such as 3.4096");
         return TN_R_MALFORMED;
     }
-    const char *dir = supervisor_dir(server->supervisor);
+    const char *dir = supervisor_dir(owners->supervisor);
     enum tn_status status =
         call->position.len > 0 ? TN_OK : run_output_tail(os, dir, ref, call->bytes, &position);
     if (status == TN_OK) {
@@ -296,9 +303,9 @@ enum tn_result read_sensor_logs(struct server_request *request) {
 
 /* A description is a program that will run as the server's user. */
 enum tn_result server_program_judge(struct server_request *request) {
-    struct server *server = request->server;
+    struct server_owners *owners = request->owners;
     char *detail = request->call.detail;
-    if (server->options.sensors_by_file) {
+    if (owners->options->sensors_by_file) {
         (void)snprintf(
             detail, sizeof request->call.detail,
             "sensors can be defined only in the configuration file: sensor_commands = file");
@@ -310,7 +317,7 @@ enum tn_result server_program_judge(struct server_request *request) {
             "an anonymous client may not define programs to run; define the sensor over "
             "the Unix socket %s (tenure --socket PATH, redis-cli -s PATH), as a user with "
             "the role admin, or in the configuration file",
-            server_unix_path(server));
+            server_unix_path(owners->server));
         return TN_R_NOPERM;
     }
     return TN_R_OK;
@@ -318,7 +325,7 @@ enum tn_result server_program_judge(struct server_request *request) {
 
 enum tn_result write_sensor_set(struct server_request *request) {
     struct protocol_call *call = &request->call;
-    struct supervisor *supervisor = request->server->supervisor;
+    struct supervisor *supervisor = request->owners->supervisor;
     struct sensor_defaults standard = sensor_defaults_make();
     const struct sensor_defaults *defaults =
         supervisor != NULL ? supervisor_defaults(supervisor) : &standard;
@@ -333,10 +340,11 @@ enum tn_result write_sensor_set(struct server_request *request) {
     return server_write_submit(request);
 }
 
-static void job_answer(struct server *server, struct server_slot *slot, struct tn_bytes ref) {
+static void job_answer(struct server_owners *owners, struct server_slot *slot,
+                       struct tn_bytes ref) {
     struct protocol_writer w = server_slot_writer(slot);
     struct supervisor_status status = {.state = PLAN_STATE_STOPPED};
-    (void)supervisor_status(server->supervisor, ref, &status);
+    (void)supervisor_status(owners->supervisor, ref, &status);
     protocol_write_map(&w, 3);
     protocol_pair_text(&w, "result", tn_result_name(TN_R_OK));
     protocol_write_text(&w, "ref");
@@ -346,7 +354,7 @@ static void job_answer(struct server *server, struct server_slot *slot, struct t
     slot->answer.http_status = (uint16_t)tn_result_http(TN_R_OK);
     slot->len = (uint32_t)w.out.len;
     slot->done = true;
-    server_count_served(&server->counters, slot->row->id, slot->begun_ns);
+    server_count_served(owners->counters, slot->row->id, slot->begun_ns);
 }
 
 static void job_finish(struct server_request *request, enum tn_result code, const char *state) {
@@ -357,16 +365,16 @@ static void job_finish(struct server_request *request, enum tn_result code, cons
     if (code != TN_R_OK) {
         server_slot_refuse(request->slot, code, call->detail);
     } else {
-        job_answer(request->server, request->slot, call->command.name);
+        job_answer(request->owners, request->slot, call->command.name);
     }
 }
 
 void job_sensor_reset(struct server_request *request) {
-    job_finish(request, supervisor_reset(request->server->supervisor, request->call.command.name),
+    job_finish(request, supervisor_reset(request->owners->supervisor, request->call.command.name),
                "the sensor is not in error or backoff and has no unproven run");
 }
 
 void job_sensor_restart(struct server_request *request) {
-    job_finish(request, supervisor_restart(request->server->supervisor, request->call.command.name),
+    job_finish(request, supervisor_restart(request->owners->supervisor, request->call.command.name),
                "the sensor is not wanted and does not run");
 }

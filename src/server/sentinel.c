@@ -13,7 +13,11 @@
 
 #include "base/hash.h"
 #include "protocol/render.h"
-#include "server/parts.h"
+#include "server/connection.h"
+#include "server/listen.h"
+#include "server/output.h"
+#include "server/owners.h"
+#include "server/server_role.h"
 
 #define RUN_ID_CHARS 40u
 
@@ -45,10 +49,10 @@ static bool address_local(const struct server_connection *connection,
 }
 
 static void sight_take(struct server_connection *connection, struct sight *sight) {
-    struct server *server = connection->server;
-    struct server_role *role = &server->role;
-    server_role_refresh(server);
-    sight->count = engine_nodes(server->engine, sight->nodes, LOG_NODES_MAX);
+    struct server_owners *owners = connection->client.owners;
+    struct server_role *role = owners->role;
+    server_role_refresh(role, owners->engine);
+    sight->count = engine_nodes(owners->engine, sight->nodes, LOG_NODES_MAX);
     sight->leads = !role->follows;
     sight->owned = sight->leads || role->leader[0] != '\0';
     sight->owner.port = 0;
@@ -58,7 +62,7 @@ static void sight_take(struct server_connection *connection, struct sight *sight
     }
     if (!address_local(connection, &sight->owner)) {
         (void)snprintf(sight->owner.host, sizeof sight->owner.host, "127.0.0.1");
-        sight->owner.port = server_listen_port(server, SERVER_LISTEN_TCP);
+        sight->owner.port = server_listen_port(owners->server, SERVER_LISTEN_TCP);
     }
 }
 
@@ -89,8 +93,8 @@ static uint32_t others_count(const struct sight *sight) {
     return count;
 }
 
-uint32_t server_role_replicas(struct server *server) {
-    struct sight sight = {.count = engine_nodes(server->engine, sight.nodes, LOG_NODES_MAX)};
+uint32_t server_role_replicas(struct engine *engine) {
+    struct sight sight = {.count = engine_nodes(engine, sight.nodes, LOG_NODES_MAX)};
     return others_count(&sight);
 }
 
@@ -299,7 +303,7 @@ enum server_step session_role(struct server_connection *connection, const struct
     (void)argv;
     (void)argc;
     sight_take(connection, &sight);
-    engine_stats_read(connection->server->engine, &stats);
+    engine_stats_read(connection->client.owners->engine, &stats);
     struct protocol_writer w = server_reply_begin(connection);
     if (sight.leads) {
         role_master(&w, &sight, stats.lsn);

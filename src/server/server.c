@@ -67,10 +67,10 @@ static void on_second(uv_timer_t *timer) {
     server_parked_check(&server->parked);
     server_tls_second(server);
     server_once_look(server);
-    server_backup_check(server);
+    server_backup_check(&server->backup, uv_now(&server->loop));
     engine_stats_read(server->engine, &stats);
     if (stats.stopped != TN_R_OK) {
-        supervisor_halt(server->supervisor);
+        supervisor_halt(server->owners.supervisor);
         server_stop(server, 1);
     }
 }
@@ -81,8 +81,33 @@ static uint32_t clients_count(const void *ctx) {
     return server_clients(ctx);
 }
 
-/* All of it once; pages that are never touched cost nothing. */
+static void owners_connect(struct server *server) {
+    server->owners = (struct server_owners){
+        .server = server,
+        .options = &server->options,
+        .loop = &server->loop,
+        .engine = server->engine,
+        .access = &server->access,
+        .logins = &server->logins,
+        .role = &server->role,
+        .tls = &server->tls,
+        .connections = &server->connections,
+        .buffers = &server->buffers,
+        .schedule = &server->schedule,
+        .ticks = &server->ticks,
+        .pages = &server->pages,
+        .slots = &server->slots,
+        .jobs = &server->jobs,
+        .backup = &server->backup,
+        .memory = &server->memory,
+        .streams = &server->streams,
+        .counters = &server->counters,
+    };
+}
+
+/* Reserves all memory once; pages that are never touched cost nothing. */
 static bool memory_make(struct server *server) {
+    owners_connect(server);
     server->memory = (struct server_memory){
         .options = &server->options, .clients = clients_count, .ctx = server};
     server->logins.loop = &server->loop;

@@ -30,13 +30,12 @@ bool server_node_address_split(const char *text, struct server_node_address *ret
 /* ---- Which node owns the log ---- */
 
 /* The nodes are few, and they are looked through only when something has changed or was refused. */
-void server_role_refresh(struct server *server) {
-    struct server_role *role = &server->role;
+void server_role_refresh(struct server_role *role, struct engine *engine) {
     struct engine_standing standing;
     struct log_node nodes[LOG_NODES_MAX];
-    engine_standing_read(server->engine, &standing);
+    engine_standing_read(engine, &standing);
     bool leads = standing.role == ENGINE_LEADING;
-    uint32_t count = engine_nodes(server->engine, nodes, LOG_NODES_MAX);
+    uint32_t count = engine_nodes(engine, nodes, LOG_NODES_MAX);
     (void)snprintf(role->leader, sizeof role->leader, "%s", leads ? "" : standing.leader);
     role->leader_http[0] = '\0';
     for (uint32_t i = 0; i < count; i++) {
@@ -64,7 +63,7 @@ static void say_switch(struct server *server, const char *from, const char *to) 
 
 void server_role_look(struct server *server) {
     struct server_role *role = &server->role;
-    server_role_refresh(server);
+    server_role_refresh(role, server->engine);
     bool leads = !role->follows;
     if (leads && !role->led) {
         role->promotions++;
@@ -87,18 +86,18 @@ void server_role_look(struct server *server) {
 
 /* ---- What may be served ---- */
 
-bool server_role_fresh(struct server *server) {
+bool server_role_fresh(const struct server_owners *owners) {
     struct engine_stats stats;
-    engine_stats_read(server->engine, &stats);
-    return stats.log.stale_ms <= server->options.stale_max_ms;
+    engine_stats_read(owners->engine, &stats);
+    return stats.log.stale_ms <= owners->options->stale_max_ms;
 }
 
 static enum tn_result stale_judge(struct server_request *request) {
-    struct server *server = request->server;
-    if (!server_role_fresh(server)) {
+    const struct server_owners *owners = request->owners;
+    if (!server_role_fresh(owners)) {
         (void)snprintf(request->call.detail, sizeof request->call.detail,
                        "this node has heard nothing of the owner of the log for more than %u ms",
-                       server->options.stale_max_ms);
+                       owners->options->stale_max_ms);
         return TN_R_MASTERDOWN;
     }
     request->stale = true;
@@ -107,12 +106,13 @@ static enum tn_result stale_judge(struct server_request *request) {
 
 /* The loop may not have heard yet that it leads. */
 enum tn_result server_role_judge(struct server_request *request) {
-    struct server *server = request->server;
+    const struct server_owners *owners = request->owners;
     struct engine_standing standing;
-    if (TN_LIKELY(!server->role.follows) || protocol_command_has(request->row, PROTOCOL_ANYWHERE)) {
+    if (TN_LIKELY(!owners->role->follows) ||
+        protocol_command_has(request->row, PROTOCOL_ANYWHERE)) {
         return TN_R_OK;
     }
-    engine_standing_read(server->engine, &standing);
+    engine_standing_read(owners->engine, &standing);
     if (standing.role != ENGINE_FOLLOWING) {
         return TN_R_OK; /* the engine judges */
     }
@@ -123,11 +123,11 @@ enum tn_result server_role_judge(struct server_request *request) {
     return standing.leader[0] != '\0' ? TN_R_READONLY : TN_R_MASTERDOWN;
 }
 
-void server_refusal_render(struct server *server, struct protocol_writer *w, enum tn_result code,
-                           const char *detail) {
+void server_refusal_render(struct server_owners *owners, struct protocol_writer *w,
+                           enum tn_result code, const char *detail) {
     if (code == TN_R_READONLY) {
-        server_role_refresh(server);
-        protocol_render_readonly(w, server->role.leader, server->role.leader_http);
+        server_role_refresh(owners->role, owners->engine);
+        protocol_render_readonly(w, owners->role->leader, owners->role->leader_http);
     } else {
         protocol_render_refusal(w, code, detail);
     }
@@ -162,7 +162,7 @@ void server_role_start(struct server *server) {
     role->changed.data = server;
     role->open = true;
     feed_connect(server->options.feed, &role->changed);
-    server_role_refresh(server);
+    server_role_refresh(role, server->engine);
     role->led = !role->follows;
     role->promotions = role->led;
     (void)snprintf(role->owner, sizeof role->owner, "%s", role->leader);

@@ -18,6 +18,8 @@
 #include "engine/engine.h"
 #include "server/handler.h"
 
+struct server;
+
 /* The name of the one service for clients of Redis Sentinel. */
 #define SERVER_SERVICE "tenure"
 
@@ -50,20 +52,20 @@ void server_role_stop(struct server *server);
 void server_role_look(struct server *server);
 
 /* Brings `leader` and `leader_http` up to date, and nothing else. */
-void server_role_refresh(struct server *server);
+void server_role_refresh(struct server_role *role, struct engine *engine);
 
 /* OK: this node may serve the request; request->stale says whether from its own state. Else READONLY or
  * MASTERDOWN, and request->call.detail is the reason, or empty. Before the call is parsed. */
 enum tn_result server_role_judge(struct server_request *request);
 /* Whether a client that accepts stale state may have that of this follower. */
-bool server_role_fresh(struct server *server);
+bool server_role_fresh(const struct server_owners *owners);
 
 /* Other nodes that can be reached; for INFO. */
-uint32_t server_role_replicas(struct server *server);
+uint32_t server_role_replicas(struct engine *engine);
 
 /* A refusal to a client, with the address of the owner if that is what it needs. */
-void server_refusal_render(struct server *server, struct protocol_writer *w, enum tn_result code,
-                           const char *detail);
+void server_refusal_render(struct server_owners *owners, struct protocol_writer *w,
+                           enum tn_result code, const char *detail);
 
 /* HOST:PORT, [HOST]:PORT. False: it is neither. */
 bool server_node_address_split(const char *text, struct server_node_address *ret_address);

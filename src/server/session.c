@@ -6,8 +6,15 @@
 #include "protocol/docs.h"
 #include "protocol/render.h"
 #include "protocol/text.h"
-#include "server/parts.h"
+#include "server/buffers.h"
+#include "server/connection.h"
+#include "server/login.h"
+#include "server/output.h"
+#include "server/owners.h"
+#include "server/server.h"
+#include "server/server_role.h"
 #include "server/session.h"
+#include "server/stream.h"
 
 static void reply_simple(struct server_connection *connection, const char *text) {
     struct protocol_writer w = server_reply_begin(connection);
@@ -125,14 +132,14 @@ static enum auth auth_open(struct server_connection *connection, const struct tn
  * and what is found out about the secret is for nobody. */
 static enum auth log_in(struct server_connection *connection, const struct tn_bytes *user,
                         struct tn_bytes secret) {
-    if (!connection->server->access.on) {
-        server_login_leave(&connection->server->logins, &connection->client);
+    if (!connection->client.owners->access->on) {
+        server_login_leave(connection->client.owners->logins, &connection->client);
         sodium_memzero((void *)(uintptr_t)secret.at, secret.len);
         return auth_open(connection, user);
     }
     struct tn_bytes name = user != NULL ? *user : tn_bytes_of("default", 7);
     enum server_login_step step =
-        server_login(&connection->server->logins, &connection->client, name, secret);
+        server_login(connection->client.owners->logins, &connection->client, name, secret);
     if (step == SERVER_LOGIN_WAIT) {
         return AUTH_WAIT;
     }
@@ -151,11 +158,11 @@ static void hello_reply(struct server_connection *connection) {
     struct protocol_writer w = server_reply_begin(connection);
     protocol_write_map(&w, 7);
     protocol_pair_text(&w, "server", "tenure");
-    protocol_pair_text(&w, "version", connection->server->options.version);
+    protocol_pair_text(&w, "version", connection->client.owners->options->version);
     protocol_pair_number(&w, "proto", connection->client.encoding == PROTOCOL_RESP3 ? 3 : 2);
     protocol_pair_number(&w, "id", connection->id);
     protocol_pair_text(&w, "mode", "standalone");
-    protocol_pair_text(&w, "role", connection->server->role.follows ? "replica" : "master");
+    protocol_pair_text(&w, "role", connection->client.owners->role->follows ? "replica" : "master");
     protocol_write_text(&w, "modules");
     protocol_write_array(&w, 0);
     server_reply_end(connection, &w);
@@ -195,7 +202,7 @@ static bool hello_parse(struct server_connection *connection, const struct tn_by
 }
 
 static bool is_nobody(const struct server_connection *connection) {
-    return access_user_of(&connection->server->access, &connection->client.login)->role ==
+    return access_user_of(connection->client.owners->access, &connection->client.login)->role ==
            PROTOCOL_NOBODY;
 }
 
@@ -321,7 +328,7 @@ enum server_step session_readwrite(struct server_connection *connection,
 /* The time of deadlines, which is the wall clock's unless somebody has set that since the start. */
 enum server_step session_time(struct server_connection *connection, const struct tn_bytes *argv,
                               uint32_t argc) {
-    uint64_t now_ms = engine_now(connection->server->engine);
+    uint64_t now_ms = engine_now(connection->client.owners->engine);
     char text[KERNEL_VALUE_TEXT_MAX];
     (void)argv;
     (void)argc;
@@ -337,9 +344,9 @@ enum server_step session_time(struct server_connection *connection, const struct
 
 /* Of all commands: always the same, so it is made once. */
 static bool docs_all(struct server_connection *connection) {
-    struct server *server = connection->server;
+    struct server_owners *owners = connection->client.owners;
     enum protocol_encoding encoding = connection->client.encoding;
-    struct tn_bytes *docs = &server->buffers.docs[encoding == PROTOCOL_RESP3];
+    struct tn_bytes *docs = &owners->buffers->docs[encoding == PROTOCOL_RESP3];
     if (docs->at == NULL) {
         struct protocol_writer w = server_reply_begin(connection);
         protocol_docs_docs(&w, NULL, 0);

@@ -5,7 +5,10 @@
 
 #include "base/assert.h"
 #include "protocol/render.h"
-#include "server/parts.h"
+#include "server/count.h"
+#include "server/handler.h"
+#include "server/owners.h"
+#include "server/server.h"
 
 static struct token_order order_of(const struct protocol_call *call) {
     return (struct token_order){.lease = call->command.lease,
@@ -41,13 +44,13 @@ static void issued_write(struct server_request *request, const struct token_issu
     token_triggers_write(w, claims);
     protocol_pair_number(w, "lsn", issued->lsn);
     request->lsn = issued->lsn;
-    request->server->counters.tokens_issued++;
+    request->owners->counters->tokens_issued++;
 }
 
 enum tn_result read_token_issue(struct server_request *request) {
     struct token_order order = order_of(&request->call);
     struct token_issued issued;
-    enum tn_result code = token_issue(request->server->options.tokens, request->how, &order,
+    enum tn_result code = token_issue(request->owners->options->tokens, request->how, &order,
                                       &issued, request->call.detail);
     if (code == TN_R_OK) {
         issued_write(request, &issued);
@@ -59,7 +62,7 @@ enum tn_result read_token_sensor(struct server_request *request) {
     struct token_order order = order_of(&request->call);
     struct token_issued issued;
     enum tn_result code =
-        token_issue_sensor(request->server->options.tokens, request->how,
+        token_issue_sensor(request->owners->options->tokens, request->how,
                            request->call.command.name, &order, &issued, request->call.detail);
     if (code == TN_R_OK) {
         issued_write(request, &issued);
@@ -70,7 +73,7 @@ enum tn_result read_token_sensor(struct server_request *request) {
 enum tn_result read_token_refresh(struct server_request *request) {
     struct token_order order = order_of(&request->call);
     struct token_issued issued;
-    enum tn_result code = token_refresh(request->server->options.tokens, request->how,
+    enum tn_result code = token_refresh(request->owners->options->tokens, request->how,
                                         request->call.token, &order, &issued, request->call.detail);
     if (code == TN_R_OK) {
         issued_write(request, &issued);
@@ -114,12 +117,12 @@ static void state_write(struct server_request *request, const struct token_state
 }
 
 enum tn_result read_token_introspect(struct server_request *request) {
-    struct server *server = request->server;
+    struct server_owners *owners = request->owners;
     struct token_state state;
     enum tn_result code =
-        token_introspect(server->options.tokens, request->how, request->call.token, &state);
+        token_introspect(owners->options->tokens, request->how, request->call.token, &state);
     if (code == TN_R_OK) {
-        server->counters.introspections[state.verdict]++;
+        owners->counters->introspections[state.verdict]++;
         state_write(request, &state);
     }
     return code;
@@ -128,10 +131,10 @@ enum tn_result read_token_introspect(struct server_request *request) {
 /* ---- Keys ---- */
 
 enum tn_result read_token_keys(struct server_request *request) {
-    const struct server *server = request->server;
+    struct server_owners *owners = request->owners;
     struct protocol_writer *w = request->w;
-    const struct token_keys *keys = &server->options.tokens->keys;
-    uint64_t now_s = token_now(server->options.tokens);
+    const struct token_keys *keys = &owners->options->tokens->keys;
+    uint64_t now_s = token_now(owners->options->tokens);
     uint32_t count = 0;
     for (uint32_t i = 0; i < keys->count; i++) {
         count += token_key_lives(&keys->of[i], now_s);
@@ -155,7 +158,7 @@ enum tn_result read_token_keys(struct server_request *request) {
 
 /* ---- Revocation: the kernel's ---- */
 
-void write_token_revoke_committed(struct server *server, const struct server_slot *slot) {
+void write_token_revoke_committed(struct server_owners *owners, const struct server_slot *slot) {
     (void)slot;
-    server->counters.tokens_revoked++;
+    owners->counters->tokens_revoked++;
 }

@@ -6,6 +6,7 @@
 
 #include "protocol/identity.h"
 #include "server/answer.h"
+#include "server/owners.h"
 #include "server/schedule.h"
 #include "server/sensor.h"
 #include "server/server_role.h"
@@ -58,7 +59,7 @@ enum tn_result server_write_submit(struct server_request *request) {
     struct server_writes *writes = request->client->writes;
     struct server_slot *slot = request->slot;
     slot->request.done = server_answer_done;
-    slot->request.ctx = request->server;
+    slot->request.ctx = request->owners->server;
     enum tn_result code =
         engine_submit_later(writes->engine, &slot->request, &request->call.command);
     writes->submitted = true;
