@@ -1,71 +1,18 @@
-/* What tls_client.h promises. OpenSSL writes to sockets with write(2), which raises SIGPIPE; so its I/O goes
- * through a BIO of our own, with send(2) and MSG_NOSIGNAL. */
+/* What tls_client.h promises. */
 #include "cli/tls_client.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <openssl/bio.h>
 #include <openssl/err.h>
-#include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
+
+#include "tls/tls_dial.h"
 
 struct cli_tls {
-    SSL_CTX *context;
-    SSL *ssl;
-    BIO_METHOD *method;
-    int socket;
+    struct tls_dial dial;
     short events;
 };
-
-/* ---- The socket ---- */
-
-static int socket_write(BIO *bio, const char *bytes, int len) {
-    const struct cli_tls *tls = BIO_get_data(bio);
-    BIO_clear_retry_flags(bio);
-    ssize_t sent = send(tls->socket, bytes, (size_t)len, MSG_NOSIGNAL);
-    if (sent < 0 && (errno == EAGAIN || errno == EINTR)) {
-        BIO_set_retry_write(bio);
-    }
-    return (int)sent;
-}
-
-static int socket_read(BIO *bio, char *out, int max) {
-    const struct cli_tls *tls = BIO_get_data(bio);
-    BIO_clear_retry_flags(bio);
-    ssize_t got = recv(tls->socket, out, (size_t)max, 0);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
-        BIO_set_retry_read(bio);
-    }
-    return (int)got;
-}
-
-static long socket_control(BIO *bio, int command, long number, void *at) {
-    (void)bio;
-    (void)number;
-    (void)at;
-    return command == BIO_CTRL_FLUSH ? 1 : 0;
-}
-
-static bool socket_attach(struct cli_tls *tls) {
-    tls->method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "tenure");
-    if (tls->method == NULL || BIO_meth_set_write(tls->method, socket_write) != 1 ||
-        BIO_meth_set_read(tls->method, socket_read) != 1 ||
-        BIO_meth_set_ctrl(tls->method, socket_control) != 1) {
-        return false;
-    }
-    BIO *bio = BIO_new(tls->method);
-    if (bio == NULL) {
-        return false;
-    }
-    BIO_set_data(bio, tls);
-    BIO_set_init(bio, 1);
-    SSL_set_bio(tls->ssl, bio, bio);
-    return true;
-}
 
 /* ---- Beginning ---- */
 
@@ -76,51 +23,9 @@ static void error_set(char *error, size_t room, const char *what) {
     ERR_clear_error();
 }
 
-/* Without this OpenSSL would ask for a passphrase at the terminal. *ctx: a file needs one. */
-// NOLINTNEXTLINE(readability-non-const-parameter): OpenSSL declares the type
-static int no_passphrase(char *out, int max, int writing, void *ctx) {
-    (void)out;
-    (void)max;
-    (void)writing;
-    *(bool *)ctx = true;
-    return -1;
-}
-
-/* NULL, or the name of what cannot be used. */
-static const char *files_load(SSL_CTX *context, const struct cli_tls_settings *settings) {
-    const char *key = settings->key != NULL ? settings->key : settings->certificate;
-    if (settings->ca != NULL ? SSL_CTX_load_verify_file(context, settings->ca) != 1
-                             : SSL_CTX_set_default_verify_paths(context) != 1) {
-        return settings->ca != NULL ? settings->ca : "the system's authorities";
-    }
-    if (settings->certificate != NULL &&
-        SSL_CTX_use_certificate_chain_file(context, settings->certificate) != 1) {
-        return settings->certificate;
-    }
-    if (key != NULL && (SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1 ||
-                        SSL_CTX_check_private_key(context) != 1)) {
-        return key;
-    }
-    return NULL;
-}
-
-static bool name_expect(SSL *ssl, const char *host) {
-    unsigned char address[sizeof(struct in6_addr)];
-    if (inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1) {
-        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1;
-    }
-    return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
-}
-
-static bool session_set_up(struct cli_tls *tls, const struct cli_tls_settings *settings,
-                           const char *host) {
-    tls->ssl = SSL_new(tls->context);
-    if (tls->ssl == NULL || !socket_attach(tls)) {
-        return false;
-    }
-    SSL_set_connect_state(tls->ssl);
-    SSL_set_verify(tls->ssl, settings->insecure ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
-    return settings->insecure || name_expect(tls->ssl, host);
+static bool server_verify(struct tls_dial *dial, bool insecure, const char *host) {
+    SSL_set_verify(dial->ssl, insecure ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
+    return insecure || tls_dial_expect(dial, host);
 }
 
 struct cli_tls *cli_tls_new(const struct cli_tls_settings *settings, const char *host, int socket,
@@ -130,36 +35,30 @@ struct cli_tls *cli_tls_new(const struct cli_tls_settings *settings, const char 
         (void)snprintf(error, room, "out of memory");
         return NULL;
     }
-    tls->socket = socket;
+    const struct tls_files files = {.ca = settings->ca,
+                                    .certificate = settings->certificate,
+                                    .key = settings->key != NULL ? settings->key
+                                                                 : settings->certificate};
+    bool encrypted;
     ERR_clear_error();
-    tls->context = SSL_CTX_new(TLS_client_method());
-    const char *bad = "TLS";
-    bool encrypted = false;
-    if (tls->context != NULL && SSL_CTX_set_min_proto_version(tls->context, TLS1_2_VERSION) == 1) {
-        (void)SSL_CTX_set_mode(tls->context,
-                               SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-        SSL_CTX_set_default_passwd_cb(tls->context, no_passphrase);
-        SSL_CTX_set_default_passwd_cb_userdata(tls->context, &encrypted);
-        bad = files_load(tls->context, settings);
-        SSL_CTX_set_default_passwd_cb_userdata(tls->context, NULL);
+    const char *bad = tls_dial_open(&tls->dial, &files, socket, &encrypted);
+    if (bad == NULL && !server_verify(&tls->dial, settings->insecure, host)) {
+        bad = "TLS";
     }
-    if (bad != NULL || !session_set_up(tls, settings, host)) {
-        error_set(error, room, bad != NULL ? bad : "TLS");
-        if (encrypted) {
-            (void)snprintf(error, room, "%s: the key is encrypted; use one without a passphrase",
-                           bad);
-        }
-        cli_tls_free(tls);
-        return NULL;
+    if (bad == NULL) {
+        return tls;
     }
-    return tls;
+    error_set(error, room, bad);
+    if (encrypted) {
+        (void)snprintf(error, room, "%s: the key is encrypted; use one without a passphrase", bad);
+    }
+    cli_tls_free(tls);
+    return NULL;
 }
 
 void cli_tls_free(struct cli_tls *tls) {
     if (tls != NULL) {
-        SSL_free(tls->ssl);
-        SSL_CTX_free(tls->context);
-        BIO_meth_free(tls->method);
+        tls_dial_close(&tls->dial);
         free(tls);
     }
 }
@@ -169,15 +68,15 @@ void cli_tls_free(struct cli_tls *tls) {
 enum cli_tls_step cli_tls_handshake(struct cli_tls *tls, char *error, size_t room) {
     ERR_clear_error();
     errno = 0;
-    int result = SSL_do_handshake(tls->ssl);
+    int result = SSL_do_handshake(tls->dial.ssl);
     if (result == 1) {
         return CLI_TLS_DONE;
     }
-    int what = SSL_get_error(tls->ssl, result);
+    int what = SSL_get_error(tls->dial.ssl, result);
     if (what == SSL_ERROR_WANT_READ || what == SSL_ERROR_WANT_WRITE) {
         return what == SSL_ERROR_WANT_READ ? CLI_TLS_READ : CLI_TLS_WRITE;
     }
-    long verified = SSL_get_verify_result(tls->ssl);
+    long verified = SSL_get_verify_result(tls->dial.ssl);
     if (verified != X509_V_OK) {
         (void)snprintf(error, room,
                        "the server's certificate is not trusted: %s; name its authority with --ca",
@@ -198,10 +97,10 @@ static ssize_t outcome(struct cli_tls *tls, int result, short own) {
     if (result > 0) {
         return result;
     }
-    switch (SSL_get_error(tls->ssl, result)) {
+    switch (SSL_get_error(tls->dial.ssl, result)) {
     case SSL_ERROR_WANT_READ:
     case SSL_ERROR_WANT_WRITE: {
-        short wanted = SSL_want_read(tls->ssl) != 0 ? POLLIN : POLLOUT;
+        short wanted = SSL_want_read(tls->dial.ssl) != 0 ? POLLIN : POLLOUT;
         tls->events = wanted != own ? wanted : 0;
         errno = EAGAIN;
         return -1;
@@ -225,13 +124,13 @@ static int bounded(size_t len) {
 ssize_t cli_tls_send(struct cli_tls *tls, const void *bytes, size_t len) {
     ERR_clear_error();
     errno = 0;
-    return outcome(tls, SSL_write(tls->ssl, bytes, bounded(len)), POLLOUT);
+    return outcome(tls, SSL_write(tls->dial.ssl, bytes, bounded(len)), POLLOUT);
 }
 
 ssize_t cli_tls_recv(struct cli_tls *tls, void *out, size_t len) {
     ERR_clear_error();
     errno = 0;
-    return outcome(tls, SSL_read(tls->ssl, out, bounded(len)), POLLIN);
+    return outcome(tls, SSL_read(tls->dial.ssl, out, bounded(len)), POLLIN);
 }
 
 short cli_tls_events(const struct cli_tls *tls) {

@@ -1,73 +1,20 @@
-/* OpenSSL writes to sockets with write(2), which raises SIGPIPE in the whole process. So its I/O goes
- * through a BIO of our own, with send(2) and MSG_NOSIGNAL. */
+/* What tls.h promises. */
 #include "etcd/tls.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <limits.h>
-#include <openssl/bio.h>
 #include <openssl/err.h>
-#include <openssl/ssl.h>
-#include <openssl/x509v3.h>
+#include <openssl/x509.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "base/assert.h"
+#include "tls/tls_dial.h"
 
 struct etcd_tls {
-    SSL_CTX *context;
-    SSL *ssl;
-    BIO_METHOD *method;
-    int fd;
+    struct tls_dial dial;
 };
-
-/* ---- The socket ---- */
-
-static int socket_write(BIO *bio, const char *bytes, int len) {
-    const struct etcd_tls *tls = BIO_get_data(bio);
-    BIO_clear_retry_flags(bio);
-    ssize_t sent = send(tls->fd, bytes, (size_t)len, MSG_NOSIGNAL);
-    if (sent < 0 && (errno == EAGAIN || errno == EINTR)) {
-        BIO_set_retry_write(bio);
-    }
-    return (int)sent;
-}
-
-static int socket_read(BIO *bio, char *out, int max) {
-    const struct etcd_tls *tls = BIO_get_data(bio);
-    BIO_clear_retry_flags(bio);
-    ssize_t got = recv(tls->fd, out, (size_t)max, 0);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
-        BIO_set_retry_read(bio);
-    }
-    return (int)got;
-}
-
-static long socket_control(BIO *bio, int command, long number, void *at) {
-    (void)bio;
-    (void)number;
-    (void)at;
-    return command == BIO_CTRL_FLUSH ? 1 : 0;
-}
-
-static bool socket_attach(struct etcd_tls *tls) {
-    tls->method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "etcd");
-    if (tls->method == NULL || BIO_meth_set_write(tls->method, socket_write) != 1 ||
-        BIO_meth_set_read(tls->method, socket_read) != 1 ||
-        BIO_meth_set_ctrl(tls->method, socket_control) != 1) {
-        return false;
-    }
-    BIO *bio = BIO_new(tls->method);
-    if (bio == NULL) {
-        return false;
-    }
-    BIO_set_data(bio, tls);
-    BIO_set_init(bio, 1);
-    SSL_set_bio(tls->ssl, bio, bio);
-    return true;
-}
 
 /* ---- Errors ---- */
 
@@ -75,14 +22,14 @@ static bool socket_attach(struct etcd_tls *tls) {
 static bool error_is_trust(const struct etcd_tls *tls, unsigned long code) {
     enum { ALERT_FIRST = SSL_AD_REASON_OFFSET + SSL_AD_HANDSHAKE_FAILURE };
     int reason = ERR_GET_REASON(code);
-    return (tls->ssl != NULL && SSL_get_verify_result(tls->ssl) != X509_V_OK) ||
+    return (tls->dial.ssl != NULL && SSL_get_verify_result(tls->dial.ssl) != X509_V_OK) ||
            (ERR_GET_LIB(code) == ERR_LIB_SSL && reason >= ALERT_FIRST);
 }
 
 static void error_set(struct etcd_tls_error *error, const struct etcd_tls *tls, const char *what) {
     unsigned long code = ERR_get_error();
     const char *text = code != 0 ? ERR_reason_error_string(code) : NULL;
-    long verified = tls->ssl != NULL ? SSL_get_verify_result(tls->ssl) : X509_V_OK;
+    long verified = tls->dial.ssl != NULL ? SSL_get_verify_result(tls->dial.ssl) : X509_V_OK;
     error->untrusted = error_is_trust(tls, code);
     if (verified != X509_V_OK) {
         text = X509_verify_cert_error_string(verified);
@@ -93,54 +40,13 @@ static void error_set(struct etcd_tls_error *error, const struct etcd_tls *tls, 
     ERR_clear_error();
 }
 
-/* ---- Files ---- */
+/* ---- Beginning ---- */
 
-/* Without this OpenSSL would ask for a passphrase at the terminal. */
-// NOLINTNEXTLINE(readability-non-const-parameter): OpenSSL says what it looks like
-static int no_passphrase(char *out, int max, int writing, void *ctx) {
-    (void)out;
-    (void)max;
-    (void)writing;
-    (void)ctx;
-    return 0;
-}
-
-static const char *context_load(SSL_CTX *context, const struct etcd_tls_files *files) {
-    SSL_CTX_set_default_passwd_cb(context, no_passphrase);
-    if (files->ca != NULL ? SSL_CTX_load_verify_file(context, files->ca) != 1
-                          : SSL_CTX_set_default_verify_paths(context) != 1) {
-        return files->ca != NULL ? files->ca : "authorities of the system";
-    }
-    if (files->certificate != NULL &&
-        SSL_CTX_use_certificate_chain_file(context, files->certificate) != 1) {
-        return files->certificate;
-    }
-    if (files->key != NULL &&
-        (SSL_CTX_use_PrivateKey_file(context, files->key, SSL_FILETYPE_PEM) != 1 ||
-         SSL_CTX_check_private_key(context) != 1)) {
-        return files->key;
-    }
-    return NULL;
-}
-
-static bool name_expect(SSL *ssl, const char *host) {
-    uint8_t address[sizeof(struct in6_addr)];
-    if (inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1) {
-        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1;
-    }
-    return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
-}
-
-static bool session_set_up(struct etcd_tls *tls, const char *host) {
+static bool server_verify(struct tls_dial *dial, const char *host) {
     static const uint8_t protocols[] = {2, 'h', '2'};
-    tls->ssl = SSL_new(tls->context);
-    if (tls->ssl == NULL) {
-        return false;
-    }
-    SSL_set_connect_state(tls->ssl);
-    SSL_set_verify(tls->ssl, SSL_VERIFY_PEER, NULL);
-    return SSL_set_alpn_protos(tls->ssl, protocols, sizeof protocols) == 0 &&
-           name_expect(tls->ssl, host) && socket_attach(tls);
+    SSL_set_verify(dial->ssl, SSL_VERIFY_PEER, NULL);
+    return SSL_set_alpn_protos(dial->ssl, protocols, sizeof protocols) == 0 &&
+           tls_dial_expect(dial, host);
 }
 
 struct etcd_tls *etcd_tls_new(const struct etcd_tls_files *files, const char *host, int fd,
@@ -150,34 +56,28 @@ struct etcd_tls *etcd_tls_new(const struct etcd_tls_files *files, const char *ho
     if (tls == NULL) {
         return NULL;
     }
-    tls->fd = fd;
+    const struct tls_files own = {
+        .ca = files->ca, .certificate = files->certificate, .key = files->key};
+    bool encrypted;
     ERR_clear_error();
-    tls->context = SSL_CTX_new(TLS_client_method());
-    if (tls->context == NULL || SSL_CTX_set_min_proto_version(tls->context, TLS1_2_VERSION) != 1) {
-        error_set(error, tls, "TLS");
-        goto failed;
+    const char *bad = tls_dial_open(&tls->dial, &own, fd, &encrypted);
+    if (bad == NULL && !server_verify(&tls->dial, host)) {
+        bad = "TLS";
     }
-    (void)SSL_CTX_set_mode(tls->context,
-                           SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    const char *bad = context_load(tls->context, files);
-    if (bad != NULL) {
-        error_set(error, tls, bad);
-        goto failed;
+    if (bad == NULL) {
+        return tls;
     }
-    if (!session_set_up(tls, host)) {
-        error_set(error, tls, "TLS");
-        goto failed;
+    error_set(error, tls, bad);
+    if (encrypted) {
+        (void)snprintf(error->text, sizeof error->text,
+                       "%.200s: the key is encrypted; use one without a passphrase", bad);
     }
-    return tls;
-failed:
     etcd_tls_free(tls);
     return NULL;
 }
 
 void etcd_tls_free(struct etcd_tls *tls) {
-    SSL_free(tls->ssl);
-    SSL_CTX_free(tls->context);
-    BIO_meth_free(tls->method);
+    tls_dial_close(&tls->dial);
     free(tls);
 }
 
@@ -185,7 +85,7 @@ void etcd_tls_free(struct etcd_tls *tls) {
 
 static enum etcd_tls_result result_of(struct etcd_tls *tls, int result, const char *what,
                                       struct etcd_tls_error *error) {
-    switch (SSL_get_error(tls->ssl, result)) {
+    switch (SSL_get_error(tls->dial.ssl, result)) {
     case SSL_ERROR_WANT_READ:
         return ETCD_TLS_READ;
     case SSL_ERROR_WANT_WRITE:
@@ -204,13 +104,13 @@ static enum etcd_tls_result result_of(struct etcd_tls *tls, int result, const ch
 enum etcd_tls_result etcd_tls_handshake(struct etcd_tls *tls, struct etcd_tls_error *error) {
     ERR_clear_error();
     errno = 0;
-    int result = SSL_do_handshake(tls->ssl);
+    int result = SSL_do_handshake(tls->dial.ssl);
     if (result != 1) {
         return result_of(tls, result, "TLS handshake", error);
     }
     const uint8_t *protocol = NULL;
     unsigned len = 0;
-    SSL_get0_alpn_selected(tls->ssl, &protocol, &len);
+    SSL_get0_alpn_selected(tls->dial.ssl, &protocol, &len);
     if (len != 2 || memcmp(protocol, "h2", 2) != 0) {
         *error = (struct etcd_tls_error){.text = "the server does not offer HTTP/2"};
         return ETCD_TLS_FAILED;
@@ -222,7 +122,7 @@ enum etcd_tls_result etcd_tls_read(struct etcd_tls *tls, uint8_t *out, size_t ma
                                    struct etcd_tls_error *error) {
     ERR_clear_error();
     errno = 0;
-    int result = SSL_read(tls->ssl, out, max > INT_MAX ? INT_MAX : (int)max);
+    int result = SSL_read(tls->dial.ssl, out, max > INT_MAX ? INT_MAX : (int)max);
     if (result <= 0) {
         return result_of(tls, result, "TLS", error);
     }
@@ -235,7 +135,7 @@ enum etcd_tls_result etcd_tls_write(struct etcd_tls *tls, const uint8_t *bytes, 
     TN_ASSERT(len > 0);
     ERR_clear_error();
     errno = 0;
-    int result = SSL_write(tls->ssl, bytes, len > INT_MAX ? INT_MAX : (int)len);
+    int result = SSL_write(tls->dial.ssl, bytes, len > INT_MAX ? INT_MAX : (int)len);
     if (result <= 0) {
         return result_of(tls, result, "TLS", error);
     }

@@ -10,6 +10,7 @@
 
 #include "server/buffers.h"
 #include "server/transport_tls.h"
+#include "tls/tls_dial.h"
 
 #define DAY_S 86400u
 #define CIPHERS_1_2 "ECDHE+AESGCM:ECDHE+CHACHA20"
@@ -29,19 +30,6 @@ static bool fail(char reason[SERVER_TLS_REASON_MAX], const char *what, const cha
     server_tls_error(text, sizeof text);
     (void)snprintf(reason, SERVER_TLS_REASON_MAX, "%s %.100s: %s", what, file, text);
     return false;
-}
-
-/* Without this OpenSSL would ask for a passphrase at the terminal. If `ctx` is not NULL, it is a
- * bool: the file needs one. */
-// NOLINTNEXTLINE(readability-non-const-parameter): OpenSSL declares the type
-static int no_passphrase(char *out, int max, int writing, void *ctx) {
-    (void)out;
-    (void)max;
-    (void)writing;
-    if (ctx != NULL) {
-        *(bool *)ctx = true;
-    }
-    return -1;
 }
 
 static bool key_set(SSL_CTX *context, const char *key, char reason[SERVER_TLS_REASON_MAX]) {
@@ -67,7 +55,7 @@ static bool policy_set(SSL_CTX *context) {
                                            SSL_OP_PRIORITIZE_CHACHA);
     (void)SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
     (void)SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF); /* tickets instead */
-    SSL_CTX_set_default_passwd_cb(context, no_passphrase);
+    SSL_CTX_set_default_passwd_cb(context, tls_no_passphrase);
     return SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
            SSL_CTX_set_cipher_list(context, CIPHERS_1_2) == 1 &&
            SSL_CTX_set_session_id_context(context, sessions, sizeof sessions - 1) == 1;

@@ -38,7 +38,8 @@ static const char *const certificates =
     "sign late IP:127.0.0.1 ca 20200102000000Z\n"
     "sign client DNS:client ca 20991231000000Z\n"
     "sign stale DNS:client ca 20200102000000Z\n"
-    "sign foreign DNS:client other 20991231000000Z\n";
+    "sign foreign DNS:client other 20991231000000Z\n"
+    "openssl pkcs8 -topk8 -in client.key -passout pass:x -out locked.key\n";
 
 static char *file(const char *name) {
     static char paths[8][128];
@@ -220,6 +221,10 @@ static void files_that_cannot_be_used_are_refused_at_once(void **state) {
     options.key_file = file("server.key"); /* of another certificate */
     assert_int_equal(etcd_open(&options, &etcd, error), TN_INVALID);
     assert_non_null(strstr(error, "server.key"));
+    options.key_file = file("locked.key");
+    assert_int_equal(etcd_open(&options, &etcd, error), TN_INVALID);
+    assert_non_null(
+        strstr(error, "locked.key: the key is encrypted; use one without a passphrase"));
 }
 
 int main(void) {

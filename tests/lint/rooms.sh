@@ -104,6 +104,7 @@ plant kernel 'void f(int a) { TN_ASSERT(tn_table_take(a) != 0); }' assert
 plant server 'void f(void) { TN_ASSERT(uv_timer_init(a, b) == 0); }' assert
 plant server 'void f(void *s) { uv_try_write(s, NULL, 0); }' stream
 plant server 'void f(void *s) { (void)uv_tcp_nodelay(s, 1); }' stream
+plant server $'#include "server/parts.h"\nenum tn_result read_lease(struct server_request *r) { return g(r); }' handler
 plant engine 'void f(struct os *os) { TN_ASSERT(os->sync(os->ctx, 1) == 0); }' assert
 plant base 'void f(int a) { TN_ASSERT(a++ < 3); }' assert
 plant base 'void f(int a, int b) { TN_ASSERT((a = b) > 0); }' assert
