@@ -1,7 +1,8 @@
-/* What secret.h promises. The secret is read from standard input, one line, so that it is in no
- * command line; on a terminal it is not shown. */
+/* What secret.h promises. A secret to hash is one line of standard input, so that no command line shows
+ * it; a terminal does not show it either. */
 #include "config/secret.h"
 
+#include "os/file_whole.h"
 #include "server/access.h"
 
 #include <sodium.h>
@@ -9,6 +10,19 @@
 #include <string.h>
 #include <termios.h>
 #include <unistd.h>
+
+enum tn_status config_secret_read(const struct os *os, const char *path, char *out, size_t room) {
+    size_t len = 0;
+    enum tn_status status = os_file_read(os, path, OS_PRIVATE, out, room - 1, &len);
+    out[len] = '\0';
+    out[strcspn(out, "\r\n")] = '\0';
+    return status;
+}
+
+const char *config_secret_fault(enum tn_status status) {
+    return status == TN_DENIED ? "it must belong to the server's user, with mode 0600"
+                               : tn_status_text(status);
+}
 
 /* The length of the line without its end; 0: there is none, or it is too long. */
 static size_t line_read(char *out, size_t room) {

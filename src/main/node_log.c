@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "config/secret.h"
 #include "kernel/kernel.h"
 #include "log/local.h"
 #include "main/node.h"
@@ -24,28 +25,17 @@ static const char *text_or_null(const struct config *config, enum config_setting
 /* The first line. Nobody but us may be able to read the file. */
 static enum tn_status password_read(const struct node *node, char out[PASSWORD_MAX],
                                     struct log_error *error) {
-    const struct os *os = node->os;
     const char *path = config_text(node->config, CONFIG_ETCD_PASSWORD);
-    size_t len = 0;
-    int file;
     out[0] = '\0';
     if (*path == '\0') {
         return TN_OK;
     }
-    enum tn_status status = os->open(os->ctx, path, OS_READ | OS_PRIVATE, &file);
-    if (status == TN_OK) {
-        status = os->read_at(os->ctx, file, out, PASSWORD_MAX - 1, 0, &len);
-        (void)os->close(os->ctx, file);
-    }
+    enum tn_status status = config_secret_read(node->os, path, out, PASSWORD_MAX);
     if (status != TN_OK) {
         (void)snprintf(error->text, sizeof error->text, "etcd_password_file: %s",
-                       status == TN_DENIED ? "it must belong to the server's user, with mode 0600"
-                                           : tn_status_text(status));
-        return status;
+                       config_secret_fault(status));
     }
-    out[len] = '\0';
-    out[strcspn(out, "\r\n")] = '\0';
-    return TN_OK;
+    return status;
 }
 
 static unsigned endpoints_split(char *text, const char *out[ENDPOINTS_MAX]) {

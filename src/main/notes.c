@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "config/secret.h"
+#include "os/file_whole.h"
 #include "server/log_line.h"
 
 #define SECRET_MAX 1024u
@@ -46,17 +48,11 @@ static void keys_make(struct notes *notes, const char *secret, size_t len) {
 bool notes_open(struct notes *notes, const struct config *config, const struct os *os) {
     char secret[SECRET_MAX];
     size_t len = 0;
-    int file;
     *notes = (struct notes){.os = os, .dir = config_text(config, CONFIG_DATA)};
-    enum tn_status status =
-        os->open(os->ctx, config_text(config, CONFIG_CLUSTER_SECRET), OS_READ | OS_PRIVATE, &file);
-    if (status == TN_OK) {
-        status = os->read_at(os->ctx, file, secret, sizeof secret, 0, &len);
-        (void)os->close(os->ctx, file);
-    }
+    enum tn_status status = os_file_read(os, config_text(config, CONFIG_CLUSTER_SECRET), OS_PRIVATE,
+                                         secret, sizeof secret, &len);
     if (status != TN_OK) {
-        return refuse(status == TN_DENIED ? "it must belong to the server's user, with mode 0600"
-                                          : tn_status_text(status));
+        return refuse(config_secret_fault(status));
     }
     while (len > 0 && (secret[len - 1] == '\n' || secret[len - 1] == '\r')) {
         len--;
@@ -122,54 +118,25 @@ enum tn_status notes_keys_fetch(struct notes *notes, char reason[TOKEN_REASON_MA
 
 /* ---- The published position ---- */
 
-static bool position_path(const struct notes *notes, const char *suffix, char out[PATH_BYTES]) {
-    return snprintf(out, PATH_BYTES, "%s/%s%s", notes->dir, POSITION_NOTE, suffix) <
-           (int)PATH_BYTES;
-}
-
-static enum tn_status file_write(const struct os *os, const char *path, const uint8_t *bytes,
-                                 size_t len) {
-    int file;
-    enum tn_status status = os->open(os->ctx, path, OS_WRITE | OS_CREATE | OS_TRUNCATE, &file);
-    if (status != TN_OK) {
-        return status;
-    }
-    status = os->write_at(os->ctx, file, bytes, len, 0);
-    if (status == TN_OK) {
-        status = os->sync(os->ctx, file);
-    }
-    enum tn_status closed = os->close(os->ctx, file);
-    return status != TN_OK ? status : closed;
-}
-
 enum tn_status notes_position_fetch(struct notes *notes) {
-    const struct os *os = notes->os;
-    char path[PATH_BYTES];
-    char temporary[PATH_BYTES];
     enum tn_status status = engine_note_get(notes->engine, POSITION_NOTE, notes->position,
                                             sizeof notes->position, &notes->position_len);
     if (status != TN_OK) {
         notes->position_len = 0;
         return status;
     }
-    if (!position_path(notes, "", path) || !position_path(notes, ".new", temporary)) {
-        return TN_INVALID;
-    }
-    status = file_write(os, temporary, notes->position, notes->position_len);
-    return status == TN_OK ? os->rename(os->ctx, temporary, path) : status;
+    return os_file_replace(notes->os, notes->dir, POSITION_NOTE, notes->position,
+                           notes->position_len);
 }
 
 void notes_position_put(struct notes *notes) {
-    const struct os *os = notes->os;
     uint8_t bytes[NOTES_POSITION_MAX];
     char path[PATH_BYTES];
     size_t len = 0;
-    int file;
-    if (!position_path(notes, "", path) || os->open(os->ctx, path, OS_READ, &file) != TN_OK) {
+    if (snprintf(path, sizeof path, "%s/" POSITION_NOTE, notes->dir) >= (int)sizeof path) {
         return;
     }
-    enum tn_status status = os->read_at(os->ctx, file, bytes, sizeof bytes, 0, &len);
-    (void)os->close(os->ctx, file);
+    enum tn_status status = os_file_read(notes->os, path, 0, bytes, sizeof bytes, &len);
     if (status != TN_OK || len == 0 ||
         (len == notes->position_len && memcmp(bytes, notes->position, len) == 0)) {
         return;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/secret.h"
 #include "server/event_fields.h"
 #include "server/log_line.h"
 #include "server/server.h"
@@ -36,22 +37,11 @@ static bool refuse(const char *setting, const char *reason) {
     return false;
 }
 
-/* The first line. Other users must not be able to read the file. */
 static bool password_read(const struct os *os, const char *path, char out[PASSWORD_MAX]) {
-    int file;
-    size_t len = 0;
-    enum tn_status status = os->open(os->ctx, path, OS_READ | OS_PRIVATE, &file);
-    if (status == TN_OK) {
-        status = os->read_at(os->ctx, file, out, PASSWORD_MAX - 1, 0, &len);
-        (void)os->close(os->ctx, file);
-    }
+    enum tn_status status = config_secret_read(os, path, out, PASSWORD_MAX);
     if (status != TN_OK) {
-        return refuse("amqp_password_file",
-                      status == TN_DENIED ? "it must belong to the server's user, with mode 0600"
-                                          : tn_status_text(status));
+        return refuse("amqp_password_file", config_secret_fault(status));
     }
-    out[len] = '\0';
-    out[strcspn(out, "\r\n")] = '\0';
     return *out != '\0' || refuse("amqp_password_file", "it is empty");
 }
 

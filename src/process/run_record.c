@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "base/hash.h"
+#include "os/file_whole.h"
 #include "process/run_files.h"
 
 #define RUN_RECORD_BYTES_MAX \
@@ -168,16 +169,10 @@ enum tn_status run_record_read(const struct os *os, const char *dir,
     char path[RUN_RECORD_PATH_MAX];
     uint8_t bytes[RUN_RECORD_BYTES_MAX];
     size_t len = 0;
-    int file;
     if (!path_of(dir, RUN_FILES_RECORD, "", path)) {
         return TN_INVALID;
     }
-    enum tn_status status = os->open(os->ctx, path, OS_READ, &file);
-    if (status != TN_OK) {
-        return status;
-    }
-    status = os->read_at(os->ctx, file, bytes, sizeof bytes, 0, &len);
-    (void)os->close(os->ctx, file);
+    enum tn_status status = os_file_read(os, path, 0, bytes, sizeof bytes, &len);
     if (status == TN_OK && !record_decode(bytes, len, ret_record)) {
         status = TN_CORRUPT;
     }

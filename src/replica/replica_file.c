@@ -7,17 +7,13 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "log/dir.h"
+#include "os/file_whole.h"
 #include "replica/replica.h"
 
 #define FORMAT 1u
 #define FILE_BYTES 60u
 
 static const char magic[8] = {'T', 'E', 'N', 'U', 'R', 'E', 'R', 'P'};
-
-static bool path_of(char out[LOG_PATH_MAX], const char *dir, const char *suffix) {
-    int len = snprintf(out, LOG_PATH_MAX, "%s/" REPLICA_FILE "%s", dir, suffix);
-    return len > 0 && len < LOG_PATH_MAX;
-}
 
 static enum tn_status file_decode(const uint8_t bytes[FILE_BYTES], struct replica_file *ret_file) {
     struct tn_reader r = tn_reader_of(bytes, FILE_BYTES);
@@ -44,16 +40,10 @@ enum tn_status replica_file_read(const struct os *os, const char *dir,
     char path[LOG_PATH_MAX];
     uint8_t bytes[FILE_BYTES + 1];
     size_t len = 0;
-    int file;
-    if (!path_of(path, dir, "")) {
+    if (snprintf(path, sizeof path, "%s/" REPLICA_FILE, dir) >= (int)sizeof path) {
         return TN_INVALID;
     }
-    enum tn_status status = os->open(os->ctx, path, OS_READ, &file);
-    if (status != TN_OK) {
-        return status;
-    }
-    status = os->read_at(os->ctx, file, bytes, sizeof bytes, 0, &len);
-    (void)os->close(os->ctx, file);
+    enum tn_status status = os_file_read(os, path, 0, bytes, sizeof bytes, &len);
     if (status != TN_OK) {
         return status;
     }
@@ -75,28 +65,9 @@ static void file_encode(const struct replica_file *file, uint8_t out[FILE_BYTES]
 
 enum tn_status replica_file_write(const struct os *os, const char *dir,
                                   const struct replica_file *file) {
-    char path[LOG_PATH_MAX];
-    char temporary[LOG_PATH_MAX];
     uint8_t bytes[FILE_BYTES];
-    int handle;
-    if (!path_of(path, dir, "") || !path_of(temporary, dir, ".new")) {
-        return TN_INVALID;
-    }
     file_encode(file, bytes);
-    enum tn_status status =
-        os->open(os->ctx, temporary, OS_WRITE | OS_CREATE | OS_TRUNCATE, &handle);
-    if (status != TN_OK) {
-        return status;
-    }
-    status = os->write_at(os->ctx, handle, bytes, sizeof bytes, 0);
-    if (status == TN_OK) {
-        status = os->sync(os->ctx, handle);
-    }
-    (void)os->close(os->ctx, handle);
-    if (status == TN_OK) {
-        status = os->rename(os->ctx, temporary, path);
-    }
-    return status == TN_OK ? os->sync_dir(os->ctx, dir) : status;
+    return os_file_replace(os, dir, REPLICA_FILE, bytes, sizeof bytes);
 }
 
 enum tn_status replica_dir_is_member(const struct os *os, const char *dir, bool *ret_is) {

@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
+#include "os/file_whole.h"
 
 #define HEAD_BYTES 16u
 #define KEY_BYTES 88u
@@ -134,43 +135,13 @@ static const char *file_decode(struct token_keys *keys, const uint8_t *bytes, si
     return NULL;
 }
 
-static bool path_of(const struct token_keys *keys, const char *suffix, char out[PATH_MAX_BYTES]) {
-    return snprintf(out, PATH_MAX_BYTES, "%s/%s%s", keys->dir, TOKEN_KEYS_FILE, suffix) <
-           (int)PATH_MAX_BYTES;
-}
-
-static enum tn_status bytes_save(const struct os *os, const char *path, const uint8_t *bytes,
-                                 size_t len) {
-    int file;
-    (void)os->remove(os->ctx, path); /* of an attempt that was cut short */
-    enum tn_status status =
-        os->open(os->ctx, path, OS_WRITE | OS_CREATE | OS_EXCLUSIVE | OS_PRIVATE, &file);
-    if (status != TN_OK) {
-        return status;
-    }
-    status = os->write_at(os->ctx, file, bytes, len, 0);
-    if (status == TN_OK) {
-        status = os->sync(os->ctx, file);
-    }
-    enum tn_status closed = os->close(os->ctx, file);
-    return status != TN_OK ? status : closed;
+static bool path_of(const struct token_keys *keys, char out[PATH_MAX_BYTES]) {
+    return snprintf(out, PATH_MAX_BYTES, "%s/" TOKEN_KEYS_FILE, keys->dir) < (int)PATH_MAX_BYTES;
 }
 
 enum tn_status token_keys_file_write(const struct os *os, const char *dir, const uint8_t *bytes,
                                      size_t len, char reason[TOKEN_REASON_MAX]) {
-    char path[PATH_MAX_BYTES];
-    char temporary[PATH_MAX_BYTES];
-    struct token_keys keys = {.os = os, .dir = dir};
-    enum tn_status status = TN_INVALID;
-    if (path_of(&keys, "", path) && path_of(&keys, ".new", temporary)) {
-        status = bytes_save(os, temporary, bytes, len);
-    }
-    if (status == TN_OK) {
-        status = os->rename(os->ctx, temporary, path);
-    }
-    if (status == TN_OK) {
-        status = os->sync_dir(os->ctx, dir);
-    }
+    enum tn_status status = os_file_replace(os, dir, TOKEN_KEYS_FILE, bytes, len);
     return status == TN_OK ? TN_OK
                            : fail(status, reason, "cannot write the token keys to %.150s: %s", dir,
                                   tn_status_text(status));
@@ -195,27 +166,20 @@ static enum tn_status keys_save(const struct token_keys *keys, char reason[TOKEN
 
 /* NOTFOUND: there is no such file. */
 static enum tn_status keys_load(struct token_keys *keys, char reason[TOKEN_REASON_MAX]) {
-    const struct os *os = keys->os;
     char path[PATH_MAX_BYTES];
     size_t len = 0;
-    int file;
-    if (!path_of(keys, "", path)) {
+    if (!path_of(keys, path)) {
         return fail(TN_INVALID, reason, "the path of the data directory is too long");
     }
-    enum tn_status status = os->open(os->ctx, path, OS_READ | OS_PRIVATE, &file);
-    if (status == TN_DENIED) {
-        return fail(status, reason,
-                    "%.120s must belong to the server's user and be readable only by it: chmod 600",
-                    path);
-    }
-    if (status != TN_OK) {
-        return fail(status, reason, "%.150s: %s", path, tn_status_text(status));
-    }
     uint8_t *bytes = sodium_malloc(FILE_BYTES_MAX + 1);
-    status =
-        bytes == NULL ? TN_NOMEM : os->read_at(os->ctx, file, bytes, FILE_BYTES_MAX + 1, 0, &len);
-    (void)os->close(os->ctx, file);
-    if (status != TN_OK) {
+    enum tn_status status =
+        bytes == NULL ? TN_NOMEM
+                      : os_file_read(keys->os, path, OS_PRIVATE, bytes, FILE_BYTES_MAX + 1, &len);
+    if (status == TN_DENIED) {
+        (void)fail(status, reason,
+                   "%.120s must belong to the server's user and be readable only by it: chmod 600",
+                   path);
+    } else if (status != TN_OK) {
         (void)fail(status, reason, "%.150s: %s", path, tn_status_text(status));
     } else {
         const char *fault = file_decode(keys, bytes, len);
