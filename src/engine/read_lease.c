@@ -156,12 +156,18 @@ struct part_query {
     enum tn_result answer;
 };
 
+/* True if the lease is there, in *ret_view. */
+static bool part_begin(struct part_query *query, const struct kernel *kernel,
+                       struct kernel_lease_view *ret_view) {
+    query->got = 0;
+    query->answer = kernel_lease_read(kernel, query->id, ret_view);
+    return query->answer == TN_R_OK;
+}
+
 static bool values_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
     struct part_query *query = ctx;
     struct kernel_lease_view view;
-    query->got = 0;
-    query->answer = kernel_lease_read(kernel, query->id, &view);
-    if (query->answer != TN_R_OK) {
+    if (!part_begin(query, kernel, &view)) {
         return false;
     }
     query->got = lease_values(kernel, &view, query->first, query->out, query->capacity);
@@ -171,9 +177,7 @@ static bool values_reader(void *ctx, const struct kernel *kernel, uint64_t clock
 static bool meta_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
     struct part_query *query = ctx;
     struct kernel_lease_view view;
-    query->got = 0;
-    query->answer = kernel_lease_read(kernel, query->id, &view);
-    if (query->answer != TN_R_OK) {
+    if (!part_begin(query, kernel, &view)) {
         return false;
     }
     query->got = kernel_lease_meta(kernel, &view, query->out, query->capacity);

@@ -11,7 +11,6 @@
  * run_tree.h. One that somebody else has killed leaves its orphans to us, a subreaper too. */
 #include "process/run.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -30,6 +29,7 @@
 #include "process/run_begin.h"
 #include "process/run_files.h"
 #include "process/run_frame.h"
+#include "process/run_news.h"
 #include "process/run_record.h"
 
 #define SWEEP_MS 10
@@ -202,41 +202,13 @@ static void news_take(struct run *run, const struct run_frame_news *news) {
     }
 }
 
-/* As recv; the pid is the one in its credentials, or stays. */
-static ssize_t news_receive(
-    const struct run *run,
-    uint8_t bytes[RUN_FRAME_SMALL_MAX], /* NOLINT(readability-non-const-parameter) */
-    pid_t *pid) {
-    union {
-        struct cmsghdr head;
-        char room[CMSG_SPACE(sizeof(struct ucred))];
-    } control;
-    struct iovec text = {.iov_base = bytes, .iov_len = RUN_FRAME_SMALL_MAX};
-    struct msghdr message = {.msg_iov = &text,
-                             .msg_iovlen = 1,
-                             .msg_control = control.room,
-                             .msg_controllen = sizeof control.room};
-    struct ucred who;
-    ssize_t n = recvmsg(run->socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    const struct cmsghdr *head = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
-    if (head != NULL && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_CREDENTIALS) {
-        memcpy(&who, CMSG_DATA(head), sizeof who);
-        *pid = who.pid;
-    }
-    return n;
-}
-
 /* Everything that has come. The end of the socket is no news: the guardian's end is. */
 static void socket_read(struct run *run) {
     uint8_t bytes[RUN_FRAME_SMALL_MAX];
     struct run_frame_news news;
     pid_t pid = 0;
     for (;;) {
-        ssize_t n = news_receive(run, bytes, &pid);
-        /* RESET, once: it has ended without reading an order. What it said before comes after that. */
-        if (n < 0 && (errno == EINTR || errno == ECONNRESET)) {
-            continue;
-        }
+        ssize_t n = run_news_receive(run->socket, bytes, &pid);
         if (n <= 0) {
             if (n == 0) {
                 (void)uv_poll_stop(&run->socket_poll);

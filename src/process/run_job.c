@@ -16,6 +16,7 @@
 #include "base/assert.h"
 #include "process/cgroup.h"
 #include "process/pidns.h"
+#include "process/run_news.h"
 
 #define GUARDIAN_NAME "tenure-guardian"
 
@@ -210,33 +211,6 @@ int run_job_start(struct run_job *job, const struct run_job_options *options) {
 
 /* ---- Events ---- */
 
-/* As recv; *inout_pid becomes the pid in the credentials, if there are any. */
-static ssize_t news_receive(
-    const struct run_job *job,
-    uint8_t bytes[RUN_FRAME_SMALL_MAX], /* NOLINT(readability-non-const-parameter) */
-    pid_t *inout_pid) {
-    union {
-        struct cmsghdr head;
-        char room[CMSG_SPACE(sizeof(struct ucred))];
-    } control;
-    struct iovec text = {.iov_base = bytes, .iov_len = RUN_FRAME_SMALL_MAX};
-    struct msghdr message = {.msg_iov = &text,
-                             .msg_iovlen = 1,
-                             .msg_control = control.room,
-                             .msg_controllen = sizeof control.room};
-    struct ucred who;
-    ssize_t n;
-    do { /* RESET, once: it has ended without reading an order; what it said before follows */
-        n = recvmsg(job->socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    } while (n < 0 && (errno == EINTR || errno == ECONNRESET));
-    const struct cmsghdr *head = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
-    if (head != NULL && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_CREDENTIALS) {
-        memcpy(&who, CMSG_DATA(head), sizeof who);
-        *inout_pid = who.pid;
-    }
-    return n;
-}
-
 static enum run_job_event news_take(struct run_job *job, const struct run_frame_news *news,
                                     pid_t pid) {
     switch (news->kind) {
@@ -263,7 +237,7 @@ static enum run_job_event socket_next(struct run_job *job) {
     struct run_frame_news news;
     pid_t pid = 0;
     while (job->socket >= 0) {
-        ssize_t n = news_receive(job, bytes, &pid);
+        ssize_t n = run_news_receive(job->socket, bytes, &pid);
         if (n < 0) {
             return RUN_JOB_NOTHING;
         }

@@ -74,28 +74,28 @@ static bool is_replica(const struct sight *sight, const struct log_node *node,
             strcmp(ret_address->host, sight->owner.host) != 0);
 }
 
-static uint32_t replicas_count(const struct sight *sight) {
-    struct server_node_address address;
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < sight->count; i++) {
-        count += is_replica(sight, &sight->nodes[i], &address);
-    }
-    return count;
+/* Another node than this one, with an address that clients can use. */
+static bool is_other(const struct sight *sight, const struct log_node *node,
+                     struct server_node_address *ret_address) {
+    (void)sight;
+    return !node->self && server_node_address_split(node->address, ret_address);
 }
 
-static uint32_t others_count(const struct sight *sight) {
+typedef bool node_test(const struct sight *sight, const struct log_node *node,
+                       struct server_node_address *ret_address);
+
+static uint32_t nodes_count(const struct sight *sight, node_test *is) {
     struct server_node_address address;
     uint32_t count = 0;
     for (uint32_t i = 0; i < sight->count; i++) {
-        count +=
-            !sight->nodes[i].self && server_node_address_split(sight->nodes[i].address, &address);
+        count += is(sight, &sight->nodes[i], &address);
     }
     return count;
 }
 
 uint32_t server_role_replicas(struct engine *engine) {
     struct sight sight = {.count = engine_nodes(engine, sight.nodes, LOG_NODES_MAX)};
-    return others_count(&sight);
+    return nodes_count(&sight, is_other);
 }
 
 /* ---- Maps of texts, as Redis Sentinel has them ---- */
@@ -127,12 +127,12 @@ static void instance_write(struct protocol_writer *w, const char *name,
 }
 
 static void master_write(struct protocol_writer *w, const struct sight *sight) {
-    uint32_t others = others_count(sight);
+    uint32_t others = nodes_count(sight, is_other);
     protocol_write_map(w, 9);
     instance_write(w, SERVER_SERVICE, &sight->owner,
                    sight->owned ? "master" : "master,s_down,o_down");
     protocol_pair_text(w, "role-reported", "master");
-    pair_u64(w, "num-slaves", replicas_count(sight));
+    pair_u64(w, "num-slaves", nodes_count(sight, is_replica));
     pair_u64(w, "num-other-sentinels", others);
     pair_u64(w, "quorum", (others + 1) / 2 + 1);
 }
@@ -212,47 +212,52 @@ enum server_step session_sentinel_masters(struct server_connection *connection,
     return SERVER_DONE;
 }
 
-enum server_step session_sentinel_replicas(struct server_connection *connection,
-                                           const struct tn_bytes *argv, uint32_t argc) {
+static void sentinel_write(struct protocol_writer *w, const struct sight *sight,
+                           const struct log_node *node, const struct server_node_address *address) {
+    (void)sight;
+    protocol_write_map(w, 5);
+    instance_write(w, NULL, address,
+                   node->age_ms > SERVER_NODE_DOWN_MS ? "sentinel,s_down" : "sentinel");
+}
+
+/* One kind of node in a reply: which nodes are of it, and how one is shown. */
+struct node_kind {
+    node_test *is;
+    void (*write)(struct protocol_writer *w, const struct sight *sight, const struct log_node *node,
+                  const struct server_node_address *address);
+};
+
+static enum server_step nodes_reply(struct server_connection *connection, struct tn_bytes service,
+                                    const struct node_kind *kind) {
     struct sight sight;
     struct server_node_address address;
-    (void)argc;
     sight_take(connection, &sight);
-    if (!service_known(connection, argv[2], &sight)) {
+    if (!service_known(connection, service, &sight)) {
         return SERVER_DONE;
     }
     struct protocol_writer w = server_reply_begin(connection);
-    protocol_write_array(&w, replicas_count(&sight));
+    protocol_write_array(&w, nodes_count(&sight, kind->is));
     for (uint32_t i = 0; i < sight.count; i++) {
-        if (is_replica(&sight, &sight.nodes[i], &address)) {
-            replica_write(&w, &sight, &sight.nodes[i], &address);
+        if (kind->is(&sight, &sight.nodes[i], &address)) {
+            kind->write(&w, &sight, &sight.nodes[i], &address);
         }
     }
     server_reply_end(connection, &w);
     return SERVER_DONE;
 }
 
+enum server_step session_sentinel_replicas(struct server_connection *connection,
+                                           const struct tn_bytes *argv, uint32_t argc) {
+    static const struct node_kind replicas = {is_replica, replica_write};
+    (void)argc;
+    return nodes_reply(connection, argv[2], &replicas);
+}
+
 enum server_step session_sentinel_sentinels(struct server_connection *connection,
                                             const struct tn_bytes *argv, uint32_t argc) {
-    struct sight sight;
-    struct server_node_address address;
+    static const struct node_kind others = {is_other, sentinel_write};
     (void)argc;
-    sight_take(connection, &sight);
-    if (!service_known(connection, argv[2], &sight)) {
-        return SERVER_DONE;
-    }
-    struct protocol_writer w = server_reply_begin(connection);
-    protocol_write_array(&w, others_count(&sight));
-    for (uint32_t i = 0; i < sight.count; i++) {
-        const struct log_node *node = &sight.nodes[i];
-        if (!node->self && server_node_address_split(node->address, &address)) {
-            protocol_write_map(&w, 5);
-            instance_write(&w, NULL, &address,
-                           node->age_ms > SERVER_NODE_DOWN_MS ? "sentinel,s_down" : "sentinel");
-        }
-    }
-    server_reply_end(connection, &w);
-    return SERVER_DONE;
+    return nodes_reply(connection, argv[2], &others);
 }
 
 enum server_step session_sentinel_ckquorum(struct server_connection *connection,
@@ -284,7 +289,7 @@ static void role_master(struct protocol_writer *w, const struct sight *sight, ui
     protocol_write_array(w, 3);
     protocol_write_text(w, "master");
     protocol_write_u64(w, lsn);
-    protocol_write_array(w, replicas_count(sight));
+    protocol_write_array(w, nodes_count(sight, is_replica));
     for (uint32_t i = 0; i < sight->count; i++) {
         if (is_replica(sight, &sight->nodes[i], &address)) {
             uint64_t applied = sight->nodes[i].applied_lsn;
