@@ -1,5 +1,6 @@
 """What the end-to-end tests share: the real server process on a free port with a directory of its
 own, started, awaited by its port file, and stopped by its own process id."""
+import contextlib
 import os
 import re
 import resource
@@ -112,6 +113,18 @@ class Server:
             return got
         return until(answer, "a write that fails")
 
+    @contextlib.contextmanager
+    def standstill(self):
+        """Stops the process by a signal, so that everything sent meanwhile is there at once when it goes on."""
+        def stands():
+            return text_of("/proc/%d/stat" % self.process.pid).rsplit(")", 1)[1].split()[0] == "T"
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            until(stands, "the server is stopped")
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+
     def remove(self):
         if self.process.poll() is None:
             code = self.stop()
@@ -144,6 +157,25 @@ class Server:
 
 def pairs(flat):
     return dict(zip(flat[::2], flat[1::2]))
+
+
+def receive(s, length):
+    """Exactly this many bytes."""
+    parts = []
+    while length > 0:
+        part = s.recv(min(length, 1 << 20))
+        assert part, "the server closed the connection"
+        parts.append(part)
+        length -= len(part)
+    return b"".join(parts)
+
+
+def read_bulk(s):
+    """The text of a bulk string, byte by byte up to its length."""
+    head = b""
+    while not head.endswith(b"\r\n"):
+        head += receive(s, 1)
+    return receive(s, int(head[1:]) + 2).decode()
 
 
 def receive_until(s, end):

@@ -10,15 +10,8 @@ import stat
 import subprocess
 import unittest
 
-from harness import PATIENCE, TENURED, Server, until
-from tls_kit import Certificates, TlsServer, read_all
-
-SECRET = "correct horse battery"
-
-
-def hashed():
-    return subprocess.run([TENURED, "--hash-secret"], input=SECRET.encode() + b"\n", check=True,
-                          stdout=subprocess.PIPE, timeout=PATIENCE).stdout.decode().strip()
+from harness import PATIENCE, Server, until
+from tls_kit import SECRET, CertifiedCase, Certificates, TlsServer, hashed, read_all
 
 
 def curl(*words):
@@ -26,23 +19,7 @@ def curl(*words):
                           stderr=subprocess.STDOUT, check=False).stdout.decode()
 
 
-class HttpsCase(unittest.TestCase):
-    more = ()
-    users = ""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.certificates = Certificates()
-        config = cls.certificates["tenure.ini"]
-        with open(config, "w", encoding="ascii") as file:
-            file.write(cls.users and cls.users % hashed())
-        cls.server = TlsServer(None, *cls.certificates.flags("--config", config, *cls.more))
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.remove()
-        cls.certificates.remove()
-
+class HttpsCase(CertifiedCase):
     def curl(self, path, *words):
         return curl("--cacert", self.certificates["ca.pem"],
                     "https://localhost:%d%s" % (self.server.https_port, path), *words)

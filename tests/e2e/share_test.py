@@ -5,13 +5,12 @@ it is there at once when the server continues. The counters in that client's rep
 the server did for the flooding connections first. No test here looks at a clock."""
 import contextlib
 import re
-import signal
 import socket
 import tempfile
 import unittest
 
 from access_test import HASH, SECRET, user
-from harness import PATIENCE, Server, text_of, until
+from harness import PATIENCE, Server, read_bulk, receive, until
 
 FLOODERS = 16
 FLOOD = 256 << 10  # bytes that each of them sends
@@ -26,23 +25,6 @@ def array(*words):
     """A request as client libraries send it: a line of text may not write."""
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w)
                                              for w in map(str.encode, words))
-
-
-def receive(s, length):
-    parts = []
-    while length > 0:
-        part = s.recv(min(length, 1 << 20))
-        assert part, "the server closed the connection"
-        parts.append(part)
-        length -= len(part)
-    return b"".join(parts)
-
-
-def read_bulk(s):
-    head = b""
-    while not head.endswith(b"\r\n"):
-        head += receive(s, 1)
-    return receive(s, int(head[1:]) + 2).decode()
 
 
 def calls(text, name):
@@ -80,19 +62,6 @@ class Flood(unittest.TestCase):
             self.other.sendall(array("AUTH", "root", SECRET))
             self.assertEqual(receive(self.other, 5), b"+OK\r\n")
 
-    @contextlib.contextmanager
-    def standstill(self):
-        process = self.server.process
-
-        def stands():
-            return text_of("/proc/%d/stat" % process.pid).rsplit(")", 1)[1].split()[0] == "T"
-        process.send_signal(signal.SIGSTOP)
-        try:
-            until(stands, "the server is stopped")
-            yield
-        finally:
-            process.send_signal(signal.SIGCONT)
-
     def info(self):
         self.other.sendall(b"INFO all\r\n")
         return read_bulk(self.other)
@@ -116,7 +85,7 @@ class Flood(unittest.TestCase):
         sockets = self.connections(flooders)
         before = self.info()
         self.ping(sockets[-1])  # else the other client could still be the first to be looked at
-        with self.standstill():
+        with self.server.standstill():
             for s in sockets:
                 s.setblocking(False)
                 self.assertGreater(s.send(bytes_of_each), 4 * READ)
@@ -165,7 +134,7 @@ class Anybody(Flood):
         for s in sockets:
             self.addCleanup(s.close)
         before = self.info()
-        with self.standstill():
+        with self.server.standstill():
             for s in sockets:
                 s.sendall(request * 500)
             self.other.sendall(b"INFO all\r\n")
@@ -216,7 +185,7 @@ class Strangers(Flood):
         before = without_login(self.info())
         asks = 4 * COMMANDS
         self.ping(sockets[-1])
-        with self.standstill():
+        with self.server.standstill():
             for s in sockets:
                 s.sendall(b"PING\r\n" * 10000)
             self.other.sendall(b"ECHO e\r\n" * asks + b"INFO all\r\n")
@@ -231,7 +200,7 @@ class Strangers(Flood):
         asks = 50
         before = number(self.info(), "errorstat_BAD_TOKEN:count=")
         self.ping(sockets[-1])
-        with self.standstill():
+        with self.server.standstill():
             for s in sockets:
                 s.sendall(array("SENSOR", "RULES", "s", "a.b.c") * 1000)
             self.other.sendall(array("LEASES") * asks + b"INFO all\r\n")

@@ -5,6 +5,8 @@ import socket
 import ssl
 import subprocess
 import tempfile
+import unittest
+from typing import Sequence
 
 from harness import PATIENCE, TENURED, Server, text_of, until
 
@@ -102,3 +104,31 @@ def read_all(s):
             got += more
     except ssl.SSLEOFError:
         return None
+
+
+SECRET = "correct horse battery"
+
+
+def hashed():
+    """The hash of SECRET, for the configuration."""
+    return subprocess.run([TENURED, "--hash-secret"], input=SECRET.encode() + b"\n", check=True,
+                          stdout=subprocess.PIPE, timeout=PATIENCE).stdout.decode().strip()
+
+
+class CertifiedCase(unittest.TestCase):
+    """Tests with a server that has a certificate; `users` is its configuration, with %s for the hash."""
+    more: Sequence[str] = ()
+    users = ""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.certificates = Certificates()
+        config = cls.certificates["tenure.ini"]
+        with open(config, "w", encoding="ascii") as file:
+            file.write(cls.users and cls.users % hashed())
+        cls.server = TlsServer(None, *cls.certificates.flags("--config", config, *cls.more))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.remove()
+        cls.certificates.remove()

@@ -15,34 +15,12 @@ import unittest
 import redis
 
 from harness import PATIENCE, TENURED, pairs, receive_until, text_of, until
-from tls_kit import Certificates, TlsServer, read_all
+from tls_kit import SECRET, CertifiedCase, Certificates, hashed, read_all
 
 SOURCE = os.environ.get("TENURE_SOURCE_DIR", ".")
-SECRET = "correct horse battery"
 
 
-def hashed():
-    return subprocess.run([TENURED, "--hash-secret"], input=SECRET.encode() + b"\n", check=True,
-                          stdout=subprocess.PIPE, timeout=PATIENCE).stdout.decode().strip()
-
-
-class TlsCase(unittest.TestCase):
-    more = ()
-    users = ""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.certificates = Certificates()
-        config = cls.certificates["tenure.ini"]
-        with open(config, "w", encoding="ascii") as file:
-            file.write(cls.users and cls.users % hashed())
-        cls.server = TlsServer(None, *cls.certificates.flags("--config", config, *cls.more))
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.remove()
-        cls.certificates.remove()
-
+class TlsCase(CertifiedCase):
     def redis(self, name=None, **options):
         if name:
             options["ssl_certfile"] = self.certificates[name + ".pem"]

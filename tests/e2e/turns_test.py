@@ -1,35 +1,24 @@
 #!/usr/bin/env python3
 # tsan
-"""What takes long is done between the turns of the loop, a few at a time, and only for who reads: so
-whoever asks for little is answered first, however many ask for much. The server stands still while
-many ask, so that all of it is there at once when it goes on."""
+"""Long replies are made between the turns of the loop, a few at a time, and only for clients that read
+them. So a client that asks for little is answered first, however many clients ask for much. The server is
+stopped while many clients ask, so that all requests are there at once when it continues."""
 import contextlib
 import http.client
 import json
 import re
-import signal
 import socket
 import unittest
 
 import redis
 
-from harness import PATIENCE, Case, Server, pairs, text_of, until
+from harness import PATIENCE, Case, Server, pairs, read_bulk, receive, text_of, until
 
 DOCS = b"COMMAND DOCS\r\n"
 EVENTS = b"EVENTS COUNT 1000\r\n"
 SLICE = 4  # replies that take long, between two looks at the sockets
 DOOR = 4  # who come in, likewise
 CROWD = 100
-
-
-def receive(s, length):
-    parts = []
-    while length > 0:
-        part = s.recv(min(length, 1 << 20))
-        assert part, "hung up on"
-        parts.append(part)
-        length -= len(part)
-    return b"".join(parts)
 
 
 def reply_of(server, request):
@@ -61,28 +50,9 @@ class Turns(Case):
         self.addCleanup(s.close)
         return s
 
-    @contextlib.contextmanager
-    def standstill(self):
-        process = self.server.process
-
-        def stands():
-            return text_of("/proc/%d/stat" % process.pid).rsplit(")", 1)[1].split()[0] == "T"
-        process.send_signal(signal.SIGSTOP)
-        try:
-            until(stands, "it stands still")
-            yield
-        finally:
-            process.send_signal(signal.SIGCONT)
-
     def stats(self, s):
         s.sendall(b"INFO commandstats\r\n")
-        return self.stats_reply(s)
-
-    def stats_reply(self, s):
-        head = b""
-        while not head.endswith(b"\r\n"):
-            head += receive(s, 1)
-        return receive(s, int(head[1:]) + 2).decode()
+        return read_bulk(s)
 
     def test_little_is_answered_before_much(self):
         """Also if it was asked for later than all the rest."""
@@ -90,11 +60,11 @@ class Turns(Case):
         crowd = [self.connect() for _ in range(CROWD)]
         light = self.connect()
         before = calls(self.stats(light), "command|docs")
-        with self.standstill():
+        with self.server.standstill():
             for s in crowd:
                 s.sendall(DOCS)
             light.sendall(b"INFO commandstats\r\n")
-        made = calls(self.stats_reply(light), "command|docs") - before
+        made = calls(read_bulk(light), "command|docs") - before
         self.assertLessEqual(made, 2 * SLICE)
         for s in crowd:
             self.assertEqual(receive(s, len(want)), want)
@@ -105,13 +75,13 @@ class Turns(Case):
             return int(re.search(r"total_connections_received:(\d+)", text).group(1))
         light = self.connect()
         light.sendall(b"INFO stats\r\n")
-        before = received(self.stats_reply(light))
-        with self.standstill():
+        before = received(read_bulk(light))
+        with self.server.standstill():
             crowd = [self.connect() for _ in range(CROWD)]
             for s in crowd:
                 s.sendall(b"PING\r\n")
             light.sendall(b"INFO stats\r\n")
-        self.assertLessEqual(received(self.stats_reply(light)) - before, 2 * DOOR)
+        self.assertLessEqual(received(read_bulk(light)) - before, 2 * DOOR)
         for s in crowd:
             self.assertEqual(receive(s, 7), b"+PONG\r\n")
 
@@ -123,11 +93,11 @@ class Turns(Case):
         for c in crowd:
             c.connect()
             self.addCleanup(c.close)
-        with self.standstill():
+        with self.server.standstill():
             for c in crowd:
                 c.request("GET", "/v1/events?count=1000&format=json")
             light.sendall(b"INFO commandstats\r\n")
-        self.assertLessEqual(calls(self.stats_reply(light), "events") - before, 2 * SLICE)
+        self.assertLessEqual(calls(read_bulk(light), "events") - before, 2 * SLICE)
         pages = [json.loads(c.getresponse().read()) for c in crowd]
         self.assertEqual(len(pages[0]["events"]), 1000)
         self.assertTrue(all(p == pages[0] for p in pages))
@@ -137,12 +107,12 @@ class Turns(Case):
         crowd = [self.connect() for _ in range(CROWD)]
         other = self.connect()
         before = calls(self.stats(other), "events")
-        with self.standstill():
+        with self.server.standstill():
             for s in crowd:
                 s.sendall(EVENTS)
             other.sendall(b"RULE LIST\r\nINFO commandstats\r\n")
         self.assertEqual(receive(other, len(none)), none)
-        self.assertLessEqual(calls(self.stats_reply(other), "events") - before, 2 * SLICE)
+        self.assertLessEqual(calls(read_bulk(other), "events") - before, 2 * SLICE)
 
     def test_much_is_made_for_who_reads(self):
         """Of a pipeline of what takes long, as much as the socket takes; the rest when it is read."""
@@ -167,7 +137,7 @@ class Turns(Case):
         want = reply_of(self.server, EVENTS)
         self.assertGreater(len(want), 100000)
         crowd = [self.connect() for _ in range(12)]
-        with self.standstill():
+        with self.server.standstill():
             for s in crowd:
                 s.sendall(EVENTS * 3)
             for s in crowd[::3]:
