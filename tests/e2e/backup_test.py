@@ -3,8 +3,10 @@ again into the same directory, interrupted, damaged, and put back."""
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -49,6 +51,65 @@ class Writer(threading.Thread):
         self.join()
         self.client.close()
         return self.granted
+
+
+class Gate(threading.Thread):
+    """A Unix-domain socket in front of the server's. It passes on requests and replies until it has seen
+    this many requests; the last one it keeps, in `held`, and the client waits."""
+
+    def __init__(self, path, target, requests):
+        super().__init__()
+        self.path, self.requests = path, requests
+        self.held = None
+        self.backup = None  # the number of the backup that the server has open
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(path)
+        self.listener.listen(1)
+        self.server = socket.socket(socket.AF_UNIX)
+        self.server.connect(target)
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.join()
+        self.listener.close()
+        self.server.close()
+        os.unlink(self.path)
+
+    def run(self):
+        client, _ = self.listener.accept()
+        with client, client.makefile("rb") as requests, self.server.makefile("rb") as replies:
+            while words := array_read(requests):
+                self.requests -= 1
+                if self.requests == 0:
+                    self.held = words
+                    requests.read()  # until the client is gone
+                    return
+                self.server.sendall(b"*%d\r\n" % len(words))
+                self.server.sendall(b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words))
+                reply = reply_read(replies)
+                if words[:2] == [b"BACKUP", b"BEGIN"]:
+                    self.backup = int(re.search(rb"backup\r\n[:$](?:\d+\r\n)??(\d+)\r\n", reply).group(1))
+                elif words[:2] == [b"BACKUP", b"END"]:
+                    self.backup = None
+                client.sendall(reply)
+
+
+def array_read(file):
+    """The words of a request; [] at the end."""
+    head = file.readline()
+    return [file.read(int(file.readline()[1:]) + 2)[:-2] for _ in range(int(head[1:]))] if head else []
+
+
+def reply_read(file):
+    """One reply of RESP, as it is."""
+    line = file.readline()
+    count = int(line[1:]) if line[:1] in b"$=*~%>" else 0
+    if line[:1] in b"$=":
+        return line + (file.read(count + 2) if count >= 0 else b"")
+    return line + b"".join(reply_read(file) for _ in range(count * 2 if line[:1] == b"%" else count))
 
 
 class Backup(unittest.TestCase):
@@ -151,30 +212,33 @@ class Backup(unittest.TestCase):
         self.assertEqual(self.names(), before)
         self.assertIn("\nok\n", tenure("check", self.newest()))
 
-    def test_an_interrupted_backup_leaves_the_one_before(self):
+    def test_a_backup_that_is_interrupted_at_any_request_leaves_the_one_before(self):
         self.r.execute_command("ALLOC", "ids", "a")
         self.backup()
         before = self.names()
         self.r.execute_command("ALLOC", "ids", "b")
-        # Stopped in the middle: the server answers the second read never.
-        stopped = subprocess.Popen([TENURE, "-s", self.server.socket, "backup", str(self.backups)],
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            until(lambda: stopped.poll() is not None or (self.backups / "partial").exists(), "partial")
-        finally:
-            stopped.kill()
-            stopped.wait(PATIENCE)
-        tenure("check", self.backups)
-        # Its backup is still open at the server; another connection can end it by its number.
-        self.r.execute_command("PING")
-        for number in range(1, 4):
-            try:
-                self.server_admin("BACKUP", "END", number)
-            except Exception:  # not that one
-                pass
-        self.backup()
+        verbs = []
+        for requests in range(1, 1000):
+            with Gate(str(self.dir / "gate.sock"), self.server.socket, requests) as gate:
+                run = subprocess.Popen([TENURE, "-s", gate.path, "backup", str(self.backups)],
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                until(lambda: gate.held or run.poll() is not None, "request %d" % requests)
+                run.kill()
+                self.assertEqual(run.wait(PATIENCE), -signal.SIGKILL if gate.held else 0)
+            if not gate.held:
+                break
+            verbs.append(gate.held[:2])
+            self.assertEqual([name for name in self.names() if name != "partial"], before, gate.held)
+            self.assertIn("\nok\n", tenure("check", self.backups))
+            if gate.backup:  # the server keeps it open for a minute: another connection ends it
+                self.assertEqual(self.server_admin("BACKUP", "END", gate.backup), "OK")
+        self.assertIn([b"BACKUP", b"BEGIN"], verbs)
+        self.assertGreater(verbs.count([b"BACKUP", b"READ"]), 2)
+        self.assertIn([b"BACKUP", b"END"], verbs)
         self.assertNotIn("partial", self.names())
         self.assertEqual(len(self.names()), len(before))
+        self.assertNotEqual(self.names(), before)
+        self.assertIn("\nok\n", tenure("check", self.backups))
 
     def server_admin(self, *words):
         with self.server.local() as client:

@@ -15,7 +15,7 @@ import unittest
 from harness import PATIENCE, TENURED, Server, text_of, until
 
 PAGE = 4096
-GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "format-1.tar.xz")
+GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden", "segments-1.tar.xz")  # of format 1
 
 
 def newest_segment(server):
