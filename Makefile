@@ -107,6 +107,10 @@ crash: ## starts from every disk state that a crash can leave: make crash SECOND
 nemesis: ## checks linearizability while the server is killed repeatedly: make nemesis SECONDS=1200
 	@tools/nemesis.sh "$(or $(SECONDS),60)"
 
+.PHONY: nemesis-cluster
+nemesis-cluster: ## checks linearizability of a cluster under mishaps: make nemesis-cluster MISHAPS=500 SEED=1
+	@tools/nemesis-cluster.sh "$(or $(MISHAPS),500)" "$(or $(SEED),1)"
+
 .PHONY: crowd
 crowd: ## measures an honest client beside ten thousand hostile ones: make crowd SECONDS=300
 	@tools/crowd.sh "$(or $(SECONDS),60)"

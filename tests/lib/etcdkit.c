@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,18 +25,21 @@
 
 /* ---- Members ---- */
 
-/* A port that is free now. Taken by binding, so that two calls do not get the same one: the socket
- * stays open until the caller closes it. */
-static int port_take(unsigned *ret_port) {
+#define PORT_LOW 10000u
+#define PORT_HIGH 32000u /* the system gives ports above this to outgoing connections */
+
+int etcdkit_port(unsigned *ret_port) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t len = sizeof address;
     int one = 1;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, len), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
-    *ret_port = ntohs(address.sin_port);
+    do {
+        uint32_t random = 0;
+        assert_int_equal(getrandom(&random, sizeof random, 0), sizeof random);
+        *ret_port = PORT_LOW + random % (PORT_HIGH - PORT_LOW);
+        address.sin_port = htons((uint16_t)*ret_port);
+    } while (bind(fd, (struct sockaddr *)&address, sizeof address) != 0);
     return fd;
 }
 
@@ -44,8 +48,8 @@ static void ports_choose(struct etcdkit *kit) {
     const char *host = kit->options.client_host;
     for (unsigned i = 0; i < kit->options.members; i++) {
         struct etcdkit_member *member = &kit->members[i];
-        fds[2 * i] = port_take(&member->client_port);
-        fds[2 * i + 1] = port_take(&member->peer_port);
+        fds[2 * i] = etcdkit_port(&member->client_port);
+        fds[2 * i + 1] = etcdkit_port(&member->peer_port);
         snprintf(member->url, sizeof member->url, "%s:%u", host, member->client_port);
         kit->urls[i] = member->url;
     }

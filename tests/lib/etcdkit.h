@@ -38,6 +38,10 @@ void etcdkit_kill(struct etcdkit *kit, unsigned member); /* SIGKILL, and waits f
 void etcdkit_pause(struct etcdkit *kit, unsigned member);
 void etcdkit_resume(struct etcdkit *kit, unsigned member);
 
+/* A port that is free now, and that no outgoing connection gets while its server is down. Taken by
+ * binding, so that two calls do not get the same one: the socket stays open until the caller closes it. */
+int etcdkit_port(unsigned *ret_port);
+
 /* Options for a client of all members, patient enough for a busy machine. */
 struct etcd_options etcdkit_client(const struct etcdkit *kit);
 

@@ -21,6 +21,7 @@ struct nm_report {
     char why[4096];   /* empty: nothing is wrong */
     uint64_t answers; /* held against the model */
     uint64_t reads;
+    uint64_t digests;  /* states of nodes held against the log's */
     uint64_t searched; /* operations of cells */
     uint64_t steps;    /* that the search took */
 };

@@ -352,6 +352,21 @@ static bool position_check(struct judge *j, uint64_t lsn) {
     return true;
 }
 
+/* A node of a cluster that had applied this much had the same state. */
+static bool digests_check(struct judge *j, uint64_t lsn) {
+    for (uint32_t i = 0; i < j->h->digest_count; i++) {
+        const struct nm_digest *digest = &j->h->digests[i];
+        if (digest->lsn == lsn && digest->hash != nm_replay_hash(j->replay)) {
+            return nm_blame(j->h, j->report, NM_NONE,
+                            "the state of node %" PRIu32 " at lsn %" PRIu64
+                            " is not that of the log",
+                            digest->node, lsn);
+        }
+        j->report->digests += digest->lsn == lsn;
+    }
+    return true;
+}
+
 /* Reads that wait are added as their windows open: they are sorted by that. */
 static bool replay_all(struct judge *j, const uint32_t *by_low, uint32_t count) {
     uint32_t next = 0;
@@ -363,7 +378,7 @@ static bool replay_all(struct judge *j, const uint32_t *by_low, uint32_t count) 
         while (next < count && j->windows[by_low[next]].low <= lsn) {
             j->waiting[j->waiting_count++] = by_low[next++];
         }
-        if (!position_check(j, lsn) || !waiting_check(j, lsn)) {
+        if (!position_check(j, lsn) || !waiting_check(j, lsn) || !digests_check(j, lsn)) {
             return false;
         }
     }

@@ -19,7 +19,7 @@
 
 /* ---- The connection ---- */
 
-bool nm_client_open(struct nm_client *client, uint16_t port) {
+static bool connect_to(struct nm_client *client, uint16_t port) {
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons(port),
                                   .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
@@ -28,8 +28,11 @@ bool nm_client_open(struct nm_client *client, uint16_t port) {
     client->socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     return client->socket >= 0 &&
            connect(client->socket, (const struct sockaddr *)&address, sizeof address) == 0 &&
-           setsockopt(client->socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) == 0 &&
-           nm_client_call(client, "HELLO 3");
+           setsockopt(client->socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) == 0;
+}
+
+bool nm_client_open(struct nm_client *client, uint16_t port) {
+    return connect_to(client, port) && nm_client_call(client, "HELLO 3");
 }
 
 void nm_client_close(struct nm_client *client, bool abruptly) {
@@ -44,6 +47,8 @@ void nm_client_close(struct nm_client *client, bool abruptly) {
     client->first = client->count = 0;
     client->out_len = 0;
     client->deaf_until_ns = 0;
+    client->greets = client->refused = false;
+    client->leader_port = 0;
     cli_reader_free(&client->reader);
     memset(&client->reader, 0, sizeof client->reader);
 }
@@ -61,6 +66,13 @@ static bool send_all(int socket, const char *bytes, size_t len) {
         len -= (size_t)sent;
     }
     return true;
+}
+
+bool nm_client_open_soon(struct nm_client *client, uint16_t port) {
+    char request[NM_REQUEST_MAX];
+    size_t len = nm_line_write("HELLO 3", request);
+    client->greets = true;
+    return connect_to(client, port) && send_all(client->socket, request, len);
 }
 
 bool nm_client_send(struct nm_client *client, size_t len) {
@@ -223,6 +235,11 @@ static void fact_take(struct tn_bytes word, struct nm_op *op) {
     }
 }
 
+/* Refused by a node that does not own the log. */
+static bool is_elsewhere(const struct nm_op *op) {
+    return op->code == TN_R_READONLY || op->code == TN_R_MASTERDOWN;
+}
+
 /* NAME words key=value ...: a refusal of a write is committed if it has a place in the log. */
 static bool error_take(struct tn_bytes line, struct nm_op *op) {
     uint32_t at = 0;
@@ -252,9 +269,17 @@ static bool error_take(struct tn_bytes line, struct nm_op *op) {
     } else {
         /* There is nothing wrong with the requests: anything else would be a mistake of ours. */
         op->outcome = NM_REJECTED;
-        return op->code == TN_R_OVERLOADED || op->code == TN_R_CLOSED || op->code == TN_R_NOT_YET;
+        return op->code == TN_R_OVERLOADED || op->code == TN_R_CLOSED || op->code == TN_R_NOT_YET ||
+               is_elsewhere(op);
     }
     return true;
+}
+
+/* From a refusal: the port of the owner, if the node knows it. */
+static uint16_t leader_read(struct tn_bytes line) {
+    static const char word[] = "leader=127.0.0.1:";
+    const char *at = memmem(line.at, line.len, word, sizeof word - 1);
+    return at != NULL ? (uint16_t)strtoul(at + sizeof word - 1, NULL, 10) : 0;
 }
 
 static bool answer_take(const struct cli_reader *r, struct nm_op *op) {
@@ -266,7 +291,10 @@ enum nm_receive nm_client_receive(struct nm_client *client, struct nm_history *h
                                   uint32_t *ret_index, char *why, size_t capacity) {
     bool gone = false;
     enum cli_parse parse = cli_reader_next(&client->reader);
-    while (parse == CLI_MORE && receive_more(client, MSG_DONTWAIT, &gone)) {
+    while ((parse == CLI_MORE && receive_more(client, MSG_DONTWAIT, &gone)) ||
+           (parse == CLI_READY && client->greets)) {
+        client->greets = client->greets && parse != CLI_READY;
+        client->progress_ns = nm_now_ns();
         parse = cli_reader_next(&client->reader);
     }
     if (parse == CLI_MORE) {
@@ -288,6 +316,10 @@ enum nm_receive nm_client_receive(struct nm_client *client, struct nm_history *h
         snprintf(why, capacity, "a reply that makes no sense: %s: %.*s", line, (int)text.len,
                  text.at);
         return NM_GONE;
+    }
+    if (op->outcome == NM_REJECTED && is_elsewhere(op)) {
+        client->refused = true;
+        client->leader_port = leader_read(text);
     }
     op->end_ns = nm_now_ns();
     return NM_REPLY;

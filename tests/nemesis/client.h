@@ -16,6 +16,13 @@ struct nm_client {
     uint32_t depth; /* requests that may be under way */
     uint32_t under_way[NM_DEPTH], first, count;
     uint64_t deaf_until_ns; /* reads nothing before */
+    /* Of a cluster. */
+    uint32_t node;           /* to which it is or will be connected */
+    bool greets;             /* the reply to HELLO has not come yet */
+    bool refused;            /* the node does not own the log */
+    uint16_t leader_port;    /* the owner's, as the node says; 0: none is known */
+    uint64_t rests_until_ns; /* neither connects nor asks before */
+    uint64_t progress_ns;    /* when something came, or nothing was under way */
     struct cli_reader reader;
     char out[NM_DEPTH * 512u];
     size_t out_len; /* not sent yet */
@@ -23,6 +30,8 @@ struct nm_client {
 
 /* Connects and agrees on RESP3. */
 bool nm_client_open(struct nm_client *client, uint16_t port);
+/* The same, but does not wait for the reply to HELLO. */
+bool nm_client_open_soon(struct nm_client *client, uint16_t port);
 /* Leaves nothing; `abruptly`: with a reset. */
 void nm_client_close(struct nm_client *client, bool abruptly);
 

@@ -99,6 +99,7 @@ struct head {
     char magic[8];
     uint64_t op_bytes, entry_bytes, life_bytes;
     uint64_t seed, shard, ops, entries, bytes, lives;
+    int64_t wall_ns;
 };
 
 static const char magic[8] = "nemesis";
@@ -126,6 +127,7 @@ bool nm_history_save(const struct nm_history *h, const char *path) {
                         .life_bytes = sizeof *h->lives,
                         .seed = h->seed,
                         .shard = h->shard,
+                        .wall_ns = h->wall_ns,
                         .ops = h->op_count,
                         .entries = h->entry_count,
                         .bytes = h->byte_count,
@@ -153,6 +155,7 @@ bool nm_history_load(struct nm_history *ret_h, const char *path) {
     if (good) {
         *ret_h = (struct nm_history){.seed = head.seed,
                                      .shard = head.shard,
+                                     .wall_ns = head.wall_ns,
                                      .op_count = (uint32_t)head.ops,
                                      .entry_count = (uint32_t)head.entries,
                                      .byte_count = head.bytes,
@@ -190,6 +193,8 @@ struct reading {
     struct nm_history *h;
     uint32_t life;
     uint64_t last_lsn; /* in the log */
+    bool copy;         /* a node's of a cluster */
+    bool gap;          /* it begins after what is known */
     char *why;
     size_t capacity;
 };
@@ -202,6 +207,9 @@ static enum tn_status odd(struct reading *reading, const char *what, uint64_t ls
 static enum tn_status read_command(struct reading *reading, uint64_t lsn, uint64_t now_ms,
                                    struct tn_bytes bytes) {
     struct nm_history *h = reading->h;
+    if (reading->copy && lsn > h->entry_count + 1u) {
+        return odd(reading, "comes after one that is missing", lsn);
+    }
     while (lsn > h->entry_count + 1u) { /* the log has seen that it may pass them over here */
         nm_history_entry(h, now_ms, tn_bytes_of(NULL, 0), reading->life);
     }
@@ -209,7 +217,10 @@ static enum tn_status read_command(struct reading *reading, uint64_t lsn, uint64
         nm_history_entry(h, now_ms, bytes, reading->life);
     } else if (h->entries[lsn - 1].now_ms != now_ms ||
                !tn_bytes_equal(nm_history_bytes(h, lsn), bytes)) {
-        return odd(reading, "is not what it was before the restart", lsn);
+        return odd(reading,
+                   reading->copy ? "is not the same on all nodes"
+                                 : "is not what it was before the restart",
+                   lsn);
     }
     reading->last_lsn = lsn;
     return TN_OK;
@@ -235,6 +246,7 @@ static enum tn_status read_batch(void *ctx, const struct log_batch *batch) {
 static enum tn_status read_snapshot_begin(void *ctx, const struct log_position *at) {
     struct reading *reading = ctx;
     reading->last_lsn = at->lsn;
+    reading->gap = reading->copy && at->lsn > reading->h->entry_count;
     return at->lsn <= reading->h->entry_count ? TN_OK : odd(reading, "is in a snapshot", at->lsn);
 }
 
@@ -249,29 +261,42 @@ static enum tn_status read_snapshot_end(void *ctx) {
     return TN_OK;
 }
 
-bool nm_history_read_log(struct nm_history *h, const char *dir, uint32_t life, char *why,
-                         size_t capacity) {
-    struct reading reading = {.h = h, .life = life, .why = why, .capacity = capacity};
-    uint64_t known = h->entry_count;
+static enum tn_status log_read(struct reading *reading, const char *dir) {
     struct log *log;
     struct log_position position;
     struct log_error error = {.text = ""};
     struct log_local_options options = {
         .os = os_posix(), .dir = dir, .read_only = true, .use_older_snapshot = true};
-    const struct log_loader loader = {.ctx = &reading,
+    const struct log_loader loader = {.ctx = reading,
                                       .snapshot_begin = read_snapshot_begin,
                                       .snapshot_section = read_section,
                                       .snapshot_end = read_snapshot_end,
                                       .batch = read_batch};
-    why[0] = '\0';
+    reading->why[0] = '\0';
     enum tn_status status = log_local_open(&options, NULL, NULL, &log, &error);
     if (status == TN_OK) {
         status = log_load(log_local_store(log), log, &loader, &position, &error);
         (void)log_close(log_local_store(log), log);
     }
-    if (status != TN_OK && why[0] == '\0') {
-        snprintf(why, capacity, "the log cannot be read: %s", error.text);
+    if (status != TN_OK && reading->why[0] == '\0') {
+        snprintf(reading->why, reading->capacity, "the log cannot be read: %s", error.text);
     }
+    return status;
+}
+
+bool nm_history_read_copy(struct nm_history *h, const char *dir, bool *ret_gap, char *why,
+                          size_t capacity) {
+    struct reading reading = {.h = h, .copy = true, .why = why, .capacity = capacity};
+    enum tn_status status = log_read(&reading, dir);
+    *ret_gap = reading.gap;
+    return status == TN_OK || reading.gap;
+}
+
+bool nm_history_read_log(struct nm_history *h, const char *dir, uint32_t life, char *why,
+                         size_t capacity) {
+    struct reading reading = {.h = h, .life = life, .why = why, .capacity = capacity};
+    uint64_t known = h->entry_count;
+    enum tn_status status = log_read(&reading, dir);
     if (status == TN_OK && reading.last_lsn < known) {
         snprintf(why, capacity,
                  "the log ends at lsn %" PRIu64 ", before the restart it had %" PRIu64,

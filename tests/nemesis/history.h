@@ -13,6 +13,7 @@
 #define NM_CLAIMS 2u
 #define NM_VALUES 4u /* of one lease */
 #define NM_NONE UINT32_MAX
+#define NM_DIGESTS 3u
 
 enum nm_verb {
     NM_ALLOC,
@@ -96,9 +97,17 @@ struct nm_entry {
     uint32_t life; /* in which it was written */
 };
 
+/* What a node of a cluster had made of the log up to a position. */
+struct nm_digest {
+    uint64_t lsn, hash;
+    uint32_t node;
+};
+
 struct nm_history {
     uint64_t seed;
     uint64_t shard;
+    int64_t
+        wall_ns; /* of a cluster: the wall clock minus the clock of this history; 0: one server */
     struct nm_op *ops;
     uint32_t op_count, op_capacity;
     struct nm_entry *entries; /* of the log: entries[0] is lsn 1; len 0: passed over by a start */
@@ -107,6 +116,8 @@ struct nm_history {
     uint64_t byte_count, byte_capacity;
     struct nm_life *lives;
     uint32_t life_count, life_capacity;
+    struct nm_digest digests[NM_DIGESTS]; /* not kept in files */
+    uint32_t digest_count;
 };
 
 void nm_history_free(struct nm_history *h);
@@ -128,6 +139,11 @@ void nm_history_keep(const struct nm_history *h, const char *why);
  * run there. False and `why`: it cannot be read, has lost something, or tells the past otherwise. */
 bool nm_history_read_log(struct nm_history *h, const char *dir, uint32_t life, char *why,
                          size_t capacity);
+
+/* The same of a node of a cluster: its copy of the log may end before what is known. *ret_gap: it begins
+ * after that, and nothing was read. */
+bool nm_history_read_copy(struct nm_history *h, const char *dir, bool *ret_gap, char *why,
+                          size_t capacity);
 
 /* One line, for people. */
 void nm_op_text(const struct nm_history *h, uint32_t index, char *out, size_t capacity);

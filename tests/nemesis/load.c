@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "base/assert.h"
+#include "nemesis/cluster.h"
 #include "nemesis/mishap.h"
 
 bool nm_load_fail(struct nm_load *load, const char *format, ...) {
@@ -72,6 +73,9 @@ void nm_load_disconnect(struct nm_load *load, struct nm_client *client, bool abr
 
 bool nm_load_connect(struct nm_load *load, struct nm_client *client) {
     client->connection = ++load->connections;
+    if (load->cluster != NULL) {
+        return nm_cluster_connect(load->cluster, client);
+    }
     if (!nm_client_open(client, load->process.port)) {
         return nm_load_fail(load, "cannot connect");
     }
@@ -79,6 +83,20 @@ bool nm_load_connect(struct nm_load *load, struct nm_client *client) {
 }
 
 /* ---- Asking ---- */
+
+#define NEW_NS 1000000u /* between two new operations, with a cluster: the judges must keep up */
+
+static bool may_generate(struct nm_load *load) {
+    if (!load->generating || load->cluster == NULL) {
+        return load->generating;
+    }
+    uint64_t now = nm_now_ns();
+    bool may = load->new_ns <= now;
+    if (may) {
+        load->new_ns = (load->new_ns + 50 * NEW_NS < now ? now : load->new_ns) + NEW_NS;
+    }
+    return may;
+}
 
 static uint32_t op_next(struct nm_load *load, uint32_t client) {
     struct nm_history *h = &load->history;
@@ -93,7 +111,8 @@ static uint32_t op_next(struct nm_load *load, uint32_t client) {
 
 void nm_load_ask(struct nm_load *load, uint32_t client_index) {
     struct nm_client *client = &load->clients[client_index];
-    while (client->count < client->depth && (load->generating || retry_left(load) > 0)) {
+    bool away = client->refused || client->socket < 0;
+    while (!away && client->count < client->depth && (retry_left(load) > 0 || may_generate(load))) {
         uint32_t index = op_next(load, client_index);
         struct nm_op *op = &load->history.ops[index];
         op->connection = client->connection;
@@ -125,6 +144,9 @@ static bool client_read(struct nm_load *load, struct nm_client *client) {
     uint32_t index;
     enum nm_receive got;
     while ((got = nm_client_receive(client, &load->history, &index, why, sizeof why)) == NM_REPLY) {
+        if (load->cluster != NULL && load->history.ops[index].outcome == NM_COMMITTED) {
+            load->cluster->owner = client->node;
+        }
         answered(load, index);
     }
     if (why[0] != '\0') {
@@ -150,7 +172,7 @@ static bool step(struct nm_load *load, int wait_ms, bool expected) {
         if (polls[i].fd < 0 || polls[i].revents == 0) {
             continue;
         }
-        if (!client_read(load, &load->clients[i]) && !expected) {
+        if (!client_read(load, &load->clients[i]) && !expected && load->cluster == NULL) {
             int status = 0;
             return nm_process_ended(&load->process, &status)
                        ? nm_load_fail(load, "the server ended by itself, with status %d", status)
@@ -160,12 +182,18 @@ static bool step(struct nm_load *load, int wait_ms, bool expected) {
     return load->why[0] == '\0';
 }
 
-static bool turn(struct nm_load *load) {
+bool nm_load_turn(struct nm_load *load) {
+    if (load->cluster != NULL) {
+        nm_cluster_clients(load);
+    }
     for (uint32_t i = 0; i < load->options.clients; i++) {
         struct nm_client *client = &load->clients[i];
         nm_load_ask(load, i);
         if (client->out_len > 0 && !nm_client_send(client, client->out_len)) {
-            return nm_load_fail(load, "cannot send");
+            if (load->cluster == NULL) {
+                return nm_load_fail(load, "cannot send");
+            }
+            nm_load_disconnect(load, client, false);
         }
     }
     return nm_mishap(load) && step(load, 1, false);
@@ -174,7 +202,7 @@ static bool turn(struct nm_load *load) {
 bool nm_load_run(struct nm_load *load, uint32_t ops) {
     load->generating = true;
     while (load->history.op_count < ops) {
-        if (!turn(load)) {
+        if (!nm_load_turn(load)) {
             return false;
         }
     }
@@ -188,6 +216,7 @@ uint32_t nm_load_add(struct nm_load *load) {
     return index;
 }
 
+/* Requests without an answer, and those that must be asked again. */
 static uint32_t under_way(const struct nm_load *load) {
     uint32_t count = retry_left(load);
     for (uint32_t i = 0; i < load->options.clients; i++) {
@@ -196,10 +225,14 @@ static uint32_t under_way(const struct nm_load *load) {
     return count;
 }
 
+bool nm_load_is_quiet(const struct nm_load *load) {
+    return under_way(load) == 0;
+}
+
 bool nm_load_settle(struct nm_load *load) {
     load->generating = false;
     while (under_way(load) > 0) {
-        if (!turn(load)) {
+        if (!nm_load_turn(load)) {
             return false;
         }
     }
@@ -305,7 +338,7 @@ static bool life_end(struct nm_load *load, int signal) {
 bool nm_load_death(struct nm_load *load, uint64_t after_ns, int signal) {
     uint64_t until = nm_now_ns() + after_ns;
     do {
-        if (!turn(load)) {
+        if (!nm_load_turn(load)) {
             return false;
         }
     } while (nm_now_ns() < until);
@@ -316,8 +349,7 @@ bool nm_load_death(struct nm_load *load, uint64_t after_ns, int signal) {
 
 /* ---- Opening and closing ---- */
 
-static bool pools_make(struct nm_load *load) {
-    struct nm_client *client = &load->clients[0];
+bool nm_load_pools(struct nm_load *load, struct nm_client *client) {
     for (uint32_t i = 0; nm_setup(i) != NULL; i++) {
         if (!nm_client_call(client, nm_setup(i)) || client->reader.nodes[0].type == CLI_ERROR) {
             struct tn_bytes text = client->reader.node_count > 0 ? cli_node_text(&client->reader, 0)
@@ -328,9 +360,7 @@ static bool pools_make(struct nm_load *load) {
     return true;
 }
 
-/* Small tables, as the model has them, and files so small that many are begun and dropped. */
-static void flags_set(struct nm_load *load) {
-    struct nm_process *process = &load->process;
+void nm_load_flags(struct nm_process *process, struct tn_prng *random) {
     nm_process_flag(process, "--leases-max", 100);
     nm_process_flag(process, "--members-max", 200);
     nm_process_flag(process, "--history-max", 40);
@@ -339,11 +369,11 @@ static void flags_set(struct nm_load *load) {
     nm_process_flag(process, "--rate-window-max", 60);
     nm_process_flag(process, "--cold-max", 40);
     nm_process_flag(process, "--cold-per-pool-max", 20);
-    nm_process_flag(process, "--segment-bytes", (uint64_t)65536 << tn_prng_below(&load->random, 4));
+    nm_process_flag(process, "--segment-bytes", (uint64_t)65536 << tn_prng_below(random, 4));
     nm_process_flag(process, "--events-max", 10000);
 }
 
-bool nm_load_open(struct nm_load *load, const struct nm_options *options) {
+static void load_init(struct nm_load *load, const struct nm_options *options) {
     static const uint32_t depths[] = {1, 1, 2, 4, 1, 8, 2, NM_DEPTH};
     memset(load, 0, sizeof *load);
     load->options = *options;
@@ -358,11 +388,24 @@ bool nm_load_open(struct nm_load *load, const struct nm_options *options) {
         load->clients[i].depth = depths[i % (sizeof depths / sizeof depths[0])];
     }
     load->operator.socket = - 1;
+}
+
+bool nm_load_open_cluster(struct nm_load *load, const struct nm_options *options,
+                          struct nm_cluster *cluster) {
+    load_init(load, options);
+    load->cluster = cluster;
+    load->history.wall_ns = nm_cluster_wall();
+    nm_history_life(&load->history)->start_ns = nm_now_ns();
+    return true;
+}
+
+bool nm_load_open(struct nm_load *load, const struct nm_options *options) {
+    load_init(load, options);
     if (!nm_process_make(&load->process)) {
         return nm_load_fail(load, "no directory");
     }
-    flags_set(load);
-    return life_begin(load) && pools_make(load);
+    nm_load_flags(&load->process, &load->random);
+    return life_begin(load) && nm_load_pools(load, &load->clients[0]);
 }
 
 bool nm_load_finish(struct nm_load *load) {
@@ -378,7 +421,7 @@ void nm_load_close(struct nm_load *load) {
         nm_mishap_continue(load);
         (void)nm_process_end(&load->process, SIGKILL);
     }
-    if (load->why[0] == '\0') {
+    if (load->why[0] == '\0' && load->cluster == NULL) {
         nm_process_remove(&load->process);
     }
     free(load->retry);

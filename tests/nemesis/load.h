@@ -18,6 +18,8 @@
 
 #define NM_CLIENTS 16u
 
+struct nm_cluster;
+
 struct nm_options {
     uint64_t seed;
     uint32_t clients;
@@ -30,6 +32,8 @@ struct nm_load {
     struct nm_options options;
     struct nm_history history;
     struct nm_process process;
+    struct nm_cluster *cluster; /* instead of the process; NULL: there is none */
+    uint64_t new_ns;            /* of a cluster: when the next new operation may be asked */
     struct nm_generator generator;
     struct tn_prng random;
     struct nm_client clients[NM_CLIENTS];
@@ -53,10 +57,19 @@ struct nm_load {
 
 /* Starts the server, makes the pools, connects. False: see why. */
 bool nm_load_open(struct nm_load *load, const struct nm_options *options);
+/* The same with a cluster that runs: cluster.h. It ends with nm_load_close. */
+bool nm_load_open_cluster(struct nm_load *load, const struct nm_options *options,
+                          struct nm_cluster *cluster);
+/* Asks, sends, waits a moment for answers. */
+bool nm_load_turn(struct nm_load *load);
+/* Small tables, as the model has them, and files so small that many are begun and dropped. */
+void nm_load_flags(struct nm_process *process, struct tn_prng *random);
 /* Until the history has so many operations, or it failed. */
 bool nm_load_run(struct nm_load *load, uint32_t ops);
 /* Adds an operation that the caller fills in; it is asked as soon as there is room for it. */
 uint32_t nm_load_add(struct nm_load *load);
+/* Nothing is under way, and nothing must be asked again. */
+bool nm_load_is_quiet(const struct nm_load *load);
 /* Asks nothing new until everything is answered that can be. */
 bool nm_load_settle(struct nm_load *load);
 /* Goes on for so long, then ends the server with this signal, and starts the next life. */

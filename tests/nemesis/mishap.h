@@ -15,5 +15,6 @@ bool nm_load_fail(struct nm_load *load, const char *format, ...)
 void nm_load_ask(struct nm_load *load, uint32_t client);
 void nm_load_disconnect(struct nm_load *load, struct nm_client *client, bool abruptly);
 bool nm_load_connect(struct nm_load *load, struct nm_client *client);
+bool nm_load_pools(struct nm_load *load, struct nm_client *client);
 
 #endif

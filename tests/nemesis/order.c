@@ -123,17 +123,28 @@ struct offset {
 
 #define MS_NS 1000000
 
+/* In a cluster each owner has an offset of its own, and a connection ends when its node loses the log. */
+static uint32_t clock_of(const struct nm_history *h, const struct nm_op *op) {
+    return h->wall_ns != 0 ? op->connection : op->life;
+}
+
+/* Owners go on from each other's time, each a little late. None is ahead of the true time. */
+#define EARLY_NS (20 * MS_NS)
+
 /* A write's time is stamped between its beginning and its end, rounded down to milliseconds; in one
- * life the clock goes as fast as the clients' own. */
+ * life, or under one owner, the clock goes as fast as the clients' own. */
 static bool clock_narrow(const struct nm_history *h, struct offset *offsets, uint32_t index,
                          struct nm_report *report) {
     const struct nm_op *op = &h->ops[index];
-    struct offset *at = &offsets[op->life];
+    struct offset *at = &offsets[clock_of(h, op)];
     int64_t now_ns = (int64_t)h->entries[op->lsn - 1].now_ms * MS_NS;
     int64_t low = now_ns - (int64_t)op->end_ns;
     int64_t high = now_ns + MS_NS - (int64_t)op->start_ns;
     at->low = low > at->low ? low : at->low;
     at->high = high < at->high ? high : at->high;
+    if (h->wall_ns != 0 && low > h->wall_ns + EARLY_NS) {
+        return nm_blame(h, report, index, "the log's time is ahead of the clock");
+    }
     return at->low <= at->high ||
            nm_blame(h, report, index, "the log's time does not go as the clock does");
 }
@@ -142,7 +153,7 @@ static bool clock_narrow(const struct nm_history *h, struct offset *offsets, uin
 static bool look_check(const struct nm_history *h, const struct offset *offsets, uint32_t index,
                        struct nm_report *report) {
     const struct nm_op *op = &h->ops[index];
-    int64_t begun_ms = ((int64_t)op->start_ns + offsets[op->life].low) / MS_NS;
+    int64_t begun_ms = ((int64_t)op->start_ns + offsets[clock_of(h, op)].low) / MS_NS;
     bool live = op->has_lease && !kernel_state_terminal((enum kernel_state)op->state);
     if (live && op->deadline_ms > 0 && (int64_t)op->deadline_ms <= begun_ms) {
         return nm_blame(h, report, index,
@@ -152,11 +163,21 @@ static bool look_check(const struct nm_history *h, const struct offset *offsets,
     return true;
 }
 
+static uint32_t clock_count(const struct nm_history *h) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < h->op_count; i++) {
+        uint32_t clock = clock_of(h, &h->ops[i]);
+        count = clock >= count ? clock + 1 : count;
+    }
+    return count;
+}
+
 static bool clock_check(const struct nm_history *h, struct nm_report *report) {
-    struct offset *offsets = calloc(h->life_count + 1u, sizeof *offsets);
+    uint32_t count = clock_count(h);
+    struct offset *offsets = calloc(count + 1u, sizeof *offsets);
     bool good = true;
     TN_ASSERT(offsets != NULL);
-    for (uint32_t i = 0; i < h->life_count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         offsets[i] = (struct offset){.low = INT64_MIN / 2, .high = INT64_MAX};
     }
     for (uint32_t i = 0; i < h->op_count && good; i++) {

@@ -70,9 +70,15 @@ static void child_run(struct nm_process *process, const char *port_file) {
     const char *build = getenv("TENURE_BUILD_DIR");
     char program[NM_PATH];
     char path[NM_PATH + 8];
-    char *argv[NM_FLAGS + 12];
+    char *argv[NM_FLAGS + 16];
     uint32_t count = 0;
-    static char *const fixed[] = {"--listen", "127.0.0.1:0", "--http", "off", "--port-file"};
+    char listen[32];
+    char http[32] = "off";
+    snprintf(listen, sizeof listen, "127.0.0.1:%u", process->listen_port);
+    if (process->http_port != 0) {
+        snprintf(http, sizeof http, "127.0.0.1:%u", process->http_port);
+    }
+    char *const fixed[] = {"--listen", listen, "--http", http, "--port-file"};
     snprintf(program, sizeof program, "%.200s/tenured", build != NULL ? build : "build");
     snprintf(path, sizeof path, "%s/stderr", process->dir);
     argv[count++] = program;
@@ -84,6 +90,13 @@ static void child_run(struct nm_process *process, const char *port_file) {
     argv[count++] = (char *)(uintptr_t)port_file;
     for (uint32_t i = 0; i < process->flag_count; i++) {
         argv[count++] = process->flags[i];
+    }
+    if (process->config[0] != '\0') {
+        argv[count++] = "--config";
+        argv[count++] = process->config;
+    }
+    if (process->init) {
+        argv[count++] = "--cluster-init";
     }
     argv[count] = NULL;
     int out = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);

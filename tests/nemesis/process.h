@@ -16,6 +16,10 @@ struct nm_process {
     char data[NM_PATH]; /* the server's own */
     char flags[NM_FLAGS][32];
     uint32_t flag_count;
+    /* Of a node of a cluster. */
+    char config[NM_PATH];            /* the configuration file; "": none */
+    uint16_t listen_port, http_port; /* 0: a free port; no HTTP */
+    bool init;                       /* the next start begins the cluster */
 };
 
 /* A new directory under TMPDIR. False: there is none to be had. */

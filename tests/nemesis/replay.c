@@ -184,6 +184,10 @@ bool nm_replay_step(struct nm_replay *replay, char *why, size_t capacity) {
     return true;
 }
 
+uint64_t nm_replay_hash(const struct nm_replay *replay) {
+    return replay->kernel != NULL ? kernel_hash(replay->kernel) : 0;
+}
+
 uint64_t nm_replay_lsn(const struct nm_replay *replay) {
     return replay->lsn;
 }
