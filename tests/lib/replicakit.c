@@ -12,7 +12,6 @@
 
 #include "log/local.h"
 
-#define WALL_MS 1800000000000u /* the world's wall clock at its 0 */
 #define DIR "/data"
 
 /* ---- Clocks ---- */
@@ -49,7 +48,7 @@ static uint64_t clock_boot_ns(void *ctx) {
 
 static uint64_t clock_wall_ms(void *ctx) {
     const struct group_node *node = node_of(ctx);
-    return (uint64_t)((int64_t)(node->group->now_ms + WALL_MS) + node->wall_off_ms);
+    return (uint64_t)((int64_t)(node->group->now_ms + GROUP_WALL_MS) + node->wall_off_ms);
 }
 
 /* ---- The recorder ---- */
@@ -166,7 +165,7 @@ uint32_t group_append(struct group_node *node) {
     }
     uint32_t id = ++group->id_last;
     uint64_t now_ms = node_now(node);
-    uint64_t true_ms = group->now_ms + WALL_MS;
+    uint64_t true_ms = group->now_ms + GROUP_WALL_MS;
     memset(node->payload, 0, sizeof node->payload);
     tn_store32(node->payload, sizeof node->payload - 4);
     tn_store32(node->payload + 4, id);
@@ -241,12 +240,12 @@ static enum tn_status fetch(void *ctx, const struct replica_node *peer, uint64_t
         (void)snprintf(error->text, sizeof error->text, "it does not answer");
         return TN_IO;
     }
-    if (peer->snapshot_lsn < from_lsn || peer->snapshot_lsn == 0) {
+    uint64_t newest = from->store->verbs->newest(from->store); /* its record may be older */
+    if (newest < from_lsn || newest == 0) {
         (void)snprintf(error->text, sizeof error->text, "it has no snapshot yet");
         return TN_NOTFOUND;
     }
-    (void)snprintf(name, sizeof name, DIR "/snapshot-%016llx.snap",
-                   (unsigned long long)peer->snapshot_lsn);
+    (void)snprintf(name, sizeof name, DIR "/snapshot-%016llx.snap", (unsigned long long)newest);
     uint64_t bytes = fakeos_file_size(from->disk, name);
     uint8_t *content = malloc(bytes);
     assert_non_null(content);
@@ -326,7 +325,10 @@ bool group_try_start(struct group *group, unsigned n, const struct group_start *
         return start_failed(node, &error);
     }
     node->store = replica_store(node->log);
-    return node_follow(node);
+    if (group->part != NULL && !group->part->open(node)) {
+        node->log = NULL;
+    }
+    return group->part != NULL ? node->log != NULL : node_follow(node);
 }
 
 void group_start(struct group *group, unsigned n, const struct group_start *start) {
@@ -339,7 +341,11 @@ static void node_end(struct group_node *node) {
     if (node->log == NULL) {
         return;
     }
-    (void)log_close(node->store, node->log);
+    if (node->group->part != NULL) {
+        node->group->part->close(node);
+    } else {
+        (void)log_close(node->store, node->log);
+    }
     node->log = NULL;
     node->owned = node->leads = false;
     if (node->appending) { /* nobody was told */
@@ -432,6 +438,19 @@ struct group_node *group_owner(struct group *group) {
     return owner;
 }
 
+static void node_turn(struct group_node *node) {
+    const struct group_part *part = node->group->part;
+    if (part != NULL) {
+        part->before(node);
+    }
+    replica_turn(node->log, group_boot_ms(node));
+    if (part != NULL) {
+        part->after(node);
+    } else if (node->owned && !node->leads) {
+        node_lead(node);
+    }
+}
+
 void group_run(struct group *group, uint64_t ms) {
     for (uint64_t end_ms = group->now_ms + ms; group->now_ms < end_ms;) {
         fakeetcd_advance(group->fake, ++group->now_ms);
@@ -440,10 +459,7 @@ void group_run(struct group *group, uint64_t ms) {
             if (node->log == NULL || group->now_ms < node->hangs_until_ms) {
                 continue;
             }
-            replica_turn(node->log, group_boot_ms(node));
-            if (node->owned && !node->leads) {
-                node_lead(node);
-            }
+            node_turn(node);
         }
         (void)group_owner(group);
     }

@@ -16,6 +16,7 @@
 #define GROUP_TTL_MS 2000u
 #define GROUP_PREFIX "/group/"
 #define GROUP_STATE_VERSION 5u
+#define GROUP_WALL_MS 1800000000000u /* the world's wall clock at its 0 */
 
 enum group_fate { GROUP_NONE, GROUP_PENDING, GROUP_OK, GROUP_NEVER, GROUP_UNKNOWN };
 
@@ -51,7 +52,17 @@ struct group_node {
     char notice[1024]; /* all last lines, newest first, cut */
 };
 
+/* What uses the logs in place of the recorder. */
+struct group_part {
+    /* Loads and follows node->log. False: it cannot, has closed the log, and the notice says why. */
+    bool (*open)(struct group_node *node);
+    void (*close)(struct group_node *node);  /* ends, and closes the log */
+    void (*before)(struct group_node *node); /* before each turn of its log */
+    void (*after)(struct group_node *node);
+};
+
 struct group {
+    const struct group_part *part; /* set before the first start; NULL: the recorder */
     struct fakeetcd *fake;
     struct tn_prng prng;
     uint64_t now_ms;
