@@ -39,6 +39,9 @@ FINDERS = {
     "states": "CRASH",
     "cluster": "CLUSTER",
     "stories": "STORIES",
+    "engines": "ENGINES",
+    "abroad": "ABROAD",
+    "deadline": "DEADLINE",
 }
 HEADER = "plants/plant.h"
 
