@@ -96,6 +96,7 @@ enum tn_result engine_values_list(struct engine *engine, enum engine_read_mode m
             break;
         }
     }
+    TN_ASSERT(count <= capacity);
     *ret_count = verdict == TN_R_OK ? count : 0;
     *ret_lsn = query.lsn;
     if (verdict == TN_R_OK) {

@@ -49,6 +49,7 @@ static void tick_done(struct engine_request *request, struct tn_bytes command) {
     }
     atomic_store(&engine->tick_not_before_ms, now_ms + wait_ms);
     pthread_mutex_lock(&engine->submit_lock);
+    TN_ASSERT(engine->tick_pending && request == &engine->tick);
     engine->tick_pending = false;
     pthread_mutex_unlock(&engine->submit_lock);
     engine_park_bump(&engine->thread_word);

@@ -30,6 +30,7 @@ void engine_waited_keep(void *ctx, const struct kernel *kernel,
                         const struct kernel_result *result) {
     struct engine *engine = ctx;
     (void)kernel;
+    TN_ASSERT(result->code != TN_R_WAITING); /* it has waited */
     if (engine_authority(engine) != TN_R_OK) {
         return;
     }
@@ -52,6 +53,7 @@ void engine_waited_keep(void *ctx, const struct kernel *kernel,
 void engine_waited_deliver(struct engine *engine) {
     struct engine_waited *waited = engine->waited.first;
     struct engine_delivery delivery;
+    TN_ASSERT((waited == NULL) == (engine->waited.last == NULL));
     engine->waited.first = engine->waited.last = NULL;
     pthread_mutex_lock(&engine->waited.lock);
     engine_deliver_begin(engine, &delivery);

@@ -86,6 +86,7 @@ static enum tn_result claims_read(struct kernel *k, struct request *q) {
             return refuse(q->result, TN_R_TOO_LARGE, most);
         }
     }
+    TN_ASSERT(r.pos == r.len && total >= c->claim_count); /* the decoder has seen all claims */
     q->claim_count = c->claim_count;
     q->total = (uint32_t)total;
     return TN_R_OK;
@@ -320,6 +321,7 @@ void kernel_request_keep(struct kernel *k, const struct request *q) {
     lease_mut(k, q->lease)->first_member = k->plan_members[0];
     for (uint32_t i = 0; i < q->total; i++) {
         uint32_t member = k->plan_members[i];
+        TN_ASSERT(member_at(k, member)->lease == q->lease);
         member_mut(k, member)->next = i + 1 < q->total ? k->plan_members[i + 1] : TN_NONE;
         kernel_value_keep(k, member);
         struct pool *p = pool_mut(k, member_at(k, member)->pool);
@@ -352,6 +354,7 @@ static void lease_begin(struct kernel *k, const struct request *q) {
     kernel_request_fill(k, q);
     kernel_request_keep(k, q);
     root_mut(k)->leases_live++;
+    TN_ASSERT(root_at(k)->leases_live <= kernel_limit(k, KERNEL_LIMIT_LEASES));
     kernel_index_lease_add(k, q->lease);
     kernel_lease_link(k, q->lease);
     kernel_lease_count(k, q->lease, +1);

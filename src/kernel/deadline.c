@@ -59,10 +59,12 @@ static void entry_add(struct kernel *k, uint32_t clock, bool offline, uint64_t w
     if (when < k->clock_min[clock]) {
         clock_min_set(k, clock, when);
     }
+    TN_ASSERT(k->clock_min[clock] <= when);
 }
 
 static void entry_remove(struct kernel *k, uint32_t clock, bool offline, uint64_t when,
                          uint32_t ref) {
+    TN_ASSERT(k->clock_min[clock] <= when);
     tn_timer_remove(&k->timers, tree_of(k, clock, offline), when, ref);
     if (when == k->clock_min[clock]) {
         uint64_t first = NEVER;

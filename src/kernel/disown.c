@@ -71,7 +71,7 @@ static bool job_spares(const struct kernel *k, const struct job *j, uint32_t lea
 static void job_step(struct kernel *k, uint32_t slot) {
     struct job *j = job_mut(k, slot);
     uint32_t lease = j->cursor;
-    TN_ASSERT(lease_at(k, lease)->holder == j->holder);
+    TN_ASSERT(root_at(k)->job_head == slot && lease_at(k, lease)->holder == j->holder);
     j->cursor = lease_at(k, lease)->holder_next;
     if ((j->pool != TN_NONE && !kernel_lease_in_pool(k, lease, j->pool)) ||
         job_spares(k, j, lease)) {

@@ -53,6 +53,7 @@ static enum tn_result deadline_check(const struct kernel *k, const struct reques
 }
 
 enum tn_result kernel_import_check(const struct kernel *k, const struct request *q) {
+    TN_ASSERT(q->import && q->claim_count > 0);
     bool sticky = kernel_pool_option(k, k->plan_claims[0].pool, KERNEL_OPTION_STICKY) != 0;
     for (uint32_t i = 0; i < q->claim_count; i++) {
         if (k->plan_claims[i].any) {
@@ -118,6 +119,7 @@ void kernel_import_fill(struct kernel *k, const struct request *q) {
     struct lease *l = lease_mut(k, q->lease);
     l->created_ms = created_of(k, c);
     l->last_seen_ms = seen_of(k, c);
+    TN_ASSERT(l->created_ms <= l->last_seen_ms && l->last_seen_ms <= root_at(k)->now_ms);
     l->ttl_s = ttl_left(k, q);
     l->deadline_ms = deadline_of(k, q);
     l->bits = KERNEL_REASON_IMPORTED;
@@ -155,5 +157,6 @@ void kernel_run_pool_seed(struct kernel *k, const struct kernel_command *c,
     if (c->reclaimed > p->counters.reclaimed) {
         p->counters.reclaimed = c->reclaimed;
     }
+    TN_ASSERT(p->peak >= c->given_values && p->counters.reclaimed >= c->reclaimed);
     kernel_event_pool(k, KERNEL_EVENT_POOL_ALTERED, pool, 0);
 }

@@ -43,6 +43,7 @@ uint32_t kernel_index_lease(const struct kernel *k, uint64_t lsn) {
 }
 
 void kernel_index_lease_add(struct kernel *k, uint32_t lease) {
+    TN_ASSERT(lease_at(k, lease)->lsn > 0); /* 0 marks a free record */
     tn_map_insert(&k->leases, kernel_index_lease_hash(k, lease_at(k, lease)->lsn), lease);
 }
 

@@ -7,6 +7,7 @@
 void kernel_lists_link(struct kernel *k, uint32_t lease) {
     uint32_t holder = lease_at(k, lease)->holder;
     struct tn_timer_root *root = &k->lists.holder_roots[holder];
+    TN_ASSERT(holder != TN_NONE && name_at(k, holder)->refs > 0);
     uint32_t live = ++k->lists.holder_live[holder];
     if (TN_LIKELY(live < LISTS_MIN && root->count == 0)) {
         return;
@@ -103,6 +104,7 @@ bool kernel_lists_next(const struct kernel *k, const struct tn_timer_root *root,
     bool found = from == 0
                      ? tn_timer_first(&k->lists.trees, root, &slot, &ref)
                      : tn_timer_after(&k->lists.trees, root, from - 1, UINT32_MAX, &slot, &ref);
+    TN_ASSERT(!found || (slot >= from && slot < k->tables[TABLE_LEASE].used));
     *ret_lease = found ? (uint32_t)slot : TN_NONE;
     return found;
 }

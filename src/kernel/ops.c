@@ -276,7 +276,9 @@ void kernel_op_answer(struct kernel *k, const struct waiter *w,
                       const struct kernel_result *result) {
     struct tn_table *chunks = &k->tables[TABLE_OP_TEXT];
     struct op *o = op_mut(k, w->op);
-    root_mut(k)->op_chunks_waiting -= chunks_aside(k, w, w->op);
+    uint64_t aside = chunks_aside(k, w, w->op);
+    TN_ASSERT(o->waiter1 != 0 && root_at(k)->op_chunks_waiting >= aside);
+    root_mut(k)->op_chunks_waiting -= aside;
     uint32_t len = result_write(result, k->op_buffer, k->op_buffer_bytes);
     tn_text_drop(chunks, o->result);
     o->result = tn_text_put(chunks, tn_bytes_of(k->op_buffer, len));

@@ -7,6 +7,7 @@ static uint64_t add_up(uint64_t a, uint64_t b) {
 
 /* A template's figures of its kept scopes, after one of them has changed. */
 void kernel_scope_sum(struct kernel *k, uint32_t template) {
+    TN_ASSERT(pool_at(k, template)->template == TN_NONE); /* templates do not nest */
     struct pool *t = pool_mut(k, template);
     t->kept_scopes = t->kept_capacity = t->kept_excluded = 0;
     for (uint32_t i = 0; i < k->tables[TABLE_POOL].used; i++) {
@@ -24,6 +25,7 @@ void kernel_scope_sum(struct kernel *k, uint32_t template) {
 /* The template's policy with the scope's own options in place. */
 struct kernel_policy kernel_scope_policy(const struct kernel_policy *template,
                                          const struct pool *scope) {
+    TN_ASSERT(scope->template != TN_NONE);
     struct kernel_policy policy = *template;
     for (unsigned i = 0; i < KERNEL_OPTION_COUNT; i++) {
         policy.of[i] = scope->own & KERNEL_OWN(i) ? scope->policy.of[i] : policy.of[i];
@@ -55,6 +57,7 @@ bool kernel_scope_may_have(const struct kernel_policy *template,
 void kernel_scope_keep(struct kernel *k, uint32_t pool, const struct kernel_policy *policy,
                        uint64_t own) {
     struct pool *p = pool_mut(k, pool);
+    TN_ASSERT(p->state == POOL_LIVE && p->template != TN_NONE);
     p->policy = *policy;
     p->own |= own;
     p->kept = 1;

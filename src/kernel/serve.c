@@ -35,6 +35,7 @@ static void command_again(struct kernel *k, uint32_t waiter, struct kernel_comma
 static void grant(struct kernel *k, struct request *q) {
     struct lease *l = lease_mut(k, q->lease);
     bool reserve = q->reserve;
+    TN_ASSERT(l->state == KERNEL_WAITING && l->first_member == TN_NONE);
     kernel_request_keep(k, q);
     l->member_count = (uint16_t)q->total;
     l->created_ms = l->last_seen_ms = root_at(k)->now_ms;
@@ -63,6 +64,7 @@ static enum tn_result grant_try(struct kernel *k, uint32_t waiter, struct kernel
     command_again(k, waiter, &c, holder);
     struct request q = {.c = &c, .result = result, .reserve = waiter_at(k, waiter)->reserve != 0};
     q.lease = waiter_at(k, waiter)->lease;
+    TN_ASSERT(lease_at(k, q.lease)->waiter == waiter);
     q.holder = lease_at(k, q.lease)->holder;
     enum tn_result code = kernel_request_plan(k, &q);
     if (code == TN_R_OK) {
@@ -82,6 +84,7 @@ static uint32_t serve_first(struct kernel *k, uint32_t pool) {
         return cost;
     }
     uint32_t lease = waiter_at(k, waiter)->lease;
+    TN_ASSERT(lease_at(k, lease)->state == KERNEL_WAITING && lease_at(k, lease)->deadline_ms > 0);
     if (lease_at(k, lease)->deadline_ms <= root_at(k)->now_ms) {
         kernel_line_unlist(k, pool); /* its end is due, and will let the line move on */
         return cost;

@@ -13,6 +13,7 @@
 #include "kernel/state.h"
 
 void kernel_used_set(struct kernel *k, uint32_t pool, uint64_t value) {
+    TN_ASSERT(pool < k->tables[TABLE_POOL].used);
     if (!tn_bitmap_set(&k->taken, pool, value)) {
         return;
     }
@@ -48,6 +49,7 @@ bool kernel_used_next(const struct kernel *k, uint32_t pool, uint64_t from, uint
         bits = tn_bitmap_word(&k->taken, pool, word << 6);
     }
     *ret_value = word << 6 | (uint64_t)__builtin_ctzll(bits);
+    TN_ASSERT(*ret_value >= from);
     return *ret_value <= to;
 }
 

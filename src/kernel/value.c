@@ -381,6 +381,7 @@ void kernel_value_unclaim(struct kernel *k, uint32_t member) {
 
 void kernel_value_keep(struct kernel *k, uint32_t member) {
     const struct member *m = member_at(k, member);
+    TN_ASSERT(m->state == MEMBER_HELD);
     uint32_t owner = cold_owner(k, m);
     if (owner != TN_NONE && owner != member) {
         TN_ASSERT(member_at(k, owner)->state == MEMBER_COLD);
@@ -409,6 +410,7 @@ void kernel_value_free(struct kernel *k, uint32_t member) {
         t->used--;
         kernel_pool_maybe_empty(k, pool);
     }
+    TN_ASSERT(root_at(k)->members_live > 0);
     root_mut(k)->members_live--;
 }
 

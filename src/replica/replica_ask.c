@@ -11,6 +11,7 @@
 void replica_ask_finish(struct replica_ask *ask, enum tn_status status) {
     struct replica *r = ask->replica;
     replica_lock(r);
+    TN_ASSERT(!ask->finished); /* its thread may be gone a moment later */
     for (struct replica_ask **at = &r->asks; *at != NULL; at = &(*at)->next) {
         if (*at == ask) {
             *at = ask->next;
@@ -31,6 +32,7 @@ static enum tn_status ask_got(struct replica_ask *ask, const struct etcd_answer 
     if (value.len > ask->max) {
         return TN_INVALID;
     }
+    TN_ASSERT(ask->kind == REPLICA_ASK_GET && ask->out != NULL);
     if (value.len > 0) {
         memcpy(ask->out, value.at, value.len);
     }

@@ -107,6 +107,7 @@ static void beat(struct replica *r) {
     struct replica_node node;
     struct replica_key key = record_key(r, r->options.node);
     record_make(r, &node);
+    TN_ASSERT(!keep->beating); /* its answer copies `saying` */
     keep->saying_len = replica_node_encode(&node, keep->saying);
     struct etcd_compare compare = {.kind = keep->said_len > 0 ? ETCD_VALUE_IS : ETCD_ABSENT,
                                    .key = replica_key_bytes(&key),
@@ -183,6 +184,7 @@ static void on_listed(void *ctx, const struct etcd_answer *answer) {
     for (uint32_t i = 0; i < answer->found.count; i++) {
         node_take(r, nodes, &count, &answer->found.kvs[i]);
     }
+    TN_ASSERT(count <= REPLICA_NODES_MAX);
     replica_lock(r);
     memcpy(r->nodes, nodes, count * sizeof *nodes);
     r->node_count = count;
@@ -224,6 +226,7 @@ void replica_keep_count(struct replica *r, uint64_t last_lsn, uint64_t bytes) {
         keep->mark_count--;
         memmove(keep->marks, keep->marks + 1, keep->mark_count * sizeof keep->marks[0]);
     }
+    TN_ASSERT(keep->mark_count < REPLICA_MARKS);
     keep->marks[keep->mark_count++] = (struct replica_mark){.lsn = last_lsn, .bytes = keep->bytes};
     keep->mark_bytes = keep->bytes;
 }
@@ -348,6 +351,7 @@ static void on_trim_keys(void *ctx, const struct etcd_answer *answer) {
         }
     }
     keep->trim_next = lsn < keep->trim_goal ? lsn : keep->trim_goal;
+    TN_ASSERT(keep->trim_next <= keep->trim_goal);
 }
 
 static void trim(struct replica *r) {

@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include "base/assert.h"
 #include "server/http_listen.h"
 #include "server/parts.h"
 
@@ -64,6 +65,7 @@ static void ready_run(struct ready *ready) {
 
 static void answered(struct server *server, struct server_slot *slot, struct ready *ready,
                      uint64_t now_ns) {
+    TN_ASSERT(!slot->done && !slot->parked);
     slot->answer.code = slot->request.result.code;
     slot->done = true;
     count(&server->owners, slot, now_ns);
@@ -117,6 +119,7 @@ static void on_completed(uv_async_t *async) {
 void server_answer_job(struct server_owners *owners, struct server_slot *slot,
                        const struct protocol_writer *w) {
     struct server_client *client = slot->client;
+    TN_ASSERT(!slot->done);
     slot->len = w->out.overflow ? 0 : (uint32_t)w->out.len;
     slot->done = true;
     count(owners, slot, uv_hrtime());

@@ -1,6 +1,7 @@
 /* What client.h promises. */
 #include "server/client.h"
 
+#include "base/assert.h"
 #include "server/parts.h"
 
 void server_client_init(struct server_client *client, struct server *server,
@@ -32,4 +33,5 @@ void server_client_leave(struct server_client *client) {
     server_login_leave(&client->server->logins, client);
     server_parked_leave(&client->server->parked, client);
     server_slots_leave(client);
+    TN_ASSERT(client->queue == NULL && client->first == NULL && client->inflight == 0);
 }

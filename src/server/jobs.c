@@ -30,6 +30,7 @@ enum server_step server_job_begin(struct server_request *request) {
     if (code != TN_R_OK) {
         server_slot_refuse(request->slot, code, request->call.detail);
     } else {
+        TN_ASSERT(server_handlers[request->row->id].job != NULL); /* unit/handler sees that it is */
         server_handlers[request->row->id].job(request);
     }
     return SERVER_DONE;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "server/answer.h"
 #include "server/parts.h"
 
@@ -87,6 +88,7 @@ static void unpark(struct server_parked *parked, struct server_slot *slot) {
         link = &(*link)->next_parked;
     }
     *link = slot->next_parked;
+    TN_ASSERT(slot->parked && slot->slots->waiting > 0 && parked->count > 0);
     slot->next_parked = NULL;
     slot->parked = false;
     slot->slots->waiting--;
@@ -119,6 +121,7 @@ static void leave_submit(struct server_parked *parked, struct server_slot *slot)
 }
 
 static void leave(struct server_parked *parked, struct server_slot *slot) {
+    TN_ASSERT(slot->client == NULL && slot->leaving == SLOT_STAYS);
     slot->leaving = SLOT_UNATTENDS;
     slot->leaving_lease = slot->request.result.lease;
     leave_submit(parked, slot);

@@ -71,6 +71,7 @@ struct server_slot *server_slot_take(struct server_slots *slots, struct server_c
 
 void server_slot_free(struct server_slot *slot) {
     struct server_slots *slots = slot->slots;
+    TN_ASSERT(slots->used > 0 && !slot->parked);
     free(slot->heap);
     slot->heap = NULL;
     slot->next = slots->free;
@@ -81,6 +82,7 @@ void server_slot_free(struct server_slot *slot) {
 void server_slot_return(struct server_client *client) {
     struct server_slot **link = &client->first;
     struct server_slot *slot = client->last, *before = NULL;
+    TN_ASSERT(slot != NULL && client->inflight > 0 && !slot->done);
     while (*link != slot) {
         before = *link;
         link = &before->next;
@@ -102,6 +104,7 @@ struct server_slot *server_slot_collect(struct server_client *client) {
         client->last = NULL;
         client->waits = false; /* what waits is the last */
     }
+    TN_ASSERT(client->inflight > 0);
     client->inflight--;
     return slot;
 }

@@ -1,6 +1,7 @@
 /* What tick.h promises. */
 #include "server/tick.h"
 
+#include "base/assert.h"
 #include "engine/engine.h"
 #include "server/schedule.h"
 #include "server/slots.h"
@@ -12,6 +13,7 @@ static void tick_submit(struct ticks *ticks) {
     static const struct tn_bytes word = {.at = (const uint8_t *)"TICK", .len = 4};
     struct server_client *client = &ticks->client;
     struct server_request request;
+    TN_ASSERT(client->inflight == 0); /* one tick at a time */
     client->begun_ns = uv_hrtime();
     server_request_begin(&request, client, &access_system, &protocol_table[PROTOCOL_TICK], &word,
                          1);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "protocol/identity.h"
 #include "server/answer.h"
 #include "server/owners.h"
@@ -58,6 +59,7 @@ static enum tn_result holder_derive(struct server_request *request,
 enum tn_result server_write_submit(struct server_request *request) {
     struct server_writes *writes = request->client->writes;
     struct server_slot *slot = request->slot;
+    TN_ASSERT(slot != NULL && slot->client == request->client && !slot->done);
     slot->request.done = server_answer_done;
     slot->request.ctx = request->owners->server;
     enum tn_result code =
