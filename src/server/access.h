@@ -1,23 +1,23 @@
-/* Access: who asks, and what it may.
+/* Access: users, and what each of them may do.
  *
  * A user has a name, a role, a hashed secret and two lists of patterns: the pools it may touch and the
- * holders it may act for. Users come from the configuration and can change while the server runs. As
- * long as there is none, every client is an anonymous administrator, and the server listens on loopback
- * addresses only. That an anonymous client is on this machine proves little (a browser is too, and does
- * what web pages ask for), so it may do everything but define programs for the server to run.
+ * holders it may act for. Users come from the configuration and can change while the server runs. Without
+ * users, every client is an anonymous administrator, and the server listens on loopback addresses only.
+ * An anonymous client on this machine proves little: a browser is on it too, and does as web pages ask.
+ * So anonymous clients may do everything except define programs for the server to run.
  *
  * A client of the Unix-domain socket is known by its process: root and the server's own user are
  * administrators named unix:UID, whether there are users or not; all others must log in.
  *
  * Invariants
- *   1. What a user may is decided here, before anything is logged; the command carries the user's name
- *      and the one bit that the kernel asks for, so that no configuration changes a replay.
- *   2. A user's struct stays where it is until the server ends, so whoever logged in may point to it.
- *      When its secret changes or it is gone, its generation does too, and all its logins are void.
- *   3. Who may not see a pool or a holder sees none of its leases and events, neither in lists nor by
- *      their ids, as if they were not there.
+ *   1. A user's rights are judged here, before anything is logged. The command carries the user's name
+ *      and the one bit that the kernel needs, so no change of the configuration changes a replay.
+ *   2. A user's struct stays in place until the server ends, so logins may point to it. When the secret
+ *      changes or the user is removed, the generation changes, and all logins of the user become void.
+ *   3. A user that may not see a pool or a holder sees none of its leases and events, neither in lists
+ *      nor by their ids: they seem not to exist.
  *
- * All on the loop's thread. */
+ * Everything runs on the loop's thread. */
 #ifndef TN_SERVER_ACCESS_H
 #define TN_SERVER_ACCESS_H
 
@@ -50,7 +50,7 @@ struct access_user {
     uint32_t name_len;
     char name[KERNEL_USER_MAX + 1];
     char hash[ACCESS_HASH_MAX];
-    enum protocol_role role; /* NOBODY: it is gone */
+    enum protocol_role role; /* NOBODY: the user was removed */
     bool is_fixed;           /* it does not come from the configuration and never goes */
     bool is_anonymous;
     uint32_t generation;
@@ -61,12 +61,12 @@ struct access {
     struct access_user *users;
     struct access_user local[2]; /* root and the server's own user, at the Unix-domain socket */
     uint32_t local_uid[2];
-    bool on; /* there are users: nobody is let in without a name */
+    bool on; /* users exist: clients must log in */
 };
 
-/* Who somebody logged in as. */
+/* The user that a client has logged in as. */
 struct access_login {
-    const struct access_user *user; /* NULL: nobody */
+    const struct access_user *user; /* NULL: not logged in */
     uint32_t generation;
 };
 
@@ -76,9 +76,9 @@ extern const struct access_user access_system;
 /* Another user at the Unix-domain socket: it must log in. */
 extern const struct access_user access_stranger;
 
-/* `own_uid`: whom the server runs as. */
+/* `own_uid`: the user id that the server runs as. */
 void access_init(struct access *access, uint32_t own_uid);
-/* Who a client of the Unix-domain socket is by its process. */
+/* The user of a client of the Unix-domain socket, by the user id of its process. */
 const struct access_user *access_peer(const struct access *access, uint32_t uid);
 
 /* Takes these users in place of those there are. False: no memory, and some may have been taken. */
@@ -91,7 +91,7 @@ const struct access_user *access_find(const struct access *access, struct tn_byt
 /* A login of the user of that name; its user is NULL if there is none. */
 struct access_login access_login_of(const struct access *access, struct tn_bytes name);
 
-/* Never NULL: who is not logged in is nobody, or an administrator if there are no users. */
+/* Never NULL: without a login it is the user "nobody", or an administrator if there are no users. */
 const struct access_user *access_user_of(const struct access *access,
                                          const struct access_login *login);
 
@@ -105,14 +105,14 @@ bool access_sees_event(const struct access_user *user, const struct engine_event
 bool access_sees_lease(const struct access_user *user, struct engine *engine,
                        const struct engine_lease *lease);
 
-/* Whether it may define what programs the server runs. */
+/* Whether the user may define programs that the server runs. */
 bool access_programs(const struct access_user *user);
 
 /* OK; NOAUTH: it must log in; NOPERM: its role is too low. */
 enum tn_result access_role(const struct access_user *user, enum protocol_role needed);
 
-/* Whether the user may do what has been parsed: the pools and holders it names, and the lease. OK, or
- * NOPERM with words in `detail`; NOTFOUND for a lease that it may not see. */
+/* Whether the user may execute the parsed call, with its pools, holders and lease. OK, or NOPERM with
+ * the reason in `detail`; NOTFOUND for a lease that the user may not see. */
 enum tn_result access_judge(const struct access_user *user, struct engine *engine,
                             const struct protocol_command *row, const struct protocol_call *call,
                             char detail[ACCESS_DETAIL]);

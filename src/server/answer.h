@@ -20,11 +20,11 @@ struct server_answers {
 
 void server_answers_init(struct server_answers *answers, uv_loop_t *loop, struct server *server);
 /* All is answered: waits until the thread that said so is done. */
-/* On an engine's thread: the loop looks at what is there. */
+/* On an engine's thread: wakes the loop to take the answers. */
 void server_answers_wake(struct server_answers *answers);
 void server_answers_stop(struct server_answers *answers);
 
-/* What the engine calls when a write is done: on one of its threads, or inside a call that commits. */
+/* The engine calls this when a write is done: on one of its threads, or inside a call that commits. */
 void server_answer_done(struct engine_request *request, struct tn_bytes command);
 /* A job's answer has been written; the client runs. */
 void server_answer_job(struct server_owners *owners, struct server_slot *slot,

@@ -1,12 +1,12 @@
 /* BACKUP: a copy of the engine's files for a client that asks for them piece by piece. One backup at a
- * time; it ends by BACKUP END, or when nobody has read from it for a minute. Reading runs on a thread of
- * libuv's, one piece at a time.
+ * time; it ends with BACKUP END, or after a minute without a read. Reading runs on a worker thread of
+ * libuv, one piece at a time.
  *
  *     none --BEGIN--> open --END, or a minute--> none
  *                     open <--READ--> reading (the slot is set)
  *
- * A backup is for the user that began it: it may have the signing keys, which are not for everybody who
- * may begin one. */
+ * A backup belongs to the user that began it: it may contain the signing keys, which not every user that
+ * may begin a backup may have. */
 #ifndef TN_SERVER_BACKUP_JOB_H
 #define TN_SERVER_BACKUP_JOB_H
 
@@ -27,7 +27,7 @@ struct server_backup {
     struct server_slot *slot; /* NULL: none of the following is in use */
     struct tn_bytes name;     /* in name_bytes */
     uint64_t offset;
-    uint8_t *bytes; /* room for `room`, and what was read */
+    uint8_t *bytes; /* `room` bytes; the first `len` have been read */
     size_t room, len;
     enum tn_status status;
     char name_bytes[LOG_FILE_NAME_MAX];

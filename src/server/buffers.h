@@ -1,5 +1,5 @@
-/* The loop's own buffers, each for one request at a time: requests are parsed where they were read, and
- * only what cannot be parsed yet is copied into memory of the connection's own. Made once. */
+/* The loop's buffers, each for one request at a time, allocated once. Requests are parsed in the buffer
+ * that they were read into; only an incomplete request is copied into memory of its connection. */
 #ifndef TN_SERVER_BUFFERS_H
 #define TN_SERVER_BUFFERS_H
 

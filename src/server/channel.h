@@ -22,9 +22,9 @@ struct server_channel {
     struct tn_bytes subject;      /* the pool or the holder */
 };
 
-/* NULL, or what is wrong with it. Borrows from the text. */
+/* NULL, or the fault. The result points into the text. */
 const char *server_channel_parse(struct tn_bytes text, struct server_channel *ret_channel);
-/* The same for a pattern, whose kind is never looked at. */
+/* The same for a pattern; its kind is not judged. */
 const char *server_pattern_parse(struct tn_bytes text, struct server_channel *ret_channel);
 
 #endif

@@ -1,5 +1,5 @@
-/* RESP connections. An idle one has its struct and nothing else: see buffers.h and output.h for what it
- * borrows while it is served. */
+/* RESP connections. An idle connection has only its struct; while it is served it borrows the loop's
+ * buffers (buffers.h, output.h). */
 #ifndef TN_SERVER_CONNECTION_H
 #define TN_SERVER_CONNECTION_H
 
@@ -19,7 +19,7 @@ struct server_connection {
     struct server *server;
     struct server_output *output;
     struct server_streams *streams;
-    LIST_ENTRY(server_connection) place; /* among those that are live, or free */
+    LIST_ENTRY(server_connection) place; /* in the list of live or of free connections */
     uint64_t id;
     uint64_t created_ms, active_ms, progress_ms;
     size_t unsent; /* at the last look at progress */
@@ -39,12 +39,13 @@ struct server_connection {
     bool reading;
     bool served;    /* something was done for it that not everybody may ask for */
     bool for_owner; /* it has sent a command that only the owner of the log serves */
-    bool in_multi;  /* MULTI was refused, and so is what follows it, up to EXEC or DISCARD */
+    bool in_multi;  /* MULTI was refused; so are the commands after it, up to EXEC or DISCARD */
     bool leaving;   /* takes no more requests; closes when its replies are sent */
     bool ended;     /* the client sends no more */
     bool lost;      /* it cannot be sent to; closes when whatever is being served is done */
     bool closing;
-    /* What the connection itself proves: the process at a Unix-domain socket, a client certificate. */
+    /* The login that the connection itself proves: by the process at a Unix-domain socket, or by a client
+     * certificate. */
     struct access_login arrived;
     struct server_subscriber *subscriber; /* NULL: it has not subscribed to anything */
     const struct protocol_command *last_command;
@@ -71,7 +72,7 @@ struct server_connections {
 
 /* Takes the client that waits at the listener. */
 void server_connection_accept(struct server *server, struct server_listener *listener);
-/* Serves what has been read, then sends what has been answered. */
+/* Serves the requests that have been read, then sends the replies. */
 void server_connection_run(struct server_connection *connection);
 void server_connection_close(struct server_connection *connection);
 /* Too much waits to be sent to a subscriber: it is disconnected. */
@@ -84,11 +85,12 @@ void server_connection_give(struct server_connection *connection, size_t bytes);
 /* Every second; and in each turn, until all have been looked at. */
 void server_connections_check(struct server *server);
 void server_connections_look(struct server *server);
-/* The log was lost to another node: what connections have asked for is answered, then they are closed, but
- * for those that said READONLY or only listen. Begins; and a step in each turn, true if there is more. */
+/* After this node has lost the log: answers the requests of all connections and closes them, except
+ * those that said READONLY or only subscribe. The first call begins; the second is one step in each turn
+ * of the loop, true if more steps follow. */
 void server_connections_part(struct server *server);
 bool server_connections_part_step(struct server *server);
-/* Closes connections whose user is gone, or has another secret now. */
+/* Closes connections whose user was removed or has another secret now. */
 void server_connections_review(struct server *server);
 /* Whether the log has a line for one more client that is disconnected: a crowd is counted instead. */
 bool server_connections_tell(struct server_connections *connections);

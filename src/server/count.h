@@ -1,4 +1,4 @@
-/* What the server counts about its own work, for INFO and for the metrics.
+/* Counters of the server's own work, for INFO and for the metrics.
  *
  * Everything here belongs to the loop's thread, so counting is an addition and nothing else; a scrape
  * copies the whole struct there before another thread renders it. The one exception, refusals by
@@ -6,7 +6,7 @@
  *
  * Latency. A request begins when the last bytes of its connection were read and ends when its reply
  * is handed to the socket. The clock is read once for each of those events, never for each command:
- * what is served together has the same times. */
+ * requests that are served together have the same times. */
 #ifndef TN_SERVER_COUNT_H
 #define TN_SERVER_COUNT_H
 
@@ -14,7 +14,7 @@
 #include "protocol/table.h"
 #include "token/token.h"
 
-#define SERVER_BUCKETS 16u /* and one more for what is longer than all of them */
+#define SERVER_BUCKETS 16u /* and one more, without an upper bound */
 #define SERVER_RUNS 16u
 #define SERVER_HTTP_STATUSES 600u
 
@@ -49,7 +49,7 @@ enum server_drop {
         SERVER_DROP_COUNT
 };
 
-/* What became of logins: its name. Those that were remembered are not counted. */
+/* Outcomes of logins, with their names. Logins answered from the cache are not counted. */
 #define SERVER_LOGIN_TABLE(X) \
     X(ACCEPTED, "accepted")   \
     X(REFUSED, "refused")     \

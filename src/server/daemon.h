@@ -1,8 +1,8 @@
-/* What the program around the server asks of it and hears from it: reload, sign of life.
+/* The connection to the program around the server: reload, sign of life.
  *
  *     SIGHUP --> reload, on a worker thread --> reloaded, on the loop
  *
- * One reload at a time; a signal that comes meanwhile is one more after it, however many came. */
+ * One reload at a time; all signals that arrive meanwhile cause one more reload after it. */
 #ifndef TN_SERVER_DAEMON_H
 #define TN_SERVER_DAEMON_H
 

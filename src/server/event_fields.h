@@ -10,7 +10,7 @@
 
 /* One map, in the writer's encoding. */
 void server_event_write(struct protocol_writer *w, const struct engine_event *event);
-/* {"kind": "lost", "oldest": id}: for a reader who fell behind what is kept. */
+/* {"kind": "lost", "oldest": id}: for a reader that fell behind the oldest retained event. */
 void server_event_write_lost(struct protocol_writer *w, struct engine_event_id oldest);
 void server_event_id_write(struct protocol_writer *w, struct engine_event_id id);
 void server_pool_metrics_write(struct protocol_writer *w, const struct engine_metrics *metrics);

@@ -6,14 +6,14 @@
 
 #define SERVER_OUT_HARD (32u << 20) /* waiting to be sent: the connection is dropped */
 
-/* Hands the next events to all who keep up. */
+/* Hands the next events to all subscribers that keep up. */
 void server_fanout_tail(struct server_streams *streams);
 void server_fanout_metrics(struct server_streams *streams, const struct engine_metrics *metrics);
-/* A text to all who listen to the channel now: it cannot be read back. Any user may hear it. */
+/* Sends a text to all current subscribers of the channel, whatever their user. It is not retained. */
 void server_fanout_say(struct server_streams *streams, const char *channel, const char *text);
-/* One step of each who is behind and has room, bounded in all. */
+/* One step of each subscriber that is behind and has room; all steps together are bounded. */
 void server_fanout_behind(struct server_streams *streams);
-/* From now on it hears what is new, after `position`: the newest event, or where it has got to. */
+/* From now on the subscriber keeps up: it gets the events after `position`. */
 void server_subscriber_keep_up(struct server_subscriber *subscriber,
                                struct engine_event_id position);
 /* From now on it reads for itself, from `cursor` on. */

@@ -88,7 +88,7 @@ server_reader read_rule;
 server_reader read_rules;
 server_reader read_sensors;
 server_reader read_sensor;
-/* read_events.c; with request->more, what there is of the page is kept for the client. */
+/* read_events.c; with request->more, the unfinished page is kept for the client. */
 server_reader read_events;
 /* node_commands.c */
 server_reader read_nodes;
@@ -104,7 +104,7 @@ server_reader read_token_keys;
 server_reader read_token_refresh;
 server_reader read_token_sensor;
 
-/* write.c: the command as it was parsed, and what all other writes end in. */
+/* write.c: submits the command as it was parsed; all other writes end in it. */
 server_writer server_write_submit;
 /* sensor.c */
 server_writer write_emit;

@@ -7,7 +7,7 @@
 
 struct server;
 
-/* Makes what all listeners of HTTP need. 0, or a code of libuv's. */
+/* Prepares HTTP for its listeners. 0, or an error code of libuv. */
 int server_http_start(struct server *server);
 /* 0, or a code of libuv's. */
 int server_http_listen(struct server *server, const char *host, uint16_t port, uint16_t *ret_port);

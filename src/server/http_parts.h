@@ -9,11 +9,11 @@
  *         +--refused early----+-------------------------------+
  *
  * While it is working its connection is suspended: libmicrohttpd does not look at it. An exchange is
- * an client as a RESP connection is, with at most one write under way.
+ * a client, as a RESP connection is, with at most one write in flight.
  *
- * Memory. A connection has what libmicrohttpd gives it and a few words; bodies are bounded one by one
- * (HTTP_BODY_MAX) and all together (HTTP_BODIES_MAX). Answers, until they have been sent, are
- * what a client is kept (memory.c), but for small ones. */
+ * Memory. A connection has its memory of libmicrohttpd and a small struct. Bodies are bounded one by one
+ * (HTTP_BODY_MAX) and all together (HTTP_BODIES_MAX). Answers that have not been sent count as client
+ * memory (memory.h), except small ones. */
 #ifndef TN_SERVER_HTTP_PARTS_H
 #define TN_SERVER_HTTP_PARTS_H
 
@@ -26,15 +26,16 @@
 #include "server/stream.h"
 #include "server/unix.h"
 
-#define HTTP_CONNECTION_BYTES (16u * 1024u) /* head of a request, and what is being sent */
-#define HTTP_CONNECTIONS_MAX 1000000u       /* libmicrohttpd's limit; it is ours that counts */
+#define HTTP_CONNECTION_BYTES \
+    (16u * 1024u) /* of libmicrohttpd: the head of a request, and the output buffer */
+#define HTTP_CONNECTIONS_MAX 1000000u /* libmicrohttpd's limit; it is ours that counts */
 #define HTTP_PATH_MAX 2048u
 #define HTTP_ARGUMENTS_MAX PROTOCOL_QUERY_MAX
 /* A body: 4,096 names of 64 bytes, the largest command, fit. The loop reads through it several times. */
 #define HTTP_BODY_MAX (384u * 1024u)
 #define HTTP_SCRATCH_BYTES (2 * PROTOCOL_REQUEST_MAX)
 #define HTTP_BODIES_MAX (64u << 20)  /* bytes of all bodies that are being received or served */
-#define HTTP_ANSWER_SMALL 4096u      /* bytes of an answer that need no look at what there is */
+#define HTTP_ANSWER_SMALL 4096u      /* bytes of an answer that do not count as client memory */
 #define HTTP_DISCARD_MAX (16u << 20) /* bytes that are read only to be able to say 413 */
 #define HTTP_KEY_MAX KERNEL_OPID_MAX
 #define HTTP_KEY_BUCKETS 1024u
@@ -56,10 +57,10 @@ struct http_connection {
     int client_socket;               /* the client's own; -1: it is gone */
     struct https_relay *relay;       /* NULL: without TLS, or the client is gone */
     bool secure;                     /* with TLS */
-    struct access_login arrived;     /* what the connection itself proves */
+    struct access_login arrived;     /* the login that the connection itself proves */
     struct protocol_framing framing; /* of what has been read from it */
     uint64_t heads;                  /* of those, that libmicrohttpd has made requests of */
-    bool refused;                    /* told why; what it still sends is thrown away */
+    bool refused;                    /* the client got the reason; its further input is discarded */
     size_t discarded;
 };
 
@@ -145,7 +146,7 @@ struct http_exchange {
 };
 
 /* http.c */
-/* Does what there is to do on HTTP's sockets and says when it wants to be called again. */
+/* Serves HTTP's sockets, and sets the timer for the next call. */
 void http_run(struct http *http);
 /* http_run is called soon. */
 void http_soon(struct http *http);
@@ -154,11 +155,11 @@ void http_resume(struct http *http, struct MHD_Connection *mhd);
 
 /* http_socket.c: listening without TLS. */
 void http_listeners_stop(struct http *http);
-/* Every second: those that had no descriptors left try again. */
+/* Every second: listeners that ran out of descriptors try again. */
 void http_listeners_retry(struct http *http);
 
 /* https.c: connections with TLS. */
-/* If a relay gives this connection to libmicrohttpd, fills in what the relay knows. */
+/* If a relay gives this connection to libmicrohttpd, copies the address and login from the relay. */
 void https_relay_find(struct http_connection *connection);
 /* The connection ends. */
 void https_relay_leave(struct http_connection *connection);
@@ -166,10 +167,10 @@ void https_relay_leave(struct http_connection *connection);
 void https_relays_turn(struct http *http);
 /* Once in a turn, while http->relay_looking is not NULL. */
 void https_relays_look(struct http *http);
-/* Closes those that are in their handshake, or all. */
+/* Closes the relays that are in their handshake, or all. */
 void https_relays_close(struct http *http, bool all);
 
-/* http_wire.c: what libmicrohttpd reads, judged before it has it. */
+/* http_wire.c: judges the bytes of requests before libmicrohttpd gets them. */
 /* False: no memory. */
 bool http_wire_add(struct http *http, struct http_connection *connection);
 void http_wire_remove(struct http *http, const struct http_connection *connection);
@@ -179,7 +180,7 @@ void http_wire_run(struct http *http);
 bool http_wire_agrees(struct http_connection *connection);
 
 /* http_exchange.c */
-/* What libmicrohttpd calls. */
+/* The callbacks of libmicrohttpd. */
 void *http_exchange_new(void *ctx, const char *uri, struct MHD_Connection *mhd);
 enum MHD_Result http_exchange_request(void *ctx, struct MHD_Connection *mhd, const char *url,
                                       const char *method, const char *version, const char *data,
@@ -199,7 +200,7 @@ void http_answer_response(struct http_exchange *exchange, unsigned status,
 __attribute__((format(printf, 3, 4))) void http_answer_problem(struct http_exchange *exchange,
                                                                unsigned status, const char *format,
                                                                ...);
-/* The same, if what was asked for may have happened or may yet. */
+/* The same, if the outcome of the request is unknown. */
 void http_answer_unknown(struct http_exchange *exchange, unsigned status, const char *detail);
 /* For the answer that has just been made. */
 void http_header_out(struct http_exchange *exchange, const char *name, const char *value);
@@ -209,19 +210,19 @@ void http_exchange_wake(struct http_exchange *exchange);
 void http_exchange_look(struct http_exchange *exchange);
 
 /* http_login.c */
-/* Whether whoever asks may do what this role may. False: it has been answered, or waits until it is
- * known who it is; then the exchange is served again. */
+/* Whether the client's user has this role. False: the exchange has been answered, or it waits for the
+ * login and is served again after it. */
 bool http_access(struct http_exchange *exchange, enum protocol_role role);
 void http_answer_refusal(struct http_exchange *exchange, enum tn_result code, const char *detail);
 
-/* http_guard.c: may whoever sent this be answered at all? */
+/* http_guard.c: whether this origin may be answered at all. */
 /* "localhost", "127.0.0.1:7412", "[::1]". */
 bool http_host_is_ours(const char *host);
 /* Whether a page of that origin is one of ours, that is, of this host, over the same protocol. */
 bool http_origin_is_host(const char *origin, const char *host, bool secure);
 bool http_type_is_json(const char *type);
 
-/* http_page.c: what is not a command. False: it is not here; else it is answered or being made. */
+/* http_page.c: paths that are no commands. False: there is no such path; else it is answered or in work. */
 bool http_page(struct http_exchange *exchange);
 void http_page_leave(struct http_exchange *exchange);
 
@@ -237,7 +238,7 @@ void http_call_done(struct http_exchange *exchange);
 void http_key_forget(struct http_exchange *exchange);
 
 /* http_seed.c: the newest snapshot, for another node of the cluster. */
-/* False: this is not what is asked for, or there is no cluster; else it is answered. */
+/* False: the path is another one, or there is no cluster; else it is answered. */
 bool http_seed(struct http_exchange *exchange);
 /* It is to end, unfinished. */
 void http_seed_end(struct http_exchange *exchange);

@@ -1,5 +1,5 @@
-/* The listening sockets of RESP, and the one of HTTP with TLS: all that accept a transport. RESP has one of
- * TCP, one of TCP with TLS, and one of the Unix domain, whose clients are known by their processes. */
+/* The listeners that accept a transport: three of RESP (TCP, TCP with TLS, and a Unix-domain socket, which
+ * knows its clients by their processes), and the one of HTTP with TLS. */
 #ifndef TN_SERVER_LISTEN_H
 #define TN_SERVER_LISTEN_H
 

@@ -46,14 +46,14 @@ struct server_logins {
     struct server_login_address addresses[SERVER_LOGIN_ADDRESSES + 1];
     uint32_t told, untold; /* failures in this second: lines of the log */
     uv_work_t work;
-    /* Of a secret that nobody knows: what a name that does not exist is compared with. */
+    /* The hash of a random secret: secrets for unknown names are compared with it. */
     char nobodys_hash[crypto_pwhash_STRBYTES];
     uint8_t key[32];
     struct server_login_known known[SERVER_LOGIN_KNOWN];
 };
 
 enum server_login_step {
-    SERVER_LOGIN_GOOD, /* client->login says who it is */
+    SERVER_LOGIN_GOOD, /* client->login is the user */
     SERVER_LOGIN_BAD,
     SERVER_LOGIN_WAIT, /* the client will be run; then the same is to be asked again */
     SERVER_LOGIN_BUSY, /* too many wait */

@@ -1,4 +1,4 @@
-/* The memory that is kept for clients: requests that are not whole, replies that they have not read.
+/* Client memory: unfinished requests, and replies that clients have not read.
  *
  * Each connection has bounds of its own, but ten thousand of them together would be gigabytes; so
  * client_memory bounds them all. Below it every client gets what it needs. Above it, up to one and a
@@ -33,10 +33,10 @@ struct server_memory {
 /* For `bytes` more than the `held` ones of one client. False: it has its share, and there is no more. */
 bool server_memory_share(struct server_memory *memory, size_t *held, size_t bytes);
 void server_memory_return(struct server_memory *memory, size_t *held, size_t bytes);
-/* Whether a reply of so many bytes could be kept, if it is not read at once. Asked while a long reply is
- * made: making it whole and then having no place for it would be in vain. */
+/* Whether there is memory for a reply of this size if the client does not read it at once. Asked while a
+ * long reply is made, so that no reply is finished in vain. */
 bool server_memory_reply(const struct server_memory *memory, size_t bytes);
-/* What is said then. */
+/* The reason in the refusal. */
 extern const char server_no_room[];
 
 #endif

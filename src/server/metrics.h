@@ -4,9 +4,9 @@
  * order, each with all its samples together, and docs/metrics.md has a line for each (a test compares).
  *
  * A scrape costs the loop two short steps, a copy of the counters at its beginning and the hand-over
- * at its end. In between a thread of libuv's asks the engine for the pools, a few at a time, and
- * renders. One runs at a time; whoever asks meanwhile shares the next one, so a scrape never shows
- * less than what had happened when it was asked for. */
+ * at its end. In between a worker thread asks the engine for the pools, a few at a time, and
+ * renders. One scrape runs at a time; all clients that ask meanwhile share the next one, so a scrape is
+ * never older than its request. */
 #ifndef TN_SERVER_METRICS_H
 #define TN_SERVER_METRICS_H
 
@@ -16,8 +16,8 @@
 #include "server/refusal.h"
 #include "supervisor/supervisor.h"
 
-/* The text of one scrape is at most so long. Pools whose samples may not fit are left out, and
- * tenure_metrics_pools_omitted says how many. */
+/* The maximum length of one scrape. Pools whose samples may not fit are left out and counted in
+ * tenure_metrics_pools_omitted. */
 #define SERVER_METRICS_BYTES (64u << 20)
 #define SERVER_METRICS_SAMPLE_SECONDS 15u /* growth of pools is sampled at least so often */
 
@@ -178,7 +178,7 @@ void metrics_histogram(struct metrics_text *text, const char *label, const char 
 
 /* ---- Pools: metrics_pools.c ---- */
 
-/* What is shown of a pool. */
+/* The figures of a pool. */
 struct metrics_pool {
     char name[KERNEL_POOL_MAX + 1];
     uint8_t name_len;
@@ -193,7 +193,7 @@ struct metrics_pool {
 
 /* How fast a pool fills: remembered from one look to the next, by the hash of its name. */
 struct metrics_growth {
-    uint64_t name_hash; /* 0: nobody */
+    uint64_t name_hash; /* 0: an empty place */
     uint32_t pool;      /* index of the row, in this look */
     uint64_t used, at_ms;
     double rate, weight; /* values a second, and how much of the past it stands for, 0 to 1 */
@@ -214,9 +214,9 @@ struct metrics_pools {
 
 /* False: no memory. One that does not fit is counted as omitted. */
 bool metrics_pools_add(struct metrics_pools *pools, const struct kernel_pool_view *view);
-/* Fills in when each pool is exhausted, from what was remembered at the looks before. */
+/* Fills in when each pool will be exhausted, from the figures of earlier looks. */
 bool metrics_pools_estimate(struct metrics_pools *pools, uint64_t now_ms);
-/* The rows are gone, what was remembered stays for the next look. */
+/* Frees the rows; the remembered figures stay for the next look. */
 void metrics_pools_clear(struct metrics_pools *pools);
 void metrics_pools_render(struct metrics_text *text, const struct metrics_pools *pools,
                           const struct server_refusals *refusals);
@@ -254,21 +254,20 @@ void metrics_render(struct metrics_text *text, const struct metrics_view *view);
 
 struct server;
 
-/* The result, shared by all who asked; on the loop's thread only. */
+/* The result, shared by all clients that asked for it; on the loop's thread only. */
 struct server_text {
     struct server *server;
     uint32_t references;
-    size_t
-        memory; /* of what clients are kept: as long as one of them reads it slowly it is there */
+    size_t memory; /* counts as client memory until the slowest client has read it */
     size_t len;
     size_t short_len; /* without the pools */
     char *at;
 };
 
-/* Whoever asks, in memory of its own until done runs or it is cancelled. */
+/* A request for a scrape, in memory of the caller until `done` runs or it is cancelled. */
 struct server_scrape {
-    /* The text, with a reference that is now the callee's; NULL: no memory, or too much
-     * of it is in the hands of those who do not read. */
+    /* The text, with a reference that the callee owns; NULL: no memory, or slow clients have too much
+     * of it. */
     void (*done)(struct server_scrape *scrape, struct server_text *text);
     struct server_scrape *next;
     bool pools; /* wanted too */

@@ -1,11 +1,11 @@
-/* What runs on one node of a cluster only, the owner of the log: the supervisor of sensors, and answers to
- * datagrams. A server without a cluster runs it from its start to its end.
+/* The parts that run only on the owner of the log: the supervisor of sensors, and answers to datagrams. A
+ * server without a cluster runs them from its start to its end.
  *
  *     off --owner--> on --owner no more--> leaving --all runs dead--> off
  *
- * Whether this node is the one is the program's to say (server_hooks.owns), once a second: what must have
- * happened before, as loading the keys of tokens, has happened then. Nothing hangs on that second: the log
- * refuses whoever does not own it, and guardians end runs whose node has lost it. */
+ * The program says once a second whether this node is the owner (server_hooks.owns), after it has made its
+ * preparations, such as loading the keys of tokens. Safety does not depend on that second: the log refuses
+ * every other node, and guardians end the runs of a node that has lost the log. */
 #ifndef TN_SERVER_ONCE_H
 #define TN_SERVER_ONCE_H
 
@@ -32,7 +32,7 @@ struct server_once {
 bool server_once_start(struct server *server);
 /* Every second, and when the role of the engine or of the node has changed. */
 void server_once_look(struct server *server);
-/* The server stops: ends what runs. */
+/* The server stops: ends these parts. */
 void server_once_stop(struct server *server);
 bool server_once_stopped(const struct server *server);
 /* When the loop does not run any more. */

@@ -1,6 +1,6 @@
 /* Replies on their way out. While a connection is served its replies gather in the loop's output buffer;
- * at the end they are written to the socket at once. What the socket does not take is copied: one buffer
- * is with the transport, what comes later gathers in a second one. Both are bounded, because no more
+ * at the end they are written to the socket at once. Bytes that the socket does not take are copied: one
+ * buffer is with the transport, later replies gather in a second one. Both are bounded, because no more
  * requests are read while SERVER_OUT_SOFT bytes wait. */
 #ifndef TN_SERVER_OUTPUT_H
 #define TN_SERVER_OUTPUT_H
@@ -10,7 +10,7 @@
 #include "protocol/resp.h"
 
 #define SERVER_REPLY_MAX (4u << 20)     /* bytes of one reply */
-#define SERVER_OUT_FLUSH (128u * 1024u) /* replies are sent when so much is together */
+#define SERVER_OUT_FLUSH (128u * 1024u) /* gathered replies are sent at this size */
 #define SERVER_OUT_SOFT (256u * 1024u)  /* waiting to be sent: no more requests are taken */
 
 #define SERVER_OUT_BYTES (SERVER_OUT_FLUSH + 2 * SERVER_REPLY_MAX)
@@ -45,7 +45,7 @@ void server_output_flush(struct server_connection *connection);
 
 /* ---- Messages: between replies, gathered in the connection's own memory, and sent by a flush ---- */
 
-/* `room` is what the message needs at the most; false: no memory. */
+/* `room`: the maximum size of the message. False: no memory. */
 struct protocol_writer server_message_begin(struct server_connection *connection, size_t room);
 bool server_message_end(struct server_connection *connection, const struct protocol_writer *w);
 void server_messages_flush(struct server_connection *connection);
@@ -58,7 +58,7 @@ size_t server_output_waiting(const struct server_connection *connection);
 bool server_output_unsent(const struct server_connection *connection);
 /* The buffer that was with the transport has been sent, or cannot be. False: close the connection. */
 bool server_output_written(struct server_connection *connection, int status);
-/* Frees what the connection still has to send. */
+/* Frees the unsent replies of the connection. */
 void server_output_drop(struct server_connection *connection);
 
 #endif

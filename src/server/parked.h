@@ -27,7 +27,7 @@ struct server_parked {
     struct server *server;
     struct server_slot *of[PARKED_BUCKETS]; /* by lease, linked by next_parked */
     uint32_t count;
-    struct server_slot *leaving; /* whose UNATTEND the engine had no room for */
+    struct server_slot *leaving; /* slots whose UNATTEND found no room in the engine */
     pthread_mutex_t lock;
     struct parked_answer *first, *last; /* under the lock: answers that the loop has not seen */
 };
@@ -51,8 +51,8 @@ struct server_slot *server_parked_next(struct server_parked *parked,
 bool server_parked_left(struct server_parked *parked, struct server_slot *slot);
 /* The client goes. Before its slots do. */
 void server_parked_leave(struct server_parked *parked, struct server_client *client);
-/* Now and then: tries again what the engine had no room for, and answers everyone if the engine does
- * not lead any more, or the server stops. */
+/* Every second: submits again the commands that found no room in the engine; refuses all parked requests
+ * if the engine no longer leads or the server stops. */
 void server_parked_check(struct server_parked *parked);
 
 #endif

@@ -11,7 +11,7 @@ struct server_pages {
     struct server_client *making_for; /* the client that asked for it */
 };
 
-/* DONE: the reply has been written to request->w, and what it is stands in *ret_answer. */
+/* DONE: the reply has been written to request->w; *ret_answer describes it. */
 enum server_step server_read(struct server_request *request, struct server_answer *ret_answer);
 /* The client does not want its page of events any more. */
 void server_page_end(struct server_pages *pages, const struct server_client *client);

@@ -1,10 +1,10 @@
 /* Refusals by pool and result. Counted where the answer is, on the engine's threads, so under a lock;
  * only refusals come here.
  *
- * A count is kept by a hash of the pool's name: names are not stored, and who reads the counts knows
- * the names of the pools that exist. Counts of pools that do not are removed then, so requests for
- * made-up pools cannot fill the table. When it is full all the same, new pairs of pool and result
- * are not counted here (they still are for the command). */
+ * A count is found by a hash of the pool's name; names are not stored, because the reader of the counts
+ * knows the names of all pools. Reading removes the counts of pools that do not exist, so requests for
+ * made-up pools cannot fill the table. If it is full nevertheless, new pairs of pool and result are not
+ * counted here, but still for the command. */
 #ifndef TN_SERVER_REFUSAL_H
 #define TN_SERVER_REFUSAL_H
 
@@ -18,7 +18,7 @@
 
 struct server_refusal {
     uint64_t name_hash;
-    uint64_t count; /* 0: nobody is here */
+    uint64_t count; /* 0: an empty place */
     enum tn_result code;
 };
 
@@ -37,7 +37,7 @@ void server_refusals_note(struct server_refusals *refusals, struct tn_bytes comm
                           enum tn_result code);
 /* Copies all counts; `to` has no lock of its own to speak of. */
 void server_refusals_copy(struct server_refusals *refusals, struct server_refusals *to);
-/* Removes those whose count was set to 0 in the copy. */
+/* Removes the counts that are 0 in the copy. */
 void server_refusals_prune(struct server_refusals *refusals, const struct server_refusals *copy);
 
 #endif

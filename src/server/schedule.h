@@ -18,8 +18,8 @@
  * left then, and gone on with in a later slice. So a client that asks for little waits for one slice,
  * however many ask for much. Pages of events take longest by far, so they have a queue of their own, and
  * every other slice is theirs first. If users are defined, connections that have not logged in have a
- * queue of their own for long replies: one of them is served in a turn, after all others. While no client waits for a slice, the slice of this turn is there
- * for the next one: alone, no client waits. */
+ * queue of their own for long replies: one of them is served in a turn, after all others. While no client
+ * waits for a slice, the next client gets the slice of this turn at once: a single client never waits. */
 #ifndef TN_SERVER_SCHEDULE_H
 #define TN_SERVER_SCHEDULE_H
 
@@ -38,7 +38,7 @@
 
 struct engine;
 
-/* What the schedule calls; `ctx` is the first argument. */
+/* The callbacks of the schedule; `ctx` is their first argument. */
 struct schedule_hooks {
     void *ctx;
     /* In a turn that was asked for by schedule_soon. True: there is more to do in the next one. */
@@ -84,9 +84,9 @@ void schedule_init(struct schedule *schedule, uv_loop_t *loop, struct engine *en
 void schedule_wait(struct server_client *client);
 /* The same, when the log has got to that position, or when its fence_until_ms is over. */
 void schedule_wait_lsn(struct server_client *client, uint64_t lsn);
-/* Those whose wait may be over run. */
+/* Runs the clients whose wait may be over. */
 void schedule_run_waiting(struct schedule *schedule);
-/* A queue of somebody else's: the client waits in it; all in it run. */
+/* A queue of another owner: lets the client wait in it; runs all clients in it. */
 void schedule_wait_in(struct server_queue *queue, struct server_client *client);
 void schedule_run_queue(struct schedule *schedule, struct server_queue *queue, bool as_is);
 /* It waits no more. */
@@ -102,7 +102,7 @@ void schedule_yield(struct server_client *client);
 void schedule_share_begin(struct server_client *client);
 /* Whether it has had a good part of its share while this turn has taken long. */
 bool schedule_share_is_large(const struct server_client *client);
-/* Whether this turn of the loop has taken so long that others come first. */
+/* Whether this turn of the loop has used up its time. */
 bool schedule_turn_is_over(const struct schedule *schedule);
 /* The loop is about to wait: a turn is over. */
 void schedule_turn_end(struct schedule *schedule);
@@ -112,10 +112,10 @@ void schedule_turn_end(struct schedule *schedule);
 /* Before a long reply, or a page of events, the longest. True: others come first, and the client runs
  * again in a later turn. */
 bool schedule_must_yield(struct server_client *client, bool page);
-/* The client runs again before all others who want a page: it is in the middle of its own. */
+/* The client runs again before all other clients that want a page: its own is half made. */
 void schedule_go_on(struct server_client *client);
 bool schedule_slice_is_over(const struct schedule *schedule);
-/* What could have been long has become a reply of so many bytes. */
+/* A reply that could have been long has this many bytes. */
 void schedule_slice_made(struct schedule *schedule, size_t bytes);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "server/request.h"
 
-/* Whether the user may say which programs run: NOPERM, and what to do instead. */
+/* Whether the user may define programs. NOPERM: `detail` names the alternative. */
 enum tn_result server_program_judge(struct server_request *request);
 
 #endif

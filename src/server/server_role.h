@@ -23,7 +23,7 @@ struct server;
 /* The name of the one service for clients of Redis Sentinel. */
 #define SERVER_SERVICE "tenure"
 
-/* A node that was not heard of for so long is shown as down. */
+/* A node without news for this time is shown as down. */
 #define SERVER_NODE_DOWN_MS 15000u
 
 #define SERVER_ADDRESS_MAX LOG_LEADER_MAX
@@ -63,7 +63,7 @@ bool server_role_fresh(const struct server_owners *owners);
 /* Other nodes that can be reached; for INFO. */
 uint32_t server_role_replicas(struct engine *engine);
 
-/* A refusal to a client, with the address of the owner if that is what it needs. */
+/* Renders a refusal; READONLY has the address of the owner. */
 void server_refusal_render(struct server_owners *owners, struct protocol_writer *w,
                            enum tn_result code, const char *detail);
 

@@ -37,8 +37,8 @@ struct server_tls {
     BIO_METHOD *method;
     uint64_t expires_s; /* end of the certificate's validity, seconds since 1970 */
     uint64_t warned_s;  /* time of the last warning about it */
-    uint8_t *plain;     /* the loop's buffer for what has just been decrypted */
-    uint8_t *sealed;    /* and for what has just been encrypted */
+    uint8_t *plain;     /* the loop's buffer for decrypted bytes */
+    uint8_t *sealed;    /* and for encrypted bytes */
     size_t sealed_len, sealed_capacity;
     uint64_t spent_ns; /* on handshakes in this turn */
     TAILQ_HEAD(tls_streams, tls_stream) queue;

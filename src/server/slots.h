@@ -21,11 +21,11 @@
 #include "server/client.h"
 #include "server/count.h"
 
-#define SERVER_SLOTS_BUSY 16384u /* writes in flight in all, but for those that wait in line */
+#define SERVER_SLOTS_BUSY 16384u /* writes in flight in all, without those that wait in line */
 #define SERVER_SLOTS (SERVER_SLOTS_BUSY + 65536u)
 #define SERVER_INFLIGHT_MAX 1024u /* and of one client */
 
-/* What an answer says besides its text: HTTP puts it into its head. */
+/* The facts of an answer besides its text: HTTP puts them into headers. */
 struct server_answer {
     enum tn_result code;
     uint16_t http_status;
@@ -92,7 +92,7 @@ void server_slot_return(struct server_client *client);
 /* The slot at the head of the queue if its answer is there; the caller frees it. NULL: it is not. */
 struct server_slot *server_slot_collect(struct server_client *client);
 void server_slot_free(struct server_slot *slot);
-/* The client goes: what is in flight for it has no client any more. */
+/* The client leaves: its requests in flight have no client any more. */
 void server_slots_leave(struct server_client *client);
 
 /* ---- Its answer ---- */

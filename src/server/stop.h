@@ -2,8 +2,8 @@
  *
  *     serving --SIGTERM, SIGINT, engine halted--> draining --all answered and sent--> closed
  *
- * While draining nothing new is accepted or read; what was asked is answered. Connections that do not
- * take their answers, or cannot be given them, within SERVER_DRAIN_MS are closed. Meanwhile sensors are
+ * While draining nothing new is accepted or read; requests that were read are answered. Connections whose
+ * answers cannot be delivered within SERVER_DRAIN_MS are closed. Meanwhile sensors are
  * stopped, which may take longer: the supervisor bounds it. */
 #ifndef TN_SERVER_STOP_H
 #define TN_SERVER_STOP_H

@@ -1,19 +1,19 @@
-/* Events and metrics on their way to those who listen.
+/* Events and metrics on their way to subscribers.
  *
- *     engine's thread --events_ready--> feed --uv_async--> loop: the tail reads what is new, once,
- *                                                          and hands it to all who keep up;
+ *     engine's thread --events_ready--> feed --uv_async--> loop: the tail reads new events, once,
+ *                                                          for all subscribers that keep up;
  *                                                          followers are woken and read themselves
  *
- * A subscriber keeps up, or it is behind: because it asked for what happened after some event, or
- * because its client does not take what it is sent. Who is behind has a place of its own in the store
- * and reads on from there, in steps, as its output drains, until it is where the tail is.
+ * A subscriber keeps up, or it is behind: because it asked for the events after some event, or because
+ * its client reads too slowly. A subscriber that is behind has a place of its own in the store and reads
+ * on from there, in steps, as its output drains, until it has reached the tail.
  *
  *     keeps up --output above SERVER_OUT_SOFT, or SUBSCRIBE name?after=id--> behind
  *     behind --its place is the tail's, or the end--> keeps up
  *
  * Memory is bounded: subscriptions by SERVER_SUBSCRIPTIONS_MAX a connection and SERVER_SUBSCRIPTIONS_ALL
- * in all, what waits to be sent by SERVER_OUT_SOFT and the messages of one event; who gets beyond
- * SERVER_OUT_HARD by that is dropped. */
+ * in all, unsent messages by SERVER_OUT_SOFT and the messages of one event; a client that thereby exceeds
+ * SERVER_OUT_HARD is disconnected. */
 #ifndef TN_SERVER_STREAM_H
 #define TN_SERVER_STREAM_H
 
@@ -26,7 +26,7 @@ struct access;
 struct os;
 struct server_feed;
 
-/* Somebody with a place of its own in the store, such as a stream over HTTP. */
+/* A reader with a place of its own in the store, such as a stream over HTTP. */
 struct server_follower {
     struct server_follower *previous, *next;
     void (*wake)(struct server_follower *follower);
@@ -45,13 +45,13 @@ struct server_streams {
     struct server_feed *feed;
     const struct access *access;
     uv_async_t news; /* events or metrics */
-    uv_idle_t work;  /* runs while there is something to read and somebody to take it */
+    uv_idle_t work;  /* runs while there are events to read and subscribers to take them */
     bool open;
 
     struct server_follower *followers;
-    struct server_follower *woken; /* those of them whose turn it is */
+    struct server_follower *woken; /* the followers whose turn it is */
 
-    struct engine_event_id tail; /* all up to here have been handed to those who keep up */
+    struct engine_event_id tail; /* the subscribers that keep up have all events up to here */
     bool tail_more;              /* and there are later ones */
     uint32_t keeping_up;
     bool
@@ -72,7 +72,7 @@ struct server_streams {
     struct server_subscriber *over;           /* got too many of them: will be behind */
     struct server_subscriber *run, **run_end; /* behind, and there is room in their output */
 
-    uint8_t *payload; /* of the message at hand, rendered when somebody first wants it */
+    uint8_t *payload; /* of the current message, rendered for the first subscriber that needs it */
     uint32_t payload_len;
 };
 

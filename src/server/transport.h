@@ -19,7 +19,7 @@ enum transport_kind { TRANSPORT_TCP, TRANSPORT_UNIX, TRANSPORT_TLS };
 struct tls_stream;
 struct transport;
 
-/* What the owner is called for. */
+/* The callbacks of the owner. */
 struct transport_calls {
     /* Where the next bytes are read to. */
     uv_buf_t (*buffer)(void *owner);
@@ -32,7 +32,7 @@ struct transport_calls {
     void (*closed)(void *owner);
 };
 
-/* What a kind of stream does; the functions of the same names below say what each promises. */
+/* The operations of a kind of stream; the functions of the same names below state their contracts. */
 struct transport_ops {
     void (*start)(struct transport *transport);
     void (*stop)(struct transport *transport);
@@ -90,8 +90,8 @@ int transport_listen_tcp(struct transport_listener *listener, struct sockaddr_st
 /* On a socket that is bound; it is the listener's from now on. */
 int transport_listen_unix(struct transport_listener *listener, int socket);
 void transport_listener_close(struct transport_listener *listener);
-/* The bound on unsent bytes, for a socket that listens: accepted ones inherit it. It bounds what could
- * not be sent yet, not what is on its way: a client that reads is served as fast as before. */
+/* The bound on unsent bytes, for a listener: accepted sockets inherit it. It does not count bytes on
+ * their way, so a client that reads is served as fast as without it. */
 void transport_unsent_bound(int socket, int unsent);
 
 /* ---- Streams ---- */

@@ -44,12 +44,12 @@ struct udp_networks {
 
 struct udp_bucket {
     struct udp_source source;
-    uint64_t filled_ms; /* 0: nobody's */
+    uint64_t filled_ms; /* 0: an empty place */
     uint64_t tokens;    /* thousandths of a request */
 };
 
-/* A bucket for each source that has asked lately. A full bucket is as good as none, so its place can
- * be another's; while all places of a set are in use, who comes new is turned away. */
+/* A bucket for each recent source. A full bucket is as good as none, so another source can have its
+ * place; while all places of a set are in use, new sources are refused. */
 struct udp_rate {
     uint64_t per_second, burst; /* 0 per second: no limit */
     struct udp_bucket buckets[UDP_SOURCES];

@@ -26,8 +26,8 @@ struct unix_socket {
     ino_t inode;
 };
 
-/* Makes the socket at `path`; nobody can connect to it yet. A socket that nobody listens on any more
- * is replaced; a file of another kind is left alone. After a failure `reason` says why. */
+/* Makes the socket at `path`; clients cannot connect to it yet. An abandoned socket is replaced; a file of
+ * another kind is left alone. After a failure `reason` says why. */
 enum unix_result unix_bind(const struct os *os, const char *path, struct unix_socket *ret_socket,
                            char *reason, size_t room);
 /* Removes the file, unless it is another one by now. */

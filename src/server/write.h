@@ -16,7 +16,7 @@ void server_writes_init(struct server_writes *writes, struct engine *engine,
 /* DONE: a slot at the end of the client's queue has the answer or will have it; a refusal is there at
  * once. */
 enum server_step server_write(struct server_request *request);
-/* What was submitted in this turn of the loop is committed together, from now on. */
+/* The writes submitted in this turn of the loop are committed together, from now on. */
 void server_writes_commit(struct server_writes *writes);
 /* The holder that metadata stands for in this pool; `detail` has PROTOCOL_DETAIL bytes. */
 enum tn_result server_holder_derive(struct engine *engine, struct tn_bytes pool,
