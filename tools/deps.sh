@@ -43,6 +43,7 @@ test=(
     "curl:HTTP from a shell, which the server is tested with"
     "prometheus:its promtool, which reads the server's metrics"
     "groff-base:sets the pages of the manual, in a test"
+    "golang-go:the compiler of the Go client, in tests"
     "mypy:checks the types of the Python client"
     "python3-yaml:reads .pre-commit-config.yaml, in a test"
     "mariadb-server:a database that allocations are taken over from, in a test"

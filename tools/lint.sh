@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Formatting, static analysis, shell scripts, the types of the Python and Node programs, the rules
+# Formatting, static analysis, shell scripts, the types of the Python, Node and Go programs, the rules
 # between the rooms and the word list. Continues after a failure, so that one run shows all of them.
 #
-#   tools/lint.sh [format|tidy|cppcheck|shell|python|node|rooms|words]...      all, if none is named
+#   tools/lint.sh [format|tidy|cppcheck|shell|python|node|go|rooms|words]...      all, if none is named
 # shellcheck disable=SC2317 # functions are called through step()
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -54,8 +54,21 @@ check_node() {
             --module nodenext --typeRoots "$modules/@types" --types node tests/clients/types.mts
 }
 
+check_go() {
+    export GOCACHE=$PWD/build/go GOPROXY=off
+    local dir unformatted
+    for dir in clients/go tests/clients/godriver; do
+        unformatted=$(gofmt -l "$dir") || return 1
+        if [ -n "$unformatted" ]; then
+            echo "gofmt: $unformatted"
+            return 1
+        fi
+        (cd "$dir" && go vet ./...) || return 1
+    done
+}
+
 if [ $# -eq 0 ]; then
-    set -- format tidy cppcheck shell python node rooms words
+    set -- format tidy cppcheck shell python node go rooms words
 fi
 for name in "$@"; do
     case "$name" in
@@ -65,6 +78,7 @@ for name in "$@"; do
     shell) step "shellcheck" shellcheck .ci/run tools/*.sh tests/lint/*.sh ;;
     python) step "mypy" check_python ;;
     node) step "tsc" check_node ;;
+    go) step "gofmt, go vet" check_go ;;
     rooms) step "rooms" tools/check-rooms.py ;;
     words) step "words" tools/check-words.py ;;
     *)

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package tenure
+
+import "time"
+
+// bootTime cannot be set.
+func bootTime() time.Duration { return time.Since(started) }
