@@ -41,6 +41,7 @@ void server_subscriber_keep_up(struct server_subscriber *subscriber,
         }
     }
     subscriber->behind = false;
+    subscriber->part_done = 0;
     if (streams->keeping_up++ == 0) {
         streams->parted = false;
         streams->part_done = 0;
@@ -71,7 +72,7 @@ static struct server_subscriber *queue_pop(struct server_streams *streams) {
 void server_subscriber_drained(struct server_connection *connection) {
     struct server_subscriber *subscriber = connection->subscriber;
     if (subscriber != NULL && subscriber->behind && !subscriber->queued && !connection->leaving &&
-        server_output_waiting(connection) < SERVER_OUT_SOFT / 2) {
+        (server_output_waiting(connection) < SERVER_OUT_SOFT / 2 || subscriber->part_done > 0)) {
         queue_push(connection->streams, subscriber);
         server_streams_wake(connection->streams);
     }
@@ -280,8 +281,28 @@ static void channel_to_all(void *ctx, struct tn_bytes channel) {
     }
 }
 
+/* As channel_begin, of an event that is read for one who is behind. */
+static bool channel_begin_for_one(struct server_streams *streams,
+                                  struct server_subscriber *subscriber) {
+    uint32_t index = streams->channel++;
+    if (index < subscriber->part_done || streams->channel_left) {
+        return false;
+    }
+    if (index > subscriber->part_done && streams->looked > CHANNEL_STEP) {
+        streams->channel_left = true;
+        subscriber->part_done = index;
+        return false;
+    }
+    streams->looked +=
+        subscriber->channels + subscriber->patterns + subscriber->pattern_steps / STEPS_A_LOOK;
+    return true;
+}
+
 static void channel_to_one(void *ctx, struct tn_bytes channel) {
     const struct saying *saying = ctx;
+    if (!channel_begin_for_one(saying->streams, saying->only)) {
+        return;
+    }
     uint64_t hash = tn_hash64(channel.at, channel.len, saying->streams->seed);
     for (struct server_subscription *s = saying->only->first; s != NULL; s = s->next_own) {
         if (engine_event_id_compare(saying->id, s->after) > 0 && hears(s, channel, hash)) {
@@ -417,13 +438,24 @@ static bool behind_visit(void *ctx, const struct engine_event *event) {
     struct engine_event_id id = {.lsn = event->fact.lsn, .index = event->fact.index};
     struct saying saying = {
         .streams = reading->streams, .only = reading->only, .id = id, .event = event};
-    if (server_output_waiting(reading->only->connection) >= SERVER_OUT_SOFT) {
+    struct server_streams *streams = reading->streams;
+    struct server_subscriber *subscriber = reading->only;
+    if (engine_event_id_compare(subscriber->part, id) != 0) {
+        subscriber->part_done = 0; /* the rest of that event is not kept any more */
+    }
+    bool full = server_output_waiting(subscriber->connection) >= SERVER_OUT_SOFT;
+    if ((full && subscriber->part_done == 0) || streams->looked > CHANNEL_STEP) {
         return false;
     }
+    reading->begun = reading->begun || subscriber->part_done > 0;
     gap_tell(reading, id);
-    reading->streams->payload_len = 0;
+    streams->payload_len = 0;
+    streams->channel = 0;
+    streams->channel_left = false;
     server_event_channels(event, channel_to_one, &saying);
-    return true;
+    subscriber->part = id;
+    subscriber->part_done = streams->channel_left ? subscriber->part_done : 0;
+    return !streams->channel_left;
 }
 
 /* Reads on for one who is behind; returns about how many events that was worth. */
@@ -435,15 +467,17 @@ static uint32_t behind_step(struct server_streams *streams, struct server_subscr
     uint32_t step = CHANNEL_STEP / looks;
     step = step < BEHIND_STEP ? step : BEHIND_STEP;
     step = step > 0 ? step : 1;
+    streams->looked = 0;
     enum tn_result code = engine_events_read(streams->engine, subscriber->cursor, step,
                                              behind_visit, &reading, &reading.span);
-    /* In the middle of an event nobody joins those who keep up. */
+    /* In the middle of an event nobody joins those who keep up: neither of theirs nor of its own. */
     struct engine_event_id tail = streams->parted ? streams->part : streams->tail;
     bool there = streams->keeping_up > 0 && engine_event_id_compare(reading.span.next, tail) >= 0;
+    bool within = subscriber->part_done > 0;
     if (code == TN_R_OK) {
         subscriber->cursor = reading.span.next;
     }
-    if (code == TN_R_NOTFOUND || (code == TN_R_OK && (there || !reading.span.more))) {
+    if (code == TN_R_NOTFOUND || (code == TN_R_OK && !within && (there || !reading.span.more))) {
         server_subscriber_keep_up(subscriber, subscriber->cursor);
     }
     unsent_flush(streams);

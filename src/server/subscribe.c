@@ -281,7 +281,8 @@ static enum server_step subscribe(struct server_connection *connection, bool pat
     if (!subscribe_allowed(connection, pattern, names, count, &resumes)) {
         return SERVER_DONE;
     }
-    if (resumes && streams->parted && subscriber != NULL && !subscriber->behind) {
+    if (resumes && subscriber != NULL &&
+        (subscriber->behind ? subscriber->part_done > 0 : streams->parted)) {
         schedule_yield(&connection->client); /* it has got a part of the event at hand */
         return SERVER_WAIT;
     }

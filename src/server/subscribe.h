@@ -52,6 +52,8 @@ struct server_subscriber {
     bool skips;                    /* the event at hand: there was too much of it already */
     struct engine_event_id told;   /* the last event that it got from the tail */
     struct engine_event_id cursor; /* if it is behind: all up to here has been read for it */
+    struct engine_event_id part;   /* if it is behind: the event of which it has a part */
+    uint32_t part_done;            /* channels of that event that are done; 0: it has no part */
 };
 
 /* All of the connection's, without a word. */

@@ -386,6 +386,30 @@ class Channels(Case):
         self.assertEqual([message(late)["kind"] for _ in range(2)], ["lease.active", "lease.released"])
         got = [self.resp.read()[1] for _ in all_of_it]
         self.assertEqual(sorted(got), sorted(all_of_it))
+        self.read_again(lease, all_of_it, slow)
+
+    def read_again(self, lease, all_of_it, slow):
+        """The same events, by a client that is behind and has expensive patterns of its own: it reads them in
+        parts, too, and gets every message once."""
+        for resp in slow:
+            resp.close()
+        until(lambda: self.r.info()["pubsub_patterns"] == 0, "they are gone")
+        late, got = Resp(self.server), []
+        self.addCleanup(late.close)
+        late.send("PSUBSCRIBE", *["*[%s%03d]" % ("b" * 240, n) for n in range(4)])
+        self.assertEqual([late.read()[0] for _ in range(4)], ["psubscribe"] * 4)
+        after = "?after=%s.0" % (int(lease["lsn"]) - 1)
+        late.send("SUBSCRIBE", *[name + after for name in all_of_it])
+        self.assertEqual([late.read()[0] for _ in all_of_it], ["subscribe"] * len(all_of_it))
+        pings = 0
+        while len(got) < 2 * len(all_of_it):
+            self.assertTrue(self.r.ping())
+            pings += 0 < len(got)
+            while late.buffer or select.select([late.socket], [], [], 0)[0]:
+                got.append(late.read()[1])
+        self.assertEqual(got[:len(all_of_it)], got[len(all_of_it):])
+        self.assertEqual(sorted(got[:len(all_of_it)]), sorted(name + after for name in all_of_it))
+        self.assertGreater(pings, 5)
 
 
 class Pages(Case):
