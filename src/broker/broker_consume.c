@@ -15,6 +15,7 @@
 #define FRAMES_A_TURN 64u
 #define RETRY_MIN_MS 50u
 #define RETRY_MAX_MS 2000u
+#define LINES_MAX 16u                      /* about messages, in the log, in a second */
 #define AHEAD_MAX_MS (24u * 3600u * 1000u) /* that clocks elsewhere may be ahead of ours */
 
 static struct broker_consumer *consumer_of(struct broker_link *link) {
@@ -164,8 +165,30 @@ static void outcome_count(struct broker *broker, enum broker_outcome outcome) {
     pthread_mutex_unlock(&broker->lock);
 }
 
+/* Whoever publishes decides how many messages there are, and must not decide how long the log becomes.
+ * What was left out is counted when the next message is told about. */
+static bool may_tell(struct broker *broker) {
+    struct broker_consumer *consumer = &broker->consumer;
+    const struct os *os = broker->options.os;
+    uint64_t now_ms = os->clock_boot_ms(os->ctx);
+    if (now_ms - consumer->told_ms >= 1000) {
+        if (consumer->untold > 0) {
+            broker_log(broker, "event=amqp_messages_untold more=%u", consumer->untold);
+        }
+        consumer->told_ms = now_ms;
+        consumer->told = consumer->untold = 0;
+    }
+    bool may = consumer->told < LINES_MAX;
+    consumer->told += may;
+    consumer->untold += !may;
+    return may;
+}
+
 static void told(struct broker *broker, const char *event, const char *reason) {
     const struct broker_delivery *delivery = &broker->consumer.delivery;
+    if (!may_tell(broker)) {
+        return;
+    }
     char key[BROKER_NAME_MAX + 1];
     char id[BROKER_NAME_MAX + 1];
     broker_log(broker, "event=%s queue=\"%s\" routing_key=\"%s\" message_id=\"%s\" reason=\"%s\"",

@@ -69,6 +69,9 @@ struct broker_consumer {
     struct broker_link link;
     struct broker_delivery delivery;
     uint32_t retries; /* of the message at hand */
+    uint64_t told_ms; /* the start of the second whose lines of the log are counted */
+    uint32_t told;    /* lines in it */
+    uint32_t untold;  /* and those that were left out */
 };
 
 #define BROKER_WINDOW 256u /* messages that are sent and not confirmed */

@@ -290,6 +290,45 @@ class RabbitTest(unittest.TestCase):
         self.assertNotIn("secret", log)
         client.close()
 
+    @staticmethod
+    def peak_kib(server):
+        status = text_of("/proc/%d/status" % server.process.pid)
+        return int(re.search(r"^VmHWM:\s+(\d+) kB$", status, re.M).group(1))
+
+    def test_a_huge_message_is_not_kept_in_memory(self):
+        server = self.connected()
+        client = Client(self.broker)
+        before = self.peak_kib(server)
+        client.publish("rule.created", b" " * (32 << 20))
+        client.publish("rule.created", {"rule_id": 2, "trigger_ref": "t"})
+        self.await_outcome(server, "applied", 1)
+        self.await_outcome(server, "malformed", 1)
+        self.assertIn("it is too long", text_of(server.log.name))
+        self.assertLess(self.peak_kib(server) - before, 16 << 10)
+        client.close()
+
+    def test_a_flood_of_garbage_fills_neither_the_log_nor_the_server(self):
+        server = self.connected()
+        client = Client(self.broker)
+        count = 1000
+        for i in range(count):
+            client.publish("rule.created", b"{" * (i % 100 + 1))
+        client.publish("rule.created", {"rule_id": 2, "trigger_ref": "t"})
+        with server.client() as r:
+            self.assertTrue(r.ping())
+        self.await_outcome(server, "applied", 1)
+        self.await_outcome(server, "malformed", count)
+        self.assertEqual(self.rules(server), {"2": ("t", True)})
+
+        def all_told():
+            client.publish("rule.created", b"{")  # the next message that is told about has the rest
+            log = text_of(server.log.name)
+            told = log.count("event=amqp_message_rejected")
+            return told, sum(map(int, re.findall(r"event=amqp_messages_untold more=(\d+)", log)))
+        told, untold = until(lambda: all_told() if sum(all_told()) >= count else None, "all are counted")
+        self.assertLess(told, untold)
+        client.close()
+
     def test_a_rule_too_many_is_dead_lettered(self):
         server = self.connected("--rules-max", "1")
         client = Client(self.broker)
