@@ -304,9 +304,13 @@ enum process_answer process_open(pid_t pid, uint64_t start, int *ret_descriptor)
     struct process_stat stat;
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (fd < 0) {
-        return answer_of_error();
+        /* No process has the pid, or only a thread has. Any other error says nothing about it. */
+        return errno == ESRCH || errno == EINVAL ? PROCESS_NO : PROCESS_UNKNOWN;
     }
     enum process_answer answer = process_stat_read(pid, &stat);
+    if (answer == PROCESS_NO && !process_ended(fd)) {
+        answer = PROCESS_UNKNOWN; /* it lives, and /proc does not show it to us */
+    }
     /* Not ended even now: so the pid was its own when the start time was read. */
     if (answer == PROCESS_YES && (stat.start != start || process_ended(fd))) {
         answer = PROCESS_NO;

@@ -2,6 +2,7 @@
 import os
 import shutil
 import signal
+import subprocess
 import unittest
 
 from harness import pairs, until
@@ -42,6 +43,46 @@ class Left(SensorCase):
         self.restart(signal.SIGTERM)
         self.assertNotEqual(self.reaches("a", "running")["lease"], first["lease"])
         self.assertNotEqual(self.live(token), True)
+
+    @staticmethod
+    def born_as(pid):
+        """A process of ours with that pid, which nobody has; None: another one got it."""
+        try:
+            with open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as file:
+                file.write(str(pid - 1))
+        except OSError as error:
+            raise unittest.SkipTest("only root can choose a pid") from error
+        child = subprocess.Popen(["sleep", "600"])
+        if child.pid == pid:
+            return child
+        child.kill()
+        child.wait()
+        return None
+
+    def test_processes_that_have_the_pids_of_a_dead_run_are_left_alone(self):
+        self.sensor("a")
+        first = self.runs("a")
+        with open("/proc/%d/stat" % first["pid"], "rb") as file:
+            guardian = int(file.read().rsplit(b")", 1)[1].split()[1])
+        self.r.close()
+        os.kill(guardian, signal.SIGSTOP)  # else it would remove the record of the run
+        self.server.stop(signal.SIGKILL)
+        for pid in (guardian, first["pid"]):
+            os.kill(pid, signal.SIGKILL)
+        until(lambda: not os.path.exists("/proc/%d" % guardian) and
+              not os.path.exists("/proc/%d" % first["pid"]), "both pids are free")
+        others = []
+        for pid in (guardian, first["pid"]):
+            others.append(until(lambda pid=pid: self.born_as(pid), "a process with the pid %d" % pid))
+            self.addCleanup(others[-1].wait)
+            self.addCleanup(others[-1].kill)
+        self.server.start()
+        self.r = self.server.local()
+        until(lambda: self.status("a")["state"] in ("running", "stopping"), "the record was judged")
+        if self.status("a")["state"] == "stopping":  # nothing proves that all of the run is dead
+            self.do("SENSOR", "RESET", "a")
+        self.assertNotEqual(self.reaches("a", "running")["lease"], first["lease"])
+        self.assertEqual([other.poll() for other in others], [None, None])
 
     def test_a_server_that_cannot_supervise_still_revokes(self):
         self.sensor("a")

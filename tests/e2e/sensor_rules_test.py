@@ -110,6 +110,30 @@ class Rules(SensorCase):
         self.reaches("s", "running")
         until(lambda: os.path.exists(path) and self.read(path) == rules, "the rules of the new run")
 
+    def test_links_in_its_place_are_replaced_and_not_followed(self):
+        path = self.begin()
+        victim = self.path("victim")
+        with open(victim, "w", encoding="ascii") as file:
+            file.write("mine")
+        for name in (path, path + ".new"):
+            os.symlink(victim, name + ".link")
+            os.rename(name + ".link", name)
+        self.do("RULE", "SET", "more", "s.trigger")
+        until(lambda: not os.path.islink(path), "the file is replaced")
+        self.becomes(path, {"rule.s": None, "more": None})
+        self.assertEqual(text_of(victim), "mine")
+        self.assertFalse(os.path.lexists(path + ".new"))
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+
+    def test_whoever_reads_it_while_it_is_replaced_gets_one_of_the_two_whole(self):
+        path = self.begin()
+        with open(path, encoding="utf-8") as file:
+            begun = file.read(10)
+            self.do("RULE", "SET", "more", "s.trigger")
+            self.becomes(path, {"rule.s": None, "more": None})
+            rules = json.loads(begun + file.read())["rules"]
+        self.assertEqual([rule["id"] for rule in rules], ["rule.s"])
+
     def test_more_than_fits_is_said_to_be_incomplete(self):
         path = self.begin()
         big = json.dumps({"x": "y" * 4000})
