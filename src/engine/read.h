@@ -74,7 +74,7 @@ bool engine_holder_has(struct engine *engine, struct tn_bytes pool, struct tn_by
 /* A page of leases that match. *cursor starts at 0 and is 0 again when there are no more. A page is
  * short only at the end, or after ENGINE_LEASES_LOOKED rows that do not match; which rows are looked at
  * is said at kernel_leases_scan. */
-#define ENGINE_LEASES_LOOKED 262144u
+#define ENGINE_LEASES_LOOKED 8192u /* a few milliseconds: the loop of the server waits for them */
 enum tn_result engine_leases_list(struct engine *engine, enum engine_read_mode mode,
                                   const struct kernel_lease_filter *filter, uint64_t *cursor,
                                   struct engine_lease *out, uint32_t capacity, uint32_t *ret_count,
@@ -83,7 +83,7 @@ enum tn_result engine_leases_list(struct engine *engine, enum engine_read_mode m
 /* A page of the values of a pool (kernel_values_scan), or one of them. Spans that touch are one. A page
  * is short only at the end, or after ENGINE_VALUES_LOOKED values that do not match. BAD_REQUEST: the
  * pool is a template. */
-#define ENGINE_VALUES_LOOKED 262144u
+#define ENGINE_VALUES_LOOKED 8192u /* likewise */
 enum tn_result engine_values_list(struct engine *engine, enum engine_read_mode mode,
                                   struct tn_bytes pool, enum kernel_value_state state,
                                   uint64_t *cursor, struct kernel_value_view *out,

@@ -5,9 +5,8 @@
 #include "engine/read.h"
 
 #define READ_EFFORT 4096u /* records looked at in one hold of the lock */
-#define READ_ROUNDS (ENGINE_LEASES_LOOKED / READ_EFFORT)
-#define READ_PAGE 128u  /* leases in one hold: the usual page is whole */
-#define READ_VALUES 64u /* of a bundle in one walk: each begins at its first */
+#define READ_PAGE 128u    /* leases in one hold: the usual page is whole */
+#define READ_VALUES 64u   /* of a bundle in one walk: each begins at its first */
 
 static bool something_is_due(const struct kernel *kernel, uint64_t clock_ms) {
     return kernel_next_due(kernel) <= clock_ms;
@@ -208,6 +207,7 @@ struct leases_query {
     uint64_t from, cursor;
     struct engine_lease *out;
     uint32_t capacity, count;
+    uint32_t looked; /* rows that this hold of the lock counts as */
     uint64_t lsn;
 };
 
@@ -217,6 +217,7 @@ static bool leases_reader(void *ctx, const struct kernel *kernel, uint64_t clock
     struct kernel_lease_view views[READ_PAGE];
     struct kernel_lease_filter stored = *query->filter;
     enum kernel_state shown = stored.state;
+    uint32_t most = query->capacity < READ_PAGE ? query->capacity : READ_PAGE;
     uint32_t found;
     bool stale = something_is_due(kernel, clock_ms); /* it may belong on this page afterwards */
     if (shown == KERNEL_OVERDUE) {
@@ -225,8 +226,8 @@ static bool leases_reader(void *ctx, const struct kernel *kernel, uint64_t clock
     query->lsn = kernel_lsn(kernel);
     query->count = 0;
     query->cursor =
-        kernel_leases_scan(kernel, &stored, query->from, READ_EFFORT, views,
-                           query->capacity < READ_PAGE ? query->capacity : READ_PAGE, &found);
+        kernel_leases_scan(kernel, &stored, query->from, READ_EFFORT, views, most, &found);
+    query->looked = found == most ? found : READ_EFFORT;
     for (uint32_t i = 0; i < found; i++) {
         stale = stale || lease_is_stale(kernel, &views[i], clock_ms);
         (void)engine_authority_mark(&views[i], clock_ms);
@@ -245,7 +246,8 @@ enum tn_result engine_leases_list(struct engine *engine, enum engine_read_mode m
     struct leases_query query = {.filter = filter, .cursor = *cursor};
     enum tn_result verdict = TN_R_OK;
     uint32_t count = 0;
-    for (uint32_t round = 0; round < READ_ROUNDS && count < capacity; round++) {
+    for (uint32_t looked = 0; looked < ENGINE_LEASES_LOOKED && count < capacity;
+         looked += query.looked) {
         query.from = query.cursor;
         query.out = out + count;
         query.capacity = capacity - count;

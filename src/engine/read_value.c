@@ -3,8 +3,7 @@
 #include "engine/read.h"
 
 #define READ_EFFORT 4096u /* values looked at in one hold of the lock */
-#define READ_ROUNDS (ENGINE_VALUES_LOOKED / READ_EFFORT)
-#define READ_PAGE 128u /* rows in one hold */
+#define READ_PAGE 128u    /* rows in one hold */
 
 /* A value is as live as its lease (authority.c). Its last lease is not shown after its retention, also
  * before a tick has come to remove it. */
@@ -32,6 +31,7 @@ struct values_query {
     uint64_t from, cursor;
     struct kernel_value_view *out;
     uint32_t capacity, count;
+    uint32_t looked; /* values that this hold of the lock counts as */
     uint64_t lsn;
     enum tn_result answer;
 };
@@ -41,12 +41,13 @@ static bool values_reader(void *ctx, const struct kernel *kernel, uint64_t clock
     struct values_query *query = ctx;
     enum kernel_value_state stored =
         query->state == KERNEL_VALUE_OVERDUE ? KERNEL_VALUE_ANY : query->state;
+    uint32_t most = query->capacity < READ_PAGE ? query->capacity : READ_PAGE;
     uint32_t found, kept = 0;
     query->lsn = kernel_lsn(kernel);
     query->cursor = query->from;
-    query->answer =
-        kernel_values_scan(kernel, query->pool, stored, &query->cursor, READ_EFFORT, query->out,
-                           query->capacity < READ_PAGE ? query->capacity : READ_PAGE, &found);
+    query->answer = kernel_values_scan(kernel, query->pool, stored, &query->cursor, READ_EFFORT,
+                                       query->out, most, &found);
+    query->looked = found == most ? found : READ_EFFORT;
     for (uint32_t i = 0; i < found; i++) {
         value_mark(kernel, &query->out[i], clock_ms);
         if (query->state == KERNEL_VALUE_ANY || query->out[i].state == query->state) {
@@ -82,7 +83,8 @@ enum tn_result engine_values_list(struct engine *engine, enum engine_read_mode m
     struct values_query query = {.pool = pool, .state = state, .cursor = *cursor};
     enum tn_result verdict = TN_R_OK;
     uint32_t count = 0;
-    for (uint32_t round = 0; round < READ_ROUNDS && count < capacity; round++) {
+    for (uint32_t looked = 0; looked < ENGINE_VALUES_LOOKED && count < capacity;
+         looked += query.looked) {
         query.from = query.cursor;
         query.out = out + count;
         query.capacity = capacity - count;

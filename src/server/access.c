@@ -179,6 +179,27 @@ bool access_is_narrow(const struct access_user *user) {
     return user->pools.patterns != NULL || user->holders.patterns != NULL;
 }
 
+/* True: the list is one name, and no pattern. */
+static bool list_is_name(const struct access_list *list, struct tn_bytes *ret_name) {
+    if (list->patterns == NULL) {
+        return false;
+    }
+    const char *at = list->patterns + strspn(list->patterns, BLANKS);
+    size_t len = strcspn(at, BLANKS "*?[\\");
+    *ret_name = tn_bytes_of(at, len);
+    return len > 0 && at[len + strspn(at + len, BLANKS)] == '\0';
+}
+
+void access_narrow(const struct access_user *user, struct tn_bytes *pool, struct tn_bytes *holder) {
+    struct tn_bytes name;
+    if (pool->len == 0 && list_is_name(&user->pools, &name)) {
+        *pool = name;
+    }
+    if (holder->len == 0 && list_is_name(&user->holders, &name)) {
+        *holder = name;
+    }
+}
+
 /* ---- What it sees ---- */
 
 static bool is_about_pool(enum kernel_event_kind kind) {

@@ -101,6 +101,8 @@ bool access_holder(const struct access_user *user, struct tn_bytes holder);
 bool access_sensors(const struct access_user *user);
 /* Whether there is anything that it may not see. */
 bool access_is_narrow(const struct access_user *user);
+/* If the user may see one pool or one holder only: that, in place of an empty filter of a list. */
+void access_narrow(const struct access_user *user, struct tn_bytes *pool, struct tn_bytes *holder);
 bool access_sees_event(const struct access_user *user, const struct engine_event *event);
 bool access_sees_lease(const struct access_user *user, struct engine *engine,
                        const struct engine_lease *lease);

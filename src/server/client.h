@@ -44,6 +44,8 @@ struct server_client {
     int socket;                       /* for the address */
     uint32_t failures;                /* log-ins that failed on this connection */
     uint32_t inflight;
+    uint64_t scan_cursor; /* of a list that has found nothing yet and goes on; 0: none does */
+    uint32_t scan_steps;  /* that it has taken */
     uint32_t turn, share; /* requests that may still be served in that turn of the loop */
     uint32_t round;       /* of the queue of turns, in which it was last served */
     enum protocol_encoding encoding;

@@ -294,6 +294,7 @@ enum server_step server_dispatch(struct server_connection *connection, const str
                                  !protocol_command_has(row, PROTOCOL_ANYWHERE);
         server_page_end(&server->pages,
                         &connection->client); /* refused in the middle of it, it is over, too */
+        server_scan_end(&connection->client);
     }
     return step;
 }

@@ -3,6 +3,7 @@
  * the loop: for the latter a tick is committed, and then it is tried again. */
 #include <stdio.h>
 #include <string.h>
+#include <uv.h>
 
 #include "protocol/render.h"
 #include "server/buffers.h"
@@ -19,8 +20,9 @@
 
 #define FENCE_MS 1000u /* that a read waits for a log position */
 
-#define LEASES_PAGES 16u    /* of the engine's, for one that is shown */
-#define LEASES_LOOKED 4096u /* leases in them, after which no other one is read */
+#define SCAN_STEPS_MAX 1024u /* of a list that finds nothing: then it answers with an empty page */
+#define LEASES_NS 1000000u   /* for one step of a list of leases, about */
+#define LEASES_LOOKED 4096u  /* leases in them, after which no other one is read */
 
 /* Where it was read, which whoever asked may want to know apart from the reply. */
 static void lsn_write(struct server_request *request, struct protocol_writer *w, uint64_t lsn) {
@@ -119,6 +121,30 @@ static bool page_room(struct server_request *request, uint32_t n) {
     return false;
 }
 
+/* ---- Lists that find nothing for a while ---- */
+
+/* A step looks at a bounded number of rows. If none of them is for whoever asks, the list goes on in another
+ * turn of the loop, where it stopped, and others are served in between. */
+static void scan_begin(struct server_request *request) {
+    if (request->client->scan_cursor != 0) {
+        request->call.cursor = request->client->scan_cursor;
+    }
+}
+
+/* Whether the page is made now. If not, server_read goes on with it later. */
+static bool scan_ends(struct server_request *request, uint32_t count) {
+    struct server_client *client = request->client;
+    if (count > 0 || request->call.cursor == 0 || client->scan_steps == SCAN_STEPS_MAX) {
+        return true;
+    }
+    client->scan_cursor = request->call.cursor;
+    client->scan_steps++;
+    request->more = true;
+    return false;
+}
+
+/* ---- Lists of leases ---- */
+
 /* Those of the page that whoever asks may see, put together at its beginning. */
 static uint32_t leases_seen(const struct server_request *request, struct engine_lease *page,
                             uint32_t count) {
@@ -135,15 +161,16 @@ static uint32_t leases_seen(const struct server_request *request, struct engine_
 }
 
 /* Fills the page from several of the engine's, where some leases are not for whoever asks. It stops
- * where the engine did for its effort, after LEASES_PAGES, and after LEASES_LOOKED leases: then the page
- * is short. */
+ * where the engine did for its effort, after LEASES_NS, and after LEASES_LOOKED leases: then the page is
+ * short. */
 static enum tn_result leases_list(struct server_request *request,
                                   const struct kernel_lease_filter *filter, uint32_t *ret_count,
                                   uint64_t *ret_lsn) {
     struct protocol_call *call = &request->call;
     struct engine_lease *page = request->owners->buffers->page;
     uint32_t total = 0, looked = 0;
-    for (uint32_t i = 0; i < LEASES_PAGES; i++) {
+    uint64_t end_ns = uv_hrtime() + LEASES_NS;
+    for (;;) {
         uint32_t wanted = call->count - total;
         uint32_t count = 0;
         enum tn_result code =
@@ -155,7 +182,7 @@ static enum tn_result leases_list(struct server_request *request,
         looked += count;
         total += leases_seen(request, page + total, count);
         if (call->cursor == 0 || count < wanted || total == call->count ||
-            looked >= LEASES_LOOKED) {
+            looked >= LEASES_LOOKED || uv_hrtime() >= end_ns) {
             break;
         }
     }
@@ -172,13 +199,15 @@ enum tn_result read_leases(struct server_request *request) {
         .pool = call->command.pool, .holder = call->command.holder, .state = call->state};
     uint32_t count = 0;
     uint64_t lsn;
+    scan_begin(request);
     enum tn_result code = filter.pool.len > 0
                               ? engine_pool_known(owners->engine, request->how, filter.pool)
                               : TN_R_OK;
     if (code == TN_R_OK) {
+        access_narrow(request->user, &filter.pool, &filter.holder);
         code = leases_list(request, &filter, &count, &lsn);
     }
-    if (code != TN_R_OK) {
+    if (code != TN_R_OK || !scan_ends(request, count)) {
         return code;
     }
     struct protocol_writer begin = *w;
@@ -219,6 +248,7 @@ enum tn_result read_pools(struct server_request *request) {
     struct kernel_pool_view *page = owners->buffers->page;
     uint32_t count = 0;
     uint64_t lsn;
+    scan_begin(request);
     enum tn_result code = engine_pools_list(owners->engine, request->how, &call->cursor, page,
                                             call->count, &count, &lsn);
     if (code != TN_R_OK) {
@@ -231,6 +261,9 @@ enum tn_result read_pools(struct server_request *request) {
         }
     }
     count = seen;
+    if (!scan_ends(request, count)) {
+        return code;
+    }
     struct protocol_writer begin = *w;
     page_head(w, call->cursor, "pools", count, 1);
     for (uint32_t i = 0; i < count; i++) {
@@ -287,11 +320,15 @@ enum tn_result read_values(struct server_request *request) {
     struct kernel_value_view *page = owners->buffers->page;
     uint32_t count = 0;
     uint64_t lsn;
+    scan_begin(request);
     enum tn_result code =
         engine_values_list(owners->engine, request->how, call->command.pool, call->value_state,
                            &call->cursor, page, call->count, &count, &lsn);
     if (code != TN_R_OK) {
         return values_refuse(request, code);
+    }
+    if (!scan_ends(request, count)) {
+        return code;
     }
     struct protocol_writer begin = *w;
     page_head(w, call->cursor, "values", count, 1);
@@ -333,7 +370,9 @@ enum tn_result read_rules(struct server_request *request) {
     enum tn_result code =
         engine_rules_list(owners->engine, request->how, &call->cursor, page, call->count, &count);
     if (code == TN_R_OK) {
-        count = access_sensors(request->user) ? count : 0;
+        if (!access_sensors(request->user)) {
+            call->cursor = count = 0;
+        }
         page_head(w, call->cursor, "rules", count, 0);
         for (uint32_t i = 0; i < count; i++) {
             protocol_render_rule(w, &page[i], NULL);
@@ -436,12 +475,19 @@ static enum tn_result fence_check(struct server_client *client, uint64_t fence_l
 static bool read_waits(struct server_request *request, enum tn_result code) {
     if (code == TN_R_NOT_YET && !request->stale) {
         ticks_wait(request->owners->ticks, request->client);
+    } else if (request->more && request->client->scan_cursor != 0) {
+        schedule_go_on_later(request->client);
     } else if (request->more) {
         schedule_go_on(request->client);
     } else {
         return false;
     }
     return true;
+}
+
+void server_scan_end(struct server_client *client) {
+    client->scan_cursor = 0;
+    client->scan_steps = 0;
 }
 
 enum server_step server_read(struct server_request *request, struct server_answer *ret_answer) {
@@ -473,6 +519,7 @@ enum server_step server_read(struct server_request *request, struct server_answe
         answer.cursor = request->call.cursor;
     }
     server_page_end(owners->pages, client);
+    server_scan_end(client);
     client->tick_since_ms = 0;
     client->as_is = false;
     if (answer.code != TN_R_OK) {

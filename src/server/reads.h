@@ -15,5 +15,7 @@ struct server_pages {
 enum server_step server_read(struct server_request *request, struct server_answer *ret_answer);
 /* The client does not want its page of events any more. */
 void server_page_end(struct server_pages *pages, const struct server_client *client);
+/* The request of this client is answered, or refused: if it was a list that goes on, it ends. */
+void server_scan_end(struct server_client *client);
 
 #endif

@@ -261,6 +261,11 @@ void schedule_go_on(struct server_client *client) {
     schedule_soon(client->schedule);
 }
 
+void schedule_go_on_later(struct server_client *client) {
+    queue_add(&client->schedule->pages, client);
+    schedule_soon(client->schedule);
+}
+
 bool schedule_must_yield(struct server_client *client, bool page) {
     struct schedule *schedule = client->schedule;
     bool now = client->has_turn;

@@ -114,6 +114,8 @@ void schedule_turn_end(struct schedule *schedule);
 bool schedule_must_yield(struct server_client *client, bool page);
 /* The client runs again before all other clients that want a page: its own is half made. */
 void schedule_go_on(struct server_client *client);
+/* The same, behind all others who wait for one. */
+void schedule_go_on_later(struct server_client *client);
 bool schedule_slice_is_over(const struct schedule *schedule);
 /* A reply that could have been long has this many bytes. */
 void schedule_slice_made(struct schedule *schedule, size_t bytes);

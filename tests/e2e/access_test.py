@@ -479,6 +479,38 @@ class Narrow(World):
         c.close()
 
 
+class Sparse(World):
+    users = (user("root", "admin") + user("alice", "reader", "holders = alice/*") +
+             user("single", "reader", "pools = one"))
+
+    def test_a_list_goes_on_until_there_is_something_that_one_may_see(self):
+        """Also if thousands of leases, or hundreds of pools, of others come first."""
+        with self.login("root") as root:
+            pipe = root.pipeline(transaction=False)
+            pipe.execute_command("POOL", "CREATE", "many", "RANGE", 1, 100000)
+            for _ in range(9000):
+                pipe.execute_command("ALLOC", "many", "bob/7")
+            for i in range(300):
+                pipe.execute_command("POOL", "CREATE", "0-%d" % i, "RANGE", 1, 9)
+            pipe.execute_command("POOL", "CREATE", "one", "RANGE", 1, 9)
+            pipe.execute_command("ALLOC", "one", "bob/7")
+            pipe.execute_command("ALLOC", "many", "alice/7")
+            pipe.execute()
+        with self.login("alice") as alice, self.login("single") as single:
+            for client, words, name in ((alice, ("LEASES", "POOL", "many", "COUNT", 1), "leases"),
+                                        (alice, ("LEASES",), "leases"),
+                                        (single, ("LEASES", "COUNT", 1), "leases"),
+                                        (single, ("POOL", "LIST", "COUNT", 1), "pools")):
+                reply = client.execute_command(*words)
+                self.assertEqual(len(dict(zip(*[iter(reply)] * 2))[name]), 1, words)
+            pipe = alice.pipeline(transaction=False)
+            for _ in range(3):  # each begins anew
+                pipe.execute_command("LEASES", "COUNT", 1)
+            self.assertEqual([len(reply[3]) for reply in pipe.execute()], [1, 1, 1])
+        status, body = self.http("GET", "/v1/leases?count=1", "alice")[:2]
+        self.assertEqual((status, len(json.loads(body)["leases"])), (200, 1))
+
+
 class Changes(World):
     users = user("root", "admin") + user("eve", "operator")
 
