@@ -472,7 +472,10 @@ static bool look(struct server_connection *c) {
     if (c->closing) {
         return false;
     }
-    if (unsent > 0 && now - c->progress_ms >= slow) {
+    if (c->client.waits && !c->reading && !c->ended &&
+        transport_ended(transport_socket(&c->transport))) {
+        read_some(c, NULL, UV_EOF); /* its end comes after requests that nobody has read */
+    } else if (unsent > 0 && now - c->progress_ms >= slow) {
         drop(c, SERVER_DROP_SLOW);
     } else if (c->unfinished_ms > 0 && !c->served && now - c->unfinished_ms >= slow) {
         drop(c, SERVER_DROP_UNFINISHED);

@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "base/assert.h"
 #include "protocol/render.h"
 #include "server/http_parts.h"
 #include "server/parts.h"
+#include "server/transport.h"
 
 static struct http_connection *connection_of(struct MHD_Connection *mhd) {
     const union MHD_ConnectionInfo *info =
@@ -127,9 +127,7 @@ void http_exchange_wake(struct http_exchange *exchange) {
 
 /* libmicrohttpd does not look at a suspended connection. Closed by the client, it leaves the line. */
 void http_exchange_look(struct http_exchange *exchange) {
-    uint8_t byte;
-    if (exchange->state == HTTP_WORKING &&
-        recv(exchange->connection->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
+    if (exchange->state == HTTP_WORKING && transport_ended(exchange->connection->socket)) {
         server_client_leave(&exchange->client);
         exchange->client.waits = false;
         exchange->broken = true;

@@ -1,10 +1,11 @@
 /* What transport.h promises, over libuv. */
-#define _GNU_SOURCE 1 /* struct ucred */
+#define _GNU_SOURCE 1 /* struct ucred, POLLRDHUP */
 #include "server/transport.h"
 
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -182,6 +183,11 @@ const struct transport_ops transport_plain = {.start = plain_start,
 int transport_socket(const struct transport *transport) {
     int socket = -1;
     return uv_fileno(&transport->handle.any, &socket) == 0 ? socket : -1;
+}
+
+bool transport_ended(int socket) {
+    struct pollfd one = {.fd = socket, .events = POLLRDHUP};
+    return poll(&one, 1, 0) == 1;
 }
 
 bool transport_peer(const struct transport *transport, struct transport_peer *ret_peer) {

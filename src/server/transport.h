@@ -147,6 +147,8 @@ bool transport_is_closing(const struct transport *transport);
 
 /* -1: it has none. */
 int transport_socket(const struct transport *transport);
+/* Whether the other end of a socket sends no more, even if what it has sent is not read yet. */
+bool transport_ended(int socket);
 /* HOST:PORT, or unix:UID:PID. */
 void transport_name(const struct transport *transport, char out[TRANSPORT_PEER_MAX]);
 /* False: it is no Unix-domain socket, or the operating system does not say. */

@@ -3,6 +3,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import unittest
 
@@ -120,6 +121,23 @@ class Waiting(Asking):
         self.in_line("stays")
         self.release(self.held, "first")
         self.assertEqual(stays.read()["state"], "active")
+
+    def test_a_closed_connection_leaves_the_line_whatever_it_has_sent_before(self):
+        gone = self.connect()
+        gone.send("ALLOC", self.name, "gone", "WAIT", 86400)
+        self.in_line("gone")
+        gone.socket.sendall(b"*1\r\n$4\r\nPING\r\n" * 3000)  # more than is read while it waits
+        gone.close()
+        self.in_line()
+
+    def test_requests_behind_a_long_poll_do_not_hide_its_end(self):
+        body = b'{"holder":"gone","wait":86400}'
+        with socket.create_connection(("127.0.0.1", self.server.http_port)) as gone:
+            gone.sendall(b"POST /v1/pools/%s/leases HTTP/1.1\r\nHost: localhost\r\n" % self.name.encode() +
+                         b"Content-Length: %d\r\n\r\n%s" % (len(body), body) +
+                         b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000)
+            self.in_line("gone")
+        self.in_line()
 
     def test_the_same_operation_id_takes_its_place_again(self):
         first = self.wait("a", "OPID", self.name)
