@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.request
 
 import redis
 
@@ -483,6 +484,10 @@ class Lives(unittest.TestCase):
         self.assertIn((seen["state"], seen["deadline"]),
                       [("overdue", made["deadline"]), ("expired", None)])
         self.assertGreater(pairs(r.execute_command("POOL", "INFO", "p"))["active"], 0)
+        for path, what in (("/metrics", 'tenure_pool_size{pool="p"}'), ("/livez", "ok")):
+            url = "http://127.0.0.1:%d%s" % (server.http_port, path)
+            with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+                self.assertIn(what, answer.read().decode())
         r.close()
         server.remove()
 

@@ -339,6 +339,14 @@ class Rough(TlsCase):
                 self.assertNotIn(b"PONG", s.recv(1000))
             self.server.says("reason=foreign", "the client speaks %s without TLS to the TLS port" % name)
 
+    def test_a_browser_that_completes_the_handshake_is_hung_up_on(self):
+        """What it sends then is HTTP, and a page chooses the body."""
+        with self.server.tls(self.certificates.context()) as s:
+            s.sendall(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 44\r\n\r\n"
+                      b"*5\r\n$4\r\nPOOL\r\n$6\r\nCREATE\r\n$1\r\np\r\n$5\r\nRANGE\r\n")
+            self.assertEqual(read_all(s), b"")
+        self.server.says("reason=foreign")
+
     def test_a_handshake_that_does_not_end_is_dropped(self):
         hello = self.hello()
         before = self.info("handshake_clients_dropped")
