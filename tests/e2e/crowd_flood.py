@@ -27,14 +27,16 @@ SIZES = tuple(int(n) for n in os.environ.get("CROWD_FLOODS", "16 200 5000").spli
 ROUNDS = 3
 CHUNK = 16 << 10
 GOAL = 3.0
+GET = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 # What a flooding connection sends to Tenure and to Redis, whether users are defined, and whether the
-# honest client writes.
+# honest client writes. What begins like HTTP is sent to the port of HTTP, if there is one.
 FLOODS = {
     "PING": (b"PING\r\n", b"PING\r\n", False, False),
     "unknown commands": (array("x"), array("x"), False, False),
     "writes": (array("ALLOC", "p", "flooder"), array("SET", "p", "flooder"), False, False),
     "writes, it writes, too": (array("ALLOC", "p", "flooder"), array("SET", "p", "flooder"), False, True),
     "PING before logging in": (b"PING\r\n", b"PING\r\n", True, False),
+    "GET over HTTP": (GET, b"PING\r\n", False, False),
 }
 
 
@@ -159,7 +161,8 @@ def measure(server, count, request, writes, seconds):
     full, stop = context.Event(), context.Event()
     r = server.client(socket_timeout=120)
     server.ask(r, writes)
-    process = context.Process(target=flood, args=(server.port, count, request, full, stop))
+    port = server.http_port if request == GET else server.port
+    process = context.Process(target=flood, args=(port, count, request, full, stop))
     process.start()
     times = []
     try:

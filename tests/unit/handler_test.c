@@ -76,6 +76,24 @@ static void every_row_has_a_subject_and_its_arguments_name_it(void **state) {
     }
 }
 
+/* What only an administrator may do is about everything, or about what it names: unless it is one of these, an
+ * administrator that is limited to some pools may not do it (PROTOCOL_OF_ALL). */
+static bool limited_administrators_may(const struct protocol_command *row) {
+    return row->id == PROTOCOL_CLIENT_KILL || row->id == PROTOCOL_CLIENT_LIST ||
+           row->id == PROTOCOL_SNAPSHOT || row->id == PROTOCOL_TICK;
+}
+
+static void no_row_for_administrators_is_open_to_limited_ones_by_mistake(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < PROTOCOL_COMMANDS; i++) {
+        const struct protocol_command *row = &protocol_table[i];
+        if (row->role == PROTOCOL_ADMIN && row->subject == PROTOCOL_OF_NONE &&
+            !limited_administrators_may(row)) {
+            fail_msg("%s %s: its subject should be ALL", row->word, row->sub);
+        }
+    }
+}
+
 static bool has(const struct protocol_command *row, enum protocol_trait trait) {
     return protocol_command_has(row, trait);
 }
@@ -131,6 +149,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_has_exactly_one_handler_and_it_is_of_the_rows_kind),
         cmocka_unit_test(every_row_has_a_subject_and_its_arguments_name_it),
+        cmocka_unit_test(no_row_for_administrators_is_open_to_limited_ones_by_mistake),
         cmocka_unit_test(the_traits_of_every_row_agree_with_its_kind_forms_and_routes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
