@@ -347,7 +347,7 @@ static bool digest_take(struct nm_load *load, uint32_t n) {
     const struct nm_process *process = &load->cluster->nodes[n].process;
     struct log_local_options options = {.os = os_posix(), .dir = process->data, .read_only = true};
     struct log_error error = {.text = ""};
-    struct engine_report report;
+    struct engine_report report = {.sound = false};
     struct log *log;
     enum tn_status status = log_local_open(&options, NULL, NULL, &log, &error);
     if (status == TN_OK) {

@@ -80,9 +80,10 @@ static uint64_t back_at(struct nm_load *load) {
 }
 
 /* A node that is there, the owner more often than not; NM_NONE: the one that was picked is away. */
-static uint32_t node_pick(struct nm_load *load) {
+static uint32_t node_pick(struct nm_load *load, enum mishap kind) {
     const struct nm_cluster *cluster = load->cluster;
-    uint32_t n = below(load, 2) == 0 ? cluster->owner : (uint32_t)below(load, NM_NODES);
+    uint32_t n = (uint32_t)below(load, 2 * NM_NODES);
+    n = n < NM_NODES && kind != STEP_DOWN ? n : cluster->owner;
     return cluster->nodes[n].back_at_ns == 0 ? n : NM_NONE;
 }
 
@@ -151,7 +152,7 @@ static enum mishap kind_pick(struct nm_load *load) {
 /* *ret_kind: what has happened; MISHAPS: nothing, since the victim is away already. */
 static bool happen(struct nm_load *load, enum mishap *ret_kind) {
     enum mishap kind = kind_pick(load);
-    uint32_t node = node_pick(load);
+    uint32_t node = node_pick(load, kind);
     uint32_t member = member_pick(load);
     bool wants_node = kind <= STEP_DOWN || kind == LINK_CUT || kind == PAIR_KILL;
     bool wants_member =

@@ -421,7 +421,7 @@ void nm_load_close(struct nm_load *load) {
         nm_mishap_continue(load);
         (void)nm_process_end(&load->process, SIGKILL);
     }
-    if (load->why[0] == '\0' && load->cluster == NULL) {
+    if (load->why[0] == '\0' && load->process.dir[0] != '\0') {
         nm_process_remove(&load->process);
     }
     free(load->retry);
