@@ -287,6 +287,7 @@ static enum tn_status log_read(struct reading *reading, const char *dir) {
 bool nm_history_read_copy(struct nm_history *h, const char *dir, bool *ret_gap, char *why,
                           size_t capacity) {
     struct reading reading = {.h = h, .copy = true, .why = why, .capacity = capacity};
+    why[0] = '\0';
     enum tn_status status = log_read(&reading, dir);
     *ret_gap = reading.gap;
     return status == TN_OK || reading.gap;

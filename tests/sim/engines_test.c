@@ -190,6 +190,10 @@ static void node_works(struct engines_node *n) {
         return;
     }
     replica_standing_read(n->node->log, &standing);
+    if (standing.trouble == REPLICA_TROUBLE_BEHIND) { /* it began while etcd did not answer */
+        group_stop(&engines.group, n->node->n);
+        return;
+    }
     if (replica_trouble_is_final(standing.trouble)) {
         world_fail(&engines.world, "node %u is in trouble: %s", n->node->n, n->node->notice);
     }
