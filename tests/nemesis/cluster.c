@@ -21,8 +21,9 @@
 #include "log/local.h"
 #include "nemesis/mishap.h"
 
-#define REST_NS 30000000u     /* before a client tries another node */
-#define SILENT_NS 1000000000u /* after which a client gives up a connection */
+#define REST_NS 30000000u      /* before a client tries another node */
+#define SILENT_NS 1000000000u  /* after which a client gives up a connection */
+#define PATIENT_NS 8000000000u /* the same, of every third: it hears an owner that was stopped */
 #define PATIENCE_NS 60000000000u
 
 static void pause_ms(long ms) {
@@ -64,6 +65,7 @@ void nm_cluster_clients(struct nm_load *load) {
         struct nm_client *client = &load->clients[i];
         uint64_t now = nm_now_ns();
         bool waits = client->count > 0 || client->greets;
+        uint64_t silent_ns = i % 3 == 0 ? PATIENT_NS : SILENT_NS;
         client->progress_ns = waits ? client->progress_ns : now;
         if (client->socket < 0) {
             if (now >= client->rests_until_ns) {
@@ -72,7 +74,7 @@ void nm_cluster_clients(struct nm_load *load) {
                     client_go(load, client);
                 }
             }
-        } else if (client->refused ? client->count == 0 : now > client->progress_ns + SILENT_NS) {
+        } else if (client->refused ? client->count == 0 : now > client->progress_ns + silent_ns) {
             client_go(load, client);
         }
     }

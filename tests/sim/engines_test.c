@@ -61,6 +61,13 @@ static uint64_t below(uint64_t n) {
     return tn_prng_below(&engines.group.prng, n);
 }
 
+static bool disk_is_full[GROUP_NODES];
+
+static void disk_set(struct group_node *node, bool full) {
+    disk_is_full[node->n] = full;
+    fakeos_space_set(node->disk, full ? fakeos_space_used(node->disk) + below(20000) : UINT64_MAX);
+}
+
 /* ---- Mishaps ---- */
 
 static void heal(void) {
@@ -70,7 +77,7 @@ static void heal(void) {
         struct group_node *node = &group->nodes[i];
         fakeetcd_start(group->fake, i);
         fakeetcd_resume(group->fake, i);
-        fakeos_space_set(node->disk, UINT64_MAX);
+        disk_set(node, false);
         node->hangs_until_ms = 0;
         if (node->log == NULL) {
             (void)group_try_start(group, i, &(struct group_start){.seed = true});
@@ -83,6 +90,7 @@ static void heal(void) {
 }
 
 static void node_starts(unsigned n) {
+    disk_set(&engines.group.nodes[n], false);
     engines.group.nodes[n].wall_off_ms = -(int64_t)below(3600000); /* never ahead: see wall_set */
     (void)group_try_start(&engines.group, n, &(struct group_start){.seed = true});
 }
@@ -128,7 +136,7 @@ static void node_mishap(struct engines_node *n) {
         group_wipe(&engines.group, node->n);
         break;
     case 4:
-        fakeos_space_set(node->disk, fakeos_space_used(node->disk) + below(20000));
+        disk_set(node, true);
         break;
     case 5:
         wall_set(n);
@@ -190,7 +198,9 @@ static void node_works(struct engines_node *n) {
         return;
     }
     replica_standing_read(n->node->log, &standing);
-    if (standing.trouble == REPLICA_TROUBLE_BEHIND) { /* it began while etcd did not answer */
+    /* It began while etcd did not answer; or its disk was full when it first opened its copy. */
+    if (standing.trouble == REPLICA_TROUBLE_BEHIND ||
+        (standing.trouble == REPLICA_TROUBLE_COPY && disk_is_full[n->node->n])) {
         group_stop(&engines.group, n->node->n);
         return;
     }
