@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/log_line.h"
+
 #define RESTORED_PATH 4096u
 #define RESTORED_TEXT 127u
 
@@ -71,8 +73,8 @@ static enum tn_status text_write(const struct os *os, const char *dir, const cha
     return status == TN_OK ? os->sync_dir(os->ctx, dir) : status;
 }
 
-enum tn_status restored_done(const struct os *os, const char *dir, struct restored *restored,
-                             bool sensors) {
+static enum tn_status done(const struct os *os, const char *dir, struct restored *restored,
+                           bool sensors) {
     char path[RESTORED_PATH];
     bool pending = restored->pending;
     restored->pending = false;
@@ -82,4 +84,20 @@ enum tn_status restored_done(const struct os *os, const char *dir, struct restor
         return path_of(dir, "restored", path) ? os->remove(os->ctx, path) : TN_INVALID;
     }
     return pending ? text_write(os, dir, "generation=done\nsensors=off\n") : TN_OK;
+}
+
+void restored_finish(const struct os *os, const char *dir, struct restored *restored,
+                     bool sensors) {
+    if (!restored->marked) {
+        return;
+    }
+    enum tn_status status = done(os, dir, restored, sensors);
+    if (status != TN_OK) {
+        server_log("restored_failed", "data=%s reason=\"cannot change the file restored: %s\"", dir,
+                   tn_status_text(status));
+    }
+    if (restored->sensors_off) {
+        server_log("sensors_off", "reason=\"the data was restored from a backup; start once with "
+                                  "--sensors on when no sensor of the lost server runs\"");
+    }
 }

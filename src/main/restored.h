@@ -22,8 +22,8 @@ struct restored {
  * used. */
 bool restored_read(const struct os *os, const char *dir, struct restored *ret_restored,
                    struct log_error *error);
-/* The new generation is in the log. `sensors`: they may run from now on. */
-enum tn_status restored_done(const struct os *os, const char *dir, struct restored *restored,
-                             bool sensors);
+/* The new generation is in the log: the file says so, or is removed. `sensors`: they may run from now on.
+ * If they may not, or the file cannot be changed, a log line says so. */
+void restored_finish(const struct os *os, const char *dir, struct restored *restored, bool sensors);
 
 #endif

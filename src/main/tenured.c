@@ -557,54 +557,57 @@ static enum tn_status log_start(struct daemon *daemon, struct engine_options *op
     return TN_OK;
 }
 
-/* A restored directory: its generation is logged now, and its sensors stay off until a start says that
- * they may run. */
-static void restored_finish(struct daemon *daemon) {
+static enum tn_status engine_start_alone(struct daemon *daemon, struct engine_options *options,
+                                         struct log_error *error) {
     const struct config_value *sensors = &daemon->config.values[CONFIG_SENSORS];
-    const char *dir = config_text(&daemon->config, CONFIG_DATA);
     bool on = sensors->source == CONFIG_FROM_FLAG && sensors->number != 0;
-    if (!daemon->restored.marked) {
-        return;
+    enum tn_status status = engine_open(options, &daemon->engine, error);
+    if (status == TN_OK && (status = engine_lead(daemon->engine, error)) != TN_OK) {
+        (void)engine_close(daemon->engine);
+    } else if (status == TN_OK) {
+        restored_finish(daemon->os, options->events_dir, &daemon->restored, on);
     }
-    enum tn_status status = restored_done(daemon->os, dir, &daemon->restored, on);
-    if (status != TN_OK) {
-        server_log("restored_failed", "data=%s reason=\"cannot change the file restored: %s\"", dir,
-                   tn_status_text(status));
+    return status;
+}
+
+/* A restored directory begins a cluster: its new generation is logged before, without the cluster. */
+static enum tn_status restored_alone(struct daemon *daemon, const struct engine_options *options,
+                                     struct log_error *error) {
+    struct engine_options alone = *options;
+    alone.role = NULL;
+    daemon->clustered = false;
+    enum tn_status status = log_start(daemon, &alone, error);
+    status = status == TN_OK ? engine_start_alone(daemon, &alone, error) : status;
+    if (status == TN_OK) {
+        (void)engine_close(daemon->engine);
     }
-    if (daemon->restored.sensors_off) {
-        server_log("sensors_off", "reason=\"the data was restored from a backup; start once with "
-                                  "--sensors on when no sensor of the lost server runs\"");
-    }
+    daemon->clustered = true;
+    return status;
 }
 
 /* A local log is led at once; a cluster's when it is ours. */
 static enum tn_status engine_start(struct daemon *daemon, struct engine_options *options,
                                    struct log_error *error) {
-    const char *dir = config_text(&daemon->config, CONFIG_DATA);
-    if (!restored_read(daemon->os, dir, &daemon->restored, error)) {
+    enum tn_status status = TN_OK;
+    if (!restored_read(daemon->os, options->events_dir, &daemon->restored, error)) {
         return TN_DENIED;
     }
     if (daemon->clustered && daemon->restored.pending) {
-        (void)snprintf(error->text, sizeof error->text,
-                       "%.300s was restored from a backup: start it once without [cluster], then "
-                       "with --cluster-init",
-                       dir);
-        return TN_DENIED;
+        if (config_number(&daemon->config, CONFIG_CLUSTER_INIT) == 0) {
+            (void)snprintf(error->text, sizeof error->text,
+                           "%.300s was restored from a backup: a cluster can begin with it "
+                           "(--cluster-init)",
+                           options->events_dir);
+            return TN_DENIED;
+        }
+        status = restored_alone(daemon, options, error);
     }
-    enum tn_status status = log_start(daemon, options, error);
+    status = status == TN_OK ? log_start(daemon, options, error) : status;
     if (status != TN_OK) {
         return status;
     }
-    status = engine_open(options, &daemon->engine, error);
-    if (status == TN_OK && !daemon->clustered) {
-        status = engine_lead(daemon->engine, error);
-        if (status != TN_OK) {
-            (void)engine_close(daemon->engine);
-        } else {
-            restored_finish(daemon);
-        }
-    }
-    return status;
+    return daemon->clustered ? engine_open(options, &daemon->engine, error)
+                             : engine_start_alone(daemon, options, error);
 }
 
 static int serve_alone(struct daemon *daemon) {

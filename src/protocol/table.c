@@ -34,17 +34,18 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
     [PROTOCOL_AUTH] = {ROW(AUTH, "AUTH", "", CONNECTION, NOBODY, NONE), .form = FORM(auth_args),
                        .summary = "Authenticates the connection", .example = "AUTH secret"},
     [PROTOCOL_BACKUP_BEGIN] =
-        {ROW(BACKUP_BEGIN, "BACKUP", "BEGIN", JOB, ADMIN, ALL),
+        {ROW(BACKUP_BEGIN, "BACKUP", "BEGIN", JOB, ADMIN, ALL), .traits = PROTOCOL_ANYWHERE,
          .summary =
-             "Begins a backup: returns its number, its log position and its files, which stay "
+             "Begins a backup of this node: returns its number, its log position and its files, which stay "
              "as they are until BACKUP END or a minute without BACKUP READ; `tenure backup` "
              "does it all",
          .example = "BACKUP BEGIN"},
     [PROTOCOL_BACKUP_END] = {ROW(BACKUP_END, "BACKUP", "END", JOB, ADMIN, ALL),
-                             .form = FORM(backup_end_args), .summary = "Ends a backup",
-                             .example = "BACKUP END 1"},
+                             .traits = PROTOCOL_ANYWHERE, .form = FORM(backup_end_args),
+                             .summary = "Ends a backup", .example = "BACKUP END 1"},
     [PROTOCOL_BACKUP_READ] =
-        {ROW(BACKUP_READ, "BACKUP", "READ", JOB, ADMIN, ALL), .form = FORM(backup_read_args),
+        {ROW(BACKUP_READ, "BACKUP", "READ", JOB, ADMIN, ALL), .traits = PROTOCOL_ANYWHERE,
+         .form = FORM(backup_read_args),
          .summary = "Returns bytes of a file of a backup, from an offset; none at its end",
          .example = "BACKUP READ 1 0000000000000001.log 0"},
     [PROTOCOL_CLIENT_GETNAME] = {ROW(CLIENT_GETNAME, "CLIENT", "GETNAME", CONNECTION, READER, NONE),

@@ -85,6 +85,9 @@ static void on_beat(void *ctx, const struct etcd_answer *answer) {
         keep->beats_kept++;
         keep->disputes = keep->beats_kept < ESTABLISHED ? keep->disputes : 0;
         keep->beat_ms = r->now_ms + REPLICA_BEAT_MS;
+        if (r->owner.role != REPLICA_OWNING || !keep->full) {
+            replica_trouble_over(r, REPLICA_TROUBLE_FULL);
+        }
     } else if (answer->outcome == ETCD_COMPARE_FAILED && answer->op_count == 1 &&
                answer->ops[0].found.count > 0) {
         record_other(r, answer->ops[0].found.kvs[0].value);
@@ -93,6 +96,9 @@ static void on_beat(void *ctx, const struct etcd_answer *answer) {
         keep->beat_ms = r->now_ms;
     } else {
         keep->beat_ms = r->now_ms + REPLICA_BEAT_MS / 5;
+        if (answer->reason == ETCD_NOSPACE) {
+            replica_in_trouble(r, REPLICA_TROUBLE_FULL, "etcd has the alarm NOSPACE");
+        }
     }
 }
 

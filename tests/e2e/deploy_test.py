@@ -15,6 +15,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MANIFESTS = ROOT / "packaging/kubernetes/tenure.yaml"
 COMPOSE = ROOT / "packaging/container/compose.yaml"
 CONFIG = ROOT / "packaging/container/tenured.conf"
+CLUSTER = ROOT / "packaging/cluster"
+NODES = "abc"
 
 
 def kubernetes():
@@ -79,6 +81,60 @@ class Deploy(unittest.TestCase):
             self.assertEqual(container[probe]["httpGet"]["port"], "https")
         self.assertEqual({port["targetPort"] for port in of_kind("Service")["spec"]["ports"]},
                          set(ports))
+
+
+class Cluster(unittest.TestCase):
+    """The files for three machines, which runbook_test.py runs, and those for containers."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.compose = yaml.safe_load(text_of(CLUSTER / "compose.yaml"))
+
+    def checked(self, environment):
+        """The settings in force with the shared file and these variables, or what is wrong."""
+        with tempfile.TemporaryDirectory() as scratch:
+            path = scratch + "/tenured.conf"
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text_of(CLUSTER / "tenured.conf").replace("/etc/tenure", scratch))
+            with open(scratch + "/cluster-secret", "w", encoding="utf-8") as file:
+                os.fchmod(file.fileno(), 0o600)
+                file.write("a secret that all nodes share\n")
+            done = subprocess.run([TENURED, "--config", path, "--check-config"], env=environment, check=False,
+                                  timeout=PATIENCE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        return done.stdout
+
+    def test_the_compose_file_is_valid_by_its_schema(self):
+        done = check([], self.compose)
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_the_server_accepts_the_settings_of_each_node(self):
+        for node in NODES:
+            lines = text_of(CLUSTER / node / "node.conf").splitlines()
+            unit = dict(line.split("=", 2)[1:] for line in lines if line.startswith("Environment="))
+            container = self.compose["services"]["tenure-" + node]["environment"]
+            for environment in (unit, container):
+                self.assertEqual(environment["TENURE_NODE"], node)
+                self.assertRegex(self.checked(environment), r"(?m)^node += +%s\b" % node)
+
+    def test_the_members_of_etcd_and_the_nodes_know_each_other(self):
+        members = set()
+        for node in NODES:
+            unit = dict(line.split("=", 1) for line in text_of(CLUSTER / node / "etcd").splitlines()
+                        if line[0] != "#")
+            members.add("%s=%s" % (unit["ETCD_NAME"], unit["ETCD_INITIAL_ADVERTISE_PEER_URLS"]))
+            self.assertIn(unit["ETCD_ADVERTISE_CLIENT_URLS"], text_of(CLUSTER / "tenured.conf"))
+        self.assertEqual(set(unit["ETCD_INITIAL_CLUSTER"].split(",")), members)
+        services = self.compose["services"]
+        for node in NODES:
+            etcd = services["etcd-" + node]["environment"]
+            self.assertIn("%s=%s" % (node, etcd["ETCD_INITIAL_ADVERTISE_PEER_URLS"]),
+                          etcd["ETCD_INITIAL_CLUSTER"].split(","))
+            self.assertIn(etcd["ETCD_ADVERTISE_CLIENT_URLS"],
+                          services["tenure-" + node]["environment"]["TENURE_ETCD_ENDPOINTS"].split())
+            for kind in ("etcd-", "tenure-"):
+                named = services[kind + node]["volumes"][0].split(":")[0]
+                self.assertIn(named, self.compose["volumes"])
 
 
 if __name__ == "__main__":
