@@ -74,6 +74,12 @@ bench: ## benchmarks the release build; prints a table and writes build/bench.ts
 	@$(MAKE) --no-print-directory release
 	@tools/bench.sh
 
+.PHONY: bench-cluster
+bench-cluster: ## benchmarks a cluster against bare etcd: three members and three nodes; takes 4 minutes
+	@tools/deps.sh cluster
+	@$(MAKE) --no-print-directory release
+	@tools/bench.sh cluster
+
 .PHONY: bench-import
 bench-import: deps ## benchmarks import and export of a million allocations
 	@$(MAKE) --no-print-directory release

@@ -212,6 +212,113 @@ void process_stop(const struct process *process) {
     }
 }
 
+void process_kill(const struct process *process) {
+    if (kill(process->id, SIGKILL) != 0 || waitpid(process->id, NULL, 0) != process->id) {
+        die("cannot kill a server");
+    }
+}
+
+/* ---- A cluster ---- */
+
+static void member_start(struct process_etcd *members, unsigned index, const uint16_t peers[3],
+                         char *initial) {
+    char name[8], data[PATH_BYTES], peer[32];
+    char *client = members->endpoint[index];
+    static char program[] = "/usr/bin/etcd"; /* Debian's */
+    snprintf(name, sizeof name, "etcd%u", index);
+    snprintf(data, sizeof data, "%s/%s", run, name);
+    snprintf(peer, sizeof peer, "http://127.0.0.1:%u", peers[index]);
+    char *argv[] = {program,      "--name",
+                    name,         "--data-dir",
+                    data,         "--listen-client-urls",
+                    client,       "--advertise-client-urls",
+                    client,       "--listen-peer-urls",
+                    peer,         "--initial-advertise-peer-urls",
+                    peer,         "--initial-cluster",
+                    initial,      "--quota-backend-bytes",
+                    "4294967296", "--pre-vote",
+                    NULL};
+    members->id[index] = spawn(name, argv);
+}
+
+bool process_etcd(struct process_etcd *ret_members) {
+    char initial[256] = "";
+    uint16_t clients[3], peers[3];
+    if (access("/usr/bin/etcd", X_OK) != 0) {
+        return false;
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        size_t len = strlen(initial);
+        clients[i] = port_free();
+        peers[i] = port_free();
+        snprintf(ret_members->endpoint[i], sizeof ret_members->endpoint[i], "http://127.0.0.1:%u",
+                 clients[i]);
+        snprintf(initial + len, sizeof initial - len, "%setcd%u=http://127.0.0.1:%u",
+                 i > 0 ? "," : "", i, peers[i]);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        member_start(ret_members, i, peers, initial);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        while (!answers(clients[i])) {
+            struct process member = {.id = ret_members->id[i]};
+            check_alive(&member, "etcd");
+            pause_a_little();
+        }
+    }
+    return true;
+}
+
+void process_etcd_stop(const struct process_etcd *members) {
+    for (unsigned i = 0; i < 3; i++) {
+        struct process member = {.id = members->id[i]};
+        process_kill(&member);
+    }
+}
+
+/* The same for all nodes. */
+static void secret_make(char path[PATH_BYTES]) {
+    snprintf(path, PATH_BYTES, "%s/secret", run);
+    int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file >= 0) {
+        static const char secret[] = "a secret that all nodes share\n";
+        if (write(file, secret, sizeof secret - 1) != sizeof secret - 1) {
+            die("no secret");
+        }
+        close(file);
+    }
+}
+
+struct process process_node(const char *name, const struct process_etcd *members, bool init) {
+    char program[PATH_BYTES], data[PATH_BYTES], port_file[PATH_BYTES], secret[PATH_BYTES];
+    char endpoints[128], listen[32], http[32];
+    struct process process = {.port = port_free()};
+    snprintf(program, sizeof program, "%s/tenured", build);
+    snprintf(data, sizeof data, "%s/%s", run, name);
+    snprintf(port_file, sizeof port_file, "%s/%s.port", run, name);
+    snprintf(endpoints, sizeof endpoints, "%s,%s,%s", members->endpoint[0], members->endpoint[1],
+             members->endpoint[2]);
+    snprintf(listen, sizeof listen, "127.0.0.1:%u", process.port);
+    snprintf(http, sizeof http, "127.0.0.1:%u", port_free());
+    secret_make(secret);
+    (void)unlink(port_file);
+    char *argv[] = {program,      "--data",
+                    data,         "--listen",
+                    listen,       "--http",
+                    http,         "--port-file",
+                    port_file,    "--node",
+                    (char *)name, "--etcd-endpoints",
+                    endpoints,    "--cluster-secret-file",
+                    secret,       init ? "--cluster-init" : NULL,
+                    NULL};
+    process.id = spawn(name, argv);
+    while (access(port_file, F_OK) != 0) {
+        check_alive(&process, program);
+        pause_a_little();
+    }
+    return process;
+}
+
 uint64_t process_resident_bytes(const struct process *process) {
     char path[64], line[128] = "";
     snprintf(path, sizeof path, "/proc/%d/statm", (int)process->id);

@@ -22,6 +22,19 @@ struct process process_tenure(const char *name);
  * it is not installed. */
 bool process_redis(const char *name, bool durable, struct process *ret_process);
 void process_stop(const struct process *process);
+/* With SIGKILL. */
+void process_kill(const struct process *process);
+
+/* Three members of etcd on loopback. False: it is not installed. */
+struct process_etcd {
+    pid_t id[3];
+    char endpoint[3][32]; /* http://127.0.0.1:PORT */
+};
+bool process_etcd(struct process_etcd *ret_members);
+void process_etcd_stop(const struct process_etcd *members);
+/* A node of a cluster, ready to serve or to follow. Started again under the same name, it goes on with its
+ * directory. `init`: it begins the cluster. */
+struct process process_node(const char *name, const struct process_etcd *members, bool init);
 
 uint64_t process_resident_bytes(const struct process *process);
 

@@ -240,9 +240,9 @@ class Machines:
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("TENURE_")}
         with tempfile.TemporaryFile("w+") as out:
             done = subprocess.run(
-                ["/bin/bash", "-e", "-o", "pipefail", "-c", self.text(text)], cwd=self.work, stdin=subprocess.DEVNULL,
-                stdout=out, stderr=subprocess.STDOUT, timeout=2 * PATIENCE, check=False,
-                env=dict(inherited, MACHINES=self.top, HOME=self.work, TENURE_BUILD_DIR=os.path.abspath(BUILD),
+                ["timeout", str(PATIENCE), "/bin/bash", "-e", "-o", "pipefail", "-c", self.text(text)],
+                cwd=self.work, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, check=False,
+                timeout=2 * PATIENCE, env=dict(inherited, MACHINES=self.top, HOME=self.work, TENURE_BUILD_DIR=os.path.abspath(BUILD),
                          TENURE_SOURCE_DIR=SOURCE, PATH=os.path.join(self.top, "bin") + ":" + os.environ["PATH"],
                          **environment))
             out.seek(0)
@@ -251,12 +251,12 @@ class Machines:
         return said
 
     def logs(self):
-        """The ends of all logs of nodes."""
+        """The ends of all logs."""
         found = []
-        for machine in self.all:
-            if os.path.exists(machine.log("tenured")):
-                with open(machine.log("tenured"), encoding="utf-8") as log:
-                    found += ["-- " + machine.address, *log.read().splitlines()[-15:]]
+        for root, _, files in os.walk(self.top):
+            for path in (os.path.join(root, name) for name in files if name.startswith("log-") or name.endswith(".log")):
+                with open(path, encoding="utf-8", errors="replace") as log:
+                    found += ["-- " + path, *log.read().splitlines()[-12:]]
         return "\n".join(found)
 
     def said(self, number, text):

@@ -40,6 +40,7 @@ lease = 15m
 """
 
 
+TTL = "6"
 # What a newcomer does in the end, as the page says.
 LEAVE = "kill %1 %3 %4\nwait\ntrap - EXIT\n"
 # As etcd's manual says, on each machine.
@@ -63,7 +64,7 @@ class Newcomer(unittest.TestCase):
         text = "".join(HERE).replace("127.0.0.1", machines.net + "1")
         peer = "http://%s1:2380" % machines.net
         said = machines.paste("set -m\ntrap 'kill $(jobs -p)' EXIT\n" + text + LEAVE, TENURE_HOST=machines.net + "1",
-                              ETCD_LISTEN_PEER_URLS=peer, ETCD_INITIAL_ADVERTISE_PEER_URLS=peer,
+                              TENURE_LEADER_TTL=TTL, ETCD_LISTEN_PEER_URLS=peer, ETCD_INITIAL_ADVERTISE_PEER_URLS=peer,
                               ETCD_INITIAL_CLUSTER="default=" + peer)
         for wanted in (r"\b30000\b", r"\b30001\b", r"(?m)^a +follower", r"(?m)^b +owner"):
             self.assertRegex(said, wanted)
@@ -84,7 +85,8 @@ class Runbook(unittest.TestCase):
         cls.machines = Machines(4)
         cls.addClassCleanup(cls.machines.remove)
         cls.leases, cls.followed = [], set()
-        # What fills etcd shall not take long.
+        # What fills etcd shall not take long, and a busy machine shall not change the owner.
+        cls.machines.paste("sed -i 's/^.cluster.$/&\\nleader_ttl = %s/' packaging/cluster/tenured.conf" % TTL)
         cls.machines.paste("sed -i 's/BYTES=.*/BYTES=16777216/' packaging/cluster/?/etcd")
 
     def paste(self, text):
